@@ -1,0 +1,43 @@
+# What the project takes from the system: hwloc, and header-only CLI11, nlohmann json and fmt for the command.
+
+include(zh_hwloc)
+
+# Header-only libraries of the command. When cross-compiling, /usr/include itself must stay out of the search path, so the three
+# folders are linked into the build tree; they hold no code for one architecture.
+add_library(zh_tool_headers INTERFACE)
+add_library(zh::tool_headers ALIAS zh_tool_headers)
+target_compile_definitions(zh_tool_headers INTERFACE FMT_HEADER_ONLY=1)
+set(ZH_TOOL_HEADERS_FOUND ON)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tool-include)
+foreach(folder IN ITEMS CLI nlohmann fmt)
+  find_path(ZH_${folder}_DIR ${folder} PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH)
+  if(ZH_${folder}_DIR)
+    file(CREATE_LINK ${ZH_${folder}_DIR}/${folder} ${CMAKE_BINARY_DIR}/tool-include/${folder} SYMBOLIC)
+  else()
+    set(ZH_TOOL_HEADERS_FOUND OFF)
+    message(WARNING "header-only library ${folder} not found: run dev/setup; the zerohop command is left out")
+  endif()
+endforeach()
+target_include_directories(zh_tool_headers SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/tool-include)
+
+# GoogleTest: the system's library, or its packaged sources when cross-compiling.
+function(zh_find_gtest)
+  if(NOT CMAKE_CROSSCOMPILING)
+    find_package(GTest QUIET)
+  endif()
+  if(NOT GTest_FOUND AND EXISTS /usr/src/googletest/CMakeLists.txt)
+    set(BUILD_GMOCK OFF CACHE BOOL "" FORCE)
+    set(INSTALL_GTEST OFF CACHE BOOL "" FORCE)
+    add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+    if(NOT TARGET GTest::gtest_main)
+      add_library(GTest::gtest ALIAS gtest)
+      add_library(GTest::gtest_main ALIAS gtest_main)
+    endif()
+  endif()
+  if(NOT TARGET GTest::gtest_main)
+    message(FATAL_ERROR "GoogleTest not found: run dev/setup, or configure with -DZH_BUILD_TESTS=OFF")
+  endif()
+  if(GTest_FOUND)
+    set_target_properties(GTest::gtest GTest::gtest_main PROPERTIES IMPORTED_GLOBAL TRUE)
+  endif()
+endfunction()

@@ -1,0 +1,89 @@
+# Functions that make the project's targets. See CMakeLists.txt for their use.
+
+# zh_layer(<name> [DEPENDS <lower layers>...] [LIBS <libraries>...])
+# Target zh_<name> from src/<name>/*.cpp: a static library, or an interface one while the folder holds only headers or nothing.
+function(zh_layer name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  set(lower ${arg_DEPENDS})
+  list(TRANSFORM lower PREPEND zh_)
+  if(sources)
+    add_library(zh_${name} STATIC ${sources})
+    target_link_libraries(zh_${name} PUBLIC ${lower} ${arg_LIBS} zh_options PRIVATE zh_warnings)
+  else()
+    add_library(zh_${name} INTERFACE)
+    target_link_libraries(zh_${name} INTERFACE ${lower} ${arg_LIBS} zh_options)
+  endif()
+endfunction()
+
+# zh_unit_test(<layer> [LIBS <libraries>...])
+# Executable test_<layer> from tests/unit/<layer>/*_test.cpp (and *_support.cpp), each case one ctest entry with label "unit".
+function(zh_unit_test layer)
+  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/${layer}/*_test.cpp
+       ${PROJECT_SOURCE_DIR}/tests/unit/${layer}/*_support.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  zh_gtest(test_${layer} LABEL unit SOURCES ${sources} LIBS zh_${layer} ${arg_LIBS})
+endfunction()
+
+# zh_gtest(<target> LABEL <label> SOURCES <files>... [LIBS <libraries>...] [TIMEOUT <seconds>])
+# A GoogleTest executable with a main of its own; sources see src/ and tests/.
+function(zh_gtest target)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${target} ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main zh_options zh_warnings)
+  include(GoogleTest)
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${target}."
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# zh_preload_library(<target> [EXPORTS <version script>] [ALLOW_UNDEFINED])
+# For a shared library that lives in programs which are not ours: it brings its own C++ runtime, hidden; it exports only what
+# the version script names; it leaves nothing undefined that libc does not provide.
+function(zh_preload_library target)
+  cmake_parse_arguments(arg "ALLOW_UNDEFINED" "EXPORTS" "" ${ARGN})
+  set_target_properties(${target} PROPERTIES
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${target} PRIVATE zh_options zh_warnings)
+  target_link_options(${target} PRIVATE
+    -static-libgcc $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,relro)
+  if(NOT arg_ALLOW_UNDEFINED AND NOT ZH_SANITIZE)
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  if(arg_EXPORTS)
+    get_filename_component(map ${arg_EXPORTS} ABSOLUTE)
+    target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${map})
+  endif()
+endfunction()
+
+# Folders and tools that may not exist in a partial checkout.
+function(zh_optional_subdirectory folder)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${folder})
+  endif()
+endfunction()
+
+# zh_optional_tool(<name> <folder>): the executable bin/<name> (target <name>_tool, for <name> is the library) from
+# <folder>/*.cpp, with the C++ runtime inside, so that it runs where only
+# libc is installed.
+function(zh_optional_tool name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  if(NOT sources OR NOT ZH_TOOL_HEADERS_FOUND)
+    return()
+  endif()
+  add_executable(${name}_tool ${sources})
+  set_target_properties(${name}_tool PROPERTIES OUTPUT_NAME ${name})
+  target_include_directories(${name}_tool PRIVATE ${PROJECT_SOURCE_DIR}/${folder})
+  target_link_libraries(${name}_tool PRIVATE zh_engine zh::tool_headers zh_options zh_warnings ${CMAKE_DL_LIBS})
+  if(TARGET zh_bench)
+    target_link_libraries(${name}_tool PRIVATE zh_bench)
+  endif()
+  target_link_options(${name}_tool PRIVATE -static-libgcc -static-libstdc++)
+endfunction()
