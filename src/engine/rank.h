@@ -1,0 +1,129 @@
+// Rank: everything that one rank owns, and the only progress loop. The shim (or zerohop.h, or a test) talks to this.
+// N ranks may run as N threads of one process: no global state anywhere below.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "node/node.h"
+#include "p2p/types.h"
+
+namespace zh::p2p {
+struct Request;
+struct Message;
+class Endpoint;
+}  // namespace zh::p2p
+
+namespace zh::copy {
+class RegionOwner;
+}
+
+namespace zh::engine {
+
+using p2p::Message;
+using p2p::RecvArgs;
+using p2p::Request;
+using p2p::Result;
+using p2p::SendArgs;
+
+enum class WaitPolicy : uint8_t { kAuto, kSpin, kPassive };
+
+struct Config {
+  WaitPolicy wait = WaitPolicy::kAuto;
+  bool cma = true;                  ///< ZEROHOP_CMA
+  int skew = -1;                    ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
+  uint64_t single_copy_min = 0;     ///< ZEROHOP_SINGLE_COPY: 0 = as measured
+  std::string calibration_folder;   ///< ZEROHOP_CACHE
+  bool calibrate = true;            ///< false: built-in choices (tests)
+  copy::RegionOwner* regions = nullptr;  ///< mappable memory of this process, or null
+};
+
+class Rank {
+ public:
+  /// `node` stays owned by the caller and outlives the Rank. `world` is used for the collective part of the start only.
+  static Status create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out);
+  ~Rank();
+
+  /// From now on calls may come from several threads at once (MPI_THREAD_MULTIPLE). Call before the first of them.
+  void enable_threads();
+  /// `turn` drives the host's progress; called about every 64 polls of a wait. May be empty.
+  void set_host_progress(std::function<void()> turn);
+
+  // --- Point-to-point. All may be called at any time after create(); none throws.
+
+  /// Blocking standard/ready/synchronous send. Returns when the buffer may be used again.
+  Result send(const SendArgs& args);
+  /// Blocking receive.
+  Result recv(const RecvArgs& args);
+  /// Starts a send; null only when out of memory. The request must be given to release() or detach().
+  Request* isend(const SendArgs& args);
+  Request* irecv(const RecvArgs& args);
+
+  /// True once the request is complete (then result() is valid). Turns the progress loop once if it is not.
+  bool test(Request* request);
+  /// Only looks, no progress.
+  [[nodiscard]] bool done(const Request* request) const;
+  void wait(Request* request);
+  [[nodiscard]] const Result& result(const Request* request) const;
+  /// Frees a complete request.
+  void release(Request* request);
+  /// Gives up a request that may still be active: it is freed when it completes (MPI_Request_free).
+  void detach(Request* request);
+  /// MPI 3.8.4: true if the operation will not happen (its result then says cancelled); false if it had matched.
+  bool cancel(Request* request);
+
+  /// MPI 3.8.1. True and fills `*out` if a message is there that args would match. The buffer of args is ignored.
+  bool iprobe(const RecvArgs& args, Result* out);
+  /// MPI 3.8.2: as iprobe, and takes the message out of matching; null if there is none.
+  Message* improbe(const RecvArgs& args, Result* out);
+  Request* imrecv(Message* message, const copy::Buffer& buffer);
+
+  /// One turn: empties rings, advances transfers. True if anything moved.
+  bool progress();
+  /// Turns the engine (and the host) until `done()` is true, waiting as the policy says. `done` runs without any lock
+  /// held and may call the host.
+  template <typename Done>
+  void wait_until(Done&& done) {
+    WaitScope scope(*this);
+    while (!done()) scope.pause();
+  }
+
+  /// Transfers that no peer can finish without this rank being inside (see helper thread); 0 when all is quiet.
+  [[nodiscard]] uint64_t pending_sends() const;
+  /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.
+  void quiesce();
+
+  [[nodiscard]] node::Node& node() const { return node_; }
+  /// Per-rank counters as a JSON object (schema in docs/statistics.md).
+  [[nodiscard]] std::string stats_json() const;
+  /// Table of ways chosen by pair and size, as JSON, for `zerohop info`.
+  [[nodiscard]] std::string choices_json() const;
+  /// Counts that something stayed with the host; `reason` is a static text.
+  void count_fallback(const char* reason);
+
+  /// While one exists the rank counts as inside MPI, so that peers leave its queues to it.
+  class WaitScope {
+   public:
+    explicit WaitScope(Rank& rank);
+    ~WaitScope();
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
+    void pause();  ///< one turn of the engine, then spin, yield or sleep as the policy says
+
+   private:
+    Rank& rank_;
+    uint32_t turns_ = 0;
+    uint32_t idle_ = 0;
+  };
+
+ private:
+  Rank(node::Node& node, const Config& config);
+  struct State;
+  node::Node& node_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace zh::engine

@@ -1,0 +1,102 @@
+// Who shares this node, and the memory they share: the segment, each rank's own part of it, levels of distance, liveness.
+// Made once per job (or per thread group in tests) by Node::join; the host's collectives are injected, so no MPI here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/shm_types.h"
+#include "base/status.h"
+
+namespace zh::node {
+
+/// Distance of two ranks, nearest first; from hwloc, corrected by the measured time of a cache line.
+enum class Level : uint8_t { kSelf, kSameCore, kSharedL2, kSharedL3, kSameNuma, kSameSocket, kOtherSocket };
+[[nodiscard]] const char* to_string(Level level);
+
+/// What joining needs from outside: a collective over all ranks of the job (the host's Allgather, or a test's own).
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  [[nodiscard]] virtual int rank() const = 0;  ///< in the world, 0 <= rank < size
+  [[nodiscard]] virtual int size() const = 0;
+  /// out[i * bytes .. +bytes) = rank i's `in`, on every rank.
+  virtual Status allgather(const void* in, size_t bytes, void* out) = 0;
+};
+
+struct Config {
+  uint64_t rank_bytes = 64 << 20;  ///< budget of one rank's part of the segment (address space; memory as it is used)
+  uint32_t node_ranks = 0;         ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
+  std::string topology_file;       ///< hwloc XML or "synthetic:..." instead of this machine, for tests
+  bool measure_line = true;        ///< correct levels by the measured line time
+};
+
+/// One rank's view of its node. Every rank of the node holds the segment mapped at some address.
+class Node {
+ public:
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// Collective over `world`. On failure every rank gets a failure with the same reason and nothing is left behind.
+  static Status join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out);
+
+  [[nodiscard]] uint32_t self() const { return self_; }   ///< index of this rank among the node's
+  [[nodiscard]] uint32_t size() const { return size_; }   ///< ranks on this node
+  [[nodiscard]] std::byte* base() const { return base_; } ///< start of the segment
+  [[nodiscard]] Offset part(uint32_t index) const { return parts_ + index * rank_bytes_; }
+  [[nodiscard]] uint64_t part_bytes() const { return rank_bytes_; }
+
+  /// Backs [offset, offset + bytes) of this rank's own part with memory, so that touching it cannot raise SIGBUS.
+  Status reserve(Offset offset, uint64_t bytes);
+
+  [[nodiscard]] pid_t pid(uint32_t index) const { return pids_[index]; }
+  [[nodiscard]] bool same_process(uint32_t index) const { return pids_[index] == pids_[self_]; }
+  /// Node of a world rank, and its index there; index is -1 for a rank of another node.
+  [[nodiscard]] int local_index(int world_rank) const { return local_of_world_[static_cast<size_t>(world_rank)]; }
+  [[nodiscard]] int world_rank(uint32_t index) const { return world_of_local_[index]; }
+  [[nodiscard]] int nodes() const { return nodes_; }       ///< nodes of the whole job
+  [[nodiscard]] int world_size() const { return static_cast<int>(local_of_world_.size()); }
+
+  [[nodiscard]] Level level(uint32_t a, uint32_t b) const { return levels_[a * size_ + b]; }
+  /// One-way time of a cache line between this rank and `index`, nanoseconds; 0 if it was not measured.
+  [[nodiscard]] float line_ns(uint32_t index) const { return line_ns_[index]; }
+  /// CPUs that this node's ranks may use altogether (affinity and cgroup quota).
+  [[nodiscard]] uint32_t usable_cpus() const { return usable_cpus_; }
+  [[nodiscard]] bool oversubscribed() const { return size_ > usable_cpus_; }
+  /// Whether process_vm_readv/writev works towards `index` (live probe at join; false if ZEROHOP_CMA=0).
+  [[nodiscard]] bool cma(uint32_t index) const { return cma_[index] != 0; }
+  /// False once the peer's process has ended (pidfd; cheap, asked while waiting).
+  [[nodiscard]] bool alive(uint32_t index);
+  /// How the segment was made and reached, and why not in a better way; for `zerohop info` and logs.
+  [[nodiscard]] const std::string& how() const { return how_; }
+
+ private:
+  Node() = default;
+  friend class Joiner;
+
+  std::byte* base_ = nullptr;
+  uint64_t segment_bytes_ = 0;
+  Offset parts_ = 0;
+  uint64_t rank_bytes_ = 0;
+  uint32_t self_ = 0;
+  uint32_t size_ = 0;
+  uint32_t usable_cpus_ = 1;
+  int nodes_ = 1;
+  int segment_fd_ = -1;
+  std::vector<pid_t> pids_;
+  std::vector<int> pid_fds_;
+  std::vector<int> local_of_world_;
+  std::vector<int> world_of_local_;
+  std::vector<Level> levels_;
+  std::vector<float> line_ns_;
+  std::vector<uint8_t> cma_;
+  std::string how_;
+};
+
+}  // namespace zh::node

@@ -1,0 +1,45 @@
+// What callers of point-to-point see: who, which message, into which buffer, and how it ended.
+// MPI-free: a source is a number chosen by the caller (the shim passes the rank in the communicator).
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "copy/layout.h"
+
+namespace zh::p2p {
+
+constexpr int32_t kAnySource = -1;
+constexpr int32_t kAnyTag = -1;
+constexpr int32_t kAnyPeer = -1;
+
+/// MPI standard 3.4. Buffered sends are standard sends of a private copy, made by the caller.
+enum class SendMode : uint8_t { kStandard, kSynchronous, kReady };
+
+struct SendArgs {
+  uint32_t dest = 0;     ///< node-local index of the receiving rank
+  int32_t source = 0;    ///< this rank's number in the context, as the receiver names it
+  int32_t tag = 0;       ///< >= 0
+  uint64_t context = 0;  ///< separates communicators
+  copy::Buffer data;
+  SendMode mode = SendMode::kStandard;
+};
+
+struct RecvArgs {
+  int32_t peer = kAnyPeer;      ///< node-local index of `source`, or kAnyPeer with kAnySource
+  int32_t source = kAnySource;  ///< the sender's number in the context, or kAnySource
+  int32_t tag = kAnyTag;
+  uint64_t context = 0;
+  copy::Buffer buffer;  ///< bytes = capacity
+};
+
+/// How a receive (or a send, then only `code`) ended.
+struct Result {
+  int32_t source = kAnySource;
+  int32_t tag = kAnyTag;
+  uint64_t bytes = 0;    ///< bytes received: min(sent, capacity)
+  Code code = Code::kOk; ///< kTruncated: sent > capacity; kPeerDead
+  bool cancelled = false;
+};
+
+}  // namespace zh::p2p
