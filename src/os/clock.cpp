@@ -1,0 +1,68 @@
+// Calibration of the tick counter; see clock.h.
+#include "os/clock.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace zh::os {
+namespace {
+
+#if defined(__x86_64__)
+/// One reading of both clocks, taken within as few ticks as possible.
+struct Pair {
+  uint64_t ticks;
+  uint64_t ns;
+};
+
+Pair read_both() {
+  Pair best{};
+  uint64_t narrowest = ~uint64_t{0};
+  for (int i = 0; i < 8; ++i) {
+    const uint64_t before = ticks();
+    const uint64_t ns = now_ns();
+    const uint64_t after = ticks();
+    if (after - before < narrowest) {
+      narrowest = after - before;
+      best = {before + (after - before) / 2, ns};
+    }
+  }
+  return best;
+}
+#endif
+
+double measure() {
+#if defined(__x86_64__)
+  const Pair first = read_both();
+  while (now_ns() - first.ns < 1'000'000) {
+  }
+  const Pair last = read_both();
+  return static_cast<double>(last.ticks - first.ticks) * 1000.0 / static_cast<double>(last.ns - first.ns);
+#elif defined(__aarch64__)
+  uint64_t hz;
+  asm volatile("mrs %0, cntfrq_el0" : "=r"(hz));
+  return static_cast<double>(hz) / 1e6;
+#else
+  return 1000.0;
+#endif
+}
+
+}  // namespace
+
+double ticks_per_us() {
+  // A constant of the machine, not state: the same for every rank of the process.
+  static const double value = measure();
+  return value;
+}
+
+bool ticks_are_steady() {
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx)) return false;
+  return (edx & (1u << 8)) != 0;
+#else
+  return true;
+#endif
+}
+
+}  // namespace zh::os

@@ -1,0 +1,39 @@
+// Time: the monotonic clock, and the CPU's tick counter for hot paths. Nothing here knows what is being timed.
+#pragma once
+
+#include <ctime>
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace zh::os {
+
+/// CLOCK_MONOTONIC, nanoseconds; the same on every process of the machine.
+[[nodiscard]] inline uint64_t now_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// Cheap counter (about 10 ns or less) for short intervals; comparable between processes where ticks_are_steady().
+[[nodiscard]] inline uint64_t ticks() {
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  uint64_t value;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#else
+  return now_ns();
+#endif
+}
+
+/// Ticks in a microsecond. Measured once per process (about 1 ms at the first call) where the CPU does not tell.
+[[nodiscard]] double ticks_per_us();
+/// Whether the counter runs at a constant rate in all power states (x86: invariant TSC).
+[[nodiscard]] bool ticks_are_steady();
+
+}  // namespace zh::os
