@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace zh::copy {
 
@@ -10,11 +11,92 @@ namespace zh::copy {
 /// whose reader sits behind another cache (measured), wrong when both share one.
 enum class Store : uint8_t { kTemporal, kNonTemporal };
 
+/// Longest copy that copy_small() takes.
+constexpr size_t kSmallBytes = 256;
+
+namespace detail {
+
+using Vector16 [[gnu::vector_size(16)]] = unsigned char;
+
+template <typename T>
+inline T load(const unsigned char* p) {
+  T value;
+  __builtin_memcpy(&value, p, sizeof(T));
+  return value;
+}
+template <typename T>
+inline void store(unsigned char* p, T value) {
+  __builtin_memcpy(p, &value, sizeof(T));
+}
+
+/// sizeof(T) <= n <= 2 sizeof(T): two overlapping pieces, both loads before the stores.
+template <typename T>
+inline void copy_pair(unsigned char* d, const unsigned char* s, size_t n) {
+  const T head = load<T>(s);
+  const T tail = load<T>(s + n - sizeof(T));
+  store(d, head);
+  store(d + n - sizeof(T), tail);
+}
+
+/// Exactly 64 bytes. Separate registers: GCC 12 takes a struct of four through the stack.
+inline void copy_64(unsigned char* d, const unsigned char* s) {
+  const auto a = load<Vector16>(s);
+  const auto b = load<Vector16>(s + 16);
+  const auto c = load<Vector16>(s + 32);
+  const auto e = load<Vector16>(s + 48);
+  store(d, a);
+  store(d + 16, b);
+  store(d + 32, c);
+  store(d + 48, e);
+}
+
+void copy_large(void* dst, const void* src, size_t n);
+void copy_streaming(void* dst, const void* src, size_t n);
+
+}  // namespace detail
+
+/// Copies n <= kSmallBytes bytes, inline and with few branches. The ranges must not overlap.
+inline void copy_small(void* dst, const void* src, size_t n) {
+  auto* d = static_cast<unsigned char*>(dst);
+  const auto* s = static_cast<const unsigned char*>(src);
+  if (n > 16) {
+    if (n <= 32) return detail::copy_pair<detail::Vector16>(d, s, n);
+    if (n > 64) {
+      size_t i = 0;
+      do {
+        detail::copy_64(d + i, s + i);
+        i += 64;
+      } while (i + 64 < n);
+      return detail::copy_64(d + n - 64, s + n - 64);
+    }
+    detail::store(d + 16, detail::load<detail::Vector16>(s + 16));
+    detail::store(d + n - 32, detail::load<detail::Vector16>(s + n - 32));
+    return detail::copy_pair<detail::Vector16>(d, s, n);
+  }
+  if (n >= 8) return detail::copy_pair<uint64_t>(d, s, n);
+  if (n >= 4) return detail::copy_pair<uint32_t>(d, s, n);
+  if (n >= 2) return detail::copy_pair<uint16_t>(d, s, n);
+  if (n == 1) *d = *s;
+}
+
 /// Copies n bytes; the ranges must not overlap. A non-temporal copy ends with a store fence, so a later release store
-/// publishes it.
-void copy_bytes(void* dst, const void* src, size_t n, Store store);
+/// publishes it. Up to kSmallBytes both kinds are the same.
+inline void copy_bytes(void* dst, const void* src, size_t n, Store store) {
+  if (n <= kSmallBytes) return copy_small(dst, src, n);
+  if (store == Store::kTemporal) return detail::copy_large(dst, src, n);
+  detail::copy_streaming(dst, src, n);
+}
 
 /// Name of the kernel set in use, for `zerohop info` ("avx512", "avx2", "generic", ...).
 [[nodiscard]] const char* kernel_name();
+
+/// A kernel set by name, so that tests and benchmarks can run each one that this CPU has.
+struct Kernel {
+  const char* name;
+  void (*temporal)(void* dst, const void* src, size_t n);
+  void (*streaming)(void* dst, const void* src, size_t n);  ///< ends with a store fence
+};
+/// The sets that this CPU can run, best first; `*count` receives how many.
+[[nodiscard]] const Kernel* usable_kernels(size_t* count);
 
 }  // namespace zh::copy
