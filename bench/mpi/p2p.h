@@ -1,0 +1,125 @@
+// What the parts of the point-to-point benchmark share: the settings of one launch, the measuring harness, the page through
+// which the ranks agree without any message, and the rewriting of data. Seen by bench/mpi/*.c only. It knows MPI and nothing
+// of zerohop except the info key `zerohop` = `off`, which every other MPI library ignores.
+#ifndef ZEROHOP_BENCH_MPI_P2P_H_
+#define ZEROHOP_BENCH_MPI_P2P_H_
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  kMaxArms = 4,
+  kMaxMetrics = 8,
+  kMaxBlocks = 64,
+  kMaxIters = 20000,
+  kMaxRanks = 256,
+  kMaxSizes = 32,
+  kWindow = 64,
+};
+
+// One launch's settings, equal on all ranks.
+typedef struct {
+  const char* label;        // free text for the result, for example the host's name
+  const char* out_path;     // the JSON document; NULL: standard output
+  const char* only;         // comma list of sub-benchmarks; NULL: those that fit the number of ranks
+  const char* buffers;      // comma list of malloc, alloc_mem
+  const char* memory_match; // mappings whose path holds this text count as the library's memory
+  size_t sizes[kMaxSizes];  // bytes; none: each sub-benchmark's own list
+  int size_count;
+  int blocks;       // blocks of each arm per case
+  double block_us;  // aimed length of one block
+  int arm_count;
+  const char* arm_name[kMaxArms];
+  MPI_Comm arm_comm[kMaxArms];
+  int pin;    // 1: ranks pin themselves to distinct processors where there are enough
+  int quick;  // fewer sizes and depths
+} Settings;
+
+typedef struct Case Case;
+
+// One measured configuration of one sub-benchmark. A block fills one value per metric on rank 0 and returns the seconds that its
+// measured loop took (set-up excluded), from which the harness chooses the number of iterations.
+struct Case {
+  const char* bench;
+  size_t size_bytes;
+  const char* buffers;      // "malloc" or "alloc_mem"
+  const char* param_name;   // second parameter ("depth", "c2_us" ...); NULL: none
+  double param;
+  const char* variant;      // free word ("reuse", "posted" ...); NULL: none
+  int window;
+  int min_iters;
+  int max_iters;
+  int metric_count;
+  const char* metric_name[kMaxMetrics];
+  double (*block)(const Case* c, MPI_Comm comm, int warm, int iters, double* out);
+};
+
+extern Settings g_settings;
+extern int g_rank;
+extern int g_ranks;
+
+// --- time (data.c) ---------------------------------------------------------------------------------------------------------
+// Ticks of a clock that all processors share (the invariant TSC, the ARM counter, else CLOCK_MONOTONIC).
+void clock_setup(void);
+uint64_t ticks(void);
+double ticks_to_us(double ticks_count);
+const char* clock_name(void);
+// Ticks after all earlier stores have left this processor's store buffer: the end of the rewriting.
+uint64_t ticks_after_stores(void);
+// Uses the processor for this long without touching memory.
+void compute_us(double us);
+
+// --- data (data.c) ---------------------------------------------------------------------------------------------------------
+void* buffer_get(const char* kind, size_t len_bytes);
+void buffer_put(const char* kind, void* p);
+// Changes every cache line: the first word of each becomes seq + offset, the last word of the message ~seq.
+void rewrite(void* p, size_t len_bytes, uint64_t seq);
+// Puts the time into the first word, after the rewriting has ended.
+void stamp(void* p);
+uint64_t stamp_of(const void* p);
+// Reads first and last word of a stamped message, or every line (`full`); counts what is wrong in g_errors.
+void verify(const void* p, size_t len_bytes, uint64_t seq, int full);
+// Share (0..1) of the lines of an unstamped message that already hold `seq`.
+double arrived_share(const void* p, size_t len_bytes, uint64_t seq);
+extern uint64_t g_errors;
+// A sequence number never used before by this rank pair; both ranks step alike.
+uint64_t next_seq(void);
+double median(double* values, int count);
+
+// --- agreement without messages (shared.c) ---------------------------------------------------------------------------------
+// One page set shared by all ranks of the node. Returns 0, or -1 with a line on stderr.
+int shared_attach(MPI_Comm comm);
+void shared_detach(void);
+void coord_barrier(void);
+// All ranks give n values (n <= 16); after it rank 0 may read rank r's k-th value by gathered(r, k) until the next gather.
+void coord_gather(const double* values, int n);
+double gathered(int rank, int k);
+// Rank 0's value, on every rank.
+double coord_bcast(double value);
+// Meets one other rank; `slot` is a number that only this pair uses (0..kMaxRanks-1), `side` 0 or 1.
+void pair_sync(int slot, int side);
+// One-way time of one cache line between ranks 0 and 1, in microseconds (others sleep); the same on all ranks.
+double line_time_us(void);
+// Pins to the index-th allowed processor when the launcher's variables show that every rank can have its own. Before MPI_Init.
+void pin_before_init(void);
+void pin_after_init(void);
+int pinned_cpu(void);  // -1: not pinned
+int cpu_count(void);
+
+// --- harness (harness.c) ---------------------------------------------------------------------------------------------------
+void results_open(void);
+void results_close(double line_before_us, double line_after_us, const int* cpus);
+void run_case(Case* c);
+int selected(const char* bench);
+// The sizes of a sub-benchmark: those of the command line, else its own list.
+int sizes_for(const size_t* own, int own_count, size_t* out);
+int each_buffers(const char* kinds[2]);
+
+// --- sub-benchmarks --------------------------------------------------------------------------------------------------------
+void bench_pingpong(void);  // latency, reuse, queues
+void bench_stream(void);    // bandwidth, bidirectional, rate, multipair
+void bench_progress(void);  // overlap, skew, breakdown
+void bench_many(void);      // pairs, exchange, alltoall_once, memory
+
+#endif  // ZEROHOP_BENCH_MPI_P2P_H_

@@ -1,0 +1,264 @@
+// The page that all ranks of a launch share: barriers, gathered numbers and the raw cache-line time, none of which may pass
+// through the MPI library under test. Also pinning. Knows nothing of the sub-benchmarks.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "p2p.h"
+
+enum { kGatherMax = 16, kLineRounds = 3000, kLineGroups = 5 };
+
+typedef struct {
+  _Alignas(128) _Atomic uint64_t v;
+} Word;
+
+typedef struct {
+  Word arrived;
+  Word bcast_bits;
+  Word line[2];
+  Word line_done;
+  Word line_us_bits[2];
+  Word pair[kMaxRanks][2];
+  struct {
+    _Alignas(128) double values[kGatherMax];
+  } slot[kMaxRanks];
+} Page;
+
+static Page* page = NULL;
+static uint64_t barrier_goal = 0;
+static uint64_t pair_turn[kMaxRanks];
+static cpu_set_t allowed;
+static int pinned = -1;
+
+static void relax(int turn) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+  // With more ranks than processors the one waited for may need this processor.
+  if (g_ranks > cpu_count() || turn > 20000) sched_yield();
+}
+
+static int open_backing(MPI_Comm comm, int* fd) {
+  char path[256] = "";
+  char name[256] = "";
+  if (g_rank == 0) {
+    *fd = memfd_create("p2p-bench-page", MFD_CLOEXEC);
+    if (*fd >= 0) snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), *fd);
+    const char* folders[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
+    for (int i = 0; *fd < 0 && i < 3; i++) {
+      if (folders[i] == NULL) continue;
+      snprintf(name, sizeof name, "%s/p2p-bench-XXXXXX", folders[i]);
+      *fd = mkstemp(name);
+      if (*fd >= 0) snprintf(path, sizeof path, "%s", name);
+    }
+    if (*fd >= 0 && posix_fallocate(*fd, 0, sizeof(Page)) != 0) path[0] = 0;
+  }
+  MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm);
+  if (g_rank != 0 && path[0] != 0) *fd = open(path, O_RDWR | O_CLOEXEC);
+  int good = *fd >= 0 && path[0] != 0;
+  int all = 0;
+  MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, comm);
+  if (g_rank == 0 && name[0] != 0) unlink(name);
+  return all ? 0 : -1;
+}
+
+int shared_attach(MPI_Comm comm) {
+  int fd = -1;
+  if (g_ranks > kMaxRanks) {
+    fprintf(stderr, "p2p: at most %d ranks\n", kMaxRanks);
+    return -1;
+  }
+  if (open_backing(comm, &fd) != 0) {
+    fprintf(stderr, "p2p: rank %d cannot share a page with rank 0: all ranks must run on one machine\n", g_rank);
+    return -1;
+  }
+  void* p = mmap(NULL, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  int good = p != MAP_FAILED;
+  int all = 0;
+  MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, comm);
+  if (!all) return -1;
+  page = p;
+  return 0;
+}
+
+void shared_detach(void) {
+  if (page != NULL) munmap(page, sizeof(Page));
+  page = NULL;
+}
+
+void coord_barrier(void) {
+  barrier_goal += (uint64_t)g_ranks;
+  atomic_fetch_add(&page->arrived.v, 1);
+  for (int i = 0; atomic_load(&page->arrived.v) < barrier_goal; i++) relax(i);
+}
+
+void coord_gather(const double* values, int n) {
+  coord_barrier();  // nobody still reads the last values
+  memcpy(page->slot[g_rank].values, values, (size_t)n * sizeof *values);
+  coord_barrier();
+}
+
+double gathered(int rank, int k) { return page->slot[rank].values[k]; }
+
+double coord_bcast(double value) {
+  uint64_t bits;
+  coord_barrier();
+  if (g_rank == 0) {
+    memcpy(&bits, &value, 8);
+    atomic_store(&page->bcast_bits.v, bits);
+  }
+  coord_barrier();
+  bits = atomic_load(&page->bcast_bits.v);
+  memcpy(&value, &bits, 8);
+  return value;
+}
+
+void pair_sync(int slot, int side) {
+  uint64_t turn = ++pair_turn[slot];
+  atomic_store(&page->pair[slot][side].v, turn);
+  for (int i = 0; atomic_load(&page->pair[slot][1 - side].v) < turn; i++) relax(i);
+}
+
+// Each message is one store of the time into one line; the receiver spins on it. Both directions are averaged, so that a
+// difference between the two processors' counters falls out.
+static double line_side(int me) {
+  static double samples[kLineRounds];
+  double best = 1e18;
+  for (int g = 0; g < kLineGroups; g++) {
+    uint64_t seen = atomic_load_explicit(&page->line[1 - me].v, memory_order_acquire);
+    pair_sync(kMaxRanks - 1, me);
+    for (int i = 0; i < kLineRounds; i++) {
+      for (int phase = 0; phase < 2; phase++) {
+        if (phase == me) {
+          atomic_store_explicit(&page->line[me].v, ticks(), memory_order_release);
+        } else {
+          uint64_t t;
+          while ((t = atomic_load_explicit(&page->line[1 - me].v, memory_order_acquire)) == seen) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+          }
+          samples[i] = (double)(int64_t)(ticks() - t);
+          seen = t;
+        }
+      }
+    }
+    double m = ticks_to_us(median(samples, kLineRounds));
+    if (m < best) best = m;
+    pair_sync(kMaxRanks - 1, me);
+  }
+  return best;
+}
+
+double line_time_us(void) {
+  if (g_ranks < 2 || cpu_count() < 2) return 0;
+  coord_barrier();
+  static uint64_t goal = 0;
+  goal += 2;
+  if (g_rank < 2) {
+    cpu_set_t before;
+    sched_getaffinity(0, sizeof before, &before);
+    if (pinned < 0) {  // more ranks than processors: pinned for this measurement only
+      int seen = 0;
+      for (int c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET((size_t)c, &allowed)) continue;
+        if (seen++ != g_rank) continue;
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET((size_t)c, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        break;
+      }
+    }
+    double us = line_side(g_rank);
+    uint64_t bits;
+    memcpy(&bits, &us, 8);
+    atomic_store(&page->line_us_bits[g_rank].v, bits);
+    sched_setaffinity(0, sizeof before, &before);
+    atomic_fetch_add(&page->line_done.v, 1);
+  }
+  const struct timespec nap = {0, 200000};
+  while (atomic_load(&page->line_done.v) < goal) {
+    if (g_rank < 2)
+      relax(0);
+    else
+      nanosleep(&nap, NULL);  // a spinning bystander would be measured too
+  }
+  double sum = 0;
+  for (int i = 0; i < 2; i++) {
+    uint64_t bits = atomic_load(&page->line_us_bits[i].v);
+    double us;
+    memcpy(&us, &bits, 8);
+    sum += us / 2;
+  }
+  coord_barrier();
+  return sum;
+}
+
+int cpu_count(void) {
+  static int count = 0;
+  if (count == 0) count = CPU_COUNT(&allowed);
+  return count;
+}
+
+static void pin_to(int index) {
+  int seen = 0;
+  for (int c = 0; c < CPU_SETSIZE; c++) {
+    if (!CPU_ISSET((size_t)c, &allowed) || seen++ != index) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)c, &one);
+    if (sched_setaffinity(0, sizeof one, &one) == 0) pinned = c;
+    return;
+  }
+}
+
+// A launcher may have bound each rank already; the processors that the machine offers to this job are then those of pid 1's
+// descendants in common, which nobody can ask for. All online processors that the kernel lets us choose are taken instead.
+static void read_allowed(void) {
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  if (CPU_COUNT(&allowed) > 1) return;
+  cpu_set_t mine = allowed;
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof all);
+  if (sched_setaffinity(0, sizeof all, &all) == 0) sched_getaffinity(0, sizeof allowed, &allowed);
+  sched_setaffinity(0, sizeof mine, &mine);
+}
+
+static int env_number(const char* const* names) {
+  for (; *names != NULL; names++) {
+    const char* v = getenv(*names);
+    if (v != NULL && *v != 0) return atoi(v);
+  }
+  return -1;
+}
+
+void pin_before_init(void) {
+  // The library under test may measure distances inside MPI_Init: be where we stay before it.
+  static const char* const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "PMIX_RANK", NULL};
+  static const char* const size_names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_SIZE", NULL};
+  read_allowed();
+  int rank = env_number(rank_names);
+  int size = env_number(size_names);
+  if (g_settings.pin && rank >= 0 && size > 0 && size <= cpu_count()) pin_to(rank);
+}
+
+void pin_after_init(void) {
+  if (!g_settings.pin || g_ranks > cpu_count()) {
+    pinned = -1;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
+  pin_to(g_rank);
+}
+
+int pinned_cpu(void) { return pinned; }
