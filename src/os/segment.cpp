@@ -1,0 +1,152 @@
+// Making, opening and mapping shared memory; see segment.h.
+#include "os/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "os/error.h"
+#include "os/process.h"
+
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 1U
+#endif
+
+namespace zh::os {
+namespace {
+
+constexpr long kTmpfsMagic = 0x01021994;
+
+/// A file larger than RLIMIT_FSIZE raises SIGXFSZ instead of an error, so look first.
+Status set_size(int fd, uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    return {Code::kNoMemory, "the file size limit (ulimit -f) is smaller than the segment: raise it or lower ZEROHOP_MEMORY", EFBIG};
+  }
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return from_errno("ftruncate of the segment", errno);
+  return kOk;
+}
+
+}  // namespace
+
+void Descriptor::reset(int fd) {
+  if (fd_ >= 0) close(fd_);
+  fd_ = fd;
+}
+
+Status make_memfd(const char* name, uint64_t bytes, Descriptor* out) {
+  Descriptor fd(static_cast<int>(syscall(SYS_memfd_create, name, MFD_CLOEXEC)));
+  if (!fd.valid()) return from_errno("memfd_create", errno);
+  if (Status s = set_size(fd.get(), bytes); !s.ok()) return s;
+  *out = std::move(fd);
+  return kOk;
+}
+
+Status make_file(const std::string& folder, uint64_t bytes, bool keep_name, Descriptor* out, std::string* path) {
+  std::string name = folder + "/zerohop-XXXXXX";
+  Descriptor fd(mkostemp(name.data(), O_CLOEXEC));
+  if (!fd.valid()) return from_errno("making a file for the segment (/dev/shm, TMPDIR)", errno);
+  if (!keep_name) remove_name(name);
+  if (Status s = set_size(fd.get(), bytes); !s.ok()) {
+    if (keep_name) remove_name(name);
+    return s;
+  }
+  if (path != nullptr) *path = name;
+  *out = std::move(fd);
+  return kOk;
+}
+
+std::string find_shared_folder() {
+  const char* temporary = std::getenv("TMPDIR");
+  for (const char* folder : {"/dev/shm", temporary, "/tmp"}) {
+    if (folder != nullptr && folder[0] == '/' && access(folder, W_OK | X_OK) == 0) return folder;
+  }
+  return "";
+}
+
+void remove_name(const std::string& path) {
+  if (!path.empty()) unlink(path.c_str());
+}
+
+Status open_peer_descriptor(pid_t pid, int fd, Descriptor* out) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(pid), fd);
+  Descriptor opened(open(path, O_RDWR | O_CLOEXEC));
+  if (!opened.valid()) return from_errno("open of /proc/<pid>/fd/<n>", errno);
+  *out = std::move(opened);
+  return kOk;
+}
+
+Status open_path(const std::string& path, Descriptor* out) {
+  Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!opened.valid()) return from_errno("open of the segment's file", errno);
+  struct stat info {};
+  if (fstat(opened.get(), &info) != 0 || info.st_uid != geteuid()) {
+    return {Code::kNotPermitted, "the segment's file belongs to another user", EPERM};
+  }
+  *out = std::move(opened);
+  return kOk;
+}
+
+Status map_shared(int fd, uint64_t bytes, std::byte** out) { return map_shared_range(fd, 0, bytes, true, out); }
+
+Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, std::byte** out) {
+  // Mapping beyond the end would raise SIGBUS at the first touch.
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return from_errno("fstat of shared memory", errno);
+  if (static_cast<uint64_t>(info.st_size) < offset + bytes) {
+    return {Code::kInvalid, "shared memory is smaller than its header says", EINVAL};
+  }
+  const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* p = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (p == MAP_FAILED) {
+    if (errno == ENOMEM) {
+      return {Code::kNoMemory, "mmap of shared memory: no address space (ulimit -v, vm.max_map_count); lower ZEROHOP_MEMORY", ENOMEM};
+    }
+    return from_errno("mmap of shared memory", errno);
+  }
+  *out = static_cast<std::byte*>(p);
+  return kOk;
+}
+
+void unmap(std::byte* address, uint64_t bytes) {
+  if (address != nullptr) munmap(address, bytes);
+}
+
+uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
+
+Status back_range(int fd, uint64_t offset, uint64_t bytes) {
+  int error = 0;
+  do {
+    error = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  if (error == EOPNOTSUPP) {  // a file system without fallocate (TMPDIR on some network or FUSE mounts)
+    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  }
+  return from_errno("fallocate of the segment", error);
+}
+
+Status release_range(int fd, uint64_t offset, uint64_t bytes) {
+  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (fallocate(fd, mode, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    return from_errno("fallocate (punch hole)", errno);
+  }
+  return kOk;
+}
+
+uint64_t free_bytes_of(int fd) {
+  struct statfs info {};
+  if (fstatfs(fd, &info) != 0) return ~uint64_t{0};
+  if (info.f_type == kTmpfsMagic && info.f_blocks == 0) return ~uint64_t{0};  // the kernel's own tmpfs (memfd): no limit
+  return static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+}
+
+}  // namespace zh::os
