@@ -111,17 +111,24 @@ class Rank {
     ~WaitScope();
     WaitScope(const WaitScope&) = delete;
     WaitScope& operator=(const WaitScope&) = delete;
-    void pause();  ///< one turn of the engine, then spin, yield or sleep as the policy says
+    void pause();      ///< one turn of the engine, then spin, yield or sleep as the policy says
+    bool turn_only();  ///< one turn of the engine; true if anything moved
 
    private:
+    void sleep();
     Rank& rank_;
     uint32_t turns_ = 0;
     uint32_t idle_ = 0;
+    uint64_t idle_since_ns_ = 0;
   };
 
  private:
   Rank(node::Node& node, const Config& config);
   struct State;
+  class Guard;
+  Status choose(node::Bootstrap& world);
+  void leave();
+  void stop_helper();
   node::Node& node_;
   std::unique_ptr<State> state_;
 };

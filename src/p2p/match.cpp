@@ -1,0 +1,470 @@
+// Turning the crank: moving envelopes from rings into a receiver's queues, matching them, and handing what was matched
+// to its request - by the receiver for itself, or by a sender for a receiver that is away. Lock sections are short and
+// bounded: no copy of payload, no system call, no memory request happens in them.
+#include <algorithm>
+
+#include "os/clock.h"
+#include "os/yield.h"
+#include "p2p/endpoint.h"
+#include "p2p/skew.h"
+
+namespace zh::p2p {
+
+namespace {
+constexpr uint32_t kSpinsBeforeYield = 64;
+constexpr uint32_t kYieldsBeforeDeathCheck = 1024;
+constexpr uint32_t kPeerLockAttempts = 32;
+}  // namespace
+
+void Endpoint::lock() {
+  shm::OwnerLockShm& lock = part_->queues.lock;
+  if (lock.try_lock(self_)) return;  // K1 -> K2: see OwnerLockShm
+  for (uint32_t turns = 1;; ++turns) {
+    if (lock.try_lock(self_)) return;
+    if (turns < kSpinsBeforeYield) {
+      cpu_relax();
+      continue;
+    }
+    // The holder may have lost its CPU, or its life.
+    os::yield_cpu();
+    if (turns % kYieldsBeforeDeathCheck != 0) continue;
+    const uint32_t holder = lock.holder();
+    if (holder != 0 && holder != self_ + 1 && !node_.alive(holder - 1)) {
+      part_->queues.broken.store_relaxed(1);
+      return;
+    }
+  }
+}
+
+bool Endpoint::try_lock_peer(Peer& peer) {
+  QueuesShm& q = peer.part->queues;
+  if (q.broken.load_relaxed() != 0) return false;
+  for (uint32_t i = 0; i < kPeerLockAttempts; ++i) {
+    if (q.lock.try_lock(self_)) return true;
+    cpu_relax();
+  }
+  return false;
+}
+
+bool Endpoint::discover_sources() {
+  // A3 -> A2: rings announced before are seen below.
+  const uint32_t announced = part_->state.announced.load_acquire();
+  if (announced == announced_seen_) return false;
+  announced_seen_ = announced;
+  for (uint32_t i = 0; i < peers_.size(); ++i) {
+    // A1 -> A0: the ring's header after its offset.
+    if (peers_[i].listening || part_->in()[i].load_acquire() == kNoOffset) continue;
+    peers_[i].listening = true;
+    sources_.push_back(i);
+  }
+  return true;
+}
+
+// Needs the lock. Returns the envelopes moved; stops early once `extra` (a receive outside the queue, posted last of
+// all) has its message.
+uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
+  auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[sender].load_relaxed());
+  uint32_t moved = 0;
+  while (moved < budget && taken_count_ < taken_.size()) {
+    shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+    if (slot == nullptr) break;
+    if (slot->kind == shm::kRingMoved) {
+      const Offset next = slot->far.where;
+      // A5 -> A4: nothing of the old ring is read any more.
+      part_->in()[sender].store_release(next);
+      ring = at<shm::EnvelopeRingShm>(base_, next);
+      continue;
+    }
+    const Ref ref = queues_.match_posted(slot->context, slot->source, slot->tag);
+    bool last = false;
+    if (ref != kNoRef) {
+      Taken& taken = taken_[taken_count_++];
+      taken.request = request_at(queues_.posted(ref)->request);
+      queues_.unpost(ref);
+      Queues::fill(&taken.message, *slot, sender);
+      if (note_match(*part_)) ++counters_.skew_off;
+    } else if (extra != nullptr && wants(extra, *slot)) {
+      Taken& taken = taken_[taken_count_++];
+      taken.request = extra;
+      Queues::fill(&taken.message, *slot, sender);
+      if (note_match(*part_)) ++counters_.skew_off;
+      last = true;
+    } else {
+      const Ref entry = queues_.take_free_message();
+      if (entry == kNoRef) break;
+      Queues::fill(queues_.message(entry), *slot, sender);
+      queues_.add_unexpected(entry);
+      if (note_unexpected(*part_)) ++counters_.skew_on;
+    }
+    shm::EnvelopeConsumer::consume(ring);
+    ++moved;
+    if (last) break;
+  }
+  return moved;
+}
+
+// Needs the lock.
+void Endpoint::take_unexpected(Request* request, Ref ref) {
+  Taken& taken = taken_[taken_count_++];
+  taken.request = request;
+  queues_.message(ref)->copy_to(&taken.message);
+  queues_.remove_unexpected(ref);
+  queues_.give_free_message(ref);
+  if (note_match(*part_)) ++counters_.skew_off;
+}
+
+void Endpoint::run_taken() {
+  for (uint32_t i = 0; i < taken_count_; ++i) {
+    Request* r = taken_[i].request;
+    if (r->posted != kNoRef) {
+      free_posted_.push_back(r->posted);
+      r->posted = kNoRef;
+    }
+    deliver(r, taken_[i].message);
+  }
+  taken_count_ = 0;
+}
+
+// Receives that another side matched while this rank was away.
+void Endpoint::take_matched() {
+  lock();
+  Ref ref = queues_.take_matched();
+  part_->queues.lock.unlock();
+  while (ref != kNoRef) {
+    // Both entries are out of every queue, so they are this rank's alone now.
+    PostedShm* p = queues_.posted(ref);
+    const Ref next = p->link.next;
+    const Ref entry = p->message;
+    Request* r = request_at(p->request);
+    MessageShm message;
+    queues_.message(entry)->copy_to(&message);
+    r->posted = kNoRef;
+    free_posted_.push_back(ref);
+    lock();
+    queues_.give_free_message(entry);
+    part_->queues.lock.unlock();
+    deliver(r, message);
+    ref = next;
+  }
+}
+
+// Empties the rings (up to a budget each). True if anything moved.
+bool Endpoint::collect() {
+  discover_sources();
+  bool moved = false;
+  if (part_->queues.matched.load_relaxed() != kNoRef) {
+    take_matched();
+    moved = true;
+  }
+  for (const uint32_t s : sources_) {
+    auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_relaxed());
+    if (!shm::EnvelopeConsumer::ready(ring)) continue;
+    if (part_->queues.free_message_count < kDrainBudget) (void)refill_messages();
+    lock();
+    const uint32_t n = drain(s, kDrainBudget, nullptr);
+    part_->queues.lock.unlock();
+    run_taken();
+    moved = moved || n != 0;
+  }
+  return moved;
+}
+
+bool Endpoint::turn() {
+  bool moved = collect();
+  for (Request* r = recvs_.head; r != nullptr;) {
+    Request* next = r->next;
+    moved = advance_recv(r) || moved;
+    r = next;
+  }
+  for (Request* r = sends_.head; r != nullptr;) {
+    Request* next = r->next;
+    moved = advance_send(r) || moved;
+    r = next;
+  }
+  for (size_t i = 0; i < queued_peers_.size();) {
+    Peer& peer = peers_[queued_peers_[i]];
+    moved = submit_queued(peer) || moved;
+    if (peer.queued.empty()) {
+      queued_peers_[i] = queued_peers_.back();
+      queued_peers_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
+Request* Endpoint::irecv_unposted(const RecvArgs& args) {
+  Request* r = new_request();
+  if (r == nullptr) return nullptr;
+  r->is_send = false;
+  r->peer = args.peer;
+  r->source = args.source;
+  r->tag = args.tag;
+  r->context = args.context;
+  r->buffer = args.buffer;
+  r->stage = Stage::kUnposted;
+  return r;
+}
+
+void Endpoint::look(Request* r) {
+  QueuesShm& q = part_->queues;
+  if (part_->state.announced.load_relaxed() != announced_seen_) discover_sources();
+  bool ready = q.arrivals.load_relaxed() != r->arrivals_seen;
+  if (r->peer != kAnyPeer) {
+    const Offset in = part_->in()[r->peer].load_relaxed();
+    ready = ready || (in != kNoOffset && shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in)));
+  } else {
+    for (const uint32_t s : sources_) {
+      ready = ready || shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_relaxed()));
+    }
+  }
+  if (!ready) return;
+  if (q.free_message_count < 2 * kDrainBudget) (void)refill_messages();
+  lock();
+  if (q.arrivals.load_relaxed() != r->arrivals_seen) {
+    if (const Ref ref = queues_.match_unexpected(r->context, r->source, r->tag); ref != kNoRef) {
+      take_unexpected(r, ref);
+    }
+  }
+  if (taken_count_ == 0) {
+    if (r->peer != kAnyPeer) {
+      if (peers_[static_cast<uint32_t>(r->peer)].listening) drain(static_cast<uint32_t>(r->peer), kDrainBudget, r);
+    } else {
+      // Start behind the source served last, so that none starves.
+      const auto n = static_cast<uint32_t>(sources_.size());
+      for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t k = (next_source_ + i) % n;
+        drain(sources_[k], kDrainBudget, r);
+        if (taken_count_ != 0 && taken_[taken_count_ - 1].request == r) {
+          next_source_ = (k + 1) % n;
+          break;
+        }
+      }
+    }
+  }
+  // What was queued just now was compared with this receive first.
+  r->arrivals_seen = q.arrivals.load_relaxed();
+  q.lock.unlock();
+  run_taken();
+}
+
+void Endpoint::post(Request* r) {
+  const Ref ref = new_posted();
+  if (ref == kNoRef) return;  // stays unposted: look() goes on serving it
+  PostedShm* p = queues_.posted(ref);
+  p->request = r->index;
+  p->context = r->context;
+  p->source = r->source;
+  p->tag = r->tag;
+  RemoteBufferShm target;
+  const uint32_t from = r->peer != kAnyPeer ? static_cast<uint32_t>(r->peer) : self_;
+  const tune::PairChoice& choice = peers_[from].choice;
+  describe(r->buffer, std::min<uint64_t>(choice.mapped_min, choice.eager_max), r, &target);
+  p->address = target.address;
+  p->bytes = target.bytes;
+  p->layout = target.layout;
+  p->reachable = target.reachable;
+  p->region_fd = target.region_fd;
+  p->region = target.region;
+  r->posted = ref;
+  lock();
+  // It may have come since; an unexpected message that matches must not be overtaken.
+  const Ref message = queues_.match_unexpected(r->context, r->source, r->tag);
+  if (message != kNoRef) {
+    take_unexpected(r, message);
+  } else {
+    queues_.post(ref);
+    r->stage = Stage::kPosted;
+  }
+  part_->queues.lock.unlock();
+  if (message != kNoRef) run_taken();
+}
+
+Request* Endpoint::irecv(const RecvArgs& args) {
+  Request* r = irecv_unposted(args);
+  if (r != nullptr) post(r);
+  return r;
+}
+
+// Needs the receiver's lock. Envelopes of this rank's ring go where the receiver itself would put them.
+uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
+  Queues queues = const_queues;
+  PartShm& part = *peers_[dest].part;
+  auto* ring = at<shm::EnvelopeRingShm>(base_, part.in()[self_].load_relaxed());
+  uint32_t moved = 0;
+  while (moved < 2 * kDrainBudget) {
+    shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+    if (slot == nullptr) break;
+    if (slot->kind == shm::kRingMoved) {
+      const Offset next = slot->far.where;
+      // A5 -> A4: nothing of the old ring is read any more.
+      part.in()[self_].store_release(next);
+      ring = at<shm::EnvelopeRingShm>(base_, next);
+      continue;
+    }
+    const Ref entry = queues.take_free_message();
+    if (entry == kNoRef) break;  // the receiver must make room itself
+    MessageShm* message = queues.message(entry);
+    Queues::fill(message, *slot, self_);
+    const Ref ref = queues.match_posted(slot->context, slot->source, slot->tag);
+    if (ref == kNoRef) {
+      queues.add_unexpected(entry);
+      if (note_unexpected(part)) ++counters_.skew_on;
+    } else {
+      queues.unpost(ref);
+      PostedShm* p = queues.posted(ref);
+      p->message = entry;
+      if (message->kind == Kind::kTransfer) {
+        auto* t = at<TransferShm>(base_, message->far.where);
+        t->target = {p->address, p->bytes, p->layout, p->reachable, p->region_fd, p->region};
+        t->store_matched();  // T1 -> T0: see TransferShm
+      }
+      queues.push_matched(ref);
+      if (note_match(part)) ++counters_.skew_off;
+    }
+    shm::EnvelopeConsumer::consume(ring);
+    ++moved;
+  }
+  return moved;
+}
+
+// Turns the queues of a receiver that is away, on its behalf; returns the envelopes moved.
+uint32_t Endpoint::crank(uint32_t dest) {
+  Peer& peer = peers_[dest];
+  if (dest == self_ || peer.dead || !try_lock_peer(peer)) return 0;
+  QueuesShm& q = peer.part->queues;
+  const uint32_t moved =
+      q.private_entries == 0 && peer.out.attached() ? drain_for(dest, Queues(base_, &q, nullptr)) : 0;
+  q.lock.unlock();
+  if (moved != 0) {
+    ++counters_.cranked;
+    counters_.cranked_envelopes += moved;
+    wake(peer);
+  }
+  return moved;
+}
+
+void Endpoint::help_peers() {
+  for (Request* r = sends_.head; r != nullptr;) {
+    Request* next = r->next;
+    const auto dest = static_cast<uint32_t>(r->peer);
+    const auto* t = at<TransferShm>(base_, r->transfer);
+    if (t->load_state() == TransferState::kOffered && away(peers_[dest]) && crank(dest) != 0) {  // T0 -> T1
+      advance_send(r);
+    }
+    r = next;
+  }
+  for (const uint32_t dest : queued_peers_) {
+    if (away(peers_[dest])) crank(dest);
+  }
+}
+
+Ref Endpoint::find(const RecvArgs& args) {
+  while (collect()) {
+  }
+  lock();
+  const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag);
+  part_->queues.lock.unlock();
+  return ref;
+}
+
+bool Endpoint::iprobe(const RecvArgs& args, Result* out) {
+  const Ref ref = find(args);
+  if (ref == kNoRef) return false;
+  // Only the owner takes messages out (a cancelled send may vanish, which a probe may report either way).
+  const MessageShm* m = queues_.message(ref);
+  *out = {m->source, m->tag, m->bytes(), Code::kOk, false};
+  return true;
+}
+
+Message* Endpoint::improbe(const RecvArgs& args, Result* out) {
+  while (collect()) {
+  }
+  lock();
+  Message* taken = nullptr;
+  if (const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag); ref != kNoRef) {
+    take_unexpected(nullptr, ref);
+  }
+  part_->queues.lock.unlock();
+  if (taken_count_ != 0) {
+    taken = new (std::nothrow) Message;
+    if (taken != nullptr) taken_[0].message.copy_to(&taken->entry);
+    taken_count_ = 0;
+  }
+  if (taken != nullptr) *out = {taken->entry.source, taken->entry.tag, taken->entry.bytes(), Code::kOk, false};
+  return taken;
+}
+
+Request* Endpoint::imrecv(Message* message, const copy::Buffer& buffer) {
+  RecvArgs args;
+  args.source = message->entry.source;
+  args.tag = message->entry.tag;
+  args.context = message->entry.context;
+  args.peer = static_cast<int32_t>(message->entry.sender);
+  args.buffer = buffer;
+  Request* r = irecv_unposted(args);
+  if (r == nullptr) return nullptr;
+  deliver(r, message->entry);
+  delete message;
+  return r;
+}
+
+bool Endpoint::cancel(Request* r) {
+  if (r->stage == Stage::kDone) return false;
+  if (r->is_send) return cancel_send(r);
+  if (r->stage != Stage::kPosted) return false;
+  lock();
+  // A receive that another side has matched is on the matched list and names its message.
+  const bool queued = queues_.posted(r->posted)->message == kNoRef;
+  if (queued) queues_.unpost(r->posted);
+  part_->queues.lock.unlock();
+  if (!queued) return false;
+  free_posted_.push_back(r->posted);
+  r->posted = kNoRef;
+  r->result.cancelled = true;
+  complete(r);
+  return true;
+}
+
+bool Endpoint::cancel_send(Request* r) {
+  const auto dest = static_cast<uint32_t>(r->peer);
+  Peer& peer = peers_[dest];
+  if (r->stage == Stage::kQueued) {
+    peer.queued.remove(r);
+    r->result.cancelled = true;
+    complete(r);
+    return true;
+  }
+  if (r->stage != Stage::kTransfer) return false;
+  if (dest == self_) collect();
+  auto* t = at<TransferShm>(base_, r->transfer);
+  for (uint32_t turns = 0; !try_lock_peer(peer); ++turns) {
+    if (peer.part->queues.broken.load_relaxed() != 0 || peer.dead) return false;
+    os::yield_cpu();
+  }
+  Queues queues(base_, &peer.part->queues, nullptr);
+  Ref ref = kNoRef;
+  if (peer.part->queues.private_entries == 0) {
+    if (dest != self_) drain_for(dest, queues);
+    if (t->load_state() == TransferState::kOffered) {  // T0 -> T1: under the lock, so it stays so
+      ref = queues.find_transfer(r->context, r->source, r->tag, r->transfer);
+    }
+    if (ref != kNoRef) {
+      queues.remove_unexpected(ref);
+      queues.give_free_message(ref);
+    }
+  }
+  peer.part->queues.lock.unlock();
+  if (ref == kNoRef) return false;
+  // P0 -> P1: own writes; the label pairs with put_cell().
+  const uint32_t published = t->published.load_acquire();
+  for (uint32_t i = 0; i < published; ++i) at<shm::BlockShm>(base_, t->cells[i % kCellWindow].block)->release();
+  sends_.remove(r);
+  free_transfers_.push_back(r->transfer);
+  r->result.cancelled = true;
+  complete(r);
+  return true;
+}
+
+}  // namespace zh::p2p

@@ -1,0 +1,39 @@
+// The fixed head of a rank's part of the segment: its state as peers see it, its queues, and who sends to it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+#include "p2p/queues.h"
+
+namespace zh::p2p {
+
+/// What a rank tells its peers about itself.
+/// Writers: the owner, but for `announced` (any sender) and `skewed` (whoever drains, under the lock). Readers: peers.
+/// Invariant: none across fields; each is a hint that the protocols survive when stale.
+/// Wrap: stamp is 64 bits wide; announced is only compared for change. Crash: hints of a dead rank are harmless.
+struct RankStateShm {
+  alignas(kPairBytes) Atomic<uint64_t> stamp;  ///< clock ticks of the owner's latest turn
+  Atomic<uint32_t> inside;                     ///< > 0 while the owner waits inside MPI
+  alignas(kPairBytes) Atomic<uint32_t> sleeping;  ///< futex word: 1 while the owner sleeps
+  Atomic<uint32_t> skewed;                        ///< 1 while this receiver lags behind its senders
+  alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look
+};
+static_assert(kShmSafe<RankStateShm>);
+
+/// Head of a part; `Atomic<uint64_t> in[ranks]` follows: the ring that is consumed now, by sender (kNoOffset: none).
+/// Writers: in[s] by sender s once, then by the holder of the lock at a ring's marker. Readers: owner, sender s.
+/// Invariant: as the members'. Wrap: none. Crash: as the members'.
+struct PartShm {
+  RankStateShm state;
+  QueuesShm queues;
+
+  [[nodiscard]] Atomic<uint64_t>* in() { return reinterpret_cast<Atomic<uint64_t>*>(this + 1); }
+  [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t ranks) {
+    return sizeof(PartShm) + ranks * sizeof(Atomic<uint64_t>);
+  }
+};
+static_assert(kShmSafe<PartShm>);
+
+}  // namespace zh::p2p

@@ -1,0 +1,158 @@
+#include "p2p/queues.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace zh::p2p {
+
+void MessageShm::copy_to(MessageShm* out) const {
+  const size_t head = offsetof(MessageShm, payload);
+  std::memcpy(static_cast<void*>(out), this, head + (kind == Kind::kInline ? inline_bytes : sizeof(far)));
+}
+
+uint32_t Queues::bin_of(uint32_t klass, uint64_t context, int32_t source, int32_t tag) {
+  uint64_t key = context;
+  if ((klass & 2) == 0) key ^= (static_cast<uint64_t>(static_cast<uint32_t>(source)) + 1) * 0x9e3779b97f4a7c15U;
+  if ((klass & 1) == 0) key ^= (static_cast<uint64_t>(static_cast<uint32_t>(tag)) + 1) * 0xc2b2ae3d27d4eb4fU;
+  key *= 0xff51afd7ed558ccdU;
+  return kBinFirst[klass] + static_cast<uint32_t>(key >> (64 - kBinBits[klass]));
+}
+
+void Queues::post(Ref ref) {
+  PostedShm* p = posted(ref);
+  const uint32_t klass = class_of(p->source, p->tag);
+  const uint32_t index = bin_of(klass, p->context, p->source, p->tag);
+  p->bin = klass << 16 | index;
+  p->order = shm_->next_order++;
+  p->message = kNoRef;
+  BinShm& bin = shm_->posted[index];
+  p->link = {kNoRef, bin.tail};
+  (bin.tail != kNoRef ? posted(bin.tail)->link.next : bin.head) = ref;
+  bin.tail = ref;
+  ++shm_->posted_count[klass];
+  ++shm_->posted_total;
+}
+
+void Queues::unpost(Ref ref) {
+  PostedShm* p = posted(ref);
+  BinShm& bin = shm_->posted[p->bin & 0xffff];
+  (p->link.prev != kNoRef ? posted(p->link.prev)->link.next : bin.head) = p->link.next;
+  (p->link.next != kNoRef ? posted(p->link.next)->link.prev : bin.tail) = p->link.prev;
+  --shm_->posted_count[p->bin >> 16];
+  --shm_->posted_total;
+}
+
+Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) const {
+  if (shm_->posted_total == 0) return kNoRef;
+  Ref best = kNoRef;
+  uint64_t best_order = ~uint64_t{0};
+  for (uint32_t klass = 0; klass < kClasses; ++klass) {
+    if (shm_->posted_count[klass] == 0) continue;
+    for (Ref ref = shm_->posted[bin_of(klass, context, source, tag)].head; ref != kNoRef;) {
+      const PostedShm* p = posted(ref);
+      if (p->order >= best_order) break;
+      if (p->context == context && accepts(p->source, p->tag, source, tag)) {
+        best = ref;
+        best_order = p->order;
+        break;
+      }
+      ref = p->link.next;
+    }
+  }
+  return best;
+}
+
+void Queues::add_unexpected(Ref ref) {
+  MessageShm* m = message(ref);
+  for (uint32_t klass = 0; klass < kClasses; ++klass) {
+    BinShm& bin = shm_->unexpected[bin_of(klass, m->context, m->source, m->tag)];
+    m->link[klass] = {kNoRef, bin.tail};
+    (bin.tail != kNoRef ? message(bin.tail)->link[klass].next : bin.head) = ref;
+    bin.tail = ref;
+  }
+  shm_->arrivals.store_relaxed(shm_->arrivals.load_relaxed() + 1);
+  const uint32_t count = shm_->unexpected_count.load_relaxed() + 1;
+  shm_->unexpected_count.store_relaxed(count);
+  shm_->unexpected_high = std::max(shm_->unexpected_high, count);
+}
+
+void Queues::remove_unexpected(Ref ref) {
+  MessageShm* m = message(ref);
+  for (uint32_t klass = 0; klass < kClasses; ++klass) {
+    BinShm& bin = shm_->unexpected[bin_of(klass, m->context, m->source, m->tag)];
+    const LinkShm link = m->link[klass];
+    (link.prev != kNoRef ? message(link.prev)->link[klass].next : bin.head) = link.next;
+    (link.next != kNoRef ? message(link.next)->link[klass].prev : bin.tail) = link.prev;
+  }
+  shm_->unexpected_count.store_relaxed(shm_->unexpected_count.load_relaxed() - 1);
+}
+
+Ref Queues::match_unexpected(uint64_t context, int32_t source, int32_t tag) const {
+  if (shm_->unexpected_count.load_relaxed() == 0) return kNoRef;
+  const uint32_t klass = class_of(source, tag);
+  for (Ref ref = shm_->unexpected[bin_of(klass, context, source, tag)].head; ref != kNoRef;) {
+    const MessageShm* m = message(ref);
+    if (m->context == context && accepts(source, tag, m->source, m->tag)) return ref;
+    ref = m->link[klass].next;
+  }
+  return kNoRef;
+}
+
+Ref Queues::find_transfer(uint64_t context, int32_t source, int32_t tag, Offset transfer) const {
+  for (Ref ref = shm_->unexpected[bin_of(0, context, source, tag)].head; ref != kNoRef;) {
+    const MessageShm* m = message(ref);
+    if (m->kind == Kind::kTransfer && m->far.where == transfer) return ref;
+    ref = m->link[0].next;
+  }
+  return kNoRef;
+}
+
+Ref Queues::take_free_message() {
+  const Ref ref = shm_->free_messages;
+  if (ref == kNoRef) return ref;
+  shm_->free_messages = message(ref)->link[0].next;
+  --shm_->free_message_count;
+  return ref;
+}
+
+void Queues::give_free_message(Ref ref) {
+  message(ref)->link[0].next = shm_->free_messages;
+  shm_->free_messages = ref;
+  ++shm_->free_message_count;
+}
+
+void Queues::push_matched(Ref ref) {
+  posted(ref)->link.next = shm_->matched.load_relaxed();
+  shm_->matched.store_relaxed(ref);
+}
+
+Ref Queues::take_matched() {
+  Ref reversed = kNoRef;
+  for (Ref ref = shm_->matched.load_relaxed(); ref != kNoRef;) {
+    PostedShm* p = posted(ref);
+    const Ref next = p->link.next;
+    p->link.next = reversed;
+    reversed = ref;
+    ref = next;
+  }
+  shm_->matched.store_relaxed(kNoRef);
+  return reversed;
+}
+
+void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_t sender) {
+  message->context = envelope.context;
+  message->source = envelope.source;
+  message->tag = envelope.tag;
+  message->kind = static_cast<Kind>(envelope.kind);
+  message->flags = envelope.flags;
+  message->inline_bytes = envelope.inline_bytes;
+  message->sender = sender;
+  if (message->kind == Kind::kInline) {
+    std::memcpy(message->payload, envelope.payload, envelope.inline_bytes);
+  } else {
+    message->far.bytes = envelope.far.bytes;
+    message->far.where = envelope.far.where;
+  }
+}
+
+}  // namespace zh::p2p

@@ -1,0 +1,79 @@
+// A started operation and a message taken out of matching (MPI 3.7, 3.8.2); private to the rank that made it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/atomic.h"
+#include "p2p/counters.h"
+#include "p2p/queues.h"
+#include "p2p/types.h"
+
+namespace zh::p2p {
+
+enum class Stage : uint8_t {
+  kFree,
+  kQueued,    ///< a send that has not entered the ring yet
+  kPosted,    ///< a receive in the shared queue
+  kUnposted,  ///< a blocking receive that looks for itself
+  kTransfer,  ///< joined to a TransferShm
+  kDone,
+};
+
+struct Request {
+  Atomic<uint32_t> done;  ///< looked at without the rank's mutex
+  bool is_send = false;
+  bool detached = false;
+  Stage stage = Stage::kFree;
+  SendMode mode = SendMode::kStandard;
+  uint32_t index = 0;  ///< in the rank's table of requests
+  int32_t peer = kAnyPeer;
+  int32_t source = 0;
+  int32_t tag = 0;
+  uint64_t context = 0;
+  copy::Buffer buffer;
+  Result result;
+
+  Ref posted = kNoRef;
+  Offset transfer = kNoOffset;
+  Offset layout = kNoOffset;   ///< published description of buffer.layout, freed at the end
+  uint64_t layout_bytes = 0;
+  uint64_t message_bytes = 0;  ///< of the matched message (receives), or of this one
+  uint64_t finished = 0;       ///< bytes this end has moved (cells, push, pull)
+  uint64_t moved_direct = 0;   ///< of these, by single copy
+  uint64_t carry_from = 0;     ///< sender: claimed bytes that must go through cells
+  uint64_t carry_bytes = 0;
+  uint64_t arrivals_seen = 0;  ///< unposted receive: unexpected messages already searched
+  uint32_t cells_seen = 0;
+  bool direct_broken = false;
+  Path path = Path::kCells;
+
+  Request* next = nullptr;  ///< in one of the endpoint's lists
+  Request* prev = nullptr;
+};
+
+/// A message that MPI_Mprobe took: only its own MPI_Mrecv can receive it.
+struct Message {
+  MessageShm entry;
+};
+
+/// Intrusive list of requests, in order.
+struct RequestList {
+  Request* head = nullptr;
+  Request* tail = nullptr;
+
+  [[nodiscard]] bool empty() const { return head == nullptr; }
+  void push_back(Request* r) {
+    r->next = nullptr;
+    r->prev = tail;
+    (tail != nullptr ? tail->next : head) = r;
+    tail = r;
+  }
+  void remove(Request* r) {
+    (r->prev != nullptr ? r->prev->next : head) = r->next;
+    (r->next != nullptr ? r->next->prev : tail) = r->prev;
+    r->next = r->prev = nullptr;
+  }
+};
+
+}  // namespace zh::p2p

@@ -1,0 +1,298 @@
+// Starting sends: inline and eager messages at once, larger ones as transfers; rings that grow with traffic.
+#include <algorithm>
+#include <cstring>
+
+#include "copy/kernels.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "p2p/endpoint.h"
+#include "p2p/skew.h"
+
+namespace zh::p2p {
+
+namespace {
+constexpr uint32_t kEnvelopesFirst = 64;
+constexpr uint32_t kEnvelopesMax = 1024;
+constexpr uint64_t kPayloadFirst = 32 << 10;
+constexpr uint64_t kPayloadStep = 4;      // growth factor
+constexpr uint64_t kLapsBeforeGrowth = 4;
+constexpr uint32_t kFullBeforeGrowth = 4;
+
+copy::Store store_for(const tune::PairChoice& choice, uint64_t bytes) {
+  return bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
+}
+}  // namespace
+
+bool Endpoint::connect(uint32_t dest) {
+  Peer& peer = peers_[dest];
+  const uint64_t ring_bytes = shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
+  const Offset offset = arena_.allocate(ring_bytes);
+  if (offset == kNoOffset) return false;
+  auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
+  std::memset(static_cast<void*>(ring), 0, ring_bytes);
+  ring->capacity = kEnvelopesFirst;
+  peer.out.attach(ring);
+  peer.out_offset = offset;
+  // A0 -> A1: the ring's header before its offset.
+  peer.part->in()[self_].store_release(offset);
+  // A2 -> A3: the offset before the announcement.
+  peer.part->state.announced.fetch_add_acq_rel(1);
+  return true;
+}
+
+void Endpoint::wake(Peer& peer) {
+  if (peer.part->state.sleeping.load_relaxed() == 0) return;
+  peer.part->state.sleeping.store_relaxed(0);
+  os::futex_wake(peer.part->state.sleeping, 1);
+}
+
+bool Endpoint::away(const Peer& peer) const {
+  const RankStateShm& s = peer.part->state;
+  return s.inside.load_relaxed() == 0 ||
+         static_cast<int64_t>(os::ticks() - s.stamp.load_relaxed()) > static_cast<int64_t>(ticks_away_);
+}
+
+shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
+  shm::EnvelopeShm* slot = peer.out.claim();
+  if (slot != nullptr) return slot;
+  ++counters_.ring_full;
+  if (++peer.full_streak >= kFullBeforeGrowth && peer.out.capacity() < kEnvelopesMax) {
+    grow_envelopes(peer);
+    slot = peer.out.claim();
+  }
+  return slot;
+}
+
+// The marker goes into the slot that claim() always keeps free, so the old ring always has room for it.
+void Endpoint::grow_envelopes(Peer& peer) {
+  peer.full_streak = 0;
+  const uint32_t capacity = kEnvelopesMax;
+  const uint64_t bytes = shm::EnvelopeRingShm::size_bytes(capacity);
+  const Offset offset = arena_.allocate(bytes);
+  if (offset == kNoOffset) return;
+  auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
+  std::memset(static_cast<void*>(ring), 0, bytes);
+  ring->capacity = capacity;
+  shm::EnvelopeShm* marker = peer.out.claim(0);
+  if (marker == nullptr) {
+    arena_.free(offset, bytes);
+    return;
+  }
+  marker->kind = shm::kRingMoved;
+  marker->far.where = offset;
+  peer.out.publish(marker);
+  peer.old.push_back({peer.out_offset, shm::EnvelopeRingShm::size_bytes(peer.out.capacity()), true, {}});
+  peer.out.attach(ring);
+  peer.out_offset = offset;
+  ++counters_.rings_grown;
+}
+
+void Endpoint::grow_payload(Peer& peer) {
+  const uint64_t bytes =
+      peer.payload.attached() ? std::min<uint64_t>(peer.payload.size_bytes() * kPayloadStep, peer.choice.ring_bytes_max)
+                              : kPayloadFirst;
+  if (peer.payload.attached() && bytes <= peer.payload.size_bytes()) return;
+  const Offset offset = arena_.allocate(bytes);
+  if (offset == kNoOffset) return;
+  if (peer.payload.attached()) {
+    const Offset old = offset_of(peer.payload.memory());
+    peer.old.push_back({old, peer.payload.size_bytes(), false, peer.payload});
+    ++counters_.rings_grown;
+  }
+  peer.payload.attach(base_ + offset, bytes);
+}
+
+void Endpoint::retire_old(Peer& peer) {
+  for (size_t i = 0; i < peer.old.size();) {
+    OldRing& old = peer.old[i];
+    // The receiver has passed the marker once it reads from another ring.
+    // A4 -> A5: it is done with the old one.
+    const bool idle = old.envelopes ? peer.part->in()[self_].load_acquire() != old.offset : old.payload.idle();
+    if (!idle) {
+      ++i;
+      continue;
+    }
+    arena_.free(old.offset, old.bytes);
+    peer.old.erase(peer.old.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+shm::BlockShm* Endpoint::claim_block(Peer& peer, uint64_t bytes) {
+  shm::BlockShm* block = peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
+  if (block != nullptr &&
+      (peer.payload.laps() < kLapsBeforeGrowth || peer.payload.size_bytes() >= peer.choice.ring_bytes_max)) {
+    return block;
+  }
+  if (!peer.old.empty()) retire_old(peer);
+  if (block != nullptr) peer.payload.undo_last();
+  grow_payload(peer);
+  return peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
+}
+
+bool Endpoint::send_now(const SendArgs& args) {
+  Peer& peer = peers_[args.dest];
+  const uint64_t n = args.data.bytes;
+  if (n > peer.choice.eager_max || args.mode == SendMode::kSynchronous || !peer.queued.empty()) return false;
+  if (!peer.out.attached() && !connect(args.dest)) return false;
+  if (n <= peer.choice.inline_max) {
+    shm::EnvelopeShm* slot = claim_slot(peer);
+    if (slot == nullptr) return false;
+    slot->kind = static_cast<uint8_t>(Kind::kInline);
+    slot->inline_bytes = static_cast<uint16_t>(n);
+    slot->source = args.source;
+    slot->tag = args.tag;
+    slot->context = args.context;
+    if (args.data.layout == nullptr) {
+      copy::copy_small(slot->payload, args.data.base, n);
+    } else {
+      copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
+    }
+    peer.out.publish(slot);
+    counters_.count_sent(Path::kInline, n);
+    wake(peer);
+    return true;
+  }
+  if (config_.regions != nullptr && n >= peer.choice.mapped_min && args.data.layout == nullptr) {
+    copy::RegionRef ref;
+    if (config_.regions->locate(args.data.base, n, &ref)) return false;
+  }
+  shm::EnvelopeShm* slot = claim_slot(peer);
+  if (slot == nullptr) return false;
+  shm::BlockShm* block = claim_block(peer, n);
+  if (block == nullptr) return false;
+  const copy::Store store = store_for(peer.choice, n);
+  if (args.data.layout == nullptr) {
+    copy::copy_bytes(block->payload(), args.data.base, n, store);
+  } else {
+    copy::pack(args.data, 0, n, block->payload(), store);
+  }
+  slot->kind = static_cast<uint8_t>(Kind::kEager);
+  slot->source = args.source;
+  slot->tag = args.tag;
+  slot->context = args.context;
+  slot->far.bytes = n;
+  slot->far.where = offset_of(block);
+  peer.out.publish(slot);
+  counters_.count_sent(Path::kEager, n);
+  wake(peer);
+  return true;
+}
+
+Request* Endpoint::isend(const SendArgs& args) {
+  Request* r = new_request();
+  if (r == nullptr) return nullptr;
+  r->is_send = true;
+  r->peer = static_cast<int32_t>(args.dest);
+  r->source = args.source;
+  r->tag = args.tag;
+  r->context = args.context;
+  r->buffer = args.data;
+  r->mode = args.mode;
+  r->message_bytes = args.data.bytes;
+  r->stage = Stage::kQueued;
+  ++pending_sends_;
+  Peer& peer = peers_[args.dest];
+  if (peer.dead) {
+    r->result.code = Code::kPeerDead;
+    complete(r);
+    return r;
+  }
+  if (peer.queued.empty() && submit(r)) return r;
+  // The ring is full: turn the receiver's queues if it is away, else wait in order.
+  if (peer.queued.empty() && away(peer) && crank(args.dest) != 0 && submit(r)) return r;
+  if (peer.queued.empty()) queued_peers_.push_back(args.dest);
+  peer.queued.push_back(r);
+  return r;
+}
+
+// Puts a send into the ring; false if there is no room (nothing happened).
+bool Endpoint::submit(Request* r) {
+  const SendArgs args{static_cast<uint32_t>(r->peer), r->source, r->tag, r->context, r->buffer, r->mode};
+  Peer& peer = peers_[args.dest];
+  if (!peer.out.attached() && !connect(args.dest)) return false;
+  // send_now() refuses while sends are queued; here r is the first of them.
+  const RequestList queued = peer.queued;
+  peer.queued = RequestList{};
+  const bool sent = send_now(args);
+  peer.queued = queued;
+  if (sent) {
+    complete(r);
+    return true;
+  }
+  return start_transfer(r);
+}
+
+bool Endpoint::submit_queued(Peer& peer) {
+  bool moved = false;
+  while (!peer.queued.empty()) {
+    Request* r = peer.queued.head;
+    Request* next = r->next;
+    if (r->stage != Stage::kQueued) break;
+    peer.queued.remove(r);
+    if (!submit(r)) {
+      // Put it back in front.
+      r->prev = nullptr;
+      r->next = peer.queued.head;
+      (peer.queued.head != nullptr ? peer.queued.head->prev : peer.queued.tail) = r;
+      peer.queued.head = r;
+      break;
+    }
+    moved = true;
+    (void)next;
+  }
+  return moved;
+}
+
+bool Endpoint::start_transfer(Request* r) {
+  const auto dest = static_cast<uint32_t>(r->peer);
+  Peer& peer = peers_[dest];
+  shm::EnvelopeShm* slot = claim_slot(peer);
+  if (slot == nullptr) return false;
+  if (free_transfers_.empty()) sweep_transfers();
+  Offset offset = kNoOffset;
+  if (!free_transfers_.empty()) {
+    offset = free_transfers_.back();
+    free_transfers_.pop_back();
+  } else {
+    offset = arena_.allocate(sizeof(TransferShm));
+    if (offset == kNoOffset) return false;
+  }
+  auto* t = at<TransferShm>(base_, offset);
+  const uint64_t n = r->buffer.bytes;
+  describe(r->buffer, std::min<uint64_t>(peer.choice.mapped_min, peer.choice.eager_max), r, &t->source);
+  t->sender = self_;
+  t->receiver = dest;
+  t->state.store_relaxed(static_cast<uint32_t>(TransferState::kOffered));
+  t->released.store_relaxed(0);
+  t->claim.reset();
+  t->pushed.store_relaxed(0);
+  t->published.store_relaxed(0);
+  t->pulled.store_relaxed(0);
+  t->consumed.store_relaxed(0);
+  t->retry.store_relaxed(0);
+  const bool mapped = t->source.region.region != 0 && n >= peer.choice.mapped_min;
+  const bool single = peer.cma && t->source.reachable != 0 && n >= peer.choice.single_copy_min;
+  t->direct = dest == self_ || mapped || single ? 1 : 0;
+  if (t->direct != 0 && dest != self_ && config_.skew != 0 && n <= kSkewBytesMax &&
+      peer.part->state.skewed.load_relaxed() != 0) {
+    t->direct = 0;
+    ++counters_.skew_detours;
+  }
+  r->transfer = offset;
+  r->stage = Stage::kTransfer;
+  slot->kind = static_cast<uint8_t>(Kind::kTransfer);
+  slot->source = r->source;
+  slot->tag = r->tag;
+  slot->context = r->context;
+  slot->far.bytes = n;
+  slot->far.where = offset;
+  peer.out.publish(slot);
+  sends_.push_back(r);
+  wake(peer);
+  // The later arriver copies: a receive that waits there while its rank computes is served now.
+  if (dest != self_ && away(peer)) crank(dest);
+  advance_send(r);
+  return true;
+}
+
+}  // namespace zh::p2p

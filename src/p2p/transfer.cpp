@@ -1,0 +1,330 @@
+// Moving the bytes of matched messages: out of the envelope, out of an eager block, or, for a transfer, chunk by chunk by
+// whichever end is there - cells, single copy through the kernel, or mapped memory (DESIGN ideas 2 and 3).
+#include <algorithm>
+
+#include "copy/cma.h"
+#include "copy/kernels.h"
+#include "p2p/endpoint.h"
+#include "p2p/skew.h"
+
+namespace zh::p2p {
+
+namespace {
+
+uint64_t chunk_of(uint64_t total, const tune::PairChoice& choice) {
+  if (!choice.both_ends) return choice.chunk_single;
+  const uint64_t eighth = round_up(total / 8, 4096);
+  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_single);
+}
+
+}  // namespace
+
+void Endpoint::deliver(Request* r, const MessageShm& m) {
+  const uint64_t bytes = m.bytes();
+  const uint64_t n = std::min(bytes, r->buffer.bytes);
+  r->result.source = m.source;
+  r->result.tag = m.tag;
+  r->result.bytes = n;
+  if (bytes > n) r->result.code = Code::kTruncated;
+  r->message_bytes = bytes;
+  r->peer = static_cast<int32_t>(m.sender);
+  if (m.kind == Kind::kInline) {
+    if (r->buffer.layout == nullptr) {
+      copy::copy_small(r->buffer.base, m.payload, n);
+    } else {
+      copy::unpack(r->buffer, 0, n, m.payload, copy::Store::kTemporal);
+    }
+    counters_.count_received(Path::kInline, bytes);
+    complete(r);
+    return;
+  }
+  if (m.kind == Kind::kEager) {
+    auto* block = at<shm::BlockShm>(base_, m.far.where);
+    if (r->buffer.layout == nullptr) {
+      copy::copy_bytes(r->buffer.base, block->payload(), n, copy::Store::kTemporal);
+    } else {
+      copy::unpack(r->buffer, 0, n, block->payload(), copy::Store::kTemporal);
+    }
+    block->release();
+    counters_.count_received(Path::kEager, bytes);
+    complete(r);
+    return;
+  }
+  join_transfer(r, m);
+}
+
+void Endpoint::join_transfer(Request* r, const MessageShm& m) {
+  auto* t = at<TransferShm>(base_, m.far.where);
+  r->transfer = m.far.where;
+  r->stage = Stage::kTransfer;
+  if (t->load_state() == TransferState::kOffered) {  // T0 -> T1
+    if (r->layout != kNoOffset) {
+      arena_.free(r->layout, r->layout_bytes);
+      r->layout = kNoOffset;
+    }
+    const tune::PairChoice& choice = peers_[m.sender].choice;
+    describe(r->buffer, std::min<uint64_t>(choice.mapped_min, choice.eager_max), r, &t->target);
+    t->store_matched();  // T1 -> T0
+  }
+  recvs_.push_back(r);
+  advance_recv(r);
+}
+
+copy::Buffer Endpoint::remote_buffer(const RemoteBufferShm& remote) const {
+  return {reinterpret_cast<std::byte*>(remote.address), remote.bytes,
+          remote.layout != kNoOffset ? at<copy::LayoutShm>(base_, remote.layout) : nullptr};
+}
+
+bool Endpoint::can_pull(const Request* r, const TransferShm& t) const {
+  if (r->direct_broken || t.source.reachable == 0) return false;
+  if (t.sender == self_) return true;
+  const Peer& peer = peers_[t.sender];
+  if (t.source.region.region != 0) return true;
+  return peer.cma && (t.direct != 0 || away(peer));
+}
+
+bool Endpoint::can_push(const Request* r, const TransferShm& t) const {
+  if (r->direct_broken || t.target.reachable == 0 || t.receiver == self_) return false;
+  const Peer& peer = peers_[t.receiver];
+  if (t.target.region.region != 0) return true;
+  return peer.cma && ((t.direct != 0 && peer.choice.both_ends) || away(peer));
+}
+
+// Reads claimed bytes [from, from + n) out of the sender's buffer. False if that ended early; the rest is the sender's
+// again.
+bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
+  const uint64_t capacity = r->buffer.bytes;
+  const uint64_t want = from < capacity ? std::min(n, capacity - from) : 0;
+  Peer& peer = peers_[t.sender];
+  uint64_t done = 0;
+  if (want == 0) {
+    done = 0;
+  } else if (t.sender == self_) {
+    copy::copy_range(r->buffer, remote_buffer(t.source), from, want, copy::Store::kTemporal);
+    done = want;
+    r->path = Path::kSelf;
+  } else {
+    std::byte* mapped = nullptr;
+    if (t.source.region.region != 0) {
+      mapped = region_cache_.resolve(t.sender, node_.pid(t.sender), t.source.region_fd, t.source.region, t.source.bytes);
+    }
+    if (mapped != nullptr) {
+      copy::unpack(r->buffer, from, want, mapped + from, copy::Store::kTemporal);
+      done = want;
+      r->path = Path::kMapped;
+    } else if (peer.cma) {
+      const Status s = copy::cma_read(node_.pid(t.sender), r->buffer, remote_buffer(t.source), from, want, &done);
+      if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
+      r->path = Path::kCma;
+    }
+  }
+  const bool ok = done == want;
+  const uint64_t moved = ok ? n : done;
+  counters_.bytes_by_receiver += done;
+  r->finished += moved;
+  r->moved_direct += moved;
+  // U0 -> U1: the sender's bytes have been read.
+  t.pulled.store_release(t.pulled.load_relaxed() + moved);
+  if (ok) return true;
+  ++counters_.pull_failed;
+  r->direct_broken = true;
+  t.retry_from = from + done;
+  t.retry_bytes = n - done;
+  // R0 -> R1: the range before the flag.
+  t.retry.store_release(1);
+  return false;
+}
+
+// Writes claimed bytes into the receiver's buffer. False if that ended early; the rest then goes through cells.
+bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
+  const uint64_t capacity = t.target.bytes;
+  const uint64_t want = from < capacity ? std::min(n, capacity - from) : 0;
+  Peer& peer = peers_[t.receiver];
+  uint64_t done = 0;
+  if (want != 0) {
+    std::byte* mapped = nullptr;
+    if (t.target.region.region != 0) {
+      mapped =
+          region_cache_.resolve(t.receiver, node_.pid(t.receiver), t.target.region_fd, t.target.region, t.target.bytes);
+    }
+    if (mapped != nullptr) {
+      copy::pack(r->buffer, from, want, mapped + from, copy::Store::kTemporal);
+      done = want;
+      r->path = Path::kMapped;
+    } else if (peer.cma) {
+      const Status s = copy::cma_write(node_.pid(t.receiver), r->buffer, remote_buffer(t.target), from, want, &done);
+      if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
+      r->path = Path::kCma;
+    }
+  }
+  const bool ok = done == want;
+  const uint64_t moved = ok ? n : done;
+  counters_.bytes_by_sender += done;
+  r->finished += moved;
+  r->moved_direct += moved;
+  // W0 -> W1: the receiver's bytes have been written.
+  t.pushed.store_release(t.pushed.load_relaxed() + moved);
+  if (ok) return true;
+  ++counters_.push_failed;
+  r->direct_broken = true;
+  r->carry_from = from + done;
+  r->carry_bytes = n - done;
+  return false;
+}
+
+bool Endpoint::put_cell(Request* r, TransferShm& t, uint64_t from, uint64_t n, shm::BlockShm* block) {
+  const tune::PairChoice& choice = peers_[static_cast<uint32_t>(r->peer)].choice;
+  const copy::Store store =
+      r->message_bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
+  copy::pack(r->buffer, from, n, block->payload(), store);
+  const uint32_t published = t.published.load_relaxed();
+  t.cells[published % kCellWindow] = {from, static_cast<uint32_t>(n), 0, offset_of(block)};
+  r->finished += n;
+  // P1 -> P0: the cell and its payload.
+  t.published.store_release(published + 1);
+  return true;
+}
+
+bool Endpoint::advance_send(Request* r) {
+  auto* t = at<TransferShm>(base_, r->transfer);
+  const auto dest = static_cast<uint32_t>(r->peer);
+  Peer& peer = peers_[dest];
+  const uint64_t total = r->message_bytes;
+  const bool matched = t->load_state() == TransferState::kMatched;  // T0 -> T1
+  bool moved = false;
+  // R1 -> R0: the range after the flag.
+  uint32_t retry = t->retry.load_acquire();
+  if (retry == 1) {
+    r->carry_from = t->retry_from;
+    r->carry_bytes = t->retry_bytes;
+    retry = 2;
+    t->retry.store_relaxed(retry);
+  }
+  const bool lagging = t->direct != 0 && !matched && config_.skew != 0 && dest != self_ && total <= kSkewBytesMax &&
+                       peer.part->state.skewed.load_relaxed() != 0;
+  const bool cells = dest != self_ && (t->direct == 0 || retry == 2 || r->direct_broken || lagging);
+  for (;;) {
+    const bool carry = r->carry_bytes != 0;
+    if (!carry && t->claim.exhausted(total)) break;
+    if (!carry && matched && can_push(r, *t)) {
+      uint64_t from = 0;
+      const uint64_t n = t->claim.claim(chunk_of(total, peer.choice), total, &from);
+      if (n == 0) break;
+      push(r, *t, from, n);
+      moved = true;
+      continue;
+    }
+    if (!cells && !carry) break;
+    // V0 -> V1: the receiver has emptied the cell that this one replaces.
+    if (t->published.load_relaxed() - t->consumed.load_acquire() >= kCellWindow) break;
+    const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, carry ? r->carry_bytes : total);
+    shm::BlockShm* block = claim_block(peer, want);
+    if (block == nullptr) break;
+    uint64_t from = r->carry_from;
+    uint64_t n = want;
+    if (carry) {
+      r->carry_from += n;
+      r->carry_bytes -= n;
+    } else if (n = t->claim.claim(want, total, &from); n == 0) {
+      peer.payload.undo_last();
+      break;
+    }
+    put_cell(r, *t, from, n, block);
+    if (lagging) ++counters_.skew_detours;
+    moved = true;
+  }
+  if (moved) wake(peer);
+  if (r->carry_bytes == 0 && t->retry.load_relaxed() != 1 && (matched || r->mode != SendMode::kSynchronous) &&
+      // U1 -> U0: the receiver has read its share.
+      r->finished + t->pulled.load_acquire() == total) {
+    finish_send(r);
+    return true;
+  }
+  return moved;
+}
+
+void Endpoint::finish_send(Request* r) {
+  auto* t = at<TransferShm>(base_, r->transfer);
+  const uint64_t pulled = t->pulled.load_relaxed();
+  if (r->moved_direct != 0 && pulled != 0) {
+    ++counters_.copies_by_both;
+  } else if (r->moved_direct != 0) {
+    ++counters_.copies_by_sender;
+  } else if (pulled != 0) {
+    ++counters_.copies_by_receiver;
+  }
+  Path path = r->path;
+  if (pulled != 0 && r->moved_direct == 0) {
+    path = t->sender == t->receiver ? Path::kSelf : t->source.region.region != 0 ? Path::kMapped : Path::kCma;
+  }
+  counters_.count_sent(path, r->message_bytes);
+  sends_.remove(r);
+  ended_.push_back(r->transfer);
+  complete(r);
+}
+
+// Transfers that both ends have left can be used again.
+void Endpoint::sweep_transfers() {
+  for (size_t i = 0; i < ended_.size();) {
+    // L1 -> L0: the receiver's last access.
+    if (at<TransferShm>(base_, ended_[i])->released.load_acquire() == 0) {
+      ++i;
+      continue;
+    }
+    free_transfers_.push_back(ended_[i]);
+    ended_[i] = ended_.back();
+    ended_.pop_back();
+  }
+}
+
+bool Endpoint::advance_recv(Request* r) {
+  auto* t = at<TransferShm>(base_, r->transfer);
+  const uint64_t total = r->message_bytes;
+  const uint64_t capacity = r->buffer.bytes;
+  bool moved = false;
+  for (;;) {
+    // P0 -> P1: the cell and its payload.
+    while (r->cells_seen != t->published.load_acquire()) {
+      const CellShm cell = t->cells[r->cells_seen % kCellWindow];
+      auto* block = at<shm::BlockShm>(base_, cell.block);
+      if (cell.from < capacity) {
+        copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from), block->payload(),
+                     copy::Store::kTemporal);
+      }
+      block->release();
+      r->finished += cell.bytes;
+      ++r->cells_seen;
+      // V1 -> V0: the cell is empty.
+      t->consumed.store_release(r->cells_seen);
+      moved = true;
+    }
+    if (t->claim.exhausted(total)) break;
+    if (!can_pull(r, *t)) {
+      if (t->direct != 0 && t->retry.load_relaxed() == 0) {
+        // Offered for single copy, but there is no way to it: ask for cells.
+        t->retry_from = t->retry_bytes = 0;
+        t->retry.store_release(1);  // R0 -> R1
+      }
+      break;
+    }
+    uint64_t from = 0;
+    const uint64_t n = t->claim.claim(chunk_of(total, peers_[t->sender].choice), total, &from);
+    if (n == 0) break;
+    moved = true;
+    if (!pull(r, *t, from, n)) break;
+  }
+  // W1 -> W0: what the sender wrote is visible.
+  if (r->finished + t->pushed.load_acquire() != total) return moved;
+  const bool direct = r->moved_direct != 0 || t->pushed.load_relaxed() != 0;
+  const Path path = !direct ? Path::kCells : t->sender == self_ ? Path::kSelf
+                    : t->source.region.region != 0 || t->target.region.region != 0 ? Path::kMapped
+                                                                                   : Path::kCma;
+  counters_.count_received(path, total);
+  recvs_.remove(r);
+  // L0 -> L1: the last access to the transfer.
+  t->released.store_release(1);
+  complete(r);
+  return true;
+}
+
+}  // namespace zh::p2p

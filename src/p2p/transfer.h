@@ -1,0 +1,91 @@
+// One large message in flight, as both ends see it. Both ends copy (DESIGN idea 2): each claims the next bytes of the
+// message through one shared counter and moves them its own way - the sender through cells or straight into the
+// receiver's buffer, the receiver straight out of the sender's - so that either can finish alone.
+#pragma once
+
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+#include "copy/regions.h"
+
+namespace zh::p2p {
+
+/// A buffer as a peer can reach it.
+struct RemoteBufferShm {
+  uint64_t address;    ///< in its owner's address space
+  uint64_t bytes;      ///< packed bytes (capacity, for a receive)
+  Offset layout;       ///< published layout; kNoOffset = contiguous
+  uint32_t reachable;  ///< 0: only the owner can read or write it (layout too long to publish)
+  int32_t region_fd;   ///< descriptor of the mappable region in its owner, if region.region != 0
+  copy::RegionRef region;
+};
+static_assert(kShmSafe<RemoteBufferShm> && sizeof(RemoteBufferShm) == 48);
+
+enum class TransferState : uint32_t { kOffered, kMatched };
+
+/// Bytes [from, from + bytes) of the message wait in a block.
+struct CellShm {
+  uint64_t from;
+  uint32_t bytes;
+  uint32_t reserved;
+  Offset block;
+};
+constexpr uint32_t kCellWindow = 64;
+
+/// Hands out disjoint ranges of [0, total) to both ends of a transfer.
+/// Writers / Readers: both ends. Invariant: every byte below min(next, total) belongs to exactly one claimer.
+/// Wrap: claims beyond the end add at most one chunk per attempt and end, far below 2^64.
+/// Crash: a chunk claimed by a dead process stays claimed; the survivor sees the death and fails the message.
+class ClaimShm {
+ public:
+  void reset() { next_.store_relaxed(0); }
+  /// Claims up to `chunk` bytes; returns how many (0: all are claimed) and where they start.
+  [[nodiscard]] uint64_t claim(uint64_t chunk, uint64_t total, uint64_t* from) {
+    if (next_.load_relaxed() >= total) return 0;
+    // C1 -> C1: ranges are handed out one after the other; the payload itself is published by the counters below.
+    *from = next_.fetch_add_relaxed(chunk);
+    return *from >= total ? 0 : (total - *from < chunk ? total - *from : chunk);
+  }
+  [[nodiscard]] bool exhausted(uint64_t total) const { return next_.load_relaxed() >= total; }
+
+ private:
+  Atomic<uint64_t> next_;
+};
+
+/// Writers: sender (`source`, cells, published, pushed), matcher under the receiver's lock (`target`, state), receiver
+/// (pulled, consumed, retry, released). Readers: both.
+/// Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is complete;
+/// published - consumed <= kCellWindow.
+/// Wrap: published and consumed run freely modulo 2^32. Crash: see ClaimShm.
+struct TransferShm {
+  RemoteBufferShm source;
+  RemoteBufferShm target;  ///< valid once state is kMatched
+  uint32_t sender;
+  uint32_t receiver;
+  uint32_t direct;  ///< 1: offered for single copy; 0: offered through cells
+  uint32_t reserved;
+  alignas(kPairBytes) Atomic<uint32_t> state;
+  Atomic<uint32_t> released;  ///< 1: the receiver will not touch this any more
+  alignas(kPairBytes) ClaimShm claim;
+  alignas(kPairBytes) Atomic<uint64_t> pushed;  ///< bytes that the sender wrote into the receiver's buffer
+  Atomic<uint32_t> published;                   ///< cells ever published
+  alignas(kPairBytes) Atomic<uint64_t> pulled;  ///< bytes that the receiver read from the sender's buffer
+  Atomic<uint32_t> consumed;                    ///< cells ever emptied
+  Atomic<uint32_t> retry;                       ///< 1: the range below could not be pulled; the sender owns it again
+  uint64_t retry_from;
+  uint64_t retry_bytes;
+  alignas(kPairBytes) CellShm cells[kCellWindow];
+
+  [[nodiscard]] TransferState load_state() const {
+    // T0 -> T1: the target's description after the state.
+    return static_cast<TransferState>(state.load_acquire());
+  }
+  void store_matched() {
+    // T1 -> T0: the target's description is complete.
+    state.store_release(static_cast<uint32_t>(TransferState::kMatched));
+  }
+};
+static_assert(kShmSafe<TransferShm>);
+
+}  // namespace zh::p2p

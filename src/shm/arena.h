@@ -1,0 +1,45 @@
+// A rank's allocator over its own part of the segment. Only the owner allocates, so the bookkeeping is private; memory is
+// backed (and first touched, on the owner's NUMA node) in steps as it is needed, up to the part's size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/shm_types.h"
+#include "base/status.h"
+
+namespace zh::node {
+class Node;
+}
+
+namespace zh::shm {
+
+class Arena {
+ public:
+  /// Manages the node's own part from `first_bytes` on; [0, first_bytes) is backed at once for the part's header.
+  Status open(node::Node& node, uint64_t first_bytes);
+
+  /// Zero-filled on first use only; 128-byte aligned. kNoOffset when the budget is used up.
+  [[nodiscard]] Offset allocate(uint64_t bytes);
+  /// `bytes` as given to allocate().
+  void free(Offset offset, uint64_t bytes);
+
+  [[nodiscard]] uint64_t backed_bytes() const { return backed_; }
+  [[nodiscard]] uint64_t budget_bytes() const { return end_; }
+  [[nodiscard]] uint64_t used_bytes() const { return used_; }
+
+ private:
+  static uint64_t block_bytes(uint64_t bytes);
+  Status back(uint64_t end);
+
+  node::Node* node_ = nullptr;
+  uint64_t next_ = 0;    // position of the first never used byte in the part
+  uint64_t backed_ = 0;  // bytes of the part that have memory
+  uint64_t end_ = 0;
+  uint64_t used_ = 0;
+  std::map<uint64_t, std::vector<Offset>> free_;  // by block size; few sizes are ever used
+};
+
+}  // namespace zh::shm

@@ -1,0 +1,129 @@
+// One directed pair's ring of envelopes: single producer (the sending rank), single consumer at a time (whoever holds
+// the receiver's lock). An envelope carries the matching triple and, when small, the payload beside it, so that a small
+// message costs one cache-line transfer. It refuses to know matching; kinds are opaque to it, but for the marker that
+// moves the ring to a larger one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+
+namespace zh::shm {
+
+constexpr uint32_t kInlineBytes = 232;
+
+/// One slot of the ring, four lines; the first holds the header and 40 bytes of payload.
+/// Writers: the producer, until published. Readers: the consumer, after.
+/// Invariant: seq == position + 1 (mod 2^32) exactly while the slot holds the envelope of that position.
+/// Wrap: the capacity divides 2^32, so that an old lap's seq never equals a later one's expected value.
+/// Crash: an unpublished slot is invisible; there is nothing to mend.
+struct EnvelopeShm {
+  Atomic<uint32_t> seq;
+  uint8_t kind;
+  uint8_t flags;
+  uint16_t inline_bytes;
+  int32_t source;
+  int32_t tag;
+  uint64_t context;
+  union {
+    std::byte payload[kInlineBytes];
+    struct {
+      uint64_t bytes;  ///< length of the message
+      Offset where;    ///< payload block, transfer, or (marker) the new ring
+    } far;
+  };
+};
+static_assert(sizeof(EnvelopeShm) == 256 && offsetof(EnvelopeShm, payload) == 24);
+
+/// Kind of the marker envelope behind which the ring goes on elsewhere (far.where).
+constexpr uint8_t kRingMoved = 0xff;
+
+/// Writers: producer (slots, write side), consumer (consumed, under the receiver's lock). Readers: both.
+/// Invariant: consumed <= produced <= consumed + capacity, in free-running positions; a slot is written only when
+/// position - consumed < capacity.
+/// Wrap: positions run freely modulo 2^32; capacity is a power of two.
+/// Crash: the producer dying between claim and publish leaves an unpublished slot that nobody waits for by itself.
+struct EnvelopeRingShm {
+  uint32_t capacity;
+  uint32_t reserved[31];
+  alignas(kPairBytes) Atomic<uint32_t> consumed;
+  uint32_t reserved2[31];
+  // EnvelopeShm slots[capacity] follows.
+
+  [[nodiscard]] EnvelopeShm* slots() { return reinterpret_cast<EnvelopeShm*>(this + 1); }
+  [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t capacity) {
+    return sizeof(EnvelopeRingShm) + uint64_t{capacity} * sizeof(EnvelopeShm);
+  }
+};
+static_assert(kShmSafe<EnvelopeRingShm> && sizeof(EnvelopeRingShm) == 2 * kPairBytes);
+
+/// The producer's private view of a ring.
+class EnvelopeProducer {
+ public:
+  void attach(EnvelopeRingShm* ring) {
+    ring_ = ring;
+    slots_ = ring->slots();
+    mask_ = ring->capacity - 1;
+    write_pos_ = 0;
+    consumed_seen_ = 0;
+  }
+  [[nodiscard]] bool attached() const { return ring_ != nullptr; }
+  [[nodiscard]] uint32_t capacity() const { return mask_ + 1; }
+  [[nodiscard]] EnvelopeRingShm* ring() const { return ring_; }
+
+  /// The next free slot, or null when the ring is full. The caller fills it and calls publish(); nothing in between may
+  /// fail. `spare` slots are kept free (for the marker that moves the ring).
+  [[nodiscard]] EnvelopeShm* claim(uint32_t spare = 1) {
+    if (write_pos_ - consumed_seen_ + spare > mask_) {
+      // E2 -> E3: the consumer is done reading the slots that are claimed now.
+      consumed_seen_ = ring_->consumed.load_acquire();
+      if (write_pos_ - consumed_seen_ + spare > mask_) return nullptr;
+    }
+    return &slots_[write_pos_ & mask_];
+  }
+  void publish(EnvelopeShm* slot) {
+    ++write_pos_;
+    // E1 -> E0: header and payload are visible before seq.
+    slot->seq.store_release(write_pos_);
+  }
+  /// True when every published envelope has been consumed.
+  [[nodiscard]] bool empty() {
+    consumed_seen_ = ring_->consumed.load_acquire();  // E2 -> E3: only compared; the label pairs with consume().
+    return consumed_seen_ == write_pos_;
+  }
+  [[nodiscard]] uint32_t write_pos() const { return write_pos_; }
+
+ private:
+  EnvelopeRingShm* ring_ = nullptr;
+  EnvelopeShm* slots_ = nullptr;
+  uint32_t mask_ = 0;
+  uint32_t write_pos_ = 0;
+  uint32_t consumed_seen_ = 0;
+};
+
+/// Consumer side, stateless: the read position lives in the ring, since either side may turn the crank. All calls but
+/// ready() need the receiver's lock.
+class EnvelopeConsumer {
+ public:
+  /// The oldest envelope, or null if there is none.
+  [[nodiscard]] static EnvelopeShm* front(EnvelopeRingShm* ring) {
+    const uint32_t pos = ring->consumed.load_relaxed();
+    EnvelopeShm* slot = &ring->slots()[pos & (ring->capacity - 1)];
+    // E0 -> E1: reads the envelope after its seq.
+    return slot->seq.load_acquire() == pos + 1 ? slot : nullptr;
+  }
+  /// Gives the oldest slot back to the producer.
+  static void consume(EnvelopeRingShm* ring) {
+    // E3 -> E2: the slot has been read.
+    ring->consumed.store_release(ring->consumed.load_relaxed() + 1);
+  }
+  /// Without the lock: is there an envelope at the read position? A hint for the owner's poll.
+  [[nodiscard]] static bool ready(EnvelopeRingShm* ring) {
+    const uint32_t pos = ring->consumed.load_relaxed();
+    return ring->slots()[pos & (ring->capacity - 1)].seq.load_relaxed() == pos + 1;
+  }
+};
+
+}  // namespace zh::shm
