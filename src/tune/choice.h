@@ -8,6 +8,8 @@
 
 namespace zh::tune {
 
+struct Profile;
+
 /// Choices of one directed pair. All sizes in bytes. Ordered: inline <= eager <= stream limits.
 struct PairChoice {
   uint32_t inline_max = 192;          ///< payload beside the envelope
@@ -20,5 +22,17 @@ struct PairChoice {
   uint32_t ring_bytes_max = 4 << 20;  ///< the payload ring may grow up to this size
   bool both_ends = true;              ///< large copies are shared by sender and receiver
 };
+
+/// A pair is *far* when the one-way time of a cache line between its ranks is above this: each then works behind a
+/// cache of its own. Between the two clusters seen: <= 0.09 us near, >= 0.19 us far.
+constexpr float kFarLineNs = 140.0F;
+
+/// Choices of a pair whose line takes `line_ns` (0: not measured, taken as near if `level` shares a cache).
+/// `level` is node::Level as a number. `profile` may be null: built-in choices.
+[[nodiscard]] PairChoice choose(int level, float line_ns, const Profile* profile);
+
+/// The thresholds of the papers (hybrid ICPP'08, section 4): one copy from 32 KiB between ranks that share a cache,
+/// from 2 KiB within a socket, from 1 KiB between sockets.
+[[nodiscard]] PairChoice paper_choice(int level);
 
 }  // namespace zh::tune

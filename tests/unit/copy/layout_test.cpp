@@ -1,0 +1,240 @@
+// Layouts against the naive oracle of layout_support.h, and the compression that make_layout promises.
+#include "copy/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "unit/copy/layout_support.h"
+
+namespace zh::copy {
+namespace {
+
+using test::random_sample;
+using test::Sample;
+
+constexpr uint64_t kRounds = 500;
+constexpr int64_t kMargin = 64;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes noise(std::mt19937_64& random, size_t n) {
+  Bytes out(n);
+  for (auto& b : out) b = static_cast<std::byte>(random());
+  return out;
+}
+
+/// Memory with random content that holds `bytes` packed bytes of a sample, with guard bytes around.
+struct Arena {
+  Arena(std::mt19937_64& random, const Sample& sample, uint64_t bytes) {
+    int64_t low = 0;
+    int64_t high = 1;
+    for (uint64_t k = 0; k < bytes; ++k) {
+      low = std::min(low, sample.position(k));
+      high = std::max(high, sample.position(k) + 1);
+    }
+    origin = kMargin - low;
+    memory = noise(random, static_cast<size_t>(high - low + 2 * kMargin));
+  }
+  [[nodiscard]] std::byte* base() { return memory.data() + origin; }
+  Bytes memory;
+  int64_t origin = 0;
+};
+
+struct Range {
+  uint64_t from, n;
+};
+Range random_range(std::mt19937_64& random, uint64_t bytes) {
+  if (random() % 4 == 0) return {0, bytes};
+  const uint64_t from = random() % bytes;
+  return {from, random() % (bytes - from + 1)};
+}
+
+uint64_t random_message(std::mt19937_64& random, const Sample& sample) {
+  const uint64_t whole = sample.bytes.size() * (1 + random() % 6);
+  return random() % 3 == 0 ? 1 + random() % whole : whole;
+}
+
+class Layouts : public testing::TestWithParam<Store> {};
+INSTANTIATE_TEST_SUITE_P(Stores, Layouts, testing::Values(Store::kTemporal, Store::kNonTemporal));
+
+TEST_P(Layouts, PackGathersWhatTheOracleGathers) {
+  std::mt19937_64 random(11);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Sample sample = random_sample(random);
+    const uint64_t bytes = random_message(random, sample);
+    Arena arena(random, sample, bytes);
+    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
+    ASSERT_NE(layout, nullptr);
+    ASSERT_EQ(layout->size_bytes, sample.bytes.size());
+    const auto [from, n] = random_range(random, bytes);
+    Bytes got(n + 2 * kMargin, std::byte{0x5a});
+    Bytes want = got;
+    for (uint64_t k = 0; k < n; ++k) want[kMargin + k] = arena.base()[sample.position(from + k)];
+    pack({arena.base(), bytes, layout.get()}, from, n, got.data() + kMargin, GetParam());
+    ASSERT_EQ(got, want) << "round " << round << " from " << from << " n " << n;
+  }
+}
+
+TEST_P(Layouts, UnpackScattersWhatTheOracleScattersAndNothingElse) {
+  std::mt19937_64 random(12);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Sample sample = random_sample(random);
+    const uint64_t bytes = random_message(random, sample);
+    Arena arena(random, sample, bytes);
+    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
+    const auto [from, n] = random_range(random, bytes);
+    const Bytes data = noise(random, n);
+    Arena want = arena;
+    for (uint64_t k = 0; k < n; ++k) want.base()[sample.position(from + k)] = data[k];
+    unpack({arena.base(), bytes, layout.get()}, from, n, data.data(), GetParam());
+    ASSERT_EQ(arena.memory, want.memory) << "round " << round << " from " << from << " n " << n;
+  }
+}
+
+TEST_P(Layouts, CopyRangeMovesBetweenAnyTwoLayouts) {
+  std::mt19937_64 random(13);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Sample to = random_sample(random);
+    const Sample of = random() % 4 == 0 ? to : random_sample(random);
+    const uint64_t bytes = std::min(random_message(random, to), random_message(random, of));
+    Arena dst(random, to, bytes);
+    Arena src(random, of, bytes);
+    const OwnedLayout dst_layout = make_layout(to.blocks, to.extent);
+    const OwnedLayout src_layout = make_layout(of.blocks, of.extent);
+    const auto [from, n] = random_range(random, bytes);
+    Arena want = dst;
+    for (uint64_t k = from; k < from + n; ++k) want.base()[to.position(k)] = src.base()[of.position(k)];
+    copy_range({dst.base(), bytes, dst_layout.get()}, {src.base(), bytes, src_layout.get()}, from, n, GetParam());
+    ASSERT_EQ(dst.memory, want.memory) << "round " << round << " from " << from << " n " << n;
+  }
+}
+
+TEST_P(Layouts, CopyRangeServesContiguousSides) {
+  std::mt19937_64 random(14);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Sample sample = random_sample(random);
+    const uint64_t bytes = random_message(random, sample);
+    Arena arena(random, sample, bytes);
+    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
+    const auto [from, n] = random_range(random, bytes);
+    Bytes plain = noise(random, bytes);
+    Bytes want_plain = plain;
+    for (uint64_t k = from; k < from + n; ++k) want_plain[k] = arena.base()[sample.position(k)];
+    copy_range({plain.data(), bytes, nullptr}, {arena.base(), bytes, layout.get()}, from, n, GetParam());
+    ASSERT_EQ(plain, want_plain);
+    Arena want = arena;
+    plain = noise(random, bytes);
+    for (uint64_t k = from; k < from + n; ++k) want.base()[sample.position(k)] = plain[k];
+    copy_range({arena.base(), bytes, layout.get()}, {plain.data(), bytes, nullptr}, from, n, GetParam());
+    ASSERT_EQ(arena.memory, want.memory);
+  }
+}
+
+TEST(Layout, IovecsListTheRangeInOrderAndStopAtTheirLimit) {
+  std::mt19937_64 random(15);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Sample sample = random_sample(random);
+    const uint64_t bytes = random_message(random, sample);
+    Arena arena(random, sample, bytes);
+    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
+    const auto [from, n] = random_range(random, bytes);
+    const size_t max = 1 + random() % 40;
+    uint64_t at = from;
+    // Several calls, each with room for `max`, list everything.
+    while (at < from + n) {
+      std::vector<iovec> list(max);
+      uint64_t covered = 0;
+      const size_t used = to_iovecs({arena.base(), bytes, layout.get()}, at, from + n - at, list.data(), max, &covered);
+      ASSERT_GT(used, 0U);
+      ASSERT_LE(used, max);
+      uint64_t seen = 0;
+      for (size_t i = 0; i < used; ++i) {
+        for (size_t k = 0; k < list[i].iov_len; ++k, ++seen) {
+          ASSERT_EQ(static_cast<std::byte*>(list[i].iov_base) + k, arena.base() + sample.position(at + seen));
+        }
+      }
+      ASSERT_EQ(seen, covered);
+      ASSERT_TRUE(used == max || covered == from + n - at) << "stopped early";
+      at += covered;
+    }
+  }
+}
+
+TEST(Layout, EmptyRangesTouchNothing) {
+  const OwnedLayout layout = make_layout({{0, 8}, {16, 8}}, 32);
+  uint64_t covered = 7;
+  EXPECT_EQ(to_iovecs({nullptr, 0, layout.get()}, 0, 0, nullptr, 0, &covered), 0U);
+  EXPECT_EQ(covered, 0U);
+  pack({nullptr, 0, layout.get()}, 0, 0, nullptr, Store::kTemporal);
+  unpack({nullptr, 0, layout.get()}, 0, 0, nullptr, Store::kNonTemporal);
+  copy_range({nullptr, 0, layout.get()}, {nullptr, 0, nullptr}, 0, 0, Store::kTemporal);
+}
+
+TEST(Layout, AbsoluteAddressesWorkFromANullBase) {
+  // MPI_BOTTOM: the offsets are addresses.
+  uint64_t source[4] = {1, 2, 3, 4};
+  uint64_t target[2] = {};
+  const auto address = reinterpret_cast<intptr_t>(source);
+  const OwnedLayout layout = make_layout({{address, 8}, {address + 24, 8}}, 8);
+  pack({nullptr, 16, layout.get()}, 0, 16, target, Store::kTemporal);
+  EXPECT_EQ(target[0], 1U);
+  EXPECT_EQ(target[1], 4U);
+}
+
+TEST(Layout, NeighboursMergeIntoOneBlock) {
+  const OwnedLayout layout = make_layout({{0, 8}, {8, 4}, {12, 0}, {12, 20}}, 32);
+  ASSERT_EQ(layout->n_items, 1U);
+  EXPECT_EQ(layout->items()[0].len_bytes, 32U);
+  EXPECT_EQ(layout->items()[0].count[0], 1U);
+}
+
+TEST(Layout, AVectorIsOneItem) {
+  std::vector<Block> blocks;
+  for (int64_t i = 0; i < 1000; ++i) blocks.push_back({i * 24, 8});
+  const OwnedLayout layout = make_layout(blocks, 24000);
+  ASSERT_EQ(layout->n_items, 1U);
+  EXPECT_EQ(layout->items()[0].count[0], 1000U);
+  EXPECT_EQ(layout->items()[0].stride[0], 24);
+}
+
+TEST(Layout, ASubarrayOfThreeDimensionsIsOneItem) {
+  std::vector<Block> blocks;
+  for (int64_t z = 0; z < 10; ++z) {
+    for (int64_t y = 0; y < 20; ++y) blocks.push_back({z * 8000 + y * 80, 24});
+  }
+  const OwnedLayout layout = make_layout(blocks, 80000);
+  ASSERT_EQ(layout->n_items, 1U);
+  EXPECT_EQ(layout->items()[0].count[0], 20U);
+  EXPECT_EQ(layout->items()[0].count[1], 10U);
+  EXPECT_EQ(layout->items()[0].stride[1], 8000);
+  EXPECT_EQ(layout->description_bytes(), sizeof(LayoutShm) + sizeof(LayoutItem));
+}
+
+TEST(Layout, ReversedRunsKeepTheirOrder) {
+  std::vector<Block> blocks;
+  for (int64_t i = 9; i >= 0; --i) blocks.push_back({i * 16, 8});
+  const OwnedLayout layout = make_layout(blocks, 160);
+  ASSERT_EQ(layout->n_items, 1U);
+  EXPECT_EQ(layout->items()[0].stride[0], -16);
+}
+
+TEST(Layout, ALayoutOfNothingHasNoItems) {
+  const OwnedLayout layout = make_layout({{3, 0}, {9, 0}}, 8);
+  EXPECT_EQ(layout->n_items, 0U);
+  EXPECT_EQ(layout->size_bytes, 0U);
+}
+
+TEST(Layout, CountsBeyondOneElementContinueAtItsExtent) {
+  const OwnedLayout layout = make_layout({{0, 8}}, 24);
+  int64_t source[9] = {1, 0, 0, 2, 0, 0, 3, 0, 0};
+  int64_t target[3] = {};
+  pack({reinterpret_cast<std::byte*>(source), 24, layout.get()}, 0, 24, target, Store::kTemporal);
+  EXPECT_EQ(target[0], 1);
+  EXPECT_EQ(target[1], 2);
+  EXPECT_EQ(target[2], 3);
+}
+
+}  // namespace
+}  // namespace zh::copy
