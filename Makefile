@@ -1,0 +1,30 @@
+# The commands of this repository; each is a script of dev/, where the work is.
+.PHONY: build demo check check-quick check-full format clean distclean
+
+build: ## build/bin/zerohop and build/lib/libzerohop.so
+	@dev/setup build
+	@dev/build release
+
+demo: build ## unmodified MPI programs without and with zerohop, side by side
+	@python3 dev/demo.py
+
+check-quick: ## unit tests and lint of a release build, under three minutes
+	@dev/setup check
+	@python3 dev/check.py quick
+
+check: ## everything that must hold before a change goes in, under 35 minutes on two cores
+	@dev/setup check
+	@python3 dev/check.py check
+
+check-full: ## the whole matrix, both compilers, aarch64 under emulation
+	@dev/setup full
+	@python3 dev/check.py full
+
+format: ## rewrite C++ and Python files in the project's format
+	@dev/format
+
+clean: ## remove what was built; keep the MPI hosts
+	@rm -rf build/cmake build/bin build/lib build/cache
+
+distclean: ## remove the MPI hosts as well
+	@rm -rf build

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Checks the rules that keep the layers apart (docs/architecture.md), on every source file.
+
+- an include points down or sideways, never up; simd and model see base only, heap sees os and base only
+- mpi.h only in src/mpi, bench/mpi, tests/mpi and examples
+- <atomic> and std::atomic only in src/base/atomic.h (and in the model checker that stands in for it)
+- within src, system calls and their headers only in src/os
+- a file stays below 600 lines
+- no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line, optional)
+
+Prints file:line: what, exits 1 on any. `--self-test` plants one violation of each kind and proves that it is found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_LINES = 600
+
+# Lowest first.
+ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "mpi"]
+# Side layers: the only layers that each may see.
+SIDE = {"simd": {"base"}, "model": {"base"}, "heap": {"base", "os"}}
+# From which layer on a side layer may be seen.
+SIDE_SEEN_FROM = {"simd": "p2p", "model": "tune", "heap": "engine"}
+
+MPI_FOLDERS = ("src/mpi/", "bench/mpi/", "tests/mpi/", "examples/")
+ATOMIC_FILES = ("src/base/atomic.h", "tests/model/")
+SOURCE_FOLDERS = ("src", "include", "tools", "bench", "tests", "examples", "dev", "python")
+C_SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".S"}
+TEXT_SUFFIXES = C_SUFFIXES | {".py", ".cmake", ".md", ".txt", ".toml", ".json", ".sh"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SYSTEM_HEADERS = re.compile(
+    r"^(sys/(mman|syscall|socket|un|prctl|ptrace|statfs|sendfile|ioctl|wait|resource)\.h|linux/.*|sched\.h|asm/.*)$"
+)
+SYSTEM_CALLS = re.compile(
+    r"(?<![\w.:>])(?:::)?(syscall|process_vm_readv|process_vm_writev|mmap|munmap|mprotect|madvise|memfd_create|ftruncate|"
+    r"fallocate|posix_fallocate|sched_setaffinity|sched_getaffinity|sched_yield|prctl|pidfd_open|fork)\s*\("
+)
+MACHINE_PATH = re.compile(r"""(?<![\w.})\]$/*<~+-])/(?:home|root|Users|work|build|scratch|mnt|data)/\w""")
+ISSUE_NUMBER = re.compile(r"\b(?:[Ii]ssues?|[Tt]icket)\s+#?\d+\b")
+
+Finding = tuple[str, int, str]
+
+
+def layer_of(path: str) -> str | None:
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "src" else None
+
+
+def may_include(layer: str, target: str) -> bool:
+    """Whether a file of `layer` may include one of `target`."""
+    if layer == target:
+        return True
+    if layer in SIDE:
+        return target in SIDE[layer]
+    if target in SIDE:
+        return layer in ORDER and ORDER.index(layer) >= ORDER.index(SIDE_SEEN_FROM[target])
+    return layer in ORDER and target in ORDER and ORDER.index(target) < ORDER.index(layer)
+
+
+def strip_comment(line: str) -> str:
+    return line.split("//", 1)[0]
+
+
+def check_c_line(path: str, layer: str | None, line: str) -> Iterator[str]:
+    code = strip_comment(line)
+    include = INCLUDE.match(line)
+    if include:
+        name = include[2]
+        target = name.split("/")[0] if "/" in name else None
+        if layer and include[1] == '"' and (target in ORDER or target in SIDE) and not may_include(layer, target):
+            yield f"{layer} may not see {target}: includes point down ({' < '.join(ORDER)})"
+        if name in ("mpi.h", "mpi_abi.h", "mpi.mod") and not path.startswith(MPI_FOLDERS):
+            yield f"{name} is only for {', '.join(MPI_FOLDERS)}"
+        if name in ("atomic", "stdatomic.h") and not path.startswith(ATOMIC_FILES) and not path.startswith("bench/mpi/"):
+            yield f"<{name}> is only for src/base/atomic.h: use zh::Atomic"
+        if layer and layer != "os" and SYSTEM_HEADERS.match(name):
+            yield f"<{name}> is only for src/os"
+    elif path.startswith("src/"):
+        if re.search(r"\bstd::atomic", code) and not path.startswith(ATOMIC_FILES):
+            yield "std::atomic is only for src/base/atomic.h: use zh::Atomic"
+        call = SYSTEM_CALLS.search(code) if layer and layer != "os" and not path.endswith(".S") else None
+        if call:
+            yield f"{call[1]}() is a system call: only for src/os"
+
+
+def check_file(path: str, text: str, private: list[re.Pattern[str]]) -> Iterator[Finding]:
+    """Findings of one file; `path` is relative to the root, with slashes."""
+    suffix = Path(path).suffix
+    lines = text.splitlines()
+    is_code = path.split("/")[0] in SOURCE_FOLDERS and suffix in C_SUFFIXES | {".py"}
+    if is_code and len(lines) >= MAX_LINES:
+        yield path, len(lines), f"{len(lines)} lines; a file has one subject and stays below {MAX_LINES}"
+    layer = layer_of(path)
+    if layer and suffix in C_SUFFIXES and layer not in ORDER and layer not in SIDE:
+        yield path, 1, f"src/{layer} is no layer known to dev/check_layers.py"
+    for number, line in enumerate(lines, 1):
+        if suffix in C_SUFFIXES:
+            for what in check_c_line(path, layer, line):
+                yield path, number, what
+        if path == "dev/check_layers.py":
+            continue
+        if MACHINE_PATH.search(line):
+            yield path, number, "a path of one machine"
+        if ISSUE_NUMBER.search(line):
+            yield path, number, "an issue number: say the reason itself"
+        for pattern in private:
+            if pattern.search(line):
+                yield path, number, f"private word ({pattern.pattern})"
+
+
+def private_words(root: Path) -> list[re.Pattern[str]]:
+    git = subprocess.run(["git", "rev-parse", "--absolute-git-dir"], cwd=root, capture_output=True, text=True)
+    words = Path(git.stdout.strip()) / "private-words" if git.returncode == 0 else None
+    if not words or not words.exists():
+        return []
+    return [re.compile(w) for w in words.read_text().splitlines() if w.strip() and not w.startswith("#")]
+
+
+def files(root: Path) -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+    names = listed.stdout.splitlines()
+    if listed.returncode != 0:
+        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+    return sorted(n for n in names if (root / n).is_file() and (Path(n).suffix in TEXT_SUFFIXES or n == "Makefile"))
+
+
+def check(root: Path) -> list[Finding]:
+    private = private_words(root)
+    found: list[Finding] = []
+    for name in files(root):
+        found.extend(check_file(name, (root / name).read_text(errors="replace"), private))
+    return found
+
+
+PLANTED = {
+    "src/os/up.cpp": ('#include "p2p/request.h"\n', "os may not see p2p"),
+    "src/simd/side.h": ('#include "os/clock.h"\n', "simd may not see os"),
+    "src/p2p/mpi.cpp": ("#include <mpi.h>\n", "mpi.h is only for"),
+    "src/shm/atomic.h": ("#include <atomic>\n", "<atomic> is only for"),
+    "src/shm/word.h": ("std::atomic<int> word;\n", "std::atomic is only for"),
+    "src/copy/call.cpp": ("int x = process_vm_readv(a, b, c, d, e, 0);\n", "is a system call"),
+    "src/node/header.cpp": ("#include <sys/mman.h>\n", "<sys/mman.h> is only for src/os"),
+    "src/engine/long.cpp": ("\n" * MAX_LINES, "stays below"),
+    "src/other/file.cpp": ("\n", "no layer known"),
+    "tools/path.cpp": ("// see /" + "home/someone/notes\n", "a path of one machine"),
+    "docs/note.md": ("This mends issue " + "12.\n", "an issue number"),
+}
+CLEAN = {
+    "src/engine/ok.cpp": '#include "p2p/request.h"\n#include "base/status.h"\n#include <vector>\n  region.mmap(x); // fork()\n',
+    "src/os/ok.cpp": "#include <sys/mman.h>\nvoid* p = mmap(a, b, c, d, e, f);\n",
+    "src/mpi/ok.cpp": "#include <mpi.h>\n",
+    "src/base/atomic.h": "#include <atomic>\nstd::atomic<int> value;\n",
+}
+
+
+def self_test() -> int:
+    """Each planted violation is found, and only there. Returns the number of surprises."""
+    surprises = 0
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, text in [(n, t) for n, (t, _) in PLANTED.items()] + list(CLEAN.items()):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        found = check(root)
+        for name, (_, expected) in PLANTED.items():
+            if not any(f[0] == name and expected in f[2] for f in found):
+                print(f"self-test: the violation planted in {name} was not found")
+                surprises += 1
+        for finding in found:
+            if finding[0] in CLEAN:
+                print(f"self-test: false alarm {finding}")
+                surprises += 1
+    if not list(check_file("a.md", "our secretword\n", [re.compile("secretword")])):
+        print("self-test: a private word was not found")
+        surprises += 1
+    return surprises
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Layer rules.")
+    parser.add_argument("--self-test", action="store_true")
+    if parser.parse_args().self_test:
+        surprises = self_test()
+        print(f"check_layers self-test: {len(PLANTED) + 1} violations planted, {surprises} surprises")
+        return 1 if surprises else 0
+    found = check(ROOT)
+    for path, number, what in found:
+        print(f"{path}:{number}: {what}")
+    print(f"check_layers: {len(found)} findings in {len(files(ROOT))} files")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
