@@ -19,9 +19,4 @@ Status Rank::choose(node::Bootstrap& /*world*/) {
   return kOk;
 }
 
-void Rank::leave() {}
-void Rank::stop_helper() {}
-std::string Rank::stats_json() const { return "{}"; }
-std::string Rank::choices_json() const { return "[]"; }
-
 }  // namespace zh::engine

@@ -203,12 +203,20 @@ void Rank::count_fallback(const char* reason) {
 
 Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
   p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
-  shm.inside.store_relaxed(shm.inside.load_relaxed() + 1);
+  if (rank.state_->threads) {
+    shm.inside.fetch_add_relaxed(1);
+  } else {
+    shm.inside.store_relaxed(shm.inside.load_relaxed() + 1);
+  }
 }
 
 Rank::WaitScope::~WaitScope() {
   p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
-  shm.inside.store_relaxed(shm.inside.load_relaxed() - 1);
+  if (rank_.state_->threads) {
+    shm.inside.fetch_add_relaxed(~0U);
+  } else {
+    shm.inside.store_relaxed(shm.inside.load_relaxed() - 1);
+  }
 }
 
 bool Rank::WaitScope::turn_only() {

@@ -128,6 +128,7 @@ class Rank {
   class Guard;
   Status choose(node::Bootstrap& world);
   void leave();
+  void help();
   void stop_helper();
   node::Node& node_;
   std::unique_ptr<State> state_;

@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/atomic.h"
 #include "engine/rank.h"
 #include "p2p/endpoint.h"
 
@@ -21,6 +23,10 @@ struct Rank::State {
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
   std::mutex mutex;
+  std::thread helper;
+  Atomic<uint32_t> helper_wanted;
+  Atomic<uint32_t> helper_stop;
+  Atomic<uint64_t> left_ticks;  ///< clock of the latest return to the program with unfinished work
   std::vector<std::pair<const char*, uint64_t>> fallbacks;
 };
 

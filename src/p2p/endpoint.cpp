@@ -1,6 +1,7 @@
 // Making an endpoint, and the memory of its requests, queue entries and transfers.
 #include "p2p/endpoint.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -15,6 +16,7 @@ constexpr uint32_t kMessageSlab = 128;
 constexpr size_t kRegionWindowBudget = size_t{8} << 30;  // address space, not memory
 constexpr uint64_t kLayoutMax = 16 << 10;                // longer descriptions are packed by their owner
 constexpr uint64_t kAwayUs = 50;
+constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
 }  // namespace
 
 Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
@@ -48,7 +50,12 @@ Status Endpoint::init() {
   }
   taken_.resize(kDrainBudget * 2);
   ticks_away_ = static_cast<uint64_t>(os::ticks_per_us()) * kAwayUs;
-  return refill_messages() ? kOk : Status{Code::kNoMemory, "no shared memory for the matching queues"};
+  for (const Peer& peer : peers_) all_cma_ = all_cma_ && peer.cma;
+  all_cma_ = all_cma_ || n == 1;
+  refill_messages();
+  return part_->queues.free_message_count.load_relaxed() != 0
+             ? kOk
+             : Status{Code::kNoMemory, "no shared memory for the matching queues"};
 }
 
 Request* Endpoint::new_request() {
@@ -68,6 +75,7 @@ Request* Endpoint::new_request() {
   r->done.store_relaxed(0);
   r->detached = false;
   r->direct_broken = false;
+  r->unpullable = false;
   r->transfer = kNoOffset;
   r->layout = kNoOffset;
   r->posted = kNoRef;
@@ -91,7 +99,10 @@ void Endpoint::complete(Request* request) {
     arena_.free(request->layout, request->layout_bytes);
     request->layout = kNoOffset;
   }
-  if (request->is_send) --pending_sends_;
+  if (request->is_send) {
+    --pending_sends_;
+    if (request->unpullable) --unpullable_;
+  }
   request->stage = Stage::kDone;
   // D0 -> D1: result and buffer are complete before done.
   request->done.store_release(1);
@@ -109,7 +120,7 @@ void Endpoint::detach(Request* request) {
 Ref Endpoint::new_posted() {
   if (free_posted_.empty()) {
     const Offset slab = arena_.allocate(kPostedSlab * sizeof(PostedShm));
-    if (slab == kNoOffset) return kNoRef;
+    if (slab == kNoOffset) return new_private(sizeof(PostedShm));
     for (uint32_t i = kPostedSlab; i-- != 0;) {
       free_posted_.push_back(static_cast<Ref>((slab + i * sizeof(PostedShm)) / kLineBytes));
     }
@@ -119,17 +130,54 @@ Ref Endpoint::new_posted() {
   return ref;
 }
 
+// An entry outside the segment: while one is queued, only this rank may turn its own crank.
+Ref Endpoint::new_private(uint64_t bytes) {
+  if (!private_memory_) {
+    // Address space; pages come as they are used.
+    private_memory_ = {static_cast<std::byte*>(std::aligned_alloc(kLineBytes, kPrivateBytes)), std::free};
+    if (!private_memory_) return kNoRef;
+    queues_.set_private_base(private_memory_.get());
+  }
+  if (private_used_ + bytes > kPrivateBytes) return kNoRef;
+  const Ref ref = static_cast<Ref>(private_used_ / kLineBytes) | kPrivateRef;
+  private_used_ += round_up(bytes, kLineBytes);
+  return ref;
+}
+
 // Keeps enough free message entries for a whole drain, so that memory is never asked for under the lock.
-bool Endpoint::refill_messages() {
-  if (part_->queues.free_message_count >= 2 * kDrainBudget) return true;
+void Endpoint::refill_messages() {
   const Offset slab = arena_.allocate(kMessageSlab * kMessageBytes);
-  if (slab == kNoOffset) return false;
-  lock();
+  if (slab == kNoOffset) {
+    while (free_private_messages_.size() < 2 * kDrainBudget) {
+      const Ref ref = new_private(kMessageBytes);
+      if (ref == kNoRef) return;
+      free_private_messages_.push_back(ref);
+    }
+    return;
+  }
+  if (!lock()) return;
   for (uint32_t i = kMessageSlab; i-- != 0;) {
     queues_.give_free_message(static_cast<Ref>((slab + i * kMessageBytes) / kLineBytes));
   }
   part_->queues.lock.unlock();
-  return true;
+}
+
+// Needs the lock.
+Ref Endpoint::take_entry() {
+  const Ref ref = queues_.take_free_message();
+  if (ref != kNoRef || free_private_messages_.empty()) return ref;
+  const Ref spare = free_private_messages_.back();
+  free_private_messages_.pop_back();
+  return spare;
+}
+
+// Needs the lock.
+void Endpoint::free_message(Ref ref) {
+  if ((ref & kPrivateRef) != 0) {
+    free_private_messages_.push_back(ref);
+  } else {
+    queues_.give_free_message(ref);
+  }
 }
 
 // How a peer can reach `buffer`. A layout is published with the request and freed when it ends.
@@ -156,17 +204,6 @@ void Endpoint::describe(const copy::Buffer& buffer, uint64_t direct_min, Request
       config_.regions->locate(buffer.base, buffer.bytes, &out->region)) {
     out->region_fd = config_.regions->descriptor(out->region.region);
   }
-}
-
-bool Endpoint::needs_turning() const {
-  if (!queued_peers_.empty()) return true;
-  for (const Request* r = sends_.head; r != nullptr; r = r->next) {
-    const auto* t = at<TransferShm>(base_, r->transfer);
-    const Peer& peer = peers_[static_cast<uint32_t>(r->peer)];
-    const bool reachable = t->source.region.region != 0 || (peer.cma && t->source.reachable != 0);
-    if (r->carry_bytes != 0 || !reachable) return true;
-  }
-  return recvs_.head != nullptr || (part_->queues.posted_total != 0 && !config_.cma);
 }
 
 bool Endpoint::reap() {
@@ -209,18 +246,20 @@ bool Endpoint::reap() {
   // Posted receives that name the dead peer: whatever it sent before is in its ring, so drain first.
   while (collect()) {
   }
+  const bool broken = part_->queues.broken.load_relaxed() != 0;
   for (auto& slab : request_slabs_) {
     for (uint32_t i = 0; i < kRequestSlab; ++i) {
       Request* r = &slab[i];
-      if (r->stage == Stage::kPosted && r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead) {
-        lock();
+      if (r->stage != Stage::kPosted && r->stage != Stage::kUnposted) continue;
+      const bool named = r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead;
+      if (!named && !broken) continue;
+      if (r->stage == Stage::kPosted && !broken) {
+        if (!lock()) continue;
         queues_.unpost(r->posted);
         part_->queues.lock.unlock();
         free_posted_.push_back(r->posted);
-        fail(r);
-      } else if (r->stage == Stage::kUnposted && r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead) {
-        fail(r);
       }
+      fail(r);
     }
   }
   return true;

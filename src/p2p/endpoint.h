@@ -71,7 +71,10 @@ class Endpoint {
   /// Sends whose bytes are still needed from this rank's memory.
   [[nodiscard]] uint64_t pending_sends() const { return pending_sends_; }
   /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to).
-  [[nodiscard]] bool needs_turning() const;
+  [[nodiscard]] bool needs_turning() const {
+    return unpullable_ != 0 || !queued_peers_.empty() ||
+           (!all_cma_ && (recvs_.head != nullptr || part_->queues.posted_total.load_relaxed() != 0));
+  }
 
   [[nodiscard]] PartShm& part() const { return *part_; }
   [[nodiscard]] PartShm& part(uint32_t peer) const { return *peers_[peer].part; }
@@ -95,6 +98,8 @@ class Endpoint {
     PartShm* part = nullptr;
     shm::EnvelopeProducer out;
     shm::PayloadRing payload;
+    shm::PayloadRing matched_only;  ///< used when unexpected messages hold all of `payload`
+    shm::PayloadRing* last_ring = nullptr;  ///< of the latest claim_block()
     Offset out_offset = kNoOffset;
     tune::PairChoice choice;
     RequestList queued;  ///< sends that wait for room in the ring, in order
@@ -117,7 +122,9 @@ class Endpoint {
   Request* new_request();
   void complete(Request* request);
   [[nodiscard]] Ref new_posted();
-  bool refill_messages();
+  void refill_messages();
+  [[nodiscard]] Ref new_private(uint64_t bytes);
+  void free_message(Ref ref);
   [[nodiscard]] Offset offset_of(const void* p) const {
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base_);
   }
@@ -127,7 +134,7 @@ class Endpoint {
   // send.cpp
   bool connect(uint32_t dest);
   [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer);
-  [[nodiscard]] shm::BlockShm* claim_block(Peer& peer, uint64_t bytes);
+  [[nodiscard]] shm::BlockShm* claim_block(Peer& peer, uint64_t bytes, bool matched = false);
   void grow_envelopes(Peer& peer);
   void grow_payload(Peer& peer);
   void retire_old(Peer& peer);
@@ -138,7 +145,7 @@ class Endpoint {
   [[nodiscard]] bool away(const Peer& peer) const;
 
   // match.cpp
-  void lock();
+  [[nodiscard]] bool lock();
   bool try_lock_peer(Peer& peer);
   bool discover_sources();
   uint32_t drain(uint32_t sender, uint32_t budget, Request* extra);
@@ -148,7 +155,7 @@ class Endpoint {
     return &request_slabs_[index / kRequestSlab][index % kRequestSlab];
   }
   void take_unexpected(Request* request, Ref ref);
-  [[nodiscard]] Ref find(const RecvArgs& args);
+  [[nodiscard]] Ref take_entry();
   uint32_t drain_for(uint32_t dest, const Queues& queues);
   bool cancel_send(Request* request);
   void run_taken();
@@ -190,6 +197,11 @@ class Endpoint {
   Request* free_requests_ = nullptr;
   uint32_t request_count_ = 0;
   std::vector<Ref> free_posted_;
+  std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
+  std::unique_ptr<std::byte, void (*)(void*)> private_memory_{nullptr, nullptr};
+  uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
+  uint64_t unpullable_ = 0;  ///< transfers whose bytes no peer can fetch by itself
+  bool all_cma_ = true;
   RequestList sends_;  ///< transfers towards peers
   RequestList recvs_;  ///< transfers from peers
   std::vector<uint32_t> queued_peers_;

@@ -16,11 +16,12 @@ constexpr uint32_t kYieldsBeforeDeathCheck = 1024;
 constexpr uint32_t kPeerLockAttempts = 32;
 }  // namespace
 
-void Endpoint::lock() {
+// False when the queues are broken for good: their lock's holder died.
+bool Endpoint::lock() {
   shm::OwnerLockShm& lock = part_->queues.lock;
-  if (lock.try_lock(self_)) return;  // K1 -> K2: see OwnerLockShm
+  if (lock.try_lock(self_)) return true;
   for (uint32_t turns = 1;; ++turns) {
-    if (lock.try_lock(self_)) return;
+    if (lock.try_lock(self_)) return true;
     if (turns < kSpinsBeforeYield) {
       cpu_relax();
       continue;
@@ -28,10 +29,11 @@ void Endpoint::lock() {
     // The holder may have lost its CPU, or its life.
     os::yield_cpu();
     if (turns % kYieldsBeforeDeathCheck != 0) continue;
+    if (part_->queues.broken.load_relaxed() != 0) return false;
     const uint32_t holder = lock.holder();
     if (holder != 0 && holder != self_ + 1 && !node_.alive(holder - 1)) {
       part_->queues.broken.store_relaxed(1);
-      return;
+      return false;
     }
   }
 }
@@ -90,7 +92,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
       if (note_match(*part_)) ++counters_.skew_off;
       last = true;
     } else {
-      const Ref entry = queues_.take_free_message();
+      const Ref entry = take_entry();
       if (entry == kNoRef) break;
       Queues::fill(queues_.message(entry), *slot, sender);
       queues_.add_unexpected(entry);
@@ -109,7 +111,7 @@ void Endpoint::take_unexpected(Request* request, Ref ref) {
   taken.request = request;
   queues_.message(ref)->copy_to(&taken.message);
   queues_.remove_unexpected(ref);
-  queues_.give_free_message(ref);
+  free_message(ref);
   if (note_match(*part_)) ++counters_.skew_off;
 }
 
@@ -127,7 +129,7 @@ void Endpoint::run_taken() {
 
 // Receives that another side matched while this rank was away.
 void Endpoint::take_matched() {
-  lock();
+  if (!lock()) return;
   Ref ref = queues_.take_matched();
   part_->queues.lock.unlock();
   while (ref != kNoRef) {
@@ -140,9 +142,10 @@ void Endpoint::take_matched() {
     queues_.message(entry)->copy_to(&message);
     r->posted = kNoRef;
     free_posted_.push_back(ref);
-    lock();
-    queues_.give_free_message(entry);
-    part_->queues.lock.unlock();
+    if (lock()) {
+      queues_.give_free_message(entry);  // made by another side, so never private
+      part_->queues.lock.unlock();
+    }
     deliver(r, message);
     ref = next;
   }
@@ -159,8 +162,8 @@ bool Endpoint::collect() {
   for (const uint32_t s : sources_) {
     auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_relaxed());
     if (!shm::EnvelopeConsumer::ready(ring)) continue;
-    if (part_->queues.free_message_count < kDrainBudget) (void)refill_messages();
-    lock();
+    if (part_->queues.free_message_count.load_relaxed() < kDrainBudget) refill_messages();
+    if (!lock()) return moved;
     const uint32_t n = drain(s, kDrainBudget, nullptr);
     part_->queues.lock.unlock();
     run_taken();
@@ -220,8 +223,8 @@ void Endpoint::look(Request* r) {
     }
   }
   if (!ready) return;
-  if (q.free_message_count < 2 * kDrainBudget) (void)refill_messages();
-  lock();
+  if (q.free_message_count.load_relaxed() < 2 * kDrainBudget) refill_messages();
+  if (!lock()) return;
   if (q.arrivals.load_relaxed() != r->arrivals_seen) {
     if (const Ref ref = queues_.match_unexpected(r->context, r->source, r->tag); ref != kNoRef) {
       take_unexpected(r, ref);
@@ -268,7 +271,7 @@ void Endpoint::post(Request* r) {
   p->region_fd = target.region_fd;
   p->region = target.region;
   r->posted = ref;
-  lock();
+  if (!lock()) return;
   // It may have come since; an unexpected message that matches must not be overtaken.
   const Ref message = queues_.match_unexpected(r->context, r->source, r->tag);
   if (message != kNoRef) {
@@ -360,28 +363,23 @@ void Endpoint::help_peers() {
   }
 }
 
-Ref Endpoint::find(const RecvArgs& args) {
+bool Endpoint::iprobe(const RecvArgs& args, Result* out) {
   while (collect()) {
   }
-  lock();
+  if (!lock()) return false;
   const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag);
+  if (ref != kNoRef) {
+    const MessageShm* m = queues_.message(ref);
+    *out = {m->source, m->tag, m->bytes(), Code::kOk, false};
+  }
   part_->queues.lock.unlock();
-  return ref;
-}
-
-bool Endpoint::iprobe(const RecvArgs& args, Result* out) {
-  const Ref ref = find(args);
-  if (ref == kNoRef) return false;
-  // Only the owner takes messages out (a cancelled send may vanish, which a probe may report either way).
-  const MessageShm* m = queues_.message(ref);
-  *out = {m->source, m->tag, m->bytes(), Code::kOk, false};
-  return true;
+  return ref != kNoRef;
 }
 
 Message* Endpoint::improbe(const RecvArgs& args, Result* out) {
   while (collect()) {
   }
-  lock();
+  if (!lock()) return nullptr;
   Message* taken = nullptr;
   if (const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag); ref != kNoRef) {
     take_unexpected(nullptr, ref);
@@ -414,7 +412,7 @@ bool Endpoint::cancel(Request* r) {
   if (r->stage == Stage::kDone) return false;
   if (r->is_send) return cancel_send(r);
   if (r->stage != Stage::kPosted) return false;
-  lock();
+  if (!lock()) return false;
   // A receive that another side has matched is on the matched list and names its message.
   const bool queued = queues_.posted(r->posted)->message == kNoRef;
   if (queued) queues_.unpost(r->posted);

@@ -30,7 +30,8 @@ void Queues::post(Ref ref) {
   (bin.tail != kNoRef ? posted(bin.tail)->link.next : bin.head) = ref;
   bin.tail = ref;
   ++shm_->posted_count[klass];
-  ++shm_->posted_total;
+  shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() + 1);
+  if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
 }
 
 void Queues::unpost(Ref ref) {
@@ -39,11 +40,12 @@ void Queues::unpost(Ref ref) {
   (p->link.prev != kNoRef ? posted(p->link.prev)->link.next : bin.head) = p->link.next;
   (p->link.next != kNoRef ? posted(p->link.next)->link.prev : bin.tail) = p->link.prev;
   --shm_->posted_count[p->bin >> 16];
-  --shm_->posted_total;
+  shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() - 1);
+  if ((ref & kPrivateRef) != 0) --shm_->private_entries;
 }
 
 Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) const {
-  if (shm_->posted_total == 0) return kNoRef;
+  if (shm_->posted_total.load_relaxed() == 0) return kNoRef;
   Ref best = kNoRef;
   uint64_t best_order = ~uint64_t{0};
   for (uint32_t klass = 0; klass < kClasses; ++klass) {
@@ -71,6 +73,7 @@ void Queues::add_unexpected(Ref ref) {
     bin.tail = ref;
   }
   shm_->arrivals.store_relaxed(shm_->arrivals.load_relaxed() + 1);
+  if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
   const uint32_t count = shm_->unexpected_count.load_relaxed() + 1;
   shm_->unexpected_count.store_relaxed(count);
   shm_->unexpected_high = std::max(shm_->unexpected_high, count);
@@ -85,6 +88,7 @@ void Queues::remove_unexpected(Ref ref) {
     (link.next != kNoRef ? message(link.next)->link[klass].prev : bin.tail) = link.prev;
   }
   shm_->unexpected_count.store_relaxed(shm_->unexpected_count.load_relaxed() - 1);
+  if ((ref & kPrivateRef) != 0) --shm_->private_entries;
 }
 
 Ref Queues::match_unexpected(uint64_t context, int32_t source, int32_t tag) const {
@@ -111,14 +115,14 @@ Ref Queues::take_free_message() {
   const Ref ref = shm_->free_messages;
   if (ref == kNoRef) return ref;
   shm_->free_messages = message(ref)->link[0].next;
-  --shm_->free_message_count;
+  shm_->free_message_count.store_relaxed(shm_->free_message_count.load_relaxed() - 1);
   return ref;
 }
 
 void Queues::give_free_message(Ref ref) {
   message(ref)->link[0].next = shm_->free_messages;
   shm_->free_messages = ref;
-  ++shm_->free_message_count;
+  shm_->free_message_count.store_relaxed(shm_->free_message_count.load_relaxed() + 1);
 }
 
 void Queues::push_matched(Ref ref) {

@@ -111,13 +111,13 @@ struct QueuesShm {
   Atomic<uint32_t> unexpected_count;  ///< changed under the lock; read by anyone as a hint
   Atomic<uint32_t> matched;           ///< head of the list of receives matched by another side; hint without the lock
   uint32_t private_entries;           ///< > 0: entries in the owner's private memory, so only the owner may work here
-  uint32_t posted_total;
+  Atomic<uint32_t> posted_total;      ///< hint without the lock
   uint32_t posted_count[kClasses];
   uint64_t next_order;
   Atomic<uint64_t> arrivals;          ///< messages that ever became unexpected; hint without the lock
   uint32_t unexpected_high;           ///< high-water mark
   Ref free_messages;
-  uint32_t free_message_count;
+  Atomic<uint32_t> free_message_count;  ///< hint without the lock
   uint32_t long_streak;               ///< skew detection: consecutive arrivals at a long queue, see skew.h
   uint32_t short_streak;
   alignas(kPairBytes) BinShm posted[kBins];
@@ -157,6 +157,8 @@ class Queues {
   void push_matched(Ref ref);
   /// Takes the whole list, in the order of matching.
   [[nodiscard]] Ref take_matched();
+
+  void set_private_base(std::byte* base) { private_base_ = base; }
 
   /// Fills a message entry from an envelope (header and inline payload).
   static void fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_t sender);

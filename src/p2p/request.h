@@ -46,6 +46,7 @@ struct Request {
   uint64_t arrivals_seen = 0;  ///< unposted receive: unexpected messages already searched
   uint32_t cells_seen = 0;
   bool direct_broken = false;
+  bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself
   Path path = Path::kCells;
 
   Request* next = nullptr;  ///< in one of the endpoint's lists

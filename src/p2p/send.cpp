@@ -117,7 +117,10 @@ void Endpoint::retire_old(Peer& peer) {
   }
 }
 
-shm::BlockShm* Endpoint::claim_block(Peer& peer, uint64_t bytes) {
+// A block for n payload bytes. Unexpected messages may hold the ring for as long as the receiver likes; cells of a
+// `matched` transfer, which are emptied promptly, then have a ring of their own, so that no message waits for another.
+shm::BlockShm* Endpoint::claim_block(Peer& peer, uint64_t bytes, bool matched) {
+  peer.last_ring = &peer.payload;
   shm::BlockShm* block = peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
   if (block != nullptr &&
       (peer.payload.laps() < kLapsBeforeGrowth || peer.payload.size_bytes() >= peer.choice.ring_bytes_max)) {
@@ -126,7 +129,15 @@ shm::BlockShm* Endpoint::claim_block(Peer& peer, uint64_t bytes) {
   if (!peer.old.empty()) retire_old(peer);
   if (block != nullptr) peer.payload.undo_last();
   grow_payload(peer);
-  return peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
+  block = peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
+  if (block != nullptr || !matched) return block;
+  if (!peer.matched_only.attached()) {
+    const Offset offset = arena_.allocate(kPayloadFirst * 2);
+    if (offset == kNoOffset) return nullptr;
+    peer.matched_only.attach(base_ + offset, kPayloadFirst * 2);
+  }
+  peer.last_ring = &peer.matched_only;
+  return peer.matched_only.allocate(bytes);
 }
 
 bool Endpoint::send_now(const SendArgs& args) {
@@ -278,6 +289,8 @@ bool Endpoint::start_transfer(Request* r) {
     t->direct = 0;
     ++counters_.skew_detours;
   }
+  r->unpullable = dest != self_ && !(t->source.region.region != 0 || (peer.cma && t->source.reachable != 0));
+  if (r->unpullable) ++unpullable_;
   r->transfer = offset;
   r->stage = Stage::kTransfer;
   slot->kind = static_cast<uint8_t>(Kind::kTransfer);

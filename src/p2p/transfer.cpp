@@ -218,7 +218,7 @@ bool Endpoint::advance_send(Request* r) {
     // V0 -> V1: the receiver has emptied the cell that this one replaces.
     if (t->published.load_relaxed() - t->consumed.load_acquire() >= kCellWindow) break;
     const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, carry ? r->carry_bytes : total);
-    shm::BlockShm* block = claim_block(peer, want);
+    shm::BlockShm* block = claim_block(peer, want, matched);
     if (block == nullptr) break;
     uint64_t from = r->carry_from;
     uint64_t n = want;
@@ -226,7 +226,7 @@ bool Endpoint::advance_send(Request* r) {
       r->carry_from += n;
       r->carry_bytes -= n;
     } else if (n = t->claim.claim(want, total, &from); n == 0) {
-      peer.payload.undo_last();
+      peer.last_ring->undo_last();
       break;
     }
     put_cell(r, *t, from, n, block);

@@ -1,0 +1,155 @@
+// The counters of a rank as JSON (ZEROHOP_STATS, docs/statistics.md) and the ways it chose, for `zerohop info`.
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+
+#include "engine/state.h"
+
+namespace zh::engine {
+
+namespace {
+
+constexpr std::array<const char*, p2p::kPaths> kPathNames = {"inline", "eager", "cells", "cma", "mapped", "self"};
+/// Upper bounds (exclusive) of the hybrid paper's table 1: < 1K, 1K-32K, 32K-1M, > 1M.
+struct PaperClass {
+  const char* name;
+  uint32_t first;
+  uint32_t last;
+};
+constexpr PaperClass kPaperClasses[] = {{"<1K", 0, 10}, {"1K-32K", 11, 15}, {"32K-1M", 16, 20}, {">=1M", 21, 43}};
+
+/// Appends to a growing JSON text; keeps track of commas.
+class Json {
+ public:
+  Json& open(char bracket) {
+    comma();
+    text_ += bracket;
+    fresh_ = true;
+    return *this;
+  }
+  Json& close(char bracket) {
+    text_ += bracket;
+    fresh_ = false;
+    return *this;
+  }
+  Json& key(const char* name) {
+    comma();
+    text_ += '"';
+    text_ += name;
+    text_ += "\":";
+    fresh_ = true;
+    return *this;
+  }
+  Json& value(uint64_t n) {
+    comma();
+    text_ += std::to_string(n);
+    return *this;
+  }
+  Json& value(const char* s) {
+    comma();
+    text_ += '"';
+    for (; *s != 0; ++s) {
+      if (*s == '"' || *s == '\\') text_ += '\\';
+      text_ += *s;
+    }
+    text_ += '"';
+    return *this;
+  }
+  Json& real(double x) {
+    comma();
+    std::array<char, 32> buffer{};
+    std::snprintf(buffer.data(), buffer.size(), "%.4g", x);
+    text_ += buffer.data();
+    return *this;
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  void comma() {
+    if (!fresh_) text_ += ',';
+    fresh_ = false;
+  }
+  std::string text_;
+  bool fresh_ = true;
+};
+
+void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasses]) {
+  json.open('{');
+  json.key("by_path").open('{');
+  for (uint32_t p = 0; p < p2p::kPaths; ++p) {
+    json.key(kPathNames[p]).open('[');
+    for (uint32_t c = 0; c < p2p::kSizeClasses; ++c) {
+      const p2p::Tally& t = table[p][c];
+      if (t.messages == 0) continue;
+      json.open('{').key("below_bytes").value(uint64_t{1} << c);
+      json.key("messages").value(t.messages).key("bytes").value(t.bytes).close('}');
+    }
+    json.close(']');
+  }
+  json.close('}');
+  json.key("by_size").open('[');
+  for (const PaperClass& k : kPaperClasses) {
+    p2p::Tally sum;
+    for (uint32_t c = k.first; c <= k.last; ++c) {
+      for (const auto& row : table) {
+        sum.messages += row[c].messages;
+        sum.bytes += row[c].bytes;
+      }
+    }
+    json.open('{').key("size").value(k.name).key("messages").value(sum.messages).key("bytes").value(sum.bytes).close('}');
+  }
+  json.close(']').close('}');
+}
+
+}  // namespace
+
+std::string Rank::stats_json() const {
+  State& s = *state_;
+  Guard guard(s);
+  const p2p::Counters& c = s.endpoint->counters();
+  const p2p::QueuesShm& q = s.endpoint->part().queues;
+  Json json;
+  json.open('{');
+  json.key("rank").value(static_cast<uint64_t>(node_.world_rank(node_.self())));
+  json.key("node_index").value(node_.self());
+  json.key("node_ranks").value(node_.size());
+  tallies(json.key("sent"), c.sent);
+  tallies(json.key("received"), c.received);
+  json.key("unexpected").open('{').key("total").value(q.arrivals.load_relaxed());
+  json.key("high_water").value(q.unexpected_high).close('}');
+  json.key("skew").open('{').key("switched_on").value(c.skew_on).key("switched_off").value(c.skew_off);
+  json.key("messages_through_cells").value(c.skew_detours).close('}');
+  json.key("single_copies").open('{').key("by_sender").value(c.copies_by_sender);
+  json.key("by_receiver").value(c.copies_by_receiver).key("by_both").value(c.copies_by_both);
+  json.key("bytes_by_sender").value(c.bytes_by_sender).key("bytes_by_receiver").value(c.bytes_by_receiver).close('}');
+  json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
+  json.key("envelopes").value(c.cranked_envelopes).close('}');
+  json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
+  json.key("slept").value(c.slept).key("helper_started").value(s.helper.joinable() ? 1 : 0);
+  json.key("memory_bytes").value(s.endpoint->arena().backed_bytes());
+  json.key("fallbacks").open('{');
+  if (c.pull_failed != 0) json.key("single copy by receiver ended early").value(c.pull_failed);
+  if (c.push_failed != 0) json.key("single copy by sender ended early").value(c.push_failed);
+  for (const auto& [reason, count] : s.fallbacks) json.key(reason).value(count);
+  json.close('}').close('}');
+  return json.take();
+}
+
+std::string Rank::choices_json() const {
+  const State& s = *state_;
+  Json json;
+  json.open('[');
+  for (uint32_t i = 0; i < node_.size(); ++i) {
+    const tune::PairChoice& c = s.endpoint->choice(i);
+    json.open('{').key("peer").value(static_cast<uint64_t>(node_.world_rank(i)));
+    json.key("level").value(node::to_string(node_.level(node_.self(), i))).key("line_ns").real(node_.line_ns(i));
+    json.key("cma").value(node_.cma(i) && s.config.cma ? 1 : 0);
+    json.key("inline_max").value(c.inline_max).key("eager_max").value(c.eager_max);
+    json.key("single_copy_min").value(c.single_copy_min).key("mapped_min").value(c.mapped_min);
+    json.key("nontemporal_min").value(c.nontemporal_min).key("both_ends").value(c.both_ends ? 1 : 0);
+    json.key("ring_bytes_max").value(c.ring_bytes_max).close('}');
+  }
+  return json.close(']').take();
+}
+
+}  // namespace zh::engine
