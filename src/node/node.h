@@ -34,6 +34,15 @@ struct Config {
   uint32_t node_ranks = 0;         ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
   std::string topology_file;       ///< hwloc XML or "synthetic:..." instead of this machine, for tests
   bool measure_line = true;        ///< correct levels by the measured line time
+  bool cma = true;                 ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
+  bool tracer = true;              ///< under Yama's scope 1, open this process to its user's others (ZEROHOP_PTRACER)
+  uint32_t memory_kinds = kMemfd | kFile;                            ///< kinds of memory that may be tried, best first
+  uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;      ///< ways to the segment that may be tried
+  std::string folder;              ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp
+  int fail_stage = -1;             ///< tests: this rank fails at the stage of that number (see Stage in joiner.cpp)
+
+  static constexpr uint32_t kMemfd = 1, kFile = 2;
+  static constexpr uint32_t kReachProc = 1, kReachSocket = 2, kReachFile = 4;
 };
 
 /// One rank's view of its node. Every rank of the node holds the segment mapped at some address.
@@ -44,6 +53,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   /// Collective over `world`. On failure every rank gets a failure with the same reason and nothing is left behind.
+  /// The Status' text lives for the rest of the process.
   static Status join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out);
 
   [[nodiscard]] uint32_t self() const { return self_; }   ///< index of this rank among the node's
@@ -53,6 +63,7 @@ class Node {
   [[nodiscard]] uint64_t part_bytes() const { return rank_bytes_; }
 
   /// Backs [offset, offset + bytes) of this rank's own part with memory, so that touching it cannot raise SIGBUS.
+  /// kNoMemory when a limit is in the way (the text names it and the cure); kInvalid outside of the own part.
   Status reserve(Offset offset, uint64_t bytes);
 
   [[nodiscard]] pid_t pid(uint32_t index) const { return pids_[index]; }
@@ -82,6 +93,7 @@ class Node {
 
   std::byte* base_ = nullptr;
   uint64_t segment_bytes_ = 0;
+  uint64_t page_bytes_ = 4096;
   Offset parts_ = 0;
   uint64_t rank_bytes_ = 0;
   uint32_t self_ = 0;
@@ -91,6 +103,8 @@ class Node {
   int segment_fd_ = -1;
   std::vector<pid_t> pids_;
   std::vector<int> pid_fds_;
+  std::vector<uint64_t> next_look_;  ///< ticks before which alive() repeats its last answer
+  std::vector<uint8_t> ended_;
   std::vector<int> local_of_world_;
   std::vector<int> world_of_local_;
   std::vector<Level> levels_;

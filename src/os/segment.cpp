@@ -121,6 +121,8 @@ void unmap(std::byte* address, uint64_t bytes) {
   if (address != nullptr) munmap(address, bytes);
 }
 
+void exclude_from_dumps(std::byte* address, uint64_t bytes) { madvise(address, bytes, MADV_DONTDUMP); }
+
 uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
 Status back_range(int fd, uint64_t offset, uint64_t bytes) {
@@ -132,6 +134,13 @@ Status back_range(int fd, uint64_t offset, uint64_t bytes) {
     error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   }
   return from_errno("fallocate of the segment", error);
+}
+
+void populate(std::byte* address, uint64_t bytes) {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+  (void)madvise(address, bytes, MADV_POPULATE_WRITE);  // Linux 5.14; older kernels fault page by page
 }
 
 Status release_range(int fd, uint64_t offset, uint64_t bytes) {

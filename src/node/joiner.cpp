@@ -1,0 +1,535 @@
+// Node::join: from "we are N ranks with a collective" to "we share memory", in a fixed series of collectives that every rank
+// takes part in whatever happens to it, so that a failure of one is a failure of all and nobody hangs.
+#include "node/joiner.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "node/line_time.h"
+#include "node/machine.h"
+#include "os/peer_mem.h"
+#include "os/process.h"
+
+namespace zh::node {
+namespace {
+
+constexpr uint64_t kSocketTimeoutNs = 10'000'000'000;
+constexpr uint64_t kSmallestPart = 256 << 10;
+
+/// Status holds static texts; a reason that came from another process is kept for the rest of this one.
+const char* keep_text(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> kept;
+  const std::lock_guard<std::mutex> lock(mutex);
+  return kept.insert(text).first->c_str();
+}
+
+uint64_t hash(const std::string& text, uint64_t seed) {
+  uint64_t h = seed;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return h ^ (h >> 29);
+}
+
+void copy_text(char* to, size_t capacity, const std::string& text) {
+  const size_t n = std::min(capacity - 1, text.size());
+  std::memcpy(to, text.data(), n);
+  to[n] = '\0';
+}
+
+/// Adds a fact to a "; " list.
+void note(std::string* notes, const std::string& text) { *notes += (notes->empty() ? "" : "; ") + text; }
+
+std::string with_errno(const Status& s) {
+  std::string text = s.what();
+  if (s.error() != 0) text += std::string(": ") + std::strerror(s.error());
+  return text;
+}
+
+}  // namespace
+
+Status Node::join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out) { return Joiner(world, config).run(out); }
+
+Status Joiner::run(std::unique_ptr<Node>* out) {
+  node_.reset(new Node());
+  if (Status s = identify(); !s.ok()) return s;
+  if (Status s = agree(Stage::kCreate, create()); !s.ok()) return s;
+  if (Status s = reach(); !s.ok()) return s;
+  if (Status s = agree(Stage::kVerify, verify()); !s.ok()) return s;
+  if (any_measures_) {
+    if (measures_) measure_lines(node_->base_, node_->self_);
+    if (Status s = agree(Stage::kMeasure, kOk); !s.ok()) return s;
+    if (Status s = agree(Stage::kFinish, measure()); !s.ok()) return s;
+  }
+  const uint32_t n = node_->size_;
+  const uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
+  const float* lines = at<float>(node_->base_, header_.lines) + size_t{node_->self_} * n;
+  node_->levels_.resize(size_t{n} * n);
+  for (size_t i = 0; i < node_->levels_.size(); ++i) node_->levels_[i] = static_cast<Level>(levels[i]);
+  node_->line_ns_.assign(lines, lines + n);
+  node_->segment_fd_ = segment_.release();
+  open_pidfds();
+  describe();
+  *out = std::move(node_);
+  return kOk;
+}
+
+// --- agreement
+
+Vote Joiner::vote_of(Stage stage, const Status& mine) const {
+  Vote vote{};
+  vote.fd = -1;
+  Status s = mine;
+  if (s.ok() && config_.fail_stage == static_cast<int>(stage)) s = {Code::kIo, "a failure injected by a test"};
+  vote.code = static_cast<int32_t>(s.code());
+  vote.error = s.error();
+  copy_text(vote.what, sizeof vote.what, s.what());
+  return vote;
+}
+
+Status Joiner::exchange(const Vote& mine) {
+  votes_.resize(static_cast<size_t>(world_.size()));
+  return world_.allgather(&mine, sizeof mine, votes_.data());
+}
+
+Status Joiner::first_failure() const {
+  for (size_t r = 0; r < votes_.size(); ++r) {
+    const Vote& v = votes_[r];
+    if (v.code == static_cast<int32_t>(Code::kOk)) continue;
+    return {static_cast<Code>(v.code), keep_text("rank " + std::to_string(r) + ": " + v.what), v.error};
+  }
+  return kOk;
+}
+
+Status Joiner::agree(Stage stage, Status mine) {
+  Vote vote = vote_of(stage, mine);
+  if (stage == Stage::kCreate) vote.fd = segment_.get();
+  if (Status s = exchange(vote); !s.ok()) return s;
+  return first_failure();
+}
+
+// --- who is here
+
+Status Joiner::identify() {
+  if (os::yama_scope() == 1 && config_.cma && config_.tracer && os::allow_any_tracer() != 0) {
+    note(&notes_, "Yama scope 1 and PR_SET_PTRACER refused");
+  }
+  private_token_ = std::make_unique<uint64_t>(os::random_token());
+  const std::string who = os::boot_id() + "\n" + os::host_name() + "\n" + std::to_string(os::user_id());
+  const os::Cgroup cgroup = os::find_cgroup();
+  Card mine{};
+  mine.key[0] = hash(who, 0xcbf29ce484222325u);
+  mine.key[1] = hash(who, 0x84222325cbf29ce4u);
+  mine.token = *private_token_;
+  mine.token_address = reinterpret_cast<uint64_t>(private_token_.get());
+  mine.pid_namespace = os::namespace_id("pid");
+  mine.user_namespace = os::namespace_id("user");
+  mine.net_namespace = os::namespace_id("net");
+  mine.cgroup = hash(cgroup.cpu_folder, 1);
+  mine.quota_milli = static_cast<uint64_t>(os::cgroup_cpu_quota(cgroup) * 1000.0);
+  mine.rank_bytes = config_.rank_bytes;
+  mine.address_space = os::address_space_left();
+  mine.layout_hash = kLayoutHash;
+  mine.page_bytes = static_cast<uint32_t>(os::page_bytes());
+  mine.node_ranks = config_.node_ranks;
+  mine.pid = os::process_id();
+  mine.cma = config_.cma ? 1 : 0;
+  mine.measure = config_.measure_line ? 1 : 0;
+  mine.synthetic = config_.topology_file.empty() ? 0 : 1;
+  mine.cpus = os::allowed_cpus();
+  if (config_.fail_stage == static_cast<int>(Stage::kIdentify)) mine.layout_hash = 0;
+
+  cards_.resize(static_cast<size_t>(world_.size()));
+  if (Status s = world_.allgather(&mine, sizeof mine, cards_.data()); !s.ok()) return s;
+  // From here all ranks hold the same cards, so all come to the same conclusions.
+  for (size_t r = 1; r < cards_.size(); ++r) {
+    const Card& c = cards_[r];
+    if (c.layout_hash != cards_[0].layout_hash || c.page_bytes != cards_[0].page_bytes) {
+      return {Code::kInvalid, keep_text("rank " + std::to_string(r) + " runs another build of zerohop than rank 0")};
+    }
+    if (c.node_ranks != cards_[0].node_ranks) {
+      return {Code::kInvalid, keep_text("ZEROHOP_NODE_RANKS differs between rank 0 and rank " + std::to_string(r))};
+    }
+  }
+  assign_nodes();
+  count_cpus();
+
+  uint64_t rank_bytes = ~uint64_t{0}, address_space = ~uint64_t{0};
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    rank_bytes = std::min(rank_bytes, card(i).rank_bytes);
+    address_space = std::min(address_space, card(i).address_space);
+  }
+  const uint64_t page = mine.page_bytes;
+  if (address_space != os::kUnlimited && rank_bytes > address_space / 2 / node_->size_) {
+    rank_bytes = address_space / 2 / node_->size_;
+    note(&notes_, "parts made smaller for the address space limit (ulimit -v)");
+  }
+  header_ = make_header(node_->size_, rank_bytes / page * page, page);
+  node_->page_bytes_ = page;
+  return kOk;
+}
+
+void Joiner::assign_nodes() {
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<int>> machines;
+  const int n = world_.size();
+  for (int r = 0; r < n; ++r) {
+    const Card& c = cards_[static_cast<size_t>(r)];
+    machines[{c.key[0], c.key[1]}].push_back(r);
+  }
+  const Card& own = cards_[static_cast<size_t>(world_.rank())];
+  const uint32_t split = own.node_ranks;
+  node_->local_of_world_.assign(static_cast<size_t>(n), -1);
+  node_->nodes_ = 0;
+  for (const auto& [key, ranks] : machines) {
+    const size_t step = split > 0 ? split : ranks.size();
+    for (size_t first = 0; first < ranks.size(); first += step) {
+      ++node_->nodes_;
+      const size_t last = std::min(first + step, ranks.size());
+      const bool mine = ranks[first] <= world_.rank() && world_.rank() <= ranks[last - 1] &&
+                        std::binary_search(ranks.begin(), ranks.end(), world_.rank());
+      if (!mine) continue;
+      machine_ranks_ = static_cast<uint32_t>(ranks.size());
+      for (size_t i = first; i < last; ++i) {
+        node_->local_of_world_[static_cast<size_t>(ranks[i])] = static_cast<int>(i - first);
+        node_->world_of_local_.push_back(ranks[i]);
+      }
+    }
+  }
+  node_->size_ = static_cast<uint32_t>(node_->world_of_local_.size());
+  node_->self_ = static_cast<uint32_t>(node_->local_of_world_[static_cast<size_t>(world_.rank())]);
+  for (uint32_t i = 0; i < node_->size_; ++i) node_->pids_.push_back(card(i).pid);
+  node_->cma_.assign(node_->size_, 0);
+  node_->ended_.assign(node_->size_, 0);
+  node_->next_look_.assign(node_->size_, 0);
+  node_->pid_fds_.assign(node_->size_, -1);
+}
+
+void Joiner::count_cpus() {
+  // By machine, so that every rank also knows which other machines will measure (the number of collectives depends on it).
+  struct Use {
+    os::CpuSet cpus;
+    std::map<uint64_t, uint64_t> quotas;
+    uint32_t ranks = 0;
+    bool measure = true;
+  };
+  std::map<std::pair<uint64_t, uint64_t>, Use> machines;
+  for (const Card& c : cards_) {
+    Use& use = machines[{c.key[0], c.key[1]}];
+    use.cpus.add(c.cpus);
+    use.quotas[c.cgroup] = c.quota_milli;
+    use.measure = use.measure && c.measure != 0 && c.synthetic == 0;
+    ++use.ranks;
+  }
+  const Card& own = cards_[static_cast<size_t>(world_.rank())];
+  for (auto& [key, use] : machines) {
+    uint32_t usable = std::max(1u, use.cpus.count());
+    uint64_t quota_milli = 0;
+    bool limited = true;
+    for (const auto& [cgroup, milli] : use.quotas) {
+      quota_milli += milli;
+      limited = limited && milli != 0;
+    }
+    if (limited) usable = std::min(usable, std::max(1u, static_cast<uint32_t>(quota_milli / 1000)));
+    // A machine whose ranks pretend to be alone on their nodes has nobody to measure with.
+    const bool measures = use.measure && use.ranks > 1 && own.node_ranks != 1 && use.ranks <= usable;
+    any_measures_ = any_measures_ || measures;
+    if (key != std::pair<uint64_t, uint64_t>{own.key[0], own.key[1]}) continue;
+    measures_ = measures && node_->size_ > 1;
+    // Pretended nodes share the real CPUs.
+    node_->usable_cpus_ = std::max(1u, usable * node_->size_ / use.ranks);
+    if (use.ranks == node_->size_) node_->usable_cpus_ = usable;
+    if (limited) note(&notes_, "cgroup grants " + std::to_string(static_cast<double>(quota_milli) / 1000).substr(0, 5) + " CPUs");
+  }
+}
+
+// --- the memory
+
+Status Joiner::create() {
+  if (header_.rank_bytes < kSmallestPart) {
+    return {Code::kNoMemory, "less than 256 KiB of the segment for each rank: raise ZEROHOP_MEMORY or ulimit -v", ENOMEM};
+  }
+  if (!is_leader()) return kOk;
+  return create_memory(false, nullptr);
+}
+
+Status Joiner::create_memory(bool keep_name, std::string* path) {
+  Status s{Code::kNotSupported, "no kind of memory for the segment is allowed"};
+  segment_.reset();
+  if (!keep_name && (config_.memory_kinds & Config::kMemfd) != 0) {
+    s = os::make_memfd("zerohop", header_.segment_bytes, &segment_);
+    memory_kind_ = "memfd";
+    if (!s.ok()) note(&notes_, with_errno(s));
+  }
+  if (!segment_.valid() && (config_.memory_kinds & Config::kFile) != 0) {
+    const std::string folder = config_.folder.empty() ? os::find_shared_folder() : config_.folder;
+    s = os::make_file(folder, header_.segment_bytes, keep_name, &segment_, path);
+    memory_kind_ = "file in " + folder;
+  }
+  if (!s.ok()) return s;
+  // Back the shared part before anyone touches it; the ranks' own parts are theirs to back.
+  if (s = os::back_range(segment_.get(), 0, header_.parts); !s.ok()) {
+    if (keep_name && path != nullptr) os::remove_name(*path);
+    if (s.code() == Code::kNoMemory) {
+      return {Code::kNoMemory, "no room for the segment's header: /dev/shm (or TMPDIR) is full; containers: --shm-size=1g", s.error()};
+    }
+    return s;
+  }
+  std::byte* base = nullptr;
+  if (s = os::map_shared_range(segment_.get(), 0, header_.parts, true, &base); !s.ok()) return s;
+  std::memcpy(base, &header_, sizeof header_);
+  os::unmap(base, header_.parts);
+  return kOk;
+}
+
+/// Maps the segment behind segment_ and signs it.
+Status Joiner::map() {
+  os::unmap(node_->base_, node_->segment_bytes_);
+  node_->base_ = nullptr;
+  std::byte* base = nullptr;
+  if (Status s = os::map_shared(segment_.get(), header_.segment_bytes, &base); !s.ok()) return s;
+  node_->base_ = base;
+  node_->segment_bytes_ = header_.segment_bytes;
+  node_->parts_ = header_.parts;
+  node_->rank_bytes_ = header_.rank_bytes;
+  if (std::memcmp(base, &header_, sizeof header_) != 0) {
+    return {Code::kInvalid, "the segment that was reached is not this job's"};
+  }
+  at<SlotShm>(base, header_.slots)[node_->self_].token.store_release(*private_token_);  // N2 -> N2
+  return kOk;
+}
+
+Status Joiner::reach() {
+  const std::vector<Vote> offers = votes_;
+  Status mine{Code::kNotSupported, "no way to reach the segment is allowed"};
+  auto reached = [&] { return node_->base_ != nullptr && mine.ok(); };
+  // All votes of a way are collected before the next is tried; `missing` counts those of this node.
+  auto collect = [&](const Status& status, bool last, uint32_t* missing, bool* everyone) -> Status {
+    Vote vote = vote_of(Stage::kReach, last ? status : kOk);
+    vote.reached = reached() && config_.fail_stage != static_cast<int>(Stage::kReach) ? 1 : 0;
+    if (Status s = exchange(vote); !s.ok()) return s;
+    *everyone = std::all_of(votes_.begin(), votes_.end(), [](const Vote& v) { return v.reached != 0; });
+    *missing = 0;
+    for (uint32_t i = 0; i < node_->size_; ++i) {
+      *missing += votes_[static_cast<size_t>(node_->world_of_local_[i])].reached == 0 ? 1 : 0;
+    }
+    return kOk;
+  };
+
+  uint32_t missing = 0;
+  bool everyone = false;
+  if (is_leader()) {
+    mine = map();
+    reach_way_ = "its maker";
+  } else if ((config_.reach_ways & Config::kReachProc) != 0) {
+    const bool same_pids = card(0).pid_namespace == card(node_->self_).pid_namespace;
+    mine = same_pids ? os::open_peer_descriptor(card(0).pid, offers[static_cast<size_t>(leader())].fd, &segment_)
+                     : Status{Code::kNotPermitted, "other PID namespace, so no /proc/<pid>/fd"};
+    if (mine.ok()) mine = map();
+    reach_way_ = "/proc/<pid>/fd";
+  }
+  const bool maker_failed = is_leader() && !mine.ok();
+  if (Status s = collect(mine, maker_failed, &missing, &everyone); !s.ok()) return s;
+  if (Status s = first_failure(); !s.ok()) return s;
+  if (everyone) return kOk;
+
+  if (!reached()) note(&notes_, with_errno(mine));
+  const Status by_socket = reach_by_socket(missing);
+  if (by_socket.code() == Code::kPeerDead) return by_socket;
+  if (!reached() && !by_socket.ok()) note(&notes_, with_errno(by_socket));
+  if (!reached()) mine = by_socket;
+  if (Status s = collect(mine, false, &missing, &everyone); !s.ok()) return s;
+  if (everyone) return kOk;
+
+  mine = reach_by_file();
+  if (Status s = collect(mine, true, &missing, &everyone); !s.ok()) return s;
+  if (Status s = first_failure(); !s.ok()) return s;
+  return everyone ? kOk : Status{Code::kIo, "a rank did not reach the segment"};
+}
+
+/// Two steps: the leader of a node with missing ranks listens, then those ranks fetch the descriptor from it.
+Status Joiner::reach_by_socket(uint32_t missing) {
+  os::DescriptorServer server;
+  Vote vote = vote_of(Stage::kStages, kOk);
+  const bool serve = is_leader() && missing > 0 && (config_.reach_ways & Config::kReachSocket) != 0;
+  Status mine = kOk;
+  if (serve) {
+    bool one_network = true;
+    for (uint32_t i = 0; i < node_->size_; ++i) one_network = one_network && card(i).net_namespace == card(0).net_namespace;
+    const std::string folder = config_.folder.empty() ? os::find_shared_folder() : config_.folder;
+    mine = server.listen(*private_token_, one_network ? "" : folder);
+    if (mine.ok()) copy_text(vote.address, sizeof vote.address, server.address());
+  }
+  const std::vector<Vote> before = votes_;
+  if (Status s = exchange(vote); !s.ok()) return {Code::kPeerDead, s.what(), s.error()};
+  const char* address = votes_[static_cast<size_t>(leader())].address;
+  if (address[0] == '\0') return {Code::kNotSupported, "no socket passes the segment's descriptor"};
+  if (serve) {
+    // A rank that cannot connect costs the others the time limit, and never a hang.
+    return server.serve(segment_.get(), static_cast<int>(missing), kSocketTimeoutNs);
+  }
+  if (before[static_cast<size_t>(world_.rank())].reached != 0) return kOk;
+  if ((config_.reach_ways & Config::kReachSocket) == 0) {
+    // Takes its place in the queue, so that the leader need not wait for it.
+    os::Descriptor unused;
+    (void)os::receive_descriptor(address, kSocketTimeoutNs, &unused);
+    return {Code::kNotSupported, "no way to reach the segment is allowed"};
+  }
+  mine = os::receive_descriptor(address, kSocketTimeoutNs, &segment_);
+  if (mine.ok()) mine = map();
+  reach_way_ = "a Unix socket";
+  return mine;
+}
+
+/// The last way: all ranks of all nodes change to a segment that has a name for a moment.
+Status Joiner::reach_by_file() {
+  Status mine = kOk;
+  std::string path;
+  Vote vote = vote_of(Stage::kStages, kOk);
+  const bool allowed = (config_.reach_ways & Config::kReachFile) != 0;
+  if (is_leader() && allowed) {
+    mine = create_memory(true, &path);
+    if (mine.ok() && path.size() < sizeof vote.address) copy_text(vote.address, sizeof vote.address, path);
+  }
+  if (Status s = exchange(vote); !s.ok()) mine = s;
+  const char* address = mine.ok() ? votes_[static_cast<size_t>(leader())].address : "";
+  if (mine.ok() && address[0] == '\0') mine = {Code::kNotSupported, "no way to reach the segment worked: /proc, socket, file"};
+  if (mine.ok() && !allowed) mine = {Code::kNotSupported, "no way to reach the segment is allowed"};
+  if (mine.ok() && !is_leader()) mine = os::open_path(address, &segment_);
+  if (mine.ok()) mine = map();
+  reach_way_ = "a named file";
+  // The name must outlive the others' open: one more collective, then it goes.
+  vote = vote_of(Stage::kStages, kOk);
+  if (Status s = exchange(vote); !s.ok() && mine.ok()) mine = s;
+  os::remove_name(path);
+  return mine;
+}
+
+// --- proof, probes, levels
+
+Status Joiner::verify() {
+  const SlotShm* slots = at<SlotShm>(node_->base_, header_.slots);
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    if (slots[i].token.load_acquire() != card(i).token) {  // N2 -> N2: signed after mapping
+      return {Code::kInvalid, "a rank's token is not in the segment: it is another memory"};
+    }
+  }
+  probe_cma();
+  return is_leader() ? compute_levels() : kOk;
+}
+
+void Joiner::probe_cma() {
+  const Card& own = card(node_->self_);
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    const Card& peer = card(i);
+    if (own.cma == 0 || peer.cma == 0) {
+      cma_reason_ = "switched off by ZEROHOP_CMA";
+      continue;
+    }
+    if (own.pid_namespace != peer.pid_namespace) {
+      cma_reason_ = "other PID namespace";
+      continue;
+    }
+    uint64_t seen = 0;
+    const iovec local{&seen, sizeof seen};
+    const iovec remote{reinterpret_cast<void*>(peer.token_address), sizeof seen};
+    const ssize_t n = os::peer_read(peer.pid, &local, 1, &remote, 1);
+    if (n == static_cast<ssize_t>(sizeof seen) && seen == peer.token) {
+      node_->cma_[i] = 1;
+      continue;
+    }
+    cma_reason_ = n < 0 ? std::strerror(static_cast<int>(-n)) : "a read gave other bytes";
+    if (n == -EPERM && own.user_namespace != peer.user_namespace) cma_reason_ += " (other user namespace)";
+    if (n == -EPERM && os::yama_scope() > 0) cma_reason_ += " (Yama scope " + std::to_string(os::yama_scope()) + ")";
+  }
+}
+
+Status Joiner::compute_levels() {
+  Machine machine;
+  const Status loaded = machine.load(config_.topology_file);
+  if (!loaded.ok() && !config_.topology_file.empty()) return loaded;
+  const uint32_t n = node_->size_;
+  std::vector<os::CpuSet> places(n);
+  for (uint32_t i = 0; i < n; ++i) places[i] = config_.topology_file.empty() ? card(i).cpus : machine.place(i);
+  uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
+  // Ranks are often bound alike, so the few different pairs of sets are looked up once.
+  std::vector<uint32_t> kind(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    kind[i] = i;
+    for (uint32_t k = 0; k < i; ++k) {
+      if (places[k] == places[i]) {
+        kind[i] = k;
+        break;
+      }
+    }
+  }
+  std::map<std::pair<uint32_t, uint32_t>, Level> known;
+  for (uint32_t a = 0; a < n; ++a) {
+    for (uint32_t b = 0; b < n; ++b) {
+      if (a == b) {
+        levels[a * n + b] = static_cast<uint8_t>(Level::kSelf);
+        continue;
+      }
+      const auto [entry, is_new] = known.try_emplace(std::minmax(kind[a], kind[b]), Level::kSelf);
+      if (is_new) entry->second = machine.level(places[a], places[b]);
+      levels[a * n + b] = static_cast<uint8_t>(entry->second);
+    }
+  }
+  return kOk;
+}
+
+/// After all rows are written: the leader makes the matrix symmetric and corrects the levels.
+Status Joiner::measure() {
+  if (!measures_ || !is_leader()) return kOk;
+  Machine machine;
+  if (!machine.load("").ok()) return kOk;
+  const uint32_t n = node_->size_;
+  uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
+  float* lines = at<float>(node_->base_, header_.lines);
+  for (uint32_t a = 0; a < n; ++a) {
+    for (uint32_t b = a + 1; b < n; ++b) {
+      float& there = lines[a * n + b];
+      float& back = lines[b * n + a];
+      // Both ends timed the same bounces; one end may have given up alone at the last.
+      const float line_ns = there > 0 && back > 0 ? std::min(there, back) : std::max(there, back);
+      there = back = line_ns;
+      os::CpuSet both = card(a).cpus;
+      both.add(card(b).cpus);
+      const bool bound = machine.cores(card(a).cpus) <= 1 && machine.cores(card(b).cpus) <= 1;
+      const Level level = corrected(static_cast<Level>(levels[a * n + b]), line_ns, bound || both.count() <= 2);
+      levels[a * n + b] = levels[b * n + a] = static_cast<uint8_t>(level);
+    }
+  }
+  return kOk;
+}
+
+void Joiner::open_pidfds() {
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    if (node_->same_process(i) || card(i).pid_namespace != card(node_->self_).pid_namespace) continue;
+    const int fd = os::open_pidfd(node_->pids_[i]);
+    node_->pid_fds_[i] = fd >= 0 ? fd : -2;  // -2: ask by pid
+  }
+}
+
+void Joiner::describe() {
+  std::string& how = node_->how_;
+  how = memory_kind_.empty() ? "segment of rank " + std::to_string(leader()) : memory_kind_;
+  how += " of " + std::to_string(header_.segment_bytes >> 20) + " MiB, reached by " + reach_way_;
+  uint32_t peers = 0, reachable = 0;
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    if (i == node_->self_) continue;
+    ++peers;
+    reachable += node_->cma_[i];
+  }
+  if (peers > 0) {
+    how += "; CMA to " + std::to_string(reachable) + " of " + std::to_string(peers) + " peers";
+    if (reachable < peers) how += " (" + cma_reason_ + ")";
+  }
+  if (!notes_.empty()) how += "; " + notes_;
+}
+
+}  // namespace zh::node

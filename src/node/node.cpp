@@ -1,0 +1,59 @@
+// What a Node does after joining: backing memory, asking for life. Joining itself is joiner.cpp's.
+#include "node/node.h"
+
+#include <cerrno>
+
+#include "os/affinity.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "os/segment.h"
+
+namespace zh::node {
+
+Node::~Node() {
+  os::unmap(base_, segment_bytes_);
+  os::close_descriptor(segment_fd_);
+  for (const int fd : pid_fds_) os::close_descriptor(fd);
+}
+
+Status Node::reserve(Offset offset, uint64_t bytes) {
+  const Offset begin = offset / page_bytes_ * page_bytes_;
+  const Offset end = round_up(offset + bytes, page_bytes_);
+  const Offset own = part(self_);
+  if (begin < own || end > own + rank_bytes_ || end < begin) {
+    return {Code::kInvalid, "reserve: not within this rank's part of the segment"};
+  }
+  // Above a cgroup's limit fallocate does not fail: the kernel kills a process. So ask first.
+  const uint64_t headroom = os::cgroup_memory(os::find_cgroup()).headroom();
+  if (end - begin > headroom) {
+    return {Code::kNoMemory,
+            "the memory limit of the cgroup (memory.max) leaves no room for more of the segment: raise it or lower ZEROHOP_MEMORY",
+            ENOMEM};
+  }
+  if (Status s = os::back_range(segment_fd_, begin, end - begin); !s.ok()) {
+    if (s.code() != Code::kNoMemory) return s;
+    if (os::free_bytes_of(segment_fd_) != os::kUnlimited) {
+      return {Code::kNoMemory,
+              "the file system of the segment is full (df -h /dev/shm): make it larger (containers: --shm-size=1g) or lower "
+              "ZEROHOP_MEMORY",
+              s.error()};
+    }
+    return {Code::kNoMemory, "no memory for the segment (free -m; vm.overcommit_memory): lower ZEROHOP_MEMORY", s.error()};
+  }
+  os::populate(base_ + begin, end - begin);
+  return kOk;
+}
+
+bool Node::alive(uint32_t index) {
+  if (index == self_ || pids_[index] == pids_[self_]) return true;
+  if (ended_[index] != 0) return false;
+  const uint64_t now = os::ticks();
+  if (now < next_look_[index]) return true;
+  next_look_[index] = now + static_cast<uint64_t>(os::ticks_per_us() * 2000.0);
+  if (pid_fds_[index] == -1) return true;  // its pid means nothing here (another PID namespace)
+  if (!os::process_ended(pid_fds_[index], pids_[index])) return true;
+  ended_[index] = 1;
+  return false;
+}
+
+}  // namespace zh::node

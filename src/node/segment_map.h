@@ -1,0 +1,62 @@
+// The byte map of a node's segment: header, one slot per rank, the levels matrix, then the ranks' parts.
+// Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+
+namespace zh::node {
+
+/// First page of the segment.
+/// Writers: the leader, before any other rank maps it (the collective in between publishes). Readers: all.
+/// Invariant: immutable after publication. Wrap: none. Crash: nothing to mend.
+struct HeaderShm {
+  uint64_t magic;
+  uint64_t layout_hash;    ///< of the builds that share the segment; different builds refuse each other
+  uint64_t segment_bytes;
+  uint64_t rank_bytes;
+  uint64_t slots;          ///< Offset of SlotShm[ranks]
+  uint64_t levels;         ///< Offset of uint8_t[ranks * ranks], row = a, column = b
+  uint64_t lines;          ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
+  uint64_t parts;          ///< Offset of the first rank's part, page aligned
+  uint32_t ranks;
+  uint32_t page_bytes;
+};
+static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 72);
+
+/// One rank's place for joining.
+/// Writers: `token` and `ball` by the slot's rank. Readers: all (token), the partner of a measurement (ball).
+/// Invariant: token is 0 or the rank's token. Wrap: ball takes each value once per join.
+/// Crash: a ball that does not come ends the measurement by its time limit.
+struct alignas(kPairBytes) SlotShm {
+  Atomic<uint64_t> token;
+  std::byte pad[kPairBytes - sizeof(Atomic<uint64_t>)];
+  Atomic<uint32_t> ball;  ///< bounced between two ranks to time a cache line
+  std::byte pad2[kPairBytes - sizeof(Atomic<uint32_t>)];
+};
+static_assert(kShmSafe<SlotShm> && sizeof(SlotShm) == 2 * kPairBytes && offsetof(SlotShm, ball) == kPairBytes);
+
+constexpr uint64_t kMagic = 0x31706f686f72657a;  // "zerohop1"
+/// Changes with anything that two processes must agree on to share a segment.
+constexpr uint64_t kLayoutHash = 0x0001'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
+
+/// Fills all offsets for `ranks` parts of rank_bytes (already page aligned).
+inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t page_bytes) {
+  HeaderShm h{};
+  h.magic = kMagic;
+  h.layout_hash = kLayoutHash;
+  h.rank_bytes = rank_bytes;
+  h.ranks = ranks;
+  h.page_bytes = static_cast<uint32_t>(page_bytes);
+  h.slots = round_up(sizeof(HeaderShm), kPairBytes);
+  h.levels = h.slots + ranks * sizeof(SlotShm);
+  h.lines = round_up(h.levels + uint64_t{ranks} * ranks, kLineBytes);
+  h.parts = round_up(h.lines + uint64_t{ranks} * ranks * sizeof(float), page_bytes);
+  h.segment_bytes = h.parts + ranks * rank_bytes;
+  return h;
+}
+
+}  // namespace zh::node

@@ -1,0 +1,292 @@
+// Joining with threads and forked processes: everyone shares the memory, everyone fails alike, nobody hangs.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node/joiner.h"
+#include "node/node.h"
+#include "os/process.h"
+#include "support/fork_world.h"
+
+namespace zh::node {
+namespace {
+
+using test::run_ranks;
+using test::TestBootstrap;
+using test::World;
+
+class Join : public ::testing::TestWithParam<World> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Join, ::testing::Values(World::kThreads, World::kProcesses), test::world_name);
+
+Config small() {
+  Config config;
+  config.rank_bytes = 1 << 20;
+  return config;
+}
+
+/// Each rank writes into its own part; each then reads all parts.
+void expect_shared(Node& node, TestBootstrap& world) {
+  ASSERT_TRUE(node.reserve(node.part(node.self()), 4096).ok());
+  uint64_t* mine = at<uint64_t>(node.base(), node.part(node.self()));
+  *mine = 1000u + static_cast<uint64_t>(world.rank());
+  ASSERT_TRUE(world.barrier().ok());
+  for (uint32_t i = 0; i < node.size(); ++i) {
+    EXPECT_EQ(*at<uint64_t>(node.base(), node.part(i)), 1000u + static_cast<uint64_t>(node.world_rank(i)));
+  }
+  ASSERT_TRUE(world.barrier().ok());
+}
+
+TEST_P(Join, SharesMemoryBetweenAllRanks) {
+  for (const int n : {1, 2, 3, 8}) {
+    run_ranks(GetParam(), n, [&](TestBootstrap& world) {
+      std::unique_ptr<Node> node;
+      const Status s = Node::join(world, small(), &node);
+      ASSERT_TRUE(s.ok()) << s.what();
+      EXPECT_EQ(node->size(), static_cast<uint32_t>(n));
+      EXPECT_EQ(node->nodes(), 1);
+      EXPECT_EQ(node->self(), static_cast<uint32_t>(world.rank()));
+      EXPECT_EQ(node->part_bytes(), uint64_t{1} << 20);
+      expect_shared(*node, world);
+      for (uint32_t i = 0; i < node->size(); ++i) {
+        EXPECT_TRUE(node->alive(i));
+        EXPECT_EQ(node->level(node->self(), i), node->level(i, node->self()));
+        EXPECT_EQ(node->level(node->self(), i) == Level::kSelf, i == node->self());
+        EXPECT_EQ(node->same_process(i), GetParam() == World::kThreads || i == node->self());
+      }
+      EXPECT_GE(node->usable_cpus(), 1u);
+      EXPECT_NE(node->how().find("MiB"), std::string::npos);
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+}
+
+TEST_P(Join, SplitsConsecutiveRanksIntoPretendedNodes) {
+  run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
+    Config config = small();
+    config.node_ranks = 2;
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config, &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    EXPECT_EQ(node->nodes(), 3);
+    EXPECT_EQ(node->world_size(), 5);
+    EXPECT_EQ(node->size(), world.rank() == 4 ? 1u : 2u);
+    EXPECT_EQ(node->self(), static_cast<uint32_t>(world.rank() % 2));
+    for (int r = 0; r < 5; ++r) {
+      EXPECT_EQ(node->local_index(r), r / 2 == world.rank() / 2 ? r % 2 : -1) << "of world rank " << r;
+    }
+    expect_shared(*node, world);
+  });
+}
+
+TEST_P(Join, EveryWayToTheSegmentWorks) {
+  const char* expected[] = {"/proc/<pid>/fd", "Unix socket", "named file"};
+  for (int way = 0; way < 3; ++way) {
+    run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+      Config config = small();
+      config.reach_ways = 1u << way;
+      std::unique_ptr<Node> node;
+      const Status s = Node::join(world, config, &node);
+      ASSERT_TRUE(s.ok()) << s.what();
+      if (world.rank() != 0) {
+        EXPECT_NE(node->how().find(expected[way]), std::string::npos) << node->how();
+      }
+      expect_shared(*node, world);
+    });
+  }
+}
+
+TEST_P(Join, OneRankWithoutProcUsesTheSocketAlone) {
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    Config config = small();
+    if (world.rank() == 2) config.reach_ways = Config::kReachSocket | Config::kReachFile;
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, config, &node).ok());
+    EXPECT_EQ(node->how().find("Unix socket") != std::string::npos, world.rank() == 2) << node->how();
+    expect_shared(*node, world);
+  });
+}
+
+TEST_P(Join, FilesServeWhereMemfdIsRefused) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    Config config = small();
+    config.memory_kinds = Config::kFile;
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, config, &node).ok());
+    if (world.rank() == 0) {
+      EXPECT_NE(node->how().find("file in"), std::string::npos) << node->how();
+    }
+    expect_shared(*node, world);
+  });
+}
+
+/// A folder of the test's own, removed at the end, and empty then.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "zh-join-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::string path_;
+};
+
+TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
+  for (int stage = 0; stage < static_cast<int>(Stage::kStages); ++stage) {
+    // The last two stages exist only where line times are measured.
+    for (int culprit = 0; culprit < 2; ++culprit) {
+      Folder folder;
+      run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+        Config config = small();
+        config.folder = folder.path();
+        config.memory_kinds = Config::kFile;
+        if (world.rank() == culprit) config.fail_stage = stage;
+        std::unique_ptr<Node> node;
+        const Status s = Node::join(world, config, &node);
+        std::vector<char> texts(2 * 256);
+        char mine[256] = {};
+        std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
+        ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
+        EXPECT_STREQ(texts.data(), texts.data() + 256);
+        const bool exists = stage < static_cast<int>(Stage::kMeasure);
+        if (exists || !s.ok()) {
+          EXPECT_FALSE(s.ok()) << "stage " << stage;
+          EXPECT_EQ(node, nullptr);
+          EXPECT_NE(std::string(s.what()).find("rank"), std::string::npos) << s.what();
+        }
+        int counts[2];
+        const int count = world.allgathers();
+        ASSERT_TRUE(world.allgather(&count, sizeof count, counts).ok());
+        EXPECT_EQ(counts[0], counts[1]);
+      });
+      EXPECT_TRUE(folder.empty()) << "stage " << stage;
+    }
+  }
+}
+
+TEST_P(Join, AFolderThatCannotBeWrittenIsAReasonForAll) {
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    Config config = small();
+    config.memory_kinds = Config::kFile;
+    config.folder = "/proc/no-such-folder";
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config, &node);
+    EXPECT_FALSE(s.ok());
+    EXPECT_NE(s.error(), 0);
+    EXPECT_NE(std::string(s.what()).find("rank 0"), std::string::npos) << s.what();
+  });
+}
+
+TEST_P(Join, DifferentNodeRanksAreRefused) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    Config config = small();
+    config.node_ranks = static_cast<uint32_t>(world.rank());
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config, &node);
+    EXPECT_EQ(s.code(), Code::kInvalid);
+    EXPECT_NE(std::string(s.what()).find("NODE_RANKS"), std::string::npos);
+  });
+}
+
+TEST_P(Join, PartsThatAreTooSmallAreRefused) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    Config config = small();
+    if (world.rank() == 1) config.rank_bytes = 4096;
+    std::unique_ptr<Node> node;
+    EXPECT_EQ(Node::join(world, config, &node).code(), Code::kNoMemory);
+  });
+}
+
+TEST_P(Join, CmaIsProbedAndCanBeSwitchedOffByEitherSide) {
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    Config config = small();
+    config.cma = world.rank() != 2;
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, config, &node).ok());
+    EXPECT_FALSE(node->cma(2));
+    if (world.rank() == 2) {
+      EXPECT_FALSE(node->cma(0));
+    }
+    // Between ranks 0 and 1 the machine decides; it must say the same as a call made now.
+    if (world.rank() == 0) {
+      EXPECT_EQ(node->cma(1) || node->how().find("CMA to 0") != std::string::npos, true) << node->how();
+    }
+  });
+}
+
+TEST_P(Join, ReserveKeepsToTheOwnPart) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, small(), &node).ok());
+    const Offset own = node->part(node->self());
+    EXPECT_TRUE(node->reserve(own, node->part_bytes()).ok());
+    EXPECT_TRUE(node->reserve(own + 5, 10).ok());
+    EXPECT_EQ(node->reserve(own, node->part_bytes() + 1).code(), Code::kInvalid);
+    EXPECT_EQ(node->reserve(node->part(1 - node->self()), 64).code(), Code::kInvalid);
+    EXPECT_EQ(node->reserve(0, 64).code(), Code::kInvalid);
+    std::memset(node->base() + own, 7, node->part_bytes());
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST(Alive, SeesTheEndOfAKilledRank) {
+  test::WorldOptions options;
+  options.may_die = 1;
+  run_ranks(
+      World::kProcesses, 2,
+      [&](TestBootstrap& world) {
+        std::unique_ptr<Node> node;
+        ASSERT_TRUE(Node::join(world, small(), &node).ok());
+        EXPECT_TRUE(node->alive(0));
+        EXPECT_TRUE(node->alive(1));
+        ASSERT_TRUE(world.barrier().ok());
+        if (world.rank() == 1) {
+          raise(SIGKILL);
+        }
+        const uint64_t limit = os::now_ns() + 20'000'000'000;
+        while (node->alive(1) && os::now_ns() < limit) {
+        }
+        EXPECT_FALSE(node->alive(1));
+        EXPECT_FALSE(node->alive(1));
+      },
+      options);
+}
+
+TEST(Levels, FollowASyntheticMachine) {
+  // 2 sockets x 1 memory node x 2 L3 x 1 L2 x 2 cores x 2 threads = 16 hardware threads.
+  run_ranks(World::kThreads, 16, [&](TestBootstrap& world) {
+    Config config = small();
+    config.topology_file = "synthetic:pack:2 numa:1 l3:2 l2:2 core:1 pu:2";
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config, &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    EXPECT_EQ(node->level(0, 0), Level::kSelf);
+    EXPECT_EQ(node->level(0, 1), Level::kSameCore);
+    EXPECT_EQ(node->level(0, 2), Level::kSharedL3);
+    EXPECT_EQ(node->level(0, 4), Level::kSameNuma);
+    EXPECT_EQ(node->level(0, 8), Level::kOtherSocket);
+    EXPECT_EQ(node->level(15, 14), Level::kSameCore);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST(Levels, ABadTopologyFailsForAll) {
+  run_ranks(World::kThreads, 2, [&](TestBootstrap& world) {
+    Config config = small();
+    config.topology_file = "synthetic:nonsense:2";
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config, &node);
+    EXPECT_FALSE(s.ok());
+    EXPECT_NE(std::string(s.what()).find("ZEROHOP_TOPOLOGY"), std::string::npos) << s.what();
+  });
+}
+
+}  // namespace
+}  // namespace zh::node
