@@ -1,0 +1,174 @@
+// The buffer of buffered sends: attach, detach, flush, exhaustion, and that a buffered send never needs its receiver.
+#include "check.h"
+
+CASE(bsend_buffer, completes_without_receiver) {
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int len_bytes = 1 << 20;
+  void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
+  unsigned char* data = check_buffer((size_t)len_bytes);
+  OK(MPI_Buffer_attach(memory, len_bytes + MPI_BSEND_OVERHEAD));
+  check_fill(data, (size_t)len_bytes, check_key(rank, 1, 2, 3));
+  OK(MPI_Bsend(data, len_bytes, MPI_BYTE, right, 3, comm));
+  memset(data, 0, (size_t)len_bytes);
+  OK(MPI_Barrier(comm));  // nobody has posted a receive up to here
+  OK(MPI_Recv(data, len_bytes, MPI_BYTE, left, 3, comm, MPI_STATUS_IGNORE));
+  EXPECT_FILL(data, (size_t)len_bytes, check_key(left, 1, 2, 3));
+  void* detached = NULL;
+  int detached_bytes = 0;
+  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  EXPECT(detached == memory, "detach gives another address");
+  EXPECT_EQ(detached_bytes, len_bytes + MPI_BSEND_OVERHEAD);
+}
+
+CASE(bsend_buffer, detach_waits_for_delivery) {
+  NEED_RANKS(2);
+  int len_bytes = 300000;
+  unsigned char* data = check_buffer((size_t)len_bytes);
+  if (rank == 0) {
+    void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
+    OK(MPI_Buffer_attach(memory, len_bytes + MPI_BSEND_OVERHEAD));
+    check_fill(data, (size_t)len_bytes, 77);
+    OK(MPI_Bsend(data, len_bytes, MPI_BYTE, 1, 3, comm));
+    void* detached;
+    int detached_bytes;
+    OK(MPI_Buffer_detach(&detached, &detached_bytes));
+    memset(memory, 0, (size_t)len_bytes);  // it is ours again: nothing of it may be read any more
+    OK(MPI_Send(NULL, 0, MPI_BYTE, 1, 4, comm));
+  } else if (rank == 1) {
+    check_stay_away_ms(20);
+    OK(MPI_Recv(data, len_bytes, MPI_BYTE, 0, 3, comm, MPI_STATUS_IGNORE));
+    EXPECT_FILL(data, (size_t)len_bytes, 77);
+    OK(MPI_Recv(NULL, 0, MPI_BYTE, 0, 4, comm, MPI_STATUS_IGNORE));
+  }
+}
+
+CASE(bsend_buffer, space_is_reused) {
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int len_bytes = 3000, rounds = check_reps(100);
+  void* memory = check_buffer(2 * ((size_t)len_bytes + MPI_BSEND_OVERHEAD));
+  unsigned char* data = check_buffer((size_t)len_bytes);
+  OK(MPI_Buffer_attach(memory, 2 * (len_bytes + MPI_BSEND_OVERHEAD)));
+  for (int round = 0; round < rounds; ++round) {
+    check_fill(data, (size_t)len_bytes, check_key(rank, round, 0, 0));
+    OK(MPI_Bsend(data, len_bytes, MPI_BYTE, right, 1, comm));
+    OK(MPI_Recv(data, len_bytes, MPI_BYTE, left, 1, comm, MPI_STATUS_IGNORE));
+    EXPECT_FILL(data, (size_t)len_bytes, check_key(left, round, 0, 0));
+    // The message of this round is delivered when the receiver says so; only then the space is certainly free.
+    OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, left, 2, NULL, 0, MPI_BYTE, right, 2, comm, MPI_STATUS_IGNORE));
+  }
+  void* detached;
+  int detached_bytes;
+  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+}
+
+// Without room a buffered send is an error, and then nothing has been sent; a host may still deliver it otherwise.
+static void refused_or_sent(MPI_Comm comm, int rank, int len_bytes) {
+  unsigned char* data = check_buffer((size_t)len_bytes);
+  check_fill(data, (size_t)len_bytes, 5);
+  int flag = 0, error_class = check_class(MPI_Bsend(data, len_bytes, MPI_BYTE, rank, 1, comm));
+  memset(data, 0, (size_t)len_bytes);
+  if (error_class == MPI_SUCCESS) {
+    OK(MPI_Recv(data, len_bytes, MPI_BYTE, rank, 1, comm, MPI_STATUS_IGNORE));
+    EXPECT_FILL(data, (size_t)len_bytes, 5);
+  } else {
+    EXPECT(error_class == MPI_ERR_BUFFER, "Bsend gives %s", check_class_name(error_class));
+    OK(MPI_Iprobe(rank, 1, comm, &flag, MPI_STATUS_IGNORE));
+    EXPECT_EQ(flag, 0);
+  }
+}
+
+CASE(bsend_buffer, no_buffer) {
+  refused_or_sent(comm, rank, 100);
+  refused_or_sent(comm, rank, 200000);
+}
+
+CASE(bsend_buffer, exhausted_buffer) {
+  unsigned char* data = check_buffer(1500);
+  void* memory = check_buffer(2000 + MPI_BSEND_OVERHEAD);
+  OK(MPI_Buffer_attach(memory, 2000 + MPI_BSEND_OVERHEAD));
+  refused_or_sent(comm, rank, 100000);
+  // What fits is still sent.
+  check_fill(data, 1500, 5);
+  OK(MPI_Bsend(data, 1500, MPI_BYTE, rank, 1, comm));
+  memset(data, 0, 1500);
+  OK(MPI_Recv(data, 1500, MPI_BYTE, rank, 1, comm, MPI_STATUS_IGNORE));
+  EXPECT_FILL(data, 1500, 5);
+  void* detached;
+  int detached_bytes;
+  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+}
+
+CASE(bsend_buffer, derived_type) {
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  MPI_Datatype column;
+  OK(MPI_Type_vector(500, 2, 5, MPI_INT, &column));
+  OK(MPI_Type_commit(&column));
+  int pack_bytes = 0;
+  OK(MPI_Pack_size(1, column, comm, &pack_bytes));
+  void* memory = check_buffer((size_t)pack_bytes + MPI_BSEND_OVERHEAD);
+  OK(MPI_Buffer_attach(memory, pack_bytes + MPI_BSEND_OVERHEAD));
+  int* out = check_buffer(2500 * sizeof(int));
+  int* in = check_buffer(1000 * sizeof(int));
+  for (int i = 0; i < 2500; ++i) out[i] = rank * 10000 + i;
+  OK(MPI_Bsend(out, 1, column, right, 9, comm));
+  memset(out, 0, 2500 * sizeof(int));
+  OK(MPI_Recv(in, 1000, MPI_INT, left, 9, comm, MPI_STATUS_IGNORE));
+  for (int i = 0; i < 1000; ++i) {
+    int expected = left * 10000 + i / 2 * 5 + i % 2;
+    EXPECT(in[i] == expected, "element %d is %d, expected %d", i, in[i], expected);
+  }
+  void* detached;
+  int detached_bytes;
+  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  OK(MPI_Type_free(&column));
+}
+
+#if HAVE_MPI41
+CASE(bsend_buffer, flush_and_iflush) {
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int len_bytes = 100000;
+  void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
+  unsigned char* data = check_buffer((size_t)len_bytes);
+  OK(MPI_Buffer_attach(memory, len_bytes + MPI_BSEND_OVERHEAD));
+  for (int round = 0; round < 2; ++round) {
+    MPI_Request receive;
+    unsigned char* in = check_buffer((size_t)len_bytes);
+    OK(MPI_Irecv(in, len_bytes, MPI_BYTE, left, round, comm, &receive));
+    check_fill(data, (size_t)len_bytes, check_key(rank, round, 0, 0));
+    OK(MPI_Bsend(data, len_bytes, MPI_BYTE, right, round, comm));
+    if (round == 0) {
+      OK(MPI_Buffer_flush());
+    } else {
+      MPI_Request flush;
+      OK(MPI_Buffer_iflush(&flush));
+      OK(MPI_Wait(&flush, MPI_STATUS_IGNORE));
+    }
+    OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+    EXPECT_FILL(in, (size_t)len_bytes, check_key(left, round, 0, 0));
+  }
+  void* detached;
+  int detached_bytes;
+  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+}
+
+CASE(bsend_buffer, communicator_buffer) {
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int len_bytes = 50000;
+  MPI_Comm own;
+  OK(MPI_Comm_dup(comm, &own));
+  void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
+  unsigned char* data = check_buffer((size_t)len_bytes);
+  OK(MPI_Comm_attach_buffer(own, memory, len_bytes + MPI_BSEND_OVERHEAD));
+  check_fill(data, (size_t)len_bytes, check_key(rank, 9, 0, 0));
+  OK(MPI_Bsend(data, len_bytes, MPI_BYTE, right, 1, own));
+  OK(MPI_Barrier(comm));
+  OK(MPI_Recv(data, len_bytes, MPI_BYTE, left, 1, own, MPI_STATUS_IGNORE));
+  EXPECT_FILL(data, (size_t)len_bytes, check_key(left, 9, 0, 0));
+  OK(MPI_Comm_flush_buffer(own));
+  void* detached = NULL;
+  int detached_bytes = 0;
+  OK(MPI_Comm_detach_buffer(own, &detached, &detached_bytes));
+  EXPECT(detached == memory, "Comm_detach_buffer gives another address");
+  OK(MPI_Comm_free(&own));
+}
+#endif
