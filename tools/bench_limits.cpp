@@ -1,0 +1,62 @@
+// See bench_limits.h.
+#include "bench_limits.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr uint64_t kK = 1024;
+constexpr uint64_t kM = 1024 * kK;
+constexpr uint64_t kAnySize = ~uint64_t{0};
+
+// One line per sentence of "what it must show". Times are one way (ping-pong) or per message (streams).
+constexpr Limit kLimits[] = {
+    {"latency", "time_us", 8, 8, "malloc", "", "", 2, Compare::kBestPeerExcess, 0.5, "above the raw line at most half of the best peer"},
+    {"latency", "time_us", kK, kK, "malloc", "", "", 2, Compare::kBestPeer, 0.75, "at most 0.75 of the best peer"},
+    {"latency", "time_us", 8, 4 * kM, "malloc", "", "", 2, Compare::kBestPeer, 1.05, "no size slower than the best peer"},
+    {"latency", "time_us", 8, 4 * kM, "alloc_mem", "", "", 2, Compare::kBestPeer, 1.05, "no size slower than the best peer"},
+    {"latency", "time_us", kM, kM, "", "", "far", 2, Compare::kBestPeer, 1 / 1.8, "1.8 times as fast as the best peer"},
+    {"latency", "time_us", 4 * kM, 4 * kM, "", "", "far", 2, Compare::kBestPeer, 1 / 1.8, "1.8 times as fast as the best peer"},
+    {"latency", "time_us", 64 * kK, 4 * kM, "", "", "", 2, Compare::kRawRatio, 1.20, "within 20 % of the best raw way"},
+    {"latency", "time_us", 8, 4 * kK, "", "", "", 2, Compare::kRawExtra, 0.080, "raw way + one line + 80 ns"},
+    {"latency", "time_us", 8, kAnySize, "", "", "", 2, Compare::kOwnHost, 1.05, "not slower than its own host"},
+    {"bandwidth", "time_us", 8, kAnySize, "", "", "", 2, Compare::kOwnHost, 1.05, "not slower than its own host"},
+    {"bidirectional", "time_us", 8, kAnySize, "", "", "", 2, Compare::kOwnHost, 1.05, "not slower than its own host"},
+    {"rate", "time_us", 8, 8, "", "", "", 2, Compare::kBestPeer, 1 / 1.5, "1.5 times the best peer's message rate"},
+    {"rate", "time_us", 8, 8, "", "", "", 2, Compare::kRawRatio, 1.30, "or within 30 % of the raw ring"},
+    {"overlap", "over_share", 256 * kK, kAnySize, "", "receiver_computes", "", 2, Compare::kValueAtLeast, 0.95,
+     "95 % over when a computing receiver waits"},
+    {"queues", "growth", 8, 8, "", "", "", 2, Compare::kValueAtMost, 2.0, "10,000 others at most double the latency"},
+    {"skew", "slope", 16 * kK, 16 * kK, "", "measured_defaults", "", 2, Compare::kValueAtMost, 0.1, "producer time flat"},
+    {"skew", "slope", 16 * kK, 16 * kK, "", "single_copy_skew_on", "", 2, Compare::kValueAtMost, 0.1, "producer time flat"},
+    {"skew", "slope", 16 * kK, 16 * kK, "", "single_copy_skew_off", "", 2, Compare::kValueAtLeast, 0.8, "producer time linear"},
+    {"pairs", "time_us", 8, 8, "", "", "", 8, Compare::kBestPeer, 1 / 1.3, "1.3 times as fast as the best peer"},
+    {"exchange", "time_us", 8, 8, "", "", "", 8, Compare::kBestPeer, 1 / 1.3, "1.3 times as fast as the best peer"},
+    {"everybody", "memory_share", 8, 8, "", "", "", 0, Compare::kValueAtMost, 1.0, "memory: 4 MiB per rank + 64 KiB per peer"},
+    {"everybody", "wall_share", 8, 8, "", "", "", 0, Compare::kValueAtMost, 1.0, "whole job: host's time + max(10 %, 0.5 s)"},
+};
+
+}  // namespace
+
+std::span<const Limit> limits() { return kLimits; }
+
+std::string_view name_of(Compare c) {
+  switch (c) {
+    case Compare::kBestPeer:
+      return "best_peer";
+    case Compare::kBestPeerExcess:
+      return "best_peer_above_line";
+    case Compare::kOwnHost:
+      return "own_host";
+    case Compare::kRawRatio:
+      return "raw";
+    case Compare::kRawExtra:
+      return "raw_extra_us";
+    case Compare::kValueAtLeast:
+      return "at_least";
+    case Compare::kValueAtMost:
+      return "at_most";
+  }
+  return "";
+}
+
+}  // namespace zh::tools
