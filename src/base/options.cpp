@@ -1,0 +1,350 @@
+// The table of variables and its parser; see options.h.
+#include "base/options.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+namespace zh {
+namespace {
+
+constexpr uint64_t kMaxSize = uint64_t{1} << 46;
+constexpr uint64_t kNoRange = 0;
+
+constexpr OptionSpec kTable[] = {
+    {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1, "shim", "0: stay out of the way; every call goes to the host MPI untouched"},
+    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy", "0: never copy through the kernel (process_vm_readv/writev)"},
+    {"ZEROHOP_HEAP", OptionType::kBool, "1", "", 0, 1, "shim", "0: MPI_Alloc_mem gives plain memory instead of memory that peers can map"},
+    {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
+     "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
+    {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim", "file that receives every rank's counters as JSON at MPI_Finalize"},
+    {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange, "engine",
+     "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep at once)"},
+    {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",
+     "bound of the shared memory of one rank; used as traffic asks for it"},
+    {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
+     "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
+    {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
+     "whether medium messages change to buffered copies while their receiver lags behind"},
+    {"ZEROHOP_CACHE", OptionType::kString, "", "", kNoRange, kNoRange, "tune",
+     "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
+    {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune", "0: take the built-in thresholds, measure nothing at start"},
+    {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange, "all",
+     "what is told on stderr; info shows the ways chosen for each pair at MPI_Init"},
+    {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange, "all", "file of NAME=value lines, weaker than the environment"},
+    {"ZEROHOP_PTRACER", OptionType::kBool, "1", "", 0, 1, "node",
+     "0: do not open this process to its user's others (PR_SET_PTRACER) where Yama's ptrace scope is 1; CMA is then lost"},
+    {"ZEROHOP_SEGMENT", OptionType::kEnum, "auto", "auto|memfd|file", kNoRange, kNoRange, "node",
+     "kind of the node's shared memory; auto: memfd, else a file that loses its name at once"},
+    {"ZEROHOP_FOLDER", OptionType::kString, "", "", kNoRange, kNoRange, "node",
+     "folder of segment files and sockets, where they are needed; empty: /dev/shm, else TMPDIR, else /tmp"},
+    {"ZEROHOP_TOPOLOGY", OptionType::kString, "", "", kNoRange, kNoRange, "node",
+     "hwloc XML file or \"synthetic:...\" instead of this machine; ranks are placed on its CPUs in turn (for tests)"},
+};
+static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
+
+constexpr std::string_view kPrefix = "ZEROHOP_";
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+std::string_view trim(std::string_view text) {
+  const char* kBlank = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+bool is_word_of(std::string_view word, std::string_view list) {
+  while (!list.empty()) {
+    const size_t end = std::min(list.find('|'), list.size());
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+int to_bool(std::string_view text) {
+  const std::string word = lower(text);
+  if (is_word_of(word, "1|y|yes|on|true")) return 1;
+  if (is_word_of(word, "0|n|no|off|false")) return 0;
+  return -1;
+}
+
+bool parse_number(std::string_view text, uint64_t* out) {
+  if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  *out = std::strtoull(std::string(text).c_str(), nullptr, 10);
+  return true;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t keep = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({keep, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+/// The nearest name, or null if none is near.
+const OptionSpec* nearest(std::string_view name) {
+  const OptionSpec* best = nullptr;
+  size_t best_distance = 4;
+  for (const OptionSpec& spec : kTable) {
+    const size_t d = edit_distance(name, spec.name);
+    if (d < best_distance) {
+      best_distance = d;
+      best = &spec;
+    }
+  }
+  return best;
+}
+
+std::string allowed(const OptionSpec& spec) {
+  switch (spec.type) {
+    case OptionType::kBool:
+      return "0 or 1";
+    case OptionType::kEnum: {
+      std::string text = "one of ";
+      for (const char* c = spec.values; *c != '\0'; ++c) text += *c == '|' ? std::string(", ") : std::string(1, *c);
+      return text;
+    }
+    case OptionType::kInt:
+      return "a number from " + std::to_string(spec.min) + " to " + std::to_string(spec.max);
+    case OptionType::kSize: {
+      const std::string words = spec.values[0] != '\0' ? std::string(" or ") + spec.values : "";
+      return "bytes from " + format_size(spec.min) + " to " + format_size(spec.max) + " (suffixes K, M, G)" + words;
+    }
+    case OptionType::kString:
+      break;
+  }
+  return "any text";
+}
+
+/// Writes the normal form of a right value; false if it is wrong.
+bool normalise(const OptionSpec& spec, std::string_view value, std::string* out) {
+  uint64_t number = 0;
+  switch (spec.type) {
+    case OptionType::kBool:
+      if (to_bool(value) < 0) return false;
+      *out = to_bool(value) != 0 ? "1" : "0";
+      return true;
+    case OptionType::kEnum:
+      *out = lower(value);
+      return is_word_of(*out, spec.values);
+    case OptionType::kInt:
+    case OptionType::kSize:
+      if (spec.values[0] != '\0' && is_word_of(lower(value), spec.values)) {
+        *out = lower(value);
+        return true;
+      }
+      if (!(spec.type == OptionType::kInt ? parse_number(value, &number) : parse_size(value, &number))) return false;
+      if (number < spec.min || number > spec.max) return false;
+      *out = spec.type == OptionType::kInt ? std::to_string(number) : format_size(number);
+      return true;
+    case OptionType::kString:
+      *out = std::string(value);
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const char* to_string(Source source) {
+  switch (source) {
+    case Source::kDefault:
+      return "default";
+    case Source::kFile:
+      return "file";
+    case Source::kEnvironment:
+      return "environment";
+    case Source::kCommandLine:
+      return "command line";
+  }
+  return "?";
+}
+
+const char* to_string(OptionType type) {
+  switch (type) {
+    case OptionType::kBool:
+      return "bool";
+    case OptionType::kInt:
+      return "number";
+    case OptionType::kSize:
+      return "bytes";
+    case OptionType::kEnum:
+      return "word";
+    case OptionType::kString:
+      return "text";
+  }
+  return "?";
+}
+
+std::span<const OptionSpec> option_table() { return kTable; }
+
+bool parse_size(std::string_view text, uint64_t* out) {
+  text = trim(text);
+  std::string unit;
+  const size_t end = text.find_first_not_of("0123456789.");
+  if (end != std::string_view::npos) {
+    unit = lower(text.substr(end));
+    text = text.substr(0, end);
+  }
+  if (unit.ends_with("ib")) {
+    unit.resize(unit.size() - 2);
+  } else if (unit.ends_with("b")) {
+    unit.resize(unit.size() - 1);
+  }
+  uint64_t factor = 1;
+  if (unit == "k") {
+    factor = uint64_t{1} << 10;
+  } else if (unit == "m") {
+    factor = uint64_t{1} << 20;
+  } else if (unit == "g") {
+    factor = uint64_t{1} << 30;
+  } else if (!unit.empty()) {
+    return false;
+  }
+  const size_t point = text.find('.');
+  uint64_t whole = 0, fraction = 0, scale = 1;
+  if (!parse_number(text.substr(0, point), &whole)) return false;
+  if (point != std::string_view::npos) {
+    const std::string_view digits = text.substr(point + 1);
+    if (digits.size() > 6 || !parse_number(digits, &fraction)) return false;
+    for (size_t i = 0; i < digits.size(); ++i) scale *= 10;
+  }
+  if (whole > std::numeric_limits<uint64_t>::max() / factor / 2) return false;
+  *out = whole * factor + fraction * factor / scale;
+  return true;
+}
+
+std::string format_size(uint64_t bytes) {
+  const char* units[] = {"", "K", "M", "G"};
+  size_t unit = 0;
+  while (unit < 3 && bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes) + units[unit];
+}
+
+Options::Options() {
+  values_.reserve(std::size(kTable));
+  for (const OptionSpec& spec : kTable) values_.push_back({spec.default_value, Source::kDefault});
+}
+
+void Options::complain(std::string text) { complaints_.push_back(std::move(text)); }
+
+Status Options::set(std::string_view name, std::string_view value, Source source) {
+  const std::string full = name.starts_with(kPrefix) ? std::string(name) : std::string(kPrefix) + std::string(name);
+  for (size_t i = 0; i < std::size(kTable); ++i) {
+    const OptionSpec& spec = kTable[i];
+    if (full != spec.name) continue;
+    std::string text;
+    if (!normalise(spec, trim(value), &text)) {
+      complain(full + "=" + std::string(value) + " (" + to_string(source) + ") is not " + allowed(spec) + "; using " +
+               (values_[i].text.empty() ? "\"\"" : values_[i].text));
+      return {Code::kInvalid, "wrong value of a ZEROHOP_ variable"};
+    }
+    if (source >= values_[i].source) values_[i] = {std::move(text), source};
+    return kOk;
+  }
+  const OptionSpec* near = nearest(full);
+  complain("unknown variable " + full + " (" + to_string(source) + ") is ignored" +
+           (near != nullptr ? std::string("; did you mean ") + near->name + "?" : "; `zerohop info` lists them all"));
+  return {Code::kInvalid, "unknown ZEROHOP_ variable"};
+}
+
+void Options::read_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    complain("ZEROHOP_CONFIG: cannot read " + path + ": " + std::strerror(errno));
+    return;
+  }
+  std::string text;
+  char buffer[4096];
+  ssize_t n = 0;
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() < (1 << 20)) text.append(buffer, static_cast<size_t>(n));
+  close(fd);
+  std::string_view rest = text;
+  for (int number = 1; !rest.empty(); ++number) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = trim(rest.substr(0, rest.substr(0, end).find('#')));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.empty()) continue;
+    const size_t equal = line.find('=');
+    if (equal == std::string_view::npos) {
+      complain(path + ":" + std::to_string(number) + ": not NAME=value");
+      continue;
+    }
+    (void)set(trim(line.substr(0, equal)), line.substr(equal + 1), Source::kFile);  // a failure has become a complaint
+  }
+}
+
+void Options::read_environment(const char* const* environment) {
+  if (environment == nullptr) return;
+  const OptionSpec& config = kTable[static_cast<size_t>(Opt::kConfig)];
+  for (const char* const* e = environment; *e != nullptr; ++e) {
+    const std::string_view entry = *e;
+    const size_t equal = entry.find('=');
+    if (equal == std::string_view::npos || entry.substr(0, equal) != config.name) continue;
+    if (equal + 1 < entry.size()) read_file(std::string(entry.substr(equal + 1)));
+  }
+  for (const char* const* e = environment; *e != nullptr; ++e) {
+    const std::string_view entry = *e;
+    const size_t equal = entry.find('=');
+    if (equal == std::string_view::npos || !entry.starts_with(kPrefix)) continue;
+    const std::string_view name = entry.substr(0, equal);
+    const std::string_view value = entry.substr(equal + 1);
+    if (value.empty()) continue;  // set to nothing = not set
+    (void)set(name, value, Source::kEnvironment);
+  }
+}
+
+bool Options::get_bool(Opt option) const { return get_text(option) == "1"; }
+
+uint64_t Options::get_number(Opt option, uint64_t when_word) const {
+  uint64_t number = 0;
+  return parse_size(get_text(option), &number) ? number : when_word;
+}
+
+std::string options_markdown() {
+  std::string page =
+      "# Variables\n\n"
+      "<!-- Written by `zerohop info --variables-markdown`; change src/base/options.cpp instead. -->\n\n"
+      "Zerohop needs none of these. Each may be given on the command line (`zerohop run --option NAME=VALUE`), in the "
+      "environment, or in a file named by `ZEROHOP_CONFIG` (lines `NAME=value`, `#` starts a comment); the first of these "
+      "that names it wins. A wrong value or an unknown name is reported once, by rank 0, and not obeyed. `zerohop info` "
+      "prints the values in force and where each comes from.\n\n"
+      "| Variable | Type | Default | Values | Meaning | Read by |\n|---|---|---|---|---|---|\n";
+  for (const OptionSpec& spec : kTable) {
+    std::string values = spec.type == OptionType::kString ? "any" : allowed(spec);
+    std::string help = spec.help;
+    for (std::string* cell : {&values, &help}) {
+      for (size_t at = 0; (at = cell->find('|', at)) != std::string::npos; at += 2) cell->replace(at, 1, "\\|");
+    }
+    page += std::string("| `") + spec.name + "` | " + to_string(spec.type) + " | " +
+            (spec.default_value[0] != '\0' ? std::string("`") + spec.default_value + "`" : "(empty)") + " | " + values + " | " +
+            help + " | " + spec.reader + " |\n";
+  }
+  return page;
+}
+
+}  // namespace zh
