@@ -112,6 +112,7 @@ void run_case(Case* c) {
     double ignored[kMaxMetrics];
     int pilot = c->min_iters;
     coord_barrier();
+    g_progress_comm = g_settings.arm_comm[a];
     c->block(c, g_settings.arm_comm[a], 2, 1, ignored);
     double seconds = c->block(c, g_settings.arm_comm[a], 0, pilot, ignored);
     iters[a] = choose_iters(c, seconds, pilot);
@@ -126,6 +127,7 @@ void run_case(Case* c) {
       double result[kMaxMetrics] = {0};
       int warm = iters[a] / 10 + 1;
       coord_barrier();
+      g_progress_comm = g_settings.arm_comm[a];
       c->block(c, g_settings.arm_comm[a], warm, iters[a], result);
       for (int m = 0; m < c->metric_count; m++) values[a][m][b] = result[m];
     }

@@ -56,6 +56,8 @@ struct Case {
 };
 
 extern Settings g_settings;
+// The communicator of the arm that is being measured: what a rank turns while it waits outside MPI.
+extern MPI_Comm g_progress_comm;
 extern int g_rank;
 extern int g_ranks;
 
