@@ -1,0 +1,129 @@
+// Taking communicators when they are made, and forgetting them.
+#include "mpi/comm.h"
+
+#include <cstdio>
+
+#include "mpi/context.h"
+#include "mpi/wildcard.h"
+
+namespace zh::mpi {
+
+HandleMap<CommInfo> comms;
+
+CommInfo::CommInfo() : handle(MPI_COMM_NULL) {}
+CommInfo::~CommInfo() = default;
+
+namespace {
+
+std::mutex comms_mutex;
+std::vector<std::unique_ptr<CommInfo>> undead;  // freed while a wildcard receive was pending
+
+/// World ranks of the members, in order; empty if one is not in this world or `comm` is an intercommunicator.
+std::vector<int> members_of(MPI_Comm comm) {
+  int inter = 0;
+  host.Comm_test_inter(comm, &inter);
+  if (inter != 0) return {};
+  MPI_Group group;
+  MPI_Group world;
+  int n = 0;
+  host.Comm_group(comm, &group);
+  host.Comm_group(MPI_COMM_WORLD, &world);
+  host.Group_size(group, &n);
+  std::vector<int> ranks(static_cast<size_t>(n));
+  std::vector<int> world_ranks(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) ranks[static_cast<size_t>(i)] = i;
+  host.Group_translate_ranks(group, n, ranks.data(), world, world_ranks.data());
+  host.Group_free(&group);
+  host.Group_free(&world);
+  for (const int rank : world_ranks) {
+    if (rank < 0 || rank >= shim.world_size) return {};
+  }
+  return world_ranks;
+}
+
+/// Makes the entry if this rank shares its node with another member.
+void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
+  const node::Node& node = shim.rank->node();
+  auto info = std::make_unique<CommInfo>();
+  info->handle = comm;
+  info->context = context;
+  info->size = static_cast<int32_t>(world_ranks.size());
+  info->local = std::make_unique<int32_t[]>(world_ranks.size());
+  int here = 0;
+  for (size_t i = 0; i < world_ranks.size(); ++i) {
+    info->local[i] = node.local_index(world_ranks[i]);
+    if (info->local[i] >= 0) ++here;
+    if (info->local[i] == static_cast<int32_t>(node.self())) info->rank = static_cast<int32_t>(i);
+  }
+  if (here < 2) return;
+  info->all_local = here == info->size;
+  info->world = std::move(world_ranks);
+  if (!info->all_local) info->wild = std::make_unique<WildcardQueue>(info.get());
+  const TableLock lock(comms_mutex);
+  comms.insert(key_of(comm), info.release());
+}
+
+/// A handle that the host may have used before for a communicator that was taken.
+void drop_stale(MPI_Comm made) {
+  const TableLock lock(comms_mutex);
+  delete comms.erase(key_of(made));
+}
+
+}  // namespace
+
+void take_world() { take(MPI_COMM_WORLD, kWorldContext, members_of(MPI_COMM_WORLD)); }
+
+uint64_t count_creation(CommInfo* parent) {
+  const TableLock lock(comms_mutex);
+  return parent->creations++;
+}
+
+void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made) {
+  if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
+  drop_stale(made);
+  std::vector<int> members = members_of(made);
+  if (members.empty()) return;
+  const uint64_t group = hash_group(members.data(), members.size());
+  take(made, derive_context(parent_context, creations, group), std::move(members));
+}
+
+void made_collectively(MPI_Comm parent, MPI_Comm made, bool served) {
+  if (shim.rank == nullptr) return;
+  CommInfo* info = taken(parent);
+  if (info == nullptr) return;
+  const uint64_t creations = count_creation(info);
+  if (served) made_later(info->context, creations, made);
+}
+
+void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
+  if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
+  CommInfo* info = taken(parent);
+  if (info == nullptr) return;
+  drop_stale(made);
+  std::vector<int> members = members_of(made);
+  if (members.empty()) return;
+  const uint64_t group = hash_group(members.data(), members.size());
+  uint64_t calls = 0;
+  {
+    const TableLock lock(comms_mutex);
+    calls = info->group_calls[mix(group, static_cast<uint64_t>(static_cast<uint32_t>(tag)))]++;
+  }
+  take(made, derive_group_context(info->context, group, tag, calls), std::move(members));
+}
+
+bool forget_comm(MPI_Comm comm) {
+  if (shim.rank == nullptr) return true;
+  const TableLock lock(comms_mutex);
+  std::unique_ptr<CommInfo> info(comms.erase(key_of(comm)));
+  if (info == nullptr || info->wild == nullptr || info->wild->empty()) return true;
+  undead.push_back(std::move(info));
+  return false;
+}
+
+void forget_all_comms() {
+  const TableLock lock(comms_mutex);
+  comms.for_each([](CommInfo& info) { delete &info; });
+  comms.clear();
+}
+
+}  // namespace zh::mpi

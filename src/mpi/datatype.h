@@ -1,0 +1,53 @@
+// Datatypes as the engine sees them: contiguous, a flattened layout, or (too complicated) packed by the host into a private
+// buffer. Flattened once per handle; forgotten by MPI_Type_free.
+#pragma once
+
+#include "copy/layout.h"
+#include "mpi/handle_map.h"
+#include "mpi/shim.h"
+
+namespace zh::mpi {
+
+struct TypeInfo {
+  enum class Kind : uint8_t { kContiguous, kLayout, kPacked };
+  MPI_Datatype handle;
+  uint64_t size = 0;   ///< bytes of data in one element
+  Kind kind = Kind::kContiguous;
+  bool named = false;  ///< predefined: never freed
+  copy::OwnedLayout layout;
+  Atomic<uint32_t> users{1};  ///< the table, and operations in flight that need the layout
+};
+
+extern HandleMap<TypeInfo> types;
+
+/// Flattens and enters it. The host judges it first: if it is invalid or not committed the error has been raised on `comm`
+/// when this returns its code.
+int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out);
+
+inline int find_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
+  *out = types.find(key_of(type));
+  if (*out != nullptr) [[likely]] return MPI_SUCCESS;
+  return learn_type(type, comm, out);
+}
+
+inline void hold(TypeInfo* type) { type->users.fetch_add_relaxed(1); }
+void drop(TypeInfo* type);
+
+/// Before the host frees `type`.
+void forget_type(MPI_Datatype type);
+
+/// The bytes of (buf, count, type) for a type that is not packed.
+inline copy::Buffer describe(const void* buf, MPI_Count count, const TypeInfo* type) {
+  copy::Buffer buffer;
+  buffer.base = static_cast<std::byte*>(const_cast<void*>(buf));
+  buffer.bytes = static_cast<uint64_t>(count) * type->size;
+  buffer.layout = type->layout.get();
+  return buffer;
+}
+
+/// Gathers (buf, count, type) into `out` of count * size bytes, whatever the type's kind.
+int pack_elements(const void* buf, MPI_Count count, const TypeInfo* type, std::byte* out);
+/// Scatters the first `bytes` of `in`.
+int unpack_elements(const std::byte* in, uint64_t bytes, void* buf, MPI_Count count, const TypeInfo* type);
+
+}  // namespace zh::mpi

@@ -1,0 +1,286 @@
+// Init, Finalize, Abort: joins the node, makes the Rank, takes MPI_COMM_WORLD; later brings everything to rest before the host
+// goes. Also the pump that keeps the host moving while the engine waits.
+#include "mpi/env.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "copy/regions.h"
+#include "mpi/bsend.h"
+#include "mpi/settings.h"
+#include "mpi/wildcard.h"
+#include "mpi/wrap.h"
+#include "node/node.h"
+
+namespace zh::mpi {
+
+Shim shim;
+
+namespace {
+
+/// The host's Allgather over a private duplicate of MPI_COMM_WORLD.
+class HostBootstrap final : public node::Bootstrap {
+ public:
+  HostBootstrap() {
+    host.Comm_dup(MPI_COMM_WORLD, &world_);
+    host.Comm_rank(world_, &rank_);
+    host.Comm_size(world_, &size_);
+  }
+  ~HostBootstrap() override { host.Comm_free(&world_); }
+  HostBootstrap(const HostBootstrap&) = delete;
+  HostBootstrap& operator=(const HostBootstrap&) = delete;
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  Status allgather(const void* in, size_t bytes, void* out) override {
+    const int n = static_cast<int>(bytes);
+    const int error = host.Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, world_);
+    return error == MPI_SUCCESS ? kOk : Status{Code::kIo, "the host's allgather failed"};
+  }
+  [[nodiscard]] MPI_Comm comm() const { return world_; }
+
+ private:
+  MPI_Comm world_{};
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+/// A receive that never completes: testing it turns the host's progress at the lowest price on every host.
+class Pump {
+ public:
+  void open() {
+    host.Comm_dup(MPI_COMM_SELF, &self_);
+    host.Irecv(&sink_, 1, MPI_BYTE, 0, kPumpTag, self_, &request_);
+    open_ = true;
+  }
+  void close() {
+    if (!open_) return;
+    open_ = false;
+    char nothing = 0;
+    MPI_Request send;
+    host.Isend(&nothing, 1, MPI_BYTE, 0, kPumpTag, self_, &send);
+    host.Wait(&request_, MPI_STATUS_IGNORE);
+    host.Wait(&send, MPI_STATUS_IGNORE);
+    host.Comm_free(&self_);
+  }
+  void turn() {
+    if (!open_) return;
+    if (shim.threaded && !busy_.try_lock()) return;
+    int flag = 0;
+    host.Test(&request_, &flag, MPI_STATUS_IGNORE);
+    if (shim.threaded) busy_.unlock();
+  }
+
+ private:
+  static constexpr int kPumpTag = 1;
+  MPI_Comm self_{};
+  MPI_Request request_{};
+  char sink_ = 0;
+  bool open_ = false;
+  std::mutex busy_;
+};
+
+/// Everything with the lifetime of the job. Never destroyed by the loader: the order of destructors at exit is not ours.
+struct Job {
+  std::unique_ptr<HostBootstrap> world;
+  std::unique_ptr<node::Node> node;
+  std::unique_ptr<copy::RegionOwner> regions;
+  std::unique_ptr<engine::Rank> rank;
+  Pump pump;
+  Settings settings;
+};
+Job* job = nullptr;
+
+void say_once(int rank, const char* what, const char* why) {
+  if (rank == 0) std::fprintf(stderr, "zerohop: %s: %s\n", what, why);
+}
+
+/// All ranks end with the same answer.
+bool all_agree(HostBootstrap& world, bool mine) {
+  std::vector<char> all(static_cast<size_t>(world.size()));
+  const char one = mine ? 1 : 0;
+  if (!world.allgather(&one, 1, all.data()).ok()) return false;
+  for (const char c : all) {
+    if (c == 0) return false;
+  }
+  return true;
+}
+
+bool read_tag_ub() {
+  void* value = nullptr;
+  int flag = 0;
+  host.Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag);
+  shim.tag_ub = flag != 0 ? *static_cast<int*>(value) : 32767;
+  return true;
+}
+
+/// The collective start. Null, or why everything stays with the host (the same on all ranks).
+const char* start_engine(HostBootstrap& world) {
+  job->settings = read_settings();
+  node::Config node_config;
+  apply(job->settings, &node_config);
+  if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();
+  if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
+  const bool ready = prepare_handles();
+  if (!all_agree(world, ready)) return "no memory for request handles";
+  job->regions = std::make_unique<copy::RegionOwner>();
+  engine::Config config;
+  apply(job->settings, &config);
+  config.regions = job->regions.get();
+  const Status s = engine::Rank::create(*job->node, world, config, &job->rank);
+  if (!all_agree(world, s.ok())) {
+    job->rank.reset();
+    return s.ok() ? "another rank could not start" : s.what();
+  }
+  return nullptr;
+}
+
+/// After the host's Init.
+void begin() {
+  if (!shim.enabled || job != nullptr) return;
+  int size = 1;
+  host.Comm_size(MPI_COMM_WORLD, &size);
+  shim.world_size = size;
+  if (size < 2) return;
+  int provided = MPI_THREAD_SINGLE;
+  host.Query_thread(&provided);
+  shim.threaded = provided == MPI_THREAD_MULTIPLE;
+  read_tag_ub();
+  shim.fast_status = verify_status_layout();
+  job = new Job;
+  job->world = std::make_unique<HostBootstrap>();
+  const char* why = start_engine(*job->world);
+  if (why != nullptr) {
+    if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
+    job->node.reset();
+    job->world.reset();
+    return;
+  }
+  shim.spans_nodes = job->node->nodes() > 1;
+  if (shim.threaded) job->rank->enable_threads();
+  job->pump.open();
+  job->rank->set_host_progress([] { pump_host(); });
+  shim.rank = job->rank.get();
+  take_world();
+}
+
+/// One JSON document from every rank's object, written by rank 0.
+void write_stats() {
+  if (job->settings.stats.empty()) return;
+  const std::string mine = job->rank->stats_json();
+  const MPI_Comm comm = job->world->comm();
+  const int n_ranks = job->world->size();
+  const int bytes = static_cast<int>(mine.size());
+  std::vector<int> lengths(static_cast<size_t>(n_ranks));
+  constexpr int kInt = sizeof(int);
+  host.Gather(&bytes, kInt, MPI_BYTE, lengths.data(), kInt, MPI_BYTE, 0, comm);
+  std::vector<int> places(static_cast<size_t>(n_ranks));
+  int total = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    places[i] = total;
+    total += lengths[i];
+  }
+  std::string all(static_cast<size_t>(total), ' ');
+  host.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(), MPI_BYTE, 0, comm);
+  if (job->world->rank() != 0) return;
+  FILE* file = std::fopen(job->settings.stats.c_str(), "w");
+  if (file == nullptr) {
+    say_once(0, "cannot write the statistics", job->settings.stats.c_str());
+    return;
+  }
+  std::fprintf(file, "{\"schema\": 1, \"version\": \"%s\", \"host\": \"%s\", \"ranks\": [", ZH_VERSION, ZH_ABI_NAME);
+  for (int i = 0; i < n_ranks; ++i) {
+    const auto k = static_cast<size_t>(i);
+    std::fprintf(file, "%s\n%.*s", i == 0 ? "" : ",", lengths[k], all.data() + places[k]);
+  }
+  std::fprintf(file, "\n]}\n");
+  std::fclose(file);
+}
+
+/// Before the host's Finalize: afterwards everything is forwarded, also what attribute callbacks call.
+void end() {
+  if (job == nullptr || shim.rank == nullptr) {
+    bsend_finish_all();
+    return;
+  }
+  bsend_finish_all();
+  reap_abandoned(true);
+  shim.rank->quiesce();
+  MPI_Request barrier;
+  host.Ibarrier(job->world->comm(), &barrier);
+  turn_until([&] {
+    int flag = 0;
+    return host.Test(&barrier, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+  });
+  write_stats();
+  forget_all_comms();
+  shim.rank = nullptr;
+  job->pump.close();
+  job->rank.reset();
+  job->world.reset();
+  job->node.reset();
+}
+
+}  // namespace
+
+void pump_host() {
+  job->pump.turn();
+  advance_wildcards();
+  reap_abandoned(false);
+}
+
+void pump_host_sometimes() {
+  static Atomic<uint32_t> calls{0};
+  const uint32_t n = calls.load_relaxed() + 1;
+  calls.store_relaxed(n);  // a lost increment between threads does no harm
+  if (n % 32 == 0) pump_host();
+}
+
+copy::RegionOwner* mappable_memory() { return job != nullptr ? job->regions.get() : nullptr; }
+
+int raise(MPI_Comm comm, int error_class) {
+  host.Comm_call_errhandler(comm, error_class);
+  return error_class;
+}
+
+int class_of(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return MPI_SUCCESS;
+    case Code::kTruncated:
+      return MPI_ERR_TRUNCATE;
+    case Code::kNoMemory:
+      return MPI_ERR_NO_MEM;
+    default:
+      return MPI_ERR_OTHER;
+  }
+}
+
+namespace wrap {
+
+int Init(int* argc, char*** argv) {
+  const int error = host.Init(argc, argv);
+  if (error == MPI_SUCCESS) begin();
+  return error;
+}
+
+int Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int error = host.Init_thread(argc, argv, required, provided);
+  if (error == MPI_SUCCESS) begin();
+  return error;
+}
+
+int Finalize() {
+  int finalized = 0;
+  host.Finalized(&finalized);
+  if (finalized == 0) end();
+  return host.Finalize();
+}
+
+int Abort(MPI_Comm comm, int code) { return host.Abort(comm, code); }
+
+}  // namespace wrap
+}  // namespace zh::mpi

@@ -1,0 +1,102 @@
+// Finds the host's functions and, on Open MPI, its predefined handles.
+#include "mpi/host.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <type_traits>
+
+namespace zh::mpi {
+
+Host host;
+#if defined(ZH_ABI_OMPI)
+Predefined predefined;
+#endif
+
+namespace {
+
+char missing[128];
+
+const char* lacks(const char* what) {
+  std::snprintf(missing, sizeof(missing), "the MPI library lacks %s", what);
+  return missing;
+}
+
+template <typename Function>
+bool find(void* library, const char* name, Function* slot) {
+  *slot = reinterpret_cast<Function>(host_symbol(library, name));
+  return *slot != nullptr;
+}
+
+}  // namespace
+
+void* host_symbol(void* library, const char* name) {
+  char full[96];
+  std::snprintf(full, sizeof(full), "PMPI_%s", name);
+  void* address = dlsym(library, full);
+  return address != nullptr ? address : dlsym(library, full + 1);
+}
+
+const char* load_host(void* library) {
+#define ZH_X(name) \
+  if (!find(library, #name, &host.name)) return lacks("MPI_" #name);
+  ZH_HOST_FUNCTIONS(ZH_X)
+#if ZH_ABI_LARGE_COUNT
+  ZH_HOST_COUNTED(ZH_X)
+  ZH_X(Type_get_envelope_c)
+  ZH_X(Type_get_contents_c)
+#endif
+#undef ZH_X
+#define ZH_OPTIONAL(name) static_cast<void>(find(library, #name, &host.name));
+  ZH_OPTIONAL(Request_c2f)
+  ZH_OPTIONAL(Request_f2c)
+  ZH_OPTIONAL(Message_c2f)
+  ZH_OPTIONAL(Message_f2c)
+  ZH_OPTIONAL(Request_toint)
+  ZH_OPTIONAL(Request_fromint)
+  ZH_OPTIONAL(Message_toint)
+  ZH_OPTIONAL(Message_fromint)
+#undef ZH_OPTIONAL
+#if defined(ZH_ABI_OMPI)
+#define ZH_X(name, type, symbol)                                   \
+  predefined.v_##name = static_cast<type>(dlsym(library, #symbol)); \
+  if (predefined.v_##name == nullptr) return lacks(#symbol);
+  ZH_PREDEFINED(ZH_X)
+#undef ZH_X
+#endif
+  return nullptr;
+}
+
+namespace counted {
+
+Narrow::Narrow(MPI_Count count, MPI_Datatype type) : count_(static_cast<int>(count)), type_(type) {
+  if (ZH_ABI_LARGE_COUNT != 0 || count <= INT_MAX) {
+    if (count < 0) count_ = -1;
+    return;
+  }
+  // count = whole * 2^30 + rest: a vector of blocks of 2^30 elements, and the rest behind it.
+  constexpr int kBlock = 1 << 30;
+  const int whole = static_cast<int>(count / kBlock);
+  const int rest = static_cast<int>(count % kBlock);
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  host.Type_get_extent_x(type, &lower, &extent);
+  MPI_Datatype parts[2];
+  host.Type_vector(whole, kBlock, kBlock, type, &parts[0]);
+  host.Type_contiguous(rest, type, &parts[1]);
+  const int lengths[2] = {1, 1};
+  const MPI_Aint places[2] = {0, static_cast<MPI_Aint>(extent) * whole * kBlock};
+  host.Type_create_struct(2, lengths, places, parts, &type_);
+  host.Type_commit(&type_);
+  host.Type_free(&parts[0]);
+  host.Type_free(&parts[1]);
+  count_ = 1;
+  made_ = true;
+}
+
+Narrow::~Narrow() {
+  if (made_) host.Type_free(&type_);
+}
+
+}  // namespace counted
+}  // namespace zh::mpi

@@ -1,0 +1,180 @@
+// The host MPI as the shim calls it: PMPI_ functions found by dlsym when the module starts, never linked.
+// Counted calls exist in one template each: int and MPI_Count arguments, also on hosts without large-count functions.
+#pragma once
+
+#include <climits>
+#include <type_traits>
+
+#include "mpi/abi.h"
+
+namespace zh::mpi {
+
+// Functions that every host has.
+#define ZH_HOST_FUNCTIONS(X)                                                                                          \
+  X(Send) X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv)              \
+  X(Sendrecv_replace) X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init)        \
+  X(Recv_init) X(Mrecv) X(Imrecv) X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome)   \
+  X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall)      \
+  X(Comm_dup) X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create) X(Comm_create_group)           \
+  X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create)                    \
+  X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Type_free) X(Init) X(Init_thread) X(Finalize)       \
+  X(Abort) X(Alloc_mem) X(Free_mem) X(Allgather) X(Gather) X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank)           \
+  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free)                \
+  X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x) X(Status_set_cancelled)                 \
+  X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x) X(Type_get_envelope) X(Type_get_contents)             \
+  X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)   \
+  X(Query_thread) X(Finalized) X(Grequest_start) X(Grequest_complete)
+
+#define ZH_HOST_COUNTED(X)                                                                                            \
+  X(Send_c) X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c)      \
+  X(Sendrecv_c) X(Sendrecv_replace_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c)            \
+  X(Ssend_init_c) X(Rsend_init_c) X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
+
+struct Host {
+#define ZH_X(name) decltype(&PMPI_##name) name;
+  ZH_HOST_FUNCTIONS(ZH_X)
+#if ZH_ABI_LARGE_COUNT
+  ZH_HOST_COUNTED(ZH_X)
+  ZH_X(Type_get_envelope_c)
+  ZH_X(Type_get_contents_c)
+#endif
+#undef ZH_X
+  // Where the host has them.
+  int (*Request_c2f)(MPI_Request);
+  MPI_Request (*Request_f2c)(int);
+  int (*Message_c2f)(MPI_Message);
+  MPI_Message (*Message_f2c)(int);
+  int (*Request_toint)(MPI_Request);
+  MPI_Request (*Request_fromint)(int);
+  int (*Message_toint)(MPI_Message);
+  MPI_Message (*Message_fromint)(int);
+};
+extern Host host;
+
+/// Fills `host`; null, or the reason why it could not.
+const char* load_host(void* library);
+/// A symbol of the host: PMPI_name, else MPI_name, else null.
+void* host_symbol(void* library, const char* name);
+
+/// Host calls with a count of either type.
+namespace counted {
+
+/// (count, type) for hosts that only take int counts: too large counts become one element of a derived type.
+class Narrow {
+ public:
+  Narrow(MPI_Count count, MPI_Datatype type);
+  ~Narrow();
+  Narrow(const Narrow&) = delete;
+  Narrow& operator=(const Narrow&) = delete;
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_;
+  bool made_ = false;
+};
+
+#if ZH_ABI_LARGE_COUNT
+#define ZH_COUNTED_CALL(name, narrow_args, large_args) return host.name##_c large_args;
+#else
+#define ZH_COUNTED_CALL(name, narrow_args, large_args) return host.name narrow_args;
+#endif
+
+#define ZH_SEND(name)                                                                            \
+  template <typename N>                                                                          \
+  inline int name(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c) {                \
+    if constexpr (std::is_same_v<N, int>) {                                                      \
+      return host.name(b, n, t, d, g, c);                                                        \
+    } else {                                                                                     \
+      [[maybe_unused]] const Narrow x(n, t);                                                     \
+      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c), (b, n, t, d, g, c))               \
+    }                                                                                            \
+  }
+ZH_SEND(Send)
+ZH_SEND(Bsend)
+ZH_SEND(Ssend)
+ZH_SEND(Rsend)
+#undef ZH_SEND
+
+#define ZH_ISEND(name, pointer)                                                                  \
+  template <typename N>                                                                          \
+  inline int name(pointer b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) {    \
+    if constexpr (std::is_same_v<N, int>) {                                                      \
+      return host.name(b, n, t, d, g, c, r);                                                     \
+    } else {                                                                                     \
+      [[maybe_unused]] const Narrow x(n, t);                                                     \
+      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c, r), (b, n, t, d, g, c, r))         \
+    }                                                                                            \
+  }
+ZH_ISEND(Isend, const void*)
+ZH_ISEND(Ibsend, const void*)
+ZH_ISEND(Issend, const void*)
+ZH_ISEND(Irsend, const void*)
+ZH_ISEND(Irecv, void*)
+ZH_ISEND(Send_init, const void*)
+ZH_ISEND(Bsend_init, const void*)
+ZH_ISEND(Ssend_init, const void*)
+ZH_ISEND(Rsend_init, const void*)
+ZH_ISEND(Recv_init, void*)
+#undef ZH_ISEND
+
+template <typename N>
+inline int Recv(void* b, N n, MPI_Datatype t, int s, int g, MPI_Comm c, MPI_Status* status) {
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Recv(b, n, t, s, g, c, status);
+  } else {
+    [[maybe_unused]] const Narrow x(n, t);
+    ZH_COUNTED_CALL(Recv, (b, x.count(), x.type(), s, g, c, status), (b, n, t, s, g, c, status))
+  }
+}
+
+template <typename N>
+inline int Mrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Status* status) {
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Mrecv(b, n, t, m, status);
+  } else {
+    [[maybe_unused]] const Narrow x(n, t);
+    ZH_COUNTED_CALL(Mrecv, (b, x.count(), x.type(), m, status), (b, n, t, m, status))
+  }
+}
+
+template <typename N>
+inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) {
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Imrecv(b, n, t, m, r);
+  } else {
+    [[maybe_unused]] const Narrow x(n, t);
+    ZH_COUNTED_CALL(Imrecv, (b, x.count(), x.type(), m, r), (b, n, t, m, r))
+  }
+}
+
+#define ZH_SENDRECV(name, last)                                                                                  \
+  template <typename N>                                                                                          \
+  inline int name(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s,  \
+                  int rg, MPI_Comm c, last l) {                                                                  \
+    if constexpr (std::is_same_v<N, int>) {                                                                      \
+      return host.name(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l);                                              \
+    } else {                                                                                                     \
+      [[maybe_unused]] const Narrow x(sn, st);                                                                   \
+      [[maybe_unused]] const Narrow y(rn, rt);                                                                   \
+      ZH_COUNTED_CALL(name, (sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), s, rg, c, l),              \
+                      (sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l))                                              \
+    }                                                                                                            \
+  }                                                                                                              \
+  template <typename N>                                                                                          \
+  inline int name##_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, last l) {    \
+    if constexpr (std::is_same_v<N, int>) {                                                                      \
+      return host.name##_replace(b, n, t, d, sg, s, rg, c, l);                                                   \
+    } else {                                                                                                     \
+      [[maybe_unused]] const Narrow x(n, t);                                                                     \
+      ZH_COUNTED_CALL(name##_replace, (b, x.count(), x.type(), d, sg, s, rg, c, l), (b, n, t, d, sg, s, rg, c, l)) \
+    }                                                                                                            \
+  }
+ZH_SENDRECV(Sendrecv, MPI_Status*)
+ZH_SENDRECV(Isendrecv, MPI_Request*)
+#undef ZH_SENDRECV
+#undef ZH_COUNTED_CALL
+
+}  // namespace counted
+}  // namespace zh::mpi

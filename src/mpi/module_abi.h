@@ -1,0 +1,34 @@
+// What libzerohop.so and the module for the host at hand (libzerohop-{mpich,ompi,abi}.so) say to each other, once, at the
+// first MPI call. Both are made from the same functions.table; `table_hash` proves it.
+#pragma once
+
+#include <cstdint>
+
+namespace zh::mpi {
+
+/// FNV-1a over the names of functions.table.
+constexpr uint64_t table_hash(const char* const* names, unsigned n) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (unsigned i = 0; i < n; ++i) {
+    for (const char* c = names[i]; *c != '\0'; ++c) {
+      hash = (hash ^ static_cast<uint64_t>(static_cast<unsigned char>(*c))) * 1099511628211ULL;
+    }
+    hash = (hash ^ 0xffU) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+struct ModuleArgs {
+  uint64_t hash;      ///< of the caller's table
+  void* host;         ///< dlopen handle of the host's library
+  const char* soname; ///< of the host's library
+  void** slots;       ///< out: an address for every function, in the order of the table
+  unsigned n_slots;
+  bool enabled;       ///< false: only what the host lacks is served, everything else goes to the host
+};
+
+/// Fills every slot. Returns null, or a static text that says why it could not (then no slot was touched).
+using ModuleFill = const char* (*)(const ModuleArgs*);
+constexpr const char* kModuleFillName = "zh_module_fill";
+
+}  // namespace zh::mpi

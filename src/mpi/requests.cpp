@@ -1,0 +1,256 @@
+// Minting of handles, and the life of own requests.
+#include "mpi/requests.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "mpi/bsend.h"
+#include "mpi/wildcard.h"
+
+namespace zh::mpi {
+
+std::byte* request_arena;
+std::byte* message_arena;
+Request** request_chunks[kMaxRequests / kChunk];
+
+namespace {
+
+std::mutex requests_mutex;
+std::vector<Request*> idle;
+uint32_t n_made = 0;
+
+std::mutex abandoned_mutex;
+std::vector<Request*> abandoned;
+
+std::mutex messages_mutex;
+std::vector<OwnMessage> messages;
+std::vector<uint32_t> idle_messages;
+
+/// Open MPI's Fortran wrappers look for the Fortran handle inside the object.
+[[maybe_unused]] void fill_slot([[maybe_unused]] std::byte* slot, [[maybe_unused]] uint32_t fortran) {
+#if defined(ZH_ABI_OMPI)
+  for (size_t at = 0; at < kSlotBytes; at += sizeof(fortran)) std::memcpy(slot + at, &fortran, sizeof(fortran));
+#endif
+}
+
+/// Another kChunk requests; false when the limit is reached.
+bool make_chunk() {
+  if (n_made >= kMaxRequests) return false;
+  auto* pointers = static_cast<Request**>(std::calloc(kChunk, sizeof(Request*)));
+  auto* objects = new (std::nothrow) Request[kChunk];
+  if (pointers == nullptr || objects == nullptr) {
+    std::free(pointers);
+    delete[] objects;
+    return false;
+  }
+  for (uint32_t i = kChunk; i-- > 0;) {
+    objects[i].index = n_made + i;
+    pointers[i] = &objects[i];
+#if !ZH_ABI_INT_HANDLES
+    fill_slot(request_arena + (n_made + i) * kSlotBytes, kFirstFortran + n_made + i);
+#endif
+    idle.push_back(&objects[i]);
+  }
+  request_chunks[n_made / kChunk] = pointers;
+  n_made += kChunk;
+  return true;
+}
+
+}  // namespace
+
+bool prepare_handles() {
+#if !ZH_ABI_INT_HANDLES
+  // Only addresses are needed; pages of slots that are never used are never touched.
+  constexpr size_t kBytes = static_cast<size_t>(kMaxRequests) * kSlotBytes;
+  request_arena = static_cast<std::byte*>(std::aligned_alloc(4096, kBytes));
+  message_arena = static_cast<std::byte*>(std::aligned_alloc(4096, kBytes));
+  return request_arena != nullptr && message_arena != nullptr;
+#else
+  return true;
+#endif
+}
+
+Request* new_request(MPI_Request* handle) {
+  const TableLock lock(requests_mutex);
+  if (idle.empty() && !make_chunk()) return nullptr;
+  Request* request = idle.back();
+  idle.pop_back();
+  request->kind = Request::Kind::kPlain;
+  request->active = true;
+  *handle = handle_of(request->index);
+  return request;
+}
+
+void free_request(Request* request) {
+  if (request->second != nullptr) {
+    delete request->second;
+    request->second = nullptr;
+  }
+  if (request->scratch != nullptr) {
+    std::free(request->scratch);
+    request->scratch = nullptr;
+  }
+  if (request->kind == Request::Kind::kPersistent && request->transfer.type != nullptr) drop(request->transfer.type);
+  request->transfer.type = nullptr;
+  if (request->datatype_owned) host.Type_free(&request->transfer.datatype);
+  request->datatype_owned = false;
+  request->active = false;
+  const TableLock lock(requests_mutex);
+  idle.push_back(request);
+}
+
+bool look(Request* request) {
+  if (!request->active) return true;
+  if (request->kind == Request::Kind::kFlush) return bsend_flushed(request->buffer);
+  if (!look(&request->operation)) return false;
+  return request->second == nullptr || look(request->second);
+}
+
+MPI_Comm comm_of(const Request* request) { return request->operation.comm; }
+
+int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
+  *raised = false;
+  if (!request->active) {  // inactive persistent
+    write_empty_status(status);
+    return MPI_SUCCESS;
+  }
+  int error = MPI_SUCCESS;
+  if (request->kind == Request::Kind::kFlush) {
+    write_empty_status(status);
+  } else {
+    error = finish(&request->operation, status, raised);
+  }
+  if (request->kind == Request::Kind::kExchange) {
+    bool second_raised = false;
+    MPI_Status unused;
+    const int second_error = finish(request->second, &unused, &second_raised);
+    if (error == MPI_SUCCESS) {
+      error = second_error;
+      *raised = second_raised;
+    }
+  }
+  if (request->kind == Request::Kind::kCommDup && error == MPI_SUCCESS && request->served) {
+    made_later(request->parent_context, request->creations, *request->made);
+  }
+  request->active = false;
+  if (request->kind != Request::Kind::kPersistent) {
+    free_request(request);
+    *handle = MPI_REQUEST_NULL;
+  }
+  return error;
+}
+
+void peek_status(Request* request, MPI_Status* status) {
+  if (!request->active || request->kind == Request::Kind::kFlush) {
+    write_empty_status(status);
+    return;
+  }
+  const Operation& op = request->operation;
+  if (op.state == Operation::State::kEngine) {
+    write_result(status, shim.rank->result(op.engine), op.receives);
+  } else if (op.host_status) {
+    if (!ignored(status)) *status = op.status;
+  } else {
+    write_result(status, op.result, op.receives);
+  }
+}
+
+int start(Request* request) {
+  if (request->kind != Request::Kind::kPersistent || request->active) return raise(comm_of(request), MPI_ERR_REQUEST);
+  int error = MPI_SUCCESS;
+  switch (request->mode) {
+    case Request::Mode::kReceive:
+      error = start_recv(&request->operation, request->comm, request->transfer);
+      break;
+    case Request::Mode::kBuffered:
+      error = start_bsend(&request->operation, request->operation.comm, request->comm, request->transfer);
+      break;
+    case Request::Mode::kStandard:
+      error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kStandard);
+      break;
+    case Request::Mode::kSynchronous:
+      error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kSynchronous);
+      break;
+    case Request::Mode::kReady:
+      error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kReady);
+      break;
+  }
+  request->active = error == MPI_SUCCESS;
+  return error;
+}
+
+void abandon(Request* request) {
+  if (!request->active) {
+    free_request(request);
+    return;
+  }
+  Operation& op = request->operation;
+  if (request->kind == Request::Kind::kPlain && op.state == Operation::State::kEngine && op.type == nullptr &&
+      op.packed == nullptr && op.info == nullptr) {
+    shim.rank->detach(op.engine);
+    op.engine = nullptr;
+    op.state = Operation::State::kNone;
+    free_request(request);
+    return;
+  }
+  const TableLock lock(abandoned_mutex);
+  abandoned.push_back(request);
+}
+
+void reap_abandoned(bool wait) {
+  if (abandoned.empty()) return;
+  std::vector<Request*> mine;
+  {
+    const TableLock lock(abandoned_mutex);
+    mine.swap(abandoned);
+  }
+  for (Request* request : mine) {
+    if (wait) turn_until([request] { return look(request); });
+    if (!look(request)) {
+      const TableLock lock(abandoned_mutex);
+      abandoned.push_back(request);
+      continue;
+    }
+    MPI_Request handle = MPI_REQUEST_NULL;
+    MPI_Status status;
+    bool raised = false;
+    static_cast<void>(finish(request, &handle, &status, &raised));
+    if (request->kind == Request::Kind::kPersistent) free_request(request);
+  }
+}
+
+void cancel(Request* request) {
+  if (request->active && request->kind != Request::Kind::kFlush) cancel(&request->operation);
+}
+
+bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle) {
+  const TableLock lock(messages_mutex);
+  if (idle_messages.empty()) {
+    if (messages.size() >= kMaxRequests) return false;
+    messages.push_back({nullptr, comm});
+    const auto index = static_cast<uint32_t>(messages.size() - 1);
+#if !ZH_ABI_INT_HANDLES
+    fill_slot(message_arena + index * kSlotBytes, kFirstMessage + index);
+#endif
+    idle_messages.push_back(index);
+  }
+  const uint32_t index = idle_messages.back();
+  idle_messages.pop_back();
+  messages[index] = {message, comm};
+  *handle = message_handle(index);
+  return true;
+}
+
+OwnMessage take_message(MPI_Message handle) {
+  const TableLock lock(messages_mutex);
+  const auto index = static_cast<size_t>(message_index(handle));
+  if (index >= messages.size() || messages[index].message == nullptr) return {nullptr, MPI_COMM_WORLD};
+  const OwnMessage taken_out = messages[index];
+  messages[index].message = nullptr;
+  idle_messages.push_back(static_cast<uint32_t>(index));
+  return taken_out;
+}
+
+}  // namespace zh::mpi

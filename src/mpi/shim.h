@@ -1,0 +1,57 @@
+// What the shim's files share: the engine of this process, its memory, a few facts, and the lock of its tables.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "base/atomic.h"
+#include "engine/rank.h"
+#include "mpi/host.h"
+
+namespace zh::mpi {
+
+struct Shim {
+  engine::Rank* rank = nullptr;  ///< null before MPI_Init, after MPI_Finalize, and when everything stays with the host
+  bool enabled = true;           ///< ZEROHOP_ENABLE
+  bool threaded = false;         ///< MPI_THREAD_MULTIPLE
+  bool fast_status = false;      ///< the layout of MPI_Status was verified
+  int tag_ub = 0;
+  int world_size = 0;
+  bool spans_nodes = false;      ///< the job has ranks that are not on this node
+};
+extern Shim shim;
+
+/// Holds a table's mutex, if there are threads at all.
+class TableLock {
+ public:
+  explicit TableLock(std::mutex& mutex) : mutex_(shim.threaded ? &mutex : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~TableLock() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  TableLock(const TableLock&) = delete;
+  TableLock& operator=(const TableLock&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+/// Raises `error_class` through the communicator's error handler and returns it (the handler may not return).
+int raise(MPI_Comm comm, int error_class);
+/// MPI error class of an engine result.
+int class_of(Code code);
+
+/// Turns the engine and the host until done() is true; done() may call the host.
+template <typename Done>
+inline void turn_until(Done&& done) {
+  if (done()) return;
+  if (shim.rank != nullptr) {
+    shim.rank->wait_until(done);
+  } else {
+    while (!done()) {
+    }
+  }
+}
+
+}  // namespace zh::mpi

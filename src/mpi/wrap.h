@@ -1,0 +1,120 @@
+// The wrappers, one for each name in functions.table: what libzerohop.so's slots lead to. A wrapper checks cheaply, and
+// calls the engine or the host; anything unusual goes to the host, which then raises its own error.
+#pragma once
+
+#include "mpi/requests.h"
+
+namespace zh::mpi::wrap {
+
+#define ZH_BOTH(N_TYPE, SUFFIX)                                                                                          \
+  int Send##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                               \
+  int Bsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                              \
+  int Ssend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                              \
+  int Rsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                              \
+  int Recv##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Status*);                                        \
+  int Isend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                \
+  int Ibsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
+  int Issend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
+  int Irsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
+  int Irecv##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                      \
+  int Send_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                            \
+  int Bsend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                           \
+  int Ssend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                           \
+  int Rsend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                           \
+  int Recv_init##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                  \
+  int Sendrecv##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm,     \
+                       MPI_Status*);                                                                                     \
+  int Sendrecv_replace##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, int, int, MPI_Comm, MPI_Status*);                  \
+  int Isendrecv##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm,    \
+                        MPI_Request*);                                                                                   \
+  int Isendrecv_replace##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, int, int, MPI_Comm, MPI_Request*);                \
+  int Mrecv##SUFFIX(void*, N_TYPE, MPI_Datatype, MPI_Message*, MPI_Status*);                                             \
+  int Imrecv##SUFFIX(void*, N_TYPE, MPI_Datatype, MPI_Message*, MPI_Request*);                                           \
+  int Buffer_attach##SUFFIX(void*, N_TYPE);                                                                              \
+  int Buffer_detach##SUFFIX(void*, N_TYPE*);                                                                             \
+  int Comm_attach_buffer##SUFFIX(MPI_Comm, void*, N_TYPE);                                                               \
+  int Comm_detach_buffer##SUFFIX(MPI_Comm, void*, N_TYPE*);
+ZH_BOTH(int, )
+ZH_BOTH(MPI_Count, _c)
+#undef ZH_BOTH
+
+int Probe(int, int, MPI_Comm, MPI_Status*);
+int Iprobe(int, int, MPI_Comm, int*, MPI_Status*);
+int Mprobe(int, int, MPI_Comm, MPI_Message*, MPI_Status*);
+int Improbe(int, int, MPI_Comm, int*, MPI_Message*, MPI_Status*);
+
+int Wait(MPI_Request*, MPI_Status*);
+int Waitall(int, MPI_Request*, MPI_Status*);
+int Waitany(int, MPI_Request*, int*, MPI_Status*);
+int Waitsome(int, MPI_Request*, int*, int*, MPI_Status*);
+int Test(MPI_Request*, int*, MPI_Status*);
+int Testall(int, MPI_Request*, int*, MPI_Status*);
+int Testany(int, MPI_Request*, int*, int*, MPI_Status*);
+int Testsome(int, MPI_Request*, int*, int*, MPI_Status*);
+int Request_get_status(MPI_Request, int*, MPI_Status*);
+int Request_get_status_all(int, const MPI_Request*, int*, MPI_Status*);
+int Request_get_status_any(int, const MPI_Request*, int*, int*, MPI_Status*);
+int Request_get_status_some(int, const MPI_Request*, int*, int*, MPI_Status*);
+int Request_free(MPI_Request*);
+int Cancel(MPI_Request*);
+int Start(MPI_Request*);
+int Startall(int, MPI_Request*);
+
+int Comm_dup(MPI_Comm, MPI_Comm*);
+int Comm_dup_with_info(MPI_Comm, MPI_Info, MPI_Comm*);
+int Comm_idup(MPI_Comm, MPI_Comm*, MPI_Request*);
+int Comm_idup_with_info(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*);
+int Comm_create(MPI_Comm, MPI_Group, MPI_Comm*);
+int Comm_create_group(MPI_Comm, MPI_Group, int, MPI_Comm*);
+int Comm_split(MPI_Comm, int, int, MPI_Comm*);
+int Comm_split_type(MPI_Comm, int, int, MPI_Info, MPI_Comm*);
+int Cart_create(MPI_Comm, int, const int*, const int*, int, MPI_Comm*);
+int Cart_sub(MPI_Comm, const int*, MPI_Comm*);
+int Graph_create(MPI_Comm, int, const int*, const int*, int, MPI_Comm*);
+int Dist_graph_create(MPI_Comm, int, const int*, const int*, const int*, const int*, MPI_Info, int, MPI_Comm*);
+int Dist_graph_create_adjacent(MPI_Comm, int, const int*, const int*, int, const int*, const int*, MPI_Info, int,
+                               MPI_Comm*);
+int Comm_free(MPI_Comm*);
+int Comm_disconnect(MPI_Comm*);
+int Type_free(MPI_Datatype*);
+
+int Init(int*, char***);
+int Init_thread(int*, char***, int, int*);
+int Finalize(void);
+int Abort(MPI_Comm, int);
+
+int Buffer_flush(void);
+int Buffer_iflush(MPI_Request*);
+int Comm_flush_buffer(MPI_Comm);
+int Comm_iflush_buffer(MPI_Comm, MPI_Request*);
+int Alloc_mem(MPI_Aint, MPI_Info, void*);
+int Free_mem(void*);
+
+int Request_c2f(MPI_Request);
+MPI_Request Request_f2c(int);
+int Request_toint(MPI_Request);
+MPI_Request Request_fromint(int);
+int Message_c2f(MPI_Message);
+MPI_Message Message_f2c(int);
+int Message_toint(MPI_Message);
+MPI_Message Message_fromint(int);
+
+}  // namespace zh::mpi::wrap
+
+namespace zh::mpi {
+
+/// Drives the host's progress once (see env.cpp).
+void pump_host();
+/// For tests and probes: every so often also the host's progress.
+void pump_host_sometimes();
+
+/// Tags that a send may have; a receive may also have MPI_ANY_TAG.
+inline bool is_send_tag(int tag) { return static_cast<uint32_t>(tag) <= static_cast<uint32_t>(shim.tag_ub); }
+inline bool is_recv_tag(int tag) { return is_send_tag(tag) || tag == MPI_ANY_TAG; }
+
+/// A null buffer where one is needed: the host raises its error.
+inline bool lacks_buffer(const void* buf, MPI_Count count, const TypeInfo* type) {
+  return buf == nullptr && type->kind == TypeInfo::Kind::kContiguous && count != 0 && type->size != 0;
+}
+
+}  // namespace zh::mpi

@@ -1,0 +1,80 @@
+// Memory that peers can map (MPI_Alloc_mem), and the calls about buffers of buffered sends.
+#include <climits>
+
+#include "copy/regions.h"
+#include "mpi/bsend.h"
+#include "mpi/env.h"
+#include "mpi/wrap.h"
+
+namespace zh::mpi {
+namespace {
+
+template <typename N>
+int attach(const MPI_Comm* comm, void* base, N bytes) {
+  const int error = bsend_attach(comm, base, bytes);
+  return error == MPI_SUCCESS ? error : raise(comm != nullptr ? *comm : MPI_COMM_SELF, error);
+}
+
+template <typename N>
+int detach(const MPI_Comm* comm, void* base, N* bytes) {
+  MPI_Count wide = 0;
+  const int error = bsend_detach(comm, base, &wide);
+  if (error != MPI_SUCCESS) return raise(comm != nullptr ? *comm : MPI_COMM_SELF, error);
+  *bytes = static_cast<N>(wide);
+  return MPI_SUCCESS;
+}
+
+int flush(const MPI_Comm* comm) {
+  BsendBuffer* buffer = bsend_buffer(comm);
+  if (buffer != nullptr) turn_until([buffer] { return bsend_flushed(buffer); });
+  return MPI_SUCCESS;
+}
+
+int iflush(const MPI_Comm* comm, MPI_Request* handle) {
+  Request* request = new_request(handle);
+  const MPI_Comm on = comm != nullptr ? *comm : MPI_COMM_SELF;
+  if (request == nullptr) return raise(on, MPI_ERR_NO_MEM);
+  request->operation.comm = on;
+  request->buffer = bsend_buffer(comm);
+  request->kind = Request::Kind::kFlush;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Buffer_attach(void* base, int bytes) { return attach(nullptr, base, bytes); }
+int Buffer_attach_c(void* base, MPI_Count bytes) { return attach(nullptr, base, bytes); }
+int Buffer_detach(void* base, int* bytes) { return detach(nullptr, base, bytes); }
+int Buffer_detach_c(void* base, MPI_Count* bytes) { return detach(nullptr, base, bytes); }
+int Comm_attach_buffer(MPI_Comm comm, void* base, int bytes) { return attach(&comm, base, bytes); }
+int Comm_attach_buffer_c(MPI_Comm comm, void* base, MPI_Count bytes) { return attach(&comm, base, bytes); }
+int Comm_detach_buffer(MPI_Comm comm, void* base, int* bytes) { return detach(&comm, base, bytes); }
+int Comm_detach_buffer_c(MPI_Comm comm, void* base, MPI_Count* bytes) { return detach(&comm, base, bytes); }
+int Buffer_flush() { return flush(nullptr); }
+int Buffer_iflush(MPI_Request* request) { return iflush(nullptr, request); }
+int Comm_flush_buffer(MPI_Comm comm) { return flush(&comm); }
+int Comm_iflush_buffer(MPI_Comm comm, MPI_Request* request) { return iflush(&comm, request); }
+
+int Alloc_mem(MPI_Aint bytes, MPI_Info info, void* out) {
+  copy::RegionOwner* regions = mappable_memory();
+  // Hints (alignment, kind of memory) are the host's to understand.
+  if (regions != nullptr && info == MPI_INFO_NULL && bytes > 0) {
+    void* memory = regions->allocate(static_cast<size_t>(bytes), 64);
+    if (memory != nullptr) {
+      *static_cast<void**>(out) = memory;
+      return MPI_SUCCESS;
+    }
+  }
+  return host.Alloc_mem(bytes, info, out);
+}
+
+int Free_mem(void* memory) {
+  copy::RegionOwner* regions = mappable_memory();
+  if (regions != nullptr && memory != nullptr && regions->free(memory)) return MPI_SUCCESS;
+  return host.Free_mem(memory);
+}
+
+}  // namespace wrap
+}  // namespace zh::mpi

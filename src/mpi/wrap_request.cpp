@@ -1,0 +1,446 @@
+// The wait and test families. Arrays may mix zerohop's requests, the host's, null and inactive ones: ours are looked at one by
+// one, the host's are handed to the host together, in one compact array, and put back.
+#include <climits>
+#include <vector>
+
+#include "mpi/wildcard.h"
+#include "mpi/wrap.h"
+
+namespace zh::mpi {
+namespace {
+
+/// Error of a call that completed one request: raised unless the host did.
+int raise_single(int error, bool raised, MPI_Comm comm) {
+  return error == MPI_SUCCESS || raised ? error : raise(comm, error);
+}
+
+int finish_single(Request* request, MPI_Request* handle, MPI_Status* status) {
+  const MPI_Comm comm = comm_of(request);
+  bool raised = false;
+  const int error = finish(request, handle, status, &raised);
+  return raise_single(error, raised, comm);
+}
+
+bool any_own(int n, const MPI_Request* requests) {
+  for (int i = 0; i < n; ++i) {
+    if (is_own(requests[i])) return true;
+  }
+  return false;
+}
+
+/// The host's requests of an array, together, and where they came from.
+class HostPart {
+ public:
+  HostPart(int n, MPI_Request* requests) : all_(requests) {
+    for (int i = 0; i < n; ++i) {
+      if (is_own(requests[i]) || requests[i] == MPI_REQUEST_NULL) continue;
+      requests_.push_back(requests[i]);
+      places_.push_back(i);
+    }
+    statuses_.resize(requests_.size());
+  }
+  [[nodiscard]] int size() const { return static_cast<int>(requests_.size()); }
+  [[nodiscard]] MPI_Request* requests() { return requests_.data(); }
+  [[nodiscard]] MPI_Status* statuses() { return statuses_.data(); }
+  [[nodiscard]] int place(int k) const { return places_[static_cast<size_t>(k)]; }
+  /// The host's handles back into the program's array (freed ones are null now).
+  void put_back() {
+    for (size_t k = 0; k < requests_.size(); ++k) all_[places_[k]] = requests_[k];
+  }
+
+ private:
+  MPI_Request* all_;
+  std::vector<MPI_Request> requests_;
+  std::vector<int> places_;
+  std::vector<MPI_Status> statuses_;
+};
+
+/// Outcome of several completions at once: MPI_ERROR of each status, one MPI_ERR_IN_STATUS for all.
+class ManyErrors {
+ public:
+  void add(int error, bool raised, MPI_Comm comm) {
+    if (error == MPI_SUCCESS) return;
+    if (!failed_) comm_ = comm;
+    failed_ = true;
+    raised_ = raised_ || raised;
+  }
+  [[nodiscard]] int result() const {
+    if (!failed_) return MPI_SUCCESS;
+    return raised_ ? MPI_ERR_IN_STATUS : raise(comm_, MPI_ERR_IN_STATUS);
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  bool failed_ = false;
+  bool raised_ = false;
+  MPI_Comm comm_{};
+};
+
+bool own_complete(int n, const MPI_Request* requests, int* first_open) {
+  for (; *first_open < n; ++*first_open) {
+    Request* request = own(requests[*first_open]);
+    if (request != nullptr && !look(request)) return false;
+  }
+  return true;
+}
+
+/// Null requests and finished own ones of a completed array; `host_error` is what the host said about its part.
+int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* host_part, int host_error) {
+  const bool want = !statuses_ignored(statuses);
+  std::vector<int> errors(want ? static_cast<size_t>(n) : 0, MPI_SUCCESS);
+  ManyErrors many;
+  for (int i = 0; i < n; ++i) {
+    MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
+    Request* request = own(requests[i]);
+    if (request == nullptr) {
+      if (requests[i] == MPI_REQUEST_NULL) write_empty_status(status);
+      continue;
+    }
+    const MPI_Comm comm = comm_of(request);
+    bool raised = false;
+    const int error = finish(request, &requests[i], status, &raised);
+    many.add(error, raised, comm);
+    if (want) errors[static_cast<size_t>(i)] = error;
+  }
+  if (host_part->size() > 0) {
+    if (want) {
+      for (int k = 0; k < host_part->size(); ++k) {
+        statuses[host_part->place(k)] = host_part->statuses()[k];
+        if (host_error == MPI_ERR_IN_STATUS) {
+          errors[static_cast<size_t>(host_part->place(k))] = host_part->statuses()[k].MPI_ERROR;
+        }
+      }
+    }
+    if (host_error != MPI_SUCCESS) many.add(host_error, true, MPI_COMM_WORLD);
+    host_part->put_back();
+  }
+  if (many.failed() && want) {
+    for (int i = 0; i < n; ++i) statuses[i].MPI_ERROR = errors[static_cast<size_t>(i)];
+  }
+  return many.result();
+}
+
+/// One look at a mixed array; true when everything is complete and finished.
+bool try_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* host_part, int* first_open, bool* host_done,
+             int* host_error, int* error) {
+  const bool own_done = own_complete(n, requests, first_open);
+  if (!own_done) {
+    // The host's part is looked at without freeing, so that nothing changes unless all are complete.
+    int flag = 0;
+    if (host_part->size() > 0 && !*host_done) {
+      MPI_Status unused;
+      static_cast<void>(host.Request_get_status(host_part->requests()[0], &flag, &unused));
+    }
+    return false;
+  }
+  if (host_part->size() > 0 && !*host_done) {
+    int flag = 0;
+    *host_error = host.Testall(host_part->size(), host_part->requests(), &flag, host_part->statuses());
+    if (flag == 0 && *host_error == MPI_SUCCESS) return false;
+    *host_done = true;
+  }
+  *error = finish_all(n, requests, statuses, host_part, *host_error);
+  return true;
+}
+
+/// What MPI_Waitany and MPI_Testany do once. `*index` is MPI_UNDEFINED when nothing is active.
+bool try_any(int n, MPI_Request* requests, HostPart* host_part, int* index, MPI_Status* status, int* error) {
+  bool active = false;
+  for (int i = 0; i < n; ++i) {
+    Request* request = own(requests[i]);
+    if (request == nullptr || !request->active) continue;
+    active = true;
+    if (!look(request)) continue;
+    *index = i;
+    *error = finish_single(request, &requests[i], status);
+    return true;
+  }
+  if (host_part->size() > 0) {
+    int flag = 0;
+    int k = MPI_UNDEFINED;
+    *error = host.Testany(host_part->size(), host_part->requests(), &k, &flag, status);
+    if (*error != MPI_SUCCESS || (flag != 0 && k != MPI_UNDEFINED)) {
+      host_part->put_back();
+      *index = k == MPI_UNDEFINED ? MPI_UNDEFINED : host_part->place(k);
+      return true;
+    }
+    if (flag == 0) active = true;
+  }
+  if (active) return false;
+  *index = MPI_UNDEFINED;
+  write_empty_status(status);
+  return true;
+}
+
+/// What MPI_Waitsome and MPI_Testsome do once: `*n_done` is MPI_UNDEFINED when nothing is active.
+int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* indices, MPI_Status* statuses) {
+  const bool want = !statuses_ignored(statuses);
+  std::vector<int> errors;
+  ManyErrors many;
+  bool active = false;
+  int done = 0;
+  for (int i = 0; i < n; ++i) {
+    Request* request = own(requests[i]);
+    if (request == nullptr || !request->active) continue;
+    active = true;
+    if (!look(request)) continue;
+    const MPI_Comm comm = comm_of(request);
+    bool raised = false;
+    const int error = finish(request, &requests[i], want ? &statuses[done] : MPI_STATUS_IGNORE, &raised);
+    many.add(error, raised, comm);
+    errors.push_back(error);
+    indices[done++] = i;
+  }
+  if (host_part->size() > 0) {
+    std::vector<int> which(static_cast<size_t>(host_part->size()));
+    int host_done = 0;
+    const int error =
+        host.Testsome(host_part->size(), host_part->requests(), &host_done, which.data(), host_part->statuses());
+    if (host_done != MPI_UNDEFINED) {
+      active = true;
+      for (int k = 0; k < host_done; ++k) {
+        if (want) statuses[done] = host_part->statuses()[k];
+        errors.push_back(error == MPI_ERR_IN_STATUS ? host_part->statuses()[k].MPI_ERROR : MPI_SUCCESS);
+        indices[done++] = host_part->place(which[static_cast<size_t>(k)]);
+      }
+    }
+    if (error != MPI_SUCCESS) many.add(error, true, MPI_COMM_WORLD);
+    host_part->put_back();
+  }
+  if (many.failed() && want) {
+    for (int k = 0; k < done; ++k) statuses[k].MPI_ERROR = errors[static_cast<size_t>(k)];
+  }
+  *n_done = active ? done : MPI_UNDEFINED;
+  return many.result();
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Wait(MPI_Request* handle, MPI_Status* status) {
+  Request* request = own(*handle);
+  if (request != nullptr) [[likely]] {
+    Operation& op = request->operation;
+    if (request->kind == Request::Kind::kPlain && op.state == Operation::State::kEngine) [[likely]] {
+      shim.rank->wait(op.engine);
+    } else {
+      turn_until([request] { return look(request); });
+    }
+    return finish_single(request, handle, status);
+  }
+  if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL) return host.Wait(handle, status);
+  int flag = 0;
+  int error = MPI_SUCCESS;
+  turn_until([&] {
+    error = host.Test(handle, &flag, status);
+    return flag != 0 || error != MPI_SUCCESS;
+  });
+  return error;
+}
+
+int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
+  Request* request = own(*handle);
+  if (request == nullptr) {
+    if (shim.rank != nullptr) shim.rank->progress();
+    return host.Test(handle, flag, status);
+  }
+  *flag = 0;
+  if (!look(request)) {
+    shim.rank->progress();
+    pump_host_sometimes();
+    if (!look(request)) return MPI_SUCCESS;
+  }
+  *flag = 1;
+  return finish_single(request, handle, status);
+}
+
+int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
+  if (!any_own(n, requests)) {
+    if (shim.rank == nullptr || n <= 0) return host.Waitall(n, requests, statuses);
+    int flag = 0;
+    int error = MPI_SUCCESS;
+    turn_until([&] {
+      error = host.Testall(n, requests, &flag, statuses);
+      return flag != 0 || error != MPI_SUCCESS;
+    });
+    return error;
+  }
+  HostPart host_part(n, requests);
+  int first_open = 0;
+  bool host_done = host_part.size() == 0;
+  int host_error = MPI_SUCCESS;
+  int error = MPI_SUCCESS;
+  turn_until([&] {
+    return try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error);
+  });
+  return error;
+}
+
+int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
+  if (!any_own(n, requests)) {
+    if (shim.rank != nullptr) shim.rank->progress();
+    return host.Testall(n, requests, flag, statuses);
+  }
+  shim.rank->progress();
+  pump_host_sometimes();
+  HostPart host_part(n, requests);
+  int first_open = 0;
+  bool host_done = host_part.size() == 0;
+  int host_error = MPI_SUCCESS;
+  int error = MPI_SUCCESS;
+  *flag = try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error) ? 1 : 0;
+  return error;
+}
+
+int Waitany(int n, MPI_Request* requests, int* index, MPI_Status* status) {
+  if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) return host.Waitany(n, requests, index, status);
+  HostPart host_part(n, requests);
+  int error = MPI_SUCCESS;
+  turn_until([&] { return try_any(n, requests, &host_part, index, status, &error); });
+  return error;
+}
+
+int Testany(int n, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  if (!any_own(n, requests)) {
+    if (shim.rank != nullptr) shim.rank->progress();
+    return host.Testany(n, requests, index, flag, status);
+  }
+  shim.rank->progress();
+  pump_host_sometimes();
+  HostPart host_part(n, requests);
+  int error = MPI_SUCCESS;
+  *index = MPI_UNDEFINED;
+  *flag = try_any(n, requests, &host_part, index, status, &error) ? 1 : 0;
+  return error;
+}
+
+int Waitsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) {
+    return host.Waitsome(n, requests, n_done, indices, statuses);
+  }
+  HostPart host_part(n, requests);
+  int error = MPI_SUCCESS;
+  turn_until([&] {
+    error = some(n, requests, &host_part, n_done, indices, statuses);
+    return *n_done != 0 || error != MPI_SUCCESS;
+  });
+  return error;
+}
+
+int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  if (!any_own(n, requests)) {
+    if (shim.rank != nullptr) shim.rank->progress();
+    return host.Testsome(n, requests, n_done, indices, statuses);
+  }
+  shim.rank->progress();
+  pump_host_sometimes();
+  HostPart host_part(n, requests);
+  return some(n, requests, &host_part, n_done, indices, statuses);
+}
+
+int Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
+  Request* request = own(handle);
+  if (request == nullptr) {
+    if (shim.rank != nullptr) shim.rank->progress();
+    return host.Request_get_status(handle, flag, status);
+  }
+  *flag = look(request) ? 1 : 0;
+  if (*flag == 0) {
+    shim.rank->progress();
+    pump_host_sometimes();
+    *flag = look(request) ? 1 : 0;
+  }
+  if (*flag != 0) peek_status(request, status);
+  return MPI_SUCCESS;
+}
+
+// MPI 4.1's forms for arrays, over the one above: they look at every request and free none, so order does not matter.
+int Request_get_status_all(int n, const MPI_Request* requests, int* flag, MPI_Status* statuses) {
+  *flag = 1;
+  for (int i = 0; i < n; ++i) {
+    int one = 0;
+    MPI_Status* status = statuses_ignored(statuses) ? MPI_STATUS_IGNORE : &statuses[i];
+    const int error = Request_get_status(requests[i], &one, status);
+    if (error != MPI_SUCCESS) return error;
+    if (one == 0) *flag = 0;
+  }
+  return MPI_SUCCESS;
+}
+
+namespace {
+/// Null and inactive requests do not count as complete for the any and some forms. Inactive requests of the host cannot be
+/// told from complete ones without freeing; they count as complete, as in a host that does not track them.
+bool is_active(MPI_Request handle) {
+  const Request* request = own(handle);
+  return request != nullptr ? request->active : handle != MPI_REQUEST_NULL;
+}
+}  // namespace
+
+int Request_get_status_any(int n, const MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  *index = MPI_UNDEFINED;
+  *flag = 0;
+  bool active = false;
+  for (int i = 0; i < n; ++i) {
+    if (!is_active(requests[i])) continue;
+    active = true;
+    const int error = Request_get_status(requests[i], flag, status);
+    if (error != MPI_SUCCESS) return error;
+    if (*flag == 0) continue;
+    *index = i;
+    return MPI_SUCCESS;
+  }
+  if (!active) {
+    *flag = 1;
+    write_empty_status(status);
+  }
+  return MPI_SUCCESS;
+}
+
+int Request_get_status_some(int n, const MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  int done = 0;
+  bool active = false;
+  for (int i = 0; i < n; ++i) {
+    if (!is_active(requests[i])) continue;
+    active = true;
+    int flag = 0;
+    MPI_Status* status = statuses_ignored(statuses) ? MPI_STATUS_IGNORE : &statuses[done];
+    const int error = Request_get_status(requests[i], &flag, status);
+    if (error != MPI_SUCCESS) return error;
+    if (flag != 0) indices[done++] = i;
+  }
+  *n_done = active ? done : MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+
+int Request_free(MPI_Request* handle) {
+  Request* request = own(*handle);
+  if (request == nullptr) return host.Request_free(handle);
+  abandon(request);
+  *handle = MPI_REQUEST_NULL;
+  return MPI_SUCCESS;
+}
+
+int Cancel(MPI_Request* handle) {
+  Request* request = own(*handle);
+  if (request == nullptr) return host.Cancel(handle);
+  cancel(request);
+  return MPI_SUCCESS;
+}
+
+int Start(MPI_Request* handle) {
+  Request* request = own(*handle);
+  return request != nullptr ? start(request) : host.Start(handle);
+}
+
+int Startall(int n, MPI_Request* requests) {
+  if (!any_own(n, requests)) return host.Startall(n, requests);
+  for (int i = 0; i < n; ++i) {
+    const int error = Start(&requests[i]);
+    if (error != MPI_SUCCESS) return error;
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace wrap
+}  // namespace zh::mpi
