@@ -286,7 +286,8 @@ void Options::read_file(const std::string& path) {
   std::string_view rest = text;
   for (int number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = trim(rest.substr(0, rest.substr(0, end).find('#')));
+    std::string_view line = rest.substr(0, end);
+    line = trim(line.substr(0, line.find('#')));
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.empty()) continue;
     const size_t equal = line.find('=');

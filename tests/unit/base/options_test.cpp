@@ -1,0 +1,136 @@
+// Options: what is obeyed, what is reported, which source wins.
+#include "base/options.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace zh {
+namespace {
+
+TEST(Options, EveryDefaultIsAcceptedByItsOwnRow) {
+  Options options;
+  std::set<std::string> names;
+  for (const OptionSpec& spec : option_table()) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name << " twice";
+    EXPECT_TRUE(options.set(spec.name, spec.default_value, Source::kCommandLine).ok()) << spec.name;
+    EXPECT_NE(spec.help[0], '\0');
+  }
+  EXPECT_TRUE(options.complaints().empty());
+}
+
+TEST(Options, RowsAreInTheOrderOfTheirIndex) {
+  const auto table = option_table();
+  EXPECT_STREQ(table[static_cast<size_t>(Opt::kEnable)].name, "ZEROHOP_ENABLE");
+  EXPECT_STREQ(table[static_cast<size_t>(Opt::kMemory)].name, "ZEROHOP_MEMORY");
+  EXPECT_STREQ(table[static_cast<size_t>(Opt::kSegment)].name, "ZEROHOP_SEGMENT");
+  EXPECT_STREQ(table[static_cast<size_t>(Opt::kTopology)].name, "ZEROHOP_TOPOLOGY");
+}
+
+TEST(Options, ReadsTheEnvironment) {
+  const char* environment[] = {"PATH=/bin",       "ZEROHOP_CMA=off",         "ZEROHOP_MEMORY=8M", "ZEROHOP_WAIT=Passive",
+                               "ZEROHOP_STATS=x", "ZEROHOP_SINGLE_COPY=2048", "ZEROHOP_SKEW=",     nullptr};
+  Options options;
+  options.read_environment(environment);
+  EXPECT_TRUE(options.complaints().empty());
+  EXPECT_FALSE(options.get_bool(Opt::kCma));
+  EXPECT_EQ(options.source(Opt::kCma), Source::kEnvironment);
+  EXPECT_EQ(options.get_number(Opt::kMemory), uint64_t{8} << 20);
+  EXPECT_TRUE(options.is(Opt::kWait, "passive"));
+  EXPECT_EQ(options.get_text(Opt::kStats), "x");
+  EXPECT_EQ(options.get_number(Opt::kSingleCopy, 7), 2048u);
+  EXPECT_EQ(options.source(Opt::kSkew), Source::kDefault);
+}
+
+TEST(Options, ReportsWrongValuesAndKeepsTheDefault) {
+  const char* environment[] = {"ZEROHOP_WAIT=never",   "ZEROHOP_CMA=maybe",     "ZEROHOP_MEMORY=64X",
+                               "ZEROHOP_MEMORY=1",     "ZEROHOP_NODE_RANKS=-1", "ZEROHOP_SINGLE_COPY=999999999999999999999",
+                               "ZEROHOP_NODE_RANKS=2K", nullptr};
+  Options options;
+  options.read_environment(environment);
+  EXPECT_EQ(options.complaints().size(), 7u);
+  EXPECT_NE(options.complaints()[0].find("one of auto, spin, passive; using auto"), std::string::npos) << options.complaints()[0];
+  EXPECT_TRUE(options.is(Opt::kWait, "auto"));
+  EXPECT_TRUE(options.get_bool(Opt::kCma));
+  EXPECT_EQ(options.get_number(Opt::kMemory), uint64_t{64} << 20);
+  EXPECT_EQ(options.get_number(Opt::kNodeRanks), 0u);
+  EXPECT_EQ(options.get_number(Opt::kSingleCopy, 5), 5u);
+}
+
+TEST(Options, SuggestsTheNearestName) {
+  const char* environment[] = {"ZEROHOP_CAM=0", "ZEROHOP_SOMETHING_ELSE_ALTOGETHER=1", nullptr};
+  Options options;
+  options.read_environment(environment);
+  ASSERT_EQ(options.complaints().size(), 2u);
+  EXPECT_NE(options.complaints()[0].find("did you mean ZEROHOP_CMA?"), std::string::npos) << options.complaints()[0];
+  EXPECT_EQ(options.complaints()[1].find("did you mean"), std::string::npos);
+  EXPECT_TRUE(options.get_bool(Opt::kCma));
+}
+
+TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
+  const std::string path = (std::filesystem::temp_directory_path() / ("zh-options-" + std::to_string(::getpid()))).string();
+  std::ofstream(path) << "# comment\nZEROHOP_CMA = 0\nWAIT=spin  # the prefix may be left out\nMEMORY=16M\nnonsense\nHEEP=0\n";
+  const std::string config = "ZEROHOP_CONFIG=" + path;
+  const char* environment[] = {"ZEROHOP_WAIT=passive", config.c_str(), nullptr};
+  Options options;
+  ASSERT_TRUE(options.set("MEMORY", "32M", Source::kCommandLine).ok());
+  options.read_environment(environment);
+  EXPECT_EQ(options.source(Opt::kCma), Source::kFile);
+  EXPECT_FALSE(options.get_bool(Opt::kCma));
+  EXPECT_EQ(options.source(Opt::kWait), Source::kEnvironment);
+  EXPECT_TRUE(options.is(Opt::kWait, "passive"));
+  EXPECT_EQ(options.get_number(Opt::kMemory), uint64_t{32} << 20);
+  ASSERT_EQ(options.complaints().size(), 2u);
+  EXPECT_NE(options.complaints()[0].find(":5: not NAME=value"), std::string::npos);
+  EXPECT_NE(options.complaints()[1].find("did you mean ZEROHOP_HEAP?"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST(Options, AMissingFileIsReported) {
+  const char* environment[] = {"ZEROHOP_CONFIG=/no/such/file", nullptr};
+  Options options;
+  options.read_environment(environment);
+  ASSERT_EQ(options.complaints().size(), 1u);
+  EXPECT_NE(options.complaints()[0].find("No such file"), std::string::npos);
+}
+
+TEST(Options, SizesParseAndPrint) {
+  const std::pair<const char*, uint64_t> good[] = {{"0", 0},         {"4096", 4096},         {"4k", 4096},        {"64M", 64 << 20},
+                                                   {"1.5G", 3u << 29}, {"2KiB", 2048},         {"2kb", 2048},       {" 8 ", 8}};
+  for (const auto& [text, bytes] : good) {
+    uint64_t seen = 1;
+    EXPECT_TRUE(parse_size(text, &seen)) << text;
+    EXPECT_EQ(seen, bytes) << text;
+  }
+  for (const char* text : {"", "K", "-1", "1.2.3", "12Q", "0x10", "1..5", "18446744073709551616"}) {
+    uint64_t seen = 0;
+    EXPECT_FALSE(parse_size(text, &seen)) << text;
+  }
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1024}, uint64_t{3} << 20, (uint64_t{1} << 30) + 1}) {
+    uint64_t seen = 1;
+    EXPECT_TRUE(parse_size(format_size(bytes), &seen));
+    EXPECT_EQ(seen, bytes);
+  }
+}
+
+TEST(Options, MarkdownNamesEveryVariable) {
+  const std::string page = options_markdown();
+  for (const OptionSpec& spec : option_table()) EXPECT_NE(page.find(spec.name), std::string::npos);
+}
+
+TEST(Options, TheCommittedPageIsTheTable) {
+  const std::filesystem::path page = std::filesystem::path(__FILE__).parent_path() / "../../../docs/variables.md";
+  std::ifstream file(page);
+  ASSERT_TRUE(file.good()) << page << " is missing: zerohop info --variables-markdown > docs/variables.md";
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, options_markdown()) << "run: zerohop info --variables-markdown > docs/variables.md";
+}
+
+}  // namespace
+}  // namespace zh
