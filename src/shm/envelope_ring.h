@@ -62,12 +62,12 @@ static_assert(kShmSafe<EnvelopeRingShm> && sizeof(EnvelopeRingShm) == 2 * kPairB
 /// The producer's private view of a ring.
 class EnvelopeProducer {
  public:
+  /// `ring` is empty; its position (0 in fresh memory) is where this producer begins.
   void attach(EnvelopeRingShm* ring) {
     ring_ = ring;
     slots_ = ring->slots();
     mask_ = ring->capacity - 1;
-    write_pos_ = 0;
-    consumed_seen_ = 0;
+    write_pos_ = consumed_seen_ = ring->consumed.load_relaxed();
   }
   [[nodiscard]] bool attached() const { return ring_ != nullptr; }
   [[nodiscard]] uint32_t capacity() const { return mask_ + 1; }

@@ -50,9 +50,14 @@ class PayloadRing {
     const uint64_t filler = at_head + need > size_ ? size_ - at_head : 0;
     if (head_ + filler + need - tail_ > size_) {
       reclaim(~0U);
-      if (head_ + filler + need - tail_ > size_) return nullptr;
+      // An empty ring has room wherever its head stands: filler in front of the block would count against it.
+      if (head_ == tail_) {
+        tail_ = head_ += filler;
+      } else if (head_ + filler + need - tail_ > size_) {
+        return nullptr;
+      }
     }
-    if (filler != 0) {
+    if (head_ % size_ + need > size_) {
       put(at_head, filler, 0);
       head_ += filler;
     }

@@ -1,0 +1,223 @@
+// The shipped structures of src/shm under the model checker: owner lock, envelope ring, payload ring.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/atomic.h"
+#include "checker.h"
+#include "prove.h"
+#include "shm/envelope_ring.h"
+#include "shm/owner_lock.h"
+#include "shm/payload_ring.h"
+
+namespace zh::mc {
+namespace {
+
+using shm::EnvelopeConsumer;
+using shm::EnvelopeProducer;
+using shm::EnvelopeRingShm;
+using shm::EnvelopeShm;
+using shm::OwnerLockShm;
+
+// --- Lock: mutual exclusion of three ranks, and what one holder wrote is seen by the next.
+
+class LockScenario final : public Scenario {
+ public:
+  [[nodiscard]] uint32_t threads() const override { return 3; }
+  void run(uint32_t thread) override {
+    const int rounds = thread == 0 ? 2 : 1;
+    for (int i = 0; i < rounds; ++i) {
+      await([&] { return lock_.try_lock(thread); });
+      data_write(&count_);
+      check(lock_.holder() == thread + 1, "the word names the holder");
+      ++count_;
+      lock_.unlock();
+    }
+  }
+  void finish() override { check(count_ == 4, "every holder counted"); }
+
+ private:
+  OwnerLockShm lock_;
+  uint32_t count_ = 0;
+};
+
+TEST(ModelShm, OwnerLockExcludes) {
+  prove([] { return std::make_unique<LockScenario>(); }, 10);
+}
+
+// --- Ring: one producer that turns the consumer's crank when the ring is full, one owner. Positions wrap on the way.
+
+struct SmallRing {
+  alignas(kPairBytes) EnvelopeRingShm ring;
+  EnvelopeShm slots[2];
+
+  void reset(uint32_t start) {
+    std::memset(static_cast<void*>(this), 0, sizeof *this);
+    ring.capacity = 2;
+    set(ring.consumed, start);
+    for (uint32_t p = start; p != start + 2; ++p) set(slots[p & 1].seq, p + 1 - 2);
+  }
+  // Initial values are put in place; the checker takes them from there.
+  static void set(Atomic<uint32_t>& a, uint32_t v) { std::memcpy(static_cast<void*>(&a), &v, sizeof v); }
+};
+static_assert(offsetof(SmallRing, slots) == sizeof(EnvelopeRingShm));
+
+class RingScenario : public Scenario {
+ public:
+  explicit RingScenario(bool moves) : moves_(moves) {
+    first_.reset(0xfffffffeU);
+    second_.reset(0xffffffffU);
+    producer_.attach(&first_.ring);
+    const Offset start = 1;
+    std::memcpy(static_cast<void*>(&in_), &start, sizeof start);
+  }
+  [[nodiscard]] uint32_t threads() const override { return 2; }
+
+  void run(uint32_t thread) override {
+    if (thread == 0) {
+      produce();
+    } else {
+      own();
+    }
+  }
+  void finish() override { check(next_ == kMessages, "every envelope was consumed"); }
+
+ private:
+  static constexpr int32_t kMessages = 3;
+
+  void produce() {
+    for (int32_t i = 0; i < kMessages; ++i) {
+      if (moves_ && i == 1) move();
+      EnvelopeShm* slot = claim();
+      data_write(&slot->kind);
+      slot->kind = 0;
+      slot->source = i;
+      producer_.publish(slot);
+    }
+    // The old ring may be used for anything once the consumer reads elsewhere.
+    if (moves_ && in_.load_acquire() == 2) {
+      for (EnvelopeShm& slot : first_.slots) data_write(&slot.kind);
+    }
+  }
+
+  EnvelopeShm* claim() {
+    const uint32_t spare = moves_ ? 1 : 0;
+    EnvelopeShm* slot = producer_.claim(spare);
+    if (slot == nullptr) {
+      // The receiver may be away: turn its crank.
+      if (lock_.try_lock(0)) {
+        drain();
+        lock_.unlock();
+      }
+      await([&] { return (slot = producer_.claim(spare)) != nullptr; });
+    }
+    return slot;
+  }
+
+  void move() {
+    EnvelopeShm* marker = producer_.claim(0);
+    check(marker != nullptr, "there is always a slot for the marker");
+    data_write(&marker->kind);
+    marker->kind = shm::kRingMoved;
+    marker->far.where = 2;
+    producer_.publish(marker);
+    producer_.attach(&second_.ring);
+  }
+
+  // As Endpoint::drain() and drain_for(): under the lock.
+  void drain() {
+    Offset in = in_.load_relaxed();
+    EnvelopeRingShm* ring = in == 1 ? &first_.ring : &second_.ring;
+    while (EnvelopeShm* slot = EnvelopeConsumer::front(ring)) {
+      data_read(&slot->kind);
+      if (slot->kind == shm::kRingMoved) {
+        in = slot->far.where;
+        in_.store_release(in);
+        ring = &second_.ring;
+        continue;
+      }
+      data_write(&next_);
+      check(slot->source == next_, "envelopes come in order, each once");
+      ++next_;
+      EnvelopeConsumer::consume(ring);
+      if (next_ == kMessages) all_.store_relaxed(1);
+    }
+  }
+
+  void own() {
+    for (;;) {
+      bool all = false;
+      await([&] {
+        all = all_.load_relaxed() != 0;
+        return all || EnvelopeConsumer::ready(in_.load_relaxed() == 1 ? &first_.ring : &second_.ring);
+      });
+      if (all) return;
+      await([&] { return lock_.try_lock(1); });
+      drain();
+      lock_.unlock();
+    }
+  }
+
+  bool moves_;
+  OwnerLockShm lock_;
+  SmallRing first_, second_;
+  Atomic<uint64_t> in_;
+  Atomic<uint32_t> all_;
+  EnvelopeProducer producer_;
+  int32_t next_ = 0;
+};
+
+TEST(ModelShm, EnvelopeRingWithTwoConsumers) {
+  prove([] { return std::make_unique<RingScenario>(false); }, 100);
+}
+
+TEST(ModelShm, EnvelopeRingMovesToAnother) {
+  // No slot is used twice here.
+  prove([] { return std::make_unique<RingScenario>(true); }, 100,
+        {{"consume release", "see EnvelopeRingWithTwoConsumers"}, {"claim acquire", "see EnvelopeRingWithTwoConsumers"}});
+}
+
+// --- Payload ring: blocks of two sizes, freed by two readers in any order.
+
+class PayloadScenario final : public Scenario {
+ public:
+  PayloadScenario() { ring_.attach(memory_, sizeof memory_); }
+  [[nodiscard]] uint32_t threads() const override { return 3; }
+
+  void run(uint32_t thread) override {
+    if (thread == 0) {
+      for (uint32_t i = 0; i < kBlocks; ++i) {
+        shm::BlockShm* block = nullptr;
+        await([&] { return (block = ring_.allocate(bytes(i))) != nullptr; });
+        for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_write(block->payload() + at);
+        block->payload()[0] = std::byte(i);
+        mail_[i].store_release(static_cast<uint32_t>(reinterpret_cast<std::byte*>(block) - memory_) + 1);
+      }
+      await([&] { return ring_.idle(); });
+      return;
+    }
+    for (uint32_t i = thread - 1; i < kBlocks; i += 2) {
+      uint32_t where = 0;
+      await([&] { return (where = mail_[i].load_acquire()) != 0; });
+      auto* block = reinterpret_cast<shm::BlockShm*>(memory_ + where - 1);
+      for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_read(block->payload() + at);
+      check(block->payload()[0] == std::byte(i), "the block holds its own message");
+      block->release();
+    }
+  }
+
+ private:
+  static constexpr uint32_t kBlocks = 4;
+  static uint64_t bytes(uint32_t i) { return i % 2 == 0 ? 64 : 128; }
+
+  alignas(kPairBytes) std::byte memory_[5 * kLineBytes] = {};
+  shm::PayloadRing ring_;
+  Atomic<uint32_t> mail_[kBlocks];
+};
+
+TEST(ModelShm, PayloadRingReusesOnlyWhatWasRead) {
+  prove([] { return std::make_unique<PayloadScenario>(); }, 100);
+}
+
+}  // namespace
+}  // namespace zh::mc
