@@ -12,6 +12,7 @@
 namespace zh::engine {
 
 namespace {
+constexpr uint32_t kQuickPolls = 200;          // looks at one ring only, before anything else is served
 constexpr uint32_t kSpinsUnposted = 400;       // looks of a blocking receive before it goes into the shared queue
 constexpr uint32_t kTurnEvery = 16;            // ... of which every so many also serve everybody else
 constexpr uint32_t kIdleBeforeYield = 1000;    // idle turns before the CPU is offered to others
@@ -26,6 +27,7 @@ constexpr uint32_t kReapEvery = 1 << 14;
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
   state_->oversubscribed = node.oversubscribed();
+  state_->quick_polls = state_->oversubscribed ? 1 : kQuickPolls;
 }
 
 Rank::~Rank() { stop_helper(); }
@@ -80,6 +82,10 @@ Result Rank::recv(const RecvArgs& args) {
     wait(r);
   } else {
     p2p::Endpoint& e = *s.endpoint;
+    Result quick;
+    for (uint32_t i = 0; i < s.quick_polls; ++i) {
+      if (e.recv_now(args, &quick)) return quick;
+    }
     r = e.irecv_unposted(args);
     if (r == nullptr) return {.code = Code::kNoMemory};
     e.look(r);

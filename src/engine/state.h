@@ -22,6 +22,7 @@ struct Rank::State {
   bool threads = false;  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
+  uint32_t quick_polls = 1;
   std::mutex mutex;
   std::thread helper;
   Atomic<uint32_t> helper_wanted;

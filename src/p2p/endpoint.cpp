@@ -49,6 +49,9 @@ Status Endpoint::init() {
     peers_[i].cma = config_.cma && node_.cma(i);
   }
   taken_.resize(kDrainBudget * 2);
+  sent_.is_send = true;
+  sent_.stage = Stage::kDone;
+  sent_.done.store_relaxed(1);
   ticks_away_ = static_cast<uint64_t>(os::ticks_per_us()) * kAwayUs;
   for (const Peer& peer : peers_) all_cma_ = all_cma_ && peer.cma;
   all_cma_ = all_cma_ || n == 1;
@@ -89,6 +92,7 @@ Request* Endpoint::new_request() {
 }
 
 void Endpoint::release(Request* request) {
+  if (request == &sent_) return;
   request->stage = Stage::kFree;
   request->next = free_requests_;
   free_requests_ = request;

@@ -43,6 +43,15 @@ class Endpoint {
   [[nodiscard]] bool send_now(const SendArgs& args);
   [[nodiscard]] Request* isend(const SendArgs& args);
 
+  /// Receives at once a small message that waits at the head of its source's ring and that nothing else could match
+  /// first; false if there is none (nothing happened). The fast path of a blocking receive.
+  [[nodiscard]] bool recv_now(const RecvArgs& args, Result* out) {
+    if (args.peer < 0) return false;
+    const Offset in = part_->in()[args.peer].load_relaxed();
+    if (in == kNoOffset || !shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) return false;
+    return take_front(args, out);
+  }
+
   /// Starts a receive in the shared queue.
   [[nodiscard]] Request* irecv(const RecvArgs& args);
   /// Starts a receive that stays out of the shared queue: look() searches for it. For blocking receives.
@@ -150,6 +159,7 @@ class Endpoint {
   bool discover_sources();
   uint32_t drain(uint32_t sender, uint32_t budget, Request* extra);
   bool collect();
+  bool take_front(const RecvArgs& args, Result* out);
   void take_matched();
   [[nodiscard]] Request* request_at(uint32_t index) const {
     return &request_slabs_[index / kRequestSlab][index % kRequestSlab];
@@ -195,6 +205,7 @@ class Endpoint {
 
   std::vector<std::unique_ptr<Request[]>> request_slabs_;
   Request* free_requests_ = nullptr;
+  Request sent_;  ///< stands for every send that completed at once; never freed
   uint32_t request_count_ = 0;
   std::vector<Ref> free_posted_;
   std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up

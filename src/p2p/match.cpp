@@ -3,6 +3,7 @@
 // bounded: no copy of payload, no system call, no memory request happens in them.
 #include <algorithm>
 
+#include "copy/kernels.h"
 #include "os/clock.h"
 #include "os/yield.h"
 #include "p2p/endpoint.h"
@@ -195,6 +196,47 @@ bool Endpoint::turn() {
     }
   }
   return moved;
+}
+
+bool Endpoint::take_front(const RecvArgs& args, Result* out) {
+  QueuesShm& q = part_->queues;
+  if (!q.lock.try_lock(self_)) return false;
+  auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[args.peer].load_relaxed());
+  shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+  if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
+      part_->state.skewed.load_relaxed() != 0 ||
+      slot->kind > static_cast<uint8_t>(Kind::kEager) || slot->context != args.context ||
+      (args.tag != slot->tag && args.tag != kAnyTag) || (args.source != slot->source && args.source != kAnySource)) {
+    q.lock.unlock();
+    return false;
+  }
+  out->source = slot->source;
+  out->tag = slot->tag;
+  if (slot->kind == static_cast<uint8_t>(Kind::kInline)) {
+    // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
+    alignas(kLineBytes) std::byte payload[shm::kInlineBytes];
+    const uint32_t bytes = slot->inline_bytes;
+    copy::copy_small(payload, slot->payload, bytes);
+    shm::EnvelopeConsumer::consume(ring);
+    q.lock.unlock();
+    const uint64_t n = std::min<uint64_t>(bytes, args.buffer.bytes);
+    copy::unpack(args.buffer, 0, n, payload, copy::Store::kTemporal);
+    out->bytes = n;
+    out->code = bytes > n ? Code::kTruncated : Code::kOk;
+    counters_.count_received(Path::kInline, bytes);
+    return true;
+  }
+  const uint64_t bytes = slot->far.bytes;
+  auto* block = at<shm::BlockShm>(base_, slot->far.where);
+  shm::EnvelopeConsumer::consume(ring);
+  q.lock.unlock();
+  const uint64_t n = std::min(bytes, args.buffer.bytes);
+  copy::unpack(args.buffer, 0, n, block->payload(), copy::Store::kTemporal);
+  block->release();
+  out->bytes = n;
+  out->code = bytes > n ? Code::kTruncated : Code::kOk;
+  counters_.count_received(Path::kEager, bytes);
+  return true;
 }
 
 Request* Endpoint::irecv_unposted(const RecvArgs& args) {

@@ -190,6 +190,7 @@ bool Endpoint::send_now(const SendArgs& args) {
 }
 
 Request* Endpoint::isend(const SendArgs& args) {
+  if (send_now(args)) return &sent_;
   Request* r = new_request();
   if (r == nullptr) return nullptr;
   r->is_send = true;
