@@ -32,7 +32,8 @@ std::vector<double> block_ratios(const std::vector<double>& top, const std::vect
   return r;
 }
 
-/// Blocks run in the order host, zerohop, host: zerohop is set against the mean of its two neighbours.
+/// Blocks run in the order host, zerohop, host: each block of zerohop makes one pair with either neighbour. (Their mean
+/// would be drawn up by one disturbed block, and zerohop look faster than it is.)
 Sample sample_of(const std::vector<std::vector<double>>& arms, const std::vector<std::string>& names) {
   Sample s;
   const auto z = std::find(names.begin(), names.end(), "zerohop");
@@ -44,9 +45,9 @@ Sample sample_of(const std::vector<std::vector<double>>& arms, const std::vector
   const auto at = static_cast<size_t>(z - names.begin());
   s.value = median(arms[at]);
   if (arms.size() == 3 && at == 1) {
-    std::vector<double> mean;
-    for (size_t i = 0; i < arms[0].size(); ++i) mean.push_back((arms[0][i] + arms[2][i]) / 2);
-    s.to_own_host = median(block_ratios(arms[1], mean));
+    std::vector<double> pairs = block_ratios(arms[1], arms[0]);
+    for (const double r : block_ratios(arms[1], arms[2])) pairs.push_back(r);
+    s.to_own_host = median(pairs);
     s.noise = median(block_ratios(arms[2], arms[0]));
   } else if (arms.size() == 2 && at == 1) {
     s.to_own_host = median(block_ratios(arms[1], arms[0]));
@@ -73,7 +74,8 @@ void add_growth(Parsed* p) {
   p->samples.insert(grown.begin(), grown.end());
 }
 
-/// Growth of the producer's time by growth of the consumer's: 1 when the producer waits for the consumer, 0 when it does not.
+/// Growth of the producer's time by growth of the consumer's: 1 when the producer waits for the consumer, 0 when it
+/// does not.
 void add_slope(Parsed* p, const std::map<CaseKey, int>& windows) {
   std::map<CaseKey, Sample> slopes;
   for (const auto& [key, sample] : p->samples) {
@@ -155,7 +157,8 @@ void add_wall_share(std::vector<Parsed>* launches) {
   for (Parsed& z : *launches) {
     if (!z.record->zerohop) continue;
     for (const Parsed& h : *launches) {
-      const bool same = h.record->round == z.record->round && h.record->group == z.record->group && h.record->host == z.record->host;
+      const bool same =
+          h.record->round == z.record->round && h.record->group == z.record->group && h.record->host == z.record->host;
       if (!same || h.record->zerohop) continue;
       for (const auto& [key, sample] : std::map<CaseKey, Sample>(z.samples)) {
         if (key.bench != "everybody" || key.metric != "time_us") continue;
@@ -190,6 +193,7 @@ struct Series {
 };
 
 bool more_is_better(const std::string& metric) { return metric == "over_share" || metric == "arrived_share"; }
+bool is_time(const std::string& metric) { return metric.ends_with("_us"); }
 
 Judgement judgement_of(const Limit& l, const Row& row, const Series& s) {
   Judgement j;
@@ -206,7 +210,8 @@ Judgement judgement_of(const Limit& l, const Row& row, const Series& s) {
       if (l.bound == 1.05 && row.best_peer == "impi" && row.key.size <= kCellsBytes) j.bound = kCellsBound;
       break;
     case Compare::kBestPeerExcess:
-      if (const auto it = s.peer_excess.find(row.best_peer); it != s.peer_excess.end()) j.value = median_interval(it->second);
+      if (const auto it = s.peer_excess.find(row.best_peer); it != s.peer_excess.end())
+        j.value = median_interval(it->second);
       break;
     case Compare::kOwnHost:
       j.value = row.to_own_host;
@@ -234,13 +239,15 @@ void finish(Row* row, const Series& s, const RawLimits& raw) {
   row->noise = median_interval(s.noise);
   for (const auto& [host, values] : s.peer) {
     row->peers[host] = median_interval(values);
-    if (s.peer_ratio.count(host) == 0) continue;
     const double mine = row->peers[host].mid;
     const bool first = row->best_peer.empty();
     const double best = first ? 0 : row->peers[row->best_peer].mid;
     if (first || (more_is_better(row->key.metric) ? mine > best : mine < best)) row->best_peer = host;
   }
-  if (!row->best_peer.empty()) row->to_best_peer = median_interval(s.peer_ratio.at(row->best_peer));
+  if (!row->best_peer.empty() && is_time(row->key.metric)) {
+    if (const auto it = s.peer_ratio.find(row->best_peer); it != s.peer_ratio.end())
+      row->to_best_peer = median_interval(it->second);
+  }
   const std::string kind = row->key.bench == "rate" ? "ring" : row->key.buffers;
   if (const auto it = raw.find({row->placement, kind, row->key.size}); it != raw.end()) row->raw_us = it->second;
   for (const Limit& l : limits()) {
@@ -265,7 +272,8 @@ void add_raw_document(const nlohmann::json& document, RawLimits* out) {
       if (!fresh) it->second = std::min(it->second, us);
     };
     if (buffers == "private") keep("malloc");
-    if (buffers == "private" || buffers == "mapped") keep("alloc_mem");  // a mapped buffer may be copied like a private one
+    if (buffers == "private" || buffers == "mapped")
+      keep("alloc_mem");  // a mapped buffer may be copied like a private one
     if (buffers == "ring") keep("ring");
   }
 }
@@ -291,11 +299,12 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
       Series& s = series[{key, z.placement, z.record->host}];
       s.zerohop.push_back(sample.value);
       s.lines.push_back(sample.line_us);
-      if (sample.to_own_host) s.own.push_back(*sample.to_own_host);
-      if (sample.noise) s.noise.push_back(*sample.noise);
+      if (sample.to_own_host && is_time(key.metric)) s.own.push_back(*sample.to_own_host);
+      if (sample.noise && is_time(key.metric)) s.noise.push_back(*sample.noise);
       for (const Parsed& p : launches) {
         const LaunchRecord& r = *p.record;
-        if (r.zerohop || r.round != z.record->round || r.group != z.record->group || p.placement != z.placement) continue;
+        if (r.zerohop || r.round != z.record->round || r.group != z.record->group || p.placement != z.placement)
+          continue;
         const auto it = p.samples.find(key);
         if (it == p.samples.end()) continue;
         s.peer[r.host].push_back(it->second.value);

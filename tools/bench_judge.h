@@ -1,5 +1,6 @@
-// Turns the documents of many launches into rows: per case, placement and zerohop's host the peers' medians, paired ratios with
-// their intervals, and the verdict on every limit that applies. Called after the rounds; starts nothing, prints nothing.
+// Turns the documents of many launches into rows: per case, placement and zerohop's host the peers' medians, paired
+// ratios with their intervals, and the verdict on every limit that applies. Called after the rounds; starts nothing,
+// prints nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ namespace zh::tools {
 /// What one launch was for.
 struct LaunchRecord {
   int round = 0;
-  std::string group;    ///< launches of one group and round are compared with each other
-  std::string host;     ///< mpich, openmpi, impi ...
-  bool zerohop = false; ///< the launch that carries zerohop; its document has the arms host, zerohop, host
-  std::string setting;  ///< forced configuration ("single_copy_skew_off" ...); empty: defaults
+  std::string group;     ///< launches of one group and round are compared with each other
+  std::string host;      ///< mpich, openmpi, impi ...
+  bool zerohop = false;  ///< the launch that carries zerohop; its document has the arms host, zerohop, host
+  std::string setting;   ///< forced configuration ("single_copy_skew_off" ...); empty: defaults
   double wall_s = 0;
   nlohmann::json document;
 };
@@ -50,19 +51,19 @@ struct Row {
   std::string placement;  ///< near or far
   std::string host;       ///< under which zerohop ran
   int rounds = 0;
-  double line_us = 0;                   ///< median over the launches used
-  std::optional<double> raw_us;         ///< best raw way, when known
-  std::map<std::string, Interval> peers; ///< each bare host's value over the rounds
+  double line_us = 0;                     ///< median over the launches used
+  std::optional<double> raw_us;           ///< best raw way, when known
+  std::map<std::string, Interval> peers;  ///< each bare host's value over the rounds
   std::string best_peer;
-  Interval zerohop;                     ///< value over the rounds
-  Interval to_best_peer;                ///< paired by round
-  Interval to_own_host;                 ///< paired by block, one median per launch
-  Interval noise;                       ///< own host against itself, the same way
+  Interval zerohop;       ///< value over the rounds
+  Interval to_best_peer;  ///< paired by round
+  Interval to_own_host;   ///< paired by block, one median per launch
+  Interval noise;         ///< own host against itself, the same way
   std::vector<Judgement> judgements;
 };
 
-/// Best raw time in microseconds by (placement, buffers, size): "malloc" is private buffers, "alloc_mem" mapped ones, "ring" the
-/// raw ring's time per 8-byte message.
+/// Best raw time in microseconds by (placement, buffers, size): "malloc" is private buffers, "alloc_mem" mapped ones,
+/// "ring" the raw ring's time per 8-byte message.
 using RawLimits = std::map<std::tuple<std::string, std::string, uint64_t>, double>;
 
 /// Reads the document of `zerohop bench raw --json` into `out`, keeping the least time of each key.

@@ -77,8 +77,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return p;
 }
 
-/// Runs a command in a process group of its own with its output in a file. Returns its wait status, or -1 when it could not be
-/// started or had to be ended.
+/// Runs a command in a process group of its own with its output in a file. Returns its wait status, or -1 when it could
+/// not be started or had to be ended.
 int run_grouped(std::vector<std::string> command, std::vector<std::string> environment, const std::string& output,
                 double timeout_s) {
   std::vector<char*> argv = pointers(command);
@@ -130,7 +130,7 @@ LaunchResult run_launch(const LaunchSpec& spec) {
   const int status = run_grouped(command, environment_of(env, spec.zerohop), said, spec.timeout_s);
   r.wall_s = seconds_since(start);
   if (status != 0) {
-    const std::string why = status == -1 ? fmt::format("ended after {:.0f} s", spec.timeout_s)
+    const std::string why = status == -1        ? fmt::format("ended after {:.0f} s", spec.timeout_s)
                             : WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
                                                 : fmt::format("signal {}", WTERMSIG(status));
     r.problem = fmt::format("{}: {}", why, last_lines(slurp(said), 1500));

@@ -1,5 +1,5 @@
-// Starts one launch of an MPI program under one host and brings back the JSON document that it wrote. Called by the benchmark
-// rounds; knows hosts, command lines and time limits, and nothing of what is measured.
+// Starts one launch of an MPI program under one host and brings back the JSON document that it wrote. Called by the
+// benchmark rounds; knows hosts, command lines and time limits, and nothing of what is measured.
 #pragma once
 
 #include <map>

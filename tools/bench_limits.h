@@ -1,5 +1,5 @@
-// The limits that the point-to-point benchmarks are judged by, as one table. Called by the judge; holds numbers and no logic
-// beyond saying which limit applies to which case.
+// The limits that the point-to-point benchmarks are judged by, as one table. Called by the judge; holds numbers and no
+// logic beyond saying which limit applies to which case.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace zh::tools {
 
 /// What a limit compares. Every kind is one number per round, so that its interval can be judged.
 enum class Compare : uint8_t {
-  kBestPeer,       ///< zerohop's time / the best peer's time, at most
-  kBestPeerExcess, ///< (zerohop's time - raw line) / (best peer's time - raw line), at most
-  kOwnHost,        ///< zerohop's time / its own host's in the same process (paired blocks), at most
-  kRawRatio,       ///< zerohop's time / the best raw way's, at most
-  kRawExtra,       ///< zerohop's time - the best raw way's - raw line, microseconds, at most
-  kValueAtLeast,   ///< the metric itself
+  kBestPeer,        ///< zerohop's time / the best peer's time, at most
+  kBestPeerExcess,  ///< (zerohop's time - raw line) / (best peer's time - raw line), at most
+  kOwnHost,         ///< zerohop's time / its own host's in the same process (paired blocks), at most
+  kRawRatio,        ///< zerohop's time / the best raw way's, at most
+  kRawExtra,        ///< zerohop's time - the best raw way's - raw line, microseconds, at most
+  kValueAtLeast,    ///< the metric itself
   kValueAtMost,
 };
 
@@ -35,8 +35,8 @@ struct Limit {
 
 std::span<const Limit> limits();
 
-/// Private buffers up to here may take kCellsBound of the time when the best peer is Intel MPI, whose cells are as good as cells
-/// get (docs/benchmarks.md gives the reason).
+/// Private buffers up to here may take kCellsBound of the time when the best peer is Intel MPI, whose cells are as good
+/// as cells get (docs/benchmarks.md gives the reason).
 constexpr uint64_t kCellsBytes = 256 << 10;
 constexpr double kCellsBound = 1.10;
 

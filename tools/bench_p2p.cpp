@@ -1,5 +1,6 @@
-// `zerohop bench p2p`: starts the MPI benchmark program in rounds of short launches and hands the documents to the judge. Inside a
-// job that somebody else started it starts nothing: each rank becomes the benchmark program. Measures nothing itself.
+// `zerohop bench p2p`: starts the MPI benchmark program in rounds of short launches and hands the documents to the
+// judge. Inside a job that somebody else started it starts nothing: each rank becomes the benchmark program. Measures
+// nothing itself.
 #include "bench_p2p.h"
 
 #include <fmt/format.h>
@@ -50,10 +51,11 @@ struct Options {
   bool strict = false;
 };
 
-/// Launches of one group are compared with each other: short, so that a round of a group sees one nature of the machine.
+/// Launches of one group are compared with each other: short, so that a round of a group sees one nature of the
+/// machine.
 struct Group {
   std::string name;
-  std::string only;     ///< sub-benchmarks, as the program takes them
+  std::string only;  ///< sub-benchmarks, as the program takes them
   std::string buffers;
   int ranks = 2;
   bool forced_skew = false;  ///< one more zerohop launch for each forced setting
@@ -69,7 +71,9 @@ std::vector<std::string> split(const std::string& list) {
   return words;
 }
 
-bool contains(const std::vector<std::string>& v, const std::string& s) { return std::find(v.begin(), v.end(), s) != v.end(); }
+bool contains(const std::vector<std::string>& v, const std::string& s) {
+  return std::find(v.begin(), v.end(), s) != v.end();
+}
 
 std::string joined(const std::vector<std::string>& v) {
   std::string s;
@@ -114,7 +118,8 @@ struct Entry {
   std::string setting;
 };
 
-std::vector<Entry> entries_of(const Group& g, const std::vector<BenchHost>& peers, const std::vector<const BenchHost*>& under) {
+std::vector<Entry> entries_of(const Group& g, const std::vector<BenchHost>& peers,
+                              const std::vector<const BenchHost*>& under) {
   std::vector<Entry> e;
   if (g.fresh_job) {  // 64 ranks on a few processors: only hosts that yield their processor come to an end
     for (const BenchHost* h : under) {
@@ -144,12 +149,14 @@ LaunchSpec spec_of(const Options& o, const Group& g, const Entry& e, const std::
   if (s.zerohop) s.program = {folder + "/zerohop", "run"};
   s.program.push_back(fmt::format("{}/bench_p2p_{}", folder, e.host->abi));
   const char* arms = !e.zerohop ? "host" : g.fresh_job || !e.setting.empty() ? "zerohop" : "host,zerohop,host";
-  s.program.insert(s.program.end(), {"--label", e.host->name, "--only", g.only, "--buffers", g.buffers, "--arms", arms});
+  s.program.insert(s.program.end(),
+                   {"--label", e.host->name, "--only", g.only, "--buffers", g.buffers, "--arms", arms});
   if (!o.sizes.empty() && !g.fresh_job) s.program.insert(s.program.end(), {"--sizes", o.sizes});
   if (o.quick) s.program.emplace_back("--quick");
   const int blocks = g.fresh_job ? 1 : o.blocks > 0 ? o.blocks : o.quick ? 3 : 5;
   const double block_us = o.block_us > 0 ? o.block_us : o.quick ? 2000 : 4000;
-  s.program.insert(s.program.end(), {"--blocks", std::to_string(blocks), "--block-us", fmt::format("{:.0f}", block_us)});
+  s.program.insert(s.program.end(),
+                   {"--blocks", std::to_string(blocks), "--block-us", fmt::format("{:.0f}", block_us)});
   if (e.setting == "single_copy_skew_off") s.env = {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}};
   if (e.setting == "single_copy_skew_on") s.env = {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}};
   return s;
@@ -195,7 +202,9 @@ LaunchRecord record_from(const nlohmann::json& j) {
 }
 
 std::string hint_for(const std::string& problem) {
-  return problem.find("127") != std::string::npos ? " (is the benchmark program built for this host? see bench/README.md)" : "";
+  return problem.find("127") != std::string::npos
+             ? " (is the benchmark program built for this host? see bench/README.md)"
+             : "";
 }
 
 class Rounds {
@@ -205,7 +214,7 @@ class Rounds {
 
   void run() {
     const std::vector<Group> groups = groups_of(o_);
-    const int rounds = o_.rounds > 0 ? o_.rounds : o_.quick ? 6 : 10;
+    const int rounds = o_.rounds > 0 ? o_.rounds : o_.quick ? 8 : 10;
     start_ = std::chrono::steady_clock::now();
     for (int round = 0; round < rounds; ++round) {
       measure_raw(o_, folder_, &raw_);
@@ -227,12 +236,15 @@ class Rounds {
     std::rotate(entries.begin(), entries.begin() + first, entries.end());
     for (const Entry& e : entries) {
       LaunchResult r = run_launch(spec_of(o_, g, e, folder_));
+      // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
+      if (r.ok && r.document.value("placement", "") == "mixed") r = run_launch(spec_of(o_, g, e, folder_));
       const std::string problem = why_unusable(r, e.zerohop && !o_.null_test);
-      const std::string placement = problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
+      const std::string placement =
+          problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
       const std::string kind = e.zerohop ? "zerohop" + (e.setting.empty() ? "" : ":" + e.setting) : "bare";
       const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-      fmt::print(stderr, "[{:6.1f} s] round {}/{} {} {} {} {:.1f} s {}\n", elapsed, round + 1, rounds, g.name, e.host->name, kind, r.wall_s,
-                 placement);
+      fmt::print(stderr, "[{:6.1f} s] round {}/{} {} {} {} {:.1f} s {}\n", elapsed, round + 1, rounds, g.name,
+                 e.host->name, kind, r.wall_s, placement);
       if (!problem.empty()) {
         ++failures_;
         continue;
@@ -297,8 +309,13 @@ bool in_a_job() {
 int become_program(const Options& o) {
   const bool openmpi = std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
   const std::string folder = own_folder();
-  std::vector<std::string> command = {folder + "/zerohop", "run", fmt::format("{}/bench_p2p_{}", folder, openmpi ? "ompi" : o.abi), "--arms",
-                                      "host,zerohop,host", "--buffers", o.buffers};
+  std::vector<std::string> command = {folder + "/zerohop",
+                                      "run",
+                                      fmt::format("{}/bench_p2p_{}", folder, openmpi ? "ompi" : o.abi),
+                                      "--arms",
+                                      "host,zerohop,host",
+                                      "--buffers",
+                                      o.buffers};
   if (!o.only.empty()) command.insert(command.end(), {"--only", o.only});
   if (!o.sizes.empty()) command.insert(command.end(), {"--sizes", o.sizes});
   if (!o.json_path.empty()) command.insert(command.end(), {"--out", o.json_path});
@@ -355,7 +372,8 @@ int bench_p2p(const Options& o) {
     if (!write_file(o.launches_path, all.dump() + "\n")) return 2;
   }
   const int code = report(o, rounds.records(), rounds.raw());
-  if (rounds.failures() > 0) fmt::print(stderr, "zerohop bench p2p: {} launches failed and are not in the table\n", rounds.failures());
+  if (rounds.failures() > 0)
+    fmt::print(stderr, "zerohop bench p2p: {} launches failed and are not in the table\n", rounds.failures());
   return code != 0 ? code : rounds.failures() > 0 ? 2 : 0;
 }
 
@@ -363,13 +381,15 @@ int bench_p2p(const Options& o) {
 
 void add_bench_p2p_command(CLI::App& bench) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = bench.add_subcommand("p2p", "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches");
+  CLI::App* c =
+      bench.add_subcommand("p2p", "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches");
   c->add_option("--hosts", o->hosts, "Bare MPIs to compare with")->capture_default_str();
   c->add_option("--under", o->under, "MPIs under which zerohop runs (--quick takes the first)")->capture_default_str();
-  c->add_option("--rounds", o->rounds, "Rounds (default 10; 6 with --quick; fewer than 6 resolve nothing)");
+  c->add_option("--rounds", o->rounds, "Rounds (default 10; 8 with --quick; fewer than 6 resolve nothing)");
   c->add_flag("--quick", o->quick, "The main numbers in at most two minutes");
   c->add_option("--only", o->only,
-                "Comma list: latency, noreuse, bandwidth, bidirectional, rate, queues, overlap, skew, breakdown, pairs, exchange, "
+                "Comma list: latency, noreuse, bandwidth, bidirectional, rate, queues, overlap, skew, breakdown, "
+                "pairs, exchange, "
                 "multipair, everybody");
   c->add_option("--sizes", o->sizes, "Comma list of bytes, with K or M");
   c->add_option("--buffers", o->buffers, "malloc, alloc_mem")->capture_default_str();
@@ -377,14 +397,17 @@ void add_bench_p2p_command(CLI::App& bench) {
   c->add_option("--csv", o->csv_path, "Write the judged rows as CSV");
   c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge");
   c->add_option("--rejudge", o->rejudge_path, "Judge the launches of an earlier run again; starts nothing");
-  c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")->capture_default_str();
+  c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")
+      ->capture_default_str();
   c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")->capture_default_str();
   c->add_option("--blocks", o->blocks, "Blocks of each arm per case and launch");
   c->add_option("--block-us", o->block_us, "Aimed length of a block in microseconds");
   c->add_option("--timeout", o->timeout_s, "Seconds after which a launch is ended")->capture_default_str();
-  c->add_option("--hosts-py", o->hosts_py, "The project's dev/hosts.py (default: found above the command or the current folder)");
+  c->add_option("--hosts-py", o->hosts_py,
+                "The project's dev/hosts.py (default: found above the command or the current folder)");
   c->add_option("--mpiexec", o->mpiexec, "Use this launcher (with its arguments) as the only host");
-  c->add_option("--abi", o->abi, "Build of the benchmark program for --mpiexec: mpich, ompi or abi")->capture_default_str();
+  c->add_option("--abi", o->abi, "Build of the benchmark program for --mpiexec: mpich, ompi or abi")
+      ->capture_default_str();
   c->add_flag("--null", o->null_test, "Run everything without zerohop: every ratio must come out at 1");
   c->add_flag("--strict", o->strict, "Exit code 1 when a limit is missed");
   c->final_callback([o] {

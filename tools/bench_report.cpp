@@ -24,7 +24,8 @@ std::string number(double v) {
 
 std::string interval_text(const Interval& i) {
   if (i.count == 0) return "-";
-  return i.valid ? fmt::format("{} [{}, {}]", number(i.mid), number(i.low), number(i.high)) : fmt::format("{} [?]", number(i.mid));
+  return i.valid ? fmt::format("{} [{}, {}]", number(i.mid), number(i.low), number(i.high))
+                 : fmt::format("{} [?]", number(i.mid));
 }
 
 std::string case_text(const CaseKey& k) {
@@ -57,8 +58,8 @@ size_t case_width(const Judged& judged) {
 
 nlohmann::json json_of(const Interval& i) {
   if (i.count == 0) return nullptr;
-  return {{"median", i.mid}, {"low", i.low},     {"high", i.high}, {"coverage", i.coverage}, {"count", i.count},
-          {"valid", i.valid}};
+  return {{"median", i.mid},        {"low", i.low},     {"high", i.high},
+          {"coverage", i.coverage}, {"count", i.count}, {"valid", i.valid}};
 }
 
 }  // namespace
@@ -70,9 +71,10 @@ std::string table_of(const Judged& judged, bool with_rate) {
   std::string heading;
   for (const Row& r : judged.rows) {
     const std::string group =
-        fmt::format("\n{} · {} · {} ranks · {} · zerohop under {} · {} rounds · raw line {} µs\n", r.key.bench, r.key.buffers, r.key.ranks,
-                    r.placement, r.host, r.rounds, number(r.line_us));
-    const std::string same = fmt::format("{} {} {} {} {}", r.key.bench, r.key.buffers, r.key.ranks, r.placement, r.host);
+        fmt::format("\n{} · {} · {} ranks · {} · zerohop under {} · {} rounds · raw line {} µs\n", r.key.bench,
+                    r.key.buffers, r.key.ranks, r.placement, r.host, r.rounds, number(r.line_us));
+    const std::string same =
+        fmt::format("{} {} {} {} {}", r.key.bench, r.key.buffers, r.key.ranks, r.placement, r.host);
     if (same != heading) {
       heading = same;
       out += group;
@@ -104,16 +106,19 @@ std::string table_of(const Judged& judged, bool with_rate) {
     out += line + "\n";
     for (const Judgement& j : r.judgements) {
       const char* sign = j.limit->compare == Compare::kValueAtLeast ? ">=" : "<=";
-      out += fmt::format("    {:<13} {} {} {:.3g}: {}  ({})\n", name_of(j.verdict), name_of(j.limit->compare), sign, j.bound,
-                         interval_text(j.value), j.limit->text);
+      out += fmt::format("    {:<13} {} {} {:.3g}: {}  ({})\n", name_of(j.verdict), name_of(j.limit->compare), sign,
+                         j.bound, interval_text(j.value), j.limit->text);
     }
   }
   int counts[3] = {0, 0, 0};
   for (const Row& r : judged.rows)
     for (const Judgement& j : r.judgements) ++counts[static_cast<int>(j.verdict)];
-  out += fmt::format("\nlimits: {} met, {} missed, {} not resolved; {} launches, {} left out (placement changed during them)\n", counts[0],
-                     counts[1], counts[2], judged.launches, judged.mixed);
-  out += "Times in µs, one way or per message; * marks the best peer; intervals hold the median with 95 %; [?]: too few rounds.\n";
+  out += fmt::format(
+      "\nlimits: {} met, {} missed, {} not resolved; {} launches, {} left out (placement changed during them)\n",
+      counts[0], counts[1], counts[2], judged.launches, judged.mixed);
+  out +=
+      "Times in µs, one way or per message; * marks the best peer; intervals hold the median with 95 %; [?]: too few "
+      "rounds.\n";
   return out;
 }
 
@@ -130,10 +135,10 @@ nlohmann::json json_of(const Judged& judged) {
                              {"value", json_of(j.value)},
                              {"verdict", name_of(j.verdict)}});
     }
-    nlohmann::json row = {{"bench", r.key.bench},       {"metric", r.key.metric}, {"size", r.key.size},
-                          {"buffers", r.key.buffers},   {"variant", r.key.variant}, {"param", r.key.param},
-                          {"ranks", r.key.ranks},       {"placement", r.placement}, {"host", r.host},
-                          {"rounds", r.rounds},         {"line_us", r.line_us},     {"best_peer", r.best_peer}};
+    nlohmann::json row = {{"bench", r.key.bench},     {"metric", r.key.metric},   {"size", r.key.size},
+                          {"buffers", r.key.buffers}, {"variant", r.key.variant}, {"param", r.key.param},
+                          {"ranks", r.key.ranks},     {"placement", r.placement}, {"host", r.host},
+                          {"rounds", r.rounds},       {"line_us", r.line_us},     {"best_peer", r.best_peer}};
     row["peers"] = std::move(peers);
     row["zerohop"] = json_of(r.zerohop);
     row["to_best_peer"] = json_of(r.to_best_peer);
@@ -143,7 +148,10 @@ nlohmann::json json_of(const Judged& judged) {
     row["limits"] = std::move(limits_json);
     rows.push_back(std::move(row));
   }
-  return {{"schema", "zerohop-bench-judged/1"}, {"launches", judged.launches}, {"mixed", judged.mixed}, {"rows", std::move(rows)}};
+  return {{"schema", "zerohop-bench-judged/1"},
+          {"launches", judged.launches},
+          {"mixed", judged.mixed},
+          {"rows", std::move(rows)}};
 }
 
 std::string csv_of(const Judged& judged) {
@@ -152,8 +160,8 @@ std::string csv_of(const Judged& judged) {
   for (const std::string& p : peers) out += "," + p;
   out += ",best_peer,zerohop,ratio,ratio_low,ratio_high,own_host,own_host_low,own_host_high,host_host,verdicts\n";
   for (const Row& r : judged.rows) {
-    out += fmt::format("{},{},{},{},{},{:g},{},{},{},{},{:.4g},", r.key.bench, r.key.metric, r.key.size, r.key.buffers, r.key.variant,
-                       r.key.param, r.key.ranks, r.placement, r.host, r.rounds, r.line_us);
+    out += fmt::format("{},{},{},{},{},{:g},{},{},{},{},{:.4g},", r.key.bench, r.key.metric, r.key.size, r.key.buffers,
+                       r.key.variant, r.key.param, r.key.ranks, r.placement, r.host, r.rounds, r.line_us);
     if (r.raw_us) out += fmt::format("{:.5g}", *r.raw_us);
     for (const std::string& p : peers) {
       const auto it = r.peers.find(p);
@@ -161,10 +169,11 @@ std::string csv_of(const Judged& judged) {
     }
     std::string verdicts;
     for (const Judgement& j : r.judgements)
-      verdicts += fmt::format("{}{}<{:.3g}:{}", verdicts.empty() ? "" : ";", name_of(j.limit->compare), j.bound, name_of(j.verdict));
-    out += fmt::format(",{},{:.5g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{}\n", r.best_peer, r.zerohop.mid, r.to_best_peer.mid,
-                       r.to_best_peer.low, r.to_best_peer.high, r.to_own_host.mid, r.to_own_host.low, r.to_own_host.high, r.noise.mid,
-                       verdicts);
+      verdicts += fmt::format("{}{}<{:.3g}:{}", verdicts.empty() ? "" : ";", name_of(j.limit->compare), j.bound,
+                              name_of(j.verdict));
+    out += fmt::format(",{},{:.5g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{}\n", r.best_peer, r.zerohop.mid,
+                       r.to_best_peer.mid, r.to_best_peer.low, r.to_best_peer.high, r.to_own_host.mid,
+                       r.to_own_host.low, r.to_own_host.high, r.noise.mid, verdicts);
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Prints judged rows: the table on standard output, and the same as JSON and CSV. Called at the end of `zerohop bench p2p`;
-// computes nothing.
+// Prints judged rows: the table on standard output, and the same as JSON and CSV. Called at the end of `zerohop bench
+// p2p`; computes nothing.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// Time, buffers and the rewriting of data for the point-to-point benchmark. Called by every sub-benchmark; sends nothing.
+// Time, buffers and the rewriting of data for the point-to-point benchmark. Called by every sub-benchmark; sends
+// nothing.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static int counter_is_invariant(void) {
   char line[8192];
   int found = 0;
   while (!found && fgets(line, sizeof line, f) != NULL)
-    found = strncmp(line, "flags", 5) == 0 && strstr(line, " constant_tsc") != NULL && strstr(line, " nonstop_tsc") != NULL;
+    found =
+        strncmp(line, "flags", 5) == 0 && strstr(line, " constant_tsc") != NULL && strstr(line, " nonstop_tsc") != NULL;
   fclose(f);
   return found;
 #elif defined(__aarch64__)

@@ -44,8 +44,8 @@ void results_open(void) {
   put_string(g_settings.label);
   fprintf(out, ", \"library\": ");
   put_string(version);
-  fprintf(out, ",\n \"ranks\": %d, \"processors\": %d, \"clock\": \"%s\", \"zerohop_loaded\": %s,\n \"arms\": [", g_ranks, cpu_count(),
-          clock_name(), zerohop_is_loaded() ? "true" : "false");
+  fprintf(out, ",\n \"ranks\": %d, \"processors\": %d, \"clock\": \"%s\", \"zerohop_loaded\": %s,\n \"arms\": [",
+          g_ranks, cpu_count(), clock_name(), zerohop_is_loaded() ? "true" : "false");
   for (int a = 0; a < g_settings.arm_count; a++) fprintf(out, "%s\"%s\"", a ? ", " : "", g_settings.arm_name[a]);
   fprintf(out, "],\n \"blocks\": %d, \"block_us\": %.0f,\n \"cases\": [", g_settings.blocks, g_settings.block_us);
 }
@@ -62,8 +62,8 @@ void results_close(double line_before_us, double line_after_us, const int* cpus)
   const char* after = placement(line_after_us);
   fprintf(out, "],\n \"cpus\": [");
   for (int r = 0; r < g_ranks; r++) fprintf(out, "%s%d", r ? ", " : "", cpus[r]);
-  fprintf(out, "],\n \"line_us\": {\"before\": %.4f, \"after\": %.4f}, \"placement\": \"%s\",\n", line_before_us, line_after_us,
-          strcmp(before, after) == 0 ? before : "mixed");
+  fprintf(out, "],\n \"line_us\": {\"before\": %.4f, \"after\": %.4f}, \"placement\": \"%s\",\n", line_before_us,
+          line_after_us, strcmp(before, after) == 0 ? before : "mixed");
   fprintf(out, " \"errors\": %.0f}\n", errors);
   if (out != stdout) fclose(out);
   g_errors = (uint64_t)errors;
@@ -98,7 +98,9 @@ int each_buffers(const char* kinds[2]) {
 
 static int choose_iters(const Case* c, double pilot_s, int pilot_iters) {
   double per_us = pilot_s * 1e6 / pilot_iters;
-  double want = per_us > 0 ? g_settings.block_us / per_us : c->max_iters;
+  // With ranks that take turns on a processor a block must hold many turns of the scheduler (some 4 ms each).
+  double block_us = g_ranks > cpu_count() ? 10 * g_settings.block_us : g_settings.block_us;
+  double want = per_us > 0 ? block_us / per_us : c->max_iters;
   int iters = want > c->max_iters ? c->max_iters : (int)want;
   if (iters < c->min_iters) iters = c->min_iters;
   return (int)coord_bcast(iters);
@@ -108,7 +110,8 @@ void run_case(Case* c) {
   static double values[kMaxArms][kMaxMetrics][kMaxBlocks];
   int arms = g_settings.arm_count;
   int iters[kMaxArms];
-  for (int a = 0; a < arms; a++) {  // paths warm up, buffers are touched, every line is verified; then the pace is measured
+  for (int a = 0; a < arms;
+       a++) {  // paths warm up, buffers are touched, every line is verified; then the pace is measured
     double ignored[kMaxMetrics];
     int pilot = c->min_iters;
     coord_barrier();
@@ -133,8 +136,8 @@ void run_case(Case* c) {
     }
   }
   if (g_rank != 0) return;
-  fprintf(out, "%s\n  {\"bench\": \"%s\", \"size\": %zu, \"buffers\": \"%s\"", case_count++ ? "," : "", c->bench, c->size_bytes,
-          c->buffers);
+  fprintf(out, "%s\n  {\"bench\": \"%s\", \"size\": %zu, \"buffers\": \"%s\"", case_count++ ? "," : "", c->bench,
+          c->size_bytes, c->buffers);
   if (c->variant != NULL) fprintf(out, ", \"variant\": \"%s\"", c->variant);
   if (c->param_name != NULL) fprintf(out, ", \"%s\": %g", c->param_name, c->param);
   if (c->window > 0) fprintf(out, ", \"window\": %d", c->window);

@@ -1,6 +1,6 @@
-// Patterns of many ranks, made for more ranks than processors: ping-pong pairs, exchange with two neighbours, everybody to
-// everybody once, and the memory that the library then holds. Values are elapsed time; rewriting is inside it, because on a
-// shared processor there is no outside.
+// Patterns of many ranks, made for more ranks than processors: ping-pong pairs, exchange with two neighbours, everybody
+// to everybody once, and the memory that the library then holds. Values are elapsed time; rewriting is inside it,
+// because on a shared processor there is no outside.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +96,8 @@ static double library_kib(void) {
   return kib;
 }
 
-// Every rank sends eight bytes to every other one, once; then the library's memory is read. The first block's numbers are those
-// of a fresh job: the harness's warm-up is why the caller runs this alone.
+// Every rank sends eight bytes to every other one, once; then the library's memory is read. The first block's numbers
+// are those of a fresh job: the harness's warm-up is why the caller runs this alone.
 static double everybody(const Case* c, MPI_Comm comm, int warm, int iters, double* out) {
   (void)warm;
   (void)c;

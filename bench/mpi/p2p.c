@@ -1,6 +1,6 @@
-// The point-to-point benchmark: an MPI program that measures arms (communicators) against each other within one process, and
-// writes one JSON document (its fields: bench/README.md). Started by `zerohop bench p2p`, or by hand after any mpiexec.
-// It judges nothing.
+// The point-to-point benchmark: an MPI program that measures arms (communicators) against each other within one
+// process, and writes one JSON document (its fields: bench/README.md). Started by `zerohop bench p2p`, or by hand after
+// any mpiexec. It judges nothing.
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <stdio.h>
@@ -9,14 +9,16 @@
 
 #include "p2p.h"
 
-Settings g_settings = {.label = "", .buffers = "malloc", .memory_match = "zerohop", .blocks = 5, .block_us = 4000, .pin = 1};
+Settings g_settings = {
+    .label = "", .buffers = "malloc", .memory_match = "zerohop", .blocks = 5, .block_us = 4000, .pin = 1};
 int g_rank = 0;
 int g_ranks = 1;
 
 static const char kHelp[] =
     "p2p: point-to-point benchmark of one launch (start it with mpiexec -n 2 or more)\n"
     "  --out FILE           write the JSON document there (default: standard output)\n"
-    "  --arms LIST          communicators to alternate, of: host (stays with the host MPI), zerohop (plain). Repeating one\n"
+    "  --arms LIST          communicators to alternate, of: host (stays with the host MPI), zerohop (plain). Repeating "
+    "one\n"
     "                       measures the noise. Default: host\n"
     "  --only LIST          latency,noreuse,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown (2 ranks);\n"
     "                       multipair,pairs,exchange,everybody (any number)\n"
@@ -56,10 +58,11 @@ static int parse_arms(char* list) {
 }
 
 static int parse(int argc, char** argv) {
-  static const struct option options[] = {
-      {"out", 1, 0, 'o'},      {"arms", 1, 0, 'a'},  {"only", 1, 0, 'l'},         {"sizes", 1, 0, 's'}, {"buffers", 1, 0, 'b'},
-      {"blocks", 1, 0, 'n'},   {"label", 1, 0, 't'}, {"memory-match", 1, 0, 'm'}, {"quick", 0, 0, 'q'}, {"no-pin", 0, 0, 'p'},
-      {"block-us", 1, 0, 'u'}, {"help", 0, 0, 'h'},  {0, 0, 0, 0}};
+  static const struct option options[] = {{"out", 1, 0, 'o'},    {"arms", 1, 0, 'a'},         {"only", 1, 0, 'l'},
+                                          {"sizes", 1, 0, 's'},  {"buffers", 1, 0, 'b'},      {"blocks", 1, 0, 'n'},
+                                          {"label", 1, 0, 't'},  {"memory-match", 1, 0, 'm'}, {"quick", 0, 0, 'q'},
+                                          {"no-pin", 0, 0, 'p'}, {"block-us", 1, 0, 'u'},     {"help", 0, 0, 'h'},
+                                          {0, 0, 0, 0}};
   static char default_arms[] = "host";
   parse_arms(default_arms);
   int o;

@@ -1,6 +1,6 @@
-// What the parts of the point-to-point benchmark share: the settings of one launch, the measuring harness, the page through
-// which the ranks agree without any message, and the rewriting of data. Seen by bench/mpi/*.c only. It knows MPI and nothing
-// of zerohop except the info key `zerohop` = `off`, which every other MPI library ignores.
+// What the parts of the point-to-point benchmark share: the settings of one launch, the measuring harness, the page
+// through which the ranks agree without any message, and the rewriting of data. Seen by bench/mpi/*.c only. It knows
+// MPI and nothing of zerohop except the info key `zerohop` = `off`, which every other MPI library ignores.
 #ifndef ZEROHOP_BENCH_MPI_P2P_H_
 #define ZEROHOP_BENCH_MPI_P2P_H_
 
@@ -20,12 +20,12 @@ enum {
 
 // One launch's settings, equal on all ranks.
 typedef struct {
-  const char* label;        // free text for the result, for example the host's name
-  const char* out_path;     // the JSON document; NULL: standard output
-  const char* only;         // comma list of sub-benchmarks; NULL: those that fit the number of ranks
-  const char* buffers;      // comma list of malloc, alloc_mem
-  const char* memory_match; // mappings whose path holds this text count as the library's memory
-  size_t sizes[kMaxSizes];  // bytes; none: each sub-benchmark's own list
+  const char* label;         // free text for the result, for example the host's name
+  const char* out_path;      // the JSON document; NULL: standard output
+  const char* only;          // comma list of sub-benchmarks; NULL: those that fit the number of ranks
+  const char* buffers;       // comma list of malloc, alloc_mem
+  const char* memory_match;  // mappings whose path holds this text count as the library's memory
+  size_t sizes[kMaxSizes];   // bytes; none: each sub-benchmark's own list
   int size_count;
   int blocks;       // blocks of each arm per case
   double block_us;  // aimed length of one block
@@ -38,15 +38,15 @@ typedef struct {
 
 typedef struct Case Case;
 
-// One measured configuration of one sub-benchmark. A block fills one value per metric on rank 0 and returns the seconds that its
-// measured loop took (set-up excluded), from which the harness chooses the number of iterations.
+// One measured configuration of one sub-benchmark. A block fills one value per metric on rank 0 and returns the seconds
+// that its measured loop took (set-up excluded), from which the harness chooses the number of iterations.
 struct Case {
   const char* bench;
   size_t size_bytes;
-  const char* buffers;      // "malloc" or "alloc_mem"
-  const char* param_name;   // second parameter ("depth", "c2_us" ...); NULL: none
+  const char* buffers;     // "malloc" or "alloc_mem"
+  const char* param_name;  // second parameter ("depth", "c2_us" ...); NULL: none
   double param;
-  const char* variant;      // free word ("reuse", "posted" ...); NULL: none
+  const char* variant;  // free word ("reuse", "posted" ...); NULL: none
   int window;
   int min_iters;
   int max_iters;
@@ -61,8 +61,9 @@ extern MPI_Comm g_progress_comm;
 extern int g_rank;
 extern int g_ranks;
 
-// --- time (data.c) ---------------------------------------------------------------------------------------------------------
-// Ticks of a clock that all processors share (the invariant TSC, the ARM counter, else CLOCK_MONOTONIC).
+// --- time (data.c)
+// --------------------------------------------------------------------------------------------------------- Ticks of a
+// clock that all processors share (the invariant TSC, the ARM counter, else CLOCK_MONOTONIC).
 void clock_setup(void);
 uint64_t ticks(void);
 double ticks_to_us(double ticks_count);
@@ -72,7 +73,8 @@ uint64_t ticks_after_stores(void);
 // Uses the processor for this long without touching memory.
 void compute_us(double us);
 
-// --- data (data.c) ---------------------------------------------------------------------------------------------------------
+// --- data (data.c)
+// ---------------------------------------------------------------------------------------------------------
 void* buffer_get(const char* kind, size_t len_bytes);
 void buffer_put(const char* kind, void* p);
 // Changes every cache line: the first word of each becomes seq + offset, the last word of the message ~seq.
@@ -89,12 +91,14 @@ extern uint64_t g_errors;
 uint64_t next_seq(void);
 double median(double* values, int count);
 
-// --- agreement without messages (shared.c) ---------------------------------------------------------------------------------
-// One page set shared by all ranks of the node. Returns 0, or -1 with a line on stderr.
+// --- agreement without messages (shared.c)
+// --------------------------------------------------------------------------------- One page set shared by all ranks of
+// the node. Returns 0, or -1 with a line on stderr.
 int shared_attach(MPI_Comm comm);
 void shared_detach(void);
 void coord_barrier(void);
-// All ranks give n values (n <= 16); after it rank 0 may read rank r's k-th value by gathered(r, k) until the next gather.
+// All ranks give n values (n <= 16); after it rank 0 may read rank r's k-th value by gathered(r, k) until the next
+// gather.
 void coord_gather(const double* values, int n);
 double gathered(int rank, int k);
 // Rank 0's value, on every rank.
@@ -103,13 +107,15 @@ double coord_bcast(double value);
 void pair_sync(int slot, int side);
 // One-way time of one cache line between ranks 0 and 1, in microseconds (others sleep); the same on all ranks.
 double line_time_us(void);
-// Pins to the index-th allowed processor when the launcher's variables show that every rank can have its own. Before MPI_Init.
+// Pins to the index-th allowed processor when the launcher's variables show that every rank can have its own. Before
+// MPI_Init.
 void pin_before_init(void);
 void pin_after_init(void);
 int pinned_cpu(void);  // -1: not pinned
 int cpu_count(void);
 
-// --- harness (harness.c) ---------------------------------------------------------------------------------------------------
+// --- harness (harness.c)
+// ---------------------------------------------------------------------------------------------------
 void results_open(void);
 void results_close(double line_before_us, double line_after_us, const int* cpus);
 void run_case(Case* c);
@@ -118,7 +124,8 @@ int selected(const char* bench);
 int sizes_for(const size_t* own, int own_count, size_t* out);
 int each_buffers(const char* kinds[2]);
 
-// --- sub-benchmarks --------------------------------------------------------------------------------------------------------
+// --- sub-benchmarks
+// --------------------------------------------------------------------------------------------------------
 void bench_pingpong(void);  // latency, reuse, queues
 void bench_stream(void);    // bandwidth, bidirectional, rate, multipair
 void bench_progress(void);  // overlap, skew, breakdown

@@ -1,5 +1,5 @@
-// Ping-pong sub-benchmarks of two ranks: latency, the same over many buffers (no reuse), and latency behind long queues.
-// The time stamp travels in the message; the one-way time is the mean of both directions' medians.
+// Ping-pong sub-benchmarks of two ranks: latency, the same over many buffers (no reuse), and latency behind long
+// queues. The time stamp travels in the message; the one-way time is the mean of both directions' medians.
 #include <stdlib.h>
 
 #include "p2p.h"
@@ -63,8 +63,8 @@ static void buffers_back(const char* kind) {
   buffer_put(kind, recv_buffers);
 }
 
-// N receives that nothing matches yet (variant "posted"), or N messages that nobody has asked for ("unexpected"), wait on both
-// ranks while the ping-pong runs; afterwards they are satisfied in order.
+// N receives that nothing matches yet (variant "posted"), or N messages that nobody has asked for ("unexpected"), wait
+// on both ranks while the ping-pong runs; afterwards they are satisfied in order.
 static double queued(const Case* c, MPI_Comm comm, int warm, int iters, double* out) {
   int n = (int)c->param;
   int posted = c->variant[0] == 'p';

@@ -1,5 +1,6 @@
-// What happens when the two ranks are not at the same place: overlap of transfer and computation, the process-skew benchmark of
-// the hybrid paper (its figure 5) and the parts of one message's cost (after LiMIC's figures 8 and 9). Ranks 0 and 1.
+// What happens when the two ranks are not at the same place: overlap of transfer and computation, the process-skew
+// benchmark of the hybrid paper (its figure 5) and the parts of one message's cost (after LiMIC's figures 8 and 9).
+// Ranks 0 and 1.
 #include "p2p.h"
 
 enum { kTag = 31, kSlot = 0, kParts = 200, kMaxSkewReps = 500 };
@@ -82,8 +83,8 @@ static double overlap(const Case* c, MPI_Comm comm, int warm, int iters, double*
   return seconds;
 }
 
-// Hybrid paper, figure 5: the producer computes c1 and sends without blocking, 64 times, then waits for all; the consumer
-// receives and computes c2. c3, the producer's time, is the result.
+// Hybrid paper, figure 5: the producer computes c1 and sends without blocking, 64 times, then waits for all; the
+// consumer receives and computes c2. c3, the producer's time, is the result.
 static double skew(const Case* c, MPI_Comm comm, int warm, int iters, double* out) {
   static double c3[kMaxSkewReps];
   MPI_Request r[kWindow];
@@ -93,7 +94,8 @@ static double skew(const Case* c, MPI_Comm comm, int warm, int iters, double* ou
     if (i == 0) begin = ticks();
     uint64_t seq = next_seq();
     if (g_rank == 0) {
-      for (int w = 0; w < kWindow; w++) rewrite(send_buffer + (size_t)w * c->size_bytes, c->size_bytes, seq + (uint64_t)w * 8);
+      for (int w = 0; w < kWindow; w++)
+        rewrite(send_buffer + (size_t)w * c->size_bytes, c->size_bytes, seq + (uint64_t)w * 8);
       meet();
       uint64_t start = ticks_after_stores();
       for (int w = 0; w < kWindow; w++) {
@@ -117,7 +119,8 @@ static double skew(const Case* c, MPI_Comm comm, int warm, int iters, double* ou
   return seconds;
 }
 
-// Variant "posted": the receive waits before the send starts. Variant "unexpected": the message waits before the receive.
+// Variant "posted": the receive waits before the send starts. Variant "unexpected": the message waits before the
+// receive.
 static double breakdown(const Case* c, MPI_Comm comm, int warm, int iters, double* out) {
   static double call[kParts], rest[kParts], total[kParts];
   int posted = c->variant[0] == 'p';
@@ -146,7 +149,8 @@ static double breakdown(const Case* c, MPI_Comm comm, int warm, int iters, doubl
     rest[at] = since_us(middle);
     // From the moment when both sides have asked: the later call's start, or for the first one the moment of meeting.
     total[at] = g_rank == first ? rest[at] : since_us(start);
-    if (g_rank == 1 && arrived_share(recv_buffer + (len < 64 ? 0 : len - 64), 64, seq + (uint64_t)(len < 64 ? 0 : len - 64)) < 1)
+    if (g_rank == 1 &&
+        arrived_share(recv_buffer + (len < 64 ? 0 : len - 64), 64, seq + (uint64_t)(len < 64 ? 0 : len - 64)) < 1)
       g_errors += len >= 64;
     meet();
   }

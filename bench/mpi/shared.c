@@ -1,5 +1,5 @@
-// The page that all ranks of a launch share: barriers, gathered numbers and the raw cache-line time, none of which may pass
-// through the MPI library under test. Also pinning. Knows nothing of the sub-benchmarks.
+// The page that all ranks of a launch share: barriers, gathered numbers and the raw cache-line time, none of which may
+// pass through the MPI library under test. Also pinning. Knows nothing of the sub-benchmarks.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -40,12 +40,14 @@ static uint64_t pair_turn[kMaxRanks];
 static cpu_set_t allowed;
 static int pinned = -1;
 
-// A rank that waits here is outside MPI. Hosts need it inside now and then (an acknowledgement may still wait for room), else the
-// other one never comes: after some 20 us, which no measured interval contains, it probes for a message that nobody sends.
+// A rank that waits here is outside MPI. Hosts need it inside now and then (an acknowledgement may still wait for
+// room), else the other one never comes: after some 20 us, which no measured interval contains, it probes for a message
+// that nobody sends.
 static void turn_progress(void) {
   enum { kNobodysTag = 32001 };
   int flag;
-  if (g_progress_comm != MPI_COMM_NULL) MPI_Iprobe(MPI_ANY_SOURCE, kNobodysTag, g_progress_comm, &flag, MPI_STATUS_IGNORE);
+  if (g_progress_comm != MPI_COMM_NULL)
+    MPI_Iprobe(MPI_ANY_SOURCE, kNobodysTag, g_progress_comm, &flag, MPI_STATUS_IGNORE);
 }
 
 static void relax(int turn) {
@@ -139,8 +141,8 @@ void pair_sync(int slot, int side) {
   for (int i = 0; atomic_load(&page->pair[slot][1 - side].v) < turn; i++) relax(i);
 }
 
-// Each message is one store of the time into one line; the receiver spins on it. Both directions are averaged, so that a
-// difference between the two processors' counters falls out.
+// Each message is one store of the time into one line; the receiver spins on it. Both directions are averaged, so that
+// a difference between the two processors' counters falls out.
 static double line_side(int me) {
   static double samples[kLineRounds];
   double best = 1e18;
@@ -233,8 +235,9 @@ static void pin_to(int index) {
   }
 }
 
-// A launcher may have bound each rank already; the processors that the machine offers to this job are then those of pid 1's
-// descendants in common, which nobody can ask for. All online processors that the kernel lets us choose are taken instead.
+// A launcher may have bound each rank already; the processors that the machine offers to this job are then those of pid
+// 1's descendants in common, which nobody can ask for. All online processors that the kernel lets us choose are taken
+// instead.
 static void read_allowed(void) {
   sched_getaffinity(0, sizeof allowed, &allowed);
   if (CPU_COUNT(&allowed) > 1) return;
@@ -255,7 +258,8 @@ static int env_number(const char* const* names) {
 
 void pin_before_init(void) {
   // The library under test may measure distances inside MPI_Init: be where we stay before it.
-  static const char* const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "PMIX_RANK", NULL};
+  static const char* const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "PMIX_RANK",
+                                           NULL};
   static const char* const size_names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_SIZE", NULL};
   read_allowed();
   int rank = env_number(rank_names);

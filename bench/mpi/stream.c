@@ -1,5 +1,6 @@
-// Streams of windows: bandwidth, bidirectional, multi-pair (hybrid paper, section 3.1) and message rate. Every message of a
-// window has its own buffer; all are rewritten before the window's clock starts. Values are microseconds per message.
+// Streams of windows: bandwidth, bidirectional, multi-pair (hybrid paper, section 3.1) and message rate. Every message
+// of a window has its own buffer; all are rewritten before the window's clock starts. Values are microseconds per
+// message.
 #include "p2p.h"
 
 enum { kTag = 21, kAckTag = 22, kMaxBytes = 64 << 20 };
@@ -63,7 +64,8 @@ static double one_way(const Case* c, MPI_Comm comm, int warm, int iters, double*
   double mine = is_sender() ? median(samples, iters) : 0;
   coord_gather(&mine, 1);
   int pairs = g_ranks / 2;
-  if (g_rank == 0) {  // pairs run at once: the machine's time per message is the mean over senders by the number of pairs
+  if (g_rank ==
+      0) {  // pairs run at once: the machine's time per message is the mean over senders by the number of pairs
     double sum = 0;
     for (int s = 0; s < pairs; s++) sum += gathered(s, 0);
     out[0] = sum / pairs / pairs;

@@ -1,4 +1,5 @@
-// The judge on made-up launches: pairing by round and placement, the best peer, paired blocks, derived quantities, verdicts.
+// The judge on made-up launches: pairing by round and placement, the best peer, paired blocks, derived quantities,
+// verdicts.
 #include "bench_judge.h"
 
 #include <gtest/gtest.h>
@@ -27,12 +28,23 @@ Json one_case(const std::string& bench, uint64_t size, const std::string& metric
 }
 
 LaunchRecord bare(int round, const std::string& host, const std::string& placement, uint64_t size, double us) {
-  return {round, "g", host, false, "", 1, document(placement, {"host"}, Json::array({one_case("latency", size, "time_us", {{us, us, us}})}))};
+  return {round,
+          "g",
+          host,
+          false,
+          "",
+          1,
+          document(placement, {"host"}, Json::array({one_case("latency", size, "time_us", {{us, us, us}})}))};
 }
 
 LaunchRecord carried(int round, const std::string& placement, uint64_t size, double host_us, double us) {
   const Arms arms = {{host_us, host_us}, {us, us}, {host_us, host_us}};
-  return {round, "g", "mpich", true, "", 1,
+  return {round,
+          "g",
+          "mpich",
+          true,
+          "",
+          1,
           document(placement, {"host", "zerohop", "host"}, Json::array({one_case("latency", size, "time_us", arms)}))};
 }
 
@@ -140,7 +152,8 @@ TEST(Judge, DerivesGrowthOfQueuesAndSlopeOfSkew) {
     quick["c2_us"] = 10;
     slow["c2_us"] = 100;
     quick["window"] = slow["window"] = 64;
-    all.push_back({round, "g", "mpich", true, "single_copy_skew_off", 1, document("near", {"zerohop"}, {empty, deep, quick, slow})});
+    all.push_back({round, "g", "mpich", true, "single_copy_skew_off", 1,
+                   document("near", {"zerohop"}, {empty, deep, quick, slow})});
   }
   bool growth = false;
   bool slope = false;
