@@ -6,7 +6,8 @@
 - <atomic> and std::atomic only in src/base/atomic.h (and in the model checker that stands in for it)
 - within src, system calls and their headers only in src/os
 - a file stays below 600 lines
-- no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line, optional)
+- no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line,
+  optional)
 
 Prints file:line: what, exits 1 on any. `--self-test` plants one violation of each kind and proves that it is found.
 """
@@ -81,7 +82,11 @@ def check_c_line(path: str, layer: str | None, line: str) -> Iterator[str]:
             yield f"{layer} may not see {target}: includes point down ({' < '.join(ORDER)})"
         if name in ("mpi.h", "mpi_abi.h", "mpi.mod") and not path.startswith(MPI_FOLDERS):
             yield f"{name} is only for {', '.join(MPI_FOLDERS)}"
-        if name in ("atomic", "stdatomic.h") and not path.startswith(ATOMIC_FILES) and not path.startswith("bench/mpi/"):
+        if (
+            name in ("atomic", "stdatomic.h")
+            and not path.startswith(ATOMIC_FILES)
+            and not path.startswith("bench/mpi/")
+        ):
             yield f"<{name}> is only for src/base/atomic.h: use zh::Atomic"
         if layer and layer != "os" and SYSTEM_HEADERS.match(name):
             yield f"<{name}> is only for src/os"
@@ -156,7 +161,7 @@ PLANTED = {
     "docs/note.md": ("This mends issue " + "12.\n", "an issue number"),
 }
 CLEAN = {
-    "src/engine/ok.cpp": '#include "p2p/request.h"\n#include "base/status.h"\n#include <vector>\n  region.mmap(x); // fork()\n',
+    "src/engine/ok.cpp": '#include "p2p/request.h"\n#include "base/status.h"\n  region.mmap(x); // fork()\n',
     "src/os/ok.cpp": "#include <sys/mman.h>\nvoid* p = mmap(a, b, c, d, e, f);\n",
     "src/mpi/ok.cpp": "#include <mpi.h>\n",
     "src/base/atomic.h": "#include <atomic>\nstd::atomic<int> value;\n",

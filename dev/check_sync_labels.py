@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks that every synchronizing atomic operation in src names the other end of its edge.
 
-A non-relaxed operation of zh::Atomic (load_acquire, store_release, cas_acq_rel, fetch_add_acq_rel, ..., fence_seq_cst) carries
-a label comment, on its line or on one of the few comment lines just above:
+A non-relaxed operation of zh::Atomic (load_acquire, store_release, cas_acq_rel, fetch_add_acq_rel, ...,
+fence_seq_cst) carries a label comment, on its line or on one of the few comment lines just above:
     // R1 -> A1: payload visible before seq          at the store that releases (R1), towards the load (A1)
     // A1 <- R1: the payload of this seq             at the load that acquires; `A1 -> R1` is accepted as well
-The two names together are the edge. Each edge must have at least one releasing and one acquiring operation: in the same folder
-of src, or else anywhere in src (an edge that crosses layers). An operation that both acquires and releases counts as both.
+The two names together are the edge. Each edge must have at least one releasing and one acquiring operation: in the
+same folder of
+src, or else anywhere in src (an edge that crosses layers). An operation that both acquires and releases counts as both.
 
 Prints file:line: what, exits 1 on any. `--self-test` plants violations and proves that they are found.
 """
@@ -53,7 +54,8 @@ def labels(text: str) -> list[frozenset[str]]:
 
 
 def edges_for(lines: list[str], index: int) -> list[frozenset[str]]:
-    """Edges of the operation in lines[index]: its own comment, else the nearest comment above within the same paragraph."""
+    """Edges of the operation in lines[index]: its own comment, else the nearest comment above within the same
+    paragraph."""
     found = labels(lines[index])
     for above in range(index - 1, max(-1, index - 1 - WINDOW_LINES), -1):
         if found or not lines[above].strip():
@@ -74,7 +76,14 @@ def sites(path: str, text: str) -> list[Site]:
             order = match[2] or "seq_cst"
             both = order in ("acq_rel", "seq_cst")
             result.append(
-                Site(path, index + 1, name, both or order == "release", both or order == "acquire", edges_for(lines, index))
+                Site(
+                    path,
+                    index + 1,
+                    name,
+                    both or order == "release",
+                    both or order == "acquire",
+                    edges_for(lines, index),
+                )
             )
     return result
 
@@ -86,17 +95,18 @@ def check(sources: Iterable[tuple[str, str]]) -> tuple[list[str], int]:
     by_edge: dict[frozenset[str], list[Site]] = defaultdict(list)
     for site in every:
         if not site.edges:
-            findings.append(f"{site.path}:{site.line}: {site.operation} has no label comment such as `// R1 -> A1: why`")
+            findings.append(
+                f"{site.path}:{site.line}: {site.operation} has no label comment such as `// R1 -> A1: why`"
+            )
         for edge in site.edges:
             by_edge[edge].append(site)
     for edge, users in by_edge.items():
         for site in users:
             near = [s for s in users if s.folder == site.folder]
             if not paired(near, site) and not paired(users, site):
+                name = "/".join(sorted(edge))
                 end = "acquires" if site.releases and not site.acquires else "releases"
-                findings.append(
-                    f"{site.path}:{site.line}: edge {'/'.join(sorted(edge))} of {site.operation} has no other end that {end}"
-                )
+                findings.append(f"{site.path}:{site.line}: {site.operation}: edge {name} has no other end that {end}")
     return sorted(findings), len(every)
 
 
@@ -121,7 +131,12 @@ PLANTED = [
     ("no label on fence", "src/shm/a.h", "fence_seq_cst();\n", "has no label"),
     ("no other end", "src/shm/a.h", "x.store_release(1);  // R1 -> A1: why\n", "no other end that acquires"),
     ("acquire alone", "src/shm/a.h", "x.load_acquire();  // A1 -> R1: why\n", "no other end that releases"),
-    ("two releases", "src/shm/a.h", "a.store_release(1);  // R1 -> A1\nb.store_release(1);  // A1 -> R1\n", "no other end"),
+    (
+        "two releases",
+        "src/shm/a.h",
+        "a.store_release(1);  // R1 -> A1\nb.store_release(1);  // A1 -> R1\n",
+        "no other end",
+    ),
     ("label beyond a blank line", "src/shm/a.h", "// R1 -> A1: why\n\nx.store_release(1);\n", "has no label"),
     ("label in a string", "src/shm/a.h", 'f("R1 -> A1"), x.store_release(1);\n', "has no label"),
 ]
@@ -142,7 +157,10 @@ def self_test() -> int:
     if findings or seen != 3:
         print(f"self-test: false alarm {findings}, {seen} operations seen")
         surprises += 1
-    crossing = [("src/p2p/a.cpp", "d.store_release(1);  // D0 -> D1\n"), ("src/engine/b.cpp", "d.load_acquire();  // D1 <- D0\n")]
+    crossing = [
+        ("src/p2p/a.cpp", "d.store_release(1);  // D0 -> D1\n"),
+        ("src/engine/b.cpp", "d.load_acquire();  // D1 <- D0\n"),
+    ]
     if check(crossing)[0]:
         print("self-test: an edge across folders was not paired")
         surprises += 1

@@ -1,7 +1,7 @@
 """The MPI hosts that dev/setup puts into build/env: where each keeps its parts and how a job is started under it.
 
-Used by the tests, the demo and the build; knows nothing of zerohop itself. `python3 dev/hosts.py` prints the table, `--json`
-the same for programs, `--check` starts a job of two and of four ranks under each and says whether it came through.
+Used by the tests, the demo and the build; knows nothing of zerohop itself. `python3 dev/hosts.py` prints the table,
+`--json` the same for programs, `--check` starts a job of two and of four ranks under each and says whether it came through.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Host:
     mpicc    its C compiler wrapper
     mpiexec  start of the command line of a job; append -n <ranks> <program>
     env      variables to set for the launcher and the ranks, on top of os.environ
-    python   interpreter that has mpi4py for this host (none of the wheels speaks the standard ABI: then it runs the plain one)
+    python   interpreter that has mpi4py for this host (none of the wheels speaks the standard ABI: then it runs the
+    plain one)
     include  folder of mpi.h
     libdir   folder of its libmpi
     soname   DT_SONAME of the library that its programs load
@@ -122,7 +123,9 @@ def check() -> int:
         with tempfile.TemporaryDirectory() as folder:
             source, program = Path(folder) / "hello.c", Path(folder) / "hello"
             source.write_text(_HELLO)
-            built = subprocess.run([h.mpicc, str(source), "-o", str(program)], env=h.environment(), capture_output=True, text=True)
+            built = subprocess.run(
+                [h.mpicc, str(source), "-o", str(program)], env=h.environment(), capture_output=True, text=True
+            )
             for ranks in (2, 4):
                 said = built.stderr.strip()
                 if built.returncode == 0:
@@ -151,7 +154,10 @@ def main() -> int:
         print(json.dumps([dataclasses.asdict(h) for h in hosts()], indent=2))
     else:
         for h in hosts():
-            print(f"{h.name}\n  abi {h.abi} ({h.soname})\n  mpicc {h.mpicc}\n  mpiexec {' '.join(h.mpiexec)} -n <ranks> <program>")
+            print(
+                f"{h.name}\n  abi {h.abi} ({h.soname})\n  mpicc {h.mpicc}\n"
+                f"  mpiexec {' '.join(h.mpiexec)} -n <ranks> <program>"
+            )
             print(f"  include {h.include}\n  libdir {h.libdir}\n  python {h.python}")
             print("  env " + " ".join(f"{k}={v}" for k, v in h.env.items()))
     return 0

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Runs the checks of the project: dev/check.py quick | check | full [--only <word>] [--list]
+
+Stages run one after the other; a failing one does not stop the later ones. Each prints one line with its time and its
+counts, a failing one also the end of its output; all output is kept in build/check/<stage>.log. The last line is
+    N passed, N failed, N skipped
+over all stages, and the exit code is not zero when anything failed. Called by `make check-quick`, `check`,
+`check-full`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+LOGS = BUILD / "check"
+JOBS = int(os.environ.get("ZH_JOBS", os.cpu_count() or 1))
+SUMMARY = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
+PYTHON = sys.executable
+
+
+@dataclasses.dataclass
+class Result:
+    """Counts of one stage; `notes` are shown below its line."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Stage:
+    name: str
+    levels: str  # the letters q, c, f of the runs that it belongs to
+    action: Callable[[Path], Result]
+
+
+def run(command: list[str], log: Path, timeout_s: float, env: dict[str, str] | None = None) -> tuple[int, str]:
+    """Runs a command in a process group of its own, output appended to `log`; kills the group when the time is up."""
+    with log.open("a") as out:
+        out.write(f"$ {' '.join(command)}\n")
+        out.flush()
+        start = out.tell()
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=timeout_s)
+        except BaseException as problem:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(problem, subprocess.TimeoutExpired):
+                raise
+            out.write(f"\nkilled after {timeout_s:.0f} s\n")
+            code = 124
+    with log.open(errors="replace") as text:
+        text.seek(start)
+        return code, text.read()
+
+
+def command_stage(*command: str, timeout_s: float = 900, env: dict[str, str] | None = None) -> Callable[[Path], Result]:
+    """A stage that is one command: its closing summary line when it prints one, else one pass or failure."""
+
+    def action(log: Path) -> Result:
+        code, said = run(list(command), log, timeout_s, env)
+        counts = SUMMARY.findall(said)
+        if counts:
+            passed, failed, skipped = map(int, counts[-1])
+            if code != 0 and failed == 0:
+                failed = 1
+            return Result(passed, failed, skipped)
+        return Result(passed=int(code == 0), failed=int(code != 0))
+
+    return action
+
+
+def script_stage(script: str, *arguments: str, timeout_s: float = 900) -> Callable[[Path], Result]:
+    """A Python script of the repository; its absence is a failure, for it would be a check that cannot fail."""
+
+    def action(log: Path) -> Result:
+        if not (ROOT / script).exists():
+            log.write_text(f"{script} does not exist\n")
+            return Result(failed=1)
+        return command_stage(PYTHON, script, *arguments, timeout_s=timeout_s)(log)
+
+    return action
+
+
+def checker(script: str) -> Callable[[Path], Result]:
+    """A checker of dev/: first the proof that it can fail, then the check."""
+
+    def action(log: Path) -> Result:
+        result = Result()
+        for arguments in (["--self-test"], []):
+            code, _ = run([PYTHON, script, *arguments], log, 300)
+            result.passed += code == 0
+            result.failed += code != 0
+        return result
+
+    return action
+
+
+def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) -> Callable[[Path], Result]:
+    """Builds a preset and runs its tests whose label matches `label`."""
+
+    def action(log: Path) -> Result:
+        code, _ = run(["dev/build", preset], log, timeout_s)
+        if code != 0:
+            return Result(failed=1, notes=[f"the build of preset {preset} failed"])
+        folder = BUILD / "cmake" / preset
+        report = folder / "junit.xml"
+        report.unlink(missing_ok=True)
+        # A test is several processes or threads: two tests at a time on two cores would measure the scheduler.
+        command = ["ctest", "--test-dir", str(folder), "-j", str(max(1, JOBS // 2)), "-L", label, "--output-on-failure",
+                   "--no-tests=error", "--output-junit", str(report)]  # fmt: skip
+        if exclude:
+            command += ["-LE", exclude]
+        code, _ = run(command, log, timeout_s)
+        result = Result()
+        if report.exists():
+            for case in ET.parse(report).getroot().iter("testcase"):
+                status = case.get("status")
+                if status == "run":
+                    result.passed += 1
+                elif status in ("notrun", "disabled") and case.find("skipped") is not None:
+                    result.skipped += 1
+                    result.notes.append(f"skipped: {case.get('name')}")
+                else:
+                    result.failed += 1
+                    result.notes.append(f"failed: {case.get('name')}")
+        if code != 0 and result.failed == 0:
+            result.failed = 1
+        return result
+
+    return action
+
+
+def clang_tidy(log: Path) -> Result:
+    """clang-tidy over src, one count per file. A file whose preprocessed text passed before is not looked at again."""
+    tool = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
+    clang = shutil.which("clang++-14") or shutil.which("clang++")
+    database = BUILD / "cmake" / "release" / "compile_commands.json"
+    if not tool or not clang or not database.exists():
+        log.write_text(f"clang-tidy {tool}, clang++ {clang}, {database} exists: {database.exists()}\n")
+        return Result(failed=1)
+    cache = BUILD / "cache" / "tidy"
+    cache.mkdir(parents=True, exist_ok=True)
+    salt = (ROOT / ".clang-tidy").read_bytes() + tool.encode()
+    entries = {}
+    for entry in json.loads(database.read_text()):
+        path = Path(entry["file"])
+        if path.suffix == ".cpp" and path.is_relative_to(ROOT / "src"):
+            entries.setdefault(path, entry)
+
+    def one(path: Path) -> tuple[Path, int, str]:
+        entry = entries[path]
+        arguments = entry["command"].split()
+        flags = [a for a in arguments if a.startswith(("-I", "-D", "-std="))]
+        for index, argument in enumerate(arguments):
+            if argument in ("-isystem", "-include"):
+                flags += [argument, arguments[index + 1]]
+        flags = [f.replace('\\"', '"') for f in flags]
+        text = subprocess.run(
+            [clang, *flags, "-E", "-C", str(path)], capture_output=True, cwd=entry["directory"]
+        ).stdout
+        stamp = cache / hashlib.sha256(salt + " ".join(flags).encode() + text).hexdigest()
+        if stamp.exists() and text:
+            return path, 0, ""
+        done = subprocess.run(
+            [tool, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(path), "--", *flags, "-Wno-everything"],
+            capture_output=True, text=True, cwd=entry["directory"], timeout=300,
+        )  # fmt: skip
+        if done.returncode == 0:
+            stamp.touch()
+        return path, done.returncode, done.stdout + (done.stderr if done.returncode else "")
+
+    result = Result()
+    with ThreadPoolExecutor(JOBS) as pool, log.open("a") as out:
+        for path, code, said in pool.map(one, sorted(entries)):
+            result.passed += code == 0
+            result.failed += code != 0
+            if code:
+                result.notes.append(f"findings: {path.relative_to(ROOT)}")
+                out.write(said)
+    return result
+
+
+def variables(log: Path) -> Result:
+    """docs/variables.md says what the option table says."""
+    tool, page = BUILD / "bin" / "zerohop", ROOT / "docs" / "variables.md"
+    if not tool.exists():
+        log.write_text("no build/bin/zerohop\n")
+        return Result(failed=1)
+    code, said = run([str(tool), "info", "--variables-markdown"], log, 60)
+    good = code == 0 and said.strip() == page.read_text().strip()
+    return Result(
+        int(good),
+        int(not good),
+        notes=[] if good else ["run: build/bin/zerohop info --variables-markdown > docs/variables.md"],
+    )
+
+
+def ruff(log: Path) -> Result:
+    return command_stage(str(BUILD / "env" / "tools" / "bin" / "ruff"), "check", "-q", ".")(log)
+
+
+def matrix(cover: str, timeout_s: float) -> Callable[[Path], Result]:
+    return script_stage("tests/mpi/run_matrix.py", "--cover", cover, timeout_s=timeout_s)
+
+
+STAGES = [
+    Stage("build", "qcf", command_stage("dev/build", "release", timeout_s=1500)),
+    Stage("layers", "qcf", checker("dev/check_layers.py")),
+    Stage("sync labels", "qcf", checker("dev/check_sync_labels.py")),
+    Stage("exports", "qcf", checker("dev/check_exports.py")),
+    Stage("variables", "qcf", variables),
+    Stage("format", "qcf", command_stage("dev/format", "--check")),
+    Stage("ruff", "qcf", ruff),
+    Stage("unit", "q", ctest("release", "unit")),
+    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi")),
+    Stage("address sanitizer", "cf", ctest("asan", "unit|stress", timeout_s=1200)),
+    Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
+    Stage("clang-tidy", "cf", clang_tidy),
+    Stage("conformance, pairwise", "c", matrix("pairwise", 1200)),
+    Stage("clang build", "f", ctest("clang", "unit")),
+    Stage("debug build", "f", ctest("debug", "unit|stress")),
+    Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),
+    Stage("conformance, full", "f", matrix("full", 6 * 3600)),
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Runs the project's checks.")
+    parser.add_argument("level", choices=["quick", "check", "full"])
+    parser.add_argument("--only", help="only stages whose name contains this word")
+    parser.add_argument("--list", action="store_true", help="print the stages and stop")
+    arguments = parser.parse_args()
+    chosen = [s for s in STAGES if arguments.level[0] in s.levels and (arguments.only or "") in s.name]
+    if arguments.list or not chosen:
+        print("\n".join(s.name for s in chosen) or "no such stage")
+        return 0 if chosen else 2
+    LOGS.mkdir(parents=True, exist_ok=True)
+    total, begin = Result(), time.monotonic()
+    for stage in chosen:
+        log = LOGS / (re.sub(r"\W+", "-", stage.name) + ".log")
+        log.unlink(missing_ok=True)
+        start = time.monotonic()
+        try:
+            result = stage.action(log)
+        except Exception as problem:  # a broken stage is a failed one, and the others still run
+            with log.open("a") as out:
+                out.write(f"\n{problem!r}\n")
+            result = Result(failed=1)
+        seconds = time.monotonic() - start
+        verdict = "FAILED" if result.failed else "ok"
+        counts = f"{result.passed} passed, {result.failed} failed, {result.skipped} skipped"
+        print(f"{stage.name:26} {verdict:7} {seconds:7.1f} s   {counts}", flush=True)
+        for note in result.notes[:20]:
+            print(f"    {note}")
+        if result.failed and log.exists():
+            print("\n".join("    | " + line for line in log.read_text(errors="replace").splitlines()[-25:]))
+            print(f"    whole output: {log.relative_to(ROOT)}", flush=True)
+        total.passed += result.passed
+        total.failed += result.failed
+        total.skipped += result.skipped
+    print(f"all stages in {(time.monotonic() - begin) / 60:.1f} minutes")
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
