@@ -82,7 +82,7 @@ def check_preload(library: Path) -> list[str]:
     for extra in ({}, {"LD_BIND_NOW": "1"}):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
         done = subprocess.run(
-            ["/bin/sh", "-c", "true && echo alive"],
+            ["/bin/echo", "alive"],
             env={**environment, **extra, "LD_PRELOAD": str(library)},
             capture_output=True,
             text=True,

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 600
 
 # Lowest first.
-ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "mpi"]
+ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "capi", "mpi"]
 # Side layers: the only layers that each may see.
 SIDE = {"simd": {"base"}, "model": {"base"}, "heap": {"base", "os"}}
 # From which layer on a side layer may be seen.

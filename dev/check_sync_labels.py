@@ -6,8 +6,9 @@ fence_seq_cst) carries a label comment, on its line or on one of the few comment
     // R1 -> A1: payload visible before seq          at the store that releases (R1), towards the load (A1)
     // A1 <- R1: the payload of this seq             at the load that acquires; `A1 -> R1` is accepted as well
 The two names together are the edge. Each edge must have at least one releasing and one acquiring operation: in the
-same folder of
-src, or else anywhere in src (an edge that crosses layers). An operation that both acquires and releases counts as both.
+same folder
+of src, or else anywhere in src (an edge that crosses layers). An operation that both acquires and releases
+counts as both.
 
 Prints file:line: what, exits 1 on any. `--self-test` plants violations and proves that they are found.
 """
