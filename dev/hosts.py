@@ -1,7 +1,7 @@
 """The MPI hosts that dev/setup puts into build/env: where each keeps its parts and how a job is started under it.
 
 Used by the tests, the demo and the build; knows nothing of zerohop itself. `python3 dev/hosts.py` prints the table,
-`--json` the same for programs, `--check` starts a job of two and of four ranks under each and says whether it came through.
+`--json` the same for programs, `--check` starts jobs of two and of four ranks under each and says how it went.
 """
 
 from __future__ import annotations
