@@ -4,7 +4,7 @@
     python3 dev/demo.py [--rounds N] [--host NAME ...] [--json FILE]
 
 Three programs a host: mpi4py's own ping-pong; one that came compiled (Intel's IMB-MPI1 under MPICH, Debian's NetPIPE
-under Open MPI); and examples/halo.c, compiled here by the host's mpicc. Host and zerohop launches alternate, in an order
+under Open MPI); and examples/halo.c, compiled by the host's mpicc. Host and zerohop launches alternate, in an order
 that turns with the rounds; a ratio is formed within a round, and the table shows medians. `zerohop run` is the only
 difference between the two command lines. One more launch of each counts, through ZEROHOP_STATS, that messages really
 went through zerohop.
