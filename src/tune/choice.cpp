@@ -1,22 +1,85 @@
-// Built-in choices by distance, used while no measured profile is at hand.
+// Turns curves into thresholds; built-in ones, by distance, where no profile is at hand.
 #include "tune/choice.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "node/node.h"
+#include "tune/profile.h"
 
 namespace zh::tune {
 namespace {
+
+constexpr uint64_t kNever = uint64_t{1} << 40;
+constexpr uint64_t kLargest = 64 << 20;
+/// A way must be better by this factor, so that noise does not turn a choice.
+constexpr float kClearly = 0.95F;
 
 bool is_far(int level, float line_ns) {
   if (line_ns > 0) return line_ns > kFarLineNs;
   return level > static_cast<int>(node::Level::kSharedL2);
 }
 
+PairChoice built_in(bool far) {
+  PairChoice choice;
+  if (far) {
+    choice.nontemporal_min = 2 << 10;
+    choice.single_copy_min = 4 << 20;
+  }
+  return choice;
+}
+
+/// The class that was measured at the same kind of distance; null if there is none.
+const DistanceClass* find_class(const Profile& profile, int level, bool far) {
+  const DistanceClass* found = nullptr;
+  for (uint32_t i = 0; i < profile.n_classes; ++i) {
+    const DistanceClass& c = profile.classes[i];
+    if (is_far(c.level, c.line_ns) != far) continue;
+    if (found == nullptr || std::abs(c.level - level) < std::abs(found->level - level)) found = &c;
+  }
+  return found;
+}
+
+float least(const Curve& a, const Curve& b, uint64_t bytes) {
+  if (a.empty()) return b.us_at(bytes);
+  if (b.empty()) return a.us_at(bytes);
+  return std::min(a.us_at(bytes), b.us_at(bytes));
+}
+
+/// The smallest power of two >= `from` above which `better` holds at every size; kNever if it does not at the largest.
+template <typename Better>
+uint64_t crossover(uint64_t from, Better&& better) {
+  uint64_t threshold = kNever;
+  for (uint64_t n = kLargest; n >= from && better(n); n /= 2) threshold = n;
+  return threshold;
+}
+
 }  // namespace
 
 PairChoice choose(int level, float line_ns, const Profile* profile) {
-  (void)profile;
-  PairChoice choice;
-  if (is_far(level, line_ns)) choice.nontemporal_min = 2 << 10;
+  if (profile != nullptr && profile->papers != 0) return paper_choice(level);
+  const bool far = is_far(level, line_ns);
+  PairChoice choice = built_in(far);
+  if (profile == nullptr) return choice;
+  const DistanceClass* c = find_class(*profile, level, far);
+  if (c == nullptr || c->cells.empty() || c->cells_nt.empty()) return choice;
+  choice.ring_bytes_max = c->ring_bytes;
+  const uint64_t nt = crossover(512, [&](uint64_t n) { return c->cells_nt.us_at(n) < kClearly * c->cells.us_at(n); });
+  choice.nontemporal_min = static_cast<uint32_t>(std::min<uint64_t>(nt, 1 << 30));
+  const auto two_copies = [&](uint64_t n) { return n >= nt ? c->cells_nt.us_at(n) : c->cells.us_at(n); };
+  if (!c->cma_one.empty()) {
+    choice.single_copy_min = crossover(
+        4 << 10, [&](uint64_t n) { return least(c->cma_one, c->cma_both, n) < kClearly * two_copies(n); });
+    constexpr uint64_t kLong = 1 << 20;
+    choice.both_ends = !c->cma_both.empty() && c->cma_both.us_at(kLong) < kClearly * c->cma_one.us_at(kLong);
+  }
+  if (!c->mapped_one.empty()) {
+    // Unlike an eager message a mapped one has an end to report: one line more.
+    const float end_us = c->line_ns / 1000;
+    const uint64_t mapped = crossover(
+        1 << 10, [&](uint64_t n) { return least(c->mapped_one, c->mapped_both, n) + end_us < kClearly * two_copies(n); });
+    choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
+  }
   return choice;
 }
 
@@ -30,7 +93,7 @@ PairChoice paper_choice(int level) {
   } else {
     choice.single_copy_min = 1 << 10;
   }
-  choice.eager_max = static_cast<uint32_t>(choice.single_copy_min);
+  choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(choice.eager_max, choice.single_copy_min));
   return choice;
 }
 

@@ -316,6 +316,8 @@ uint64_t Pair::scratch_bytes(const ScratchLimits& limits) {
   return round_up(sizeof(ScratchShm), kPage) + 2 * area_bytes(limits);
 }
 
+uint64_t Pair::control_bytes() { return sizeof(ScratchShm); }
+
 Pair::Pair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self, bool cma)
     : state_(std::make_unique<State>()) {
   State& s = *state_;

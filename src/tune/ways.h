@@ -60,6 +60,8 @@ class Pair {
  public:
   /// Bytes of shared memory that two sides need (zeroed, page aligned, backed).
   [[nodiscard]] static uint64_t scratch_bytes(const ScratchLimits& limits);
+  /// Leading bytes of it that must be zero again before two other sides use it.
+  [[nodiscard]] static uint64_t control_bytes();
 
   /// `side` is 0 or 1. `cma`: process_vm_* may be tried towards `peer`.
   Pair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self, bool cma);

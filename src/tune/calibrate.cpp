@@ -1,0 +1,193 @@
+// The calibration: which shots are taken, in which order ranks take them, and how all ranks learn the result.
+#include "tune/calibrate.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "tune/choice.h"
+
+namespace zh::tune {
+namespace {
+
+constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 256 << 10};
+constexpr uint32_t kMaxPairs = Profile::kMaxClasses;
+constexpr uint64_t kPatienceNs = 10'000'000'000;
+
+struct Size {
+  uint64_t bytes;
+  uint32_t trips;
+};
+constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}};
+constexpr uint32_t kRings[] = {64 << 10, 1 << 20, 4 << 20};
+
+enum class Phase : uint32_t { kBegin, kMeasure, kReady, kNone };
+
+/// How the ranks agree. Writers: `pairs`, `n_pairs`, `phase`, `profile` rank 0; classes of `profile` the first rank of each
+/// pair, in its turn; `ended` both ranks of the pair whose turn it is. Readers: all. Invariant: `turn` < n_pairs while
+/// phase is kMeasure; fields are written before the phase or turn that lets others read them. Wrap: none. Crash: the
+/// others stop waiting after kPatienceNs and go on without a profile.
+struct CalibrationShm {
+  Atomic<uint32_t> phase;
+  Atomic<uint32_t> turn;
+  Atomic<uint32_t> ended;
+  uint32_t n_pairs;
+  struct {
+    uint32_t first, second;
+    int32_t level;
+  } pairs[kMaxPairs];
+  Profile profile;
+};
+static_assert(kShmSafe<CalibrationShm>);
+
+constexpr uint64_t head_bytes() { return round_up(sizeof(CalibrationShm), 4096); }
+
+/// Sleeps until `word` is no longer `value`; false after kPatienceNs.
+bool wait_change(const Atomic<uint32_t>& word, uint32_t value) {
+  const uint64_t until = os::now_ns() + kPatienceNs;
+  for (;;) {
+    if (word.load_acquire() != value) return true;  // P1 <- P0: the fields behind the phase or turn
+    const uint64_t now = os::now_ns();
+    if (now >= until) return false;
+    os::futex_wait(word, value, until - now);
+  }
+}
+
+void set(Atomic<uint32_t>& word, uint32_t value) {
+  word.store_release(value);  // P0 -> P1: the fields behind the phase or turn
+  os::futex_wake(word, os::kWakeAll);
+}
+
+void plan(const CalibrationGroup& group, CalibrationShm* shm) {
+  for (uint32_t i = 0; i < group.size; ++i) {
+    for (uint32_t j = i + 1; j < group.size; ++j) {
+      const int32_t level = group.levels[i * group.size + j];
+      bool known = shm->n_pairs == kMaxPairs;
+      for (uint32_t k = 0; k < shm->n_pairs; ++k) known = known || shm->pairs[k].level == level;
+      if (!known) shm->pairs[shm->n_pairs++] = {i, j, level};
+    }
+  }
+}
+
+/// Rank 0 between two turns: nobody is in the scratch. `ended` counts both sides of each pair.
+bool wait_pair(CalibrationShm* shm, uint32_t ended_before) {
+  for (uint32_t seen = ended_before; seen != ended_before + 2; seen = shm->ended.load_acquire()) {  // E1 <- E0
+    if (!wait_change(shm->ended, seen)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+DistanceClass measure_class(Pair& pair, int level) {
+  DistanceClass out;
+  out.level = level;
+  const float line_before = pair.line_ns();
+  // The ring: a small one stays in a shared cache, a large one leaves a separate cache alone; which is better differs
+  // between processors, so try.
+  float best = 0;
+  for (const uint32_t ring : kRings) {
+    const Timing t = pair.measure({.way = Way::kCells, .bytes = 64 << 10, .ring_bytes = ring, .trips = 64});
+    if (!t.ok) return out;
+    if (best <= 0 || t.us < 0.95F * best) {
+      best = t.us;
+      out.ring_bytes = ring;
+    }
+  }
+  const auto curve = [&](Shot shot, uint64_t from, bool by_chunks) {
+    Curve c;
+    for (const Size& size : kSizes) {
+      if (size.bytes < from) continue;
+      shot.bytes = size.bytes;
+      shot.trips = size.trips;
+      if (by_chunks) shot.chunk_bytes = static_cast<uint32_t>(size.bytes / 4 < (64 << 10) ? size.bytes / 4 : 64 << 10);
+      const Timing t = pair.measure(shot);
+      if (!t.ok) return Curve{};
+      c.add(size.bytes, t.us, t.spread);
+    }
+    return c;
+  };
+  out.cells = curve({.way = Way::kCells, .ring_bytes = out.ring_bytes}, 0, false);
+  out.cells_nt =
+      curve({.way = Way::kCells, .store = copy::Store::kNonTemporal, .ring_bytes = out.ring_bytes}, 0, false);
+  out.cma_one = curve({.way = Way::kCmaRead}, 4 << 10, false);
+  if (!out.cma_one.empty()) out.cma_both = curve({.way = Way::kCmaBoth}, 16 << 10, true);
+  out.mapped_one = curve({.way = Way::kMappedRead}, 0, false);
+  out.mapped_both = curve({.way = Way::kMappedBoth}, 4 << 10, true);
+  out.line_ns = pair.line_ns();
+  // The ranks moved between near and far meanwhile: the curves are of no one distance.
+  if ((line_before > kFarLineNs) != (out.line_ns > kFarLineNs)) out.cells = Curve{};
+  return out;
+}
+
+uint64_t calibration_bytes() { return head_bytes() + Pair::scratch_bytes(kScratch); }
+
+bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::string* note) {
+  auto* shm = reinterpret_cast<CalibrationShm*>(group.scratch);
+  std::byte* const scratch = group.scratch + head_bytes();
+  MachineId machine;
+  note->clear();
+  if (group.self == 0) {
+    machine = this_machine();
+    const Status loaded = load_profile(group.folder, machine, &shm->profile);
+    if (loaded.ok()) {
+      *note = "kept profile " + profile_path(group.folder, machine);
+      set(shm->phase, static_cast<uint32_t>(Phase::kReady));
+    } else {
+      if (loaded.code() != Code::kWouldBlock) *note = std::string(loaded.what()) + "; ";
+      if (group.may_measure && group.size > 1) plan(group, shm);
+      if (shm->n_pairs == 0) *note += "nothing can be measured here, built-in choices";
+      set(shm->phase, static_cast<uint32_t>(shm->n_pairs > 0 ? Phase::kMeasure : Phase::kNone));
+    }
+  }
+  bool all_came = wait_change(shm->phase, static_cast<uint32_t>(Phase::kBegin));
+  if (all_came && shm->phase.load_acquire() == static_cast<uint32_t>(Phase::kMeasure)) {  // P1 <- P0
+    const uint32_t n_pairs = shm->n_pairs;
+    for (uint32_t turn = 0; turn < n_pairs && all_came; ++turn) {
+      const auto& p = shm->pairs[turn];
+      if (group.self == p.first || group.self == p.second) {
+        Pair pair(scratch, kScratch, group.self == p.first ? 0 : 1, group.pid, group.cma);
+        DistanceClass c;
+        if (pair.meet()) c = measure_class(pair, p.level);
+        if (group.self == p.first) shm->profile.classes[turn] = c;
+        shm->ended.fetch_add_acq_rel(1);  // E0 -> E1: the class, and nothing more in the scratch
+        os::futex_wake(shm->ended, os::kWakeAll);
+      }
+      if (group.self == 0) {
+        all_came = wait_pair(shm, 2 * turn);
+        if (!all_came) break;
+        if (turn + 1 < n_pairs) std::memset(scratch, 0, Pair::control_bytes());
+        set(shm->turn, turn + 1);
+      } else {
+        all_came = wait_change(shm->turn, turn);
+      }
+    }
+    if (group.self == 0) {
+      shm->profile.n_classes = n_pairs;
+      const std::string objection = all_came ? objection_to(shm->profile) : "a rank did not come";
+      if (objection.empty()) {
+        *note += "measured now";
+        if (const Status saved = save_profile(group.folder, machine, shm->profile); !saved.ok()) {
+          *note += std::string(", not kept: ") + saved.what();
+        }
+      } else {
+        *note += "not used: " + objection + "; built-in choices";
+      }
+      set(shm->phase, static_cast<uint32_t>(objection.empty() ? Phase::kReady : Phase::kNone));
+    } else {
+      all_came = wait_change(shm->phase, static_cast<uint32_t>(Phase::kMeasure));
+    }
+  }
+  if (!all_came || shm->phase.load_acquire() != static_cast<uint32_t>(Phase::kReady)) {  // P1 <- P0
+    if (note->empty()) *note = "built-in choices (see rank 0)";
+    return false;
+  }
+  std::memcpy(profile, &shm->profile, sizeof *profile);
+  if (note->empty()) *note = "profile of rank 0";
+  return true;
+}
+
+}  // namespace zh::tune

@@ -1,0 +1,40 @@
+// Measures this machine's curves between ranks of one node, once; later jobs read the kept file. Called by the engine at
+// its start (collective over the node's ranks) and by the tools. Knows ranks only as indices with levels between them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "tune/profile.h"
+#include "tune/ways.h"
+
+namespace zh::tune {
+
+/// Measures one class between two sides (both call it; same result on both). About 10 to 25 ms. A class without a
+/// `cells` curve means that it failed.
+DistanceClass measure_class(Pair& pair, int level);
+
+/// One rank's part in prepare_profile().
+struct CalibrationGroup {
+  uint32_t self = 0;
+  uint32_t size = 1;
+  pid_t pid = 0;                ///< of this process
+  bool cma = true;              ///< false: CMA is off or does not work here
+  bool may_measure = true;      ///< rank 0's counts. False (ranks outnumber CPUs): a kept profile or none
+  std::vector<uint8_t> levels;  ///< node::Level between i and j at [i * size + j]; needed on rank 0
+  std::string folder;           ///< cache_folder(); rank 0's counts
+  std::byte* scratch = nullptr; ///< calibration_bytes() of shared memory: zeroed, page aligned, backed; the same for all
+};
+[[nodiscard]] uint64_t calibration_bytes();
+
+/// Collective over the group: rank 0 loads the kept profile; if there is none, the first pair of ranks at each level
+/// measures while the others sleep, and rank 0 keeps the result unless it is noisy. Returns true with the same
+/// `*profile` on every rank, or false on every rank: use built-in choices then. `*note` says where the profile came
+/// from or why there is none (full text on rank 0). Waits at most about 10 s for a rank that does not come.
+bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::string* note);
+
+}  // namespace zh::tune

@@ -1,0 +1,88 @@
+// The measured curves of a machine, by class of distance: pure data, and the file that keeps them between jobs.
+// Made by calibrate.h, read by choice.cpp and `zerohop info`. A profile holds no pointer, so that ranks can copy it
+// through shared memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/status.h"
+
+namespace zh::tune {
+
+/// One-way time by message size. Empty if the way was not measured or does not work.
+struct Curve {
+  static constexpr uint32_t kMaxPoints = 8;
+  struct Point {
+    uint64_t bytes;
+    float us;
+    float spread;  ///< interquartile range / median
+  };
+  uint32_t n = 0;
+  uint32_t reserved = 0;
+  Point points[kMaxPoints] = {};
+
+  [[nodiscard]] bool empty() const { return n == 0; }
+  bool add(uint64_t bytes, float us, float spread) {
+    if (n == kMaxPoints) return false;
+    points[n++] = {bytes, us, spread};
+    return true;
+  }
+  /// Linear between points and beyond the last one; the first point's time below it. Not for an empty curve.
+  [[nodiscard]] float us_at(uint64_t bytes) const;
+  [[nodiscard]] float worst_spread() const;
+};
+
+/// What was measured between the first two ranks at one level.
+struct DistanceClass {
+  int32_t level = 0;        ///< node::Level
+  float line_ns = 0;        ///< one-way time of a cache line while the curves were measured
+  uint32_t ring_bytes = 0;  ///< best size of a payload ring (ordinary stores)
+  uint32_t reserved = 0;
+  Curve cells;     ///< two copies, ordinary stores, at ring_bytes
+  Curve cells_nt;  ///< two copies, non-temporal stores by the sender
+  Curve cma_one;
+  Curve cma_both;
+  Curve mapped_one;
+  Curve mapped_both;
+};
+
+struct Profile {
+  static constexpr uint32_t kMaxClasses = 6;
+  uint32_t n_classes = 0;
+  uint32_t papers = 0;  ///< 1: ignore the classes, use the papers' thresholds (the profile named "papers")
+  DistanceClass classes[kMaxClasses] = {};
+};
+static_assert(std::is_trivially_copyable_v<Profile>);
+
+/// A profile named "papers" or "builtin" (empty); false for another name.
+[[nodiscard]] bool named_profile(const std::string& name, Profile* out);
+
+/// Runs whose points scatter more than this (interquartile range / median) are not kept.
+constexpr float kMaxSpread = 0.5F;
+/// Empty if the profile may be kept, else what is wrong with it.
+[[nodiscard]] std::string objection_to(const Profile& profile);
+
+/// What a profile depends on: processor, kernel, hypervisor, topology, copy kernels.
+struct MachineId {
+  std::string cpu;
+  std::string kernel;
+  std::string hypervisor;
+  std::string topology;
+  [[nodiscard]] uint64_t hash() const;
+  bool operator==(const MachineId&) const = default;
+};
+[[nodiscard]] MachineId this_machine();
+
+/// `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no home.
+[[nodiscard]] std::string cache_folder(const std::string& chosen);
+[[nodiscard]] std::string profile_path(const std::string& folder, const MachineId& machine);
+
+/// kOk: `*out` is the machine's kept profile. kWouldBlock: none has been kept yet. Else the file is there but corrupt,
+/// of another machine or of another version: what() says so and `*out` is untouched.
+Status load_profile(const std::string& folder, const MachineId& machine, Profile* out);
+/// Writes the file under another name and renames it, so that a reader sees the old or the new one. Makes the folder.
+Status save_profile(const std::string& folder, const MachineId& machine, const Profile& profile);
+
+}  // namespace zh::tune

@@ -1,0 +1,179 @@
+// The calibration between real processes: all ranks agree, a kept file is used, a corrupt one is reported and replaced.
+// What is measured is not judged here: other work on the machine may make any run noisy.
+#include "tune/calibrate.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+
+#include "os/process.h"
+
+namespace zh::tune {
+namespace {
+
+std::byte* shared(uint64_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+}
+
+/// Runs body(rank) in `n` processes; rank 0 is this one. True if all children returned 0.
+template <typename Body>
+bool in_ranks(uint32_t n, Body&& body) {
+  const pid_t parent = getpid();
+  std::vector<pid_t> children;
+  for (uint32_t rank = 1; rank < n; ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      os::die_with_parent(parent);
+      _exit(body(rank));
+    }
+    children.push_back(pid);
+  }
+  bool good = body(0) == 0;
+  for (const pid_t pid : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  return good;
+}
+
+struct Outcome {
+  Profile profile;
+  int served;
+};
+
+class Calibration : public testing::Test {
+ protected:
+  static constexpr uint32_t kRanks = 3;
+  void SetUp() override {
+    char name[] = "/tmp/zh-calibrate-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    outcomes_ = reinterpret_cast<Outcome*>(shared(sizeof(Outcome) * kRanks));
+    ASSERT_NE(outcomes_, nullptr);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// One job: all ranks prepare; true if all agree. `served`: whether they have a profile.
+  bool job(bool may_measure, bool* served) {
+    std::byte* scratch = shared(calibration_bytes());
+    if (scratch == nullptr) return false;
+    const bool ran = in_ranks(kRanks, [&](uint32_t rank) {
+      CalibrationGroup group;
+      group.self = rank;
+      group.size = kRanks;
+      group.pid = getpid();
+      group.may_measure = may_measure;
+      // Ranks 0 and 1 at one level, rank 2 at another.
+      group.levels = {0, 2, 3, 2, 0, 3, 3, 3, 0};
+      group.folder = folder_;
+      group.scratch = scratch;
+      std::string note;
+      Outcome& mine = outcomes_[rank];
+      mine.served = prepare_profile(group, &mine.profile, &note) ? 1 : 0;
+      if (rank == 0) note_ = note;
+      return note.empty() ? 1 : 0;
+    });
+    munmap(scratch, calibration_bytes());
+    *served = outcomes_[0].served != 0;
+    for (uint32_t rank = 1; rank < kRanks; ++rank) {
+      if (outcomes_[rank].served != outcomes_[0].served) return false;
+      if (*served && std::memcmp(&outcomes_[rank].profile, &outcomes_[0].profile, sizeof(Profile)) != 0) return false;
+    }
+    return ran;
+  }
+
+  std::string folder_;
+  std::string note_;
+  Outcome* outcomes_ = nullptr;
+};
+
+TEST_F(Calibration, AllRanksAgreeAndAGoodRunIsKept) {
+  bool served = false;
+  ASSERT_TRUE(job(true, &served)) << note_;
+  Profile kept;
+  const Status status = load_profile(folder_, this_machine(), &kept);
+  EXPECT_EQ(status.ok(), served) << note_;
+  if (served) {
+    EXPECT_EQ(outcomes_[0].profile.n_classes, 2U);
+    EXPECT_EQ(outcomes_[0].profile.classes[0].level, 2);
+    EXPECT_EQ(outcomes_[0].profile.classes[1].level, 3);
+  }
+}
+
+TEST_F(Calibration, AKeptProfileIsUsedWithoutMeasuring) {
+  Profile kept;
+  kept.n_classes = 1;
+  DistanceClass& c = kept.classes[0];
+  c.level = 2;
+  c.line_ns = 77;
+  c.ring_bytes = 65536;
+  c.cells.add(1024, 1, 0.1F);
+  c.cells_nt.add(1024, 1, 0.1F);
+  ASSERT_TRUE(save_profile(folder_, this_machine(), kept).ok());
+  bool served = false;
+  ASSERT_TRUE(job(false, &served));
+  ASSERT_TRUE(served) << note_;
+  EXPECT_EQ(std::memcmp(&outcomes_[2].profile, &kept, sizeof kept), 0);
+}
+
+TEST_F(Calibration, ACorruptFileIsReported) {
+  std::ofstream(profile_path(folder_, this_machine())) << "{ \"version\": ";
+  bool served = true;
+  ASSERT_TRUE(job(false, &served));
+  EXPECT_FALSE(served);
+  EXPECT_NE(note_.find("corrupt"), std::string::npos) << note_;
+}
+
+TEST(Ways, EveryWayIsMeasuredOrRefusedByBothSidesAlike) {
+  constexpr ScratchLimits kLimits{.ring_bytes = 64 << 10, .message_bytes = 64 << 10};
+  struct Case {
+    Shot shot;
+    bool must_work;
+    bool must_fail;
+  };
+  const Case cases[] = {
+      {{.way = Way::kInline, .bytes = 192, .trips = 5}, true, false},
+      {{.way = Way::kInline, .bytes = 193, .trips = 5}, false, true},
+      {{.way = Way::kCells, .bytes = 8, .ring_bytes = 64 << 10, .trips = 5}, true, false},
+      {{.way = Way::kCells, .bytes = 60001, .ring_bytes = 32 << 10, .chunk_bytes = 8 << 10, .trips = 5}, true, false},
+      {{.way = Way::kCells, .bytes = 60001, .store = copy::Store::kNonTemporal, .ring_bytes = 32 << 10,
+        .chunk_bytes = 8 << 10, .trips = 5}, true, false},
+      {{.way = Way::kCells, .bytes = 8, .ring_bytes = 128 << 10, .trips = 5}, false, true},
+      {{.way = Way::kCmaRead, .bytes = 64 << 10, .trips = 5}, false, false},
+      {{.way = Way::kCmaWrite, .bytes = 64 << 10, .trips = 5}, false, false},
+      {{.way = Way::kCmaBoth, .bytes = 64 << 10, .trips = 5}, false, false},
+      {{.way = Way::kMappedRead, .bytes = 64 << 10, .trips = 5}, true, false},
+      {{.way = Way::kMappedBoth, .bytes = 60001, .chunk_bytes = 4 << 10, .trips = 5}, true, false},
+      {{.way = Way::kMappedRead, .bytes = 65 << 10, .trips = 5}, false, true},
+  };
+  std::byte* scratch = shared(Pair::scratch_bytes(kLimits));
+  ASSERT_NE(scratch, nullptr);
+  auto* seen = reinterpret_cast<Timing*>(shared(4096));
+  ASSERT_TRUE(in_ranks(2, [&](uint32_t rank) {
+    Pair pair(scratch, kLimits, static_cast<int>(rank), getpid(), true);
+    if (!pair.meet()) return 1;
+    size_t i = 0;
+    for (const Case& c : cases) {
+      const Timing t = pair.measure(c.shot);
+      if (c.must_work && !t.ok) return 2;
+      if (c.must_fail && t.ok) return 3;
+      if (t.ok && !(t.us > 0)) return 4;
+      seen[rank * std::size(cases) + i++] = t;
+    }
+    if (!pair.stream().ok) return 5;
+    return pair.line_ns() > 0 && !pair.failed() ? 0 : 6;
+  }));
+  EXPECT_EQ(std::memcmp(seen, seen + std::size(cases), sizeof(Timing) * std::size(cases)), 0);
+}
+
+}  // namespace
+}  // namespace zh::tune

@@ -1,0 +1,130 @@
+// Thresholds: built-in ones, the papers', and those that curves imply.
+#include "tune/choice.h"
+
+#include <gtest/gtest.h>
+
+#include "node/node.h"
+#include "tune/profile.h"
+
+namespace zh::tune {
+namespace {
+
+constexpr int kL2 = static_cast<int>(node::Level::kSharedL2);
+constexpr int kL3 = static_cast<int>(node::Level::kSharedL3);
+constexpr int kSocket = static_cast<int>(node::Level::kSameSocket);
+constexpr int kOther = static_cast<int>(node::Level::kOtherSocket);
+
+/// A curve of fixed cost and bandwidth.
+Curve line(float fixed_us, float us_per_kib) {
+  Curve c;
+  for (const uint64_t n : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10}) {
+    c.add(n, fixed_us + us_per_kib * static_cast<float>(n >> 10), 0.1F);
+  }
+  return c;
+}
+
+DistanceClass far_class() {
+  DistanceClass c;
+  c.level = kL3;
+  c.line_ns = 250;
+  c.ring_bytes = 1 << 20;
+  c.cells = line(0.3F, 0.4F);
+  c.cells_nt = line(0.6F, 0.1F);
+  c.cma_one = line(3.0F, 0.08F);
+  c.cma_both = line(3.0F, 0.05F);
+  c.mapped_one = line(0.3F, 0.07F);
+  c.mapped_both = line(0.5F, 0.04F);
+  return c;
+}
+
+Profile one_class(const DistanceClass& c) {
+  Profile p;
+  p.n_classes = 1;
+  p.classes[0] = c;
+  return p;
+}
+
+TEST(Choice, TheMeasuredLineDecidesBetweenNearAndFarNotTheLevel) {
+  EXPECT_GT(choose(kOther, 50, nullptr).nontemporal_min, 1U << 20);
+  EXPECT_LE(choose(kL2, 250, nullptr).nontemporal_min, 4U << 10);
+  EXPECT_GT(choose(kL2, 0, nullptr).nontemporal_min, 1U << 20) << "not measured: the level speaks";
+  EXPECT_LE(choose(kL3, 0, nullptr).nontemporal_min, 4U << 10);
+}
+
+TEST(Choice, SizesAreOrdered) {
+  for (int level = 0; level <= kOther; ++level) {
+    for (const float line_ns : {0.0F, 40.0F, 300.0F}) {
+      const PairChoice c = choose(level, line_ns, nullptr);
+      EXPECT_LE(c.inline_max, c.eager_max);
+      EXPECT_LE(c.eager_max, c.single_copy_min);
+      EXPECT_LE(c.chunk_single, 64U << 10);
+      EXPECT_GE(c.ring_bytes_max, 4 * c.chunk_cells);
+    }
+  }
+}
+
+TEST(Choice, ThePapersThresholdsComeByLevel) {
+  Profile papers;
+  ASSERT_TRUE(named_profile("papers", &papers));
+  EXPECT_EQ(choose(kL2, 250, &papers).single_copy_min, 32U << 10);
+  EXPECT_EQ(choose(kSocket, 40, &papers).single_copy_min, 2U << 10);
+  EXPECT_EQ(choose(kOther, 40, &papers).single_copy_min, 1U << 10);
+  EXPECT_FALSE(named_profile("fastest", &papers));
+}
+
+TEST(Choice, CrossoversFollowTheCurves) {
+  const Profile p = one_class(far_class());
+  const PairChoice c = choose(kL3, 240, &p);
+  // 0.6 + 0.1 k < 0.95 (0.3 + 0.4 k) from k = 1.125 KiB on.
+  EXPECT_EQ(c.nontemporal_min, 2U << 10);
+  // 3 + 0.05 k < 0.95 (0.6 + 0.1 k) from k = 54 KiB on.
+  EXPECT_EQ(c.single_copy_min, 64U << 10);
+  EXPECT_EQ(c.ring_bytes_max, 1U << 20);
+  EXPECT_TRUE(c.both_ends);
+  EXPECT_LE(c.mapped_min, 8U << 10);
+}
+
+TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
+  DistanceClass k = far_class();
+  k.cells_nt = line(0.3F, 0.5F);
+  k.cma_one = line(3.0F, 0.5F);
+  k.cma_both = line(3.0F, 0.5F);
+  k.mapped_one = line(3.0F, 0.5F);
+  k.mapped_both = line(3.0F, 0.5F);
+  const Profile p = one_class(k);
+  const PairChoice c = choose(kL3, 240, &p);
+  EXPECT_GE(c.nontemporal_min, 1U << 30);
+  EXPECT_GE(c.single_copy_min, uint64_t{1} << 30);
+  EXPECT_GE(c.mapped_min, 1U << 30);
+  EXPECT_FALSE(c.both_ends);
+}
+
+TEST(Choice, AProfileOfTheOtherDistanceIsNotUsed) {
+  const Profile p = one_class(far_class());
+  const PairChoice near = choose(kL3, 50, &p);
+  const PairChoice built_in = choose(kL3, 50, nullptr);
+  EXPECT_EQ(near.nontemporal_min, built_in.nontemporal_min);
+  EXPECT_EQ(near.single_copy_min, built_in.single_copy_min);
+}
+
+TEST(Choice, WithoutCmaItsThresholdStaysBuiltIn) {
+  DistanceClass k = far_class();
+  k.cma_one = Curve{};
+  k.cma_both = Curve{};
+  const Profile p = one_class(k);
+  EXPECT_EQ(choose(kL3, 240, &p).single_copy_min, choose(kL3, 240, nullptr).single_copy_min);
+}
+
+TEST(Curve, IsLinearBetweenAndBeyondItsPoints) {
+  Curve c;
+  c.add(100, 1, 0);
+  c.add(200, 2, 0);
+  c.add(400, 3, 0);
+  EXPECT_FLOAT_EQ(c.us_at(10), 1);
+  EXPECT_FLOAT_EQ(c.us_at(150), 1.5F);
+  EXPECT_FLOAT_EQ(c.us_at(300), 2.5F);
+  EXPECT_FLOAT_EQ(c.us_at(600), 4);
+}
+
+}  // namespace
+}  // namespace zh::tune

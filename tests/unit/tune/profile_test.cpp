@@ -1,0 +1,165 @@
+// The kept profile: what was saved is loaded, and what is corrupt, foreign, old or noisy is named and not obeyed.
+#include "tune/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace zh::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Kept : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/zh-profile-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = std::string(name) + "/deep/folder";
+    root_ = name;
+    machine_ = {"cpu \"quoted\"", "6.1", "hv", "0-1"};
+    profile_.n_classes = 2;
+    for (uint32_t i = 0; i < 2; ++i) {
+      DistanceClass& c = profile_.classes[i];
+      c.level = static_cast<int32_t>(i + 2);
+      c.line_ns = 40.5F * static_cast<float>(i + 1);
+      c.ring_bytes = 1 << 20;
+      for (Curve* curve : {&c.cells, &c.cells_nt, &c.mapped_one}) {
+        curve->add(1024, 0.25F, 0.125F);
+        curve->add(65536, 7.5F, 0.0625F);
+      }
+    }
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  [[nodiscard]] std::string path() const { return profile_path(folder_, machine_); }
+  [[nodiscard]] std::string text() const {
+    std::ifstream in(path());
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& text) const { std::ofstream(path()) << text; }
+
+  std::string root_;
+  std::string folder_;
+  MachineId machine_;
+  Profile profile_;
+};
+
+TEST_F(Kept, ComesBackAsItWasSaved) {
+  Profile loaded;
+  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kWouldBlock);
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok()) << "over the old one";
+  const Status status = load_profile(folder_, machine_, &loaded);
+  ASSERT_TRUE(status.ok()) << status.what();
+  EXPECT_EQ(std::memcmp(&loaded, &profile_, sizeof loaded), 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "a draft was left behind";
+}
+
+TEST_F(Kept, IsNotUsedOnAnotherMachine) {
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
+  MachineId other = machine_;
+  other.kernel = "6.2";
+  Profile loaded;
+  EXPECT_EQ(load_profile(folder_, other, &loaded).code(), Code::kWouldBlock);
+  // Somebody copied the file, or two hashes met.
+  fs::copy_file(path(), profile_path(folder_, other));
+  EXPECT_EQ(load_profile(folder_, other, &loaded).code(), Code::kInvalid);
+  EXPECT_EQ(loaded.n_classes, 0U);
+}
+
+TEST_F(Kept, IsRefusedWhenCutAnywhere) {
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
+  const std::string whole = text();
+  const size_t content = whole.find_last_not_of('\n');
+  for (size_t n = 0; n < content; n += 37) {
+    write(whole.substr(0, n));
+    Profile loaded;
+    ASSERT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid) << "cut at " << n;
+    ASSERT_EQ(loaded.n_classes, 0U);
+  }
+}
+
+TEST_F(Kept, NeverYieldsImpossibleNumbersWhateverIsWritten) {
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
+  const std::string whole = text();
+  std::mt19937_64 random(5);
+  const std::string letters = "0123456789.-e\"{}[]:,null ";
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string bad = whole;
+    for (uint64_t k = 0; k <= random() % 3; ++k) bad[random() % bad.size()] = letters[random() % letters.size()];
+    write(bad);
+    Profile loaded;
+    if (!load_profile(folder_, machine_, &loaded).ok()) {
+      ++refused;
+      continue;
+    }
+    ASSERT_GE(loaded.n_classes, 1U);
+    ASSERT_LE(loaded.n_classes, Profile::kMaxClasses);
+    for (uint32_t i = 0; i < loaded.n_classes; ++i) {
+      const Curve& c = loaded.classes[i].cells;
+      ASSERT_GE(c.n, 1U);
+      ASSERT_LE(c.n, Curve::kMaxPoints);
+      for (uint32_t k = 0; k < c.n; ++k) {
+        ASSERT_GT(c.points[k].us, 0.0F);
+        ASSERT_TRUE(k == 0 || c.points[k].bytes > c.points[k - 1].bytes);
+      }
+    }
+  }
+  EXPECT_GT(refused, 40);
+}
+
+TEST_F(Kept, OfAnotherVersionIsRefused) {
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
+  std::string old = text();
+  const size_t at = old.find("\"version\": 1");
+  ASSERT_NE(at, std::string::npos);
+  old.replace(at, 12, "\"version\": 0");
+  write(old);
+  Profile loaded;
+  const Status status = load_profile(folder_, machine_, &loaded);
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_NE(std::string(status.what()).find("version"), std::string::npos);
+}
+
+TEST_F(Kept, ThatIsNoisyIsRefused) {
+  profile_.classes[1].mapped_one.points[0].spread = kMaxSpread * 1.1F;
+  EXPECT_NE(objection_to(profile_), "");
+  ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
+  Profile loaded;
+  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid);
+}
+
+TEST_F(Kept, CannotBeWrittenWhereTheFolderIsAFile) {
+  std::ofstream(root_ + "/file") << "x";
+  EXPECT_FALSE(save_profile(root_ + "/file", machine_, profile_).ok());
+  EXPECT_FALSE(save_profile("", machine_, profile_).ok());
+}
+
+TEST(Machine, IsTheSameTwiceAndNamesItsProcessor) {
+  const MachineId a = this_machine();
+  EXPECT_EQ(a, this_machine());
+  EXPECT_FALSE(a.cpu.empty());
+  EXPECT_FALSE(a.kernel.empty());
+}
+
+TEST(CacheFolder, IsTheChosenOneThenXdgThenHome) {
+  EXPECT_EQ(cache_folder("/x/y"), "/x/y");
+  setenv("XDG_CACHE_HOME", "/xdg", 1);
+  EXPECT_EQ(cache_folder(""), "/xdg/zerohop");
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  setenv("HOME", "/h", 1);
+  EXPECT_EQ(cache_folder(""), "/h/.cache/zerohop");
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  EXPECT_EQ(cache_folder(""), "");
+}
+
+}  // namespace
+}  // namespace zh::tune
