@@ -1,0 +1,30 @@
+// Asks the running system what it permits, by doing it. Called by `zerohop doctor` and `zerohop info`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace zh::os {
+
+/// Whether one process may read a sibling's memory (as ranks are siblings): 0 or -errno. With `opened` the one that is read
+/// first allows it (PR_SET_PTRACER).
+[[nodiscard]] int probe_sibling_read(bool opened);
+/// Whether memfd works, with pages behind it and through /proc/self/fd.
+Status probe_memfd();
+/// 0 or -errno.
+[[nodiscard]] int probe_pidfd();
+
+struct FileSystemSpace {
+  uint64_t size_bytes = 0, free_bytes = 0;
+  bool exists = false;
+};
+[[nodiscard]] FileSystemSpace space_of(const std::string& folder);
+
+/// Soft limits; ~0 = unlimited.
+[[nodiscard]] uint64_t limit_address_space();
+[[nodiscard]] uint64_t limit_locked_memory();
+[[nodiscard]] uint64_t limit_file_size();
+
+}  // namespace zh::os

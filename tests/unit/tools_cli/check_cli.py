@@ -1,0 +1,165 @@
+"""Checks the zerohop command as users call it: exit codes, messages, JSON. Usage: check_cli.py <zerohop> <cc>"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ZEROHOP = sys.argv[1]
+CC = sys.argv[2]
+# A stand-in for the preloaded library: says that it is there.
+LIBRARY = '#include <stdlib.h>\n__attribute__((constructor)) static void here(void) { setenv("PRELOADED", "yes", 1); }\n'
+
+
+def zerohop(*args, **env):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
+    return subprocess.run([ZEROHOP, *args], env=clean | env, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Cli(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        folder = Path(cls.folder.name)
+        cls.lib = str(folder / "libstandin.so")
+        (folder / "lib.c").write_text(LIBRARY)
+        subprocess.run([CC, "-shared", "-fPIC", "-o", cls.lib, str(folder / "lib.c")], check=True)
+        (folder / "main.c").write_text("int main(void) { return 5; }\n")
+        cls.static = str(folder / "static")
+        made = subprocess.run([CC, "-static", "-o", cls.static, str(folder / "main.c")], capture_output=True, check=False)
+        cls.has_static = made.returncode == 0
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_(self, *args, **env):
+        return zerohop("run", "--library", self.lib, *args, **env)
+
+    def test_help_teaches(self):
+        for args in ([], ["--help"], ["run", "--help"], ["info", "--help"], ["doctor", "--help"], ["bench", "--help"]):
+            r = zerohop(*args)
+            self.assertEqual(r.returncode, 0, args)
+            self.assertIn("zerohop" if not args or args[0] != "bench" else "raw", r.stdout)
+
+    def test_version(self):
+        self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
+
+    def test_unknown_command(self):
+        self.assertEqual(zerohop("rnu").returncode, 2)
+
+    def test_run_preloads_and_passes_arguments(self):
+        r = self.run_("sh", "-c", 'echo "$PRELOADED $1"', "name", "--option")
+        self.assertEqual((r.returncode, r.stdout), (0, "yes --option\n"))
+
+    def test_run_keeps_other_preloads_behind(self):
+        r = self.run_("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD="")
+        self.assertEqual(r.stdout.strip(), self.lib)
+        r = self.run_("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=self.lib)
+        self.assertEqual(r.stdout.strip(), self.lib)
+
+    def test_run_passes_the_exit_code(self):
+        self.assertEqual(self.run_("sh", "-c", "exit 41").returncode, 41)
+        self.assertEqual(self.run_("true").returncode, 0)
+        self.assertEqual(self.run_("sh", "-c", "kill -9 $$").returncode, -9)
+
+    def test_run_sets_options(self):
+        r = self.run_("--option", "CMA=off", "-o", "ZEROHOP_MEMORY=1024K", "sh", "-c", "echo $ZEROHOP_CMA $ZEROHOP_MEMORY")
+        self.assertEqual(r.stdout, "0 1M\n")
+
+    def test_run_refuses_wrong_options(self):
+        r = self.run_("--option", "CAM=0", "true")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("did you mean ZEROHOP_CMA?", r.stderr)
+        r = self.run_("--option", "WAIT=never", "true")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("auto, spin, passive", r.stderr)
+        self.assertEqual(self.run_("--option", "nonsense", "true").returncode, 2)
+
+    def test_run_missing_program(self):
+        for name in ("no-such-program-here", "./no/such/program"):
+            r = self.run_(name)
+            self.assertEqual(r.returncode, 127)
+            self.assertIn("not found", r.stderr)
+        self.assertEqual(self.run_().returncode, 2)
+
+    def test_run_what_is_not_executable(self):
+        for name in ("/etc/passwd", "/tmp"):
+            self.assertEqual(self.run_(name).returncode, 126)
+
+    def test_run_missing_library(self):
+        r = zerohop("run", "--library", "/no/such/lib.so", "true")
+        self.assertEqual(r.returncode, 126)
+        self.assertIn("/no/such/lib.so", r.stderr)
+
+    def test_run_static_program_says_so_and_runs(self):
+        if not self.has_static:
+            self.skipTest("no static C library")
+        r = self.run_(self.static)
+        self.assertEqual(r.returncode, 5)
+        self.assertIn("statically linked", r.stderr)
+
+    def test_run_only_rank_0_speaks(self):
+        self.assertEqual(self.run_("no-such-program", PMI_RANK="1").stderr, "")
+        self.assertEqual(self.run_("no-such-program", OMPI_COMM_WORLD_RANK="3").stderr, "")
+
+    def test_run_script(self):
+        script = Path(self.folder.name) / "script"
+        script.write_text("#!/bin/sh\necho $PRELOADED\n")
+        script.chmod(0o755)
+        r = self.run_(str(script))
+        self.assertEqual((r.stdout, r.stderr), ("yes\n", ""))
+
+    def test_info_json_names_sources(self):
+        config = Path(self.folder.name) / "config"
+        config.write_text("SKEW=0\n")
+        r = zerohop("info", "--json", "--option", "LOG=info", ZEROHOP_WAIT="spin", ZEROHOP_CONFIG=str(config), ZEROHOP_HEEP="1")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        info = json.loads(r.stdout)
+        seen = {v["name"]: (v["value"], v["source"]) for v in info["variables"]}
+        self.assertEqual(seen["ZEROHOP_LOG"], ("info", "command line"))
+        self.assertEqual(seen["ZEROHOP_WAIT"], ("spin", "environment"))
+        self.assertEqual(seen["ZEROHOP_SKEW"], ("0", "file"))
+        self.assertEqual(seen["ZEROHOP_MEMORY"], ("64M", "default"))
+        self.assertEqual(len(info["complaints"]), 1)
+        self.assertIn("ZEROHOP_HEAP", info["complaints"][0])
+        self.assertGe(info["machine"]["cpus"], 1)
+        self.assertIn("cma", info["usable"])
+
+    def test_info_text_and_other_ranks(self):
+        self.assertIn("MEMORY", zerohop("info").stdout)
+        self.assertEqual(zerohop("info", PMI_RANK="2").stdout, "")
+
+    def test_info_markdown_is_the_committed_page(self):
+        page = Path(__file__).parents[3] / "docs" / "variables.md"
+        self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
+
+    def test_doctor(self):
+        r = zerohop("doctor", "--json")
+        report = json.loads(r.stdout)
+        self.assertEqual(r.returncode, ["ok", "warn", "bad"].index(report["worst"]))
+        names = [c["name"] for c in report["checks"]]
+        self.assertEqual(len(names), len(set(names)))
+        for name in ("cma", "yama", "memfd", "dev_shm", "affinity", "oversubscription", "huge_pages"):
+            self.assertIn(name, names)
+        for check in report["checks"]:
+            if check["state"] != "ok":
+                self.assertTrue(check["cost"] and check["cure"], check)
+        text = zerohop("doctor")
+        self.assertEqual(text.returncode, r.returncode)
+        self.assertIn("memfd", text.stdout)
+
+    def test_doctor_sees_limits(self):
+        shell = ["sh", "-c", f"ulimit -f 100; exec {ZEROHOP} doctor --json"]
+        r = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(r.returncode, 2)
+        limits = next(c for c in json.loads(r.stdout)["checks"] if c["name"] == "limits")
+        self.assertEqual(limits["state"], "bad")
+        self.assertIn("ulimit -f", limits["cure"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,28 @@
+// The subcommands of `zerohop`: one function and one file each. main.cpp calls them; they know nothing of each other.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace zh::tools {
+
+void add_run_command(CLI::App& app);
+void add_info_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
+/// The parent of `bench p2p` and `bench raw`.
+void add_bench_command(CLI::App& app);
+
+/// What a subcommand's callback leaves behind for main(): the process's exit code.
+extern int exit_code;
+
+/// libzerohop.so beside this executable (../lib, ../lib64, the same folder); "" if it is not there.
+[[nodiscard]] std::string find_library();
+/// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.
+[[nodiscard]] int launched_rank();
+/// Ranks of the job on this machine by the launchers' variables; 0 if unknown.
+[[nodiscard]] int launched_local_ranks();
+
+}  // namespace zh::tools

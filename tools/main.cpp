@@ -1,0 +1,44 @@
+// The `zerohop` command. Each subcommand is a file of its own (commands.h).
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+
+namespace {
+
+constexpr const char* kDescription =
+    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified\n"
+    "MPI program and the MPI library it already uses.\n\n"
+    "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
+    "  zerohop doctor                       what this machine permits, and what mends it\n"
+    "  zerohop info                         variables in force and what is usable here\n"
+    "  zerohop bench p2p                    host and zerohop side by side\n";
+
+constexpr const char* kFooter =
+    "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
+    "ZEROHOP_ENABLE=0 switches it off. `zerohop <command> --help` tells more.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{kDescription, "zerohop"};
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("zerohop ") + ZH_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  zh::tools::add_run_command(app);
+  zh::tools::add_info_command(app);
+  zh::tools::add_doctor_command(app);
+  zh::tools::add_bench_command(app);
+  if (argc == 1) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& e) {
+    return e.get_exit_code();  // a subcommand's own result
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  return zh::tools::exit_code;
+}

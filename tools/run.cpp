@@ -1,0 +1,132 @@
+// `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it starts no
+// process and waits for none.
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "commands.h"
+#include "os/program.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+
+struct Arguments {
+  std::vector<std::string> options;
+  std::string library;
+  bool dry = false;
+};
+
+/// Only one rank of a job speaks.
+void say(const std::string& text) {
+  if (launched_rank() == 0) std::fprintf(stderr, "zerohop run: %s\n", text.c_str());
+}
+
+/// Why LD_PRELOAD cannot work for the program; "" if it can.
+std::string obstacle(const std::string& path) {
+  os::ProgramKind kind = os::inspect_program(path);
+  if (kind.privileged) return "is setuid, setgid or has file capabilities, so the system ignores preloaded libraries";
+  if (!kind.interpreter.empty()) kind = os::inspect_program(kind.interpreter);
+  if (kind.elf && !kind.same_class) return "is a 32-bit program";
+  if (kind.elf && !kind.dynamic) return "is statically linked: link it with the shared MPI library";
+  return "";
+}
+
+/// Sets the options as environment; false (after a message) if one is wrong.
+bool export_options(const std::vector<std::string>& given) {
+  Options options;
+  for (const std::string& text : given) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos) {
+      say("--option wants NAME=VALUE, not \"" + text + "\"");
+      return false;
+    }
+    if (!options.set(text.substr(0, equal), text.substr(equal + 1), Source::kCommandLine).ok()) {
+      say(options.complaint());
+      return false;
+    }
+  }
+  for (size_t i = 0; i < option_table().size(); ++i) {
+    const Opt option = static_cast<Opt>(i);
+    if (options.source(option) == Source::kCommandLine) os::set_variable(option_table()[i].name, options.get_text(option));
+  }
+  return true;
+}
+
+/// LD_PRELOAD with the library in front, once.
+std::string preload_with(const std::string& library) {
+  const char* before = std::getenv("LD_PRELOAD");
+  const std::string old = before != nullptr ? before : "";
+  if ((":" + old + ":").find(":" + library + ":") != std::string::npos) return old;
+  return old.empty() ? library : library + ":" + old;
+}
+
+int run(const Arguments& arguments, const std::vector<std::string>& command) {
+  if (command.empty()) {
+    say("no program given; for example: mpiexec -n 4 zerohop run ./app");
+    return kUsage;
+  }
+  std::string path;
+  if (const Status s = os::find_program(command[0], &path); !s.ok()) {
+    say(command[0] + ": " + (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
+    return s.error() == ENOENT ? kNotFound : kCannotRun;
+  }
+  if (!export_options(arguments.options)) return kUsage;
+  const std::string why_not = obstacle(path);
+  if (!why_not.empty()) {
+    say(path + " " + why_not + ". It runs without zerohop.");
+  } else {
+    const std::string library = arguments.library.empty() ? find_library() : arguments.library;
+    if (library.empty() || !os::readable(library)) {
+      say("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) + "; give its place with --library");
+      return kCannotRun;
+    }
+    if (library.find_first_of(" :") != std::string::npos) {
+      say(library + ": LD_PRELOAD cannot hold a path with a space or colon; install zerohop elsewhere");
+      return kCannotRun;
+    }
+    os::set_variable("LD_PRELOAD", preload_with(library));
+  }
+  if (arguments.dry) {
+    const char* preload = std::getenv("LD_PRELOAD");
+    std::printf("LD_PRELOAD=%s %s\n", preload != nullptr ? preload : "", path.c_str());
+    return 0;
+  }
+  const int error = os::execute(path, command);
+  say(path + ": " + std::strerror(error));
+  return error == ENOENT ? kNotFound : kCannotRun;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "run",
+      "Run a program with zerohop: mpiexec -n 8 zerohop run [options] ./app args...\n"
+      "Starts ./app with libzerohop.so preloaded. Works behind any launcher (mpiexec, mpirun, srun).\n"
+      "Exit code: the program's; 127 not found, 126 cannot be run, 2 wrong use.");
+  command->add_option("-o,--option", arguments->options, "NAME=VALUE of a ZEROHOP_ variable (the prefix may be left out); repeatable")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  command->add_option("--library", arguments->library, "libzerohop.so to preload instead of the one beside this command");
+  command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
+  command->prefix_command();
+  command->callback([arguments, command] {
+    std::vector<std::string> rest = command->remaining();
+    if (!rest.empty() && rest[0] == "--") rest.erase(rest.begin());
+    exit_code = run(*arguments, rest);
+  });
+}
+
+}  // namespace zh::tools
