@@ -185,12 +185,7 @@ Check check_huge_pages() {
   const std::string mode = os::read_small_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   Check c{"huge_pages", State::kOk, "", "", ""};
   c.finding = mode.empty() ? "no transparent huge pages for shared memory in this kernel" : "shmem_enabled: " + mode;
-  const bool off = mode.find("[never]") != std::string::npos || mode.find("[deny]") != std::string::npos;
-  if (off) {
-    c.state = State::kWarn;
-    c.cost = "large mapped buffers use 4 KiB pages: more page faults and TLB misses";
-    c.cure = "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled";
-  }
+  // Zerohop asks for huge pages nowhere yet, so no mode costs anything that a setting would mend.
   return c;
 }
 

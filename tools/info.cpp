@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,10 +15,12 @@
 #include "node/machine.h"
 #include "os/affinity.h"
 #include "os/clock.h"
-#include "os/probe.h"
 #include "os/peer_mem.h"
+#include "os/probe.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "tune/choice.h"
+#include "tune/profile.h"
 
 namespace zh::tools {
 namespace {
@@ -32,14 +32,6 @@ struct Arguments {
   bool as_json = false;
   bool markdown = false;
 };
-
-std::string cache_folder(const Options& options) {
-  if (!options.get_text(Opt::kCache).empty()) return options.get_text(Opt::kCache);
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/zerohop";
-  const char* home = std::getenv("HOME");
-  return home != nullptr ? std::string(home) + "/.cache/zerohop" : "";
-}
 
 json variables_of(const Options& options) {
   json list = json::array();
@@ -116,18 +108,27 @@ json usable_of(const Options& options) {
   return out;
 }
 
-/// Files of the calibration cache, each with its content if it is JSON.
+json choice_of(const tune::PairChoice& c) {
+  return {{"inline_max", c.inline_max},           {"eager_max", c.eager_max},       {"single_copy_min", c.single_copy_min},
+          {"mapped_min", c.mapped_min},           {"chunk_cells", c.chunk_cells},   {"chunk_single", c.chunk_single},
+          {"nontemporal_min", c.nontemporal_min}, {"ring_bytes_max", c.ring_bytes_max}, {"both_ends", c.both_ends}};
+}
+
+/// The kept profile of this machine and what it chooses for each class of distance.
 json calibration_of(const Options& options) {
-  json out = {{"folder", cache_folder(options)}, {"files", json::array()}};
-  std::error_code error;
-  std::filesystem::directory_iterator files(cache_folder(options), error);
-  if (error) return out;
-  for (const auto& file : files) {
-    if (file.path().extension() != ".json") continue;
-    std::ifstream stream(file.path());
-    json content = json::parse(stream, nullptr, false);
-    if (content.is_discarded()) content = "not JSON: it will be measured again";
-    out["files"].push_back({{"path", file.path().string()}, {"content", content}});
+  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const tune::MachineId machine = tune::this_machine();
+  tune::Profile profile;
+  const Status s = tune::load_profile(folder, machine, &profile);
+  json out = {{"path", tune::profile_path(folder, machine)},
+              {"present", s.ok()},
+              {"why_not", s.ok() ? "" : s.what()},
+              {"classes", json::array()}};
+  for (uint32_t i = 0; i < profile.n_classes; ++i) {
+    const tune::DistanceClass& c = profile.classes[i];
+    out["classes"].push_back({{"level", node::to_string(static_cast<node::Level>(c.level))},
+                              {"line_ns", c.line_ns},
+                              {"choice", choice_of(tune::choose(c.level, c.line_ns, &profile))}});
   }
   return out;
 }
@@ -164,9 +165,19 @@ void print_text(const json& info) {
     std::printf("  %-8s %s%s%s\n", name.c_str(), what["usable"].get<bool>() ? "yes" : "no", why_not.empty() ? "" : ": ", why_not.c_str());
   }
   const json& c = info["calibration"];
-  std::printf("\nCalibration cache: %s\n", c["folder"].get<std::string>().c_str());
-  if (c["files"].empty()) std::printf("  empty; the first job on a machine fills it (ZEROHOP_LOG=info shows what each pair chose)\n");
-  for (const json& file : c["files"]) std::printf("  %s\n", file["path"].get<std::string>().c_str());
+  std::printf("\nCalibration: %s\n", c["path"].get<std::string>().c_str());
+  if (!c["present"].get<bool>()) {
+    std::printf("  %s; a job's first MPI_Init on a machine measures it (ZEROHOP_LOG=info shows each pair's choices)\n",
+                c["why_not"].get<std::string>().c_str());
+  }
+  for (const json& d : c["classes"]) {
+    const json& choice = d["choice"];
+    std::printf("  %-13s line %.0f ns: inline to %s, one block to %s, cells to %s, then one copy; mapped from %s\n",
+                d["level"].get<std::string>().c_str(), d["line_ns"].get<double>(),
+                format_size(choice["inline_max"].get<uint64_t>()).c_str(), format_size(choice["eager_max"].get<uint64_t>()).c_str(),
+                format_size(choice["single_copy_min"].get<uint64_t>()).c_str(),
+                format_size(choice["mapped_min"].get<uint64_t>()).c_str());
+  }
 }
 
 int info(const Arguments& arguments) {

@@ -126,7 +126,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(seen["ZEROHOP_MEMORY"], ("64M", "default"))
         self.assertEqual(len(info["complaints"]), 1)
         self.assertIn("ZEROHOP_HEAP", info["complaints"][0])
-        self.assertGe(info["machine"]["cpus"], 1)
+        self.assertGreaterEqual(info["machine"]["cpus"], 1)
         self.assertIn("cma", info["usable"])
 
     def test_info_text_and_other_ranks(self):
