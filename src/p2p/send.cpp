@@ -284,7 +284,7 @@ bool Endpoint::start_transfer(Request* r) {
   t->retry.store_relaxed(0);
   const bool mapped = t->source.region.region != 0 && n >= peer.choice.mapped_min;
   const bool single = peer.cma && t->source.reachable != 0 && n >= peer.choice.single_copy_min;
-  t->direct = dest == self_ || mapped || single ? 1 : 0;
+  t->direct = (dest == self_ && t->source.reachable != 0) || mapped || single ? 1 : 0;
   if (t->direct != 0 && dest != self_ && config_.skew != 0 && n <= kSkewBytesMax &&
       peer.part->state.skewed.load_relaxed() != 0) {
     t->direct = 0;

@@ -194,7 +194,7 @@ bool Endpoint::advance_send(Request* r) {
   bool moved = false;
   // R1 -> R0: the range after the flag.
   uint32_t retry = t->retry.load_acquire();
-  if (retry == 1) {
+  if (retry == 1 && r->carry_bytes == 0) {  // a failed push of our own goes first
     r->carry_from = t->retry_from;
     r->carry_bytes = t->retry_bytes;
     retry = 2;
@@ -202,7 +202,7 @@ bool Endpoint::advance_send(Request* r) {
   }
   const bool lagging = t->direct != 0 && !matched && config_.skew != 0 && dest != self_ && total <= kSkewBytesMax &&
                        peer.part->state.skewed.load_relaxed() != 0;
-  const bool cells = dest != self_ && (t->direct == 0 || retry == 2 || r->direct_broken || lagging);
+  const bool cells = t->direct == 0 || retry == 2 || r->direct_broken || lagging;
   for (;;) {
     const bool carry = r->carry_bytes != 0;
     if (!carry && t->claim.exhausted(total)) break;

@@ -1,0 +1,611 @@
+#include "storm_support.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "copy/layout.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "os/yield.h"
+
+namespace zh::test {
+
+namespace {
+
+using engine::Rank;
+using engine::RecvArgs;
+using engine::Request;
+using engine::Result;
+using engine::SendArgs;
+using p2p::kAnySource;
+using p2p::kAnyTag;
+
+// How the receives of a context are made. In the first four the kind of filter is fixed, so that any order of receives finds
+// all messages; in kMixed leftover receives are cancelled and leftover messages probed; kCancelled is for cancelled sends.
+enum Lane : uint32_t { kExact, kAnySrc, kAnyTg, kAnyBoth, kMixed, kCancelled, kControl, kLanes };
+constexpr uint64_t kContextBase = 0x5eed000000000001U;
+uint64_t context_of(uint32_t lane) { return kContextBase + lane * 0x9e3779b97f4a7c15U; }
+
+constexpr int32_t kTags = 3;
+constexpr uint64_t kBlockBytes = 24, kBlockStride = 40, kBlocks = 4;
+constexpr uint64_t kElement = kBlockBytes * kBlocks, kExtent = kBlockStride * kBlocks;
+constexpr std::byte kUntouched{0xee};
+
+struct Planned {
+  uint32_t id;
+  uint32_t source;
+  uint32_t dest;
+  uint32_t lane;
+  int32_t tag;
+  uint64_t bytes;
+  bool strided;
+  bool synchronous;
+};
+
+// Byte `k` of message `id`; the first four name it.
+std::byte content(uint32_t id, uint64_t k) {
+  if (k < 4) return static_cast<std::byte>(id >> (8 * k));
+  return static_cast<std::byte>(id * 131 + k * 7 + (k >> 8) * 13);
+}
+
+uint64_t random_bytes(std::mt19937_64& rng, uint64_t largest) {
+  static constexpr uint64_t kEdges[] = {0,        8,         40,        192,       232,        2 << 10,
+                                        16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 3 << 20};
+  const uint64_t pick = rng() % 100;
+  // Around a threshold, or log-uniform; large ones are rare.
+  const size_t edges = pick < 70 ? 7 : pick < 95 ? 9 : std::size(kEdges);
+  uint64_t n = 0;
+  if (rng() % 2 == 0) {
+    n = kEdges[rng() % edges] + rng() % 5;
+    n -= std::min<uint64_t>(n, 2);
+  } else {
+    n = rng() % (kEdges[rng() % edges] + 1);
+  }
+  return std::min(n, largest);
+}
+
+std::vector<Planned> make_plan(uint64_t seed, int ranks, const StormConfig& config) {
+  std::mt19937_64 rng(seed);
+  std::vector<Planned> plan;
+  for (int r = 0; r < ranks; ++r) {
+    for (uint32_t i = 0; i < config.messages; ++i) {
+      Planned m{};
+      m.id = static_cast<uint32_t>(plan.size());
+      m.source = static_cast<uint32_t>(r);
+      m.dest = static_cast<uint32_t>(rng() % static_cast<uint64_t>(ranks));
+      m.lane = static_cast<uint32_t>(rng() % kControl);
+      if (m.lane == kCancelled && rng() % 2 == 0) m.lane = kMixed;
+      m.tag = static_cast<int32_t>(rng() % kTags);
+      // The large ones where buffers of their size are few.
+      const bool any_size = m.lane == kExact || m.lane == kMixed || m.lane == kCancelled;
+      m.bytes = random_bytes(rng, any_size ? config.largest_bytes : std::min<uint64_t>(config.largest_bytes, 64 << 10));
+      m.strided = rng() % 5 == 0;
+      if (m.strided) m.bytes = m.bytes / kElement * kElement;
+      m.synchronous = rng() % 10 == 0;
+      plan.push_back(m);
+    }
+  }
+  return plan;
+}
+
+// A buffer of packed bytes, contiguous or strided, with guards behind it.
+class Packed {
+ public:
+  Packed(uint64_t bytes, bool strided) : bytes_(bytes), strided_(strided) {
+    const uint64_t span = strided ? (bytes + kElement - 1) / kElement * kExtent : bytes;
+    memory_.assign(span + 64, kUntouched);
+    if (strided) {
+      std::vector<copy::Block> blocks;
+      for (uint64_t i = 0; i < kBlocks; ++i) blocks.push_back({static_cast<int64_t>(i * kBlockStride), kBlockBytes});
+      layout_ = copy::make_layout(blocks, kExtent);
+    }
+  }
+  [[nodiscard]] copy::Buffer buffer() { return {memory_.data(), bytes_, layout_.get()}; }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  void fill(uint32_t id) {
+    for (uint64_t k = 0; k < bytes_; ++k) memory_[position(k)] = content(id, k);
+  }
+  [[nodiscard]] std::byte at(uint64_t k) const { return memory_[position(k)]; }
+  /// Whether exactly the first n bytes hold message `id` and nothing else was written.
+  [[nodiscard]] bool holds(uint32_t id, uint64_t n) const {
+    uint64_t next = 0;  // position of packed byte k
+    uint64_t k = 0;
+    for (uint64_t p = 0; p < memory_.size(); ++p) {
+      if (k < n && p == next) {
+        if (memory_[p] != content(id, k)) return false;
+        ++k;
+        next = position(k);
+      } else if (memory_[p] != kUntouched) {
+        return false;
+      }
+    }
+    return k == n;
+  }
+
+ private:
+  [[nodiscard]] uint64_t position(uint64_t k) const {
+    if (!strided_) return k;
+    const uint64_t in = k % kElement;
+    return k / kElement * kExtent + in / kBlockBytes * kBlockStride + in % kBlockBytes;
+  }
+  uint64_t bytes_;
+  bool strided_;
+  std::vector<std::byte> memory_;
+  copy::OwnedLayout layout_;
+};
+
+/// One receive as it went, in the order in which receives were posted.
+struct Received {
+  uint32_t lane;
+  int32_t want_source;
+  int32_t want_tag;
+  uint64_t capacity;
+  Result result;
+  bool done = false;
+  std::unique_ptr<Packed> data;  ///< kept until checked
+};
+
+class Storm {
+ public:
+  Storm(Rank& rank, const StormConfig& config, uint64_t seed, int size)
+      : rank_(rank),
+        config_(config),
+        self_(rank.node().self()),
+        size_(static_cast<uint32_t>(size)),
+        plan_(make_plan(seed, size, config)),
+        rng_(seed * 31 + self_) {
+    for (const Planned& m : plan_) {
+      if (m.source == self_) sends_.push_back(m);
+      if (m.dest != self_ || m.lane >= kCancelled) continue;
+      // The filter of one receive that this message satisfies.
+      Filter f{m.lane, static_cast<int32_t>(m.source), m.tag, m.id % config.messages};
+      if (m.lane == kAnySrc || m.lane == kAnyBoth) f.source = kAnySource;
+      if (m.lane == kAnyTg || m.lane == kAnyBoth) f.tag = kAnyTag;
+      if (m.lane == kMixed && rng_() % 2 == 0) f.source = kAnySource;
+      if (m.lane == kMixed && rng_() % 2 == 0) f.tag = kAnyTag;
+      filters_.push_back(f);
+      if (m.lane == kMixed) ++mixed_left_;
+    }
+    // About in the order of sending, so that the bounded windows of sends and receives meet; the last is posted first.
+    std::stable_sort(filters_.begin(), filters_.end(), [](const Filter& a, const Filter& b) { return a.about > b.about; });
+    for (size_t i = 0; i < filters_.size(); ++i) {
+      std::swap(filters_[i], filters_[std::min(filters_.size() - 1, i + rng_() % 16)]);
+    }
+  }
+
+  void run() {
+    while (next_send_ < sends_.size() || !active_recvs_.empty() || !filters_.empty() || mixed_left_ != 0) {
+      step();
+      report_stall();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    finish_cancelled();
+    if (::testing::Test::HasFatalFailure()) return;
+    while (!active_sends_.empty()) {
+      rank_.wait(active_sends_.front().request);
+      poll();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    verify();
+  }
+
+ private:
+  struct Filter {
+    uint32_t lane;
+    int32_t source;
+    int32_t tag;
+    uint32_t about;  ///< when its message is sent
+  };
+  struct ActiveSend {
+    Request* request;
+    uint32_t id;
+    uint32_t lane;
+    uint32_t dest;
+    std::unique_ptr<Packed> data;
+  };
+  struct ActiveRecv {
+    Request* request;
+    size_t log;
+  };
+  static constexpr size_t kActive = 24;
+
+  RecvArgs recv_args(uint32_t lane, int32_t source, int32_t tag) const {
+    RecvArgs args;
+    args.peer = source == kAnySource ? p2p::kAnyPeer : source;
+    args.source = source;
+    args.tag = tag;
+    args.context = context_of(lane);
+    return args;
+  }
+
+  // Mostly enough for every message that the filter accepts, sometimes too little.
+  uint64_t random_capacity(uint32_t lane, int32_t source, int32_t tag) {
+    if (rng_() % 12 == 0) return random_bytes(rng_, config_.largest_bytes);
+    uint64_t most = 0;
+    for (const Planned& m : plan_) {
+      if (m.dest != self_ || m.lane != lane || (source != kAnySource && static_cast<int32_t>(m.source) != source) ||
+          (tag != kAnyTag && m.tag != tag)) {
+        continue;
+      }
+      most = std::max(most, m.bytes);
+    }
+    return most + rng_() % 64;
+  }
+
+  size_t log_receive(uint32_t lane, int32_t source, int32_t tag) {
+    const uint64_t capacity = random_capacity(lane, source, tag);
+    const bool strided = rng_() % 5 == 0;
+    Received r{lane, source, tag, capacity, {}, false, std::make_unique<Packed>(capacity, strided)};
+    log_.push_back(std::move(r));
+    return log_.size() - 1;
+  }
+
+  void start_send() {
+    const Planned& m = sends_[next_send_++];
+    auto data = std::make_unique<Packed>(m.bytes, m.strided);
+    data->fill(m.id);
+    SendArgs args;
+    args.dest = m.dest;
+    args.source = static_cast<int32_t>(self_);
+    args.tag = m.tag;
+    args.context = context_of(m.lane);
+    args.data = data->buffer();
+    args.mode = m.synchronous ? p2p::SendMode::kSynchronous : p2p::SendMode::kStandard;
+    if (m.bytes <= 192 && !m.synchronous && rng_() % 3 == 0) {
+      const Result r = rank_.send(args);
+      ASSERT_EQ(r.code, Code::kOk);
+      if (m.lane == kCancelled) came_[m.dest].push_back(m.id);
+      return;
+    }
+    Request* request = rank_.isend(args);
+    ASSERT_NE(request, nullptr);
+    if (m.lane == kCancelled && rng_() % 2 == 0) {
+      if (rng_() % 2 == 0) rank_.progress();
+      if (rank_.cancel(request)) {
+        ASSERT_TRUE(rank_.done(request));
+        ASSERT_TRUE(rank_.result(request).cancelled);
+        ASSERT_NE(rank_.result(request).code, Code::kPeerDead);
+        rank_.release(request);
+        return;
+      }
+    }
+    if (m.lane == kCancelled) came_[m.dest].push_back(m.id);
+    active_sends_.push_back({request, m.id, m.lane, m.dest, std::move(data)});
+  }
+
+  void start_receive() {
+    const Filter f = filters_.back();
+    filters_.pop_back();
+    const size_t log = log_receive(f.lane, f.source, f.tag);
+    RecvArgs args = recv_args(f.lane, f.source, f.tag);
+    args.buffer = log_[log].data->buffer();
+    Request* request = rank_.irecv(args);
+    ASSERT_NE(request, nullptr);
+    active_recvs_.push_back({request, log});
+  }
+
+  void finish_receive(size_t log, const Result& result) {
+    Received& r = log_[log];
+    r.result = result;
+    r.done = true;
+    if (r.lane == kMixed) --mixed_left_;
+    // Content is checked at once, against the message that it names, and dropped.
+    check_content(r);
+  }
+
+  void check_content(Received& r) {
+    const uint64_t n = r.result.bytes;
+    ASSERT_TRUE(r.result.code == Code::kOk || r.result.code == Code::kTruncated) << static_cast<int>(r.result.code);
+    ASSERT_LE(n, r.capacity);
+    if (n >= 4) {
+      uint32_t id = 0;
+      for (uint64_t k = 0; k < 4; ++k) id |= static_cast<uint32_t>(r.data->at(k)) << (8 * k);
+      ASSERT_LT(id, plan_.size()) << "lane " << r.lane << ", " << n << " bytes from " << r.result.source;
+      const Planned& m = plan_[id];
+      ASSERT_EQ(static_cast<int32_t>(m.source), r.result.source);
+      ASSERT_EQ(m.dest, self_);
+      ASSERT_EQ(m.lane, r.lane);
+      ASSERT_EQ(m.tag, r.result.tag);
+      ASSERT_EQ(n, std::min(m.bytes, r.capacity));
+      ASSERT_TRUE(r.data->holds(id, n)) << "message " << id << " of " << m.bytes << " bytes in " << r.capacity;
+      named_[&r - log_.data()] = id;
+      r.data.reset();
+    }
+  }
+
+  // A storm that does not end is explained before the watchdog kills it.
+  void report_stall() {
+    if (++steps_ % 1024 != 0 || os::now_ns() < next_report_ns_) return;
+    if (next_report_ns_ != 0) {
+      std::fprintf(stderr, "rank %u: %zu of %zu sent, %zu sends and %zu receives active, %zu to post, %u of the mixed lane left\n",
+                   self_, next_send_, sends_.size(), active_sends_.size(), active_recvs_.size(), filters_.size(), mixed_left_);
+      for (const ActiveSend& a : active_sends_) {
+        const Planned& m = plan_[a.id];
+        std::fprintf(stderr, "  rank %u: to %u lane %u tag %d, %lu bytes%s, %s\n", self_, m.dest, m.lane, m.tag,
+                     static_cast<unsigned long>(m.bytes), m.strided ? " strided" : "", m.synchronous ? "sync" : "");
+      }
+      for (const ActiveRecv& a : active_recvs_) {
+        const Received& r = log_[a.log];
+        std::fprintf(stderr, "  rank %u: from %d lane %u tag %d\n", self_, r.want_source, r.lane, r.want_tag);
+      }
+    }
+    next_report_ns_ = os::now_ns() + 20'000'000'000U;
+  }
+
+  void step() {
+    const uint64_t dice = rng_() % 100;
+    if (dice < config_.away_percent) {
+      compute(20'000 + rng_() % 1'000'000);
+    } else if (dice < 40 && next_send_ < sends_.size() && active_sends_.size() < kActive + came_count()) {
+      start_send();
+    } else if (dice < 70 && !filters_.empty() && active_recvs_.size() < 2 * kActive) {
+      start_receive();
+    } else if (dice < 74) {
+      probe_mixed();
+    } else if (dice < 77) {
+      cancel_receive();
+    } else if (dice < 80) {
+      uint32_t polls = 0;
+      rank_.wait_until([&] { return ++polls > 50 || any_done(); });
+      poll();
+    } else {
+      poll();
+    }
+  }
+
+  [[nodiscard]] bool any_done() const {
+    return std::any_of(active_recvs_.begin(), active_recvs_.end(), [&](const auto& a) { return rank_.done(a.request); }) ||
+           std::any_of(active_sends_.begin(), active_sends_.end(), [&](const auto& a) { return rank_.done(a.request); });
+  }
+
+  void poll() {
+    rank_.progress();
+    for (size_t i = 0; i < active_recvs_.size();) {
+      if (!rank_.done(active_recvs_[i].request)) {
+        ++i;
+        continue;
+      }
+      const ActiveRecv a = active_recvs_[i];
+      active_recvs_.erase(active_recvs_.begin() + static_cast<ptrdiff_t>(i));
+      const Result result = rank_.result(a.request);
+      rank_.release(a.request);
+      ASSERT_FALSE(result.cancelled);
+      finish_receive(a.log, result);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    for (size_t i = 0; i < active_sends_.size();) {
+      if (!rank_.done(active_sends_[i].request)) {
+        ++i;
+        continue;
+      }
+      ASSERT_EQ(rank_.result(active_sends_[i].request).code, Code::kOk);
+      rank_.release(active_sends_[i].request);
+      active_sends_.erase(active_sends_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+
+  // A message of the mixed lane that no posted receive wants is taken by a probe; then one receive is too many.
+  void probe_mixed() {
+    Result seen;
+    if (!rank_.iprobe(recv_args(kMixed, kAnySource, kAnyTag), &seen)) return;
+    const uint64_t way = rng_() % 3;
+    if (way == 0) {
+      const size_t log = log_receive(kMixed, seen.source, seen.tag);
+      RecvArgs args = recv_args(kMixed, seen.source, seen.tag);
+      args.buffer = log_[log].data->buffer();
+      const Result result = rank_.recv(args);
+      if (!::testing::Test::HasFatalFailure()) finish_receive(log, result);
+    } else {
+      const int32_t source = way == 1 ? seen.source : kAnySource;
+      Result matched;
+      engine::Message* message = rank_.improbe(recv_args(kMixed, source, kAnyTag), &matched);
+      ASSERT_NE(message, nullptr) << "a probed message has gone";
+      if (rng_() % 4 == 0) compute(10'000);
+      const size_t log = log_receive(kMixed, source, kAnyTag);
+      Request* request = rank_.imrecv(message, log_[log].data->buffer());
+      ASSERT_NE(request, nullptr);
+      rank_.wait(request);
+      const Result result = rank_.result(request);
+      rank_.release(request);
+      EXPECT_EQ(result.source, matched.source);
+      EXPECT_EQ(result.tag, matched.tag);
+      EXPECT_EQ(result.bytes, std::min(matched.bytes, log_[log].capacity));
+      finish_receive(log, result);
+    }
+    drop_a_mixed_receive();
+  }
+
+  void drop_a_mixed_receive() {
+    // One that is not posted yet, if any; else one that can still be cancelled; else it will have matched by itself.
+    for (size_t i = 0; i < filters_.size(); ++i) {
+      if (filters_[i].lane != kMixed) continue;
+      filters_.erase(filters_.begin() + static_cast<ptrdiff_t>(i));
+      return;
+    }
+    for (size_t i = 0; i < active_recvs_.size(); ++i) {
+      if (log_[active_recvs_[i].log].lane == kMixed && cancel(i)) return;
+    }
+  }
+
+  bool cancel(size_t i) {
+    const ActiveRecv a = active_recvs_[i];
+    if (!rank_.cancel(a.request)) return false;
+    EXPECT_TRUE(rank_.done(a.request) && rank_.result(a.request).cancelled);
+    EXPECT_TRUE(log_[a.log].data->holds(0, 0)) << "a cancelled receive's buffer was written";
+    rank_.release(a.request);
+    active_recvs_.erase(active_recvs_.begin() + static_cast<ptrdiff_t>(i));
+    return true;
+  }
+
+  // Cancels a receive of any lane and posts its like again later.
+  void cancel_receive() {
+    if (active_recvs_.empty()) return;
+    const size_t i = rng_() % active_recvs_.size();
+    const Received& r = log_[active_recvs_[i].log];
+    const Filter f{r.lane, r.want_source, r.want_tag, 0};
+    if (cancel(i)) filters_.insert(filters_.end() - std::min<ptrdiff_t>(16, std::ssize(filters_)), f);
+  }
+
+  [[nodiscard]] size_t came_count() const {
+    size_t n = 0;
+    for (const auto& [dest, ids] : came_) n += ids.size();
+    return n;
+  }
+
+  // Messages of the lane with cancelled sends: each peer says which really came, then they are taken one by one.
+  void finish_cancelled() {
+    std::vector<std::vector<uint32_t>> ids(size_);
+    std::vector<Request*> requests;
+    const size_t most = plan_.size();
+    for (uint32_t p = 0; p < size_; ++p) {
+      ids[p].resize(most);
+      RecvArgs args = recv_args(kControl, static_cast<int32_t>(p), 0);
+      args.buffer = {reinterpret_cast<std::byte*>(ids[p].data()), most * sizeof(uint32_t), nullptr};
+      requests.push_back(rank_.irecv(args));
+    }
+    for (uint32_t p = 0; p < size_; ++p) {
+      SendArgs send;
+      send.dest = p;
+      send.source = static_cast<int32_t>(self_);
+      send.context = context_of(kControl);
+      send.data = {reinterpret_cast<std::byte*>(came_[p].data()), came_[p].size() * sizeof(uint32_t), nullptr};
+      requests.push_back(rank_.isend(send));
+    }
+    uint32_t left = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      rank_.wait(requests[i]);
+      const Result result = rank_.result(requests[i]);
+      rank_.release(requests[i]);
+      ASSERT_EQ(result.code, Code::kOk);
+      if (i >= size_) continue;
+      ids[i].resize(result.bytes / sizeof(uint32_t));
+      left += static_cast<uint32_t>(ids[i].size());
+    }
+    std::vector<size_t> next(size_);
+    for (; left != 0; --left) {
+      const size_t log = log_receive(kCancelled, kAnySource, kAnyTag);
+      RecvArgs args = recv_args(kCancelled, kAnySource, kAnyTag);
+      args.buffer = log_[log].data->buffer();
+      Result result;
+      if (rng_() % 2 == 0) {
+        result = rank_.recv(args);
+      } else {
+        Request* request = rank_.irecv(args);
+        rank_.wait(request);
+        result = rank_.result(request);
+        rank_.release(request);
+      }
+      const auto source = static_cast<size_t>(result.source);
+      ASSERT_LT(source, size_);
+      ASSERT_LT(next[source], ids[source].size()) << "a cancelled message came";
+      const uint32_t id = ids[source][next[source]++];
+      ASSERT_EQ(result.tag, plan_[id].tag);
+      ASSERT_EQ(result.bytes, std::min(plan_[id].bytes, log_[log].capacity));
+      ASSERT_TRUE(log_[log].data->holds(id, result.bytes)) << "message " << id << " of the lane with cancelled sends";
+      log_[log].data.reset();
+    }
+    Result nothing;
+    ASSERT_FALSE(rank_.iprobe(recv_args(kCancelled, kAnySource, kAnyTag), &nothing)) << "a message too many";
+  }
+
+  void verify() {
+    // Receives in the order in which they were posted; each must have the earliest message of its source in its context that
+    // it accepts and that no earlier receive took.
+    std::map<std::pair<uint32_t, uint32_t>, std::deque<uint32_t>> messages;  // (lane, source) -> ids in order of sending
+    for (const Planned& m : plan_) {
+      if (m.dest == self_ && m.lane < kCancelled) messages[{m.lane, m.source}].push_back(m.id);
+    }
+    for (size_t i = 0; i < log_.size(); ++i) {
+      const Received& r = log_[i];
+      if (!r.done) continue;
+      auto& queue = messages[{r.lane, static_cast<uint32_t>(r.result.source)}];
+      const auto it = std::find_if(queue.begin(), queue.end(), [&](uint32_t id) {
+        return r.want_tag == kAnyTag || plan_[id].tag == r.want_tag;
+      });
+      ASSERT_NE(it, queue.end()) << "a message that was never sent, lane " << r.lane;
+      const Planned& m = plan_[*it];
+      if (const auto named = named_.find(static_cast<ptrdiff_t>(i)); named != named_.end()) {
+        ASSERT_EQ(named->second, m.id) << "overtaken, lane " << r.lane << ", receive " << i;
+      } else {
+        ASSERT_EQ(r.result.bytes, std::min(m.bytes, r.capacity)) << "lane " << r.lane << ", receive " << i;
+        ASSERT_TRUE(r.data->holds(m.id, r.result.bytes));
+      }
+      ASSERT_EQ(r.result.tag, m.tag);
+      ASSERT_EQ(r.result.code, m.bytes > r.capacity ? Code::kTruncated : Code::kOk);
+      queue.erase(it);
+    }
+    for (const auto& [key, queue] : messages) {
+      ASSERT_TRUE(queue.empty()) << queue.size() << " messages of lane " << key.first << " from " << key.second << " lost";
+    }
+  }
+
+  Rank& rank_;
+  const StormConfig& config_;
+  uint32_t self_;
+  uint32_t size_;
+  std::vector<Planned> plan_;
+  std::mt19937_64 rng_;
+  std::vector<Planned> sends_;
+  size_t next_send_ = 0;
+  std::vector<Filter> filters_;
+  std::vector<ActiveSend> active_sends_;
+  std::vector<ActiveRecv> active_recvs_;
+  std::vector<Received> log_;
+  std::map<ptrdiff_t, uint32_t> named_;
+  uint32_t mixed_left_ = 0;
+  uint64_t steps_ = 0;
+  uint64_t next_report_ns_ = 0;
+  std::map<uint32_t, std::vector<uint32_t>> came_;  ///< by destination: messages of the kCancelled lane not cancelled
+};
+
+}  // namespace
+
+uint64_t storm_seed() {
+  const char* given = std::getenv("ZH_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : os::random_token() % 1'000'000'000;
+  std::printf("seed %llu (repeat with ZH_TEST_SEED)\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+void compute(uint64_t ns) {
+  const uint64_t end = os::now_ns() + ns;
+  while (os::now_ns() < end) os::yield_cpu();
+}
+
+EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
+  EngineRank r;
+  node::Config nodes;
+  nodes.rank_bytes = config.rank_bytes;
+  nodes.measure_line = false;
+  nodes.cma = config.cma;
+  const Status joined = node::Node::join(world, nodes, &r.node);
+  EXPECT_TRUE(joined.ok()) << joined.what();
+  if (!joined.ok()) return {};
+  engine::Config engine;
+  engine.cma = config.cma;
+  engine.calibrate = false;
+  engine.single_copy_min = config.single_copy_min;
+  engine.skew = config.skew;
+  engine.wait = config.wait;
+  const Status made = engine::Rank::create(*r.node, world, engine, &r.rank);
+  EXPECT_TRUE(made.ok()) << made.what();
+  if (!made.ok()) return {};
+  if (config.threads) r.rank->enable_threads();
+  return r;
+}
+
+void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed) {
+  EngineRank r = make_rank(world, config);
+  ASSERT_NE(r.rank, nullptr);
+  Storm storm(*r.rank, config, seed, world.size());
+  storm.run();
+  if (::testing::Test::HasFatalFailure()) return;
+  ASSERT_EQ(r.rank->pending_sends(), 0u);
+  ASSERT_TRUE(world.barrier().ok());
+}
+
+}  // namespace zh::test

@@ -1,0 +1,46 @@
+// A random storm of messages between the ranks of a test world, checked against the rules of MPI: every message arrives once,
+// whole, in order (standard 3.5), whatever mix of receives, probes and cancels meets it. Used by storm_test.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/rank.h"
+#include "node/node.h"
+#include "support/fork_world.h"
+
+namespace zh::test {
+
+struct StormConfig {
+  std::string name;
+  World world = World::kThreads;
+  int ranks = 3;
+  uint32_t messages = 400;       ///< per rank
+  uint64_t largest_bytes = 3 << 20;
+  bool cma = true;
+  uint64_t single_copy_min = 0;
+  uint64_t rank_bytes = 64 << 20;
+  int skew = -1;
+  engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
+  uint32_t away_percent = 3;     ///< steps in which a rank computes without calling in
+  bool threads = false;          ///< Rank::enable_threads()
+};
+
+/// A rank with its node, as tests make it. Null (and a failed expectation) if that did not work.
+struct EngineRank {
+  std::unique_ptr<node::Node> node;
+  std::unique_ptr<engine::Rank> rank;
+};
+[[nodiscard]] EngineRank make_rank(node::Bootstrap& world, const StormConfig& config);
+
+/// Runs one rank of the storm. All ranks are given the same seed.
+void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed);
+
+/// Seed of this run: ZH_TEST_SEED, else drawn; printed, so that a failure can be repeated.
+[[nodiscard]] uint64_t storm_seed();
+
+/// Keeps the CPU for about this long without calling the engine.
+void compute(uint64_t ns);
+
+}  // namespace zh::test
