@@ -11,19 +11,30 @@ CASE(probe, probe_all_sizes) {
     OK(MPI_Isend(out, (int)len_bytes, MPI_BYTE, right, i, comm, &send));
     MPI_Status status = check_blank_status();
     OK(MPI_Probe(left, i, comm, &status));
-    EXPECT_STATUS(&status, left, i, MPI_BYTE, (int)len_bytes);
+    EXPECT_PROBED(&status, left, i, MPI_BYTE, (int)len_bytes);
     // Probing leaves the message where it is.
     int flag = 0;
     status = check_blank_status();
     OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status));
     EXPECT_EQ(flag, 1);
-    EXPECT_STATUS(&status, left, i, MPI_BYTE, (int)len_bytes);
+    EXPECT_PROBED(&status, left, i, MPI_BYTE, (int)len_bytes);
     OK(MPI_Recv(in, (int)len_bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm, &status));
     EXPECT_FILL(in, len_bytes, check_key(left, i, 0, 0));
     OK(MPI_Iprobe(left, i, comm, &flag, MPI_STATUS_IGNORE));
     EXPECT_EQ(flag, 0);
     OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
   }
+}
+
+CASE(probe, status_is_not_cancelled) {
+  MPI_Request send;
+  MPI_Status status = check_blank_status();
+  OK(MPI_Isend(&rank, 1, MPI_INT, rank, 1, comm, &send));
+  OK(MPI_Probe(rank, 1, comm, &status));
+  EXPECT_STATUS(&status, rank, 1, MPI_INT, 1);
+  int in;
+  OK(MPI_Recv(&in, 1, MPI_INT, rank, 1, comm, MPI_STATUS_IGNORE));
+  OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
 }
 
 CASE(probe, iprobe_finds_nothing_wrong) {
@@ -62,7 +73,7 @@ CASE(probe, sees_the_first_of_a_source) {
     int len_bytes = i % 2 ? 90000 + i : 10 + i;
     MPI_Status status = check_blank_status();
     OK(MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &status));
-    EXPECT_STATUS(&status, left, 100 + i, MPI_BYTE, len_bytes);
+    EXPECT_PROBED(&status, left, 100 + i, MPI_BYTE, len_bytes);
     unsigned char* in = check_buffer((size_t)len_bytes);
     OK(MPI_Recv(in, len_bytes, MPI_BYTE, left, 100 + i, comm, MPI_STATUS_IGNORE));
     EXPECT_FILL(in, (size_t)len_bytes, check_key(left, i, 2, 0));
@@ -82,7 +93,7 @@ CASE(probe, mprobe_mrecv_all_sizes) {
     MPI_Status status = check_blank_status();
     OK(MPI_Mprobe(left, i, comm, &message, &status));
     EXPECT(message != MPI_MESSAGE_NULL && message != MPI_MESSAGE_NO_PROC, "Mprobe gives no message");
-    EXPECT_STATUS(&status, left, i, MPI_BYTE, (int)len_bytes);
+    EXPECT_PROBED(&status, left, i, MPI_BYTE, (int)len_bytes);
     // The message is taken out of matching: neither a probe nor a receive finds it.
     int flag = 1;
     OK(MPI_Iprobe(left, i, comm, &flag, MPI_STATUS_IGNORE));
@@ -115,7 +126,7 @@ CASE(probe, improbe_imrecv_out_of_order) {
     while (!flag) {
       if (!OK(MPI_Improbe(MPI_ANY_SOURCE, 5, comm, &flag, &messages[i], &status))) return;
     }
-    EXPECT_STATUS(&status, left, 5, MPI_BYTE, 1 + i * 17000);
+    EXPECT_PROBED(&status, left, 5, MPI_BYTE, 1 + i * 17000);
   }
   for (int i = kMessages - 1; i >= 0; --i) {
     in[i] = check_buffer((size_t)(1 + i * 17000));

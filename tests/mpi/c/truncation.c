@@ -1,11 +1,14 @@
 // Receives that are too small: the class MPI_ERR_TRUNCATE, nothing behind the buffer, and the next message is right.
 #include "check.h"
 
-enum { kKeep = 256 };  // bytes behind the receive buffer that must stay as they are, besides the harness's guards
+enum { kKeep = 256 };
 
 static void truncated(MPI_Comm comm, int rank, int size, int sent, int room, bool posted_first, bool wildcard) {
   int left = (rank + size - 1) % size, right = (rank + 1) % size, follow_in = -1, follow_out = rank + 300;
-  unsigned char *out = check_buffer((size_t)sent), *in = check_buffer((size_t)room + kKeep);
+  // What is behind the receive buffer must stay as it is. There is room for the whole message, so that a host that
+  // writes there does not take the process down with it.
+  size_t behind = (size_t)(sent - room) + kKeep;
+  unsigned char *out = check_buffer((size_t)sent), *in = check_buffer((size_t)room + behind);
   check_fill(out, (size_t)sent, check_key(rank, sent, room, 0));
   int source = wildcard ? MPI_ANY_SOURCE : left;
   MPI_Request receive, sends[2];
@@ -23,7 +26,7 @@ static void truncated(MPI_Comm comm, int rank, int size, int sent, int room, boo
   EXPECT_CLASS(MPI_Wait(&receive, &status), MPI_ERR_TRUNCATE);
   EXPECT_EQ(status.MPI_SOURCE, left);
   EXPECT_EQ(status.MPI_TAG, 6);
-  EXPECT_BYTES(in + room, kKeep, UNTOUCHED);
+  EXPECT_BYTES(in + room, behind, UNTOUCHED);
   OK(MPI_Recv(&follow_in, 1, MPI_INT, left, 6, comm, MPI_STATUS_IGNORE));
   EXPECT_EQ(follow_in, left + 300);
   OK(MPI_Waitall(2, sends, MPI_STATUSES_IGNORE));
@@ -153,8 +156,8 @@ static void handler(MPI_Comm* comm, int* code, ...) {
 }
 
 static void handled(MPI_Comm comm, int rank, int size, int sent) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1;
-  unsigned char* out = check_buffer((size_t)sent);
+  int left = (rank + size - 1) % size, right = (rank + 1) % size;
+  unsigned char *out = check_buffer((size_t)sent), *in = check_buffer((size_t)sent);
   MPI_Comm own;
   MPI_Errhandler user;
   OK(MPI_Comm_dup(comm, &own));
@@ -162,7 +165,7 @@ static void handled(MPI_Comm comm, int rank, int size, int sent) {
   OK(MPI_Comm_set_errhandler(own, user));
   handler_calls = 0;
   MPI_Request receive, send;
-  OK(MPI_Irecv(&in, 1, MPI_INT, left, 1, own, &receive));
+  OK(MPI_Irecv(in, 4, MPI_BYTE, left, 1, own, &receive));
   OK(MPI_Barrier(own));
   OK(MPI_Isend(out, sent, MPI_BYTE, right, 1, own, &send));
   int returned = check_class(MPI_Wait(&receive, MPI_STATUS_IGNORE));
