@@ -143,7 +143,7 @@ class Endpoint {
   // send.cpp
   bool connect(uint32_t dest);
   [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer);
-  [[nodiscard]] shm::BlockShm* claim_block(Peer& peer, uint64_t bytes, bool matched = false);
+  [[nodiscard]] bool claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
   void grow_envelopes(Peer& peer);
   void grow_payload(Peer& peer);
   void retire_old(Peer& peer);
@@ -182,7 +182,7 @@ class Endpoint {
   bool advance_recv(Request* request);
   bool pull(Request* request, TransferShm& t, uint64_t from, uint64_t n);
   bool push(Request* request, TransferShm& t, uint64_t from, uint64_t n);
-  bool put_cell(Request* request, TransferShm& t, uint64_t from, uint64_t n, shm::BlockShm* block);
+  void put_cell(Request* request, TransferShm& t, uint64_t from, uint64_t n, const shm::BlockShm& block);
   [[nodiscard]] bool can_pull(const Request* request, const TransferShm& t) const;
   [[nodiscard]] bool can_push(const Request* request, const TransferShm& t) const;
   [[nodiscard]] copy::Buffer remote_buffer(const RemoteBufferShm& remote) const;

@@ -227,12 +227,12 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
     return true;
   }
   const uint64_t bytes = slot->far.bytes;
-  auto* block = at<shm::BlockShm>(base_, slot->far.where);
+  const shm::BlockShm block = slot->far.block;
   shm::EnvelopeConsumer::consume(ring);
   q.lock.unlock();
   const uint64_t n = std::min(bytes, args.buffer.bytes);
-  copy::unpack(args.buffer, 0, n, block->payload(), copy::Store::kTemporal);
-  block->release();
+  copy::unpack(args.buffer, 0, n, base_ + block.payload, copy::Store::kTemporal);
+  shm::release_block(base_, block);
   out->bytes = n;
   out->code = bytes > n ? Code::kTruncated : Code::kOk;
   counters_.count_received(Path::kEager, bytes);
@@ -499,7 +499,7 @@ bool Endpoint::cancel_send(Request* r) {
   if (ref == kNoRef) return false;
   // P0 -> P1: own writes; the label pairs with put_cell().
   const uint32_t published = t->published.load_acquire();
-  for (uint32_t i = 0; i < published; ++i) at<shm::BlockShm>(base_, t->cells[i % kCellWindow].block)->release();
+  for (uint32_t i = 0; i < published; ++i) shm::release_block(base_, t->cells[i % kCellWindow].block);
   sends_.remove(r);
   free_transfers_.push_back(r->transfer);
   r->result.cancelled = true;

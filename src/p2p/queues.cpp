@@ -154,8 +154,7 @@ void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_
   if (message->kind == Kind::kInline) {
     std::memcpy(message->payload, envelope.payload, envelope.inline_bytes);
   } else {
-    message->far.bytes = envelope.far.bytes;
-    message->far.where = envelope.far.where;
+    message->far = envelope.far;
   }
 }
 

@@ -25,7 +25,7 @@ constexpr Ref kPrivateRef = 1U << 31;
 /// Envelope kinds.
 enum class Kind : uint8_t {
   kInline,    ///< payload beside the envelope
-  kEager,     ///< far.where names a busy block with the whole payload
+  kEager,     ///< far.block holds the whole payload
   kTransfer,  ///< far.where names a TransferShm
 };
 
@@ -79,10 +79,7 @@ struct MessageShm {
   uint8_t reserved[8];
   union {
     std::byte payload[shm::kInlineBytes];
-    struct {
-      uint64_t bytes;
-      Offset where;
-    } far;
+    shm::FarShm far;
   };
   [[nodiscard]] uint64_t bytes() const { return kind == Kind::kInline ? inline_bytes : far.bytes; }
   /// Copies what an entry holds; much less than its size for a short message.

@@ -95,11 +95,10 @@ void Endpoint::grow_payload(Peer& peer) {
   const Offset offset = arena_.allocate(bytes);
   if (offset == kNoOffset) return;
   if (peer.payload.attached()) {
-    const Offset old = offset_of(peer.payload.memory());
-    peer.old.push_back({old, peer.payload.size_bytes(), false, peer.payload});
+    peer.old.push_back({peer.payload.memory(), peer.payload.size_bytes(), false, peer.payload});
     ++counters_.rings_grown;
   }
-  peer.payload.attach(base_ + offset, bytes);
+  peer.payload.attach(base_, offset, bytes);
 }
 
 void Endpoint::retire_old(Peer& peer) {
@@ -119,25 +118,24 @@ void Endpoint::retire_old(Peer& peer) {
 
 // A block for n payload bytes. Unexpected messages may hold the ring for as long as the receiver likes; cells of a
 // `matched` transfer, which are emptied promptly, then have a ring of their own, so that no message waits for another.
-shm::BlockShm* Endpoint::claim_block(Peer& peer, uint64_t bytes, bool matched) {
+bool Endpoint::claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched) {
   peer.last_ring = &peer.payload;
-  shm::BlockShm* block = peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
-  if (block != nullptr &&
-      (peer.payload.laps() < kLapsBeforeGrowth || peer.payload.size_bytes() >= peer.choice.ring_bytes_max)) {
-    return block;
+  const bool got = peer.payload.attached() && peer.payload.allocate(bytes, block);
+  if (got && (peer.payload.laps() < kLapsBeforeGrowth || peer.payload.size_bytes() >= peer.choice.ring_bytes_max)) {
+    return true;
   }
   if (!peer.old.empty()) retire_old(peer);
-  if (block != nullptr) peer.payload.undo_last();
+  if (got) peer.payload.undo_last();
   grow_payload(peer);
-  block = peer.payload.attached() ? peer.payload.allocate(bytes) : nullptr;
-  if (block != nullptr || !matched) return block;
+  if (peer.payload.attached() && peer.payload.allocate(bytes, block)) return true;
+  if (!matched) return false;
   if (!peer.matched_only.attached()) {
     const Offset offset = arena_.allocate(kPayloadFirst * 2);
-    if (offset == kNoOffset) return nullptr;
-    peer.matched_only.attach(base_ + offset, kPayloadFirst * 2);
+    if (offset == kNoOffset) return false;
+    peer.matched_only.attach(base_, offset, kPayloadFirst * 2);
   }
   peer.last_ring = &peer.matched_only;
-  return peer.matched_only.allocate(bytes);
+  return peer.matched_only.allocate(bytes, block);
 }
 
 bool Endpoint::send_now(const SendArgs& args) {
@@ -169,20 +167,20 @@ bool Endpoint::send_now(const SendArgs& args) {
   }
   shm::EnvelopeShm* slot = claim_slot(peer);
   if (slot == nullptr) return false;
-  shm::BlockShm* block = claim_block(peer, n);
-  if (block == nullptr) return false;
+  shm::BlockShm block;
+  if (!claim_block(peer, n, &block)) return false;
   const copy::Store store = store_for(peer.choice, n);
   if (args.data.layout == nullptr) {
-    copy::copy_bytes(block->payload(), args.data.base, n, store);
+    copy::copy_bytes(base_ + block.payload, args.data.base, n, store);
   } else {
-    copy::pack(args.data, 0, n, block->payload(), store);
+    copy::pack(args.data, 0, n, base_ + block.payload, store);
   }
   slot->kind = static_cast<uint8_t>(Kind::kEager);
   slot->source = args.source;
   slot->tag = args.tag;
   slot->context = args.context;
   slot->far.bytes = n;
-  slot->far.where = offset_of(block);
+  slot->far.block = block;
   peer.out.publish(slot);
   counters_.count_sent(Path::kEager, n);
   wake(peer);

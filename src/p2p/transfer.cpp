@@ -39,13 +39,13 @@ void Endpoint::deliver(Request* r, const MessageShm& m) {
     return;
   }
   if (m.kind == Kind::kEager) {
-    auto* block = at<shm::BlockShm>(base_, m.far.where);
+    const shm::BlockShm& block = m.far.block;
     if (r->buffer.layout == nullptr) {
-      copy::copy_bytes(r->buffer.base, block->payload(), n, copy::Store::kTemporal);
+      copy::copy_bytes(r->buffer.base, base_ + block.payload, n, copy::Store::kTemporal);
     } else {
-      copy::unpack(r->buffer, 0, n, block->payload(), copy::Store::kTemporal);
+      copy::unpack(r->buffer, 0, n, base_ + block.payload, copy::Store::kTemporal);
     }
-    block->release();
+    shm::release_block(base_, block);
     counters_.count_received(Path::kEager, bytes);
     complete(r);
     return;
@@ -172,17 +172,16 @@ bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
   return false;
 }
 
-bool Endpoint::put_cell(Request* r, TransferShm& t, uint64_t from, uint64_t n, shm::BlockShm* block) {
+void Endpoint::put_cell(Request* r, TransferShm& t, uint64_t from, uint64_t n, const shm::BlockShm& block) {
   const tune::PairChoice& choice = peers_[static_cast<uint32_t>(r->peer)].choice;
   const copy::Store store =
       r->message_bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
-  copy::pack(r->buffer, from, n, block->payload(), store);
+  copy::pack(r->buffer, from, n, base_ + block.payload, store);
   const uint32_t published = t.published.load_relaxed();
-  t.cells[published % kCellWindow] = {from, static_cast<uint32_t>(n), 0, offset_of(block)};
+  t.cells[published % kCellWindow] = {from, n, block};
   r->finished += n;
   // P1 -> P0: the cell and its payload.
   t.published.store_release(published + 1);
-  return true;
 }
 
 bool Endpoint::advance_send(Request* r) {
@@ -218,8 +217,8 @@ bool Endpoint::advance_send(Request* r) {
     // V0 -> V1: the receiver has emptied the cell that this one replaces.
     if (t->published.load_relaxed() - t->consumed.load_acquire() >= kCellWindow) break;
     const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, carry ? r->carry_bytes : total);
-    shm::BlockShm* block = claim_block(peer, want, matched);
-    if (block == nullptr) break;
+    shm::BlockShm block;
+    if (!claim_block(peer, want, &block, matched)) break;
     uint64_t from = r->carry_from;
     uint64_t n = want;
     if (carry) {
@@ -286,12 +285,11 @@ bool Endpoint::advance_recv(Request* r) {
     // P0 -> P1: the cell and its payload.
     while (r->cells_seen != t->published.load_acquire()) {
       const CellShm cell = t->cells[r->cells_seen % kCellWindow];
-      auto* block = at<shm::BlockShm>(base_, cell.block);
       if (cell.from < capacity) {
-        copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from), block->payload(),
+        copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from), base_ + cell.block.payload,
                      copy::Store::kTemporal);
       }
-      block->release();
+      shm::release_block(base_, cell.block);
       r->finished += cell.bytes;
       ++r->cells_seen;
       // V1 -> V0: the cell is empty.

@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "base/shm_types.h"
 #include "copy/regions.h"
+#include "shm/payload_ring.h"
 
 namespace zh::p2p {
 
@@ -27,9 +28,8 @@ enum class TransferState : uint32_t { kOffered, kMatched };
 /// Bytes [from, from + bytes) of the message wait in a block.
 struct CellShm {
   uint64_t from;
-  uint32_t bytes;
-  uint32_t reserved;
-  Offset block;
+  uint64_t bytes;
+  shm::BlockShm block;
 };
 constexpr uint32_t kCellWindow = 64;
 

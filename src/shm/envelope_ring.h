@@ -9,10 +9,18 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "shm/payload_ring.h"
 
 namespace zh::shm {
 
 constexpr uint32_t kInlineBytes = 232;
+
+/// What an envelope without payload names.
+struct FarShm {
+  uint64_t bytes;  ///< length of the message
+  Offset where;    ///< transfer, or (marker) the new ring
+  BlockShm block;  ///< eager: the payload
+};
 
 /// One slot of the ring, four lines; the first holds the header and 40 bytes of payload.
 /// Writers: the producer, until published. Readers: the consumer, after.
@@ -29,13 +37,11 @@ struct EnvelopeShm {
   uint64_t context;
   union {
     std::byte payload[kInlineBytes];
-    struct {
-      uint64_t bytes;  ///< length of the message
-      Offset where;    ///< payload block, transfer, or (marker) the new ring
-    } far;
+    FarShm far;
   };
 };
 static_assert(sizeof(EnvelopeShm) == 256 && offsetof(EnvelopeShm, payload) == 24);
+static_assert(24 + sizeof(FarShm) <= kLineBytes, "one line");
 
 /// Kind of the marker envelope behind which the ring goes on elsewhere (far.where).
 constexpr uint8_t kRingMoved = 0xff;

@@ -181,28 +181,28 @@ TEST(ModelShm, EnvelopeRingMovesToAnother) {
 
 class PayloadScenario final : public Scenario {
  public:
-  PayloadScenario() { ring_.attach(memory_, sizeof memory_); }
+  PayloadScenario() { ring_.attach(memory_, 0, sizeof memory_); }
   [[nodiscard]] uint32_t threads() const override { return 3; }
 
   void run(uint32_t thread) override {
     if (thread == 0) {
       for (uint32_t i = 0; i < kBlocks; ++i) {
-        shm::BlockShm* block = nullptr;
-        await([&] { return (block = ring_.allocate(bytes(i))) != nullptr; });
-        for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_write(block->payload() + at);
-        block->payload()[0] = std::byte(i);
-        mail_[i].store_release(static_cast<uint32_t>(reinterpret_cast<std::byte*>(block) - memory_) + 1);
+        shm::BlockShm& block = blocks_[i];
+        await([&] { return ring_.allocate(bytes(i), &block); });
+        std::byte* payload = memory_ + block.payload;
+        for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_write(payload + at);
+        payload[0] = std::byte(i);
+        mail_[i].store_release(1);
       }
       await([&] { return ring_.idle(); });
       return;
     }
     for (uint32_t i = thread - 1; i < kBlocks; i += 2) {
-      uint32_t where = 0;
-      await([&] { return (where = mail_[i].load_acquire()) != 0; });
-      auto* block = reinterpret_cast<shm::BlockShm*>(memory_ + where - 1);
-      for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_read(block->payload() + at);
-      check(block->payload()[0] == std::byte(i), "the block holds its own message");
-      block->release();
+      await([&] { return mail_[i].load_acquire() != 0; });
+      std::byte* payload = memory_ + blocks_[i].payload;
+      for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_read(payload + at);
+      check(payload[0] == std::byte(i), "the block holds its own message");
+      shm::release_block(memory_, blocks_[i]);
     }
   }
 
@@ -210,8 +210,9 @@ class PayloadScenario final : public Scenario {
   static constexpr uint32_t kBlocks = 4;
   static uint64_t bytes(uint32_t i) { return i % 2 == 0 ? 64 : 128; }
 
-  alignas(kPairBytes) std::byte memory_[5 * kLineBytes] = {};
+  alignas(kPairBytes) std::byte memory_[sizeof(shm::ReleasedShm) + 3 * kLineBytes] = {};
   shm::PayloadRing ring_;
+  shm::BlockShm blocks_[kBlocks] = {};
   Atomic<uint32_t> mail_[kBlocks];
 };
 

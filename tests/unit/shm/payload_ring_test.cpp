@@ -11,7 +11,7 @@ namespace zh::shm {
 namespace {
 
 struct Ring {
-  explicit Ring(uint64_t bytes) : memory(new (std::align_val_t{kPairBytes}) std::byte[bytes]()) { ring.attach(memory, bytes); }
+  explicit Ring(uint64_t bytes) : memory(new (std::align_val_t{kPairBytes}) std::byte[bytes]()) { ring.attach(memory, 0, bytes); }
   ~Ring() { operator delete[](memory, std::align_val_t{kPairBytes}); }
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -22,16 +22,17 @@ struct Ring {
 TEST(PayloadRing, EmptyRingTakesAnyBlockThatFitsFromAnyPosition) {
   constexpr uint64_t kBytes = 2048;
   for (uint64_t offset = 0; offset < kBytes; offset += kLineBytes) {
-    for (uint64_t want = 1; want <= kBytes - sizeof(BlockShm); want += 61) {
-      Ring r(kBytes);
+    for (uint64_t want = 1; want <= kBytes; want += 61) {
+      Ring r(kBytes + sizeof(ReleasedShm));
       for (uint64_t at = 0; at + 2 * kLineBytes <= offset; at += 2 * kLineBytes) {
-        BlockShm* b = r.ring.allocate(1);
-        ASSERT_NE(b, nullptr);
-        b->release();
+        BlockShm b;
+        ASSERT_TRUE(r.ring.allocate(1, &b));
+        release_block(r.memory, b);
       }
       ASSERT_TRUE(r.ring.idle());
-      ASSERT_NE(r.ring.allocate(want), nullptr) << "head at " << offset << ", " << want << " bytes";
-      EXPECT_EQ(r.ring.allocate(kBytes - sizeof(BlockShm)), nullptr) << "only one such block fits";
+      BlockShm b;
+      ASSERT_TRUE(r.ring.allocate(want, &b)) << "head at " << offset << ", " << want << " bytes";
+      EXPECT_FALSE(r.ring.allocate(kBytes, &b)) << "only one such block fits";
     }
   }
 }
@@ -41,9 +42,9 @@ TEST(PayloadRing, RandomBlocksNeverOverlap) {
   SCOPED_TRACE(seed);
   std::mt19937 rng(seed);
   constexpr uint64_t kBytes = 8192;
-  Ring r(kBytes);
+  Ring r(kBytes + sizeof(ReleasedShm));
   struct Live {
-    BlockShm* block;
+    BlockShm block;
     uint64_t bytes;
     std::byte mark;
   };
@@ -51,22 +52,22 @@ TEST(PayloadRing, RandomBlocksNeverOverlap) {
   uint32_t marks = 0;
   for (int i = 0; i < 200000; ++i) {
     if (rng() % 2 == 0) {
-      const uint64_t n = rng() % (rng() % 8 == 0 ? kBytes - sizeof(BlockShm) : 700) + 1;
-      BlockShm* b = r.ring.allocate(n);
-      if (b == nullptr) {
+      const uint64_t n = rng() % (rng() % 8 == 0 ? kBytes : 700) + 1;
+      BlockShm b;
+      if (!r.ring.allocate(n, &b)) {
         ASSERT_FALSE(live.empty()) << "an empty ring refused " << n;
       } else if (rng() % 16 == 0) {
         r.ring.undo_last();
       } else {
         live.push_back({b, n, std::byte(++marks)});
-        std::fill_n(b->payload(), n, live.back().mark);
+        std::fill_n(r.memory + b.payload, n, live.back().mark);
       }
     } else if (!live.empty()) {
       // Mostly in order, sometimes not.
       const size_t k = rng() % 4 == 0 ? rng() % live.size() : 0;
       const Live l = live[k];
-      for (uint64_t j = 0; j < l.bytes; ++j) ASSERT_EQ(l.block->payload()[j], l.mark);
-      l.block->release();
+      for (uint64_t j = 0; j < l.bytes; ++j) ASSERT_EQ(r.memory[l.block.payload + j], l.mark);
+      release_block(r.memory, l.block);
       live.erase(live.begin() + static_cast<ptrdiff_t>(k));
     }
   }
