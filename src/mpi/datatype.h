@@ -20,8 +20,8 @@ struct TypeInfo {
 
 extern HandleMap<TypeInfo> types;
 
-/// Flattens and enters it. The host judges it first: if it is invalid or not committed the error has been raised on `comm`
-/// when this returns its code.
+/// Flattens and enters it. The host judges it first: if it is invalid or not committed the error has been raised on `comm`,
+/// `*out` is null, and the caller returns what this returns.
 int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out);
 
 inline int find_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {

@@ -90,7 +90,7 @@ struct Job {
   std::unique_ptr<copy::RegionOwner> regions;
   std::unique_ptr<engine::Rank> rank;
   Pump pump;
-  Settings settings;
+  Options options;
 };
 Job* job = nullptr;
 
@@ -119,16 +119,17 @@ bool read_tag_ub() {
 
 /// The collective start. Null, or why everything stays with the host (the same on all ranks).
 const char* start_engine(HostBootstrap& world) {
-  job->settings = read_settings();
+  job->options = read_options();
+  for (const std::string& complaint : job->options.complaints()) say_once(world.rank(), "not obeyed", complaint.c_str());
   node::Config node_config;
-  apply(job->settings, &node_config);
+  apply(job->options, &node_config);
   if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
   const bool ready = prepare_handles();
   if (!all_agree(world, ready)) return "no memory for request handles";
-  job->regions = std::make_unique<copy::RegionOwner>();
+  if (job->options.get_bool(Opt::kHeap)) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
-  apply(job->settings, &config);
+  apply(job->options, &config);
   config.regions = job->regions.get();
   const Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (!all_agree(world, s.ok())) {
@@ -169,7 +170,8 @@ void begin() {
 
 /// One JSON document from every rank's object, written by rank 0.
 void write_stats() {
-  if (job->settings.stats.empty()) return;
+  const std::string& path = job->options.get_text(Opt::kStats);
+  if (path.empty()) return;
   const std::string mine = job->rank->stats_json();
   const MPI_Comm comm = job->world->comm();
   const int n_ranks = job->world->size();
@@ -186,9 +188,9 @@ void write_stats() {
   std::string all(static_cast<size_t>(total), ' ');
   host.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(), MPI_BYTE, 0, comm);
   if (job->world->rank() != 0) return;
-  FILE* file = std::fopen(job->settings.stats.c_str(), "w");
+  FILE* file = std::fopen(path.c_str(), "w");
   if (file == nullptr) {
-    say_once(0, "cannot write the statistics", job->settings.stats.c_str());
+    say_once(0, "cannot write the statistics", path.c_str());
     return;
   }
   std::fprintf(file, "{\"schema\": 1, \"version\": \"%s\", \"host\": \"%s\", \"ranks\": [", ZH_VERSION, ZH_ABI_NAME);

@@ -23,7 +23,7 @@ namespace zh::mpi {
   X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x) X(Status_set_cancelled)                 \
   X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x) X(Type_get_envelope) X(Type_get_contents)             \
   X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)   \
-  X(Query_thread) X(Finalized) X(Grequest_start) X(Grequest_complete)
+  X(Query_thread) X(Error_class) X(Finalized) X(Grequest_start) X(Grequest_complete)
 
 #define ZH_HOST_COUNTED(X)                                                                                            \
   X(Send_c) X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c)      \

@@ -76,6 +76,7 @@ int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode m
   const int32_t index = comm->local[t.rank];
   if (index < 0) {
     op->state = Operation::State::kHost;
+    op->host_request = MPI_REQUEST_NULL;
     switch (mode) {
       case p2p::SendMode::kStandard:
         return counted::Isend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
@@ -111,8 +112,10 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
   }
   if (!any && comm->wild->empty()) {
     op->state = Operation::State::kHost;
+    op->host_request = MPI_REQUEST_NULL;
     return counted::Irecv(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
   }
+  op->host_request = MPI_REQUEST_NULL;
   op->info = comm;
   op->source = t.rank;
   op->tag = t.tag;

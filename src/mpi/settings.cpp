@@ -1,42 +1,35 @@
 // See settings.h.
 #include "mpi/settings.h"
 
-#include <cstdlib>
-#include <cstring>
+#include <unistd.h>
 
 namespace zh::mpi {
-namespace {
 
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : nullptr;
+Options read_options() {
+  Options options;
+  options.read_environment(environ);
+  return options;
 }
 
-}  // namespace
-
-Settings read_settings() {
-  Settings s;
-  if (const char* v = variable("ZEROHOP_NODE_RANKS")) s.node_ranks = static_cast<uint32_t>(std::strtoul(v, nullptr, 10));
-  if (const char* v = variable("ZEROHOP_CMA")) s.cma = std::strcmp(v, "0") != 0;
-  if (const char* v = variable("ZEROHOP_STATS")) s.stats = v;
-  if (const char* v = variable("ZEROHOP_WAIT")) {
-    if (std::strcmp(v, "spin") == 0) s.wait = engine::WaitPolicy::kSpin;
-    if (std::strcmp(v, "passive") == 0) s.wait = engine::WaitPolicy::kPassive;
-  }
-  return s;
+void apply(const Options& options, node::Config* out) {
+  out->rank_bytes = options.get_number(Opt::kMemory);
+  out->node_ranks = static_cast<uint32_t>(options.get_number(Opt::kNodeRanks));
+  out->topology_file = options.get_text(Opt::kTopology);
+  out->cma = options.get_bool(Opt::kCma);
+  out->tracer = options.get_bool(Opt::kPtracer);
+  out->folder = options.get_text(Opt::kFolder);
+  if (options.is(Opt::kSegment, "memfd")) out->memory_kinds = node::Config::kMemfd;
+  if (options.is(Opt::kSegment, "file")) out->memory_kinds = node::Config::kFile;
 }
 
-void apply(const Settings& settings, node::Config* out) {
-  out->rank_bytes = settings.rank_bytes;
-  out->node_ranks = settings.node_ranks;
-}
-
-void apply(const Settings& settings, engine::Config* out) {
-  out->wait = settings.wait;
-  out->cma = settings.cma;
-  out->skew = settings.skew;
-  out->single_copy_min = settings.single_copy_min;
-  out->calibration_folder = settings.calibration_folder;
+void apply(const Options& options, engine::Config* out) {
+  if (options.is(Opt::kWait, "spin")) out->wait = engine::WaitPolicy::kSpin;
+  if (options.is(Opt::kWait, "passive")) out->wait = engine::WaitPolicy::kPassive;
+  out->cma = options.get_bool(Opt::kCma);
+  if (!options.is(Opt::kSkew, "auto")) out->skew = options.is(Opt::kSkew, "1") ? 1 : 0;
+  out->single_copy_min = options.get_number(Opt::kSingleCopy, 0);
+  out->calibration_folder = options.get_text(Opt::kCache);
+  out->calibrate = options.get_bool(Opt::kCalibrate);
 }
 
 }  // namespace zh::mpi

@@ -1,26 +1,15 @@
-// ZEROHOP_* variables as the layers below want them. The table of variables itself is base/options.h.
+// ZEROHOP_* variables (base/options.h) as the layers below want them.
 #pragma once
 
-#include <string>
-
+#include "base/options.h"
 #include "engine/rank.h"
 #include "node/node.h"
 
 namespace zh::mpi {
 
-struct Settings {
-  uint64_t rank_bytes = 64 << 20;
-  uint32_t node_ranks = 0;
-  engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
-  bool cma = true;
-  int skew = -1;
-  uint64_t single_copy_min = 0;
-  std::string calibration_folder;
-  std::string stats;
-};
-
-Settings read_settings();
-void apply(const Settings& settings, node::Config* out);
-void apply(const Settings& settings, engine::Config* out);
+/// The variables of this process; complaints are in it.
+Options read_options();
+void apply(const Options& options, node::Config* out);
+void apply(const Options& options, engine::Config* out);
 
 }  // namespace zh::mpi

@@ -36,7 +36,7 @@ inline int send(const void* buf, N count, MPI_Datatype datatype, int dest, int t
     return forward_send<kMode>(buf, count, datatype, dest, tag, comm);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] return forward_send<kMode>(buf, count, datatype, dest, tag, comm);
   const Transfer t = transfer_of(buf, count, datatype, type, dest, tag);
   const int32_t index = info->local[dest];
@@ -58,7 +58,7 @@ inline int recv(void* buf, N count, MPI_Datatype datatype, int source, int tag, 
     return counted::Recv(buf, count, datatype, source, tag, comm, status);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return counted::Recv(buf, count, datatype, source, tag, comm, status);
   }
@@ -82,7 +82,7 @@ inline int isend(const void* buf, N count, MPI_Datatype datatype, int dest, int 
     return forward_isend<kMode>(buf, count, datatype, dest, tag, comm, request);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return forward_isend<kMode>(buf, count, datatype, dest, tag, comm, request);
   }
@@ -104,7 +104,7 @@ inline int irecv(void* buf, N count, MPI_Datatype datatype, int source, int tag,
     return counted::Irecv(buf, count, datatype, source, tag, comm, request);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return counted::Irecv(buf, count, datatype, source, tag, comm, request);
   }
@@ -128,7 +128,7 @@ int bsend(Operation* op, const void* buf, N count, MPI_Datatype datatype, int de
   if (info == nullptr && !bsend_ready(comm)) return MPI_SUCCESS;
   TypeInfo* type = nullptr;
   *forward = false;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) return error;
   if (lacks_buffer(buf, count, type)) {
     *forward = true;
     return MPI_SUCCESS;
@@ -170,6 +170,7 @@ struct Exchange {
   Half send;
   Half recv;
   bool ours = false;
+  bool refused = false;  ///< the host has raised an error already
 };
 
 int examine(const void* sbuf, MPI_Count scount, MPI_Datatype stype, int dest, int stag, void* rbuf, MPI_Count rcount,
@@ -182,10 +183,16 @@ int examine(const void* sbuf, MPI_Count scount, MPI_Datatype stype, int dest, in
   if (out->send.wanted && (!is_rank(info, dest) || !is_send_tag(stag))) return MPI_SUCCESS;
   if (out->recv.wanted && ((source != MPI_ANY_SOURCE && !is_rank(info, source)) || !is_recv_tag(rtag))) return MPI_SUCCESS;
   TypeInfo* type = nullptr;
-  if (const int error = find_type(stype, comm, &type); error != MPI_SUCCESS) return error;
+  if (const int error = find_type(stype, comm, &type); type == nullptr) {
+    out->refused = true;
+    return error;
+  }
   if (out->send.wanted && lacks_buffer(sbuf, scount, type)) return MPI_SUCCESS;
   out->send.transfer = transfer_of(sbuf, scount, stype, type, dest, stag);
-  if (const int error = find_type(rtype, comm, &type); error != MPI_SUCCESS) return error;
+  if (const int error = find_type(rtype, comm, &type); type == nullptr) {
+    out->refused = true;
+    return error;
+  }
   if (out->recv.wanted && lacks_buffer(rbuf, rcount, type)) return MPI_SUCCESS;
   out->recv.transfer = transfer_of(rbuf, rcount, rtype, type, source, rtag);
   out->info = info;
@@ -273,7 +280,7 @@ template <typename N>
 int sendrecv(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s, int rg,
              MPI_Comm c, MPI_Status* status) {
   Exchange x;
-  if (const int error = examine(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, &x); error != MPI_SUCCESS) return error;
+  if (const int error = examine(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, &x); x.refused) return error;
   return x.ours ? exchange(x, status) : counted::Sendrecv(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, status);
 }
 
@@ -281,7 +288,7 @@ template <typename N>
 int sendrecv_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, MPI_Status* status) {
   Exchange x;
   int error = examine(b, n, t, d, sg, b, n, t, s, rg, c, &x);
-  if (error != MPI_SUCCESS) return error;
+  if (x.refused) return error;
   if (!x.ours) return counted::Sendrecv_replace(b, n, t, d, sg, s, rg, c, status);
   std::byte* scratch = x.send.wanted ? detach_send_data(&x, &error) : nullptr;
   if (error == MPI_SUCCESS) error = exchange(x, status);
@@ -293,7 +300,7 @@ template <typename N>
 int isendrecv(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s, int rg,
               MPI_Comm c, MPI_Request* request) {
   Exchange x;
-  if (const int error = examine(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, &x); error != MPI_SUCCESS) return error;
+  if (const int error = examine(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, &x); x.refused) return error;
   return x.ours ? start_exchange_request(x, nullptr, request)
                 : counted::Isendrecv(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, request);
 }
@@ -302,7 +309,7 @@ template <typename N>
 int isendrecv_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, MPI_Request* request) {
   Exchange x;
   int error = examine(b, n, t, d, sg, b, n, t, s, rg, c, &x);
-  if (error != MPI_SUCCESS) return error;
+  if (x.refused) return error;
   if (!x.ours) return counted::Isendrecv_replace(b, n, t, d, sg, s, rg, c, request);
   std::byte* scratch = x.send.wanted ? detach_send_data(&x, &error) : nullptr;
   if (error == MPI_SUCCESS) return start_exchange_request(x, scratch, request);
@@ -316,10 +323,13 @@ int start_own_mrecv(Operation* op, void* buf, MPI_Count count, MPI_Datatype data
   if (mine.message == nullptr) return raise(mine.comm, MPI_ERR_REQUEST);
   TypeInfo* type = nullptr;
   int error = count < 0 ? raise(mine.comm, MPI_ERR_COUNT) : find_type(datatype, mine.comm, &type);
-  if (error == MPI_SUCCESS && lacks_buffer(buf, count, type)) error = raise(mine.comm, MPI_ERR_BUFFER);
-  if (error != MPI_SUCCESS) {
+  if (type != nullptr && lacks_buffer(buf, count, type)) {
+    error = raise(mine.comm, MPI_ERR_BUFFER);
+    type = nullptr;
+  }
+  if (type == nullptr) {
     mint_message(mine.message, mine.comm, message);
-    return error;
+    return error != MPI_SUCCESS ? error : MPI_ERR_TYPE;
   }
   *message = MPI_MESSAGE_NULL;
   return start_mrecv(op, mine.message, mine.comm, transfer_of(buf, count, datatype, type, 0, 0));

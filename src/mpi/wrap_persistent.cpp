@@ -55,7 +55,7 @@ int send_init(Request::Mode mode, const void* buf, N count, MPI_Datatype datatyp
     host.Request_free(handle);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) return error;
   if (lacks_buffer(buf, count, type)) return forward_init(mode, buf, count, datatype, dest, tag, comm, handle);
   const Transfer t{const_cast<void*>(buf), count, datatype, type, dest, tag};
   return make_persistent(info, comm, t, mode, handle);
@@ -69,7 +69,7 @@ int recv_init(void* buf, N count, MPI_Datatype datatype, int source, int tag, MP
     return counted::Recv_init(buf, count, datatype, source, tag, comm, handle);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); error != MPI_SUCCESS) return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) return error;
   if (lacks_buffer(buf, count, type)) return counted::Recv_init(buf, count, datatype, source, tag, comm, handle);
   return make_persistent(info, comm, {buf, count, datatype, type, source, tag}, Request::Mode::kReceive, handle);
 }

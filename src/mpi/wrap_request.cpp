@@ -14,6 +14,14 @@ int raise_single(int error, bool raised, MPI_Comm comm) {
   return error == MPI_SUCCESS || raised ? error : raise(comm, error);
 }
 
+/// Hosts return codes, of which this is the class.
+bool in_status(int error) {
+  if (error == MPI_SUCCESS || error == MPI_ERR_IN_STATUS) return error != MPI_SUCCESS;
+  int error_class = MPI_ERR_OTHER;
+  host.Error_class(error, &error_class);
+  return error_class == MPI_ERR_IN_STATUS;
+}
+
 int finish_single(Request* request, MPI_Request* handle, MPI_Status* status) {
   const MPI_Comm comm = comm_of(request);
   bool raised = false;
@@ -106,7 +114,7 @@ int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* hos
     if (want) {
       for (int k = 0; k < host_part->size(); ++k) {
         statuses[host_part->place(k)] = host_part->statuses()[k];
-        if (host_error == MPI_ERR_IN_STATUS) {
+        if (in_status(host_error)) {
           errors[static_cast<size_t>(host_part->place(k))] = host_part->statuses()[k].MPI_ERROR;
         }
       }
@@ -200,7 +208,7 @@ int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* in
       active = true;
       for (int k = 0; k < host_done; ++k) {
         if (want) statuses[done] = host_part->statuses()[k];
-        errors.push_back(error == MPI_ERR_IN_STATUS ? host_part->statuses()[k].MPI_ERROR : MPI_SUCCESS);
+        errors.push_back(in_status(error) ? host_part->statuses()[k].MPI_ERROR : MPI_SUCCESS);
         indices[done++] = host_part->place(which[static_cast<size_t>(k)]);
       }
     }
