@@ -55,11 +55,16 @@ Status Endpoint::init() {
   ticks_away_ = static_cast<uint64_t>(os::ticks_per_us()) * kAwayUs;
   for (const Peer& peer : peers_) all_cma_ = all_cma_ && peer.cma;
   all_cma_ = all_cma_ || n == 1;
+  const Offset matched = arena_.allocate(kMatchedRingBytes);
+  if (matched == kNoOffset) return {Code::kNoMemory, "no shared memory for cells"};
+  matched_ring_.attach(base_, matched, kMatchedRingBytes);
   refill_messages();
   return part_->queues.free_message_count.load_relaxed() != 0
              ? kOk
              : Status{Code::kNoMemory, "no shared memory for the matching queues"};
 }
+
+Offset Endpoint::make_scratch(uint64_t bytes) { return arena_.allocate(bytes); }
 
 Request* Endpoint::new_request() {
   if (free_requests_ == nullptr) {

@@ -39,6 +39,9 @@ class Endpoint {
   void set_choice(uint32_t peer, const tune::PairChoice& choice) { peers_[peer].choice = choice; }
   [[nodiscard]] const tune::PairChoice& choice(uint32_t peer) const { return peers_[peer].choice; }
 
+  /// Zeroed memory in this rank's part, for as long as it lives; kNoOffset when the budget is too small.
+  [[nodiscard]] Offset make_scratch(uint64_t bytes);
+
   /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
   [[nodiscard]] Request* isend(const SendArgs& args);
@@ -95,6 +98,7 @@ class Endpoint {
  private:
   static constexpr uint32_t kDrainBudget = 32;
   static constexpr uint32_t kRequestSlab = 256;
+  static constexpr uint64_t kMatchedRingBytes = 64 << 10;
 
   struct OldRing {
     Offset offset;
@@ -107,8 +111,6 @@ class Endpoint {
     PartShm* part = nullptr;
     shm::EnvelopeProducer out;
     shm::PayloadRing payload;
-    shm::PayloadRing matched_only;  ///< used when unexpected messages hold all of `payload`
-    shm::PayloadRing* last_ring = nullptr;  ///< of the latest claim_block()
     Offset out_offset = kNoOffset;
     tune::PairChoice choice;
     RequestList queued;  ///< sends that wait for room in the ring, in order
@@ -144,6 +146,7 @@ class Endpoint {
   bool connect(uint32_t dest);
   [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer);
   [[nodiscard]] bool claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
+  [[nodiscard]] bool may_grow(uint64_t bytes) const;
   void grow_envelopes(Peer& peer);
   void grow_payload(Peer& peer);
   void retire_old(Peer& peer);
@@ -197,6 +200,8 @@ class Endpoint {
   Queues queues_;
   shm::Arena arena_;
   std::vector<Peer> peers_;
+  shm::PayloadRing matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's ring
+  shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()
   std::vector<uint32_t> sources_;  ///< peers whose rings towards this rank exist
   uint32_t announced_seen_ = 0;
   uint32_t next_source_ = 0;

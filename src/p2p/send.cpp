@@ -63,12 +63,17 @@ shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
   return slot;
 }
 
+// Larger rings are a luxury: a part of the budget stays for first rings, queue entries and transfers.
+bool Endpoint::may_grow(uint64_t bytes) const {
+  return arena_.used_bytes() + bytes <= arena_.budget_bytes() / 2;
+}
+
 // The marker goes into the slot that claim() always keeps free, so the old ring always has room for it.
 void Endpoint::grow_envelopes(Peer& peer) {
   peer.full_streak = 0;
   const uint32_t capacity = kEnvelopesMax;
   const uint64_t bytes = shm::EnvelopeRingShm::size_bytes(capacity);
-  const Offset offset = arena_.allocate(bytes);
+  const Offset offset = may_grow(bytes) ? arena_.allocate(bytes) : kNoOffset;
   if (offset == kNoOffset) return;
   auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
   std::memset(static_cast<void*>(ring), 0, bytes);
@@ -91,7 +96,7 @@ void Endpoint::grow_payload(Peer& peer) {
   const uint64_t bytes =
       peer.payload.attached() ? std::min<uint64_t>(peer.payload.size_bytes() * kPayloadStep, peer.choice.ring_bytes_max)
                               : kPayloadFirst;
-  if (peer.payload.attached() && bytes <= peer.payload.size_bytes()) return;
+  if (peer.payload.attached() && (bytes <= peer.payload.size_bytes() || !may_grow(bytes))) return;
   const Offset offset = arena_.allocate(bytes);
   if (offset == kNoOffset) return;
   if (peer.payload.attached()) {
@@ -118,8 +123,9 @@ void Endpoint::retire_old(Peer& peer) {
 
 // A block for n payload bytes. Unexpected messages may hold the ring for as long as the receiver likes; cells of a
 // `matched` transfer, which are emptied promptly, then have a ring of their own, so that no message waits for another.
+// That ring exists from the start, since memory may be used up by the time it is needed.
 bool Endpoint::claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched) {
-  peer.last_ring = &peer.payload;
+  last_ring_ = &peer.payload;
   const bool got = peer.payload.attached() && peer.payload.allocate(bytes, block);
   if (got && (peer.payload.laps() < kLapsBeforeGrowth || peer.payload.size_bytes() >= peer.choice.ring_bytes_max)) {
     return true;
@@ -129,13 +135,8 @@ bool Endpoint::claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, boo
   grow_payload(peer);
   if (peer.payload.attached() && peer.payload.allocate(bytes, block)) return true;
   if (!matched) return false;
-  if (!peer.matched_only.attached()) {
-    const Offset offset = arena_.allocate(kPayloadFirst * 2);
-    if (offset == kNoOffset) return false;
-    peer.matched_only.attach(base_, offset, kPayloadFirst * 2);
-  }
-  peer.last_ring = &peer.matched_only;
-  return peer.matched_only.allocate(bytes, block);
+  last_ring_ = &matched_ring_;
+  return matched_ring_.allocate(bytes, block);
 }
 
 bool Endpoint::send_now(const SendArgs& args) {

@@ -225,7 +225,7 @@ bool Endpoint::advance_send(Request* r) {
       r->carry_from += n;
       r->carry_bytes -= n;
     } else if (n = t->claim.claim(want, total, &from); n == 0) {
-      peer.last_ring->undo_last();
+      last_ring_->undo_last();
       break;
     }
     put_cell(r, *t, from, n, block);
