@@ -187,33 +187,36 @@ class PayloadScenario final : public Scenario {
   void run(uint32_t thread) override {
     if (thread == 0) {
       for (uint32_t i = 0; i < kBlocks; ++i) {
-        shm::BlockShm& block = blocks_[i];
-        await([&] { return ring_.allocate(bytes(i), &block); });
-        std::byte* payload = memory_ + block.payload;
-        for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_write(payload + at);
-        payload[0] = std::byte(i);
-        mail_[i].store_release(1);
+        await([&] { return ring_.allocate(bytes(i), &mail_[i].block); });
+        for (uint64_t p = 0; p < bytes(i); p += kLineBytes) data_write(payload(i) + p);
+        data_write(&mail_[i].block);
+        *payload(i) = std::byte(i);
+        mail_[i].full.store_release(1);
       }
       await([&] { return ring_.idle(); });
       return;
     }
     for (uint32_t i = thread - 1; i < kBlocks; i += 2) {
-      await([&] { return mail_[i].load_acquire() != 0; });
-      std::byte* payload = memory_ + blocks_[i].payload;
-      for (uint64_t at = 0; at < bytes(i); at += kLineBytes) data_read(payload + at);
-      check(payload[0] == std::byte(i), "the block holds its own message");
-      shm::release_block(memory_, blocks_[i]);
+      await([&] { return mail_[i].full.load_acquire() != 0; });
+      data_read(&mail_[i].block);
+      for (uint64_t p = 0; p < bytes(i); p += kLineBytes) data_read(payload(i) + p);
+      check(*payload(i) == std::byte(i), "the block holds its own message");
+      shm::release_block(memory_, mail_[i].block);
     }
   }
 
  private:
   static constexpr uint32_t kBlocks = 4;
   static uint64_t bytes(uint32_t i) { return i % 2 == 0 ? 64 : 128; }
+  std::byte* payload(uint32_t i) { return memory_ + mail_[i].block.payload; }
 
-  alignas(kPairBytes) std::byte memory_[sizeof(shm::ReleasedShm) + 3 * kLineBytes] = {};
+  struct Mail {
+    Atomic<uint32_t> full;
+    shm::BlockShm block;
+  };
+  alignas(kPairBytes) std::byte memory_[sizeof(shm::ReleasedShm) + 4 * kLineBytes] = {};
   shm::PayloadRing ring_;
-  shm::BlockShm blocks_[kBlocks] = {};
-  Atomic<uint32_t> mail_[kBlocks];
+  Mail mail_[kBlocks];
 };
 
 TEST(ModelShm, PayloadRingReusesOnlyWhatWasRead) {
