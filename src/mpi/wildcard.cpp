@@ -14,7 +14,10 @@ bool overlap(int a, int b, int any) { return a == b || a == any || b == any; }
 
 }  // namespace
 
-WildcardQueue::~WildcardQueue() = default;
+WildcardQueue::~WildcardQueue() {
+  const TableLock lock(queues_mutex);
+  busy.remove(comm_);
+}
 
 bool WildcardQueue::blocked(const Operation* op) const {
   for (const Operation* earlier : waiting_) {
@@ -48,6 +51,7 @@ bool WildcardQueue::add(Operation* op, const p2p::RecvArgs* engine_args) {
   op->state = Operation::State::kWaiting;
   if (waiting_.empty()) {
     const TableLock outer(queues_mutex);
+    busy.remove(comm_);
     busy.push_back(comm_);
   }
   waiting_.push_back(op);
@@ -98,7 +102,7 @@ bool WildcardQueue::offer(Operation* op) {
       owner->state = Operation::State::kEngine;
       return true;
     }
-    shim.rank->wait(owner->engine);
+    while (!shim.rank->done(owner->engine)) shim.rank->progress();  // not wait(): that comes back here
     shim.rank->release(owner->engine);
     owner->engine = nullptr;
   }
