@@ -1,19 +1,79 @@
-// Which ways this rank takes towards each peer: from the machine's calibration, else built in, then as the user says.
+// Which ways this rank takes towards each peer: from the machine's kept calibration, measured now if there is none, else
+// built in; then as the user says. Only one-sided choices (a message's header names its way), so ranks need not agree.
 #include "engine/state.h"
+#include "tune/calibrate.h"
+#include "tune/profile.h"
 
 namespace zh::engine {
 
-Status Rank::choose(node::Bootstrap& /*world*/) {
+namespace {
+
+/// What the ranks tell each other before anyone measures.
+struct Offer {
+  uint64_t scratch;  ///< where this rank, first of its node, has made room to measure; 0: it has not
+};
+
+tune::Profile builtin_profile() {
+  tune::Profile profile;
+  (void)tune::named_profile("builtin", &profile);
+  return profile;
+}
+
+}  // namespace
+
+Status Rank::choose(node::Bootstrap& world) {
   State& s = *state_;
+  p2p::Endpoint& e = *s.endpoint;
+  tune::Profile profile = builtin_profile();
+  const std::string folder = tune::cache_folder(s.config.calibration_folder);
+  bool have = false;
+  Offer offer{0};
+  if (s.config.calibrate) {
+    const Status loaded = tune::load_profile(folder, tune::this_machine(), &profile);
+    have = loaded.ok();
+    if (have) s.profile_note = "kept calibration of this machine";
+    const bool unusable = !have && loaded.code() != Code::kWouldBlock;
+    if (unusable) {
+      s.profile_note = std::string("calibration file ignored: ") + loaded.what();
+      if (node_.self() == 0) s.complaint = s.profile_note;
+    }
+    if (!have && node_.self() == 0 && node_.size() > 1 && !s.oversubscribed) {
+      offer.scratch = e.make_scratch(tune::calibration_bytes());
+    }
+  } else {
+    s.profile_note = "built-in choices (calibration is off)";
+  }
+  std::vector<Offer> offers(static_cast<size_t>(world.size()));
+  if (Status status = world.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
+  const Offset scratch = offers[static_cast<size_t>(node_.world_rank(0))].scratch;
+  if (scratch != kNoOffset) {
+    tune::CalibrationGroup group;
+    group.self = node_.self();
+    group.size = node_.size();
+    group.pid = node_.pid(node_.self());
+    group.cma = s.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
+    group.folder = folder;
+    group.scratch = node_.base() + scratch;
+    for (uint32_t i = 0; i < node_.size(); ++i) {
+      for (uint32_t j = 0; j < node_.size(); ++j) group.levels.push_back(static_cast<uint8_t>(node_.level(i, j)));
+    }
+    tune::Profile measured;
+    if (tune::prepare_profile(group, &measured, &s.profile_note)) {
+      profile = measured;
+      have = true;
+    }
+  }
+  // The scratch is this node's alone and nobody touches it any more: prepare_profile is collective over the node.
+  if (s.profile_note.empty()) s.profile_note = "built-in choices";
   for (uint32_t i = 0; i < node_.size(); ++i) {
-    const auto level = node_.level(node_.self(), i);
-    tune::PairChoice c = tune::choose(static_cast<int>(level), node_.line_ns(i), nullptr);
+    const auto level = static_cast<int>(node_.level(node_.self(), i));
+    tune::PairChoice c = tune::choose(level, node_.line_ns(i), have ? &profile : nullptr);
     if (s.config.single_copy_min != 0) {
       c.single_copy_min = s.config.single_copy_min;
       if (c.eager_max >= c.single_copy_min) c.eager_max = static_cast<uint32_t>(c.single_copy_min) - 1;
       if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
     }
-    s.endpoint->set_choice(i, c);
+    e.set_choice(i, c);
   }
   return kOk;
 }

@@ -1,4 +1,4 @@
-// The helper thread (DESIGN rule 12): when a rank leaves MPI with transfers that its peers cannot finish without it - no
+// The helper thread: when a rank leaves MPI with transfers that its peers cannot finish without it - no
 // single copy allowed here, a layout too long to publish, a full ring - it may next block in the host, and peers would
 // wait for it in vain. The helper then turns the engine in its stead. It calls no MPI. In normal operation it never starts.
 #include <pthread.h>

@@ -197,6 +197,9 @@ void Rank::quiesce() {
   wait_until([this] { return pending_sends() == 0; });
 }
 
+const std::string& Rank::choices_note() const { return state_->profile_note; }
+const std::string& Rank::complaint() const { return state_->complaint; }
+
 void Rank::count_fallback(const char* reason) {
   for (auto& [text, count] : state_->fallbacks) {
     if (text == reason) {
@@ -270,7 +273,7 @@ void Rank::WaitScope::sleep() {
   State& s = *rank_.state_;
   p2p::RankStateShm& shm = s.endpoint->part().state;
   shm.sleeping.store_relaxed(1);
-  fence_seq_cst();
+  fence_seq_cst();  // Z1 -> Z1: the flag is out before the rings are looked at once more
   bool moved = false;
   {
     Guard guard(s);

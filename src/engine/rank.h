@@ -101,6 +101,9 @@ class Rank {
   [[nodiscard]] std::string stats_json() const;
   /// Table of ways chosen by pair and size, as JSON, for `zerohop info`.
   [[nodiscard]] std::string choices_json() const;
+  /// Where the choices come from, and a line that the user should see (empty if there is none).
+  [[nodiscard]] const std::string& choices_note() const;
+  [[nodiscard]] const std::string& complaint() const;
   /// Counts that something stayed with the host; `reason` is a static text.
   void count_fallback(const char* reason);
 

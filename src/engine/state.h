@@ -23,6 +23,8 @@ struct Rank::State {
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
   uint32_t quick_polls = 1;
+  std::string profile_note;  ///< where the choices come from
+  std::string complaint;     ///< one line for the user, on one rank; empty if there is none
   std::mutex mutex;
   std::thread helper;
   Atomic<uint32_t> helper_wanted;
@@ -31,7 +33,7 @@ struct Rank::State {
   std::vector<std::pair<const char*, uint64_t>> fallbacks;
 };
 
-/// The process-private mutex of a rank (DESIGN rule 13), taken only when there is more than one thread; never held
+/// The process-private mutex of a rank, taken only when there is more than one thread; never held
 /// across a wait or a host call.
 class Rank::Guard {
  public:

@@ -1,5 +1,5 @@
 // Moving the bytes of matched messages: out of the envelope, out of an eager block, or, for a transfer, chunk by chunk by
-// whichever end is there - cells, single copy through the kernel, or mapped memory (DESIGN ideas 2 and 3).
+// whichever end is there - cells, single copy through the kernel, or mapped memory.
 #include <algorithm>
 
 #include "copy/cma.h"

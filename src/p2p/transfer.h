@@ -1,4 +1,4 @@
-// One large message in flight, as both ends see it. Both ends copy (DESIGN idea 2): each claims the next bytes of the
+// One large message in flight, as both ends see it. Both ends copy: each claims the next bytes of the
 // message through one shared counter and moves them its own way - the sender through cells or straight into the
 // receiver's buffer, the receiver straight out of the sender's - so that either can finish alone.
 #pragma once
