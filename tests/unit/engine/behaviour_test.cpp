@@ -1,0 +1,261 @@
+// What the engine promises beyond delivery: large receives that end while their rank computes, queues of ten thousand,
+// the skew switch in both directions, senders that have left.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "storm_support.h"
+
+namespace zh::test {
+namespace {
+
+using engine::Rank;
+using engine::RecvArgs;
+using engine::Request;
+using engine::Result;
+using engine::SendArgs;
+
+SendArgs send_to(uint32_t dest, uint32_t self, int32_t tag, std::byte* data, uint64_t bytes) {
+  SendArgs a;
+  a.dest = dest;
+  a.source = static_cast<int32_t>(self);
+  a.tag = tag;
+  a.context = 7;
+  a.data = {data, bytes, nullptr};
+  return a;
+}
+
+RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes) {
+  RecvArgs a;
+  a.peer = source;
+  a.source = source;
+  a.tag = tag;
+  a.context = 7;
+  a.buffer = {data, bytes, nullptr};
+  return a;
+}
+
+/// Number behind `"key":` in a flat search of the statistics.
+uint64_t stat(const Rank& rank, const std::string& key) {
+  const std::string json = rank.stats_json();
+  const size_t at = json.find("\"" + key + "\":");
+  return at == std::string::npos ? ~uint64_t{0} : std::strtoull(json.c_str() + at + key.size() + 3, nullptr, 10);
+}
+
+class Behaviour : public ::testing::TestWithParam<World> {};
+
+TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
+  constexpr uint64_t kBytes = 3 << 20;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, {});
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
+    std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
+    std::byte token{};
+    if (self == 1) {
+      Request* request = r.rank->irecv(recv_from(0, 1, data.data(), kBytes));
+      ASSERT_EQ(r.rank->send(send_to(0, 1, 2, &token, 1)).code, Code::kOk);
+      // Away: nothing here calls the engine. The barrier is passed only when the sender's wait has ended.
+      ASSERT_TRUE(world.barrier().ok());
+      EXPECT_EQ(data[0], std::byte{0x5a});
+      EXPECT_EQ(data[kBytes - 1], std::byte{0x5a});
+      EXPECT_TRUE(r.rank->test(request));
+      EXPECT_EQ(stat(*r.rank, "bytes_by_receiver"), 0u);
+      EXPECT_EQ(r.rank->result(request).bytes, kBytes);
+      r.rank->release(request);
+    } else {
+      r.rank->recv(recv_from(1, 2, &token, 1));
+      Request* request = r.rank->isend(send_to(1, 0, 1, data.data(), kBytes));
+      r.rank->wait(request);
+      r.rank->release(request);
+      EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kBytes);
+      ASSERT_TRUE(world.barrier().ok());
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Behaviour, TenThousandPostedReceives) {
+  constexpr int32_t kMany = 10'000;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, {});
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    std::vector<int32_t> data(kMany);
+    std::vector<Request*> requests;
+    if (self == 1) {
+      for (int32_t i = 0; i < kMany; ++i) {
+        const int32_t source = i % 3 == 0 ? p2p::kAnySource : 0;
+        RecvArgs a = recv_from(source, i, reinterpret_cast<std::byte*>(&data[static_cast<size_t>(i)]), 4);
+        a.peer = source;
+        requests.push_back(r.rank->irecv(a));
+        ASSERT_NE(requests.back(), nullptr);
+      }
+      ASSERT_TRUE(world.barrier().ok());
+      for (int32_t i = 0; i < kMany; ++i) {
+        Request* request = requests[static_cast<size_t>(i)];
+        r.rank->wait(request);
+        EXPECT_EQ(r.rank->result(request).tag, i);
+        r.rank->release(request);
+        ASSERT_EQ(data[static_cast<size_t>(i)], i * 3);
+      }
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      for (int32_t i = kMany; i-- != 0;) {  // the other way round
+        int32_t value = i * 3;
+        ASSERT_EQ(r.rank->send(send_to(1, 0, i, reinterpret_cast<std::byte*>(&value), 4)).code, Code::kOk);
+      }
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Behaviour, TenThousandUnexpectedMessages) {
+  constexpr int32_t kMany = 10'000;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, {});
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    if (self == 0) {
+      std::vector<int32_t> values(kMany);
+      std::vector<Request*> requests;
+      for (int32_t i = 0; i < kMany; ++i) {
+        values[static_cast<size_t>(i)] = i;
+        requests.push_back(r.rank->isend(
+            send_to(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
+      }
+      for (Request* request : requests) {
+        r.rank->wait(request);
+        r.rank->release(request);
+      }
+    } else {
+      Result seen;
+      r.rank->wait_until([&] { return r.rank->iprobe(recv_from(0, 4999, nullptr, 0), &seen); });
+      // Each tag twice: the earlier first, by any receive.
+      for (int32_t i = 4999; i >= 0; --i) {
+        for (int32_t lap = 0; lap < 2; ++lap) {
+          int32_t value = -1;
+          const Result result = r.rank->recv(recv_from(0, i, reinterpret_cast<std::byte*>(&value), 4));
+          ASSERT_EQ(result.code, Code::kOk);
+          ASSERT_EQ(value, i + 5000 * lap);
+        }
+      }
+      EXPECT_GE(stat(*r.rank, "high_water"), 4999u);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
+  constexpr uint64_t kBytes = 16 << 10;
+  constexpr int kLate = 40;
+  for (const int skew : {0, 1}) {
+    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+      StormConfig config;
+      config.skew = skew;
+      config.single_copy_min = 2 << 10;
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      const uint32_t self = r.node->self();
+      if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
+      std::vector<std::byte> data(kBytes, std::byte{9});
+      if (self == 0) {
+        std::vector<Request*> requests;
+        for (int i = 0; i < kLate; ++i) requests.push_back(r.rank->isend(send_to(1, 0, 1, data.data(), kBytes)));
+        if (skew == 1) {
+          // Released although the receiver has matched nothing: its lag is seen in its queue.
+          Request* last = requests.back();
+          r.rank->wait(last);
+          EXPECT_GT(stat(*r.rank, "messages_through_cells"), 0u);
+        }
+        ASSERT_TRUE(world.barrier().ok());
+        for (Request* request : requests) {
+          r.rank->wait(request);
+          r.rank->release(request);
+        }
+        if (skew == 0) {
+          EXPECT_EQ(stat(*r.rank, "messages_through_cells"), 0u);
+        }
+      } else {
+        ASSERT_TRUE(world.barrier().ok());
+        for (int i = 0; i < kLate; ++i) {
+          ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+        }
+      }
+      // Kept up with from here on: back to the single copy.
+      std::byte token{};
+      for (int i = 0; i < 200; ++i) {
+        if (self == 0) {
+          r.rank->send(send_to(1, 0, 2, data.data(), kBytes));
+          r.rank->recv(recv_from(1, 3, &token, 1));
+        } else {
+          r.rank->recv(recv_from(0, 2, data.data(), kBytes));
+          r.rank->send(send_to(0, 1, 3, &token, 1));
+        }
+      }
+      ASSERT_TRUE(world.barrier().ok());
+      // Whoever turned the crank counted it.
+      struct Switches {
+        uint64_t on, off;
+      };
+      const Switches mine{stat(*r.rank, "switched_on"), stat(*r.rank, "switched_off")};
+      Switches all[2];
+      ASSERT_TRUE(world.allgather(&mine, sizeof mine, all).ok());
+      if (skew == 1) {
+        EXPECT_GE(all[0].on + all[1].on, 1u);
+        EXPECT_EQ(all[0].on + all[1].on, all[0].off + all[1].off);
+      }
+    });
+    if (::testing::Test::IsSkipped()) return;
+  }
+}
+
+TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
+  constexpr uint64_t kBytes = 300'000;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, {});
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    std::vector<std::byte> out(kBytes, std::byte{3}), in(kBytes);
+    r.rank->detach(r.rank->irecv(recv_from(static_cast<int32_t>(1 - self), 1, in.data(), kBytes)));
+    r.rank->detach(r.rank->isend(send_to(1 - self, self, 1, out.data(), kBytes)));
+    r.rank->detach(r.rank->isend(send_to(1 - self, self, 2, out.data(), 8)));
+    r.rank->quiesce();
+    EXPECT_EQ(r.rank->pending_sends(), 0u);
+    r.rank->recv(recv_from(static_cast<int32_t>(1 - self), 2, in.data(), 8));
+    r.rank->wait_until([&] { return in[kBytes - 1] == std::byte{3} && in[8] == std::byte{3}; });
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Behaviour, BlockingPairsAndRingOfNeighbours) {
+  run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, {});
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self(), n = r.node->size();
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, uint64_t{193}, uint64_t{5000}, uint64_t{20'000}, uint64_t{2'100'000}}) {
+      std::vector<std::byte> out(bytes, std::byte(self)), in(bytes);
+      for (int lap = 0; lap < 5; ++lap) {
+        const uint32_t right = (self + 1) % n, left = (self + n - 1) % n;
+        Request* request = r.rank->isend(send_to(right, self, 1, out.data(), bytes));
+        const Result result = r.rank->recv(
+            lap % 2 == 0 ? recv_from(static_cast<int32_t>(left), 1, in.data(), bytes) : recv_from(-1, 1, in.data(), bytes));
+        ASSERT_EQ(result.source, static_cast<int32_t>(left));
+        ASSERT_EQ(result.bytes, bytes);
+        if (bytes != 0) {
+          ASSERT_EQ(in[bytes - 1], std::byte(left));
+        }
+        r.rank->wait(request);
+        r.rank->release(request);
+      }
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Behaviour, ::testing::Values(World::kThreads, World::kProcesses), world_name);
+
+}  // namespace
+}  // namespace zh::test
