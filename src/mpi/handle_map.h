@@ -82,19 +82,24 @@ class HandleMap {
   }
 
   void put(Table* table, uintptr_t key, T* value) {
+    Entry* free = nullptr;  // an erased entry on the way, used again
     for (size_t i = slot(table, key);; i = (i + 1) & table->mask) {
-      const uintptr_t seen = table->entries[i].key.load_relaxed();
+      Entry& entry = table->entries[i];
+      const uintptr_t seen = entry.key.load_relaxed();
       if (seen == key) {
-        table->entries[i].value.store_relaxed(value);
+        entry.value.store_relaxed(value);
         return;
       }
-      if (seen == kEmpty) {
-        table->entries[i].value.store_relaxed(value);
-        table->entries[i].key.store_release(key);  // E0 -> E1: value before key
+      if (seen == kErased && free == nullptr) free = &entry;
+      if (seen != kEmpty) continue;
+      if (free == nullptr) {
+        free = &entry;
         ++used_;
-        ++live_;
-        return;
       }
+      free->value.store_relaxed(value);
+      free->key.store_release(key);  // E0 -> E1: value before key
+      ++live_;
+      return;
     }
   }
 

@@ -198,11 +198,7 @@ int finish(Operation* op, MPI_Status* status, bool* raised) {
   }
   if (op->host_status) {
     *raised = error != MPI_SUCCESS;
-    if (!ignored(status)) {
-      const int kept = status->MPI_ERROR;
-      *status = op->status;
-      status->MPI_ERROR = kept;
-    }
+    copy_status(op->status, status);
   } else {
     write_result(status, op->result, op->receives);
   }

@@ -90,6 +90,14 @@ void cancel(Operation* op);
 /// Waits and finishes; raises errors.
 int complete(Operation* op, MPI_Status* status);
 
+/// The host's status for the user: single completions leave MPI_ERROR alone (MPI standard 3.2.5).
+inline void copy_status(const MPI_Status& from, MPI_Status* status) {
+  if (ignored(status)) return;
+  const int kept = status->MPI_ERROR;
+  *status = from;
+  status->MPI_ERROR = kept;
+}
+
 /// Writes an engine result for the user.
 inline void write_result(MPI_Status* status, const p2p::Result& result, bool receives) {
   if (receives && !result.cancelled) {

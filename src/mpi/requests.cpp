@@ -151,7 +151,7 @@ void peek_status(Request* request, MPI_Status* status) {
   if (op.state == Operation::State::kEngine) {
     write_result(status, shim.rank->result(op.engine), op.receives);
   } else if (op.host_status) {
-    if (!ignored(status)) *status = op.status;
+    copy_status(op.status, status);
   } else {
     write_result(status, op.result, op.receives);
   }

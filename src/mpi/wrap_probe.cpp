@@ -31,7 +31,7 @@ int host_iprobe(CommInfo* info, int source, int tag, int* flag, MPI_Status* stat
     *flag = 0;
     return MPI_SUCCESS;
   }
-  if (!ignored(status)) *status = seen;
+  copy_status(seen, status);
   return MPI_SUCCESS;
 }
 
