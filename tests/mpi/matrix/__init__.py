@@ -1,0 +1,1 @@
+"""Parts of run_matrix.py: launches, programs, covers, baselines."""

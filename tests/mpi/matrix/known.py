@@ -1,0 +1,76 @@
+"""The checked list of tests that a host fails by itself (known_host_failures.toml)."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from pathlib import Path
+
+from matrix.results import Results
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
+
+@dataclasses.dataclass
+class Entry:
+    """Tests matching `test` in programs matching `program` fail under the hosts; `flaky` ones may also pass.
+
+    `ranks` limits the entry to these numbers of ranks; a case that `hangs` is run apart, with a short time limit.
+    """
+
+    host: list[str]
+    test: str
+    reason: str
+    program: str = "*"
+    ranks: list[int] = dataclasses.field(default_factory=list)
+    hangs: bool = False
+    flaky: bool = False
+    ran: bool = False
+    failed: bool = False
+
+    def covers(self, host: str, program: str, ranks: int) -> bool:
+        right_ranks = not self.ranks or ranks in self.ranks
+        return host in self.host and fnmatch.fnmatch(program, self.program) and right_ranks
+
+    def __str__(self) -> str:
+        return f"{','.join(self.host)} {self.program}/{self.test}"
+
+
+class KnownFailures:
+    def __init__(self, path: Path):
+        self._path = path
+        text = path.read_text() if path.exists() else ""
+        self.entries = [Entry(**table) for table in tomllib.loads(text).get("failure", [])]
+        for entry in self.entries:
+            if not entry.reason.strip():
+                raise SystemExit(f"{path.name}: the entry {entry} has no reason")
+
+    def entry_for(self, host: str, program: str, ranks: int, test: str) -> Entry | None:
+        for entry in self.entries:
+            if entry.covers(host, program, ranks) and fnmatch.fnmatch(test, entry.test):
+                return entry
+        return None
+
+    def hangs(self, host: str, program: str, ranks: int) -> tuple[str, ...]:
+        return tuple(e.test for e in self.entries if e.hangs and e.covers(host, program, ranks))
+
+    def unlisted(self, host: str, program: str, ranks: int, baseline: Results) -> list[str]:
+        """Tests that the host alone fails without an entry; notes which entries were seen to fail."""
+        found = []
+        for name, test in baseline.items():
+            if test.status == "skip":
+                continue
+            entry = self.entry_for(host, program, ranks, name)
+            if entry:
+                entry.ran = True
+                entry.failed = entry.failed or test.status == "fail"
+            elif test.status == "fail":
+                found.append(name)
+        return found
+
+    def stale(self) -> list[Entry]:
+        """Entries that were run and never failed: they have to leave the list."""
+        return [entry for entry in self.entries if entry.ran and not entry.failed and not entry.flaky]

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""Conformance of unmodified MPI programs: every test that a host alone passes must pass with zerohop.
+
+    tests/mpi/run_matrix.py [--cover pairwise|full] [--quick] [--zerohop on|off] [--host H] [--ranks R] [--program P]
+
+A cell is host x ranks x CMA x program. Ranks: 1 2 3 5, and 4n2 / 4n1 for four ranks of which two / one make a node
+(ZEROHOP_NODE_RANKS). For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by
+host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that
+list that no longer fails is an error. The closing line is `N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(ROOT / "dev")]
+
+from matrix import cover  # noqa: E402
+from matrix.crash_program import crash_program  # noqa: E402
+from matrix.known import KnownFailures  # noqa: E402
+from matrix.launch import Zerohop  # noqa: E402
+from matrix.programs import WORK, Program, Setting, programs  # noqa: E402
+from matrix.results import Results, Test  # noqa: E402
+
+import hosts as mpi_hosts  # noqa: E402
+
+RANKS = ("2", "3", "1", "5", "4n2", "4n1")
+CMA = ("cma", "nocma")
+BUDGET_S = {"quick": 60, "pairwise": 900, "full": None}
+
+
+@dataclasses.dataclass(frozen=True)
+class CellName:
+    host: str
+    ranks: str
+    cma: str
+    program: str
+
+    def count(self) -> int:
+        return int(self.ranks.split("n")[0])
+
+    def env(self) -> dict[str, str]:
+        env = {} if self.cma == "cma" else {"ZEROHOP_CMA": "0"}
+        if "n" in self.ranks:
+            env["ZEROHOP_NODE_RANKS"] = self.ranks.split("n")[1]
+        return env
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.ranks} {self.cma} {self.program}"
+
+
+def busy_polls(host: str) -> bool:
+    """MPICH never yields: with more ranks than processors each message takes milliseconds."""
+    return host.startswith("mpich")
+
+
+def effort_of(host: str, ranks: int, quick: bool) -> str:
+    return "low" if quick or (ranks > 2 and not host.startswith("openmpi")) else "normal"
+
+
+# ---- baselines
+
+
+def library_digest(host) -> str:
+    return hashlib.sha256((Path(host.libdir) / host.soname).resolve().read_bytes()).hexdigest()
+
+
+class Baselines:
+    def __init__(self, known: KnownFailures, seed: int, fresh: bool):
+        self._known, self._seed, self._fresh, self._done = known, seed, fresh, {}
+
+    def get(self, host, program: Program, ranks: int, effort: str, only: str) -> tuple[Results, float]:
+        """What the host alone makes of the program, and the seconds it took now (0 when it was kept)."""
+        hangs = self._known.hangs(host.name, program.name, ranks)
+        what = [host.name, library_digest(host), program.name, program.digest()]
+        how = [ranks, effort, self._seed, only, hangs]
+        key = hashlib.sha256(json.dumps([what, how]).encode()).hexdigest()[:24]
+        path = WORK / "baseline" / f"{host.name}-{program.name}-{ranks}-{key}.json"
+        if key in self._done:
+            return self._done[key], 0.0
+        if path.exists() and not self._fresh:
+            results = {name: Test(**test) for name, test in json.loads(path.read_text()).items()}
+            self._done[key] = results
+            return results, 0.0
+        start, log = time.monotonic(), []
+        setting = Setting(host, ranks, None, {}, effort, self._seed, hangs, only)
+        results = program.run(setting, log)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for old in path.parent.glob(f"{host.name}-{program.name}-{ranks}-*") if not only else []:
+            old.unlink()
+        path.with_suffix(".log").write_text("\n".join(log))
+        path.write_text(json.dumps(as_dicts(results), indent=1))
+        self._done[key] = results
+        return results, time.monotonic() - start
+
+
+# ---- one cell
+
+
+def served(folder: Path) -> Test:
+    """Did messages really go through zerohop? A run in which it stayed out would pass everything."""
+    messages = 0
+
+    def add(node) -> None:
+        nonlocal messages
+        if isinstance(node, dict):
+            for key, value in node.items():
+                if key == "messages" and isinstance(value, int):
+                    messages += value
+                else:
+                    add(value)
+        elif isinstance(node, list):
+            for value in node:
+                add(value)
+
+    files = list(folder.glob("stats*"))
+    for path in files:
+        try:
+            add(json.loads(path.read_text()))
+        except ValueError as error:
+            return Test("fail", f"{path.name}: {error}")
+    if not files:
+        return Test("fail", "ZEROHOP_STATS gave no file: zerohop took no part")
+    return Test("ok") if messages else Test("fail", "ZEROHOP_STATS counts no message: zerohop took no part")
+
+
+@dataclasses.dataclass
+class Verdict:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    extra: int = 0
+    known: int = 0
+    failures: dict[str, str] = dataclasses.field(default_factory=dict)
+    extra_passes: list[str] = dataclasses.field(default_factory=list)
+
+
+def judge(cell: CellName, results: Results, baseline: Results) -> Verdict:
+    verdict = Verdict()
+    for name in sorted({**baseline, **results}):
+        mine, host = results.get(name), baseline.get(name)
+        if mine is None:
+            if host.status == "ok":
+                mine = Test("fail", "did not run, although the host alone passes it")
+            else:
+                continue
+        if mine.status == "ok":
+            verdict.passed += 1
+            if host is not None and host.status == "fail":
+                verdict.extra_passes.append(name)
+        elif mine.status == "skip":
+            if host is not None and host.status == "ok":
+                verdict.failures[name] = f"skipped ({mine.why}), although the host alone passes it"
+            else:
+                verdict.skipped += 1
+        elif host is not None and host.status == "fail":
+            verdict.known += 1
+            verdict.skipped += 1
+        else:
+            verdict.failures[name] = mine.why
+    verdict.extra = len(verdict.extra_passes)
+    verdict.failed = len(verdict.failures)
+    return verdict
+
+
+def as_dicts(results: Results) -> dict[str, dict]:
+    return {name: dataclasses.asdict(test) for name, test in results.items()}
+
+
+class Matrix:
+    def __init__(self, arguments, all_hosts: dict, all_programs: dict[str, Program]):
+        self.arguments, self.hosts, self.programs = arguments, all_hosts, all_programs
+        self.known = KnownFailures(HERE / "known_host_failures.toml")
+        self.baselines = Baselines(self.known, arguments.seed, arguments.fresh)
+        self.zerohop = Zerohop(arguments.build, arguments.via)
+        self.report: list[dict] = []
+        self.passed = self.failed = self.skipped = 0
+        self.checked: set = set()
+
+    def select(self) -> list[CellName]:
+        arguments = self.arguments
+        host_names = [h for h in self.hosts if not arguments.host or h in arguments.host]
+        ranks = [r for r in RANKS if not arguments.ranks or r in arguments.ranks]
+        cma = CMA if arguments.zerohop == "on" else CMA[:1]
+        globs = arguments.program or ["*"]
+        names = [p for p in self.programs if any(fnmatch.fnmatch(p, glob) for glob in globs)]
+        if arguments.zerohop == "off":
+            ranks = [r for r in ranks if "n" not in r] + (["4n1"] if "4n1" in ranks else [])
+        few = arguments.cover == "pairwise" and not arguments.ranks
+
+        def valid(cell) -> bool:
+            name = CellName(*cell)
+            if self.programs[name.program].usable(self.hosts[name.host]):
+                return False
+            if few and busy_polls(name.host) and name.count() > 2:
+                return False
+            return not (name.ranks == "1" and name.program in ("crash",))
+
+        def cost(cell) -> float:
+            name = CellName(*cell)
+            # One rank shows little: only where a pair needs it.
+            return self.programs[name.program].cost * (3 if name.ranks == "1" else 1 + 0.15 * name.count())
+
+        dimensions = [host_names, ranks, cma, names]
+        if arguments.quick:
+            wanted = [("mpich", "2"), ("openmpi", "2"), ("impi", "2"), ("mpich-abi", "2")]
+            cells = [(h, r, "cma", "semantics") for h, r in wanted if h in host_names and "semantics" in names]
+        elif arguments.cover == "full" or arguments.zerohop == "off":
+            cells = cover.full(dimensions, valid)
+        else:
+            cells = cover.pairwise(dimensions, valid, cost)
+            cells.sort(key=lambda cell: (RANKS.index(cell[1]) > 1, cost(cell)))
+        return [CellName(*cell) for cell in cells]
+
+    def say_unusable(self) -> None:
+        """The combinations that do not exist, each with its reason; they count as skipped."""
+        for program in self.programs.values():
+            reasons: dict[str, list[str]] = {}
+            for host in self.hosts.values():
+                if why := program.usable(host):
+                    reasons.setdefault(why, []).append(host.name)
+            for why, names in reasons.items():
+                self.skipped += len(names)
+                print(f"skip {program.name} under {', '.join(names)}: {why}", flush=True)
+
+    def check_baseline(self, cell: CellName, baseline: Results) -> None:
+        key = (cell.host, cell.program, cell.count())
+        if key in self.checked:
+            return
+        self.checked.add(key)
+        for name in self.known.unlisted(cell.host, cell.program, cell.count(), baseline):
+            if self.arguments.zerohop == "off":
+                self.failed += 1
+            print(f"  HOST {cell.host} alone fails {cell.program}/{name}, not listed: {baseline[name].why[:300]}")
+
+    def run(self, cell: CellName) -> None:
+        host, program = self.hosts[cell.host], self.programs[cell.program]
+        effort = effort_of(cell.host, cell.count(), self.arguments.quick)
+        baseline, baseline_s = self.baselines.get(host, program, cell.count(), effort, self.arguments.only)
+        if self.arguments.zerohop == "off":
+            bad = sum(test.status == "fail" for test in baseline.values())
+            skipped = sum(test.status == "skip" for test in baseline.values())
+            self.passed += len(baseline) - bad - skipped
+            self.skipped += skipped
+            print(f"{cell.host} {cell.count()} {cell.program}: {len(baseline) - bad - skipped} ok, {bad} fail, "
+                  f"{skipped} skipped under the host alone ({baseline_s:.0f} s)", flush=True)  # fmt: skip
+            self.check_baseline(cell, baseline)
+            self.report.append({**dataclasses.asdict(cell), "baseline": as_dicts(baseline)})
+            return
+        folder = WORK / "logs" / str(cell).replace(" ", "_")
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("stats*"):
+            old.unlink()
+        log: list[str] = []
+        start = time.monotonic()
+        env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
+        setting = Setting(host, cell.count(), self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only)
+        results = program.run(setting, log)
+        if program.name.startswith("semantics") and not cell.ranks.endswith("n1"):
+            results["(zerohop took part)"] = served(folder)
+        seconds = time.monotonic() - start
+        (folder / "log").write_text("\n".join(log))
+        verdict = judge(cell, results, baseline)
+        self.passed += verdict.passed
+        self.failed += verdict.failed
+        self.skipped += verdict.skipped
+        print(f"{cell}: {verdict.passed} ok, {verdict.failed} FAIL, {verdict.skipped} skipped ({verdict.known} "
+              f"fail under the host too), {verdict.extra} pass that the host fails "
+              f"({seconds:.0f} s + {baseline_s:.0f} s baseline)", flush=True)  # fmt: skip
+        for name, why in verdict.failures.items():
+            print(f"  FAIL {name}: {why[:500]}", flush=True)
+        self.check_baseline(cell, baseline)
+        self.report.append(
+            {
+                **dataclasses.asdict(cell),
+                "seconds": seconds,
+                "failures": verdict.failures,
+                "extra_passes": verdict.extra_passes,
+                "results": as_dicts(results),
+            }
+        )
+
+    def finish(self) -> int:
+        for entry in self.known.stale():
+            self.failed += 1
+            print(f"FAIL known_host_failures.toml: {entry} no longer fails; take it out")
+        extra = sorted({f"{r['host']} {r['program']}/{n}" for r in self.report for n in r.get("extra_passes", [])})
+        if extra:
+            print("pass with zerohop, fail under the host alone:")
+            for name in extra:
+                print(f"  {name}")
+        if self.arguments.json:
+            Path(self.arguments.json).write_text(json.dumps(self.report, indent=1))
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed else 0
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cover", choices=("pairwise", "full"), default="pairwise")
+    parser.add_argument("--quick", action="store_true", help="the C cases at 2 ranks, little work, about a minute")
+    parser.add_argument("--zerohop", choices=("on", "off"), default="on", help="off: the baselines against the list")
+    parser.add_argument("--via", choices=("run", "preload"), default="run", help="zerohop run, or LD_PRELOAD")
+    parser.add_argument("--build", type=Path, default=Path(os.environ.get("ZH_BUILD_DIR", ROOT / "build")))
+    parser.add_argument("--host", action="append", default=[], help="only this host (repeatable)")
+    parser.add_argument("--ranks", action="append", default=[], choices=RANKS, help="only these ranks (repeatable)")
+    parser.add_argument("--program", action="append", default=[], metavar="GLOB", help="only these (repeatable)")
+    parser.add_argument("--only", default="", metavar="GLOB", help="only tests whose name matches")
+    parser.add_argument("--seed", type=int, default=1, help="of the random traffic")
+    parser.add_argument("--fresh", action="store_true", help="measure the baselines anew")
+    parser.add_argument("--budget", type=float, help="seconds after which no further cell begins (0: none)")
+    parser.add_argument("--dry-run", action="store_true", help="print the cells")
+    parser.add_argument("--json", metavar="FILE", help="write all results")
+    return parser.parse_args(argv)
+
+
+def main() -> int:
+    arguments = parse()
+    all_hosts = {h.name: h for h in mpi_hosts.hosts()}
+    if unknown := [name for name in arguments.host if name not in all_hosts]:
+        raise SystemExit(f"no such host here: {', '.join(unknown)} (there are: {', '.join(all_hosts)})")
+    if not all_hosts:
+        raise SystemExit("no MPI host is installed: run dev/setup")
+    all_programs = {p.name: p for p in [*programs(), crash_program()]}
+    matrix = Matrix(arguments, all_hosts, all_programs)
+    cells = matrix.select()
+    if not cells:
+        raise SystemExit("no cell is left by these options")
+    if arguments.dry_run:
+        for cell in cells:
+            print(cell)
+        print(f"{len(cells)} cells")
+        return 0
+    if arguments.zerohop == "on" and (missing := matrix.zerohop.missing()):
+        raise SystemExit(f"not built: {missing} (make build)")
+    kind = "quick" if arguments.quick else arguments.cover
+    budget_s = BUDGET_S[kind] if arguments.budget is None else arguments.budget
+    start = time.monotonic()
+    matrix.say_unusable()
+    for index, cell in enumerate(cells):
+        if budget_s and time.monotonic() - start > budget_s and arguments.zerohop == "on":
+            matrix.skipped += len(cells) - index
+            print(f"skip {len(cells) - index} cells: the {budget_s:.0f} s are used up; first of them: {cell}")
+            break
+        matrix.run(cell)
+    return matrix.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
