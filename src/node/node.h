@@ -90,6 +90,7 @@ class Node {
  private:
   Node() = default;
   friend class Joiner;
+  friend struct NodeTestAccess;  // tests let threads share one mapping, so that ThreadSanitizer sees every access
 
   std::byte* base_ = nullptr;
   uint64_t segment_bytes_ = 0;

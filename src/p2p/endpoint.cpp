@@ -118,6 +118,16 @@ void Endpoint::complete(Request* request) {
   if (request->detached) release(request);
 }
 
+// Ends a request that cannot succeed; it is in no list and no queue any more.
+void Endpoint::fail(Request* request, Code code) {
+  if (request->posted != kNoRef) {
+    free_posted_.push_back(request->posted);
+    request->posted = kNoRef;
+  }
+  request->result.code = code;
+  complete(request);
+}
+
 void Endpoint::detach(Request* request) {
   if (request->stage == Stage::kDone) {
     release(request);
@@ -219,28 +229,32 @@ bool Endpoint::reap() {
   bool any = false;
   for (uint32_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[i];
-    if (i == self_ || peer.dead || node_.alive(i)) continue;
+    if (i == self_ || peer.dead) continue;
+    // A peer whose queues were broken by another's death lives, but nothing can be sent to it any more.
+    QueuesShm& queues = peer.part->queues;
+    const bool ended = !node_.alive(i);
+    if (!ended && queues.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
-    if (peer.part->queues.lock.holder() != 0) peer.part->queues.broken.store_relaxed(1);
+    if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);
   }
   if (!any) return false;
-  auto fail = [this](Request* r) {
-    r->result.code = Code::kPeerDead;
-    complete(r);
-  };
   for (Request* r = sends_.head; r != nullptr;) {
     Request* next = r->next;
     if (peers_[static_cast<uint32_t>(r->peer)].dead) {
       sends_.remove(r);
-      fail(r);
+      fail(r, Code::kPeerDead);
     }
     r = next;
   }
   for (Request* r = recvs_.head; r != nullptr;) {
     Request* next = r->next;
+    // What the peer left in cells before it ended is received.
     if (peers_[static_cast<uint32_t>(r->peer)].dead) {
-      recvs_.remove(r);
-      fail(r);
+      advance_recv(r);
+      if (r->stage == Stage::kTransfer) {
+        recvs_.remove(r);
+        fail(r, Code::kPeerDead);
+      }
     }
     r = next;
   }
@@ -249,7 +263,7 @@ bool Endpoint::reap() {
     while (!peer.queued.empty()) {
       Request* r = peer.queued.head;
       peer.queued.remove(r);
-      fail(r);
+      fail(r, Code::kPeerDead);
     }
   }
   // Posted receives that name the dead peer: whatever it sent before is in its ring, so drain first.
@@ -266,9 +280,8 @@ bool Endpoint::reap() {
         if (!lock()) continue;
         queues_.unpost(r->posted);
         part_->queues.lock.unlock();
-        free_posted_.push_back(r->posted);
       }
-      fail(r);
+      fail(r, Code::kPeerDead);
     }
   }
   return true;

@@ -132,6 +132,7 @@ class Endpoint {
   // endpoint.cpp: requests, memory
   Request* new_request();
   void complete(Request* request);
+  void fail(Request* request, Code code);
   [[nodiscard]] Ref new_posted();
   void refill_messages();
   [[nodiscard]] Ref new_private(uint64_t bytes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "copy/kernels.h"
+#include "base/crash_point.h"
 #include "os/clock.h"
 #include "os/yield.h"
 #include "p2p/endpoint.h"
@@ -73,6 +74,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
     if (slot == nullptr) break;
     if (slot->kind == shm::kRingMoved) {
       const Offset next = slot->far.where;
+      ZH_CRASH_POINT("drain: at the marker");
       // A5 -> A4: nothing of the old ring is read any more.
       part_->in()[sender].store_release(next);
       ring = at<shm::EnvelopeRingShm>(base_, next);
@@ -99,6 +101,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
       queues_.add_unexpected(entry);
       if (note_unexpected(*part_)) ++counters_.skew_on;
     }
+    ZH_CRASH_POINT("drain: matched, not consumed");
     shm::EnvelopeConsumer::consume(ring);
     ++moved;
     if (last) break;
@@ -313,17 +316,28 @@ void Endpoint::post(Request* r) {
   p->region_fd = target.region_fd;
   p->region = target.region;
   r->posted = ref;
-  if (!lock()) return;
+  // Nothing more comes from a dead peer than what is in its ring.
+  const bool dead = r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead;
+  while (dead && collect()) {
+  }
+  if (!lock()) {
+    fail(r, Code::kPeerDead);
+    return;
+  }
   // It may have come since; an unexpected message that matches must not be overtaken.
   const Ref message = queues_.match_unexpected(r->context, r->source, r->tag);
   if (message != kNoRef) {
     take_unexpected(r, message);
-  } else {
+  } else if (!dead) {
     queues_.post(ref);
     r->stage = Stage::kPosted;
   }
   part_->queues.lock.unlock();
-  if (message != kNoRef) run_taken();
+  if (message != kNoRef) {
+    run_taken();
+  } else if (dead) {
+    fail(r, Code::kPeerDead);
+  }
 }
 
 Request* Endpoint::irecv(const RecvArgs& args) {
@@ -352,12 +366,14 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
     if (entry == kNoRef) break;  // the receiver must make room itself
     MessageShm* message = queues.message(entry);
     Queues::fill(message, *slot, self_);
+    ZH_CRASH_POINT("crank: entry filled");
     const Ref ref = queues.match_posted(slot->context, slot->source, slot->tag);
     if (ref == kNoRef) {
       queues.add_unexpected(entry);
       if (note_unexpected(part)) ++counters_.skew_on;
     } else {
       queues.unpost(ref);
+      ZH_CRASH_POINT("crank: unposted");
       PostedShm* p = queues.posted(ref);
       p->message = entry;
       if (message->kind == Kind::kTransfer) {
@@ -368,6 +384,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
       queues.push_matched(ref);
       if (note_match(part)) ++counters_.skew_off;
     }
+    ZH_CRASH_POINT("crank: matched, not consumed");
     shm::EnvelopeConsumer::consume(ring);
     ++moved;
   }

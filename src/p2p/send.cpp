@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/crash_point.h"
 #include "copy/kernels.h"
 #include "os/clock.h"
 #include "os/futex.h"
@@ -33,8 +34,10 @@ bool Endpoint::connect(uint32_t dest) {
   ring->capacity = kEnvelopesFirst;
   peer.out.attach(ring);
   peer.out_offset = offset;
+  ZH_CRASH_POINT("connect: ring made");
   // A0 -> A1: the ring's header before its offset.
   peer.part->in()[self_].store_release(offset);
+  ZH_CRASH_POINT("connect: ring named");
   // A2 -> A3: the offset before the announcement.
   peer.part->state.announced.fetch_add_acq_rel(1);
   return true;
@@ -85,6 +88,7 @@ void Endpoint::grow_envelopes(Peer& peer) {
   }
   marker->kind = shm::kRingMoved;
   marker->far.where = offset;
+  ZH_CRASH_POINT("grow: marker filled");
   peer.out.publish(marker);
   peer.old.push_back({peer.out_offset, shm::EnvelopeRingShm::size_bytes(peer.out.capacity()), true, {}});
   peer.out.attach(ring);
@@ -157,6 +161,7 @@ bool Endpoint::send_now(const SendArgs& args) {
     } else {
       copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
     }
+    ZH_CRASH_POINT("inline: slot filled");
     peer.out.publish(slot);
     counters_.count_sent(Path::kInline, n);
     wake(peer);
@@ -182,6 +187,7 @@ bool Endpoint::send_now(const SendArgs& args) {
   slot->context = args.context;
   slot->far.bytes = n;
   slot->far.block = block;
+  ZH_CRASH_POINT("eager: slot and block filled");
   peer.out.publish(slot);
   counters_.count_sent(Path::kEager, n);
   wake(peer);
@@ -299,7 +305,9 @@ bool Endpoint::start_transfer(Request* r) {
   slot->context = r->context;
   slot->far.bytes = n;
   slot->far.where = offset;
+  ZH_CRASH_POINT("transfer: slot filled");
   peer.out.publish(slot);
+  ZH_CRASH_POINT("transfer: offered");
   sends_.push_back(r);
   wake(peer);
   // The later arriver copies: a receive that waits there while its rank computes is served now.

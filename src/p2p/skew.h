@@ -16,7 +16,8 @@ constexpr uint64_t kSkewBytesMax = 256 << 10;  ///< larger messages stay with th
 /// A message became unexpected. True if the receiver has just been found lagging.
 inline bool note_unexpected(PartShm& part) {
   QueuesShm& q = part.queues;
-  q.short_streak = 0;
+  // A receiver that is just a little late each time has a short queue all the same.
+  if (q.unexpected_count.load_relaxed() > kSkewShort) q.short_streak = 0;
   if (q.unexpected_count.load_relaxed() < kSkewLength) {
     q.long_streak = 0;
     return false;

@@ -2,6 +2,7 @@
 // whichever end is there - cells, single copy through the kernel, or mapped memory.
 #include <algorithm>
 
+#include "base/crash_point.h"
 #include "copy/cma.h"
 #include "copy/kernels.h"
 #include "p2p/endpoint.h"
@@ -45,6 +46,7 @@ void Endpoint::deliver(Request* r, const MessageShm& m) {
     } else {
       copy::unpack(r->buffer, 0, n, base_ + block.payload, copy::Store::kTemporal);
     }
+    ZH_CRASH_POINT("eager: copied, not released");
     shm::release_block(base_, block);
     counters_.count_received(Path::kEager, bytes);
     complete(r);
@@ -64,10 +66,15 @@ void Endpoint::join_transfer(Request* r, const MessageShm& m) {
     }
     const tune::PairChoice& choice = peers_[m.sender].choice;
     describe(r->buffer, std::min<uint64_t>(choice.mapped_min, choice.eager_max), r, &t->target);
+    ZH_CRASH_POINT("transfer: target described");
     t->store_matched();  // T1 -> T0
   }
   recvs_.push_back(r);
   advance_recv(r);
+  if (r->stage == Stage::kTransfer && peers_[m.sender].dead) {
+    recvs_.remove(r);
+    fail(r, Code::kPeerDead);
+  }
 }
 
 copy::Buffer Endpoint::remote_buffer(const RemoteBufferShm& remote) const {
@@ -123,6 +130,7 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
   counters_.bytes_by_receiver += done;
   r->finished += moved;
   r->moved_direct += moved;
+  ZH_CRASH_POINT("pull: copied");
   // U0 -> U1: the sender's bytes have been read.
   t.pulled.store_release(t.pulled.load_relaxed() + moved);
   if (ok) return true;
@@ -130,6 +138,7 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
   r->direct_broken = true;
   t.retry_from = from + done;
   t.retry_bytes = n - done;
+  ZH_CRASH_POINT("pull: handing back");
   // R0 -> R1: the range before the flag.
   t.retry.store_release(1);
   return false;
@@ -162,6 +171,7 @@ bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
   counters_.bytes_by_sender += done;
   r->finished += moved;
   r->moved_direct += moved;
+  ZH_CRASH_POINT("push: copied");
   // W0 -> W1: the receiver's bytes have been written.
   t.pushed.store_release(t.pushed.load_relaxed() + moved);
   if (ok) return true;
@@ -180,6 +190,7 @@ void Endpoint::put_cell(Request* r, TransferShm& t, uint64_t from, uint64_t n, c
   const uint32_t published = t.published.load_relaxed();
   t.cells[published % kCellWindow] = {from, n, block};
   r->finished += n;
+  ZH_CRASH_POINT("cell: filled");
   // P1 -> P0: the cell and its payload.
   t.published.store_release(published + 1);
 }
@@ -209,6 +220,7 @@ bool Endpoint::advance_send(Request* r) {
       uint64_t from = 0;
       const uint64_t n = t->claim.claim(chunk_of(total, peer.choice), total, &from);
       if (n == 0) break;
+      ZH_CRASH_POINT("push: claimed");
       push(r, *t, from, n);
       moved = true;
       continue;
@@ -228,6 +240,7 @@ bool Endpoint::advance_send(Request* r) {
       last_ring_->undo_last();
       break;
     }
+    ZH_CRASH_POINT("cell: claimed");
     put_cell(r, *t, from, n, block);
     if (lagging) ++counters_.skew_detours;
     moved = true;
@@ -289,6 +302,7 @@ bool Endpoint::advance_recv(Request* r) {
         copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from), base_ + cell.block.payload,
                      copy::Store::kTemporal);
       }
+      ZH_CRASH_POINT("cell: copied, not released");
       shm::release_block(base_, cell.block);
       r->finished += cell.bytes;
       ++r->cells_seen;
@@ -309,6 +323,7 @@ bool Endpoint::advance_recv(Request* r) {
     const uint64_t n = t->claim.claim(chunk_of(total, peers_[t->sender].choice), total, &from);
     if (n == 0) break;
     moved = true;
+    ZH_CRASH_POINT("pull: claimed");
     if (!pull(r, *t, from, n)) break;
   }
   // W1 -> W0: what the sender wrote is visible.
@@ -319,6 +334,7 @@ bool Endpoint::advance_recv(Request* r) {
                                                                                    : Path::kCma;
   counters_.count_received(path, total);
   recvs_.remove(r);
+  ZH_CRASH_POINT("transfer: not yet left");
   // L0 -> L1: the last access to the transfer.
   t->released.store_release(1);
   complete(r);

@@ -36,6 +36,12 @@ RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes)
   return a;
 }
 
+StormConfig in(World world) {
+  StormConfig config;
+  config.world = world;
+  return config;
+}
+
 /// Number behind `"key":` in a flat search of the statistics.
 uint64_t stat(const Rank& rank, const std::string& key) {
   const std::string json = rank.stats_json();
@@ -48,7 +54,7 @@ class Behaviour : public ::testing::TestWithParam<World> {};
 TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
   constexpr uint64_t kBytes = 3 << 20;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, {});
+    EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
@@ -80,7 +86,7 @@ TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
 TEST_P(Behaviour, TenThousandPostedReceives) {
   constexpr int32_t kMany = 10'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, {});
+    EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     std::vector<int32_t> data(kMany);
@@ -115,7 +121,7 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
 TEST_P(Behaviour, TenThousandUnexpectedMessages) {
   constexpr int32_t kMany = 10'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, {});
+    EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     if (self == 0) {
@@ -154,6 +160,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   for (const int skew : {0, 1}) {
     run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
       StormConfig config;
+      config.world = GetParam();
       config.skew = skew;
       config.single_copy_min = 2 << 10;
       EngineRank r = make_rank(world, config);
@@ -215,7 +222,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
 TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
   constexpr uint64_t kBytes = 300'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, {});
+    EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     std::vector<std::byte> out(kBytes, std::byte{3}), in(kBytes);
@@ -232,7 +239,7 @@ TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
 
 TEST_P(Behaviour, BlockingPairsAndRingOfNeighbours) {
   run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, {});
+    EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self(), n = r.node->size();
     for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, uint64_t{193}, uint64_t{5000}, uint64_t{20'000}, uint64_t{2'100'000}}) {

@@ -12,7 +12,20 @@
 #include "os/process.h"
 #include "os/yield.h"
 
+namespace zh::node {
+
+struct NodeTestAccess {
+  static std::byte*& base(Node& node) { return node.base_; }
+};
+
+}  // namespace zh::node
+
 namespace zh::test {
+
+EngineRank::~EngineRank() {
+  rank.reset();
+  if (node != nullptr && shares_base) node::NodeTestAccess::base(*node) = own_base;
+}
 
 namespace {
 
@@ -586,6 +599,14 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   const Status joined = node::Node::join(world, nodes, &r.node);
   EXPECT_TRUE(joined.ok()) << joined.what();
   if (!joined.ok()) return {};
+  if (config.world == World::kThreads) {
+    r.shares_base = true;
+    std::byte*& base = node::NodeTestAccess::base(*r.node);
+    std::vector<std::byte*> bases(static_cast<size_t>(world.size()));
+    if (!world.allgather(&base, sizeof base, bases.data()).ok()) return {};
+    if (world.rank() != 0) r.own_base = base;
+    base = bases[0];
+  }
   engine::Config engine;
   engine.cma = config.cma;
   engine.calibrate = false;
@@ -594,7 +615,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.wait = config.wait;
   const Status made = engine::Rank::create(*r.node, world, engine, &r.rank);
   EXPECT_TRUE(made.ok()) << made.what();
-  if (!made.ok()) return {};
+  if (!made.ok()) return r;
   if (config.threads) r.rank->enable_threads();
   return r;
 }

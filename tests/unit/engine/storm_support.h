@@ -28,9 +28,17 @@ struct StormConfig {
 };
 
 /// A rank with its node, as tests make it. Null (and a failed expectation) if that did not work.
+/// Ranks that are threads use rank 0's mapping of the segment, so that ThreadSanitizer can relate their accesses; that one
+/// mapping stays until the process ends.
 struct EngineRank {
+  EngineRank() = default;
+  ~EngineRank();
+  EngineRank(EngineRank&&) = default;
+  EngineRank& operator=(EngineRank&&) = default;
   std::unique_ptr<node::Node> node;
   std::unique_ptr<engine::Rank> rank;
+  std::byte* own_base = nullptr;  ///< the mapping to give back at the end
+  bool shares_base = false;
 };
 [[nodiscard]] EngineRank make_rank(node::Bootstrap& world, const StormConfig& config);
 
