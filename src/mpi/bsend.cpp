@@ -96,6 +96,13 @@ int copy_and_send(MPI_Comm comm, CommInfo* info, const Transfer& t) {
   const uint64_t bytes = static_cast<uint64_t>(t.count) * t.type->size;
   sweep(buffer);
   BsendBuffer::Copy* copy = allocate(buffer, bytes);
+  // Copies that their receivers have taken may only wait for a turn of ours.
+  constexpr int kTurns = 1000;
+  for (int i = 0; copy == nullptr && i < kTurns && !buffer->copies.empty() && shim.rank != nullptr; ++i) {
+    shim.rank->progress();
+    sweep(buffer);
+    copy = allocate(buffer, bytes);
+  }
   if (copy == nullptr) return kNoRoom;
   int error = pack_elements(t.buf, t.count, t.type, copy->place);
   if (error != MPI_SUCCESS) return error;  // sweep() collects the unused copy
