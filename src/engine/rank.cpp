@@ -22,6 +22,7 @@ constexpr uint64_t kSleepNs = 1'000'000;       // a wake-up lost to the race of 
 constexpr uint32_t kHostEvery = 64;
 constexpr uint32_t kStampEvery = 16;
 constexpr uint32_t kReapEvery = 1 << 14;
+constexpr uint32_t kReapEverySleeps = 64;
 }  // namespace
 
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
@@ -279,6 +280,7 @@ void Rank::WaitScope::sleep() {
     Guard guard(s);
     moved = s.endpoint->turn();
     ++s.endpoint->counters().slept;
+    if (++sleeps_ % kReapEverySleeps == 0) s.endpoint->reap();
   }
   if (!moved) os::futex_wait(shm.sleeping, 1, s.host_progress ? kSleepNs / 10 : kSleepNs);
   shm.sleeping.store_relaxed(0);

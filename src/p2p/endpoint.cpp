@@ -237,6 +237,13 @@ bool Endpoint::reap() {
     peer.dead = any = true;
     if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);
   }
+  // Queues whose lock a dead rank holds are broken for good.
+  for (Peer& peer : peers_) {
+    QueuesShm& queues = peer.part->queues;
+    const uint32_t holder = queues.lock.holder();
+    if (holder != 0 && holder != self_ + 1 && !node_.alive(holder - 1)) queues.broken.store_relaxed(1);
+  }
+  if (part_->queues.broken.load_relaxed() != 0 && !broken_) broken_ = any = true;
   if (!any) return false;
   for (Request* r = sends_.head; r != nullptr;) {
     Request* next = r->next;
@@ -269,7 +276,7 @@ bool Endpoint::reap() {
   // Posted receives that name the dead peer: whatever it sent before is in its ring, so drain first.
   while (collect()) {
   }
-  const bool broken = part_->queues.broken.load_relaxed() != 0;
+  const bool broken = broken_ = part_->queues.broken.load_relaxed() != 0;
   for (auto& slab : request_slabs_) {
     for (uint32_t i = 0; i < kRequestSlab; ++i) {
       Request* r = &slab[i];

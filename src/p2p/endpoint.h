@@ -164,7 +164,7 @@ class Endpoint {
   uint32_t drain(uint32_t sender, uint32_t budget, Request* extra);
   bool collect();
   bool take_front(const RecvArgs& args, Result* out);
-  void take_matched();
+  bool take_matched();
   [[nodiscard]] Request* request_at(uint32_t index) const {
     return &request_slabs_[index / kRequestSlab][index % kRequestSlab];
   }
@@ -219,6 +219,7 @@ class Endpoint {
   uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
   uint64_t unpullable_ = 0;  ///< transfers whose bytes no peer can fetch by itself
   bool all_cma_ = true;
+  bool broken_ = false;  ///< this rank's queues are, and its requests have been told
   RequestList sends_;  ///< transfers towards peers
   RequestList recvs_;  ///< transfers from peers
   std::vector<uint32_t> queued_peers_;

@@ -22,6 +22,7 @@ constexpr uint32_t kPeerLockAttempts = 32;
 bool Endpoint::lock() {
   shm::OwnerLockShm& lock = part_->queues.lock;
   if (lock.try_lock(self_)) return true;
+  if (part_->queues.broken.load_relaxed() != 0) return false;
   for (uint32_t turns = 1;; ++turns) {
     if (lock.try_lock(self_)) return true;
     if (turns < kSpinsBeforeYield) {
@@ -132,8 +133,8 @@ void Endpoint::run_taken() {
 }
 
 // Receives that another side matched while this rank was away.
-void Endpoint::take_matched() {
-  if (!lock()) return;
+bool Endpoint::take_matched() {
+  if (!lock()) return false;
   Ref ref = queues_.take_matched();
   part_->queues.lock.unlock();
   while (ref != kNoRef) {
@@ -153,18 +154,17 @@ void Endpoint::take_matched() {
     deliver(r, message);
     ref = next;
   }
+  return true;
 }
 
 // Empties the rings (up to a budget each). True if anything moved.
 bool Endpoint::collect() {
   discover_sources();
   bool moved = false;
-  if (part_->queues.matched.load_relaxed() != kNoRef) {
-    take_matched();
-    moved = true;
-  }
+  if (part_->queues.matched.load_relaxed() != kNoRef) moved = take_matched();
   for (const uint32_t s : sources_) {
-    auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_relaxed());
+    // A1 -> A0: the ring's header after its offset; a sender may just have moved it on this rank's behalf.
+    auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_acquire());
     if (!shm::EnvelopeConsumer::ready(ring)) continue;
     if (part_->queues.free_message_count.load_relaxed() < kDrainBudget) refill_messages();
     if (!lock()) return moved;
@@ -264,7 +264,8 @@ void Endpoint::look(Request* r) {
     ready = ready || (in != kNoOffset && shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in)));
   } else {
     for (const uint32_t s : sources_) {
-      ready = ready || shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_relaxed()));
+      // A1 -> A0: see collect().
+      ready = ready || shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, part_->in()[s].load_acquire()));
     }
   }
   if (!ready) return;

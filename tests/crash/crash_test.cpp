@@ -71,8 +71,11 @@ class Survivor {
       start(round);
       if (case_.away && self_ != kVictim) compute(300'000);
       bool dead = false;
-      for (Request* r : requests_) dead = !wait(r, dead) || dead;
-      requests_.clear();
+      while (!requests_.empty()) {
+        Request* r = requests_.back();
+        dead = !wait(r, dead) || dead;
+        requests_.pop_back();
+      }
       if (dead) return false;
     }
     return true;
@@ -224,14 +227,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"inline: slot filled", true},
                       Case{"inline: slot filled", true, false, 0, 4, engine::WaitPolicy::kPassive},
                       Case{"eager: slot and block filled", true}, Case{"transfer: slot filled", true},
-                      Case{"transfer: offered", true}, Case{"grow: marker filled", true, true, 2000, 2},
-                      Case{"drain: matched, not consumed", true}, Case{"drain: at the marker", true, false, 2000, 1},
-                      Case{"crank: entry filled", true, true}, Case{"crank: unposted", true, true},
-                      Case{"crank: matched, not consumed", true, true}, Case{"eager: copied, not released", true},
-                      Case{"transfer: target described", true}, Case{"pull: claimed", true}, Case{"pull: copied", true},
-                      Case{"push: claimed", true, true}, Case{"push: copied", true, true}, Case{"cell: claimed", false},
-                      Case{"cell: filled", false}, Case{"cell: copied, not released", false},
-                      Case{"transfer: not yet left", true}, Case{"transfer: not yet left", false}),
+                      Case{"transfer: offered", true}, Case{"grow: marker filled", true, true, 2000, 1},
+                      Case{"drain: matched, not consumed", true}, Case{"crank: entry filled", true, true},
+                      Case{"crank: unposted", true, true}, Case{"crank: matched, not consumed", true, true},
+                      Case{"eager: copied, not released", true}, Case{"transfer: target described", true},
+                      Case{"pull: claimed", true}, Case{"pull: copied", true}, Case{"push: claimed", true, true},
+                      Case{"push: copied", true, true}, Case{"cell: claimed", false}, Case{"cell: filled", false},
+                      Case{"cell: copied, not released", false}, Case{"transfer: not yet left", true},
+                      Case{"transfer: not yet left", false}),
     [](const auto& instance) {
       std::string name = instance.param.point;
       std::replace_if(

@@ -74,10 +74,10 @@ struct Fibre {
   bool announced = false;
   Life life = Life::kEnded;
   Pending pending;
-  Clock clock{};          ///< happens-before
-  Clock acquire_later{};  ///< learnt by relaxed loads, valid after a fence
-  Clock release_before{}; ///< what a fence released
-  Clock depends{};        ///< dependence clock of the search
+  Clock clock{};                                          ///< happens-before
+  Clock acquire_later{};                                  ///< learnt by relaxed loads, valid after a fence
+  Clock release_before{};                                 ///< what a fence released
+  Clock depends{};                                        ///< dependence clock of the search
   std::vector<std::pair<const void*, uint32_t>> attempt;  ///< locations read, and which store
   bool in_attempt = false;
 };
@@ -499,8 +499,8 @@ bool Explorer::pick(uint32_t* thread) {
       end_ = End::kPruned;
       return false;
     }
-    node.chosen = last_enabled && (awake >> last_thread_ & 1) != 0 ? last_thread_
-                                                                   : static_cast<uint32_t>(__builtin_ctz(awake));
+    node.chosen =
+        last_enabled && (awake >> last_thread_ & 1) != 0 ? last_thread_ : static_cast<uint32_t>(__builtin_ctz(awake));
     node.backtrack = 1U << node.chosen;
     if (!options_.exhaustive && (!last_enabled || preemptions_ < options_.preemptions)) node.backtrack = enabled;
     path_.push_back(node);
@@ -570,7 +570,8 @@ void Explorer::run_once() {
   for (uint32_t t = 0; t < threads_; ++t) {
     const Fibre& f = fibres_[t];
     if (f.life != Life::kReady || f.pending.address == nullptr) continue;
-    if (auto it = index_.find(f.pending.address); it != index_.end()) note_race(locations_[it->second], t, f.pending.writes);
+    if (auto it = index_.find(f.pending.address); it != index_.end())
+      note_race(locations_[it->second], t, f.pending.writes);
   }
   report_.longest = std::max(report_.longest, steps_);
   if (end_ == End::kFinished) scenario_->finish();

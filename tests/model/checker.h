@@ -1,16 +1,16 @@
-// A small stateless model checker: runs a scenario of a few cooperative threads again and again until every schedule, and
-// every value that a weak memory may return, has been tried. Called by the instrumented zh::Atomic and by the scenarios of
-// this folder; it knows nothing of what it checks.
+// A small stateless model checker: runs a scenario of a few cooperative threads again and again until every schedule,
+// and every value that a weak memory may return, has been tried. Called by the instrumented zh::Atomic and by the
+// scenarios of this folder; it knows nothing of what it checks.
 //
-// Memory model: each location keeps its modification order (the order in which the stores were executed) with vector clocks,
-// as Relacy does. A load may return any store that coherence and happens-before leave it; each is a branch. Release, acquire,
-// read-modify-writes with their release sequences, and sequentially consistent fences are modelled; load buffering (a load
-// that reads from a store executed later) is not. Unsynchronised plain accesses, announced by data_read()/data_write(), are
-// data races and fail the execution.
+// Memory model: each location keeps its modification order (the order in which the stores were executed) with vector
+// clocks, as Relacy does. A load may return any store that coherence and happens-before leave it; each is a branch.
+// Release, acquire, read-modify-writes with their release sequences, and sequentially consistent fences are modelled;
+// load buffering (a load that reads from a store executed later) is not. Unsynchronised plain accesses, announced by
+// data_read()/data_write(), are data races and fail the execution.
 //
-// Search: depth first over a path of choices, replayed from the start. Exhaustive mode cuts equivalent schedules by dynamic
-// partial-order reduction (Flanagan and Godefroid, POPL 2005) with sleep sets. Bounded mode runs all schedules with at most
-// so many preemptions and stale reads, for code too large to exhaust.
+// Search: depth first over a path of choices, replayed from the start. Exhaustive mode cuts equivalent schedules by
+// dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005) with sleep sets. Bounded mode runs all schedules
+// with at most so many preemptions and stale reads, for code too large to exhaust.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +54,11 @@ struct Report {
   bool ok = false;        ///< no execution failed
   bool complete = false;  ///< the whole space was searched
   uint64_t executions = 0;
-  uint64_t pruned = 0;    ///< cut short as equivalent to another
-  uint64_t longest = 0;   ///< steps
-  std::string failure;    ///< what went wrong first, and the trace
-  std::set<std::string> sites;  ///< operations met: "file:line function kind", kind = acquire, release or rmw (both may appear)
+  uint64_t pruned = 0;   ///< cut short as equivalent to another
+  uint64_t longest = 0;  ///< steps
+  std::string failure;   ///< what went wrong first, and the trace
+  std::set<std::string>
+      sites;  ///< operations met: "file:line function kind", kind = acquire, release or rmw (both may appear)
 };
 
 /// One run's objects, made anew for each execution.
@@ -79,8 +80,8 @@ void fail(const std::string& what);
 inline void check(bool condition, const char* what) {
   if (!condition) fail(what);
 }
-/// Repeats `attempt` until it returns true. A failed attempt must have changed nothing; the thread then rests until one of the
-/// locations that the attempt has read is written.
+/// Repeats `attempt` until it returns true. A failed attempt must have changed nothing; the thread then rests until one
+/// of the locations that the attempt has read is written.
 void await(const std::function<bool()>& attempt);
 /// Announces an access to plain memory, named by its first byte.
 void data_read(const void* address);

@@ -161,13 +161,15 @@ TEST(Checker, ReleaseSequenceThroughReadModifyWrite) {
     if (v.x.load_acquire() >= 2) data_read(&v.plain);
   };
   // A relaxed read-modify-write continues the release sequence ...
-  EXPECT_TRUE(litmus<Two>({write, [](Two& v) {
+  EXPECT_TRUE(litmus<Two>({write,
+                           [](Two& v) {
                              if (v.x.load_relaxed() == 1) v.x.fetch_add_relaxed(1);
                            },
                            read})
                   .ok);
   // ... a relaxed store breaks it.
-  EXPECT_FALSE(litmus<Two>({write, [](Two& v) {
+  EXPECT_FALSE(litmus<Two>({write,
+                            [](Two& v) {
                               if (v.x.load_relaxed() == 1) v.x.store_relaxed(2);
                             },
                             read})
@@ -228,12 +230,12 @@ TEST(Checker, AwaitEndsAndDeadlockIsFound) {
 TEST(Checker, LostWakeUpIsFound) {
   // The classic: look, then sleep, in two steps without a fence between flag and condition.
   const auto sleeper = [](Two& v) {
-    v.x.store_relaxed(1);                       // I sleep
-    if (v.y.load_relaxed() != 0) return;        // nothing to do?
+    v.x.store_relaxed(1);                 // I sleep
+    if (v.y.load_relaxed() != 0) return;  // nothing to do?
     await([&] { return v.z.load_relaxed() != 0; });
   };
   const auto waker = [](Two& v) {
-    v.y.store_relaxed(1);                        // there is something to do
+    v.y.store_relaxed(1);  // there is something to do
     if (v.x.load_relaxed() != 0) v.z.store_relaxed(1);
   };
   EXPECT_FALSE(litmus<Two>({sleeper, waker}).ok);
@@ -241,19 +243,18 @@ TEST(Checker, LostWakeUpIsFound) {
 
 // The reduction must not lose outcomes: compare with all schedules, unreduced.
 TEST(Checker, ReductionKeepsEveryOutcome) {
-  const std::vector<void (*)(Two&)> bodies = {
-      [](Two& v) {
-        v.x.store_release(1);
-        v.r[0] = v.y.load_acquire() * 10 + v.z.fetch_add_relaxed(1);
-      },
-      [](Two& v) {
-        v.y.store_release(1);
-        v.r[1] = v.x.load_acquire() * 10 + v.z.fetch_add_relaxed(1);
-      },
-      [](Two& v) {
-        v.y.store_relaxed(2);
-        v.x.store_relaxed(2);
-      }};
+  const std::vector<void (*)(Two&)> bodies = {[](Two& v) {
+                                                v.x.store_release(1);
+                                                v.r[0] = v.y.load_acquire() * 10 + v.z.fetch_add_relaxed(1);
+                                              },
+                                              [](Two& v) {
+                                                v.y.store_release(1);
+                                                v.r[1] = v.x.load_acquire() * 10 + v.z.fetch_add_relaxed(1);
+                                              },
+                                              [](Two& v) {
+                                                v.y.store_relaxed(2);
+                                                v.x.store_relaxed(2);
+                                              }};
   g_seen.clear();
   const Report reduced = litmus<Two>(bodies, record);
   const auto outcomes = g_seen;

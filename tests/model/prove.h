@@ -1,5 +1,5 @@
-// Runs a scenario to the end and then proves that it can fail: every acquire, release and read-modify-write of the shipped
-// code that the scenario meets is weakened once, and each such mutant must be found.
+// Runs a scenario to the end and then proves that it can fail: every acquire, release and read-modify-write of the
+// shipped code that the scenario meets is weakened once, and each such mutant must be found.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ inline void prove(const std::function<std::unique_ptr<Scenario>()>& make, uint64
       if (u.site == what) known = &u;
     }
     if (known != nullptr) {
-      EXPECT_TRUE(mutant.ok) << site << " is listed as not needed (" << known->why << ") but its mutant fails: take it off";
+      EXPECT_TRUE(mutant.ok) << site << " is listed as not needed (" << known->why
+                             << ") but its mutant fails: take it off";
       continue;
     }
     EXPECT_FALSE(mutant.ok) << "mutant not found: " << site << (rmw ? " torn" : " relaxed") << " in "

@@ -173,8 +173,9 @@ TEST(ModelShm, EnvelopeRingWithTwoConsumers) {
 
 TEST(ModelShm, EnvelopeRingMovesToAnother) {
   // No slot is used twice here.
-  prove([] { return std::make_unique<RingScenario>(true); }, 100,
-        {{"consume release", "see EnvelopeRingWithTwoConsumers"}, {"claim acquire", "see EnvelopeRingWithTwoConsumers"}});
+  prove(
+      [] { return std::make_unique<RingScenario>(true); }, 100,
+      {{"consume release", "see EnvelopeRingWithTwoConsumers"}, {"claim acquire", "see EnvelopeRingWithTwoConsumers"}});
 }
 
 // --- Payload ring: blocks of two sizes, freed by two readers in any order.

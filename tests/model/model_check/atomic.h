@@ -1,6 +1,7 @@
-// The instrumented twin of zh::Atomic: the same interface, each operation a step of the model checker. It takes the place of
-// std::atomic below src/base/atomic.h when ZH_MODEL_CHECK is defined, so that the shipped headers run under the checker
-// unchanged. The value itself stays in place and keeps its size, so the layouts of shared types hold as well.
+// The instrumented twin of zh::Atomic: the same interface, each operation a step of the model checker. It takes the
+// place of std::atomic below src/base/atomic.h when ZH_MODEL_CHECK is defined, so that the shipped headers run under
+// the checker unchanged. The value itself stays in place and keeps its size, so the layouts of shared types hold as
+// well.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 #include "checker.h"
 
-// Where an operation stands in the source; filled in by the compiler at the call. It names the operation in traces and lets
-// the mutation tests weaken exactly one.
+// Where an operation stands in the source; filled in by the compiler at the call. It names the operation in traces and
+// lets the mutation tests weaken exactly one.
 #define ZH_MC_SITE ::zh::mc::Site site = {__builtin_FILE(), __builtin_LINE(), __builtin_FUNCTION()}
 
 namespace zh {

@@ -129,8 +129,8 @@ TEST_P(Behaviour, TenThousandUnexpectedMessages) {
       std::vector<Request*> requests;
       for (int32_t i = 0; i < kMany; ++i) {
         values[static_cast<size_t>(i)] = i;
-        requests.push_back(r.rank->isend(
-            send_to(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
+        requests.push_back(
+            r.rank->isend(send_to(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
       }
       for (Request* request : requests) {
         r.rank->wait(request);
@@ -242,13 +242,14 @@ TEST_P(Behaviour, BlockingPairsAndRingOfNeighbours) {
     EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self(), n = r.node->size();
-    for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, uint64_t{193}, uint64_t{5000}, uint64_t{20'000}, uint64_t{2'100'000}}) {
+    for (const uint64_t bytes :
+         {uint64_t{0}, uint64_t{8}, uint64_t{193}, uint64_t{5000}, uint64_t{20'000}, uint64_t{2'100'000}}) {
       std::vector<std::byte> out(bytes, std::byte(self)), in(bytes);
       for (int lap = 0; lap < 5; ++lap) {
         const uint32_t right = (self + 1) % n, left = (self + n - 1) % n;
         Request* request = r.rank->isend(send_to(right, self, 1, out.data(), bytes));
-        const Result result = r.rank->recv(
-            lap % 2 == 0 ? recv_from(static_cast<int32_t>(left), 1, in.data(), bytes) : recv_from(-1, 1, in.data(), bytes));
+        const Result result = r.rank->recv(lap % 2 == 0 ? recv_from(static_cast<int32_t>(left), 1, in.data(), bytes)
+                                                        : recv_from(-1, 1, in.data(), bytes));
         ASSERT_EQ(result.source, static_cast<int32_t>(left));
         ASSERT_EQ(result.bytes, bytes);
         if (bytes != 0) {

@@ -37,8 +37,9 @@ using engine::SendArgs;
 using p2p::kAnySource;
 using p2p::kAnyTag;
 
-// How the receives of a context are made. In the first four the kind of filter is fixed, so that any order of receives finds
-// all messages; in kMixed leftover receives are cancelled and leftover messages probed; kCancelled is for cancelled sends.
+// How the receives of a context are made. In the first four the kind of filter is fixed, so that any order of receives
+// finds all messages; in kMixed leftover receives are cancelled and leftover messages probed; kCancelled is for
+// cancelled sends.
 enum Lane : uint32_t { kExact, kAnySrc, kAnyTg, kAnyBoth, kMixed, kCancelled, kControl, kLanes };
 constexpr uint64_t kContextBase = 0x5eed000000000001U;
 uint64_t context_of(uint32_t lane) { return kContextBase + lane * 0x9e3779b97f4a7c15U; }
@@ -66,7 +67,7 @@ std::byte content(uint32_t id, uint64_t k) {
 }
 
 uint64_t random_bytes(std::mt19937_64& rng, uint64_t largest) {
-  static constexpr uint64_t kEdges[] = {0,        8,         40,        192,       232,        2 << 10,
+  static constexpr uint64_t kEdges[] = {0,        8,        40,        192,     232,     2 << 10,
                                         16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 3 << 20};
   const uint64_t pick = rng() % 100;
   // Around a threshold, or log-uniform; large ones are rare.
@@ -184,7 +185,8 @@ class Storm {
       if (m.lane == kMixed) ++mixed_left_;
     }
     // About in the order of sending, so that the bounded windows of sends and receives meet; the last is posted first.
-    std::stable_sort(filters_.begin(), filters_.end(), [](const Filter& a, const Filter& b) { return a.about > b.about; });
+    std::stable_sort(filters_.begin(), filters_.end(),
+                     [](const Filter& a, const Filter& b) { return a.about > b.about; });
     for (size_t i = 0; i < filters_.size(); ++i) {
       std::swap(filters_[i], filters_[std::min(filters_.size() - 1, i + rng_() % 16)]);
     }
@@ -335,8 +337,10 @@ class Storm {
   void report_stall() {
     if (++steps_ % 1024 != 0 || os::now_ns() < next_report_ns_) return;
     if (next_report_ns_ != 0) {
-      std::fprintf(stderr, "rank %u: %zu of %zu sent, %zu sends and %zu receives active, %zu to post, %u of the mixed lane left\n",
-                   self_, next_send_, sends_.size(), active_sends_.size(), active_recvs_.size(), filters_.size(), mixed_left_);
+      std::fprintf(
+          stderr,
+          "rank %u: %zu of %zu sent, %zu sends and %zu receives active, %zu to post, %u of the mixed lane left\n",
+          self_, next_send_, sends_.size(), active_sends_.size(), active_recvs_.size(), filters_.size(), mixed_left_);
       for (const ActiveSend& a : active_sends_) {
         const Planned& m = plan_[a.id];
         std::fprintf(stderr, "  rank %u: to %u lane %u tag %d, %lu bytes%s, %s\n", self_, m.dest, m.lane, m.tag,
@@ -372,8 +376,10 @@ class Storm {
   }
 
   [[nodiscard]] bool any_done() const {
-    return std::any_of(active_recvs_.begin(), active_recvs_.end(), [&](const auto& a) { return rank_.done(a.request); }) ||
-           std::any_of(active_sends_.begin(), active_sends_.end(), [&](const auto& a) { return rank_.done(a.request); });
+    return std::any_of(active_recvs_.begin(), active_recvs_.end(),
+                       [&](const auto& a) { return rank_.done(a.request); }) ||
+           std::any_of(active_sends_.begin(), active_sends_.end(),
+                       [&](const auto& a) { return rank_.done(a.request); });
   }
 
   void poll() {
@@ -527,9 +533,10 @@ class Storm {
   }
 
   void verify() {
-    // Receives in the order in which they were posted; each must have the earliest message of its source in its context that
-    // it accepts and that no earlier receive took.
-    std::map<std::pair<uint32_t, uint32_t>, std::deque<uint32_t>> messages;  // (lane, source) -> ids in order of sending
+    // Receives in the order in which they were posted; each must have the earliest message of its source in its context
+    // that it accepts and that no earlier receive took.
+    std::map<std::pair<uint32_t, uint32_t>, std::deque<uint32_t>>
+        messages;  // (lane, source) -> ids in order of sending
     for (const Planned& m : plan_) {
       if (m.dest == self_ && m.lane < kCancelled) messages[{m.lane, m.source}].push_back(m.id);
     }
@@ -537,9 +544,8 @@ class Storm {
       const Received& r = log_[i];
       if (!r.done) continue;
       auto& queue = messages[{r.lane, static_cast<uint32_t>(r.result.source)}];
-      const auto it = std::find_if(queue.begin(), queue.end(), [&](uint32_t id) {
-        return r.want_tag == kAnyTag || plan_[id].tag == r.want_tag;
-      });
+      const auto it = std::find_if(queue.begin(), queue.end(),
+                                   [&](uint32_t id) { return r.want_tag == kAnyTag || plan_[id].tag == r.want_tag; });
       ASSERT_NE(it, queue.end()) << "a message that was never sent, lane " << r.lane;
       const Planned& m = plan_[*it];
       if (const auto named = named_.find(static_cast<ptrdiff_t>(i)); named != named_.end()) {
@@ -553,7 +559,8 @@ class Storm {
       queue.erase(it);
     }
     for (const auto& [key, queue] : messages) {
-      ASSERT_TRUE(queue.empty()) << queue.size() << " messages of lane " << key.first << " from " << key.second << " lost";
+      ASSERT_TRUE(queue.empty()) << queue.size() << " messages of lane " << key.first << " from " << key.second
+                                 << " lost";
     }
   }
 

@@ -1,5 +1,5 @@
-// A random storm of messages between the ranks of a test world, checked against the rules of MPI: every message arrives once,
-// whole, in order (standard 3.5), whatever mix of receives, probes and cancels meets it. Used by storm_test.cpp.
+// A random storm of messages between the ranks of a test world, checked against the rules of MPI: every message arrives
+// once, whole, in order (standard 3.5), whatever mix of receives, probes and cancels meets it. Used by storm_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ struct StormConfig {
   std::string name;
   World world = World::kThreads;
   int ranks = 3;
-  uint32_t messages = 400;       ///< per rank
+  uint32_t messages = 400;  ///< per rank
   uint64_t largest_bytes = 3 << 20;
   bool cma = true;
   uint64_t single_copy_min = 0;
   uint64_t rank_bytes = 64 << 20;
   int skew = -1;
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
-  uint32_t away_percent = 3;     ///< steps in which a rank computes without calling in
-  bool threads = false;          ///< Rank::enable_threads()
+  uint32_t away_percent = 3;  ///< steps in which a rank computes without calling in
+  bool threads = false;       ///< Rank::enable_threads()
 };
 
 /// A rank with its node, as tests make it. Null (and a failed expectation) if that did not work.
-/// Ranks that are threads use rank 0's mapping of the segment, so that ThreadSanitizer can relate their accesses; that one
-/// mapping stays until the process ends.
+/// Ranks that are threads use rank 0's mapping of the segment, so that ThreadSanitizer can relate their accesses; that
+/// one mapping stays until the process ends.
 struct EngineRank {
   EngineRank() = default;
   ~EngineRank();

@@ -1,5 +1,5 @@
-// Message storms through engine::Rank: threads and processes, with and without single copy, tiny memory budgets, receivers
-// that compute, more ranks than CPUs.
+// Message storms through engine::Rank: threads and processes, with and without single copy, tiny memory budgets,
+// receivers that compute, more ranks than CPUs.
 #include <gtest/gtest.h>
 
 #include "storm_support.h"
@@ -12,7 +12,8 @@ class Storm : public ::testing::TestWithParam<StormConfig> {};
 TEST_P(Storm, EveryMessageArrivesOnceWholeAndInOrder) {
   const StormConfig config = GetParam();
   const uint64_t seed = storm_seed();
-  run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); }, {.timeout_s = 100});
+  run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); },
+            {.timeout_s = 100});
 }
 
 StormConfig base(const char* name, World world, int ranks) {
