@@ -62,6 +62,7 @@ CASE(bsend_buffer, space_is_reused) {
 }
 
 // Without room a buffered send is an error, and then nothing has been sent; a host may still deliver it otherwise.
+// On communicators of their own: in Open MPI a refused send leaves a gap in the numbers of its communicator's messages.
 static void refused_or_sent(MPI_Comm comm, int rank, int len_bytes) {
   unsigned char* data = check_buffer((size_t)len_bytes);
   check_fill(data, (size_t)len_bytes, 5);
@@ -78,24 +79,30 @@ static void refused_or_sent(MPI_Comm comm, int rank, int len_bytes) {
 }
 
 CASE(bsend_buffer, no_buffer) {
-  refused_or_sent(comm, rank, 100);
-  refused_or_sent(comm, rank, 200000);
+  MPI_Comm own;
+  OK(MPI_Comm_dup(comm, &own));
+  refused_or_sent(own, rank, 100);
+  refused_or_sent(own, rank, 200000);
+  OK(MPI_Comm_free(&own));
 }
 
 CASE(bsend_buffer, exhausted_buffer) {
   unsigned char* data = check_buffer(1500);
   void* memory = check_buffer(2000 + MPI_BSEND_OVERHEAD);
+  MPI_Comm own;
+  OK(MPI_Comm_dup(comm, &own));
   OK(MPI_Buffer_attach(memory, 2000 + MPI_BSEND_OVERHEAD));
-  refused_or_sent(comm, rank, 100000);
+  refused_or_sent(own, rank, 100000);
   // What fits is still sent.
   check_fill(data, 1500, 5);
-  OK(MPI_Bsend(data, 1500, MPI_BYTE, rank, 1, comm));
+  OK(MPI_Bsend(data, 1500, MPI_BYTE, rank, 1, own));
   memset(data, 0, 1500);
-  OK(MPI_Recv(data, 1500, MPI_BYTE, rank, 1, comm, MPI_STATUS_IGNORE));
+  OK(MPI_Recv(data, 1500, MPI_BYTE, rank, 1, own, MPI_STATUS_IGNORE));
   EXPECT_FILL(data, 1500, 5);
   void* detached;
   int detached_bytes;
   OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  OK(MPI_Comm_free(&own));
 }
 
 CASE(bsend_buffer, derived_type) {

@@ -4,7 +4,7 @@
 //   mpi_semantics [--list] [--filter GLOB[,GLOB]] [--skip GLOB[,GLOB]] [--after NAME] [--world] [--thread LEVEL]
 //                 [--effort low|normal|high] [--seed N] [--timeout SECONDS] [--trace] [--scenario NAME]
 // Lines of rank 0: `ok NAME`, `FAIL NAME: why`, `skip NAME: reason`; with --trace `run NAME` before each case.
-// Exit code: 0 all passed, 1 a case failed, 70 the watchdog or a signal ended the job, 64 usage.
+// Exit code: 0 all passed, 1 (of rank 0) a case failed, 70 the watchdog or a signal ended the job, 64 usage.
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -463,8 +463,10 @@ int main(int argc, char** argv) {
   MPI_Comm_free(&control);
   running.name = "(finalize)";
   alarm(options.timeout_s);
-  MPI_Finalize();
+  // Said before MPI_Finalize: a launcher may cut off the others' output when one rank's exit code is not zero.
   if (world_rank == 0) printf("%d cases, %d failed\n", ran, failed);
+  fflush(stdout);
+  MPI_Finalize();
   if (ran == 0) return usage("no case matches");
-  return failed ? 1 : 0;
+  return failed && world_rank == 0 ? 1 : 0;
 }

@@ -128,7 +128,7 @@ def _semantics_part(setting, binary, extra, names, skipped, case_timeout, log) -
         reading = read_lines(outcome.output)
         results.update(reading.results)
         if reading.complete:
-            if outcome.code not in (0, 1):
+            if outcome.code != any(test.status == "fail" for test in reading.results.values()):
                 results["(end)"] = Test("fail", f"exit code {outcome.code} after the last case: {outcome.tail(4)}")
             return results
         culprit = reading.running
@@ -202,7 +202,7 @@ def _mpi4py(group: str) -> Callable[[Setting, list[str]], Results]:
             with tempfile.TemporaryDirectory(prefix="zh-mpi4py-") as folder:
                 command = [setting.host.python, str(HERE / "mpi4py_driver.py"), "--tests", str(MPI4PY_TESTS)]
                 command += ["--out", folder, "--timeout", str(CASE_TIMEOUT_S), *(["--after", after] if after else [])]
-                command += ["--effort", setting.effort, *modules]
+                command += modules
                 outcome = setting.launch(command, 400, PYTHONDONTWRITEBYTECODE="1")
                 log.append(outcome.output)
                 last, complete = _merge_ranks(Path(folder), setting.ranks, results)
