@@ -50,7 +50,8 @@ class Endpoint {
   /// first; false if there is none (nothing happened). The fast path of a blocking receive.
   [[nodiscard]] bool recv_now(const RecvArgs& args, Result* out) {
     if (args.peer < 0) return false;
-    const Offset in = part_->in()[args.peer].load_relaxed();
+    // A1 -> A0: the ring's header after its offset.
+    const Offset in = part_->in()[args.peer].load_acquire();
     if (in == kNoOffset || !shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) return false;
     return take_front(args, out);
   }

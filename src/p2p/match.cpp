@@ -260,7 +260,8 @@ void Endpoint::look(Request* r) {
   if (part_->state.announced.load_relaxed() != announced_seen_) discover_sources();
   bool ready = q.arrivals.load_relaxed() != r->arrivals_seen;
   if (r->peer != kAnyPeer) {
-    const Offset in = part_->in()[r->peer].load_relaxed();
+    // A1 -> A0: see collect().
+    const Offset in = part_->in()[r->peer].load_acquire();
     ready = ready || (in != kNoOffset && shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in)));
   } else {
     for (const uint32_t s : sources_) {
