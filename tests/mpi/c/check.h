@@ -34,19 +34,20 @@ struct CheckCase {
 
 struct CheckScenario {
   const char* name;
-  int (*function)(int rank, int size);  // after MPI_Init, if not named "...without_init"; finalizes itself, gives the exit code
+  int (*function)(int rank,
+                  int size);  // after MPI_Init, if not named "...without_init"; finalizes itself, gives the exit code
   struct CheckScenario* next;
 };
 
 void check_register(struct CheckCase* entry);
 void check_register_scenario(struct CheckScenario* entry);
 
-#define CASE(subject, name)                                                                          \
-  static void subject##_##name(MPI_Comm comm, int rank, int size);                                   \
-  static struct CheckCase subject##_##name##_entry = {#subject "." #name, subject##_##name, NULL};   \
-  __attribute__((constructor)) static void subject##_##name##_register(void) {                       \
-    check_register(&subject##_##name##_entry);                                                       \
-  }                                                                                                  \
+#define CASE(subject, name)                                                                             \
+  static void subject##_##name(MPI_Comm comm, int rank, int size);                                      \
+  static struct CheckCase subject##_##name##_entry = {#subject "." #name, subject##_##name, NULL};      \
+  __attribute__((constructor)) static void subject##_##name##_register(void) {                          \
+    check_register(&subject##_##name##_entry);                                                          \
+  }                                                                                                     \
   static void subject##_##name(MPI_Comm comm __attribute__((unused)), int rank __attribute__((unused)), \
                                int size __attribute__((unused)))
 
@@ -68,66 +69,71 @@ bool check_failed_here(void);  // this rank recorded a failure in the running ca
 // Calls that must succeed; the watchdog names the line of the last one.
 #define OK(call) (check_at(__FILE__, __LINE__), check_ok((call), #call, __FILE__, __LINE__))
 
-#define EXPECT(condition, ...)                                          \
-  do {                                                                  \
-    check_at(__FILE__, __LINE__);                                       \
-    if (!(condition)) check_fail(__FILE__, __LINE__, __VA_ARGS__);      \
+#define EXPECT(condition, ...)                                     \
+  do {                                                             \
+    check_at(__FILE__, __LINE__);                                  \
+    if (!(condition)) check_fail(__FILE__, __LINE__, __VA_ARGS__); \
   } while (0)
 
-#define EXPECT_EQ(actual, expected)                                                                     \
-  do {                                                                                                  \
-    check_at(__FILE__, __LINE__);                                                                       \
-    long long check_a = (long long)(actual), check_e = (long long)(expected);                           \
-    if (check_a != check_e)                                                                             \
+#define EXPECT_EQ(actual, expected)                                                                           \
+  do {                                                                                                        \
+    check_at(__FILE__, __LINE__);                                                                             \
+    long long check_a = (long long)(actual), check_e = (long long)(expected);                                 \
+    if (check_a != check_e)                                                                                   \
       check_fail(__FILE__, __LINE__, "%s is %lld, expected %s = %lld", #actual, check_a, #expected, check_e); \
   } while (0)
 
-int check_class(int code);                              // the error class of a code
-const char* check_class_name(int error_class);          // "MPI_ERR_TAG", for messages
+int check_class(int code);                      // the error class of a code
+const char* check_class_name(int error_class);  // "MPI_ERR_TAG", for messages
 void check_expect_class(int code, const char* call, int expected, const char* file, int line);
 #define EXPECT_CLASS(call, expected) \
   (check_at(__FILE__, __LINE__), check_expect_class(call, #call, expected, __FILE__, __LINE__))
 
 // All ranks must take the same branch: the condition may only use what they share.
-#define SKIP(reason)      \
-  do {                    \
-    check_skip(reason);   \
-    return;               \
+#define SKIP(reason)    \
+  do {                  \
+    check_skip(reason); \
+    return;             \
   } while (0)
-#define NEED_RANKS(n)                                 \
-  do {                                                \
-    if (size < (n)) SKIP("needs " #n " ranks");       \
+#define NEED_RANKS(n)                           \
+  do {                                          \
+    if (size < (n)) SKIP("needs " #n " ranks"); \
   } while (0)
 
 // Buffers with 64 guard bytes on both sides; guards are verified and memory is released when the case ends.
-void* check_buffer(size_t len_bytes);         // filled with 0xEE
+void* check_buffer(size_t len_bytes);  // filled with 0xEE
 void check_fill(void* data, size_t len_bytes, uint64_t key);
 uint64_t check_key(int a, int b, int c, int d);
 bool check_is(const void* data, size_t len_bytes, uint64_t key, const char* file, int line);
 bool check_is_byte(const void* data, size_t len_bytes, unsigned char value, const char* file, int line);
-#define EXPECT_FILL(data, len_bytes, key) (check_at(__FILE__, __LINE__), check_is(data, len_bytes, key, __FILE__, __LINE__))
+#define EXPECT_FILL(data, len_bytes, key) \
+  (check_at(__FILE__, __LINE__), check_is(data, len_bytes, key, __FILE__, __LINE__))
 #define EXPECT_BYTES(data, len_bytes, value) \
   (check_at(__FILE__, __LINE__), check_is_byte(data, len_bytes, value, __FILE__, __LINE__))
 #define UNTOUCHED 0xEE
 
 // A status of which nobody has written a field yet, and the check of one that a receive has filled.
 MPI_Status check_blank_status(void);
-void check_status(const MPI_Status* status, int source, int tag, MPI_Datatype type, int count, const char* file, int line);
+void check_status(const MPI_Status* status, int source, int tag, MPI_Datatype type, int count, const char* file,
+                  int line);
 #define EXPECT_STATUS(status, source, tag, type, count) \
   check_status(status, source, tag, type, count, __FILE__, __LINE__)
 // The same without the cancelled bit, which Intel MPI leaves as it was when a probe fills the status.
-void check_probed(const MPI_Status* status, int source, int tag, MPI_Datatype type, int count, const char* file, int line);
-#define EXPECT_PROBED(status, source, tag, type, count) check_probed(status, source, tag, type, count, __FILE__, __LINE__)
+void check_probed(const MPI_Status* status, int source, int tag, MPI_Datatype type, int count, const char* file,
+                  int line);
+#define EXPECT_PROBED(status, source, tag, type, count) \
+  check_probed(status, source, tag, type, count, __FILE__, __LINE__)
 void check_empty_status(const MPI_Status* status, const char* file, int line);
 #define EXPECT_EMPTY_STATUS(status) check_empty_status(status, __FILE__, __LINE__)
 
-int check_reps(int normal);       // work scaled by --effort (low: a tenth, at least one)
-int check_thread_level(void);     // what MPI_Init_thread provided
-uint64_t check_seed(void);        // --seed
+int check_reps(int normal);    // work scaled by --effort (low: a tenth, at least one)
+int check_thread_level(void);  // what MPI_Init_thread provided
+uint64_t check_seed(void);     // --seed
 uint64_t check_random(uint64_t* state);
-MPI_Comm check_control(void);     // the harness's own duplicate of the world: outside of every case
+MPI_Comm check_control(void);  // the harness's own duplicate of the world: outside of every case
 double check_now_s(void);
-// Keeps this rank out of MPI until `ms` milliseconds of CPU-friendly waiting have passed: the others shall find it away.
+// Keeps this rank out of MPI until `ms` milliseconds of CPU-friendly waiting have passed: the others shall find it
+// away.
 void check_stay_away_ms(int ms);
 
 // The sizes around every threshold that an implementation is likely to have.

@@ -56,12 +56,12 @@ static void expect_handled(int code, const char* call, int expected, MPI_Comm co
 #define EXPECT_HANDLED(call, expected) \
   (check_at(__FILE__, __LINE__), calls = world_calls = 0, expect_handled(call, #call, expected, h.comm, __LINE__))
 
-#define OPEN           \
-  struct Handlers h;   \
-  open_handlers(&h, comm); \
-  int value = 0, flag = 0; \
+#define OPEN                              \
+  struct Handlers h;                      \
+  open_handlers(&h, comm);                \
+  int value = 0, flag = 0;                \
   MPI_Request request = MPI_REQUEST_NULL; \
-  MPI_Status status; \
+  MPI_Status status;                      \
   MPI_Message message = MPI_MESSAGE_NULL; \
   (void)value, (void)flag, (void)request, (void)status, (void)message
 

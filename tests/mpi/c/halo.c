@@ -4,7 +4,8 @@
 enum { kRows = 60, kColumns = 48, kSteps = 20 };
 
 static int next_value(int up, int down, int left, int right, int own) {
-  return (int)(((unsigned)up * 3 + (unsigned)down * 5 + (unsigned)left * 7 + (unsigned)right * 11 + (unsigned)own) & 0xffffff);
+  return (int)(((unsigned)up * 3 + (unsigned)down * 5 + (unsigned)left * 7 + (unsigned)right * 11 + (unsigned)own) &
+               0xffffff);
 }
 
 static int start_value(int row, int column) { return (row * 7919 + column * 104729) & 0xffff; }
@@ -15,10 +16,10 @@ static void serial(int* grid) {
   for (int step = 0; step < kSteps; ++step) {
     for (int i = 0; i < kRows; ++i) {
       for (int j = 0; j < kColumns; ++j) {
-        next[i * kColumns + j] = next_value(
-            grid[(i + kRows - 1) % kRows * kColumns + j], grid[(i + 1) % kRows * kColumns + j],
-            grid[i * kColumns + (j + kColumns - 1) % kColumns], grid[i * kColumns + (j + 1) % kColumns],
-            grid[i * kColumns + j]);
+        next[i * kColumns + j] =
+            next_value(grid[(i + kRows - 1) % kRows * kColumns + j], grid[(i + 1) % kRows * kColumns + j],
+                       grid[i * kColumns + (j + kColumns - 1) % kColumns], grid[i * kColumns + (j + 1) % kColumns],
+                       grid[i * kColumns + j]);
       }
     }
     memcpy(grid, next, sizeof(int) * kRows * kColumns);
@@ -111,8 +112,8 @@ CASE(halo, nonblocking) { halo(comm, size, 0); }
 CASE(halo, persistent) { halo(comm, size, 1); }
 CASE(halo, sendrecv) { halo(comm, size, 2); }
 // With ANY_SOURCE a neighbour that is a step ahead may come in first: each step has to be fenced by its own tags, which
-// the four edges have only within a step. So a barrier would be needed; the stencil's own dependence is one: nobody can be
-// two steps ahead, and the edges of one source are ordered.
+// the four edges have only within a step. So a barrier would be needed; the stencil's own dependence is one: nobody can
+// be two steps ahead, and the edges of one source are ordered.
 CASE(halo, any_source_on_two_ranks) {
   if (size > 2) SKIP("needs at most 2 ranks: otherwise a message of the next step could match");
   halo(comm, size, 3);

@@ -90,7 +90,8 @@ static void in_file(MPI_Comm comm, int rank, int size) {
   if (rank == 0) snprintf(path, sizeof path, "%s/zerohop-progress-%ld", folder ? folder : "/tmp", (long)getpid());
   OK(MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm));
   MPI_File file;
-  if (!OK(MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file))) {
+  if (!OK(MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                        &file))) {
     return;
   }
   int back = -1;

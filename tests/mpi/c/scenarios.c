@@ -14,8 +14,9 @@ static int receive_late(int rank) {
   MPI_Recv(in, kBytes, MPI_BYTE, rank ^ 1, 1, MPI_COMM_WORLD, &status);
   MPI_Get_count(&status, MPI_BYTE, &count);
   bool good = count > 0 && check_is(in, (size_t)count, 5, __FILE__, __LINE__);
-  printf(good ? "ok rank %d received %d bytes from a rank in MPI_Finalize\n" : "FAIL rank %d: wrong content, %d bytes\n",
-         rank, count);
+  printf(
+      good ? "ok rank %d received %d bytes from a rank in MPI_Finalize\n" : "FAIL rank %d: wrong content, %d bytes\n",
+      rank, count);
   free(in);
   MPI_Finalize();
   return good ? 0 : 1;
@@ -108,7 +109,8 @@ SCENARIO(endless) {
   for (long round = 0;; ++round) {
     int len_bytes = round % 3 == 0 ? kBytes : round % 3 == 1 ? 60000 : 8;
     MPI_Request requests[2];
-    MPI_Irecv(in, kBytes, MPI_BYTE, round % 5 ? left : MPI_ANY_SOURCE, (int)(round % 100), MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(in, kBytes, MPI_BYTE, round % 5 ? left : MPI_ANY_SOURCE, (int)(round % 100), MPI_COMM_WORLD,
+              &requests[0]);
     MPI_Isend(out, len_bytes, MPI_BYTE, right, (int)(round % 100), MPI_COMM_WORLD, &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     if (round == 20 && rank == 0) {

@@ -47,7 +47,8 @@ CASE(sessions, self_set) {
   OK(MPI_Session_finalize(&session));
 }
 
-// A session's communicator and one of the world used in turn. (Their requests in one list would be erroneous, MPI-4 11.3.)
+// A session's communicator and one of the world used in turn. (Their requests in one list would be erroneous,
+// MPI-4 11.3.)
 CASE(sessions, beside_the_world) {
   MPI_Session session;
   MPI_Comm made;

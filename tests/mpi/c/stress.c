@@ -1,9 +1,9 @@
 // Random traffic, verified against a plan that every rank computes for itself from the seed.
 //
 // A round is a list of messages (source, destination, tag, size). Sources send theirs in list order by random modes and
-// layouts; a destination receives by one policy: exact, any source, any tag, or both. Within a policy every receive finds
-// a message. Oracle: each message comes once, whole, with a right status; and no receive that was posted later has taken
-// an earlier message of the same source which a receive posted before it could have taken.
+// layouts; a destination receives by one policy: exact, any source, any tag, or both. Within a policy every receive
+// finds a message. Oracle: each message comes once, whole, with a right status; and no receive that was posted later
+// has taken an earlier message of the same source which a receive posted before it could have taken.
 #include "check.h"
 
 enum { kMostMessages = 400, kTags = 4, kHeader = 8, kPersistent = 5 };
@@ -54,7 +54,8 @@ static size_t offset_of(int layout, int len_bytes, int word) {
 
 static size_t room_of(int layout, int len_bytes) { return (size_t)len_bytes * (layout == 1 ? 2 : 1) + 48; }
 
-static void plan_round(uint64_t seed, int round, int size, struct Message* plan, int* count, int* policies, int* styles) {
+static void plan_round(uint64_t seed, int round, int size, struct Message* plan, int* count, int* policies,
+                       int* styles) {
   uint64_t state = check_key((int)seed, round, size, 12345) ^ seed;
   *count = size * (3 + random_below(&state, 12));
   if (*count > kMostMessages) *count = kMostMessages;
@@ -285,7 +286,8 @@ static void one_round(MPI_Comm comm, int rank, int size, int round, uint64_t* lo
   }
   verify_order(receives, mine, plan, round);
   for (int i = 0; i < mine; ++i) {
-    EXPECT(seen[order[i]], "seed %llu round %d: message %d never came", (unsigned long long)check_seed(), round, order[i]);
+    EXPECT(seen[order[i]], "seed %llu round %d: message %d never came", (unsigned long long)check_seed(), round,
+           order[i]);
     if (style == kPersistentRecv) OK(MPI_Request_free(&receives[i].request));
     if (receives[i].layout) OK(MPI_Type_free(&receives[i].type));
     free(receives[i].data);

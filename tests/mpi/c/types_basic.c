@@ -4,11 +4,12 @@
 
 enum { kIntSpace = 4096 };
 
-// Sends one item of `type` laid over `out`, receives it as one item of the same type into untouched memory, and as plain
-// ints; `map[i]` says which int of the layout comes i-th.
+// Sends one item of `type` laid over `out`, receives it as one item of the same type into untouched memory, and as
+// plain ints; `map[i]` says which int of the layout comes i-th.
 static void round_trip(MPI_Comm comm, int rank, int size, MPI_Datatype type, const int* map, int count, int base) {
   int left = (rank + size - 1) % size, right = (rank + 1) % size;
-  int *out = check_buffer(kIntSpace * 4), *in = check_buffer(kIntSpace * 4), *flat = check_buffer((size_t)count * 4 + 4);
+  int *out = check_buffer(kIntSpace * 4), *in = check_buffer(kIntSpace * 4),
+      *flat = check_buffer((size_t)count * 4 + 4);
   for (int i = 0; i < kIntSpace; ++i) out[i] = rank * 1000000 + i;
   OK(MPI_Type_commit(&type));
   MPI_Status status = check_blank_status();
@@ -242,9 +243,9 @@ CASE(types_basic, resized_negative_lower_bound) {
 
 CASE(types_basic, nested_four_deep) {
   MPI_Datatype a, b, c, type;
-  OK(MPI_Type_vector(2, 1, 2, MPI_INT, &a));                      // ints 0, 2; extent 3
-  OK(MPI_Type_contiguous(2, a, &b));                              // 0 2 3 5; extent 6
-  OK(MPI_Type_create_hvector(3, 1, 10 * sizeof(int), b, &c));     // + 0, 10, 20; extent 26
+  OK(MPI_Type_vector(2, 1, 2, MPI_INT, &a));                   // ints 0, 2; extent 3
+  OK(MPI_Type_contiguous(2, a, &b));                           // 0 2 3 5; extent 6
+  OK(MPI_Type_create_hvector(3, 1, 10 * sizeof(int), b, &c));  // + 0, 10, 20; extent 26
   int lengths[] = {1, 1}, displacements[] = {0, 2};
   OK(MPI_Type_indexed(2, lengths, displacements, c, &type));
   int n = 0, four[] = {0, 2, 3, 5};

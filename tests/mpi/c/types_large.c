@@ -7,10 +7,10 @@ enum { kInts = 300000, kLayouts = 6, kSpace = 8 * kInts };
 static MPI_Datatype make(int layout) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   if (layout == 0) OK(MPI_Type_contiguous(kInts, MPI_INT, &type));
-  if (layout == 1) OK(MPI_Type_vector(kInts, 1, 2, MPI_INT, &type));               // every other int
-  if (layout == 2) OK(MPI_Type_vector(30, 10000, 12345, MPI_INT, &type));          // few long pieces
-  if (layout == 3) OK(MPI_Type_vector(2000, 150, 1100, MPI_INT, &type));           // pieces of 600 bytes
-  if (layout == 4) {                                                               // irregular, descending
+  if (layout == 1) OK(MPI_Type_vector(kInts, 1, 2, MPI_INT, &type));       // every other int
+  if (layout == 2) OK(MPI_Type_vector(30, 10000, 12345, MPI_INT, &type));  // few long pieces
+  if (layout == 3) OK(MPI_Type_vector(2000, 150, 1100, MPI_INT, &type));   // pieces of 600 bytes
+  if (layout == 4) {                                                       // irregular, descending
     int *lengths = malloc(3000 * sizeof(int)), *displacements = malloc(3000 * sizeof(int));
     for (int i = 0; i < 3000; ++i) {
       lengths[i] = i % 2 ? 150 : 50;
@@ -35,15 +35,20 @@ static MPI_Datatype make(int layout) {
 // The position of the i-th int of a layout.
 static int place(int layout, int i) {
   switch (layout) {
-    case 1: return 2 * i;
-    case 2: return i / 10000 * 12345 + i % 10000;
-    case 3: return i / 150 * 1100 + i % 150;
+    case 1:
+      return 2 * i;
+    case 2:
+      return i / 10000 * 12345 + i % 10000;
+    case 3:
+      return i / 150 * 1100 + i % 150;
     case 4: {
       int two = i / 200, rest = i % 200, block = rest < 50 ? 2 * two : 2 * two + 1;
       return (2999 - block) * 155 + (rest < 50 ? rest : rest - 50);
     }
-    case 5: return i / 3000 * 8000 + i / 100 % 30 * 240 + i % 100 / 2 * 4 + i % 2;
-    default: return i;
+    case 5:
+      return i / 3000 * 8000 + i / 100 % 30 * 240 + i % 100 / 2 * 4 + i % 2;
+    default:
+      return i;
   }
 }
 
@@ -79,8 +84,8 @@ static void exchange(MPI_Comm comm, int rank, int size, int from, int to, bool p
   OK(MPI_Type_free(&receive_type));
 }
 
-#define PAIRING(name, from, to)                                                                    \
-  CASE(types_large, name##_posted) { exchange(comm, rank, size, from, to, true); }                 \
+#define PAIRING(name, from, to)                                                    \
+  CASE(types_large, name##_posted) { exchange(comm, rank, size, from, to, true); } \
   CASE(types_large, name##_unexpected) { exchange(comm, rank, size, from, to, false); }
 PAIRING(fine_to_flat, 1, 0)
 PAIRING(flat_to_fine, 0, 1)

@@ -50,22 +50,22 @@ CASE(types_match, transpose) {
 
 CASE(types_match, pair_types) {
   int left = (rank + size - 1) % size, right = (rank + 1) % size;
-#define PAIR(Value, type, tag)                                                                                    \
-  do {                                                                                                            \
-    struct Pair {                                                                                                 \
-      Value value;                                                                                                \
-      int index;                                                                                                  \
-    };                                                                                                            \
-    enum { kPairs = 500 };                                                                                        \
-    struct Pair *out = check_buffer(kPairs * sizeof *out), *in = check_buffer(kPairs * sizeof *in);               \
-    for (int i = 0; i < kPairs; ++i) out[i].value = (Value)(rank + i % 100), out[i].index = rank * 1000 + i;      \
-    MPI_Status status;                                                                                            \
-    OK(MPI_Sendrecv(out, kPairs - 1, type, right, tag, in, kPairs, type, left, tag, comm, &status));              \
-    EXPECT_STATUS(&status, left, tag, type, kPairs - 1);                                                          \
-    for (int i = 0; i < kPairs - 1; ++i) {                                                                        \
-      EXPECT(in[i].value == (Value)(left + i % 100) && in[i].index == left * 1000 + i, #type " pair %d", i);      \
-    }                                                                                                             \
-    EXPECT_BYTES(&in[kPairs - 1], sizeof in[0], UNTOUCHED);                                                       \
+#define PAIR(Value, type, tag)                                                                               \
+  do {                                                                                                       \
+    struct Pair {                                                                                            \
+      Value value;                                                                                           \
+      int index;                                                                                             \
+    };                                                                                                       \
+    enum { kPairs = 500 };                                                                                   \
+    struct Pair *out = check_buffer(kPairs * sizeof *out), *in = check_buffer(kPairs * sizeof *in);          \
+    for (int i = 0; i < kPairs; ++i) out[i].value = (Value)(rank + i % 100), out[i].index = rank * 1000 + i; \
+    MPI_Status status;                                                                                       \
+    OK(MPI_Sendrecv(out, kPairs - 1, type, right, tag, in, kPairs, type, left, tag, comm, &status));         \
+    EXPECT_STATUS(&status, left, tag, type, kPairs - 1);                                                     \
+    for (int i = 0; i < kPairs - 1; ++i) {                                                                   \
+      EXPECT(in[i].value == (Value)(left + i % 100) && in[i].index == left * 1000 + i, #type " pair %d", i); \
+    }                                                                                                        \
+    EXPECT_BYTES(&in[kPairs - 1], sizeof in[0], UNTOUCHED);                                                  \
   } while (0)
   PAIR(double, MPI_DOUBLE_INT, 1);
   PAIR(float, MPI_FLOAT_INT, 2);
@@ -127,7 +127,7 @@ CASE(types_match, partial_receives_of_struct) {
   struct Item {
     int i;
     double d;
-  } *out = check_buffer(10 * sizeof *out), *in;
+  }* out = check_buffer(10 * sizeof *out), *in;
   OK(MPI_Type_create_struct(2, lengths, displacements, types, &item));
   OK(MPI_Type_create_struct(1, lengths, displacements, types, &first));
   OK(MPI_Type_commit(&item));
