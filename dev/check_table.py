@@ -53,7 +53,9 @@ def added_by_zerohop(environment: str, header: str, name: str) -> bool:
 
 def exported(library: Path) -> set[str]:
     """Defined dynamic symbols that begin with MPI_ or PMPI_."""
-    out = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True
+    ).stdout
     return {line.split()[-1] for line in out.splitlines() if re.search(r"\sP?MPI_\w+$", line)}
 
 

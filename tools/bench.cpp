@@ -8,9 +8,8 @@
 namespace zh::tools {
 
 void add_bench_command(CLI::App& app) {
-  CLI::App* bench = app.add_subcommand(
-      "bench",
-      "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p).");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p).");
   bench->require_subcommand(1);
   add_bench_p2p_command(*bench);
   add_bench_raw(*bench);

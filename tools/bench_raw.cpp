@@ -195,9 +195,11 @@ void print_table(const Report& report) {
       auto stream = p.stream_ns;
       fmt::print("; stream of lines {:.1f} ns a message", tune::quartiles(stream).median);
     }
-    fmt::print("\none way, microseconds, median ± spread\n{:>9} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14}   {}\n",
-               "bytes", "inline", "cells", "cells-nt", "cma-read", "cma-write", "cma-both", "mapped-read", "mapped-both",
-               "best private | best mapped");
+    fmt::print(
+        "\none way, microseconds, median ± spread\n{:>9} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14}   "
+        "{}\n",
+        "bytes", "inline", "cells", "cells-nt", "cma-read", "cma-write", "cma-both", "mapped-read", "mapped-both",
+        "best private | best mapped");
     for (const auto& [bytes, list] : p.by_size) {
       fmt::print("{:>9}", bytes);
       const auto column = [&](bool (*wanted)(const Shot&)) { fmt::print(" {}", cell(best(list, wanted))); };

@@ -36,11 +36,13 @@ std::string size_text(uint64_t bytes) {
   if (bytes == ~uint64_t{0}) return "unlimited";
   char text[32];
   const bool giant = bytes >= uint64_t{1} << 30;
-  std::snprintf(text, sizeof text, "%.1f %s", static_cast<double>(bytes) / (giant ? 1 << 30 : 1 << 20), giant ? "GiB" : "MiB");
+  std::snprintf(text, sizeof text, "%.1f %s", static_cast<double>(bytes) / (giant ? 1 << 30 : 1 << 20),
+                giant ? "GiB" : "MiB");
   return text;
 }
 
-constexpr const char* kCmaCost = "large messages between private buffers are copied twice (through shared memory) instead of once";
+constexpr const char* kCmaCost =
+    "large messages between private buffers are copied twice (through shared memory) instead of once";
 
 Check check_cma() {
   Check c{"cma", State::kOk, "", "", ""};
@@ -57,7 +59,8 @@ Check check_cma() {
   c.finding = std::string("process_vm_readv between siblings: ") + std::strerror(-closed);
   c.cost = kCmaCost;
   if (closed == -ENOSYS) {
-    c.cure = "a kernel with CONFIG_CROSS_MEMORY_ATTACH, or a container runtime whose seccomp profile lets the call through";
+    c.cure =
+        "a kernel with CONFIG_CROSS_MEMORY_ATTACH, or a container runtime whose seccomp profile lets the call through";
   } else if (os::yama_scope() > 0) {
     c.cure = "sysctl -w kernel.yama.ptrace_scope=0";
   } else if (os::seccomp_mode() == 2) {
@@ -113,7 +116,8 @@ Check check_memfd() {
 
 Check check_shm(bool memfd_works) {
   const os::FileSystemSpace space = os::space_of("/dev/shm");
-  Check c{"dev_shm", State::kOk, "/dev/shm: " + size_text(space.free_bytes) + " free of " + size_text(space.size_bytes), "", ""};
+  Check c{"dev_shm", State::kOk, "/dev/shm: " + size_text(space.free_bytes) + " free of " + size_text(space.size_bytes),
+          "", ""};
   if (!space.exists) c.finding = "/dev/shm does not exist";
   if (memfd_works) {
     c.finding += " (not needed: memfd works)";
@@ -123,7 +127,8 @@ Check check_shm(bool memfd_works) {
   if (!space.exists || space.free_bytes < wanted) {
     c.state = State::kBad;
     c.cost = "too small for the segment: zerohop stays out and every call goes to the host MPI";
-    c.cure = space.exists ? "mount -o remount,size=1G /dev/shm   (containers: --shm-size=1g)" : "mount -t tmpfs -o size=1G tmpfs /dev/shm";
+    c.cure = space.exists ? "mount -o remount,size=1G /dev/shm   (containers: --shm-size=1g)"
+                          : "mount -t tmpfs -o size=1G tmpfs /dev/shm";
   }
   return c;
 }
@@ -131,7 +136,8 @@ Check check_shm(bool memfd_works) {
 Check check_affinity() {
   const uint32_t allowed = os::allowed_cpus().count(), online = os::online_cpus();
   Check c{"affinity", State::kOk, "", "", ""};
-  c.finding = "may use CPUs " + os::allowed_cpus().to_string() + " (" + std::to_string(allowed) + " of " + std::to_string(online) + " online)";
+  c.finding = "may use CPUs " + os::allowed_cpus().to_string() + " (" + std::to_string(allowed) + " of " +
+              std::to_string(online) + " online)";
   return c;
 }
 
@@ -143,7 +149,8 @@ Check check_cgroup_cpu(double quota) {
   c.finding = text;
   if (quota < os::allowed_cpus().count()) {
     c.state = State::kWarn;
-    c.cost = "ranks that spin use the quota up and are then stopped for up to 100 ms; zerohop yields and sleeps instead";
+    c.cost =
+        "ranks that spin use the quota up and are then stopped for up to 100 ms; zerohop yields and sleeps instead";
     c.cure = "give whole CPUs instead of a quota (docker --cpuset-cpus; Kubernetes static CPU policy), or fewer ranks";
   }
   return c;
@@ -192,14 +199,17 @@ Check check_huge_pages() {
 Check check_seccomp() {
   const int mode = os::seccomp_mode();
   Check c{"seccomp", State::kOk, "", "", ""};
-  c.finding = mode == 0 ? "no filter" : mode == 2 ? "a filter is in force; the checks above tell what it refuses" : "mode " + std::to_string(mode);
+  c.finding = mode == 0   ? "no filter"
+              : mode == 2 ? "a filter is in force; the checks above tell what it refuses"
+                          : "mode " + std::to_string(mode);
   return c;
 }
 
 Check check_limits() {
   Check c{"limits", State::kOk, "", "", ""};
-  c.finding = "address space " + size_text(os::limit_address_space()) + ", file size " + size_text(os::limit_file_size()) +
-              ", locked memory " + size_text(os::limit_locked_memory()) + " (not used)";
+  c.finding = "address space " + size_text(os::limit_address_space()) + ", file size " +
+              size_text(os::limit_file_size()) + ", locked memory " + size_text(os::limit_locked_memory()) +
+              " (not used)";
   if (os::limit_address_space() < uint64_t{16} << 30) {
     c.state = State::kWarn;
     c.cost = "the segment (64 MiB of addresses for each rank) is made smaller to fit";
@@ -235,7 +245,8 @@ Check check_pidfd() {
 Check check_clock() {
   Check c{"clock", State::kOk, "", "", ""};
   char text[96];
-  std::snprintf(text, sizeof text, "%.0f ticks a microsecond, %s", os::ticks_per_us(), os::ticks_are_steady() ? "steady" : "not said to be steady");
+  std::snprintf(text, sizeof text, "%.0f ticks a microsecond, %s", os::ticks_per_us(),
+                os::ticks_are_steady() ? "steady" : "not said to be steady");
   c.finding = text;
   if (!os::ticks_are_steady()) {
     c.state = State::kWarn;
@@ -248,10 +259,21 @@ Check check_clock() {
 std::vector<Check> examine() {
   const double quota = os::cgroup_cpu_quota(os::find_cgroup());
   const Check memfd = check_memfd();
-  return {check_cma(),        check_yama(),           check_namespaces(),    memfd,
-          check_shm(memfd.state == State::kOk),       check_pidfd(),         check_affinity(),
-          check_cgroup_cpu(quota), check_cgroup_memory(), check_oversubscription(quota), check_huge_pages(),
-          check_seccomp(),    check_limits(),         check_overcommit(),    check_clock()};
+  return {check_cma(),
+          check_yama(),
+          check_namespaces(),
+          memfd,
+          check_shm(memfd.state == State::kOk),
+          check_pidfd(),
+          check_affinity(),
+          check_cgroup_cpu(quota),
+          check_cgroup_memory(),
+          check_oversubscription(quota),
+          check_huge_pages(),
+          check_seccomp(),
+          check_limits(),
+          check_overcommit(),
+          check_clock()};
 }
 
 int doctor(bool as_json) {
@@ -262,7 +284,11 @@ int doctor(bool as_json) {
   if (as_json) {
     nlohmann::json out = {{"version", ZH_VERSION}, {"worst", to_string(worst)}, {"checks", nlohmann::json::array()}};
     for (const Check& c : checks) {
-      out["checks"].push_back({{"name", c.name}, {"state", to_string(c.state)}, {"finding", c.finding}, {"cost", c.cost}, {"cure", c.cure}});
+      out["checks"].push_back({{"name", c.name},
+                               {"state", to_string(c.state)},
+                               {"finding", c.finding},
+                               {"cost", c.cost},
+                               {"cure", c.cure}});
     }
     std::printf("%s\n", out.dump(2).c_str());
   } else {
@@ -279,10 +305,10 @@ int doctor(bool as_json) {
 
 void add_doctor_command(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(
-      "doctor",
-      "What this machine permits, what it costs where it does not, and the command that mends it.\n"
-      "Exit code: 0 all is well, 1 something costs speed, 2 zerohop cannot work here.");
+  CLI::App* command =
+      app.add_subcommand("doctor",
+                         "What this machine permits, what it costs where it does not, and the command that mends it.\n"
+                         "Exit code: 0 all is well, 1 something costs speed, 2 zerohop cannot work here.");
   command->add_flag("--json", *as_json, "Print JSON");
   command->callback([as_json] { exit_code = doctor(*as_json); });
 }

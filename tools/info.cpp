@@ -99,19 +99,31 @@ json usable_of(const Options& options) {
   json out;
   const Status memfd = os::probe_memfd();
   out["memfd"] = {{"usable", memfd.ok()}, {"why_not", memfd.ok() ? "" : memfd.what()}};
-  int cma = options.get_bool(Opt::kCma) ? os::probe_sibling_read(options.get_bool(Opt::kPtracer) && os::yama_scope() == 1) : -ECANCELED;
+  int cma = options.get_bool(Opt::kCma)
+                ? os::probe_sibling_read(options.get_bool(Opt::kPtracer) && os::yama_scope() == 1)
+                : -ECANCELED;
   out["cma"] = {{"usable", cma == 0},
-                {"why_not", cma == 0 ? "" : !options.get_bool(Opt::kCma) ? "switched off by ZEROHOP_CMA" : std::strerror(-cma)}};
-  out["pidfd"] = {{"usable", os::probe_pidfd() == 0}, {"why_not", os::probe_pidfd() == 0 ? "" : std::strerror(-os::probe_pidfd())}};
+                {"why_not", cma == 0                       ? ""
+                            : !options.get_bool(Opt::kCma) ? "switched off by ZEROHOP_CMA"
+                                                           : std::strerror(-cma)}};
+  out["pidfd"] = {{"usable", os::probe_pidfd() == 0},
+                  {"why_not", os::probe_pidfd() == 0 ? "" : std::strerror(-os::probe_pidfd())}};
   const std::string library = find_library();
-  out["library"] = {{"usable", !library.empty()}, {"why_not", library.empty() ? "libzerohop.so is not beside this command" : ""}};
+  out["library"] = {{"usable", !library.empty()},
+                    {"why_not", library.empty() ? "libzerohop.so is not beside this command" : ""}};
   return out;
 }
 
 json choice_of(const tune::PairChoice& c) {
-  return {{"inline_max", c.inline_max},           {"eager_max", c.eager_max},       {"single_copy_min", c.single_copy_min},
-          {"mapped_min", c.mapped_min},           {"chunk_cells", c.chunk_cells},   {"chunk_single", c.chunk_single},
-          {"nontemporal_min", c.nontemporal_min}, {"ring_bytes_max", c.ring_bytes_max}, {"both_ends", c.both_ends}};
+  return {{"inline_max", c.inline_max},
+          {"eager_max", c.eager_max},
+          {"single_copy_min", c.single_copy_min},
+          {"mapped_min", c.mapped_min},
+          {"chunk_cells", c.chunk_cells},
+          {"chunk_single", c.chunk_single},
+          {"nontemporal_min", c.nontemporal_min},
+          {"ring_bytes_max", c.ring_bytes_max},
+          {"both_ends", c.both_ends}};
 }
 
 /// The kept profile of this machine and what it chooses for each class of distance.
@@ -156,13 +168,15 @@ void print_text(const json& info) {
     if (!m["cgroup_cpus"].is_null()) std::printf(", %.1f CPUs' time by its cgroup", m["cgroup_cpus"].get<double>());
     std::printf("\n");
     for (const auto& [level, pairs] : m["cpu_pairs_by_level"].items()) {
-      std::printf("  %-13s %u pairs of CPUs (by hwloc; corrected at MPI_Init by the measured line time)\n", level.c_str(), pairs.get<unsigned>());
+      std::printf("  %-13s %u pairs of CPUs (by hwloc; corrected at MPI_Init by the measured line time)\n",
+                  level.c_str(), pairs.get<unsigned>());
     }
   }
   std::printf("\nUsable here\n");
   for (const auto& [name, what] : info["usable"].items()) {
     const std::string why_not = what["why_not"];
-    std::printf("  %-8s %s%s%s\n", name.c_str(), what["usable"].get<bool>() ? "yes" : "no", why_not.empty() ? "" : ": ", why_not.c_str());
+    std::printf("  %-8s %s%s%s\n", name.c_str(), what["usable"].get<bool>() ? "yes" : "no", why_not.empty() ? "" : ": ",
+                why_not.c_str());
   }
   const json& c = info["calibration"];
   std::printf("\nCalibration: %s\n", c["path"].get<std::string>().c_str());
@@ -174,7 +188,8 @@ void print_text(const json& info) {
     const json& choice = d["choice"];
     std::printf("  %-13s line %.0f ns: inline to %s, one block to %s, cells to %s, then one copy; mapped from %s\n",
                 d["level"].get<std::string>().c_str(), d["line_ns"].get<double>(),
-                format_size(choice["inline_max"].get<uint64_t>()).c_str(), format_size(choice["eager_max"].get<uint64_t>()).c_str(),
+                format_size(choice["inline_max"].get<uint64_t>()).c_str(),
+                format_size(choice["eager_max"].get<uint64_t>()).c_str(),
                 format_size(choice["single_copy_min"].get<uint64_t>()).c_str(),
                 format_size(choice["mapped_min"].get<uint64_t>()).c_str());
   }
@@ -195,12 +210,9 @@ int info(const Arguments& arguments) {
     wrong = !options.set(text.substr(0, equal), value, Source::kCommandLine).ok() || wrong;
   }
   options.read_environment(environ);
-  const json out = {{"version", ZH_VERSION},
-                    {"variables", variables_of(options)},
-                    {"complaints", options.complaints()},
-                    {"machine", machine_of(options)},
-                    {"usable", usable_of(options)},
-                    {"calibration", calibration_of(options)}};
+  const json out = {
+      {"version", ZH_VERSION},          {"variables", variables_of(options)}, {"complaints", options.complaints()},
+      {"machine", machine_of(options)}, {"usable", usable_of(options)},       {"calibration", calibration_of(options)}};
   if (arguments.as_json) {
     std::printf("%s\n", out.dump(2).c_str());
   } else {
@@ -213,12 +225,14 @@ int info(const Arguments& arguments) {
 
 void add_info_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("info", "Variables in force and their sources, the machine, what is usable on it.");
+  CLI::App* command =
+      app.add_subcommand("info", "Variables in force and their sources, the machine, what is usable on it.");
   command->add_option("-o,--option", arguments->options, "NAME=VALUE as for `zerohop run`, to see its effect")
       ->type_size(1)
       ->allow_extra_args(false);
   command->add_flag("--json", arguments->as_json, "Print JSON");
-  command->add_flag("--variables-markdown", arguments->markdown, "Print the table of all variables (docs/variables.md)");
+  command->add_flag("--variables-markdown", arguments->markdown,
+                    "Print the table of all variables (docs/variables.md)");
   command->callback([arguments] { exit_code = info(*arguments); });
 }
 

@@ -1,5 +1,5 @@
-// `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it starts no
-// process and waits for none.
+// `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it
+// starts no process and waits for none.
 #include <CLI/CLI.hpp>
 
 #include <cerrno>
@@ -58,7 +58,8 @@ bool export_options(const std::vector<std::string>& given) {
   }
   for (size_t i = 0; i < option_table().size(); ++i) {
     const Opt option = static_cast<Opt>(i);
-    if (options.source(option) == Source::kCommandLine) os::set_variable(option_table()[i].name, options.get_text(option));
+    if (options.source(option) == Source::kCommandLine)
+      os::set_variable(option_table()[i].name, options.get_text(option));
   }
   return true;
 }
@@ -88,7 +89,8 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
   } else {
     const std::string library = arguments.library.empty() ? find_library() : arguments.library;
     if (library.empty() || !os::readable(library)) {
-      say("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) + "; give its place with --library");
+      say("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) +
+          "; give its place with --library");
       return kCannotRun;
     }
     if (library.find_first_of(" :") != std::string::npos) {
@@ -116,10 +118,13 @@ void add_run_command(CLI::App& app) {
       "Run a program with zerohop: mpiexec -n 8 zerohop run [options] ./app args...\n"
       "Starts ./app with libzerohop.so preloaded. Works behind any launcher (mpiexec, mpirun, srun).\n"
       "Exit code: the program's; 127 not found, 126 cannot be run, 2 wrong use.");
-  command->add_option("-o,--option", arguments->options, "NAME=VALUE of a ZEROHOP_ variable (the prefix may be left out); repeatable")
+  command
+      ->add_option("-o,--option", arguments->options,
+                   "NAME=VALUE of a ZEROHOP_ variable (the prefix may be left out); repeatable")
       ->type_size(1)
       ->allow_extra_args(false);
-  command->add_option("--library", arguments->library, "libzerohop.so to preload instead of the one beside this command");
+  command->add_option("--library", arguments->library,
+                      "libzerohop.so to preload instead of the one beside this command");
   command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
   command->prefix_command();
   command->callback([arguments, command] {

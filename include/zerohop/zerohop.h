@@ -40,8 +40,8 @@ typedef struct zh_job {
 typedef struct zh_status {
   int source;
   int tag;
-  size_t bytes;  /* received: min(sent, capacity) */
-  int error;     /* 0, -EMSGSIZE (the message was longer than the buffer), -EOWNERDEAD (the peer is gone) */
+  size_t bytes; /* received: min(sent, capacity) */
+  int error;    /* 0, -EMSGSIZE (the message was longer than the buffer), -EOWNERDEAD (the peer is gone) */
   int cancelled;
 } zh_status;
 

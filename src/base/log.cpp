@@ -19,7 +19,8 @@ LogLevel log_level(std::string_view word) {
 void Log::print(LogLevel level, const char* format, ...) const {
   if (!wants(level)) return;
   char line[2048];
-  const int prefix = rank_ >= 0 ? std::snprintf(line, sizeof line, "zerohop[%d]: ", rank_) : std::snprintf(line, sizeof line, "zerohop: ");
+  const int prefix = rank_ >= 0 ? std::snprintf(line, sizeof line, "zerohop[%d]: ", rank_)
+                                : std::snprintf(line, sizeof line, "zerohop: ");
   size_t length = static_cast<size_t>(std::max(0, prefix));
   std::va_list arguments;
   va_start(arguments, format);

@@ -1,5 +1,5 @@
-// A leveled log on stderr, one write per line, prefixed "zerohop[<rank>]:". An object of whoever runs a rank, not a global.
-// Whoever detects an error logs it, once. It refuses to know variables: its owner sets the level.
+// A leveled log on stderr, one write per line, prefixed "zerohop[<rank>]:". An object of whoever runs a rank, not a
+// global. Whoever detects an error logs it, once. It refuses to know variables: its owner sets the level.
 #pragma once
 
 #include <cstdint>

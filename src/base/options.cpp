@@ -17,12 +17,16 @@ constexpr uint64_t kMaxSize = uint64_t{1} << 46;
 constexpr uint64_t kNoRange = 0;
 
 constexpr OptionSpec kTable[] = {
-    {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1, "shim", "0: stay out of the way; every call goes to the host MPI untouched"},
-    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy", "0: never copy through the kernel (process_vm_readv/writev)"},
-    {"ZEROHOP_HEAP", OptionType::kBool, "1", "", 0, 1, "shim", "0: MPI_Alloc_mem gives plain memory instead of memory that peers can map"},
+    {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1, "shim",
+     "0: stay out of the way; every call goes to the host MPI untouched"},
+    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy",
+     "0: never copy through the kernel (process_vm_readv/writev)"},
+    {"ZEROHOP_HEAP", OptionType::kBool, "1", "", 0, 1, "shim",
+     "0: MPI_Alloc_mem gives plain memory instead of memory that peers can map"},
     {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
      "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
-    {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim", "file that receives every rank's counters as JSON at MPI_Finalize"},
+    {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim",
+     "file that receives every rank's counters as JSON at MPI_Finalize"},
     {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange, "engine",
      "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep at once)"},
     {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",
@@ -33,12 +37,15 @@ constexpr OptionSpec kTable[] = {
      "whether medium messages change to buffered copies while their receiver lags behind"},
     {"ZEROHOP_CACHE", OptionType::kString, "", "", kNoRange, kNoRange, "tune",
      "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
-    {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune", "0: take the built-in thresholds, measure nothing at start"},
+    {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune",
+     "0: take the built-in thresholds, measure nothing at start"},
     {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange, "all",
      "what is told on stderr; info shows the ways chosen for each pair at MPI_Init"},
-    {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange, "all", "file of NAME=value lines, weaker than the environment"},
+    {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange, "all",
+     "file of NAME=value lines, weaker than the environment"},
     {"ZEROHOP_PTRACER", OptionType::kBool, "1", "", 0, 1, "node",
-     "0: do not open this process to its user's others (PR_SET_PTRACER) where Yama's ptrace scope is 1; CMA is then lost"},
+     "0: do not open this process to its user's others (PR_SET_PTRACER) where Yama's ptrace scope is 1; CMA is then "
+     "lost"},
     {"ZEROHOP_SEGMENT", OptionType::kEnum, "auto", "auto|memfd|file", kNoRange, kNoRange, "node",
      "kind of the node's shared memory; auto: memfd, else a file that loses its name at once"},
     {"ZEROHOP_FOLDER", OptionType::kString, "", "", kNoRange, kNoRange, "node",
@@ -281,7 +288,8 @@ void Options::read_file(const std::string& path) {
   std::string text;
   char buffer[4096];
   ssize_t n = 0;
-  while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() < (1 << 20)) text.append(buffer, static_cast<size_t>(n));
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() < (1 << 20))
+    text.append(buffer, static_cast<size_t>(n));
   close(fd);
   std::string_view rest = text;
   for (int number = 1; !rest.empty(); ++number) {
@@ -331,8 +339,10 @@ std::string options_markdown() {
       "# Variables\n\n"
       "<!-- Written by `zerohop info --variables-markdown`; change src/base/options.cpp instead. -->\n\n"
       "Zerohop needs none of these. Each may be given on the command line (`zerohop run --option NAME=VALUE`), in the "
-      "environment, or in a file named by `ZEROHOP_CONFIG` (lines `NAME=value`, `#` starts a comment); the first of these "
-      "that names it wins. A wrong value or an unknown name is reported once, by rank 0, and not obeyed. `zerohop info` "
+      "environment, or in a file named by `ZEROHOP_CONFIG` (lines `NAME=value`, `#` starts a comment); the first of "
+      "these "
+      "that names it wins. A wrong value or an unknown name is reported once, by rank 0, and not obeyed. `zerohop "
+      "info` "
       "prints the values in force and where each comes from.\n\n"
       "| Variable | Type | Default | Values | Meaning | Read by |\n|---|---|---|---|---|---|\n";
   for (const OptionSpec& spec : kTable) {
@@ -342,8 +352,8 @@ std::string options_markdown() {
       for (size_t at = 0; (at = cell->find('|', at)) != std::string::npos; at += 2) cell->replace(at, 1, "\\|");
     }
     page += std::string("| `") + spec.name + "` | " + to_string(spec.type) + " | " +
-            (spec.default_value[0] != '\0' ? std::string("`") + spec.default_value + "`" : "(empty)") + " | " + values + " | " +
-            help + " | " + spec.reader + " |\n";
+            (spec.default_value[0] != '\0' ? std::string("`") + spec.default_value + "`" : "(empty)") + " | " + values +
+            " | " + help + " | " + spec.reader + " |\n";
   }
   return page;
 }

@@ -1,5 +1,5 @@
-// The ZEROHOP_* variables: ONE table of names, types, defaults and meanings, and the effective values with their sources.
-// Read by the shim and the tools, which hand plain values down; no layer between reads the environment itself.
+// The ZEROHOP_* variables: ONE table of names, types, defaults and meanings, and the effective values with their
+// sources. Read by the shim and the tools, which hand plain values down; no layer between reads the environment itself.
 // A value that cannot be obeyed is reported, not obeyed.
 #pragma once
 
@@ -14,10 +14,10 @@
 namespace zh {
 
 enum class OptionType : uint8_t {
-  kBool,    ///< 0/1, no/yes, off/on, false/true
+  kBool,  ///< 0/1, no/yes, off/on, false/true
   kInt,
-  kSize,    ///< bytes, suffixes K, M, G (of 1024)
-  kEnum,    ///< one of `values`
+  kSize,  ///< bytes, suffixes K, M, G (of 1024)
+  kEnum,  ///< one of `values`
   kString,
 };
 
@@ -49,7 +49,7 @@ enum class Opt : uint8_t {
 };
 
 struct OptionSpec {
-  const char* name;           ///< "ZEROHOP_..."
+  const char* name;  ///< "ZEROHOP_..."
   OptionType type;
   const char* default_value;  ///< as it would be written
   const char* values;         ///< kEnum: "a|b|c"; others: words that are allowed beside the type's own ("auto"), or ""
@@ -64,8 +64,8 @@ class Options {
  public:
   Options();
 
-  /// Reads ZEROHOP_CONFIG's file and the environment ("NAME=value" strings, null-terminated array). What is wrong becomes
-  /// a complaint and the value stays as it was.
+  /// Reads ZEROHOP_CONFIG's file and the environment ("NAME=value" strings, null-terminated array). What is wrong
+  /// becomes a complaint and the value stays as it was.
   void read_environment(const char* const* environment);
   /// Lines NAME=value; '#' starts a comment; the ZEROHOP_ of a name may be left out.
   void read_file(const std::string& path);

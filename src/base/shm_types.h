@@ -25,7 +25,7 @@ constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) /
 
 /// What every *Shm type promises; static_assert it below the type.
 template <typename T>
-constexpr bool kShmSafe = std::is_standard_layout_v<T> && !std::is_polymorphic_v<T> &&
-                          std::is_trivially_destructible_v<T>;
+constexpr bool kShmSafe =
+    std::is_standard_layout_v<T> && !std::is_polymorphic_v<T> && std::is_trivially_destructible_v<T>;
 
 }  // namespace zh

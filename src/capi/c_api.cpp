@@ -17,15 +17,24 @@ using namespace zh;
 
 int to_errno(Code code) {
   switch (code) {
-    case Code::kOk: return 0;
-    case Code::kNoMemory: return -ENOMEM;
-    case Code::kNotPermitted: return -EPERM;
-    case Code::kNotSupported: return -ENOSYS;
-    case Code::kTruncated: return -EMSGSIZE;
-    case Code::kPeerDead: return -EOWNERDEAD;
-    case Code::kWouldBlock: return -EAGAIN;
-    case Code::kInvalid: return -EINVAL;
-    case Code::kIo: return -EIO;
+    case Code::kOk:
+      return 0;
+    case Code::kNoMemory:
+      return -ENOMEM;
+    case Code::kNotPermitted:
+      return -EPERM;
+    case Code::kNotSupported:
+      return -ENOSYS;
+    case Code::kTruncated:
+      return -EMSGSIZE;
+    case Code::kPeerDead:
+      return -EOWNERDEAD;
+    case Code::kWouldBlock:
+      return -EAGAIN;
+    case Code::kInvalid:
+      return -EINVAL;
+    case Code::kIo:
+      return -EIO;
   }
   return -EIO;
 }

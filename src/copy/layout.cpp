@@ -22,8 +22,7 @@ constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
 /// Appends a block to the last item if it continues that item's run (first level).
 bool joins_run(LayoutItem& last, const Block& block) {
   if (last.len_bytes != block.len_bytes || last.count[1] != 1 || last.count[0] == kMaxCount) return false;
-  const int64_t step =
-      block.offset - (last.offset + static_cast<int64_t>(last.count[0] - 1) * last.stride[0]);
+  const int64_t step = block.offset - (last.offset + static_cast<int64_t>(last.count[0] - 1) * last.stride[0]);
   if (last.count[0] == 1) {
     last.stride[0] = step;
   } else if (step != last.stride[0]) {
@@ -39,8 +38,7 @@ bool joins_plane(LayoutItem& last, const LayoutItem& run) {
       run.count[1] != 1 || last.count[1] == kMaxCount) {
     return false;
   }
-  const int64_t step =
-      run.offset - (last.offset + static_cast<int64_t>(last.count[1] - 1) * last.stride[1]);
+  const int64_t step = run.offset - (last.offset + static_cast<int64_t>(last.count[1] - 1) * last.stride[1]);
   if (last.count[1] == 1) {
     last.stride[1] = step;
   } else if (step != last.stride[1]) {

@@ -30,8 +30,8 @@ struct LayoutItem {
 /// Writers: its maker, before publication. Readers: anyone after. Invariant: items[0..n_items) have ascending
 /// first_byte and cover [0, size_bytes). Wrap: none. Crash: immutable, nothing to mend.
 struct LayoutShm {
-  uint64_t size_bytes;    ///< packed bytes of one element
-  int64_t extent_bytes;   ///< distance between the bases of consecutive elements
+  uint64_t size_bytes;   ///< packed bytes of one element
+  int64_t extent_bytes;  ///< distance between the bases of consecutive elements
   uint32_t n_items;
   uint32_t reserved;
   // LayoutItem items[n_items] follows.

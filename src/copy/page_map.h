@@ -1,5 +1,5 @@
-// Free page ranges of one region: best fit, neighbours joined. Used by RegionOwner under its lock; touches no memory but
-// its own.
+// Free page ranges of one region: best fit, neighbours joined. Used by RegionOwner under its lock; touches no memory
+// but its own.
 #pragma once
 
 #include <cstddef>

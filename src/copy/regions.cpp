@@ -20,7 +20,7 @@
 namespace zh::copy {
 namespace {
 
-constexpr uint64_t kPage = 4096;                 ///< unit of allocation; the system's pages may be larger
+constexpr uint64_t kPage = 4096;                   ///< unit of allocation; the system's pages may be larger
 constexpr uint64_t kFirstRegionBytes = 256 << 20;  ///< address space, not memory; each further region is twice as large
 constexpr uint32_t kMaxRegions = 32;
 constexpr uint64_t kSlabPages = 16;
@@ -31,8 +31,8 @@ constexpr uint32_t kClasses = 6;  ///< 64, 128, ... 2048
 constexpr uint64_t kReleaseBytes = 4 << 20;
 constexpr uint64_t kIdleBytes = 32 << 20;
 
-// A page's entry: flags, and above them the page after the allocation's last one; of a slab, the slot's size class (bits
-// 8 to 15) and the page's place in the slab (from bit 16).
+// A page's entry: flags, and above them the page after the allocation's last one; of a slab, the slot's size class
+// (bits 8 to 15) and the page's place in the slab (from bit 16).
 constexpr uint64_t kLive = 1;
 constexpr uint64_t kSlab = 2;
 constexpr uint64_t kHead = 4;
@@ -100,8 +100,8 @@ struct RegionOwner::State {
   // Regions are added, never removed before the owner ends, so locate() reads them without the lock.
   Atomic<uint32_t> n_regions{0};
   std::unique_ptr<Region> regions[kMaxRegions];
-  std::unordered_map<uint64_t, Slab> slabs;            ///< by region and first page
-  std::vector<uint64_t> open_slabs[kClasses];          ///< keys of slabs with a free slot
+  std::unordered_map<uint64_t, Slab> slabs;    ///< by region and first page
+  std::vector<uint64_t> open_slabs[kClasses];  ///< keys of slabs with a free slot
 
   static uint64_t key(uint32_t region, uint64_t page) { return uint64_t{region} << 32 | page; }
 

@@ -1,5 +1,6 @@
-// Which ways this rank takes towards each peer: from the machine's kept calibration, measured now if there is none, else
-// built in; then as the user says. Only one-sided choices (a message's header names its way), so ranks need not agree.
+// Which ways this rank takes towards each peer: from the machine's kept calibration, measured now if there is none,
+// else built in; then as the user says. Only one-sided choices (a message's header names its way), so ranks need not
+// agree.
 #include "engine/state.h"
 #include "tune/calibrate.h"
 #include "tune/profile.h"

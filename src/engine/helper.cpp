@@ -1,6 +1,7 @@
 // The helper thread: when a rank leaves MPI with transfers that its peers cannot finish without it - no
 // single copy allowed here, a layout too long to publish, a full ring - it may next block in the host, and peers would
-// wait for it in vain. The helper then turns the engine in its stead. It calls no MPI. In normal operation it never starts.
+// wait for it in vain. The helper then turns the engine in its stead. It calls no MPI. In normal operation it never
+// starts.
 #include <pthread.h>
 
 #include <thread>
@@ -12,7 +13,7 @@
 namespace zh::engine {
 
 namespace {
-constexpr uint64_t kPeriodNs = 500'000;       // the rank must have been away this long before the helper steps in
+constexpr uint64_t kPeriodNs = 500'000;  // the rank must have been away this long before the helper steps in
 constexpr uint32_t kTurnsAStep = 4096;
 }  // namespace
 

@@ -12,13 +12,13 @@
 namespace zh::engine {
 
 namespace {
-constexpr uint32_t kQuickPolls = 200;          // looks at one ring only, before anything else is served
-constexpr uint32_t kSpinsUnposted = 400;       // looks of a blocking receive before it goes into the shared queue
-constexpr uint32_t kTurnEvery = 16;            // ... of which every so many also serve everybody else
-constexpr uint32_t kIdleBeforeYield = 1000;    // idle turns before the CPU is offered to others
-constexpr uint32_t kIdlePassive = 200;         // ... before sleeping, when the user asked for passive waiting
-constexpr uint64_t kSleepAfterNs = 20'000'000; // an idle wait this long sleeps even when spinning is allowed
-constexpr uint64_t kSleepNs = 1'000'000;       // a wake-up lost to the race of flag and ring costs at most this
+constexpr uint32_t kQuickPolls = 200;           // looks at one ring only, before anything else is served
+constexpr uint32_t kSpinsUnposted = 400;        // looks of a blocking receive before it goes into the shared queue
+constexpr uint32_t kTurnEvery = 16;             // ... of which every so many also serve everybody else
+constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
+constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
+constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
+constexpr uint64_t kSleepNs = 1'000'000;        // a wake-up lost to the race of flag and ring costs at most this
 constexpr uint32_t kHostEvery = 64;
 constexpr uint32_t kStampEvery = 16;
 constexpr uint32_t kReapEvery = 1 << 14;

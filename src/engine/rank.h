@@ -33,11 +33,11 @@ enum class WaitPolicy : uint8_t { kAuto, kSpin, kPassive };
 
 struct Config {
   WaitPolicy wait = WaitPolicy::kAuto;
-  bool cma = true;                  ///< ZEROHOP_CMA
-  int skew = -1;                    ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
-  uint64_t single_copy_min = 0;     ///< ZEROHOP_SINGLE_COPY: 0 = as measured
-  std::string calibration_folder;   ///< ZEROHOP_CACHE
-  bool calibrate = true;            ///< false: built-in choices (tests)
+  bool cma = true;                       ///< ZEROHOP_CMA
+  int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
+  uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
+  std::string calibration_folder;        ///< ZEROHOP_CACHE
+  bool calibrate = true;                 ///< false: built-in choices (tests)
   copy::RegionOwner* regions = nullptr;  ///< mappable memory of this process, or null
 };
 

@@ -96,7 +96,14 @@ void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasse
         sum.bytes += row[c].bytes;
       }
     }
-    json.open('{').key("size").value(k.name).key("messages").value(sum.messages).key("bytes").value(sum.bytes).close('}');
+    json.open('{')
+        .key("size")
+        .value(k.name)
+        .key("messages")
+        .value(sum.messages)
+        .key("bytes")
+        .value(sum.bytes)
+        .close('}');
   }
   json.close(']').close('}');
 }

@@ -1,5 +1,5 @@
-// The ABI of Open MPI's libmpi.so.40. Its predefined handles are addresses of data in the library: referring to them would
-// keep every preloaded program without MPI from starting, so they are looked up when the host is known.
+// The ABI of Open MPI's libmpi.so.40. Its predefined handles are addresses of data in the library: referring to them
+// would keep every preloaded program without MPI from starting, so they are looked up when the host is known.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -25,23 +25,23 @@
 #undef MPI_INT64_T
 
 // name of the constant, its type, symbol in the library
-#define ZH_PREDEFINED(X)                                       \
-  X(COMM_WORLD, MPI_Comm, ompi_mpi_comm_world)                 \
-  X(COMM_SELF, MPI_Comm, ompi_mpi_comm_self)                   \
-  X(COMM_NULL, MPI_Comm, ompi_mpi_comm_null)                   \
-  X(REQUEST_NULL, MPI_Request, ompi_request_null)              \
-  X(MESSAGE_NULL, MPI_Message, ompi_message_null)              \
-  X(MESSAGE_NO_PROC, MPI_Message, ompi_message_no_proc)        \
-  X(DATATYPE_NULL, MPI_Datatype, ompi_mpi_datatype_null)       \
-  X(BYTE, MPI_Datatype, ompi_mpi_byte)                         \
-  X(PACKED, MPI_Datatype, ompi_mpi_packed)                     \
-  X(INFO_NULL, MPI_Info, ompi_mpi_info_null)                   \
-  X(GROUP_NULL, MPI_Group, ompi_mpi_group_null)                \
-  X(FLOAT_INT, MPI_Datatype, ompi_mpi_float_int)               \
-  X(DOUBLE_INT, MPI_Datatype, ompi_mpi_double_int)             \
-  X(LONG_INT, MPI_Datatype, ompi_mpi_long_int)                 \
-  X(2INT, MPI_Datatype, ompi_mpi_2int)                         \
-  X(SHORT_INT, MPI_Datatype, ompi_mpi_short_int)               \
+#define ZH_PREDEFINED(X)                                 \
+  X(COMM_WORLD, MPI_Comm, ompi_mpi_comm_world)           \
+  X(COMM_SELF, MPI_Comm, ompi_mpi_comm_self)             \
+  X(COMM_NULL, MPI_Comm, ompi_mpi_comm_null)             \
+  X(REQUEST_NULL, MPI_Request, ompi_request_null)        \
+  X(MESSAGE_NULL, MPI_Message, ompi_message_null)        \
+  X(MESSAGE_NO_PROC, MPI_Message, ompi_message_no_proc)  \
+  X(DATATYPE_NULL, MPI_Datatype, ompi_mpi_datatype_null) \
+  X(BYTE, MPI_Datatype, ompi_mpi_byte)                   \
+  X(PACKED, MPI_Datatype, ompi_mpi_packed)               \
+  X(INFO_NULL, MPI_Info, ompi_mpi_info_null)             \
+  X(GROUP_NULL, MPI_Group, ompi_mpi_group_null)          \
+  X(FLOAT_INT, MPI_Datatype, ompi_mpi_float_int)         \
+  X(DOUBLE_INT, MPI_Datatype, ompi_mpi_double_int)       \
+  X(LONG_INT, MPI_Datatype, ompi_mpi_long_int)           \
+  X(2INT, MPI_Datatype, ompi_mpi_2int)                   \
+  X(SHORT_INT, MPI_Datatype, ompi_mpi_short_int)         \
   X(LONG_DOUBLE_INT, MPI_Datatype, ompi_mpi_longdbl_int)
 
 namespace zh::mpi {
@@ -88,6 +88,6 @@ inline void store_status(MPI_Status* status, int source, int tag, unsigned long 
 #define ZH_ABI_NAME "ompi"
 #define ZH_ABI_INT_HANDLES 0
 #define ZH_ABI_LARGE_COUNT 0
-// Open MPI's Fortran wrappers read the Fortran handle inside a request object (at byte 0x68 in 4.1 and 5.0): each slot of
-// this many bytes is filled with it.
+// Open MPI's Fortran wrappers read the Fortran handle inside a request object (at byte 0x68 in 4.1 and 5.0): each slot
+// of this many bytes is filled with it.
 #define ZH_ABI_REQUEST_SLOT_BYTES 256

@@ -1,5 +1,5 @@
-// See bsend.h. Space is given out first-fit, in the order of addresses; book-keeping lives outside the user's buffer, so a
-// message needs its bytes rounded up to 8 and never more than MPI_BSEND_OVERHEAD on top.
+// See bsend.h. Space is given out first-fit, in the order of addresses; book-keeping lives outside the user's buffer,
+// so a message needs its bytes rounded up to 8 and never more than MPI_BSEND_OVERHEAD on top.
 #include "mpi/bsend.h"
 
 #include <cstdlib>
@@ -72,7 +72,8 @@ BsendBuffer::Copy* allocate(BsendBuffer* buffer, uint64_t bytes) {
   for (auto it = buffer->copies.begin();; ++it) {
     const bool last = it == buffer->copies.end();
     std::byte* end = last ? buffer->base + buffer->bytes : it->place;
-    if (static_cast<uint64_t>(end - from) >= need) return &*buffer->copies.insert(it, BsendBuffer::Copy{from, need, {}});
+    if (static_cast<uint64_t>(end - from) >= need)
+      return &*buffer->copies.insert(it, BsendBuffer::Copy{from, need, {}});
     if (last) return nullptr;
     from = it->place + it->bytes;
   }

@@ -1,5 +1,5 @@
-// Communicators that zerohop serves, and their names in the engine. A communicator is taken when it is made: all ranks of a
-// node that are in it decide alike, from its group. What is not in the table belongs to the host.
+// Communicators that zerohop serves, and their names in the engine. A communicator is taken when it is made: all ranks
+// of a node that are in it decide alike, from its group. What is not in the table belongs to the host.
 #pragma once
 
 #include <map>
@@ -20,10 +20,10 @@ struct CommInfo {
   uint64_t context = 0;
   int32_t rank = 0;
   int32_t size = 0;
-  bool all_local = false;           ///< every member is on this node
-  std::unique_ptr<int32_t[]> local; ///< node-local index by rank, -1 elsewhere
-  std::vector<int> world;           ///< world rank by rank
-  uint64_t creations = 0;           ///< calls collective over this communicator that made one
+  bool all_local = false;                    ///< every member is on this node
+  std::unique_ptr<int32_t[]> local;          ///< node-local index by rank, -1 elsewhere
+  std::vector<int> world;                    ///< world rank by rank
+  uint64_t creations = 0;                    ///< calls collective over this communicator that made one
   std::map<uint64_t, uint64_t> group_calls;  ///< MPI_Comm_create_group by hash of group and tag
   std::mutex wild_mutex;
   std::unique_ptr<WildcardQueue> wild;  ///< only of communicators that span nodes
@@ -44,16 +44,16 @@ inline bool is_rank(const CommInfo* comm, int rank) {
 
 /// Takes MPI_COMM_WORLD. Called once, when the engine is up.
 void take_world();
-/// After a constructor that is collective over `parent` returned MPI_SUCCESS: counts it and takes `made` if it should be.
-/// `served` false: the communicator must stay with the host.
+/// After a constructor that is collective over `parent` returned MPI_SUCCESS: counts it and takes `made` if it should
+/// be. `served` false: the communicator must stay with the host.
 void made_collectively(MPI_Comm parent, MPI_Comm made, bool served);
 /// The same for MPI_Comm_create_group.
 void made_by_group(MPI_Comm parent, MPI_Comm made, int tag);
 /// For MPI_Comm_idup: the count is taken when the call is made, the handle is known when it completes.
 uint64_t count_creation(CommInfo* parent);
 void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made);
-/// Before the host frees `comm`. False: wildcard receives are pending that will still ask the host for messages of it, so
-/// the host must keep it.
+/// Before the host frees `comm`. False: wildcard receives are pending that will still ask the host for messages of it,
+/// so the host must keep it.
 [[nodiscard]] bool forget_comm(MPI_Comm comm);
 void forget_all_comms();
 

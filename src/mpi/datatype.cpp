@@ -20,8 +20,8 @@ MPI_Count elements_per_call(uint64_t size) {
 }  // namespace
 
 int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
-  // A persistent send to nobody: the host checks the type, and raises its own error on the caller's communicator. A user's
-  // handler may return, and some hosts then return MPI_SUCCESS; the request that was not made tells.
+  // A persistent send to nobody: the host checks the type, and raises its own error on the caller's communicator. A
+  // user's handler may return, and some hosts then return MPI_SUCCESS; the request that was not made tells.
   const char nothing = 0;
   MPI_Request request = MPI_REQUEST_NULL;
   const int error = host.Send_init(&nothing, 1, type, MPI_PROC_NULL, 0, comm, &request);
@@ -105,8 +105,8 @@ int unpack_elements(const std::byte* in, uint64_t bytes, void* buf, MPI_Count co
     const int n = static_cast<int>(whole - i < step ? whole - i : step);
     const int room = static_cast<int>(static_cast<uint64_t>(n) * type->size);
     int position = 0;
-    const int error = host.Unpack(in, room, &position, static_cast<std::byte*>(buf) + i * extent, n, type->handle,
-                                  MPI_COMM_SELF);
+    const int error =
+        host.Unpack(in, room, &position, static_cast<std::byte*>(buf) + i * extent, n, type->handle, MPI_COMM_SELF);
     if (error != MPI_SUCCESS) return error;
     in += room;
   }

@@ -1,5 +1,5 @@
-// Datatypes as the engine sees them: contiguous, a flattened layout, or (too complicated) packed by the host into a private
-// buffer. Flattened once per handle; forgotten by MPI_Type_free.
+// Datatypes as the engine sees them: contiguous, a flattened layout, or (too complicated) packed by the host into a
+// private buffer. Flattened once per handle; forgotten by MPI_Type_free.
 #pragma once
 
 #include "copy/layout.h"
@@ -11,7 +11,7 @@ namespace zh::mpi {
 struct TypeInfo {
   enum class Kind : uint8_t { kContiguous, kLayout, kPacked };
   MPI_Datatype handle;
-  uint64_t size = 0;   ///< bytes of data in one element
+  uint64_t size = 0;  ///< bytes of data in one element
   Kind kind = Kind::kContiguous;
   bool named = false;  ///< predefined: never freed
   copy::OwnedLayout layout;
@@ -20,13 +20,15 @@ struct TypeInfo {
 
 extern HandleMap<TypeInfo> types;
 
-/// Flattens and enters it. The host judges it first: if it is invalid or not committed the error has been raised on `comm`,
+/// Flattens and enters it. The host judges it first: if it is invalid or not committed the error has been raised on
+/// `comm`,
 /// `*out` is null, and the caller returns what this returns.
 int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out);
 
 inline int find_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
   *out = types.find(key_of(type));
-  if (*out != nullptr) [[likely]] return MPI_SUCCESS;
+  if (*out != nullptr) [[likely]]
+    return MPI_SUCCESS;
   return learn_type(type, comm, out);
 }
 

@@ -1,5 +1,5 @@
-// Init, Finalize, Abort: joins the node, makes the Rank, takes MPI_COMM_WORLD; later brings everything to rest before the host
-// goes. Also the pump that keeps the host moving while the engine waits.
+// Init, Finalize, Abort: joins the node, makes the Rank, takes MPI_COMM_WORLD; later brings everything to rest before
+// the host goes. Also the pump that keeps the host moving while the engine waits.
 #include "mpi/env.h"
 
 #include <cstdio>
@@ -83,7 +83,8 @@ class Pump {
   std::mutex busy_;
 };
 
-/// Everything with the lifetime of the job. Never destroyed by the loader: the order of destructors at exit is not ours.
+/// Everything with the lifetime of the job. Never destroyed by the loader: the order of destructors at exit is not
+/// ours.
 struct Job {
   std::unique_ptr<HostBootstrap> world;
   std::unique_ptr<node::Node> node;
@@ -120,7 +121,8 @@ bool read_tag_ub() {
 /// The collective start. Null, or why everything stays with the host (the same on all ranks).
 const char* start_engine(HostBootstrap& world) {
   job->options = read_options();
-  for (const std::string& complaint : job->options.complaints()) say_once(world.rank(), "not obeyed", complaint.c_str());
+  for (const std::string& complaint : job->options.complaints())
+    say_once(world.rank(), "not obeyed", complaint.c_str());
   node::Config node_config;
   apply(job->options, &node_config);
   if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();

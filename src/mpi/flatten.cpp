@@ -41,7 +41,8 @@ struct Contents {
     }
   }
 
-  /// Unifies counts: the i-th integer argument, whichever list holds it. Large-count constructors move integers to counts.
+  /// Unifies counts: the i-th integer argument, whichever list holds it. Large-count constructors move integers to
+  /// counts.
   [[nodiscard]] int64_t number(size_t i) const {
     return counts.empty() ? static_cast<int64_t>(integers[i]) : static_cast<int64_t>(counts[i]);
   }
@@ -55,8 +56,8 @@ struct Contents {
     addresses.resize(static_cast<size_t>(na) + 1);
     counts.resize(static_cast<size_t>(nc) + 1);
     types.resize(static_cast<size_t>(nd) + 1);
-    const int error = host.Type_get_contents_c(type, ni, na, nc, nd, integers.data(), addresses.data(), counts.data(),
-                                               types.data());
+    const int error =
+        host.Type_get_contents_c(type, ni, na, nc, nd, integers.data(), addresses.data(), counts.data(), types.data());
     integers.resize(static_cast<size_t>(ni));
     addresses.resize(static_cast<size_t>(na));
     counts.resize(static_cast<size_t>(nc));

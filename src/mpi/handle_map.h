@@ -11,8 +11,8 @@
 
 namespace zh::mpi {
 
-/// Open addressing with linear probing. Keys are never 0 or 1. A reader that races with insert() or erase() of the *same*
-/// key is the program's error (it uses a handle while making or freeing it); other keys are always found.
+/// Open addressing with linear probing. Keys are never 0 or 1. A reader that races with insert() or erase() of the
+/// *same* key is the program's error (it uses a handle while making or freeing it); other keys are always found.
 template <typename T>
 class HandleMap {
  public:
@@ -124,7 +124,7 @@ class HandleMap {
         if (key != kEmpty && key != kErased) put(fresh.get(), key, old->entries[i].value.load_relaxed());
       }
     }
-    table_.store_release(fresh.get());  // T0 -> T1
+    table_.store_release(fresh.get());    // T0 -> T1
     tables_.push_back(std::move(fresh));  // old ones stay: a reader may still be in them
   }
 

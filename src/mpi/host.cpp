@@ -58,10 +58,10 @@ const char* load_host(void* library) {
   ZH_OPTIONAL(Message_fromint)
 #undef ZH_OPTIONAL
 #if defined(ZH_ABI_OMPI)
-  // A program that names the object itself may hold a copy of it (copy relocation), which then is the object for everyone:
-  // it is found first in the global scope. A library loaded privately is not there at all.
-#define ZH_X(name, type, symbol)                                                                       \
-  predefined.v_##name = static_cast<type>(dlsym(RTLD_DEFAULT, #symbol));                               \
+  // A program that names the object itself may hold a copy of it (copy relocation), which then is the object for
+  // everyone: it is found first in the global scope. A library loaded privately is not there at all.
+#define ZH_X(name, type, symbol)                                                                        \
+  predefined.v_##name = static_cast<type>(dlsym(RTLD_DEFAULT, #symbol));                                \
   if (predefined.v_##name == nullptr) predefined.v_##name = static_cast<type>(dlsym(library, #symbol)); \
   if (predefined.v_##name == nullptr) return lacks(#symbol);
   ZH_PREDEFINED(ZH_X)

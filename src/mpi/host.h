@@ -10,25 +10,31 @@
 namespace zh::mpi {
 
 // Functions that every host has.
-#define ZH_HOST_FUNCTIONS(X)                                                                                          \
-  X(Send) X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv)              \
-  X(Sendrecv_replace) X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init)        \
-  X(Recv_init) X(Mrecv) X(Imrecv) X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome)   \
-  X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall)      \
-  X(Comm_dup) X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create) X(Comm_create_group)           \
-  X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create)                    \
-  X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Type_free) X(Init) X(Init_thread) X(Finalize)       \
-  X(Abort) X(Alloc_mem) X(Free_mem) X(Allgather) X(Gather) X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank)           \
-  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free)                \
-  X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x) X(Status_set_cancelled)                 \
-  X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x) X(Type_get_envelope) X(Type_get_contents)             \
-  X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)   \
-  X(Query_thread) X(Error_class) X(Finalized) X(Grequest_start) X(Grequest_complete)
+#define ZH_HOST_FUNCTIONS(X)                                                                                           \
+  X(Send)                                                                                                              \
+  X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv) X(Sendrecv_replace)   \
+      X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init) X(Recv_init) X(Mrecv)   \
+          X(Imrecv) X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test)          \
+              X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall)   \
+                  X(Comm_dup) X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create)                 \
+                      X(Comm_create_group) X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) \
+                          X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect)           \
+                              X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem)        \
+                                  X(Allgather) X(Gather) X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank) X(Comm_size) \
+                                      X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr)        \
+                                          X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get)             \
+                                              X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x)          \
+                                                  X(Type_get_extent_x) X(Type_get_true_extent_x) X(Type_get_envelope)  \
+                                                      X(Type_get_contents) X(Type_contiguous) X(Type_vector)           \
+                                                          X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack)     \
+                                                              X(Unpack) X(Pack_size) X(Query_thread) X(Error_class)    \
+                                                                  X(Finalized) X(Grequest_start) X(Grequest_complete)
 
-#define ZH_HOST_COUNTED(X)                                                                                            \
-  X(Send_c) X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c)      \
-  X(Sendrecv_c) X(Sendrecv_replace_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c)            \
-  X(Ssend_init_c) X(Rsend_init_c) X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
+#define ZH_HOST_COUNTED(X)                                                                                           \
+  X(Send_c)                                                                                                          \
+  X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) \
+      X(Sendrecv_replace_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c)     \
+          X(Rsend_init_c) X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
 
 struct Host {
 #define ZH_X(name) decltype(&PMPI_##name) name;
@@ -81,15 +87,15 @@ class Narrow {
 #define ZH_COUNTED_CALL(name, narrow_args, large_args) return host.name narrow_args;
 #endif
 
-#define ZH_SEND(name)                                                                            \
-  template <typename N>                                                                          \
-  inline int name(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c) {                \
-    if constexpr (std::is_same_v<N, int>) {                                                      \
-      return host.name(b, n, t, d, g, c);                                                        \
-    } else {                                                                                     \
-      [[maybe_unused]] const Narrow x(n, t);                                                     \
-      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c), (b, n, t, d, g, c))               \
-    }                                                                                            \
+#define ZH_SEND(name)                                                              \
+  template <typename N>                                                            \
+  inline int name(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c) {  \
+    if constexpr (std::is_same_v<N, int>) {                                        \
+      return host.name(b, n, t, d, g, c);                                          \
+    } else {                                                                       \
+      [[maybe_unused]] const Narrow x(n, t);                                       \
+      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c), (b, n, t, d, g, c)) \
+    }                                                                              \
   }
 ZH_SEND(Send)
 ZH_SEND(Bsend)
@@ -97,15 +103,15 @@ ZH_SEND(Ssend)
 ZH_SEND(Rsend)
 #undef ZH_SEND
 
-#define ZH_ISEND(name, pointer)                                                                  \
-  template <typename N>                                                                          \
-  inline int name(pointer b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) {    \
-    if constexpr (std::is_same_v<N, int>) {                                                      \
-      return host.name(b, n, t, d, g, c, r);                                                     \
-    } else {                                                                                     \
-      [[maybe_unused]] const Narrow x(n, t);                                                     \
-      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c, r), (b, n, t, d, g, c, r))         \
-    }                                                                                            \
+#define ZH_ISEND(name, pointer)                                                               \
+  template <typename N>                                                                       \
+  inline int name(pointer b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) { \
+    if constexpr (std::is_same_v<N, int>) {                                                   \
+      return host.name(b, n, t, d, g, c, r);                                                  \
+    } else {                                                                                  \
+      [[maybe_unused]] const Narrow x(n, t);                                                  \
+      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c, r), (b, n, t, d, g, c, r))      \
+    }                                                                                         \
   }
 ZH_ISEND(Isend, const void*)
 ZH_ISEND(Ibsend, const void*)
@@ -149,27 +155,27 @@ inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) 
   }
 }
 
-#define ZH_SENDRECV(name, last)                                                                                  \
-  template <typename N>                                                                                          \
-  inline int name(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s,  \
-                  int rg, MPI_Comm c, last l) {                                                                  \
-    if constexpr (std::is_same_v<N, int>) {                                                                      \
-      return host.name(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l);                                              \
-    } else {                                                                                                     \
-      [[maybe_unused]] const Narrow x(sn, st);                                                                   \
-      [[maybe_unused]] const Narrow y(rn, rt);                                                                   \
-      ZH_COUNTED_CALL(name, (sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), s, rg, c, l),              \
-                      (sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l))                                              \
-    }                                                                                                            \
-  }                                                                                                              \
-  template <typename N>                                                                                          \
-  inline int name##_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, last l) {    \
-    if constexpr (std::is_same_v<N, int>) {                                                                      \
-      return host.name##_replace(b, n, t, d, sg, s, rg, c, l);                                                   \
-    } else {                                                                                                     \
-      [[maybe_unused]] const Narrow x(n, t);                                                                     \
+#define ZH_SENDRECV(name, last)                                                                                    \
+  template <typename N>                                                                                            \
+  inline int name(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s,    \
+                  int rg, MPI_Comm c, last l) {                                                                    \
+    if constexpr (std::is_same_v<N, int>) {                                                                        \
+      return host.name(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l);                                                \
+    } else {                                                                                                       \
+      [[maybe_unused]] const Narrow x(sn, st);                                                                     \
+      [[maybe_unused]] const Narrow y(rn, rt);                                                                     \
+      ZH_COUNTED_CALL(name, (sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), s, rg, c, l),                \
+                      (sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l))                                                \
+    }                                                                                                              \
+  }                                                                                                                \
+  template <typename N>                                                                                            \
+  inline int name##_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, last l) {      \
+    if constexpr (std::is_same_v<N, int>) {                                                                        \
+      return host.name##_replace(b, n, t, d, sg, s, rg, c, l);                                                     \
+    } else {                                                                                                       \
+      [[maybe_unused]] const Narrow x(n, t);                                                                       \
       ZH_COUNTED_CALL(name##_replace, (b, x.count(), x.type(), d, sg, s, rg, c, l), (b, n, t, d, sg, s, rg, c, l)) \
-    }                                                                                                            \
+    }                                                                                                              \
   }
 ZH_SENDRECV(Sendrecv, MPI_Status*)
 ZH_SENDRECV(Isendrecv, MPI_Request*)

@@ -1,5 +1,5 @@
-// What libzerohop.so and the module for the host at hand (libzerohop-{mpich,ompi,abi}.so) say to each other, once, at the
-// first MPI call. Both are made from the same functions.table; `table_hash` proves it.
+// What libzerohop.so and the module for the host at hand (libzerohop-{mpich,ompi,abi}.so) say to each other, once, at
+// the first MPI call. Both are made from the same functions.table; `table_hash` proves it.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ constexpr uint64_t table_hash(const char* const* names, unsigned n) {
 }
 
 struct ModuleArgs {
-  uint64_t hash;      ///< of the caller's table
-  void* host;         ///< dlopen handle of the host's library
-  const char* soname; ///< of the host's library
-  void** slots;       ///< out: an address for every function, in the order of the table
+  uint64_t hash;       ///< of the caller's table
+  void* host;          ///< dlopen handle of the host's library
+  const char* soname;  ///< of the host's library
+  void** slots;        ///< out: an address for every function, in the order of the table
   unsigned n_slots;
-  bool enabled;       ///< false: only what the host lacks is served, everything else goes to the host
+  bool enabled;  ///< false: only what the host lacks is served, everything else goes to the host
 };
 
 /// Fills every slot. Returns null, or a static text that says why it could not (then no slot was touched).

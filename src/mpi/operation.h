@@ -27,9 +27,9 @@ struct Operation {
   MPI_Status status;
   // Only of receives that may still go to the host, or that need work at the end; null otherwise.
   CommInfo* info = nullptr;
-  TypeInfo* type = nullptr;           ///< held
-  std::byte* packed = nullptr;        ///< private copy (malloc)
-  MPI_Datatype host_type;             ///< own duplicate for a receive in the WildcardQueue
+  TypeInfo* type = nullptr;     ///< held
+  std::byte* packed = nullptr;  ///< private copy (malloc)
+  MPI_Datatype host_type;       ///< own duplicate for a receive in the WildcardQueue
   bool host_type_owned = false;
   void* buf = nullptr;
   MPI_Count count = 0;
@@ -83,8 +83,8 @@ int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Trans
 bool look(Operation* op);
 /// The same with one turn of the engine.
 bool poll(Operation* op);
-/// Gives the outcome and returns the operation to kNone. The error class is returned, not raised, except that the host has
-/// raised those of its own requests; `*raised` says so.
+/// Gives the outcome and returns the operation to kNone. The error class is returned, not raised, except that the host
+/// has raised those of its own requests; `*raised` says so.
 int finish(Operation* op, MPI_Status* status, bool* raised);
 void cancel(Operation* op);
 /// Waits and finishes; raises errors.
@@ -110,7 +110,8 @@ inline void write_result(MPI_Status* status, const p2p::Result& result, bool rec
 /// Result of an engine call for a blocking receive or send on `comm`: writes, raises, returns.
 inline int settle(const p2p::Result& result, MPI_Comm comm, MPI_Status* status, bool receives) {
   write_result(status, result, receives);
-  if (result.code == Code::kOk) [[likely]] return MPI_SUCCESS;
+  if (result.code == Code::kOk) [[likely]]
+    return MPI_SUCCESS;
   return raise(comm, class_of(result.code));
 }
 

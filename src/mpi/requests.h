@@ -1,5 +1,5 @@
-// Requests of zerohop's own, and the handles that programs hold for them. A minted handle is told from the host's by one
-// subtraction and one comparison; its Fortran integer is 0x2c000001 + index everywhere.
+// Requests of zerohop's own, and the handles that programs hold for them. A minted handle is told from the host's by
+// one subtraction and one comparison; its Fortran integer is 0x2c000001 + index everywhere.
 #pragma once
 
 #include "mpi/operation.h"

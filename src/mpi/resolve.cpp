@@ -1,5 +1,6 @@
 // The first MPI call ends up here: finds the host MPI that is really loaded, loads the module made for its ABI, and has
-// the slots of stubs.S filled. Called by zh_first_call only. Refuses to know any MPI type; runs before C++ set-up is sure.
+// the slots of stubs.S filled. Called by zh_first_call only. Refuses to know any MPI type; runs before C++ set-up is
+// sure.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>

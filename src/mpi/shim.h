@@ -17,7 +17,7 @@ struct Shim {
   bool fast_status = false;      ///< the layout of MPI_Status was verified
   int tag_ub = 0;
   int world_size = 0;
-  bool spans_nodes = false;      ///< the job has ranks that are not on this node
+  bool spans_nodes = false;  ///< the job has ranks that are not on this node
 };
 extern Shim shim;
 

@@ -22,7 +22,8 @@ WildcardQueue::~WildcardQueue() {
 bool WildcardQueue::blocked(const Operation* op) const {
   for (const Operation* earlier : waiting_) {
     if (earlier == op) return false;
-    if (overlap(earlier->source, op->source, MPI_ANY_SOURCE) && overlap(earlier->tag, op->tag, MPI_ANY_TAG)) return true;
+    if (overlap(earlier->source, op->source, MPI_ANY_SOURCE) && overlap(earlier->tag, op->tag, MPI_ANY_TAG))
+      return true;
   }
   return false;
 }
@@ -44,7 +45,8 @@ bool WildcardQueue::add(Operation* op, const p2p::RecvArgs* engine_args) {
   const TableLock lock(comm_->wild_mutex);
   if (engine_args == nullptr && !blocked(op)) {
     op->state = Operation::State::kHost;
-    op->error = counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
+    op->error =
+        counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
     return false;
   }
   if (engine_args != nullptr) op->engine = shim.rank->irecv(*engine_args);
@@ -114,7 +116,8 @@ void WildcardQueue::post_unblocked() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Operation* op = *it++;
     if (op->engine != nullptr || op->source == MPI_ANY_SOURCE || blocked(op)) continue;
-    op->error = counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
+    op->error =
+        counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
     remove(op);
     op->state = Operation::State::kHost;
   }

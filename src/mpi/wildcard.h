@@ -1,6 +1,7 @@
-// Receives from MPI_ANY_SOURCE on a communicator that spans nodes: the message may come through the engine or through the
-// host. Each is posted in the engine and offered to the host's messages by probing; one owner gets it (Rank::cancel decides).
-// Receives from other nodes posted behind one that could take the same message wait here, so that posted order holds.
+// Receives from MPI_ANY_SOURCE on a communicator that spans nodes: the message may come through the engine or through
+// the host. Each is posted in the engine and offered to the host's messages by probing; one owner gets it (Rank::cancel
+// decides). Receives from other nodes posted behind one that could take the same message wait here, so that posted
+// order holds.
 #pragma once
 
 #include <list>
@@ -16,7 +17,8 @@ class WildcardQueue {
 
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
 
-  /// Posts `op` (a receive whose fields are set); afterwards it is kEngine, kHost, kWaiting or kDone. True if it was queued.
+  /// Posts `op` (a receive whose fields are set); afterwards it is kEngine, kHost, kWaiting or kDone. True if it was
+  /// queued.
   bool add(Operation* op, const p2p::RecvArgs* engine_args);
   /// Offers host messages to the waiting receives; posts those that nothing blocks any more.
   void advance();

@@ -6,33 +6,33 @@
 
 namespace zh::mpi::wrap {
 
-#define ZH_BOTH(N_TYPE, SUFFIX)                                                                                          \
-  int Send##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                               \
-  int Bsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                              \
-  int Ssend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                              \
-  int Rsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                              \
-  int Recv##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Status*);                                        \
-  int Isend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                \
-  int Ibsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
-  int Issend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
-  int Irsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
-  int Irecv##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                      \
-  int Send_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                            \
-  int Bsend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                           \
-  int Ssend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                           \
-  int Rsend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                           \
-  int Recv_init##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                  \
-  int Sendrecv##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm,     \
-                       MPI_Status*);                                                                                     \
-  int Sendrecv_replace##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, int, int, MPI_Comm, MPI_Status*);                  \
-  int Isendrecv##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm,    \
-                        MPI_Request*);                                                                                   \
-  int Isendrecv_replace##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, int, int, MPI_Comm, MPI_Request*);                \
-  int Mrecv##SUFFIX(void*, N_TYPE, MPI_Datatype, MPI_Message*, MPI_Status*);                                             \
-  int Imrecv##SUFFIX(void*, N_TYPE, MPI_Datatype, MPI_Message*, MPI_Request*);                                           \
-  int Buffer_attach##SUFFIX(void*, N_TYPE);                                                                              \
-  int Buffer_detach##SUFFIX(void*, N_TYPE*);                                                                             \
-  int Comm_attach_buffer##SUFFIX(MPI_Comm, void*, N_TYPE);                                                               \
+#define ZH_BOTH(N_TYPE, SUFFIX)                                                                                       \
+  int Send##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                            \
+  int Bsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                           \
+  int Ssend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                           \
+  int Rsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm);                                           \
+  int Recv##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Status*);                                     \
+  int Isend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                             \
+  int Ibsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                            \
+  int Issend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                            \
+  int Irsend##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                            \
+  int Irecv##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                                   \
+  int Send_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                         \
+  int Bsend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                        \
+  int Ssend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                        \
+  int Rsend_init##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                        \
+  int Recv_init##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);                               \
+  int Sendrecv##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm,  \
+                       MPI_Status*);                                                                                  \
+  int Sendrecv_replace##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, int, int, MPI_Comm, MPI_Status*);               \
+  int Isendrecv##SUFFIX(const void*, N_TYPE, MPI_Datatype, int, int, void*, N_TYPE, MPI_Datatype, int, int, MPI_Comm, \
+                        MPI_Request*);                                                                                \
+  int Isendrecv_replace##SUFFIX(void*, N_TYPE, MPI_Datatype, int, int, int, int, MPI_Comm, MPI_Request*);             \
+  int Mrecv##SUFFIX(void*, N_TYPE, MPI_Datatype, MPI_Message*, MPI_Status*);                                          \
+  int Imrecv##SUFFIX(void*, N_TYPE, MPI_Datatype, MPI_Message*, MPI_Request*);                                        \
+  int Buffer_attach##SUFFIX(void*, N_TYPE);                                                                           \
+  int Buffer_detach##SUFFIX(void*, N_TYPE*);                                                                          \
+  int Comm_attach_buffer##SUFFIX(MPI_Comm, void*, N_TYPE);                                                            \
   int Comm_detach_buffer##SUFFIX(MPI_Comm, void*, N_TYPE*);
 ZH_BOTH(int, )
 ZH_BOTH(MPI_Count, _c)

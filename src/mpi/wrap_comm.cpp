@@ -1,5 +1,5 @@
-// Constructors and destructors of communicators, and the destructor of datatypes. The host makes them; when it has, the new
-// communicator is taken or left, and its name in the engine is derived without a message.
+// Constructors and destructors of communicators, and the destructor of datatypes. The host makes them; when it has, the
+// new communicator is taken or left, and its name in the engine is derived without a message.
 #include <cstring>
 
 #include "mpi/wrap.h"
@@ -90,7 +90,9 @@ int Cart_create(MPI_Comm comm, int n, const int* dims, const int* periods, int r
   return made(host.Cart_create(comm, n, dims, periods, reorder, out), comm, out);
 }
 
-int Cart_sub(MPI_Comm comm, const int* remain, MPI_Comm* out) { return made(host.Cart_sub(comm, remain, out), comm, out); }
+int Cart_sub(MPI_Comm comm, const int* remain, MPI_Comm* out) {
+  return made(host.Cart_sub(comm, remain, out), comm, out);
+}
 
 int Graph_create(MPI_Comm comm, int n, const int* index, const int* edges, int reorder, MPI_Comm* out) {
   return made(host.Graph_create(comm, n, index, edges, reorder, out), comm, out);

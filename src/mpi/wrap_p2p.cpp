@@ -25,7 +25,8 @@ int forward_isend(const void* buf, N count, MPI_Datatype type, int dest, int tag
   return counted::Isend(buf, count, type, dest, tag, comm, request);
 }
 
-inline Transfer transfer_of(const void* buf, MPI_Count count, MPI_Datatype datatype, TypeInfo* type, int rank, int tag) {
+inline Transfer transfer_of(const void* buf, MPI_Count count, MPI_Datatype datatype, TypeInfo* type, int rank,
+                            int tag) {
   return {const_cast<void*>(buf), count, datatype, type, rank, tag};
 }
 
@@ -36,8 +37,10 @@ inline int send(const void* buf, N count, MPI_Datatype datatype, int dest, int t
     return forward_send<kMode>(buf, count, datatype, dest, tag, comm);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
-  if (lacks_buffer(buf, count, type)) [[unlikely]] return forward_send<kMode>(buf, count, datatype, dest, tag, comm);
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]]
+    return error;
+  if (lacks_buffer(buf, count, type)) [[unlikely]]
+    return forward_send<kMode>(buf, count, datatype, dest, tag, comm);
   const Transfer t = transfer_of(buf, count, datatype, type, dest, tag);
   const int32_t index = info->local[dest];
   if (index < 0 || type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
@@ -46,7 +49,8 @@ inline int send(const void* buf, N count, MPI_Datatype datatype, int dest, int t
     return error != MPI_SUCCESS ? error : complete(&op, MPI_STATUS_IGNORE);
   }
   const p2p::Result result = shim.rank->send(send_args(info, index, t, kMode));
-  if (result.code == Code::kOk) [[likely]] return MPI_SUCCESS;
+  if (result.code == Code::kOk) [[likely]]
+    return MPI_SUCCESS;
   return raise(comm, class_of(result.code));
 }
 
@@ -58,7 +62,8 @@ inline int recv(void* buf, N count, MPI_Datatype datatype, int source, int tag, 
     return counted::Recv(buf, count, datatype, source, tag, comm, status);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]]
+    return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return counted::Recv(buf, count, datatype, source, tag, comm, status);
   }
@@ -82,13 +87,15 @@ inline int isend(const void* buf, N count, MPI_Datatype datatype, int dest, int 
     return forward_isend<kMode>(buf, count, datatype, dest, tag, comm, request);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]]
+    return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return forward_isend<kMode>(buf, count, datatype, dest, tag, comm, request);
   }
   Request* own_request = new_request(request);
   if (own_request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
-  const int error = start_send(&own_request->operation, info, transfer_of(buf, count, datatype, type, dest, tag), kMode);
+  const int error =
+      start_send(&own_request->operation, info, transfer_of(buf, count, datatype, type, dest, tag), kMode);
   if (error != MPI_SUCCESS) [[unlikely]] {
     free_request(own_request);
     *request = MPI_REQUEST_NULL;
@@ -104,7 +111,8 @@ inline int irecv(void* buf, N count, MPI_Datatype datatype, int source, int tag,
     return counted::Irecv(buf, count, datatype, source, tag, comm, request);
   }
   TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]] return error;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]]
+    return error;
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return counted::Irecv(buf, count, datatype, source, tag, comm, request);
   }
@@ -118,9 +126,11 @@ inline int irecv(void* buf, N count, MPI_Datatype datatype, int source, int tag,
   return error;
 }
 
-/// Buffered sends: `op` is complete when this returns MPI_SUCCESS. `forward` true: the caller must call the host instead.
+/// Buffered sends: `op` is complete when this returns MPI_SUCCESS. `forward` true: the caller must call the host
+/// instead.
 template <typename N>
-int bsend(Operation* op, const void* buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, bool* forward) {
+int bsend(Operation* op, const void* buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+          bool* forward) {
   CommInfo* info = taken(comm);
   *forward = true;
   if (count < 0 || dest == MPI_PROC_NULL) return MPI_SUCCESS;
@@ -181,7 +191,8 @@ int examine(const void* sbuf, MPI_Count scount, MPI_Datatype stype, int dest, in
   out->recv.wanted = source != MPI_PROC_NULL;
   if (!out->send.wanted && !out->recv.wanted) return MPI_SUCCESS;
   if (out->send.wanted && (!is_rank(info, dest) || !is_send_tag(stag))) return MPI_SUCCESS;
-  if (out->recv.wanted && ((source != MPI_ANY_SOURCE && !is_rank(info, source)) || !is_recv_tag(rtag))) return MPI_SUCCESS;
+  if (out->recv.wanted && ((source != MPI_ANY_SOURCE && !is_rank(info, source)) || !is_recv_tag(rtag)))
+    return MPI_SUCCESS;
   TypeInfo* type = nullptr;
   if (const int error = find_type(stype, comm, &type); type == nullptr) {
     out->refused = true;

@@ -1,4 +1,5 @@
-// Persistent requests. A send is zerohop's when its destination is on this node; a receive when its source is, or may be.
+// Persistent requests. A send is zerohop's when its destination is on this node; a receive when its source is, or may
+// be.
 #include "mpi/bsend.h"
 #include "mpi/wrap.h"
 
@@ -43,8 +44,8 @@ int send_init(Request::Mode mode, const void* buf, N count, MPI_Datatype datatyp
               MPI_Request* handle) {
   CommInfo* info = taken(comm);
   const bool buffered = mode == Request::Mode::kBuffered;
-  const bool ours = info != nullptr && is_rank(info, dest) && is_send_tag(tag) && count >= 0 &&
-                    (buffered || info->local[dest] >= 0);
+  const bool ours =
+      info != nullptr && is_rank(info, dest) && is_send_tag(tag) && count >= 0 && (buffered || info->local[dest] >= 0);
   if (!ours && (!buffered || info != nullptr || dest == MPI_PROC_NULL)) {
     return forward_init(mode, buf, count, datatype, dest, tag, comm, handle);
   }
@@ -78,9 +79,9 @@ int recv_init(void* buf, N count, MPI_Datatype datatype, int source, int tag, MP
 
 namespace wrap {
 
-#define ZH_INIT(NAME, MODE, N)                                                                                 \
-  int NAME(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) {                     \
-    return send_init(Request::Mode::MODE, b, n, t, d, g, c, r);                                                \
+#define ZH_INIT(NAME, MODE, N)                                                             \
+  int NAME(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) { \
+    return send_init(Request::Mode::MODE, b, n, t, d, g, c, r);                            \
   }
 ZH_INIT(Send_init, kStandard, int)
 ZH_INIT(Bsend_init, kBuffered, int)

@@ -1,5 +1,5 @@
-// The wait and test families. Arrays may mix zerohop's requests, the host's, null and inactive ones: ours are looked at one by
-// one, the host's are handed to the host together, in one compact array, and put back.
+// The wait and test families. Arrays may mix zerohop's requests, the host's, null and inactive ones: ours are looked at
+// one by one, the host's are handed to the host together, in one compact array, and put back.
 #include <climits>
 #include <vector>
 
@@ -279,9 +279,7 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
   bool host_done = host_part.size() == 0;
   int host_error = MPI_SUCCESS;
   int error = MPI_SUCCESS;
-  turn_until([&] {
-    return try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error);
-  });
+  turn_until([&] { return try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error); });
   return error;
 }
 
@@ -377,8 +375,8 @@ int Request_get_status_all(int n, const MPI_Request* requests, int* flag, MPI_St
 }
 
 namespace {
-/// Null and inactive requests do not count as complete for the any and some forms. Inactive requests of the host cannot be
-/// told from complete ones without freeing; they count as complete, as in a host that does not track them.
+/// Null and inactive requests do not count as complete for the any and some forms. Inactive requests of the host cannot
+/// be told from complete ones without freeing; they count as complete, as in a host that does not track them.
 bool is_active(MPI_Request handle) {
   const Request* request = own(handle);
   return request != nullptr ? request->active : handle != MPI_REQUEST_NULL;

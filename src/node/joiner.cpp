@@ -1,5 +1,5 @@
-// Node::join: from "we are N ranks with a collective" to "we share memory", in a fixed series of collectives that every rank
-// takes part in whatever happens to it, so that a failure of one is a failure of all and nobody hangs.
+// Node::join: from "we are N ranks with a collective" to "we share memory", in a fixed series of collectives that every
+// rank takes part in whatever happens to it, so that a failure of one is a failure of all and nobody hangs.
 #include "node/joiner.h"
 
 #include <algorithm>
@@ -53,7 +53,9 @@ std::string with_errno(const Status& s) {
 
 }  // namespace
 
-Status Node::join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out) { return Joiner(world, config).run(out); }
+Status Node::join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out) {
+  return Joiner(world, config).run(out);
+}
 
 Status Joiner::run(std::unique_ptr<Node>* out) {
   node_.reset(new Node());
@@ -210,7 +212,8 @@ void Joiner::assign_nodes() {
 }
 
 void Joiner::count_cpus() {
-  // By machine, so that every rank also knows which other machines will measure (the number of collectives depends on it).
+  // By machine, so that every rank also knows which other machines will measure (the number of collectives depends on
+  // it).
   struct Use {
     os::CpuSet cpus;
     std::map<uint64_t, uint64_t> quotas;
@@ -243,7 +246,8 @@ void Joiner::count_cpus() {
     // Pretended nodes share the real CPUs.
     node_->usable_cpus_ = std::max(1u, usable * node_->size_ / use.ranks);
     if (use.ranks == node_->size_) node_->usable_cpus_ = usable;
-    if (limited) note(&notes_, "cgroup grants " + std::to_string(static_cast<double>(quota_milli) / 1000).substr(0, 5) + " CPUs");
+    if (limited)
+      note(&notes_, "cgroup grants " + std::to_string(static_cast<double>(quota_milli) / 1000).substr(0, 5) + " CPUs");
   }
 }
 
@@ -251,7 +255,8 @@ void Joiner::count_cpus() {
 
 Status Joiner::create() {
   if (header_.rank_bytes < kSmallestPart) {
-    return {Code::kNoMemory, "less than 256 KiB of the segment for each rank: raise ZEROHOP_MEMORY or ulimit -v", ENOMEM};
+    return {Code::kNoMemory, "less than 256 KiB of the segment for each rank: raise ZEROHOP_MEMORY or ulimit -v",
+            ENOMEM};
   }
   if (!is_leader()) return kOk;
   return create_memory(false, nullptr);
@@ -275,7 +280,8 @@ Status Joiner::create_memory(bool keep_name, std::string* path) {
   if (s = os::back_range(segment_.get(), 0, header_.parts); !s.ok()) {
     if (keep_name && path != nullptr) os::remove_name(*path);
     if (s.code() == Code::kNoMemory) {
-      return {Code::kNoMemory, "no room for the segment's header: /dev/shm (or TMPDIR) is full; containers: --shm-size=1g", s.error()};
+      return {Code::kNoMemory,
+              "no room for the segment's header: /dev/shm (or TMPDIR) is full; containers: --shm-size=1g", s.error()};
     }
     return s;
   }
@@ -359,7 +365,8 @@ Status Joiner::reach_by_socket(uint32_t missing) {
   Status mine = kOk;
   if (serve) {
     bool one_network = true;
-    for (uint32_t i = 0; i < node_->size_; ++i) one_network = one_network && card(i).net_namespace == card(0).net_namespace;
+    for (uint32_t i = 0; i < node_->size_; ++i)
+      one_network = one_network && card(i).net_namespace == card(0).net_namespace;
     const std::string folder = config_.folder.empty() ? os::find_shared_folder() : config_.folder;
     mine = server.listen(*private_token_, one_network ? "" : folder);
     if (mine.ok()) copy_text(vote.address, sizeof vote.address, server.address());
@@ -397,7 +404,8 @@ Status Joiner::reach_by_file() {
   }
   if (Status s = exchange(vote); !s.ok()) mine = s;
   const char* address = mine.ok() ? votes_[static_cast<size_t>(leader())].address : "";
-  if (mine.ok() && address[0] == '\0') mine = {Code::kNotSupported, "no way to reach the segment worked: /proc, socket, file"};
+  if (mine.ok() && address[0] == '\0')
+    mine = {Code::kNotSupported, "no way to reach the segment worked: /proc, socket, file"};
   if (mine.ok() && !allowed) mine = {Code::kNotSupported, "no way to reach the segment is allowed"};
   if (mine.ok() && !is_leader()) mine = os::open_path(address, &segment_);
   if (mine.ok()) mine = map();

@@ -13,7 +13,8 @@
 
 namespace zh::node {
 
-/// A failure of one rank at any of these makes all ranks fail with its reason (Config::fail_stage provokes it in tests).
+/// A failure of one rank at any of these makes all ranks fail with its reason (Config::fail_stage provokes it in
+/// tests).
 enum class Stage : int {
   kIdentify,  ///< who I am; node membership follows from everyone's answers
   kCreate,    ///< the leader makes the segment
@@ -26,14 +27,14 @@ enum class Stage : int {
 
 /// What a rank says of itself.
 struct Card {
-  uint64_t key[2];          ///< hash of boot id, host name, user: equal = may share memory
-  uint64_t token;           ///< random, to be found in the segment and by CMA
-  uint64_t token_address;   ///< of a private copy of the token in the rank's own memory
+  uint64_t key[2];         ///< hash of boot id, host name, user: equal = may share memory
+  uint64_t token;          ///< random, to be found in the segment and by CMA
+  uint64_t token_address;  ///< of a private copy of the token in the rank's own memory
   uint64_t pid_namespace;
   uint64_t user_namespace;
   uint64_t net_namespace;
-  uint64_t cgroup;          ///< hash of the CPU cgroup's path
-  uint64_t quota_milli;     ///< its quota in thousandths of a CPU; 0 = none
+  uint64_t cgroup;       ///< hash of the CPU cgroup's path
+  uint64_t quota_milli;  ///< its quota in thousandths of a CPU; 0 = none
   uint64_t rank_bytes;
   uint64_t address_space;
   uint64_t layout_hash;
@@ -42,7 +43,7 @@ struct Card {
   int32_t pid;
   uint8_t cma;
   uint8_t measure;
-  uint8_t synthetic;        ///< a topology file is in force
+  uint8_t synthetic;  ///< a topology file is in force
   uint8_t pad;
   os::CpuSet cpus;
 };
@@ -51,10 +52,10 @@ struct Card {
 struct Vote {
   int32_t code;
   int32_t error;
-  int32_t fd;          ///< leader: descriptor of the segment
-  int32_t reached;     ///< the segment is mapped
-  char what[200];      ///< why it failed
-  char address[112];   ///< leader: socket or file
+  int32_t fd;         ///< leader: descriptor of the segment
+  int32_t reached;    ///< the segment is mapped
+  char what[200];     ///< why it failed
+  char address[112];  ///< leader: socket or file
 };
 
 class Joiner {
@@ -84,7 +85,9 @@ class Joiner {
   Status exchange(const Vote& mine);
   [[nodiscard]] Vote vote_of(Stage stage, const Status& mine) const;
   [[nodiscard]] Status first_failure() const;
-  [[nodiscard]] const Card& card(uint32_t index) const { return cards_[static_cast<size_t>(node_->world_of_local_[index])]; }
+  [[nodiscard]] const Card& card(uint32_t index) const {
+    return cards_[static_cast<size_t>(node_->world_of_local_[index])];
+  }
   [[nodiscard]] int leader() const { return node_->world_of_local_[0]; }
   [[nodiscard]] bool is_leader() const { return node_->self_ == 0; }
 
@@ -92,8 +95,8 @@ class Joiner {
   const Config& config_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<uint64_t> private_token_;
-  std::vector<Card> cards_;   // by world rank
-  std::vector<Vote> votes_;   // by world rank, of the last stage
+  std::vector<Card> cards_;  // by world rank
+  std::vector<Vote> votes_;  // by world rank, of the last stage
   os::Descriptor segment_;
   HeaderShm header_{};
   uint32_t machine_ranks_ = 1;

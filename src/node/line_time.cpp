@@ -11,8 +11,8 @@ namespace {
 constexpr uint32_t kBatches = 8;
 constexpr uint32_t kRoundTrips = 16;
 constexpr uint32_t kAttempts = 2;
-constexpr uint64_t kMeetNs = 1'000'000;   // the partner may still be on its way out of the collective
-constexpr uint64_t kBounceNs = 200'000;   // a partner that was descheduled spoils the measurement: give up
+constexpr uint64_t kMeetNs = 1'000'000;  // the partner may still be on its way out of the collective
+constexpr uint64_t kBounceNs = 200'000;  // a partner that was descheduled spoils the measurement: give up
 
 /// Spins until `ball` holds `value`; false after the limit.
 bool await(const Atomic<uint32_t>& ball, uint32_t value, uint64_t limit_ns) {
@@ -30,7 +30,8 @@ bool await(const Atomic<uint32_t>& ball, uint32_t value, uint64_t limit_ns) {
   return false;
 }
 
-/// One-way time in ns, or 0. Values of `ball` are unique per round, so a round that was given up cannot confuse the next.
+/// One-way time in ns, or 0. Values of `ball` are unique per round, so a round that was given up cannot confuse the
+/// next.
 float bounce(SlotShm& mine, const SlotShm& theirs, bool first, uint32_t round) {
   uint32_t value = round << 16;
   float best = 0;

@@ -20,8 +20,8 @@ constexpr float kFarLineNs = 150;
 /// distances of powers of two), each pair at most about 1 ms, and writes this rank's row of the `lines` matrix.
 void measure_lines(std::byte* base, uint32_t self);
 
-/// The level that the measurement supports. `settled`: both ranks stay where they were measured (bound to one core each, or
-/// no other CPUs to go to).
+/// The level that the measurement supports. `settled`: both ranks stay where they were measured (bound to one core
+/// each, or no other CPUs to go to).
 [[nodiscard]] Level corrected(Level from_topology, float line_ns, bool settled);
 
 }  // namespace zh::node

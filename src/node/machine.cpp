@@ -120,7 +120,8 @@ Status Machine::load(const std::string& source) {
   s.l2_bytes = cache_bytes(topology, HWLOC_OBJ_L2CACHE);
   s.l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE);
   for (hwloc_obj_t object : {hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0), hwloc_get_root_obj(topology)}) {
-    const char* model = object != nullptr && s.cpu_model.empty() ? hwloc_obj_get_info_by_name(object, "CPUModel") : nullptr;
+    const char* model =
+        object != nullptr && s.cpu_model.empty() ? hwloc_obj_get_info_by_name(object, "CPUModel") : nullptr;
     if (model != nullptr) s.cpu_model = model;
   }
   summary_ = s;
@@ -139,12 +140,14 @@ Level Machine::level(const os::CpuSet& a, const os::CpuSet& b) const {
   if (within_one(topology, HWLOC_OBJ_CORE, both.get())) return Level::kSameCore;
   if (within_one(topology, HWLOC_OBJ_L2CACHE, both.get())) return Level::kSharedL2;
   if (within_one(topology, HWLOC_OBJ_L3CACHE, both.get())) return Level::kSharedL3;
-  if (number_of(topology, HWLOC_OBJ_NUMANODE) > 1 && within_one(topology, HWLOC_OBJ_NUMANODE, both.get())) return Level::kSameNuma;
+  if (number_of(topology, HWLOC_OBJ_NUMANODE) > 1 && within_one(topology, HWLOC_OBJ_NUMANODE, both.get()))
+    return Level::kSameNuma;
   if (within_one(topology, HWLOC_OBJ_PACKAGE, both.get())) {
     return number_of(topology, HWLOC_OBJ_NUMANODE) > 1 ? Level::kSameSocket : Level::kSameNuma;
   }
   // Virtual machines often show no package at all; then a single memory node is what is known.
-  if (number_of(topology, HWLOC_OBJ_PACKAGE) == 0 && number_of(topology, HWLOC_OBJ_NUMANODE) <= 1) return Level::kSameNuma;
+  if (number_of(topology, HWLOC_OBJ_PACKAGE) == 0 && number_of(topology, HWLOC_OBJ_NUMANODE) <= 1)
+    return Level::kSameNuma;
   return Level::kOtherSocket;
 }
 
@@ -199,9 +202,10 @@ std::string Machine::identity() const {
   const std::string hypervisor = os::read_small_file("/sys/hypervisor/type");
   if (!vendor.empty()) text += "; " + vendor;
   if (!hypervisor.empty()) text += "; " + hypervisor;
-  text += "; cpus " + std::to_string(s.cpus) + " cores " + std::to_string(s.cores) + " l2 " + std::to_string(s.l2) + "x" +
-          std::to_string(s.l2_bytes >> 10) + "K l3 " + std::to_string(s.l3) + "x" + std::to_string(s.l3_bytes >> 10) + "K numa " +
-          std::to_string(s.numa_nodes) + " sockets " + std::to_string(s.packages);
+  text += "; cpus " + std::to_string(s.cpus) + " cores " + std::to_string(s.cores) + " l2 " + std::to_string(s.l2) +
+          "x" + std::to_string(s.l2_bytes >> 10) + "K l3 " + std::to_string(s.l3) + "x" +
+          std::to_string(s.l3_bytes >> 10) + "K numa " + std::to_string(s.numa_nodes) + " sockets " +
+          std::to_string(s.packages);
   return text;
 }
 

@@ -19,11 +19,12 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// `source`: "" = this machine (with what the cgroup hides still counted), "synthetic:<hwloc description>", or an XML file.
+  /// `source`: "" = this machine (with what the cgroup hides still counted), "synthetic:<hwloc description>", or an XML
+  /// file.
   Status load(const std::string& source);
 
-  /// Distance of two processes that may run on these CPUs: the nearest level that holds for *every* pair of CPUs that they
-  /// may be on; a set that is empty or unknown counts as all CPUs.
+  /// Distance of two processes that may run on these CPUs: the nearest level that holds for *every* pair of CPUs that
+  /// they may be on; a set that is empty or unknown counts as all CPUs.
   [[nodiscard]] Level level(const os::CpuSet& a, const os::CpuSet& b) const;
   /// The hardware thread that a test's rank `index` pretends to be bound to: all of them in turn, in hwloc's order.
   [[nodiscard]] os::CpuSet place(uint32_t index) const;

@@ -27,18 +27,21 @@ Status Node::reserve(Offset offset, uint64_t bytes) {
   const uint64_t headroom = os::cgroup_memory(os::find_cgroup()).headroom();
   if (end - begin > headroom) {
     return {Code::kNoMemory,
-            "the memory limit of the cgroup (memory.max) leaves no room for more of the segment: raise it or lower ZEROHOP_MEMORY",
+            "the memory limit of the cgroup (memory.max) leaves no room for more of the segment: raise it or lower "
+            "ZEROHOP_MEMORY",
             ENOMEM};
   }
   if (Status s = os::back_range(segment_fd_, begin, end - begin); !s.ok()) {
     if (s.code() != Code::kNoMemory) return s;
     if (os::free_bytes_of(segment_fd_) != os::kUnlimited) {
       return {Code::kNoMemory,
-              "the file system of the segment is full (df -h /dev/shm): make it larger (containers: --shm-size=1g) or lower "
+              "the file system of the segment is full (df -h /dev/shm): make it larger (containers: --shm-size=1g) or "
+              "lower "
               "ZEROHOP_MEMORY",
               s.error()};
     }
-    return {Code::kNoMemory, "no memory for the segment (free -m; vm.overcommit_memory): lower ZEROHOP_MEMORY", s.error()};
+    return {Code::kNoMemory, "no memory for the segment (free -m; vm.overcommit_memory): lower ZEROHOP_MEMORY",
+            s.error()};
   }
   os::populate(base_ + begin, end - begin);
   return kOk;

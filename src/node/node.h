@@ -1,5 +1,6 @@
-// Who shares this node, and the memory they share: the segment, each rank's own part of it, levels of distance, liveness.
-// Made once per job (or per thread group in tests) by Node::join; the host's collectives are injected, so no MPI here.
+// Who shares this node, and the memory they share: the segment, each rank's own part of it, levels of distance,
+// liveness. Made once per job (or per thread group in tests) by Node::join; the host's collectives are injected, so no
+// MPI here.
 #pragma once
 
 #include <sys/types.h>
@@ -36,10 +37,10 @@ struct Config {
   bool measure_line = true;        ///< correct levels by the measured line time
   bool cma = true;                 ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
   bool tracer = true;              ///< under Yama's scope 1, open this process to its user's others (ZEROHOP_PTRACER)
-  uint32_t memory_kinds = kMemfd | kFile;                            ///< kinds of memory that may be tried, best first
-  uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;      ///< ways to the segment that may be tried
-  std::string folder;              ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp
-  int fail_stage = -1;             ///< tests: this rank fails at the stage of that number (see Stage in joiner.cpp)
+  uint32_t memory_kinds = kMemfd | kFile;                        ///< kinds of memory that may be tried, best first
+  uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;  ///< ways to the segment that may be tried
+  std::string folder;   ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp
+  int fail_stage = -1;  ///< tests: this rank fails at the stage of that number (see Stage in joiner.cpp)
 
   static constexpr uint32_t kMemfd = 1, kFile = 2;
   static constexpr uint32_t kReachProc = 1, kReachSocket = 2, kReachFile = 4;
@@ -56,9 +57,9 @@ class Node {
   /// The Status' text lives for the rest of the process.
   static Status join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out);
 
-  [[nodiscard]] uint32_t self() const { return self_; }   ///< index of this rank among the node's
-  [[nodiscard]] uint32_t size() const { return size_; }   ///< ranks on this node
-  [[nodiscard]] std::byte* base() const { return base_; } ///< start of the segment
+  [[nodiscard]] uint32_t self() const { return self_; }    ///< index of this rank among the node's
+  [[nodiscard]] uint32_t size() const { return size_; }    ///< ranks on this node
+  [[nodiscard]] std::byte* base() const { return base_; }  ///< start of the segment
   [[nodiscard]] Offset part(uint32_t index) const { return parts_ + index * rank_bytes_; }
   [[nodiscard]] uint64_t part_bytes() const { return rank_bytes_; }
 
@@ -71,7 +72,7 @@ class Node {
   /// Node of a world rank, and its index there; index is -1 for a rank of another node.
   [[nodiscard]] int local_index(int world_rank) const { return local_of_world_[static_cast<size_t>(world_rank)]; }
   [[nodiscard]] int world_rank(uint32_t index) const { return world_of_local_[index]; }
-  [[nodiscard]] int nodes() const { return nodes_; }       ///< nodes of the whole job
+  [[nodiscard]] int nodes() const { return nodes_; }  ///< nodes of the whole job
   [[nodiscard]] int world_size() const { return static_cast<int>(local_of_world_.size()); }
 
   [[nodiscard]] Level level(uint32_t a, uint32_t b) const { return levels_[a * size_ + b]; }

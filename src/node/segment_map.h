@@ -15,13 +15,13 @@ namespace zh::node {
 /// Invariant: immutable after publication. Wrap: none. Crash: nothing to mend.
 struct HeaderShm {
   uint64_t magic;
-  uint64_t layout_hash;    ///< of the builds that share the segment; different builds refuse each other
+  uint64_t layout_hash;  ///< of the builds that share the segment; different builds refuse each other
   uint64_t segment_bytes;
   uint64_t rank_bytes;
-  uint64_t slots;          ///< Offset of SlotShm[ranks]
-  uint64_t levels;         ///< Offset of uint8_t[ranks * ranks], row = a, column = b
-  uint64_t lines;          ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
-  uint64_t parts;          ///< Offset of the first rank's part, page aligned
+  uint64_t slots;   ///< Offset of SlotShm[ranks]
+  uint64_t levels;  ///< Offset of uint8_t[ranks * ranks], row = a, column = b
+  uint64_t lines;   ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
+  uint64_t parts;   ///< Offset of the first rank's part, page aligned
   uint32_t ranks;
   uint32_t page_bytes;
 };

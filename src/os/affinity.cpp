@@ -35,7 +35,8 @@ std::string cgroup_path(const std::string& text, const char* controller) {
 
 bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
-/// First of `folders` that holds `file`. A container sees its own cgroup at the mount's root while /proc shows the host's path.
+/// First of `folders` that holds `file`. A container sees its own cgroup at the mount's root while /proc shows the
+/// host's path.
 std::string folder_with(const std::string& mount, const std::string& path, const char* file) {
   for (std::string folder = mount + (path == "/" ? "" : path);; folder.resize(folder.rfind('/'))) {
     if (exists(folder + "/" + file)) return folder;

@@ -81,7 +81,8 @@ Status DescriptorServer::listen(uint64_t token, const std::string& folder) {
   const std::string address = folder.empty() ? std::string("@") + name : folder + "/" + name;
   sockaddr_un where{};
   socklen_t len_bytes = 0;
-  if (!to_sockaddr(address, &where, &len_bytes)) return {Code::kInvalid, "the folder's name is too long for a socket", ENAMETOOLONG};
+  if (!to_sockaddr(address, &where, &len_bytes))
+    return {Code::kInvalid, "the folder's name is too long for a socket", ENAMETOOLONG};
   Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return from_errno("socket for passing the segment", errno);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&where), len_bytes) != 0) {

@@ -1,4 +1,5 @@
-// Sleeping on a word of shared memory. Called by src/shm (waiting) and tests. It refuses to know who wakes whom and why.
+// Sleeping on a word of shared memory. Called by src/shm (waiting) and tests. It refuses to know who wakes whom and
+// why.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 namespace zh::os {
 
 enum class Wake : uint8_t {
-  kWoken,     ///< a wake came (or a spurious return: check the condition again)
-  kChanged,   ///< the word did not hold `expected`
+  kWoken,    ///< a wake came (or a spurious return: check the condition again)
+  kChanged,  ///< the word did not hold `expected`
   kTimedOut,
 };
 

@@ -17,7 +17,8 @@ namespace {
 
 uint64_t soft_limit(int resource) {
   rlimit limit{};
-  if (getrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~uint64_t{0};
+  if (getrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return ~uint64_t{0};
   return limit.rlim_cur;
 }
 

@@ -8,8 +8,8 @@
 
 namespace zh::os {
 
-/// Whether one process may read a sibling's memory (as ranks are siblings): 0 or -errno. With `opened` the one that is read
-/// first allows it (PR_SET_PTRACER).
+/// Whether one process may read a sibling's memory (as ranks are siblings): 0 or -errno. With `opened` the one that is
+/// read first allows it (PR_SET_PTRACER).
 [[nodiscard]] int probe_sibling_read(bool opened);
 /// Whether memfd works, with pages behind it and through /proc/self/fd.
 Status probe_memfd();

@@ -8,16 +8,17 @@
 
 namespace zh::os {
 
-/// As the shell looks: a name with '/' as it is, else along PATH. error() is ENOENT (nothing there) or EACCES (not executable).
+/// As the shell looks: a name with '/' as it is, else along PATH. error() is ENOENT (nothing there) or EACCES (not
+/// executable).
 Status find_program(const std::string& name, std::string* path);
 
 /// What decides whether a library can be preloaded into it.
 struct ProgramKind {
   bool elf = false;
-  bool dynamic = false;      ///< has an interpreter (ld.so), which obeys LD_PRELOAD
-  bool same_class = true;    ///< 64-bit like this build
-  bool privileged = false;   ///< setuid, setgid or file capabilities that change rights: ld.so then ignores LD_PRELOAD
-  std::string interpreter;   ///< of a "#!" script: the program that really runs
+  bool dynamic = false;     ///< has an interpreter (ld.so), which obeys LD_PRELOAD
+  bool same_class = true;   ///< 64-bit like this build
+  bool privileged = false;  ///< setuid, setgid or file capabilities that change rights: ld.so then ignores LD_PRELOAD
+  std::string interpreter;  ///< of a "#!" script: the program that really runs
 };
 [[nodiscard]] ProgramKind inspect_program(const std::string& path);
 

@@ -29,7 +29,8 @@ constexpr long kTmpfsMagic = 0x01021994;
 Status set_size(int fd, uint64_t bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
-    return {Code::kNoMemory, "the file size limit (ulimit -f) is smaller than the segment: raise it or lower ZEROHOP_MEMORY", EFBIG};
+    return {Code::kNoMemory,
+            "the file size limit (ulimit -f) is smaller than the segment: raise it or lower ZEROHOP_MEMORY", EFBIG};
   }
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return from_errno("ftruncate of the segment", errno);
   return kOk;
@@ -109,7 +110,8 @@ Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, 
   void* p = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) {
     if (errno == ENOMEM) {
-      return {Code::kNoMemory, "mmap of shared memory: no address space (ulimit -v, vm.max_map_count); lower ZEROHOP_MEMORY", ENOMEM};
+      return {Code::kNoMemory,
+              "mmap of shared memory: no address space (ulimit -v, vm.max_map_count); lower ZEROHOP_MEMORY", ENOMEM};
     }
     return from_errno("mmap of shared memory", errno);
   }
@@ -154,7 +156,8 @@ Status release_range(int fd, uint64_t offset, uint64_t bytes) {
 uint64_t free_bytes_of(int fd) {
   struct statfs info {};
   if (fstatfs(fd, &info) != 0) return ~uint64_t{0};
-  if (info.f_type == kTmpfsMagic && info.f_blocks == 0) return ~uint64_t{0};  // the kernel's own tmpfs (memfd): no limit
+  if (info.f_type == kTmpfsMagic && info.f_blocks == 0)
+    return ~uint64_t{0};  // the kernel's own tmpfs (memfd): no limit
   return static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
 }
 

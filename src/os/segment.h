@@ -1,5 +1,5 @@
-// Shared memory objects: made as a memfd or as a file that loses its name, reached by descriptor, mapped, backed with pages.
-// Called by src/node (the segment) and src/copy (regions). It refuses to know what lies in the memory.
+// Shared memory objects: made as a memfd or as a file that loses its name, reached by descriptor, mapped, backed with
+// pages. Called by src/node (the segment) and src/copy (regions). It refuses to know what lies in the memory.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// What one rank's point-to-point did: messages and bytes by path and size, and every decision that a user may ask about.
-// Plain numbers owned by one Endpoint; the engine prints them (ZEROHOP_STATS).
+// What one rank's point-to-point did: messages and bytes by path and size, and every decision that a user may ask
+// about. Plain numbers owned by one Endpoint; the engine prints them (ZEROHOP_STATS).
 #pragma once
 
 #include <bit>
@@ -30,14 +30,14 @@ struct Counters {
   uint64_t copies_by_sender = 0;   ///< single-copy messages whose every byte one end moved, or both
   uint64_t copies_by_receiver = 0;
   uint64_t copies_by_both = 0;
-  uint64_t cranked = 0;            ///< times this rank turned a peer's queues
+  uint64_t cranked = 0;  ///< times this rank turned a peer's queues
   uint64_t cranked_envelopes = 0;
-  uint64_t skew_detours = 0;       ///< messages sent through cells because the receiver lagged
-  uint64_t skew_on = 0;            ///< times this rank, as receiver, was found lagging
+  uint64_t skew_detours = 0;  ///< messages sent through cells because the receiver lagged
+  uint64_t skew_on = 0;       ///< times this rank, as receiver, was found lagging
   uint64_t skew_off = 0;
   uint64_t ring_full = 0;
   uint64_t rings_grown = 0;
-  uint64_t pull_failed = 0;        ///< single copies that ended early and went on through cells
+  uint64_t pull_failed = 0;  ///< single copies that ended early and went on through cells
   uint64_t push_failed = 0;
   uint64_t slept = 0;
 

@@ -1,6 +1,6 @@
-// Endpoint: one rank's point-to-point. Eager messages travel in rings and blocks, large ones as transfers that both ends
-// move; matching follows MPI's order whoever turns the crank. Called by engine::Rank, which serialises threads and owns
-// the waiting; never blocks, never calls the host, knows no MPI type.
+// Endpoint: one rank's point-to-point. Eager messages travel in rings and blocks, large ones as transfers that both
+// ends move; matching follows MPI's order whoever turns the crank. Called by engine::Rank, which serialises threads and
+// owns the waiting; never blocks, never calls the host, knows no MPI type.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,8 @@ class Endpoint {
   /// Zeroed memory in this rank's part, for as long as it lives; kNoOffset when the budget is too small.
   [[nodiscard]] Offset make_scratch(uint64_t bytes);
 
-  /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing happened).
+  /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing
+  /// happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
   [[nodiscard]] Request* isend(const SendArgs& args);
 
@@ -75,8 +76,8 @@ class Endpoint {
 
   /// One turn of everything; true if anything moved.
   bool turn();
-  /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends, and fails what a dead
-  /// peer will never finish. Not for every turn.
+  /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends, and fails what a
+  /// dead peer will never finish. Not for every turn.
   void help_peers();
   /// Dead peers' requests end with kPeerDead. True if a peer died.
   bool reap();
@@ -202,9 +203,10 @@ class Endpoint {
   Queues queues_;
   shm::Arena arena_;
   std::vector<Peer> peers_;
-  shm::PayloadRing matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's ring
+  shm::PayloadRing
+      matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's ring
   shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()
-  std::vector<uint32_t> sources_;  ///< peers whose rings towards this rank exist
+  std::vector<uint32_t> sources_;          ///< peers whose rings towards this rank exist
   uint32_t announced_seen_ = 0;
   uint32_t next_source_ = 0;
   std::vector<Taken> taken_;
@@ -218,11 +220,11 @@ class Endpoint {
   std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
   std::unique_ptr<std::byte, void (*)(void*)> private_memory_{nullptr, nullptr};
   uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
-  uint64_t unpullable_ = 0;  ///< transfers whose bytes no peer can fetch by itself
+  uint64_t unpullable_ = 0;             ///< transfers whose bytes no peer can fetch by itself
   bool all_cma_ = true;
   bool broken_ = false;  ///< this rank's queues are, and its requests have been told
-  RequestList sends_;  ///< transfers towards peers
-  RequestList recvs_;  ///< transfers from peers
+  RequestList sends_;    ///< transfers towards peers
+  RequestList recvs_;    ///< transfers from peers
   std::vector<uint32_t> queued_peers_;
   std::vector<Offset> free_transfers_;
   std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver

@@ -3,8 +3,8 @@
 // bounded: no copy of payload, no system call, no memory request happens in them.
 #include <algorithm>
 
-#include "copy/kernels.h"
 #include "base/crash_point.h"
+#include "copy/kernels.h"
 #include "os/clock.h"
 #include "os/yield.h"
 #include "p2p/endpoint.h"
@@ -207,9 +207,9 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
   auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[args.peer].load_relaxed());
   shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
   if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
-      part_->state.skewed.load_relaxed() != 0 ||
-      slot->kind > static_cast<uint8_t>(Kind::kEager) || slot->context != args.context ||
-      (args.tag != slot->tag && args.tag != kAnyTag) || (args.source != slot->source && args.source != kAnySource)) {
+      part_->state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kEager) ||
+      slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
+      (args.source != slot->source && args.source != kAnySource)) {
     q.lock.unlock();
     return false;
   }

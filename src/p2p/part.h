@@ -14,10 +14,10 @@ namespace zh::p2p {
 /// Invariant: none across fields; each is a hint that the protocols survive when stale.
 /// Wrap: stamp is 64 bits wide; announced is only compared for change. Crash: hints of a dead rank are harmless.
 struct RankStateShm {
-  alignas(kPairBytes) Atomic<uint64_t> stamp;  ///< clock ticks of the owner's latest turn
-  Atomic<uint32_t> inside;                     ///< > 0 while the owner waits inside MPI
-  alignas(kPairBytes) Atomic<uint32_t> sleeping;  ///< futex word: 1 while the owner sleeps
-  Atomic<uint32_t> skewed;                        ///< 1 while this receiver lags behind its senders
+  alignas(kPairBytes) Atomic<uint64_t> stamp;      ///< clock ticks of the owner's latest turn
+  Atomic<uint32_t> inside;                         ///< > 0 while the owner waits inside MPI
+  alignas(kPairBytes) Atomic<uint32_t> sleeping;   ///< futex word: 1 while the owner sleeps
+  Atomic<uint32_t> skewed;                         ///< 1 while this receiver lags behind its senders
   alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look
 };
 static_assert(kShmSafe<RankStateShm>);

@@ -1,7 +1,7 @@
 // A receiver's matching queues in shared memory: posted receives and unexpected messages, binned so that long queues
-// cost nothing, under one short lock. Either side works on them: the receiver, or a sender of a large message that finds
-// the receiver away and matches on its behalf (LiMIC paper, sections 4.3-4.5). MPI order (standard 3.5) is kept whoever
-// does it. It refuses to know payload: entries name it, the protocols move it.
+// cost nothing, under one short lock. Either side works on them: the receiver, or a sender of a large message that
+// finds the receiver away and matches on its behalf (LiMIC paper, sections 4.3-4.5). MPI order (standard 3.5) is kept
+// whoever does it. It refuses to know payload: entries name it, the protocols move it.
 #pragma once
 
 #include <cstddef>
@@ -46,9 +46,9 @@ struct LinkShm {
 /// Wrap: `order` is 64 bits wide. Crash: the owner's death breaks the whole queue; a sender's death leaves it intact.
 struct PostedShm {
   LinkShm link;
-  uint32_t bin;        ///< class << 16 | bin index
-  uint32_t request;    ///< index of the owner's Request
-  uint64_t order;      ///< posting order over all classes
+  uint32_t bin;      ///< class << 16 | bin index
+  uint32_t request;  ///< index of the owner's Request
+  uint64_t order;    ///< posting order over all classes
   uint64_t context;
   int32_t source;
   int32_t tag;
@@ -58,7 +58,7 @@ struct PostedShm {
   uint32_t reachable;  ///< 0: only the owner can write the buffer (unpublished layout)
   int32_t region_fd;
   copy::RegionRef region;
-  Ref message;         ///< after a match by another side: the message (inline, eager or transfer)
+  Ref message;  ///< after a match by another side: the message (inline, eager or transfer)
   uint32_t reserved[9];
 };
 static_assert(kShmSafe<PostedShm> && sizeof(PostedShm) == 128);
@@ -111,11 +111,11 @@ struct QueuesShm {
   Atomic<uint32_t> posted_total;      ///< hint without the lock
   uint32_t posted_count[kClasses];
   uint64_t next_order;
-  Atomic<uint64_t> arrivals;          ///< messages that ever became unexpected; hint without the lock
-  uint32_t unexpected_high;           ///< high-water mark
+  Atomic<uint64_t> arrivals;  ///< messages that ever became unexpected; hint without the lock
+  uint32_t unexpected_high;   ///< high-water mark
   Ref free_messages;
   Atomic<uint32_t> free_message_count;  ///< hint without the lock
-  uint32_t long_streak;               ///< skew detection: consecutive arrivals at a long queue, see skew.h
+  uint32_t long_streak;                 ///< skew detection: consecutive arrivals at a long queue, see skew.h
   uint32_t short_streak;
   alignas(kPairBytes) BinShm posted[kBins];
   BinShm unexpected[kBins];

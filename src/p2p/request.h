@@ -36,7 +36,7 @@ struct Request {
 
   Ref posted = kNoRef;
   Offset transfer = kNoOffset;
-  Offset layout = kNoOffset;   ///< published description of buffer.layout, freed at the end
+  Offset layout = kNoOffset;  ///< published description of buffer.layout, freed at the end
   uint64_t layout_bytes = 0;
   uint64_t message_bytes = 0;  ///< of the matched message (receives), or of this one
   uint64_t finished = 0;       ///< bytes this end has moved (cells, push, pull)

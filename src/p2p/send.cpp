@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kEnvelopesFirst = 64;
 constexpr uint32_t kEnvelopesMax = 1024;
 constexpr uint64_t kPayloadFirst = 32 << 10;
-constexpr uint64_t kPayloadStep = 4;      // growth factor
+constexpr uint64_t kPayloadStep = 4;  // growth factor
 constexpr uint64_t kLapsBeforeGrowth = 4;
 constexpr uint32_t kFullBeforeGrowth = 4;
 
@@ -67,9 +67,7 @@ shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
 }
 
 // Larger rings are a luxury: a part of the budget stays for first rings, queue entries and transfers.
-bool Endpoint::may_grow(uint64_t bytes) const {
-  return arena_.used_bytes() + bytes <= arena_.budget_bytes() / 2;
-}
+bool Endpoint::may_grow(uint64_t bytes) const { return arena_.used_bytes() + bytes <= arena_.budget_bytes() / 2; }
 
 // The marker goes into the slot that claim() always keeps free, so the old ring always has room for it.
 void Endpoint::grow_envelopes(Peer& peer) {
@@ -97,9 +95,9 @@ void Endpoint::grow_envelopes(Peer& peer) {
 }
 
 void Endpoint::grow_payload(Peer& peer) {
-  const uint64_t bytes =
-      peer.payload.attached() ? std::min<uint64_t>(peer.payload.size_bytes() * kPayloadStep, peer.choice.ring_bytes_max)
-                              : kPayloadFirst;
+  const uint64_t bytes = peer.payload.attached()
+                             ? std::min<uint64_t>(peer.payload.size_bytes() * kPayloadStep, peer.choice.ring_bytes_max)
+                             : kPayloadFirst;
   if (peer.payload.attached() && (bytes <= peer.payload.size_bytes() || !may_grow(bytes))) return;
   const Offset offset = arena_.allocate(bytes);
   if (offset == kNoOffset) return;

@@ -1,5 +1,5 @@
-// Moving the bytes of matched messages: out of the envelope, out of an eager block, or, for a transfer, chunk by chunk by
-// whichever end is there - cells, single copy through the kernel, or mapped memory.
+// Moving the bytes of matched messages: out of the envelope, out of an eager block, or, for a transfer, chunk by chunk
+// by whichever end is there - cells, single copy through the kernel, or mapped memory.
 #include <algorithm>
 
 #include "base/crash_point.h"
@@ -113,7 +113,8 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
   } else {
     std::byte* mapped = nullptr;
     if (t.source.region.region != 0) {
-      mapped = region_cache_.resolve(t.sender, node_.pid(t.sender), t.source.region_fd, t.source.region, t.source.bytes);
+      mapped =
+          region_cache_.resolve(t.sender, node_.pid(t.sender), t.source.region_fd, t.source.region, t.source.bytes);
     }
     if (mapped != nullptr) {
       copy::unpack(r->buffer, from, want, mapped + from, copy::Store::kTemporal);
@@ -299,8 +300,8 @@ bool Endpoint::advance_recv(Request* r) {
     while (r->cells_seen != t->published.load_acquire()) {
       const CellShm cell = t->cells[r->cells_seen % kCellWindow];
       if (cell.from < capacity) {
-        copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from), base_ + cell.block.payload,
-                     copy::Store::kTemporal);
+        copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from),
+                     base_ + cell.block.payload, copy::Store::kTemporal);
       }
       ZH_CRASH_POINT("cell: copied, not released");
       shm::release_block(base_, cell.block);
@@ -329,7 +330,8 @@ bool Endpoint::advance_recv(Request* r) {
   // W1 -> W0: what the sender wrote is visible.
   if (r->finished + t->pushed.load_acquire() != total) return moved;
   const bool direct = r->moved_direct != 0 || t->pushed.load_relaxed() != 0;
-  const Path path = !direct ? Path::kCells : t->sender == self_ ? Path::kSelf
+  const Path path = !direct                                                        ? Path::kCells
+                    : t->sender == self_                                           ? Path::kSelf
                     : t->source.region.region != 0 || t->target.region.region != 0 ? Path::kMapped
                                                                                    : Path::kCma;
   counters_.count_received(path, total);

@@ -37,8 +37,8 @@ struct RecvArgs {
 struct Result {
   int32_t source = kAnySource;
   int32_t tag = kAnyTag;
-  uint64_t bytes = 0;    ///< bytes received: min(sent, capacity)
-  Code code = Code::kOk; ///< kTruncated: sent > capacity; kPeerDead
+  uint64_t bytes = 0;     ///< bytes received: min(sent, capacity)
+  Code code = Code::kOk;  ///< kTruncated: sent > capacity; kPeerDead
   bool cancelled = false;
 };
 

@@ -1,5 +1,5 @@
-// A rank's allocator over its own part of the segment. Only the owner allocates, so the bookkeeping is private; memory is
-// backed (and first touched, on the owner's NUMA node) in steps as it is needed, up to the part's size.
+// A rank's allocator over its own part of the segment. Only the owner allocates, so the bookkeeping is private; memory
+// is backed (and first touched, on the owner's NUMA node) in steps as it is needed, up to the part's size.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
-// The short lock around one receiver's matching queues: a plain compare-and-swap word that names its holder, so that the
-// death of the holder can be told from a long wait. Taken by the receiver for every consumption and by a sender that
-// drains on the receiver's behalf (LiMIC's medium-grained locking, paper section 4.4: no copy is ever made under it).
+// The short lock around one receiver's matching queues: a plain compare-and-swap word that names its holder, so that
+// the death of the holder can be told from a long wait. Taken by the receiver for every consumption and by a sender
+// that drains on the receiver's behalf (LiMIC's medium-grained locking, paper section 4.4: no copy is ever made under
+// it).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// A sender's ring of payload blocks towards one receiver: variable-size blocks in FIFO order, each freed by the receiver
-// with one store. The whole ring is cycled through (never the hottest block again), because a line that the receiver has
-// just read is the slow one to write (measured; docs/copying.md). What the receiver writes lies apart from what the
-// sender writes, so that starting a block costs no exchange of lines. It refuses to know messages.
+// A sender's ring of payload blocks towards one receiver: variable-size blocks in FIFO order, each freed by the
+// receiver with one store. The whole ring is cycled through (never the hottest block again), because a line that the
+// receiver has just read is the slow one to write (measured; docs/copying.md). What the receiver writes lies apart from
+// what the sender writes, so that starting a block costs no exchange of lines. It refuses to know messages.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ static_assert(kShmSafe<BlockShm> && sizeof(BlockShm) == 24);
 /// The words that free a ring's blocks, in front of the payload.
 /// Writers: the receiver; the sender once, before the ring is used. Readers: the sender.
 /// Invariant: word[n % kBlocks] == n + 1 exactly when block n + 1 has been freed and block n + 1 + kBlocks has not.
-/// Wrap: numbers run freely modulo 2^32; kBlocks divides it. Crash: a dead receiver's blocks stay busy; the sender drops
-/// the ring with the peer.
+/// Wrap: numbers run freely modulo 2^32; kBlocks divides it. Crash: a dead receiver's blocks stay busy; the sender
+/// drops the ring with the peer.
 struct ReleasedShm {
   static constexpr uint32_t kBlocks = 256;
   Atomic<uint32_t> word[kBlocks];

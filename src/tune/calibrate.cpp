@@ -26,10 +26,10 @@ constexpr uint32_t kRings[] = {64 << 10, 1 << 20, 4 << 20};
 
 enum class Phase : uint32_t { kBegin, kMeasure, kReady, kNone };
 
-/// How the ranks agree. Writers: `pairs`, `n_pairs`, `phase`, `profile` rank 0; classes of `profile` the first rank of each
-/// pair, in its turn; `ended` both ranks of the pair whose turn it is. Readers: all. Invariant: `turn` < n_pairs while
-/// phase is kMeasure; fields are written before the phase or turn that lets others read them. Wrap: none. Crash: the
-/// others stop waiting after kPatienceNs and go on without a profile.
+/// How the ranks agree. Writers: `pairs`, `n_pairs`, `phase`, `profile` rank 0; classes of `profile` the first rank of
+/// each pair, in its turn; `ended` both ranks of the pair whose turn it is. Readers: all. Invariant: `turn` < n_pairs
+/// while phase is kMeasure; fields are written before the phase or turn that lets others read them. Wrap: none. Crash:
+/// the others stop waiting after kPatienceNs and go on without a profile.
 struct CalibrationShm {
   Atomic<uint32_t> phase;
   Atomic<uint32_t> turn;

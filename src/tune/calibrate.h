@@ -1,5 +1,6 @@
-// Measures this machine's curves between ranks of one node, once; later jobs read the kept file. Called by the engine at
-// its start (collective over the node's ranks) and by the tools. Knows ranks only as indices with levels between them.
+// Measures this machine's curves between ranks of one node, once; later jobs read the kept file. Called by the engine
+// at its start (collective over the node's ranks) and by the tools. Knows ranks only as indices with levels between
+// them.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +28,8 @@ struct CalibrationGroup {
   bool may_measure = true;      ///< rank 0's counts. False (ranks outnumber CPUs): a kept profile or none
   std::vector<uint8_t> levels;  ///< node::Level between i and j at [i * size + j]; needed on rank 0
   std::string folder;           ///< cache_folder(); rank 0's counts
-  std::byte* scratch = nullptr; ///< calibration_bytes() of shared memory: zeroed, page aligned, backed; the same for all
+  std::byte* scratch =
+      nullptr;  ///< calibration_bytes() of shared memory: zeroed, page aligned, backed; the same for all
 };
 [[nodiscard]] uint64_t calibration_bytes();
 

@@ -68,16 +68,17 @@ PairChoice choose(int level, float line_ns, const Profile* profile) {
   choice.nontemporal_min = static_cast<uint32_t>(std::min<uint64_t>(nt, 1 << 30));
   const auto two_copies = [&](uint64_t n) { return n >= nt ? c->cells_nt.us_at(n) : c->cells.us_at(n); };
   if (!c->cma_one.empty()) {
-    choice.single_copy_min = crossover(
-        4 << 10, [&](uint64_t n) { return least(c->cma_one, c->cma_both, n) < kClearly * two_copies(n); });
+    choice.single_copy_min =
+        crossover(4 << 10, [&](uint64_t n) { return least(c->cma_one, c->cma_both, n) < kClearly * two_copies(n); });
     constexpr uint64_t kLong = 1 << 20;
     choice.both_ends = !c->cma_both.empty() && c->cma_both.us_at(kLong) < kClearly * c->cma_one.us_at(kLong);
   }
   if (!c->mapped_one.empty()) {
     // Unlike an eager message a mapped one has an end to report: one line more.
     const float end_us = c->line_ns / 1000;
-    const uint64_t mapped = crossover(
-        1 << 10, [&](uint64_t n) { return least(c->mapped_one, c->mapped_both, n) + end_us < kClearly * two_copies(n); });
+    const uint64_t mapped = crossover(1 << 10, [&](uint64_t n) {
+      return least(c->mapped_one, c->mapped_both, n) + end_us < kClearly * two_copies(n);
+    });
     choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
   }
   return choice;

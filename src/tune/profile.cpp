@@ -20,7 +20,7 @@ constexpr int kVersion = 1;
 
 struct NamedCurve {
   const char* name;
-  Curve DistanceClass::* curve;
+  Curve DistanceClass::*curve;
 };
 constexpr NamedCurve kCurves[] = {
     {"cells", &DistanceClass::cells},           {"cells_nt", &DistanceClass::cells_nt},
@@ -220,8 +220,7 @@ Status load_profile(const std::string& folder, const MachineId& machine, Profile
     return {Code::kInvalid, "the calibration file is of another machine"};
   }
   const auto classes = document.find("classes");
-  if (classes == document.end() || !classes->is_array() || classes->empty() ||
-      classes->size() > Profile::kMaxClasses) {
+  if (classes == document.end() || !classes->is_array() || classes->empty() || classes->size() > Profile::kMaxClasses) {
     return {Code::kInvalid, "the calibration file is corrupt (classes)"};
   }
   Profile profile;

@@ -1,5 +1,5 @@
-// The measuring loops. A trip: rewrite every line of the source, stamp, move, stop the clock when the receiver holds all
-// bytes. The two sides send in turn, so a side that has received knows that its last message is over as well.
+// The measuring loops. A trip: rewrite every line of the source, stamp, move, stop the clock when the receiver holds
+// all bytes. The two sides send in turn, so a side that has received knows that its last message is over as well.
 #include "tune/ways.h"
 
 #include <algorithm>
@@ -38,8 +38,9 @@ struct alignas(kPairBytes) WordShm {
 static_assert(sizeof(WordShm) == kPairBytes && kShmSafe<WordShm>);
 
 /// One direction. Writers: `lines`, `cells` (value = messages put into the cell's place), `source` the sender;
-/// `lines_read`, `cells_read`, `target` the receiver; `claim`, `finished` both, by fetch_add, reset by the sender before
-/// it publishes. Readers: the other side. Invariant: cells in use <= ring. Wrap: free-running. Crash: as LineShm.
+/// `lines_read`, `cells_read`, `target` the receiver; `claim`, `finished` both, by fetch_add, reset by the sender
+/// before it publishes. Readers: the other side. Invariant: cells in use <= ring. Wrap: free-running. Crash: as
+/// LineShm.
 struct DirectionShm {
   LineShm lines[kLines];
   WordShm lines_read;
@@ -406,9 +407,7 @@ Timing Pair::measure(const Shot& shot) {
   return s.share(samples, !s.failed);
 }
 
-float Pair::line_ns() {
-  return measure({.way = Way::kInline, .bytes = 8, .trips = 400}).us * 1000;
-}
+float Pair::line_ns() { return measure({.way = Way::kInline, .bytes = 8, .trips = 400}).us * 1000; }
 
 Timing Pair::stream() {
   State& s = *state_;
@@ -422,7 +421,8 @@ Timing Pair::stream() {
       const uint64_t first = s.lines_sent;
       for (uint64_t k = 0; k < kMessages; ++k) {
         // S1 <- S0: the line's last message has been read
-        if (k >= kLines && !s.wait([&] { return d.lines_read.value.load_acquire() + kLines > s.lines_sent; })) return {};
+        if (k >= kLines && !s.wait([&] { return d.lines_read.value.load_acquire() + kLines > s.lines_sent; }))
+          return {};
         s.source[0] = static_cast<std::byte>(k);
         s.publish_line(start, 8, s.source);
       }

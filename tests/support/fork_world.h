@@ -1,6 +1,6 @@
 // Ranks for tests: N threads of one process or N forked processes, with a collective between them (node::Bootstrap).
-// Used by the tests of node, p2p, engine and everything above. A rank that fails, dies or hangs fails the test; the others are
-// released from their collectives with an error instead of hanging.
+// Used by the tests of node, p2p, engine and everything above. A rank that fails, dies or hangs fails the test; the
+// others are released from their collectives with an error instead of hanging.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -73,8 +73,9 @@ class TestBootstrap final : public node::Bootstrap {
 
   /// All ranks meet; an error once a rank of the world has died or failed.
   Status barrier() {
-    const uint32_t generation = world_->generation.load_acquire();  // W1 -> W1: everything before the last rank's arrival
-    if (world_->arrived.fetch_add_acq_rel(1) + 1 == world_->n) {    // W2 -> W2: slots written before arriving
+    const uint32_t generation =
+        world_->generation.load_acquire();                        // W1 -> W1: everything before the last rank's arrival
+    if (world_->arrived.fetch_add_acq_rel(1) + 1 == world_->n) {  // W2 -> W2: slots written before arriving
       world_->arrived.store_relaxed(0);
       world_->generation.store_release(generation + 1);  // W1 -> W1
       os::futex_wake(world_->generation, os::kWakeAll);
@@ -104,8 +105,8 @@ class TestBootstrap final : public node::Bootstrap {
 using RankBody = std::function<void(TestBootstrap& world)>;
 
 struct WorldOptions {
-  int timeout_s = 60;      ///< then every rank is killed (threads: the whole test process aborts) and the test fails
-  int may_die = -1;        ///< processes only: this rank is expected to end by a signal
+  int timeout_s = 60;  ///< then every rank is killed (threads: the whole test process aborts) and the test fails
+  int may_die = -1;    ///< processes only: this rank is expected to end by a signal
 };
 
 namespace detail {
@@ -118,7 +119,8 @@ inline void mark_broken(WorldShm* world) {
 class SharedWorld {
  public:
   explicit SharedWorld(int n) {
-    void* p = mmap(nullptr, kDataOffset + kDataBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* p = mmap(nullptr, kDataOffset + kDataBytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) std::abort();
     world_ = new (p) WorldShm{};
     world_->n = static_cast<uint32_t>(n);
@@ -142,7 +144,8 @@ inline void run_threads(WorldShm* world, int n, const RankBody& body, const Worl
       if (seen == static_cast<uint32_t>(n)) return;
       const uint64_t now = os::now_ns();
       if (now >= deadline) {
-        std::fprintf(stderr, "watchdog: %d rank threads still run after %d s\n", n - static_cast<int>(seen), options.timeout_s);
+        std::fprintf(stderr, "watchdog: %d rank threads still run after %d s\n", n - static_cast<int>(seen),
+                     options.timeout_s);
         std::abort();
       }
       os::futex_wait(ended, seen, deadline - now);
@@ -209,7 +212,8 @@ inline void run_processes(WorldShm* world, int n, const RankBody& body, const Wo
     }
     const uint64_t now = os::now_ns();
     if (now >= deadline) {
-      ADD_FAILURE() << "watchdog: " << left << " of " << n << " rank processes still run after " << options.timeout_s << " s";
+      ADD_FAILURE() << "watchdog: " << left << " of " << n << " rank processes still run after " << options.timeout_s
+                    << " s";
       for (const Child& c : children) {
         if (c.pid > 0) kill(c.pid, SIGKILL);
       }

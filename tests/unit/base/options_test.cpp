@@ -34,8 +34,9 @@ TEST(Options, RowsAreInTheOrderOfTheirIndex) {
 }
 
 TEST(Options, ReadsTheEnvironment) {
-  const char* environment[] = {"PATH=/bin",       "ZEROHOP_CMA=off",         "ZEROHOP_MEMORY=8M", "ZEROHOP_WAIT=Passive",
-                               "ZEROHOP_STATS=x", "ZEROHOP_SINGLE_COPY=2048", "ZEROHOP_SKEW=",     nullptr};
+  const char* environment[] = {
+      "PATH=/bin",       "ZEROHOP_CMA=off",          "ZEROHOP_MEMORY=8M", "ZEROHOP_WAIT=Passive",
+      "ZEROHOP_STATS=x", "ZEROHOP_SINGLE_COPY=2048", "ZEROHOP_SKEW=",     nullptr};
   Options options;
   options.read_environment(environment);
   EXPECT_TRUE(options.complaints().empty());
@@ -49,13 +50,15 @@ TEST(Options, ReadsTheEnvironment) {
 }
 
 TEST(Options, ReportsWrongValuesAndKeepsTheDefault) {
-  const char* environment[] = {"ZEROHOP_WAIT=never",   "ZEROHOP_CMA=maybe",     "ZEROHOP_MEMORY=64X",
-                               "ZEROHOP_MEMORY=1",     "ZEROHOP_NODE_RANKS=-1", "ZEROHOP_SINGLE_COPY=999999999999999999999",
+  const char* environment[] = {"ZEROHOP_WAIT=never",    "ZEROHOP_CMA=maybe",
+                               "ZEROHOP_MEMORY=64X",    "ZEROHOP_MEMORY=1",
+                               "ZEROHOP_NODE_RANKS=-1", "ZEROHOP_SINGLE_COPY=999999999999999999999",
                                "ZEROHOP_NODE_RANKS=2K", nullptr};
   Options options;
   options.read_environment(environment);
   EXPECT_EQ(options.complaints().size(), 7u);
-  EXPECT_NE(options.complaints()[0].find("one of auto, spin, passive; using auto"), std::string::npos) << options.complaints()[0];
+  EXPECT_NE(options.complaints()[0].find("one of auto, spin, passive; using auto"), std::string::npos)
+      << options.complaints()[0];
   EXPECT_TRUE(options.is(Opt::kWait, "auto"));
   EXPECT_TRUE(options.get_bool(Opt::kCma));
   EXPECT_EQ(options.get_number(Opt::kMemory), uint64_t{64} << 20);
@@ -74,8 +77,10 @@ TEST(Options, SuggestsTheNearestName) {
 }
 
 TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
-  const std::string path = (std::filesystem::temp_directory_path() / ("zh-options-" + std::to_string(::getpid()))).string();
-  std::ofstream(path) << "# comment\nZEROHOP_CMA = 0\nWAIT=spin  # the prefix may be left out\nMEMORY=16M\nnonsense\nHEEP=0\n";
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("zh-options-" + std::to_string(::getpid()))).string();
+  std::ofstream(path)
+      << "# comment\nZEROHOP_CMA = 0\nWAIT=spin  # the prefix may be left out\nMEMORY=16M\nnonsense\nHEEP=0\n";
   const std::string config = "ZEROHOP_CONFIG=" + path;
   const char* environment[] = {"ZEROHOP_WAIT=passive", config.c_str(), nullptr};
   Options options;
@@ -101,8 +106,8 @@ TEST(Options, AMissingFileIsReported) {
 }
 
 TEST(Options, SizesParseAndPrint) {
-  const std::pair<const char*, uint64_t> good[] = {{"0", 0},         {"4096", 4096},         {"4k", 4096},        {"64M", 64 << 20},
-                                                   {"1.5G", 3u << 29}, {"2KiB", 2048},         {"2kb", 2048},       {" 8 ", 8}};
+  const std::pair<const char*, uint64_t> good[] = {{"0", 0},           {"4096", 4096}, {"4k", 4096},  {"64M", 64 << 20},
+                                                   {"1.5G", 3u << 29}, {"2KiB", 2048}, {"2kb", 2048}, {" 8 ", 8}};
   for (const auto& [text, bytes] : good) {
     uint64_t seen = 1;
     EXPECT_TRUE(parse_size(text, &seen)) << text;
@@ -112,7 +117,8 @@ TEST(Options, SizesParseAndPrint) {
     uint64_t seen = 0;
     EXPECT_FALSE(parse_size(text, &seen)) << text;
   }
-  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1024}, uint64_t{3} << 20, (uint64_t{1} << 30) + 1}) {
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1024}, uint64_t{3} << 20, (uint64_t{1} << 30) + 1}) {
     uint64_t seen = 1;
     EXPECT_TRUE(parse_size(format_size(bytes), &seen));
     EXPECT_EQ(seen, bytes);

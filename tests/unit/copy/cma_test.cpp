@@ -76,8 +76,8 @@ TEST_F(Cma, MovesBetweenAnyTwoLayoutsInBothDirections) {
     const uint64_t bytes = std::min(near.bytes.size(), away.bytes.size()) * 3;
     constexpr size_t kArena = 1 << 20;
     std::vector<std::byte> local(kArena);
-    auto* shared = static_cast<std::byte*>(
-        mmap(nullptr, kArena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    auto* shared =
+        static_cast<std::byte*>(mmap(nullptr, kArena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(shared, MAP_FAILED);
     for (size_t i = 0; i < kArena; ++i) {
       local[i] = static_cast<std::byte>(random());
@@ -113,16 +113,16 @@ TEST_F(Cma, MovesBetweenAnyTwoLayoutsInBothDirections) {
 
 TEST_F(Cma, AHoleInTheRemoteBufferReportsTheProgressBeforeIt) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  auto* remote = static_cast<std::byte*>(
-      mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* remote =
+      static_cast<std::byte*>(mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(remote, MAP_FAILED);
   std::memset(remote, 0x33, 8 * page);
   ASSERT_EQ(mprotect(remote + 5 * page, page, PROT_NONE), 0);
   Sleeper peer;
   std::vector<std::byte> target(8 * page);
   uint64_t done = 1;
-  const Status status = cma_read(peer.pid(), {target.data(), 8 * page, nullptr}, {remote, 8 * page, nullptr}, 0,
-                                 8 * page, &done);
+  const Status status =
+      cma_read(peer.pid(), {target.data(), 8 * page, nullptr}, {remote, 8 * page, nullptr}, 0, 8 * page, &done);
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(status.error(), EFAULT);
   EXPECT_EQ(done, 5 * page);

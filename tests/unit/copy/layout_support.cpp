@@ -6,7 +6,9 @@
 namespace zh::copy::test {
 
 Sample random_sample(std::mt19937_64& random) {
-  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   const int64_t lengths[] = {1, 2, 3, 4, 7, 8, 12, 16, 17, 24, 32, 48, 100, 256, 257, 1000, 1024, 5000};
   Sample sample;
   int64_t end = pick(0, 3) == 0 ? pick(-4000, 4000) : 0;

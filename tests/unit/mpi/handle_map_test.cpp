@@ -55,7 +55,8 @@ TEST(Context, DiffersByParentCountAndMembers) {
 
 TEST(Context, IsTheSameForEveryMember) {
   const int group[] = {4, 5};
-  EXPECT_EQ(derive_context(kWorldContext, 3, hash_group(group, 2)), derive_context(kWorldContext, 3, hash_group(group, 2)));
+  EXPECT_EQ(derive_context(kWorldContext, 3, hash_group(group, 2)),
+            derive_context(kWorldContext, 3, hash_group(group, 2)));
 }
 
 TEST(ModuleTable, HashSeesOrderAndBoundaries) {

@@ -120,7 +120,8 @@ TEST(Segment, ADescriptorPassesOverSockets) {
     if (child == 0) {
       Descriptor got;
       std::byte* p = nullptr;
-      if (!receive_descriptor(server.address(), 5'000'000'000, &got).ok() || !map_shared(got.get(), 8192, &p).ok()) _exit(1);
+      if (!receive_descriptor(server.address(), 5'000'000'000, &got).ok() || !map_shared(got.get(), 8192, &p).ok())
+        _exit(1);
       std::memcpy(p, "child", 6);
       _exit(0);
     }

@@ -1,4 +1,5 @@
-// PayloadRing: block order, room, filler at the end, and no position from which an empty ring refuses a block that fits.
+// PayloadRing: block order, room, filler at the end, and no position from which an empty ring refuses a block that
+// fits.
 #include "shm/payload_ring.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,9 @@ namespace zh::shm {
 namespace {
 
 struct Ring {
-  explicit Ring(uint64_t bytes) : memory(new (std::align_val_t{kPairBytes}) std::byte[bytes]()) { ring.attach(memory, 0, bytes); }
+  explicit Ring(uint64_t bytes) : memory(new (std::align_val_t{kPairBytes}) std::byte[bytes]()) {
+    ring.attach(memory, 0, bytes);
+  }
   ~Ring() { operator delete[](memory, std::align_val_t{kPairBytes}); }
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;

@@ -11,7 +11,9 @@ from pathlib import Path
 ZEROHOP = sys.argv[1]
 CC = sys.argv[2]
 # A stand-in for the preloaded library: says that it is there.
-LIBRARY = '#include <stdlib.h>\n__attribute__((constructor)) static void here(void) { setenv("PRELOADED", "yes", 1); }\n'
+LIBRARY = (
+    '#include <stdlib.h>\n__attribute__((constructor)) static void here(void) { setenv("PRELOADED", "yes", 1); }\n'
+)
 
 
 def zerohop(*args, **env):
@@ -29,7 +31,9 @@ class Cli(unittest.TestCase):
         subprocess.run([CC, "-shared", "-fPIC", "-o", cls.lib, str(folder / "lib.c")], check=True)
         (folder / "main.c").write_text("int main(void) { return 5; }\n")
         cls.static = str(folder / "static")
-        made = subprocess.run([CC, "-static", "-o", cls.static, str(folder / "main.c")], capture_output=True, check=False)
+        made = subprocess.run(
+            [CC, "-static", "-o", cls.static, str(folder / "main.c")], capture_output=True, check=False
+        )
         cls.has_static = made.returncode == 0
 
     @classmethod
@@ -67,7 +71,9 @@ class Cli(unittest.TestCase):
         self.assertEqual(self.run_("sh", "-c", "kill -9 $$").returncode, -9)
 
     def test_run_sets_options(self):
-        r = self.run_("--option", "CMA=off", "-o", "ZEROHOP_MEMORY=1024K", "sh", "-c", "echo $ZEROHOP_CMA $ZEROHOP_MEMORY")
+        r = self.run_(
+            "--option", "CMA=off", "-o", "ZEROHOP_MEMORY=1024K", "sh", "-c", "echo $ZEROHOP_CMA $ZEROHOP_MEMORY"
+        )
         self.assertEqual(r.stdout, "0 1M\n")
 
     def test_run_refuses_wrong_options(self):
@@ -116,7 +122,9 @@ class Cli(unittest.TestCase):
     def test_info_json_names_sources(self):
         config = Path(self.folder.name) / "config"
         config.write_text("SKEW=0\n")
-        r = zerohop("info", "--json", "--option", "LOG=info", ZEROHOP_WAIT="spin", ZEROHOP_CONFIG=str(config), ZEROHOP_HEEP="1")
+        r = zerohop(
+            "info", "--json", "--option", "LOG=info", ZEROHOP_WAIT="spin", ZEROHOP_CONFIG=str(config), ZEROHOP_HEEP="1"
+        )
         self.assertEqual(r.returncode, 0, r.stderr)
         info = json.loads(r.stdout)
         seen = {v["name"]: (v["value"], v["source"]) for v in info["variables"]}
