@@ -12,7 +12,8 @@ namespace zh::mpi {
 // Functions that every host has.
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
   X(Send)                                                                                                              \
-  X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv) X(Sendrecv_replace)   \
+  X(Bsend)                                                                                                             \
+  X(Ssend) X(Rsend) X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv) X(Sendrecv_replace)            \
       X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init) X(Recv_init) X(Mrecv)   \
           X(Imrecv) X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test)          \
               X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall)   \
@@ -30,10 +31,11 @@ namespace zh::mpi {
                                                               X(Unpack) X(Pack_size) X(Query_thread) X(Error_class)    \
                                                                   X(Finalized) X(Grequest_start) X(Grequest_complete)
 
-#define ZH_HOST_COUNTED(X)                                                                                           \
-  X(Send_c)                                                                                                          \
-  X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) \
-      X(Sendrecv_replace_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c)     \
+#define ZH_HOST_COUNTED(X)                                                                                       \
+  X(Send_c)                                                                                                      \
+  X(Bsend_c)                                                                                                     \
+  X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c)        \
+      X(Sendrecv_replace_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) \
           X(Rsend_init_c) X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
 
 struct Host {

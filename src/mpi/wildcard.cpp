@@ -65,7 +65,7 @@ bool WildcardQueue::remove(Operation* op) {
   const auto it = std::find(waiting_.begin(), waiting_.end(), op);
   if (it == waiting_.end()) return false;
   waiting_.erase(it);
-  n_waiting.fetch_sub_acq_rel(1);  // counts only; no ordering is needed
+  n_waiting.fetch_add_relaxed(~uint32_t{0});
   return true;
 }
 

@@ -105,7 +105,6 @@ class Endpoint {
   struct OldRing {
     Offset offset;
     uint64_t bytes;
-    bool envelopes;  ///< an envelope ring (else a payload ring)
     shm::PayloadRing payload;
   };
   /// This rank's view of a peer, both directions.
@@ -113,7 +112,6 @@ class Endpoint {
     PartShm* part = nullptr;
     shm::EnvelopeProducer out;
     shm::PayloadRing payload;
-    Offset out_offset = kNoOffset;
     tune::PairChoice choice;
     RequestList queued;  ///< sends that wait for room in the ring, in order
     std::vector<OldRing> old;

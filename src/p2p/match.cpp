@@ -76,7 +76,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
     if (slot->kind == shm::kRingMoved) {
       const Offset next = slot->far.where;
       ZH_CRASH_POINT("drain: at the marker");
-      // A5 -> A4: nothing of the old ring is read any more.
+      // A0 -> A1: the new ring is made.
       part_->in()[sender].store_release(next);
       ring = at<shm::EnvelopeRingShm>(base_, next);
       continue;
@@ -359,7 +359,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
     if (slot == nullptr) break;
     if (slot->kind == shm::kRingMoved) {
       const Offset next = slot->far.where;
-      // A5 -> A4: nothing of the old ring is read any more.
+      // A0 -> A1: the new ring is made.
       part.in()[self_].store_release(next);
       ring = at<shm::EnvelopeRingShm>(base_, next);
       continue;

@@ -33,7 +33,6 @@ bool Endpoint::connect(uint32_t dest) {
   std::memset(static_cast<void*>(ring), 0, ring_bytes);
   ring->capacity = kEnvelopesFirst;
   peer.out.attach(ring);
-  peer.out_offset = offset;
   ZH_CRASH_POINT("connect: ring made");
   // A0 -> A1: the ring's header before its offset.
   peer.part->in()[self_].store_release(offset);
@@ -88,9 +87,8 @@ void Endpoint::grow_envelopes(Peer& peer) {
   marker->far.where = offset;
   ZH_CRASH_POINT("grow: marker filled");
   peer.out.publish(marker);
-  peer.old.push_back({peer.out_offset, shm::EnvelopeRingShm::size_bytes(peer.out.capacity()), true, {}});
+  // The old ring is never used again: its consumer may still be peeking at it.
   peer.out.attach(ring);
-  peer.out_offset = offset;
   ++counters_.rings_grown;
 }
 
@@ -102,7 +100,7 @@ void Endpoint::grow_payload(Peer& peer) {
   const Offset offset = arena_.allocate(bytes);
   if (offset == kNoOffset) return;
   if (peer.payload.attached()) {
-    peer.old.push_back({peer.payload.memory(), peer.payload.size_bytes(), false, peer.payload});
+    peer.old.push_back({peer.payload.memory(), peer.payload.size_bytes(), peer.payload});
     ++counters_.rings_grown;
   }
   peer.payload.attach(base_, offset, bytes);
@@ -111,10 +109,7 @@ void Endpoint::grow_payload(Peer& peer) {
 void Endpoint::retire_old(Peer& peer) {
   for (size_t i = 0; i < peer.old.size();) {
     OldRing& old = peer.old[i];
-    // The receiver has passed the marker once it reads from another ring.
-    // A4 -> A5: it is done with the old one.
-    const bool idle = old.envelopes ? peer.part->in()[self_].load_acquire() != old.offset : old.payload.idle();
-    if (!idle) {
+    if (!old.payload.idle()) {
       ++i;
       continue;
     }

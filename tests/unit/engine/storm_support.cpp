@@ -7,10 +7,10 @@
 #include <random>
 #include <vector>
 
-#include "copy/layout.h"
 #include "os/clock.h"
 #include "os/process.h"
 #include "os/yield.h"
+#include "storm_plan_support.h"
 
 namespace zh::node {
 
@@ -36,121 +36,6 @@ using engine::Result;
 using engine::SendArgs;
 using p2p::kAnySource;
 using p2p::kAnyTag;
-
-// How the receives of a context are made. In the first four the kind of filter is fixed, so that any order of receives
-// finds all messages; in kMixed leftover receives are cancelled and leftover messages probed; kCancelled is for
-// cancelled sends.
-enum Lane : uint32_t { kExact, kAnySrc, kAnyTg, kAnyBoth, kMixed, kCancelled, kControl, kLanes };
-constexpr uint64_t kContextBase = 0x5eed000000000001U;
-uint64_t context_of(uint32_t lane) { return kContextBase + lane * 0x9e3779b97f4a7c15U; }
-
-constexpr int32_t kTags = 3;
-constexpr uint64_t kBlockBytes = 24, kBlockStride = 40, kBlocks = 4;
-constexpr uint64_t kElement = kBlockBytes * kBlocks, kExtent = kBlockStride * kBlocks;
-constexpr std::byte kUntouched{0xee};
-
-struct Planned {
-  uint32_t id;
-  uint32_t source;
-  uint32_t dest;
-  uint32_t lane;
-  int32_t tag;
-  uint64_t bytes;
-  bool strided;
-  bool synchronous;
-};
-
-// Byte `k` of message `id`; the first four name it.
-std::byte content(uint32_t id, uint64_t k) {
-  if (k < 4) return static_cast<std::byte>(id >> (8 * k));
-  return static_cast<std::byte>(id * 131 + k * 7 + (k >> 8) * 13);
-}
-
-uint64_t random_bytes(std::mt19937_64& rng, uint64_t largest) {
-  static constexpr uint64_t kEdges[] = {0,        8,        40,        192,     232,     2 << 10,
-                                        16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 3 << 20};
-  const uint64_t pick = rng() % 100;
-  // Around a threshold, or log-uniform; large ones are rare.
-  const size_t edges = pick < 70 ? 7 : pick < 95 ? 9 : std::size(kEdges);
-  uint64_t n = 0;
-  if (rng() % 2 == 0) {
-    n = kEdges[rng() % edges] + rng() % 5;
-    n -= std::min<uint64_t>(n, 2);
-  } else {
-    n = rng() % (kEdges[rng() % edges] + 1);
-  }
-  return std::min(n, largest);
-}
-
-std::vector<Planned> make_plan(uint64_t seed, int ranks, const StormConfig& config) {
-  std::mt19937_64 rng(seed);
-  std::vector<Planned> plan;
-  for (int r = 0; r < ranks; ++r) {
-    for (uint32_t i = 0; i < config.messages; ++i) {
-      Planned m{};
-      m.id = static_cast<uint32_t>(plan.size());
-      m.source = static_cast<uint32_t>(r);
-      m.dest = static_cast<uint32_t>(rng() % static_cast<uint64_t>(ranks));
-      m.lane = static_cast<uint32_t>(rng() % kControl);
-      if (m.lane == kCancelled && rng() % 2 == 0) m.lane = kMixed;
-      m.tag = static_cast<int32_t>(rng() % kTags);
-      // The large ones where buffers of their size are few.
-      const bool any_size = m.lane == kExact || m.lane == kMixed || m.lane == kCancelled;
-      m.bytes = random_bytes(rng, any_size ? config.largest_bytes : std::min<uint64_t>(config.largest_bytes, 64 << 10));
-      m.strided = rng() % 5 == 0;
-      if (m.strided) m.bytes = m.bytes / kElement * kElement;
-      m.synchronous = rng() % 10 == 0;
-      plan.push_back(m);
-    }
-  }
-  return plan;
-}
-
-// A buffer of packed bytes, contiguous or strided, with guards behind it.
-class Packed {
- public:
-  Packed(uint64_t bytes, bool strided) : bytes_(bytes), strided_(strided) {
-    const uint64_t span = strided ? (bytes + kElement - 1) / kElement * kExtent : bytes;
-    memory_.assign(span + 64, kUntouched);
-    if (strided) {
-      std::vector<copy::Block> blocks;
-      for (uint64_t i = 0; i < kBlocks; ++i) blocks.push_back({static_cast<int64_t>(i * kBlockStride), kBlockBytes});
-      layout_ = copy::make_layout(blocks, kExtent);
-    }
-  }
-  [[nodiscard]] copy::Buffer buffer() { return {memory_.data(), bytes_, layout_.get()}; }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }
-  void fill(uint32_t id) {
-    for (uint64_t k = 0; k < bytes_; ++k) memory_[position(k)] = content(id, k);
-  }
-  [[nodiscard]] std::byte at(uint64_t k) const { return memory_[position(k)]; }
-  /// Whether exactly the first n bytes hold message `id` and nothing else was written.
-  [[nodiscard]] bool holds(uint32_t id, uint64_t n) const {
-    uint64_t next = 0;  // position of packed byte k
-    uint64_t k = 0;
-    for (uint64_t p = 0; p < memory_.size(); ++p) {
-      if (k < n && p == next) {
-        if (memory_[p] != content(id, k)) return false;
-        ++k;
-        next = position(k);
-      } else if (memory_[p] != kUntouched) {
-        return false;
-      }
-    }
-    return k == n;
-  }
-
- private:
-  [[nodiscard]] uint64_t position(uint64_t k) const {
-    if (!strided_) return k;
-    const uint64_t in = k % kElement;
-    return k / kElement * kExtent + in / kBlockBytes * kBlockStride + in % kBlockBytes;
-  }
-  uint64_t bytes_;
-  bool strided_;
-  std::vector<std::byte> memory_;
-  copy::OwnedLayout layout_;
-};
 
 /// One receive as it went, in the order in which receives were posted.
 struct Received {
