@@ -191,7 +191,8 @@ MPI4PY_GROUPS = {
     "host": "handle toplevel mpimem buffer win rma file io exceptions mpiapi",
 }
 
-# Tests that take most of the time and say nothing of messages: accumulates, file views, file access by one rank, pickles.
+# Tests that take most of the time and say nothing of messages: accumulates, views of files, one-rank file access,
+# pickles.
 MPI4PY_WITHOUT = ("ccumulate", "FetchAndOp", "TestIOView", "TestIOBasicSelf", "TestDatatypePickle")
 
 
