@@ -13,30 +13,34 @@ namespace zh::mpi {
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
   X(Send)                                                                                                              \
   X(Bsend)                                                                                                             \
-  X(Ssend) X(Rsend) X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv) X(Sendrecv_replace)            \
-      X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init) X(Recv_init) X(Mrecv)   \
-          X(Imrecv) X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test)          \
-              X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall)   \
-                  X(Comm_dup) X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create)                 \
-                      X(Comm_create_group) X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) \
-                          X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect)           \
-                              X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem)        \
-                                  X(Allgather) X(Gather) X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank) X(Comm_size) \
-                                      X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr)        \
-                                          X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get)             \
-                                              X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x)          \
-                                                  X(Type_get_extent_x) X(Type_get_true_extent_x) X(Type_get_envelope)  \
-                                                      X(Type_get_contents) X(Type_contiguous) X(Type_vector)           \
-                                                          X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack)     \
-                                                              X(Unpack) X(Pack_size) X(Query_thread) X(Error_class)    \
-                                                                  X(Finalized) X(Grequest_start) X(Grequest_complete)
+  X(Ssend)                                                                                                             \
+  X(Rsend)                                                                                                             \
+  X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv) X(Sendrecv_replace) X(Isendrecv)                 \
+      X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init) X(Recv_init) X(Mrecv) X(Imrecv)      \
+          X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall)         \
+              X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_dup)  \
+                  X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create) X(Comm_create_group)        \
+                      X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) \
+                          X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Type_free) X(Init)           \
+                              X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Allgather) X(Gather)      \
+                                  X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank) X(Comm_size) X(Comm_group)          \
+                                      X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free)        \
+                                          X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x)  \
+                                              X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x)              \
+                                                  X(Type_get_true_extent_x) X(Type_get_envelope) X(Type_get_contents)  \
+                                                      X(Type_contiguous) X(Type_vector) X(Type_create_struct)          \
+                                                          X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)    \
+                                                              X(Query_thread) X(Error_class) X(Finalized)              \
+                                                                  X(Grequest_start) X(Grequest_complete)
 
-#define ZH_HOST_COUNTED(X)                                                                                       \
-  X(Send_c)                                                                                                      \
-  X(Bsend_c)                                                                                                     \
-  X(Ssend_c) X(Rsend_c) X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c)        \
-      X(Sendrecv_replace_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) \
-          X(Rsend_init_c) X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
+#define ZH_HOST_COUNTED(X)                                                                                 \
+  X(Send_c)                                                                                                \
+  X(Bsend_c)                                                                                               \
+  X(Ssend_c)                                                                                               \
+  X(Rsend_c)                                                                                               \
+  X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) X(Sendrecv_replace_c)  \
+      X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) \
+          X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
 
 struct Host {
 #define ZH_X(name) decltype(&PMPI_##name) name;

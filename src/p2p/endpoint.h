@@ -151,6 +151,8 @@ class Endpoint {
   void grow_envelopes(Peer& peer);
   void grow_payload(Peer& peer);
   void retire_old(Peer& peer);
+  void send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
+                  copy::Store store);
   bool submit(Request* request);
   bool submit_queued(Peer& peer);
   bool start_transfer(Request* request);
@@ -181,6 +183,8 @@ class Endpoint {
 
   // transfer.cpp
   void deliver(Request* request, const MessageShm& message);
+  [[nodiscard]] bool copy_out(const copy::Buffer& buffer, uint64_t n, Kind kind, const shm::FarShm& far,
+                              uint32_t sender);
   void join_transfer(Request* request, const MessageShm& message);
   bool advance_send(Request* request);
   bool advance_recv(Request* request);

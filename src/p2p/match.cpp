@@ -207,7 +207,7 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
   auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[args.peer].load_relaxed());
   shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
   if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
-      part_->state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kEager) ||
+      part_->state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
       slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
       (args.source != slot->source && args.source != kAnySource)) {
     q.lock.unlock();
@@ -229,16 +229,14 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
     counters_.count_received(Path::kInline, bytes);
     return true;
   }
-  const uint64_t bytes = slot->far.bytes;
-  const shm::BlockShm block = slot->far.block;
+  const shm::FarShm far = slot->far;
+  const auto kind = static_cast<Kind>(slot->kind);
   shm::EnvelopeConsumer::consume(ring);
   q.lock.unlock();
-  const uint64_t n = std::min(bytes, args.buffer.bytes);
-  copy::unpack(args.buffer, 0, n, base_ + block.payload, copy::Store::kTemporal);
-  shm::release_block(base_, block);
+  const uint64_t n = std::min(far.bytes, args.buffer.bytes);
   out->bytes = n;
-  out->code = bytes > n ? Code::kTruncated : Code::kOk;
-  counters_.count_received(Path::kEager, bytes);
+  out->code = far.bytes > n ? Code::kTruncated : Code::kOk;
+  if (!copy_out(args.buffer, n, kind, far, static_cast<uint32_t>(args.peer))) out->code = Code::kPeerDead;
   return true;
 }
 

@@ -26,6 +26,7 @@ constexpr Ref kPrivateRef = 1U << 31;
 enum class Kind : uint8_t {
   kInline,    ///< payload beside the envelope
   kEager,     ///< far.block holds the whole payload
+  kPiped,     ///< as kEager, behind a PipedShm: the sender may still be writing it
   kTransfer,  ///< far.where names a TransferShm
 };
 

@@ -5,12 +5,16 @@
 #include "base/crash_point.h"
 #include "copy/cma.h"
 #include "copy/kernels.h"
+#include "os/yield.h"
 #include "p2p/endpoint.h"
 #include "p2p/skew.h"
 
 namespace zh::p2p {
 
 namespace {
+
+constexpr uint32_t kSpinsBeforeYield = 1000;
+constexpr uint32_t kYieldsBeforeDeathCheck = 256;
 
 uint64_t chunk_of(uint64_t total, const tune::PairChoice& choice) {
   if (!choice.both_ends) return choice.chunk_single;
@@ -19,6 +23,39 @@ uint64_t chunk_of(uint64_t total, const tune::PairChoice& choice) {
 }
 
 }  // namespace
+
+// Copies the first n bytes of an eager block out and frees it. False if the sender died while it was writing.
+bool Endpoint::copy_out(const copy::Buffer& buffer, uint64_t n, Kind kind, const shm::FarShm& far, uint32_t sender) {
+  counters_.count_received(Path::kEager, far.bytes);
+  if (kind == Kind::kEager) {
+    copy::unpack(buffer, 0, n, base_ + far.block.payload, copy::Store::kTemporal);
+  } else {
+    const auto* head = at<shm::PipedShm>(base_, far.block.payload);
+    const auto* payload = reinterpret_cast<const std::byte*>(head + 1);
+    uint64_t done = 0;
+    for (uint32_t idle = 0; done < n;) {
+      // F0 -> F1: the piece after its count.
+      const uint64_t ready = std::min(head->filled.load_acquire(), n);
+      if (ready != done) {
+        copy::unpack(buffer, done, ready - done, payload + done, copy::Store::kTemporal);
+        done = ready;
+        idle = 0;
+        continue;
+      }
+      // The sender is in the middle of a copy: it comes back soon unless it has lost its CPU, or its life.
+      if (++idle < kSpinsBeforeYield) {
+        cpu_relax();
+        continue;
+      }
+      os::yield_cpu();
+      const bool look = idle % kYieldsBeforeDeathCheck == 0 && sender != self_;
+      if (look && !node_.alive(sender) && head->filled.load_relaxed() <= done) return false;
+    }
+  }
+  ZH_CRASH_POINT("eager: copied, not released");
+  shm::release_block(base_, far.block);
+  return true;
+}
 
 void Endpoint::deliver(Request* r, const MessageShm& m) {
   const uint64_t bytes = m.bytes();
@@ -39,16 +76,8 @@ void Endpoint::deliver(Request* r, const MessageShm& m) {
     complete(r);
     return;
   }
-  if (m.kind == Kind::kEager) {
-    const shm::BlockShm& block = m.far.block;
-    if (r->buffer.layout == nullptr) {
-      copy::copy_bytes(r->buffer.base, base_ + block.payload, n, copy::Store::kTemporal);
-    } else {
-      copy::unpack(r->buffer, 0, n, base_ + block.payload, copy::Store::kTemporal);
-    }
-    ZH_CRASH_POINT("eager: copied, not released");
-    shm::release_block(base_, block);
-    counters_.count_received(Path::kEager, bytes);
+  if (m.kind == Kind::kEager || m.kind == Kind::kPiped) {
+    if (!copy_out(r->buffer, n, m.kind, m.far, m.sender)) r->result.code = Code::kPeerDead;
     complete(r);
     return;
   }

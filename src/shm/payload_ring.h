@@ -21,6 +21,15 @@ struct BlockShm {
 };
 static_assert(kShmSafe<BlockShm> && sizeof(BlockShm) == 24);
 
+/// Head of a block whose payload is still being written while it is read; the payload follows.
+/// Writers: the sender. Readers: the receiver. Invariant: payload[0, filled) is complete.
+/// Wrap: none. Crash: `filled` stops short of the message; the receiver sees the sender's death.
+struct PipedShm {
+  Atomic<uint64_t> filled;
+  uint64_t reserved[7];
+};
+static_assert(kShmSafe<PipedShm> && sizeof(PipedShm) == kLineBytes);
+
 /// The words that free a ring's blocks, in front of the payload.
 /// Writers: the receiver; the sender once, before the ring is used. Readers: the sender.
 /// Invariant: word[n % kBlocks] == n + 1 exactly when block n + 1 has been freed and block n + 1 + kBlocks has not.

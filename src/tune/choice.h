@@ -16,7 +16,9 @@ struct PairChoice {
   uint32_t eager_max = 16 << 10;       ///< one block of the payload ring, copied out by the receiver
   uint64_t single_copy_min = 2 << 20;  ///< from here on both ends copy directly (CMA); below, cells are pipelined
   uint32_t mapped_min = 4 << 10;       ///< from here on a mapped buffer is used directly when both/one end is mapped
-  uint32_t chunk_cells = 16 << 10;     ///< bytes per pipelined cell
+  uint32_t piped_min = 4 << 10;        ///< an eager block above this is read while it is written
+  uint32_t chunk_piped = 2 << 10;      ///< ... in steps of this
+  uint32_t chunk_cells = 8 << 10;      ///< bytes per pipelined cell
   uint32_t chunk_single = 64 << 10;    ///< bytes claimed at a time in a cooperative copy (<= 64 KiB)
   uint32_t nontemporal_min = 1 << 30;  ///< sender writes cells with non-temporal stores from this message size on
   uint32_t ring_bytes_max = 4 << 20;   ///< the payload ring may grow up to this size

@@ -134,11 +134,21 @@ bool named_profile(const std::string& name, Profile* out) {
   return true;
 }
 
+namespace {
+constexpr float kPlausibleUs = 2.0F;
+constexpr float kPlausibleLines = 20.0F;
+}  // namespace
+
 std::string objection_to(const Profile& profile) {
   if (profile.n_classes == 0) return "nothing was measured";
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
     const DistanceClass& c = profile.classes[i];
     if (c.cells.empty() || c.cells_nt.empty()) return "a curve is missing";
+    // A small message takes a few lines' time, or the two sides shared a CPU and took turns.
+    const Curve::Point& first = c.cells.points[0];
+    if (first.bytes <= 4096 && first.us > kPlausibleUs + kPlausibleLines * c.line_ns / 1000) {
+      return "the two ranks did not run at the same time";
+    }
     for (const NamedCurve& named : kCurves) {
       const Curve& curve = c.*named.curve;
       if (curve.worst_spread() > kMaxSpread) return std::string("the times of ") + named.name + " scatter too much";
