@@ -11,6 +11,7 @@ namespace zh::mc {
 namespace {
 
 Explorer* g_explorer = nullptr;
+StoreHook g_store_hook = nullptr;
 
 void fibre_entry() { g_explorer->fibre_main(); }
 
@@ -174,6 +175,7 @@ void Explorer::run_once() {
     f.clock = f.acquire_later = f.release_before = f.depends = Clock{};
     f.clock[t + 1] = 1;
     f.attempt.clear();
+    f.writes = 0;
   }
   for (;;) {
     // Local code runs at once, up to the next shared operation.
@@ -261,6 +263,7 @@ Report explore(const Options& options, const std::function<std::unique_ptr<Scena
 
 bool running() { return g_explorer != nullptr && g_explorer->on_fibre(); }
 uint32_t self() { return g_explorer->current(); }
+uint64_t writes() { return g_explorer->writes(); }
 void fail(const std::string& what) { g_explorer->fail(what); }
 void await(const std::function<bool()>& attempt) { g_explorer->await(attempt); }
 void data_read(const void* address) {
@@ -274,7 +277,9 @@ void data_write(const void* address) {
 uint64_t load(const void* where, uint64_t initial, Order order, const Site& site) {
   return running() ? g_explorer->load(where, initial, order, site) : initial;
 }
+void set_store_hook(StoreHook hook) { g_store_hook = hook; }
 void store(void* where, uint64_t initial, uint64_t value, Order order, const Site& site) {
+  if (running() && g_store_hook != nullptr) g_store_hook(where, value);
   if (running()) g_explorer->store(where, initial, value, order, site);
 }
 uint64_t update_begin(void* where, uint64_t initial, Order order, const Site& site) {

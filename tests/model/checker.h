@@ -83,6 +83,12 @@ inline void check(bool condition, const char* what) {
 /// Repeats `attempt` until it returns true. A failed attempt must have changed nothing; the thread then rests until one
 /// of the locations that the attempt has read is written.
 void await(const std::function<bool()>& attempt);
+/// Stores that the running thread has made so far: lets an attempt tell whether it has changed anything.
+uint64_t writes();
+/// Called before each store (not read-modify-write) of a thread, to announce the plain data that it publishes. Null:
+/// none.
+using StoreHook = void (*)(const void* where, uint64_t value);
+void set_store_hook(StoreHook hook);
 /// Announces an access to plain memory, named by its first byte.
 void data_read(const void* address);
 void data_write(const void* address);

@@ -84,6 +84,7 @@ struct Fibre {
   Clock depends{};                                        ///< dependence clock of the search
   std::vector<std::pair<const void*, uint32_t>> attempt;  ///< locations read, and which store
   bool in_attempt = false;
+  uint64_t writes = 0;
 };
 
 struct Node {
@@ -117,6 +118,7 @@ class Explorer {
   void fail(const std::string& what);
   [[nodiscard]] bool on_fibre() const { return current_ != kNever; }
   [[nodiscard]] uint32_t current() const { return current_; }
+  [[nodiscard]] uint64_t writes() const { return fibres_[current_].writes; }
   void fibre_main();
 
  private:

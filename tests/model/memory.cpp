@@ -54,6 +54,7 @@ void Explorer::push_store(Location& l, uint64_t value, Order order, const Clock*
   s.seen.fill(kNever);
   s.seen[current_ + 1] = f.clock[current_ + 1];
   l.stores.push_back(s);
+  ++f.writes;
   ++f.clock[current_ + 1];  // what follows the store is not part of what it released
   wake_waiters(l.address);
 }

@@ -1,0 +1,389 @@
+// Doubles of everything below and beside the shipped transfer loops. See transfer_world.h.
+//
+// The private members of Endpoint that live in files not under check (endpoint.cpp, match.cpp) are defined here, as
+// short as the scenario allows: turn() is the shipped one with collect() reduced to the head of one ring, and every
+// receive takes the next message. The places named by ZH_CRASH_POINT, which lie between an access to the transfer's
+// plain fields and the store that publishes it, announce that access.
+#include "transfer_world.h"
+
+#include <climits>
+#include <cstring>
+#include <new>
+#include <string_view>
+
+#include "base/crash_point.h"
+#include "copy/cma.h"
+#include "copy/layout.h"
+#include "copy/regions.h"
+#include "os/futex.h"
+
+namespace zh::mc {
+namespace {
+
+using p2p::CellShm;
+using p2p::Endpoint;
+using p2p::Request;
+using p2p::TransferShm;
+
+struct Ring {
+  alignas(kPairBytes) shm::EnvelopeRingShm ring;
+  shm::EnvelopeShm slots[4];
+};
+static_assert(offsetof(Ring, slots) == sizeof(shm::EnvelopeRingShm));
+
+/// What both ranks share. Static: too large for an object of each execution; only what is used is reset.
+struct Segment {
+  std::byte header[kPairBytes];
+  Ring ring;
+  alignas(kPairBytes) TransferShm transfer;
+  alignas(kPairBytes) p2p::PartShm parts[2];
+  alignas(kPairBytes) std::byte payload[sizeof(shm::ReleasedShm) + kUnitsMax * kUnitBytes];
+  alignas(kPairBytes) std::byte matched[sizeof(shm::ReleasedShm) + kUnitsMax * kUnitBytes];
+};
+alignas(4096) Segment g_segment;
+
+struct World {
+  TransferSetup setup;
+  std::unique_ptr<node::Node> nodes[2];
+  std::unique_ptr<Endpoint> endpoints[2];
+  Request requests[2][kMessagesMax];
+  uint32_t requests_used[2] = {};
+  std::byte source[kMessagesMax][kUnitsMax] = {};
+  std::byte target[kMessagesMax][kUnitsMax] = {};
+  uint32_t arrived[kMessagesMax][kUnitsMax] = {};  ///< how often each unit was written to its receiver
+  int pulls = 0;
+  int pushes = 0;
+};
+World* g_world = nullptr;
+
+template <typename F>
+Offset offset_in_segment(const F& field) {
+  return static_cast<Offset>(reinterpret_cast<const std::byte*>(&field) - reinterpret_cast<std::byte*>(&g_segment));
+}
+uint64_t units(uint64_t bytes) { return (bytes + kUnitBytes - 1) / kUnitBytes; }
+template <typename T>
+T peek(const Atomic<T>& a) {  // bookkeeping of the scenario: no step of the execution
+  T v;
+  std::memcpy(&v, static_cast<const void*>(&a), sizeof v);
+  return v;
+}
+
+// The range to be retried is written before 1 is stored, and read before 2 is.
+void before_store(const void* where, uint64_t value) {
+  if (where != &g_segment.transfer.retry) return;
+  if (value == 1) data_write(&g_segment.transfer.retry_from);
+  if (value == 2) data_read(&g_segment.transfer.retry_from);
+}
+
+void note_arrival(const std::byte* unit) {
+  const auto index = static_cast<size_t>(unit - &g_world->target[0][0]);
+  if (index >= kMessagesMax * kUnitsMax) return;  // a block of the ring
+  const uint32_t times = ++g_world->arrived[index / kUnitsMax][index % kUnitsMax];
+  check(times == 1, "every byte is moved once");
+}
+
+/// Moves units; each side is one byte per unit (`step` 1) or memory of the ring (`step` kUnitBytes).
+void move(std::byte* to, uint64_t to_step, const std::byte* from, uint64_t from_step, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    data_read(from + i * from_step);
+    data_write(to + i * to_step);
+    to[i * to_step] = from[i * from_step];
+    note_arrival(to + i * to_step);
+  }
+}
+
+}  // namespace
+}  // namespace zh::mc
+
+namespace zh {
+
+void crash_point(const char* name) {
+  const std::string_view at = name;
+  mc::TransferShm& t = mc::g_segment.transfer;
+  if (at == "transfer: slot filled") {
+    mc::data_write(&t.source);
+    mc::data_write(&mc::g_segment.ring.slots);
+  } else if (at == "transfer: target described") {
+    mc::data_write(&t.target);
+  } else if (at == "cell: filled") {
+    mc::data_write(&t.cells[mc::peek(t.published) % p2p::kCellWindow]);
+  } else if (at == "cell: copied, not released") {
+    mc::data_read(&t.cells[mc::peek(t.consumed) % p2p::kCellWindow]);
+  } else if (at == "pull: claimed") {
+    mc::data_read(&t.source);
+  } else if (at == "push: claimed") {
+    mc::data_read(&t.target);
+  } else if (at == "transfer: not yet left") {
+    mc::data_read(&t.source);
+    mc::data_read(&t.target);
+  }
+}
+
+namespace node {
+struct NodeTestAccess {
+  static std::unique_ptr<Node> make(uint32_t self) {
+    std::unique_ptr<Node> node(new Node());
+    node->base_ = reinterpret_cast<std::byte*>(&mc::g_segment);
+    node->self_ = self;
+    node->size_ = 2;
+    node->pids_ = {1, 2};
+    return node;
+  }
+};
+Node::~Node() = default;
+bool Node::alive(uint32_t /*index*/) { return true; }
+}  // namespace node
+
+namespace shm {
+Offset Arena::allocate(uint64_t /*bytes*/) { return kNoOffset; }
+void Arena::free(Offset /*offset*/, uint64_t /*bytes*/) {}
+}  // namespace shm
+
+namespace os {
+int futex_wake(Atomic<uint32_t>& /*word*/, int /*count*/) { return 0; }
+}  // namespace os
+
+namespace copy {
+
+struct RegionCache::State {};
+RegionCache::RegionCache(size_t /*budget_bytes*/) {}
+RegionCache::~RegionCache() = default;
+std::byte* RegionCache::resolve(uint32_t, int, int, const RegionRef&, size_t) { return nullptr; }
+bool RegionOwner::locate(const void*, size_t, RegionRef*) const { return false; }
+int RegionOwner::descriptor(uint32_t) const { return -1; }
+
+void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store /*store*/) {
+  mc::move(static_cast<std::byte*>(dst), mc::kUnitBytes, buffer.base + from / mc::kUnitBytes, 1, mc::units(n));
+}
+void unpack(const Buffer& buffer, uint64_t from, uint64_t n, const void* src, Store /*store*/) {
+  mc::move(buffer.base + from / mc::kUnitBytes, 1, static_cast<const std::byte*>(src), mc::kUnitBytes, mc::units(n));
+}
+void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n, Store /*store*/) {
+  mc::move(dst.base + from / mc::kUnitBytes, 1, src.base + from / mc::kUnitBytes, 1, mc::units(n));
+}
+Status cma_read(pid_t, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
+  const bool fails = mc::g_world->pulls++ == mc::g_world->setup.failing_pull;
+  *done = fails ? mc::units(n) / 2 * mc::kUnitBytes : n;
+  copy_range(local, remote, from, *done, Store::kTemporal);
+  return fails ? Status{Code::kIo, "ended early"} : kOk;
+}
+Status cma_write(pid_t, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
+  const bool fails = mc::g_world->pushes++ == mc::g_world->setup.failing_push;
+  *done = fails ? mc::units(n) / 2 * mc::kUnitBytes : n;
+  copy_range(remote, local, from, *done, Store::kTemporal);
+  return fails ? Status{Code::kIo, "ended early"} : kOk;
+}
+
+}  // namespace copy
+
+namespace p2p {
+
+using mc::g_segment;
+using mc::g_world;
+
+// --- endpoint.cpp and match.cpp, as far as one transfer needs them
+
+Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
+    : node_(node),
+      config_(config),
+      base_(node.base()),
+      self_(node.self()),
+      part_(&g_segment.parts[self_]),
+      queues_(base_, &part_->queues, nullptr),
+      region_cache_(0) {}
+
+Endpoint::~Endpoint() = default;
+
+Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out) {
+  out->reset(new Endpoint(node, config));
+  Endpoint& e = **out;
+  const mc::TransferSetup& setup = g_world->setup;
+  e.peers_.resize(2);
+  e.ticks_away_ = INT64_MAX;  // with `inside` set: never away
+  Peer& peer = e.peers_[1 - e.self_];
+  peer.part = &g_segment.parts[1 - e.self_];
+  peer.cma = e.self_ == 0 ? setup.sender_cma : setup.receiver_cma;
+  peer.choice.inline_max = peer.choice.eager_max = 0;
+  peer.choice.single_copy_min = 0;
+  peer.choice.chunk_cells = static_cast<uint32_t>(setup.cell_bytes);
+  peer.choice.chunk_single = static_cast<uint32_t>(setup.single_bytes);
+  peer.choice.both_ends = setup.both_ends;
+  if (e.self_ == 0) {
+    const uint64_t ring = sizeof(shm::ReleasedShm) + setup.ring_units * mc::kUnitBytes;
+    peer.choice.ring_bytes_max = static_cast<uint32_t>(ring);
+    peer.payload.attach(e.base_, mc::offset_in_segment(g_segment.payload), ring);
+    e.matched_ring_.attach(e.base_, mc::offset_in_segment(g_segment.matched), ring);
+    peer.out.attach(&g_segment.ring.ring);
+    e.free_transfers_.push_back(mc::offset_in_segment(g_segment.transfer));
+  }
+  return kOk;
+}
+
+Request* Endpoint::new_request() {
+  uint32_t& used = g_world->requests_used[self_];
+  mc::check(used < mc::kMessagesMax, "one request per message");
+  return &g_world->requests[self_][used++];
+}
+
+void Endpoint::complete(Request* request) {
+  mc::check(request->stage == Stage::kTransfer, "a request ends once");
+  if (request->is_send) {
+    --pending_sends_;
+    if (request->unpullable) --unpullable_;
+  }
+  request->stage = Stage::kDone;
+}
+
+void Endpoint::fail(Request* /*request*/, Code /*code*/) { mc::fail("nothing fails here"); }
+
+void Endpoint::describe(const copy::Buffer& buffer, uint64_t /*direct_min*/, Request* /*r*/, RemoteBufferShm* out) {
+  *out = RemoteBufferShm{};
+  out->address = reinterpret_cast<uint64_t>(buffer.base);
+  out->bytes = buffer.bytes;
+  out->reachable = 1;
+  out->region_fd = -1;
+}
+
+uint32_t Endpoint::crank(uint32_t /*dest*/) { return 0; }
+
+Request* Endpoint::irecv(const RecvArgs& args) {
+  Request* r = new_request();
+  r->peer = 0;
+  r->buffer = args.buffer;
+  r->stage = Stage::kPosted;
+  return r;
+}
+
+// The next message belongs to the latest receive.
+bool Endpoint::collect() {
+  if (self_ == 0) return false;
+  Request* r = &g_world->requests[1][g_world->requests_used[1] - 1];
+  if (r->stage != Stage::kPosted) return false;
+  shm::EnvelopeRingShm* ring = &g_segment.ring.ring;
+  shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+  if (slot == nullptr) return false;
+  mc::data_read(&g_segment.ring.slots);
+  mc::data_read(&g_segment.transfer.source);
+  MessageShm message{};
+  Queues::fill(&message, *slot, 0);
+  shm::EnvelopeConsumer::consume(ring);
+  deliver(r, message);
+  return true;
+}
+
+bool Endpoint::turn() {
+  bool moved = collect();
+  for (Request* r = recvs_.head; r != nullptr;) {
+    Request* next = r->next;
+    moved = advance_recv(r) || moved;
+    r = next;
+  }
+  for (Request* r = sends_.head; r != nullptr;) {
+    Request* next = r->next;
+    moved = advance_send(r) || moved;
+    r = next;
+  }
+  for (const uint32_t peer : queued_peers_) moved = submit_queued(peers_[peer]) || moved;
+  return moved;
+}
+
+}  // namespace p2p
+
+namespace mc {
+
+TransferScenario::TransferScenario(const TransferSetup& setup) {
+  g_world = new World;
+  g_world->setup = setup;
+  set_store_hook(before_store);
+  std::memset(static_cast<void*>(&g_segment.ring), 0, sizeof g_segment.ring);
+  std::memset(static_cast<void*>(&g_segment.transfer), 0, sizeof g_segment.transfer);
+  g_segment.ring.ring.capacity = 4;
+  for (uint32_t i = 0; i < 2; ++i) {
+    g_segment.parts[i].state.inside.store_relaxed(1);
+    g_world->nodes[i] = node::NodeTestAccess::make(i);
+    p2p::EndpointConfig config;
+    config.skew = 0;
+    check(Endpoint::open(*g_world->nodes[i], config, &g_world->endpoints[i]).ok(), "opened");
+  }
+}
+
+TransferScenario::~TransferScenario() {
+  set_store_hook(nullptr);
+  delete g_world;
+  g_world = nullptr;
+}
+
+namespace {
+
+/// Turns the rank's crank until the request has ended. A turn that has stored something was not in vain.
+void wait(Endpoint& e, const Request* r) {
+  while (r->stage != p2p::Stage::kDone) {
+    await([&] {
+      const uint64_t before = writes();
+      return e.turn() || writes() != before;
+    });
+  }
+}
+
+std::byte value_of(uint32_t message, uint64_t unit) { return static_cast<std::byte>(1 + message * 16 + unit); }
+
+}  // namespace
+
+void TransferScenario::run(uint32_t thread) { thread == 0 ? send() : receive(); }
+
+void TransferScenario::send() {
+  const TransferSetup& setup = g_world->setup;
+  Endpoint& e = *g_world->endpoints[0];
+  for (uint32_t m = 0; m < setup.messages; ++m) {
+    std::byte* buffer = g_world->source[m];
+    for (uint64_t u = 0; u < units(setup.bytes); ++u) {
+      data_write(buffer + u);
+      buffer[u] = value_of(m, u);
+    }
+    p2p::SendArgs args;
+    args.dest = 1;
+    args.data = {buffer, setup.bytes, nullptr};
+    wait(e, e.isend(args));
+    // Complete: the buffer is the program's again.
+    for (uint64_t u = 0; u < units(setup.bytes); ++u) {
+      data_write(buffer + u);
+      buffer[u] = std::byte{0xff};
+    }
+  }
+}
+
+void TransferScenario::receive() {
+  const TransferSetup& setup = g_world->setup;
+  Endpoint& e = *g_world->endpoints[1];
+  const uint64_t capacity = std::min(setup.capacity, setup.bytes);
+  for (uint32_t m = 0; m < setup.messages; ++m) {
+    std::byte* buffer = g_world->target[m];
+    // Fresh for the receive: whoever fills it must have seen this.
+    for (uint64_t u = 0; u < units(setup.bytes); ++u) data_write(buffer + u);
+    p2p::RecvArgs args;
+    args.peer = args.source = 0;
+    args.buffer = {buffer, capacity, nullptr};
+    const Request* r = e.irecv(args);
+    wait(e, r);
+    check(r->result.bytes == capacity, "its length");
+    check((r->result.code == Code::kTruncated) == (capacity < setup.bytes), "its code");
+    for (uint64_t u = 0; u < units(setup.bytes); ++u) {
+      data_read(buffer + u);
+      check(buffer[u] == (u < units(capacity) ? value_of(m, u) : std::byte{0}), "the message as it was sent");
+    }
+  }
+}
+
+void TransferScenario::finish() {
+  const TransferSetup& setup = g_world->setup;
+  for (uint32_t m = 0; m < setup.messages; ++m) {
+    for (uint64_t u = 0; u < kUnitsMax; ++u) {
+      check(g_world->arrived[m][u] == (u < units(std::min(setup.capacity, setup.bytes)) ? 1U : 0U),
+            "every byte arrived once");
+    }
+  }
+  check(g_world->endpoints[0]->pending_sends() == 0, "nothing is left");
+}
+
+}  // namespace mc
+}  // namespace zh

@@ -1,0 +1,48 @@
+// Two ranks around one transfer, for the model check of src/p2p/transfer.cpp. The shipped Endpoint (send.cpp,
+// transfer.cpp, queues.cpp) runs unchanged under the checker; what it stands on - node, arena, copy loops, the kernel's
+// copy, matching - are the doubles of transfer_world.cpp, which announce every plain access to the race detector.
+// Used by transfer_test.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "checker.h"
+#include "p2p/endpoint.h"
+
+namespace zh::mc {
+
+/// Payload is modelled in units: one byte stands for so many of the message.
+constexpr uint64_t kUnitBytes = 8 << 10;
+constexpr uint64_t kUnitsMax = p2p::kCellWindow + 1;
+constexpr uint32_t kMessagesMax = 2;
+
+struct TransferSetup {
+  uint64_t bytes = 2 * kUnitBytes;
+  uint64_t capacity = ~uint64_t{0};    ///< of the receive; default: as long as the message
+  uint32_t messages = 1;               ///< one after the other over one transfer
+  uint64_t cell_bytes = kUnitBytes;    ///< PairChoice::chunk_cells
+  uint64_t single_bytes = kUnitBytes;  ///< PairChoice::chunk_single
+  uint64_t ring_units = 2;             ///< room of the payload ring
+  bool sender_cma = false;             ///< the message is offered for single copy
+  bool receiver_cma = false;
+  bool both_ends = false;
+  int failing_pull = -1;  ///< the pull of that number ends early, after half of its units
+  int failing_push = -1;
+};
+
+class TransferScenario final : public Scenario {
+ public:
+  explicit TransferScenario(const TransferSetup& setup);
+  ~TransferScenario() override;
+  [[nodiscard]] uint32_t threads() const override { return 2; }
+  void run(uint32_t thread) override;
+  void finish() override;
+
+ private:
+  void send();
+  void receive();
+};
+
+}  // namespace zh::mc
