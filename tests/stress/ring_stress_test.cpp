@@ -42,15 +42,16 @@ void lock_stress(World kind, int ranks, uint64_t rounds) {
       [&](TestBootstrap& world) {
         auto& c = *at<CountersShm>(memory.view(kind), kFirst);
         const auto self = static_cast<uint32_t>(world.rank());
+        uint64_t wrong = 0;
         for (uint64_t i = 0; i < rounds; ++i) {
           while (!c.lock.try_lock(self)) os::yield_cpu();
-          ASSERT_EQ(c.lock.holder(), self + 1);
-          ASSERT_EQ(c.a, c.b);
+          wrong += c.lock.holder() != self + 1 || c.a != c.b ? 1 : 0;  // goes on, so that nobody waits for the lock
           ++c.a;
           if (i % 64 == 0) os::yield_cpu();  // the holder loses its core
           ++c.b;
           c.lock.unlock();
         }
+        EXPECT_EQ(wrong, 0u) << "two held the lock";
       },
       stress_options());
   const auto& c = *at<CountersShm>(memory.base(), kFirst);
