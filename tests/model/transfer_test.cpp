@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <map>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct Case {
   Options options;
   uint64_t min_executions;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 Options bounded(uint32_t preemptions, uint32_t stale_reads) {
   Options o;
@@ -68,7 +71,7 @@ std::vector<Case> cases() {
   s = {};
   s.bytes = kUnitBytes;
   s.messages = 2;
-  all.push_back({"UsedAgainWhenReleased", s, {}, 1000});
+  all.push_back({"UsedAgainWhenReleased", s, bounded(2, 1), 1000});
   s = {};
   s.ring_units = 1;  // the second cell waits for the first one's block
   all.push_back({"ThroughCells", s, {}, 1000});
@@ -118,7 +121,7 @@ TEST(ModelTransferMutants, AreFound) {
   for (const auto& [site, met_by] : sites) {
     const bool rmw = site.size() > 4 && site.substr(site.size() - 4) == " rmw";
     std::string found;
-    for (const double seconds : {0.3, 20.0}) {
+    for (const double seconds : {0.3, 3.0}) {
       for (const Case* c : met_by) {
         Options o = c->options;
         o.mutation = {rmw ? Mutation::Kind::kTorn : Mutation::Kind::kRelaxed, site};
