@@ -6,7 +6,7 @@
 A cell is host x ranks x CMA x program. Ranks: 1 2 3 5, and 4n2 / 4n1 for four ranks of which two / one make a node
 (ZEROHOP_NODE_RANKS). For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by
 host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that
-list that no longer fails is an error with --zerohop off, else a note. The closing line is `N passed, N failed, N skipped`.
+list that no longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class Matrix:
 
     def finish(self) -> int:
         for entry in self.known.stale():
-            # A host's own failure may come and go with the machine's load, so only the run that judges the hosts is strict.
+            # A host's own failure may come and go with the load: only the run that judges the hosts is strict.
             strict = self.arguments.zerohop == "off"
             self.failed += strict
             print(f"{'FAIL' if strict else 'note'} known_host_failures.toml: {entry} no longer fails; take it out")

@@ -123,15 +123,30 @@ void check_expect_class(int code, const char* call, int expected, const char* fi
 const char* check_class_name(int error_class) {
 #define NAME(c) \
   if (error_class == c) return #c;
+  // clang-format off
   NAME(MPI_SUCCESS)
   NAME(MPI_ERR_BUFFER)
   NAME(MPI_ERR_COUNT)
-  NAME(MPI_ERR_TYPE) NAME(MPI_ERR_TAG) NAME(MPI_ERR_COMM) NAME(MPI_ERR_RANK) NAME(MPI_ERR_REQUEST) NAME(MPI_ERR_ROOT)
-      NAME(MPI_ERR_GROUP) NAME(MPI_ERR_OP) NAME(MPI_ERR_TOPOLOGY) NAME(MPI_ERR_DIMS) NAME(MPI_ERR_ARG)
-          NAME(MPI_ERR_UNKNOWN) NAME(MPI_ERR_TRUNCATE) NAME(MPI_ERR_OTHER) NAME(MPI_ERR_INTERN) NAME(MPI_ERR_IN_STATUS)
-              NAME(MPI_ERR_PENDING)
+  NAME(MPI_ERR_TYPE)
+  NAME(MPI_ERR_TAG)
+  NAME(MPI_ERR_COMM)
+  NAME(MPI_ERR_RANK)
+  NAME(MPI_ERR_REQUEST)
+  NAME(MPI_ERR_ROOT)
+  NAME(MPI_ERR_GROUP)
+  NAME(MPI_ERR_OP)
+  NAME(MPI_ERR_TOPOLOGY)
+  NAME(MPI_ERR_DIMS)
+  NAME(MPI_ERR_ARG)
+  NAME(MPI_ERR_UNKNOWN)
+  NAME(MPI_ERR_TRUNCATE)
+  NAME(MPI_ERR_OTHER)
+  NAME(MPI_ERR_INTERN)
+  NAME(MPI_ERR_IN_STATUS)
+  NAME(MPI_ERR_PENDING)
 #undef NAME
-                  return "another class";
+  // clang-format on
+  return "another class";
 }
 
 void* check_buffer(size_t len_bytes) {

@@ -26,7 +26,7 @@ PLANS = (("endless", 0), ("endless", -1), ("endless_wait", 0))
 HOST_FILES = ("mpich_", "Intel_MPI", "sm_segment", "vader_segment", "ompi.", "prte.", "pmix")
 
 # The job gets an empty /dev/shm of its own where we may mount one: what is left there is then certainly its own.
-_WRAPPER = 'mount -t tmpfs tmpfs /dev/shm && "$@"; code=$?; ls -A /dev/shm > "$ZEROHOP_TEST_LEFT"; exit $code'
+_WRAPPER = 'mount -t tmpfs tmpfs /dev/shm && "$@"; code=$?; ls -A /dev/shm > "$ZH_TEST_LEFT"; exit $code'
 
 
 def own_shm_possible() -> bool:
@@ -51,7 +51,7 @@ def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> di
         (folder / "tmp").mkdir()
         left_list = folder / "left"
         env = setting.host.environment(**setting.env, **{TOKEN: token}, TMPDIR=str(folder / "tmp"),
-                                       ZEROHOP_TEST_LEFT=str(left_list))  # fmt: skip
+                                       ZH_TEST_LEFT=str(left_list))  # fmt: skip
         before = shm_files()
         if own_shm:
             command = ["unshare", "-m", "sh", "-c", _WRAPPER, "sh", *command]
@@ -63,7 +63,10 @@ def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> di
                 if pids is None:
                     return {"begins": Test("fail", f"no transfer within {BEGIN_TIMEOUT_S} s: {text_of(folder)[-300:]}")}
                 time.sleep(0.05)  # into the traffic; nothing is judged by it
-                os.kill(pids[victim % setting.ranks], signal.SIGKILL)
+                killed = pids[victim % setting.ranks]
+                if killed not in processes_with(token):  # never a stranger who got the number meanwhile
+                    return {"begins": Test("fail", f"the job ended by itself: {text_of(folder)[-300:]}")}
+                os.kill(killed, signal.SIGKILL)
                 start = time.monotonic()
                 try:
                     process.wait(timeout=END_TIMEOUT_S)

@@ -12,7 +12,7 @@ import time
 import uuid
 from pathlib import Path
 
-TOKEN = "ZEROHOP_TEST_JOB"  # every process of a job carries it in its environment
+TOKEN = "ZH_TEST_JOB"  # every process of a job carries it in its environment
 
 
 @dataclasses.dataclass(frozen=True)
