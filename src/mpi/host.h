@@ -10,6 +10,7 @@
 namespace zh::mpi {
 
 // Functions that every host has.
+// clang-format off
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
   X(Send)                                                                                                              \
   X(Bsend)                                                                                                             \
@@ -32,7 +33,9 @@ namespace zh::mpi {
                                                           X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)    \
                                                               X(Query_thread) X(Error_class) X(Finalized)              \
                                                                   X(Grequest_start) X(Grequest_complete)
+// clang-format on
 
+// clang-format off
 #define ZH_HOST_COUNTED(X)                                                                                 \
   X(Send_c)                                                                                                \
   X(Bsend_c)                                                                                               \
@@ -41,6 +44,7 @@ namespace zh::mpi {
   X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) X(Sendrecv_replace_c)  \
       X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) \
           X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
+// clang-format on
 
 struct Host {
 #define ZH_X(name) decltype(&PMPI_##name) name;
