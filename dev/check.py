@@ -89,7 +89,7 @@ def command_stage(*command: str, timeout_s: float = 900, env: dict[str, str] | N
             passed, failed, skipped = map(int, counts[-1])
             if code != 0 and failed == 0:
                 failed = 1
-            return Result(passed, failed, skipped)
+            return Result(passed, failed, skipped, [line for line in said.splitlines() if line.startswith("failed: ")])
         return Result(passed=int(code == 0), failed=int(code != 0))
 
     return action
@@ -244,7 +244,7 @@ STAGES = [
     Stage("unit, model, stress", "cf", ctest("release", ".", "mpi")),
     Stage("address sanitizer", "cf", ctest("asan", "unit|stress", timeout_s=1200)),
     Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
-    Stage("clang-tidy", "f", clang_tidy),
+    Stage("clang-tidy", "cf", clang_tidy),
     Stage("conformance, pairwise", "c", matrix("pairwise", 1200)),
     Stage("clang build", "f", ctest("clang", "unit")),
     Stage("debug build", "f", ctest("debug", "unit|stress")),
@@ -264,7 +264,7 @@ def main() -> int:
         print("\n".join(s.name for s in chosen) or "no such stage")
         return 0 if chosen else 2
     LOGS.mkdir(parents=True, exist_ok=True)
-    total, begin = Result(), time.monotonic()
+    total, begin, failed = Result(), time.monotonic(), []
     for stage in chosen:
         log = LOGS / (re.sub(r"\W+", "-", stage.name) + ".log")
         log.unlink(missing_ok=True)
@@ -284,9 +284,14 @@ def main() -> int:
         if result.failed and log.exists():
             print("\n".join("    | " + line for line in log.read_text(errors="replace").splitlines()[-25:]))
             print(f"    whole output: {log.relative_to(ROOT)}", flush=True)
+        if result.failed:
+            failed.append(f"failed: {stage.name} ({result.failed})")
+            failed += [f"    {note}" for note in result.notes if not note.startswith("skipped")][:10]
         total.passed += result.passed
         total.failed += result.failed
         total.skipped += result.skipped
+    if failed:
+        print("\n".join(failed))
     print(f"all stages in {(time.monotonic() - begin) / 60:.1f} minutes")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed else 0

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "copy/kernels.h"
+#include "node/line_time.h"
 #include "os/affinity.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -138,7 +139,7 @@ struct Report {
   bool complete = false;
 };
 
-const char* placement_of(float line_ns) { return line_ns > tune::kFarLineNs ? "far" : "near"; }
+const char* placement_of(float line_ns) { return line_ns > node::kNearLineNs ? "far" : "near"; }
 
 /// Both sides run this; only side 0 looks at the results.
 Report run(tune::Pair& pair, const std::vector<Plan>& plans, int blocks, bool show) {

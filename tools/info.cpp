@@ -115,15 +115,11 @@ json usable_of(const Options& options) {
 }
 
 json choice_of(const tune::PairChoice& c) {
-  return {{"inline_max", c.inline_max},
-          {"eager_max", c.eager_max},
-          {"single_copy_min", c.single_copy_min},
-          {"mapped_min", c.mapped_min},
-          {"chunk_cells", c.chunk_cells},
-          {"chunk_single", c.chunk_single},
-          {"nontemporal_min", c.nontemporal_min},
-          {"ring_bytes_max", c.ring_bytes_max},
-          {"both_ends", c.both_ends}};
+  return {{"inline_max", c.inline_max},           {"eager_max", c.eager_max},
+          {"single_copy_min", c.single_copy_min}, {"mapped_min", c.mapped_min},
+          {"chunk_cells", c.chunk_cells},         {"both_ends_min", c.both_ends_min},
+          {"sender_copies", c.sender_copies},     {"nontemporal_min", c.nontemporal_min},
+          {"ring_bytes_max", c.ring_bytes_max}};
 }
 
 /// The kept profile of this machine and what it chooses for each class of distance.
@@ -140,7 +136,7 @@ json calibration_of(const Options& options) {
     const tune::DistanceClass& c = profile.classes[i];
     out["classes"].push_back({{"level", node::to_string(static_cast<node::Level>(c.level))},
                               {"line_ns", c.line_ns},
-                              {"choice", choice_of(tune::choose(c.level, c.line_ns, &profile))}});
+                              {"choice", choice_of(tune::choose(c.level, &profile))}});
   }
   return out;
 }

@@ -50,7 +50,9 @@ void results_open(void) {
   fprintf(out, "],\n \"blocks\": %d, \"block_us\": %.0f,\n \"cases\": [", g_settings.blocks, g_settings.block_us);
 }
 
-static const char* placement(double us) { return us <= 0 ? "none" : us <= 0.09 ? "near" : "far"; }
+// node::kNearLineNs of src/node/line_time.h: the engine and its benchmarks draw the same line.
+static const double kNearLineUs = 0.1;
+static const char* placement(double us) { return us <= 0 ? "none" : us <= kNearLineUs ? "near" : "far"; }
 
 void results_close(double line_before_us, double line_after_us, const int* cpus) {
   double errors = (double)g_errors;

@@ -1,6 +1,8 @@
 // Which ways this rank takes towards each peer: from the machine's kept calibration, measured now if there is none,
 // else built in; then as the user says. Only one-sided choices (a message's header names its way), so ranks need not
 // agree.
+#include <cstdio>
+
 #include "engine/state.h"
 #include "tune/calibrate.h"
 #include "tune/profile.h"
@@ -20,7 +22,39 @@ tune::Profile builtin_profile() {
   return profile;
 }
 
+/// A virtual machine may be near today and far tomorrow, each with curves of its own.
+bool covers_node(const tune::Profile& profile, const node::Node& node) {
+  for (uint32_t i = 0; i < node.size(); ++i) {
+    for (uint32_t j = i + 1; j < node.size(); ++j) {
+      if (!tune::covers(profile, static_cast<int>(node.level(i, j)))) return false;
+    }
+  }
+  return true;
+}
+
+std::string size_text(uint64_t bytes) {
+  if (bytes >= uint64_t{1} << 30) return "never";
+  if (bytes % (1 << 20) == 0) return std::to_string(bytes >> 20) + "M";
+  if (bytes % (1 << 10) == 0) return std::to_string(bytes >> 10) + "K";
+  return std::to_string(bytes);
+}
+
 }  // namespace
+
+std::string Rank::choice_text(uint32_t peer) const {
+  const tune::PairChoice& c = state_->endpoint->choice(peer);
+  const bool cma = node_.cma(peer) && state_->config.cma;
+  char line[32];
+  std::snprintf(line, sizeof line, "%.0f ns", static_cast<double>(node_.line_ns(peer)));
+  return "to rank " + std::to_string(node_.world_rank(peer)) + " (" + node::to_string(node_.level(node_.self(), peer)) +
+         ", a line " + line + "): inline to " + size_text(c.inline_max) + ", eager to " + size_text(c.eager_max) +
+         ", one copy from " +
+         (cma ? size_text(c.single_copy_min) + " by the " + (c.sender_copies ? "sender" : "receiver") +
+                    ", by both ends from " + size_text(c.both_ends_min)
+              : std::string("never (no CMA)")) +
+         ", mapped from " + size_text(c.mapped_min) + ", non-temporal from " + size_text(c.nontemporal_min) +
+         ", ring to " + size_text(c.ring_bytes_max);
+}
 
 Status Rank::choose(node::Bootstrap& world) {
   State& s = *state_;
@@ -31,9 +65,9 @@ Status Rank::choose(node::Bootstrap& world) {
   Offer offer{0};
   if (s.config.calibrate) {
     const Status loaded = tune::load_profile(folder, tune::this_machine(), &profile);
-    have = loaded.ok();
+    have = loaded.ok() && covers_node(profile, node_);
     if (have) s.profile_note = "kept calibration of this machine";
-    const bool unusable = !have && loaded.code() != Code::kWouldBlock;
+    const bool unusable = !loaded.ok() && loaded.code() != Code::kWouldBlock;
     if (unusable) {
       s.profile_note = std::string("calibration file ignored: ") + loaded.what();
       if (node_.self() == 0) s.complaint = s.profile_note;
@@ -64,11 +98,16 @@ Status Rank::choose(node::Bootstrap& world) {
       have = true;
     }
   }
-  // The scratch is this node's alone and nobody touches it any more: prepare_profile is collective over the node.
+  bool measured_somewhere = false;
+  for (const Offer& o : offers) measured_somewhere = measured_somewhere || o.scratch != kNoOffset;
+  if (measured_somewhere) {  // nobody touches a scratch any more when this has come back
+    if (Status status = world.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
+    if (offer.scratch != kNoOffset) e.drop_scratch(offer.scratch, tune::calibration_bytes());
+  }
   if (s.profile_note.empty()) s.profile_note = "built-in choices";
   for (uint32_t i = 0; i < node_.size(); ++i) {
     const auto level = static_cast<int>(node_.level(node_.self(), i));
-    tune::PairChoice c = tune::choose(level, node_.line_ns(i), have ? &profile : nullptr);
+    tune::PairChoice c = tune::choose(level, have ? &profile : nullptr);
     if (s.config.single_copy_min != 0) {
       c.single_copy_min = s.config.single_copy_min;
       if (c.eager_max >= c.single_copy_min) c.eager_max = static_cast<uint32_t>(c.single_copy_min) - 1;

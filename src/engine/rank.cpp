@@ -65,10 +65,15 @@ Result Rank::send(const SendArgs& args) {
   {
     Guard guard(s);
     if (s.endpoint->send_now(args)) return {};
+  }
+  // Inside before the offer is out: the receiver leaves the copy to a sender that is there to make it.
+  WaitScope scope(*this);
+  {
+    Guard guard(s);
     r = s.endpoint->isend(args);
   }
   if (r == nullptr) return {.code = Code::kNoMemory};
-  wait(r);
+  while (!done(r)) scope.pause();
   const Result result = r->result;
   release(r);
   return result;
@@ -84,7 +89,8 @@ Result Rank::recv(const RecvArgs& args) {
   } else {
     p2p::Endpoint& e = *s.endpoint;
     Result quick;
-    for (uint32_t i = 0; i < s.quick_polls; ++i) {
+    const uint32_t polls = e.sending() ? 1 : s.quick_polls;  // a peer may be waiting for this end to copy
+    for (uint32_t i = 0; i < polls; ++i) {
       if (e.recv_now(args, &quick)) return quick;
     }
     r = e.irecv_unposted(args);
@@ -93,7 +99,7 @@ Result Rank::recv(const RecvArgs& args) {
     if (r->done.load_relaxed() == 0) {
       WaitScope scope(*this);
       const uint32_t spins = s.oversubscribed || s.config.wait == WaitPolicy::kPassive ? kTurnEvery : kSpinsUnposted;
-      for (uint32_t i = 1; i < spins && r->stage == p2p::Stage::kUnposted; ++i) {
+      for (uint32_t i = 0; i < spins && r->stage == p2p::Stage::kUnposted; ++i) {
         if (i % kTurnEvery == 0) {
           scope.turn_only();
         } else {
@@ -213,6 +219,7 @@ void Rank::count_fallback(const char* reason) {
 
 Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
   p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
+  shm.stamp.store_relaxed(os::ticks());
   if (rank.state_->threads) {
     shm.inside.fetch_add_relaxed(1);
   } else {
@@ -231,7 +238,7 @@ Rank::WaitScope::~WaitScope() {
 
 bool Rank::WaitScope::turn_only() {
   State& s = *rank_.state_;
-  if (++turns_ % kStampEvery == 1) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
+  if (++turns_ % kStampEvery == 0) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
   Guard guard(s);
   return s.endpoint->turn();
 }

@@ -101,6 +101,8 @@ class Rank {
   [[nodiscard]] std::string stats_json() const;
   /// Table of ways chosen by pair and size, as JSON, for `zerohop info`.
   [[nodiscard]] std::string choices_json() const;
+  /// The same of one peer, as a line for the log.
+  [[nodiscard]] std::string choice_text(uint32_t peer) const;
   /// Where the choices come from, and a line that the user should see (empty if there is none).
   [[nodiscard]] const std::string& choices_note() const;
   [[nodiscard]] const std::string& complaint() const;

@@ -153,7 +153,12 @@ std::string Rank::choices_json() const {
     json.key("cma").value(node_.cma(i) && s.config.cma ? 1 : 0);
     json.key("inline_max").value(c.inline_max).key("eager_max").value(c.eager_max);
     json.key("single_copy_min").value(c.single_copy_min).key("mapped_min").value(c.mapped_min);
-    json.key("nontemporal_min").value(c.nontemporal_min).key("both_ends").value(c.both_ends ? 1 : 0);
+    json.key("nontemporal_min")
+        .value(c.nontemporal_min)
+        .key("both_ends_min")
+        .value(c.both_ends_min)
+        .key("sender_copies")
+        .value(c.sender_copies ? 1 : 0);
     json.key("ring_bytes_max").value(c.ring_bytes_max).close('}');
   }
   return json.close(']').take();

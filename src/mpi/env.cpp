@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "copy/regions.h"
 #include "mpi/bsend.h"
 #include "mpi/settings.h"
@@ -141,13 +142,27 @@ const char* start_engine(HostBootstrap& world) {
   return nullptr;
 }
 
+void say_start() {
+  const Log log(job->world->rank(), log_level(job->options.get_text(Opt::kLog)));
+  if (!job->rank->complaint().empty()) log.print(LogLevel::kWarn, "%s", job->rank->complaint().c_str());
+  if (!log.wants(LogLevel::kInfo)) return;
+  log.print(LogLevel::kInfo, "rank %u of %u on its node, %d nodes; %s", job->node->self(), job->node->size(),
+            job->node->nodes(), job->rank->choices_note().c_str());
+  for (uint32_t i = 0; i < job->node->size(); ++i) {
+    if (i != job->node->self()) log.print(LogLevel::kInfo, "%s", job->rank->choice_text(i).c_str());
+  }
+}
+
 /// After the host's Init.
 void begin() {
   if (!shim.enabled || job != nullptr) return;
   int size = 1;
   host.Comm_size(MPI_COMM_WORLD, &size);
   shim.world_size = size;
-  if (size < 2) return;
+  if (size < 2) {
+    leave_to_host();
+    return;
+  }
   int provided = MPI_THREAD_SINGLE;
   host.Query_thread(&provided);
   shim.threaded = provided == MPI_THREAD_MULTIPLE;
@@ -160,6 +175,7 @@ void begin() {
     if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
     job->node.reset();
     job->world.reset();
+    leave_to_host();
     return;
   }
   shim.spans_nodes = job->node->nodes() > 1;
@@ -168,6 +184,7 @@ void begin() {
   job->rank->set_host_progress([] { pump_host(); });
   shim.rank = job->rank.get();
   take_world();
+  say_start();
 }
 
 /// One JSON document from every rank's object, written by rank 0.

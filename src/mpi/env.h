@@ -7,6 +7,9 @@ class RegionOwner;
 
 namespace zh::mpi {
 
+/// From now on every function that the host has goes straight to it: there is nothing to serve in this process.
+void leave_to_host();
+
 /// Memory that peers can map, or null while (or where) there is none.
 copy::RegionOwner* mappable_memory();
 

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "mpi/env.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -21,7 +22,23 @@ void* const kWrappers[] = {
 };
 constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
 
+ModuleArgs kept{};
+
+/// `all`: every function is ours; else only those that the host lacks.
+void fill_slots(const ModuleArgs& args, bool all) {
+  for (unsigned i = 0; i < kCount; ++i) {
+    void* theirs = all ? nullptr : host_symbol(args.host, kNames[i]);
+    args.slots[i] = theirs != nullptr ? theirs : kWrappers[i];
+  }
+}
+
 }  // namespace
+
+void leave_to_host() {
+  shim.enabled = false;
+  fill_slots(kept, false);
+}
+
 }  // namespace zh::mpi
 
 extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(const zh::mpi::ModuleArgs* args) {
@@ -31,9 +48,7 @@ extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(con
   }
   if (const char* why = load_host(args->host); why != nullptr) return why;
   shim.enabled = args->enabled;
-  for (unsigned i = 0; i < kCount; ++i) {
-    void* theirs = args->enabled ? nullptr : host_symbol(args->host, kNames[i]);
-    args->slots[i] = theirs != nullptr ? theirs : kWrappers[i];
-  }
+  kept = *args;
+  fill_slots(kept, args->enabled);
   return nullptr;
 }

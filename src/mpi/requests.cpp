@@ -38,7 +38,7 @@ std::vector<uint32_t> idle_messages;
 /// Another kChunk requests; false when the limit is reached.
 bool make_chunk() {
   if (n_made >= kMaxRequests) return false;
-  auto* pointers = static_cast<Request**>(std::calloc(kChunk, sizeof(Request*)));
+  Request** pointers = static_cast<Request**>(std::calloc(kChunk, sizeof *pointers));
   auto* objects = new (std::nothrow) Request[kChunk];
   if (pointers == nullptr || objects == nullptr) {
     std::free(pointers);

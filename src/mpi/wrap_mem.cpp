@@ -4,6 +4,7 @@
 #include "copy/regions.h"
 #include "mpi/bsend.h"
 #include "mpi/env.h"
+#include "mpi/shim.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -11,12 +12,20 @@ namespace {
 
 template <typename N>
 int attach(const MPI_Comm* comm, void* base, N bytes) {
+  // Sessions without MPI_Init: the engine never starts, and buffered sends are the host's.
+  if (shim.rank == nullptr && comm == nullptr) return host.Buffer_attach(base, static_cast<int>(bytes));
   const int error = bsend_attach(comm, base, bytes);
   return error == MPI_SUCCESS ? error : raise(comm != nullptr ? *comm : MPI_COMM_SELF, error);
 }
 
 template <typename N>
 int detach(const MPI_Comm* comm, void* base, N* bytes) {
+  if (bsend_buffer(comm) == nullptr && shim.rank == nullptr && comm == nullptr) {
+    int narrow = 0;
+    const int error = host.Buffer_detach(base, &narrow);
+    *bytes = narrow;
+    return error;
+  }
   MPI_Count wide = 0;
   const int error = bsend_detach(comm, base, &wide);
   if (error != MPI_SUCCESS) return raise(comm != nullptr ? *comm : MPI_COMM_SELF, error);
@@ -31,6 +40,10 @@ int flush(const MPI_Comm* comm) {
 }
 
 int iflush(const MPI_Comm* comm, MPI_Request* handle) {
+  if (shim.rank == nullptr) {  // MPI_Wait is the host's then, and knows no request of ours
+    *handle = MPI_REQUEST_NULL;
+    return flush(comm);
+  }
   Request* request = new_request(handle);
   const MPI_Comm on = comm != nullptr ? *comm : MPI_COMM_SELF;
   if (request == nullptr) return raise(on, MPI_ERR_NO_MEM);

@@ -156,6 +156,7 @@ int bsend_blocking(const void* buf, N count, MPI_Datatype datatype, int dest, in
 
 template <typename N>
 int ibsend(const void* buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+  if (shim.rank == nullptr) return counted::Ibsend(buf, count, datatype, dest, tag, comm, request);
   Request* own_request = new_request(request);
   if (own_request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
   bool forward = false;

@@ -12,7 +12,7 @@ namespace zh::node {
 
 /// Below this one-way time two hardware threads share a core's cache, whatever the topology says: measured 0.04-0.09 us
 /// near against 0.19-0.38 us far on cloud machines.
-constexpr float kNearLineNs = 90;
+constexpr float kNearLineNs = 100;
 /// Above this one two "threads of one core" are separate cores.
 constexpr float kFarLineNs = 150;
 

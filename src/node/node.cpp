@@ -47,6 +47,12 @@ Status Node::reserve(Offset offset, uint64_t bytes) {
   return kOk;
 }
 
+void Node::release(Offset offset, uint64_t bytes) {
+  const Offset own = part(self_);
+  if (offset < own || offset + bytes > own + rank_bytes_) return;
+  (void)os::release_range(segment_fd_, offset, bytes);
+}
+
 bool Node::alive(uint32_t index) {
   if (index == self_ || pids_[index] == pids_[self_]) return true;
   if (ended_[index] != 0) return false;

@@ -66,6 +66,8 @@ class Node {
   /// Backs [offset, offset + bytes) of this rank's own part with memory, so that touching it cannot raise SIGBUS.
   /// kNoMemory when a limit is in the way (the text names it and the cure); kInvalid outside of the own part.
   Status reserve(Offset offset, uint64_t bytes);
+  /// Gives whole pages of the own part back to the system; peers must have stopped using them. Best effort.
+  void release(Offset offset, uint64_t bytes);
 
   [[nodiscard]] pid_t pid(uint32_t index) const { return pids_[index]; }
   [[nodiscard]] bool same_process(uint32_t index) const { return pids_[index] == pids_[self_]; }

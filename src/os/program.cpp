@@ -107,6 +107,7 @@ void set_variable(const std::string& name, const std::string& value) { setenv(na
 int execute(const std::string& path, const std::vector<std::string>& arguments) {
   std::vector<std::string> copies = arguments;
   std::vector<char*> pointers;
+  pointers.reserve(copies.size() + 1);
   for (std::string& a : copies) pointers.push_back(a.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());

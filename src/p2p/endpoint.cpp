@@ -64,8 +64,6 @@ Status Endpoint::init() {
              : Status{Code::kNoMemory, "no shared memory for the matching queues"};
 }
 
-Offset Endpoint::make_scratch(uint64_t bytes) { return arena_.allocate(bytes); }
-
 Request* Endpoint::new_request() {
   if (free_requests_ == nullptr) {
     std::unique_ptr<Request[]> slab(new (std::nothrow) Request[kRequestSlab]);
@@ -273,7 +271,8 @@ bool Endpoint::reap() {
       fail(r, Code::kPeerDead);
     }
   }
-  // Posted receives that name the dead peer: whatever it sent before is in its ring, so drain first.
+  // Posted receives that name the dead peer, or any: whatever it sent before is in its ring, so drain first. A wildcard
+  // might still be served by another peer, but nobody knows (as MPI_ERR_PROC_FAILED_PENDING of fault-tolerant MPI).
   while (collect()) {
   }
   const bool broken = broken_ = part_->queues.broken.load_relaxed() != 0;
@@ -281,8 +280,8 @@ bool Endpoint::reap() {
     for (uint32_t i = 0; i < kRequestSlab; ++i) {
       Request* r = &slab[i];
       if (r->stage != Stage::kPosted && r->stage != Stage::kUnposted) continue;
-      const bool named = r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead;
-      if (!named && !broken) continue;
+      const bool concerned = r->peer == kAnyPeer || peers_[static_cast<uint32_t>(r->peer)].dead;
+      if (!concerned && !broken) continue;
       if (r->stage == Stage::kPosted && !broken) {
         if (!lock()) continue;
         queues_.unpost(r->posted);

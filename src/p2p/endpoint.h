@@ -39,8 +39,9 @@ class Endpoint {
   void set_choice(uint32_t peer, const tune::PairChoice& choice) { peers_[peer].choice = choice; }
   [[nodiscard]] const tune::PairChoice& choice(uint32_t peer) const { return peers_[peer].choice; }
 
-  /// Zeroed memory in this rank's part, for as long as it lives; kNoOffset when the budget is too small.
-  [[nodiscard]] Offset make_scratch(uint64_t bytes);
+  /// Zeroed memory in this rank's part; kNoOffset when the budget is too small.
+  [[nodiscard]] Offset make_scratch(uint64_t bytes) { return arena_.allocate(bytes); }
+  void drop_scratch(Offset offset, uint64_t bytes) { arena_.drop(offset, bytes); }
 
   /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing
   /// happened).
@@ -82,6 +83,8 @@ class Endpoint {
   /// Dead peers' requests end with kPeerDead. True if a peer died.
   bool reap();
 
+  /// Sends are under way that this end may have to move on.
+  [[nodiscard]] bool sending() const { return sends_.head != nullptr || !queued_peers_.empty(); }
   /// Sends whose bytes are still needed from this rank's memory.
   [[nodiscard]] uint64_t pending_sends() const { return pending_sends_; }
   /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to).
@@ -163,7 +166,8 @@ class Endpoint {
   [[nodiscard]] bool lock();
   bool try_lock_peer(Peer& peer);
   bool discover_sources();
-  uint32_t drain(uint32_t sender, uint32_t budget, Request* extra);
+  uint32_t drain(uint32_t sender, uint32_t budget, Request* extra, bool matched_only = false);
+  void serve_posted(uint32_t sender);
   bool collect();
   bool take_front(const RecvArgs& args, Result* out);
   bool take_matched();

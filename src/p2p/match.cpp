@@ -66,8 +66,8 @@ bool Endpoint::discover_sources() {
 }
 
 // Needs the lock. Returns the envelopes moved; stops early once `extra` (a receive outside the queue, posted last of
-// all) has its message.
-uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
+// all) has its message, or, with `matched_only`, before the first message that nobody waits for.
+uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool matched_only) {
   auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[sender].load_relaxed());
   uint32_t moved = 0;
   while (moved < budget && taken_count_ < taken_.size()) {
@@ -95,6 +95,8 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra) {
       Queues::fill(&taken.message, *slot, sender);
       if (note_match(*part_)) ++counters_.skew_off;
       last = true;
+    } else if (matched_only) {
+      break;
     } else {
       const Ref entry = take_entry();
       if (entry == kNoRef) break;
@@ -340,10 +342,32 @@ void Endpoint::post(Request* r) {
   }
 }
 
+// What has arrived is received without a place in the queue, which costs three times as much: first the receives that
+// were posted before, then this one.
 Request* Endpoint::irecv(const RecvArgs& args) {
   Request* r = irecv_unposted(args);
-  if (r != nullptr) post(r);
+  if (r == nullptr) return r;
+  if (args.peer >= 0) {
+    // A1 -> A0: the ring's header after its offset.
+    const Offset in = part_->in()[args.peer].load_acquire();
+    if (in != kNoOffset && shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) {
+      if (part_->queues.posted_total.load_relaxed() != 0) serve_posted(static_cast<uint32_t>(args.peer));
+      if (take_front(args, &r->result)) {
+        complete(r);
+        return r;
+      }
+    }
+  }
+  post(r);
   return r;
+}
+
+// Takes envelopes of one ring as long as a posted receive matches the first of them.
+void Endpoint::serve_posted(uint32_t sender) {
+  if (!lock()) return;
+  const uint32_t taken = drain(sender, kDrainBudget, nullptr, true);
+  part_->queues.lock.unlock();
+  if (taken != 0) run_taken();
 }
 
 // Needs the receiver's lock. Envelopes of this rank's ring go where the receiver itself would put them.

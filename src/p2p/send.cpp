@@ -312,12 +312,18 @@ bool Endpoint::start_transfer(Request* r) {
   t->retry.store_relaxed(0);
   const bool mapped = t->source.region.region != 0 && n >= peer.choice.mapped_min;
   const bool single = peer.cma && t->source.reachable != 0 && n >= peer.choice.single_copy_min;
-  t->direct = (dest == self_ && t->source.reachable != 0) || mapped || single ? 1 : 0;
-  if (t->direct != 0 && dest != self_ && config_.skew != 0 && n <= kSkewBytesMax &&
+  Direct direct = Direct::kCells;
+  if ((dest == self_ && t->source.reachable != 0) || mapped || (single && n >= peer.choice.both_ends_min)) {
+    direct = Direct::kBoth;
+  } else if (single) {
+    direct = peer.choice.sender_copies ? Direct::kSender : Direct::kReceiver;
+  }
+  if (direct != Direct::kCells && dest != self_ && config_.skew != 0 && n <= kSkewBytesMax &&
       peer.part->state.skewed.load_relaxed() != 0) {
-    t->direct = 0;
+    direct = Direct::kCells;
     ++counters_.skew_detours;
   }
+  t->direct = static_cast<uint32_t>(direct);
   r->unpullable = dest != self_ && !(t->source.region.region != 0 || (peer.cma && t->source.reachable != 0));
   if (r->unpullable) ++unpullable_;
   r->transfer = offset;
@@ -333,8 +339,9 @@ bool Endpoint::start_transfer(Request* r) {
   ZH_CRASH_POINT("transfer: offered");
   sends_.push_back(r);
   wake(peer);
-  // The later arriver copies: a receive that waits there while its rank computes is served now.
-  if (dest != self_ && away(peer)) crank(dest);
+  // The later arriver copies: a receive that waits there is served now, if its rank computes or this end copies anyway.
+  const bool posted = direct == Direct::kSender && peer.part->queues.posted_total.load_relaxed() != 0;
+  if (dest != self_ && (posted || away(peer))) crank(dest);
   advance_send(r);
   return true;
 }

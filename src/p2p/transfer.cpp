@@ -16,10 +16,10 @@ namespace {
 constexpr uint32_t kSpinsBeforeYield = 1000;
 constexpr uint32_t kYieldsBeforeDeathCheck = 256;
 
-uint64_t chunk_of(uint64_t total, const tune::PairChoice& choice) {
-  if (!choice.both_ends) return choice.chunk_single;
+uint64_t chunk_of(const TransferShm& t, uint64_t total, const tune::PairChoice& choice) {
+  if (t.offered() != Direct::kBoth) return choice.chunk_alone;
   const uint64_t eighth = round_up(total / 8, 4096);
-  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_single);
+  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
 }
 
 }  // namespace
@@ -116,14 +116,16 @@ bool Endpoint::can_pull(const Request* r, const TransferShm& t) const {
   if (t.sender == self_) return true;
   const Peer& peer = peers_[t.sender];
   if (t.source.region.region != 0) return true;
-  return peer.cma && (t.direct != 0 || away(peer));
+  if (!peer.cma) return false;
+  const bool mine = t.offered() == Direct::kBoth || t.offered() == Direct::kReceiver || t.target.reachable == 0;
+  return (mine && t.offered() != Direct::kCells) || away(peer);
 }
 
 bool Endpoint::can_push(const Request* r, const TransferShm& t) const {
   if (r->direct_broken || t.target.reachable == 0 || t.receiver == self_) return false;
   const Peer& peer = peers_[t.receiver];
   if (t.target.region.region != 0) return true;
-  return peer.cma && ((t.direct != 0 && peer.choice.both_ends) || away(peer));
+  return peer.cma && (t.offered() == Direct::kBoth || t.offered() == Direct::kSender || away(peer));
 }
 
 // Reads claimed bytes [from, from + n) out of the sender's buffer. False if that ended early; the rest is the sender's
@@ -240,15 +242,15 @@ bool Endpoint::advance_send(Request* r) {
     retry = 2;
     t->retry.store_relaxed(retry);
   }
-  const bool lagging = t->direct != 0 && !matched && config_.skew != 0 && dest != self_ && total <= kSkewBytesMax &&
-                       peer.part->state.skewed.load_relaxed() != 0;
-  const bool cells = t->direct == 0 || retry == 2 || r->direct_broken || lagging;
+  const bool lagging = t->offered() != Direct::kCells && !matched && config_.skew != 0 && dest != self_ &&
+                       total <= kSkewBytesMax && peer.part->state.skewed.load_relaxed() != 0;
+  const bool cells = t->offered() == Direct::kCells || retry == 2 || r->direct_broken || lagging;
   for (;;) {
     const bool carry = r->carry_bytes != 0;
     if (!carry && t->claim.exhausted(total)) break;
     if (!carry && matched && can_push(r, *t)) {
       uint64_t from = 0;
-      const uint64_t n = t->claim.claim(chunk_of(total, peer.choice), total, &from);
+      const uint64_t n = t->claim.claim(chunk_of(*t, total, peer.choice), total, &from);
       if (n == 0) break;
       ZH_CRASH_POINT("push: claimed");
       push(r, *t, from, n);
@@ -342,7 +344,8 @@ bool Endpoint::advance_recv(Request* r) {
     }
     if (t->claim.exhausted(total)) break;
     if (!can_pull(r, *t)) {
-      if (t->direct != 0 && t->retry.load_relaxed() == 0) {
+      const bool senders = t->offered() == Direct::kSender && t->target.reachable != 0 && !r->direct_broken;
+      if (t->offered() != Direct::kCells && !senders && t->retry.load_relaxed() == 0) {
         // Offered for single copy, but there is no way to it: ask for cells.
         t->retry_from = t->retry_bytes = 0;
         t->retry.store_release(1);  // R0 -> R1
@@ -350,7 +353,7 @@ bool Endpoint::advance_recv(Request* r) {
       break;
     }
     uint64_t from = 0;
-    const uint64_t n = t->claim.claim(chunk_of(total, peers_[t->sender].choice), total, &from);
+    const uint64_t n = t->claim.claim(chunk_of(*t, total, peers_[t->sender].choice), total, &from);
     if (n == 0) break;
     moved = true;
     ZH_CRASH_POINT("pull: claimed");

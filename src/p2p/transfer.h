@@ -25,6 +25,9 @@ static_assert(kShmSafe<RemoteBufferShm> && sizeof(RemoteBufferShm) == 48);
 
 enum class TransferState : uint32_t { kOffered, kMatched };
 
+/// The sender's choice for a transfer. An end that is away is stood in for by the other one, whatever it says.
+enum class Direct : uint32_t { kCells, kBoth, kSender, kReceiver };
+
 /// Bytes [from, from + bytes) of the message wait in a block.
 struct CellShm {
   uint64_t from;
@@ -63,7 +66,7 @@ struct TransferShm {
   RemoteBufferShm target;  ///< valid once state is kMatched
   uint32_t sender;
   uint32_t receiver;
-  uint32_t direct;  ///< 1: offered for single copy; 0: offered through cells
+  uint32_t direct;  ///< Direct: who makes the single copy; kCells: none is offered
   uint32_t reserved;
   alignas(kPairBytes) Atomic<uint32_t> state;
   Atomic<uint32_t> released;  ///< 1: the receiver will not touch this any more
@@ -77,6 +80,7 @@ struct TransferShm {
   uint64_t retry_bytes;
   alignas(kPairBytes) CellShm cells[kCellWindow];
 
+  [[nodiscard]] Direct offered() const { return static_cast<Direct>(direct); }
   [[nodiscard]] TransferState load_state() const {
     // T0 -> T1: the target's description after the state.
     return static_cast<TransferState>(state.load_acquire());

@@ -61,4 +61,18 @@ void Arena::free(Offset offset, uint64_t bytes) {
   free_[size].push_back(offset);
 }
 
+void Arena::drop(Offset offset, uint64_t bytes) {
+  const uint64_t size = block_bytes(bytes);
+  const uint64_t start = offset - node_->part(node_->self());
+  const uint64_t keep = round_up(start, kStep);
+  if (start + size != next_ || keep > backed_) {
+    free(offset, bytes);
+    return;
+  }
+  used_ -= size;
+  next_ = start;
+  node_->release(node_->part(node_->self()) + keep, backed_ - keep);
+  backed_ = keep;
+}
+
 }  // namespace zh::shm

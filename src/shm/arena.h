@@ -25,6 +25,8 @@ class Arena {
   [[nodiscard]] Offset allocate(uint64_t bytes);
   /// `bytes` as given to allocate().
   void free(Offset offset, uint64_t bytes);
+  /// Like free(), but the memory goes back to the system; only of the block allocated last, else it is free().
+  void drop(Offset offset, uint64_t bytes);
 
   [[nodiscard]] uint64_t backed_bytes() const { return backed_; }
   [[nodiscard]] uint64_t budget_bytes() const { return end_; }

@@ -1,6 +1,7 @@
 // The calibration: which shots are taken, in which order ranks take them, and how all ranks learn the result.
 #include "tune/calibrate.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -13,7 +14,7 @@
 namespace zh::tune {
 namespace {
 
-constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 256 << 10};
+constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 1 << 20};
 constexpr uint32_t kMaxPairs = Profile::kMaxClasses;
 constexpr uint64_t kPatienceNs = 10'000'000'000;
 
@@ -21,7 +22,7 @@ struct Size {
   uint64_t bytes;
   uint32_t trips;
 };
-constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}};
+constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}, {1 << 20, 8}};
 constexpr uint32_t kRings[] = {64 << 10, 1 << 20, 4 << 20};
 
 enum class Phase : uint32_t { kBegin, kMeasure, kReady, kNone };
@@ -72,6 +73,26 @@ void plan(const CalibrationGroup& group, CalibrationShm* shm) {
   }
 }
 
+bool covers_all(const CalibrationGroup& group, const Profile& profile) {
+  for (uint32_t i = 0; i < group.size; ++i) {
+    for (uint32_t j = i + 1; j < group.size; ++j) {
+      if (!covers(profile, group.levels[i * group.size + j])) return false;
+    }
+  }
+  return true;
+}
+
+/// Classes of an earlier job at distances that this one does not have.
+void keep_others(const Profile& earlier, Profile* profile) {
+  for (uint32_t i = 0; i < earlier.n_classes && profile->n_classes < Profile::kMaxClasses; ++i) {
+    bool measured = false;
+    for (uint32_t k = 0; k < profile->n_classes; ++k) {
+      measured = measured || profile->classes[k].level == earlier.classes[i].level;
+    }
+    if (!measured) profile->classes[profile->n_classes++] = earlier.classes[i];
+  }
+}
+
 /// Rank 0 between two turns: nobody is in the scratch. `ended` counts both sides of each pair.
 bool wait_pair(CalibrationShm* shm, uint32_t ended_before) {
   for (uint32_t seen = ended_before; seen != ended_before + 2; seen = shm->ended.load_acquire()) {  // E1 <- E0
@@ -113,13 +134,15 @@ DistanceClass measure_class(Pair& pair, int level) {
   out.cells = curve({.way = Way::kCells, .ring_bytes = out.ring_bytes}, 0, false);
   out.cells_nt =
       curve({.way = Way::kCells, .store = copy::Store::kNonTemporal, .ring_bytes = out.ring_bytes}, 0, false);
-  out.cma_one = curve({.way = Way::kCmaRead}, 4 << 10, false);
-  if (!out.cma_one.empty()) out.cma_both = curve({.way = Way::kCmaBoth}, 16 << 10, true);
+  out.cma_read = curve({.way = Way::kCmaRead}, 4 << 10, false);
+  out.cma_write = curve({.way = Way::kCmaWrite}, 4 << 10, false);
+  if (!out.cma_read.empty()) out.cma_both = curve({.way = Way::kCmaBoth}, 16 << 10, true);
   out.mapped_one = curve({.way = Way::kMappedRead}, 0, false);
   out.mapped_both = curve({.way = Way::kMappedBoth}, 4 << 10, true);
   out.line_ns = pair.line_ns();
   // The ranks moved between near and far meanwhile: the curves are of no one distance.
-  if ((line_before > kFarLineNs) != (out.line_ns > kFarLineNs)) out.cells = Curve{};
+  constexpr float kMoved = 1.8F;
+  if (std::max(line_before, out.line_ns) > kMoved * std::min(line_before, out.line_ns)) out.cells = Curve{};
   return out;
 }
 
@@ -129,15 +152,17 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
   auto* shm = reinterpret_cast<CalibrationShm*>(group.scratch);
   std::byte* const scratch = group.scratch + head_bytes();
   MachineId machine;
+  Profile earlier;
   note->clear();
   if (group.self == 0) {
     machine = this_machine();
-    const Status loaded = load_profile(group.folder, machine, &shm->profile);
-    if (loaded.ok()) {
+    const Status loaded = load_profile(group.folder, machine, &earlier);
+    if (loaded.ok() && covers_all(group, earlier)) {
+      std::memcpy(&shm->profile, &earlier, sizeof earlier);
       *note = "kept profile " + profile_path(group.folder, machine);
       set(shm->phase, static_cast<uint32_t>(Phase::kReady));
     } else {
-      if (loaded.code() != Code::kWouldBlock) *note = std::string(loaded.what()) + "; ";
+      if (!loaded.ok() && loaded.code() != Code::kWouldBlock) *note = std::string(loaded.what()) + "; ";
       if (group.may_measure && group.size > 1) plan(group, shm);
       if (shm->n_pairs == 0) *note += "nothing can be measured here, built-in choices";
       set(shm->phase, static_cast<uint32_t>(shm->n_pairs > 0 ? Phase::kMeasure : Phase::kNone));
@@ -167,6 +192,7 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
     }
     if (group.self == 0) {
       shm->profile.n_classes = n_pairs;
+      keep_others(earlier, &shm->profile);
       const std::string objection = all_came ? objection_to(shm->profile) : "a rank did not come";
       if (objection.empty()) {
         *note += "measured now";

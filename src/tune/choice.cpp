@@ -15,11 +15,6 @@ constexpr uint64_t kLargest = 64 << 20;
 /// A way must be better by this factor, so that noise does not turn a choice.
 constexpr float kClearly = 0.95F;
 
-bool is_far(int level, float line_ns) {
-  if (line_ns > 0) return line_ns > kFarLineNs;
-  return level > static_cast<int>(node::Level::kSharedL2);
-}
-
 PairChoice built_in(bool far) {
   PairChoice choice;
   if (far) {
@@ -37,7 +32,7 @@ const DistanceClass* find_class(const Profile& profile, int level, bool far) {
   const DistanceClass* found = nullptr;
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
     const DistanceClass& c = profile.classes[i];
-    if (is_far(c.level, c.line_ns) != far) continue;
+    if (is_far(c.level) != far || c.cells.empty() || c.cells_nt.empty()) continue;
     if (found == nullptr || std::abs(c.level - level) < std::abs(found->level - level)) found = &c;
   }
   return found;
@@ -59,28 +54,40 @@ uint64_t crossover(uint64_t from, Better&& better) {
 
 }  // namespace
 
-PairChoice choose(int level, float line_ns, const Profile* profile) {
+bool is_far(int level) { return level > static_cast<int>(node::Level::kSharedL2); }
+
+bool covers(const Profile& profile, int level) { return find_class(profile, level, is_far(level)) != nullptr; }
+
+PairChoice choose(int level, const Profile* profile) {
   if (profile != nullptr && profile->papers != 0) return paper_choice(level);
-  const bool far = is_far(level, line_ns);
+  const bool far = is_far(level);
   PairChoice choice = built_in(far);
   if (profile == nullptr) return choice;
   const DistanceClass* c = find_class(*profile, level, far);
-  if (c == nullptr || c->cells.empty() || c->cells_nt.empty()) return choice;
+  if (c == nullptr) return choice;
   choice.ring_bytes_max = c->ring_bytes;
   const uint64_t nt = crossover(512, [&](uint64_t n) { return c->cells_nt.us_at(n) < kClearly * c->cells.us_at(n); });
   choice.nontemporal_min = static_cast<uint32_t>(std::min<uint64_t>(nt, 1 << 30));
   const auto two_copies = [&](uint64_t n) { return n >= nt ? c->cells_nt.us_at(n) : c->cells.us_at(n); };
-  if (!c->cma_one.empty()) {
-    choice.single_copy_min =
-        crossover(4 << 10, [&](uint64_t n) { return least(c->cma_one, c->cma_both, n) < kClearly * two_copies(n); });
-    constexpr uint64_t kLong = 1 << 20;
-    choice.both_ends = !c->cma_both.empty() && c->cma_both.us_at(kLong) < kClearly * c->cma_one.us_at(kLong);
+  const float line_us = c->line_ns / 1000;
+  if (!c->cma_read.empty() && !c->cma_write.empty()) {
+    constexpr uint64_t kMedium = 64 << 10;
+    choice.sender_copies = c->cma_write.us_at(kMedium) < c->cma_read.us_at(kMedium);
+    const Curve& alone = choice.sender_copies ? c->cma_write : c->cma_read;
+    choice.both_ends_min = crossover(
+        16 << 10, [&](uint64_t n) { return !c->cma_both.empty() && c->cma_both.us_at(n) < kClearly * alone.us_at(n); });
+    // Matching is agreed first: the offer is part of every curve, its answer is two lines more.
+    choice.single_copy_min = crossover(4 << 10, [&](uint64_t n) {
+      return (n >= choice.both_ends_min ? c->cma_both : alone).us_at(n) + 2 * line_us < kClearly * two_copies(n);
+    });
+    if (choice.eager_max >= choice.single_copy_min) {
+      choice.eager_max = static_cast<uint32_t>(choice.single_copy_min) - 1;
+    }
   }
   if (!c->mapped_one.empty()) {
     // Unlike an eager message a mapped one has an end to report: one line more.
-    const float end_us = c->line_ns / 1000;
     const uint64_t mapped = crossover(1 << 10, [&](uint64_t n) {
-      return least(c->mapped_one, c->mapped_both, n) + end_us < kClearly * two_copies(n);
+      return least(c->mapped_one, c->mapped_both, n) + line_us < kClearly * two_copies(n);
     });
     choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
   }

@@ -14,24 +14,28 @@ struct Profile;
 struct PairChoice {
   uint32_t inline_max = 192;           ///< payload beside the envelope
   uint32_t eager_max = 16 << 10;       ///< one block of the payload ring, copied out by the receiver
-  uint64_t single_copy_min = 2 << 20;  ///< from here on both ends copy directly (CMA); below, cells are pipelined
+  uint64_t single_copy_min = 2 << 20;  ///< from here on one copy by the kernel (CMA); below, cells are pipelined
+  uint64_t both_ends_min = 1 << 20;    ///< from here on both ends make that copy; below, one of them alone
+  bool sender_copies = true;           ///< ... which is the sender, while it is inside MPI; else the receiver
   uint32_t mapped_min = 4 << 10;       ///< from here on a mapped buffer is used directly when both/one end is mapped
   uint32_t piped_min = 4 << 10;        ///< an eager block above this is read while it is written
   uint32_t chunk_piped = 2 << 10;      ///< ... in steps of this
   uint32_t chunk_cells = 8 << 10;      ///< bytes per pipelined cell
-  uint32_t chunk_single = 64 << 10;    ///< bytes claimed at a time in a cooperative copy (<= 64 KiB)
+  uint32_t chunk_both = 64 << 10;      ///< bytes claimed at a time in a cooperative copy (<= 64 KiB)
+  uint32_t chunk_alone = 256 << 10;    ///< ... in a copy that one end makes alone
   uint32_t nontemporal_min = 1 << 30;  ///< sender writes cells with non-temporal stores from this message size on
   uint32_t ring_bytes_max = 4 << 20;   ///< the payload ring may grow up to this size
-  bool both_ends = true;               ///< large copies are shared by sender and receiver
 };
 
-/// A pair is *far* when the one-way time of a cache line between its ranks is above this: each then works behind a
-/// cache of its own. Between the two clusters seen: <= 0.09 us near, >= 0.19 us far.
-constexpr float kFarLineNs = 140.0F;
+/// A pair is *far* when its ranks share no cache but a socket's last one: each then works behind a cache of its own.
+/// `level` is node::Level as a number, corrected by the measured time of a line (node/line_time.h).
+[[nodiscard]] bool is_far(int level);
 
-/// Choices of a pair whose line takes `line_ns` (0: not measured, taken as near if `level` shares a cache).
-/// `level` is node::Level as a number. `profile` may be null: built-in choices.
-[[nodiscard]] PairChoice choose(int level, float line_ns, const Profile* profile);
+/// Choices of a pair at `level`. `profile` may be null: built-in choices.
+[[nodiscard]] PairChoice choose(int level, const Profile* profile);
+
+/// Whether `profile` holds curves of the kind of distance that `level` is.
+[[nodiscard]] bool covers(const Profile& profile, int level);
 
 /// The thresholds of the papers (hybrid ICPP'08, section 4): one copy from 32 KiB between ranks that share a cache,
 /// from 2 KiB within a socket, from 1 KiB between sockets.

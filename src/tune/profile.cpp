@@ -16,16 +16,20 @@ namespace zh::tune {
 namespace {
 
 using nlohmann::json;
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 struct NamedCurve {
   const char* name;
   Curve DistanceClass::*curve;
 };
 constexpr NamedCurve kCurves[] = {
-    {"cells", &DistanceClass::cells},           {"cells_nt", &DistanceClass::cells_nt},
-    {"cma_one", &DistanceClass::cma_one},       {"cma_both", &DistanceClass::cma_both},
-    {"mapped_one", &DistanceClass::mapped_one}, {"mapped_both", &DistanceClass::mapped_both},
+    {"cells", &DistanceClass::cells},
+    {"cells_nt", &DistanceClass::cells_nt},
+    {"cma_read", &DistanceClass::cma_read},
+    {"cma_write", &DistanceClass::cma_write},
+    {"cma_both", &DistanceClass::cma_both},
+    {"mapped_one", &DistanceClass::mapped_one},
+    {"mapped_both", &DistanceClass::mapped_both},
 };
 
 json curve_json(const Curve& curve) {

@@ -40,9 +40,10 @@ struct DistanceClass {
   float line_ns = 0;        ///< one-way time of a cache line while the curves were measured
   uint32_t ring_bytes = 0;  ///< best size of a payload ring (ordinary stores)
   uint32_t reserved = 0;
-  Curve cells;     ///< two copies, ordinary stores, at ring_bytes
-  Curve cells_nt;  ///< two copies, non-temporal stores by the sender
-  Curve cma_one;
+  Curve cells;      ///< two copies, ordinary stores, at ring_bytes
+  Curve cells_nt;   ///< two copies, non-temporal stores by the sender
+  Curve cma_read;   ///< one copy by the receiver
+  Curve cma_write;  ///< one copy by the sender
   Curve cma_both;
   Curve mapped_one;
   Curve mapped_both;

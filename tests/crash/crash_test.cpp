@@ -221,6 +221,39 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
   EXPECT_EQ(shared_files(), before);
 }
 
+// A receive from anybody, posted and blocking, does not wait for ever for a peer that is gone.
+TEST(CrashWildcard, EndsWhenAPeerDies) {
+  run_ranks(World::kProcesses, kRanks,
+            [&](TestBootstrap& world) {
+              node::Config nodes;
+              nodes.measure_line = false;
+              nodes.rank_bytes = 16 << 20;
+              std::unique_ptr<node::Node> node;
+              ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+              engine::Config config;
+              config.calibrate = false;
+              std::unique_ptr<Rank> rank;
+              ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+              if (world.rank() == kVictim) {
+                compute(20'000'000);
+                kill(getpid(), SIGKILL);
+              }
+              std::byte got{};
+              RecvArgs any;
+              any.context = 5;
+              any.buffer = {&got, 1, nullptr};
+              if (world.rank() == 0) {
+                EXPECT_EQ(rank->recv(any).code, Code::kPeerDead);
+                return;
+              }
+              Request* posted = rank->irecv(any);
+              rank->wait(posted);
+              EXPECT_EQ(rank->result(posted).code, Code::kPeerDead);
+              rank->release(posted);
+            },
+            {.timeout_s = 30, .may_die = kVictim});
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Points, Crash,
     ::testing::Values(Case{"connect: ring made", true, false, 0, 2}, Case{"connect: ring named", true, false, 0, 2},

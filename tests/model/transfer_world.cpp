@@ -206,8 +206,9 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
   peer.choice.inline_max = peer.choice.eager_max = 0;
   peer.choice.single_copy_min = 0;
   peer.choice.chunk_cells = static_cast<uint32_t>(setup.cell_bytes);
-  peer.choice.chunk_single = static_cast<uint32_t>(setup.single_bytes);
-  peer.choice.both_ends = setup.both_ends;
+  peer.choice.chunk_both = peer.choice.chunk_alone = static_cast<uint32_t>(setup.single_bytes);
+  peer.choice.both_ends_min = setup.both_ends ? 0 : ~uint64_t{0};
+  peer.choice.sender_copies = setup.sender_copies;
   if (e.self_ == 0) {
     const uint64_t ring = sizeof(shm::ReleasedShm) + setup.ring_units * mc::kUnitBytes;
     peer.choice.ring_bytes_max = static_cast<uint32_t>(ring);

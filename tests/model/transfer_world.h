@@ -23,12 +23,13 @@ struct TransferSetup {
   uint64_t capacity = ~uint64_t{0};    ///< of the receive; default: as long as the message
   uint32_t messages = 1;               ///< one after the other over one transfer
   uint64_t cell_bytes = kUnitBytes;    ///< PairChoice::chunk_cells
-  uint64_t single_bytes = kUnitBytes;  ///< PairChoice::chunk_single
+  uint64_t single_bytes = kUnitBytes;  ///< PairChoice::chunk_both and chunk_alone
   uint64_t ring_units = 2;             ///< room of the payload ring
   bool sender_cma = false;             ///< the message is offered for single copy
   bool receiver_cma = false;
   bool both_ends = false;
-  int failing_pull = -1;  ///< the pull of that number ends early, after half of its units
+  bool sender_copies = false;  ///< without both_ends: the sender makes the single copy
+  int failing_pull = -1;       ///< the pull of that number ends early, after half of its units
   int failing_push = -1;
 };
 

@@ -36,6 +36,8 @@ import hosts as mpi_hosts  # noqa: E402
 
 RANKS = ("2", "3", "1", "5", "4n2", "4n1")
 CMA = ("cma", "nocma")
+MAX_FAILURES_SHOWN = 20
+CELL = ("host", "ranks", "cma", "program")
 BUDGET_S = {"quick": 60, "pairwise": 900, "full": None}
 
 
@@ -266,7 +268,7 @@ class Matrix:
         env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
         setting = Setting(host, cell.count(), self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only)
         results = program.run(setting, log)
-        if program.name.startswith("semantics") and not cell.ranks.endswith("n1"):
+        if program.name.startswith("semantics") and cell.ranks != "1" and not cell.ranks.endswith("n1"):
             results["(zerohop took part)"] = served(folder)
         seconds = time.monotonic() - start
         (folder / "log").write_text("\n".join(log))
@@ -277,8 +279,10 @@ class Matrix:
         print(f"{cell}: {verdict.passed} ok, {verdict.failed} FAIL, {verdict.skipped} skipped ({verdict.known} "
               f"fail under the host too), {verdict.extra} pass that the host fails "
               f"({seconds:.0f} s + {baseline_s:.0f} s baseline)", flush=True)  # fmt: skip
-        for name, why in verdict.failures.items():
+        for name, why in list(verdict.failures.items())[:MAX_FAILURES_SHOWN]:
             print(f"  FAIL {name}: {why[:500]}", flush=True)
+        if verdict.failed > MAX_FAILURES_SHOWN:
+            print(f"  ... and {verdict.failed - MAX_FAILURES_SHOWN} more (--json has all)", flush=True)
         self.check_baseline(cell, baseline)
         self.report.append(
             {
@@ -303,6 +307,11 @@ class Matrix:
                 print(f"  {name}")
         if self.arguments.json:
             Path(self.arguments.json).write_text(json.dumps(self.report, indent=1))
+        # Last, where the end of a log is read: the cells that failed, each with its first failures.
+        for cell in [r for r in self.report if r.get("failures")]:
+            print(f"failed: {CellName(*(cell[k] for k in CELL))}: {len(cell['failures'])} tests, first of them")
+            for name, why in list(cell["failures"].items())[:3]:
+                print(f"    {name}: {why[:200]}")
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
         return 1 if self.failed else 0
 

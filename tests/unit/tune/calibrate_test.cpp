@@ -109,15 +109,35 @@ TEST_F(Calibration, AllRanksAgreeAndAGoodRunIsKept) {
   }
 }
 
-TEST_F(Calibration, AKeptProfileIsUsedWithoutMeasuring) {
-  Profile kept;
-  kept.n_classes = 1;
-  DistanceClass& c = kept.classes[0];
-  c.level = 2;
+DistanceClass some_class(int level) {
+  DistanceClass c;
+  c.level = level;
   c.line_ns = 77;
   c.ring_bytes = 65536;
   c.cells.add(1024, 1, 0.1F);
   c.cells_nt.add(1024, 1, 0.1F);
+  return c;
+}
+
+TEST_F(Calibration, ADistanceThatWasNeverMeasuredIsMeasuredAndTheOthersAreKept) {
+  constexpr int kElsewhere = 6;
+  Profile kept;
+  kept.n_classes = 1;
+  kept.classes[0] = some_class(kElsewhere);
+  ASSERT_TRUE(save_profile(folder_, this_machine(), kept).ok());
+  bool served = false;
+  ASSERT_TRUE(job(false, &served));
+  EXPECT_FALSE(served) << "curves of another distance are not used";
+  ASSERT_TRUE(job(true, &served)) << note_;
+  if (!served) return;  // too noisy to keep
+  EXPECT_EQ(outcomes_[0].profile.n_classes, 3U);
+  EXPECT_EQ(outcomes_[0].profile.classes[2].level, kElsewhere);
+}
+
+TEST_F(Calibration, AKeptProfileIsUsedWithoutMeasuring) {
+  Profile kept;
+  kept.n_classes = 2;
+  for (int level = 2; level <= 3; ++level) kept.classes[level - 2] = some_class(level);
   ASSERT_TRUE(save_profile(folder_, this_machine(), kept).ok());
   bool served = false;
   ASSERT_TRUE(job(false, &served));

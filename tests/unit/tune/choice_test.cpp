@@ -30,7 +30,8 @@ DistanceClass far_class() {
   c.ring_bytes = 1 << 20;
   c.cells = line(0.3F, 0.4F);
   c.cells_nt = line(0.6F, 0.1F);
-  c.cma_one = line(3.0F, 0.08F);
+  c.cma_read = line(3.0F, 0.10F);
+  c.cma_write = line(3.0F, 0.08F);
   c.cma_both = line(3.0F, 0.05F);
   c.mapped_one = line(0.3F, 0.07F);
   c.mapped_both = line(0.5F, 0.04F);
@@ -44,75 +45,74 @@ Profile one_class(const DistanceClass& c) {
   return p;
 }
 
-TEST(Choice, TheMeasuredLineDecidesBetweenNearAndFarNotTheLevel) {
-  EXPECT_GT(choose(kOther, 50, nullptr).nontemporal_min, 1U << 20);
-  EXPECT_LE(choose(kL2, 250, nullptr).nontemporal_min, 4U << 10);
-  EXPECT_GT(choose(kL2, 0, nullptr).nontemporal_min, 1U << 20) << "not measured: the level speaks";
-  EXPECT_LE(choose(kL3, 0, nullptr).nontemporal_min, 4U << 10);
+TEST(Choice, FarIsWithoutACacheInCommon) {
+  EXPECT_GT(choose(kL2, nullptr).nontemporal_min, 1U << 20);
+  EXPECT_LE(choose(kL3, nullptr).nontemporal_min, 4U << 10);
 }
 
 TEST(Choice, SizesAreOrdered) {
   for (int level = 0; level <= kOther; ++level) {
-    for (const float line_ns : {0.0F, 40.0F, 300.0F}) {
-      const PairChoice c = choose(level, line_ns, nullptr);
-      EXPECT_LE(c.inline_max, c.eager_max);
-      EXPECT_LE(c.eager_max, c.single_copy_min);
-      EXPECT_LE(c.chunk_single, 64U << 10);
-      EXPECT_GE(c.ring_bytes_max, 4 * c.chunk_cells);
-    }
+    const PairChoice c = choose(level, nullptr);
+    EXPECT_LE(c.inline_max, c.eager_max);
+    EXPECT_LE(c.eager_max, c.single_copy_min);
+    EXPECT_LE(c.chunk_both, 64U << 10);
+    EXPECT_GE(c.ring_bytes_max, 4 * c.chunk_cells);
   }
 }
 
 TEST(Choice, ThePapersThresholdsComeByLevel) {
   Profile papers;
   ASSERT_TRUE(named_profile("papers", &papers));
-  EXPECT_EQ(choose(kL2, 250, &papers).single_copy_min, 32U << 10);
-  EXPECT_EQ(choose(kSocket, 40, &papers).single_copy_min, 2U << 10);
-  EXPECT_EQ(choose(kOther, 40, &papers).single_copy_min, 1U << 10);
+  EXPECT_EQ(choose(kL2, &papers).single_copy_min, 32U << 10);
+  EXPECT_EQ(choose(kSocket, &papers).single_copy_min, 2U << 10);
+  EXPECT_EQ(choose(kOther, &papers).single_copy_min, 1U << 10);
   EXPECT_FALSE(named_profile("fastest", &papers));
 }
 
 TEST(Choice, CrossoversFollowTheCurves) {
   const Profile p = one_class(far_class());
-  const PairChoice c = choose(kL3, 240, &p);
+  const PairChoice c = choose(kL3, &p);
   // 0.6 + 0.1 k < 0.95 (0.3 + 0.4 k) from k = 1.125 KiB on.
   EXPECT_EQ(c.nontemporal_min, 2U << 10);
-  // 3 + 0.05 k < 0.95 (0.6 + 0.1 k) from k = 54 KiB on.
-  EXPECT_EQ(c.single_copy_min, 64U << 10);
+  // Both ends: 3 + 0.05 k < 0.95 (3 + 0.08 k) at every size; the answer of two lines takes 0.5:
+  // 3.5 + 0.05 k < 0.95 (0.6 + 0.1 k) from k = 65 KiB on.
+  EXPECT_EQ(c.both_ends_min, 16U << 10);
+  EXPECT_EQ(c.single_copy_min, 128U << 10);
   EXPECT_EQ(c.ring_bytes_max, 1U << 20);
-  EXPECT_TRUE(c.both_ends);
+  EXPECT_TRUE(c.sender_copies);
   EXPECT_LE(c.mapped_min, 8U << 10);
 }
 
 TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
   DistanceClass k = far_class();
   k.cells_nt = line(0.3F, 0.5F);
-  k.cma_one = line(3.0F, 0.5F);
+  k.cma_read = k.cma_write = line(3.0F, 0.5F);
   k.cma_both = line(3.0F, 0.5F);
   k.mapped_one = line(3.0F, 0.5F);
   k.mapped_both = line(3.0F, 0.5F);
   const Profile p = one_class(k);
-  const PairChoice c = choose(kL3, 240, &p);
+  const PairChoice c = choose(kL3, &p);
   EXPECT_GE(c.nontemporal_min, 1U << 30);
   EXPECT_GE(c.single_copy_min, uint64_t{1} << 30);
   EXPECT_GE(c.mapped_min, 1U << 30);
-  EXPECT_FALSE(c.both_ends);
+  EXPECT_GE(c.both_ends_min, uint64_t{1} << 30);
 }
 
 TEST(Choice, AProfileOfTheOtherDistanceIsNotUsed) {
   const Profile p = one_class(far_class());
-  const PairChoice near = choose(kL3, 50, &p);
-  const PairChoice built_in = choose(kL3, 50, nullptr);
+  const PairChoice near = choose(kL2, &p);
+  const PairChoice built_in = choose(kL2, nullptr);
   EXPECT_EQ(near.nontemporal_min, built_in.nontemporal_min);
   EXPECT_EQ(near.single_copy_min, built_in.single_copy_min);
+  EXPECT_TRUE(covers(p, kL3));
+  EXPECT_FALSE(covers(p, kL2));
 }
 
 TEST(Choice, WithoutCmaItsThresholdStaysBuiltIn) {
   DistanceClass k = far_class();
-  k.cma_one = Curve{};
-  k.cma_both = Curve{};
+  k.cma_read = k.cma_write = k.cma_both = Curve{};
   const Profile p = one_class(k);
-  EXPECT_EQ(choose(kL3, 240, &p).single_copy_min, choose(kL3, 240, nullptr).single_copy_min);
+  EXPECT_EQ(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
 }
 
 TEST(Curve, IsLinearBetweenAndBeyondItsPoints) {

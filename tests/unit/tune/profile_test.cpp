@@ -118,7 +118,7 @@ TEST_F(Kept, NeverYieldsImpossibleNumbersWhateverIsWritten) {
 TEST_F(Kept, OfAnotherVersionIsRefused) {
   ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
   std::string old = text();
-  const size_t at = old.find("\"version\": 1");
+  const size_t at = old.find("\"version\": 2");
   ASSERT_NE(at, std::string::npos);
   old.replace(at, 12, "\"version\": 0");
   write(old);
