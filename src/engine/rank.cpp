@@ -12,15 +12,15 @@
 namespace zh::engine {
 
 namespace {
-constexpr uint32_t kQuickPolls = 200;           // looks at one ring only, before anything else is served
-constexpr uint32_t kSpinsUnposted = 400;        // looks of a blocking receive before it goes into the shared queue
+constexpr uint32_t kPollsPerLook = 32;          // of one ring, before anything else is looked at
+constexpr uint32_t kLooksUnposted = 256;        // looks of a blocking receive before it goes into the shared queue
 constexpr uint32_t kTurnEvery = 16;             // ... of which every so many also serve everybody else
 constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
 constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
 constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
 constexpr uint64_t kSleepNs = 1'000'000;        // a wake-up lost to the race of flag and ring costs at most this
 constexpr uint32_t kHostEvery = 64;
-constexpr uint32_t kStampEvery = 16;
+constexpr uint32_t kStampEvery = 4;
 constexpr uint32_t kReapEvery = 1 << 14;
 constexpr uint32_t kReapEverySleeps = 64;
 }  // namespace
@@ -28,7 +28,7 @@ constexpr uint32_t kReapEverySleeps = 64;
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
   state_->oversubscribed = node.oversubscribed();
-  state_->quick_polls = state_->oversubscribed ? 1 : kQuickPolls;
+  state_->patient = !state_->oversubscribed && config.wait != WaitPolicy::kPassive;
 }
 
 Rank::~Rank() { stop_helper(); }
@@ -89,21 +89,20 @@ Result Rank::recv(const RecvArgs& args) {
   } else {
     p2p::Endpoint& e = *s.endpoint;
     Result quick;
-    const uint32_t polls = e.sending() ? 1 : s.quick_polls;  // a peer may be waiting for this end to copy
-    for (uint32_t i = 0; i < polls; ++i) {
-      if (e.recv_now(args, &quick)) return quick;
-    }
+    if (e.recv_now(args, &quick)) return quick;
+    WaitScope scope(*this);
     r = e.irecv_unposted(args);
     if (r == nullptr) return {.code = Code::kNoMemory};
     e.look(r);
     if (r->done.load_relaxed() == 0) {
-      WaitScope scope(*this);
-      const uint32_t spins = s.oversubscribed || s.config.wait == WaitPolicy::kPassive ? kTurnEvery : kSpinsUnposted;
-      for (uint32_t i = 0; i < spins && r->stage == p2p::Stage::kUnposted; ++i) {
-        if (i % kTurnEvery == 0) {
-          scope.turn_only();
-        } else {
-          cpu_relax();
+      const uint32_t looks = s.patient ? kLooksUnposted : kTurnEvery;
+      const uint32_t polls = s.patient ? kPollsPerLook : 1;
+      for (uint32_t i = 0; i < looks && r->stage == p2p::Stage::kUnposted; ++i) {
+        // A peer may be waiting for this end to copy; the others can wait a little longer.
+        if (i % kTurnEvery == 0 || e.sending()) scope.turn_only();
+        if (e.await_front(args, polls) && e.recv_now(args, &quick)) {
+          e.release(r);
+          return quick;
         }
         e.look(r);
       }
@@ -117,6 +116,18 @@ Result Rank::recv(const RecvArgs& args) {
   const Result result = r->result;
   release(r);
   return result;
+}
+
+bool Rank::send_now(const SendArgs& args) {
+  Guard guard(*state_);
+  const bool sent = state_->endpoint->send_now(args);
+  if (sent) leave();
+  return sent;
+}
+
+bool Rank::recv_now(const RecvArgs& args, Result* out) {
+  Guard guard(*state_);
+  return state_->endpoint->take_arrived(args, out);
 }
 
 Request* Rank::isend(const SendArgs& args) {

@@ -22,7 +22,7 @@ struct Rank::State {
   bool threads = false;  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
-  uint32_t quick_polls = 1;
+  bool patient = false;      ///< a blocking receive may look for its message for a while by itself
   std::string profile_note;  ///< where the choices come from
   std::string complaint;     ///< one line for the user, on one rank; empty if there is none
   std::mutex mutex;

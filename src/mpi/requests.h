@@ -82,6 +82,9 @@ inline Request* own(MPI_Request handle) {
   return chunk == nullptr ? nullptr : chunk[index % kChunk];
 }
 
+/// Stands for every send that was complete when it was started; lives for ever. Null when memory is short.
+Request* completed_send();
+
 /// A request ready for use, kPlain and active; null when there are too many or memory is short.
 Request* new_request(MPI_Request* handle);
 void free_request(Request* request);

@@ -92,10 +92,16 @@ inline int isend(const void* buf, N count, MPI_Datatype datatype, int dest, int 
   if (lacks_buffer(buf, count, type)) [[unlikely]] {
     return forward_isend<kMode>(buf, count, datatype, dest, tag, comm, request);
   }
+  const Transfer t = transfer_of(buf, count, datatype, type, dest, tag);
+  Request* const sent = completed_send();
+  if (type->kind != TypeInfo::Kind::kPacked && sent != nullptr &&
+      shim.rank->send_now(send_args(info, info->local[dest], t, kMode))) {
+    *request = handle_of(sent->index);
+    return MPI_SUCCESS;
+  }
   Request* own_request = new_request(request);
   if (own_request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
-  const int error =
-      start_send(&own_request->operation, info, transfer_of(buf, count, datatype, type, dest, tag), kMode);
+  const int error = start_send(&own_request->operation, info, t, kMode);
   if (error != MPI_SUCCESS) [[unlikely]] {
     free_request(own_request);
     *request = MPI_REQUEST_NULL;

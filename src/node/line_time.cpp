@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kBatches = 8;
 constexpr uint32_t kRoundTrips = 16;
-constexpr uint32_t kAttempts = 2;
+constexpr uint32_t kAttempts = 4;
 constexpr uint64_t kMeetNs = 1'000'000;  // the partner may still be on its way out of the collective
 constexpr uint64_t kBounceNs = 200'000;  // a partner that was descheduled spoils the measurement: give up
 

@@ -58,6 +58,20 @@ class Endpoint {
     return take_front(args, out);
   }
 
+  /// As recv_now(), for a nonblocking receive: receives that were posted before are served first.
+  [[nodiscard]] bool take_arrived(const RecvArgs& args, Result* out);
+
+  /// Polls the ring of a receive's source, up to `polls` times; true once an envelope is there. Knows one source only.
+  [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls) const {
+    const Offset in = args.peer < 0 ? kNoOffset : part_->in()[args.peer].load_acquire();  // A1 -> A0
+    for (uint32_t i = 0; i < polls && in != kNoOffset; ++i) {
+      if (shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) return true;
+      // Loads in a row would all be run ahead of and thrown away when the line comes: a pause costs less than that.
+      cpu_relax();
+    }
+    return false;
+  }
+
   /// Starts a receive in the shared queue.
   [[nodiscard]] Request* irecv(const RecvArgs& args);
   /// Starts a receive that stays out of the shared queue: look() searches for it. For blocking receives.

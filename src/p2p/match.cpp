@@ -105,6 +105,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       if (note_unexpected(*part_)) ++counters_.skew_on;
     }
     ZH_CRASH_POINT("drain: matched, not consumed");
+    shm::EnvelopeConsumer::read_ahead(ring);
     shm::EnvelopeConsumer::consume(ring);
     ++moved;
     if (last) break;
@@ -342,23 +343,28 @@ void Endpoint::post(Request* r) {
   }
 }
 
-// What has arrived is received without a place in the queue, which costs three times as much: first the receives that
-// were posted before, then this one.
+// What has arrived is received without a place in the queue, which costs three times as much: first by the receives
+// that were posted before, then by this one.
+bool Endpoint::take_arrived(const RecvArgs& args, Result* out) {
+  if (args.peer < 0) return false;
+  // A1 -> A0: the ring's header after its offset.
+  const Offset in = part_->in()[args.peer].load_acquire();
+  if (in == kNoOffset) return false;
+  auto* ring = at<shm::EnvelopeRingShm>(base_, in);
+  if (!shm::EnvelopeConsumer::ready(ring)) return false;
+  shm::EnvelopeConsumer::read_ahead(ring);
+  if (part_->queues.posted_total.load_relaxed() != 0) serve_posted(static_cast<uint32_t>(args.peer));
+  return take_front(args, out);
+}
+
 Request* Endpoint::irecv(const RecvArgs& args) {
   Request* r = irecv_unposted(args);
   if (r == nullptr) return r;
-  if (args.peer >= 0) {
-    // A1 -> A0: the ring's header after its offset.
-    const Offset in = part_->in()[args.peer].load_acquire();
-    if (in != kNoOffset && shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) {
-      if (part_->queues.posted_total.load_relaxed() != 0) serve_posted(static_cast<uint32_t>(args.peer));
-      if (take_front(args, &r->result)) {
-        complete(r);
-        return r;
-      }
-    }
+  if (take_arrived(args, &r->result)) {
+    complete(r);
+  } else {
+    post(r);
   }
-  post(r);
   return r;
 }
 

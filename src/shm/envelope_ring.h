@@ -125,6 +125,12 @@ class EnvelopeConsumer {
     // E3 -> E2: the slot has been read.
     ring->consumed.store_release(ring->consumed.load_relaxed() + 1);
   }
+  /// While envelopes come in a row: asks for the line of one that will be read soon. Taking the lock for each keeps the
+  /// processor from reading ahead by itself.
+  static void read_ahead(EnvelopeRingShm* ring) {
+    constexpr uint32_t kAhead = 4;
+    __builtin_prefetch(&ring->slots()[(ring->consumed.load_relaxed() + kAhead) & (ring->capacity - 1)]);
+  }
   /// Without the lock: is there an envelope at the read position? A hint for the owner's poll.
   [[nodiscard]] static bool ready(EnvelopeRingShm* ring) {
     const uint32_t pos = ring->consumed.load_relaxed();
