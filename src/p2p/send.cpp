@@ -339,9 +339,8 @@ bool Endpoint::start_transfer(Request* r) {
   ZH_CRASH_POINT("transfer: offered");
   sends_.push_back(r);
   wake(peer);
-  // The later arriver copies: a receive that waits there is served now, if its rank computes or this end copies anyway.
-  const bool posted = direct == Direct::kSender && peer.part->queues.posted_total.load_relaxed() != 0;
-  if (dest != self_ && (posted || away(peer))) crank(dest);
+  // The later arriver copies: a receive that waits there while its rank computes is served now.
+  if (dest != self_ && away(peer)) crank(dest);
   advance_send(r);
   return true;
 }

@@ -117,7 +117,10 @@ bool Endpoint::can_pull(const Request* r, const TransferShm& t) const {
   const Peer& peer = peers_[t.sender];
   if (t.source.region.region != 0) return true;
   if (!peer.cma) return false;
-  const bool mine = t.offered() == Direct::kBoth || t.offered() == Direct::kReceiver || t.target.reachable == 0;
+  // The sender copies one message at a time: what waits behind another one of its is this end's as well.
+  const bool behind = r->prev != nullptr && r->prev->peer == r->peer;
+  const bool mine =
+      t.offered() == Direct::kBoth || t.offered() == Direct::kReceiver || t.target.reachable == 0 || behind;
   return (mine && t.offered() != Direct::kCells) || away(peer);
 }
 
