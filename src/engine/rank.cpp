@@ -99,7 +99,11 @@ Result Rank::recv(const RecvArgs& args) {
       const uint32_t polls = s.patient ? kPollsPerLook : 1;
       for (uint32_t i = 0; i < looks && r->stage == p2p::Stage::kUnposted; ++i) {
         // A peer may be waiting for this end to copy; the others can wait a little longer.
-        if (i % kTurnEvery == 0 || e.sending()) scope.turn_only();
+        if (!s.patient) {
+          scope.pause();
+        } else if (i % kTurnEvery == 0 || e.sending()) {
+          scope.turn_only();
+        }
         if (e.await_front(args, polls) && e.recv_now(args, &quick)) {
           e.release(r);
           return quick;

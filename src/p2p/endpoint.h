@@ -118,6 +118,7 @@ class Endpoint {
   static constexpr uint32_t kDrainBudget = 32;
   static constexpr uint32_t kRequestSlab = 256;
   static constexpr uint64_t kMatchedRingBytes = 64 << 10;
+  static constexpr uint64_t kOverflowBytes = 4 << 20;
 
   struct OldRing {
     Offset offset;
@@ -129,6 +130,7 @@ class Endpoint {
     PartShm* part = nullptr;
     shm::EnvelopeProducer out;
     shm::PayloadRing payload;
+    shm::PayloadRing overflow;  ///< for what a lagging receiver leaves lying, beyond the size that is good for caches
     tune::PairChoice choice;
     RequestList queued;  ///< sends that wait for room in the ring, in order
     std::vector<OldRing> old;
@@ -168,6 +170,7 @@ class Endpoint {
   void grow_envelopes(Peer& peer);
   void grow_payload(Peer& peer);
   void retire_old(Peer& peer);
+  [[nodiscard]] bool claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block);
   void send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                   copy::Store store);
   bool submit(Request* request);

@@ -131,9 +131,21 @@ bool Endpoint::claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, boo
   if (got) peer.payload.undo_last();
   grow_payload(peer);
   if (peer.payload.attached() && peer.payload.allocate(bytes, block)) return true;
-  if (!matched) return false;
+  if (!matched) return claim_overflow(peer, bytes, block);
   last_ring_ = &matched_ring_;
   return matched_ring_.allocate(bytes, block);
+}
+
+// The skew switch shall release senders, so it needs room for the messages of a receiver that lags far behind.
+bool Endpoint::claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block) {
+  if (config_.skew == 0 || peer.part->state.skewed.load_relaxed() == 0) return false;
+  if (!peer.overflow.attached()) {
+    const Offset offset = may_grow(kOverflowBytes) ? arena_.allocate(kOverflowBytes) : kNoOffset;
+    if (offset == kNoOffset) return false;
+    peer.overflow.attach(base_, offset, kOverflowBytes);
+  }
+  last_ring_ = &peer.overflow;
+  return peer.overflow.allocate(bytes, block);
 }
 
 bool Endpoint::send_now(const SendArgs& args) {

@@ -37,6 +37,8 @@ import hosts as mpi_hosts  # noqa: E402
 RANKS = ("2", "3", "1", "5", "4n2", "4n1")
 CMA = ("cma", "nocma")
 MAX_FAILURES_SHOWN = 20
+FULL_ORDER = ("2", "4n2", "3", "5", "1", "4n1")
+NOCMA_RANKS = ("2", "4n2")
 CELL = ("host", "ranks", "cma", "program")
 BUDGET_S = {"quick": 60, "pairwise": 900, "full": None}
 
@@ -206,6 +208,9 @@ class Matrix:
                 return False
             if few and busy_polls(name.host) and name.count() > 2:
                 return False
+            # Without CMA, once inside a node and once across nodes; ranks that are all alone have no CMA to lose.
+            if name.cma == "nocma" and not few and name.ranks not in NOCMA_RANKS:
+                return False
             return not (name.ranks == "1" and name.program in ("crash",))
 
         def cost(cell) -> float:
@@ -219,6 +224,7 @@ class Matrix:
             cells = [(h, r, "cma", "semantics") for h, r in wanted if h in host_names and "semantics" in names]
         elif arguments.cover == "full" or arguments.zerohop == "off":
             cells = cover.full(dimensions, valid)
+            cells.sort(key=lambda cell: (FULL_ORDER.index(cell[1]), cell[2]))
         else:
             cells = cover.pairwise(dimensions, valid, cost)
             cells.sort(key=lambda cell: (RANKS.index(cell[1]) > 1, cost(cell)))
