@@ -201,8 +201,9 @@ void print_table(const Report& report) {
         "{}\n",
         "bytes", "inline", "cells", "cells-nt", "cma-read", "cma-write", "cma-both", "mapped-read", "mapped-both",
         "best private | best mapped");
-    for (const auto& [bytes, list] : p.by_size) {
-      fmt::print("{:>9}", bytes);
+    for (const auto& entry : p.by_size) {
+      const auto& list = entry.second;
+      fmt::print("{:>9}", entry.first);
       const auto column = [&](bool (*wanted)(const Shot&)) { fmt::print(" {}", cell(best(list, wanted))); };
       column([](const Shot& s) { return s.way == Way::kInline; });
       column([](const Shot& s) { return s.way == Way::kCells && s.store == Store::kTemporal; });

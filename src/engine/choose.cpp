@@ -1,6 +1,7 @@
 // Which ways this rank takes towards each peer: from the machine's kept calibration, measured now if there is none,
 // else built in; then as the user says. Only one-sided choices (a message's header names its way), so ranks need not
 // agree.
+#include <algorithm>
 #include <cstdio>
 
 #include "engine/state.h"
@@ -110,7 +111,7 @@ Status Rank::choose(node::Bootstrap& world) {
     tune::PairChoice c = tune::choose(level, have ? &profile : nullptr);
     if (s.config.single_copy_min != 0) {
       c.single_copy_min = s.config.single_copy_min;
-      if (c.eager_max >= c.single_copy_min) c.eager_max = static_cast<uint32_t>(c.single_copy_min) - 1;
+      c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
       if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
     }
     e.set_choice(i, c);

@@ -22,6 +22,7 @@ struct Size {
   uint64_t bytes;
   uint32_t trips;
 };
+constexpr PairChoice kUsual;
 constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}, {1 << 20, 8}};
 constexpr uint32_t kRings[] = {512 << 10, 64 << 10, 4 << 20};
 
@@ -122,7 +123,8 @@ DistanceClass measure_class(Pair& pair, int level) {
   // between processors, so try.
   float best = 0;
   for (const uint32_t ring : kRings) {
-    const Timing t = point({.way = Way::kCells, .bytes = 64 << 10, .ring_bytes = ring, .trips = 64});
+    const Timing t = point(
+        {.way = Way::kCells, .bytes = 64 << 10, .ring_bytes = ring, .chunk_bytes = kUsual.chunk_cells, .trips = 64});
     if (!t.ok) return out;
     if (best <= 0 || t.us < 0.9F * best) {
       best = t.us;
@@ -136,6 +138,9 @@ DistanceClass measure_class(Pair& pair, int level) {
       shot.bytes = size.bytes;
       shot.trips = size.trips;
       if (by_chunks) shot.chunk_bytes = static_cast<uint32_t>(size.bytes / 4 < (64 << 10) ? size.bytes / 4 : 64 << 10);
+      // As the protocols do it: an eager block in small steps, a larger message in cells.
+      if (shot.way == Way::kCells)
+        shot.chunk_bytes = size.bytes <= kUsual.eager_max ? kUsual.chunk_piped : kUsual.chunk_cells;
       const Timing t = point(shot);
       if (!t.ok) return Curve{};
       c.add(size.bytes, t.us, t.spread);

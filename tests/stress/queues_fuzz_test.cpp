@@ -89,7 +89,7 @@ class Fuzz {
   static void make(std::byte* base) {
     auto& f = *at<FuzzShm>(base, kFuzzAt);
     Queues q(base, &f.queues, nullptr);
-    const auto ref = [&](const std::byte* p) { return static_cast<Ref>((p - base) / kLineBytes); };
+    const auto ref = [&](const std::byte* p) { return static_cast<Ref>(static_cast<uint64_t>(p - base) / kLineBytes); };
     for (uint32_t i = 0; i < kEntries; ++i) {
       f.free_posted[f.free_posted_count++] = ref(f.posted_memory + i * kPostedUnits * kLineBytes);
       q.give_free_message(ref(f.message_memory + i * kMessageUnits * kLineBytes));

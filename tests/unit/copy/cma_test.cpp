@@ -94,14 +94,14 @@ TEST_F(Cma, MovesBetweenAnyTwoLayoutsInBothDirections) {
     if (round % 2 == 0) {
       auto want = local;
       for (uint64_t k = from; k < from + n; ++k) {
-        want[static_cast<size_t>(kArena / 2 + near.position(k))] = there.base[away.position(k)];
+        want[kArena / 2 + static_cast<size_t>(near.position(k))] = there.base[away.position(k)];
       }
       ASSERT_TRUE(cma_read(peer.pid(), here, there, from, n, &done).ok());
       ASSERT_EQ(local, want);
     } else {
       std::vector<std::byte> want(shared, shared + kArena);
       for (uint64_t k = from; k < from + n; ++k) {
-        want[static_cast<size_t>(kArena / 2 + away.position(k))] = here.base[near.position(k)];
+        want[kArena / 2 + static_cast<size_t>(away.position(k))] = here.base[near.position(k)];
       }
       ASSERT_TRUE(cma_write(peer.pid(), here, there, from, n, &done).ok());
       ASSERT_EQ(std::memcmp(shared, want.data(), kArena), 0);

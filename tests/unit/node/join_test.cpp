@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "node/joiner.h"
+#include "node/machine.h"
 #include "node/node.h"
 #include "os/process.h"
 #include "support/fork_world.h"
@@ -260,6 +261,7 @@ TEST(Alive, SeesTheEndOfAKilledRank) {
 }
 
 TEST(Levels, FollowASyntheticMachine) {
+  if (!Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
   // 2 sockets x 1 memory node x 2 L3 x 1 L2 x 2 cores x 2 threads = 16 hardware threads.
   run_ranks(World::kThreads, 16, [&](TestBootstrap& world) {
     Config config = small();
