@@ -38,10 +38,10 @@ std::vector<uint32_t> idle_messages;
 /// Another kChunk requests; false when the limit is reached.
 bool make_chunk() {
   if (n_made >= kMaxRequests) return false;
-  Request** pointers = static_cast<Request**>(std::calloc(kChunk, sizeof *pointers));
+  auto** pointers = new (std::nothrow) Request*[kChunk]();
   auto* objects = new (std::nothrow) Request[kChunk];
   if (pointers == nullptr || objects == nullptr) {
-    std::free(pointers);
+    delete[] pointers;
     delete[] objects;
     return false;
   }
