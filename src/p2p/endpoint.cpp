@@ -137,7 +137,12 @@ void Endpoint::detach(Request* request) {
 Ref Endpoint::new_posted() {
   if (free_posted_.empty()) {
     const Offset slab = arena_.allocate(kPostedSlab * sizeof(PostedShm));
-    if (slab == kNoOffset) return new_private(sizeof(PostedShm));
+    if (slab == kNoOffset) {
+      const Ref ref = new_private(sizeof(PostedShm));
+      posted_made_ += ref != kNoRef ? 1 : 0;
+      return ref;
+    }
+    posted_made_ += kPostedSlab;
     for (uint32_t i = kPostedSlab; i-- != 0;) {
       free_posted_.push_back(static_cast<Ref>((slab + i * sizeof(PostedShm)) / kLineBytes));
     }

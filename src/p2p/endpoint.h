@@ -101,10 +101,12 @@ class Endpoint {
   [[nodiscard]] bool sending() const { return sends_.head != nullptr || !queued_peers_.empty(); }
   /// Sends whose bytes are still needed from this rank's memory.
   [[nodiscard]] uint64_t pending_sends() const { return pending_sends_; }
-  /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to).
+  /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to). Receives are
+  /// counted by the entries that they hold, not by the shared queue: a peer that matches one takes it out of there at
+  /// any time.
   [[nodiscard]] bool needs_turning() const {
     return unpullable_ != 0 || !queued_peers_.empty() ||
-           (!all_cma_ && (recvs_.head != nullptr || part_->queues.posted_total.load_relaxed() != 0));
+           (!all_cma_ && (recvs_.head != nullptr || posted_made_ != free_posted_.size()));
   }
 
   [[nodiscard]] PartShm& part() const { return *part_; }
@@ -240,6 +242,7 @@ class Endpoint {
   Request sent_;  ///< stands for every send that completed at once; never freed
   uint32_t request_count_ = 0;
   std::vector<Ref> free_posted_;
+  size_t posted_made_ = 0;                  ///< entries that are in free_posted_ or held by a receive
   std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
   std::unique_ptr<std::byte, void (*)(void*)> private_memory_{nullptr, nullptr};
   uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"

@@ -224,7 +224,8 @@ TEST(Process, EndsAreSeenWithAndWithoutPidfd) {
   const uint64_t limit = now_ns() + 10'000'000'000;
   while (!process_ended(-1, child) && now_ns() < limit) std::this_thread::yield();
   EXPECT_TRUE(process_ended(-1, child)) << "a zombie has ended";
-  if (fd >= 0) {
+  if (fd >= 0) {  // told a moment after the state is seen
+    while (!process_ended(fd, child) && now_ns() < limit) std::this_thread::yield();
     EXPECT_TRUE(process_ended(fd, child));
   }
   waitpid(child, nullptr, 0);
