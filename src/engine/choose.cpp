@@ -23,14 +23,14 @@ tune::Profile builtin_profile() {
   return profile;
 }
 
-/// A virtual machine may be near today and far tomorrow, each with curves of its own.
-bool covers_node(const tune::Profile& profile, const node::Node& node) {
+/// node::Level between every two ranks, as tune::CalibrationGroup wants it.
+std::vector<uint8_t> levels_of(const node::Node& node) {
+  std::vector<uint8_t> levels;
+  levels.reserve(size_t{node.size()} * node.size());
   for (uint32_t i = 0; i < node.size(); ++i) {
-    for (uint32_t j = i + 1; j < node.size(); ++j) {
-      if (!tune::covers(profile, static_cast<int>(node.level(i, j)))) return false;
-    }
+    for (uint32_t j = 0; j < node.size(); ++j) levels.push_back(static_cast<uint8_t>(node.level(i, j)));
   }
-  return true;
+  return levels;
 }
 
 std::string size_text(uint64_t bytes) {
@@ -66,7 +66,7 @@ Status Rank::choose(node::Bootstrap& world) {
   Offer offer{0};
   if (s.config.calibrate) {
     const Status loaded = tune::load_profile(folder, tune::this_machine(), &profile);
-    have = loaded.ok() && covers_node(profile, node_);
+    have = loaded.ok() && tune::covers(profile, levels_of(node_));
     if (have) s.profile_note = "kept calibration of this machine";
     const bool unusable = !loaded.ok() && loaded.code() != Code::kWouldBlock;
     if (unusable) {
@@ -90,9 +90,7 @@ Status Rank::choose(node::Bootstrap& world) {
     group.cma = s.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
     group.folder = folder;
     group.scratch = node_.base() + scratch;
-    for (uint32_t i = 0; i < node_.size(); ++i) {
-      for (uint32_t j = 0; j < node_.size(); ++j) group.levels.push_back(static_cast<uint8_t>(node_.level(i, j)));
-    }
+    group.levels = levels_of(node_);
     tune::Profile measured;
     if (tune::prepare_profile(group, &measured, &s.profile_note)) {
       profile = measured;

@@ -91,11 +91,11 @@ class Rank {
     while (!done()) scope.pause();
   }
 
-  /// Transfers that no peer can finish without this rank being inside (see helper thread); 0 when all is quiet.
   /// Sends at once what needs no request afterwards; false if it does (nothing happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
   /// Receives at once a small message that has arrived; false if there is none (nothing happened).
   [[nodiscard]] bool recv_now(const RecvArgs& args, Result* out);
+  /// Sends whose bytes are still needed from this rank's memory; 0 when all is quiet.
   [[nodiscard]] uint64_t pending_sends() const;
   /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.
   void quiesce();

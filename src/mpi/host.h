@@ -23,8 +23,8 @@ namespace zh::mpi {
                   X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create) X(Comm_create_group)        \
                       X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) \
                           X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Type_free) X(Init)           \
-                              X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach) X(Buffer_detach) X(Allgather) X(Gather)      \
-                                  X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank) X(Comm_size) X(Comm_group)          \
+                              X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach)   \
+                                  X(Buffer_detach) X(Allgather) X(Gather) X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank) X(Comm_size) X(Comm_group)          \
                                       X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free)        \
                                           X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x)  \
                                               X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x)              \

@@ -88,6 +88,7 @@ Request* completed_send() {
     MPI_Request handle;
     Request* request = new_request(&handle);
     if (request != nullptr) {
+      request->kind = Request::Kind::kSent;
       request->operation.state = Operation::State::kDone;
       request->operation.comm = MPI_COMM_WORLD;
     }
@@ -133,7 +134,7 @@ MPI_Comm comm_of(const Request* request) { return request->operation.comm; }
 
 int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
   *raised = false;
-  if (request == completed_send()) {
+  if (request->kind == Request::Kind::kSent) {
     write_result(status, request->operation.result, false);
     *handle = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
@@ -142,10 +143,8 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
     const int error = request->operation.error;
     write_result(status, request->operation.result, request->operation.receives);
     request->operation.state = Operation::State::kNone;
-    request->active = false;
+    free_request(request);
     *handle = MPI_REQUEST_NULL;
-    const TableLock lock(requests_mutex);
-    idle.push_back(request);
     return error;
   }
   if (!request->active) {  // inactive persistent
@@ -218,7 +217,7 @@ int start(Request* request) {
 }
 
 void abandon(Request* request) {
-  if (request == completed_send()) return;
+  if (request->kind == Request::Kind::kSent) return;
   if (!request->active) {
     free_request(request);
     return;

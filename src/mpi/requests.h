@@ -15,6 +15,7 @@ struct Request {
     kExchange,    ///< MPI_Isendrecv: `operation` receives, `*second` sends
     kCommDup,     ///< MPI_Comm_idup: the host's request in `operation`, then the communicator is taken
     kFlush,       ///< MPI_Buffer_iflush
+    kSent,        ///< completed_send(): shared, never freed
   };
   enum class Mode : uint8_t { kStandard, kSynchronous, kReady, kBuffered, kReceive };
   uint32_t index = 0;

@@ -69,6 +69,7 @@ class Endpoint {
       // Loads in a row would all be run ahead of and thrown away when the line comes: a pause costs less than that.
       cpu_relax();
     }
+    if (in == kNoOffset) cpu_relax();
     return false;
   }
 

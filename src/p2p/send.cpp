@@ -19,6 +19,15 @@ constexpr uint64_t kPayloadStep = 4;  // growth factor
 constexpr uint64_t kLapsBeforeGrowth = 4;
 constexpr uint32_t kFullBeforeGrowth = 4;
 
+/// The matching triple of a send (SendArgs or Request) into a claimed slot.
+template <typename Send>
+void address(shm::EnvelopeShm* slot, Kind kind, const Send& send) {
+  slot->kind = static_cast<uint8_t>(kind);
+  slot->source = send.source;
+  slot->tag = send.tag;
+  slot->context = send.context;
+}
+
 copy::Store store_for(const tune::PairChoice& choice, uint64_t bytes) {
   return bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
 }
@@ -156,11 +165,8 @@ bool Endpoint::send_now(const SendArgs& args) {
   if (n <= peer.choice.inline_max) {
     shm::EnvelopeShm* slot = claim_slot(peer);
     if (slot == nullptr) return false;
-    slot->kind = static_cast<uint8_t>(Kind::kInline);
+    address(slot, Kind::kInline, args);
     slot->inline_bytes = static_cast<uint16_t>(n);
-    slot->source = args.source;
-    slot->tag = args.tag;
-    slot->context = args.context;
     if (args.data.layout == nullptr) {
       copy::copy_small(slot->payload, args.data.base, n);
     } else {
@@ -191,10 +197,7 @@ bool Endpoint::send_now(const SendArgs& args) {
   } else {
     copy::pack(args.data, 0, n, base_ + block.payload, store);
   }
-  slot->kind = static_cast<uint8_t>(Kind::kEager);
-  slot->source = args.source;
-  slot->tag = args.tag;
-  slot->context = args.context;
+  address(slot, Kind::kEager, args);
   slot->far.bytes = n;
   slot->far.block = block;
   ZH_CRASH_POINT("eager: slot and block filled");
@@ -212,10 +215,7 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
   const uint64_t n = args.data.bytes;
   const uint64_t step = peer.choice.chunk_piped;
   head->filled.store_relaxed(0);  // published with the envelope
-  slot->kind = static_cast<uint8_t>(Kind::kPiped);
-  slot->source = args.source;
-  slot->tag = args.tag;
-  slot->context = args.context;
+  address(slot, Kind::kPiped, args);
   slot->far.bytes = n;
   slot->far.block = block;
   for (uint64_t from = 0; from < n; from += step) {
@@ -340,10 +340,7 @@ bool Endpoint::start_transfer(Request* r) {
   if (r->unpullable) ++unpullable_;
   r->transfer = offset;
   r->stage = Stage::kTransfer;
-  slot->kind = static_cast<uint8_t>(Kind::kTransfer);
-  slot->source = r->source;
-  slot->tag = r->tag;
-  slot->context = r->context;
+  address(slot, Kind::kTransfer, *r);
   slot->far.bytes = n;
   slot->far.where = offset;
   ZH_CRASH_POINT("transfer: slot filled");

@@ -378,4 +378,29 @@ bool Endpoint::advance_recv(Request* r) {
   return true;
 }
 
+bool Endpoint::turn() {
+  bool moved = collect();
+  for (Request* r = recvs_.head; r != nullptr;) {
+    Request* next = r->next;
+    moved = advance_recv(r) || moved;
+    r = next;
+  }
+  for (Request* r = sends_.head; r != nullptr;) {
+    Request* next = r->next;
+    moved = advance_send(r) || moved;
+    r = next;
+  }
+  for (size_t i = 0; i < queued_peers_.size();) {
+    Peer& peer = peers_[queued_peers_[i]];
+    moved = submit_queued(peer) || moved;
+    if (peer.queued.empty()) {
+      queued_peers_[i] = queued_peers_.back();
+      queued_peers_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
 }  // namespace zh::p2p

@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "node/node.h"
 #include "os/clock.h"
 #include "os/futex.h"
 #include "tune/choice.h"
@@ -74,13 +75,10 @@ void plan(const CalibrationGroup& group, CalibrationShm* shm) {
   }
 }
 
-bool covers_all(const CalibrationGroup& group, const Profile& profile) {
-  for (uint32_t i = 0; i < group.size; ++i) {
-    for (uint32_t j = i + 1; j < group.size; ++j) {
-      if (!covers(profile, group.levels[i * group.size + j])) return false;
-    }
-  }
-  return true;
+/// As the protocols do it: an eager block in small steps, a larger message in cells; both ends by quarters.
+uint32_t chunk_for(Way way, uint64_t bytes) {
+  if (way == Way::kCells) return bytes <= kUsual.eager_max ? kUsual.chunk_piped : kUsual.chunk_cells;
+  return static_cast<uint32_t>(std::min<uint64_t>(bytes / 4, kUsual.chunk_both));
 }
 
 /// Classes of an earlier job at distances that this one does not have.
@@ -104,6 +102,12 @@ bool wait_pair(CalibrationShm* shm, uint32_t ended_before) {
 
 }  // namespace
 
+bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
+  return std::all_of(levels.begin(), levels.end(), [&](uint8_t level) {
+    return level == static_cast<uint8_t>(node::Level::kSelf) || covers(profile, static_cast<int>(level));
+  });
+}
+
 DistanceClass measure_class(Pair& pair, int level) {
   DistanceClass out;
   out.level = level;
@@ -123,38 +127,37 @@ DistanceClass measure_class(Pair& pair, int level) {
   // between processors, so try.
   float best = 0;
   for (const uint32_t ring : kRings) {
-    const Timing t = point(
-        {.way = Way::kCells, .bytes = 64 << 10, .ring_bytes = ring, .chunk_bytes = kUsual.chunk_cells, .trips = 64});
+    const Timing t = point({.way = Way::kCells,
+                            .bytes = 64 << 10,
+                            .ring_bytes = ring,
+                            .chunk_bytes = chunk_for(Way::kCells, 64 << 10),
+                            .trips = 64});
     if (!t.ok) return out;
     if (best <= 0 || t.us < 0.9F * best) {
       best = t.us;
       out.ring_bytes = ring;
     }
   }
-  const auto curve = [&](Shot shot, uint64_t from, bool by_chunks) {
+  const auto curve = [&](Shot shot, uint64_t from) {
     Curve c;
     for (const Size& size : kSizes) {
       if (size.bytes < from) continue;
       shot.bytes = size.bytes;
       shot.trips = size.trips;
-      if (by_chunks) shot.chunk_bytes = static_cast<uint32_t>(size.bytes / 4 < (64 << 10) ? size.bytes / 4 : 64 << 10);
-      // As the protocols do it: an eager block in small steps, a larger message in cells.
-      if (shot.way == Way::kCells)
-        shot.chunk_bytes = size.bytes <= kUsual.eager_max ? kUsual.chunk_piped : kUsual.chunk_cells;
+      shot.chunk_bytes = chunk_for(shot.way, size.bytes);
       const Timing t = point(shot);
       if (!t.ok) return Curve{};
       c.add(size.bytes, t.us, t.spread);
     }
     return c;
   };
-  out.cells = curve({.way = Way::kCells, .ring_bytes = out.ring_bytes}, 0, false);
-  out.cells_nt =
-      curve({.way = Way::kCells, .store = copy::Store::kNonTemporal, .ring_bytes = out.ring_bytes}, 0, false);
-  out.cma_read = curve({.way = Way::kCmaRead}, 4 << 10, false);
-  out.cma_write = curve({.way = Way::kCmaWrite}, 4 << 10, false);
-  if (!out.cma_read.empty()) out.cma_both = curve({.way = Way::kCmaBoth}, 16 << 10, true);
-  out.mapped_one = curve({.way = Way::kMappedRead}, 0, false);
-  out.mapped_both = curve({.way = Way::kMappedBoth}, 4 << 10, true);
+  out.cells = curve({.way = Way::kCells, .ring_bytes = out.ring_bytes}, 0);
+  out.cells_nt = curve({.way = Way::kCells, .store = copy::Store::kNonTemporal, .ring_bytes = out.ring_bytes}, 0);
+  out.cma_read = curve({.way = Way::kCmaRead}, 4 << 10);
+  out.cma_write = curve({.way = Way::kCmaWrite}, 4 << 10);
+  if (!out.cma_read.empty()) out.cma_both = curve({.way = Way::kCmaBoth}, 16 << 10);
+  out.mapped_one = curve({.way = Way::kMappedRead}, 0);
+  out.mapped_both = curve({.way = Way::kMappedBoth}, 4 << 10);
   // A way that cannot be measured well is not judged: the built-in choice stays.
   for (Curve* c : {&out.cma_read, &out.cma_write, &out.cma_both, &out.mapped_one, &out.mapped_both}) {
     if (c->worst_spread() > kMaxSpread) *c = Curve{};
@@ -177,7 +180,7 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
   if (group.self == 0) {
     machine = this_machine();
     const Status loaded = load_profile(group.folder, machine, &earlier);
-    if (loaded.ok() && covers_all(group, earlier)) {
+    if (loaded.ok() && covers(earlier, group.levels)) {
       std::memcpy(&shm->profile, &earlier, sizeof earlier);
       *note = "kept profile " + profile_path(group.folder, machine);
       set(shm->phase, static_cast<uint32_t>(Phase::kReady));

@@ -33,6 +33,10 @@ struct CalibrationGroup {
 };
 [[nodiscard]] uint64_t calibration_bytes();
 
+/// Whether `profile` has curves of every kind of distance in `levels` (as CalibrationGroup's): a virtual machine may be
+/// near today and far tomorrow, each with curves of its own.
+[[nodiscard]] bool covers(const Profile& profile, const std::vector<uint8_t>& levels);
+
 /// Collective over the group: rank 0 loads the kept profile; if there is none, the first pair of ranks at each level
 /// measures while the others sleep, and rank 0 keeps the result unless it is noisy. Returns true with the same
 /// `*profile` on every rank, or false on every rank: use built-in choices then. `*note` says where the profile came

@@ -1,9 +1,9 @@
 // Doubles of everything below and beside the shipped transfer loops. See transfer_world.h.
 //
 // The private members of Endpoint that live in files not under check (endpoint.cpp, match.cpp) are defined here, as
-// short as the scenario allows: turn() is the shipped one with collect() reduced to the head of one ring, and every
-// receive takes the next message. The places named by ZH_CRASH_POINT, which lie between an access to the transfer's
-// plain fields and the store that publishes it, announce that access.
+// short as the scenario allows: collect() is reduced to the head of one ring, and every receive takes the next message.
+// The places named by ZH_CRASH_POINT, which lie between an access to the transfer's plain fields and the store that
+// publishes it, announce that access.
 #include "transfer_world.h"
 
 #include <climits>
@@ -270,22 +270,6 @@ bool Endpoint::collect() {
   shm::EnvelopeConsumer::consume(ring);
   deliver(r, message);
   return true;
-}
-
-bool Endpoint::turn() {
-  bool moved = collect();
-  for (Request* r = recvs_.head; r != nullptr;) {
-    Request* next = r->next;
-    moved = advance_recv(r) || moved;
-    r = next;
-  }
-  for (Request* r = sends_.head; r != nullptr;) {
-    Request* next = r->next;
-    moved = advance_send(r) || moved;
-    r = next;
-  }
-  for (const uint32_t peer : queued_peers_) moved = submit_queued(peers_[peer]) || moved;
-  return moved;
 }
 
 }  // namespace p2p
