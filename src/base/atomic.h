@@ -69,4 +69,15 @@ inline void cpu_relax() {
 #endif
 }
 
+/// Asks for a line to be owned by this CPU, before the store that needs it.
+inline void prefetch_for_write(const void* p) {
+#if defined(__x86_64__)
+  // The built-in one becomes a prefetch for reading where the compiler may not assume the instruction; CPUs without it
+  // take it for a no-operation.
+  asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(p)));
+#else
+  __builtin_prefetch(p, 1);
+#endif
+}
+
 }  // namespace zh

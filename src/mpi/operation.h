@@ -16,21 +16,22 @@ struct Operation {
     kWaiting,  ///< a receive in the communicator's WildcardQueue; `engine` may be set
     kDone,     ///< result (or, with host_status, status) is there
   };
+  // What every operation needs, first: with the head of a Request, one cache line.
   State state = State::kNone;
   bool receives = false;
   bool host_status = false;  ///< the outcome is `status` and `error`
-  p2p::Request* engine = nullptr;
-  MPI_Request host_request;
-  MPI_Comm comm;  ///< whose error handler is called
+  bool host_type_owned = false;
   int error = MPI_SUCCESS;
-  p2p::Result result;
-  MPI_Status status;
+  p2p::Request* engine = nullptr;
+  MPI_Comm comm;  ///< whose error handler is called
   // Only of receives that may still go to the host, or that need work at the end; null otherwise.
   CommInfo* info = nullptr;
   TypeInfo* type = nullptr;     ///< held
   std::byte* packed = nullptr;  ///< private copy (malloc)
-  MPI_Datatype host_type;       ///< own duplicate for a receive in the WildcardQueue
-  bool host_type_owned = false;
+  p2p::Result result;
+  MPI_Request host_request;
+  MPI_Status status;
+  MPI_Datatype host_type;  ///< own duplicate for a receive in the WildcardQueue
   void* buf = nullptr;
   MPI_Count count = 0;
   int source = 0;  ///< host's numbers
@@ -76,6 +77,21 @@ inline p2p::RecvArgs recv_args(const CommInfo* comm, int source, int tag) {
 int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode mode);
 /// A receive from t.rank (or MPI_ANY_SOURCE).
 int start_recv(Operation* op, CommInfo* comm, const Transfer& t);
+/// Receives a small message that has arrived from a rank of this node into contiguous memory; false if there is none
+/// (nothing happened). What most receives of a stream come to.
+inline bool take_arrived(Operation* op, const CommInfo* comm, void* buf, MPI_Count count, const TypeInfo* type,
+                         int source, int tag) {
+  p2p::RecvArgs args = recv_args(comm, source, tag);
+  args.buffer = describe(buf, count, type);
+  if (!shim.rank->recv_now(args, &op->result)) return false;
+  op->comm = comm->handle;
+  op->receives = true;
+  op->host_status = false;
+  op->result.cancelled = false;
+  op->error = op->result.code == Code::kOk ? MPI_SUCCESS : class_of(op->result.code);
+  op->state = Operation::State::kDone;
+  return true;
+}
 /// A receive of a message taken out of matching.
 int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Transfer& t);
 

@@ -18,7 +18,7 @@ Request** request_chunks[kMaxRequests / kChunk];
 namespace {
 
 std::mutex requests_mutex;
-std::vector<Request*> idle;
+Request* idle = nullptr;  // list
 uint32_t n_made = 0;
 
 std::mutex abandoned_mutex;
@@ -51,7 +51,8 @@ bool make_chunk() {
 #if !ZH_ABI_INT_HANDLES
     fill_slot(request_arena + (n_made + i) * kSlotBytes, kFirstFortran + n_made + i);
 #endif
-    idle.push_back(&objects[i]);
+    objects[i].next_idle = idle;
+    idle = &objects[i];
   }
   request_chunks[n_made / kChunk] = pointers;
   n_made += kChunk;
@@ -74,14 +75,23 @@ bool prepare_handles() {
 
 Request* new_request(MPI_Request* handle) {
   const TableLock lock(requests_mutex);
-  if (idle.empty() && !make_chunk()) return nullptr;
-  Request* request = idle.back();
-  idle.pop_back();
+  if (idle == nullptr && !make_chunk()) return nullptr;
+  Request* request = idle;
+  idle = request->next_idle;
   request->kind = Request::Kind::kPlain;
   request->active = true;
   *handle = handle_of(request->index);
   return request;
 }
+
+namespace {
+void give_back(Request* request) {
+  request->active = false;
+  const TableLock lock(requests_mutex);
+  request->next_idle = idle;
+  idle = request;
+}
+}  // namespace
 
 Request* completed_send() {
   static Request* const one = [] {
@@ -110,16 +120,22 @@ void free_request(Request* request) {
   request->transfer.type = nullptr;
   if (request->datatype_owned) host.Type_free(&request->transfer.datatype);
   request->datatype_owned = false;
-  request->active = false;
-  const TableLock lock(requests_mutex);
-  idle.push_back(request);
+  give_back(request);
 }
 
-/// The short way of a receive whose message was there already, which most small ones are.
-static bool done_at_start(const Request* request) {
-  const Operation& op = request->operation;
-  return request->kind == Request::Kind::kPlain && op.info == nullptr && op.state == Operation::State::kDone &&
-         !op.host_status && op.type == nullptr;
+bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status) {
+  Request* request = own(*handle);
+  if (request == nullptr) return false;
+  if (request->kind != Request::Kind::kSent) {
+    if (!done_at_start(request) || request->operation.error != MPI_SUCCESS) return false;
+    request->operation.state = Operation::State::kNone;
+    write_result(status, request->operation.result, request->operation.receives);
+    give_back(request);
+  } else {
+    write_result(status, request->operation.result, false);
+  }
+  *handle = MPI_REQUEST_NULL;
+  return true;
 }
 
 bool look(Request* request) {
@@ -134,19 +150,7 @@ MPI_Comm comm_of(const Request* request) { return request->operation.comm; }
 
 int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
   *raised = false;
-  if (request->kind == Request::Kind::kSent) {
-    write_result(status, request->operation.result, false);
-    *handle = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
-  }
-  if (done_at_start(request)) {
-    const int error = request->operation.error;
-    write_result(status, request->operation.result, request->operation.receives);
-    request->operation.state = Operation::State::kNone;
-    free_request(request);
-    *handle = MPI_REQUEST_NULL;
-    return error;
-  }
+  if (finish_if_done_at_start(handle, status)) return MPI_SUCCESS;
   if (!request->active) {  // inactive persistent
     write_empty_status(status);
     return MPI_SUCCESS;

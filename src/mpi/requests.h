@@ -8,7 +8,7 @@ namespace zh::mpi {
 
 struct BsendBuffer;
 
-struct Request {
+struct alignas(64) Request {
   enum class Kind : uint8_t {
     kPlain,       ///< one operation
     kPersistent,  ///< one operation that MPI_Start starts again and again
@@ -22,6 +22,7 @@ struct Request {
   Kind kind = Kind::kPlain;
   Mode mode = Mode::kStandard;
   bool active = false;
+  Request* next_idle = nullptr;
   Operation operation;
   // kPersistent
   Transfer transfer{};
@@ -89,6 +90,16 @@ Request* completed_send();
 /// A request ready for use, kPlain and active; null when there are too many or memory is short.
 Request* new_request(MPI_Request* handle);
 void free_request(Request* request);
+
+/// The short way of a receive whose message was there already, which most small ones are: nothing to free but itself.
+inline bool done_at_start(const Request* request) {
+  const Operation& op = request->operation;
+  return request->kind == Request::Kind::kPlain && op.info == nullptr && op.state == Operation::State::kDone &&
+         !op.host_status && op.type == nullptr;
+}
+/// Finishes a request that was complete without error when it was started; false if it is another one (nothing
+/// happened).
+bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status);
 
 /// Whether Wait would return at once. Does not turn the engine.
 bool look(Request* request);

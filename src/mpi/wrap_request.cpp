@@ -222,6 +222,27 @@ int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* in
   return many.result();
 }
 
+/// MPI_Waitall of an array that begins with a request of the host.
+int wait_all(int n, MPI_Request* requests, MPI_Status* statuses) {
+  if (!any_own(n, requests)) {
+    if (shim.rank == nullptr || n <= 0) return host.Waitall(n, requests, statuses);
+    int flag = 0;
+    int error = MPI_SUCCESS;
+    turn_until([&] {
+      error = host.Testall(n, requests, &flag, statuses);
+      return flag != 0 || error != MPI_SUCCESS;
+    });
+    return error;
+  }
+  HostPart host_part(n, requests);
+  int first_open = 0;
+  bool host_done = host_part.size() == 0;
+  int host_error = MPI_SUCCESS;
+  int error = MPI_SUCCESS;
+  turn_until([&] { return try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error); });
+  return error;
+}
+
 }  // namespace
 
 namespace wrap {
@@ -263,24 +284,39 @@ int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   return finish_single(request, handle, status);
 }
 
+// In order, each finished as soon as it is complete: nobody sees the array before the call returns. The host's requests
+// go to the host together, from the first of them on.
 int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
-  if (!any_own(n, requests)) {
-    if (shim.rank == nullptr || n <= 0) return host.Waitall(n, requests, statuses);
-    int flag = 0;
-    int error = MPI_SUCCESS;
-    turn_until([&] {
-      error = host.Testall(n, requests, &flag, statuses);
-      return flag != 0 || error != MPI_SUCCESS;
-    });
-    return error;
+  const bool want = !statuses_ignored(statuses);
+  std::vector<int> errors;
+  ManyErrors many;
+  int i = 0;
+  for (; i < n; ++i) {
+    MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
+    if (finish_if_done_at_start(&requests[i], status)) continue;
+    Request* request = own(requests[i]);
+    if (request == nullptr) {
+      if (requests[i] != MPI_REQUEST_NULL) break;
+      write_empty_status(status);
+      continue;
+    }
+    turn_until([request] { return look(request); });
+    const MPI_Comm comm = comm_of(request);
+    bool raised = false;
+    const int error = finish(request, &requests[i], status, &raised);
+    if (error == MPI_SUCCESS) continue;
+    many.add(error, raised, comm);
+    errors.resize(static_cast<size_t>(i), MPI_SUCCESS);
+    errors.push_back(error);
   }
-  HostPart host_part(n, requests);
-  int first_open = 0;
-  bool host_done = host_part.size() == 0;
-  int host_error = MPI_SUCCESS;
-  int error = MPI_SUCCESS;
-  turn_until([&] { return try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error); });
-  return error;
+  int rest = MPI_SUCCESS;
+  if (i < n || n <= 0) rest = wait_all(n - i, requests + i, want ? statuses + i : statuses);
+  if (want && (many.failed() || rest != MPI_SUCCESS)) {
+    errors.resize(static_cast<size_t>(i), MPI_SUCCESS);
+    for (int k = 0; k < i; ++k) statuses[k].MPI_ERROR = errors[static_cast<size_t>(k)];
+    for (int k = i; k < n && rest == MPI_SUCCESS; ++k) statuses[k].MPI_ERROR = MPI_SUCCESS;
+  }
+  return rest != MPI_SUCCESS ? rest : many.result();
 }
 
 int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {

@@ -184,6 +184,7 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
   if (!q.lock.try_lock(self_)) return false;
   auto* ring = at<shm::EnvelopeRingShm>(base_, part_->in()[args.peer].load_relaxed());
   shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+  shm::EnvelopeConsumer::read_ahead(ring);
   if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
       part_->state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
       slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
@@ -327,7 +328,6 @@ bool Endpoint::take_arrived(const RecvArgs& args, Result* out) {
   if (in == kNoOffset) return false;
   auto* ring = at<shm::EnvelopeRingShm>(base_, in);
   if (!shm::EnvelopeConsumer::ready(ring)) return false;
-  shm::EnvelopeConsumer::read_ahead(ring);
   if (part_->queues.posted_total.load_relaxed() != 0) serve_posted(static_cast<uint32_t>(args.peer));
   return take_front(args, out);
 }

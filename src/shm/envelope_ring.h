@@ -93,6 +93,10 @@ class EnvelopeProducer {
     ++write_pos_;
     // E1 -> E0: header and payload are visible before seq.
     slot->seq.store_release(write_pos_);
+    // The consumer has read that line a lap ago. Stores wait for their lines one behind the other, and the few that fit
+    // into the store buffer are not enough messages to hide that.
+    constexpr uint32_t kAhead = 3;
+    prefetch_for_write(&slots_[(write_pos_ + kAhead) & mask_]);
   }
   /// True when every published envelope has been consumed.
   [[nodiscard]] bool empty() {
@@ -125,10 +129,10 @@ class EnvelopeConsumer {
     // E3 -> E2: the slot has been read.
     ring->consumed.store_release(ring->consumed.load_relaxed() + 1);
   }
-  /// While envelopes come in a row: asks for the line of one that will be read soon. Taking the lock for each keeps the
-  /// processor from reading ahead by itself.
+  /// Asks for a line that will be read soon. Taking the lock for each message keeps the processor from reading ahead by
+  /// itself; nearer lines than this one may still be written, which fetching them now would disturb.
   static void read_ahead(EnvelopeRingShm* ring) {
-    constexpr uint32_t kAhead = 4;
+    constexpr uint32_t kAhead = 8;
     __builtin_prefetch(&ring->slots()[(ring->consumed.load_relaxed() + kAhead) & (ring->capacity - 1)]);
   }
   /// Without the lock: is there an envelope at the read position? A hint for the owner's poll.
