@@ -12,7 +12,7 @@ Options read_options() {
 }
 
 void apply(const Options& options, node::Config* out) {
-  out->rank_bytes = options.get_number(Opt::kMemory);
+  out->rank_bytes = 2 * options.get_number(Opt::kMemory);
   out->node_ranks = static_cast<uint32_t>(options.get_number(Opt::kNodeRanks));
   out->topology_file = options.get_text(Opt::kTopology);
   out->cma = options.get_bool(Opt::kCma);

@@ -31,12 +31,14 @@ class Bootstrap {
 };
 
 struct Config {
-  uint64_t rank_bytes = 64 << 20;  ///< budget of one rank's part of the segment (address space; memory as it is used)
-  uint32_t node_ranks = 0;         ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
-  std::string topology_file;       ///< hwloc XML or "synthetic:..." instead of this machine, for tests
-  bool measure_line = true;        ///< correct levels by the measured line time
-  bool cma = true;                 ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
-  bool tracer = true;              ///< under Yama's scope 1, open this process to its user's others (ZEROHOP_PTRACER)
+  /// Address space of one rank's part of the segment: a budget, and as much again in reserve (shm/arena.h). Memory
+  /// comes as it is used.
+  uint64_t rank_bytes = 128 << 20;
+  uint32_t node_ranks = 0;    ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
+  std::string topology_file;  ///< hwloc XML or "synthetic:..." instead of this machine, for tests
+  bool measure_line = true;   ///< correct levels by the measured line time
+  bool cma = true;            ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
+  bool tracer = true;         ///< under Yama's scope 1, open this process to its user's others (ZEROHOP_PTRACER)
   uint32_t memory_kinds = kMemfd | kFile;                        ///< kinds of memory that may be tried, best first
   uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;  ///< ways to the segment that may be tried
   std::string folder;   ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp

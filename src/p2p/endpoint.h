@@ -179,6 +179,8 @@ class Endpoint {
   bool submit(Request* request);
   bool submit_queued(Peer& peer);
   bool start_transfer(Request* request);
+  [[nodiscard]] Offset take_transfer();
+  void give_transfer(Offset offset);
   void wake(Peer& peer);
   [[nodiscard]] bool away(const Peer& peer) const;
 
@@ -254,6 +256,7 @@ class Endpoint {
   RequestList recvs_;    ///< transfers from peers
   std::vector<uint32_t> queued_peers_;
   std::vector<Offset> free_transfers_;
+  std::vector<Offset> free_short_transfers_;
   std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver
   uint64_t pending_sends_ = 0;
   copy::RegionCache region_cache_;

@@ -521,9 +521,9 @@ bool Endpoint::cancel_send(Request* r) {
   if (ref == kNoRef) return false;
   // P0 -> P1: own writes; the label pairs with put_cell().
   const uint32_t published = t->published.load_acquire();
-  for (uint32_t i = 0; i < published; ++i) shm::release_block(base_, t->cells[i % kCellWindow].block);
+  for (uint32_t i = 0; i < published; ++i) shm::release_block(base_, t->cells[i % t->window].block);
   sends_.remove(r);
-  free_transfers_.push_back(r->transfer);
+  give_transfer(r->transfer);
   r->result.cancelled = true;
   complete(r);
   return true;

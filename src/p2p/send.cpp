@@ -295,20 +295,38 @@ bool Endpoint::submit_queued(Peer& peer) {
   return moved;
 }
 
+// A program may start any number of sends that its receiver takes in another order, so the description of one must be
+// had when nothing else is: short ones then, and at last from the reserve.
+Offset Endpoint::take_transfer() {
+  if (free_transfers_.empty() && free_short_transfers_.empty()) sweep_transfers();
+  for (std::vector<Offset>* list : {&free_transfers_, &free_short_transfers_}) {
+    if (list->empty()) continue;
+    const Offset offset = list->back();
+    list->pop_back();
+    return offset;
+  }
+  uint32_t window = kCellWindow;
+  Offset offset = may_grow(sizeof(TransferShm)) ? arena_.allocate(sizeof(TransferShm)) : kNoOffset;
+  if (offset == kNoOffset) {
+    window = kShortWindow;
+    offset = arena_.allocate_reserve(TransferShm::size_bytes(window));
+  }
+  if (offset != kNoOffset) at<TransferShm>(base_, offset)->window = window;
+  return offset;
+}
+
+void Endpoint::give_transfer(Offset offset) {
+  const bool whole = at<TransferShm>(base_, offset)->window == kCellWindow;
+  (whole ? free_transfers_ : free_short_transfers_).push_back(offset);
+}
+
 bool Endpoint::start_transfer(Request* r) {
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];
   shm::EnvelopeShm* slot = claim_slot(peer);
   if (slot == nullptr) return false;
-  if (free_transfers_.empty()) sweep_transfers();
-  Offset offset = kNoOffset;
-  if (!free_transfers_.empty()) {
-    offset = free_transfers_.back();
-    free_transfers_.pop_back();
-  } else {
-    offset = arena_.allocate(sizeof(TransferShm));
-    if (offset == kNoOffset) return false;
-  }
+  const Offset offset = take_transfer();
+  if (offset == kNoOffset) return false;
   auto* t = at<TransferShm>(base_, offset);
   const uint64_t n = r->buffer.bytes;
   describe(r->buffer, std::min<uint64_t>(peer.choice.mapped_min, peer.choice.eager_max), r, &t->source);

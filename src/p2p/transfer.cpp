@@ -223,7 +223,7 @@ void Endpoint::put_cell(Request* r, TransferShm& t, uint64_t from, uint64_t n, c
       r->message_bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
   copy::pack(r->buffer, from, n, base_ + block.payload, store);
   const uint32_t published = t.published.load_relaxed();
-  t.cells[published % kCellWindow] = {from, n, block};
+  t.cells[published % t.window] = {from, n, block};
   r->finished += n;
   ZH_CRASH_POINT("cell: filled");
   // P1 -> P0: the cell and its payload.
@@ -262,7 +262,7 @@ bool Endpoint::advance_send(Request* r) {
     }
     if (!cells && !carry) break;
     // V0 -> V1: the receiver has emptied the cell that this one replaces.
-    if (t->published.load_relaxed() - t->consumed.load_acquire() >= kCellWindow) break;
+    if (t->published.load_relaxed() - t->consumed.load_acquire() >= t->window) break;
     const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, carry ? r->carry_bytes : total);
     shm::BlockShm block;
     if (!claim_block(peer, want, &block, matched)) break;
@@ -318,7 +318,7 @@ void Endpoint::sweep_transfers() {
       ++i;
       continue;
     }
-    free_transfers_.push_back(ended_[i]);
+    give_transfer(ended_[i]);
     ended_[i] = ended_.back();
     ended_.pop_back();
   }
@@ -332,7 +332,7 @@ bool Endpoint::advance_recv(Request* r) {
   for (;;) {
     // P0 -> P1: the cell and its payload.
     while (r->cells_seen != t->published.load_acquire()) {
-      const CellShm cell = t->cells[r->cells_seen % kCellWindow];
+      const CellShm cell = t->cells[r->cells_seen % t->window];
       if (cell.from < capacity) {
         copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from),
                      base_ + cell.block.payload, copy::Store::kTemporal);

@@ -35,6 +35,7 @@ struct CellShm {
   shm::BlockShm block;
 };
 constexpr uint32_t kCellWindow = 64;
+constexpr uint32_t kShortWindow = 9;  ///< of transfers that are made when memory is scarce
 
 /// Hands out disjoint ranges of [0, total) to both ends of a transfer.
 /// Writers / Readers: both ends. Invariant: every byte below min(next, total) belongs to exactly one claimer.
@@ -59,7 +60,7 @@ class ClaimShm {
 /// Writers: sender (`source`, cells, published, pushed), matcher under the receiver's lock (`target`, state), receiver
 /// (pulled, consumed, retry, released). Readers: both.
 /// Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is complete;
-/// published - consumed <= kCellWindow.
+/// published - consumed <= window.
 /// Wrap: published and consumed run freely modulo 2^32. Crash: see ClaimShm.
 struct TransferShm {
   RemoteBufferShm source;
@@ -67,7 +68,7 @@ struct TransferShm {
   uint32_t sender;
   uint32_t receiver;
   uint32_t direct;  ///< Direct: who makes the single copy; kCells: none is offered
-  uint32_t reserved;
+  uint32_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
   alignas(kPairBytes) Atomic<uint32_t> state;
   Atomic<uint32_t> released;  ///< 1: the receiver will not touch this any more
   alignas(kPairBytes) ClaimShm claim;
@@ -80,6 +81,9 @@ struct TransferShm {
   uint64_t retry_bytes;
   alignas(kPairBytes) CellShm cells[kCellWindow];
 
+  [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t window) {
+    return sizeof(TransferShm) - (kCellWindow - window) * sizeof(CellShm);
+  }
   [[nodiscard]] Direct offered() const { return static_cast<Direct>(direct); }
   [[nodiscard]] TransferState load_state() const {
     // T0 -> T1: the target's description after the state.
@@ -91,5 +95,6 @@ struct TransferShm {
   }
 };
 static_assert(kShmSafe<TransferShm>);
+static_assert(TransferShm::size_bytes(kShortWindow) <= 1024);
 
 }  // namespace zh::p2p

@@ -22,7 +22,8 @@ Status Arena::open(node::Node& node, uint64_t first_bytes) {
   node_ = &node;
   end_ = node.part_bytes();
   next_ = round_up(first_bytes, kPage);
-  if (next_ > end_) return {Code::kNoMemory, "the rank's part of the segment is too small"};
+  budget_ = end_ / 2;
+  if (next_ > budget_) return {Code::kNoMemory, "the rank's part of the segment is too small"};
   return back(next_);
 }
 
@@ -40,7 +41,7 @@ Status Arena::back(uint64_t end) {
   return kOk;
 }
 
-Offset Arena::allocate(uint64_t bytes) {
+Offset Arena::allocate_below(uint64_t limit, uint64_t bytes) {
   const uint64_t size = block_bytes(bytes);
   if (auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
     const Offset offset = it->second.back();
@@ -49,7 +50,7 @@ Offset Arena::allocate(uint64_t bytes) {
     return offset;
   }
   const uint64_t start = round_up(next_, size >= kLargeMin ? kPage : kPairBytes);
-  if (start + size > end_ || !back(start + size).ok()) return kNoOffset;
+  if (start + size > limit || !back(start + size).ok()) return kNoOffset;
   next_ = start + size;
   used_ += size;
   return node_->part(node_->self()) + start;

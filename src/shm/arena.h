@@ -22,24 +22,28 @@ class Arena {
   Status open(node::Node& node, uint64_t first_bytes);
 
   /// Zero-filled on first use only; 128-byte aligned. kNoOffset when the budget is used up.
-  [[nodiscard]] Offset allocate(uint64_t bytes);
+  [[nodiscard]] Offset allocate(uint64_t bytes) { return allocate_below(budget_, bytes); }
+  /// As allocate(), and beyond the budget from the reserve, which is as large again. For what nothing can do without.
+  [[nodiscard]] Offset allocate_reserve(uint64_t bytes) { return allocate_below(end_, bytes); }
   /// `bytes` as given to allocate().
   void free(Offset offset, uint64_t bytes);
   /// Like free(), but the memory goes back to the system; only of the block allocated last, else it is free().
   void drop(Offset offset, uint64_t bytes);
 
   [[nodiscard]] uint64_t backed_bytes() const { return backed_; }
-  [[nodiscard]] uint64_t budget_bytes() const { return end_; }
+  [[nodiscard]] uint64_t budget_bytes() const { return budget_; }
   [[nodiscard]] uint64_t used_bytes() const { return used_; }
 
  private:
   static uint64_t block_bytes(uint64_t bytes);
   Status back(uint64_t end);
+  Offset allocate_below(uint64_t limit, uint64_t bytes);
 
   node::Node* node_ = nullptr;
   uint64_t next_ = 0;    // position of the first never used byte in the part
   uint64_t backed_ = 0;  // bytes of the part that have memory
-  uint64_t end_ = 0;
+  uint64_t budget_ = 0;  // position in the part
+  uint64_t end_ = 0;     // of the reserve behind it
   uint64_t used_ = 0;
   std::map<uint64_t, std::vector<Offset>> free_;  // by block size; few sizes are ever used
 };

@@ -193,7 +193,7 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
                 node::Config nodes;
                 nodes.measure_line = false;
                 nodes.cma = c.cma;
-                nodes.rank_bytes = 16 << 20;
+                nodes.rank_bytes = 32 << 20;
                 std::unique_ptr<node::Node> node;
                 const Status joined = node::Node::join(world, nodes, &node);
                 ASSERT_TRUE(joined.ok()) << joined.what();
@@ -227,7 +227,7 @@ TEST(CrashWildcard, EndsWhenAPeerDies) {
             [&](TestBootstrap& world) {
               node::Config nodes;
               nodes.measure_line = false;
-              nodes.rank_bytes = 16 << 20;
+              nodes.rank_bytes = 32 << 20;
               std::unique_ptr<node::Node> node;
               ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
               engine::Config config;

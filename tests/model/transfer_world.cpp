@@ -106,9 +106,9 @@ void crash_point(const char* name) {
   } else if (at == "transfer: target described") {
     mc::data_write(&t.target);
   } else if (at == "cell: filled") {
-    mc::data_write(&t.cells[mc::peek(t.published) % p2p::kCellWindow]);
+    mc::data_write(&t.cells[mc::peek(t.published) % t.window]);
   } else if (at == "cell: copied, not released") {
-    mc::data_read(&t.cells[mc::peek(t.consumed) % p2p::kCellWindow]);
+    mc::data_read(&t.cells[mc::peek(t.consumed) % t.window]);
   } else if (at == "pull: claimed") {
     mc::data_read(&t.source);
   } else if (at == "push: claimed") {
@@ -135,7 +135,7 @@ bool Node::alive(uint32_t /*index*/) { return true; }
 }  // namespace node
 
 namespace shm {
-Offset Arena::allocate(uint64_t /*bytes*/) { return kNoOffset; }
+Offset Arena::allocate_below(uint64_t /*limit*/, uint64_t /*bytes*/) { return kNoOffset; }
 void Arena::free(Offset /*offset*/, uint64_t /*bytes*/) {}
 }  // namespace shm
 
@@ -282,6 +282,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
   set_store_hook(before_store);
   std::memset(static_cast<void*>(&g_segment.ring), 0, sizeof g_segment.ring);
   std::memset(static_cast<void*>(&g_segment.transfer), 0, sizeof g_segment.transfer);
+  g_segment.transfer.window = p2p::kCellWindow;
   g_segment.ring.ring.capacity = 4;
   for (uint32_t i = 0; i < 2; ++i) {
     g_segment.parts[i].state.inside.store_relaxed(1);

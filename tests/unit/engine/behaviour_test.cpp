@@ -154,6 +154,40 @@ TEST_P(Behaviour, TenThousandUnexpectedMessages) {
   });
 }
 
+// Far more sends than the budget of shared memory has room for, and the receiver wants the last one first.
+TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
+  constexpr uint64_t kBytes = 20 << 10;
+  constexpr int kSends = 3000;
+  for (const bool cma : {true, false}) {
+    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+      StormConfig config;
+      config.world = GetParam();
+      config.cma = cma;
+      config.rank_bytes = 6 << 20;
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      std::vector<std::byte> data(kBytes, std::byte{5});
+      if (r.node->self() == 0) {
+        std::vector<Request*> requests;
+        for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(send_to(1, 0, 1, data.data(), kBytes)));
+        r.rank->send(send_to(1, 0, 2, data.data(), 1));
+        for (Request* request : requests) {
+          r.rank->wait(request);
+          r.rank->release(request);
+        }
+      } else {
+        ASSERT_EQ(r.rank->recv(recv_from(0, 2, data.data(), kBytes)).bytes, 1u);
+        for (int i = 0; i < kSends; ++i) {
+          data[kBytes - 1] = std::byte{0};
+          ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+          ASSERT_EQ(data[kBytes - 1], std::byte{5});
+        }
+      }
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+}
+
 TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   constexpr uint64_t kBytes = 16 << 10;
   constexpr int kLate = 40;

@@ -156,7 +156,7 @@ class Storm {
     args.data = data->buffer();
     args.mode = m.synchronous ? p2p::SendMode::kSynchronous : p2p::SendMode::kStandard;
     // A standard send may wait for its receive; only with memory to spare is a small one sure not to.
-    if (m.bytes <= 192 && !m.synchronous && config_.rank_bytes >= 16 << 20 && rng_() % 3 == 0) {
+    if (m.bytes <= 192 && !m.synchronous && config_.rank_bytes >= 32 << 20 && rng_() % 3 == 0) {
       const Result r = rank_.send(args);
       ASSERT_EQ(r.code, Code::kOk);
       if (m.lane == kCancelled) came_[m.dest].push_back(m.id);

@@ -20,7 +20,7 @@ struct StormConfig {
   uint64_t largest_bytes = 3 << 20;
   bool cma = true;
   uint64_t single_copy_min = 0;
-  uint64_t rank_bytes = 64 << 20;
+  uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve
   int skew = -1;
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t away_percent = 3;  ///< steps in which a rank computes without calling in

@@ -49,15 +49,15 @@ std::vector<StormConfig> configs() {
     c.messages /= 2;
     all.push_back(c);
     c = base("one_mib", world, 3);
-    c.rank_bytes = 1 << 20;
+    c.rank_bytes = 2 << 20;
     c.messages *= 2;
     all.push_back(c);
     c = base("one_mib_no_cma", world, 3);
-    c.rank_bytes = 1 << 20;
+    c.rank_bytes = 2 << 20;
     c.cma = false;
     all.push_back(c);
     c = base("two_mib_2k", world, 4);
-    c.rank_bytes = 2 << 20;
+    c.rank_bytes = 4 << 20;
     c.single_copy_min = 2 << 10;
     all.push_back(c);
     c = base("no_skew", world, 3);
