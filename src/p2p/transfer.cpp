@@ -86,6 +86,7 @@ void Endpoint::deliver(Request* r, const MessageShm& m) {
 
 void Endpoint::join_transfer(Request* r, const MessageShm& m) {
   auto* t = at<TransferShm>(base_, m.far.where);
+  prefetch_for_write(&t->target);
   r->transfer = m.far.where;
   r->stage = Stage::kTransfer;
   if (t->load_state() == TransferState::kOffered) {  // T0 -> T1
@@ -345,10 +346,12 @@ bool Endpoint::advance_recv(Request* r) {
       t->consumed.store_release(r->cells_seen);
       moved = true;
     }
+    const bool pulls = can_pull(r, *t);
+    const bool senders = t->offered() == Direct::kSender && t->target.reachable != 0 && !r->direct_broken;
+    if (!pulls && senders) break;  // without a look at `claim`, which would take its line from the sender
     if (t->claim.exhausted(total)) break;
-    if (!can_pull(r, *t)) {
-      const bool senders = t->offered() == Direct::kSender && t->target.reachable != 0 && !r->direct_broken;
-      if (t->offered() != Direct::kCells && !senders && t->retry.load_relaxed() == 0) {
+    if (!pulls) {
+      if (t->offered() != Direct::kCells && t->retry.load_relaxed() == 0) {
         // Offered for single copy, but there is no way to it: ask for cells.
         t->retry_from = t->retry_bytes = 0;
         t->retry.store_release(1);  // R0 -> R1

@@ -3,6 +3,7 @@
 // receiver's buffer, the receiver straight out of the sender's - so that either can finish alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/atomic.h"
@@ -35,7 +36,7 @@ struct CellShm {
   shm::BlockShm block;
 };
 constexpr uint32_t kCellWindow = 64;
-constexpr uint32_t kShortWindow = 9;  ///< of transfers that are made when memory is scarce
+constexpr uint32_t kShortWindow = 12;  ///< of transfers that are made when memory is scarce
 
 /// Hands out disjoint ranges of [0, total) to both ends of a transfer.
 /// Writers / Readers: both ends. Invariant: every byte below min(next, total) belongs to exactly one claimer.
@@ -63,14 +64,17 @@ class ClaimShm {
 /// published - consumed <= window.
 /// Wrap: published and consumed run freely modulo 2^32. Crash: see ClaimShm.
 struct TransferShm {
+  // The sender's line.
   RemoteBufferShm source;
-  RemoteBufferShm target;  ///< valid once state is kMatched
   uint32_t sender;
   uint32_t receiver;
   uint32_t direct;  ///< Direct: who makes the single copy; kCells: none is offered
   uint32_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
-  alignas(kPairBytes) Atomic<uint32_t> state;
+  // The receiver's line: the sender that waits for `state` has the target with it.
+  RemoteBufferShm target;  ///< valid once state is kMatched
+  Atomic<uint32_t> state;
   Atomic<uint32_t> released;  ///< 1: the receiver will not touch this any more
+  uint64_t reserved;
   alignas(kPairBytes) ClaimShm claim;
   alignas(kPairBytes) Atomic<uint64_t> pushed;  ///< bytes that the sender wrote into the receiver's buffer
   Atomic<uint32_t> published;                   ///< cells ever published
@@ -96,5 +100,6 @@ struct TransferShm {
 };
 static_assert(kShmSafe<TransferShm>);
 static_assert(TransferShm::size_bytes(kShortWindow) <= 1024);
+static_assert(offsetof(TransferShm, target) == kLineBytes && offsetof(TransferShm, claim) == kPairBytes);
 
 }  // namespace zh::p2p

@@ -49,11 +49,11 @@ std::vector<Case> cases() {
   all.push_back({"ReceiverPulls", pulls, {}, 1000});
   TransferSetup pushes = pulls;
   pushes.sender_copies = true;
-  all.push_back({"SenderPushes", pushes, {}, 1000});
+  all.push_back({"SenderPushes", pushes, {}, 200});
   s = pushes;
   s.bytes = s.single_bytes = 2 * kUnitBytes;
   s.failing_push = 0;
-  all.push_back({"FailedPushOfTheOneCopierIsDoneThroughCells", s, {}, 500});
+  all.push_back({"FailedPushOfTheOneCopierIsDoneThroughCells", s, {}, 200});
   s = pulls;
   s.bytes = 3 * kUnitBytes;
   s.capacity = kUnitBytes;
