@@ -129,9 +129,13 @@ bool Rank::send_now(const SendArgs& args) {
   return sent;
 }
 
-bool Rank::recv_now(const RecvArgs& args, Result* out) {
+bool Rank::recv_or_start(const RecvArgs& args, Result* out, Request** request) {
   Guard guard(*state_);
-  return state_->endpoint->take_arrived(args, out);
+  p2p::Endpoint& e = *state_->endpoint;
+  if (e.take_arrived(args, out)) return true;
+  *request = e.irecv_posted(args);
+  leave();
+  return false;
 }
 
 Request* Rank::isend(const SendArgs& args) {

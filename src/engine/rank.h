@@ -93,8 +93,8 @@ class Rank {
 
   /// Sends at once what needs no request afterwards; false if it does (nothing happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
-  /// Receives at once a small message that has arrived; false if there is none (nothing happened).
-  [[nodiscard]] bool recv_now(const RecvArgs& args, Result* out);
+  /// Receives at once a small message that has arrived (true), else starts a receive: `*request` as from irecv().
+  [[nodiscard]] bool recv_or_start(const RecvArgs& args, Result* out, Request** request);
   /// Sends whose bytes are still needed from this rank's memory; 0 when all is quiet.
   [[nodiscard]] uint64_t pending_sends() const;
   /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.

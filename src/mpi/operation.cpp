@@ -102,15 +102,12 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
   op->error = MPI_SUCCESS;
   const bool any = t.rank == MPI_ANY_SOURCE;
   if (comm->all_local || (!any && comm->local[t.rank] >= 0)) {
+    if (t.type->kind == TypeInfo::Kind::kContiguous) {
+      return start_recv_here(op, comm, t.buf, t.count, t.type, t.rank, t.tag);
+    }
     p2p::RecvArgs args = recv_args(comm, t.rank, t.tag);
     const int error = keep_data(op, t, true, &args.buffer);
     if (error != MPI_SUCCESS) return failed(op, error);
-    op->result.cancelled = false;
-    if (op->packed == nullptr && shim.rank->recv_now(args, &op->result)) {
-      if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
-      op->state = Operation::State::kDone;
-      return MPI_SUCCESS;
-    }
     op->engine = shim.rank->irecv(args);
     if (op->engine == nullptr) return failed(op, no_memory(op->comm));
     op->state = Operation::State::kEngine;

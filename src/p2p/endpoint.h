@@ -75,6 +75,12 @@ class Endpoint {
 
   /// Starts a receive in the shared queue.
   [[nodiscard]] Request* irecv(const RecvArgs& args);
+  /// The same without looking for a message that has arrived.
+  [[nodiscard]] Request* irecv_posted(const RecvArgs& args) {
+    Request* r = irecv_unposted(args);
+    if (r != nullptr) post(r);
+    return r;
+  }
   /// Starts a receive that stays out of the shared queue: look() searches for it. For blocking receives.
   [[nodiscard]] Request* irecv_unposted(const RecvArgs& args);
   /// Searches for an unposted receive's message. Cheap when nothing has arrived.
