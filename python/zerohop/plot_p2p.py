@@ -18,7 +18,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
+import matplotlib.pyplot as plt
 
 COLOURS = {"impi": "#4c78a8", "mpich": "#b79a20", "openmpi": "#54a24b"}
 NAMES = {"impi": "Intel MPI", "mpich": "MPICH", "openmpi": "Open MPI"}
