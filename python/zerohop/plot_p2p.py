@@ -20,6 +20,9 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+# Text stays text, and the same results give the same file.
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "zerohop"})
+
 COLOURS = {"impi": "#4c78a8", "mpich": "#b79a20", "openmpi": "#54a24b"}
 NAMES = {"impi": "Intel MPI", "mpich": "MPICH", "openmpi": "Open MPI"}
 BUFFERS = {"malloc": "private buffers", "alloc_mem": "MPI_Alloc_mem"}
