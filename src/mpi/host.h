@@ -43,7 +43,7 @@ namespace zh::mpi {
   X(Rsend_c)                                                                                               \
   X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) X(Sendrecv_replace_c)  \
       X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) \
-          X(Recv_init_c) X(Mrecv_c) X(Imrecv_c)
+          X(Recv_init_c) X(Mrecv_c) X(Imrecv_c) X(Buffer_attach_c) X(Buffer_detach_c)
 // clang-format on
 
 struct Host {

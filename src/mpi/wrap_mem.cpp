@@ -10,22 +10,34 @@
 namespace zh::mpi {
 namespace {
 
+int host_attach(void* base, int bytes) { return host.Buffer_attach(base, bytes); }
+int host_detach(void* base, int* bytes) { return host.Buffer_detach(base, bytes); }
+#if ZH_ABI_LARGE_COUNT
+int host_attach(void* base, MPI_Count bytes) { return host.Buffer_attach_c(base, bytes); }
+int host_detach(void* base, MPI_Count* bytes) { return host.Buffer_detach_c(base, bytes); }
+#else
+int host_attach(void* base, MPI_Count bytes) {
+  return bytes > INT_MAX ? raise(MPI_COMM_SELF, MPI_ERR_ARG) : host.Buffer_attach(base, static_cast<int>(bytes));
+}
+int host_detach(void* base, MPI_Count* bytes) {
+  int narrow = 0;
+  const int error = host.Buffer_detach(base, &narrow);
+  *bytes = narrow;
+  return error;
+}
+#endif
+
 template <typename N>
 int attach(const MPI_Comm* comm, void* base, N bytes) {
   // Sessions without MPI_Init: the engine never starts, and buffered sends are the host's.
-  if (shim.rank == nullptr && comm == nullptr) return host.Buffer_attach(base, static_cast<int>(bytes));
+  if (shim.rank == nullptr && comm == nullptr) return host_attach(base, bytes);
   const int error = bsend_attach(comm, base, bytes);
   return error == MPI_SUCCESS ? error : raise(comm != nullptr ? *comm : MPI_COMM_SELF, error);
 }
 
 template <typename N>
 int detach(const MPI_Comm* comm, void* base, N* bytes) {
-  if (bsend_buffer(comm) == nullptr && shim.rank == nullptr && comm == nullptr) {
-    int narrow = 0;
-    const int error = host.Buffer_detach(base, &narrow);
-    *bytes = narrow;
-    return error;
-  }
+  if (bsend_buffer(comm) == nullptr && shim.rank == nullptr && comm == nullptr) return host_detach(base, bytes);
   MPI_Count wide = 0;
   const int error = bsend_detach(comm, base, &wide);
   if (error != MPI_SUCCESS) return raise(comm != nullptr ? *comm : MPI_COMM_SELF, error);
