@@ -36,7 +36,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
     {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
-     "whether medium messages change to buffered copies while their receiver lags behind"},
+     "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
+     "CPUs"},
     {"ZEROHOP_CACHE", OptionType::kString, "", "", kNoRange, kNoRange, "tune",
      "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
     {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune",

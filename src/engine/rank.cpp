@@ -39,7 +39,8 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
   if (status.ok()) {
     p2p::EndpointConfig endpoint;
     endpoint.cma = config.cma;
-    endpoint.skew = config.skew;
+    // Where ranks outnumber CPUs every receiver lags because it is not running, and a second copy only delays it more.
+    endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
     endpoint.regions = config.regions;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
   }
