@@ -76,6 +76,39 @@ SCENARIO(finalize_untidy) {
   return 0;
 }
 
+static MPI_Comm left_open;
+
+static void finalize_late(void) {
+  int rank = 0, size = 1, out = 0, in = -1;
+  MPI_Comm_rank(left_open, &rank);
+  MPI_Comm_size(left_open, &size);
+  out = rank;
+  MPI_Sendrecv(&out, 1, MPI_INT, (rank + 1) % size, 1, &in, 1, MPI_INT, (rank + size - 1) % size, 1, left_open,
+               MPI_STATUS_IGNORE);
+  if (in == (rank + size - 1) % size) printf("ok rank %d sent and received in an exit handler\n", rank);
+  fflush(stdout);
+  MPI_Finalize();
+}
+
+// What a C++ program with a global MPI environment does. The handler is older than the MPI library's own, so it runs
+// last. A communicator was freed before while a wildcard receive on it was open.
+SCENARIO(finalize_in_exit_handler) {
+  atexit(finalize_late);
+  MPI_Init(NULL, NULL);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm freed;
+  MPI_Request open[2];
+  int out = rank, in = -1;
+  MPI_Comm_dup(MPI_COMM_WORLD, &left_open);
+  MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+  MPI_Irecv(&in, 1, MPI_INT, MPI_ANY_SOURCE, 1, freed, &open[0]);
+  MPI_Isend(&out, 1, MPI_INT, (rank + 1) % size, 1, freed, &open[1]);
+  MPI_Comm_free(&freed);
+  MPI_Waitall(2, open, MPI_STATUSES_IGNORE);
+  return in == (rank + size - 1) % size ? 0 : 1;
+}
+
 // One rank aborts while the others wait for it: the launcher's exit code is 42.
 SCENARIO(abort) {
   int value = 0;
