@@ -54,6 +54,11 @@ class KnownFailures:
                 return entry
         return None
 
+    def flaky(self, host: str, program: str, ranks: int, test: str) -> bool:
+        """Whether the host fails this one now and then: its single baseline run says nothing."""
+        entry = self.entry_for(host, program, ranks, test)
+        return entry is not None and entry.flaky
+
     def hangs(self, host: str, program: str, ranks: int) -> tuple[str, ...]:
         return tuple(e.test for e in self.entries if e.hangs and e.covers(host, program, ranks))
 
