@@ -30,9 +30,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange, "engine",
      "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep at once)"},
     {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",
-     "bound of the shared memory of one rank; used as traffic asks for it, and beyond it only for sends under way (1 "
-     "KiB "
-     "each, as much again)"},
+     "bound of the shared memory of one rank; used as traffic asks for it, and beyond it only for sends under way "
+     "(1 KiB each, as much again)"},
     {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
     {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",

@@ -9,6 +9,7 @@
 #include "copy/layout.h"
 #include "engine/rank.h"
 #include "node/node.h"
+#include "shm/arena.h"
 #include "zerohop/zerohop.h"
 
 namespace {
@@ -145,7 +146,7 @@ int zh_open(const zh_job* job, zh_rank** out) {
   if (!self) return -ENOMEM;
   self->job = std::make_unique<JobBootstrap>(*job);
   node::Config node_config;
-  if (job->memory_bytes != 0) node_config.rank_bytes = 2 * round_up(job->memory_bytes, 4096);
+  if (job->memory_bytes != 0) node_config.rank_bytes = shm::Arena::part_bytes(round_up(job->memory_bytes, 4096));
   Status status = node::Node::join(*self->job, node_config, &self->node);
   if (!status.ok()) return to_errno(status.code());
   status = engine::Rank::create(*self->node, *self->job, engine::Config{}, &self->rank);

@@ -102,13 +102,17 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
   op->error = MPI_SUCCESS;
   const bool any = t.rank == MPI_ANY_SOURCE;
   if (comm->all_local || (!any && comm->local[t.rank] >= 0)) {
-    if (t.type->kind == TypeInfo::Kind::kContiguous) {
-      return start_recv_here(op, comm, t.buf, t.count, t.type, t.rank, t.tag);
-    }
     p2p::RecvArgs args = recv_args(comm, t.rank, t.tag);
     const int error = keep_data(op, t, true, &args.buffer);
     if (error != MPI_SUCCESS) return failed(op, error);
-    op->engine = shim.rank->irecv(args);
+    op->result.cancelled = false;
+    if (op->packed != nullptr) {  // to be unpacked at the end, when the engine's request is finished
+      op->engine = shim.rank->irecv(args);
+    } else if (shim.rank->recv_or_start(args, &op->result, &op->engine)) {
+      if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
+      op->state = Operation::State::kDone;
+      return MPI_SUCCESS;
+    }
     if (op->engine == nullptr) return failed(op, no_memory(op->comm));
     op->state = Operation::State::kEngine;
     return MPI_SUCCESS;

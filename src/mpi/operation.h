@@ -77,25 +77,6 @@ inline p2p::RecvArgs recv_args(const CommInfo* comm, int source, int tag) {
 int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode mode);
 /// A receive from t.rank (or MPI_ANY_SOURCE).
 int start_recv(Operation* op, CommInfo* comm, const Transfer& t);
-/// The same into contiguous memory, from a rank of this node (or from any, where all are).
-inline int start_recv_here(Operation* op, const CommInfo* comm, void* buf, MPI_Count count, const TypeInfo* type,
-                           int source, int tag) {
-  p2p::RecvArgs args = recv_args(comm, source, tag);
-  args.buffer = describe(buf, count, type);
-  op->comm = comm->handle;
-  op->receives = true;
-  op->host_status = false;
-  op->error = MPI_SUCCESS;
-  op->result.cancelled = false;
-  if (shim.rank->recv_or_start(args, &op->result, &op->engine)) {
-    if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
-    op->state = Operation::State::kDone;
-    return MPI_SUCCESS;
-  }
-  if (op->engine == nullptr) return raise(op->comm, MPI_ERR_NO_MEM);
-  op->state = Operation::State::kEngine;
-  return MPI_SUCCESS;
-}
 /// A receive of a message taken out of matching.
 int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Transfer& t);
 

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "shm/arena.h"
+
 namespace zh::mpi {
 
 Options read_options() {
@@ -12,7 +14,7 @@ Options read_options() {
 }
 
 void apply(const Options& options, node::Config* out) {
-  out->rank_bytes = 2 * options.get_number(Opt::kMemory);
+  out->rank_bytes = shm::Arena::part_bytes(options.get_number(Opt::kMemory));
   out->node_ranks = static_cast<uint32_t>(options.get_number(Opt::kNodeRanks));
   out->topology_file = options.get_text(Opt::kTopology);
   out->cma = options.get_bool(Opt::kCma);

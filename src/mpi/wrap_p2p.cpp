@@ -124,10 +124,7 @@ inline int irecv(void* buf, N count, MPI_Datatype datatype, int source, int tag,
   }
   Request* own_request = new_request(request);
   if (own_request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
-  const bool here = type->kind == TypeInfo::Kind::kContiguous && !any && info->local[source] >= 0;
-  const int error =
-      here ? start_recv_here(&own_request->operation, info, buf, count, type, source, tag)
-           : start_recv(&own_request->operation, info, transfer_of(buf, count, datatype, type, source, tag));
+  const int error = start_recv(&own_request->operation, info, transfer_of(buf, count, datatype, type, source, tag));
   if (error != MPI_SUCCESS) [[unlikely]] {
     free_request(own_request);
     *request = MPI_REQUEST_NULL;

@@ -3,6 +3,7 @@
 // receiver's buffer, the receiver straight out of the sender's - so that either can finish alone.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,7 +37,7 @@ struct CellShm {
   shm::BlockShm block;
 };
 constexpr uint32_t kCellWindow = 64;
-constexpr uint32_t kShortWindow = 12;  ///< of transfers that are made when memory is scarce
+constexpr uint32_t kShortWindow = 8;  ///< of transfers that are made when memory is scarce
 
 /// Hands out disjoint ranges of [0, total) to both ends of a transfer.
 /// Writers / Readers: both ends. Invariant: every byte below min(next, total) belongs to exactly one claimer.
@@ -62,7 +63,7 @@ class ClaimShm {
 /// (pulled, consumed, retry, released). Readers: both.
 /// Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is complete;
 /// published - consumed <= window.
-/// Wrap: published and consumed run freely modulo 2^32. Crash: see ClaimShm.
+/// Wrap: published and consumed run freely modulo 2^32, which both windows divide. Crash: see ClaimShm.
 struct TransferShm {
   // The sender's line.
   RemoteBufferShm source;
@@ -100,6 +101,7 @@ struct TransferShm {
 };
 static_assert(kShmSafe<TransferShm>);
 static_assert(TransferShm::size_bytes(kShortWindow) <= 1024);
+static_assert(std::has_single_bit(kCellWindow) && std::has_single_bit(kShortWindow));
 static_assert(offsetof(TransferShm, target) == kLineBytes && offsetof(TransferShm, claim) == kPairBytes);
 
 }  // namespace zh::p2p

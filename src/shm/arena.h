@@ -18,6 +18,9 @@ namespace zh::shm {
 
 class Arena {
  public:
+  /// Size of the part of the segment that an arena with this budget needs: as much again is the reserve.
+  [[nodiscard]] static constexpr uint64_t part_bytes(uint64_t budget_bytes) { return 2 * budget_bytes; }
+
   /// Manages the node's own part from `first_bytes` on; [0, first_bytes) is backed at once for the part's header.
   Status open(node::Node& node, uint64_t first_bytes);
 

@@ -49,11 +49,12 @@ std::vector<Case> cases() {
   all.push_back({"ReceiverPulls", pulls, {}, 1000});
   TransferSetup pushes = pulls;
   pushes.sender_copies = true;
-  all.push_back({"SenderPushes", pushes, {}, 200});
+  pushes.bytes = 5 * kUnitBytes;  // the receiver only watches, so each chunk adds few interleavings
+  all.push_back({"SenderPushes", pushes, {}, 1000});
   s = pushes;
-  s.bytes = s.single_bytes = 2 * kUnitBytes;
+  s.bytes = s.single_bytes = 4 * kUnitBytes;
   s.failing_push = 0;
-  all.push_back({"FailedPushOfTheOneCopierIsDoneThroughCells", s, {}, 200});
+  all.push_back({"FailedPushOfTheOneCopierIsDoneThroughCells", s, {}, 500});
   s = pulls;
   s.bytes = 3 * kUnitBytes;
   s.capacity = kUnitBytes;
@@ -87,6 +88,10 @@ std::vector<Case> cases() {
   s.bytes = (p2p::kCellWindow + 1) * kUnitBytes;
   s.ring_units = p2p::kCellWindow + 1;
   all.push_back({"WindowOfCellsIsFull", s, bounded(1, 0), 500});
+  s.window = p2p::kShortWindow;
+  s.bytes = (p2p::kShortWindow + 1) * kUnitBytes;
+  s.ring_units = p2p::kShortWindow + 1;
+  all.push_back({"ShortWindowOfCellsIsFull", s, bounded(1, 1), 500});
   s = both;
   s.bytes = 3 * kChunk;
   s.failing_pull = s.failing_push = 1;

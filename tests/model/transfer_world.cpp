@@ -282,7 +282,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
   set_store_hook(before_store);
   std::memset(static_cast<void*>(&g_segment.ring), 0, sizeof g_segment.ring);
   std::memset(static_cast<void*>(&g_segment.transfer), 0, sizeof g_segment.transfer);
-  g_segment.transfer.window = p2p::kCellWindow;
+  g_segment.transfer.window = setup.window;
   g_segment.ring.ring.capacity = 4;
   for (uint32_t i = 0; i < 2; ++i) {
     g_segment.parts[i].state.inside.store_relaxed(1);

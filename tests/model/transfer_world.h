@@ -25,6 +25,7 @@ struct TransferSetup {
   uint64_t cell_bytes = kUnitBytes;    ///< PairChoice::chunk_cells
   uint64_t single_bytes = kUnitBytes;  ///< PairChoice::chunk_both and chunk_alone
   uint64_t ring_units = 2;             ///< room of the payload ring
+  uint32_t window = p2p::kCellWindow;  ///< TransferShm::window
   bool sender_cma = false;             ///< the message is offered for single copy
   bool receiver_cma = false;
   bool both_ends = false;

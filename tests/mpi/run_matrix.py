@@ -369,7 +369,7 @@ def main() -> int:
     budget_s = BUDGET_S[kind] if arguments.budget is None else arguments.budget
     start = time.monotonic()
     # What is calibrated beside a test load must not become the user's calibration.
-    cache = ROOT / "build" / "tests-mpi" / "calibration"
+    cache = WORK / "calibration"
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["ZEROHOP_CACHE"] = str(cache)
     matrix.say_unusable()
