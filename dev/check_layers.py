@@ -29,9 +29,9 @@ MAX_LINES = 600
 ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "capi", "mpi"]
 # Side layers: the only layers that each may see.
 SIDE = {"simd": {"base"}, "model": {"base"}, "heap": {"base", "os"}}
-# From which layer on a side layer may be seen.
 # Files that define functions of libc, for the preloaded library alone.
 OVERRIDES = "_family.cpp"
+# From which layer on a side layer may be seen.
 SIDE_SEEN_FROM = {"simd": "p2p", "model": "tune", "heap": "copy"}
 
 MPI_FOLDERS = ("src/mpi/", "bench/mpi/", "tests/mpi/", "examples/")
