@@ -180,7 +180,7 @@ uint32_t Heap::take(uint32_t pages, uint32_t alignment) {
 
 void* Heap::allocate(size_t n, size_t alignment, bool zeroed) {
   constexpr uint64_t kMost = PageRuns::kMaxPages * kPage / 2;
-  if (!takes() || n > kMost || alignment > kMost) return nullptr;
+  if (!takes() || n > kMost || alignment > kFileAlignment) return nullptr;  // the span is aligned to that
   const uint32_t pages = pages_for(n);
   if (alignment <= kPage) [[likely]] {
     const uint32_t first = cache_.take(pages);

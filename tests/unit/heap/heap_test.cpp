@@ -123,12 +123,13 @@ TEST(Heap, ReusedMemoryIsZeroedForCalloc) {
 
 TEST(Heap, AlignmentsAreKept) {
   Heap& heap = fresh_heap();
-  for (size_t alignment = 16; alignment <= 64 << 20; alignment *= 2) {
+  for (size_t alignment = 16; alignment <= zh::heap::kFileAlignment; alignment *= 2) {
     void* p = heap.allocate(kMinBytes + 5, alignment, false);
     ASSERT_NE(p, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0U);
     heap.free(p);
   }
+  EXPECT_EQ(heap.allocate(kMinBytes, 2 * zh::heap::kFileAlignment, false), nullptr);
 }
 
 TEST(Heap, ResizingInPlaceKeepsContents) {
