@@ -118,7 +118,7 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   }
   const auto fill = reinterpret_cast<ModuleFill>(dlsym(module, kModuleFillName));
   if (fill == nullptr) return "the module has no entry";
-  const ModuleArgs args{table_hash(kNames, kCount), host, found.kind->soname, zh_slots, kCount, enabled};
+  const ModuleArgs args{table_hash(kNames, kCount), host, found.kind->soname, zh_slots, kCount, enabled, nullptr};
   return fill(&args);
 }
 
