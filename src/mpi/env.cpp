@@ -167,6 +167,9 @@ void say_start() {
   if (!log.wants(LogLevel::kInfo)) return;
   log.print(LogLevel::kInfo, "rank %u of %u on its node, %d nodes; %s", job->node->self(), job->node->size(),
             job->node->nodes(), job->rank->choices_note().c_str());
+  const char* declined = shim.heap != nullptr ? shim.heap->declined() : "not there";
+  log.print(LogLevel::kInfo, "shared heap: %s%s", declined == nullptr ? "on" : "off, ",
+            declined == nullptr ? "" : declined);
   for (uint32_t i = 0; i < job->node->size(); ++i) {
     if (i != job->node->self()) log.print(LogLevel::kInfo, "%s", job->rank->choice_text(i).c_str());
   }
