@@ -18,6 +18,7 @@ constexpr uint32_t kYieldsBeforeDeathCheck = 256;
 
 uint64_t chunk_of(const TransferShm& t, uint64_t total, const tune::PairChoice& choice) {
   if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
+  if (t.source.mapped()) return tune::mapped_chunk(total, choice);
   const uint64_t eighth = round_up(total / 8, 4096);
   return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
 }
