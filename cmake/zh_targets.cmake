@@ -2,9 +2,11 @@
 
 # zh_layer(<name> [DEPENDS <lower layers>...] [LIBS <libraries>...])
 # Target zh_<name> from src/<name>/*.cpp: a static library, or an interface one while the folder holds only headers or nothing.
+# Files named *_family.cpp are left out: they define functions of libc, for the preloaded library alone.
 function(zh_layer name)
   cmake_parse_arguments(arg "" "" "DEPENDS;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_family\\.cpp$")
   set(lower ${arg_DEPENDS})
   list(TRANSFORM lower PREPEND zh_)
   if(sources)

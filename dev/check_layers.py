@@ -30,7 +30,7 @@ ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "
 # Side layers: the only layers that each may see.
 SIDE = {"simd": {"base"}, "model": {"base"}, "heap": {"base", "os"}}
 # From which layer on a side layer may be seen.
-SIDE_SEEN_FROM = {"simd": "p2p", "model": "tune", "heap": "engine"}
+SIDE_SEEN_FROM = {"simd": "p2p", "model": "tune", "heap": "copy"}
 
 MPI_FOLDERS = ("src/mpi/", "bench/mpi/", "tests/mpi/", "examples/")
 ATOMIC_FILES = ("src/base/atomic.h", "tests/model/")

@@ -1,0 +1,194 @@
+// fork() without exec: both sides must see what they would see of private memory. Either the files are frozen - mapped
+// privately at the same addresses by the process that forks, which its child inherits, so that each page is copied when
+// one of them writes it - or, where little memory is in use and no other thread can write meanwhile, the child copies
+// everything and the parent stays as it was. Frozen memory is no longer the heap's.
+#include "heap/heap.h"
+#include "os/objects.h"
+#include "os/vm.h"
+
+namespace zh::heap {
+namespace {
+
+/// Up to this much, a copy by the child (about 3 us for each page) is worth it, for the parent's memory stays mapped.
+constexpr uint64_t kCopyBytes = 8 << 20;
+
+}  // namespace
+
+void Heap::before_fork() {
+  fork_way_ = ForkWay::kNone;
+  if (!started()) return;
+  mutex_.lock();
+  flush_cache();
+  cache_.lock_all();
+  ++forks_;
+  bool any = globals_.fd >= 0 && globals_.frozen.load_relaxed() == 0;
+  uint64_t backed = any ? os::backed_bytes_of(globals_.fd) : 0;
+  const uint32_t n = n_files_.load_relaxed();
+  for (uint32_t i = 0; i < n; ++i) {
+    if (files_[i].frozen.load_relaxed() != 0) continue;
+    any = true;
+    backed += os::backed_bytes_of(files_[i].fd);
+  }
+  if (n > 0) descendants_.reserve();
+  if (!any) return;
+  if (forks_ > kMaxForks) decline("the program forks again and again");
+  for (ForkClient* client : clients_) {
+    if (client != nullptr) client->before_fork();
+  }
+  os::Tether tether;
+  const bool copy = takes() && backed <= kCopyBytes && os::threads_of_process() == 1 && os::make_tether(&tether);
+  if (!copy && freeze_all()) {
+    fork_way_ = ForkWay::kFreeze;
+    return;
+  }
+  // Also where the system refuses the new mappings: then other threads' writes may be seen by the child.
+  if (!copy && !os::make_tether(&tether)) return;
+  fork_way_ = ForkWay::kCopy;
+  fork_reader_ = tether.reader;
+  fork_writer_ = tether.writer;
+  ++forks_copied_;
+}
+
+void Heap::after_fork_in_parent() {
+  if (!started()) return;
+  if (fork_way_ == ForkWay::kCopy) {
+    os::close_fd(fork_writer_);
+    os::wait_for_tether(fork_reader_);
+    os::close_fd(fork_reader_);
+  }
+  if (fork_way_ != ForkWay::kNone) {
+    for (ForkClient* client : clients_) {
+      if (client != nullptr) client->after_fork_in_parent();
+    }
+  }
+  cache_.unlock_all();
+  mutex_.unlock();
+}
+
+void Heap::after_fork_in_child() {
+  if (!started()) return;
+  descendants_.take();
+  child_ = true;
+  decline("a child of fork() that runs no other program");
+  const uint32_t n = n_files_.load_relaxed();
+  if (fork_way_ == ForkWay::kCopy) {
+    for (uint32_t i = 0; i < n; ++i) copy_in_child(files_[i]);
+    for (uint32_t i = 0; i < n_pieces_.load_relaxed(); ++i) {
+      copy_range_in_child(reinterpret_cast<std::byte*>(pieces_[i].address), pieces_[i].bytes.load_relaxed(),
+                          globals_.fd, pieces_[i].offset);
+    }
+    os::close_fd(fork_reader_);
+    os::pull_tether(fork_writer_);
+    os::close_fd(fork_writer_);
+  }
+  runs_.retire_free();
+  for (uint32_t i = 0; i < n; ++i) files_[i].frozen.store_relaxed(1);
+  globals_.frozen.store_relaxed(1);
+  for (Piece& piece : pieces_) piece.bytes.store_relaxed(0);
+  for (ForkClient*& client : clients_) {
+    if (client != nullptr) client->after_fork_in_child();
+    client = nullptr;
+  }
+  cache_.unlock_all();
+  mutex_.unlock();
+}
+
+// The child's own memory in place of the parent's; the parent waits.
+void Heap::copy_range_in_child(std::byte* to, uint64_t bytes, int fd, uint64_t offset) {
+  if (bytes == 0) return;
+  bool ok = os::map_lazy_at(to, bytes);
+  uint64_t from = 0;
+  uint64_t end = 0;
+  for (uint64_t done = offset; ok && os::next_data(fd, done, offset + bytes, &from, &end); done = end) {
+    ok = os::read_at(fd, from, to + (from - offset), end - from);
+  }
+  if (!ok) {
+    os::say_line("a child of fork() could not copy the heap: out of memory", "");
+    __builtin_trap();
+  }
+}
+
+void Heap::copy_in_child(const File& file) {
+  if (file.frozen.load_relaxed() != 0) return;
+  for_each_kept(file.first, file.end.load_relaxed(), [&](uint32_t first, uint32_t pages) {
+    copy_range_in_child(at(first), pages * kPage, file.fd, (first - file.first) * kPage);
+    return true;
+  });
+}
+
+bool Heap::freeze(File& file) {
+  if (file.frozen.load_relaxed() != 0) return true;
+  // Idle memory first: frozen, it could not be returned while the child lives.
+  runs_.for_each(RunState::kFree, [this](Run run) {
+    dirty_.for_each_set(run.first, run.pages, [this](uint32_t from, uint32_t n) { give_back(from, n); });
+  });
+  const bool ok = for_each_kept(file.first, file.end.load_relaxed(), [&](uint32_t first, uint32_t pages) {
+    return os::map_file_at(at(first), pages * kPage, file.fd, (first - file.first) * kPage, true);
+  });
+  if (!ok) return false;
+  file.frozen.store_release(1);  // F4: peers were kept away before, and threads of this process are at most too careful
+  left_pages_.fetch_add_relaxed(file.end.load_relaxed() - file.first);
+  return true;
+}
+
+bool Heap::freeze_all() {
+  bool ok = true;
+  const uint32_t n = n_files_.load_relaxed();
+  for (uint32_t i = 0; i < n; ++i) ok = freeze(files_[i]) && ok;
+  if (ok) {
+    runs_.retire_free();
+    idle_pages_.store_relaxed(0);
+  }
+  for (Piece& piece : pieces_) {
+    const uint64_t bytes = piece.bytes.load_relaxed();
+    if (bytes == 0) continue;
+    if (!os::map_file_at(reinterpret_cast<std::byte*>(piece.address), bytes, globals_.fd, piece.offset, true)) {
+      ok = false;
+      continue;
+    }
+    piece.bytes.store_relaxed(0);
+    left_pages_.fetch_add_relaxed(bytes / kPage);
+  }
+  if (ok) globals_.frozen.store_relaxed(1);
+  return ok;
+}
+
+// An allocation in memory that a fork froze. Its private copies go back to the system now; what lies in the file below
+// them as soon as no child can see it any more.
+void Heap::free_frozen(uint32_t first, uint32_t pages) {
+  os::give_up_at(at(first), pages * kPage);
+  const os::MutexGuard lock(mutex_);
+  runs_.set_state(first, RunState::kGone);
+  File* file = file_of(first);
+  if (child_ || file == nullptr || os::file_id(file->fd) != file->id || !descendants_.all_ended()) return;
+  if (file->collected) {
+    os::return_file_pages(file->fd, (first - file->first) * kPage, pages * kPage);
+  } else {
+    collect_frozen(*file);
+  }
+}
+
+void Heap::collect_frozen(File& file) {
+  file.collected = true;
+  const uint32_t end = file.end.load_relaxed();
+  runs_.for_each(RunState::kGone, [&](Run run) {
+    if (run.first < file.first || run.first >= end) return;
+    os::return_file_pages(file.fd, (run.first - file.first) * kPage, run.pages * kPage);
+  });
+  // Pages rewritten since: the program sees its private copy, nobody the old one.
+  runs_.for_each(RunState::kLive, [&](Run run) {
+    if (run.first < file.first || run.first >= end) return;
+    constexpr uint32_t kBatch = 512;
+    os::PageState states[kBatch];
+    for (uint32_t done = 0; done < run.pages; done += kBatch) {
+      const uint32_t n = run.pages - done < kBatch ? run.pages - done : kBatch;
+      if (!os::page_states(at(run.first + done), n, states)) return;
+      for (uint32_t i = 0; i < n; ++i) {
+        if (states[i] != os::PageState::kPrivate) continue;
+        os::return_file_pages(file.fd, (run.first + done + i - file.first) * kPage, kPage);
+      }
+    }
+  });
+}
+
+}  // namespace zh::heap

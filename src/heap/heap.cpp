@@ -1,0 +1,415 @@
+// Allocation: pages of the span are taken, given back, and returned to the system. See heap.h.
+#include "heap/heap.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "heap/huge_pages.h"
+#include "os/vm.h"
+
+namespace zh::heap {
+namespace {
+
+constexpr uint64_t kMinSpan = 64 << 20;
+constexpr uint64_t kMaxSpan = uint64_t{1} << 40;
+/// The span is this many times what the machine has, for free pages between allocations cost address space. A cgroup's
+/// limit says nothing about that: it acts when memory is touched, as it does for libc.
+constexpr uint64_t kSpanFactor = 4;
+/// A memory file's mapping grows by at least this much, and by an eighth of itself.
+constexpr uint32_t kGrowPages = (4 << 20) / kPage;
+/// Larger allocations are returned to the system when they are freed.
+constexpr uint64_t kKeepPages = (64 << 20) / kPage;
+/// Idle memory that is kept in any case.
+constexpr uint64_t kMinIdlePages = (1 << 20) / kPage;
+
+constexpr uint32_t pages_for(uint64_t bytes) { return static_cast<uint32_t>((bytes + kPage - 1) / kPage); }
+
+[[noreturn]] void bad_pointer() {
+  os::say_line("free() or realloc() of a pointer that is no allocation", "");
+  std::abort();
+}
+
+}  // namespace
+
+constinit Heap process_heap;
+
+void Heap::start(bool huge_too) {
+  huge_too_ = huge_too;
+  started_.store_relaxed(1);
+  takes_.store_release(1);  // S2: nothing is read by it but what the loading thread wrote before there was another
+}
+
+void Heap::decline(const char* why) {
+  takes_.store_relaxed(0);
+  const char* none = nullptr;
+  why_.cas_relaxed(none, why);
+}
+
+bool Heap::may_open() {
+  if (checked_) return takes();
+  checked_ = true;
+  if (os::system_page_bytes() != kPage) {
+    decline("the system's pages are not 4 KiB");
+    return false;
+  }
+  if (strict_overcommit()) {
+    decline("vm.overcommit_memory is 2: the system counts memory that is not backed yet");
+    return false;
+  }
+  if (!huge_too_) huge_min_ = private_only_from();
+  return true;
+}
+
+bool Heap::open() {
+  if (!may_open()) return false;
+  const uint64_t memory = os::physical_bytes();
+  uint64_t bytes = memory > kMaxSpan / kSpanFactor ? kMaxSpan : kSpanFactor * memory;
+  const uint64_t address_space = os::address_space_limit();
+  if (address_space / 4 < bytes) bytes = address_space / 4;
+  bytes = bytes / kFileAlignment * kFileAlignment;
+  if (bytes < kMinSpan) {
+    decline("too little address space (ulimit -v)");
+    return false;
+  }
+  const uint64_t pages = bytes / kPage;
+  const uint64_t bits = PageBits::bytes_for(pages);
+  std::byte* tables = os::map_lazy(pages * sizeof(PageEntry) + 4 * bits);
+  std::byte* base = tables != nullptr ? os::reserve(bytes, kFileAlignment) : nullptr;
+  if (base == nullptr) {
+    decline("no address space for the span");
+    return false;
+  }
+  runs_.open(reinterpret_cast<PageEntry*>(tables));
+  tables += pages * sizeof(PageEntry);
+  for (PageBits* each : {&dirty_, &used_, &populated_, &left_}) {
+    each->open(reinterpret_cast<Atomic<uint64_t>*>(tables));
+    tables += bits;
+  }
+  base_ = base;
+  span_pages_ = static_cast<uint32_t>(pages);
+  idle_limit_.store_relaxed(kMinIdlePages);
+  base_address_.store_relaxed(reinterpret_cast<uintptr_t>(base));
+  span_bytes_.store_release(bytes);  // S0 -> S1: the base before the size
+  return true;
+}
+
+bool Heap::add_file() {
+  const uint32_t n = n_files_.load_relaxed();
+  if (n == kMaxFiles) return false;
+  const auto alignment = static_cast<uint32_t>(kFileAlignment / kPage);
+  const uint32_t first = (runs_.end() + alignment - 1) / alignment * alignment;
+  if (first >= span_pages_) return false;
+  const int fd = os::make_sparse_file("zerohop-heap", (span_pages_ - first) * kPage);
+  if (fd < 0) return false;
+  if (first > runs_.end()) {
+    runs_.extend(first - runs_.end());
+    runs_.retire_free();
+  }
+  File& file = files_[n];
+  file.first = first;
+  file.end.store_relaxed(first);
+  file.fd = fd;
+  file.id = os::file_id(fd);
+  n_files_.store_release(n + 1);  // F0 -> F1: the file's fields
+  return true;
+}
+
+bool Heap::extend(uint32_t pages) {
+  uint32_t n = n_files_.load_relaxed();
+  if ((n == 0 || files_[n - 1].frozen.load_relaxed() != 0) && !add_file()) return false;
+  n = n_files_.load_relaxed();
+  File& file = files_[n - 1];
+  const uint32_t end = file.end.load_relaxed();
+  uint32_t more = (end - file.first) / 8;
+  if (more < kGrowPages) more = kGrowPages;
+  if (more < pages) more = pages;
+  if (more > span_pages_ - end) more = span_pages_ - end;
+  if (more < pages) return false;
+  if (os::file_id(file.fd) != file.id) {
+    decline("the program has closed the heap's descriptor");
+    return false;
+  }
+  if (!os::map_file_at(at(end), more * kPage, file.fd, (end - file.first) * kPage, false)) return false;
+  if (shared_memory_has_huge_pages()) os::want_huge_pages(at(end), more * kPage);
+  runs_.extend(more);
+  file.end.store_release(end + more);  // F2 -> F3: the mapping
+  return true;
+}
+
+bool Heap::flush_cache() {
+  bool any = false;
+  cache_.flush([&](Run run) {
+    runs_.give(run.first);
+    any = true;
+  });
+  return any;
+}
+
+uint32_t Heap::take(uint32_t pages, uint32_t alignment, uint32_t* dirty) {
+  if (alignment == 1 && pages <= RunCache::kMaxPages) {
+    const uint32_t first = cache_.take(pages);
+    if (first != kNoPage) {
+      *dirty = pages;
+      idle_pages_.fetch_add_relaxed(-uint64_t{pages});
+      return first;
+    }
+  }
+  const os::MutexGuard lock(mutex_);
+  if (!tried_) {
+    tried_ = true;
+    open();
+  }
+  // Looked at again: a fork in another thread, or open(), may have ended it.
+  if (base_ == nullptr || !takes()) return kNoPage;
+  uint32_t first = runs_.take(pages, alignment);
+  if (first == kNoPage && flush_cache()) first = runs_.take(pages, alignment);
+  if (first == kNoPage && extend(pages + alignment - 1)) first = runs_.take(pages, alignment);
+  if (first == kNoPage) return kNoPage;
+  *dirty = dirty_.count(first, pages);
+  idle_pages_.fetch_add_relaxed(-uint64_t{*dirty});
+  return first;
+}
+
+void* Heap::finish(uint32_t first, uint32_t pages, uint32_t n_dirty, bool zeroed) {
+  if (n_dirty != 0 && zeroed) {
+    dirty_.for_each_set(first, pages, [this](uint32_t from, uint32_t n) { std::memset(at(from), 0, n * kPage); });
+  }
+  if (n_dirty != pages) dirty_.set(first, pages);
+  live_pages_.fetch_add_relaxed(pages);
+  allocations_.fetch_add_relaxed(1);
+  return at(first);
+}
+
+void* Heap::allocate(size_t n, size_t alignment, bool zeroed) {
+  if (!takes() || n > PageRuns::kMaxPages * kPage / 2 || alignment > PageRuns::kMaxPages * kPage / 2) return nullptr;
+  const uint32_t pages = pages_for(n);
+  uint32_t dirty = 0;
+  uint32_t first = kNoPage;
+  if (huge_min_ == 0 || n < huge_min_) first = take(pages, alignment > kPage ? pages_for(alignment) : 1, &dirty);
+  if (first == kNoPage) {
+    declined_.fetch_add_relaxed(1);
+    declined_bytes_.fetch_add_relaxed(n);
+    return nullptr;
+  }
+  return finish(first, pages, dirty, zeroed);
+}
+
+void* Heap::allocate_growing(size_t n) {
+  constexpr size_t kSmall = 1 << 20;
+  if (n < kSmall || n > PageRuns::kMaxPages * kPage / 4) return allocate(n, 1, false);
+  void* p = allocate(n + n / 2, 1, false);
+  if (p == nullptr) return allocate(n, 1, false);
+  const os::MutexGuard lock(mutex_);
+  runs_.set_state(static_cast<uint32_t>((static_cast<std::byte*>(p) - base_) / static_cast<ptrdiff_t>(kPage)),
+                  RunState::kGrowing);
+  return p;
+}
+
+bool Heap::keeps_huge_wishes(size_t n) const {
+  return huge_too_ || n < kHugePage || shared_memory_has_huge_pages() || !private_memory_has_huge_pages();
+}
+
+uint32_t Heap::first_page_of(const void* p) const {
+  const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(p) - base_);
+  const auto first = static_cast<uint32_t>(offset / kPage);
+  if (offset % kPage != 0) bad_pointer();
+  const RunState state = runs_.state_at(first);
+  if ((state != RunState::kLive && state != RunState::kGrowing) || runs_.pages_at(first) == 0) bad_pointer();
+  return first;
+}
+
+const Heap::File* Heap::file_of(uint32_t page) const {
+  const uint32_t n = n_files_.load_acquire();  // F1 <- F0: the file's fields
+  for (uint32_t i = n; i-- > 0;) {
+    if (page >= files_[i].first) return page < files_[i].end.load_acquire() ? &files_[i] : nullptr;  // F3 <- F2
+  }
+  return nullptr;
+}
+
+size_t Heap::usable_bytes(const void* p) const { return runs_.pages_at(first_page_of(p)) * kPage; }
+
+// The run is still the caller's, so no other thread waits for the system here.
+void Heap::give_back(uint32_t first, uint32_t pages) {
+  if (!os::return_pages(at(first), pages * kPage)) return;
+  dirty_.clear(first, pages);
+  used_.clear(first, pages);
+  populated_.clear(first, pages);
+  returned_pages_.fetch_add_relaxed(pages);
+}
+
+void Heap::give(uint32_t first, uint32_t pages) {
+  uint64_t limit = idle_limit_.load_relaxed();
+  if (pages <= kKeepPages && 2 * uint64_t{pages} > limit) idle_limit_.store_relaxed(limit = 2 * uint64_t{pages});
+  if (pages > kKeepPages || idle_pages_.load_relaxed() + pages > limit) {
+    give_back(first, pages);
+  } else if (pages <= RunCache::kMaxPages) {
+    idle_pages_.fetch_add_relaxed(pages);
+    if (cache_.keep({first, pages})) return;
+    idle_pages_.fetch_add_relaxed(-uint64_t{pages});
+  }
+  const os::MutexGuard lock(mutex_);
+  idle_pages_.fetch_add_relaxed(dirty_.count(first, pages));
+  runs_.give(first);
+}
+
+void Heap::free(void* p) {
+  const int kept_errno = errno;
+  const uint32_t first = first_page_of(p);
+  const uint32_t pages = runs_.pages_at(first);
+  live_pages_.fetch_add_relaxed(-uint64_t{pages});
+  if (file_of(first)->frozen.load_relaxed() != 0) {
+    free_frozen(first, pages);
+  } else if (any_left_.load_relaxed() != 0 && !left_.none(first, pages)) {
+    for (uint32_t page = first; page < first + pages; ++page) {
+      if (left_.none(page, 1)) give_back(page, 1);
+    }
+    const os::MutexGuard lock(mutex_);
+    runs_.set_state(first, RunState::kGone);
+  } else {
+    give(first, pages);
+  }
+  errno = kept_errno;
+}
+
+bool Heap::resize(void* p, size_t n) {
+  const uint32_t first = first_page_of(p);
+  const uint32_t have = runs_.pages_at(first);
+  if (n > PageRuns::kMaxPages * kPage / 2) return false;
+  const uint32_t wanted = pages_for(n);
+  if (wanted == have) return true;
+  const bool kept_whole = runs_.state_at(first) == RunState::kGrowing || file_of(first)->frozen.load_relaxed() != 0 ||
+                          !left_.none(first, have);
+  if (wanted < have) {
+    if (kept_whole) return wanted > have / 2;
+    {
+      const os::MutexGuard lock(mutex_);
+      runs_.split(first, wanted);
+    }
+    live_pages_.fetch_add_relaxed(-uint64_t{have - wanted});
+    const int kept_errno = errno;
+    give(first + wanted, have - wanted);
+    errno = kept_errno;
+    return true;
+  }
+  const uint32_t more = wanted - have;
+  const os::MutexGuard lock(mutex_);
+  if (file_of(first)->frozen.load_relaxed() != 0 || (huge_min_ != 0 && n >= huge_min_) || !takes()) return false;
+  if (first + have == runs_.end() && !extend(more)) return false;
+  if (!runs_.grow(first, wanted)) return false;
+  idle_pages_.fetch_add_relaxed(-uint64_t{dirty_.count(first + have, more)});
+  dirty_.set(first + have, more);
+  live_pages_.fetch_add_relaxed(more);
+  return true;
+}
+
+bool Heap::trim() {
+  if (!started()) return false;
+  const os::MutexGuard lock(mutex_);
+  flush_cache();
+  const uint64_t before = returned_pages_.load_relaxed();
+  runs_.for_each(RunState::kFree, [this](Run run) {
+    dirty_.for_each_set(run.first, run.pages, [this](uint32_t from, uint32_t n) {
+      idle_pages_.fetch_add_relaxed(-uint64_t{n});
+      give_back(from, n);
+    });
+  });
+  return returned_pages_.load_relaxed() != before;
+}
+
+bool Heap::find(const void* address, size_t n, Place* place, Pages* pages) const {
+  const auto from = reinterpret_cast<uintptr_t>(address);
+  if (owns(address)) {
+    const uint64_t offset = from - base_address_.load_relaxed();
+    if (n > span_bytes_.load_relaxed() - offset) return false;
+    const auto first = static_cast<uint32_t>(offset / kPage);
+    const auto last = static_cast<uint32_t>((offset + (n == 0 ? 1 : n) - 1) / kPage);
+    const File* file = file_of(first);
+    if (file == nullptr || last >= file->end.load_acquire() || file->frozen.load_relaxed() != 0)
+      return false;  // F3 <- F2
+    if (any_left_.load_relaxed() != 0 && !left_.none(first, last - first + 1)) return false;
+    *place = {static_cast<uint32_t>(file - files_.data()) + 1, static_cast<uint32_t>(file->id),
+              offset - file->first * kPage};
+    *pages = {first, last - first + 1, false};
+    return true;
+  }
+  const uint32_t n_pieces = n_pieces_.load_acquire();  // G1 <- G0: the pieces' fields
+  for (uint32_t i = 0; i < n_pieces; ++i) {
+    const Piece& piece = pieces_[i];
+    const uint64_t bytes = piece.bytes.load_relaxed();
+    if (from - piece.address >= bytes || n > bytes - (from - piece.address)) continue;
+    const uint64_t offset = piece.offset + (from - piece.address);
+    const auto first = static_cast<uint32_t>(offset / kPage);
+    const auto last = static_cast<uint32_t>((offset + (n == 0 ? 1 : n) - 1) / kPage);
+    *place = {kGlobalsRegion, static_cast<uint32_t>(globals_.id), offset};
+    *pages = {first, last - first + 1, true};
+    return true;
+  }
+  return false;
+}
+
+bool Heap::locate(const void* address, size_t n, Place* place) const {
+  Pages pages;
+  return find(address, n, place, &pages);
+}
+
+bool Heap::publish(const void* address, size_t n, Place* place) {
+  Pages pages;
+  if (!find(address, n, place, &pages)) return false;
+  PageBits& used = pages.global ? globals_used_ : used_;
+  PageBits& populated = pages.global ? globals_populated_ : populated_;
+  if (!used.set(pages.first, pages.n)) {
+    first_uses_.fetch_add_relaxed(1);
+    return false;
+  }
+  if (populated.all(pages.first, pages.n)) return true;
+  const uintptr_t from = reinterpret_cast<uintptr_t>(address) / kPage * kPage;
+  if (!os::populate_for_write(reinterpret_cast<const void*>(from), pages.n * kPage)) return false;
+  populated.set(pages.first, pages.n);
+  populated_pages_.fetch_add_relaxed(pages.n);
+  return true;
+}
+
+int Heap::descriptor(uint32_t region) const {
+  if (region == kGlobalsRegion) return globals_.fd;
+  // F1 <- F0: the file's fields
+  return region == 0 || region > n_files_.load_acquire() ? -1 : files_[region - 1].fd;
+}
+
+bool Heap::add_fork_client(ForkClient* client) {
+  const os::MutexGuard lock(mutex_);
+  for (ForkClient*& each : clients_) {
+    if (each != nullptr) continue;
+    each = client;
+    return true;
+  }
+  return false;
+}
+
+void Heap::remove_fork_client(ForkClient* client) {
+  const os::MutexGuard lock(mutex_);
+  for (ForkClient*& each : clients_) {
+    if (each == client) each = nullptr;
+  }
+}
+
+Stats Heap::stats() const {
+  Stats s;
+  s.reserved_bytes = span_bytes_.load_relaxed();
+  s.live_bytes = live_pages_.load_relaxed() * kPage + globals_bytes_;
+  s.idle_bytes = idle_pages_.load_relaxed() * kPage;
+  s.adopted_bytes = globals_bytes_;
+  s.allocations = allocations_.load_relaxed();
+  s.declined = declined_.load_relaxed();
+  s.declined_bytes = declined_bytes_.load_relaxed();
+  s.returned_bytes = returned_pages_.load_relaxed() * kPage;
+  s.left_bytes = left_pages_.load_relaxed() * kPage;
+  s.first_uses = first_uses_.load_relaxed();
+  s.populated_bytes = populated_pages_.load_relaxed() * kPage;
+  s.forks = forks_;
+  s.forks_copied = forks_copied_;
+  return s;
+}
+
+}  // namespace zh::heap

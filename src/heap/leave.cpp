@@ -1,0 +1,136 @@
+// Pages that the program manages itself leave the heap: they become private memory with the same contents at the same
+// address, and are never the heap's again. Called by the family of calls in vm_family.cpp.
+#include "heap/heap.h"
+#include "os/vm.h"
+
+namespace zh::heap {
+
+bool Heap::touches(const void* address, size_t bytes) const {
+  const auto from = reinterpret_cast<uintptr_t>(address);
+  const uint64_t span = span_bytes_.load_acquire();  // S1 <- S0
+  const uintptr_t base = base_address_.load_relaxed();
+  if (span != 0 && from < base + span && base < from + bytes) return true;
+  const uint32_t n = n_pieces_.load_acquire();  // G1 <- G0: the pieces' fields
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint64_t size = pieces_[i].bytes.load_relaxed();
+    if (size != 0 && from < pieces_[i].address + size && pieces_[i].address < from + bytes) return true;
+  }
+  return false;
+}
+
+// Calls visit(file, first, pages) for the stretches of [address, +bytes) that have not left.
+template <typename Visit>
+void Heap::for_each_part(const void* address, size_t bytes, bool frozen_too, Visit&& visit) {
+  const uint64_t span = span_bytes_.load_relaxed();
+  const uintptr_t base = base_address_.load_relaxed();
+  uintptr_t from = reinterpret_cast<uintptr_t>(address);
+  uintptr_t to = from + bytes;
+  if (from < base) from = base;
+  if (to > base + span) to = base + span;
+  if (span == 0 || from >= to) return;
+  const auto first = static_cast<uint32_t>((from - base) / kPage);
+  const auto end = static_cast<uint32_t>((to - base + kPage - 1) / kPage);
+  for (uint32_t i = 0; i < n_files_.load_relaxed(); ++i) {
+    File& file = files_[i];
+    const uint32_t a = first > file.first ? first : file.first;
+    const uint32_t file_end = file.end.load_relaxed();
+    const uint32_t b = end < file_end ? end : file_end;
+    if (a >= b || (file.frozen.load_relaxed() != 0 && !frozen_too)) continue;
+    for_each_kept(a, b, [&](uint32_t page, uint32_t n) {
+      visit(file, page, n);
+      return true;
+    });
+  }
+}
+
+void Heap::keep_peers_away(bool away) {
+  for (ForkClient* client : clients_) {
+    if (client == nullptr) continue;
+    if (away) {
+      client->before_fork();
+    } else {
+      client->after_fork_in_parent();
+    }
+  }
+}
+
+bool Heap::privatise(std::byte* address, uint64_t bytes, int fd, uint64_t offset) {
+  uint64_t from = 0;
+  uint64_t end = 0;
+  if (!os::next_data(fd, offset, offset + bytes, &from, &end)) return os::map_lazy_at(address, bytes);
+  std::byte* copy = os::map_lazy(bytes);
+  if (copy == nullptr) return false;
+  do {
+    if (!os::read_at(fd, from, copy + (from - offset), end - from)) return false;
+  } while (os::next_data(fd, end, offset + bytes, &from, &end));
+  return os::move_to(address, copy, bytes);
+}
+
+void Heap::mark_left(const File& file, uint32_t first, uint32_t pages) {
+  left_.set(first, pages);
+  any_left_.store_relaxed(1);
+  left_pages_.fetch_add_relaxed(pages);
+  os::return_file_pages(file.fd, (first - file.first) * kPage, pages * kPage);
+}
+
+bool Heap::leave(const void* address, size_t bytes) {
+  const os::MutexGuard lock(mutex_);
+  keep_peers_away(true);
+  bool ok = true;
+  for_each_part(address, bytes, false, [&](const File& file, uint32_t first, uint32_t pages) {
+    if (!privatise(at(first), pages * kPage, file.fd, (first - file.first) * kPage)) {
+      ok = false;
+      return;
+    }
+    mark_left(file, first, pages);
+  });
+  for_each_piece(address, bytes, [&](Piece& piece) {
+    const uint64_t size = piece.bytes.load_relaxed();
+    if (!privatise(reinterpret_cast<std::byte*>(piece.address), size, globals_.fd, piece.offset)) {
+      ok = false;
+      return;
+    }
+    piece.bytes.store_relaxed(0);
+    left_pages_.fetch_add_relaxed(size / kPage);
+    os::return_file_pages(globals_.fd, piece.offset, size);
+  });
+  keep_peers_away(false);
+  return ok;
+}
+
+void Heap::forget(const void* address, size_t bytes) {
+  for_each_piece(address, bytes, [&](Piece& piece) {  // only a part of it may go: all of it leaves
+    (void)leave(reinterpret_cast<const void*>(piece.address), piece.bytes.load_relaxed());
+  });
+  const os::MutexGuard lock(mutex_);
+  keep_peers_away(true);
+  for_each_part(address, bytes, false,
+                [&](const File& file, uint32_t first, uint32_t pages) { mark_left(file, first, pages); });
+  keep_peers_away(false);
+}
+
+bool Heap::drop_contents(void* address, size_t bytes) {
+  bool ok = true;
+  for_each_part(address, bytes, true, [&](const File& file, uint32_t first, uint32_t pages) {
+    if (file.frozen.load_relaxed() != 0) {  // without its private copy, a page would show the file's old contents
+      ok = os::map_lazy_at(at(first), pages * kPage) && ok;
+      return;
+    }
+    ok = os::return_pages(at(first), pages * kPage) && ok;
+    used_.clear(first, pages);
+    populated_.clear(first, pages);
+  });
+  for_each_piece(address, bytes, [&](Piece& piece) {
+    const auto from = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t a = from > piece.address ? from : piece.address;
+    const uintptr_t piece_end = piece.address + piece.bytes.load_relaxed();
+    const uintptr_t b = from + bytes < piece_end ? from + bytes : piece_end;
+    ok = os::return_pages(reinterpret_cast<std::byte*>(a), b - a) && ok;
+    const auto first = static_cast<uint32_t>((piece.offset + (a - piece.address)) / kPage);
+    globals_used_.clear(first, static_cast<uint32_t>((b - a) / kPage));
+    globals_populated_.clear(first, static_cast<uint32_t>((b - a) / kPage));
+  });
+  return ok;
+}
+
+}  // namespace zh::heap

@@ -1,0 +1,51 @@
+// The functions that stand behind those this library exports: libc's, or those of an allocator that the program brings.
+// Found at the first call, which may come before any constructor.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+#include "base/atomic.h"
+
+namespace zh::heap {
+
+// ZH_NEXT(name, type): everything that the two families forward.
+#define ZH_NEXT_FUNCTIONS                                       \
+  ZH_NEXT(malloc, void* (*)(size_t))                            \
+  ZH_NEXT(calloc, void* (*)(size_t, size_t))                    \
+  ZH_NEXT(realloc, void* (*)(void*, size_t))                    \
+  ZH_NEXT(free, void (*)(void*))                                \
+  ZH_NEXT(memalign, void* (*)(size_t, size_t))                  \
+  ZH_NEXT(aligned_alloc, void* (*)(size_t, size_t))             \
+  ZH_NEXT(posix_memalign, int (*)(void**, size_t, size_t))      \
+  ZH_NEXT(valloc, void* (*)(size_t))                            \
+  ZH_NEXT(pvalloc, void* (*)(size_t))                           \
+  ZH_NEXT(malloc_usable_size, size_t (*)(void*))                \
+  ZH_NEXT(malloc_trim, int (*)(size_t))                         \
+  ZH_NEXT(madvise, int (*)(void*, size_t, int))                 \
+  ZH_NEXT(mmap, void* (*)(void*, size_t, int, int, int, off_t)) \
+  ZH_NEXT(munmap, int (*)(void*, size_t))                       \
+  ZH_NEXT(mremap, void* (*)(void*, size_t, size_t, int, ...))   \
+  ZH_NEXT(mprotect, int (*)(void*, size_t, int))
+
+struct Next {
+#define ZH_NEXT(name, type)     \
+  using name##_function = type; \
+  name##_function name = nullptr;
+  ZH_NEXT_FUNCTIONS
+#undef ZH_NEXT
+  bool is_libc = false;  ///< malloc is libc's
+};
+
+extern Next next_table;
+extern Atomic<uint32_t> next_known;
+void find_next();
+
+inline const Next& next() {
+  if (next_known.load_acquire() == 0) [[unlikely]]
+    find_next();  // N1 <- N0: the table
+  return next_table;
+}
+
+}  // namespace zh::heap

@@ -1,0 +1,78 @@
+#include "os/objects.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <unistd.h>
+
+#include "os/vm.h"
+
+namespace zh::os {
+namespace {
+
+struct Walk {
+  bool (*visit)(const ObjectData&, void*);
+  void* argument;
+};
+
+int look(dl_phdr_info* info, size_t, void* argument) {
+  const auto* walk = static_cast<Walk*>(argument);
+  const uintptr_t page = system_page_bytes();
+  const auto up = [page](uintptr_t x) { return (x + page - 1) & ~(page - 1); };
+  const auto down = [page](uintptr_t x) { return x & ~(page - 1); };
+  uintptr_t read_only_end = 0;  // relocated, then protected
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& h = info->dlpi_phdr[i];
+    if (h.p_type == PT_GNU_RELRO) read_only_end = info->dlpi_addr + h.p_vaddr + h.p_memsz;
+  }
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& h = info->dlpi_phdr[i];
+    if (h.p_type != PT_LOAD || (h.p_flags & PF_W) == 0 || (h.p_flags & PF_X) != 0) continue;
+    const uintptr_t start = info->dlpi_addr + h.p_vaddr;
+    const uintptr_t file_end = start + h.p_filesz;
+    const uintptr_t end = start + h.p_memsz;
+    const uintptr_t first = read_only_end > start && read_only_end <= end ? read_only_end : start;
+    ObjectData data;
+    data.name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+    data.initialised = {up(first), up(file_end)};
+    data.zeroed = {up(file_end), down(end)};
+    // The page in which both meet belongs to the first, unless the object ends in it.
+    if (data.initialised.to > down(end)) data.initialised.to = down(end);
+    if (!walk->visit(data, walk->argument)) return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void for_each_object(bool (*visit)(const ObjectData&, void*), void* argument) {
+  Walk walk{visit, argument};
+  dl_iterate_phdr(&look, &walk);
+}
+
+bool page_states(const void* at, size_t n, PageState* out) {
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  constexpr uint64_t kSwapped = uint64_t{1} << 62;
+  constexpr uint64_t kShared = uint64_t{1} << 61;
+  constexpr size_t kBatch = 256;
+  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  uint64_t entries[kBatch];
+  const uint64_t first = reinterpret_cast<uintptr_t>(at) / system_page_bytes();
+  size_t done = 0;
+  while (done < n) {
+    const size_t batch = n - done < kBatch ? n - done : kBatch;
+    const ssize_t got = pread(fd, entries, batch * sizeof(uint64_t), static_cast<off_t>((first + done) * 8));
+    if (got != static_cast<ssize_t>(batch * sizeof(uint64_t))) break;
+    for (size_t i = 0; i < batch; ++i) {
+      const uint64_t e = entries[i];
+      out[done + i] = (e & (kPresent | kSwapped)) == 0 ? PageState::kUntouched
+                      : (e & kShared) != 0             ? PageState::kFile
+                                                       : PageState::kPrivate;
+    }
+    done += batch;
+  }
+  close(fd);
+  return done == n;
+}
+
+}  // namespace zh::os

@@ -1,0 +1,35 @@
+// The writable global data of the executable and of the shared objects that are loaded, and what is behind its pages.
+// Called by src/heap. Nothing here allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zh::os {
+
+/// [from, to), whole pages.
+struct Range {
+  uintptr_t from = 0;
+  uintptr_t to = 0;
+};
+
+/// One object's writable data: `initialised` comes from the file (without what is read-only after relocation), `zeroed`
+/// starts as zero (bss).
+struct ObjectData {
+  const char* name = "";  ///< "" for the executable
+  Range initialised;
+  Range zeroed;
+};
+
+/// visit(data, argument) for each object with any; stops when it returns false.
+void for_each_object(bool (*visit)(const ObjectData&, void*), void* argument);
+
+enum class PageState : uint8_t {
+  kUntouched,  ///< nothing is behind it yet
+  kPrivate,    ///< memory that only this mapping has (or its copy in the swap)
+  kFile,       ///< a page of a file or of shared memory
+};
+/// Of n pages from `at` on; false if the system does not tell (/proc/self/pagemap).
+bool page_states(const void* at, size_t n, PageState* out);
+
+}  // namespace zh::os
