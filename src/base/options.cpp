@@ -21,8 +21,9 @@ constexpr OptionSpec kTable[] = {
      "0: stay out of the way; every call goes to the host MPI untouched"},
     {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy",
      "0: never copy through the kernel (process_vm_readv/writev)"},
-    {"ZEROHOP_HEAP", OptionType::kBool, "1", "", 0, 1, "shim",
-     "0: MPI_Alloc_mem gives plain memory instead of memory that peers can map"},
+    {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange, "heap, shim",
+     "place large allocations and global arrays in memory that peers can map: auto (under a launcher, where nothing "
+     "speaks against it), 1 (always), 0 (never; nor what MPI_Alloc_mem gives)"},
     {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
      "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
     {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim",

@@ -1,6 +1,6 @@
-// Mapped buffers: «address -> (region, offset)», by which a peer reaches a buffer without the kernel.
-// The owner registers memory of a memfd (MPI_Alloc_mem now, the shared heap later); a peer maps it lazily, in windows,
-// within a budget, least recently used first out. It refuses to know messages; it never first-touches a peer's pages.
+// Mappable memory that the program asks for (MPI_Alloc_mem): an allocator inside memfd regions, and «address ->
+// (region, offset)», by which a peer reaches a buffer without the kernel. Its memory is backed and touched when it is
+// allocated, so that no peer does it. It refuses to know messages and peers; their side is region_cache.h.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,9 @@
 #include <memory>
 
 #include "base/status.h"
+#include "copy/region_ref.h"
 
 namespace zh::copy {
-
-/// Regions are sized, and mapped by peers, in multiples of this.
-constexpr uint64_t kWindowBytes = 32 << 20;
-
-/// Names bytes of a region so that another process can map them. `region` 0 means "not mapped".
-struct RegionRef {
-  uint32_t region = 0;
-  uint32_t generation = 0;  ///< changes when the region's id is used again
-  uint64_t offset = 0;      ///< bytes from the region's start
-};
 
 /// This process's own mappable memory (serves MPI_Alloc_mem). Thread safe.
 class RegionOwner {
@@ -41,26 +32,6 @@ class RegionOwner {
   [[nodiscard]] int descriptor(uint32_t region) const;
   /// Memory held now, idle pages that wait for reuse included.
   [[nodiscard]] uint64_t backed_bytes() const;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-/// A peer's regions as this process maps them. One object per Rank; not thread safe (the engine serialises).
-class RegionCache {
- public:
-  explicit RegionCache(size_t budget_bytes);
-  ~RegionCache();
-  RegionCache(const RegionCache&) = delete;
-  RegionCache& operator=(const RegionCache&) = delete;
-
-  /// The address stays valid until the next call of resolve() or forget(): ask again for each chunk, it is cheap.
-  /// Address of [ref.offset, +n) of process `pid`'s region whose descriptor there is `remote_fd`; null if it cannot be
-  /// mapped (the caller then takes another way). `peer` is the node-local index, the key of the cache.
-  [[nodiscard]] std::byte* resolve(uint32_t peer, int pid, int remote_fd, const RegionRef& ref, size_t n);
-  void forget(uint32_t peer);
-  [[nodiscard]] uint64_t mapped_bytes() const;
 
  private:
   struct State;

@@ -31,7 +31,27 @@ Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::ma
   state_->patient = !state_->oversubscribed && config.wait != WaitPolicy::kPassive;
 }
 
-Rank::~Rank() { stop_helper(); }
+Rank::~Rank() {
+  if (inert()) {
+    // Everything belongs to the parent: its segment, its helper thread, its peers' windows.
+    static_cast<void>(state_.release());
+    return;
+  }
+  if (state_->forks) state_->config.heap->remove_fork_client(state_->forks.get());
+  stop_helper();
+}
+
+bool Rank::inert() const { return state_->forks && state_->forks->in_child(); }
+
+void Rank::watch_forks() {
+  State& s = *state_;
+  if (s.config.heap == nullptr) return;
+  s.forks.reset(new (std::nothrow) ForkWatch(*s.endpoint));
+  if (s.forks && s.config.heap->add_fork_client(s.forks.get())) return;
+  s.forks.reset();
+  s.config.heap = nullptr;
+  s.endpoint->leave_heap();
+}
 
 Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out) {
   std::unique_ptr<Rank> rank(new (std::nothrow) Rank(node, config));
@@ -42,7 +62,9 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     // Where ranks outnumber CPUs every receiver lags because it is not running, and a second copy only delays it more.
     endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
     endpoint.regions = config.regions;
+    endpoint.heap = config.heap;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
+    if (status.ok()) rank->watch_forks();
   }
   // Nobody may send before every receiver's queues stand, and all must agree whether they do.
   const auto mine = static_cast<uint8_t>(status.code());

@@ -20,6 +20,9 @@ class Endpoint;
 namespace zh::copy {
 class RegionOwner;
 }
+namespace zh::heap {
+class SharedHeap;
+}
 
 namespace zh::engine {
 
@@ -38,7 +41,8 @@ struct Config {
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   std::string calibration_folder;        ///< ZEROHOP_CACHE
   bool calibrate = true;                 ///< false: built-in choices (tests)
-  copy::RegionOwner* regions = nullptr;  ///< mappable memory of this process, or null
+  copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null
+  heap::SharedHeap* heap = nullptr;      ///< mappable memory of its allocations and global data, or null
 };
 
 class Rank {
@@ -101,6 +105,8 @@ class Rank {
   void quiesce();
 
   [[nodiscard]] node::Node& node() const { return node_; }
+  /// True in a process that was forked from the rank's: there it must not be used, and does nothing when destroyed.
+  [[nodiscard]] bool inert() const;
   /// Per-rank counters as a JSON object (schema in docs/statistics.md).
   [[nodiscard]] std::string stats_json() const;
   /// Table of ways chosen by pair and size, as JSON, for `zerohop info`.
@@ -137,6 +143,7 @@ class Rank {
   struct State;
   class Guard;
   Status choose(node::Bootstrap& world);
+  void watch_forks();
   void leave();
   void help();
   void stop_helper();

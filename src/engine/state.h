@@ -11,13 +11,29 @@
 
 #include "base/atomic.h"
 #include "engine/rank.h"
+#include "heap/shared_heap.h"
 #include "p2p/endpoint.h"
 
 namespace zh::engine {
 
+/// Keeps peers away while the process forks, and this rank out of the child.
+class ForkWatch final : public heap::ForkClient {
+ public:
+  explicit ForkWatch(p2p::Endpoint& endpoint) : endpoint_(endpoint) {}
+  void before_fork() override { endpoint_.close_memory(); }
+  void after_fork_in_parent() override { endpoint_.open_memory(); }
+  void after_fork_in_child() override { in_child_ = true; }
+  [[nodiscard]] bool in_child() const { return in_child_; }
+
+ private:
+  p2p::Endpoint& endpoint_;
+  bool in_child_ = false;
+};
+
 struct Rank::State {
   Config config;
   std::unique_ptr<p2p::Endpoint> endpoint;
+  std::unique_ptr<ForkWatch> forks;  ///< if there is a shared heap
   std::function<void()> host_progress;
   bool threads = false;  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;

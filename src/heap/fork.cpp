@@ -69,7 +69,7 @@ void Heap::after_fork_in_child() {
   if (!started()) return;
   descendants_.take();
   child_ = true;
-  decline("a child of fork() that runs no other program");
+  decline("a forked child that runs no other program");
   const uint32_t n = n_files_.load_relaxed();
   if (fork_way_ == ForkWay::kCopy) {
     for (uint32_t i = 0; i < n; ++i) copy_in_child(files_[i]);
@@ -103,7 +103,7 @@ void Heap::copy_range_in_child(std::byte* to, uint64_t bytes, int fd, uint64_t o
     ok = os::read_at(fd, from, to + (from - offset), end - from);
   }
   if (!ok) {
-    os::say_line("a child of fork() could not copy the heap: out of memory", "");
+    os::say_line("a forked child could not copy the heap: out of memory", "");
     __builtin_trap();
   }
 }
@@ -126,7 +126,7 @@ bool Heap::freeze(File& file) {
     return os::map_file_at(at(first), pages * kPage, file.fd, (first - file.first) * kPage, true);
   });
   if (!ok) return false;
-  file.frozen.store_release(1);  // F4: peers were kept away before, and threads of this process are at most too careful
+  file.frozen.store_relaxed(1);
   left_pages_.fetch_add_relaxed(file.end.load_relaxed() - file.first);
   return true;
 }

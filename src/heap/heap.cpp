@@ -38,7 +38,7 @@ constinit Heap process_heap;
 void Heap::start(bool huge_too) {
   huge_too_ = huge_too;
   started_.store_relaxed(1);
-  takes_.store_release(1);  // S2: nothing is read by it but what the loading thread wrote before there was another
+  takes_.store_relaxed(1);
 }
 
 void Heap::decline(const char* why) {
@@ -326,8 +326,8 @@ bool Heap::find(const void* address, size_t n, Place* place, Pages* pages) const
     const auto first = static_cast<uint32_t>(offset / kPage);
     const auto last = static_cast<uint32_t>((offset + (n == 0 ? 1 : n) - 1) / kPage);
     const File* file = file_of(first);
-    if (file == nullptr || last >= file->end.load_acquire() || file->frozen.load_relaxed() != 0)
-      return false;  // F3 <- F2
+    if (file == nullptr || file->frozen.load_relaxed() != 0) return false;
+    if (last >= file->end.load_acquire()) return false;  // F3 <- F2: the mapping
     if (any_left_.load_relaxed() != 0 && !left_.none(first, last - first + 1)) return false;
     *place = {static_cast<uint32_t>(file - files_.data()) + 1, static_cast<uint32_t>(file->id),
               offset - file->first * kPage};

@@ -70,7 +70,7 @@ __attribute__((constructor)) void start() {
     return;
   }
   if (pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child) != 0) {
-    process_heap.decline("no memory for the handlers of fork()");
+    process_heap.decline("no memory for the handlers of a fork");
     return;
   }
   process_heap.start(decision.huge_too);

@@ -43,8 +43,10 @@ extern Atomic<uint32_t> next_known;
 void find_next();
 
 inline const Next& next() {
-  if (next_known.load_acquire() == 0) [[unlikely]]
-    find_next();  // N1 <- N0: the table
+  const bool known = next_known.load_acquire() != 0;  // N1 <- N0: the table
+  if (!known) [[unlikely]] {
+    find_next();
+  }
   return next_table;
 }
 

@@ -44,7 +44,7 @@ class PageBits {
   }
   void clear(uint32_t first, uint32_t pages) {
     each(first, pages, [this](uint32_t word, uint64_t mask) {
-      if ((words_[word].load_relaxed() & mask) != 0) words_[word].fetch_and_acq_rel(~mask);
+      if ((words_[word].load_relaxed() & mask) != 0) words_[word].fetch_and_relaxed(~mask);
       return true;
     });
   }

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "copy/regions.h"
+#include "heap/shared_heap.h"
 #include "mpi/bsend.h"
 #include "mpi/settings.h"
 #include "mpi/wildcard.h"
@@ -96,6 +97,21 @@ struct Job {
 };
 Job* job = nullptr;
 
+/// In a forked child nothing of zerohop may run: the segment, the queues and the peers are the parent's. A program's
+/// exit handlers may call MPI_Finalize there all the same; that goes to the host as if zerohop were not there.
+class ChildWatch final : public heap::ForkClient {
+ public:
+  void before_fork() override {}
+  void after_fork_in_parent() override {}
+  void after_fork_in_child() override {
+    shim.rank = nullptr;
+    job = nullptr;
+    in_child = true;
+  }
+  bool in_child = false;
+};
+ChildWatch child_watch;
+
 void say_once(int rank, const char* what, const char* why) {
   if (rank == 0) std::fprintf(stderr, "zerohop: %s: %s\n", what, why);
 }
@@ -130,13 +146,16 @@ const char* start_engine(HostBootstrap& world) {
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
   const bool ready = prepare_handles();
   if (!all_agree(world, ready)) return "no memory for request handles";
-  if (job->options.get_bool(Opt::kHeap)) job->regions = std::make_unique<copy::RegionOwner>();
+  const bool mappable = !job->options.is(Opt::kHeap, "0");
+  if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
   apply(job->options, &config);
   config.regions = job->regions.get();
+  if (mappable && shim.heap != nullptr && shim.heap->add_fork_client(&child_watch)) config.heap = shim.heap;
   const Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (!all_agree(world, s.ok())) {
     job->rank.reset();
+    if (config.heap != nullptr) config.heap->remove_fork_client(&child_watch);
     return s.ok() ? "another rank could not start" : s.what();
   }
   return nullptr;
@@ -223,6 +242,7 @@ void write_stats() {
 
 /// Before the host's Finalize: afterwards everything is forwarded, also what attribute callbacks call.
 void end() {
+  if (child_watch.in_child) return;
   if (job == nullptr || shim.rank == nullptr) {
     bsend_finish_all();
     return;

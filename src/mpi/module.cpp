@@ -48,6 +48,7 @@ extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(con
   }
   if (const char* why = load_host(args->host); why != nullptr) return why;
   shim.enabled = args->enabled;
+  shim.heap = args->heap;
   kept = *args;
   fill_slots(kept, args->enabled);
   return nullptr;

@@ -4,6 +4,10 @@
 
 #include <cstdint>
 
+namespace zh::heap {
+class SharedHeap;
+}
+
 namespace zh::mpi {
 
 /// FNV-1a over the names of functions.table.
@@ -24,7 +28,8 @@ struct ModuleArgs {
   const char* soname;  ///< of the host's library
   void** slots;        ///< out: an address for every function, in the order of the table
   unsigned n_slots;
-  bool enabled;  ///< false: only what the host lacks is served, everything else goes to the host
+  bool enabled;            ///< false: only what the host lacks is served, everything else goes to the host
+  heap::SharedHeap* heap;  ///< of libzerohop.so; null when it is off
 };
 
 /// Fills every slot. Returns null, or a static text that says why it could not (then no slot was touched).

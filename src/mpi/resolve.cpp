@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/atomic.h"
+#include "heap/heap.h"
 #include "mpi/module_abi.h"
 
 extern "C" {
@@ -118,7 +119,8 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   }
   const auto fill = reinterpret_cast<ModuleFill>(dlsym(module, kModuleFillName));
   if (fill == nullptr) return "the module has no entry";
-  const ModuleArgs args{table_hash(kNames, kCount), host, found.kind->soname, zh_slots, kCount, enabled};
+  heap::Heap* heap = heap::process_heap.started() ? &heap::process_heap : nullptr;
+  const ModuleArgs args{table_hash(kNames, kCount), host, found.kind->soname, zh_slots, kCount, enabled, heap};
   return fill(&args);
 }
 
@@ -137,6 +139,8 @@ void fill() {
   }
   const char* enable = std::getenv("ZEROHOP_ENABLE");
   const bool enabled = enable == nullptr || std::strcmp(enable, "0") != 0;
+  // Mostly from MPI_Init: the host's threads are still to come, and the program is about to use its memory anyway.
+  heap::process_heap.adopt_data();
   char reason[1024];
   const char* why = fill_from_module(found, host, enabled, reason, sizeof(reason));
   if (why != nullptr) {

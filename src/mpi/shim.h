@@ -12,9 +12,10 @@ namespace zh::mpi {
 
 struct Shim {
   engine::Rank* rank = nullptr;  ///< null before MPI_Init, after MPI_Finalize, and when everything stays with the host
-  bool enabled = true;           ///< ZEROHOP_ENABLE
-  bool threaded = false;         ///< MPI_THREAD_MULTIPLE
-  bool fast_status = false;      ///< the layout of MPI_Status was verified
+  heap::SharedHeap* heap = nullptr;
+  bool enabled = true;       ///< ZEROHOP_ENABLE
+  bool threaded = false;     ///< MPI_THREAD_MULTIPLE
+  bool fast_status = false;  ///< the layout of MPI_Status was verified
   int tag_ub = 0;
   int world_size = 0;
   bool spans_nodes = false;  ///< the job has ranks that are not on this node

@@ -59,10 +59,15 @@ bool Node::alive(uint32_t index) {
   const uint64_t now = os::ticks();
   if (now < next_look_[index]) return true;
   next_look_[index] = now + static_cast<uint64_t>(os::ticks_per_us() * 2000.0);
-  if (pid_fds_[index] == -1) return true;  // its pid means nothing here (another PID namespace)
-  if (!os::process_ended(pid_fds_[index], pids_[index])) return true;
+  if (!ended(index)) return true;
   ended_[index] = 1;
   return false;
+}
+
+bool Node::ended(uint32_t index) const {
+  if (pids_[index] == pids_[self_]) return false;
+  if (pid_fds_[index] == -1) return false;  // its pid means nothing here (another PID namespace)
+  return os::process_ended(pid_fds_[index], pids_[index]);
 }
 
 }  // namespace zh::node

@@ -89,6 +89,8 @@ class Node {
   [[nodiscard]] bool cma(uint32_t index) const { return cma_[index] != 0; }
   /// False once the peer's process has ended (pidfd; cheap, asked while waiting).
   [[nodiscard]] bool alive(uint32_t index);
+  /// The same looked up now, for any thread.
+  [[nodiscard]] bool ended(uint32_t index) const;
   /// How the segment was made and reached, and why not in a better way; for `zerohop info` and logs.
   [[nodiscard]] const std::string& how() const { return how_; }
 

@@ -125,6 +125,17 @@ void unmap(std::byte* address, uint64_t bytes) {
 
 void exclude_from_dumps(std::byte* address, uint64_t bytes) { madvise(address, bytes, MADV_DONTDUMP); }
 
+void exclude_from_children(std::byte* address, uint64_t bytes) { madvise(address, bytes, MADV_DONTFORK); }
+
+Status make_writable(std::byte* address, uint64_t bytes) {
+  return from_errno("mprotect of shared memory", mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0 ? 0 : errno);
+}
+
+uint64_t size_of(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
 uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
 Status back_range(int fd, uint64_t offset, uint64_t bytes) {
@@ -143,6 +154,13 @@ void populate(std::byte* address, uint64_t bytes) {
   constexpr int MADV_POPULATE_WRITE = 23;
 #endif
   (void)madvise(address, bytes, MADV_POPULATE_WRITE);  // Linux 5.14; older kernels fault page by page
+}
+
+void populate_for_reading(std::byte* address, uint64_t bytes) {
+#ifndef MADV_POPULATE_READ
+  constexpr int MADV_POPULATE_READ = 22;
+#endif
+  (void)madvise(address, bytes, MADV_POPULATE_READ);
 }
 
 Status release_range(int fd, uint64_t offset, uint64_t bytes) {

@@ -57,13 +57,21 @@ Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, 
 void unmap(std::byte* address, uint64_t bytes);
 /// Leaves the range out of core files: it is a peer's memory, which its own core file holds.
 void exclude_from_dumps(std::byte* address, uint64_t bytes);
+/// The same of processes that this one forks: they do not get the range at all.
+void exclude_from_children(std::byte* address, uint64_t bytes);
+/// Lets a range that was mapped read-only be written.
+Status make_writable(std::byte* address, uint64_t bytes);
 [[nodiscard]] uint64_t page_bytes();
+/// Length of the file behind a descriptor; 0 if it cannot be told.
+[[nodiscard]] uint64_t size_of(int fd);
 
 /// Backs [offset, offset + bytes) with pages, so that touching them cannot raise SIGBUS. kNoMemory when a file system,
 /// cgroup or other limit is in the way; nothing is then kept beyond what was there.
 Status back_range(int fd, uint64_t offset, uint64_t bytes);
 /// Maps the pages of [address, +bytes) into this process at once instead of one fault each; best effort.
 void populate(std::byte* address, uint64_t bytes);
+/// The same for memory that is only read.
+void populate_for_reading(std::byte* address, uint64_t bytes);
 /// Gives the pages of the range back to the system (they read as zero afterwards).
 Status release_range(int fd, uint64_t offset, uint64_t bytes);
 /// Free bytes of the file system that holds `fd` (tmpfs size limit); ~0 if it has none.

@@ -14,7 +14,6 @@ namespace {
 constexpr uint32_t kPostedSlab = 64;
 constexpr uint32_t kMessageSlab = 128;
 constexpr size_t kRegionWindowBudget = size_t{8} << 30;  // address space, not memory
-constexpr uint64_t kLayoutMax = 16 << 10;                // longer descriptions are packed by their owner
 constexpr uint64_t kAwayUs = 50;
 constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
 }  // namespace
@@ -25,6 +24,7 @@ Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
       base_(node.base()),
       self_(node.self()),
       queues_(node.base(), nullptr, nullptr),
+      memory_(config.regions, config.heap),
       region_cache_(kRegionWindowBudget) {}
 
 Endpoint::~Endpoint() = default;
@@ -43,6 +43,7 @@ Status Endpoint::init() {
   // A fresh segment is zero-filled, and zero is every member's initial state.
   part_ = at<PartShm>(base_, node_.part(self_));
   queues_ = Queues(base_, &part_->queues, nullptr);
+  if (config_.heap != nullptr) open_memory();
   peers_.resize(n);
   for (uint32_t i = 0; i < n; ++i) {
     peers_[i].part = at<PartShm>(base_, node_.part(i));
@@ -85,6 +86,8 @@ Request* Endpoint::new_request() {
   r->transfer = kNoOffset;
   r->layout = kNoOffset;
   r->posted = kNoRef;
+  r->looked_up = false;
+  r->mapped = copy::MappedBuffer{};
   r->message_bytes = r->finished = r->moved_direct = r->carry_bytes = 0;
   r->cells_seen = 0;
   r->arrivals_seen = ~uint64_t{0};
@@ -202,32 +205,6 @@ void Endpoint::free_message(Ref ref) {
   }
 }
 
-// How a peer can reach `buffer`. A layout is published with the request and freed when it ends.
-void Endpoint::describe(const copy::Buffer& buffer, uint64_t direct_min, Request* request, RemoteBufferShm* out) {
-  out->address = reinterpret_cast<uint64_t>(buffer.base);
-  out->bytes = buffer.bytes;
-  out->layout = kNoOffset;
-  out->reachable = 1;
-  out->region = copy::RegionRef{};
-  out->region_fd = -1;
-  if (buffer.layout != nullptr) {
-    const uint64_t bytes = buffer.layout->description_bytes();
-    const Offset copy = buffer.bytes >= direct_min && bytes <= kLayoutMax ? arena_.allocate(bytes) : kNoOffset;
-    if (copy == kNoOffset) {
-      out->reachable = 0;
-      return;
-    }
-    std::memcpy(base_ + copy, buffer.layout, bytes);
-    request->layout = out->layout = copy;
-    request->layout_bytes = bytes;
-    return;
-  }
-  if (config_.regions != nullptr && buffer.bytes >= direct_min &&
-      config_.regions->locate(buffer.base, buffer.bytes, &out->region)) {
-    out->region_fd = config_.regions->descriptor(out->region.region);
-  }
-}
-
 bool Endpoint::reap() {
   bool any = false;
   for (uint32_t i = 0; i < peers_.size(); ++i) {
@@ -238,6 +215,7 @@ bool Endpoint::reap() {
     const bool ended = !node_.alive(i);
     if (!ended && queues.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
+    if (ended) region_cache_.forget(i);
     if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);
   }
   // Queues whose lock a dead rank holds are broken for good.

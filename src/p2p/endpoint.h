@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "copy/regions.h"
+#include "copy/mapped_memory.h"
+#include "copy/region_cache.h"
 #include "node/node.h"
 #include "p2p/counters.h"
 #include "p2p/part.h"
@@ -25,7 +26,8 @@ namespace zh::p2p {
 struct EndpointConfig {
   bool cma = true;
   int skew = -1;  ///< -1 and 1: follow the receiver's skew; 0: never
-  copy::RegionOwner* regions = nullptr;
+  const copy::RegionOwner* regions = nullptr;
+  heap::SharedHeap* heap = nullptr;
 };
 
 class Endpoint {
@@ -34,6 +36,15 @@ class Endpoint {
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
+
+  /// Uses no memory of the shared heap from now on. Before the first message only.
+  void leave_heap() { memory_ = copy::MappedMemory(config_.regions, nullptr); }
+
+  /// Keeps peers away from this process's memory: when it returns, none reads or writes it directly. Any thread, one at
+  /// a time; allocates nothing.
+  void close_memory();
+  /// Lets them in again, to what is published from now on and, through the kernel, to all.
+  void open_memory() { shm::open_access(part_->access); }
 
   /// Sets the ways towards one peer; default choices apply until then.
   void set_choice(uint32_t peer, const tune::PairChoice& choice) { peers_[peer].choice = choice; }
@@ -121,6 +132,7 @@ class Endpoint {
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] const shm::Arena& arena() const { return arena_; }
+  [[nodiscard]] const copy::WindowStats& windows() const { return region_cache_.stats(); }
   [[nodiscard]] node::Node& node() const { return node_; }
 
  private:
@@ -144,10 +156,13 @@ class Endpoint {
     RequestList queued;  ///< sends that wait for room in the ring, in order
     std::vector<OldRing> old;
     bool cma = false;
+    bool maps = true;        ///< memory of its could be mapped, or was never tried; it is alike in both directions
     bool listening = false;  ///< its ring towards this rank is in `sources_`
     bool dead = false;
     uint32_t full_streak = 0;
   };
+  /// How this end reaches a buffer of another rank.
+  enum class Reach : uint8_t { kNone, kSelf, kMapped, kKernel };
   /// A message taken from a ring or queue together with the request it belongs to.
   struct Taken {
     Request* request;
@@ -169,7 +184,11 @@ class Endpoint {
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base_);
   }
   [[nodiscard]] Ref ref_of(const void* p) const { return static_cast<Ref>(offset_of(p) / kLineBytes); }
-  void describe(const copy::Buffer& buffer, uint64_t direct_min, Request* request, RemoteBufferShm* out);
+
+  // describe.cpp: this rank's buffers as peers reach them
+  [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const;
+  void look_up(Request* request, uint64_t bytes, bool exact);
+  void describe(Request* request, int32_t peer, uint64_t bytes, bool exact, RemoteBufferShm* out);
 
   // send.cpp
   bool connect(uint32_t dest);
@@ -182,6 +201,7 @@ class Endpoint {
   [[nodiscard]] bool claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block);
   void send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                   copy::Store store);
+  [[nodiscard]] bool send_small(Peer& peer, const SendArgs& args);
   bool submit(Request* request);
   bool submit_queued(Peer& peer);
   bool start_transfer(Request* request);
@@ -220,11 +240,16 @@ class Endpoint {
   void join_transfer(Request* request, const MessageShm& message);
   bool advance_send(Request* request);
   bool advance_recv(Request* request);
-  bool pull(Request* request, TransferShm& t, uint64_t from, uint64_t n);
-  bool push(Request* request, TransferShm& t, uint64_t from, uint64_t n);
+  bool pull(Request* request, TransferShm& t, uint64_t from, uint64_t n, Reach reach);
+  bool push(Request* request, TransferShm& t, uint64_t from, uint64_t n, Reach reach);
+  template <typename Move>
+  uint64_t move_mapped(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                       copy::Direction direction, Move&& move);
   void put_cell(Request* request, TransferShm& t, uint64_t from, uint64_t n, const shm::BlockShm& block);
-  [[nodiscard]] bool can_pull(const Request* request, const TransferShm& t) const;
-  [[nodiscard]] bool can_push(const Request* request, const TransferShm& t) const;
+  [[nodiscard]] Reach reach_of(uint32_t owner, const RemoteBufferShm& buffer) const;
+  [[nodiscard]] Reach can_pull(const Request* request, const TransferShm& t) const;
+  [[nodiscard]] Reach can_push(const Request* request, const TransferShm& t) const;
+  [[nodiscard]] uint32_t epoch_for(uint32_t owner, const RemoteBufferShm& buffer, Reach reach) const;
   [[nodiscard]] copy::Buffer remote_buffer(const RemoteBufferShm& remote) const;
   void finish_send(Request* request);
   void sweep_transfers();
@@ -265,7 +290,8 @@ class Endpoint {
   std::vector<Offset> free_short_transfers_;
   std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver
   uint64_t pending_sends_ = 0;
-  copy::RegionCache region_cache_;
+  copy::MappedMemory memory_;       ///< this rank's
+  copy::RegionCache region_cache_;  ///< its peers'
   Counters counters_;
   uint64_t ticks_away_ = 0;
 };

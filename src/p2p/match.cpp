@@ -284,16 +284,7 @@ void Endpoint::post(Request* r) {
   p->context = r->context;
   p->source = r->source;
   p->tag = r->tag;
-  RemoteBufferShm target;
-  const uint32_t from = r->peer != kAnyPeer ? static_cast<uint32_t>(r->peer) : self_;
-  const tune::PairChoice& choice = peers_[from].choice;
-  describe(r->buffer, std::min<uint64_t>(choice.mapped_min, choice.eager_max), r, &target);
-  p->address = target.address;
-  p->bytes = target.bytes;
-  p->layout = target.layout;
-  p->reachable = target.reachable;
-  p->region_fd = target.region_fd;
-  p->region = target.region;
+  describe(r, r->peer, r->buffer.bytes, false, &p->buffer);
   r->posted = ref;
   // Nothing more comes from a dead peer than what is in its ring.
   const bool dead = r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead;
@@ -383,7 +374,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
       p->message = entry;
       if (message->kind == Kind::kTransfer) {
         auto* t = at<TransferShm>(base_, message->far.where);
-        t->target = {p->address, p->bytes, p->layout, p->reachable, p->region_fd, p->region};
+        t->target = p->buffer;
         t->store_matched();  // T1 -> T0: see TransferShm
       }
       queues.push_matched(ref);

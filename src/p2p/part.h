@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/shm_types.h"
 #include "p2p/queues.h"
+#include "shm/access.h"
 
 namespace zh::p2p {
 
@@ -27,6 +28,7 @@ static_assert(kShmSafe<RankStateShm>);
 /// Invariant: as the members'. Wrap: none. Crash: as the members'.
 struct PartShm {
   RankStateShm state;
+  shm::AccessShm access;
   QueuesShm queues;
 
   [[nodiscard]] Atomic<uint64_t>* in() { return reinterpret_cast<Atomic<uint64_t>*>(this + 1); }

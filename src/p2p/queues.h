@@ -9,7 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
-#include "copy/regions.h"
+#include "p2p/remote_buffer.h"
 #include "p2p/types.h"
 #include "shm/envelope_ring.h"
 #include "shm/owner_lock.h"
@@ -53,12 +53,7 @@ struct PostedShm {
   uint64_t context;
   int32_t source;
   int32_t tag;
-  uint64_t address;    ///< of the buffer, in the owner's address space
-  uint64_t bytes;      ///< capacity
-  Offset layout;       ///< published layout; kNoOffset = contiguous
-  uint32_t reachable;  ///< 0: only the owner can write the buffer (unpublished layout)
-  int32_t region_fd;
-  copy::RegionRef region;
+  RemoteBufferShm buffer;
   Ref message;  ///< after a match by another side: the message (inline, eager or transfer)
   uint32_t reserved[9];
 };

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/atomic.h"
+#include "copy/mapped_memory.h"
 #include "p2p/counters.h"
 #include "p2p/queues.h"
 #include "p2p/types.h"
@@ -38,6 +39,9 @@ struct Request {
   Offset transfer = kNoOffset;
   Offset layout = kNoOffset;  ///< published description of buffer.layout, freed at the end
   uint64_t layout_bytes = 0;
+  copy::MappedBuffer mapped;  ///< where peers can map the buffer, once `looked_up`
+  uint32_t epoch = 0;         ///< of this rank's memory when it was looked up
+  bool looked_up = false;
   uint64_t message_bytes = 0;  ///< of the matched message (receives), or of this one
   uint64_t finished = 0;       ///< bytes this end has moved (cells, push, pull)
   uint64_t moved_direct = 0;   ///< of these, by single copy

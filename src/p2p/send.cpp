@@ -157,10 +157,21 @@ bool Endpoint::claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block) 
   return peer.overflow.allocate(bytes, block);
 }
 
+// A buffer that peers may map is looked up once, for the request of its message.
 bool Endpoint::send_now(const SendArgs& args) {
   Peer& peer = peers_[args.dest];
   const uint64_t n = args.data.bytes;
-  if (n > peer.choice.eager_max || args.mode == SendMode::kSynchronous || !peer.queued.empty()) return false;
+  if (n > peer.choice.eager_max || !peer.queued.empty()) return false;
+  if (n > peer.choice.inline_max && may_be_mapped(args.data, n, static_cast<int32_t>(args.dest)) &&
+      memory_.contains(args.data.base, n)) {
+    return false;
+  }
+  return send_small(peer, args);
+}
+
+bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
+  const uint64_t n = args.data.bytes;
+  if (n > peer.choice.eager_max || args.mode == SendMode::kSynchronous) return false;
   if (!peer.out.attached() && !connect(args.dest)) return false;
   if (n <= peer.choice.inline_max) {
     shm::EnvelopeShm* slot = claim_slot(peer);
@@ -177,10 +188,6 @@ bool Endpoint::send_now(const SendArgs& args) {
     counters_.count_sent(Path::kInline, n);
     wake(peer);
     return true;
-  }
-  if (config_.regions != nullptr && n >= peer.choice.mapped_min && args.data.layout == nullptr) {
-    copy::RegionRef ref;
-    if (config_.regions->locate(args.data.base, n, &ref)) return false;
   }
   shm::EnvelopeShm* slot = claim_slot(peer);
   if (slot == nullptr) return false;
@@ -249,6 +256,7 @@ Request* Endpoint::isend(const SendArgs& args) {
     complete(r);
     return r;
   }
+  if (may_be_mapped(r->buffer, r->message_bytes, r->peer)) look_up(r, r->message_bytes, true);
   if (peer.queued.empty() && submit(r)) return r;
   // The ring is full: turn the receiver's queues if it is away, else wait in order.
   if (peer.queued.empty() && away(peer) && crank(args.dest) != 0 && submit(r)) return r;
@@ -262,12 +270,7 @@ bool Endpoint::submit(Request* r) {
   const SendArgs args{static_cast<uint32_t>(r->peer), r->source, r->tag, r->context, r->buffer, r->mode};
   Peer& peer = peers_[args.dest];
   if (!peer.out.attached() && !connect(args.dest)) return false;
-  // send_now() refuses while sends are queued; here r is the first of them.
-  const RequestList queued = peer.queued;
-  peer.queued = RequestList{};
-  const bool sent = send_now(args);
-  peer.queued = queued;
-  if (sent) {
+  if (r->mapped.region.region == 0 && send_small(peer, args)) {
     complete(r);
     return true;
   }
@@ -329,7 +332,7 @@ bool Endpoint::start_transfer(Request* r) {
   if (offset == kNoOffset) return false;
   auto* t = at<TransferShm>(base_, offset);
   const uint64_t n = r->buffer.bytes;
-  describe(r->buffer, std::min<uint64_t>(peer.choice.mapped_min, peer.choice.eager_max), r, &t->source);
+  describe(r, r->peer, n, true, &t->source);
   t->sender = self_;
   t->receiver = dest;
   t->state.store_relaxed(static_cast<uint32_t>(TransferState::kOffered));
@@ -340,10 +343,10 @@ bool Endpoint::start_transfer(Request* r) {
   t->pulled.store_relaxed(0);
   t->consumed.store_relaxed(0);
   t->retry.store_relaxed(0);
-  const bool mapped = t->source.region.region != 0 && n >= peer.choice.mapped_min;
-  const bool single = peer.cma && t->source.reachable != 0 && n >= peer.choice.single_copy_min;
+  const bool reachable = t->source.reachable();
+  const bool single = peer.cma && reachable && n >= peer.choice.single_copy_min;
   Direct direct = Direct::kCells;
-  if ((dest == self_ && t->source.reachable != 0) || mapped || (single && n >= peer.choice.both_ends_min)) {
+  if ((dest == self_ && reachable) || t->source.mapped() || (single && n >= peer.choice.both_ends_min)) {
     direct = Direct::kBoth;
   } else if (single) {
     direct = peer.choice.sender_copies ? Direct::kSender : Direct::kReceiver;
@@ -354,7 +357,9 @@ bool Endpoint::start_transfer(Request* r) {
     ++counters_.skew_detours;
   }
   t->direct = static_cast<uint32_t>(direct);
-  r->unpullable = dest != self_ && !(t->source.region.region != 0 || (peer.cma && t->source.reachable != 0));
+  // What is mapped may be taken back by a fork, and the rank may then be away.
+  const bool stays_mapped = t->source.mapped() && !memory_.revocable();
+  r->unpullable = dest != self_ && !stays_mapped && !(peer.cma && reachable);
   if (r->unpullable) ++unpullable_;
   r->transfer = offset;
   r->stage = Stage::kTransfer;

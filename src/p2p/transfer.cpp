@@ -17,7 +17,7 @@ constexpr uint32_t kSpinsBeforeYield = 1000;
 constexpr uint32_t kYieldsBeforeDeathCheck = 256;
 
 uint64_t chunk_of(const TransferShm& t, uint64_t total, const tune::PairChoice& choice) {
-  if (t.offered() != Direct::kBoth) return choice.chunk_alone;
+  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
   const uint64_t eighth = round_up(total / 8, 4096);
   return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
 }
@@ -94,8 +94,7 @@ void Endpoint::join_transfer(Request* r, const MessageShm& m) {
       arena_.free(r->layout, r->layout_bytes);
       r->layout = kNoOffset;
     }
-    const tune::PairChoice& choice = peers_[m.sender].choice;
-    describe(r->buffer, std::min<uint64_t>(choice.mapped_min, choice.eager_max), r, &t->target);
+    describe(r, r->peer, std::min(r->message_bytes, r->buffer.bytes), true, &t->target);
     ZH_CRASH_POINT("transfer: target described");
     t->store_matched();  // T1 -> T0
   }
@@ -112,54 +111,90 @@ copy::Buffer Endpoint::remote_buffer(const RemoteBufferShm& remote) const {
           remote.layout != kNoOffset ? at<copy::LayoutShm>(base_, remote.layout) : nullptr};
 }
 
-bool Endpoint::can_pull(const Request* r, const TransferShm& t) const {
-  if (r->direct_broken || t.source.reachable == 0) return false;
-  if (t.sender == self_) return true;
-  const Peer& peer = peers_[t.sender];
-  if (t.source.region.region != 0) return true;
-  if (!peer.cma) return false;
-  // The sender copies one message at a time: what waits behind another one of its is this end's as well.
-  const bool behind = r->prev != nullptr && r->prev->peer == r->peer;
-  const bool mine =
-      t.offered() == Direct::kBoth || t.offered() == Direct::kReceiver || t.target.reachable == 0 || behind;
-  return (mine && t.offered() != Direct::kCells) || away(peer);
+// How this end could reach a buffer of `owner` now. A hint: what the owner says may change until an access is
+// announced.
+Endpoint::Reach Endpoint::reach_of(uint32_t owner, const RemoteBufferShm& buffer) const {
+  if (!buffer.reachable()) return Reach::kNone;
+  if (owner == self_) return Reach::kSelf;
+  const Peer& peer = peers_[owner];
+  const uint32_t epoch = peer.part->access.epoch.load_relaxed();
+  if (buffer.mapped() && peer.maps && epoch == buffer.epoch) return Reach::kMapped;
+  return peer.cma && !shm::is_closed(epoch) ? Reach::kKernel : Reach::kNone;
 }
 
-bool Endpoint::can_push(const Request* r, const TransferShm& t) const {
-  if (r->direct_broken || t.target.reachable == 0 || t.receiver == self_) return false;
-  const Peer& peer = peers_[t.receiver];
-  if (t.target.region.region != 0) return true;
-  return peer.cma && (t.offered() == Direct::kBoth || t.offered() == Direct::kSender || away(peer));
+// The epoch under which such an access is begun. The kernel finds a buffer by its address, whatever happened before.
+uint32_t Endpoint::epoch_for(uint32_t owner, const RemoteBufferShm& buffer, Reach reach) const {
+  if (reach == Reach::kSelf) return 0;
+  return reach == Reach::kMapped ? buffer.epoch : peers_[owner].part->access.epoch.load_relaxed();
+}
+
+Endpoint::Reach Endpoint::can_pull(const Request* r, const TransferShm& t) const {
+  if (r->direct_broken) return Reach::kNone;
+  const Reach reach = reach_of(t.sender, t.source);
+  if (reach == Reach::kNone || reach == Reach::kSelf) return reach;
+  // The sender copies one message at a time: what waits behind another one of its is this end's as well.
+  const bool behind = r->prev != nullptr && r->prev->peer == r->peer;
+  const Direct copiers = t.copiers();
+  const bool mine = copiers == Direct::kBoth || copiers == Direct::kReceiver || !t.target.reachable() || behind;
+  const bool offered = t.offered() != Direct::kCells || t.source.mapped();
+  return (mine && offered) || away(peers_[t.sender]) ? reach : Reach::kNone;
+}
+
+Endpoint::Reach Endpoint::can_push(const Request* r, const TransferShm& t) const {
+  if (r->direct_broken || t.receiver == self_) return Reach::kNone;
+  const Reach reach = reach_of(t.receiver, t.target);
+  const Direct copiers = t.copiers();
+  const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender;
+  return mine || away(peers_[t.receiver]) ? reach : Reach::kNone;
+}
+
+// Moves bytes [from, from + n) of a message by `move(address, from, n)` on a peer's mapped buffer, piece by piece as
+// its windows lie. Returns how many were moved.
+template <typename Move>
+uint64_t Endpoint::move_mapped(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                               copy::Direction direction, Move&& move) {
+  uint64_t done = 0;
+  while (done < n) {
+    copy::RegionRef ref = remote.region;
+    ref.offset += from + done;
+    uint64_t run = 0;
+    std::byte* const address =
+        region_cache_.resolve(owner, node_.pid(owner), remote.region_fd, ref, n - done, direction, &run);
+    if (address == nullptr) {
+      peers_[owner].maps = false;
+      break;
+    }
+    move(address, from + done, run);
+    done += run;
+  }
+  return done;
 }
 
 // Reads claimed bytes [from, from + n) out of the sender's buffer. False if that ended early; the rest is the sender's
 // again.
-bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
+bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach reach) {
   const uint64_t capacity = r->buffer.bytes;
   const uint64_t want = from < capacity ? std::min(n, capacity - from) : 0;
   Peer& peer = peers_[t.sender];
   uint64_t done = 0;
-  if (want == 0) {
-    done = 0;
-  } else if (t.sender == self_) {
+  if (reach == Reach::kSelf) {
     copy::copy_range(r->buffer, remote_buffer(t.source), from, want, copy::Store::kTemporal);
     done = want;
     r->path = Path::kSelf;
-  } else {
-    std::byte* mapped = nullptr;
-    if (t.source.region.region != 0) {
-      mapped =
-          region_cache_.resolve(t.sender, node_.pid(t.sender), t.source.region_fd, t.source.region, t.source.bytes);
-    }
-    if (mapped != nullptr) {
-      copy::unpack(r->buffer, from, want, mapped + from, copy::Store::kTemporal);
-      done = want;
-      r->path = Path::kMapped;
-    } else if (peer.cma) {
-      const Status s = copy::cma_read(node_.pid(t.sender), r->buffer, remote_buffer(t.source), from, want, &done);
-      if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
-      r->path = Path::kCma;
-    }
+  } else if (reach == Reach::kMapped) {
+    done = move_mapped(t.sender, t.source, from, want, copy::Direction::kRead,
+                       [r](const std::byte* address, uint64_t at_byte, uint64_t bytes) {
+                         copy::unpack(r->buffer, at_byte, bytes, address, copy::Store::kTemporal);
+                       });
+    r->path = Path::kMapped;
+  }
+  if (done != want && peer.cma) {
+    uint64_t rest = 0;
+    const Status s =
+        copy::cma_read(node_.pid(t.sender), r->buffer, remote_buffer(t.source), from + done, want - done, &rest);
+    if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
+    done += rest;
+    r->path = Path::kCma;
   }
   const bool ok = done == want;
   const uint64_t moved = ok ? n : done;
@@ -181,26 +216,25 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
 }
 
 // Writes claimed bytes into the receiver's buffer. False if that ended early; the rest then goes through cells.
-bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n) {
+bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach reach) {
   const uint64_t capacity = t.target.bytes;
   const uint64_t want = from < capacity ? std::min(n, capacity - from) : 0;
   Peer& peer = peers_[t.receiver];
   uint64_t done = 0;
-  if (want != 0) {
-    std::byte* mapped = nullptr;
-    if (t.target.region.region != 0) {
-      mapped =
-          region_cache_.resolve(t.receiver, node_.pid(t.receiver), t.target.region_fd, t.target.region, t.target.bytes);
-    }
-    if (mapped != nullptr) {
-      copy::pack(r->buffer, from, want, mapped + from, copy::Store::kTemporal);
-      done = want;
-      r->path = Path::kMapped;
-    } else if (peer.cma) {
-      const Status s = copy::cma_write(node_.pid(t.receiver), r->buffer, remote_buffer(t.target), from, want, &done);
-      if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
-      r->path = Path::kCma;
-    }
+  if (reach == Reach::kMapped) {
+    done = move_mapped(t.receiver, t.target, from, want, copy::Direction::kWrite,
+                       [r](std::byte* address, uint64_t at_byte, uint64_t bytes) {
+                         copy::pack(r->buffer, at_byte, bytes, address, copy::Store::kTemporal);
+                       });
+    r->path = Path::kMapped;
+  }
+  if (done != want && peer.cma) {
+    uint64_t rest = 0;
+    const Status s =
+        copy::cma_write(node_.pid(t.receiver), r->buffer, remote_buffer(t.target), from + done, want - done, &rest);
+    if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
+    done += rest;
+    r->path = Path::kCma;
   }
   const bool ok = done == want;
   const uint64_t moved = ok ? n : done;
@@ -236,7 +270,7 @@ bool Endpoint::advance_send(Request* r) {
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];
   const uint64_t total = r->message_bytes;
-  const bool matched = t->load_state() == TransferState::kMatched;  // T0 -> T1
+  bool matched = t->load_state() == TransferState::kMatched;  // T0 -> T1
   bool moved = false;
   // R1 -> R0: the range after the flag.
   uint32_t retry = t->retry.load_acquire();
@@ -248,20 +282,29 @@ bool Endpoint::advance_send(Request* r) {
   }
   const bool lagging = t->offered() != Direct::kCells && !matched && config_.skew != 0 && dest != self_ &&
                        total <= kSkewBytesMax && peer.part->state.skewed.load_relaxed() != 0;
-  const bool cells = t->offered() == Direct::kCells || retry == 2 || r->direct_broken || lagging;
+  const bool asked = retry == 2 || lagging;
   for (;;) {
     const bool carry = r->carry_bytes != 0;
     if (!carry && t->claim.exhausted(total)) break;
-    if (!carry && matched && can_push(r, *t)) {
+    const Direct copiers = matched ? t->copiers() : t->offered();
+    const Reach reach = matched ? can_push(r, *t) : Reach::kNone;
+    if (!carry && reach != Reach::kNone) {
+      const shm::Access access(part_->access, peer.part->access, dest, epoch_for(dest, t->target, reach));
+      if (!access.granted()) {
+        ++counters_.revoked;
+        continue;
+      }
       uint64_t from = 0;
       const uint64_t n = t->claim.claim(chunk_of(*t, total, peer.choice), total, &from);
       if (n == 0) break;
       ZH_CRASH_POINT("push: claimed");
-      push(r, *t, from, n);
+      push(r, *t, from, n, reach);
       moved = true;
       continue;
     }
-    if (!cells && !carry) break;
+    // Also what this end alone should copy and cannot.
+    const bool cells = copiers == Direct::kCells || (copiers == Direct::kSender && matched && t->target.reachable());
+    if (!cells && !asked && !r->direct_broken && !carry) break;
     // V0 -> V1: the receiver has emptied the cell that this one replaces.
     if (t->published.load_relaxed() - t->consumed.load_acquire() >= t->window) break;
     const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, carry ? r->carry_bytes : total);
@@ -280,6 +323,8 @@ bool Endpoint::advance_send(Request* r) {
     put_cell(r, *t, from, n, block);
     if (lagging) ++counters_.skew_detours;
     moved = true;
+    // The receive may have come meanwhile, with a buffer that can be written directly.
+    if (!matched) matched = t->load_state() == TransferState::kMatched;  // T0 -> T1
   }
   if (moved) wake(peer);
   if (r->carry_bytes == 0 && t->retry.load_relaxed() != 1 && (matched || r->mode != SendMode::kSynchronous) &&
@@ -303,8 +348,10 @@ void Endpoint::finish_send(Request* r) {
   }
   Path path = r->path;
   if (pulled != 0 && r->moved_direct == 0) {
-    path = t->sender == t->receiver ? Path::kSelf : t->source.region.region != 0 ? Path::kMapped : Path::kCma;
+    path = t->sender == t->receiver ? Path::kSelf : t->source.mapped() ? Path::kMapped : Path::kCma;
   }
+  if (path == Path::kMapped)
+    ++(r->moved_direct != 0 && pulled != 0 ? counters_.mapped_by_both : counters_.mapped_by_one);
   counters_.count_sent(path, r->message_bytes);
   sends_.remove(r);
   ended_.push_back(r->transfer);
@@ -346,32 +393,39 @@ bool Endpoint::advance_recv(Request* r) {
       t->consumed.store_release(r->cells_seen);
       moved = true;
     }
-    const bool pulls = can_pull(r, *t);
-    const bool senders = t->offered() == Direct::kSender && t->target.reachable != 0 && !r->direct_broken;
-    if (!pulls && senders) break;  // without a look at `claim`, which would take its line from the sender
+    const Reach reach = can_pull(r, *t);
+    const bool senders = t->copiers() == Direct::kSender && t->target.reachable() && !r->direct_broken;
+    if (reach == Reach::kNone && senders)
+      break;  // without a look at `claim`, which would take its line from the sender
     if (t->claim.exhausted(total)) break;
-    if (!pulls) {
-      if (t->offered() != Direct::kCells && t->retry.load_relaxed() == 0) {
+    if (reach == Reach::kNone) {
+      if (t->copiers() != Direct::kCells && t->retry.load_relaxed() == 0) {
         // Offered for single copy, but there is no way to it: ask for cells.
         t->retry_from = t->retry_bytes = 0;
         t->retry.store_release(1);  // R0 -> R1
       }
       break;
     }
+    const shm::Access access(part_->access, peers_[t->sender].part->access, t->sender,
+                             epoch_for(t->sender, t->source, reach));
+    if (!access.granted()) {
+      ++counters_.revoked;
+      continue;
+    }
     uint64_t from = 0;
     const uint64_t n = t->claim.claim(chunk_of(*t, total, peers_[t->sender].choice), total, &from);
     if (n == 0) break;
     moved = true;
     ZH_CRASH_POINT("pull: claimed");
-    if (!pull(r, *t, from, n)) break;
+    if (!pull(r, *t, from, n, reach)) break;
   }
   // W1 -> W0: what the sender wrote is visible.
   if (r->finished + t->pushed.load_acquire() != total) return moved;
   const bool direct = r->moved_direct != 0 || t->pushed.load_relaxed() != 0;
-  const Path path = !direct                                                        ? Path::kCells
-                    : t->sender == self_                                           ? Path::kSelf
-                    : t->source.region.region != 0 || t->target.region.region != 0 ? Path::kMapped
-                                                                                   : Path::kCma;
+  const Path path = !direct                                    ? Path::kCells
+                    : t->sender == self_                       ? Path::kSelf
+                    : t->source.mapped() || t->target.mapped() ? Path::kMapped
+                                                               : Path::kCma;
   counters_.count_received(path, total);
   recvs_.remove(r);
   ZH_CRASH_POINT("transfer: not yet left");

@@ -9,25 +9,14 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
-#include "copy/regions.h"
+#include "p2p/remote_buffer.h"
 #include "shm/payload_ring.h"
 
 namespace zh::p2p {
 
-/// A buffer as a peer can reach it.
-struct RemoteBufferShm {
-  uint64_t address;    ///< in its owner's address space
-  uint64_t bytes;      ///< packed bytes (capacity, for a receive)
-  Offset layout;       ///< published layout; kNoOffset = contiguous
-  uint32_t reachable;  ///< 0: only the owner can read or write it (layout too long to publish)
-  int32_t region_fd;   ///< descriptor of the mappable region in its owner, if region.region != 0
-  copy::RegionRef region;
-};
-static_assert(kShmSafe<RemoteBufferShm> && sizeof(RemoteBufferShm) == 48);
-
 enum class TransferState : uint32_t { kOffered, kMatched };
 
-/// The sender's choice for a transfer. An end that is away is stood in for by the other one, whatever it says.
+/// Who copies a transfer's bytes once. An end that is away is stood in for by the other one, whatever it says.
 enum class Direct : uint32_t { kCells, kBoth, kSender, kReceiver };
 
 /// Bytes [from, from + bytes) of the message wait in a block.
@@ -69,7 +58,7 @@ struct TransferShm {
   RemoteBufferShm source;
   uint32_t sender;
   uint32_t receiver;
-  uint32_t direct;  ///< Direct: who makes the single copy; kCells: none is offered
+  uint32_t direct;  ///< Direct: the sender's choice as far as it knows the buffers; kCells: no single copy
   uint32_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
   // The receiver's line: the sender that waits for `state` has the target with it.
   RemoteBufferShm target;  ///< valid once state is kMatched
@@ -90,6 +79,11 @@ struct TransferShm {
     return sizeof(TransferShm) - (kCellWindow - window) * sizeof(CellShm);
   }
   [[nodiscard]] Direct offered() const { return static_cast<Direct>(direct); }
+  /// Once matched: mapped buffers decide, since a copy through the kernel beside one through memory only slows it.
+  [[nodiscard]] Direct copiers() const {
+    if (source.mapped()) return target.mapped() ? Direct::kBoth : Direct::kReceiver;
+    return target.mapped() ? Direct::kSender : offered();
+  }
   [[nodiscard]] TransferState load_state() const {
     // T0 -> T1: the target's description after the state.
     return static_cast<TransferState>(state.load_acquire());

@@ -14,7 +14,7 @@
 #include "base/crash_point.h"
 #include "copy/cma.h"
 #include "copy/layout.h"
-#include "copy/regions.h"
+#include "copy/region_cache.h"
 #include "os/futex.h"
 
 namespace zh::mc {
@@ -148,9 +148,10 @@ namespace copy {
 struct RegionCache::State {};
 RegionCache::RegionCache(size_t /*budget_bytes*/) {}
 RegionCache::~RegionCache() = default;
-std::byte* RegionCache::resolve(uint32_t, int, int, const RegionRef&, size_t) { return nullptr; }
-bool RegionOwner::locate(const void*, size_t, RegionRef*) const { return false; }
-int RegionOwner::descriptor(uint32_t) const { return -1; }
+std::byte* RegionCache::resolve(uint32_t, int, int, const RegionRef&, uint64_t, Direction, uint64_t*) {
+  return nullptr;
+}
+bool MappedMemory::contains(const void*, size_t) const { return false; }
 
 void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store /*store*/) {
   mc::move(static_cast<std::byte*>(dst), mc::kUnitBytes, buffer.base + from / mc::kUnitBytes, 1, mc::units(n));
@@ -190,6 +191,7 @@ Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
       self_(node.self()),
       part_(&g_segment.parts[self_]),
       queues_(base_, &part_->queues, nullptr),
+      memory_(nullptr, nullptr),
       region_cache_(0) {}
 
 Endpoint::~Endpoint() = default;
@@ -237,11 +239,15 @@ void Endpoint::complete(Request* request) {
 
 void Endpoint::fail(Request* /*request*/, Code /*code*/) { mc::fail("nothing fails here"); }
 
-void Endpoint::describe(const copy::Buffer& buffer, uint64_t /*direct_min*/, Request* /*r*/, RemoteBufferShm* out) {
+bool Endpoint::may_be_mapped(const copy::Buffer& /*buffer*/, uint64_t /*bytes*/, int32_t /*peer*/) const {
+  return false;
+}
+void Endpoint::look_up(Request* /*r*/, uint64_t /*bytes*/, bool /*exact*/) {}
+
+void Endpoint::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /*exact*/, RemoteBufferShm* out) {
   *out = RemoteBufferShm{};
-  out->address = reinterpret_cast<uint64_t>(buffer.base);
-  out->bytes = buffer.bytes;
-  out->reachable = 1;
+  out->address = reinterpret_cast<uint64_t>(r->buffer.base);
+  out->bytes = r->buffer.bytes;
   out->region_fd = -1;
 }
 

@@ -1,17 +1,13 @@
-// Mappable memory: the owner's allocator, locate(), and peers that map it from other processes.
+// Mappable memory: the owner's allocator and locate().
 #include "copy/regions.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <map>
 #include <random>
 #include <thread>
 #include <vector>
-
-#include "os/process.h"
 
 namespace zh::copy {
 namespace {
@@ -144,117 +140,6 @@ TEST(RegionOwner, ServesThreadsAtOnce) {
   }
   for (auto& thread : threads) thread.join();
   for (const int n : bad) EXPECT_EQ(n, 0);
-}
-
-/// Runs `body` in a child process; its result must be 0.
-template <typename Body>
-void in_child(Body&& body) {
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  ASSERT_GE(pid, 0);
-  if (pid == 0) {
-    os::die_with_parent(parent);
-    _exit(body());
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-TEST(RegionCache, APeerReadsAndWritesTheOwnersMemory) {
-  RegionOwner owner;
-  const pid_t pid = getpid();
-  for (const size_t n : {size_t{100}, size_t{5000}, size_t{70} << 20}) {
-    auto* p = static_cast<unsigned char*>(owner.allocate(n, 64));
-    ASSERT_NE(p, nullptr);
-    std::memset(p, 7, n);
-    RegionRef ref;
-    ASSERT_TRUE(owner.locate(p, n, &ref));
-    const int fd = owner.descriptor(ref.region);
-    in_child([&] {
-      RegionCache cache(256 << 20);
-      std::byte* q = cache.resolve(3, pid, fd, ref, n);
-      if (q == nullptr) return 1;
-      if (reinterpret_cast<unsigned char*>(q) == p) return 2;
-      for (size_t k = 0; k < n; ++k) {
-        if (q[k] != std::byte{7}) return 3;
-      }
-      std::memset(q, 9, n);
-      return cache.resolve(3, pid, fd, ref, n) == q ? 0 : 4;
-    });
-    for (size_t k = 0; k < n; ++k) ASSERT_EQ(p[k], 9);
-    EXPECT_TRUE(owner.free(p));
-  }
-}
-
-TEST(RegionCache, SeesMemoryThatWasReleasedAndTakenAgain) {
-  RegionOwner owner;
-  RegionCache cache(256 << 20);
-  RegionRef ref;
-  for (int round = 0; round < 3; ++round) {
-    auto* p = static_cast<unsigned char*>(owner.allocate(8 << 20, 64));
-    std::memset(p, round + 1, 8 << 20);
-    ASSERT_TRUE(owner.locate(p, 8 << 20, &ref));
-    const std::byte* q = cache.resolve(0, getpid(), owner.descriptor(ref.region), ref, 8 << 20);
-    ASSERT_NE(q, nullptr);
-    EXPECT_EQ(std::memcmp(p, q, 8 << 20), 0);
-    EXPECT_TRUE(owner.free(p));
-  }
-}
-
-TEST(RegionCache, AnotherGenerationIsAnotherMemory) {
-  RegionCache cache(256 << 20);
-  std::byte* before = nullptr;
-  for (int round = 0; round < 2; ++round) {
-    // The second owner's descriptor and region get the same numbers as the first one's.
-    RegionOwner owner;
-    auto* p = static_cast<unsigned char*>(owner.allocate(5000, 64));
-    std::memset(p, round + 1, 5000);
-    RegionRef ref;
-    ASSERT_TRUE(owner.locate(p, 5000, &ref));
-    before = cache.resolve(0, getpid(), owner.descriptor(ref.region), ref, 5000);
-    ASSERT_NE(before, nullptr);
-    EXPECT_EQ(before[4999], static_cast<std::byte>(round + 1));
-  }
-}
-
-TEST(RegionCache, KeepsItsBudgetAndEvictsTheOldest) {
-  RegionOwner owner;
-  RegionCache cache(2 * kWindowBytes);
-  auto* p = static_cast<std::byte*>(owner.allocate(5 * kWindowBytes, 64));
-  ASSERT_NE(p, nullptr);
-  RegionRef ref;
-  ASSERT_TRUE(owner.locate(p, 5 * kWindowBytes, &ref));
-  const int fd = owner.descriptor(ref.region);
-  for (int round = 0; round < 3; ++round) {
-    for (uint64_t w = 0; w < 5; ++w) {
-      RegionRef at = ref;
-      at.offset += w * kWindowBytes;
-      p[w * kWindowBytes] = static_cast<std::byte>(w + static_cast<uint64_t>(round));
-      const std::byte* q = cache.resolve(0, getpid(), fd, at, 100);
-      ASSERT_NE(q, nullptr);
-      EXPECT_EQ(*q, p[w * kWindowBytes]);
-      EXPECT_LE(cache.mapped_bytes(), 2 * kWindowBytes);
-    }
-  }
-  EXPECT_EQ(cache.resolve(0, getpid(), fd, ref, 5 * kWindowBytes), nullptr) << "more than the budget";
-  cache.forget(0);
-  EXPECT_EQ(cache.mapped_bytes(), 0U);
-}
-
-TEST(RegionCache, RefusesWhatCannotBeMapped) {
-  RegionCache cache(256 << 20);
-  EXPECT_EQ(cache.resolve(0, getpid(), 0, RegionRef{}, 8), nullptr) << "region 0";
-  EXPECT_EQ(cache.resolve(0, getpid(), 9999, RegionRef{1, 1, 0}, 8), nullptr) << "no such descriptor";
-  RegionOwner owner;
-  void* p = owner.allocate(100, 64);
-  RegionRef ref;
-  ASSERT_TRUE(owner.locate(p, 100, &ref));
-  ref.offset = uint64_t{1} << 40;
-  EXPECT_EQ(cache.resolve(0, getpid(), owner.descriptor(ref.region), ref, 8), nullptr) << "beyond the region";
-  ref.offset = ~uint64_t{0} - 3;
-  EXPECT_EQ(cache.resolve(0, getpid(), owner.descriptor(ref.region), ref, 8), nullptr) << "wraps";
 }
 
 }  // namespace

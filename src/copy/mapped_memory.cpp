@@ -1,0 +1,41 @@
+#include "copy/mapped_memory.h"
+
+#include "copy/regions.h"
+#include "heap/shared_heap.h"
+
+namespace zh::copy {
+namespace {
+
+/// Regions of the heap are numbered behind those of MPI_Alloc_mem.
+constexpr uint32_t kHeapRegions = 64;
+/// The heap puts memory behind what it publishes: no more than this for a message that may be short.
+constexpr size_t kUnsureMax = 1 << 20;
+
+}  // namespace
+
+bool MappedMemory::contains(const void* address, size_t n) const {
+  RegionRef ref;
+  if (regions_ != nullptr && regions_->locate(address, n, &ref)) return true;
+  heap::Place place;
+  return heap_ != nullptr && heap_->locate(address, n, &place);
+}
+
+Published MappedMemory::publish(const void* address, size_t n, bool exact, MappedBuffer* out) const {
+  RegionRef ref;
+  if (regions_ != nullptr && regions_->locate(address, n, &ref)) {
+    *out = {ref, regions_->descriptor(ref.region)};
+    return Published::kMapped;
+  }
+  if (heap_ == nullptr) return Published::kNot;
+  if (!exact && n > kUnsureMax) return Published::kAskAgain;
+  heap::Place place;
+  if (!heap_->publish(address, n, &place)) {
+    return heap_->locate(address, n, &place) ? Published::kFirstUse : Published::kNot;
+  }
+  const int fd = heap_->descriptor(place.region);
+  if (fd < 0) return Published::kNot;
+  *out = {{kHeapRegions + place.region, place.generation, place.offset}, fd};
+  return Published::kMapped;
+}
+
+}  // namespace zh::copy

@@ -1,0 +1,18 @@
+// How a process names mappable memory to its peers. Shared by the side that owns it and the side that maps it.
+#pragma once
+
+#include <cstdint>
+
+namespace zh::copy {
+
+/// Peers map regions in pieces of this size.
+constexpr uint64_t kWindowBytes = 32 << 20;
+
+/// Names bytes of a region so that another process can map them. `region` 0 means "not mapped".
+struct RegionRef {
+  uint32_t region = 0;
+  uint32_t generation = 0;  ///< changes when the region's id is used again
+  uint64_t offset = 0;      ///< bytes from the region's start
+};
+
+}  // namespace zh::copy

@@ -1,0 +1,86 @@
+// This rank's buffers as peers reach them: where they can be mapped, published layouts, and keeping peers away while
+// the process forks.
+#include <algorithm>
+#include <cstring>
+
+#include "os/yield.h"
+#include "p2p/endpoint.h"
+
+namespace zh::p2p {
+
+namespace {
+constexpr uint64_t kLayoutMax = 16 << 10;  // longer descriptions are packed by their owner
+constexpr uint32_t kSpinsBeforeYield = 1000;
+constexpr uint32_t kYieldsBeforeDeathCheck = 64;
+}  // namespace
+
+bool Endpoint::may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
+  if (!memory_.any() || buffer.layout != nullptr || peer == static_cast<int32_t>(self_)) return false;
+  const Peer& p = peers_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : self_];
+  return p.maps && bytes >= p.choice.mapped_min;
+}
+
+// Asks where the first `bytes` of a request's buffer can be mapped, once per message. The epoch comes first: a place
+// that was found before the process forked must not go out with the epoch of after.
+void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {
+  // X1 -> X0: the memory as it was when it was opened.
+  const uint32_t epoch = part_->access.epoch.load_acquire();
+  if (r->looked_up && r->epoch == epoch) return;
+  r->mapped = copy::MappedBuffer{};
+  r->epoch = epoch;
+  r->looked_up = false;
+  if (shm::is_closed(epoch)) return;
+  const copy::Published answer = memory_.publish(r->buffer.base, bytes, exact, &r->mapped);
+  r->looked_up = answer != copy::Published::kAskAgain;
+  if (answer == copy::Published::kFirstUse) ++counters_.first_uses;
+}
+
+// How `peer` can reach a request's buffer, of which the message takes `bytes` (or at most, unless `exact`). A layout is
+// published with the request and freed when it ends.
+void Endpoint::describe(Request* r, int32_t peer, uint64_t bytes, bool exact, RemoteBufferShm* out) {
+  const copy::Buffer& buffer = r->buffer;
+  out->address = reinterpret_cast<uint64_t>(buffer.base);
+  out->bytes = buffer.bytes;
+  out->layout = kNoOffset;
+  out->epoch = 0;
+  out->region_fd = -1;
+  out->region = copy::RegionRef{};
+  if (buffer.layout != nullptr) {
+    const tune::PairChoice& choice = peers_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : self_].choice;
+    const uint64_t size = buffer.layout->description_bytes();
+    const bool large = buffer.bytes >= std::min<uint64_t>(choice.mapped_min, choice.eager_max);
+    const Offset copy = large && size <= kLayoutMax ? arena_.allocate(size) : kNoOffset;
+    if (copy == kNoOffset) {
+      out->layout = kHiddenLayout;
+      return;
+    }
+    std::memcpy(base_ + copy, buffer.layout, size);
+    r->layout = out->layout = copy;
+    r->layout_bytes = size;
+    return;
+  }
+  if (!may_be_mapped(buffer, bytes, peer)) return;
+  look_up(r, bytes, exact);
+  out->epoch = r->epoch;
+  out->region_fd = r->mapped.fd;
+  out->region = r->mapped.region;
+}
+
+void Endpoint::close_memory() {
+  shm::close_access(part_->access);
+  for (uint32_t i = 0; i < peers_.size(); ++i) {
+    if (i == self_) continue;
+    const shm::AccessShm& access = peers_[i].part->access;
+    for (uint32_t turns = 1; shm::still_accessed(access, self_); ++turns) {
+      if (turns < kSpinsBeforeYield) {
+        cpu_relax();
+        continue;
+      }
+      // The peer may have lost its CPU, or its life.
+      if (turns % kYieldsBeforeDeathCheck == 0 && node_.ended(i)) break;
+      os::yield_cpu();
+    }
+  }
+}
+
+}  // namespace zh::p2p
