@@ -137,7 +137,7 @@ bool Heap::freeze_all() {
   for (uint32_t i = 0; i < n; ++i) ok = freeze(files_[i]) && ok;
   if (ok) {
     runs_.retire_free();
-    idle_pages_.store_relaxed(0);
+    idle_pages_ = 0;
   }
   for (Piece& piece : pieces_) {
     const uint64_t bytes = piece.bytes.load_relaxed();
@@ -158,6 +158,7 @@ bool Heap::freeze_all() {
 void Heap::free_frozen(uint32_t first, uint32_t pages) {
   os::give_up_at(at(first), pages * kPage);
   const os::MutexGuard lock(mutex_);
+  live_pages_ -= pages;
   runs_.set_state(first, RunState::kGone);
   File* file = file_of(first);
   if (child_ || file == nullptr || os::file_id(file->fd) != file->id || !descendants_.all_ended()) return;

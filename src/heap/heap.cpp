@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "heap/huge_pages.h"
+#include "os/clock.h"
 #include "os/vm.h"
 
 namespace zh::heap {
@@ -19,10 +20,13 @@ constexpr uint64_t kMaxSpan = uint64_t{1} << 40;
 constexpr uint64_t kSpanFactor = 4;
 /// A memory file's mapping grows by at least this much, and by an eighth of itself.
 constexpr uint32_t kGrowPages = (4 << 20) / kPage;
-/// Larger allocations are returned to the system when they are freed.
-constexpr uint64_t kKeepPages = (64 << 20) / kPage;
-/// Idle memory that is kept in any case.
-constexpr uint64_t kMinIdlePages = (1 << 20) / kPage;
+// How much freed memory is kept: as libc does it, twice the largest freed allocation of up to 32 MiB, by each shard of
+// the cache and by the free runs; beyond that, free runs keep a quarter of what is live.
+constexpr uint64_t kMinKeptPages = (1 << 20) / kPage;
+constexpr uint64_t kLargePages = (32 << 20) / kPage;
+/// A larger one that is freed and allocated again and again within this time is kept as well.
+constexpr uint64_t kAgainNs = 1'000'000'000;
+constexpr uint64_t kMaxKeptPages = (128 << 20) / kPage;
 
 constexpr uint32_t pages_for(uint64_t bytes) { return static_cast<uint32_t>((bytes + kPage - 1) / kPage); }
 
@@ -89,7 +93,7 @@ bool Heap::open() {
   }
   base_ = base;
   span_pages_ = static_cast<uint32_t>(pages);
-  idle_limit_.store_relaxed(kMinIdlePages);
+  kept_limit_.store_relaxed(kMinKeptPages);
   base_address_.store_relaxed(reinterpret_cast<uintptr_t>(base));
   span_bytes_.store_release(bytes);  // S0 -> S1: the base before the size
   return true;
@@ -141,21 +145,29 @@ bool Heap::extend(uint32_t pages) {
 bool Heap::flush_cache() {
   bool any = false;
   cache_.flush([&](Run run) {
+    idle_pages_ += run.pages;
     runs_.give(run.first);
     any = true;
   });
   return any;
 }
 
-uint32_t Heap::take(uint32_t pages, uint32_t alignment, uint32_t* dirty) {
-  if (alignment == 1 && pages <= RunCache::kMaxPages) {
-    const uint32_t first = cache_.take(pages);
-    if (first != kNoPage) {
-      *dirty = pages;
-      idle_pages_.fetch_add_relaxed(-uint64_t{pages});
-      return first;
-    }
+uint32_t Heap::take_from_runs(uint32_t pages, uint32_t alignment) {
+  uint32_t first = runs_.take(pages, alignment);
+  if (first == kNoPage && flush_cache()) first = runs_.take(pages, alignment);
+  if (first == kNoPage && extend(pages + alignment - 1)) first = runs_.take(pages, alignment);
+  if (first == kNoPage) return kNoPage;
+  idle_pages_ -= dirty_.count(first, pages);
+  live_pages_ += pages;
+  ++allocations_;
+  if (pages > kLargePages && pages == largest_returned_ && os::now_ns() - returned_at_ns_ < kAgainNs) {
+    const uint64_t twice = 2 * uint64_t{pages};
+    kept_limit_.store_relaxed(twice < kMaxKeptPages ? twice : kMaxKeptPages);
   }
+  return first;
+}
+
+uint32_t Heap::take(uint32_t pages, uint32_t alignment) {
   const os::MutexGuard lock(mutex_);
   if (!tried_) {
     tried_ = true;
@@ -163,41 +175,36 @@ uint32_t Heap::take(uint32_t pages, uint32_t alignment, uint32_t* dirty) {
   }
   // Looked at again: a fork in another thread, or open(), may have ended it.
   if (base_ == nullptr || !takes()) return kNoPage;
-  uint32_t first = runs_.take(pages, alignment);
-  if (first == kNoPage && flush_cache()) first = runs_.take(pages, alignment);
-  if (first == kNoPage && extend(pages + alignment - 1)) first = runs_.take(pages, alignment);
-  if (first == kNoPage) return kNoPage;
-  *dirty = dirty_.count(first, pages);
-  idle_pages_.fetch_add_relaxed(-uint64_t{*dirty});
-  return first;
-}
-
-void* Heap::finish(uint32_t first, uint32_t pages, uint32_t n_dirty, bool zeroed) {
-  if (n_dirty != 0 && zeroed) {
-    dirty_.for_each_set(first, pages, [this](uint32_t from, uint32_t n) { std::memset(at(from), 0, n * kPage); });
-  }
-  if (n_dirty != pages) dirty_.set(first, pages);
-  live_pages_.fetch_add_relaxed(pages);
-  allocations_.fetch_add_relaxed(1);
-  return at(first);
+  return take_from_runs(pages, alignment);
 }
 
 void* Heap::allocate(size_t n, size_t alignment, bool zeroed) {
-  if (!takes() || n > PageRuns::kMaxPages * kPage / 2 || alignment > PageRuns::kMaxPages * kPage / 2) return nullptr;
+  constexpr uint64_t kMost = PageRuns::kMaxPages * kPage / 2;
+  if (!takes() || n > kMost || alignment > kFileAlignment) return nullptr;  // the span is aligned to that
   const uint32_t pages = pages_for(n);
-  uint32_t dirty = 0;
+  if (alignment <= kPage) [[likely]] {
+    const uint32_t first = cache_.take(pages);
+    if (first != kNoPage) {
+      if (zeroed) std::memset(at(first), 0, pages * kPage);
+      return at(first);
+    }
+  }
   uint32_t first = kNoPage;
-  if (huge_min_ == 0 || n < huge_min_) first = take(pages, alignment > kPage ? pages_for(alignment) : 1, &dirty);
+  if (huge_min_ == 0 || n < huge_min_) first = take(pages, alignment > kPage ? pages_for(alignment) : 1);
   if (first == kNoPage) {
     declined_.fetch_add_relaxed(1);
     declined_bytes_.fetch_add_relaxed(n);
     return nullptr;
   }
-  return finish(first, pages, dirty, zeroed);
+  if (zeroed) {
+    dirty_.for_each_set(first, pages, [this](uint32_t from, uint32_t run) { std::memset(at(from), 0, run * kPage); });
+  }
+  dirty_.set(first, pages);
+  return at(first);
 }
 
 void* Heap::allocate_growing(size_t n) {
-  constexpr size_t kSmall = 1 << 20;
+  constexpr size_t kSmall = 64 << 10;
   if (n < kSmall || n > PageRuns::kMaxPages * kPage / 4) return allocate(n, 1, false);
   void* p = allocate(n + n / 2, 1, false);
   if (p == nullptr) return allocate(n, 1, false);
@@ -239,26 +246,54 @@ void Heap::give_back(uint32_t first, uint32_t pages) {
   returned_pages_.fetch_add_relaxed(pages);
 }
 
-void Heap::give(uint32_t first, uint32_t pages) {
-  uint64_t limit = idle_limit_.load_relaxed();
-  if (pages <= kKeepPages && 2 * uint64_t{pages} > limit) idle_limit_.store_relaxed(limit = 2 * uint64_t{pages});
-  if (pages > kKeepPages || idle_pages_.load_relaxed() + pages > limit) {
-    give_back(first, pages);
-  } else if (pages <= RunCache::kMaxPages) {
-    idle_pages_.fetch_add_relaxed(pages);
-    if (cache_.keep({first, pages})) return;
-    idle_pages_.fetch_add_relaxed(-uint64_t{pages});
+uint64_t Heap::idle_limit() const {
+  const uint64_t live = live_pages_ + cache_.live_pages();
+  const uint64_t kept = kept_limit_.load_relaxed();
+  return live > kept ? live : kept;
+}
+
+// The longest free runs first. A run on its way to the system is nobody's, so no other thread waits for that.
+void Heap::return_idle(uint64_t keep) {
+  while (idle_pages_ > keep) {
+    const Run run = runs_.find_free([this](Run r) { return !dirty_.none(r.first, r.pages); });
+    if (run.first == kNoPage) return;
+    runs_.claim(run.first);
+    idle_pages_ -= dirty_.count(run.first, run.pages);
+    mutex_.unlock();
+    dirty_.for_each_set(run.first, run.pages, [this](uint32_t from, uint32_t n) { give_back(from, n); });
+    mutex_.lock();
+    const uint32_t refused = dirty_.count(run.first, run.pages);
+    idle_pages_ += refused;
+    runs_.give(run.first);
+    if (refused != 0) return;
   }
+}
+
+void Heap::give_to_runs(uint32_t first, uint32_t pages) {
   const os::MutexGuard lock(mutex_);
-  idle_pages_.fetch_add_relaxed(dirty_.count(first, pages));
+  live_pages_ -= pages;
+  idle_pages_ += dirty_.count(first, pages);
   runs_.give(first);
+  if (idle_pages_ <= kept_limit_.load_relaxed()) return;
+  const uint64_t limit = idle_limit();
+  if (idle_pages_ <= limit) return;
+  if (pages > kLargePages) {
+    largest_returned_ = pages;
+    returned_at_ns_ = os::now_ns();
+  }
+  return_idle(limit - limit / 4);
+}
+
+void Heap::give(uint32_t first, uint32_t pages) {
+  uint64_t limit = kept_limit_.load_relaxed();
+  if (2 * uint64_t{pages} > limit && pages <= kLargePages) kept_limit_.store_relaxed(limit = 2 * uint64_t{pages});
+  if (!cache_.keep({first, pages}, limit)) give_to_runs(first, pages);
 }
 
 void Heap::free(void* p) {
   const int kept_errno = errno;
   const uint32_t first = first_page_of(p);
   const uint32_t pages = runs_.pages_at(first);
-  live_pages_.fetch_add_relaxed(-uint64_t{pages});
   if (file_of(first)->frozen.load_relaxed() != 0) {
     free_frozen(first, pages);
   } else if (any_left_.load_relaxed() != 0 && !left_.none(first, pages)) {
@@ -266,6 +301,7 @@ void Heap::free(void* p) {
       if (left_.none(page, 1)) give_back(page, 1);
     }
     const os::MutexGuard lock(mutex_);
+    live_pages_ -= pages;
     runs_.set_state(first, RunState::kGone);
   } else {
     give(first, pages);
@@ -287,20 +323,24 @@ bool Heap::resize(void* p, size_t n) {
       const os::MutexGuard lock(mutex_);
       runs_.split(first, wanted);
     }
-    live_pages_.fetch_add_relaxed(-uint64_t{have - wanted});
     const int kept_errno = errno;
-    give(first + wanted, have - wanted);
+    give_to_runs(first + wanted, have - wanted);
     errno = kept_errno;
     return true;
   }
   const uint32_t more = wanted - have;
   const os::MutexGuard lock(mutex_);
   if (file_of(first)->frozen.load_relaxed() != 0 || (huge_min_ != 0 && n >= huge_min_) || !takes()) return false;
-  if (first + have == runs_.end() && !extend(more)) return false;
-  if (!runs_.grow(first, wanted)) return false;
-  idle_pages_.fetch_add_relaxed(-uint64_t{dirty_.count(first + have, more)});
+  if (!runs_.grow(first, wanted)) {
+    // At the end of the span there is always more.
+    const uint32_t behind = first + have;
+    const uint32_t free =
+        behind < runs_.end() && runs_.state_at(behind) == RunState::kFree ? runs_.pages_at(behind) : 0;
+    if (behind + free != runs_.end() || !extend(more - free) || !runs_.grow(first, wanted)) return false;
+  }
+  idle_pages_ -= dirty_.count(first + have, more);
   dirty_.set(first + have, more);
-  live_pages_.fetch_add_relaxed(more);
+  live_pages_ += more;
   return true;
 }
 
@@ -309,12 +349,7 @@ bool Heap::trim() {
   const os::MutexGuard lock(mutex_);
   flush_cache();
   const uint64_t before = returned_pages_.load_relaxed();
-  runs_.for_each(RunState::kFree, [this](Run run) {
-    dirty_.for_each_set(run.first, run.pages, [this](uint32_t from, uint32_t n) {
-      idle_pages_.fetch_add_relaxed(-uint64_t{n});
-      give_back(from, n);
-    });
-  });
+  return_idle(0);
   return returned_pages_.load_relaxed() != before;
 }
 
@@ -395,12 +430,13 @@ void Heap::remove_fork_client(ForkClient* client) {
 }
 
 Stats Heap::stats() const {
+  const os::MutexGuard lock(mutex_);
   Stats s;
   s.reserved_bytes = span_bytes_.load_relaxed();
-  s.live_bytes = live_pages_.load_relaxed() * kPage + globals_bytes_;
-  s.idle_bytes = idle_pages_.load_relaxed() * kPage;
+  s.live_bytes = (live_pages_ + cache_.live_pages()) * kPage + globals_bytes_;
+  s.idle_bytes = (idle_pages_ + cache_.kept_pages()) * kPage;
   s.adopted_bytes = globals_bytes_;
-  s.allocations = allocations_.load_relaxed();
+  s.allocations = allocations_ + cache_.hits();
   s.declined = declined_.load_relaxed();
   s.declined_bytes = declined_bytes_.load_relaxed();
   s.returned_bytes = returned_pages_.load_relaxed() * kPage;

@@ -121,10 +121,13 @@ class Heap final : public SharedHeap {
   bool add_file();
   bool extend(uint32_t pages);
   bool flush_cache();
-  uint32_t take(uint32_t pages, uint32_t alignment, uint32_t* dirty);
-  void* finish(uint32_t first, uint32_t pages, uint32_t n_dirty, bool zeroed);
+  uint32_t take_from_runs(uint32_t pages, uint32_t alignment);
+  uint32_t take(uint32_t pages, uint32_t alignment);
   void give(uint32_t first, uint32_t pages);
-  void give_back(uint32_t first, uint32_t pages);  // to the system
+  void give_to_runs(uint32_t first, uint32_t pages);
+  void return_idle(uint64_t keep);  // needs the lock, and leaves it meanwhile
+  void give_back(uint32_t first, uint32_t pages);
+  [[nodiscard]] uint64_t idle_limit() const;
   void free_frozen(uint32_t first, uint32_t pages);
   void collect_frozen(File& file);
   [[nodiscard]] uint32_t first_page_of(const void* p) const;
@@ -168,35 +171,45 @@ class Heap final : public SharedHeap {
     }
   }
 
-  Atomic<uintptr_t> base_address_{0};
+  // Read by every call of the malloc family, written once.
+  alignas(64) Atomic<uintptr_t> base_address_{0};
   Atomic<uint64_t> span_bytes_{0};
   Atomic<uint32_t> started_{0};
   Atomic<uint32_t> takes_{0};
-  Atomic<const char*> why_{nullptr};
+  Atomic<uint32_t> any_left_{0};
+  Atomic<uint32_t> n_files_{0};
   std::byte* base_ = nullptr;
-  uint32_t span_pages_ = 0;
   uint64_t huge_min_ = 0;  ///< allocations from here on are left to libc; 0 = none
+  uint32_t span_pages_ = 0;
   bool huge_too_ = false;
   bool tried_ = false;
   bool checked_ = false;
-
-  mutable os::Mutex mutex_;  ///< runs_, files_ as they grow, pieces_, clients_
-  PageRuns runs_;
-  RunCache cache_;
+  Atomic<const char*> why_{nullptr};
   PageBits dirty_;      ///< may hold something else than zeros
   PageBits used_;       ///< a message has used it
   PageBits populated_;  ///< has memory behind it, put there or found by publish()
   PageBits left_;       ///< no longer the heap's
-  Atomic<uint32_t> any_left_{0};
-
   std::array<File, kMaxFiles> files_{};
-  Atomic<uint32_t> n_files_{0};
   File globals_;
   std::array<Piece, kMaxPieces> pieces_{};
   Atomic<uint32_t> n_pieces_{0};
   PageBits globals_used_;
   PageBits globals_populated_;
+  Atomic<uint64_t> kept_limit_{0};  ///< pages that each shard of the cache may keep, and that may be idle in any case
 
+  RunCache cache_;
+
+  // Under the lock.
+  alignas(64) mutable os::Mutex mutex_;
+  PageRuns runs_;
+  uint64_t live_pages_ = 0;  ///< together with what the cache counts
+  uint64_t idle_pages_ = 0;  ///< free and dirty
+  uint64_t allocations_ = 0;
+  uint64_t largest_returned_ = 0;  ///< pages of the last large allocation that went back at once
+  uint64_t returned_at_ns_ = 0;
+  uint64_t globals_bytes_ = 0;
+  uint64_t forks_ = 0;
+  uint64_t forks_copied_ = 0;
   static constexpr uint32_t kMaxClients = 64;
   std::array<ForkClient*, kMaxClients> clients_{};
   os::Descendants descendants_;
@@ -205,19 +218,12 @@ class Heap final : public SharedHeap {
   int fork_reader_ = -1;
   int fork_writer_ = -1;
 
-  Atomic<uint64_t> live_pages_{0};
-  Atomic<uint64_t> idle_pages_{0};  ///< free or cached, and dirty
-  Atomic<uint64_t> idle_limit_{0};  ///< pages
-  Atomic<uint64_t> allocations_{0};
   Atomic<uint64_t> declined_{0};
   Atomic<uint64_t> declined_bytes_{0};
   Atomic<uint64_t> returned_pages_{0};
   Atomic<uint64_t> left_pages_{0};
   Atomic<uint64_t> first_uses_{0};
   Atomic<uint64_t> populated_pages_{0};
-  uint64_t globals_bytes_ = 0;
-  uint64_t forks_ = 0;
-  uint64_t forks_copied_ = 0;
 };
 
 /// The process's heap, as libzerohop.so has it.

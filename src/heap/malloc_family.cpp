@@ -27,12 +27,15 @@ void* aligned(size_t alignment, size_t n) {
   return process_heap.allocate(n, alignment, false);
 }
 
+/// What grows step by step stays with libc, which never copies it: an allocation moves into the heap by realloc() only
+/// if it becomes this many times as large.
+constexpr size_t kGrowth = 8;
+
 /// `p` (not null) of the next allocator becomes a large allocation.
 void* grow_into_heap(void* p, size_t n) {
   const size_t have = next().malloc_usable_size(p);
-  // One that is large already was there before the heap, or is better off outside; libc moves it without a copy.
-  if (have >= kMinBytes) return next().realloc(p, n);
-  void* moved = process_heap.allocate(n, 1, false);
+  if (have > n / kGrowth) return next().realloc(p, n);
+  void* moved = process_heap.allocate_growing(n);
   if (moved == nullptr) return next().realloc(p, n);
   std::memcpy(moved, p, have < n ? have : n);
   next().free(p);

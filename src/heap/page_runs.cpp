@@ -128,6 +128,11 @@ bool PageRuns::grow(uint32_t first, uint32_t pages) {
   return true;
 }
 
+void PageRuns::claim(uint32_t first) {
+  unlink(first);
+  mark(first, pages_at(first), RunState::kLive);
+}
+
 void PageRuns::retire_free() {
   for (uint32_t first = 0; first < end_;) {
     const uint32_t pages = pages_at(first);

@@ -58,6 +58,21 @@ class PageRuns {
 
   /// Every free run becomes kGone.
   void retire_free();
+  /// Takes the free run that starts at `first`, whole.
+  void claim(uint32_t first);
+
+  /// The first free run, longest bins first, for which accept(Run) is true; its first page is kNoPage if there is none.
+  template <typename Accept>
+  [[nodiscard]] Run find_free(Accept&& accept) const {
+    for (uint32_t bin = kLevels * kSub; bin-- > 0;) {
+      if ((filled_[bin / kSub] >> bin % kSub & 1) == 0) continue;
+      for (uint32_t next = heads_[bin]; next != 0; next = entries_[next - 1].next) {
+        const Run run{next - 1, pages_at(next - 1)};
+        if (accept(run)) return run;
+      }
+    }
+    return {};
+  }
 
   /// Calls visit(Run) for every run, lowest first; visit may change the run's state.
   template <typename Visit>

@@ -1,5 +1,6 @@
 // Freed runs of pages kept whole, for the next allocation of the same size: spares the heap's one lock and the search.
-// A few shards, chosen by thread, each with a lock that is only tried. It refuses to know what the pages hold.
+// A few shards, chosen by thread, each with a lock that is only tried and with counts of its own, so that threads share
+// no line. It refuses to know what the pages hold.
 #pragma once
 
 #include <array>
@@ -13,8 +14,6 @@ namespace zh::heap {
 
 class RunCache {
  public:
-  static constexpr uint32_t kMaxPages = 256;  ///< of a run that is kept
-
   /// First page of a kept run of exactly `pages` pages; kNoPage if there is none at hand.
   [[nodiscard]] uint32_t take(uint32_t pages) {
     Shard& shard = mine();
@@ -24,28 +23,35 @@ class RunCache {
       if (shard.runs[i].pages != pages) continue;
       found = shard.runs[i].first;
       shard.runs[i] = shard.runs[--shard.n];
+      shard.count(1, pages);
       break;
     }
     shard.unlock();
     return found;
   }
 
-  /// False if there is no room.
-  bool keep(Run run) {
+  /// False if there is no room, or if the shard would keep more than `limit` pages.
+  bool keep(Run run, uint64_t limit) {
     Shard& shard = mine();
     if (!shard.try_lock()) return false;
-    const bool room = shard.n < kRuns;
-    if (room) shard.runs[shard.n++] = run;
+    const bool room = shard.n < kRuns && shard.kept.load_relaxed() + run.pages <= limit;
+    if (room) {
+      shard.runs[shard.n++] = run;
+      shard.count(0, -uint64_t{run.pages});
+    }
     shard.unlock();
     return room;
   }
 
-  /// Calls visit(Run) for everything kept and forgets it. Waits for threads that are in a shard.
+  /// Calls visit(Run) for everything kept and forgets it; visit's pages then count elsewhere. Waits for threads that
+  /// are in a shard.
   template <typename Visit>
   void flush(Visit&& visit) {
     for (Shard& shard : shards_) {
+      if (shard.kept.load_relaxed() == 0) continue;
       shard.lock();
       while (shard.n > 0) visit(shard.runs[--shard.n]);
+      shard.kept.store_relaxed(0);
       shard.unlock();
     }
   }
@@ -57,13 +63,22 @@ class RunCache {
     for (Shard& shard : shards_) shard.unlock();
   }
 
+  [[nodiscard]] uint64_t kept_pages() const { return sum(&Shard::kept); }
+  /// Pages handed out minus pages kept, modulo 2^64.
+  [[nodiscard]] uint64_t live_pages() const { return sum(&Shard::live); }
+  [[nodiscard]] uint64_t hits() const { return sum(&Shard::hits); }
+
  private:
   static constexpr uint32_t kShards = 16;
-  static constexpr uint32_t kRuns = 7;
+  static constexpr uint32_t kRuns = 12;
 
-  struct alignas(64) Shard {
+  struct alignas(128) Shard {
     Atomic<uint32_t> held{0};
     uint32_t n = 0;
+    // Written under the lock only; read by anyone.
+    Atomic<uint64_t> kept{0};
+    Atomic<uint64_t> live{0};
+    Atomic<uint64_t> hits{0};
     std::array<Run, kRuns> runs{};
 
     bool try_lock() {
@@ -74,7 +89,18 @@ class RunCache {
       while (!try_lock()) os::yield_cpu();
     }
     void unlock() { held.store_release(0); }  // C0 -> C1: the runs
+    void count(uint64_t taken, uint64_t pages) {
+      hits.store_relaxed(hits.load_relaxed() + taken);
+      live.store_relaxed(live.load_relaxed() + pages);
+      kept.store_relaxed(kept.load_relaxed() - pages);
+    }
   };
+
+  [[nodiscard]] uint64_t sum(Atomic<uint64_t> Shard::*which) const {
+    uint64_t n = 0;
+    for (const Shard& shard : shards_) n += (shard.*which).load_relaxed();
+    return n;
+  }
 
   Shard& mine() {
     // Thread control blocks are some pages apart; the multiplication spreads them.

@@ -3,6 +3,9 @@
 
 #include <pthread.h>
 
+#include "base/atomic.h"
+#include "os/yield.h"
+
 namespace zh::os {
 
 class Mutex {
@@ -11,10 +14,22 @@ class Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock() { pthread_mutex_lock(&mutex_); }
+  void lock() {
+    if (pthread_mutex_trylock(&mutex_) != 0) lock_contended();
+  }
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
  private:
+  /// What it protects takes well under a microsecond, a sleep and its wake-up many.
+  void lock_contended() {
+    for (int i = 0; i < 20; ++i) {
+      for (int k = 0; k < 20; ++k) cpu_relax();
+      if (pthread_mutex_trylock(&mutex_) == 0) return;
+      yield_cpu();
+    }
+    pthread_mutex_lock(&mutex_);
+  }
+
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
