@@ -15,7 +15,7 @@ import time
 import uuid
 from pathlib import Path
 
-from support import BIN, ROOT, SERVES, case, environment, expect, main, skip
+from support import BIN, ROOT, SERVES, case, environment, expect, main, processes_of, skip
 
 sys.path.insert(0, str(ROOT / "dev"))
 
@@ -84,26 +84,14 @@ def forks_under_impi():
     forks("impi", 2)
 
 
-def of_the_job(mark: str) -> list[int]:
-    """Living processes with our mark in their environment."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
 def killed(name: str) -> None:
     mark, before = f"mark-{uuid.uuid4()}", set(os.listdir("/dev/shm"))
     code, said, errors = finish(start(name, 2, "die", mark=mark))
     expect(code != 0, f"{name}: the job ended well although a rank was killed: {said}{errors}")
     deadline = time.monotonic() + 15
-    while of_the_job(mark) and time.monotonic() < deadline:
+    while processes_of(mark) and time.monotonic() < deadline:
         time.sleep(0.2)
-    left = of_the_job(mark)
+    left = processes_of(mark)
     expect(not left, f"{name}: processes left: {left}")
     # Without a process of the job there is no holder of its memory files either. Hosts may leave their own segments.
     after = {f for f in set(os.listdir("/dev/shm")) - before if "zerohop" in f or f.startswith("zh")}

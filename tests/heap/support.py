@@ -64,6 +64,30 @@ def in_heap(address: int) -> bool:
     return False
 
 
+def processes_of(mark: str) -> list[int]:
+    """Living processes other than this one with `mark` in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def heap_bytes(pid: int) -> int:
+    """Memory in the files of a process's heap."""
+    total = 0
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            if "memfd:zerohop-heap" in os.readlink(link):
+                total += link.stat().st_blocks * 512
+    except OSError:
+        pass  # it has just ended
+    return total
+
+
 def main() -> int:
     """Runs the case that the command line names, or all of them."""
     names = sys.argv[1:] or list(_cases)
