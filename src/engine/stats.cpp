@@ -108,6 +108,25 @@ void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasse
   json.close(']').close('}');
 }
 
+void mapped_memory(Json& json, const p2p::Counters& c, const copy::WindowStats& windows) {
+  json.open('{').key("by_one_end").value(c.mapped_by_one).key("by_both_ends").value(c.mapped_by_both);
+  json.key("first_uses").value(c.first_uses).key("revoked").value(c.revoked);
+  json.key("windows_mapped").value(windows.mapped).key("windows_unmapped").value(windows.unmapped);
+  json.key("pages_mapped_in").value(windows.pages).key("windows_refused").value(windows.refused).close('}');
+}
+
+void shared_heap(Json& json, const heap::SharedHeap& heap) {
+  const heap::Stats s = heap.stats();
+  json.open('{').key("declined_why").value(heap.declined() != nullptr ? heap.declined() : "");
+  json.key("reserved_bytes").value(s.reserved_bytes).key("live_bytes").value(s.live_bytes);
+  json.key("idle_bytes").value(s.idle_bytes).key("adopted_bytes").value(s.adopted_bytes);
+  json.key("allocations").value(s.allocations).key("declined").value(s.declined);
+  json.key("declined_bytes").value(s.declined_bytes).key("returned_bytes").value(s.returned_bytes);
+  json.key("left_bytes").value(s.left_bytes).key("first_uses").value(s.first_uses);
+  json.key("populated_bytes").value(s.populated_bytes).key("forks").value(s.forks);
+  json.key("forks_copied").value(s.forks_copied).close('}');
+}
+
 }  // namespace
 
 std::string Rank::stats_json() const {
@@ -129,6 +148,8 @@ std::string Rank::stats_json() const {
   json.key("single_copies").open('{').key("by_sender").value(c.copies_by_sender);
   json.key("by_receiver").value(c.copies_by_receiver).key("by_both").value(c.copies_by_both);
   json.key("bytes_by_sender").value(c.bytes_by_sender).key("bytes_by_receiver").value(c.bytes_by_receiver).close('}');
+  mapped_memory(json.key("mapped"), c, s.endpoint->windows());
+  if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
   json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
   json.key("envelopes").value(c.cranked_envelopes).close('}');
   json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);

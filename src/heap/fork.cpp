@@ -36,7 +36,9 @@ void Heap::before_fork() {
     if (client != nullptr) client->before_fork();
   }
   os::Tether tether;
-  const bool copy = takes() && backed <= kCopyBytes && os::threads_of_process() == 1 && os::make_tether(&tether);
+  // A device writes to physical pages: they must stay the parent's.
+  const bool small = takes() && backed <= kCopyBytes && os::threads_of_process() == 1;
+  const bool copy = (registered_ || small) && os::make_tether(&tether);
   if (!copy && freeze_all()) {
     fork_way_ = ForkWay::kFreeze;
     return;

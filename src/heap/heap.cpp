@@ -51,6 +51,17 @@ void Heap::decline(const char* why) {
   why_.cas_relaxed(none, why);
 }
 
+void Heap::host_started() {
+  if (!started()) return;
+  if (os::uses_rdma_device()) {
+    registered_ = true;
+    decline("a network device may hold on to the program's memory");
+  }
+  if (calls_intact_ != nullptr && !calls_intact_()) {
+    decline("the MPI library has patched munmap() or madvise(): what the program does to its pages goes unseen");
+  }
+}
+
 bool Heap::may_open() {
   if (checked_) return takes();
   checked_ = true;

@@ -39,6 +39,8 @@ class Heap final : public SharedHeap {
   /// From now on allocations may go into the heap. `huge_too`: also those for which private memory would get huge pages
   /// and shared memory would not. Called once, by the decision at load.
   void start(bool huge_too);
+  /// Is what leads the program's calls to vm_family.cpp still in place? Asked by host_started().
+  void watch_calls(bool (*intact)()) { calls_intact_ = intact; }
   [[nodiscard]] bool started() const { return started_.load_relaxed() != 0; }
   [[nodiscard]] bool takes() const { return takes_.load_relaxed() != 0; }
 
@@ -86,6 +88,7 @@ class Heap final : public SharedHeap {
   [[nodiscard]] bool locate(const void* address, size_t n, Place* place) const override;
   [[nodiscard]] bool publish(const void* address, size_t n, Place* place) override;
   [[nodiscard]] int descriptor(uint32_t region) const override;
+  void host_started() override;
   void decline(const char* why) override;
   [[nodiscard]] const char* declined() const override { return why_.load_relaxed(); }
   bool add_fork_client(ForkClient* client) override;
@@ -182,6 +185,8 @@ class Heap final : public SharedHeap {
   uint64_t huge_min_ = 0;  ///< allocations from here on are left to libc; 0 = none
   uint32_t span_pages_ = 0;
   bool huge_too_ = false;
+  bool registered_ = false;  ///< a device may hold on to the physical pages
+  bool (*calls_intact_)() = nullptr;
   bool tried_ = false;
   bool checked_ = false;
   Atomic<const char*> why_{nullptr};

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
@@ -60,6 +61,24 @@ void* resize_in_heap(void* p, size_t n) {
   return moved;
 }
 
+// What stands at the start of the calls of vm_family.cpp. Some MPI libraries write a jump there, to hear of memory that
+// goes away; then the calls no longer lead through this library.
+constexpr size_t kCodeBytes = 16;
+using Code = std::array<unsigned char, 4 * kCodeBytes>;
+Code code_at_load;
+
+Code code_of_calls() {
+  Code code;
+  size_t at = 0;
+  for (const char* name : {"madvise", "munmap", "mremap", "mmap"}) {
+    std::memcpy(code.data() + at, dlsym(RTLD_DEFAULT, name), kCodeBytes);
+    at += kCodeBytes;
+  }
+  return code;
+}
+
+bool calls_intact() { return code_of_calls() == code_at_load; }
+
 void before_fork() { process_heap.before_fork(); }
 void after_fork_in_parent() { process_heap.after_fork_in_parent(); }
 void after_fork_in_child() { process_heap.after_fork_in_child(); }
@@ -76,6 +95,8 @@ __attribute__((constructor)) void start() {
     process_heap.decline("no memory for the handlers of a fork");
     return;
   }
+  code_at_load = code_of_calls();
+  process_heap.watch_calls(&calls_intact);
   process_heap.start(decision.huge_too);
   process_heap.adopt_globals();
 }

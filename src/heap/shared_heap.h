@@ -58,6 +58,9 @@ class SharedHeap {
   /// Descriptor of a region, for peers of the same user; -1 if there is none.
   [[nodiscard]] virtual int descriptor(uint32_t region) const = 0;
 
+  /// The host has initialised: looks for what that means for the heap (devices that have memory registered, calls that
+  /// were patched), and may decline. Once.
+  virtual void host_started() = 0;
   /// No allocation goes into the heap from now on; what is there stays usable. `why` is a static text.
   virtual void decline(const char* why) = 0;
   /// Null while the heap takes allocations, else why it does not.

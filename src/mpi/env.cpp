@@ -151,6 +151,7 @@ const char* start_engine(HostBootstrap& world) {
   engine::Config config;
   apply(job->options, &config);
   config.regions = job->regions.get();
+  if (shim.heap != nullptr) shim.heap->host_started();
   if (mappable && shim.heap != nullptr && shim.heap->add_fork_client(&child_watch)) config.heap = shim.heap;
   const Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (!all_agree(world, s.ok())) {
@@ -167,6 +168,9 @@ void say_start() {
   if (!log.wants(LogLevel::kInfo)) return;
   log.print(LogLevel::kInfo, "rank %u of %u on its node, %d nodes; %s", job->node->self(), job->node->size(),
             job->node->nodes(), job->rank->choices_note().c_str());
+  const char* declined = shim.heap != nullptr ? shim.heap->declined() : "not there";
+  log.print(LogLevel::kInfo, "shared heap: %s%s", declined == nullptr ? "on" : "off, ",
+            declined == nullptr ? "" : declined);
   for (uint32_t i = 0; i < job->node->size(); ++i) {
     if (i != job->node->self()) log.print(LogLevel::kInfo, "%s", job->rank->choice_text(i).c_str());
   }
@@ -179,6 +183,7 @@ void begin() {
   host.Comm_size(MPI_COMM_WORLD, &size);
   shim.world_size = size;
   if (size < 2) {
+    if (shim.heap != nullptr) shim.heap->decline("the program runs with one rank");
     leave_to_host();
     return;
   }
@@ -192,6 +197,7 @@ void begin() {
   const char* why = start_engine(*job->world);
   if (why != nullptr) {
     if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
+    if (shim.heap != nullptr) shim.heap->decline("no other rank of this node uses zerohop");
     job->node.reset();
     job->world.reset();
     leave_to_host();

@@ -1,5 +1,6 @@
 #include "os/vm.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -182,6 +183,22 @@ uint64_t physical_bytes() {
 }
 
 uint64_t system_page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
+
+bool uses_rdma_device() {
+  constexpr const char* kDevices[] = {"/dev/infiniband/", "/dev/hfi1", "/dev/cxi", "/dev/kgni", "/dev/ipath"};
+  DIR* folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return false;
+  bool found = false;
+  while (const dirent* entry = readdir(folder)) {
+    char target[64];
+    const ssize_t n = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+    if (n <= 0) continue;
+    target[n] = '\0';
+    for (const char* device : kDevices) found = found || std::strncmp(target, device, std::strlen(device)) == 0;
+  }
+  closedir(folder);
+  return found;
+}
 
 uint64_t address_space_limit() {
   rlimit limit{};

@@ -30,7 +30,7 @@ bool return_pages(std::byte* at, uint64_t bytes);
 bool return_file_pages(int fd, uint64_t offset, uint64_t bytes);
 /// Asks for huge pages; best effort.
 void want_huge_pages(std::byte* at, uint64_t bytes);
-/// True if the pages could be mapped in, with memory behind them (Linux 5.14).
+/// True if the pages of a shared mapping could be mapped in, with memory behind them.
 bool populate_for_write(const void* at, uint64_t bytes);
 
 /// A sparse memory file whose descriptor has a high number, out of the way of programs that count on low ones; closed
@@ -48,6 +48,8 @@ void close_fd(int fd);
 /// Threads of this process; 0 if /proc does not tell.
 [[nodiscard]] uint32_t threads_of_process();
 [[nodiscard]] uint64_t physical_bytes();
+/// A descriptor of a device that reads and writes memory by itself is open (InfiniBand, Omni-Path, Slingshot, ...).
+[[nodiscard]] bool uses_rdma_device();
 [[nodiscard]] uint64_t system_page_bytes();
 /// RLIMIT_AS; ~0 without one.
 [[nodiscard]] uint64_t address_space_limit();

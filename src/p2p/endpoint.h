@@ -249,6 +249,9 @@ class Endpoint {
   [[nodiscard]] Reach reach_of(uint32_t owner, const RemoteBufferShm& buffer) const;
   [[nodiscard]] Reach can_pull(const Request* request, const TransferShm& t) const;
   [[nodiscard]] Reach can_push(const Request* request, const TransferShm& t) const;
+  [[nodiscard]] bool revoked(uint32_t owner, const RemoteBufferShm& buffer) const {
+    return buffer.mapped() && peers_[owner].part->access.epoch.load_relaxed() != buffer.epoch;
+  }
   [[nodiscard]] uint32_t epoch_for(uint32_t owner, const RemoteBufferShm& buffer, Reach reach) const;
   [[nodiscard]] copy::Buffer remote_buffer(const RemoteBufferShm& remote) const;
   void finish_send(Request* request);

@@ -18,6 +18,7 @@ constexpr uint32_t kYieldsBeforeDeathCheck = 256;
 
 uint64_t chunk_of(const TransferShm& t, uint64_t total, const tune::PairChoice& choice) {
   if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
+  if (t.source.mapped()) return tune::mapped_chunk(total, choice);
   const uint64_t eighth = round_up(total / 8, 4096);
   return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
 }
@@ -290,10 +291,7 @@ bool Endpoint::advance_send(Request* r) {
     const Reach reach = matched ? can_push(r, *t) : Reach::kNone;
     if (!carry && reach != Reach::kNone) {
       const shm::Access access(part_->access, peer.part->access, dest, epoch_for(dest, t->target, reach));
-      if (!access.granted()) {
-        ++counters_.revoked;
-        continue;
-      }
+      if (!access.granted()) continue;
       uint64_t from = 0;
       const uint64_t n = t->claim.claim(chunk_of(*t, total, peer.choice), total, &from);
       if (n == 0) break;
@@ -353,6 +351,7 @@ void Endpoint::finish_send(Request* r) {
   if (path == Path::kMapped)
     ++(r->moved_direct != 0 && pulled != 0 ? counters_.mapped_by_both : counters_.mapped_by_one);
   counters_.count_sent(path, r->message_bytes);
+  if (revoked(t->receiver, t->target)) ++counters_.revoked;
   sends_.remove(r);
   ended_.push_back(r->transfer);
   complete(r);
@@ -408,10 +407,7 @@ bool Endpoint::advance_recv(Request* r) {
     }
     const shm::Access access(part_->access, peers_[t->sender].part->access, t->sender,
                              epoch_for(t->sender, t->source, reach));
-    if (!access.granted()) {
-      ++counters_.revoked;
-      continue;
-    }
+    if (!access.granted()) continue;
     uint64_t from = 0;
     const uint64_t n = t->claim.claim(chunk_of(*t, total, peers_[t->sender].choice), total, &from);
     if (n == 0) break;
@@ -427,6 +423,7 @@ bool Endpoint::advance_recv(Request* r) {
                     : t->source.mapped() || t->target.mapped() ? Path::kMapped
                                                                : Path::kCma;
   counters_.count_received(path, total);
+  if (revoked(t->sender, t->source)) ++counters_.revoked;
   recvs_.remove(r);
   ZH_CRASH_POINT("transfer: not yet left");
   // L0 -> L1: the last access to the transfer.

@@ -46,14 +46,15 @@ inline void close_access(AccessShm& own) {
 /// One announced access of this rank to the memory of `owner`. At most one exists at a time.
 class Access {
  public:
-  /// `epoch` is the owner's when it told of its memory.
+  /// `epoch` is the owner's when it told of its memory, or read from its word before.
   Access(AccessShm& own, const AccessShm& owners, uint32_t owner, uint32_t epoch) : own_(own) {
     if (epoch == 0) return;
     own_.accessing.store_relaxed(owner + 1);
-    fence_seq_cst();  // Y1 -> Y1: the announcement is out before the epoch is looked at
+    // Y1 -> Y1: the announcement is out before the epoch is looked at.
+    // X1 -> X0: and what the owner did before it opened its memory with the epoch that the caller has read is visible.
+    fence_seq_cst();
     announced_ = true;
-    // X1 -> X0: as the owner left its memory.
-    granted_ = owners.epoch.load_acquire() == epoch && !is_closed(epoch);
+    granted_ = owners.epoch.load_relaxed() == epoch && !is_closed(epoch);
   }
   ~Access() {
     // X3 -> X2: this access is over.

@@ -75,9 +75,10 @@ void plan(const CalibrationGroup& group, CalibrationShm* shm) {
   }
 }
 
-/// As the protocols do it: an eager block in small steps, a larger message in cells; both ends by quarters.
+/// As the protocols do it: an eager block in small steps, a larger message in cells.
 uint32_t chunk_for(Way way, uint64_t bytes) {
   if (way == Way::kCells) return bytes <= kUsual.eager_max ? kUsual.chunk_piped : kUsual.chunk_cells;
+  if (way == Way::kMappedBoth) return static_cast<uint32_t>(mapped_chunk(bytes, kUsual));
   return static_cast<uint32_t>(std::min<uint64_t>(bytes / 4, kUsual.chunk_both));
 }
 

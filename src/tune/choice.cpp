@@ -96,9 +96,11 @@ PairChoice choose(int level, const Profile* profile) {
       choice.eager_max = static_cast<uint32_t>(choice.single_copy_min) - 1;
     }
   }
-  if (!c->mapped_one.empty()) {
+  if (!c->mapped_one.empty() && !c->mapped_both.empty()) {
+    // Both ends must learn of each other first; seen to be half as much again as for a copy by one.
+    const float meet_us = 1.5F * agree_us;
     const uint64_t mapped = crossover(
-        1 << 10, [&](uint64_t n) { return (least(c->mapped_one, c->mapped_both, n) + agree_us) / two_copies(n); });
+        1 << 10, [&](uint64_t n) { return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n); });
     choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
   }
   return choice;

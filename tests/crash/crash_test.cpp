@@ -16,6 +16,8 @@
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/yield.h"
+#include "p2p/part.h"
+#include "support/fake_heap.h"
 #include "support/fork_world.h"
 
 namespace zh {
@@ -252,6 +254,61 @@ TEST(CrashWildcard, EndsWhenAPeerDies) {
               rank->release(posted);
             },
             {.timeout_s = 30, .may_die = kVictim});
+}
+
+// A rank that dies while it copies from or to its peer's memory does not hold up that peer's fork.
+TEST(CrashAccess, TheOwnerForksAllTheSame) {
+  for (const char* point : {"pull: claimed", "push: claimed"}) {
+    SCOPED_TRACE(point);
+    run_ranks(World::kProcesses, 2,
+              [&](TestBootstrap& world) {
+                node::Config nodes;
+                nodes.measure_line = false;
+                nodes.rank_bytes = 32 << 20;
+                std::unique_ptr<node::Node> node;
+                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+                FakeHeap heap(16 << 20);
+                engine::Config config;
+                config.calibrate = false;
+                config.heap = &heap;
+                std::unique_ptr<Rank> rank;
+                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                constexpr uint64_t kBytes = 1 << 20;
+                std::byte* data = heap.take(kBytes);
+                heap.use_twice(data, kBytes);
+                const bool victim = world.rank() == kVictim;
+                const bool victim_sends = std::string(point) == "push: claimed";
+                SendArgs out;
+                out.dest = static_cast<uint32_t>(1 - world.rank());
+                out.context = 5;
+                out.data = {data, kBytes, nullptr};
+                RecvArgs in;
+                in.peer = in.source = in.tag = 0;
+                in.peer = 1 - world.rank();
+                in.context = 5;
+                in.buffer = out.data;
+                Request* request = victim == victim_sends ? nullptr : rank->irecv(in);
+                ASSERT_TRUE(world.barrier().ok());
+                if (victim) {
+                  g_fatal_point = point;
+                  g_hits_left = 1;
+                }
+                if (request == nullptr) request = rank->isend(out);
+                if (victim) {
+                  rank->wait(request);
+                  ADD_FAILURE() << "the point was never reached";
+                  return;
+                }
+                while (!node->ended(kVictim)) os::yield_cpu();
+                const auto* part = at<p2p::PartShm>(node->base(), node->part(kVictim));
+                EXPECT_EQ(part->access.accessing.load_relaxed(), 1u) << "it died inside";
+                heap.pretend_fork([] {});
+                rank->wait(request);
+                EXPECT_EQ(rank->result(request).code, Code::kPeerDead);
+                rank->release(request);
+              },
+              {.timeout_s = 30, .may_die = kVictim});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -2,12 +2,14 @@
 // Used by storm_support.cpp; it knows nothing of the engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
 
 #include "copy/layout.h"
 #include "storm_support.h"
+#include "support/fake_heap.h"
 
 namespace zh::test {
 
@@ -49,16 +51,29 @@ inline std::byte content(uint32_t id, uint64_t k) {
 // A buffer of packed bytes, contiguous or strided, with guards behind it.
 class Packed {
  public:
-  Packed(uint64_t bytes, bool strided) : bytes_(bytes), strided_(strided) {
-    const uint64_t span = strided ? (bytes + kElement - 1) / kElement * kExtent : bytes;
-    memory_.assign(span + 64, kUntouched);
+  /// In memory of `heap` if it is not null and has room.
+  Packed(uint64_t bytes, bool strided, FakeHeap* heap = nullptr) : bytes_(bytes), strided_(strided) {
+    span_ = (strided ? (bytes + kElement - 1) / kElement * kExtent : bytes) + 64;
+    memory_ = heap != nullptr ? heap->take(span_) : nullptr;
+    if (memory_ != nullptr) {
+      heap_ = heap;
+    } else {
+      private_.resize(span_);
+      memory_ = private_.data();
+    }
+    std::fill_n(memory_, span_, kUntouched);
     if (strided) {
       std::vector<copy::Block> blocks;
       for (uint64_t i = 0; i < kBlocks; ++i) blocks.push_back({static_cast<int64_t>(i * kBlockStride), kBlockBytes});
       layout_ = copy::make_layout(blocks, kExtent);
     }
   }
-  [[nodiscard]] copy::Buffer buffer() { return {memory_.data(), bytes_, layout_.get()}; }
+  ~Packed() {
+    if (heap_ != nullptr) heap_->give_back(memory_);
+  }
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+  [[nodiscard]] copy::Buffer buffer() { return {memory_, bytes_, layout_.get()}; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
   void fill(uint32_t id) {
     for (uint64_t k = 0; k < bytes_; ++k) memory_[position(k)] = content(id, k);
@@ -68,7 +83,7 @@ class Packed {
   [[nodiscard]] bool holds(uint32_t id, uint64_t n) const {
     uint64_t next = 0;  // position of packed byte k
     uint64_t k = 0;
-    for (uint64_t p = 0; p < memory_.size(); ++p) {
+    for (uint64_t p = 0; p < span_; ++p) {
       if (k < n && p == next) {
         if (memory_[p] != content(id, k)) return false;
         ++k;
@@ -88,7 +103,10 @@ class Packed {
   }
   uint64_t bytes_;
   bool strided_;
-  std::vector<std::byte> memory_;
+  uint64_t span_ = 0;
+  std::byte* memory_ = nullptr;
+  FakeHeap* heap_ = nullptr;
+  std::vector<std::byte> private_;
   copy::OwnedLayout layout_;
 };
 

@@ -50,9 +50,10 @@ struct Received {
 
 class Storm {
  public:
-  Storm(Rank& rank, const StormConfig& config, uint64_t seed, int size)
+  Storm(Rank& rank, const StormConfig& config, uint64_t seed, int size, FakeHeap* heap)
       : rank_(rank),
         config_(config),
+        heap_(heap),
         self_(rank.node().self()),
         size_(static_cast<uint32_t>(size)),
         plan_(make_plan(seed, size, config)),
@@ -139,14 +140,14 @@ class Storm {
   size_t log_receive(uint32_t lane, int32_t source, int32_t tag) {
     const uint64_t capacity = random_capacity(lane, source, tag);
     const bool strided = rng_() % 5 == 0;
-    Received r{lane, source, tag, capacity, {}, false, std::make_unique<Packed>(capacity, strided)};
+    Received r{lane, source, tag, capacity, {}, false, std::make_unique<Packed>(capacity, strided, heap_for_next())};
     log_.push_back(std::move(r));
     return log_.size() - 1;
   }
 
   void start_send() {
     const Planned& m = sends_[next_send_++];
-    auto data = std::make_unique<Packed>(m.bytes, m.strided);
+    auto data = std::make_unique<Packed>(m.bytes, m.strided, heap_for_next());
     data->fill(m.id);
     SendArgs args;
     args.dest = m.dest;
@@ -239,7 +240,19 @@ class Storm {
     next_report_ns_ = os::now_ns() + 20'000'000'000U;
   }
 
+  [[nodiscard]] FakeHeap* heap_for_next() { return heap_ != nullptr && rng_() % 4 != 0 ? heap_ : nullptr; }
+
+  void fork() {
+    // A helper thread may be copying for this rank, as any thread of a program may use its memory.
+    if (rank_.stats_json().find("\"helper_started\":0") == std::string::npos) {
+      heap_->pretend_fork([] {});
+    } else {
+      heap_->pretend_fork_and_scribble();
+    }
+  }
+
   void step() {
+    if (config_.forks && rng_() % 64 == 0) fork();
     const uint64_t dice = rng_() % 100;
     if (dice < config_.away_percent) {
       compute(20'000 + rng_() % 1'000'000);
@@ -451,6 +464,7 @@ class Storm {
 
   Rank& rank_;
   const StormConfig& config_;
+  FakeHeap* heap_;
   uint32_t self_;
   uint32_t size_;
   std::vector<Planned> plan_;
@@ -505,6 +519,8 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.single_copy_min = config.single_copy_min;
   engine.skew = config.skew;
   engine.wait = config.wait;
+  engine.heap = config.heap;
+  engine.regions = config.regions;
   const Status made = engine::Rank::create(*r.node, world, engine, &r.rank);
   EXPECT_TRUE(made.ok()) << made.what();
   if (!made.ok()) return r;
@@ -513,9 +529,15 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
 }
 
 void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed) {
-  EngineRank r = make_rank(world, config);
+  std::unique_ptr<FakeHeap> heap;
+  StormConfig own = config;
+  if (config.mapped) {
+    heap = std::make_unique<FakeHeap>(uint64_t{96} << 20);
+    own.heap = heap.get();
+  }
+  EngineRank r = make_rank(world, own);
   ASSERT_NE(r.rank, nullptr);
-  Storm storm(*r.rank, config, seed, world.size());
+  Storm storm(*r.rank, config, seed, world.size(), heap.get());
   storm.run();
   if (::testing::Test::HasFatalFailure()) return;
   ASSERT_EQ(r.rank->pending_sends(), 0u);

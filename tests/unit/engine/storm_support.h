@@ -23,8 +23,12 @@ struct StormConfig {
   uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve
   int skew = 1;                     ///< on with more ranks than CPUs as well
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
-  uint32_t away_percent = 3;  ///< steps in which a rank computes without calling in
-  bool threads = false;       ///< Rank::enable_threads()
+  uint32_t away_percent = 3;             ///< steps in which a rank computes without calling in
+  bool threads = false;                  ///< Rank::enable_threads()
+  bool mapped = false;                   ///< most buffers lie in memory that peers can map
+  bool forks = false;                    ///< ... and the ranks fork
+  heap::SharedHeap* heap = nullptr;      ///< of make_rank()
+  copy::RegionOwner* regions = nullptr;  ///< of make_rank()
 };
 
 /// A rank with its node, as tests make it. Null (and a failed expectation) if that did not work.

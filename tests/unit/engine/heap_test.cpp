@@ -1,0 +1,279 @@
+// The engine over a shared heap: which messages are mapped, that each asks once, and forks around messages.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "storm_support.h"
+#include "support/fake_heap.h"
+
+namespace zh::test {
+namespace {
+
+using engine::Rank;
+using engine::RecvArgs;
+using engine::Request;
+using engine::SendArgs;
+
+constexpr uint64_t kLarge = 1 << 20;
+
+SendArgs send_to(uint32_t dest, int32_t tag, std::byte* data, uint64_t bytes) {
+  SendArgs a;
+  a.dest = dest;
+  a.source = static_cast<int32_t>(1 - dest);
+  a.tag = tag;
+  a.context = 7;
+  a.data = {data, bytes, nullptr};
+  return a;
+}
+
+RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes) {
+  RecvArgs a;
+  a.peer = a.source = source;
+  a.tag = tag;
+  a.context = 7;
+  a.buffer = {data, bytes, nullptr};
+  return a;
+}
+
+uint64_t stat(const Rank& rank, const std::string& key) {
+  const std::string json = rank.stats_json();
+  const size_t at = json.find("\"" + key + "\":");
+  return at == std::string::npos ? ~uint64_t{0} : std::strtoull(json.c_str() + at + key.size() + 3, nullptr, 10);
+}
+
+bool all_are(const std::byte* p, uint64_t n, std::byte value) {
+  for (uint64_t k = 0; k < n; ++k) {
+    if (p[k] != value) return false;
+  }
+  return true;
+}
+
+/// Two ranks, each with a heap of its own.
+class Heap : public ::testing::TestWithParam<World> {
+ protected:
+  using Body = std::function<void(TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self)>;
+  static void run(const Body& body, bool cma = true, size_t clients = 4) {
+    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+      FakeHeap heap(64 << 20);
+      heap.max_clients = clients;
+      StormConfig config;
+      config.world = GetParam();
+      config.cma = cma;
+      config.heap = &heap;
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      body(world, *r.rank, heap, r.node->self());
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+};
+
+TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
+  run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
+    for (const uint64_t bytes : {uint64_t{10'000}, kLarge}) {
+      std::byte* data = heap.take(bytes);
+      const uint64_t before = stat(rank, "first_uses");
+      const uint64_t mapped = stat(rank, "by_one_end") + stat(rank, "by_both_ends");
+      for (int i = 0; i < 20; ++i) {
+        if (self == 0) {
+          std::memset(data, i + 1, bytes);
+          ASSERT_EQ(rank.send(send_to(1, 1, data, bytes)).code, Code::kOk);
+          const uint64_t now = stat(rank, "by_one_end") + stat(rank, "by_both_ends");
+          // A receiver that has lost its CPU is written to through the kernel.
+          EXPECT_LE(now - mapped, static_cast<uint64_t>(i)) << bytes;
+          if (i == 19) {
+            EXPECT_GE(now - mapped, 5U) << bytes;
+          }
+        } else {
+          ASSERT_EQ(rank.recv(recv_from(0, 1, data, bytes)).bytes, bytes);
+          EXPECT_TRUE(all_are(data, bytes, static_cast<std::byte>(i + 1)));
+        }
+        ASSERT_TRUE(world.barrier().ok());
+      }
+      EXPECT_EQ(stat(rank, "first_uses") - before, 1U);
+    }
+  });
+}
+
+TEST_P(Heap, AMessageAsksOnceOnEitherSide) {
+  run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
+    for (const uint64_t bytes : {uint64_t{64}, uint64_t{10'000}, uint64_t{200'000}, kLarge, 2 * kLarge}) {
+      std::byte* data = heap.take(bytes);
+      if (bytes > 4096) heap.use_twice(data, bytes);
+      constexpr int kMessages = 5;
+      const uint64_t before = heap.publications;
+      for (int i = 0; i < kMessages; ++i) {
+        const bool posted_first = i % 2 == 0;
+        if (self == 0) {
+          if (posted_first) {
+            ASSERT_TRUE(world.barrier().ok());
+          }
+          Request* r = i < 3 ? rank.isend(send_to(1, 1, data, bytes)) : nullptr;
+          if (r == nullptr) {
+            ASSERT_EQ(rank.send(send_to(1, 1, data, bytes)).code, Code::kOk);
+          } else {
+            rank.wait(r);
+            rank.release(r);
+          }
+        } else {
+          Request* r = rank.irecv(recv_from(0, 1, data, bytes));
+          if (posted_first) {
+            ASSERT_TRUE(world.barrier().ok());
+          }
+          rank.wait(r);
+          rank.release(r);
+        }
+      }
+      const uint64_t asked = heap.publications - before;
+      const uint64_t expected = bytes < 4096 ? 0 : kMessages;
+      if (self == 1 && bytes > kLarge) {
+        // A large posted receive asks when its message is known, if it is not the sender that joins them.
+        EXPECT_LE(asked, expected);
+      } else {
+        EXPECT_EQ(asked, expected) << bytes;
+      }
+      ASSERT_TRUE(world.barrier().ok());
+    }
+  });
+}
+
+// Both a receive and a send are told of, the process forks, and only then the peer comes.
+void fork_between(TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self, uint64_t bytes) {
+  std::byte* in = heap.take(bytes);
+  std::byte* out = heap.take(bytes);
+  heap.use_twice(in, bytes);
+  heap.use_twice(out, bytes);
+  std::memset(in, 0, bytes);
+  std::memset(out, static_cast<int>(self) + 1, bytes);
+  if (self == 0) {
+    Request* r = rank.irecv(recv_from(1, 1, in, bytes));
+    Request* s = rank.isend(send_to(1, 2, out, bytes));
+    heap.pretend_fork_and_scribble();
+    ASSERT_TRUE(world.barrier().ok());
+    rank.wait(r);
+    rank.wait(s);
+    rank.release(r);
+    rank.release(s);
+  } else {
+    ASSERT_TRUE(world.barrier().ok());
+    Request* s = rank.isend(send_to(0, 1, out, bytes));
+    ASSERT_EQ(rank.recv(recv_from(0, 2, in, bytes)).bytes, bytes);
+    rank.wait(s);
+    rank.release(s);
+  }
+  EXPECT_TRUE(all_are(in, bytes, static_cast<std::byte>(2 - self)));
+  ASSERT_TRUE(world.barrier().ok());
+  heap.give_back(in);
+  heap.give_back(out);
+}
+
+TEST_P(Heap, WhatWasToldBeforeAForkGoesAnotherWay) {
+  for (const bool cma : {true, false}) {
+    run(
+        [](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
+          for (const uint64_t bytes : {uint64_t{10'000}, kLarge, 5 * kLarge}) {
+            fork_between(world, rank, heap, self, bytes);
+            if (::testing::Test::HasFatalFailure()) return;
+          }
+          // What is told afterwards is mapped again.
+          std::byte* data = heap.take(kLarge);
+          heap.use_twice(data, kLarge);
+          const uint64_t mapped = stat(rank, "by_one_end") + stat(rank, "by_both_ends");
+          if (self == 0) {
+            ASSERT_EQ(rank.send(send_to(1, 3, data, kLarge)).code, Code::kOk);
+            EXPECT_EQ(stat(rank, "by_one_end") + stat(rank, "by_both_ends"), mapped + 1);
+          } else {
+            ASSERT_EQ(rank.recv(recv_from(0, 3, data, kLarge)).bytes, kLarge);
+          }
+        },
+        cma);
+  }
+}
+
+// The rank that forked computes on, calling nothing: its peer must be able to end both transfers alone.
+TEST_P(Heap, APeerEndsTransfersWhileTheRankThatForkedIsAway) {
+  run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
+    if (!rank.node().cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
+    std::byte* in = heap.take(kLarge);
+    std::byte* out = heap.take(kLarge);
+    heap.use_twice(in, kLarge);
+    heap.use_twice(out, kLarge);
+    std::memset(out, static_cast<int>(self) + 1, kLarge);
+    if (self == 0) {
+      Request* r = rank.irecv(recv_from(1, 1, in, kLarge));
+      Request* s = rank.isend(send_to(1, 2, out, kLarge));
+      heap.pretend_fork_and_scribble();
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());  // passed when the peer has ended both
+      EXPECT_TRUE(all_are(in, kLarge, std::byte{2}));
+      rank.wait(r);
+      rank.wait(s);
+      rank.release(r);
+      rank.release(s);
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_EQ(rank.send(send_to(0, 1, out, kLarge)).code, Code::kOk);
+      ASSERT_EQ(rank.recv(recv_from(0, 2, in, kLarge)).bytes, kLarge);
+      EXPECT_TRUE(all_are(in, kLarge, std::byte{1}));
+      ASSERT_TRUE(world.barrier().ok());
+    }
+  });
+}
+
+TEST_P(Heap, WithoutAPlaceAmongTheForksClientsItIsNotUsed) {
+  run(
+      [](TestBootstrap&, Rank& rank, FakeHeap& heap, uint32_t self) {
+        std::byte* data = heap.take(kLarge);
+        heap.use_twice(data, kLarge);
+        if (self == 0) {
+          ASSERT_EQ(rank.send(send_to(1, 1, data, kLarge)).code, Code::kOk);
+        } else {
+          ASSERT_EQ(rank.recv(recv_from(0, 1, data, kLarge)).bytes, kLarge);
+        }
+        EXPECT_EQ(stat(rank, "by_one_end") + stat(rank, "by_both_ends"), 0U);
+        EXPECT_EQ(heap.publications, 0U);
+      },
+      true, 0);
+}
+
+TEST(HeapChild, DoesNothingWhenItEnds) {
+  run_ranks(World::kProcesses, 2, [](TestBootstrap& world) {
+    FakeHeap heap(64 << 20);
+    StormConfig config;
+    config.world = World::kProcesses;
+    config.heap = &heap;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    std::byte* data = heap.take(kLarge);
+    heap.use_twice(data, kLarge);
+    std::memset(data, static_cast<int>(self), kLarge);
+    Request* send = r.rank->isend(send_to(1 - self, 1, data, kLarge));
+    pid_t child = 0;
+    heap.pretend_fork([&] { child = ::fork(); });
+    if (child == 0) {
+      heap.say_child();
+      const bool inert = r.rank->inert();
+      r.rank.reset();  // must not end the parent's sends, nor unmap or close anything that the parent still has
+      _exit(inert ? 0 : 1);
+    }
+    EXPECT_FALSE(r.rank->inert());
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    std::byte* in = heap.take(kLarge);
+    ASSERT_EQ(r.rank->recv(recv_from(static_cast<int32_t>(1 - self), 1, in, kLarge)).bytes, kLarge);
+    EXPECT_TRUE(all_are(in, kLarge, static_cast<std::byte>(1 - self)));
+    r.rank->wait(send);
+    r.rank->release(send);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Heap, ::testing::Values(World::kThreads, World::kProcesses), world_name);
+
+}  // namespace
+}  // namespace zh::test
