@@ -244,7 +244,9 @@ STAGES = [
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),
     Stage("unit", "q", ctest("release", "unit")),
-    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi")),
+    Stage("heap, the short half", "q", ctest("release", "heap", "heap-long")),
+    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap")),
+    Stage("heap", "cf", ctest("release", "heap")),
     Stage("address sanitizer", "cf", ctest("asan", "unit|stress", timeout_s=1200)),
     Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
     Stage("clang-tidy", "cf", clang_tidy),
@@ -252,6 +254,7 @@ STAGES = [
     Stage("clang build", "f", ctest("clang", "unit")),
     Stage("debug build", "f", ctest("debug", "unit|stress")),
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),
+    Stage("programs on the heap", "f", script_stage("tests/heap/programs.py", timeout_s=3600)),
     Stage("conformance, full", "f", matrix("full", 6 * 3600)),
 ]
 

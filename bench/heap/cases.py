@@ -1,0 +1,143 @@
+"""The cases of bench/heap/run.py: our own loops, and programs of others."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+
+PYTHON_SCRIPT = """
+import json, random
+random.seed(1)
+rows = [{"index": i, "name": "row %d" % i, "values": [random.random() for _ in range(8)]} for i in range(30000)]
+for turn in range(3):
+    text = json.dumps(rows)
+    again = json.loads(text)
+assert again == rows
+numbers = list(range(2000000))
+numbers = [n * 3 for n in numbers]
+numbers.sort(key=lambda n: n % 1001)
+buffer = bytearray()
+for i in range(4000):
+    buffer += bytes([i % 256]) * 10000
+whole = bytes(buffer)
+parts = [whole[i:i + 1000000] for i in range(0, len(whole), 1000000)]
+joined = b"".join(parts)
+assert joined == whole and whole.count(b"\\x07") > 0
+text = "x".join(str(n) for n in numbers[:500000])
+assert len(text.split("x")) == 500000
+"""
+
+LAMMPS_INPUT = """
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 16 0 16 0 16
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+fix 1 all nve
+thermo 50
+run 100
+"""
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    command: list[str]
+    unit: str
+    says_itself: bool = True  # prints its number as JSON; else its elapsed time is taken
+    expects_heap: bool = True  # has large allocations, so that the heap must serve
+
+
+def alloc_cases(bench: str, quick: bool) -> list[Case]:
+    many = 2 * (os.cpu_count() or 1)
+    if quick:
+        plan = [
+            *[("touch", size, 1) for size in ("64", "48K", "1M", "32M")],
+            *[("fifo", size, 1) for size in ("48K", "1M")],
+            ("mix", "16M", 1), ("grow", "16M", 1), ("cross", "128K", many), ("touch", "1M", many),
+        ]  # fmt: skip
+    else:
+        plan = [
+            (pattern, size, threads)
+            for pattern in ("touch", "calloc", "fifo", "mix", "grow", "cross")
+            for size in ("16", "1K", "16K", "48K", "256K", "1M", "8M", "64M")
+            for threads in (1, many // 2, many)
+            if not (pattern == "cross" and (threads == 1 or size == "64M"))
+            and not (pattern in ("mix", "grow") and size in ("16", "1K", "256K"))
+            and not (pattern == "calloc" and (threads > 1 or size in ("16", "1K")))
+        ]
+    small = {"16", "64", "1K", "16K"}
+    return [
+        Case(f"{pattern} {size} x{threads}",
+             [bench, "--pattern", pattern, "--size", size, "--threads", str(threads), "--seconds", "0.1"],
+             "ns", expects_heap=size not in small)
+        for pattern, size, threads in plan
+    ]  # fmt: skip
+
+
+def access_cases(bench: str, quick: bool) -> list[Case]:
+    sizes = {
+        "first": ("64K", "1M", "64M"),
+        "triad": ("1M", "64M") if quick else ("64K", "1M", "16M", "256M"),
+        "random": ("64M",) if quick else ("1M", "16M", "64M", "256M"),
+    }
+    units = {"first": "ns/page", "triad": "ns/KiB", "random": "ns"}
+    return [
+        Case(f"{kernel} {size}", [bench, "--kernel", kernel, "--size", size, "--seconds", "0.15"], units[kernel])
+        for kernel, all_sizes in sizes.items()
+        for size in all_sizes
+    ]
+
+
+def compiler_case(root: Path, source: str) -> Case | str:
+    """g++ on a source of this repository, as the build calls it."""
+    database = root / "build" / "cmake" / "release" / "compile_commands.json"
+    if not database.exists():
+        return "the compiler: no build/cmake/release/compile_commands.json"
+    for entry in json.loads(database.read_text()):
+        if entry["file"].endswith(source):
+            words = [w for w in entry["command"].replace('\\"', '"').split() if "ccache" not in w]
+            words[words.index("-o") + 1] = "/dev/null"
+            return Case("g++ -O2", words, "s", says_itself=False)
+    return f"the compiler: {source} is not in the build"
+
+
+def program_cases(root: Path, folder: Path, quick: bool) -> tuple[list[Case], list[str]]:
+    found, absent = [], []
+    script = folder / "lists.py"
+    script.write_text(PYTHON_SCRIPT)
+    python = shutil.which("python3") or "python3"
+    # The interpreter itself: a launcher script before it would be measured as well.
+    python = os.path.realpath(os.popen(f"{python} -c 'import sys; print(sys.executable)'").read().strip())
+    found.append(Case("python lists, json", [python, str(script)], "s", says_itself=False))
+    # The longer one takes 350 MiB and some seconds.
+    compiler = compiler_case(root, "src/engine/rank.cpp" if quick else "tools/bench_judge.cpp")
+    found.append(compiler) if isinstance(compiler, Case) else absent.append(compiler)
+    lammps = shutil.which("lmp")
+    if lammps and not quick:
+        deck = folder / "in.melt"
+        deck.write_text(LAMMPS_INPUT)
+        found.append(Case("lammps melt", [lammps, "-in", str(deck), "-log", "none"], "s", says_itself=False))
+    elif not lammps:
+        absent.append("LAMMPS: lmp is not installed (apt-get install lammps)")
+    return found, absent
+
+
+def cases(root: Path, folder: Path, quick: bool) -> tuple[list[Case], list[str]]:
+    """The cases that can run here, and why others cannot. Scripts that they need are written to `folder`."""
+    bin_folder = root / "build" / "bin"
+    programs, absent = program_cases(root, folder, quick)
+    own = [
+        *alloc_cases(str(bin_folder / "heap_alloc_bench"), quick),
+        *access_cases(str(bin_folder / "heap_access_bench"), quick),
+    ]
+    return [*own, *programs], absent

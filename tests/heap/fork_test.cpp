@@ -1,0 +1,402 @@
+// fork() keeps copy-on-write semantics: whoever writes, and whenever, parent and child each see only their own. Large
+// blocks of malloc; global data is in globals_test.cpp, programs started from here in spawn_test.cpp.
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "heap_test.h"
+
+namespace zh::heap_test {
+namespace {
+
+constexpr int kBlocks = 5;
+const size_t kSizes[kBlocks] = {20 * kKiB, 64 * kKiB, kMiB, 5 * kMiB + 333, 24 * kMiB};
+
+/// Blocks of several sizes, all with one seed.
+struct Blocks {
+  unsigned char* p[kBlocks];
+
+  Blocks() {
+    for (int i = 0; i < kBlocks; ++i) {
+      p[i] = static_cast<unsigned char*>(malloc(kSizes[i]));
+      CHECK(p[i] != nullptr);
+    }
+  }
+  /// Blocks of the process that the test began in; a child of fork may have its own from libc.
+  static Blocks served() {
+    const Blocks blocks;
+    for (int i = 1; i < kBlocks; ++i) CHECK_SERVED(blocks.p[i]);
+    return blocks;
+  }
+  void write(uint64_t seed) {
+    for (int i = 0; i < kBlocks; ++i) fill(p[i], kSizes[i], seed + static_cast<uint64_t>(i));
+  }
+  void check(uint64_t seed, const char* what) const {
+    for (int i = 0; i < kBlocks; ++i) verify(p[i], kSizes[i], seed + static_cast<uint64_t>(i), what);
+  }
+  void release() {
+    for (auto*& block : p) {
+      free(block);
+      block = nullptr;
+    }
+  }
+};
+
+void allocate_and_free(uint64_t seed) {
+  Blocks others;
+  others.write(seed);
+  others.check(seed, "a block made after fork");
+  others.p[1] = static_cast<unsigned char*>(realloc(others.p[1], 3 * kMiB));
+  verify(others.p[1], kSizes[1], seed + 1, "a block reallocated after fork");
+  others.release();
+}
+
+HEAP_TEST(ChildWritesFirst) {
+  Blocks blocks = Blocks::served();
+  blocks.write(100);
+  const Gate written;
+  const Gate checked;
+  const int child = fork_child([&] {
+    blocks.check(100, "the child's view of what it inherited");
+    blocks.write(200);
+    written.open();
+    checked.wait();
+    blocks.check(200, "the child's own");
+    blocks.release();
+    allocate_and_free(1);
+  });
+  written.wait();
+  blocks.check(100, "the parent's, after the child wrote");
+  blocks.write(300);
+  checked.open();
+  join_child(child, "the child");
+  blocks.check(300, "the parent's own");
+  blocks.release();
+  allocate_and_free(2);
+}
+
+HEAP_TEST(ParentWritesFirst) {
+  Blocks blocks = Blocks::served();
+  blocks.write(100);
+  const Gate written;
+  const int child = fork_child([&] {
+    written.wait();
+    blocks.check(100, "the child's view, after the parent wrote");
+    blocks.write(200);
+    blocks.check(200, "the child's own");
+    allocate_and_free(1);
+    blocks.release();
+  });
+  blocks.write(300);
+  allocate_and_free(2);
+  written.open();
+  join_child(child, "the child");
+  blocks.check(300, "the parent's own");
+  blocks.release();
+}
+
+HEAP_TEST(ParentFreesAndReusesFirst) {
+  // What the parent frees and hands out again must not change under the child.
+  Blocks blocks = Blocks::served();
+  blocks.write(100);
+  const Gate done;
+  const int child = fork_child([&] {
+    done.wait();
+    blocks.check(100, "the child's view, after the parent freed and reused");
+    blocks.release();
+  });
+  Blocks stale = blocks;
+  blocks.release();
+  for (int round = 0; round < 10; ++round) allocate_and_free(static_cast<uint64_t>(round) * 1000);
+  void* zero = calloc(24, kMiB);
+  CHECK(zero != nullptr);
+  stamp(zero, 24 * kMiB, 5);
+  done.open();
+  join_child(child, "the child");
+  verify_stamp(zero, 24 * kMiB, 5, "the parent's new block");
+  free(zero);
+  (void)stale;
+}
+
+HEAP_TEST(ChildFreesAndReusesFirst) {
+  Blocks blocks = Blocks::served();
+  blocks.write(100);
+  const Gate done;
+  const Gate end;
+  const int child = fork_child([&] {
+    blocks.release();
+    for (int round = 0; round < 10; ++round) allocate_and_free(static_cast<uint64_t>(round) * 1000);
+    done.open();
+    end.wait();
+    allocate_and_free(7);
+  });
+  done.wait();
+  blocks.check(100, "the parent's, after the child freed and reused");
+  blocks.write(400);
+  end.open();
+  join_child(child, "the child");
+  blocks.check(400, "the parent's own");
+  blocks.release();
+}
+
+HEAP_TEST(ManyLivingChildrenEachSeeTheirMoment) {
+  constexpr int kChildren = 8;
+  Blocks blocks = Blocks::served();
+  const Gate look[kChildren];
+  int children[kChildren];
+  for (int i = 0; i < kChildren; ++i) {
+    blocks.write(static_cast<uint64_t>(i) * 100);
+    children[i] = fork_child([&] {
+      look[i].wait();
+      blocks.check(static_cast<uint64_t>(i) * 100, "the moment of this child's fork");
+      blocks.write(static_cast<uint64_t>(i) * 100 + 50);
+      allocate_and_free(static_cast<uint64_t>(i));
+      blocks.check(static_cast<uint64_t>(i) * 100 + 50, "this child's own");
+    });
+  }
+  blocks.write(5000);
+  for (int i = kChildren - 1; i >= 0; --i) look[i].open();
+  for (const int child : children) join_child(child, "one of many children");
+  blocks.check(5000, "the parent's own");
+  blocks.release();
+}
+
+void nest(Blocks* blocks, int depth) {
+  const auto seed = static_cast<uint64_t>(depth) * 1000;
+  blocks->write(seed);
+  if (depth == 0) return;
+  void* own = malloc(3 * kMiB);
+  fill(own, 3 * kMiB, seed);
+  const int child = fork_child([=] {
+    blocks->check(seed, "a generation's inheritance");
+    verify(own, 3 * kMiB, seed, "a block inherited from the last generation only");
+    nest(blocks, depth - 1);
+    fill(own, 3 * kMiB, seed + 1);
+    free(own);
+    blocks->release();
+  });
+  join_child(child, "the next generation");
+  blocks->check(seed, "a generation's own, after its descendants wrote");
+  verify(own, 3 * kMiB, seed, "a generation's own block");
+  free(own);
+}
+
+HEAP_TEST(FiveGenerations) {
+  Blocks blocks = Blocks::served();
+  nest(&blocks, 5);
+  blocks.release();
+}
+
+HEAP_TEST(FiftyForks) {
+  Blocks blocks = Blocks::served();
+  const size_t before = resident_bytes();
+  for (uint64_t i = 0; i < 50; ++i) {
+    blocks.write(i * 10);
+    const int child = fork_child([&] {
+      blocks.check(i * 10, "one of fifty");
+      blocks.p[3][7] ^= 1;
+      allocate_and_free(i);
+      blocks.release();
+    });
+    allocate_and_free(i + 1);
+    join_child(child, "one of fifty");
+    blocks.check(i * 10, "the parent of fifty");
+  }
+  CHECK(resident_bytes() < before + 400 * kMiB, "%zu MiB resident after fifty forks", resident_bytes() / kMiB);
+  CHECK(zerohop_descriptors() < 20, "%d descriptors of the heap after fifty forks", zerohop_descriptors());
+  blocks.release();
+}
+
+HEAP_TEST(TheHeapServesAgainAfterTheChildIsGone) {
+  Blocks blocks = Blocks::served();
+  blocks.write(1);
+  join_child(fork_child([&] { blocks.check(1, "a short child"); }), "a short child");
+  void* p = malloc(8 * kMiB);
+  CHECK_SERVED(p);
+  free(p);
+  blocks.release();
+}
+
+HEAP_TEST(ForkInAThread) {
+  static volatile bool stop = false;
+  static Blocks* others = new Blocks(Blocks::served());
+  pthread_t writer;
+  pthread_create(
+      &writer, nullptr,
+      [](void*) -> void* {
+        for (uint64_t seed = 0; !stop; ++seed) {
+          others->write(seed);
+          others->check(seed, "a thread's own while another forks");
+        }
+        return nullptr;
+      },
+      nullptr);
+  for (int round = 0; round < 5; ++round) {
+    pthread_t forker;
+    pthread_create(
+        &forker, nullptr,
+        [](void*) -> void* {
+          Blocks blocks;
+          blocks.write(10);
+          const int child = fork_child([&] {
+            blocks.check(10, "a child of a thread");
+            blocks.write(20);
+            others->write(30);
+            others->check(30, "another thread's blocks, in the child");
+            blocks.check(20, "the child's own");
+            blocks.release();
+          });
+          blocks.check(10, "the forking thread's own");
+          blocks.write(40);
+          join_child(child, "a child of a thread");
+          blocks.check(40, "the forking thread's own, later");
+          blocks.release();
+          return nullptr;
+        },
+        nullptr);
+    pthread_join(forker, nullptr);
+  }
+  stop = true;
+  pthread_join(writer, nullptr);
+}
+
+HEAP_TEST(EveryKindOfEnd) {
+  Blocks blocks = Blocks::served();
+  blocks.write(1);
+  const int by_exit = fork();
+  CHECK(by_exit >= 0);
+  if (by_exit == 0) {
+    blocks.write(2);
+    exit(0);
+  }
+  join_child(by_exit, "a child that calls exit");
+  blocks.check(1, "after exit of the child");
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    const Gate ready;
+    const int child = fork_child([&] {
+      blocks.write(3);
+      ready.open();
+      for (;;) pause();
+    });
+    ready.wait();
+    kill(child, signal);
+    join_killed(child, signal, "a child that is killed");
+    blocks.check(1, "after a signal to the child");
+  }
+  join_child(fork_child([&] { blocks.check(1, "a child after killed ones"); }), "the last child");
+  blocks.release();
+}
+
+HEAP_TEST(ParentGoesFirst) {
+  // As a daemon does: the grandchild works on while those before it free everything and exit.
+  const Gate gone;
+  const Gate verdict;
+  const int child = fork_child([&] {
+    Blocks blocks;
+    blocks.write(11);
+    const int grandchild = fork();
+    CHECK(grandchild >= 0);
+    if (grandchild == 0) {
+      setsid();
+      gone.wait();
+      blocks.check(11, "the daemon's view");
+      blocks.write(12);
+      allocate_and_free(13);
+      blocks.check(12, "the daemon's own");
+      verdict.open();
+      _exit(0);
+    }
+    blocks.write(14);
+    blocks.release();
+    exit(0);
+  });
+  join_child(child, "the process between");
+  gone.open();
+  verdict.wait();
+}
+
+HEAP_TEST(ChildOfAChildOutlivesItsParent) {
+  Blocks blocks = Blocks::served();
+  blocks.write(21);
+  const Gate gone;
+  const Gate verdict;
+  const int child = fork_child([&] {
+    blocks.write(22);
+    const int grandchild = fork();
+    if (grandchild == 0) {
+      gone.wait();
+      blocks.check(22, "the orphan's view");
+      allocate_and_free(1);
+      verdict.open();
+      _exit(0);
+    }
+    _exit(0);
+  });
+  join_child(child, "the process between");
+  blocks.check(21, "the first process's own");
+  blocks.write(23);
+  gone.open();
+  verdict.wait();
+  blocks.check(23, "the first process's own, later");
+}
+
+HEAP_TEST(SharedMemoryOfTheProgramStaysShared) {
+  auto* shared =
+      static_cast<unsigned char*>(mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  CHECK(shared != MAP_FAILED);
+  void* block = malloc(kMiB);
+  fill(block, kMiB, 1);
+  join_child(fork_child([&] {
+               fill(shared, kMiB, 2);
+               fill(block, kMiB, 2);
+             }),
+             "the writer");
+  verify(shared, kMiB, 2, "memory that the program shares");
+  verify(block, kMiB, 1, "memory that it does not share");
+}
+
+HEAP_TEST(ForksOfLibcWithoutHandlers) {
+  // _Fork runs no pthread_atfork handlers.
+  Blocks blocks = Blocks::served();
+  blocks.write(31);
+  const Gate done;
+  const pid_t child = _Fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    for (int i = 2; i < kBlocks; ++i) stamp(blocks.p[i], kSizes[i], 32);
+    done.open();
+    _exit(0);
+  }
+  done.wait();
+  blocks.check(31, "the parent's, after a child of _Fork wrote");
+  join_child(child, "a child of _Fork");
+}
+
+HEAP_TEST(ForksBySystemCall) {
+  // As runtimes with a libc of their own do.
+  Blocks blocks = Blocks::served();
+  blocks.write(41);
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  CHECK(child >= 0);
+  if (child == 0) {
+    for (int i = 2; i < kBlocks; ++i) stamp(blocks.p[i], kSizes[i], 42);
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  blocks.check(41, "the parent's, after a child of clone wrote");
+  // A heap cannot see such a fork coming. Its memory may be missing in the child, which then dies, but never shared.
+  const bool died = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+  CHECK(status == 0 || (heap_expected() && died), "the child ended with status %#x", static_cast<unsigned>(status));
+}
+
+}  // namespace
+}  // namespace zh::heap_test

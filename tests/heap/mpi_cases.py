@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Jobs of ranks on the heap: forks while messages are under way, initialised data, a rank that is killed.
+
+tests/heap/mpi_cases.py <case>      (ctest runs each; ZH_HEAP_MODE says how)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from support import BIN, ROOT, SERVES, case, environment, expect, main, processes_of, skip
+
+sys.path.insert(0, str(ROOT / "dev"))
+
+import hosts as mpi_hosts
+
+MODE = os.environ.get("ZH_HEAP_MODE", "on")
+PROGRAM = str(Path(__file__).resolve().parent / "mpi_fork_program.py")
+GLOBALS = BIN.parent / "lib" / "libzh_heap_globals.so"
+TIMEOUT_S = 60
+
+
+def start(name: str, ranks: int, *arguments: str, mark: str = "") -> subprocess.Popen:
+    hosts = {h.name: h for h in mpi_hosts.hosts()}
+    if name not in hosts:
+        skip(f"{name} is not installed (dev/setup)")
+    host = hosts[name]
+    env = environment(MODE, launched=False) | host.env
+    env["ZH_TEST_MARK"] = mark
+    # Initialised data is adopted while the process has one thread; numpy would start more when it is imported.
+    env["OPENBLAS_NUM_THREADS"] = "1"
+    # The launcher itself is not preloaded; the ranks are.
+    preload = " ".join(filter(None, (env.pop("LD_PRELOAD", ""), str(GLOBALS))))
+    command = host.command(ranks, "env", f"LD_PRELOAD={preload}", host.python, PROGRAM, *arguments)
+    return subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def finish(job: subprocess.Popen) -> tuple[int, str, str]:
+    try:
+        said, errors = job.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        said, errors = job.communicate()
+        expect(False, f"the job hangs; it said {said!r}, {errors[-500:]!r}")
+    return job.returncode, said, errors
+
+
+def forks(name: str, ranks: int) -> None:
+    code, said, errors = finish(start(name, ranks))
+    expect(code == 0 and "done" in said, f"{name}, {ranks} ranks: exit code {code}: {said[-500:]}{errors[-500:]}")
+    where = re.search(r"served (\d) data (\d)", said)
+    expect(where is not None, f"the program said {said!r}")
+    wanted = "1" if SERVES and MODE == "on" else "0"
+    expect(where[1] == wanted, f"{name}: arrays in the heap: {where[1]}, not {wanted}")
+    expect(where[2] == wanted, f"{name}: initialised data in the heap: {where[2]}, not {wanted}")
+
+
+@case
+def forks_under_mpich():
+    forks("mpich", 2)
+
+
+@case
+def forks_under_openmpi():
+    forks("openmpi", 2)
+
+
+@case
+def forks_of_three_ranks_under_openmpi():
+    forks("openmpi", 3)
+
+
+@case
+def forks_under_impi():
+    forks("impi", 2)
+
+
+def killed(name: str) -> None:
+    mark, before = f"mark-{uuid.uuid4()}", set(os.listdir("/dev/shm"))
+    code, said, errors = finish(start(name, 2, "die", mark=mark))
+    expect(code != 0, f"{name}: the job ended well although a rank was killed: {said}{errors}")
+    deadline = time.monotonic() + 15
+    while processes_of(mark) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    left = processes_of(mark)
+    expect(not left, f"{name}: processes left: {left}")
+    # Without a process of the job there is no holder of its memory files either. Hosts may leave their own segments.
+    after = {f for f in set(os.listdir("/dev/shm")) - before if "zerohop" in f or f.startswith("zh")}
+    expect(not after, f"{name}: left in /dev/shm: {after}")
+
+
+@case
+def a_killed_rank_under_mpich():
+    killed("mpich")
+
+
+@case
+def a_killed_rank_under_openmpi():
+    killed("openmpi")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
