@@ -83,9 +83,15 @@ void before_fork() { process_heap.before_fork(); }
 void after_fork_in_parent() { process_heap.after_fork_in_parent(); }
 void after_fork_in_child() { process_heap.after_fork_in_child(); }
 
+bool in_this_library(const void* p) {
+  Dl_info there;
+  Dl_info here;
+  return dladdr(p, &there) != 0 && dladdr(&process_heap, &here) != 0 && there.dli_fbase == here.dli_fbase;
+}
+
 // Everything else that the objects of the program set up has run, main() and the executable's own constructors not.
 __attribute__((constructor)) void start() {
-  const bool first = dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(&malloc);
+  const bool first = in_this_library(dlsym(RTLD_DEFAULT, "malloc"));
   const zh::heap::Decision decision = zh::heap::decide(!first || !next().is_libc);
   if (!decision.use) {
     process_heap.decline(decision.why);
