@@ -187,6 +187,7 @@ struct Series {
   std::vector<double> lines;
   std::vector<double> own;
   std::vector<double> noise;
+  std::vector<double> heap_off;                            // zerohop / zerohop without the shared heap
   std::map<std::string, std::vector<double>> peer;         // every round in which the peer had the row's placement
   std::map<std::string, std::vector<double>> peer_ratio;   // zerohop / peer
   std::map<std::string, std::vector<double>> peer_excess;  // the same above the raw line
@@ -215,6 +216,9 @@ Judgement judgement_of(const Limit& l, const Row& row, const Series& s) {
       break;
     case Compare::kOwnHost:
       j.value = row.to_own_host;
+      break;
+    case Compare::kHeapOff:
+      j.value = median_interval(s.heap_off);
       break;
     case Compare::kRawRatio:
       if (row.raw_us) j.value = shifted([&](double z, double) { return z / *row.raw_us; });
@@ -271,9 +275,10 @@ void add_raw_document(const nlohmann::json& document, RawLimits* out) {
       auto [it, fresh] = out->try_emplace({placement, kind, size}, us);
       if (!fresh) it->second = std::min(it->second, us);
     };
-    if (buffers == "private") keep("malloc");
-    if (buffers == "private" || buffers == "mapped")
-      keep("alloc_mem");  // a mapped buffer may be copied like a private one
+    // A mapped buffer may be copied like a private one.
+    if (buffers == "private" || buffers == "mapped") {
+      for (const char* kind : {"malloc", "static", "alloc_mem"}) keep(kind);
+    }
     if (buffers == "ring") keep("ring");
   }
 }
@@ -294,7 +299,7 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
 
   std::map<std::tuple<CaseKey, std::string, std::string>, Series> series;
   for (const Parsed& z : launches) {
-    if (!z.record->zerohop) continue;
+    if (!z.record->zerohop || z.record->setting == kHeapOffSetting) continue;
     for (const auto& [key, sample] : z.samples) {
       Series& s = series[{key, z.placement, z.record->host}];
       s.zerohop.push_back(sample.value);
@@ -303,10 +308,13 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
       if (sample.noise && is_time(key.metric)) s.noise.push_back(*sample.noise);
       for (const Parsed& p : launches) {
         const LaunchRecord& r = *p.record;
-        if (r.zerohop || r.round != z.record->round || r.group != z.record->group || p.placement != z.placement)
-          continue;
+        if (r.round != z.record->round || r.group != z.record->group || p.placement != z.placement) continue;
         const auto it = p.samples.find(key);
         if (it == p.samples.end()) continue;
+        if (r.setting == kHeapOffSetting && r.host == z.record->host && it->second.value > 0) {
+          s.heap_off.push_back(sample.value / it->second.value);
+        }
+        if (r.zerohop) continue;
         s.peer[r.host].push_back(it->second.value);
         if (it->second.value > 0) s.peer_ratio[r.host].push_back(sample.value / it->second.value);
         const double above = it->second.value - p.line_us;

@@ -16,6 +16,9 @@
 
 namespace zh::tools {
 
+/// LaunchRecord::setting of a launch of zerohop with ZEROHOP_HEAP=0, with which the others of its round are compared.
+constexpr std::string_view kHeapOffSetting = "heap_off";
+
 /// What one launch was for.
 struct LaunchRecord {
   int round = 0;
@@ -62,8 +65,8 @@ struct Row {
   std::vector<Judgement> judgements;
 };
 
-/// Best raw time in microseconds by (placement, buffers, size): "malloc" is private buffers, "alloc_mem" mapped ones,
-/// "ring" the raw ring's time per 8-byte message.
+/// Best raw time in microseconds by (placement, buffers, size): private or mapped, the best of all, for every kind of
+/// buffers; "ring" is the raw ring's time per 8-byte message.
 using RawLimits = std::map<std::tuple<std::string, std::string, uint64_t>, double>;
 
 /// Reads the document of `zerohop bench raw --json` into `out`, keeping the least time of each key.

@@ -17,9 +17,15 @@ constexpr Limit kLimits[] = {
      "no size slower than the best peer"},
     {"latency", "time_us", 8, 4 * kM, "alloc_mem", "", "", 2, Compare::kBestPeer, 1.05,
      "no size slower than the best peer"},
-    {"latency", "time_us", kM, kM, "", "", "far", 2, Compare::kBestPeer, 1 / 1.8, "1.8 times as fast as the best peer"},
-    {"latency", "time_us", 4 * kM, 4 * kM, "", "", "far", 2, Compare::kBestPeer, 1 / 1.8,
-     "1.8 times as fast as the best peer"},
+    {"latency", "time_us", 8, 4 * kM, "static", "", "", 2, Compare::kBestPeer, 1.05,
+     "no size slower than the best peer"},
+    {"latency", "time_us", 16 * kK, 16 * kK, "", "", "", 2, Compare::kBestPeer, 0.8, "at most 0.8 of the best peer"},
+    {"latency", "time_us", 64 * kK, 4 * kM, "", "", "near", 2, Compare::kBestPeer, 1 / 1.6,
+     "1.6 times as fast as the best peer"},
+    {"latency", "time_us", kM, 4 * kM, "", "", "far", 2, Compare::kBestPeer, 1 / 4.0,
+     "4 times as fast as the best peer"},
+    {"latency", "time_us", 8, kAnySize, "", "", "", 2, Compare::kHeapOff, 1.05, "not slower than with the heap off"},
+    {"noreuse", "time_us", 8, kAnySize, "", "", "", 2, Compare::kHeapOff, 1.05, "not slower than with the heap off"},
     {"latency", "time_us", 64 * kK, 4 * kM, "", "", "", 2, Compare::kRawRatio, 1.20, "within 20 % of the best raw way"},
     {"latency", "time_us", 8, 4 * kK, "", "", "", 2, Compare::kRawExtra, 0.080, "raw way + one line + 80 ns"},
     {"latency", "time_us", 8, kAnySize, "", "", "", 2, Compare::kOwnHost, 1.05, "not slower than its own host"},
@@ -56,6 +62,8 @@ std::string_view name_of(Compare c) {
       return "best_peer_above_line";
     case Compare::kOwnHost:
       return "own_host";
+    case Compare::kHeapOff:
+      return "heap_off";
     case Compare::kRawRatio:
       return "raw";
     case Compare::kRawExtra:

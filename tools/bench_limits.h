@@ -13,6 +13,7 @@ enum class Compare : uint8_t {
   kBestPeer,        ///< zerohop's time / the best peer's time, at most
   kBestPeerExcess,  ///< (zerohop's time - raw line) / (best peer's time - raw line), at most
   kOwnHost,         ///< zerohop's time / its own host's in the same process (paired blocks), at most
+  kHeapOff,         ///< zerohop's time / its time with the shared heap switched off, at most
   kRawRatio,        ///< zerohop's time / the best raw way's, at most
   kRawExtra,        ///< zerohop's time - the best raw way's - raw line, microseconds, at most
   kValueAtLeast,    ///< the metric itself
@@ -24,7 +25,7 @@ struct Limit {
   std::string_view metric;
   uint64_t size_min;  ///< bytes, inclusive
   uint64_t size_max;
-  std::string_view buffers;    ///< malloc, alloc_mem or empty: any
+  std::string_view buffers;    ///< malloc, static, alloc_mem or empty: any
   std::string_view variant;    ///< empty: any
   std::string_view placement;  ///< near, far or empty: any
   int ranks;                   ///< 0: any

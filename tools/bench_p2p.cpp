@@ -32,7 +32,7 @@ struct Options {
   std::string under = "mpich,openmpi";
   std::string only;
   std::string sizes;
-  std::string buffers = "malloc,alloc_mem";
+  std::string buffers = "malloc,static,alloc_mem";
   std::string json_path;
   std::string csv_path;
   std::string raw = "auto";
@@ -59,6 +59,7 @@ struct Group {
   std::string buffers;
   int ranks = 2;
   bool forced_skew = false;  ///< one more zerohop launch for each forced setting
+  bool heap_off = false;     ///< one more zerohop launch without the shared heap
   bool fresh_job = false;    ///< zerohop against its bare host, wall time included; nothing else in the job
 };
 
@@ -83,9 +84,10 @@ std::string joined(const std::vector<std::string>& v) {
 
 std::vector<Group> groups_of(const Options& o) {
   const std::vector<Group> all = {
-      {"latency", "latency", "malloc"},
+      {"latency", "latency", "malloc", 2, false, true},
+      {"latency-static", "latency", "static", 2, false, true},
       {"latency-alloc_mem", "latency", "alloc_mem"},
-      {"noreuse", "noreuse", "malloc"},
+      {"noreuse", "noreuse", "malloc", 2, false, true},
       {"streams", "bandwidth,bidirectional,rate", "malloc"},
       {"streams-alloc_mem", "bandwidth,bidirectional", "alloc_mem"},
       {"queues", "queues", "malloc"},
@@ -93,7 +95,7 @@ std::vector<Group> groups_of(const Options& o) {
       {"skew", "skew", "malloc", 2, true},
       {"breakdown", "breakdown", "malloc"},
       {"many", "pairs,exchange,multipair", "malloc", o.ranks_many},
-      {"everybody", "everybody", "malloc", 64, false, true},
+      {"everybody", "everybody", "malloc", 64, false, false, true},
   };
   std::vector<std::string> wanted = split(o.only);
   // A quick run looks at the main numbers in one launch per host and round.
@@ -131,6 +133,9 @@ std::vector<Entry> entries_of(const Group& g, const std::vector<BenchHost>& peer
   }
   for (const BenchHost& h : peers) e.push_back({&h, false, ""});
   for (const BenchHost* h : under) e.push_back({h, true, ""});
+  if (g.heap_off) {
+    for (const BenchHost* h : under) e.push_back({h, true, std::string(kHeapOffSetting)});
+  }
   if (g.forced_skew) {
     for (const BenchHost* h : under) {
       e.push_back({h, true, "single_copy_skew_off"});
@@ -157,6 +162,7 @@ LaunchSpec spec_of(const Options& o, const Group& g, const Entry& e, const std::
   const double block_us = o.block_us > 0 ? o.block_us : o.quick ? 2000 : 4000;
   s.program.insert(s.program.end(),
                    {"--blocks", std::to_string(blocks), "--block-us", fmt::format("{:.0f}", block_us)});
+  if (e.setting == kHeapOffSetting) s.env = {{"ZEROHOP_HEAP", "0"}};
   if (e.setting == "single_copy_skew_off") s.env = {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}};
   if (e.setting == "single_copy_skew_on") s.env = {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}};
   return s;
@@ -392,7 +398,7 @@ void add_bench_p2p_command(CLI::App& bench) {
                 "pairs, exchange, "
                 "multipair, everybody");
   c->add_option("--sizes", o->sizes, "Comma list of bytes, with K or M");
-  c->add_option("--buffers", o->buffers, "malloc, alloc_mem")->capture_default_str();
+  c->add_option("--buffers", o->buffers, "malloc, static, alloc_mem")->capture_default_str();
   c->add_option("--json", o->json_path, "Write the judged rows as JSON");
   c->add_option("--csv", o->csv_path, "Write the judged rows as CSV");
   c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge");

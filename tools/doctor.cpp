@@ -1,9 +1,12 @@
 // `zerohop doctor`: what this machine permits, what it costs where it does not, and the command that mends it.
 // Every answer comes from trying or reading the running system.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +14,7 @@
 
 #include "base/options.h"
 #include "commands.h"
+#include "doctor.h"
 #include "os/affinity.h"
 #include "os/clock.h"
 #include "os/peer_mem.h"
@@ -21,25 +25,7 @@
 namespace zh::tools {
 namespace {
 
-enum class State { kOk, kWarn, kBad };
 const char* to_string(State state) { return state == State::kOk ? "ok" : state == State::kWarn ? "warn" : "bad"; }
-
-struct Check {
-  const char* name;
-  State state = State::kOk;
-  std::string finding;
-  std::string cost;  ///< what the state costs; empty if ok
-  std::string cure;  ///< the command that mends it; empty if ok
-};
-
-std::string size_text(uint64_t bytes) {
-  if (bytes == ~uint64_t{0}) return "unlimited";
-  char text[32];
-  const bool giant = bytes >= uint64_t{1} << 30;
-  std::snprintf(text, sizeof text, "%.1f %s", static_cast<double>(bytes) / (giant ? 1 << 30 : 1 << 20),
-                giant ? "GiB" : "MiB");
-  return text;
-}
 
 constexpr const char* kCmaCost =
     "large messages between private buffers are copied twice (through shared memory) instead of once";
@@ -97,7 +83,9 @@ Check check_namespaces() {
   c.finding = "own namespaces:" + own + " (a container)";
   if (own.find("user") != std::string::npos) {
     c.state = State::kWarn;
-    c.cost = "if every rank has a container of its own, CMA is refused between them (one user namespace per rank)";
+    c.cost =
+        "if every rank has a container of its own, CMA and mapped memory are refused between them (one user namespace "
+        "per rank)";
     c.cure = "start one container per node with all its ranks inside, or rootless runtimes with --userns=host";
   }
   return c;
@@ -109,7 +97,7 @@ Check check_memfd() {
   if (s.ok()) return c;
   c.state = State::kWarn;
   c.finding = std::string(s.what()) + ": " + std::strerror(s.error());
-  c.cost = "the segment is a file in /dev/shm (or TMPDIR), whose size limit then counts";
+  c.cost = "the segment is a file in /dev/shm (or TMPDIR), whose size limit then counts; there is no shared heap";
   c.cure = "allow memfd_create in the seccomp profile; mount /proc";
   return c;
 }
@@ -188,14 +176,6 @@ Check check_oversubscription(double quota) {
   return c;
 }
 
-Check check_huge_pages() {
-  const std::string mode = os::read_small_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-  Check c{"huge_pages", State::kOk, "", "", ""};
-  c.finding = mode.empty() ? "no transparent huge pages for shared memory in this kernel" : "shmem_enabled: " + mode;
-  // Zerohop asks for huge pages nowhere yet, so no mode costs anything that a setting would mend.
-  return c;
-}
-
 Check check_seccomp() {
   const int mode = os::seccomp_mode();
   Check c{"seccomp", State::kOk, "", "", ""};
@@ -212,7 +192,9 @@ Check check_limits() {
               " (not used)";
   if (os::limit_address_space() < uint64_t{16} << 30) {
     c.state = State::kWarn;
-    c.cost = "the segment (64 MiB of addresses for each rank) is made smaller to fit";
+    c.cost =
+        "the segment (64 MiB of addresses for each rank) and the shared heap's span (a quarter of the limit) are made "
+        "smaller to fit";
     c.cure = "ulimit -v unlimited";
   }
   if (os::limit_file_size() < uint64_t{1} << 30) {
@@ -228,7 +210,7 @@ Check check_overcommit() {
   Check c{"overcommit", State::kOk, "vm.overcommit_memory = " + mode, "", ""};
   if (mode == "2") {
     c.state = State::kWarn;
-    c.cost = "memory is promised strictly: allocations may fail although memory is free";
+    c.cost = "memory is promised strictly: allocations may fail although memory is free; there is no shared heap";
     c.cure = "sysctl -w vm.overcommit_memory=0";
   }
   return c;
@@ -259,26 +241,47 @@ Check check_clock() {
 std::vector<Check> examine() {
   const double quota = os::cgroup_cpu_quota(os::find_cgroup());
   const Check memfd = check_memfd();
-  return {check_cma(),
-          check_yama(),
-          check_namespaces(),
-          memfd,
-          check_shm(memfd.state == State::kOk),
-          check_pidfd(),
-          check_affinity(),
-          check_cgroup_cpu(quota),
-          check_cgroup_memory(),
-          check_oversubscription(quota),
-          check_huge_pages(),
-          check_seccomp(),
-          check_limits(),
-          check_overcommit(),
-          check_clock()};
+  std::vector<Check> checks = {check_cma(),
+                               check_yama(),
+                               check_namespaces(),
+                               memfd,
+                               check_shm(memfd.state == State::kOk),
+                               check_pidfd(),
+                               check_affinity(),
+                               check_cgroup_cpu(quota),
+                               check_cgroup_memory(),
+                               check_oversubscription(quota),
+                               check_seccomp(),
+                               check_limits(),
+                               check_overcommit(),
+                               check_clock()};
+  Options options;
+  options.read_environment(environ);
+  for (Check& c : heap_checks(look_at_heap(options))) checks.push_back(std::move(c));
+  return checks;
 }
 
-int doctor(bool as_json) {
+/// False, after a message, if the file cannot be read.
+bool examine_run(const std::string& path, std::vector<Check>* checks) {
+  std::ifstream file(path);
+  const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
+  RunStats run;
+  if (!read_run(document, &run)) {
+    std::fprintf(stderr, "zerohop doctor: %s is not a file that ZEROHOP_STATS wrote\n", path.c_str());
+    return false;
+  }
+  checks->push_back(check_run(run));
+  return true;
+}
+
+int doctor(bool as_json, const std::string& stats) {
   if (launched_rank() != 0) return 0;
-  const std::vector<Check> checks = examine();
+  std::vector<Check> checks;
+  if (stats.empty()) {
+    checks = examine();
+  } else if (!examine_run(stats, &checks)) {
+    return 2;
+  }
   State worst = State::kOk;
   for (const Check& c : checks) worst = std::max(worst, c.state);
   if (as_json) {
@@ -305,12 +308,16 @@ int doctor(bool as_json) {
 
 void add_doctor_command(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
+  auto stats = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("doctor",
                          "What this machine permits, what it costs where it does not, and the command that mends it.\n"
                          "Exit code: 0 all is well, 1 something costs speed, 2 zerohop cannot work here.");
   command->add_flag("--json", *as_json, "Print JSON");
-  command->callback([as_json] { exit_code = doctor(*as_json); });
+  command->add_option("--stats", *stats,
+                      "Look at a run instead of the machine: the file that ZEROHOP_STATS wrote. Tells the share of "
+                      "bytes that went through mapped memory, and why not more");
+  command->callback([as_json, stats] { exit_code = doctor(*as_json, *stats); });
 }
 
 }  // namespace zh::tools

@@ -12,6 +12,8 @@
 
 #include "base/options.h"
 #include "commands.h"
+#include "heap_facts.h"
+#include "info_heap.h"
 #include "node/machine.h"
 #include "os/affinity.h"
 #include "os/clock.h"
@@ -174,6 +176,7 @@ void print_text(const json& info) {
     std::printf("  %-8s %s%s%s\n", name.c_str(), what["usable"].get<bool>() ? "yes" : "no", why_not.empty() ? "" : ": ",
                 why_not.c_str());
   }
+  print_heap_section(info["heap"]);
   const json& c = info["calibration"];
   std::printf("\nCalibration: %s\n", c["path"].get<std::string>().c_str());
   if (!c["present"].get<bool>()) {
@@ -206,9 +209,13 @@ int info(const Arguments& arguments) {
     wrong = !options.set(text.substr(0, equal), value, Source::kCommandLine).ok() || wrong;
   }
   options.read_environment(environ);
-  const json out = {
-      {"version", ZH_VERSION},          {"variables", variables_of(options)}, {"complaints", options.complaints()},
-      {"machine", machine_of(options)}, {"usable", usable_of(options)},       {"calibration", calibration_of(options)}};
+  const json out = {{"version", ZH_VERSION},
+                    {"variables", variables_of(options)},
+                    {"complaints", options.complaints()},
+                    {"machine", machine_of(options)},
+                    {"usable", usable_of(options)},
+                    {"heap", heap_section(look_at_heap(options))},
+                    {"calibration", calibration_of(options)}};
   if (arguments.as_json) {
     std::printf("%s\n", out.dump(2).c_str());
   } else {

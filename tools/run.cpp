@@ -1,7 +1,8 @@
 // `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it
 // starts no process and waits for none.
-#include <CLI/CLI.hpp>
+#include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/options.h"
 #include "commands.h"
 #include "os/program.h"
@@ -42,7 +44,11 @@ std::string obstacle(const std::string& path) {
   return "";
 }
 
-/// Sets the options as environment; false (after a message) if one is wrong.
+/// What the library reads of the environment when it is loaded, long before it reads ZEROHOP_CONFIG.
+bool is_read_at_load(Opt option) { return option == Opt::kHeap || option == Opt::kEnable; }
+
+/// Sets the options as environment, and those of the ZEROHOP_CONFIG file that would be read too late; false (after a
+/// message) if one is wrong.
 bool export_options(const std::vector<std::string>& given) {
   Options options;
   for (const std::string& text : given) {
@@ -56,9 +62,11 @@ bool export_options(const std::vector<std::string>& given) {
       return false;
     }
   }
+  options.read_environment(environ);  // complaints are rank 0's, at MPI_Init
   for (size_t i = 0; i < option_table().size(); ++i) {
     const Opt option = static_cast<Opt>(i);
-    if (options.source(option) == Source::kCommandLine)
+    const Source source = options.source(option);
+    if (source == Source::kCommandLine || (source == Source::kFile && is_read_at_load(option)))
       os::set_variable(option_table()[i].name, options.get_text(option));
   }
   return true;
@@ -98,9 +106,12 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
       return kCannotRun;
     }
     os::set_variable("LD_PRELOAD", preload_with(library));
+    os::set_variable(kLaunchedMark, "1");
   }
   if (arguments.dry) {
     const char* preload = std::getenv("LD_PRELOAD");
+    const char* mark = std::getenv(kLaunchedMark);
+    if (mark != nullptr) std::printf("%s=%s ", kLaunchedMark, mark);
     std::printf("LD_PRELOAD=%s %s\n", preload != nullptr ? preload : "", path.c_str());
     return 0;
   }

@@ -91,9 +91,10 @@ int sizes_for(const size_t* own, int own_count, size_t* result) {
   return n;
 }
 
-int each_buffers(const char* kinds[2]) {
+int each_buffers(const char* kinds[3]) {
   int n = 0;
   if (in_list(g_settings.buffers, "malloc")) kinds[n++] = "malloc";
+  if (in_list(g_settings.buffers, "static")) kinds[n++] = "static";
   if (in_list(g_settings.buffers, "alloc_mem")) kinds[n++] = "alloc_mem";
   return n;
 }

@@ -23,7 +23,7 @@ static const char kHelp[] =
     "  --only LIST          latency,noreuse,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown (2 ranks);\n"
     "                       multipair,pairs,exchange,everybody (any number)\n"
     "  --sizes LIST         bytes, with K or M; default: each sub-benchmark's own list\n"
-    "  --buffers LIST       malloc,alloc_mem (default malloc)\n"
+    "  --buffers LIST       malloc,static,alloc_mem (default malloc)\n"
     "  --blocks N           blocks of each arm per case (default 5)\n"
     "  --block-us N         aimed length of a block (default 4000)\n"
     "  --label TEXT         name of this launch in the document\n"

@@ -122,7 +122,7 @@ void run_case(Case* c);
 int selected(const char* bench);
 // The sizes of a sub-benchmark: those of the command line, else its own list.
 int sizes_for(const size_t* own, int own_count, size_t* out);
-int each_buffers(const char* kinds[2]);
+int each_buffers(const char* kinds[3]);
 
 // --- sub-benchmarks
 // --------------------------------------------------------------------------------------------------------

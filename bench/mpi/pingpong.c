@@ -101,7 +101,7 @@ static void latency_cases(const char* bench, int reuse) {
                                32768, 65536, 131072, 262144, 524288, 1048576, 2097152, 4194304};
   static const size_t few[] = {8, 1024, 16384, 65536, 262144, 1048576, 4194304};
   size_t sizes[kMaxSizes];
-  const char* kinds[2];
+  const char* kinds[3];
   int n = g_settings.quick ? sizes_for(few, 7, sizes) : sizes_for(all, 17, sizes);
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {

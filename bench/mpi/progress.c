@@ -171,7 +171,7 @@ static void overlap_cases(void) {
   static const size_t own[] = {65536, 262144, 1048576, 4194304};
   static const char* const sides[] = {"receiver_computes", "sender_computes"};
   size_t sizes[kMaxSizes];
-  const char* kinds[2];
+  const char* kinds[3];
   int n = g_settings.quick ? sizes_for(own + 2, 1, sizes) : sizes_for(own, 4, sizes);
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {

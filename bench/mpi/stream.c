@@ -138,7 +138,7 @@ static void stream_cases(const char* bench, double (*block)(const Case*, MPI_Com
   static const size_t all[] = {8, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304};
   static const size_t few[] = {8, 4096, 65536, 1048576};
   size_t sizes[kMaxSizes];
-  const char* kinds[2];
+  const char* kinds[3];
   int n = g_settings.quick ? sizes_for(few, 4, sizes) : sizes_for(all, 9, sizes);
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/environment.h"
+
 namespace zh {
 namespace {
 
@@ -326,6 +328,7 @@ void Options::read_environment(const char* const* environment) {
     const std::string_view name = entry.substr(0, equal);
     const std::string_view value = entry.substr(equal + 1);
     if (value.empty()) continue;  // set to nothing = not set
+    if (name == kLaunchedMark) continue;
     (void)set(name, value, Source::kEnvironment);
   }
 }
@@ -358,6 +361,8 @@ std::string options_markdown() {
             (spec.default_value[0] != '\0' ? std::string("`") + spec.default_value + "`" : "(empty)") + " | " + values +
             " | " + help + " | " + spec.reader + " |\n";
   }
+  page += std::string("\nNot for users: `zerohop run` sets `") + kLaunchedMark +
+          "=1` for the program, by which the shared heap's `auto` knows that it was started to run under zerohop.\n";
   return page;
 }
 

@@ -6,13 +6,15 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/environment.h"
+
 namespace zh::heap {
 namespace {
 
 /// Set by the launchers of MPI programs for each rank, and by `zerohop run`.
 constexpr const char* kLaunchers[] = {"PMI_RANK",        "PMIX_RANK",          "OMPI_COMM_WORLD_RANK",
                                       "MPI_LOCALRANKID", "PALS_RANKID",        "SLURM_PROCID",
-                                      "FLUX_TASK_RANK",  "JSM_NAMESPACE_RANK", "ZEROHOP_LAUNCHED"};
+                                      "FLUX_TASK_RANK",  "JSM_NAMESPACE_RANK", kLaunchedMark};
 
 /// Tools that watch every allocation.
 constexpr const char* kWatchers[] = {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", "__lsan_init"};
@@ -24,14 +26,13 @@ bool contains(const char* variable, const char* text) {
 
 }  // namespace
 
-Decision decide(bool own_malloc) {
+Decision decide(bool own_malloc, bool launched) {
   const char* choice = std::getenv("ZEROHOP_HEAP");
   const char* enable = std::getenv("ZEROHOP_ENABLE");
-  if (choice != nullptr && std::strcmp(choice, "0") == 0) return {false, false, "ZEROHOP_HEAP is 0"};
-  if (enable != nullptr && std::strcmp(enable, "0") == 0) return {false, false, "ZEROHOP_ENABLE is 0"};
+  if (is_word(choice, "0")) return {false, false, "ZEROHOP_HEAP is 0"};
+  if (says_no(enable)) return {false, false, "ZEROHOP_ENABLE is 0"};
   if (getauxval(AT_SECURE) != 0) return {false, false, "the program runs with more rights than its user"};
-  const bool always = choice != nullptr && std::strcmp(choice, "1") == 0;
-  bool launched = false;
+  const bool always = is_word(choice, "1");
   for (const char* variable : kLaunchers) launched = launched || std::getenv(variable) != nullptr;
   if (!launched && !always) return {false, false, "not started by a launcher of MPI programs"};
   if (own_malloc) return {false, false, "the program brings its own malloc"};

@@ -10,7 +10,8 @@ struct Decision {
   const char* why = "";   ///< static text: why not, or by what
 };
 
-/// `own_malloc`: another allocator than libc's stands behind this library, or before it. No allocation, no system call.
-[[nodiscard]] Decision decide(bool own_malloc);
+/// `own_malloc`: another allocator than libc's stands behind this library, or before it. `launched`: answer as for a
+/// program that a launcher starts, also where the environment names none. No system call.
+[[nodiscard]] Decision decide(bool own_malloc, bool launched = false);
 
 }  // namespace zh::heap

@@ -13,11 +13,6 @@
 namespace zh::heap {
 namespace {
 
-constexpr uint64_t kMinSpan = 64 << 20;
-constexpr uint64_t kMaxSpan = uint64_t{1} << 40;
-/// The span is this many times what the machine has, for free pages between allocations cost address space. A cgroup's
-/// limit says nothing about that: it acts when memory is touched, as it does for libc.
-constexpr uint64_t kSpanFactor = 4;
 /// A memory file's mapping grows by at least this much, and by an eighth of itself.
 constexpr uint32_t kGrowPages = (4 << 20) / kPage;
 // How much freed memory is kept: as libc does it, twice the largest freed allocation of up to 32 MiB, by each shard of
@@ -65,12 +60,8 @@ void Heap::host_started() {
 bool Heap::may_open() {
   if (checked_) return takes();
   checked_ = true;
-  if (os::system_page_bytes() != kPage) {
-    decline("the system's pages are not 4 KiB");
-    return false;
-  }
-  if (strict_overcommit()) {
-    decline("vm.overcommit_memory is 2: the system counts memory that is not backed yet");
+  if (const char* why = system_obstacle(); why != nullptr) {
+    decline(why);
     return false;
   }
   if (!huge_too_) huge_min_ = private_only_from();
@@ -79,13 +70,9 @@ bool Heap::may_open() {
 
 bool Heap::open() {
   if (!may_open()) return false;
-  const uint64_t memory = os::physical_bytes();
-  uint64_t bytes = memory > kMaxSpan / kSpanFactor ? kMaxSpan : kSpanFactor * memory;
-  const uint64_t address_space = os::address_space_limit();
-  if (address_space / 4 < bytes) bytes = address_space / 4;
-  bytes = bytes / kFileAlignment * kFileAlignment;
-  if (bytes < kMinSpan) {
-    decline("too little address space (ulimit -v)");
+  const uint64_t bytes = span_bytes(os::physical_bytes(), os::address_space_limit());
+  if (bytes == 0) {
+    decline(kNoSpan);
     return false;
   }
   const uint64_t pages = bytes / kPage;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/atomic.h"
+#include "heap/limits.h"
 #include "heap/page_bits.h"
 #include "heap/page_runs.h"
 #include "heap/run_cache.h"
@@ -18,11 +19,6 @@
 
 namespace zh::heap {
 
-constexpr uint64_t kPage = 4096;
-/// Smaller allocations stay with libc.
-constexpr uint64_t kMinBytes = 32 << 10;
-/// Memory files start at multiples of this in the span, so that peers' windows are aligned.
-constexpr uint64_t kFileAlignment = 32 << 20;
 constexpr uint32_t kMaxFiles = 9;  ///< one, and one more after each fork that froze the one before
 constexpr uint32_t kMaxForks = kMaxFiles - 1;
 constexpr uint32_t kMaxPieces = 64;

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/atomic.h"
+#include "base/environment.h"
 #include "heap/heap.h"
 #include "mpi/module_abi.h"
 
@@ -137,8 +138,7 @@ void fill() {
     say("cannot reach the loaded MPI library ", found.path);
     std::abort();
   }
-  const char* enable = std::getenv("ZEROHOP_ENABLE");
-  const bool enabled = enable == nullptr || std::strcmp(enable, "0") != 0;
+  const bool enabled = !says_no(std::getenv("ZEROHOP_ENABLE"));
   // Mostly from MPI_Init: the host's threads are still to come, and the program is about to use its memory anyway.
   heap::process_heap.adopt_data();
   char reason[1024];

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
+#include "os/objects.h"
 #include "os/peer_mem.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "os/vm.h"
 
 namespace zh::os {
 namespace {
@@ -22,44 +25,99 @@ uint64_t soft_limit(int resource) {
   return limit.rlim_cur;
 }
 
-}  // namespace
-
-int probe_sibling_read(bool opened) {
+/// Two processes, siblings as ranks are: `own()` prepares the one (a number for the other one, negative: it cannot),
+/// ask(pid, number) in the other says 0 or errno. 0 or -errno.
+template <typename Own, typename Ask>
+int ask_siblings(Own&& own, Ask&& ask) {
   int ready[2], hold[2];
   if (pipe(ready) != 0) return -errno;
   if (pipe(hold) != 0) {
+    const int error = errno;
     close(ready[0]);
     close(ready[1]);
-    return -errno;
+    return -error;
   }
-  static const uint64_t kSecret = 0x7a65726f686f7021;
-  const pid_t read_one = fork();
-  if (read_one == 0) {
-    if (opened) (void)allow_any_tracer();
-    char c = 'r';
+  const pid_t owner = fork();
+  if (owner == 0) {
     close(hold[1]);
-    if (write(ready[1], &c, 1) != 1) _exit(1);
+    const int number = own();
+    if (write(ready[1], &number, sizeof number) != sizeof number) _exit(1);
+    char c = 0;
     [[maybe_unused]] const ssize_t n = read(hold[0], &c, 1);  // until the parent closes its end
     _exit(0);
   }
-  char c = 0;
+  close(ready[1]);
+  int number = -1;
   int result = -ECHILD;
-  if (read_one > 0 && read(ready[0], &c, 1) == 1) {
-    const pid_t reader = fork();
-    if (reader == 0) {
+  if (owner > 0 && read(ready[0], &number, sizeof number) == sizeof number && number >= 0) {
+    const pid_t asker = fork();
+    if (asker == 0) {
       close(hold[1]);
-      uint64_t seen = 0;
-      const iovec local{&seen, sizeof seen};
-      const iovec remote{const_cast<uint64_t*>(&kSecret), sizeof seen};
-      const ssize_t n = peer_read(read_one, &local, 1, &remote, 1);
-      _exit(n == static_cast<ssize_t>(sizeof seen) && seen == kSecret ? 0 : n < 0 ? static_cast<int>(-n) : EIO);
+      _exit(ask(owner, number));
     }
     int status = 0;
-    if (reader > 0 && waitpid(reader, &status, 0) == reader) result = WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+    if (asker > 0 && waitpid(asker, &status, 0) == asker) result = WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
   }
-  for (const int fd : {ready[0], ready[1], hold[0], hold[1]}) close(fd);
-  if (read_one > 0) waitpid(read_one, nullptr, 0);
+  for (const int fd : {ready[0], hold[0], hold[1]}) close(fd);
+  if (owner > 0) waitpid(owner, nullptr, 0);
   return result;
+}
+
+}  // namespace
+
+int probe_sibling_read(bool opened) {
+  static const uint64_t kSecret = 0x7a65726f686f7021;
+  return ask_siblings(
+      [opened] {
+        if (opened) (void)allow_any_tracer();
+        return 0;
+      },
+      [](pid_t owner, int) {
+        uint64_t seen = 0;
+        const iovec local{&seen, sizeof seen};
+        const iovec remote{const_cast<uint64_t*>(&kSecret), sizeof seen};
+        const ssize_t n = peer_read(owner, &local, 1, &remote, 1);
+        return n == static_cast<ssize_t>(sizeof seen) && seen == kSecret ? 0 : n < 0 ? static_cast<int>(-n) : EIO;
+      });
+}
+
+int probe_sibling_file() {
+  static constexpr uint64_t kSecret = 0x7a65726f66696c65;
+  const uint64_t bytes = page_bytes();
+  return ask_siblings(
+      [bytes] {
+        Descriptor fd;
+        std::byte* p = nullptr;
+        if (!make_memfd("zerohop-probe", bytes, &fd).ok() || !map_shared(fd.get(), bytes, &p).ok()) return -1;
+        std::memcpy(p, &kSecret, sizeof kSecret);
+        return fd.release();
+      },
+      [bytes](pid_t owner, int number) {
+        Descriptor fd;
+        std::byte* p = nullptr;
+        Status s = open_peer_descriptor(owner, number, &fd);
+        if (s.ok()) s = map_shared(fd.get(), bytes, &p);
+        if (!s.ok()) return s.error() != 0 ? s.error() : EIO;
+        return std::memcmp(p, &kSecret, sizeof kSecret) == 0 ? 0 : EIO;
+      });
+}
+
+int probe_populate() {
+  const uint64_t bytes = page_bytes();
+  Descriptor fd;
+  std::byte* p = nullptr;
+  Status s = make_memfd("zerohop-probe", bytes, &fd);
+  if (s.ok()) s = map_shared(fd.get(), bytes, &p);
+  if (!s.ok()) return s.error() != 0 ? -s.error() : -EIO;
+  const int error = populate_for_write(p, bytes) ? 0 : -errno;
+  unmap(p, bytes);
+  return error;
+}
+
+bool probe_pagemap() {
+  static char byte = 0;
+  PageState state{};
+  return page_states(&byte, 1, &state);
 }
 
 Status probe_memfd() {

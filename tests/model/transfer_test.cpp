@@ -96,6 +96,24 @@ std::vector<Case> cases() {
   s.bytes = 3 * kChunk;
   s.failing_pull = s.failing_push = 1;
   all.push_back({"BothWaysFail", s, bounded(2, 1), 1000});
+  // A process forks: what is told of its memory before goes another way, and nobody is inside meanwhile.
+  s = {};
+  s.bytes = s.single_bytes = kUnitBytes;
+  s.source_mapped = true;
+  s.forking = 0;
+  all.push_back({"SenderForksReceiverPulls", s, bounded(2, 1), 1000});
+  s.source_mapped = false;
+  s.target_mapped = true;
+  s.forking = 1;
+  all.push_back({"ReceiverForksSenderPushes", s, bounded(2, 1), 1000});
+  s = both;
+  s.bytes = 3 * kUnitBytes;
+  s.single_bytes = kUnitBytes;
+  s.source_mapped = s.target_mapped = true;
+  s.forking = 0;
+  all.push_back({"SenderForksBothCopy", s, bounded(2, 0), 1000});
+  s.forking = 1;
+  all.push_back({"ReceiverForksBothCopy", s, bounded(2, 0), 1000});
   return all;
 }
 

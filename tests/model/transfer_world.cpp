@@ -51,6 +51,7 @@ struct World {
   std::byte source[kMessagesMax][kUnitsMax] = {};
   std::byte target[kMessagesMax][kUnitsMax] = {};
   uint32_t arrived[kMessagesMax][kUnitsMax] = {};  ///< how often each unit was written to its receiver
+  char memory[2] = {};  ///< each rank's memory as a whole: read by peers that copy, written when its process forks
   int pulls = 0;
   int pushes = 0;
 };
@@ -73,6 +74,22 @@ void before_store(const void* where, uint64_t value) {
   if (where != &g_segment.transfer.retry) return;
   if (value == 1) data_write(&g_segment.transfer.retry_from);
   if (value == 2) data_read(&g_segment.transfer.retry_from);
+}
+
+/// Where a message's bytes lie in this model's arrays, or memory of the ring.
+bool in_buffer(const std::byte* p) {
+  const std::byte* const source = &g_world->source[0][0];
+  const std::byte* const target = &g_world->target[0][0];
+  return (p >= source && p < source + sizeof g_world->source) || (p >= target && p < target + sizeof g_world->target);
+}
+uint64_t step_of(const std::byte* p) { return in_buffer(p) ? 1 : kUnitBytes; }
+
+/// A peer's memory is accessed directly.
+void visit(const void* p) {
+  const auto* at = static_cast<const std::byte*>(p);
+  if (!in_buffer(at)) return;
+  const bool senders = at < &g_world->target[0][0] && at >= &g_world->source[0][0];
+  data_read(&g_world->memory[senders ? 0 : 1]);
 }
 
 void note_arrival(const std::byte* unit) {
@@ -148,16 +165,22 @@ namespace copy {
 struct RegionCache::State {};
 RegionCache::RegionCache(size_t /*budget_bytes*/) {}
 RegionCache::~RegionCache() = default;
-std::byte* RegionCache::resolve(uint32_t, int, int, const RegionRef&, uint64_t, Direction, uint64_t*) {
-  return nullptr;
+std::byte* RegionCache::resolve(uint32_t peer, int, int, const RegionRef& ref, uint64_t n, Direction, uint64_t* run) {
+  *run = n;
+  std::byte* const first = peer == 0 ? &mc::g_world->source[0][0] : &mc::g_world->target[0][0];
+  return first + ref.offset / mc::kUnitBytes;
 }
 bool MappedMemory::contains(const void*, size_t) const { return false; }
 
 void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store /*store*/) {
-  mc::move(static_cast<std::byte*>(dst), mc::kUnitBytes, buffer.base + from / mc::kUnitBytes, 1, mc::units(n));
+  mc::visit(dst);
+  auto* const to = static_cast<std::byte*>(dst);
+  mc::move(to, mc::step_of(to), buffer.base + from / mc::kUnitBytes, 1, mc::units(n));
 }
 void unpack(const Buffer& buffer, uint64_t from, uint64_t n, const void* src, Store /*store*/) {
-  mc::move(buffer.base + from / mc::kUnitBytes, 1, static_cast<const std::byte*>(src), mc::kUnitBytes, mc::units(n));
+  mc::visit(src);
+  const auto* const out_of = static_cast<const std::byte*>(src);
+  mc::move(buffer.base + from / mc::kUnitBytes, 1, out_of, mc::step_of(out_of), mc::units(n));
 }
 void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n, Store /*store*/) {
   mc::move(dst.base + from / mc::kUnitBytes, 1, src.base + from / mc::kUnitBytes, 1, mc::units(n));
@@ -165,12 +188,14 @@ void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n,
 Status cma_read(pid_t, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
   const bool fails = mc::g_world->pulls++ == mc::g_world->setup.failing_pull;
   *done = fails ? mc::units(n) / 2 * mc::kUnitBytes : n;
+  mc::visit(remote.base);
   copy_range(local, remote, from, *done, Store::kTemporal);
   return fails ? Status{Code::kIo, "ended early"} : kOk;
 }
 Status cma_write(pid_t, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
   const bool fails = mc::g_world->pushes++ == mc::g_world->setup.failing_push;
   *done = fails ? mc::units(n) / 2 * mc::kUnitBytes : n;
+  mc::visit(remote.base);
   copy_range(remote, local, from, *done, Store::kTemporal);
   return fails ? Status{Code::kIo, "ended early"} : kOk;
 }
@@ -249,6 +274,17 @@ void Endpoint::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /
   out->address = reinterpret_cast<uint64_t>(r->buffer.base);
   out->bytes = r->buffer.bytes;
   out->region_fd = -1;
+  if (!(r->is_send ? g_world->setup.source_mapped : g_world->setup.target_mapped)) return;
+  out->epoch = part_->access.epoch.load_acquire();
+  if (shm::is_closed(out->epoch)) return;
+  const std::byte* const first = self_ == 0 ? &g_world->source[0][0] : &g_world->target[0][0];
+  out->region = {1, 1, static_cast<uint64_t>(r->buffer.base - first) * mc::kUnitBytes};
+}
+
+void Endpoint::close_memory() {
+  shm::close_access(part_->access);
+  const shm::AccessShm& peer = peers_[1 - self_].part->access;
+  mc::await([&] { return !shm::still_accessed(peer, self_); });
 }
 
 uint32_t Endpoint::crank(uint32_t /*dest*/) { return 0; }
@@ -292,6 +328,8 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
   g_segment.ring.ring.capacity = 4;
   for (uint32_t i = 0; i < 2; ++i) {
     g_segment.parts[i].state.inside.store_relaxed(1);
+    std::memset(static_cast<void*>(&g_segment.parts[i].access), 0, sizeof g_segment.parts[i].access);
+    if (setup.forking == static_cast<int>(i)) shm::open_access(g_segment.parts[i].access);
     g_world->nodes[i] = node::NodeTestAccess::make(i);
     p2p::EndpointConfig config;
     config.skew = 0;
@@ -321,7 +359,21 @@ std::byte value_of(uint32_t message, uint64_t unit) { return static_cast<std::by
 
 }  // namespace
 
-void TransferScenario::run(uint32_t thread) { thread == 0 ? send() : receive(); }
+uint32_t TransferScenario::threads() const { return g_world->setup.forking < 0 ? 2 : 3; }
+
+void TransferScenario::run(uint32_t thread) {
+  if (thread == 0) return send();
+  if (thread == 1) return receive();
+  fork();
+}
+
+void TransferScenario::fork() {
+  const int rank = g_world->setup.forking;
+  Endpoint& e = *g_world->endpoints[rank];
+  e.close_memory();
+  data_write(&g_world->memory[rank]);
+  e.open_memory();
+}
 
 void TransferScenario::send() {
   const TransferSetup& setup = g_world->setup;

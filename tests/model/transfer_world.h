@@ -1,6 +1,7 @@
 // Two ranks around one transfer, for the model check of src/p2p/transfer.cpp. The shipped Endpoint (send.cpp,
 // transfer.cpp, queues.cpp) runs unchanged under the checker; what it stands on - node, arena, copy loops, the kernel's
-// copy, matching - are the doubles of transfer_world.cpp, which announce every plain access to the race detector.
+// copy, mapped memory, matching - are the doubles of transfer_world.cpp, which announce every plain access to the race
+// detector.
 // Used by transfer_test.cpp.
 #pragma once
 
@@ -32,19 +33,23 @@ struct TransferSetup {
   bool sender_copies = false;  ///< without both_ends: the sender makes the single copy
   int failing_pull = -1;       ///< the pull of that number ends early, after half of its units
   int failing_push = -1;
+  bool source_mapped = false;  ///< the receiver can map the sender's buffer
+  bool target_mapped = false;
+  int forking = -1;  ///< this rank's process forks meanwhile, in another thread
 };
 
 class TransferScenario final : public Scenario {
  public:
   explicit TransferScenario(const TransferSetup& setup);
   ~TransferScenario() override;
-  [[nodiscard]] uint32_t threads() const override { return 2; }
+  [[nodiscard]] uint32_t threads() const override;
   void run(uint32_t thread) override;
   void finish() override;
 
  private:
   void send();
   void receive();
+  void fork();
 };
 
 }  // namespace zh::mc

@@ -15,6 +15,7 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/peer_mem.h"
+#include "os/probe.h"
 #include "os/process.h"
 #include "os/segment.h"
 
@@ -183,6 +184,18 @@ TEST(PeerMem, ErrorsAreNegativeErrno) {
   const iovec bad{reinterpret_cast<void*>(8), 8};
   const ssize_t n = peer_read(getpid(), &local, 1, &bad, 1);
   EXPECT_TRUE(n == -EFAULT || n == -EPERM || n == -ENOSYS) << n;
+}
+
+TEST(Probe, ASiblingsMemoryFileIsReachedOrTheErrorIsTold) {
+  const int result = probe_sibling_file();
+  EXPECT_LE(result, 0);
+  EXPECT_GT(result, -200);
+  EXPECT_TRUE(result != 0 || probe_memfd().ok()) << "it needs as much of this process alone";
+}
+
+TEST(Probe, WhatIsAskedForInAdvanceIsThere) {
+  if (const int error = probe_populate(); error != 0) GTEST_SKIP() << std::strerror(-error);
+  EXPECT_TRUE(probe_pagemap());
 }
 
 TEST(Futex, WakesChangesAndTimesOut) {

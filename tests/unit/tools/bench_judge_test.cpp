@@ -121,13 +121,13 @@ TEST(Judge, CellsMayCostTenPercentOnlyAgainstIntelMpiAndOnlyUpTo256K) {
   }
 }
 
-TEST(Judge, RawLimitsCompareTheSameBuffersAndPlacement) {
+TEST(Judge, RawLimitsAreTheBestWayOfTheSamePlacement) {
   RawLimits raw;
   add_raw_document({{"placement", "near"},
                     {"rows",
                      {{{"buffers", "private"}, {"size", 65536}, {"us", 3.0}},
-                      {{"buffers", "private"}, {"size", 65536}, {"us", 2.5}},
-                      {{"buffers", "mapped"}, {"size", 65536}, {"us", 1.0}}}}},
+                      {{"buffers", "mapped"}, {"size", 65536}, {"us", 2.5}},
+                      {{"buffers", "mapped"}, {"size", 65536}, {"us", 1.0}, {"placement", "far"}}}}},
                    &raw);
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) all.push_back(carried(round, "near", 65536, 20, 2.9));
@@ -136,6 +136,22 @@ TEST(Judge, RawLimitsCompareTheSameBuffersAndPlacement) {
   EXPECT_EQ(*row.raw_us, 2.5);
   const Judgement* j = find(row, Compare::kRawRatio, 1.20);
   ASSERT_NE(j, nullptr);
+  EXPECT_EQ(j->verdict, Verdict::kMet);
+}
+
+TEST(Judge, ComparesWithTheHeapSwitchedOffInTheSameRound) {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 6; ++round) {
+    all.push_back(carried(round, "near", 65536, 20, 9.0 + round));
+    LaunchRecord off = carried(round, "near", 65536, 20, (9.0 + round) / 0.9);
+    off.setting = kHeapOffSetting;
+    all.push_back(off);
+  }
+  const Judged judged = judge(all, {});
+  ASSERT_EQ(judged.rows.size(), 1U) << "a launch without the heap has no row of its own";
+  const Judgement* j = find(judged.rows.at(0), Compare::kHeapOff, 1.05);
+  ASSERT_NE(j, nullptr);
+  EXPECT_NEAR(j->value.mid, 0.9, 1e-9);
   EXPECT_EQ(j->verdict, Verdict::kMet);
 }
 

@@ -76,6 +76,22 @@ class Cli(unittest.TestCase):
         )
         self.assertEqual(r.stdout, "0 1M\n")
 
+    def test_run_marks_the_program(self):
+        shell = ["sh", "-c", "echo ${ZEROHOP_LAUNCHED-unset}"]
+        self.assertEqual(self.run_(*shell).stdout, "1\n")
+        self.assertIn("ZEROHOP_LAUNCHED=1", self.run_("--print", "true").stdout)
+        if self.has_static:
+            r = self.run_("--print", self.static)
+            self.assertNotIn("ZEROHOP_LAUNCHED", r.stdout, "it runs without zerohop")
+
+    def test_run_hands_on_what_is_read_at_load(self):
+        config = Path(self.folder.name) / "load"
+        config.write_text("HEAP=0\nENABLE=no\nWAIT=spin\n")
+        shell = ["sh", "-c", "echo $ZEROHOP_HEAP $ZEROHOP_ENABLE ${ZEROHOP_WAIT-unset}"]
+        self.assertEqual(self.run_(*shell, ZEROHOP_CONFIG=str(config)).stdout, "0 0 unset\n")
+        r = self.run_("-o", "HEAP=1", *shell, ZEROHOP_CONFIG=str(config), ZEROHOP_ENABLE="yes")
+        self.assertEqual(r.stdout, "1 yes unset\n")
+
     def test_run_refuses_wrong_options(self):
         r = self.run_("--option", "CAM=0", "true")
         self.assertEqual(r.returncode, 2)
@@ -137,6 +153,35 @@ class Cli(unittest.TestCase):
         self.assertGreaterEqual(info["machine"]["cpus"], 1)
         self.assertIn("cma", info["usable"])
 
+    def heap_of(self, *args, **env):
+        r = zerohop("info", "--json", *args, **env)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return json.loads(r.stdout)["heap"]
+
+    def test_info_tells_of_the_heap(self):
+        heap = self.heap_of(ZEROHOP_LAUNCHED="1")
+        self.assertEqual((heap["setting"], heap["threshold_bytes"]), ("auto", 32 << 10))
+        self.assertTrue(heap["why"])
+        heap = self.heap_of("-o", "HEAP=0")
+        self.assertEqual((heap["used"], heap["why"]), (False, "ZEROHOP_HEAP is 0"))
+        heap = self.heap_of(ZEROHOP_ENABLE="off")
+        self.assertEqual((heap["used"], heap["why"]), (False, "ZEROHOP_ENABLE is 0"))
+        heap = self.heap_of(MALLOC_PERTURB_="5")
+        self.assertFalse(heap["used"])
+        self.assertIn("Shared heap (ZEROHOP_HEAP = auto)", zerohop("info").stdout)
+
+    def test_info_heap_follows_the_limit_of_addresses(self):
+        def span(limit):
+            shell = ["sh", "-c", f"ulimit -v {limit}; exec {ZEROHOP} info --json"]
+            r = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+            return json.loads(r.stdout)["heap"]
+
+        heap = span(8 << 20)  # KiB
+        self.assertLessEqual(heap["span_bytes"], 2 << 30)
+        self.assertEqual(heap["address_space_limit_bytes"], 8 << 30)
+        heap = span(200 << 10)
+        self.assertEqual((heap["span_bytes"], heap["used"]), (0, False))
+
     def test_info_text_and_other_ranks(self):
         self.assertIn("MEMORY", zerohop("info").stdout)
         self.assertEqual(zerohop("info", PMI_RANK="2").stdout, "")
@@ -151,7 +196,19 @@ class Cli(unittest.TestCase):
         self.assertEqual(r.returncode, ["ok", "warn", "bad"].index(report["worst"]))
         names = [c["name"] for c in report["checks"]]
         self.assertEqual(len(names), len(set(names)))
-        for name in ("cma", "yama", "memfd", "dev_shm", "affinity", "oversubscription", "huge_pages"):
+        for name in (
+            "cma",
+            "yama",
+            "memfd",
+            "dev_shm",
+            "affinity",
+            "oversubscription",
+            "huge_pages",
+            "shared_heap",
+            "peer_files",
+            "populate",
+            "pagemap",
+        ):
             self.assertIn(name, names)
         for check in report["checks"]:
             if check["state"] != "ok":
@@ -159,6 +216,18 @@ class Cli(unittest.TestCase):
         text = zerohop("doctor")
         self.assertEqual(text.returncode, r.returncode)
         self.assertIn("memfd", text.stdout)
+
+    def test_doctor_reads_a_run(self):
+        stats = Path(self.folder.name) / "stats.json"
+        way = {"cma": [], "mapped": [{"below_bytes": 2 << 20, "messages": 3, "bytes": 3 << 20}],
+               "cells": [{"below_bytes": 2 << 20, "messages": 1, "bytes": 1 << 20}]}  # fmt: skip
+        stats.write_text(json.dumps({"schema": 1, "ranks": [{"sent": {"by_path": way}}]}))
+        r = zerohop("doctor", "--stats", str(stats))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("75.0 % of 4.0 MiB", r.stdout)
+        stats.write_text("{}")
+        self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
+        self.assertEqual(zerohop("doctor", "--stats", "/no/such/file").returncode, 2)
 
     def test_doctor_sees_limits(self):
         shell = ["sh", "-c", f"ulimit -f 100; exec {ZEROHOP} doctor --json"]

@@ -1,0 +1,66 @@
+// What a job's statistics file says about the ways of its bytes.
+#include "run_stats.h"
+
+#include <gtest/gtest.h>
+
+#include "doctor.h"
+
+namespace zh::tools {
+namespace {
+
+using nlohmann::json;
+
+json rank(uint64_t mapped, uint64_t cells, const char* declined) {
+  json r;
+  r["sent"]["by_path"] = {{"inline", json::array()},
+                          {"cells", {{{"below_bytes", 65536}, {"messages", 2}, {"bytes", cells}}}},
+                          {"mapped",
+                           {{{"below_bytes", 1048576}, {"messages", 1}, {"bytes", mapped / 2}},
+                            {{"below_bytes", 2097152}, {"messages", 1}, {"bytes", mapped - mapped / 2}}}}};
+  if (declined != nullptr) r["heap"] = {{"declined_why", declined}, {"declined_bytes", 1 << 20}, {"forks", 2}};
+  return r;
+}
+
+TEST(RunStats, TheShareIsThatOfAllRanksBytes) {
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(900, 100, ""), rank(0, 1000, nullptr)}}}, &run));
+  EXPECT_EQ(run.ranks, 2U);
+  EXPECT_EQ(run.bytes, 2000U);
+  EXPECT_DOUBLE_EQ(run.mapped_share(), 0.45);
+  ASSERT_EQ(run.ways.size(), 2U) << "ways without bytes are left out";
+  EXPECT_EQ(run.ways[0].name, "cells") << "most bytes first";
+  EXPECT_TRUE(run.heap);
+  EXPECT_EQ(run.forks, 2U);
+  EXPECT_EQ(run.ranks_declined, 0U);
+  EXPECT_EQ(check_run(run).state, State::kOk);
+  EXPECT_EQ(check_run(run).finding.find("45.0 % of"), 0U) << check_run(run).finding;
+  EXPECT_NE(check_run(run).finding.find("cells 55.0 %"), std::string::npos) << check_run(run).finding;
+}
+
+TEST(RunStats, AHeapThatDeclinedIsNamed) {
+  RunStats run;
+  const char* why = "the program forks again and again";
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(1, 1, ""), rank(1, 1, why)}}}, &run));
+  EXPECT_EQ(run.ranks_declined, 1U);
+  const Check c = check_run(run);
+  EXPECT_EQ(c.state, State::kWarn);
+  EXPECT_NE(c.cost.find(why), std::string::npos);
+}
+
+TEST(RunStats, AJobWithoutMessagesHasNoShare) {
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", json::array()}}, &run));
+  EXPECT_EQ(run.mapped_share(), 0);
+  EXPECT_FALSE(check_run(run).finding.empty());
+}
+
+TEST(RunStats, OtherFilesAreRefused) {
+  RunStats run;
+  for (const json& wrong : {json(), json::array(), json{{"schema", 2}, {"ranks", json::array()}}, json{{"schema", 1}},
+                            json{{"schema", 1}, {"ranks", {{{"rank", 0}}}}}}) {
+    EXPECT_FALSE(read_run(wrong, &run)) << wrong.dump();
+  }
+}
+
+}  // namespace
+}  // namespace zh::tools

@@ -1,0 +1,127 @@
+// The doctor's checks of the shared heap: may it be used here, do its files reach the peers, what goes in.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/options.h"
+#include "doctor.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr const char* kNotMapped =
+    "large messages between a program's own buffers are copied by the kernel or through cells, not straight";
+
+Check check_use(const HeapFacts& f) {
+  Check c{"shared_heap", State::kOk, "", "", ""};
+  if (f.used) {
+    c.finding = "allocations of " + format_size(f.threshold) + " and more go into memory that peers map, up to " +
+                size_text(f.span_bytes) + " of addresses";
+    if (!f.used_by_hand) c.finding += " (behind a launcher or `zerohop run`)";
+    return c;
+  }
+  c.finding = "not used: " + f.why;
+  if (f.switched_off) return c;
+  c.state = State::kWarn;
+  c.cost = kNotMapped;
+  c.cure = f.overcommit == "2"    ? "sysctl -w vm.overcommit_memory=0"
+           : f.page_bytes != 4096 ? "a kernel with pages of 4 KiB"
+           : f.span_bytes == 0    ? "ulimit -v unlimited"
+                                  : "unset what is named, for production runs";
+  return c;
+}
+
+Check check_peer_files(const HeapFacts& f) {
+  Check c{"peer_files", State::kOk, "a process maps its sibling's memory file (/proc/<pid>/fd)", "", ""};
+  if (f.sibling_file == 0) return c;
+  c.state = State::kWarn;
+  c.finding = std::string("a sibling's memory file through /proc/<pid>/fd: ") + std::strerror(-f.sibling_file);
+  c.cost = std::string(kNotMapped) + "; MPI_Alloc_mem's buffers neither";
+  c.cure = f.sibling_file == -ENOENT ? "mount -t proc proc /proc   (without hidepid)"
+                                     : "run all ranks as one user in one user namespace; let SELinux or AppArmor allow "
+                                       "reading /proc/<pid>/fd";
+  return c;
+}
+
+Check check_populate(const HeapFacts& f) {
+  Check c{"populate", State::kOk, "memory is put behind a buffer before peers touch it (MADV_POPULATE_WRITE)", "", ""};
+  if (f.populate == 0) return c;
+  c.finding = std::string("MADV_POPULATE_WRITE: ") + std::strerror(-f.populate);
+  if (!f.used) return c;
+  c.state = State::kWarn;
+  c.cost = kNotMapped;
+  c.cure = "Linux 5.14 or later, or a sandbox that lets the advice through";
+  return c;
+}
+
+Check check_pagemap(const HeapFacts& f) {
+  Check c{"pagemap", State::kOk, "/proc/self/pagemap tells which global data is untouched", "", ""};
+  if (f.pagemap) return c;
+  c.finding = "/proc/self/pagemap cannot be read";
+  if (!f.used) return c;
+  c.state = State::kWarn;
+  c.cost = "zeroed global arrays (Fortran COMMON, static arrays) join the heap at the first MPI call, by a copy";
+  c.cure = "mount -t proc proc /proc";
+  return c;
+}
+
+Check check_huge_pages(const HeapFacts& f) {
+  Check c{"huge_pages", State::kOk, "", "", ""};
+  const auto shown = [](const std::string& mode) { return mode.empty() ? "none in this kernel" : mode; };
+  c.finding = "private memory: " + shown(f.private_huge_pages) + "; shared memory: " + shown(f.shared_huge_pages);
+  if (!f.used || f.private_from == 0) return c;
+  c.state = State::kWarn;
+  c.cost = "allocations of " + format_size(f.private_from) +
+           " and more stay private, as only there they get huge pages: peers cannot map them";
+  c.cure = f.shared_huge_pages.empty()
+               ? "ZEROHOP_HEAP=1   (they go into the heap, in small pages)"
+               : "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled   (or ZEROHOP_HEAP=1: small pages)";
+  return c;
+}
+
+}  // namespace
+
+std::string size_text(uint64_t bytes) {
+  if (bytes == ~uint64_t{0}) return "unlimited";
+  char text[32];
+  const bool giant = bytes >= uint64_t{1} << 30;
+  std::snprintf(text, sizeof text, "%.1f %s", static_cast<double>(bytes) / (giant ? 1 << 30 : 1 << 20),
+                giant ? "GiB" : "MiB");
+  return text;
+}
+
+std::vector<Check> heap_checks(const HeapFacts& facts) {
+  return {check_use(facts), check_peer_files(facts), check_populate(facts), check_pagemap(facts),
+          check_huge_pages(facts)};
+}
+
+Check check_run(const RunStats& run) {
+  Check c{"run", State::kOk, "", "", ""};
+  char text[160];
+  std::snprintf(text, sizeof text, "%.1f %% of %s sent inside nodes by %llu ranks went through mapped memory",
+                100 * run.mapped_share(), size_text(run.bytes).c_str(), static_cast<unsigned long long>(run.ranks));
+  c.finding = text;
+  const char* separator = "; the rest: ";
+  for (const RunStats::Way& way : run.ways) {
+    if (way.name == "mapped") continue;
+    std::snprintf(text, sizeof text, "%s%s %.1f %%", separator, way.name.c_str(),
+                  100 * static_cast<double>(way.bytes) / static_cast<double>(std::max<uint64_t>(run.bytes, 1)));
+    c.finding += text;
+    separator = ", ";
+  }
+  if (run.heap && run.heap_declined_bytes + run.heap_left_bytes + run.forks != 0) {
+    std::snprintf(text, sizeof text, "; large allocations left to libc: %s, taken out of the heap: %s, forks: %llu",
+                  size_text(run.heap_declined_bytes).c_str(), size_text(run.heap_left_bytes).c_str(),
+                  static_cast<unsigned long long>(run.forks));
+    c.finding += text;
+  }
+  if (run.ranks_declined == 0) return c;
+  c.state = State::kWarn;
+  c.cost = "the shared heap took no more allocations in " + std::to_string(run.ranks_declined) +
+           " ranks: " + run.heap_declined;
+  c.cure = "docs/shared-heap.md names each reason";
+  return c;
+}
+
+}  // namespace zh::tools

@@ -1,0 +1,34 @@
+// What a job's statistics (ZEROHOP_STATS, docs/statistics.md) say about the ways of its bytes. Read by `zerohop
+// doctor`; refuses to judge.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace zh::tools {
+
+struct RunStats {
+  struct Way {
+    std::string name;
+    uint64_t bytes = 0;
+  };
+  std::vector<Way> ways;  ///< of the messages sent inside nodes, most bytes first; none without bytes
+  uint64_t bytes = 0;     ///< their sum
+  uint64_t ranks = 0;
+  bool heap = false;                 ///< a rank had a shared heap
+  std::string heap_declined;         ///< why it took no more allocations, of the first rank that says so
+  uint64_t ranks_declined = 0;       ///< how many say so
+  uint64_t heap_declined_bytes = 0;  ///< large allocations that were left to libc
+  uint64_t heap_left_bytes = 0;      ///< taken out of it: forks, pages that the program manages itself
+  uint64_t forks = 0;
+
+  /// Share of the bytes that went through memory which both sides map, 0 to 1.
+  [[nodiscard]] double mapped_share() const;
+};
+
+/// False if `document` is not what ZEROHOP_STATS writes.
+[[nodiscard]] bool read_run(const nlohmann::json& document, RunStats* out);
+
+}  // namespace zh::tools
