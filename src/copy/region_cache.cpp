@@ -104,7 +104,7 @@ struct RegionCache::State {
     entry->peer = peer;
     entry->region = ref.region;
     entry->generation = ref.generation;
-    (void)os::open_peer_descriptor(pid, remote_fd, &entry->fd);  // a failure leaves it without a descriptor
+    (void)os::open_peer_memory(pid, remote_fd, &entry->fd);  // a failure leaves it without a descriptor
     return entry->fd.get();
   }
 
