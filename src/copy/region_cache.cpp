@@ -11,6 +11,7 @@
 
 #include "base/shm_types.h"
 #include "os/segment.h"
+#include "os/vm.h"
 
 namespace zh::copy {
 namespace {
@@ -104,7 +105,10 @@ struct RegionCache::State {
     entry->peer = peer;
     entry->region = ref.region;
     entry->generation = ref.generation;
-    (void)os::open_peer_descriptor(pid, remote_fd, &entry->fd);  // a failure leaves it without a descriptor
+    // A failure leaves it without a descriptor, and so does another file under the number: the program may close what
+    // it has not opened.
+    (void)os::open_peer_descriptor(pid, remote_fd, &entry->fd);
+    if (entry->fd.valid() && static_cast<uint32_t>(os::file_id(entry->fd.get())) != ref.generation) entry->fd.reset();
     return entry->fd.get();
   }
 

@@ -16,6 +16,7 @@
 #include "os/affinity.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "os/vm.h"
 
 namespace zh::copy {
 namespace {
@@ -57,6 +58,7 @@ struct Region {
   std::byte* base = nullptr;
   uint64_t bytes;
   os::Descriptor fd;
+  uint32_t generation = 0;
   PageMap free;
   Words entries;  ///< one per page
   Words live;     ///< one bit per 64 bytes of a slab: set at the start of a slot in use
@@ -96,7 +98,6 @@ struct RegionOwner::State {
   uint64_t budget = 0;
   uint64_t backed = 0;  ///< bytes with memory behind them
   uint64_t idle = 0;    ///< of these, bytes in no allocation
-  uint32_t generation = 0;
   // Regions are added, never removed before the owner ends, so locate() reads them without the lock.
   Atomic<uint32_t> n_regions{0};
   std::unique_ptr<Region> regions[kMaxRegions];
@@ -126,6 +127,7 @@ struct RegionOwner::State {
     if (!region->entries || !region->live) return false;
     if (!os::make_memfd("zerohop-region", bytes, &region->fd).ok()) return false;
     if (!os::map_shared(region->fd.get(), bytes, &region->base).ok()) return false;
+    region->generation = static_cast<uint32_t>(os::file_id(region->fd.get()));
     regions[n] = std::move(region);
     n_regions.store_release(n + 1);  // G0 -> G1: a region's fields before its number counts
     return true;
@@ -244,11 +246,7 @@ struct RegionOwner::State {
   }
 };
 
-RegionOwner::RegionOwner(uint64_t budget_bytes) : state_(std::make_unique<State>()) {
-  state_->budget = budget_bytes;
-  // Never 0, and another one when a process makes a second owner whose descriptors get the same numbers.
-  state_->generation = static_cast<uint32_t>(os::random_token()) | 1U;
-}
+RegionOwner::RegionOwner(uint64_t budget_bytes) : state_(std::make_unique<State>()) { state_->budget = budget_bytes; }
 
 RegionOwner::~RegionOwner() = default;
 
@@ -324,7 +322,7 @@ bool RegionOwner::locate(const void* address, size_t n, RegionRef* ref) const {
     end = (entry >> kValueShift) * kPage;
   }
   if (n > end - offset) return false;
-  *ref = {index + 1, s.generation, offset};
+  *ref = {index + 1, region.generation, offset};
   return true;
 }
 

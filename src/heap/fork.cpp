@@ -2,6 +2,8 @@
 // privately at the same addresses by the process that forks, which its child inherits, so that each page is copied when
 // one of them writes it - or, where little memory is in use and no other thread can write meanwhile, the child copies
 // everything and the parent stays as it was. Frozen memory is no longer the heap's.
+#include <cstring>
+
 #include "heap/heap.h"
 #include "os/objects.h"
 #include "os/vm.h"
@@ -24,9 +26,11 @@ void Heap::before_fork() {
   bool any = globals_.fd >= 0 && globals_.frozen.load_relaxed() == 0;
   uint64_t backed = any ? os::backed_bytes_of(globals_.fd) : 0;
   const uint32_t n = n_files_.load_relaxed();
+  bool any_lost = any && lost(globals_);
   for (uint32_t i = 0; i < n; ++i) {
     if (files_[i].frozen.load_relaxed() != 0) continue;
     any = true;
+    any_lost = any_lost || lost(files_[i]);
     backed += os::backed_bytes_of(files_[i].fd);
   }
   if (n > 0) descendants_.reserve();
@@ -36,16 +40,17 @@ void Heap::before_fork() {
     if (client != nullptr) client->before_fork();
   }
   os::Tether tether;
-  // A device writes to physical pages: they must stay the parent's.
   const bool small = takes() && backed <= kCopyBytes && os::threads_of_process() == 1;
-  const bool copy = (registered_ || small) && os::make_tether(&tether);
-  if (!copy && freeze_all()) {
+  // A device writes to physical pages, so they must stay the parent's; without its descriptor a file cannot be mapped
+  // again. Then the child copies, however much it is, and other threads' writes meanwhile may be seen by it.
+  const bool copy = (registered_ || any_lost || small) && os::make_tether(&tether);
+  if (!copy && !any_lost && freeze_all()) {
     fork_way_ = ForkWay::kFreeze;
     return;
   }
-  // Also where the system refuses the new mappings: then other threads' writes may be seen by the child.
-  if (!copy && !os::make_tether(&tether)) return;
+  if (!copy && !os::make_tether(&tether)) return;  // the child has nothing there, and ends if it looks
   fork_way_ = ForkWay::kCopy;
+  if (any_lost) let_children_see(true);
   fork_reader_ = tether.reader;
   fork_writer_ = tether.writer;
   ++forks_copied_;
@@ -57,6 +62,7 @@ void Heap::after_fork_in_parent() {
     os::close_fd(fork_writer_);
     os::wait_for_tether(fork_reader_);
     os::close_fd(fork_reader_);
+    let_children_see(false);
   }
   if (fork_way_ != ForkWay::kNone) {
     for (ForkClient* client : clients_) {
@@ -76,8 +82,8 @@ void Heap::after_fork_in_child() {
   if (fork_way_ == ForkWay::kCopy) {
     for (uint32_t i = 0; i < n; ++i) copy_in_child(files_[i]);
     for (uint32_t i = 0; i < n_pieces_.load_relaxed(); ++i) {
-      copy_range_in_child(reinterpret_cast<std::byte*>(pieces_[i].address), pieces_[i].bytes.load_relaxed(),
-                          globals_.fd, pieces_[i].offset);
+      copy_range_in_child(reinterpret_cast<std::byte*>(pieces_[i].address), pieces_[i].bytes.load_relaxed(), globals_,
+                          pieces_[i].offset);
     }
     os::close_fd(fork_reader_);
     os::pull_tether(fork_writer_);
@@ -95,14 +101,41 @@ void Heap::after_fork_in_child() {
   mutex_.unlock();
 }
 
+void Heap::let_children_see(bool see) {
+  for (uint32_t i = 0; i < n_files_.load_relaxed(); ++i) {
+    const File& file = files_[i];
+    if (file.frozen.load_relaxed() != 0) continue;
+    for_each_kept(file.first, file.end.load_relaxed(), [&](uint32_t first, uint32_t pages) {
+      os::keep_from_children(at(first), pages * kPage, !see);
+      return true;
+    });
+  }
+  for (const Piece& piece : pieces_) {
+    const uint64_t bytes = piece.bytes.load_relaxed();
+    if (bytes != 0) os::keep_from_children(reinterpret_cast<std::byte*>(piece.address), bytes, !see);
+  }
+}
+
 // The child's own memory in place of the parent's; the parent waits.
-void Heap::copy_range_in_child(std::byte* to, uint64_t bytes, int fd, uint64_t offset) {
+void Heap::copy_range_in_child(std::byte* to, uint64_t bytes, const File& file, uint64_t offset) {
   if (bytes == 0) return;
-  bool ok = os::map_lazy_at(to, bytes);
-  uint64_t from = 0;
-  uint64_t end = 0;
-  for (uint64_t done = offset; ok && os::next_data(fd, done, offset + bytes, &from, &end); done = end) {
-    ok = os::read_at(fd, from, to + (from - offset), end - from);
+  bool ok = true;
+  if (lost(file)) {
+    constexpr uint64_t kStep = 2 << 20;
+    for (uint64_t done = 0; ok && done < bytes; done += kStep) {
+      const uint64_t n = bytes - done < kStep ? bytes - done : kStep;
+      std::byte* copy = os::map_lazy(n);
+      ok = copy != nullptr;
+      if (ok) std::memcpy(copy, to + done, n);
+      ok = ok && os::move_to(to + done, copy, n);
+    }
+  } else {
+    ok = os::map_lazy_at(to, bytes);
+    uint64_t from = 0;
+    uint64_t end = 0;
+    for (uint64_t done = offset; ok && os::next_data(file.fd, done, offset + bytes, &from, &end); done = end) {
+      ok = os::read_at(file.fd, from, to + (from - offset), end - from);
+    }
   }
   if (!ok) {
     os::say_line("a forked child could not copy the heap: out of memory", "");
@@ -113,7 +146,7 @@ void Heap::copy_range_in_child(std::byte* to, uint64_t bytes, int fd, uint64_t o
 void Heap::copy_in_child(const File& file) {
   if (file.frozen.load_relaxed() != 0) return;
   for_each_kept(file.first, file.end.load_relaxed(), [&](uint32_t first, uint32_t pages) {
-    copy_range_in_child(at(first), pages * kPage, file.fd, (first - file.first) * kPage);
+    copy_range_in_child(at(first), pages * kPage, file, (first - file.first) * kPage);
     return true;
   });
 }
@@ -163,7 +196,7 @@ void Heap::free_frozen(uint32_t first, uint32_t pages) {
   live_pages_ -= pages;
   runs_.set_state(first, RunState::kGone);
   File* file = file_of(first);
-  if (child_ || file == nullptr || os::file_id(file->fd) != file->id || !descendants_.all_ended()) return;
+  if (child_ || file == nullptr || lost(*file) || !descendants_.all_ended()) return;
   if (file->collected) {
     os::return_file_pages(file->fd, (first - file->first) * kPage, pages * kPage);
   } else {

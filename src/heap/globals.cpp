@@ -87,6 +87,7 @@ bool Heap::adopt(const os::Range& range, bool with_contents) {
   const uint64_t offset = globals_bytes_;
   if (with_contents && !os::write_at(globals_.fd, offset, at, bytes)) return false;
   if (!os::map_file_at(at, bytes, globals_.fd, offset, false)) return false;
+  os::keep_from_children(at, bytes, true);
   globals_bytes_ += bytes;
   Piece& piece = pieces_[n];
   piece.address = range.from;
@@ -97,7 +98,7 @@ bool Heap::adopt(const os::Range& range, bool with_contents) {
 }
 
 bool Heap::open_globals() {
-  if (globals_.fd >= 0) return true;
+  if (globals_.fd >= 0) return !lost(globals_) && !os::has_limit(os::Limit::kFileSize);
   if (!may_open()) return false;
   constexpr uint64_t kPages = kMaxGlobalBytes / kPage;
   std::byte* bits = os::map_lazy(2 * PageBits::bytes_for(kPages));

@@ -13,8 +13,8 @@
 namespace zh::heap {
 namespace {
 
-/// A memory file's mapping grows by at least this much, and by an eighth of itself.
-constexpr uint32_t kGrowPages = (4 << 20) / kPage;
+/// A memory file's mapping grows by at least this much, and by a part of itself.
+constexpr uint32_t kGrowPages = (1 << 20) / kPage;
 // How much freed memory is kept: as libc does it, twice the largest freed allocation of up to 32 MiB, by each shard of
 // the cache and by the free runs; beyond that, free runs keep a quarter of what is live.
 constexpr uint64_t kMinKeptPages = (1 << 20) / kPage;
@@ -22,6 +22,10 @@ constexpr uint64_t kLargePages = (32 << 20) / kPage;
 /// A larger one that is freed and allocated again and again within this time is kept as well.
 constexpr uint64_t kAgainNs = 1'000'000'000;
 constexpr uint64_t kMaxKeptPages = (128 << 20) / kPage;
+
+constexpr uint64_t kTableBytes = kMaxSpan / kPage * sizeof(PageEntry);
+constexpr uint32_t kTableStep = (128 << 20) / kPage;
+static_assert(kMaxSpan + 5 * kTableBytes <= kPlaceBytes && kMaxSpan / kPage < PageRuns::kMaxPages);
 
 constexpr uint32_t pages_for(uint64_t bytes) { return static_cast<uint32_t>((bytes + kPage - 1) / kPage); }
 
@@ -75,25 +79,45 @@ bool Heap::open() {
     decline(kNoSpan);
     return false;
   }
-  const uint64_t pages = bytes / kPage;
-  const uint64_t bits = PageBits::bytes_for(pages);
-  std::byte* tables = os::map_lazy(pages * sizeof(PageEntry) + 4 * bits);
-  std::byte* base = tables != nullptr ? os::reserve(bytes, kFileAlignment) : nullptr;
-  if (base == nullptr) {
-    decline("no address space for the span");
+  const uint64_t first = os::random_number() % kPlaces;
+  for (uint64_t i = 0; i < kPlaces; ++i) {
+    base_ = reinterpret_cast<std::byte*>(kPlaceFirst + (first + i) % kPlaces * kPlaceBytes);
+    if (grow_tables(kGrowPages)) break;
+    base_ = nullptr;
+    table_pages_ = 0;
+  }
+  if (base_ == nullptr) {
+    decline("no address space where the heap could be");
     return false;
   }
-  runs_.open(reinterpret_cast<PageEntry*>(tables));
-  tables += pages * sizeof(PageEntry);
+  std::byte* table = base_ + kMaxSpan;
+  runs_.open(reinterpret_cast<PageEntry*>(table));
   for (PageBits* each : {&dirty_, &used_, &populated_, &left_}) {
-    each->open(reinterpret_cast<Atomic<uint64_t>*>(tables));
-    tables += bits;
+    each->open(reinterpret_cast<Atomic<uint64_t>*>(table += kTableBytes));
   }
-  base_ = base;
-  span_pages_ = static_cast<uint32_t>(pages);
+  max_pages_ = static_cast<uint32_t>(bytes / kPage);
   kept_limit_.store_relaxed(kMinKeptPages);
-  base_address_.store_relaxed(reinterpret_cast<uintptr_t>(base));
-  span_bytes_.store_release(bytes);  // S0 -> S1: the base before the size
+  base_address_.store_relaxed(reinterpret_cast<uintptr_t>(base_));
+  return true;
+}
+
+// The tables lie one behind the other after the span, each with room for the largest one; they are mapped as far as
+// there are pages.
+bool Heap::grow_tables(uint32_t pages) {
+  if (pages <= table_pages_) return true;
+  const uint32_t end = (pages + kTableStep - 1) / kTableStep * kTableStep;
+  std::byte* table = base_ + kMaxSpan;
+  uint64_t entry_bits = sizeof(PageEntry) * 8;
+  for (int i = 0; i < 5; ++i) {
+    const uint64_t from = table_pages_ * entry_bits / 8;
+    if (!os::map_new_lazy_at(table + from, end * entry_bits / 8 - from)) {
+      table_pages_ = 0;  // half mapped: the next try fails at once
+      return false;
+    }
+    table += kTableBytes;
+    entry_bits = 1;
+  }
+  table_pages_ = end;
   return true;
 }
 
@@ -102,8 +126,8 @@ bool Heap::add_file() {
   if (n == kMaxFiles) return false;
   const auto alignment = static_cast<uint32_t>(kFileAlignment / kPage);
   const uint32_t first = (runs_.end() + alignment - 1) / alignment * alignment;
-  if (first >= span_pages_) return false;
-  const int fd = os::make_sparse_file("zerohop-heap", (span_pages_ - first) * kPage);
+  if (first >= max_pages_ || !grow_tables(first)) return false;
+  const int fd = os::make_sparse_file("zerohop-heap", (max_pages_ - first) * kPage);
   if (fd < 0) return false;
   if (first > runs_.end()) {
     runs_.extend(first - runs_.end());
@@ -124,19 +148,22 @@ bool Heap::extend(uint32_t pages) {
   n = n_files_.load_relaxed();
   File& file = files_[n - 1];
   const uint32_t end = file.end.load_relaxed();
-  uint32_t more = (end - file.first) / 8;
+  uint32_t more = (end - file.first) / 32;
   if (more < kGrowPages) more = kGrowPages;
   if (more < pages) more = pages;
-  if (more > span_pages_ - end) more = span_pages_ - end;
+  if (more > max_pages_ - end) more = max_pages_ - end;
   if (more < pages) return false;
-  if (os::file_id(file.fd) != file.id) {
+  if (lost(file)) {
     decline("the program has closed the heap's descriptor");
     return false;
   }
-  if (!os::map_file_at(at(end), more * kPage, file.fd, (end - file.first) * kPage, false)) return false;
+  if (!grow_tables(end + more)) return false;
+  if (!os::map_new_file_at(at(end), more * kPage, file.fd, (end - file.first) * kPage)) return false;
+  os::keep_from_children(at(end), more * kPage, true);
   if (shared_memory_has_huge_pages()) os::want_huge_pages(at(end), more * kPage);
   runs_.extend(more);
-  file.end.store_release(end + more);  // F2 -> F3: the mapping
+  file.end.store_release(end + more);               // F2 -> F3: the mapping
+  span_bytes_.store_release((end + more) * kPage);  // S0 -> S1: the base, and the tables of these pages
   return true;
 }
 

@@ -1,5 +1,5 @@
 // The shared heap of this process: large allocations and large global arrays in memory files that peers can map.
-// One span of address space, reserved once, holds the allocations; each memory file backs a stretch of it. The malloc
+// One span of address space holds the allocations; each memory file backs a stretch of it. The malloc
 // family (malloc_family.cpp) and the calls that manage pages (vm_family.cpp) lead here; the layers above see it as
 // SharedHeap. It lives below malloc: nothing here allocates or throws, and one object serves every thread.
 #pragma once
@@ -16,6 +16,7 @@
 #include "os/descendants.h"
 #include "os/mutex.h"
 #include "os/objects.h"
+#include "os/vm.h"
 
 namespace zh::heap {
 
@@ -42,7 +43,7 @@ class Heap final : public SharedHeap {
 
   /// True for every address of the span.
   [[nodiscard]] bool owns(const void* p) const {
-    // S1 <- S0: the base before the size
+    // S1 <- S0: the base, and the tables of these pages
     return reinterpret_cast<uintptr_t>(p) - base_address_.load_relaxed() < span_bytes_.load_acquire();
   }
 
@@ -117,6 +118,7 @@ class Heap final : public SharedHeap {
   bool may_open();  // needs the lock, as the following
   bool open();
   bool open_globals();
+  bool grow_tables(uint32_t pages);
   bool add_file();
   bool extend(uint32_t pages);
   bool flush_cache();
@@ -133,12 +135,15 @@ class Heap final : public SharedHeap {
   [[nodiscard]] const File* file_of(uint32_t page) const;
   [[nodiscard]] File* file_of(uint32_t page) { return const_cast<File*>(std::as_const(*this).file_of(page)); }
   [[nodiscard]] std::byte* at(uint32_t page) const { return base_ + page * kPage; }
+  /// True where the program has closed the descriptor, or opened something else under its number.
+  [[nodiscard]] static bool lost(const File& file) { return os::file_id(file.fd) != file.id; }
   [[nodiscard]] bool find(const void* address, size_t n, Place* place, Pages* pages) const;
   bool freeze_all();  // needs the lock, as the following
   bool freeze(File& file);
   void copy_in_child(const File& file);
-  static void copy_range_in_child(std::byte* to, uint64_t bytes, int fd, uint64_t offset);
-  static bool privatise(std::byte* address, uint64_t bytes, int fd, uint64_t offset);
+  static void copy_range_in_child(std::byte* to, uint64_t bytes, const File& file, uint64_t offset);
+  void let_children_see(bool see);
+  static bool privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset);
   void mark_left(const File& file, uint32_t first, uint32_t pages);
   void keep_peers_away(bool away);
   bool adopt(const os::Range& range, bool with_contents);
@@ -172,14 +177,15 @@ class Heap final : public SharedHeap {
 
   // Read by every call of the malloc family, written once.
   alignas(64) Atomic<uintptr_t> base_address_{0};
-  Atomic<uint64_t> span_bytes_{0};
+  Atomic<uint64_t> span_bytes_{0};  ///< as far as it is mapped
   Atomic<uint32_t> started_{0};
   Atomic<uint32_t> takes_{0};
   Atomic<uint32_t> any_left_{0};
   Atomic<uint32_t> n_files_{0};
   std::byte* base_ = nullptr;
   uint64_t huge_min_ = 0;  ///< allocations from here on are left to libc; 0 = none
-  uint32_t span_pages_ = 0;
+  uint32_t max_pages_ = 0;
+  uint32_t table_pages_ = 0;  ///< pages for which there are tables
   bool huge_too_ = false;
   bool registered_ = false;  ///< a device may hold on to the physical pages
   bool (*calls_intact_)() = nullptr;

@@ -1,5 +1,7 @@
 // Pages that the program manages itself leave the heap: they become private memory with the same contents at the same
 // address, and are never the heap's again. Called by the family of calls in vm_family.cpp.
+#include <cstring>
+
 #include "heap/heap.h"
 #include "os/vm.h"
 
@@ -54,15 +56,20 @@ void Heap::keep_peers_away(bool away) {
   }
 }
 
-bool Heap::privatise(std::byte* address, uint64_t bytes, int fd, uint64_t offset) {
+bool Heap::privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset) {
+  const bool known = !lost(file);
   uint64_t from = 0;
   uint64_t end = 0;
-  if (!os::next_data(fd, offset, offset + bytes, &from, &end)) return os::map_lazy_at(address, bytes);
+  if (known && !os::next_data(file.fd, offset, offset + bytes, &from, &end)) return os::map_lazy_at(address, bytes);
   std::byte* copy = os::map_lazy(bytes);
   if (copy == nullptr) return false;
+  if (!known) {
+    std::memcpy(copy, address, bytes);
+    return os::move_to(address, copy, bytes);
+  }
   do {
-    if (!os::read_at(fd, from, copy + (from - offset), end - from)) return false;
-  } while (os::next_data(fd, end, offset + bytes, &from, &end));
+    if (!os::read_at(file.fd, from, copy + (from - offset), end - from)) return false;
+  } while (os::next_data(file.fd, end, offset + bytes, &from, &end));
   return os::move_to(address, copy, bytes);
 }
 
@@ -70,7 +77,7 @@ void Heap::mark_left(const File& file, uint32_t first, uint32_t pages) {
   left_.set(first, pages);
   any_left_.store_relaxed(1);
   left_pages_.fetch_add_relaxed(pages);
-  os::return_file_pages(file.fd, (first - file.first) * kPage, pages * kPage);
+  if (!lost(file)) os::return_file_pages(file.fd, (first - file.first) * kPage, pages * kPage);
 }
 
 bool Heap::leave(const void* address, size_t bytes) {
@@ -78,7 +85,7 @@ bool Heap::leave(const void* address, size_t bytes) {
   keep_peers_away(true);
   bool ok = true;
   for_each_part(address, bytes, false, [&](const File& file, uint32_t first, uint32_t pages) {
-    if (!privatise(at(first), pages * kPage, file.fd, (first - file.first) * kPage)) {
+    if (!privatise(at(first), pages * kPage, file, (first - file.first) * kPage)) {
       ok = false;
       return;
     }
@@ -86,13 +93,13 @@ bool Heap::leave(const void* address, size_t bytes) {
   });
   for_each_piece(address, bytes, [&](Piece& piece) {
     const uint64_t size = piece.bytes.load_relaxed();
-    if (!privatise(reinterpret_cast<std::byte*>(piece.address), size, globals_.fd, piece.offset)) {
+    if (!privatise(reinterpret_cast<std::byte*>(piece.address), size, globals_, piece.offset)) {
       ok = false;
       return;
     }
     piece.bytes.store_relaxed(0);
     left_pages_.fetch_add_relaxed(size / kPage);
-    os::return_file_pages(globals_.fd, piece.offset, size);
+    if (!lost(globals_)) os::return_file_pages(globals_.fd, piece.offset, size);
   });
   keep_peers_away(false);
   return ok;

@@ -12,16 +12,23 @@ constexpr uint64_t kMinBytes = 32 << 10;
 /// Memory files start at multiples of this in the span, so that peers' windows are aligned.
 constexpr uint64_t kFileAlignment = 32 << 20;
 
-/// The span is this many times what the machine has, for free pages between allocations cost address space. A cgroup's
-/// limit says nothing about that: it acts when memory is touched, as it does for libc.
+/// The span may become this many times what the machine has, for free pages between allocations cost address space. A
+/// cgroup's limit says nothing about that: it acts when memory is touched, as it does for libc.
 constexpr uint64_t kSpanFactor = 4;
 constexpr uint64_t kMinSpan = 64 << 20;
 constexpr uint64_t kMaxSpan = uint64_t{1} << 40;
 /// The share of RLIMIT_AS that the span may take: one part in so many.
 constexpr uint64_t kSpanPartOfLimit = 4;
 
-/// Address space for allocations, of a machine with `physical` bytes of memory and a process that may map
-/// `address_space` bytes (RLIMIT_AS, ~0 without one); 0 where that is too little to begin with.
+/// Where the span begins: one of a few places, by chance, in a stretch of the address space that neither systems nor
+/// other allocators use. Nothing is reserved there; it is mapped as allocations ask for it, so that limits which the
+/// program sets for itself later count what is in use.
+constexpr uint64_t kPlaceFirst = uint64_t{0x3000'0000'0000};
+constexpr uint64_t kPlaceBytes = 2 * kMaxSpan;  ///< the span and, behind it, its tables
+constexpr uint32_t kPlaces = 16;
+
+/// Address space that allocations may come to take, of a machine with `physical` bytes of memory and a process that may
+/// map `address_space` bytes (RLIMIT_AS, ~0 without one); 0 where that is too little to begin with.
 [[nodiscard]] constexpr uint64_t span_bytes(uint64_t physical, uint64_t address_space) {
   uint64_t bytes = physical > kMaxSpan / kSpanFactor ? kMaxSpan : kSpanFactor * physical;
   if (address_space / kSpanPartOfLimit < bytes) bytes = address_space / kSpanPartOfLimit;

@@ -104,9 +104,15 @@ bool register_first() {
   return registered.load_relaxed() == 1;
 }
 
+bool in_this_library(const void* p) {
+  Dl_info there;
+  Dl_info here;
+  return dladdr(p, &there) != 0 && dladdr(&process_heap, &here) != 0 && there.dli_fbase == here.dli_fbase;
+}
+
 // Everything else that the objects of the program set up has run, main() and the executable's own constructors not.
 __attribute__((constructor)) void start() {
-  const bool first = dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(&malloc);
+  const bool first = in_this_library(dlsym(RTLD_DEFAULT, "malloc"));
   const zh::heap::Decision decision = zh::heap::decide(!first || !next().is_libc);
   if (!decision.use) {
     process_heap.decline(decision.why);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -40,17 +41,25 @@ bool map_at(std::byte* at, uint64_t bytes, int protection, int flags, int fd, ui
   return raw_mmap(at, bytes, protection, flags | MAP_FIXED | MAP_NORESERVE, fd, offset) != MAP_FAILED;
 }
 
+bool map_new_at(std::byte* at, uint64_t bytes, int flags, int fd, uint64_t offset) {
+  void* p = raw_mmap(at, bytes, kReadWrite, flags | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, offset);
+  if (p == at) return true;
+  if (p != MAP_FAILED) raw_munmap(p, bytes);  // before Linux 4.17 the address is a wish
+  return false;
+}
+
 }  // namespace
 
-std::byte* reserve(uint64_t bytes, uint64_t alignment) {
-  std::byte* p =
-      checked(raw_mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (p == nullptr) return nullptr;
-  const auto address = reinterpret_cast<uintptr_t>(p);
-  const uint64_t skip = ((address + alignment - 1) & ~(alignment - 1)) - address;
-  if (skip != 0) raw_munmap(p, skip);
-  raw_munmap(p + skip + bytes, alignment - skip);
-  return p + skip;
+bool map_new_file_at(std::byte* at, uint64_t bytes, int fd, uint64_t offset) {
+  return map_new_at(at, bytes, MAP_SHARED, fd, offset);
+}
+
+bool map_new_lazy_at(std::byte* at, uint64_t bytes) {
+  return map_new_at(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+void keep_from_children(std::byte* at, uint64_t bytes, bool keep) {
+  (void)raw_madvise(at, bytes, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
 std::byte* map_lazy(uint64_t bytes) {
@@ -102,7 +111,7 @@ int make_sparse_file(const char* name, uint64_t bytes) {
 
 uint64_t file_id(int fd) {
   struct stat info {};
-  return fstat(fd, &info) == 0 ? info.st_ino : 0;
+  return fstat(fd, &info) == 0 ? info.st_ino ^ static_cast<uint64_t>(info.st_dev) << 40 : 0;
 }
 
 uint64_t backed_bytes_of(int fd) {
@@ -182,6 +191,13 @@ uint64_t physical_bytes() {
   return sysinfo(&info) == 0 ? uint64_t{info.totalram} * info.mem_unit : 0;
 }
 
+uint64_t random_number() {
+  uint64_t number = 0;
+  const auto* given = reinterpret_cast<const void*>(getauxval(AT_RANDOM));
+  if (given != nullptr) std::memcpy(&number, given, sizeof number);
+  return number;
+}
+
 uint64_t system_page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
 bool uses_rdma_device() {
@@ -198,6 +214,11 @@ bool uses_rdma_device() {
   }
   closedir(folder);
   return found;
+}
+
+bool has_limit(Limit which) {
+  rlimit limit{};
+  return getrlimit(which == Limit::kData ? RLIMIT_DATA : RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 uint64_t address_space_limit() {

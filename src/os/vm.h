@@ -9,8 +9,11 @@
 
 namespace zh::os {
 
-/// Address space without memory or access, aligned (a power of two); null if there is none.
-[[nodiscard]] std::byte* reserve(uint64_t bytes, uint64_t alignment);
+/// Maps where nothing is mapped yet; false if something is, or if the address does not exist.
+bool map_new_file_at(std::byte* at, uint64_t bytes, int fd, uint64_t offset);
+bool map_new_lazy_at(std::byte* at, uint64_t bytes);
+/// A process that is forked without the handlers of fork() has nothing there; or has again.
+void keep_from_children(std::byte* at, uint64_t bytes, bool keep);
 /// Zeroed private memory, taken from the system only as it is touched; null if there is no address space.
 [[nodiscard]] std::byte* map_lazy(uint64_t bytes);
 
@@ -36,7 +39,7 @@ bool populate_for_write(const void* at, uint64_t bytes);
 /// A sparse memory file whose descriptor has a high number, out of the way of programs that count on low ones; closed
 /// by exec. -1 if there is none to have.
 [[nodiscard]] int make_sparse_file(const char* name, uint64_t bytes);
-/// Identity of an open file, 0 if the descriptor is not open.
+/// Identity of an open file on this machine, 0 if the descriptor is not open.
 [[nodiscard]] uint64_t file_id(int fd);
 [[nodiscard]] uint64_t backed_bytes_of(int fd);
 /// First stretch of [from, end) with memory behind it; false if there is none.
@@ -51,6 +54,10 @@ void close_fd(int fd);
 /// A descriptor of a device that reads and writes memory by itself is open (InfiniBand, Omni-Path, Slingshot, ...).
 [[nodiscard]] bool uses_rdma_device();
 [[nodiscard]] uint64_t system_page_bytes();
+/// Differs between processes; the kernel's gift at their start.
+[[nodiscard]] uint64_t random_number();
+enum class Limit : uint8_t { kData, kFileSize };
+[[nodiscard]] bool has_limit(Limit which);
 /// RLIMIT_AS; ~0 without one.
 [[nodiscard]] uint64_t address_space_limit();
 
