@@ -112,7 +112,8 @@ bool Heap::open_globals() {
 
 void Heap::adopt_globals() {
   Found found;
-  os::for_each_object(&look_for_untouched, &found);
+  objects_at_load_ = os::count_objects();
+  os::for_each_object(objects_at_load_, &look_for_untouched, &found);
   if (found.n == 0 || found.bytes > kMaxGlobalBytes || os::threads_of_process() != 1) return;
   const os::MutexGuard lock(mutex_);
   if (!open_globals()) return;
@@ -129,7 +130,7 @@ void Heap::adopt_data() {
     taken[i] = {pieces_[i].address, pieces_[i].address + pieces_[i].bytes.load_relaxed()};
   }
   Rest rest{{}, &taken, n};
-  os::for_each_object(&look_for_the_rest, &rest);
+  os::for_each_object(objects_at_load_, &look_for_the_rest, &rest);
   if (rest.found.n == 0 || globals_bytes_ + rest.found.bytes > kMaxGlobalBytes) return;
   if (os::threads_of_process() != 1 || !open_globals()) return;
   const os::SignalsBlocked no_handler_writes_meanwhile;

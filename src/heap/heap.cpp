@@ -57,7 +57,7 @@ void Heap::host_started() {
     decline("a network device may hold on to the program's memory");
   }
   if (calls_intact_ != nullptr && !calls_intact_()) {
-    decline("the MPI library has patched munmap() or madvise(): what the program does to its pages goes unseen");
+    decline("the MPI library has patched munmap or madvise: what the program does to its pages goes unseen");
   }
 }
 

@@ -216,6 +216,7 @@ class Heap final : public SharedHeap {
   uint64_t largest_returned_ = 0;  ///< pages of the last large allocation that went back at once
   uint64_t returned_at_ns_ = 0;
   uint64_t globals_bytes_ = 0;
+  uint32_t objects_at_load_ = 0;
   uint64_t forks_ = 0;
   uint64_t forks_copied_ = 0;
   static constexpr uint32_t kMaxClients = 64;

@@ -2,7 +2,6 @@
 // it where the heap is not used, straight to the next allocator. The decision falls when the library is loaded; what is
 // called before is forwarded. Compiled into libzerohop.so only.
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <array>
 #include <bit>
@@ -10,11 +9,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/atomic.h"
 #include "heap/decide.h"
 #include "heap/heap.h"
 #include "heap/next.h"
 
 #define ZH_EXPORT extern "C" __attribute__((visibility("default")))
+
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;  // names this library
 
 namespace {
 
@@ -83,6 +85,25 @@ void before_fork() { process_heap.before_fork(); }
 void after_fork_in_parent() { process_heap.after_fork_in_parent(); }
 void after_fork_in_child() { process_heap.after_fork_in_child(); }
 
+using RegisterAtfork = int (*)(void (*)(), void (*)(), void (*)(), void*);
+
+int register_with_next(void (*prepare)(), void (*parent)(), void (*child)(), void* object) {
+  const auto next = reinterpret_cast<RegisterAtfork>(dlsym(RTLD_NEXT, "__register_atfork"));
+  return next != nullptr ? next(prepare, parent, child, object) : ENOMEM;
+}
+
+// The heap's handlers of a fork come before all others, so that they run next to the fork itself: whoever else does
+// something before or after a fork may allocate, and sees in the child what is the child's.
+bool register_first() {
+  static constinit zh::Atomic<uint32_t> registered{0};  // 1 yes, 2 refused
+  uint32_t none = 0;
+  if (registered.cas_relaxed(none, 1) &&
+      register_with_next(&before_fork, &after_fork_in_parent, &after_fork_in_child, &__dso_handle) != 0) {
+    registered.store_relaxed(2);
+  }
+  return registered.load_relaxed() == 1;
+}
+
 bool in_this_library(const void* p) {
   Dl_info there;
   Dl_info here;
@@ -97,7 +118,7 @@ __attribute__((constructor)) void start() {
     process_heap.decline(decision.why);
     return;
   }
-  if (pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child) != 0) {
+  if (!register_first()) {
     process_heap.decline("no memory for the handlers of a fork");
     return;
   }
@@ -108,6 +129,12 @@ __attribute__((constructor)) void start() {
 }
 
 }  // namespace
+
+/// What pthread_atfork() calls, for whichever object.
+ZH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object) noexcept {
+  (void)register_first();
+  return register_with_next(prepare, parent, child, object);
+}
 
 ZH_EXPORT void* malloc(size_t n) {
   if (n >= kMinBytes && process_heap.takes()) [[unlikely]] {

@@ -204,7 +204,10 @@ void Joiner::assign_nodes() {
   }
   node_->size_ = static_cast<uint32_t>(node_->world_of_local_.size());
   node_->self_ = static_cast<uint32_t>(node_->local_of_world_[static_cast<size_t>(world_.rank())]);
-  for (uint32_t i = 0; i < node_->size_; ++i) node_->pids_.push_back(card(i).pid);
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    node_->pids_.push_back(card(i).pid);
+    node_->known_pids_.push_back(card(i).pid_namespace == card(node_->self_).pid_namespace ? 1 : 0);
+  }
   node_->cma_.assign(node_->size_, 0);
   node_->ended_.assign(node_->size_, 0);
   node_->next_look_.assign(node_->size_, 0);

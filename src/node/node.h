@@ -72,6 +72,8 @@ class Node {
   void release(Offset offset, uint64_t bytes);
 
   [[nodiscard]] pid_t pid(uint32_t index) const { return pids_[index]; }
+  /// Whether pid(index) means that process here too (the same PID namespace): what it has open can then be reached.
+  [[nodiscard]] bool knows_pid(uint32_t index) const { return known_pids_[index] != 0; }
   [[nodiscard]] bool same_process(uint32_t index) const { return pids_[index] == pids_[self_]; }
   /// Node of a world rank, and its index there; index is -1 for a rank of another node.
   [[nodiscard]] int local_index(int world_rank) const { return local_of_world_[static_cast<size_t>(world_rank)]; }
@@ -110,6 +112,7 @@ class Node {
   int nodes_ = 1;
   int segment_fd_ = -1;
   std::vector<pid_t> pids_;
+  std::vector<uint8_t> known_pids_;
   std::vector<int> pid_fds_;
   std::vector<uint64_t> next_look_;  ///< ticks before which alive() repeats its last answer
   std::vector<uint8_t> ended_;

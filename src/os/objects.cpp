@@ -10,12 +10,14 @@ namespace zh::os {
 namespace {
 
 struct Walk {
+  uint32_t left;
   bool (*visit)(const ObjectData&, void*);
   void* argument;
 };
 
 int look(dl_phdr_info* info, size_t, void* argument) {
-  const auto* walk = static_cast<Walk*>(argument);
+  auto* walk = static_cast<Walk*>(argument);
+  if (walk->left-- == 0) return 1;
   const uintptr_t page = system_page_bytes();
   const auto up = [page](uintptr_t x) { return (x + page - 1) & ~(page - 1); };
   const auto down = [page](uintptr_t x) { return x & ~(page - 1); };
@@ -44,8 +46,18 @@ int look(dl_phdr_info* info, size_t, void* argument) {
 
 }  // namespace
 
-void for_each_object(bool (*visit)(const ObjectData&, void*), void* argument) {
-  Walk walk{visit, argument};
+uint32_t count_objects() {
+  uint32_t n = 0;
+  const auto count = [](dl_phdr_info*, size_t, void* sum) {
+    ++*static_cast<uint32_t*>(sum);
+    return 0;
+  };
+  dl_iterate_phdr(count, &n);
+  return n;
+}
+
+void for_each_object(uint32_t n, bool (*visit)(const ObjectData&, void*), void* argument) {
+  Walk walk{n, visit, argument};
   dl_iterate_phdr(&look, &walk);
 }
 

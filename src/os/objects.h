@@ -21,8 +21,10 @@ struct ObjectData {
   Range zeroed;
 };
 
-/// visit(data, argument) for each object with any; stops when it returns false.
-void for_each_object(bool (*visit)(const ObjectData&, void*), void* argument);
+/// Objects loaded now. Those loaded with the program are the first of them for as long as it runs.
+[[nodiscard]] uint32_t count_objects();
+/// visit(data, argument) for each of the first n objects with any; stops when it returns false.
+void for_each_object(uint32_t n, bool (*visit)(const ObjectData&, void*), void* argument);
 
 enum class PageState : uint8_t {
   kUntouched,  ///< nothing is behind it yet

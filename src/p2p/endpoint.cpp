@@ -48,6 +48,7 @@ Status Endpoint::init() {
   for (uint32_t i = 0; i < n; ++i) {
     peers_[i].part = at<PartShm>(base_, node_.part(i));
     peers_[i].cma = config_.cma && node_.cma(i);
+    peers_[i].maps = node_.knows_pid(i);
   }
   taken_.resize(kDrainBudget * 2);
   sent_.is_send = true;

@@ -156,7 +156,7 @@ class Endpoint {
     RequestList queued;  ///< sends that wait for room in the ring, in order
     std::vector<OldRing> old;
     bool cma = false;
-    bool maps = true;        ///< memory of its could be mapped, or was never tried; it is alike in both directions
+    bool maps = false;       ///< memory of its could be mapped, or was never tried; it is alike in both directions
     bool listening = false;  ///< its ring towards this rank is in `sources_`
     bool dead = false;
     uint32_t full_streak = 0;

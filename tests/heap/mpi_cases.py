@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -23,11 +25,14 @@ import hosts as mpi_hosts
 
 MODE = os.environ.get("ZH_HEAP_MODE", "on")
 PROGRAM = str(Path(__file__).resolve().parent / "mpi_fork_program.py")
+LATE_PROGRAM = str(Path(__file__).resolve().parent / "mpi_late_program.py")
 GLOBALS = BIN.parent / "lib" / "libzh_heap_globals.so"
 TIMEOUT_S = 60
 
 
-def start(name: str, ranks: int, *arguments: str, mark: str = "") -> subprocess.Popen:
+def start(
+    name: str, ranks: int, *arguments: str, mark: str = "", program: str = PROGRAM, behind: tuple[str, ...] = ()
+) -> subprocess.Popen:
     hosts = {h.name: h for h in mpi_hosts.hosts()}
     if name not in hosts:
         skip(f"{name} is not installed (dev/setup)")
@@ -38,7 +43,7 @@ def start(name: str, ranks: int, *arguments: str, mark: str = "") -> subprocess.
     env["OPENBLAS_NUM_THREADS"] = "1"
     # The launcher itself is not preloaded; the ranks are.
     preload = " ".join(filter(None, (env.pop("LD_PRELOAD", ""), str(GLOBALS))))
-    command = host.command(ranks, "env", f"LD_PRELOAD={preload}", host.python, PROGRAM, *arguments)
+    command = host.command(ranks, *behind, "env", f"LD_PRELOAD={preload}", host.python, program, *arguments)
     return subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -82,6 +87,26 @@ def forks_of_three_ranks_under_openmpi():
 @case
 def forks_under_impi():
     forks("impi", 2)
+
+
+@case
+def a_library_loaded_before_mpi_stays_out():
+    # It may be unloaded later, and something else be mapped where it was.
+    with tempfile.TemporaryDirectory() as folder:
+        library = shutil.copy(GLOBALS, Path(folder) / "liblate.so")
+        code, said, errors = finish(start("mpich", 2, str(library), program=LATE_PROGRAM))
+    expect(code == 0 and "done" in said, f"exit code {code}: {said}{errors[-500:]}")
+    expect("late 0" in said and "late 1" not in said, f"the program said {said!r}")
+
+
+@case
+def ranks_in_pid_namespaces_of_their_own():
+    # As with one container for each rank: a peer's pid names another process here, or none.
+    behind = ("unshare", "--fork", "--pid", "--mount-proc")
+    if subprocess.run([*behind, "true"], capture_output=True, check=False).returncode != 0:
+        skip("no PID namespaces may be made here")
+    code, said, errors = finish(start("mpich", 2, program=LATE_PROGRAM, behind=behind))
+    expect(code == 0 and "done" in said, f"exit code {code}: {said}{errors[-500:]}")
 
 
 def killed(name: str) -> None:

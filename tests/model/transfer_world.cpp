@@ -144,6 +144,7 @@ struct NodeTestAccess {
     node->self_ = self;
     node->size_ = 2;
     node->pids_ = {1, 2};
+    node->known_pids_ = {1, 1};
     return node;
   }
 };
