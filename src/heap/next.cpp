@@ -1,8 +1,7 @@
 #include "heap/next.h"
 
 #include <dlfcn.h>
-
-extern "C" void* __libc_malloc(size_t);
+#include <gnu/libc-version.h>
 
 namespace zh::heap {
 
@@ -14,7 +13,11 @@ void find_next() {
 #define ZH_NEXT(name, type) next_table.name = reinterpret_cast<Next::name##_function>(dlsym(RTLD_NEXT, #name));
   ZH_NEXT_FUNCTIONS
 #undef ZH_NEXT
-  next_table.is_libc = next_table.malloc == &__libc_malloc;
+  Dl_info theirs;
+  Dl_info libc;
+  next_table.is_libc = dladdr(reinterpret_cast<void*>(next_table.malloc), &theirs) != 0 &&
+                       dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &libc) != 0 &&
+                       theirs.dli_fbase == libc.dli_fbase;
   next_known.store_release(1);  // N0 -> N1: the table
 }
 
