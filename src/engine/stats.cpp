@@ -142,7 +142,7 @@ std::string Rank::stats_json() const {
   tallies(json.key("sent"), c.sent);
   tallies(json.key("received"), c.received);
   json.key("unexpected").open('{').key("total").value(q.arrivals.load_relaxed());
-  json.key("high_water").value(q.unexpected_high).close('}');
+  json.key("high_water").value(q.unexpected_high.load_relaxed()).close('}');
   json.key("skew").open('{').key("switched_on").value(c.skew_on).key("switched_off").value(c.skew_off);
   json.key("messages_through_cells").value(c.skew_detours).close('}');
   json.key("single_copies").open('{').key("by_sender").value(c.copies_by_sender);

@@ -19,8 +19,10 @@ constexpr uint64_t kCopyBytes = 8 << 20;
 void Heap::before_fork() {
   fork_way_ = ForkWay::kNone;
   if (!started()) return;
-  mutex_.lock();
-  flush_cache();
+  fork_under_lock_ = mutex_.held_by_me();
+  fork_in_cache_ = cache_.held_by_me();
+  if (!fork_under_lock_) mutex_.lock();
+  if (!fork_under_lock_ && !fork_in_cache_) flush_cache();
   cache_.lock_all();
   ++forks_;
   bool any = globals_.fd >= 0 && globals_.frozen.load_relaxed() == 0;
@@ -69,8 +71,8 @@ void Heap::after_fork_in_parent() {
       if (client != nullptr) client->after_fork_in_parent();
     }
   }
-  cache_.unlock_all();
-  mutex_.unlock();
+  cache_.unlock_all(fork_in_cache_);
+  if (!fork_under_lock_) mutex_.unlock();
 }
 
 void Heap::after_fork_in_child() {
@@ -89,7 +91,7 @@ void Heap::after_fork_in_child() {
     os::pull_tether(fork_writer_);
     os::close_fd(fork_writer_);
   }
-  runs_.retire_free();
+  retire_later_ = true;
   for (uint32_t i = 0; i < n; ++i) files_[i].frozen.store_relaxed(1);
   globals_.frozen.store_relaxed(1);
   for (Piece& piece : pieces_) piece.bytes.store_relaxed(0);
@@ -97,8 +99,8 @@ void Heap::after_fork_in_child() {
     if (client != nullptr) client->after_fork_in_child();
     client = nullptr;
   }
-  cache_.unlock_all();
-  mutex_.unlock();
+  cache_.unlock_all(fork_in_cache_);
+  if (!fork_under_lock_) mutex_.unlock();
 }
 
 void Heap::let_children_see(bool see) {
@@ -154,9 +156,11 @@ void Heap::copy_in_child(const File& file) {
 bool Heap::freeze(File& file) {
   if (file.frozen.load_relaxed() != 0) return true;
   // Idle memory first: frozen, it could not be returned while the child lives.
-  runs_.for_each(RunState::kFree, [this](Run run) {
-    dirty_.for_each_set(run.first, run.pages, [this](uint32_t from, uint32_t n) { give_back(from, n); });
-  });
+  if (!fork_under_lock_) {
+    runs_.for_each(RunState::kFree, [this](Run run) {
+      dirty_.for_each_set(run.first, run.pages, [this](uint32_t from, uint32_t n) { give_back(from, n); });
+    });
+  }
   const bool ok = for_each_kept(file.first, file.end.load_relaxed(), [&](uint32_t first, uint32_t pages) {
     return os::map_file_at(at(first), pages * kPage, file.fd, (first - file.first) * kPage, true);
   });
@@ -170,10 +174,8 @@ bool Heap::freeze_all() {
   bool ok = true;
   const uint32_t n = n_files_.load_relaxed();
   for (uint32_t i = 0; i < n; ++i) ok = freeze(files_[i]) && ok;
-  if (ok) {
-    runs_.retire_free();
-    idle_pages_ = 0;
-  }
+  retire_later_ = true;
+  if (!fork_under_lock_) retire_frozen();
   for (Piece& piece : pieces_) {
     const uint64_t bytes = piece.bytes.load_relaxed();
     if (bytes == 0) continue;

@@ -167,6 +167,13 @@ bool Heap::extend(uint32_t pages) {
   return true;
 }
 
+void Heap::retire_frozen() {
+  if (!retire_later_) return;
+  retire_later_ = false;
+  runs_.retire_free();
+  idle_pages_ = 0;
+}
+
 bool Heap::flush_cache() {
   bool any = false;
   cache_.flush([&](Run run) {
@@ -178,6 +185,7 @@ bool Heap::flush_cache() {
 }
 
 uint32_t Heap::take_from_runs(uint32_t pages, uint32_t alignment) {
+  retire_frozen();
   uint32_t first = runs_.take(pages, alignment);
   if (first == kNoPage && flush_cache()) first = runs_.take(pages, alignment);
   if (first == kNoPage && extend(pages + alignment - 1)) first = runs_.take(pages, alignment);
@@ -372,6 +380,7 @@ bool Heap::resize(void* p, size_t n) {
 bool Heap::trim() {
   if (!started()) return false;
   const os::MutexGuard lock(mutex_);
+  retire_frozen();
   flush_cache();
   const uint64_t before = returned_pages_.load_relaxed();
   return_idle(0);

@@ -122,6 +122,7 @@ class Heap final : public SharedHeap {
   bool add_file();
   bool extend(uint32_t pages);
   bool flush_cache();
+  void retire_frozen();
   uint32_t take_from_runs(uint32_t pages, uint32_t alignment);
   uint32_t take(uint32_t pages, uint32_t alignment);
   void give(uint32_t first, uint32_t pages);
@@ -223,6 +224,10 @@ class Heap final : public SharedHeap {
   os::Descendants descendants_;
   bool child_ = false;
   ForkWay fork_way_ = ForkWay::kNone;
+  // A signal handler forks, and has interrupted this thread under the lock, or in its shard of the cache.
+  bool fork_under_lock_ = false;
+  bool fork_in_cache_ = false;
+  bool retire_later_ = false;  ///< the free runs belong to a file that is frozen
   int fork_reader_ = -1;
   int fork_writer_ = -1;
 

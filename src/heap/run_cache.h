@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "heap/page_runs.h"
+#include "os/mutex.h"
 #include "os/yield.h"
 
 namespace zh::heap {
@@ -57,11 +58,19 @@ class RunCache {
   }
   /// Around a fork: nobody is inside a shard in between.
   void lock_all() {
-    for (Shard& shard : shards_) shard.lock();
+    for (Shard& shard : shards_) {
+      if (!shard.held_by_me()) shard.lock();
+    }
   }
-  void unlock_all() {
-    for (Shard& shard : shards_) shard.unlock();
+  /// `but_mine`: the shard of this thread was held before lock_all(), and stays so.
+  void unlock_all(bool but_mine) {
+    const Shard* kept = but_mine ? &mine() : nullptr;
+    for (Shard& shard : shards_) {
+      if (&shard != kept) shard.unlock();
+    }
   }
+  /// In a signal handler: has it interrupted this very thread in its shard?
+  [[nodiscard]] bool held_by_me() { return mine().held_by_me(); }
 
   [[nodiscard]] uint64_t kept_pages() const { return sum(&Shard::kept); }
   /// Pages handed out minus pages kept, modulo 2^64.
@@ -73,7 +82,7 @@ class RunCache {
   static constexpr uint32_t kRuns = 12;
 
   struct alignas(128) Shard {
-    Atomic<uint32_t> held{0};
+    Atomic<uintptr_t> held{0};  ///< the thread that holds it
     uint32_t n = 0;
     // Written under the lock only; read by anyone.
     Atomic<uint64_t> kept{0};
@@ -82,9 +91,10 @@ class RunCache {
     std::array<Run, kRuns> runs{};
 
     bool try_lock() {
-      uint32_t free = 0;
-      return held.load_relaxed() == 0 && held.cas_acquire(free, 1);  // C1 <- C0: the runs
+      uintptr_t free = 0;
+      return held.load_relaxed() == 0 && held.cas_acquire(free, os::Mutex::this_thread());  // C1 <- C0: the runs
     }
+    [[nodiscard]] bool held_by_me() const { return held.load_relaxed() == os::Mutex::this_thread(); }
     void lock() {
       while (!try_lock()) os::yield_cpu();
     }

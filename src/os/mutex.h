@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include <cstdint>
+
 #include "base/atomic.h"
 #include "os/yield.h"
 
@@ -16,8 +18,16 @@ class Mutex {
 
   void lock() {
     if (pthread_mutex_trylock(&mutex_) != 0) lock_contended();
+    owner_.store_relaxed(this_thread());
   }
-  void unlock() { pthread_mutex_unlock(&mutex_); }
+  void unlock() {
+    owner_.store_relaxed(0);
+    pthread_mutex_unlock(&mutex_);
+  }
+  /// In a signal handler: has it interrupted this very thread under the lock?
+  [[nodiscard]] bool held_by_me() const { return owner_.load_relaxed() == this_thread(); }
+
+  static uintptr_t this_thread() { return reinterpret_cast<uintptr_t>(__builtin_thread_pointer()); }
 
  private:
   /// What it protects takes well under a microsecond, a sleep and its wake-up many.
@@ -31,6 +41,7 @@ class Mutex {
   }
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  Atomic<uintptr_t> owner_{0};
 };
 
 class MutexGuard {

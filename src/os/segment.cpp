@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "os/error.h"
 #include "os/process.h"
@@ -82,6 +83,22 @@ Status open_peer_descriptor(pid_t pid, int fd, Descriptor* out) {
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(pid), fd);
   Descriptor opened(open(path, O_RDWR | O_CLOEXEC));
   if (!opened.valid()) return from_errno("open of /proc/<pid>/fd/<n>", errno);
+  *out = std::move(opened);
+  return kOk;
+}
+
+Status open_peer_memory(pid_t pid, int fd, Descriptor* out) {
+  Descriptor opened;
+  if (Status s = open_peer_descriptor(pid, fd, &opened); !s.ok()) return s;
+  constexpr char kName[] = "/memfd:zerohop";
+  char path[64];
+  char name[64] = {};
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", opened.get());
+  const ssize_t n = readlink(path, name, sizeof name - 1);
+  if (n < 0) return from_errno("readlink of /proc/self/fd/<n>", errno);
+  if (std::strncmp(name, kName, sizeof kName - 1) != 0) {
+    return {Code::kInvalid, "a peer's descriptor is not the memory that it was", EINVAL};
+  }
   *out = std::move(opened);
   return kOk;
 }

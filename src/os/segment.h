@@ -49,6 +49,9 @@ void remove_name(const std::string& path);
 
 /// Opens descriptor `fd` of process `pid` through /proc. Needs the same PID namespace and the right to ptrace.
 Status open_peer_descriptor(pid_t pid, int fd, Descriptor* out);
+/// The same, but only if it is a memory file made here (make_memfd, a name that begins with "zerohop"): a program may
+/// have closed the descriptor, and its number be another file's now.
+Status open_peer_memory(pid_t pid, int fd, Descriptor* out);
 Status open_path(const std::string& path, Descriptor* out);
 
 Status map_shared(int fd, uint64_t bytes, std::byte** out);

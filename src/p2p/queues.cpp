@@ -76,7 +76,7 @@ void Queues::add_unexpected(Ref ref) {
   if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
   const uint32_t count = shm_->unexpected_count.load_relaxed() + 1;
   shm_->unexpected_count.store_relaxed(count);
-  shm_->unexpected_high = std::max(shm_->unexpected_high, count);
+  if (count > shm_->unexpected_high.load_relaxed()) shm_->unexpected_high.store_relaxed(count);
 }
 
 void Queues::remove_unexpected(Ref ref) {

@@ -107,8 +107,8 @@ struct QueuesShm {
   Atomic<uint32_t> posted_total;      ///< hint without the lock
   uint32_t posted_count[kClasses];
   uint64_t next_order;
-  Atomic<uint64_t> arrivals;  ///< messages that ever became unexpected; hint without the lock
-  uint32_t unexpected_high;   ///< high-water mark
+  Atomic<uint64_t> arrivals;         ///< messages that ever became unexpected; hint without the lock
+  Atomic<uint32_t> unexpected_high;  ///< high-water mark; changed under the lock
   Ref free_messages;
   Atomic<uint32_t> free_message_count;  ///< hint without the lock
   uint32_t long_streak;                 ///< skew detection: consecutive arrivals at a long queue, see skew.h

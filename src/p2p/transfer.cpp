@@ -328,6 +328,8 @@ bool Endpoint::advance_send(Request* r) {
   if (r->carry_bytes == 0 && t->retry.load_relaxed() != 1 && (matched || r->mode != SendMode::kSynchronous) &&
       // U1 -> U0: the receiver has read its share.
       r->finished + t->pulled.load_acquire() == total) {
+    // The target of a send that went through cells before its receive came is not known.
+    if (matched && revoked(t->receiver, t->target)) ++counters_.revoked;
     finish_send(r);
     return true;
   }
@@ -351,7 +353,6 @@ void Endpoint::finish_send(Request* r) {
   if (path == Path::kMapped)
     ++(r->moved_direct != 0 && pulled != 0 ? counters_.mapped_by_both : counters_.mapped_by_one);
   counters_.count_sent(path, r->message_bytes);
-  if (revoked(t->receiver, t->target)) ++counters_.revoked;
   sends_.remove(r);
   ended_.push_back(r->transfer);
   complete(r);

@@ -32,9 +32,10 @@ inline void open_access(AccessShm& own) {
   own.epoch.store_release(next != 0 ? next : 2);
 }
 
-/// From now on no access begins. Those that had begun are over when still_accessed() is false for every live peer.
+/// From now on no access begins, also if it is closed already. Those that had begun are over when still_accessed() is
+/// false for every live peer.
 inline void close_access(AccessShm& own) {
-  own.epoch.store_relaxed(own.epoch.load_relaxed() + 1);
+  own.epoch.store_relaxed(own.epoch.load_relaxed() | 1);
   fence_seq_cst();  // Y1 -> Y1: either the peer sees the closed epoch, or its announcement is seen below
 }
 

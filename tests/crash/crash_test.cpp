@@ -278,24 +278,25 @@ TEST(CrashAccess, TheOwnerForksAllTheSame) {
                 heap.use_twice(data, kBytes);
                 const bool victim = world.rank() == kVictim;
                 const bool victim_sends = std::string(point) == "push: claimed";
-                SendArgs out;
-                out.dest = static_cast<uint32_t>(1 - world.rank());
-                out.context = 5;
-                out.data = {data, kBytes, nullptr};
-                RecvArgs in;
-                in.peer = in.source = in.tag = 0;
-                in.peer = 1 - world.rank();
-                in.context = 5;
-                in.buffer = out.data;
-                Request* request = victim == victim_sends ? nullptr : rank->irecv(in);
+                const auto start = [&] {
+                  SendArgs out;
+                  out.dest = static_cast<uint32_t>(1 - world.rank());
+                  out.context = 5;
+                  out.data = {data, kBytes, nullptr};
+                  RecvArgs in;
+                  in.source = in.tag = 0;
+                  in.peer = 1 - world.rank();
+                  in.context = 5;
+                  in.buffer = out.data;
+                  return victim == victim_sends ? rank->isend(out) : rank->irecv(in);
+                };
+                // The owner comes first and is away then, so that the victim copies.
+                Request* request = victim ? nullptr : start();
                 ASSERT_TRUE(world.barrier().ok());
                 if (victim) {
                   g_fatal_point = point;
                   g_hits_left = 1;
-                }
-                if (request == nullptr) request = rank->isend(out);
-                if (victim) {
-                  rank->wait(request);
+                  rank->wait(start());
                   ADD_FAILURE() << "the point was never reached";
                   return;
                 }

@@ -11,7 +11,7 @@ unsigned char zh_core_bss[8u << 20];
 
 namespace {
 
-constexpr size_t kWords = (48u << 20) / sizeof(long);
+constexpr size_t kWords = (24u << 20) / sizeof(long);
 
 bool memory_is_zerohops(const void* p) {
   FILE* maps = fopen("/proc/self/maps", "r");

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ namespace zh::heap_test {
 namespace {
 
 constexpr int kBlocks = 5;
-const size_t kSizes[kBlocks] = {20 * kKiB, 64 * kKiB, kMiB, 5 * kMiB + 333, 24 * kMiB};
+const size_t kSizes[kBlocks] = {20 * kKiB, 64 * kKiB, kMiB, 3 * kMiB + 333, 12 * kMiB};
 
 /// Blocks of several sizes, all with one seed.
 struct Blocks {
@@ -116,12 +117,12 @@ HEAP_TEST(ParentFreesAndReusesFirst) {
   Blocks stale = blocks;
   blocks.release();
   for (int round = 0; round < 10; ++round) allocate_and_free(static_cast<uint64_t>(round) * 1000);
-  void* zero = calloc(24, kMiB);
+  void* zero = calloc(12, kMiB);
   CHECK(zero != nullptr);
-  stamp(zero, 24 * kMiB, 5);
+  stamp(zero, 12 * kMiB, 5);
   done.open();
   join_child(child, "the child");
-  verify_stamp(zero, 24 * kMiB, 5, "the parent's new block");
+  verify_stamp(zero, 12 * kMiB, 5, "the parent's new block");
   free(zero);
   (void)stale;
 }
@@ -361,6 +362,40 @@ HEAP_TEST(SharedMemoryOfTheProgramStaysShared) {
              "the writer");
   verify(shared, kMiB, 2, "memory that the program shares");
   verify(block, kMiB, 1, "memory that it does not share");
+}
+
+volatile sig_atomic_t g_forks_in_handler = 0;
+
+void fork_in_handler(int) {
+  const int before = errno;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) _exit(3);
+  g_forks_in_handler = g_forks_in_handler + 1;
+  errno = before;
+}
+
+HEAP_TEST(ForkInASignalHandler) {
+  // A crash reporter or a profiler; the signal comes in the middle of an allocation as well.
+  struct sigaction action = {};
+  action.sa_handler = fork_in_handler;
+  action.sa_flags = SA_RESTART;
+  CHECK(sigaction(SIGALRM, &action, nullptr) == 0);
+  Random random(5);
+  void* blocks[16] = {};
+  for (int forks = 0; forks < 300; ++forks) {
+    const itimerval once = {{0, 0}, {0, 20 + static_cast<suseconds_t>(random.below(200))}};
+    CHECK(setitimer(ITIMER_REAL, &once, nullptr) == 0);
+    while (g_forks_in_handler == forks) {
+      void*& p = blocks[random.below(16)];
+      free(p);
+      p = malloc(random.size(32 * kKiB, 4 * kMiB));
+      CHECK(p != nullptr);
+      *static_cast<volatile char*>(p) = 1;
+    }
+  }
+  for (void* p : blocks) free(p);
 }
 
 HEAP_TEST(ForksOfLibcWithoutHandlers) {

@@ -60,18 +60,18 @@ void limit(__rlimit_resource resource, rlim_t bytes) {
   CHECK(setrlimit(resource, &both) == 0);
 }
 
-/// Blocks of 16 MiB, touched, until malloc refuses or there are 80 of them (1.3 GB).
+/// Blocks of 16 MiB, touched at their ends, until malloc refuses or there are 80 of them (1.3 GB).
 HEAP_ENTRY(take_all) {
   constexpr size_t kBlock = 16 * kMiB;
   static void* blocks[80];
   int count = 0;
   while (count < 80 && (blocks[count] = malloc(kBlock)) != nullptr) {
-    stamp(blocks[count], kBlock, static_cast<uint64_t>(count), kPage);
+    stamp(blocks[count], kBlock, static_cast<uint64_t>(count), 4 * kMiB);
     ++count;
   }
   if (count < 80 && errno != ENOMEM) return 3;
   for (int i = 0; i < count; ++i) {
-    verify_stamp(blocks[i], kBlock, static_cast<uint64_t>(i), "a block under a limit", kPage);
+    verify_stamp(blocks[i], kBlock, static_cast<uint64_t>(i), "a block under a limit", 4 * kMiB);
     free(blocks[i]);
   }
   // What was freed can be had again.
@@ -187,8 +187,8 @@ HEAP_TEST(DescriptorsClosedByTheProgram) {
     for (int i = 0; i < 64; ++i) CHECK(write(fd, text, sizeof text) == sizeof text);
   }
   verify(before, 4 * kMiB, 1, "a block from before");
-  for (int round = 0; round < 20; ++round) {
-    void* blocks[8];
+  for (int round = 0; round < 3; ++round) {
+    void* blocks[6];
     for (void*& p : blocks) {
       p = malloc(48 * kMiB);
       CHECK(p != nullptr);
@@ -256,7 +256,7 @@ class MemoryGroup {
 
 /// Large blocks that come and go below the group's limit of 160 MiB, whatever is kept for reuse.
 HEAP_ENTRY(comes_and_goes) {
-  for (size_t round = 0; round < 30; ++round) {
+  for (size_t round = 0; round < 8; ++round) {
     const size_t n = (40 + 17 * round % 80) * kMiB;
     void* p = malloc(n);
     if (p == nullptr) return 3;

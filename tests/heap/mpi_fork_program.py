@@ -14,7 +14,7 @@ import numpy
 from mpi4py import MPI
 from support import in_heap
 
-COUNT = 3_000_000
+COUNT = 1_000_000
 comm = MPI.COMM_WORLD
 rank, size = comm.Get_rank(), comm.Get_size()
 right, left = (rank + 1) % size, (rank - 1) % size
@@ -54,7 +54,7 @@ def exchange_with_forks() -> None:
         data = int(in_heap(library.zh_library_data() + (1 << 20)))
         print(f"served {int(in_heap(send.ctypes.data + COUNT))} data {data}", flush=True)
     children = []
-    for turn in range(10):
+    for turn in range(6):
         send[:] = pattern(turn, rank)
         requests = [comm.Irecv(receive, left, turn), comm.Isend(send, right, turn)]
         # The transfer may be going on: what the child writes must reach nobody. What it sees of `receive` is undefined.
@@ -85,7 +85,7 @@ def exchange_with_forks() -> None:
 
 
 def die_in_the_middle() -> None:
-    array = numpy.ones(8 * COUNT, dtype=numpy.int64)
+    array = numpy.ones(24 * COUNT, dtype=numpy.int64)
     if rank == 1:
         threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
     while True:

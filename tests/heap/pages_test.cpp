@@ -406,6 +406,31 @@ HEAP_TEST(ShrunkByMremap) {
   b.check_outside("pages cut off, later");
 }
 
+HEAP_TEST(CodeInABlock) {
+  // A just-in-time compiler with memory of malloc.
+#if defined(__x86_64__)
+  const unsigned char code[] = {0xB8, 0x2A, 0x00, 0x00, 0x00, 0xC3};  // mov eax, 42; ret
+#elif defined(__aarch64__)
+  const unsigned char code[] = {0x40, 0x05, 0x80, 0x52, 0xC0, 0x03, 0x5F, 0xD6};  // mov w0, 42; ret
+#else
+  skip("no machine code for this processor");
+#endif
+  const Block b;
+  memcpy(b.window, code, sizeof code);
+  if (mprotect(b.window, kPage, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) {
+    void* control = anonymous(kPage);
+    CHECK(mprotect(control, kPage, PROT_READ | PROT_WRITE | PROT_EXEC) != 0,
+          "code is allowed in anonymous memory only");
+    skip("this system allows no writable code");
+  }
+  __builtin___clear_cache(reinterpret_cast<char*>(b.window), reinterpret_cast<char*>(b.window + sizeof code));
+  CHECK(reinterpret_cast<int (*)()>(b.window)() == 42);
+  memcpy(b.window, "changed", 7);
+  CHECK(mprotect(b.window, kPage, PROT_READ | PROT_WRITE) == 0);
+  free(b.p);
+  churn();
+}
+
 HEAP_TEST(CopiesBetweenProcessesWork) {
   const Block b;
   unsigned char* got = static_cast<unsigned char*>(malloc(kSize));

@@ -24,7 +24,7 @@ except ImportError:
     numpy = None
 
 SERVED = SERVES and os.environ.get("ZH_HEAP_MODE") == "on"
-SIZES = (70_000, 1 << 20, 20_000_000)
+SIZES = (70_000, 1 << 20, 12_000_000)
 
 
 def new_array(size: int, value: int):

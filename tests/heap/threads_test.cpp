@@ -125,7 +125,7 @@ HEAP_TEST(BlocksFreedByOtherThreads) {
   constexpr size_t kSlots = 64;
   static Block slots[kSlots];
   static std::mutex locks[kSlots];
-  const size_t steps = 3000 * factor();
+  const size_t steps = 1500 * factor();
   in_threads(3 * processors(), [=](int index) {
     Random random(static_cast<uint64_t>(index) + 1);
     for (size_t step = 0; step < steps; ++step) {

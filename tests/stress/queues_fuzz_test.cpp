@@ -283,7 +283,7 @@ class Fuzz {
     const QueuesShm& q = shm_.queues;
     expect(q.posted_total.load_relaxed() == shm_.posted.n, "posted_total");
     expect(q.unexpected_count.load_relaxed() == shm_.unexpected.n, "unexpected_count");
-    expect(q.unexpected_high >= shm_.unexpected.n, "unexpected_high");
+    expect(q.unexpected_high.load_relaxed() >= shm_.unexpected.n, "unexpected_high");
     uint32_t classes = 0;
     for (const uint32_t n : q.posted_count) classes += n;
     expect(classes == shm_.posted.n, "posted_count");
@@ -373,10 +373,10 @@ void fuzz(World kind, int ranks, uint64_t steps) {
       stress_options());
   const auto& shm = *at<FuzzShm>(memory.base(), kFuzzAt);
   std::printf("%llu steps, %llu matches, at most %u unexpected\n", static_cast<unsigned long long>(shm.steps),
-              static_cast<unsigned long long>(shm.matches), shm.queues.unexpected_high);
+              static_cast<unsigned long long>(shm.matches), shm.queues.unexpected_high.load_relaxed());
   EXPECT_GT(shm.steps, steps * static_cast<uint64_t>(ranks)) << "most ranks never had their turn";
   EXPECT_GT(shm.matches, shm.steps / 10) << "a fuzz that hardly matches proves little";
-  EXPECT_GT(shm.queues.unexpected_high, 100u) << "the queues were never long";
+  EXPECT_GT(shm.queues.unexpected_high.load_relaxed(), 100u) << "the queues were never long";
 }
 
 TEST(QueuesFuzz, OneRank) { fuzz(World::kThreads, 1, 200'000 * stress_factor()); }

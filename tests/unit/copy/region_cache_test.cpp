@@ -1,6 +1,7 @@
 // RegionCache against memory of RegionOwner: what a peer reads and writes, windows within a budget, pages mapped in.
 #include "copy/region_cache.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,6 +184,10 @@ TEST(RegionCache, RefusesWhatCannotBeMapped) {
   void* p = owner.allocate(100, 64);
   RegionRef ref;
   ASSERT_TRUE(owner.locate(p, 100, &ref));
+  // The program has closed the descriptor and opened a file, which got its number.
+  const int other = open("/proc/self/exe", O_RDONLY);
+  EXPECT_EQ(first_of(cache, 0, getpid(), other, RegionRef{7, 1, 0}, 8), nullptr) << "another file";
+  close(other);
   ref.offset = uint64_t{1} << 40;
   EXPECT_EQ(first_of(cache, 0, getpid(), owner.descriptor(ref.region), ref, 8), nullptr) << "beyond the region";
   ref.offset = ~uint64_t{0} - 3;
