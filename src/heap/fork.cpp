@@ -38,9 +38,8 @@ void Heap::before_fork() {
   if (n > 0) descendants_.reserve();
   if (!any) return;
   if (forks_ > kMaxForks) decline("the program forks again and again");
-  for (ForkClient* client : clients_) {
-    if (client != nullptr) client->before_fork();
-  }
+  keep_peers_away(true);
+  peers_away_ = true;
   os::Tether tether;
   const bool small = takes() && backed <= kCopyBytes && os::threads_of_process() == 1;
   // A device writes to physical pages, so they must stay the parent's; without its descriptor a file cannot be mapped
@@ -50,7 +49,7 @@ void Heap::before_fork() {
     fork_way_ = ForkWay::kFreeze;
     return;
   }
-  if (!copy && !os::make_tether(&tether)) return;  // the child has nothing there, and ends if it looks
+  if (!copy && !os::make_tether(&tether)) return;  // no descriptors left: the child has nothing there
   fork_way_ = ForkWay::kCopy;
   if (any_lost) let_children_see(true);
   fork_reader_ = tether.reader;
@@ -66,11 +65,8 @@ void Heap::after_fork_in_parent() {
     os::close_fd(fork_reader_);
     let_children_see(false);
   }
-  if (fork_way_ != ForkWay::kNone) {
-    for (ForkClient* client : clients_) {
-      if (client != nullptr) client->after_fork_in_parent();
-    }
-  }
+  if (peers_away_) keep_peers_away(false);
+  peers_away_ = false;
   cache_.unlock_all(fork_in_cache_);
   if (!fork_under_lock_) mutex_.unlock();
 }

@@ -224,6 +224,7 @@ class Heap final : public SharedHeap {
   os::Descendants descendants_;
   bool child_ = false;
   ForkWay fork_way_ = ForkWay::kNone;
+  bool peers_away_ = false;
   // A signal handler forks, and has interrupted this thread under the lock, or in its shard of the cache.
   bool fork_under_lock_ = false;
   bool fork_in_cache_ = false;

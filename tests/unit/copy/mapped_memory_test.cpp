@@ -7,6 +7,7 @@
 
 #include "copy/region_cache.h"
 #include "copy/regions.h"
+#include "os/process.h"
 #include "support/fake_heap.h"
 
 namespace zh::copy {
