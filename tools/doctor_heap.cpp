@@ -25,10 +25,14 @@ Check check_use(const HeapFacts& f) {
   if (f.switched_off) return c;
   c.state = State::kWarn;
   c.cost = kNotMapped;
-  c.cure = f.overcommit == "2"    ? "sysctl -w vm.overcommit_memory=0"
-           : f.page_bytes != 4096 ? "a kernel with pages of 4 KiB"
-           : f.span_bytes == 0    ? "ulimit -v unlimited"
-                                  : "unset what is named, for production runs";
+  const size_t limit = f.why.find("(ulimit -");
+  if (limit != std::string::npos) {
+    c.cure = f.why.substr(limit + 1, std::strlen("ulimit -v")) + " unlimited";
+  } else {
+    c.cure = f.overcommit == "2"    ? "sysctl -w vm.overcommit_memory=0"
+             : f.page_bytes != 4096 ? "a kernel with pages of 4 KiB"
+                                    : "unset what is named, for production runs";
+  }
   return c;
 }
 

@@ -54,7 +54,7 @@ void print_heap_section(const json& s) {
     std::printf("  takes     allocations of %s and more, and large global data\n",
                 format_size(s["threshold_bytes"].get<uint64_t>()).c_str());
   }
-  std::printf("  addresses %s (memory %s, ulimit -v %s)\n",
+  std::printf("  addresses up to %s (memory %s, ulimit -v %s)\n",
               s["span_bytes"] == 0 ? "none" : in_gib(s["span_bytes"]).c_str(), in_gib(s["physical_bytes"]).c_str(),
               in_gib(s["address_space_limit_bytes"]).c_str());
   std::printf("  system    pages of %llu B, vm.overcommit_memory %s\n",

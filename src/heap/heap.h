@@ -43,8 +43,8 @@ class Heap final : public SharedHeap {
 
   /// True for every address of the span.
   [[nodiscard]] bool owns(const void* p) const {
-    // S1 <- S0: the base, and the tables of these pages
-    return reinterpret_cast<uintptr_t>(p) - base_address_.load_relaxed() < span_bytes_.load_acquire();
+    const uint64_t bytes = span_bytes_.load_acquire();  // S1 <- S0: the base, and the tables of these pages
+    return reinterpret_cast<uintptr_t>(p) - base_address_.load_relaxed() < bytes;
   }
 
   /// n >= kMinBytes; null if libc is to serve it. `alignment` is a power of two. Pages of fresh memory are not touched.

@@ -72,8 +72,8 @@ TEST(DoctorHeap, WhatTheUserSwitchedOffIsNoFault) {
   f.overcommit = "2";
   EXPECT_EQ(check_of(f, "shared_heap").cure, "sysctl -w vm.overcommit_memory=0");
   f.overcommit = "0";
-  f.span_bytes = 0;
-  EXPECT_EQ(check_of(f, "shared_heap").cure, "ulimit -v unlimited");
+  f.why = "a limit on the size of files is set (ulimit -f)";
+  EXPECT_EQ(check_of(f, "shared_heap").cure, "ulimit -f unlimited");
 }
 
 TEST(DoctorHeap, SizesAreReadable) {
