@@ -37,7 +37,7 @@ void Heap::before_fork() {
   }
   if (n > 0) descendants_.reserve();
   if (!any) return;
-  if (forks_ > kMaxForks) decline("the program forks again and again");
+  if (++forks_with_heap_ > kMaxForks) decline("the program forks again and again");
   keep_peers_away(true);
   peers_away_ = true;
   os::Tether tether;
@@ -210,7 +210,7 @@ void Heap::collect_frozen(File& file) {
     os::return_file_pages(file.fd, (run.first - file.first) * kPage, run.pages * kPage);
   });
   // Pages rewritten since: the program sees its private copy, nobody the old one.
-  runs_.for_each(RunState::kLive, [&](Run run) {
+  const auto look = [&](Run run) {
     if (run.first < file.first || run.first >= end) return;
     constexpr uint32_t kBatch = 512;
     os::PageState states[kBatch];
@@ -222,7 +222,9 @@ void Heap::collect_frozen(File& file) {
         os::return_file_pages(file.fd, (run.first + done + i - file.first) * kPage, kPage);
       }
     }
-  });
+  };
+  runs_.for_each(RunState::kLive, look);
+  runs_.for_each(RunState::kGrowing, look);
 }
 
 }  // namespace zh::heap

@@ -25,7 +25,8 @@ constexpr uint64_t kMaxKeptPages = (128 << 20) / kPage;
 
 constexpr uint64_t kTableBytes = kMaxSpan / kPage * sizeof(PageEntry);
 constexpr uint32_t kTableStep = (128 << 20) / kPage;
-static_assert(kMaxSpan + 5 * kTableBytes <= kPlaceBytes && kMaxSpan / kPage < PageRuns::kMaxPages);
+constexpr int kTables = 6;
+static_assert(kMaxSpan + kTables * kTableBytes <= kPlaceBytes && kMaxSpan / kPage < PageRuns::kMaxPages);
 
 constexpr uint32_t pages_for(uint64_t bytes) { return static_cast<uint32_t>((bytes + kPage - 1) / kPage); }
 
@@ -92,7 +93,7 @@ bool Heap::open() {
   }
   std::byte* table = base_ + kMaxSpan;
   runs_.open(reinterpret_cast<PageEntry*>(table));
-  for (PageBits* each : {&dirty_, &used_, &populated_, &left_}) {
+  for (PageBits* each : {&dirty_, &used_, &populated_, &left_, &replaced_}) {
     each->open(reinterpret_cast<Atomic<uint64_t>*>(table += kTableBytes));
   }
   max_pages_ = static_cast<uint32_t>(bytes / kPage);
@@ -108,7 +109,7 @@ bool Heap::grow_tables(uint32_t pages) {
   const uint32_t end = (pages + kTableStep - 1) / kTableStep * kTableStep;
   std::byte* table = base_ + kMaxSpan;
   uint64_t entry_bits = sizeof(PageEntry) * 8;
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < kTables; ++i) {
     const uint64_t from = table_pages_ * entry_bits / 8;
     if (!os::map_new_lazy_at(table + from, end * entry_bits / 8 - from)) {
       table_pages_ = 0;  // half mapped: the next try fails at once
@@ -330,12 +331,28 @@ void Heap::free(void* p) {
   if (file_of(first)->frozen.load_relaxed() != 0) {
     free_frozen(first, pages);
   } else if (any_left_.load_relaxed() != 0 && !left_.none(first, pages)) {
-    for (uint32_t page = first; page < first + pages; ++page) {
-      if (left_.none(page, 1)) give_back(page, 1);
+    bool back = false;
+    {
+      const os::MutexGuard lock(mutex_);
+      back = come_back(first, pages);
+      if (!back) {
+        live_pages_ -= pages;
+        runs_.set_state(first, RunState::kGone);
+      }
     }
-    const os::MutexGuard lock(mutex_);
-    live_pages_ -= pages;
-    runs_.set_state(first, RunState::kGone);
+    if (back) {
+      give(first, pages);
+    } else {
+      for_each_kept(first, first + pages, [this](uint32_t from, uint32_t n) {
+        give_back(from, n);
+        return true;
+      });
+      left_.for_each_set(first, pages, [this](uint32_t from, uint32_t n) {
+        for (uint32_t page = from; page < from + n; ++page) {
+          if (replaced_.none(page, 1)) os::give_up_at(at(page), kPage);
+        }
+      });
+    }
   } else {
     give(first, pages);
   }

@@ -60,8 +60,9 @@ class Heap final : public SharedHeap {
   bool trim();
 
   /// Takes [address, +bytes) out of the heap: private memory with the same contents at the same address; peers lose
-  /// it. False if it cannot. For parts that are not in the span: nothing to do.
-  bool leave(const void* address, size_t bytes);
+  /// it. `anonymous`: it must not even be a private mapping of a file, and no other thread writes it meanwhile. False
+  /// if it cannot. For parts that are not in the span: nothing to do.
+  bool leave(const void* address, size_t bytes, bool anonymous);
   /// The same where the caller replaces the mapping: contents are dropped.
   void forget(const void* address, size_t bytes);
   /// The program says that it does not need the contents of [address, +bytes): they will read as zero.
@@ -144,8 +145,9 @@ class Heap final : public SharedHeap {
   void copy_in_child(const File& file);
   static void copy_range_in_child(std::byte* to, uint64_t bytes, const File& file, uint64_t offset);
   void let_children_see(bool see);
-  static bool privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset);
-  void mark_left(const File& file, uint32_t first, uint32_t pages);
+  static bool privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset, bool anonymous);
+  void mark_left(uint32_t first, uint32_t pages);
+  bool come_back(uint32_t first, uint32_t pages);
   void keep_peers_away(bool away);
   bool adopt(const os::Range& range, bool with_contents);
 
@@ -196,7 +198,8 @@ class Heap final : public SharedHeap {
   PageBits dirty_;      ///< may hold something else than zeros
   PageBits used_;       ///< a message has used it
   PageBits populated_;  ///< has memory behind it, put there or found by publish()
-  PageBits left_;       ///< no longer the heap's
+  PageBits left_;       ///< no longer the heap's: private memory
+  PageBits replaced_;   ///< of these, what the program has unmapped or mapped something else over
   std::array<File, kMaxFiles> files_{};
   File globals_;
   std::array<Piece, kMaxPieces> pieces_{};
@@ -218,6 +221,7 @@ class Heap final : public SharedHeap {
   uint64_t globals_bytes_ = 0;
   uint32_t objects_at_load_ = 0;
   uint64_t forks_ = 0;
+  uint64_t forks_with_heap_ = 0;
   uint64_t forks_copied_ = 0;
   static constexpr uint32_t kMaxClients = 64;
   std::array<ForkClient*, kMaxClients> clients_{};

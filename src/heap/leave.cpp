@@ -1,5 +1,5 @@
 // Pages that the program manages itself leave the heap: they become private memory with the same contents at the same
-// address, and are never the heap's again. Called by the family of calls in vm_family.cpp.
+// address, until they are freed. Called by the family of calls in vm_family.cpp.
 #include <cstring>
 
 #include "heap/heap.h"
@@ -56,50 +56,60 @@ void Heap::keep_peers_away(bool away) {
   }
 }
 
-bool Heap::privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset) {
+// Mapped privately, nothing is copied: another thread may write at any time. The file's pages stay below as they were.
+bool Heap::privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset, bool anonymous) {
   const bool known = !lost(file);
   uint64_t from = 0;
   uint64_t end = 0;
+  // Memory that is wanted with huge pages, above all, is fresh.
   if (known && !os::next_data(file.fd, offset, offset + bytes, &from, &end)) return os::map_lazy_at(address, bytes);
+  if (known && !anonymous) return os::map_file_at(address, bytes, file.fd, offset, true);
   std::byte* copy = os::map_lazy(bytes);
   if (copy == nullptr) return false;
-  if (!known) {
-    std::memcpy(copy, address, bytes);
-    return os::move_to(address, copy, bytes);
-  }
-  do {
-    if (!os::read_at(file.fd, from, copy + (from - offset), end - from)) return false;
-  } while (os::next_data(file.fd, end, offset + bytes, &from, &end));
+  std::memcpy(copy, address, bytes);
   return os::move_to(address, copy, bytes);
 }
 
-void Heap::mark_left(const File& file, uint32_t first, uint32_t pages) {
+void Heap::mark_left(uint32_t first, uint32_t pages) {
   left_.set(first, pages);
   any_left_.store_relaxed(1);
   left_pages_.fetch_add_relaxed(pages);
-  if (!lost(file)) os::return_file_pages(file.fd, (first - file.first) * kPage, pages * kPage);
 }
 
-bool Heap::leave(const void* address, size_t bytes) {
+// Pages that left and are freed become the heap's again, unless the program has put something else in their place.
+bool Heap::come_back(uint32_t first, uint32_t pages) {
+  bool ok = replaced_.none(first, pages);
+  left_.for_each_set(first, pages, [&](uint32_t from, uint32_t n) {
+    File* file = file_of(from);
+    const uint64_t offset = (from - file->first) * kPage;
+    ok = ok && !lost(*file) && os::map_file_at(at(from), n * kPage, file->fd, offset, false) &&
+         os::return_file_pages(file->fd, offset, n * kPage);
+    if (!ok) return;
+    os::keep_from_children(at(from), n * kPage, true);
+    for (PageBits* bits : {&left_, &dirty_, &used_, &populated_}) bits->clear(from, n);
+  });
+  return ok;
+}
+
+bool Heap::leave(const void* address, size_t bytes, bool anonymous) {
   const os::MutexGuard lock(mutex_);
   keep_peers_away(true);
   bool ok = true;
   for_each_part(address, bytes, false, [&](const File& file, uint32_t first, uint32_t pages) {
-    if (!privatise(at(first), pages * kPage, file, (first - file.first) * kPage)) {
+    if (!privatise(at(first), pages * kPage, file, (first - file.first) * kPage, anonymous)) {
       ok = false;
       return;
     }
-    mark_left(file, first, pages);
+    mark_left(first, pages);
   });
   for_each_piece(address, bytes, [&](Piece& piece) {
     const uint64_t size = piece.bytes.load_relaxed();
-    if (!privatise(reinterpret_cast<std::byte*>(piece.address), size, globals_, piece.offset)) {
+    if (!privatise(reinterpret_cast<std::byte*>(piece.address), size, globals_, piece.offset, anonymous)) {
       ok = false;
       return;
     }
     piece.bytes.store_relaxed(0);
     left_pages_.fetch_add_relaxed(size / kPage);
-    if (!lost(globals_)) os::return_file_pages(globals_.fd, piece.offset, size);
   });
   keep_peers_away(false);
   return ok;
@@ -107,12 +117,15 @@ bool Heap::leave(const void* address, size_t bytes) {
 
 void Heap::forget(const void* address, size_t bytes) {
   for_each_piece(address, bytes, [&](Piece& piece) {  // only a part of it may go: all of it leaves
-    (void)leave(reinterpret_cast<const void*>(piece.address), piece.bytes.load_relaxed());
+    (void)leave(reinterpret_cast<const void*>(piece.address), piece.bytes.load_relaxed(), false);
   });
   const os::MutexGuard lock(mutex_);
   keep_peers_away(true);
-  for_each_part(address, bytes, false,
-                [&](const File& file, uint32_t first, uint32_t pages) { mark_left(file, first, pages); });
+  for_each_part(address, bytes, false, [&](const File& file, uint32_t first, uint32_t pages) {
+    mark_left(first, pages);
+    replaced_.set(first, pages);
+    if (!lost(file)) os::return_file_pages(file.fd, (first - file.first) * kPage, pages * kPage);
+  });
   keep_peers_away(false);
 }
 

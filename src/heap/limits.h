@@ -8,7 +8,7 @@ namespace zh::heap {
 
 constexpr uint64_t kPage = 4096;
 /// Smaller allocations stay with libc.
-constexpr uint64_t kMinBytes = 32 << 10;
+constexpr uint64_t kMinBytes = 16 << 10;
 /// Memory files start at multiples of this in the span, so that peers' windows are aligned.
 constexpr uint64_t kFileAlignment = 32 << 20;
 
@@ -16,7 +16,7 @@ constexpr uint64_t kFileAlignment = 32 << 20;
 /// cgroup's limit says nothing about that: it acts when memory is touched, as it does for libc.
 constexpr uint64_t kSpanFactor = 4;
 constexpr uint64_t kMinSpan = 64 << 20;
-constexpr uint64_t kMaxSpan = uint64_t{1} << 40;
+constexpr uint64_t kMaxSpan = uint64_t{1} << 39;
 /// The share of RLIMIT_AS that the span may take: one part in so many.
 constexpr uint64_t kSpanPartOfLimit = 4;
 
@@ -25,7 +25,7 @@ constexpr uint64_t kSpanPartOfLimit = 4;
 /// program sets for itself later count what is in use.
 constexpr uint64_t kPlaceFirst = uint64_t{0x3000'0000'0000};
 constexpr uint64_t kPlaceBytes = 2 * kMaxSpan;  ///< the span and, behind it, its tables
-constexpr uint32_t kPlaces = 16;
+constexpr uint32_t kPlaces = 32;
 
 /// Address space that allocations may come to take, of a machine with `physical` bytes of memory and a process that may
 /// map `address_space` bytes (RLIMIT_AS, ~0 without one); 0 where that is too little to begin with.

@@ -24,6 +24,14 @@ using zh::heap::kMinBytes;
 using zh::heap::next;
 using zh::heap::process_heap;
 
+inline void* take(size_t n) {
+  if (n >= kMinBytes && process_heap.takes()) [[unlikely]] {
+    void* p = process_heap.allocate(n, 1, false);
+    if (p != nullptr) return p;
+  }
+  return next().malloc(n);
+}
+
 void* aligned(size_t alignment, size_t n) {
   if (n < kMinBytes || !std::has_single_bit(alignment) || !process_heap.takes()) [[likely]]
     return nullptr;
@@ -66,13 +74,13 @@ void* resize_in_heap(void* p, size_t n) {
 // What stands at the start of the calls of vm_family.cpp. Some MPI libraries write a jump there, to hear of memory that
 // goes away; then the calls no longer lead through this library.
 constexpr size_t kCodeBytes = 16;
-using Code = std::array<unsigned char, 4 * kCodeBytes>;
+using Code = std::array<unsigned char, 5 * kCodeBytes>;
 Code code_at_load;
 
 Code code_of_calls() {
   Code code;
   size_t at = 0;
-  for (const char* name : {"madvise", "munmap", "mremap", "mmap"}) {
+  for (const char* name : {"madvise", "munmap", "mremap", "mmap", "mprotect"}) {
     std::memcpy(code.data() + at, dlsym(RTLD_DEFAULT, name), kCodeBytes);
     at += kCodeBytes;
   }
@@ -136,13 +144,7 @@ ZH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
   return register_with_next(prepare, parent, child, object);
 }
 
-ZH_EXPORT void* malloc(size_t n) {
-  if (n >= kMinBytes && process_heap.takes()) [[unlikely]] {
-    void* p = process_heap.allocate(n, 1, false);
-    if (p != nullptr) return p;
-  }
-  return next().malloc(n);
-}
+ZH_EXPORT void* malloc(size_t n) { return take(n); }
 
 ZH_EXPORT void* calloc(size_t n, size_t size) {
   size_t bytes = 0;
@@ -166,7 +168,7 @@ ZH_EXPORT void free_aligned_sized(void* p, size_t, size_t) { free(p); }
 
 ZH_EXPORT void* realloc(void* p, size_t n) {
   if (process_heap.owns(p)) return resize_in_heap(p, n);
-  if (p == nullptr) return malloc(n);
+  if (p == nullptr) return take(n);
   if (n >= kMinBytes && process_heap.takes()) return grow_into_heap(p, n);
   return next().realloc(p, n);
 }

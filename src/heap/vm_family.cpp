@@ -43,16 +43,23 @@ int advise_heap(void* at, size_t n, int advice) {
       return 0;  // the contents may be dropped, later or never
     case MADV_HUGEPAGE:
       // Private memory gets huge pages for the asking; where shared memory does not, it is no place for this range.
-      if (!process_heap.keeps_huge_wishes(n)) (void)process_heap.leave(at, n);
+      if (!process_heap.keeps_huge_wishes(n)) (void)process_heap.leave(at, n, false);
       return next().madvise(at, n, advice);
     case MADV_WIPEONFORK:
     case MADV_DONTFORK:
     case MADV_MERGEABLE:
-      if (!process_heap.leave(at, n)) return failed(ENOMEM);
+      if (!process_heap.leave(at, n, true)) return failed(ENOMEM);
       return next().madvise(at, n, advice);
     default:
       return next().madvise(at, n, advice);
   }
+}
+
+void* map(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
+  const bool fixed = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
+  if (fixed && meets_heap(at, n) && whole_pages(at)) [[unlikely]]
+    process_heap.forget(at, n);
+  return next().mmap(at, n, protection, flags, fd, offset);
 }
 
 }  // namespace
@@ -70,14 +77,11 @@ ZH_EXPORT int munmap(void* at, size_t n) noexcept {
 }
 
 ZH_EXPORT void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) noexcept {
-  const bool fixed = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
-  if (fixed && meets_heap(at, n) && whole_pages(at)) [[unlikely]]
-    process_heap.forget(at, n);
-  return next().mmap(at, n, protection, flags, fd, offset);
+  return map(at, n, protection, flags, fd, offset);
 }
 
 ZH_EXPORT void* mmap64(void* at, size_t n, int protection, int flags, int fd, off64_t offset) noexcept {
-  return mmap(at, n, protection, flags, fd, offset);
+  return map(at, n, protection, flags, fd, offset);
 }
 
 ZH_EXPORT void* mremap(void* at, size_t old_bytes, size_t new_bytes, int flags, ...) noexcept {
@@ -86,7 +90,7 @@ ZH_EXPORT void* mremap(void* at, size_t old_bytes, size_t new_bytes, int flags, 
   void* target = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
   va_end(rest);
   if (meets_heap(at, old_bytes) && whole_pages(at)) [[unlikely]] {
-    if (!process_heap.leave(at, old_bytes)) {
+    if (!process_heap.leave(at, old_bytes, true)) {
       errno = ENOMEM;
       return MAP_FAILED;
     }
@@ -99,7 +103,7 @@ ZH_EXPORT void* mremap(void* at, size_t old_bytes, size_t new_bytes, int flags, 
 ZH_EXPORT int mprotect(void* at, size_t n, int protection) noexcept {
   // A peer would not see the protection. Read and write is what the heap's pages have.
   if (protection != (PROT_READ | PROT_WRITE) && meets_heap(at, n) && whole_pages(at)) [[unlikely]] {
-    if (!process_heap.leave(at, n)) return failed(ENOMEM);
+    if (!process_heap.leave(at, n, false)) return failed(ENOMEM);
   }
   return next().mprotect(at, n, protection);
 }

@@ -75,7 +75,7 @@ HEAP_TEST(LargeBlocksAreServed) {
 }
 
 HEAP_TEST(SmallBlocksStayWithLibc) {
-  for (const size_t n : {size_t{1}, size_t{100}, size_t{4096}, 16 * kKiB}) {
+  for (const size_t n : {size_t{1}, size_t{100}, size_t{4096}, 12 * kKiB}) {
     for (void* p : {malloc(n), calloc(1, n), memalign(64, n), realloc(nullptr, n)}) {
       CHECK(p != nullptr && !in_heap(p), "%zu bytes at %p", n, p);
       free(p);

@@ -32,6 +32,7 @@ Heap& fresh_heap() {
 
 std::byte* filled(Heap& heap, size_t n, int value) {
   auto* p = static_cast<std::byte*>(heap.allocate(n, 1, false));
+  EXPECT_NE(p, nullptr);
   if (p != nullptr) std::memset(p, value, n);
   return p;
 }
@@ -175,14 +176,52 @@ TEST(Heap, PagesThatLeaveKeepTheirContentsAndAreNoLongerShared) {
   Place place;
   ASSERT_TRUE(heap.locate(p, 1 << 20, &place));
   std::byte* seen = as_peer(heap, place, 1 << 20);
-  ASSERT_TRUE(heap.leave(p + 2 * kPage, kPage));
+  ASSERT_TRUE(heap.leave(p + 2 * kPage, kPage, false));
   EXPECT_TRUE(holds(p, 1 << 20, 6));
   EXPECT_FALSE(heap.locate(p, 1 << 20, &place));
   EXPECT_TRUE(heap.locate(p, 2 * kPage, &place));
   p[2 * kPage] = std::byte{7};
   EXPECT_NE(seen[2 * kPage], std::byte{7});
   heap.free(p);
-  for (int i = 0; i < 50; ++i) EXPECT_NE(filled(heap, 1 << 20, i), p) << "pages that left are never used again";
+  std::byte* again = filled(heap, 1 << 20, 8);
+  EXPECT_EQ(again, p) << "what was freed is the heap's again";
+  EXPECT_TRUE(heap.locate(again, 1 << 20, &place));
+  EXPECT_TRUE(holds(seen, 1 << 20, 8));
+}
+
+TEST(Heap, PagesThatWereReplacedAreNeverTouchedAgain) {
+  Heap& heap = fresh_heap();
+  std::byte* p = filled(heap, 1 << 20, 6);
+  heap.forget(p + 2 * kPage, kPage);
+  void* own = mmap(p + 2 * kPage, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  ASSERT_EQ(own, p + 2 * kPage);
+  std::memset(own, 7, kPage);
+  EXPECT_TRUE(holds(p, 2 * kPage, 6));
+  heap.free(p);
+  for (int i = 0; i < 50; ++i) EXPECT_NE(filled(heap, 1 << 20, i), p);
+  EXPECT_TRUE(holds(static_cast<std::byte*>(own), kPage, 7));
+}
+
+TEST(Heap, NoWriteOfAnotherThreadIsLostWhenPagesLeave) {
+  Heap& heap = fresh_heap();
+  constexpr size_t n = 16 << 20;
+  std::byte* p = filled(heap, n, 0);
+  zh::Atomic<uint32_t> stop{0};
+  uint64_t last = 0;
+  std::thread writer([&] {
+    for (uint64_t value = 1; stop.load_relaxed() == 0; ++value) {
+      for (size_t at = 0; at < n; at += kPage) std::memcpy(p + at, &value, sizeof value);
+      last = value;
+    }
+  });
+  for (size_t at = 0; at < n; at += n / 64) ASSERT_TRUE(heap.leave(p + at, n / 64, false));
+  stop.store_relaxed(1);
+  writer.join();
+  for (size_t at = 0; at < n; at += kPage) {
+    uint64_t value = 0;
+    std::memcpy(&value, p + at, sizeof value);
+    ASSERT_EQ(value, last) << at / kPage;
+  }
 }
 
 TEST(Heap, ForkedProcessesSeeTheirOwnMemory) {
