@@ -160,7 +160,7 @@ class Cli(unittest.TestCase):
 
     def test_info_tells_of_the_heap(self):
         heap = self.heap_of(ZEROHOP_LAUNCHED="1")
-        self.assertEqual((heap["setting"], heap["threshold_bytes"]), ("auto", 32 << 10))
+        self.assertEqual((heap["setting"], heap["threshold_bytes"]), ("auto", 16 << 10))
         self.assertTrue(heap["why"])
         heap = self.heap_of("-o", "HEAP=0")
         self.assertEqual((heap["used"], heap["why"]), (False, "ZEROHOP_HEAP is 0"))
