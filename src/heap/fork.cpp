@@ -41,7 +41,9 @@ void Heap::before_fork() {
   keep_peers_away(true);
   peers_away_ = true;
   os::Tether tether;
-  const bool small = takes() && backed <= kCopyBytes && os::threads_of_process() == 1;
+  // A stack in the heap (coroutines, contexts) must be there before the child can copy anything.
+  const bool on_heap = touches(&tether, sizeof tether);
+  const bool small = takes() && backed <= kCopyBytes && !on_heap && os::threads_of_process() == 1;
   // A device writes to physical pages, so they must stay the parent's; without its descriptor a file cannot be mapped
   // again. Then the child copies, however much it is, and other threads' writes meanwhile may be seen by it.
   const bool copy = (registered_ || any_lost || small) && os::make_tether(&tether);

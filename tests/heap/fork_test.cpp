@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -396,6 +397,38 @@ HEAP_TEST(ForkInASignalHandler) {
     }
   }
   for (void* p : blocks) free(p);
+}
+
+ucontext_t g_back;
+ucontext_t g_forker;
+unsigned char* g_of_the_forker = nullptr;
+
+void fork_on_this_stack() {
+  unsigned char local[1000];
+  fill(local, sizeof local, 5);
+  join_child(fork_child([&] {
+               verify(local, sizeof local, 5, "a stack in the heap, in the child");
+               fill(g_of_the_forker, kMiB, 7);
+             }),
+             "a child that was forked on a stack in the heap");
+  verify(local, sizeof local, 5, "a stack in the heap");
+}
+
+HEAP_TEST(ForkOnAStackInTheHeap) {
+  constexpr size_t kStack = 256 * kKiB;
+  void* stack = malloc(kStack);
+  CHECK_SERVED(stack);
+  g_of_the_forker = static_cast<unsigned char*>(malloc(kMiB));
+  fill(g_of_the_forker, kMiB, 6);
+  CHECK(getcontext(&g_forker) == 0);
+  g_forker.uc_stack.ss_sp = stack;
+  g_forker.uc_stack.ss_size = kStack;
+  g_forker.uc_link = &g_back;
+  makecontext(&g_forker, &fork_on_this_stack, 0);
+  CHECK(swapcontext(&g_back, &g_forker) == 0);
+  verify(g_of_the_forker, kMiB, 6, "the parent's block");
+  free(g_of_the_forker);
+  free(stack);
 }
 
 HEAP_TEST(ForksOfLibcWithoutHandlers) {
