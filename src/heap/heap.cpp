@@ -15,9 +15,9 @@ namespace {
 
 /// A memory file's mapping grows by at least this much, and by a part of itself.
 constexpr uint32_t kGrowPages = (1 << 20) / kPage;
-// How much freed memory is kept: as libc does it, twice the largest freed allocation of up to 32 MiB, by each shard of the
-// cache and by the free runs; these may keep as much as is live, if that is more, so that a program whose allocations come
-// and go does not fetch the same pages from the system again and again.
+// How much freed memory is kept: as libc does it, twice the largest freed allocation of up to 32 MiB, by each shard of
+// the cache and by the free runs; these may keep as much as is live, if that is more, so that a program whose
+// allocations come and go does not fetch the same pages from the system again and again.
 constexpr uint64_t kMinKeptPages = (1 << 20) / kPage;
 constexpr uint64_t kLargePages = (32 << 20) / kPage;
 /// A larger one that is freed and allocated again and again within this time is kept as well.

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -24,8 +24,14 @@ using zh::heap::kPage;
 using zh::heap::Place;
 
 /// Never destroyed, as the process's own: address space is all it keeps.
+Heap& unused_heap() {
+  static std::array<Heap, 32> heaps;
+  static size_t n = 0;
+  return heaps.at(n++);
+}
+
 Heap& fresh_heap() {
-  Heap& heap = *new Heap;
+  Heap& heap = unused_heap();
   heap.start(true);
   return heap;
 }
@@ -68,7 +74,7 @@ int fork_and_wait(Heap& heap, Child&& child) {
 }
 
 TEST(Heap, TakesNothingBeforeItIsStarted) {
-  Heap& heap = *new Heap;
+  Heap& heap = unused_heap();
   EXPECT_EQ(heap.allocate(1 << 20, 1, false), nullptr);
   int local = 0;
   EXPECT_FALSE(heap.owns(&local));
