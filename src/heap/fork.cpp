@@ -191,7 +191,13 @@ bool Heap::freeze_all() {
 // An allocation in memory that a fork froze. Its private copies go back to the system now; what lies in the file below
 // them as soon as no child can see it any more.
 void Heap::free_frozen(uint32_t first, uint32_t pages) {
-  os::give_up_at(at(first), pages * kPage);
+  if (replaced_.none(first, pages)) {
+    os::give_up_at(at(first), pages * kPage);
+  } else {
+    for (uint32_t page = first; page < first + pages; ++page) {
+      if (replaced_.none(page, 1)) os::give_up_at(at(page), kPage);
+    }
+  }
   const os::MutexGuard lock(mutex_);
   live_pages_ -= pages;
   runs_.set_state(first, RunState::kGone);

@@ -148,6 +148,7 @@ class Heap final : public SharedHeap {
   static bool privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset, bool anonymous);
   void mark_left(uint32_t first, uint32_t pages);
   bool come_back(uint32_t first, uint32_t pages);
+  bool drop_left(void* address, size_t bytes);
   void keep_peers_away(bool away);
   bool adopt(const os::Range& range, bool with_contents);
 

@@ -76,9 +76,10 @@ void Heap::mark_left(uint32_t first, uint32_t pages) {
   left_pages_.fetch_add_relaxed(pages);
 }
 
-// Pages that left and are freed become the heap's again, unless the program has put something else in their place.
+// Pages that left and are freed become the heap's again, unless the program has put something else in their place or a
+// child that was forked since may still see what the file holds.
 bool Heap::come_back(uint32_t first, uint32_t pages) {
-  bool ok = replaced_.none(first, pages);
+  bool ok = replaced_.none(first, pages) && descendants_.all_ended();
   left_.for_each_set(first, pages, [&](uint32_t from, uint32_t n) {
     File* file = file_of(from);
     const uint64_t offset = (from - file->first) * kPage;
@@ -87,6 +88,29 @@ bool Heap::come_back(uint32_t first, uint32_t pages) {
     if (!ok) return;
     os::keep_from_children(at(from), n * kPage, true);
     for (PageBits* bits : {&left_, &dirty_, &used_, &populated_}) bits->clear(from, n);
+  });
+  return ok;
+}
+
+// Without its private copy, a page that left would show what the file holds.
+bool Heap::drop_left(void* address, size_t bytes) {
+  if (any_left_.load_relaxed() == 0 || !owns(address)) return true;
+  const os::MutexGuard lock(mutex_);
+  const uint64_t offset = reinterpret_cast<uintptr_t>(address) - base_address_.load_relaxed();
+  const uint64_t rest = span_bytes_.load_relaxed() - offset;
+  bool ok = true;
+  const auto first = static_cast<uint32_t>(offset / kPage);
+  const auto pages = static_cast<uint32_t>((bytes < rest ? bytes : rest) / kPage);
+  const bool alone = descendants_.all_ended();
+  left_.for_each_set(first, pages, [&](uint32_t from, uint32_t n) {
+    for (uint32_t page = from; page < from + n; ++page) {
+      File* file = file_of(page);
+      if (!replaced_.none(page, 1) || file == nullptr || file->frozen.load_relaxed() != 0) continue;
+      const bool known = alone && !lost(*file);
+      ok = (known ? os::return_file_pages(file->fd, (page - file->first) * kPage, kPage)
+                  : os::map_lazy_at(at(page), kPage)) &&
+           ok;
+    }
   });
   return ok;
 }
@@ -130,7 +154,7 @@ void Heap::forget(const void* address, size_t bytes) {
 }
 
 bool Heap::drop_contents(void* address, size_t bytes) {
-  bool ok = true;
+  bool ok = drop_left(address, bytes);
   for_each_part(address, bytes, true, [&](const File& file, uint32_t first, uint32_t pages) {
     if (file.frozen.load_relaxed() != 0) {  // without its private copy, a page would show the file's old contents
       ok = os::map_lazy_at(at(first), pages * kPage) && ok;

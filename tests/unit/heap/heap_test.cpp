@@ -195,6 +195,40 @@ TEST(Heap, PagesThatLeaveKeepTheirContentsAndAreNoLongerShared) {
   EXPECT_TRUE(holds(seen, 1 << 20, 8));
 }
 
+TEST(Heap, PagesThatLeftReadAsZeroOnceTheirContentsAreDropped) {
+  Heap& heap = fresh_heap();
+  std::byte* p = filled(heap, 1 << 20, 6);
+  ASSERT_TRUE(heap.leave(p + 2 * kPage, 4 * kPage, false));
+  std::memset(p + 3 * kPage, 7, kPage);
+  ASSERT_EQ(madvise(p + 2 * kPage, 4 * kPage, MADV_DONTNEED), 0);
+  ASSERT_TRUE(heap.drop_contents(p + 2 * kPage, 4 * kPage));
+  EXPECT_TRUE(holds(p + 2 * kPage, 4 * kPage, 0));
+  EXPECT_TRUE(holds(p, 2 * kPage, 6));
+}
+
+TEST(Heap, AChildKeepsWhatLeftWhenTheParentFreesIt) {
+  Heap& heap = fresh_heap();
+  std::byte* p = filled(heap, 1 << 20, 6);
+  ASSERT_TRUE(heap.leave(p, 1 << 20, false));
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  heap.before_fork();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    heap.after_fork_in_child();
+    char byte = 0;
+    (void)!read(go[0], &byte, 1);
+    _exit(holds(p, 1 << 20, 6) ? 0 : 1);
+  }
+  heap.after_fork_in_parent();
+  heap.free(p);
+  for (int i = 0; i < 4; ++i) filled(heap, 1 << 20, 9);
+  (void)!write(go[1], "x", 1);
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Heap, PagesThatWereReplacedAreNeverTouchedAgain) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(heap, 1 << 20, 6);
@@ -205,6 +239,20 @@ TEST(Heap, PagesThatWereReplacedAreNeverTouchedAgain) {
   EXPECT_TRUE(holds(p, 2 * kPage, 6));
   heap.free(p);
   for (int i = 0; i < 50; ++i) EXPECT_NE(filled(heap, 1 << 20, i), p);
+  EXPECT_TRUE(holds(static_cast<std::byte*>(own), kPage, 7));
+}
+
+TEST(Heap, PagesThatWereReplacedOutliveAFrozenBlock) {
+  Heap& heap = fresh_heap();
+  constexpr size_t n = 32 << 20;
+  std::byte* p = filled(heap, n, 6);
+  heap.forget(p + 2 * kPage, kPage);
+  void* own = mmap(p + 2 * kPage, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  ASSERT_EQ(own, p + 2 * kPage);
+  std::memset(own, 7, kPage);
+  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(static_cast<std::byte*>(own), kPage, 7) && holds(p, kPage, 6); }),
+            0);
+  heap.free(p);
   EXPECT_TRUE(holds(static_cast<std::byte*>(own), kPage, 7));
 }
 
