@@ -16,14 +16,19 @@ constexpr uint64_t kFileAlignment = 32 << 20;
 /// cgroup's limit says nothing about that: it acts when memory is touched, as it does for libc.
 constexpr uint64_t kSpanFactor = 4;
 constexpr uint64_t kMinSpan = 64 << 20;
+#ifdef __SANITIZE_THREAD__  // which follows memory in a few stretches of the address space only
+constexpr uint64_t kMaxSpan = uint64_t{1} << 33;
+constexpr uint64_t kPlaceFirst = uint64_t{0x7e90'0000'0000};
+#else
 constexpr uint64_t kMaxSpan = uint64_t{1} << 39;
+constexpr uint64_t kPlaceFirst = uint64_t{0x3000'0000'0000};
+#endif
 /// The share of RLIMIT_AS that the span may take: one part in so many.
 constexpr uint64_t kSpanPartOfLimit = 4;
 
-/// Where the span begins: one of a few places, by chance, in a stretch of the address space that neither systems nor
-/// other allocators use. Nothing is reserved there; it is mapped as allocations ask for it, so that limits which the
-/// program sets for itself later count what is in use.
-constexpr uint64_t kPlaceFirst = uint64_t{0x3000'0000'0000};
+/// Where the span begins: one of a few places from kPlaceFirst on, by chance, in a stretch of the address space that
+/// neither systems nor other allocators use. Nothing is reserved there; it is mapped as allocations ask for it, so that
+/// limits which the program sets for itself later count what is in use.
 constexpr uint64_t kPlaceBytes = 2 * kMaxSpan;  ///< the span and, behind it, its tables
 constexpr uint32_t kPlaces = 32;
 
