@@ -21,6 +21,7 @@
 #include "os/probe.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "os/vm.h"
 
 namespace zh::tools {
 namespace {
@@ -187,17 +188,17 @@ Check check_seccomp() {
 
 Check check_limits() {
   Check c{"limits", State::kOk, "", "", ""};
-  c.finding = "address space " + size_text(os::limit_address_space()) + ", file size " +
-              size_text(os::limit_file_size()) + ", locked memory " + size_text(os::limit_locked_memory()) +
-              " (not used)";
-  if (os::limit_address_space() < uint64_t{16} << 30) {
+  c.finding = "address space " + size_text(os::soft_limit(os::Limit::kAddressSpace)) + ", file size " +
+              size_text(os::soft_limit(os::Limit::kFileSize)) + ", locked memory " +
+              size_text(os::soft_limit(os::Limit::kLockedMemory)) + " (not used)";
+  if (os::soft_limit(os::Limit::kAddressSpace) < uint64_t{16} << 30) {
     c.state = State::kWarn;
     c.cost =
         "the segment (64 MiB of addresses for each rank) and the shared heap's span (a quarter of the limit) are made "
         "smaller to fit";
     c.cure = "ulimit -v unlimited";
   }
-  if (os::limit_file_size() < uint64_t{1} << 30) {
+  if (os::soft_limit(os::Limit::kFileSize) < uint64_t{1} << 30) {
     c.state = State::kBad;
     c.cost = "the segment cannot be made: zerohop stays out and every call goes to the host MPI";
     c.cure = "ulimit -f unlimited";

@@ -22,9 +22,9 @@ HeapFacts look_at_heap(const Options& options) {
   os::set_variable("ZEROHOP_ENABLE", options.get_text(Opt::kEnable));
   const heap::Decision decision = heap::decide(false, true);
   facts.threshold = heap::kMinBytes;
-  facts.page_bytes = os::system_page_bytes();
+  facts.page_bytes = os::page_bytes();
   facts.physical_bytes = os::physical_bytes();
-  facts.address_space = os::address_space_limit();
+  facts.address_space = os::soft_limit(os::Limit::kAddressSpace);
   facts.span_bytes = heap::span_bytes(facts.physical_bytes, facts.address_space);
   facts.overcommit = os::read_small_file("/proc/sys/vm/overcommit_memory");
   facts.private_huge_pages = os::read_small_file("/sys/kernel/mm/transparent_hugepage/enabled");

@@ -107,8 +107,7 @@ struct RegionCache::State {
     entry->generation = ref.generation;
     // A failure leaves it without a descriptor, and so does another file under the number: the program may close what
     // it has not opened.
-    (void)os::open_peer_memory(pid, remote_fd, &entry->fd);
-    if (entry->fd.valid() && static_cast<uint32_t>(os::file_id(entry->fd.get())) != ref.generation) entry->fd.reset();
+    (void)os::open_peer_memory(pid, remote_fd, ref.generation, &entry->fd);
     return entry->fd.get();
   }
 

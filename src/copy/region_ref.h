@@ -11,7 +11,7 @@ constexpr uint64_t kWindowBytes = 32 << 20;
 /// Names bytes of a region so that another process can map them. `region` 0 means "not mapped".
 struct RegionRef {
   uint32_t region = 0;
-  uint32_t generation = 0;  ///< low half of the memory file's identity (os::file_id)
+  uint32_t generation = 0;  ///< the memory file's (os::file_generation)
   uint64_t offset = 0;      ///< bytes from the region's start
 };
 

@@ -127,7 +127,7 @@ struct RegionOwner::State {
     if (!region->entries || !region->live) return false;
     if (!os::make_memfd("zerohop-region", bytes, &region->fd).ok()) return false;
     if (!os::map_shared(region->fd.get(), bytes, &region->base).ok()) return false;
-    region->generation = static_cast<uint32_t>(os::file_id(region->fd.get()));
+    region->generation = os::file_generation(region->fd.get());
     regions[n] = std::move(region);
     n_regions.store_release(n + 1);  // G0 -> G1: a region's fields before its number counts
     return true;

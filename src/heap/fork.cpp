@@ -218,13 +218,14 @@ void Heap::collect_frozen(File& file) {
     os::return_file_pages(file.fd, (run.first - file.first) * kPage, run.pages * kPage);
   });
   // Pages rewritten since: the program sees its private copy, nobody the old one.
+  os::PageStates map;
   const auto look = [&](Run run) {
     if (run.first < file.first || run.first >= end) return;
     constexpr uint32_t kBatch = 512;
     os::PageState states[kBatch];
     for (uint32_t done = 0; done < run.pages; done += kBatch) {
       const uint32_t n = run.pages - done < kBatch ? run.pages - done : kBatch;
-      if (!os::page_states(at(run.first + done), n, states)) return;
+      if (!map.states(at(run.first + done), n, states)) return;
       for (uint32_t i = 0; i < n; ++i) {
         if (states[i] != os::PageState::kPrivate) continue;
         os::return_file_pages(file.fd, (run.first + done + i - file.first) * kPage, kPage);

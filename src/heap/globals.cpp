@@ -21,6 +21,7 @@ bool is_ours_to_leave(const char* name) {
 }
 
 struct Found {
+  os::PageStates map;
   uint64_t bytes = 0;
   uint32_t n = 0;
   std::array<os::Range, kMaxPieces> ranges{};
@@ -42,7 +43,7 @@ bool look_for_untouched(const os::ObjectData& data, void* argument) {
   for (uintptr_t at = from; at < data.zeroed.to;) {
     const size_t left = (data.zeroed.to - at) / kPage;
     const size_t n = left < kBatch ? left : kBatch;
-    if (!os::page_states(reinterpret_cast<const void*>(at), n, states)) return true;
+    if (!found->map.states(reinterpret_cast<const void*>(at), n, states)) return true;
     for (size_t i = 0; i < n; ++i, at += kPage) {
       if (states[i] == os::PageState::kUntouched) continue;
       if (at > from) found->add(from, at);
@@ -98,7 +99,7 @@ bool Heap::adopt(const os::Range& range, bool with_contents) {
 }
 
 bool Heap::open_globals() {
-  if (globals_.fd >= 0) return !lost(globals_) && !os::has_limit(os::Limit::kFileSize);
+  if (globals_.fd >= 0) return !lost(globals_) && os::soft_limit(os::Limit::kFileSize) == ~uint64_t{0};
   if (!may_open()) return false;
   constexpr uint64_t kPages = kMaxGlobalBytes / kPage;
   std::byte* bits = os::map_lazy(2 * PageBits::bytes_for(kPages));

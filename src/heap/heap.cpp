@@ -76,7 +76,7 @@ bool Heap::may_open() {
 
 bool Heap::open() {
   if (!may_open()) return false;
-  const uint64_t bytes = span_bytes(os::physical_bytes(), os::address_space_limit());
+  const uint64_t bytes = span_bytes(os::physical_bytes(), os::soft_limit(os::Limit::kAddressSpace));
   if (bytes == 0) {
     decline(kNoSpan);
     return false;
@@ -99,7 +99,6 @@ bool Heap::open() {
   }
   max_pages_ = static_cast<uint32_t>(bytes / kPage);
   kept_limit_.store_relaxed(kMinKeptPages);
-  base_address_.store_relaxed(reinterpret_cast<uintptr_t>(base_));
   return true;
 }
 
@@ -244,8 +243,7 @@ void* Heap::allocate_growing(size_t n) {
   void* p = allocate(n + n / 2, 1, false);
   if (p == nullptr) return allocate(n, 1, false);
   const os::MutexGuard lock(mutex_);
-  runs_.set_state(static_cast<uint32_t>((static_cast<std::byte*>(p) - base_) / static_cast<ptrdiff_t>(kPage)),
-                  RunState::kGrowing);
+  runs_.set_state(static_cast<uint32_t>(offset_of(p) / kPage), RunState::kGrowing);
   return p;
 }
 
@@ -254,7 +252,7 @@ bool Heap::keeps_huge_wishes(size_t n) const {
 }
 
 uint32_t Heap::first_page_of(const void* p) const {
-  const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(p) - base_);
+  const uint64_t offset = offset_of(p);
   const auto first = static_cast<uint32_t>(offset / kPage);
   if (offset % kPage != 0) bad_pointer();
   const RunState state = runs_.state_at(first);
@@ -408,7 +406,7 @@ bool Heap::trim() {
 bool Heap::find(const void* address, size_t n, Place* place, Pages* pages) const {
   const auto from = reinterpret_cast<uintptr_t>(address);
   if (owns(address)) {
-    const uint64_t offset = from - base_address_.load_relaxed();
+    const uint64_t offset = offset_of(address);
     if (n > span_bytes_.load_relaxed() - offset) return false;
     const auto first = static_cast<uint32_t>(offset / kPage);
     const auto last = static_cast<uint32_t>((offset + (n == 0 ? 1 : n) - 1) / kPage);

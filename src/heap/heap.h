@@ -44,7 +44,7 @@ class Heap final : public SharedHeap {
   /// True for every address of the span.
   [[nodiscard]] bool owns(const void* p) const {
     const uint64_t bytes = span_bytes_.load_acquire();  // S1 <- S0: the base, and the tables of these pages
-    return reinterpret_cast<uintptr_t>(p) - base_address_.load_relaxed() < bytes;
+    return bytes != 0 && offset_of(p) < bytes;
   }
 
   /// n >= kMinBytes; null if libc is to serve it. `alignment` is a power of two. Pages of fresh memory are not touched.
@@ -108,6 +108,11 @@ class Heap final : public SharedHeap {
     uintptr_t address = 0;
     Atomic<uint64_t> bytes{0};  ///< 0 once it has left
     uint64_t offset = 0;        ///< in the file
+
+    [[nodiscard]] bool meets(uintptr_t from, size_t n) const {
+      const uint64_t size = bytes.load_relaxed();
+      return size != 0 && from < address + size && address < from + n;
+    }
   };
   struct Pages {
     uint32_t first = 0;  ///< in the span, or in the globals' file
@@ -136,6 +141,10 @@ class Heap final : public SharedHeap {
   [[nodiscard]] uint32_t first_page_of(const void* p) const;
   [[nodiscard]] const File* file_of(uint32_t page) const;
   [[nodiscard]] File* file_of(uint32_t page) { return const_cast<File*>(std::as_const(*this).file_of(page)); }
+  /// Bytes from the span's start, modulo 2^64.
+  [[nodiscard]] uint64_t offset_of(const void* p) const {
+    return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_);
+  }
   [[nodiscard]] std::byte* at(uint32_t page) const { return base_ + page * kPage; }
   /// True where the program has closed the descriptor, or opened something else under its number.
   [[nodiscard]] static bool lost(const File& file) { return os::file_id(file.fd) != file.id; }
@@ -168,20 +177,19 @@ class Heap final : public SharedHeap {
     }
     return ok;
   }
+  [[nodiscard]] Pages pages_of(const void* address, size_t bytes) const;
   template <typename Visit>
   void for_each_part(const void* address, size_t bytes, bool frozen_too, Visit&& visit);
   template <typename Visit>
   void for_each_piece(const void* address, size_t bytes, Visit&& visit) {
     const auto from = reinterpret_cast<uintptr_t>(address);
     for (Piece& piece : pieces_) {
-      const uint64_t size = piece.bytes.load_relaxed();
-      if (size != 0 && from < piece.address + size && piece.address < from + bytes) visit(piece);
+      if (piece.meets(from, bytes)) visit(piece);
     }
   }
 
   // Read by every call of the malloc family, written once.
-  alignas(64) Atomic<uintptr_t> base_address_{0};
-  Atomic<uint64_t> span_bytes_{0};  ///< as far as it is mapped
+  alignas(64) Atomic<uint64_t> span_bytes_{0};  ///< as far as it is mapped; 0 until there is a base
   Atomic<uint32_t> started_{0};
   Atomic<uint32_t> takes_{0};
   Atomic<uint32_t> any_left_{0};

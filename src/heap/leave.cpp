@@ -7,15 +7,26 @@
 
 namespace zh::heap {
 
+// The span's part of [address, +bytes), in whole pages.
+Heap::Pages Heap::pages_of(const void* address, size_t bytes) const {
+  const uint64_t span = span_bytes_.load_acquire();  // S1 <- S0: the base, and the tables of these pages
+  if (span == 0) return {};
+  const auto base = reinterpret_cast<uintptr_t>(base_);
+  auto from = reinterpret_cast<uintptr_t>(address);
+  uintptr_t to = from + bytes;
+  if (from < base) from = base;
+  if (to > base + span) to = base + span;
+  if (from >= to) return {};
+  const auto first = static_cast<uint32_t>((from - base) / kPage);
+  return {first, static_cast<uint32_t>((to - base + kPage - 1) / kPage) - first, false};
+}
+
 bool Heap::touches(const void* address, size_t bytes) const {
+  if (pages_of(address, bytes).n != 0) return true;
   const auto from = reinterpret_cast<uintptr_t>(address);
-  const uint64_t span = span_bytes_.load_acquire();  // S1 <- S0
-  const uintptr_t base = base_address_.load_relaxed();
-  if (span != 0 && from < base + span && base < from + bytes) return true;
   const uint32_t n = n_pieces_.load_acquire();  // G1 <- G0: the pieces' fields
   for (uint32_t i = 0; i < n; ++i) {
-    const uint64_t size = pieces_[i].bytes.load_relaxed();
-    if (size != 0 && from < pieces_[i].address + size && pieces_[i].address < from + bytes) return true;
+    if (pieces_[i].meets(from, bytes)) return true;
   }
   return false;
 }
@@ -23,15 +34,9 @@ bool Heap::touches(const void* address, size_t bytes) const {
 // Calls visit(file, first, pages) for the stretches of [address, +bytes) that have not left.
 template <typename Visit>
 void Heap::for_each_part(const void* address, size_t bytes, bool frozen_too, Visit&& visit) {
-  const uint64_t span = span_bytes_.load_relaxed();
-  const uintptr_t base = base_address_.load_relaxed();
-  uintptr_t from = reinterpret_cast<uintptr_t>(address);
-  uintptr_t to = from + bytes;
-  if (from < base) from = base;
-  if (to > base + span) to = base + span;
-  if (span == 0 || from >= to) return;
-  const auto first = static_cast<uint32_t>((from - base) / kPage);
-  const auto end = static_cast<uint32_t>((to - base + kPage - 1) / kPage);
+  const Pages pages = pages_of(address, bytes);
+  const uint32_t first = pages.first;
+  const uint32_t end = first + pages.n;
   for (uint32_t i = 0; i < n_files_.load_relaxed(); ++i) {
     File& file = files_[i];
     const uint32_t a = first > file.first ? first : file.first;
@@ -94,15 +99,12 @@ bool Heap::come_back(uint32_t first, uint32_t pages) {
 
 // Without its private copy, a page that left would show what the file holds.
 bool Heap::drop_left(void* address, size_t bytes) {
-  if (any_left_.load_relaxed() == 0 || !owns(address)) return true;
+  if (any_left_.load_relaxed() == 0) return true;
   const os::MutexGuard lock(mutex_);
-  const uint64_t offset = reinterpret_cast<uintptr_t>(address) - base_address_.load_relaxed();
-  const uint64_t rest = span_bytes_.load_relaxed() - offset;
+  const Pages pages = pages_of(address, bytes);
   bool ok = true;
-  const auto first = static_cast<uint32_t>(offset / kPage);
-  const auto pages = static_cast<uint32_t>((bytes < rest ? bytes : rest) / kPage);
   const bool alone = descendants_.all_ended();
-  left_.for_each_set(first, pages, [&](uint32_t from, uint32_t n) {
+  left_.for_each_set(pages.first, pages.n, [&](uint32_t from, uint32_t n) {
     for (uint32_t page = from; page < from + n; ++page) {
       File* file = file_of(page);
       if (!replaced_.none(page, 1) || file == nullptr || file->frozen.load_relaxed() != 0) continue;

@@ -11,7 +11,7 @@ namespace zh::heap {
 /// Names bytes of the heap so that another process can map them. `region` 0 means "not in the heap".
 struct Place {
   uint32_t region = 0;
-  uint32_t generation = 0;  ///< low half of the memory file's identity (os::file_id)
+  uint32_t generation = 0;  ///< the memory file's (os::file_generation)
   uint64_t offset = 0;      ///< bytes from the region's start
 };
 

@@ -15,6 +15,7 @@
 #include "node/machine.h"
 #include "os/peer_mem.h"
 #include "os/process.h"
+#include "os/vm.h"
 
 namespace zh::node {
 namespace {

@@ -2,7 +2,6 @@
 #include "os/affinity.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 #include <cstring>
 
 #include "os/process.h"
-#include "os/segment.h"
+#include "os/vm.h"
 
 namespace zh::os {
 namespace {
@@ -155,11 +154,11 @@ MemoryLimit cgroup_memory(const Cgroup& cgroup, const std::string& root) {
 }
 
 uint64_t address_space_left() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  const uint64_t limit = soft_limit(Limit::kAddressSpace);
+  if (limit == kUnlimited) return kUnlimited;
   const uint64_t pages = std::strtoull(read_small_file("/proc/self/statm").c_str(), nullptr, 10);
   const uint64_t used = pages * page_bytes();
-  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+  return limit > used ? limit - used : 0;
 }
 
 }  // namespace zh::os

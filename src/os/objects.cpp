@@ -18,7 +18,7 @@ struct Walk {
 int look(dl_phdr_info* info, size_t, void* argument) {
   auto* walk = static_cast<Walk*>(argument);
   if (walk->left-- == 0) return 1;
-  const uintptr_t page = system_page_bytes();
+  const uintptr_t page = page_bytes();
   const auto up = [page](uintptr_t x) { return (x + page - 1) & ~(page - 1); };
   const auto down = [page](uintptr_t x) { return x & ~(page - 1); };
   uintptr_t read_only_end = 0;  // relocated, then protected
@@ -61,30 +61,30 @@ void for_each_object(uint32_t n, bool (*visit)(const ObjectData&, void*), void* 
   dl_iterate_phdr(&look, &walk);
 }
 
-bool page_states(const void* at, size_t n, PageState* out) {
+PageStates::~PageStates() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool PageStates::states(const void* at, size_t n, PageState* out) {
   constexpr uint64_t kPresent = uint64_t{1} << 63;
   constexpr uint64_t kSwapped = uint64_t{1} << 62;
   constexpr uint64_t kShared = uint64_t{1} << 61;
   constexpr size_t kBatch = 256;
-  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+  if (fd_ < 0) fd_ = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   uint64_t entries[kBatch];
-  const uint64_t first = reinterpret_cast<uintptr_t>(at) / system_page_bytes();
-  size_t done = 0;
-  while (done < n) {
+  const uint64_t first = reinterpret_cast<uintptr_t>(at) / page_bytes();
+  for (size_t done = 0; done < n; done += kBatch) {
     const size_t batch = n - done < kBatch ? n - done : kBatch;
-    const ssize_t got = pread(fd, entries, batch * sizeof(uint64_t), static_cast<off_t>((first + done) * 8));
-    if (got != static_cast<ssize_t>(batch * sizeof(uint64_t))) break;
+    const ssize_t got = pread(fd_, entries, batch * sizeof(uint64_t), static_cast<off_t>((first + done) * 8));
+    if (got != static_cast<ssize_t>(batch * sizeof(uint64_t))) return false;
     for (size_t i = 0; i < batch; ++i) {
       const uint64_t e = entries[i];
       out[done + i] = (e & (kPresent | kSwapped)) == 0 ? PageState::kUntouched
                       : (e & kShared) != 0             ? PageState::kFile
                                                        : PageState::kPrivate;
     }
-    done += batch;
   }
-  close(fd);
-  return done == n;
+  return true;
 }
 
 }  // namespace zh::os

@@ -31,7 +31,19 @@ enum class PageState : uint8_t {
   kPrivate,    ///< memory that only this mapping has (or its copy in the swap)
   kFile,       ///< a page of a file or of shared memory
 };
-/// Of n pages from `at` on; false if the system does not tell (/proc/self/pagemap).
-bool page_states(const void* at, size_t n, PageState* out);
+/// What is behind this process's pages (/proc/self/pagemap, opened when it is first asked).
+class PageStates {
+ public:
+  PageStates() = default;
+  ~PageStates();
+  PageStates(const PageStates&) = delete;
+  PageStates& operator=(const PageStates&) = delete;
+
+  /// Of n pages from `at` on; false if the system does not tell.
+  bool states(const void* at, size_t n, PageState* out);
+
+ private:
+  int fd_ = -1;
+};
 
 }  // namespace zh::os

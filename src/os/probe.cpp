@@ -1,7 +1,6 @@
 // See probe.h.
 #include "os/probe.h"
 
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,13 +16,6 @@
 
 namespace zh::os {
 namespace {
-
-uint64_t soft_limit(int resource) {
-  rlimit limit{};
-  if (getrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return ~uint64_t{0};
-  return limit.rlim_cur;
-}
 
 /// Two processes, siblings as ranks are: `own()` prepares the one (a number for the other one, negative: it cannot),
 /// ask(pid, number) in the other says 0 or errno. 0 or -errno.
@@ -117,7 +109,7 @@ int probe_populate() {
 bool probe_pagemap() {
   static char byte = 0;
   PageState state{};
-  return page_states(&byte, 1, &state);
+  return PageStates().states(&byte, 1, &state);
 }
 
 Status probe_memfd() {
@@ -142,9 +134,5 @@ FileSystemSpace space_of(const std::string& folder) {
   space.free_bytes = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
   return space;
 }
-
-uint64_t limit_address_space() { return soft_limit(RLIMIT_AS); }
-uint64_t limit_locked_memory() { return soft_limit(RLIMIT_MEMLOCK); }
-uint64_t limit_file_size() { return soft_limit(RLIMIT_FSIZE); }
 
 }  // namespace zh::os

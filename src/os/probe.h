@@ -28,9 +28,4 @@ struct FileSystemSpace {
 };
 [[nodiscard]] FileSystemSpace space_of(const std::string& folder);
 
-/// Soft limits; ~0 = unlimited.
-[[nodiscard]] uint64_t limit_address_space();
-[[nodiscard]] uint64_t limit_locked_memory();
-[[nodiscard]] uint64_t limit_file_size();
-
 }  // namespace zh::os

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -16,6 +15,7 @@
 
 #include "os/error.h"
 #include "os/process.h"
+#include "os/vm.h"
 
 #ifndef MFD_CLOEXEC
 #define MFD_CLOEXEC 1U
@@ -28,8 +28,7 @@ constexpr long kTmpfsMagic = 0x01021994;
 
 /// A file larger than RLIMIT_FSIZE raises SIGXFSZ instead of an error, so look first.
 Status set_size(int fd, uint64_t bytes) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+  if (bytes > soft_limit(Limit::kFileSize)) {
     return {Code::kNoMemory,
             "the file size limit (ulimit -f) is smaller than the segment: raise it or lower ZEROHOP_MEMORY", EFBIG};
   }
@@ -87,7 +86,7 @@ Status open_peer_descriptor(pid_t pid, int fd, Descriptor* out) {
   return kOk;
 }
 
-Status open_peer_memory(pid_t pid, int fd, Descriptor* out) {
+Status open_peer_memory(pid_t pid, int fd, uint32_t generation, Descriptor* out) {
   Descriptor opened;
   if (Status s = open_peer_descriptor(pid, fd, &opened); !s.ok()) return s;
   constexpr char kName[] = "/memfd:zerohop";
@@ -96,7 +95,7 @@ Status open_peer_memory(pid_t pid, int fd, Descriptor* out) {
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", opened.get());
   const ssize_t n = readlink(path, name, sizeof name - 1);
   if (n < 0) return from_errno("readlink of /proc/self/fd/<n>", errno);
-  if (std::strncmp(name, kName, sizeof kName - 1) != 0) {
+  if (std::strncmp(name, kName, sizeof kName - 1) != 0 || file_generation(opened.get()) != generation) {
     return {Code::kInvalid, "a peer's descriptor is not the memory that it was", EINVAL};
   }
   *out = std::move(opened);
@@ -153,8 +152,6 @@ uint64_t size_of(int fd) {
   return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
-
 Status back_range(int fd, uint64_t offset, uint64_t bytes) {
   int error = 0;
   do {
@@ -166,12 +163,7 @@ Status back_range(int fd, uint64_t offset, uint64_t bytes) {
   return from_errno("fallocate of the segment", error);
 }
 
-void populate(std::byte* address, uint64_t bytes) {
-#ifndef MADV_POPULATE_WRITE
-  constexpr int MADV_POPULATE_WRITE = 23;
-#endif
-  (void)madvise(address, bytes, MADV_POPULATE_WRITE);  // Linux 5.14; older kernels fault page by page
-}
+void populate(std::byte* address, uint64_t bytes) { (void)populate_for_write(address, bytes); }
 
 void populate_for_reading(std::byte* address, uint64_t bytes) {
 #ifndef MADV_POPULATE_READ
@@ -181,11 +173,7 @@ void populate_for_reading(std::byte* address, uint64_t bytes) {
 }
 
 Status release_range(int fd, uint64_t offset, uint64_t bytes) {
-  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  if (fallocate(fd, mode, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
-    return from_errno("fallocate (punch hole)", errno);
-  }
-  return kOk;
+  return return_file_pages(fd, offset, bytes) ? kOk : from_errno("fallocate (punch hole)", errno);
 }
 
 uint64_t free_bytes_of(int fd) {

@@ -49,9 +49,9 @@ void remove_name(const std::string& path);
 
 /// Opens descriptor `fd` of process `pid` through /proc. Needs the same PID namespace and the right to ptrace.
 Status open_peer_descriptor(pid_t pid, int fd, Descriptor* out);
-/// The same, but only if it is a memory file made here (make_memfd, a name that begins with "zerohop"): a program may
-/// have closed the descriptor, and its number be another file's now.
-Status open_peer_memory(pid_t pid, int fd, Descriptor* out);
+/// The same, but only if it is the memory file that was meant (make_memfd, a name that begins with "zerohop", of this
+/// generation): a program may have closed the descriptor, and its number be another file's now.
+Status open_peer_memory(pid_t pid, int fd, uint32_t generation, Descriptor* out);
 Status open_path(const std::string& path, Descriptor* out);
 
 Status map_shared(int fd, uint64_t bytes, std::byte** out);
@@ -64,7 +64,6 @@ void exclude_from_dumps(std::byte* address, uint64_t bytes);
 void exclude_from_children(std::byte* address, uint64_t bytes);
 /// Lets a range that was mapped read-only be written.
 Status make_writable(std::byte* address, uint64_t bytes);
-[[nodiscard]] uint64_t page_bytes();
 /// Length of the file behind a descriptor; 0 if it cannot be told.
 [[nodiscard]] uint64_t size_of(int fd);
 

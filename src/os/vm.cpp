@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -46,6 +45,20 @@ bool map_new_at(std::byte* at, uint64_t bytes, int flags, int fd, uint64_t offse
   if (p == at) return true;
   if (p != MAP_FAILED) raw_munmap(p, bytes);  // before Linux 4.17 the address is a wish
   return false;
+}
+
+/// `call`: pread or pwrite, until all is moved.
+template <typename Byte, typename Call>
+bool move_all(Call call, int fd, uint64_t offset, Byte* data, uint64_t bytes) {
+  while (bytes > 0) {
+    const ssize_t n = call(fd, data, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    offset += static_cast<uint64_t>(n);
+    data += n;
+    bytes -= static_cast<uint64_t>(n);
+  }
+  return true;
 }
 
 }  // namespace
@@ -129,27 +142,11 @@ bool next_data(int fd, uint64_t from, uint64_t end, uint64_t* data_from, uint64_
 }
 
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes) {
-  while (bytes > 0) {
-    const ssize_t n = pread(fd, out, bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    offset += static_cast<uint64_t>(n);
-    out += n;
-    bytes -= static_cast<uint64_t>(n);
-  }
-  return true;
+  return move_all(&pread, fd, offset, out, bytes);
 }
 
 bool write_at(int fd, uint64_t offset, const std::byte* data, uint64_t bytes) {
-  while (bytes > 0) {
-    const ssize_t n = pwrite(fd, data, bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    offset += static_cast<uint64_t>(n);
-    data += n;
-    bytes -= static_cast<uint64_t>(n);
-  }
-  return true;
+  return move_all(&pwrite, fd, offset, data, bytes);
 }
 
 SignalsBlocked::SignalsBlocked() {
@@ -198,7 +195,7 @@ uint64_t random_number() {
   return number;
 }
 
-uint64_t system_page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
+uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
 bool uses_rdma_device() {
   constexpr const char* kDevices[] = {"/dev/infiniband/", "/dev/hfi1", "/dev/cxi", "/dev/kgni", "/dev/ipath"};
@@ -216,15 +213,11 @@ bool uses_rdma_device() {
   return found;
 }
 
-bool has_limit(Limit which) {
+uint64_t soft_limit(Limit which) {
+  constexpr decltype(RLIMIT_AS) kResources[] = {RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_MEMLOCK};
   rlimit limit{};
-  return getrlimit(which == Limit::kData ? RLIMIT_DATA : RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-uint64_t address_space_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~uint64_t{0};
-  return limit.rlim_cur;
+  const bool known = getrlimit(kResources[static_cast<size_t>(which)], &limit) == 0;
+  return known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : ~uint64_t{0};
 }
 
 bool make_tether(Tether* out) {
@@ -232,11 +225,6 @@ bool make_tether(Tether* out) {
   if (pipe2(fds, O_CLOEXEC) != 0) return false;
   *out = {fds[0], fds[1]};
   return true;
-}
-
-bool tether_ended(int reader) {
-  pollfd item{reader, POLLIN, 0};
-  return poll(&item, 1, 0) > 0;
 }
 
 void wait_for_tether(int reader) {

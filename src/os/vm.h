@@ -33,7 +33,7 @@ bool return_pages(std::byte* at, uint64_t bytes);
 bool return_file_pages(int fd, uint64_t offset, uint64_t bytes);
 /// Asks for huge pages; best effort.
 void want_huge_pages(std::byte* at, uint64_t bytes);
-/// True if the pages of a shared mapping could be mapped in, with memory behind them.
+/// True if the pages could be mapped in, with memory behind them (Linux 5.14).
 bool populate_for_write(const void* at, uint64_t bytes);
 
 /// A sparse memory file whose descriptor has a high number, out of the way of programs that count on low ones; closed
@@ -41,6 +41,8 @@ bool populate_for_write(const void* at, uint64_t bytes);
 [[nodiscard]] int make_sparse_file(const char* name, uint64_t bytes);
 /// Identity of an open file on this machine, 0 if the descriptor is not open.
 [[nodiscard]] uint64_t file_id(int fd);
+/// The low half of it, by which a process tells peers which file it means.
+[[nodiscard]] inline uint32_t file_generation(int fd) { return static_cast<uint32_t>(file_id(fd)); }
 [[nodiscard]] uint64_t backed_bytes_of(int fd);
 /// First stretch of [from, end) with memory behind it; false if there is none.
 bool next_data(int fd, uint64_t from, uint64_t end, uint64_t* data_from, uint64_t* data_end);
@@ -53,13 +55,12 @@ void close_fd(int fd);
 [[nodiscard]] uint64_t physical_bytes();
 /// A descriptor of a device that reads and writes memory by itself is open (InfiniBand, Omni-Path, Slingshot, ...).
 [[nodiscard]] bool uses_rdma_device();
-[[nodiscard]] uint64_t system_page_bytes();
+[[nodiscard]] uint64_t page_bytes();
 /// Differs between processes; the kernel's gift at their start.
 [[nodiscard]] uint64_t random_number();
-enum class Limit : uint8_t { kData, kFileSize };
-[[nodiscard]] bool has_limit(Limit which);
-/// RLIMIT_AS; ~0 without one.
-[[nodiscard]] uint64_t address_space_limit();
+enum class Limit : uint8_t { kAddressSpace, kData, kFileSize, kLockedMemory };
+/// The soft limit (ulimit -v, -d, -f, -l) in bytes; ~0 without one.
+[[nodiscard]] uint64_t soft_limit(Limit which);
 
 /// A pipe whose ends exec closes: tells when every process that holds the writing end is gone or runs another program.
 struct Tether {
@@ -67,9 +68,7 @@ struct Tether {
   int writer = -1;
 };
 bool make_tether(Tether* out);
-/// True once nobody holds the writing end any more (or a byte has come).
-bool tether_ended(int reader);
-/// Blocks for that.
+/// Blocks until nobody holds the writing end any more, or a byte has come.
 void wait_for_tether(int reader);
 void pull_tether(int writer);
 

@@ -22,7 +22,7 @@ class FakeHeap final : public heap::SharedHeap {
   explicit FakeHeap(uint64_t bytes) : bytes_(bytes), used_pages_(bytes / kPage) {
     EXPECT_TRUE(os::make_memfd("zerohop-test-heap", bytes, &fd_).ok());
     EXPECT_TRUE(os::map_shared(fd_.get(), bytes, &base_).ok());
-    generation_ = static_cast<uint32_t>(os::file_id(fd_.get()));
+    generation_ = os::file_generation(fd_.get());
   }
   ~FakeHeap() { os::unmap(base_, bytes_); }
   FakeHeap(const FakeHeap&) = delete;
