@@ -1,0 +1,42 @@
+// What callers of collectives hand over: how elements are combined, and where every member's piece lies. No MPI type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "copy/layout.h"
+#include "simd/reduce.h"
+
+namespace zh::coll {
+
+/// How the elements of a reduction are combined (MPI standard 6.9). Elements are `element_bytes` apart.
+struct Reduction {
+  uint64_t element_bytes = 0;
+  simd::Kernel kernel = nullptr;  ///< a predefined operation; else:
+  /// The program's own: inout[i] = in[i] op inout[i] for i < n, `in` being the operand of the lower ranks.
+  void (*user)(void* context, void* in, void* inout, uint64_t n) = nullptr;
+  void* context = nullptr;
+  bool commutative = true;  ///< false: operands stay in rank order
+
+  /// inout = in op inout.
+  void combine(const void* in, void* inout, uint64_t n) const {
+    if (kernel != nullptr) return kernel(in, inout, inout, n);
+    user(context, const_cast<void*>(in), inout, n);
+  }
+};
+
+/// One buffer for every member: evenly spaced in one array, or listed.
+struct Pieces {
+  copy::Buffer first;                  ///< the piece of member 0; every other has its bytes and layout
+  int64_t stride = 0;                  ///< bytes from one member's piece to the next's
+  const copy::Buffer* list = nullptr;  ///< by member; then the above mean nothing
+
+  [[nodiscard]] copy::Buffer operator[](uint32_t member) const {
+    if (list != nullptr) return list[member];
+    copy::Buffer piece = first;
+    piece.base += static_cast<int64_t>(member) * stride;
+    return piece;
+  }
+};
+
+}  // namespace zh::coll
