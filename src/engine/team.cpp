@@ -15,9 +15,12 @@ constexpr uint32_t kPolls = 2000;
 
 std::byte* Rank::TeamServices::base() const { return rank_.node_.base(); }
 
+// Messages must not run out of memory because of many communicators.
 Offset Rank::TeamServices::allocate(uint64_t bytes) {
   Guard guard(*rank_.state_);
-  return rank_.state_->endpoint->make_scratch(bytes);
+  p2p::Endpoint& e = *rank_.state_->endpoint;
+  if (e.arena().used_bytes() + bytes > e.arena().budget_bytes() / 2) return kNoOffset;
+  return e.make_scratch(bytes);
 }
 
 void Rank::TeamServices::free(Offset offset, uint64_t bytes) {

@@ -1,6 +1,7 @@
 // Collectives of a team of real ranks: every operation, small and large, against results computed here, with memory
 // mapped, through the kernel only, and reachable by messages alone.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstring>
 #include <numeric>
@@ -348,6 +349,79 @@ std::vector<Case> cases() {
     }
   }
   return all;
+}
+
+// A member that dies ends the others' collective, whatever they wait for there.
+TEST(TeamDeath, OthersAreTold) {
+  constexpr int kRanks = 3;
+  for (const uint64_t n : {uint64_t{1}, uint64_t{100'000}}) {
+    run_ranks(World::kProcesses, kRanks,
+              [n](TestBootstrap& world) {
+                StormConfig config;
+                config.world = World::kProcesses;
+                config.ranks = kRanks;
+                EngineRank r = make_rank(world, config);
+                ASSERT_NE(r.rank, nullptr);
+                const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, r.node->self());
+                ASSERT_TRUE(team->ready());
+                std::vector<uint64_t> in(n, 1);
+                std::vector<uint64_t> out(n);
+                const Reduction how{8, sum_kernel, nullptr, nullptr, true};
+                for (int k = 0; k < 5; ++k) ASSERT_EQ(team->allreduce(in.data(), out.data(), n, how), Code::kOk);
+                if (r.node->self() == 1) {
+                  raise(SIGKILL);
+                }
+                Code code = Code::kOk;
+                for (int k = 0; k < 10 && code == Code::kOk; ++k) code = team->allreduce(in.data(), out.data(), n, how);
+                EXPECT_EQ(code, Code::kPeerDead);
+                EXPECT_EQ(team->barrier(), Code::kPeerDead);
+              },
+              {.may_die = 1});
+  }
+}
+
+// Boards are used again, so that programs may make and free communicators without end.
+TEST(TeamMemory, IsUsedAgain) {
+  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 3;
+    config.rank_bytes = 16 << 20;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    for (uint64_t k = 0; k < 2000; ++k) {
+      const std::unique_ptr<Team> team = r.rank->make_team(100 + k, {0, 1, 2}, r.node->self());
+      ASSERT_TRUE(team->ready());
+      uint64_t x = k;
+      ASSERT_EQ(team->bcast(bytes(&x, 1), static_cast<uint32_t>(k % 3)), Code::kOk);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Without memory for one member, all of them say so.
+TEST(TeamMemory, ThatOneLacksNobodyHas) {
+  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 3;
+    config.rank_bytes = 16 << 20;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::unique_ptr<Team>> teams;
+    bool ready = true;
+    for (uint64_t k = 0; ready && k < 2000; ++k) {
+      teams.push_back(r.rank->make_team(100 + k, {0, 1, 2}, r.node->self()));
+      ready = teams.back()->ready();
+    }
+    EXPECT_FALSE(ready);
+    EXPECT_GT(teams.size(), 20U);
+    const auto agreed = static_cast<uint32_t>(teams.size());
+    uint32_t all[3] = {};
+    ASSERT_TRUE(world.allgather(&agreed, sizeof agreed, all).ok());
+    EXPECT_EQ(all[0], all[1]);
+    EXPECT_EQ(all[0], all[2]);
+    teams.clear();
+    ASSERT_TRUE(world.barrier().ok());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), case_name);
