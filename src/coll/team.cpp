@@ -39,9 +39,19 @@ Team::State::~State() {
   if (usable) pool.give(context, seq, offsets[self], offsets);
 }
 
+// A message moves only while the engine is turned, so there is no looking without it.
 Code Team::State::transfer(p2p::Request* request) {
   if (request == nullptr) return Code::kNoMemory;
-  const Code code = wait([&] { return services.done(request); });
+  struct Done {
+    Services& services;
+    p2p::Request* request;
+  } done{services, request};
+  const Code code = wait_long(
+      [](void* p) {
+        const auto& d = *static_cast<const Done*>(p);
+        return d.services.done(d.request);
+      },
+      &done);
   // A request that will never be done stays with the endpoint, which ends it with its peer.
   return code == Code::kOk ? services.finish(request) : code;
 }
