@@ -114,10 +114,6 @@ class Rank {
   /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.
   void quiesce();
 
-  /// The collectives of a communicator all of whose members are on this node: `members` are node-local indices by rank,
-  /// `self` is this rank's place among them. Null where there are none.
-  [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
-
   [[nodiscard]] node::Node& node() const { return node_; }
   /// True in a process that was forked from the rank's: there it must not be used, and does nothing when destroyed.
   [[nodiscard]] bool inert() const;
