@@ -213,7 +213,10 @@ inline int run(const Call& call) {
   coll::Team* team = team_of(info);
   if (team == nullptr) return call.forward();
   const int result = call.serve(*info, *team);
-  return result == kToHost ? call.forward() : result;
+  if (result != kToHost) [[likely]]
+    return result;
+  shim.rank->count_fallback("collectives: reductions of other operations or datatypes");
+  return call.forward();
 }
 
 }  // namespace zh::mpi
