@@ -1,4 +1,4 @@
-// Time, buffers and the rewriting of data for the point-to-point benchmark. Called by every sub-benchmark; sends
+// Time, buffers and the rewriting of data for the MPI benchmark programs. Called by every sub-benchmark; sends
 // nothing.
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "p2p.h"
+#include "bench.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -117,7 +117,7 @@ void* buffer_get(const char* kind, size_t len_bytes) {
     p = aligned_alloc(4096, rounded);
   }
   if (p == NULL) {
-    fprintf(stderr, "p2p: no memory for %zu bytes (%s)\n", len_bytes, kind);
+    fprintf(stderr, "%s: no memory for %zu bytes (%s)\n", g_program.name, len_bytes, kind);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   memset(p, 1, len_bytes);

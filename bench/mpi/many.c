@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "p2p.h"
+#include "bench.h"
 
 enum { kTag = 41, kAllTag = 42 };
 

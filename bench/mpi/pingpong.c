@@ -2,7 +2,7 @@
 // queues. The time stamp travels in the message; the one-way time is the mean of both directions' medians.
 #include <stdlib.h>
 
-#include "p2p.h"
+#include "bench.h"
 
 enum { kTag = 7, kOtherTag = 11, kMaxRotate = 1024, kRotateBytes = 32 << 20 };
 

@@ -1,7 +1,7 @@
 // What happens when the two ranks are not at the same place: overlap of transfer and computation, the process-skew
 // benchmark of the hybrid paper (its figure 5) and the parts of one message's cost (after LiMIC's figures 8 and 9).
 // Ranks 0 and 1.
-#include "p2p.h"
+#include "bench.h"
 
 enum { kTag = 31, kSlot = 0, kParts = 200, kMaxSkewReps = 500 };
 

@@ -1,7 +1,7 @@
 // Streams of windows: bandwidth, bidirectional, multi-pair (hybrid paper, section 3.1) and message rate. Every message
 // of a window has its own buffer; all are rewritten before the window's clock starts. Values are microseconds per
 // message.
-#include "p2p.h"
+#include "bench.h"
 
 enum { kTag = 21, kAckTag = 22, kMaxBytes = 64 << 20 };
 

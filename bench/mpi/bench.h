@@ -1,8 +1,8 @@
-// What the parts of the point-to-point benchmark share: the settings of one launch, the measuring harness, the page
-// through which the ranks agree without any message, and the rewriting of data. Seen by bench/mpi/*.c only. It knows
-// MPI and nothing of zerohop except the info key `zerohop` = `off`, which every other MPI library ignores.
-#ifndef ZEROHOP_BENCH_MPI_P2P_H_
-#define ZEROHOP_BENCH_MPI_P2P_H_
+// What the MPI benchmark programs share: the settings of one launch, the measuring harness, the page through which the
+// ranks agree without any message, and the rewriting of data. Seen by bench/mpi/*.c only. It knows MPI and nothing of
+// zerohop except the info key `zerohop` = `off`, which every other MPI library ignores.
+#ifndef ZEROHOP_BENCH_MPI_BENCH_H_
+#define ZEROHOP_BENCH_MPI_BENCH_H_
 
 #include <mpi.h>
 #include <stddef.h>
@@ -29,12 +29,24 @@ typedef struct {
   int size_count;
   int blocks;       // blocks of each arm per case
   double block_us;  // aimed length of one block
+  double case_s;    // no further block of a case that has taken this long; 0: no limit
   int arm_count;
   const char* arm_name[kMaxArms];
   MPI_Comm arm_comm[kMaxArms];
-  int pin;    // 1: ranks pin themselves to distinct processors where there are enough
-  int quick;  // fewer sizes and depths
+  int pin;          // 1: ranks pin themselves to distinct processors where there are enough
+  int quick;        // fewer sizes and depths
+  int rotate_root;  // collectives: the root moves on by one rank with every call
 } Settings;
+
+// One benchmark program: what launch.c does not know. Defined once in each program.
+typedef struct {
+  const char* name;
+  const char* schema;   // of the document
+  const char* about;    // one line of help
+  const char* options;  // help for the options that mean something to this program only
+  void (*run)(void);    // every sub-benchmark that is selected
+} Program;
+extern const Program g_program;
 
 typedef struct Case Case;
 
@@ -105,6 +117,9 @@ double gathered(int rank, int k);
 double coord_bcast(double value);
 // Meets one other rank; `slot` is a number that only this pair uses (0..kMaxRanks-1), `side` 0 or 1.
 void pair_sync(int slot, int side);
+// The sum of all ranks' values, by nothing but a store into the own line and a look at everybody's: what a flat
+// collective without MPI costs. Ranks that wait yield their processor when there are too few.
+double flat_allreduce(double value);
 // One-way time of one cache line between ranks 0 and 1, in microseconds (others sleep); the same on all ranks.
 double line_time_us(void);
 // Pins to the index-th allowed processor when the launcher's variables show that every rank can have its own. Before
@@ -131,4 +146,4 @@ void bench_stream(void);    // bandwidth, bidirectional, rate, multipair
 void bench_progress(void);  // overlap, skew, breakdown
 void bench_many(void);      // pairs, exchange, alltoall_once, memory
 
-#endif  // ZEROHOP_BENCH_MPI_P2P_H_
+#endif  // ZEROHOP_BENCH_MPI_BENCH_H_

@@ -1,0 +1,73 @@
+// The collectives' table and summary on made-up launches.
+#include "bench_coll_report.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace zh::tools {
+namespace {
+
+using Json = nlohmann::json;
+using Arms = std::vector<std::vector<double>>;
+
+Json one_case(const std::string& bench, uint64_t size, const Arms& mean, int iters) {
+  return {{"bench", bench},
+          {"size", size},
+          {"buffers", "malloc"},
+          {"iters", std::vector<int>(mean.size(), iters)},
+          {"metrics", {{"time_us", mean}, {"t_min_us", mean}, {"t_max_us", mean}}}};
+}
+
+LaunchRecord launch(int round, const std::string& host, bool zerohop, const Json& cases) {
+  const std::vector<std::string> arms =
+      zerohop ? std::vector<std::string>{"host", "zerohop", "host"} : std::vector<std::string>{"host"};
+  return {round,
+          "g",
+          host,
+          zerohop,
+          "",
+          1,
+          {{"placement", "far"},
+           {"line_us", {{"before", 0.2}, {"after", 0.2}}},
+           {"ranks", 8},
+           {"arms", arms},
+           {"cases", cases}}};
+}
+
+std::vector<LaunchRecord> made_up() {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 6; ++round) {
+    // The best peer differs by size: openmpi at 8 bytes, impi at 1024.
+    all.push_back(launch(round, "openmpi", false,
+                         Json::array({one_case("allreduce", 8, {{10}}, 5), one_case("allreduce", 1024, {{40}}, 5)})));
+    all.push_back(launch(round, "impi", false,
+                         Json::array({one_case("allreduce", 8, {{20}}, 5), one_case("allreduce", 1024, {{32}}, 5)})));
+    all.push_back(launch(
+        round, "openmpi", true,
+        Json::array({one_case("allreduce", 8, {{10}, {5}, {10}}, 90 + round),
+                     one_case("allreduce", 1024, {{40}, {64}, {40}}, 7), one_case("flat", 8, {{3}, {3}, {3}}, 7)})));
+  }
+  return all;
+}
+
+TEST(CollReport, SummaryIsTheGeometricMeanAgainstTheBestPeerOfEachSize) {
+  const auto summaries = summaries_of(judge(made_up(), {}));
+  ASSERT_EQ(summaries.size(), 1U) << "the raw line is no collective";
+  EXPECT_EQ(summaries[0].sizes, 2);
+  EXPECT_NEAR(summaries[0].to_best_peer, 1.0, 1e-9);         // sqrt(5/10 * 64/32)
+  EXPECT_NEAR(summaries[0].to_own_host, 0.894427191, 1e-6);  // sqrt(5/10 * 64/40)
+}
+
+TEST(CollReport, TheTableShowsRawLineRepetitionsAndIntervals) {
+  const auto records = made_up();
+  const std::string table = coll_table_of(judge(records, {}), repetitions_of(records));
+  EXPECT_NE(table.find("8 B without MPI 3.000 µs"), std::string::npos) << table;
+  EXPECT_NE(table.find("     90 "), std::string::npos) << table;
+  EXPECT_NE(table.find("0.500 [0.500, 0.500]"), std::string::npos) << table;
+  EXPECT_NE(table.find("2.000 [2.000, 2.000]"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace zh::tools

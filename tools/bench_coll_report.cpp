@@ -1,0 +1,186 @@
+// See bench_coll_report.h.
+#include "bench_coll_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace zh::tools {
+namespace {
+
+constexpr const char* kMean = "time_us";
+constexpr const char* kMetrics[3] = {"t_min_us", kMean, "t_max_us"};
+constexpr const char* kRaw = "flat";
+
+/// What a row is, apart from size and metric.
+using RowGroup = std::tuple<std::string, std::string, std::string, int, std::string, std::string>;
+RowGroup group_of(const Row& r) {
+  return {r.key.bench, r.key.variant, r.key.buffers, r.key.ranks, r.placement, r.host};
+}
+
+std::string number(double v) {
+  if (v >= 1000) return fmt::format("{:.0f}", v);
+  if (v >= 100) return fmt::format("{:.1f}", v);
+  return v >= 10 ? fmt::format("{:.2f}", v) : fmt::format("{:.3f}", v);
+}
+
+std::string interval_text(const Interval& i) {
+  if (i.count == 0) return "-";
+  return i.valid ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", i.mid, i.low, i.high) : fmt::format("{:.3f} [?]", i.mid);
+}
+
+/// The rows of one case: least, mean and greatest time of the ranks.
+struct Triple {
+  const Row* row[3] = {nullptr, nullptr, nullptr};
+  template <typename Value>
+  [[nodiscard]] std::string text(Value&& value) const {
+    std::string s;
+    for (const Row* r : row) {
+      const std::string cell = r == nullptr ? "-" : value(*r);
+      s += fmt::format("{:>10}", cell);
+    }
+    return s;
+  }
+};
+
+std::string times_of_peer(const Triple& t, const std::string& peer) {
+  return t.text([&](const Row& r) {
+    const auto it = r.peers.find(peer);
+    return it == r.peers.end() ? std::string("-") : number(it->second.mid);
+  });
+}
+
+std::string heading_of(const Row& r, const Row* raw) {
+  std::string s = fmt::format("\n{}{}{} · {} · {} ranks · {} · zerohop under {} · {} rounds", r.key.bench,
+                              r.key.variant.empty() ? "" : " ", r.key.variant, r.key.buffers, r.key.ranks, r.placement,
+                              r.host, r.rounds);
+  if (r.key.bench == "allreduce" && raw != nullptr)
+    s += fmt::format(" · 8 B without MPI {} µs", number(raw->zerohop.mid));
+  s += fmt::format("\n{:>8} {:>6} {:>30}{:>30} {:>8}{:>30}  {:<24}{:<24}{}\n", "bytes", "reps",
+                   r.host + " min, avg, max", "zerohop min, avg, max", "best", "its min, avg, max",
+                   "/ best peer (95 %)", "/ own host (95 %)", "host / host (95 %)");
+  return s;
+}
+
+}  // namespace
+
+Repetitions repetitions_of(const std::vector<LaunchRecord>& records) {
+  Repetitions least;
+  for (const LaunchRecord& r : records) {
+    if (!r.zerohop) continue;
+    for (const auto& c : r.document.value("cases", nlohmann::json::array())) {
+      const auto iters = c.value("iters", std::vector<int>{});
+      if (iters.empty()) continue;
+      CaseKey key;
+      key.bench = c.value("bench", "");
+      key.buffers = c.value("buffers", "");
+      key.variant = c.value("variant", "");
+      key.size = c.value("size", uint64_t{0});
+      key.ranks = r.document.value("ranks", 0);
+      const int here = iters[iters.size() / 2];
+      auto [it, fresh] = least.try_emplace({r.host, key}, here);
+      if (!fresh) it->second = std::min(it->second, here);
+    }
+  }
+  return least;
+}
+
+std::vector<CollSummary> summaries_of(const Judged& judged) {
+  struct Logs {
+    double peer = 0;
+    int peers = 0;
+    double own = 0;
+    int owns = 0;
+  };
+  std::map<RowGroup, std::pair<CollSummary, Logs>> by_group;
+  for (const Row& r : judged.rows) {
+    if (r.key.metric != kMean || r.key.bench == kRaw) continue;
+    auto& [summary, logs] = by_group[group_of(r)];
+    summary.key = r.key;
+    summary.key.size = 0;
+    summary.placement = r.placement;
+    summary.host = r.host;
+    ++summary.sizes;
+    if (r.to_best_peer.mid > 0) {
+      logs.peer += std::log(r.to_best_peer.mid);
+      ++logs.peers;
+    }
+    if (r.to_own_host.mid > 0) {
+      logs.own += std::log(r.to_own_host.mid);
+      ++logs.owns;
+    }
+  }
+  std::vector<CollSummary> all;
+  for (auto& [group, value] : by_group) {
+    auto& [summary, logs] = value;
+    if (logs.peers > 0) summary.to_best_peer = std::exp(logs.peer / logs.peers);
+    if (logs.owns > 0) summary.to_own_host = std::exp(logs.own / logs.owns);
+    all.push_back(summary);
+  }
+  return all;
+}
+
+std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) {
+  std::map<RowGroup, std::map<uint64_t, Triple>> by_group;
+  for (const Row& r : judged.rows) {
+    for (int m = 0; m < 3; ++m) {
+      if (r.key.metric == kMetrics[m]) by_group[group_of(r)][r.key.size].row[m] = &r;
+    }
+  }
+  const auto raw_beside = [&](const Row& r) -> const Row* {
+    const auto it = by_group.find({kRaw, "", r.key.buffers, r.key.ranks, r.placement, r.host});
+    return it == by_group.end() ? nullptr : it->second.begin()->second.row[1];
+  };
+  std::string out;
+  for (const auto& [group, sizes] : by_group) {
+    bool first = true;
+    for (const auto& [size, t] : sizes) {
+      const Row* mean = t.row[1];
+      if (mean == nullptr) continue;
+      if (first) out += heading_of(*mean, raw_beside(*mean));
+      first = false;
+      CaseKey key = mean->key;
+      key.metric.clear();
+      const auto reps = repetitions.find({mean->host, key});
+      out +=
+          fmt::format("{:>8} {:>6} {}{} {:>8}{}  {:<24}{:<24}{}\n", size, reps == repetitions.end() ? 0 : reps->second,
+                      times_of_peer(t, mean->host), t.text([](const Row& r) { return number(r.zerohop.mid); }),
+                      mean->best_peer, times_of_peer(t, mean->best_peer), interval_text(mean->to_best_peer),
+                      interval_text(mean->to_own_host), interval_text(mean->noise));
+    }
+  }
+  out += "\nGeometric mean of the ratios over the sizes\n";
+  for (const CollSummary& s : summaries_of(judged)) {
+    out += fmt::format(
+        "{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {:.3f}   / own host {:.3f}\n",
+        s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes, s.to_best_peer, s.to_own_host);
+  }
+  out += fmt::format(
+      "\n{} launches, {} left out (placement changed during them)\nTimes in µs: least, mean and greatest over the "
+      "ranks; "
+      "bytes are those of one rank's block; ratios are of the mean.\nIntervals hold the median ratio with 95 %; [?]: "
+      "too "
+      "few rounds.\n",
+      judged.launches, judged.mixed);
+  return out;
+}
+
+nlohmann::json json_of(const std::vector<CollSummary>& summaries) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const CollSummary& s : summaries) {
+    all.push_back({{"bench", s.key.bench},
+                   {"variant", s.key.variant},
+                   {"buffers", s.key.buffers},
+                   {"ranks", s.key.ranks},
+                   {"placement", s.placement},
+                   {"host", s.host},
+                   {"sizes", s.sizes},
+                   {"to_best_peer", s.to_best_peer},
+                   {"to_own_host", s.to_own_host}});
+  }
+  return all;
+}
+
+}  // namespace zh::tools

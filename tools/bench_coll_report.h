@@ -1,0 +1,33 @@
+// The table of `zerohop bench coll` and its summary by collective. Called at the end of the rounds with what the judge
+// made of them; starts nothing.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench_judge.h"
+
+namespace zh::tools {
+
+/// Zerohop's calls timed in one block, the least of all launches, by host and case.
+using Repetitions = std::map<std::pair<std::string, CaseKey>, int>;
+Repetitions repetitions_of(const std::vector<LaunchRecord>& records);
+
+/// One collective over all its sizes.
+struct CollSummary {
+  CaseKey key;  ///< size 0
+  std::string placement;
+  std::string host;
+  int sizes = 0;
+  double to_best_peer = 0;  ///< geometric mean of the sizes' median ratios; at each size its own best peer
+  double to_own_host = 0;
+};
+std::vector<CollSummary> summaries_of(const Judged& judged);
+
+/// One block of lines per collective, then the summary.
+std::string coll_table_of(const Judged& judged, const Repetitions& repetitions);
+nlohmann::json json_of(const std::vector<CollSummary>& summaries);
+
+}  // namespace zh::tools

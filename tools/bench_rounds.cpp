@@ -1,0 +1,184 @@
+// See bench_rounds.h.
+#include "bench_rounds.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace zh::tools {
+namespace {
+
+/// A launch that did not measure what it should have must not become a number.
+std::string why_unusable(const LaunchResult& r, bool expect_zerohop) {
+  if (!r.ok) return r.problem;
+  if (r.document.value("errors", 1) != 0) return "wrong data arrived";
+  if (r.document.value("zerohop_loaded", false) != expect_zerohop)
+    return expect_zerohop ? "zerohop was not loaded" : "zerohop was loaded into a bare launch";
+  return {};
+}
+
+nlohmann::json json_of(const LaunchRecord& r) {
+  return {{"round", r.round},     {"group", r.group},   {"host", r.host},        {"zerohop", r.zerohop},
+          {"setting", r.setting}, {"wall_s", r.wall_s}, {"document", r.document}};
+}
+
+LaunchRecord record_from(const nlohmann::json& j) {
+  LaunchRecord r;
+  r.round = j.value("round", 0);
+  r.group = j.value("group", "");
+  r.host = j.value("host", "");
+  r.zerohop = j.value("zerohop", false);
+  r.setting = j.value("setting", "");
+  r.wall_s = j.value("wall_s", 0.0);
+  r.document = j.value("document", nlohmann::json::object());
+  return r;
+}
+
+std::string hint_for(const std::string& problem) {
+  return problem.find("127") != std::string::npos
+             ? " (is the benchmark program built for this host? see bench/README.md)"
+             : "";
+}
+
+}  // namespace
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream in(list);
+  for (std::string w; std::getline(in, w, ',');) {
+    if (!w.empty()) words.push_back(w);
+  }
+  return words;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string s;
+  for (const std::string& w : words) s += (s.empty() ? "" : ",") + w;
+  return s;
+}
+
+void add_host_options(CLI::App& command, HostOptions* o) {
+  command.add_option("--hosts", o->hosts, "Bare MPIs to compare with")->capture_default_str();
+  command.add_option("--under", o->under, "MPIs under which zerohop runs (--quick takes the first)")
+      ->capture_default_str();
+  command.add_option("--hosts-py", o->hosts_py,
+                     "The project's dev/hosts.py (default: found above the command or the current folder)");
+  command.add_option("--mpiexec", o->mpiexec, "Use this launcher (with its arguments) as the only host");
+  command.add_option("--abi", o->abi, "Build of the benchmark program for --mpiexec: mpich, ompi or abi")
+      ->capture_default_str();
+}
+
+std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const std::string& command) {
+  std::string problem;
+  std::vector<BenchHost> known;
+  if (!o.mpiexec.empty()) {
+    std::istringstream in(o.mpiexec);
+    BenchHost h{"custom", o.abi, {}, {}};
+    for (std::string w; in >> w;) h.mpiexec.push_back(w);
+    known.push_back(h);
+  } else {
+    known = find_hosts(o.hosts_py.empty() ? default_hosts_py() : o.hosts_py, &problem);
+  }
+  if (known.empty()) {
+    fmt::print(stderr, "zerohop bench {}: {}\n", command, problem);
+    return std::nullopt;
+  }
+  const std::vector<std::string> bare = o.mpiexec.empty() ? split(o.hosts) : std::vector<std::string>{"custom"};
+  std::vector<std::string> carry = o.mpiexec.empty() ? split(o.under) : bare;
+  if (first_only && carry.size() > 1) carry.resize(1);
+  Hosts chosen;
+  for (const BenchHost& h : known) {
+    if (contains(bare, h.name)) chosen.peers.push_back(h);
+    if (contains(carry, h.name)) chosen.under.push_back(h);
+  }
+  if (chosen.peers.empty() || chosen.under.empty()) {
+    fmt::print(stderr, "zerohop bench {}: none of the hosts {} / {} is installed\n", command, o.hosts, o.under);
+    return std::nullopt;
+  }
+  return chosen;
+}
+
+void Rounds::run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned) {
+  if (planned.empty()) return;
+  // Every launch has every place in the order equally often.
+  const auto first = static_cast<std::ptrdiff_t>(static_cast<size_t>(round) % planned.size());
+  std::rotate(planned.begin(), planned.begin() + first, planned.end());
+  for (const PlannedLaunch& p : planned) {
+    LaunchResult r = run_launch(p.spec);
+    // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
+    if (r.ok && r.document.value("placement", "") == "mixed") r = run_launch(p.spec);
+    const std::string problem = why_unusable(r, p.spec.zerohop);
+    const std::string placement =
+        problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
+    const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
+    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    fmt::print(stderr, "[{:6.1f} s] round {}/{} {} {} {} {:.1f} s {}\n", elapsed, round + 1, rounds, group,
+               p.host->name, kind, r.wall_s, placement);
+    if (!problem.empty()) {
+      ++failures_;
+      continue;
+    }
+    records_.push_back({round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document)});
+  }
+}
+
+bool write_file(const std::string& path, const std::string& text, const std::string& command) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) fmt::print(stderr, "zerohop bench {}: cannot write {}\n", command, path);
+  return !out.fail();
+}
+
+bool write_launches(const std::string& path, const std::vector<LaunchRecord>& records, const std::string& command) {
+  nlohmann::json all = {{"schema", "zerohop-bench-launches/1"}, {"launches", nlohmann::json::array()}};
+  for (const LaunchRecord& r : records) all["launches"].push_back(json_of(r));
+  return write_file(path, all.dump() + "\n", command);
+}
+
+std::optional<std::vector<LaunchRecord>> read_launches(const std::string& path, const std::string& command,
+                                                       nlohmann::json* document) {
+  std::ifstream in(path);
+  *document = nlohmann::json::parse(in, nullptr, false);
+  if (!document->is_object()) {
+    fmt::print(stderr, "zerohop bench {}: {} holds no launches\n", command, path);
+    return std::nullopt;
+  }
+  std::vector<LaunchRecord> records;
+  for (const auto& j : document->value("launches", nlohmann::json::array())) records.push_back(record_from(j));
+  return records;
+}
+
+bool in_a_job() {
+  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+int become_benchmark(const std::string& name, const std::string& abi, const std::vector<std::string>& arguments) {
+  const bool openmpi = std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
+  const std::string folder = own_folder();
+  std::vector<std::string> command = {folder + "/zerohop", "run",
+                                      fmt::format("{}/bench_{}_{}", folder, name, openmpi ? "ompi" : abi), "--arms",
+                                      "host,zerohop,host"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& s : command) argv.push_back(s.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  std::perror(argv[0]);
+  return 127;
+}
+
+}  // namespace zh::tools

@@ -1,0 +1,76 @@
+// What the benchmarks of MPI programs share: which hosts take part, the rounds of short launches in turn, and the file
+// of their documents. Called by `zerohop bench p2p` and `zerohop bench coll`; knows nothing of what the programs
+// measure.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench_judge.h"
+#include "bench_launch.h"
+
+namespace CLI {
+class App;
+}
+
+namespace zh::tools {
+
+/// The options by which a user names the hosts.
+struct HostOptions {
+  std::string hosts = "mpich,openmpi,impi";
+  std::string under = "mpich,openmpi";
+  std::string hosts_py;
+  std::string mpiexec;
+  std::string abi = "mpich";
+};
+void add_host_options(CLI::App& command, HostOptions* o);
+
+struct Hosts {
+  std::vector<BenchHost> peers;  ///< run bare
+  std::vector<BenchHost> under;  ///< carry zerohop
+};
+/// Those of the wanted hosts that are installed; says on standard error when there are none. `first_only`: zerohop runs
+/// under the first alone.
+std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const std::string& command);
+
+struct PlannedLaunch {
+  const BenchHost* host = nullptr;
+  bool zerohop = false;  ///< this launch stands for zerohop (which a null test leaves out: then spec.zerohop is false)
+  std::string setting;
+  LaunchSpec spec;
+};
+
+/// Makes the launches and keeps their documents.
+class Rounds {
+ public:
+  /// Every launch of the group once, in an order that rotates with the round. One that did not measure what it should
+  /// have is reported on standard error and left out.
+  void run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned);
+  [[nodiscard]] const std::vector<LaunchRecord>& records() const { return records_; }
+  [[nodiscard]] int failures() const { return failures_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::vector<LaunchRecord> records_;
+  int failures_ = 0;
+};
+
+bool write_file(const std::string& path, const std::string& text, const std::string& command);
+bool write_launches(const std::string& path, const std::vector<LaunchRecord>& records, const std::string& command);
+/// The launches of an earlier run; `document` receives the whole file.
+std::optional<std::vector<LaunchRecord>> read_launches(const std::string& path, const std::string& command,
+                                                       nlohmann::json* document);
+
+/// Whether somebody else's launcher started this process as a rank.
+bool in_a_job();
+/// Inside a job: this rank becomes bench_<name>_<abi> with zerohop preloaded. Returns only when it cannot.
+int become_benchmark(const std::string& name, const std::string& abi, const std::vector<std::string>& arguments);
+
+std::vector<std::string> split(const std::string& list);
+std::string joined(const std::vector<std::string>& words);
+bool contains(const std::vector<std::string>& words, const std::string& word);
+
+}  // namespace zh::tools
