@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "base/shm_types.h"
 #include "coll/builder.h"
 #include "coll/families.h"
 
@@ -32,7 +33,7 @@ void rename_own_piece(Schedule& schedule, const Problem& p) {
 /// Everything else works from a copy that is made first.
 void copy_input_first(Schedule& schedule, uint64_t bytes) {
   if (bytes == 0) return;
-  const uint64_t input = (schedule.scratch_bytes + 63) / 64 * 64;
+  const uint64_t input = round_up(schedule.scratch_bytes, kLineBytes);
   schedule.scratch_bytes = input + bytes;
   for (Step& step : schedule.steps) {
     if (step.reads() && step.from == Place::kInput) {

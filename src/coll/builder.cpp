@@ -3,13 +3,9 @@
 
 #include <algorithm>
 
+#include "base/shm_types.h"
+
 namespace zh::coll {
-namespace {
-
-constexpr uint64_t kAlignment = 64;  // a cache line, and enough for any element
-
-}  // namespace
-
 Builder::Builder(uint32_t ranks) : sent_(ranks, 0), received_(ranks, 0), output_(Users{}), scratch_users_(Users{}) {}
 
 void Builder::touch(Place place, uint64_t at, uint64_t bytes, bool writes) {
@@ -101,7 +97,7 @@ uint32_t Builder::await(uint32_t rank, After after) { return message(StepKind::k
 
 Range Builder::scratch(uint64_t bytes) {
   const Range range{Place::kScratch, scratch_, bytes};
-  scratch_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  scratch_ += round_up(bytes, kLineBytes);  // also enough for any element
   schedule_.scratch_bytes = std::max(schedule_.scratch_bytes, scratch_);
   return range;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/shm_types.h"
+
 namespace zh::coll {
 namespace {
 
@@ -91,7 +93,7 @@ Range block(Range whole, uint64_t i, uint64_t n, uint64_t element_bytes) {
 Chunks::Chunks(const Problem& problem, Range whole, uint64_t vector_bytes) : whole_(whole), size_(whole.bytes) {
   if (problem.chunk_bytes == 0) return;
   const uint64_t bytes = std::max(problem.chunk_bytes, (vector_bytes + kMaxChunks - 1) / kMaxChunks);
-  size_ = (bytes + problem.element_bytes - 1) / problem.element_bytes * problem.element_bytes;
+  size_ = round_up(bytes, problem.element_bytes);
 }
 
 void ScratchTurns::next() {
