@@ -1,0 +1,66 @@
+// Schedule: one rank's part of a multi-step collective, as data. Builders make it (algorithms.h), Run executes it
+// (run.h), check() proves it (check.h), timeline() and draw() show it (timeline.h, draw.h).
+// It refuses to know addresses, datatypes, operations and how a message travels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace zh::coll {
+
+/// The three buffers of a rank. The input is only read, unless the call was made in place (problem.h).
+enum class Place : uint8_t { kInput, kOutput, kScratch };
+
+/// `bytes` bytes of a rank's buffer, from byte `at` on.
+struct Range {
+  Place place = Place::kInput;
+  uint64_t at = 0;
+  uint64_t bytes = 0;
+
+  /// `n` bytes of it, from its byte `from` on.
+  [[nodiscard]] Range part(uint64_t from, uint64_t n) const { return {place, at + from, n}; }
+};
+
+enum class StepKind : uint8_t {
+  kCopy,     ///< to = from
+  kReduce,   ///< to = from op to; `from` holds the operand of the lower ranks (MPI standard 6.9.1)
+  kSend,     ///< sends `from` to `peer`
+  kReceive,  ///< receives into `to` from `peer`
+};
+
+constexpr uint32_t kNoStep = ~uint32_t{0};
+
+/// Tags of a schedule are below this, so that a host with the least MPI_TAG_UB (MPI standard 9.1.2: 32767) has room for
+/// several collectives at once.
+constexpr uint32_t kTags = 1024;
+
+/// One step. It may start when all steps that it waits for are complete; nothing else orders steps.
+struct Step {
+  StepKind kind = StepKind::kCopy;
+  Place from = Place::kInput;  ///< copy, reduce, send
+  Place to = Place::kInput;    ///< copy, reduce, receive
+  uint32_t peer = 0;           ///< send, receive: rank of the communicator
+  uint32_t tag = 0;            ///< send, receive: < kTags; of two messages of a pair with one tag, the second waits
+  uint32_t first_wait = 0;     ///< Schedule::waits[first_wait, first_wait + n_waits)
+  uint32_t n_waits = 0;
+  uint64_t from_at = 0;  ///< bytes from the start of the buffer
+  uint64_t to_at = 0;
+  uint64_t bytes = 0;  ///< 0: a message that only says that it was sent
+
+  [[nodiscard]] bool reads() const { return kind != StepKind::kReceive; }
+  [[nodiscard]] bool writes() const { return kind != StepKind::kSend; }
+  [[nodiscard]] bool message() const { return kind == StepKind::kSend || kind == StepKind::kReceive; }
+};
+
+struct Schedule {
+  std::vector<Step> steps;      ///< a step waits for earlier ones only, so this is an order that works
+  std::vector<uint32_t> waits;  ///< indices of steps
+  uint64_t scratch_bytes = 0;
+
+  [[nodiscard]] std::span<const uint32_t> waits_of(const Step& step) const {
+    return std::span<const uint32_t>(waits).subspan(step.first_wait, step.n_waits);
+  }
+};
+
+}  // namespace zh::coll

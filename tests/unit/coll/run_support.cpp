@@ -1,0 +1,199 @@
+// See run_support.h.
+#include "run_support.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace zh::test {
+
+using coll::Collective;
+using coll::Problem;
+using coll::Reduction;
+
+Network::Network(uint32_t ranks, uint64_t seed) : rng_(seed) {
+  for (uint32_t r = 0; r < ranks; ++r) ranks_.emplace_back(*this, r);
+}
+
+Network::Message& Network::find(uint32_t source, uint32_t dest, int32_t tag, bool sender) {
+  for (Message& m : messages_) {
+    if (m.source != source || m.dest != dest || m.tag != tag || (sender ? m.sent : m.received)) continue;
+    matched_.push_back(&m);
+    return m;
+  }
+  Message& m = messages_.emplace_back();
+  m.source = source;
+  m.dest = dest;
+  m.tag = tag;
+  return m;
+}
+
+bool Network::deliver() {
+  if (matched_.empty()) return false;
+  std::swap(matched_[rng_() % matched_.size()], matched_.back());
+  Message& m = *matched_.back();
+  matched_.pop_back();
+  EXPECT_EQ(m.from_bytes, m.to_bytes);
+  const void* from = m.kept.empty() ? m.from : m.kept.data();
+  if (m.from_bytes > 0 && m.to != nullptr) std::memcpy(m.to, from, m.from_bytes);
+  m.arrived = true;
+  return true;
+}
+
+Code Network::Endpoint::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
+  if (network_.fails()) return Code::kPeerDead;
+  Message& m = network_.find(rank_, rank, tag, true);
+  m.sent = true;
+  m.from = data;
+  m.from_bytes = bytes;
+  if (network_.rng_() % 2 == 0) {
+    const auto* bytes_of = static_cast<const std::byte*>(data);
+    if (bytes > 0) m.kept.assign(bytes_of, bytes_of + bytes);
+    return Code::kOk;
+  }
+  ++network_.open_;
+  *handle = &m;
+  return Code::kOk;
+}
+
+Code Network::Endpoint::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
+  if (network_.fails()) return Code::kPeerDead;
+  Message& m = network_.find(rank, rank_, tag, false);
+  m.received = true;
+  m.to = data;
+  m.to_bytes = bytes;
+  ++network_.open_;
+  *handle = &m;
+  return Code::kOk;
+}
+
+bool Network::Endpoint::test(void* handle, Code* code) {
+  const auto* m = static_cast<const Message*>(handle);
+  if (!m->arrived) return false;
+  *code = Code::kOk;
+  --network_.open_;
+  return true;
+}
+
+void Network::Endpoint::abandon(void* handle) {
+  auto* m = static_cast<Message*>(handle);
+  if (m->dest == rank_) {
+    m->to = nullptr;
+  } else {
+    m->from_bytes = m->to_bytes = 0;
+  }
+  --network_.open_;
+}
+
+namespace {
+
+struct Matrix {
+  uint32_t v[4];
+};
+
+void multiply(void*, void* in, void* inout, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    Matrix a;
+    Matrix b;
+    std::memcpy(&a, static_cast<std::byte*>(in) + i * sizeof a, sizeof a);
+    std::memcpy(&b, static_cast<std::byte*>(inout) + i * sizeof b, sizeof b);
+    const Matrix c{{a.v[0] * b.v[0] + a.v[1] * b.v[2], a.v[0] * b.v[1] + a.v[1] * b.v[3],
+                    a.v[2] * b.v[0] + a.v[3] * b.v[2], a.v[2] * b.v[1] + a.v[3] * b.v[3]}};
+    std::memcpy(static_cast<std::byte*>(inout) + i * sizeof c, &c, sizeof c);
+  }
+}
+
+template <typename T>
+void add(const void* a, const void* b, void* out, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    T x;
+    T y;
+    std::memcpy(&x, static_cast<const std::byte*>(a) + i * sizeof x, sizeof x);
+    std::memcpy(&y, static_cast<const std::byte*>(b) + i * sizeof y, sizeof y);
+    x = static_cast<T>(x + y);
+    std::memcpy(static_cast<std::byte*>(out) + i * sizeof x, &x, sizeof x);
+  }
+}
+
+}  // namespace
+
+Reduction matrix_product() {
+  Reduction how;
+  how.element_bytes = sizeof(Matrix);
+  how.user = multiply;
+  how.commutative = false;
+  return how;
+}
+
+Reduction double_sum() {
+  Reduction how;
+  how.element_bytes = sizeof(double);
+  how.kernel = add<double>;
+  return how;
+}
+
+Reduction int_sum() {
+  Reduction how;
+  how.element_bytes = sizeof(uint32_t);
+  how.kernel = add<uint32_t>;
+  return how;
+}
+
+std::vector<std::byte> expected_output(const std::vector<Problem>& problems, uint32_t rank,
+                                       const std::vector<std::vector<std::byte>>& inputs, const Reduction& how,
+                                       std::vector<std::byte> before) {
+  const Problem& p = problems[rank];
+  const auto all = static_cast<uint32_t>(problems.size());
+  const auto put = [&](uint64_t at, const std::byte* from, uint64_t bytes) {
+    if (bytes > 0) std::memcpy(before.data() + at, from, bytes);
+  };
+  // Folds bytes [from, from + bytes) of the inputs of ranks 0..n-1.
+  const auto fold = [&](uint32_t n, uint64_t from, uint64_t bytes) {
+    if (n == 0 || bytes == 0) return;
+    std::vector<std::byte> acc(inputs[n - 1].begin() + static_cast<int64_t>(from),
+                               inputs[n - 1].begin() + static_cast<int64_t>(from + bytes));
+    for (uint32_t r = n - 1; r-- > 0;) how.combine(inputs[r].data() + from, acc.data(), bytes / how.element_bytes);
+    put(0, acc.data(), bytes);
+  };
+  switch (p.collective) {
+    case Collective::kBarrier:
+    case Collective::kCount:
+      break;
+    case Collective::kBcast:
+      if (rank != p.root) put(0, inputs[p.root].data(), p.bytes());
+      break;
+    case Collective::kReduce:
+      if (rank == p.root) fold(all, 0, p.bytes());
+      break;
+    case Collective::kAllreduce:
+      fold(all, 0, p.bytes());
+      break;
+    case Collective::kReduceScatter:
+      fold(all, p.send_piece(rank).at, p.send_piece(rank).bytes);
+      break;
+    case Collective::kScan:
+      fold(rank + 1, 0, p.bytes());
+      break;
+    case Collective::kExscan:
+      fold(rank, 0, p.bytes());
+      break;
+    case Collective::kGather:
+      if (rank != p.root) break;
+      [[fallthrough]];
+    case Collective::kAllgather:
+      for (uint32_t r = 0; r < all; ++r) put(p.recv_piece(r).at, inputs[r].data(), p.recv_piece(r).bytes);
+      break;
+    case Collective::kScatter:
+      put(0, inputs[p.root].data() + problems[p.root].send_piece(rank).at, p.bytes());
+      break;
+    case Collective::kAlltoall:
+      for (uint32_t r = 0; r < all; ++r) {
+        put(p.recv_piece(r).at, inputs[r].data() + problems[r].send_piece(rank).at, p.recv_piece(r).bytes);
+      }
+      break;
+  }
+  return before;
+}
+
+}  // namespace zh::test

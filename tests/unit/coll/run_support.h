@@ -1,0 +1,76 @@
+// What running schedules needs: a network in memory that delivers in any order, operations, and the results that the
+// MPI standard defines, computed plainly. Used by run_test.cpp and by the engine's test of schedules.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "coll/problem.h"
+#include "coll/run.h"
+
+namespace zh::test {
+
+/// Messages between the ranks of one process, without threads. Some sends complete at once, the others when they are
+/// received; matched messages arrive when deliver() picks them.
+class Network {
+ public:
+  Network(uint32_t ranks, uint64_t seed);
+  [[nodiscard]] coll::Transport& of(uint32_t rank) { return ranks_[rank]; }
+  /// Lets one matched message arrive; false if there is none.
+  bool deliver();
+  /// The n-th start of a message from now on fails.
+  void fail_after(int messages) { fail_in_ = messages; }
+  /// Messages that nobody tested or abandoned.
+  [[nodiscard]] size_t open() const { return open_; }
+
+ private:
+  struct Message {
+    uint32_t source, dest;
+    int32_t tag;
+    const void* from = nullptr;
+    void* to = nullptr;
+    uint64_t from_bytes = 0, to_bytes = 0;
+    std::vector<std::byte> kept;  ///< eager: the sender's copy
+    bool sent = false, received = false, arrived = false;
+  };
+  class Endpoint final : public coll::Transport {
+   public:
+    Endpoint(Network& network, uint32_t rank) : network_(network), rank_(rank) {}
+    Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) override;
+    Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
+    bool test(void* handle, Code* code) override;
+    void abandon(void* handle) override;
+
+   private:
+    Network& network_;
+    uint32_t rank_;
+  };
+
+  /// The oldest message that lacks the end asked for, or a new one.
+  Message& find(uint32_t source, uint32_t dest, int32_t tag, bool sender);
+  bool fails() { return fail_in_ > 0 && --fail_in_ == 0; }
+
+  std::deque<Endpoint> ranks_;
+  std::deque<Message> messages_;
+  std::vector<Message*> matched_;
+  std::mt19937_64 rng_;
+  int fail_in_ = 0;
+  size_t open_ = 0;
+};
+
+/// Multiplies 2x2 matrices of uint32 modulo 2^32: associative, exact, and not commutative.
+[[nodiscard]] coll::Reduction matrix_product();
+/// Adds doubles: commutative, but every bracketing gives other bits.
+[[nodiscard]] coll::Reduction double_sum();
+/// Adds uint32.
+[[nodiscard]] coll::Reduction int_sum();
+
+/// The output that `rank` must end with, given what all ranks' inputs hold and what its output held before.
+[[nodiscard]] std::vector<std::byte> expected_output(const std::vector<coll::Problem>& problems, uint32_t rank,
+                                                     const std::vector<std::vector<std::byte>>& inputs,
+                                                     const coll::Reduction& how, std::vector<std::byte> before);
+
+}  // namespace zh::test

@@ -1,0 +1,221 @@
+// Run: every algorithm with real data over a network that delivers in any order, runs started again, and failures.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "coll/run.h"
+#include "run_support.h"
+#include "schedule_support.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Algorithm;
+using coll::Collective;
+using coll::Problem;
+using Bytes = std::vector<std::byte>;
+
+Bytes random_bytes(std::mt19937_64& rng, uint64_t n, bool doubles) {
+  Bytes out(n);
+  for (uint64_t i = 0; i + 8 <= n && doubles; i += 8) {
+    const double value = static_cast<double>(rng() % 1000) / 7;
+    std::memcpy(out.data() + i, &value, 8);
+  }
+  for (uint64_t i = 0; i < n && !doubles; ++i) out[i] = static_cast<std::byte>(rng());
+  return out;
+}
+
+/// All ranks of one collective in this process.
+class Ranks {
+ public:
+  Ranks(std::vector<Problem> problems, const Algorithm& algorithm, const coll::Reduction& how, uint64_t seed)
+      : problems_(std::move(problems)), how_(how), rng_(seed), network(problems_[0].ranks(), seed + 1) {
+    for (const Problem& p : problems_) {
+      coll::Schedule schedule;
+      EXPECT_TRUE(coll::build(p, algorithm.name, &schedule).ok());
+      EXPECT_TRUE(
+          coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), network.of(p.self), &runs.emplace_back())
+              .ok());
+    }
+  }
+
+  /// Fills the buffers and starts all ranks.
+  void start(bool doubles, int32_t first_tag) {
+    inputs.clear();
+    outputs.clear();
+    before.clear();
+    for (size_t r = 0; r < runs.size(); ++r) {
+      inputs.push_back(random_bytes(rng_, problems_[r].input_bytes(), doubles));
+      outputs.push_back(random_bytes(rng_, problems_[r].output_bytes(), doubles));
+      before.push_back(outputs[r]);
+      runs[r]->start({inputs[r].data(), outputs[r].data(), how_, first_tag});
+    }
+  }
+
+  /// Turns ranks and network in any order until all have ended. False if that takes too long.
+  bool finish() {
+    size_t ended = 0;
+    for (uint64_t turn = 0; ended < runs.size() && turn < 1'000'000; ++turn) {
+      if (rng_() % 3 != 0) network.deliver();
+      if (turn % 8 != 0) {
+        runs[rng_() % runs.size()]->advance();
+        continue;
+      }
+      ended = 0;
+      for (const std::unique_ptr<coll::Run>& run : runs) ended += run->advance() ? 1 : 0;
+    }
+    return ended == runs.size();
+  }
+
+ private:
+  std::vector<Problem> problems_;
+  coll::Reduction how_;
+  std::mt19937_64 rng_;
+
+ public:
+  Network network;
+  std::vector<std::unique_ptr<coll::Run>> runs;
+  std::vector<Bytes> inputs, outputs, before;
+};
+
+class RunEvery : public ::testing::TestWithParam<Collective> {};
+
+TEST_P(RunEvery, RealData) {
+  uint64_t seed = 1;
+  for (const uint32_t ranks : {1u, 2u, 3u, 4u, 6u, 7u, 8u}) {
+    for (const auto& layout : layouts(ranks)) {
+      for (const coll::Reduction& how : {int_sum(), matrix_product()}) {
+        for (const bool uniform : {true, false}) {
+          Problem problem;
+          problem.collective = GetParam();
+          problem.element_bytes = how.element_bytes;
+          problem.count = 7 + seed % 5;
+          problem.chunk_bytes = 2 * how.element_bytes;
+          problem.layout = layout;
+          problem.root = static_cast<uint32_t>(seed) % ranks;
+          problem.commutative = how.commutative;
+          problem.uniform = uniform;
+          if (!uniform && !has_lists(problem.collective)) continue;
+          for (const Algorithm& algorithm : coll::algorithms(GetParam())) {
+            if (!algorithm.fits(problem)) continue;
+            const std::vector<Problem> problems = make_problems(problem, uniform);
+            Ranks all(problems, algorithm, how, ++seed);
+            // Twice: a run can be started again.
+            for (int time = 0; time < 2; ++time) {
+              all.start(false, 100 * time);
+              const std::vector<Bytes> inputs = all.inputs;
+              ASSERT_TRUE(all.finish()) << text(problem, algorithm.name);
+              EXPECT_EQ(all.inputs, inputs);
+              EXPECT_EQ(all.network.open(), 0u);
+              for (uint32_t r = 0; r < ranks; ++r) {
+                EXPECT_EQ(all.runs[r]->code(), Code::kOk);
+                ASSERT_EQ(all.outputs[r], expected_output(problems, r, inputs, how, all.before[r]))
+                    << "rank " << r << " of " << text(problem, algorithm.name);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, RunEvery, ::testing::ValuesIn(all_collectives()),
+                         [](const auto& p) { return std::string(coll::name_of(p.param)); });
+
+TEST(RunSchedule, AllreduceOfDoublesGivesTheSameBitsEverywhereAndAlways) {
+  Problem problem;
+  problem.collective = Collective::kAllreduce;
+  problem.element_bytes = 8;
+  problem.count = 50;
+  problem.chunk_bytes = 64;
+  problem.layout = blocks_of(11, 3);
+  for (const Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
+    std::vector<Bytes> results;
+    for (const uint64_t seed : {5u, 6u, 7u}) {
+      Ranks all(coll::for_all_ranks(problem), algorithm, double_sum(), seed);
+      all.start(true, 0);
+      // The same numbers, while messages take other turns.
+      std::mt19937_64 rng(1);
+      for (Bytes& input : all.inputs) {
+        const Bytes numbers = random_bytes(rng, input.size(), true);
+        std::copy(numbers.begin(), numbers.end(), input.begin());
+      }
+      ASSERT_TRUE(all.finish());
+      results.insert(results.end(), all.outputs.begin(), all.outputs.end());
+    }
+    for (const Bytes& result : results) EXPECT_EQ(result, results[0]) << algorithm.name;
+  }
+}
+
+TEST(RunSchedule, InPlace) {
+  uint64_t seed = 1;
+  for (const Collective collective : all_collectives()) {
+    Problem problem;
+    problem.collective = collective;
+    problem.element_bytes = 16;
+    problem.count = 5;
+    problem.layout = blocks_of(6, 2);
+    problem.root = 4;
+    problem.commutative = false;
+    for (const Algorithm& algorithm : coll::algorithms(collective)) {
+      if (!algorithm.fits(problem)) continue;
+      const std::vector<Problem> problems = coll::for_all_ranks(problem);
+      const std::vector<Problem> placed = in_place(problems);
+      Ranks all(placed, algorithm, matrix_product(), ++seed);
+      all.start(false, 0);
+      // What a call with two buffers would be given.
+      std::vector<Bytes> inputs = all.inputs;
+      for (uint32_t r = 0; r < 6; ++r) {
+        if (!placed[r].in_place || collective == Collective::kScatter) continue;
+        const Bytes& held = all.outputs[r];
+        const bool piece = collective == Collective::kGather || collective == Collective::kAllgather;
+        const uint64_t at = piece ? problems[r].recv_piece(r).at : 0;
+        inputs[r].assign(held.begin() + static_cast<int64_t>(at),
+                         held.begin() + static_cast<int64_t>(at + problems[r].input_bytes()));
+      }
+      ASSERT_TRUE(all.finish());
+      for (uint32_t r = 0; r < 6; ++r) {
+        if (all.outputs[r].empty()) continue;
+        EXPECT_EQ(all.outputs[r], expected_output(problems, r, inputs, matrix_product(), all.before[r]))
+            << "rank " << r << " of " << text(placed[r], algorithm.name);
+      }
+    }
+  }
+}
+
+TEST(RunSchedule, FailureEndsTheCallAndLeavesNothingUnderWay) {
+  Problem problem;
+  problem.collective = Collective::kAllreduce;
+  problem.element_bytes = 4;
+  problem.count = 10;
+  problem.layout = blocks_of(8, 2);
+  const Algorithm& algorithm = *coll::algorithm(Collective::kAllreduce, "recursive-doubling");
+  for (const int after : {1, 2, 5, 9}) {
+    Ranks all(coll::for_all_ranks(problem), algorithm, int_sum(), 3);
+    all.start(false, 0);
+    all.network.fail_after(after);
+    bool failed = false;
+    for (int turn = 0; turn < 100 && !failed; ++turn) {
+      for (const std::unique_ptr<coll::Run>& run : all.runs)
+        failed = failed || (run->advance() && run->code() != Code::kOk);
+      all.network.deliver();
+    }
+    EXPECT_TRUE(failed);
+    all.runs.clear();
+    EXPECT_EQ(all.network.open(), 0u);
+  }
+}
+
+TEST(RunSchedule, NothingToDoIsDoneAtOnce) {
+  Network network(1, 1);
+  std::unique_ptr<coll::Run> run;
+  ASSERT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(coll::Schedule{}), network.of(0), &run).ok());
+  EXPECT_TRUE(run->advance());
+  run->start({});
+  EXPECT_TRUE(run->advance());
+  EXPECT_EQ(run->code(), Code::kOk);
+}
+
+}  // namespace
+}  // namespace zh::test

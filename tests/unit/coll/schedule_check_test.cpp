@@ -1,0 +1,313 @@
+// Every algorithm, proved for all numbers of ranks up to 33, all roots, many layouts, counts and chunk sizes; and
+// faults planted in schedules, which the proof must find.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "coll/check.h"
+#include "schedule_support.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Algorithm;
+using coll::Collective;
+using coll::Layout;
+using coll::Problem;
+using coll::Schedule;
+using coll::Step;
+using coll::StepKind;
+using coll::Verdict;
+
+constexpr uint32_t kMostRanks = 33;
+
+Verdict prove(const std::vector<Problem>& problems, const Algorithm& algorithm) {
+  std::vector<Schedule> schedules;
+  const Status built = coll::build(problems, algorithm.name, &schedules);
+  EXPECT_TRUE(built.ok()) << built.what();
+  Verdict verdict = coll::check(problems, schedules);
+  EXPECT_EQ(verdict.fault, "") << text(problems[0], algorithm.name);
+  return verdict;
+}
+
+/// Calls f(problem, algorithm) for commutative and other operations and all algorithms that fit.
+template <typename F>
+void each_algorithm(Problem problem, F&& f) {
+  for (const bool commutative : {true, false}) {
+    if (!commutative && !coll::reduces(problem.collective)) continue;
+    problem.commutative = commutative;
+    for (const Algorithm& algorithm : coll::algorithms(problem.collective)) {
+      if (algorithm.fits(problem)) f(problem, algorithm);
+    }
+  }
+}
+
+class EveryCollective : public ::testing::TestWithParam<Collective> {};
+
+TEST_P(EveryCollective, AllRanksAndRoots) {
+  for (uint32_t ranks = 1; ranks <= kMostRanks; ++ranks) {
+    Problem problem;
+    problem.collective = GetParam();
+    problem.element_bytes = 4;
+    problem.count = 37;  // less than a piece for every rank, and with a remainder
+    problem.chunk_bytes = 48;
+    const std::vector<std::shared_ptr<const Layout>> nodes = layouts(ranks);
+    const uint32_t roots = coll::has_root(GetParam()) ? ranks : 1;
+    for (problem.root = 0; problem.root < roots && !HasFailure(); ++problem.root) {
+      problem.layout = nodes[(problem.root + ranks) % nodes.size()];
+      each_algorithm(problem, [](const Problem& p, const Algorithm& a) { prove(make_problems(p, true), a); });
+    }
+  }
+}
+
+TEST_P(EveryCollective, LayoutsCountsAndChunks) {
+  for (const uint32_t ranks : {1u, 2u, 3u, 5u, 8u, 13u}) {
+    for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
+      for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{ranks} - 1, uint64_t{ranks}, uint64_t{1000}}) {
+        for (const uint64_t chunk : {uint64_t{0}, uint64_t{1}, uint64_t{1040}}) {
+          Problem problem;
+          problem.collective = GetParam();
+          problem.element_bytes = count % 2 != 0 ? 12 : 8;
+          problem.count = count;
+          problem.chunk_bytes = count == 1000 && chunk == 1 ? 400 : chunk;
+          problem.layout = layout;
+          problem.root = static_cast<uint32_t>(count + chunk) % ranks;
+          each_algorithm(problem, [](const Problem& p, const Algorithm& a) { prove(make_problems(p, true), a); });
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryCollective, ListsAndInPlace) {
+  for (uint32_t ranks = 1; ranks <= 12; ++ranks) {
+    for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
+      Problem problem;
+      problem.collective = GetParam();
+      problem.element_bytes = 4;
+      problem.count = 5;
+      problem.chunk_bytes = 8;
+      problem.layout = layout;
+      problem.root = (ranks * 2) / 3;
+      each_algorithm(problem, [](const Problem& p, const Algorithm& a) {
+        prove(in_place(make_problems(p, true)), a);
+        Problem listed = p;
+        listed.uniform = false;
+        if (!has_lists(p.collective) || !a.fits(listed)) return;
+        prove(make_problems(p, false), a);
+        prove(in_place(make_problems(p, false)), a);
+      });
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryCollective, TheChoiceFits) {
+  for (const uint32_t ranks : {1u, 2u, 4u, 7u, 16u}) {
+    for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
+      for (const uint64_t count : {0, 1, 100, 1000, 100'000}) {
+        for (const int kind : {0, 1, 2, 3}) {
+          Problem problem;
+          problem.collective = GetParam();
+          problem.element_bytes = 8;
+          problem.count = count;
+          problem.layout = layout;
+          problem.commutative = kind % 2 == 0;
+          problem.uniform = kind < 2 || !has_lists(problem.collective);
+          const Algorithm* chosen = coll::algorithm(GetParam(), coll::choose(problem));
+          ASSERT_NE(chosen, nullptr);
+          EXPECT_TRUE(chosen->fits(problem));
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, EveryCollective, ::testing::ValuesIn(all_collectives()),
+                         [](const auto& p) { return std::string(coll::name_of(p.param)); });
+
+Problem planted_problem(Collective collective) {
+  Problem problem;
+  problem.collective = collective;
+  problem.element_bytes = 4;
+  problem.count = 21;
+  problem.chunk_bytes = 16;
+  problem.layout = blocks_of(7, 3);
+  problem.root = 2;
+  problem.commutative = false;
+  return problem;
+}
+
+/// Builds all ranks' schedules of every algorithm that fits, lets `plant` spoil them (false: nothing to spoil there)
+/// and expects the checker to find it. Returns how many were spoiled.
+template <typename Plant>
+int plant_everywhere(Plant&& plant) {
+  int planted = 0;
+  for (const Collective collective : all_collectives()) {
+    const Problem problem = planted_problem(collective);
+    for (const Algorithm& algorithm : coll::algorithms(collective)) {
+      if (!algorithm.fits(problem)) continue;
+      const std::vector<Problem> problems = coll::for_all_ranks(problem);
+      for (size_t rank = 0; rank < problems.size(); ++rank) {
+        std::vector<Schedule> schedules;
+        EXPECT_TRUE(coll::build(problems, algorithm.name, &schedules).ok());
+        if (!plant(schedules[rank])) continue;
+        ++planted;
+        EXPECT_FALSE(coll::check(problems, schedules).proved())
+            << "not found on rank " << rank << " of " << text(problem, algorithm.name);
+      }
+    }
+  }
+  return planted;
+}
+
+/// The first step that `wanted` holds for; null if there is none.
+template <typename Wanted>
+Step* find_step(Schedule& schedule, Wanted&& wanted) {
+  const auto found = std::find_if(schedule.steps.begin(), schedule.steps.end(), wanted);
+  return found == schedule.steps.end() ? nullptr : &*found;
+}
+
+TEST(PlantedFault, DroppedSend) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kSend; });
+              if (step != nullptr) *step = {.kind = StepKind::kCopy};
+              return step != nullptr;
+            }),
+            50);
+}
+
+TEST(PlantedFault, WrongPeer) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.message(); });
+              if (step != nullptr) step->peer = (step->peer + 1) % 7;
+              return step != nullptr;
+            }),
+            50);
+}
+
+TEST(PlantedFault, ShortChunk) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.writes() && x.bytes > 4; });
+              if (step != nullptr) step->bytes -= 4;
+              return step != nullptr;
+            }),
+            50);
+}
+
+TEST(PlantedFault, WrongChunkRead) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.reads() && x.bytes > 0; });
+              if (step != nullptr) step->from_at += 4;
+              return step != nullptr;
+            }),
+            50);
+}
+
+TEST(PlantedFault, WrongChunkWritten) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.writes() && x.bytes > 0; });
+              if (step != nullptr) step->to_at += 4;
+              return step != nullptr;
+            }),
+            50);
+}
+
+TEST(PlantedFault, LostWait) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              // Of a step with bytes: only data, not pacing, must be waited for.
+              Step* step = find_step(s, [&](const Step& x) {
+                return x.n_waits > 0 && (x.kind == StepKind::kReduce ||
+                                         (x.kind == StepKind::kSend && x.bytes > 0 && x.from != coll::Place::kInput));
+              });
+              if (step != nullptr) step->n_waits = 0;
+              return step != nullptr;
+            }),
+            50);
+}
+
+TEST(PlantedFault, OperandsSwapped) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) {
+                return x.kind == StepKind::kReduce && x.from != coll::Place::kInput && x.bytes > 0;
+              });
+              if (step == nullptr) return false;
+              std::swap(step->from, step->to);
+              std::swap(step->from_at, step->to_at);
+              return true;
+            }),
+            10);
+}
+
+TEST(PlantedFault, CombinedTwice) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kReduce; });
+              if (step == nullptr) return false;
+              s.steps.push_back(*step);
+              s.waits.push_back(static_cast<uint32_t>(s.steps.size()) - 2);
+              return true;
+            }),
+            20);
+}
+
+TEST(PlantedFault, BarrierRoundMissing) {
+  const std::vector<Problem> problems = coll::for_all_ranks(planted_problem(Collective::kBarrier));
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(problems, "dissemination", &schedules).ok());
+  for (Schedule& s : schedules) s.steps.resize(s.steps.size() - 2);
+  EXPECT_NE(coll::check(problems, schedules).fault.find("without having heard"), std::string::npos);
+}
+
+TEST(PlantedFault, Deadlock) {
+  // Everybody receives before sending: fine for nobody.
+  const std::vector<Problem> problems = coll::for_all_ranks(planted_problem(Collective::kAlltoall));
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(problems, "linear", &schedules).ok());
+  for (Schedule& s : schedules) {
+    const Step* in = find_step(s, [](const Step& x) { return x.kind == StepKind::kReceive; });
+    Step* out = find_step(s, [](const Step& x) { return x.kind == StepKind::kSend; });
+    out->first_wait = static_cast<uint32_t>(s.waits.size());
+    out->n_waits = 1;
+    s.waits.push_back(static_cast<uint32_t>(in - s.steps.data()));
+  }
+  EXPECT_NE(coll::check(problems, schedules).fault.find("wait for each other"), std::string::npos);
+}
+
+TEST(Schedules, LeadersAloneCrossBetweenNodes) {
+  Problem problem;
+  problem.count = 1024;
+  problem.layout = blocks_of(16, 4);
+  problem.root = 6;  // no node's first rank
+  problem.collective = Collective::kBcast;
+  // The vector enters each of the three other nodes once.
+  for (const char* name : {"leader-ring", "hierarchical"}) {
+    EXPECT_EQ(prove(coll::for_all_ranks(problem), *coll::algorithm(Collective::kBcast, name)).node_bytes, 3 * 1024u);
+  }
+  EXPECT_EQ(prove(coll::for_all_ranks(problem), *coll::algorithm(Collective::kBcast, "linear")).node_bytes, 12 * 1024u);
+  problem.collective = Collective::kAllgather;
+  EXPECT_EQ(prove(coll::for_all_ranks(problem), *coll::algorithm(Collective::kAllgather, "leader-ring")).node_messages,
+            12u);
+}
+
+TEST(Schedules, TagsAreUsedAgainInOrder) {
+  Problem problem;
+  problem.collective = Collective::kAllgather;
+  problem.count = 1;
+  problem.layout = Layout::one_node(coll::kTags + 40);
+  Schedule schedule;
+  ASSERT_TRUE(coll::build(problem, "ring", &schedule).ok());
+  const auto tag_zero = std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                                      [](const Step& s) { return s.kind == StepKind::kSend && s.tag == 0; });
+  EXPECT_EQ(tag_zero, 2);
+}
+
+TEST(Schedules, WhatDoesNotFitIsRefused) {
+  Problem problem = planted_problem(Collective::kAllreduce);
+  Schedule schedule;
+  EXPECT_EQ(coll::build(problem, "ring", &schedule).code(), Code::kNotSupported);
+  EXPECT_EQ(coll::build(problem, "no such", &schedule).code(), Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace zh::test

@@ -1,0 +1,29 @@
+// Problems to try schedules on. Used by the schedule_*_test.cpp files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coll/algorithms.h"
+#include "coll/problem.h"
+
+namespace zh::test {
+
+/// One node; two, three and four, in blocks and cyclic; unequal ones; unequal ones in disorder. No two are alike.
+[[nodiscard]] std::vector<std::shared_ptr<const coll::Layout>> layouts(uint32_t ranks);
+[[nodiscard]] std::shared_ptr<const coll::Layout> blocks_of(uint32_t ranks, uint32_t nodes);
+
+/// The problem of every rank, with pieces of different sizes and gaps between them where `uniform` is false and the
+/// collective has lists.
+[[nodiscard]] std::vector<coll::Problem> make_problems(const coll::Problem& problem, bool uniform);
+/// The same with MPI_IN_PLACE wherever MPI allows it.
+[[nodiscard]] std::vector<coll::Problem> in_place(std::vector<coll::Problem> problems);
+
+[[nodiscard]] std::vector<coll::Collective> all_collectives();
+[[nodiscard]] bool has_lists(coll::Collective collective);
+/// What failed, for messages of tests.
+[[nodiscard]] std::string text(const coll::Problem& problem, std::string_view algorithm);
+
+}  // namespace zh::test

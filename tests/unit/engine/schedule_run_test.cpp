@@ -1,0 +1,180 @@
+// Schedules over the engine: collectives of real ranks, blocking and several at once, and runs started again.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "coll/algorithms.h"
+#include "coll/run.h"
+#include "storm_support.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Collective;
+using coll::Problem;
+using engine::Rank;
+using engine::Request;
+
+/// Ranks of the communicator are those of the node.
+class EngineTransport final : public coll::Transport {
+ public:
+  EngineTransport(Rank& rank, uint64_t context) : rank_(rank), context_(context) {}
+
+  Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) override {
+    engine::SendArgs args;
+    args.dest = rank;
+    args.source = static_cast<int32_t>(rank_.node().self());
+    args.tag = tag;
+    args.context = context_;
+    args.data = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
+    if (rank_.send_now(args)) return Code::kOk;
+    *handle = rank_.isend(args);
+    return *handle != nullptr ? Code::kOk : Code::kNoMemory;
+  }
+
+  Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override {
+    engine::RecvArgs args;
+    args.peer = args.source = static_cast<int32_t>(rank);
+    args.tag = tag;
+    args.context = context_;
+    args.buffer = {static_cast<std::byte*>(data), bytes, nullptr};
+    *handle = rank_.irecv(args);
+    return *handle != nullptr ? Code::kOk : Code::kNoMemory;
+  }
+
+  bool test(void* handle, Code* code) override {
+    auto* request = static_cast<Request*>(handle);
+    if (!rank_.done(request)) return false;
+    *code = rank_.result(request).code;
+    rank_.release(request);
+    return true;
+  }
+
+  void abandon(void* handle) override {
+    auto* request = static_cast<Request*>(handle);
+    rank_.cancel(request);
+    rank_.wait(request);
+    rank_.release(request);
+  }
+
+ private:
+  Rank& rank_;
+  uint64_t context_;
+};
+
+void add(const void* a, const void* b, void* out, size_t n) {
+  const auto* x = static_cast<const uint64_t*>(a);
+  const auto* y = static_cast<const uint64_t*>(b);
+  for (size_t i = 0; i < n; ++i) static_cast<uint64_t*>(out)[i] = x[i] + y[i];
+}
+
+coll::Reduction sum() {
+  coll::Reduction how;
+  how.element_bytes = 8;
+  how.kernel = add;
+  return how;
+}
+
+StormConfig in(World world) {
+  StormConfig config;
+  config.world = world;
+  return config;
+}
+
+std::unique_ptr<coll::Run> make_run(const Problem& problem, std::string_view name, coll::Transport& transport) {
+  coll::Schedule schedule;
+  std::unique_ptr<coll::Run> run;
+  EXPECT_TRUE(coll::build(problem, name, &schedule).ok());
+  EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), transport, &run).ok());
+  return run;
+}
+
+Problem problem_of(Collective collective, uint32_t ranks, uint32_t self, uint64_t count) {
+  Problem problem;
+  problem.collective = collective;
+  problem.element_bytes = 8;
+  problem.count = count;
+  problem.chunk_bytes = 16 << 10;
+  problem.self = self;
+  // Two nodes, for the algorithms' sake; the engine carries all messages.
+  std::vector<uint32_t> nodes(ranks);
+  for (uint32_t r = 0; r < ranks; ++r) nodes[r] = r < ranks / 2 ? 0 : 1;
+  problem.layout = std::make_shared<const coll::Layout>(nodes);
+  return problem;
+}
+
+class ScheduleRun : public ::testing::TestWithParam<World> {};
+
+TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
+  constexpr uint32_t kRanks = 5;
+  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, in(GetParam()));
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    EngineTransport transport(*r.rank, 77);
+    for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
+      for (const uint64_t count : {1, 100, 20'000}) {
+        const auto run = make_run(problem_of(Collective::kAllreduce, kRanks, self, count), algorithm.name, transport);
+        std::vector<uint64_t> input(count);
+        std::vector<uint64_t> output(count);
+        for (uint64_t time = 0; time < 10; ++time) {
+          for (uint64_t i = 0; i < count; ++i) input[i] = i * (self + 1) + time;
+          run->start({input.data(), output.data(), sum(), 0});
+          r.rank->wait_until([&] { return run->advance(); });
+          ASSERT_EQ(run->code(), Code::kOk);
+          for (uint64_t i = 0; i < count; ++i) {
+            ASSERT_EQ(output[i], i * kRanks * (kRanks + 1) / 2 + kRanks * time) << algorithm.name;
+          }
+        }
+      }
+    }
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(ScheduleRun, SeveralAtOnce) {
+  constexpr uint32_t kRanks = 4;
+  constexpr uint64_t kCount = 3000;
+  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, in(GetParam()));
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    EngineTransport transport(*r.rank, 77);
+    std::vector<std::unique_ptr<coll::Run>> runs;
+    std::vector<std::vector<uint64_t>> inputs;
+    std::vector<std::vector<uint64_t>> outputs;
+    for (uint32_t root = 0; root < kRanks; ++root) {
+      Problem problem = problem_of(Collective::kBcast, kRanks, self, kCount);
+      problem.root = root;
+      runs.push_back(make_run(problem, "leader-ring", transport));
+      inputs.emplace_back(kCount, self == root ? root + 100 : 0);
+      outputs.emplace_back(kCount, 0);
+    }
+    runs.push_back(make_run(problem_of(Collective::kAlltoall, kRanks, self, kCount), "pairwise", transport));
+    inputs.emplace_back(kRanks * kCount, self);
+    outputs.emplace_back(kRanks * kCount, 99);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      runs[i]->start({inputs[i].data(), outputs[i].data(), {}, static_cast<int32_t>(i * coll::kTags)});
+    }
+    r.rank->wait_until([&] {
+      bool all = true;
+      for (const auto& run : runs) all = run->advance() && all;
+      return all;
+    });
+    for (uint32_t root = 0; root < kRanks; ++root) {
+      if (root == self) continue;
+      EXPECT_EQ(outputs[root], std::vector<uint64_t>(kCount, root + 100));
+    }
+    for (uint64_t i = 0; i < kRanks * kCount; ++i) ASSERT_EQ(outputs.back()[i], i / kCount);
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, ScheduleRun, ::testing::Values(World::kThreads, World::kProcesses), world_name);
+
+}  // namespace
+}  // namespace zh::test
