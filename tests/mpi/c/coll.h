@@ -70,7 +70,12 @@ struct CollType {
   struct CollBlock* map;  // in the order of the type map
 };
 int coll_unit_bytes(int unit);
-/// A datatype of `units` units: predefined, or nested at random from all constructors. Elements in a row do not overlap.
+/// Whether coll_type() may use what Open MPI 5.0 gets wrong when it cuts a message in pieces: contiguous elements with
+/// a gap behind each, and vectors of single elements. It loses bytes of them, or writes them elsewhere. Elsewhere:
+/// always.
+extern bool coll_all_constructors;
+/// A datatype of `units` units: predefined, or nested at random from all constructors. Elements in a row do not
+/// overlap.
 struct CollType coll_type(int unit, int units, uint64_t* state);
 /// The same with the layout of units one behind the other.
 struct CollType coll_type_plain(int unit, int units);
@@ -124,10 +129,10 @@ const char* coll_form_name(enum CollForm form);
 #define COLL_CASE(subject, name, form, what, kind, body) \
   CASE(subject, name##_##form) { body(comm, rank, size, what, kind); }
 #if COLL_PERSISTENT
-#define COLL_CASES(subject, name, what, body)                       \
-  COLL_CASE(subject, name, blocking, what, kBlocking, body)         \
-  COLL_CASE(subject, name, nonblocking, what, kNonblocking, body)   \
-  COLL_CASE(subject, name, persistent, what, kPersistent, body)     \
+#define COLL_CASES(subject, name, what, body)                     \
+  COLL_CASE(subject, name, blocking, what, kBlocking, body)       \
+  COLL_CASE(subject, name, nonblocking, what, kNonblocking, body) \
+  COLL_CASE(subject, name, persistent, what, kPersistent, body)   \
   _Static_assert(1, "")
 #else
 #define COLL_CASES(subject, name, what, body)                     \

@@ -2,9 +2,10 @@
 #include "coll.h"
 
 static const char* const kNames[kWhats] = {
-    "Barrier",  "Bcast",     "Gather",    "Gatherv", "Scatter",   "Scatterv",       "Allgather",            "Allgatherv",
-    "Alltoall", "Alltoallv", "Alltoallw", "Reduce",  "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan",
-    "Exscan"};
+    "Barrier",   "Bcast",     "Gather",     "Gatherv",        "Scatter",
+    "Scatterv",  "Allgather", "Allgatherv", "Alltoall",       "Alltoallv",
+    "Alltoallw", "Reduce",    "Allreduce",  "Reduce_scatter", "Reduce_scatter_block",
+    "Scan",      "Exscan"};
 
 const char* coll_what_name(enum CollWhat what) { return kNames[what]; }
 
@@ -38,15 +39,18 @@ const char* coll_form_name(enum CollForm form) {
     CALL(kReduceScatterBlock, Reduce_scatter_block, c->send, c->recv, c->recvcount, c->recvtype, c->op, c->comm)       \
     CALL(kScan, Scan, c->send, c->recv, c->recvcount, c->recvtype, c->op, c->comm)                                     \
     CALL(kExscan, Exscan, c->send, c->recv, c->recvcount, c->recvtype, c->op, c->comm)                                 \
-    default: return MPI_ERR_OTHER;                                                                                     \
+    default:                                                                                                           \
+      return MPI_ERR_OTHER;                                                                                            \
   }
 
 #define AS_BLOCKING(k, name, ...) \
-  case k: return MPI_##name(__VA_ARGS__);
+  case k:                         \
+    return MPI_##name(__VA_ARGS__);
 static int blocking(const struct CollCall* c) { EACH_COLLECTIVE(AS_BLOCKING) }
 
 #define AS_NONBLOCKING(k, name, ...) \
-  case k: return MPI_I##name(__VA_ARGS__, request);
+  case k:                            \
+    return MPI_I##name(__VA_ARGS__, request);
 // The standard's names of the nonblocking forms keep only the first capital.
 #define MPI_IBarrier MPI_Ibarrier
 #define MPI_IBcast MPI_Ibcast
@@ -69,7 +73,8 @@ static int nonblocking(const struct CollCall* c, MPI_Request* request) { EACH_CO
 
 #if COLL_PERSISTENT
 #define AS_PERSISTENT(k, name, ...) \
-  case k: return MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, request);
+  case k:                           \
+    return MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, request);
 static int persistent(const struct CollCall* c, MPI_Request* request) { EACH_COLLECTIVE(AS_PERSISTENT) }
 #endif
 
@@ -97,6 +102,7 @@ int coll_call(const struct CollCall* call) {
 #else
       return MPI_ERR_OTHER;
 #endif
-    default: return blocking(call);
+    default:
+      return blocking(call);
   }
 }

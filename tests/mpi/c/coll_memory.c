@@ -22,7 +22,7 @@ struct CollLoop coll_loop(uint64_t key, int least, int most) {
   struct CollLoop loop = {.least = least, .most = most, .begin_s = check_now_s()};
   loop.shared = check_key((int)check_seed(), (int)key, (int)(key >> 32), 1);
   loop.own = check_key((int)check_seed(), (int)key, (int)(key >> 32), 1000 + rank);
-  loop.limit_s = 0.08 * check_reps(10);
+  loop.limit_s = 0.03 * check_reps(10);
   return loop;
 }
 
@@ -87,7 +87,9 @@ static unsigned char* obtain(struct CollBuffer* buffer, size_t len_bytes, uint64
   buffer->memory = NULL;
   unsigned char* memory = NULL;
   switch (buffer->kind) {
-    case kPages: memory = buffer->memory = aligned_alloc(4096, (len_bytes + 4095) / 4096 * 4096); break;
+    case kPages:
+      memory = buffer->memory = aligned_alloc(4096, (len_bytes + 4095) / 4096 * 4096);
+      break;
     case kStack:
       if (len_bytes + 64 <= lent_bytes) {
         memory = lent + (64 - (uintptr_t)lent % 64) % 64;
@@ -119,7 +121,8 @@ static unsigned char* obtain(struct CollBuffer* buffer, size_t len_bytes, uint64
       buffer->memory = malloc(len_bytes + 64);
       memory = (unsigned char*)buffer->memory + 1 + coll_pick(state, 60);
       break;
-    default: break;
+    default:
+      break;
   }
   if (!memory) {
     buffer->kind = kHeap;
@@ -165,11 +168,20 @@ bool coll_verify(const struct CollBuffer* buffer, const char* what) {
 
 void coll_free(struct CollBuffer* buffer) {
   switch (buffer->kind) {
-    case kMpiMemory: OK(MPI_Free_mem(buffer->memory)); break;
-    case kMapped: munmap(buffer->memory, buffer->len_bytes); break;
-    case kStaticZero: zero_used = false; break;
-    case kStaticData: data_used = false; break;
-    default: free(buffer->memory);
+    case kMpiMemory:
+      OK(MPI_Free_mem(buffer->memory));
+      break;
+    case kMapped:
+      munmap(buffer->memory, buffer->len_bytes);
+      break;
+    case kStaticZero:
+      zero_used = false;
+      break;
+    case kStaticData:
+      data_used = false;
+      break;
+    default:
+      free(buffer->memory);
   }
   free(buffer->image);
   buffer->memory = buffer->image = buffer->area = NULL;

@@ -15,9 +15,9 @@ struct Side {
   struct CollBuffer buffer;
 };
 
-// Several hosts cut messages by the extent or count of their own datatype, or lose count when one rank has everything:
-// so these are cases of their own.
-enum Spread { kAlike, kUnlike, kLopsided };
+// Several hosts cut messages by the extent or count of their own datatype, lose count when one rank has everything, or
+// hang in place: so these are cases of their own.
+enum Spread { kAlike, kUnlike, kLopsided, kInPlace };
 
 struct Item {
   enum CollWhat what;
@@ -125,7 +125,8 @@ static void plan(struct Item* it, uint64_t* shared) {
         // Gatherv and Allgatherv tell by the sender, Scatterv by the receiver; pairs are symmetric, as in place needs.
         if (!pairs) draw = check_key(it->item, it->what == kScatterv ? j : i, 0, (int)*shared);
         units = coll_chance(&draw, 20) ? 0 : (int)(draw % 5) * (all / 4) + (all % 12 ? (int)(draw % 3) : 0);
-        if (it->spread == kLopsided) units = (it->what == kScatterv ? j : i) == it->root && (!pairs || i == j) ? all * 2 : 0;
+        if (it->spread == kLopsided)
+          units = (it->what == kScatterv ? j : i) == it->root && (!pairs || i == j) ? all * 2 : 0;
       }
       it->units[i][j] = units;
     }
@@ -135,11 +136,10 @@ static void plan(struct Item* it, uint64_t* shared) {
 
 static void set_up(const struct Item* it, struct Side* send, struct Side* recv) {
   bool is_root = it->rank == it->root;
-  enum Style style = it->what == kAlltoallw ? kTyped
-                     : it->what == kGatherv || it->what == kScatterv || it->what == kAllgatherv ||
-                             it->what == kAlltoallv
-                         ? kListed
-                         : kUniform;
+  enum Style style =
+      it->what == kAlltoallw                                                                               ? kTyped
+      : it->what == kGatherv || it->what == kScatterv || it->what == kAllgatherv || it->what == kAlltoallv ? kListed
+                                                                                                           : kUniform;
   send->first_peer = recv->first_peer = 0;
   send->style = recv->style = kUniform;
   send->pieces = recv->pieces = 1;
@@ -238,7 +238,7 @@ static void move_one(MPI_Comm comm, struct Item* it, struct CollLoop* loop, enum
   it->item = loop->item;
   it->root = coll_pick(&loop->shared, it->size);
   it->unit = coll_pick(&loop->shared, kUnits);
-  it->in_place = it->what != kBcast && coll_chance(&loop->shared, 25);
+  it->in_place = it->spread == kInPlace;
   plan(it, &loop->shared);
   set_up(it, &send, &recv);
   // Displacements and kinds of memory are always each rank's own.
@@ -274,7 +274,9 @@ static void move(MPI_Comm comm, int rank, int size, enum CollWhat what, enum Col
   struct CollLoop loop = coll_loop(check_key(what, form, spread, 1), 4, 4000);
   struct Item it = {.what = what, .rank = rank, .size = size, .spread = spread};
   if (spread == kUnlike && size < 2) SKIP("needs 2 ranks");
+  coll_all_constructors = spread == kUnlike;
   while (coll_next(&loop)) move_one(comm, &it, &loop, form);
+  coll_all_constructors = false;
 }
 
 // Send and receive side differ, but all ranks agree.
@@ -289,14 +291,19 @@ static void move_unlike(MPI_Comm comm, int rank, int size, enum CollWhat what, e
 static void move_lopsided(MPI_Comm comm, int rank, int size, enum CollWhat what, enum CollForm form) {
   move(comm, rank, size, what, form, kLopsided);
 }
+static void move_in_place(MPI_Comm comm, int rank, int size, enum CollWhat what, enum CollForm form) {
+  move(comm, rank, size, what, form, kInPlace);
+}
 
-#define BOTH(name, what)                         \
-  COLL_CASES(coll_move, name, what, move_alike); \
-  COLL_CASES(coll_layouts, name, what, move_unlike)
+#define BOTH(name, what)                             \
+  COLL_CASES(coll_move, name, what, move_alike);     \
+  COLL_CASES(coll_layouts, name, what, move_unlike); \
+  COLL_CASES(coll_in_place, name, what, move_in_place)
 #define ALL(name, what) \
   BOTH(name, what);     \
   COLL_CASES(coll_lopsided, name, what, move_lopsided)
-BOTH(bcast, kBcast);
+COLL_CASES(coll_move, bcast, kBcast, move_alike);
+COLL_CASES(coll_layouts, bcast, kBcast, move_unlike);
 BOTH(gather, kGather);
 ALL(gatherv, kGatherv);
 BOTH(scatter, kScatter);
