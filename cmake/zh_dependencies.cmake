@@ -1,9 +1,38 @@
-# What the project takes from the system: hwloc, and header-only CLI11, nlohmann json and fmt for the command.
+# What the project takes from the system: hwloc, the headers of Highway, and header-only CLI11, nlohmann json and fmt for the command.
 
 include(zh_hwloc)
 
-# Header-only libraries of the command. When cross-compiling, /usr/include itself must stay out of the search path, so the three
-# folders are linked into the build tree; they hold no code for one architecture.
+# zh_link_headers(<folder> <into> <found>): links /usr/include/<folder> into the build tree's folder <into>, and says whether it is
+# there. When cross-compiling, /usr/include itself must stay out of the search path; these folders hold no code for one architecture.
+function(zh_link_headers folder into found)
+  find_path(ZH_${folder}_DIR ${folder} PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH)
+  if(ZH_${folder}_DIR)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${into})
+    file(CREATE_LINK ${ZH_${folder}_DIR}/${folder} ${CMAKE_BINARY_DIR}/${into}/${folder} SYMBOLIC)
+    set(${found} ON PARENT_SCOPE)
+  else()
+    set(${found} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# zh::highway - Highway's headers alone: its compiled part (the choice of a CPU's target) would be one more library in a process
+# that is not ours, and Debian has no static one. Without it the reductions are plain loops.
+add_library(zh_highway INTERFACE)
+add_library(zh::highway ALIAS zh_highway)
+zh_link_headers(hwy highway-include ZH_HIGHWAY_FOUND)
+if(ZH_HIGHWAY_FOUND)
+  target_include_directories(zh_highway SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/highway-include)
+  target_compile_definitions(zh_highway INTERFACE ZH_HAVE_HIGHWAY=1)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12's own intrinsics hold deliberately undefined values, which old Highways use.
+    target_compile_options(zh_highway INTERFACE -Wno-maybe-uninitialized)
+  endif()
+else()
+  message(WARNING "Highway not found: run dev/setup; reductions will not use vectors")
+  target_compile_definitions(zh_highway INTERFACE ZH_HAVE_HIGHWAY=0)
+endif()
+
+# Header-only libraries of the command.
 add_library(zh_tool_headers INTERFACE)
 add_library(zh::tool_headers ALIAS zh_tool_headers)
 target_compile_definitions(zh_tool_headers INTERFACE FMT_HEADER_ONLY=1)
@@ -12,12 +41,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(zh_tool_headers INTERFACE -Wno-maybe-uninitialized)
 endif()
 set(ZH_TOOL_HEADERS_FOUND ON)
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tool-include)
 foreach(folder IN ITEMS CLI nlohmann fmt)
-  find_path(ZH_${folder}_DIR ${folder} PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH)
-  if(ZH_${folder}_DIR)
-    file(CREATE_LINK ${ZH_${folder}_DIR}/${folder} ${CMAKE_BINARY_DIR}/tool-include/${folder} SYMBOLIC)
-  else()
+  zh_link_headers(${folder} tool-include found)
+  if(NOT found)
     set(ZH_TOOL_HEADERS_FOUND OFF)
     message(WARNING "header-only library ${folder} not found: run dev/setup; the zerohop command is left out")
   endif()

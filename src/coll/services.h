@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "copy/layout.h"
 #include "p2p/remote_buffer.h"
+#include "p2p/types.h"
 
 namespace zh::p2p {
 struct Request;
@@ -15,19 +16,18 @@ struct Request;
 
 namespace zh::coll {
 
-/// Looks at bytes of another rank's buffer: `at` counts from the start of the range asked for. The memory may be the
-/// other rank's own (then other ranks may be reading it), or a copy of it.
-using Visit = void (*)(void* context, const std::byte* memory, uint64_t at, uint64_t n);
+/// Looks at another rank's memory, which other ranks may be reading as well.
+using Visit = void (*)(void* context, const std::byte* memory);
 
 class Services {
  public:
+  virtual ~Services() = default;
+
   /// Start of the node's segment.
   [[nodiscard]] virtual std::byte* base() const = 0;
   /// 128-byte aligned memory in this rank's part of the segment; kNoOffset when the budget is used up.
   [[nodiscard]] virtual Offset allocate(uint64_t bytes) = 0;
   virtual void free(Offset offset, uint64_t bytes) = 0;
-  /// This rank's table of teams (coll/directory.h), and that of another rank of the node.
-  [[nodiscard]] virtual Offset directory(uint32_t rank) const = 0;
 
   /// Describes contiguous memory of this process for its peers.
   virtual void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) = 0;
@@ -37,30 +37,27 @@ class Services {
   /// The other way round.
   [[nodiscard]] virtual uint64_t write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
                                        const void* in) = 0;
-  /// Shows the bytes to `visit`, piece by piece from the front; what it was shown is not valid after it returns.
-  [[nodiscard]] virtual uint64_t visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                                       Visit visit, void* context) = 0;
+  /// Shows bytes [from, from + n) to `visit`, mapped; false if they are not, or not in one piece. The address means
+  /// nothing after `visit` has returned, which must not call this object.
+  [[nodiscard]] virtual bool visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                   Visit visit, void* context) = 0;
 
   /// Point-to-point on a context of the team's own; null only when out of memory.
-  [[nodiscard]] virtual p2p::Request* send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data) = 0;
+  [[nodiscard]] virtual p2p::Request* send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,
+                                           p2p::SendMode mode) = 0;
   [[nodiscard]] virtual p2p::Request* recv(uint32_t source, uint64_t context, int32_t tag,
                                            const copy::Buffer& data) = 0;
   [[nodiscard]] virtual bool done(const p2p::Request* request) const = 0;
   /// Frees a request that is done.
   virtual Code finish(p2p::Request* request) = 0;
 
-  /// While waiting counts as inside MPI; pairs up, may nest.
-  virtual void enter() = 0;
-  virtual void leave() = 0;
-  /// One turn of everything else that this rank has to do, then spins, yields or sleeps as is right here.
-  virtual void pause() = 0;
-  /// How often a flag is looked at before pause() is called: 1 where ranks outnumber CPUs.
+  /// Turns everything else that this rank has to do until `ready(context)` is true, waiting as is right here. No lock
+  /// is held while it asks.
+  virtual void wait(bool (*ready)(void*), void* context) = 0;
+  /// How often a flag is looked at before wait() is called: 1 where ranks outnumber CPUs.
   [[nodiscard]] virtual uint32_t polls() const = 0;
   /// False once that rank's process has ended. Cheap enough to ask in a wait now and then.
   [[nodiscard]] virtual bool alive(uint32_t rank) = 0;
-
- protected:
-  ~Services() = default;
 };
 
 }  // namespace zh::coll

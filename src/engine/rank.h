@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "node/node.h"
@@ -17,6 +18,9 @@ struct Message;
 class Endpoint;
 }  // namespace zh::p2p
 
+namespace zh::coll {
+class Team;
+}
 namespace zh::copy {
 class RegionOwner;
 }
@@ -95,6 +99,12 @@ class Rank {
     while (!done()) scope.pause();
   }
 
+  // --- Collectives of a communicator that is all on this node (coll/team.h).
+
+  /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
+  /// out of memory. The team must be gone before the Rank.
+  [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
+
   /// Sends at once what needs no request afterwards; false if it does (nothing happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
   /// Receives at once a small message that has arrived (true), else starts a receive: `*request` as from irecv().
@@ -103,6 +113,10 @@ class Rank {
   [[nodiscard]] uint64_t pending_sends() const;
   /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.
   void quiesce();
+
+  /// The collectives of a communicator all of whose members are on this node: `members` are node-local indices by rank,
+  /// `self` is this rank's place among them. Null where there are none.
+  [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
 
   [[nodiscard]] node::Node& node() const { return node_; }
   /// True in a process that was forked from the rank's: there it must not be used, and does nothing when destroyed.
@@ -142,6 +156,7 @@ class Rank {
   Rank(node::Node& node, const Config& config);
   struct State;
   class Guard;
+  class TeamServices;
   Status choose(node::Bootstrap& world);
   void watch_forks();
   void leave();

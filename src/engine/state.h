@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/atomic.h"
+#include "coll/board_pool.h"
+#include "coll/services.h"
 #include "engine/rank.h"
 #include "heap/shared_heap.h"
 #include "p2p/endpoint.h"
@@ -35,6 +37,8 @@ struct Rank::State {
   std::unique_ptr<p2p::Endpoint> endpoint;
   std::unique_ptr<ForkWatch> forks;  ///< if there is a shared heap
   std::function<void()> host_progress;
+  std::unique_ptr<coll::Services> team_services;
+  std::unique_ptr<coll::BoardPool> boards;
   bool threads = false;  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
   uint32_t idle_polls = 0;

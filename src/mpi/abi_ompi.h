@@ -12,6 +12,7 @@
 #undef MPI_MESSAGE_NULL
 #undef MPI_MESSAGE_NO_PROC
 #undef MPI_DATATYPE_NULL
+#undef MPI_OP_NULL
 #undef MPI_BYTE
 #undef MPI_PACKED
 #undef MPI_INFO_NULL
@@ -33,6 +34,7 @@
   X(MESSAGE_NULL, MPI_Message, ompi_message_null)        \
   X(MESSAGE_NO_PROC, MPI_Message, ompi_message_no_proc)  \
   X(DATATYPE_NULL, MPI_Datatype, ompi_mpi_datatype_null) \
+  X(OP_NULL, MPI_Op, ompi_mpi_op_null)                   \
   X(BYTE, MPI_Datatype, ompi_mpi_byte)                   \
   X(PACKED, MPI_Datatype, ompi_mpi_packed)               \
   X(INFO_NULL, MPI_Info, ompi_mpi_info_null)             \
@@ -69,6 +71,7 @@ inline void store_status(MPI_Status* status, int source, int tag, unsigned long 
 #define MPI_MESSAGE_NULL (::zh::mpi::predefined.v_MESSAGE_NULL)
 #define MPI_MESSAGE_NO_PROC (::zh::mpi::predefined.v_MESSAGE_NO_PROC)
 #define MPI_DATATYPE_NULL (::zh::mpi::predefined.v_DATATYPE_NULL)
+#define MPI_OP_NULL (::zh::mpi::predefined.v_OP_NULL)
 #define MPI_BYTE (::zh::mpi::predefined.v_BYTE)
 #define MPI_PACKED (::zh::mpi::predefined.v_PACKED)
 #define MPI_INFO_NULL (::zh::mpi::predefined.v_INFO_NULL)

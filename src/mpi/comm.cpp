@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "coll/team.h"
 #include "mpi/context.h"
 #include "mpi/wildcard.h"
 

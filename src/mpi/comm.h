@@ -10,6 +10,10 @@
 #include "mpi/handle_map.h"
 #include "mpi/shim.h"
 
+namespace zh::coll {
+class Team;
+}
+
 namespace zh::mpi {
 
 class WildcardQueue;
@@ -27,6 +31,10 @@ struct CommInfo {
   std::map<uint64_t, uint64_t> group_calls;  ///< MPI_Comm_create_group by hash of group and tag
   std::mutex wild_mutex;
   std::unique_ptr<WildcardQueue> wild;  ///< only of communicators that span nodes
+  // Collectives (peers.h): settled at the first one. One thread at a time may be in a collective of a communicator.
+  enum class Coll : uint8_t { kUnsettled, kTeam, kHost };
+  Coll coll = Coll::kUnsettled;
+  std::unique_ptr<coll::Team> team;
 
   CommInfo();
   ~CommInfo();

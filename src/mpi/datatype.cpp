@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "mpi/flatten.h"
+#include "mpi/reduction.h"
 
 namespace zh::mpi {
 
@@ -36,6 +37,10 @@ int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
   MPI_Count size = 0;
   if (host.Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return raise(comm, MPI_ERR_TYPE);
   info->size = static_cast<uint64_t>(size);
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  if (host.Type_get_extent_x(type, &lower, &extent) != MPI_SUCCESS) return raise(comm, MPI_ERR_TYPE);
+  info->extent = extent;
   TypeMap map;
   if (!flatten(type, &map)) {
     info->kind = TypeInfo::Kind::kPacked;
@@ -47,6 +52,7 @@ int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
     info->layout = copy::make_layout(map.blocks, map.extent);
     if (info->layout == nullptr) info->kind = TypeInfo::Kind::kPacked;
   }
+  find_kernels(info.get());
   const TableLock lock(types_mutex);
   TypeInfo* there = types.find(key_of(type));
   if (there == nullptr) {
@@ -74,9 +80,7 @@ int pack_elements(const void* buf, MPI_Count count, const TypeInfo* type, std::b
     copy::pack(buffer, 0, buffer.bytes, out, copy::Store::kTemporal);
     return MPI_SUCCESS;
   }
-  MPI_Count lower = 0;
-  MPI_Count extent = 0;
-  host.Type_get_extent_x(type->handle, &lower, &extent);
+  const int64_t extent = type->extent;
   const MPI_Count step = elements_per_call(type->size);
   for (MPI_Count i = 0; i < count; i += step) {
     const int n = static_cast<int>(count - i < step ? count - i : step);
@@ -96,9 +100,7 @@ int unpack_elements(const std::byte* in, uint64_t bytes, void* buf, MPI_Count co
     copy::unpack(describe(buf, count, type), 0, bytes, in, copy::Store::kTemporal);
     return MPI_SUCCESS;
   }
-  MPI_Count lower = 0;
-  MPI_Count extent = 0;
-  host.Type_get_extent_x(type->handle, &lower, &extent);
+  const int64_t extent = type->extent;
   const auto whole = static_cast<MPI_Count>(bytes / type->size);
   const MPI_Count step = elements_per_call(type->size);
   for (MPI_Count i = 0; i < whole; i += step) {

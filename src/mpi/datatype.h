@@ -2,20 +2,27 @@
 // private buffer. Flattened once per handle; forgotten by MPI_Type_free.
 #pragma once
 
+#include <array>
+
 #include "copy/layout.h"
 #include "mpi/handle_map.h"
 #include "mpi/shim.h"
+#include "simd/reduce.h"
 
 namespace zh::mpi {
 
 struct TypeInfo {
   enum class Kind : uint8_t { kContiguous, kLayout, kPacked };
   MPI_Datatype handle;
-  uint64_t size = 0;  ///< bytes of data in one element
+  uint64_t size = 0;   ///< bytes of data in one element
+  int64_t extent = 0;  ///< from one element to the next
   Kind kind = Kind::kContiguous;
   bool named = false;  ///< predefined: never freed
   copy::OwnedLayout layout;
   Atomic<uint32_t> users{1};  ///< the table, and operations in flight that need the layout
+  // Reductions (reduction.h).
+  uint64_t element_bytes = 0;  ///< from one element to the next where an operation may walk over them; else 0
+  std::array<simd::Kernel, static_cast<size_t>(simd::Op::kCount)> kernels{};  ///< null: the operation is not defined
 };
 
 extern HandleMap<TypeInfo> types;

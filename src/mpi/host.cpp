@@ -37,15 +37,25 @@ void* host_symbol(void* library, const char* name) {
   return address != nullptr ? address : dlsym(library, full + 1);
 }
 
+void* host_object(void* library, const char* symbol) {
+  // A program that names the object itself may hold a copy of it (copy relocation), which then is the object for
+  // everyone: it is found first in the global scope. A library loaded privately is not there at all.
+  void* address = dlsym(RTLD_DEFAULT, symbol);
+  return address != nullptr ? address : dlsym(library, symbol);
+}
+
 const char* load_host(void* library) {
 #define ZH_X(name) \
   if (!find(library, #name, &host.name)) return lacks("MPI_" #name);
   ZH_HOST_FUNCTIONS(ZH_X)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
-  ZH_X(Type_get_envelope_c)
-  ZH_X(Type_get_contents_c)
+#define ZH_COLLECTIVE(name, ...) ZH_X(name) ZH_X(name##_c)
+#else
+#define ZH_COLLECTIVE(name, ...) ZH_X(name)
 #endif
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
 #undef ZH_X
 #define ZH_OPTIONAL(name) static_cast<void>(find(library, #name, &host.name));
   ZH_OPTIONAL(Request_c2f)
@@ -58,11 +68,8 @@ const char* load_host(void* library) {
   ZH_OPTIONAL(Message_fromint)
 #undef ZH_OPTIONAL
 #if defined(ZH_ABI_OMPI)
-  // A program that names the object itself may hold a copy of it (copy relocation), which then is the object for
-  // everyone: it is found first in the global scope. A library loaded privately is not there at all.
-#define ZH_X(name, type, symbol)                                                                        \
-  predefined.v_##name = static_cast<type>(dlsym(RTLD_DEFAULT, #symbol));                                \
-  if (predefined.v_##name == nullptr) predefined.v_##name = static_cast<type>(dlsym(library, #symbol)); \
+#define ZH_X(name, type, symbol)                                          \
+  predefined.v_##name = static_cast<type>(host_object(library, #symbol)); \
   if (predefined.v_##name == nullptr) return lacks(#symbol);
   ZH_PREDEFINED(ZH_X)
 #undef ZH_X

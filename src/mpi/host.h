@@ -9,7 +9,7 @@
 
 namespace zh::mpi {
 
-// Functions that every host has.
+// Functions that every host has; with those of collectives.table.
 // clang-format off
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
   X(Send)                                                                                                              \
@@ -24,7 +24,8 @@ namespace zh::mpi {
                       X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) \
                           X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Type_free) X(Init)           \
                               X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach)   \
-                                  X(Buffer_detach) X(Allgather) X(Gather) X(Gatherv) X(Allreduce) X(Ibarrier) X(Comm_rank) X(Comm_size) X(Comm_group)          \
+                                  X(Buffer_detach) X(Barrier) X(Ibarrier) X(Op_create) X(Op_free) X(Reduce_local)      \
+                                  X(Comm_remote_size) X(Comm_rank) X(Comm_size) X(Comm_group)                          \
                                       X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free)        \
                                           X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x)  \
                                               X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x)              \
@@ -43,7 +44,8 @@ namespace zh::mpi {
   X(Rsend_c)                                                                                               \
   X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) X(Sendrecv_replace_c)  \
       X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) \
-          X(Recv_init_c) X(Mrecv_c) X(Imrecv_c) X(Buffer_attach_c) X(Buffer_detach_c)
+          X(Recv_init_c) X(Mrecv_c) X(Imrecv_c) X(Buffer_attach_c) X(Buffer_detach_c) X(Op_create_c)         \
+              X(Reduce_local_c) X(Type_get_envelope_c) X(Type_get_contents_c)
 // clang-format on
 
 struct Host {
@@ -51,9 +53,12 @@ struct Host {
   ZH_HOST_FUNCTIONS(ZH_X)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
-  ZH_X(Type_get_envelope_c)
-  ZH_X(Type_get_contents_c)
+#define ZH_COLLECTIVE(name, ...) ZH_X(name) ZH_X(name##_c)
+#else
+#define ZH_COLLECTIVE(name, ...) ZH_X(name)
 #endif
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
 #undef ZH_X
   // Where the host has them.
   int (*Request_c2f)(MPI_Request);
@@ -71,6 +76,8 @@ extern Host host;
 const char* load_host(void* library);
 /// A symbol of the host: PMPI_name, else MPI_name, else null.
 void* host_symbol(void* library, const char* name);
+/// A data object of the host, or null: on Open MPI predefined handles are their addresses.
+void* host_object(void* library, const char* symbol);
 
 /// Host calls with a count of either type.
 namespace counted {

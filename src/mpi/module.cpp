@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "mpi/env.h"
+#include "mpi/reduction.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -47,6 +48,7 @@ extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(con
     return "libzerohop.so and its module are of different versions";
   }
   if (const char* why = load_host(args->host); why != nullptr) return why;
+  load_predefined(args->host);
   shim.enabled = args->enabled;
   shim.heap = args->heap;
   kept = *args;

@@ -43,6 +43,29 @@ int Iprobe(int, int, MPI_Comm, int*, MPI_Status*);
 int Mprobe(int, int, MPI_Comm, MPI_Message*, MPI_Status*);
 int Improbe(int, int, MPI_Comm, int*, MPI_Message*, MPI_Status*);
 
+int Barrier(MPI_Comm);
+namespace narrow {
+using N = int;
+using D = int;
+#define ZH_COLLECTIVE(name, parameters, ...) int name parameters;
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
+}  // namespace narrow
+namespace large {
+using N = MPI_Count;
+using D = MPI_Aint;
+#define ZH_COLLECTIVE(name, parameters, ...) int name##_c parameters;
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
+}  // namespace large
+using namespace narrow;
+using namespace large;
+int Reduce_local(const void*, void*, int, MPI_Datatype, MPI_Op);
+int Reduce_local_c(const void*, void*, MPI_Count, MPI_Datatype, MPI_Op);
+int Op_create(MPI_User_function*, int, MPI_Op*);
+int Op_create_c(void (*)(void*, void*, MPI_Count*, MPI_Datatype*), int, MPI_Op*);
+int Op_free(MPI_Op*);
+
 int Wait(MPI_Request*, MPI_Status*);
 int Waitall(int, MPI_Request*, MPI_Status*);
 int Waitany(int, MPI_Request*, int*, MPI_Status*);

@@ -20,6 +20,10 @@ constexpr uint32_t size_class(uint64_t bytes) {
 struct Tally {
   uint64_t messages = 0;
   uint64_t bytes = 0;
+  void add(uint64_t n) {
+    ++messages;
+    bytes += n;
+  }
 };
 
 struct Counters {
@@ -44,16 +48,14 @@ struct Counters {
   uint64_t pull_failed = 0;  ///< single copies that ended early and went on through cells
   uint64_t push_failed = 0;
   uint64_t slept = 0;
+  Tally collective_mapped;  ///< accesses of collectives to other ranks' memory, mapped ...
+  Tally collective_cma;     ///< ... or through the kernel
 
   void count_sent(Path path, uint64_t bytes) { add(sent[static_cast<uint32_t>(path)], bytes); }
   void count_received(Path path, uint64_t bytes) { add(received[static_cast<uint32_t>(path)], bytes); }
 
  private:
-  static void add(Tally (&row)[kSizeClasses], uint64_t bytes) {
-    Tally& t = row[size_class(bytes)];
-    ++t.messages;
-    t.bytes += bytes;
-  }
+  static void add(Tally (&row)[kSizeClasses], uint64_t bytes) { row[size_class(bytes)].add(bytes); }
 };
 
 }  // namespace zh::p2p

@@ -99,6 +99,18 @@ class Endpoint {
   /// Moves an unposted receive to the shared queue, where it can be matched while its rank is away.
   void post(Request* request);
 
+  // direct.cpp: other ranks' memory outside of messages.
+  /// Describes contiguous memory of this process for its peers.
+  void describe_memory(const void* address, uint64_t bytes, RemoteBufferShm* out);
+  /// Copies bytes [from, from + n) of a buffer that rank `owner` described, to `out`. Returns how many, from the front.
+  [[nodiscard]] uint64_t read_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                     void* out);
+  [[nodiscard]] uint64_t write_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                      const void* in);
+  /// Shows them to `visit` where they are mapped in one piece; else false, and nothing happened.
+  [[nodiscard]] bool visit_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                  void (*visit)(void* context, const std::byte* memory), void* context);
+
   void release(Request* request);
   void detach(Request* request);
   bool cancel(Request* request);
@@ -232,6 +244,12 @@ class Endpoint {
     return r->context == e.context && (r->source == kAnySource || r->source == e.source) &&
            (r->tag == kAnyTag || r->tag == e.tag);
   }
+
+  // direct.cpp
+  uint64_t access_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
+                         copy::Direction direction);
+  uint64_t copy_mapped(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
+                       copy::Direction direction);
 
   // transfer.cpp
   void deliver(Request* request, const MessageShm& message);

@@ -44,7 +44,12 @@ enum class Type : uint8_t {
 };
 
 /// out[i] = a[i] op b[i] for i < n. `a` is the operand of the lower rank. `out` may be `a` or `b`, no other overlap; no
-/// alignment is assumed. The same inputs give the same bits whatever n, the position and the CPU's vector width.
+/// alignment is assumed. The same inputs give the same bits whatever n, the position and the CPU's vector width, except
+/// that of two operands that are not numbers either may lend a sum or product its payload.
+/// - max is a > b ? a : b and min a < b ? a : b, as in MPICH and Open MPI: b where either is not a number, or for two
+/// zeros.
+/// - maxloc and minloc choose the value by the same rule; of equal values the result has the lower index.
+/// - Integers wrap around. A complex product is the plain formula, without C's repair of infinities.
 using Kernel = void (*)(const void* a, const void* b, void* out, size_t n);
 
 /// Null where the MPI standard does not define the operation on the type, or the compiler lacks the type.

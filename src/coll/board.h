@@ -1,0 +1,94 @@
+// A member's board: what it tells the other members of a team in shared memory, its contribution to each collective
+// with a flag beside it. Read and written by the algorithms of this folder only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+#include "p2p/remote_buffer.h"
+
+namespace zh::coll {
+
+/// Collectives that a member may be ahead of another.
+constexpr uint32_t kSlots = 4;
+/// Bytes of one contribution that are copied through the board; larger ones are reached where they lie.
+constexpr uint64_t kCellBytes = 16 << 10;
+/// Bytes of payload in the flag's own line.
+constexpr uint64_t kInlineBytes = 56;
+
+/// Where a member's contribution to one collective is.
+enum class Way : uint16_t {
+  kInline,      ///< `bytes` beside the flag
+  kCell,        ///< `bytes` in the cell
+  kMemory,      ///< where `source` and `target` say; pieces of several members are `stride` apart
+  kCellTable,   ///< the cell holds a PieceShm for every member; the pieces lie in the cell, too
+  kMemoryTable  ///< the same, but the pieces lie in `source`
+};
+
+/// One piece of a contribution, in a table of one for every member.
+struct PieceShm {
+  uint64_t from;  ///< bytes from the start of the cell, or of `source`
+  uint64_t bytes;
+};
+static_assert(kShmSafe<PieceShm>);
+
+/// A member's contribution to collective number `seq`.
+/// Writers: its owner, once every member has done collective seq - kSlots. Readers: members, once `seq` is the number
+/// of the collective they are in. Invariant: everything but `seq` and `stage` is immutable from the store of `seq`
+/// until all members have done that collective. Wrap: only equality of `seq` is asked, and a slot's old number is
+/// kSlots behind. Crash: a flag that does not come; who waits sees the death.
+struct alignas(kPairBytes) SlotShm {
+  Atomic<uint32_t> seq;
+  Way way;
+  uint16_t bytes;
+  std::byte payload[kInlineBytes];
+  p2p::RemoteBufferShm source;
+  Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
+  uint64_t stride;
+  alignas(kPairBytes) p2p::RemoteBufferShm target;
+  alignas(kPairBytes) std::byte cell[kCellBytes];
+
+  [[nodiscard]] const std::byte* contents() const { return way == Way::kInline ? payload : cell; }
+};
+static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == kLineBytes && kCellBytes <= UINT16_MAX);
+
+/// The result of a small reduction, made by whichever member arrived last.
+/// Writers: that member. Readers: the others. Invariant: as SlotShm's; a member that arrives has done all collectives
+/// before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as SlotShm.
+struct alignas(kPairBytes) ResultShm {
+  Atomic<uint32_t> seq;
+  uint32_t reserved;
+  std::byte payload[kInlineBytes];
+  alignas(kPairBytes) std::byte cell[kCellBytes];
+};
+static_assert(kShmSafe<ResultShm>);
+
+/// What a member could not reach, and asks the owner to send or receive as a message.
+/// Writers: the one who asks. Readers: the owner named. Invariant: immutable from the store of `number` until the
+/// message has come. Wrap: `number` is only compared for change. Crash: a message that does not come.
+struct PleaShm {
+  Atomic<uint32_t> number;
+  uint32_t owner;  ///< member whose memory could not be reached
+  uint64_t from;
+  uint64_t bytes;
+  uint32_t to_owner;  ///< 1: into the owner's `target`; 0: out of its `source`
+  uint32_t seq;       ///< of the collective
+};
+static_assert(kShmSafe<PleaShm>);
+
+/// Writers: the owner; `arrivals` by every member and `result` as it says, both on the board of member 0 only.
+/// Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or names the team that
+/// the board serves. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody uses the team any more.
+struct BoardShm {
+  alignas(kPairBytes) Atomic<uint64_t> context;
+  alignas(kPairBytes) Atomic<uint32_t> done;  ///< collectives for which the owner needs nothing from others any more
+  PleaShm plea;
+  alignas(kPairBytes) Atomic<uint32_t> arrivals;
+  ResultShm result;
+  SlotShm slots[kSlots];
+};
+static_assert(kShmSafe<BoardShm>);
+
+}  // namespace zh::coll

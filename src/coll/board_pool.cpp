@@ -1,0 +1,63 @@
+#include "coll/board_pool.h"
+
+#include <utility>
+
+#include "coll/services.h"
+
+namespace zh::coll {
+
+BoardShm* BoardPool::board(Offset offset) const { return at<BoardShm>(services_.base(), offset); }
+
+// A member whose board names another team, or none, has found the team quiet itself.
+bool BoardPool::quiet(const Retired& team) const {
+  for (const Offset offset : team.boards) {
+    const BoardShm* theirs = board(offset);
+    // B1 -> B0: what is seen of a board that serves another team is of after it was given up.
+    if (theirs->context.load_acquire() != team.context) continue;
+    // N1 -> N0: that member's last reads.
+    if (theirs->done.load_acquire() != team.done && theirs->context.load_acquire() == team.context) return false;  // B1
+  }
+  return true;
+}
+
+Offset BoardPool::take(uint64_t context) {
+  const std::scoped_lock lock(mutex_);
+  for (size_t i = 0; i < retired_.size();) {
+    if (!quiet(retired_[i])) {
+      ++i;
+      continue;
+    }
+    idle_.push_back(retired_[i].own);
+    // B0 -> B1: the others may still look at it, and then know that this member is through.
+    board(retired_[i].own)->context.store_release(0);
+    std::swap(retired_[i], retired_.back());
+    retired_.pop_back();
+  }
+  Offset offset = kNoOffset;
+  if (!idle_.empty()) {
+    offset = idle_.back();
+    idle_.pop_back();
+  } else {
+    offset = services_.allocate(sizeof(BoardShm));
+    if (offset == kNoOffset) return kNoOffset;
+  }
+  BoardShm* fresh = board(offset);
+  // N0 -> N1: who sees this 0 sees as well that the board no longer names the old team.
+  fresh->done.store_release(0);
+  fresh->plea.number.store_relaxed(0);
+  fresh->arrivals.store_relaxed(0);
+  fresh->result.seq.store_relaxed(0);
+  for (SlotShm& slot : fresh->slots) {
+    slot.seq.store_relaxed(0);
+    slot.stage.store_relaxed(0);
+  }
+  fresh->context.store_release(context);  // B0 -> B1
+  return offset;
+}
+
+void BoardPool::give(uint64_t context, uint32_t done, Offset own, std::vector<Offset> boards) {
+  const std::scoped_lock lock(mutex_);
+  retired_.push_back({context, done, own, std::move(boards)});
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,40 @@
+// The boards of one rank, for all its teams. A board is used again when every member of its old team has done the last
+// collective there. One object per rank, owned by engine::Rank; thread safe.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "coll/board.h"
+
+namespace zh::coll {
+
+class Services;
+
+class BoardPool {
+ public:
+  explicit BoardPool(Services& services) : services_(services) {}
+
+  /// A board for team `context`, nothing done; kNoOffset when the budget of shared memory is used up.
+  [[nodiscard]] Offset take(uint64_t context);
+  /// The team `context` is gone here, after `done` collectives; `boards` are all its members' boards, `own` among them.
+  void give(uint64_t context, uint32_t done, Offset own, std::vector<Offset> boards);
+
+ private:
+  struct Retired {
+    uint64_t context;
+    uint32_t done;
+    Offset own;
+    std::vector<Offset> boards;
+  };
+  [[nodiscard]] bool quiet(const Retired& team) const;
+  [[nodiscard]] BoardShm* board(Offset offset) const;
+
+  Services& services_;
+  std::mutex mutex_;
+  std::vector<Offset> idle_;
+  std::vector<Retired> retired_;
+};
+
+}  // namespace zh::coll

@@ -1,0 +1,126 @@
+// Collectives of large contributions: every member says where its memory is, and the bytes are moved once, by whoever
+// needs them or has them. A member returns when nobody reads or writes its memory any more.
+#include <algorithm>
+
+#include "coll/team_state.h"
+
+namespace zh::coll {
+
+// Two members are a message's two ends, and both of them copy.
+Code Team::State::large_bcast(const copy::Buffer& data, uint32_t root) {
+  begin();
+  if (size == 2) {
+    const Code code = self == root ? send_to(1 - self, data) : recv_from(root, data);
+    end();
+    return code;
+  }
+  if (self == root) {
+    const std::byte* const source = contiguous(data);
+    if (source == nullptr) return Code::kNoMemory;
+    if (const Code code = offer(source, data.bytes, nullptr, 0); code != Code::kOk) return code;
+    end();
+    return await_done();
+  }
+  if (const Code code = await(root); code != Code::kOk) return code;
+  if (const Code code = read_into(root, 0, data.bytes, data); code != Code::kOk) return code;
+  end();
+  return Code::kOk;
+}
+
+// The members write, all at once, into the root's buffer.
+Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
+  begin();
+  if (size == 2) {
+    if (self == root) copy_own(recv[self], send);
+    const Code code = self == root ? recv_from(1 - self, recv[1 - self]) : send_to(root, send);
+    end();
+    return code;
+  }
+  const uint64_t n = send.bytes;
+  if (self != root) {
+    if (const Code code = await(root); code != Code::kOk) return code;
+    const std::byte* const source = contiguous(send);
+    if (source == nullptr) return Code::kNoMemory;
+    if (const Code code = write(root, self * slot(root).stride, n, source); code != Code::kOk) return code;
+    end();
+    return Code::kOk;
+  }
+  const bool direct = recv.first.layout == nullptr && recv.stride >= static_cast<int64_t>(n);
+  std::byte* const target = direct ? recv.first.base : packed.get(n * size);
+  const uint64_t stride = direct ? static_cast<uint64_t>(recv.stride) : n;
+  if (target == nullptr) return Code::kNoMemory;
+  if (const Code code = offer(nullptr, 0, target, stride * (size - 1) + n, stride); code != Code::kOk) return code;
+  copy_own(recv[self], send);
+  end();
+  const Code code = await_done();
+  for (uint32_t i = 0; i < size && !direct && code == Code::kOk; ++i) {
+    if (i != self) scatter_bytes(recv[i], target + i * stride, n);
+  }
+  packed.shrink();
+  return code;
+}
+
+Code Team::State::large_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
+  begin();
+  if (size == 2) {
+    if (self == root) copy_own(recv, send[self]);
+    const Code code = self == root ? send_to(1 - self, send[1 - self]) : recv_from(root, recv);
+    end();
+    return code;
+  }
+  if (self == root) {
+    uint64_t stride = 0;
+    const std::byte* const source = contiguous(send, &stride);
+    if (source == nullptr) return Code::kNoMemory;
+    const uint64_t extent = stride * (size - 1) + send.first.bytes;
+    if (const Code code = offer(source, extent, nullptr, 0, stride); code != Code::kOk) return code;
+    copy_own(recv, send[self]);
+    end();
+    const Code code = await_done();
+    packed.shrink();
+    return code;
+  }
+  if (const Code code = await(root); code != Code::kOk) return code;
+  const Code code = read_into(root, self * slot(root).stride, recv.bytes, recv);
+  if (code == Code::kOk) end();
+  return code;
+}
+
+Code Team::State::large_allgather(const copy::Buffer& send, const Pieces& recv) {
+  begin();
+  const std::byte* const source = contiguous(send);
+  if (source == nullptr) return Code::kNoMemory;
+  if (const Code code = offer(source, send.bytes, nullptr, 0); code != Code::kOk) return code;
+  copy_own(recv[self], send);
+  for (uint32_t k = 1; k < size; ++k) {
+    const uint32_t i = self + k < size ? self + k : self + k - size;
+    if (const Code code = await(i); code != Code::kOk) return code;
+    if (const Code code = read_into(i, 0, send.bytes, recv[i]); code != Code::kOk) return code;
+  }
+  end();
+  const Code code = await_done();
+  packed.shrink();
+  return code;
+}
+
+// Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
+Code Team::State::large_alltoall(const Pieces& send, const Pieces& recv) {
+  begin();
+  const uint64_t n = send.first.bytes;
+  uint64_t stride = 0;
+  const std::byte* const source = contiguous(send, &stride);
+  if (source == nullptr) return Code::kNoMemory;
+  if (const Code code = offer(source, stride * (size - 1) + n, nullptr, 0, stride); code != Code::kOk) return code;
+  copy_own(recv[self], send[self]);
+  for (uint32_t k = 1; k < size; ++k) {
+    const uint32_t i = self + k < size ? self + k : self + k - size;
+    if (const Code code = await(i); code != Code::kOk) return code;
+    if (const Code code = read_into(i, self * slot(i).stride, n, recv[i]); code != Code::kOk) return code;
+  }
+  end();
+  const Code code = await_done();
+  packed.shrink();
+  return code;
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,153 @@
+// Reductions of large inputs: each member combines one slice of all inputs where they lie, in rank order, and writes
+// the result straight into every output that wants it. No copy of an input is made, and no second pass over the
+// results.
+#include <algorithm>
+
+#include "coll/team_state.h"
+
+namespace zh::coll {
+
+namespace {
+constexpr uint64_t kSliceUnitBytes = 64;  // two members' slices of an aligned buffer share no line
+
+bool overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a);
+  const auto y = reinterpret_cast<uintptr_t>(b);
+  return x < y + b_bytes && y < x + a_bytes;
+}
+}  // namespace
+
+// From the right: the accumulator is the second operand of each member before.
+Code Team::State::fold_members(const std::byte* in, uint64_t from, uint64_t n, std::byte* acc, const Reduction& how) {
+  const uint64_t count = n / how.element_bytes;
+  const std::byte* const mine = in + from;
+  const uint32_t last = size - 1;
+  uint32_t next = last;  // members from here on are combined
+  const std::byte* right = acc;
+  if (self == last) {
+    right = mine;
+  } else if (self == last - 1 && how.kernel != nullptr) {
+    if (const Code code = combine_right(last, from, n, mine, acc, how); code != Code::kOk) return code;
+    next = last - 1;
+  } else if (const Code code = read(last, from, n, acc); code != Code::kOk) {
+    return code;
+  }
+  while (next-- > 0) {
+    if (next == self) {
+      if (how.kernel != nullptr) {
+        how.kernel(mine, right, acc, count);
+      } else {
+        std::byte* const left = incoming.get(n);
+        if (left == nullptr) return Code::kNoMemory;
+        std::memcpy(left, mine, n);
+        how.user(how.context, left, acc, count);
+      }
+    } else if (const Code code = combine_left(next, from, n, right, acc, how); code != Code::kOk) {
+      return code;
+    }
+    right = acc;
+  }
+  return Code::kOk;
+}
+
+Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root,
+                               bool to_all) {
+  begin();
+  const uint64_t e = how.element_bytes;
+  const bool receives = to_all || self == root;
+  if (const Code code = offer(in, count * e, receives ? out : nullptr, count * e); code != Code::kOk) return code;
+  if (const Code code = await_all(); code != Code::kOk) return code;
+  const uint64_t unit = std::max<uint64_t>(1, kSliceUnitBytes / e);
+  const uint64_t slice = round_up((count + size - 1) / size, unit);
+  const uint64_t first = std::min(count, self * slice);
+  const uint64_t end_of_slice = std::min(count, first + slice);
+  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e);
+  std::byte* const room = chunk.get(per_chunk * e);
+  if (room == nullptr) return Code::kNoMemory;
+  auto* const output = static_cast<std::byte*>(out);
+  // In place, an input must last until it has been combined; of two members' only one operand is this one's.
+  const bool straight = receives && (in != out || (size == 2 && how.kernel != nullptr));
+  for (uint64_t element = first; element < end_of_slice; element += per_chunk) {
+    const uint64_t n = std::min(per_chunk, end_of_slice - element) * e;
+    const uint64_t from = element * e;
+    std::byte* const acc = straight ? output + from : room;
+    if (const Code code = fold_members(static_cast<const std::byte*>(in), from, n, acc, how); code != Code::kOk) {
+      return code;
+    }
+    if (receives && !straight) copy::copy_bytes(output + from, room, n, copy::Store::kTemporal);
+    for (uint32_t k = 1; k < size; ++k) {
+      const uint32_t i = self + k < size ? self + k : self + k - size;
+      if (!to_all && i != root) continue;
+      if (const Code code = write(i, from, n, acc); code != Code::kOk) return code;
+    }
+  }
+  end();
+  return await_done();
+}
+
+Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
+  begin();
+  const uint64_t e = how.element_bytes;
+  uint64_t first = 0;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i < self) first += counts[i];
+    total += counts[i];
+  }
+  const uint64_t bytes = counts[self] * e;
+  if (const Code code = offer(in, total * e, nullptr, 0); code != Code::kOk) return code;
+  if (const Code code = await_all(); code != Code::kOk) return code;
+  const bool in_place = overlap(in, total * e, out, bytes);
+  std::byte* const result = in_place ? prefix.get(bytes + 1) : static_cast<std::byte*>(out);
+  if (result == nullptr && bytes != 0) return Code::kNoMemory;
+  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
+  for (uint64_t at_byte = 0; at_byte < bytes; at_byte += per_chunk) {
+    const uint64_t n = std::min(per_chunk, bytes - at_byte);
+    const Code code = fold_members(static_cast<const std::byte*>(in), first * e + at_byte, n, result + at_byte, how);
+    if (code != Code::kOk) return code;
+  }
+  end();
+  const Code code = await_done();
+  if (in_place && bytes != 0 && code == Code::kOk) std::memcpy(out, result, bytes);
+  prefix.shrink();
+  return code;
+}
+
+// A chain, chunk by chunk: each member adds its input to what the one before has so far.
+Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
+  begin();
+  const uint64_t e = how.element_bytes;
+  const uint64_t bytes = count * e;
+  std::byte* const sums = exclusive ? prefix.get(bytes) : static_cast<std::byte*>(out);
+  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
+  std::byte* const left = chunk.get(per_chunk);
+  if (sums == nullptr || left == nullptr) return Code::kNoMemory;
+  if (sums != in) std::memcpy(sums, in, bytes);
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  mine->stage.store_relaxed(uint64_t{seq} << 32);
+  if (const Code code = offer(sums, bytes, nullptr, 0); code != Code::kOk) return code;
+  if (self != 0) {
+    if (const Code code = await(self - 1); code != Code::kOk) return code;
+  }
+  uint64_t step = uint64_t{seq} << 32;
+  for (uint64_t from = 0; from < bytes; from += per_chunk) {
+    const uint64_t n = std::min(per_chunk, bytes - from);
+    ++step;
+    if (self != 0) {
+      const SlotShm& before = slot(self - 1);
+      // T1 <- T0: the sums of the members before.
+      if (const Code code = wait([&] { return before.stage.load_acquire() >= step; }); code != Code::kOk) return code;
+      if (const Code code = read(self - 1, from, n, left); code != Code::kOk) return code;
+      if (exclusive) std::memcpy(static_cast<std::byte*>(out) + from, left, n);
+      how.combine(left, sums + from, n / e);
+    }
+    mine->stage.store_release(step);  // T0 -> T1: the sums up to here
+  }
+  end();
+  const Code code = await_done();
+  prefix.shrink();
+  return code;
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,176 @@
+// Members' memory as the algorithms see it: offered by its owner, read, written and combined by the others, mapped or
+// through the kernel; and what no way leads to, as messages that the owner is asked for.
+#include <algorithm>
+
+#include "coll/team_state.h"
+
+namespace zh::coll {
+
+namespace {
+// Two members may plead with each other at once: what one sends because it was asked is not what it asks to send.
+constexpr int32_t kReadTag = kFirstFreeTag;
+constexpr int32_t kWriteTag = kFirstFreeTag + 1;
+}  // namespace
+
+Code copy_own(const copy::Buffer& to, const copy::Buffer& from) {
+  const uint64_t n = std::min(to.bytes, from.bytes);
+  if (n == 0 || (to.base == from.base && to.layout == from.layout)) return Code::kOk;
+  if (to.layout == nullptr && from.layout == nullptr) {
+    std::memmove(to.base, from.base, n);
+  } else {
+    copy::copy_range(to, from, 0, n, copy::Store::kTemporal);
+  }
+  return Code::kOk;
+}
+
+Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes,
+                        uint64_t stride) {
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  offered_source = static_cast<const std::byte*>(source);
+  offered_target = static_cast<std::byte*>(target);
+  mine->way = Way::kMemory;
+  mine->stride = stride;
+  if (source != nullptr) services.describe(source, source_bytes, &mine->source);
+  if (target != nullptr && target == source) {
+    mine->target = mine->source;
+  } else if (target != nullptr) {
+    services.describe(target, target_bytes, &mine->target);
+  }
+  publish();
+  return Code::kOk;
+}
+
+Code Team::State::read(uint32_t member, uint64_t from, uint64_t n, void* out) {
+  const uint64_t done = services.read(members[member], slot(member).source, from, n, out);
+  return done == n ? Code::kOk : plead(member, from + done, n - done, static_cast<std::byte*>(out) + done, false);
+}
+
+Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* in) {
+  const uint64_t done = services.write(members[member], slot(member).target, from, n, in);
+  if (done == n) return Code::kOk;
+  // A message is only read from.
+  auto* rest = static_cast<std::byte*>(const_cast<void*>(in)) + done;
+  return plead(member, from + done, n - done, rest, true);
+}
+
+Code Team::State::read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out) {
+  if (out.layout == nullptr) return read(member, from, n, out.base);
+  std::byte* const room = incoming.get(kChunkBytes);
+  if (room == nullptr) return Code::kNoMemory;
+  for (uint64_t at_byte = 0; at_byte < n; at_byte += kChunkBytes) {
+    const uint64_t now = std::min(kChunkBytes, n - at_byte);
+    if (const Code code = read(member, from + at_byte, now, room); code != Code::kOk) return code;
+    copy::unpack(out, at_byte, now, room, copy::Store::kTemporal);
+  }
+  return Code::kOk;
+}
+
+// The program's own function is never run on another rank's memory, nor while that is held: it may do anything.
+Code Team::State::combine_left(uint32_t member, uint64_t from, uint64_t n, const std::byte* right, std::byte* out,
+                               const Reduction& how) {
+  struct Call {
+    const Reduction& how;
+    const std::byte* right;
+    std::byte* out;
+    uint64_t count;
+  } call{how, right, out, n / how.element_bytes};
+  const Visit visit = [](void* p, const std::byte* memory) {
+    const auto& c = *static_cast<const Call*>(p);
+    c.how.kernel(memory, c.right, c.out, c.count);
+  };
+  if (how.kernel != nullptr && services.visit(members[member], slot(member).source, from, n, visit, &call)) {
+    return Code::kOk;
+  }
+  std::byte* const left = incoming.get(n);
+  if (left == nullptr) return Code::kNoMemory;
+  if (const Code code = read(member, from, n, left); code != Code::kOk) return code;
+  if (how.kernel != nullptr) {
+    how.kernel(left, right, out, call.count);
+  } else {
+    if (out != right) std::memcpy(out, right, n);
+    how.user(how.context, left, out, call.count);
+  }
+  return Code::kOk;
+}
+
+Code Team::State::combine_right(uint32_t member, uint64_t from, uint64_t n, const std::byte* left, std::byte* out,
+                                const Reduction& how) {
+  struct Call {
+    const Reduction& how;
+    const std::byte* left;
+    std::byte* out;
+    uint64_t count;
+  } call{how, left, out, n / how.element_bytes};
+  const Visit visit = [](void* p, const std::byte* memory) {
+    const auto& c = *static_cast<const Call*>(p);
+    c.how.kernel(c.left, memory, c.out, c.count);
+  };
+  if (services.visit(members[member], slot(member).source, from, n, visit, &call)) return Code::kOk;
+  std::byte* const right = incoming.get(n);
+  if (right == nullptr) return Code::kNoMemory;
+  if (const Code code = read(member, from, n, right); code != Code::kOk) return code;
+  how.kernel(left, right, out, call.count);
+  return Code::kOk;
+}
+
+const std::byte* Team::State::contiguous(const copy::Buffer& data) {
+  if (data.layout == nullptr) return data.base;
+  std::byte* const room = packed.get(data.bytes);
+  if (room != nullptr) gather_bytes(room, data, data.bytes);
+  return room;
+}
+
+const std::byte* Team::State::contiguous(const Pieces& pieces, uint64_t* stride) {
+  const uint64_t n = pieces.first.bytes;
+  if (pieces.first.layout == nullptr && pieces.stride >= static_cast<int64_t>(n)) {
+    *stride = static_cast<uint64_t>(pieces.stride);
+    return pieces.first.base;
+  }
+  *stride = n;
+  std::byte* const room = packed.get(n * size);
+  for (uint32_t i = 0; i < size && room != nullptr; ++i) {
+    if (i != self) gather_bytes(room + i * n, pieces[i], n);
+  }
+  return room;
+}
+
+// The owner cannot have left the collective: it waits there until this member has done it. What goes to the owner is
+// sent synchronously, so that it has seen this plea when the next one takes its place.
+Code Team::State::plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner) {
+  PleaShm& plea = board(self).plea;
+  plea.owner = member;
+  plea.from = from;
+  plea.bytes = n;
+  plea.to_owner = to_owner ? 1 : 0;
+  plea.seq = seq;
+  // Q0 -> Q1: what is asked for, before the number.
+  plea.number.store_release(plea.number.load_relaxed() + 1);
+  const copy::Buffer data{local, n, nullptr};
+  return transfer(to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
+                           : services.recv(members[member], context, kReadTag, data));
+}
+
+void Team::State::answer_pleas() {
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i == self) continue;
+    const PleaShm& plea = board(i).plea;
+    const uint32_t number = plea.number.load_acquire();  // Q1 <- Q0
+    if (number == pleas_seen[i]) continue;
+    if (plea.owner != self) {
+      pleas_seen[i] = number;
+      continue;
+    }
+    if (answers[i] != nullptr) {  // it has come, or there would be no new plea; this end may be the last to notice
+      if (!services.done(answers[i])) continue;
+      services.finish(answers[i]);
+    }
+    const copy::Buffer out{const_cast<std::byte*>(offered_source) + plea.from, plea.bytes, nullptr};
+    const copy::Buffer in{offered_target + plea.from, plea.bytes, nullptr};
+    answers[i] = plea.to_owner != 0 ? services.recv(members[i], context, kWriteTag, in)
+                                    : services.send(members[i], context, kReadTag, out, p2p::SendMode::kStandard);
+    if (answers[i] != nullptr) pleas_seen[i] = number;  // else memory is short: tried again
+  }
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,243 @@
+// Collectives of small contributions: each member writes its own into its board, once, and reads the others' there.
+// Payload lies beside its flag; no lock, no message. (Flat algorithms as MPICH's release_gather and XHC use them, and
+// the collectives paper's single-reducer.)
+#include "coll/team_state.h"
+
+namespace zh::coll {
+
+namespace {
+/// From this many members on one of them, the last to arrive, combines for all: everybody reading every board costs
+/// more lines than one more hand-over.
+constexpr uint32_t kCountedMembers = 5;
+}  // namespace
+
+std::byte* Team::State::room(SlotShm* slot, uint64_t bytes, bool aligned) {
+  const bool beside = bytes <= kInlineBytes && !aligned;
+  slot->way = beside ? Way::kInline : Way::kCell;
+  slot->bytes = static_cast<uint16_t>(bytes);
+  return beside ? slot->payload : slot->cell;
+}
+
+void Team::State::contribute(SlotShm* slot, const copy::Buffer& data, bool aligned) {
+  gather_bytes(room(slot, data.bytes, aligned), data, data.bytes);
+}
+
+namespace {
+copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte*>(const_cast<void*>(p)), n, nullptr}; }
+}  // namespace
+
+void Team::State::fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out,
+                             const Reduction& how) {
+  const uint64_t count = n / how.element_bytes;
+  const std::byte* right = slot(last).contents() + from;
+  if (first == last || how.kernel == nullptr) {
+    if (n != 0) std::memcpy(out, right, n);
+    right = out;
+  }
+  for (uint32_t i = last; i-- > first;) {
+    const std::byte* const left = slot(i).contents() + from;
+    if (how.kernel != nullptr) {
+      how.kernel(left, right, out, count);
+    } else if (count != 0) {
+      // The function may be careless with its first argument; the other members read that, too.
+      std::byte* const own = incoming.get(n);
+      if (own != nullptr) std::memcpy(own, left, n);
+      how.user(how.context, own != nullptr ? own : const_cast<std::byte*>(left), out, count);
+    }
+    right = out;
+  }
+}
+
+Code Team::State::small_barrier() {
+  begin();
+  if (size >= kCountedMembers || polls == 1) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  room(mine, 0, false);
+  publish();
+  if (const Code code = await_all(); code != Code::kOk) return code;
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_bcast(const copy::Buffer& data, uint32_t root) {
+  begin();
+  if (self == root) {
+    SlotShm* mine = nullptr;
+    if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+    contribute(mine, data, false);
+    publish();
+  } else {
+    if (const Code code = await(root); code != Code::kOk) return code;
+    const SlotShm& theirs = slot(root);
+    scatter_bytes(data, theirs.contents(), data.bytes < theirs.bytes ? data.bytes : theirs.bytes);
+  }
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
+  begin();
+  if (self != root) {
+    SlotShm* mine = nullptr;
+    if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+    contribute(mine, send, false);
+    publish();
+    end();
+    return Code::kOk;
+  }
+  copy_own(recv[self], send);
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i == self) continue;
+    if (const Code code = await(i); code != Code::kOk) return code;
+    scatter_bytes(recv[i], slot(i).contents(), slot(i).bytes);
+  }
+  all_arrived();
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
+  begin();
+  const uint64_t n = recv.bytes;
+  if (self == root) {
+    SlotShm* mine = nullptr;
+    if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+    std::byte* const out = room(mine, n * size, false);
+    for (uint32_t i = 0; i < size; ++i) {
+      if (i != self) gather_bytes(out + i * n, send[i], n);
+    }
+    publish();
+    copy_own(recv, send[self]);
+  } else {
+    if (const Code code = await(root); code != Code::kOk) return code;
+    scatter_bytes(recv, slot(root).contents() + self * n, n);
+  }
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) {
+  begin();
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  contribute(mine, send, false);
+  publish();
+  copy_own(recv[self], send);
+  for (uint32_t k = 1; k < size; ++k) {
+    const uint32_t i = self + k < size ? self + k : self + k - size;
+    if (const Code code = await(i); code != Code::kOk) return code;
+    scatter_bytes(recv[i], slot(i).contents(), slot(i).bytes);
+  }
+  all_arrived();
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
+  begin();
+  const uint64_t n = send.first.bytes;
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  std::byte* const out = room(mine, n * size, false);
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i != self) gather_bytes(out + i * n, send[i], n);
+  }
+  publish();
+  copy_own(recv[self], send[self]);
+  for (uint32_t k = 1; k < size; ++k) {
+    const uint32_t i = self + k < size ? self + k : self + k - size;
+    if (const Code code = await(i); code != Code::kOk) return code;
+    scatter_bytes(recv[i], slot(i).contents() + self * n, n);
+  }
+  all_arrived();
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
+  begin();
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  publish();
+  if (self == root) {
+    if (const Code code = await_all(); code != Code::kOk) return code;
+    fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
+  }
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
+  begin();
+  if (size >= kCountedMembers || (polls == 1 && size > 2)) return counted_allreduce(in, out, bytes, how);
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  publish();
+  if (const Code code = await_all(); code != Code::kOk) return code;
+  fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
+  end();
+  return Code::kOk;
+}
+
+// Everyone adds one to a counter; who finds that all others have done so combines, and the others wait for one flag.
+Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  const bool aligned = bytes != 0 && how.kernel == nullptr;
+  contribute(mine, bytes_at(in, bytes), aligned);
+  publish();
+  BoardShm& shared = board(0);
+  ResultShm& result = shared.result;
+  std::byte* const room = bytes <= kInlineBytes && !aligned ? result.payload : result.cell;
+  counted += size;
+  // C1 -> C1: every contribution before its arrival, and everybody's last reads of the result before.
+  if (shared.arrivals.fetch_add_acq_rel(1) + 1 == counted) {
+    if (bytes != 0) fold_slots(0, size - 1, 0, bytes, room, how);
+    result.seq.store_release(seq);  // R0 -> R1: the result
+  } else {
+    const Code code = wait([&] { return result.seq.load_acquire() == seq; });  // R1 <- R0
+    if (code != Code::kOk) return code;
+  }
+  if (bytes != 0) copy::copy_bytes(out, room, bytes, copy::Store::kTemporal);
+  all_arrived();
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes,
+                                       const Reduction& how) {
+  begin();
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  publish();
+  if (const Code code = await_all(); code != Code::kOk) return code;
+  uint64_t from = 0;
+  for (uint32_t i = 0; i < self; ++i) from += counts[i] * how.element_bytes;
+  fold_slots(0, size - 1, from, counts[self] * how.element_bytes, static_cast<std::byte*>(out), how);
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive) {
+  begin();
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  publish();
+  for (uint32_t i = 0; i < self; ++i) {
+    if (const Code code = await(i); code != Code::kOk) return code;
+  }
+  if (!exclusive) {
+    fold_slots(0, self, 0, bytes, static_cast<std::byte*>(out), how);
+  } else if (self != 0) {
+    fold_slots(0, self - 1, 0, bytes, static_cast<std::byte*>(out), how);
+  }
+  end();
+  return Code::kOk;
+}
+
+}  // namespace zh::coll

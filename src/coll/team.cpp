@@ -1,0 +1,226 @@
+// Team: setting up, waiting, and which algorithm serves a call.
+#include "coll/team.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coll/team_state.h"
+
+namespace zh::coll {
+
+namespace {
+constexpr uint32_t kLooksPerDeathCheck = 1024;
+constexpr uint32_t kLooksPerPlea = 4;
+constexpr int32_t kBoardTag = 0;
+constexpr int32_t kListTag = 1;
+constexpr int32_t kMessageTag = 2;
+static_assert(kMessageTag < kFirstFreeTag);
+
+constexpr uint64_t message_context(uint64_t context) {
+  uint64_t x = context ^ 0xd6e8feb86659fd93ULL;
+  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
+  return x ^ (x >> 29);
+}
+}  // namespace
+
+Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
+                   uint32_t self_in)
+    : services(services_in),
+      pool(pool_in),
+      context(message_context(context_in)),
+      members(std::move(members_in)),
+      size(static_cast<uint32_t>(members.size())),
+      self(self_in),
+      polls(services_in.polls()),
+      pleas_seen(members.size(), 0),
+      answers(members.size(), nullptr) {}
+
+Team::State::~State() {
+  if (usable) pool.give(context, seq, offsets[self], offsets);
+}
+
+Code Team::State::transfer(p2p::Request* request) {
+  if (request == nullptr) return Code::kNoMemory;
+  const Code code = wait([&] { return services.done(request); });
+  // A request that will never be done stays with the endpoint, which ends it with its peer.
+  return code == Code::kOk ? services.finish(request) : code;
+}
+
+Code Team::State::send_to(uint32_t member, const copy::Buffer& data) {
+  return transfer(services.send(members[member], context, kMessageTag, data, p2p::SendMode::kStandard));
+}
+
+Code Team::State::recv_from(uint32_t member, const copy::Buffer& data) {
+  return transfer(services.recv(members[member], context, kMessageTag, data));
+}
+
+// Every member tells member 0 where its board is, and gets the list of all: no message but these is ever needed to find
+// a member. A member without memory says 0, and all of them give up alike.
+bool Team::State::set_up() {
+  asked = true;
+  offsets.assign(size, kNoOffset);
+  Offset own = pool.take(context);
+  const auto bytes_of = [](void* p, uint64_t n) { return copy::Buffer{static_cast<std::byte*>(p), n, nullptr}; };
+  const uint64_t list_bytes = size * sizeof(Offset);
+  Code code = Code::kOk;
+  if (self == 0) {
+    offsets[0] = own;
+    for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
+      code = transfer(services.recv(members[i], context, kBoardTag, bytes_of(&offsets[i], sizeof(Offset))));
+    }
+    if (std::count(offsets.begin(), offsets.end(), kNoOffset) != 0) offsets.assign(size, kNoOffset);
+    for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
+      code = transfer(
+          services.send(members[i], context, kListTag, bytes_of(offsets.data(), list_bytes), p2p::SendMode::kStandard));
+    }
+  } else {
+    code =
+        transfer(services.send(members[0], context, kBoardTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard));
+    if (code == Code::kOk) {
+      code = transfer(services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)));
+    }
+  }
+  if (code != Code::kOk || offsets[self] == kNoOffset) {
+    if (own != kNoOffset) pool.give(context, 0, own, {});
+    return false;
+  }
+  board_of.resize(size);
+  for (uint32_t i = 0; i < size; ++i) board_of[i] = at<BoardShm>(services.base(), offsets[i]);
+  usable = true;
+  return true;
+}
+
+// While it waits a rank also serves those that could not reach its memory, and notices when a member dies.
+Code Team::State::wait_long(bool (*ready)(void*), void* ready_context) {
+  struct Wait {
+    State* state;
+    bool (*ready)(void*);
+    void* context;
+    uint32_t looks;
+    bool dead;
+  } wait{this, ready, ready_context, 0, false};
+  services.wait(
+      [](void* p) {
+        auto& w = *static_cast<Wait*>(p);
+        if (w.ready(w.context)) return true;
+        ++w.looks;
+        State& s = *w.state;
+        if (s.usable && w.looks % kLooksPerPlea == 0) s.answer_pleas();
+        if (w.looks % kLooksPerDeathCheck == 0) {
+          for (const uint32_t rank : s.members) w.dead = w.dead || !s.services.alive(rank);
+        }
+        return w.dead;
+      },
+      &wait);
+  if (!wait.dead) return Code::kOk;
+  if (ready(ready_context)) return Code::kOk;  // what the dead had finished is there
+  broken = true;
+  return Code::kPeerDead;
+}
+
+Code Team::State::wait_for_slot() {
+  for (uint32_t i = 0; i < size; ++i) {
+    const BoardShm& theirs = board(i);
+    // N1 <- N0: its reads of the slot that is written next.
+    const Code code = wait([&] { return static_cast<int32_t>(theirs.done.load_acquire() - (seq - kSlots)) >= 0; });
+    if (code != Code::kOk) return code;
+  }
+  safe = seq - kSlots;
+  for (uint32_t ahead = kSlots - 1; ahead > 0; --ahead) {
+    const uint32_t candidate = seq - ahead;
+    bool all = true;
+    for (uint32_t i = 0; i < size && all; ++i) {
+      all = i == self || static_cast<int32_t>(board(i).done.load_acquire() - candidate) >= 0;  // N1 <- N0
+    }
+    if (!all) break;
+    safe = candidate;
+  }
+  return Code::kOk;
+}
+
+bool Team::State::all_done() const {
+  for (uint32_t i = 0; i < size; ++i) {
+    // N1 <- N0: what the member wrote into this rank's memory.
+    if (static_cast<int32_t>(board(i).done.load_acquire() - seq) < 0) return false;
+  }
+  return true;
+}
+
+Code Team::State::await_done() {
+  const Code code = wait([this] { return all_done(); });
+  if (code == Code::kOk) safe = seq;
+  for (p2p::Request*& answer : answers) {
+    if (answer != nullptr && code == Code::kOk) transfer(std::exchange(answer, nullptr));
+  }
+  return code;
+}
+
+Team::Team(Services& services, BoardPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self)
+    : state_(std::make_unique<State>(services, pool, context, std::move(members), self)) {}
+Team::~Team() = default;
+
+bool Team::ready() { return state_->asked ? state_->usable : state_->set_up(); }
+uint32_t Team::size() const { return state_->size; }
+uint32_t Team::self() const { return state_->self; }
+
+Code Team::barrier() { return state_->small_barrier(); }
+
+Code Team::bcast(const copy::Buffer& data, uint32_t root) {
+  State& s = *state_;
+  return data.bytes <= kCellBytes ? s.small_bcast(data, root) : s.large_bcast(data, root);
+}
+
+Code Team::gather(const copy::Buffer& send, const Pieces& recv, uint32_t root, bool uniform) {
+  State& s = *state_;
+  if (!uniform) return s.list_gather(send, recv, root);
+  return send.bytes <= kCellBytes ? s.small_gather(send, recv, root) : s.large_gather(send, recv, root);
+}
+
+Code Team::scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root, bool uniform) {
+  State& s = *state_;
+  if (!uniform) return s.list_scatter(send, recv, root);
+  return recv.bytes * s.size <= kCellBytes ? s.small_scatter(send, recv, root) : s.large_scatter(send, recv, root);
+}
+
+Code Team::allgather(const copy::Buffer& send, const Pieces& recv, bool uniform) {
+  State& s = *state_;
+  if (!uniform) return s.list_allgather(send, recv);
+  return send.bytes <= kCellBytes ? s.small_allgather(send, recv) : s.large_allgather(send, recv);
+}
+
+Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
+  State& s = *state_;
+  if (!uniform) return s.list_alltoall(send, recv);
+  return send[0].bytes * s.size <= kCellBytes ? s.small_alltoall(send, recv) : s.large_alltoall(send, recv);
+}
+
+Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
+  State& s = *state_;
+  const uint64_t bytes = count * how.element_bytes;
+  return bytes <= kCellBytes ? s.small_reduce(in, out, bytes, how, root)
+                             : s.large_reduce(in, out, count, how, root, false);
+}
+
+Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
+  State& s = *state_;
+  const uint64_t bytes = count * how.element_bytes;
+  return bytes <= kCellBytes ? s.small_allreduce(in, out, bytes, how) : s.large_reduce(in, out, count, how, 0, true);
+}
+
+Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
+  State& s = *state_;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
+  const uint64_t bytes = total * how.element_bytes;
+  return bytes <= kCellBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
+                             : s.large_reduce_scatter(in, out, counts, how);
+}
+
+Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
+  State& s = *state_;
+  const uint64_t bytes = count * how.element_bytes;
+  return bytes <= kCellBytes ? s.small_scan(in, out, bytes, how, exclusive)
+                             : s.large_scan(in, out, count, how, exclusive);
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,218 @@
+// The inside of a Team, shared by the algorithms of this folder only: boards, waiting, and reaching members' memory.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <vector>
+
+#include "coll/board.h"
+#include "coll/board_pool.h"
+#include "coll/services.h"
+#include "coll/team.h"
+
+namespace zh::coll {
+
+/// Bytes handled at a time by reductions in place: the accumulator and a piece of every operand stay in a core's cache.
+constexpr uint64_t kChunkBytes = 32 << 10;
+
+/// Tags of a team's messages below this belong to team.cpp. Messages of one kind between two members are in order.
+constexpr int32_t kFirstFreeTag = 3;
+
+/// Private memory of a call that needs some; kept for the next one if it is not large.
+class Scratch {
+ public:
+  /// Null when out of memory. Valid until the next call.
+  [[nodiscard]] std::byte* get(uint64_t bytes) {
+    if (bytes > size_) {
+      memory_.reset(new (std::nothrow) std::byte[bytes]);
+      size_ = memory_ ? bytes : 0;
+    }
+    return memory_.get();
+  }
+  void shrink() {
+    if (size_ <= kKeepBytes) return;
+    memory_.reset();
+    size_ = 0;
+  }
+
+ private:
+  static constexpr uint64_t kKeepBytes = 4 << 20;
+  std::unique_ptr<std::byte[]> memory_;
+  uint64_t size_ = 0;
+};
+
+struct Team::State {
+  State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
+        uint32_t self_in);
+  ~State();
+
+  // --- team.cpp: setting up, waiting
+
+  [[nodiscard]] bool set_up();
+  /// Begins the next collective.
+  void begin() { ++seq; }
+  /// Ends it: nothing of others is needed any more.
+  void end() {
+    // N0 -> N1: this rank's last reads of boards, and its accesses to others' memory.
+    board(self).done.store_release(seq);
+  }
+  /// Waits until ready() is true; kPeerDead if a member ends meanwhile.
+  template <typename Ready>
+  Code wait(Ready&& ready) {
+    for (uint32_t i = 0; i < polls; ++i) {
+      if (ready()) return Code::kOk;
+      cpu_relax();
+    }
+    return wait_long([](void* p) { return (*static_cast<std::remove_reference_t<Ready>*>(p))(); }, &ready);
+  }
+  Code wait_long(bool (*ready)(void*), void* ready_context);
+
+  /// This rank's slot of the collective at hand, free to be written.
+  Code own_slot(SlotShm** out) {
+    *out = &slot(self);
+    if (static_cast<int32_t>(seq - safe) <= static_cast<int32_t>(kSlots)) [[likely]]
+      return Code::kOk;
+    return wait_for_slot();
+  }
+  Code wait_for_slot();
+  /// Makes what is in this rank's slot known.
+  void publish() {
+    // S0 -> S1: the contribution, and its memory.
+    slot(self).seq.store_release(seq);
+  }
+  /// Until member's contribution to the collective at hand is there.
+  Code await(uint32_t member) {
+    const SlotShm& theirs = slot(member);
+    return wait([&] { return theirs.seq.load_acquire() == seq; });  // S1 <- S0
+  }
+  Code await_all() {
+    for (uint32_t i = 0; i < size; ++i) {
+      if (i == self) continue;
+      if (const Code code = await(i); code != Code::kOk) return code;
+    }
+    all_arrived();
+    return Code::kOk;
+  }
+  /// Every member is in the collective at hand, so it has done the one before.
+  void all_arrived() { safe = seq - 1; }
+  /// Until all members have done the collective at hand, this rank's memory included.
+  Code await_done();
+  [[nodiscard]] bool all_done() const;
+
+  [[nodiscard]] BoardShm& board(uint32_t member) const { return *board_of[member]; }
+  [[nodiscard]] SlotShm& slot(uint32_t member) const { return board_of[member]->slots[seq % kSlots]; }
+
+  // --- reach.cpp: other members' memory, whatever the way
+
+  /// Publishes this rank's memory for the collective at hand. `target` may be null.
+  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride = 0);
+  Code read(uint32_t member, uint64_t from, uint64_t n, void* out);
+  Code write(uint32_t member, uint64_t from, uint64_t n, const void* in);
+  /// out = theirs op right, on n bytes of elements; `out` may be `right`.
+  Code combine_left(uint32_t member, uint64_t from, uint64_t n, const std::byte* right, std::byte* out,
+                    const Reduction& how);
+  /// out = left op theirs; a predefined operation only.
+  Code combine_right(uint32_t member, uint64_t from, uint64_t n, const std::byte* left, std::byte* out,
+                     const Reduction& how);
+  Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
+  void answer_pleas();
+  Code transfer(p2p::Request* request);
+  Code send_to(uint32_t member, const copy::Buffer& data);
+  Code recv_from(uint32_t member, const copy::Buffer& data);
+
+  // --- small.cpp: through boards
+
+  Code small_barrier();
+  Code small_bcast(const copy::Buffer& data, uint32_t root);
+  Code small_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
+  Code small_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
+  Code small_allgather(const copy::Buffer& send, const Pieces& recv);
+  Code small_alltoall(const Pieces& send, const Pieces& recv);
+  Code small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
+  Code small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  Code counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  Code small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
+  Code small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
+  /// Puts bytes into this rank's slot; `aligned` where the program's own code will read them.
+  static void contribute(SlotShm* slot, const copy::Buffer& data, bool aligned);
+  static std::byte* room(SlotShm* slot, uint64_t bytes, bool aligned);
+  /// out = contributions of members [first, last] combined in their order; bytes [from, from + n) of each.
+  void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how);
+
+  // --- large.cpp, lists.cpp, large_reduce.cpp: where the data lie
+
+  Code large_bcast(const copy::Buffer& data, uint32_t root);
+  Code large_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
+  Code large_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
+  Code large_allgather(const copy::Buffer& send, const Pieces& recv);
+  Code large_alltoall(const Pieces& send, const Pieces& recv);
+  Code list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
+  Code list_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
+  Code list_allgather(const copy::Buffer& send, const Pieces& recv);
+  Code list_alltoall(const Pieces& send, const Pieces& recv);
+  Code list_offer(const copy::Buffer& send);
+  Code list_offer_table(const Pieces& send);
+  Code list_take(uint32_t member, const copy::Buffer& recv);
+  Code list_take_piece(uint32_t member, const copy::Buffer& recv);
+  Code list_end(bool offered);
+  Code large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root, bool to_all);
+  Code large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how);
+  Code large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
+  /// Elements [first, first + n) of all inputs, combined in rank order, into `acc`. `in` is this rank's input.
+  Code fold_members(const std::byte* in, uint64_t from, uint64_t n, std::byte* acc, const Reduction& how);
+
+  /// `data` as contiguous bytes: where they are, or packed. Null when out of memory.
+  [[nodiscard]] const std::byte* contiguous(const copy::Buffer& data);
+  /// The pieces of all members in one array, `*stride` apart: where they are, or packed. Null when out of memory.
+  [[nodiscard]] const std::byte* contiguous(const Pieces& pieces, uint64_t* stride);
+  /// Bytes [from, from + n) of a member's memory into `out` of any layout.
+  Code read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out);
+
+  Services& services;
+  BoardPool& pool;
+  uint64_t context;
+  std::vector<uint32_t> members;  ///< node-local index by member
+  uint32_t size;
+  uint32_t self;
+  uint32_t polls;
+  uint32_t seq = 0;      ///< of the collective at hand, or the latest
+  uint32_t safe = 0;     ///< every member has done this collective
+  uint32_t counted = 0;  ///< arrivals expected before the next counted collective
+  bool asked = false;
+  bool usable = false;
+  bool broken = false;
+  std::vector<BoardShm*> board_of;
+  std::vector<Offset> offsets;
+  std::vector<uint32_t> pleas_seen;
+  std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
+  std::byte* offered_target = nullptr;
+  const std::byte* offered_source = nullptr;
+  Scratch packed;    ///< what others read or write in place of a buffer with a layout
+  Scratch prefix;    ///< results that cannot be where they belong yet
+  Scratch chunk;     ///< accumulator
+  Scratch incoming;  ///< operand of another member
+};
+
+/// Copies contiguous bytes into a buffer of any layout and back.
+inline void scatter_bytes(const copy::Buffer& to, const std::byte* from, uint64_t n) {
+  if (n == 0) return;
+  if (to.layout == nullptr) {
+    copy::copy_bytes(to.base, from, n, copy::Store::kTemporal);
+  } else {
+    copy::unpack(to, 0, n, from, copy::Store::kTemporal);
+  }
+}
+inline void gather_bytes(std::byte* to, const copy::Buffer& from, uint64_t n) {
+  if (n == 0) return;
+  if (from.layout == nullptr) {
+    copy::copy_bytes(to, from.base, n, copy::Store::kTemporal);
+  } else {
+    copy::pack(from, 0, n, to, copy::Store::kTemporal);
+  }
+}
+/// This rank's own piece, from one of its buffers to another; nothing if they are the same.
+Code copy_own(const copy::Buffer& to, const copy::Buffer& from);
+
+}  // namespace zh::coll

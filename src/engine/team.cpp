@@ -1,0 +1,105 @@
+// What the collectives need of a rank (coll/services.h), and the making of teams.
+#include <new>
+#include <utility>
+
+#include "coll/services.h"
+#include "coll/team.h"
+#include "engine/team_services.h"
+
+namespace zh::engine {
+
+namespace {
+/// Looks at a flag before everything else gets a turn: about the time in which a member that runs would set it.
+constexpr uint32_t kPolls = 2000;
+}  // namespace
+
+std::byte* Rank::TeamServices::base() const { return rank_.node_.base(); }
+
+// Messages must not run out of memory because of many communicators.
+Offset Rank::TeamServices::allocate(uint64_t bytes) {
+  Guard guard(*rank_.state_);
+  p2p::Endpoint& e = *rank_.state_->endpoint;
+  if (e.arena().used_bytes() + bytes > e.arena().budget_bytes() / 2) return kNoOffset;
+  return e.make_scratch(bytes);
+}
+
+void Rank::TeamServices::free(Offset offset, uint64_t bytes) {
+  Guard guard(*rank_.state_);
+  rank_.state_->endpoint->drop_scratch(offset, bytes);
+}
+
+void Rank::TeamServices::describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) {
+  Guard guard(*rank_.state_);
+  rank_.state_->endpoint->describe_memory(address, bytes, out);
+}
+
+uint64_t Rank::TeamServices::read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                  void* out) {
+  Guard guard(*rank_.state_);
+  return rank_.state_->endpoint->read_memory(owner, remote, from, n, out);
+}
+
+uint64_t Rank::TeamServices::write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                   const void* in) {
+  Guard guard(*rank_.state_);
+  return rank_.state_->endpoint->write_memory(owner, remote, from, n, in);
+}
+
+bool Rank::TeamServices::visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                               coll::Visit look, void* context) {
+  Guard guard(*rank_.state_);
+  return rank_.state_->endpoint->visit_memory(owner, remote, from, n, look, context);
+}
+
+// The number of the sender in a team's context is its node-local index: a team's messages never use wildcards.
+p2p::Request* Rank::TeamServices::send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,
+                                       p2p::SendMode mode) {
+  SendArgs args;
+  args.dest = dest;
+  args.source = static_cast<int32_t>(rank_.node_.self());
+  args.tag = tag;
+  args.context = context;
+  args.data = data;
+  args.mode = mode;
+  Guard guard(*rank_.state_);
+  return rank_.state_->endpoint->isend(args);
+}
+
+p2p::Request* Rank::TeamServices::recv(uint32_t source, uint64_t context, int32_t tag, const copy::Buffer& data) {
+  RecvArgs args;
+  args.peer = static_cast<int32_t>(source);
+  args.source = static_cast<int32_t>(source);
+  args.tag = tag;
+  args.context = context;
+  args.buffer = data;
+  Guard guard(*rank_.state_);
+  return rank_.state_->endpoint->irecv(args);
+}
+
+bool Rank::TeamServices::done(const p2p::Request* request) const { return rank_.done(request); }
+
+Code Rank::TeamServices::finish(p2p::Request* request) {
+  const Code code = rank_.result(request).code;
+  rank_.release(request);
+  return code;
+}
+
+void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
+  WaitScope scope(rank_);
+  while (!ready(context)) scope.pause();
+}
+
+uint32_t Rank::TeamServices::polls() const { return rank_.state_->patient ? kPolls : 1; }
+bool Rank::TeamServices::alive(uint32_t rank) { return !rank_.node_.ended(rank); }
+
+std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {
+  State& s = *state_;
+  {
+    Guard guard(s);
+    if (!s.team_services) s.team_services = std::make_unique<TeamServices>(*this);
+    if (!s.boards) s.boards = std::make_unique<coll::BoardPool>(*s.team_services);
+  }
+  return std::make_unique<coll::Team>(*s.team_services, *s.boards, context, std::move(members), self);
+}
+
+}  // namespace zh::engine

@@ -1,0 +1,35 @@
+// A rank as its teams see it; private to this folder.
+#pragma once
+
+#include "coll/services.h"
+#include "engine/state.h"
+
+namespace zh::engine {
+
+class Rank::TeamServices final : public coll::Services {
+ public:
+  explicit TeamServices(Rank& rank) : rank_(rank) {}
+  [[nodiscard]] std::byte* base() const override;
+  [[nodiscard]] Offset allocate(uint64_t bytes) override;
+  void free(Offset offset, uint64_t bytes) override;
+  void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) override;
+  [[nodiscard]] uint64_t read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                              void* out) override;
+  [[nodiscard]] uint64_t write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                               const void* in) override;
+  [[nodiscard]] bool visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                           coll::Visit look, void* context) override;
+  [[nodiscard]] p2p::Request* send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,
+                                   p2p::SendMode mode) override;
+  [[nodiscard]] p2p::Request* recv(uint32_t source, uint64_t context, int32_t tag, const copy::Buffer& data) override;
+  [[nodiscard]] bool done(const p2p::Request* request) const override;
+  Code finish(p2p::Request* request) override;
+  void wait(bool (*ready)(void*), void* context) override;
+  [[nodiscard]] uint32_t polls() const override;
+  [[nodiscard]] bool alive(uint32_t rank) override;
+
+ private:
+  Rank& rank_;
+};
+
+}  // namespace zh::engine

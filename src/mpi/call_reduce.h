@@ -1,0 +1,179 @@
+// Reductions: what each hands to a team, and what to the host (see call_data.h). Whether an operation is served follows
+// from the operation and the datatype, which all members share. Called by wrap_coll.cpp.
+#pragma once
+
+#include "coll/team.h"
+#include "mpi/peers.h"
+#include "mpi/reduction.h"
+
+namespace zh::mpi::calls {
+
+/// Judged operands.
+struct Reducing {
+  const void* in = nullptr;
+  void* out = nullptr;
+  coll::Reduction how;
+  UserOp user;
+};
+
+/// The operation, for elements of that datatype.
+inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r) {
+  const OpInfo* info = ops.find(key_of(op));
+  if (info == nullptr) [[unlikely]]
+    return op == MPI_OP_NULL ? raise(comm, MPI_ERR_OP) : kToHost;
+  TypeInfo* type = nullptr;
+  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]]
+    return error;
+  return find_reduction(*info, op, *type, &r->user, &r->how) ? kGoOn : kToHost;
+}
+
+/// The buffers; `receives`: this rank gets a result, and may give its operand in its place.
+inline int judge_buffers(const void* in, void* out, bool receives, MPI_Comm comm, Reducing* r) {
+  const bool in_place = in == MPI_IN_PLACE;
+  if (in == nullptr) [[unlikely]]
+    return raise(comm, MPI_ERR_BUFFER);
+  if (receives) {
+    if (out == MPI_IN_PLACE) [[unlikely]]
+      return raise(comm, kNotInPlace);
+    if (out == nullptr || (kRefusesAliases && in == out)) [[unlikely]]
+      return raise(comm, MPI_ERR_BUFFER);
+  } else if (in_place) [[unlikely]] {
+    return raise(comm, kNotInPlace);
+  }
+  r->in = in_place ? out : in;
+  r->out = receives ? out : nullptr;
+  return kGoOn;
+}
+
+/// All of a reduction of `count` elements. Nothing is to be done for none.
+template <typename N>
+inline int judge(const Operands<N>& x, bool receives, MPI_Comm comm, Reducing* r) {
+  ZH_STEP(judge_op(x.op, x.type, comm, r));
+  if (x.count < 0) [[unlikely]]
+    return raise(comm, MPI_ERR_COUNT);
+  if (x.count == 0) [[unlikely]]
+    return MPI_SUCCESS;
+  return judge_buffers(x.in, x.out, receives, comm, r);
+}
+
+template <typename N>
+struct Reduce {
+  Operands<N> operands;
+  int root;
+  MPI_Comm comm;
+
+  [[nodiscard]] int forward() const { return call_host_by_element<N, form::Reduce>(comm, operands, root); }
+
+  int serve(const CommInfo& info, coll::Team& team) const {
+    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
+    Reducing r;
+    ZH_STEP(judge(operands, info.rank == root, comm, &r));
+    const auto n = static_cast<uint64_t>(operands.count);
+    return finish(team.reduce(r.in, r.out, n, r.how, static_cast<uint32_t>(root)), comm);
+  }
+};
+
+template <typename N>
+struct Allreduce {
+  Operands<N> operands;
+  MPI_Comm comm;
+
+  [[nodiscard]] int forward() const { return call_host_by_element<N, form::Allreduce>(comm, operands); }
+
+  int serve(const CommInfo&, coll::Team& team) const {
+    Reducing r;
+    ZH_STEP(judge(operands, true, comm, &r));
+    return finish(team.allreduce(r.in, r.out, static_cast<uint64_t>(operands.count), r.how), comm);
+  }
+};
+
+template <typename N, bool kExclusive, typename Form>
+struct ScanOf {
+  Operands<N> operands;
+  MPI_Comm comm;
+
+  [[nodiscard]] int forward() const { return call_host_by_element<N, Form>(comm, operands); }
+
+  int serve(const CommInfo&, coll::Team& team) const {
+    Reducing r;
+    ZH_STEP(judge(operands, true, comm, &r));
+    return finish(team.scan(r.in, r.out, static_cast<uint64_t>(operands.count), r.how, kExclusive), comm);
+  }
+};
+
+template <typename N>
+using Scan = ScanOf<N, false, form::Scan>;
+template <typename N>
+using Exscan = ScanOf<N, true, form::Exscan>;
+
+/// Elements for each member of the team, as the team takes them.
+class Shares {
+ public:
+  template <typename Count>
+  int open(const CommInfo& comm, Count&& count_of) {
+    const auto n = static_cast<size_t>(comm.size);
+    if (n > kFew) many_ = std::make_unique<uint64_t[]>(n);
+    counts_ = n > kFew ? many_.get() : few_;
+    for (size_t i = 0; i < n; ++i) {
+      const MPI_Count count = count_of(i);
+      if (count < 0) return raise(comm.handle, MPI_ERR_COUNT);
+      counts_[i] = static_cast<uint64_t>(count);
+      total_ += counts_[i];
+    }
+    return kGoOn;
+  }
+  [[nodiscard]] const uint64_t* counts() const { return counts_; }
+  [[nodiscard]] uint64_t total() const { return total_; }
+
+ private:
+  static constexpr size_t kFew = 32;
+  uint64_t few_[kFew];
+  std::unique_ptr<uint64_t[]> many_;
+  uint64_t* counts_ = nullptr;
+  uint64_t total_ = 0;
+};
+
+/// MPI_Reduce_scatter and MPI_Reduce_scatter_block.
+template <typename X>
+int reduce_scatter(const X& x, const Shares& shares, coll::Team& team, MPI_Comm comm, Reducing* r) {
+  if (shares.total() == 0) return MPI_SUCCESS;
+  // A rank with no share of the result may have no buffer for it.
+  void* out = x.out == nullptr && shares.counts()[team.self()] == 0 ? r : x.out;
+  ZH_STEP(judge_buffers(x.in, out, true, comm, r));
+  return finish(team.reduce_scatter(r->in, r->out, shares.counts(), r->how), comm);
+}
+
+template <typename N>
+struct Reduce_scatter_block {
+  Operands<N> operands;
+  MPI_Comm comm;
+
+  // The host's counts are those of one member: what does not fit an int is refused there.
+  [[nodiscard]] int forward() const { return call_host<N, form::Reduce_scatter_block>(comm, operands); }
+
+  int serve(const CommInfo& info, coll::Team& team) const {
+    Reducing r;
+    Shares shares;
+    ZH_STEP(judge_op(operands.op, operands.type, comm, &r));
+    ZH_STEP(shares.open(info, [this](size_t) { return operands.count; }));
+    return reduce_scatter(operands, shares, team, comm, &r);
+  }
+};
+
+template <typename N>
+struct Reduce_scatter {
+  ListedOperands<N> operands;
+  MPI_Comm comm;
+
+  [[nodiscard]] int forward() const { return call_host<N, form::Reduce_scatter>(comm, operands); }
+
+  int serve(const CommInfo& info, coll::Team& team) const {
+    Reducing r;
+    Shares shares;
+    ZH_STEP(judge_op(operands.op, operands.type, comm, &r));
+    ZH_STEP(shares.open(info, [this](size_t i) { return operands.counts[i]; }));
+    return reduce_scatter(operands, shares, team, comm, &r);
+  }
+};
+
+}  // namespace zh::mpi::calls

@@ -1,0 +1,430 @@
+// Collectives of a team of real ranks: every operation, small and large, against results computed here, with memory
+// mapped, through the kernel only, and reachable by messages alone.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "coll/team.h"
+#include "storm_support.h"
+#include "support/fake_heap.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Pieces;
+using coll::Reduction;
+using coll::Team;
+
+enum class Memory { kMapped, kKernel, kMessages };
+
+struct Case {
+  World world;
+  int ranks;
+  Memory memory;
+};
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  const char* const memory[] = {"mapped", "kernel", "messages"};
+  return std::string(to_string(info.param.world)) + "_" + std::to_string(info.param.ranks) + "_" +
+         memory[static_cast<int>(info.param.memory)];
+}
+
+/// Element `i` of what rank `r` contributes to call number `call`.
+uint64_t value(uint32_t call, uint32_t r, uint64_t i) {
+  return (uint64_t{call} * 1'000'003 + r * 7919 + i * 31) % 1'000'000'007 + (uint64_t{r} << 40);
+}
+
+void sum_kernel(const void* a, const void* b, void* out, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    uint64_t x = 0;
+    uint64_t y = 0;
+    std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
+    std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
+    x += y;
+    std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
+  }
+}
+
+/// Affine maps modulo 2^32, in two halves of 64 bits: composition is associative and not commutative.
+uint64_t compose(uint64_t left, uint64_t right) {
+  const auto a = static_cast<uint32_t>(left >> 32);
+  const auto b = static_cast<uint32_t>(left);
+  const auto c = static_cast<uint32_t>(right >> 32);
+  const auto d = static_cast<uint32_t>(right);
+  return (uint64_t{a * c} << 32) | static_cast<uint32_t>(a * d + b);
+}
+void compose_user(void* context, void* in, void* inout, uint64_t n) {
+  ++*static_cast<uint64_t*>(context);
+  auto* a = static_cast<uint64_t*>(in);
+  auto* b = static_cast<uint64_t*>(inout);
+  for (uint64_t i = 0; i < n; ++i) b[i] = compose(a[i], b[i]);
+}
+
+class Teams : public ::testing::TestWithParam<Case> {
+ protected:
+  struct Member {
+    Team& team;
+    uint32_t self;
+    uint32_t size;
+    FakeHeap* heap;
+    std::vector<std::byte*> taken;
+    uint32_t call = 0;
+    uint64_t user_calls = 0;
+    std::vector<std::vector<std::byte>> own;
+
+    /// Memory for n elements; the same pages come back for the same size, so that they are mapped the second time.
+    uint64_t* memory(uint64_t n) {
+      if (heap == nullptr) {
+        own.emplace_back(n * 8 + 8);
+        return reinterpret_cast<uint64_t*>(own.back().data());
+      }
+      taken.push_back(heap->take(n * 8 + 8));
+      EXPECT_NE(taken.back(), nullptr);
+      return reinterpret_cast<uint64_t*>(taken.back());
+    }
+    void give_back() {
+      for (std::byte* p : taken) heap->give_back(p);
+      taken.clear();
+      own.clear();
+    }
+    uint64_t* input(uint64_t n) {
+      uint64_t* p = memory(n);
+      for (uint64_t i = 0; i < n; ++i) p[i] = value(call, self, i);
+      return p;
+    }
+    [[nodiscard]] uint64_t sum(uint32_t first, uint32_t last, uint64_t i) const {
+      uint64_t s = 0;
+      for (uint32_t r = first; r <= last; ++r) s += value(call, r, i);
+      return s;
+    }
+    [[nodiscard]] uint64_t composed(uint32_t first, uint32_t last, uint64_t i) const {
+      uint64_t x = value(call, last, i);
+      for (uint32_t r = last; r-- > first;) x = compose(value(call, r, i), x);
+      return x;
+    }
+    Reduction sums() { return {8, sum_kernel, nullptr, nullptr, true}; }
+    Reduction compositions() { return {8, nullptr, compose_user, &user_calls, false}; }
+  };
+
+  static void run(const std::function<void(Member&)>& body, int timeout_s = 120) {
+    const Case c = GetParam();
+    run_ranks(c.world, c.ranks,
+              [&](TestBootstrap& world) {
+                FakeHeap heap(256 << 20);
+                StormConfig config;
+                config.world = c.world;
+                config.ranks = c.ranks;
+                config.cma = c.memory != Memory::kMessages;
+                if (c.memory == Memory::kMapped) config.heap = &heap;
+                EngineRank r = make_rank(world, config);
+                ASSERT_NE(r.rank, nullptr);
+                {
+                  std::vector<uint32_t> members(static_cast<size_t>(c.ranks));
+                  std::iota(members.begin(), members.end(), 0U);
+                  const std::unique_ptr<Team> team = r.rank->make_team(11, members, r.node->self());
+                  ASSERT_TRUE(team->ready());
+                  Member m{*team,
+                           r.node->self(),
+                           static_cast<uint32_t>(c.ranks),
+                           config.heap != nullptr ? &heap : nullptr,
+                           {},
+                           0,
+                           0,
+                           {}};
+                  body(m);
+                  ASSERT_TRUE(world.barrier().ok());
+                }
+                r.rank->quiesce();
+                ASSERT_TRUE(world.barrier().ok());
+              },
+              {.timeout_s = timeout_s});
+  }
+  static std::vector<uint64_t> counts() { return {0, 1, 7, 8, 100, 2048, 2049, 5000, 20'011, 131'072}; }
+};
+
+copy::Buffer bytes(const uint64_t* p, uint64_t n) {
+  return {reinterpret_cast<std::byte*>(const_cast<uint64_t*>(p)), n * 8, nullptr};
+}
+Pieces even(const uint64_t* p, uint64_t n) { return {bytes(p, n), static_cast<int64_t>(n * 8), nullptr}; }
+
+#define EXPECT_ALL(n, expected, got)                                   \
+  for (uint64_t i = 0; i < (n); ++i) {                                 \
+    ASSERT_EQ(expected, (got)[i]) << "element " << i << " of " << (n); \
+  }
+
+TEST_P(Teams, DataMovement) {
+  run([](Member& m) {
+    for (const uint64_t n : counts()) {
+      for (int again = 0; again < 2; ++again) {  // memory is mapped from its second use on
+        for (uint32_t root = 0; root<m.size; root += m.size> 3 ? 3 : 1) {
+          ++m.call;
+          uint64_t* data = m.self == root ? m.input(n) : m.memory(n);
+          ASSERT_EQ(m.team.bcast(bytes(data, n), root), Code::kOk);
+          EXPECT_ALL(n, value(m.call, root, i), data);
+
+          ++m.call;
+          const uint64_t* mine = m.input(n);
+          uint64_t* all = m.memory(n * m.size);
+          ASSERT_EQ(m.team.gather(bytes(mine, n), even(all, n), root, true), Code::kOk);
+          for (uint32_t r = 0; m.self == root && r < m.size; ++r) EXPECT_ALL(n, value(m.call, r, i), all + r * n);
+
+          ++m.call;
+          const uint64_t* pieces = m.input(n * m.size);
+          uint64_t* piece = m.memory(n);
+          ASSERT_EQ(m.team.scatter(even(pieces, n), bytes(piece, n), root, true), Code::kOk);
+          EXPECT_ALL(n, value(m.call, root, m.self * n + i), piece);
+          m.give_back();
+        }
+        ASSERT_EQ(m.team.barrier(), Code::kOk);
+        ++m.call;
+        const uint64_t* mine = m.input(n);
+        uint64_t* all = m.memory(n * m.size);
+        ASSERT_EQ(m.team.allgather(bytes(mine, n), even(all, n), true), Code::kOk);
+        for (uint32_t r = 0; r < m.size; ++r) EXPECT_ALL(n, value(m.call, r, i), all + r * n);
+
+        ++m.call;
+        const uint64_t* out = m.input(n * m.size);
+        uint64_t* in = m.memory(n * m.size);
+        ASSERT_EQ(m.team.alltoall(even(out, n), even(in, n), true), Code::kOk);
+        for (uint32_t r = 0; r < m.size; ++r) EXPECT_ALL(n, value(m.call, r, m.self * n + i), in + r * n);
+        m.give_back();
+      }
+    }
+  });
+}
+
+TEST_P(Teams, Lists) {
+  run([](Member& m) {
+    // Rank r's piece for rank q has (r * 3 + q) * scale elements: some are empty, some small, some large.
+    for (const uint64_t scale : {0, 1, 40, 700, 3000}) {
+      for (int again = 0; again < 2; ++again) {
+        const auto size_of = [&](uint32_t r, uint32_t q) { return (r * 3 + q) * scale; };
+        const auto layout = [&](uint64_t* p, auto&& elements) {
+          std::vector<copy::Buffer> list;
+          for (uint32_t q = 0; q < m.size; ++q) {
+            list.push_back(bytes(p, elements(q)));
+            p += elements(q) + 3;
+          }
+          return list;
+        };
+        const uint64_t most = (m.size * 4) * scale * m.size + 3 * m.size;
+        ++m.call;
+        uint64_t* out = m.memory(most);
+        uint64_t* in = m.memory(most);
+        const auto send = layout(out, [&](uint32_t q) { return size_of(m.self, q); });
+        const auto recv = layout(in, [&](uint32_t q) { return size_of(q, m.self); });
+        for (uint32_t q = 0; q < m.size; ++q) {
+          auto* p = reinterpret_cast<uint64_t*>(send[q].base);
+          for (uint64_t i = 0; i < size_of(m.self, q); ++i) p[i] = value(m.call, m.self, q * 1000 + i);
+        }
+        ASSERT_EQ(m.team.alltoall({{}, 0, send.data()}, {{}, 0, recv.data()}, false), Code::kOk);
+        for (uint32_t r = 0; r < m.size; ++r) {
+          EXPECT_ALL(size_of(r, m.self), value(m.call, r, m.self * 1000 + i),
+                     reinterpret_cast<uint64_t*>(recv[r].base));
+        }
+        const auto of_rank = [&](uint32_t q) { return size_of(q, 1); };
+        const auto places = layout(in, of_rank);
+        ++m.call;
+        const uint64_t* mine = m.input(of_rank(m.self));
+        ASSERT_EQ(m.team.allgather(bytes(mine, of_rank(m.self)), {{}, 0, places.data()}, false), Code::kOk);
+        for (uint32_t r = 0; r < m.size; ++r) {
+          EXPECT_ALL(of_rank(r), value(m.call, r, i), reinterpret_cast<uint64_t*>(places[r].base));
+        }
+        const uint32_t root = m.size - 1;
+        ++m.call;
+        mine = m.input(of_rank(m.self));
+        ASSERT_EQ(m.team.gather(bytes(mine, of_rank(m.self)), {{}, 0, places.data()}, root, false), Code::kOk);
+        for (uint32_t r = 0; m.self == root && r < m.size; ++r) {
+          EXPECT_ALL(of_rank(r), value(m.call, r, i), reinterpret_cast<uint64_t*>(places[r].base));
+        }
+        ++m.call;
+        for (uint32_t q = 0; m.self == root && q < m.size; ++q) {
+          auto* p = reinterpret_cast<uint64_t*>(places[q].base);
+          for (uint64_t i = 0; i < of_rank(q); ++i) p[i] = value(m.call, q, i);
+        }
+        uint64_t* piece = m.memory(of_rank(m.self));
+        ASSERT_EQ(m.team.scatter({{}, 0, places.data()}, bytes(piece, of_rank(m.self)), root, false), Code::kOk);
+        EXPECT_ALL(of_rank(m.self), value(m.call, m.self, i), piece);
+        m.give_back();
+      }
+    }
+  });
+}
+
+TEST_P(Teams, Reductions) {
+  run([](Member& m) {
+    for (const uint64_t n : counts()) {
+      for (int again = 0; again < 4; ++again) {
+        const bool user = again % 2 != 0;
+        const bool in_place = again >= 2;
+        const Reduction how = user ? m.compositions() : m.sums();
+        const auto expected = [&](uint32_t first, uint32_t last, uint64_t i) {
+          return user ? m.composed(first, last, i) : m.sum(first, last, i);
+        };
+        const auto output = [&](uint64_t* in, uint64_t elements) { return in_place ? in : m.memory(elements); };
+        ++m.call;
+        uint64_t* in = m.input(n);
+        uint64_t* out = output(in, n);
+        ASSERT_EQ(m.team.allreduce(in, out, n, how), Code::kOk);
+        EXPECT_ALL(n, expected(0, m.size - 1, i), out);
+
+        const uint32_t root = m.call % m.size;
+        ++m.call;
+        in = m.input(n);
+        out = m.self == root ? output(in, n) : nullptr;
+        ASSERT_EQ(m.team.reduce(in, out, n, how, root), Code::kOk);
+        if (m.self == root) {
+          EXPECT_ALL(n, expected(0, m.size - 1, i), out);
+        }
+
+        std::vector<uint64_t> per_rank(m.size);
+        std::vector<uint64_t> first(m.size);
+        uint64_t total = 0;
+        for (uint32_t r = 0; r < m.size; ++r) {
+          first[r] = total;
+          per_rank[r] = r % 2 == 0 ? n : n / 2;
+          total += per_rank[r];
+        }
+        ++m.call;
+        in = m.input(total);
+        out = output(in, n);
+        ASSERT_EQ(m.team.reduce_scatter(in, out, per_rank.data(), how), Code::kOk);
+        EXPECT_ALL(per_rank[m.self], expected(0, m.size - 1, first[m.self] + i), out);
+
+        ++m.call;
+        in = m.input(n);
+        out = output(in, n);
+        ASSERT_EQ(m.team.scan(in, out, n, how, false), Code::kOk);
+        EXPECT_ALL(n, expected(0, m.self, i), out);
+
+        ++m.call;
+        in = m.input(n);
+        out = output(in, n);
+        ASSERT_EQ(m.team.scan(in, out, n, how, true), Code::kOk);
+        if (m.self != 0) {
+          EXPECT_ALL(n, expected(0, m.self - 1, i), out);
+        }
+        m.give_back();
+      }
+    }
+  });
+}
+
+// Rooted operations let ranks run ahead of each other; what they left on their boards must last as long as needed.
+TEST_P(Teams, RunningAhead) {
+  run([](Member& m) {
+    uint64_t state = m.self + 1;
+    for (uint32_t k = 0; k < 2000; ++k) {
+      const uint32_t root = k / 7 % m.size;
+      ++m.call;
+      uint64_t x[2] = {value(m.call, m.self, 0), value(m.call, m.self, 1)};
+      uint64_t y[2] = {0, 0};
+      if (k % 3 == 0) {
+        ASSERT_EQ(m.team.bcast(bytes(x, 2), root), Code::kOk);
+        ASSERT_EQ(x[1], value(m.call, root, 1));
+      } else if (k % 3 == 1) {
+        ASSERT_EQ(m.team.reduce(x, y, 2, m.sums(), root), Code::kOk);
+        ASSERT_EQ(y[1], m.self == root ? m.sum(0, m.size - 1, 1) : 0);
+      } else {
+        ASSERT_EQ(m.team.scan(x, y, 2, m.sums(), false), Code::kOk);
+        ASSERT_EQ(y[0], m.sum(0, m.self, 0));
+      }
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      if (state >> 58 == 0) compute(20'000);
+    }
+  });
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const World world : {World::kThreads, World::kProcesses}) {
+    for (const int ranks : {2, 3, 5, 8}) {
+      for (const Memory memory : {Memory::kMapped, Memory::kKernel, Memory::kMessages}) {
+        if (world == World::kThreads && ranks > 5) continue;
+        all.push_back({world, ranks, memory});
+      }
+    }
+  }
+  return all;
+}
+
+// A member that dies ends the others' collective, whatever they wait for there.
+TEST(TeamDeath, OthersAreTold) {
+  constexpr int kRanks = 3;
+  for (const uint64_t n : {uint64_t{1}, uint64_t{100'000}}) {
+    run_ranks(World::kProcesses, kRanks,
+              [n](TestBootstrap& world) {
+                StormConfig config;
+                config.world = World::kProcesses;
+                config.ranks = kRanks;
+                EngineRank r = make_rank(world, config);
+                ASSERT_NE(r.rank, nullptr);
+                const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, r.node->self());
+                ASSERT_TRUE(team->ready());
+                std::vector<uint64_t> in(n, 1);
+                std::vector<uint64_t> out(n);
+                const Reduction how{8, sum_kernel, nullptr, nullptr, true};
+                for (int k = 0; k < 5; ++k) ASSERT_EQ(team->allreduce(in.data(), out.data(), n, how), Code::kOk);
+                if (r.node->self() == 1) {
+                  raise(SIGKILL);
+                }
+                Code code = Code::kOk;
+                for (int k = 0; k < 10 && code == Code::kOk; ++k) code = team->allreduce(in.data(), out.data(), n, how);
+                EXPECT_EQ(code, Code::kPeerDead);
+                EXPECT_EQ(team->barrier(), Code::kPeerDead);
+              },
+              {.may_die = 1});
+  }
+}
+
+// Boards are used again, so that programs may make and free communicators without end.
+TEST(TeamMemory, IsUsedAgain) {
+  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 3;
+    config.rank_bytes = 16 << 20;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    for (uint64_t k = 0; k < 2000; ++k) {
+      const std::unique_ptr<Team> team = r.rank->make_team(100 + k, {0, 1, 2}, r.node->self());
+      ASSERT_TRUE(team->ready());
+      uint64_t x = k;
+      ASSERT_EQ(team->bcast(bytes(&x, 1), static_cast<uint32_t>(k % 3)), Code::kOk);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Without memory for one member, all of them say so.
+TEST(TeamMemory, ThatOneLacksNobodyHas) {
+  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 3;
+    config.rank_bytes = 16 << 20;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::unique_ptr<Team>> teams;
+    bool ready = true;
+    for (uint64_t k = 0; ready && k < 2000; ++k) {
+      teams.push_back(r.rank->make_team(100 + k, {0, 1, 2}, r.node->self()));
+      ready = teams.back()->ready();
+    }
+    EXPECT_FALSE(ready);
+    EXPECT_GT(teams.size(), 20U);
+    const auto agreed = static_cast<uint32_t>(teams.size());
+    uint32_t all[3] = {};
+    ASSERT_TRUE(world.allgather(&agreed, sizeof agreed, all).ok());
+    EXPECT_EQ(all[0], all[1]);
+    EXPECT_EQ(all[0], all[2]);
+    teams.clear();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace zh::test
