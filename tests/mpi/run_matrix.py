@@ -4,9 +4,11 @@
     tests/mpi/run_matrix.py [--cover pairwise|full] [--quick] [--zerohop on|off] [--host H] [--ranks R] [--program P]
 
 A cell is host x ranks x ways x program. Ranks: 1 2 3 5, 8 for collectives, and 4n2 / 4n1 for four ranks of which two /
-one make a node (ZEROHOP_NODE_RANKS). Ways: all, without CMA, without the shared heap. For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by
-host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that
-list that no longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
+one make a node (ZEROHOP_NODE_RANKS). Ways: all, without CMA, without the shared heap.
+
+For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by host version and
+test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that list that no
+longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations

@@ -29,16 +29,16 @@ static bool mistake(int which, MPI_Comm comm, int size, int* code, const char** 
     MISTAKE(9, "Reduce, no operation", MPI_Reduce(in, out, 1, MPI_INT, MPI_OP_NULL, 0, comm));
     MISTAKE(10, "Allreduce, no operation", MPI_Allreduce(in, out, 1, MPI_INT, MPI_OP_NULL, comm));
     MISTAKE(20, "Allreduce, count negative", MPI_Allreduce(in, out, -1, MPI_INT, MPI_SUM, comm));
-    MISTAKE(12, "Allreduce, no datatype", MPI_Allreduce(in, out, 1, bad_type, MPI_SUM, comm));
+    MISTAKE(12, "Gather, root negative", MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, -9, comm));
     MISTAKE(13, "Allreduce, BAND of floats", MPI_Allreduce(in, out, 1, MPI_FLOAT, MPI_BAND, comm));
     MISTAKE(14, "Allreduce, MAXLOC of ints", MPI_Allreduce(in, out, 1, MPI_INT, MPI_MAXLOC, comm));
-    MISTAKE(15, "Allreduce, SUM of pairs", MPI_Allreduce(in, out, 1, MPI_2INT, MPI_SUM, comm));
+    MISTAKE(15, "Reduce, SUM of pairs", MPI_Reduce(in, out, 1, MPI_2INT, MPI_SUM, 0, comm));
     MISTAKE(16, "Scan, no operation", MPI_Scan(in, out, 1, MPI_INT, MPI_OP_NULL, comm));
     MISTAKE(21, "Exscan, count negative", MPI_Exscan(in, out, -3, MPI_INT, MPI_SUM, comm));
     MISTAKE(22, "Reduce_scatter_block, count negative", MPI_Reduce_scatter_block(in, out, -1, MPI_INT, MPI_SUM, comm));
     MISTAKE(19, "Reduce_scatter_block, no operation", MPI_Reduce_scatter_block(in, out, 1, MPI_INT, MPI_OP_NULL, comm));
     MISTAKE(11, "Scatter, root too large", MPI_Scatter(out, 1, MPI_INT, in, 1, MPI_INT, size, comm));
-    MISTAKE(17, "Allgather, no datatype", MPI_Allgather(in, 1, bad_type, out, 1, MPI_INT, comm));
+    MISTAKE(17, "Exscan, no operation", MPI_Exscan(in, out, 1, MPI_INT, MPI_OP_NULL, comm));
     MISTAKE(18, "Allreduce, SUM of bytes", MPI_Allreduce(in, out, 1, MPI_BYTE, MPI_SUM, comm));
   }
   return false;
