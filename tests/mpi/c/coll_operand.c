@@ -234,7 +234,10 @@ static bool same_float(const unsigned char* a, const unsigned char* b, int bytes
     memcpy(&y, b, 8);
     return x == y;
   }
-  return memcmp(a, b, (size_t)bytes) == 0;
+  float x, y;
+  memcpy(&x, a, 4);
+  memcpy(&y, b, 4);
+  return x == y;
 }
 
 // The bytes that carry a value; the others are padding, which nobody has to keep.
