@@ -3,10 +3,12 @@
 
     tests/mpi/run_matrix.py [--cover pairwise|full] [--quick] [--zerohop on|off] [--host H] [--ranks R] [--program P]
 
-A cell is host x ranks x CMA x program. Ranks: 1 2 3 5, and 4n2 / 4n1 for four ranks of which two / one make a node
-(ZEROHOP_NODE_RANKS). For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by
-host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that
-list that no longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
+A cell is host x ranks x ways x program. Ranks: 1 2 3 5, 8 for collectives, and 4n2 / 4n1 for four ranks of which two /
+one make a node (ZEROHOP_NODE_RANKS). Ways: all, without CMA, without the shared heap.
+
+For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by host version and
+test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that list that no
+longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -34,13 +36,15 @@ from matrix.results import Results, Test  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
-RANKS = ("2", "3", "1", "5", "4n2", "4n1")
-CMA = ("cma", "nocma")
+RANKS = ("2", "3", "1", "5", "8", "4n2", "4n1")
+CMA = ("cma", "nocma", "noheap")
 MAX_FAILURES_SHOWN = 20
-FULL_ORDER = ("2", "4n2", "3", "5", "1", "4n1")
+FULL_ORDER = ("2", "4n2", "3", "5", "8", "1", "4n1")
 NOCMA_RANKS = ("2", "4n2")
+SERVED = ("semantics", "semantics-mt", "collectives")
+WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
-BUDGET_S = {"quick": 60, "pairwise": 900, "full": None}
+BUDGET_S = {"quick": 120, "pairwise": 900, "full": None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +58,7 @@ class CellName:
         return int(self.ranks.split("n")[0])
 
     def env(self) -> dict[str, str]:
-        env = {} if self.cma == "cma" else {"ZEROHOP_CMA": "0"}
+        env = dict(WAYS_ENV[self.cma])
         if "n" in self.ranks:
             env["ZEROHOP_NODE_RANKS"] = self.ranks.split("n")[1]
         return env
@@ -209,7 +213,12 @@ class Matrix:
             if few and busy_polls(name.host) and name.count() > 2:
                 return False
             # Without CMA, once inside a node and once across nodes; ranks that are all alone have no CMA to lose.
-            if name.cma == "nocma" and not few and name.ranks not in NOCMA_RANKS:
+            if name.cma != "cma" and not few and name.ranks not in NOCMA_RANKS:
+                return False
+            # Eight ranks for the shapes of collectives only; without the heap what has large buffers.
+            if name.ranks == "8" and name.program != "collectives":
+                return False
+            if name.cma == "noheap" and name.program not in ("collectives", "semantics"):
                 return False
             return not (name.ranks == "1" and name.program in ("crash",))
 
@@ -222,6 +231,8 @@ class Matrix:
         if arguments.quick:
             wanted = [("mpich", "2"), ("openmpi", "2"), ("impi", "2"), ("mpich-abi", "2")]
             cells = [(h, r, "cma", "semantics") for h, r in wanted if h in host_names and "semantics" in names]
+            wanted = [("mpich", "2"), ("openmpi", "3"), ("impi", "2"), ("mpich-abi", "2")]
+            cells += [(h, r, "cma", "collectives") for h, r in wanted if h in host_names and "collectives" in names]
         elif arguments.cover == "full" or arguments.zerohop == "off":
             cells = cover.full(dimensions, valid)
             cells.sort(key=lambda cell: (FULL_ORDER.index(cell[1]), cell[2]))
@@ -274,7 +285,7 @@ class Matrix:
         env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
         setting = Setting(host, cell.count(), self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only)
         results = program.run(setting, log)
-        if program.name.startswith("semantics") and cell.ranks != "1" and not cell.ranks.endswith("n1"):
+        if program.name in SERVED and cell.ranks != "1" and not cell.ranks.endswith("n1"):
             results["(zerohop took part)"] = served(folder)
         seconds = time.monotonic() - start
         (folder / "log").write_text("\n".join(log))
@@ -330,7 +341,7 @@ class Matrix:
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cover", choices=("pairwise", "full"), default="pairwise")
-    parser.add_argument("--quick", action="store_true", help="the C cases at 2 ranks, little work, about a minute")
+    parser.add_argument("--quick", action="store_true", help="the C cases at 2 and 3 ranks, little work, two minutes")
     parser.add_argument("--zerohop", choices=("on", "off"), default="on", help="off: the baselines against the list")
     parser.add_argument("--via", choices=("run", "preload"), default="run", help="zerohop run, or LD_PRELOAD")
     parser.add_argument("--build", type=Path, default=Path(os.environ.get("ZH_BUILD_DIR", ROOT / "build")))

@@ -14,13 +14,27 @@ import uuid
 from pathlib import Path
 
 from matrix.launch import TOKEN, end_all, processes_with
-from matrix.programs import C_SOURCES, HERE, Program, Setting, semantics_binary
+from matrix.programs import (
+    C_SOURCES,
+    COLL_SOURCES,
+    HERE,
+    Program,
+    Setting,
+    collectives_binary,
+    semantics_binary,
+)
 from matrix.results import Results, Test
 
 BEGIN_TIMEOUT_S = 90  # Intel MPI at twice as many ranks as processors, under load
 END_TIMEOUT_S = 20
-# (scenario, victim as index from 0 or -1): mid-transfer, and while all the others wait for the victim.
-PLANS = (("endless", 0), ("endless", -1), ("endless_wait", 0))
+# (scenario, victim as index from 0 or -1): mid-transfer, while all the others wait for the victim, amid collectives.
+PLANS = (
+    ("endless", 0),
+    ("endless", -1),
+    ("endless_wait", 0),
+    ("endless_collectives", 0),
+    ("endless_collectives", -1),
+)
 
 # Names by which the hosts call their own segments and folders.
 HOST_FILES = ("mpich_", "Intel_MPI", "sm_segment", "vader_segment", "ompi.", "prte.", "pmix")
@@ -44,7 +58,8 @@ def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> di
     """Runs one plan; the tests are that the job ends, that no process stays, and that no file stays."""
     token = uuid.uuid4().hex
     prefix = setting.zerohop.prefix() if setting.zerohop else []
-    command = setting.host.command(setting.ranks, *prefix, semantics_binary(setting.host), "--scenario", scenario)
+    build = collectives_binary if scenario == "endless_collectives" else semantics_binary
+    command = setting.host.command(setting.ranks, *prefix, build(setting.host), "--scenario", scenario)
     own_shm = own_shm_possible()
     folder = Path(tempfile.mkdtemp(prefix="zh-crash-", dir="/tmp"))
     try:
@@ -127,4 +142,4 @@ def _run(setting: Setting, log: list[str]) -> Results:
 
 
 def crash_program() -> Program:
-    return Program("crash", _run, [*C_SOURCES, Path(__file__), HERE / "matrix" / "launch.py"], cost=1)
+    return Program("crash", _run, [*C_SOURCES, *COLL_SOURCES, Path(__file__), HERE / "matrix" / "launch.py"], cost=1)

@@ -7,6 +7,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -84,7 +85,18 @@ def _compile(name: str, command: list[str], sources: list[Path], env: dict[str, 
     return str(target)
 
 
-C_SOURCES = sorted([*(HERE / "c").glob("*.c"), *(HERE / "c").glob("*.h")])
+def _c_sources(collectives: bool) -> list[Path]:
+    """coll_* and everything else are two programs; both have the harness."""
+    files = [path for pattern in ("*.c", "*.h") for path in (HERE / "c").glob(pattern)]
+    return sorted(
+        path
+        for path in files
+        if path.stem == "check" or (path.stem == "coll" or path.stem.startswith("coll_")) == collectives
+    )
+
+
+C_SOURCES = _c_sources(False)
+COLL_SOURCES = _c_sources(True)
 C_FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-pthread"]
 
 
@@ -92,19 +104,29 @@ def semantics_binary(host) -> str:
     return _compile(f"mpi_semantics-{host.name}", [host.mpicc, *C_FLAGS], C_SOURCES, host.environment())
 
 
-def _semantics(extra: list[str]) -> Callable[[Setting, list[str]], Results]:
+def collectives_binary(host) -> str:
+    return _compile(f"mpi_collectives-{host.name}", [host.mpicc, *C_FLAGS], COLL_SOURCES, host.environment())
+
+
+def _semantics(
+    extra: list[str], build: Callable[[object], str] = semantics_binary, part: str = "*"
+) -> Callable[[Setting, list[str]], Results]:
+    """Runs the cases of a program that match `part`, again behind one that ended the job."""
+
     def run(setting: Setting, log: list[str]) -> Results:
-        binary = semantics_binary(setting.host)
-        listed = subprocess.run([binary, "--list"], env=setting.host.environment(), capture_output=True, text=True)
+        binary = build(setting.host)
+        command = [binary, "--list", "--filter", part]
+        listed = subprocess.run(command, env=setting.host.environment(), capture_output=True, text=True)
         names = [n for n in listed.stdout.split() if not setting.only or fnmatch.fnmatch(n, setting.only)]
         if not names:
-            return {"(list)": Test("fail", f"mpi_semantics --list gives nothing: {listed.stderr.strip()}")}
+            return {"(list)": Test("fail", f"{Path(binary).name} --list gives nothing: {listed.stderr.strip()}")}
         hanging = [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in setting.known_hangs)]
         results: Results = {}
-        plan = [(names, hanging, CASE_TIMEOUT_S)]
-        plan += [([name], [], HANG_TIMEOUT_S) for name in hanging]
-        for wanted, skipped, case_timeout in plan:
-            results.update(_semantics_part(setting, binary, extra, wanted, skipped, case_timeout, log))
+        plan = [(names, hanging, CASE_TIMEOUT_S, setting.only or part)]
+        plan += [([name], [], HANG_TIMEOUT_S, name) for name in hanging]
+        for wanted, skipped, case_timeout, glob in plan:
+            flags = [*extra, "--filter", glob, *(["--skip", ",".join(skipped)] if skipped else [])]
+            results.update(_semantics_part(setting, binary, flags, wanted, skipped, case_timeout, log))
         return results
 
     return run
@@ -116,10 +138,6 @@ def _semantics_part(setting, binary, extra, names, skipped, case_timeout, log) -
     after = ""
     options = [*extra, "--trace", "--effort", setting.effort, "--seed", str(setting.seed)]
     options += ["--timeout", str(case_timeout)]
-    if setting.only or len(names) == 1:
-        options += ["--filter", names[0] if len(names) == 1 else setting.only]
-    if skipped:
-        options += ["--skip", ",".join(skipped)]
     for _ in range(MOST_RELAUNCHES):
         left = len([name for name in names if name > after])
         rest = ["--after", after] if after else []
@@ -189,6 +207,8 @@ def _scenarios(setting: Setting, log: list[str]) -> Results:
 MPI4PY_GROUPS = {
     "p2p": "p2p_buf p2p_obj p2p_buf_matched p2p_obj_matched msgzero msgspec request status grequest cco_nb_buf threads",
     "comm": "comm comm_topo comm_inter group attributes errhandler errorcode environ session datatype pack subclass",
+    "coll": "cco_buf cco_obj cco_vec cco_buf_inter cco_obj_inter cco_vec_inter cco_nb_vec cco_ngh_buf cco_ngh_obj "
+    "cco_pr_buf cco_pr_vec cco_pr_ngh_buf op",
     "host": "handle toplevel mpimem buffer win rma file io exceptions mpiapi",
 }
 
@@ -313,11 +333,50 @@ def _fortran(program: str, source: Path) -> Callable[[Setting, list[str]], Resul
     return run
 
 
+# ---- the collectives of the Intel MPI Benchmarks: they verify nothing, but have to reach their end at all sizes
+
+
+IMB = Path(os.environ.get("ZH_ENV_DIR", ROOT / "build" / "env")) / "impi" / "bin" / "IMB-MPI1"
+IMB_COLLECTIVES = (
+    "Bcast Reduce Allreduce Reduce_scatter Reduce_scatter_block Allgather Allgatherv Gather Gatherv Scatter Scatterv "
+    "Alltoall Alltoallv Barrier"
+)
+
+
+def _imb_usable(host) -> str:
+    if host.abi != "mpich":
+        return "IMB is built for the ABI of MPICH"
+    return "" if IMB.exists() else "no IMB here (dev/setup)"
+
+
+def _imb(setting: Setting, log: list[str]) -> Results:
+    results: Results = {}
+    for name in IMB_COLLECTIVES.split():
+        if setting.only and not fnmatch.fnmatch(f"imb.{name}", setting.only):
+            continue
+        few = ["-iter", "3", "-iter_policy", "off", "-msglog", "20", "-time", "20", "-npmin", str(setting.ranks)]
+        outcome = setting.launch([str(IMB), *few, "-root_shift", "on", name], 120)
+        log.append(outcome.output)
+        # The line of the largest size; a barrier has one line without a size.
+        last = r"^\s+3(\s+\d+\.\d+){3}" if name == "Barrier" else r"^\s+1048576\s+3\s"
+        whole = (
+            re.search(last, outcome.output, re.MULTILINE) and "All processes entering MPI_Finalize" in outcome.output
+        )
+        good = whole and outcome.code == 0
+        why = "time limit" if outcome.timed_out else f"exit code {outcome.code}, not all sizes: {outcome.tail(5)}"
+        results[f"imb.{name}"] = Test("ok") if good else Test("fail", why)
+    return results
+
+
 def programs() -> list[Program]:
     mpi4py_sources = [HERE / "mpi4py_driver.py", *MPI4PY_TESTS.glob("*.py")]
+    multiple = ["--thread", "multiple"]
     found = [
         Program("semantics", _semantics([]), C_SOURCES, cost=2),
-        Program("semantics-mt", _semantics(["--thread", "multiple"]), C_SOURCES, cost=3),
+        Program("semantics-mt", _semantics(multiple), C_SOURCES, cost=3),
+        Program("collectives", _semantics([], collectives_binary), COLL_SOURCES, cost=2),
+        Program("collectives-mt", _semantics(multiple, collectives_binary, "coll_threads.*"), COLL_SOURCES, cost=0.5),
+        Program("imb", _imb, [Path(__file__)], _imb_usable, cost=0.5),
         Program("scenarios", _scenarios, C_SOURCES, cost=2),
     ]
     for group in MPI4PY_GROUPS:

@@ -1,0 +1,276 @@
+// Predefined datatypes of reductions and operands of which the result is known: integers of all bits, floats whose sums
+// and products are exact, pairs with ties, truth values. Refuses to know any communicator.
+#include "coll_operand.h"
+
+#include <complex.h>
+#include <wchar.h>
+
+struct FloatInt {
+  float v;
+  int i;
+};
+struct DoubleInt {
+  double v;
+  int i;
+};
+struct LongInt {
+  long v;
+  int i;
+};
+struct ShortInt {
+  short v;
+  int i;
+};
+struct LongDoubleInt {
+  long double v;
+  int i;
+};
+
+static struct Operand table[96];
+static int entries;
+
+static void add(const char* name, MPI_Datatype type, enum OperandKind kind, int bytes) {
+  int size = 0;
+  MPI_Aint lb = 0, extent = 0;
+  if (type == MPI_DATATYPE_NULL) return;
+  if (MPI_Type_size(type, &size) != MPI_SUCCESS || size <= 0) return;  // the host lacks the language or the format
+  if (MPI_Type_get_extent(type, &lb, &extent) != MPI_SUCCESS) return;
+  if (bytes == 0) bytes = (int)extent;
+  table[entries++] = (struct Operand){name, type, kind, bytes, (int)extent};
+}
+
+int operand_count(void) {
+  if (entries) return entries;
+#define INTEGER(t, c) add(#t, t, kInteger, sizeof(c));
+  INTEGER(MPI_SIGNED_CHAR, signed char)
+  INTEGER(MPI_UNSIGNED_CHAR, unsigned char)
+  INTEGER(MPI_SHORT, short)
+  INTEGER(MPI_UNSIGNED_SHORT, unsigned short)
+  INTEGER(MPI_INT, int)
+  INTEGER(MPI_UNSIGNED, unsigned)
+  INTEGER(MPI_LONG, long)
+  INTEGER(MPI_UNSIGNED_LONG, unsigned long)
+  INTEGER(MPI_LONG_LONG, long long)
+  INTEGER(MPI_UNSIGNED_LONG_LONG, unsigned long long)
+  INTEGER(MPI_INT8_T, int8_t)
+  INTEGER(MPI_INT16_T, int16_t)
+  INTEGER(MPI_INT32_T, int32_t)
+  INTEGER(MPI_INT64_T, int64_t)
+  INTEGER(MPI_UINT8_T, uint8_t)
+  INTEGER(MPI_UINT16_T, uint16_t)
+  INTEGER(MPI_UINT32_T, uint32_t)
+  INTEGER(MPI_UINT64_T, uint64_t)
+  INTEGER(MPI_AINT, MPI_Aint)
+  INTEGER(MPI_OFFSET, MPI_Offset)
+  INTEGER(MPI_COUNT, MPI_Count)
+  add("MPI_BYTE", MPI_BYTE, kInteger, 1);
+  add("MPI_CHAR", MPI_CHAR, kInteger, 1);
+  add("MPI_WCHAR", MPI_WCHAR, kInteger, sizeof(wchar_t));
+  add("MPI_C_BOOL", MPI_C_BOOL, kTruth, 1);
+  add("MPI_FLOAT", MPI_FLOAT, kFloat, 4);
+  add("MPI_DOUBLE", MPI_DOUBLE, kFloat, 8);
+  add("MPI_LONG_DOUBLE", MPI_LONG_DOUBLE, kFloat, 16);
+  add("MPI_C_FLOAT_COMPLEX", MPI_C_FLOAT_COMPLEX, kComplex, 8);
+  add("MPI_C_DOUBLE_COMPLEX", MPI_C_DOUBLE_COMPLEX, kComplex, 16);
+  add("MPI_C_LONG_DOUBLE_COMPLEX", MPI_C_LONG_DOUBLE_COMPLEX, kComplex, 32);
+  add("MPI_CXX_BOOL", MPI_CXX_BOOL, kTruth, 1);
+  add("MPI_CXX_FLOAT_COMPLEX", MPI_CXX_FLOAT_COMPLEX, kComplex, 8);
+  add("MPI_CXX_DOUBLE_COMPLEX", MPI_CXX_DOUBLE_COMPLEX, kComplex, 16);
+  add("MPI_FLOAT_INT", MPI_FLOAT_INT, kPair, sizeof(struct FloatInt));
+  add("MPI_DOUBLE_INT", MPI_DOUBLE_INT, kPair, sizeof(struct DoubleInt));
+  add("MPI_LONG_INT", MPI_LONG_INT, kPair, sizeof(struct LongInt));
+  add("MPI_SHORT_INT", MPI_SHORT_INT, kPair, sizeof(struct ShortInt));
+  add("MPI_2INT", MPI_2INT, kPair, 8);
+  add("MPI_LONG_DOUBLE_INT", MPI_LONG_DOUBLE_INT, kPair, sizeof(struct LongDoubleInt));
+  add("MPI_INTEGER", MPI_INTEGER, kInteger, 4);
+  add("MPI_INTEGER1", MPI_INTEGER1, kInteger, 1);
+  add("MPI_INTEGER2", MPI_INTEGER2, kInteger, 2);
+  add("MPI_INTEGER4", MPI_INTEGER4, kInteger, 4);
+  add("MPI_INTEGER8", MPI_INTEGER8, kInteger, 8);
+  add("MPI_LOGICAL", MPI_LOGICAL, kTruth, 4);
+  add("MPI_CHARACTER", MPI_CHARACTER, kInteger, 1);
+  add("MPI_REAL", MPI_REAL, kFloat, 4);
+  add("MPI_DOUBLE_PRECISION", MPI_DOUBLE_PRECISION, kFloat, 8);
+  add("MPI_REAL4", MPI_REAL4, kFloat, 4);
+  add("MPI_REAL8", MPI_REAL8, kFloat, 8);
+  add("MPI_COMPLEX", MPI_COMPLEX, kComplex, 8);
+  add("MPI_DOUBLE_COMPLEX", MPI_DOUBLE_COMPLEX, kComplex, 16);
+  add("MPI_COMPLEX8", MPI_COMPLEX8, kComplex, 8);
+  add("MPI_COMPLEX16", MPI_COMPLEX16, kComplex, 16);
+  add("MPI_2INTEGER", MPI_2INTEGER, kPair, 8);
+  add("MPI_2REAL", MPI_2REAL, kPair, 8);
+  add("MPI_2DOUBLE_PRECISION", MPI_2DOUBLE_PRECISION, kPair, 16);
+#ifdef MPI_REAL2
+  add("MPI_REAL2", MPI_REAL2, kHalf, 2);
+#endif
+#ifdef MPIX_C_FLOAT16
+  add("MPIX_C_FLOAT16", MPIX_C_FLOAT16, kHalf, 2);
+#endif
+  return entries;
+}
+
+const struct Operand* operand(int index) { return &table[index]; }
+
+static const char* const kOpNames[kOps] = {"MAX", "MIN", "SUM",  "PROD", "LAND",   "BAND",
+                                           "LOR", "BOR", "LXOR", "BXOR", "MINLOC", "MAXLOC"};
+const char* operand_op_name(int op) { return kOpNames[op]; }
+MPI_Op operand_op(int op) {
+  MPI_Op ops[kOps] = {MPI_MAX, MPI_MIN, MPI_SUM,  MPI_PROD, MPI_LAND,   MPI_BAND,
+                      MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+  return ops[op];
+}
+
+// Products stay exact and away from zero: powers of two, few of them not one.
+static double exact(uint64_t draw, int op) {
+  static const double kFactors[] = {1, -1, 1, 2, 1, 0.5, -1, 1};
+  return op == kProd ? kFactors[draw % 8] : (double)(int)(draw % 200) - 99.5 - (op == kSum ? 0.5 : 0);
+}
+
+static double general(uint64_t draw) { return ((double)(draw >> 11) / 9007199254740992.0 - 0.3) * 3; }
+
+static void put_float(unsigned char* at, int bytes, double value) {
+  float f = (float)value;
+  long double l = (long double)value;
+  if (bytes == 4) memcpy(at, &f, 4);
+  if (bytes == 8) memcpy(at, &value, 8);
+  if (bytes == 16) memcpy(at, &l, 10);
+}
+
+double operand_value(const struct Operand* type, uint64_t key, int index, int part) {
+  uint64_t state = key + (uint64_t)index;
+  uint64_t draw = check_random(&state);
+  if (part) draw = check_random(&draw);
+  double value = general(draw);
+  return type->bytes / (type->kind == kComplex ? 2 : 1) == 4 ? (double)(float)value : value;
+}
+
+static void put_pair(const struct Operand* type, unsigned char* at, uint64_t draw) {
+  int value = (int)(draw % 5) - 2, place = (int)(draw >> 8) % 100;
+  bool real_index = strcmp(type->name, "MPI_2REAL") == 0, double_index = strstr(type->name, "2DOUBLE") != NULL;
+  if (real_index) {
+    memcpy(at, &(float[2]){(float)value, (float)place}, 8);
+  } else if (double_index) {
+    memcpy(at, &(double[2]){value, place}, 16);
+  } else if (type->type == MPI_FLOAT_INT) {
+    *(struct FloatInt*)at = (struct FloatInt){(float)value, place};
+  } else if (type->type == MPI_DOUBLE_INT) {
+    memcpy(at, &(double){value}, 8);
+    memcpy(at + offsetof(struct DoubleInt, i), &place, 4);
+  } else if (type->type == MPI_LONG_INT) {
+    memcpy(at, &(long){value}, 8);
+    memcpy(at + offsetof(struct LongInt, i), &place, 4);
+  } else if (type->type == MPI_SHORT_INT) {
+    memcpy(at, &(short){(short)value}, 2);
+    memcpy(at + offsetof(struct ShortInt, i), &place, 4);
+  } else if (type->type == MPI_LONG_DOUBLE_INT) {
+    put_float(at, 16, value);
+    memcpy(at + offsetof(struct LongDoubleInt, i), &place, 4);
+  } else {
+    memcpy(at, &(int[2]){value, place}, 8);
+  }
+}
+
+// All bits, but where Open MPI is not to be compared with: its sums of 8 and 16 bits stop at the largest value instead
+// of wrapping, and it compares addresses and offsets as if they had no sign.
+static uint64_t integer(const struct Operand* type, uint64_t draw, int op) {
+  if (type->bytes <= 2 && op == kSum) return draw % 15;
+  if (type->bytes <= 2 && op == kProd) return draw % 8 == 0 ? 2 : 1;
+  bool place = strcmp(type->name, "MPI_AINT") == 0 || strcmp(type->name, "MPI_OFFSET") == 0 ||
+               strcmp(type->name, "MPI_COUNT") == 0;
+  return place ? draw >> 1 : draw;
+}
+
+static void put_one(const struct Operand* type, unsigned char* at, uint64_t key, int index, int op, bool exactly) {
+  uint64_t state = key + (uint64_t)index, draw = check_random(&state);
+  int half = type->bytes / 2;
+  switch (type->kind) {
+    case kInteger:
+      draw = integer(type, draw, op);
+      memcpy(at, &draw, (size_t)type->bytes);
+      break;
+    case kTruth: {
+      uint64_t truth = draw % 3 != 0;
+      memcpy(at, &truth, (size_t)type->bytes);
+      break;
+    }
+    case kHalf: {
+      static const uint16_t kHalves[] = {0x3C00, 0xBC00, 0x4000, 0x3800};  // 1, -1, 2, 0.5
+      memcpy(at, &kHalves[draw % 4], 2);
+      break;
+    }
+    case kFloat:
+      put_float(at, type->bytes, exactly ? exact(draw, op) : operand_value(type, key, index, 0));
+      break;
+    case kComplex:
+      put_float(at, half, exactly ? exact(draw, op) : operand_value(type, key, index, 0));
+      // A product of numbers on an axis stays exact.
+      put_float(at + half, half,
+                !exactly      ? operand_value(type, key, index, 1)
+                : op == kProd ? 0
+                              : exact(draw >> 20, op));
+      break;
+    case kPair:
+      put_pair(type, at, draw);
+      break;
+  }
+}
+
+void operand_fill(const struct Operand* type, void* out, int count, uint64_t key, int op, bool exactly) {
+  for (int i = 0; i < count; ++i) {
+    put_one(type, (unsigned char*)out + (size_t)i * (size_t)type->extent, key, i, op, exactly);
+  }
+}
+
+static bool same_float(const unsigned char* a, const unsigned char* b, int bytes) {
+  if (bytes == 16) {
+    long double x, y;
+    memcpy(&x, a, 16);
+    memcpy(&y, b, 16);
+    return x == y;
+  }
+  if (bytes == 8) {
+    double x, y;
+    memcpy(&x, a, 8);
+    memcpy(&y, b, 8);
+    return x == y;
+  }
+  float x, y;
+  memcpy(&x, a, 4);
+  memcpy(&y, b, 4);
+  return x == y;
+}
+
+// The bytes that carry a value; the others are padding, which nobody has to keep.
+static bool same_one(const struct Operand* type, const unsigned char* a, const unsigned char* b, int op) {
+  int half = type->bytes / 2;
+  if (type->kind == kComplex) {
+    if (op == kProd) return same_float(a, b, half) && same_float(a + half, b + half, half);  // a zero has two signs
+    size_t value = half == 16 ? 10 : (size_t)half;
+    return memcmp(a, b, value) == 0 && memcmp(a + half, b + half, value) == 0;
+  }
+  if (type->kind == kFloat && type->bytes == 16) return memcmp(a, b, 10) == 0;
+  if (type->type == MPI_SHORT_INT) return memcmp(a, b, 2) == 0 && memcmp(a + 4, b + 4, 4) == 0;
+  if (type->type == MPI_LONG_DOUBLE_INT) return memcmp(a, b, 10) == 0 && memcmp(a + 16, b + 16, 4) == 0;
+  if (type->type == MPI_DOUBLE_INT || type->type == MPI_LONG_INT) return memcmp(a, b, 12) == 0;
+  return memcmp(a, b, (size_t)type->bytes) == 0;
+}
+
+int operand_differs(const struct Operand* type, const void* a, const void* b, int count, int op) {
+  const unsigned char *x = a, *y = b;
+  for (int i = 0; i < count; ++i) {
+    size_t at = (size_t)i * (size_t)type->extent;
+    if (!same_one(type, x + at, y + at, op)) return i;
+  }
+  return -1;
+}
+
+double operand_read(const struct Operand* type, const void* base, int index, int part) {
+  int bytes = type->kind == kComplex ? type->bytes / 2 : type->bytes;
+  const unsigned char* at = (const unsigned char*)base + (size_t)index * (size_t)type->extent + part * bytes;
+  float f;
+  double d;
+  long double l = 0;
+  if (bytes == 4) return memcpy(&f, at, 4), (double)f;
+  if (bytes == 8) return memcpy(&d, at, 8), d;
+  return memcpy(&l, at, 10), (double)l;
+}
