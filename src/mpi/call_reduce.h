@@ -21,9 +21,11 @@ inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r
   const OpInfo* info = ops.find(key_of(op));
   if (info == nullptr) [[unlikely]]
     return op == MPI_OP_NULL ? raise(comm, MPI_ERR_OP) : kToHost;
-  TypeInfo* type = nullptr;
-  if (const int error = find_type(datatype, comm, &type); type == nullptr) [[unlikely]]
-    return error;
+  TypeInfo* type = types.find(key_of(datatype));
+  if (type == nullptr) [[unlikely]] {
+    if (datatype == MPI_DATATYPE_NULL) return raise(comm, kNoOperands);
+    if (const int error = learn_type(datatype, comm, &type); type == nullptr) return error;
+  }
   return find_reduction(*info, op, *type, &r->user, &r->how) ? kGoOn : kToHost;
 }
 

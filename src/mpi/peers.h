@@ -22,12 +22,15 @@ constexpr int kToHost = -1;
   if (const int zh_result = (step); zh_result != kGoOn) [[unlikely]] \
   return zh_result
 
-/// What MPI_IN_PLACE where it is not allowed is to the host.
+// What hosts call a mistake: MPI_IN_PLACE where it is not allowed, a reduction without a datatype (Open MPI asks first
+// whether the operation fits it), a buffer that is sent and received.
 #if defined(ZH_ABI_OMPI)
 constexpr int kNotInPlace = MPI_ERR_ARG;
+constexpr int kNoOperands = MPI_ERR_OP;
 constexpr bool kRefusesAliases = false;
 #else
 constexpr int kNotInPlace = MPI_ERR_BUFFER;
+constexpr int kNoOperands = MPI_ERR_TYPE;
 constexpr bool kRefusesAliases = true;
 #endif
 
