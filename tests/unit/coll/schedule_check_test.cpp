@@ -227,6 +227,25 @@ TEST(PlantedFault, LostWait) {
             50);
 }
 
+TEST(PlantedFault, WaitsSwapped) {
+  // Two reductions, each waiting for the other one's operand.
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              std::vector<uint32_t*> operands;  // of different steps
+              for (const Step& step : s.steps) {
+                uint32_t* operand = nullptr;
+                for (uint32_t k = 0; k < step.n_waits && step.kind == StepKind::kReduce; ++k) {
+                  uint32_t& wait = s.waits[step.first_wait + k];
+                  if (s.steps[wait].kind == StepKind::kReceive) operand = &wait;
+                }
+                if (operand != nullptr) operands.push_back(operand);
+              }
+              if (operands.size() < 2) return false;
+              std::swap(*operands[0], *operands[1]);
+              return true;
+            }),
+            10);
+}
+
 TEST(PlantedFault, OperandsSwapped) {
   EXPECT_GT(plant_everywhere([](Schedule& s) {
               Step* step = find_step(s, [](const Step& x) {
