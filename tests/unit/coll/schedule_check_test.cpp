@@ -106,7 +106,7 @@ TEST_P(EveryCollective, ListsAndInPlace) {
 TEST_P(EveryCollective, TheChoiceFits) {
   for (const uint32_t ranks : {1u, 2u, 4u, 7u, 16u}) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
-      for (const uint64_t count : {0, 1, 100, 1000, 100'000}) {
+      for (const uint64_t count : {0u, 1u, 100u, 1000u, 100'000u}) {
         for (const int kind : {0, 1, 2, 3}) {
           Problem problem;
           problem.collective = GetParam();
