@@ -14,6 +14,7 @@ constexpr double kLeft = 110;  // names of nodes and ranks
 constexpr double kTop = 66;    // title and legend
 constexpr double kWidth = 1180;
 constexpr double kNodeGap = 14;
+constexpr int kRows = 5;
 
 constexpr const char* kNodeColor = "#2a6fbb";
 constexpr const char* kNetColor = "#d9601a";
@@ -47,9 +48,9 @@ class Picture {
  public:
   Picture(std::span<const Schedule> schedules, const Layout& layout, const Timeline& times)
       : schedules_(schedules), layout_(layout), times_(times), pairs_(pair_messages(schedules)) {
-    // Sends in the upper half of a lane, receives in the lower, work between.
-    row_ = layout.ranks() <= 16 ? 9 : layout.ranks() <= 40 ? 6 : 4;
-    lane_ = 3 * row_ + (layout.ranks() <= 16 ? 9 : 4);
+    // What a rank can do at once has a row of its own: sends above, receives below, those between nodes outside.
+    row_ = layout.ranks() <= 16 ? 7 : layout.ranks() <= 40 ? 5 : 3;
+    lane_ = kRows * row_ + (layout.ranks() <= 16 ? 8 : 4);
     top_.resize(layout.ranks());
     double y = kTop;
     for (uint32_t node = 0; node < layout.nodes(); ++node) {
@@ -70,7 +71,7 @@ class Picture {
            kLeft + kWidth + 24, bottom_ + 34);
     for (const char* color : {kNodeColor, kNetColor}) {
       append(out_,
-             "<marker id=\"m%s\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" "
+             "<marker id=\"m%s\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
              "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"%s\"/></marker>\n",
              color + 1, color);
     }
@@ -90,14 +91,18 @@ class Picture {
 
  private:
   [[nodiscard]] double x(double time) const { return kLeft + time * scale_; }
+  [[nodiscard]] bool between(uint32_t rank, const Step& step) const {
+    return layout_.node_of(rank) != layout_.node_of(step.peer);
+  }
   [[nodiscard]] double row_of(uint32_t rank, const Step& step) const {
-    const int row = step.kind == StepKind::kSend ? 0 : step.kind == StepKind::kReceive ? 2 : 1;
-    return top_[rank] + row * row_ + (lane_ - 3 * row_) / 2;
+    const int outwards = step.message() ? (between(rank, step) ? 2 : 1) : 0;
+    const int row = kRows / 2 + (step.kind == StepKind::kSend ? -outwards : outwards);
+    return top_[rank] + row * row_ + (lane_ - kRows * row_) / 2;
   }
   [[nodiscard]] const char* color_of(uint32_t rank, const Step& step) const {
     if (step.kind == StepKind::kCopy) return kCopyColor;
     if (step.kind == StepKind::kReduce) return kReduceColor;
-    return layout_.node_of(rank) == layout_.node_of(step.peer) ? kNodeColor : kNetColor;
+    return between(rank, step) ? kNetColor : kNodeColor;
   }
 
   void legend() {

@@ -10,7 +10,7 @@ namespace zh::coll {
 Code Team::State::large_bcast(const copy::Buffer& data, uint32_t root) {
   begin();
   if (size == 2) {
-    const Code code = self == root ? send_to(1 - self, data) : recv_from(root, data);
+    const Code code = transfer(self == root ? start_send(1 - self, data) : start_recv(root, data));
     end();
     return code;
   }
@@ -31,8 +31,9 @@ Code Team::State::large_bcast(const copy::Buffer& data, uint32_t root) {
 Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   begin();
   if (size == 2) {
-    if (self == root) copy_own(recv[self], send);
-    const Code code = self == root ? recv_from(1 - self, recv[1 - self]) : send_to(root, send);
+    p2p::Request* const message = self == root ? start_recv(1 - self, recv[1 - self]) : start_send(root, send);
+    if (self == root) copy_own(recv[self], send);  // while the other end copies
+    const Code code = transfer(message);
     end();
     return code;
   }
@@ -63,8 +64,9 @@ Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uin
 Code Team::State::large_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   begin();
   if (size == 2) {
-    if (self == root) copy_own(recv, send[self]);
-    const Code code = self == root ? send_to(1 - self, send[1 - self]) : recv_from(root, recv);
+    p2p::Request* const message = self == root ? start_send(1 - self, send[1 - self]) : start_recv(root, recv);
+    if (self == root) copy_own(recv, send[self]);  // while the other end copies
+    const Code code = transfer(message);
     end();
     return code;
   }

@@ -10,13 +10,16 @@ namespace {
 // Two members may plead with each other at once: what one sends because it was asked is not what it asks to send.
 constexpr int32_t kReadTag = kFirstFreeTag;
 constexpr int32_t kWriteTag = kFirstFreeTag + 1;
+/// Own pieces from this size on go past the caches, where other members' pieces are copied at the same time.
+constexpr uint64_t kStreamedBytes = 2 << 20;
 }  // namespace
 
 Code copy_own(const copy::Buffer& to, const copy::Buffer& from) {
   const uint64_t n = std::min(to.bytes, from.bytes);
   if (n == 0 || (to.base == from.base && to.layout == from.layout)) return Code::kOk;
   if (to.layout == nullptr && from.layout == nullptr) {
-    std::memmove(to.base, from.base, n);
+    const copy::Store store = n < kStreamedBytes ? copy::Store::kTemporal : copy::Store::kNonTemporal;
+    copy::copy_bytes(to.base, from.base, n, store);
   } else {
     copy::copy_range(to, from, 0, n, copy::Store::kTemporal);
   }

@@ -56,12 +56,12 @@ Code Team::State::transfer(p2p::Request* request) {
   return code == Code::kOk ? services.finish(request) : code;
 }
 
-Code Team::State::send_to(uint32_t member, const copy::Buffer& data) {
-  return transfer(services.send(members[member], context, kMessageTag, data, p2p::SendMode::kStandard));
+p2p::Request* Team::State::start_send(uint32_t member, const copy::Buffer& data) {
+  return services.send(members[member], context, kMessageTag, data, p2p::SendMode::kStandard);
 }
 
-Code Team::State::recv_from(uint32_t member, const copy::Buffer& data) {
-  return transfer(services.recv(members[member], context, kMessageTag, data));
+p2p::Request* Team::State::start_recv(uint32_t member, const copy::Buffer& data) {
+  return services.recv(members[member], context, kMessageTag, data);
 }
 
 // Every member tells member 0 where its board is, and gets the list of all: no message but these is ever needed to find

@@ -119,8 +119,8 @@ struct Team::State {
   Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
   void answer_pleas();
   Code transfer(p2p::Request* request);
-  Code send_to(uint32_t member, const copy::Buffer& data);
-  Code recv_from(uint32_t member, const copy::Buffer& data);
+  [[nodiscard]] p2p::Request* start_send(uint32_t member, const copy::Buffer& data);
+  [[nodiscard]] p2p::Request* start_recv(uint32_t member, const copy::Buffer& data);
 
   // --- small.cpp: through boards
 

@@ -106,7 +106,7 @@ TEST_P(EveryCollective, ListsAndInPlace) {
 TEST_P(EveryCollective, TheChoiceFits) {
   for (const uint32_t ranks : {1u, 2u, 4u, 7u, 16u}) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
-      for (const uint64_t count : {0, 1, 100, 1000, 100'000}) {
+      for (const uint64_t count : {0u, 1u, 100u, 1000u, 100'000u}) {
         for (const int kind : {0, 1, 2, 3}) {
           Problem problem;
           problem.collective = GetParam();
@@ -225,6 +225,25 @@ TEST(PlantedFault, LostWait) {
               return step != nullptr;
             }),
             50);
+}
+
+TEST(PlantedFault, WaitsSwapped) {
+  // Two reductions, each waiting for the other one's operand.
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              std::vector<uint32_t*> operands;  // of different steps
+              for (const Step& step : s.steps) {
+                uint32_t* operand = nullptr;
+                for (uint32_t k = 0; k < step.n_waits && step.kind == StepKind::kReduce; ++k) {
+                  uint32_t& wait = s.waits[step.first_wait + k];
+                  if (s.steps[wait].kind == StepKind::kReceive) operand = &wait;
+                }
+                if (operand != nullptr) operands.push_back(operand);
+              }
+              if (operands.size() < 2) return false;
+              std::swap(*operands[0], *operands[1]);
+              return true;
+            }),
+            10);
 }
 
 TEST(PlantedFault, OperandsSwapped) {

@@ -115,7 +115,7 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
     const uint32_t self = r.node->self();
     EngineTransport transport(*r.rank, 77);
     for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
-      for (const uint64_t count : {1, 100, 20'000}) {
+      for (const uint64_t count : {1u, 100u, 20'000u}) {
         const auto run = make_run(problem_of(Collective::kAllreduce, kRanks, self, count), algorithm.name, transport);
         std::vector<uint64_t> input(count);
         std::vector<uint64_t> output(count);

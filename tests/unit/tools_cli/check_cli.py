@@ -44,13 +44,41 @@ class Cli(unittest.TestCase):
         return zerohop("run", "--library", self.lib, *args, **env)
 
     def test_help_teaches(self):
-        for args in ([], ["--help"], ["run", "--help"], ["info", "--help"], ["doctor", "--help"], ["bench", "--help"]):
+        for args in (
+            [],
+            ["--help"],
+            ["run", "--help"],
+            ["info", "--help"],
+            ["doctor", "--help"],
+            ["bench", "--help"],
+            ["schedule", "--help"],
+        ):
             r = zerohop(*args)
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("zerohop" if not args or args[0] != "bench" else "raw", r.stdout)
 
     def test_version(self):
         self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
+
+    def test_schedule_is_proved_and_drawn(self):
+        svg = str(Path(self.folder.name) / "ring.svg")
+        r = zerohop("schedule", "bcast", "-a", "leader-ring", "-n", "4", "-r", "2", "-c", "8K", "--svg", svg)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("proved: no deadlock", r.stdout)
+        self.assertIn("to rank 4", r.stdout)
+        self.assertTrue(Path(svg).read_text().startswith("<svg "))
+
+    def test_schedule_json_and_list(self):
+        for line in json.loads(zerohop("schedule", "--list", "--json").stdout):
+            r = zerohop("schedule", line["collective"], "-a", line["algorithm"], "--ranks-on", "3", "1", "2", "--json")
+            out = json.loads(r.stdout)
+            self.assertTrue(out["proved"], line)
+            self.assertEqual(len(out["ranks"]), 6)
+
+    def test_schedule_refuses(self):
+        for args in (["nonsense"], ["bcast", "-a", "nonsense"], ["bcast", "--root", "8"], []):
+            self.assertEqual(zerohop("schedule", *args).returncode, 2, args)
+        self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
 
     def test_unknown_command(self):
         self.assertEqual(zerohop("rnu").returncode, 2)
