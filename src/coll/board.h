@@ -11,17 +11,19 @@
 
 namespace zh::coll {
 
-/// Collectives that a member may be ahead of another.
-constexpr uint32_t kSlots = 4;
+/// Collectives that a member may be ahead of another. Where ranks outnumber CPUs, so many take one change of process.
+constexpr uint32_t kSlots = 64;
 /// Bytes of one contribution that are copied through the board; larger ones are reached where they lie.
 constexpr uint64_t kCellBytes = 16 << 10;
-/// Bytes of payload in the flag's own line.
-constexpr uint64_t kInlineBytes = 56;
+/// Contributions to different collectives that lie in cells at once.
+constexpr uint32_t kCells = 4;
+/// Bytes of payload in the flag's own line and those behind it.
+constexpr uint64_t kInlineBytes = 504;
 
 /// Where a member's contribution to one collective is.
 enum class Way : uint16_t {
-  kInline,      ///< `bytes` beside the flag
-  kCell,        ///< `bytes` in the cell
+  kInline,      ///< `bytes` behind the flag
+  kCell,        ///< `bytes` in cell `cell` of the board
   kMemory,      ///< where `source` and `target` say; pieces of several members are `stride` apart
   kCellTable,   ///< the cell holds a PieceShm for every member; the pieces lie in the cell, too
   kMemoryTable  ///< the same, but the pieces lie in `source`
@@ -35,10 +37,11 @@ struct PieceShm {
 static_assert(kShmSafe<PieceShm>);
 
 /// A member's contribution to collective number `seq`.
-/// Writers: its owner, once every member has done collective seq - kSlots. Readers: members, once `seq` is the number
-/// of the collective they are in. Invariant: everything but `seq` and `stage` is immutable from the store of `seq`
-/// until all members have done that collective. Wrap: only equality of `seq` is asked, and a slot's old number is
-/// kSlots behind. Crash: a flag that does not come; who waits sees the death.
+/// Writers: its owner, once every member has done collective seq - kSlots (and, for a cell, the one that used it last).
+/// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq` and
+/// `stage` is immutable from the store of `seq` until all members have done that collective. Wrap: only equality of
+/// `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come; who waits sees the
+/// death.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint32_t> seq;
   Way way;
@@ -46,13 +49,12 @@ struct alignas(kPairBytes) SlotShm {
   std::byte payload[kInlineBytes];
   p2p::RemoteBufferShm source;
   Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
-  uint64_t stride;
+  uint32_t cell;
+  uint32_t reserved;
   alignas(kPairBytes) p2p::RemoteBufferShm target;
-  alignas(kPairBytes) std::byte cell[kCellBytes];
-
-  [[nodiscard]] const std::byte* contents() const { return way == Way::kInline ? payload : cell; }
+  uint64_t stride;
 };
-static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == kLineBytes && kCellBytes <= UINT16_MAX);
+static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 8 * kLineBytes && kCellBytes <= UINT16_MAX);
 
 /// The result of a small reduction, made by whichever member arrived last.
 /// Writers: that member. Readers: the others. Invariant: as SlotShm's; a member that arrives has done all collectives
@@ -88,6 +90,7 @@ struct BoardShm {
   alignas(kPairBytes) Atomic<uint32_t> arrivals;
   ResultShm result;
   SlotShm slots[kSlots];
+  alignas(kPairBytes) std::byte cells[kCells][kCellBytes];
 };
 static_assert(kShmSafe<BoardShm>);
 

@@ -12,9 +12,7 @@ Code Team::State::list_offer(const copy::Buffer& send) {
     const std::byte* const source = contiguous(send);
     return source == nullptr ? Code::kNoMemory : offer(source, send.bytes, nullptr, 0);
   }
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  contribute(mine, send, false);
+  if (const Code code = contribute(send, false); code != Code::kOk) return code;
   publish();
   return Code::kOk;
 }
@@ -23,7 +21,7 @@ Code Team::State::list_take(uint32_t member, const copy::Buffer& recv) {
   if (const Code code = await(member); code != Code::kOk) return code;
   const SlotShm& theirs = slot(member);
   if (theirs.way == Way::kMemory) return read_into(member, 0, std::min(recv.bytes, theirs.source.bytes), recv);
-  scatter_bytes(recv, theirs.contents(), std::min<uint64_t>(recv.bytes, theirs.bytes));
+  scatter_bytes(recv, contents(member), std::min<uint64_t>(recv.bytes, theirs.bytes));
   return Code::kOk;
 }
 
@@ -31,7 +29,9 @@ Code Team::State::list_take(uint32_t member, const copy::Buffer& recv) {
 Code Team::State::list_offer_table(const Pieces& send) {
   SlotShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  auto* table = reinterpret_cast<PieceShm*>(mine->cell);
+  if (const Code code = claim_cell(mine); code != Code::kOk) return code;
+  std::byte* const cell = board(self).cells[mine->cell];
+  auto* table = reinterpret_cast<PieceShm*>(cell);
   const uint64_t table_bytes = size * sizeof(PieceShm);
   uint64_t total = 0;
   bool plain = true;
@@ -49,7 +49,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
   std::byte* room = nullptr;
   if (table_bytes + total <= kCellBytes) {
     mine->way = Way::kCellTable;
-    room = mine->cell;
+    room = cell;
   } else {
     mine->way = Way::kMemoryTable;
     if (!plain) room = packed.get(total);
@@ -78,11 +78,11 @@ Code Team::State::list_offer_table(const Pieces& send) {
 Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
   if (const Code code = await(member); code != Code::kOk) return code;
   const SlotShm& theirs = slot(member);
-  const PieceShm piece = reinterpret_cast<const PieceShm*>(theirs.cell)[self];
+  const PieceShm piece = reinterpret_cast<const PieceShm*>(contents(member))[self];
   const uint64_t n = std::min(piece.bytes, recv.bytes);
   if (n == 0) return Code::kOk;
   if (theirs.way == Way::kMemoryTable) return read_into(member, piece.from, n, recv);
-  scatter_bytes(recv, theirs.cell + piece.from, n);
+  scatter_bytes(recv, contents(member) + piece.from, n);
   return Code::kOk;
 }
 

@@ -11,15 +11,34 @@ namespace {
 constexpr uint32_t kCountedMembers = 5;
 }  // namespace
 
-std::byte* Team::State::room(SlotShm* slot, uint64_t bytes, bool aligned) {
-  const bool beside = bytes <= kInlineBytes && !aligned;
-  slot->way = beside ? Way::kInline : Way::kCell;
-  slot->bytes = static_cast<uint16_t>(bytes);
-  return beside ? slot->payload : slot->cell;
+Code Team::State::claim_cell(SlotShm* mine) {
+  mine->cell = next_cell;
+  const Code code = await_past(cell_users[next_cell]);
+  cell_users[next_cell] = seq;
+  next_cell = (next_cell + 1) % kCells;
+  return code;
 }
 
-void Team::State::contribute(SlotShm* slot, const copy::Buffer& data, bool aligned) {
-  gather_bytes(room(slot, data.bytes, aligned), data, data.bytes);
+Code Team::State::claim(uint64_t bytes, bool aligned, std::byte** room) {
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  mine->bytes = static_cast<uint16_t>(bytes);
+  if (bytes <= kInlineBytes && !aligned) {
+    mine->way = Way::kInline;
+    *room = mine->payload;
+    return Code::kOk;
+  }
+  mine->way = Way::kCell;
+  const Code code = claim_cell(mine);
+  *room = board(self).cells[mine->cell];
+  return code;
+}
+
+Code Team::State::contribute(const copy::Buffer& data, bool aligned) {
+  std::byte* room = nullptr;
+  const Code code = claim(data.bytes, aligned, &room);
+  if (code == Code::kOk) gather_bytes(room, data, data.bytes);
+  return code;
 }
 
 namespace {
@@ -29,13 +48,13 @@ copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte
 void Team::State::fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out,
                              const Reduction& how) {
   const uint64_t count = n / how.element_bytes;
-  const std::byte* right = slot(last).contents() + from;
+  const std::byte* right = contents(last) + from;
   if (first == last || how.kernel == nullptr) {
     if (n != 0) std::memcpy(out, right, n);
     right = out;
   }
   for (uint32_t i = last; i-- > first;) {
-    const std::byte* const left = slot(i).contents() + from;
+    const std::byte* const left = contents(i) + from;
     if (how.kernel != nullptr) {
       how.kernel(left, right, out, count);
     } else if (count != 0) {
@@ -51,9 +70,7 @@ void Team::State::fold_slots(uint32_t first, uint32_t last, uint64_t from, uint6
 Code Team::State::small_barrier() {
   begin();
   if (size >= kCountedMembers || polls == 1) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  room(mine, 0, false);
+  if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
   end();
@@ -63,14 +80,12 @@ Code Team::State::small_barrier() {
 Code Team::State::small_bcast(const copy::Buffer& data, uint32_t root) {
   begin();
   if (self == root) {
-    SlotShm* mine = nullptr;
-    if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-    contribute(mine, data, false);
+    if (const Code code = contribute(data, false); code != Code::kOk) return code;
     publish();
   } else {
     if (const Code code = await(root); code != Code::kOk) return code;
     const SlotShm& theirs = slot(root);
-    scatter_bytes(data, theirs.contents(), data.bytes < theirs.bytes ? data.bytes : theirs.bytes);
+    scatter_bytes(data, contents(root), data.bytes < theirs.bytes ? data.bytes : theirs.bytes);
   }
   end();
   return Code::kOk;
@@ -79,9 +94,7 @@ Code Team::State::small_bcast(const copy::Buffer& data, uint32_t root) {
 Code Team::State::small_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   begin();
   if (self != root) {
-    SlotShm* mine = nullptr;
-    if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-    contribute(mine, send, false);
+    if (const Code code = contribute(send, false); code != Code::kOk) return code;
     publish();
     end();
     return Code::kOk;
@@ -90,7 +103,7 @@ Code Team::State::small_gather(const copy::Buffer& send, const Pieces& recv, uin
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
     if (const Code code = await(i); code != Code::kOk) return code;
-    scatter_bytes(recv[i], slot(i).contents(), slot(i).bytes);
+    scatter_bytes(recv[i], contents(i), slot(i).bytes);
   }
   all_arrived();
   end();
@@ -101,9 +114,8 @@ Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, ui
   begin();
   const uint64_t n = recv.bytes;
   if (self == root) {
-    SlotShm* mine = nullptr;
-    if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-    std::byte* const out = room(mine, n * size, false);
+    std::byte* out = nullptr;
+    if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
     for (uint32_t i = 0; i < size; ++i) {
       if (i != self) gather_bytes(out + i * n, send[i], n);
     }
@@ -111,7 +123,7 @@ Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, ui
     copy_own(recv, send[self]);
   } else {
     if (const Code code = await(root); code != Code::kOk) return code;
-    scatter_bytes(recv, slot(root).contents() + self * n, n);
+    scatter_bytes(recv, contents(root) + self * n, n);
   }
   end();
   return Code::kOk;
@@ -119,15 +131,13 @@ Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, ui
 
 Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) {
   begin();
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  contribute(mine, send, false);
+  if (const Code code = contribute(send, false); code != Code::kOk) return code;
   publish();
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = self + k < size ? self + k : self + k - size;
     if (const Code code = await(i); code != Code::kOk) return code;
-    scatter_bytes(recv[i], slot(i).contents(), slot(i).bytes);
+    scatter_bytes(recv[i], contents(i), slot(i).bytes);
   }
   all_arrived();
   end();
@@ -137,9 +147,8 @@ Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) 
 Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
   begin();
   const uint64_t n = send.first.bytes;
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  std::byte* const out = room(mine, n * size, false);
+  std::byte* out = nullptr;
+  if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
   for (uint32_t i = 0; i < size; ++i) {
     if (i != self) gather_bytes(out + i * n, send[i], n);
   }
@@ -148,7 +157,7 @@ Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = self + k < size ? self + k : self + k - size;
     if (const Code code = await(i); code != Code::kOk) return code;
-    scatter_bytes(recv[i], slot(i).contents() + self * n, n);
+    scatter_bytes(recv[i], contents(i) + self * n, n);
   }
   all_arrived();
   end();
@@ -157,9 +166,7 @@ Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
 
 Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
   begin();
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (self == root) {
     if (const Code code = await_all(); code != Code::kOk) return code;
@@ -172,9 +179,7 @@ Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const 
 Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   begin();
   if (size >= kCountedMembers || (polls == 1 && size > 2)) return counted_allreduce(in, out, bytes, how);
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
   fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
@@ -184,10 +189,8 @@ Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, con
 
 // Everyone adds one to a counter; who finds that all others have done so combines, and the others wait for one flag.
 Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   const bool aligned = bytes != 0 && how.kernel == nullptr;
-  contribute(mine, bytes_at(in, bytes), aligned);
+  if (const Code code = contribute(bytes_at(in, bytes), aligned); code != Code::kOk) return code;
   publish();
   BoardShm& shared = board(0);
   ResultShm& result = shared.result;
@@ -210,9 +213,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
 Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes,
                                        const Reduction& how) {
   begin();
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
   uint64_t from = 0;
@@ -224,9 +225,7 @@ Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t
 
 Code Team::State::small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive) {
   begin();
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  contribute(mine, bytes_at(in, bytes), how.kernel == nullptr);
+  if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   for (uint32_t i = 0; i < self; ++i) {
     if (const Code code = await(i); code != Code::kOk) return code;

@@ -128,23 +128,20 @@ Code Team::State::wait_long(bool (*ready)(void*), void* ready_context) {
   return Code::kPeerDead;
 }
 
-Code Team::State::wait_for_slot() {
+Code Team::State::wait_for_past(uint32_t past) {
+  uint32_t least = seq - 1;
   for (uint32_t i = 0; i < size; ++i) {
+    if (i == self) continue;
     const BoardShm& theirs = board(i);
-    // N1 <- N0: its reads of the slot that is written next.
-    const Code code = wait([&] { return static_cast<int32_t>(theirs.done.load_acquire() - (seq - kSlots)) >= 0; });
+    uint32_t done = 0;
+    const Code code = wait([&] {
+      done = theirs.done.load_acquire();  // N1 <- N0: its reads of what is written next
+      return static_cast<int32_t>(done - past) >= 0;
+    });
     if (code != Code::kOk) return code;
+    if (static_cast<int32_t>(done - least) < 0) least = done;
   }
-  safe = seq - kSlots;
-  for (uint32_t ahead = kSlots - 1; ahead > 0; --ahead) {
-    const uint32_t candidate = seq - ahead;
-    bool all = true;
-    for (uint32_t i = 0; i < size && all; ++i) {
-      all = i == self || static_cast<int32_t>(board(i).done.load_acquire() - candidate) >= 0;  // N1 <- N0
-    }
-    if (!all) break;
-    safe = candidate;
-  }
+  safe = least;
   return Code::kOk;
 }
 

@@ -72,11 +72,15 @@ struct Team::State {
   /// This rank's slot of the collective at hand, free to be written.
   Code own_slot(SlotShm** out) {
     *out = &slot(self);
-    if (static_cast<int32_t>(seq - safe) <= static_cast<int32_t>(kSlots)) [[likely]]
-      return Code::kOk;
-    return wait_for_slot();
+    return await_past(seq - kSlots);
   }
-  Code wait_for_slot();
+  /// Until every member has done collective `past`.
+  Code await_past(uint32_t past) {
+    if (static_cast<int32_t>(past - safe) <= 0) [[likely]]
+      return Code::kOk;
+    return wait_for_past(past);
+  }
+  Code wait_for_past(uint32_t past);
   /// Makes what is in this rank's slot known.
   void publish() {
     // S0 -> S1: the contribution, and its memory.
@@ -135,9 +139,15 @@ struct Team::State {
   Code counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
   Code small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
   Code small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
-  /// Puts bytes into this rank's slot; `aligned` where the program's own code will read them.
-  static void contribute(SlotShm* slot, const copy::Buffer& data, bool aligned);
-  static std::byte* room(SlotShm* slot, uint64_t bytes, bool aligned);
+  /// Room for `bytes` in this rank's slot, `aligned` where the program's own code will read them; then publish().
+  Code claim(uint64_t bytes, bool aligned, std::byte** room);
+  /// Puts bytes there.
+  Code contribute(const copy::Buffer& data, bool aligned);
+  Code claim_cell(SlotShm* mine);
+  [[nodiscard]] const std::byte* contents(uint32_t member) const {
+    const SlotShm& theirs = slot(member);
+    return theirs.way == Way::kInline ? theirs.payload : board(member).cells[theirs.cell];
+  }
   /// out = contributions of members [first, last] combined in their order; bytes [from, from + n) of each.
   void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how);
 
@@ -177,9 +187,11 @@ struct Team::State {
   uint32_t size;
   uint32_t self;
   uint32_t polls;
-  uint32_t seq = 0;      ///< of the collective at hand, or the latest
-  uint32_t safe = 0;     ///< every member has done this collective
-  uint32_t counted = 0;  ///< arrivals expected before the next counted collective
+  uint32_t seq = 0;   ///< of the collective at hand, or the latest
+  uint32_t safe = 0;  ///< every member has done this collective
+  uint32_t next_cell = 0;
+  uint32_t cell_users[kCells] = {};  ///< the collective that used it last
+  uint32_t counted = 0;              ///< arrivals expected before the next counted collective
   bool asked = false;
   bool usable = false;
   bool broken = false;
