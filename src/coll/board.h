@@ -68,15 +68,14 @@ struct alignas(kPairBytes) ResultShm {
 static_assert(kShmSafe<ResultShm>);
 
 /// What a member could not reach, and asks the owner to send or receive as a message.
-/// Writers: the one who asks. Readers: the owner named. Invariant: immutable from the store of `number` until the
-/// message has come. Wrap: `number` is only compared for change. Crash: a message that does not come.
+/// Writers: the one who asks. Readers: the owner named, and only it the fields behind `word`, which may change as soon
+/// as its message has come. Invariant: they are immutable from the store of `word` until then. Wrap: `word` is only
+/// compared for change. Crash: a message that does not come.
 struct PleaShm {
-  Atomic<uint32_t> number;
-  uint32_t owner;  ///< member whose memory could not be reached
+  Atomic<uint64_t> word;  ///< count of pleas << 32 | member whose memory could not be reached
   uint64_t from;
   uint64_t bytes;
-  uint32_t to_owner;  ///< 1: into the owner's `target`; 0: out of its `source`
-  uint32_t seq;       ///< of the collective
+  uint64_t to_owner;  ///< 1: into the owner's `target`; 0: out of its `source`
 };
 static_assert(kShmSafe<PleaShm>);
 

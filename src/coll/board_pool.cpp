@@ -44,7 +44,7 @@ Offset BoardPool::take(uint64_t context) {
   BoardShm* fresh = board(offset);
   // N0 -> N1: who sees this 0 sees as well that the board no longer names the old team.
   fresh->done.store_release(0);
-  fresh->plea.number.store_relaxed(0);
+  fresh->plea.word.store_relaxed(0);
   fresh->arrivals.store_relaxed(0);
   fresh->result.seq.store_relaxed(0);
   for (SlotShm& slot : fresh->slots) {

@@ -142,13 +142,11 @@ const std::byte* Team::State::contiguous(const Pieces& pieces, uint64_t* stride)
 // sent synchronously, so that it has seen this plea when the next one takes its place.
 Code Team::State::plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner) {
   PleaShm& plea = board(self).plea;
-  plea.owner = member;
   plea.from = from;
   plea.bytes = n;
   plea.to_owner = to_owner ? 1 : 0;
-  plea.seq = seq;
-  // Q0 -> Q1: what is asked for, before the number.
-  plea.number.store_release(plea.number.load_relaxed() + 1);
+  const uint64_t count = (plea.word.load_relaxed() >> 32) + 1;
+  plea.word.store_release(count << 32 | member);  // Q0 -> Q1: what is asked for
   const copy::Buffer data{local, n, nullptr};
   return transfer(to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
                            : services.recv(members[member], context, kReadTag, data));
@@ -158,12 +156,8 @@ void Team::State::answer_pleas() {
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
     const PleaShm& plea = board(i).plea;
-    const uint32_t number = plea.number.load_acquire();  // Q1 <- Q0
-    if (number == pleas_seen[i]) continue;
-    if (plea.owner != self) {
-      pleas_seen[i] = number;
-      continue;
-    }
+    const uint64_t word = plea.word.load_acquire();  // Q1 <- Q0
+    if (word == pleas_seen[i] || static_cast<uint32_t>(word) != self) continue;
     if (answers[i] != nullptr) {  // it has come, or there would be no new plea; this end may be the last to notice
       if (!services.done(answers[i])) continue;
       services.finish(answers[i]);
@@ -172,7 +166,7 @@ void Team::State::answer_pleas() {
     const copy::Buffer in{offered_target + plea.from, plea.bytes, nullptr};
     answers[i] = plea.to_owner != 0 ? services.recv(members[i], context, kWriteTag, in)
                                     : services.send(members[i], context, kReadTag, out, p2p::SendMode::kStandard);
-    if (answers[i] != nullptr) pleas_seen[i] = number;  // else memory is short: tried again
+    if (answers[i] != nullptr) pleas_seen[i] = word;  // else memory is short: tried again
   }
 }
 

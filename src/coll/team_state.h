@@ -197,7 +197,7 @@ struct Team::State {
   bool broken = false;
   std::vector<BoardShm*> board_of;
   std::vector<Offset> offsets;
-  std::vector<uint32_t> pleas_seen;
+  std::vector<uint64_t> pleas_seen;
   std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
   std::byte* offered_target = nullptr;
   const std::byte* offered_source = nullptr;
