@@ -75,6 +75,7 @@ Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const 
       return code;
     }
     if (receives && !straight) copy::copy_bytes(output + from, room, n, copy::Store::kTemporal);
+    ZH_CRASH_POINT("team: slice combined");
     for (uint32_t k = 1; k < size; ++k) {
       const uint32_t i = self + k < size ? self + k : self + k - size;
       if (!to_all && i != root) continue;

@@ -147,6 +147,7 @@ Code Team::State::plead(uint32_t member, uint64_t from, uint64_t n, std::byte* l
   plea.to_owner = to_owner ? 1 : 0;
   const uint64_t count = (plea.word.load_relaxed() >> 32) + 1;
   plea.word.store_release(count << 32 | member);  // Q0 -> Q1: what is asked for
+  ZH_CRASH_POINT("team: pleaded");
   const copy::Buffer data{local, n, nullptr};
   return transfer(to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
                            : services.recv(members[member], context, kReadTag, data));

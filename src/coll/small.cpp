@@ -199,6 +199,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   // C1 -> C1: every contribution before its arrival, and everybody's last reads of the result before.
   if (shared.arrivals.fetch_add_acq_rel(1) + 1 == counted) {
     if (bytes != 0) fold_slots(0, size - 1, 0, bytes, room, how);
+    ZH_CRASH_POINT("team: last to arrive");
     result.seq.store_release(seq);  // R0 -> R1: the result
   } else {
     const Code code = wait([&] { return result.seq.load_acquire() == seq; });  // R1 <- R0

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/crash_point.h"
 #include "coll/board.h"
 #include "coll/board_pool.h"
 #include "coll/services.h"
@@ -55,6 +56,7 @@ struct Team::State {
   void begin() { ++seq; }
   /// Ends it: nothing of others is needed any more.
   void end() {
+    ZH_CRASH_POINT("team: not yet done");
     // N0 -> N1: this rank's last reads of boards, and its accesses to others' memory.
     board(self).done.store_release(seq);
   }
@@ -83,8 +85,10 @@ struct Team::State {
   Code wait_for_past(uint32_t past);
   /// Makes what is in this rank's slot known.
   void publish() {
+    ZH_CRASH_POINT("team: contributed");
     // S0 -> S1: the contribution, and its memory.
     slot(self).seq.store_release(seq);
+    ZH_CRASH_POINT("team: published");
   }
   /// Until member's contribution to the collective at hand is there.
   Code await(uint32_t member) {

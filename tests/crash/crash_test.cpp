@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/crash_point.h"
+#include "coll/team.h"
 #include "engine/rank.h"
 #include "node/node.h"
 #include "os/clock.h"
@@ -223,6 +224,60 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
   EXPECT_EQ(shared_files(), before);
 }
 
+struct TeamCase {
+  const char* point;
+  bool cma;
+};
+
+class CrashTeam : public ::testing::TestWithParam<TeamCase> {};
+
+// Collectives small and large: whoever is in one with the victim is told so, also in the next one.
+TEST_P(CrashTeam, OthersAreTold) {
+  const TeamCase c = GetParam();
+  const auto before = shared_files();
+  for (const int hit : {1, 4}) {
+    SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
+    run_ranks(World::kProcesses, kRanks,
+              [&](TestBootstrap& world) {
+                node::Config nodes;
+                nodes.measure_line = false;
+                nodes.cma = c.cma;
+                nodes.rank_bytes = 32 << 20;
+                std::unique_ptr<node::Node> node;
+                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+                engine::Config config;
+                config.cma = c.cma;
+                config.calibrate = false;
+                std::unique_ptr<Rank> rank;
+                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                const auto team = rank->make_team(5, {0, 1, 2}, node->self());
+                ASSERT_TRUE(team->ready());
+                const coll::Reduction sum{8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
+                std::vector<int64_t> in(20'000, 1);
+                std::vector<int64_t> out(20'000);
+                const bool victim = world.rank() == kVictim;
+                if (victim) {
+                  g_fatal_point = c.point;
+                  g_hits_left = hit;
+                }
+                Code code = Code::kOk;
+                for (int round = 0; round < kRounds && code == Code::kOk; ++round) {
+                  // Everybody is the last to arrive at times.
+                  if (victim == (round % 2 == 0)) compute(200'000);
+                  code = team->allreduce(in.data(), out.data(), 1, sum);
+                  if (code == Code::kOk) code = team->allreduce(in.data(), out.data(), in.size(), sum);
+                  EXPECT_TRUE(code != Code::kOk || out.back() == kRanks);
+                }
+                EXPECT_FALSE(victim) << "the point was never reached";
+                EXPECT_EQ(code, Code::kPeerDead);
+                EXPECT_EQ(team->barrier(), Code::kPeerDead);
+              },
+              {.timeout_s = 30, .may_die = kVictim});
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(shared_files(), before);
+}
+
 // A receive from anybody, posted and blocking, does not wait for ever for a peer that is gone.
 TEST(CrashWildcard, EndsWhenAPeerDies) {
   run_ranks(World::kProcesses, kRanks,
@@ -312,6 +367,21 @@ TEST(CrashAccess, TheOwnerForksAllTheSame) {
   }
 }
 
+template <typename C>
+std::string point_name(const ::testing::TestParamInfo<C>& instance) {
+  std::string name = instance.param.point;
+  std::replace_if(
+      name.begin(), name.end(), [](char ch) { return std::isalnum(ch) == 0; }, '_');
+  return name + "_" + std::to_string(instance.index);
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, CrashTeam,
+                         ::testing::Values(TeamCase{"team: contributed", true}, TeamCase{"team: published", true},
+                                           TeamCase{"team: last to arrive", true}, TeamCase{"team: not yet done", true},
+                                           TeamCase{"team: slice combined", true}, TeamCase{"team: pleaded", false},
+                                           TeamCase{"team: slice combined", false}),
+                         point_name<TeamCase>);
+
 INSTANTIATE_TEST_SUITE_P(
     Points, Crash,
     ::testing::Values(Case{"connect: ring made", true, false, 0, 2}, Case{"connect: ring named", true, false, 0, 2},
@@ -326,12 +396,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"push: copied", true, true}, Case{"cell: claimed", false}, Case{"cell: filled", false},
                       Case{"cell: copied, not released", false}, Case{"transfer: not yet left", true},
                       Case{"transfer: not yet left", false}),
-    [](const auto& instance) {
-      std::string name = instance.param.point;
-      std::replace_if(
-          name.begin(), name.end(), [](char ch) { return std::isalnum(ch) == 0; }, '_');
-      return name + "_" + std::to_string(instance.index);
-    });
+    point_name<Case>);
 
 }  // namespace
 }  // namespace test
