@@ -31,6 +31,7 @@ enum class Opt : uint8_t {
   kEnable,
   kCma,
   kHeap,
+  kCollectives,
   kNodeRanks,
   kStats,
   kWait,

@@ -149,6 +149,9 @@ std::string Rank::stats_json() const {
   json.key("by_receiver").value(c.copies_by_receiver).key("by_both").value(c.copies_by_both);
   json.key("bytes_by_sender").value(c.bytes_by_sender).key("bytes_by_receiver").value(c.bytes_by_receiver).close('}');
   mapped_memory(json.key("mapped"), c, s.endpoint->windows());
+  json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
+  json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
+  json.key("cma_bytes").value(c.collective_cma.bytes).close('}');
   if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
   json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
   json.key("envelopes").value(c.cranked_envelopes).close('}');
