@@ -26,8 +26,7 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange, "heap, shim",
      "place large allocations and global arrays in memory that peers can map: auto (under a launcher, where nothing "
      "speaks against it), 1 (always), 0 (never; nor what MPI_Alloc_mem gives)"},
-    {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim",
-     "0: collectives stay with the host MPI"},
+    {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim", "0: collectives stay with the host MPI"},
     {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
      "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
     {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim",

@@ -18,7 +18,7 @@ constexpr uint64_t kCellBytes = 16 << 10;
 /// Contributions to different collectives that lie in cells at once.
 constexpr uint32_t kCells = 4;
 /// Bytes of payload in the flag's own line and those behind it.
-constexpr uint64_t kInlineBytes = 504;
+constexpr uint64_t kInlineBytes = 568;
 
 /// Where a member's contribution to one collective is.
 enum class Way : uint16_t {
@@ -54,7 +54,7 @@ struct alignas(kPairBytes) SlotShm {
   alignas(kPairBytes) p2p::RemoteBufferShm target;
   uint64_t stride;
 };
-static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 8 * kLineBytes && kCellBytes <= UINT16_MAX);
+static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes && kCellBytes <= UINT16_MAX);
 
 /// The result of a small reduction, made by whichever member arrived last.
 /// Writers: that member. Readers: the others. Invariant: as SlotShm's; a member that arrives has done all collectives

@@ -19,7 +19,9 @@ Code Team::State::large_bcast(const copy::Buffer& data, uint32_t root) {
     if (source == nullptr) return Code::kNoMemory;
     if (const Code code = offer(source, data.bytes, nullptr, 0); code != Code::kOk) return code;
     end();
-    return await_done();
+    const Code code = await_done();
+    packed.shrink();
+    return code;
   }
   if (const Code code = await(root); code != Code::kOk) return code;
   if (const Code code = read_into(root, 0, data.bytes, data); code != Code::kOk) return code;
