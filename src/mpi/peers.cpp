@@ -111,6 +111,7 @@ coll::Team* settle_team(CommInfo* comm) {
   comm->coll = CommInfo::Coll::kHost;
   if (shim.rank == nullptr || !comm->all_local) return nullptr;
   std::vector<uint32_t> members;
+  members.reserve(static_cast<size_t>(comm->size));
   for (int32_t i = 0; i < comm->size; ++i) members.push_back(static_cast<uint32_t>(comm->local[i]));
   {
     const TableLock lock(teams_mutex);
