@@ -1,11 +1,14 @@
 // A collective call as a value: its arguments in groups, and how they are handed to the host, with counts of either
 // type. The calls (call_data.h, call_reduce.h) are made of these groups, whether they block or not. Refuses to know
-// teams.
+// teams and schedules.
 #pragma once
 
 #include <climits>
+#include <memory>
+#include <mutex>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "mpi/shim.h"
@@ -203,6 +206,28 @@ class Narrowed<Operands<MPI_Count>> {
   Operands<MPI_Count> x_;
 };
 
+/// Groups that hand arrays to the host.
+template <typename Group>
+constexpr bool kArrays = false;
+template <typename N>
+constexpr bool kArrays<Listed<N>> = true;
+template <typename N>
+constexpr bool kArrays<Typed<N>> = true;
+template <typename N>
+constexpr bool kArrays<ListedOperands<N>> = true;
+
+/// The host may read the arrays of a call that does not block until its request is gone, and nobody tells when that is:
+/// they are kept until the process ends. Only calls with large counts that the host serves come here.
+template <typename Group>
+void outlive_call(std::unique_ptr<Narrowed<Group>> narrowed) {
+  if constexpr (kArrays<Group>) {
+    static std::mutex mutex;
+    static auto* kept = new std::vector<std::unique_ptr<Narrowed<Group>>>;
+    const TableLock lock(mutex);
+    kept->push_back(std::move(narrowed));
+  }
+}
+
 template <typename Function, typename... Narrow>
 int call_narrowed(Function function, MPI_Comm comm, const Narrow&... groups) {
   int error = MPI_SUCCESS;
@@ -212,59 +237,102 @@ int call_narrowed(Function function, MPI_Comm comm, const Narrow&... groups) {
 
 #endif
 
-/// Hands a call to the host. `Form` (below) names its functions; the last group is the communicator.
-template <typename N, typename Form, typename... Groups>
-int call_host(MPI_Comm comm, const Groups&... groups) {
+/// What the forms of a call end with, in their order: the communicator alone, or one of these.
+struct Starting {
+  MPI_Comm comm;
+  MPI_Request* request;
+  [[nodiscard]] auto flat() const { return std::make_tuple(comm, request); }
+};
+struct Initializing {
+  MPI_Comm comm;
+  MPI_Info info;
+  MPI_Request* request;
+  [[nodiscard]] auto flat() const { return std::make_tuple(comm, info, request); }
+};
+inline MPI_Comm comm_in(MPI_Comm comm) { return comm; }
+inline MPI_Comm comm_in(const Starting& end) { return end.comm; }
+inline MPI_Comm comm_in(const Initializing& end) { return end.comm; }
+
+/// Hands a call to the host. `Form` (below) names its functions, `end` is what its form ends with.
+template <typename N, typename Form, typename End, typename... Groups>
+int call_host(const End& end, const Groups&... groups) {
+  if (!Form::there()) return raise(comm_in(end), MPI_ERR_UNSUPPORTED_OPERATION);
   if constexpr (std::is_same_v<N, int>) {
-    return call_flat(Form::narrow(), groups..., comm);
+    return call_flat(Form::narrow(), groups..., end);
   } else {
 #if ZH_ABI_LARGE_COUNT
-    return call_flat(Form::large(), groups..., comm);
+    return call_flat(Form::large(), groups..., end);
 #else
-    return call_narrowed(Form::narrow(), comm, Narrowed<Groups>(groups, comm)..., Narrowed<MPI_Comm>(comm, comm));
+    const MPI_Comm comm = comm_in(end);
+    if constexpr (std::is_same_v<End, MPI_Comm>) {
+      return call_narrowed(Form::narrow(), comm, Narrowed<Groups>(groups, comm)..., Narrowed<End>(end, comm));
+    } else {
+      return std::apply(
+          [&](auto... narrowed) {
+            const int error = call_narrowed(Form::narrow(), comm, *narrowed..., Narrowed<End>(end, comm));
+            (outlive_call<Groups>(std::move(narrowed)), ...);
+            return error;
+          },
+          std::make_tuple(std::make_unique<Narrowed<Groups>>(groups, comm)...));
+    }
 #endif
   }
 }
 
-/// Reductions of elements one by one: where the host's counts are too small, piece by piece.
-template <typename N, typename Form, typename... Groups>
-int call_host_by_element(MPI_Comm comm, const Operands<N>& x, const Groups&... groups) {
+/// Blocking reductions of elements one by one: where the host's counts are too small, piece by piece.
+template <typename N, typename Form, typename End, typename... Groups>
+int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... groups) {
 #if !ZH_ABI_LARGE_COUNT
   constexpr MPI_Count kPiece = 1 << 30;
-  if (static_cast<MPI_Count>(x.count) > kPiece) {
-    MPI_Count lower = 0;
-    MPI_Count extent = 0;
-    if (const int error = host.Type_get_extent_x(x.type, &lower, &extent); error != MPI_SUCCESS) return error;
-    Operands<int> piece{x.in, x.out, 0, x.type, x.op};
-    for (MPI_Count done = 0; done < static_cast<MPI_Count>(x.count); done += piece.count) {
-      const MPI_Count left = static_cast<MPI_Count>(x.count) - done;
-      piece.count = static_cast<int>(left < kPiece ? left : kPiece);
-      if (x.in != MPI_IN_PLACE) piece.in = static_cast<const std::byte*>(x.in) + done * extent;
-      piece.out = static_cast<std::byte*>(x.out) + done * extent;
-      if (const int error = call_flat(Form::narrow(), piece, groups..., comm); error != MPI_SUCCESS) return error;
+  if constexpr (std::is_same_v<End, MPI_Comm>) {
+    if (static_cast<MPI_Count>(x.count) > kPiece) {
+      MPI_Count lower = 0;
+      MPI_Count extent = 0;
+      if (const int error = host.Type_get_extent_x(x.type, &lower, &extent); error != MPI_SUCCESS) return error;
+      Operands<int> piece{x.in, x.out, 0, x.type, x.op};
+      for (MPI_Count done = 0; done < static_cast<MPI_Count>(x.count); done += piece.count) {
+        const MPI_Count left = static_cast<MPI_Count>(x.count) - done;
+        piece.count = static_cast<int>(left < kPiece ? left : kPiece);
+        if (x.in != MPI_IN_PLACE) piece.in = static_cast<const std::byte*>(x.in) + done * extent;
+        piece.out = static_cast<std::byte*>(x.out) + done * extent;
+        if (const int error = call_flat(Form::narrow(), piece, groups..., end); error != MPI_SUCCESS) return error;
+      }
+      return MPI_SUCCESS;
     }
-    return MPI_SUCCESS;
   }
 #endif
-  return call_host<N, Form>(comm, x, groups...);
+  return call_host<N, Form>(end, x, groups...);
 }
 
-/// The host's functions of each collective.
+/// The host's functions of each collective and form. there(): the host has them.
 namespace form {
 #if ZH_ABI_LARGE_COUNT
-#define ZH_COLLECTIVE(name, ...)                  \
-  struct name {                                   \
-    static auto narrow() { return host.name; }    \
-    static auto large() { return host.name##_c; } \
+#define ZH_FORM(name)                                    \
+  struct name {                                          \
+    static bool there() { return host.name != nullptr; } \
+    static auto narrow() { return host.name; }           \
+    static auto large() { return host.name##_c; }        \
   };
 #else
-#define ZH_COLLECTIVE(name, ...)               \
-  struct name {                                \
-    static auto narrow() { return host.name; } \
+#define ZH_FORM(name)                                    \
+  struct name {                                          \
+    static bool there() { return host.name != nullptr; } \
+    static auto narrow() { return host.name; }           \
   };
 #endif
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_FORM(name) ZH_FORM(nonblocking) ZH_FORM(name##_init)
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
+#undef ZH_FORM
+#define ZH_FORM(name)                                    \
+  struct name {                                          \
+    static bool there() { return host.name != nullptr; } \
+    static auto narrow() { return host.name; }           \
+  };
+ZH_FORM(Barrier)
+ZH_FORM(Ibarrier)
+ZH_FORM(Barrier_init)
+#undef ZH_FORM
 }  // namespace form
 
 }  // namespace zh::mpi

@@ -1,10 +1,11 @@
-// Collectives that move data: what each hands to a team, and what to the host. Each is a value with forward() (the
-// host's blocking call) and serve() (the team's); `calls::X<N>` is MPI_X with counts of type N. Called by
-// wrap_coll.cpp.
+// Collectives that move data: what each hands to a team, to a schedule and to the host. Each is a value with serve()
+// (a blocking call by the team), prepare() (any other, by a schedule) and forward() (the host's call of any form);
+// `calls::X<N>` is MPI_X with counts of type N. Called by wrap_coll.cpp and wrap_coll_start.cpp.
 #pragma once
 
 #include "coll/team.h"
 #include "mpi/peers.h"
+#include "mpi/started.h"
 
 namespace zh::mpi::calls {
 
@@ -15,8 +16,15 @@ inline bool alias(const Elements& a, const Elements& b) {
 
 struct Barrier {
   MPI_Comm comm;
-  [[nodiscard]] int forward() const { return host.Barrier(comm); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<int, Form>(end);
+  }
   int serve(const CommInfo&, coll::Team& team) const { return finish(team.barrier(), comm); }
+  int prepare(const CommInfo&, Started& s) const {
+    s.problem.collective = coll::Collective::kBarrier;
+    return kGoOn;
+  }
 };
 
 template <typename N>
@@ -25,7 +33,10 @@ struct Bcast {
   int root;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host<N, form::Bcast>(comm, data, root); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, data, root);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
@@ -36,6 +47,16 @@ struct Bcast {
     ZH_STEP(buffer.open(elements, info.rank == root ? Use::kSend : Use::kReceive, comm));
     return finish(team.bcast(buffer.view(), static_cast<uint32_t>(root)), comm, buffer);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
+    Elements elements;
+    ZH_STEP(judge(data, comm, &elements));
+    s.problem.collective = coll::Collective::kBcast;
+    s.problem.root = static_cast<uint32_t>(root);
+    s.problem.count = elements.bytes();
+    return (info.rank == root ? s.input : s.output).open(elements, comm);
+  }
 };
 
 /// Pieces are all alike (Data) or may differ (Listed, Typed).
@@ -44,14 +65,26 @@ constexpr bool kUniform = false;
 template <typename N>
 constexpr bool kUniform<Data<N>> = true;
 
-template <typename N, template <typename> typename Group, typename Form>
+/// This rank's own data, where it is not among what it receives: `mine`, of which `room` has to hold as much.
+inline int open_own(const Elements& mine, HeldBuffer* own, HeldBuffer* room, const CommInfo& info) {
+  if (room != nullptr) {
+    if (alias(mine, room->at(info.rank, info.size))) return raise(info.handle, MPI_ERR_BUFFER);
+    ZH_STEP(room->expect_own(info.rank, mine.bytes(), info.handle));
+  }
+  return own->open(mine, info.handle);
+}
+
+template <typename N, template <typename> typename Group>
 struct GatherTo {
   Data<N> send;
   Group<N> recv;
   int root;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host<N, Form>(comm, send, recv, root); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, send, recv, root);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
@@ -72,16 +105,38 @@ struct GatherTo {
     }
     return finish(team.gather(own, in.pieces(), static_cast<uint32_t>(root), kUniform<Group<N>>), comm, in);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
+    const bool receives = info.rank == root;
+    s.problem.collective = coll::Collective::kGather;
+    s.problem.root = static_cast<uint32_t>(root);
+    s.problem.uniform = kUniform<Group<N>>;
+    s.problem.in_place = receives && send.buf == MPI_IN_PLACE;
+    if (receives) ZH_STEP(s.output.open(recv, info));
+    if (!s.problem.in_place) {
+      Elements mine;
+      ZH_STEP(judge(send, comm, &mine));
+      s.problem.count = mine.bytes();
+      ZH_STEP(open_own(mine, &s.input, receives ? &s.output : nullptr, info));
+    }
+    if (receives) s.problem.count = s.output.piece_bytes(info.rank);
+    s.problem.recv = s.output.pieces();
+    return kGoOn;
+  }
 };
 
-template <typename N, template <typename> typename Group, typename Form>
+template <typename N, template <typename> typename Group>
 struct ScatterFrom {
   Group<N> send;
   Data<N> recv;
   int root;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host<N, Form>(comm, send, recv, root); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, send, recv, root);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
@@ -102,15 +157,39 @@ struct ScatterFrom {
     }
     return finish(team.scatter(out.pieces(), own, static_cast<uint32_t>(root), kUniform<Group<N>>), comm, in);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
+    const bool sends = info.rank == root;
+    s.problem.collective = coll::Collective::kScatter;
+    s.problem.root = static_cast<uint32_t>(root);
+    s.problem.uniform = kUniform<Group<N>>;
+    s.problem.in_place = sends && recv.buf == MPI_IN_PLACE;
+    if (sends) ZH_STEP(s.input.open(send, info));
+    if (!s.problem.in_place) {
+      Elements mine;
+      ZH_STEP(judge(recv, comm, &mine));
+      s.problem.count = mine.bytes();
+      if (sends && alias(mine, s.input.at(info.rank, info.size))) return raise(comm, MPI_ERR_BUFFER);
+      if (sends && s.input.piece_bytes(info.rank) > mine.bytes()) return raise(comm, MPI_ERR_TRUNCATE);
+      ZH_STEP(s.output.open(mine, comm));
+    }
+    if (sends) s.problem.count = s.input.piece_bytes(info.rank);
+    s.problem.send = s.input.pieces();
+    return kGoOn;
+  }
 };
 
-template <typename N, template <typename> typename Group, typename Form>
+template <typename N, template <typename> typename Group>
 struct AllgatherTo {
   Data<N> send;
   Group<N> recv;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host<N, Form>(comm, send, recv); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, send, recv);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     PeerBuffers in;
@@ -129,15 +208,33 @@ struct AllgatherTo {
     }
     return finish(team.allgather(own, in.pieces(), kUniform<Group<N>>), comm, in);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    s.problem.collective = coll::Collective::kAllgather;
+    s.problem.uniform = kUniform<Group<N>>;
+    s.problem.in_place = send.buf == MPI_IN_PLACE;
+    ZH_STEP(s.output.open(recv, info));
+    if (!s.problem.in_place) {
+      Elements mine;
+      ZH_STEP(judge(send, comm, &mine));
+      ZH_STEP(open_own(mine, &s.input, &s.output, info));
+    }
+    s.problem.count = s.output.piece_bytes(info.rank);
+    s.problem.recv = s.output.pieces();
+    return kGoOn;
+  }
 };
 
-template <typename N, template <typename> typename Group, typename Form>
+template <typename N, template <typename> typename Group>
 struct AlltoallOf {
   Group<N> send;
   Group<N> recv;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host<N, Form>(comm, send, recv); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, send, recv);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     PeerBuffers in;
@@ -153,25 +250,43 @@ struct AlltoallOf {
     }
     return finish(team.alltoall(out.pieces(), in.pieces(), kUniform<Group<N>>), comm, in);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    s.problem.collective = coll::Collective::kAlltoall;
+    s.problem.uniform = kUniform<Group<N>>;
+    s.problem.in_place = send.buf == MPI_IN_PLACE;
+    // In place the schedule copies everything from the first piece to the last.
+    ZH_STEP(s.output.open(recv, info, s.problem.in_place));
+    if (!s.problem.in_place) {
+      ZH_STEP(s.input.open(send, info));
+      const Elements mine = s.input.at(info.rank, info.size);
+      if (send.buf == recv.buf && alias(mine, s.output.at(info.rank, info.size))) return raise(comm, MPI_ERR_BUFFER);
+      ZH_STEP(s.output.expect_own(info.rank, mine.bytes(), comm));
+    }
+    s.problem.count = s.output.piece_bytes(info.rank);
+    s.problem.send = s.input.pieces();
+    s.problem.recv = s.output.pieces();
+    return kGoOn;
+  }
 };
 
 template <typename N>
-using Gather = GatherTo<N, Data, form::Gather>;
+using Gather = GatherTo<N, Data>;
 template <typename N>
-using Gatherv = GatherTo<N, Listed, form::Gatherv>;
+using Gatherv = GatherTo<N, Listed>;
 template <typename N>
-using Scatter = ScatterFrom<N, Data, form::Scatter>;
+using Scatter = ScatterFrom<N, Data>;
 template <typename N>
-using Scatterv = ScatterFrom<N, Listed, form::Scatterv>;
+using Scatterv = ScatterFrom<N, Listed>;
 template <typename N>
-using Allgather = AllgatherTo<N, Data, form::Allgather>;
+using Allgather = AllgatherTo<N, Data>;
 template <typename N>
-using Allgatherv = AllgatherTo<N, Listed, form::Allgatherv>;
+using Allgatherv = AllgatherTo<N, Listed>;
 template <typename N>
-using Alltoall = AlltoallOf<N, Data, form::Alltoall>;
+using Alltoall = AlltoallOf<N, Data>;
 template <typename N>
-using Alltoallv = AlltoallOf<N, Listed, form::Alltoallv>;
+using Alltoallv = AlltoallOf<N, Listed>;
 template <typename N>
-using Alltoallw = AlltoallOf<N, Typed, form::Alltoallw>;
+using Alltoallw = AlltoallOf<N, Typed>;
 
 }  // namespace zh::mpi::calls

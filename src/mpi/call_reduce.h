@@ -1,24 +1,17 @@
-// Reductions: what each hands to a team, and what to the host (see call_data.h). Whether an operation is served follows
-// from the operation and the datatype, which all members share. Called by wrap_coll.cpp.
+// Reductions: what each hands to a team, to a schedule and to the host (see call_data.h). Whether an operation is
+// served follows from the operation and the datatype, which all members share. Called by wrap_coll.cpp.
 #pragma once
 
 #include "coll/team.h"
 #include "mpi/peers.h"
 #include "mpi/reduction.h"
+#include "mpi/started.h"
 
 namespace zh::mpi::calls {
 
-/// Judged operands.
-struct Reducing {
-  const void* in = nullptr;
-  void* out = nullptr;
-  coll::Reduction how;
-  UserOp user;
-};
-
 /// The operation, for elements of that datatype.
 inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r) {
-  const OpInfo* info = ops.find(key_of(op));
+  OpInfo* info = ops.find(key_of(op));
   if (info == nullptr) [[unlikely]]
     return op == MPI_OP_NULL ? raise(comm, MPI_ERR_OP) : kToHost;
   TypeInfo* type = types.find(key_of(datatype));
@@ -26,7 +19,10 @@ inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r
     if (datatype == MPI_DATATYPE_NULL) return raise(comm, kNoOperands);
     if (const int error = learn_type(datatype, comm, &type); type == nullptr) return error;
   }
-  return find_reduction(*info, op, *type, &r->user, &r->how) ? kGoOn : kToHost;
+  if (!find_reduction(*info, op, *type, &r->user, &r->how)) return kToHost;
+  r->op = info;
+  r->type = type;
+  return kGoOn;
 }
 
 /// The buffers; `receives`: this rank gets a result, and may give its operand in its place.
@@ -47,6 +43,17 @@ inline int judge_buffers(const void* in, void* out, bool receives, MPI_Comm comm
   return kGoOn;
 }
 
+/// The operands as what a schedule works on.
+inline void plan_reduction(const void* in, uint64_t count, Started& s, coll::Collective what) {
+  s.problem.collective = what;
+  s.problem.in_place = in == MPI_IN_PLACE;
+  s.problem.count = count;
+  s.problem.element_bytes = s.reducing.how.element_bytes;
+  s.problem.commutative = s.reducing.how.commutative;
+  if (!s.problem.in_place) s.input.open(const_cast<void*>(s.reducing.in));
+  s.output.open(s.reducing.out);
+}
+
 /// All of a reduction of `count` elements. Nothing is to be done for none.
 template <typename N>
 inline int judge(const Operands<N>& x, bool receives, MPI_Comm comm, Reducing* r) {
@@ -64,7 +71,10 @@ struct Reduce {
   int root;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host_by_element<N, form::Reduce>(comm, operands, root); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host_by_element<N, Form>(end, operands, root);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
@@ -73,6 +83,14 @@ struct Reduce {
     const auto n = static_cast<uint64_t>(operands.count);
     return finish(team.reduce(r.in, r.out, n, r.how, static_cast<uint32_t>(root)), comm);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
+    ZH_STEP(judge(operands, info.rank == root, comm, &s.reducing));
+    s.problem.root = static_cast<uint32_t>(root);
+    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s, coll::Collective::kReduce);
+    return kGoOn;
+  }
 };
 
 template <typename N>
@@ -80,33 +98,52 @@ struct Allreduce {
   Operands<N> operands;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host_by_element<N, form::Allreduce>(comm, operands); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host_by_element<N, Form>(end, operands);
+  }
 
   int serve(const CommInfo&, coll::Team& team) const {
     Reducing r;
     ZH_STEP(judge(operands, true, comm, &r));
     return finish(team.allreduce(r.in, r.out, static_cast<uint64_t>(operands.count), r.how), comm);
   }
+
+  int prepare(const CommInfo&, Started& s) const {
+    ZH_STEP(judge(operands, true, comm, &s.reducing));
+    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s, coll::Collective::kAllreduce);
+    return kGoOn;
+  }
 };
 
-template <typename N, bool kExclusive, typename Form>
+template <typename N, bool kExclusive>
 struct ScanOf {
   Operands<N> operands;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host_by_element<N, Form>(comm, operands); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host_by_element<N, Form>(end, operands);
+  }
 
   int serve(const CommInfo&, coll::Team& team) const {
     Reducing r;
     ZH_STEP(judge(operands, true, comm, &r));
     return finish(team.scan(r.in, r.out, static_cast<uint64_t>(operands.count), r.how, kExclusive), comm);
   }
+
+  int prepare(const CommInfo&, Started& s) const {
+    ZH_STEP(judge(operands, true, comm, &s.reducing));
+    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s,
+                   kExclusive ? coll::Collective::kExscan : coll::Collective::kScan);
+    return kGoOn;
+  }
 };
 
 template <typename N>
-using Scan = ScanOf<N, false, form::Scan>;
+using Scan = ScanOf<N, false>;
 template <typename N>
-using Exscan = ScanOf<N, true, form::Exscan>;
+using Exscan = ScanOf<N, true>;
 
 /// Elements for each member of the team, as the team takes them.
 class Shares {
@@ -144,6 +181,22 @@ int reduce_scatter(const X& x, const Shares& shares, coll::Team& team, MPI_Comm 
   ZH_STEP(judge_buffers(x.in, out, true, comm, r));
   return finish(team.reduce_scatter(r->in, r->out, shares.counts(), r->how), comm);
 }
+template <typename X>
+int prepare_reduce_scatter(const X& x, const Shares& shares, bool uniform, const CommInfo& info, Started& s) {
+  if (shares.total() == 0) return MPI_SUCCESS;
+  Reducing& r = s.reducing;
+  void* out = x.out == nullptr && shares.counts()[info.rank] == 0 ? &r : x.out;
+  ZH_STEP(judge_buffers(x.in, out, true, info.handle, &r));
+  plan_reduction(x.in, shares.counts()[info.rank], s, coll::Collective::kReduceScatter);
+  s.problem.uniform = uniform;
+  uint64_t at = 0;
+  for (int32_t i = 0; i < info.size && !uniform; ++i) {
+    const uint64_t bytes = shares.counts()[i] * r.how.element_bytes;
+    s.problem.send.push_back({at, bytes});
+    at += bytes;
+  }
+  return kGoOn;
+}
 
 template <typename N>
 struct Reduce_scatter_block {
@@ -151,7 +204,10 @@ struct Reduce_scatter_block {
   MPI_Comm comm;
 
   // The host's counts are those of one member: what does not fit an int is refused there.
-  [[nodiscard]] int forward() const { return call_host<N, form::Reduce_scatter_block>(comm, operands); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, operands);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     Reducing r;
@@ -160,6 +216,13 @@ struct Reduce_scatter_block {
     ZH_STEP(shares.open(info, [this](size_t) { return operands.count; }));
     return reduce_scatter(operands, shares, team, comm, &r);
   }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    Shares shares;
+    ZH_STEP(judge_op(operands.op, operands.type, comm, &s.reducing));
+    ZH_STEP(shares.open(info, [this](size_t) { return operands.count; }));
+    return prepare_reduce_scatter(operands, shares, true, info, s);
+  }
 };
 
 template <typename N>
@@ -167,7 +230,10 @@ struct Reduce_scatter {
   ListedOperands<N> operands;
   MPI_Comm comm;
 
-  [[nodiscard]] int forward() const { return call_host<N, form::Reduce_scatter>(comm, operands); }
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, operands);
+  }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     Reducing r;
@@ -175,6 +241,13 @@ struct Reduce_scatter {
     ZH_STEP(judge_op(operands.op, operands.type, comm, &r));
     ZH_STEP(shares.open(info, [this](size_t i) { return operands.counts[i]; }));
     return reduce_scatter(operands, shares, team, comm, &r);
+  }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    Shares shares;
+    ZH_STEP(judge_op(operands.op, operands.type, comm, &s.reducing));
+    ZH_STEP(shares.open(info, [this](size_t i) { return operands.counts[i]; }));
+    return prepare_reduce_scatter(operands, shares, false, info, s);
   }
 };
 

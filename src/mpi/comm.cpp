@@ -5,6 +5,7 @@
 
 #include "coll/team.h"
 #include "mpi/context.h"
+#include "mpi/started.h"
 #include "mpi/wildcard.h"
 
 namespace zh::mpi {
@@ -116,6 +117,8 @@ bool forget_comm(MPI_Comm comm) {
   if (shim.rank == nullptr) return true;
   const TableLock lock(comms_mutex);
   std::unique_ptr<CommInfo> info(comms.erase(key_of(comm)));
+  // What is under way ends without it; errors then have nowhere else to go.
+  if (info != nullptr && info->runs != nullptr) info->runs->comm = MPI_COMM_WORLD;
   if (info == nullptr || info->wild == nullptr || info->wild->empty()) return true;
   undead.push_back(std::move(info));
   return false;

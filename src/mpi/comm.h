@@ -16,6 +16,7 @@ class Team;
 
 namespace zh::mpi {
 
+class Runs;
 class WildcardQueue;
 
 /// A taken communicator. Fields up to `local` never change after it is made.
@@ -35,6 +36,7 @@ struct CommInfo {
   enum class Coll : uint8_t { kUnsettled, kTeam, kHost };
   Coll coll = Coll::kUnsettled;
   std::unique_ptr<coll::Team> team;
+  std::shared_ptr<Runs> runs;  ///< nonblocking and persistent ones (started.h); made at the first
 
   CommInfo();
   ~CommInfo();

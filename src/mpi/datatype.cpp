@@ -65,13 +65,27 @@ int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
 
 void drop(TypeInfo* type) {
   // U0 -> U1: the last user's reads of the layout before it is freed
-  if (type->users.fetch_sub_acq_rel(1) == 1) delete type;
+  if (type->users.fetch_sub_acq_rel(1) != 1) return;
+  if (type->free_handle) host.Type_free(&type->handle);
+  delete type;
 }
 
-void forget_type(MPI_Datatype type) {
-  const TableLock lock(types_mutex);
-  TypeInfo* info = types.erase(key_of(type));
+int free_type(MPI_Datatype* type) {
+  const MPI_Datatype old = *type;
+  TypeInfo* info = types.find(key_of(old));
+  const bool later = info != nullptr && !info->named && info->handle_users.load_relaxed() > 0;
+  if (later) {
+    info->free_handle = true;
+    *type = MPI_DATATYPE_NULL;
+  } else if (const int error = host.Type_free(type); error != MPI_SUCCESS) {
+    return error;
+  }
+  {
+    const TableLock lock(types_mutex);
+    info = types.erase(key_of(old));
+  }
   if (info != nullptr) drop(info);
+  return MPI_SUCCESS;
 }
 
 int pack_elements(const void* buf, MPI_Count count, const TypeInfo* type, std::byte* out) {

@@ -19,7 +19,9 @@ struct TypeInfo {
   Kind kind = Kind::kContiguous;
   bool named = false;  ///< predefined: never freed
   copy::OwnedLayout layout;
-  Atomic<uint32_t> users{1};  ///< the table, and operations in flight that need the layout
+  Atomic<uint32_t> handle_users{0};  ///< operations in flight for which the host needs `handle`
+  bool free_handle = false;          ///< the program freed it meanwhile: the host frees it with the last user
+  Atomic<uint32_t> users{1};         ///< the table, and operations in flight that need the layout
   // Reductions (reduction.h).
   uint64_t element_bytes = 0;  ///< from one element to the next where an operation may walk over them; else 0
   std::array<simd::Kernel, static_cast<size_t>(simd::Op::kCount)> kernels{};  ///< null: the operation is not defined
@@ -42,8 +44,18 @@ inline int find_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
 inline void hold(TypeInfo* type) { type->users.fetch_add_relaxed(1); }
 void drop(TypeInfo* type);
 
-/// Before the host frees `type`.
-void forget_type(MPI_Datatype type);
+/// For an operation that needs the host's datatype until it ends, also if the program frees it.
+inline void hold_handle(TypeInfo* type) {
+  hold(type);
+  type->handle_users.fetch_add_relaxed(1);
+}
+inline void drop_handle(TypeInfo* type) {
+  type->handle_users.fetch_add_relaxed(~0U);
+  drop(type);
+}
+
+/// MPI_Type_free: at once, or when the last operation that needs it has ended.
+int free_type(MPI_Datatype* type);
 
 /// The bytes of (buf, count, type) for a type that is not packed.
 inline copy::Buffer describe(const void* buf, MPI_Count count, const TypeInfo* type) {

@@ -14,6 +14,7 @@
 #include "heap/shared_heap.h"
 #include "mpi/bsend.h"
 #include "mpi/settings.h"
+#include "mpi/started.h"
 #include "mpi/wildcard.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
@@ -276,14 +277,30 @@ void end() {
 void pump_host() {
   job->pump.turn();
   advance_wildcards();
+  advance_started();
   reap_abandoned(false);
 }
 
-void pump_host_sometimes() {
+namespace {
+/// True at every 32nd call.
+bool is_time_for_host() {
   static Atomic<uint32_t> calls{0};
   const uint32_t n = calls.load_relaxed() + 1;
   calls.store_relaxed(n);  // a lost increment between threads does no harm
-  if (n % 32 == 0) pump_host();
+  return n % 32 == 0;
+}
+}  // namespace
+
+void turn_once() {
+  if (shim.rank == nullptr) return;
+  shim.rank->progress();
+  if (is_time_for_host()) pump_host();
+}
+
+void turn_sometimes() {
+  if (!is_time_for_host()) return;
+  shim.rank->progress();
+  pump_host();
 }
 
 copy::RegionOwner* mappable_memory() { return job != nullptr ? job->regions.get() : nullptr; }

@@ -50,14 +50,23 @@ const char* load_host(void* library) {
   ZH_HOST_FUNCTIONS(ZH_X)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
-#define ZH_COLLECTIVE(name, ...) ZH_X(name) ZH_X(name##_c)
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c)
 #else
-#define ZH_COLLECTIVE(name, ...) ZH_X(name)
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(nonblocking)
 #endif
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 #undef ZH_X
 #define ZH_OPTIONAL(name) static_cast<void>(find(library, #name, &host.name));
+  // Persistent collectives are younger than the oldest hosts.
+#if ZH_ABI_LARGE_COUNT
+#define ZH_COLLECTIVE(name, ...) ZH_OPTIONAL(name##_init) ZH_OPTIONAL(name##_init_c)
+#else
+#define ZH_COLLECTIVE(name, ...) ZH_OPTIONAL(name##_init)
+#endif
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
+  ZH_OPTIONAL(Barrier_init)
   ZH_OPTIONAL(Request_c2f)
   ZH_OPTIONAL(Request_f2c)
   ZH_OPTIONAL(Message_c2f)

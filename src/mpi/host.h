@@ -53,12 +53,14 @@ struct Host {
   ZH_HOST_FUNCTIONS(ZH_X)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
-#define ZH_COLLECTIVE(name, ...) ZH_X(name) ZH_X(name##_c)
+#define ZH_COLLECTIVE(name, nonblocking, ...) \
+  ZH_X(name) ZH_X(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c) ZH_X(name##_init) ZH_X(name##_init_c)
 #else
-#define ZH_COLLECTIVE(name, ...) ZH_X(name)
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(nonblocking) ZH_X(name##_init)
 #endif
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
+  ZH_X(Barrier_init)
 #undef ZH_X
   // Where the host has them.
   int (*Request_c2f)(MPI_Request);

@@ -61,6 +61,30 @@ inline int judge(const Data<N>& data, MPI_Comm comm, Elements* out) {
   return judge(data.buf, data.count, type, comm, out);
 }
 
+/// Lists of elements for each member, into an array of as many.
+template <typename N>
+inline int judge(const Listed<N>& list, const CommInfo& comm, Elements* out) {
+  TypeInfo* type = nullptr;
+  if (const int error = find_type(list.type, comm.handle, &type); type == nullptr) return error;
+  if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
+  for (int32_t i = 0; i < comm.size; ++i) {
+    const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]) * type->extent;
+    ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm.handle, &out[i]));
+  }
+  return kGoOn;
+}
+template <typename N>
+inline int judge(const Typed<N>& list, const CommInfo& comm, Elements* out) {
+  if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
+  for (int32_t i = 0; i < comm.size; ++i) {
+    TypeInfo* type = nullptr;
+    if (const int error = find_type(list.types[i], comm.handle, &type); type == nullptr) return error;
+    const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]);
+    ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm.handle, &out[i]));
+  }
+  return kGoOn;
+}
+
 enum class Use : uint8_t {
   kSend,
   kCopy,  ///< sent from a private copy, because the buffer also receives
@@ -126,31 +150,11 @@ class PeerBuffers {
     return stage_even();
   }
 
-  template <typename N>
-  int open(const Listed<N>& list, const CommInfo& comm, Use use) {
-    TypeInfo* type = nullptr;
-    if (const int error = find_type(list.type, comm.handle, &type); type == nullptr) return error;
-    if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
+  template <typename List>
+  int open(const List& list, const CommInfo& comm, Use use) {
     start(comm, use);
     ZH_STEP(make_list());
-    for (size_t i = 0; i < n_; ++i) {
-      const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]) * type->extent;
-      ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm_, &elements_[i]));
-    }
-    return stage_list();
-  }
-
-  template <typename N>
-  int open(const Typed<N>& list, const CommInfo& comm, Use use) {
-    if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
-    start(comm, use);
-    ZH_STEP(make_list());
-    for (size_t i = 0; i < n_; ++i) {
-      TypeInfo* type = nullptr;
-      if (const int error = find_type(list.types[i], comm_, &type); type == nullptr) return error;
-      const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]);
-      ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm_, &elements_[i]));
-    }
+    ZH_STEP(judge(list, comm, elements_.get()));
     return stage_list();
   }
 
@@ -209,17 +213,17 @@ inline coll::Team* team_of(CommInfo* comm) {
   return settle_team(comm);
 }
 
-/// A blocking collective call.
-template <typename Call>
+/// A blocking collective call; `Form` are the host's functions for it.
+template <typename Form, typename Call>
 inline int run(const Call& call) {
   CommInfo* info = taken(call.comm);
   coll::Team* team = team_of(info);
-  if (team == nullptr) return call.forward();
+  if (team == nullptr) return call.template forward<Form>(call.comm);
   const int result = call.serve(*info, *team);
   if (result != kToHost) [[likely]]
     return result;
   shim.rank->count_fallback("collectives: reductions of other operations or datatypes");
-  return call.forward();
+  return call.template forward<Form>(call.comm);
 }
 
 }  // namespace zh::mpi

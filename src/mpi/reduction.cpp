@@ -138,7 +138,8 @@ void load_predefined([[maybe_unused]] void* library) {
 #define ZH_PAIR(name, layout, symbol) ZH_ROW(name, kPair, layout, symbol)
 #define ZH_OP(name, op_, symbol)                               \
   {                                                            \
-    static OpInfo info{simd::Op::op_, true};                   \
+    static OpInfo info;                                        \
+    info.op = simd::Op::op_;                                   \
     const MPI_Op handle = ZH_HANDLE(MPI_Op, name, symbol);     \
     if (handle != MPI_Op{}) ops.insert(key_of(handle), &info); \
   }
@@ -169,8 +170,18 @@ void find_kernels(TypeInfo* info) {
 }
 
 void remember_op(MPI_Op op, bool commutative) {
+  auto* info = new OpInfo;
+  info->commutative = commutative;
+  info->handle = op;
   const TableLock lock(ops_mutex);
-  ops.insert(key_of(op), new OpInfo{simd::Op::kCount, commutative});
+  ops.insert(key_of(op), info);
+}
+
+void drop(OpInfo* op) {
+  // OF0 -> OF1: the last user's calls of the operation before the host frees it
+  if (op->users.fetch_sub_acq_rel(1) != 1) return;
+  if (op->freed) host.Op_free(&op->handle);
+  delete op;
 }
 
 int free_op(MPI_Op* op) {
@@ -181,13 +192,15 @@ int free_op(MPI_Op* op) {
     const TableLock lock(ops_mutex);
     ops.erase(key_of(old));
   }
-  const int error = host.Op_free(op);
-  if (error != MPI_SUCCESS) {
+  if (info->users.load_relaxed() > 1) {
+    info->freed = true;
+    *op = MPI_OP_NULL;
+  } else if (const int error = host.Op_free(op); error != MPI_SUCCESS) {
     const TableLock lock(ops_mutex);
     ops.insert(key_of(old), info);
     return error;
   }
-  delete info;
+  drop(info);
   return MPI_SUCCESS;
 }
 

@@ -14,6 +14,10 @@ namespace zh::mpi {
 struct OpInfo {
   simd::Op op = simd::Op::kCount;  ///< kCount: the program's
   bool commutative = true;
+  // The program's:
+  Atomic<uint32_t> users{1};  ///< the table, and collectives that go on after their calls have returned
+  bool freed = false;         ///< by the program meanwhile: the host frees `handle` with the last user
+  MPI_Op handle{};
 };
 
 extern HandleMap<OpInfo> ops;
@@ -27,8 +31,10 @@ void find_kernels(TypeInfo* info);
 
 /// After the host made `op`.
 void remember_op(MPI_Op op, bool commutative);
-/// MPI_Op_free: the host may give the handle to another operation at once.
+/// MPI_Op_free: the host may give the handle to another operation at once. It is kept while collectives need it.
 int free_op(MPI_Op* op);
+inline void hold(OpInfo* op) { op->users.fetch_add_relaxed(1); }
+void drop(OpInfo* op);
 /// MPI_Op_create_c where the host has none: its functions take int counts.
 using LargeUserFunction = void(void*, void*, MPI_Count*, MPI_Datatype*);
 int create_large_op(LargeUserFunction* function, int commute, MPI_Op* op);
@@ -59,5 +65,15 @@ inline bool find_reduction(const OpInfo& info, MPI_Op op, const TypeInfo& type, 
   how->commutative = info.commutative;
   return true;
 }
+
+/// A judged reduction: operands, result, operation. Stays where it is: `how` refers to `user`.
+struct Reducing {
+  const void* in = nullptr;
+  void* out = nullptr;
+  coll::Reduction how;
+  UserOp user;
+  OpInfo* op = nullptr;      ///< of `user`, where it is the program's
+  TypeInfo* type = nullptr;  ///< of the elements
+};
 
 }  // namespace zh::mpi

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi/bsend.h"
+#include "mpi/started.h"
 #include "mpi/wildcard.h"
 
 namespace zh::mpi {
@@ -116,6 +117,8 @@ void free_request(Request* request) {
     std::free(request->scratch);
     request->scratch = nullptr;
   }
+  delete request->started;
+  request->started = nullptr;
   if (request->kind == Request::Kind::kPersistent && request->transfer.type != nullptr) drop(request->transfer.type);
   request->transfer.type = nullptr;
   if (request->datatype_owned) host.Type_free(&request->transfer.datatype);
@@ -141,12 +144,15 @@ bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status) {
 bool look(Request* request) {
   if (done_at_start(request)) return true;
   if (!request->active) return true;
+  if (request->started != nullptr) return request->started->look();
   if (request->kind == Request::Kind::kFlush) return bsend_flushed(request->buffer);
   if (!look(&request->operation)) return false;
   return request->second == nullptr || look(request->second);
 }
 
-MPI_Comm comm_of(const Request* request) { return request->operation.comm; }
+MPI_Comm comm_of(const Request* request) {
+  return request->started != nullptr ? request->started->comm() : request->operation.comm;
+}
 
 int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
   *raised = false;
@@ -156,7 +162,10 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
     return MPI_SUCCESS;
   }
   int error = MPI_SUCCESS;
-  if (request->kind == Request::Kind::kFlush) {
+  if (request->started != nullptr) {
+    write_empty_status(status);
+    error = request->started->error();
+  } else if (request->kind == Request::Kind::kFlush) {
     write_empty_status(status);
   } else {
     error = finish(&request->operation, status, raised);
@@ -174,7 +183,7 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
     made_later(request->parent_context, request->creations, *request->made);
   }
   request->active = false;
-  if (request->kind != Request::Kind::kPersistent) {
+  if (!request->persistent()) {
     free_request(request);
     *handle = MPI_REQUEST_NULL;
   }
@@ -182,7 +191,7 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
 }
 
 void peek_status(Request* request, MPI_Status* status) {
-  if (!request->active || request->kind == Request::Kind::kFlush) {
+  if (!request->active || request->kind == Request::Kind::kFlush || request->started != nullptr) {
     write_empty_status(status);
     return;
   }
@@ -197,8 +206,13 @@ void peek_status(Request* request, MPI_Status* status) {
 }
 
 int start(Request* request) {
-  if (request->kind != Request::Kind::kPersistent || request->active) return raise(comm_of(request), MPI_ERR_REQUEST);
+  if (!request->persistent() || request->active) return raise(comm_of(request), MPI_ERR_REQUEST);
   int error = MPI_SUCCESS;
+  if (request->started != nullptr) {
+    error = request->started->start();
+    request->active = error == MPI_SUCCESS;
+    return error;
+  }
   switch (request->mode) {
     case Request::Mode::kReceive:
       error = start_recv(&request->operation, request->comm, request->transfer);
@@ -220,11 +234,12 @@ int start(Request* request) {
   return error;
 }
 
-void abandon(Request* request) {
-  if (request->kind == Request::Kind::kSent) return;
+int abandon(Request* request) {
+  if (request->kind == Request::Kind::kSent) return MPI_SUCCESS;
+  if (request->started != nullptr && request->active) return raise(comm_of(request), MPI_ERR_REQUEST);
   if (!request->active) {
     free_request(request);
-    return;
+    return MPI_SUCCESS;
   }
   Operation& op = request->operation;
   if (request->kind == Request::Kind::kPlain && op.state == Operation::State::kEngine && op.type == nullptr &&
@@ -233,10 +248,11 @@ void abandon(Request* request) {
     op.engine = nullptr;
     op.state = Operation::State::kNone;
     free_request(request);
-    return;
+    return MPI_SUCCESS;
   }
   const TableLock lock(abandoned_mutex);
   abandoned.push_back(request);
+  return MPI_SUCCESS;
 }
 
 void reap_abandoned(bool wait) {
@@ -261,8 +277,10 @@ void reap_abandoned(bool wait) {
   }
 }
 
-void cancel(Request* request) {
+int cancel(Request* request) {
+  if (request->started != nullptr) return raise(comm_of(request), MPI_ERR_REQUEST);
   if (request->active && request->kind != Request::Kind::kFlush) cancel(&request->operation);
+  return MPI_SUCCESS;
 }
 
 bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle) {

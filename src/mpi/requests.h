@@ -7,6 +7,7 @@
 namespace zh::mpi {
 
 struct BsendBuffer;
+class Started;
 
 struct alignas(64) Request {
   enum class Kind : uint8_t {
@@ -16,6 +17,8 @@ struct alignas(64) Request {
     kCommDup,     ///< MPI_Comm_idup: the host's request in `operation`, then the communicator is taken
     kFlush,       ///< MPI_Buffer_iflush
     kSent,        ///< completed_send(): shared, never freed
+    kCollective,  ///< a nonblocking collective: all is in `started`
+    kPersistentCollective,
   };
   enum class Mode : uint8_t { kStandard, kSynchronous, kReady, kBuffered, kReceive };
   uint32_t index = 0;
@@ -38,6 +41,10 @@ struct alignas(64) Request {
   bool served = false;
   // kFlush
   BsendBuffer* buffer = nullptr;
+  // kCollective, kPersistentCollective
+  Started* started = nullptr;  ///< owned
+
+  [[nodiscard]] bool persistent() const { return kind == Kind::kPersistent || kind == Kind::kPersistentCollective; }
 };
 
 constexpr uint32_t kFirstFortran = 0x2c000001;
@@ -109,11 +116,12 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
 /// The outcome without freeing (MPI_Request_get_status).
 void peek_status(Request* request, MPI_Status* status);
 int start(Request* request);
-/// MPI_Request_free.
-void abandon(Request* request);
+/// MPI_Request_free. Collectives that are under way may not be given up (MPI standard 6.12): an error that was raised.
+int abandon(Request* request);
 /// Finishes abandoned requests that are complete; all of them if `wait`.
 void reap_abandoned(bool wait);
-void cancel(Request* request);
+/// MPI_Cancel. Collectives cannot be cancelled: an error that was raised.
+int cancel(Request* request);
 /// The communicator on which an error of this request is raised.
 MPI_Comm comm_of(const Request* request);
 

@@ -44,20 +44,28 @@ int Mprobe(int, int, MPI_Comm, MPI_Message*, MPI_Status*);
 int Improbe(int, int, MPI_Comm, int*, MPI_Message*, MPI_Status*);
 
 int Barrier(MPI_Comm);
+int Ibarrier(MPI_Comm, MPI_Request*);
+int Barrier_init(MPI_Comm, MPI_Info, MPI_Request*);
+#define ZH_LIST(...) __VA_ARGS__  // a list of parameters without its parentheses
+#define ZH_ALL_FORMS(name, nonblocking, suffix, parameters)          \
+  int name##suffix parameters;                                       \
+  int nonblocking##suffix(ZH_LIST parameters, MPI_Request* request); \
+  int name##_init##suffix(ZH_LIST parameters, MPI_Info info, MPI_Request* request);
 namespace narrow {
 using N = int;
 using D = int;
-#define ZH_COLLECTIVE(name, parameters, ...) int name parameters;
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, , parameters)
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 }  // namespace narrow
 namespace large {
 using N = MPI_Count;
 using D = MPI_Aint;
-#define ZH_COLLECTIVE(name, parameters, ...) int name##_c parameters;
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, _c, parameters)
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 }  // namespace large
+#undef ZH_ALL_FORMS
 using namespace narrow;
 using namespace large;
 int Reduce_local(const void*, void*, int, MPI_Datatype, MPI_Op);
@@ -128,8 +136,10 @@ namespace zh::mpi {
 
 /// Drives the host's progress once (see env.cpp).
 void pump_host();
-/// For tests and probes: every so often also the host's progress.
-void pump_host_sometimes();
+/// For calls that only look, which programs make in loops: the engine's progress, and every so often the host's.
+void turn_once();
+/// For probes, which look at the engine's messages themselves: both every so often, so that other operations go on.
+void turn_sometimes();
 
 /// Tags that a send may have; a receive may also have MPI_ANY_TAG.
 inline bool is_send_tag(int tag) { return static_cast<uint32_t>(tag) <= static_cast<uint32_t>(shim.tag_ub); }

@@ -41,13 +41,13 @@ int reduce_local(const void* in, void* inout, N count, MPI_Datatype datatype, MP
 
 namespace wrap {
 
-int Barrier(MPI_Comm comm) { return run(calls::Barrier{comm}); }
+int Barrier(MPI_Comm comm) { return run<form::Barrier>(calls::Barrier{comm}); }
 
 namespace narrow {
 using N = int;
 using D = int;
-#define ZH_COLLECTIVE(name, parameters, ...) \
-  int name parameters { return run(calls::name<N>{__VA_ARGS__}); }
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
+  int name parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 }  // namespace narrow
@@ -55,8 +55,8 @@ using D = int;
 namespace large {
 using N = MPI_Count;
 using D = MPI_Aint;
-#define ZH_COLLECTIVE(name, parameters, ...) \
-  int name##_c parameters { return run(calls::name<N>{__VA_ARGS__}); }
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
+  int name##_c parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 }  // namespace large

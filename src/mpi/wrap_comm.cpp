@@ -2,6 +2,7 @@
 // new communicator is taken or left, and its name in the engine is derived without a message.
 #include <cstring>
 
+#include "mpi/started.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -126,17 +127,13 @@ int Comm_free(MPI_Comm* comm) {
 int Comm_disconnect(MPI_Comm* comm) {
   if (!predefined_comm(*comm)) {
     reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
+    if (const CommInfo* info = taken(*comm); info != nullptr) finish_started(info->runs.get());
     static_cast<void>(forget_comm(*comm));
   }
   return host.Comm_disconnect(comm);
 }
 
-int Type_free(MPI_Datatype* type) {
-  const MPI_Datatype old = *type;
-  const int error = host.Type_free(type);
-  if (error == MPI_SUCCESS) forget_type(old);
-  return error;
-}
+int Type_free(MPI_Datatype* type) { return free_type(type); }
 
 }  // namespace wrap
 }  // namespace zh::mpi

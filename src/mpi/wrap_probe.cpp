@@ -74,7 +74,7 @@ namespace wrap {
 int Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   CommInfo* info = probe_target(source, tag, comm);
   if (info == nullptr) return host.Iprobe(source, tag, comm, flag, status);
-  pump_host_sometimes();
+  turn_sometimes();
   return iprobe(info, source, tag, flag, status);
 }
 
@@ -93,7 +93,7 @@ int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
 int Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status) {
   CommInfo* info = probe_target(source, tag, comm);
   if (info == nullptr) return host.Improbe(source, tag, comm, flag, message, status);
-  pump_host_sometimes();
+  turn_sometimes();
   return improbe(info, source, tag, flag, message, status);
 }
 

@@ -271,13 +271,12 @@ int Wait(MPI_Request* handle, MPI_Status* status) {
 int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   Request* request = own(*handle);
   if (request == nullptr) {
-    if (shim.rank != nullptr) shim.rank->progress();
+    turn_once();
     return host.Test(handle, flag, status);
   }
   *flag = 0;
   if (!look(request)) {
-    shim.rank->progress();
-    pump_host_sometimes();
+    turn_once();
     if (!look(request)) return MPI_SUCCESS;
   }
   *flag = 1;
@@ -321,11 +320,10 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
 
 int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
   if (!any_own(n, requests)) {
-    if (shim.rank != nullptr) shim.rank->progress();
+    turn_once();
     return host.Testall(n, requests, flag, statuses);
   }
-  shim.rank->progress();
-  pump_host_sometimes();
+  turn_once();
   HostPart host_part(n, requests);
   int first_open = 0;
   bool host_done = host_part.size() == 0;
@@ -345,11 +343,10 @@ int Waitany(int n, MPI_Request* requests, int* index, MPI_Status* status) {
 
 int Testany(int n, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
   if (!any_own(n, requests)) {
-    if (shim.rank != nullptr) shim.rank->progress();
+    turn_once();
     return host.Testany(n, requests, index, flag, status);
   }
-  shim.rank->progress();
-  pump_host_sometimes();
+  turn_once();
   HostPart host_part(n, requests);
   int error = MPI_SUCCESS;
   *index = MPI_UNDEFINED;
@@ -372,11 +369,10 @@ int Waitsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
 
 int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
   if (!any_own(n, requests)) {
-    if (shim.rank != nullptr) shim.rank->progress();
+    turn_once();
     return host.Testsome(n, requests, n_done, indices, statuses);
   }
-  shim.rank->progress();
-  pump_host_sometimes();
+  turn_once();
   HostPart host_part(n, requests);
   return some(n, requests, &host_part, n_done, indices, statuses);
 }
@@ -384,13 +380,12 @@ int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
 int Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
   Request* request = own(handle);
   if (request == nullptr) {
-    if (shim.rank != nullptr) shim.rank->progress();
+    turn_once();
     return host.Request_get_status(handle, flag, status);
   }
   *flag = look(request) ? 1 : 0;
   if (*flag == 0) {
-    shim.rank->progress();
-    pump_host_sometimes();
+    turn_once();
     *flag = look(request) ? 1 : 0;
   }
   if (*flag != 0) peek_status(request, status);
@@ -458,7 +453,7 @@ int Request_get_status_some(int n, const MPI_Request* requests, int* n_done, int
 int Request_free(MPI_Request* handle) {
   Request* request = own(*handle);
   if (request == nullptr) return host.Request_free(handle);
-  abandon(request);
+  if (const int error = abandon(request); error != MPI_SUCCESS) return error;
   *handle = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
 }
@@ -466,8 +461,7 @@ int Request_free(MPI_Request* handle) {
 int Cancel(MPI_Request* handle) {
   Request* request = own(*handle);
   if (request == nullptr) return host.Cancel(handle);
-  cancel(request);
-  return MPI_SUCCESS;
+  return cancel(request);
 }
 
 int Start(MPI_Request* handle) {

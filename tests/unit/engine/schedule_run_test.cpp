@@ -7,6 +7,7 @@
 
 #include "coll/algorithms.h"
 #include "coll/run.h"
+#include "engine/run_transport.h"
 #include "storm_support.h"
 
 namespace zh::test {
@@ -15,53 +16,19 @@ namespace {
 using coll::Collective;
 using coll::Problem;
 using engine::Rank;
-using engine::Request;
 
 /// Ranks of the communicator are those of the node.
-class EngineTransport final : public coll::Transport {
+class AllRanks final : public engine::RunTransport {
  public:
-  EngineTransport(Rank& rank, uint64_t context) : rank_(rank), context_(context) {}
-
-  Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) override {
-    engine::SendArgs args;
-    args.dest = rank;
-    args.source = static_cast<int32_t>(rank_.node().self());
-    args.tag = tag;
-    args.context = context_;
-    args.data = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
-    if (rank_.send_now(args)) return Code::kOk;
-    *handle = rank_.isend(args);
-    return *handle != nullptr ? Code::kOk : Code::kNoMemory;
-  }
-
-  Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override {
-    engine::RecvArgs args;
-    args.peer = args.source = static_cast<int32_t>(rank);
-    args.tag = tag;
-    args.context = context_;
-    args.buffer = {static_cast<std::byte*>(data), bytes, nullptr};
-    *handle = rank_.irecv(args);
-    return *handle != nullptr ? Code::kOk : Code::kNoMemory;
-  }
-
-  bool test(void* handle, Code* code) override {
-    auto* request = static_cast<Request*>(handle);
-    if (!rank_.done(request)) return false;
-    *code = rank_.result(request).code;
-    rank_.release(request);
-    return true;
-  }
-
-  void abandon(void* handle) override {
-    auto* request = static_cast<Request*>(handle);
-    rank_.cancel(request);
-    rank_.wait(request);
-    rank_.release(request);
-  }
+  AllRanks(Rank& rank, uint64_t context)
+      : RunTransport(rank, context, everybody(rank.node().size()), rank.node().self()) {}
 
  private:
-  Rank& rank_;
-  uint64_t context_;
+  static std::shared_ptr<const std::vector<int32_t>> everybody(uint32_t n) {
+    std::vector<int32_t> ranks(n);
+    for (uint32_t i = 0; i < n; ++i) ranks[i] = static_cast<int32_t>(i);
+    return std::make_shared<const std::vector<int32_t>>(std::move(ranks));
+  }
 };
 
 void add(const void* a, const void* b, void* out, size_t n) {
@@ -113,7 +80,7 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
     EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
-    EngineTransport transport(*r.rank, 77);
+    AllRanks transport(*r.rank, 77);
     for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
       for (const uint64_t count : {1u, 100u, 20'000u}) {
         const auto run = make_run(problem_of(Collective::kAllreduce, kRanks, self, count), algorithm.name, transport);
@@ -142,7 +109,7 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
     EngineRank r = make_rank(world, in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
-    EngineTransport transport(*r.rank, 77);
+    AllRanks transport(*r.rank, 77);
     std::vector<std::unique_ptr<coll::Run>> runs;
     std::vector<std::vector<uint64_t>> inputs;
     std::vector<std::vector<uint64_t>> outputs;

@@ -1,0 +1,35 @@
+// RunTransport: the messages of schedules (coll/run.h) between ranks of one node, as point-to-point of the engine.
+// Called by coll::Run on behalf of the shim and the tests. It refuses to know collectives.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "coll/run.h"
+#include "engine/rank.h"
+
+namespace zh::engine {
+
+class RunTransport : public coll::Transport {
+ public:
+  /// `members`: node-local indices by rank of the communicator, < 0 for ranks of other nodes, which get no messages
+  /// here; `self`: this rank. No other messages have `context`.
+  RunTransport(Rank& rank, uint64_t context, std::shared_ptr<const std::vector<int32_t>> members, uint32_t self)
+      : rank_(rank), context_(context), members_(std::move(members)), self_(self) {}
+  virtual ~RunTransport() = default;
+  RunTransport(const RunTransport&) = delete;
+  RunTransport& operator=(const RunTransport&) = delete;
+
+  Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) override;
+  Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
+  bool test(void* handle, Code* code) override;
+  void abandon(void* handle) override;
+
+ private:
+  Rank& rank_;
+  uint64_t context_;
+  std::shared_ptr<const std::vector<int32_t>> members_;
+  uint32_t self_;
+};
+
+}  // namespace zh::engine

@@ -1,0 +1,142 @@
+// See started.h.
+#include "mpi/started.h"
+
+#include <algorithm>
+
+#include "coll/algorithms.h"
+#include "mpi/context.h"
+
+namespace zh::mpi {
+namespace {
+
+// Salts of contexts: nonblocking collectives of a communicator have one, each persistent one has its own.
+constexpr uint64_t kNonblocking = 2;
+constexpr uint64_t kPersistent = 3;
+
+/// Large vectors move in pieces of this size, so that a rank passes on one while the next one arrives.
+constexpr uint64_t kChunkBytes = 64 << 10;
+
+/// Tags stay positive; what has the same tag again began a million collectives earlier.
+constexpr uint64_t kTagMask = 0x3fffffff;
+
+std::mutex active_mutex;
+std::vector<Started*> active;
+Atomic<uint32_t> n_active{0};
+
+}  // namespace
+
+Runs::Runs(const CommInfo& info)
+    : comm(info.handle),
+      context_(info.context),
+      self_(static_cast<uint32_t>(info.rank)),
+      members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
+      layout_(coll::Layout::one_node(static_cast<uint32_t>(info.size))),
+      transport_(std::make_shared<engine::RunTransport>(*shim.rank, mix(context_, kNonblocking), members_, self_)) {}
+
+std::shared_ptr<coll::Transport> Runs::transport_of(uint64_t init) const {
+  return std::make_shared<engine::RunTransport>(*shim.rank, mix(mix(context_, kPersistent), init), members_, self_);
+}
+
+Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out) {
+  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place};
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
+  if (p.uniform && known != known_.end()) {
+    known_.splice(known_.begin(), known_, known);
+    *out = known->plan;
+    return kOk;
+  }
+  coll::Schedule schedule;
+  if (Status s = coll::build(p, coll::choose(p), &schedule); !s.ok()) return s;
+  *out = std::make_shared<const coll::Plan>(std::move(schedule));
+  if (!p.uniform) return kOk;
+  known_.push_front({key, *out});
+  if (known_.size() > kKnown) known_.pop_back();
+  return kOk;
+}
+
+Runs* runs_of(CommInfo* comm) {
+  if (comm == nullptr || !comm->all_local || shim.rank == nullptr) return nullptr;
+  if (comm->runs == nullptr) comm->runs = std::make_shared<Runs>(*comm);
+  return comm->runs.get();
+}
+
+Started::Started(std::shared_ptr<Runs> runs, bool persistent)
+    : runs_(std::move(runs)), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
+  transport_ = persistent ? runs_->transport_of(runs_->inits++) : runs_->transport();
+  problem.layout = runs_->layout_;
+  problem.self = runs_->self_;
+}
+
+Started::~Started() {
+  run_.reset();
+  if (!holds_operation_) return;
+  drop(reducing.op);
+  drop_handle(reducing.type);
+}
+
+int Started::ready() {
+  if (problem.uniform) problem.chunk_bytes = kChunkBytes;
+  std::shared_ptr<const coll::Plan> plan;
+  Status status = runs_->plan(problem, &plan);
+  if (status.ok()) status = coll::Run::create(std::move(plan), *transport_, &run_);
+  if (!status.ok()) return raise(comm(), class_of(status.code()));
+  if (reducing.how.user != nullptr) {
+    hold(reducing.op);
+    hold_handle(reducing.type);
+    holds_operation_ = true;
+  }
+  return kGoOn;
+}
+
+int Started::start() {
+  error_ = MPI_SUCCESS;
+  if (run_ == nullptr) return MPI_SUCCESS;
+  if (const int error = input.pack(); error != MPI_SUCCESS) return error;
+  if (problem.in_place) {
+    if (const int error = output.pack(); error != MPI_SUCCESS) return error;
+  }
+  const auto tag = static_cast<int32_t>((number_ * coll::kTags) & kTagMask);
+  if (persistent_) ++number_;
+  const TableLock lock(active_mutex);
+  done_.store_relaxed(0);
+  run_->start({input.base(), output.base(), reducing.how, tag});
+  if (advance()) return MPI_SUCCESS;
+  active.push_back(this);
+  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  return MPI_SUCCESS;
+}
+
+bool Started::advance() {
+  if (!run_->advance()) return false;
+  error_ = run_->code() == Code::kOk ? output.unpack() : class_of(run_->code());
+  done_.store_release(1);  // RN0 -> RN1: the result and the outcome before done
+  return true;
+}
+
+bool Started::look() {
+  // RN1 <- RN0: the result and the outcome
+  if (done_.load_acquire() != 0) return true;
+  advance_started();
+  // RN1 <- RN0: the result and the outcome
+  return done_.load_acquire() != 0;
+}
+
+// One thread at a time is enough; the others go on looking at their own.
+void advance_started() {
+  if (n_active.load_relaxed() == 0 || shim.rank == nullptr) return;
+  if (shim.threaded && !active_mutex.try_lock()) return;
+  active.erase(std::remove_if(active.begin(), active.end(), [](Started* s) { return s->advance(); }), active.end());
+  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  if (shim.threaded) active_mutex.unlock();
+}
+
+void finish_started(const Runs* runs) {
+  if (runs == nullptr) return;
+  turn_until([runs] {
+    advance_started();
+    const TableLock lock(active_mutex);
+    return std::none_of(active.begin(), active.end(), [runs](const Started* s) { return s->runs() == runs; });
+  });
+}
+
+}  // namespace zh::mpi

@@ -1,0 +1,106 @@
+// Collectives that go on after the call has returned: nonblocking ones, and persistent ones from start to start. Each
+// is a schedule that runs over point-to-point (coll/run.h), a little whenever this rank is inside MPI. Made by
+// wrap_coll_start.cpp, owned by requests. Refuses to know request handles and what a schedule does.
+#pragma once
+
+#include <list>
+#include <memory>
+
+#include "base/atomic.h"
+#include "coll/run.h"
+#include "engine/run_transport.h"
+#include "mpi/held.h"
+#include "mpi/reduction.h"
+
+namespace zh::mpi {
+
+/// What the started collectives of one communicator share. Lives as long as the communicator or the last of them.
+/// MPI has them start in the same order on all members, one at a time (MPI standard 6.14).
+class Runs {
+ public:
+  explicit Runs(const CommInfo& comm);
+
+  /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
+  Status plan(const coll::Problem& problem, std::shared_ptr<const coll::Plan>* out);
+  /// Messages of one persistent operation, whose starts other members may order differently among those of others.
+  [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const;
+  [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
+
+  MPI_Comm comm;  ///< on which errors are raised
+  uint64_t calls = 0;
+  uint64_t inits = 0;
+
+ private:
+  struct Key {
+    coll::Collective collective;
+    uint32_t root;
+    uint64_t count;
+    uint64_t element_bytes;
+    bool commutative;
+    bool in_place;
+    [[nodiscard]] bool operator==(const Key&) const = default;
+  };
+  struct Known {
+    Key key;
+    std::shared_ptr<const coll::Plan> plan;
+  };
+  static constexpr size_t kKnown = 16;
+
+  uint64_t context_;
+  uint32_t self_;
+  std::shared_ptr<const std::vector<int32_t>> members_;
+  std::shared_ptr<const coll::Layout> layout_;
+  std::shared_ptr<coll::Transport> transport_;
+  std::list<Known> known_;  ///< the last used first
+
+  friend class Started;
+};
+
+/// What the host's collectives are to `comm`: null, or zerohop's schedules serve it, as all members find alike.
+Runs* runs_of(CommInfo* comm);
+
+class Started {
+ public:
+  /// Takes its number, which members share because they make the same calls in the same order.
+  Started(std::shared_ptr<Runs> runs, bool persistent);
+  ~Started();
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+
+  // Filled in by prepare() of the calls.
+  coll::Problem problem;
+  HeldBuffer input;
+  HeldBuffer output;
+  Reducing reducing;
+
+  /// After that: everything that a start needs. Returns a step (peers.h). Without it, starts are complete at once.
+  int ready();
+  /// MPI_SUCCESS, or an error that was raised.
+  int start();
+  /// Whether it is complete. Advances everything that was started.
+  [[nodiscard]] bool look();
+  /// When complete: error class, not raised.
+  [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] MPI_Comm comm() const { return runs_->comm; }
+  [[nodiscard]] const Runs* runs() const { return runs_.get(); }
+
+ private:
+  friend void advance_started();
+  bool advance();
+
+  std::shared_ptr<Runs> runs_;
+  std::shared_ptr<coll::Transport> transport_;
+  std::unique_ptr<coll::Run> run_;
+  uint64_t number_;  ///< of the call; of persistent ones, of the next start
+  bool persistent_;
+  bool holds_operation_ = false;
+  int error_ = MPI_SUCCESS;
+  Atomic<uint32_t> done_{1};
+};
+
+/// Advances everything that was started and has not ended. Cheap when there is nothing.
+void advance_started();
+/// Waits until nothing of that communicator is under way.
+void finish_started(const Runs* runs);
+
+}  // namespace zh::mpi
