@@ -151,6 +151,7 @@ const char* start_engine(HostBootstrap& world) {
   if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
   apply(job->options, &config);
+  shim.collectives = config.collectives;
   config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
   if (mappable && shim.heap != nullptr && shim.heap->add_fork_client(&child_watch)) config.heap = shim.heap;

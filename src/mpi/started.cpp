@@ -55,7 +55,7 @@ Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out
 }
 
 Runs* runs_of(CommInfo* comm) {
-  if (comm == nullptr || !comm->all_local || shim.rank == nullptr) return nullptr;
+  if (comm == nullptr || !comm->all_local || shim.rank == nullptr || !shim.collectives) return nullptr;
   if (comm->runs == nullptr) comm->runs = std::make_shared<Runs>(*comm);
   return comm->runs.get();
 }
