@@ -20,7 +20,13 @@ struct Barrier {
   [[nodiscard]] int forward(const End& end) const {
     return call_host<int, Form>(end);
   }
-  int serve(const CommInfo&, coll::Team& team) const { return finish(team.barrier(), comm); }
+  /// Programs expect that what was said to the host before a barrier can be seen after it (MPI_Win_test); the host's
+  /// own barrier would have turned it.
+  int serve(const CommInfo&, coll::Team& team) const {
+    const int error = finish(team.barrier(), comm);
+    pump_host();
+    return error;
+  }
   int prepare(const CommInfo&, Started& s) const {
     s.problem.collective = coll::Collective::kBarrier;
     return kGoOn;
