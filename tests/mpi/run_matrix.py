@@ -44,7 +44,7 @@ NOCMA_RANKS = ("2", "4n2")
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
-BUDGET_S = {"quick": 120, "pairwise": 900, "full": None}
+BUDGET_S = {"quick": 120, "pairwise": 780, "full": None}
 
 
 @dataclasses.dataclass(frozen=True)
