@@ -97,7 +97,7 @@ Code Team::State::large_allgather(const copy::Buffer& send, const Pieces& recv) 
   if (const Code code = offer(source, send.bytes, nullptr, 0); code != Code::kOk) return code;
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = self + k < size ? self + k : self + k - size;
+    const uint32_t i = after_self(k);
     if (const Code code = await(i); code != Code::kOk) return code;
     if (const Code code = read_into(i, 0, send.bytes, recv[i]); code != Code::kOk) return code;
   }
@@ -117,7 +117,7 @@ Code Team::State::large_alltoall(const Pieces& send, const Pieces& recv) {
   if (const Code code = offer(source, stride * (size - 1) + n, nullptr, 0, stride); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = self + k < size ? self + k : self + k - size;
+    const uint32_t i = after_self(k);
     if (const Code code = await(i); code != Code::kOk) return code;
     if (const Code code = read_into(i, self * slot(i).stride, n, recv[i]); code != Code::kOk) return code;
   }

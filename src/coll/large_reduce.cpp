@@ -27,7 +27,7 @@ Code Team::State::fold_members(const std::byte* in, uint64_t from, uint64_t n, s
   if (self == last) {
     right = mine;
   } else if (self == last - 1 && how.kernel != nullptr) {
-    if (const Code code = combine_right(last, from, n, mine, acc, how); code != Code::kOk) return code;
+    if (const Code code = combine(Theirs::kRight, last, from, n, mine, acc, how); code != Code::kOk) return code;
     next = last - 1;
   } else if (const Code code = read(last, from, n, acc); code != Code::kOk) {
     return code;
@@ -42,7 +42,7 @@ Code Team::State::fold_members(const std::byte* in, uint64_t from, uint64_t n, s
         std::memcpy(left, mine, n);
         how.user(how.context, left, acc, count);
       }
-    } else if (const Code code = combine_left(next, from, n, right, acc, how); code != Code::kOk) {
+    } else if (const Code code = combine(Theirs::kLeft, next, from, n, right, acc, how); code != Code::kOk) {
       return code;
     }
     right = acc;
@@ -77,7 +77,7 @@ Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const 
     if (receives && !straight) copy::copy_bytes(output + from, room, n, copy::Store::kTemporal);
     ZH_CRASH_POINT("team: slice combined");
     for (uint32_t k = 1; k < size; ++k) {
-      const uint32_t i = self + k < size ? self + k : self + k - size;
+      const uint32_t i = after_self(k);
       if (!to_all && i != root) continue;
       if (const Code code = write(i, from, n, acc); code != Code::kOk) return code;
     }
@@ -124,9 +124,6 @@ Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Re
   std::byte* const left = chunk.get(per_chunk);
   if (sums == nullptr || left == nullptr) return Code::kNoMemory;
   if (sums != in) std::memcpy(sums, in, bytes);
-  SlotShm* mine = nullptr;
-  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  mine->stage.store_relaxed(uint64_t{seq} << 32);
   if (const Code code = offer(sums, bytes, nullptr, 0); code != Code::kOk) return code;
   if (self != 0) {
     if (const Code code = await(self - 1); code != Code::kOk) return code;
@@ -143,7 +140,7 @@ Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Re
       if (exclusive) std::memcpy(static_cast<std::byte*>(out) + from, left, n);
       how.combine(left, sums + from, n / e);
     }
-    mine->stage.store_release(step);  // T0 -> T1: the sums up to here
+    slot(self).stage.store_release(step);  // T0 -> T1: the sums up to here
   }
   end();
   const Code code = await_done();

@@ -127,7 +127,7 @@ Code Team::State::list_allgather(const copy::Buffer& send, const Pieces& recv) {
   if (const Code code = list_offer(send); code != Code::kOk) return code;
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = self + k < size ? self + k : self + k - size;
+    const uint32_t i = after_self(k);
     if (const Code code = list_take(i, recv[i]); code != Code::kOk) return code;
   }
   all_arrived();
@@ -139,7 +139,7 @@ Code Team::State::list_alltoall(const Pieces& send, const Pieces& recv) {
   if (const Code code = list_offer_table(send); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = self + k < size ? self + k : self + k - size;
+    const uint32_t i = after_self(k);
     if (const Code code = list_take_piece(i, recv[i]); code != Code::kOk) return code;
   }
   all_arrived();

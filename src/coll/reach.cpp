@@ -14,16 +14,15 @@ constexpr int32_t kWriteTag = kFirstFreeTag + 1;
 constexpr uint64_t kStreamedBytes = 2 << 20;
 }  // namespace
 
-Code copy_own(const copy::Buffer& to, const copy::Buffer& from) {
+void copy_own(const copy::Buffer& to, const copy::Buffer& from) {
   const uint64_t n = std::min(to.bytes, from.bytes);
-  if (n == 0 || (to.base == from.base && to.layout == from.layout)) return Code::kOk;
+  if (n == 0 || (to.base == from.base && to.layout == from.layout)) return;
   if (to.layout == nullptr && from.layout == nullptr) {
     const copy::Store store = n < kStreamedBytes ? copy::Store::kTemporal : copy::Store::kNonTemporal;
     copy::copy_bytes(to.base, from.base, n, store);
   } else {
     copy::copy_range(to, from, 0, n, copy::Store::kTemporal);
   }
-  return Code::kOk;
 }
 
 Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes,
@@ -34,6 +33,7 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   offered_target = static_cast<std::byte*>(target);
   mine->way = Way::kMemory;
   mine->stride = stride;
+  mine->stage.store_relaxed(uint64_t{seq} << 32);
   if (source != nullptr) services.describe(source, source_bytes, &mine->source);
   if (target != nullptr && target == source) {
     mine->target = mine->source;
@@ -70,50 +70,33 @@ Code Team::State::read_into(uint32_t member, uint64_t from, uint64_t n, const co
 }
 
 // The program's own function is never run on another rank's memory, nor while that is held: it may do anything.
-Code Team::State::combine_left(uint32_t member, uint64_t from, uint64_t n, const std::byte* right, std::byte* out,
-                               const Reduction& how) {
+Code Team::State::combine(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine,
+                          std::byte* out, const Reduction& how) {
   struct Call {
     const Reduction& how;
-    const std::byte* right;
+    Theirs theirs;
+    const std::byte* mine;
     std::byte* out;
     uint64_t count;
-  } call{how, right, out, n / how.element_bytes};
-  const Visit visit = [](void* p, const std::byte* memory) {
+  } call{how, theirs, mine, out, n / how.element_bytes};
+  const Visit run_kernel = [](void* p, const std::byte* memory) {
     const auto& c = *static_cast<const Call*>(p);
-    c.how.kernel(memory, c.right, c.out, c.count);
+    const bool left = c.theirs == Theirs::kLeft;
+    c.how.kernel(left ? memory : c.mine, left ? c.mine : memory, c.out, c.count);
   };
-  if (how.kernel != nullptr && services.visit(members[member], slot(member).source, from, n, visit, &call)) {
+  const SlotShm& slot_of = slot(member);
+  if (how.kernel != nullptr && services.visit(members[member], slot_of.source, from, n, run_kernel, &call)) {
     return Code::kOk;
   }
-  std::byte* const left = incoming.get(n);
-  if (left == nullptr) return Code::kNoMemory;
-  if (const Code code = read(member, from, n, left); code != Code::kOk) return code;
+  std::byte* const copied = incoming.get(n);
+  if (copied == nullptr) return Code::kNoMemory;
+  if (const Code code = read(member, from, n, copied); code != Code::kOk) return code;
   if (how.kernel != nullptr) {
-    how.kernel(left, right, out, call.count);
+    run_kernel(&call, copied);
   } else {
-    if (out != right) std::memcpy(out, right, n);
-    how.user(how.context, left, out, call.count);
+    if (out != mine) std::memcpy(out, mine, n);
+    how.user(how.context, copied, out, call.count);
   }
-  return Code::kOk;
-}
-
-Code Team::State::combine_right(uint32_t member, uint64_t from, uint64_t n, const std::byte* left, std::byte* out,
-                                const Reduction& how) {
-  struct Call {
-    const Reduction& how;
-    const std::byte* left;
-    std::byte* out;
-    uint64_t count;
-  } call{how, left, out, n / how.element_bytes};
-  const Visit visit = [](void* p, const std::byte* memory) {
-    const auto& c = *static_cast<const Call*>(p);
-    c.how.kernel(c.left, memory, c.out, c.count);
-  };
-  if (services.visit(members[member], slot(member).source, from, n, visit, &call)) return Code::kOk;
-  std::byte* const right = incoming.get(n);
-  if (right == nullptr) return Code::kNoMemory;
-  if (const Code code = read(member, from, n, right); code != Code::kOk) return code;
-  how.kernel(left, right, out, call.count);
   return Code::kOk;
 }
 

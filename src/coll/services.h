@@ -27,7 +27,6 @@ class Services {
   [[nodiscard]] virtual std::byte* base() const = 0;
   /// 128-byte aligned memory in this rank's part of the segment; kNoOffset when the budget is used up.
   [[nodiscard]] virtual Offset allocate(uint64_t bytes) = 0;
-  virtual void free(Offset offset, uint64_t bytes) = 0;
 
   /// Describes contiguous memory of this process for its peers.
   virtual void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) = 0;

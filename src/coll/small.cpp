@@ -135,7 +135,7 @@ Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) 
   publish();
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = self + k < size ? self + k : self + k - size;
+    const uint32_t i = after_self(k);
     if (const Code code = await(i); code != Code::kOk) return code;
     scatter_bytes(recv[i], contents(i), slot(i).bytes);
   }
@@ -155,7 +155,7 @@ Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
   publish();
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = self + k < size ? self + k : self + k - size;
+    const uint32_t i = after_self(k);
     if (const Code code = await(i); code != Code::kOk) return code;
     scatter_bytes(recv[i], contents(i) + self * n, n);
   }

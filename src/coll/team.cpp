@@ -15,19 +15,13 @@ constexpr int32_t kBoardTag = 0;
 constexpr int32_t kListTag = 1;
 constexpr int32_t kMessageTag = 2;
 static_assert(kMessageTag < kFirstFreeTag);
-
-constexpr uint64_t message_context(uint64_t context) {
-  uint64_t x = context ^ 0xd6e8feb86659fd93ULL;
-  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
-  return x ^ (x >> 29);
-}
 }  // namespace
 
 Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
                    uint32_t self_in)
     : services(services_in),
       pool(pool_in),
-      context(message_context(context_in)),
+      context(context_in),
       members(std::move(members_in)),
       size(static_cast<uint32_t>(members.size())),
       self(self_in),
@@ -42,16 +36,8 @@ Team::State::~State() {
 // A message moves only while the engine is turned, so there is no looking without it.
 Code Team::State::transfer(p2p::Request* request) {
   if (request == nullptr) return Code::kNoMemory;
-  struct Done {
-    Services& services;
-    p2p::Request* request;
-  } done{services, request};
-  const Code code = wait_long(
-      [](void* p) {
-        const auto& d = *static_cast<const Done*>(p);
-        return d.services.done(d.request);
-      },
-      &done);
+  auto done = [&] { return services.done(request); };
+  const Code code = turn_until(done);
   // A request that will never be done stays with the endpoint, which ends it with its peer.
   return code == Code::kOk ? services.finish(request) : code;
 }
@@ -101,7 +87,7 @@ bool Team::State::set_up() {
 }
 
 // While it waits a rank also serves those that could not reach its memory, and notices when a member dies.
-Code Team::State::wait_long(bool (*ready)(void*), void* ready_context) {
+Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
   struct Wait {
     State* state;
     bool (*ready)(void*);
@@ -124,7 +110,6 @@ Code Team::State::wait_long(bool (*ready)(void*), void* ready_context) {
       &wait);
   if (!wait.dead) return Code::kOk;
   if (ready(ready_context)) return Code::kOk;  // what the dead had finished is there
-  broken = true;
   return Code::kPeerDead;
 }
 

@@ -18,7 +18,7 @@ class Services;
 class Team {
  public:
   /// `members`: node-local indices in the order of the communicator's ranks; `self`: this rank's place among them.
-  /// `context` names the communicator, the same on every member. Nothing is allocated or told to anybody yet.
+  /// `context` is the same on every member, and no other messages have it. Nothing is allocated or told to anybody yet.
   Team(Services& services, BoardPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self);
   ~Team();
   Team(const Team&) = delete;

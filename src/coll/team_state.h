@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <type_traits>
 #include <vector>
 
 #include "base/crash_point.h"
@@ -67,9 +66,14 @@ struct Team::State {
       if (ready()) return Code::kOk;
       cpu_relax();
     }
-    return wait_long([](void* p) { return (*static_cast<std::remove_reference_t<Ready>*>(p))(); }, &ready);
+    return turn_until(ready);
   }
-  Code wait_long(bool (*ready)(void*), void* ready_context);
+  /// The same, with the engine turning from the first look on.
+  template <typename Ready>
+  Code turn_until(Ready& ready) {
+    return turn_until([](void* p) { return (*static_cast<Ready*>(p))(); }, &ready);
+  }
+  Code turn_until(bool (*ready)(void*), void* ready_context);
 
   /// This rank's slot of the collective at hand, free to be written.
   Code own_slot(SlotShm** out) {
@@ -109,6 +113,8 @@ struct Team::State {
   Code await_done();
   [[nodiscard]] bool all_done() const;
 
+  /// The member k places on, 0 < k < size: everyone begins with another one.
+  [[nodiscard]] uint32_t after_self(uint32_t k) const { return self + k < size ? self + k : self + k - size; }
   [[nodiscard]] BoardShm& board(uint32_t member) const { return *board_of[member]; }
   [[nodiscard]] SlotShm& slot(uint32_t member) const { return board_of[member]->slots[seq % kSlots]; }
 
@@ -118,12 +124,11 @@ struct Team::State {
   Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride = 0);
   Code read(uint32_t member, uint64_t from, uint64_t n, void* out);
   Code write(uint32_t member, uint64_t from, uint64_t n, const void* in);
-  /// out = theirs op right, on n bytes of elements; `out` may be `right`.
-  Code combine_left(uint32_t member, uint64_t from, uint64_t n, const std::byte* right, std::byte* out,
-                    const Reduction& how);
-  /// out = left op theirs; a predefined operation only.
-  Code combine_right(uint32_t member, uint64_t from, uint64_t n, const std::byte* left, std::byte* out,
-                     const Reduction& how);
+  /// Which operand of an operation is the other member's.
+  enum class Theirs : uint8_t { kLeft, kRight };
+  /// out = theirs op mine or, with a predefined operation, mine op theirs, on n bytes of elements; `out` may be `mine`.
+  Code combine(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine, std::byte* out,
+               const Reduction& how);
   Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
   void answer_pleas();
   Code transfer(p2p::Request* request);
@@ -198,7 +203,6 @@ struct Team::State {
   uint32_t counted = 0;              ///< arrivals expected before the next counted collective
   bool asked = false;
   bool usable = false;
-  bool broken = false;
   std::vector<BoardShm*> board_of;
   std::vector<Offset> offsets;
   std::vector<uint64_t> pleas_seen;
@@ -229,6 +233,6 @@ inline void gather_bytes(std::byte* to, const copy::Buffer& from, uint64_t n) {
   }
 }
 /// This rank's own piece, from one of its buffers to another; nothing if they are the same.
-Code copy_own(const copy::Buffer& to, const copy::Buffer& from);
+void copy_own(const copy::Buffer& to, const copy::Buffer& from);
 
 }  // namespace zh::coll

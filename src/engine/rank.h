@@ -44,7 +44,6 @@ struct Config {
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   std::string calibration_folder;        ///< ZEROHOP_CACHE
-  bool collectives = true;               ///< ZEROHOP_COLLECTIVES
   bool calibrate = true;                 ///< false: built-in choices (tests)
   copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null
   heap::SharedHeap* heap = nullptr;      ///< mappable memory of its allocations and global data, or null

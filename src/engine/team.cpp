@@ -15,19 +15,12 @@ constexpr uint32_t kPolls = 2000;
 
 std::byte* Rank::TeamServices::base() const { return rank_.node_.base(); }
 
-// Messages must not run out of memory because of many communicators. A rank that is told to leave collectives to the
-// host gives no memory, whereupon no member uses the team.
+// Messages must not run out of memory because of many communicators.
 Offset Rank::TeamServices::allocate(uint64_t bytes) {
   Guard guard(*rank_.state_);
   p2p::Endpoint& e = *rank_.state_->endpoint;
-  if (!rank_.state_->config.collectives) return kNoOffset;
   if (e.arena().used_bytes() + bytes > e.arena().budget_bytes() / 2) return kNoOffset;
   return e.make_scratch(bytes);
-}
-
-void Rank::TeamServices::free(Offset offset, uint64_t bytes) {
-  Guard guard(*rank_.state_);
-  rank_.state_->endpoint->drop_scratch(offset, bytes);
 }
 
 void Rank::TeamServices::describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) {

@@ -172,35 +172,19 @@ class Shares {
   uint64_t total_ = 0;
 };
 
-/// MPI_Reduce_scatter and MPI_Reduce_scatter_block.
-template <typename X>
-int reduce_scatter(const X& x, const Shares& shares, coll::Team& team, MPI_Comm comm, Reducing* r) {
-  if (shares.total() == 0) return MPI_SUCCESS;
-  // A rank with no share of the result may have no buffer for it.
-  void* out = x.out == nullptr && shares.counts()[team.self()] == 0 ? r : x.out;
-  ZH_STEP(judge_buffers(x.in, out, true, comm, r));
-  return finish(team.reduce_scatter(r->in, r->out, shares.counts(), r->how), comm);
+/// The share of a member.
+template <typename N>
+inline N share_of(const Operands<N>& operands, size_t) {
+  return operands.count;
 }
-template <typename X>
-int prepare_reduce_scatter(const X& x, const Shares& shares, bool uniform, const CommInfo& info, Started& s) {
-  if (shares.total() == 0) return MPI_SUCCESS;
-  Reducing& r = s.reducing;
-  void* out = x.out == nullptr && shares.counts()[info.rank] == 0 ? &r : x.out;
-  ZH_STEP(judge_buffers(x.in, out, true, info.handle, &r));
-  plan_reduction(x.in, shares.counts()[info.rank], s, coll::Collective::kReduceScatter);
-  s.problem.uniform = uniform;
-  uint64_t at = 0;
-  for (int32_t i = 0; i < info.size && !uniform; ++i) {
-    const uint64_t bytes = shares.counts()[i] * r.how.element_bytes;
-    s.problem.send.push_back({at, bytes});
-    at += bytes;
-  }
-  return kGoOn;
+template <typename N>
+inline N share_of(const ListedOperands<N>& operands, size_t member) {
+  return operands.counts[member];
 }
 
-template <typename N>
-struct Reduce_scatter_block {
-  Operands<N> operands;
+template <typename N, template <typename> typename Group>
+struct ReduceScatterOf {
+  Group<N> operands;
   MPI_Comm comm;
 
   // The host's counts are those of one member: what does not fit an int is refused there.
@@ -212,43 +196,38 @@ struct Reduce_scatter_block {
   int serve(const CommInfo& info, coll::Team& team) const {
     Reducing r;
     Shares shares;
-    ZH_STEP(judge_op(operands.op, operands.type, comm, &r));
-    ZH_STEP(shares.open(info, [this](size_t) { return operands.count; }));
-    return reduce_scatter(operands, shares, team, comm, &r);
+    ZH_STEP(judge_all(info, &r, &shares));
+    return finish(team.reduce_scatter(r.in, r.out, shares.counts(), r.how), comm);
   }
 
   int prepare(const CommInfo& info, Started& s) const {
     Shares shares;
-    ZH_STEP(judge_op(operands.op, operands.type, comm, &s.reducing));
-    ZH_STEP(shares.open(info, [this](size_t) { return operands.count; }));
-    return prepare_reduce_scatter(operands, shares, true, info, s);
+    ZH_STEP(judge_all(info, &s.reducing, &shares));
+    plan_reduction(operands.in, shares.counts()[info.rank], s, coll::Collective::kReduceScatter);
+    s.problem.uniform = std::is_same_v<Group<N>, Operands<N>>;
+    uint64_t at = 0;
+    for (int32_t i = 0; i < info.size && !s.problem.uniform; ++i) {
+      const uint64_t bytes = shares.counts()[i] * s.reducing.how.element_bytes;
+      s.problem.send.push_back({at, bytes});
+      at += bytes;
+    }
+    return kGoOn;
+  }
+
+ private:
+  int judge_all(const CommInfo& info, Reducing* r, Shares* shares) const {
+    ZH_STEP(judge_op(operands.op, operands.type, comm, r));
+    ZH_STEP(shares->open(info, [this](size_t member) { return share_of(operands, member); }));
+    if (shares->total() == 0) return MPI_SUCCESS;
+    // A rank with no share of the result may have no buffer for it.
+    void* out = operands.out == nullptr && shares->counts()[info.rank] == 0 ? r : operands.out;
+    return judge_buffers(operands.in, out, true, comm, r);
   }
 };
 
 template <typename N>
-struct Reduce_scatter {
-  ListedOperands<N> operands;
-  MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, operands);
-  }
-
-  int serve(const CommInfo& info, coll::Team& team) const {
-    Reducing r;
-    Shares shares;
-    ZH_STEP(judge_op(operands.op, operands.type, comm, &r));
-    ZH_STEP(shares.open(info, [this](size_t i) { return operands.counts[i]; }));
-    return reduce_scatter(operands, shares, team, comm, &r);
-  }
-
-  int prepare(const CommInfo& info, Started& s) const {
-    Shares shares;
-    ZH_STEP(judge_op(operands.op, operands.type, comm, &s.reducing));
-    ZH_STEP(shares.open(info, [this](size_t i) { return operands.counts[i]; }));
-    return prepare_reduce_scatter(operands, shares, false, info, s);
-  }
-};
+using Reduce_scatter_block = ReduceScatterOf<N, Operands>;
+template <typename N>
+using Reduce_scatter = ReduceScatterOf<N, ListedOperands>;
 
 }  // namespace zh::mpi::calls

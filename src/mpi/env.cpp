@@ -117,16 +117,16 @@ void say_once(int rank, const char* what, const char* why) {
   if (rank == 0) std::fprintf(stderr, "zerohop: %s: %s\n", what, why);
 }
 
-/// All ranks end with the same answer.
-bool all_agree(HostBootstrap& world, bool mine) {
-  std::vector<char> all(static_cast<size_t>(world.size()));
-  const char one = mine ? 1 : 0;
-  if (!world.allgather(&one, 1, all.data()).ok()) return false;
-  for (const char c : all) {
-    if (c == 0) return false;
-  }
-  return true;
+/// The bits that all ranks have set; all ranks end with the same answer.
+unsigned common_bits(HostBootstrap& world, unsigned mine) {
+  std::vector<unsigned char> all(static_cast<size_t>(world.size()));
+  const auto bits = static_cast<unsigned char>(mine);
+  if (!world.allgather(&bits, 1, all.data()).ok()) return 0;
+  unsigned common = mine;
+  for (const unsigned char theirs : all) common &= theirs;
+  return common;
 }
+bool all_agree(HostBootstrap& world, bool mine) { return common_bits(world, mine ? 1 : 0) != 0; }
 
 bool read_tag_ub() {
   void* value = nullptr;
@@ -145,13 +145,16 @@ const char* start_engine(HostBootstrap& world) {
   apply(job->options, &node_config);
   if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
-  const bool ready = prepare_handles();
-  if (!all_agree(world, ready)) return "no memory for request handles";
+  constexpr unsigned kReady = 1;
+  constexpr unsigned kCollectives = 2;
+  const unsigned all = common_bits(
+      world, (prepare_handles() ? kReady : 0) | (job->options.get_bool(Opt::kCollectives) ? kCollectives : 0));
+  if ((all & kReady) == 0) return "no memory for request handles";
+  shim.collectives = (all & kCollectives) != 0;
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
   apply(job->options, &config);
-  shim.collectives = config.collectives;
   config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
   if (mappable && shim.heap != nullptr && shim.heap->add_fork_client(&child_watch)) config.heap = shim.heap;

@@ -2,6 +2,7 @@
 #include "mpi/peers.h"
 
 #include "coll/team.h"
+#include "mpi/context.h"
 
 namespace zh::mpi {
 namespace {
@@ -109,13 +110,14 @@ int PeerBuffers::close() {
 
 coll::Team* settle_team(CommInfo* comm) {
   comm->coll = CommInfo::Coll::kHost;
-  if (shim.rank == nullptr || !comm->all_local) return nullptr;
+  if (shim.rank == nullptr || !comm->all_local || !shim.collectives) return nullptr;
   std::vector<uint32_t> members;
   members.reserve(static_cast<size_t>(comm->size));
   for (int32_t i = 0; i < comm->size; ++i) members.push_back(static_cast<uint32_t>(comm->local[i]));
   {
     const TableLock lock(teams_mutex);
-    comm->team = shim.rank->make_team(comm->context, std::move(members), static_cast<uint32_t>(comm->rank));
+    comm->team =
+        shim.rank->make_team(team_context(comm->context), std::move(members), static_cast<uint32_t>(comm->rank));
   }
   // Waits for the other members, so without the lock: other threads are busy with other communicators meanwhile.
   if (comm->team == nullptr || !comm->team->ready()) {

@@ -31,7 +31,6 @@ void apply(const Options& options, engine::Config* out) {
   if (!options.is(Opt::kSkew, "auto")) out->skew = options.is(Opt::kSkew, "1") ? 1 : 0;
   out->single_copy_min = options.get_number(Opt::kSingleCopy, 0);
   out->calibration_folder = options.get_text(Opt::kCache);
-  out->collectives = options.get_bool(Opt::kCollectives);
   out->calibrate = options.get_bool(Opt::kCalibrate);
 }
 

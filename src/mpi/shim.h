@@ -14,7 +14,7 @@ struct Shim {
   engine::Rank* rank = nullptr;  ///< null before MPI_Init, after MPI_Finalize, and when everything stays with the host
   heap::SharedHeap* heap = nullptr;
   bool enabled = true;       ///< ZEROHOP_ENABLE
-  bool collectives = true;   ///< ZEROHOP_COLLECTIVES
+  bool collectives = true;   ///< ZEROHOP_COLLECTIVES, of all ranks
   bool threaded = false;     ///< MPI_THREAD_MULTIPLE
   bool fast_status = false;  ///< the layout of MPI_Status was verified
   int tag_ub = 0;

@@ -9,10 +9,6 @@
 namespace zh::mpi {
 namespace {
 
-// Salts of contexts: nonblocking collectives of a communicator have one, each persistent one has its own.
-constexpr uint64_t kNonblocking = 2;
-constexpr uint64_t kPersistent = 3;
-
 /// Large vectors move in pieces of this size, so that a rank passes on one while the next one arrives.
 constexpr uint64_t kChunkBytes = 64 << 10;
 
@@ -31,10 +27,10 @@ Runs::Runs(const CommInfo& info)
       self_(static_cast<uint32_t>(info.rank)),
       members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
       layout_(coll::Layout::one_node(static_cast<uint32_t>(info.size))),
-      transport_(std::make_shared<engine::RunTransport>(*shim.rank, mix(context_, kNonblocking), members_, self_)) {}
+      transport_(std::make_shared<engine::RunTransport>(*shim.rank, nonblocking_context(context_), members_, self_)) {}
 
 std::shared_ptr<coll::Transport> Runs::transport_of(uint64_t init) const {
-  return std::make_shared<engine::RunTransport>(*shim.rank, mix(mix(context_, kPersistent), init), members_, self_);
+  return std::make_shared<engine::RunTransport>(*shim.rank, persistent_context(context_, init), members_, self_);
 }
 
 Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out) {
