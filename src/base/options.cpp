@@ -18,6 +18,17 @@ namespace {
 constexpr uint64_t kMaxSize = uint64_t{1} << 46;
 constexpr uint64_t kNoRange = 0;
 
+constexpr OptionSpec algorithm_of(const char* name) {
+  return {name,
+          OptionType::kString,
+          "auto",
+          "",
+          kNoRange,
+          kNoRange,
+          "shim",
+          "algorithm of this collective in all its forms, where it fits (zerohop schedule --list); as rank 0 has it"};
+}
+
 constexpr OptionSpec kTable[] = {
     {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1, "shim",
      "0: stay out of the way; every call goes to the host MPI untouched"},
@@ -58,6 +69,19 @@ constexpr OptionSpec kTable[] = {
      "folder of segment files and sockets, where they are needed; empty: /dev/shm, else TMPDIR, else /tmp"},
     {"ZEROHOP_TOPOLOGY", OptionType::kString, "", "", kNoRange, kNoRange, "node",
      "hwloc XML file or \"synthetic:...\" instead of this machine; ranks are placed on its CPUs in turn (for tests)"},
+    algorithm_of("ZEROHOP_BARRIER"),
+    algorithm_of("ZEROHOP_BCAST"),
+    algorithm_of("ZEROHOP_REDUCE"),
+    algorithm_of("ZEROHOP_ALLREDUCE"),
+    algorithm_of("ZEROHOP_REDUCE_SCATTER"),
+    algorithm_of("ZEROHOP_SCAN"),
+    algorithm_of("ZEROHOP_EXSCAN"),
+    algorithm_of("ZEROHOP_GATHER"),
+    algorithm_of("ZEROHOP_SCATTER"),
+    algorithm_of("ZEROHOP_ALLGATHER"),
+    algorithm_of("ZEROHOP_ALLTOALL"),
+    {"ZEROHOP_CHUNK", OptionType::kSize, "64K", "", 64, kMaxSize, "shim",
+     "pieces in which collectives by a schedule pass on large vectors; as rank 0 has it"},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 

@@ -46,6 +46,19 @@ enum class Opt : uint8_t {
   kSegment,
   kFolder,
   kTopology,
+  // How collectives are done, in the order of coll::Collective.
+  kBarrier,
+  kBcast,
+  kReduce,
+  kAllreduce,
+  kReduceScatter,
+  kScan,
+  kExscan,
+  kGather,
+  kScatter,
+  kAllgather,
+  kAlltoall,
+  kChunk,
   kCount,
 };
 

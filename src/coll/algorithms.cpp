@@ -116,6 +116,19 @@ const Algorithm* algorithm(Collective collective, std::string_view name) {
   return nullptr;
 }
 
+const Algorithm* algorithm_called(Collective collective, std::string_view name) {
+  const Algorithm* found = algorithm(collective, name);
+  if (found != nullptr) return found;
+  for (const Algorithm& a : algorithms(collective)) {
+    const bool ends =
+        a.name.size() > name.size() && a.name.ends_with(name) && a.name[a.name.size() - name.size() - 1] == '-';
+    if (!ends) continue;
+    if (found != nullptr) return nullptr;
+    found = &a;
+  }
+  return found;
+}
+
 Status build(const Problem& problem, std::string_view name, Schedule* out) {
   const Algorithm* how = algorithm(problem.collective, name);
   if (how == nullptr) return {Code::kInvalid, "no algorithm of this name"};

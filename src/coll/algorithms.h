@@ -30,6 +30,9 @@ struct Algorithm {
 /// Null if there is none of that name.
 [[nodiscard]] const Algorithm* algorithm(Collective collective, std::string_view name);
 
+/// The same by its last words as well ("cyclic" for "shmem-cyclic"), if they are those of one only.
+[[nodiscard]] const Algorithm* algorithm_called(Collective collective, std::string_view name);
+
 /// The schedule of problem.self. Every rank builds its own, from what it knows. kInvalid: no algorithm of this name;
 /// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform); kNoMemory.
 Status build(const Problem& problem, std::string_view name, Schedule* out);

@@ -80,6 +80,13 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
 }
 
 void Rank::enable_threads() { state_->threads = true; }
+
+Status Rank::open_internode(std::unique_ptr<Carrier> carrier) {
+  if (carrier != nullptr) state_->internode.reset(new (std::nothrow) Internode(std::move(carrier), state_->threads));
+  return state_->internode != nullptr ? kOk : Status{Code::kNoMemory, "memory for messages between nodes"};
+}
+
+Internode* Rank::internode() const { return state_->internode.get(); }
 void Rank::set_host_progress(std::function<void()> turn) { state_->host_progress = std::move(turn); }
 
 Result Rank::send(const SendArgs& args) {

@@ -30,6 +30,8 @@ class SharedHeap;
 
 namespace zh::engine {
 
+class Carrier;
+class Internode;
 using p2p::Message;
 using p2p::RecvArgs;
 using p2p::Request;
@@ -104,6 +106,12 @@ class Rank {
   /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
   /// out of memory. The team must be gone before the Rank.
   [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
+
+  /// Lets this rank's collectives reach other nodes; once, after enable_threads(). kNoMemory, also if there is no
+  /// `carrier`.
+  Status open_internode(std::unique_ptr<Carrier> carrier);
+  /// Null if that was not done.
+  [[nodiscard]] Internode* internode() const;
 
   /// Sends at once what needs no request afterwards; false if it does (nothing happened).
   [[nodiscard]] bool send_now(const SendArgs& args);

@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "coll/board_pool.h"
 #include "coll/services.h"
+#include "engine/internode.h"
 #include "engine/rank.h"
 #include "heap/shared_heap.h"
 #include "p2p/endpoint.h"
@@ -39,7 +40,8 @@ struct Rank::State {
   std::function<void()> host_progress;
   std::unique_ptr<coll::Services> team_services;
   std::unique_ptr<coll::BoardPool> boards;
-  bool threads = false;  ///< several threads of the program (or the helper) may call at once
+  std::unique_ptr<Internode> internode;  ///< where the job spans nodes
+  bool threads = false;                  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
   bool patient = false;      ///< a blocking receive may look for its message for a while by itself

@@ -152,6 +152,11 @@ std::string Rank::stats_json() const {
   json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
   json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
   json.key("cma_bytes").value(c.collective_cma.bytes).close('}');
+  if (s.internode != nullptr) {
+    const Internode::Stats between = s.internode->stats();
+    json.key("between_nodes").open('{').key("sent").value(between.messages);
+    json.key("sent_bytes").value(between.bytes).close('}');
+  }
   if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
   json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
   json.key("envelopes").value(c.cranked_envelopes).close('}');

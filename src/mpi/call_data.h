@@ -15,6 +15,7 @@ inline bool alias(const Elements& a, const Elements& b) {
 }
 
 struct Barrier {
+  static constexpr auto kCollective = coll::Collective::kBarrier;
   MPI_Comm comm;
   template <typename Form, typename End>
   [[nodiscard]] int forward(const End& end) const {
@@ -27,14 +28,12 @@ struct Barrier {
     pump_host();
     return error;
   }
-  int prepare(const CommInfo&, Started& s) const {
-    s.problem.collective = coll::Collective::kBarrier;
-    return kGoOn;
-  }
+  int prepare(const CommInfo&, Started&) const { return kGoOn; }
 };
 
 template <typename N>
 struct Bcast {
+  static constexpr auto kCollective = coll::Collective::kBcast;
   Data<N> data;
   int root;
   MPI_Comm comm;
@@ -58,7 +57,6 @@ struct Bcast {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     Elements elements;
     ZH_STEP(judge(data, comm, &elements));
-    s.problem.collective = coll::Collective::kBcast;
     s.problem.root = static_cast<uint32_t>(root);
     s.problem.count = elements.bytes();
     return (info.rank == root ? s.input : s.output).open(elements, comm);
@@ -82,6 +80,7 @@ inline int open_own(const Elements& mine, HeldBuffer* own, HeldBuffer* room, con
 
 template <typename N, template <typename> typename Group>
 struct GatherTo {
+  static constexpr auto kCollective = coll::Collective::kGather;
   Data<N> send;
   Group<N> recv;
   int root;
@@ -115,7 +114,6 @@ struct GatherTo {
   int prepare(const CommInfo& info, Started& s) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     const bool receives = info.rank == root;
-    s.problem.collective = coll::Collective::kGather;
     s.problem.root = static_cast<uint32_t>(root);
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = receives && send.buf == MPI_IN_PLACE;
@@ -134,6 +132,7 @@ struct GatherTo {
 
 template <typename N, template <typename> typename Group>
 struct ScatterFrom {
+  static constexpr auto kCollective = coll::Collective::kScatter;
   Group<N> send;
   Data<N> recv;
   int root;
@@ -167,7 +166,6 @@ struct ScatterFrom {
   int prepare(const CommInfo& info, Started& s) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     const bool sends = info.rank == root;
-    s.problem.collective = coll::Collective::kScatter;
     s.problem.root = static_cast<uint32_t>(root);
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = sends && recv.buf == MPI_IN_PLACE;
@@ -188,6 +186,7 @@ struct ScatterFrom {
 
 template <typename N, template <typename> typename Group>
 struct AllgatherTo {
+  static constexpr auto kCollective = coll::Collective::kAllgather;
   Data<N> send;
   Group<N> recv;
   MPI_Comm comm;
@@ -216,7 +215,6 @@ struct AllgatherTo {
   }
 
   int prepare(const CommInfo& info, Started& s) const {
-    s.problem.collective = coll::Collective::kAllgather;
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = send.buf == MPI_IN_PLACE;
     ZH_STEP(s.output.open(recv, info));
@@ -233,6 +231,7 @@ struct AllgatherTo {
 
 template <typename N, template <typename> typename Group>
 struct AlltoallOf {
+  static constexpr auto kCollective = coll::Collective::kAlltoall;
   Group<N> send;
   Group<N> recv;
   MPI_Comm comm;
@@ -258,7 +257,6 @@ struct AlltoallOf {
   }
 
   int prepare(const CommInfo& info, Started& s) const {
-    s.problem.collective = coll::Collective::kAlltoall;
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = send.buf == MPI_IN_PLACE;
     // In place the schedule copies everything from the first piece to the last.

@@ -44,8 +44,7 @@ inline int judge_buffers(const void* in, void* out, bool receives, MPI_Comm comm
 }
 
 /// The operands as what a schedule works on.
-inline void plan_reduction(const void* in, uint64_t count, Started& s, coll::Collective what) {
-  s.problem.collective = what;
+inline void plan_reduction(const void* in, uint64_t count, Started& s) {
   s.problem.in_place = in == MPI_IN_PLACE;
   s.problem.count = count;
   s.problem.element_bytes = s.reducing.how.element_bytes;
@@ -67,6 +66,7 @@ inline int judge(const Operands<N>& x, bool receives, MPI_Comm comm, Reducing* r
 
 template <typename N>
 struct Reduce {
+  static constexpr auto kCollective = coll::Collective::kReduce;
   Operands<N> operands;
   int root;
   MPI_Comm comm;
@@ -88,13 +88,14 @@ struct Reduce {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     ZH_STEP(judge(operands, info.rank == root, comm, &s.reducing));
     s.problem.root = static_cast<uint32_t>(root);
-    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s, coll::Collective::kReduce);
+    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
     return kGoOn;
   }
 };
 
 template <typename N>
 struct Allreduce {
+  static constexpr auto kCollective = coll::Collective::kAllreduce;
   Operands<N> operands;
   MPI_Comm comm;
 
@@ -111,13 +112,14 @@ struct Allreduce {
 
   int prepare(const CommInfo&, Started& s) const {
     ZH_STEP(judge(operands, true, comm, &s.reducing));
-    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s, coll::Collective::kAllreduce);
+    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
     return kGoOn;
   }
 };
 
 template <typename N, bool kExclusive>
 struct ScanOf {
+  static constexpr auto kCollective = kExclusive ? coll::Collective::kExscan : coll::Collective::kScan;
   Operands<N> operands;
   MPI_Comm comm;
 
@@ -134,8 +136,7 @@ struct ScanOf {
 
   int prepare(const CommInfo&, Started& s) const {
     ZH_STEP(judge(operands, true, comm, &s.reducing));
-    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s,
-                   kExclusive ? coll::Collective::kExscan : coll::Collective::kScan);
+    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
     return kGoOn;
   }
 };
@@ -184,6 +185,7 @@ inline N share_of(const ListedOperands<N>& operands, size_t member) {
 
 template <typename N, template <typename> typename Group>
 struct ReduceScatterOf {
+  static constexpr auto kCollective = coll::Collective::kReduceScatter;
   Group<N> operands;
   MPI_Comm comm;
 
@@ -203,7 +205,7 @@ struct ReduceScatterOf {
   int prepare(const CommInfo& info, Started& s) const {
     Shares shares;
     ZH_STEP(judge_all(info, &s.reducing, &shares));
-    plan_reduction(operands.in, shares.counts()[info.rank], s, coll::Collective::kReduceScatter);
+    plan_reduction(operands.in, shares.counts()[info.rank], s);
     s.problem.uniform = std::is_same_v<Group<N>, Operands<N>>;
     uint64_t at = 0;
     for (int32_t i = 0; i < info.size && !s.problem.uniform; ++i) {

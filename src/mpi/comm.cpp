@@ -43,7 +43,17 @@ std::vector<int> members_of(MPI_Comm comm) {
   return world_ranks;
 }
 
-/// Makes the entry if this rank shares its node with another member.
+/// Whether any node has two of them.
+bool share_nodes(const node::Node& node, const std::vector<int>& world_ranks) {
+  std::vector<bool> seen(static_cast<size_t>(node.nodes()));
+  for (const int rank : world_ranks) {
+    if (seen[node.node_of(rank)]) return true;
+    seen[node.node_of(rank)] = true;
+  }
+  return false;
+}
+
+/// Makes the entry if members share nodes.
 void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
   const node::Node& node = shim.rank->node();
   auto info = std::make_unique<CommInfo>();
@@ -57,10 +67,11 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
     if (info->local[i] >= 0) ++here;
     if (info->local[i] == static_cast<int32_t>(node.self())) info->rank = static_cast<int32_t>(i);
   }
-  if (here < 2) return;
+  if (!share_nodes(node, world_ranks)) return;
+  info->lone = here < 2;
   info->all_local = here == info->size;
   info->world = std::move(world_ranks);
-  if (!info->all_local) info->wild = std::make_unique<WildcardQueue>(info.get());
+  if (!info->all_local && !info->lone) info->wild = std::make_unique<WildcardQueue>(info.get());
   const TableLock lock(comms_mutex);
   comms.insert(key_of(comm), info.release());
 }
@@ -91,7 +102,7 @@ void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made) {
 
 void made_collectively(MPI_Comm parent, MPI_Comm made, bool served) {
   if (shim.rank == nullptr) return;
-  CommInfo* info = taken(parent);
+  CommInfo* info = known(parent);
   if (info == nullptr) return;
   const uint64_t creations = count_creation(info);
   if (served) made_later(info->context, creations, made);
@@ -99,7 +110,7 @@ void made_collectively(MPI_Comm parent, MPI_Comm made, bool served) {
 
 void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
   if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
-  CommInfo* info = taken(parent);
+  CommInfo* info = known(parent);
   if (info == nullptr) return;
   drop_stale(made);
   std::vector<int> members = members_of(made);

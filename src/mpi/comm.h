@@ -1,5 +1,5 @@
-// Communicators that zerohop serves, and their names in the engine. A communicator is taken when it is made: all ranks
-// of a node that are in it decide alike, from its group. What is not in the table belongs to the host.
+// Communicators that zerohop serves, and their names in the engine. A communicator is taken when it is made: all its
+// members decide alike, from its group. What is not in the table belongs to the host.
 #pragma once
 
 #include <map>
@@ -26,6 +26,7 @@ struct CommInfo {
   int32_t rank = 0;
   int32_t size = 0;
   bool all_local = false;                    ///< every member is on this node
+  bool lone = false;                         ///< no other member is on this node: point-to-point is the host's
   std::unique_ptr<int32_t[]> local;          ///< node-local index by rank, -1 elsewhere
   std::vector<int> world;                    ///< world rank by rank
   uint64_t creations = 0;                    ///< calls collective over this communicator that made one
@@ -33,10 +34,10 @@ struct CommInfo {
   std::mutex wild_mutex;
   std::unique_ptr<WildcardQueue> wild;  ///< only of communicators that span nodes
   // Collectives (peers.h): settled at the first one. One thread at a time may be in a collective of a communicator.
-  enum class Coll : uint8_t { kUnsettled, kTeam, kHost };
+  enum class Coll : uint8_t { kUnsettled, kTeam, kNone };
   Coll coll = Coll::kUnsettled;
-  std::unique_ptr<coll::Team> team;
-  std::shared_ptr<Runs> runs;  ///< nonblocking and persistent ones (started.h); made at the first
+  std::unique_ptr<coll::Team> team;  ///< for blocking ones, where all members are on this node
+  std::shared_ptr<Runs> runs;        ///< for all others (started.h); made at the first
 
   CommInfo();
   ~CommInfo();
@@ -44,8 +45,13 @@ struct CommInfo {
 
 extern HandleMap<CommInfo> comms;
 
-/// The entry of a taken communicator, or null: then the call is the host's.
-inline CommInfo* taken(MPI_Comm comm) { return comms.find(key_of(comm)); }
+/// The entry of a communicator of which some node has two members at least, or null: then all calls are the host's.
+inline CommInfo* known(MPI_Comm comm) { return comms.find(key_of(comm)); }
+/// The same for point-to-point: two members at least are on this node.
+inline CommInfo* taken(MPI_Comm comm) {
+  CommInfo* info = known(comm);
+  return info == nullptr || info->lone ? nullptr : info;
+}
 
 /// Whether `rank` names a member other than PROC_NULL and the like.
 inline bool is_rank(const CommInfo* comm, int rank) {

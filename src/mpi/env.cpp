@@ -2,6 +2,7 @@
 // the host goes. Also the pump that keeps the host moving while the engine waits.
 #include "mpi/env.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "copy/regions.h"
 #include "heap/shared_heap.h"
 #include "mpi/bsend.h"
+#include "mpi/carrier.h"
 #include "mpi/settings.h"
 #include "mpi/started.h"
 #include "mpi/wildcard.h"
@@ -117,16 +119,31 @@ void say_once(int rank, const char* what, const char* why) {
   if (rank == 0) std::fprintf(stderr, "zerohop: %s: %s\n", what, why);
 }
 
-/// The bits that all ranks have set; all ranks end with the same answer.
-unsigned common_bits(HostBootstrap& world, unsigned mine) {
-  std::vector<unsigned char> all(static_cast<size_t>(world.size()));
-  const auto bits = static_cast<unsigned char>(mine);
-  if (!world.allgather(&bits, 1, all.data()).ok()) return 0;
-  unsigned common = mine;
-  for (const unsigned char theirs : all) common &= theirs;
-  return common;
+/// All ranks end with the same answer.
+bool all_agree(HostBootstrap& world, bool mine) {
+  std::vector<char> all(static_cast<size_t>(world.size()));
+  const char one = mine ? 1 : 0;
+  if (!world.allgather(&one, 1, all.data()).ok()) return false;
+  return std::find(all.begin(), all.end(), 0) == all.end();
 }
-bool all_agree(HostBootstrap& world, bool mine) { return common_bits(world, mine ? 1 : 0) != 0; }
+
+/// What must hold for all ranks alike, lest they do a collective in different ways.
+struct Terms {
+  bool ready;
+  bool collectives;
+  AlgorithmNumbers algorithms;
+  uint64_t chunk_bytes;
+};
+
+/// False: not all are ready.
+bool agree_on_terms(HostBootstrap& world, const Terms& mine) {
+  std::vector<Terms> all(static_cast<size_t>(world.size()));
+  if (!world.allgather(&mine, sizeof mine, all.data()).ok()) return false;
+  shim.collectives = std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.collectives; });
+  shim.algorithms = algorithms_of(all[0].algorithms);
+  shim.chunk_bytes = all[0].chunk_bytes;
+  return std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.ready; });
+}
 
 bool read_tag_ub() {
   void* value = nullptr;
@@ -145,12 +162,13 @@ const char* start_engine(HostBootstrap& world) {
   apply(job->options, &node_config);
   if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
-  constexpr unsigned kReady = 1;
-  constexpr unsigned kCollectives = 2;
-  const unsigned all = common_bits(
-      world, (prepare_handles() ? kReady : 0) | (job->options.get_bool(Opt::kCollectives) ? kCollectives : 0));
-  if ((all & kReady) == 0) return "no memory for request handles";
-  shim.collectives = (all & kCollectives) != 0;
+  Terms terms{};
+  terms.ready = prepare_handles();
+  terms.collectives = job->options.get_bool(Opt::kCollectives);
+  terms.algorithms =
+      read_algorithms(job->options, [&](const std::string& why) { say_once(world.rank(), "not obeyed", why.c_str()); });
+  terms.chunk_bytes = job->options.get_number(Opt::kChunk);
+  if (!agree_on_terms(world, terms)) return "no memory for request handles";
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
@@ -158,7 +176,9 @@ const char* start_engine(HostBootstrap& world) {
   config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
   if (mappable && shim.heap != nullptr && shim.heap->add_fork_client(&child_watch)) config.heap = shim.heap;
-  const Status s = engine::Rank::create(*job->node, world, config, &job->rank);
+  Status s = engine::Rank::create(*job->node, world, config, &job->rank);
+  if (s.ok() && shim.threaded) job->rank->enable_threads();
+  if (s.ok() && job->node->nodes() > 1 && shim.collectives) s = job->rank->open_internode(make_carrier(world.comm()));
   if (!all_agree(world, s.ok())) {
     job->rank.reset();
     if (config.heap != nullptr) config.heap->remove_fork_client(&child_watch);
@@ -209,7 +229,6 @@ void begin() {
     return;
   }
   shim.spans_nodes = job->node->nodes() > 1;
-  if (shim.threaded) job->rank->enable_threads();
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
   shim.rank = job->rank.get();

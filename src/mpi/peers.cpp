@@ -109,7 +109,7 @@ int PeerBuffers::close() {
 }
 
 coll::Team* settle_team(CommInfo* comm) {
-  comm->coll = CommInfo::Coll::kHost;
+  comm->coll = CommInfo::Coll::kNone;
   if (shim.rank == nullptr || !comm->all_local || !shim.collectives) return nullptr;
   std::vector<uint32_t> members;
   members.reserve(static_cast<size_t>(comm->size));

@@ -16,6 +16,7 @@ namespace zh::mpi {
 // been raised). What sends a call to the host is known to all members alike; errors are one rank's own.
 constexpr int kGoOn = -2;
 constexpr int kToHost = -1;
+constexpr const char* kFallback = "collectives: reductions of other operations or datatypes";  ///< why, in statistics
 
 /// Returns from the calling function unless the step says to go on.
 #define ZH_STEP(step)                                                \
@@ -203,27 +204,16 @@ inline int finish(Code code, MPI_Comm comm, Buffers&... received) {
   return error;
 }
 
-/// The member's team if zerohop serves the collectives of this communicator, else null. Collective and synchronising
-/// when it is asked for the first time.
+/// The member's team if it serves this collective of the communicator, else null. Synchronising when it is asked for
+/// the first time.
 coll::Team* settle_team(CommInfo* comm);
-inline coll::Team* team_of(CommInfo* comm) {
-  if (comm == nullptr || comm->coll == CommInfo::Coll::kHost) return nullptr;
+inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
+  if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
+  if (shim.algorithms[static_cast<size_t>(collective)] != nullptr) [[unlikely]]
+    return nullptr;
   if (comm->coll == CommInfo::Coll::kTeam) [[likely]]
     return comm->team.get();
   return settle_team(comm);
-}
-
-/// A blocking collective call; `Form` are the host's functions for it.
-template <typename Form, typename Call>
-inline int run(const Call& call) {
-  CommInfo* info = taken(call.comm);
-  coll::Team* team = team_of(info);
-  if (team == nullptr) return call.template forward<Form>(call.comm);
-  const int result = call.serve(*info, *team);
-  if (result != kToHost) [[likely]]
-    return result;
-  shim.rank->count_fallback("collectives: reductions of other operations or datatypes");
-  return call.template forward<Form>(call.comm);
 }
 
 }  // namespace zh::mpi

@@ -34,4 +34,32 @@ void apply(const Options& options, engine::Config* out) {
   out->calibrate = options.get_bool(Opt::kCalibrate);
 }
 
+AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {
+  AlgorithmNumbers numbers{};
+  for (size_t i = 0; i < kCollectives; ++i) {
+    const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
+    const std::string& wanted = options.get_text(option);
+    if (wanted == "auto" || wanted.empty()) continue;
+    const auto collective = static_cast<coll::Collective>(i);
+    const auto all = coll::algorithms(collective);
+    if (const coll::Algorithm* found = coll::algorithm_called(collective, wanted); found != nullptr) {
+      numbers[i] = static_cast<uint8_t>(found - all.data() + 1);
+      continue;
+    }
+    std::string there;
+    for (const coll::Algorithm& a : all) there.append(", ").append(a.name);
+    complain(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted + ": there are auto" + there);
+  }
+  return numbers;
+}
+
+std::array<const coll::Algorithm*, kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
+  std::array<const coll::Algorithm*, kCollectives> found{};
+  for (size_t i = 0; i < kCollectives; ++i) {
+    const auto all = coll::algorithms(static_cast<coll::Collective>(i));
+    if (numbers[i] != 0) found[i] = &all[numbers[i] - 1U];
+  }
+  return found;
+}
+
 }  // namespace zh::mpi

@@ -1,7 +1,12 @@
 // ZEROHOP_* variables (base/options.h) as the layers below want them.
 #pragma once
 
+#include <array>
+#include <functional>
+#include <string>
+
 #include "base/options.h"
+#include "coll/algorithms.h"
 #include "engine/rank.h"
 #include "node/node.h"
 
@@ -11,5 +16,12 @@ namespace zh::mpi {
 Options read_options();
 void apply(const Options& options, node::Config* out);
 void apply(const Options& options, engine::Config* out);
+
+constexpr size_t kCollectives = static_cast<size_t>(coll::Collective::kCount);
+/// By collective: 0 for none in particular, else the place in coll::algorithms() plus one.
+using AlgorithmNumbers = std::array<uint8_t, kCollectives>;
+/// What ZEROHOP_BCAST and its like name; `complain` gets a line for each that there is not.
+AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain);
+std::array<const coll::Algorithm*, kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
 
 }  // namespace zh::mpi

@@ -1,10 +1,12 @@
 // What the shim's files share: the engine of this process, its memory, a few facts, and the lock of its tables.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 
 #include "base/atomic.h"
+#include "coll/algorithms.h"
 #include "engine/rank.h"
 #include "mpi/host.h"
 
@@ -20,6 +22,9 @@ struct Shim {
   int tag_ub = 0;
   int world_size = 0;
   bool spans_nodes = false;  ///< the job has ranks that are not on this node
+  // Of all ranks, as rank 0 was told:
+  std::array<const coll::Algorithm*, static_cast<size_t>(coll::Collective::kCount)> algorithms{};  ///< null: choose
+  uint64_t chunk_bytes = 0;                                                                        ///< ZEROHOP_CHUNK
 };
 extern Shim shim;
 

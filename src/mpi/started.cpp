@@ -4,13 +4,10 @@
 #include <algorithm>
 
 #include "coll/algorithms.h"
-#include "mpi/context.h"
+#include "engine/internode.h"
 
 namespace zh::mpi {
 namespace {
-
-/// Large vectors move in pieces of this size, so that a rank passes on one while the next one arrives.
-constexpr uint64_t kChunkBytes = 64 << 10;
 
 /// Tags stay positive; what has the same tag again began a million collectives earlier.
 constexpr uint64_t kTagMask = 0x3fffffff;
@@ -19,6 +16,13 @@ std::mutex active_mutex;
 std::vector<Started*> active;
 Atomic<uint32_t> n_active{0};
 
+std::shared_ptr<const coll::Layout> layout_of(const std::vector<int>& world_ranks) {
+  std::vector<uint32_t> nodes;
+  nodes.reserve(world_ranks.size());
+  for (const int rank : world_ranks) nodes.push_back(shim.rank->node().node_of(rank));
+  return std::make_shared<const coll::Layout>(nodes);
+}
+
 }  // namespace
 
 Runs::Runs(const CommInfo& info)
@@ -26,11 +30,14 @@ Runs::Runs(const CommInfo& info)
       context_(info.context),
       self_(static_cast<uint32_t>(info.rank)),
       members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
-      layout_(coll::Layout::one_node(static_cast<uint32_t>(info.size))),
-      transport_(std::make_shared<engine::RunTransport>(*shim.rank, nonblocking_context(context_), members_, self_)) {}
+      world_(std::make_shared<const std::vector<int32_t>>(info.world.begin(), info.world.end())),
+      layout_(layout_of(info.world)),
+      transport_(make_transport(nonblocking_context(context_))) {}
 
-std::shared_ptr<coll::Transport> Runs::transport_of(uint64_t init) const {
-  return std::make_shared<engine::RunTransport>(*shim.rank, persistent_context(context_, init), members_, self_);
+std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
+  if (layout_->nodes() == 1) return std::make_shared<engine::RunTransport>(*shim.rank, context, members_, self_);
+  engine::Internode& internode = *shim.rank->internode();
+  return std::make_shared<engine::SpanTransport>(*shim.rank, internode, context, members_, world_, self_);
 }
 
 Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out) {
@@ -42,7 +49,9 @@ Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out
     return kOk;
   }
   coll::Schedule schedule;
-  if (Status s = coll::build(p, coll::choose(p), &schedule); !s.ok()) return s;
+  const coll::Algorithm* wanted = shim.algorithms[static_cast<size_t>(p.collective)];
+  const std::string_view name = wanted != nullptr && wanted->fits(p) ? wanted->name : coll::choose(p);
+  if (Status s = coll::build(p, name, &schedule); !s.ok()) return s;
   *out = std::make_shared<const coll::Plan>(std::move(schedule));
   if (!p.uniform) return kOk;
   known_.push_front({key, *out});
@@ -51,7 +60,7 @@ Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out
 }
 
 Runs* runs_of(CommInfo* comm) {
-  if (comm == nullptr || !comm->all_local || shim.rank == nullptr || !shim.collectives) return nullptr;
+  if (comm == nullptr || shim.rank == nullptr || !shim.collectives) return nullptr;
   if (comm->runs == nullptr) comm->runs = std::make_shared<Runs>(*comm);
   return comm->runs.get();
 }
@@ -71,7 +80,7 @@ Started::~Started() {
 }
 
 int Started::ready() {
-  if (problem.uniform) problem.chunk_bytes = kChunkBytes;
+  if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
   std::shared_ptr<const coll::Plan> plan;
   Status status = runs_->plan(problem, &plan);
   if (status.ok()) status = coll::Run::create(std::move(plan), *transport_, &run_);
@@ -121,6 +130,7 @@ bool Started::look() {
 void advance_started() {
   if (n_active.load_relaxed() == 0 || shim.rank == nullptr) return;
   if (shim.threaded && !active_mutex.try_lock()) return;
+  if (engine::Internode* internode = shim.rank->internode(); internode != nullptr) internode->progress();
   active.erase(std::remove_if(active.begin(), active.end(), [](Started* s) { return s->advance(); }), active.end());
   n_active.store_relaxed(static_cast<uint32_t>(active.size()));
   if (shim.threaded) active_mutex.unlock();

@@ -1,6 +1,6 @@
-// Collectives that go on after the call has returned: nonblocking ones, and persistent ones from start to start. Each
-// is a schedule that runs over point-to-point (coll/run.h), a little whenever this rank is inside MPI. Made by
-// wrap_coll_start.cpp, owned by requests. Refuses to know request handles and what a schedule does.
+// Collectives as schedules that run over point-to-point (coll/run.h), a little whenever this rank is inside MPI:
+// nonblocking ones, persistent ones from start to start, and blocking ones that no team serves. Made by
+// wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request handles and what a schedule does.
 #pragma once
 
 #include <list>
@@ -8,7 +8,7 @@
 
 #include "base/atomic.h"
 #include "coll/run.h"
-#include "engine/run_transport.h"
+#include "mpi/context.h"
 #include "mpi/held.h"
 #include "mpi/reduction.h"
 
@@ -23,7 +23,9 @@ class Runs {
   /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
   Status plan(const coll::Problem& problem, std::shared_ptr<const coll::Plan>* out);
   /// Messages of one persistent operation, whose starts other members may order differently among those of others.
-  [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const;
+  [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
+    return make_transport(persistent_context(context_, init));
+  }
   [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
 
   MPI_Comm comm;  ///< on which errors are raised
@@ -31,6 +33,7 @@ class Runs {
   uint64_t inits = 0;
 
  private:
+  [[nodiscard]] std::shared_ptr<coll::Transport> make_transport(uint64_t context) const;
   struct Key {
     coll::Collective collective;
     uint32_t root;
@@ -49,6 +52,7 @@ class Runs {
   uint64_t context_;
   uint32_t self_;
   std::shared_ptr<const std::vector<int32_t>> members_;
+  std::shared_ptr<const std::vector<int32_t>> world_;
   std::shared_ptr<const coll::Layout> layout_;
   std::shared_ptr<coll::Transport> transport_;
   std::list<Known> known_;  ///< the last used first
@@ -56,7 +60,7 @@ class Runs {
   friend class Started;
 };
 
-/// What the host's collectives are to `comm`: null, or zerohop's schedules serve it, as all members find alike.
+/// Null if collectives of `comm` are the host's, else what its schedules need, as all members find alike.
 Runs* runs_of(CommInfo* comm);
 
 class Started {
@@ -102,5 +106,13 @@ class Started {
 void advance_started();
 /// Waits until nothing of that communicator is under way.
 void finish_started(const Runs* runs);
+
+/// A call's schedule, ready to be started. Returns a step (peers.h).
+template <typename Call>
+int set_up(const Call& call, const CommInfo& info, Started& started) {
+  started.problem.collective = Call::kCollective;
+  ZH_STEP(call.prepare(info, started));
+  return started.ready();
+}
 
 }  // namespace zh::mpi

@@ -6,6 +6,36 @@
 namespace zh::mpi {
 namespace {
 
+/// By a schedule, until it ends.
+template <typename Call>
+int run_schedule(const Call& call, const CommInfo& info) {
+  Started started(info.runs, false);
+  const int result = set_up(call, info, started);
+  if (result != kGoOn) return result;
+  if (const int error = started.start(); error != MPI_SUCCESS) return error;
+  turn_until([&started] { return started.look(); });
+  if constexpr (Call::kCollective == coll::Collective::kBarrier) pump_host();  // as with a team (call_data.h)
+  return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
+}
+
+/// A blocking collective call; `Form` are the host's functions for it.
+template <typename Form, typename Call>
+int run(const Call& call) {
+  CommInfo* info = known(call.comm);
+  int result = kToHost;
+  if (coll::Team* team = team_of(info, Call::kCollective); team != nullptr) [[likely]] {
+    result = call.serve(*info, *team);
+  } else if (runs_of(info) != nullptr) {
+    result = run_schedule(call, *info);
+  } else {
+    return call.template forward<Form>(call.comm);
+  }
+  if (result != kToHost) [[likely]]
+    return result;
+  shim.rank->count_fallback(kFallback);
+  return call.template forward<Form>(call.comm);
+}
+
 /// Local, so nobody is to agree: kernels where they exist, everything else is the host's.
 template <typename N>
 int reduce_local(const void* in, void* inout, N count, MPI_Datatype datatype, MPI_Op op) {

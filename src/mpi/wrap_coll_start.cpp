@@ -31,17 +31,16 @@ int give(std::unique_ptr<Started> started, bool persistent, MPI_Comm comm, MPI_R
 /// `Form` are the host's functions for the call, which ends with `end`.
 template <typename Form, typename Call, typename End>
 int begin(const Call& call, const End& end) {
-  CommInfo* info = taken(call.comm);
+  CommInfo* info = known(call.comm);
   const bool persistent = is_persistent(end);
   if (runs_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
   // It counts even if this rank made a mistake, so that the numbers of later ones agree.
   auto started = std::make_unique<Started>(info->runs, persistent);
-  int result = call.prepare(*info, *started);
+  const int result = set_up(call, *info, *started);
   if (result == kToHost) {
-    shim.rank->count_fallback("collectives: reductions of other operations or datatypes");
+    shim.rank->count_fallback(kFallback);
     return call.template forward<Form>(end);
   }
-  if (result == kGoOn) result = started->ready();
   if (result != kGoOn && result != MPI_SUCCESS) return result;
   return give(std::move(started), persistent, call.comm, end.request);
 }

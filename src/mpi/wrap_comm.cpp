@@ -26,7 +26,7 @@ int made(int error, MPI_Comm parent, const MPI_Comm* out, bool served = true) {
 
 template <typename Call>
 int idup(MPI_Comm comm, MPI_Comm* out, MPI_Request* handle, bool served, Call&& call) {
-  CommInfo* info = shim.rank != nullptr ? taken(comm) : nullptr;
+  CommInfo* info = shim.rank != nullptr ? known(comm) : nullptr;
   if (info == nullptr) return call(handle);
   Request* request = new_request(handle);
   if (request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
@@ -127,7 +127,7 @@ int Comm_free(MPI_Comm* comm) {
 int Comm_disconnect(MPI_Comm* comm) {
   if (!predefined_comm(*comm)) {
     reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
-    if (const CommInfo* info = taken(*comm); info != nullptr) finish_started(info->runs.get());
+    if (const CommInfo* info = known(*comm); info != nullptr) finish_started(info->runs.get());
     static_cast<void>(forget_comm(*comm));
   }
   return host.Comm_disconnect(comm);

@@ -187,12 +187,14 @@ void Joiner::assign_nodes() {
   const Card& own = cards_[static_cast<size_t>(world_.rank())];
   const uint32_t split = own.node_ranks;
   node_->local_of_world_.assign(static_cast<size_t>(n), -1);
+  node_->node_of_world_.assign(static_cast<size_t>(n), 0);
   node_->nodes_ = 0;
   for (const auto& [key, ranks] : machines) {
     const size_t step = split > 0 ? split : ranks.size();
     for (size_t first = 0; first < ranks.size(); first += step) {
-      ++node_->nodes_;
+      const auto number = static_cast<uint32_t>(node_->nodes_++);
       const size_t last = std::min(first + step, ranks.size());
+      for (size_t i = first; i < last; ++i) node_->node_of_world_[static_cast<size_t>(ranks[i])] = number;
       const bool mine = ranks[first] <= world_.rank() && world_.rank() <= ranks[last - 1] &&
                         std::binary_search(ranks.begin(), ranks.end(), world_.rank());
       if (!mine) continue;

@@ -77,6 +77,8 @@ class Node {
   [[nodiscard]] bool same_process(uint32_t index) const { return pids_[index] == pids_[self_]; }
   /// Node of a world rank, and its index there; index is -1 for a rank of another node.
   [[nodiscard]] int local_index(int world_rank) const { return local_of_world_[static_cast<size_t>(world_rank)]; }
+  /// Number of a world rank's node, the same on all ranks.
+  [[nodiscard]] uint32_t node_of(int world_rank) const { return node_of_world_[static_cast<size_t>(world_rank)]; }
   [[nodiscard]] int world_rank(uint32_t index) const { return world_of_local_[index]; }
   [[nodiscard]] int nodes() const { return nodes_; }  ///< nodes of the whole job
   [[nodiscard]] int world_size() const { return static_cast<int>(local_of_world_.size()); }
@@ -117,6 +119,7 @@ class Node {
   std::vector<uint64_t> next_look_;  ///< ticks before which alive() repeats its last answer
   std::vector<uint8_t> ended_;
   std::vector<int> local_of_world_;
+  std::vector<uint32_t> node_of_world_;
   std::vector<int> world_of_local_;
   std::vector<Level> levels_;
   std::vector<float> line_ns_;

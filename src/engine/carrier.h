@@ -1,0 +1,28 @@
+// What the engine needs of whoever carries bytes between nodes: the host MPI, or a test. Implemented above, called by
+// Internode. It refuses to know what the bytes mean.
+#pragma once
+
+#include <cstdint>
+
+namespace zh::engine {
+
+/// Nonblocking messages of contiguous bytes between ranks of the world, with the order, matching and completion rules
+/// of MPI point-to-point on a communicator that nobody else uses. Not called by two threads at once.
+class Carrier {
+ public:
+  using Request = uint64_t;
+  static constexpr int32_t kAnyRank = -1;
+
+  virtual ~Carrier() = default;
+  [[nodiscard]] virtual int32_t self() const = 0;    ///< rank in the world
+  [[nodiscard]] virtual int32_t tag_ub() const = 0;  ///< tags are 0 to this, at least 32767
+  virtual Request send(int32_t rank, int32_t tag, const void* data, uint64_t bytes) = 0;
+  /// `rank` may be kAnyRank. What arrives is never longer than `bytes`.
+  virtual Request receive(int32_t rank, int32_t tag, void* data, uint64_t bytes) = 0;
+  /// True once it is complete; the request is gone then. Also turns the carrier's progress.
+  virtual bool test(Request* request) = 0;
+  /// Gives it up, complete or not: afterwards its memory is not touched and the request is gone.
+  virtual void cancel(Request* request) = 0;
+};
+
+}  // namespace zh::engine

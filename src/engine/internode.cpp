@@ -1,0 +1,198 @@
+// See internode.h.
+#include "engine/internode.h"
+
+#include <cstring>
+#include <new>
+
+namespace zh::engine {
+namespace {
+
+// A handle of SpanTransport is a pointer to a p2p::Request, or to a Pending with this bit set: both are aligned.
+constexpr uintptr_t kInternodeBit = 1;
+
+}  // namespace
+
+class Internode::Guard {
+ public:
+  explicit Guard(Internode& internode) : mutex_(internode.threaded_ ? &internode.mutex_ : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~Guard() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+Internode::Internode(std::unique_ptr<Carrier> carrier, bool threaded)
+    : carrier_(std::move(carrier)), threaded_(threaded) {
+  for (size_t i = 0; i < kFrames; ++i) post(i);
+}
+
+Internode::~Internode() {
+  for (size_t i = frame_is_full_ ? 1 : 0; i < kFrames; ++i) carrier_->cancel(&receives_[(next_frame_ + i) % kFrames]);
+  while (!sent_.empty()) let_go();
+}
+
+void Internode::post(size_t frame) {
+  receives_[frame] = carrier_->receive(Carrier::kAnyRank, kHeaderTag, frames_[frame].bytes, kFrameBytes);
+}
+
+// More messages under way to one rank than there are tags would take a week to fill the receiver's memory.
+int32_t Internode::next_data_tag(int32_t rank) {
+  int32_t& last = data_tags_[rank];
+  last = last < carrier_->tag_ub() ? last + 1 : kHeaderTag + 1;
+  return last;
+}
+
+Code Internode::send(int32_t rank, uint64_t context, int32_t tag, const void* data, uint64_t bytes, void** handle) try {
+  const Guard guard(*this);
+  *handle = nullptr;
+  const bool follows = bytes > kInlineBytes;
+  std::unique_ptr<Pending> pending = follows ? std::make_unique<Pending>() : nullptr;
+  const Header header{context, bytes, carrier_->self(), tag, follows ? next_data_tag(rank) : kHeaderTag, 0};
+  const uint64_t frame_bytes = sizeof header + (follows ? 0 : bytes);
+  Sent& sent = sent_.emplace_back(Sent{0, std::make_unique_for_overwrite<std::byte[]>(frame_bytes)});
+  std::memcpy(sent.frame.get(), &header, sizeof header);
+  if (!follows && bytes > 0) std::memcpy(sent.frame.get() + sizeof header, data, bytes);
+  sent.request = carrier_->send(rank, kHeaderTag, sent.frame.get(), frame_bytes);
+  ++stats_.messages;
+  stats_.bytes += bytes;
+  if (follows) {
+    pending->request = carrier_->send(rank, header.data_tag, data, bytes);
+    pending->carried = true;
+    *handle = pending.release();
+  }
+  return Code::kOk;
+} catch (const std::bad_alloc&) {
+  return Code::kNoMemory;
+}
+
+Code Internode::receive(int32_t rank, uint64_t context, int32_t tag, void* data, uint64_t bytes, void** handle) try {
+  const Guard guard(*this);
+  const Key key{rank, context, tag};
+  auto pending = std::make_unique<Pending>();
+  pending->data = static_cast<std::byte*>(data);
+  pending->bytes = bytes;
+  *handle = nullptr;
+  if (const auto first = arrived_.lower_bound(key); first != arrived_.end() && first->first == key) {
+    deliver(first->second.header, first->second.payload.get(), pending.get());
+    arrived_.erase(first);
+    if (pending->done) return pending->code;
+  } else {
+    pending->place = posted_.emplace(key, pending.get());
+  }
+  *handle = pending.release();
+  return Code::kOk;
+} catch (const std::bad_alloc&) {
+  return Code::kNoMemory;
+}
+
+bool Internode::test(void* handle, Code* code) {
+  const Guard guard(*this);
+  auto* pending = static_cast<Pending*>(handle);
+  if (pending->carried && carrier_->test(&pending->request)) pending->done = true;
+  if (!pending->done) return false;
+  *code = pending->code;
+  delete pending;
+  return true;
+}
+
+void Internode::abandon(void* handle) {
+  const Guard guard(*this);
+  auto* pending = static_cast<Pending*>(handle);
+  if (pending->carried) {
+    carrier_->cancel(&pending->request);
+  } else if (!pending->done) {
+    posted_.erase(pending->place);
+  }
+  delete pending;
+}
+
+void Internode::progress() {
+  if (threaded_ && !mutex_.try_lock()) return;  // whoever holds it does the same
+  take_arrived();
+  let_go();
+  if (threaded_) mutex_.unlock();
+}
+
+// Without memory for a message it stays in its frame until the next turn.
+void Internode::take_arrived() try {
+  while (frame_is_full_ || carrier_->test(&receives_[next_frame_])) {
+    frame_is_full_ = true;
+    const std::byte* frame = frames_[next_frame_].bytes;
+    Header header;
+    std::memcpy(&header, frame, sizeof header);
+    take(header, frame + sizeof header);
+    frame_is_full_ = false;
+    post(next_frame_);
+    next_frame_ = (next_frame_ + 1) % kFrames;
+  }
+} catch (const std::bad_alloc&) {
+}
+
+/// Gives a message to whoever waits for it, or keeps it.
+void Internode::take(const Header& header, const std::byte* payload) {
+  const Key key{header.source, header.context, header.tag};
+  if (const auto first = posted_.lower_bound(key); first != posted_.end() && first->first == key) {
+    deliver(header, payload, first->second);
+    posted_.erase(first);
+    return;
+  }
+  Arrived arrived{header, nullptr};
+  if (header.bytes > 0 && header.bytes <= kInlineBytes) {
+    arrived.payload = std::make_unique_for_overwrite<std::byte[]>(header.bytes);
+    std::memcpy(arrived.payload.get(), payload, header.bytes);
+  }
+  arrived_.emplace(key, std::move(arrived));
+}
+
+void Internode::deliver(const Header& header, const std::byte* payload, Pending* to) {
+  const bool too_long = header.bytes > to->bytes;
+  if (too_long) to->code = Code::kTruncated;
+  if (header.bytes <= kInlineBytes) {
+    if (header.bytes > 0 && !too_long) std::memcpy(to->data, payload, header.bytes);
+    to->done = true;
+    return;
+  }
+  // The sender waits for somebody to take it.
+  if (too_long) to->spill = std::make_unique_for_overwrite<std::byte[]>(header.bytes);
+  to->request = carrier_->receive(header.source, header.data_tag, too_long ? to->spill.get() : to->data, header.bytes);
+  to->carried = true;
+}
+
+// In the order of the sends: a peer takes what describes messages in that order.
+void Internode::let_go() {
+  while (!sent_.empty() && carrier_->test(&sent_.front().request)) sent_.pop_front();
+}
+
+Code SpanTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
+  if ((*members_)[rank] >= 0) return inside_.send(rank, tag, data, bytes, handle);
+  const Code code = internode_.send((*world_)[rank], context_, tag, data, bytes, handle);
+  if (*handle != nullptr) *handle = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*handle) | kInternodeBit);
+  return code;
+}
+
+Code SpanTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
+  if ((*members_)[rank] >= 0) return inside_.receive(rank, tag, data, bytes, handle);
+  const Code code = internode_.receive((*world_)[rank], context_, tag, data, bytes, handle);
+  if (*handle != nullptr) *handle = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*handle) | kInternodeBit);
+  return code;
+}
+
+bool SpanTransport::test(void* handle, Code* code) {
+  const auto bits = reinterpret_cast<uintptr_t>(handle);
+  if ((bits & kInternodeBit) == 0) return inside_.test(handle, code);
+  return internode_.test(reinterpret_cast<void*>(bits & ~kInternodeBit), code);
+}
+
+void SpanTransport::abandon(void* handle) {
+  const auto bits = reinterpret_cast<uintptr_t>(handle);
+  if ((bits & kInternodeBit) == 0) return inside_.abandon(handle);
+  internode_.abandon(reinterpret_cast<void*>(bits & ~kInternodeBit));
+}
+
+}  // namespace zh::engine

@@ -1,0 +1,132 @@
+// Internode: messages of schedules between ranks of different nodes, through a Carrier (the host MPI). One per Rank,
+// for all communicators: each message brings its context along, so no communicator of the host's is needed per
+// communicator of the program. Called by SpanTransport (below) and the progress loop; refuses to know collectives.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/carrier.h"
+#include "engine/run_transport.h"
+
+namespace zh::engine {
+
+class Internode {
+ public:
+  struct Stats {
+    uint64_t messages = 0;  ///< sent
+    uint64_t bytes = 0;     ///< of them, without what describes them
+  };
+
+  /// `threaded`: calls come from several threads.
+  Internode(std::unique_ptr<Carrier> carrier, bool threaded);
+  /// All messages must have been received by their peers, or have been given up.
+  ~Internode();
+  Internode(const Internode&) = delete;
+  Internode& operator=(const Internode&) = delete;
+
+  // As coll::Transport (coll/run.h) has it; `rank` is one of the world's, and messages with equal rank, context and
+  // tag match in the order of their starts.
+  Code send(int32_t rank, uint64_t context, int32_t tag, const void* data, uint64_t bytes, void** handle);
+  Code receive(int32_t rank, uint64_t context, int32_t tag, void* data, uint64_t bytes, void** handle);
+  bool test(void* handle, Code* code);
+  void abandon(void* handle);
+
+  /// Takes what has arrived and lets go of what was sent.
+  void progress();
+  [[nodiscard]] Stats stats() const { return stats_; }
+
+ private:
+  /// Precedes the payload, which follows at once if it is short, else as a message of its own under `data_tag`.
+  struct Header {
+    uint64_t context;
+    uint64_t bytes;
+    int32_t source;
+    int32_t tag;
+    int32_t data_tag;
+    int32_t reserved;
+  };
+  static constexpr uint64_t kFrameBytes = 4096;
+  static constexpr uint64_t kInlineBytes = kFrameBytes - sizeof(Header);
+  static constexpr int32_t kHeaderTag = 0;
+  static constexpr size_t kFrames = 8;
+
+  using Key = std::tuple<int32_t, uint64_t, int32_t>;  ///< source, context, tag
+  struct Frame {
+    alignas(64) std::byte bytes[kFrameBytes];
+  };
+  /// A started send or receive that could not end at once.
+  struct Pending {
+    Carrier::Request request = 0;
+    bool carried = false;  ///< `request` is under way; else it waits in posted_
+    bool done = false;
+    Code code = Code::kOk;
+    std::byte* data = nullptr;
+    uint64_t bytes = 0;
+    std::unique_ptr<std::byte[]> spill;  ///< what is too long for `data`
+    std::multimap<Key, Pending*>::iterator place;
+  };
+  /// A message that nobody has asked for yet.
+  struct Arrived {
+    Header header;
+    std::unique_ptr<std::byte[]> payload;
+  };
+  struct Sent {
+    Carrier::Request request;
+    std::unique_ptr<std::byte[]> frame;
+  };
+
+  class Guard;
+  void take_arrived();
+  void take(const Header& header, const std::byte* payload);
+  void deliver(const Header& header, const std::byte* payload, Pending* to);
+  void post(size_t frame);
+  void let_go();
+  int32_t next_data_tag(int32_t rank);
+
+  std::unique_ptr<Carrier> carrier_;
+  std::array<Frame, kFrames> frames_;  ///< receives from anybody, posted in turn
+  std::array<Carrier::Request, kFrames> receives_{};
+  size_t next_frame_ = 0;       ///< the one that was posted first
+  bool frame_is_full_ = false;  ///< that one has been received and not been taken
+  std::multimap<Key, Pending*> posted_;
+  std::multimap<Key, Arrived> arrived_;
+  std::deque<Sent> sent_;
+  std::map<int32_t, int32_t> data_tags_;  ///< the last one used, by rank
+  Stats stats_;
+  bool threaded_;
+  std::mutex mutex_;
+};
+
+/// Messages of schedules on a communicator that spans nodes.
+class SpanTransport final : public coll::Transport {
+ public:
+  /// `members`: as in RunTransport; `world`: world ranks, by rank of the communicator.
+  SpanTransport(Rank& rank, Internode& internode, uint64_t context, std::shared_ptr<const std::vector<int32_t>> members,
+                std::shared_ptr<const std::vector<int32_t>> world, uint32_t self)
+      : inside_(rank, context, members, self),
+        internode_(internode),
+        context_(context),
+        members_(std::move(members)),
+        world_(std::move(world)) {}
+
+  Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) override;
+  Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
+  bool test(void* handle, Code* code) override;
+  void abandon(void* handle) override;
+
+ private:
+  RunTransport inside_;
+  Internode& internode_;
+  uint64_t context_;
+  std::shared_ptr<const std::vector<int32_t>> members_;
+  std::shared_ptr<const std::vector<int32_t>> world_;
+};
+
+}  // namespace zh::engine
