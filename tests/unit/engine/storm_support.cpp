@@ -502,6 +502,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   nodes.rank_bytes = config.rank_bytes;
   nodes.measure_line = false;
   nodes.cma = config.cma;
+  nodes.node_ranks = config.node_ranks;
   const Status joined = node::Node::join(world, nodes, &r.node);
   EXPECT_TRUE(joined.ok()) << joined.what();
   if (!joined.ok()) return {};
@@ -510,8 +511,8 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
     std::byte*& base = node::NodeTestAccess::base(*r.node);
     std::vector<std::byte*> bases(static_cast<size_t>(world.size()));
     if (!world.allgather(&base, sizeof base, bases.data()).ok()) return {};
-    if (world.rank() != 0) r.own_base = base;
-    base = bases[0];
+    if (r.node->self() != 0) r.own_base = base;
+    base = bases[static_cast<size_t>(r.node->world_rank(0))];
   }
   engine::Config engine;
   engine.cma = config.cma;

@@ -1,0 +1,332 @@
+// Messages between nodes over a carrier that delays them, and collectives of ranks on several nodes.
+#include "engine/internode.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "coll/algorithms.h"
+#include "coll/run.h"
+#include "storm_support.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Collective;
+using coll::Problem;
+using engine::Carrier;
+using engine::Internode;
+
+/// Messages between the threads of a test. A send of more than kBuffered bytes completes when it has been received, as
+/// hosts do it; nothing is there before it has been looked for a few times.
+class Network {
+ public:
+  static constexpr uint64_t kBuffered = 8192;
+  struct Message {
+    int32_t from, to, tag;
+    std::vector<std::byte> bytes;
+    bool received = false;
+  };
+  std::mutex mutex;
+  std::list<std::shared_ptr<Message>> messages;
+};
+
+class NetworkCarrier final : public Carrier {
+ public:
+  NetworkCarrier(Network& network, int32_t self)
+      : network_(network), self_(self), random_(static_cast<uint32_t>(self)) {}
+  ~NetworkCarrier() override { EXPECT_TRUE(operations_.empty()) << "requests are left"; }
+  [[nodiscard]] int32_t self() const override { return self_; }
+  [[nodiscard]] int32_t tag_ub() const override { return 20; }  // tags are used again soon
+
+  Request send(int32_t rank, int32_t tag, const void* data, uint64_t bytes) override {
+    const auto* from = static_cast<const std::byte*>(data);
+    auto message = std::make_shared<Network::Message>(Network::Message{self_, rank, tag, {from, from + bytes}});
+    const std::lock_guard lock(network_.mutex);
+    network_.messages.push_back(message);
+    return add({message, nullptr, 0, 0, 0});
+  }
+  Request receive(int32_t rank, int32_t tag, void* data, uint64_t bytes) override {
+    return add({nullptr, static_cast<std::byte*>(data), bytes, rank, tag});
+  }
+  bool test(Request* request) override {
+    if (random_() % 3 != 0) return false;
+    const std::lock_guard lock(network_.mutex);
+    for (Operation& operation : operations_) advance(operation);
+    const auto found = find(*request);
+    if (!found->done) return false;
+    operations_.erase(found);
+    return true;
+  }
+  void cancel(Request* request) override { operations_.erase(find(*request)); }
+
+ private:
+  struct Operation {
+    std::shared_ptr<Network::Message> message;
+    std::byte* data;  ///< null: a send
+    uint64_t bytes;
+    int32_t from, tag;
+    Request number = 0;
+    bool done = false;
+  };
+  using Place = std::list<Operation>::iterator;
+
+  Request add(Operation operation) {
+    operation.number = ++last_;
+    operations_.push_back(std::move(operation));
+    return last_;
+  }
+  Place find(Request request) {
+    return std::find_if(operations_.begin(), operations_.end(),
+                        [&](const Operation& o) { return o.number == request; });
+  }
+  /// In the order of their starts: a message goes to the first receive that it fits.
+  void advance(Operation& o) {
+    if (o.done) return;
+    if (o.data == nullptr) {
+      o.done = o.message->bytes.size() <= Network::kBuffered || o.message->received;
+      return;
+    }
+    const auto fits = [&](const std::shared_ptr<Network::Message>& m) {
+      return m->to == self_ && o.tag == m->tag && (o.from == kAnyRank || o.from == m->from);
+    };
+    const auto m = std::find_if(network_.messages.begin(), network_.messages.end(), fits);
+    if (m == network_.messages.end()) return;
+    EXPECT_LE((*m)->bytes.size(), o.bytes);
+    std::memcpy(o.data, (*m)->bytes.data(), (*m)->bytes.size());
+    (*m)->received = true;
+    network_.messages.erase(m);
+    o.done = true;
+  }
+
+  Network& network_;
+  int32_t self_;
+  std::minstd_rand random_;
+  std::list<Operation> operations_;
+  Request last_ = 0;
+};
+
+/// Two ends in one thread.
+struct Pair {
+  Network network;
+  Internode a{std::make_unique<NetworkCarrier>(network, 0), false};
+  Internode b{std::make_unique<NetworkCarrier>(network, 1), false};
+
+  Code finish(Internode& end, void* handle) {
+    Code code = Code::kOk;
+    while (handle != nullptr && !end.test(handle, &code)) turn();
+    return code;
+  }
+  void turn() {
+    a.progress();
+    b.progress();
+  }
+};
+
+TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
+  constexpr uint64_t kSizes[] = {0, 1, 4000, 4064, 4065, 100'000};
+  for (const bool receives_first : {true, false}) {
+    Pair pair;
+    std::vector<std::vector<uint8_t>> out;
+    std::vector<std::vector<uint8_t>> in;
+    std::vector<void*> sends;
+    std::vector<void*> receives;
+    const auto send_all = [&] {
+      for (size_t i = 0; i < 60; ++i) {
+        out.emplace_back(kSizes[i % 6], static_cast<uint8_t>(i));
+        void* handle = nullptr;
+        ASSERT_EQ(pair.a.send(1, i % 2, static_cast<int32_t>(i % 5), out[i].data(), out[i].size(), &handle), Code::kOk);
+        sends.push_back(handle);
+      }
+    };
+    const auto receive_all = [&] {
+      for (size_t i = 0; i < 60; ++i) in.emplace_back(kSizes[i % 6] + 3, 0xee);
+      // Keys in another order than the sends, messages of one key in theirs.
+      for (size_t key = 10; key-- > 0;) {
+        for (size_t i = 0; i < 60; ++i) {
+          if (i % 10 != key) continue;
+          void* handle = nullptr;
+          ASSERT_EQ(pair.b.receive(0, i % 2, static_cast<int32_t>(i % 5), in[i].data(), in[i].size(), &handle),
+                    Code::kOk);
+          receives.push_back(handle);
+        }
+      }
+    };
+    if (receives_first) receive_all();
+    send_all();
+    if (!receives_first) {
+      for (int i = 0; i < 1000; ++i) pair.turn();
+      receive_all();
+    }
+    for (void* handle : sends) EXPECT_EQ(pair.finish(pair.a, handle), Code::kOk);
+    for (void* handle : receives) EXPECT_EQ(pair.finish(pair.b, handle), Code::kOk);
+    for (size_t i = 0; i < 60; ++i) {
+      EXPECT_TRUE(std::equal(out[i].begin(), out[i].end(), in[i].begin())) << i;
+      EXPECT_EQ(in[i][out[i].size()], 0xee) << i;
+    }
+    EXPECT_EQ(pair.a.stats().messages, 60u);
+    EXPECT_EQ(pair.a.stats().bytes, 10u * (0 + 1 + 4000 + 4064 + 4065 + 100'000));
+    EXPECT_EQ(pair.b.stats().messages, 0u);
+  }
+}
+
+TEST(Internode, WhatIsTooLongIsTruncatedAndHoldsNobodyUp) {
+  for (const size_t bytes : {size_t{100}, size_t{100'000}}) {
+    Pair pair;
+    const std::vector<uint8_t> out(bytes, 7);
+    std::vector<uint8_t> in(50, 0xee);
+    void* send = nullptr;
+    void* receive = nullptr;
+    ASSERT_EQ(pair.b.receive(0, 1, 1, in.data(), 49, &receive), Code::kOk);
+    ASSERT_EQ(pair.a.send(1, 1, 1, out.data(), bytes, &send), Code::kOk);
+    EXPECT_EQ(pair.finish(pair.b, receive), Code::kTruncated);
+    EXPECT_EQ(pair.finish(pair.a, send), Code::kOk);
+    EXPECT_EQ(in[49], 0xee);
+  }
+}
+
+TEST(Internode, WhatIsGivenUpIsNotTouched) {
+  Pair pair;
+  const std::vector<uint8_t> out(100'000, 7);
+  std::vector<uint8_t> in(100'000, 0xee);
+  void* send = nullptr;
+  void* receive = nullptr;
+  ASSERT_EQ(pair.b.receive(0, 1, 1, in.data(), in.size(), &receive), Code::kOk);
+  pair.b.abandon(receive);
+  ASSERT_EQ(pair.a.send(1, 1, 1, out.data(), out.size(), &send), Code::kOk);
+  for (int i = 0; i < 100; ++i) pair.turn();
+  pair.a.abandon(send);
+  EXPECT_EQ(in, std::vector<uint8_t>(100'000, 0xee));
+}
+
+void add(const void* a, const void* b, void* out, size_t n) {
+  const auto* x = static_cast<const uint64_t*>(a);
+  const auto* y = static_cast<const uint64_t*>(b);
+  for (size_t i = 0; i < n; ++i) static_cast<uint64_t*>(out)[i] = x[i] + y[i];
+}
+
+/// Ranks of several nodes, as threads.
+class Spanning {
+ public:
+  Spanning(TestBootstrap& world, Network& network, uint32_t node_ranks) {
+    StormConfig config;
+    config.node_ranks = node_ranks;
+    rank_ = make_rank(world, config);
+    std::vector<int32_t> local;
+    std::vector<int32_t> everybody;
+    std::vector<uint32_t> nodes;
+    for (int r = 0; r < world.size(); ++r) {
+      local.push_back(rank_.node->local_index(r));
+      everybody.push_back(r);
+      nodes.push_back(rank_.node->node_of(r));
+    }
+    self_ = static_cast<uint32_t>(world.rank());
+    layout_ = std::make_shared<const coll::Layout>(nodes);
+    EXPECT_TRUE(rank_.rank->open_internode(std::make_unique<NetworkCarrier>(network, world.rank())).ok());
+    transport_ = std::make_unique<engine::SpanTransport>(
+        *rank_.rank, *rank_.rank->internode(), 9, std::make_shared<const std::vector<int32_t>>(local),
+        std::make_shared<const std::vector<int32_t>>(everybody), self_);
+  }
+
+  /// Messages to other nodes that this rank sent for it.
+  uint64_t run(Problem problem, std::string_view algorithm, const std::vector<uint64_t>& in,
+               std::vector<uint64_t>& out) {
+    problem.element_bytes = 8;
+    problem.chunk_bytes = 16 << 10;
+    problem.self = self_;
+    problem.layout = layout_;
+    coll::Schedule schedule;
+    EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
+    uint64_t expected = 0;
+    for (const coll::Step& step : schedule.steps) {
+      const bool leaves = step.kind == coll::StepKind::kSend && layout_->node_of(step.peer) != layout_->node_of(self_);
+      if (leaves) ++expected;
+    }
+    const uint64_t before = rank_.rank->internode()->stats().messages;
+    std::unique_ptr<coll::Run> run;
+    EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), *transport_, &run).ok());
+    coll::Reduction how;
+    how.element_bytes = 8;
+    how.kernel = add;
+    run->start({in.data(), out.data(), how, 0});
+    rank_.rank->wait_until([&] {
+      rank_.rank->internode()->progress();
+      return run->advance();
+    });
+    EXPECT_EQ(run->code(), Code::kOk);
+    EXPECT_EQ(rank_.rank->internode()->stats().messages - before, expected);
+    return expected;
+  }
+
+  [[nodiscard]] const coll::Layout& layout() const { return *layout_; }
+  [[nodiscard]] uint32_t self() const { return self_; }
+  /// Messages that end this rank's last sends are taken until all are here.
+  void end(TestBootstrap& world) {
+    rank_.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  }
+
+ private:
+  EngineRank rank_;
+  std::shared_ptr<const coll::Layout> layout_;
+  std::unique_ptr<engine::SpanTransport> transport_;
+  uint32_t self_ = 0;
+};
+
+TEST(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
+  for (const auto& [ranks, node_ranks] : {std::pair{5, 2u}, {8, 4u}, {7, 3u}}) {
+    Network network;
+    const auto n = static_cast<uint64_t>(ranks);
+    run_ranks(World::kThreads, ranks, [&](TestBootstrap& world) {
+      Spanning span(world, network, node_ranks);
+      const uint64_t self = span.self();
+      const std::span<const uint32_t> node = span.layout().members(span.layout().node_of(span.self()));
+      for (const uint64_t count : {uint64_t{1}, uint64_t{100}, uint64_t{9000}}) {
+        std::vector<uint64_t> in(n * count);
+        std::vector<uint64_t> out(n * count);
+        for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
+          for (uint64_t i = 0; i < count; ++i) in[i] = i * (self + 1);
+          Problem problem;
+          problem.collective = Collective::kAllreduce;
+          problem.count = count;
+          span.run(problem, algorithm.name, in, out);
+          for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
+        }
+        for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
+          Problem problem;
+          problem.collective = Collective::kBcast;
+          problem.count = count;
+          problem.root = static_cast<uint32_t>(ranks) - 1;
+          for (uint64_t i = 0; i < count; ++i) in[i] = i * 3;
+          std::fill(out.begin(), out.end(), 99);
+          const uint64_t sent = span.run(problem, algorithm.name, in, out);
+          if (self != problem.root) {
+            ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<ptrdiff_t>(count), out.begin()));
+          }
+          const bool leads = self == node[0] || self == problem.root;
+          const bool by_leaders = algorithm.name == "leader-ring" || algorithm.name == "hierarchical";
+          if (by_leaders && !leads) {
+            EXPECT_EQ(sent, 0u) << algorithm.name;
+          }
+        }
+        for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAlltoall)) {
+          Problem problem;
+          problem.collective = Collective::kAlltoall;
+          problem.count = count;
+          for (uint64_t i = 0; i < n * count; ++i) in[i] = self * n + i / count;
+          span.run(problem, algorithm.name, in, out);
+          for (uint64_t i = 0; i < n * count; ++i) ASSERT_EQ(out[i], (i / count) * n + self) << algorithm.name;
+        }
+      }
+      span.end(world);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace zh::test
