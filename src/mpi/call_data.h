@@ -22,10 +22,11 @@ struct Barrier {
     return call_host<int, Form>(end);
   }
   /// Programs expect that what was said to the host before a barrier can be seen after it (MPI_Win_test); the host's
-  /// own barrier would have turned it.
+  /// own barrier would have turned it. Nothing else of the host's has such an end that only progress brings about.
   int serve(const CommInfo&, coll::Team& team) const {
     const int error = finish(team.barrier(), comm);
-    pump_host();
+    if (shim.has_windows) [[unlikely]]
+      pump_host();
     return error;
   }
   int prepare(const CommInfo&, Started&) const { return kGoOn; }

@@ -33,7 +33,9 @@ namespace zh::mpi {
                                                       X(Type_contiguous) X(Type_vector) X(Type_create_struct)          \
                                                           X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)    \
                                                               X(Query_thread) X(Error_class) X(Finalized)              \
-                                                                  X(Grequest_start) X(Grequest_complete)
+                                                                  X(Grequest_start) X(Grequest_complete) X(Win_create)         \
+                                                                  X(Win_allocate) X(Win_allocate_shared)               \
+                                                                  X(Win_create_dynamic)
 // clang-format on
 
 // clang-format off
@@ -45,7 +47,8 @@ namespace zh::mpi {
   X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) X(Sendrecv_replace_c)  \
       X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) \
           X(Recv_init_c) X(Mrecv_c) X(Imrecv_c) X(Buffer_attach_c) X(Buffer_detach_c) X(Op_create_c)         \
-              X(Reduce_local_c) X(Type_get_envelope_c) X(Type_get_contents_c)
+              X(Reduce_local_c) X(Type_get_envelope_c) X(Type_get_contents_c) X(Win_create_c)                         \
+              X(Win_allocate_c) X(Win_allocate_shared_c)
 // clang-format on
 
 struct Host {

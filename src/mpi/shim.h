@@ -22,6 +22,7 @@ struct Shim {
   int tag_ub = 0;
   int world_size = 0;
   bool spans_nodes = false;  ///< the job has ranks that are not on this node
+  bool has_windows = false;  ///< the program has made one
   // Of all ranks, as rank 0 was told:
   std::array<const coll::Algorithm*, static_cast<size_t>(coll::Collective::kCount)> algorithms{};  ///< null: choose
   uint64_t chunk_bytes = 0;                                                                        ///< ZEROHOP_CHUNK

@@ -121,6 +121,14 @@ int Comm_iflush_buffer(MPI_Comm, MPI_Request*);
 int Alloc_mem(MPI_Aint, MPI_Info, void*);
 int Free_mem(void*);
 
+int Win_create(void*, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win*);
+int Win_create_c(void*, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, MPI_Win*);
+int Win_allocate(MPI_Aint, int, MPI_Info, MPI_Comm, void*, MPI_Win*);
+int Win_allocate_c(MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*);
+int Win_allocate_shared(MPI_Aint, int, MPI_Info, MPI_Comm, void*, MPI_Win*);
+int Win_allocate_shared_c(MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*);
+int Win_create_dynamic(MPI_Info, MPI_Comm, MPI_Win*);
+
 int Request_c2f(MPI_Request);
 MPI_Request Request_f2c(int);
 int Request_toint(MPI_Request);

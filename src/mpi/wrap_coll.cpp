@@ -14,7 +14,7 @@ int run_schedule(const Call& call, const CommInfo& info) {
   if (result != kGoOn) return result;
   if (const int error = started.start(); error != MPI_SUCCESS) return error;
   turn_until([&started] { return started.look(); });
-  if constexpr (Call::kCollective == coll::Collective::kBarrier) pump_host();  // as with a team (call_data.h)
+  if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier
   return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
 }
 
