@@ -256,7 +256,15 @@ void Rank::quiesce() {
 const std::string& Rank::choices_note() const { return state_->profile_note; }
 const std::string& Rank::complaint() const { return state_->complaint; }
 
+void Rank::count_schedule(coll::Collective collective, size_t algorithm) {
+  Guard guard(*state_);
+  std::vector<uint64_t>& calls = state_->schedules[static_cast<size_t>(collective)];
+  if (calls.size() <= algorithm) calls.resize(algorithm + 1);
+  ++calls[algorithm];
+}
+
 void Rank::count_fallback(const char* reason) {
+  Guard guard(*state_);
   for (auto& [text, count] : state_->fallbacks) {
     if (text == reason) {
       ++count;

@@ -20,7 +20,8 @@ class Endpoint;
 
 namespace zh::coll {
 class Team;
-}
+enum class Collective : uint8_t;
+}  // namespace zh::coll
 namespace zh::copy {
 class RegionOwner;
 }
@@ -136,6 +137,8 @@ class Rank {
   [[nodiscard]] const std::string& complaint() const;
   /// Counts that something stayed with the host; `reason` is a static text.
   void count_fallback(const char* reason);
+  /// Counts a call that a schedule serves; `algorithm` is the place in coll::algorithms().
+  void count_schedule(coll::Collective collective, size_t algorithm);
 
   /// While one exists the rank counts as inside MPI, so that peers leave its queues to it.
   class WaitScope {

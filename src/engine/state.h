@@ -1,6 +1,7 @@
 // The inside of a Rank, shared by the files of this folder only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "coll/board_pool.h"
+#include "coll/problem.h"
 #include "coll/services.h"
 #include "engine/internode.h"
 #include "engine/rank.h"
@@ -53,6 +55,8 @@ struct Rank::State {
   Atomic<uint32_t> helper_stop;
   Atomic<uint64_t> left_ticks;  ///< clock of the latest return to the program with unfinished work
   std::vector<std::pair<const char*, uint64_t>> fallbacks;
+  /// Calls by collective and place in coll::algorithms().
+  std::array<std::vector<uint64_t>, static_cast<size_t>(coll::Collective::kCount)> schedules;
 };
 
 /// The process-private mutex of a rank, taken only when there is more than one thread; never held

@@ -2,7 +2,9 @@
 #include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <string>
 
+#include "coll/algorithms.h"
 #include "engine/state.h"
 
 namespace zh::engine {
@@ -115,6 +117,15 @@ void mapped_memory(Json& json, const p2p::Counters& c, const copy::WindowStats& 
   json.key("pages_mapped_in").value(windows.pages).key("windows_refused").value(windows.refused).close('}');
 }
 
+/// `calls`: by place in coll::algorithms().
+void schedules(Json& json, coll::Collective collective, const std::vector<uint64_t>& calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i] == 0) continue;
+    const std::string name = std::string(coll::name_of(collective)).append(" by ");
+    json.key((name + std::string(coll::algorithms(collective)[i].name)).c_str()).value(calls[i]);
+  }
+}
+
 void shared_heap(Json& json, const heap::SharedHeap& heap) {
   const heap::Stats s = heap.stats();
   json.open('{').key("declined_why").value(heap.declined() != nullptr ? heap.declined() : "");
@@ -152,6 +163,9 @@ std::string Rank::stats_json() const {
   json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
   json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
   json.key("cma_bytes").value(c.collective_cma.bytes).close('}');
+  json.key("schedules").open('{');
+  for (size_t i = 0; i < s.schedules.size(); ++i) schedules(json, static_cast<coll::Collective>(i), s.schedules[i]);
+  json.close('}');
   if (s.internode != nullptr) {
     const Internode::Stats between = s.internode->stats();
     json.key("between_nodes").open('{').key("sent").value(between.messages);

@@ -40,19 +40,21 @@ std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
   return std::make_shared<engine::SpanTransport>(*shim.rank, internode, context, members_, world_, self_);
 }
 
-Status Runs::plan(const coll::Problem& p, std::shared_ptr<const coll::Plan>* out) {
+Status Runs::plan(const coll::Problem& p, Chosen* out) {
   const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place};
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
   if (p.uniform && known != known_.end()) {
     known_.splice(known_.begin(), known_, known);
-    *out = known->plan;
+    *out = known->chosen;
     return kOk;
   }
   coll::Schedule schedule;
   const coll::Algorithm* wanted = shim.algorithms[static_cast<size_t>(p.collective)];
-  const std::string_view name = wanted != nullptr && wanted->fits(p) ? wanted->name : coll::choose(p);
-  if (Status s = coll::build(p, name, &schedule); !s.ok()) return s;
-  *out = std::make_shared<const coll::Plan>(std::move(schedule));
+  const coll::Algorithm* how =
+      wanted != nullptr && wanted->fits(p) ? wanted : coll::algorithm(p.collective, coll::choose(p));
+  if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
+  out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
+  out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
   if (!p.uniform) return kOk;
   known_.push_front({key, *out});
   if (known_.size() > kKnown) known_.pop_back();
@@ -81,9 +83,10 @@ Started::~Started() {
 
 int Started::ready() {
   if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
-  std::shared_ptr<const coll::Plan> plan;
-  Status status = runs_->plan(problem, &plan);
-  if (status.ok()) status = coll::Run::create(std::move(plan), *transport_, &run_);
+  Runs::Chosen chosen;
+  Status status = runs_->plan(problem, &chosen);
+  if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
+  algorithm_ = chosen.algorithm;
   if (!status.ok()) return raise(comm(), class_of(status.code()));
   if (reducing.how.user != nullptr) {
     hold(reducing.op);
@@ -102,6 +105,7 @@ int Started::start() {
   }
   const auto tag = static_cast<int32_t>((number_ * coll::kTags) & kTagMask);
   if (persistent_) ++number_;
+  shim.rank->count_schedule(problem.collective, algorithm_);
   const TableLock lock(active_mutex);
   done_.store_relaxed(0);
   run_->start({input.base(), output.base(), reducing.how, tag});

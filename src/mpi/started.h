@@ -20,8 +20,12 @@ class Runs {
  public:
   explicit Runs(const CommInfo& comm);
 
+  struct Chosen {
+    std::shared_ptr<const coll::Plan> plan;
+    size_t algorithm = 0;  ///< place in coll::algorithms()
+  };
   /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
-  Status plan(const coll::Problem& problem, std::shared_ptr<const coll::Plan>* out);
+  Status plan(const coll::Problem& problem, Chosen* out);
   /// Messages of one persistent operation, whose starts other members may order differently among those of others.
   [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
     return make_transport(persistent_context(context_, init));
@@ -45,7 +49,7 @@ class Runs {
   };
   struct Known {
     Key key;
-    std::shared_ptr<const coll::Plan> plan;
+    Chosen chosen;
   };
   static constexpr size_t kKnown = 16;
 
@@ -98,6 +102,7 @@ class Started {
   uint64_t number_;  ///< of the call; of persistent ones, of the next start
   bool persistent_;
   bool holds_operation_ = false;
+  size_t algorithm_ = 0;
   int error_ = MPI_SUCCESS;
   Atomic<uint32_t> done_{1};
 };

@@ -31,6 +31,7 @@ from matrix import cover  # noqa: E402
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.known import KnownFailures  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
+from matrix.named_program import named_program  # noqa: E402
 from matrix.programs import WORK, Program, Setting, programs  # noqa: E402
 from matrix.results import Results, Test  # noqa: E402
 
@@ -215,6 +216,9 @@ class Matrix:
             # Without CMA, once inside a node and once across nodes; ranks that are all alone have no CMA to lose.
             if name.cma != "cma" and not few and name.ranks not in NOCMA_RANKS:
                 return False
+            # Schedules do not ask how their messages travel inside a node.
+            if name.program == "collectives-named" and (name.cma != "cma" or name.ranks not in ("3", "5", "4n2")):
+                return False
             # Eight ranks for the shapes of collectives only; without the heap what has large buffers.
             if name.ranks == "8" and name.program != "collectives":
                 return False
@@ -366,7 +370,7 @@ def main() -> int:
         raise SystemExit(f"no such host here: {', '.join(unknown)} (there are: {', '.join(all_hosts)})")
     if not all_hosts:
         raise SystemExit("no MPI host is installed: run dev/setup")
-    all_programs = {p.name: p for p in [*programs(), crash_program()]}
+    all_programs = {p.name: p for p in [*programs(), named_program(), crash_program()]}
     matrix = Matrix(arguments, all_hosts, all_programs)
     cells = matrix.select()
     if not cells:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matrix.launch import Outcome, Zerohop, launch
@@ -111,25 +111,27 @@ def collectives_binary(host) -> str:
 def _semantics(
     extra: list[str], build: Callable[[object], str] = semantics_binary, part: str = "*"
 ) -> Callable[[Setting, list[str]], Results]:
-    """Runs the cases of a program that match `part`, again behind one that ended the job."""
+    """Runs the cases of a program that match `part`."""
+    return lambda setting, log: run_cases(setting, build(setting.host), part, log, extra)
 
-    def run(setting: Setting, log: list[str]) -> Results:
-        binary = build(setting.host)
-        command = [binary, "--list", "--filter", part]
-        listed = subprocess.run(command, env=setting.host.environment(), capture_output=True, text=True)
-        names = [n for n in listed.stdout.split() if not setting.only or fnmatch.fnmatch(n, setting.only)]
-        if not names:
-            return {"(list)": Test("fail", f"{Path(binary).name} --list gives nothing: {listed.stderr.strip()}")}
-        hanging = [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in setting.known_hangs)]
-        results: Results = {}
-        plan = [(names, hanging, CASE_TIMEOUT_S, setting.only or part)]
-        plan += [([name], [], HANG_TIMEOUT_S, name) for name in hanging]
-        for wanted, skipped, case_timeout, glob in plan:
-            flags = [*extra, "--filter", glob, *(["--skip", ",".join(skipped)] if skipped else [])]
-            results.update(_semantics_part(setting, binary, flags, wanted, skipped, case_timeout, log))
-        return results
 
-    return run
+def run_cases(setting: Setting, binary: str, part: str, log: list[str], extra: Sequence[str] = ()) -> Results:
+    """Runs the cases that match `part`, again behind one that ended the job."""
+    command = [binary, "--list", "--filter", part]
+    listed = subprocess.run(command, env=setting.host.environment(), capture_output=True, text=True)
+    if not listed.stdout.split():
+        return {"(list)": Test("fail", f"{Path(binary).name} --list gives nothing: {listed.stderr.strip()}")}
+    names = [n for n in listed.stdout.split() if not setting.only or fnmatch.fnmatch(n, setting.only)]
+    if not names:
+        return {}
+    hanging = [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in setting.known_hangs)]
+    results: Results = {}
+    plan = [(names, hanging, CASE_TIMEOUT_S, setting.only or part)]
+    plan += [([name], [], HANG_TIMEOUT_S, name) for name in hanging]
+    for wanted, skipped, case_timeout, glob in plan:
+        flags = [*extra, "--filter", glob, *(["--skip", ",".join(skipped)] if skipped else [])]
+        results.update(_semantics_part(setting, binary, flags, wanted, skipped, case_timeout, log))
+    return results
 
 
 def _semantics_part(setting, binary, extra, names, skipped, case_timeout, log) -> Results:
