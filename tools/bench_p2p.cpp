@@ -126,7 +126,8 @@ int report(const Options& o, const Launches& launches) {
   RawLimits raw;
   for (const auto& d : launches.raw) add_raw_document(d, &raw);
   const Judged judged = judge(launches.records, raw);
-  std::fputs(table_of(judged, true).c_str(), stdout);
+  std::fputs((table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer")).c_str(),
+             stdout);
   if (!write_judged(o, judged, "bench p2p")) return 2;
   bool missed = false;
   for (const Row& r : judged.rows)

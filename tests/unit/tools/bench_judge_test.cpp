@@ -211,5 +211,21 @@ TEST(Report, NamesEveryVerdictAndIsReadableAgain) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
+TEST(BenchReport, RowsOfOneHeadingStandTogether) {
+  std::vector<LaunchRecord> all;
+  for (const uint64_t size : {8U, 1024U}) {
+    for (const char* host : {"mpich", "openmpi"}) {
+      all.push_back(carried(0, "near", size, 4, 3));
+      all.back().host = host;
+    }
+  }
+  const std::string table = table_of(judge(all, {}), false);
+  size_t headings = 0;
+  for (size_t at = table.find("zerohop under"); at != std::string::npos; at = table.find("zerohop under", at + 1))
+    ++headings;
+  EXPECT_EQ(headings, 2U) << table;
+  EXPECT_EQ(closing_of(judge(all, {}), "one way").find("\n4 launches, 0 left out"), 0U);
+}
+
 }  // namespace
 }  // namespace zh::tools
