@@ -14,6 +14,7 @@ namespace {
 
 std::string case_text(const CaseKey& k) {
   std::string t = format_size(k.size);
+  if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
   if (k.bench == "queues") t += fmt::format(" {} {:g}", k.variant, k.param);
   if (k.bench == "skew") t += fmt::format(" {}", k.variant);
   if (k.bench == "skew" && k.metric == "c3_us") t += fmt::format(" c2={:g}", k.param);
@@ -85,6 +86,7 @@ std::string closing_of(const Judged& judged, const std::string& times) {
 std::string table_of(const Judged& judged, bool with_rate) {
   const std::vector<std::string> peers = peer_names(judged);
   const size_t width = case_width(judged);
+  const bool with_raw = std::any_of(judged.rows.begin(), judged.rows.end(), [](const Row& r) { return r.raw_us; });
   // Rows come by case; with several hosts or numbers of ranks the next row would be below another heading.
   std::vector<const Row*> rows;
   for (const Row& r : judged.rows) rows.push_back(&r);
@@ -99,7 +101,7 @@ std::string table_of(const Judged& judged, bool with_rate) {
       out += fmt::format("\n{} · {} · raw line {} µs\n", r.key.bench, launches_text(r), number_text(r.line_us));
       std::string line;
       pad(&line, "size", width);
-      pad(&line, "raw", 10);
+      if (with_raw) pad(&line, "raw", 10);
       for (const std::string& p : peers) pad(&line, p, 11);
       pad(&line, "zerohop", 11);
       pad(&line, "/ best peer (95 %)", 27);
@@ -111,7 +113,7 @@ std::string table_of(const Judged& judged, bool with_rate) {
     before = row;
     std::string line;
     pad(&line, case_text(r.key), width);
-    pad(&line, r.raw_us ? number_text(*r.raw_us) : "-", 10);
+    if (with_raw) pad(&line, r.raw_us ? number_text(*r.raw_us) : "-", 10);
     for (const std::string& p : peers) {
       const auto it = r.peers.find(p);
       const std::string mark = p == r.best_peer ? "*" : "";

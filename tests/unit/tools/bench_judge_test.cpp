@@ -211,6 +211,19 @@ TEST(Report, NamesEveryVerdictAndIsReadableAgain) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
+TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
+  Json c = one_case("matmul", 1024, "comm_us", {{4}});
+  c["order"] = 16;
+  std::vector<LaunchRecord> all = {{0, "g", "mpich", false, "", 1, document("far", {"host"}, Json::array({c}))}};
+  c["metrics"] = {{"comm_us", {{4}, {2}, {4}}}};
+  all.push_back({0, "g", "mpich", true, "", 1, document("far", {"host", "zerohop", "host"}, Json::array({c}))});
+  const Judged judged = judge(all, {});
+  ASSERT_EQ(judged.rows.size(), 1U);
+  EXPECT_EQ(judged.rows[0].key.param, 16);
+  EXPECT_DOUBLE_EQ(judged.rows[0].to_own_host.mid, 0.5);
+  EXPECT_NE(table_of(judged, false).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, false);
+}
+
 TEST(BenchReport, RowsOfOneHeadingStandTogether) {
   std::vector<LaunchRecord> all;
   for (const uint64_t size : {8U, 1024U}) {
