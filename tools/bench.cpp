@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench_coll.h"
+#include "bench_matmul.h"
 #include "bench_p2p.h"
 #include "bench_raw.h"
 #include "commands.h"
@@ -9,11 +10,12 @@
 namespace zh::tools {
 
 void add_bench_command(CLI::App& app) {
-  CLI::App* bench =
-      app.add_subcommand("bench", "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll).");
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, matmul).");
   bench->require_subcommand(1);
   add_bench_p2p_command(*bench);
   add_bench_coll_command(*bench);
+  add_bench_matmul_command(*bench);
   add_bench_raw(*bench);
 }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "bench_report.h"
+
 namespace zh::tools {
 namespace {
 
@@ -18,17 +20,6 @@ constexpr const char* kRaw = "flat";
 using RowGroup = std::tuple<std::string, std::string, std::string, int, std::string, std::string>;
 RowGroup group_of(const Row& r) {
   return {r.key.bench, r.key.variant, r.key.buffers, r.key.ranks, r.placement, r.host};
-}
-
-std::string number(double v) {
-  if (v >= 1000) return fmt::format("{:.0f}", v);
-  if (v >= 100) return fmt::format("{:.1f}", v);
-  return v >= 10 ? fmt::format("{:.2f}", v) : fmt::format("{:.3f}", v);
-}
-
-std::string interval_text(const Interval& i) {
-  if (i.count == 0) return "-";
-  return i.valid ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", i.mid, i.low, i.high) : fmt::format("{:.3f} [?]", i.mid);
 }
 
 /// The rows of one case: least, mean and greatest time of the ranks.
@@ -48,16 +39,15 @@ struct Triple {
 std::string times_of_peer(const Triple& t, const std::string& peer) {
   return t.text([&](const Row& r) {
     const auto it = r.peers.find(peer);
-    return it == r.peers.end() ? std::string("-") : number(it->second.mid);
+    return it == r.peers.end() ? std::string("-") : number_text(it->second.mid);
   });
 }
 
 std::string heading_of(const Row& r, const Row* raw) {
-  std::string s = fmt::format("\n{}{}{} · {} · {} ranks · {} · zerohop under {} · {} rounds", r.key.bench,
-                              r.key.variant.empty() ? "" : " ", r.key.variant, r.key.buffers, r.key.ranks, r.placement,
-                              r.host, r.rounds);
+  std::string s =
+      fmt::format("\n{}{}{} · {}", r.key.bench, r.key.variant.empty() ? "" : " ", r.key.variant, launches_text(r));
   if (r.key.bench == "allreduce" && raw != nullptr)
-    s += fmt::format(" · 8 B without MPI {} µs", number(raw->zerohop.mid));
+    s += fmt::format(" · 8 B without MPI {} µs", number_text(raw->zerohop.mid));
   s += fmt::format("\n{:>8} {:>6} {:>30}{:>30} {:>8}{:>30}  {:<24}{:<24}{}\n", "bytes", "reps",
                    r.host + " min, avg, max", "zerohop min, avg, max", "best", "its min, avg, max",
                    "/ best peer (95 %)", "/ own host (95 %)", "host / host (95 %)");
@@ -146,7 +136,7 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) 
       const auto reps = repetitions.find({mean->host, key});
       out +=
           fmt::format("{:>8} {:>6} {}{} {:>8}{}  {:<24}{:<24}{}\n", size, reps == repetitions.end() ? 0 : reps->second,
-                      times_of_peer(t, mean->host), t.text([](const Row& r) { return number(r.zerohop.mid); }),
+                      times_of_peer(t, mean->host), t.text([](const Row& r) { return number_text(r.zerohop.mid); }),
                       mean->best_peer, times_of_peer(t, mean->best_peer), interval_text(mean->to_best_peer),
                       interval_text(mean->to_own_host), interval_text(mean->noise));
     }
@@ -157,14 +147,10 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) 
         "{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {:.3f}   / own host {:.3f}\n",
         s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes, s.to_best_peer, s.to_own_host);
   }
-  out += fmt::format(
-      "\n{} launches, {} left out (placement changed during them)\nTimes in µs: least, mean and greatest over the "
-      "ranks; "
-      "bytes are those of one rank's block; ratios are of the mean.\nIntervals hold the median ratio with 95 %; [?]: "
-      "too "
-      "few rounds.\n",
-      judged.launches, judged.mixed);
-  return out;
+  return out +
+         closing_of(judged,
+                    "least, mean and greatest over the ranks; ratios are of the mean; bytes are those of one rank's "
+                    "block");
 }
 
 nlohmann::json json_of(const std::vector<CollSummary>& summaries) {

@@ -133,7 +133,9 @@ Parsed parse(const LaunchRecord& record) {
     key.buffers = c.value("buffers", "");
     key.variant = c.value("variant", "");
     key.ranks = ranks;
-    key.param = c.value("depth", c.value("c2_us", 0.0));
+    for (const char* name : {"depth", "c2_us", "order"}) {
+      if (c.contains(name)) key.param = c[name].get<double>();
+    }
     if (key.bench == "skew") key.variant = record.setting.empty() ? "measured_defaults" : record.setting;
     const Json metrics = c.value("metrics", Json::object());  // items() of a temporary would outlive it
     for (const auto& [metric, arms_json] : metrics.items()) {

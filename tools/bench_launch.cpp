@@ -15,6 +15,8 @@
 #include <sstream>
 #include <thread>
 
+#include "os/program.h"
+
 namespace zh::tools {
 namespace {
 
@@ -172,15 +174,9 @@ std::vector<BenchHost> find_hosts(const std::string& hosts_py, std::string* prob
   return hosts;
 }
 
-std::string own_folder() {
-  std::error_code failed;
-  const fs::path exe = fs::read_symlink("/proc/self/exe", failed);
-  return failed ? std::string() : exe.parent_path().string();
-}
-
 std::string default_hosts_py() {
   std::error_code ignored;
-  for (fs::path start : {fs::path(own_folder()), fs::current_path(ignored)}) {
+  for (fs::path start : {fs::path(os::own_folder()), fs::current_path(ignored)}) {
     for (fs::path p = start; !p.empty(); p = p.parent_path()) {
       if (fs::exists(p / "dev" / "hosts.py", ignored)) return (p / "dev" / "hosts.py").string();
       if (p == p.root_path()) break;

@@ -40,8 +40,6 @@ LaunchResult run_launch(const LaunchSpec& spec);
 /// The hosts that `python3 <hosts_py> --json` names; empty with a reason on failure.
 std::vector<BenchHost> find_hosts(const std::string& hosts_py, std::string* problem);
 
-/// Folder of the running executable.
-std::string own_folder();
 /// Path of dev/hosts.py above the executable's folder or the current one; empty when there is none.
 std::string default_hosts_py();
 

@@ -1,48 +1,32 @@
-// `zerohop bench p2p`: starts the MPI benchmark program in rounds of short launches and hands the documents to the
-// judge. Inside a job that somebody else started it starts nothing: each rank becomes the benchmark program. Measures
-// nothing itself.
+// `zerohop bench p2p`: which launches of the point-to-point benchmark a round has, and the verdict on its limits. How a
+// benchmark runs as a whole is bench_command.h's. Measures nothing itself.
 #include "bench_p2p.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "bench_judge.h"
-#include "bench_launch.h"
+#include "bench_command.h"
 #include "bench_report.h"
-#include "bench_rounds.h"
+#include "os/program.h"
 
 namespace zh::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
-  HostOptions hosts;
-  std::string only;
-  std::string sizes;
-  std::string buffers = "malloc,static,alloc_mem";
-  std::string json_path;
-  std::string csv_path;
+struct Options : BenchOptions {
   std::string raw = "auto";
-  std::string launches_path;
-  std::string rejudge_path;
-  int rounds = 0;
   int ranks_many = 8;
-  int blocks = 0;
-  double block_us = 0;
-  double timeout_s = 120;
-  bool quick = false;
-  bool null_test = false;
   bool strict = false;
 };
 
@@ -73,186 +57,105 @@ std::vector<Group> groups_of(const Options& o) {
       {"many", "pairs,exchange,multipair", "malloc", o.ranks_many},
       {"everybody", "everybody", "malloc", 64, false, false, true},
   };
-  std::vector<std::string> wanted = split(o.only);
   // A quick run looks at the main numbers in one launch per host and round.
-  if (wanted.empty() && o.quick) return {{"quick", "latency,rate,bandwidth,overlap", "malloc"}};
+  if (o.only.empty() && o.quick) return {{"quick", "latency,rate,bandwidth,overlap", "malloc"}};
   const std::vector<std::string> kinds = split(o.buffers);
   std::vector<Group> chosen;
   for (Group g : all) {
-    if (!contains(kinds, g.buffers)) continue;
-    std::vector<std::string> benches = split(g.only);
-    if (!wanted.empty()) std::erase_if(benches, [&](const std::string& b) { return !contains(wanted, b); });
-    if (benches.empty()) continue;
-    g.only = joined(benches);
-    chosen.push_back(g);
+    g.only = joined(wanted_of(o, g.only));
+    if (!g.only.empty() && contains(kinds, g.buffers)) chosen.push_back(g);
   }
   return chosen;
 }
 
-/// One launch to make in every round of a group.
-struct Entry {
-  const BenchHost* host;
-  bool zerohop;
-  std::string setting;
-};
-
-std::vector<Entry> entries_of(const Group& g, const std::vector<BenchHost>& peers,
-                              const std::vector<BenchHost>& under) {
-  std::vector<Entry> e;
+std::vector<PlannedLaunch> launches_of(const Options& o, const Group& g, const Hosts& hosts) {
+  BenchOptions part = o;
+  part.only = g.only;
+  part.buffers = g.buffers;
+  std::vector<PlannedLaunch> planned;
   if (g.fresh_job) {  // 64 ranks on a few processors: only hosts that yield their processor come to an end
-    for (const BenchHost& h : under) {
+    part.sizes.clear();
+    part.blocks = 1;
+    for (const BenchHost& h : hosts.under) {
       if (h.name == "mpich") continue;
-      e.push_back({&h, false, ""});
-      e.push_back({&h, true, ""});
+      planned.push_back(plan_launch("p2p", part, h, g.ranks, kHostArm));
+      planned.push_back(plan_launch("p2p", part, h, g.ranks, kZerohopArm));
     }
-    return e;
+    return planned;
   }
-  for (const BenchHost& h : peers) e.push_back({&h, false, ""});
-  for (const BenchHost& h : under) e.push_back({&h, true, ""});
-  if (g.heap_off) {
-    for (const BenchHost& h : under) e.push_back({&h, true, std::string(kHeapOffSetting)});
-  }
+  planned = plan_launches("p2p", part, hosts, g.ranks);
+  const auto add = [&](std::string_view setting, const std::map<std::string, std::string>& env) {
+    for (const BenchHost& h : hosts.under) {
+      PlannedLaunch p = plan_launch("p2p", part, h, g.ranks, kZerohopArm);
+      p.setting = setting;
+      p.spec.env = env;
+      planned.push_back(std::move(p));
+    }
+  };
+  if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}});
   if (g.forced_skew) {
-    for (const BenchHost& h : under) {
-      e.push_back({&h, true, "single_copy_skew_off"});
-      e.push_back({&h, true, "single_copy_skew_on"});
-    }
+    add("single_copy_skew_off", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}});
+    add("single_copy_skew_on", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}});
   }
-  return e;
-}
-
-LaunchSpec spec_of(const Options& o, const Group& g, const Entry& e, const std::string& folder) {
-  LaunchSpec s;
-  s.host = e.host;
-  s.ranks = g.ranks;
-  s.timeout_s = o.timeout_s;
-  s.zerohop = e.zerohop && !o.null_test;
-  if (s.zerohop) s.program = {folder + "/zerohop", "run"};
-  s.program.push_back(fmt::format("{}/bench_p2p_{}", folder, e.host->abi));
-  const char* arms = !e.zerohop ? "host" : g.fresh_job || !e.setting.empty() ? "zerohop" : "host,zerohop,host";
-  s.program.insert(s.program.end(),
-                   {"--label", e.host->name, "--only", g.only, "--buffers", g.buffers, "--arms", arms});
-  if (!o.sizes.empty() && !g.fresh_job) s.program.insert(s.program.end(), {"--sizes", o.sizes});
-  if (o.quick) s.program.emplace_back("--quick");
-  const int blocks = g.fresh_job ? 1 : o.blocks > 0 ? o.blocks : o.quick ? 3 : 5;
-  const double block_us = o.block_us > 0 ? o.block_us : o.quick ? 2000 : 4000;
-  s.program.insert(s.program.end(),
-                   {"--blocks", std::to_string(blocks), "--block-us", fmt::format("{:.0f}", block_us)});
-  if (e.setting == kHeapOffSetting) s.env = {{"ZEROHOP_HEAP", "0"}};
-  if (e.setting == "single_copy_skew_off") s.env = {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}};
-  if (e.setting == "single_copy_skew_on") s.env = {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}};
-  return s;
+  return planned;
 }
 
 /// The raw limit once per round: in the nature that the machine has in this round.
-void measure_raw(const Options& o, const std::string& folder, RawLimits* raw) {
-  if (o.raw != "auto") return;
+void measure_raw(Rounds* rounds) {
   const std::string file = (fs::temp_directory_path() / fmt::format("zerohop-raw-{}.json", getpid())).string();
-  std::vector<std::string> command = {folder + "/zerohop", "bench", "raw", "--quick", "--json", file};
-  if (output_of(command, 60)) {
+  const std::string zerohop = os::own_folder() + "/zerohop";
+  if (output_of({zerohop, "bench", "raw", "--quick", "--json", file}, 60)) {
     std::ifstream in(file);
-    add_raw_document(nlohmann::json::parse(in, nullptr, false), raw);
+    rounds->add_raw(nlohmann::json::parse(in, nullptr, false));
   }
   std::error_code ignored;
   fs::remove(file, ignored);
 }
 
-std::vector<PlannedLaunch> launches_of(const Options& o, const Group& g, const Hosts& hosts,
-                                       const std::string& folder) {
-  std::vector<PlannedLaunch> planned;
-  for (const Entry& e : entries_of(g, hosts.peers, hosts.under)) {
-    planned.push_back({e.host, e.zerohop, e.setting, spec_of(o, g, e, folder)});
+void run_round(const Options& o, const Hosts& hosts, int round, Rounds* rounds) {
+  if (o.raw == "auto") {
+    if (round == 0 || !o.quick) measure_raw(rounds);  // it takes as long as a quick round's launches
+  } else if (o.raw != "off" && round == 0) {
+    std::ifstream in(o.raw);
+    rounds->add_raw(nlohmann::json::parse(in, nullptr, false));
   }
-  return planned;
+  for (const Group& g : groups_of(o)) rounds->run_group(g.name, round, o.rounds, launches_of(o, g, hosts));
 }
 
-int report(const Options& o, const std::vector<LaunchRecord>& records, const RawLimits& raw) {
-  const Judged judged = judge(records, raw);
-  std::fputs(table_of(judged, true).c_str(), stdout);
-  bool written = true;
-  if (!o.json_path.empty()) written &= write_file(o.json_path, json_of(judged).dump(1) + "\n", "p2p");
-  if (!o.csv_path.empty()) written &= write_file(o.csv_path, csv_of(judged), "p2p");
-  if (!written) return 2;
+int report(const Options& o, const Launches& launches) {
+  RawLimits raw;
+  for (const auto& d : launches.raw) add_raw_document(d, &raw);
+  const Judged judged = judge(launches.records, raw);
+  std::fputs((table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer")).c_str(),
+             stdout);
+  if (!write_judged(o, judged, "bench p2p")) return 2;
   bool missed = false;
   for (const Row& r : judged.rows)
     for (const Judgement& j : r.judgements) missed |= j.verdict == Verdict::kMissed;
   return o.strict && missed ? 1 : 0;
 }
 
-int rejudge(const Options& o) {
-  nlohmann::json all;
-  const auto records = read_launches(o.rejudge_path, "p2p", &all);
-  if (!records) return 2;
-  RawLimits raw;
-  for (const auto& d : all.value("raw", nlohmann::json::array())) add_raw_document(d, &raw);
-  return report(o, *records, raw);
-}
-
-int become_program(const Options& o) {
-  std::vector<std::string> arguments = {"--buffers", o.buffers};
-  if (!o.only.empty()) arguments.insert(arguments.end(), {"--only", o.only});
-  if (!o.sizes.empty()) arguments.insert(arguments.end(), {"--sizes", o.sizes});
-  if (!o.json_path.empty()) arguments.insert(arguments.end(), {"--out", o.json_path});
-  if (o.quick) arguments.emplace_back("--quick");
-  return become_benchmark("p2p", o.hosts.abi, arguments);
-}
-
-int bench_p2p(const Options& o) {
-  if (!o.rejudge_path.empty()) return rejudge(o);
-  if (in_a_job()) return become_program(o);
-  const auto hosts = choose_hosts(o.hosts, o.quick, "p2p");
-  if (!hosts) return 2;
-  RawLimits raw;
-  if (o.raw != "auto" && o.raw != "off") {
-    std::ifstream in(o.raw);
-    add_raw_document(nlohmann::json::parse(in, nullptr, false), &raw);
-  }
-  const std::vector<Group> groups = groups_of(o);
-  const std::string folder = own_folder();
-  const int count = o.rounds > 0 ? o.rounds : o.quick ? 8 : 10;
-  Rounds rounds;
-  for (int round = 0; round < count; ++round) {
-    if (round == 0 || !o.quick) measure_raw(o, folder, &raw);  // it takes as long as a quick round's launches
-    for (const Group& g : groups) rounds.run_group(g.name, round, count, launches_of(o, g, *hosts, folder));
-  }
-  if (!o.launches_path.empty() && !write_launches(o.launches_path, rounds.records(), "p2p")) return 2;
-  const int code = report(o, rounds.records(), raw);
-  if (rounds.failures() > 0)
-    fmt::print(stderr, "zerohop bench p2p: {} launches failed and are not in the table\n", rounds.failures());
-  return code != 0 ? code : rounds.failures() > 0 ? 2 : 0;
-}
-
 }  // namespace
 
 void add_bench_p2p_command(CLI::App& bench) {
   auto o = std::make_shared<Options>();
-  CLI::App* c =
-      bench.add_subcommand("p2p", "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches");
-  add_host_options(*c, &o->hosts);
-  c->add_option("--rounds", o->rounds, "Rounds (default 10; 8 with --quick; fewer than 6 resolve nothing)");
-  c->add_flag("--quick", o->quick, "The main numbers in at most two minutes");
+  o->buffers = "malloc,static,alloc_mem";
+  MpiBench b;
+  b.name = "p2p";
+  b.about = "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches";
+  b.sizes = "Comma list of bytes, with K or M";
+  b.quick = "The main numbers in at most two minutes";
+  b.quick_pace = {8, 3, 2000, 0};
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   c->add_option("--only", o->only,
                 "Comma list: latency, noreuse, bandwidth, bidirectional, rate, queues, overlap, skew, breakdown, "
-                "pairs, exchange, "
-                "multipair, everybody");
-  c->add_option("--sizes", o->sizes, "Comma list of bytes, with K or M");
-  c->add_option("--buffers", o->buffers, "malloc, static, alloc_mem")->capture_default_str();
-  c->add_option("--json", o->json_path, "Write the judged rows as JSON");
-  c->add_option("--csv", o->csv_path, "Write the judged rows as CSV");
-  c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge");
-  c->add_option("--rejudge", o->rejudge_path, "Judge the launches of an earlier run again; starts nothing");
+                "pairs, exchange, multipair, everybody");
   c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")
       ->capture_default_str();
   c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")->capture_default_str();
-  c->add_option("--blocks", o->blocks, "Blocks of each arm per case and launch");
-  c->add_option("--block-us", o->block_us, "Aimed length of a block in microseconds");
-  c->add_option("--timeout", o->timeout_s, "Seconds after which a launch is ended")->capture_default_str();
-  c->add_flag("--null", o->null_test, "Run everything without zerohop: every ratio must come out at 1");
   c->add_flag("--strict", o->strict, "Exit code 1 when a limit is missed");
-  c->final_callback([o] {
-    const int code = bench_p2p(*o);
-    if (code != 0) throw CLI::RuntimeError(code);
-  });
 }
 
 }  // namespace zh::tools

@@ -10,13 +10,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "commands.h"
 #include "copy/kernels.h"
 #include "node/line_time.h"
 #include "os/affinity.h"
@@ -259,16 +259,14 @@ nlohmann::json to_json(const Report& report) {
   return out;
 }
 
-bool write_csv(const std::string& path, const nlohmann::json& document) {
-  std::ofstream out(path);
-  out << "placement,buffers,way,size,us,spread,blocks,store,ring_bytes,cell_bytes\n";
+std::string csv_of(const nlohmann::json& document) {
+  std::string out = "placement,buffers,way,size,us,spread,blocks,store,ring_bytes,cell_bytes\n";
   for (const auto& r : document["rows"]) {
-    out << fmt::format("{},{},{},{},{:.4f},{:.3f},{},{},{},{}\n", r.value("placement", ""), r.value("buffers", ""),
+    out += fmt::format("{},{},{},{},{:.4f},{:.3f},{},{},{},{}\n", r.value("placement", ""), r.value("buffers", ""),
                        r.value("way", ""), r.value("size", 0), r.value("us", 0.0), r.value("spread", 0.0),
                        r.value("blocks", 0), r.value("store", ""), r.value("ring_bytes", 0), r.value("cell_bytes", 0));
   }
-  out.close();
-  return !out.fail();
+  return out;
 }
 
 void bind(int cpu) {
@@ -325,20 +323,10 @@ int bench_raw(const Options& o) {
   fmt::print("CPUs {} and {}, copy kernels {}, {} blocks\n", cpus[0], cpus[1], copy::kernel_name(), blocks);
   print_table(report);
   const nlohmann::json document = to_json(report);
-  if (!o.json.empty()) {
-    std::ofstream out(o.json);
-    out << document.dump(1) << '\n';
-    out.close();
-    if (out.fail()) {
-      fmt::print(stderr, "zerohop bench raw: cannot write {}\n", o.json);
-      return 1;
-    }
-  }
-  if (!o.csv.empty() && !write_csv(o.csv, document)) {
-    fmt::print(stderr, "zerohop bench raw: cannot write {}\n", o.csv);
-    return 1;
-  }
-  return 0;
+  bool written = true;
+  if (!o.json.empty()) written &= write_file(o.json, document.dump(1) + "\n", "bench raw");
+  if (!o.csv.empty()) written &= write_file(o.csv, csv_of(document), "bench raw");
+  return written ? 0 : 1;
 }
 
 }  // namespace

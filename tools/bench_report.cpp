@@ -5,31 +5,16 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
+
+#include "base/options.h"
 
 namespace zh::tools {
 namespace {
 
-std::string size_text(uint64_t bytes) {
-  if (bytes >= (1u << 20) && bytes % (1u << 20) == 0) return fmt::format("{}M", bytes >> 20);
-  if (bytes >= 1024 && bytes % 1024 == 0) return fmt::format("{}K", bytes >> 10);
-  return fmt::format("{}", bytes);
-}
-
-std::string number(double v) {
-  if (v == 0) return "0";
-  if (v >= 1000) return fmt::format("{:.0f}", v);
-  if (v >= 100) return fmt::format("{:.1f}", v);
-  return v >= 10 ? fmt::format("{:.2f}", v) : fmt::format("{:.3f}", v);
-}
-
-std::string interval_text(const Interval& i) {
-  if (i.count == 0) return "-";
-  return i.valid ? fmt::format("{} [{}, {}]", number(i.mid), number(i.low), number(i.high))
-                 : fmt::format("{} [?]", number(i.mid));
-}
-
 std::string case_text(const CaseKey& k) {
-  std::string t = size_text(k.size);
+  std::string t = format_size(k.size);
+  if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
   if (k.bench == "queues") t += fmt::format(" {} {:g}", k.variant, k.param);
   if (k.bench == "skew") t += fmt::format(" {}", k.variant);
   if (k.bench == "skew" && k.metric == "c3_us") t += fmt::format(" c2={:g}", k.param);
@@ -62,25 +47,61 @@ nlohmann::json json_of(const Interval& i) {
           {"coverage", i.coverage}, {"count", i.count}, {"valid", i.valid}};
 }
 
+/// Rows below one heading.
+auto heading_key(const Row& r) { return std::tie(r.key.bench, r.key.buffers, r.key.ranks, r.placement, r.host); }
+
+std::string judgement_text(const Judgement& j) {
+  const char* sign = j.limit->compare == Compare::kValueAtLeast ? ">=" : "<=";
+  return fmt::format("    {:<13} {} {} {:.3g}: {}  ({})\n", name_of(j.verdict), name_of(j.limit->compare), sign,
+                     j.bound, interval_text(j.value), j.limit->text);
+}
+
 }  // namespace
+
+std::string number_text(double v) {
+  if (v == 0) return "0";
+  if (v >= 1000) return fmt::format("{:.0f}", v);
+  if (v >= 100) return fmt::format("{:.1f}", v);
+  return v >= 10 ? fmt::format("{:.2f}", v) : fmt::format("{:.3f}", v);
+}
+
+std::string interval_text(const Interval& i) {
+  if (i.count == 0) return "-";
+  return i.valid ? fmt::format("{} [{}, {}]", number_text(i.mid), number_text(i.low), number_text(i.high))
+                 : fmt::format("{} [?]", number_text(i.mid));
+}
+
+std::string launches_text(const Row& row) {
+  return fmt::format("{} · {} ranks · {} · zerohop under {} · {} rounds", row.key.buffers, row.key.ranks, row.placement,
+                     row.host, row.rounds);
+}
+
+std::string closing_of(const Judged& judged, const std::string& times) {
+  return fmt::format(
+      "\n{} launches, {} left out (placement changed during them)\n"
+      "Times in µs: {}.\nIntervals hold the median ratio with 95 %; [?]: too few rounds.\n",
+      judged.launches, judged.mixed, times);
+}
 
 std::string table_of(const Judged& judged, bool with_rate) {
   const std::vector<std::string> peers = peer_names(judged);
   const size_t width = case_width(judged);
+  const bool with_raw = std::any_of(judged.rows.begin(), judged.rows.end(), [](const Row& r) { return r.raw_us; });
+  // Rows come by case; with several hosts or numbers of ranks the next row would be below another heading.
+  std::vector<const Row*> rows;
+  for (const Row& r : judged.rows) rows.push_back(&r);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row* a, const Row* b) { return heading_key(*a) < heading_key(*b); });
   std::string out;
-  std::string heading;
-  for (const Row& r : judged.rows) {
-    const std::string group =
-        fmt::format("\n{} · {} · {} ranks · {} · zerohop under {} · {} rounds · raw line {} µs\n", r.key.bench,
-                    r.key.buffers, r.key.ranks, r.placement, r.host, r.rounds, number(r.line_us));
-    const std::string same =
-        fmt::format("{} {} {} {} {}", r.key.bench, r.key.buffers, r.key.ranks, r.placement, r.host);
-    if (same != heading) {
-      heading = same;
-      out += group;
+  const Row* before = nullptr;
+  int counts[3] = {0, 0, 0};
+  for (const Row* row : rows) {
+    const Row& r = *row;
+    if (before == nullptr || heading_key(*before) != heading_key(r)) {
+      out += fmt::format("\n{} · {} · raw line {} µs\n", r.key.bench, launches_text(r), number_text(r.line_us));
       std::string line;
       pad(&line, "size", width);
-      pad(&line, "raw", 10);
+      if (with_raw) pad(&line, "raw", 10);
       for (const std::string& p : peers) pad(&line, p, 11);
       pad(&line, "zerohop", 11);
       pad(&line, "/ best peer (95 %)", 27);
@@ -89,15 +110,16 @@ std::string table_of(const Judged& judged, bool with_rate) {
       if (with_rate) line += "MB/s";
       out += line + "\n";
     }
+    before = row;
     std::string line;
     pad(&line, case_text(r.key), width);
-    pad(&line, r.raw_us ? number(*r.raw_us) : "-", 10);
+    if (with_raw) pad(&line, r.raw_us ? number_text(*r.raw_us) : "-", 10);
     for (const std::string& p : peers) {
       const auto it = r.peers.find(p);
       const std::string mark = p == r.best_peer ? "*" : "";
-      pad(&line, it == r.peers.end() ? "-" : number(it->second.mid) + mark, 11);
+      pad(&line, it == r.peers.end() ? "-" : number_text(it->second.mid) + mark, 11);
     }
-    pad(&line, number(r.zerohop.mid), 11);
+    pad(&line, number_text(r.zerohop.mid), 11);
     pad(&line, interval_text(r.to_best_peer), 27);
     pad(&line, interval_text(r.to_own_host), 27);
     pad(&line, interval_text(r.noise), 27);
@@ -105,20 +127,12 @@ std::string table_of(const Judged& judged, bool with_rate) {
       line += fmt::format("{:.0f}", static_cast<double>(r.key.size) / r.zerohop.mid);
     out += line + "\n";
     for (const Judgement& j : r.judgements) {
-      const char* sign = j.limit->compare == Compare::kValueAtLeast ? ">=" : "<=";
-      out += fmt::format("    {:<13} {} {} {:.3g}: {}  ({})\n", name_of(j.verdict), name_of(j.limit->compare), sign,
-                         j.bound, interval_text(j.value), j.limit->text);
+      out += judgement_text(j);
+      ++counts[static_cast<int>(j.verdict)];
     }
   }
-  int counts[3] = {0, 0, 0};
-  for (const Row& r : judged.rows)
-    for (const Judgement& j : r.judgements) ++counts[static_cast<int>(j.verdict)];
-  out += fmt::format(
-      "\nlimits: {} met, {} missed, {} not resolved; {} launches, {} left out (placement changed during them)\n",
-      counts[0], counts[1], counts[2], judged.launches, judged.mixed);
-  out +=
-      "Times in µs, one way or per message; * marks the best peer; intervals hold the median with 95 %; [?]: too few "
-      "rounds.\n";
+  if (counts[0] + counts[1] + counts[2] > 0)
+    out += fmt::format("\nlimits: {} met, {} missed, {} not resolved\n", counts[0], counts[1], counts[2]);
   return out;
 }
 

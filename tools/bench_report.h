@@ -1,5 +1,5 @@
-// Prints judged rows: the table on standard output, and the same as JSON and CSV. Called at the end of `zerohop bench
-// p2p`; computes nothing.
+// Writes judged rows: as a table, as JSON and as CSV, and the words that every table of them has. Called at the end of
+// the rounds of `zerohop bench`; computes nothing.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,6 +11,16 @@ namespace zh::tools {
 
 /// The table, with one line per row and, below it, one line per judged limit.
 std::string table_of(const Judged& judged, bool with_rate);
+/// What stands below every table; `times` says whose times they are.
+std::string closing_of(const Judged& judged, const std::string& times);
+
+/// The launches of a row, as a heading names them: buffers, ranks, placement, host, rounds.
+std::string launches_text(const Row& row);
+/// At least three significant digits.
+std::string number_text(double v);
+/// The median and its interval, with "[?]" where there were too few rounds for one.
+std::string interval_text(const Interval& i);
+
 nlohmann::json json_of(const Judged& judged);
 std::string csv_of(const Judged& judged);
 

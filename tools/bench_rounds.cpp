@@ -2,14 +2,14 @@
 #include "bench_rounds.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+
+#include "commands.h"
 
 namespace zh::tools {
 namespace {
@@ -90,19 +90,23 @@ std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const s
     known = find_hosts(o.hosts_py.empty() ? default_hosts_py() : o.hosts_py, &problem);
   }
   if (known.empty()) {
-    fmt::print(stderr, "zerohop bench {}: {}\n", command, problem);
+    fmt::print(stderr, "zerohop {}: {}\n", command, problem);
     return std::nullopt;
   }
-  const std::vector<std::string> bare = o.mpiexec.empty() ? split(o.hosts) : std::vector<std::string>{"custom"};
-  std::vector<std::string> carry = o.mpiexec.empty() ? split(o.under) : bare;
-  if (first_only && carry.size() > 1) carry.resize(1);
-  Hosts chosen;
-  for (const BenchHost& h : known) {
-    if (contains(bare, h.name)) chosen.peers.push_back(h);
-    if (contains(carry, h.name)) chosen.under.push_back(h);
-  }
+  const bool only_one = !o.mpiexec.empty();
+  const auto installed = [&](const std::string& names) {
+    std::vector<BenchHost> found;
+    for (const std::string& name : split(only_one ? "custom" : names)) {
+      for (const BenchHost& h : known) {
+        if (h.name == name) found.push_back(h);
+      }
+    }
+    return found;
+  };
+  Hosts chosen{installed(o.hosts), installed(o.under)};
+  if (first_only && chosen.under.size() > 1) chosen.under.resize(1);
   if (chosen.peers.empty() || chosen.under.empty()) {
-    fmt::print(stderr, "zerohop bench {}: none of the hosts {} / {} is installed\n", command, o.hosts, o.under);
+    fmt::print(stderr, "zerohop {}: none of the hosts {} / {} is installed\n", command, o.hosts, o.under);
     return std::nullopt;
   }
   return chosen;
@@ -128,57 +132,28 @@ void Rounds::run_group(const std::string& group, int round, int rounds, std::vec
       ++failures_;
       continue;
     }
-    records_.push_back({round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document)});
+    launches_.records.push_back({round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document)});
   }
 }
 
-bool write_file(const std::string& path, const std::string& text, const std::string& command) {
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out) fmt::print(stderr, "zerohop bench {}: cannot write {}\n", command, path);
-  return !out.fail();
-}
-
-bool write_launches(const std::string& path, const std::vector<LaunchRecord>& records, const std::string& command) {
-  nlohmann::json all = {{"schema", "zerohop-bench-launches/1"}, {"launches", nlohmann::json::array()}};
-  for (const LaunchRecord& r : records) all["launches"].push_back(json_of(r));
+bool write_launches(const std::string& path, const Launches& launches, const std::string& command) {
+  nlohmann::json all = {
+      {"schema", "zerohop-bench-launches/1"}, {"launches", nlohmann::json::array()}, {"raw", launches.raw}};
+  for (const LaunchRecord& r : launches.records) all["launches"].push_back(json_of(r));
   return write_file(path, all.dump() + "\n", command);
 }
 
-std::optional<std::vector<LaunchRecord>> read_launches(const std::string& path, const std::string& command,
-                                                       nlohmann::json* document) {
+std::optional<Launches> read_launches(const std::string& path, const std::string& command) {
   std::ifstream in(path);
-  *document = nlohmann::json::parse(in, nullptr, false);
-  if (!document->is_object()) {
-    fmt::print(stderr, "zerohop bench {}: {} holds no launches\n", command, path);
+  const nlohmann::json all = nlohmann::json::parse(in, nullptr, false);
+  if (!all.is_object() || !all.contains("launches")) {
+    fmt::print(stderr, "zerohop {}: {} holds no launches\n", command, path);
     return std::nullopt;
   }
-  std::vector<LaunchRecord> records;
-  for (const auto& j : document->value("launches", nlohmann::json::array())) records.push_back(record_from(j));
-  return records;
-}
-
-bool in_a_job() {
-  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
-}
-
-int become_benchmark(const std::string& name, const std::string& abi, const std::vector<std::string>& arguments) {
-  const bool openmpi = std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
-  const std::string folder = own_folder();
-  std::vector<std::string> command = {folder + "/zerohop", "run",
-                                      fmt::format("{}/bench_{}_{}", folder, name, openmpi ? "ompi" : abi), "--arms",
-                                      "host,zerohop,host"};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& s : command) argv.push_back(s.data());
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  std::perror(argv[0]);
-  return 127;
+  Launches launches;
+  for (const auto& j : all["launches"]) launches.records.push_back(record_from(j));
+  launches.raw = all.value("raw", nlohmann::json::array());
+  return launches;
 }
 
 }  // namespace zh::tools

@@ -1,6 +1,6 @@
-// What the benchmarks of MPI programs share: which hosts take part, the rounds of short launches in turn, and the file
-// of their documents. Called by `zerohop bench p2p` and `zerohop bench coll`; knows nothing of what the programs
-// measure.
+// The rounds of a benchmark of MPI programs: which hosts take part, short launches in turn, and the file of their
+// documents. Called by the benchmarks (bench_command.h says how they run as a whole); knows nothing of what the
+// programs measure.
 #pragma once
 
 #include <chrono>
@@ -32,9 +32,18 @@ struct Hosts {
   std::vector<BenchHost> peers;  ///< run bare
   std::vector<BenchHost> under;  ///< carry zerohop
 };
-/// Those of the wanted hosts that are installed; says on standard error when there are none. `first_only`: zerohop runs
-/// under the first alone.
+/// Those of the wanted hosts that are installed, in the order in which they were named; says on standard error when
+/// there are none. `first_only`: zerohop runs under the first alone.
 std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const std::string& command);
+
+/// What the rounds leave: the documents of the launches, and those of `zerohop bench raw` beside them.
+struct Launches {
+  std::vector<LaunchRecord> records;
+  nlohmann::json raw = nlohmann::json::array();
+};
+bool write_launches(const std::string& path, const Launches& launches, const std::string& command);
+/// The launches of an earlier run.
+std::optional<Launches> read_launches(const std::string& path, const std::string& command);
 
 struct PlannedLaunch {
   const BenchHost* host = nullptr;
@@ -49,25 +58,15 @@ class Rounds {
   /// Every launch of the group once, in an order that rotates with the round. One that did not measure what it should
   /// have is reported on standard error and left out.
   void run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned);
-  [[nodiscard]] const std::vector<LaunchRecord>& records() const { return records_; }
+  void add_raw(nlohmann::json document) { launches_.raw.push_back(std::move(document)); }
+  [[nodiscard]] const Launches& launches() const { return launches_; }
   [[nodiscard]] int failures() const { return failures_; }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::vector<LaunchRecord> records_;
+  Launches launches_;
   int failures_ = 0;
 };
-
-bool write_file(const std::string& path, const std::string& text, const std::string& command);
-bool write_launches(const std::string& path, const std::vector<LaunchRecord>& records, const std::string& command);
-/// The launches of an earlier run; `document` receives the whole file.
-std::optional<std::vector<LaunchRecord>> read_launches(const std::string& path, const std::string& command,
-                                                       nlohmann::json* document);
-
-/// Whether somebody else's launcher started this process as a rank.
-bool in_a_job();
-/// Inside a job: this rank becomes bench_<name>_<abi> with zerohop preloaded. Returns only when it cannot.
-int become_benchmark(const std::string& name, const std::string& abi, const std::vector<std::string>& arguments);
 
 std::vector<std::string> split(const std::string& list);
 std::string joined(const std::vector<std::string>& words);

@@ -12,7 +12,7 @@ namespace zh::tools {
 void add_run_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
-/// The parent of `bench p2p` and `bench raw`.
+/// The parent of `bench p2p`, `bench coll`, `bench matmul` and `bench raw`.
 void add_bench_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
 
@@ -21,6 +21,8 @@ extern int exit_code;
 
 /// libzerohop.so beside this executable (../lib, ../lib64, the same folder); "" if it is not there.
 [[nodiscard]] std::string find_library();
+/// Whether the whole text is in the file now; if not, `zerohop <command>` says so on standard error.
+[[nodiscard]] bool write_file(const std::string& path, const std::string& text, const std::string& command);
 /// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.
 [[nodiscard]] int launched_rank();
 /// Ranks of the job on this machine by the launchers' variables; 0 if unknown.

@@ -1,5 +1,7 @@
-// What several subcommands need: the exit code, the library's place, the launcher's hints.
+// What several subcommands need: the exit code, the library's place, files of results, the launcher's hints.
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "commands.h"
 #include "os/program.h"
@@ -30,6 +32,14 @@ std::string find_library() {
     }
   }
   return "";
+}
+
+bool write_file(const std::string& path, const std::string& text, const std::string& command) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) std::fprintf(stderr, "zerohop %s: cannot write %s\n", command.c_str(), path.c_str());
+  return !out.fail();
 }
 
 int launched_rank() {

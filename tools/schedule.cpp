@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -160,10 +159,7 @@ int schedule(const Arguments& a) {
   if (a.chunk > 0) title += " in chunks of " + format_size(a.chunk);
   if (coll::has_root(collective)) title += ", root " + std::to_string(a.root);
   if (!a.svg.empty() && verdict.proved()) {
-    std::ofstream file(a.svg);
-    file << coll::draw(schedules, *problem.layout, times, title);
-    file.close();
-    if (!file) return refuse("cannot write " + a.svg);
+    if (!write_file(a.svg, coll::draw(schedules, *problem.layout, times, title), "schedule")) return 2;
   }
   uint64_t scratch = 0;
   for (const Schedule& s : schedules) scratch = std::max(scratch, s.scratch_bytes);

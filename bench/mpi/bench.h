@@ -25,7 +25,7 @@ typedef struct {
   const char* only;          // comma list of sub-benchmarks; NULL: those that fit the number of ranks
   const char* buffers;       // comma list of malloc, alloc_mem
   const char* memory_match;  // mappings whose path holds this text count as the library's memory
-  size_t sizes[kMaxSizes];   // bytes; none: each sub-benchmark's own list
+  size_t sizes[kMaxSizes];   // in the program's unit; none: each sub-benchmark's own list
   int size_count;
   int blocks;       // blocks of each arm per case
   double block_us;  // aimed length of one block
@@ -44,6 +44,9 @@ typedef struct {
   const char* schema;   // of the document
   const char* about;    // one line of help
   const char* options;  // help for the options that mean something to this program only
+  const char* sizes;    // help of --sizes: what a size is
+  size_t size_step;     // sizes are multiples of it ...
+  size_t size_most;     // ... and not larger than this
   void (*run)(void);    // every sub-benchmark that is selected
 } Program;
 extern const Program g_program;
@@ -102,6 +105,8 @@ extern uint64_t g_errors;
 // A sequence number never used before by this rank pair; both ranks step alike.
 uint64_t next_seq(void);
 double median(double* values, int count);
+// A rank's time for one call, of the times of all its calls; they are sorted by it.
+double typical_us(double* times_us, int count);
 
 // --- agreement without messages (shared.c)
 // --------------------------------------------------------------------------------- One page set shared by all ranks of

@@ -148,16 +148,6 @@ static void check(const Collective* c, size_t n, int root, uint64_t turn, size_t
   }
 }
 
-// A rank's time for one call. With a processor for each rank the median, which other work on the machine hardly moves;
-// where ranks take turns, waiting for the scheduler is part of every program's time, and rare long waits are most of
-// it.
-static double typical(int iters) {
-  if (g_ranks <= cpu_count()) return median(samples, iters);
-  double sum = 0;
-  for (int i = 0; i < iters; i++) sum += samples[i];
-  return iters > 0 ? sum / iters : 0;
-}
-
 static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double* out) {
   static uint64_t turn = 0;
   const Collective* c = current;
@@ -185,7 +175,7 @@ static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double*
     if (concerns(c->receiver, root)) check(c, n, root, turn, step);
   }
   double seconds = ticks_to_us((double)(ticks() - begin)) * 1e-6;
-  double mine = typical(iters);
+  double mine = typical_us(samples, iters);
   coord_gather(&mine, 1);
   if (g_rank == 0 && iters > 0) {
     double sum = 0;
@@ -257,5 +247,8 @@ const Program g_program = {
         "                       allgather,alltoall,reduce_scatter,reduce_scatter_block,scan,exscan,gatherv,scatterv,\n"
         "                       allgatherv,alltoallv\n"
         "  --rotate-root        the root moves on by one rank with every call\n",
+    .sizes = "bytes of one rank's block",
+    .size_step = 8,
+    .size_most = 1 << 30,
     .run = run,
 };

@@ -19,7 +19,6 @@ static const char kHelp[] =
     "  --arms LIST          communicators to alternate, of: host (stays with the host MPI), zerohop (plain). Repeating "
     "one\n"
     "                       measures the noise. Default: host\n"
-    "  --sizes LIST         bytes, with K or M; default: each sub-benchmark's own list\n"
     "  --buffers LIST       malloc,static,alloc_mem (default malloc)\n"
     "  --blocks N           blocks of each arm per case (default 5)\n"
     "  --block-us N         aimed length of a block (default 4000)\n"
@@ -37,7 +36,8 @@ static int parse_sizes(const char* list) {
     if (end == p) return -1;
     if (*end == 'K' || *end == 'k') v <<= 10, end++;
     if (*end == 'M' || *end == 'm') v <<= 20, end++;
-    if (v < 8 || v > (1u << 30) || v % 8 != 0 || g_settings.size_count == kMaxSizes) return -1;
+    if (v == 0 || v > g_program.size_most || v % g_program.size_step != 0) return -1;
+    if (g_settings.size_count == kMaxSizes) return -1;
     g_settings.sizes[g_settings.size_count++] = (size_t)v;
     if (*end == ',') end++;
     p = end;
@@ -80,7 +80,9 @@ static int parse(int argc, char** argv) {
     if (o == 'q') g_settings.quick = 1;
     if (o == 'p') g_settings.pin = 0;
     if (o == 'h') {
-      printf("%s: %s\n%s%s", g_program.name, g_program.about, g_program.options, kHelp);
+      printf("%s: %s\n%s", g_program.name, g_program.about, g_program.options);
+      printf("  --sizes LIST         %s, with K or M; default: each sub-benchmark's own list\n%s", g_program.sizes,
+             kHelp);
       exit(0);
     }
     if (o == '?' || bad) {

@@ -19,5 +19,8 @@ const Program g_program = {
     .options =
         "  --only LIST          latency,noreuse,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown (2 ranks);\n"
         "                       multipair,pairs,exchange,everybody (any number)\n",
+    .sizes = "bytes",
+    .size_step = 8,
+    .size_most = 1 << 30,
     .run = run,
 };

@@ -211,5 +211,34 @@ TEST(Report, NamesEveryVerdictAndIsReadableAgain) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
+TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
+  Json c = one_case("matmul", 1024, "comm_us", {{4}});
+  c["order"] = 16;
+  std::vector<LaunchRecord> all = {{0, "g", "mpich", false, "", 1, document("far", {"host"}, Json::array({c}))}};
+  c["metrics"] = {{"comm_us", {{4}, {2}, {4}}}};
+  all.push_back({0, "g", "mpich", true, "", 1, document("far", {"host", "zerohop", "host"}, Json::array({c}))});
+  const Judged judged = judge(all, {});
+  ASSERT_EQ(judged.rows.size(), 1U);
+  EXPECT_EQ(judged.rows[0].key.param, 16);
+  EXPECT_DOUBLE_EQ(judged.rows[0].to_own_host.mid, 0.5);
+  EXPECT_NE(table_of(judged, false).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, false);
+}
+
+TEST(BenchReport, RowsOfOneHeadingStandTogether) {
+  std::vector<LaunchRecord> all;
+  for (const uint64_t size : {8U, 1024U}) {
+    for (const char* host : {"mpich", "openmpi"}) {
+      all.push_back(carried(0, "near", size, 4, 3));
+      all.back().host = host;
+    }
+  }
+  const std::string table = table_of(judge(all, {}), false);
+  size_t headings = 0;
+  for (size_t at = table.find("zerohop under"); at != std::string::npos; at = table.find("zerohop under", at + 1))
+    ++headings;
+  EXPECT_EQ(headings, 2U) << table;
+  EXPECT_EQ(closing_of(judge(all, {}), "one way").find("\n4 launches, 0 left out"), 0U);
+}
+
 }  // namespace
 }  // namespace zh::tools

@@ -14,6 +14,21 @@ CC = sys.argv[2]
 LIBRARY = (
     '#include <stdlib.h>\n__attribute__((constructor)) static void here(void) { setenv("PRELOADED", "yes", 1); }\n'
 )
+# A launcher that starts nothing: the document says what a run of the benchmark would, and that order 13 came out wrong.
+MPIEXEC = """#!{python} -IS
+import json, sys
+from pathlib import Path
+args = sys.argv[1:]
+with Path({noted!r}).open("a") as out:
+    print(*args, file=out)
+option = lambda name: args[args.index(name) + 1]
+arms, order = option("--arms").split(","), int(option("--sizes"))
+times = [[2.0] if arm == "zerohop" else [4.0] for arm in arms]
+case = dict(bench="matmul", size=1024, buffers="malloc", order=order, metrics=dict(time_us=times, comm_us=times))
+document = dict(placement="far", line_us=dict(before=0.2, after=0.2), ranks=int(option("-n")), arms=arms, cases=[case],
+                zerohop_loaded="run" in args, errors=int(order == 13))
+Path(option("--out")).write_text(json.dumps(document))
+"""
 
 
 def zerohop(*args, **env):
@@ -51,11 +66,14 @@ class Cli(unittest.TestCase):
             ["info", "--help"],
             ["doctor", "--help"],
             ["bench", "--help"],
+            ["bench", "p2p", "--help"],
+            ["bench", "coll", "--help"],
+            ["bench", "matmul", "--help"],
             ["schedule", "--help"],
         ):
             r = zerohop(*args)
             self.assertEqual(r.returncode, 0, args)
-            self.assertIn("zerohop" if not args or args[0] != "bench" else "raw", r.stdout)
+            self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
 
     def test_version(self):
         self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
@@ -217,6 +235,52 @@ class Cli(unittest.TestCase):
     def test_info_markdown_is_the_committed_page(self):
         page = Path(__file__).parents[3] / "docs" / "variables.md"
         self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
+
+    def bench_with_a_made_up_host(self, *args):
+        """`zerohop bench matmul` on a host whose mpiexec notes its arguments and writes a document itself."""
+        folder = Path(self.folder.name)
+        mpiexec, hosts, noted = folder / "mpiexec", folder / "hosts.py", folder / "noted"
+        noted.unlink(missing_ok=True)
+        mpiexec.write_text(MPIEXEC.format(python=sys.executable, noted=str(noted)))
+        mpiexec.chmod(0o755)
+        table = [{"name": "openmpi", "abi": "ompi", "mpiexec": [str(mpiexec)], "env": {}}]
+        hosts.write_text(f"print({json.dumps(json.dumps(table))})\n")
+        r = zerohop("bench", "matmul", "--hosts-py", str(hosts), *args)
+        return r, [line.split() for line in noted.read_text().splitlines()] if noted.exists() else []
+
+    def test_bench_launches_judges_and_judges_again(self):
+        folder = Path(self.folder.name)
+        files = {name: str(folder / f"matmul.{name}") for name in ("json", "csv", "launches")}
+        r, launches = self.bench_with_a_made_up_host(
+            "--rounds", "6", "--ranks", "2,4", "--sizes", "16", *(w for n, f in files.items() for w in (f"--{n}", f))
+        )
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(len(launches), 24, "6 rounds of 2 and of 4 ranks, bare and with zerohop")
+        self.assertEqual(sum("run" in line for line in launches), 12)
+        self.assertEqual({line[line.index("--arms") + 1] for line in launches}, {"host", "host,zerohop,host"})
+        self.assertEqual({line[line.index("--sizes") + 1] for line in launches}, {"16"})
+        self.assertIn("round 6/6 matmul x4 openmpi zerohop", r.stderr)
+        self.assertRegex(r.stdout, r"16 x 16 comm_us .* 0\.500 \[0\.500, 0\.500\]")
+        rows = json.loads(Path(files["json"]).read_text())["rows"]
+        self.assertEqual({(row["ranks"], row["metric"], row["param"]) for row in rows},
+                         {(n, m, 16) for n in (2, 4) for m in ("comm_us", "time_us")})  # fmt: skip
+        self.assertEqual(len(Path(files["csv"]).read_text().splitlines()), 5)
+        again = zerohop("bench", "matmul", "--rejudge", files["launches"])
+        self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
+
+    def test_bench_refuses(self):
+        for args in (["--ranks", "1"], ["--ranks", "two"], ["--rejudge", "/etc/passwd"], ["--hosts-py", "/no/such.py"]):
+            for command in ("coll", "matmul"):
+                self.assertEqual(zerohop("bench", command, *args).returncode, 2, args)
+        r, _ = self.bench_with_a_made_up_host("--hosts", "nonsense")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("none of the hosts", r.stderr)
+
+    def test_bench_leaves_a_wrong_result_out(self):
+        r, _ = self.bench_with_a_made_up_host("--rounds", "1", "--ranks", "2", "--sizes", "13")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("wrong data arrived", r.stderr)
+        self.assertIn("2 launches failed and are not in the table", r.stderr)
 
     def test_doctor(self):
         r = zerohop("doctor", "--json")

@@ -1,0 +1,165 @@
+// See bench_command.h.
+#include "bench_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "bench_report.h"
+#include "commands.h"
+#include "os/program.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr int kCannotRun = 127;
+
+void settle(const Pace& pace, BenchOptions* o) {
+  if (o->rounds <= 0) o->rounds = pace.rounds;
+  if (o->blocks <= 0) o->blocks = pace.blocks;
+  if (o->block_us <= 0) o->block_us = pace.block_us;
+  if (o->case_s <= 0) o->case_s = pace.case_s;
+}
+
+std::vector<std::string> program_arguments(const BenchOptions& o) {
+  std::vector<std::string> arguments = {
+      "--buffers", o.buffers, "--blocks", std::to_string(o.blocks), "--block-us", fmt::format("{:.0f}", o.block_us)};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {option, value});
+  };
+  add("--case-s", o.case_s > 0 ? fmt::format("{:g}", o.case_s) : "");
+  add("--only", o.only);
+  add("--sizes", o.sizes);
+  if (o.quick) arguments.emplace_back("--quick");
+  arguments.insert(arguments.end(), o.own_arguments.begin(), o.own_arguments.end());
+  return arguments;
+}
+
+std::string program_of(const std::string& name, const std::string& abi) {
+  return fmt::format("{}/bench_{}_{}", os::own_folder(), name, abi);
+}
+
+/// Whether somebody else's launcher started this process as a rank.
+bool in_a_job() {
+  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+/// This rank becomes the benchmark program with zerohop preloaded. Returns only when it cannot.
+int become_program(const std::string& name, const BenchOptions& o) {
+  const bool openmpi = std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
+  const std::string zerohop = os::own_folder() + "/zerohop";
+  std::vector<std::string> command = {zerohop, "run", program_of(name, openmpi ? "ompi" : o.hosts.abi), "--arms",
+                                      kPairedArms};
+  const std::vector<std::string> arguments = program_arguments(o);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (!o.json_path.empty()) command.insert(command.end(), {"--out", o.json_path});
+  const int error = os::execute(zerohop, command);
+  fmt::print(stderr, "zerohop bench {}: {}: {}\n", name, zerohop, std::strerror(error));
+  return kCannotRun;
+}
+
+int run_bench(const MpiBench& bench, const BenchOptions& o) {
+  const std::string command = "bench " + bench.name;
+  if (!o.rejudge_path.empty()) {
+    const auto launches = read_launches(o.rejudge_path, command);
+    return launches ? bench.report(*launches) : 2;
+  }
+  if (in_a_job()) return become_program(bench.name, o);
+  const auto hosts = choose_hosts(o.hosts, o.quick, command);
+  if (!hosts) return 2;
+  Rounds rounds;
+  for (int round = 0; round < o.rounds; ++round) bench.run_round(*hosts, round, &rounds);
+  const bool kept = o.launches_path.empty() || write_launches(o.launches_path, rounds.launches(), command);
+  const int code = bench.report(rounds.launches());
+  if (rounds.failures() > 0)
+    fmt::print(stderr, "zerohop {}: {} launches failed and are not in the table\n", command, rounds.failures());
+  return code != 0 ? code : rounds.failures() > 0 || !kept ? 2 : 0;
+}
+
+}  // namespace
+
+CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& options, MpiBench bench) {
+  BenchOptions* o = options.get();
+  CLI::App* c = parent.add_subcommand(bench.name, bench.about);
+  c->footer(bench.examples);
+  add_host_options(*c, &o->hosts);
+  c->add_option("--rounds", o->rounds,
+                fmt::format("Rounds (default {}; {} with --quick; fewer than 6 resolve nothing)",
+                            bench.usual_pace.rounds, bench.quick_pace.rounds));
+  c->add_flag("--quick", o->quick, bench.quick);
+  c->add_option("--sizes", o->sizes, bench.sizes);
+  c->add_option("--buffers", o->buffers, "malloc, static, alloc_mem")->capture_default_str();
+  c->add_option("--json", o->json_path, "Write the judged rows as JSON");
+  c->add_option("--csv", o->csv_path, "Write the judged rows as CSV");
+  c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge");
+  c->add_option("--rejudge", o->rejudge_path, "Judge the launches of an earlier run again; starts nothing");
+  c->add_option("--blocks", o->blocks, "Blocks of each arm per case and launch");
+  c->add_option("--block-us", o->block_us, "Aimed length of a block in microseconds");
+  c->add_option("--case-s", o->case_s, "No further block of a case that has taken this many seconds");
+  c->add_option("--timeout", o->timeout_s, "Seconds after which a launch is ended")->capture_default_str();
+  c->add_flag("--null", o->null_test, "Run everything without zerohop: every ratio must come out at 1");
+  c->final_callback([options, bench = std::move(bench)] {
+    settle(options->quick ? bench.quick_pace : bench.usual_pace, options.get());
+    const int code = run_bench(bench, *options);
+    if (code != 0) throw CLI::RuntimeError(code);
+  });
+  return c;
+}
+
+void add_ranks_option(CLI::App& command, BenchOptions* options) {
+  constexpr int kMostRanks = 256;  // kMaxRanks of bench/mpi/bench.h
+  command.add_option("--ranks", options->ranks, "Comma list of numbers of ranks")
+      ->delimiter(',')
+      ->check(CLI::Range(2, kMostRanks))
+      ->default_str("2,8");
+}
+
+PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const BenchHost& host, int ranks,
+                          const std::string& arms) {
+  PlannedLaunch p{&host, arms != kHostArm, "", {}};
+  LaunchSpec& s = p.spec;
+  s.host = &host;
+  s.ranks = ranks;
+  s.timeout_s = o.timeout_s;
+  s.zerohop = p.zerohop && !o.null_test;
+  if (s.zerohop) s.program = {os::own_folder() + "/zerohop", "run"};
+  s.program.insert(s.program.end(), {program_of(name, host.abi), "--label", host.name, "--arms", arms});
+  const std::vector<std::string> arguments = program_arguments(o);
+  s.program.insert(s.program.end(), arguments.begin(), arguments.end());
+  return p;
+}
+
+std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts,
+                                         int ranks) {
+  std::vector<PlannedLaunch> planned;
+  for (const BenchHost& h : hosts.peers) planned.push_back(plan_launch(name, o, h, ranks, kHostArm));
+  for (const BenchHost& h : hosts.under) planned.push_back(plan_launch(name, o, h, ranks, kPairedArms));
+  return planned;
+}
+
+std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& part) {
+  const std::vector<std::string> wanted = split(o.only);
+  std::vector<std::string> benches = split(part);
+  if (!wanted.empty()) std::erase_if(benches, [&](const std::string& b) { return !contains(wanted, b); });
+  return benches;
+}
+
+bool write_judged(const BenchOptions& o, const Judged& judged, const std::string& command,
+                  const nlohmann::json& summary) {
+  bool written = true;
+  if (!o.json_path.empty()) {
+    nlohmann::json document = json_of(judged);
+    if (!summary.is_null()) document["summary"] = summary;
+    written &= write_file(o.json_path, document.dump(1) + "\n", command);
+  }
+  if (!o.csv_path.empty()) written &= write_file(o.csv_path, csv_of(judged), command);
+  return written;
+}
+
+}  // namespace zh::tools
