@@ -226,7 +226,7 @@ class Matrix:
         self.report: list[dict] = []
         self.passed = self.failed = self.skipped = 0
         self.checked: set = set()
-        self.unplaceable: dict[str, list[str]] = {}
+        self.unplaceable: dict[str, list[CellName]] = {}
 
     def select(self) -> list[CellName]:
         arguments = self.arguments
@@ -262,7 +262,7 @@ class Matrix:
             if name.ranks == "1" and name.program in ("crash",):
                 return False
             if why := why_not_placed(self.hosts[name.host], name.placement()):
-                self.unplaceable.setdefault(why, []).append(str(name))
+                self.unplaceable.setdefault(why, []).append(name)
             return not why
 
         def cost(cell) -> float:
@@ -296,7 +296,8 @@ class Matrix:
                 print(f"skip {program.name} under {', '.join(names)}: {why}", flush=True)
         for why, names in self.unplaceable.items():
             self.skipped += len(names)
-            print(f"skip {', '.join(names)}: {why}", flush=True)
+            where = dict.fromkeys(f"{name.host} {name.ranks}" for name in names)
+            print(f"skip {len(names)} cells of {', '.join(where)}: {why}", flush=True)
 
     def check_baseline(self, cell: CellName, baseline: Results) -> None:
         placement = cell.placement().under_host_alone()
@@ -421,7 +422,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     matrix = Matrix(arguments, all_hosts, all_programs)
     cells = matrix.select()
-    if not cells:
+    if not cells and not matrix.unplaceable:
         raise SystemExit("no cell is left by these options")
     if arguments.dry_run:
         for cell in cells:
