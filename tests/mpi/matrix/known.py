@@ -74,7 +74,8 @@ class KnownFailures:
                 continue
             entry = self.entry_for(host, program, where, name)
             if entry:
-                entry.ran = True
+                # A host may do on several machines what it fails on one; that makes no entry stale.
+                entry.ran = entry.ran or entry.machines or not where.machines
                 entry.failed = entry.failed or test.status == "fail"
             elif test.status == "fail":
                 found.append(name)
