@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
+from matrix.placement import Placement  # noqa: E402
 from matrix.programs import Setting  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
@@ -40,7 +41,7 @@ def main() -> int:
         if arguments.host and host.name not in arguments.host:
             continue
         log: list[str] = []
-        for name, test in crash_program().run(Setting(host, arguments.ranks, zerohop, {}), log).items():
+        for name, test in crash_program().run(Setting(host, Placement(arguments.ranks), zerohop, {}), log).items():
             counts[test.status] += 1
             print(f"{test.status:4} {host.name} {name}{': ' + test.why if test.why else ''}", flush=True)
         if arguments.verbose:

@@ -3,12 +3,15 @@
 
     tests/mpi/run_matrix.py [--cover pairwise|full] [--quick] [--zerohop on|off] [--host H] [--ranks R] [--program P]
 
-A cell is host x ranks x ways x program. Ranks: 1 2 3 5, 8 for collectives, and 4n2 / 4n1 for four ranks of which two /
-one make a node (ZEROHOP_NODE_RANKS). Ways: all, without CMA, without the shared heap.
+A cell is host x ranks x ways x program. Ways: all, without CMA, without the shared heap. Ranks: 1 2 3 5, 8 for
+collectives; 4n2 / 4n1 for four ranks of which two / one make a node (ZEROHOP_NODE_RANKS), 5n2, 16n4 and 16n2 alike; 4@2
+and 6@3 for four / six ranks, by twos, on two / three machines made of namespaces (matrix/namespaces.py), to which the
+host's own launcher goes and which TCP connects; 4@2c deals the ranks out in turn. Where no namespaces may be made, or
+a host cannot leave its machine, these are skipped and the reason is said.
 
-For each cell with zerohop the host alone is run once as its baseline (kept in build/tests-mpi by host version and
-test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that list that no
-longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
+For each cell with zerohop the host alone, on as many machines, is run once as its baseline (kept in build/tests-mpi by
+host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that
+list that no longer fails is an error with --zerohop off, else a note. Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -27,21 +31,29 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
-from matrix import cover  # noqa: E402
+from matrix import cover, namespaces, remote  # noqa: E402
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.known import KnownFailures  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
 from matrix.named_program import named_program  # noqa: E402
+from matrix.placement import Placement  # noqa: E402
 from matrix.programs import WORK, Program, Setting, programs  # noqa: E402
 from matrix.results import Results, Test  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
-RANKS = ("2", "3", "1", "5", "8", "4n2", "4n1")
+RANKS = ("2", "3", "1", "5", "8", "4n2", "4n1", "5n2", "16n4", "16n2", "4@2", "4@2c", "6@3")
 CMA = ("cma", "nocma", "noheap")
 MAX_FAILURES_SHOWN = 20
-FULL_ORDER = ("2", "4n2", "3", "5", "8", "1", "4n1")
+FULL_ORDER = ("2", "4n2", "4@2", "3", "5", "8", "1", "4n1", "5n2", "6@3", "4@2c", "16n4", "16n2")
+FULL_ONLY = ("16n4", "16n2", "6@3")
 NOCMA_RANKS = ("2", "4n2")
+# Many ranks for the shapes of collectives only; several nodes for what crosses them.
+PROGRAMS_OF = {
+    **dict.fromkeys(("8", "16n4", "16n2"), ("collectives",)),
+    **dict.fromkeys(("5n2", "4@2", "4@2c", "6@3"), ("collectives", "semantics")),
+}
+OWN = ("coll_move.*", "coll_reduce.*", "coll_in_place.*", "coll_layouts.*", "coll_lopsided.*", "coll_order.*")
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
@@ -55,13 +67,16 @@ class CellName:
     cma: str
     program: str
 
+    def placement(self) -> Placement:
+        return Placement.parse(self.ranks)
+
     def count(self) -> int:
-        return int(self.ranks.split("n")[0])
+        return self.placement().ranks
 
     def env(self) -> dict[str, str]:
         env = dict(WAYS_ENV[self.cma])
-        if "n" in self.ranks:
-            env["ZEROHOP_NODE_RANKS"] = self.ranks.split("n")[1]
+        if node_ranks := self.placement().node_ranks:
+            env["ZEROHOP_NODE_RANKS"] = str(node_ranks)
         return env
 
     def __str__(self) -> str:
@@ -73,8 +88,14 @@ def busy_polls(host: str) -> bool:
     return host.startswith("mpich")
 
 
-def effort_of(host: str, ranks: int, quick: bool) -> str:
-    return "low" if quick or (ranks > 2 and not host.startswith("openmpi")) else "normal"
+def effort_of(host: str, placement: Placement, quick: bool) -> str:
+    many = placement.ranks > 8 or placement.machines > 0
+    return "low" if quick or many or (placement.ranks > 2 and not host.startswith("openmpi")) else "normal"
+
+
+def why_not_placed(host, placement: Placement) -> str:
+    """Why the host cannot run a job on these machines, or nothing."""
+    return (remote.why_not(host) or namespaces.why_not()) if placement.machines else ""
 
 
 # ---- baselines
@@ -88,13 +109,15 @@ class Baselines:
     def __init__(self, known: KnownFailures, seed: int, fresh: bool):
         self._known, self._seed, self._fresh, self._done = known, seed, fresh, {}
 
-    def get(self, host, program: Program, ranks: int, effort: str, only: str) -> tuple[Results, float]:
+    def get(self, host, program: Program, placement: Placement, effort: str, only: str) -> tuple[Results, float]:
         """What the host alone makes of the program, and the seconds it took now (0 when it was kept)."""
-        hangs = self._known.hangs(host.name, program.name, ranks)
+        where = [str(placement), remote.environment(host)] if placement.machines else placement.ranks
+        hangs = self._known.hangs(host.name, program.name, placement)
         what = [host.name, library_digest(host), program.name, program.digest()]
-        how = [ranks, effort, self._seed, only, hangs]
+        how = [where, effort, self._seed, only, hangs]
         key = hashlib.sha256(json.dumps([what, how]).encode()).hexdigest()[:24]
-        path = WORK / "baseline" / f"{host.name}-{program.name}-{ranks}-{key}.json"
+        name = f"{host.name}-{program.name}-{placement}"
+        path = WORK / "baseline" / f"{name}-{key}.json"
         if key in self._done:
             return self._done[key], 0.0
         if path.exists() and not self._fresh:
@@ -102,10 +125,10 @@ class Baselines:
             self._done[key] = results
             return results, 0.0
         start, log = time.monotonic(), []
-        setting = Setting(host, ranks, None, {}, effort, self._seed, hangs, only)
+        setting = Setting(host, placement, None, {}, effort, self._seed, hangs, only)
         results = program.run(setting, log)
         path.parent.mkdir(parents=True, exist_ok=True)
-        for old in path.parent.glob(f"{host.name}-{program.name}-{ranks}-*") if not only else []:
+        for old in path.parent.glob(f"{name}-*") if not only else []:
             old.unlink()
         path.with_suffix(".log").write_text("\n".join(log))
         path.write_text(json.dumps(as_dicts(results), indent=1))
@@ -141,6 +164,21 @@ def served(folder: Path) -> Test:
     if not files:
         return Test("fail", "ZEROHOP_STATS gave no file: zerohop took no part")
     return Test("ok") if messages else Test("fail", "ZEROHOP_STATS counts no message: zerohop took no part")
+
+
+def nodes_seen(path: Path, expected: list[int]) -> Test:
+    """Are the nodes those that the ranks were put on?"""
+    try:
+        ranks = json.loads(path.read_text())["ranks"]
+        seen = [rank["node_ranks"] for rank in sorted(ranks, key=lambda rank: rank["rank"])]
+    except (OSError, ValueError, KeyError) as error:
+        return Test("fail", f"{path.name}: {error!r}")
+    return Test("ok") if seen == expected else Test("fail", f"ranks have nodes of {seen} ranks, expected {expected}")
+
+
+def is_own(test: str) -> bool:
+    """Whether zerohop does all of it where ranks share nodes: what the host makes of it alone excuses nothing."""
+    return any(fnmatch.fnmatch(test, glob) for glob in OWN)
 
 
 @dataclasses.dataclass
@@ -195,6 +233,7 @@ class Matrix:
         self.report: list[dict] = []
         self.passed = self.failed = self.skipped = 0
         self.checked: set = set()
+        self.unplaceable: dict[str, list[CellName]] = {}
 
     def select(self) -> list[CellName]:
         arguments = self.arguments
@@ -204,14 +243,17 @@ class Matrix:
         globs = arguments.program or ["*"]
         names = [p for p in self.programs if any(fnmatch.fnmatch(p, glob) for glob in globs)]
         if arguments.zerohop == "off":
-            ranks = [r for r in ranks if "n" not in r] + (["4n1"] if "4n1" in ranks else [])
+            ranks = [r for r in ranks if "n" not in r or r in ("4n1", "16n4")]
         few = arguments.cover == "pairwise" and not arguments.ranks
 
         def valid(cell) -> bool:
             name = CellName(*cell)
             if self.programs[name.program].usable(self.hosts[name.host]):
                 return False
-            if few and busy_polls(name.host) and name.count() > 2:
+            if few and ((busy_polls(name.host) and name.count() > 2) or name.ranks in FULL_ONLY):
+                return False
+            # Intel MPI spins while it waits for the network, which takes minutes; Open MPI yields.
+            if few and name.placement().machines and (name.cma != "cma" or name.host != "openmpi"):
                 return False
             # Without CMA, once inside a node and once across nodes; ranks that are all alone have no CMA to lose.
             if name.cma != "cma" and not few and name.ranks not in NOCMA_RANKS:
@@ -219,12 +261,19 @@ class Matrix:
             # Schedules do not ask how their messages travel inside a node.
             if name.program == "collectives-named" and (name.cma != "cma" or name.ranks not in ("3", "5", "4n2")):
                 return False
-            # Eight ranks for the shapes of collectives only; without the heap what has large buffers.
-            if name.ranks == "8" and name.program != "collectives":
+            if name.program not in PROGRAMS_OF.get(name.ranks, (name.program,)):
                 return False
+            # Sixteen ranks that poll busily would take hours.
+            if busy_polls(name.host) and name.count() > 8:
+                return False
+            # Without the heap what has large buffers.
             if name.cma == "noheap" and name.program not in ("collectives", "semantics"):
                 return False
-            return not (name.ranks == "1" and name.program in ("crash",))
+            if name.ranks == "1" and name.program in ("crash",):
+                return False
+            if why := why_not_placed(self.hosts[name.host], name.placement()):
+                self.unplaceable.setdefault(why, []).append(name)
+            return not why
 
         def cost(cell) -> float:
             name = CellName(*cell)
@@ -255,13 +304,18 @@ class Matrix:
             for why, names in reasons.items():
                 self.skipped += len(names)
                 print(f"skip {program.name} under {', '.join(names)}: {why}", flush=True)
+        for why, names in self.unplaceable.items():
+            self.skipped += len(names)
+            where = dict.fromkeys(f"{name.host} {name.ranks}" for name in names)
+            print(f"skip {len(names)} cells of {', '.join(where)}: {why}", flush=True)
 
     def check_baseline(self, cell: CellName, baseline: Results) -> None:
-        key = (cell.host, cell.program, cell.count())
+        placement = cell.placement().under_host_alone()
+        key = (cell.host, cell.program, placement)
         if key in self.checked:
             return
         self.checked.add(key)
-        for name in self.known.unlisted(cell.host, cell.program, cell.count(), baseline):
+        for name in self.known.unlisted(cell.host, cell.program, placement, baseline):
             if self.arguments.zerohop == "off":
                 self.failed += 1
             print(f"  HOST {cell.host} alone fails {cell.program}/{name}, not listed: {baseline[name].why[:300]}")
@@ -270,14 +324,16 @@ class Matrix:
         host, program = self.hosts[cell.host], self.programs[cell.program]
         # The collectives have most cases by far: all of them with little work, or few within the time.
         brief = self.arguments.quick or (self.arguments.cover == "pairwise" and program.name.startswith("collectives"))
-        effort = effort_of(cell.host, cell.count(), brief)
-        baseline, baseline_s = self.baselines.get(host, program, cell.count(), effort, self.arguments.only)
+        placement = cell.placement()
+        effort = effort_of(cell.host, placement, brief)
+        alone = placement.under_host_alone()
+        baseline, baseline_s = self.baselines.get(host, program, alone, effort, self.arguments.only)
         if self.arguments.zerohop == "off":
             bad = sum(test.status == "fail" for test in baseline.values())
             skipped = sum(test.status == "skip" for test in baseline.values())
             self.passed += len(baseline) - bad - skipped
             self.skipped += skipped
-            print(f"{cell.host} {cell.count()} {cell.program}: {len(baseline) - bad - skipped} ok, {bad} fail, "
+            print(f"{cell.host} {alone} {cell.program}: {len(baseline) - bad - skipped} ok, {bad} fail, "
                   f"{skipped} skipped under the host alone ({baseline_s:.0f} s)", flush=True)  # fmt: skip
             self.check_baseline(cell, baseline)
             self.report.append({**dataclasses.asdict(cell), "baseline": as_dicts(baseline)})
@@ -289,18 +345,18 @@ class Matrix:
         log: list[str] = []
         start = time.monotonic()
         env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
-        setting = Setting(host, cell.count(), self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only)
+        setting = Setting(host, placement, self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only)
         results = program.run(setting, log)
-        if program.name in SERVED and cell.ranks != "1" and not cell.ranks.endswith("n1"):
+        if program.name in SERVED and not placement.alone():
             results["(zerohop took part)"] = served(folder)
+            results["(zerohop saw the nodes)"] = nodes_seen(folder / "stats.json", placement.node_sizes())
         seconds = time.monotonic() - start
         (folder / "log").write_text("\n".join(log))
-        flaky = {
-            name
-            for name, test in results.items()
-            if test.status == "fail" and self.known.flaky(cell.host, cell.program, cell.count(), name)
-        }
-        verdict = judge(cell, results, {**baseline, **{name: results[name] for name in flaky}})
+        failed = {name for name, test in results.items() if test.status == "fail"}
+        own = {name for name in failed if is_own(name) and not placement.alone()}
+        flaky = {n for n in failed - own if self.known.flaky(cell.host, cell.program, placement, n)}
+        excused = {name: test for name, test in baseline.items() if name not in own}
+        verdict = judge(cell, results, {**excused, **{name: results[name] for name in flaky}})
         self.passed += verdict.passed
         self.failed += verdict.failed
         self.skipped += verdict.skipped
@@ -371,9 +427,11 @@ def main() -> int:
     if not all_hosts:
         raise SystemExit("no MPI host is installed: run dev/setup")
     all_programs = {p.name: p for p in [*programs(), named_program(), crash_program()]}
+    # A job and its nodes end with this process also when it is told to go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     matrix = Matrix(arguments, all_hosts, all_programs)
     cells = matrix.select()
-    if not cells:
+    if not cells and not matrix.unplaceable:
         raise SystemExit("no cell is left by these options")
     if arguments.dry_run:
         for cell in cells:

@@ -6,6 +6,7 @@ import dataclasses
 import fnmatch
 from pathlib import Path
 
+from matrix.placement import Placement
 from matrix.results import Results
 
 try:
@@ -18,7 +19,8 @@ except ModuleNotFoundError:  # Python 3.10
 class Entry:
     """Tests matching `test` in programs matching `program` fail under the hosts; `flaky` ones may also pass.
 
-    `ranks` limits the entry to these numbers of ranks; a case that `hangs` is run apart, with a short time limit.
+    `ranks` limits the entry to these numbers of ranks, `machines` to jobs on several machines; a case that `hangs` is
+    run apart, with a short time limit.
     """
 
     host: list[str]
@@ -26,14 +28,16 @@ class Entry:
     reason: str
     program: str = "*"
     ranks: list[int] = dataclasses.field(default_factory=list)
+    machines: bool = False
     hangs: bool = False
     flaky: bool = False
     ran: bool = False
     failed: bool = False
 
-    def covers(self, host: str, program: str, ranks: int) -> bool:
-        right_ranks = not self.ranks or ranks in self.ranks
-        return host in self.host and fnmatch.fnmatch(program, self.program) and right_ranks
+    def covers(self, host: str, program: str, where: Placement) -> bool:
+        right_ranks = not self.ranks or where.ranks in self.ranks
+        right_place = right_ranks and (where.machines > 0 or not self.machines)
+        return host in self.host and fnmatch.fnmatch(program, self.program) and right_place
 
     def __str__(self) -> str:
         return f"{','.join(self.host)} {self.program}/{self.test}"
@@ -48,29 +52,30 @@ class KnownFailures:
             if not entry.reason.strip():
                 raise SystemExit(f"{path.name}: the entry {entry} has no reason")
 
-    def entry_for(self, host: str, program: str, ranks: int, test: str) -> Entry | None:
+    def entry_for(self, host: str, program: str, where: Placement, test: str) -> Entry | None:
         for entry in self.entries:
-            if entry.covers(host, program, ranks) and fnmatch.fnmatch(test, entry.test):
+            if entry.covers(host, program, where) and fnmatch.fnmatch(test, entry.test):
                 return entry
         return None
 
-    def flaky(self, host: str, program: str, ranks: int, test: str) -> bool:
+    def flaky(self, host: str, program: str, where: Placement, test: str) -> bool:
         """Whether the host fails this one now and then: its single baseline run says nothing."""
-        entry = self.entry_for(host, program, ranks, test)
+        entry = self.entry_for(host, program, where, test)
         return entry is not None and entry.flaky
 
-    def hangs(self, host: str, program: str, ranks: int) -> tuple[str, ...]:
-        return tuple(e.test for e in self.entries if e.hangs and e.covers(host, program, ranks))
+    def hangs(self, host: str, program: str, where: Placement) -> tuple[str, ...]:
+        return tuple(e.test for e in self.entries if e.hangs and e.covers(host, program, where))
 
-    def unlisted(self, host: str, program: str, ranks: int, baseline: Results) -> list[str]:
+    def unlisted(self, host: str, program: str, where: Placement, baseline: Results) -> list[str]:
         """Tests that the host alone fails without an entry; notes which entries were seen to fail."""
         found = []
         for name, test in baseline.items():
             if test.status == "skip":
                 continue
-            entry = self.entry_for(host, program, ranks, name)
+            entry = self.entry_for(host, program, where, name)
             if entry:
-                entry.ran = True
+                # A host may do on several machines what it fails on one; that makes no entry stale.
+                entry.ran = entry.ran or entry.machines or not where.machines
                 entry.failed = entry.failed or test.status == "fail"
             elif test.status == "fail":
                 found.append(name)

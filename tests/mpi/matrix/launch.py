@@ -10,7 +10,11 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+
+from matrix import namespaces, remote
+from matrix.placement import Placement
 
 TOKEN = "ZH_TEST_JOB"  # every process of a job carries it in its environment
 
@@ -77,20 +81,31 @@ def end_all(process: subprocess.Popen, token: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def job(host, placement: Placement, program: list[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The command line that starts `program` and its variables; the nodes that it needs last as long as the context."""
+    if not placement.machines:
+        yield host.command(placement.ranks, *program), {}
+        return
+    with namespaces.Nodes(placement.machines) as nodes:
+        command = remote.command(host, placement, nodes.names, namespaces.AGENT, *program)
+        yield nodes.enter(command), remote.environment(host)
+
+
 def launch(
-    host, ranks: int, program: list[str], timeout_s: float, zerohop: Zerohop | None = None, **env: str
+    host, placement: Placement, program: list[str], timeout_s: float, zerohop: Zerohop | None = None, **env: str
 ) -> Outcome:
-    """Runs `program` on `ranks` ranks under `host`; output is stdout and stderr together.
+    """Runs `program` under `host`; output is stdout and stderr together.
 
     The output goes through a file: a rank that outlives its launcher cannot hold a pipe open.
     """
     token = uuid.uuid4().hex
-    command = host.command(ranks, *(zerohop.prefix() if zerohop else []), *program)
     start = time.monotonic()
-    with tempfile.TemporaryFile() as file:
+    words = [*(zerohop.prefix() if zerohop else []), *program]
+    with tempfile.TemporaryFile() as file, job(host, placement, words) as (command, variables):
         process = subprocess.Popen(
             command,
-            env=host.environment(**{TOKEN: token}, **env),
+            env=host.environment(**{TOKEN: token}, **{**variables, **env}),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

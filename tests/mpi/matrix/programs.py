@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matrix.launch import Outcome, Zerohop, launch
+from matrix.placement import Placement
 from matrix.results import Results, Test, read_lines
 
 HERE = Path(__file__).resolve().parent.parent
@@ -33,7 +34,7 @@ class Setting:
     """One configuration in which a program runs."""
 
     host: object
-    ranks: int
+    placement: Placement
     zerohop: Zerohop | None
     env: dict[str, str]
     effort: str = "normal"
@@ -41,8 +42,12 @@ class Setting:
     known_hangs: tuple[str, ...] = ()
     only: str = ""  # glob of test names
 
+    @property
+    def ranks(self) -> int:
+        return self.placement.ranks
+
     def launch(self, program: list[str], timeout_s: float, **env: str) -> Outcome:
-        return launch(self.host, self.ranks, program, timeout_s, self.zerohop, **{**self.env, **env})
+        return launch(self.host, self.placement, program, timeout_s, self.zerohop, **{**self.env, **env})
 
 
 @dataclasses.dataclass(frozen=True)
