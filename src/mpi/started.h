@@ -117,6 +117,8 @@ template <typename Call>
 int set_up(const Call& call, const CommInfo& info, Started& started) {
   started.problem.collective = Call::kCollective;
   ZH_STEP(call.prepare(info, started));
+  const bool empty = started.problem.uniform && started.problem.count == 0;
+  if (empty && Call::kCollective != coll::Collective::kBarrier) return MPI_SUCCESS;
   return started.ready();
 }
 

@@ -128,6 +128,7 @@ Status Joiner::identify() {
   Card mine{};
   mine.key[0] = hash(who, 0xcbf29ce484222325u);
   mine.key[1] = hash(who, 0x84222325cbf29ce4u);
+  mine.kernel = hash(os::boot_id(), 1);
   mine.token = *private_token_;
   mine.token_address = reinterpret_cast<uint64_t>(private_token_.get());
   mine.pid_namespace = os::namespace_id("pid");
@@ -218,24 +219,23 @@ void Joiner::assign_nodes() {
 }
 
 void Joiner::count_cpus() {
-  // By machine, so that every rank also knows which other machines will measure (the number of collectives depends on
-  // it).
+  // By kernel, so that every rank also knows which others will measure (the number of collectives depends on it).
   struct Use {
     os::CpuSet cpus;
     std::map<uint64_t, uint64_t> quotas;
     uint32_t ranks = 0;
     bool measure = true;
   };
-  std::map<std::pair<uint64_t, uint64_t>, Use> machines;
+  std::map<uint64_t, Use> kernels;
   for (const Card& c : cards_) {
-    Use& use = machines[{c.key[0], c.key[1]}];
+    Use& use = kernels[c.kernel];
     use.cpus.add(c.cpus);
     use.quotas[c.cgroup] = c.quota_milli;
     use.measure = use.measure && c.measure != 0 && c.synthetic == 0;
     ++use.ranks;
   }
   const Card& own = cards_[static_cast<size_t>(world_.rank())];
-  for (auto& [key, use] : machines) {
+  for (auto& [kernel, use] : kernels) {
     uint32_t usable = std::max(1u, use.cpus.count());
     uint64_t quota_milli = 0;
     bool limited = true;
@@ -244,12 +244,12 @@ void Joiner::count_cpus() {
       limited = limited && milli != 0;
     }
     if (limited) usable = std::min(usable, std::max(1u, static_cast<uint32_t>(quota_milli / 1000)));
-    // A machine whose ranks pretend to be alone on their nodes has nobody to measure with.
+    // Where ranks pretend to be alone on their nodes nobody has anybody to measure with.
     const bool measures = use.measure && use.ranks > 1 && own.node_ranks != 1 && use.ranks <= usable;
     any_measures_ = any_measures_ || measures;
-    if (key != std::pair<uint64_t, uint64_t>{own.key[0], own.key[1]}) continue;
+    if (kernel != own.kernel) continue;
     measures_ = measures && node_->size_ > 1;
-    // Pretended nodes share the real CPUs.
+    // Pretended nodes and containers share the real CPUs.
     node_->usable_cpus_ = std::max(1u, usable * node_->size_ / use.ranks);
     if (use.ranks == node_->size_) node_->usable_cpus_ = usable;
     if (limited)

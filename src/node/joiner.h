@@ -28,6 +28,7 @@ enum class Stage : int {
 /// What a rank says of itself.
 struct Card {
   uint64_t key[2];         ///< hash of boot id, host name, user: equal = may share memory
+  uint64_t kernel;         ///< hash of boot id: equal = the same CPUs, also for containers with host names of their own
   uint64_t token;          ///< random, to be found in the segment and by CMA
   uint64_t token_address;  ///< of a private copy of the token in the rank's own memory
   uint64_t pid_namespace;
