@@ -41,6 +41,7 @@ class Setting:
     seed: int = 1
     known_hangs: tuple[str, ...] = ()
     only: str = ""  # glob of test names
+    without: tuple[str, ...] = ()  # globs of cases to leave out
 
     @property
     def ranks(self) -> int:
@@ -126,7 +127,9 @@ def run_cases(setting: Setting, binary: str, part: str, log: list[str], extra: S
     listed = subprocess.run(command, env=setting.host.environment(), capture_output=True, text=True)
     if not listed.stdout.split():
         return {"(list)": Test("fail", f"{Path(binary).name} --list gives nothing: {listed.stderr.strip()}")}
+    left_out = [n for n in listed.stdout.split() if any(fnmatch.fnmatch(n, glob) for glob in setting.without)]
     names = [n for n in listed.stdout.split() if not setting.only or fnmatch.fnmatch(n, setting.only)]
+    names = [n for n in names if n not in left_out]
     if not names:
         return {}
     hanging = [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in setting.known_hangs)]
@@ -134,7 +137,8 @@ def run_cases(setting: Setting, binary: str, part: str, log: list[str], extra: S
     plan = [(names, hanging, CASE_TIMEOUT_S, setting.only or part)]
     plan += [([name], [], HANG_TIMEOUT_S, name) for name in hanging]
     for wanted, skipped, case_timeout, glob in plan:
-        flags = [*extra, "--filter", glob, *(["--skip", ",".join(skipped)] if skipped else [])]
+        skip = ["--skip", ",".join([*skipped, *left_out])] if skipped or left_out else []
+        flags = [*extra, "--filter", glob, *skip]
         results.update(_semantics_part(setting, binary, flags, wanted, skipped, case_timeout, log))
     return results
 
