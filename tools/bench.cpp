@@ -1,6 +1,7 @@
 // `zerohop bench`: the parent of the measuring subcommands.
 #include <CLI/CLI.hpp>
 
+#include "bench_algorithms.h"
 #include "bench_coll.h"
 #include "bench_matmul.h"
 #include "bench_p2p.h"
@@ -11,11 +12,13 @@ namespace zh::tools {
 
 void add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
-      "bench", "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, matmul).");
+      "bench",
+      "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, matmul), algorithms.");
   bench->require_subcommand(1);
   add_bench_p2p_command(*bench);
   add_bench_coll_command(*bench);
   add_bench_matmul_command(*bench);
+  add_bench_algorithms_command(*bench);
   add_bench_raw(*bench);
 }
 

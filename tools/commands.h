@@ -12,7 +12,7 @@ namespace zh::tools {
 void add_run_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
-/// The parent of `bench p2p`, `bench coll`, `bench matmul` and `bench raw`.
+/// The parent of `bench p2p` and its like.
 void add_bench_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
 

@@ -153,6 +153,19 @@ bool read_tag_ub() {
   return true;
 }
 
+/// Gives rank 0's table of measured algorithms to all.
+void share_selection(HostBootstrap& world) {
+  std::string text;
+  if (world.rank() == 0) {
+    if (const Status s = read_selection(job->options, &text); !s.ok()) say_once(0, "not obeyed", s.what());
+  }
+  auto bytes = static_cast<int>(text.size());
+  host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world.comm());
+  text.resize(static_cast<size_t>(bytes));
+  host.Bcast(text.data(), bytes, MPI_BYTE, 0, world.comm());
+  static_cast<void>(shim.selection.parse(text));
+}
+
 /// The collective start. Null, or why everything stays with the host (the same on all ranks).
 const char* start_engine(HostBootstrap& world) {
   job->options = read_options();
@@ -169,6 +182,7 @@ const char* start_engine(HostBootstrap& world) {
       read_algorithms(job->options, [&](const std::string& why) { say_once(world.rank(), "not obeyed", why.c_str()); });
   terms.chunk_bytes = job->options.get_number(Opt::kChunk);
   if (!agree_on_terms(world, terms)) return "no memory for request handles";
+  if (shim.collectives) share_selection(world);
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/atomic.h"
-#include "coll/algorithms.h"
+#include "coll/selection.h"
 #include "engine/rank.h"
 #include "mpi/host.h"
 
@@ -25,7 +25,8 @@ struct Shim {
   bool has_windows = false;  ///< the program has made one
   // Of all ranks, as rank 0 was told:
   std::array<const coll::Algorithm*, static_cast<size_t>(coll::Collective::kCount)> algorithms{};  ///< null: choose
-  uint64_t chunk_bytes = 0;                                                                        ///< ZEROHOP_CHUNK
+  coll::Selection selection;  ///< measured on this machine
+  uint64_t chunk_bytes = 0;   ///< ZEROHOP_CHUNK
 };
 extern Shim shim;
 

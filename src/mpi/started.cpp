@@ -49,9 +49,9 @@ Status Runs::plan(const coll::Problem& p, Chosen* out) {
     return kOk;
   }
   coll::Schedule schedule;
-  const coll::Algorithm* wanted = shim.algorithms[static_cast<size_t>(p.collective)];
-  const coll::Algorithm* how =
-      wanted != nullptr && wanted->fits(p) ? wanted : coll::algorithm(p.collective, coll::choose(p));
+  const coll::Algorithm* how = shim.algorithms[static_cast<size_t>(p.collective)];
+  if (how == nullptr || !how->fits(p)) how = shim.selection.find(p);
+  if (how == nullptr) how = coll::algorithm(p.collective, coll::choose(p));
   if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());

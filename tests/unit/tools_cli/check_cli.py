@@ -16,15 +16,17 @@ LIBRARY = (
 )
 # A launcher that starts nothing: the document says what a run of the benchmark would, and that order 13 came out wrong.
 MPIEXEC = """#!{python} -IS
-import json, sys
+import json, os, sys
 from pathlib import Path
 args = sys.argv[1:]
 with Path({noted!r}).open("a") as out:
     print(*args, file=out)
 option = lambda name: args[args.index(name) + 1]
 arms, order = option("--arms").split(","), int(option("--sizes"))
-times = [[2.0] if arm == "zerohop" else [4.0] for arm in arms]
-case = dict(bench="matmul", size=1024, buffers="malloc", order=order, metrics=dict(time_us=times, comm_us=times))
+mine = 1.0 if os.environ.get("ZEROHOP_BCAST") == "leader-ring" else 2.0
+times = [[mine if arm == "zerohop" else 4.0] for arm in arms]
+bench = option("--only") if "--only" in args else "matmul"
+case = dict(bench=bench, size=1024, buffers="malloc", order=order, metrics=dict(time_us=times, comm_us=times))
 document = dict(placement="far", line_us=dict(before=0.2, after=0.2), ranks=int(option("-n")), arms=arms, cases=[case],
                 zerohop_loaded="run" in args, errors=int(order == 13))
 Path(option("--out")).write_text(json.dumps(document))
@@ -236,8 +238,8 @@ class Cli(unittest.TestCase):
         page = Path(__file__).parents[3] / "docs" / "variables.md"
         self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
 
-    def bench_with_a_made_up_host(self, *args):
-        """`zerohop bench matmul` on a host whose mpiexec notes its arguments and writes a document itself."""
+    def bench_with_a_made_up_host(self, *args, bench="matmul", **env):
+        """`zerohop bench` on a host whose mpiexec notes its arguments and writes a document itself."""
         folder = Path(self.folder.name)
         mpiexec, hosts, noted = folder / "mpiexec", folder / "hosts.py", folder / "noted"
         noted.unlink(missing_ok=True)
@@ -245,7 +247,7 @@ class Cli(unittest.TestCase):
         mpiexec.chmod(0o755)
         table = [{"name": "openmpi", "abi": "ompi", "mpiexec": [str(mpiexec)], "env": {}}]
         hosts.write_text(f"print({json.dumps(json.dumps(table))})\n")
-        r = zerohop("bench", "matmul", "--hosts-py", str(hosts), *args)
+        r = zerohop("bench", bench, "--hosts-py", str(hosts), *args, **env)
         return r, [line.split() for line in noted.read_text().splitlines()] if noted.exists() else []
 
     def test_bench_launches_judges_and_judges_again(self):
@@ -267,6 +269,27 @@ class Cli(unittest.TestCase):
         self.assertEqual(len(Path(files["csv"]).read_text().splitlines()), 5)
         again = zerohop("bench", "matmul", "--rejudge", files["launches"])
         self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
+
+    def test_bench_algorithms_saves_the_fastest(self):
+        folder = Path(self.folder.name)
+        arguments = ["--only", "bcast", "--ranks", "4", "--rounds", "2", "--sizes", "16", "--chunks", "4K,64K"]
+        files = ["--json", str(folder / "algorithms.json"), "--csv", str(folder / "algorithms.csv"), "--save"]
+        r, launches = self.bench_with_a_made_up_host(
+            *arguments, *files, "--node-ranks", "2", bench="algorithms", ZEROHOP_CACHE=str(folder / "cache")
+        )
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(len(launches), 2 * (1 + 2 * 5), "two rounds of auto, and of five algorithms in two pieces")
+        self.assertIn("bcast · 4 ranks · nodes of 2 · 2 rounds", r.stdout)
+        self.assertEqual(r.stdout.count("1.000*"), 1)
+        rows = json.loads((folder / "algorithms.json").read_text())
+        fastest = {row["algorithm"] for row in rows if row["to_host"] == 0.25}
+        self.assertEqual(fastest, {"leader-ring", "leader-ring/4K"})
+        (table,) = (folder / "cache").glob("collectives-*.txt")
+        lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
+        self.assertEqual(lines, ["bcast 4 several 0 leader-ring"])
+        r, _ = self.bench_with_a_made_up_host("--only", "everything", bench="algorithms")
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("no such collective", r.stderr)
 
     def test_bench_refuses(self):
         for args in (["--ranks", "1"], ["--ranks", "two"], ["--rejudge", "/etc/passwd"], ["--hosts-py", "/no/such.py"]):

@@ -1,0 +1,266 @@
+// `zerohop bench algorithms`: the named algorithms of each collective beside each other, and the table of the fastest
+// that jobs on this machine then use (coll/selection.h). Launches the benchmark of collectives; measures nothing
+// itself.
+#include "bench_algorithms.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/options.h"
+#include "bench_command.h"
+#include "bench_report.h"
+#include "coll/selection.h"
+#include "commands.h"
+#include "stats.h"
+#include "tune/profile.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr const char* kExamples =
+    "Every launch has one algorithm of one collective, by ZEROHOP_<COLLECTIVE> and ZEROHOP_CHUNK; `auto` is what\n"
+    "zerohop does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared "
+    "by\n"
+    "their ratio to it.\n\n"
+    "  zerohop bench algorithms --only allreduce --ranks 8 --sizes 64K,1M,4M\n"
+    "  zerohop bench algorithms --only bcast --ranks 16 --node-ranks 4 --chunks 0,4K,16K,64K    tiles against none\n"
+    "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
+    "on\n\n"
+    "What is saved serves where a schedule does: communicators of several nodes, nonblocking and persistent calls.";
+
+const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
+constexpr const char* kCommand = "bench algorithms";
+constexpr const char* kAuto = "auto";
+constexpr const char* kUsualChunk = "64K";
+
+struct AlgorithmOptions {
+  BenchOptions bench;
+  std::vector<std::string> chunks = {kUsualChunk};
+  uint32_t node_ranks = 0;
+  bool save = false;
+};
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string setting_of(const std::string& algorithm, const std::string& chunk) {
+  return chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
+}
+
+void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
+  const BenchHost& host = hosts.under.front();
+  for (const int ranks : o.bench.ranks) {
+    for (const std::string& name : o.bench.only.empty() ? kUsual : split(o.bench.only)) {
+      std::vector<PlannedLaunch> planned;
+      const auto plan = [&](const std::string& algorithm, const std::string& chunk) {
+        BenchOptions part = o.bench;
+        part.only = name;
+        PlannedLaunch p = plan_launch("coll", part, host, ranks, kPairedArms);
+        p.setting = setting_of(algorithm, chunk);
+        p.spec.env["ZEROHOP_" + upper(name)] = algorithm;
+        p.spec.env["ZEROHOP_CHUNK"] = chunk;
+        if (o.node_ranks > 0) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(o.node_ranks);
+        planned.push_back(std::move(p));
+      };
+      plan(kAuto, kUsualChunk);
+      for (const coll::Algorithm& a : coll::algorithms(coll::collective_named(name))) {
+        for (const std::string& chunk : o.chunks) plan(std::string(a.name), chunk);
+      }
+      rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
+    }
+  }
+}
+
+/// One algorithm at one size: medians of a launch's blocks, by launch.
+struct Cell {
+  std::vector<double> us;
+  std::vector<double> to_host;
+  [[nodiscard]] double time() const { return median(us); }
+  [[nodiscard]] double ratio() const { return median(to_host); }
+};
+using Cells = std::map<uint64_t, std::map<std::string, Cell>>;  ///< by size and setting
+using Tables = std::map<std::pair<std::string, int>, Cells>;    ///< by collective and number of ranks
+
+/// All launches count, whatever the placement of their first two ranks, which is all that a launch knows of it.
+Tables tables_of(const Launches& launches) {
+  Tables tables;
+  for (const LaunchRecord& record : launches.records) {
+    const nlohmann::json& d = record.document;
+    for (const nlohmann::json& c : d.value("cases", nlohmann::json::array())) {
+      const auto arms = c.value("/metrics/time_us"_json_pointer, std::vector<std::vector<double>>{});
+      if (arms.size() != 3) continue;  // kPairedArms
+      std::vector<double> host = arms[0];
+      host.insert(host.end(), arms[2].begin(), arms[2].end());
+      const double us = median(arms[1]);
+      Cells& cells = tables[{c.value("bench", ""), d.value("ranks", 0)}];
+      Cell& cell = cells[c.value("size", uint64_t{0})][record.setting];
+      cell.us.push_back(us);
+      cell.to_host.push_back(us / median(host));
+    }
+  }
+  return tables;
+}
+
+/// The setting with the least ratio to the host; "" if there is none.
+std::string fastest_of(const std::map<std::string, Cell>& by_setting, bool named_only) {
+  std::string best;
+  for (const auto& [setting, cell] : by_setting) {
+    if (named_only && (setting == kAuto || setting.find('/') != std::string::npos)) continue;
+    if (best.empty() || cell.ratio() < by_setting.at(best).ratio()) best = setting;
+  }
+  return best;
+}
+
+void print_table(const std::string& heading, const std::string& host, const Cells& cells) {
+  std::set<std::string> settings;
+  for (const auto& [size, by_setting] : cells) {
+    for (const auto& [setting, cell] : by_setting) settings.insert(setting);
+  }
+  fmt::print("\n{}\n{:>9} {:>10}", heading, "bytes", host);
+  for (const std::string& s : settings) fmt::print(" {:>{}} ", s, std::max<size_t>(s.size(), 9));
+  fmt::print("\n");
+  for (const auto& [size, by_setting] : cells) {
+    const Cell& first = by_setting.begin()->second;
+    const std::string best = fastest_of(by_setting, false);
+    fmt::print("{:>9} {:>10}", size, number_text(first.time() / first.ratio()));
+    for (const std::string& s : settings) {
+      const auto found = by_setting.find(s);
+      const std::string text = found == by_setting.end() ? "-" : number_text(found->second.time());
+      fmt::print(" {:>{}}{}", text, std::max<size_t>(s.size(), 9), s == best ? "*" : " ");
+    }
+    fmt::print("\n");
+  }
+}
+
+/// The fastest named algorithm from each size on, where it changes.
+coll::Selection selection_of(const Tables& tables, bool several_nodes) {
+  coll::Selection selection;
+  for (const auto& [key, cells] : tables) {
+    std::string last;
+    for (const auto& [size, by_setting] : cells) {
+      const std::string name = fastest_of(by_setting, true);
+      if (name.empty() || name == last) continue;
+      const coll::Collective collective = coll::collective_named(key.first);
+      const uint64_t from = last.empty() ? 0 : size;
+      selection.add(
+          {collective, static_cast<uint32_t>(key.second), several_nodes, from, coll::algorithm(collective, name)});
+      last = name;
+    }
+  }
+  return selection;
+}
+
+int save(const AlgorithmOptions& o, const Tables& tables) {
+  Options options;
+  options.read_environment(environ);
+  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const std::string path = coll::selection_path(folder);
+  if (path.empty()) {
+    fmt::print(stderr, "zerohop bench algorithms: no folder to save in: set ZEROHOP_CACHE\n");
+    return 2;
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  coll::Selection saved;
+  std::ifstream in(path);
+  const std::string before((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!saved.parse(before).ok()) fmt::print(stderr, "zerohop bench algorithms: what was in {} is replaced\n", path);
+  saved.replace(selection_of(tables, o.node_ranks > 0));
+  if (!write_file(path, saved.text(), kCommand)) return 2;
+  fmt::print("\nsaved in {}\n", path);
+  return 0;
+}
+
+nlohmann::json json_of(const Tables& tables) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& [key, cells] : tables) {
+    for (const auto& [size, by_setting] : cells) {
+      for (const auto& [setting, cell] : by_setting) {
+        rows.push_back({{"collective", key.first},
+                        {"ranks", key.second},
+                        {"bytes", size},
+                        {"algorithm", setting},
+                        {"us", cell.time()},
+                        {"to_host", cell.ratio()},
+                        {"launches", cell.us.size()}});
+      }
+    }
+  }
+  return rows;
+}
+
+std::string csv_of(const Tables& tables) {
+  std::string text = "collective,ranks,bytes,algorithm,us,to_host,launches\n";
+  for (const nlohmann::json& r : json_of(tables)) {
+    text += fmt::format("{},{},{},{},{:.6g},{:.6g},{}\n", r["collective"].get<std::string>(), r["ranks"].get<int>(),
+                        r["bytes"].get<uint64_t>(), r["algorithm"].get<std::string>(), r["us"].get<double>(),
+                        r["to_host"].get<double>(), r["launches"].get<size_t>());
+  }
+  return text;
+}
+
+int report(const AlgorithmOptions& o, const Launches& launches) {
+  const Tables tables = tables_of(launches);
+  for (const auto& [key, cells] : tables) {
+    const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
+    const std::string host = launches.records.front().host;
+    print_table(fmt::format("{} · {} ranks{} · {} rounds", key.first, key.second, nodes, o.bench.rounds), host, cells);
+  }
+  fmt::print(
+      "\nTimes in µs: means over the ranks, medians over the launches; * the least ratio to the host beside it.\n"
+      "algorithm/4K: in pieces of 4 KiB instead of {}; /0: whole.\n",
+      kUsualChunk);
+  bool written = true;
+  if (!o.bench.json_path.empty()) written &= write_file(o.bench.json_path, json_of(tables).dump(1) + "\n", kCommand);
+  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
+  const int code = o.save ? save(o, tables) : 0;
+  return written ? code : 2;
+}
+
+}  // namespace
+
+void add_bench_algorithms_command(CLI::App& bench) {
+  auto o = std::make_shared<AlgorithmOptions>();
+  // The options of all benchmarks, which live as long as those of this one.
+  const std::shared_ptr<BenchOptions> common(o, &o->bench);
+  o->bench.hosts.under = o->bench.hosts.hosts = "openmpi";
+  o->bench.ranks = {8};
+  o->bench.timeout_s = 300;
+  MpiBench b;
+  b.name = "algorithms";
+  b.about = "Named algorithms of collectives side by side; --save makes this machine's jobs use the fastest";
+  b.examples = kExamples;
+  b.sizes = "Comma list of bytes per rank, with K or M";
+  b.quick = "Four sizes";
+  b.usual_pace = {6, 3, 2000, 0.3};
+  b.quick_pace = {3, 3, 1000, 0.2};
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  CLI::App* c = add_mpi_bench(bench, common, std::move(b));
+  add_ranks_option(*c, common.get());
+  c->add_option("--only", o->bench.only,
+                "Comma list: barrier, bcast, reduce, allreduce, reduce_scatter, scan, exscan, gather, scatter, "
+                "allgather, alltoall (default: " +
+                    joined(kUsual) + ")")
+      ->check([](const std::string& list) {
+        for (const std::string& name : split(list)) {
+          if (coll::collective_named(name) == coll::Collective::kCount) return "no such collective: " + name;
+        }
+        return std::string();
+      });
+  c->add_option("--chunks", o->chunks, "Comma list of ZEROHOP_CHUNK, 0: whole")->delimiter(',')->capture_default_str();
+  c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)");
+  c->add_flag("--save", o->save, "Write the fastest into the table that jobs on this machine read");
+}
+
+}  // namespace zh::tools
