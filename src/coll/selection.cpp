@@ -2,9 +2,9 @@
 #include "coll/selection.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
-#include <sstream>
 
 #include "tune/profile.h"
 
@@ -13,6 +13,26 @@ namespace {
 
 constexpr std::string_view kOne = "one";
 constexpr std::string_view kSeveral = "several";
+
+/// What is before the first of `ends`, which leaves the text.
+std::string_view cut(std::string_view* text, const char* ends) {
+  const size_t n = std::min(text->find_first_of(ends), text->size());
+  const std::string_view before = text->substr(0, n);
+  text->remove_prefix(std::min(n + 1, text->size()));
+  return before;
+}
+
+/// Empty at the end.
+std::string_view next_word(std::string_view* line) {
+  line->remove_prefix(std::min(line->find_first_not_of(" \t\r"), line->size()));
+  return cut(line, " \t\r");
+}
+
+template <typename Number>
+bool to_number(std::string_view word, Number* out) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *out);
+  return error == std::errc() && end == word.data() + word.size();
+}
 
 }  // namespace
 
@@ -41,21 +61,19 @@ void Selection::replace(const Selection& other) {
 
 Status Selection::parse(std::string_view text) {
   entries_.clear();
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string collective;
-    std::string nodes;
-    std::string name;
-    std::string rest;
+  while (!text.empty()) {
+    std::string_view line = cut(&text, "\n");
+    line = cut(&line, "#");
+    std::string_view words[6];
+    size_t n = 0;
+    while (n < 6 && !(words[n] = next_word(&line)).empty()) ++n;
+    if (n == 0) continue;
     Entry entry{};
-    if (!(words >> collective)) continue;
-    words >> entry.ranks >> nodes >> entry.from_bytes >> name;
-    entry.collective = collective_named(collective);
-    entry.several_nodes = nodes == kSeveral;
-    if (words && entry.collective != Collective::kCount) entry.algorithm = algorithm(entry.collective, name);
-    const bool good =
-        entry.algorithm != nullptr && entry.ranks > 1 && (entry.several_nodes || nodes == kOne) && !(words >> rest);
+    entry.collective = collective_named(words[0]);
+    entry.several_nodes = words[2] == kSeveral;
+    if (entry.collective != Collective::kCount) entry.algorithm = algorithm(entry.collective, words[4]);
+    const bool good = n == 5 && entry.algorithm != nullptr && to_number(words[1], &entry.ranks) && entry.ranks > 1 &&
+                      (entry.several_nodes || words[2] == kOne) && to_number(words[3], &entry.from_bytes);
     if (!good) {
       entries_.clear();
       return {Code::kInvalid, "a line of the table of algorithms is not understood"};
@@ -66,14 +84,15 @@ Status Selection::parse(std::string_view text) {
 }
 
 std::string Selection::text() const {
-  std::ostringstream out;
-  out << "# Algorithms of collectives, measured by `zerohop bench algorithms --save`.\n"
-         "# collective, ranks, one or several nodes, bytes from which on, algorithm\n";
+  std::string out =
+      "# Algorithms of collectives, measured by `zerohop bench algorithms --save`.\n"
+      "# collective, ranks, one or several nodes, bytes from which on, algorithm\n";
   for (const Entry& e : entries_) {
-    out << name_of(e.collective) << ' ' << e.ranks << ' ' << (e.several_nodes ? kSeveral : kOne) << ' ' << e.from_bytes
-        << ' ' << e.algorithm->name << '\n';
+    out.append(name_of(e.collective)).append(" ").append(std::to_string(e.ranks)).append(" ");
+    out.append(e.several_nodes ? kSeveral : kOne).append(" ").append(std::to_string(e.from_bytes)).append(" ");
+    out.append(e.algorithm->name).append("\n");
   }
-  return out.str();
+  return out;
 }
 
 std::string selection_path(const std::string& folder) {

@@ -3,9 +3,6 @@
 
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "coll/selection.h"
 #include "shm/arena.h"
 #include "tune/profile.h"
@@ -61,11 +58,9 @@ AlgorithmNumbers read_algorithms(const Options& options, const std::function<voi
 Status read_selection(const Options& options, std::string* text) {
   text->clear();
   const std::string path = coll::selection_path(tune::cache_folder(options.get_text(Opt::kCache)));
-  std::ifstream in(path, std::ios::binary);
-  if (path.empty() || !in) return kOk;
-  std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  constexpr size_t kMostBytes = 64 << 10;
-  if (all.size() > kMostBytes) return {Code::kInvalid, "the table of algorithms is too long"};
+  bool exists = false;
+  std::string all = tune::read_file(path, &exists);
+  if (!exists) return kOk;
   coll::Selection selection;
   const Status status = selection.parse(all);
   if (status.ok()) *text = std::move(all);

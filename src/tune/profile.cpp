@@ -89,18 +89,6 @@ json machine_json(const MachineId& m) {
   return {{"cpu", m.cpu}, {"kernel", m.kernel}, {"hypervisor", m.hypervisor}, {"topology", m.topology}};
 }
 
-std::string read_file(const std::string& path, bool* exists) {
-  std::string text;
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  *exists = file != nullptr;
-  if (file == nullptr) return text;
-  char part[4096];
-  constexpr size_t kMost = 1 << 20;
-  for (size_t n = 0; text.size() < kMost && (n = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, n);
-  std::fclose(file);
-  return text;
-}
-
 uint64_t fnv(const std::string& text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   return (hash ^ 0xff) * 0x100000001b3U;
@@ -203,6 +191,18 @@ MachineId this_machine() {
   }
   id.topology = online + ", " + hex(hash);
   return id;
+}
+
+std::string read_file(const std::string& path, bool* exists) {
+  std::string text;
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  *exists = file != nullptr;
+  if (file == nullptr) return text;
+  char part[4096];
+  constexpr size_t kMost = 1 << 20;
+  for (size_t n = 0; text.size() < kMost && (n = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, n);
+  std::fclose(file);
+  return text;
 }
 
 std::string cache_folder(const std::string& chosen) {

@@ -76,6 +76,9 @@ struct MachineId {
 };
 [[nodiscard]] MachineId this_machine();
 
+/// A whole file of that folder, at most 1 MiB; "" if there is none.
+[[nodiscard]] std::string read_file(const std::string& path, bool* exists);
+
 /// `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no home.
 [[nodiscard]] std::string cache_folder(const std::string& chosen);
 [[nodiscard]] std::string profile_path(const std::string& folder, const MachineId& machine);

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "coll/algorithms.h"
@@ -278,55 +280,66 @@ class Spanning {
   uint32_t self_ = 0;
 };
 
-TEST(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
-  for (const auto& [ranks, node_ranks] : {std::pair{5, 2u}, {8, 4u}, {7, 3u}}) {
-    Network network;
-    const auto n = static_cast<uint64_t>(ranks);
-    run_ranks(World::kThreads, ranks, [&](TestBootstrap& world) {
-      Spanning span(world, network, node_ranks);
-      const uint64_t self = span.self();
-      const std::span<const uint32_t> node = span.layout().members(span.layout().node_of(span.self()));
-      for (const uint64_t count : {uint64_t{1}, uint64_t{100}, uint64_t{9000}}) {
-        std::vector<uint64_t> in(n * count);
-        std::vector<uint64_t> out(n * count);
-        for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
-          for (uint64_t i = 0; i < count; ++i) in[i] = i * (self + 1);
-          Problem problem;
-          problem.collective = Collective::kAllreduce;
-          problem.count = count;
-          span.run(problem, algorithm.name, in, out);
-          for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
+struct Shape {
+  int ranks;
+  uint32_t node_ranks;
+};
+class AcrossNodes : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
+  const int ranks = GetParam().ranks;
+  const uint32_t node_ranks = GetParam().node_ranks;
+  Network network;
+  const auto n = static_cast<uint64_t>(ranks);
+  run_ranks(World::kThreads, ranks, [&](TestBootstrap& world) {
+    Spanning span(world, network, node_ranks);
+    const uint64_t self = span.self();
+    const std::span<const uint32_t> node = span.layout().members(span.layout().node_of(span.self()));
+    for (const uint64_t count : {uint64_t{1}, uint64_t{100}, uint64_t{9000}}) {
+      std::vector<uint64_t> in(n * count);
+      std::vector<uint64_t> out(n * count);
+      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
+        for (uint64_t i = 0; i < count; ++i) in[i] = i * (self + 1);
+        Problem problem;
+        problem.collective = Collective::kAllreduce;
+        problem.count = count;
+        span.run(problem, algorithm.name, in, out);
+        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
+      }
+      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
+        Problem problem;
+        problem.collective = Collective::kBcast;
+        problem.count = count;
+        problem.root = static_cast<uint32_t>(ranks) - 1;
+        for (uint64_t i = 0; i < count; ++i) in[i] = i * 3;
+        std::fill(out.begin(), out.end(), 99);
+        const uint64_t sent = span.run(problem, algorithm.name, in, out);
+        if (self != problem.root) {
+          ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<ptrdiff_t>(count), out.begin()));
         }
-        for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
-          Problem problem;
-          problem.collective = Collective::kBcast;
-          problem.count = count;
-          problem.root = static_cast<uint32_t>(ranks) - 1;
-          for (uint64_t i = 0; i < count; ++i) in[i] = i * 3;
-          std::fill(out.begin(), out.end(), 99);
-          const uint64_t sent = span.run(problem, algorithm.name, in, out);
-          if (self != problem.root) {
-            ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<ptrdiff_t>(count), out.begin()));
-          }
-          const bool leads = self == node[0] || self == problem.root;
-          const bool by_leaders = algorithm.name == "leader-ring" || algorithm.name == "hierarchical";
-          if (by_leaders && !leads) {
-            EXPECT_EQ(sent, 0u) << algorithm.name;
-          }
-        }
-        for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAlltoall)) {
-          Problem problem;
-          problem.collective = Collective::kAlltoall;
-          problem.count = count;
-          for (uint64_t i = 0; i < n * count; ++i) in[i] = self * n + i / count;
-          span.run(problem, algorithm.name, in, out);
-          for (uint64_t i = 0; i < n * count; ++i) ASSERT_EQ(out[i], (i / count) * n + self) << algorithm.name;
+        const bool leads = self == node[0] || self == problem.root;
+        const bool by_leaders = algorithm.name == "leader-ring" || algorithm.name == "hierarchical";
+        if (by_leaders && !leads) {
+          EXPECT_EQ(sent, 0u) << algorithm.name;
         }
       }
-      span.end(world);
-    });
-  }
+      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAlltoall)) {
+        Problem problem;
+        problem.collective = Collective::kAlltoall;
+        problem.count = count;
+        for (uint64_t i = 0; i < n * count; ++i) in[i] = self * n + i / count;
+        span.run(problem, algorithm.name, in, out);
+        for (uint64_t i = 0; i < n * count; ++i) ASSERT_EQ(out[i], (i / count) * n + self) << algorithm.name;
+      }
+    }
+    span.end(world);
+  });
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AcrossNodes, ::testing::Values(Shape{5, 2}, Shape{8, 4}, Shape{7, 3}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.ranks) + "by" + std::to_string(info.param.node_ranks);
+                         });
 
 }  // namespace
 }  // namespace zh::test
