@@ -337,8 +337,8 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AcrossNodes, ::testing::Values(Shape{5, 2}, Shape{8, 4}, Shape{7, 3}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.ranks) + "by" + std::to_string(info.param.node_ranks);
+                         [](const auto& shape) {
+                           return std::to_string(shape.param.ranks) + "by" + std::to_string(shape.param.node_ranks);
                          });
 
 }  // namespace
