@@ -34,12 +34,14 @@ constexpr const char* kExamples =
     "  zerohop bench algorithms --only bcast --ranks 16 --node-ranks 4 --chunks 0,4K,16K,64K    tiles against none\n"
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
-    "What is saved serves where a schedule does: communicators of several nodes, nonblocking and persistent calls.";
+    "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
+    "schedule does: communicators of several nodes, nonblocking and persistent calls.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 constexpr const char* kCommand = "bench algorithms";
 constexpr const char* kAuto = "auto";
 constexpr const char* kUsualChunk = "64K";
+constexpr double kNoGain = 1.05;  // slower than the host by more than this: the host's own collective serves
 
 struct AlgorithmOptions {
   BenchOptions bench;
@@ -148,12 +150,14 @@ coll::Selection selection_of(const Tables& tables, bool several_nodes) {
   for (const auto& [key, cells] : tables) {
     std::string last;
     for (const auto& [size, by_setting] : cells) {
-      const std::string name = fastest_of(by_setting, true);
-      if (name.empty() || name == last) continue;
+      std::string name = fastest_of(by_setting, true);
+      if (name.empty()) continue;
+      if (by_setting.at(name).ratio() > kNoGain) name = coll::kHostAlgorithm;
+      if (name == last) continue;
       const coll::Collective collective = coll::collective_named(key.first);
       const uint64_t from = last.empty() ? 0 : size;
-      selection.add(
-          {collective, static_cast<uint32_t>(key.second), several_nodes, from, coll::algorithm(collective, name)});
+      const coll::Algorithm* algorithm = name == coll::kHostAlgorithm ? nullptr : coll::algorithm(collective, name);
+      selection.add({collective, static_cast<uint32_t>(key.second), several_nodes, from, algorithm});
       last = name;
     }
   }

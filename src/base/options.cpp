@@ -26,7 +26,8 @@ constexpr OptionSpec algorithm_of(const char* name) {
           kNoRange,
           kNoRange,
           "shim",
-          "algorithm of this collective in all its forms, where it fits (zerohop schedule --list); as rank 0 has it"};
+          "algorithm of this collective in all its forms, where it fits (zerohop schedule --list), or host; as rank 0 "
+          "has it"};
 }
 
 constexpr OptionSpec kTable[] = {

@@ -36,8 +36,8 @@ bool to_number(std::string_view word, Number* out) {
 
 }  // namespace
 
-const Algorithm* Selection::find(const Problem& problem) const {
-  if (!problem.uniform || entries_.empty()) return nullptr;  // else ranks know different sizes
+std::optional<const Algorithm*> Selection::find(const Problem& problem) const {
+  if (!problem.uniform || entries_.empty()) return std::nullopt;  // else ranks know different sizes
   const Entry* best = nullptr;
   for (const Entry& e : entries_) {
     const bool meant = e.collective == problem.collective && e.several_nodes == (problem.layout->nodes() > 1) &&
@@ -47,7 +47,8 @@ const Algorithm* Selection::find(const Problem& problem) const {
         best == nullptr || e.ranks > best->ranks || (e.ranks == best->ranks && e.from_bytes > best->from_bytes);
     if (nearer) best = &e;
   }
-  return best != nullptr && best->algorithm->fits(problem) ? best->algorithm : nullptr;
+  if (best == nullptr || (best->algorithm != nullptr && !best->algorithm->fits(problem))) return std::nullopt;
+  return best->algorithm;
 }
 
 void Selection::replace(const Selection& other) {
@@ -72,7 +73,9 @@ Status Selection::parse(std::string_view text) {
     entry.collective = collective_named(words[0]);
     entry.several_nodes = words[2] == kSeveral;
     if (entry.collective != Collective::kCount) entry.algorithm = algorithm(entry.collective, words[4]);
-    const bool good = n == 5 && entry.algorithm != nullptr && to_number(words[1], &entry.ranks) && entry.ranks > 1 &&
+    const bool named =
+        entry.algorithm != nullptr || (entry.collective != Collective::kCount && words[4] == kHostAlgorithm);
+    const bool good = n == 5 && named && to_number(words[1], &entry.ranks) && entry.ranks > 1 &&
                       (entry.several_nodes || words[2] == kOne) && to_number(words[3], &entry.from_bytes);
     if (!good) {
       entries_.clear();
@@ -90,7 +93,7 @@ std::string Selection::text() const {
   for (const Entry& e : entries_) {
     out.append(name_of(e.collective)).append(" ").append(std::to_string(e.ranks)).append(" ");
     out.append(e.several_nodes ? kSeveral : kOne).append(" ").append(std::to_string(e.from_bytes)).append(" ");
-    out.append(e.algorithm->name).append("\n");
+    out.append(e.algorithm != nullptr ? e.algorithm->name : kHostAlgorithm).append("\n");
   }
   return out;
 }

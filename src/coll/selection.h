@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,22 +23,25 @@ class Selection {
     uint32_t ranks;
     bool several_nodes;
     uint64_t from_bytes;
-    const Algorithm* algorithm;
+    const Algorithm* algorithm;  ///< null: the host's own collective
   };
 
   void add(const Entry& entry) { entries_.push_back(entry); }
   /// Puts the entries of `other` in the place of those of the same collective, ranks and kind of layout.
   void replace(const Selection& other);
-  /// Null if nothing was measured for it or what was does not fit. The same on all ranks.
-  [[nodiscard]] const Algorithm* find(const Problem& problem) const;
+  /// Nothing if nothing was measured for it or what was does not fit. The same on all ranks.
+  [[nodiscard]] std::optional<const Algorithm*> find(const Problem& problem) const;
 
-  /// Lines "collective ranks one|several bytes algorithm"; '#' starts a comment. kInvalid names the line.
+  /// Lines "collective ranks one|several bytes algorithm"; '#' starts a comment.
   Status parse(std::string_view text);
   [[nodiscard]] std::string text() const;
 
  private:
   std::vector<Entry> entries_;
 };
+
+/// What stands for the host's own collective in tables and variables.
+constexpr std::string_view kHostAlgorithm = "host";
 
 /// The file of this machine in the folder of the calibration cache (tune::cache_folder()); "" without a folder.
 [[nodiscard]] std::string selection_path(const std::string& folder);

@@ -9,17 +9,19 @@
 
 namespace zh::mpi::calls {
 
+constexpr const char* kOtherReductions = "collectives: reductions of other operations or datatypes";
+
 /// The operation, for elements of that datatype.
 inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r) {
   OpInfo* info = ops.find(key_of(op));
   if (info == nullptr) [[unlikely]]
-    return op == MPI_OP_NULL ? raise(comm, MPI_ERR_OP) : kToHost;
+    return op == MPI_OP_NULL ? raise(comm, MPI_ERR_OP) : leave_to_host(kOtherReductions);
   TypeInfo* type = types.find(key_of(datatype));
   if (type == nullptr) [[unlikely]] {
     if (datatype == MPI_DATATYPE_NULL) return raise(comm, kNoOperands);
     if (const int error = learn_type(datatype, comm, &type); type == nullptr) return error;
   }
-  if (!find_reduction(*info, op, *type, &r->user, &r->how)) return kToHost;
+  if (!find_reduction(*info, op, *type, &r->user, &r->how)) return leave_to_host(kOtherReductions);
   r->op = info;
   r->type = type;
   return kGoOn;

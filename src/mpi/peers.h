@@ -16,7 +16,11 @@ namespace zh::mpi {
 // been raised). What sends a call to the host is known to all members alike; errors are one rank's own.
 constexpr int kGoOn = -2;
 constexpr int kToHost = -1;
-constexpr const char* kFallback = "collectives: reductions of other operations or datatypes";  ///< why, in statistics
+/// kToHost; `why` is a static text for the statistics.
+inline int leave_to_host(const char* why) {
+  shim.rank->count_fallback(why);
+  return kToHost;
+}
 
 /// Returns from the calling function unless the step says to go on.
 #define ZH_STEP(step)                                                \
@@ -209,7 +213,7 @@ inline int finish(Code code, MPI_Comm comm, Buffers&... received) {
 coll::Team* settle_team(CommInfo* comm);
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (shim.algorithms[static_cast<size_t>(collective)] != nullptr) [[unlikely]]
+  if (shim.algorithms[static_cast<size_t>(collective)].has_value()) [[unlikely]]
     return nullptr;
   if (comm->coll == CommInfo::Coll::kTeam) [[likely]]
     return comm->team.get();

@@ -8,6 +8,9 @@
 #include "tune/profile.h"
 
 namespace zh::mpi {
+namespace {
+constexpr uint8_t kHostNumber = 255;
+}
 
 Options read_options() {
   Options options;
@@ -42,6 +45,10 @@ AlgorithmNumbers read_algorithms(const Options& options, const std::function<voi
     const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
     const std::string& wanted = options.get_text(option);
     if (wanted == "auto" || wanted.empty()) continue;
+    if (wanted == coll::kHostAlgorithm) {
+      numbers[i] = kHostNumber;
+      continue;
+    }
     const auto collective = static_cast<coll::Collective>(i);
     const auto all = coll::algorithms(collective);
     if (const coll::Algorithm* found = coll::algorithm_called(collective, wanted); found != nullptr) {
@@ -50,7 +57,8 @@ AlgorithmNumbers read_algorithms(const Options& options, const std::function<voi
     }
     std::string there;
     for (const coll::Algorithm& a : all) there.append(", ").append(a.name);
-    complain(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted + ": there are auto" + there);
+    complain(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted + ": there are auto, host" +
+             there);
   }
   return numbers;
 }
@@ -67,11 +75,11 @@ Status read_selection(const Options& options, std::string* text) {
   return status;
 }
 
-std::array<const coll::Algorithm*, kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
-  std::array<const coll::Algorithm*, kCollectives> found{};
+std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
+  std::array<NamedAlgorithm, kCollectives> found{};
   for (size_t i = 0; i < kCollectives; ++i) {
     const auto all = coll::algorithms(static_cast<coll::Collective>(i));
-    if (numbers[i] != 0) found[i] = &all[numbers[i] - 1U];
+    if (numbers[i] != 0) found[i] = numbers[i] == kHostNumber ? nullptr : &all[numbers[i] - 1U];
   }
   return found;
 }

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "coll/algorithms.h"
 #include "engine/rank.h"
+#include "mpi/shim.h"
 #include "node/node.h"
 
 namespace zh::mpi {
@@ -18,11 +19,11 @@ void apply(const Options& options, node::Config* out);
 void apply(const Options& options, engine::Config* out);
 
 constexpr size_t kCollectives = static_cast<size_t>(coll::Collective::kCount);
-/// By collective: 0 for none in particular, else the place in coll::algorithms() plus one.
+/// By collective: 0 for none in particular, 255 for the host's own, else the place in coll::algorithms() plus one.
 using AlgorithmNumbers = std::array<uint8_t, kCollectives>;
 /// What ZEROHOP_BCAST and its like name; `complain` gets a line for each that there is not.
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain);
-std::array<const coll::Algorithm*, kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
+std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
 /// The machine's table of measured algorithms; empty if there is none. kInvalid (and empty) if it is not one.
 Status read_selection(const Options& options, std::string* text);
 

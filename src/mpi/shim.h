@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "base/atomic.h"
 #include "coll/selection.h"
@@ -11,6 +12,9 @@
 #include "mpi/host.h"
 
 namespace zh::mpi {
+
+/// Nothing: as measured, or as coll::choose() has it. Null: the host's own collective.
+using NamedAlgorithm = std::optional<const coll::Algorithm*>;
 
 struct Shim {
   engine::Rank* rank = nullptr;  ///< null before MPI_Init, after MPI_Finalize, and when everything stays with the host
@@ -24,7 +28,7 @@ struct Shim {
   bool spans_nodes = false;  ///< the job has ranks that are not on this node
   bool has_windows = false;  ///< the program has made one
   // Of all ranks, as rank 0 was told:
-  std::array<const coll::Algorithm*, static_cast<size_t>(coll::Collective::kCount)> algorithms{};  ///< null: choose
+  std::array<NamedAlgorithm, static_cast<size_t>(coll::Collective::kCount)> algorithms{};
   coll::Selection selection;  ///< measured on this machine
   uint64_t chunk_bytes = 0;   ///< ZEROHOP_CHUNK
 };

@@ -49,9 +49,10 @@ Status Runs::plan(const coll::Problem& p, Chosen* out) {
     return kOk;
   }
   coll::Schedule schedule;
-  const coll::Algorithm* how = shim.algorithms[static_cast<size_t>(p.collective)];
-  if (how == nullptr || !how->fits(p)) how = shim.selection.find(p);
-  if (how == nullptr) how = coll::algorithm(p.collective, coll::choose(p));
+  NamedAlgorithm wanted = shim.algorithms[static_cast<size_t>(p.collective)];
+  if (!wanted.has_value() || (*wanted != nullptr && !(*wanted)->fits(p))) wanted = shim.selection.find(p);
+  const coll::Algorithm* how = wanted.value_or(coll::algorithm(p.collective, coll::choose(p)));
+  if (how == nullptr) return kOk;
   if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
@@ -85,6 +86,7 @@ int Started::ready() {
   if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
   Runs::Chosen chosen;
   Status status = runs_->plan(problem, &chosen);
+  if (status.ok() && chosen.plan == nullptr) return leave_to_host("collectives: named or measured as the host's");
   if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
   algorithm_ = chosen.algorithm;
   if (!status.ok()) return raise(comm(), class_of(status.code()));

@@ -21,8 +21,8 @@ class Runs {
   explicit Runs(const CommInfo& comm);
 
   struct Chosen {
-    std::shared_ptr<const coll::Plan> plan;
-    size_t algorithm = 0;  ///< place in coll::algorithms()
+    std::shared_ptr<const coll::Plan> plan;  ///< null: the host's own collective
+    size_t algorithm = 0;                    ///< place in coll::algorithms()
   };
   /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
   Status plan(const coll::Problem& problem, Chosen* out);

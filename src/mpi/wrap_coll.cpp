@@ -32,7 +32,6 @@ int run(const Call& call) {
   }
   if (result != kToHost) [[likely]]
     return result;
-  shim.rank->count_fallback(kFallback);
   return call.template forward<Form>(call.comm);
 }
 

@@ -37,10 +37,7 @@ int begin(const Call& call, const End& end) {
   // It counts even if this rank made a mistake, so that the numbers of later ones agree.
   auto started = std::make_unique<Started>(info->runs, persistent);
   const int result = set_up(call, *info, *started);
-  if (result == kToHost) {
-    shim.rank->count_fallback(kFallback);
-    return call.template forward<Form>(end);
-  }
+  if (result == kToHost) return call.template forward<Form>(end);
   if (result != kGoOn && result != MPI_SUCCESS) return result;
   return give(std::move(started), persistent, call.comm, end.request);
 }

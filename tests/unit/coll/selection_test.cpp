@@ -23,8 +23,9 @@ Problem allreduce_of(uint32_t ranks, uint32_t nodes, uint64_t bytes) {
 }
 
 std::string found(const Selection& selection, const Problem& problem) {
-  const coll::Algorithm* algorithm = selection.find(problem);
-  return algorithm == nullptr ? "" : std::string(algorithm->name);
+  const auto algorithm = selection.find(problem);
+  if (!algorithm.has_value()) return "";
+  return std::string(*algorithm == nullptr ? coll::kHostAlgorithm : (*algorithm)->name);
 }
 
 constexpr const char* kText =
@@ -33,6 +34,7 @@ constexpr const char* kText =
     "allreduce 4 one 0 recursive-doubling\n"
     "allreduce 4 one 1000 ring  # large\n"
     "allreduce 8 one 0 single-reducer\n"
+    "allreduce 8 one 4000000 host\n"
     "allreduce 4 several 0 hierarchical\n";
 
 TEST(Selection, FindsTheNearestMeasured) {
@@ -42,6 +44,7 @@ TEST(Selection, FindsTheNearestMeasured) {
   EXPECT_EQ(found(selection, allreduce_of(4, 1, 999)), "recursive-doubling");
   EXPECT_EQ(found(selection, allreduce_of(7, 1, 1000)), "ring");
   EXPECT_EQ(found(selection, allreduce_of(9, 1, 1 << 20)), "single-reducer");
+  EXPECT_EQ(found(selection, allreduce_of(9, 1, 4 << 20)), "host");
   EXPECT_EQ(found(selection, allreduce_of(8, 2, 1 << 20)), "hierarchical");
   Problem other = allreduce_of(4, 1, 8);
   other.collective = Collective::kBcast;
