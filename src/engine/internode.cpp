@@ -41,7 +41,8 @@ void Internode::post(size_t frame) {
   receives_[frame] = carrier_->receive(Carrier::kAnyRank, kHeaderTag, frames_[frame].bytes, kFrameBytes);
 }
 
-// More messages under way to one rank than there are tags would take a week to fill the receiver's memory.
+// A tag comes again after as many long messages to that rank as there are tags: hosts have hundreds of millions, MPI
+// asks for 32767 (MPI standard 9.1.2).
 int32_t Internode::next_data_tag(int32_t rank) {
   int32_t& last = data_tags_[rank];
   last = last < carrier_->tag_ub() ? last + 1 : kHeaderTag + 1;

@@ -27,12 +27,8 @@ int run(const Call& call) {
     result = call.serve(*info, *team);
   } else if (runs_of(info) != nullptr) {
     result = run_schedule(call, *info);
-  } else {
-    return call.template forward<Form>(call.comm);
   }
-  if (result != kToHost) [[likely]]
-    return result;
-  return call.template forward<Form>(call.comm);
+  return result != kToHost ? result : call.template forward<Form>(call.comm);
 }
 
 /// Local, so nobody is to agree: kernels where they exist, everything else is the host's.
