@@ -7,6 +7,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "bench_limits.h"
 #include "bench_report.h"
 
 namespace zh::tools {
@@ -52,6 +53,32 @@ std::string heading_of(const Row& r, const Row* raw) {
                    r.host + " min, avg, max", "zerohop min, avg, max", "best", "its min, avg, max",
                    "/ best peer (95 %)", "/ own host (95 %)", "host / host (95 %)");
   return s;
+}
+
+/// A geometric mean of medians has no interval here, so it is said to lie below or above its goal, no more.
+std::string goal_text(const CollSummary& s) {
+  const double bound = collective_bound(s.key.bench, s.key.ranks);
+  if (bound == 0 || s.to_best_peer == 0) return "";
+  return fmt::format("   {} {:.2f}", s.to_best_peer <= bound ? "below" : "ABOVE", bound);
+}
+
+/// The sizes at which zerohop is slower than `what` by more than 5 %, the whole interval.
+std::string slower_than(const Judged& judged, const char* what, Interval Row::*ratio) {
+  constexpr double kSlower = 1.05;
+  std::string out;
+  for (const Row& r : judged.rows) {
+    const Interval& i = r.*ratio;
+    if (r.key.metric != kMean || r.key.bench == kRaw || !i.valid || i.low <= kSlower) continue;
+    out += fmt::format("  {} {} B, {} ranks, {}: {}\n", r.key.bench, r.key.size, r.key.ranks, r.placement,
+                       interval_text(i));
+  }
+  return out.empty() ? fmt::format("Slower than {} by more than 5 %: no size for certain\n", what)
+                     : fmt::format("Slower than {} by more than 5 %:\n{}", what, out);
+}
+
+std::string slower_rows_of(const Judged& judged) {
+  return "\n" + slower_than(judged, "its own host", &Row::to_own_host) +
+         slower_than(judged, "the best peer", &Row::to_best_peer);
 }
 
 }  // namespace
@@ -144,9 +171,11 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) 
   out += "\nGeometric mean of the ratios over the sizes\n";
   for (const CollSummary& s : summaries_of(judged)) {
     out += fmt::format(
-        "{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {:.3f}   / own host {:.3f}\n",
-        s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes, s.to_best_peer, s.to_own_host);
+        "{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {:.3f}   / own host {:.3f}{}\n",
+        s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes, s.to_best_peer, s.to_own_host,
+        goal_text(s));
   }
+  out += slower_rows_of(judged);
   return out +
          closing_of(judged,
                     "least, mean and greatest over the ranks; ratios are of the mean; bytes are those of one rank's "

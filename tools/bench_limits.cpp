@@ -50,7 +50,27 @@ constexpr Limit kLimits[] = {
      "whole job: host's time + max(10 %, 0.5 s)"},
 };
 
+/// 1.5 times as fast as the best peer with a processor for each rank; twice, or 1.3 times, with several ranks on each.
+struct CollectiveLimit {
+  std::string_view collective;
+  double at_two;
+  double at_many;
+};
+constexpr CollectiveLimit kCollectives[] = {
+    {"barrier", 1 / 1.5, 1 / 2.0},   {"bcast", 1 / 1.5, 1 / 1.3},          {"reduce", 1 / 1.5, 1 / 2.0},
+    {"allreduce", 1 / 1.5, 1 / 2.0}, {"allgather", 1 / 1.5, 1 / 2.0},      {"alltoall", 1 / 1.5, 1 / 2.0},
+    {"gather", 1 / 1.5, 1 / 1.3},    {"reduce_scatter", 1 / 1.5, 1 / 2.0}, {"scatter", 1 / 1.5, 1 / 1.3},
+};
+constexpr int kMany = 8;
+
 }  // namespace
+
+double collective_bound(std::string_view collective, int ranks) {
+  for (const CollectiveLimit& l : kCollectives) {
+    if (l.collective == collective) return ranks == 2 ? l.at_two : ranks >= kMany ? l.at_many : 0;
+  }
+  return 0;
+}
 
 std::span<const Limit> limits() { return kLimits; }
 

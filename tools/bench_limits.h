@@ -1,4 +1,4 @@
-// The limits that the point-to-point benchmarks are judged by, as one table. Called by the judge; holds numbers and no
+// The limits that the benchmarks are judged by, as tables. Called by the judge and the reports; holds numbers and no
 // logic beyond saying which limit applies to which case.
 #pragma once
 
@@ -40,6 +40,9 @@ std::span<const Limit> limits();
 /// as cells get (docs/benchmarks.md gives the reason).
 constexpr uint64_t kCellsBytes = 256 << 10;
 constexpr double kCellsBound = 1.10;
+
+/// What the geometric mean of a collective's ratios to the best peer may be at most; 0: nothing is said of it.
+double collective_bound(std::string_view collective, int ranks);
 
 std::string_view name_of(Compare c);
 

@@ -69,5 +69,14 @@ TEST(CollReport, TheTableShowsRawLineRepetitionsAndIntervals) {
   EXPECT_NE(table.find("2.000 [2.000, 2.000]"), std::string::npos) << table;
 }
 
+TEST(CollReport, TheSummaryNamesGoalsAndSlowSizes) {
+  const auto records = made_up();
+  const std::string table = coll_table_of(judge(records, {}), repetitions_of(records));
+  EXPECT_NE(table.find("ABOVE 0.50"), std::string::npos) << table;
+  EXPECT_NE(table.find("its own host by more than 5 %:\n  allreduce 1024 B, 8 ranks, far: 1.600"), std::string::npos)
+      << table;
+  EXPECT_EQ(table.find("  allreduce 8 B"), std::string::npos) << table;
+}
+
 }  // namespace
 }  // namespace zh::tools
