@@ -8,8 +8,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -176,9 +174,8 @@ int save(const AlgorithmOptions& o, const Tables& tables) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   coll::Selection saved;
-  std::ifstream in(path);
-  const std::string before((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!saved.parse(before).ok()) fmt::print(stderr, "zerohop bench algorithms: what was in {} is replaced\n", path);
+  if (saved.load(path).code() == Code::kInvalid)
+    fmt::print(stderr, "zerohop {}: what was in {} is replaced\n", kCommand, path);
   saved.replace(selection_of(tables, o.node_ranks > 0));
   if (!write_file(path, saved.text(), kCommand)) return 2;
   fmt::print("\nsaved in {}\n", path);

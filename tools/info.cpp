@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "coll/selection.h"
 #include "commands.h"
 #include "heap_facts.h"
 #include "info_heap.h"
@@ -143,12 +144,41 @@ json calibration_of(const Options& options) {
   return out;
 }
 
+/// The algorithms that were measured as the fastest.
+json collectives_of(const Options& options) {
+  const std::string path = coll::selection_path(tune::cache_folder(options.get_text(Opt::kCache)));
+  coll::Selection selection;
+  const Status s = selection.load(path);
+  json out = {{"path", path}, {"present", s.ok()}, {"why_not", s.ok() ? "" : s.what()}, {"entries", json::array()}};
+  for (const coll::Selection::Entry& e : selection.entries()) {
+    out["entries"].push_back({{"collective", coll::name_of(e.collective)},
+                              {"ranks", e.ranks},
+                              {"several_nodes", e.several_nodes},
+                              {"from_bytes", e.from_bytes},
+                              {"algorithm", e.algorithm != nullptr ? e.algorithm->name : coll::kHostAlgorithm}});
+  }
+  return out;
+}
+
+void print_collectives(const json& c) {
+  std::printf("\nAlgorithms of collectives: %s\n", c["path"].get<std::string>().c_str());
+  if (!c["present"].get<bool>()) {
+    std::printf("  %s; `zerohop bench algorithms --save` measures them, else size and layout choose\n",
+                c["why_not"].get<std::string>().c_str());
+  }
+  for (const json& e : c["entries"]) {
+    std::printf("  %-14s %4u ranks, %s, from %s on: %s\n", e["collective"].get<std::string>().c_str(),
+                e["ranks"].get<unsigned>(), e["several_nodes"].get<bool>() ? "several nodes" : "one node",
+                format_size(e["from_bytes"].get<uint64_t>()).c_str(), e["algorithm"].get<std::string>().c_str());
+  }
+}
+
 void print_text(const json& info) {
-  std::printf("zerohop %s\n\nVariables (ZEROHOP_...)                    from          meaning\n", ZH_VERSION);
+  std::printf("zerohop %s\n\nVariables (ZEROHOP_...)                      from          meaning\n", ZH_VERSION);
   for (const json& v : info["variables"]) {
     const std::string name = v["name"].get<std::string>().substr(std::strlen("ZEROHOP_"));
     const std::string value = v["value"].get<std::string>();
-    std::printf("  %-12s = %-24s  %-12s  %s\n", name.c_str(), value.empty() ? "(empty)" : value.c_str(),
+    std::printf("  %-14s = %-24s  %-12s  %s\n", name.c_str(), value.empty() ? "(empty)" : value.c_str(),
                 v["source"].get<std::string>().c_str(), v["meaning"].get<std::string>().c_str());
   }
   for (const json& c : info["complaints"]) std::printf("  ! %s\n", c.get<std::string>().c_str());
@@ -192,6 +222,7 @@ void print_text(const json& info) {
                 format_size(choice["single_copy_min"].get<uint64_t>()).c_str(),
                 format_size(choice["mapped_min"].get<uint64_t>()).c_str());
   }
+  print_collectives(info["collectives"]);
 }
 
 int info(const Arguments& arguments) {
@@ -215,7 +246,8 @@ int info(const Arguments& arguments) {
                     {"machine", machine_of(options)},
                     {"usable", usable_of(options)},
                     {"heap", heap_section(look_at_heap(options))},
-                    {"calibration", calibration_of(options)}};
+                    {"calibration", calibration_of(options)},
+                    {"collectives", collectives_of(options)}};
   if (arguments.as_json) {
     std::printf("%s\n", out.dump(2).c_str());
   } else {

@@ -60,6 +60,13 @@ void Selection::replace(const Selection& other) {
   entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
 }
 
+Status Selection::load(const std::string& path) {
+  entries_.clear();
+  bool exists = false;
+  const std::string text = tune::read_file(path, &exists);
+  return exists ? parse(text) : Status{Code::kWouldBlock, "nothing was measured"};
+}
+
 Status Selection::parse(std::string_view text) {
   entries_.clear();
   while (!text.empty()) {

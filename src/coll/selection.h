@@ -32,6 +32,10 @@ class Selection {
   /// Nothing if nothing was measured for it or what was does not fit. The same on all ranks.
   [[nodiscard]] std::optional<const Algorithm*> find(const Problem& problem) const;
 
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+
+  /// Of a file as text() makes it. Empty afterwards if there is none (kWouldBlock), or if it is not one (kInvalid).
+  Status load(const std::string& path);
   /// Lines "collective ranks one|several bytes algorithm"; '#' starts a comment.
   Status parse(std::string_view text);
   [[nodiscard]] std::string text() const;

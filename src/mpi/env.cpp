@@ -20,6 +20,7 @@
 #include "mpi/wildcard.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
+#include "tune/profile.h"
 
 namespace zh::mpi {
 
@@ -157,7 +158,9 @@ bool read_tag_ub() {
 void share_selection(HostBootstrap& world) {
   std::string text;
   if (world.rank() == 0) {
-    if (const Status s = read_selection(job->options, &text); !s.ok()) say_once(0, "not obeyed", s.what());
+    const std::string path = coll::selection_path(tune::cache_folder(job->options.get_text(Opt::kCache)));
+    if (const Status s = shim.selection.load(path); s.code() == Code::kInvalid) say_once(0, "not obeyed", s.what());
+    if (!shim.selection.entries().empty()) text = shim.selection.text();
   }
   auto bytes = static_cast<int>(text.size());
   host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world.comm());

@@ -3,9 +3,7 @@
 
 #include <unistd.h>
 
-#include "coll/selection.h"
 #include "shm/arena.h"
-#include "tune/profile.h"
 
 namespace zh::mpi {
 namespace {
@@ -61,18 +59,6 @@ AlgorithmNumbers read_algorithms(const Options& options, const std::function<voi
              there);
   }
   return numbers;
-}
-
-Status read_selection(const Options& options, std::string* text) {
-  text->clear();
-  const std::string path = coll::selection_path(tune::cache_folder(options.get_text(Opt::kCache)));
-  bool exists = false;
-  std::string all = tune::read_file(path, &exists);
-  if (!exists) return kOk;
-  coll::Selection selection;
-  const Status status = selection.parse(all);
-  if (status.ok()) *text = std::move(all);
-  return status;
 }
 
 std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {

@@ -24,7 +24,5 @@ using AlgorithmNumbers = std::array<uint8_t, kCollectives>;
 /// What ZEROHOP_BCAST and its like name; `complain` gets a line for each that there is not.
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain);
 std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
-/// The machine's table of measured algorithms; empty if there is none. kInvalid (and empty) if it is not one.
-Status read_selection(const Options& options, std::string* text);
 
 }  // namespace zh::mpi
