@@ -287,7 +287,7 @@ class Cli(unittest.TestCase):
         (table,) = (folder / "cache").glob("collectives-*.txt")
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
         self.assertEqual(lines, ["bcast 4 several 0 leader-ring"])
-        entry = dict(collective="bcast", ranks=4, several_nodes=True, from_bytes=0, algorithm="leader-ring")
+        entry = {"collective": "bcast", "ranks": 4, "several_nodes": True, "from_bytes": 0, "algorithm": "leader-ring"}
         info = zerohop("info", "--json", ZEROHOP_CACHE=str(folder / "cache"))
         self.assertEqual(json.loads(info.stdout)["collectives"]["entries"], [entry])
         r, _ = self.bench_with_a_made_up_host("--only", "everything", bench="algorithms")
