@@ -46,6 +46,7 @@ struct AlgorithmOptions {
   std::vector<std::string> chunks = {kUsualChunk};
   uint32_t node_ranks = 0;
   bool save = false;
+  std::string abi;  ///< of the host under which zerohop ran
 };
 
 std::string upper(std::string text) {
@@ -166,7 +167,7 @@ int save(const AlgorithmOptions& o, const Tables& tables) {
   Options options;
   options.read_environment(environ);
   const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
-  const std::string path = coll::selection_path(folder);
+  const std::string path = coll::selection_path(folder, o.abi);
   if (path.empty()) {
     fmt::print(stderr, "zerohop bench algorithms: no folder to save in: set ZEROHOP_CACHE\n");
     return 2;
@@ -224,7 +225,7 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
   bool written = true;
   if (!o.bench.json_path.empty()) written &= write_file(o.bench.json_path, json_of(tables).dump(1) + "\n", kCommand);
   if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
-  const int code = o.save ? save(o, tables) : 0;
+  const int code = o.save && !launches.records.empty() ? save(o, tables) : 0;
   return written ? code : 2;
 }
 
@@ -245,7 +246,10 @@ void add_bench_algorithms_command(CLI::App& bench) {
   b.quick = "Four sizes";
   b.usual_pace = {6, 3, 2000, 0.3};
   b.quick_pace = {3, 3, 1000, 0.2};
-  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) {
+    o->abi = hosts.under.front().abi;
+    run_round(*o, hosts, round, rounds);
+  };
   b.report = [o](const Launches& launches) { return report(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, common, std::move(b));
   add_ranks_option(*c, common.get());

@@ -144,9 +144,9 @@ json calibration_of(const Options& options) {
   return out;
 }
 
-/// The algorithms that were measured as the fastest.
-json collectives_of(const Options& options) {
-  const std::string path = coll::selection_path(tune::cache_folder(options.get_text(Opt::kCache)));
+/// The algorithms that were measured as the fastest under hosts of one ABI.
+json collectives_of(const Options& options, const char* abi) {
+  const std::string path = coll::selection_path(tune::cache_folder(options.get_text(Opt::kCache)), abi);
   coll::Selection selection;
   const Status s = selection.load(path);
   json out = {{"path", path}, {"present", s.ok()}, {"why_not", s.ok() ? "" : s.what()}, {"entries", json::array()}};
@@ -163,7 +163,7 @@ json collectives_of(const Options& options) {
 void print_collectives(const json& c) {
   std::printf("\nAlgorithms of collectives: %s\n", c["path"].get<std::string>().c_str());
   if (!c["present"].get<bool>()) {
-    std::printf("  %s; `zerohop bench algorithms --save` measures them, else size and layout choose\n",
+    std::printf("  %s: size and layout choose; `zerohop bench algorithms --save` measures\n",
                 c["why_not"].get<std::string>().c_str());
   }
   for (const json& e : c["entries"]) {
@@ -222,7 +222,7 @@ void print_text(const json& info) {
                 format_size(choice["single_copy_min"].get<uint64_t>()).c_str(),
                 format_size(choice["mapped_min"].get<uint64_t>()).c_str());
   }
-  print_collectives(info["collectives"]);
+  for (const json& table : info["collectives"]) print_collectives(table);
 }
 
 int info(const Arguments& arguments) {
@@ -240,6 +240,8 @@ int info(const Arguments& arguments) {
     wrong = !options.set(text.substr(0, equal), value, Source::kCommandLine).ok() || wrong;
   }
   options.read_environment(environ);
+  json collectives = json::object();
+  for (const char* abi : {"mpich", "ompi", "abi"}) collectives[abi] = collectives_of(options, abi);
   const json out = {{"version", ZH_VERSION},
                     {"variables", variables_of(options)},
                     {"complaints", options.complaints()},
@@ -247,7 +249,7 @@ int info(const Arguments& arguments) {
                     {"usable", usable_of(options)},
                     {"heap", heap_section(look_at_heap(options))},
                     {"calibration", calibration_of(options)},
-                    {"collectives", collectives_of(options)}};
+                    {"collectives", std::move(collectives)}};
   if (arguments.as_json) {
     std::printf("%s\n", out.dump(2).c_str());
   } else {

@@ -105,11 +105,11 @@ std::string Selection::text() const {
   return out;
 }
 
-std::string selection_path(const std::string& folder) {
+std::string selection_path(const std::string& folder, std::string_view abi) {
   if (folder.empty()) return "";
   char name[40];
-  std::snprintf(name, sizeof name, "/collectives-%016" PRIx64 ".txt", tune::this_machine().hash());
-  return folder + name;
+  std::snprintf(name, sizeof name, "/collectives-%016" PRIx64 "-", tune::this_machine().hash());
+  return (folder + name).append(abi).append(".txt");
 }
 
 }  // namespace zh::coll

@@ -47,7 +47,8 @@ class Selection {
 /// What stands for the host's own collective in tables and variables.
 constexpr std::string_view kHostAlgorithm = "host";
 
-/// The file of this machine in the folder of the calibration cache (tune::cache_folder()); "" without a folder.
-[[nodiscard]] std::string selection_path(const std::string& folder);
+/// The file of this machine for hosts of one ABI ("mpich", "ompi", "abi") in the folder of the calibration cache
+/// (tune::cache_folder()); "" without a folder. Messages between nodes are the host's, so each has its own.
+[[nodiscard]] std::string selection_path(const std::string& folder, std::string_view abi);
 
 }  // namespace zh::coll

@@ -158,7 +158,8 @@ bool read_tag_ub() {
 void share_selection(HostBootstrap& world) {
   std::string text;
   if (world.rank() == 0) {
-    const std::string path = coll::selection_path(tune::cache_folder(job->options.get_text(Opt::kCache)));
+    const std::string folder = tune::cache_folder(job->options.get_text(Opt::kCache));
+    const std::string path = coll::selection_path(folder, ZH_ABI_NAME);
     if (const Status s = shim.selection.load(path); s.code() == Code::kInvalid) say_once(0, "not obeyed", s.what());
     if (!shim.selection.entries().empty()) text = shim.selection.text();
   }

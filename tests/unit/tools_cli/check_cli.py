@@ -289,7 +289,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(lines, ["bcast 4 several 0 leader-ring"])
         entry = {"collective": "bcast", "ranks": 4, "several_nodes": True, "from_bytes": 0, "algorithm": "leader-ring"}
         info = zerohop("info", "--json", ZEROHOP_CACHE=str(folder / "cache"))
-        self.assertEqual(json.loads(info.stdout)["collectives"]["entries"], [entry])
+        self.assertEqual(json.loads(info.stdout)["collectives"]["ompi"]["entries"], [entry])
         r, _ = self.bench_with_a_made_up_host("--only", "everything", bench="algorithms")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("no such collective", r.stderr)
