@@ -105,8 +105,6 @@ extern uint64_t g_errors;
 // A sequence number never used before by this rank pair; both ranks step alike.
 uint64_t next_seq(void);
 double median(double* values, int count);
-// A rank's time for one call, of the times of all its calls; they are sorted by it.
-double typical_us(double* times_us, int count);
 
 // --- agreement without messages (shared.c)
 // --------------------------------------------------------------------------------- One page set shared by all ranks of
@@ -133,6 +131,8 @@ void pin_before_init(void);
 void pin_after_init(void);
 int pinned_cpu(void);  // -1: not pinned
 int cpu_count(void);
+// A rank's time for one call, of the times of all its calls; they are sorted by it.
+double typical_us(double* times_us, int count);
 
 // --- harness (harness.c)
 // ---------------------------------------------------------------------------------------------------

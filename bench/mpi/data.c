@@ -196,12 +196,3 @@ double median(double* values, int count) {
   qsort(values, (size_t)count, sizeof *values, by_value);
   return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
-
-// With a processor for each rank the median, which other work on the machine hardly moves; where ranks take turns,
-// waiting for the scheduler is part of every program's time, and rare long waits are most of it.
-double typical_us(double* times_us, int count) {
-  if (g_ranks <= cpu_count()) return median(times_us, count);
-  double sum = 0;
-  for (int i = 0; i < count; i++) sum += times_us[i];
-  return count > 0 ? sum / count : 0;
-}
