@@ -50,6 +50,8 @@ constexpr OptionSpec kTable[] = {
      "(1 KiB each, as much again)"},
     {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
+    {"ZEROHOP_COPIERS", OptionType::kInt, "8", "", 1, 1 << 20, "coll",
+     "ranks that copy from or into one rank's memory through the kernel at once, in a collective with one root"},
     {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
      "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
      "CPUs"},

@@ -37,6 +37,7 @@ enum class Opt : uint8_t {
   kWait,
   kMemory,
   kSingleCopy,
+  kCopiers,
   kSkew,
   kCache,
   kCalibrate,

@@ -7,18 +7,26 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "coll/throttle.h"
 #include "p2p/remote_buffer.h"
 
 namespace zh::coll {
 
 /// Collectives that a member may be ahead of another. Where ranks outnumber CPUs, so many take one change of process.
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kSlots = 2;  // every reuse is met soon
+#else
 constexpr uint32_t kSlots = 64;
+#endif
 /// Bytes of one contribution that are copied through the board; larger ones are reached where they lie.
 constexpr uint64_t kCellBytes = 16 << 10;
 /// Contributions to different collectives that lie in cells at once.
 constexpr uint32_t kCells = 4;
 /// Bytes of payload in the flag's own line and those behind it.
 constexpr uint64_t kInlineBytes = 568;
+/// Shared memory of one member in a staged reduction: measured, with 2 and with 8 members; half of it is slower, and so
+/// is four times as much.
+constexpr uint64_t kStagingBytes = 256 << 10;
 
 /// Where a member's contribution to one collective is.
 enum class Way : uint16_t {
@@ -38,10 +46,10 @@ static_assert(kShmSafe<PieceShm>);
 
 /// A member's contribution to collective number `seq`.
 /// Writers: its owner, once every member has done collective seq - kSlots (and, for a cell, the one that used it last).
-/// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq` and
-/// `stage` is immutable from the store of `seq` until all members have done that collective. Wrap: only equality of
-/// `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come; who waits sees the
-/// death.
+/// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq`,
+/// `stage` and `staging` is immutable from the store of `seq` until all members have done that collective. Wrap: only
+/// equality of `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come; who waits
+/// sees the death.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint32_t> seq;
   Way way;
@@ -53,6 +61,7 @@ struct alignas(kPairBytes) SlotShm {
   uint32_t reserved;
   alignas(kPairBytes) p2p::RemoteBufferShm target;
   uint64_t stride;
+  Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
 };
 static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes && kCellBytes <= UINT16_MAX);
 
@@ -79,13 +88,15 @@ struct PleaShm {
 };
 static_assert(kShmSafe<PleaShm>);
 
-/// Writers: the owner; `arrivals` by every member and `result` as it says, both on the board of member 0 only.
-/// Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or names the team that
-/// the board serves. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody uses the team any more.
+/// Writers: the owner; `throttle` and `result` as they say; `arrivals` by every member; these two on the board of
+/// member 0 only. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
+/// names the team that the board serves. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody uses the
+/// team any more.
 struct BoardShm {
   alignas(kPairBytes) Atomic<uint64_t> context;
   alignas(kPairBytes) Atomic<uint32_t> done;  ///< collectives for which the owner needs nothing from others any more
   PleaShm plea;
+  ThrottleShm throttle;  ///< of those that copy from or into the owner's memory
   alignas(kPairBytes) Atomic<uint32_t> arrivals;
   ResultShm result;
   SlotShm slots[kSlots];

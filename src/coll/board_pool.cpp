@@ -42,10 +42,10 @@ Offset BoardPool::take(uint64_t context) {
     if (offset == kNoOffset) return kNoOffset;
   }
   BoardShm* fresh = board(offset);
-  // N0 -> N1: who sees this 0 sees as well that the board no longer names the old team.
-  fresh->done.store_release(0);
+  fresh->done.store_relaxed(0);  // who sees this and still the old team waits a little longer
   fresh->plea.word.store_relaxed(0);
   fresh->arrivals.store_relaxed(0);
+  fresh->throttle.inside.store_relaxed(0);
   fresh->result.seq.store_relaxed(0);
   for (SlotShm& slot : fresh->slots) {
     slot.seq.store_relaxed(0);
@@ -58,6 +58,19 @@ Offset BoardPool::take(uint64_t context) {
 void BoardPool::give(uint64_t context, uint32_t done, Offset own, std::vector<Offset> boards) {
   const std::scoped_lock lock(mutex_);
   retired_.push_back({context, done, own, std::move(boards)});
+}
+
+Offset BoardPool::take_staging() {
+  const std::scoped_lock lock(mutex_);
+  if (idle_staging_.empty()) return services_.allocate(kStagingBytes);
+  const Offset area = idle_staging_.back();
+  idle_staging_.pop_back();
+  return area;
+}
+
+void BoardPool::give_staging(Offset area) {
+  const std::scoped_lock lock(mutex_);
+  idle_staging_.push_back(area);
 }
 
 }  // namespace zh::coll

@@ -1,5 +1,5 @@
-// The boards of one rank, for all its teams. A board is used again when every member of its old team has done the last
-// collective there. One object per rank, owned by engine::Rank; thread safe.
+// The boards of one rank, for all its teams, and its staging areas. A board is used again when every member of its old
+// team has done the last collective there. One object per rank, owned by engine::Rank; thread safe.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,11 @@ class BoardPool {
   /// The team `context` is gone here, after `done` collectives; `boards` are all its members' boards, `own` among them.
   void give(uint64_t context, uint32_t done, Offset own, std::vector<Offset> boards);
 
+  /// kStagingBytes for the one collective at hand; kNoOffset when the budget is used up.
+  [[nodiscard]] Offset take_staging();
+  /// No member looks at it any more.
+  void give_staging(Offset area);
+
  private:
   struct Retired {
     uint64_t context;
@@ -34,6 +39,7 @@ class BoardPool {
   Services& services_;
   std::mutex mutex_;
   std::vector<Offset> idle_;
+  std::vector<Offset> idle_staging_;
   std::vector<Retired> retired_;
 };
 

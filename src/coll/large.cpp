@@ -8,7 +8,7 @@ namespace zh::coll {
 
 // Two members are a message's two ends, and both of them copy.
 Code Team::State::large_bcast(const copy::Buffer& data, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (size == 2) {
     const Code code = transfer(self == root ? start_send(1 - self, data) : start_recv(root, data));
     end();
@@ -24,14 +24,14 @@ Code Team::State::large_bcast(const copy::Buffer& data, uint32_t root) {
     return code;
   }
   if (const Code code = await(root); code != Code::kOk) return code;
-  if (const Code code = read_into(root, 0, data.bytes, data); code != Code::kOk) return code;
-  end();
-  return Code::kOk;
+  const Code code = throttled(root, slot(root).source, [&] { return read_into(root, 0, data.bytes, data); });
+  if (code == Code::kOk) end();
+  return code;
 }
 
 // The members write, all at once, into the root's buffer.
 Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (size == 2) {
     p2p::Request* const message = self == root ? start_recv(1 - self, recv[1 - self]) : start_send(root, send);
     if (self == root) copy_own(recv[self], send);  // while the other end copies
@@ -44,9 +44,10 @@ Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uin
     if (const Code code = await(root); code != Code::kOk) return code;
     const std::byte* const source = contiguous(send);
     if (source == nullptr) return Code::kNoMemory;
-    if (const Code code = write(root, self * slot(root).stride, n, source); code != Code::kOk) return code;
-    end();
-    return Code::kOk;
+    const SlotShm& theirs = slot(root);
+    const Code code = throttled(root, theirs.target, [&] { return write(root, self * theirs.stride, n, source); });
+    if (code == Code::kOk) end();
+    return code;
   }
   const bool direct = recv.first.layout == nullptr && recv.stride >= static_cast<int64_t>(n);
   std::byte* const target = direct ? recv.first.base : packed.get(n * size);
@@ -64,7 +65,7 @@ Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uin
 }
 
 Code Team::State::large_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (size == 2) {
     p2p::Request* const message = self == root ? start_send(1 - self, send[1 - self]) : start_recv(root, recv);
     if (self == root) copy_own(recv, send[self]);  // while the other end copies
@@ -85,13 +86,15 @@ Code Team::State::large_scatter(const Pieces& send, const copy::Buffer& recv, ui
     return code;
   }
   if (const Code code = await(root); code != Code::kOk) return code;
-  const Code code = read_into(root, self * slot(root).stride, recv.bytes, recv);
+  const SlotShm& theirs = slot(root);
+  const Code code =
+      throttled(root, theirs.source, [&] { return read_into(root, self * theirs.stride, recv.bytes, recv); });
   if (code == Code::kOk) end();
   return code;
 }
 
 Code Team::State::large_allgather(const copy::Buffer& send, const Pieces& recv) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const std::byte* const source = contiguous(send);
   if (source == nullptr) return Code::kNoMemory;
   if (const Code code = offer(source, send.bytes, nullptr, 0); code != Code::kOk) return code;
@@ -109,7 +112,7 @@ Code Team::State::large_allgather(const copy::Buffer& send, const Pieces& recv) 
 
 // Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
 Code Team::State::large_alltoall(const Pieces& send, const Pieces& recv) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t n = send.first.bytes;
   uint64_t stride = 0;
   const std::byte* const source = contiguous(send, &stride);

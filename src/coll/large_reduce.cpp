@@ -52,15 +52,22 @@ Code Team::State::fold_members(const std::byte* in, uint64_t from, uint64_t n, s
 
 Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root,
                                bool to_all) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t e = how.element_bytes;
   const bool receives = to_all || self == root;
   if (const Code code = offer(in, count * e, receives ? out : nullptr, count * e); code != Code::kOk) return code;
   if (const Code code = await_all(); code != Code::kOk) return code;
   const uint64_t unit = std::max<uint64_t>(1, kSliceUnitBytes / e);
   const uint64_t slice = round_up((count + size - 1) / size, unit);
-  const uint64_t first = std::min(count, self * slice);
-  const uint64_t end_of_slice = std::min(count, first + slice);
+  for (uint32_t i = 0; i <= size; ++i) slices[i] = std::min(count, i * slice) * e;
+  if (stages(to_all ? 0 : root, to_all ? size : root + 1)) {
+    bool served = false;
+    const StagedReduce call{static_cast<const std::byte*>(in), receives ? static_cast<std::byte*>(out) : nullptr,
+                            nullptr, how};
+    if (const Code code = staged_reduce(call, &served); served || code != Code::kOk) return code;
+  }
+  const uint64_t first = slices[self] / e;
+  const uint64_t end_of_slice = slices[self + 1] / e;
   const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e);
   std::byte* const room = chunk.get(per_chunk * e);
   if (room == nullptr) return Code::kNoMemory;
@@ -87,28 +94,32 @@ Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const 
 }
 
 Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t e = how.element_bytes;
-  uint64_t first = 0;
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < size; ++i) {
-    if (i < self) first += counts[i];
-    total += counts[i];
-  }
+  for (uint32_t i = 0; i < size; ++i) slices[i + 1] = slices[i] + counts[i] * e;
+  const uint64_t total = slices[size];
   const uint64_t bytes = counts[self] * e;
-  if (const Code code = offer(in, total * e, nullptr, 0); code != Code::kOk) return code;
+  if (const Code code = offer(in, total, nullptr, 0); code != Code::kOk) return code;
   if (const Code code = await_all(); code != Code::kOk) return code;
-  const bool in_place = overlap(in, total * e, out, bytes);
+  const bool in_place = overlap(in, total, out, bytes);
   std::byte* const result = in_place ? prefix.get(bytes + 1) : static_cast<std::byte*>(out);
   if (result == nullptr && bytes != 0) return Code::kNoMemory;
+  bool served = false;
+  if (stages(0, 0)) {
+    const StagedReduce call{static_cast<const std::byte*>(in), nullptr, result, how};
+    if (const Code code = staged_reduce(call, &served); code != Code::kOk) return code;
+  }
   const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
-  for (uint64_t at_byte = 0; at_byte < bytes; at_byte += per_chunk) {
+  for (uint64_t at_byte = 0; at_byte < bytes && !served; at_byte += per_chunk) {
     const uint64_t n = std::min(per_chunk, bytes - at_byte);
-    const Code code = fold_members(static_cast<const std::byte*>(in), first * e + at_byte, n, result + at_byte, how);
+    const Code code = fold_members(static_cast<const std::byte*>(in), slices[self] + at_byte, n, result + at_byte, how);
     if (code != Code::kOk) return code;
   }
-  end();
-  const Code code = await_done();
+  Code code = Code::kOk;
+  if (!served) {
+    end();
+    code = await_done();
+  }
   if (in_place && bytes != 0 && code == Code::kOk) std::memcpy(out, result, bytes);
   prefix.shrink();
   return code;
@@ -116,7 +127,7 @@ Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t
 
 // A chain, chunk by chunk: each member adds its input to what the one before has so far.
 Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t e = how.element_bytes;
   const uint64_t bytes = count * e;
   std::byte* const sums = exclusive ? prefix.get(bytes) : static_cast<std::byte*>(out);

@@ -81,7 +81,9 @@ Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
   const PieceShm piece = reinterpret_cast<const PieceShm*>(contents(member))[self];
   const uint64_t n = std::min(piece.bytes, recv.bytes);
   if (n == 0) return Code::kOk;
-  if (theirs.way == Way::kMemoryTable) return read_into(member, piece.from, n, recv);
+  if (theirs.way == Way::kMemoryTable) {
+    return throttled(member, theirs.source, [&] { return read_into(member, piece.from, n, recv); });
+  }
   scatter_bytes(recv, contents(member) + piece.from, n);
   return Code::kOk;
 }
@@ -97,7 +99,7 @@ Code Team::State::list_end(bool offered) {
 }
 
 Code Team::State::list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
     const Code code = list_offer(send);
     return code == Code::kOk ? list_end(true) : code;
@@ -112,7 +114,7 @@ Code Team::State::list_gather(const copy::Buffer& send, const Pieces& recv, uint
 }
 
 Code Team::State::list_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
     const Code code = list_take_piece(root, recv);
     return code == Code::kOk ? list_end(false) : code;
@@ -123,7 +125,7 @@ Code Team::State::list_scatter(const Pieces& send, const copy::Buffer& recv, uin
 }
 
 Code Team::State::list_allgather(const copy::Buffer& send, const Pieces& recv) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = list_offer(send); code != Code::kOk) return code;
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
@@ -135,7 +137,7 @@ Code Team::State::list_allgather(const copy::Buffer& send, const Pieces& recv) {
 }
 
 Code Team::State::list_alltoall(const Pieces& send, const Pieces& recv) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = list_offer_table(send); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {

@@ -45,30 +45,8 @@ namespace {
 copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte*>(const_cast<void*>(p)), n, nullptr}; }
 }  // namespace
 
-void Team::State::fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out,
-                             const Reduction& how) {
-  const uint64_t count = n / how.element_bytes;
-  const std::byte* right = contents(last) + from;
-  if (first == last || how.kernel == nullptr) {
-    if (n != 0) std::memcpy(out, right, n);
-    right = out;
-  }
-  for (uint32_t i = last; i-- > first;) {
-    const std::byte* const left = contents(i) + from;
-    if (how.kernel != nullptr) {
-      how.kernel(left, right, out, count);
-    } else if (count != 0) {
-      // The function may be careless with its first argument; the other members read that, too.
-      std::byte* const own = incoming.get(n);
-      if (own != nullptr) std::memcpy(own, left, n);
-      how.user(how.context, own != nullptr ? own : const_cast<std::byte*>(left), out, count);
-    }
-    right = out;
-  }
-}
-
 Code Team::State::small_barrier() {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (size >= kCountedMembers || polls == 1) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
@@ -78,7 +56,7 @@ Code Team::State::small_barrier() {
 }
 
 Code Team::State::small_bcast(const copy::Buffer& data, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (self == root) {
     if (const Code code = contribute(data, false); code != Code::kOk) return code;
     publish();
@@ -92,7 +70,7 @@ Code Team::State::small_bcast(const copy::Buffer& data, uint32_t root) {
 }
 
 Code Team::State::small_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
     if (const Code code = contribute(send, false); code != Code::kOk) return code;
     publish();
@@ -111,7 +89,7 @@ Code Team::State::small_gather(const copy::Buffer& send, const Pieces& recv, uin
 }
 
 Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t n = recv.bytes;
   if (self == root) {
     std::byte* out = nullptr;
@@ -130,7 +108,7 @@ Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, ui
 }
 
 Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(send, false); code != Code::kOk) return code;
   publish();
   copy_own(recv[self], send);
@@ -145,7 +123,7 @@ Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) 
 }
 
 Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t n = send.first.bytes;
   std::byte* out = nullptr;
   if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
@@ -165,7 +143,7 @@ Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
 }
 
 Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (self == root) {
@@ -177,7 +155,7 @@ Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const 
 }
 
 Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (size >= kCountedMembers || (polls == 1 && size > 2)) return counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
@@ -213,7 +191,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
 
 Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes,
                                        const Reduction& how) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
@@ -225,7 +203,7 @@ Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t
 }
 
 Code Team::State::small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive) {
-  begin();
+  if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   for (uint32_t i = 0; i < self; ++i) {

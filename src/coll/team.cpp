@@ -10,7 +10,11 @@ namespace zh::coll {
 
 namespace {
 constexpr uint32_t kLooksPerDeathCheck = 1024;
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kLooksPerPlea = 1;
+#else
 constexpr uint32_t kLooksPerPlea = 4;
+#endif
 constexpr int32_t kBoardTag = 0;
 constexpr int32_t kListTag = 1;
 constexpr int32_t kMessageTag = 2;
@@ -26,7 +30,9 @@ Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_i
       size(static_cast<uint32_t>(members.size())),
       self(self_in),
       polls(services_in.polls()),
+      copiers(services_in.copiers()),
       pleas_seen(members.size(), 0),
+      slices(members.size() + 1, 0),
       answers(members.size(), nullptr) {}
 
 Team::State::~State() {
@@ -110,6 +116,7 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
       &wait);
   if (!wait.dead) return Code::kOk;
   if (ready(ready_context)) return Code::kOk;  // what the dead had finished is there
+  broken = true;
   return Code::kPeerDead;
 }
 

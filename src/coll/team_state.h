@@ -51,8 +51,14 @@ struct Team::State {
   // --- team.cpp: setting up, waiting
 
   [[nodiscard]] bool set_up();
-  /// Begins the next collective.
-  void begin() { ++seq; }
+  /// Begins the next collective. kPeerDead once a member's death was seen: those that have not seen it yet must not
+  /// take this rank's next contribution for the one that they wait for.
+  Code begin() {
+    if (broken) [[unlikely]]
+      return Code::kPeerDead;
+    ++seq;
+    return Code::kOk;
+  }
   /// Ends it: nothing of others is needed any more.
   void end() {
     ZH_CRASH_POINT("team: not yet done");
@@ -129,6 +135,17 @@ struct Team::State {
   /// out = theirs op mine or, with a predefined operation, mine op theirs, on n bytes of elements; `out` may be `mine`.
   Code combine(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine, std::byte* out,
                const Reduction& how);
+  /// copy(), with a place among those that copy from or into `memory` of member `owner` if that takes the kernel.
+  template <typename Copy>
+  Code throttled(uint32_t owner, const p2p::RemoteBufferShm& memory, Copy&& copy) {
+    if (size - 1 <= copiers || memory.mapped()) return copy();
+    ThrottleShm& throttle = board(owner).throttle;
+    if (const Code code = wait([&] { return throttle.try_enter(copiers); }); code != Code::kOk) return code;
+    ZH_CRASH_POINT("team: copying");
+    const Code code = copy();
+    throttle.leave();
+    return code;
+  }
   Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
   void answer_pleas();
   Code transfer(p2p::Request* request);
@@ -157,8 +174,13 @@ struct Team::State {
     const SlotShm& theirs = slot(member);
     return theirs.way == Way::kInline ? theirs.payload : board(member).cells[theirs.cell];
   }
-  /// out = contributions of members [first, last] combined in their order; bytes [from, from + n) of each.
-  void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how);
+  /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
+  template <typename Operand>
+  void fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how, const Operand& operand);
+  /// Of contributions on boards, bytes [from, from + n).
+  void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how) {
+    fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
+  }
 
   // --- large.cpp, lists.cpp, large_reduce.cpp: where the data lie
 
@@ -182,6 +204,34 @@ struct Team::State {
   /// Elements [first, first + n) of all inputs, combined in rank order, into `acc`. `in` is this rank's input.
   Code fold_members(const std::byte* in, uint64_t from, uint64_t n, std::byte* acc, const Reduction& how);
 
+  // --- staged_reduce.cpp: large reductions through staging areas
+
+  struct StagedReduce {
+    const std::byte* in;
+    std::byte* out;        ///< takes the results of all slices; null: not on this member
+    std::byte* slice_out;  ///< takes the result of this member's slice only; null: results are handed on
+    const Reduction& how;
+    uint64_t room = 0;   ///< bytes of an area for a piece
+    uint64_t piece = 0;  ///< most bytes of a slice in one round
+    uint64_t rounds = 0;
+  };
+  /// `slices` are set. `*served` false: a member lacks memory, and the members know it alike.
+  Code staged_reduce(StagedReduce call, bool* served);
+  void stage_round(const StagedReduce& call, uint64_t round);
+  void combine_round(const StagedReduce& call, uint64_t round);
+  void take_round(const StagedReduce& call, uint64_t round);
+  struct Piece {
+    uint64_t from;   ///< of the whole vector
+    uint64_t bytes;  ///< 0: the slice has ended
+  };
+  [[nodiscard]] Piece piece_of(const StagedReduce& call, uint64_t round, uint32_t slice) const;
+  /// Where a member's piece of a slice is in its area; of its own slice, the result.
+  [[nodiscard]] std::byte* room_of(const StagedReduce& call, uint64_t round, uint32_t member, uint32_t slice) const;
+  /// Until every member has done so many steps of the collective at hand.
+  Code await_stage(uint64_t step);
+  /// Whether the reduction at hand is staged; `last` and the members from `first` before it take results.
+  [[nodiscard]] bool stages(uint32_t first, uint32_t last) const;
+
   /// `data` as contiguous bytes: where they are, or packed. Null when out of memory.
   [[nodiscard]] const std::byte* contiguous(const copy::Buffer& data);
   /// The pieces of all members in one array, `*stride` apart: where they are, or packed. Null when out of memory.
@@ -196,6 +246,7 @@ struct Team::State {
   uint32_t size;
   uint32_t self;
   uint32_t polls;
+  uint32_t copiers;
   uint32_t seq = 0;   ///< of the collective at hand, or the latest
   uint32_t safe = 0;  ///< every member has done this collective
   uint32_t next_cell = 0;
@@ -203,9 +254,11 @@ struct Team::State {
   uint32_t counted = 0;              ///< arrivals expected before the next counted collective
   bool asked = false;
   bool usable = false;
+  bool broken = false;  ///< a member has died
   std::vector<BoardShm*> board_of;
   std::vector<Offset> offsets;
   std::vector<uint64_t> pleas_seen;
+  std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])
   std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
   std::byte* offered_target = nullptr;
   const std::byte* offered_source = nullptr;
@@ -214,6 +267,29 @@ struct Team::State {
   Scratch chunk;     ///< accumulator
   Scratch incoming;  ///< operand of another member
 };
+
+template <typename Operand>
+void Team::State::fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how,
+                       const Operand& operand) {
+  const uint64_t count = n / how.element_bytes;
+  const std::byte* right = operand(last);
+  if (first == last || how.kernel == nullptr) {
+    if (n != 0) std::memcpy(out, right, n);
+    right = out;
+  }
+  for (uint32_t i = last; i-- > first;) {
+    const std::byte* const left = operand(i);
+    if (how.kernel != nullptr) {
+      how.kernel(left, right, out, count);
+    } else if (count != 0) {
+      // The function may be careless with its first argument; the other members read that, too.
+      std::byte* const own = incoming.get(n);
+      if (own != nullptr) std::memcpy(own, left, n);
+      how.user(how.context, own != nullptr ? own : const_cast<std::byte*>(left), out, count);
+    }
+    right = out;
+  }
+}
 
 /// Copies contiguous bytes into a buffer of any layout and back.
 inline void scatter_bytes(const copy::Buffer& to, const std::byte* from, uint64_t n) {

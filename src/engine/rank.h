@@ -46,6 +46,7 @@ struct Config {
   bool cma = true;                       ///< ZEROHOP_CMA
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
+  uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS
   std::string calibration_folder;        ///< ZEROHOP_CACHE
   bool calibrate = true;                 ///< false: built-in choices (tests)
   copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null

@@ -85,6 +85,7 @@ void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
 }
 
 uint32_t Rank::TeamServices::polls() const { return rank_.state_->patient ? kPolls : 1; }
+uint32_t Rank::TeamServices::copiers() const { return rank_.state_->config.copiers; }
 bool Rank::TeamServices::alive(uint32_t rank) { return !rank_.node_.ended(rank); }
 
 std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {

@@ -33,6 +33,7 @@ void apply(const Options& options, engine::Config* out) {
   out->cma = options.get_bool(Opt::kCma);
   if (!options.is(Opt::kSkew, "auto")) out->skew = options.is(Opt::kSkew, "1") ? 1 : 0;
   out->single_copy_min = options.get_number(Opt::kSingleCopy, 0);
+  out->copiers = static_cast<uint32_t>(options.get_number(Opt::kCopiers));
   out->calibration_folder = options.get_text(Opt::kCache);
   out->calibrate = options.get_bool(Opt::kCalibrate);
 }

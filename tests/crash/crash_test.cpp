@@ -227,6 +227,7 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
 struct TeamCase {
   const char* point;
   bool cma;
+  bool mapped = false;
 };
 
 class CrashTeam : public ::testing::TestWithParam<TeamCase> {};
@@ -248,13 +249,20 @@ TEST_P(CrashTeam, OthersAreTold) {
                 engine::Config config;
                 config.cma = c.cma;
                 config.calibrate = false;
+                config.copiers = 1;
+                test::FakeHeap heap(16 << 20);
+                if (c.mapped) config.heap = &heap;
                 std::unique_ptr<Rank> rank;
                 ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
                 const auto team = rank->make_team(5, {0, 1, 2}, node->self());
                 ASSERT_TRUE(team->ready());
                 const coll::Reduction sum{8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
-                std::vector<int64_t> in(20'000, 1);
-                std::vector<int64_t> out(20'000);
+                constexpr size_t kElements = 20'000;
+                std::vector<int64_t> own(2 * kElements);
+                int64_t* const in =
+                    c.mapped ? reinterpret_cast<int64_t*>(heap.take(2 * kElements * sizeof(int64_t))) : own.data();
+                int64_t* const out = in + kElements;
+                std::fill_n(in, kElements, 1);
                 const bool victim = world.rank() == kVictim;
                 if (victim) {
                   g_fatal_point = c.point;
@@ -264,9 +272,11 @@ TEST_P(CrashTeam, OthersAreTold) {
                 for (int round = 0; round < kRounds && code == Code::kOk; ++round) {
                   // Everybody is the last to arrive at times.
                   if (victim == (round % 2 == 0)) compute(200'000);
-                  code = team->allreduce(in.data(), out.data(), 1, sum);
-                  if (code == Code::kOk) code = team->allreduce(in.data(), out.data(), in.size(), sum);
-                  EXPECT_TRUE(code != Code::kOk || out.back() == kRanks);
+                  code = team->allreduce(in, out, 1, sum);
+                  if (code == Code::kOk) code = team->allreduce(in, out, kElements, sum);
+                  EXPECT_TRUE(code != Code::kOk || out[kElements - 1] == kRanks);
+                  const copy::Buffer all{reinterpret_cast<std::byte*>(out), kElements * sizeof(int64_t), nullptr};
+                  if (code == Code::kOk) code = team->bcast(all, static_cast<uint32_t>(round % kRanks));
                 }
                 EXPECT_FALSE(victim) << "the point was never reached";
                 EXPECT_EQ(code, Code::kPeerDead);
@@ -378,8 +388,10 @@ std::string point_name(const ::testing::TestParamInfo<C>& instance) {
 INSTANTIATE_TEST_SUITE_P(Points, CrashTeam,
                          ::testing::Values(TeamCase{"team: contributed", true}, TeamCase{"team: published", true},
                                            TeamCase{"team: last to arrive", true}, TeamCase{"team: not yet done", true},
-                                           TeamCase{"team: slice combined", true}, TeamCase{"team: pleaded", false},
-                                           TeamCase{"team: slice combined", false}),
+                                           TeamCase{"team: slice combined", true, true},
+                                           TeamCase{"team: step of a staged reduction", true},
+                                           TeamCase{"team: step of a staged reduction", false},
+                                           TeamCase{"team: copying", true}, TeamCase{"team: pleaded", false}),
                          point_name<TeamCase>);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -516,6 +516,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   }
   engine::Config engine;
   engine.cma = config.cma;
+  engine.copiers = config.copiers;
   engine.calibrate = false;
   engine.single_copy_min = config.single_copy_min;
   engine.skew = config.skew;

@@ -19,6 +19,7 @@ struct StormConfig {
   uint32_t messages = 400;  ///< per rank
   uint64_t largest_bytes = 3 << 20;
   bool cma = true;
+  uint32_t copiers = 8;
   uint32_t node_ranks = 0;  ///< > 0: several nodes of so many ranks
   uint64_t single_copy_min = 0;
   uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve

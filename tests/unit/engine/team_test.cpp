@@ -118,6 +118,7 @@ class Teams : public ::testing::TestWithParam<Case> {
                 config.world = c.world;
                 config.ranks = c.ranks;
                 config.cma = c.memory != Memory::kMessages;
+                config.copiers = 2;
                 if (c.memory == Memory::kMapped) config.heap = &heap;
                 EngineRank r = make_rank(world, config);
                 ASSERT_NE(r.rank, nullptr);
@@ -338,6 +339,25 @@ TEST_P(Teams, RunningAhead) {
   });
 }
 
+// Elements for which a staging area has no room are combined where they lie.
+TEST_P(Teams, HugeElements) {
+  run([](Member& m) {
+    constexpr uint64_t kWords = 20'000;
+    const Reduction how{
+        kWords * 8, nullptr,
+        [](void* context, void* in, void* inout, uint64_t n) { compose_user(context, in, inout, n * kWords); },
+        &m.user_calls, false};
+    for (const uint64_t n : {uint64_t{1}, uint64_t{3}}) {
+      ++m.call;
+      const uint64_t* const in = m.input(n * kWords);
+      uint64_t* const out = m.memory(n * kWords);
+      ASSERT_EQ(m.team.allreduce(in, out, n, how), Code::kOk);
+      EXPECT_ALL(n * kWords, m.composed(0, m.size - 1, i), out);
+      m.give_back();
+    }
+  });
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const World world : {World::kThreads, World::kProcesses}) {
@@ -419,6 +439,16 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
     ASSERT_TRUE(world.allgather(&agreed, sizeof agreed, all).ok());
     EXPECT_EQ(all[0], all[1]);
     EXPECT_EQ(all[0], all[2]);
+    // Nor is there any for a staging area.
+    constexpr uint64_t kElements = 50'000;
+    const std::vector<uint64_t> in(kElements, r.node->self());
+    std::vector<uint64_t> out(kElements);
+    const Reduction how{8, sum_kernel, nullptr, nullptr, true};
+    for (int k = 0; k < 3; ++k) {
+      ASSERT_EQ(teams[0]->allreduce(in.data(), out.data(), kElements, how), Code::kOk);
+      EXPECT_ALL(kElements, 3U, out);
+      std::fill(out.begin(), out.end(), 0);
+    }
     teams.clear();
     ASSERT_TRUE(world.barrier().ok());
   });

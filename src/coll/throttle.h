@@ -1,0 +1,28 @@
+// How many members copy from or into one member's memory through the kernel at once. All of them would stand in line
+// for the locks of its page table (Chakraborty et al., CLUSTER'17); a few at a time are faster than all together.
+#pragma once
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+
+namespace zh::coll {
+
+/// Writers: every member that enters or leaves. Readers: the same. Invariant: `inside` is the number of those that have
+/// entered and not left, at most the limit they brought. Wrap: none. Crash: a place stays taken; who waits for one sees
+/// the death.
+struct alignas(kPairBytes) ThrottleShm {
+  Atomic<uint32_t> inside;
+
+  /// False: `limit` are inside.
+  [[nodiscard]] bool try_enter(uint32_t limit) {
+    uint32_t now = inside.load_acquire();  // H1 <- H0
+    while (now < limit) {
+      if (inside.cas_acq_rel(now, now + 1)) return true;  // H1 <- H0: the copy of the one that left
+    }
+    return false;
+  }
+  void leave() { inside.fetch_sub_acq_rel(1); }  // H0 -> H1
+};
+static_assert(kShmSafe<ThrottleShm>);
+
+}  // namespace zh::coll
