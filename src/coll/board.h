@@ -19,9 +19,16 @@ constexpr uint32_t kSlots = 2;  // every reuse is met soon
 constexpr uint32_t kSlots = 64;
 #endif
 /// Bytes of one contribution that are copied through the board; larger ones are reached where they lie.
-constexpr uint64_t kCellBytes = 16 << 10;
-/// Contributions to different collectives that lie in cells at once.
-constexpr uint32_t kCells = 4;
+constexpr uint64_t kSmallBytes = 16 << 10;
+/// The same of a scatter, whose root says everybody's piece: where ranks outnumber CPUs, to be ahead is worth a copy.
+constexpr uint64_t kSmallScatterBytes = 32 << 10;
+/// The ring in which they lie, and its unit.
+constexpr uint32_t kBlockBytes = 1 << 10;
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kRingBytes = kBlockBytes;
+#else
+constexpr uint32_t kRingBytes = 128 << 10;
+#endif
 /// Bytes of payload in the flag's own line and those behind it.
 constexpr uint64_t kInlineBytes = 568;
 /// Shared memory of one member in a staged reduction: measured, with 2 and with 8 members; half of it is slower, and so
@@ -31,21 +38,21 @@ constexpr uint64_t kStagingBytes = 256 << 10;
 /// Where a member's contribution to one collective is.
 enum class Way : uint16_t {
   kInline,      ///< `bytes` behind the flag
-  kCell,        ///< `bytes` in cell `cell` of the board
+  kRing,        ///< `bytes` in the board's ring, from `ring_at`
   kMemory,      ///< where `source` and `target` say; pieces of several members are `stride` apart
-  kCellTable,   ///< the cell holds a PieceShm for every member; the pieces lie in the cell, too
+  kRingTable,   ///< the ring has a PieceShm for every member, and the pieces behind
   kMemoryTable  ///< the same, but the pieces lie in `source`
 };
 
 /// One piece of a contribution, in a table of one for every member.
 struct PieceShm {
-  uint64_t from;  ///< bytes from the start of the cell, or of `source`
+  uint64_t from;  ///< bytes from the start of the table, or of `source`
   uint64_t bytes;
 };
 static_assert(kShmSafe<PieceShm>);
 
 /// A member's contribution to collective number `seq`.
-/// Writers: its owner, once every member has done collective seq - kSlots (and, for a cell, the one that used it last).
+/// Writers: its owner, once every member has done collective seq - kSlots (and, in the ring, those that used it last).
 /// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq`,
 /// `stage` and `staging` is immutable from the store of `seq` until all members have done that collective. Wrap: only
 /// equality of `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come; who waits
@@ -57,13 +64,13 @@ struct alignas(kPairBytes) SlotShm {
   std::byte payload[kInlineBytes];
   p2p::RemoteBufferShm source;
   Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
-  uint32_t cell;
+  uint32_t ring_at;        ///< byte of the ring
   uint32_t reserved;
   alignas(kPairBytes) p2p::RemoteBufferShm target;
   uint64_t stride;
   Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
 };
-static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes && kCellBytes <= UINT16_MAX);
+static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes && kSmallScatterBytes <= UINT16_MAX);
 
 /// The result of a small reduction, made by whichever member arrived last.
 /// Writers: that member. Readers: the others. Invariant: as SlotShm's; a member that arrives has done all collectives
@@ -72,7 +79,7 @@ struct alignas(kPairBytes) ResultShm {
   Atomic<uint32_t> seq;
   uint32_t reserved;
   std::byte payload[kInlineBytes];
-  alignas(kPairBytes) std::byte cell[kCellBytes];
+  alignas(kPairBytes) std::byte large[kSmallBytes];  ///< of more than kInlineBytes, or for the program's own code
 };
 static_assert(kShmSafe<ResultShm>);
 
@@ -100,7 +107,7 @@ struct BoardShm {
   alignas(kPairBytes) Atomic<uint32_t> arrivals;
   ResultShm result;
   SlotShm slots[kSlots];
-  alignas(kPairBytes) std::byte cells[kCells][kCellBytes];
+  alignas(kPairBytes) std::byte ring[kRingBytes];
 };
 static_assert(kShmSafe<BoardShm>);
 

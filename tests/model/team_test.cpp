@@ -155,6 +155,7 @@ struct Doing {
   uint32_t seq = 0;  ///< of its collective
   bool contributes = false;
   int reads_slot_of = -1;
+  bool in_ring = false;  ///< contributions are, which has room for one
   bool reads_result = false;
   uint32_t rounds = 0;  ///< of a staged reduction
   uint32_t step = 0;
@@ -163,7 +164,10 @@ std::array<Doing, kMembersMax> g_doing;
 uint32_t g_members = 0;
 
 const BoardShm& board(uint32_t member) { return g_segment.parts[member].boards[0]; }
-const std::byte* payload(uint32_t member) { return board(member).slots[g_doing[self()].seq % coll::kSlots].payload; }
+const std::byte* payload(uint32_t member) {
+  const Doing& d = g_doing[self()];
+  return d.in_ring ? board(member).ring : board(member).slots[d.seq % coll::kSlots].payload;
+}
 void before_store(const void* where, uint64_t) {
   const coll::PleaShm& plea = g_segment.parts[self()].boards[0].plea;
   if (where == &plea.word) data_write(&plea.from);
@@ -284,22 +288,30 @@ TEST(ModelTeam, CountedAllreduce) {
 
 class RootedScenario final : public TeamScenario {
  public:
-  RootedScenario() : TeamScenario(2) {}
+  explicit RootedScenario(uint64_t bytes) : TeamScenario(2), bytes_(bytes) {}
   void run(uint32_t me) override {
     const auto team = make_team(me);
+    std::vector<std::byte> data(bytes_);
     for (uint32_t call = 0; call < 4; ++call) {
       Doing& d = next();
+      d.in_ring = bytes_ > coll::kInlineBytes;
       d.contributes = me == 0;
       if (me != 0) d.reads_slot_of = 0;
-      uint64_t word = me == 0 ? value(call, 0) : 0;
-      check(team->bcast({reinterpret_cast<std::byte*>(&word), sizeof word, nullptr}, 0) == Code::kOk, "it ends well");
-      check(word == value(call, 0), "the root's word came");
+      data.back() = me == 0 ? std::byte(call + 1) : std::byte(0);
+      check(team->bcast({data.data(), bytes_, nullptr}, 0) == Code::kOk, "it ends well");
+      check(data.back() == std::byte(call + 1), "the root's bytes came");
     }
   }
+
+ private:
+  uint64_t bytes_;
 };
 
 TEST(ModelTeam, RootRunsAhead) {
-  prove([] { return std::make_unique<RootedScenario>(); }, 500, {kBoardsServeOneTeam, kNobodyPleads});
+  prove([] { return std::make_unique<RootedScenario>(8); }, 500, {kBoardsServeOneTeam, kNobodyPleads});
+}
+TEST(ModelTeam, RootRunsAheadInTheRing) {
+  prove([] { return std::make_unique<RootedScenario>(600); }, 20, {kBoardsServeOneTeam, kNobodyPleads});
 }
 
 // --- Where the data lie: when a call has returned, nobody looks at this member's memory any more.
@@ -388,7 +400,7 @@ class PleaScenario final : public TeamScenario {
   }
 
  private:
-  static constexpr uint64_t kBytes = coll::kCellBytes + 1;
+  static constexpr uint64_t kBytes = coll::kSmallBytes + 1;
 };
 
 TEST(ModelTeam, Pleas) {
