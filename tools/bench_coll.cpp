@@ -67,7 +67,17 @@ void add_bench_coll_command(CLI::App& bench) {
       "alltoall, reduce_scatter, reduce_scatter_block, scan, exscan, gatherv, scatterv, allgatherv, "
       "alltoallv");
   c->add_flag_callback(
-      "--rotate-root", [o] { o->own_arguments = {"--rotate-root"}; }, "The root moves on by one rank with every call");
+      "--rotate-root", [o] { o->own_arguments.emplace_back("--rotate-root"); },
+      "The root moves on by one rank with every call");
+  c->add_option_function<std::string>(
+       "--placement",
+       [o](const std::string& how) {
+         o->own_arguments.insert(o->own_arguments.end(), {"--placement", how});
+       },
+       "Of more ranks than processors: free (the kernel's choice), block (neighbours on one processor), cyclic (in "
+       "turn)")
+      ->check(CLI::IsMember({"free", "block", "cyclic"}))
+      ->default_str("free");
 }
 
 }  // namespace zh::tools

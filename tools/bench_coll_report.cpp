@@ -58,8 +58,17 @@ std::string heading_of(const Row& r, const Row* raw) {
 /// A geometric mean of medians has no interval here, so it is said to lie below or above its goal, no more.
 std::string goal_text(const CollSummary& s) {
   const double bound = collective_bound(s.key.bench, s.key.ranks);
-  if (bound == 0 || s.to_best_peer == 0) return "";
-  return fmt::format("   {} {:.2f}", s.to_best_peer <= bound ? "below" : "ABOVE", bound);
+  if (bound == 0 || s.to_best_peer.sizes < s.sizes) return "";
+  return fmt::format("   {} {:.2f}", s.to_best_peer.mean <= bound ? "below" : "ABOVE", bound);
+}
+
+std::string mean_text(const MeanRatio& m, int sizes) {
+  if (m.sizes == 0) return "-";
+  return fmt::format("{:.3f}{}", m.mean, m.sizes == sizes ? "" : fmt::format(" ({} sizes)", m.sizes));
+}
+
+nlohmann::json json_of(const MeanRatio& m) {
+  return m.sizes == 0 ? nlohmann::json() : nlohmann::json{{"mean", m.mean}, {"sizes", m.sizes}};
 }
 
 /// The sizes at which zerohop is slower than `what` by more than 5 %, the whole interval.
@@ -105,35 +114,28 @@ Repetitions repetitions_of(const std::vector<LaunchRecord>& records) {
 }
 
 std::vector<CollSummary> summaries_of(const Judged& judged) {
-  struct Logs {
-    double peer = 0;
-    int peers = 0;
-    double own = 0;
-    int owns = 0;
+  std::map<RowGroup, CollSummary> by_group;
+  const auto add = [](const Interval& ratio, MeanRatio* logs) {
+    if (ratio.mid <= 0) return;
+    logs->mean += std::log(ratio.mid);
+    ++logs->sizes;
   };
-  std::map<RowGroup, std::pair<CollSummary, Logs>> by_group;
   for (const Row& r : judged.rows) {
     if (r.key.metric != kMean || r.key.bench == kRaw) continue;
-    auto& [summary, logs] = by_group[group_of(r)];
+    CollSummary& summary = by_group[group_of(r)];
     summary.key = r.key;
     summary.key.size = 0;
     summary.placement = r.placement;
     summary.host = r.host;
     ++summary.sizes;
-    if (r.to_best_peer.mid > 0) {
-      logs.peer += std::log(r.to_best_peer.mid);
-      ++logs.peers;
-    }
-    if (r.to_own_host.mid > 0) {
-      logs.own += std::log(r.to_own_host.mid);
-      ++logs.owns;
-    }
+    add(r.to_best_peer, &summary.to_best_peer);
+    add(r.to_own_host, &summary.to_own_host);
   }
   std::vector<CollSummary> all;
-  for (auto& [group, value] : by_group) {
-    auto& [summary, logs] = value;
-    if (logs.peers > 0) summary.to_best_peer = std::exp(logs.peer / logs.peers);
-    if (logs.owns > 0) summary.to_own_host = std::exp(logs.own / logs.owns);
+  for (auto& [group, summary] : by_group) {
+    for (MeanRatio* m : {&summary.to_best_peer, &summary.to_own_host}) {
+      if (m->sizes > 0) m->mean = std::exp(m->mean / m->sizes);
+    }
     all.push_back(summary);
   }
   return all;
@@ -170,10 +172,9 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) 
   }
   out += "\nGeometric mean of the ratios over the sizes\n";
   for (const CollSummary& s : summaries_of(judged)) {
-    out += fmt::format(
-        "{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {:.3f}   / own host {:.3f}{}\n",
-        s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes, s.to_best_peer, s.to_own_host,
-        goal_text(s));
+    out += fmt::format("{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {}   / own host {}{}\n",
+                       s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes,
+                       mean_text(s.to_best_peer, s.sizes), mean_text(s.to_own_host, s.sizes), goal_text(s));
   }
   out += slower_rows_of(judged);
   return out +
@@ -192,8 +193,8 @@ nlohmann::json json_of(const std::vector<CollSummary>& summaries) {
                    {"placement", s.placement},
                    {"host", s.host},
                    {"sizes", s.sizes},
-                   {"to_best_peer", s.to_best_peer},
-                   {"to_own_host", s.to_own_host}});
+                   {"to_best_peer", json_of(s.to_best_peer)},
+                   {"to_own_host", json_of(s.to_own_host)}});
   }
   return all;
 }

@@ -15,14 +15,20 @@ namespace zh::tools {
 using Repetitions = std::map<std::pair<std::string, CaseKey>, int>;
 Repetitions repetitions_of(const std::vector<LaunchRecord>& records);
 
+/// Geometric mean of the median ratios of those sizes that have one.
+struct MeanRatio {
+  double mean = 0;  ///< 0 of no size
+  int sizes = 0;
+};
+
 /// One collective over all its sizes.
 struct CollSummary {
   CaseKey key;  ///< size 0
   std::string placement;
   std::string host;
   int sizes = 0;
-  double to_best_peer = 0;  ///< geometric mean of the sizes' median ratios; at each size its own best peer
-  double to_own_host = 0;
+  MeanRatio to_best_peer;  ///< at each size its own best peer
+  MeanRatio to_own_host;
 };
 std::vector<CollSummary> summaries_of(const Judged& judged);
 

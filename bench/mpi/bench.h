@@ -18,6 +18,9 @@ enum {
   kWindow = 64,
 };
 
+// Where ranks run that outnumber the processors: where the kernel wants, neighbours on one processor, or in turn.
+typedef enum { kFree, kBlock, kCyclic } Placement;
+
 // One launch's settings, equal on all ranks.
 typedef struct {
   const char* label;         // free text for the result, for example the host's name
@@ -33,9 +36,10 @@ typedef struct {
   int arm_count;
   const char* arm_name[kMaxArms];
   MPI_Comm arm_comm[kMaxArms];
-  int pin;          // 1: ranks pin themselves to distinct processors where there are enough
-  int quick;        // fewer sizes and depths
-  int rotate_root;  // collectives: the root moves on by one rank with every call
+  int pin;              // 1: ranks pin themselves to distinct processors where there are enough
+  Placement placement;  // ... and where there are not
+  int quick;            // fewer sizes and depths
+  int rotate_root;      // collectives: the root moves on by one rank with every call
 } Settings;
 
 // One benchmark program: what launch.c does not know. Defined once in each program.

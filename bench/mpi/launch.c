@@ -26,7 +26,8 @@ static const char kHelp[] =
     "  --label TEXT         name of this launch in the document\n"
     "  --memory-match TEXT  mappings with this in their name are the library's memory (default zerohop)\n"
     "  --quick              fewer sizes and depths\n"
-    "  --no-pin             leave the processor choice to launcher and kernel\n";
+    "  --no-pin             leave the processor choice to launcher and kernel\n"
+    "  --placement HOW      of more ranks than processors: free (default), block, cyclic\n";
 
 static int parse_sizes(const char* list) {
   const char* p = list;
@@ -55,12 +56,22 @@ static int parse_arms(char* list) {
   return g_settings.arm_count > 0 ? 0 : -1;
 }
 
+static int parse_placement(const char* word) {
+  static const char* const words[] = {[kFree] = "free", [kBlock] = "block", [kCyclic] = "cyclic"};
+  for (int i = kFree; i <= kCyclic; i++) {
+    if (strcmp(word, words[i]) != 0) continue;
+    g_settings.placement = (Placement)i;
+    return 0;
+  }
+  return -1;
+}
+
 static int parse(int argc, char** argv) {
-  static const struct option options[] = {{"out", 1, 0, 'o'},    {"arms", 1, 0, 'a'},         {"only", 1, 0, 'l'},
-                                          {"sizes", 1, 0, 's'},  {"buffers", 1, 0, 'b'},      {"blocks", 1, 0, 'n'},
-                                          {"label", 1, 0, 't'},  {"memory-match", 1, 0, 'm'}, {"quick", 0, 0, 'q'},
-                                          {"no-pin", 0, 0, 'p'}, {"block-us", 1, 0, 'u'},     {"help", 0, 0, 'h'},
-                                          {"case-s", 1, 0, 'c'}, {"rotate-root", 0, 0, 'r'},  {0, 0, 0, 0}};
+  static const struct option options[] = {
+      {"out", 1, 0, 'o'},     {"arms", 1, 0, 'a'},        {"only", 1, 0, 'l'},      {"sizes", 1, 0, 's'},
+      {"buffers", 1, 0, 'b'}, {"blocks", 1, 0, 'n'},      {"label", 1, 0, 't'},     {"memory-match", 1, 0, 'm'},
+      {"quick", 0, 0, 'q'},   {"no-pin", 0, 0, 'p'},      {"block-us", 1, 0, 'u'},  {"help", 0, 0, 'h'},
+      {"case-s", 1, 0, 'c'},  {"rotate-root", 0, 0, 'r'}, {"placement", 1, 0, 'w'}, {0, 0, 0, 0}};
   static char default_arms[] = "host";
   parse_arms(default_arms);
   int o;
@@ -79,6 +90,7 @@ static int parse(int argc, char** argv) {
     if (o == 'm') g_settings.memory_match = optarg;
     if (o == 'q') g_settings.quick = 1;
     if (o == 'p') g_settings.pin = 0;
+    if (o == 'w') bad = parse_placement(optarg);
     if (o == 'h') {
       printf("%s: %s\n%s", g_program.name, g_program.about, g_program.options);
       printf("  --sizes LIST         %s, with K or M; default: each sub-benchmark's own list\n%s", g_program.sizes,

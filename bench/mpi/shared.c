@@ -208,7 +208,7 @@ double line_time_us(void) {
   if (g_rank < 2) {
     cpu_set_t before;
     sched_getaffinity(0, sizeof before, &before);
-    if (pinned < 0) {  // more ranks than processors: pinned for this measurement only
+    if (pinned < 0 || g_ranks > cpu_count()) {  // pinned for this measurement only
       int seen = 0;
       for (int c = 0; c < CPU_SETSIZE; c++) {
         if (!CPU_ISSET((size_t)c, &allowed)) continue;
@@ -249,6 +249,15 @@ int cpu_count(void) {
   static int count = 0;
   if (count == 0) count = CPU_COUNT(&allowed);
   return count;
+}
+
+// Which of the processors a rank is pinned to; -1: to none.
+static int place_of(int rank, int ranks) {
+  const int n = cpu_count();
+  if (!g_settings.pin) return -1;
+  if (ranks <= n) return rank;
+  if (g_settings.placement == kBlock) return (int)((long long)rank * n / ranks);
+  return g_settings.placement == kCyclic ? rank % n : -1;
 }
 
 static void pin_to(int index) {
@@ -292,16 +301,17 @@ void pin_before_init(void) {
   read_allowed();
   int rank = env_number(rank_names);
   int size = env_number(size_names);
-  if (g_settings.pin && rank >= 0 && size > 0 && size <= cpu_count()) pin_to(rank);
+  if (rank >= 0 && size > 0 && place_of(rank, size) >= 0) pin_to(place_of(rank, size));
 }
 
 void pin_after_init(void) {
-  if (!g_settings.pin || g_ranks > cpu_count()) {
+  const int place = place_of(g_rank, g_ranks);
+  if (place < 0) {
     pinned = -1;
     sched_setaffinity(0, sizeof allowed, &allowed);
     return;
   }
-  pin_to(g_rank);
+  pin_to(place);
 }
 
 int pinned_cpu(void) { return pinned; }

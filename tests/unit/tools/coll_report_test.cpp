@@ -56,8 +56,23 @@ TEST(CollReport, SummaryIsTheGeometricMeanAgainstTheBestPeerOfEachSize) {
   const auto summaries = summaries_of(judge(made_up(), {}));
   ASSERT_EQ(summaries.size(), 1U) << "the raw line is no collective";
   EXPECT_EQ(summaries[0].sizes, 2);
-  EXPECT_NEAR(summaries[0].to_best_peer, 1.0, 1e-9);         // sqrt(5/10 * 64/32)
-  EXPECT_NEAR(summaries[0].to_own_host, 0.894427191, 1e-6);  // sqrt(5/10 * 64/40)
+  EXPECT_NEAR(summaries[0].to_best_peer.mean, 1.0, 1e-9);         // sqrt(5/10 * 64/32)
+  EXPECT_NEAR(summaries[0].to_own_host.mean, 0.894427191, 1e-6);  // sqrt(5/10 * 64/40)
+}
+
+TEST(CollReport, WhatNoPeerRanIsNotCompared) {
+  const auto peers = [](const Json& cases) {
+    std::vector<LaunchRecord> records;
+    records.push_back(launch(0, "impi", false, cases));
+    records.push_back(launch(0, "openmpi", true,
+                             Json::array({one_case("allreduce", 8, {{10}, {5}, {10}}, 9),
+                                          one_case("allreduce", 1024, {{40}, {20}, {40}}, 9)})));
+    return judge(records, {});
+  };
+  const std::string one = coll_table_of(peers(Json::array({one_case("allreduce", 8, {{20}}, 5)})), {});
+  EXPECT_NE(one.find("/ best peer 0.250 (1 sizes)   / own host 0.500\n"), std::string::npos) << one;
+  const std::string none = coll_table_of(peers(Json::array({one_case("bcast", 8, {{20}}, 5)})), {});
+  EXPECT_NE(none.find("/ best peer -   / own host 0.500\n"), std::string::npos) << none;
 }
 
 TEST(CollReport, TheTableShowsRawLineRepetitionsAndIntervals) {
