@@ -17,6 +17,9 @@ namespace zh::coll {
 /// Bytes handled at a time by reductions in place: the accumulator and a piece of every operand stay in a core's cache.
 constexpr uint64_t kChunkBytes = 32 << 10;
 
+/// Least contribution whose successor's lines are asked for ahead.
+constexpr uint64_t kAskedBytes = 256;
+
 /// Tags of a team's messages below this belong to team.cpp. Messages of one kind between two members are in order.
 constexpr int32_t kFirstFreeTag = 3;
 
@@ -105,16 +108,12 @@ struct Team::State {
   /// while it waits for others anyway (measured at 2 ranks far: 512 bytes a fifth, 16 KiB a seventh less time).
   void ask_ahead() {
     const SlotShm& mine = slot(self);
+    if ((mine.way != Way::kInline && mine.way != Way::kRing) || mine.bytes < kAskedBytes) return;
     const SlotShm& next = board(self).slots[(seq + 1) % kSlots];
     prefetch_for_write(&next.seq);
-    const std::byte* room = next.payload;
-    uint64_t bytes = mine.bytes;
-    if (mine.way == Way::kRing) room = board(self).ring + next_block % kBlocks * kBlockBytes;
-    if (mine.way != Way::kInline && mine.way != Way::kRing) {
-      room = reinterpret_cast<const std::byte*>(&next.source);
-      bytes = sizeof next.source;
-    }
-    for (uint64_t at_byte = 0; at_byte < bytes; at_byte += kLineBytes) prefetch_for_write(room + at_byte);
+    const std::byte* const room =
+        mine.way == Way::kInline ? next.payload : board(self).ring + next_block % kBlocks * kBlockBytes;
+    for (uint64_t at_byte = 0; at_byte < mine.bytes; at_byte += kLineBytes) prefetch_for_write(room + at_byte);
   }
   /// Until member's contribution to the collective at hand is there.
   Code await(uint32_t member) {
