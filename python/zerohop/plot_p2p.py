@@ -25,7 +25,7 @@ plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "zerohop"})
 
 COLOURS = {"impi": "#4c78a8", "mpich": "#b79a20", "openmpi": "#54a24b"}
 NAMES = {"impi": "Intel MPI", "mpich": "MPICH", "openmpi": "Open MPI"}
-BUFFERS = {"malloc": "private buffers", "alloc_mem": "MPI_Alloc_mem"}
+BUFFERS = {"malloc": "malloc", "static": "static arrays", "alloc_mem": "MPI_Alloc_mem"}
 MIN_ROUNDS = 4  # a panel of fewer says nothing
 
 
