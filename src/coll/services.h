@@ -55,6 +55,8 @@ class Services {
   virtual void wait(bool (*ready)(void*), void* context) = 0;
   /// How often a flag is looked at before wait() is called: 1 where ranks outnumber CPUs.
   [[nodiscard]] virtual uint32_t polls() const = 0;
+  /// A reduction of that many bytes of input has gone through staging areas.
+  virtual void count_staged(uint64_t bytes) = 0;
   /// Ranks that may copy from or into one rank's memory through the kernel at once, 1 or more.
   [[nodiscard]] virtual uint32_t copiers() const = 0;
   /// False once that rank's process has ended. Cheap enough to ask in a wait now and then.

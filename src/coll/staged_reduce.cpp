@@ -103,6 +103,7 @@ Code Team::State::staged_reduce(StagedReduce call, bool* served) {
     return Code::kOk;
   }
   *served = true;
+  services.count_staged(slices[size]);
   end();
   const Code code = await_done();
   if (code == Code::kOk) pool.give_staging(area);

@@ -162,7 +162,8 @@ std::string Rank::stats_json() const {
   mapped_memory(json.key("mapped"), c, s.endpoint->windows());
   json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
   json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
-  json.key("cma_bytes").value(c.collective_cma.bytes).close('}');
+  json.key("cma_bytes").value(c.collective_cma.bytes).key("staged_reductions").value(s.staged.messages);
+  json.key("staged_bytes").value(s.staged.bytes).close('}');
   json.key("schedules").open('{');
   for (size_t i = 0; i < s.schedules.size(); ++i) schedules(json, static_cast<coll::Collective>(i), s.schedules[i]);
   json.close('}');

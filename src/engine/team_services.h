@@ -25,6 +25,7 @@ class Rank::TeamServices final : public coll::Services {
   Code finish(p2p::Request* request) override;
   void wait(bool (*ready)(void*), void* context) override;
   [[nodiscard]] uint32_t polls() const override;
+  void count_staged(uint64_t bytes) override;
   [[nodiscard]] uint32_t copiers() const override;
   [[nodiscard]] bool alive(uint32_t rank) override;
 

@@ -38,12 +38,6 @@ RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes)
   return a;
 }
 
-uint64_t stat(const Rank& rank, const std::string& key) {
-  const std::string json = rank.stats_json();
-  const size_t at = json.find("\"" + key + "\":");
-  return at == std::string::npos ? ~uint64_t{0} : std::strtoull(json.c_str() + at + key.size() + 3, nullptr, 10);
-}
-
 bool all_are(const std::byte* p, uint64_t n, std::byte value) {
   for (uint64_t k = 0; k < n; ++k) {
     if (p[k] != value) return false;

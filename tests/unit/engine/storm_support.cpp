@@ -496,6 +496,12 @@ void compute(uint64_t ns) {
   while (os::now_ns() < end) os::yield_cpu();
 }
 
+uint64_t stat(const engine::Rank& rank, const std::string& key) {
+  const std::string json = rank.stats_json();
+  const size_t at = json.find("\"" + key + "\":");
+  return at == std::string::npos ? ~uint64_t{0} : std::strtoull(json.c_str() + at + key.size() + 3, nullptr, 10);
+}
+
 EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   EngineRank r;
   node::Config nodes;

@@ -46,6 +46,9 @@ struct EngineRank {
   std::byte* own_base = nullptr;  ///< the mapping to give back at the end
   bool shares_base = false;
 };
+/// A number of the rank's statistics, the first of that name; ~0 if there is none.
+uint64_t stat(const engine::Rank& rank, const std::string& key);
+
 [[nodiscard]] EngineRank make_rank(node::Bootstrap& world, const StormConfig& config);
 
 /// Runs one rank of the storm. All ranks are given the same seed.

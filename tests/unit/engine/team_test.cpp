@@ -74,6 +74,7 @@ class Teams : public ::testing::TestWithParam<Case> {
     uint32_t call = 0;
     uint64_t user_calls = 0;
     std::vector<std::vector<std::byte>> own;
+    const engine::Rank* rank = nullptr;
 
     /// Memory for n elements; the same pages come back for the same size, so that they are mapped the second time.
     uint64_t* memory(uint64_t n) {
@@ -134,7 +135,8 @@ class Teams : public ::testing::TestWithParam<Case> {
                            {},
                            0,
                            0,
-                           {}};
+                           {},
+                           r.rank.get()};
                   body(m);
                   ASSERT_TRUE(world.barrier().ok());
                 }
@@ -311,6 +313,9 @@ TEST_P(Teams, Reductions) {
         m.give_back();
       }
     }
+    // What is used for the first time is not mapped yet.
+    EXPECT_GT(stat(*m.rank, "staged_reductions"), 0U);
+    EXPECT_EQ(stat(*m.rank, "mapped_accesses") > 0, GetParam().memory == Memory::kMapped);
   });
 }
 
@@ -449,6 +454,7 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
       EXPECT_ALL(kElements, 3U, out);
       std::fill(out.begin(), out.end(), 0);
     }
+    EXPECT_EQ(stat(*r.rank, "staged_reductions"), 0U);
     teams.clear();
     ASSERT_TRUE(world.barrier().ok());
   });
