@@ -42,6 +42,9 @@ target_compile_options(zh_warnings INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports null dereferences through inlined standard-library code that cannot happen.
   target_compile_options(zh_warnings INTERFACE -Wno-null-dereference -Wduplicated-cond -Wlogical-op)
+else()
+  # Part of Clang's -Wconversion, not of GCC's for C++: one meaning for both.
+  target_compile_options(zh_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion>)
 endif()
 
 # One library that every target of the project links: no exceptions cross a layer, so unwinding stays possible but unused.
