@@ -54,7 +54,7 @@ copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte
 
 Code Team::State::small_barrier() {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (size >= kCountedMembers || polls == 1) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
+  if (size >= kCountedMembers || crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
@@ -163,7 +163,7 @@ Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const 
 
 Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (size >= kCountedMembers || (polls == 1 && size > 2)) return counted_allreduce(in, out, bytes, how);
+  if (size >= kCountedMembers || (crowded && size > 2)) return counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;

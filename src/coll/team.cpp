@@ -57,20 +57,22 @@ p2p::Request* Team::State::start_recv(uint32_t member, const copy::Buffer& data)
 }
 
 // Every member tells member 0 where its board is, and gets the list of all: no message but these is ever needed to find
-// a member. A member without memory says 0, and all of them give up alike.
+// a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member 0's
+// word: they choose algorithms by it, and ranks may have been told to wait in different ways.
 bool Team::State::set_up() {
   asked = true;
-  offsets.assign(size, kNoOffset);
+  offsets.assign(size + 1, kNoOffset);
   Offset own = pool.take(context);
   const auto bytes_of = [](void* p, uint64_t n) { return copy::Buffer{static_cast<std::byte*>(p), n, nullptr}; };
-  const uint64_t list_bytes = size * sizeof(Offset);
+  const uint64_t list_bytes = offsets.size() * sizeof(Offset);
   Code code = Code::kOk;
   if (self == 0) {
     offsets[0] = own;
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(services.recv(members[i], context, kBoardTag, bytes_of(&offsets[i], sizeof(Offset))));
     }
-    if (std::count(offsets.begin(), offsets.end(), kNoOffset) != 0) offsets.assign(size, kNoOffset);
+    offsets[size] = polls == 1 ? 1 : 0;
+    if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(
           services.send(members[i], context, kListTag, bytes_of(offsets.data(), list_bytes), p2p::SendMode::kStandard));
@@ -86,6 +88,8 @@ bool Team::State::set_up() {
     if (own != kNoOffset) pool.give(context, 0, own, {});
     return false;
   }
+  crowded = offsets[size] != 0;
+  offsets.resize(size);
   board_of.resize(size);
   for (uint32_t i = 0; i < size; ++i) board_of[i] = at<BoardShm>(services.base(), offsets[i]);
   usable = true;
@@ -178,7 +182,7 @@ Code Team::gather(const copy::Buffer& send, const Pieces& recv, uint32_t root, b
 Code Team::scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root, bool uniform) {
   State& s = *state_;
   if (!uniform) return s.list_scatter(send, recv, root);
-  const uint64_t most = s.polls == 1 ? kSmallScatterBytes : kSmallBytes;
+  const uint64_t most = s.crowded ? kSmallScatterBytes : kSmallBytes;
   return recv.bytes * s.size <= most ? s.small_scatter(send, recv, root) : s.large_scatter(send, recv, root);
 }
 

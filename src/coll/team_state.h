@@ -271,7 +271,8 @@ struct Team::State {
   uint32_t counted = 0;                ///< arrivals expected before the next counted collective
   bool asked = false;
   bool usable = false;
-  bool broken = false;  ///< a member has died
+  bool crowded = false;  ///< members take turns on CPUs: to wait costs a change of process
+  bool broken = false;   ///< a member has died
   std::vector<BoardShm*> board_of;
   std::vector<Offset> offsets;
   std::vector<uint64_t> pleas_seen;

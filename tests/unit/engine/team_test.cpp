@@ -460,6 +460,30 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
   });
 }
 
+// Ranks that were told to wait in different ways choose the same algorithms.
+TEST(TeamWaiting, MayDiffer) {
+  run_ranks(World::kThreads, 2, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.wait = world.rank() == 0 ? engine::WaitPolicy::kAuto : engine::WaitPolicy::kPassive;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
+    ASSERT_TRUE(team->ready());
+    const uint32_t self = r.node->self();
+    std::vector<uint64_t> all(2 * 3000);
+    std::iota(all.begin(), all.end(), 0U);
+    std::vector<uint64_t> mine(3000);
+    for (int k = 0; k < 100; ++k) {
+      ASSERT_EQ(team->barrier(), Code::kOk);
+      ASSERT_EQ(team->scatter(even(all.data(), 2000), bytes(mine.data(), 2000), 0, true), Code::kOk);
+      EXPECT_EQ(mine[0], self * 2000U);
+      EXPECT_EQ(mine[1999], self * 2000U + 1999);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
