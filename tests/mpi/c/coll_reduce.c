@@ -121,7 +121,9 @@ static void reduce_task(struct Task* t, struct CollLoop* loop) {
   coll_make(&host, 0, bytes, &loop->own);
   operand_fill(t->type, in.base, elements_in(t), t->key + (uint64_t)t->rank * 1000003, t->op, t->exactly);
   coll_accept(&in, 0, (size_t)in_bytes);
-  int host_code = reduce_once(t, coll_host(), &in, &host), code = reduce_once(t, t->comm, &in, &mine);
+  struct Task apart = *t;  // a host may fail in place where this test is not about it
+  apart.in_place = false;
+  int host_code = reduce_once(&apart, coll_host(), &in, &host), code = reduce_once(t, t->comm, &in, &mine);
   EXPECT(check_class(code) == check_class(host_code), "%s: %s, the host gives %s", describe(t),
          check_class_name(check_class(code)), check_class_name(check_class(host_code)));
   if (code == MPI_SUCCESS && host_code == MPI_SUCCESS) {
