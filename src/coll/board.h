@@ -31,8 +31,8 @@ constexpr uint32_t kRingBytes = 128 << 10;
 #endif
 /// Bytes of payload in the flag's own line and those behind it.
 constexpr uint64_t kInlineBytes = 568;
-/// Shared memory of one member in a staged reduction: measured, with 2 and with 8 members; half of it is slower, and so
-/// is four times as much.
+/// Shared memory of one member in a staged reduction. Measured: half of it is slower with 2 and with 8 members, twice
+/// as much is slower with 8.
 constexpr uint64_t kStagingBytes = 256 << 10;
 
 /// Where a member's contribution to one collective is.

@@ -105,18 +105,15 @@ Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t
   std::byte* const result = in_place ? prefix.get(bytes + 1) : static_cast<std::byte*>(out);
   if (result == nullptr && bytes != 0) return Code::kNoMemory;
   bool served = false;
-  if (stages(0, 0)) {
-    const StagedReduce call{static_cast<const std::byte*>(in), nullptr, result, how};
-    if (const Code code = staged_reduce(call, &served); code != Code::kOk) return code;
-  }
-  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
-  for (uint64_t at_byte = 0; at_byte < bytes && !served; at_byte += per_chunk) {
-    const uint64_t n = std::min(per_chunk, bytes - at_byte);
-    const Code code = fold_members(static_cast<const std::byte*>(in), slices[self] + at_byte, n, result + at_byte, how);
-    if (code != Code::kOk) return code;
-  }
   Code code = Code::kOk;
-  if (!served) {
+  if (stages(0, 0)) code = staged_reduce({static_cast<const std::byte*>(in), nullptr, result, how}, &served);
+  if (!served && code == Code::kOk) {
+    const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
+    for (uint64_t at_byte = 0; at_byte < bytes && code == Code::kOk; at_byte += per_chunk) {
+      const uint64_t n = std::min(per_chunk, bytes - at_byte);
+      code = fold_members(static_cast<const std::byte*>(in), slices[self] + at_byte, n, result + at_byte, how);
+    }
+    if (code != Code::kOk) return code;
     end();
     code = await_done();
   }
@@ -139,19 +136,17 @@ Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Re
   if (self != 0) {
     if (const Code code = await(self - 1); code != Code::kOk) return code;
   }
-  uint64_t step = uint64_t{seq} << 32;
+  uint64_t step = 0;
   for (uint64_t from = 0; from < bytes; from += per_chunk) {
     const uint64_t n = std::min(per_chunk, bytes - from);
     ++step;
     if (self != 0) {
-      const SlotShm& before = slot(self - 1);
-      // T1 <- T0: the sums of the members before.
-      if (const Code code = wait([&] { return before.stage.load_acquire() >= step; }); code != Code::kOk) return code;
+      if (const Code code = await_step(self - 1, step); code != Code::kOk) return code;
       if (const Code code = read(self - 1, from, n, left); code != Code::kOk) return code;
       if (exclusive) std::memcpy(static_cast<std::byte*>(out) + from, left, n);
       how.combine(left, sums + from, n / e);
     }
-    slot(self).stage.store_release(step);  // T0 -> T1: the sums up to here
+    reach_step(step);
   }
   end();
   const Code code = await_done();

@@ -33,7 +33,7 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   offered_target = static_cast<std::byte*>(target);
   mine->way = Way::kMemory;
   mine->stride = stride;
-  mine->stage.store_relaxed(uint64_t{seq} << 32);
+  mine->stage.store_relaxed(stage_of(0));
   if (source != nullptr) services.describe(source, source_bytes, &mine->source);
   if (target != nullptr && target == source) {
     mine->target = mine->source;

@@ -1,7 +1,7 @@
 // Reductions of large inputs that are not all mapped: contributions and results go through staging areas in shared
-// memory, piece by piece, so that no input is copied as a whole and nothing passes through the kernel. Each member
-// combines one slice of all inputs, in rank order, and reads its own piece where it lies. (Reduction by
-// movement-avoiding rounds: YHCCL, PPoPP'23; data-partitioned leaders: DPML, SC'17.)
+// memory, piece by piece, so that nothing passes through the kernel. Each member combines one slice of all inputs, in
+// rank order, and reads its own piece where it lies. (The partition of DPML, SC'17, inside one node. Accumulating in
+// turn into one shared vector, as YHCCL does, SC'23, copies less in and gives up the rank order.)
 #include <algorithm>
 
 #include "coll/team_state.h"
@@ -84,8 +84,8 @@ Code Team::State::staged_reduce(StagedReduce call, bool* served) {
   const uint64_t steps = call.rounds + (call.slice_out == nullptr ? 2 : 1);
   bool everyone = true;
   for (uint64_t step = 0; step < steps; ++step) {
-    if (step != 0) {
-      if (const Code code = await_stage(step); code != Code::kOk) return code;
+    for (uint32_t k = 1; k < size && step != 0; ++k) {
+      if (const Code code = await_step(after_self(k), step); code != Code::kOk) return code;
     }
     if (step == 1) {
       for (uint32_t i = 0; i < size; ++i) everyone = everyone && slot(i).staging != kNoOffset;
@@ -95,8 +95,7 @@ Code Team::State::staged_reduce(StagedReduce call, bool* served) {
     if (step >= 2 && call.out != nullptr) take_round(call, step - 2);
     if (step >= 1 && step <= call.rounds) combine_round(call, step - 1);
     ZH_CRASH_POINT("team: step of a staged reduction");
-    // T0 -> T1: this member's pieces, and its last reads of the others'.
-    slot(self).stage.store_release((uint64_t{seq} << 32) | (step + 1));
+    reach_step(step + 1);
   }
   if (!everyone) {  // nobody looks into any area
     if (area != kNoOffset) pool.give_staging(area);
@@ -108,16 +107,6 @@ Code Team::State::staged_reduce(StagedReduce call, bool* served) {
   const Code code = await_done();
   if (code == Code::kOk) pool.give_staging(area);
   return code;
-}
-
-Code Team::State::await_stage(uint64_t step) {
-  const uint64_t wanted = (uint64_t{seq} << 32) | step;
-  for (uint32_t k = 1; k < size; ++k) {
-    const SlotShm& theirs = slot(after_self(k));
-    // T1 <- T0
-    if (const Code code = wait([&] { return theirs.stage.load_acquire() >= wanted; }); code != Code::kOk) return code;
-  }
-  return Code::kOk;
 }
 
 }  // namespace zh::coll

@@ -130,6 +130,18 @@ struct Team::State {
   }
   /// Every member is in the collective at hand, so it has done the one before.
   void all_arrived() { safe = seq - 1; }
+  /// A slot's stage when `steps` of the collective at hand are done.
+  [[nodiscard]] uint64_t stage_of(uint64_t steps) const { return (uint64_t{seq} << 32) | steps; }
+  /// Says that this rank has done so many steps.
+  void reach_step(uint64_t steps) {
+    // T0 -> T1: what the step wrote, and its last reads of what others wrote.
+    slot(self).stage.store_release(stage_of(steps));
+  }
+  /// Until the member has.
+  Code await_step(uint32_t member, uint64_t steps) {
+    const SlotShm& theirs = slot(member);
+    return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // T1 <- T0
+  }
   /// Until all members have done the collective at hand, this rank's memory included.
   Code await_done();
   [[nodiscard]] bool all_done() const;
@@ -243,8 +255,6 @@ struct Team::State {
   [[nodiscard]] Piece piece_of(const StagedReduce& call, uint64_t round, uint32_t slice) const;
   /// Where a member's piece of a slice is in its area; of its own slice, the result.
   [[nodiscard]] std::byte* room_of(const StagedReduce& call, uint64_t round, uint32_t member, uint32_t slice) const;
-  /// Until every member has done so many steps of the collective at hand.
-  Code await_stage(uint64_t step);
   /// Whether the reduction at hand is staged; `last` and the members from `first` before it take results.
   [[nodiscard]] bool stages(uint32_t first, uint32_t last) const;
 

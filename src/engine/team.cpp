@@ -85,6 +85,7 @@ void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
 }
 
 uint32_t Rank::TeamServices::polls() const { return rank_.state_->patient ? kPolls : 1; }
+
 void Rank::TeamServices::count_staged(uint64_t bytes) {
   Guard guard(*rank_.state_);
   rank_.state_->staged.add(bytes);

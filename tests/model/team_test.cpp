@@ -463,8 +463,8 @@ void crash_point(const char* name) {
   const uint32_t me = self();
   Doing& d = g_doing[me];
   if (at == "team: contributed") {
-    if (d.contributes) data_write(payload(me));
-    if (d.rounds != 0) data_write(payload(me));  // stands for what the slot says of the memory
+    // In a staged reduction it stands for what the slot says of the memory.
+    if (d.contributes || d.rounds != 0) data_write(payload(me));
   } else if (at == "team: not yet done") {
     if (d.reads_slot_of >= 0) data_read(payload(static_cast<uint32_t>(d.reads_slot_of)));
     if (d.reads_result) data_read(board(0).result.payload);
