@@ -220,6 +220,7 @@ void* Heap::allocate(size_t n, size_t alignment, bool zeroed) {
     const uint32_t first = cache_.take(pages);
     if (first != kNoPage) {
       if (zeroed) std::memset(at(first), 0, pages * kPage);
+      dirty_.set(first, pages);  // a block that had left came into the cache with clean pages
       return at(first);
     }
   }

@@ -272,6 +272,25 @@ HEAP_TEST(FreedWhileProtected) {
   churn();
 }
 
+// What was protected and freed, and then used again, holds the last user's data: calloc must not take it for fresh.
+HEAP_TEST(CallocIsZeroAfterProtectedBlocksAreReused) {
+  for (const size_t n : {64 * kKiB, kMiB}) {
+    void* p = malloc(n);
+    CHECK(p != nullptr);
+    fill(p, n, 1);
+    auto* inner = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + kPage - 1) / kPage * kPage);
+    CHECK(mprotect(inner, n / 2, PROT_READ) == 0 && mprotect(inner, n / 2, PROT_READ | PROT_WRITE) == 0);
+    free(p);
+    p = malloc(n);
+    fill(p, n, 2);
+    free(p);
+    malloc_trim(0);
+    p = calloc(1, n);
+    verify_zero(p, n, "calloc after a block that was protected");
+    free(p);
+  }
+}
+
 HEAP_TEST(LocksAreAnsweredAlike) {
   const Block b;
   const size_t n = kMiB / 2;
