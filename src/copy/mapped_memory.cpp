@@ -8,7 +8,7 @@ namespace {
 
 /// Regions of the heap are numbered behind those of MPI_Alloc_mem.
 constexpr uint32_t kHeapRegions = 64;
-/// The heap puts memory behind what it publishes: no more than this for a message that may be short.
+/// What becomes mappable is copied once: no more than this for a message that may be short.
 constexpr size_t kUnsureMax = 1 << 20;
 
 }  // namespace
@@ -20,21 +20,20 @@ bool MappedMemory::contains(const void* address, size_t n) const {
   return heap_ != nullptr && heap_->locate(address, n, &place);
 }
 
-Published MappedMemory::publish(const void* address, size_t n, bool exact, MappedBuffer* out) const {
+Published MappedMemory::publish(const void* address, size_t n, bool exact, bool exclusive, MappedBuffer* out) const {
   RegionRef ref;
   if (regions_ != nullptr && regions_->locate(address, n, &ref)) {
-    *out = {ref, regions_->descriptor(ref.region)};
+    *out = {ref, regions_->descriptor(ref.region), 0, n};
     return Published::kMapped;
   }
   if (heap_ == nullptr) return Published::kNot;
   if (!exact && n > kUnsureMax) return Published::kAskAgain;
   heap::Place place;
-  if (!heap_->publish(address, n, &place)) {
-    return heap_->locate(address, n, &place) ? Published::kFirstUse : Published::kNot;
-  }
+  const heap::Use use = heap_->publish(address, n, exclusive, &place);
+  if (use != heap::Use::kMapped) return use == heap::Use::kLater ? Published::kFirstUse : Published::kNot;
   const int fd = heap_->descriptor(place.region);
   if (fd < 0) return Published::kNot;
-  *out = {{kHeapRegions + place.region, place.generation, place.offset}, fd};
+  *out = {{kHeapRegions + place.region, place.generation, place.offset}, fd, place.from, place.end};
   return Published::kMapped;
 }
 

@@ -15,15 +15,17 @@ namespace zh::copy {
 
 class RegionOwner;
 
-/// A buffer as a peer can map it.
+/// A buffer as a peer can map it: bytes [from, end) of it.
 struct MappedBuffer {
-  RegionRef region;
-  int32_t fd = -1;  ///< descriptor of the region in its owner
+  RegionRef region;  ///< of the buffer's first byte, whether that byte can be mapped or not
+  int32_t fd = -1;   ///< descriptor of the region in its owner
+  uint64_t from = 0;
+  uint64_t end = 0;
 };
 
 enum class Published : uint8_t {
   kNot,       ///< not mappable
-  kFirstUse,  ///< mappable from its next use on
+  kFirstUse,  ///< mappable when messages go on using it
   kMapped,
   kAskAgain,  ///< when the message's length is known
 };
@@ -36,13 +38,14 @@ class MappedMemory {
   [[nodiscard]] bool any() const { return regions_ != nullptr || heap_ != nullptr; }
   [[nodiscard]] bool revocable() const { return heap_ != nullptr; }
 
-  /// Whether [address, address + n) is in mappable memory now. No system call.
+  /// Whether a part of [address, address + n) is mappable now. No system call.
   [[nodiscard]] bool contains(const void* address, size_t n) const;
 
   /// For a buffer that a message is about to use, once per message: whether peers shall map it, and then where. Memory
-  /// of the heap is mapped from its second use on. `exact` false: `n` is an upper bound, as for a receive whose message
-  /// has not come; memory that the message may never need is not made then, if it would be much.
-  [[nodiscard]] Published publish(const void* address, size_t n, bool exact, MappedBuffer* out) const;
+  /// that messages use again becomes mappable here. `exact` false: `n` is an upper bound, as for a receive whose message
+  /// has not come; then nothing is made of memory that the message may never need, if it would be much. `exclusive`:
+  /// the operation owns every byte (heap/shared_heap.h).
+  [[nodiscard]] Published publish(const void* address, size_t n, bool exact, bool exclusive, MappedBuffer* out) const;
 
  private:
   const RegionOwner* regions_;

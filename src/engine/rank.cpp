@@ -37,18 +37,18 @@ Rank::~Rank() {
     static_cast<void>(state_.release());
     return;
   }
-  if (state_->forks) state_->config.heap->remove_fork_client(state_->forks.get());
+  if (state_->watch) state_->config.heap->remove_client(state_->watch.get());
   stop_helper();
 }
 
-bool Rank::inert() const { return state_->forks && state_->forks->in_child(); }
+bool Rank::inert() const { return state_->watch && state_->watch->is_child(); }
 
-void Rank::watch_forks() {
+void Rank::watch_memory() {
   State& s = *state_;
   if (s.config.heap == nullptr) return;
-  s.forks.reset(new (std::nothrow) ForkWatch(*s.endpoint));
-  if (s.forks && s.config.heap->add_fork_client(s.forks.get())) return;
-  s.forks.reset();
+  s.watch.reset(new (std::nothrow) MemoryWatch(*s.endpoint));
+  if (s.watch && s.config.heap->add_client(s.watch.get())) return;
+  s.watch.reset();
   s.config.heap = nullptr;
   s.endpoint->leave_heap();
 }
@@ -64,7 +64,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     endpoint.regions = config.regions;
     endpoint.heap = config.heap;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
-    if (status.ok()) rank->watch_forks();
+    if (status.ok()) rank->watch_memory();
   }
   // Nobody may send before every receiver's queues stand, and all must agree whether they do.
   const auto mine = static_cast<uint8_t>(status.code());

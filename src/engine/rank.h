@@ -166,7 +166,7 @@ class Rank {
   class Guard;
   class TeamServices;
   Status choose(node::Bootstrap& world);
-  void watch_forks();
+  void watch_memory();
   void leave();
   void help();
   void stop_helper();

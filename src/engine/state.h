@@ -21,24 +21,24 @@
 
 namespace zh::engine {
 
-/// Keeps peers away while the process forks, and this rank out of the child.
-class ForkWatch final : public heap::ForkClient {
+/// Keeps peers away while memory changes under them, and this rank out of forked children.
+class MemoryWatch final : public heap::Client {
  public:
-  explicit ForkWatch(p2p::Endpoint& endpoint) : endpoint_(endpoint) {}
-  void before_fork() override { endpoint_.close_memory(); }
-  void after_fork_in_parent() override { endpoint_.open_memory(); }
-  void after_fork_in_child() override { in_child_ = true; }
-  [[nodiscard]] bool in_child() const { return in_child_; }
+  explicit MemoryWatch(p2p::Endpoint& endpoint) : endpoint_(endpoint) {}
+  void keep_peers_away() override { endpoint_.close_memory(); }
+  void let_peers_in() override { endpoint_.open_memory(); }
+  void in_child() override { is_child_ = true; }
+  [[nodiscard]] bool is_child() const { return is_child_; }
 
  private:
   p2p::Endpoint& endpoint_;
-  bool in_child_ = false;
+  bool is_child_ = false;
 };
 
 struct Rank::State {
   Config config;
   std::unique_ptr<p2p::Endpoint> endpoint;
-  std::unique_ptr<ForkWatch> forks;  ///< if there is a shared heap
+  std::unique_ptr<MemoryWatch> watch;  ///< if there is a shared heap
   std::function<void()> host_progress;
   std::unique_ptr<coll::Services> team_services;
   std::unique_ptr<coll::BoardPool> boards;

@@ -129,13 +129,12 @@ void schedules(Json& json, coll::Collective collective, const std::vector<uint64
 void shared_heap(Json& json, const heap::SharedHeap& heap) {
   const heap::Stats s = heap.stats();
   json.open('{').key("declined_why").value(heap.declined() != nullptr ? heap.declined() : "");
-  json.key("reserved_bytes").value(s.reserved_bytes).key("live_bytes").value(s.live_bytes);
-  json.key("idle_bytes").value(s.idle_bytes).key("adopted_bytes").value(s.adopted_bytes);
-  json.key("allocations").value(s.allocations).key("declined").value(s.declined);
-  json.key("declined_bytes").value(s.declined_bytes).key("returned_bytes").value(s.returned_bytes);
-  json.key("left_bytes").value(s.left_bytes).key("first_uses").value(s.first_uses);
-  json.key("populated_bytes").value(s.populated_bytes).key("forks").value(s.forks);
-  json.key("forks_copied").value(s.forks_copied).close('}');
+  json.key("shared_bytes").value(s.shared_bytes).key("adopted").value(s.adopted);
+  json.key("adopted_bytes").value(s.adopted_bytes).key("returned_bytes").value(s.returned_bytes);
+  json.key("kept_blocks").value(s.kept_blocks).key("kept_bytes").value(s.kept_bytes);
+  json.key("reused_blocks").value(s.reused_blocks).key("first_uses").value(s.first_uses);
+  json.key("declined").value(s.declined).key("declined_bytes").value(s.declined_bytes);
+  json.key("forks").value(s.forks).key("forks_copied").value(s.forks_copied).close('}');
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ void Heap::after_fork_in_child() {
   for (uint32_t i = 0; i < n; ++i) files_[i].frozen.store_relaxed(1);
   globals_.frozen.store_relaxed(1);
   for (Piece& piece : pieces_) piece.bytes.store_relaxed(0);
-  for (ForkClient*& client : clients_) {
-    if (client != nullptr) client->after_fork_in_child();
+  for (Client*& client : clients_) {
+    if (client != nullptr) client->in_child();
     client = nullptr;
   }
   cache_.unlock_all(fork_in_cache_);

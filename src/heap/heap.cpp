@@ -437,24 +437,29 @@ bool Heap::find(const void* address, size_t n, Place* place, Pages* pages) const
 
 bool Heap::locate(const void* address, size_t n, Place* place) const {
   Pages pages;
-  return find(address, n, place, &pages);
+  if (!find(address, n, place, &pages)) return false;
+  place->from = 0;
+  place->end = n;
+  return true;
 }
 
-bool Heap::publish(const void* address, size_t n, Place* place) {
+Use Heap::publish(const void* address, size_t n, bool /*exclusive*/, Place* place) {
   Pages pages;
-  if (!find(address, n, place, &pages)) return false;
+  if (!find(address, n, place, &pages)) return Use::kNot;
+  place->from = 0;
+  place->end = n;
   PageBits& used = pages.global ? globals_used_ : used_;
   PageBits& populated = pages.global ? globals_populated_ : populated_;
   if (!used.set(pages.first, pages.n)) {
     first_uses_.fetch_add_relaxed(1);
-    return false;
+    return Use::kLater;
   }
-  if (populated.all(pages.first, pages.n)) return true;
+  if (populated.all(pages.first, pages.n)) return Use::kMapped;
   const uintptr_t from = reinterpret_cast<uintptr_t>(address) / kPage * kPage;
-  if (!os::populate_for_write(reinterpret_cast<const void*>(from), pages.n * kPage)) return false;
+  if (!os::populate_for_write(reinterpret_cast<const void*>(from), pages.n * kPage)) return Use::kNot;
   populated.set(pages.first, pages.n);
   populated_pages_.fetch_add_relaxed(pages.n);
-  return true;
+  return Use::kMapped;
 }
 
 int Heap::descriptor(uint32_t region) const {
@@ -463,9 +468,9 @@ int Heap::descriptor(uint32_t region) const {
   return region == 0 || region > n_files_.load_acquire() ? -1 : files_[region - 1].fd;
 }
 
-bool Heap::add_fork_client(ForkClient* client) {
+bool Heap::add_client(Client* client) {
   const os::MutexGuard lock(mutex_);
-  for (ForkClient*& each : clients_) {
+  for (Client*& each : clients_) {
     if (each != nullptr) continue;
     each = client;
     return true;
@@ -473,9 +478,9 @@ bool Heap::add_fork_client(ForkClient* client) {
   return false;
 }
 
-void Heap::remove_fork_client(ForkClient* client) {
+void Heap::remove_client(Client* client) {
   const os::MutexGuard lock(mutex_);
-  for (ForkClient*& each : clients_) {
+  for (Client*& each : clients_) {
     if (each == client) each = nullptr;
   }
 }
@@ -483,17 +488,11 @@ void Heap::remove_fork_client(ForkClient* client) {
 Stats Heap::stats() const {
   const os::MutexGuard lock(mutex_);
   Stats s;
-  s.reserved_bytes = span_bytes_.load_relaxed();
-  s.live_bytes = (live_pages_ + cache_.live_pages()) * kPage + globals_bytes_;
-  s.idle_bytes = (idle_pages_ + cache_.kept_pages()) * kPage;
-  s.adopted_bytes = globals_bytes_;
-  s.allocations = allocations_ + cache_.hits();
+  s.shared_bytes = (live_pages_ + cache_.live_pages()) * kPage + globals_bytes_;
+  s.returned_bytes = returned_pages_.load_relaxed() * kPage;
+  s.first_uses = first_uses_.load_relaxed();
   s.declined = declined_.load_relaxed();
   s.declined_bytes = declined_bytes_.load_relaxed();
-  s.returned_bytes = returned_pages_.load_relaxed() * kPage;
-  s.left_bytes = left_pages_.load_relaxed() * kPage;
-  s.first_uses = first_uses_.load_relaxed();
-  s.populated_bytes = populated_pages_.load_relaxed() * kPage;
   s.forks = forks_;
   s.forks_copied = forks_copied_;
   return s;

@@ -84,13 +84,13 @@ class Heap final : public SharedHeap {
 
   // SharedHeap
   [[nodiscard]] bool locate(const void* address, size_t n, Place* place) const override;
-  [[nodiscard]] bool publish(const void* address, size_t n, Place* place) override;
+  [[nodiscard]] Use publish(const void* address, size_t n, bool exclusive, Place* place) override;
   [[nodiscard]] int descriptor(uint32_t region) const override;
   void host_started() override;
   void decline(const char* why) override;
   [[nodiscard]] const char* declined() const override { return why_.load_relaxed(); }
-  bool add_fork_client(ForkClient* client) override;
-  void remove_fork_client(ForkClient* client) override;
+  bool add_client(Client* client) override;
+  void remove_client(Client* client) override;
   [[nodiscard]] Stats stats() const override;
 
  private:
@@ -233,7 +233,7 @@ class Heap final : public SharedHeap {
   uint64_t forks_with_heap_ = 0;
   uint64_t forks_copied_ = 0;
   static constexpr uint32_t kMaxClients = 64;
-  std::array<ForkClient*, kMaxClients> clients_{};
+  std::array<Client*, kMaxClients> clients_{};
   os::Descendants descendants_;
   bool child_ = false;
   ForkWay fork_way_ = ForkWay::kNone;

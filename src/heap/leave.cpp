@@ -51,12 +51,12 @@ void Heap::for_each_part(const void* address, size_t bytes, bool frozen_too, Vis
 }
 
 void Heap::keep_peers_away(bool away) {
-  for (ForkClient* client : clients_) {
+  for (Client* client : clients_) {
     if (client == nullptr) continue;
     if (away) {
-      client->before_fork();
+      client->keep_peers_away();
     } else {
-      client->after_fork_in_parent();
+      client->let_peers_in();
     }
   }
 }

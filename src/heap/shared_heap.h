@@ -1,6 +1,6 @@
-// What the shared heap offers to the layers above it. The heap itself lives in libzerohop.so, the layers above in the
-// module for the host at hand, which the two are linked apart: the module gets a pointer to this interface at the first
-// MPI call. It refuses to know peers, messages and who maps what.
+// What the shared memory of the program's own buffers offers to the layers above it. It lives in libzerohop.so, the
+// layers above in the module for the host at hand, which the two are linked apart: the module gets a pointer to this
+// interface at the first MPI call. It refuses to know peers, messages and who maps what.
 #pragma once
 
 #include <cstddef>
@@ -8,67 +8,75 @@
 
 namespace zh::heap {
 
-/// Names bytes of the heap so that another process can map them. `region` 0 means "not in the heap".
+/// Names a buffer of which another process can map a part: whole pages, so that the first and the last bytes of the
+/// buffer, up to a page each, may not belong to it.
 struct Place {
-  uint32_t region = 0;
+  uint32_t region = 0;      ///< 0: nothing of it can be mapped
   uint32_t generation = 0;  ///< the memory file's (os::file_generation)
-  uint64_t offset = 0;      ///< bytes from the region's start
+  uint64_t offset = 0;      ///< of the buffer's first byte from the region's start, whether that byte can be mapped or not
+  uint64_t from = 0;        ///< bytes [from, end) of the buffer can be mapped
+  uint64_t end = 0;
 };
 
-/// Told of forks of this process, so that the layers above keep peers away from memory that is about to be copied.
-/// All three are called in the thread that forks, with the heap locked: they must not allocate.
-class ForkClient {
+enum class Use : uint8_t {
+  kNot,    ///< cannot be mapped
+  kLater,  ///< may be mapped when messages go on using it
+  kMapped
+};
+
+/// Someone through whom peers reach this process's memory.
+class Client {
  public:
   /// When this returns, no peer reads or writes this process's memory directly, and no Place published before will be
-  /// used again by one that looks later.
-  virtual void before_fork() = 0;
-  virtual void after_fork_in_parent() = 0;
-  virtual void after_fork_in_child() = 0;
+  /// used again by one that looks later. Called in any thread with the heap locked: it must not allocate.
+  virtual void keep_peers_away() = 0;
+  /// The same conditions; what was published before stays unused.
+  virtual void let_peers_in() = 0;
+  /// In a forked child, in the thread that forked, first of all.
+  virtual void in_child() = 0;
 
  protected:
-  ~ForkClient() = default;
+  ~Client() = default;
 };
 
 struct Stats {
-  uint64_t reserved_bytes = 0;   ///< address space
-  uint64_t live_bytes = 0;       ///< in allocations and adopted global data
-  uint64_t idle_bytes = 0;       ///< freed, kept for reuse
-  uint64_t adopted_bytes = 0;    ///< global data of the executable and its libraries
-  uint64_t allocations = 0;      ///< served by the heap
-  uint64_t declined = 0;         ///< large allocations left to libc while the heap was on
+  uint64_t shared_bytes = 0;     ///< memory of the program that peers can map now
+  uint64_t adopted = 0;          ///< stretches of pages that were made so
+  uint64_t adopted_bytes = 0;    ///< their bytes
+  uint64_t returned_bytes = 0;   ///< of these, made private again
+  uint64_t kept_blocks = 0;      ///< freed blocks that wait for the next allocation of their size
+  uint64_t kept_bytes = 0;       ///< their bytes
+  uint64_t reused_blocks = 0;    ///< allocations that such a block served
+  uint64_t first_uses = 0;       ///< publish() that answered kLater
+  uint64_t declined = 0;         ///< publish() that found memory which must stay as it is
   uint64_t declined_bytes = 0;   ///< their bytes
-  uint64_t returned_bytes = 0;   ///< freed and given back to the system
-  uint64_t left_bytes = 0;       ///< taken out of the heap: the program manages these pages, or the process forked
-  uint64_t first_uses = 0;       ///< publish() that found pages not used by a message before
-  uint64_t populated_bytes = 0;  ///< backed by publish() before a peer's first access
-  uint64_t forks = 0;            ///< forks seen
-  uint64_t forks_copied = 0;     ///< of these, those where the child copied
+  uint64_t forks = 0;            ///< forks that found shared memory
+  uint64_t forks_copied = 0;     ///< of these, those where the child copied it
 };
 
 class SharedHeap {
  public:
-  /// Fills `*place` if all of [address, address + n) is in the heap now. No system call, no lock; O(1).
+  /// Fills `*place` if a part of [address, address + n) can be mapped now. No system call, no lock.
   [[nodiscard]] virtual bool locate(const void* address, size_t n, Place* place) const = 0;
 
-  /// For a buffer that a message is about to use: as locate(), but false until its pages have been used by a message
-  /// once before (a page's first access by a peer costs more than the way without it saves), and with memory behind
-  /// every page when it returns true, so that no peer first-touches it. At most one system call.
-  [[nodiscard]] virtual bool publish(const void* address, size_t n, Place* place) = 0;
+  /// For a buffer that a message is about to use: as locate(), but memory that messages use again becomes mappable
+  /// here. `exclusive`: every byte belongs to the operation, so that until it ends nobody else writes them (MPI 4.1,
+  /// 3.7.2); else only what is shared already counts. All of [place->from, place->end) has memory behind it.
+  [[nodiscard]] virtual Use publish(const void* address, size_t n, bool exclusive, Place* place) = 0;
 
   /// Descriptor of a region, for peers of the same user; -1 if there is none.
   [[nodiscard]] virtual int descriptor(uint32_t region) const = 0;
 
-  /// The host has initialised: looks for what that means for the heap (devices that have memory registered, calls that
-  /// were patched), and may decline. Once.
+  /// The host has initialised: looks for what that means (calls that were patched), and may decline. Once.
   virtual void host_started() = 0;
-  /// No allocation goes into the heap from now on; what is there stays usable. `why` is a static text.
+  /// Nothing becomes shared from now on; what is stays usable. `why` is a static text.
   virtual void decline(const char* why) = 0;
-  /// Null while the heap takes allocations, else why it does not.
+  /// Null while memory may become shared, else why it may not.
   [[nodiscard]] virtual const char* declined() const = 0;
 
   /// False if too many are registered.
-  virtual bool add_fork_client(ForkClient* client) = 0;
-  virtual void remove_fork_client(ForkClient* client) = 0;
+  virtual bool add_client(Client* client) = 0;
+  virtual void remove_client(Client* client) = 0;
 
   [[nodiscard]] virtual Stats stats() const = 0;
 

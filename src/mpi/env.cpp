@@ -103,16 +103,16 @@ Job* job = nullptr;
 
 /// In a forked child nothing of zerohop may run: the segment, the queues and the peers are the parent's. A program's
 /// exit handlers may call MPI_Finalize there all the same; that goes to the host as if zerohop were not there.
-class ChildWatch final : public heap::ForkClient {
+class ChildWatch final : public heap::Client {
  public:
-  void before_fork() override {}
-  void after_fork_in_parent() override {}
-  void after_fork_in_child() override {
+  void keep_peers_away() override {}
+  void let_peers_in() override {}
+  void in_child() override {
     shim.rank = nullptr;
     job = nullptr;
-    in_child = true;
+    is_child = true;
   }
-  bool in_child = false;
+  bool is_child = false;
 };
 ChildWatch child_watch;
 
@@ -193,13 +193,13 @@ const char* start_engine(HostBootstrap& world) {
   apply(job->options, &config);
   config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
-  if (mappable && shim.heap != nullptr && shim.heap->add_fork_client(&child_watch)) config.heap = shim.heap;
+  if (mappable && shim.heap != nullptr && shim.heap->add_client(&child_watch)) config.heap = shim.heap;
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
   if (s.ok() && job->node->nodes() > 1 && shim.collectives) s = job->rank->open_internode(make_carrier(world.comm()));
   if (!all_agree(world, s.ok())) {
     job->rank.reset();
-    if (config.heap != nullptr) config.heap->remove_fork_client(&child_watch);
+    if (config.heap != nullptr) config.heap->remove_client(&child_watch);
     return s.ok() ? "another rank could not start" : s.what();
   }
   return nullptr;
@@ -290,7 +290,7 @@ void write_stats() {
 
 /// Before the host's Finalize: afterwards everything is forwarded, also what attribute callbacks call.
 void end() {
-  if (child_watch.in_child) return;
+  if (child_watch.is_child) return;
   if (job == nullptr || shim.rank == nullptr) {
     bsend_finish_all();
     return;

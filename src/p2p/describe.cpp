@@ -30,7 +30,7 @@ void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {
   r->epoch = epoch;
   r->looked_up = false;
   if (shm::is_closed(epoch)) return;
-  const copy::Published answer = memory_.publish(r->buffer.base, bytes, exact, &r->mapped);
+  const copy::Published answer = memory_.publish(r->buffer.base, bytes, exact, true, &r->mapped);
   r->looked_up = answer != copy::Published::kAskAgain;
   if (answer == copy::Published::kFirstUse) ++counters_.first_uses;
 }

@@ -22,7 +22,7 @@ void Endpoint::describe_memory(const void* address, uint64_t bytes, RemoteBuffer
   const uint32_t epoch = part_->access.epoch.load_acquire();
   if (shm::is_closed(epoch)) return;
   copy::MappedBuffer mapped;
-  if (memory_.publish(address, bytes, true, &mapped) == copy::Published::kFirstUse) ++counters_.first_uses;
+  if (memory_.publish(address, bytes, true, true, &mapped) == copy::Published::kFirstUse) ++counters_.first_uses;
   out->epoch = epoch;
   out->region = mapped.region;
   out->region_fd = mapped.fd;
