@@ -16,9 +16,7 @@ constexpr const char* kNotMapped =
 Check check_use(const HeapFacts& f) {
   Check c{"shared_heap", State::kOk, "", "", ""};
   if (f.used) {
-    c.finding = "allocations of " + format_size(f.threshold) + " and more go into memory that peers map, up to " +
-                size_text(f.span_bytes) + " of addresses";
-    if (!f.used_by_hand) c.finding += " (behind a launcher or `zerohop run`)";
+    c.finding = "buffers that large messages use again become memory that peers map";
     return c;
   }
   c.finding = "not used: " + f.why;
@@ -49,23 +47,23 @@ Check check_peer_files(const HeapFacts& f) {
 }
 
 Check check_populate(const HeapFacts& f) {
-  Check c{"populate", State::kOk, "memory is put behind a buffer before peers touch it (MADV_POPULATE_WRITE)", "", ""};
+  Check c{"populate", State::kOk, "pages are made shared in one call (MADV_POPULATE_WRITE)", "", ""};
   if (f.populate == 0) return c;
   c.finding = std::string("MADV_POPULATE_WRITE: ") + std::strerror(-f.populate);
   if (!f.used) return c;
   c.state = State::kWarn;
-  c.cost = kNotMapped;
+  c.cost = "buffers become shared page by page, which takes longer";
   c.cure = "Linux 5.14 or later, or a sandbox that lets the advice through";
   return c;
 }
 
 Check check_pagemap(const HeapFacts& f) {
-  Check c{"pagemap", State::kOk, "/proc/self/pagemap tells which global data is untouched", "", ""};
+  Check c{"pagemap", State::kOk, "/proc/self/pagemap tells what is behind a buffer", "", ""};
   if (f.pagemap) return c;
   c.finding = "/proc/self/pagemap cannot be read";
   if (!f.used) return c;
   c.state = State::kWarn;
-  c.cost = "zeroed global arrays (Fortran COMMON, static arrays) join the heap at the first MPI call, by a copy";
+  c.cost = kNotMapped;
   c.cure = "mount -t proc proc /proc";
   return c;
 }
@@ -74,12 +72,10 @@ Check check_huge_pages(const HeapFacts& f) {
   Check c{"huge_pages", State::kOk, "", "", ""};
   const auto shown = [](const std::string& mode) { return mode.empty() ? "none in this kernel" : mode; };
   c.finding = "private memory: " + shown(f.private_huge_pages) + "; shared memory: " + shown(f.shared_huge_pages);
-  if (!f.used || f.private_from == 0) return c;
-  c.state = State::kWarn;
-  c.cost = "allocations of " + format_size(f.private_from) +
-           " and more stay private, as only there they get huge pages: peers cannot map them";
+  if (!f.used || !f.huge_pages_stay) return c;
+  c.cost = "memory in huge pages stays private, as shared memory would have small ones: peers cannot map it";
   c.cure = f.shared_huge_pages.empty()
-               ? "ZEROHOP_HEAP=1   (they go into the heap, in small pages)"
+               ? "ZEROHOP_HEAP=1   (it becomes shared, in small pages)"
                : "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled   (or ZEROHOP_HEAP=1: small pages)";
   return c;
 }
@@ -114,15 +110,15 @@ Check check_run(const RunStats& run) {
     c.finding += text;
     separator = ", ";
   }
-  if (run.heap && run.heap_declined_bytes + run.heap_left_bytes + run.forks != 0) {
-    std::snprintf(text, sizeof text, "; large allocations left to libc: %s, taken out of the heap: %s, forks: %llu",
-                  size_text(run.heap_declined_bytes).c_str(), size_text(run.heap_left_bytes).c_str(),
+  if (run.heap && run.heap_declined_bytes + run.heap_returned_bytes + run.forks != 0) {
+    std::snprintf(text, sizeof text, "; buffers that stayed private: %s, made private again: %s, forks: %llu",
+                  size_text(run.heap_declined_bytes).c_str(), size_text(run.heap_returned_bytes).c_str(),
                   static_cast<unsigned long long>(run.forks));
     c.finding += text;
   }
   if (run.ranks_declined == 0) return c;
   c.state = State::kWarn;
-  c.cost = "the shared heap took no more allocations in " + std::to_string(run.ranks_declined) +
+  c.cost = "no more buffers became shared in " + std::to_string(run.ranks_declined) +
            " ranks: " + run.heap_declined;
   c.cure = "docs/shared-heap.md names each reason";
   return c;

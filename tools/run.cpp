@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "base/environment.h"
 #include "base/options.h"
 #include "commands.h"
 #include "os/program.h"
@@ -106,12 +105,9 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
       return kCannotRun;
     }
     os::set_variable("LD_PRELOAD", preload_with(library));
-    os::set_variable(kLaunchedMark, "1");
   }
   if (arguments.dry) {
     const char* preload = std::getenv("LD_PRELOAD");
-    const char* mark = std::getenv(kLaunchedMark);
-    if (mark != nullptr) std::printf("%s=%s ", kLaunchedMark, mark);
     std::printf("LD_PRELOAD=%s %s\n", preload != nullptr ? preload : "", path.c_str());
     return 0;
   }

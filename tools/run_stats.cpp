@@ -24,7 +24,7 @@ void add_rank(const json& rank, RunStats* out) {
   const std::string why = heap.value("declined_why", "");
   if (!why.empty() && out->ranks_declined++ == 0) out->heap_declined = why;
   out->heap_declined_bytes += heap.value("declined_bytes", uint64_t{0});
-  out->heap_left_bytes += heap.value("left_bytes", uint64_t{0});
+  out->heap_returned_bytes += heap.value("returned_bytes", uint64_t{0});
   out->forks += heap.value("forks", uint64_t{0});
 }
 

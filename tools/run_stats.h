@@ -18,10 +18,10 @@ struct RunStats {
   uint64_t bytes = 0;     ///< their sum
   uint64_t ranks = 0;
   bool heap = false;                 ///< a rank had a shared heap
-  std::string heap_declined;         ///< why it took no more allocations, of the first rank that says so
+  std::string heap_declined;         ///< why no more became shared, of the first rank that says so
   uint64_t ranks_declined = 0;       ///< how many say so
-  uint64_t heap_declined_bytes = 0;  ///< large allocations that were left to libc
-  uint64_t heap_left_bytes = 0;      ///< taken out of it: forks, pages that the program manages itself
+  uint64_t heap_declined_bytes = 0;  ///< buffers that were to become shared and could not
+  uint64_t heap_returned_bytes = 0;  ///< made private again
   uint64_t forks = 0;
 
   /// Share of the bytes that went through memory which both sides map, 0 to 1.

@@ -6,10 +6,6 @@
 
 namespace zh {
 
-/// Set by `zerohop run` for the program: it was started to run under zerohop, whatever the launcher's own variables
-/// say. A mark, no variable of the table: users have no reason to set it.
-inline constexpr const char* kLaunchedMark = "ZEROHOP_LAUNCHED";
-
 /// Is `value` (may be null) this word, as the table would read it: blanks around it and capitals do not count?
 constexpr bool is_word(const char* value, const char* word) {
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };

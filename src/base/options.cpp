@@ -36,8 +36,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy",
      "0: never copy through the kernel (process_vm_readv/writev)"},
     {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange, "heap, shim",
-     "place large allocations and global arrays in memory that peers can map: auto (under a launcher, where nothing "
-     "speaks against it), 1 (always), 0 (never; nor what MPI_Alloc_mem gives)"},
+     "let peers map buffers that large messages use again: auto (where nothing speaks against it), 1 (also where memory "
+     "loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
     {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim", "0: collectives stay with the host MPI"},
     {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
      "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
@@ -356,7 +356,6 @@ void Options::read_environment(const char* const* environment) {
     const std::string_view name = entry.substr(0, equal);
     const std::string_view value = entry.substr(equal + 1);
     if (value.empty()) continue;  // set to nothing = not set
-    if (name == kLaunchedMark) continue;
     (void)set(name, value, Source::kEnvironment);
   }
 }
@@ -389,8 +388,6 @@ std::string options_markdown() {
             (spec.default_value[0] != '\0' ? std::string("`") + spec.default_value + "`" : "(empty)") + " | " + values +
             " | " + help + " | " + spec.reader + " |\n";
   }
-  page += std::string("\nNot for users: `zerohop run` sets `") + kLaunchedMark +
-          "=1` for the program, by which the shared heap's `auto` knows that it was started to run under zerohop.\n";
   return page;
 }
 

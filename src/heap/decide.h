@@ -6,12 +6,11 @@ namespace zh::heap {
 
 struct Decision {
   bool use = false;
-  bool huge_too = false;  ///< ZEROHOP_HEAP=1: also where private memory would get huge pages and the heap does not
+  bool huge_too = false;  ///< ZEROHOP_HEAP=1: also where private memory has huge pages and shared memory would not
   const char* why = "";   ///< static text: why not, or by what
 };
 
-/// `own_malloc`: another allocator than libc's stands behind this library, or before it. `launched`: answer as for a
-/// program that a launcher starts, also where the environment names none. No system call.
-[[nodiscard]] Decision decide(bool own_malloc, bool launched = false);
+/// From the environment. No system call.
+[[nodiscard]] Decision decide();
 
 }  // namespace zh::heap

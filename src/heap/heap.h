@@ -1,31 +1,29 @@
-// The shared heap of this process: large allocations and large global arrays in memory files that peers can map.
-// One span of address space holds the allocations; each memory file backs a stretch of it. The malloc
-// family (malloc_family.cpp) and the calls that manage pages (vm_family.cpp) lead here; the layers above see it as
-// SharedHeap. It lives below malloc: nothing here allocates or throws, and one object serves every thread.
+// The program's own memory, made shared where messages use it: whole pages inside a message are copied into a memory
+// file that is mapped over them at the same address ("adopted"), and become private memory again when the program frees,
+// remaps or forks. A page's place in the file is its address. The malloc family (malloc_family.cpp) and the calls that
+// manage pages (vm_family.cpp) lead here before the system sees them; the layers above see it as SharedHeap. It lives
+// below malloc: nothing here allocates or throws, and one object serves every thread.
 #pragma once
 
 #include <array>
-#include <utility>
 
 #include "base/atomic.h"
+#include "heap/kept_blocks.h"
 #include "heap/limits.h"
-#include "heap/page_bits.h"
-#include "heap/page_runs.h"
-#include "heap/run_cache.h"
+#include "heap/page_table.h"
 #include "heap/shared_heap.h"
-#include "os/descendants.h"
 #include "os/mutex.h"
-#include "os/objects.h"
 #include "os/vm.h"
 
 namespace zh::heap {
 
-constexpr uint32_t kMaxFiles = 9;  ///< one, and one more after each fork that froze the one before
-constexpr uint32_t kMaxForks = kMaxFiles - 1;
-constexpr uint32_t kMaxPieces = 64;
-constexpr uint64_t kMaxGlobalBytes = uint64_t{1} << 36;
-/// `region` of global data, above those of the memory files.
-constexpr uint32_t kGlobalsRegion = kMaxFiles + 1;
+/// What the heap needs of the allocator behind it, and of the program; injected by the preloaded library.
+struct Surroundings {
+  uint64_t (*usable_bytes)(void* block) = nullptr;  ///< malloc_usable_size
+  void (*free_block)(void* block) = nullptr;
+  bool (*calls_intact)() = nullptr;  ///< do the program's calls still lead to vm_family.cpp?
+  bool libc_blocks = false;          ///< blocks have the form of libc's
+};
 
 class Heap final : public SharedHeap {
  public:
@@ -33,59 +31,60 @@ class Heap final : public SharedHeap {
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
-  /// From now on allocations may go into the heap. `huge_too`: also those for which private memory would get huge pages
-  /// and shared memory would not. Called once, by the decision at load.
-  void start(bool huge_too);
-  /// Is what leads the program's calls to vm_family.cpp still in place? Asked by host_started().
-  void watch_calls(bool (*intact)()) { calls_intact_ = intact; }
+  /// From now on memory may be adopted. `huge_too`: also where it would lose huge pages. Called once.
+  void start(const Surroundings& surroundings, bool huge_too);
   [[nodiscard]] bool started() const { return started_.load_relaxed() != 0; }
-  [[nodiscard]] bool takes() const { return takes_.load_relaxed() != 0; }
+  /// Is anything of the program's memory not what the system made it? One load: asked by every call of the two families.
+  [[nodiscard]] bool holds_any() const { return held_pages_.load_relaxed() != 0; }
 
-  /// True for every address of the span.
-  [[nodiscard]] bool owns(const void* p) const {
-    const uint64_t bytes = span_bytes_.load_acquire();  // S1 <- S0: the base, and the tables of these pages
-    return bytes != 0 && offset_of(p) < bytes;
-  }
+  // --- adopt.cpp
+  [[nodiscard]] bool locate(const void* address, size_t n, Place* place) const override;
+  [[nodiscard]] Use publish(const void* address, size_t n, bool exclusive, Place* place) override;
+  /// Adopts now all that publish() would adopt at a later use.
+  [[nodiscard]] Use share(const void* address, size_t n);
 
-  /// n >= kMinBytes; null if libc is to serve it. `alignment` is a power of two. Pages of fresh memory are not touched.
-  [[nodiscard]] void* allocate(size_t n, size_t alignment, bool zeroed);
-  /// `p` came from allocate(); anything else ends the process, as libc does.
-  void free(void* p);
-  [[nodiscard]] size_t usable_bytes(const void* p) const;
-  /// Changes the size in place, if it can: shrinks, or grows into free pages behind. n >= kMinBytes.
-  [[nodiscard]] bool resize(void* p, size_t n);
-  /// For an allocation that grows by moving: with room to grow again in place. Null as allocate().
-  [[nodiscard]] void* allocate_growing(size_t n);
-  /// Gives idle memory back to the system; true if there was any.
+  // --- blocks.cpp: what the malloc family asks
+  /// A kept block for n bytes, or null.
+  [[nodiscard]] void* reuse(size_t n);
+  /// `block` is about to be freed. True: it is kept, and the allocator must not see it.
+  [[nodiscard]] bool keep(void* block);
+  /// `block` is about to be resized: its memory becomes private, contents stay. False if there is no memory for that.
+  [[nodiscard]] bool prepare_resize(void* block);
+  /// Hands kept blocks to the allocator; true if there were any.
   bool trim();
 
-  /// Takes [address, +bytes) out of the heap: private memory with the same contents at the same address; peers lose
-  /// it. `anonymous`: it must not even be a private mapping of a file, and no other thread writes it meanwhile. False
-  /// if it cannot. For parts that are not in the span: nothing to do.
-  bool leave(const void* address, size_t bytes, bool anonymous);
-  /// The same where the caller replaces the mapping: contents are dropped.
-  void forget(const void* address, size_t bytes);
-  /// The program says that it does not need the contents of [address, +bytes): they will read as zero.
-  bool drop_contents(void* address, size_t bytes);
-  /// True where [address, +bytes) meets the span or adopted data.
-  [[nodiscard]] bool touches(const void* address, size_t bytes) const;
-  /// May a range of n bytes for which the program wants huge pages stay?
-  [[nodiscard]] bool keeps_huge_wishes(size_t n) const;
+  // --- leave.cpp: what the calls that manage pages ask
+  /// True where [address, +bytes) holds pages that are not what the system made them. Not for a thread in the middle of
+  /// such a call.
+  [[nodiscard]] bool touches(const void* address, size_t bytes) const {
+    return holds_any() && !mutex_.held_by_me() && meets(pages_around(address, bytes));
+  }
+  /// Runs `unmap` (a call that takes [address, +bytes) away or maps something else there), which says whether it has
+  /// succeeded; then the heap forgets these pages.
+  bool replace(void* address, size_t bytes, bool (*unmap)(void*), void* argument);
+  /// The contents of [address, +bytes) become private memory. Nobody else uses them meanwhile.
+  [[nodiscard]] bool come_back(void* address, size_t bytes);
+  /// The contents become zeros.
+  void drop_contents(void* address, size_t bytes);
+  enum class Protection : uint8_t { kNone, kRead, kReadWrite };
+  /// The program is about to protect [address, +bytes), or has made it readable and writable again.
+  void protect(void* address, size_t bytes, Protection protection);
+  /// A forked child shall see zeros, or nothing, in these pages; or them again.
+  void mark(Bit bit, void* address, size_t bytes, bool value);
+  /// visit(address, bytes, argument) for each stretch of [address, +bytes) that is as the system made it.
+  void for_each_plain(void* address, size_t bytes, void (*visit)(void*, size_t, void*), void* argument);
+  /// The program has advised something that shared memory would not keep: this range is never adopted.
+  void exclude(const void* address, size_t bytes);
+  /// The program wants huge pages.
+  void wish_huge_pages() { huge_wishes_.store_relaxed(1); }
 
-  /// Makes large untouched global data of the objects loaded so far part of the heap. While the process has one thread.
-  void adopt_globals();
-  /// The same for what has contents already (initialised data); they are copied, so not before memory is needed anyway.
-  void adopt_data();
-
-  // The handlers of fork(), see fork.cpp.
+  // --- fork.cpp: the handlers of fork()
   void before_fork();
   void after_fork_in_parent();
   void after_fork_in_child();
 
-  // SharedHeap
-  [[nodiscard]] bool locate(const void* address, size_t n, Place* place) const override;
-  [[nodiscard]] Use publish(const void* address, size_t n, bool exclusive, Place* place) override;
-  [[nodiscard]] int descriptor(uint32_t region) const override;
+  // --- heap.cpp
+  [[nodiscard]] int descriptor(uint32_t region) const override { return region == kRegion ? fd_ : -1; }
   void host_started() override;
   void decline(const char* why) override;
   [[nodiscard]] const char* declined() const override { return why_.load_relaxed(); }
@@ -94,163 +93,92 @@ class Heap final : public SharedHeap {
   [[nodiscard]] Stats stats() const override;
 
  private:
-  /// One memory file and the pages of the span that it backs.
-  struct File {
-    uint32_t first = 0;
-    Atomic<uint32_t> end{0};  ///< page after its last one; grows until the file is frozen
-    int fd = -1;
-    uint64_t id = 0;
-    Atomic<uint32_t> frozen{0};  ///< mapped privately since a fork
-    bool collected = false;      ///< no child maps it any more: what is freed goes back to the system
+  static constexpr uint32_t kRegion = 1;
+  /// No signal handler runs while the lock is held: it might fork.
+  class Locked {
+   public:
+    explicit Locked(os::Mutex& mutex) : lock_(mutex) {}
+
+   private:
+    os::SignalsBlocked signals_;
+    os::MutexGuard lock_;
   };
-  /// Adopted global data: pages of one memory file at addresses of their own.
-  struct Piece {
-    uintptr_t address = 0;
-    Atomic<uint64_t> bytes{0};  ///< 0 once it has left
-    uint64_t offset = 0;        ///< in the file
+  enum class ForkWay : uint8_t { kNone, kCopy, kReturned };
 
-    [[nodiscard]] bool meets(uintptr_t from, size_t n) const {
-      const uint64_t size = bytes.load_relaxed();
-      return size != 0 && from < address + size && address < from + n;
-    }
-  };
-  struct Pages {
-    uint32_t first = 0;  ///< in the span, or in the globals' file
-    uint32_t n = 0;
-    bool global = false;
-  };
-  enum class ForkWay : uint32_t { kNone, kFreeze, kCopy };
-
-  bool may_open();  // needs the lock, as the following
-  bool open();
-  bool open_globals();
-  bool grow_tables(uint32_t pages);
-  bool add_file();
-  bool extend(uint32_t pages);
-  bool flush_cache();
-  void retire_frozen();
-  uint32_t take_from_runs(uint32_t pages, uint32_t alignment);
-  uint32_t take(uint32_t pages, uint32_t alignment);
-  void give(uint32_t first, uint32_t pages);
-  void give_to_runs(uint32_t first, uint32_t pages);
-  void return_idle(uint64_t keep);  // needs the lock, and leaves it meanwhile
-  void give_back(uint32_t first, uint32_t pages);
-  [[nodiscard]] uint64_t idle_limit() const;
-  void free_frozen(uint32_t first, uint32_t pages);
-  void collect_frozen(File& file);
-  [[nodiscard]] uint32_t first_page_of(const void* p) const;
-  [[nodiscard]] const File* file_of(uint32_t page) const;
-  [[nodiscard]] File* file_of(uint32_t page) { return const_cast<File*>(std::as_const(*this).file_of(page)); }
-  /// Bytes from the span's start, modulo 2^64.
-  [[nodiscard]] uint64_t offset_of(const void* p) const {
-    return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_);
+  [[nodiscard]] bool takes() const { return started() && why_.load_relaxed() == nullptr; }
+  [[nodiscard]] bool meets(Pages pages) const {
+    return !table_.none(Bit::kShared, pages) || !table_.none(Bit::kLeft, pages);
   }
-  [[nodiscard]] std::byte* at(uint32_t page) const { return base_ + page * kPage; }
-  /// True where the program has closed the descriptor, or opened something else under its number.
-  [[nodiscard]] static bool lost(const File& file) { return os::file_id(file.fd) != file.id; }
-  [[nodiscard]] bool find(const void* address, size_t n, Place* place, Pages* pages) const;
-  bool freeze_all();  // needs the lock, as the following
-  bool freeze(File& file);
-  void copy_in_child(const File& file);
-  static void copy_range_in_child(std::byte* to, uint64_t bytes, const File& file, uint64_t offset);
-  void let_children_see(bool see);
-  static bool privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset, bool anonymous);
-  void mark_left(uint32_t first, uint32_t pages);
-  bool come_back(uint32_t first, uint32_t pages);
-  bool drop_left(void* address, size_t bytes);
-  void keep_peers_away(bool away);
-  bool adopt(const os::Range& range, bool with_contents);
-
-  /// visit(first, pages) for each stretch of [first, end) that has not left, while it returns true; what it returned.
-  template <typename Visit>
-  bool for_each_kept(uint32_t first, uint32_t end, Visit&& visit) {
-    bool ok = true;
-    for (uint32_t page = first; ok && page < end;) {
-      const uint32_t from = page;
-      const bool kept = left_.none(page, 1);
-      if (any_left_.load_relaxed() == 0) {
-        page = end;
-      } else {
-        while (page < end && left_.none(page, 1) == kept) ++page;
-      }
-      if (kept) ok = visit(from, page - from);
-    }
-    return ok;
+  [[nodiscard]] bool reachable(Pages pages) const {
+    return table_.all(Bit::kShared, pages) && table_.none(Bit::kGuarded, pages);
   }
-  [[nodiscard]] Pages pages_of(const void* address, size_t bytes) const;
-  template <typename Visit>
-  void for_each_part(const void* address, size_t bytes, bool frozen_too, Visit&& visit);
-  template <typename Visit>
-  void for_each_piece(const void* address, size_t bytes, Visit&& visit) {
-    const auto from = reinterpret_cast<uintptr_t>(address);
-    for (Piece& piece : pieces_) {
-      if (piece.meets(from, bytes)) visit(piece);
-    }
-  }
-
-  // Read by every call of the malloc family, written once.
-  alignas(64) Atomic<uint64_t> span_bytes_{0};  ///< as far as it is mapped; 0 until there is a base
-  Atomic<uint32_t> started_{0};
-  Atomic<uint32_t> takes_{0};
-  Atomic<uint32_t> any_left_{0};
-  Atomic<uint32_t> n_files_{0};
-  std::byte* base_ = nullptr;
-  uint64_t huge_min_ = 0;  ///< allocations from here on are left to libc; 0 = none
-  uint32_t max_pages_ = 0;
-  uint32_t table_pages_ = 0;  ///< pages for which there are tables
-  bool huge_too_ = false;
-  bool registered_ = false;  ///< a device may hold on to the physical pages
-  bool (*calls_intact_)() = nullptr;
-  bool tried_ = false;
-  bool checked_ = false;
-  Atomic<const char*> why_{nullptr};
-  PageBits dirty_;      ///< may hold something else than zeros
-  PageBits used_;       ///< a message has used it
-  PageBits populated_;  ///< has memory behind it, put there or found by publish()
-  PageBits left_;       ///< no longer the heap's: private memory
-  PageBits replaced_;   ///< of these, what the program has unmapped or mapped something else over
-  std::array<File, kMaxFiles> files_{};
-  File globals_;
-  std::array<Piece, kMaxPieces> pieces_{};
-  Atomic<uint32_t> n_pieces_{0};
-  PageBits globals_used_;
-  PageBits globals_populated_;
-  Atomic<uint64_t> kept_limit_{0};  ///< pages that each shard of the cache may keep, and that may be idle in any case
-
-  RunCache cache_;
+  [[nodiscard]] Pages wanted_pages(const void* address, size_t n) const;
+  [[nodiscard]] bool place_of(const void* address, size_t n, Place* place) const;
+  bool back(Pages pages);
+  Use adopt_later(Pages pages, bool now);
+  Use refuse(Pages pages, const char* why);
 
   // Under the lock.
+  bool open();
+  [[nodiscard]] bool lost() const;
+  [[nodiscard]] const char* obstacle(Pages pages);
+  [[nodiscard]] const char* obstacle_of_process();
+  bool adopt(Pages pages);
+  bool adopt_chunk(Pages pages);
+  void forget(Pages pages);
+  void put(Bit bit, Pages pages, bool value);
+  void punch(Pages pages);
+  bool drop(Pages pages);
+  bool drop_block(void* block, uint64_t bytes);
+  bool copy_back(Pages pages);
+  bool leave_beside_threads(Pages pages);
+  bool exchange_protected(Pages pages);
+  void give_back_stack();
+  void wake_futexes(Pages pages);
+  void keep_peers_away(bool away);
+  void release_old_blocks(uint64_t bytes, Block* out, uint32_t* n);
+  void free_blocks(const Block* blocks, uint32_t n);
+  bool come_back_before_fork();
+  void copy_in_child();
+
+  // Read by every call of the two families, seldom written.
+  alignas(64) Atomic<uint64_t> held_pages_{0};
+  Atomic<uint32_t> started_{0};
+  Atomic<const char*> why_{nullptr};
+  PageTable table_;
+  KeptBlocks kept_;
+  Surroundings around_;
+  bool huge_too_ = false;
+  Atomic<uint32_t> huge_wishes_{0};
+
   alignas(64) mutable os::Mutex mutex_;
-  PageRuns runs_;
-  uint64_t live_pages_ = 0;  ///< together with what the cache counts
-  uint64_t idle_pages_ = 0;  ///< free and dirty
-  uint64_t allocations_ = 0;
-  uint64_t largest_returned_ = 0;  ///< pages of the last large allocation that went back at once
-  uint64_t returned_at_ns_ = 0;
-  uint64_t globals_bytes_ = 0;
-  uint32_t objects_at_load_ = 0;
-  uint64_t forks_ = 0;
-  uint64_t forks_with_heap_ = 0;
-  uint64_t forks_copied_ = 0;
+  int fd_ = -1;
+  uint64_t id_ = 0;
+  bool tried_ = false;
+  uint32_t uses_wanted_ = 2;  ///< of a page before it is adopted
+  uint64_t shared_pages_ = 0;
+  uint64_t left_pages_ = 0;
+  uint32_t stretches_ = 0;     ///< adopted so far, less what has come back: an upper bound
+  uint64_t retry_ns_ = 0;      ///< nothing is tried before
+  uint64_t backoff_ns_ = 0;
+  uint64_t looked_ns_ = 0;     ///< when the process was looked at
+  const char* found_ = nullptr;
+  struct Range {
+    uintptr_t from = 0;
+    uintptr_t to = 0;
+  };
+  std::array<Range, 32> excluded_{};
+  uint32_t n_excluded_ = 0;
   static constexpr uint32_t kMaxClients = 64;
   std::array<Client*, kMaxClients> clients_{};
-  os::Descendants descendants_;
-  bool child_ = false;
-  ForkWay fork_way_ = ForkWay::kNone;
-  bool peers_away_ = false;
-  // A signal handler forks, and has interrupted this thread under the lock, or in its shard of the cache.
-  bool fork_under_lock_ = false;
-  bool fork_in_cache_ = false;
-  bool retire_later_ = false;  ///< the free runs belong to a file that is frozen
-  int fork_reader_ = -1;
-  int fork_writer_ = -1;
 
-  Atomic<uint64_t> declined_{0};
-  Atomic<uint64_t> declined_bytes_{0};
-  Atomic<uint64_t> returned_pages_{0};
-  Atomic<uint64_t> left_pages_{0};
+  uint32_t fork_returns_ = 0;
+  ForkWay fork_way_ = ForkWay::kNone;
+  os::SignalMask fork_signals_;
+  os::Tether tether_;
+
+  Stats counts_;
   Atomic<uint64_t> first_uses_{0};
-  Atomic<uint64_t> populated_pages_{0};
 };
 
 /// The process's heap, as libzerohop.so has it.

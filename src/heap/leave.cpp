@@ -1,182 +1,231 @@
-// Pages that the program manages itself leave the heap: they become private memory with the same contents at the same
-// address, until they are freed. Called by the family of calls in vm_family.cpp.
+// Shared pages become private memory again: dropped where nobody wants their contents, copied where the caller alone uses
+// them, and exchanged without a copy by hand where other threads may be writing.
 #include <cstring>
 
 #include "heap/heap.h"
-#include "os/vm.h"
+#include "os/own_memory.h"
 
 namespace zh::heap {
+namespace {
 
-// The span's part of [address, +bytes), in whole pages.
-Heap::Pages Heap::pages_of(const void* address, size_t bytes) const {
-  const uint64_t span = span_bytes_.load_acquire();  // S1 <- S0: the base, and the tables of these pages
-  if (span == 0) return {};
-  const auto base = reinterpret_cast<uintptr_t>(base_);
-  auto from = reinterpret_cast<uintptr_t>(address);
-  uintptr_t to = from + bytes;
-  if (from < base) from = base;
-  if (to > base + span) to = base + span;
-  if (from >= to) return {};
-  const auto first = static_cast<uint32_t>((from - base) / kPage);
-  return {first, static_cast<uint32_t>((to - base + kPage - 1) / kPage) - first, false};
-}
-
-bool Heap::touches(const void* address, size_t bytes) const {
-  if (pages_of(address, bytes).n != 0) return true;
-  const auto from = reinterpret_cast<uintptr_t>(address);
-  const uint32_t n = n_pieces_.load_acquire();  // G1 <- G0: the pieces' fields
-  for (uint32_t i = 0; i < n; ++i) {
-    if (pieces_[i].meets(from, bytes)) return true;
-  }
-  return false;
-}
-
-// Calls visit(file, first, pages) for the stretches of [address, +bytes) that have not left.
+/// visit(pages) for each chunk; stops when it returns false, and returns that.
 template <typename Visit>
-void Heap::for_each_part(const void* address, size_t bytes, bool frozen_too, Visit&& visit) {
-  const Pages pages = pages_of(address, bytes);
-  const uint32_t first = pages.first;
-  const uint32_t end = first + pages.n;
-  for (uint32_t i = 0; i < n_files_.load_relaxed(); ++i) {
-    File& file = files_[i];
-    const uint32_t a = first > file.first ? first : file.first;
-    const uint32_t file_end = file.end.load_relaxed();
-    const uint32_t b = end < file_end ? end : file_end;
-    if (a >= b || (file.frozen.load_relaxed() != 0 && !frozen_too)) continue;
-    for_each_kept(a, b, [&](uint32_t page, uint32_t n) {
-      visit(file, page, n);
-      return true;
-    });
+bool for_each_chunk(Pages pages, Visit&& visit) {
+  for (uint64_t done = 0; done < pages.n; done += kChunkPages) {
+    const uint64_t n = pages.n - done < kChunkPages ? pages.n - done : kChunkPages;
+    if (!visit(Pages{pages.first + done, n})) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Heap::put(Bit bit, Pages pages, bool value) {
+  if (value) {
+    table_.set(bit, pages);
+  } else {
+    table_.clear(bit, pages);
   }
 }
 
-void Heap::keep_peers_away(bool away) {
-  for (Client* client : clients_) {
-    if (client == nullptr) continue;
-    if (away) {
-      client->keep_peers_away();
+void Heap::punch(Pages pages) {
+  if (!lost()) (void)os::return_file_pages(fd_, pages.first * kPage, pages.bytes());
+}
+
+// False where the system refuses a mapping; these pages stay as they are.
+bool Heap::drop(Pages pages) {
+  bool ok = true;
+  const auto exchange = [&](Pages run) {
+    if (table_.all(Bit::kShared, run)) (void)os::return_pages(run.address(), run.bytes());
+    if (!os::map_private_at(run.address(), run.bytes())) {
+      ok = false;
+      return;
+    }
+    counts_.returned_bytes += table_.count(Bit::kShared, run) * kPage;
+    forget(run);
+  };
+  table_.for_each(Bit::kShared, true, pages, exchange);
+  table_.for_each(Bit::kLeft, true, pages, exchange);
+  return ok;
+}
+
+// Nobody else uses these pages meanwhile. Fresh private memory takes their place, so that it joins its neighbours in one
+// mapping, as the program made it.
+bool Heap::copy_back(Pages pages) {
+  if (!table_.none(Bit::kGuarded, pages)) return exchange_protected(pages);
+  return for_each_chunk(pages, [this](Pages chunk) {
+    const bool shared = table_.all(Bit::kShared, chunk);
+    const uint64_t bytes = chunk.bytes();
+    std::byte* const at = chunk.address();
+    std::byte* const copy = shared ? os::map_again(at, bytes) : os::map_lazy(bytes);
+    if (copy == nullptr) return false;
+    if (!shared) std::memcpy(copy, at, bytes);
+    const bool ok = os::map_private_at(at, bytes);
+    if (ok) {
+      (void)os::populate_for_write(at, bytes);
+      std::memcpy(at, copy, bytes);
+      if (shared) {
+        (void)os::return_pages(copy, bytes);
+        counts_.returned_bytes += bytes;
+      }
+      forget(chunk);
+    }
+    os::unmap_raw(copy, bytes);
+    return ok;
+  });
+}
+
+// Other threads may write at any time: a private mapping of the same file takes the place of the shared one, and the
+// system makes a private copy of each page by a write that changes nothing. Then nothing of the file is seen any more.
+bool Heap::leave_beside_threads(Pages pages) {
+  if (!table_.none(Bit::kGuarded, pages)) return exchange_protected(pages);
+  if (lost()) return copy_back(pages);
+  return for_each_chunk(pages, [this](Pages chunk) {
+    std::byte* const at = chunk.address();
+    if (!os::map_file_at(at, chunk.bytes(), fd_, chunk.first * kPage, true)) return false;
+    if (!os::populate_for_write(at, chunk.bytes())) {
+      for (uint64_t i = 0; i < chunk.bytes(); i += kPage) os::touch_for_write(at + i);
+    }
+    if (!table_.none(Bit::kHidden, chunk)) (void)os::keep_from_children(at, chunk.bytes(), true);
+    wake_futexes(chunk);
+    punch(chunk);
+    const uint64_t n = table_.count(Bit::kShared, chunk);
+    table_.clear(Bit::kShared, chunk);
+    table_.clear(Bit::kBare, chunk);
+    table_.set(Bit::kLeft, chunk);
+    shared_pages_ -= n;
+    left_pages_ += n;
+    counts_.returned_bytes += n * kPage;
+    return true;
+  });
+}
+
+// Nobody writes what is protected from writing, so these pages are copied aside, and the copies, protected alike, take
+// their place in one step.
+bool Heap::exchange_protected(Pages pages) {
+  bool ok = true;
+  const auto each = [&](Pages run, bool guarded, bool readable) {
+    if (!guarded) {
+      ok = leave_beside_threads(run) && ok;
+      return;
+    }
+    std::byte* const old = os::map_again(run.address(), run.bytes());
+    std::byte* const copy = old == nullptr ? nullptr : os::map_lazy(run.bytes());
+    if (copy == nullptr) {
+      ok = false;
+      return;
+    }
+    (void)os::unprotect(old, run.bytes());
+    std::memcpy(copy, old, run.bytes());
+    (void)os::protect(copy, run.bytes(), readable);
+    if (os::move_to(run.address(), copy, run.bytes())) {
+      (void)os::return_pages(old, run.bytes());
+      counts_.returned_bytes += run.bytes();
+      forget(run);
     } else {
-      client->let_peers_in();
+      os::unmap_raw(copy, run.bytes());
+      ok = false;
     }
+    os::unmap_raw(old, run.bytes());
+  };
+  table_.for_each(Bit::kGuarded, false, pages, [&](Pages run) { each(run, false, false); });
+  table_.for_each(Bit::kGuarded, true, pages, [&](Pages guarded) {
+    table_.for_each(Bit::kReadable, false, guarded, [&](Pages run) { each(run, true, false); });
+    table_.for_each(Bit::kReadable, true, guarded, [&](Pages run) { each(run, true, true); });
+  });
+  return ok;
+}
+
+// Who waits on a futex that processes may share waits for the file's page; now the word is somewhere else. Being woken for
+// nothing is something that waiters expect.
+void Heap::wake_futexes(Pages pages) {
+  struct Search {
+    Heap& heap;
+    Pages pages;
+  } search{*this, pages};
+  os::for_each_futex_wait(
+      [](uintptr_t address, void* argument) {
+        const auto& s = *static_cast<Search*>(argument);
+        if (address / kPage < s.pages.first || address / kPage >= s.pages.end()) return;
+        const uintptr_t page = address / kPage * kPage;
+        std::byte* const again = os::map_file(s.heap.fd_, page, kPage, page);
+        if (again == nullptr) return;
+        os::wake_futex(again + address % kPage);
+        os::unmap_raw(again, kPage);
+      },
+      &search);
+}
+
+bool Heap::come_back(void* address, size_t bytes) {
+  const Locked lock(mutex_);
+  const Pages pages = pages_around(address, bytes);
+  bool ok = true;
+  const auto back = [&](Pages run) { ok = ok && copy_back(run); };
+  keep_peers_away(true);
+  table_.for_each(Bit::kShared, true, pages, back);
+  table_.for_each(Bit::kLeft, true, pages, back);
+  keep_peers_away(false);
+  return ok;
+}
+
+// Guarded first: no message finds them while they go.
+bool Heap::replace(void* address, size_t bytes, bool (*unmap)(void*), void* argument) {
+  const Locked lock(mutex_);
+  const Pages pages = pages_around(address, bytes);
+  table_.for_each(Bit::kShared, true, pages, [this](Pages run) { table_.set(Bit::kGuarded, run); });
+  if (!unmap(argument)) return false;
+  table_.for_each(Bit::kShared, true, pages, [this](Pages run) {
+    punch(run);
+    counts_.returned_bytes += run.bytes();
+    forget(run);
+  });
+  table_.for_each(Bit::kLeft, true, pages, [this](Pages run) { forget(run); });
+  return true;
+}
+
+void Heap::drop_contents(void* address, size_t bytes) {
+  const Locked lock(mutex_);
+  table_.for_each(Bit::kShared, true, pages_around(address, bytes), [this](Pages run) {
+    table_.set(Bit::kBare, run);
+    (void)os::return_pages(run.address(), run.bytes());
+  });
+}
+
+void Heap::protect(void* address, size_t bytes, Protection protection) {
+  const Locked lock(mutex_);
+  const bool guarded = protection != Protection::kReadWrite;
+  if (guarded) keep_peers_away(true);
+  table_.for_each(Bit::kShared, true, pages_around(address, bytes), [&](Pages run) {
+    put(Bit::kGuarded, run, guarded);
+    put(Bit::kReadable, run, protection == Protection::kRead);
+  });
+  if (guarded) keep_peers_away(false);
+}
+
+void Heap::mark(Bit bit, void* address, size_t bytes, bool value) {
+  const Locked lock(mutex_);
+  const auto change = [&](Pages run) { put(bit, run, value); };
+  const Pages pages = pages_around(address, bytes);
+  table_.for_each(Bit::kShared, true, pages, change);
+  table_.for_each(Bit::kLeft, true, pages, change);
+}
+
+void Heap::for_each_plain(void* address, size_t bytes, void (*visit)(void*, size_t, void*), void* argument) {
+  table_.for_each(Bit::kShared, false, pages_around(address, bytes),
+                  [&](Pages run) { visit(run.address(), run.bytes(), argument); });
+}
+
+void Heap::exclude(const void* address, size_t bytes) {
+  const Locked lock(mutex_);
+  const auto from = reinterpret_cast<uintptr_t>(address);
+  for (uint32_t i = 0; i < n_excluded_; ++i) {
+    if (from >= excluded_[i].from && from + bytes <= excluded_[i].to) return;
   }
-}
-
-// Mapped privately, nothing is copied: another thread may write at any time. The file's pages stay below as they were.
-bool Heap::privatise(std::byte* address, uint64_t bytes, const File& file, uint64_t offset, bool anonymous) {
-  const bool known = !lost(file);
-  uint64_t from = 0;
-  uint64_t end = 0;
-  // Memory that is wanted with huge pages, above all, is fresh.
-  if (known && !os::next_data(file.fd, offset, offset + bytes, &from, &end)) return os::map_lazy_at(address, bytes);
-  if (known && !anonymous) return os::map_file_at(address, bytes, file.fd, offset, true);
-  std::byte* copy = os::map_lazy(bytes);
-  if (copy == nullptr) return false;
-  std::memcpy(copy, address, bytes);
-  return os::move_to(address, copy, bytes);
-}
-
-void Heap::mark_left(uint32_t first, uint32_t pages) {
-  left_.set(first, pages);
-  any_left_.store_relaxed(1);
-  left_pages_.fetch_add_relaxed(pages);
-}
-
-// Pages that left and are freed become the heap's again, unless the program has put something else in their place or a
-// child that was forked since may still see what the file holds.
-bool Heap::come_back(uint32_t first, uint32_t pages) {
-  bool ok = replaced_.none(first, pages) && descendants_.all_ended();
-  left_.for_each_set(first, pages, [&](uint32_t from, uint32_t n) {
-    File* file = file_of(from);
-    const uint64_t offset = (from - file->first) * kPage;
-    ok = ok && !lost(*file) && os::map_file_at(at(from), n * kPage, file->fd, offset, false) &&
-         os::return_file_pages(file->fd, offset, n * kPage);
-    if (!ok) return;
-    os::keep_from_children(at(from), n * kPage, true);
-    for (PageBits* bits : {&left_, &dirty_, &used_, &populated_}) bits->clear(from, n);
-  });
-  return ok;
-}
-
-// Without its private copy, a page that left would show what the file holds.
-bool Heap::drop_left(void* address, size_t bytes) {
-  if (any_left_.load_relaxed() == 0) return true;
-  const os::MutexGuard lock(mutex_);
-  const Pages pages = pages_of(address, bytes);
-  bool ok = true;
-  const bool alone = descendants_.all_ended();
-  left_.for_each_set(pages.first, pages.n, [&](uint32_t from, uint32_t n) {
-    for (uint32_t page = from; page < from + n; ++page) {
-      File* file = file_of(page);
-      if (!replaced_.none(page, 1) || file == nullptr || file->frozen.load_relaxed() != 0) continue;
-      const bool known = alone && !lost(*file);
-      ok = (known ? os::return_file_pages(file->fd, (page - file->first) * kPage, kPage)
-                  : os::map_lazy_at(at(page), kPage)) &&
-           ok;
-    }
-  });
-  return ok;
-}
-
-bool Heap::leave(const void* address, size_t bytes, bool anonymous) {
-  const os::MutexGuard lock(mutex_);
-  keep_peers_away(true);
-  bool ok = true;
-  for_each_part(address, bytes, false, [&](const File& file, uint32_t first, uint32_t pages) {
-    if (!privatise(at(first), pages * kPage, file, (first - file.first) * kPage, anonymous)) {
-      ok = false;
-      return;
-    }
-    mark_left(first, pages);
-  });
-  for_each_piece(address, bytes, [&](Piece& piece) {
-    const uint64_t size = piece.bytes.load_relaxed();
-    if (!privatise(reinterpret_cast<std::byte*>(piece.address), size, globals_, piece.offset, anonymous)) {
-      ok = false;
-      return;
-    }
-    piece.bytes.store_relaxed(0);
-    left_pages_.fetch_add_relaxed(size / kPage);
-  });
-  keep_peers_away(false);
-  return ok;
-}
-
-void Heap::forget(const void* address, size_t bytes) {
-  for_each_piece(address, bytes, [&](Piece& piece) {  // only a part of it may go: all of it leaves
-    (void)leave(reinterpret_cast<const void*>(piece.address), piece.bytes.load_relaxed(), false);
-  });
-  const os::MutexGuard lock(mutex_);
-  keep_peers_away(true);
-  for_each_part(address, bytes, false, [&](const File& file, uint32_t first, uint32_t pages) {
-    mark_left(first, pages);
-    replaced_.set(first, pages);
-    if (!lost(file)) os::return_file_pages(file.fd, (first - file.first) * kPage, pages * kPage);
-  });
-  keep_peers_away(false);
-}
-
-bool Heap::drop_contents(void* address, size_t bytes) {
-  bool ok = drop_left(address, bytes);
-  for_each_part(address, bytes, true, [&](const File& file, uint32_t first, uint32_t pages) {
-    if (file.frozen.load_relaxed() != 0) {  // without its private copy, a page would show the file's old contents
-      ok = os::map_lazy_at(at(first), pages * kPage) && ok;
-      return;
-    }
-    ok = os::return_pages(at(first), pages * kPage) && ok;
-    used_.clear(first, pages);
-    populated_.clear(first, pages);
-  });
-  for_each_piece(address, bytes, [&](Piece& piece) {
-    const auto from = reinterpret_cast<uintptr_t>(address);
-    const uintptr_t a = from > piece.address ? from : piece.address;
-    const uintptr_t piece_end = piece.address + piece.bytes.load_relaxed();
-    const uintptr_t b = from + bytes < piece_end ? from + bytes : piece_end;
-    ok = os::return_pages(reinterpret_cast<std::byte*>(a), b - a) && ok;
-    const auto first = static_cast<uint32_t>((piece.offset + (a - piece.address)) / kPage);
-    globals_used_.clear(first, static_cast<uint32_t>((b - a) / kPage));
-    globals_populated_.clear(first, static_cast<uint32_t>((b - a) / kPage));
-  });
-  return ok;
+  if (n_excluded_ == excluded_.size()) {
+    decline("much memory has attributes that shared memory would not keep");
+    return;
+  }
+  excluded_[n_excluded_++] = {from, from + bytes};
 }
 
 }  // namespace zh::heap

@@ -1,5 +1,5 @@
-// What bounds the shared heap on a machine, and what keeps it from being used there at all. Called by the heap when it
-// is first used, and by `zerohop info` and `zerohop doctor`, which tell the same before a program runs.
+// What bounds the shared memory of a process, and what keeps it from being used at all. Called by the heap, and by
+// `zerohop info` and `zerohop doctor`, which tell the same before a program runs.
 #pragma once
 
 #include <cstdint>
@@ -7,40 +7,37 @@
 namespace zh::heap {
 
 constexpr uint64_t kPage = 4096;
-/// Smaller allocations stay with libc.
-constexpr uint64_t kMinBytes = 16 << 10;
-/// Memory files start at multiples of this in the span, so that peers' windows are aligned.
-constexpr uint64_t kFileAlignment = 32 << 20;
 
-/// The span may become this many times what the machine has, for free pages between allocations cost address space. A
-/// cgroup's limit says nothing about that: it acts when memory is touched, as it does for libc.
-constexpr uint64_t kSpanFactor = 4;
-constexpr uint64_t kMinSpan = 64 << 20;
-#ifdef __SANITIZE_THREAD__  // which follows memory in a few stretches of the address space only
-constexpr uint64_t kMaxSpan = uint64_t{1} << 33;
-constexpr uint64_t kPlaceFirst = uint64_t{0x7e90'0000'0000};
+/// User addresses have so many bits. A page lies in the memory file where it lies in the address space, so the file is
+/// as long as that; it has memory only where pages were adopted.
+#if defined(__aarch64__)
+constexpr unsigned kAddressBits = 48;
 #else
-constexpr uint64_t kMaxSpan = uint64_t{1} << 39;
-constexpr uint64_t kPlaceFirst = uint64_t{0x3000'0000'0000};
+constexpr unsigned kAddressBits = 47;
 #endif
-/// The share of RLIMIT_AS that the span may take: one part in so many.
-constexpr uint64_t kSpanPartOfLimit = 4;
 
-/// Where the span begins: one of a few places from kPlaceFirst on, by chance, in a stretch of the address space that
-/// neither systems nor other allocators use. Nothing is reserved there; it is mapped as allocations ask for it, so that
-/// limits which the program sets for itself later count what is in use.
-constexpr uint64_t kPlaceBytes = 2 * kMaxSpan;  ///< the span and, behind it, its tables
-constexpr uint32_t kPlaces = 32;
+/// Stretches of pages that may be shared at once: each divides the mapping that it lies in, and the system limits the
+/// number of mappings (vm.max_map_count, 65530).
+constexpr uint32_t kMaxStretches = 8192;
 
-/// Address space that allocations may come to take, of a machine with `physical` bytes of memory and a process that may
-/// map `address_space` bytes (RLIMIT_AS, ~0 without one); 0 where that is too little to begin with.
-[[nodiscard]] constexpr uint64_t span_bytes(uint64_t physical, uint64_t address_space) {
-  uint64_t bytes = physical > kMaxSpan / kSpanFactor ? kMaxSpan : kSpanFactor * physical;
-  if (address_space / kSpanPartOfLimit < bytes) bytes = address_space / kSpanPartOfLimit;
-  bytes = bytes / kFileAlignment * kFileAlignment;
-  return bytes < kMinSpan ? 0 : bytes;
-}
-constexpr const char* kNoSpan = "too little address space (ulimit -v)";
+/// Pages exchanged in one step. That much memory is needed twice for a moment.
+constexpr uint32_t kChunkPages = 64;
+
+/// Freed blocks kept for the next allocation of their size: no more than so many, of so many bytes each and together.
+constexpr uint32_t kKeptBlocks = 16;
+constexpr uint64_t kKeptBlockBytes = 16 << 20;
+constexpr uint64_t kKeptBytes = 32 << 20;
+/// ... and no longer than this without being asked for.
+constexpr uint64_t kKeptNs = 1'000'000'000;
+/// Smaller blocks are never kept.
+constexpr uint64_t kLeastKeptBytes = 12 << 10;
+
+/// Up to this much, a forked child copies what is shared; beyond it, it becomes private before the fork.
+constexpr uint64_t kForkCopyBytes = 8 << 20;
+/// The same where forks seem to be the program's habit.
+constexpr uint64_t kForkAgainBytes = 1 << 20;
+/// After so many forks before which memory had to become private, nothing is adopted any more.
+constexpr uint32_t kMaxForkReturns = 8;
 
 /// Why nothing can be put into memory files under this system's settings; null if nothing speaks against it.
 [[nodiscard]] const char* system_obstacle();

@@ -1,10 +1,9 @@
-// The malloc family as libzerohop.so exports it: large allocations go into the shared heap, everything else, and all of
-// it where the heap is not used, straight to the next allocator. The decision falls when the library is loaded; what is
-// called before is forwarded. Compiled into libzerohop.so only.
+// The malloc family as libzerohop.so exports it: libc's, or that of an allocator which the program brings, but for blocks
+// whose pages messages have made shared, which are looked after before it sees them again. Also what else the library does
+// when it is loaded. Compiled into libzerohop.so only.
 #include <dlfcn.h>
 
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -20,56 +19,11 @@ extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;  // names t
 
 namespace {
 
-using zh::heap::kMinBytes;
 using zh::heap::next;
 using zh::heap::process_heap;
 
-inline void* take(size_t n) {
-  if (n >= kMinBytes && process_heap.takes()) [[unlikely]] {
-    void* p = process_heap.allocate(n, 1, false);
-    if (p != nullptr) return p;
-  }
-  return next().malloc(n);
-}
-
-void* aligned(size_t alignment, size_t n) {
-  if (n < kMinBytes || !std::has_single_bit(alignment) || !process_heap.takes()) [[likely]]
-    return nullptr;
-  return process_heap.allocate(n, alignment, false);
-}
-
-/// What grows step by step stays with libc, which never copies it: an allocation moves into the heap by realloc() only
-/// if it becomes this many times as large.
-constexpr size_t kGrowth = 8;
-
-/// `p` (not null) of the next allocator becomes a large allocation.
-void* grow_into_heap(void* p, size_t n) {
-  const size_t have = next().malloc_usable_size(p);
-  if (have > n / kGrowth) return next().realloc(p, n);
-  void* moved = process_heap.allocate_growing(n);
-  if (moved == nullptr) return next().realloc(p, n);
-  std::memcpy(moved, p, have < n ? have : n);
-  next().free(p);
-  return moved;
-}
-
-void* resize_in_heap(void* p, size_t n) {
-  if (n == 0) {
-    process_heap.free(p);
-    return nullptr;
-  }
-  const size_t have = process_heap.usable_bytes(p);
-  void* moved = nullptr;
-  if (n >= kMinBytes) {
-    if (process_heap.resize(p, n)) return p;
-    moved = n > have ? process_heap.allocate_growing(n) : process_heap.allocate(n, 1, false);
-  }
-  if (moved == nullptr) moved = next().malloc(n);
-  if (moved == nullptr) return nullptr;
-  std::memcpy(moved, p, have < n ? have : n);
-  process_heap.free(p);
-  return moved;
-}
+uint64_t usable_bytes(void* block) { return next().malloc_usable_size(block); }
+void free_block(void* block) { next().free(block); }
 
 // What stands at the start of the calls of vm_family.cpp. Some MPI libraries write a jump there, to hear of memory that
 // goes away; then the calls no longer lead through this library.
@@ -120,8 +74,7 @@ bool in_this_library(const void* p) {
 
 // Everything else that the objects of the program set up has run, main() and the executable's own constructors not.
 __attribute__((constructor)) void start() {
-  const bool first = in_this_library(dlsym(RTLD_DEFAULT, "malloc"));
-  const zh::heap::Decision decision = zh::heap::decide(!first || !next().is_libc);
+  const zh::heap::Decision decision = zh::heap::decide();
   if (!decision.use) {
     process_heap.decline(decision.why);
     return;
@@ -131,9 +84,14 @@ __attribute__((constructor)) void start() {
     return;
   }
   code_at_load = code_of_calls();
-  process_heap.watch_calls(&calls_intact);
-  process_heap.start(decision.huge_too);
-  process_heap.adopt_globals();
+  zh::heap::Surroundings around;
+  around.calls_intact = &calls_intact;
+  if (in_this_library(dlsym(RTLD_DEFAULT, "free"))) {
+    around.usable_bytes = &usable_bytes;
+    around.free_block = &free_block;
+    around.libc_blocks = next().is_libc;
+  }
+  process_heap.start(around, decision.huge_too);
 }
 
 }  // namespace
@@ -144,22 +102,23 @@ ZH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
   return register_with_next(prepare, parent, child, object);
 }
 
-ZH_EXPORT void* malloc(size_t n) { return take(n); }
+ZH_EXPORT void* malloc(size_t n) {
+  void* kept = process_heap.reuse(n);
+  return kept != nullptr ? kept : next().malloc(n);
+}
 
 ZH_EXPORT void* calloc(size_t n, size_t size) {
   size_t bytes = 0;
-  if (!__builtin_mul_overflow(n, size, &bytes) && bytes >= kMinBytes && process_heap.takes()) [[unlikely]] {
-    void* p = process_heap.allocate(bytes, 1, true);
-    if (p != nullptr) return p;
+  if (!__builtin_mul_overflow(n, size, &bytes)) {
+    void* kept = process_heap.reuse(bytes);
+    if (kept != nullptr) return std::memset(kept, 0, bytes);
   }
   return next().calloc(n, size);
 }
 
 ZH_EXPORT void free(void* p) {
-  if (process_heap.owns(p)) [[unlikely]] {
-    process_heap.free(p);
+  if (process_heap.holds_any() && p != nullptr && process_heap.keep(p)) [[unlikely]]
     return;
-  }
   next().free(p);
 }
 
@@ -167,9 +126,10 @@ ZH_EXPORT void free_sized(void* p, size_t) { free(p); }
 ZH_EXPORT void free_aligned_sized(void* p, size_t, size_t) { free(p); }
 
 ZH_EXPORT void* realloc(void* p, size_t n) {
-  if (process_heap.owns(p)) return resize_in_heap(p, n);
-  if (p == nullptr) return take(n);
-  if (n >= kMinBytes && process_heap.takes()) return grow_into_heap(p, n);
+  if (process_heap.holds_any() && p != nullptr && !process_heap.prepare_resize(p)) [[unlikely]] {
+    errno = ENOMEM;
+    return nullptr;
+  }
   return next().realloc(p, n);
 }
 
@@ -182,42 +142,16 @@ ZH_EXPORT void* reallocarray(void* p, size_t n, size_t size) {
   return realloc(p, bytes);
 }
 
-ZH_EXPORT void* memalign(size_t alignment, size_t n) {
-  void* p = aligned(alignment, n);
-  return p != nullptr ? p : next().memalign(alignment, n);
-}
-
-ZH_EXPORT void* aligned_alloc(size_t alignment, size_t n) {
-  void* p = aligned(alignment, n);
-  return p != nullptr ? p : next().aligned_alloc(alignment, n);
-}
-
-ZH_EXPORT int posix_memalign(void** out, size_t alignment, size_t n) {
-  if (alignment % sizeof(void*) == 0) {
-    void* p = aligned(alignment, n);
-    if (p != nullptr) {
-      *out = p;
-      return 0;
-    }
-  }
-  return next().posix_memalign(out, alignment, n);
-}
-
-ZH_EXPORT void* valloc(size_t n) {
-  void* p = aligned(zh::heap::kPage, n);
-  return p != nullptr ? p : next().valloc(n);
-}
-
-ZH_EXPORT void* pvalloc(size_t n) {
-  void* p = aligned(zh::heap::kPage, n);
-  return p != nullptr ? p : next().pvalloc(n);
-}
-
-ZH_EXPORT size_t malloc_usable_size(void* p) {
-  return process_heap.owns(p) ? process_heap.usable_bytes(p) : next().malloc_usable_size(p);
-}
-
 ZH_EXPORT int malloc_trim(size_t pad) {
   const bool any = process_heap.trim();
   return next().malloc_trim(pad) != 0 || any ? 1 : 0;
+}
+
+/// Makes the whole pages inside [address, +bytes) mappable for the other ranks of the node now, as messages that use the
+/// buffer again would. Nobody else may write them during the call. 0; ENOTSUP where that is off or declined, EINVAL where
+/// there is no whole page, EAGAIN where these pages have to stay as they are.
+ZH_EXPORT int zh_share(const void* address, size_t bytes) {
+  if (!process_heap.started() || process_heap.declined() != nullptr) return ENOTSUP;
+  if (zh::heap::pages_inside(address, bytes).n == 0) return EINVAL;
+  return process_heap.share(address, bytes) == zh::heap::Use::kMapped ? 0 : EAGAIN;
 }

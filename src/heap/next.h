@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/atomic.h"
 
@@ -16,18 +17,16 @@ namespace zh::heap {
   ZH_NEXT(calloc, void* (*)(size_t, size_t))                    \
   ZH_NEXT(realloc, void* (*)(void*, size_t))                    \
   ZH_NEXT(free, void (*)(void*))                                \
-  ZH_NEXT(memalign, void* (*)(size_t, size_t))                  \
-  ZH_NEXT(aligned_alloc, void* (*)(size_t, size_t))             \
-  ZH_NEXT(posix_memalign, int (*)(void**, size_t, size_t))      \
-  ZH_NEXT(valloc, void* (*)(size_t))                            \
-  ZH_NEXT(pvalloc, void* (*)(size_t))                           \
   ZH_NEXT(malloc_usable_size, size_t (*)(void*))                \
   ZH_NEXT(malloc_trim, int (*)(size_t))                         \
   ZH_NEXT(madvise, int (*)(void*, size_t, int))                 \
   ZH_NEXT(mmap, void* (*)(void*, size_t, int, int, int, off_t)) \
   ZH_NEXT(munmap, int (*)(void*, size_t))                       \
   ZH_NEXT(mremap, void* (*)(void*, size_t, size_t, int, ...))   \
-  ZH_NEXT(mprotect, int (*)(void*, size_t, int))
+  ZH_NEXT(mprotect, int (*)(void*, size_t, int))                \
+  ZH_NEXT(pkey_mprotect, int (*)(void*, size_t, int, int))      \
+  ZH_NEXT(brk, int (*)(void*))                                  \
+  ZH_NEXT(sbrk, void* (*)(intptr_t))
 
 struct Next {
 #define ZH_NEXT(name, type)     \

@@ -1,4 +1,4 @@
-// One bit for each page of the heap, lock-free. Several threads may set and clear; nothing is ordered by it.
+// One bit for each page of a stretch, lock-free. Several threads may set and clear; nothing is ordered by it.
 #pragma once
 
 #include <bit>
@@ -14,6 +14,7 @@ class PageBits {
   void open(Atomic<uint64_t>* words) { words_ = words; }
   [[nodiscard]] static constexpr uint64_t bytes_for(uint64_t pages) { return (pages + 63) / 64 * 8; }
 
+  [[nodiscard]] bool test(uint32_t page) const { return (words_[page / 64].load_relaxed() >> page % 64 & 1) != 0; }
   [[nodiscard]] bool all(uint32_t first, uint32_t pages) const {
     return each(first, pages,
                 [this](uint32_t word, uint64_t mask) { return (words_[word].load_relaxed() & mask) == mask; });
@@ -48,25 +49,8 @@ class PageBits {
       return true;
     });
   }
-  /// Calls visit(first, pages) for each stretch of pages in the range whose bit is set.
-  template <typename Visit>
-  void for_each_set(uint32_t first, uint32_t pages, Visit&& visit) const {
-    const uint32_t end = first + pages;
-    for (uint32_t page = first; page < end;) {
-      if (!test(page)) {
-        ++page;
-        continue;
-      }
-      uint32_t stop = page + 1;
-      while (stop < end && test(stop)) ++stop;
-      visit(page, stop - page);
-      page = stop;
-    }
-  }
 
  private:
-  [[nodiscard]] bool test(uint32_t page) const { return (words_[page / 64].load_relaxed() >> page % 64 & 1) != 0; }
-
   /// visit(word, mask) until it returns false; what the last one returned.
   template <typename Visit>
   static bool each(uint32_t first, uint32_t pages, Visit&& visit) {

@@ -50,6 +50,7 @@ struct Stats {
   uint64_t first_uses = 0;       ///< publish() that answered kLater
   uint64_t declined = 0;         ///< publish() that found memory which must stay as it is
   uint64_t declined_bytes = 0;   ///< their bytes
+  const char* declined_why = "";  ///< the reason of the latest
   uint64_t forks = 0;            ///< forks that found shared memory
   uint64_t forks_copied = 0;     ///< of these, those where the child copied it
 };

@@ -1,11 +1,13 @@
-// The calls by which a program manages pages itself, as libzerohop.so exports them: where they meet the shared heap
-// they do what they would do to private memory, or the pages leave the heap first. Everything else goes straight to the
-// next function of the name. Compiled into libzerohop.so only.
+// The calls by which a program manages pages itself, as libzerohop.so exports them: where they meet shared pages they do
+// what they would do to private memory. Everything else goes straight to the next function of the name. Compiled into
+// libzerohop.so only.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
+#include <cstring>
 
 #include "heap/heap.h"
 #include "heap/next.h"
@@ -15,66 +17,182 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
 
 namespace {
 
+using zh::heap::Bit;
 using zh::heap::next;
 using zh::heap::process_heap;
-
-bool meets_heap(const void* at, size_t n) { return process_heap.started() && process_heap.touches(at, n); }
+using Protection = zh::heap::Heap::Protection;
 
 bool whole_pages(const void* at) { return reinterpret_cast<uintptr_t>(at) % zh::heap::kPage == 0; }
+
+bool meets_heap(const void* at, size_t n) { return n != 0 && whole_pages(at) && process_heap.touches(at, n); }
 
 int failed(int error) {
   errno = error;
   return -1;
 }
 
+struct Advice {
+  int advice;
+  int result;
+};
+
+/// Only what is as the system made it hears the advice.
+int advise_plain(void* at, size_t n, int advice) {
+  Advice call{advice, 0};
+  process_heap.for_each_plain(
+      at, n,
+      [](void* from, size_t bytes, void* argument) {
+        auto& c = *static_cast<Advice*>(argument);
+        if (next().madvise(from, bytes, c.advice) != 0) c.result = -1;
+      },
+      &call);
+  return call.result;
+}
+
 int advise_heap(void* at, size_t n, int advice) {
   switch (advice) {
     case MADV_DONTNEED:
     case MADV_DONTNEED_LOCKED: {
-      // Shared pages keep their contents through it, what is private already does not.
+      // Shared pages keep their contents through it.
       const int result = next().madvise(at, n, advice);
-      if (result != 0) return result;
-      return process_heap.drop_contents(at, n) ? 0 : failed(ENOMEM);
+      if (result == 0) process_heap.drop_contents(at, n);
+      return result;
     }
     case MADV_FREE:
       return 0;  // the contents may be dropped, later or never
-    case MADV_HUGEPAGE:
-      // Private memory gets huge pages for the asking; where shared memory does not, it is no place for this range.
-      if (!process_heap.keeps_huge_wishes(n)) (void)process_heap.leave(at, n, false);
-      return next().madvise(at, n, advice);
-    case MADV_WIPEONFORK:
+    case MADV_REMOVE:
+      return failed(EINVAL);  // as for private memory
     case MADV_DONTFORK:
-    case MADV_MERGEABLE:
-      if (!process_heap.leave(at, n, true)) return failed(ENOMEM);
+    case MADV_DOFORK:
+      process_heap.mark(Bit::kHidden, at, n, advice == MADV_DONTFORK);
+      return advise_plain(at, n, advice);
+    case MADV_WIPEONFORK:
+    case MADV_KEEPONFORK:
+      process_heap.mark(Bit::kWiped, at, n, advice == MADV_WIPEONFORK);
+      return advise_plain(at, n, advice);
+    case MADV_GUARD_INSTALL:
+      process_heap.protect(at, n, Protection::kNone);
       return next().madvise(at, n, advice);
     default:
       return next().madvise(at, n, advice);
   }
 }
 
+/// A call that takes [at, +bytes) away.
+struct Call {
+  void* at;
+  size_t bytes;
+  int protection;
+  int flags;
+  int fd;
+  off_t offset;
+  void* result;
+};
+
+bool do_munmap(void* argument) {
+  const auto& c = *static_cast<Call*>(argument);
+  return next().munmap(c.at, c.bytes) == 0;
+}
+
+bool do_mmap(void* argument) {
+  auto& c = *static_cast<Call*>(argument);
+  c.result = next().mmap(c.at, c.bytes, c.protection, c.flags, c.fd, c.offset);
+  return c.result != MAP_FAILED;
+}
+
 void* map(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   const bool fixed = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
-  if (fixed && meets_heap(at, n) && whole_pages(at)) [[unlikely]]
-    process_heap.forget(at, n);
-  return next().mmap(at, n, protection, flags, fd, offset);
+  if (!fixed || !meets_heap(at, n)) [[likely]]
+    return next().mmap(at, n, protection, flags, fd, offset);
+  Call call{at, n, protection, flags, fd, offset, MAP_FAILED};
+  process_heap.replace(at, n, &do_mmap, &call);
+  return call.result;
+}
+
+int unmap(void* at, size_t n) {
+  if (!meets_heap(at, n)) [[likely]]
+    return next().munmap(at, n);
+  Call call{at, n, 0, 0, -1, 0, nullptr};
+  return process_heap.replace(at, n, &do_munmap, &call) ? 0 : -1;
+}
+
+size_t whole(size_t n) { return (n + zh::heap::kPage - 1) / zh::heap::kPage * zh::heap::kPage; }
+
+// Several mappings lie where the program knows one, and the system resizes and moves one at a time.
+void* resize_mapping(std::byte* at, size_t old_bytes, size_t new_bytes, int flags, void* target) {
+  constexpr int kFixed = MREMAP_FIXED;
+  constexpr int kKnown = MREMAP_MAYMOVE | MREMAP_FIXED;
+  old_bytes = whole(old_bytes);
+  new_bytes = whole(new_bytes);
+  if ((flags & ~kKnown) != 0 || new_bytes == 0 || old_bytes == 0) {  // MREMAP_DONTUNMAP, and what is an error
+    if (!process_heap.come_back(at, old_bytes)) return failed(ENOMEM), MAP_FAILED;
+    return next().mremap(at, old_bytes, new_bytes, flags, target);
+  }
+  if ((flags & kFixed) == 0) {
+    if (new_bytes <= old_bytes) {
+      return new_bytes == old_bytes || unmap(at + new_bytes, old_bytes - new_bytes) == 0 ? at : MAP_FAILED;
+    }
+    const size_t more = new_bytes - old_bytes;
+    void* const wanted = at + old_bytes;
+    constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+    void* const there = next().mmap(wanted, more, PROT_READ | PROT_WRITE, kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
+    if (there == wanted) return at;
+    if (there != MAP_FAILED) next().munmap(there, more);
+    if ((flags & MREMAP_MAYMOVE) == 0) return failed(ENOMEM), MAP_FAILED;
+    target = next().mmap(nullptr, new_bytes, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
+  } else {
+    const auto* const to = static_cast<std::byte*>(target);
+    if (!whole_pages(to) || (to < at + old_bytes && at < to + new_bytes)) return failed(EINVAL), MAP_FAILED;
+    target = map(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }
+  if (target == MAP_FAILED) return MAP_FAILED;
+  std::memcpy(target, at, old_bytes < new_bytes ? old_bytes : new_bytes);
+  unmap(at, old_bytes);
+  return target;
+}
+
+/// The end of the data segment is about to move there.
+void shrink_to(std::byte* end) {
+  auto* const now = static_cast<std::byte*>(next().sbrk(0));
+  if (end < now && process_heap.touches(end, static_cast<size_t>(now - end))) {
+    (void)process_heap.come_back(end, static_cast<size_t>(now - end));
+  }
+}
+
+/// Advice that shared memory would not keep, for memory that may be adopted later.
+void remember(const void* at, size_t n, int advice) {
+  switch (advice) {
+    case MADV_DONTFORK:
+    case MADV_WIPEONFORK:
+    case MADV_MERGEABLE:
+    case MADV_DONTDUMP:
+      if (process_heap.started() && n != 0) process_heap.exclude(at, n);
+      break;
+    case MADV_HUGEPAGE:
+      process_heap.wish_huge_pages();
+      break;
+    default:
+      break;
+  }
 }
 
 }  // namespace
 
 ZH_EXPORT int madvise(void* at, size_t n, int advice) noexcept {
-  if (!meets_heap(at, n) || !whole_pages(at) || n == 0) [[likely]]
-    return next().madvise(at, n, advice);
-  return advise_heap(at, n, advice);
+  if (meets_heap(at, n)) [[unlikely]]
+    return advise_heap(at, n, advice);
+  const int result = next().madvise(at, n, advice);
+  if (result == 0) remember(at, n, advice);
+  return result;
 }
 
-ZH_EXPORT int munmap(void* at, size_t n) noexcept {
-  if (meets_heap(at, n) && whole_pages(at) && n != 0) [[unlikely]]
-    process_heap.forget(at, n);
-  return next().munmap(at, n);
-}
+ZH_EXPORT int munmap(void* at, size_t n) noexcept { return unmap(at, n); }
 
 ZH_EXPORT void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) noexcept {
   return map(at, n, protection, flags, fd, offset);
@@ -89,21 +207,46 @@ ZH_EXPORT void* mremap(void* at, size_t old_bytes, size_t new_bytes, int flags, 
   va_start(rest, flags);
   void* target = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
   va_end(rest);
-  if (meets_heap(at, old_bytes) && whole_pages(at)) [[unlikely]] {
-    if (!process_heap.leave(at, old_bytes, true)) {
-      errno = ENOMEM;
-      return MAP_FAILED;
-    }
+  if (meets_heap(at, old_bytes)) [[unlikely]]
+    return resize_mapping(static_cast<std::byte*>(at), old_bytes, new_bytes, flags, target);
+  if (target != nullptr && meets_heap(target, new_bytes)) [[unlikely]] {
+    if (map(target, new_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) return MAP_FAILED;
   }
-  if (target != nullptr && meets_heap(target, new_bytes)) [[unlikely]]
-    process_heap.forget(target, new_bytes);
   return next().mremap(at, old_bytes, new_bytes, flags, target);
 }
 
 ZH_EXPORT int mprotect(void* at, size_t n, int protection) noexcept {
-  // A peer would not see the protection. Read and write is what the heap's pages have.
-  if (protection != (PROT_READ | PROT_WRITE) && meets_heap(at, n) && whole_pages(at)) [[unlikely]] {
-    if (!process_heap.leave(at, n, false)) return failed(ENOMEM);
+  if (!meets_heap(at, n)) [[likely]]
+    return next().mprotect(at, n, protection);
+  constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+  if (protection == kReadWrite) {
+    const int result = next().mprotect(at, n, protection);
+    if (result == 0) process_heap.protect(at, n, Protection::kReadWrite);
+    return result;
+  }
+  if (protection == PROT_READ || protection == PROT_NONE) {
+    process_heap.protect(at, n, protection == PROT_READ ? Protection::kRead : Protection::kNone);
+  } else if (!process_heap.come_back(at, n)) {  // code, above all
+    return failed(ENOMEM);
   }
   return next().mprotect(at, n, protection);
+}
+
+ZH_EXPORT int pkey_mprotect(void* at, size_t n, int protection, int key) noexcept {
+  if (meets_heap(at, n) && !process_heap.come_back(at, n)) [[unlikely]]
+    return failed(ENOMEM);
+  if (process_heap.started() && n != 0 && key > 0) process_heap.exclude(at, n);
+  return next().pkey_mprotect(at, n, protection, key);
+}
+
+ZH_EXPORT int brk(void* end) noexcept {
+  if (process_heap.holds_any()) shrink_to(static_cast<std::byte*>(end));
+  return next().brk(end);
+}
+
+ZH_EXPORT void* sbrk(intptr_t more) noexcept {
+  if (more < 0 && process_heap.holds_any()) [[unlikely]] {
+    shrink_to(static_cast<std::byte*>(next().sbrk(0)) + more);
+  }
+  return next().sbrk(more);
 }

@@ -139,8 +139,6 @@ void fill() {
     std::abort();
   }
   const bool enabled = !says_no(std::getenv("ZEROHOP_ENABLE"));
-  // Mostly from MPI_Init: the host's threads are still to come, and the program is about to use its memory anyway.
-  heap::process_heap.adopt_data();
   char reason[1024];
   const char* why = fill_from_module(found, host, enabled, reason, sizeof(reason));
   if (why != nullptr) {

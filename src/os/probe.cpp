@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "os/objects.h"
+#include "os/own_memory.h"
 #include "os/peer_mem.h"
 #include "os/process.h"
 #include "os/segment.h"
@@ -107,9 +107,9 @@ int probe_populate() {
 }
 
 bool probe_pagemap() {
-  static char byte = 0;
-  PageState state{};
-  return PageStates().states(&byte, 1, &state);
+  bool knows_huge = false;
+  const auto here = reinterpret_cast<uintptr_t>(&knows_huge) / page_bytes() * page_bytes();
+  return behind(reinterpret_cast<const void*>(here), page_bytes(), &knows_huge) != Behind::kUnknown;
 }
 
 Status probe_memfd() {

@@ -1,9 +1,8 @@
 #include "os/vm.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,6 +23,7 @@ namespace zh::os {
 namespace {
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+constexpr size_t kKernelSignalBytes = 8;  // of its set of signals
 constexpr rlim_t kHighDescriptor = 200;  // below 256, for the table of descriptors grows in powers of two
 
 // The mapping calls by number: by name they may be the program's, or the preloaded library's own, which look after the
@@ -36,15 +36,8 @@ bool raw_madvise(const void* at, uint64_t bytes, int advice) { return syscall(SY
 
 std::byte* checked(void* p) { return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p); }
 
-bool map_at(std::byte* at, uint64_t bytes, int protection, int flags, int fd, uint64_t offset) {
-  return raw_mmap(at, bytes, protection, flags | MAP_FIXED | MAP_NORESERVE, fd, offset) != MAP_FAILED;
-}
-
-bool map_new_at(std::byte* at, uint64_t bytes, int flags, int fd, uint64_t offset) {
-  void* p = raw_mmap(at, bytes, kReadWrite, flags | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, offset);
-  if (p == at) return true;
-  if (p != MAP_FAILED) raw_munmap(p, bytes);  // before Linux 4.17 the address is a wish
-  return false;
+bool map_at(std::byte* at, uint64_t bytes, int flags, int fd, uint64_t offset) {
+  return raw_mmap(at, bytes, kReadWrite, flags | MAP_FIXED, fd, offset) != MAP_FAILED;
 }
 
 /// `call`: pread or pwrite, until all is moved.
@@ -63,39 +56,70 @@ bool move_all(Call call, int fd, uint64_t offset, Byte* data, uint64_t bytes) {
 
 }  // namespace
 
-bool map_new_file_at(std::byte* at, uint64_t bytes, int fd, uint64_t offset) {
-  return map_new_at(at, bytes, MAP_SHARED, fd, offset);
-}
-
-bool map_new_lazy_at(std::byte* at, uint64_t bytes) {
-  return map_new_at(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
-
-void keep_from_children(std::byte* at, uint64_t bytes, bool keep) {
-  (void)raw_madvise(at, bytes, keep ? MADV_DONTFORK : MADV_DOFORK);
-}
-
 std::byte* map_lazy(uint64_t bytes) {
   return checked(raw_mmap(nullptr, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 }
 
+bool map_new_at(std::byte* at, uint64_t bytes) {
+  void* p = raw_mmap(at, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p == at) return true;
+  if (p != MAP_FAILED) raw_munmap(p, bytes);  // before Linux 4.17 the address is a wish
+  return false;
+}
+
+std::byte* map_file(int fd, uint64_t offset, uint64_t bytes, uintptr_t at) {
+  constexpr uintptr_t kHuge = 2 << 20;
+  // Only what may hold a huge page needs the address.
+  const uint64_t spare = bytes >= kHuge ? kHuge : 0;
+  std::byte* const room = checked(raw_mmap(nullptr, bytes + spare, PROT_NONE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (room == nullptr) return nullptr;
+  const uint64_t skip = spare == 0 ? 0 : (at - reinterpret_cast<uintptr_t>(room)) % kHuge;
+  if (skip != 0) raw_munmap(room, skip);
+  if (skip != spare) raw_munmap(room + skip + bytes, spare - skip);
+  if (map_at(room + skip, bytes, MAP_SHARED, fd, offset) && keep_from_children(room + skip, bytes, true)) {
+    return room + skip;
+  }
+  raw_munmap(room + skip, bytes);
+  return nullptr;
+}
+
+void unmap_raw(std::byte* at, uint64_t bytes) { raw_munmap(at, bytes); }
+
 bool map_file_at(std::byte* at, uint64_t bytes, int fd, uint64_t offset, bool private_copy) {
-  return map_at(at, bytes, kReadWrite, private_copy ? MAP_PRIVATE : MAP_SHARED, fd, offset);
+  return map_at(at, bytes, private_copy ? MAP_PRIVATE : MAP_SHARED, fd, offset);
 }
 
-bool map_lazy_at(std::byte* at, uint64_t bytes) {
-  return map_at(at, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+bool map_private_at(std::byte* at, uint64_t bytes) {
+  return map_at(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-bool give_up_at(std::byte* at, uint64_t bytes) {
-  return map_at(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+std::byte* map_again(std::byte* at, uint64_t bytes) {
+  auto* const again = checked(reinterpret_cast<void*>(syscall(SYS_mremap, at, 0, bytes, MREMAP_MAYMOVE)));
+  if (again != nullptr) (void)keep_from_children(again, bytes, true);
+  return again;
 }
 
 bool move_to(std::byte* at, std::byte* from, uint64_t bytes) {
   return syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == reinterpret_cast<intptr_t>(at);
 }
 
-bool return_pages(std::byte* at, uint64_t bytes) { return madvise(at, bytes, MADV_REMOVE) == 0; }
+bool is_mapped(const std::byte* at, uint64_t bytes) {
+  constexpr uint64_t kBatch = 256;
+  unsigned char in_core[kBatch];
+  const uint64_t page = page_bytes();
+  for (uint64_t done = 0; done < bytes; done += kBatch * page) {
+    const uint64_t n = bytes - done < kBatch * page ? bytes - done : kBatch * page;
+    if (syscall(SYS_mincore, at + done, n, in_core) != 0 && errno == ENOMEM) return false;
+  }
+  return true;
+}
+
+bool keep_from_children(std::byte* at, uint64_t bytes, bool keep) {
+  return raw_madvise(at, bytes, keep ? MADV_DONTFORK : MADV_DOFORK);
+}
+
+bool return_pages(std::byte* at, uint64_t bytes) { return raw_madvise(at, bytes, MADV_REMOVE); }
 
 bool return_file_pages(int fd, uint64_t offset, uint64_t bytes) {
   return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
@@ -103,6 +127,18 @@ bool return_file_pages(int fd, uint64_t offset, uint64_t bytes) {
 }
 
 void want_huge_pages(std::byte* at, uint64_t bytes) { (void)raw_madvise(at, bytes, MADV_HUGEPAGE); }
+
+bool can_populate() { return raw_madvise(nullptr, 0, MADV_POPULATE_WRITE); }
+
+void touch_for_write(std::byte* at) { __atomic_fetch_or(reinterpret_cast<unsigned char*>(at), 0, __ATOMIC_RELAXED); }
+
+bool protect(std::byte* at, uint64_t bytes, bool readable) {
+  return syscall(SYS_mprotect, at, bytes, readable ? PROT_READ : PROT_NONE) == 0;
+}
+
+bool unprotect(std::byte* at, uint64_t bytes) { return syscall(SYS_mprotect, at, bytes, kReadWrite) == 0; }
+
+void wake_futex(const void* at) { (void)syscall(SYS_futex, at, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0); }
 
 bool populate_for_write(const void* at, uint64_t bytes) { return raw_madvise(at, bytes, MADV_POPULATE_WRITE); }
 
@@ -127,35 +163,18 @@ uint64_t file_id(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino ^ static_cast<uint64_t>(info.st_dev) << 40 : 0;
 }
 
-uint64_t backed_bytes_of(int fd) {
-  struct stat info {};
-  return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
-}
-
-bool next_data(int fd, uint64_t from, uint64_t end, uint64_t* data_from, uint64_t* data_end) {
-  const off_t data = lseek(fd, static_cast<off_t>(from), SEEK_DATA);
-  if (data < 0 || static_cast<uint64_t>(data) >= end) return false;
-  const off_t hole = lseek(fd, data, SEEK_HOLE);
-  *data_from = static_cast<uint64_t>(data);
-  *data_end = hole < 0 || static_cast<uint64_t>(hole) > end ? end : static_cast<uint64_t>(hole);
-  return true;
-}
-
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes) {
   return move_all(&pread, fd, offset, out, bytes);
 }
 
-bool write_at(int fd, uint64_t offset, const std::byte* data, uint64_t bytes) {
-  return move_all(&pwrite, fd, offset, data, bytes);
-}
-
-SignalsBlocked::SignalsBlocked() {
+// By system call: the program may have functions of its own in front of libc's.
+void SignalMask::block() {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, kKernelSignalBytes);
 }
 
-SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+void SignalMask::unblock() { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, kKernelSignalBytes); }
 
 void close_fd(int fd) {
   if (fd >= 0) close(fd);
@@ -171,47 +190,12 @@ bool read_text(const char* path, char* out, size_t bytes) {
   return true;
 }
 
-uint32_t threads_of_process() {
-  char text[1024];
-  if (!read_text("/proc/self/stat", text, sizeof text)) return 0;
-  // Field 20; the second one, a name in parentheses, may hold spaces.
-  const char* at = std::strrchr(text, ')');
-  if (at == nullptr) return 0;
-  for (int field = 2; field < 20 && at != nullptr; ++field) {
-    at = std::strchr(at + 1, ' ');
-  }
-  return at == nullptr ? 0 : static_cast<uint32_t>(std::strtoul(at, nullptr, 10));
-}
-
 uint64_t physical_bytes() {
   struct sysinfo info {};
   return sysinfo(&info) == 0 ? uint64_t{info.totalram} * info.mem_unit : 0;
 }
 
-uint64_t random_number() {
-  uint64_t number = 0;
-  const auto* given = reinterpret_cast<const void*>(getauxval(AT_RANDOM));
-  if (given != nullptr) std::memcpy(&number, given, sizeof number);
-  return number;
-}
-
 uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
-
-bool uses_rdma_device() {
-  constexpr const char* kDevices[] = {"/dev/infiniband/", "/dev/hfi1", "/dev/cxi", "/dev/kgni", "/dev/ipath"};
-  DIR* folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return false;
-  bool found = false;
-  while (const dirent* entry = readdir(folder)) {
-    char target[64];
-    const ssize_t n = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
-    if (n <= 0) continue;
-    target[n] = '\0';
-    for (const char* device : kDevices) found = found || std::strncmp(target, device, std::strlen(device)) == 0;
-  }
-  closedir(folder);
-  return found;
-}
 
 uint64_t soft_limit(Limit which) {
   constexpr decltype(RLIMIT_AS) kResources[] = {RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_MEMLOCK};

@@ -19,15 +19,5 @@ TEST(Environment, WordsAreReadAsTheTableReadsThem) {
   EXPECT_FALSE(is_word("11", "1"));
 }
 
-TEST(Environment, TheMarkOfZerohopRunIsNoUnknownVariable) {
-  const char* const environment[] = {"ZEROHOP_LAUNCHED=1", "ZEROHOP_LAUNCHER=1", nullptr};
-  Options options;
-  options.read_environment(environment);
-  ASSERT_EQ(options.complaints().size(), 1U);
-  EXPECT_NE(options.complaint().find("ZEROHOP_LAUNCHER"), std::string::npos);
-  EXPECT_FALSE(options.set(kLaunchedMark, "1", Source::kCommandLine).ok()) << "it is no option";
-  EXPECT_NE(options_markdown().find(kLaunchedMark), std::string::npos);
-}
-
 }  // namespace
 }  // namespace zh

@@ -1,0 +1,326 @@
+#include "os/own_memory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "os/vm.h"
+
+namespace zh::os {
+namespace {
+
+// Of linux/fs.h, which older systems have without them.
+struct ProcmapQuery {
+  uint64_t size;
+  uint64_t query_flags;
+  uint64_t query_addr;
+  uint64_t vma_start;
+  uint64_t vma_end;
+  uint64_t vma_flags;
+  uint64_t vma_page_size;
+  uint64_t vma_offset;
+  uint64_t inode;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  uint32_t vma_name_size;
+  uint32_t build_id_size;
+  uint64_t vma_name_addr;
+  uint64_t build_id_addr;
+};
+constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+constexpr uint64_t kReadable = 1;
+constexpr uint64_t kWritable = 2;
+constexpr uint64_t kExecutable = 4;
+constexpr uint64_t kShared = 8;
+
+struct PageRegion {
+  uint64_t start;
+  uint64_t end;
+  uint64_t categories;
+};
+struct ScanArguments {
+  uint64_t size;
+  uint64_t flags;
+  uint64_t start;
+  uint64_t end;
+  uint64_t walk_end;
+  uint64_t vec;
+  uint64_t vec_len;
+  uint64_t max_pages;
+  uint64_t category_inverted;
+  uint64_t category_mask;
+  uint64_t category_anyof_mask;
+  uint64_t return_mask;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr uint64_t kIsFile = 1 << 2;
+constexpr uint64_t kIsPresent = 1 << 3;
+constexpr uint64_t kIsZeroPage = 1 << 5;
+constexpr uint64_t kIsHuge = 1 << 6;
+
+/// Reads a file line by line; visit(line) returns false to stop. Lines longer than the buffer are cut.
+template <typename Visit>
+bool for_each_line(int fd, Visit&& visit) {
+  char text[4096];
+  size_t have = 0;
+  bool cut = false;
+  if (lseek(fd, 0, SEEK_SET) != 0) return false;
+  for (;;) {
+    const ssize_t n = read(fd, text + have, sizeof text - 1 - have);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n == 0;
+    have += static_cast<size_t>(n);
+    text[have] = '\0';
+    char* line = text;
+    for (char* end = std::strchr(line, '\n'); end != nullptr; end = std::strchr(line, '\n')) {
+      *end = '\0';
+      if (!cut && !visit(line)) return true;
+      cut = false;
+      line = end + 1;
+    }
+    have = static_cast<size_t>(text + have - line);
+    if (have == sizeof text - 1) {
+      if (!cut && !visit(line)) return true;
+      cut = true;
+      have = 0;
+    }
+    std::memmove(text, line, have);
+  }
+}
+
+struct DirectoryEntry {  // as the system call gives it; readdir() allocates
+  uint64_t inode;
+  int64_t offset;
+  unsigned short length;
+  unsigned char type;
+  char name[1];
+};
+
+/// visit(folder descriptor, name) for each entry but those that begin with a dot, while it returns true.
+template <typename Visit>
+bool for_each_entry(const char* path, Visit&& visit) {
+  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  alignas(8) char buffer[2048];
+  bool more = true;
+  long n = 0;
+  while (more && (n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
+    for (long at = 0; more && at < n;) {
+      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
+      if (entry->name[0] != '.') more = visit(fd, entry->name);
+      at += entry->length;
+    }
+  }
+  close(fd);
+  return n >= 0;
+}
+
+/// The number behind `name` in a text of lines «Name: number kB»; 0 if it is not there.
+uint64_t number_of(const char* text, const char* name) {
+  const char* at = std::strstr(text, name);
+  return at == nullptr ? 0 : std::strtoull(at + std::strlen(name), nullptr, 10);
+}
+
+Behind behind_by_text(int fd, const void* at, uint64_t bytes) {
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  constexpr uint64_t kShare = uint64_t{1} << 61;
+  constexpr uint64_t kBatch = 256;
+  uint64_t entries[kBatch];
+  const uint64_t page = page_bytes();
+  const uint64_t pages = bytes / page;
+  const uint64_t first = reinterpret_cast<uintptr_t>(at) / page;
+  for (uint64_t done = 0; done < pages; done += kBatch) {
+    const uint64_t batch = pages - done < kBatch ? pages - done : kBatch;
+    const ssize_t got = pread(fd, entries, batch * sizeof(uint64_t), static_cast<off_t>((first + done) * 8));
+    if (got != static_cast<ssize_t>(batch * sizeof(uint64_t))) return Behind::kUnknown;
+    for (uint64_t i = 0; i < batch; ++i) {
+      if ((entries[i] & kPresent) == 0) return Behind::kUntouched;
+      if ((entries[i] & kShare) != 0) return Behind::kFile;
+    }
+  }
+  return Behind::kPrivate;
+}
+
+/// Is there a page in the range of one of the categories, or without kIsPresent? -1: the system does not tell.
+int any_page(int fd, const void* at, uint64_t bytes, uint64_t categories) {
+  PageRegion found{};
+  ScanArguments scan{};
+  scan.size = sizeof scan;
+  scan.start = reinterpret_cast<uintptr_t>(at);
+  scan.end = scan.start + bytes;
+  scan.vec = reinterpret_cast<uintptr_t>(&found);
+  scan.vec_len = 1;
+  scan.max_pages = 1;
+  scan.category_inverted = categories & kIsPresent;
+  scan.category_anyof_mask = categories;
+  scan.return_mask = categories;
+  const int n = ioctl(fd, kPagemapScan, &scan);
+  return n < 0 ? -1 : n > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+Mappings::Mappings(bool by_text) : fd_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)), by_text_(by_text) {}
+
+Mappings::~Mappings() { close_fd(fd_); }
+
+bool Mappings::find(uintptr_t address, Mapping* out) const {
+  if (fd_ < 0) return false;
+  if (by_text_) return find_in_text(address, out);
+  char name[32] = {};
+  ProcmapQuery query{};
+  query.size = sizeof query;
+  query.query_addr = address;
+  query.vma_name_addr = reinterpret_cast<uintptr_t>(name);
+  query.vma_name_size = sizeof name;
+  int error = ioctl(fd_, kProcmapQuery, &query) == 0 ? 0 : errno;
+  if (error == ENAMETOOLONG) {  // a file's, which says enough
+    query.vma_name_addr = 0;
+    query.vma_name_size = 0;
+    error = ioctl(fd_, kProcmapQuery, &query) == 0 ? 0 : errno;
+  }
+  if (error == ENOENT) return false;
+  if (error != 0) return find_in_text(address, out);
+  *out = {query.vma_start,
+          query.vma_end,
+          (query.vma_flags & kReadable) != 0,
+          (query.vma_flags & kWritable) != 0,
+          (query.vma_flags & kExecutable) != 0,
+          (query.vma_flags & kShared) != 0,
+          std::strcmp(name, "[stack]") == 0,
+          query.inode};
+  return true;
+}
+
+bool Mappings::find_in_text(uintptr_t address, Mapping* out) const {
+  bool found = false;
+  for_each_line(fd_, [&](char* line) {
+    char* at = line;
+    out->from = std::strtoull(at, &at, 16);
+    out->to = *at == '-' ? std::strtoull(at + 1, &at, 16) : 0;
+    if (address >= out->to) return true;
+    if (address < out->from || std::strlen(at) < 6) return false;
+    out->readable = at[1] == 'r';
+    out->writable = at[2] == 'w';
+    out->executable = at[3] == 'x';
+    out->shared = at[4] == 's';
+    at += 5;
+    std::strtoull(at, &at, 16);              // offset
+    std::strtoull(at, &at, 16);              // device: major
+    if (*at == ':') std::strtoull(at + 1, &at, 16);
+    out->inode = std::strtoull(at, &at, 10);
+    out->stack = std::strstr(at, "[stack]") != nullptr;
+    found = true;
+    return false;
+  });
+  return found;
+}
+
+Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain) {
+  *knows_huge = false;
+  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return Behind::kUnknown;
+  Behind answer = Behind::kPrivate;
+  const int other = plain ? -1 : any_page(fd, at, bytes, kIsPresent | kIsFile | kIsZeroPage | kIsHuge);
+  if (other < 0) {
+    answer = behind_by_text(fd, at, bytes);
+  } else {
+    *knows_huge = true;
+    if (other == 1) {
+      answer = any_page(fd, at, bytes, kIsHuge) == 1   ? Behind::kHuge
+               : any_page(fd, at, bytes, kIsFile) == 1 ? Behind::kFile
+                                                       : Behind::kUntouched;
+    }
+  }
+  close(fd);
+  return answer;
+}
+
+// A thread's own data lie at the top of the stack that libc made for it; the list of its robust locks, which the system
+// knows, is in them.
+bool in_thread_stack(uintptr_t mapping_from, uintptr_t address) {
+  constexpr uintptr_t kOwnData = 8192;
+  const long process = getpid();
+  bool found = false;
+  for_each_entry("/proc/self/task", [&](int, const char* name) {
+    const long thread = std::strtol(name, nullptr, 10);
+    if (thread == process) return true;
+    uintptr_t head = 0;
+    size_t bytes = 0;
+    if (syscall(SYS_get_robust_list, thread, &head, &bytes) != 0 || head == 0) return true;
+    found = head >= mapping_from && address < head + kOwnData;
+    return !found;
+  });
+  return found;
+}
+
+const char* holder_of_pages() {
+  char text[4096];
+  if (!read_text("/proc/self/status", text, sizeof text)) return "/proc does not tell of this process";
+  if (number_of(text, "\nVmLck:") != 0) return "the process has locked memory (mlock)";
+  if (number_of(text, "\nVmPin:") != 0) return "a device has pinned memory of the process";
+  static constexpr struct {
+    const char* prefix;
+    const char* why;
+  } kHolders[] = {
+      {"/dev/infiniband/", "an RDMA device is open"}, {"/dev/hfi1", "an RDMA device is open"},
+      {"/dev/cxi", "an RDMA device is open"},         {"/dev/kgni", "an RDMA device is open"},
+      {"/dev/ipath", "an RDMA device is open"},       {"/dev/nvidia", "a GPU is open"},
+      {"/dev/kfd", "a GPU is open"},                  {"/dev/dri/render", "a GPU is open"},
+      {"/dev/vfio/", "a vfio device is open"},        {"anon_inode:[io_uring]", "an io_uring is open"},
+      {"/dev/xpmem", "XPMEM is open"},                {"anon_inode:[userfaultfd]", "a userfaultfd is open"},
+      {"/dev/userfaultfd", "a userfaultfd is open"},  {"/dev/accel/", "an accelerator is open"},
+  };
+  const char* why = nullptr;
+  const bool read = for_each_entry("/proc/self/fd", [&](int folder, const char* name) {
+    char target[64];
+    const ssize_t n = readlinkat(folder, name, target, sizeof target - 1);
+    if (n <= 0) return true;
+    target[n] = '\0';
+    for (const auto& holder : kHolders) {
+      if (std::strncmp(target, holder.prefix, std::strlen(holder.prefix)) == 0) why = holder.why;
+    }
+    return why == nullptr;
+  });
+  return read ? why : "/proc does not tell of this process";
+}
+
+uint32_t threads_of_process() {
+  char text[1024];
+  if (!read_text("/proc/self/stat", text, sizeof text)) return 0;
+  // Field 20; the second one, a name in parentheses, may hold spaces.
+  const char* at = std::strrchr(text, ')');
+  if (at == nullptr) return 0;
+  for (int field = 2; field < 20 && at != nullptr; ++field) {
+    at = std::strchr(at + 1, ' ');
+  }
+  return at == nullptr ? 0 : static_cast<uint32_t>(std::strtoul(at, nullptr, 10));
+}
+
+void for_each_futex_wait(void (*visit)(uintptr_t address, void* argument), void* argument) {
+  for_each_entry("/proc/self/task", [&](int folder, const char* name) {
+    char path[48];
+    const size_t length = std::strlen(name);
+    if (length > 16) return true;
+    std::memcpy(path, name, length);
+    std::memcpy(path + length, "/syscall", 9);
+    const int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return true;
+    char text[128];
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return true;
+    text[n] = '\0';
+    char* at = nullptr;
+    if (std::strtol(text, &at, 10) == SYS_futex && at != text) visit(std::strtoull(at, nullptr, 16), argument);
+    return true;
+  });
+}
+
+}  // namespace zh::os

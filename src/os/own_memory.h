@@ -1,0 +1,66 @@
+// What this process's own memory is made of, as the system tells: mappings, the pages behind them, where threads have
+// their stacks, and who else holds on to pages. Called by src/heap before memory is exchanged; nothing here allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zh::os {
+
+/// One mapping of this process (a line of /proc/self/maps).
+struct Mapping {
+  uintptr_t from = 0;
+  uintptr_t to = 0;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  bool stack = false;   ///< of the first thread
+  uint64_t inode = 0;   ///< 0: anonymous memory
+};
+
+/// Looks mappings up: by a query of one address (Linux 6.11), else in the text.
+class Mappings {
+ public:
+  /// `by_text`: never by query; for tests.
+  explicit Mappings(bool by_text = false);
+  ~Mappings();
+  Mappings(const Mappings&) = delete;
+  Mappings& operator=(const Mappings&) = delete;
+
+  /// The mapping that holds `address`; false if none does, or if the system does not tell.
+  [[nodiscard]] bool find(uintptr_t address, Mapping* out) const;
+
+ private:
+  [[nodiscard]] bool find_in_text(uintptr_t address, Mapping* out) const;
+
+  int fd_ = -1;
+  bool by_text_ = false;
+};
+
+enum class Behind : uint8_t {
+  kPrivate,    ///< every page is memory of this process alone
+  kUntouched,  ///< some page has nothing behind it yet, or the page of zeros that all share
+  kFile,       ///< some page is a file's, or shared
+  kHuge,       ///< some page is part of a huge one
+  kUnknown     ///< the system does not tell
+};
+/// What is behind the pages of [at, at + bytes). `knows_huge` receives whether the system told of huge pages and of the
+/// page of zeros (Linux 6.7); `plain`: do not ask it that way, for tests.
+[[nodiscard]] Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain = false);
+
+/// Is `address` at or below the end of a thread's stack in the mapping that begins at `mapping_from`, or in its thread's
+/// own data behind it? libc unmaps such memory by itself. The first thread's stack is a mapping of its own.
+[[nodiscard]] bool in_thread_stack(uintptr_t mapping_from, uintptr_t address);
+
+/// Why pages of this process may not be exchanged, as a static text: locked or pinned memory, or an open device or
+/// object that remembers pages (RDMA, GPU, vfio, io_uring, userfaultfd). Null if nothing is known.
+[[nodiscard]] const char* holder_of_pages();
+
+/// Threads of this process; 0 if /proc does not tell.
+[[nodiscard]] uint32_t threads_of_process();
+
+/// visit(address, argument) with the first argument of each futex wait that a thread of this process is in.
+void for_each_futex_wait(void (*visit)(uintptr_t address, void* argument), void* argument);
+
+}  // namespace zh::os
