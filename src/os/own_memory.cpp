@@ -211,8 +211,8 @@ bool Mappings::find_in_text(uintptr_t address, Mapping* out) const {
     out->executable = at[3] == 'x';
     out->shared = at[4] == 's';
     at += 5;
-    std::strtoull(at, &at, 16);              // offset
-    std::strtoull(at, &at, 16);              // device: major
+    std::strtoull(at, &at, 16);  // offset
+    std::strtoull(at, &at, 16);  // device: major
     if (*at == ':') std::strtoull(at + 1, &at, 16);
     out->inode = std::strtoull(at, &at, 10);
     out->stack = std::strstr(at, "[stack]") != nullptr;
@@ -244,7 +244,7 @@ Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain) {
 
 // A thread's own data lie at the top of the stack that libc made for it; the list of its robust locks, which the system
 // knows, is in them.
-bool in_thread_stack(uintptr_t mapping_from, uintptr_t address) {
+bool in_thread_stack(const Mapping& mapping, uintptr_t address) {
   constexpr uintptr_t kOwnData = 8192;
   const long process = getpid();
   bool found = false;
@@ -254,7 +254,7 @@ bool in_thread_stack(uintptr_t mapping_from, uintptr_t address) {
     uintptr_t head = 0;
     size_t bytes = 0;
     if (syscall(SYS_get_robust_list, thread, &head, &bytes) != 0 || head == 0) return true;
-    found = head >= mapping_from && address < head + kOwnData;
+    found = head >= mapping.from && head < mapping.to && address < head + kOwnData;
     return !found;
   });
   return found;
@@ -269,13 +269,20 @@ const char* holder_of_pages() {
     const char* prefix;
     const char* why;
   } kHolders[] = {
-      {"/dev/infiniband/", "an RDMA device is open"}, {"/dev/hfi1", "an RDMA device is open"},
-      {"/dev/cxi", "an RDMA device is open"},         {"/dev/kgni", "an RDMA device is open"},
-      {"/dev/ipath", "an RDMA device is open"},       {"/dev/nvidia", "a GPU is open"},
-      {"/dev/kfd", "a GPU is open"},                  {"/dev/dri/render", "a GPU is open"},
-      {"/dev/vfio/", "a vfio device is open"},        {"anon_inode:[io_uring]", "an io_uring is open"},
-      {"/dev/xpmem", "XPMEM is open"},                {"anon_inode:[userfaultfd]", "a userfaultfd is open"},
-      {"/dev/userfaultfd", "a userfaultfd is open"},  {"/dev/accel/", "an accelerator is open"},
+      {"/dev/infiniband/", "an RDMA device is open"},
+      {"/dev/hfi1", "an RDMA device is open"},
+      {"/dev/cxi", "an RDMA device is open"},
+      {"/dev/kgni", "an RDMA device is open"},
+      {"/dev/ipath", "an RDMA device is open"},
+      {"/dev/nvidia", "a GPU is open"},
+      {"/dev/kfd", "a GPU is open"},
+      {"/dev/dri/render", "a GPU is open"},
+      {"/dev/vfio/", "a vfio device is open"},
+      {"anon_inode:[io_uring]", "an io_uring is open"},
+      {"/dev/xpmem", "XPMEM is open"},
+      {"anon_inode:[userfaultfd]", "a userfaultfd is open"},
+      {"/dev/userfaultfd", "a userfaultfd is open"},
+      {"/dev/accel/", "an accelerator is open"},
   };
   const char* why = nullptr;
   const bool read = for_each_entry("/proc/self/fd", [&](int folder, const char* name) {
