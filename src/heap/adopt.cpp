@@ -174,7 +174,7 @@ const char* Heap::obstacle(Pages pages) {
         why = "it is not private memory that can be read and written";
       } else if (mapping.inode != 0 && !ours) {
         why = "it is a file's";
-      } else if (mapping.stack || os::in_thread_stack(mapping.from, at)) {
+      } else if (mapping.stack || os::in_thread_stack(mapping, at)) {
         why = "it is a stack";
       }
       at = found ? mapping.to : to;

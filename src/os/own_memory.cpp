@@ -244,7 +244,7 @@ Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain) {
 
 // A thread's own data lie at the top of the stack that libc made for it; the list of its robust locks, which the system
 // knows, is in them.
-bool in_thread_stack(uintptr_t mapping_from, uintptr_t address) {
+bool in_thread_stack(const Mapping& mapping, uintptr_t address) {
   constexpr uintptr_t kOwnData = 8192;
   const long process = getpid();
   bool found = false;
@@ -254,7 +254,7 @@ bool in_thread_stack(uintptr_t mapping_from, uintptr_t address) {
     uintptr_t head = 0;
     size_t bytes = 0;
     if (syscall(SYS_get_robust_list, thread, &head, &bytes) != 0 || head == 0) return true;
-    found = head >= mapping_from && address < head + kOwnData;
+    found = head >= mapping.from && head < mapping.to && address < head + kOwnData;
     return !found;
   });
   return found;

@@ -49,9 +49,9 @@ enum class Behind : uint8_t {
 /// page of zeros (Linux 6.7); `plain`: do not ask it that way, for tests.
 [[nodiscard]] Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain = false);
 
-/// Is `address` at or below the end of a thread's stack in the mapping that begins at `mapping_from`, or in its thread's
-/// own data behind it? libc unmaps such memory by itself. The first thread's stack is a mapping of its own.
-[[nodiscard]] bool in_thread_stack(uintptr_t mapping_from, uintptr_t address);
+/// Is `address` in `mapping` at or below the end of a thread's stack that lies there, or in its thread's own data behind
+/// it? libc unmaps such memory by itself. The first thread's stack is a mapping of its own.
+[[nodiscard]] bool in_thread_stack(const Mapping& mapping, uintptr_t address);
 
 /// Why pages of this process may not be exchanged, as a static text: locked or pinned memory, or an open device or
 /// object that remembers pages (RDMA, GPU, vfio, io_uring, userfaultfd). Null if nothing is known.
