@@ -1,8 +1,14 @@
 // How fast memory is that malloc gave: one kernel over arrays of one size, one line of JSON.
-//   access_bench --kernel first|triad|random [--size 16M] [--threads 1] [--seconds 0.2]
-// first   the first write to each page of memory that was never used, 256 MiB in blocks of that size, nanoseconds per
-// page triad   STREAM's a = b + s c on three arrays of that size, nanoseconds per KiB moved random  dependent reads of
-// one word each, in random order, nanoseconds per read
+//   access_bench --kernel first|triad|random|rows|fork [--size 16M] [--threads 1] [--seconds 0.2]
+//
+// first: the first write to each page of memory that was never used, 256 MiB in blocks of that size, ns per page.
+// triad: STREAM's a = b + s c on three arrays of that size, ns per KiB moved.
+// random: dependent reads of one word each, in random order, ns per read.
+// rows: sums down the columns of 512 rows of that size, each allocated by itself, ns per element.
+// fork: fork() and the end of a child that does nothing, with so much memory in use, us.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -91,6 +97,36 @@ double random_reads(size_t n, double seconds, bool* served) {
   return 1e9 * s / kReads;
 }
 
+double rows(size_t n, double seconds, bool* served) {
+  constexpr size_t kRows = 512;
+  static double* row[kRows];
+  const size_t columns = n / sizeof(double);
+  for (auto& each : row) {
+    each = static_cast<double*>(malloc(n));
+    for (size_t i = 0; i < columns; ++i) each[i] = static_cast<double>(i);
+  }
+  *served = in_heap(row[kRows / 2]);
+  double total = 0;
+  const double s = repeat(seconds, [&] {
+    for (size_t column = 0; column < columns; ++column) {
+      for (const double* each : row) total += each[column];
+    }
+    __asm__ volatile("" : : "r"(&total) : "memory");
+  });
+  return 1e9 * s / static_cast<double>(kRows * columns);
+}
+
+double forks(size_t n, double seconds, bool* served) {
+  auto* p = static_cast<char*>(malloc(n));
+  for (size_t i = 0; i < n; i += kPage) p[i] = 1;
+  *served = in_heap(p);
+  return 1e6 * repeat(seconds, [] {
+           const pid_t child = fork();
+           if (child == 0) _exit(0);
+           waitpid(child, nullptr, 0);
+         });
+}
+
 }  // namespace
 }  // namespace zh::heap_bench
 
@@ -101,9 +137,14 @@ int main(int argc, char** argv) {
   const int threads = atoi(option(argc, argv, "--threads", "1").c_str());
   const double seconds = atof(option(argc, argv, "--seconds", "0.2").c_str());
   const size_t n = parse_size(size);
-  auto* run = kernel == "first" ? first : kernel == "triad" ? triad : kernel == "random" ? random_reads : nullptr;
+  auto* run = kernel == "first"    ? first
+              : kernel == "triad"  ? triad
+              : kernel == "random" ? random_reads
+              : kernel == "rows"   ? rows
+              : kernel == "fork"   ? forks
+                                   : nullptr;
   if (run == nullptr || threads < 1 || threads > 64 || seconds <= 0 || n < kPage) {
-    fprintf(stderr, "access_bench --kernel first|triad|random [--size 16M] [--threads 1] [--seconds 0.2]\n");
+    fprintf(stderr, "access_bench --kernel first|triad|random|rows|fork [--size 16M] [--threads 1] [--seconds 0.2]\n");
     return 2;
   }
   std::vector<double> values(static_cast<size_t>(threads));
@@ -112,7 +153,7 @@ int main(int argc, char** argv) {
   Result result;
   result.name = kernel + " " + size + " x" + std::to_string(threads);
   for (const double each : values) result.value += each / threads;
-  result.unit = kernel == "first" ? "ns/page" : kernel == "triad" ? "ns/KiB" : "ns";
+  result.unit = kernel == "first" ? "ns/page" : kernel == "triad" ? "ns/KiB" : kernel == "fork" ? "us" : "ns";
   result.memory_bytes = memory_bytes();
   result.served = served[0];
   print(result);

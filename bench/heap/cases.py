@@ -30,6 +30,26 @@ text = "x".join(str(n) for n in numbers[:500000])
 assert len(text.split("x")) == 500000
 """
 
+STARTS = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done"
+
+NUMPY_TEMPORARIES = """
+import numpy as np
+for n in (3000, 20000, 600000, 3000000):
+    a = np.ones(n)
+    for turn in range(max(4, 30000000 // n)):
+        a = (a * 1.5 + 2.0) / (a + 1.0)
+    assert np.isfinite(a.sum())
+"""
+
+NUMPY_HEAT = """
+import numpy as np
+u = np.zeros((1200, 1200))
+u[0] = 100.0
+for step in range(60):
+    u[1:-1, 1:-1] += 0.1 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1])
+assert u[1, 600] > 0
+"""
+
 LAMMPS_INPUT = """
 units lj
 atom_style atomic
@@ -54,7 +74,6 @@ class Case:
     command: list[str]
     unit: str
     says_itself: bool = True  # prints its number as JSON; else its elapsed time is taken
-    expects_heap: bool = True  # has large allocations, so that the heap must serve
 
 
 def alloc_cases(bench: str, quick: bool) -> list[Case]:
@@ -75,12 +94,10 @@ def alloc_cases(bench: str, quick: bool) -> list[Case]:
             and not (pattern in ("mix", "grow") and size in ("16", "1K", "256K"))
             and not (pattern == "calloc" and (threads > 1 or size in ("16", "1K")))
         ]
-    # What grows step by step may stay with libc.
-    small = {"16", "64", "1K", "16K"}
     return [
         Case(f"{pattern} {size} x{threads}",
              [bench, "--pattern", pattern, "--size", size, "--threads", str(threads), "--seconds", "0.1"],
-             "ns", expects_heap=size not in small and pattern != "grow")
+             "ns")
         for pattern, size, threads in plan
     ]  # fmt: skip
 
@@ -90,8 +107,10 @@ def access_cases(bench: str, quick: bool) -> list[Case]:
         "first": ("64K", "1M", "64M"),
         "triad": ("1M", "64M") if quick else ("64K", "1M", "16M", "256M"),
         "random": ("64M",) if quick else ("1M", "16M", "64M", "256M"),
+        "rows": ("16K", "32K"),
+        "fork": ("64M",) if quick else ("64M", "4G"),
     }
-    units = {"first": "ns/page", "triad": "ns/KiB", "random": "ns"}
+    units = {"first": "ns/page", "triad": "ns/KiB", "random": "ns", "rows": "ns", "fork": "us"}
     return [
         Case(f"{kernel} {size}", [bench, "--kernel", kernel, "--size", size, "--seconds", "0.15"], units[kernel])
         for kernel, all_sizes in sizes.items()
@@ -120,6 +139,15 @@ def program_cases(root: Path, folder: Path, quick: bool) -> tuple[list[Case], li
     # The interpreter itself: a launcher script before it would be measured as well.
     python = os.path.realpath(os.popen(f"{python} -c 'import sys; print(sys.executable)'").read().strip())
     found.append(Case("python lists, json", [python, str(script)], "s", says_itself=False))
+    found.append(Case("300 starts of true", ["/bin/sh", "-c", STARTS], "s", says_itself=False))
+    numpy_python = root / "build/env/mpich/bin/python"
+    if numpy_python.exists():
+        for name, text in (("numpy temporaries", NUMPY_TEMPORARIES), ("numpy heat equation", NUMPY_HEAT)):
+            numpy_script = folder / (name.replace(" ", "_") + ".py")
+            numpy_script.write_text(text)
+            found.append(Case(name, [str(numpy_python), str(numpy_script)], "s", says_itself=False))
+    else:
+        absent.append("NumPy: no build/env/mpich (dev/setup)")
     # The longer one takes 350 MiB and some seconds.
     compiler = compiler_case(root, "src/engine/rank.cpp" if quick else "tools/bench_judge.cpp")
     found.append(compiler) if isinstance(compiler, Case) else absent.append(compiler)

@@ -24,11 +24,11 @@ def descendants(pid: int) -> list[int]:
     while queue:
         one = queue.pop()
         found.append(one)
-        for task in Path(f"/proc/{one}/task").glob("*/children"):
-            try:
+        try:
+            for task in Path(f"/proc/{one}/task").glob("*/children"):
                 queue += [int(word) for word in task.read_text().split()]
-            except OSError:
-                continue
+        except OSError:  # it has ended
+            continue
     return found
 
 

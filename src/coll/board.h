@@ -35,6 +35,22 @@ constexpr uint64_t kInlineBytes = 568;
 /// as much is slower with 8.
 constexpr uint64_t kStagingBytes = 256 << 10;
 
+/// The edges of one buffer: what lies before and behind its mapped part (p2p/remote_buffer.h).
+struct EdgePairShm {
+  std::byte head[p2p::kEdgeMax + 1];  ///< bytes [0, from()) of the buffer
+  std::byte tail[p2p::kEdgeMax + 1];  ///< ... from end() on
+};
+/// Stands for the edges of the memory that a member offers, which the others cannot map.
+/// Writers: `source` by the owner, `target` by whoever writes those bytes, each its own. Readers: the others; the
+/// owner. Invariant: a byte of `source` is written before the slot is published or, in a collective in steps, before
+/// the step that makes it; one of `target` is the owner's to read when all members have done the collective. Wrap:
+/// none. Crash: nobody uses the team any more.
+struct EdgesShm {
+  EdgePairShm source;
+  EdgePairShm target;
+};
+static_assert(kShmSafe<EdgesShm>);
+
 /// Where a member's contribution to one collective is.
 enum class Way : uint16_t {
   kInline,      ///< `bytes` behind the flag
@@ -63,12 +79,13 @@ struct alignas(kPairBytes) SlotShm {
   uint16_t bytes;
   std::byte payload[kInlineBytes];
   p2p::RemoteBufferShm source;
-  Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
-  uint32_t ring_at;        ///< byte of the ring
+  uint32_t ring_at;  ///< byte of the ring
   uint32_t reserved;
   alignas(kPairBytes) p2p::RemoteBufferShm target;
+  Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
   uint64_t stride;
   Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
+  Offset edges;    ///< EdgesShm of `source` and `target`; kNoOffset: there are none, or no memory for them
 };
 static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes && kSmallScatterBytes <= UINT16_MAX);
 

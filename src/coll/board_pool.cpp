@@ -60,17 +60,22 @@ void BoardPool::give(uint64_t context, uint32_t done, Offset own, std::vector<Of
   retired_.push_back({context, done, own, std::move(boards)});
 }
 
-Offset BoardPool::take_staging() {
+Offset BoardPool::take_area(std::vector<Offset>& idle, uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
-  if (idle_staging_.empty()) return services_.allocate(kStagingBytes);
-  const Offset area = idle_staging_.back();
-  idle_staging_.pop_back();
+  if (idle.empty()) return services_.allocate(bytes);
+  const Offset area = idle.back();
+  idle.pop_back();
   return area;
 }
 
-void BoardPool::give_staging(Offset area) {
+void BoardPool::give_area(std::vector<Offset>& idle, Offset area) {
   const std::scoped_lock lock(mutex_);
-  idle_staging_.push_back(area);
+  idle.push_back(area);
 }
+
+Offset BoardPool::take_staging() { return take_area(idle_staging_, kStagingBytes); }
+void BoardPool::give_staging(Offset area) { give_area(idle_staging_, area); }
+Offset BoardPool::take_edges() { return take_area(idle_edges_, sizeof(EdgesShm)); }
+void BoardPool::give_edges(Offset area) { give_area(idle_edges_, area); }
 
 }  // namespace zh::coll

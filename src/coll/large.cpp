@@ -53,12 +53,15 @@ Code Team::State::large_gather(const copy::Buffer& send, const Pieces& recv, uin
   std::byte* const target = direct ? recv.first.base : packed.get(n * size);
   const uint64_t stride = direct ? static_cast<uint64_t>(recv.stride) : n;
   if (target == nullptr) return Code::kNoMemory;
-  if (const Code code = offer(nullptr, 0, target, stride * (size - 1) + n, stride); code != Code::kOk) return code;
+  const uint64_t extent = stride * (size - 1) + n;
+  if (const Code code = offer(nullptr, 0, target, extent, stride, stride != n); code != Code::kOk) return code;
   copy_own(recv[self], send);
   end();
   const Code code = await_done();
-  for (uint32_t i = 0; i < size && !direct && code == Code::kOk; ++i) {
-    if (i != self) scatter_bytes(recv[i], target + i * stride, n);
+  for (uint32_t i = 0; i < size && code == Code::kOk; ++i) {
+    if (i == self) continue;
+    take_edges(i * stride, n);
+    if (!direct) scatter_bytes(recv[i], target + i * stride, n);
   }
   packed.shrink();
   return code;
@@ -78,7 +81,8 @@ Code Team::State::large_scatter(const Pieces& send, const copy::Buffer& recv, ui
     const std::byte* const source = contiguous(send, &stride);
     if (source == nullptr) return Code::kNoMemory;
     const uint64_t extent = stride * (size - 1) + send.first.bytes;
-    if (const Code code = offer(source, extent, nullptr, 0, stride); code != Code::kOk) return code;
+    const bool gaps = stride != send.first.bytes;
+    if (const Code code = offer(source, extent, nullptr, 0, stride, gaps); code != Code::kOk) return code;
     copy_own(recv, send[self]);
     end();
     const Code code = await_done();
@@ -117,7 +121,8 @@ Code Team::State::large_alltoall(const Pieces& send, const Pieces& recv) {
   uint64_t stride = 0;
   const std::byte* const source = contiguous(send, &stride);
   if (source == nullptr) return Code::kNoMemory;
-  if (const Code code = offer(source, stride * (size - 1) + n, nullptr, 0, stride); code != Code::kOk) return code;
+  const uint64_t extent = stride * (size - 1) + n;
+  if (const Code code = offer(source, extent, nullptr, 0, stride, stride != n); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = after_self(k);

@@ -90,7 +90,12 @@ Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const 
     }
   }
   end();
-  return await_done();
+  if (const Code code = await_done(); code != Code::kOk) return code;
+  if (receives) {
+    take_edges(0, slices[self]);
+    take_edges(slices[self + 1], slices[size] - slices[self + 1]);
+  }
+  return Code::kOk;
 }
 
 Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -145,6 +150,7 @@ Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Re
       if (const Code code = read(self - 1, from, n, left); code != Code::kOk) return code;
       if (exclusive) std::memcpy(static_cast<std::byte*>(out) + from, left, n);
       how.combine(left, sums + from, n / e);
+      renew_edges(from, n);
     }
     reach_step(step);
   }

@@ -70,7 +70,9 @@ Code Team::State::list_offer_table(const Pieces& send) {
   }
   if (mine->way == Way::kMemoryTable) {
     offered_source = room != nullptr ? room : reinterpret_cast<const std::byte*>(low);
-    services.describe(offered_source, room != nullptr ? total : high - low, &mine->source);
+    offered_target = nullptr;
+    services.describe(offered_source, room != nullptr ? total : high - low, room != nullptr, &mine->source);
+    offer_edges(mine);
   }
   publish();
   return Code::kOk;

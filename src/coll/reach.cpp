@@ -12,6 +12,23 @@ constexpr int32_t kReadTag = kFirstFreeTag;
 constexpr int32_t kWriteTag = kFirstFreeTag + 1;
 /// Own pieces from this size on go past the caches, where other members' pieces are copied at the same time.
 constexpr uint64_t kStreamedBytes = 2 << 20;
+
+/// Bytes [from, from + n) of a buffer: what lies before its mapped part, in it, and behind it, from `behind` on.
+struct Parts {
+  Parts(const p2p::RemoteBufferShm& buffer, uint64_t from, uint64_t n) {
+    const uint64_t first = std::clamp(buffer.from(), from, from + n);
+    behind = std::clamp(buffer.end(), first, from + n);
+    head = first - from;
+    tail = from + n - behind;
+  }
+  uint64_t head;
+  uint64_t tail;
+  uint64_t behind;
+};
+
+void copy_edge(std::byte* to, const std::byte* from, uint64_t n) {
+  copy::copy_bytes(to, from, n, copy::Store::kTemporal);
+}
 }  // namespace
 
 void copy_own(const copy::Buffer& to, const copy::Buffer& from) {
@@ -25,8 +42,8 @@ void copy_own(const copy::Buffer& to, const copy::Buffer& from) {
   }
 }
 
-Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes,
-                        uint64_t stride) {
+Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride,
+                        bool gaps) {
   SlotShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   offered_source = static_cast<const std::byte*>(source);
@@ -34,27 +51,86 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   mine->way = Way::kMemory;
   mine->stride = stride;
   mine->stage.store_relaxed(stage_of(0));
-  if (source != nullptr) services.describe(source, source_bytes, &mine->source);
+  if (source != nullptr) services.describe(source, source_bytes, !gaps, &mine->source);
   if (target != nullptr && target == source) {
     mine->target = mine->source;
   } else if (target != nullptr) {
-    services.describe(target, target_bytes, &mine->target);
+    services.describe(target, target_bytes, !gaps, &mine->target);
   }
+  offer_edges(mine);
   publish();
   return Code::kOk;
 }
 
+void Team::State::offer_edges(SlotShm* mine) {
+  const auto has_edges = [](const p2p::RemoteBufferShm& b) {
+    return b.mapped() && (b.from() != 0 || b.end() != b.bytes);
+  };
+  mine->edges = kNoOffset;
+  const bool of_source = offered_source != nullptr && has_edges(mine->source);
+  if (!of_source && (offered_target == nullptr || !has_edges(mine->target))) return;
+  if (edges == kNoOffset) edges = pool.take_edges();
+  mine->edges = edges;
+  if (of_source) renew_edges(0, mine->source.bytes);
+}
+
+EdgesShm* Team::State::edges_of(uint32_t member) const {
+  const Offset area = slot(member).edges;
+  return area == kNoOffset ? nullptr : at<EdgesShm>(services.base(), area);
+}
+
+void Team::State::renew_edges(uint64_t from, uint64_t n) {
+  EdgesShm* const kept = edges_of(self);
+  if (kept == nullptr) return;
+  const p2p::RemoteBufferShm& source = slot(self).source;
+  const Parts p(source, from, n);
+  if (p.head != 0) copy_edge(kept->source.head + from, offered_source + from, p.head);
+  if (p.tail != 0) copy_edge(kept->source.tail + (p.behind - source.end()), offered_source + p.behind, p.tail);
+  ZH_CRASH_POINT("team: edges kept");
+}
+
+void Team::State::take_edges(uint64_t from, uint64_t n) {
+  const EdgesShm* const kept = edges_of(self);
+  if (kept == nullptr) return;
+  const p2p::RemoteBufferShm& target = slot(self).target;
+  const Parts p(target, from, n);
+  ZH_CRASH_POINT("team: edges taken");
+  if (p.head != 0) copy_edge(offered_target + from, kept->target.head + from, p.head);
+  if (p.tail != 0) copy_edge(offered_target + p.behind, kept->target.tail + (p.behind - target.end()), p.tail);
+}
+
 Code Team::State::read(uint32_t member, uint64_t from, uint64_t n, void* out) {
-  const uint64_t done = services.read(members[member], slot(member).source, from, n, out);
-  return done == n ? Code::kOk : plead(member, from + done, n - done, static_cast<std::byte*>(out) + done, false);
+  const p2p::RemoteBufferShm& source = slot(member).source;
+  auto* to = static_cast<std::byte*>(out);
+  if (const EdgesShm* const kept = edges_of(member); kept != nullptr) {
+    const Parts p(source, from, n);
+    if (p.head != 0) copy_edge(to, kept->source.head + from, p.head);
+    if (p.tail != 0) copy_edge(to + (n - p.tail), kept->source.tail + (p.behind - source.end()), p.tail);
+    ZH_CRASH_POINT("team: edges read");
+    from += p.head;
+    n -= p.head + p.tail;
+    to += p.head;
+  }
+  const uint64_t done = n == 0 ? 0 : services.read(members[member], source, from, n, to);
+  return done == n ? Code::kOk : plead(member, from + done, n - done, to + done, false);
 }
 
 Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* in) {
-  const uint64_t done = services.write(members[member], slot(member).target, from, n, in);
+  const p2p::RemoteBufferShm& target = slot(member).target;
+  const auto* out_of = static_cast<const std::byte*>(in);
+  if (EdgesShm* const kept = edges_of(member); kept != nullptr) {
+    const Parts p(target, from, n);
+    if (p.head != 0) copy_edge(kept->target.head + from, out_of, p.head);
+    if (p.tail != 0) copy_edge(kept->target.tail + (p.behind - target.end()), out_of + (n - p.tail), p.tail);
+    ZH_CRASH_POINT("team: edges written");
+    from += p.head;
+    n -= p.head + p.tail;
+    out_of += p.head;
+  }
+  const uint64_t done = n == 0 ? 0 : services.write(members[member], target, from, n, out_of);
   if (done == n) return Code::kOk;
   // A message is only read from.
-  auto* rest = static_cast<std::byte*>(const_cast<void*>(in)) + done;
-  return plead(member, from + done, n - done, rest, true);
+  return plead(member, from + done, n - done, const_cast<std::byte*>(out_of) + done, true);
 }
 
 Code Team::State::read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out) {
@@ -69,9 +145,29 @@ Code Team::State::read_into(uint32_t member, uint64_t from, uint64_t n, const co
   return Code::kOk;
 }
 
-// The program's own function is never run on another rank's memory, nor while that is held: it may do anything.
+// A predefined operation takes the mapped part where it lies, in whole elements, and the rest from a copy.
 Code Team::State::combine(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine,
                           std::byte* out, const Reduction& how) {
+  const uint64_t e = how.element_bytes;
+  const Parts p(slot(member).source, from, n);
+  const uint64_t head = std::min((p.head + e - 1) / e * e, n);
+  const uint64_t tail = std::min((p.tail + e - 1) / e * e, n - head);
+  if (how.kernel == nullptr || (head == 0 && tail == 0)) return combine_run(theirs, member, from, n, mine, out, how);
+  const uint64_t ends[] = {head, n - tail, n};
+  uint64_t at_byte = 0;
+  for (const uint64_t end_of_run : ends) {
+    if (end_of_run == at_byte) continue;
+    const Code code =
+        combine_run(theirs, member, from + at_byte, end_of_run - at_byte, mine + at_byte, out + at_byte, how);
+    if (code != Code::kOk) return code;
+    at_byte = end_of_run;
+  }
+  return Code::kOk;
+}
+
+// The program's own function is never run on another rank's memory, nor while that is held: it may do anything.
+Code Team::State::combine_run(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine,
+                              std::byte* out, const Reduction& how) {
   struct Call {
     const Reduction& how;
     Theirs theirs;

@@ -28,8 +28,9 @@ class Services {
   /// 128-byte aligned memory in this rank's part of the segment; kNoOffset when the budget is used up.
   [[nodiscard]] virtual Offset allocate(uint64_t bytes) = 0;
 
-  /// Describes contiguous memory of this process for its peers.
-  virtual void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) = 0;
+  /// Describes contiguous memory of this process for its peers. `exclusive`: the collective owns every byte; in gaps
+  /// between pieces others may be writing.
+  virtual void describe(const void* address, uint64_t bytes, bool exclusive, p2p::RemoteBufferShm* out) = 0;
   /// Copies bytes [from, from + n) of rank `owner`'s buffer to `out`. Returns how many, from the front.
   [[nodiscard]] virtual uint64_t read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
                                       void* out) = 0;

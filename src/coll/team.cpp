@@ -37,6 +37,8 @@ Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_i
 
 Team::State::~State() {
   if (usable) pool.give(context, seq, offsets[self], offsets);
+  // Who offers memory waits until nobody looks at it; after a death somebody may.
+  if (edges != kNoOffset && !broken) pool.give_edges(edges);
 }
 
 // A message moves only while the engine is turned, so there is no looking without it.

@@ -153,8 +153,18 @@ struct Team::State {
 
   // --- reach.cpp: other members' memory, whatever the way
 
-  /// Publishes this rank's memory for the collective at hand. `target` may be null.
-  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride = 0);
+  /// Publishes this rank's memory for the collective at hand. `target` may be null. `gaps`: of its bytes some, between
+  /// pieces that are `stride` apart, belong to nobody.
+  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride = 0,
+             bool gaps = false);
+  /// An area for the edges of what is offered in this rank's slot, if it has edges; with those of the source in it.
+  void offer_edges(SlotShm* mine);
+  /// Bytes [from, from + n) of the source have changed since: their edges are copied again.
+  void renew_edges(uint64_t from, uint64_t n);
+  /// Bytes [from, from + n) of the target were written by others, who have done: takes their edges over.
+  void take_edges(uint64_t from, uint64_t n);
+  /// The area of a member's edges; null if there is none.
+  [[nodiscard]] EdgesShm* edges_of(uint32_t member) const;
   Code read(uint32_t member, uint64_t from, uint64_t n, void* out);
   Code write(uint32_t member, uint64_t from, uint64_t n, const void* in);
   /// Which operand of an operation is the other member's.
@@ -162,6 +172,8 @@ struct Team::State {
   /// out = theirs op mine or, with a predefined operation, mine op theirs, on n bytes of elements; `out` may be `mine`.
   Code combine(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine, std::byte* out,
                const Reduction& how);
+  Code combine_run(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine, std::byte* out,
+                   const Reduction& how);
   /// copy(), with a place among those that copy from or into `memory` of member `owner` if that takes the kernel.
   template <typename Copy>
   Code throttled(uint32_t owner, const p2p::RemoteBufferShm& memory, Copy&& copy) {
@@ -288,6 +300,7 @@ struct Team::State {
   std::vector<uint64_t> pleas_seen;
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])
   std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
+  Offset edges = kNoOffset;            ///< EdgesShm of what is offered; kept, once it was needed
   std::byte* offered_target = nullptr;
   const std::byte* offered_source = nullptr;
   Scratch packed;    ///< what others read or write in place of a buffer with a layout

@@ -42,9 +42,9 @@ class MappedMemory {
   [[nodiscard]] bool contains(const void* address, size_t n) const;
 
   /// For a buffer that a message is about to use, once per message: whether peers shall map it, and then where. Memory
-  /// that messages use again becomes mappable here. `exact` false: `n` is an upper bound, as for a receive whose message
-  /// has not come; then nothing is made of memory that the message may never need, if it would be much. `exclusive`:
-  /// the operation owns every byte (heap/shared_heap.h).
+  /// that messages use again becomes mappable here. `exact` false: `n` is an upper bound, as for a receive whose
+  /// message has not come; then nothing is made of memory that the message may never need, if it would be much.
+  /// `exclusive`: the operation owns every byte (heap/shared_heap.h).
   [[nodiscard]] Published publish(const void* address, size_t n, bool exact, bool exclusive, MappedBuffer* out) const;
 
  private:

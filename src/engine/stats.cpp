@@ -112,6 +112,7 @@ void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasse
 
 void mapped_memory(Json& json, const p2p::Counters& c, const copy::WindowStats& windows) {
   json.open('{').key("by_one_end").value(c.mapped_by_one).key("by_both_ends").value(c.mapped_by_both);
+  json.key("edge_bytes").value(c.edge_bytes);
   json.key("first_uses").value(c.first_uses).key("revoked").value(c.revoked);
   json.key("windows_mapped").value(windows.mapped).key("windows_unmapped").value(windows.unmapped);
   json.key("pages_mapped_in").value(windows.pages).key("windows_refused").value(windows.refused).close('}');

@@ -23,9 +23,9 @@ Offset Rank::TeamServices::allocate(uint64_t bytes) {
   return e.make_scratch(bytes);
 }
 
-void Rank::TeamServices::describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) {
+void Rank::TeamServices::describe(const void* address, uint64_t bytes, bool exclusive, p2p::RemoteBufferShm* out) {
   Guard guard(*rank_.state_);
-  rank_.state_->endpoint->describe_memory(address, bytes, out);
+  rank_.state_->endpoint->describe_memory(address, bytes, exclusive, out);
 }
 
 uint64_t Rank::TeamServices::read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,

@@ -11,7 +11,7 @@ class Rank::TeamServices final : public coll::Services {
   explicit TeamServices(Rank& rank) : rank_(rank) {}
   [[nodiscard]] std::byte* base() const override;
   [[nodiscard]] Offset allocate(uint64_t bytes) override;
-  void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) override;
+  void describe(const void* address, uint64_t bytes, bool exclusive, p2p::RemoteBufferShm* out) override;
   [[nodiscard]] uint64_t read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
                               void* out) override;
   [[nodiscard]] uint64_t write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,

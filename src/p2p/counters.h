@@ -36,6 +36,7 @@ struct Counters {
   uint64_t copies_by_both = 0;
   uint64_t mapped_by_one = 0;   ///< this rank's sends over mapped memory that one end copied ...
   uint64_t mapped_by_both = 0;  ///< ... or both
+  uint64_t edge_bytes = 0;      ///< of mapped buffers, sent through cells because their pages are not mapped as a whole
   uint64_t first_uses = 0;      ///< buffers of the shared heap that are mapped from their next use on
   uint64_t revoked = 0;         ///< mapped buffers of peers that could not be used to the end because the peer forked
   uint64_t cranked = 0;         ///< times this rank turned a peer's queues

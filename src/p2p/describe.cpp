@@ -20,6 +20,11 @@ bool Endpoint::may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t
   return p.maps && bytes >= p.choice.mapped_min;
 }
 
+bool Endpoint::worth_mapping(const copy::MappedBuffer& mapped, uint64_t bytes, const tune::PairChoice& choice) {
+  return mapped.from <= kEdgeMax && mapped.end <= bytes && bytes - mapped.end <= kEdgeMax &&
+         mapped.end >= mapped.from + choice.mapped_min;
+}
+
 // Asks where the first `bytes` of a request's buffer can be mapped, once per message. The epoch comes first: a place
 // that was found before the process forked must not go out with the epoch of after.
 void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {
@@ -33,6 +38,9 @@ void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {
   const copy::Published answer = memory_.publish(r->buffer.base, bytes, exact, true, &r->mapped);
   r->looked_up = answer != copy::Published::kAskAgain;
   if (answer == copy::Published::kFirstUse) ++counters_.first_uses;
+  // What is mapped must be worth it by itself: the edges go through cells.
+  const tune::PairChoice& choice = peers_[r->peer != kAnyPeer ? static_cast<uint32_t>(r->peer) : self_].choice;
+  if (!worth_mapping(r->mapped, bytes, choice)) r->mapped = copy::MappedBuffer{};
 }
 
 // How `peer` can reach a request's buffer, of which the message takes `bytes` (or at most, unless `exact`). A layout is
@@ -45,6 +53,7 @@ void Endpoint::describe(Request* r, int32_t peer, uint64_t bytes, bool exact, Re
   out->epoch = 0;
   out->region_fd = -1;
   out->region = copy::RegionRef{};
+  out->set_span(0, buffer.bytes);
   if (buffer.layout != nullptr) {
     const tune::PairChoice& choice = peers_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : self_].choice;
     const uint64_t size = buffer.layout->description_bytes();
@@ -64,6 +73,7 @@ void Endpoint::describe(Request* r, int32_t peer, uint64_t bytes, bool exact, Re
   out->epoch = r->epoch;
   out->region_fd = r->mapped.fd;
   out->region = r->mapped.region;
+  if (out->mapped()) out->set_span(r->mapped.from, r->mapped.end);
 }
 
 void Endpoint::close_memory() {

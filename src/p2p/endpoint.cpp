@@ -89,7 +89,8 @@ Request* Endpoint::new_request() {
   r->posted = kNoRef;
   r->looked_up = false;
   r->mapped = copy::MappedBuffer{};
-  r->message_bytes = r->finished = r->moved_direct = r->carry_bytes = 0;
+  r->message_bytes = r->finished = r->moved_direct = 0;
+  r->carry[0] = r->carry[1] = {};
   r->cells_seen = 0;
   r->arrivals_seen = ~uint64_t{0};
   r->path = Path::kCells;

@@ -100,8 +100,8 @@ class Endpoint {
   void post(Request* request);
 
   // direct.cpp: other ranks' memory outside of messages.
-  /// Describes contiguous memory of this process for its peers.
-  void describe_memory(const void* address, uint64_t bytes, RemoteBufferShm* out);
+  /// Describes contiguous memory of this process for its peers. `exclusive`: the operation owns every byte.
+  void describe_memory(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out);
   /// Copies bytes [from, from + n) of a buffer that rank `owner` described, to `out`. Returns how many, from the front.
   [[nodiscard]] uint64_t read_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
                                      void* out);
@@ -199,6 +199,8 @@ class Endpoint {
 
   // describe.cpp: this rank's buffers as peers reach them
   [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const;
+  [[nodiscard]] static bool worth_mapping(const copy::MappedBuffer& mapped, uint64_t bytes,
+                                          const tune::PairChoice& choice);
   void look_up(Request* request, uint64_t bytes, bool exact);
   void describe(Request* request, int32_t peer, uint64_t bytes, bool exact, RemoteBufferShm* out);
 
@@ -217,6 +219,7 @@ class Endpoint {
   bool submit(Request* request);
   bool submit_queued(Peer& peer);
   bool start_transfer(Request* request);
+  void note_unpullable(Request* request, const TransferShm& t);
   [[nodiscard]] Offset take_transfer();
   void give_transfer(Offset offset);
   void wake(Peer& peer);
@@ -263,7 +266,9 @@ class Endpoint {
   template <typename Move>
   uint64_t move_mapped(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
                        copy::Direction direction, Move&& move);
-  void put_cell(Request* request, TransferShm& t, uint64_t from, uint64_t n, const shm::BlockShm& block);
+  [[nodiscard]] bool room_for_cell(Peer& peer, const TransferShm& t, uint64_t n, bool matched, shm::BlockShm* block);
+  bool put_carry(Request* request, TransferShm& t, bool matched);
+  void put_cell(Request* request, TransferShm& t, const SpanShm (&spans)[2], const shm::BlockShm& block);
   [[nodiscard]] Reach reach_of(uint32_t owner, const RemoteBufferShm& buffer) const;
   [[nodiscard]] Reach can_pull(const Request* request, const TransferShm& t) const;
   [[nodiscard]] Reach can_push(const Request* request, const TransferShm& t) const;

@@ -55,7 +55,7 @@ struct PostedShm {
   int32_t tag;
   RemoteBufferShm buffer;
   Ref message;  ///< after a match by another side: the message (inline, eager or transfer)
-  uint32_t reserved[9];
+  uint32_t reserved[7];
 };
 static_assert(kShmSafe<PostedShm> && sizeof(PostedShm) == 128);
 

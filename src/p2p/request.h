@@ -8,6 +8,7 @@
 #include "copy/mapped_memory.h"
 #include "p2p/counters.h"
 #include "p2p/queues.h"
+#include "p2p/transfer.h"
 #include "p2p/types.h"
 
 namespace zh::p2p {
@@ -45,13 +46,14 @@ struct Request {
   uint64_t message_bytes = 0;  ///< of the matched message (receives), or of this one
   uint64_t finished = 0;       ///< bytes this end has moved (cells, push, pull)
   uint64_t moved_direct = 0;   ///< of these, by single copy
-  uint64_t carry_from = 0;     ///< sender: claimed bytes that must go through cells
-  uint64_t carry_bytes = 0;
+  SpanShm carry[2] = {};       ///< sender: bytes of its own that must go through cells
   uint64_t arrivals_seen = 0;  ///< unposted receive: unexpected messages already searched
   uint32_t cells_seen = 0;
   bool direct_broken = false;
   bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself
   Path path = Path::kCells;
+
+  [[nodiscard]] uint64_t carry_bytes() const { return carry[0].bytes + carry[1].bytes; }
 
   Request* next = nullptr;  ///< in one of the endpoint's lists
   Request* prev = nullptr;

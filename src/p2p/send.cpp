@@ -308,7 +308,7 @@ Offset Endpoint::take_transfer() {
     list->pop_back();
     return offset;
   }
-  uint32_t window = kCellWindow;
+  uint16_t window = kCellWindow;
   Offset offset = may_grow(sizeof(TransferShm)) ? arena_.allocate(sizeof(TransferShm)) : kNoOffset;
   if (offset == kNoOffset) {
     window = kShortWindow;
@@ -323,6 +323,16 @@ void Endpoint::give_transfer(Offset offset) {
   (whole ? free_transfers_ : free_short_transfers_).push_back(offset);
 }
 
+// Whether no peer can fetch all bytes of a transfer by itself. What is mapped may be taken back by a fork, and the rank
+// may then be away.
+void Endpoint::note_unpullable(Request* r, const TransferShm& t) {
+  const bool stays_mapped = t.source.mapped() && !memory_.revocable();
+  const bool pullable = stays_mapped || (peers_[t.receiver].cma && t.source.reachable());
+  const bool now = t.receiver != self_ && (!pullable || r->carry_bytes() != 0);
+  if (now != r->unpullable) unpullable_ += now ? 1 : -1;
+  r->unpullable = now;
+}
+
 bool Endpoint::start_transfer(Request* r) {
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];
@@ -333,11 +343,11 @@ bool Endpoint::start_transfer(Request* r) {
   auto* t = at<TransferShm>(base_, offset);
   const uint64_t n = r->buffer.bytes;
   describe(r, r->peer, n, true, &t->source);
-  t->sender = self_;
-  t->receiver = dest;
+  t->sender = static_cast<uint16_t>(self_);
+  t->receiver = static_cast<uint16_t>(dest);
   t->state.store_relaxed(static_cast<uint32_t>(TransferState::kOffered));
   t->released.store_relaxed(0);
-  t->claim.reset();
+  t->claim.reset(t->source.from());
   t->pushed.store_relaxed(0);
   t->published.store_relaxed(0);
   t->pulled.store_relaxed(0);
@@ -356,11 +366,12 @@ bool Endpoint::start_transfer(Request* r) {
     direct = Direct::kCells;
     ++counters_.skew_detours;
   }
-  t->direct = static_cast<uint32_t>(direct);
-  // What is mapped may be taken back by a fork, and the rank may then be away.
-  const bool stays_mapped = t->source.mapped() && !memory_.revocable();
-  r->unpullable = dest != self_ && !stays_mapped && !(peer.cma && reachable);
-  if (r->unpullable) ++unpullable_;
+  t->direct = static_cast<uint16_t>(direct);
+  // The edges of a mapped buffer follow the envelope at once, so that a receiver can take the rest alone.
+  r->carry[0] = {0, t->source.from()};
+  r->carry[1] = {t->source.end(), n - t->source.end()};
+  counters_.edge_bytes += r->carry_bytes();
+  note_unpullable(r, *t);
   r->transfer = offset;
   r->stage = Stage::kTransfer;
   address(slot, Kind::kTransfer, *r);

@@ -16,8 +16,9 @@ namespace {
 constexpr uint32_t kSpinsBeforeYield = 1000;
 constexpr uint32_t kYieldsBeforeDeathCheck = 256;
 
-uint64_t chunk_of(const TransferShm& t, uint64_t total, const tune::PairChoice& choice) {
+uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
   if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
+  const uint64_t total = t.source.end() - t.source.from();
   if (t.source.mapped()) return tune::mapped_chunk(total, choice);
   const uint64_t eighth = round_up(total / 8, 4096);
   return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
@@ -216,30 +217,42 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
   return false;
 }
 
-// Writes claimed bytes into the receiver's buffer. False if that ended early; the rest then goes through cells.
+// Writes claimed bytes into the receiver's buffer. False if that ended early; the rest then goes through cells, as do
+// the edges of a mapped buffer, first, so that the receiver takes them while this end copies on.
 bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach reach) {
-  const uint64_t capacity = t.target.bytes;
-  const uint64_t want = from < capacity ? std::min(n, capacity - from) : 0;
+  const uint64_t end = from + n;
+  const uint64_t fits = std::min(end, std::max(from, t.target.bytes));  // [from, fits) has room there
   Peer& peer = peers_[t.receiver];
-  uint64_t done = 0;
+  uint64_t at_byte = from;  // the next one to be written; none behind `last`
+  uint64_t last = fits;
   if (reach == Reach::kMapped) {
-    done = move_mapped(t.receiver, t.target, from, want, copy::Direction::kWrite,
-                       [r](std::byte* address, uint64_t at_byte, uint64_t bytes) {
-                         copy::pack(r->buffer, at_byte, bytes, address, copy::Store::kTemporal);
-                       });
+    at_byte = std::clamp(t.target.from(), from, fits);
+    last = std::clamp(t.target.end(), at_byte, fits);
+    r->carry[0] = {from, at_byte - from};
+    r->carry[1] = {last, fits - last};
+    counters_.edge_bytes += r->carry_bytes();
+    if (r->carry_bytes() != 0) put_carry(r, t, true);
+  }
+  const uint64_t first = at_byte;
+  if (reach == Reach::kMapped) {
+    at_byte += move_mapped(t.receiver, t.target, at_byte, last - at_byte, copy::Direction::kWrite,
+                           [r](std::byte* address, uint64_t where, uint64_t bytes) {
+                             copy::pack(r->buffer, where, bytes, address, copy::Store::kTemporal);
+                           });
     r->path = Path::kMapped;
   }
-  if (done != want && peer.cma) {
+  if (at_byte != last && peer.cma) {
     uint64_t rest = 0;
     const Status s =
-        copy::cma_write(node_.pid(t.receiver), r->buffer, remote_buffer(t.target), from + done, want - done, &rest);
+        copy::cma_write(node_.pid(t.receiver), r->buffer, remote_buffer(t.target), at_byte, last - at_byte, &rest);
     if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
-    done += rest;
+    at_byte += rest;
     r->path = Path::kCma;
   }
-  const bool ok = done == want;
-  const uint64_t moved = ok ? n : done;
-  counters_.bytes_by_sender += done;
+  const bool ok = at_byte == last;
+  // What the receiver's buffer has no room for counts as moved.
+  const uint64_t moved = at_byte - first + (end - fits);
+  counters_.bytes_by_sender += at_byte - first;
   r->finished += moved;
   r->moved_direct += moved;
   ZH_CRASH_POINT("push: copied");
@@ -248,19 +261,51 @@ bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
   if (ok) return true;
   ++counters_.push_failed;
   r->direct_broken = true;
-  r->carry_from = from + done;
-  r->carry_bytes = n - done;
+  if (r->carry[0].bytes == 0) {
+    r->carry[0] = {at_byte, last - at_byte};
+  } else {  // then the second one was not begun, and follows
+    r->carry[1] = {at_byte, last - at_byte + r->carry[1].bytes};
+  }
   return false;
 }
 
-void Endpoint::put_cell(Request* r, TransferShm& t, uint64_t from, uint64_t n, const shm::BlockShm& block) {
+bool Endpoint::room_for_cell(Peer& peer, const TransferShm& t, uint64_t n, bool matched, shm::BlockShm* block) {
+  // V0 -> V1: the receiver has emptied the cell that this one replaces.
+  if (t.published.load_relaxed() - t.consumed.load_acquire() >= t.window) return false;
+  return claim_block(peer, n, block, matched);
+}
+
+// Puts what must go through cells into one. False if there is no room for it now.
+bool Endpoint::put_carry(Request* r, TransferShm& t, bool matched) {
+  Peer& peer = peers_[t.receiver];
+  uint64_t left = std::min<uint64_t>(peer.choice.chunk_cells, r->carry_bytes());
+  shm::BlockShm block;
+  if (!room_for_cell(peer, t, left, matched, &block)) return false;
+  SpanShm spans[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    const uint64_t n = std::min(left, r->carry[i].bytes);
+    spans[i] = {r->carry[i].from, n};
+    r->carry[i] = {r->carry[i].from + n, r->carry[i].bytes - n};
+    left -= n;
+  }
+  ZH_CRASH_POINT("cell: claimed");
+  put_cell(r, t, spans, block);
+  return true;
+}
+
+void Endpoint::put_cell(Request* r, TransferShm& t, const SpanShm (&spans)[2], const shm::BlockShm& block) {
   const tune::PairChoice& choice = peers_[static_cast<uint32_t>(r->peer)].choice;
   const copy::Store store =
       r->message_bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
-  copy::pack(r->buffer, from, n, base_ + block.payload, store);
+  std::byte* room = base_ + block.payload;
+  for (const SpanShm& span : spans) {
+    if (span.bytes == 0) continue;
+    copy::pack(r->buffer, span.from, span.bytes, room, store);
+    room += span.bytes;
+    r->finished += span.bytes;
+  }
   const uint32_t published = t.published.load_relaxed();
-  t.cells[published % t.window] = {from, n, block};
-  r->finished += n;
+  t.cells[published % t.window] = {{spans[0], spans[1]}, block};
   ZH_CRASH_POINT("cell: filled");
   // P1 -> P0: the cell and its payload.
   t.published.store_release(published + 1);
@@ -275,9 +320,8 @@ bool Endpoint::advance_send(Request* r) {
   bool moved = false;
   // R1 -> R0: the range after the flag.
   uint32_t retry = t->retry.load_acquire();
-  if (retry == 1 && r->carry_bytes == 0) {  // a failed push of our own goes first
-    r->carry_from = t->retry_from;
-    r->carry_bytes = t->retry_bytes;
+  if (retry == 1 && r->carry_bytes() == 0) {  // what this end has to carry itself goes first
+    r->carry[0] = {t->retry_from, t->retry_bytes};
     retry = 2;
     t->retry.store_relaxed(retry);
   }
@@ -285,15 +329,21 @@ bool Endpoint::advance_send(Request* r) {
                        total <= kSkewBytesMax && peer.part->state.skewed.load_relaxed() != 0;
   const bool asked = retry == 2 || lagging;
   for (;;) {
-    const bool carry = r->carry_bytes != 0;
-    if (!carry && t->claim.exhausted(total)) break;
+    // The receive may have come meanwhile, with a buffer that can be written directly.
+    if (moved && !matched) matched = t->load_state() == TransferState::kMatched;  // T0 -> T1
+    if (r->carry_bytes() != 0) {
+      if (!put_carry(r, *t, matched)) break;
+      moved = true;
+      continue;
+    }
+    if (t->claim.exhausted(t->source.end())) break;
     const Direct copiers = matched ? t->copiers() : t->offered();
     const Reach reach = matched ? can_push(r, *t) : Reach::kNone;
-    if (!carry && reach != Reach::kNone) {
+    if (reach != Reach::kNone) {
       const shm::Access access(part_->access, peer.part->access, dest, epoch_for(dest, t->target, reach));
       if (!access.granted()) continue;
       uint64_t from = 0;
-      const uint64_t n = t->claim.claim(chunk_of(*t, total, peer.choice), total, &from);
+      const uint64_t n = t->claim.claim(chunk_of(*t, peer.choice), t->source.end(), &from);
       if (n == 0) break;
       ZH_CRASH_POINT("push: claimed");
       push(r, *t, from, n, reach);
@@ -302,30 +352,24 @@ bool Endpoint::advance_send(Request* r) {
     }
     // Also what this end alone should copy and cannot.
     const bool cells = copiers == Direct::kCells || (copiers == Direct::kSender && matched && t->target.reachable());
-    if (!cells && !asked && !r->direct_broken && !carry) break;
-    // V0 -> V1: the receiver has emptied the cell that this one replaces.
-    if (t->published.load_relaxed() - t->consumed.load_acquire() >= t->window) break;
-    const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, carry ? r->carry_bytes : total);
+    if (!cells && !asked && !r->direct_broken) break;
+    const uint64_t want = std::min<uint64_t>(peer.choice.chunk_cells, total);
     shm::BlockShm block;
-    if (!claim_block(peer, want, &block, matched)) break;
-    uint64_t from = r->carry_from;
-    uint64_t n = want;
-    if (carry) {
-      r->carry_from += n;
-      r->carry_bytes -= n;
-    } else if (n = t->claim.claim(want, total, &from); n == 0) {
+    if (!room_for_cell(peer, *t, want, matched, &block)) break;
+    uint64_t from = 0;
+    const uint64_t n = t->claim.claim(want, t->source.end(), &from);
+    if (n == 0) {
       last_ring_->undo_last();
       break;
     }
     ZH_CRASH_POINT("cell: claimed");
-    put_cell(r, *t, from, n, block);
+    put_cell(r, *t, {{from, n}, {}}, block);
     if (lagging) ++counters_.skew_detours;
     moved = true;
-    // The receive may have come meanwhile, with a buffer that can be written directly.
-    if (!matched) matched = t->load_state() == TransferState::kMatched;  // T0 -> T1
   }
   if (moved) wake(peer);
-  if (r->carry_bytes == 0 && t->retry.load_relaxed() != 1 && (matched || r->mode != SendMode::kSynchronous) &&
+  note_unpullable(r, *t);
+  if (r->carry_bytes() == 0 && t->retry.load_relaxed() != 1 && (matched || r->mode != SendMode::kSynchronous) &&
       // U1 -> U0: the receiver has read its share.
       r->finished + t->pulled.load_acquire() == total) {
     // The target of a send that went through cells before its receive came is not known.
@@ -381,13 +425,15 @@ bool Endpoint::advance_recv(Request* r) {
     // P0 -> P1: the cell and its payload.
     while (r->cells_seen != t->published.load_acquire()) {
       const CellShm cell = t->cells[r->cells_seen % t->window];
-      if (cell.from < capacity) {
-        copy::unpack(r->buffer, cell.from, std::min<uint64_t>(cell.bytes, capacity - cell.from),
-                     base_ + cell.block.payload, copy::Store::kTemporal);
+      const std::byte* payload = base_ + cell.block.payload;
+      for (const SpanShm& span : cell.spans) {
+        const uint64_t fits = span.from < capacity ? std::min(span.bytes, capacity - span.from) : 0;
+        if (fits != 0) copy::unpack(r->buffer, span.from, fits, payload, copy::Store::kTemporal);
+        payload += span.bytes;
+        r->finished += span.bytes;
       }
       ZH_CRASH_POINT("cell: copied, not released");
       shm::release_block(base_, cell.block);
-      r->finished += cell.bytes;
       ++r->cells_seen;
       // V1 -> V0: the cell is empty.
       t->consumed.store_release(r->cells_seen);
@@ -397,7 +443,7 @@ bool Endpoint::advance_recv(Request* r) {
     const bool senders = t->copiers() == Direct::kSender && t->target.reachable() && !r->direct_broken;
     if (reach == Reach::kNone && senders)
       break;  // without a look at `claim`, which would take its line from the sender
-    if (t->claim.exhausted(total)) break;
+    if (t->claim.exhausted(t->source.end())) break;
     if (reach == Reach::kNone) {
       if (t->copiers() != Direct::kCells && t->retry.load_relaxed() == 0) {
         // Offered for single copy, but there is no way to it: ask for cells.
@@ -410,7 +456,7 @@ bool Endpoint::advance_recv(Request* r) {
                              epoch_for(t->sender, t->source, reach));
     if (!access.granted()) continue;
     uint64_t from = 0;
-    const uint64_t n = t->claim.claim(chunk_of(*t, total, peers_[t->sender].choice), total, &from);
+    const uint64_t n = t->claim.claim(chunk_of(*t, peers_[t->sender].choice), t->source.end(), &from);
     if (n == 0) break;
     moved = true;
     ZH_CRASH_POINT("pull: claimed");

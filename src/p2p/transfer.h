@@ -19,30 +19,34 @@ enum class TransferState : uint32_t { kOffered, kMatched };
 /// Who copies a transfer's bytes once. An end that is away is stood in for by the other one, whatever it says.
 enum class Direct : uint32_t { kCells, kBoth, kSender, kReceiver };
 
-/// Bytes [from, from + bytes) of the message wait in a block.
-struct CellShm {
+/// Bytes [from, from + bytes) of a message.
+struct SpanShm {
   uint64_t from;
   uint64_t bytes;
+};
+/// They wait in a block, one span behind the other. Two, so that the edges of a buffer need one cell.
+struct CellShm {
+  SpanShm spans[2];
   shm::BlockShm block;
 };
-constexpr uint32_t kCellWindow = 64;
-constexpr uint32_t kShortWindow = 8;  ///< of transfers that are made when memory is scarce
+constexpr uint16_t kCellWindow = 64;
+constexpr uint16_t kShortWindow = 8;  ///< of transfers that are made when memory is scarce
 
-/// Hands out disjoint ranges of [0, total) to both ends of a transfer.
-/// Writers / Readers: both ends. Invariant: every byte below min(next, total) belongs to exactly one claimer.
+/// Hands out disjoint ranges of [first, end) to both ends of a transfer.
+/// Writers / Readers: both ends. Invariant: every byte from first to min(next, end) belongs to exactly one claimer.
 /// Wrap: claims beyond the end add at most one chunk per attempt and end, far below 2^64.
 /// Crash: a chunk claimed by a dead process stays claimed; the survivor sees the death and fails the message.
 class ClaimShm {
  public:
-  void reset() { next_.store_relaxed(0); }
+  void reset(uint64_t first) { next_.store_relaxed(first); }
   /// Claims up to `chunk` bytes; returns how many (0: all are claimed) and where they start.
-  [[nodiscard]] uint64_t claim(uint64_t chunk, uint64_t total, uint64_t* from) {
-    if (next_.load_relaxed() >= total) return 0;
+  [[nodiscard]] uint64_t claim(uint64_t chunk, uint64_t end, uint64_t* from) {
+    if (next_.load_relaxed() >= end) return 0;
     // C1 -> C1: ranges are handed out one after the other; the payload itself is published by the counters below.
     *from = next_.fetch_add_relaxed(chunk);
-    return *from >= total ? 0 : (total - *from < chunk ? total - *from : chunk);
+    return *from >= end ? 0 : (end - *from < chunk ? end - *from : chunk);
   }
-  [[nodiscard]] bool exhausted(uint64_t total) const { return next_.load_relaxed() >= total; }
+  [[nodiscard]] bool exhausted(uint64_t end) const { return next_.load_relaxed() >= end; }
 
  private:
   Atomic<uint64_t> next_;
@@ -51,20 +55,20 @@ class ClaimShm {
 /// Writers: sender (`source`, cells, published, pushed), matcher under the receiver's lock (`target`, state), receiver
 /// (pulled, consumed, retry, released). Readers: both.
 /// Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is complete;
-/// published - consumed <= window.
+/// published - consumed <= window. What is claimed is [source.from(), source.end()): the sender puts the edges into
+/// cells, whatever becomes of the rest.
 /// Wrap: published and consumed run freely modulo 2^32, which both windows divide. Crash: see ClaimShm.
 struct TransferShm {
   // The sender's line.
   RemoteBufferShm source;
-  uint32_t sender;
-  uint32_t receiver;
-  uint32_t direct;  ///< Direct: the sender's choice as far as it knows the buffers; kCells: no single copy
-  uint32_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
+  uint16_t sender;
+  uint16_t receiver;
+  uint16_t direct;  ///< Direct: the sender's choice as far as it knows the buffers; kCells: no single copy
+  uint16_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
   // The receiver's line: the sender that waits for `state` has the target with it.
   RemoteBufferShm target;  ///< valid once state is kMatched
   Atomic<uint32_t> state;
   Atomic<uint32_t> released;  ///< 1: the receiver will not touch this any more
-  uint64_t reserved;
   alignas(kPairBytes) ClaimShm claim;
   alignas(kPairBytes) Atomic<uint64_t> pushed;  ///< bytes that the sender wrote into the receiver's buffer
   Atomic<uint32_t> published;                   ///< cells ever published
@@ -94,7 +98,7 @@ struct TransferShm {
   }
 };
 static_assert(kShmSafe<TransferShm>);
-static_assert(TransferShm::size_bytes(kShortWindow) <= 1024);
+static_assert(sizeof(TransferShm) <= 4096 && TransferShm::size_bytes(kShortWindow) <= 1024);
 static_assert(std::has_single_bit(kCellWindow) && std::has_single_bit(kShortWindow));
 static_assert(offsetof(TransferShm, target) == kLineBytes && offsetof(TransferShm, claim) == kPairBytes);
 

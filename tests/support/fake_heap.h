@@ -1,5 +1,6 @@
-// A shared heap for tests: one memfd, a simple allocator, and forks that only pretend. Its rules are those of the real
-// one: a page is published from its second use on, and has memory then.
+// A shared heap for tests: private memory, of which the whole pages inside a message move into one memfd when messages
+// use them again, as in the real one; a simple allocator, and forks that only pretend. What a peer reads or writes of a
+// page that was not shared is lost, so a test sees it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,9 +20,10 @@ namespace zh::test {
 
 class FakeHeap final : public heap::SharedHeap {
  public:
-  explicit FakeHeap(uint64_t bytes) : bytes_(bytes), used_pages_(bytes / kPage) {
+  explicit FakeHeap(uint64_t bytes) : bytes_(bytes), used_pages_(bytes / kPage), shared_pages_(bytes / kPage) {
     EXPECT_TRUE(os::make_memfd("zerohop-test-heap", bytes, &fd_).ok());
-    EXPECT_TRUE(os::map_shared(fd_.get(), bytes, &base_).ok());
+    base_ = os::map_lazy(bytes);
+    EXPECT_NE(base_, nullptr);
     generation_ = os::file_generation(fd_.get());
   }
   ~FakeHeap() { os::unmap(base_, bytes_); }
@@ -52,8 +54,8 @@ class FakeHeap final : public heap::SharedHeap {
   /// As two messages would.
   void use_twice(const std::byte* p, uint64_t n) {
     heap::Place place;
-    (void)publish(p, n, &place);
-    EXPECT_TRUE(publish(p, n, &place));
+    (void)publish(p, n, true, &place);
+    EXPECT_EQ(publish(p, n, true, &place), heap::Use::kMapped);
     publications = 0;
   }
 
@@ -61,9 +63,9 @@ class FakeHeap final : public heap::SharedHeap {
   template <typename Copying>
   void pretend_fork(Copying&& copying) {
     const std::lock_guard lock(mutex_);
-    for (heap::ForkClient* client : clients_) client->before_fork();
+    for (heap::Client* client : clients_) client->keep_peers_away();
     copying();
-    for (heap::ForkClient* client : clients_) client->after_fork_in_parent();
+    for (heap::Client* client : clients_) client->let_peers_in();
   }
   /// The same, with all memory overwritten and restored while it is closed: what a peer reads or writes then is wrong.
   void pretend_fork_and_scribble() {
@@ -80,47 +82,74 @@ class FakeHeap final : public heap::SharedHeap {
   }
   /// In a process that was really forked.
   void say_child() {
-    for (heap::ForkClient* client : clients_) client->after_fork_in_child();
+    for (heap::Client* client : clients_) client->in_child();
   }
 
   [[nodiscard]] bool locate(const void* address, size_t n, heap::Place* place) const override {
-    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(address) - base_);
-    if (address < base_ || offset + n > next_) return false;
-    *place = {1, generation_, offset};
-    return true;
+    const std::lock_guard lock(mutex_);
+    return find(address, n, place) && all_shared(*place);
   }
-  [[nodiscard]] bool publish(const void* address, size_t n, heap::Place* place) override {
+  [[nodiscard]] heap::Use publish(const void* address, size_t n, bool exclusive, heap::Place* place) override {
     const std::lock_guard lock(mutex_);
     ++publications;
-    if (!locate(address, n, place)) return false;
+    if (!find(address, n, place)) return heap::Use::kNot;
+    if (all_shared(*place)) return heap::Use::kMapped;
+    if (!exclusive) return heap::Use::kNot;
     bool first = false;
-    for (uint64_t k = place->offset / kPage; k * kPage < place->offset + n; ++k) {
+    for (uint64_t k = first_page(*place); k < end_page(*place); ++k) {
       first = first || !used_pages_[k];
       used_pages_[k] = true;
     }
-    if (!first) os::populate(base_ + place->offset / kPage * kPage, place->offset % kPage + n);
-    return !first;
+    if (first) return heap::Use::kLater;
+    for (uint64_t k = first_page(*place); k < end_page(*place); ++k) share(k);
+    return heap::Use::kMapped;
   }
   [[nodiscard]] int descriptor(uint32_t region) const override { return region == 1 ? fd_.get() : -1; }
   void host_started() override {}
   void decline(const char* why) override { why_ = why; }
   [[nodiscard]] const char* declined() const override { return why_; }
-  bool add_fork_client(heap::ForkClient* client) override {
+  bool add_client(heap::Client* client) override {
     const std::lock_guard lock(mutex_);
     if (clients_.size() == max_clients) return false;
     clients_.push_back(client);
     return true;
   }
-  void remove_fork_client(heap::ForkClient* client) override {
+  void remove_client(heap::Client* client) override {
     const std::lock_guard lock(mutex_);
     std::erase(clients_, client);
   }
-  [[nodiscard]] heap::Stats stats() const override { return {.live_bytes = next_}; }
+  [[nodiscard]] heap::Stats stats() const override { return {.shared_bytes = next_}; }
 
   uint64_t publications = 0;
   size_t max_clients = 4;
+  bool whole = false;  ///< buffers are mapped with their edges
 
  private:
+  bool find(const void* address, size_t n, heap::Place* place) const {
+    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(address) - base_);
+    if (address < base_ || offset + n > next_) return false;
+    const uint64_t first = (offset + kPage - 1) / kPage * kPage;
+    const uint64_t end = (offset + n) / kPage * kPage;
+    *place = {1, generation_, offset, whole ? 0 : first - offset, whole ? n : end - offset};
+    return whole || first < end;
+  }
+  static uint64_t first_page(const heap::Place& place) { return (place.offset + place.from) / kPage; }
+  static uint64_t end_page(const heap::Place& place) { return (place.offset + place.end + kPage - 1) / kPage; }
+  [[nodiscard]] bool all_shared(const heap::Place& place) const {
+    for (uint64_t k = first_page(place); k < end_page(place); ++k) {
+      if (!shared_pages_[k]) return false;
+    }
+    return true;
+  }
+  void share(uint64_t page) {
+    if (shared_pages_[page]) return;
+    const uint64_t offset = page * kPage;
+    EXPECT_TRUE(os::write_at(fd_.get(), offset, base_ + offset, kPage));
+    EXPECT_TRUE(os::map_file_at(base_ + offset, kPage, fd_.get(), offset, false));
+    os::populate(base_ + offset, kPage);
+    shared_pages_[page] = true;
+  }
+
   static constexpr uint64_t kPage = 4096;
   uint64_t bytes_;
   uint64_t next_ = 0;
@@ -128,10 +157,11 @@ class FakeHeap final : public heap::SharedHeap {
   os::Descriptor fd_;
   uint32_t generation_ = 0;
   std::vector<bool> used_pages_;
+  std::vector<bool> shared_pages_;
   std::map<uint64_t, std::vector<std::byte*>> free_;
   std::map<std::byte*, uint64_t> live_;
-  std::vector<heap::ForkClient*> clients_;
-  std::mutex mutex_;
+  std::vector<heap::Client*> clients_;
+  mutable std::mutex mutex_;
   const char* why_ = nullptr;
 };
 

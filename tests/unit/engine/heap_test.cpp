@@ -67,7 +67,7 @@ class Heap : public ::testing::TestWithParam<World> {
 
 TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
   run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
-    for (const uint64_t bytes : {uint64_t{10'000}, kLarge}) {
+    for (const uint64_t bytes : {uint64_t{20'000}, kLarge}) {
       std::byte* data = heap.take(bytes);
       const uint64_t before = stat(rank, "first_uses");
       const uint64_t mapped = stat(rank, "by_one_end") + stat(rank, "by_both_ends");
