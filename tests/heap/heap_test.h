@@ -1,7 +1,7 @@
 // The harness of the heap's tests: cases that are a process each, checks that allocate nothing (the allocator is what
 // is under test), and what a case needs to know of its own process. Every case runs three ways, told apart by
-// ZH_HEAP_MODE: `bare` without zerohop, `off` with the library preloaded and its heap off, `on` with the heap on, where
-// CHECK_SERVED demands that the memory really is the heap's. Knows nothing of how the heap works.
+// ZH_HEAP_MODE: `bare` without zerohop, `on` with it, where nothing is shared as nothing is sent, and `shared` behind a
+// library that shares large blocks before the case sees them. Knows nothing of how the heap works.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace zh::heap_test {
 
-enum class Mode { kBare, kOff, kOn };
+enum class Mode { kBare, kOn, kShared };
 Mode mode();
 
-/// Has this process's library a heap that must serve? (A library without one is a build before the heap's time.)
-bool heap_expected();
+/// zh_share() of the library in this process: 0 when the whole pages inside are shared now. ENOSYS in the mode `bare`.
+int share(const void* p, size_t n);
 
 /// A case; the macro HEAP_TEST(Name) makes one, and ctest finds them by that macro in the source.
 struct Case {
@@ -39,13 +39,18 @@ struct Mapping {
   char name[256] = {};
 };
 bool mapping_of(const void* p, Mapping* out);
-/// Is `p` in memory of zerohop's heap: a memfd whose name says so?
+/// Is `p` shared now: in a writable mapping of zerohop's memory file that is no private copy of it?
 bool in_heap(const void* p);
+/// The same of the page after a block's first one: the first and the last may have neighbours.
+bool block_in_heap(const void* block);
 /// How many mappings (or, of descriptors, open files) of this process are memfds of zerohop.
 int zerohop_mappings();
 int zerohop_descriptors();
 /// Resident memory of this process, shared memory included.
 size_t resident_bytes();
+/// The same, pages that several processes have counted by their part of it; and the most that there ever was.
+size_t proportional_bytes();
+size_t peak_resident_bytes();
 
 constexpr size_t kKiB = size_t{1} << 10;
 constexpr size_t kMiB = size_t{1} << 20;
@@ -128,11 +133,11 @@ T hidden(T value) {
     if (!(condition)) ::zh::heap_test::fail(__FILE__, __LINE__, #condition, " " __VA_ARGS__); \
   } while (0)
 
-/// In the mode `on` the memory must be the heap's, in the others it must not be.
-#define CHECK_SERVED(p)                                                                                     \
-  do {                                                                                                      \
-    const bool wanted_ = ::zh::heap_test::heap_expected();                                                  \
-    if (::zh::heap_test::in_heap(p) != wanted_)                                                             \
-      ::zh::heap_test::fail(__FILE__, __LINE__, wanted_ ? "in_heap(" #p ")" : "!in_heap(" #p ")", " at %p", \
-                            static_cast<const void*>(p));                                                   \
+/// In the mode `shared` the block must be in zerohop's memory file, in the others it must not be.
+#define CHECK_SERVED(p)                                                                                         \
+  do {                                                                                                          \
+    const bool wanted_ = ::zh::heap_test::mode() == ::zh::heap_test::Mode::kShared;                             \
+    if (::zh::heap_test::block_in_heap(p) != wanted_)                                                           \
+      ::zh::heap_test::fail(__FILE__, __LINE__, wanted_ ? "in_heap(" #p ")" : "!in_heap(" #p ")", " at %p",     \
+                            static_cast<const void*>(p));                                                       \
   } while (0)

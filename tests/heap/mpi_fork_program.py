@@ -1,6 +1,6 @@
 """A program of two or more ranks that forks while messages are under way; started by mpi_cases.py.
 
-Prints "served <0|1> data <0|1>" from rank 0 (are arrays, and a library's initialised data, in the heap?) and "done".
+Prints "served <0|1> data <0|1>" from rank 0 (are arrays, and a library's initialised data, shared?) and "done".
 With an argument "die", rank 1 ends itself by SIGKILL in the middle of large transfers.
 """
 
@@ -48,6 +48,10 @@ def must(condition: bool, what: str) -> None:
 def exchange_with_forks() -> None:
     send, receive = numpy.empty(COUNT, dtype=numpy.int64), numpy.zeros(COUNT, dtype=numpy.int64)
     small = numpy.zeros(20_000, dtype=numpy.int64)
+    # Memory becomes shared at the second message that uses it.
+    send[:] = 0
+    for turn in range(4):
+        comm.Sendrecv(send, right, turn, receive, left, turn)
     if rank == 0:
         library = ctypes.CDLL("libzh_heap_globals.so")
         library.zh_library_data.restype = ctypes.c_void_p

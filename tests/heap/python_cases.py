@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Python programs on the heap: forks of os and multiprocessing, subprocesses, threads, ctypes.
 
-Run by ctest three ways, with libzerohop.so preloaded into this interpreter in two of them. Large arrays are numpy's
+Run by ctest three ways: as it is, with libzerohop.so preloaded, and with its large memory shared as well. Large arrays are numpy's
 where it is installed, else bytearrays.
 """
 
@@ -16,14 +16,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import shared_memory
 
-from support import SERVES, case, expect, in_heap, main
+from support import case, expect, in_heap, main
 
 try:
     import numpy
 except ImportError:
     numpy = None
 
-SERVED = SERVES and os.environ.get("ZH_HEAP_MODE") == "on"
+SERVED = os.environ.get("ZH_HEAP_MODE") == "shared"
 SIZES = (70_000, 1 << 20, 12_000_000)
 
 

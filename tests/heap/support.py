@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIBRARY = os.environ.get("ZH_HEAP_LIBRARY", str(ROOT / "build" / "lib" / "libzerohop.so"))
 BIN = Path(os.environ.get("ZH_HEAP_BIN", ROOT / "build" / "bin"))
-SERVES = os.environ.get("ZH_HEAP_SERVES", "1") == "1"
+TORTURE = os.environ.get("ZH_HEAP_TORTURE", str(ROOT / "build" / "lib" / "libheap_torture.so"))
 SKIPPED = 77
 
 LAUNCHERS = ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
@@ -42,16 +42,20 @@ def skip(why: str) -> None:
 
 
 def environment(mode: str, launched: bool = True) -> dict[str, str]:
-    """The variables for `bare`, `off` or `on`; `launched` as a rank of a job of one."""
+    """The variables for `bare`, `off` (with ZEROHOP_HEAP=0), `on` or `shared`; `launched` as a rank of a job of one."""
     clean = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ZEROHOP", "ZH_HEAP")) and name not in ("LD_PRELOAD", *LAUNCHERS)
+        if not name.startswith(("ZEROHOP", "ZH_HEAP", "ZH_TORTURE")) and name not in ("LD_PRELOAD", *LAUNCHERS)
     }
     if launched:
         clean |= {"PMI_RANK": "0", "PMI_SIZE": "1"}
     if mode != "bare":
-        clean |= {"LD_PRELOAD": LIBRARY, "ZEROHOP_HEAP": "1" if mode == "on" else "0"}
+        clean["LD_PRELOAD"] = f"{TORTURE} {LIBRARY}" if mode == "shared" else LIBRARY
+    if mode == "shared":
+        clean |= {"ZH_TORTURE_MIN": "16384", "ZH_TORTURE_PERCENT": "100", "ZH_TORTURE_PARTS": "0"}
+    if mode == "off":
+        clean["ZEROHOP_HEAP"] = "0"
     return clean
 
 
@@ -60,7 +64,7 @@ def in_heap(address: int) -> bool:
     for line in Path("/proc/self/maps").read_text().splitlines():
         first, last = (int(part, 16) for part in line.split(None, 1)[0].split("-"))
         if first <= address < last:
-            return "memfd:" in line and "zerohop" in line
+            return "memfd:" in line and "zerohop" in line and line.split(None, 2)[1].endswith("s")
     return False
 
 

@@ -6,6 +6,7 @@
 //   ZH_TORTURE_COUNTS   a file that all processes of a run add their counts to (struct Counts); it must exist
 //   ZH_TORTURE_MIN      bytes from which on a block is looked at (65536)
 //   ZH_TORTURE_PERCENT  how many of them are shared (80)
+//   ZH_TORTURE_PARTS    of how many per cent of them only a part is shared (25)
 //   ZH_TORTURE_LATE     in how many per cent of the calls an older block is shared as well (20)
 //   ZH_TORTURE_MMAP     0: only the malloc family's blocks, not those of mmap()
 //   ZH_TORTURE_SEED     of the choice (1)
@@ -47,6 +48,7 @@ static uint64_t g_percent = 80;
 static uint64_t g_late = 20;
 static uint64_t g_seed = 1;
 static uint64_t g_maps = 1;
+static uint64_t g_parts = 25;
 static uint64_t g_drawn;
 /// Blocks that were handed out, each in the place that its address chooses; a later one there replaces it.
 static struct Block {
@@ -143,6 +145,7 @@ __attribute__((constructor)) static void start(void) {
   g_late = setting("ZH_TORTURE_LATE", g_late);
   g_seed = setting("ZH_TORTURE_SEED", g_seed);
   g_maps = setting("ZH_TORTURE_MMAP", g_maps);
+  g_parts = setting("ZH_TORTURE_PARTS", g_parts);
   const char* file = getenv("ZH_TORTURE_COUNTS");
   const int fd = file != NULL ? open(file, O_RDWR | O_CLOEXEC) : -1;
   if (fd >= 0) {
@@ -172,7 +175,9 @@ static int share(unsigned char* p, size_t n, enum Holds holds) {
   if (t_inside) return 1;
   const int before = errno;
   t_inside = 1;
-  if (n > kMostBytes || chance(25)) {
+  if (n > kMostBytes && g_parts == 0) {
+    n = kMostBytes;
+  } else if (n > kMostBytes || chance(g_parts)) {
     // A part: pages before and behind it stay as they are.
     const size_t most = n < kMostBytes ? n : kMostBytes;
     const size_t part = most / 2 + draw() % (most / 2 + 1);

@@ -1,30 +1,40 @@
-// The sizes of the heap's span.
+// Settings and limits under which nothing can be put into memory files.
 #include "heap/limits.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <string>
+
+#include "heap/huge_pages.h"
+#include "heap_support.h"
+
+namespace zh::heap::test {
 namespace {
 
-using zh::heap::kFileAlignment;
-using zh::heap::kMaxSpan;
-using zh::heap::kMinSpan;
-using zh::heap::span_bytes;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr uint64_t kNoLimit = ~uint64_t{0};
-
-TEST(Span, IsFourTimesTheMemoryWithinBounds) {
-  EXPECT_EQ(span_bytes(kMaxSpan / 8, kNoLimit), kMaxSpan / 2);
-  EXPECT_EQ(span_bytes(kMaxSpan / 8 + 4097, kNoLimit) % kFileAlignment, 0U);
-  EXPECT_EQ(span_bytes(kMaxSpan, kNoLimit), kMaxSpan);
-  EXPECT_EQ(span_bytes(~uint64_t{0}, kNoLimit), kMaxSpan) << "no overflow";
+TEST(Limits, OnlyThoseOnDataAndFilesCount) {
+  if (strict_overcommit()) GTEST_SKIP() << "vm.overcommit_memory is 2";
+  EXPECT_EQ(system_obstacle(), nullptr);
+  const auto under = [](decltype(RLIMIT_AS) which) {
+    return in_process([=] {
+      const rlimit limit{uint64_t{1} << 40, uint64_t{1} << 40};
+      setrlimit(which, &limit);
+      const char* why = system_obstacle();
+      return why != nullptr && std::string(why).find("ulimit -") != std::string::npos;
+    });
+  };
+  EXPECT_EQ(under(RLIMIT_DATA), 0);
+  EXPECT_EQ(under(RLIMIT_FSIZE), 0);
+  EXPECT_EQ(under(RLIMIT_AS), 1);
+  EXPECT_EQ(under(RLIMIT_MEMLOCK), 1);
+  EXPECT_EQ(under(RLIMIT_NOFILE), 1);
 }
 
-TEST(Span, TakesAQuarterOfTheAddressSpaceAtMost) {
-  EXPECT_EQ(span_bytes(16 * kGiB, 8 * kGiB), 2 * kGiB);
-  EXPECT_EQ(span_bytes(16 * kGiB, 4 * kMinSpan), kMinSpan);
-  EXPECT_EQ(span_bytes(16 * kGiB, 4 * kMinSpan - 1), 0U) << "too little to begin with";
-  EXPECT_EQ(span_bytes(kMinSpan / 8, kNoLimit), 0U);
+TEST(Limits, TheyFitEachOther) {
+  EXPECT_GE(kKeptBytes, kKeptBlockBytes);
+  EXPECT_LE(kForkAgainBytes, kForkCopyBytes);
+  EXPECT_LE(kMaxStretches * 3, 65530U) << "each may divide a mapping into three";
 }
 
 }  // namespace
+}  // namespace zh::heap::test

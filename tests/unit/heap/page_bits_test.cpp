@@ -40,13 +40,17 @@ TEST_F(PageBitsTest, SetTellsWhetherAllWereSet) {
   EXPECT_TRUE(bits.set(10, 15));
 }
 
-TEST_F(PageBitsTest, StretchesOfSetBitsAreVisited) {
-  bits.set(3, 2);
-  bits.set(60, 10);
-  bits.set(100, 1);
-  std::vector<std::pair<uint32_t, uint32_t>> seen;
-  bits.for_each_set(4, 100, [&](uint32_t first, uint32_t n) { seen.emplace_back(first, n); });
-  EXPECT_EQ(seen, (std::vector<std::pair<uint32_t, uint32_t>>{{4, 1}, {60, 10}, {100, 1}}));
+TEST_F(PageBitsTest, SingleBitsAreTold) {
+  bits.set(63, 2);
+  EXPECT_FALSE(bits.test(62));
+  EXPECT_TRUE(bits.test(63));
+  EXPECT_TRUE(bits.test(64));
+  EXPECT_FALSE(bits.test(65));
+  bits.clear(0, 64);
+  EXPECT_FALSE(bits.test(63));
+  EXPECT_TRUE(bits.test(64));
+  EXPECT_TRUE(bits.all(5, 0)) << "of nothing, all";
+  EXPECT_TRUE(bits.none(64, 0));
 }
 
 }  // namespace

@@ -13,10 +13,8 @@ namespace {
 HeapFacts good_machine() {
   HeapFacts f;
   f.setting = "auto";
-  f.used = f.used_by_hand = true;
-  f.threshold = 32 << 10;
+  f.used = true;
   f.page_bytes = 4096;
-  f.span_bytes = uint64_t{64} << 30;
   f.overcommit = "0";
   f.private_huge_pages = "always [madvise] never";
   f.shared_huge_pages = "always within_size advise [never] deny force";
@@ -43,32 +41,45 @@ TEST(DoctorHeap, WhateverCostsHasACure) {
   f.populate = -EINVAL;
   f.sibling_file = -EACCES;
   f.pagemap = false;
-  f.private_from = 2 << 20;
+  f.huge_pages_stay = true;
   for (const Check& c : heap_checks(f)) {
-    EXPECT_EQ(c.state == State::kOk, c.cost.empty()) << c.name;
-    EXPECT_EQ(c.state == State::kOk, c.cure.empty()) << c.name;
-    EXPECT_EQ(c.state == State::kOk, std::string(c.name) == "shared_heap") << c.name;
+    const std::string name = c.name;
+    EXPECT_EQ(c.cost.empty(), c.cure.empty()) << name;
+    EXPECT_EQ(c.cost.empty(), name == "shared_heap") << name;
+    // Memory in huge pages is fast memory: that it stays so is a choice, not a fault.
+    EXPECT_EQ(c.state == State::kOk, name == "shared_heap" || name == "huge_pages") << name;
+  }
+  f.used = false;
+  f.switched_off = true;
+  for (const Check& c : heap_checks(f)) {
+    EXPECT_EQ(c.cost.empty(), std::string(c.name) != "peer_files") << c.name << ": without the heap it costs nothing";
   }
 }
 
 TEST(DoctorHeap, HugePagesOfPrivateMemoryOnly) {
   HeapFacts f = good_machine();
-  f.private_from = 2 << 20;
+  f.huge_pages_stay = true;
   const Check c = check_of(f, "huge_pages");
-  EXPECT_EQ(c.state, State::kWarn);
-  EXPECT_NE(c.cost.find("2M"), std::string::npos) << c.cost;
+  EXPECT_EQ(c.state, State::kOk);
+  EXPECT_NE(c.cost.find("huge pages"), std::string::npos) << c.cost;
+  EXPECT_NE(c.finding.find("[madvise]"), std::string::npos) << c.finding;
   EXPECT_EQ(c.cure.find("echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"), 0U) << c.cure;
   f.used = false;
-  EXPECT_EQ(check_of(f, "huge_pages").state, State::kOk) << "without the heap it costs nothing";
+  EXPECT_TRUE(check_of(f, "huge_pages").cost.empty()) << "without the heap it costs nothing";
+  f.used = true;
+  f.shared_huge_pages.clear();
+  EXPECT_EQ(check_of(f, "huge_pages").cure.find("ZEROHOP_HEAP=1"), 0U) << "a kernel without huge shared memory";
 }
 
 TEST(DoctorHeap, WhatTheUserSwitchedOffIsNoFault) {
   HeapFacts f = good_machine();
-  f.used = f.used_by_hand = false;
+  f.used = false;
   f.switched_off = true;
   f.why = "ZEROHOP_HEAP is 0";
   EXPECT_EQ(check_of(f, "shared_heap").state, State::kOk);
+  EXPECT_NE(check_of(f, "shared_heap").finding.find(f.why), std::string::npos);
   f.switched_off = false;
+  EXPECT_EQ(check_of(f, "shared_heap").state, State::kWarn);
   f.overcommit = "2";
   EXPECT_EQ(check_of(f, "shared_heap").cure, "sysctl -w vm.overcommit_memory=0");
   f.overcommit = "0";

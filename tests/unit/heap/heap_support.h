@@ -1,0 +1,106 @@
+// What the tests of the heap share: heaps as objects of their own in this process, memory for them to adopt, and forks
+// with the handlers that the preloaded library registers.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "heap/heap.h"
+#include "os/own_memory.h"
+
+namespace zh::heap::test {
+
+/// Never destroyed, as the process's own.
+inline Heap& unused_heap() {
+  static std::array<Heap, 64> heaps;
+  static size_t n = 0;
+  return heaps.at(n++);
+}
+
+/// Started, with no allocator behind it.
+inline Heap& fresh_heap() {
+  Heap& heap = unused_heap();
+  heap.start({}, true);
+  return heap;
+}
+
+/// Private anonymous memory of whole pages, every byte of them `value`; a page that cannot be touched on either side.
+inline std::byte* filled(size_t bytes, int value) {
+  const size_t whole = (bytes + kPage - 1) / kPage * kPage;
+  void* p = mmap(nullptr, whole + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  auto* at = static_cast<std::byte*>(p) + kPage;
+  if (mprotect(at, whole, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  std::memset(at, value, whole);
+  return at;
+}
+
+inline bool holds(const std::byte* p, size_t n, int value) {
+  for (size_t i = 0; i < n; ++i) {
+    if (p[i] != static_cast<std::byte>(value)) return false;
+  }
+  return true;
+}
+
+/// What a peer sees of a place from place.from on; null if it cannot be mapped.
+inline std::byte* as_peer(const Heap& heap, const Place& place) {
+  const uint64_t start = (place.offset + place.from) / kPage * kPage;
+  const uint64_t end = place.offset + place.end;
+  void* p = mmap(nullptr, end - start, PROT_READ | PROT_WRITE, MAP_SHARED, heap.descriptor(place.region),
+                 static_cast<off_t>(start));
+  return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p) + (place.offset + place.from - start);
+}
+
+inline os::Mapping mapping_at(const void* p) {
+  os::Mapping mapping;
+  const os::Mappings all;
+  EXPECT_TRUE(all.find(reinterpret_cast<uintptr_t>(p), &mapping));
+  return mapping;
+}
+/// Anonymous private memory that can be read and written, as a program expects its own to be.
+inline bool is_plain(const void* p) {
+  const os::Mapping mapping = mapping_at(p);
+  return !mapping.shared && mapping.inode == 0 && mapping.readable && mapping.writable;
+}
+
+/// The exit code of `child` (a bool: 0 or 1), forked as fork() with the heap's handlers; 100 more if by a signal.
+template <typename Child>
+int fork_and_wait(Heap& heap, Child&& child) {
+  heap.before_fork();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    heap.after_fork_in_child();
+    _exit(child() ? 0 : 1);
+  }
+  heap.after_fork_in_parent();
+  int status = -1;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+/// The same without handlers, for what changes the whole process.
+template <typename Child>
+int in_process(Child&& child) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(child() ? 0 : 1);
+  int status = -1;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+/// Sanitizers have threads of their own, and other mappings.
+constexpr bool kSanitized =
+#ifdef ZH_SANITIZE
+    true;
+#else
+    false;
+#endif
+
+}  // namespace zh::heap::test
