@@ -32,11 +32,15 @@ constexpr uint32_t kMembersMax = 3;
 constexpr uint32_t kBoardsMax = 2;
 /// An element of the large reductions: so long that few of them are large.
 constexpr uint64_t kHugeBytes = coll::kStagingBytes / 4;
+/// Of an element, the first bytes and, of a huge one, the last hold the values that are added.
+constexpr uint64_t kWord = 8;
+constexpr uint64_t kEdge = 16;
 
 /// One member's part of the segment. Static: too large for an object of each execution.
 struct Part {
   std::array<BoardShm, kBoardsMax> boards;
   alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
+  coll::EdgesShm edges;
 };
 struct Segment {
   std::byte header[kPairBytes];  // offset 0 is no memory
@@ -65,23 +69,27 @@ class Member final : public coll::Services {
   [[nodiscard]] std::byte* base() const override { return reinterpret_cast<std::byte*>(&g_segment); }
   [[nodiscard]] Offset allocate(uint64_t bytes) override {
     Part& part = g_segment.parts[self_];
-    const void* const p = bytes == coll::kStagingBytes ? static_cast<const void*>(part.staging)
-                                                       : static_cast<const void*>(&part.boards.at(boards_++));
+    const void* const p = bytes == coll::kStagingBytes      ? static_cast<const void*>(part.staging)
+                          : bytes == sizeof(coll::EdgesShm) ? static_cast<const void*>(&part.edges)
+                                                            : static_cast<const void*>(&part.boards.at(boards_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
   }
-  void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) override {
+  void describe(const void* address, uint64_t bytes, bool, p2p::RemoteBufferShm* out) override {
     data_write(out);
     *out = {};
     out->address = reinterpret_cast<uintptr_t>(address);
     out->bytes = bytes;
     out->region.region = mapped ? 1 : 0;
+    out->set_span(edge_bytes, bytes - edge_bytes);
   }
   [[nodiscard]] uint64_t read(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
                               void* out) override {
     data_read(&remote);
     if (!mapped) return 0;
+    check(inside(remote, from, n), "edges are private");
     const auto* const p = reinterpret_cast<const std::byte*>(remote.address) + from;
     data_read(p);
+    data_read(p + n - kWord);
     std::memcpy(out, p, n);
     return n;
   }
@@ -89,16 +97,19 @@ class Member final : public coll::Services {
                                const void* in) override {
     data_read(&remote);
     if (!mapped) return 0;
+    check(inside(remote, from, n), "edges are private");
     auto* const p = reinterpret_cast<std::byte*>(remote.address) + from;
     data_write(p);
+    data_write(p + n - kWord);
     std::memcpy(p, in, n);
     return n;
   }
-  [[nodiscard]] bool visit(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t, coll::Visit look,
+  [[nodiscard]] bool visit(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n, coll::Visit look,
                            void* context) override {
     data_read(&remote);
-    if (mapped) look(context, reinterpret_cast<const std::byte*>(remote.address) + from);
-    return mapped;
+    if (!mapped || !inside(remote, from, n)) return false;
+    look(context, reinterpret_cast<const std::byte*>(remote.address) + from);
+    return true;
   }
   [[nodiscard]] p2p::Request* send(uint32_t dest, uint64_t, int32_t tag, const copy::Buffer& data,
                                    p2p::SendMode) override {
@@ -136,8 +147,12 @@ class Member final : public coll::Services {
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
   bool mapped = true;
+  uint64_t edge_bytes = 0;  ///< of each end of what is mapped
 
  private:
+  static bool inside(const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n) {
+    return from >= remote.from() && from + n <= remote.end();
+  }
   p2p::Request* request(FakeRequest r) {
     requests_.push_back(std::make_unique<FakeRequest>(std::move(r)));
     return reinterpret_cast<p2p::Request*>(requests_.back().get());
@@ -151,6 +166,14 @@ class Member final : public coll::Services {
   std::vector<std::unique_ptr<FakeRequest>> requests_;
 };
 
+/// Accesses to edges, in the order of the crash points that announce them; the last one stands for all that follow.
+/// Bit 0: the head, bit 1: the tail.
+struct EdgeSteps {
+  std::array<uint32_t, 3> masks = {};
+  uint32_t step = 0;
+  uint32_t next() { return masks.at(std::min<size_t>(step++, masks.size() - 1)); }
+};
+
 /// What a crash point of the running member announces.
 struct Doing {
   uint32_t seq = 0;  ///< of its collective
@@ -160,6 +183,11 @@ struct Doing {
   bool reads_result = false;
   uint32_t rounds = 0;  ///< of a staged reduction
   uint32_t step = 0;
+  uint32_t edges_of = 0;  ///< the member whose edges this one reads or writes
+  EdgeSteps kept{};
+  EdgeSteps read{};
+  EdgeSteps written{};
+  EdgeSteps taken{};
 };
 std::array<Doing, kMembersMax> g_doing;
 uint32_t g_members = 0;
@@ -173,26 +201,47 @@ void before_store(const void* where, uint64_t) {
   const coll::PleaShm& plea = g_segment.parts[self()].boards[0].plea;
   if (where == &plea.word) data_write(&plea.from);
 }
+template <typename Announce>
+void announce_edges(const coll::EdgePairShm& edges, uint32_t mask, Announce announce) {
+  if ((mask & 1) != 0) announce(edges.head);
+  if ((mask & 2) != 0) announce(edges.tail);
+}
 const std::byte* staging_room(uint32_t member, uint32_t round, uint32_t slice) {
   return g_segment.parts[member].staging + (round % 2 * g_members + slice) * (coll::kStagingBytes / (2 * g_members));
 }
 
-/// Reads both operands, writes the result. Elements are words, `kHugeBytes` apart in large reductions.
+/// Reads both operands, writes the result: words, the first and the last of huge elements.
+void sum_word(const std::byte* a, const std::byte* b, std::byte* c) {
+  data_read(a);
+  data_read(b);
+  uint64_t x = 0;
+  uint64_t y = 0;
+  std::memcpy(&x, a, sizeof x);
+  std::memcpy(&y, b, sizeof y);
+  x += y;
+  data_write(c);
+  std::memcpy(c, &x, sizeof x);
+}
 template <uint64_t kBytes>
 void sum(const void* left, const void* right, void* out, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const auto* const a = static_cast<const std::byte*>(left) + i * kBytes;
     const auto* const b = static_cast<const std::byte*>(right) + i * kBytes;
     auto* const c = static_cast<std::byte*>(out) + i * kBytes;
-    data_read(a);
-    data_read(b);
-    uint64_t x = 0;
-    uint64_t y = 0;
-    std::memcpy(&x, a, sizeof x);
-    std::memcpy(&y, b, sizeof y);
-    x += y;
-    data_write(c);
-    std::memcpy(c, &x, sizeof x);
+    sum_word(a, b, c);
+    if (kBytes != kWord) sum_word(a + kBytes - kWord, b + kBytes - kWord, c + kBytes - kWord);
+  }
+}
+void put_value(std::byte* element, uint64_t value) {
+  for (std::byte* p : {element, element + kHugeBytes - kWord}) {
+    data_write(p);
+    std::memcpy(p, &value, sizeof value);
+  }
+}
+void check_value(const std::byte* element, uint64_t value) {
+  for (const std::byte* p : {element, element + kHugeBytes - kWord}) {
+    data_read(p);
+    check(std::memcmp(p, &value, sizeof value) == 0, "the sum is right");
   }
 }
 const coll::Reduction kSmallSum{8, sum<8>, nullptr, nullptr, true};
@@ -320,9 +369,12 @@ TEST(ModelTeam, RootRunsAheadInTheRing) {
 class LargeScenario final : public TeamScenario {
  public:
   /// `rounds`: of a staged reduction, where nothing is mapped; else 0.
-  LargeScenario(uint32_t elements, uint32_t rounds, uint32_t calls)
-      : TeamScenario(2), elements_(elements), rounds_(rounds), calls_(calls) {
-    for (const auto& s : services_) s->mapped = rounds == 0;
+  LargeScenario(uint32_t elements, uint32_t rounds, uint32_t calls, uint64_t edge_bytes = 0, bool in_place = false)
+      : TeamScenario(2), elements_(elements), rounds_(rounds), calls_(calls), in_place_(in_place) {
+    for (const auto& s : services_) {
+      s->mapped = rounds == 0;
+      s->edge_bytes = edge_bytes;
+    }
     for (uint32_t i = 0; i < 2; ++i) {
       for (std::vector<std::byte>* memory : {&in_[i], &out_[i]}) memory->resize(elements * kHugeBytes);
     }
@@ -330,38 +382,127 @@ class LargeScenario final : public TeamScenario {
   void run(uint32_t me) override {
     const auto team = make_team(me);
     for (uint32_t call = 0; call < calls_; ++call) {
-      next().rounds = rounds_;
+      Doing& d = next();
+      d.rounds = rounds_;
+      // Member 0 combines the slice with the head, member 1 the one with the tail.
+      const uint32_t own = me == 0 ? 1 : 2;
+      d.edges_of = 1 - me;
+      d.kept.masks = {3, 3, 3};
+      d.read.masks = d.written.masks = {own, own, own};
+      d.taken.masks = {3 - own, 3 - own, 3 - own};
       for (uint32_t i = 0; i < elements_; ++i) {
-        data_write(in(me, i));
-        const uint64_t word = value(call + i, me);
-        std::memcpy(in(me, i), &word, sizeof word);
-        data_write(out(me, i));
+        put_value(out(me, i), 0);
+        put_value(in(me, i), value(call + i, me));
       }
       check(team->allreduce(in(me, 0), out(me, 0), elements_, kHugeSum) == Code::kOk, "it ends well");
       for (uint32_t i = 0; i < elements_; ++i) {
-        data_write(in(me, i));
-        data_read(out(me, i));
-        uint64_t word = 0;
-        std::memcpy(&word, out(me, i), sizeof word);
-        check(word == total(call + i), "the sum is right");
-        data_write(out(me, i));
+        check_value(out(me, i), total(call + i));
+        put_value(in(me, i), 0);
+        put_value(out(me, i), 0);
       }
     }
   }
 
  private:
   std::byte* in(uint32_t member, uint32_t i) { return in_.at(member).data() + i * kHugeBytes; }
-  std::byte* out(uint32_t member, uint32_t i) { return out_.at(member).data() + i * kHugeBytes; }
+  std::byte* out(uint32_t member, uint32_t i) { return (in_place_ ? in_ : out_).at(member).data() + i * kHugeBytes; }
 
   uint32_t elements_;
   uint32_t rounds_;
   uint32_t calls_;
+  bool in_place_;
   std::array<std::vector<std::byte>, kMembersMax> in_;
   std::array<std::vector<std::byte>, kMembersMax> out_;
 };
 
 TEST(ModelTeam, LargeAllreduceInPlace) {
   prove([] { return std::make_unique<LargeScenario>(3, 0, 1); }, 30, {kBoardsServeOneTeam, kNobodyPleads});
+}
+
+TEST(ModelTeam, LargeAllreduceWithEdges) {
+  for (const bool in_place : {false, true}) {
+    prove([in_place] { return std::make_unique<LargeScenario>(3, 0, 1, kEdge, in_place); }, 30,
+          {kBoardsServeOneTeam, kNobodyPleads});
+  }
+}
+TEST(ModelTeam, EdgesAreUsedAgain) {
+  prove([] { return std::make_unique<LargeScenario>(2, 0, 2, kEdge); }, 100, {kBoardsServeOneTeam, kNobodyPleads},
+        bounded());
+}
+
+// A chain: what a member has changed, its edges included, is read by the next one step by step.
+class ScanScenario final : public TeamScenario {
+ public:
+  ScanScenario() : TeamScenario(3) {
+    for (const auto& s : services_) s->edge_bytes = kEdge;
+  }
+  void run(uint32_t me) override {
+    const auto team = make_team(me);
+    Doing& d = next();
+    d.edges_of = me - 1;
+    d.kept.masks = {3, 1, 2};
+    d.read.masks = {1, 2, 0};
+    static std::array<std::array<std::byte, 2 * kHugeBytes>, kMembersMax> memory;  // too large to be made each time
+    std::byte* const sums = memory.at(me).data();
+    for (uint32_t i = 0; i < 2; ++i) put_value(sums + i * kHugeBytes, value(i, me));
+    check(team->scan(sums, sums, 2, kHugeSum, false) == Code::kOk, "it ends well");
+    for (uint32_t i = 0; i < 2; ++i) {
+      uint64_t sum = 0;
+      for (uint32_t m = 0; m <= me; ++m) sum += value(i, m);
+      check_value(sums + i * kHugeBytes, sum);
+      put_value(sums + i * kHugeBytes, 0);
+    }
+  }
+};
+
+// The steps' orders are proved needed by the staged reductions; here they tell what the flags of the slots do as well.
+TEST(ModelTeam, LargeScanWithEdges) {
+  const Report r = explore(bounded(1), [] { return std::make_unique<ScanScenario>(); });
+  EXPECT_TRUE(r.ok) << r.failure;
+  EXPECT_TRUE(r.complete);
+  EXPECT_GE(r.executions, 1000U);
+}
+
+// The members write, and the root takes from its edges' area what they wrote, and nothing that is its own.
+class GatherScenario final : public TeamScenario {
+ public:
+  explicit GatherScenario(uint32_t root) : TeamScenario(3), root_(root), all_(3 * kHugeBytes) {
+    for (const auto& s : services_) s->edge_bytes = kEdge;
+    for (auto& memory : mine_) memory.resize(kHugeBytes);
+  }
+  void run(uint32_t me) override {
+    const auto team = make_team(me);
+    Doing& d = next();
+    d.edges_of = root_;
+    const uint32_t own = me == 0 ? 1 : me == 2 ? 2 : 0;
+    d.written.masks = {own, own, own};
+    d.taken.masks = root_ == 0   ? std::array<uint32_t, 3>{0, 2, 2}
+                    : root_ == 1 ? std::array<uint32_t, 3>{1, 2, 2}
+                                 : std::array<uint32_t, 3>{1, 0, 0};
+    const bool is_root = me == root_;
+    for (uint32_t i = 0; is_root && i < 3; ++i) put_value(all_.data() + i * kHugeBytes, 0);
+    std::byte* const mine = is_root ? all_.data() + me * kHugeBytes : mine_.at(me).data();
+    put_value(mine, value(0, me));
+    const coll::Pieces all{{all_.data(), kHugeBytes, nullptr}, kHugeBytes, nullptr};
+    check(team->gather({mine, kHugeBytes, nullptr}, all, root_, true) == Code::kOk, "it ends well");
+    put_value(mine, value(0, me));
+    for (uint32_t i = 0; is_root && i < 3; ++i) {
+      check_value(all_.data() + i * kHugeBytes, value(0, i));
+      put_value(all_.data() + i * kHugeBytes, 0);
+    }
+  }
+
+ private:
+  uint32_t root_;
+  std::vector<std::byte> all_;
+  std::array<std::vector<std::byte>, kMembersMax> mine_;
+};
+
+TEST(ModelTeam, LargeGatherWithEdges) {
+  for (uint32_t root = 0; root < 3; ++root) {
+    prove([root] { return std::make_unique<GatherScenario>(root); }, 100, {kBoardsServeOneTeam, kNobodyPleads},
+          bounded(1));
+  }
 }
 
 // Each half of the staging areas is used twice in one reduction, then both in another one.
@@ -476,6 +617,14 @@ void crash_point(const char* name) {
     }
     if (d.step >= 1 && d.step <= d.rounds) data_write(staging_room(me, d.step - 1, me));
     ++d.step;
+  } else if (at == "team: edges kept") {
+    announce_edges(g_segment.parts[me].edges.source, d.kept.next(), data_write);
+  } else if (at == "team: edges read") {
+    announce_edges(g_segment.parts[d.edges_of].edges.source, d.read.next(), data_read);
+  } else if (at == "team: edges written") {
+    announce_edges(g_segment.parts[d.edges_of].edges.target, d.written.next(), data_write);
+  } else if (at == "team: edges taken") {
+    announce_edges(g_segment.parts[me].edges.target, d.taken.next(), data_read);
   }
 }
 
