@@ -3,12 +3,12 @@
 // processes fork; byte for byte, and nothing beside the buffer.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "base/atomic.h"
 #include "storm_support.h"
 #include "support/fake_heap.h"
 
@@ -138,11 +138,12 @@ TEST_P(Edges, EveryByteArrivesAndNoOther) {
               ASSERT_NE(r.rank, nullptr);
               const uint32_t self = r.node->self();
               Room room((self == 0 ? c.source_mapped : c.target_mapped) ? &heap : nullptr);
-              std::atomic<bool> over = false;
+              Atomic<uint32_t> over{0};
               std::thread forker;
               if (c.forks) {
                 forker = std::thread([&] {
-                  for (; !over; std::this_thread::sleep_for(std::chrono::microseconds(100))) heap.pretend_fork([] {});
+                  for (; over.load_relaxed() == 0; std::this_thread::sleep_for(std::chrono::microseconds(100)))
+                    heap.pretend_fork([] {});
                 });
               }
               uint32_t message = 0;
@@ -163,7 +164,7 @@ TEST_P(Edges, EveryByteArrivesAndNoOther) {
                   }
                 }
               }
-              over = true;
+              over.store_relaxed(1);
               if (c.forks) forker.join();
               ASSERT_TRUE(world.barrier().ok());
               // Else most bytes are in cells before the receive has come, or what was told is void.

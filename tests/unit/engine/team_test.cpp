@@ -1,169 +1,14 @@
-// Collectives of a team of real ranks: every operation, small and large, against results computed here, with memory
-// mapped, through the kernel only, and reachable by messages alone.
+// Collectives of a team of real ranks: every operation, small and large, against results computed here.
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "coll/team.h"
-#include "storm_support.h"
-#include "support/fake_heap.h"
+#include "team_support.h"
 
 namespace zh::test {
 namespace {
-
-using coll::Pieces;
-using coll::Reduction;
-using coll::Team;
-
-/// The last two: mapped but for their edges, to which nothing leads, or the kernel.
-enum class Memory { kMapped, kKernel, kMessages, kEdges, kEdgesKernel };
-
-struct Case {
-  World world;
-  int ranks;
-  Memory memory;
-};
-
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  const char* const memory[] = {"mapped", "kernel", "messages", "edges", "edges_kernel"};
-  return std::string(to_string(info.param.world)) + "_" + std::to_string(info.param.ranks) + "_" +
-         memory[static_cast<int>(info.param.memory)];
-}
-
-/// Element `i` of what rank `r` contributes to call number `call`.
-uint64_t value(uint32_t call, uint32_t r, uint64_t i) {
-  return (uint64_t{call} * 1'000'003 + r * 7919 + i * 31) % 1'000'000'007 + (uint64_t{r} << 40);
-}
-
-void sum_kernel(const void* a, const void* b, void* out, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t x = 0;
-    uint64_t y = 0;
-    std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
-    std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
-    x += y;
-    std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
-  }
-}
-
-/// Affine maps modulo 2^32, in two halves of 64 bits: composition is associative and not commutative.
-uint64_t compose(uint64_t left, uint64_t right) {
-  const auto a = static_cast<uint32_t>(left >> 32);
-  const auto b = static_cast<uint32_t>(left);
-  const auto c = static_cast<uint32_t>(right >> 32);
-  const auto d = static_cast<uint32_t>(right);
-  return (uint64_t{a * c} << 32) | static_cast<uint32_t>(a * d + b);
-}
-void compose_user(void* context, void* in, void* inout, uint64_t n) {
-  ++*static_cast<uint64_t*>(context);
-  auto* a = static_cast<uint64_t*>(in);
-  auto* b = static_cast<uint64_t*>(inout);
-  for (uint64_t i = 0; i < n; ++i) b[i] = compose(a[i], b[i]);
-}
-
-class Teams : public ::testing::TestWithParam<Case> {
- protected:
-  struct Member {
-    Team& team;
-    uint32_t self;
-    uint32_t size;
-    FakeHeap* heap;
-    bool shifted = false;  ///< buffers begin anywhere in a page
-    std::vector<std::byte*> taken;
-    uint32_t call = 0;
-    uint64_t user_calls = 0;
-    std::vector<std::vector<std::byte>> own;
-    const engine::Rank* rank = nullptr;
-
-    /// Memory for n elements; the same pages come back for the same size, so that they are mapped the second time.
-    uint64_t* memory(uint64_t n) {
-      if (heap == nullptr) {
-        own.emplace_back(n * 8 + 8);
-        return reinterpret_cast<uint64_t*>(own.back().data());
-      }
-      constexpr uint64_t kShifts[] = {16, 8, 2048, 4080, 0, 1000, 4088};
-      const uint64_t shift = shifted ? kShifts[taken.size() % std::size(kShifts)] : 0;
-      taken.push_back(heap->take(n * 8 + 8 + shift));
-      EXPECT_NE(taken.back(), nullptr);
-      return reinterpret_cast<uint64_t*>(taken.back() + shift);
-    }
-    void give_back() {
-      for (std::byte* p : taken) heap->give_back(p);
-      taken.clear();
-      own.clear();
-    }
-    uint64_t* input(uint64_t n) {
-      uint64_t* p = memory(n);
-      for (uint64_t i = 0; i < n; ++i) p[i] = value(call, self, i);
-      return p;
-    }
-    [[nodiscard]] uint64_t sum(uint32_t first, uint32_t last, uint64_t i) const {
-      uint64_t s = 0;
-      for (uint32_t r = first; r <= last; ++r) s += value(call, r, i);
-      return s;
-    }
-    [[nodiscard]] uint64_t composed(uint32_t first, uint32_t last, uint64_t i) const {
-      uint64_t x = value(call, last, i);
-      for (uint32_t r = last; r-- > first;) x = compose(value(call, r, i), x);
-      return x;
-    }
-    Reduction sums() { return {8, sum_kernel, nullptr, nullptr, true}; }
-    Reduction compositions() { return {8, nullptr, compose_user, &user_calls, false}; }
-  };
-
-  static void run(const std::function<void(Member&)>& body, int timeout_s = 120) {
-    const Case c = GetParam();
-    run_ranks(c.world, c.ranks,
-              [&](TestBootstrap& world) {
-                FakeHeap heap(256 << 20);
-                StormConfig config;
-                config.world = c.world;
-                config.ranks = c.ranks;
-                config.cma = c.memory != Memory::kMessages && c.memory != Memory::kEdges;
-                config.copiers = 2;
-                heap.whole = c.memory == Memory::kMapped;
-                const bool shifted = c.memory == Memory::kEdges || c.memory == Memory::kEdgesKernel;
-                if (heap.whole || shifted) config.heap = &heap;
-                EngineRank r = make_rank(world, config);
-                ASSERT_NE(r.rank, nullptr);
-                {
-                  std::vector<uint32_t> members(static_cast<size_t>(c.ranks));
-                  std::iota(members.begin(), members.end(), 0U);
-                  const std::unique_ptr<Team> team = r.rank->make_team(11, members, r.node->self());
-                  ASSERT_TRUE(team->ready());
-                  Member m{*team,
-                           r.node->self(),
-                           static_cast<uint32_t>(c.ranks),
-                           config.heap != nullptr ? &heap : nullptr,
-                           shifted,
-                           {},
-                           0,
-                           0,
-                           {},
-                           r.rank.get()};
-                  body(m);
-                  ASSERT_TRUE(world.barrier().ok());
-                }
-                r.rank->quiesce();
-                ASSERT_TRUE(world.barrier().ok());
-              },
-              {.timeout_s = timeout_s});
-  }
-  static std::vector<uint64_t> counts() { return {0, 1, 7, 8, 100, 2048, 2049, 5000, 20'011, 131'072}; }
-};
-
-copy::Buffer bytes(const uint64_t* p, uint64_t n) {
-  return {reinterpret_cast<std::byte*>(const_cast<uint64_t*>(p)), n * 8, nullptr};
-}
-Pieces even(const uint64_t* p, uint64_t n) { return {bytes(p, n), static_cast<int64_t>(n * 8), nullptr}; }
-
-#define EXPECT_ALL(n, expected, got)                                   \
-  for (uint64_t i = 0; i < (n); ++i) {                                 \
-    ASSERT_EQ(expected, (got)[i]) << "element " << i << " of " << (n); \
-  }
 
 TEST_P(Teams, DataMovement) {
   run([](Member& m) {
@@ -351,115 +196,6 @@ TEST_P(Teams, RunningAhead) {
   });
 }
 
-/// Bytes added up, each by itself.
-void add_bytes(const void* a, const void* b, void* out, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    static_cast<uint8_t*>(out)[i] =
-        static_cast<uint8_t>(static_cast<const uint8_t*>(a)[i] + static_cast<const uint8_t*>(b)[i]);
-  }
-}
-
-// Elements that no page bound divides: a mapped part ends in the middle of one.
-TEST_P(Teams, OddElements) {
-  run([](Member& m) {
-    constexpr uint64_t kBytes[] = {3, 12, 24};
-    constexpr void (*kKernels[])(const void*, const void*, void*, size_t) = {
-        [](const void* a, const void* b, void* out, size_t n) { add_bytes(a, b, out, n * 3); },
-        [](const void* a, const void* b, void* out, size_t n) { add_bytes(a, b, out, n * 12); },
-        [](const void* a, const void* b, void* out, size_t n) { add_bytes(a, b, out, n * 24); }};
-    for (uint32_t kind = 0; kind < 3; ++kind) {
-      const uint64_t e = kBytes[kind];
-      for (const uint64_t n : {uint64_t{6'000}, uint64_t{30'001}}) {
-        for (int again = 0; again < 4; ++again) {
-          const bool in_place = again >= 2;
-          const Reduction how{e, kKernels[kind], nullptr, nullptr, true};
-          const auto fill = [&](uint64_t elements) {
-            auto* p = reinterpret_cast<uint8_t*>(m.memory(elements * e / 8 + 1));
-            for (uint64_t i = 0; i < elements * e; ++i) p[i] = static_cast<uint8_t>(value(m.call, m.self, i) * 3);
-            return p;
-          };
-          const auto expected = [&](uint32_t last, uint64_t i) {
-            uint32_t s = 0;
-            for (uint32_t r = 0; r <= last; ++r) s += static_cast<uint8_t>(value(m.call, r, i) * 3);
-            return static_cast<uint8_t>(s);
-          };
-          const auto output = [&](uint8_t* in) {
-            return in_place ? in : reinterpret_cast<uint8_t*>(m.memory(n * e / 8 + 1));
-          };
-          ++m.call;
-          uint8_t* in = fill(n);
-          uint8_t* out = output(in);
-          ASSERT_EQ(m.team.allreduce(in, out, n, how), Code::kOk);
-          EXPECT_ALL(n * e, expected(m.size - 1, i), out);
-          ++m.call;
-          in = fill(n);
-          out = output(in);
-          ASSERT_EQ(m.team.reduce(in, out, n, how, m.call % m.size), Code::kOk);
-          if (m.self == m.call % m.size) {
-            EXPECT_ALL(n * e, expected(m.size - 1, i), out);
-          }
-          ++m.call;
-          in = fill(n);
-          out = output(in);
-          ASSERT_EQ(m.team.scan(in, out, n, how, false), Code::kOk);
-          EXPECT_ALL(n * e, expected(m.self, i), out);
-          ++m.call;
-          in = fill(n);
-          out = output(in);
-          std::vector<uint64_t> counts(m.size, n / m.size);
-          counts[0] += n % m.size;
-          const uint64_t first = m.self == 0 ? 0 : n % m.size + m.self * (n / m.size);
-          ASSERT_EQ(m.team.reduce_scatter(in, out, counts.data(), how), Code::kOk);
-          EXPECT_ALL(counts[m.self] * e, expected(m.size - 1, first * e + i), out);
-          m.give_back();
-        }
-      }
-    }
-  });
-}
-
-// Pieces with gaps between them, which belong to others: nobody writes there. Own pieces are where they belong.
-TEST_P(Teams, GapsStayAsTheyAre) {
-  run([](Member& m) {
-    constexpr uint64_t kGap = 3;
-    for (const uint64_t n : {uint64_t{2'100}, uint64_t{2'560}, uint64_t{9'000}}) {
-      const uint64_t stride = n + kGap;
-      for (int again = 0; again < 4; ++again) {
-        const uint32_t root = m.call % m.size;
-        ++m.call;
-        const uint64_t* mine = m.input(n);
-        uint64_t* all = m.memory(stride * m.size);
-        std::fill_n(all, stride * m.size, ~uint64_t{0});
-        const bool in_place = again % 2 != 0;
-        if (in_place && m.self == root) {
-          std::copy_n(mine, n, all + root * stride);
-          mine = all + root * stride;
-        }
-        const Pieces pieces{bytes(all, n), static_cast<int64_t>(stride * 8), nullptr};
-        // Memory with gaps is mapped if messages have shared all of it.
-        if (m.heap != nullptr && again >= 2) {
-          m.heap->use_twice(reinterpret_cast<std::byte*>(all), stride * m.size * 8);
-        }
-        ASSERT_EQ(m.team.gather(bytes(mine, n), pieces, root, true), Code::kOk);
-        for (uint32_t r = 0; m.self == root && r < m.size; ++r) {
-          EXPECT_ALL(n, value(m.call, r, i), all + r * stride);
-          EXPECT_ALL(kGap, ~uint64_t{0}, all + r * stride + n);
-        }
-        ++m.call;
-        std::fill_n(all, stride * m.size, ~uint64_t{0});
-        uint64_t* const own = all + m.self * stride;
-        for (uint64_t i = 0; i < n; ++i) own[i] = value(m.call, m.self, i);
-        ASSERT_EQ(m.team.allgather(bytes(own, n), pieces, true), Code::kOk);
-        for (uint32_t r = 0; r < m.size; ++r) {
-          EXPECT_ALL(n, value(m.call, r, i), all + r * stride);
-          EXPECT_ALL(kGap, ~uint64_t{0}, all + r * stride + n);
-        }
-        m.give_back();
-      }
-    }
-  });
-}
-
 // Elements for which a staging area has no room are combined where they lie.
 TEST_P(Teams, HugeElements) {
   run([](Member& m) {
@@ -479,8 +215,8 @@ TEST_P(Teams, HugeElements) {
   });
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<TeamCase> cases() {
+  std::vector<TeamCase> all;
   for (const World world : {World::kThreads, World::kProcesses}) {
     for (const int ranks : {2, 3, 5, 8}) {
       for (const Memory memory :
@@ -601,7 +337,7 @@ TEST(TeamWaiting, MayDiffer) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), team_case_name);
 
 }  // namespace
 }  // namespace zh::test
