@@ -26,9 +26,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src" / "mpi" / "functions.table"
 FAMILIES = {
-    "malloc", "calloc", "realloc", "reallocarray", "free", "free_sized", "free_aligned_sized", "posix_memalign",
-    "aligned_alloc", "memalign", "valloc", "pvalloc", "malloc_usable_size", "malloc_trim",
-    "madvise", "mmap", "mmap64", "munmap", "mremap", "mprotect", "__register_atfork",
+    "malloc", "calloc", "realloc", "reallocarray", "free", "free_sized", "free_aligned_sized", "malloc_trim",
+    "madvise", "mmap", "mmap64", "munmap", "mremap", "mprotect", "pkey_mprotect", "brk", "sbrk",
+    "__register_atfork", "_Fork",
 }  # fmt: skip
 NEVER = re.compile(r"^P?MPI_(Get_version|Get_library_version|Abi_\w+|Pcontrol)$")
 HOST_SYMBOL = re.compile(r"^(P?MPIX?_|MPIR_|MPID_|MPII_|ompi_|opal_|pmix_|PMI)", re.IGNORECASE)

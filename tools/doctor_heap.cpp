@@ -118,8 +118,7 @@ Check check_run(const RunStats& run) {
   }
   if (run.ranks_declined == 0) return c;
   c.state = State::kWarn;
-  c.cost = "no more buffers became shared in " + std::to_string(run.ranks_declined) +
-           " ranks: " + run.heap_declined;
+  c.cost = "no more buffers became shared in " + std::to_string(run.ranks_declined) + " ranks: " + run.heap_declined;
   c.cure = "docs/shared-heap.md names each reason";
   return c;
 }

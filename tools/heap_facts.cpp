@@ -26,8 +26,8 @@ HeapFacts look_at_heap(const Options& options) {
   facts.private_huge_pages = os::read_small_file("/sys/kernel/mm/transparent_hugepage/enabled");
   facts.shared_huge_pages = os::read_small_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   facts.huge_too = decision.huge_too;
-  facts.huge_pages_stay = !decision.huge_too && heap::private_memory_has_huge_pages() &&
-                          !heap::shared_memory_has_huge_pages();
+  facts.huge_pages_stay =
+      !decision.huge_too && heap::private_memory_has_huge_pages() && !heap::shared_memory_has_huge_pages();
   facts.populate = os::probe_populate();
   facts.sibling_file = os::probe_sibling_file();
   facts.pagemap = os::probe_pagemap();

@@ -15,11 +15,11 @@ struct HeapFacts {
   std::string setting;        ///< of ZEROHOP_HEAP
   bool switched_off = false;  ///< by the user's variables
   bool used = false;
-  std::string why;             ///< why not, or by what
-  bool huge_too = false;       ///< ZEROHOP_HEAP=1: also where memory loses huge pages by it
+  std::string why;               ///< why not, or by what
+  bool huge_too = false;         ///< ZEROHOP_HEAP=1: also where memory loses huge pages by it
   bool huge_pages_stay = false;  ///< memory in huge pages stays private
-  uint64_t page_bytes = 0;     ///< of the system
-  std::string overcommit;      ///< the settings as the system shows them, "" where it has none
+  uint64_t page_bytes = 0;       ///< of the system
+  std::string overcommit;        ///< the settings as the system shows them, "" where it has none
   std::string private_huge_pages;
   std::string shared_huge_pages;
   int populate = 0;      ///< 0 or -errno

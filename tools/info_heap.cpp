@@ -35,7 +35,8 @@ json heap_section(const HeapFacts& facts) {
 
 void print_heap_section(const json& s) {
   const bool used = s["used"];
-  std::printf("\nShared memory of the program's buffers (ZEROHOP_HEAP = %s)\n", s["setting"].get<std::string>().c_str());
+  std::printf("\nShared memory of the program's buffers (ZEROHOP_HEAP = %s)\n",
+              s["setting"].get<std::string>().c_str());
   std::printf("  used      %s: %s\n", used ? "yes" : "no", s["why"].get<std::string>().c_str());
   if (used) std::printf("  takes     whole pages inside large messages, from a buffer's second use on\n");
   std::printf("  system    pages of %llu B, vm.overcommit_memory %s\n",
@@ -51,8 +52,7 @@ void print_heap_section(const json& s) {
     if (!s[key]["usable"].get<bool>())
       std::printf("  ! %s: %s; nothing is mapped by peers\n", what, std::strerror(s[key]["errno"].get<int>()));
   }
-  if (!s["pagemap"].get<bool>())
-    std::printf("  ! /proc/self/pagemap cannot be read\n");
+  if (!s["pagemap"].get<bool>()) std::printf("  ! /proc/self/pagemap cannot be read\n");
 }
 
 }  // namespace zh::tools

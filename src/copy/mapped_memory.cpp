@@ -27,9 +27,10 @@ Published MappedMemory::publish(const void* address, size_t n, bool exact, bool 
     return Published::kMapped;
   }
   if (heap_ == nullptr) return Published::kNot;
-  if (!exact && n > kUnsureMax) return Published::kAskAgain;
+  const bool unsure = !exact && n > kUnsureMax;
   heap::Place place;
-  const heap::Use use = heap_->publish(address, n, exclusive, &place);
+  const heap::Use use = heap_->publish(address, n, exclusive && !unsure, &place);
+  if (use != heap::Use::kMapped && unsure) return Published::kAskAgain;
   if (use != heap::Use::kMapped) return use == heap::Use::kLater ? Published::kFirstUse : Published::kNot;
   const int fd = heap_->descriptor(place.region);
   if (fd < 0) return Published::kNot;

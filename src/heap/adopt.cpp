@@ -1,6 +1,7 @@
-// Adoption: whether pages inside a message may become shared, and the exchange. MPI makes it safe: while a send is under
-// way nobody writes its buffer, while a receive is nobody touches it (MPI 4.1, 3.7.2), so pages that lie wholly inside a
-// message have no other writer during the call. Pages that the program shares with its own neighbours stay private.
+// Adoption: whether pages inside a message may become shared, and the exchange. MPI makes it safe: while a send is
+// under way nobody writes its buffer, while a receive is nobody touches it (MPI 4.1, 3.7.2), so pages that lie wholly
+// inside a message have no other writer during the call. Pages that the program shares with its own neighbours stay
+// private.
 #include <cstring>
 
 #include "heap/heap.h"
@@ -16,7 +17,8 @@ constexpr uint64_t kFirstBackoffNs = 1'000'000;
 constexpr uint64_t kMaxBackoffNs = 1'000'000'000;
 
 /// A block that libc has mapped by itself begins with two words of libc's on a page of its own: nobody else writes in
-/// that page while the block's first bytes belong to a message. (The bits are those of malloc's chunks since glibc 2.3.)
+/// that page while the block's first bytes belong to a message. (The bits are those of malloc's chunks since
+/// glibc 2.3.)
 bool first_of_mapped_block(const void* address) {
   constexpr uintptr_t kWords = 2 * sizeof(size_t);
   constexpr size_t kFlags = 7;
@@ -155,7 +157,11 @@ const char* Heap::obstacle(Pages pages) {
     return why_.load_relaxed();
   }
   if (const char* why = system_obstacle(); why != nullptr) return why;
-  if (stretches_ >= kMaxStretches) return "too many separate buffers";
+  if (stretches_ >= kMaxStretches) {  // counted up so far; now without those that have gone
+    stretches_ = 0;
+    table_.for_each(Bit::kShared, [this](Pages) { ++stretches_; });
+    if (stretches_ >= kMaxStretches) return "too many separate buffers";
+  }
   if (!table_.none(Bit::kGuarded, pages)) return "the program has protected it";
   const uintptr_t from = pages.first * kPage;
   const uintptr_t to = pages.end() * kPage;
@@ -192,9 +198,15 @@ const char* Heap::obstacle(Pages pages) {
       case os::Behind::kHuge:
         if (!huge_too_ && !shared_memory_has_huge_pages()) why = "it has huge pages";
         break;
-      case os::Behind::kUntouched: why = "it was never written"; break;
-      case os::Behind::kFile: why = "it is a file's"; break;
-      case os::Behind::kUnknown: why = "/proc does not tell of its pages"; break;
+      case os::Behind::kUntouched:
+        why = "it was never written";
+        break;
+      case os::Behind::kFile:
+        why = "it is a file's";
+        break;
+      case os::Behind::kUnknown:
+        why = "/proc does not tell of its pages";
+        break;
     }
   });
   return why;
@@ -220,6 +232,7 @@ bool Heap::adopt_chunk(Pages pages) {
   std::byte* const copy = os::map_file(fd_, pages.first * kPage, bytes, pages.first * kPage);
   if (copy == nullptr) return false;
   if (shared_memory_has_huge_pages()) os::want_huge_pages(copy, bytes);
+  const os::NearMemory where_it_was(at);
   // In one call. An old system has none, and makes them page by page as they are written.
   if (!os::populate_for_write(copy, bytes) && os::can_populate()) {
     os::unmap_raw(copy, bytes);

@@ -65,7 +65,8 @@ bool Heap::keep(void* block) {
     const bool worth = takes() && bytes >= kLeastKeptBytes && bytes <= kKeptBlockBytes && !huge &&
                        2 * table_.count(Bit::kShared, pages) >= pages.n;
     bool plain = true;
-    for (const Bit bit : {Bit::kGuarded, Bit::kWiped, Bit::kHidden, Bit::kLeft}) plain = plain && table_.none(bit, pages);
+    for (const Bit bit : {Bit::kGuarded, Bit::kWiped, Bit::kHidden, Bit::kLeft})
+      plain = plain && table_.none(bit, pages);
     if (worth && plain && kept_.has_room(bytes)) {
       kept_.keep({block, bytes, os::now_ns()});
     } else {

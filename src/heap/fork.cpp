@@ -1,7 +1,7 @@
 // fork() without exec: a child must see the memory as it was, and neither side the other's later writes. Private memory
-// has that from the system, shared memory does not. Where little is shared the child copies it, while the parent waits in
-// its handler and stays as it was; else it becomes private before the fork. Shared pages are kept from children, so one
-// that is made without these handlers has nothing there.
+// has that from the system, shared memory does not. Where little is shared the child copies it, while the parent waits
+// in its handler and stays as it was; else it becomes private before the fork. Shared pages are kept from children, so
+// one that is made without these handlers has nothing there.
 #include "heap/heap.h"
 #include "os/own_memory.h"
 
@@ -36,8 +36,12 @@ bool Heap::come_back_before_fork() {
 }
 
 void Heap::before_fork() {
-  fork_way_ = ForkWay::kNone;
   if (!started()) return;
+  if (mutex_.held_by_me()) {  // fork() may call _Fork()
+    ++forks_inside_;
+    return;
+  }
+  fork_way_ = ForkWay::kNone;
   fork_signals_.block();
   mutex_.lock();
   if (shared_pages_ == 0) return;
@@ -48,7 +52,9 @@ void Heap::before_fork() {
   ++counts_.forks;
   give_back_stack();
   const uint64_t limit = counts_.forks < kManyForks ? kForkCopyBytes : kForkAgainBytes;
-  if (shared_pages_ * kPage <= limit && !lost() && os::make_tether(&tether_)) {
+  // A device that the program has opened since may write to these very pages: they must stay.
+  const bool child_copies = shared_pages_ * kPage <= limit || os::holder_of_pages() != nullptr;
+  if (child_copies && !lost() && os::make_tether(&tether_)) {
     fork_way_ = ForkWay::kCopy;
     ++counts_.forks_copied;
     return;
@@ -61,7 +67,7 @@ void Heap::before_fork() {
 }
 
 void Heap::after_fork_in_parent() {
-  if (!started()) return;
+  if (!started() || leaves_inner_fork()) return;
   if (fork_way_ == ForkWay::kCopy) {
     os::close_fd(tether_.writer);
     os::wait_for_tether(tether_.reader);
@@ -73,7 +79,7 @@ void Heap::after_fork_in_parent() {
 }
 
 void Heap::after_fork_in_child() {
-  if (!started()) return;
+  if (!started() || leaves_inner_fork()) return;
   decline("a forked child that runs no other program");
   if (fork_way_ == ForkWay::kCopy) {
     copy_in_child();
@@ -82,9 +88,8 @@ void Heap::after_fork_in_child() {
     os::close_fd(tether_.writer);
   }
   table_.for_each(Bit::kLeft, [this](Pages run) {
-    table_.for_each(Bit::kWiped, true, run, [](Pages wiped) {
-      (void)os::map_private_at(wiped.address(), wiped.bytes());
-    });
+    table_.for_each(Bit::kWiped, true, run,
+                    [](Pages wiped) { (void)os::map_private_at(wiped.address(), wiped.bytes()); });
   });
   if (fd_ >= 0 && !lost()) os::close_fd(fd_);
   fd_ = -1;
@@ -106,8 +111,10 @@ void Heap::copy_in_child() {
         ok = ok && os::read_at(fd_, wanted.first * kPage, wanted.address(), wanted.bytes());
       });
       table_.for_each(Bit::kGuarded, true, seen, [&](Pages guarded) {
-        table_.for_each(Bit::kReadable, false, guarded, [](Pages p) { (void)os::protect(p.address(), p.bytes(), false); });
-        table_.for_each(Bit::kReadable, true, guarded, [](Pages p) { (void)os::protect(p.address(), p.bytes(), true); });
+        table_.for_each(Bit::kReadable, false, guarded,
+                        [](Pages p) { (void)os::protect(p.address(), p.bytes(), false); });
+        table_.for_each(Bit::kReadable, true, guarded,
+                        [](Pages p) { (void)os::protect(p.address(), p.bytes(), true); });
       });
     });
   });

@@ -54,7 +54,8 @@ void Heap::keep_peers_away(bool away) {
 void Heap::forget(Pages pages) {
   shared_pages_ -= table_.count(Bit::kShared, pages);
   left_pages_ -= table_.count(Bit::kLeft, pages);
-  for (const Bit bit : {Bit::kShared, Bit::kBare, Bit::kGuarded, Bit::kReadable, Bit::kWiped, Bit::kHidden, Bit::kLeft}) {
+  for (const Bit bit :
+       {Bit::kShared, Bit::kBare, Bit::kGuarded, Bit::kReadable, Bit::kWiped, Bit::kHidden, Bit::kLeft}) {
     table_.clear(bit, pages);
   }
   held_pages_.store_relaxed(shared_pages_ + left_pages_);

@@ -1,8 +1,8 @@
 // The program's own memory, made shared where messages use it: whole pages inside a message are copied into a memory
-// file that is mapped over them at the same address ("adopted"), and become private memory again when the program frees,
-// remaps or forks. A page's place in the file is its address. The malloc family (malloc_family.cpp) and the calls that
-// manage pages (vm_family.cpp) lead here before the system sees them; the layers above see it as SharedHeap. It lives
-// below malloc: nothing here allocates or throws, and one object serves every thread.
+// file that is mapped over them at the same address ("adopted"), and become private memory again when the program
+// frees, remaps or forks. A page's place in the file is its address. The malloc family (malloc_family.cpp) and the
+// calls that manage pages (vm_family.cpp) lead here before the system sees them; the layers above see it as SharedHeap.
+// It lives below malloc: nothing here allocates or throws, and one object serves every thread.
 #pragma once
 
 #include <array>
@@ -34,7 +34,8 @@ class Heap final : public SharedHeap {
   /// From now on memory may be adopted. `huge_too`: also where it would lose huge pages. Called once.
   void start(const Surroundings& surroundings, bool huge_too);
   [[nodiscard]] bool started() const { return started_.load_relaxed() != 0; }
-  /// Is anything of the program's memory not what the system made it? One load: asked by every call of the two families.
+  /// Is anything of the program's memory not what the system made it? One load: asked by every call of the two
+  /// families.
   [[nodiscard]] bool holds_any() const { return held_pages_.load_relaxed() != 0; }
 
   // --- adopt.cpp
@@ -158,21 +159,25 @@ class Heap final : public SharedHeap {
   uint32_t uses_wanted_ = 2;  ///< of a page before it is adopted
   uint64_t shared_pages_ = 0;
   uint64_t left_pages_ = 0;
-  uint32_t stretches_ = 0;     ///< adopted so far, less what has come back: an upper bound
-  uint64_t retry_ns_ = 0;      ///< nothing is tried before
+  uint32_t stretches_ = 0;  ///< separate ones that are shared: an upper bound
+  uint64_t retry_ns_ = 0;   ///< nothing is tried before
   uint64_t backoff_ns_ = 0;
-  uint64_t looked_ns_ = 0;     ///< when the process was looked at
+  uint64_t looked_ns_ = 0;  ///< when the process was looked at
   const char* found_ = nullptr;
   struct Range {
     uintptr_t from = 0;
     uintptr_t to = 0;
   };
-  std::array<Range, 32> excluded_{};
+  std::array<Range, 256> excluded_{};
   uint32_t n_excluded_ = 0;
   static constexpr uint32_t kMaxClients = 64;
   std::array<Client*, kMaxClients> clients_{};
 
+  /// True in the handlers of a fork inside the one that is looked after.
+  [[nodiscard]] bool leaves_inner_fork() { return forks_inside_ != 0 && forks_inside_-- != 0; }
+
   uint32_t fork_returns_ = 0;
+  uint32_t forks_inside_ = 0;
   ForkWay fork_way_ = ForkWay::kNone;
   os::SignalMask fork_signals_;
   os::Tether tether_;

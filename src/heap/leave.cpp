@@ -1,5 +1,5 @@
-// Shared pages become private memory again: dropped where nobody wants their contents, copied where the caller alone uses
-// them, and exchanged without a copy by hand where other threads may be writing.
+// Shared pages become private memory again: dropped where nobody wants their contents, copied where the caller alone
+// uses them, and exchanged without a copy by hand where other threads may be writing.
 #include <cstring>
 
 #include "heap/heap.h"
@@ -49,8 +49,8 @@ bool Heap::drop(Pages pages) {
   return ok;
 }
 
-// Nobody else uses these pages meanwhile. Fresh private memory takes their place, so that it joins its neighbours in one
-// mapping, as the program made it.
+// Nobody else uses these pages meanwhile. Fresh private memory takes their place, so that it joins its neighbours in
+// one mapping, as the program made it.
 bool Heap::copy_back(Pages pages) {
   if (!table_.none(Bit::kGuarded, pages)) return exchange_protected(pages);
   return for_each_chunk(pages, [this](Pages chunk) {
@@ -136,8 +136,8 @@ bool Heap::exchange_protected(Pages pages) {
   return ok;
 }
 
-// Who waits on a futex that processes may share waits for the file's page; now the word is somewhere else. Being woken for
-// nothing is something that waiters expect.
+// Who waits on a futex that processes may share waits for the file's page; now the word is somewhere else. Being woken
+// for nothing is something that waiters expect.
 void Heap::wake_futexes(Pages pages) {
   struct Search {
     Heap& heap;
@@ -218,14 +218,19 @@ void Heap::for_each_plain(void* address, size_t bytes, void (*visit)(void*, size
 void Heap::exclude(const void* address, size_t bytes) {
   const Locked lock(mutex_);
   const auto from = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t to = from + bytes;
   for (uint32_t i = 0; i < n_excluded_; ++i) {
-    if (from >= excluded_[i].from && from + bytes <= excluded_[i].to) return;
+    Range& range = excluded_[i];
+    if (from > range.to || to < range.from) continue;
+    if (from < range.from) range.from = from;
+    if (to > range.to) range.to = to;
+    return;
   }
   if (n_excluded_ == excluded_.size()) {
     decline("much memory has attributes that shared memory would not keep");
     return;
   }
-  excluded_[n_excluded_++] = {from, from + bytes};
+  excluded_[n_excluded_++] = {from, to};
 }
 
 }  // namespace zh::heap

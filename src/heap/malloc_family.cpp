@@ -1,6 +1,6 @@
-// The malloc family as libzerohop.so exports it: libc's, or that of an allocator which the program brings, but for blocks
-// whose pages messages have made shared, which are looked after before it sees them again. Also what else the library does
-// when it is loaded. Compiled into libzerohop.so only.
+// The malloc family as libzerohop.so exports it: libc's, or that of an allocator which the program brings, but for
+// blocks whose pages messages have made shared, which are looked after before it sees them again. Also what else the
+// library does when it is loaded. Compiled into libzerohop.so only.
 #include <dlfcn.h>
 
 #include <array>
@@ -102,6 +102,18 @@ ZH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
   return register_with_next(prepare, parent, child, object);
 }
 
+/// fork() without handlers (glibc 2.34), so ours are called here.
+ZH_EXPORT int _Fork() noexcept {
+  process_heap.before_fork();
+  const int child = next()._Fork();
+  if (child == 0) {
+    process_heap.after_fork_in_child();
+  } else {
+    process_heap.after_fork_in_parent();
+  }
+  return child;
+}
+
 ZH_EXPORT void* malloc(size_t n) {
   void* kept = process_heap.reuse(n);
   return kept != nullptr ? kept : next().malloc(n);
@@ -147,9 +159,9 @@ ZH_EXPORT int malloc_trim(size_t pad) {
   return next().malloc_trim(pad) != 0 || any ? 1 : 0;
 }
 
-/// Makes the whole pages inside [address, +bytes) mappable for the other ranks of the node now, as messages that use the
-/// buffer again would. Nobody else may write them during the call. 0; ENOTSUP where that is off or declined, EINVAL where
-/// there is no whole page, EAGAIN where these pages have to stay as they are.
+/// Makes the whole pages inside [address, +bytes) mappable for the other ranks of the node now, as messages that use
+/// the buffer again would. Nobody else may write them during the call. 0; ENOTSUP where that is off or declined, EINVAL
+/// where there is no whole page, EAGAIN where these pages have to stay as they are.
 ZH_EXPORT int zh_share(const void* address, size_t bytes) {
   if (!process_heap.started() || process_heap.declined() != nullptr) return ENOTSUP;
   if (zh::heap::pages_inside(address, bytes).n == 0) return EINVAL;

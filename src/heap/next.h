@@ -26,7 +26,8 @@ namespace zh::heap {
   ZH_NEXT(mprotect, int (*)(void*, size_t, int))                \
   ZH_NEXT(pkey_mprotect, int (*)(void*, size_t, int, int))      \
   ZH_NEXT(brk, int (*)(void*))                                  \
-  ZH_NEXT(sbrk, void* (*)(intptr_t))
+  ZH_NEXT(sbrk, void* (*)(intptr_t))                            \
+  ZH_NEXT(_Fork, int (*)())
 
 struct Next {
 #define ZH_NEXT(name, type)     \

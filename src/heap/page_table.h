@@ -1,5 +1,5 @@
-// What the heap knows of each page of the address space: bits in leaves of 32 MiB, made when a message first uses memory
-// there. Reading takes no lock; leaves are made and bits are changed under the heap's. It refuses to know why.
+// What the heap knows of each page of the address space: bits in leaves of 32 MiB, made when a message first uses
+// memory there. Reading takes no lock; leaves are made and bits are changed under the heap's. It refuses to know why.
 #pragma once
 
 #include <cstdint>
@@ -133,7 +133,8 @@ class PageTable {
 
   static constexpr uint32_t index(Bit bit) { return static_cast<uint32_t>(bit); }
   [[nodiscard]] const Leaf* leaf_of(uint64_t page) const {
-    const Atomic<uintptr_t>* const top = reinterpret_cast<const Atomic<uintptr_t>*>(top_known_.load_acquire());  // L1 <- L0
+    const Atomic<uintptr_t>* const top =
+        reinterpret_cast<const Atomic<uintptr_t>*>(top_known_.load_acquire());  // L1 <- L0
     if (top == nullptr || page / kLeafPages >= kTopEntries) return nullptr;
     return reinterpret_cast<const Leaf*>(top[page / kLeafPages].load_acquire());  // L1 <- L0: the leaf's bits
   }

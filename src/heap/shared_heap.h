@@ -13,8 +13,8 @@ namespace zh::heap {
 struct Place {
   uint32_t region = 0;      ///< 0: nothing of it can be mapped
   uint32_t generation = 0;  ///< the memory file's (os::file_generation)
-  uint64_t offset = 0;      ///< of the buffer's first byte from the region's start, whether that byte can be mapped or not
-  uint64_t from = 0;        ///< bytes [from, end) of the buffer can be mapped
+  uint64_t offset = 0;  ///< of the buffer's first byte from the region's start, whether that byte can be mapped or not
+  uint64_t from = 0;    ///< bytes [from, end) of the buffer can be mapped
   uint64_t end = 0;
 };
 
@@ -40,19 +40,19 @@ class Client {
 };
 
 struct Stats {
-  uint64_t shared_bytes = 0;     ///< memory of the program that peers can map now
-  uint64_t adopted = 0;          ///< stretches of pages that were made so
-  uint64_t adopted_bytes = 0;    ///< their bytes
-  uint64_t returned_bytes = 0;   ///< of these, made private again
-  uint64_t kept_blocks = 0;      ///< freed blocks that wait for the next allocation of their size
-  uint64_t kept_bytes = 0;       ///< their bytes
-  uint64_t reused_blocks = 0;    ///< allocations that such a block served
-  uint64_t first_uses = 0;       ///< publish() that answered kLater
-  uint64_t declined = 0;         ///< publish() that found memory which must stay as it is
-  uint64_t declined_bytes = 0;   ///< their bytes
+  uint64_t shared_bytes = 0;      ///< memory of the program that peers can map now
+  uint64_t adopted = 0;           ///< stretches of pages that were made so
+  uint64_t adopted_bytes = 0;     ///< their bytes
+  uint64_t returned_bytes = 0;    ///< of these, made private again
+  uint64_t kept_blocks = 0;       ///< freed blocks that wait for the next allocation of their size
+  uint64_t kept_bytes = 0;        ///< their bytes
+  uint64_t reused_blocks = 0;     ///< allocations that such a block served
+  uint64_t first_uses = 0;        ///< publish() that answered kLater
+  uint64_t declined = 0;          ///< publish() that found memory which must stay as it is
+  uint64_t declined_bytes = 0;    ///< their bytes
   const char* declined_why = "";  ///< the reason of the latest
-  uint64_t forks = 0;            ///< forks that found shared memory
-  uint64_t forks_copied = 0;     ///< of these, those where the child copied it
+  uint64_t forks = 0;             ///< forks that found shared memory
+  uint64_t forks_copied = 0;      ///< of these, those where the child copied it
 };
 
 class SharedHeap {

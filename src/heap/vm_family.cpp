@@ -1,6 +1,6 @@
-// The calls by which a program manages pages itself, as libzerohop.so exports them: where they meet shared pages they do
-// what they would do to private memory. Everything else goes straight to the next function of the name. Compiled into
-// libzerohop.so only.
+// The calls by which a program manages pages itself, as libzerohop.so exports them: where they meet shared pages they
+// do what they would do to private memory. Everything else goes straight to the next function of the name. Compiled
+// into libzerohop.so only.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -210,7 +210,8 @@ ZH_EXPORT void* mremap(void* at, size_t old_bytes, size_t new_bytes, int flags, 
   if (meets_heap(at, old_bytes)) [[unlikely]]
     return resize_mapping(static_cast<std::byte*>(at), old_bytes, new_bytes, flags, target);
   if (target != nullptr && meets_heap(target, new_bytes)) [[unlikely]] {
-    if (map(target, new_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) return MAP_FAILED;
+    if (map(target, new_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+      return MAP_FAILED;
   }
   return next().mremap(at, old_bytes, new_bytes, flags, target);
 }

@@ -211,8 +211,8 @@ bool Mappings::find_in_text(uintptr_t address, Mapping* out) const {
     out->executable = at[3] == 'x';
     out->shared = at[4] == 's';
     at += 5;
-    std::strtoull(at, &at, 16);              // offset
-    std::strtoull(at, &at, 16);              // device: major
+    std::strtoull(at, &at, 16);  // offset
+    std::strtoull(at, &at, 16);  // device: major
     if (*at == ':') std::strtoull(at + 1, &at, 16);
     out->inode = std::strtoull(at, &at, 10);
     out->stack = std::strstr(at, "[stack]") != nullptr;
@@ -269,13 +269,20 @@ const char* holder_of_pages() {
     const char* prefix;
     const char* why;
   } kHolders[] = {
-      {"/dev/infiniband/", "an RDMA device is open"}, {"/dev/hfi1", "an RDMA device is open"},
-      {"/dev/cxi", "an RDMA device is open"},         {"/dev/kgni", "an RDMA device is open"},
-      {"/dev/ipath", "an RDMA device is open"},       {"/dev/nvidia", "a GPU is open"},
-      {"/dev/kfd", "a GPU is open"},                  {"/dev/dri/render", "a GPU is open"},
-      {"/dev/vfio/", "a vfio device is open"},        {"anon_inode:[io_uring]", "an io_uring is open"},
-      {"/dev/xpmem", "XPMEM is open"},                {"anon_inode:[userfaultfd]", "a userfaultfd is open"},
-      {"/dev/userfaultfd", "a userfaultfd is open"},  {"/dev/accel/", "an accelerator is open"},
+      {"/dev/infiniband/", "an RDMA device is open"},
+      {"/dev/hfi1", "an RDMA device is open"},
+      {"/dev/cxi", "an RDMA device is open"},
+      {"/dev/kgni", "an RDMA device is open"},
+      {"/dev/ipath", "an RDMA device is open"},
+      {"/dev/nvidia", "a GPU is open"},
+      {"/dev/kfd", "a GPU is open"},
+      {"/dev/dri/render", "a GPU is open"},
+      {"/dev/vfio/", "a vfio device is open"},
+      {"anon_inode:[io_uring]", "an io_uring is open"},
+      {"/dev/xpmem", "XPMEM is open"},
+      {"anon_inode:[userfaultfd]", "a userfaultfd is open"},
+      {"/dev/userfaultfd", "a userfaultfd is open"},
+      {"/dev/accel/", "an accelerator is open"},
   };
   const char* why = nullptr;
   const bool read = for_each_entry("/proc/self/fd", [&](int folder, const char* name) {

@@ -15,8 +15,8 @@ struct Mapping {
   bool writable = false;
   bool executable = false;
   bool shared = false;
-  bool stack = false;   ///< of the first thread
-  uint64_t inode = 0;   ///< 0: anonymous memory
+  bool stack = false;  ///< of the first thread
+  uint64_t inode = 0;  ///< 0: anonymous memory
 };
 
 /// Looks mappings up: by a query of one address (Linux 6.11), else in the text.
@@ -49,8 +49,8 @@ enum class Behind : uint8_t {
 /// page of zeros (Linux 6.7); `plain`: do not ask it that way, for tests.
 [[nodiscard]] Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain = false);
 
-/// Is `address` in `mapping` at or below the end of a thread's stack that lies there, or in its thread's own data behind
-/// it? libc unmaps such memory by itself. The first thread's stack is a mapping of its own.
+/// Is `address`, in this mapping, in a thread's stack or in its thread's own data behind it? libc unmaps such memory by
+/// itself. The first thread's stack is a mapping of its own.
 [[nodiscard]] bool in_thread_stack(const Mapping& mapping, uintptr_t address);
 
 /// Why pages of this process may not be exchanged, as a static text: locked or pinned memory, or an open device or

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,7 +25,7 @@ namespace {
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 constexpr size_t kKernelSignalBytes = 8;  // of its set of signals
-constexpr rlim_t kHighDescriptor = 200;  // below 256, for the table of descriptors grows in powers of two
+constexpr rlim_t kHighDescriptor = 200;   // below 256, for the table of descriptors grows in powers of two
 
 // The mapping calls by number: by name they may be the program's, or the preloaded library's own, which look after the
 // very ranges that are worked on here.
@@ -71,8 +72,8 @@ std::byte* map_file(int fd, uint64_t offset, uint64_t bytes, uintptr_t at) {
   constexpr uintptr_t kHuge = 2 << 20;
   // Only what may hold a huge page needs the address.
   const uint64_t spare = bytes >= kHuge ? kHuge : 0;
-  std::byte* const room = checked(raw_mmap(nullptr, bytes + spare, PROT_NONE,
-                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  std::byte* const room =
+      checked(raw_mmap(nullptr, bytes + spare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (room == nullptr) return nullptr;
   const uint64_t skip = spare == 0 ? 0 : (at - reinterpret_cast<uintptr_t>(room)) % kHuge;
   if (skip != 0) raw_munmap(room, skip);
@@ -90,9 +91,7 @@ bool map_file_at(std::byte* at, uint64_t bytes, int fd, uint64_t offset, bool pr
   return map_at(at, bytes, private_copy ? MAP_PRIVATE : MAP_SHARED, fd, offset);
 }
 
-bool map_private_at(std::byte* at, uint64_t bytes) {
-  return map_at(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
+bool map_private_at(std::byte* at, uint64_t bytes) { return map_at(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 
 std::byte* map_again(std::byte* at, uint64_t bytes) {
   auto* const again = checked(reinterpret_cast<void*>(syscall(SYS_mremap, at, 0, bytes, MREMAP_MAYMOVE)));
@@ -165,6 +164,27 @@ uint64_t file_id(int fd) {
 
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes) {
   return move_all(&pread, fd, offset, out, bytes);
+}
+
+NearMemory::NearMemory(const void* address) {
+  static int several = -1;  // several threads write the same
+  if (several < 0) {
+    char text[64];
+    several = read_text("/sys/devices/system/node/online", text, sizeof text) && std::strpbrk(text, ",-") != nullptr;
+  }
+  if (several == 0) return;
+  int node = 0;
+  if (syscall(SYS_get_mempolicy, &node, nullptr, 0, address, MPOL_F_NODE | MPOL_F_ADDR) != 0) return;
+  if (node < 0 || static_cast<unsigned>(node) >= kMaxNodes) return;
+  if (syscall(SYS_get_mempolicy, &mode_, nodes_, kMaxNodes, nullptr, 0) != 0) return;
+  unsigned long wanted[sizeof nodes_ / sizeof nodes_[0]] = {};
+  constexpr unsigned kBits = 8 * sizeof(unsigned long);
+  wanted[static_cast<unsigned>(node) / kBits] = 1UL << static_cast<unsigned>(node) % kBits;
+  changed_ = syscall(SYS_set_mempolicy, MPOL_PREFERRED, wanted, kMaxNodes) == 0;
+}
+
+NearMemory::~NearMemory() {
+  if (changed_) syscall(SYS_set_mempolicy, mode_, mode_ == MPOL_DEFAULT ? nullptr : nodes_, kMaxNodes);
 }
 
 // By system call: the program may have functions of its own in front of libc's.

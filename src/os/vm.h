@@ -79,6 +79,22 @@ bool read_text(const char* path, char* out, size_t bytes);
 /// One line to standard error, by one system call.
 void say_line(const char* a, const char* b);
 
+/// While one lives, this thread's new pages come from the memory node of the page at `address`, where the machine has
+/// several and the system tells.
+class NearMemory {
+ public:
+  explicit NearMemory(const void* address);
+  ~NearMemory();
+  NearMemory(const NearMemory&) = delete;
+  NearMemory& operator=(const NearMemory&) = delete;
+
+ private:
+  static constexpr unsigned kMaxNodes = 1024;
+  bool changed_ = false;
+  int mode_ = 0;
+  unsigned long nodes_[kMaxNodes / (8 * sizeof(unsigned long))];
+};
+
 /// No signal handler runs in this thread from block() to unblock().
 class SignalMask {
  public:

@@ -8,6 +8,7 @@
 //   ZH_TORTURE_PERCENT  how many of them are shared (80)
 //   ZH_TORTURE_PARTS    of how many per cent of them only a part is shared (25)
 //   ZH_TORTURE_LATE     in how many per cent of the calls an older block is shared as well (20)
+//   ZH_TORTURE_MMAP     0: only the malloc family's blocks, not those of mmap()
 //   ZH_TORTURE_SEED     of the choice (1)
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,9 +45,10 @@ static struct Counts g_nowhere;
 static struct Counts* g_counts = &g_nowhere;
 static size_t g_min = 64 * 1024;
 static uint64_t g_percent = 80;
-static uint64_t g_parts = 25;
 static uint64_t g_late = 20;
 static uint64_t g_seed = 1;
+static uint64_t g_maps = 1;
+static uint64_t g_parts = 25;
 static uint64_t g_drawn;
 /// Blocks that were handed out, each in the place that its address chooses; a later one there replaces it.
 static struct Block {
@@ -140,9 +142,10 @@ __attribute__((constructor)) static void start(void) {
   know();
   g_min = setting("ZH_TORTURE_MIN", g_min);
   g_percent = setting("ZH_TORTURE_PERCENT", g_percent);
-  g_parts = setting("ZH_TORTURE_PARTS", g_parts);
   g_late = setting("ZH_TORTURE_LATE", g_late);
   g_seed = setting("ZH_TORTURE_SEED", g_seed);
+  g_maps = setting("ZH_TORTURE_MMAP", g_maps);
+  g_parts = setting("ZH_TORTURE_PARTS", g_parts);
   const char* file = getenv("ZH_TORTURE_COUNTS");
   const int fd = file != NULL ? open(file, O_RDWR | O_CLOEXEC) : -1;
   if (fd >= 0) {
@@ -309,7 +312,8 @@ EXPORT void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t o
   const int wanted = MAP_PRIVATE | MAP_ANONYMOUS;
   // A stack that grows by itself must stay what it is, and huge pages of the pool are no memory to share.
   const int kinds = wanted | MAP_SHARED | MAP_GROWSDOWN | MAP_HUGETLB;
-  if (p != MAP_FAILED && protection == (PROT_READ | PROT_WRITE) && (flags & kinds) == wanted && looked_at(n)) {
+  if (g_maps != 0 && p != MAP_FAILED && protection == (PROT_READ | PROT_WRITE) && (flags & kinds) == wanted &&
+      looked_at(n)) {
     new_block(p, n, kZeros);
   }
   return p;
