@@ -1,5 +1,5 @@
-// Blocks of the malloc family: kept for the next allocation of their size, dropped, or made private before a resize. The
-// allocator is the test's own: blocks are mappings, and it writes down what it is given back.
+// Blocks of the malloc family: kept for the next allocation of their size, dropped, or made private before a resize.
+// The allocator is the test's own: blocks are mappings, and it writes down what it is given back.
 #include <algorithm>
 #include <vector>
 

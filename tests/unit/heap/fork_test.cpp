@@ -16,8 +16,8 @@ namespace {
 
 using Protection = Heap::Protection;
 
-constexpr size_t kLittle = 1 << 20;                // the child copies it
-constexpr size_t kMuch = 2 * kForkCopyBytes;       // becomes private before the fork
+constexpr size_t kLittle = 1 << 20;           // the child copies it
+constexpr size_t kMuch = 2 * kForkCopyBytes;  // becomes private before the fork
 
 std::byte* shared(Heap& heap, size_t n, int value) {
   std::byte* p = filled(n, value);
@@ -172,8 +172,8 @@ TEST_P(Forks, FreedBlocksThatAreKeptAreNobodysInTheChild) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Forks,
-                         ::testing::Values(std::pair{kLittle, false}, std::pair{kMuch, false},
-                                           std::pair{kLittle, true}, std::pair{kMuch, true}),
+                         ::testing::Values(std::pair{kLittle, false}, std::pair{kMuch, false}, std::pair{kLittle, true},
+                                           std::pair{kMuch, true}),
                          [](const auto& way) {
                            return std::string(way.param.first == kLittle ? "Copied" : "Returned") +
                                   (way.param.second ? "BesideAThread" : "Alone");
@@ -191,7 +191,9 @@ struct Counters {
     }
     ++c.rounds;
   }
-  [[nodiscard]] uint64_t at(size_t i) const { return reinterpret_cast<Atomic<uint64_t>*>(p + i * kPage)->load_relaxed(); }
+  [[nodiscard]] uint64_t at(size_t i) const {
+    return reinterpret_cast<Atomic<uint64_t>*>(p + i * kPage)->load_relaxed();
+  }
 };
 
 TEST(ForkBesideWriters, NoIncrementIsLostAndTheChildIsFrozen) {
@@ -211,7 +213,8 @@ TEST(ForkBesideWriters, NoIncrementIsLostAndTheChildIsFrozen) {
                                 for (size_t k = 0; k < kMuch / kPage; ++k) same = same && a.at(k) == seen[k];
                                 // A moment of the parent: pages are counted one after the other.
                                 for (size_t k = 1; k < kMuch / 2 / kPage; ++k) {
-                                  same = same && (seen[k] == seen[0] || seen[k] + 1 == seen[0]) && seen[k] <= seen[k - 1];
+                                  same =
+                                      same && (seen[k] == seen[0] || seen[k] + 1 == seen[0]) && seen[k] <= seen[k - 1];
                                 }
                                 return same;
                               }),

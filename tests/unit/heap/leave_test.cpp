@@ -176,10 +176,11 @@ TEST(Leave, PlainStretchesAreThoseThatAreNotShared) {
   ASSERT_EQ(heap.share(p + 4 * kPage, 4 * kPage), Use::kMapped);
   ASSERT_EQ(heap.share(p + 10 * kPage, 4 * kPage), Use::kMapped);
   std::vector<std::pair<std::byte*, size_t>> seen;
-  heap.for_each_plain(
-      p, 12 * kPage,
+  heap.for_each_private(
+      p, 12 * kPage, false,
       [](void* at, size_t n, void* argument) {
-        static_cast<std::vector<std::pair<std::byte*, size_t>>*>(argument)->emplace_back(static_cast<std::byte*>(at), n);
+        static_cast<std::vector<std::pair<std::byte*, size_t>>*>(argument)->emplace_back(static_cast<std::byte*>(at),
+                                                                                         n);
       },
       &seen);
   size_t sum = 0;
