@@ -1,6 +1,9 @@
 // Blocks of the malloc family: kept for the next allocation of their size, dropped, or made private before a resize.
 // The allocator is the test's own: blocks are mappings, and it writes down what it is given back.
+#include <malloc.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "heap_support.h"
@@ -162,6 +165,31 @@ TEST_F(Blocks, AResizeGetsPrivateMemoryWithTheSameContents) {
   EXPECT_EQ(mapping_at(p).to, mapping_at(p + kN - 1).to) << "one mapping, as libc made it: it may move it";
   Place place;
   EXPECT_FALSE(heap.locate(p, kN, &place));
+}
+
+TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
+  if (kSanitized) GTEST_SKIP() << "another malloc";
+  Surroundings around;
+  around.usable_bytes = [](void* p) { return uint64_t{malloc_usable_size(p)}; };
+  around.libc_blocks = true;
+  Heap& libcs = unused_heap();
+  libcs.start(around, true);
+  constexpr size_t n = 48 << 20;
+  auto* p = static_cast<std::byte*>(malloc(n));
+  std::memset(p, 1, n);
+  const auto in_one = [&] { return mapping_at(p).to >= reinterpret_cast<uintptr_t>(p) + malloc_usable_size(p); };
+  // As libc grows it: the pages keep the numbers of their first place. The last page is no message's.
+  for (size_t size = n; size < 2 * n; size += n / 4) {
+    ASSERT_EQ(libcs.share(p, size - 100), Use::kMapped);
+    ASSERT_TRUE(libcs.prepare_resize(p));
+    EXPECT_TRUE(in_one()) << size;
+    EXPECT_FALSE(libcs.holds_any());
+    EXPECT_TRUE(holds(p, n, 1));
+    p = static_cast<std::byte*>(realloc(p, size + n / 4));
+    ASSERT_NE(p, nullptr);
+    std::memset(p + n, 2, size + n / 4 - n);
+  }
+  free(p);
 }
 
 TEST_F(Blocks, NeighboursOfAFreedBlockKeepTheirPages) {
