@@ -159,7 +159,7 @@ const char* Heap::obstacle(Pages pages) {
   if (const char* why = system_obstacle(); why != nullptr) return why;
   if (stretches_ >= kMaxStretches) {  // counted up so far; now without those that have gone
     stretches_ = 0;
-    table_.for_each(Bit::kShared, [this](Pages) { ++stretches_; });
+    for (const Bit bit : {Bit::kShared, Bit::kLeft}) table_.for_each(bit, [this](Pages) { ++stretches_; });
     if (stretches_ >= kMaxStretches) return "too many separate buffers";
   }
   if (!table_.none(Bit::kGuarded, pages)) return "the program has protected it";

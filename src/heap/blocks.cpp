@@ -80,8 +80,31 @@ bool Heap::keep(void* block) {
 
 bool Heap::prepare_resize(void* block) {
   if (mutex_.held_by_me()) return true;
-  const Pages pages = wanted_pages(block, around_.usable_bytes(block));
-  return pages.n == 0 || !meets(pages) || come_back(pages.address(), pages.bytes());
+  const uint64_t bytes = around_.usable_bytes(block);
+  const Pages pages = wanted_pages(block, bytes);
+  if (pages.n == 0 || !meets(pages)) return true;
+  // The system moves one mapping at a time, and fresh memory joins old memory only by chance: with the few pages that
+  // no message has used, a block that libc has mapped becomes one mapping again, which libc can then move.
+  const bool mapped = pages.first < pages_inside(block, bytes).first;
+  const uint64_t plain = pages.n - table_.count(Bit::kShared, pages) - table_.count(Bit::kLeft, pages);
+  if (!mapped || plain > kChunkPages) return come_back(pages.address(), pages.bytes());
+  const Locked lock(mutex_);
+  keep_peers_away(true);
+  bool ok = true;
+  for (uint64_t page = pages.first; ok && page < pages.end();) {
+    const auto kind = [this](uint64_t at) {
+      return !table_.none(Bit::kShared, {at, 1}) ? Bit::kShared
+             : !table_.none(Bit::kLeft, {at, 1}) ? Bit::kLeft
+                                                 : Bit::kUsed;
+    };
+    const Bit first = kind(page);
+    uint64_t end = page + 1;
+    while (end < pages.end() && kind(end) == first) ++end;
+    ok = copy_back({page, end - page});
+    page = end;
+  }
+  keep_peers_away(false);
+  return ok;
 }
 
 bool Heap::trim() {

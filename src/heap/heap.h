@@ -65,15 +65,24 @@ class Heap final : public SharedHeap {
   bool replace(void* address, size_t bytes, bool (*unmap)(void*), void* argument);
   /// The contents of [address, +bytes) become private memory. Nobody else uses them meanwhile.
   [[nodiscard]] bool come_back(void* address, size_t bytes);
+  /// The same where other threads may be writing: no write is lost.
+  [[nodiscard]] bool leave(void* address, size_t bytes);
   /// The contents become zeros.
   void drop_contents(void* address, size_t bytes);
   enum class Protection : uint8_t { kNone, kRead, kReadWrite };
   /// The program is about to protect [address, +bytes), or has made it readable and writable again.
   void protect(void* address, size_t bytes, Protection protection);
-  /// A forked child shall see zeros, or nothing, in these pages; or them again.
+  /// Asks the system what has become of [address, +bytes), or of all: after a call that failed half-way, or where
+  /// somebody may have unmapped memory unseen.
+  void look_again(void* address, size_t bytes);
+  void look_again();
+  /// A forked child shall see zeros, or nothing, in these pages; or them again. Such memory is not
+  /// adopted again.
   void mark(Bit bit, void* address, size_t bytes, bool value);
-  /// visit(address, bytes, argument) for each stretch of [address, +bytes) that is as the system made it.
-  void for_each_plain(void* address, size_t bytes, void (*visit)(void*, size_t, void*), void* argument);
+  /// visit(address, bytes, argument) for each stretch of [address, +bytes) that is private; `left_too`: also where it
+  /// is not yet as the system made it.
+  void for_each_private(void* address, size_t bytes, bool left_too, void (*visit)(void*, size_t, void*),
+                        void* argument);
   /// The program has advised something that shared memory would not keep: this range is never adopted.
   void exclude(const void* address, size_t bytes);
   /// The program wants huge pages.
@@ -134,6 +143,10 @@ class Heap final : public SharedHeap {
   bool copy_back(Pages pages);
   bool leave_beside_threads(Pages pages);
   bool exchange_protected(Pages pages);
+  void pass_marks_on(Pages pages);
+  template <typename Visit>
+  void for_each_mapping(Pages pages, Visit&& visit);
+  void look_again(Pages pages);
   void give_back_stack();
   void wake_futexes(Pages pages);
   void keep_peers_away(bool away);

@@ -68,11 +68,19 @@ bool Heap::copy_back(Pages pages) {
         (void)os::return_pages(copy, bytes);
         counts_.returned_bytes += bytes;
       }
+      pass_marks_on(chunk);
       forget(chunk);
     }
     os::unmap_raw(copy, bytes);
     return ok;
   });
+}
+
+// What the program has asked for forked children, of memory that is the system's again.
+void Heap::pass_marks_on(Pages pages) {
+  table_.for_each(Bit::kHidden, true, pages,
+                  [](Pages run) { (void)os::keep_from_children(run.address(), run.bytes(), true); });
+  table_.for_each(Bit::kWiped, true, pages, [](Pages run) { os::wipe_in_children(run.address(), run.bytes()); });
 }
 
 // Other threads may write at any time: a private mapping of the same file takes the place of the shared one, and the
@@ -86,7 +94,8 @@ bool Heap::leave_beside_threads(Pages pages) {
     if (!os::populate_for_write(at, chunk.bytes())) {
       for (uint64_t i = 0; i < chunk.bytes(); i += kPage) os::touch_for_write(at + i);
     }
-    if (!table_.none(Bit::kHidden, chunk)) (void)os::keep_from_children(at, chunk.bytes(), true);
+    table_.for_each(Bit::kHidden, true, chunk,
+                    [](Pages run) { (void)os::keep_from_children(run.address(), run.bytes(), true); });
     wake_futexes(chunk);
     punch(chunk);
     const uint64_t n = table_.count(Bit::kShared, chunk);
@@ -121,6 +130,7 @@ bool Heap::exchange_protected(Pages pages) {
     if (os::move_to(run.address(), copy, run.bytes())) {
       (void)os::return_pages(old, run.bytes());
       counts_.returned_bytes += run.bytes();
+      pass_marks_on(run);
       forget(run);
     } else {
       os::unmap_raw(copy, run.bytes());
@@ -168,12 +178,25 @@ bool Heap::come_back(void* address, size_t bytes) {
   return ok;
 }
 
+bool Heap::leave(void* address, size_t bytes) {
+  const Locked lock(mutex_);
+  bool ok = true;
+  keep_peers_away(true);
+  table_.for_each(Bit::kShared, true, pages_around(address, bytes),
+                  [&](Pages run) { ok = ok && leave_beside_threads(run); });
+  keep_peers_away(false);
+  return ok;
+}
+
 // Guarded first: no message finds them while they go.
 bool Heap::replace(void* address, size_t bytes, bool (*unmap)(void*), void* argument) {
   const Locked lock(mutex_);
   const Pages pages = pages_around(address, bytes);
   table_.for_each(Bit::kShared, true, pages, [this](Pages run) { table_.set(Bit::kGuarded, run); });
-  if (!unmap(argument)) return false;
+  if (!unmap(argument)) {
+    look_again(pages);
+    return false;
+  }
   table_.for_each(Bit::kShared, true, pages, [this](Pages run) {
     punch(run);
     counts_.returned_bytes += run.bytes();
@@ -183,11 +206,71 @@ bool Heap::replace(void* address, size_t bytes, bool (*unmap)(void*), void* argu
   return true;
 }
 
+/// visit(pages, mapping) for each part of `pages` by what the system has mapped there; a part of which it tells nothing
+/// comes page by page, with a mapping that ends at 0.
+template <typename Visit>
+void Heap::for_each_mapping(Pages pages, Visit&& visit) {
+  const os::Mappings mappings;
+  for (uint64_t page = pages.first; page < pages.end();) {
+    os::Mapping mapping;
+    const bool known = mappings.find(page * kPage, &mapping);
+    const uint64_t end = known ? mapping.to / kPage : page + 1;
+    const Pages part{page, (end < pages.end() ? end : pages.end()) - page};
+    visit(part, known ? mapping : os::Mapping{});
+    page = part.end();
+  }
+}
+
+// A call that the program made on these pages has failed, half-way perhaps, or somebody has unmapped them unseen.
+void Heap::look_again(Pages pages) {
+  constexpr uint64_t kInode = (uint64_t{1} << 40) - 1;  // the rest of file_id() is the device
+  table_.for_each(Bit::kShared, true, pages, [&](Pages run) {
+    for_each_mapping(run, [&](Pages part, const os::Mapping& m) {
+      const bool ours =
+          m.to != 0 ? m.shared && ((m.inode ^ id_) & kInode) == 0 : os::is_mapped(part.address(), part.bytes());
+      if (!ours) {
+        punch(part);
+        forget(part);
+        return;
+      }
+      put(Bit::kGuarded, part, m.to != 0 && !(m.readable && m.writable));
+      put(Bit::kReadable, part, m.to != 0 && m.readable && !m.writable);
+    });
+  });
+  table_.for_each(Bit::kLeft, true, pages, [&](Pages run) {
+    for_each_mapping(run, [&](Pages part, const os::Mapping& m) {
+      if (m.to != 0 ? ((m.inode ^ id_) & kInode) != 0 : !os::is_mapped(part.address(), part.bytes())) forget(part);
+    });
+  });
+}
+
+void Heap::look_again(void* address, size_t bytes) {
+  const Locked lock(mutex_);
+  look_again(pages_around(address, bytes));
+}
+
+void Heap::look_again() {
+  const Locked lock(mutex_);
+  table_.for_each(Bit::kShared, [this](Pages run) { look_again(run); });
+  table_.for_each(Bit::kLeft, [this](Pages run) { look_again(run); });
+}
+
 void Heap::drop_contents(void* address, size_t bytes) {
   const Locked lock(mutex_);
-  table_.for_each(Bit::kShared, true, pages_around(address, bytes), [this](Pages run) {
+  const Pages pages = pages_around(address, bytes);
+  table_.for_each(Bit::kShared, true, pages, [this](Pages run) {
     table_.set(Bit::kBare, run);
     (void)os::return_pages(run.address(), run.bytes());
+  });
+  // What shows behind dropped copies is the file: a hole in it, or, in a forked child, what the parent has there by
+  // now.
+  table_.for_each(Bit::kLeft, true, pages, [this](Pages run) {
+    for_each_mapping(run, [this](Pages part, const os::Mapping& m) {
+      if (m.to == 0 || m.executable || !os::map_private_at(part.address(), part.bytes())) return;
+      if (!m.writable) (void)os::protect(part.address(), part.bytes(), m.readable);
+      pass_marks_on(part);
+      forget(part);
+    });
   });
 }
 
@@ -203,6 +286,7 @@ void Heap::protect(void* address, size_t bytes, Protection protection) {
 }
 
 void Heap::mark(Bit bit, void* address, size_t bytes, bool value) {
+  if (value) exclude(address, bytes);
   const Locked lock(mutex_);
   const auto change = [&](Pages run) { put(bit, run, value); };
   const Pages pages = pages_around(address, bytes);
@@ -210,9 +294,12 @@ void Heap::mark(Bit bit, void* address, size_t bytes, bool value) {
   table_.for_each(Bit::kLeft, true, pages, change);
 }
 
-void Heap::for_each_plain(void* address, size_t bytes, void (*visit)(void*, size_t, void*), void* argument) {
-  table_.for_each(Bit::kShared, false, pages_around(address, bytes),
-                  [&](Pages run) { visit(run.address(), run.bytes(), argument); });
+void Heap::for_each_private(void* address, size_t bytes, bool left_too, void (*visit)(void*, size_t, void*),
+                            void* argument) {
+  table_.for_each(Bit::kShared, false, pages_around(address, bytes), [&](Pages run) {
+    if (left_too) return visit(run.address(), run.bytes(), argument);
+    table_.for_each(Bit::kLeft, false, run, [&](Pages plain) { visit(plain.address(), plain.bytes(), argument); });
+  });
 }
 
 void Heap::exclude(const void* address, size_t bytes) {

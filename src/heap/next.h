@@ -27,7 +27,8 @@ namespace zh::heap {
   ZH_NEXT(pkey_mprotect, int (*)(void*, size_t, int, int))      \
   ZH_NEXT(brk, int (*)(void*))                                  \
   ZH_NEXT(sbrk, void* (*)(intptr_t))                            \
-  ZH_NEXT(_Fork, int (*)())
+  ZH_NEXT(_Fork, int (*)())                                     \
+  ZH_NEXT(dlclose, int (*)(void*))
 
 struct Next {
 #define ZH_NEXT(name, type)     \

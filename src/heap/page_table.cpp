@@ -9,8 +9,10 @@ namespace zh::heap {
 bool PageTable::prepare(Pages pages) {
   if (pages.n == 0 || (pages.end() - 1) / kLeafPages >= kTopEntries) return false;
   if (top_ == nullptr) {
-    std::byte* const memory = os::map_lazy(kTopEntries * sizeof(Atomic<uintptr_t>) + kMaxLeaves * sizeof(uint64_t));
+    constexpr uint64_t kBytes = kTopEntries * sizeof(Atomic<uintptr_t>) + kMaxLeaves * sizeof(uint64_t);
+    std::byte* const memory = os::map_lazy(kBytes);
     if (memory == nullptr) return false;
+    os::keep_out_of_dumps(memory, kBytes);  // nearly all of it is never touched, and a dump through a pipe holds zeros
     top_ = reinterpret_cast<Atomic<uintptr_t>*>(memory);
     leaves_ = reinterpret_cast<uint64_t*>(memory + kTopEntries * sizeof(Atomic<uintptr_t>));
     top_known_.store_release(reinterpret_cast<uintptr_t>(top_));  // L0 -> L1: zeroed entries

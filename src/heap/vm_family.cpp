@@ -42,11 +42,11 @@ struct Advice {
   int result;
 };
 
-/// Only what is as the system made it hears the advice.
-int advise_plain(void* at, size_t n, int advice) {
+/// Only what is private hears the advice; `left_too`: also where a file is behind it.
+int advise_private(void* at, size_t n, int advice, bool left_too) {
   Advice call{advice, 0};
-  process_heap.for_each_plain(
-      at, n,
+  process_heap.for_each_private(
+      at, n, left_too,
       [](void* from, size_t bytes, void* argument) {
         auto& c = *static_cast<Advice*>(argument);
         if (next().madvise(from, bytes, c.advice) != 0) c.result = -1;
@@ -71,13 +71,13 @@ int advise_heap(void* at, size_t n, int advice) {
     case MADV_DONTFORK:
     case MADV_DOFORK:
       process_heap.mark(Bit::kHidden, at, n, advice == MADV_DONTFORK);
-      return advise_plain(at, n, advice);
+      return advise_private(at, n, advice, true);
     case MADV_WIPEONFORK:
     case MADV_KEEPONFORK:
       process_heap.mark(Bit::kWiped, at, n, advice == MADV_WIPEONFORK);
-      return advise_plain(at, n, advice);
+      return advise_private(at, n, advice, false);
     case MADV_GUARD_INSTALL:
-      process_heap.protect(at, n, Protection::kNone);
+      if (!process_heap.come_back(at, n)) return failed(ENOMEM);
       return next().madvise(at, n, advice);
     default:
       return next().madvise(at, n, advice);
@@ -185,9 +185,7 @@ void remember(const void* at, size_t n, int advice) {
 }  // namespace
 
 ZH_EXPORT int madvise(void* at, size_t n, int advice) noexcept {
-  if (meets_heap(at, n)) [[unlikely]]
-    return advise_heap(at, n, advice);
-  const int result = next().madvise(at, n, advice);
+  const int result = meets_heap(at, n) ? advise_heap(at, n, advice) : next().madvise(at, n, advice);
   if (result == 0) remember(at, n, advice);
   return result;
 }
@@ -227,17 +225,33 @@ ZH_EXPORT int mprotect(void* at, size_t n, int protection) noexcept {
   }
   if (protection == PROT_READ || protection == PROT_NONE) {
     process_heap.protect(at, n, protection == PROT_READ ? Protection::kRead : Protection::kNone);
-  } else if (!process_heap.come_back(at, n)) {  // code, above all
-    return failed(ENOMEM);
+    const int result = next().mprotect(at, n, protection);
+    if (result != 0) {
+      const int error = errno;
+      process_heap.look_again(at, n);
+      errno = error;
+    }
+    return result;
   }
+  // Code, above all. Some systems allow that in anonymous memory only.
+  if (!process_heap.leave(at, n)) return failed(ENOMEM);
+  const int result = next().mprotect(at, n, protection);
+  if (result == 0 || errno != EACCES || !process_heap.come_back(at, n)) return result;
   return next().mprotect(at, n, protection);
 }
 
 ZH_EXPORT int pkey_mprotect(void* at, size_t n, int protection, int key) noexcept {
-  if (meets_heap(at, n) && !process_heap.come_back(at, n)) [[unlikely]]
+  if (meets_heap(at, n) && !process_heap.leave(at, n)) [[unlikely]]
     return failed(ENOMEM);
   if (process_heap.started() && n != 0 && key > 0) process_heap.exclude(at, n);
   return next().pkey_mprotect(at, n, protection, key);
+}
+
+/// Unmaps a library, with memory of it that messages may have made shared, by calls that are not seen here.
+ZH_EXPORT int dlclose(void* library) noexcept {
+  const int result = next().dlclose(library);
+  if (process_heap.holds_any()) process_heap.look_again();
+  return result;
 }
 
 ZH_EXPORT int brk(void* end) noexcept {

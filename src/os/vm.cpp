@@ -118,6 +118,10 @@ bool keep_from_children(std::byte* at, uint64_t bytes, bool keep) {
   return raw_madvise(at, bytes, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
+void wipe_in_children(std::byte* at, uint64_t bytes) { (void)raw_madvise(at, bytes, MADV_WIPEONFORK); }
+
+void keep_out_of_dumps(std::byte* at, uint64_t bytes) { (void)raw_madvise(at, bytes, MADV_DONTDUMP); }
+
 bool return_pages(std::byte* at, uint64_t bytes) { return raw_madvise(at, bytes, MADV_REMOVE); }
 
 bool return_file_pages(int fd, uint64_t offset, uint64_t bytes) {

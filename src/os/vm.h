@@ -30,6 +30,10 @@ bool move_to(std::byte* at, std::byte* from, uint64_t bytes);
 
 /// A process that is forked has nothing there; or has again.
 bool keep_from_children(std::byte* at, uint64_t bytes, bool keep);
+/// A process that is forked has zeros there.
+void wipe_in_children(std::byte* at, uint64_t bytes);
+/// Core dumps leave it out.
+void keep_out_of_dumps(std::byte* at, uint64_t bytes);
 /// Gives the pages of a shared mapping back to the system, which read as zero afterwards.
 bool return_pages(std::byte* at, uint64_t bytes);
 /// The same through the descriptor: the pages need not be mapped.

@@ -443,7 +443,8 @@ HEAP_TEST(ForksOfLibcWithoutHandlers) {
   }
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
-  const bool ended = block_in_heap(blocks.p[kBlocks - 1]) ? WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV : status == 0;
+  const bool ended =
+      block_in_heap(blocks.p[kBlocks - 1]) ? WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV : status == 0;
   CHECK(ended, "status 0x%x", static_cast<unsigned>(status));
   blocks.check(31, "the parent's, after a child of _Fork wrote");
 }
@@ -463,7 +464,8 @@ HEAP_TEST(ForksBySystemCall) {
   blocks.check(41, "the parent's, after a child of clone wrote");
   // A heap cannot see such a fork coming. Its memory may be missing in the child, which then dies, but never shared.
   const bool died = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
-  CHECK(status == 0 || (mode() == Mode::kShared && died), "the child ended with status %#x", static_cast<unsigned>(status));
+  CHECK(status == 0 || (mode() == Mode::kShared && died), "the child ended with status %#x",
+        static_cast<unsigned>(status));
 }
 
 }  // namespace

@@ -134,10 +134,10 @@ T hidden(T value) {
   } while (0)
 
 /// In the mode `shared` the block must be in zerohop's memory file, in the others it must not be.
-#define CHECK_SERVED(p)                                                                                         \
-  do {                                                                                                          \
-    const bool wanted_ = ::zh::heap_test::mode() == ::zh::heap_test::Mode::kShared;                             \
-    if (::zh::heap_test::block_in_heap(p) != wanted_)                                                           \
-      ::zh::heap_test::fail(__FILE__, __LINE__, wanted_ ? "in_heap(" #p ")" : "!in_heap(" #p ")", " at %p",     \
-                            static_cast<const void*>(p));                                                       \
+#define CHECK_SERVED(p)                                                                                     \
+  do {                                                                                                      \
+    const bool wanted_ = ::zh::heap_test::mode() == ::zh::heap_test::Mode::kShared;                         \
+    if (::zh::heap_test::block_in_heap(p) != wanted_)                                                       \
+      ::zh::heap_test::fail(__FILE__, __LINE__, wanted_ ? "in_heap(" #p ")" : "!in_heap(" #p ")", " at %p", \
+                            static_cast<const void*>(p));                                                   \
   } while (0)

@@ -171,6 +171,30 @@ def subprocesses():
 
 
 @case
+def new_arrays_are_zero():
+    for turn in range(60):
+        for size in SIZES:
+            old = new_array(size, 200)
+            if numpy is not None and turn % 3 == 0:
+                inner = (address(old) + 4095) // 4096 * 4096
+                libc = ctypes.CDLL(None)
+                for protection in (1, 3):
+                    expect(libc.mprotect(ctypes.c_void_p(inner), ctypes.c_size_t(16384), protection) == 0, "mprotect")
+            del old
+            fresh = numpy.zeros(size, dtype=numpy.uint8) if numpy is not None else bytearray(size)
+            expect(holds(fresh, 0), f"a new array of {size} holds old data")
+
+
+@case
+def too_large_arrays_are_refused():
+    try:
+        too_large = numpy.ones(10**14) if numpy is not None else bytearray(10**15)
+    except MemoryError:
+        return
+    expect(False, f"{len(too_large)} elements were given")
+
+
+@case
 def pointers_through_ctypes():
     libc = ctypes.CDLL(None)
     for name in ("malloc", "calloc", "realloc", "strdup"):

@@ -160,7 +160,8 @@ TEST(Adopt, BuffersOverSeveralMappings) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 2);
   constexpr int kReadWrite = PROT_READ | PROT_WRITE;
-  void* other = mmap(p + 4 * kPage, 4 * kPage, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void* other =
+      mmap(p + 4 * kPage, 4 * kPage, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   ASSERT_EQ(other, p + 4 * kPage);
   std::memset(other, 3, 4 * kPage);
   Place place;
@@ -251,11 +252,13 @@ TEST(Refused, WhatWasExcludedByAdvice) {
 
 TEST(Refused, TooManyExclusionsEndIt) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(80 * kPage, 1);
-  for (size_t i = 0; i < 32; ++i) heap.exclude(p + 2 * i * kPage, kPage);
-  for (size_t i = 0; i < 32; ++i) heap.exclude(p + 2 * i * kPage, kPage);
+  std::byte* p = filled(600 * kPage, 1);
+  for (size_t i = 0; i < 256; ++i) heap.exclude(p + 2 * i * kPage, kPage);
+  for (size_t i = 0; i < 256; ++i) heap.exclude(p + 2 * i * kPage, kPage);
   EXPECT_EQ(heap.declined(), nullptr) << "the same ones again";
-  heap.exclude(p + 70 * kPage, kPage);
+  heap.exclude(p + 2 * kPage, 3 * kPage);
+  EXPECT_EQ(heap.declined(), nullptr) << "joined with the one that it meets";
+  heap.exclude(p + 580 * kPage, kPage);
   EXPECT_NE(heap.declined(), nullptr);
 }
 
@@ -377,7 +380,8 @@ TEST(Adopt, ThreadsShareTheSameBufferOnce) {
     threads.emplace_back([&] {
       Place place;
       for (size_t i = 0; i < 64; ++i) {
-        for (int k = 0; k < 3; ++k) mapped.fetch_add_relaxed(heap.publish(p + i * kN, kN, true, &place) == Use::kMapped);
+        for (int k = 0; k < 3; ++k)
+          mapped.fetch_add_relaxed(heap.publish(p + i * kN, kN, true, &place) == Use::kMapped);
       }
     });
   }

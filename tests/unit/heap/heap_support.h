@@ -19,7 +19,7 @@ namespace zh::heap::test {
 
 /// Never destroyed, as the process's own.
 inline Heap& unused_heap() {
-  static std::array<Heap, 64> heaps;
+  static std::array<Heap, 256> heaps;
   static size_t n = 0;
   return heaps.at(n++);
 }

@@ -72,7 +72,8 @@ TEST(PageTable, RangesOverTheBoundsOfLeaves) {
       << "stretches end at the bounds of leaves";
   table.clear(Bit::kUsed, {5 * kLeaf - 1, 2});
   EXPECT_EQ(table.count(Bit::kUsed, pages), pages.n - 2);
-  EXPECT_EQ(runs(table, Bit::kUsed, false, {5 * kLeaf - 4, 6}), (Runs{{5 * kLeaf - 4, 1}, {5 * kLeaf - 1, 1}, {5 * kLeaf, 1}}));
+  EXPECT_EQ(runs(table, Bit::kUsed, false, {5 * kLeaf - 4, 6}),
+            (Runs{{5 * kLeaf - 4, 1}, {5 * kLeaf - 1, 1}, {5 * kLeaf, 1}}));
   EXPECT_FALSE(table.set(Bit::kUsed, {5 * kLeaf - 2, 2}));
   Runs all;
   table.for_each(Bit::kUsed, [&](Pages run) { all.emplace_back(run.first, run.n); });

@@ -1,0 +1,249 @@
+// zh_share() itself, on every kind of memory, in the modes that have it; without it the same programs only use the
+// memory.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "heap_test.h"
+
+namespace zh::heap_test {
+namespace {
+
+unsigned char g_bss[4 * kMiB];
+
+/// What a call of share() has to return; nothing is asked where there is no such call.
+void shared_as(const void* p, size_t n, int wanted, const char* what) {
+  if (mode() == Mode::kBare) return;
+  const int got = share(p, n);
+  CHECK(got == wanted, "%s: %d, not %d", what, got, wanted);
+}
+
+unsigned char* mapped(size_t n, int flags = MAP_PRIVATE | MAP_ANONYMOUS) {
+  void* p = mmap(nullptr, n, PROT_READ | PROT_WRITE, flags, -1, 0);
+  CHECK(p != MAP_FAILED);
+  return static_cast<unsigned char*>(p);
+}
+
+HEAP_TEST(MappedMemoryAndGlobals) {
+  unsigned char* p = mapped(6 * kMiB);
+  fill(p, 6 * kMiB, 1);
+  shared_as(p, 6 * kMiB, 0, "mapped memory");
+  verify(p, 6 * kMiB, 1, "mapped memory that is shared");
+  fill(g_bss, sizeof g_bss, 2);
+  shared_as(g_bss, sizeof g_bss, 0, "bss");
+  for (const size_t little : {size_t{6} * kMiB, size_t{20} * kMiB}) {
+    unsigned char* more = mapped(little);
+    fill(more, little, 3);
+    shared_as(more, little, 0, "more memory");
+    join_child(fork_child([&] {
+                 verify(p, 6 * kMiB, 1, "mapped memory in the child");
+                 verify(g_bss, sizeof g_bss, 2, "bss in the child");
+                 verify(more, little, 3, "more memory in the child");
+                 fill(p, 6 * kMiB, 7);
+                 fill(g_bss, sizeof g_bss, 7);
+               }),
+               "the child");
+    verify(p, 6 * kMiB, 1, "mapped memory after a fork");
+    verify(g_bss, sizeof g_bss, 2, "bss after a fork");
+    CHECK(munmap(more, little) == 0);
+  }
+  CHECK(munmap(p, 6 * kMiB) == 0);
+  unsigned char* again = mapped(6 * kMiB);
+  verify_zero(again, 6 * kMiB, "memory that is mapped anew");
+}
+
+HEAP_TEST(BuffersOverSeveralMappings) {
+  unsigned char* p = mapped(8 * kMiB);
+  CHECK(mmap(p + 2 * kMiB, kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+             0) == p + 2 * kMiB);
+  fill(p, 8 * kMiB, 1);
+  shared_as(p + 100, 8 * kMiB - 200, 0, "several mappings");
+  verify(p, 8 * kMiB, 1, "several mappings");
+  // A range of which some is something else is refused as a whole.
+  unsigned char* q = mapped(8 * kMiB);
+  fill(q, 8 * kMiB, 2);
+  CHECK(mprotect(q + 2 * kMiB, kPage, PROT_READ) == 0);
+  shared_as(q, 8 * kMiB, EAGAIN, "with a page that is protected");
+  CHECK(munmap(q + 2 * kMiB, kPage) == 0);
+  shared_as(q, 8 * kMiB, EAGAIN, "with a hole");
+  shared_as(q, 2 * kMiB, 0, "up to the hole");
+  CHECK(munmap(q, 8 * kMiB) == 0);
+  CHECK(munmap(p, 8 * kMiB) == 0);
+}
+
+HEAP_TEST(WhatIsRefused) {
+  unsigned char* p = mapped(kMiB, MAP_SHARED | MAP_ANONYMOUS);
+  fill(p, kMiB, 1);
+  shared_as(p, kMiB, EAGAIN, "shared memory");
+  shared_as(mapped(kMiB), 100, EINVAL, "no whole page");
+  if (mode() != Mode::kShared) shared_as(mapped(kMiB), kMiB, EAGAIN, "untouched memory");
+  unsigned char local[64 * kKiB];
+  fill(local, sizeof local, 1);
+  shared_as(local, sizeof local, EAGAIN, "the stack");
+  const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  void* file = mmap(nullptr, 16 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  CHECK(file != MAP_FAILED);
+  memset(file, 1, 16 * kPage);
+  shared_as(file, 16 * kPage, EAGAIN, "a file's");
+  close(fd);
+}
+
+/// Blocks next to the stacks of threads, in the same mappings as often as not.
+HEAP_TEST(BlocksBesideStacks) {
+  constexpr int kThreads = 6;
+  static volatile bool stop = false;
+  pthread_t threads[kThreads];
+  void* blocks[kThreads];
+  for (int i = 0; i < kThreads; ++i) {
+    CHECK(pthread_create(
+              &threads[i], nullptr,
+              [](void*) -> void* {
+                unsigned char local[32 * kKiB];
+                for (uint64_t seed = 0; !stop; ++seed) {
+                  fill(local, sizeof local, seed);
+                  if (seed == 3) shared_as(local, sizeof local, EAGAIN, "a thread's stack");
+                  verify(local, sizeof local, seed, "a thread's stack");
+                }
+                return nullptr;
+              },
+              nullptr) == 0);
+    blocks[i] = malloc(kMiB);
+    fill(blocks[i], kMiB, 1);
+    shared_as(blocks[i], kMiB, 0, "a block beside a stack");
+    CHECK(mode() == Mode::kBare || block_in_heap(blocks[i]));
+  }
+  stop = true;
+  for (int i = 0; i < kThreads; ++i) {
+    CHECK(pthread_join(threads[i], nullptr) == 0);
+    verify(blocks[i], kMiB, 1, "a block beside a stack");
+    free(blocks[i]);
+  }
+}
+
+/// dlclose() unmaps a library by itself; nothing of it may stay shared, whatever comes to lie there.
+HEAP_TEST(UnloadedLibraries) {
+  for (uint64_t round = 0; round < 6; ++round) {
+    void* library = dlopen(ZH_GLOBALS_LIBRARY, RTLD_NOW);
+    CHECK(library != nullptr, "%s", dlerror());
+    auto* bss = reinterpret_cast<unsigned char* (*)()>(dlsym(library, "zh_library_bss"))();
+    const size_t n = reinterpret_cast<size_t (*)()>(dlsym(library, "zh_library_bytes"))();
+    fill(bss, n, round);
+    shared_as(bss, n, 0, "a library's bss");
+    CHECK(mode() == Mode::kBare || block_in_heap(bss));
+    CHECK(dlclose(library) == 0);
+    Mapping mapping;
+    CHECK(!mapping_of(bss, &mapping), "the library is still there");
+    auto* page = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(bss) + kPage) / kPage * kPage);
+    void* there = mmap(page, kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    CHECK(there == page);
+    verify_zero(page, kMiB, "what is mapped where a library was");
+    fill(page, kMiB, round + 1);
+    shared_as(page, kMiB, 0, "what is mapped where a library was");
+    CHECK(mode() == Mode::kBare || in_heap(page), "the heap believes that it is shared");
+    verify(page, kMiB, round + 1, "what is mapped where a library was");
+    CHECK(munmap(page, kMiB) == 0);
+  }
+}
+
+HEAP_TEST(CallsThatFailChangeNothing) {
+  constexpr size_t n = 12 * kMiB;
+  unsigned char* p = mapped(n);
+  fill(p, n, 1);
+  shared_as(p, n, 0, "mapped memory");
+  CHECK(mmap(p, n, PROT_READ, MAP_SHARED | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EBADF);
+  verify(p, n, 1, "after an mmap that failed");
+  // Half of the range can be protected: the system does so, and then fails.
+  CHECK(munmap(p + n / 2, kPage) == 0);
+  CHECK(mprotect(p, n, PROT_READ) == -1 && errno == ENOMEM);
+  CHECK(mprotect(p, n / 2, PROT_READ | PROT_WRITE) == 0);
+  const auto writable = [&] {
+    verify(p, n / 2, 1, "memory after calls that failed");
+    for (size_t at = 0; at < n / 2; at += kPage) p[at] = p[at];
+    for (size_t at = n / 2 + kPage; at < n; at += kPage) p[at] = p[at];
+  };
+  writable();
+  join_child(fork_child(writable), "the child");
+  writable();
+}
+
+HEAP_TEST(LimitOfFileSizeSetByTheProgram) {
+  // No SIGXFSZ, whatever becomes shared or private afterwards.
+  void* before = malloc(12 * kMiB);
+  fill(before, 12 * kMiB, 1);
+  shared_as(before, 12 * kMiB, 0, "a block");
+  const rlimit little = {kMiB, kMiB};
+  CHECK(setrlimit(RLIMIT_FSIZE, &little) == 0);
+  void* after = malloc(4 * kMiB);
+  fill(after, 4 * kMiB, 2);
+  shared_as(after, 4 * kMiB, EAGAIN, "under a limit");
+  join_child(fork_child([&] { verify(before, 12 * kMiB, 1, "in the child"); }), "the child");
+  verify(before, 12 * kMiB, 1, "a block from before");
+  free(before);
+  free(after);
+}
+
+HEAP_ENTRY(frees_twice) {
+  void* p = malloc(2 * kMiB);
+  memset(p, 1, 2 * kMiB);
+  if (mode() != Mode::kBare && share(p, 2 * kMiB) != 0) return 3;
+  free(p);
+  free(hidden(p));
+  return 0;
+}
+
+HEAP_TEST(ADoubleFreeIsNoticed) {
+  // libc unmaps such a block, so that the second free() reads where nothing is.
+  CHECK(!rerun("frees_twice"));
+}
+
+HEAP_TEST(UsableSizesAreLibcs) {
+  for (const size_t n : {20 * kKiB, 100 * kKiB, kMiB, 40 * kMiB}) {
+    void* p = malloc(n);
+    const size_t before = malloc_usable_size(p);
+    CHECK(before >= n && before < n + kPage + 16, "%zu of %zu", before, n);
+    memset(p, 1, n);
+    shared_as(p, n, 0, "a block");
+    CHECK(malloc_usable_size(p) == before);
+    free(p);
+    p = malloc(n);
+    CHECK(malloc_usable_size(p) >= n && malloc_usable_size(p) < n + 2 * kPage);
+    free(p);
+  }
+}
+
+HEAP_ENTRY(tells_addresses) {
+  void* all[] = {malloc(100), malloc(64 * kKiB), malloc(kMiB), malloc(100 * kMiB)};
+  char text[128];
+  const int n = snprintf(text, sizeof text, "%p %p %p %p", all[0], all[1], all[2], all[3]);
+  return write(STDOUT_FILENO, text, static_cast<size_t>(n)) == n ? 0 : 1;
+}
+
+HEAP_TEST(AddressesAreSpread) {
+  char first[128];
+  char other[128];
+  CHECK(rerun("tells_addresses", nullptr, first, sizeof first));
+  unsigned long a[4];
+  unsigned long b[4];
+  unsigned long seen[4] = {};
+  CHECK(sscanf(first, "%lx %lx %lx %lx", &a[0], &a[1], &a[2], &a[3]) == 4);
+  for (int run = 0; run < 16; ++run) {
+    CHECK(rerun("tells_addresses", nullptr, other, sizeof other));
+    CHECK(sscanf(other, "%lx %lx %lx %lx", &b[0], &b[1], &b[2], &b[3]) == 4);
+    for (int i = 0; i < 4; ++i) seen[i] |= a[i] ^ b[i];
+  }
+  for (int i = 0; i < 4; ++i) {
+    const int bits = __builtin_popcountl(seen[i] >> 12);
+    CHECK(seen[i] == 0 ? false : bits >= 20, "block %d: %d bits of its page vary", i, bits);
+  }
+}
+
+}  // namespace
+}  // namespace zh::heap_test

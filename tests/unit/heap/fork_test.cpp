@@ -1,0 +1,408 @@
+// fork(): the child sees the memory as it was, neither side the other's writes, and nothing of other threads is lost.
+#include <linux/futex.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "heap_support.h"
+
+namespace zh::heap::test {
+namespace {
+
+using Protection = Heap::Protection;
+
+constexpr size_t kLittle = 1 << 20;           // the child copies it
+constexpr size_t kMuch = 2 * kForkCopyBytes;  // becomes private before the fork
+
+std::byte* shared(Heap& heap, size_t n, int value) {
+  std::byte* p = filled(n, value);
+  EXPECT_EQ(heap.share(p, n), Use::kMapped) << heap.stats().declined_why;
+  return p;
+}
+
+/// Another thread, so that the process has two; it does nothing, or what it is given, again and again.
+class Beside {
+ public:
+  explicit Beside(void (*work)(void*) = nullptr, void* argument = nullptr)
+      : thread_([this, work, argument] {
+          while (stop_.load_relaxed() == 0) {
+            if (work == nullptr) {
+              usleep(500);
+            } else {
+              work(argument);
+            }
+          }
+        }) {}
+  ~Beside() { end(); }
+  void end() {
+    stop_.store_relaxed(1);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  Atomic<uint32_t> stop_{0};
+  std::thread thread_;
+};
+
+class Forks : public ::testing::TestWithParam<std::pair<size_t, bool>> {
+ protected:
+  [[nodiscard]] size_t n() const { return GetParam().first; }
+  void SetUp() override {
+    if (GetParam().second) beside.emplace_back(std::make_unique<Beside>());
+  }
+  std::vector<std::unique_ptr<Beside>> beside;
+};
+
+TEST_P(Forks, BothSidesHaveTheirOwn) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  EXPECT_EQ(fork_and_wait(heap,
+                          [&] {
+                            if (!holds(p, n(), 1)) return false;
+                            std::memset(p, 2, n());
+                            return holds(p, n(), 2) && !heap.touches(p - 1, 1) && heap.declined() != nullptr;
+                          }),
+            0);
+  EXPECT_TRUE(holds(p, n(), 1));
+  EXPECT_EQ(heap.stats().forks, 1U);
+  EXPECT_EQ(heap.stats().forks_copied, n() == kLittle ? 1U : 0U);
+  EXPECT_EQ(heap.stats().shared_bytes, n() == kLittle ? n() : 0U);
+  EXPECT_EQ(heap.declined(), nullptr);
+}
+
+TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  std::array<int, 2> go{};
+  ASSERT_EQ(pipe(go.data()), 0);
+  heap.before_fork();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    heap.after_fork_in_child();
+    char byte = 0;
+    (void)!read(go[0], &byte, 1);
+    _exit(holds(p, n(), 1) ? 0 : 1);
+  }
+  heap.after_fork_in_parent();
+  std::memset(p, 2, n());
+  EXPECT_EQ(heap.share(p, n()), Use::kMapped);
+  std::memset(p, 3, n());
+  (void)!write(go[1], "x", 1);
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(Forks, WipedPagesAreZeroInTheChild) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  heap.mark(Bit::kWiped, p + kPage, 2 * kPage, true);
+  heap.mark(Bit::kWiped, p + 2 * kPage, kPage, false);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(fork_and_wait(heap,
+                            [&] {
+                              return holds(p, kPage, 1) && holds(p + kPage, kPage, 0) &&
+                                     holds(p + 2 * kPage, n() - 2 * kPage, 1);
+                            }),
+              0);
+    EXPECT_TRUE(holds(p, n(), 1));
+  }
+}
+
+TEST_P(Forks, HiddenPagesAreMissingInTheChild) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  heap.mark(Bit::kHidden, p + kPage, 2 * kPage, true);
+  heap.mark(Bit::kHidden, p + 2 * kPage, kPage, false);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(fork_and_wait(heap,
+                            [&] {
+                              unsigned char in_core = 0;
+                              return holds(p, kPage, 1) && mincore(p + kPage, kPage, &in_core) != 0 &&
+                                     holds(p + 2 * kPage, n() - 2 * kPage, 1);
+                            }),
+              0);
+    EXPECT_TRUE(holds(p, n(), 1));
+  }
+}
+
+TEST_P(Forks, ProtectedPagesStaySoOnBothSides) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  heap.protect(p, kPage, Protection::kRead);
+  ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
+  heap.protect(p + kPage, kPage, Protection::kNone);
+  ASSERT_EQ(mprotect(p + kPage, kPage, PROT_NONE), 0);
+  const auto as_before = [&] {
+    const bool ok = mapping_at(p).readable && !mapping_at(p).writable && !mapping_at(p + kPage).readable &&
+                    mapping_at(p + 2 * kPage).writable;
+    return ok && mprotect(p, 2 * kPage, PROT_READ | PROT_WRITE) == 0 && holds(p, n(), 1);
+  };
+  EXPECT_EQ(fork_and_wait(heap, as_before), 0);
+  EXPECT_TRUE(as_before());
+}
+
+TEST_P(Forks, FreedBlocksThatAreKeptAreNobodysInTheChild) {
+  static std::byte* block = nullptr;
+  static size_t bytes = 0;
+  Surroundings around;
+  around.usable_bytes = [](void* p) { return p == block ? bytes : uint64_t{0}; };
+  around.free_block = [](void*) {};
+  Heap& heap = unused_heap();
+  heap.start(around, true);
+  bytes = kLittle;
+  block = shared(heap, bytes, 1);
+  std::byte* p = shared(heap, n(), 2);
+  ASSERT_TRUE(heap.keep(block));
+  EXPECT_EQ(fork_and_wait(heap,
+                          [&] {
+                            std::memset(block, 5, bytes);
+                            return holds(p, n(), 2);
+                          }),
+            0);
+  EXPECT_TRUE(is_plain(block)) << "nobody wants what is in them";
+  EXPECT_EQ(heap.reuse(bytes), block);
+  std::memset(block, 6, bytes);
+  EXPECT_TRUE(holds(p, n(), 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Forks,
+                         ::testing::Values(std::pair{kLittle, false}, std::pair{kMuch, false}, std::pair{kLittle, true},
+                                           std::pair{kMuch, true}),
+                         [](const auto& way) {
+                           return std::string(way.param.first == kLittle ? "Copied" : "Returned") +
+                                  (way.param.second ? "BesideAThread" : "Alone");
+                         });
+
+/// A word on each page, counted up by one thread.
+struct Counters {
+  std::byte* p;
+  size_t n;
+  uint64_t rounds = 0;
+  static void count(void* argument) {
+    auto& c = *static_cast<Counters*>(argument);
+    for (size_t at = 0; at < c.n; at += kPage) {
+      reinterpret_cast<Atomic<uint64_t>*>(c.p + at)->fetch_add_relaxed(1);
+    }
+    ++c.rounds;
+  }
+  [[nodiscard]] uint64_t at(size_t i) const {
+    return reinterpret_cast<Atomic<uint64_t>*>(p + i * kPage)->load_relaxed();
+  }
+};
+
+TEST(ForkBesideWriters, NoIncrementIsLostAndTheChildIsFrozen) {
+  Heap& heap = fresh_heap();
+  Counters a{shared(heap, kMuch, 0), kMuch / 2};
+  Counters b{a.p + kMuch / 2, kMuch / 2};
+  {
+    Beside first(&Counters::count, &a);
+    Beside second(&Counters::count, &b);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(fork_and_wait(heap,
+                              [&] {
+                                std::vector<uint64_t> seen;
+                                for (size_t k = 0; k < kMuch / kPage; ++k) seen.push_back(a.at(k));
+                                usleep(5000);
+                                bool same = true;
+                                for (size_t k = 0; k < kMuch / kPage; ++k) same = same && a.at(k) == seen[k];
+                                // A moment of the parent: pages are counted one after the other.
+                                for (size_t k = 1; k < kMuch / 2 / kPage; ++k) {
+                                  same =
+                                      same && (seen[k] == seen[0] || seen[k] + 1 == seen[0]) && seen[k] <= seen[k - 1];
+                                }
+                                return same;
+                              }),
+                0);
+      usleep(2000);
+    }
+  }
+  for (size_t k = 0; k < kMuch / 2 / kPage; ++k) {
+    ASSERT_EQ(a.at(k), a.rounds) << k;
+    ASSERT_EQ(b.at(k), b.rounds) << k;
+  }
+}
+
+TEST(ForkBesideWriters, NoIncrementIsLostWherePagesAreProtectedBesideThem) {
+  Heap& heap = fresh_heap();
+  Counters a{shared(heap, kMuch, 0), kMuch / 2};
+  std::byte* other = a.p + kMuch / 2;
+  {
+    Beside first(&Counters::count, &a);
+    heap.protect(other, 5 * kPage, Protection::kRead);
+    ASSERT_EQ(mprotect(other, 5 * kPage, PROT_READ), 0);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(fork_and_wait(heap, [&] { return holds(other, kPage, 0); }), 0);
+  }
+  for (size_t k = 0; k < kMuch / 2 / kPage; ++k) ASSERT_EQ(a.at(k), a.rounds) << k;
+}
+
+/// Waits for a futex that processes may share until the word changes.
+struct Waiter {
+  Atomic<uint32_t>* word;
+  Atomic<uint32_t> waits{0};
+  bool woken = false;
+  std::thread thread;
+
+  explicit Waiter(std::byte* at) : word(reinterpret_cast<Atomic<uint32_t>*>(at)), thread([this] { run(); }) {
+    while (waits.load_relaxed() == 0) std::this_thread::yield();
+    usleep(20'000);  // it sleeps now
+  }
+  void run() {
+    const timespec limit{20, 0};
+    woken = true;
+    while (word->load_relaxed() == 0 && woken) {
+      waits.fetch_add_relaxed(1);
+      const long n = syscall(SYS_futex, word, FUTEX_WAIT, 0, &limit, nullptr, 0);
+      woken = n == 0 || errno != ETIMEDOUT;
+    }
+  }
+  bool wake() {
+    word->store_relaxed(1);
+    syscall(SYS_futex, word, FUTEX_WAKE, 100, nullptr, nullptr, 0);
+    thread.join();
+    return woken;
+  }
+};
+
+TEST(ForkBesideWaiters, FutexesAreWokenOnPagesThatBecamePrivate) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, kMuch, 0);
+  std::vector<std::unique_ptr<Waiter>> waiters;
+  for (size_t i = 0; i < 6; ++i) waiters.push_back(std::make_unique<Waiter>(p + i * kMuch / 6 / 8 * 8));
+  EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+  EXPECT_EQ(heap.stats().shared_bytes, 0U);
+  for (auto& waiter : waiters) EXPECT_TRUE(waiter->wake());
+}
+
+TEST(ForkBesideWaiters, SemaphoresOfProcessesArePostedAfterwards) {
+  for (const size_t n : {kLittle, kMuch}) {
+    Heap& heap = fresh_heap();
+    std::byte* p = shared(heap, n, 0);
+    auto* semaphore = reinterpret_cast<sem_t*>(p + n / 2);
+    ASSERT_EQ(sem_init(semaphore, 1, 0), 0);
+    Atomic<uint32_t> passed{0};
+    std::thread waiter([&] {
+      timespec limit{};
+      clock_gettime(CLOCK_REALTIME, &limit);
+      limit.tv_sec += 20;
+      for (int i = 0; i < 2; ++i) {
+        while (sem_timedwait(semaphore, &limit) != 0 && errno == EINTR) {
+        }
+        if (errno != ETIMEDOUT) passed.fetch_add_relaxed(1);
+      }
+    });
+    usleep(20'000);
+    EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+    sem_post(semaphore);
+    while (passed.load_relaxed() == 0) std::this_thread::yield();
+    usleep(20'000);
+    EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+    sem_post(semaphore);
+    waiter.join();
+    EXPECT_EQ(passed.load_relaxed(), 2U);
+  }
+}
+
+class CountingClient final : public Client {
+ public:
+  void keep_peers_away() override { ++away; }
+  void let_peers_in() override {
+    --away;
+    ++ended;
+  }
+  void in_child() override { child = true; }
+  int away = 0;
+  int ended = 0;
+  bool child = false;
+};
+
+TEST(ForkClients, AreToldBeforeAndAfter) {
+  Heap& heap = fresh_heap();
+  CountingClient client;
+  ASSERT_TRUE(heap.add_client(&client));
+  EXPECT_EQ(fork_and_wait(heap, [&] { return client.child && client.away == 0; }), 0);
+  shared(heap, kLittle, 1);
+  EXPECT_EQ(fork_and_wait(heap, [&] { return client.child && client.away == 0; }), 0);
+  EXPECT_EQ(client.ended, 0) << "nothing goes, so nobody is kept away";
+  shared(heap, kMuch, 1);
+  EXPECT_EQ(fork_and_wait(heap, [&] { return client.child && client.away == 1; }), 0);
+  EXPECT_EQ(client.away, 0);
+  EXPECT_EQ(client.ended, 1);
+  EXPECT_FALSE(client.child);
+  heap.remove_client(&client);
+  shared(heap, kMuch, 1);
+  EXPECT_EQ(fork_and_wait(heap, [&] { return !client.child; }), 0);
+  EXPECT_EQ(client.ended, 1);
+}
+
+TEST(ForkClients, AreToldWhenMemoryComesBack) {
+  Heap& heap = fresh_heap();
+  CountingClient client;
+  ASSERT_TRUE(heap.add_client(&client));
+  std::byte* p = shared(heap, kLittle, 1);
+  heap.protect(p, kPage, Protection::kNone);
+  EXPECT_EQ(client.ended, 1);
+  heap.protect(p, kPage, Protection::kReadWrite);
+  EXPECT_EQ(client.ended, 1) << "nothing to keep away from";
+  EXPECT_TRUE(heap.come_back(p, kLittle));
+  EXPECT_EQ(client.ended, 2);
+  EXPECT_EQ(client.away, 0);
+  heap.remove_client(&client);
+}
+
+TEST(ForkClients, SoManyAndNoMore) {
+  Heap& heap = fresh_heap();
+  std::vector<CountingClient> clients(65);
+  for (size_t i = 0; i < 64; ++i) EXPECT_TRUE(heap.add_client(&clients[i]));
+  EXPECT_FALSE(heap.add_client(&clients[64]));
+  heap.remove_client(&clients[7]);
+  EXPECT_TRUE(heap.add_client(&clients[64]));
+}
+
+TEST(ForkHabit, ForksAgainAndAgainEndIt) {
+  Heap& heap = fresh_heap();
+  std::byte* p = filled(kMuch, 1);
+  for (uint32_t i = 0; i < kMaxForkReturns; ++i) {
+    ASSERT_EQ(heap.share(p, kMuch), Use::kMapped) << i;
+    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kMuch, 1); }), 0);
+  }
+  EXPECT_NE(heap.declined(), nullptr);
+  EXPECT_TRUE(holds(p, kMuch, 1));
+}
+
+TEST(ForkHabit, AfterAForkAThirdUseIsWaitedFor) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, kMuch, 1);
+  EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+  std::byte* q = filled(kLittle, 1);
+  Place place;
+  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Use::kLater);
+  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Use::kLater);
+  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Use::kMapped);
+  EXPECT_TRUE(holds(p, kMuch, 1));
+}
+
+TEST(ForkHabit, ChildrenOfChildrenHaveTheirOwn) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, kLittle, 1);
+  EXPECT_EQ(fork_and_wait(heap,
+                          [&] {
+                            std::memset(p, 2, kLittle);
+                            const int inner = fork_and_wait(heap, [&] {
+                              const bool ok = holds(p, kLittle, 2);
+                              std::memset(p, 3, kLittle);
+                              return ok;
+                            });
+                            return inner == 0 && holds(p, kLittle, 2);
+                          }),
+            0);
+  EXPECT_TRUE(holds(p, kLittle, 1));
+}
+
+}  // namespace
+}  // namespace zh::heap::test

@@ -1,0 +1,193 @@
+// What the calls that manage pages do to shared memory: taken away, replaced, dropped, protected, marked.
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "heap_support.h"
+#include "os/vm.h"
+
+namespace zh::heap::test {
+namespace {
+
+constexpr size_t kN = 64 * kPage;
+using Protection = Heap::Protection;
+
+std::byte* shared(Heap& heap, size_t n, int value) {
+  std::byte* p = filled(n, value);
+  EXPECT_EQ(heap.share(p, n), Use::kMapped);
+  return p;
+}
+
+TEST(Leave, WhatComesBackIsPrivateAndComplete) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, 3 * kN, 4);
+  Place place;
+  ASSERT_TRUE(heap.locate(p, 3 * kN, &place));
+  std::byte* seen = as_peer(heap, place);
+  EXPECT_TRUE(heap.touches(p + kN, 1));
+  ASSERT_TRUE(heap.come_back(p + kN + 1, kN - 2));
+  EXPECT_FALSE(heap.touches(p + kN, kN));
+  EXPECT_TRUE(heap.touches(p, kN));
+  EXPECT_TRUE(holds(p, 3 * kN, 4));
+  EXPECT_TRUE(is_plain(p + kN) && is_plain(p + 2 * kN - 1));
+  EXPECT_TRUE(mapping_at(p).shared && mapping_at(p + 2 * kN).shared);
+  p[kN] = std::byte{9};
+  EXPECT_NE(seen[kN], std::byte{9});
+  EXPECT_TRUE(holds(seen + kN, kN, 0)) << "its memory went back to the system";
+  EXPECT_FALSE(heap.locate(p, 3 * kN, &place));
+  EXPECT_EQ(heap.stats().returned_bytes, kN);
+  EXPECT_EQ(heap.stats().shared_bytes, 2 * kN);
+  EXPECT_EQ(heap.share(p, 3 * kN), Use::kMapped) << "and may be shared again";
+  EXPECT_EQ(p[kN], std::byte{9});
+}
+
+struct Range {
+  void* p;
+  size_t n;
+};
+bool unmap(void* argument) {
+  const auto& r = *static_cast<Range*>(argument);
+  return munmap(r.p, r.n) == 0;
+}
+bool refuse(void*) { return false; }
+bool map_zeros(void* argument) {
+  const auto& r = *static_cast<Range*>(argument);
+  return os::map_private_at(static_cast<std::byte*>(r.p), r.n);
+}
+
+TEST(Leave, WhatIsTakenAwayIsForgotten) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, 3 * kN, 4);
+  Place place;
+  ASSERT_TRUE(heap.locate(p, 3 * kN, &place));
+  std::byte* seen = as_peer(heap, place);
+  Range middle{p + kN, kN};
+  ASSERT_TRUE(heap.replace(middle.p, middle.n, &unmap, &middle));
+  EXPECT_FALSE(heap.touches(middle.p, middle.n));
+  EXPECT_TRUE(holds(seen + kN, kN, 0));
+  EXPECT_TRUE(holds(p, kN, 4) && holds(p + 2 * kN, kN, 4));
+  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kN, 4); }), 0);
+  Range first{p, kN};
+  ASSERT_TRUE(heap.replace(first.p, first.n, &map_zeros, &first));
+  EXPECT_TRUE(holds(p, kN, 0) && is_plain(p));
+  EXPECT_EQ(heap.stats().shared_bytes, kN);
+}
+
+TEST(Leave, ACallThatFailsChangesNothing) {
+  Heap& heap = fresh_heap();
+  constexpr size_t n = 2 * kForkCopyBytes;
+  std::byte* p = shared(heap, n, 4);
+  heap.protect(p, kPage, Protection::kRead);
+  ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
+  EXPECT_FALSE(heap.replace(p, n, &refuse, nullptr));
+  Place place;
+  EXPECT_TRUE(heap.locate(p + kPage, n - kPage, &place));
+  EXPECT_FALSE(heap.locate(p, kPage, &place)) << "protected as before";
+  const auto writable = [&] {
+    p[kPage] = std::byte{4};
+    p[n - 1] = std::byte{4};
+    return holds(p, n, 4);
+  };
+  EXPECT_EQ(fork_and_wait(heap, writable), 0);
+  EXPECT_TRUE(writable());
+}
+
+TEST(Leave, DroppedContentsReadAsZeroAndAreBackedBeforeTheNextUse) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, kN, 4);
+  heap.drop_contents(p + kPage, 2 * kPage);
+  EXPECT_TRUE(holds(p, kPage, 4) && holds(p + kPage, 2 * kPage, 0) && holds(p + 3 * kPage, kN - 3 * kPage, 4));
+  Place place;
+  EXPECT_TRUE(heap.locate(p, kN, &place));
+  heap.drop_contents(p, kN);
+  EXPECT_EQ(heap.publish(p, kN, false, &place), Use::kMapped);
+  std::vector<unsigned char> in_core(kN / kPage);
+  ASSERT_EQ(mincore(p, kN, in_core.data()), 0);
+  for (const unsigned char page : in_core) EXPECT_EQ(page & 1, 1);
+}
+
+TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
+  Heap& heap = fresh_heap();
+  constexpr size_t n = 2 * kForkCopyBytes;
+  std::byte* p = shared(heap, n, 4);
+  std::array<int, 2> go{};
+  ASSERT_EQ(pipe(go.data()), 0);
+  Atomic<uint32_t> stop{0};
+  std::thread other([&] {  // so that the pages are not copied by hand
+    while (stop.load_relaxed() == 0) usleep(1000);
+  });
+  heap.before_fork();
+  const pid_t child = fork();
+  if (child == 0) {
+    heap.after_fork_in_child();
+    char byte = 0;
+    (void)!read(go[0], &byte, 1);
+    bool ok = holds(p, n, 4);
+    // As madvise(MADV_DONTNEED) does, while the parent's pages of the same file are shared again.
+    if (madvise(p, kN, MADV_DONTNEED) != 0) _exit(2);
+    heap.drop_contents(p, kN);
+    ok = ok && holds(p, kN, 0) && holds(p + kN, n - kN, 4);
+    _exit(ok ? 0 : 1);
+  }
+  heap.after_fork_in_parent();
+  std::memset(p, 8, n);
+  EXPECT_EQ(heap.share(p, n), Use::kMapped);
+  (void)!write(go[1], "x", 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  stop.store_relaxed(1);
+  other.join();
+}
+
+TEST(Leave, ProtectedPagesAreOutOfReach) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, kN, 4);
+  Place place;
+  for (const Protection protection : {Protection::kNone, Protection::kRead}) {
+    heap.protect(p + kPage, kPage, protection);
+    EXPECT_FALSE(heap.locate(p, kN, &place));
+    EXPECT_TRUE(heap.locate(p + 2 * kPage, kN - 2 * kPage, &place));
+    EXPECT_EQ(heap.share(p, kN), Use::kNot);
+    heap.protect(p, kN, Protection::kReadWrite);
+    EXPECT_TRUE(heap.locate(p, kN, &place));
+  }
+}
+
+TEST(Leave, ProtectedPagesComeBackProtected) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, kN, 4);
+  heap.protect(p, 4 * kPage, Protection::kRead);
+  ASSERT_EQ(mprotect(p, 4 * kPage, PROT_READ), 0);
+  heap.protect(p + 4 * kPage, 4 * kPage, Protection::kNone);
+  ASSERT_EQ(mprotect(p + 4 * kPage, 4 * kPage, PROT_NONE), 0);
+  ASSERT_TRUE(heap.come_back(p, kN));
+  EXPECT_FALSE(heap.holds_any());
+  EXPECT_TRUE(mapping_at(p).readable && !mapping_at(p).writable);
+  EXPECT_FALSE(mapping_at(p + 4 * kPage).readable);
+  EXPECT_TRUE(is_plain(p + 8 * kPage));
+  ASSERT_EQ(mprotect(p, kN, PROT_READ | PROT_WRITE), 0);
+  EXPECT_TRUE(holds(p, kN, 4));
+}
+
+TEST(Leave, PlainStretchesAreThoseThatAreNotShared) {
+  Heap& heap = fresh_heap();
+  std::byte* p = filled(kN, 1);
+  ASSERT_EQ(heap.share(p + 4 * kPage, 4 * kPage), Use::kMapped);
+  ASSERT_EQ(heap.share(p + 10 * kPage, 4 * kPage), Use::kMapped);
+  std::vector<std::pair<std::byte*, size_t>> seen;
+  heap.for_each_private(
+      p, 12 * kPage, false,
+      [](void* at, size_t n, void* argument) {
+        static_cast<std::vector<std::pair<std::byte*, size_t>>*>(argument)->emplace_back(static_cast<std::byte*>(at),
+                                                                                         n);
+      },
+      &seen);
+  size_t sum = 0;
+  for (const auto& [at, n] : seen) sum += n;
+  EXPECT_EQ(sum, 6 * kPage);
+  EXPECT_EQ(seen.front().first, p);
+}
+
+}  // namespace
+}  // namespace zh::heap::test
