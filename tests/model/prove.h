@@ -35,7 +35,8 @@ inline void prove(const std::function<std::unique_ptr<Scenario>()>& make, uint64
   for (const std::string& site : base.sites) {
     const std::string file = site.substr(0, site.find(':'));
     const std::string what = site.substr(site.find(' ') + 1);
-    if (file.find("_test.") != std::string::npos) continue;  // the scenario's own
+    // The scenario's own.
+    if (file.find("_test.") != std::string::npos || file.find("_world.") != std::string::npos) continue;
     const bool rmw = what.size() > 4 && what.substr(what.size() - 4) == " rmw";
     options.mutation = {rmw ? Mutation::Kind::kTorn : Mutation::Kind::kRelaxed, site};
     const Report mutant = explore(options, make);
