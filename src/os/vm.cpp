@@ -166,6 +166,10 @@ uint64_t file_id(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino ^ static_cast<uint64_t>(info.st_dev) << 40 : 0;
 }
 
+bool write_at(int fd, uint64_t offset, const std::byte* data, uint64_t bytes) {
+  return move_all(&pwrite, fd, offset, data, bytes);
+}
+
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes) {
   return move_all(&pread, fd, offset, out, bytes);
 }

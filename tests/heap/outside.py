@@ -57,6 +57,10 @@ class Missing(Exception):
     """Why a program cannot run here."""
 
 
+class Untouched(Exception):
+    """Why a run that went well proves nothing."""
+
+
 class Wrong(Exception):
     """What went wrong with a run as a whole."""
 
@@ -69,6 +73,8 @@ class Part:
     run: Callable[[Run], Results]
     quick: bool = False
     torture: dict[str, str] = dataclasses.field(default_factory=dict)  # settings of the torture
+    # Its work is done in forked children, where the library shares nothing: then the torture is skipped, not failed.
+    forked: bool = False
 
     @property
     def title(self) -> str:
@@ -249,19 +255,19 @@ def pytest(*modules: str, seconds: float, quick: bool = False, leave_out: str = 
 STRESSORS = {
     "malloc": ("400", "--malloc-bytes", "32M"),
     "vm": ("3000", "--vm-bytes", "16M"),
-    "mmap": ("30", "--mmap-bytes", "8M"),
-    "mremap": ("300", "--mremap-bytes", "8M"),
-    "madvise": ("20",),
+    "mmap": ("10", "--mmap-bytes", "8M"),
+    "mremap": ("50", "--mremap-bytes", "8M"),
+    "madvise": ("10",),
     "mprotect": ("200",),
     "mlock": ("20",),
     "brk": ("2000",),
-    "stack": ("20",),
+    "stack": ("4",),
     "fork": ("300",),
     "vfork": ("300",),
-    "clone": ("100",),
+    "clone": ("40",),
     "pthread": ("500",),
     "futex": ("2000",),
-    "sem": ("5000",),
+    "sem": ("1000",),
     "sem-sysv": ("5000",),
     "shm": ("8", "--shm-bytes", "2M"),
     "shm-sysv": ("8", "--shm-sysv-bytes", "2M"),
@@ -269,17 +275,14 @@ STRESSORS = {
     "vm-rw": ("8", "--vm-rw-bytes", "8M"),
     "vm-addr": ("2",),
     "vm-segv": ("50",),
-    "mmapfork": ("4",),
     "mmapmany": ("2",),
-    "mmapfixed": ("50",),
+    "mmapfixed": ("15",),
     "mincore": ("200",),
-    "mcontend": ("2",),
     "memcpy": ("30",),
     "memfd": ("2", "--memfd-bytes", "8M"),
     "munmap": ("2",),
     "bigheap": ("40", "--bigheap-growth", "1M"),
     "remap": ("30",),
-    "tmpfs": ("2",),
     "daemon": ("50",),
     "exec": ("40",),
     "zombie": ("50",),
@@ -288,7 +291,6 @@ STRESSORS = {
     "tlb-shootdown": ("4",),
     "userfaultfd": ("2", "--userfaultfd-bytes", "4M"),
     "numa": ("4",),
-    "pageswap": ("4",),
     "pagemove": ("4", "--pagemove-bytes", "4M"),
     "msync": ("20",),
     "sysbadaddr": ("200",),
@@ -298,7 +300,6 @@ STRESSORS = {
     "zlib": ("4",),
     "qsort": ("2",),
     "matrix": ("40",),
-    "null": ("1000",),
 }
 
 
@@ -318,7 +319,8 @@ def run_stressors(names: tuple[str, ...], run: Run) -> Results:
 
 
 def stressors(*names: str, quick: bool = False) -> Part:
-    return Part("stress-ng", " ".join(names), 1.5 * len(names), functools.partial(run_stressors, names), quick)
+    run = functools.partial(run_stressors, names)
+    return Part("stress-ng", " ".join(names), 0.7 * len(names), run, quick, forked=True)
 
 
 # ---- programs of our own, in other languages
@@ -504,12 +506,12 @@ def run_mpi(name: str, ranks: int, run: Run) -> Results:
 def all_parts() -> list[Part]:
     mp = "test_multiprocessing_"
     return [
-        cpython("test_mmap", "test_buffer", "test_memoryview", "test_ctypes", seconds=8, quick=True),
-        cpython("test_fork1", "test_wait3", "test_posix", "test_gc", seconds=15),
+        cpython("test_mmap", "test_buffer", "test_memoryview", "test_ctypes", seconds=4, quick=True),
         cpython("test_array", "test_bytes", "test_pickle", "test_zlib", "test_hashlib", "test_struct", seconds=9),
-        cpython(f"{mp}fork", seconds=15,
+        cpython(f"{mp}fork", seconds=6,
                 match=("*WithProcessesTestPool*", "*SharedMemory*", "*TestHeap*", "*SharedCTypes*")),
         cpython("test_threading", "test_thread", seconds=14),
+        cpython("test_fork1", "test_wait3", "test_posix", "test_gc", seconds=15),
         cpython("test_concurrent_futures", seconds=15,
                 match=("*ThreadPoolExecutorTest*", "*ProcessPoolForkProcessPool*")),
         cpython("test_subprocess", seconds=25, ignore=("*communicate_timeout*",)),
@@ -522,7 +524,7 @@ def all_parts() -> list[Part]:
         cpython(f"{mp}spawn", seconds=40, match=("*SharedMemory*", "*TestHeap*", "*SharedCTypes*", "*TestPool*")),
         cpython("test_io", seconds=35),
         pytest("numpy._core.tests.test_mem_overlap", "numpy._core.tests.test_regression",
-               "numpy._core.tests.test_memmap", seconds=8, quick=True),
+               "numpy._core.tests.test_memmap", seconds=4, quick=True),
         pytest("numpy._core.tests.test_nditer", "numpy._core.tests.test_numeric", seconds=11),
         pytest("numpy.fft", "numpy._core.tests.test_indexing", "numpy._core.tests.test_einsum",
                "numpy._core.tests.test_shape_base", seconds=9),
@@ -545,10 +547,10 @@ def all_parts() -> list[Part]:
         pytest("scipy.signal.tests.test_signaltools", seconds=40),
         stressors("vm", "mmap", "mremap", "madvise", "mprotect", "fork", "malloc", quick=True),
         stressors("vfork", "clone", "pthread", "futex", "sem", "sem-sysv", "shm", "shm-sysv", "mlock"),
-        stressors("brk", "stack", "vm-splice", "vm-rw", "vm-addr", "vm-segv", "mmapfork", "mmapmany", "mmapfixed"),
+        stressors("brk", "stack", "vm-splice", "vm-rw", "vm-addr", "vm-segv", "mmapmany", "mmapfixed"),
         stressors("mincore", "memcpy", "memfd", "munmap", "bigheap", "remap", "daemon", "exec", "zombie"),
         stressors("bad-altstack", "stackmmap", "tlb-shootdown", "numa", "pagemove", "msync", "sysbadaddr", "aio",
-                  "io-uring", "splice", "zlib", "qsort", "matrix", "userfaultfd", "mcontend"),
+                  "io-uring", "splice", "zlib", "qsort", "matrix", "userfaultfd"),
         allocations(True, 3, pages=60, forks=12, growing=20, larson=20),
         allocations(False, 4, producers=40, scratch=100, sizes=15, larson=60, growing=40),
         allocations(False, 10, pages=400, forks=80),
@@ -558,9 +560,9 @@ def all_parts() -> list[Part]:
         Part("java", "Serial", 3, functools.partial(run_java, "Serial")),
         Part("java", "Parallel", 3, functools.partial(run_java, "Parallel")),
         Part("java", "Z", 4, functools.partial(run_java, "Z")),
-        Part("postgresql", "initdb, tables, pgbench", 15, run_postgresql),
-        Part("lammps", "2 ranks", 6, functools.partial(run_mpi, "lammps", 2)),
-        Part("hpcc", "2 ranks", 15, functools.partial(run_mpi, "hpcc", 2)),
+        Part("postgresql", "initdb, tables, pgbench", 6, run_postgresql),
+        Part("lammps", "2 ranks", 2, functools.partial(run_mpi, "lammps", 2)),
+        Part("hpcc", "2 ranks", 2, functools.partial(run_mpi, "hpcc", 2)),
     ]  # fmt: skip
 
 
@@ -616,6 +618,8 @@ def one_run(part: Part, mode: str, name: str = "") -> tuple[Results | None, str,
             counts = run.torture_counts()
             did = ", ".join(f"{value} {name}" for name, value in counts.items())
             if not why and counts["shared"] == 0:
+                if part.forked:
+                    raise Untouched(f"it works in forked children, which the library leaves alone ({did})")
                 why = f"the torture shared nothing ({did})"
         kept = KEPT / re.sub(r"\W+", "-", f"{part.title}-{mode}{name}")[:120]
         shutil.rmtree(kept, ignore_errors=True)
@@ -647,7 +651,11 @@ def compare(part: Part, modes: list[str], tally: Tally) -> None:
     print(f"        {part.title}, plain: {describe(plain)}, {seconds:.1f} s", flush=True)
     known_bad = {name for name, value in plain.items() if value == "failed"}
     for mode in modes:
-        results, said, seconds = one_run(part, mode)
+        try:
+            results, said, seconds = one_run(part, mode)
+        except Untouched as why:
+            tally.skip(part, [mode], f"{mode}: {why}")
+            continue
         wrong = {"the run": said} if results is None else differences(plain, results)
         if results is not None and wrong:
             for again in range(AGAIN):

@@ -27,8 +27,8 @@
 #define OWN_THREAD __thread __attribute__((tls_model("initial-exec")))
 
 enum { kPage = 4096, kRemembered = 1024, kLooks = 16 };
-/// Of a larger block only a part is shared: some programs map far more than the machine has.
-static const size_t kMostBytes = (size_t)64 << 20;
+/// Of a larger block only a part is shared: some programs allocate far more than they touch, and often.
+static const size_t kMostBytes = (size_t)8 << 20;
 
 /// In the file of ZH_TORTURE_COUNTS; tests/heap/outside.py reads it.
 struct Counts {

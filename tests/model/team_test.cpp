@@ -8,247 +8,14 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstring>
-#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "base/crash_point.h"
-#include "checker.h"
-#include "coll/board.h"
-#include "coll/board_pool.h"
-#include "coll/services.h"
-#include "coll/team_state.h"
-#include "prove.h"
+#include "team_world.h"
 
 namespace zh::mc {
 namespace {
-
-using coll::BoardShm;
-using coll::Team;
-
-constexpr uint32_t kMembersMax = 3;
-constexpr uint32_t kBoardsMax = 2;
-/// An element of the large reductions: so long that few of them are large.
-constexpr uint64_t kHugeBytes = coll::kStagingBytes / 4;
-
-/// One member's part of the segment. Static: too large for an object of each execution.
-struct Part {
-  std::array<BoardShm, kBoardsMax> boards;
-  alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
-};
-struct Segment {
-  std::byte header[kPairBytes];  // offset 0 is no memory
-  std::array<Part, kMembersMax> parts;
-};
-alignas(4096) Segment g_segment;
-
-/// Messages of one member to another, in order of their tags' sending.
-struct Mailbox {
-  Atomic<uint32_t> sent{0};
-  uint32_t received = 0;
-  std::array<std::vector<std::byte>, 4> messages;
-};
-
-struct FakeRequest {
-  Mailbox* box;
-  uint32_t index;     ///< of the message
-  copy::Buffer into;  ///< of a receive; null base: a send
-};
-
-class Member final : public coll::Services {
- public:
-  Member(uint32_t self, std::array<std::array<Mailbox, kMembersMax>, kMembersMax>& boxes, uint32_t polls)
-      : self_(self), boxes_(boxes), polls_(polls) {}
-
-  [[nodiscard]] std::byte* base() const override { return reinterpret_cast<std::byte*>(&g_segment); }
-  [[nodiscard]] Offset allocate(uint64_t bytes) override {
-    Part& part = g_segment.parts[self_];
-    const void* const p = bytes == coll::kStagingBytes ? static_cast<const void*>(part.staging)
-                                                       : static_cast<const void*>(&part.boards.at(boards_++));
-    return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
-  }
-  void describe(const void* address, uint64_t bytes, p2p::RemoteBufferShm* out) override {
-    data_write(out);
-    *out = {};
-    out->address = reinterpret_cast<uintptr_t>(address);
-    out->bytes = bytes;
-    out->region.region = mapped ? 1 : 0;
-  }
-  [[nodiscard]] uint64_t read(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                              void* out) override {
-    data_read(&remote);
-    if (!mapped) return 0;
-    const auto* const p = reinterpret_cast<const std::byte*>(remote.address) + from;
-    data_read(p);
-    std::memcpy(out, p, n);
-    return n;
-  }
-  [[nodiscard]] uint64_t write(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                               const void* in) override {
-    data_read(&remote);
-    if (!mapped) return 0;
-    auto* const p = reinterpret_cast<std::byte*>(remote.address) + from;
-    data_write(p);
-    std::memcpy(p, in, n);
-    return n;
-  }
-  [[nodiscard]] bool visit(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t, coll::Visit look,
-                           void* context) override {
-    data_read(&remote);
-    if (mapped) look(context, reinterpret_cast<const std::byte*>(remote.address) + from);
-    return mapped;
-  }
-  [[nodiscard]] p2p::Request* send(uint32_t dest, uint64_t, int32_t tag, const copy::Buffer& data,
-                                   p2p::SendMode) override {
-    if (tag == coll::kFirstFreeTag) data_read(&g_segment.parts[dest].boards[0].plea.from);  // the answer to a plea
-    Mailbox& box = boxes_[self_][dest];
-    const uint32_t index = sent_[dest]++;
-    box.messages.at(index).assign(data.base, data.base + data.bytes);
-    box.sent.store_release(index + 1);
-    return request({&box, index, {}});
-  }
-  [[nodiscard]] p2p::Request* recv(uint32_t source, uint64_t, int32_t, const copy::Buffer& data) override {
-    return request({&boxes_[source][self_], boxes_[source][self_].received++, data});
-  }
-  [[nodiscard]] bool done(const p2p::Request* request) const override {
-    const auto* const r = reinterpret_cast<const FakeRequest*>(request);
-    return r->into.base == nullptr || r->box->sent.load_acquire() > r->index;
-  }
-  Code finish(p2p::Request* request) override {
-    const auto* const r = reinterpret_cast<const FakeRequest*>(request);
-    if (r->into.base != nullptr) std::memcpy(r->into.base, r->box->messages[r->index].data(), r->into.bytes);
-    return Code::kOk;
-  }
-  void wait(bool (*ready)(void*), void* context) override {
-    for (bool is_ready = false; !is_ready;) {
-      await([&] {
-        const uint64_t before = writes();
-        is_ready = ready(context);
-        return is_ready || writes() != before;  // it may have answered a plea
-      });
-    }
-  }
-  [[nodiscard]] uint32_t polls() const override { return polls_; }
-  void count_staged(uint64_t) override {}
-  [[nodiscard]] uint32_t copiers() const override { return 1; }
-  [[nodiscard]] bool alive(uint32_t) override { return true; }
-
-  bool mapped = true;
-
- private:
-  p2p::Request* request(FakeRequest r) {
-    requests_.push_back(std::make_unique<FakeRequest>(std::move(r)));
-    return reinterpret_cast<p2p::Request*>(requests_.back().get());
-  }
-
-  uint32_t self_;
-  std::array<std::array<Mailbox, kMembersMax>, kMembersMax>& boxes_;
-  uint32_t polls_;
-  uint32_t boards_ = 0;
-  std::array<uint32_t, kMembersMax> sent_ = {};
-  std::vector<std::unique_ptr<FakeRequest>> requests_;
-};
-
-/// What a crash point of the running member announces.
-struct Doing {
-  uint32_t seq = 0;  ///< of its collective
-  bool contributes = false;
-  int reads_slot_of = -1;
-  bool in_ring = false;  ///< contributions are, which has room for one
-  bool reads_result = false;
-  uint32_t rounds = 0;  ///< of a staged reduction
-  uint32_t step = 0;
-};
-std::array<Doing, kMembersMax> g_doing;
-uint32_t g_members = 0;
-
-const BoardShm& board(uint32_t member) { return g_segment.parts[member].boards[0]; }
-const std::byte* payload(uint32_t member) {
-  const Doing& d = g_doing[self()];
-  return d.in_ring ? board(member).ring : board(member).slots[d.seq % coll::kSlots].payload;
-}
-void before_store(const void* where, uint64_t) {
-  const coll::PleaShm& plea = g_segment.parts[self()].boards[0].plea;
-  if (where == &plea.word) data_write(&plea.from);
-}
-const std::byte* staging_room(uint32_t member, uint32_t round, uint32_t slice) {
-  return g_segment.parts[member].staging + (round % 2 * g_members + slice) * (coll::kStagingBytes / (2 * g_members));
-}
-
-/// Reads both operands, writes the result. Elements are words, `kHugeBytes` apart in large reductions.
-template <uint64_t kBytes>
-void sum(const void* left, const void* right, void* out, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    const auto* const a = static_cast<const std::byte*>(left) + i * kBytes;
-    const auto* const b = static_cast<const std::byte*>(right) + i * kBytes;
-    auto* const c = static_cast<std::byte*>(out) + i * kBytes;
-    data_read(a);
-    data_read(b);
-    uint64_t x = 0;
-    uint64_t y = 0;
-    std::memcpy(&x, a, sizeof x);
-    std::memcpy(&y, b, sizeof y);
-    x += y;
-    data_write(c);
-    std::memcpy(c, &x, sizeof x);
-  }
-}
-const coll::Reduction kSmallSum{8, sum<8>, nullptr, nullptr, true};
-const coll::Reduction kHugeSum{kHugeBytes, sum<kHugeBytes>, nullptr, nullptr, true};
-
-class TeamScenario : public Scenario {
- public:
-  explicit TeamScenario(uint32_t members, uint32_t polls = 0) : members_(members) {
-    g_members = members;
-    g_doing = {};
-    set_store_hook(before_store);
-    for (uint32_t i = 0; i < members; ++i) {
-      for (BoardShm& board : g_segment.parts[i].boards) std::memset(static_cast<void*>(&board), 0, sizeof board);
-      services_.push_back(std::make_unique<Member>(i, boxes_, polls));
-      pools_.push_back(std::make_unique<coll::BoardPool>(*services_[i]));
-    }
-  }
-  ~TeamScenario() override { set_store_hook(nullptr); }
-  [[nodiscard]] uint32_t threads() const override { return members_; }
-
- protected:
-  std::unique_ptr<Team> make_team(uint32_t self) {
-    std::vector<uint32_t> all(members_);
-    for (uint32_t i = 0; i < members_; ++i) all[i] = i;
-    auto team = std::make_unique<Team>(*services_[self], *pools_[self], 1, all, self);
-    check(team->ready(), "there is memory");
-    return team;
-  }
-  static uint64_t value(uint32_t call, uint32_t member) { return uint64_t{call + 1} << (8 * member); }
-  [[nodiscard]] uint64_t total(uint32_t call) const {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < members_; ++i) sum += value(call, i);
-    return sum;
-  }
-  static Doing& next() {
-    Doing& d = g_doing[self()];
-    d = {d.seq + 1};
-    return d;
-  }
-
-  uint32_t members_;
-  std::array<std::array<Mailbox, kMembersMax>, kMembersMax> boxes_ = {};
-  std::vector<std::unique_ptr<Member>> services_;
-  std::vector<std::unique_ptr<coll::BoardPool>> pools_;
-};
-
-Options bounded(uint32_t preemptions = 2) {
-  Options o;
-  o.exhaustive = false;
-  o.preemptions = preemptions;
-  return o;
-}
-
-const Unneeded kBoardsServeOneTeam{"take release", "no board is used again here"};
-const Unneeded kNobodyPleads{"answer_pleas acquire", "nobody pleads here"};
-const Unneeded kNextTellsEnd{"end release", "who contributes to the next collective has done the one before"};
 
 // --- Everyone reads everyone's slot, or the last to arrive combines for all; slots and the result are used again.
 
@@ -315,50 +82,7 @@ TEST(ModelTeam, RootRunsAheadInTheRing) {
   prove([] { return std::make_unique<RootedScenario>(600); }, 20, {kBoardsServeOneTeam, kNobodyPleads});
 }
 
-// --- Where the data lie: when a call has returned, nobody looks at this member's memory any more.
-
-class LargeScenario final : public TeamScenario {
- public:
-  /// `rounds`: of a staged reduction, where nothing is mapped; else 0.
-  LargeScenario(uint32_t elements, uint32_t rounds, uint32_t calls)
-      : TeamScenario(2), elements_(elements), rounds_(rounds), calls_(calls) {
-    for (const auto& s : services_) s->mapped = rounds == 0;
-    for (uint32_t i = 0; i < 2; ++i) {
-      for (std::vector<std::byte>* memory : {&in_[i], &out_[i]}) memory->resize(elements * kHugeBytes);
-    }
-  }
-  void run(uint32_t me) override {
-    const auto team = make_team(me);
-    for (uint32_t call = 0; call < calls_; ++call) {
-      next().rounds = rounds_;
-      for (uint32_t i = 0; i < elements_; ++i) {
-        data_write(in(me, i));
-        const uint64_t word = value(call + i, me);
-        std::memcpy(in(me, i), &word, sizeof word);
-        data_write(out(me, i));
-      }
-      check(team->allreduce(in(me, 0), out(me, 0), elements_, kHugeSum) == Code::kOk, "it ends well");
-      for (uint32_t i = 0; i < elements_; ++i) {
-        data_write(in(me, i));
-        data_read(out(me, i));
-        uint64_t word = 0;
-        std::memcpy(&word, out(me, i), sizeof word);
-        check(word == total(call + i), "the sum is right");
-        data_write(out(me, i));
-      }
-    }
-  }
-
- private:
-  std::byte* in(uint32_t member, uint32_t i) { return in_.at(member).data() + i * kHugeBytes; }
-  std::byte* out(uint32_t member, uint32_t i) { return out_.at(member).data() + i * kHugeBytes; }
-
-  uint32_t elements_;
-  uint32_t rounds_;
-  uint32_t calls_;
-  std::array<std::vector<std::byte>, kMembersMax> in_;
-  std::array<std::vector<std::byte>, kMembersMax> out_;
-};
+// --- Where the data lie.
 
 TEST(ModelTeam, LargeAllreduceInPlace) {
   prove([] { return std::make_unique<LargeScenario>(3, 0, 1); }, 30, {kBoardsServeOneTeam, kNobodyPleads});
@@ -476,6 +200,14 @@ void crash_point(const char* name) {
     }
     if (d.step >= 1 && d.step <= d.rounds) data_write(staging_room(me, d.step - 1, me));
     ++d.step;
+  } else if (at == "team: edges kept") {
+    announce_edges(g_segment.parts[me].edges.source, d.kept.next(), data_write);
+  } else if (at == "team: edges read") {
+    announce_edges(g_segment.parts[d.edges_of].edges.source, d.read.next(), data_read);
+  } else if (at == "team: edges written") {
+    announce_edges(g_segment.parts[d.edges_of].edges.target, d.written.next(), data_write);
+  } else if (at == "team: edges taken") {
+    announce_edges(g_segment.parts[me].edges.target, d.taken.next(), data_read);
   }
 }
 

@@ -35,7 +35,70 @@ Options bounded(uint32_t preemptions, uint32_t stale_reads) {
   return o;
 }
 
-constexpr uint64_t kChunk = 16 << 10;  // the smallest when both ends copy
+constexpr uint64_t kChunk = 16 << 10;       // the smallest when both ends copy through the kernel
+constexpr uint64_t kMappedChunk = 4 << 10;  // ... and mapped
+
+// Buffers that are mapped but for their first and last bytes.
+void add_edges(std::vector<Case>* all) {
+  TransferSetup pulled;
+  pulled.source_mapped = true;
+  pulled.source_edges[0] = pulled.source_edges[1] = 1;
+  pulled.bytes = 4 * kUnitBytes;
+  pulled.single_bytes = pulled.cell_bytes = 2 * kUnitBytes;
+  TransferSetup pushed;
+  pushed.sender_cma = pushed.sender_copies = true;  // waits for its receive
+  pushed.target_mapped = true;
+  pushed.target_edges[0] = pushed.target_edges[1] = 1;
+  pushed.bytes = 4 * kUnitBytes;
+  pushed.single_bytes = 2 * kUnitBytes;
+  pushed.cell_bytes = 2 * kUnitBytes;
+  TransferSetup both;
+  both.source_mapped = both.target_mapped = true;
+  both.source_edges[0] = both.target_edges[1] = 1;
+  both.bytes = 2 * kMappedChunk + kUnitBytes;
+  both.single_bytes = kMappedChunk;
+  both.cell_bytes = 2 * kUnitBytes;
+
+  all->push_back({"SourceEdgesInOneCell", pulled, {}, 1000});
+  TransferSetup s = pulled;
+  s.cell_bytes = kUnitBytes;
+  s.ring_units = 1;
+  all->push_back({"SourceEdgesWaitForABlock", s, bounded(2, 1), 1000});
+  s = pulled;
+  s.capacity = 2 * kUnitBytes;
+  all->push_back({"SourceEdgesOfATruncatedMessage", s, bounded(2, 1), 1000});
+  s = pulled;
+  s.bytes = 3 * kUnitBytes;
+  s.forking = 0;
+  all->push_back({"SenderWithEdgesForks", s, bounded(2, 1), 1000});
+  all->push_back({"TargetEdgesInTwoPushes", pushed, {}, 200});
+  s = pushed;
+  s.single_bytes = 4 * kUnitBytes;
+  all->push_back({"TargetEdgesInOneCell", s, {}, 50});
+  s.cell_bytes = kUnitBytes;
+  s.ring_units = 1;
+  all->push_back({"TargetEdgesInTwoCells", s, bounded(2, 1), 500});
+  s.sender_cma = false;
+  s.source_mapped = true;
+  s.bytes = 2 * kMappedChunk;
+  s.single_bytes = 2 * kMappedChunk;
+  s.failing_map = 0;
+  all->push_back({"EdgesAreCarriedWithWhatCouldNotBeMapped", s, bounded(2, 0), 1000});
+  s = pushed;
+  s.capacity = 3 * kUnitBytes;
+  all->push_back({"TargetEdgesOfATruncatedMessage", s, bounded(2, 1), 500});
+  s = pushed;
+  s.forking = 1;
+  all->push_back({"ReceiverWithEdgesForks", s, bounded(2, 0), 500});
+  all->push_back({"BothHaveEdges", both, bounded(2, 1), 1000});
+  s = both;
+  s.source_edges[1] = s.target_edges[0] = 1;
+  s.bytes = 2 * kMappedChunk + 2 * kUnitBytes;
+  all->push_back({"BothHaveTheSameEdges", s, bounded(2, 0), 1000});
+  s = both;
+  s.forking = 1;
+  all->push_back({"ReceiverForksBothHaveEdges", s, bounded(2, 0), 1000});
+}
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -44,6 +107,8 @@ std::vector<Case> cases() {
   TransferSetup both = pulls;
   both.both_ends = true;
   both.single_bytes = kChunk;
+  both.cell_bytes = kChunk / 2;
+  both.ring_units = kChunk / kUnitBytes;
   TransferSetup s;
 
   all.push_back({"ReceiverPulls", pulls, {}, 1000});
@@ -107,13 +172,14 @@ std::vector<Case> cases() {
   s.forking = 1;
   all.push_back({"ReceiverForksSenderPushes", s, bounded(2, 1), 1000});
   s = both;
-  s.bytes = 3 * kUnitBytes;
-  s.single_bytes = kUnitBytes;
+  s.bytes = 3 * kMappedChunk;
+  s.single_bytes = kMappedChunk;
   s.source_mapped = s.target_mapped = true;
   s.forking = 0;
   all.push_back({"SenderForksBothCopy", s, bounded(2, 0), 1000});
   s.forking = 1;
   all.push_back({"ReceiverForksBothCopy", s, bounded(2, 0), 1000});
+  add_edges(&all);
   return all;
 }
 

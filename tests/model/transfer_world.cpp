@@ -52,6 +52,7 @@ struct World {
   std::byte target[kMessagesMax][kUnitsMax] = {};
   uint32_t arrived[kMessagesMax][kUnitsMax] = {};  ///< how often each unit was written to its receiver
   char memory[2] = {};  ///< each rank's memory as a whole: read by peers that copy, written when its process forks
+  int maps = 0;
   int pulls = 0;
   int pushes = 0;
 };
@@ -167,7 +168,13 @@ struct RegionCache::State {};
 RegionCache::RegionCache(size_t /*budget_bytes*/) {}
 RegionCache::~RegionCache() = default;
 std::byte* RegionCache::resolve(uint32_t peer, int, int, const RegionRef& ref, uint64_t n, Direction, uint64_t* run) {
+  const mc::TransferSetup& setup = mc::g_world->setup;
+  if (mc::g_world->maps++ == setup.failing_map) return nullptr;
   *run = n;
+  const uint64_t from = ref.offset % (mc::kUnitsMax * mc::kUnitBytes);
+  const uint64_t bytes = peer == 0 ? setup.bytes : std::min(setup.capacity, setup.bytes);
+  const uint64_t(&edges)[2] = peer == 0 ? setup.source_edges : setup.target_edges;
+  mc::check(from >= edges[0] * mc::kUnitBytes && from + n + edges[1] * mc::kUnitBytes <= bytes, "edges are private");
   std::byte* const first = peer == 0 ? &mc::g_world->source[0][0] : &mc::g_world->target[0][0];
   return first + ref.offset / mc::kUnitBytes;
 }
@@ -275,11 +282,14 @@ void Endpoint::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /
   out->address = reinterpret_cast<uint64_t>(r->buffer.base);
   out->bytes = r->buffer.bytes;
   out->region_fd = -1;
+  out->set_span(0, out->bytes);
   if (!(r->is_send ? g_world->setup.source_mapped : g_world->setup.target_mapped)) return;
   out->epoch = part_->access.epoch.load_acquire();
   if (shm::is_closed(out->epoch)) return;
   const std::byte* const first = self_ == 0 ? &g_world->source[0][0] : &g_world->target[0][0];
   out->region = {1, 1, static_cast<uint64_t>(r->buffer.base - first) * mc::kUnitBytes};
+  const uint64_t(&edges)[2] = r->is_send ? g_world->setup.source_edges : g_world->setup.target_edges;
+  out->set_span(edges[0] * mc::kUnitBytes, out->bytes - edges[1] * mc::kUnitBytes);
 }
 
 void Endpoint::close_memory() {

@@ -15,7 +15,7 @@
 namespace zh::mc {
 
 /// Payload is modelled in units: one byte stands for so many of the message.
-constexpr uint64_t kUnitBytes = 8 << 10;
+constexpr uint64_t kUnitBytes = 2 << 10;
 constexpr uint64_t kUnitsMax = p2p::kCellWindow + 1;
 constexpr uint32_t kMessagesMax = 2;
 
@@ -26,7 +26,7 @@ struct TransferSetup {
   uint64_t cell_bytes = kUnitBytes;    ///< PairChoice::chunk_cells
   uint64_t single_bytes = kUnitBytes;  ///< PairChoice::chunk_both and chunk_alone
   uint64_t ring_units = 2;             ///< room of the payload ring
-  uint32_t window = p2p::kCellWindow;  ///< TransferShm::window
+  uint16_t window = p2p::kCellWindow;  ///< TransferShm::window
   bool sender_cma = false;             ///< the message is offered for single copy
   bool receiver_cma = false;
   bool both_ends = false;
@@ -35,7 +35,10 @@ struct TransferSetup {
   int failing_push = -1;
   bool source_mapped = false;  ///< the receiver can map the sender's buffer
   bool target_mapped = false;
-  int forking = -1;  ///< this rank's process forks meanwhile, in another thread
+  uint64_t source_edges[2] = {};  ///< units in front of and behind what can be mapped, at most one each
+  uint64_t target_edges[2] = {};
+  int failing_map = -1;  ///< the window of that number cannot be mapped
+  int forking = -1;      ///< this rank's process forks meanwhile, in another thread
 };
 
 class TransferScenario final : public Scenario {

@@ -51,12 +51,14 @@ inline std::byte content(uint32_t id, uint64_t k) {
 // A buffer of packed bytes, contiguous or strided, with guards behind it.
 class Packed {
  public:
-  /// In memory of `heap` if it is not null and has room.
-  Packed(uint64_t bytes, bool strided, FakeHeap* heap = nullptr) : bytes_(bytes), strided_(strided) {
+  /// In memory of `heap` if it is not null and has room, `shift` bytes behind the start of a page.
+  Packed(uint64_t bytes, bool strided, FakeHeap* heap = nullptr, uint64_t shift = 0)
+      : bytes_(bytes), strided_(strided) {
     span_ = (strided ? (bytes + kElement - 1) / kElement * kExtent : bytes) + 64;
-    memory_ = heap != nullptr ? heap->take(span_) : nullptr;
-    if (memory_ != nullptr) {
+    taken_ = heap != nullptr ? heap->take(span_ + shift) : nullptr;
+    if (taken_ != nullptr) {
       heap_ = heap;
+      memory_ = taken_ + shift;
     } else {
       private_.resize(span_);
       memory_ = private_.data();
@@ -69,7 +71,7 @@ class Packed {
     }
   }
   ~Packed() {
-    if (heap_ != nullptr) heap_->give_back(memory_);
+    if (heap_ != nullptr) heap_->give_back(taken_);
   }
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
@@ -105,6 +107,7 @@ class Packed {
   bool strided_;
   uint64_t span_ = 0;
   std::byte* memory_ = nullptr;
+  std::byte* taken_ = nullptr;  ///< of the heap
   FakeHeap* heap_ = nullptr;
   std::vector<std::byte> private_;
   copy::OwnedLayout layout_;

@@ -140,14 +140,15 @@ class Storm {
   size_t log_receive(uint32_t lane, int32_t source, int32_t tag) {
     const uint64_t capacity = random_capacity(lane, source, tag);
     const bool strided = rng_() % 5 == 0;
-    Received r{lane, source, tag, capacity, {}, false, std::make_unique<Packed>(capacity, strided, heap_for_next())};
+    Received r{
+        lane, source, tag, capacity, {}, false, std::make_unique<Packed>(capacity, strided, heap_for_next(), shift())};
     log_.push_back(std::move(r));
     return log_.size() - 1;
   }
 
   void start_send() {
     const Planned& m = sends_[next_send_++];
-    auto data = std::make_unique<Packed>(m.bytes, m.strided, heap_for_next());
+    auto data = std::make_unique<Packed>(m.bytes, m.strided, heap_for_next(), shift());
     data->fill(m.id);
     SendArgs args;
     args.dest = m.dest;
@@ -241,6 +242,12 @@ class Storm {
   }
 
   [[nodiscard]] FakeHeap* heap_for_next() { return heap_ != nullptr && rng_() % 4 != 0 ? heap_ : nullptr; }
+
+  /// Where a buffer begins in its page: as malloc places large ones, at a page, or anywhere.
+  [[nodiscard]] uint64_t shift() {
+    const uint64_t dice = rng_() % 4;
+    return dice == 0 ? 0 : dice == 1 ? rng_() % 4096 : 16;
+  }
 
   void fork() {
     // A helper thread may be copying for this rank, as any thread of a program may use its memory.

@@ -1,162 +1,14 @@
-// Collectives of a team of real ranks: every operation, small and large, against results computed here, with memory
-// mapped, through the kernel only, and reachable by messages alone.
+// Collectives of a team of real ranks: every operation, small and large, against results computed here.
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "coll/team.h"
-#include "storm_support.h"
-#include "support/fake_heap.h"
+#include "team_support.h"
 
 namespace zh::test {
 namespace {
-
-using coll::Pieces;
-using coll::Reduction;
-using coll::Team;
-
-enum class Memory { kMapped, kKernel, kMessages };
-
-struct Case {
-  World world;
-  int ranks;
-  Memory memory;
-};
-
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  const char* const memory[] = {"mapped", "kernel", "messages"};
-  return std::string(to_string(info.param.world)) + "_" + std::to_string(info.param.ranks) + "_" +
-         memory[static_cast<int>(info.param.memory)];
-}
-
-/// Element `i` of what rank `r` contributes to call number `call`.
-uint64_t value(uint32_t call, uint32_t r, uint64_t i) {
-  return (uint64_t{call} * 1'000'003 + r * 7919 + i * 31) % 1'000'000'007 + (uint64_t{r} << 40);
-}
-
-void sum_kernel(const void* a, const void* b, void* out, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t x = 0;
-    uint64_t y = 0;
-    std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
-    std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
-    x += y;
-    std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
-  }
-}
-
-/// Affine maps modulo 2^32, in two halves of 64 bits: composition is associative and not commutative.
-uint64_t compose(uint64_t left, uint64_t right) {
-  const auto a = static_cast<uint32_t>(left >> 32);
-  const auto b = static_cast<uint32_t>(left);
-  const auto c = static_cast<uint32_t>(right >> 32);
-  const auto d = static_cast<uint32_t>(right);
-  return (uint64_t{a * c} << 32) | static_cast<uint32_t>(a * d + b);
-}
-void compose_user(void* context, void* in, void* inout, uint64_t n) {
-  ++*static_cast<uint64_t*>(context);
-  auto* a = static_cast<uint64_t*>(in);
-  auto* b = static_cast<uint64_t*>(inout);
-  for (uint64_t i = 0; i < n; ++i) b[i] = compose(a[i], b[i]);
-}
-
-class Teams : public ::testing::TestWithParam<Case> {
- protected:
-  struct Member {
-    Team& team;
-    uint32_t self;
-    uint32_t size;
-    FakeHeap* heap;
-    std::vector<std::byte*> taken;
-    uint32_t call = 0;
-    uint64_t user_calls = 0;
-    std::vector<std::vector<std::byte>> own;
-    const engine::Rank* rank = nullptr;
-
-    /// Memory for n elements; the same pages come back for the same size, so that they are mapped the second time.
-    uint64_t* memory(uint64_t n) {
-      if (heap == nullptr) {
-        own.emplace_back(n * 8 + 8);
-        return reinterpret_cast<uint64_t*>(own.back().data());
-      }
-      taken.push_back(heap->take(n * 8 + 8));
-      EXPECT_NE(taken.back(), nullptr);
-      return reinterpret_cast<uint64_t*>(taken.back());
-    }
-    void give_back() {
-      for (std::byte* p : taken) heap->give_back(p);
-      taken.clear();
-      own.clear();
-    }
-    uint64_t* input(uint64_t n) {
-      uint64_t* p = memory(n);
-      for (uint64_t i = 0; i < n; ++i) p[i] = value(call, self, i);
-      return p;
-    }
-    [[nodiscard]] uint64_t sum(uint32_t first, uint32_t last, uint64_t i) const {
-      uint64_t s = 0;
-      for (uint32_t r = first; r <= last; ++r) s += value(call, r, i);
-      return s;
-    }
-    [[nodiscard]] uint64_t composed(uint32_t first, uint32_t last, uint64_t i) const {
-      uint64_t x = value(call, last, i);
-      for (uint32_t r = last; r-- > first;) x = compose(value(call, r, i), x);
-      return x;
-    }
-    Reduction sums() { return {8, sum_kernel, nullptr, nullptr, true}; }
-    Reduction compositions() { return {8, nullptr, compose_user, &user_calls, false}; }
-  };
-
-  static void run(const std::function<void(Member&)>& body, int timeout_s = 120) {
-    const Case c = GetParam();
-    run_ranks(c.world, c.ranks,
-              [&](TestBootstrap& world) {
-                FakeHeap heap(256 << 20);
-                StormConfig config;
-                config.world = c.world;
-                config.ranks = c.ranks;
-                config.cma = c.memory != Memory::kMessages;
-                config.copiers = 2;
-                if (c.memory == Memory::kMapped) config.heap = &heap;
-                EngineRank r = make_rank(world, config);
-                ASSERT_NE(r.rank, nullptr);
-                {
-                  std::vector<uint32_t> members(static_cast<size_t>(c.ranks));
-                  std::iota(members.begin(), members.end(), 0U);
-                  const std::unique_ptr<Team> team = r.rank->make_team(11, members, r.node->self());
-                  ASSERT_TRUE(team->ready());
-                  Member m{*team,
-                           r.node->self(),
-                           static_cast<uint32_t>(c.ranks),
-                           config.heap != nullptr ? &heap : nullptr,
-                           {},
-                           0,
-                           0,
-                           {},
-                           r.rank.get()};
-                  body(m);
-                  ASSERT_TRUE(world.barrier().ok());
-                }
-                r.rank->quiesce();
-                ASSERT_TRUE(world.barrier().ok());
-              },
-              {.timeout_s = timeout_s});
-  }
-  static std::vector<uint64_t> counts() { return {0, 1, 7, 8, 100, 2048, 2049, 5000, 20'011, 131'072}; }
-};
-
-copy::Buffer bytes(const uint64_t* p, uint64_t n) {
-  return {reinterpret_cast<std::byte*>(const_cast<uint64_t*>(p)), n * 8, nullptr};
-}
-Pieces even(const uint64_t* p, uint64_t n) { return {bytes(p, n), static_cast<int64_t>(n * 8), nullptr}; }
-
-#define EXPECT_ALL(n, expected, got)                                   \
-  for (uint64_t i = 0; i < (n); ++i) {                                 \
-    ASSERT_EQ(expected, (got)[i]) << "element " << i << " of " << (n); \
-  }
 
 TEST_P(Teams, DataMovement) {
   run([](Member& m) {
@@ -315,7 +167,7 @@ TEST_P(Teams, Reductions) {
     }
     // What is used for the first time is not mapped yet.
     EXPECT_GT(stat(*m.rank, "staged_reductions"), 0U);
-    EXPECT_EQ(stat(*m.rank, "mapped_accesses") > 0, GetParam().memory == Memory::kMapped);
+    EXPECT_EQ(stat(*m.rank, "mapped_accesses") > 0, m.heap != nullptr);
   });
 }
 
@@ -363,11 +215,12 @@ TEST_P(Teams, HugeElements) {
   });
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<TeamCase> cases() {
+  std::vector<TeamCase> all;
   for (const World world : {World::kThreads, World::kProcesses}) {
     for (const int ranks : {2, 3, 5, 8}) {
-      for (const Memory memory : {Memory::kMapped, Memory::kKernel, Memory::kMessages}) {
+      for (const Memory memory :
+           {Memory::kMapped, Memory::kKernel, Memory::kMessages, Memory::kEdges, Memory::kEdgesKernel}) {
         if (world == World::kThreads && ranks > 5) continue;
         all.push_back({world, ranks, memory});
       }
@@ -484,7 +337,7 @@ TEST(TeamWaiting, MayDiffer) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), team_case_name);
 
 }  // namespace
 }  // namespace zh::test

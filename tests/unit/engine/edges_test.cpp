@@ -1,0 +1,195 @@
+// Messages whose buffers are mapped without their first and last bytes: every misalignment of both ends, at sizes
+// around the thresholds, with the source mapped, the target, or both, with and without the kernel's copy, and while
+// processes fork; byte for byte, and nothing beside the buffer.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/atomic.h"
+#include "storm_support.h"
+#include "support/fake_heap.h"
+
+namespace zh::test {
+namespace {
+
+using engine::Rank;
+using engine::RecvArgs;
+using engine::Request;
+using engine::SendArgs;
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kEdges[] = {0, 1, 16, 2048, 4080, 4095};
+constexpr uint64_t kMiddles[] = {kPage, 2 * kPage, 3 * kPage, 16 << 10, 60 << 10, 300 << 10};
+constexpr uint64_t kGuard = 64;
+constexpr std::byte kUntouched{0xee};
+
+struct Case {
+  World world;
+  bool source_mapped;
+  bool target_mapped;
+  bool cma;
+  bool forks;
+};
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return std::string(to_string(c.world)) + (c.source_mapped ? "_source" : "") + (c.target_mapped ? "_target" : "") +
+         (c.cma ? "" : "_no_cma") + (c.forks ? "_forks" : "");
+}
+
+std::byte content(uint32_t message, uint64_t k) {
+  return static_cast<std::byte>(message * 37 + k * 7 + (k >> 8) * 13 + 1);
+}
+
+/// Room for all cases of one end.
+class Room {
+ public:
+  explicit Room(FakeHeap* heap) : heap_(heap) {
+    if (heap != nullptr) {
+      memory_ = heap->take(kBytes);
+      return;
+    }
+    own_.resize(kBytes + kPage);
+    memory_ = own_.data() + (kPage - reinterpret_cast<uintptr_t>(own_.data()) % kPage);
+  }
+  /// A buffer with so many bytes in front of the first page bound; mapped if this is memory of the heap.
+  std::byte* buffer(uint64_t head, uint64_t n) {
+    std::byte* const p = memory_ + 2 * kPage - head;
+    heap::Place place;
+    for (int i = 0; i < 2 && heap_ != nullptr; ++i) (void)heap_->publish(p, n, true, &place);
+    return p;
+  }
+
+ private:
+  static constexpr uint64_t kBytes = (300 << 10) + 8 * kPage;
+  FakeHeap* heap_;
+  std::vector<std::byte> own_;
+  std::byte* memory_ = nullptr;
+};
+
+class Edges : public ::testing::TestWithParam<Case> {
+ protected:
+  static bool posted_first(uint32_t message) { return message % 2 == 0; }
+  static SendArgs send_args(uint32_t dest, std::byte* p, uint64_t n) {
+    SendArgs a;
+    a.dest = dest;
+    a.source = static_cast<int32_t>(1 - dest);
+    a.context = 7;
+    a.data = {p, n, nullptr};
+    return a;
+  }
+  static RecvArgs recv_args(int32_t source, std::byte* p, uint64_t n) {
+    RecvArgs a;
+    a.peer = a.source = source;
+    a.tag = 0;
+    a.context = 7;
+    a.buffer = {p, n, nullptr};
+    return a;
+  }
+  static void send(Rank& rank, Room& room, uint32_t message, uint64_t head, uint64_t n) {
+    std::byte* const p = room.buffer(head, n);
+    for (uint64_t k = 0; k < n; ++k) p[k] = content(message, k);
+    if (posted_first(message)) {
+      std::byte go{};
+      ASSERT_EQ(rank.recv(recv_args(1, &go, 1)).code, Code::kOk);
+    }
+    SendArgs a = send_args(1, p, n);
+    a.mode = message % 5 == 0 ? p2p::SendMode::kSynchronous : p2p::SendMode::kStandard;
+    Request* const r = rank.isend(a);
+    rank.wait(r);
+    ASSERT_EQ(rank.result(r).code, Code::kOk);
+    rank.release(r);
+  }
+  static void receive(Rank& rank, Room& room, uint32_t message, uint64_t head, uint64_t n) {
+    const uint64_t capacity = message % 7 != 0 ? n : n - std::min<uint64_t>(n / 2, 1 + message % 5000);
+    std::byte* const p = room.buffer(head, capacity);
+    std::memset(p - kGuard, static_cast<int>(kUntouched), n + 2 * kGuard);
+    Request* const r = rank.irecv(recv_args(0, p, capacity));
+    if (posted_first(message)) {
+      std::byte go{};
+      ASSERT_EQ(rank.send(send_args(0, &go, 1)).code, Code::kOk);
+    }
+    rank.wait(r);
+    ASSERT_EQ(rank.result(r).bytes, capacity);
+    ASSERT_EQ(rank.result(r).code, capacity < n ? Code::kTruncated : Code::kOk);
+    rank.release(r);
+    for (uint64_t k = 0; k < n + 2 * kGuard; ++k) {
+      const bool inside = k >= kGuard && k < kGuard + capacity;
+      ASSERT_EQ(p[k - kGuard], inside ? content(message, k - kGuard) : kUntouched)
+          << "byte " << k - kGuard << " of " << n << ", capacity " << capacity << ", head " << head;
+    }
+  }
+};
+
+TEST_P(Edges, EveryByteArrivesAndNoOther) {
+  const Case c = GetParam();
+  run_ranks(c.world, 2,
+            [&](TestBootstrap& world) {
+              FakeHeap heap(8 << 20);
+              StormConfig config;
+              config.world = c.world;
+              config.cma = c.cma;
+              config.single_copy_min = 8 << 10;  // what is not mapped waits for its receive, which may be
+              config.heap = &heap;
+              EngineRank r = make_rank(world, config);
+              ASSERT_NE(r.rank, nullptr);
+              const uint32_t self = r.node->self();
+              Room room((self == 0 ? c.source_mapped : c.target_mapped) ? &heap : nullptr);
+              Atomic<uint32_t> over{0};
+              std::thread forker;
+              if (c.forks) {
+                forker = std::thread([&] {
+                  for (; over.load_relaxed() == 0; std::this_thread::sleep_for(std::chrono::microseconds(100)))
+                    heap.pretend_fork([] {});
+                });
+              }
+              uint32_t message = 0;
+              for (const uint64_t middle : kMiddles) {
+                for (const uint64_t head : kEdges) {
+                  for (const uint64_t tail : kEdges) {
+                    for (const uint64_t other_head : kEdges) {
+                      if (++message % 3 != 0 && (c.forks || middle > (16 << 10))) continue;
+                      const uint64_t n = head + middle + tail;
+                      SCOPED_TRACE(n);
+                      if (self == 0) {
+                        send(*r.rank, room, message, head, n);
+                      } else {
+                        receive(*r.rank, room, message, other_head, n);
+                      }
+                      if (::testing::Test::HasFatalFailure()) break;
+                    }
+                  }
+                }
+              }
+              over.store_relaxed(1);
+              if (c.forks) forker.join();
+              ASSERT_TRUE(world.barrier().ok());
+              // Else most bytes are in cells before the receive has come, or what was told is void.
+              if (self == 0 && !c.forks && (c.cma || c.source_mapped)) {
+                EXPECT_GT(stat(*r.rank, "by_one_end") + stat(*r.rank, "by_both_ends"), 100U);
+                EXPECT_GT(stat(*r.rank, "edge_bytes"), 0U);
+              }
+            },
+            {.timeout_s = 120});
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const World world : {World::kThreads, World::kProcesses}) {
+    for (const int mapped : {1, 2, 3}) {
+      for (const bool cma : {true, false}) {
+        for (const bool forks : {false, true}) {
+          all.push_back({world, (mapped & 1) != 0, (mapped & 2) != 0, cma, forks});
+        }
+      }
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, Edges, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace zh::test
