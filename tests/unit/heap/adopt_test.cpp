@@ -266,9 +266,9 @@ TEST(Refused, WhileMemoryIsLocked) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
   std::byte* locked = filled(kPage, 1);
-  if (mlock(locked, kPage) != 0) GTEST_SKIP() << "mlock is not permitted";
+  if (syscall(SYS_mlock, locked, kPage) != 0) GTEST_SKIP() << "mlock is not permitted";
   refused(heap, p, kN, "locked");
-  munlock(locked, kPage);
+  syscall(SYS_munlock, locked, kPage);
   usleep(20'000);
   EXPECT_EQ(heap.share(p, kN), Use::kMapped);
 }
