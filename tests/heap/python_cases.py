@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Python programs on the heap: forks of os and multiprocessing, subprocesses, threads, ctypes.
 
-Run by ctest three ways: as it is, with libzerohop.so preloaded, and with its large memory shared as well. Large arrays are numpy's
-where it is installed, else bytearrays.
+Run by ctest three ways: as it is, with libzerohop.so preloaded, and with its large memory shared. Large arrays are
+numpy's where it is installed, else bytearrays.
 """
 
 from __future__ import annotations
