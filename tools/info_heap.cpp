@@ -38,7 +38,7 @@ void print_heap_section(const json& s) {
   std::printf("\nShared memory of the program's buffers (ZEROHOP_HEAP = %s)\n",
               s["setting"].get<std::string>().c_str());
   std::printf("  used      %s: %s\n", used ? "yes" : "no", s["why"].get<std::string>().c_str());
-  if (used) std::printf("  takes     whole pages inside large messages, from a buffer's second use on\n");
+  if (used) std::printf("  takes     whole pages inside large messages, of buffers that are used again and again\n");
   std::printf("  system    pages of %llu B, vm.overcommit_memory %s\n",
               static_cast<unsigned long long>(s["page_bytes"].get<uint64_t>()),
               s["overcommit_memory"].get<std::string>().c_str());

@@ -91,20 +91,17 @@ bool Heap::back(Pages pages) {
 
 // Counts a use, and adopts at the use that is wanted.
 Use Heap::adopt_later(Pages pages, bool now) {
-  const bool used = table_.all(Bit::kUsed, pages);
-  if (!now && used && uses_wanted_ > 2 && !table_.set(Bit::kUsedAgain, pages)) {
-    first_uses_.fetch_add_relaxed(1);
-    return Use::kLater;
+  if (!now) {
+    const uint32_t uses = uses_.count(pages.first);
+    if (uses < uses_wanted_) {
+      first_uses_.fetch_add_relaxed(1);
+      return Use::kLater;
+    }
+    if (os::now_ns() < retry_ns_) return Use::kNot;
   }
-  if (!now && used && os::now_ns() < retry_ns_) return Use::kNot;
   const Locked lock(mutex_);
   if (!takes()) return Use::kNot;
-  if (!used && !table_.prepare(pages)) return refuse(pages, "no address space");
-  table_.set(Bit::kUsed, pages);
-  if (!now && !used) {
-    first_uses_.fetch_add_relaxed(1);
-    return Use::kLater;
-  }
+  if (!table_.prepare(pages)) return refuse(pages, "no address space");
   if (const char* why = obstacle(pages); why != nullptr) return refuse(pages, why);
   bool ok = true;
   table_.for_each(Bit::kShared, false, pages, [&](Pages run) { ok = ok && adopt(run); });
@@ -119,8 +116,7 @@ Use Heap::refuse(Pages pages, const char* why) {
   counts_.declined_why = why;
   backoff_ns_ = backoff_ns_ == 0 ? kFirstBackoffNs : 2 * backoff_ns_ < kMaxBackoffNs ? 2 * backoff_ns_ : kMaxBackoffNs;
   retry_ns_ = os::now_ns() + backoff_ns_;
-  table_.clear(Bit::kUsed, pages);
-  table_.clear(Bit::kUsedAgain, pages);
+  uses_.forget(pages.first);
   return Use::kNot;
 }
 

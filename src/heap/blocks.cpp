@@ -93,11 +93,9 @@ bool Heap::prepare_resize(void* block) {
   bool ok = true;
   for (uint64_t page = pages.first; ok && page < pages.end();) {
     const auto kind = [this](uint64_t at) {
-      return !table_.none(Bit::kShared, {at, 1}) ? Bit::kShared
-             : !table_.none(Bit::kLeft, {at, 1}) ? Bit::kLeft
-                                                 : Bit::kUsed;
+      return table_.count(Bit::kShared, {at, 1}) + 2 * table_.count(Bit::kLeft, {at, 1});
     };
-    const Bit first = kind(page);
+    const uint64_t first = kind(page);
     uint64_t end = page + 1;
     while (end < pages.end() && kind(end) == first) ++end;
     ok = copy_back({page, end - page});

@@ -12,8 +12,6 @@ namespace {
 constexpr uint64_t kStackPages = 16;
 /// From this fork on, forks seem to be the program's habit.
 constexpr uint64_t kManyForks = 3;
-/// Uses that adoption waits for once a fork has undone some.
-constexpr uint32_t kUsesAfterFork = 3;
 
 }  // namespace
 
@@ -62,7 +60,7 @@ void Heap::before_fork() {
   fork_way_ = ForkWay::kReturned;
   keep_peers_away(true);
   if (!come_back_before_fork()) os::say_line("a forked child will lack memory: out of memory", "");
-  uses_wanted_ = kUsesAfterFork;
+  uses_wanted_ += around_.uses / 2;
   if (++fork_returns_ == kMaxForkReturns) decline("the program forks again and again");
 }
 

@@ -8,6 +8,7 @@ constinit Heap process_heap;
 void Heap::start(const Surroundings& surroundings, bool huge_too) {
   around_ = surroundings;
   huge_too_ = huge_too;
+  uses_wanted_ = surroundings.uses;
   started_.store_relaxed(1);
 }
 
@@ -50,7 +51,7 @@ void Heap::keep_peers_away(bool away) {
   }
 }
 
-// These pages are the system's again. That messages have used them is remembered: the next one may be their second.
+// These pages are the system's again. That messages have used them is remembered.
 void Heap::forget(Pages pages) {
   shared_pages_ -= table_.count(Bit::kShared, pages);
   left_pages_ -= table_.count(Bit::kLeft, pages);

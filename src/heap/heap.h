@@ -12,6 +12,7 @@
 #include "heap/limits.h"
 #include "heap/page_table.h"
 #include "heap/shared_heap.h"
+#include "heap/use_counts.h"
 #include "os/mutex.h"
 #include "os/vm.h"
 
@@ -23,6 +24,7 @@ struct Surroundings {
   void (*free_block)(void* block) = nullptr;
   bool (*calls_intact)() = nullptr;  ///< do the program's calls still lead to vm_family.cpp?
   bool libc_blocks = false;          ///< blocks have the form of libc's
+  uint32_t uses = kUses;             ///< of a buffer before it is adopted, with the one at hand
 };
 
 class Heap final : public SharedHeap {
@@ -159,6 +161,7 @@ class Heap final : public SharedHeap {
   alignas(64) Atomic<uint64_t> held_pages_{0};
   Atomic<uint32_t> started_{0};
   Atomic<const char*> why_{nullptr};
+  UseCounts uses_;
   PageTable table_;
   KeptBlocks kept_;
   Surroundings around_;
@@ -169,7 +172,7 @@ class Heap final : public SharedHeap {
   int fd_ = -1;
   uint64_t id_ = 0;
   bool tried_ = false;
-  uint32_t uses_wanted_ = 2;  ///< of a page before it is adopted
+  uint32_t uses_wanted_ = kUses;
   uint64_t shared_pages_ = 0;
   uint64_t left_pages_ = 0;
   uint32_t stretches_ = 0;  ///< separate ones that are shared: an upper bound

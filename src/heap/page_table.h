@@ -42,10 +42,8 @@ enum class Bit : uint8_t {
   kWiped,     ///< of these (or left ones), a forked child shall see zeros (MADV_WIPEONFORK)
   kHidden,    ///< of these, a forked child shall have nothing there (MADV_DONTFORK)
   kLeft,      ///< private again, but by copies of pages in a mapping of the memory file
-  kUsed,      ///< a message has used it
-  kUsedAgain  ///< a second one has
 };
-constexpr uint32_t kBitKinds = 9;
+constexpr uint32_t kBitKinds = 7;
 
 class PageTable {
  public:

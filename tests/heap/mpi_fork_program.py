@@ -48,9 +48,9 @@ def must(condition: bool, what: str) -> None:
 def exchange_with_forks() -> None:
     send, receive = numpy.empty(COUNT, dtype=numpy.int64), numpy.zeros(COUNT, dtype=numpy.int64)
     small = numpy.zeros(20_000, dtype=numpy.int64)
-    # Memory becomes shared at the second message that uses it.
+    # Memory becomes shared when messages have used it for a while.
     send[:] = 0
-    for turn in range(4):
+    for turn in range(12):
         comm.Sendrecv(send, right, turn, receive, left, turn)
     if rank == 0:
         library = ctypes.CDLL("libzh_heap_globals.so")

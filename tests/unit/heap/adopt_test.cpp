@@ -140,6 +140,7 @@ TEST(Adopt, TheFirstPageOfABlockThatLibcHasMapped) {
   Surroundings around;
   around.libc_blocks = true;
   Heap& heap = unused_heap();
+  around.uses = 2;
   heap.start(around, true);
   Place place;
   used_twice(heap, p, n, &place);

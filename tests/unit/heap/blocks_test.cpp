@@ -36,6 +36,7 @@ class Blocks : public ::testing::Test {
     Surroundings around;
     around.usable_bytes = &usable_bytes;
     around.free_block = &free_block;
+    around.uses = 2;
     heap.start(around, true);
   }
   static std::byte* block(size_t n, int value, size_t behind_page = 0) {
@@ -173,6 +174,7 @@ TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
   around.usable_bytes = [](void* p) { return uint64_t{malloc_usable_size(p)}; };
   around.libc_blocks = true;
   Heap& libcs = unused_heap();
+  around.uses = 2;
   libcs.start(around, true);
   constexpr size_t n = 48 << 20;
   auto* p = static_cast<std::byte*>(malloc(n));

@@ -154,6 +154,7 @@ TEST_P(Forks, FreedBlocksThatAreKeptAreNobodysInTheChild) {
   around.usable_bytes = [](void* p) { return p == block ? bytes : uint64_t{0}; };
   around.free_block = [](void*) {};
   Heap& heap = unused_heap();
+  around.uses = 2;
   heap.start(around, true);
   bytes = kLittle;
   block = shared(heap, bytes, 1);

@@ -27,7 +27,9 @@ inline Heap& unused_heap() {
 /// Started, with no allocator behind it.
 inline Heap& fresh_heap() {
   Heap& heap = unused_heap();
-  heap.start({}, true);
+  Surroundings around;
+  around.uses = 2;
+  heap.start(around, true);
   return heap;
 }
 

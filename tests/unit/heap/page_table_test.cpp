@@ -61,22 +61,22 @@ TEST(PageTable, RangesOverTheBoundsOfLeaves) {
   PageTable table;
   const Pages pages{5 * kLeaf - 3, 2 * kLeaf + 6};  // four leaves
   ASSERT_TRUE(table.prepare(pages));
-  EXPECT_FALSE(table.set(Bit::kUsed, pages));
-  EXPECT_TRUE(table.set(Bit::kUsed, pages)) << "all were set before";
-  EXPECT_TRUE(table.all(Bit::kUsed, pages));
-  EXPECT_FALSE(table.all(Bit::kUsed, {pages.first - 1, 2}));
-  EXPECT_EQ(table.count(Bit::kUsed, {0, 100 * kLeaf}), pages.n);
+  EXPECT_FALSE(table.set(Bit::kLeft, pages));
+  EXPECT_TRUE(table.set(Bit::kLeft, pages)) << "all were set before";
+  EXPECT_TRUE(table.all(Bit::kLeft, pages));
+  EXPECT_FALSE(table.all(Bit::kLeft, {pages.first - 1, 2}));
+  EXPECT_EQ(table.count(Bit::kLeft, {0, 100 * kLeaf}), pages.n);
   EXPECT_TRUE(table.none(Bit::kShared, pages)) << "another bit";
-  EXPECT_EQ(runs(table, Bit::kUsed, true, {0, 100 * kLeaf}),
+  EXPECT_EQ(runs(table, Bit::kLeft, true, {0, 100 * kLeaf}),
             (Runs{{5 * kLeaf - 3, 3}, {5 * kLeaf, kLeaf}, {6 * kLeaf, kLeaf}, {7 * kLeaf, 3}}))
       << "stretches end at the bounds of leaves";
-  table.clear(Bit::kUsed, {5 * kLeaf - 1, 2});
-  EXPECT_EQ(table.count(Bit::kUsed, pages), pages.n - 2);
-  EXPECT_EQ(runs(table, Bit::kUsed, false, {5 * kLeaf - 4, 6}),
+  table.clear(Bit::kLeft, {5 * kLeaf - 1, 2});
+  EXPECT_EQ(table.count(Bit::kLeft, pages), pages.n - 2);
+  EXPECT_EQ(runs(table, Bit::kLeft, false, {5 * kLeaf - 4, 6}),
             (Runs{{5 * kLeaf - 4, 1}, {5 * kLeaf - 1, 1}, {5 * kLeaf, 1}}));
-  EXPECT_FALSE(table.set(Bit::kUsed, {5 * kLeaf - 2, 2}));
+  EXPECT_FALSE(table.set(Bit::kLeft, {5 * kLeaf - 2, 2}));
   Runs all;
-  table.for_each(Bit::kUsed, [&](Pages run) { all.emplace_back(run.first, run.n); });
+  table.for_each(Bit::kLeft, [&](Pages run) { all.emplace_back(run.first, run.n); });
   uint64_t sum = 0;
   for (const auto& [first, n] : all) sum += n;
   EXPECT_EQ(sum, pages.n - 1);
