@@ -40,6 +40,7 @@ def start(
     env = environment(MODE, launched=False) | host.env
     env["ZH_TEST_MARK"] = mark
     env["OPENBLAS_NUM_THREADS"] = "1"
+    env["NUMPY_MADVISE_HUGEPAGE"] = "0"  # memory in huge pages stays private where shared memory has none
     # The launcher itself is not preloaded; the ranks are.
     preload = " ".join(filter(None, (env.pop("LD_PRELOAD", ""), str(GLOBALS))))
     command = host.command(ranks, *behind, "env", f"LD_PRELOAD={preload}", host.python, program, *arguments)
