@@ -256,7 +256,7 @@ STAGES = [
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),
     Stage("programs on the heap", "f", script_stage("tests/heap/programs.py", timeout_s=3600)),
     Stage("outside programs", "f", script_stage("tests/heap/outside.py", timeout_s=1800)),
-    Stage("conformance, full", "f", matrix("full", 6 * 3600)),
+    Stage("conformance, full", "f", matrix("full", 5400)),
 ]
 
 

@@ -22,6 +22,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -59,7 +60,7 @@ OWN = ("coll_move.*", "coll_reduce.*", "coll_in_place.*", "coll_layouts.*", "col
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
-BUDGET_S = {"quick": 120, "pairwise": 780, "full": None}
+BUDGET_S = {"quick": 120, "pairwise": 780, "full": 3600}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -454,6 +455,11 @@ def main() -> int:
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["ZEROHOP_CACHE"] = str(cache)
     matrix.say_unusable()
+    if kind == "full" and not arguments.dry_run:
+        # More cells than the time holds: another part of them each day.
+        order = int(time.strftime("%Y%j"))
+        random.Random(order).shuffle(cells)
+        print(f"{len(cells)} cells in the order {order}, as far as {budget_s or 'no'} s hold")
     for index, cell in enumerate(cells):
         if budget_s and time.monotonic() - start > budget_s and arguments.zerohop == "on":
             matrix.skipped += len(cells) - index
