@@ -20,9 +20,9 @@ constexpr unsigned kAddressBits = 47;
 /// number of mappings (vm.max_map_count, 65530).
 constexpr uint32_t kMaxStretches = 8192;
 
-/// A buffer is adopted at this use. That costs as much as 8 to 15 messages gain where ranks have caches of their own, and
-/// 30 to 60 where they share one; waiting for about as many loses little in long runs, and nothing where buffers are used
-/// a few times.
+/// A buffer is adopted at this use. That costs as much as 8 to 15 messages gain where ranks have caches of their own,
+/// and 30 to 60 where they share one; waiting for about as many loses little in long runs, and nothing where buffers
+/// are used a few times.
 constexpr uint32_t kUses = 10;
 
 /// Pages exchanged in one step. That much memory is needed twice for a moment.

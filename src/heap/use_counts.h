@@ -1,6 +1,6 @@
-// How often messages have used a buffer: the table by which a buffer becomes shared that is used again and again, and not
-// one that is used a few times. Lock-free; two buffers that fall on one entry, and threads that count at once, make it
-// forget, and nothing else.
+// How often messages have used a buffer: the table by which a buffer becomes shared that is used again and again, and
+// not one that is used a few times. Lock-free; two buffers that fall on one entry, and threads that count at once, make
+// it forget, and nothing else.
 #pragma once
 
 #include <array>
