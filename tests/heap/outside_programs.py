@@ -342,7 +342,7 @@ def all_parts() -> list[Part]:
         cpython("test_faulthandler", seconds=20),
         cpython("test_tracemalloc", "test_weakref", "test_decimal", "test_embed", "test_exceptions", seconds=8),
         cpython("test_lzma", "test_queue", seconds=15),
-        cpython(f"{mp}spawn", seconds=40, match=("*SharedMemory*", "*TestHeap*", "*SharedCTypes*", "*TestPool*")),
+        cpython(f"{mp}spawn", seconds=12, match=("*SharedMemory*", "*TestHeap*", "*SharedCTypes*", "*TestPool*")),
         cpython("test_io", seconds=35),
         pytest("numpy._core.tests.test_mem_overlap", "numpy._core.tests.test_regression",
                "numpy._core.tests.test_memmap", seconds=4, quick=True),
