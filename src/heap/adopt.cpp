@@ -141,6 +141,7 @@ const char* Heap::obstacle_of_process() {
   if (looked_ns_ == 0 || now - looked_ns_ > kLookAgainNs) {
     looked_ns_ = now;
     found_ = os::holder_of_pages();
+    if (found_ == nullptr && os::manages_pages_unseen()) found_ = "a Go runtime drops pages by direct system calls";
   }
   return found_;
 }

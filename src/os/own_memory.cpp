@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -296,6 +297,25 @@ const char* holder_of_pages() {
     return why == nullptr;
   });
   return read ? why : "/proc does not tell of this process";
+}
+
+// Go marks what it has linked by a note of its own.
+bool manages_pages_unseen() {
+  const auto look = [](dl_phdr_info* info, size_t, void*) -> int {
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = info->dlpi_phdr[i];
+      if (header.p_type != PT_NOTE) continue;
+      const uintptr_t end = info->dlpi_addr + header.p_vaddr + header.p_memsz;
+      for (uintptr_t at = info->dlpi_addr + header.p_vaddr; at + sizeof(ElfW(Nhdr)) + 4 <= end;) {
+        const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+        at += sizeof *note;
+        if (note->n_namesz == 4 && std::memcmp(reinterpret_cast<const void*>(at), "Go\0", 4) == 0) return 1;
+        at += (note->n_namesz + 3U) / 4 * 4 + (note->n_descsz + 3U) / 4 * 4;
+      }
+    }
+    return 0;
+  };
+  return dl_iterate_phdr(look, nullptr) != 0;
 }
 
 uint32_t threads_of_process() {

@@ -57,6 +57,9 @@ enum class Behind : uint8_t {
 /// object that remembers pages (RDMA, GPU, vfio, io_uring, userfaultfd). Null if nothing is known.
 [[nodiscard]] const char* holder_of_pages();
 
+/// Is a runtime loaded that gives pages back, and counts on what they then hold, by direct system calls (Go's)?
+[[nodiscard]] bool manages_pages_unseen();
+
 /// Threads of this process; 0 if /proc does not tell.
 [[nodiscard]] uint32_t threads_of_process();
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 constexpr size_t kKernelSignalBytes = 8;  // of its set of signals
-constexpr rlim_t kHighDescriptor = 200;   // below 256, for the table of descriptors grows in powers of two
+constexpr rlim_t kHighDescriptor = 300;   // programs that look which are open look at those up to 255
 
 // The mapping calls by number: by name they may be the program's, or the preloaded library's own, which look after the
 // very ranges that are worked on here.

@@ -81,7 +81,9 @@ def one_run(part: Part, mode: str, name: str = "") -> tuple[Results | None, str,
         if mode == "torture":
             counts = run.torture_counts()
             did = ", ".join(f"{value} {name}" for name, value in counts.items())
-            if not why and counts["shared"] == 0:
+            if not why and part.refused and counts["shared"] != 0:
+                why = f"the torture shared what must stay as it is ({did})"
+            elif not why and counts["shared"] == 0 and not part.refused:
                 if part.forked:
                     raise Untouched(f"it works in forked children, which the library leaves alone ({did})")
                 why = f"the torture shared nothing ({did})"

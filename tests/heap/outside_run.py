@@ -45,6 +45,8 @@ class Part:
     torture: dict[str, str] = dataclasses.field(default_factory=dict)  # settings of the torture
     # Its work is done in forked children, where the library shares nothing: then the torture is skipped, not failed.
     forked: bool = False
+    # The library must share nothing of it: that it refuses is what is tested.
+    refused: bool = False
 
     @property
     def title(self) -> str:
