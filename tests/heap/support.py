@@ -54,6 +54,7 @@ def environment(mode: str, launched: bool = True) -> dict[str, str]:
         clean["LD_PRELOAD"] = f"{TORTURE} {LIBRARY}" if mode == "shared" else LIBRARY
     if mode == "shared":
         clean |= {"ZH_TORTURE_MIN": "16384", "ZH_TORTURE_PERCENT": "100", "ZH_TORTURE_PARTS": "0"}
+        clean["ZH_TORTURE_MOST"] = str(64 << 20)
     if mode == "off":
         clean["ZEROHOP_HEAP"] = "0"
     return clean

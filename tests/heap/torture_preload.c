@@ -6,6 +6,7 @@
 //   ZH_TORTURE_COUNTS   a file that all processes of a run add their counts to (struct Counts); it must exist
 //   ZH_TORTURE_MIN      bytes from which on a block is looked at (65536)
 //   ZH_TORTURE_PERCENT  how many of them are shared (80)
+//   ZH_TORTURE_MOST     bytes of a block of which no more than a part is shared (8 MiB)
 //   ZH_TORTURE_PARTS    of how many per cent of them only a part is shared (25)
 //   ZH_TORTURE_LATE     in how many per cent of the calls an older block is shared as well (20)
 //   ZH_TORTURE_MMAP     0: only the malloc family's blocks, not those of mmap()
@@ -28,7 +29,7 @@
 
 enum { kPage = 4096, kRemembered = 1024, kLooks = 16 };
 /// Of a larger block only a part is shared: some programs allocate far more than they touch, and often.
-static const size_t kMostBytes = (size_t)8 << 20;
+static size_t g_most = (size_t)8 << 20;
 
 /// In the file of ZH_TORTURE_COUNTS; tests/heap/outside.py reads it.
 struct Counts {
@@ -146,6 +147,7 @@ __attribute__((constructor)) static void start(void) {
   g_seed = setting("ZH_TORTURE_SEED", g_seed);
   g_maps = setting("ZH_TORTURE_MMAP", g_maps);
   g_parts = setting("ZH_TORTURE_PARTS", g_parts);
+  g_most = setting("ZH_TORTURE_MOST", g_most);
   const char* file = getenv("ZH_TORTURE_COUNTS");
   const int fd = file != NULL ? open(file, O_RDWR | O_CLOEXEC) : -1;
   if (fd >= 0) {
@@ -175,11 +177,11 @@ static int share(unsigned char* p, size_t n, enum Holds holds) {
   if (t_inside) return 1;
   const int before = errno;
   t_inside = 1;
-  if (n > kMostBytes && g_parts == 0) {
-    n = kMostBytes;
-  } else if (n > kMostBytes || chance(g_parts)) {
+  if (n > g_most && g_parts == 0) {
+    n = g_most;
+  } else if (n > g_most || chance(g_parts)) {
     // A part: pages before and behind it stay as they are.
-    const size_t most = n < kMostBytes ? n : kMostBytes;
+    const size_t most = n < g_most ? n : g_most;
     const size_t part = most / 2 + draw() % (most / 2 + 1);
     p += draw() % (n - part + 1);
     n = part;
