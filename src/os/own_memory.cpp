@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -333,10 +334,7 @@ uint32_t threads_of_process() {
 void for_each_futex_wait(void (*visit)(uintptr_t address, void* argument), void* argument) {
   for_each_entry("/proc/self/task", [&](int folder, const char* name) {
     char path[48];
-    const size_t length = std::strlen(name);
-    if (length > 16) return true;
-    std::memcpy(path, name, length);
-    std::memcpy(path + length, "/syscall", 9);
+    std::snprintf(path, sizeof path, "%.16s/syscall", name);
     const int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return true;
     char text[128];
