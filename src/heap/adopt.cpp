@@ -92,8 +92,7 @@ bool Heap::back(Pages pages) {
 // Counts a use, and adopts at the use that is wanted.
 Use Heap::adopt_later(Pages pages, bool now) {
   if (!now) {
-    const uint32_t uses = uses_.count(pages.first);
-    if (uses < uses_wanted_) {
+    if (!uses_.count(pages.first, uses_wanted_)) {
       first_uses_.fetch_add_relaxed(1);
       return Use::kLater;
     }
@@ -166,6 +165,18 @@ const char* Heap::obstacle(Pages pages) {
     if (from < excluded_[i].to && excluded_[i].from < to) return "it has attributes that shared memory would not keep";
   }
   if (const char* why = obstacle_of_process(); why != nullptr) return why;
+  // Who waits on a futex that processes may share would wait for a page that is somewhere else.
+  struct Search {
+    Pages pages;
+    bool found;
+  } waits{pages, false};
+  os::for_each_futex_wait(
+      [](uintptr_t address, void* argument) {
+        auto& s = *static_cast<Search*>(argument);
+        s.found = s.found || (address / kPage >= s.pages.first && address / kPage < s.pages.end());
+      },
+      &waits);
+  if (waits.found) return "a thread waits on a futex in it";
   const os::Mappings mappings;
   const char* why = nullptr;
   table_.for_each(Bit::kShared, false, pages, [&](Pages run) {
@@ -252,7 +263,7 @@ bool Heap::adopt_chunk(Pages pages) {
     }
     (void)os::keep_from_children(at, bytes, true);
   }
-  forget(pages);  // what had left
+  clear_bits(pages);  // of what had left
   table_.set(Bit::kShared, pages);
   shared_pages_ += pages.n;
   held_pages_.store_relaxed(shared_pages_ + left_pages_);

@@ -12,6 +12,13 @@ namespace zh::heap {
 
 void* Heap::reuse(size_t n) {
   if (n < kLeastKeptBytes || !kept_.any() || mutex_.held_by_me()) return nullptr;
+  if (!kept_.may_serve(n)) {
+    constexpr uint32_t kMisses = 1024;
+    const uint32_t missed = reuses_missed_.load_relaxed() + 1;
+    reuses_missed_.store_relaxed(missed);
+    if (missed % kMisses == 0) release_idle_blocks();
+    return nullptr;
+  }
   Block block;
   const Locked lock(mutex_);
   if (!kept_.take(n, &block)) return nullptr;
@@ -27,6 +34,16 @@ void Heap::release_old_blocks(uint64_t bytes, Block* out, uint32_t* n) {
   while (*n < kKeptBlocks && kept_.take_oldest(bytes, now, &block)) {
     if (drop_block(block.address, block.bytes)) out[(*n)++] = block;
   }
+}
+
+void Heap::release_idle_blocks() {
+  Block old[kKeptBlocks];
+  uint32_t n_old = 0;
+  {
+    const Locked lock(mutex_);
+    release_old_blocks(0, old, &n_old);
+  }
+  free_blocks(old, n_old);
 }
 
 void Heap::free_blocks(const Block* blocks, uint32_t n) {
@@ -62,8 +79,8 @@ bool Heap::keep(void* block) {
     }
     release_old_blocks(bytes, old, &n_old);
     const bool huge = bytes >= kHugePage && huge_wishes_.load_relaxed() != 0;
-    const bool worth = takes() && bytes >= kLeastKeptBytes && bytes <= kKeptBlockBytes && !huge &&
-                       2 * table_.count(Bit::kShared, pages) >= pages.n;
+    const bool worth = takes() && around_.keeps_blocks && bytes >= kLeastKeptBytes && bytes <= kKeptBlockBytes &&
+                       !huge && 2 * table_.count(Bit::kShared, pages) >= pages.n;
     bool plain = true;
     for (const Bit bit : {Bit::kGuarded, Bit::kWiped, Bit::kHidden, Bit::kLeft})
       plain = plain && table_.none(bit, pages);

@@ -15,15 +15,20 @@ constexpr uint64_t kManyForks = 3;
 
 }  // namespace
 
-// The stack that the fork runs on must be there before the child can copy anything.
-void Heap::give_back_stack() {
-  const char here = 0;
-  for (const uintptr_t near : {reinterpret_cast<uintptr_t>(&here), os::Mutex::this_thread()}) {
+// The stack that the fork runs on must be there before the child can copy anything, and all threads' own data, which
+// are on stacks that the program may have given them: libc looks at them in the child first of all.
+void Heap::give_back_stacks() {
+  const auto give_back = [](uintptr_t near, void* argument) {
+    Heap& heap = *static_cast<Heap*>(argument);
     const uint64_t page = near / kPage;
-    if (table_.none(Bit::kShared, {page, 1})) continue;
-    table_.for_each(Bit::kShared, true, {page - kStackPages, 2 * kStackPages},
-                    [this](Pages run) { (void)leave_beside_threads(run); });
-  }
+    if (heap.table_.none(Bit::kShared, {page, 1})) return;
+    heap.table_.for_each(Bit::kShared, true, {page - kStackPages, 2 * kStackPages},
+                         [&heap](Pages run) { (void)heap.leave_beside_threads(run); });
+  };
+  const char here = 0;
+  give_back(reinterpret_cast<uintptr_t>(&here), this);
+  give_back(os::Mutex::this_thread(), this);
+  os::for_each_thread(give_back, this);
 }
 
 bool Heap::come_back_before_fork() {
@@ -39,16 +44,18 @@ void Heap::before_fork() {
     ++forks_inside_;
     return;
   }
-  fork_way_ = ForkWay::kNone;
-  fork_signals_.block();
+  os::SignalMask signals;  // another thread's fork may be under way
+  signals.block();
   mutex_.lock();
+  fork_signals_ = signals;
+  fork_way_ = ForkWay::kNone;
   if (shared_pages_ == 0) return;
   for (uint32_t i = 0; i < kept_.blocks(); ++i) {  // nobody wants what is in them
     (void)drop_block(kept_.at(i).address, kept_.at(i).bytes);
   }
   if (shared_pages_ == 0) return;
   ++counts_.forks;
-  give_back_stack();
+  give_back_stacks();
   const uint64_t limit = counts_.forks < kManyForks ? kForkCopyBytes : kForkAgainBytes;
   // A device that the program has opened since may write to these very pages: they must stay.
   const bool child_copies = shared_pages_ * kPage <= limit || os::holder_of_pages() != nullptr;
@@ -72,8 +79,9 @@ void Heap::after_fork_in_parent() {
     os::close_fd(tether_.reader);
   }
   if (fork_way_ == ForkWay::kReturned) keep_peers_away(false);
+  os::SignalMask signals = fork_signals_;
   mutex_.unlock();
-  fork_signals_.unblock();
+  signals.unblock();
 }
 
 void Heap::after_fork_in_child() {
@@ -95,8 +103,9 @@ void Heap::after_fork_in_child() {
     if (client != nullptr) client->in_child();
     client = nullptr;
   }
+  os::SignalMask signals = fork_signals_;
   mutex_.unlock();
-  fork_signals_.unblock();
+  signals.unblock();
 }
 
 // The child's own memory in place of the parent's, which waits.

@@ -51,8 +51,13 @@ void Heap::keep_peers_away(bool away) {
   }
 }
 
-// These pages are the system's again. That messages have used them is remembered.
+// These pages are the system's again.
 void Heap::forget(Pages pages) {
+  uses_.returned(pages.first);
+  clear_bits(pages);
+}
+
+void Heap::clear_bits(Pages pages) {
   shared_pages_ -= table_.count(Bit::kShared, pages);
   left_pages_ -= table_.count(Bit::kLeft, pages);
   for (const Bit bit :

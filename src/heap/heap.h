@@ -24,6 +24,7 @@ struct Surroundings {
   void (*free_block)(void* block) = nullptr;
   bool (*calls_intact)() = nullptr;  ///< do the program's calls still lead to vm_family.cpp?
   bool libc_blocks = false;          ///< blocks have the form of libc's
+  bool keeps_blocks = true;          ///< allocations lead here as well, so that a kept block finds its next user
   uint32_t uses = kUses;             ///< of a buffer before it is adopted, with the one at hand
 };
 
@@ -87,6 +88,10 @@ class Heap final : public SharedHeap {
                         void* argument);
   /// The program has advised something that shared memory would not keep: this range is never adopted.
   void exclude(const void* address, size_t bytes);
+  /// Does [address, +bytes) hold shared pages that the program has protected?
+  [[nodiscard]] bool guarded(const void* address, size_t bytes) const {
+    return !table_.none(Bit::kGuarded, pages_around(address, bytes));
+  }
   /// The program wants huge pages.
   void wish_huge_pages() { huge_wishes_.store_relaxed(1); }
 
@@ -149,11 +154,13 @@ class Heap final : public SharedHeap {
   template <typename Visit>
   void for_each_mapping(Pages pages, Visit&& visit);
   void look_again(Pages pages);
-  void give_back_stack();
+  void give_back_stacks();
   void wake_futexes(Pages pages);
   void keep_peers_away(bool away);
   void release_old_blocks(uint64_t bytes, Block* out, uint32_t* n);
   void free_blocks(const Block* blocks, uint32_t n);
+  void release_idle_blocks();
+  void clear_bits(Pages pages);
   bool come_back_before_fork();
   void copy_in_child();
 
@@ -162,6 +169,7 @@ class Heap final : public SharedHeap {
   Atomic<uint32_t> started_{0};
   Atomic<const char*> why_{nullptr};
   UseCounts uses_;
+  Atomic<uint32_t> reuses_missed_{0};
   PageTable table_;
   KeptBlocks kept_;
   Surroundings around_;

@@ -21,6 +21,10 @@ class KeptBlocks {
  public:
   /// Without the lock: may there be one?
   [[nodiscard]] bool any() const { return n_seen_.load_relaxed() != 0; }
+  /// Without the lock: may one of them serve an allocation of n bytes?
+  [[nodiscard]] bool may_serve(uint64_t n) const {
+    return n <= largest_.load_relaxed() && n + kPage + 2 * sizeof(size_t) > smallest_.load_relaxed();
+  }
   [[nodiscard]] uint32_t blocks() const { return n_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
@@ -38,6 +42,7 @@ class KeptBlocks {
     blocks_[n_] = block;
     bytes_ += block.bytes;
     n_seen_.store_relaxed(++n_);
+    note_sizes();
   }
   /// The block kept last that an allocation of n bytes would fill but for less than a page; false if there is none.
   bool take(uint64_t n, Block* out) {
@@ -57,11 +62,22 @@ class KeptBlocks {
   }
 
  private:
+  void note_sizes() {
+    uint64_t smallest = ~uint64_t{0};
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < n_; ++i) {
+      if (blocks_[i].bytes < smallest) smallest = blocks_[i].bytes;
+      if (blocks_[i].bytes > largest) largest = blocks_[i].bytes;
+    }
+    smallest_.store_relaxed(smallest);
+    largest_.store_relaxed(largest);
+  }
   Block remove(uint32_t i) {
     const Block block = blocks_[i];
     for (uint32_t k = i + 1; k < n_; ++k) blocks_[k - 1] = blocks_[k];
     bytes_ -= block.bytes;
     n_seen_.store_relaxed(--n_);
+    note_sizes();
     return block;
   }
 
@@ -69,6 +85,8 @@ class KeptBlocks {
   uint64_t bytes_ = 0;
   uint32_t n_ = 0;
   Atomic<uint32_t> n_seen_{0};
+  Atomic<uint64_t> smallest_{~uint64_t{0}};
+  Atomic<uint64_t> largest_{0};
 };
 
 }  // namespace zh::heap

@@ -18,7 +18,7 @@ constexpr unsigned kAddressBits = 47;
 
 /// Stretches of pages that may be shared at once: each divides the mapping that it lies in, and the system limits the
 /// number of mappings (vm.max_map_count, 65530).
-constexpr uint32_t kMaxStretches = 8192;
+constexpr uint32_t kMaxStretches = 2048;
 
 /// A buffer is adopted at this use. That costs as much as 8 to 15 messages gain where ranks have caches of their own,
 /// and 30 to 60 where they share one; waiting for about as many loses little in long runs, and nothing where buffers

@@ -86,11 +86,11 @@ __attribute__((constructor)) void start() {
   code_at_load = code_of_calls();
   zh::heap::Surroundings around;
   around.calls_intact = &calls_intact;
-  if (in_this_library(dlsym(RTLD_DEFAULT, "free"))) {
-    around.usable_bytes = &usable_bytes;
-    around.free_block = &free_block;
-    around.libc_blocks = next().is_libc;
-  }
+  around.usable_bytes = &usable_bytes;
+  around.free_block = &free_block;
+  around.libc_blocks = next().is_libc;
+  around.keeps_blocks = in_this_library(dlsym(RTLD_DEFAULT, "malloc")) && in_this_library(dlsym(RTLD_DEFAULT, "free"));
+  if (!next().tells_sizes) process_heap.decline("the program's allocator does not tell the sizes of its blocks");
   process_heap.start(around, decision.huge_too);
 }
 

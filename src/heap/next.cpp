@@ -31,6 +31,10 @@ void find_next() {
   next_table.is_libc = dladdr(reinterpret_cast<void*>(next_table.malloc), &theirs) != 0 &&
                        dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &libc) != 0 &&
                        theirs.dli_fbase == libc.dli_fbase;
+  Dl_info sizes;
+  next_table.tells_sizes = dladdr(reinterpret_cast<void*>(next_table.free), &theirs) != 0 &&
+                           dladdr(reinterpret_cast<void*>(next_table.malloc_usable_size), &sizes) != 0 &&
+                           theirs.dli_fbase == sizes.dli_fbase;
   next_known.store_release(1);  // N0 -> N1: the table
 }
 

@@ -36,7 +36,8 @@ struct Next {
   name##_function name = nullptr;
   ZH_NEXT_FUNCTIONS
 #undef ZH_NEXT
-  bool is_libc = false;  ///< malloc is libc's
+  bool is_libc = false;      ///< malloc is libc's
+  bool tells_sizes = false;  ///< malloc_usable_size is of the same allocator as free
 };
 
 extern Next next_table;

@@ -130,7 +130,8 @@ void* resize_mapping(std::byte* at, size_t old_bytes, size_t new_bytes, int flag
   constexpr int kKnown = MREMAP_MAYMOVE | MREMAP_FIXED;
   old_bytes = whole(old_bytes);
   new_bytes = whole(new_bytes);
-  if ((flags & ~kKnown) != 0 || new_bytes == 0 || old_bytes == 0) {  // MREMAP_DONTUNMAP, and what is an error
+  // MREMAP_DONTUNMAP, what is an error, and protections that have to move along.
+  if ((flags & ~kKnown) != 0 || new_bytes == 0 || old_bytes == 0 || process_heap.guarded(at, old_bytes)) {
     if (!process_heap.come_back(at, old_bytes)) return failed(ENOMEM), MAP_FAILED;
     return next().mremap(at, old_bytes, new_bytes, flags, target);
   }

@@ -244,22 +244,35 @@ Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain) {
   return answer;
 }
 
-// A thread's own data lie at the top of the stack that libc made for it; the list of its robust locks, which the system
-// knows, is in them.
-bool in_thread_stack(const Mapping& mapping, uintptr_t address) {
-  constexpr uintptr_t kOwnData = 8192;
+// The list of a thread's robust locks, which the system knows, is in its own data.
+void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* argument) {
   const long process = getpid();
-  bool found = false;
   for_each_entry("/proc/self/task", [&](int, const char* name) {
     const long thread = std::strtol(name, nullptr, 10);
-    if (thread == process) return true;
     uintptr_t head = 0;
     size_t bytes = 0;
-    if (syscall(SYS_get_robust_list, thread, &head, &bytes) != 0 || head == 0) return true;
-    found = head >= mapping.from && head < mapping.to && address < head + kOwnData;
-    return !found;
+    if (thread != process && syscall(SYS_get_robust_list, thread, &head, &bytes) == 0 && head != 0) {
+      visit(head, argument);
+    }
+    return true;
   });
-  return found;
+}
+
+// A thread's own data lie at the top of the stack that libc made for it.
+bool in_thread_stack(const Mapping& mapping, uintptr_t address) {
+  constexpr uintptr_t kOwnData = 8192;
+  struct Search {
+    const Mapping& mapping;
+    uintptr_t address;
+    bool found;
+  } search{mapping, address, false};
+  for_each_thread(
+      [](uintptr_t head, void* argument) {
+        auto& s = *static_cast<Search*>(argument);
+        s.found = s.found || (head >= s.mapping.from && head < s.mapping.to && s.address < head + kOwnData);
+      },
+      &search);
+  return search.found;
 }
 
 const char* holder_of_pages() {

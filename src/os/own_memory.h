@@ -53,6 +53,9 @@ enum class Behind : uint8_t {
 /// itself. The first thread's stack is a mapping of its own.
 [[nodiscard]] bool in_thread_stack(const Mapping& mapping, uintptr_t address);
 
+/// visit(address, argument) with an address in the own data of each thread but the first.
+void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* argument);
+
 /// Why pages of this process may not be exchanged, as a static text: locked or pinned memory, or an open device or
 /// object that remembers pages (RDMA, GPU, vfio, io_uring, userfaultfd). Null if nothing is known.
 [[nodiscard]] const char* holder_of_pages();

@@ -200,9 +200,13 @@ void SignalMask::block() {
   sigset_t all;
   sigfillset(&all);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, kKernelSignalBytes);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_);
 }
 
-void SignalMask::unblock() { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, kKernelSignalBytes); }
+void SignalMask::unblock() {
+  pthread_setcancelstate(cancel_, nullptr);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, kKernelSignalBytes);
+}
 
 void close_fd(int fd) {
   if (fd >= 0) close(fd);

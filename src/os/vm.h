@@ -100,7 +100,7 @@ class NearMemory {
   unsigned long nodes_[kMaxNodes / (8 * sizeof(unsigned long))];
 };
 
-/// No signal handler runs in this thread from block() to unblock().
+/// No signal handler runs in this thread from block() to unblock(), and it is not cancelled.
 class SignalMask {
  public:
   void block();
@@ -108,6 +108,7 @@ class SignalMask {
 
  private:
   sigset_t before_{};
+  int cancel_ = 0;
 };
 
 /// The same while one lives.
