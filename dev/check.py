@@ -131,8 +131,8 @@ def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) ->
         folder = BUILD / "cmake" / preset
         report = folder / "junit.xml"
         report.unlink(missing_ok=True)
-        # A test is several processes or threads: two tests at a time on two cores would measure the scheduler.
-        command = ["ctest", "--test-dir", str(folder), "-j", str(max(1, JOBS // 2)), "-L", label, "--output-on-failure",
+        # A test is several processes or threads that wait for each other: no test may count on a processor of its own.
+        command = ["ctest", "--test-dir", str(folder), "-j", str(JOBS), "-L", label, "--output-on-failure",
                    "--no-tests=error", "--output-junit", str(report)]  # fmt: skip
         if preset == "tsan":
             # It sees no race between processes; the longest fuzz runs in the other builds.

@@ -274,3 +274,43 @@ double operand_read(const struct Operand* type, const void* base, int index, int
   if (bytes == 8) return memcpy(&d, at, 8), d;
   return memcpy(&l, at, 10), (double)l;
 }
+
+static void read_pair(const struct Operand* type, const unsigned char* at, double* value, double* place) {
+  int i = 0;
+  long l;
+  short s;
+  float f[2];
+  long double d = 0;
+  if (strcmp(type->name, "MPI_2REAL") == 0) {
+    memcpy(f, at, 8);
+    *value = f[0], *place = f[1];
+  } else if (strstr(type->name, "2DOUBLE") != NULL) {
+    memcpy(value, at, 8), memcpy(place, at + 8, 8);
+  } else if (type->type == MPI_FLOAT_INT) {
+    memcpy(f, at, 4), memcpy(&i, at + offsetof(struct FloatInt, i), 4);
+    *value = f[0], *place = i;
+  } else if (type->type == MPI_DOUBLE_INT) {
+    memcpy(value, at, 8), memcpy(&i, at + offsetof(struct DoubleInt, i), 4);
+    *place = i;
+  } else if (type->type == MPI_LONG_INT) {
+    memcpy(&l, at, 8), memcpy(&i, at + offsetof(struct LongInt, i), 4);
+    *value = (double)l, *place = i;
+  } else if (type->type == MPI_SHORT_INT) {
+    memcpy(&s, at, 2), memcpy(&i, at + offsetof(struct ShortInt, i), 4);
+    *value = s, *place = i;
+  } else if (type->type == MPI_LONG_DOUBLE_INT) {
+    memcpy(&d, at, 10), memcpy(&i, at + offsetof(struct LongDoubleInt, i), 4);
+    *value = (double)d, *place = i;
+  } else {
+    memcpy(&i, at, 4), *value = i;
+    memcpy(&i, at + 4, 4), *place = i;
+  }
+}
+
+void operand_choose(const struct Operand* type, void* pair, const void* other, int op) {
+  double value, place, other_value, other_place;
+  read_pair(type, pair, &value, &place);
+  read_pair(type, other, &other_value, &other_place);
+  bool further = op == kMinloc ? other_value < value : other_value > value;
+  if (further || (other_value == value && other_place < place)) memcpy(pair, other, (size_t)type->extent);
+}

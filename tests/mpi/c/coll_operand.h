@@ -21,6 +21,8 @@ const char* operand_op_name(int op);
 void operand_fill(const struct Operand* type, void* out, int count, uint64_t key, int op, bool exactly);
 /// What operand_fill() put there for a float; part 1 is the imaginary one.
 double operand_value(const struct Operand* type, uint64_t key, int index, int part);
+/// Combines the pair at `other` into the one at `pair` by MINLOC or MAXLOC.
+void operand_choose(const struct Operand* type, void* pair, const void* other, int op);
 double operand_read(const struct Operand* type, const void* base, int index, int part);
 /// The first element whose value differs, or -1; padding is not looked at.
 int operand_differs(const struct Operand* type, const void* a, const void* b, int count, int op);
