@@ -13,7 +13,8 @@
 
 namespace zh {
 
-/// A lock-free atomic integer or enum; usable in shared memory (no hidden lock, no pointer).
+/// A lock-free atomic integer or enum; usable in shared memory (no hidden lock, no pointer). Function pointers of one
+/// process are the exception.
 template <typename T>
 class Atomic {
   static_assert(std::is_trivially_copyable_v<T>);

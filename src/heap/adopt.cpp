@@ -221,6 +221,7 @@ const char* Heap::obstacle(Pages pages) {
 }
 
 bool Heap::adopt(Pages pages) {
+  if (around_.ask_about_blocks != nullptr) around_.ask_about_blocks();
   for (uint64_t page = pages.first; page < pages.end();) {
     // Chunks end at multiples of their size, so that huge pages are not divided.
     const uint64_t step = shared_memory_has_huge_pages() ? kHugePage / kPage : kChunkPages;

@@ -1,6 +1,5 @@
 #include "heap/decide.h"
 
-#include <dlfcn.h>
 #include <sys/auxv.h>
 
 #include <cstdlib>
@@ -8,11 +7,17 @@
 
 #include "base/environment.h"
 
+// Tools that watch every allocation.
+extern "C" {
+__attribute__((weak)) void __asan_init();
+__attribute__((weak)) void __tsan_init();
+__attribute__((weak)) void __msan_init();
+__attribute__((weak)) void __hwasan_init();
+__attribute__((weak)) void __lsan_init();
+}
+
 namespace zh::heap {
 namespace {
-
-/// Tools that watch every allocation.
-constexpr const char* kWatchers[] = {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", "__lsan_init"};
 
 bool contains(const char* variable, const char* text) {
   const char* value = std::getenv(variable);
@@ -27,8 +32,8 @@ Decision decide() {
   if (says_no(std::getenv("ZEROHOP_ENABLE"))) return {false, false, "ZEROHOP_ENABLE is 0"};
   if (getauxval(AT_SECURE) != 0) return {false, false, "the program runs with more rights than its user"};
   if (contains("LD_PRELOAD", "vgpreload")) return {false, false, "the program runs under valgrind"};
-  for (const char* name : kWatchers) {
-    if (dlsym(RTLD_DEFAULT, name) != nullptr) return {false, false, "a sanitizer watches the program's memory"};
+  for (void (*init)() : {&__asan_init, &__tsan_init, &__msan_init, &__hwasan_init, &__lsan_init}) {
+    if (init != nullptr) return {false, false, "a sanitizer watches the program's memory"};
   }
   const bool always = is_word(choice, "1");
   return {true, always, always ? "ZEROHOP_HEAP is 1" : "the default"};

@@ -22,10 +22,11 @@ namespace zh::heap {
 struct Surroundings {
   uint64_t (*usable_bytes)(void* block) = nullptr;  ///< malloc_usable_size
   void (*free_block)(void* block) = nullptr;
-  bool (*calls_intact)() = nullptr;  ///< do the program's calls still lead to vm_family.cpp?
-  bool libc_blocks = false;          ///< blocks have the form of libc's
-  bool keeps_blocks = true;          ///< allocations lead here as well, so that a kept block finds its next user
-  uint32_t uses = kUses;             ///< of a buffer before it is adopted, with the one at hand
+  void (*ask_about_blocks)() = nullptr;  ///< before a page is shared: from now on keep() is asked about each free
+  bool (*calls_intact)() = nullptr;      ///< do the program's calls still lead to vm_family.cpp?
+  bool libc_blocks = false;              ///< blocks have the form of libc's
+  bool keeps_blocks = true;              ///< allocations lead here as well, so that a kept block finds its next user
+  uint32_t uses = kUses;                 ///< of a buffer before it is adopted, with the one at hand
 };
 
 class Heap final : public SharedHeap {

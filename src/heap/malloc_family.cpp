@@ -66,10 +66,45 @@ bool register_first() {
   return registered.load_relaxed() == 1;
 }
 
-bool in_this_library(const void* p) {
-  Dl_info there;
-  Dl_info here;
-  return dladdr(p, &there) != 0 && dladdr(&process_heap, &here) != 0 && there.dli_fbase == here.dli_fbase;
+bool in_this_library(const void* p) { return zh::heap::object_of(p) == zh::heap::object_of(&process_heap); }
+
+// What malloc and free do now: first they look for the next ones, then they go there straight, and from the first
+// shared page on they ask the heap.
+using Malloc = void* (*)(size_t);
+using Free = void (*)(void*);
+void* first_malloc(size_t n);
+void first_free(void* p);
+constinit zh::Atomic<Malloc> malloc_now{&first_malloc};
+constinit zh::Atomic<Free> free_now{&first_free};
+
+void* first_malloc(size_t n) {
+  const Malloc straight = next().malloc;
+  Malloc first = &first_malloc;
+  if (zh::heap::next_known.load_relaxed() != 0) (void)malloc_now.cas_relaxed(first, straight);
+  return straight(n);
+}
+
+void first_free(void* p) {
+  const Free straight = next().free;
+  Free first = &first_free;
+  if (zh::heap::next_known.load_relaxed() != 0) (void)free_now.cas_relaxed(first, straight);
+  straight(p);
+}
+
+void* malloc_with_heap(size_t n) {
+  void* kept = process_heap.reuse(n);
+  return kept != nullptr ? kept : next().malloc(n);
+}
+
+void free_with_heap(void* p) {
+  if (process_heap.holds_any() && p != nullptr && process_heap.keep(p)) return;
+  next().free(p);
+}
+
+// A thread that frees a shared block has it from one that knows of the message.
+void ask_heap() {
+  malloc_now.store_relaxed(&malloc_with_heap);
+  free_now.store_relaxed(&free_with_heap);
 }
 
 // Everything else that the objects of the program set up has run, main() and the executable's own constructors not.
@@ -86,6 +121,7 @@ __attribute__((constructor)) void start() {
   code_at_load = code_of_calls();
   zh::heap::Surroundings around;
   around.calls_intact = &calls_intact;
+  around.ask_about_blocks = &ask_heap;
   around.usable_bytes = &usable_bytes;
   around.free_block = &free_block;
   around.libc_blocks = next().is_libc;
@@ -114,10 +150,7 @@ ZH_EXPORT int _Fork() noexcept {
   return child;
 }
 
-ZH_EXPORT void* malloc(size_t n) {
-  void* kept = process_heap.reuse(n);
-  return kept != nullptr ? kept : next().malloc(n);
-}
+ZH_EXPORT void* malloc(size_t n) { return malloc_now.load_relaxed()(n); }
 
 ZH_EXPORT void* calloc(size_t n, size_t size) {
   size_t bytes = 0;
@@ -128,11 +161,7 @@ ZH_EXPORT void* calloc(size_t n, size_t size) {
   return next().calloc(n, size);
 }
 
-ZH_EXPORT void free(void* p) {
-  if (process_heap.holds_any() && p != nullptr && process_heap.keep(p)) [[unlikely]]
-    return;
-  next().free(p);
-}
+ZH_EXPORT void free(void* p) { free_now.load_relaxed()(p); }
 
 ZH_EXPORT void free_sized(void* p, size_t) { free(p); }
 ZH_EXPORT void free_aligned_sized(void* p, size_t, size_t) { free(p); }

@@ -1,7 +1,7 @@
 #include "heap/next.h"
 
 #include <dlfcn.h>
-#include <gnu/libc-version.h>
+#include <link.h>
 
 extern "C" {
 void* __libc_malloc(size_t);
@@ -17,6 +17,32 @@ constinit Next next_table{
     .malloc = &__libc_malloc, .calloc = &__libc_calloc, .realloc = &__libc_realloc, .free = &__libc_free};
 constinit Atomic<uint32_t> next_known{0};
 
+namespace {
+
+struct Search {
+  uintptr_t address;
+  const void* object;
+};
+
+int holds_address(dl_phdr_info* info, size_t, void* search) {
+  auto* const wanted = static_cast<Search*>(search);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || wanted->address - info->dlpi_addr - segment.p_vaddr >= segment.p_memsz) continue;
+    wanted->object = info->dlpi_phdr;
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+const void* object_of(const void* address) {
+  Search search{reinterpret_cast<uintptr_t>(address), nullptr};
+  dl_iterate_phdr(&holds_address, &search);
+  return search.object;
+}
+
 // Two threads may do this at once: they write the same.
 void find_next() {
   static constinit Atomic<uintptr_t> finding{0};
@@ -26,15 +52,10 @@ void find_next() {
 #define ZH_NEXT(name, type) next_table.name = reinterpret_cast<Next::name##_function>(dlsym(RTLD_NEXT, #name));
   ZH_NEXT_FUNCTIONS
 #undef ZH_NEXT
-  Dl_info theirs;
-  Dl_info libc;
-  next_table.is_libc = dladdr(reinterpret_cast<void*>(next_table.malloc), &theirs) != 0 &&
-                       dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &libc) != 0 &&
-                       theirs.dli_fbase == libc.dli_fbase;
-  Dl_info sizes;
-  next_table.tells_sizes = dladdr(reinterpret_cast<void*>(next_table.free), &theirs) != 0 &&
-                           dladdr(reinterpret_cast<void*>(next_table.malloc_usable_size), &sizes) != 0 &&
-                           theirs.dli_fbase == sizes.dli_fbase;
+  const void* libc = object_of(reinterpret_cast<void*>(&__libc_malloc));
+  next_table.is_libc = object_of(reinterpret_cast<void*>(next_table.malloc)) == libc;
+  const void* frees = object_of(reinterpret_cast<void*>(next_table.free));
+  next_table.tells_sizes = frees == object_of(reinterpret_cast<void*>(next_table.malloc_usable_size));
   next_known.store_release(1);  // N0 -> N1: the table
 }
 

@@ -40,6 +40,10 @@ struct Next {
   bool tells_sizes = false;  ///< malloc_usable_size is of the same allocator as free
 };
 
+/// The object that holds an address, by what only compares; null if none does. Cheap, unlike dladdr(), which looks
+/// through the object's symbols.
+const void* object_of(const void* address);
+
 extern Next next_table;
 extern Atomic<uint32_t> next_known;
 void find_next();

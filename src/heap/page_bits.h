@@ -12,7 +12,6 @@ class PageBits {
  public:
   /// `words`: zeroed, one for each 64 pages.
   void open(Atomic<uint64_t>* words) { words_ = words; }
-  [[nodiscard]] static constexpr uint64_t bytes_for(uint64_t pages) { return (pages + 63) / 64 * 8; }
 
   [[nodiscard]] bool test(uint32_t page) const { return (words_[page / 64].load_relaxed() >> page % 64 & 1) != 0; }
   [[nodiscard]] bool all(uint32_t first, uint32_t pages) const {

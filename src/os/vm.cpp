@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -59,13 +58,6 @@ bool move_all(Call call, int fd, uint64_t offset, Byte* data, uint64_t bytes) {
 
 std::byte* map_lazy(uint64_t bytes) {
   return checked(raw_mmap(nullptr, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-}
-
-bool map_new_at(std::byte* at, uint64_t bytes) {
-  void* p = raw_mmap(at, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (p == at) return true;
-  if (p != MAP_FAILED) raw_munmap(p, bytes);  // before Linux 4.17 the address is a wish
-  return false;
 }
 
 std::byte* map_file(int fd, uint64_t offset, uint64_t bytes, uintptr_t at) {
@@ -220,11 +212,6 @@ bool read_text(const char* path, char* out, size_t bytes) {
   if (n < 0) return false;
   out[n] = '\0';
   return true;
-}
-
-uint64_t physical_bytes() {
-  struct sysinfo info {};
-  return sysinfo(&info) == 0 ? uint64_t{info.totalram} * info.mem_unit : 0;
 }
 
 uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }

@@ -11,8 +11,6 @@ namespace zh::os {
 
 /// Zeroed private memory, taken from the system only as it is touched; null if there is no address space.
 [[nodiscard]] std::byte* map_lazy(uint64_t bytes);
-/// The same at an address, if nothing is mapped there; false if something is.
-bool map_new_at(std::byte* at, uint64_t bytes);
 /// Maps a file's bytes, shared, somewhere at an address that is `at` modulo 2 MiB; null if refused. Children of this
 /// process do not have it.
 [[nodiscard]] std::byte* map_file(int fd, uint64_t offset, uint64_t bytes, uintptr_t at);
@@ -63,7 +61,6 @@ bool write_at(int fd, uint64_t offset, const std::byte* data, uint64_t bytes);
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes);
 void close_fd(int fd);
 
-[[nodiscard]] uint64_t physical_bytes();
 [[nodiscard]] uint64_t page_bytes();
 enum class Limit : uint8_t { kAddressSpace, kData, kFileSize, kLockedMemory };
 /// The soft limit (ulimit -v, -d, -f, -l) in bytes; ~0 without one.

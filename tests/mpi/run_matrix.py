@@ -60,7 +60,7 @@ OWN = ("coll_move.*", "coll_reduce.*", "coll_in_place.*", "coll_layouts.*", "col
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
-BUDGET_S = {"quick": 120, "pairwise": 600, "full": 3600}
+BUDGET_S = {"quick": 120, "pairwise": 600, "full": 2700}
 
 
 @dataclasses.dataclass(frozen=True)
