@@ -42,7 +42,7 @@ Pages Heap::wanted_pages(const void* address, size_t n) const {
 
 // The whole pages must be reachable; the first and the last one, of which the buffer has a part, may be as well.
 bool Heap::place_of(const void* address, size_t n, Place* place) const {
-  if (!holds_any()) return false;
+  if (held_pages_.load_acquire() == 0) return false;  // HP1 <- HP0: the file's identity
   const Pages around = pages_around(address, n);
   Pages pages = pages_inside(address, n);
   if (pages.n == 0 || !reachable(pages)) return false;
@@ -267,7 +267,7 @@ bool Heap::adopt_chunk(Pages pages) {
   clear_bits(pages);  // of what had left
   table_.set(Bit::kShared, pages);
   shared_pages_ += pages.n;
-  held_pages_.store_relaxed(shared_pages_ + left_pages_);
+  held_pages_.store_release(shared_pages_ + left_pages_);  // HP0 -> HP1: the file's identity
   counts_.adopted_bytes += bytes;
   return true;
 }

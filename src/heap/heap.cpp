@@ -64,7 +64,7 @@ void Heap::clear_bits(Pages pages) {
        {Bit::kShared, Bit::kBare, Bit::kGuarded, Bit::kReadable, Bit::kWiped, Bit::kHidden, Bit::kLeft}) {
     table_.clear(bit, pages);
   }
-  held_pages_.store_relaxed(shared_pages_ + left_pages_);
+  held_pages_.store_release(shared_pages_ + left_pages_);  // HP0 -> HP1: the file's identity
 }
 
 Stats Heap::stats() const {
