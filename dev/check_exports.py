@@ -28,7 +28,7 @@ TABLE = ROOT / "src" / "mpi" / "functions.table"
 FAMILIES = {
     "malloc", "calloc", "realloc", "reallocarray", "free", "free_sized", "free_aligned_sized", "malloc_trim",
     "madvise", "mmap", "mmap64", "munmap", "mremap", "mprotect", "pkey_mprotect", "brk", "sbrk",
-    "__register_atfork", "_Fork", "dlclose",
+    "__register_atfork", "_Fork", "clone", "dlclose", "shmat",
 }  # fmt: skip
 NEVER = re.compile(r"^P?MPI_(Get_version|Get_library_version|Abi_\w+|Pcontrol)$")
 HOST_SYMBOL = re.compile(r"^(P?MPIX?_|MPIR_|MPID_|MPII_|ompi_|opal_|pmix_|PMI)", re.IGNORECASE)

@@ -140,7 +140,7 @@ const char* Heap::obstacle_of_process() {
   if (looked_ns_ == 0 || now - looked_ns_ > kLookAgainNs) {
     looked_ns_ = now;
     found_ = os::holder_of_pages();
-    if (found_ == nullptr && os::manages_pages_unseen()) found_ = "a Go runtime drops pages by direct system calls";
+    if (found_ == nullptr) found_ = os::manages_pages_unseen();
   }
   return found_;
 }
@@ -188,7 +188,7 @@ const char* Heap::obstacle(Pages pages) {
         why = "it is not private memory that can be read and written";
       } else if (mapping.inode != 0 && !ours) {
         why = "it is a file's";
-      } else if (mapping.stack || os::in_thread_stack(mapping, at)) {
+      } else if (mapping.stack || os::in_thread_stack(mappings, mapping, at)) {
         why = "it is a stack";
       }
       at = found ? mapping.to : to;

@@ -2,9 +2,11 @@
 // blocks whose pages messages have made shared, which are looked after before it sees them again. Also what else the
 // library does when it is loaded. Compiled into libzerohop.so only.
 #include <dlfcn.h>
+#include <sched.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdint>
 #include <cstring>
 
@@ -148,6 +150,37 @@ ZH_EXPORT int _Fork() noexcept {
     process_heap.after_fork_in_parent();
   }
   return child;
+}
+
+namespace {
+struct Child {
+  int (*run)(void*);
+  void* argument;
+};
+
+int run_child(void* child) {
+  const Child c = *static_cast<Child*>(child);
+  process_heap.after_fork_in_child();
+  return c.run(c.argument);
+}
+}  // namespace
+
+/// A child with memory of its own is a fork without handlers.
+ZH_EXPORT int clone(int (*run)(void*), void* stack, int flags, void* argument, ...) noexcept {
+  va_list rest;
+  va_start(rest, argument);
+  void* const parent_id = va_arg(rest, void*);
+  void* const thread_data = va_arg(rest, void*);
+  void* const child_id = va_arg(rest, void*);
+  va_end(rest);
+  if ((flags & CLONE_VM) != 0 || run == nullptr) {
+    return next().clone(run, stack, flags, argument, parent_id, thread_data, child_id);
+  }
+  Child child{run, argument};  // the child has its own copy
+  process_heap.before_fork();
+  const int id = next().clone(&run_child, stack, flags, &child, parent_id, thread_data, child_id);
+  process_heap.after_fork_in_parent();
+  return id;
 }
 
 ZH_EXPORT void* malloc(size_t n) { return malloc_now.load_relaxed()(n); }

@@ -12,22 +12,24 @@
 namespace zh::heap {
 
 // ZH_NEXT(name, type): everything that the two families forward.
-#define ZH_NEXT_FUNCTIONS                                       \
-  ZH_NEXT(malloc, void* (*)(size_t))                            \
-  ZH_NEXT(calloc, void* (*)(size_t, size_t))                    \
-  ZH_NEXT(realloc, void* (*)(void*, size_t))                    \
-  ZH_NEXT(free, void (*)(void*))                                \
-  ZH_NEXT(malloc_usable_size, size_t (*)(void*))                \
-  ZH_NEXT(malloc_trim, int (*)(size_t))                         \
-  ZH_NEXT(madvise, int (*)(void*, size_t, int))                 \
-  ZH_NEXT(mmap, void* (*)(void*, size_t, int, int, int, off_t)) \
-  ZH_NEXT(munmap, int (*)(void*, size_t))                       \
-  ZH_NEXT(mremap, void* (*)(void*, size_t, size_t, int, ...))   \
-  ZH_NEXT(mprotect, int (*)(void*, size_t, int))                \
-  ZH_NEXT(pkey_mprotect, int (*)(void*, size_t, int, int))      \
-  ZH_NEXT(brk, int (*)(void*))                                  \
-  ZH_NEXT(sbrk, void* (*)(intptr_t))                            \
-  ZH_NEXT(_Fork, int (*)())                                     \
+#define ZH_NEXT_FUNCTIONS                                         \
+  ZH_NEXT(malloc, void* (*)(size_t))                              \
+  ZH_NEXT(calloc, void* (*)(size_t, size_t))                      \
+  ZH_NEXT(realloc, void* (*)(void*, size_t))                      \
+  ZH_NEXT(free, void (*)(void*))                                  \
+  ZH_NEXT(malloc_usable_size, size_t (*)(void*))                  \
+  ZH_NEXT(malloc_trim, int (*)(size_t))                           \
+  ZH_NEXT(madvise, int (*)(void*, size_t, int))                   \
+  ZH_NEXT(mmap, void* (*)(void*, size_t, int, int, int, off_t))   \
+  ZH_NEXT(munmap, int (*)(void*, size_t))                         \
+  ZH_NEXT(mremap, void* (*)(void*, size_t, size_t, int, ...))     \
+  ZH_NEXT(mprotect, int (*)(void*, size_t, int))                  \
+  ZH_NEXT(pkey_mprotect, int (*)(void*, size_t, int, int))        \
+  ZH_NEXT(brk, int (*)(void*))                                    \
+  ZH_NEXT(sbrk, void* (*)(intptr_t))                              \
+  ZH_NEXT(_Fork, int (*)())                                       \
+  ZH_NEXT(clone, int (*)(int (*)(void*), void*, int, void*, ...)) \
+  ZH_NEXT(shmat, void* (*)(int, const void*, int))                \
   ZH_NEXT(dlclose, int (*)(void*))
 
 struct Next {

@@ -2,6 +2,7 @@
 // do what they would do to private memory. Everything else goes straight to the next function of the name. Compiled
 // into libzerohop.so only.
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -61,7 +62,9 @@ int advise_heap(void* at, size_t n, int advice) {
     case MADV_DONTNEED_LOCKED: {
       // Shared pages keep their contents through it.
       const int result = next().madvise(at, n, advice);
-      if (result == 0) process_heap.drop_contents(at, n);
+      const int error = errno;
+      if (result == 0 || error == ENOMEM) process_heap.drop_contents(at, n);  // ENOMEM: all but the holes in it
+      errno = error;
       return result;
     }
     case MADV_FREE:
@@ -253,6 +256,31 @@ ZH_EXPORT int dlclose(void* library) noexcept {
   const int result = next().dlclose(library);
   if (process_heap.holds_any()) process_heap.look_again();
   return result;
+}
+
+/// SHM_REMAP takes away what is there.
+ZH_EXPORT void* shmat(int id, const void* at, int flags) noexcept {
+  constexpr uintptr_t kNone = ~uintptr_t{0};
+  if ((flags & SHM_REMAP) == 0 || at == nullptr || !process_heap.holds_any()) return next().shmat(id, at, flags);
+  shmid_ds segment{};
+  const uintptr_t place = reinterpret_cast<uintptr_t>(at) / zh::heap::kPage * zh::heap::kPage;
+  auto* const from = reinterpret_cast<void*>((flags & SHM_RND) != 0 ? place : reinterpret_cast<uintptr_t>(at));
+  if (shmctl(id, IPC_STAT, &segment) != 0 || !meets_heap(from, segment.shm_segsz)) return next().shmat(id, at, flags);
+  struct Attach {
+    int id;
+    const void* at;
+    int flags;
+    void* result;
+  } call{id, at, flags, reinterpret_cast<void*>(kNone)};
+  process_heap.replace(
+      from, whole(segment.shm_segsz),
+      [](void* argument) {
+        auto& c = *static_cast<Attach*>(argument);
+        c.result = next().shmat(c.id, c.at, c.flags);
+        return c.result != reinterpret_cast<void*>(kNone);
+      },
+      &call);
+  return call.result;
 }
 
 ZH_EXPORT int brk(void* end) noexcept {

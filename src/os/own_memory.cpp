@@ -259,17 +259,25 @@ void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* arg
 }
 
 // A thread's own data lie at the top of the stack that libc made for it.
-bool in_thread_stack(const Mapping& mapping, uintptr_t address) {
+bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t address) {
   constexpr uintptr_t kOwnData = 8192;
+  constexpr uintptr_t kLargest = uintptr_t{1} << 30;
+  constexpr uint32_t kMostParts = 64;
+  // What follows without a hole, up to the guard page of the next stack.
+  uintptr_t end = mapping.to;
+  Mapping next;
+  for (uint32_t i = 0; i < kMostParts && end - mapping.from < kLargest; ++i) {
+    if (!mappings.find(end, &next) || next.from != end || next.shared || (!next.readable && !next.writable)) break;
+    end = next.to;
+  }
   struct Search {
-    const Mapping& mapping;
-    uintptr_t address;
+    uintptr_t from, to, address;
     bool found;
-  } search{mapping, address, false};
+  } search{mapping.from, end, address, false};
   for_each_thread(
       [](uintptr_t head, void* argument) {
         auto& s = *static_cast<Search*>(argument);
-        s.found = s.found || (head >= s.mapping.from && head < s.mapping.to && s.address < head + kOwnData);
+        s.found = s.found || (head >= s.from && head < s.to && s.address < head + kOwnData);
       },
       &search);
   return search.found;
@@ -314,7 +322,13 @@ const char* holder_of_pages() {
 }
 
 // Go marks what it has linked by a note of its own.
-bool manages_pages_unseen() {
+const char* manages_pages_unseen() {
+  // Each namespace of libraries has a libc of its own; the first one's record leads to the next (glibc 2.35).
+  uintptr_t behind_record = reinterpret_cast<uintptr_t>(&_r_debug) + sizeof _r_debug;
+  asm("" : "+r"(behind_record));  // the declared type ends there
+  if (_r_debug.r_version >= 2 && *reinterpret_cast<void* const*>(behind_record) != nullptr) {
+    return "a library has a libc of its own (dlmopen)";
+  }
   const auto look = [](dl_phdr_info* info, size_t, void*) -> int {
     for (int i = 0; i < info->dlpi_phnum; ++i) {
       const ElfW(Phdr)& header = info->dlpi_phdr[i];
@@ -329,7 +343,7 @@ bool manages_pages_unseen() {
     }
     return 0;
   };
-  return dl_iterate_phdr(look, nullptr) != 0;
+  return dl_iterate_phdr(look, nullptr) != 0 ? "a Go runtime drops pages by direct system calls" : nullptr;
 }
 
 uint32_t threads_of_process() {

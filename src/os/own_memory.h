@@ -50,8 +50,9 @@ enum class Behind : uint8_t {
 [[nodiscard]] Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain = false);
 
 /// Is `address`, in this mapping, in a thread's stack or in its thread's own data behind it? libc unmaps such memory by
-/// itself. The first thread's stack is a mapping of its own.
-[[nodiscard]] bool in_thread_stack(const Mapping& mapping, uintptr_t address);
+/// itself. The first thread's stack is a mapping of its own. A stack of which the program has protected a part is
+/// several mappings.
+[[nodiscard]] bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t address);
 
 /// visit(address, argument) with an address in the own data of each thread but the first.
 void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* argument);
@@ -60,8 +61,9 @@ void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* arg
 /// object that remembers pages (RDMA, GPU, vfio, io_uring, userfaultfd). Null if nothing is known.
 [[nodiscard]] const char* holder_of_pages();
 
-/// Is a runtime loaded that gives pages back, and counts on what they then hold, by direct system calls (Go's)?
-[[nodiscard]] bool manages_pages_unseen();
+/// Why memory of this process may be unmapped by calls that are not seen, as a static text: a runtime that makes direct
+/// system calls (Go's), or a second libc (dlmopen). Null if nothing is known.
+[[nodiscard]] const char* manages_pages_unseen();
 
 /// Threads of this process; 0 if /proc does not tell.
 [[nodiscard]] uint32_t threads_of_process();

@@ -2,9 +2,11 @@
 // for all: it works, or fails, as on anonymous private memory, which is what the program believes to have.
 #include <fcntl.h>
 #include <malloc.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -459,6 +461,54 @@ HEAP_TEST(CopiesBetweenProcessesWork) {
   verify(got, kSize, 1, "process_vm_readv");
   free(got);
   free(b.p);
+}
+
+HEAP_TEST(AdviceOverAHoleWorksBesideIt) {
+  // The system does what it can, and then says that something was missing.
+  auto* p = static_cast<unsigned char*>(anonymous(kSize));
+  fill(p, kSize, 1);
+  if (mode() != Mode::kBare) (void)share(p, kSize);
+  CHECK(munmap(p + 4 * kMiB, kPage) == 0);
+  errno = 0;
+  CHECK(madvise(p, kSize, MADV_DONTNEED) == -1 && errno == ENOMEM, "errno %d", errno);
+  verify_zero(p, 4 * kMiB, "in front of the hole");
+  verify_zero(p + 4 * kMiB + kPage, kSize - 4 * kMiB - kPage, "behind the hole");
+  CHECK(munmap(p, kSize) == 0);
+}
+
+HEAP_TEST(SegmentsOverABlock) {
+  auto* p = static_cast<unsigned char*>(anonymous(kSize));
+  fill(p, kSize, 1);
+  if (mode() != Mode::kBare) (void)share(p, kSize);
+  const int id = shmget(IPC_PRIVATE, kMiB, IPC_CREAT | 0600);
+  if (id < 0) skip("no System V segments here");
+  void* at = shmat(id, p + kMiB, SHM_REMAP);
+  CHECK(shmctl(id, IPC_RMID, nullptr) == 0);
+  CHECK(at == p + kMiB, "shmat gave %p", at);
+  verify_zero(p + kMiB, kMiB, "the segment");
+  fill(p + kMiB, kMiB, 2);
+  CHECK(shmdt(at) == 0);
+  CHECK(munmap(p, kSize) == 0);
+}
+
+HEAP_TEST(ClonedChildren) {
+  auto* p = static_cast<unsigned char*>(anonymous(kSize));
+  fill(p, kSize, 1);
+  if (mode() != Mode::kBare) (void)share(p, kSize);
+  auto* stack = static_cast<unsigned char*>(anonymous(kMiB));
+  const int child = clone(
+      [](void* data) -> int {
+        auto* bytes = static_cast<unsigned char*>(data);
+        verify(bytes, kSize, 1, "the child's");
+        fill(bytes, kSize, 2);
+        return 0;
+      },
+      stack + kMiB, SIGCHLD, p);
+  CHECK(child > 0, "clone gave %d", child);
+  join_child(child, "a child of clone()");
+  verify(p, kSize, 1, "the parent's");
+  CHECK(munmap(stack, kMiB) == 0);
+  CHECK(munmap(p, kSize) == 0);
 }
 
 }  // namespace

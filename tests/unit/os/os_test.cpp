@@ -1,4 +1,5 @@
 // The system calls' wrappers against the real system.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -232,6 +233,18 @@ TEST(Process, EndsAreSeenWithAndWithoutPidfd) {
   const int fd = open_pidfd(child);
   EXPECT_FALSE(process_ended(fd, child));
   EXPECT_FALSE(process_ended(-1, child));
+  if (fd >= 0) {
+    // A program may close every descriptor, and open others under their numbers.
+    const int kept = dup(fd);
+    close(fd);
+    EXPECT_FALSE(process_ended(fd, child)) << "closed";
+    const int readable = open("/proc/self/status", O_RDONLY);
+    ASSERT_EQ(dup2(readable, fd), fd);
+    EXPECT_FALSE(process_ended(fd, child)) << "another descriptor";
+    ASSERT_EQ(dup2(kept, fd), fd);
+    close(kept);
+    if (readable != fd) close(readable);
+  }
   close(gate[0]);
   close(gate[1]);
   const uint64_t limit = now_ns() + 10'000'000'000;

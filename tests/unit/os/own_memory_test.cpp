@@ -153,7 +153,17 @@ class Sleeper {
 bool is_stack(uintptr_t address) {
   const Mappings all;
   Mapping mapping;
-  return all.find(address, &mapping) && in_thread_stack(mapping, address);
+  return all.find(address, &mapping) && in_thread_stack(all, mapping, address);
+}
+
+TEST(ThreadStacks, MayBeSeveralMappings) {
+  const Sleeper thread;
+  auto* const page = reinterpret_cast<std::byte*>(thread.local() / kPage * kPage);
+  // A page below what the thread uses, as a program would mark the end of what it may use.
+  ASSERT_EQ(mprotect(page - 64 * kPage, kPage, PROT_READ), 0);
+  EXPECT_TRUE(is_stack(thread.local()));
+  EXPECT_TRUE(is_stack(number(page - 128 * kPage)));
+  ASSERT_EQ(mprotect(page - 64 * kPage, kPage, PROT_READ | PROT_WRITE), 0);
 }
 
 TEST(ThreadStacks, AreToldFromWhatLiesBesideThem) {
