@@ -263,24 +263,25 @@ bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t
   constexpr uintptr_t kOwnData = 8192;
   constexpr uintptr_t kLargest = uintptr_t{1} << 30;
   constexpr uint32_t kMostParts = 64;
-  // What follows without a hole, up to the guard page of the next stack.
-  uintptr_t end = mapping.to;
-  Mapping next;
-  for (uint32_t i = 0; i < kMostParts && end - mapping.from < kLargest; ++i) {
-    if (!mappings.find(end, &next) || next.from != end || next.shared || (!next.readable && !next.writable)) break;
-    end = next.to;
-  }
   struct Search {
-    uintptr_t from, to, address;
-    bool found;
-  } search{mapping.from, end, address, false};
+    uintptr_t least, nearest;
+  } search{address < mapping.from + kOwnData ? mapping.from : address - kOwnData + 1, ~uintptr_t{0}};
   for_each_thread(
       [](uintptr_t head, void* argument) {
         auto& s = *static_cast<Search*>(argument);
-        s.found = s.found || (head >= s.from && head < s.to && s.address < head + kOwnData);
+        if (head >= s.least && head < s.nearest) s.nearest = head;
       },
       &search);
-  return search.found;
+  if (search.nearest >= mapping.to && search.nearest - mapping.from >= kLargest) return false;
+  // What follows without a hole, up to the guard page of another stack.
+  uintptr_t end = mapping.to;
+  for (uint32_t i = 0; end <= search.nearest; ++i) {
+    Mapping next;
+    if (i == kMostParts || !mappings.find(end, &next) || next.from != end) return false;
+    if (next.shared || (!next.readable && !next.writable)) return false;
+    end = next.to;
+  }
+  return true;
 }
 
 const char* holder_of_pages() {

@@ -34,19 +34,19 @@ bool is_pidfd(int fd) {
   char target[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   const ssize_t n = readlink(path, target, sizeof target - 1);
-  if (n <= 0) return errno != ENOENT;  // without /proc the poll counts
+  if (n <= 0) return true;  // without /proc the poll counts
   target[n] = '\0';
-  return std::strstr(target, "pidfd") != nullptr;
+  return target[0] != '/' && std::strstr(target, "pidfd") != nullptr;
 }
 }  // namespace
 
 bool process_ended(int pidfd, pid_t pid) {
   if (pidfd >= 0) {
     pollfd item{pidfd, POLLIN, 0};
-    if (poll(&item, 1, 0) == 0) return false;
+    if (poll(&item, 1, 0) <= 0) return false;
     // It has ended, or the program has closed the descriptor (close_range) and may have opened another under its
     // number.
-    if (is_pidfd(pidfd)) return true;
+    if ((item.revents & POLLNVAL) == 0 && is_pidfd(pidfd)) return true;
   }
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
   char path[64];
