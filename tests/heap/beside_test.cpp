@@ -27,9 +27,7 @@ unsigned char* block() {
   return p;
 }
 /// ... again, after a fork.
-void share_again(void* p) {
-  if (mode() != Mode::kBare) (void)share(p, kSize);
-}
+void share_again(void* p) { (void)share(p, kSize); }
 
 unsigned char* first_page(unsigned char* p) {
   return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(p) + kPage) / kPage * kPage);

@@ -467,7 +467,7 @@ HEAP_TEST(AdviceOverAHoleWorksBesideIt) {
   // The system does what it can, and then says that something was missing.
   auto* p = static_cast<unsigned char*>(anonymous(kSize));
   fill(p, kSize, 1);
-  if (mode() != Mode::kBare) (void)share(p, kSize);
+  (void)share(p, kSize);
   CHECK(munmap(p + 4 * kMiB, kPage) == 0);
   errno = 0;
   CHECK(madvise(p, kSize, MADV_DONTNEED) == -1 && errno == ENOMEM, "errno %d", errno);
@@ -479,7 +479,7 @@ HEAP_TEST(AdviceOverAHoleWorksBesideIt) {
 HEAP_TEST(SegmentsOverABlock) {
   auto* p = static_cast<unsigned char*>(anonymous(kSize));
   fill(p, kSize, 1);
-  if (mode() != Mode::kBare) (void)share(p, kSize);
+  (void)share(p, kSize);
   const int id = shmget(IPC_PRIVATE, kMiB, IPC_CREAT | 0600);
   if (id < 0) skip("no System V segments here");
   void* at = shmat(id, p + kMiB, SHM_REMAP);
@@ -494,7 +494,7 @@ HEAP_TEST(SegmentsOverABlock) {
 HEAP_TEST(ClonedChildren) {
   auto* p = static_cast<unsigned char*>(anonymous(kSize));
   fill(p, kSize, 1);
-  if (mode() != Mode::kBare) (void)share(p, kSize);
+  (void)share(p, kSize);
   auto* stack = static_cast<unsigned char*>(anonymous(kMiB));
   const int child = clone(
       [](void* data) -> int {

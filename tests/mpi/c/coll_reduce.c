@@ -33,6 +33,12 @@ static bool has_result(const struct Task* t) {
 
 static int elements_in(const struct Task* t) { return scatters(t->what) ? t->total : t->count; }
 
+// How many ranks, from the first on, this rank's result combines; and what one of them was filled with.
+static int ranks_in(const struct Task* t) {
+  return t->what == kScan ? t->rank + 1 : t->what == kExscan ? t->rank : t->size;
+}
+static uint64_t key_of(const struct Task* t, int rank) { return t->key + (uint64_t)rank * 1000003; }
+
 // One reduction on `comm`. The result, or where that lies, stays in `out`.
 static int reduce_once(const struct Task* t, MPI_Comm comm, struct CollBuffer* in, struct CollBuffer* out) {
   bool here = t->in_place && (t->what != kReduce || t->rank == t->root);
@@ -44,7 +50,7 @@ static int reduce_once(const struct Task* t, MPI_Comm comm, struct CollBuffer* i
   call.recvcounts = t->counts;
   call.recvtype = t->type->type;
   call.op = operand_op(t->op);
-  if (here) operand_fill(t->type, out->base, elements_in(t), t->key + (uint64_t)t->rank * 1000003, t->op, t->exactly);
+  if (here) operand_fill(t->type, out->base, elements_in(t), key_of(t, t->rank), t->op, t->exactly);
   if (here && out->kind >= 0) coll_accept(out, 0, (size_t)elements_in(t) * (size_t)t->type->extent);
   check_at(describe(t), t->item);
   return coll_call(&call);
@@ -55,13 +61,13 @@ static void expect_near(const struct Task* t, const void* result, int first) {
   int parts = t->type->kind == kComplex && t->op == kSum ? 2 : 1;
   int bytes = t->type->kind == kComplex ? t->type->bytes / 2 : t->type->bytes;
   double epsilon = bytes == 4 ? 0x1p-23 : bytes == 8 ? 0x1p-52 : 0x1p-52;
-  int ranks = t->what == kScan ? t->rank + 1 : t->what == kExscan ? t->rank : t->size;
+  int ranks = ranks_in(t);
   int step = t->count > 300 ? t->count / 100 : 1;
   for (int i = 0; i < t->count; i += step) {
     for (int part = 0; part < parts; ++part) {
       __float128 sum = 0, weight = 0, product = 1;
       for (int r = 0; r < ranks; ++r) {
-        __float128 value = operand_value(t->type, t->key + (uint64_t)r * 1000003, first + i, part);
+        __float128 value = operand_value(t->type, key_of(t, r), first + i, part);
         sum += value;
         weight += value < 0 ? -value : value;
         product *= value;
@@ -81,11 +87,11 @@ static void expect_near(const struct Task* t, const void* result, int first) {
 
 // Where the host's result is another one: is this rank's what the operands give? A host may be wrong.
 static bool expect_chosen(const struct Task* t, const void* result, int first) {
-  int ranks = t->what == kScan ? t->rank + 1 : t->what == kExscan ? t->rank : t->size;
+  int ranks = ranks_in(t);
   for (int i = 0; i < t->count; ++i) {
     unsigned char wanted[64], other[64];
     for (int r = 0; r < ranks; ++r) {
-      uint64_t key = t->key + (uint64_t)r * 1000003 + (uint64_t)(first + i);
+      uint64_t key = key_of(t, r) + (uint64_t)(first + i);
       operand_fill(t->type, r ? other : wanted, 1, key, t->op, true);
       if (r) operand_choose(t->type, wanted, other, t->op);
     }
@@ -140,7 +146,7 @@ static void reduce_task(struct Task* t, struct CollLoop* loop) {
   coll_make(&mine, 0, bytes, &loop->own);
   coll_make(&again, 0, bytes, &loop->own);
   coll_make(&host, 0, bytes, &loop->own);
-  operand_fill(t->type, in.base, elements_in(t), t->key + (uint64_t)t->rank * 1000003, t->op, t->exactly);
+  operand_fill(t->type, in.base, elements_in(t), key_of(t, t->rank), t->op, t->exactly);
   coll_accept(&in, 0, (size_t)in_bytes);
   struct Task apart = *t;  // a host may fail in place where this test is not about it
   apart.in_place = false;
