@@ -1,10 +1,11 @@
-// The helper thread: when a rank leaves MPI with transfers that its peers cannot finish without it - no
-// single copy allowed here, a layout too long to publish, a full ring - it may next block in the host, and peers would
-// wait for it in vain. The helper then turns the engine in its stead. It calls no MPI. In normal operation it never
-// starts.
+// A rank that its peers cannot reach: it computes, or sits in a call of the host, which takes no messages. Its peers
+// turn its queues; what they cannot do for it - no single copy allowed here, a layout too long to publish, entries in
+// private memory, started collectives - its helper thread does. The thread is made when such work is left behind,
+// sleeps until a peer calls it or a period is over, takes no signals and calls no MPI. In normal operation there is
+// none.
 #include <pthread.h>
 
-#include <thread>
+#include <csignal>
 
 #include "engine/state.h"
 #include "os/clock.h"
@@ -13,57 +14,128 @@
 namespace zh::engine {
 
 namespace {
-constexpr uint64_t kPeriodNs = 500'000;  // the rank must have been away this long before the helper steps in
-constexpr uint32_t kTurnsAStep = 4096;
+constexpr uint64_t kPeriodNs = 500'000;   // a computing rank must have been away this long before the helper steps in
+constexpr uint64_t kIdleNs = 50'000'000;  // a wake-up that was lost costs at most this
+constexpr uint32_t kTurnsAStep = 4096;    // before it looks whether it is still wanted
+constexpr size_t kStackBytes = size_t{1} << 20;
+
+constexpr uint32_t word(p2p::Helper state) { return static_cast<uint32_t>(state); }
 }  // namespace
 
+void Rank::set_away_work(std::function<bool()> pending, std::function<void()> advance) {
+  state_->away_pending = std::move(pending);
+  state_->away_advance = std::move(advance);
+}
+
 /// Called with the guard held, when a call is about to return to the program.
-void Rank::leave() {
+void Rank::leave(Guard& guard) {
   State& s = *state_;
   if (!s.endpoint->needs_turning()) return;
   s.left_ticks.store_relaxed(os::ticks());
-  if (s.helper_wanted.load_relaxed() != 0) return;
-  if (!s.helper.joinable()) {
-    // From here on there are two threads in the engine. The guard that is held now was made without the mutex, which is
-    // right: the helper only starts working after a whole period.
-    s.threads = true;
-    s.helper_wanted.store_relaxed(1);
-    s.helper = std::thread([this] { help(); });
-    return;
-  }
+  if (s.helper_wanted.load_relaxed() == 0) want_helper(guard);
+}
+
+void Rank::want_helper(Guard& guard) {
+  State& s = *state_;
+  if (!start_helper(guard)) return;
   s.helper_wanted.store_relaxed(1);
-  os::futex_wake(s.helper_wanted, 1);
+  os::futex_wake(s.endpoint->part().state.helper, 1);
+}
+
+bool Rank::start_helper(Guard& guard) {
+  State& s = *state_;
+  if (s.has_helper || s.helper_failed) return s.has_helper;
+  // From here on there are two threads in the engine.
+  s.threads = true;
+  guard.take();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  const auto body = [](void* rank) -> void* {
+    static_cast<Rank*>(rank)->help();
+    return nullptr;
+  };
+  s.has_helper = pthread_create(&s.helper, &attributes, body, this) == 0;
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  s.helper_failed = !s.has_helper;
+  return s.has_helper;
+}
+
+void Rank::enter_host() {
+  State& s = *state_;
+  const bool pending = s.away_pending && s.away_pending();
+  Guard guard(s);
+  if (s.in_host++ != 0) return;
+  const bool wanted = (pending || s.endpoint->needs_turning()) && start_helper(guard);
+  s.endpoint->part().state.helper.store_relaxed(word(s.has_helper ? p2p::Helper::kWaits : p2p::Helper::kAloneInHost));
+  fence_seq_cst();  // HW1 -> HW0: where the rank is before the wish
+  if (wanted) want_helper(guard);
+}
+
+void Rank::leave_host() {
+  State& s = *state_;
+  Guard guard(s);
+  if (--s.in_host == 0) s.endpoint->part().state.helper.store_relaxed(word(p2p::Helper::kNotInHost));
+}
+
+void Rank::serve_for_owner() {
+  State& s = *state_;
+  for (uint32_t i = 0; i < kTurnsAStep; ++i) {
+    const std::lock_guard guard(s.mutex);
+    if (!s.endpoint->turn()) break;
+  }
+  {
+    const std::lock_guard guard(s.mutex);
+    s.endpoint->help_peers();
+  }
+  const bool in_host = s.endpoint->part().state.helper.load_relaxed() != word(p2p::Helper::kNotInHost);
+  if (in_host && s.away_advance) s.away_advance();
 }
 
 void Rank::help() {
   State& s = *state_;
   const auto period_ticks = static_cast<uint64_t>(os::ticks_per_us() * (static_cast<double>(kPeriodNs) / 1000.0));
-  while (s.helper_stop.load_relaxed() == 0) {
-    if (s.helper_wanted.load_relaxed() == 0) {
-      os::futex_wait(s.helper_wanted, 0, 100 * kPeriodNs);
+  p2p::RankStateShm& shm = s.endpoint->part().state;
+  for (;;) {
+    uint32_t seen = shm.helper.load_acquire();  // ST1 -> ST0: the order to stop before the word
+    if (s.helper_stop.load_relaxed() != 0) return;
+    if (seen == word(p2p::Helper::kCalled)) {
+      // Back first: whoever calls from now on finds it waiting again.
+      if (shm.helper.cas_relaxed(seen, word(p2p::Helper::kWaits))) serve_for_owner();
       continue;
     }
-    os::futex_wait(s.helper_stop, 0, kPeriodNs);
-    const uint64_t now = os::ticks();
-    p2p::RankStateShm& shm = s.endpoint->part().state;
-    const bool busy_itself = shm.inside.load_relaxed() != 0 || now - s.left_ticks.load_relaxed() < period_ticks;
+    const bool wanted = s.helper_wanted.load_relaxed() != 0;
+    const os::Wake why = os::futex_wait(shm.helper, seen, wanted ? kPeriodNs : kIdleNs);
+    if (!wanted || why == os::Wake::kChanged || s.helper_stop.load_relaxed() != 0) continue;
+    const bool computes = seen == word(p2p::Helper::kNotInHost);
+    const bool busy_itself =
+        shm.inside.load_relaxed() != 0 || (computes && os::ticks() - s.left_ticks.load_relaxed() < period_ticks);
     if (busy_itself) continue;
+    // Off first: work that the owner leaves behind meanwhile switches it on again.
+    s.helper_wanted.store_relaxed(0);
+    fence_seq_cst();  // HW0 -> HW1: off before the look at where the rank is
+    const bool in_host = shm.helper.load_relaxed() != word(p2p::Helper::kNotInHost);
+    serve_for_owner();
+    const bool pending = in_host && s.away_pending && s.away_pending();
     const std::lock_guard guard(s.mutex);
-    for (uint32_t i = 0; i < kTurnsAStep && s.endpoint->turn(); ++i) {
-    }
-    s.endpoint->help_peers();
-    if (!s.endpoint->needs_turning()) s.helper_wanted.store_relaxed(0);
+    if (pending || s.endpoint->needs_turning()) s.helper_wanted.store_relaxed(1);
   }
 }
 
 void Rank::stop_helper() {
   State& s = *state_;
-  if (!s.helper.joinable()) return;
+  if (!s.has_helper) return;
+  p2p::RankStateShm& shm = s.endpoint->part().state;
   s.helper_stop.store_relaxed(1);
-  os::futex_wake(s.helper_stop, 1);
-  s.helper_wanted.store_relaxed(1);
-  os::futex_wake(s.helper_wanted, 1);
-  s.helper.join();
+  shm.helper.store_release(word(p2p::Helper::kCalled));  // ST0 -> ST1: the order to stop before the word
+  os::futex_wake(shm.helper, 1);
+  pthread_join(s.helper, nullptr);
+  shm.helper.store_relaxed(word(p2p::Helper::kNotInHost));
 }
 
 }  // namespace zh::engine

@@ -155,7 +155,7 @@ Result Rank::recv(const RecvArgs& args) {
 bool Rank::send_now(const SendArgs& args) {
   Guard guard(*state_);
   const bool sent = state_->endpoint->send_now(args);
-  if (sent) leave();
+  if (sent) leave(guard);
   return sent;
 }
 
@@ -164,21 +164,21 @@ bool Rank::recv_or_start(const RecvArgs& args, Result* out, Request** request) {
   p2p::Endpoint& e = *state_->endpoint;
   if (e.take_arrived(args, out)) return true;
   *request = e.irecv_posted(args);
-  leave();
+  leave(guard);
   return false;
 }
 
 Request* Rank::isend(const SendArgs& args) {
   Guard guard(*state_);
   Request* r = state_->endpoint->isend(args);
-  leave();
+  leave(guard);
   return r;
 }
 
 Request* Rank::irecv(const RecvArgs& args) {
   Guard guard(*state_);
   Request* r = state_->endpoint->irecv(args);
-  leave();
+  leave(guard);
   return r;
 }
 

@@ -64,6 +64,14 @@ class Rank {
   /// `turn` drives the host's progress; called about every 64 polls of a wait. May be empty.
   void set_host_progress(std::function<void()> turn);
 
+  /// What the caller has under way that goes on without MPI: whether there is any, and a step of it. The helper thread
+  /// calls both while the rank is in a call of the host. Once, before the first such call.
+  void set_away_work(std::function<bool()> pending, std::function<void()> advance);
+  /// Around every call of the host that may wait for other ranks: what peers send meanwhile goes on (MPI standard 2.9).
+  /// They may nest, and several threads may be in them.
+  void enter_host();
+  void leave_host();
+
   // --- Point-to-point. All may be called at any time after create(); none throws.
 
   /// Blocking standard/ready/synchronous send. Returns when the buffer may be used again.
@@ -167,8 +175,11 @@ class Rank {
   class TeamServices;
   Status choose(node::Bootstrap& world);
   void watch_memory();
-  void leave();
+  void leave(Guard& guard);
+  void want_helper(Guard& guard);
+  bool start_helper(Guard& guard);
   void help();
+  void serve_for_owner();
   void stop_helper();
   node::Node& node_;
   std::unique_ptr<State> state_;

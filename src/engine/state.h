@@ -1,12 +1,13 @@
 // The inside of a Rank, shared by the files of this folder only.
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,8 +51,13 @@ struct Rank::State {
   std::string profile_note;  ///< where the choices come from
   std::string complaint;     ///< one line for the user, on one rank; empty if there is none
   std::mutex mutex;
-  std::thread helper;
-  Atomic<uint32_t> helper_wanted;
+  pthread_t helper{};
+  bool has_helper = false;
+  bool helper_failed = false;  ///< there was no thread to be had
+  uint32_t in_host = 0;        ///< calls of the host that threads of the program are in
+  std::function<bool()> away_pending;
+  std::function<void()> away_advance;
+  Atomic<uint32_t> helper_wanted;  ///< it looks at every period, without being called
   Atomic<uint32_t> helper_stop;
   Atomic<uint64_t> left_ticks;  ///< clock of the latest return to the program with unfinished work
   std::vector<std::pair<const char*, uint64_t>> fallbacks;
@@ -64,7 +70,7 @@ struct Rank::State {
 /// across a wait or a host call.
 class Rank::Guard {
  public:
-  explicit Guard(State& state) : mutex_(state.threads ? &state.mutex : nullptr) {
+  explicit Guard(State& state) : state_(state), mutex_(state.threads ? &state.mutex : nullptr) {
     if (mutex_ != nullptr) mutex_->lock();
   }
   ~Guard() {
@@ -72,8 +78,15 @@ class Rank::Guard {
   }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
+  /// For whoever has just made a second thread: holds the mutex from now on.
+  void take() {
+    if (mutex_ != nullptr) return;
+    mutex_ = &state_.mutex;
+    mutex_->lock();
+  }
 
  private:
+  State& state_;
   std::mutex* mutex_;
 };
 

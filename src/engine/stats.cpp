@@ -176,8 +176,11 @@ std::string Rank::stats_json() const {
   if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
   json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
   json.key("envelopes").value(c.cranked_envelopes).close('}');
+  json.key("receivers_in_host").open('{').key("helper_calls").value(c.helpers_called);
+  json.key("entries_lent").value(c.entries_lent).key("buffered_messages").value(c.buffered.messages);
+  json.key("buffered_bytes").value(c.buffered.bytes).close('}');
   json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
-  json.key("slept").value(c.slept).key("helper_started").value(s.helper.joinable() ? 1 : 0);
+  json.key("slept").value(c.slept).key("helper_started").value(s.has_helper ? 1 : 0);
   json.key("memory_bytes").value(s.endpoint->arena().backed_bytes());
   json.key("fallbacks").open('{');
   if (c.pull_failed != 0) json.key("single copy by receiver ended early").value(c.pull_failed);

@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint64_t kSocketTimeoutNs = 10'000'000'000;
 constexpr uint64_t kSmallestPart = 256 << 10;
+constexpr uint64_t kSegmentMax = uint64_t{127} << 30;  // queue entries are named by 31 bits, in lines
 
 /// Status holds static texts; a reason that came from another process is kept for the rest of this one.
 const char* keep_text(const std::string& text) {
@@ -172,6 +173,10 @@ Status Joiner::identify() {
   if (address_space != os::kUnlimited && rank_bytes > address_space / 2 / node_->size_) {
     rank_bytes = address_space / 2 / node_->size_;
     note(&notes_, "parts made smaller for the address space limit (ulimit -v)");
+  }
+  if (rank_bytes > kSegmentMax / node_->size_) {
+    rank_bytes = kSegmentMax / node_->size_;
+    note(&notes_, "parts made smaller so that the segment stays below 127 GiB: lower ZEROHOP_MEMORY");
   }
   header_ = make_header(node_->size_, rank_bytes / page * page, page);
   node_->page_bytes_ = page;

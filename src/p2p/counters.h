@@ -41,8 +41,11 @@ struct Counters {
   uint64_t revoked = 0;         ///< mapped buffers of peers that could not be used to the end because the peer forked
   uint64_t cranked = 0;         ///< times this rank turned a peer's queues
   uint64_t cranked_envelopes = 0;
-  uint64_t skew_detours = 0;  ///< messages sent through cells because the receiver lagged
-  uint64_t skew_on = 0;       ///< times this rank, as receiver, was found lagging
+  uint64_t helpers_called = 0;  ///< times this rank called the helper of a receiver that is in the host
+  uint64_t entries_lent = 0;    ///< queue entries given to receivers that are away
+  Tally buffered;               ///< small sends copied because the receiver is in the host and has not asked for them
+  uint64_t skew_detours = 0;    ///< messages sent through cells because the receiver lagged
+  uint64_t skew_on = 0;         ///< times this rank, as receiver, was found lagging
   uint64_t skew_off = 0;
   uint64_t ring_full = 0;
   uint64_t rings_grown = 0;

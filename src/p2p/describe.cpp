@@ -61,6 +61,10 @@ void Endpoint::describe(Request* r, int32_t peer, uint64_t bytes, bool exact, Re
     const Offset copy = large && size <= kLayoutMax ? arena_.allocate(size) : kNoOffset;
     if (copy == kNoOffset) {
       out->layout = kHiddenLayout;
+      if (!r->is_send && !r->hidden) {
+        r->hidden = true;
+        ++hidden_;
+      }
       return;
     }
     std::memcpy(base_ + copy, buffer.layout, size);

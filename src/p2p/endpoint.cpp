@@ -12,7 +12,6 @@ namespace zh::p2p {
 
 namespace {
 constexpr uint32_t kPostedSlab = 64;
-constexpr uint32_t kMessageSlab = 128;
 constexpr size_t kRegionWindowBudget = size_t{8} << 30;  // address space, not memory
 constexpr uint64_t kAwayUs = 50;
 constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
@@ -94,6 +93,7 @@ Request* Endpoint::new_request() {
   r->cells_seen = 0;
   r->arrivals_seen = ~uint64_t{0};
   r->path = Path::kCells;
+  r->hidden = false;
   r->next = r->prev = nullptr;
   r->result = Result{};
   return r;
@@ -114,6 +114,15 @@ void Endpoint::complete(Request* request) {
   if (request->is_send) {
     --pending_sends_;
     if (request->unpullable) --unpullable_;
+    if (request->own_copy != nullptr) {
+      buffered_bytes_ -= buffered_cost(request->buffer.bytes);
+      std::free(request->own_copy);
+      request->own_copy = nullptr;
+    }
+  }
+  if (request->hidden) {
+    request->hidden = false;
+    --hidden_;
   }
   request->stage = Stage::kDone;
   // D0 -> D1: result and buffer are complete before done.

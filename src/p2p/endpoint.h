@@ -121,8 +121,7 @@ class Endpoint {
 
   /// One turn of everything; true if anything moved.
   bool turn();
-  /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends, and fails what a
-  /// dead peer will never finish. Not for every turn.
+  /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends. Not for every turn.
   void help_peers();
   /// Dead peers' requests end with kPeerDead. True if a peer died.
   bool reap();
@@ -135,7 +134,7 @@ class Endpoint {
   /// counted by the entries that they hold, not by the shared queue: a peer that matches one takes it out of there at
   /// any time.
   [[nodiscard]] bool needs_turning() const {
-    return unpullable_ != 0 || !queued_peers_.empty() ||
+    return unpullable_ != 0 || !queued_peers_.empty() || hidden_ != 0 || part_->queues.private_entries != 0 ||
            (!all_cma_ && (recvs_.head != nullptr || posted_made_ != free_posted_.size()));
   }
 
@@ -150,6 +149,7 @@ class Endpoint {
  private:
   static constexpr uint32_t kDrainBudget = 32;
   static constexpr uint32_t kRequestSlab = 256;
+  static constexpr uint32_t kMessageSlab = 128;  ///< queue entries made at once
   static constexpr uint64_t kMatchedRingBytes = 64 << 10;
   static constexpr uint64_t kOverflowBytes = 4 << 20;
 
@@ -172,6 +172,7 @@ class Endpoint {
     bool listening = false;  ///< its ring towards this rank is in `sources_`
     bool dead = false;
     uint32_t full_streak = 0;
+    uint64_t called_ticks = 0;  ///< when its helper was called
   };
   /// How this end reaches a buffer of another rank.
   enum class Reach : uint8_t { kNone, kSelf, kMapped, kKernel };
@@ -239,7 +240,7 @@ class Endpoint {
   }
   void take_unexpected(Request* request, Ref ref);
   [[nodiscard]] Ref take_entry();
-  uint32_t drain_for(uint32_t dest, const Queues& queues);
+  uint32_t drain_for(uint32_t dest, const Queues& queues, bool* short_of_entries);
   bool cancel_send(Request* request);
   void run_taken();
   uint32_t crank(uint32_t dest);
@@ -247,6 +248,21 @@ class Endpoint {
     return r->context == e.context && (r->source == kAnySource || r->source == e.source) &&
            (r->tag == kAnyTag || r->tag == e.tag);
   }
+
+  // away.cpp: what senders do for a receiver that sits in a call of the host
+  [[nodiscard]] static bool in_host(const Peer& peer) {
+    return peer.part->state.helper.load_relaxed() != static_cast<uint32_t>(Helper::kNotInHost);
+  }
+  void help_sends();
+  void call_helper(Peer& peer);
+  bool lend_entries(Peer& peer);
+  [[nodiscard]] bool may_buffer(const Request* request) const;
+  /// Memory of a send that stands in for the program's.
+  [[nodiscard]] static constexpr uint64_t buffered_cost(uint64_t bytes) { return bytes + sizeof(Request); }
+  [[nodiscard]] Request* stand_in(Request* request);
+  void buffer_queued(Peer& peer);
+  [[nodiscard]] bool is_in_ring(Peer& peer, Offset transfer) const;
+  void buffer_offered(Request* request);
 
   // direct.cpp
   uint64_t access_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
@@ -307,6 +323,9 @@ class Endpoint {
   std::unique_ptr<std::byte, void (*)(void*)> private_memory_{nullptr, nullptr};
   uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
   uint64_t unpullable_ = 0;             ///< transfers whose bytes no peer can fetch by itself
+  uint64_t hidden_ = 0;                 ///< receives that no peer can fill, because their layout is too long to publish
+  uint64_t buffered_bytes_ = 0;         ///< of sends that stand in for the program's
+  std::vector<Offset> spare_entries_;   ///< slabs of queue entries to be lent
   bool all_cma_ = true;
   bool broken_ = false;  ///< this rank's queues are, and its requests have been told
   RequestList sends_;    ///< transfers towards peers

@@ -343,7 +343,7 @@ void Endpoint::serve_posted(uint32_t sender) {
 }
 
 // Needs the receiver's lock. Envelopes of this rank's ring go where the receiver itself would put them.
-uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
+uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* short_of_entries) {
   Queues queues = const_queues;
   PartShm& part = *peers_[dest].part;
   auto* ring = at<shm::EnvelopeRingShm>(base_, part.in()[self_].load_relaxed());
@@ -359,7 +359,10 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
       continue;
     }
     const Ref entry = queues.take_free_message();
-    if (entry == kNoRef) break;  // the receiver must make room itself
+    if (entry == kNoRef) {
+      *short_of_entries = true;
+      break;
+    }
     MessageShm* message = queues.message(entry);
     Queues::fill(message, *slot, self_);
     ZH_CRASH_POINT("crank: entry filled");
@@ -387,18 +390,25 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues) {
   return moved;
 }
 
-// Turns the queues of a receiver that is away, on its behalf; returns the envelopes moved.
+// Turns the queues of a receiver that is away, on its behalf; returns the envelopes moved. Entries that its queues lack
+// come out of this rank's memory.
 uint32_t Endpoint::crank(uint32_t dest) {
   Peer& peer = peers_[dest];
-  if (dest == self_ || peer.dead || !try_lock_peer(peer)) return 0;
+  if (dest == self_ || peer.dead || !peer.out.attached()) return 0;
   QueuesShm& q = peer.part->queues;
-  const uint32_t moved =
-      q.private_entries == 0 && peer.out.attached() ? drain_for(dest, Queues(base_, &q, nullptr)) : 0;
-  q.lock.unlock();
+  uint32_t moved = 0;
+  for (bool again = true; again;) {
+    if (!try_lock_peer(peer)) break;
+    bool short_of_entries = false;
+    if (q.private_entries == 0) moved += drain_for(dest, Queues(base_, &q, nullptr), &short_of_entries);
+    q.lock.unlock();
+    again = short_of_entries && lend_entries(peer);
+  }
   if (moved != 0) {
     ++counters_.cranked;
     counters_.cranked_envelopes += moved;
     wake(peer);
+    call_helper(peer);  // what came may be what its collectives wait for
   }
   return moved;
 }
@@ -416,6 +426,7 @@ void Endpoint::help_peers() {
   for (const uint32_t dest : queued_peers_) {
     if (away(peers_[dest])) crank(dest);
   }
+  if (sending()) help_sends();
 }
 
 bool Endpoint::iprobe(const RecvArgs& args, Result* out) {
@@ -499,7 +510,8 @@ bool Endpoint::cancel_send(Request* r) {
   Queues queues(base_, &peer.part->queues, nullptr);
   Ref ref = kNoRef;
   if (peer.part->queues.private_entries == 0) {
-    if (dest != self_) drain_for(dest, queues);
+    bool short_of_entries = false;
+    if (dest != self_) drain_for(dest, queues, &short_of_entries);
     if (t->load_state() == TransferState::kOffered) {  // T0 -> T1: under the lock, so it stays so
       ref = queues.find_transfer(r->context, r->source, r->tag, r->transfer);
     }

@@ -10,8 +10,17 @@
 
 namespace zh::p2p {
 
+/// Whether a rank sits in a call of the host, where it takes no messages, and who then does for it what no peer can.
+enum class Helper : uint32_t {
+  kNotInHost,    ///< the rank is with its program or inside zerohop
+  kAloneInHost,  ///< in the host, and nothing is left that its peers could not do for it
+  kWaits,        ///< in the host; its helper thread sleeps on this word until a peer calls it
+  kCalled,       ///< in the host; a peer has called the helper
+};
+
 /// What a rank tells its peers about itself.
-/// Writers: the owner, but for `announced` (any sender) and `skewed` (whoever drains, under the lock). Readers: peers.
+/// Writers: the owner, but for `announced` (any sender), `skewed` (whoever drains, under the lock) and `helper` (peers
+/// turn kWaits into kCalled). Readers: peers.
 /// Invariant: none across fields; each is a hint that the protocols survive when stale.
 /// Wrap: stamp is 64 bits wide; announced is only compared for change. Crash: hints of a dead rank are harmless.
 struct RankStateShm {
@@ -20,6 +29,7 @@ struct RankStateShm {
   alignas(kPairBytes) Atomic<uint32_t> sleeping;   ///< futex word: 1 while the owner sleeps
   Atomic<uint32_t> skewed;                         ///< 1 while this receiver lags behind its senders
   alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look
+  alignas(kPairBytes) Atomic<uint32_t> helper;     ///< Helper; futex word of the helper thread
 };
 static_assert(kShmSafe<RankStateShm>);
 

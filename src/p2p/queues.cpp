@@ -103,10 +103,11 @@ Ref Queues::match_unexpected(uint64_t context, int32_t source, int32_t tag) cons
 }
 
 Ref Queues::find_transfer(uint64_t context, int32_t source, int32_t tag, Offset transfer) const {
-  for (Ref ref = shm_->unexpected[bin_of(0, context, source, tag)].head; ref != kNoRef;) {
+  // It is likely to be one of the latest.
+  for (Ref ref = shm_->unexpected[bin_of(0, context, source, tag)].tail; ref != kNoRef;) {
     const MessageShm* m = message(ref);
     if (m->kind == Kind::kTransfer && m->far.where == transfer) return ref;
-    ref = m->link[0].next;
+    ref = m->link[0].prev;
   }
   return kNoRef;
 }

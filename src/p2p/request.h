@@ -50,8 +50,10 @@ struct Request {
   uint64_t arrivals_seen = 0;  ///< unposted receive: unexpected messages already searched
   uint32_t cells_seen = 0;
   bool direct_broken = false;
+  bool hidden = false;      ///< a receive that no peer can fill
   bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself
   Path path = Path::kCells;
+  std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (away.cpp)
 
   [[nodiscard]] uint64_t carry_bytes() const { return carry[0].bytes + carry[1].bytes; }
 
@@ -75,6 +77,14 @@ struct RequestList {
     r->prev = tail;
     (tail != nullptr ? tail->next : head) = r;
     tail = r;
+  }
+  /// Puts `other` where `r` is.
+  void replace(Request* r, Request* other) {
+    other->prev = r->prev;
+    other->next = r->next;
+    (r->prev != nullptr ? r->prev->next : head) = other;
+    (r->next != nullptr ? r->next->prev : tail) = other;
+    r->next = r->prev = nullptr;
   }
   void remove(Request* r) {
     (r->prev != nullptr ? r->prev->next : head) = r->next;

@@ -36,7 +36,9 @@ copy::Store store_for(const tune::PairChoice& choice, uint64_t bytes) {
 bool Endpoint::connect(uint32_t dest) {
   Peer& peer = peers_[dest];
   const uint64_t ring_bytes = shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
-  const Offset offset = arena_.allocate(ring_bytes);
+  // Whoever has filled the rest, a first message finds room.
+  Offset offset = arena_.allocate(ring_bytes);
+  if (offset == kNoOffset) offset = arena_.allocate_reserve(ring_bytes);
   if (offset == kNoOffset) return false;
   auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
   std::memset(static_cast<void*>(ring), 0, ring_bytes);
@@ -257,11 +259,17 @@ Request* Endpoint::isend(const SendArgs& args) {
     return r;
   }
   if (may_be_mapped(r->buffer, r->message_bytes, r->peer)) look_up(r, r->message_bytes, true);
-  if (peer.queued.empty() && submit(r)) return r;
+  if (peer.queued.empty() && submit(r)) {
+    if (r->stage == Stage::kTransfer && in_host(peer) && may_buffer(r)) buffer_offered(r);
+    return r;
+  }
   // The ring is full: turn the receiver's queues if it is away, else wait in order.
   if (peer.queued.empty() && away(peer) && crank(args.dest) != 0 && submit(r)) return r;
   if (peer.queued.empty()) queued_peers_.push_back(args.dest);
-  peer.queued.push_back(r);
+  // Behind others that the host keeps the receiver from taking: not to be waited for.
+  Request* twin = !peer.queued.empty() && in_host(peer) && may_buffer(r) ? stand_in(r) : nullptr;
+  peer.queued.push_back(twin != nullptr ? twin : r);
+  if (twin != nullptr) complete(r);
   return r;
 }
 
@@ -274,6 +282,9 @@ bool Endpoint::submit(Request* r) {
     complete(r);
     return true;
   }
+  // What fits beside its envelope only lacked a place in the ring. There may be one by now, but as an offer it would
+  // wait for its receive, which a program need not have posted.
+  if (args.mode != SendMode::kSynchronous && r->message_bytes <= peer.choice.inline_max) return false;
   return start_transfer(r);
 }
 

@@ -321,6 +321,61 @@ TEST(CrashWildcard, EndsWhenAPeerDies) {
             {.timeout_s = 30, .may_die = kVictim});
 }
 
+// A sender dies in the middle of what it does for a receiver that sits in the host. The receiver, when it is back, and
+// the third rank end everything that they start.
+TEST(CrashAway, TheReceiverComesBackToAnEnd) {
+  for (const char* point : {"lend: entries given", "buffer: offer changed", "crank: matched, not consumed"}) {
+    SCOPED_TRACE(point);
+    run_ranks(World::kProcesses, kRanks,
+              [&](TestBootstrap& world) {
+                node::Config nodes;
+                nodes.measure_line = false;
+                nodes.rank_bytes = 32 << 20;
+                std::unique_ptr<node::Node> node;
+                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+                engine::Config config;
+                config.calibrate = false;
+                std::unique_ptr<Rank> rank;
+                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                std::vector<std::byte> data(3000);
+                SendArgs send;
+                send.context = 5;
+                send.source = static_cast<int32_t>(node->self());
+                RecvArgs receive;
+                receive.context = 5;
+                receive.buffer = {data.data(), data.size(), nullptr};
+                if (world.rank() == kVictim) {
+                  g_fatal_point = point;
+                  g_hits_left = 1;
+                  for (int i = 0; i < 20'000; ++i) {
+                    send.data = {data.data(), i % 2 == 0 ? 8U : data.size(), nullptr};
+                    EXPECT_EQ(rank->send(send).code, Code::kOk);
+                  }
+                  ADD_FAILURE() << "the point was never reached";
+                  return;
+                }
+                rank->enter_host();
+                while (node->alive(kVictim)) compute(1'000'000);
+                rank->leave_host();
+                if (world.rank() == 0) {
+                  receive.peer = receive.source = kVictim;
+                  Code code = Code::kOk;
+                  for (int i = 0; i < 20'000 && code == Code::kOk; ++i) code = rank->recv(receive).code;
+                  EXPECT_EQ(code, Code::kPeerDead);
+                  receive.peer = receive.source = 2;
+                  code = rank->recv(receive).code;
+                  EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
+                } else {
+                  send.data = {data.data(), 8, nullptr};
+                  const Code code = rank->send(send).code;
+                  EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
+                }
+              },
+              {.timeout_s = 30, .may_die = kVictim});
+    if (HasFailure()) return;
+  }
+}
+
 // A rank that dies while it copies from or to its peer's memory does not hold up that peer's fork.
 TEST(CrashAccess, TheOwnerForksAllTheSame) {
   for (const char* point : {"pull: claimed", "push: claimed"}) {

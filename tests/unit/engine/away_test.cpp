@@ -1,0 +1,289 @@
+// A rank in a call of the host: what was asked for arrives, what was not stops no sender, its helper does what no peer
+// can, and everything is in order when the rank is back.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/atomic.h"
+#include "os/clock.h"
+#include "storm_support.h"
+
+namespace zh::test {
+namespace {
+
+using engine::Rank;
+using engine::RecvArgs;
+using engine::Request;
+using engine::SendArgs;
+using p2p::SendMode;
+
+struct Case {
+  World world;
+  bool cma;
+};
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  return std::string(to_string(info.param.world)) + (info.param.cma ? "" : "_no_cma");
+}
+
+SendArgs to(uint32_t dest, int32_t tag, const void* data, uint64_t bytes, SendMode mode = SendMode::kStandard) {
+  SendArgs a;
+  a.dest = dest;
+  a.source = static_cast<int32_t>(1 - dest);
+  a.tag = tag;
+  a.context = 7;
+  a.data = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
+  a.mode = mode;
+  return a;
+}
+RecvArgs from(int32_t source, int32_t tag, void* data, uint64_t bytes) {
+  RecvArgs a;
+  a.peer = a.source = source;
+  a.tag = tag;
+  a.context = 7;
+  a.buffer = {static_cast<std::byte*>(data), bytes, nullptr};
+  return a;
+}
+void end(Rank& rank, Request* r) {
+  rank.wait(r);
+  EXPECT_EQ(rank.result(r).code, Code::kOk);
+  rank.release(r);
+}
+
+class AwayRank : public ::testing::TestWithParam<Case> {
+ protected:
+  /// Two ranks; the second one is in the host between the two steps of its part.
+  template <typename Sender, typename Before, typename After>
+  static void run(uint64_t rank_bytes, Sender sender, Before before, After after) {
+    const Case c = GetParam();
+    run_ranks(c.world, 2, [&](TestBootstrap& world) {
+      StormConfig config;
+      config.world = c.world;
+      config.cma = c.cma;
+      config.rank_bytes = rank_bytes;
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      ASSERT_EQ(static_cast<int>(r.node->self()), world.rank());
+      if (world.rank() == 1) {
+        before(*r.rank);
+        r.rank->enter_host();
+        ASSERT_TRUE(world.barrier().ok());
+        ASSERT_TRUE(world.barrier().ok());  // passed when the sender has ended
+        r.rank->leave_host();
+        after(*r.rank);
+      } else {
+        ASSERT_TRUE(world.barrier().ok());
+        sender(*r.rank);
+        ASSERT_TRUE(world.barrier().ok());
+      }
+      r.rank->quiesce();
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+  static constexpr uint64_t kRoom = 128 << 20;
+};
+
+TEST_P(AwayRank, PostedReceivesAreFilled) {
+  static constexpr int kSmall = 4000;
+  static constexpr uint64_t kSizes[] = {64 << 10, 3 << 20};
+  std::vector<int> numbers(kSmall, -1);
+  std::vector<std::vector<std::byte>> large;
+  for (const uint64_t n : kSizes) large.emplace_back(n);
+  std::vector<Request*> requests;
+  run(
+      kRoom,
+      [&](Rank& rank) {
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+        for (const SendMode mode : {SendMode::kStandard, SendMode::kSynchronous}) {
+          for (const uint64_t n : kSizes) {
+            const std::vector<std::byte> data(n, std::byte(n >> 16));
+            ASSERT_EQ(rank.send(to(1, mode == SendMode::kStandard ? 2 : 3, data.data(), n, mode)).code, Code::kOk);
+          }
+        }
+      },
+      [&](Rank& rank) {
+        for (int& n : numbers) requests.push_back(rank.irecv(from(0, 1, &n, sizeof n)));
+        for (const int tag : {2, 3}) {
+          for (auto& buffer : large) requests.push_back(rank.irecv(from(0, tag, buffer.data(), buffer.size())));
+        }
+      },
+      [&](Rank& rank) {
+        for (Request* r : requests) end(rank, r);
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(numbers[static_cast<size_t>(i)], i);
+        for (const auto& buffer : large) EXPECT_EQ(buffer.back(), std::byte(buffer.size() >> 16));
+      });
+}
+
+TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
+  static constexpr int kSmall = 5000;
+  static constexpr int kMedium = 4000;
+  static constexpr uint64_t kBytes = 3000;
+  run(
+      kRoom,
+      [](Rank& rank) {
+        std::vector<std::byte> data(kBytes);
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+        for (int i = 0; i < kMedium; ++i) {
+          std::memcpy(data.data(), &i, sizeof i);
+          ASSERT_EQ(rank.send(to(1, 2, data.data(), kBytes)).code, Code::kOk);
+        }
+        EXPECT_GT(stat(rank, "entries_lent"), 0U);
+        EXPECT_GT(stat(rank, "buffered_messages"), 0U);
+      },
+      [](Rank&) {},
+      [](Rank& rank) {
+        std::vector<std::byte> data(kBytes);
+        for (int i = 0; i < kMedium; ++i) {
+          ASSERT_EQ(rank.recv(from(0, 2, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(std::memcmp(data.data(), &i, sizeof i), 0) << i;
+        }
+        for (int i = 0; i < kSmall; ++i) {
+          int in = -1;
+          ASSERT_EQ(rank.recv(from(0, 1, &in, sizeof in)).code, Code::kOk);
+          ASSERT_EQ(in, i);
+        }
+      });
+}
+
+// The receiver's entries are in private memory, where no peer can go.
+TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
+  static constexpr int kSmall = 20000;
+  const Case c = GetParam();
+  run_ranks(c.world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = c.world;
+    config.cma = c.cma;
+    config.rank_bytes = 6 << 20;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    if (world.rank() == 1) {
+      int token = 0;
+      // Waits in the engine for a message that comes last: the others pile up.
+      ASSERT_EQ(r.rank->recv(from(0, 9, &token, sizeof token)).code, Code::kOk);
+      r.rank->enter_host();
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->leave_host();
+      for (int i = 0; i < 2 * kSmall; ++i) {
+        int in = -1;
+        ASSERT_EQ(r.rank->recv(from(0, 1, &in, sizeof in)).code, Code::kOk);
+        ASSERT_EQ(in, i);
+      }
+      EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
+    } else {
+      for (int i = 0; i < kSmall; ++i) ASSERT_EQ(r.rank->send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+      int token = 1;
+      ASSERT_EQ(r.rank->send(to(1, 9, &token, sizeof token)).code, Code::kOk);
+      ASSERT_TRUE(world.barrier().ok());
+      for (int i = kSmall; i < 2 * kSmall; ++i) ASSERT_EQ(r.rank->send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+      ASSERT_TRUE(world.barrier().ok());
+    }
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Sends that were on offer when the receiver went into the host; their buffers are used again afterwards.
+TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
+  static constexpr int kMessages = 40;
+  static constexpr uint64_t kBytes = 60 << 10;
+  const Case c = GetParam();
+  run_ranks(c.world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = c.world;
+    config.cma = c.cma;
+    config.single_copy_min = 32 << 10;  // so that each is an offer
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::byte> data(kMessages * kBytes);
+    if (world.rank() == 0) {
+      std::vector<Request*> requests;
+      for (int i = 0; i < kMessages; ++i) {
+        std::byte* const one = data.data() + static_cast<uint64_t>(i) * kBytes;
+        std::memset(one, i + 1, kBytes);
+        requests.push_back(r.rank->isend(to(1, i, one, kBytes)));
+      }
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());
+      for (Request* request : requests) end(*r.rank, request);
+      std::fill(data.begin(), data.end(), std::byte{0xff});
+      ASSERT_TRUE(world.barrier().ok());
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->enter_host();
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->leave_host();
+      for (int i = kMessages; i-- != 0;) {
+        ASSERT_EQ(r.rank->recv(from(0, i, data.data(), kBytes)).code, Code::kOk);
+        ASSERT_EQ(data[0], std::byte(i + 1));
+        ASSERT_EQ(data[kBytes - 1], std::byte(i + 1));
+      }
+    }
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(AwayRank, SynchronousSendsWaitForTheirReceive) {
+  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = GetParam().world;
+    config.cma = GetParam().cma;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    int word = 5;
+    if (world.rank() == 0) {
+      ASSERT_TRUE(world.barrier().ok());
+      Request* request = r.rank->isend(to(1, 1, &word, sizeof word, SendMode::kSynchronous));
+      const uint64_t stop = os::now_ns() + 20'000'000;
+      r.rank->wait_until([&] { return os::now_ns() > stop; });
+      EXPECT_FALSE(r.rank->done(request));
+      ASSERT_TRUE(world.barrier().ok());
+      end(*r.rank, request);
+    } else {
+      r.rank->enter_host();
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->leave_host();
+      word = 0;
+      EXPECT_EQ(r.rank->recv(from(0, 1, &word, sizeof word)).code, Code::kOk);
+      EXPECT_EQ(word, 5);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// What the caller has under way goes on, until there is none, also when calls of the host nest and follow each other.
+TEST_P(AwayRank, TheCallersWorkGoesOn) {
+  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = GetParam().world;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    Atomic<uint32_t> left{0};
+    r.rank->set_away_work([&] { return left.load_relaxed() != 0; },
+                          [&] {
+                            if (left.load_relaxed() != 0) left.fetch_add_relaxed(~0U);
+                          });
+    for (uint32_t round = 1; round <= 200; ++round) {
+      left.store_relaxed(round % 7 + 1);
+      r.rank->enter_host();
+      r.rank->enter_host();
+      r.rank->leave_host();
+      const uint64_t stop = os::now_ns() + 10'000'000'000;
+      while (left.load_relaxed() != 0) ASSERT_LT(os::now_ns(), stop) << "round " << round;
+      r.rank->leave_host();
+    }
+    EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AwayRank,
+                         ::testing::Values(Case{World::kThreads, true}, Case{World::kThreads, false},
+                                           Case{World::kProcesses, true}, Case{World::kProcesses, false}),
+                         case_name);
+
+}  // namespace
+}  // namespace zh::test
