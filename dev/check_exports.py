@@ -2,7 +2,7 @@
 """Checks that the preloaded libraries are safe guests in a program that is not ours.
 
 For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/lib, or --lib <folder>):
-- exported: for libzerohop.so exactly MPI_F and PMPI_F of src/mpi/functions.table, and the families of malloc and
+- exported: for libzerohop.so exactly MPI_F and PMPI_F of src/mpi/{functions,blocking}.table, the families of malloc and
   madvise for the shared heap (and zh_ names); for a module zh_ names only. Never the functions by which programs find
   the host's library (MPI_Get_version and the like).
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
@@ -51,7 +51,9 @@ def dynamic_symbols(library: Path) -> tuple[set[str], set[str]]:
 
 def taken_over(table: Path) -> set[str]:
     """MPI_ and PMPI_ names of the table."""
-    names = re.findall(r"^\s*ZH_F\w*\(\s*(\w+)", table.read_text(), re.MULTILINE)
+    tables = (table, table.with_name("blocking.table"))
+    text = "".join(t.read_text() for t in tables if t.exists())
+    names = re.findall(r"^\s*ZH_[FB]\w*\(\s*(\w+)", text, re.MULTILINE)
     return {prefix + name for name in names for prefix in ("MPI_", "PMPI_")}
 
 

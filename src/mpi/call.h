@@ -304,30 +304,39 @@ int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... 
   return call_host<N, Form>(end, x, groups...);
 }
 
+template <typename Function>
+bool is_there(Function function) {
+  return function != nullptr;
+}
+template <typename Function>
+bool is_there(Blocking<Function> function) {
+  return function.there();
+}
+
 /// The host's functions of each collective and form. there(): the host has them.
 namespace form {
 #if ZH_ABI_LARGE_COUNT
-#define ZH_FORM(name)                                    \
-  struct name {                                          \
-    static bool there() { return host.name != nullptr; } \
-    static auto narrow() { return host.name; }           \
-    static auto large() { return host.name##_c; }        \
+#define ZH_FORM(name)                                   \
+  struct name {                                         \
+    static bool there() { return is_there(host.name); } \
+    static auto narrow() { return host.name; }          \
+    static auto large() { return host.name##_c; }       \
   };
 #else
-#define ZH_FORM(name)                                    \
-  struct name {                                          \
-    static bool there() { return host.name != nullptr; } \
-    static auto narrow() { return host.name; }           \
+#define ZH_FORM(name)                                   \
+  struct name {                                         \
+    static bool there() { return is_there(host.name); } \
+    static auto narrow() { return host.name; }          \
   };
 #endif
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_FORM(name) ZH_FORM(nonblocking) ZH_FORM(name##_init)
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 #undef ZH_FORM
-#define ZH_FORM(name)                                    \
-  struct name {                                          \
-    static bool there() { return host.name != nullptr; } \
-    static auto narrow() { return host.name; }           \
+#define ZH_FORM(name)                                   \
+  struct name {                                         \
+    static bool there() { return is_there(host.name); } \
+    static auto narrow() { return host.name; }          \
   };
 ZH_FORM(Barrier)
 ZH_FORM(Ibarrier)

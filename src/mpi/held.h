@@ -38,6 +38,7 @@ class HeldBuffer {
   }
 
   [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] bool is_copy() const { return scratch_.used(); }
   [[nodiscard]] uint64_t piece_bytes(int32_t member) const {
     return pieces_.empty() ? piece_bytes_ : pieces_[static_cast<size_t>(member)].bytes;
   }

@@ -27,6 +27,11 @@ bool find(void* library, const char* name, Function* slot) {
   *slot = reinterpret_cast<Function>(host_symbol(library, name));
   return *slot != nullptr;
 }
+template <typename Function>
+bool find(void* library, const char* name, Blocking<Function>* slot) {
+  slot->set(host_symbol(library, name));
+  return slot->there();
+}
 
 }  // namespace
 
@@ -48,8 +53,10 @@ const char* load_host(void* library) {
 #define ZH_X(name) \
   if (!find(library, #name, &host.name)) return lacks("MPI_" #name);
   ZH_HOST_FUNCTIONS(ZH_X)
+  ZH_HOST_BLOCKING(ZH_X)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
+  ZH_HOST_COUNTED_BLOCKING(ZH_X)
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c)
 #else
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(nonblocking)
@@ -67,6 +74,9 @@ const char* load_host(void* library) {
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
   ZH_OPTIONAL(Barrier_init)
+#define ZH_B ZH_OPTIONAL
+#include "mpi/blocking.table"
+#undef ZH_B
   ZH_OPTIONAL(Request_c2f)
   ZH_OPTIONAL(Request_f2c)
   ZH_OPTIONAL(Message_c2f)

@@ -7,63 +7,88 @@
 
 #include "mpi/abi.h"
 
+namespace zh::engine {
+class Rank;
+}
+
 namespace zh::mpi {
 
-// Functions that every host has; with those of collectives.table.
+// Functions that every host has; with those of collectives.table and blocking.table.
 // clang-format off
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
-  X(Send)                                                                                                              \
-  X(Bsend)                                                                                                             \
-  X(Ssend)                                                                                                             \
-  X(Rsend)                                                                                                             \
-  X(Recv) X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Sendrecv) X(Sendrecv_replace) X(Isendrecv)                 \
-      X(Isendrecv_replace) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init) X(Recv_init) X(Mrecv) X(Imrecv)      \
-          X(Probe) X(Iprobe) X(Mprobe) X(Improbe) X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall)         \
-              X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_dup)  \
-                  X(Comm_dup_with_info) X(Comm_idup) X(Comm_idup_with_info) X(Comm_create) X(Comm_create_group)        \
-                      X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) \
-                          X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Type_free) X(Init)           \
-                              X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach)   \
-                                  X(Buffer_detach) X(Barrier) X(Ibarrier) X(Op_create) X(Op_free) X(Reduce_local)      \
-                                  X(Comm_remote_size) X(Comm_rank) X(Comm_size) X(Comm_group)                          \
-                                      X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free)        \
-                                          X(Group_size) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x)  \
-                                              X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x)              \
-                                                  X(Type_get_true_extent_x) X(Type_get_envelope) X(Type_get_contents)  \
-                                                      X(Type_contiguous) X(Type_vector) X(Type_create_struct)          \
-                                                          X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Pack_size)    \
-                                                              X(Query_thread) X(Error_class) X(Finalized)              \
-                                                                  X(Grequest_start) X(Grequest_complete) X(Win_create)         \
-                                                                  X(Win_allocate) X(Win_allocate_shared)               \
-                                                                  X(Win_create_dynamic)
+  X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init)         \
+  X(Ssend_init) X(Rsend_init) X(Recv_init) X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome)    \
+  X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_idup) X(Comm_idup_with_info)             \
+  X(Type_free) X(Init) X(Init_thread) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach) X(Ibarrier) X(Op_create)      \
+  X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank) X(Comm_size) X(Comm_group) X(Comm_test_inter)            \
+  X(Comm_call_errhandler) X(Comm_get_attr) X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get)            \
+  X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x)       \
+  X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit)     \
+  X(Type_dup) X(Pack) X(Unpack) X(Pack_size) X(Query_thread) X(Error_class) X(Finalized) X(Grequest_start)             \
+  X(Grequest_complete)
+#define ZH_HOST_BLOCKING(X)                                                                                            \
+  X(Send) X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Sendrecv) X(Sendrecv_replace) X(Mrecv) X(Probe) X(Mprobe) X(Wait)       \
+  X(Waitall) X(Waitany) X(Waitsome) X(Comm_dup) X(Comm_dup_with_info) X(Comm_create) X(Comm_create_group)              \
+  X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create)                     \
+  X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Finalize) X(Buffer_detach) X(Barrier) X(Win_create)  \
+  X(Win_allocate) X(Win_allocate_shared) X(Win_create_dynamic)
+#define ZH_HOST_COUNTED(X)                                                                                             \
+  X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c)       \
+  X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) X(Recv_init_c) X(Imrecv_c) X(Buffer_attach_c) X(Op_create_c)         \
+  X(Reduce_local_c) X(Type_get_envelope_c) X(Type_get_contents_c)
+#define ZH_HOST_COUNTED_BLOCKING(X)                                                                                    \
+  X(Send_c) X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Sendrecv_c) X(Sendrecv_replace_c) X(Mrecv_c)                  \
+  X(Buffer_detach_c) X(Win_create_c) X(Win_allocate_c) X(Win_allocate_shared_c)
 // clang-format on
 
-// clang-format off
-#define ZH_HOST_COUNTED(X)                                                                                 \
-  X(Send_c)                                                                                                \
-  X(Bsend_c)                                                                                               \
-  X(Ssend_c)                                                                                               \
-  X(Rsend_c)                                                                                               \
-  X(Recv_c) X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Sendrecv_c) X(Sendrecv_replace_c)  \
-      X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c) X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) \
-          X(Recv_init_c) X(Mrecv_c) X(Imrecv_c) X(Buffer_attach_c) X(Buffer_detach_c) X(Op_create_c)         \
-              X(Reduce_local_c) X(Type_get_envelope_c) X(Type_get_contents_c) X(Win_create_c)                         \
-              X(Win_allocate_c) X(Win_allocate_shared_c)
-// clang-format on
+/// While one lives its thread is in a call of the host that may wait for other ranks.
+class Away {
+ public:
+  Away();
+  ~Away();
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+
+ private:
+  engine::Rank* rank_;
+};
+
+/// A function of the host that may wait for other ranks.
+template <typename Function>
+class Blocking;
+template <typename Result, typename... Arguments>
+class Blocking<Result (*)(Arguments...)> {
+ public:
+  using Function = Result (*)(Arguments...);
+  Result operator()(Arguments... arguments) const {
+    const Away away;
+    return function_(arguments...);
+  }
+  [[nodiscard]] bool there() const { return function_ != nullptr; }
+  void set(void* address) { function_ = reinterpret_cast<Function>(address); }
+
+ private:
+  Function function_ = nullptr;
+};
 
 struct Host {
 #define ZH_X(name) decltype(&PMPI_##name) name;
+#define ZH_B(name) Blocking<decltype(&PMPI_##name)> name;
   ZH_HOST_FUNCTIONS(ZH_X)
+  ZH_HOST_BLOCKING(ZH_B)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
+  ZH_HOST_COUNTED_BLOCKING(ZH_B)
 #define ZH_COLLECTIVE(name, nonblocking, ...) \
-  ZH_X(name) ZH_X(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c) ZH_X(name##_init) ZH_X(name##_init_c)
+  ZH_B(name) ZH_B(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c) ZH_X(name##_init) ZH_X(name##_init_c)
 #else
-#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(nonblocking) ZH_X(name##_init)
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_B(name) ZH_X(nonblocking) ZH_X(name##_init)
 #endif
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
   ZH_X(Barrier_init)
+#include "mpi/blocking.table"
+#undef ZH_B
 #undef ZH_X
   // Where the host has them.
   int (*Request_c2f)(MPI_Request);

@@ -16,9 +16,21 @@ const char* const kNames[] = {
 #undef ZH_F
 };
 
+/// What a function of blocking.table leads to.
+template <auto kMember>
+struct Pass;
+template <typename Result, typename... Arguments, Blocking<Result (*)(Arguments...)> Host::*kMember>
+struct Pass<kMember> {
+  static Result call(Arguments... arguments) {
+    return (host.*kMember).there() ? (host.*kMember)(arguments...) : MPI_ERR_UNSUPPORTED_OPERATION;
+  }
+};
+
 void* const kWrappers[] = {
 #define ZH_F(name) reinterpret_cast<void*>(&wrap::name),
+#define ZH_B(name) reinterpret_cast<void*>(&Pass<&Host::name>::call),
 #include "mpi/functions.table"
+#undef ZH_B
 #undef ZH_F
 };
 constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);

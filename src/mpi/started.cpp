@@ -12,7 +12,7 @@ namespace {
 /// Tags stay positive; what has the same tag again began a million collectives earlier.
 constexpr uint64_t kTagMask = 0x3fffffff;
 
-std::mutex active_mutex;
+std::mutex active_mutex;  // always taken: the engine's helper thread may come at any time
 std::vector<Started*> active;
 Atomic<uint32_t> n_active{0};
 
@@ -108,7 +108,7 @@ int Started::start() {
   const auto tag = static_cast<int32_t>((number_ * coll::kTags) & kTagMask);
   if (persistent_) ++number_;
   shim.rank->count_schedule(problem.collective, algorithm_);
-  const TableLock lock(active_mutex);
+  const std::lock_guard lock(active_mutex);
   done_.store_relaxed(0);
   run_->start({input.base(), output.base(), reducing.how, tag});
   if (advance()) return MPI_SUCCESS;
@@ -135,18 +135,37 @@ bool Started::look() {
 // One thread at a time is enough; the others go on looking at their own.
 void advance_started() {
   if (n_active.load_relaxed() == 0 || shim.rank == nullptr) return;
-  if (shim.threaded && !active_mutex.try_lock()) return;
+  if (!active_mutex.try_lock()) return;
   if (engine::Internode* internode = shim.rank->internode(); internode != nullptr) internode->progress();
   active.erase(std::remove_if(active.begin(), active.end(), [](Started* s) { return s->advance(); }), active.end());
   n_active.store_relaxed(static_cast<uint32_t>(active.size()));
-  if (shim.threaded) active_mutex.unlock();
+  active_mutex.unlock();
+}
+
+// Operations of the program and packed buffers are MPI's business, and so is what travels between nodes.
+bool Started::alone() const {
+  return reducing.how.user == nullptr && !output.is_copy() && runs_->layout_->nodes() == 1;
+}
+
+bool started_advance_alone() {
+  if (n_active.load_relaxed() == 0) return false;
+  const std::lock_guard lock(active_mutex);
+  return std::any_of(active.begin(), active.end(), [](const Started* s) { return s->alone(); });
+}
+
+void advance_started_alone() {
+  if (n_active.load_relaxed() == 0 || !active_mutex.try_lock()) return;
+  const auto ended = [](Started* s) { return s->alone() && s->advance(); };
+  active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());
+  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  active_mutex.unlock();
 }
 
 void finish_started(const Runs* runs) {
   if (runs == nullptr) return;
   turn_until([runs] {
     advance_started();
-    const TableLock lock(active_mutex);
+    const std::lock_guard lock(active_mutex);
     return std::none_of(active.begin(), active.end(), [runs](const Started* s) { return s->runs() == runs; });
   });
 }

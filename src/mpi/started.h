@@ -94,7 +94,11 @@ class Started {
 
  private:
   friend void advance_started();
+  friend bool started_advance_alone();
+  friend void advance_started_alone();
   bool advance();
+  /// Whether it goes on without a call of MPI.
+  [[nodiscard]] bool alone() const;
 
   std::shared_ptr<Runs> runs_;
   std::shared_ptr<coll::Transport> transport_;
@@ -109,6 +113,9 @@ class Started {
 
 /// Advances everything that was started and has not ended. Cheap when there is nothing.
 void advance_started();
+/// The same for the engine's helper thread, which calls no MPI: those that need none, and whether there are any.
+void advance_started_alone();
+[[nodiscard]] bool started_advance_alone();
 /// Waits until nothing of that communicator is under way.
 void finish_started(const Runs* runs);
 
