@@ -18,7 +18,6 @@ CommInfo::~CommInfo() = default;
 namespace {
 
 std::mutex comms_mutex;
-std::vector<std::unique_ptr<CommInfo>> undead;  // freed while a wildcard receive was pending
 
 /// World ranks of the members, in order; empty if one is not in this world or `comm` is an intercommunicator.
 std::vector<int> members_of(MPI_Comm comm) {
@@ -30,7 +29,7 @@ std::vector<int> members_of(MPI_Comm comm) {
   int n = 0;
   host.Comm_group(comm, &group);
   host.Comm_group(MPI_COMM_WORLD, &world);
-  host.Group_size(group, &n);
+  host.Comm_size(comm, &n);  // of MPICH's topologies with fewer places than ranks, the group is too large
   std::vector<int> ranks(static_cast<size_t>(n));
   std::vector<int> world_ranks(static_cast<size_t>(n));
   for (int i = 0; i < n; ++i) ranks[static_cast<size_t>(i)] = i;
@@ -76,10 +75,20 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
   comms.insert(key_of(comm), info.release());
 }
 
+/// Under the mutex; it is in no table any more. What is under way ends without it; errors have nowhere else to go.
+void end_of_handle(CommInfo* info) {
+  if (info->runs != nullptr) info->runs->comm = MPI_COMM_WORLD;
+  info->freed = true;
+  if (info->holders == 0) delete info;
+}
+
 /// A handle that the host may have used before for a communicator that was taken.
 void drop_stale(MPI_Comm made) {
   const TableLock lock(comms_mutex);
-  delete comms.erase(key_of(made));
+  CommInfo* info = comms.erase(key_of(made));
+  if (info == nullptr) return;
+  info->handle = MPI_COMM_WORLD;
+  end_of_handle(info);
 }
 
 }  // namespace
@@ -124,20 +133,44 @@ void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
   take(made, derive_group_context(info->context, group, tag, calls), std::move(members));
 }
 
-bool forget_comm(MPI_Comm comm) {
-  if (shim.rank == nullptr) return true;
+void hold_comm(CommInfo* info) {
   const TableLock lock(comms_mutex);
-  std::unique_ptr<CommInfo> info(comms.erase(key_of(comm)));
-  // What is under way ends without it; errors then have nowhere else to go.
-  if (info != nullptr && info->runs != nullptr) info->runs->comm = MPI_COMM_WORLD;
-  if (info == nullptr || info->wild == nullptr || info->wild->empty()) return true;
-  undead.push_back(std::move(info));
-  return false;
+  ++info->holders;
+}
+
+void drop_comm(CommInfo* info) {
+  const TableLock lock(comms_mutex);
+  if (--info->holders == 0 && info->freed) delete info;
+}
+
+bool outlives_its_handle(MPI_Comm comm) {
+  if (shim.rank == nullptr) return false;
+  const TableLock lock(comms_mutex);
+  CommInfo* info = known(comm);
+  if (info == nullptr || info->all_local) return false;
+  const bool receives = info->wild != nullptr && !info->wild->empty();
+  if (!receives && info->holders == 0) return false;
+  comms.erase(key_of(comm));
+  ++info->holders;  // for good: the host's communicator is never freed
+  end_of_handle(info);
+  return true;
+}
+
+void forget_comm(MPI_Comm comm, uint64_t context) {
+  if (shim.rank == nullptr) return;
+  const TableLock lock(comms_mutex);
+  CommInfo* info = known(comm);
+  if (info == nullptr || info->context != context) return;
+  comms.erase(key_of(comm));
+  info->handle = MPI_COMM_WORLD;
+  end_of_handle(info);
 }
 
 void forget_all_comms() {
   const TableLock lock(comms_mutex);
-  comms.for_each([](CommInfo& info) { delete &info; });
+  comms.for_each([](CommInfo& info) {
+    if (info.holders == 0) delete &info;
+  });
   comms.clear();
 }
 

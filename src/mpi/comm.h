@@ -38,6 +38,8 @@ struct CommInfo {
   Coll coll = Coll::kUnsettled;
   std::unique_ptr<coll::Team> team;  ///< for blocking ones, where all members are on this node
   std::shared_ptr<Runs> runs;        ///< for all others (started.h); made at the first
+  uint32_t holders = 0;              ///< persistent requests, which may outlive the handle (MPI standard 7.4.3)
+  bool freed = false;                ///< the program has; it lives for its holders
 
   CommInfo();
   ~CommInfo();
@@ -68,9 +70,15 @@ void made_by_group(MPI_Comm parent, MPI_Comm made, int tag);
 /// For MPI_Comm_idup: the count is taken when the call is made, the handle is known when it completes.
 uint64_t count_creation(CommInfo* parent);
 void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made);
-/// Before the host frees `comm`. False: wildcard receives are pending that will still ask the host for messages of it,
-/// so the host must keep it.
-[[nodiscard]] bool forget_comm(MPI_Comm comm);
+/// For a persistent request of `info`.
+void hold_comm(CommInfo* info);
+void drop_comm(CommInfo* info);
+/// Whether the host must keep `comm` although the program frees it: receives or persistent requests of it will still
+/// ask the host for messages. It is forgotten then.
+[[nodiscard]] bool outlives_its_handle(MPI_Comm comm);
+/// After the host has freed `comm`, whose callbacks may have used it. Its handle may be another communicator's by now,
+/// which has another context.
+void forget_comm(MPI_Comm comm, uint64_t context);
 void forget_all_comms();
 
 }  // namespace zh::mpi

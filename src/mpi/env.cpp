@@ -73,7 +73,7 @@ class Pump {
     host.Comm_free(&self_);
   }
   void turn() {
-    if (!open_) return;
+    if (!open_) return;  // also while the host ends
     if (shim.threaded && !busy_.try_lock()) return;
     int flag = 0;
     host.Test(&request_, &flag, MPI_STATUS_IGNORE);
@@ -249,6 +249,7 @@ void begin() {
   shim.spans_nodes = job->node->nodes() > 1;
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
+  job->rank->set_away_work(started_advance_alone, advance_started_alone);
   shim.rank = job->rank.get();
   take_world();
   say_start();
@@ -288,14 +289,11 @@ void write_stats() {
   std::fclose(file);
 }
 
-/// Before the host's Finalize: afterwards everything is forwarded, also what attribute callbacks call.
-void end() {
+/// Before the host's Finalize: everything comes to rest, and nothing of the host's is needed any more.
+void prepare_end() {
   if (child_watch.is_child) return;
-  if (job == nullptr || shim.rank == nullptr) {
-    bsend_finish_all();
-    return;
-  }
   bsend_finish_all();
+  if (job == nullptr || shim.rank == nullptr) return;
   reap_abandoned(true);
   shim.rank->quiesce();
   MPI_Request barrier;
@@ -305,11 +303,17 @@ void end() {
     return host.Test(&barrier, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
   });
   write_stats();
+  job->pump.close();
+}
+
+/// The engine goes. Within one node that is after the host's Finalize, whose first act is to call the callbacks of
+/// MPI_COMM_SELF's attributes, which may send and receive (MPI standard 11.2.4).
+void end() {
+  if (child_watch.is_child || job == nullptr || shim.rank == nullptr) return;
+  shim.rank->quiesce();
   forget_all_comms();
   shim.rank = nullptr;
-  job->pump.close();
   job->rank.reset();
-  job->world.reset();
   job->node.reset();
 }
 
@@ -346,6 +350,14 @@ void turn_sometimes() {
 
 copy::RegionOwner* mappable_memory() { return job != nullptr ? job->regions.get() : nullptr; }
 
+Away::Away() : rank_(shim.rank) {
+  if (rank_ != nullptr) rank_->enter_host();
+}
+
+Away::~Away() {
+  if (rank_ != nullptr) rank_->leave_host();
+}
+
 int raise(MPI_Comm comm, int error_class) {
   host.Comm_call_errhandler(comm, error_class);
   return error_class;
@@ -381,8 +393,13 @@ int Init_thread(int* argc, char*** argv, int required, int* provided) {
 int Finalize() {
   int finalized = 0;
   host.Finalized(&finalized);
-  if (finalized == 0) end();
-  return host.Finalize();
+  if (finalized != 0) return host.Finalize();
+  prepare_end();
+  if (shim.spans_nodes) end();
+  if (job != nullptr) job->world.reset();
+  const int error = host.Finalize();
+  end();
+  return error;
 }
 
 int Abort(MPI_Comm comm, int code) { return host.Abort(comm, code); }

@@ -30,7 +30,7 @@ int message_to_int(MPI_Message handle) {
 
 MPI_Message int_to_message(int fortran) {
   const uint32_t index = static_cast<uint32_t>(fortran) - kFirstMessage;
-  if (index < kMaxRequests) return message_handle(index);
+  if (index < kMaxMessages) return message_handle(index);
   return host.Message_fromint != nullptr ? host.Message_fromint(fortran) : host.Message_f2c(fortran);
 }
 #endif

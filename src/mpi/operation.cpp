@@ -46,6 +46,10 @@ int keep_data(Operation* op, const Transfer& t, bool receives, copy::Buffer* buf
 }
 
 void release_data(Operation* op) {
+  if (op->info != nullptr) {
+    drop_comm(op->info);
+    op->info = nullptr;
+  }
   if (op->type != nullptr) {
     drop(op->type);
     op->type = nullptr;
@@ -123,6 +127,7 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
     return counted::Irecv(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
   }
   op->host_request = MPI_REQUEST_NULL;
+  hold_comm(comm);
   op->info = comm;
   op->source = t.rank;
   op->tag = t.tag;
@@ -210,7 +215,6 @@ int finish(Operation* op, MPI_Status* status, bool* raised) {
     write_result(status, op->result, op->receives);
   }
   release_data(op);
-  op->info = nullptr;
   op->state = Operation::State::kNone;
   return error;
 }

@@ -25,7 +25,7 @@ struct Operation {
   p2p::Request* engine = nullptr;
   MPI_Comm comm;  ///< whose error handler is called
   // Only of receives that may still go to the host, or that need work at the end; null otherwise.
-  CommInfo* info = nullptr;
+  CommInfo* info = nullptr;     ///< held
   TypeInfo* type = nullptr;     ///< held
   std::byte* packed = nullptr;  ///< private copy (malloc)
   p2p::Result result;

@@ -65,9 +65,8 @@ bool make_chunk() {
 bool prepare_handles() {
 #if !ZH_ABI_INT_HANDLES
   // Only addresses are needed; pages of slots that are never used are never touched.
-  constexpr size_t kBytes = static_cast<size_t>(kMaxRequests) * kSlotBytes;
-  request_arena = static_cast<std::byte*>(std::aligned_alloc(4096, kBytes));
-  message_arena = static_cast<std::byte*>(std::aligned_alloc(4096, kBytes));
+  request_arena = static_cast<std::byte*>(std::aligned_alloc(4096, size_t{kMaxRequests} * kSlotBytes));
+  message_arena = static_cast<std::byte*>(std::aligned_alloc(4096, size_t{kMaxMessages} * kSlotBytes));
   return request_arena != nullptr && message_arena != nullptr;
 #else
   return true;
@@ -123,6 +122,8 @@ void free_request(Request* request) {
   request->transfer.type = nullptr;
   if (request->datatype_owned) host.Type_free(&request->transfer.datatype);
   request->datatype_owned = false;
+  if (request->comm != nullptr) drop_comm(request->comm);
+  request->comm = nullptr;
   give_back(request);
 }
 
@@ -151,7 +152,8 @@ bool look(Request* request) {
 }
 
 MPI_Comm comm_of(const Request* request) {
-  return request->started != nullptr ? request->started->comm() : request->operation.comm;
+  if (request->started != nullptr) return request->started->comm();
+  return request->comm != nullptr ? request->comm->handle : request->operation.comm;
 }
 
 int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
@@ -286,7 +288,7 @@ int cancel(Request* request) {
 bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle) {
   const TableLock lock(messages_mutex);
   if (idle_messages.empty()) {
-    if (messages.size() >= kMaxRequests) return false;
+    if (messages.size() >= kMaxMessages) return false;
     messages.push_back({nullptr, comm});
     const auto index = static_cast<uint32_t>(messages.size() - 1);
 #if !ZH_ABI_INT_HANDLES

@@ -29,7 +29,7 @@ struct alignas(64) Request {
   Operation operation;
   // kPersistent
   Transfer transfer{};
-  CommInfo* comm = nullptr;
+  CommInfo* comm = nullptr;     ///< held
   bool datatype_owned = false;  ///< transfer.datatype is a duplicate
   // kExchange
   Operation* second = nullptr;
@@ -48,8 +48,10 @@ struct alignas(64) Request {
 };
 
 constexpr uint32_t kFirstFortran = 0x2c000001;
-constexpr uint32_t kMaxRequests = 1U << 20;
+/// Where handles are addresses, each takes some of the address space, whether it is used or not.
+constexpr uint32_t kMaxRequests = 1U << (ZH_ABI_REQUEST_SLOT_BYTES > 16 ? 21 : ZH_ABI_REQUEST_SLOT_BYTES > 0 ? 22 : 24);
 constexpr uint32_t kFirstMessage = 0x2e000001;  ///< messages have a range of their own
+constexpr uint32_t kMaxMessages = 1U << 18;
 
 /// Address space for handles; called once. False when there is no memory.
 bool prepare_handles();
@@ -131,7 +133,7 @@ struct OwnMessage {
   MPI_Comm comm;
 };
 bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle);
-inline bool is_own_message(MPI_Message handle) { return message_index(handle) < kMaxRequests; }
+inline bool is_own_message(MPI_Message handle) { return message_index(handle) < kMaxMessages; }
 /// Takes the message out of the table; message is null if the handle is stale.
 OwnMessage take_message(MPI_Message handle);
 

@@ -116,21 +116,30 @@ namespace {
 bool predefined_comm(MPI_Comm comm) { return comm == MPI_COMM_NULL || comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF; }
 }  // namespace
 
+// The communicator is zerohop's until the host has called the callbacks of its attributes, which may send and receive.
 int Comm_free(MPI_Comm* comm) {
-  if (!predefined_comm(*comm) && !forget_comm(*comm)) {
+  const CommInfo* info = predefined_comm(*comm) ? nullptr : known(*comm);
+  if (info != nullptr && outlives_its_handle(*comm)) {
     *comm = MPI_COMM_NULL;
     return MPI_SUCCESS;
   }
-  return host.Comm_free(comm);
+  const MPI_Comm handle = *comm;
+  const uint64_t context = info != nullptr ? info->context : 0;
+  const int error = host.Comm_free(comm);
+  if (info != nullptr && error == MPI_SUCCESS) forget_comm(handle, context);
+  return error;
 }
 
 int Comm_disconnect(MPI_Comm* comm) {
-  if (!predefined_comm(*comm)) {
-    reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
-    if (const CommInfo* info = known(*comm); info != nullptr) finish_started(info->runs.get());
-    static_cast<void>(forget_comm(*comm));
-  }
-  return host.Comm_disconnect(comm);
+  const CommInfo* info = predefined_comm(*comm) ? nullptr : known(*comm);
+  if (info == nullptr) return host.Comm_disconnect(comm);
+  reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
+  finish_started(info->runs.get());
+  const MPI_Comm handle = *comm;
+  const uint64_t context = info->context;
+  const int error = host.Comm_disconnect(comm);
+  if (error == MPI_SUCCESS) forget_comm(handle, context);
+  return error;
 }
 
 int Type_free(MPI_Datatype* type) { return free_type(type); }

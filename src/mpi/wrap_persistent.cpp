@@ -14,6 +14,7 @@ int make_persistent(CommInfo* info, MPI_Comm comm, const Transfer& t, Request::M
   request->mode = mode;
   request->active = false;
   request->comm = info;
+  if (info != nullptr) hold_comm(info);
   request->operation.comm = comm;
   request->transfer = t;
   hold(t.type);

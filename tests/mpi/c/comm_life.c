@@ -169,3 +169,60 @@ CASE(comm_life, attributes_of_the_program) {
   EXPECT_EQ(deletions, 2);
   OK(MPI_Comm_free_keyval(&key));
 }
+
+// Persistent requests live on when the program frees their communicator (MPI standard 7.4.3), and their messages stay
+// apart from those of communicators made later.
+CASE(comm_life, persistent_after_free) {
+  int left = (rank + size - 1) % size, right = (rank + 1) % size;
+  for (int round = 0; round < 20; ++round) {
+    MPI_Comm old, made;
+    MPI_Request pair[2];
+    int out = -1, in = -1, other = -1, word = rank + 500;
+    OK(MPI_Comm_dup(comm, &old));
+    OK(MPI_Send_init(&out, 1, MPI_INT, right, 3, old, &pair[0]));
+    OK(MPI_Recv_init(&in, 1, MPI_INT, left, 3, old, &pair[1]));
+    OK(MPI_Comm_free(&old));
+    OK(MPI_Comm_dup(comm, &made));
+    MPI_Request any;
+    OK(MPI_Irecv(&other, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, made, &any));
+    for (int start = 0; start < 3; ++start) {
+      out = rank * 100 + start;
+      OK(MPI_Startall(2, pair));
+      OK(MPI_Waitall(2, pair, MPI_STATUSES_IGNORE));
+      EXPECT_EQ(in, left * 100 + start);
+    }
+    OK(MPI_Send(&word, 1, MPI_INT, right, 3, made));
+    OK(MPI_Wait(&any, MPI_STATUS_IGNORE));
+    EXPECT_EQ(other, left + 500);
+    OK(MPI_Request_free(&pair[0]));
+    OK(MPI_Request_free(&pair[1]));
+    OK(MPI_Comm_free(&made));
+  }
+}
+
+// What an attribute's delete callback sends and receives, on the communicator that is being freed.
+static int exchange_in_callback(MPI_Comm comm, int keyval, void* value, void* extra) {
+  (void)keyval;
+  int rank, size, in = -1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  int to = (rank + 1) % size, from = (rank + size - 1) % size;
+  int error = rank % 2 ? MPI_Send(value, 1, MPI_INT, to, 8, comm)
+                       : MPI_Sendrecv(value, 1, MPI_INT, to, 8, &in, 1, MPI_INT, from, 8, comm, MPI_STATUS_IGNORE);
+  if (error == MPI_SUCCESS && rank % 2) error = MPI_Recv(&in, 1, MPI_INT, from, 8, comm, MPI_STATUS_IGNORE);
+  *(int*)extra = in;
+  return error;
+}
+CASE(comm_life, message_in_a_callback_of_free) {
+  int got = -1, keyval;
+  OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, exchange_in_callback, &keyval, &got));
+  for (int round = 0; round < 3; ++round) {
+    MPI_Comm made;
+    int value = rank + 100 * round;
+    OK(MPI_Comm_dup(comm, &made));
+    OK(MPI_Comm_set_attr(made, keyval, &value));
+    OK(MPI_Comm_free(&made));
+    EXPECT_EQ(got, (rank + size - 1) % size + 100 * round);
+  }
+  OK(MPI_Comm_free_keyval(&keyval));
+}

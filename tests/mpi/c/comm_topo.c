@@ -43,6 +43,11 @@ CASE(comm_topo, cart_leaves_ranks_out) {
     int from, to;
     OK(MPI_Cart_shift(line, 0, 1, &from, &to));
     exchange_with(line, to, from, 1);
+    OK(MPI_Barrier(line));
+    int sum = 0, me;
+    OK(MPI_Comm_rank(line, &me));
+    OK(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, line));
+    EXPECT_EQ(sum, (size - 1) * (size - 2) / 2);
     OK(MPI_Comm_free(&line));
   }
 }

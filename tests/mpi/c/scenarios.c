@@ -76,6 +76,33 @@ SCENARIO(finalize_untidy) {
   return 0;
 }
 
+// MPI_Finalize first calls the callbacks of MPI_COMM_SELF's attributes, in which all of MPI still works (11.2.4).
+static int exchange_at_end(MPI_Comm self, int keyval, void* value, void* extra) {
+  (void)self, (void)keyval, (void)value, (void)extra;
+  enum { kInts = 100000 };
+  static int out[kInts], in[kInts];
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  out[0] = out[kInts - 1] = rank;
+  int from = (rank + size - 1) % size;
+  MPI_Request request;
+  MPI_Irecv(in, kInts, MPI_INT, from, 4, MPI_COMM_WORLD, &request);
+  if (rank == 0) check_stay_away_ms(20);  // the others are in the call by then
+  MPI_Send(out, kInts, MPI_INT, (rank + 1) % size, 4, MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (in[0] == from && in[kInts - 1] == from) printf("ok rank %d received in MPI_Finalize\n", rank);
+  fflush(stdout);
+  return MPI_SUCCESS;
+}
+SCENARIO(messages_in_a_callback_of_finalize) {
+  int keyval;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, exchange_at_end, &keyval, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
+  MPI_Finalize();
+  return 0;
+}
+
 static MPI_Comm left_open;
 
 static void finalize_late(void) {
