@@ -99,6 +99,7 @@ Request* completed_send() {
     Request* request = new_request(&handle);
     if (request != nullptr) {
       request->kind = Request::Kind::kSent;
+      request->operation = Operation{};  // it may have been another request's
       request->operation.state = Operation::State::kDone;
       request->operation.comm = MPI_COMM_WORLD;
     }

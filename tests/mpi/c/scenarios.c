@@ -76,6 +76,27 @@ SCENARIO(finalize_untidy) {
   return 0;
 }
 
+// The first operation of a process is a receive that is cancelled: what the library keeps of it must not show in a
+// send.
+SCENARIO(send_after_a_cancelled_receive) {
+  MPI_Request request;
+  MPI_Status status = check_blank_status();
+  int cancelled = 0, in = -1, right = (rank + 1) % size, left = (rank + size - 1) % size;
+  MPI_Irecv(&in, 1, MPI_INT, left, 6, MPI_COMM_WORLD, &request);
+  MPI_Cancel(&request);
+  MPI_Wait(&request, &status);
+  MPI_Test_cancelled(&status, &cancelled);
+  if (!cancelled) printf("rank %d: not cancelled\n", rank);
+  status = check_blank_status();
+  MPI_Isend(&rank, 1, MPI_INT, right, 7, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, &status);
+  MPI_Test_cancelled(&status, &cancelled);
+  MPI_Recv(&in, 1, MPI_INT, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (!cancelled && in == left) printf("ok rank %d sent after a cancelled receive\n", rank);
+  MPI_Finalize();
+  return 0;
+}
+
 // MPI_Finalize first calls the callbacks of MPI_COMM_SELF's attributes, in which all of MPI still works (11.2.4).
 static int exchange_at_end(MPI_Comm self, int keyval, void* value, void* extra) {
   (void)self, (void)keyval, (void)value, (void)extra;

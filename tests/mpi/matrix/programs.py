@@ -192,6 +192,7 @@ SCENARIOS: dict[str, Callable[[Outcome, int], str]] = {
     "finalize_untidy": lambda o, ranks: _good_exit(o, 1),
     "finalize_in_exit_handler": _good_exit,
     "messages_in_a_callback_of_finalize": _good_exit,
+    "send_after_a_cancelled_receive": _good_exit,
     "abort": lambda o, ranks: "" if o.code == 42 else f"exit code {o.code}, expected 42",
     "fatal_truncation": lambda o, ranks: "exit code 0" if o.code == 0 else "goes on" if "goes on" in o.output else "",
     "session_without_init": lambda o, ranks: _good_exit(o, 1),
