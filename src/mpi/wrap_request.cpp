@@ -222,25 +222,22 @@ int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* in
   return many.result();
 }
 
-/// MPI_Waitall of an array that begins with a request of the host.
-int wait_all(int n, MPI_Request* requests, MPI_Status* statuses) {
-  if (!any_own(n, requests)) {
-    if (shim.rank == nullptr || n <= 0) return host.Waitall(n, requests, statuses);
-    int flag = 0;
-    int error = MPI_SUCCESS;
-    turn_until([&] {
-      error = host.Testall(n, requests, &flag, statuses);
-      return flag != 0 || error != MPI_SUCCESS;
-    });
-    return error;
-  }
-  HostPart host_part(n, requests);
-  int first_open = 0;
-  bool host_done = host_part.size() == 0;
-  int host_error = MPI_SUCCESS;
+/// Waits for one request of the host. Errors have been raised.
+int wait_for_host(MPI_Request* handle, MPI_Status* status) {
+  if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL) return host.Wait(handle, status);
+  int flag = 0;
   int error = MPI_SUCCESS;
-  turn_until([&] { return try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error); });
+  turn_until([&] {
+    error = host.Test(handle, &flag, status);
+    return flag != 0 || error != MPI_SUCCESS;
+  });
   return error;
+}
+
+bool is_no_request(int error) {
+  int error_class = MPI_ERR_OTHER;
+  host.Error_class(error, &error_class);
+  return error_class == MPI_ERR_REQUEST;
 }
 
 }  // namespace
@@ -258,14 +255,7 @@ int Wait(MPI_Request* handle, MPI_Status* status) {
     }
     return finish_single(request, handle, status);
   }
-  if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL) return host.Wait(handle, status);
-  int flag = 0;
-  int error = MPI_SUCCESS;
-  turn_until([&] {
-    error = host.Test(handle, &flag, status);
-    return flag != 0 || error != MPI_SUCCESS;
-  });
-  return error;
+  return wait_for_host(handle, status);
 }
 
 int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
@@ -284,38 +274,40 @@ int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
 }
 
 // In order, each finished as soon as it is complete: nobody sees the array before the call returns. The host's requests
-// go to the host together, from the first of them on.
+// too are waited for one by one: MPICH's MPI_Testall calls those of files and partitioned messages an error until they
+// are complete.
 int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
+  if (n <= 0) return host.Waitall(n, requests, statuses);
   const bool want = !statuses_ignored(statuses);
   std::vector<int> errors;
   ManyErrors many;
-  int i = 0;
-  for (; i < n; ++i) {
+  for (int i = 0; i < n; ++i) {
     MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
     if (finish_if_done_at_start(&requests[i], status)) continue;
     Request* request = own(requests[i]);
-    if (request == nullptr) {
-      if (requests[i] != MPI_REQUEST_NULL) break;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    bool raised = true;
+    int error = MPI_SUCCESS;
+    if (request != nullptr) {
+      turn_until([request] { return look(request); });
+      comm = comm_of(request);
+      error = finish(request, &requests[i], status, &raised);
+    } else if (requests[i] == MPI_REQUEST_NULL) {
       write_empty_status(status);
-      continue;
+    } else {
+      error = wait_for_host(&requests[i], status);
+      if (error != MPI_SUCCESS && is_no_request(error)) return error;
     }
-    turn_until([request] { return look(request); });
-    const MPI_Comm comm = comm_of(request);
-    bool raised = false;
-    const int error = finish(request, &requests[i], status, &raised);
     if (error == MPI_SUCCESS) continue;
     many.add(error, raised, comm);
     errors.resize(static_cast<size_t>(i), MPI_SUCCESS);
     errors.push_back(error);
   }
-  int rest = MPI_SUCCESS;
-  if (i < n || n <= 0) rest = wait_all(n - i, requests + i, want ? statuses + i : statuses);
-  if (want && (many.failed() || rest != MPI_SUCCESS)) {
-    errors.resize(static_cast<size_t>(i), MPI_SUCCESS);
-    for (int k = 0; k < i; ++k) statuses[k].MPI_ERROR = errors[static_cast<size_t>(k)];
-    for (int k = i; k < n && rest == MPI_SUCCESS; ++k) statuses[k].MPI_ERROR = MPI_SUCCESS;
+  if (want && many.failed()) {
+    errors.resize(static_cast<size_t>(n), MPI_SUCCESS);
+    for (int i = 0; i < n; ++i) statuses[i].MPI_ERROR = errors[static_cast<size_t>(i)];
   }
-  return rest != MPI_SUCCESS ? rest : many.result();
+  return many.result();
 }
 
 int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {

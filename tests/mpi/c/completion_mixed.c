@@ -218,3 +218,52 @@ CASE(completion_mixed, list_of_host_requests_only) {
   OK(MPI_Waitall(20, list, MPI_STATUSES_IGNORE));
   for (int i = 0; i < 20; ++i) EXPECT_EQ(in[i], size * (size - 1) / 2 + size * i);
 }
+
+// MPI_Waitall over requests of files, partitioned messages, windows and neighbours, alone and beside the library's own.
+CASE(completion_mixed, waitall_over_other_kinds) {
+  enum { kParts = 4, kDoubles = 16, kMost = 8 };  // parts where the host has them
+  int left = (rank + size - 1) % size, right = (rank + 1) % size, periods[1] = {1};
+  MPI_Comm ring;
+  MPI_Win window;
+  int cell = -1;
+  OK(MPI_Cart_create(comm, 1, &size, periods, 0, &ring));
+  OK(MPI_Win_create(&cell, sizeof cell, sizeof cell, MPI_INFO_NULL, comm, &window));
+  OK(MPI_Win_lock_all(0, window));
+  for (int round = 0; round < 4; ++round) {
+    MPI_Request list[kMost];
+    MPI_Status statuses[kMost];
+    int n = 0, in = -1, out = rank + round, around[2] = {-1, -1};
+    if (round % 2) OK(MPI_Irecv(&in, 1, MPI_INT, left, 5, comm, &list[n++]));
+    OK(MPI_Rput(&out, 1, MPI_INT, right, 0, 1, MPI_INT, window, &list[n++]));
+    OK(MPI_Ineighbor_allgather(&out, 1, MPI_INT, around, 1, MPI_INT, ring, &list[n++]));
+#if MPI_VERSION >= 4
+    static double from[kParts * kDoubles], to[kParts * kDoubles];
+    MPI_Request parts[2];
+    for (int i = 0; i < kParts * kDoubles; ++i) from[i] = rank * 1000 + i;
+    OK(MPI_Psend_init(from, kParts, kDoubles, MPI_DOUBLE, right, 7, comm, MPI_INFO_NULL, &parts[0]));
+    OK(MPI_Precv_init(to, kParts, kDoubles, MPI_DOUBLE, left, 7, comm, MPI_INFO_NULL, &parts[1]));
+    OK(MPI_Startall(2, parts));
+    list[n++] = parts[0];
+    list[n++] = parts[1];
+#endif
+    if (rank % 2) check_stay_away_ms(5);
+#if MPI_VERSION >= 4
+    for (int i = 0; i < kParts; ++i) OK(MPI_Pready(i, parts[0]));
+#endif
+    if (round % 2) OK(MPI_Send(&out, 1, MPI_INT, right, 5, comm));
+    OK(round < 2 ? MPI_Waitall(n, list, statuses) : MPI_Waitall(n, list, MPI_STATUSES_IGNORE));
+    if (round % 2) EXPECT_EQ(in, left + round);
+    EXPECT_EQ(around[0], left + round);
+    EXPECT_EQ(around[1], right + round);
+#if MPI_VERSION >= 4
+    EXPECT(to[kParts * kDoubles - 1] == left * 1000 + kParts * kDoubles - 1, "the last part");
+    OK(MPI_Request_free(&parts[0]));
+    OK(MPI_Request_free(&parts[1]));
+#endif
+  }
+  OK(MPI_Win_unlock_all(window));
+  OK(MPI_Barrier(comm));
+  EXPECT_EQ(cell, left + 3);
+  OK(MPI_Win_free(&window));
+  OK(MPI_Comm_free(&ring));
+}
