@@ -176,6 +176,15 @@ int bsend_detach(const MPI_Comm* comm, void* base_out, MPI_Count* bytes) {
   return MPI_SUCCESS;
 }
 
+void bsend_forget(MPI_Comm comm) {
+  const TableLock lock(bsend_mutex);
+  auto buffer = buffers.extract(key_of(comm));
+  if (buffer.empty()) return;
+  static uintptr_t no_handle = 0;
+  buffer.key() = --no_handle;
+  buffers.insert(std::move(buffer));
+}
+
 void bsend_finish_all() {
   for (auto& [key, buffer] : buffers) {
     BsendBuffer* b = &buffer;

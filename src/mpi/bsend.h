@@ -20,6 +20,8 @@ int bsend_detach(const MPI_Comm* comm, void* base_out, MPI_Count* bytes);
 BsendBuffer* bsend_buffer(const MPI_Comm* comm);
 /// Whether every copy has been sent; frees the space of those that have.
 bool bsend_flushed(BsendBuffer* buffer);
+/// After `comm` was freed: its buffer belongs to no communicator, and lives until its copies have been sent.
+void bsend_forget(MPI_Comm comm);
 /// Finishes everything (MPI_Finalize).
 void bsend_finish_all();
 

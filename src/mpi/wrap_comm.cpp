@@ -2,6 +2,7 @@
 // new communicator is taken or left, and its name in the engine is derived without a message.
 #include <cstring>
 
+#include "mpi/bsend.h"
 #include "mpi/started.h"
 #include "mpi/wrap.h"
 
@@ -126,19 +127,22 @@ int Comm_free(MPI_Comm* comm) {
   const MPI_Comm handle = *comm;
   const uint64_t context = info != nullptr ? info->context : 0;
   const int error = host.Comm_free(comm);
+  if (error == MPI_SUCCESS) bsend_forget(handle);
   if (info != nullptr && error == MPI_SUCCESS) forget_comm(handle, context);
   return error;
 }
 
 int Comm_disconnect(MPI_Comm* comm) {
   const CommInfo* info = predefined_comm(*comm) ? nullptr : known(*comm);
-  if (info == nullptr) return host.Comm_disconnect(comm);
-  reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
-  finish_started(info->runs.get());
+  if (info != nullptr) {
+    reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
+    finish_started(info->runs.get());
+  }
   const MPI_Comm handle = *comm;
-  const uint64_t context = info->context;
+  const uint64_t context = info != nullptr ? info->context : 0;
   const int error = host.Comm_disconnect(comm);
-  if (error == MPI_SUCCESS) forget_comm(handle, context);
+  if (error == MPI_SUCCESS) bsend_forget(handle);
+  if (info != nullptr && error == MPI_SUCCESS) forget_comm(handle, context);
   return error;
 }
 

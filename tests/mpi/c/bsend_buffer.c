@@ -178,4 +178,20 @@ CASE(bsend_buffer, communicator_buffer) {
   EXPECT(detached == memory, "Comm_detach_buffer gives another address");
   OK(MPI_Comm_free(&own));
 }
+
+// A communicator may be freed with its buffer attached; the next one, whose handle may be the same, has none.
+CASE(bsend_buffer, communicator_freed_with_its_buffer) {
+  int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  for (int i = 0; i < 10; ++i) {
+    MPI_Comm own;
+    int in = -1, out = rank * 100 + i;
+    OK(MPI_Comm_dup(comm, &own));
+    OK(MPI_Comm_attach_buffer(own, check_buffer(200 + MPI_BSEND_OVERHEAD), 200 + MPI_BSEND_OVERHEAD));
+    OK(MPI_Bsend(&out, 1, MPI_INT, right, 1, own));
+    OK(MPI_Recv(&in, 1, MPI_INT, left, 1, own, MPI_STATUS_IGNORE));
+    EXPECT_EQ(in, left * 100 + i);
+    OK(MPI_Comm_free(&own));
+  }
+  OK(MPI_Barrier(comm));
+}
 #endif
