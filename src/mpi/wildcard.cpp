@@ -57,6 +57,7 @@ bool WildcardQueue::add(Operation* op, const p2p::RecvArgs* engine_args) {
     busy.push_back(comm_);
   }
   waiting_.push_back(op);
+  n_waiting_.store_relaxed(static_cast<uint32_t>(waiting_.size()));
   n_waiting.fetch_add_relaxed(1);
   return true;
 }
@@ -65,6 +66,7 @@ bool WildcardQueue::remove(Operation* op) {
   const auto it = std::find(waiting_.begin(), waiting_.end(), op);
   if (it == waiting_.end()) return false;
   waiting_.erase(it);
+  n_waiting_.store_relaxed(static_cast<uint32_t>(waiting_.size()));
   n_waiting.fetch_add_relaxed(~uint32_t{0});
   return true;
 }

@@ -15,7 +15,8 @@ class WildcardQueue {
   explicit WildcardQueue(CommInfo* comm) : comm_(comm) {}
   ~WildcardQueue();
 
-  [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  /// Without the lock: what another thread adds at the same time may be missing.
+  [[nodiscard]] bool empty() const { return n_waiting_.load_relaxed() == 0; }
 
   /// Posts `op` (a receive whose fields are set); afterwards it is kEngine, kHost, kWaiting or kDone. True if it was
   /// queued.
@@ -37,6 +38,7 @@ class WildcardQueue {
 
   CommInfo* comm_;
   std::list<Operation*> waiting_;  ///< in posted order
+  Atomic<uint32_t> n_waiting_{0};  ///< its length
 };
 
 /// Does everything that waits for host messages; called from waits and tests. Cheap when nothing does.
