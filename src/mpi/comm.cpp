@@ -78,6 +78,7 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
 /// Under the mutex; it is in no table any more. What is under way ends without it; errors have nowhere else to go.
 void end_of_handle(CommInfo* info) {
   if (info->runs != nullptr) info->runs->comm = MPI_COMM_WORLD;
+  if (info->all_local) info->handle = MPI_COMM_WORLD;  // else persistent receives from other nodes ask the host with it
   info->freed = true;
   if (info->holders == 0) delete info;
 }
@@ -86,9 +87,7 @@ void end_of_handle(CommInfo* info) {
 void drop_stale(MPI_Comm made) {
   const TableLock lock(comms_mutex);
   CommInfo* info = comms.erase(key_of(made));
-  if (info == nullptr) return;
-  info->handle = MPI_COMM_WORLD;
-  end_of_handle(info);
+  if (info != nullptr) end_of_handle(info);
 }
 
 }  // namespace
@@ -148,8 +147,7 @@ bool outlives_its_handle(MPI_Comm comm) {
   const TableLock lock(comms_mutex);
   CommInfo* info = known(comm);
   if (info == nullptr || info->all_local) return false;
-  const bool receives = info->wild != nullptr && !info->wild->empty();
-  if (!receives && info->holders == 0) return false;
+  if (info->wild == nullptr || info->wild->empty()) return false;
   comms.erase(key_of(comm));
   ++info->holders;  // for good: the host's communicator is never freed
   end_of_handle(info);
@@ -162,7 +160,6 @@ void forget_comm(MPI_Comm comm, uint64_t context) {
   CommInfo* info = known(comm);
   if (info == nullptr || info->context != context) return;
   comms.erase(key_of(comm));
-  info->handle = MPI_COMM_WORLD;
   end_of_handle(info);
 }
 

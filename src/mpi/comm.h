@@ -73,8 +73,8 @@ void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made);
 /// For a persistent request of `info`.
 void hold_comm(CommInfo* info);
 void drop_comm(CommInfo* info);
-/// Whether the host must keep `comm` although the program frees it: receives or persistent requests of it will still
-/// ask the host for messages. It is forgotten then.
+/// Whether the host must keep `comm` although the program frees it: wildcard receives are pending that will still ask
+/// the host for messages of it. It is forgotten then.
 [[nodiscard]] bool outlives_its_handle(MPI_Comm comm);
 /// After the host has freed `comm`, whose callbacks may have used it. Its handle may be another communicator's by now,
 /// which has another context.
