@@ -37,14 +37,15 @@ void Rank::leave(Guard& guard) {
 
 void Rank::want_helper(Guard& guard) {
   State& s = *state_;
-  if (!start_helper(guard)) return;
+  start_helper(guard);
+  if (!s.has_helper) return;
   s.helper_wanted.store_relaxed(1);
   os::futex_wake(s.endpoint->part().state.helper, 1);
 }
 
-bool Rank::start_helper(Guard& guard) {
+void Rank::start_helper(Guard& guard) {
   State& s = *state_;
-  if (s.has_helper || s.helper_failed) return s.has_helper;
+  if (s.has_helper || s.helper_failed) return;
   // From here on there are two threads in the engine.
   s.threads = true;
   guard.take();
@@ -63,7 +64,6 @@ bool Rank::start_helper(Guard& guard) {
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   s.helper_failed = !s.has_helper;
-  return s.has_helper;
 }
 
 void Rank::enter_host() {
@@ -71,7 +71,8 @@ void Rank::enter_host() {
   const bool pending = s.away_pending && s.away_pending();
   Guard guard(s);
   if (s.in_host++ != 0) return;
-  const bool wanted = (pending || s.endpoint->needs_turning()) && start_helper(guard);
+  const bool wanted = pending || s.endpoint->needs_turning();
+  if (wanted || s.endpoint->may_be_called()) start_helper(guard);
   s.endpoint->part().state.helper.store_relaxed(word(s.has_helper ? p2p::Helper::kWaits : p2p::Helper::kAloneInHost));
   fence_seq_cst();  // HW1 -> HW0: where the rank is before the wish
   if (wanted) want_helper(guard);

@@ -177,7 +177,7 @@ class Rank {
   void watch_memory();
   void leave(Guard& guard);
   void want_helper(Guard& guard);
-  bool start_helper(Guard& guard);
+  void start_helper(Guard& guard);
   void help();
   void serve_for_owner();
   void stop_helper();

@@ -134,8 +134,12 @@ class Endpoint {
   /// counted by the entries that they hold, not by the shared queue: a peer that matches one takes it out of there at
   /// any time.
   [[nodiscard]] bool needs_turning() const {
-    return unpullable_ != 0 || !queued_peers_.empty() || hidden_ != 0 || part_->queues.private_entries != 0 ||
+    return unpullable_ != 0 || !queued_peers_.empty() ||
            (!all_cma_ && (recvs_.head != nullptr || posted_made_ != free_posted_.size()));
+  }
+  /// The same, and what peers may need this rank for, who then call it.
+  [[nodiscard]] bool may_be_called() const {
+    return needs_turning() || hidden_ != 0 || part_->queues.private_entries != 0;
   }
 
   [[nodiscard]] PartShm& part() const { return *part_; }
