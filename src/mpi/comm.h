@@ -38,7 +38,7 @@ struct CommInfo {
   Coll coll = Coll::kUnsettled;
   std::unique_ptr<coll::Team> team;  ///< for blocking ones, where all members are on this node
   std::shared_ptr<Runs> runs;        ///< for all others (started.h); made at the first
-  uint32_t holders = 0;              ///< persistent requests, which may outlive the handle (MPI standard 7.4.3)
+  uint32_t holders = 0;              ///< requests that may outlive the handle (MPI standard 7.4.3)
   bool freed = false;                ///< the program has; it lives for its holders
 
   CommInfo();
@@ -70,7 +70,7 @@ void made_by_group(MPI_Comm parent, MPI_Comm made, int tag);
 /// For MPI_Comm_idup: the count is taken when the call is made, the handle is known when it completes.
 uint64_t count_creation(CommInfo* parent);
 void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made);
-/// For a persistent request of `info`.
+/// For a persistent request of `info`, or a receive that its WildcardQueue has seen.
 void hold_comm(CommInfo* info);
 void drop_comm(CommInfo* info);
 /// Whether the host must keep `comm` although the program frees it: wildcard receives are pending that will still ask

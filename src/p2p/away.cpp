@@ -1,7 +1,7 @@
 // What a sender does for a receiver that sits in a call of the host: its queues grow on the sender's memory, small
 // messages that it has not asked for are copied so that the program may go on, and its helper thread is called for what
 // no peer can do (MPI standard 2.9, 3.5: whatever call a rank blocks in, what it has asked for arrives). Called from
-// waits that last, never while a message is on its usual way.
+// waits that last, and by a send that has found no room or no receive.
 #include <cstdlib>
 #include <new>
 
