@@ -29,19 +29,31 @@ struct LongDoubleInt {
 static struct Operand table[96];
 static int entries;
 
-static void add(const char* name, MPI_Datatype type, enum OperandKind kind, int bytes) {
+// Sets of operations, and what the standard defines for the groups of its datatypes (MPI 4.1 section 6.9.2).
+enum {
+  kOrder = 1 << kMax | 1 << kMin,
+  kArith = 1 << kSum | 1 << kProd,
+  kLogic = 1 << kLand | 1 << kLor | 1 << kLxor,
+  kBits = 1 << kBand | 1 << kBor | 1 << kBxor,
+  kPlaces = 1 << kMinloc | 1 << kMaxloc,
+  kForNumber = kOrder | kArith | kBits,
+  kForCInteger = kForNumber | kLogic,
+  kForFloat = kOrder | kArith,
+};
+
+static void add(const char* name, MPI_Datatype type, enum OperandKind kind, int bytes, int ops) {
   int size = 0;
   MPI_Aint lb = 0, extent = 0;
   if (type == MPI_DATATYPE_NULL) return;
   if (MPI_Type_size(type, &size) != MPI_SUCCESS || size <= 0) return;  // the host lacks the language or the format
   if (MPI_Type_get_extent(type, &lb, &extent) != MPI_SUCCESS) return;
   if (bytes == 0) bytes = (int)extent;
-  table[entries++] = (struct Operand){name, type, kind, bytes, (int)extent};
+  table[entries++] = (struct Operand){name, type, kind, bytes, (int)extent, ops};
 }
 
 int operand_count(void) {
   if (entries) return entries;
-#define INTEGER(t, c) add(#t, t, kInteger, sizeof(c));
+#define INTEGER(t, c) add(#t, t, kInteger, sizeof(c), kForCInteger);
   INTEGER(MPI_SIGNED_CHAR, signed char)
   INTEGER(MPI_UNSIGNED_CHAR, unsigned char)
   INTEGER(MPI_SHORT, short)
@@ -60,51 +72,51 @@ int operand_count(void) {
   INTEGER(MPI_UINT16_T, uint16_t)
   INTEGER(MPI_UINT32_T, uint32_t)
   INTEGER(MPI_UINT64_T, uint64_t)
-  INTEGER(MPI_AINT, MPI_Aint)
-  INTEGER(MPI_OFFSET, MPI_Offset)
-  INTEGER(MPI_COUNT, MPI_Count)
-  add("MPI_BYTE", MPI_BYTE, kInteger, 1);
-  add("MPI_CHAR", MPI_CHAR, kInteger, 1);
-  add("MPI_WCHAR", MPI_WCHAR, kInteger, sizeof(wchar_t));
-  add("MPI_C_BOOL", MPI_C_BOOL, kTruth, 1);
-  add("MPI_FLOAT", MPI_FLOAT, kFloat, 4);
-  add("MPI_DOUBLE", MPI_DOUBLE, kFloat, 8);
-  add("MPI_LONG_DOUBLE", MPI_LONG_DOUBLE, kFloat, 16);
-  add("MPI_C_FLOAT_COMPLEX", MPI_C_FLOAT_COMPLEX, kComplex, 8);
-  add("MPI_C_DOUBLE_COMPLEX", MPI_C_DOUBLE_COMPLEX, kComplex, 16);
-  add("MPI_C_LONG_DOUBLE_COMPLEX", MPI_C_LONG_DOUBLE_COMPLEX, kComplex, 32);
-  add("MPI_CXX_BOOL", MPI_CXX_BOOL, kTruth, 1);
-  add("MPI_CXX_FLOAT_COMPLEX", MPI_CXX_FLOAT_COMPLEX, kComplex, 8);
-  add("MPI_CXX_DOUBLE_COMPLEX", MPI_CXX_DOUBLE_COMPLEX, kComplex, 16);
-  add("MPI_FLOAT_INT", MPI_FLOAT_INT, kPair, sizeof(struct FloatInt));
-  add("MPI_DOUBLE_INT", MPI_DOUBLE_INT, kPair, sizeof(struct DoubleInt));
-  add("MPI_LONG_INT", MPI_LONG_INT, kPair, sizeof(struct LongInt));
-  add("MPI_SHORT_INT", MPI_SHORT_INT, kPair, sizeof(struct ShortInt));
-  add("MPI_2INT", MPI_2INT, kPair, 8);
-  add("MPI_LONG_DOUBLE_INT", MPI_LONG_DOUBLE_INT, kPair, sizeof(struct LongDoubleInt));
-  add("MPI_INTEGER", MPI_INTEGER, kInteger, 4);
-  add("MPI_INTEGER1", MPI_INTEGER1, kInteger, 1);
-  add("MPI_INTEGER2", MPI_INTEGER2, kInteger, 2);
-  add("MPI_INTEGER4", MPI_INTEGER4, kInteger, 4);
-  add("MPI_INTEGER8", MPI_INTEGER8, kInteger, 8);
-  add("MPI_LOGICAL", MPI_LOGICAL, kTruth, 4);
-  add("MPI_CHARACTER", MPI_CHARACTER, kInteger, 1);
-  add("MPI_REAL", MPI_REAL, kFloat, 4);
-  add("MPI_DOUBLE_PRECISION", MPI_DOUBLE_PRECISION, kFloat, 8);
-  add("MPI_REAL4", MPI_REAL4, kFloat, 4);
-  add("MPI_REAL8", MPI_REAL8, kFloat, 8);
-  add("MPI_COMPLEX", MPI_COMPLEX, kComplex, 8);
-  add("MPI_DOUBLE_COMPLEX", MPI_DOUBLE_COMPLEX, kComplex, 16);
-  add("MPI_COMPLEX8", MPI_COMPLEX8, kComplex, 8);
-  add("MPI_COMPLEX16", MPI_COMPLEX16, kComplex, 16);
-  add("MPI_2INTEGER", MPI_2INTEGER, kPair, 8);
-  add("MPI_2REAL", MPI_2REAL, kPair, 8);
-  add("MPI_2DOUBLE_PRECISION", MPI_2DOUBLE_PRECISION, kPair, 16);
+  add("MPI_AINT", MPI_AINT, kInteger, sizeof(MPI_Aint), kForNumber);
+  add("MPI_OFFSET", MPI_OFFSET, kInteger, sizeof(MPI_Offset), kForNumber);
+  add("MPI_COUNT", MPI_COUNT, kInteger, sizeof(MPI_Count), kForNumber);
+  add("MPI_BYTE", MPI_BYTE, kInteger, 1, kBits);
+  add("MPI_CHAR", MPI_CHAR, kInteger, 1, 0);
+  add("MPI_WCHAR", MPI_WCHAR, kInteger, sizeof(wchar_t), 0);
+  add("MPI_C_BOOL", MPI_C_BOOL, kTruth, 1, kLogic);
+  add("MPI_FLOAT", MPI_FLOAT, kFloat, 4, kForFloat);
+  add("MPI_DOUBLE", MPI_DOUBLE, kFloat, 8, kForFloat);
+  add("MPI_LONG_DOUBLE", MPI_LONG_DOUBLE, kFloat, 16, kForFloat);
+  add("MPI_C_FLOAT_COMPLEX", MPI_C_FLOAT_COMPLEX, kComplex, 8, kArith);
+  add("MPI_C_DOUBLE_COMPLEX", MPI_C_DOUBLE_COMPLEX, kComplex, 16, kArith);
+  add("MPI_C_LONG_DOUBLE_COMPLEX", MPI_C_LONG_DOUBLE_COMPLEX, kComplex, 32, kArith);
+  add("MPI_CXX_BOOL", MPI_CXX_BOOL, kTruth, 1, kLogic);
+  add("MPI_CXX_FLOAT_COMPLEX", MPI_CXX_FLOAT_COMPLEX, kComplex, 8, kArith);
+  add("MPI_CXX_DOUBLE_COMPLEX", MPI_CXX_DOUBLE_COMPLEX, kComplex, 16, kArith);
+  add("MPI_FLOAT_INT", MPI_FLOAT_INT, kPair, sizeof(struct FloatInt), kPlaces);
+  add("MPI_DOUBLE_INT", MPI_DOUBLE_INT, kPair, sizeof(struct DoubleInt), kPlaces);
+  add("MPI_LONG_INT", MPI_LONG_INT, kPair, sizeof(struct LongInt), kPlaces);
+  add("MPI_SHORT_INT", MPI_SHORT_INT, kPair, sizeof(struct ShortInt), kPlaces);
+  add("MPI_2INT", MPI_2INT, kPair, 8, kPlaces);
+  add("MPI_LONG_DOUBLE_INT", MPI_LONG_DOUBLE_INT, kPair, sizeof(struct LongDoubleInt), kPlaces);
+  add("MPI_INTEGER", MPI_INTEGER, kInteger, 4, kForNumber);
+  add("MPI_INTEGER1", MPI_INTEGER1, kInteger, 1, kForNumber);
+  add("MPI_INTEGER2", MPI_INTEGER2, kInteger, 2, kForNumber);
+  add("MPI_INTEGER4", MPI_INTEGER4, kInteger, 4, kForNumber);
+  add("MPI_INTEGER8", MPI_INTEGER8, kInteger, 8, kForNumber);
+  add("MPI_LOGICAL", MPI_LOGICAL, kTruth, 4, kLogic);
+  add("MPI_CHARACTER", MPI_CHARACTER, kInteger, 1, 0);
+  add("MPI_REAL", MPI_REAL, kFloat, 4, kForFloat);
+  add("MPI_DOUBLE_PRECISION", MPI_DOUBLE_PRECISION, kFloat, 8, kForFloat);
+  add("MPI_REAL4", MPI_REAL4, kFloat, 4, kForFloat);
+  add("MPI_REAL8", MPI_REAL8, kFloat, 8, kForFloat);
+  add("MPI_COMPLEX", MPI_COMPLEX, kComplex, 8, kArith);
+  add("MPI_DOUBLE_COMPLEX", MPI_DOUBLE_COMPLEX, kComplex, 16, kArith);
+  add("MPI_COMPLEX8", MPI_COMPLEX8, kComplex, 8, kArith);
+  add("MPI_COMPLEX16", MPI_COMPLEX16, kComplex, 16, kArith);
+  add("MPI_2INTEGER", MPI_2INTEGER, kPair, 8, kPlaces);
+  add("MPI_2REAL", MPI_2REAL, kPair, 8, kPlaces);
+  add("MPI_2DOUBLE_PRECISION", MPI_2DOUBLE_PRECISION, kPair, 16, kPlaces);
 #ifdef MPI_REAL2
-  add("MPI_REAL2", MPI_REAL2, kHalf, 2);
+  add("MPI_REAL2", MPI_REAL2, kHalf, 2, kForFloat);
 #endif
 #ifdef MPIX_C_FLOAT16
-  add("MPIX_C_FLOAT16", MPIX_C_FLOAT16, kHalf, 2);
+  add("MPIX_C_FLOAT16", MPIX_C_FLOAT16, kHalf, 2, 0);
 #endif
   return entries;
 }

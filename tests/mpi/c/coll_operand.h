@@ -10,6 +10,7 @@ struct Operand {
   MPI_Datatype type;
   enum OperandKind kind;
   int bytes, extent;
+  int ops;  // bit 1 << kMax and so on: the standard defines that operation for it
 };
 enum { kMax, kMin, kSum, kProd, kLand, kBand, kLor, kBor, kLxor, kBxor, kMinloc, kMaxloc, kOps };
 
