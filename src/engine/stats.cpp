@@ -179,6 +179,7 @@ std::string Rank::stats_json() const {
   json.key("receivers_in_host").open('{').key("helper_calls").value(c.helpers_called);
   json.key("entries_lent").value(c.entries_lent).key("buffered_messages").value(c.buffered.messages);
   json.key("buffered_bytes").value(c.buffered.bytes).close('}');
+  json.key("sends_parked").value(c.parked).key("sends_told_of").value(c.unparked);
   json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
   json.key("slept").value(c.slept).key("helper_started").value(s.has_helper ? 1 : 0);
   json.key("memory_bytes").value(s.endpoint->arena().backed_bytes());

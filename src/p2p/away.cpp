@@ -19,8 +19,8 @@ constexpr uint64_t kBufferedMax = uint64_t{64} << 20;  // of one sender, towards
 constexpr uint64_t kCallEveryUs = 100;
 }  // namespace
 
-void Endpoint::help_sends() {
-  for (Request* r = sends_.head; r != nullptr;) {
+void Endpoint::help_sends(const RequestList& sends) {
+  for (Request* r = sends.head; r != nullptr;) {
     Request* next = r->next;
     Peer& peer = peers_[static_cast<uint32_t>(r->peer)];
     if (r->peer != static_cast<int32_t>(self_) && !peer.dead && in_host(peer)) {
@@ -31,6 +31,9 @@ void Endpoint::help_sends() {
     }
     r = next;
   }
+}
+
+void Endpoint::help_queued() {
   for (const uint32_t dest : queued_peers_) {
     Peer& peer = peers_[dest];
     if (peer.dead || !in_host(peer)) continue;
@@ -153,8 +156,9 @@ void Endpoint::buffer_offered(Request* r) {
       t->source.layout = kNoOffset;
       t->source.region_fd = -1;
       t->source.set_span(0, twin->message_bytes);
-      t->direct = static_cast<uint16_t>(peer.cma ? Direct::kReceiver : Direct::kCells);
+      t->direct = static_cast<uint8_t>(peer.cma ? Direct::kReceiver : Direct::kCells);
       t->claim.reset(0);
+      t->request = twin->index;
       ZH_CRASH_POINT("buffer: offer changed");
     }
     peer.part->queues.lock.unlock();
@@ -164,7 +168,8 @@ void Endpoint::buffer_offered(Request* r) {
     return;
   }
   twin->transfer = r->transfer;
-  sends_.replace(r, twin);
+  twin->parked = r->parked;
+  list_of(r).replace(r, twin);
   note_unpullable(twin, *t);
   complete(r);
 }

@@ -47,6 +47,8 @@ struct Counters {
   uint64_t skew_detours = 0;    ///< messages sent through cells because the receiver lagged
   uint64_t skew_on = 0;         ///< times this rank, as receiver, was found lagging
   uint64_t skew_off = 0;
+  uint64_t parked = 0;    ///< sends that began behind many others, and are looked at when they are matched ...
+  uint64_t unparked = 0;  ///< ... and those of which the receiver told so
   uint64_t ring_full = 0;
   uint64_t rings_grown = 0;
   uint64_t pull_failed = 0;  ///< single copies that ended early and went on through cells

@@ -83,6 +83,7 @@ Request* Endpoint::new_request() {
   r->detached = false;
   r->direct_broken = false;
   r->unpullable = false;
+  r->parked = false;
   r->transfer = kNoOffset;
   r->layout = kNoOffset;
   r->posted = kNoRef;
@@ -237,13 +238,15 @@ bool Endpoint::reap() {
   }
   if (part_->queues.broken.load_relaxed() != 0 && !broken_) broken_ = any = true;
   if (!any) return false;
-  for (Request* r = sends_.head; r != nullptr;) {
-    Request* next = r->next;
-    if (peers_[static_cast<uint32_t>(r->peer)].dead) {
-      sends_.remove(r);
-      fail(r, Code::kPeerDead);
+  for (RequestList* list : {&sends_, &parked_}) {
+    for (Request* r = list->head; r != nullptr;) {
+      Request* next = r->next;
+      if (peers_[static_cast<uint32_t>(r->peer)].dead) {
+        list->remove(r);
+        fail(r, Code::kPeerDead);
+      }
+      r = next;
     }
-    r = next;
   }
   for (Request* r = recvs_.head; r != nullptr;) {
     Request* next = r->next;

@@ -127,7 +127,7 @@ class Endpoint {
   bool reap();
 
   /// Sends are under way that this end may have to move on.
-  [[nodiscard]] bool sending() const { return sends_.head != nullptr || !queued_peers_.empty(); }
+  [[nodiscard]] bool sending() const { return !sends_.empty() || !parked_.empty() || !queued_peers_.empty(); }
   /// Sends whose bytes are still needed from this rank's memory.
   [[nodiscard]] uint64_t pending_sends() const { return pending_sends_; }
   /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to). Receives are
@@ -153,6 +153,7 @@ class Endpoint {
  private:
   static constexpr uint32_t kDrainBudget = 32;
   static constexpr uint32_t kRequestSlab = 256;
+  static constexpr size_t kSendsLookedAt = 64;   ///< transfers that every turn looks at; later ones are parked
   static constexpr uint32_t kMessageSlab = 128;  ///< queue entries made at once
   static constexpr uint64_t kMatchedRingBytes = 64 << 10;
   static constexpr uint64_t kOverflowBytes = 4 << 20;
@@ -248,6 +249,7 @@ class Endpoint {
   bool cancel_send(Request* request);
   void run_taken();
   uint32_t crank(uint32_t dest);
+  void crank_for(const RequestList& sends);
   [[nodiscard]] static bool wants(const Request* r, const shm::EnvelopeShm& e) {
     return r->context == e.context && (r->source == kAnySource || r->source == e.source) &&
            (r->tag == kAnyTag || r->tag == e.tag);
@@ -257,7 +259,8 @@ class Endpoint {
   [[nodiscard]] static bool in_host(const Peer& peer) {
     return peer.part->state.helper.load_relaxed() != static_cast<uint32_t>(Helper::kNotInHost);
   }
-  void help_sends();
+  void help_sends(const RequestList& sends);
+  void help_queued();
   void call_helper(Peer& peer);
   bool lend_entries(Peer& peer);
   [[nodiscard]] bool may_buffer(const Request* request) const;
@@ -267,6 +270,12 @@ class Endpoint {
   void buffer_queued(Peer& peer);
   [[nodiscard]] bool is_in_ring(Peer& peer, Offset transfer) const;
   void buffer_offered(Request* request);
+
+  // parked.cpp: sends beyond the first kSendsLookedAt
+  [[nodiscard]] RequestList& list_of(const Request* send) { return send->parked ? parked_ : sends_; }
+  void tell_matched(const TransferShm& t);
+  bool look_at_parked();
+  void unpark(Request* request);
 
   // direct.cpp
   uint64_t access_memory(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
@@ -333,7 +342,9 @@ class Endpoint {
   bool all_cma_ = true;
   bool broken_ = false;  ///< this rank's queues are, and its requests have been told
   RequestList sends_;    ///< transfers towards peers
+  RequestList parked_;   ///< those that wait, behind many others, for their match
   RequestList recvs_;    ///< transfers from peers
+  uint64_t helped_ = 0;  ///< calls of help_peers()
   std::vector<uint32_t> queued_peers_;
   std::vector<Offset> free_transfers_;
   std::vector<Offset> free_short_transfers_;

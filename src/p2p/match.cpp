@@ -379,6 +379,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
         auto* t = at<TransferShm>(base_, message->far.where);
         t->target = p->buffer;
         t->store_matched();  // T1 -> T0: see TransferShm
+        if (t->parked != 0) tell_matched(*t);
       }
       queues.push_matched(ref);
       if (note_match(part)) ++counters_.skew_off;
@@ -413,8 +414,8 @@ uint32_t Endpoint::crank(uint32_t dest) {
   return moved;
 }
 
-void Endpoint::help_peers() {
-  for (Request* r = sends_.head; r != nullptr;) {
+void Endpoint::crank_for(const RequestList& sends) {
+  for (Request* r = sends.head; r != nullptr;) {
     Request* next = r->next;
     const auto dest = static_cast<uint32_t>(r->peer);
     const auto* t = at<TransferShm>(base_, r->transfer);
@@ -423,10 +424,19 @@ void Endpoint::help_peers() {
     }
     r = next;
   }
+}
+
+void Endpoint::help_peers() {
+  // All of the parked ones, as seldom as makes them cost no more than the others.
+  const bool all = ++helped_ % (1 + parked_.size / kSendsLookedAt) == 0;
+  crank_for(sends_);
+  if (all) crank_for(parked_);
   for (const uint32_t dest : queued_peers_) {
     if (away(peers_[dest])) crank(dest);
   }
-  if (sending()) help_sends();
+  help_sends(sends_);
+  if (all) help_sends(parked_);
+  help_queued();
 }
 
 bool Endpoint::iprobe(const RecvArgs& args, Result* out) {
@@ -525,7 +535,7 @@ bool Endpoint::cancel_send(Request* r) {
   // P0 -> P1: own writes; the label pairs with put_cell().
   const uint32_t published = t->published.load_acquire();
   for (uint32_t i = 0; i < published; ++i) shm::release_block(base_, t->cells[i % t->window].block);
-  sends_.remove(r);
+  list_of(r).remove(r);
   give_transfer(r->transfer);
   r->result.cancelled = true;
   complete(r);

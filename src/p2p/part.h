@@ -18,9 +18,21 @@ enum class Helper : uint32_t {
   kCalled,       ///< in the host; a peer has called the helper
 };
 
+/// Which parked sends of a rank were matched (parked.cpp).
+/// Writers: whoever matches one (a slot, any number at once), the owner (back to 0). Readers: the owner.
+/// Invariant: a slot holds 0, or 1 + the index of a request that was a parked send when it was matched.
+/// Wrap: `next` runs freely; kSlots divides 2^32. Crash: a hint may be lost, as when a slot is overwritten; the owner
+/// looks at all its parked sends in time.
+struct MatchedShm {
+  static constexpr uint32_t kSlots = 16;
+  Atomic<uint32_t> next;
+  Atomic<uint32_t> slots[kSlots];
+};
+static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
+
 /// What a rank tells its peers about itself.
-/// Writers: the owner, but for `announced` (any sender), `skewed` (whoever drains, under the lock) and `helper` (peers
-/// turn kWaits into kCalled). Readers: peers.
+/// Writers: the owner, but for `announced` (any sender), `skewed` (whoever drains, under the lock), `helper` (peers
+/// turn kWaits into kCalled) and `matched`. Readers: peers.
 /// Invariant: none across fields; each is a hint that the protocols survive when stale.
 /// Wrap: stamp is 64 bits wide; announced is only compared for change. Crash: hints of a dead rank are harmless.
 struct RankStateShm {
@@ -30,6 +42,7 @@ struct RankStateShm {
   Atomic<uint32_t> skewed;                         ///< 1 while this receiver lags behind its senders
   alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look
   alignas(kPairBytes) Atomic<uint32_t> helper;     ///< Helper; futex word of the helper thread
+  alignas(kPairBytes) MatchedShm matched;
 };
 static_assert(kShmSafe<RankStateShm>);
 

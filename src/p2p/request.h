@@ -1,6 +1,7 @@
 // A started operation and a message taken out of matching (MPI 3.7, 3.8.2); private to the rank that made it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -52,6 +53,7 @@ struct Request {
   bool direct_broken = false;
   bool hidden = false;      ///< a receive that no peer can fill
   bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself
+  bool parked = false;      ///< a transfer that is looked at when its receiver tells of the match
   Path path = Path::kCells;
   std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (away.cpp)
 
@@ -70,6 +72,7 @@ struct Message {
 struct RequestList {
   Request* head = nullptr;
   Request* tail = nullptr;
+  size_t size = 0;
 
   [[nodiscard]] bool empty() const { return head == nullptr; }
   void push_back(Request* r) {
@@ -77,6 +80,14 @@ struct RequestList {
     r->prev = tail;
     (tail != nullptr ? tail->next : head) = r;
     tail = r;
+    ++size;
+  }
+  void push_front(Request* r) {
+    r->prev = nullptr;
+    r->next = head;
+    (head != nullptr ? head->prev : tail) = r;
+    head = r;
+    ++size;
   }
   /// Puts `other` where `r` is.
   void replace(Request* r, Request* other) {
@@ -90,6 +101,7 @@ struct RequestList {
     (r->prev != nullptr ? r->prev->next : head) = r->next;
     (r->next != nullptr ? r->next->prev : tail) = r->prev;
     r->next = r->prev = nullptr;
+    --size;
   }
 };
 

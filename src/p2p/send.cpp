@@ -292,19 +292,13 @@ bool Endpoint::submit_queued(Peer& peer) {
   bool moved = false;
   while (!peer.queued.empty()) {
     Request* r = peer.queued.head;
-    Request* next = r->next;
     if (r->stage != Stage::kQueued) break;
     peer.queued.remove(r);
     if (!submit(r)) {
-      // Put it back in front.
-      r->prev = nullptr;
-      r->next = peer.queued.head;
-      (peer.queued.head != nullptr ? peer.queued.head->prev : peer.queued.tail) = r;
-      peer.queued.head = r;
+      peer.queued.push_front(r);
       break;
     }
     moved = true;
-    (void)next;
   }
   return moved;
 }
@@ -377,7 +371,7 @@ bool Endpoint::start_transfer(Request* r) {
     direct = Direct::kCells;
     ++counters_.skew_detours;
   }
-  t->direct = static_cast<uint16_t>(direct);
+  t->direct = static_cast<uint8_t>(direct);
   // The edges of a mapped buffer follow the envelope at once, so that a receiver can take the rest alone.
   r->carry[0] = {0, t->source.from()};
   r->carry[1] = {t->source.end(), n - t->source.end()};
@@ -385,13 +379,17 @@ bool Endpoint::start_transfer(Request* r) {
   note_unpullable(r, *t);
   r->transfer = offset;
   r->stage = Stage::kTransfer;
+  r->parked = sends_.size >= kSendsLookedAt;
+  t->parked = r->parked ? 1 : 0;
+  t->request = r->index;
+  counters_.parked += t->parked;
   address(slot, Kind::kTransfer, *r);
   slot->far.bytes = n;
   slot->far.where = offset;
   ZH_CRASH_POINT("transfer: slot filled");
   peer.out.publish(slot);
   ZH_CRASH_POINT("transfer: offered");
-  sends_.push_back(r);
+  list_of(r).push_back(r);
   wake(peer);
   // The later arriver copies: a receive that waits there while its rank computes is served now.
   if (dest != self_ && away(peer)) crank(dest);

@@ -99,6 +99,8 @@ void Endpoint::join_transfer(Request* r, const MessageShm& m) {
     describe(r, r->peer, std::min(r->message_bytes, r->buffer.bytes), true, &t->target);
     ZH_CRASH_POINT("transfer: target described");
     t->store_matched();  // T1 -> T0
+    if (t->parked != 0) tell_matched(*t);
+    wake(peers_[m.sender]);
   }
   recvs_.push_back(r);
   advance_recv(r);
@@ -397,7 +399,7 @@ void Endpoint::finish_send(Request* r) {
   if (path == Path::kMapped)
     ++(r->moved_direct != 0 && pulled != 0 ? counters_.mapped_by_both : counters_.mapped_by_one);
   counters_.count_sent(path, r->message_bytes);
-  sends_.remove(r);
+  list_of(r).remove(r);
   ended_.push_back(r->transfer);
   complete(r);
 }
@@ -463,7 +465,10 @@ bool Endpoint::advance_recv(Request* r) {
     if (!pull(r, *t, from, n, reach)) break;
   }
   // W1 -> W0: what the sender wrote is visible.
-  if (r->finished + t->pushed.load_acquire() != total) return moved;
+  if (r->finished + t->pushed.load_acquire() != total) {
+    if (moved) wake(peers_[t->sender]);
+    return moved;
+  }
   const bool direct = r->moved_direct != 0 || t->pushed.load_relaxed() != 0;
   const Path path = !direct                                    ? Path::kCells
                     : t->sender == self_                       ? Path::kSelf
@@ -473,8 +478,10 @@ bool Endpoint::advance_recv(Request* r) {
   if (revoked(t->sender, t->source)) ++counters_.revoked;
   recvs_.remove(r);
   ZH_CRASH_POINT("transfer: not yet left");
+  Peer& sender = peers_[t->sender];
   // L0 -> L1: the last access to the transfer.
   t->released.store_release(1);
+  wake(sender);
   complete(r);
   return true;
 }
@@ -486,6 +493,7 @@ bool Endpoint::turn() {
     moved = advance_recv(r) || moved;
     r = next;
   }
+  if (!parked_.empty()) moved = look_at_parked() || moved;
   for (Request* r = sends_.head; r != nullptr;) {
     Request* next = r->next;
     moved = advance_send(r) || moved;

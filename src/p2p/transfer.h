@@ -63,7 +63,8 @@ struct TransferShm {
   RemoteBufferShm source;
   uint16_t sender;
   uint16_t receiver;
-  uint16_t direct;  ///< Direct: the sender's choice as far as it knows the buffers; kCells: no single copy
+  uint8_t direct;   ///< Direct: the sender's choice as far as it knows the buffers; kCells: no single copy
+  uint8_t parked;   ///< 1: the sender looks only when it is told of the match
   uint16_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
   // The receiver's line: the sender that waits for `state` has the target with it.
   RemoteBufferShm target;  ///< valid once state is kMatched
@@ -77,6 +78,7 @@ struct TransferShm {
   Atomic<uint32_t> retry;                       ///< 1: the range below could not be pulled; the sender owns it again
   uint64_t retry_from;
   uint64_t retry_bytes;
+  uint32_t request;  ///< of the sender, if parked
   alignas(kPairBytes) CellShm cells[kCellWindow];
 
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t window) {

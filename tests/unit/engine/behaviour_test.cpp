@@ -42,13 +42,6 @@ StormConfig in(World world) {
   return config;
 }
 
-/// Number behind `"key":` in a flat search of the statistics.
-uint64_t stat(const Rank& rank, const std::string& key) {
-  const std::string json = rank.stats_json();
-  const size_t at = json.find("\"" + key + "\":");
-  return at == std::string::npos ? ~uint64_t{0} : std::strtoull(json.c_str() + at + key.size() + 3, nullptr, 10);
-}
-
 class Behaviour : public ::testing::TestWithParam<World> {};
 
 TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
@@ -114,6 +107,82 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
         ASSERT_EQ(r.rank->send(send_to(1, 0, i, reinterpret_cast<std::byte*>(&value), 4)).code, Code::kOk);
       }
     }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Whichever of many is wanted next, its sender is told: it does not look at all of them for each.
+TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
+  constexpr int32_t kMany = 3000;
+  constexpr uint64_t kBytes = 20'000;
+  for (const bool cma : {true, false}) {
+    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+      StormConfig config = in(GetParam());
+      config.cma = cma;
+      config.skew = 0;  // or the messages go before anyone wants them
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      std::vector<std::byte> data(kBytes);
+      if (r.node->self() == 0) {
+        std::vector<std::vector<std::byte>> sent;
+        std::vector<Request*> requests;
+        for (int32_t i = 0; i < kMany; ++i) {
+          sent.emplace_back(kBytes, std::byte(i * 7));
+          requests.push_back(r.rank->isend(send_to(1, 0, i, sent.back().data(), kBytes)));
+          ASSERT_NE(requests.back(), nullptr);
+        }
+        for (int32_t i = 0; i < kMany; ++i) {
+          r.rank->wait(requests[static_cast<size_t>(i)]);
+          r.rank->release(requests[static_cast<size_t>(i)]);
+        }
+        EXPECT_GT(stat(*r.rank, "sends_parked"), uint64_t{kMany} / 2);
+        EXPECT_GT(stat(*r.rank, "sends_told_of"), 0U);
+      } else {
+        for (int32_t k = 0; k < kMany; ++k) {
+          const int32_t i = (kMany - 1 - k) * 7 % kMany;
+          ASSERT_EQ(r.rank->recv(recv_from(0, i, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(data.front(), std::byte(i * 7)) << i;
+          ASSERT_EQ(data.back(), std::byte(i * 7)) << i;
+        }
+      }
+      r.rank->quiesce();
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+}
+
+TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
+  constexpr int32_t kMany = 200;
+  constexpr uint64_t kBytes = 100'000;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, in(GetParam()));
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::byte> data(kBytes);
+    if (r.node->self() == 0) {
+      std::vector<Request*> requests;
+      for (int32_t i = 0; i < kMany; ++i) {
+        SendArgs args = send_to(1, 0, i, data.data(), kBytes);
+        args.mode = p2p::SendMode::kSynchronous;  // none ends before it is matched
+        requests.push_back(r.rank->isend(args));
+      }
+      while (stat(*r.rank, "sends_parked") == 0) r.rank->progress();
+      for (int32_t i = kMany - 1; i > 0; --i) {
+        Request* request = requests[static_cast<size_t>(i)];
+        // An attempt looks behind so many messages only.
+        for (int attempt = 0; attempt < kMany && !r.rank->cancel(request); ++attempt) {
+        }
+        EXPECT_TRUE(r.rank->result(request).cancelled) << i;
+        r.rank->release(request);
+      }
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->wait(requests[0]);
+      r.rank->release(requests[0]);
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      const Result result = r.rank->recv(recv_from(0, p2p::kAnyTag, data.data(), kBytes));
+      EXPECT_EQ(result.tag, 0);
+    }
+    r.rank->quiesce();
     ASSERT_TRUE(world.barrier().ok());
   });
 }
