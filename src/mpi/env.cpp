@@ -98,6 +98,7 @@ struct Job {
   std::unique_ptr<engine::Rank> rank;
   Pump pump;
   Options options;
+  bool ends_with_self = false;
 };
 Job* job = nullptr;
 
@@ -219,42 +220,6 @@ void say_start() {
   }
 }
 
-/// After the host's Init.
-void begin() {
-  if (!shim.enabled || job != nullptr) return;
-  int size = 1;
-  host.Comm_size(MPI_COMM_WORLD, &size);
-  shim.world_size = size;
-  if (size < 2) {
-    if (shim.heap != nullptr) shim.heap->decline("the program runs with one rank");
-    leave_to_host();
-    return;
-  }
-  int provided = MPI_THREAD_SINGLE;
-  host.Query_thread(&provided);
-  shim.threaded = provided == MPI_THREAD_MULTIPLE;
-  read_tag_ub();
-  shim.fast_status = verify_status_layout();
-  job = new Job;
-  job->world = std::make_unique<HostBootstrap>();
-  const char* why = start_engine(*job->world);
-  if (why != nullptr) {
-    if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
-    if (shim.heap != nullptr) shim.heap->decline("no other rank of this node uses zerohop");
-    job->node.reset();
-    job->world.reset();
-    leave_to_host();
-    return;
-  }
-  shim.spans_nodes = job->node->nodes() > 1;
-  job->pump.open();
-  job->rank->set_host_progress([] { pump_host(); });
-  job->rank->set_away_work(started_advance_alone, advance_started_alone);
-  shim.rank = job->rank.get();
-  take_world();
-  say_start();
-}
-
 /// One JSON document from every rank's object, written by rank 0.
 void write_stats() {
   const std::string& path = job->options.get_text(Opt::kStats);
@@ -289,8 +254,8 @@ void write_stats() {
   std::fclose(file);
 }
 
-/// Before the host's Finalize: everything comes to rest, and nothing of the host's is needed any more.
-void prepare_end() {
+/// Everything comes to rest, on all ranks, and goes.
+void end() {
   if (child_watch.is_child) return;
   bsend_finish_all();
   if (job == nullptr || shim.rank == nullptr) return;
@@ -304,17 +269,68 @@ void prepare_end() {
   });
   write_stats();
   job->pump.close();
-}
-
-/// The engine goes. Within one node that is after the host's Finalize, whose first act is to call the callbacks of
-/// MPI_COMM_SELF's attributes, which may send and receive (MPI standard 11.2.4).
-void end() {
-  if (child_watch.is_child || job == nullptr || shim.rank == nullptr) return;
   shim.rank->quiesce();
   forget_all_comms();
   shim.rank = nullptr;
   job->rank.reset();
   job->node.reset();
+  job->world.reset();
+}
+
+/// The first act of MPI_Finalize is to call the callbacks of MPI_COMM_SELF's attributes, the oldest attribute last (MPI
+/// standard 11.2.4). A program's callbacks may send and receive, and other ranks may wait for that before they call
+/// MPI_Finalize themselves; so zerohop ends in the callback of an attribute of its own, made before the program's.
+bool end_with_self() {
+  const auto copy = [](MPI_Comm, int, void*, void*, void*, int* copied) -> int {
+    *copied = 0;
+    return MPI_SUCCESS;
+  };
+  const auto leave = [](MPI_Comm, int, void*, void*) -> int {
+    end();
+    return MPI_SUCCESS;
+  };
+  int key = MPI_KEYVAL_INVALID;
+  if (host.Comm_create_keyval(copy, leave, &key, nullptr) != MPI_SUCCESS) return false;
+  const bool set = host.Comm_set_attr(MPI_COMM_SELF, key, nullptr) == MPI_SUCCESS;
+  host.Comm_free_keyval(&key);
+  return set;
+}
+
+/// After the host's Init.
+void begin() {
+  if (!shim.enabled || job != nullptr) return;
+  int size = 1;
+  host.Comm_size(MPI_COMM_WORLD, &size);
+  shim.world_size = size;
+  if (size < 2) {
+    if (shim.heap != nullptr) shim.heap->decline("the program runs with one rank");
+    leave_to_host();
+    return;
+  }
+  int provided = MPI_THREAD_SINGLE;
+  host.Query_thread(&provided);
+  shim.threaded = provided == MPI_THREAD_MULTIPLE;
+  read_tag_ub();
+  shim.fast_status = verify_status_layout();
+  job = new Job;
+  job->world = std::make_unique<HostBootstrap>();
+  const char* why = start_engine(*job->world);
+  if (why != nullptr) {
+    if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
+    if (shim.heap != nullptr) shim.heap->decline("no other rank of this node uses zerohop");
+    job->node.reset();
+    job->world.reset();
+    leave_to_host();
+    return;
+  }
+  shim.spans_nodes = job->node->nodes() > 1;
+  job->pump.open();
+  job->rank->set_host_progress([] { pump_host(); });
+  job->rank->set_away_work(started_advance_alone, advance_started_alone);
+  shim.rank = job->rank.get();
+  take_world();
+  job->ends_with_self = end_with_self();
+  say_start();
 }
 
 }  // namespace
@@ -394,12 +410,8 @@ int Finalize() {
   int finalized = 0;
   host.Finalized(&finalized);
   if (finalized != 0) return host.Finalize();
-  prepare_end();
-  if (shim.spans_nodes) end();
-  if (job != nullptr) job->world.reset();
-  const int error = host.Finalize();
-  end();
-  return error;
+  if (job == nullptr || !job->ends_with_self) end();
+  return host.Finalize();
 }
 
 int Abort(MPI_Comm comm, int code) { return host.Abort(comm, code); }
