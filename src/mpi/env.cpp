@@ -326,7 +326,7 @@ void begin() {
   shim.spans_nodes = job->node->nodes() > 1;
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
-  job->rank->set_away_work(started_advance_alone, advance_started_alone);
+  job->rank->set_away_work(started_advance_alone, [] { advance_started(true); });
   shim.rank = job->rank.get();
   take_world();
   job->ends_with_self = end_with_self();

@@ -133,11 +133,12 @@ bool Started::look() {
 }
 
 // One thread at a time is enough; the others go on looking at their own.
-void advance_started() {
-  if (n_active.load_relaxed() == 0 || shim.rank == nullptr) return;
-  if (!active_mutex.try_lock()) return;
-  if (engine::Internode* internode = shim.rank->internode(); internode != nullptr) internode->progress();
-  active.erase(std::remove_if(active.begin(), active.end(), [](Started* s) { return s->advance(); }), active.end());
+void advance_started(bool alone) {
+  if (n_active.load_relaxed() == 0 || shim.rank == nullptr || !active_mutex.try_lock()) return;
+  engine::Internode* internode = shim.rank->internode();
+  if (internode != nullptr && !alone) internode->progress();
+  const auto ended = [alone](Started* s) { return (!alone || s->alone()) && s->advance(); };
+  active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());
   n_active.store_relaxed(static_cast<uint32_t>(active.size()));
   active_mutex.unlock();
 }
@@ -151,14 +152,6 @@ bool started_advance_alone() {
   if (n_active.load_relaxed() == 0) return false;
   const std::lock_guard lock(active_mutex);
   return std::any_of(active.begin(), active.end(), [](const Started* s) { return s->alone(); });
-}
-
-void advance_started_alone() {
-  if (n_active.load_relaxed() == 0 || !active_mutex.try_lock()) return;
-  const auto ended = [](Started* s) { return s->alone() && s->advance(); };
-  active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());
-  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
-  active_mutex.unlock();
 }
 
 void finish_started(const Runs* runs) {

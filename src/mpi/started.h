@@ -93,9 +93,8 @@ class Started {
   [[nodiscard]] const Runs* runs() const { return runs_.get(); }
 
  private:
-  friend void advance_started();
+  friend void advance_started(bool alone);
   friend bool started_advance_alone();
-  friend void advance_started_alone();
   bool advance();
   /// Whether it goes on without a call of MPI.
   [[nodiscard]] bool alone() const;
@@ -111,10 +110,10 @@ class Started {
   Atomic<uint32_t> done_{1};
 };
 
-/// Advances everything that was started and has not ended. Cheap when there is nothing.
-void advance_started();
-/// The same for the engine's helper thread, which calls no MPI: those that need none, and whether there are any.
-void advance_started_alone();
+/// Advances everything that was started and has not ended. Cheap when there is nothing. `alone`: for the engine's
+/// helper thread, which calls no MPI; only those that need none.
+void advance_started(bool alone = false);
+/// Whether there are any that need none.
 [[nodiscard]] bool started_advance_alone();
 /// Waits until nothing of that communicator is under way.
 void finish_started(const Runs* runs);

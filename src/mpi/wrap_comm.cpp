@@ -115,35 +115,36 @@ int Dist_graph_create_adjacent(MPI_Comm comm, int n_in, const int* sources, cons
 namespace {
 /// The predefined communicators cannot be freed: the host says so.
 bool predefined_comm(MPI_Comm comm) { return comm == MPI_COMM_NULL || comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF; }
-}  // namespace
+const CommInfo* own_comm(MPI_Comm comm) { return predefined_comm(comm) ? nullptr : known(comm); }
 
-// The communicator is zerohop's until the host has called the callbacks of its attributes, which may send and receive.
-int Comm_free(MPI_Comm* comm) {
-  const CommInfo* info = predefined_comm(*comm) ? nullptr : known(*comm);
-  if (info != nullptr && outlives_its_handle(*comm)) {
-    *comm = MPI_COMM_NULL;
-    return MPI_SUCCESS;
-  }
+/// The communicator is zerohop's until the host has called the callbacks of its attributes, which may send and receive.
+template <typename Free>
+int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
   const MPI_Comm handle = *comm;
   const uint64_t context = info != nullptr ? info->context : 0;
-  const int error = host.Comm_free(comm);
+  const int error = free(comm);
   if (error == MPI_SUCCESS) bsend_forget(handle);
   if (info != nullptr && error == MPI_SUCCESS) forget_comm(handle, context);
   return error;
 }
+}  // namespace
+
+int Comm_free(MPI_Comm* comm) {
+  const CommInfo* info = own_comm(*comm);
+  if (info != nullptr && outlives_its_handle(*comm)) {
+    *comm = MPI_COMM_NULL;
+    return MPI_SUCCESS;
+  }
+  return free_comm(info, comm, host.Comm_free);
+}
 
 int Comm_disconnect(MPI_Comm* comm) {
-  const CommInfo* info = predefined_comm(*comm) ? nullptr : known(*comm);
+  const CommInfo* info = own_comm(*comm);
   if (info != nullptr) {
     reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
     finish_started(info->runs.get());
   }
-  const MPI_Comm handle = *comm;
-  const uint64_t context = info != nullptr ? info->context : 0;
-  const int error = host.Comm_disconnect(comm);
-  if (error == MPI_SUCCESS) bsend_forget(handle);
-  if (info != nullptr && error == MPI_SUCCESS) forget_comm(handle, context);
-  return error;
+  return free_comm(info, comm, host.Comm_disconnect);
 }
 
 int Type_free(MPI_Datatype* type) { return free_type(type); }
