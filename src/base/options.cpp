@@ -40,6 +40,9 @@ constexpr OptionSpec kTable[] = {
      "memory "
      "loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
     {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim", "0: collectives stay with the host MPI"},
+    {"ZEROHOP_DEVICES", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange, "shim",
+     "auto: everything stays with the host MPI where the driver of a GPU is loaded after MPI_Init, since messages may "
+     "lie in memory of the device; 0: none do"},
     {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
      "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
     {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim",

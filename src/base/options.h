@@ -32,6 +32,7 @@ enum class Opt : uint8_t {
   kCma,
   kHeap,
   kCollectives,
+  kDevices,
   kNodeRanks,
   kStats,
   kWait,

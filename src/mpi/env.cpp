@@ -20,6 +20,7 @@
 #include "mpi/wildcard.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
+#include "os/devices.h"
 #include "tune/profile.h"
 
 namespace zh::mpi {
@@ -132,19 +133,25 @@ bool all_agree(HostBootstrap& world, bool mine) {
 /// What must hold for all ranks alike, lest they do a collective in different ways.
 struct Terms {
   bool ready;
+  bool devices;  ///< messages may lie in memory that only the host's library reaches
   bool collectives;
   AlgorithmNumbers algorithms;
   uint64_t chunk_bytes;
 };
 
-/// False: not all are ready.
-bool agree_on_terms(HostBootstrap& world, const Terms& mine) {
+/// Null, or why everything stays with the host.
+const char* agree_on_terms(HostBootstrap& world, const Terms& mine) {
   std::vector<Terms> all(static_cast<size_t>(world.size()));
-  if (!world.allgather(&mine, sizeof mine, all.data()).ok()) return false;
+  if (!world.allgather(&mine, sizeof mine, all.data()).ok()) return "the ranks cannot agree";
   shim.collectives = std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.collectives; });
   shim.algorithms = algorithms_of(all[0].algorithms);
   shim.chunk_bytes = all[0].chunk_bytes;
-  return std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.ready; });
+  if (std::any_of(all.begin(), all.end(), [](const Terms& t) { return t.devices; })) {
+    return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_DEVICES=0: there are "
+           "none)";
+  }
+  const bool ready = std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.ready; });
+  return ready ? nullptr : "no memory for request handles";
 }
 
 bool read_tag_ub() {
@@ -182,11 +189,13 @@ const char* start_engine(HostBootstrap& world) {
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
   Terms terms{};
   terms.ready = prepare_handles();
+  // A host that serves device memory has loaded its driver by now; one that does not fails with it, as without zerohop.
+  terms.devices = job->options.is(Opt::kDevices, "auto") && !os::loaded_device_driver().empty();
   terms.collectives = job->options.get_bool(Opt::kCollectives);
   terms.algorithms =
       read_algorithms(job->options, [&](const std::string& why) { say_once(world.rank(), "not obeyed", why.c_str()); });
   terms.chunk_bytes = job->options.get_number(Opt::kChunk);
-  if (!agree_on_terms(world, terms)) return "no memory for request handles";
+  if (const char* why = agree_on_terms(world, terms); why != nullptr) return why;
   if (shim.collectives) share_selection(world);
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   if (mappable) job->regions = std::make_unique<copy::RegionOwner>();

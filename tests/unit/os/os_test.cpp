@@ -1,4 +1,5 @@
 // The system calls' wrappers against the real system.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 
 #include "os/affinity.h"
 #include "os/clock.h"
+#include "os/devices.h"
 #include "os/futex.h"
 #include "os/peer_mem.h"
 #include "os/probe.h"
@@ -319,6 +321,20 @@ TEST(Cgroup, VersionOneAndHiddenPath) {
   EXPECT_FALSE(cgroup.v2);
   EXPECT_DOUBLE_EQ(cgroup_cpu_quota(cgroup, f.path()), 1.5);
   EXPECT_EQ(cgroup_memory(cgroup, f.path()).headroom(), kUnlimited);
+}
+
+// Any library under the name of a driver stands in for it.
+TEST(Devices, TheDriverIsFoundOnceItIsLoaded) {
+  if (!loaded_device_driver().empty()) GTEST_SKIP() << loaded_device_driver() << " is loaded here";
+  Dl_info libm;
+  ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "cos"), &libm), 0);
+  Folder f;
+  const std::string driver = f.path() + "/libcuda.so.1";
+  std::filesystem::copy_file(libm.dli_fname, driver);
+  void* const handle = dlopen(driver.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  EXPECT_EQ(loaded_device_driver(), "libcuda.so.1");
+  dlclose(handle);
 }
 
 TEST(Cgroup, AbsentMeansUnlimited) {
