@@ -26,6 +26,7 @@ constexpr Limit kLimits[] = {
      "4 times as fast as the best peer"},
     {"latency", "time_us", 8, kAnySize, "", "", "", 2, Compare::kHeapOff, 1.05, "not slower than with the heap off"},
     {"noreuse", "time_us", 8, kAnySize, "", "", "", 2, Compare::kHeapOff, 1.05, "not slower than with the heap off"},
+    {"first", "time_us", 8, kAnySize, "", "", "", 2, Compare::kHeapOff, 1.05, "not slower than with the heap off"},
     {"latency", "time_us", 64 * kK, 4 * kM, "", "", "", 2, Compare::kRawRatio, 1.20, "within 20 % of the best raw way"},
     {"latency", "time_us", 8, 4 * kK, "", "", "", 2, Compare::kRawExtra, 0.080, "raw way + one line + 80 ns"},
     {"latency", "time_us", 8, kAnySize, "", "", "", 2, Compare::kOwnHost, 1.05, "not slower than its own host"},

@@ -48,6 +48,7 @@ std::vector<Group> groups_of(const Options& o) {
       {"latency-static", "latency", "static", 2, false, true},
       {"latency-alloc_mem", "latency", "alloc_mem"},
       {"noreuse", "noreuse", "malloc", 2, false, true},
+      {"first", "first", "malloc", 2, false, true},
       {"streams", "bandwidth,bidirectional,rate", "malloc"},
       {"streams-alloc_mem", "bandwidth,bidirectional", "alloc_mem"},
       {"queues", "queues", "malloc"},
@@ -149,9 +150,10 @@ void add_bench_p2p_command(CLI::App& bench) {
   b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
   b.report = [o](const Launches& launches) { return report(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
-  c->add_option("--only", o->only,
-                "Comma list: latency, noreuse, bandwidth, bidirectional, rate, queues, overlap, skew, breakdown, "
-                "pairs, exchange, multipair, everybody");
+  c->add_option(
+      "--only", o->only,
+      "Comma list: latency, noreuse, first, bandwidth, bidirectional, rate, queues, overlap, skew, breakdown, "
+      "pairs, exchange, multipair, everybody");
   c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")
       ->capture_default_str();
   c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")->capture_default_str();

@@ -15,7 +15,7 @@ namespace {
 std::string case_text(const CaseKey& k) {
   std::string t = format_size(k.size);
   if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
-  if (k.bench == "queues") t += fmt::format(" {} {:g}", k.variant, k.param);
+  if (k.bench == "queues" || k.bench == "first") t += fmt::format(" {} {:g}", k.variant, k.param);
   if (k.bench == "skew") t += fmt::format(" {}", k.variant);
   if (k.bench == "skew" && k.metric == "c3_us") t += fmt::format(" c2={:g}", k.param);
   if (k.bench == "overlap" || k.bench == "breakdown") t += " " + k.variant;

@@ -151,6 +151,7 @@ int each_buffers(const char* kinds[3]);
 // --- sub-benchmarks
 // --------------------------------------------------------------------------------------------------------
 void bench_pingpong(void);  // latency, reuse, queues
+void bench_first(void);     // first
 void bench_stream(void);    // bandwidth, bidirectional, rate, multipair
 void bench_progress(void);  // overlap, skew, breakdown
 void bench_many(void);      // pairs, exchange, alltoall_once, memory

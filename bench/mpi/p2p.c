@@ -4,6 +4,7 @@
 static void run(void) {
   if (g_ranks == 2) {
     bench_pingpong();
+    bench_first();
     bench_stream();
     bench_progress();
   } else {
@@ -17,7 +18,8 @@ const Program g_program = {
     .schema = "zerohop-bench-p2p/1",
     .about = "point-to-point benchmark of one launch (start it with mpiexec -n 2 or more)",
     .options =
-        "  --only LIST          latency,noreuse,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown (2 ranks);\n"
+        "  --only LIST          latency,noreuse,first,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown (2 "
+        "ranks);\n"
         "                       multipair,pairs,exchange,everybody (any number)\n",
     .sizes = "bytes",
     .size_step = 8,
