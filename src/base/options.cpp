@@ -2,6 +2,7 @@
 #include "base/options.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,10 @@ namespace {
 
 constexpr uint64_t kMaxSize = uint64_t{1} << 46;
 constexpr uint64_t kNoRange = 0;
+constexpr size_t kFileMax = 1 << 20;
+constexpr size_t kNameMax = 100;  // a longer name is near to none of the table's
+constexpr size_t kComplaintMax = 600;
+constexpr size_t kComplaintEnd = 250;  // of these the last, which say what is allowed and what is used instead
 
 constexpr OptionSpec algorithm_of(const char* name) {
   return {name,
@@ -150,6 +155,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 const OptionSpec* nearest(std::string_view name) {
   const OptionSpec* best = nullptr;
   size_t best_distance = 4;
+  if (name.size() > kNameMax) return best;
   for (const OptionSpec& spec : kTable) {
     const size_t d = edit_distance(name, spec.name);
     if (d < best_distance) {
@@ -294,7 +300,14 @@ Options::Options() {
   for (const OptionSpec& spec : kTable) values_.push_back({spec.default_value, Source::kDefault});
 }
 
-void Options::complain(std::string text) { complaints_.push_back(std::move(text)); }
+/// One line of text, whatever a name or value holds.
+void Options::complain(std::string text) {
+  if (text.size() > kComplaintMax) text.replace(kComplaintMax - kComplaintEnd, text.size() - kComplaintMax, "...");
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  }
+  complaints_.push_back(std::move(text));
+}
 
 Status Options::set(std::string_view name, std::string_view value, Source source) {
   const std::string full = name.starts_with(kPrefix) ? std::string(name) : std::string(kPrefix) + std::string(name);
@@ -317,17 +330,29 @@ Status Options::set(std::string_view name, std::string_view value, Source source
 }
 
 void Options::read_file(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe would wait for a writer.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     complain("ZEROHOP_CONFIG: cannot read " + path + ": " + std::strerror(errno));
+    return;
+  }
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISCHR(info.st_mode))) {
+    close(fd);
+    complain("ZEROHOP_CONFIG: " + path + " is not a file; it is ignored");
     return;
   }
   std::string text;
   char buffer[4096];
   ssize_t n = 0;
-  while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() < (1 << 20))
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() <= kFileMax) {
     text.append(buffer, static_cast<size_t>(n));
+  }
   close(fd);
+  if (text.size() > kFileMax) {
+    complain("ZEROHOP_CONFIG: " + path + " is longer than 1 MiB; it is ignored");
+    return;
+  }
   std::string_view rest = text;
   for (int number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
