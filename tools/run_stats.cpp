@@ -8,24 +8,30 @@ namespace {
 
 using nlohmann::json;
 
-void add_rank(const json& rank, RunStats* out) {
+/// False if it is no count, or the sum none.
+bool add(const json& count, uint64_t* sum) {
+  const bool whole = count.is_number_unsigned() || (count.is_number_integer() && count.get<int64_t>() >= 0);
+  return whole && !__builtin_add_overflow(*sum, count.get<uint64_t>(), sum);
+}
+
+bool add_rank(const json& rank, RunStats* out) {
   for (const auto& [name, rows] : rank.at("sent").at("by_path").items()) {
-    uint64_t bytes = 0;
-    for (const json& row : rows) bytes += row.at("bytes").get<uint64_t>();
     auto way = std::find_if(out->ways.begin(), out->ways.end(),
                             [&name = name](const RunStats::Way& w) { return w.name == name; });
     if (way == out->ways.end()) way = out->ways.insert(way, {name, 0});
-    way->bytes += bytes;
-    out->bytes += bytes;
+    for (const json& row : rows) {
+      if (!add(row.at("bytes"), &way->bytes) || !add(row.at("bytes"), &out->bytes)) return false;
+    }
   }
-  if (!rank.contains("heap")) return;
+  if (!rank.contains("heap")) return true;
   const json& heap = rank["heap"];
   out->heap = true;
   const std::string why = heap.value("declined_why", "");
   if (!why.empty() && out->ranks_declined++ == 0) out->heap_declined = why;
-  out->heap_declined_bytes += heap.value("declined_bytes", uint64_t{0});
-  out->heap_returned_bytes += heap.value("returned_bytes", uint64_t{0});
-  out->forks += heap.value("forks", uint64_t{0});
+  const json none = 0;
+  return add(heap.value("declined_bytes", none), &out->heap_declined_bytes) &&
+         add(heap.value("returned_bytes", none), &out->heap_returned_bytes) &&
+         add(heap.value("forks", none), &out->forks);
 }
 
 }  // namespace
@@ -42,7 +48,7 @@ bool read_run(const json& document, RunStats* out) {
   try {
     if (document.at("schema") != 1) return false;
     for (const json& rank : document.at("ranks")) {
-      add_rank(rank, &run);
+      if (!add_rank(rank, &run)) return false;
       ++run.ranks;
     }
   } catch (const json::exception&) {

@@ -56,8 +56,12 @@ TEST(RunStats, AJobWithoutMessagesHasNoShare) {
 
 TEST(RunStats, OtherFilesAreRefused) {
   RunStats run;
+  json negative = rank(2, 1, nullptr);
+  negative["sent"]["by_path"]["cells"][0]["bytes"] = -1;
   for (const json& wrong : {json(), json::array(), json{{"schema", 2}, {"ranks", json::array()}}, json{{"schema", 1}},
-                            json{{"schema", 1}, {"ranks", {{{"rank", 0}}}}}}) {
+                            json{{"schema", 1}, {"ranks", {{{"rank", 0}}}}},
+                            json{{"schema", 1}, {"ranks", json::array({rank(~uint64_t{0}, 100, nullptr)})}},
+                            json{{"schema", 1}, {"ranks", json::array({negative})}}}) {
     EXPECT_FALSE(read_run(wrong, &run)) << wrong.dump();
   }
 }
