@@ -253,7 +253,7 @@ STAGES = [
     Stage("heap, the short half", "q", ctest("release", "heap", "heap-long")),
     Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap")),
     Stage("heap", "cf", ctest("release", "heap")),
-    Stage("address sanitizer", "cf", ctest("asan", "unit|stress", timeout_s=1200)),
+    Stage("address sanitizer", "cf", ctest("asan", "unit|stress|fuzz", timeout_s=1200)),
     Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
     Stage("clang-tidy", "cf", clang_tidy),
     Stage("conformance, pairwise", "c", matrix("pairwise", 1200)),
