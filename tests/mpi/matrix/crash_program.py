@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fnmatch
 import os
 import shutil
@@ -54,19 +55,32 @@ def shm_files() -> set[str]:
     return set(os.listdir("/dev/shm"))
 
 
-def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> dict[str, Test]:
-    """Runs one plan; the tests are that the job ends, that no process stays, and that no file stays."""
+@dataclasses.dataclass
+class Killed:
+    """What became of a job of which one rank was killed."""
+
+    no_kill: str = ""  # why there was nothing to kill
+    code: int | None = None  # the launcher's; none if it had to be ended
+    seconds: float = 0  # from the kill until nothing of the job ran any more
+    processes: list[int] = dataclasses.field(default_factory=list)  # what still ran after the time limit
+    files: list[str] = dataclasses.field(default_factory=list)
+    output: str = ""
+
+    def foreign_files(self) -> list[str]:
+        """What a host is known to leave may not hide what zerohop leaves."""
+        return [name for name in self.files if not name.rsplit("/", 1)[-1].startswith(HOST_FILES)]
+
+
+def kill_job(command: list[str], env: dict[str, str], ranks: int, victim: int, after_s: float) -> Killed:
+    """Starts a job whose ranks say "pid RANK PID" and later "running", kills one `after_s` seconds after that."""
     token = uuid.uuid4().hex
-    prefix = setting.zerohop.prefix() if setting.zerohop else []
-    build = collectives_binary if scenario == "endless_collectives" else semantics_binary
-    command = setting.host.command(setting.ranks, *prefix, build(setting.host), "--scenario", scenario)
     own_shm = own_shm_possible()
     folder = Path(tempfile.mkdtemp(prefix="zh-crash-", dir="/tmp"))
+    result = Killed()
     try:
         (folder / "tmp").mkdir()
         left_list = folder / "left"
-        env = setting.host.environment(**setting.env, **{TOKEN: token}, TMPDIR=str(folder / "tmp"),
-                                       ZH_TEST_LEFT=str(left_list))  # fmt: skip
+        env = {**env, TOKEN: token, "TMPDIR": str(folder / "tmp"), "ZH_TEST_LEFT": str(left_list)}
         before = shm_files()
         if own_shm:
             command = ["unshare", "-m", "sh", "-c", _WRAPPER, "sh", *command]
@@ -74,38 +88,58 @@ def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> di
             process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=output,
                                        stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
             try:
-                pids = wait_until_running(process, folder / "output", setting.ranks)
-                if pids is None:
-                    return {"begins": Test("fail", f"no transfer within {BEGIN_TIMEOUT_S} s: {text_of(folder)[-300:]}")}
-                time.sleep(0.05)  # into the traffic; nothing is judged by it
-                killed = pids[victim % setting.ranks]
-                if killed not in processes_with(token):  # never a stranger who got the number meanwhile
-                    return {"begins": Test("fail", f"the job ended by itself: {text_of(folder)[-300:]}")}
-                os.kill(killed, signal.SIGKILL)
-                start = time.monotonic()
-                try:
-                    process.wait(timeout=END_TIMEOUT_S)
-                except subprocess.TimeoutExpired:
-                    return {"ends": Test("fail", f"{END_TIMEOUT_S} s after the kill the job still runs")}
-                tests = {"ends": Test("ok") if process.returncode else Test("fail", "the launcher's exit code is 0")}
-                log.append(f"{scenario} {victim}: ended after {time.monotonic() - start:.1f} s")
-                while (stay := processes_with(token)) and time.monotonic() - start < END_TIMEOUT_S:
-                    time.sleep(0.05)
-                tests["no_process_stays"] = Test("fail", f"processes {stay}") if stay else Test("ok")
+                _kill_and_wait(process, folder, ranks, victim, after_s, token, result)
             finally:
                 if process.poll() is None or processes_with(token):
                     end_all(process, token)
-                log.append(text_of(folder))
-        left = left_list.read_text().split() if own_shm else sorted(shm_files() - before)
+                result.output = text_of(folder)
+        left = left_list.read_text().split() if own_shm and left_list.exists() else sorted(shm_files() - before)
         temporary = sorted(str(path.relative_to(folder)) for path in (folder / "tmp").rglob("*") if not path.is_dir())
-        files = [f"/dev/shm/{name}" for name in left] + temporary
-        tests["no_file_stays"] = Test("fail", ", ".join(files)[:300]) if files else Test("ok")
-        # What a host is known to leave may not hide what zerohop leaves.
-        foreign = [name for name in files if not name.rsplit("/", 1)[-1].startswith(HOST_FILES)]
-        tests["no_other_file_stays"] = Test("fail", ", ".join(foreign)[:300]) if foreign else Test("ok")
-        return tests
+        result.files = [f"/dev/shm/{name}" for name in left] + temporary
+        return result
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill_and_wait(process, folder: Path, ranks: int, victim: int, after_s: float, token: str, result: Killed) -> None:
+    pids = wait_until_running(process, folder / "output", ranks)
+    if pids is None:
+        result.no_kill = f"no transfer within {BEGIN_TIMEOUT_S} s: {text_of(folder)[-300:]}"
+        return
+    time.sleep(after_s)  # into the traffic; nothing is judged by it
+    killed = pids[victim % ranks]
+    if killed not in processes_with(token):  # never a stranger who got the number meanwhile
+        result.no_kill = f"the job ended by itself: {text_of(folder)[-300:]}"
+        return
+    os.kill(killed, signal.SIGKILL)
+    start = time.monotonic()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        result.code = process.wait(timeout=END_TIMEOUT_S)
+    while (stay := processes_with(token)) and time.monotonic() - start < END_TIMEOUT_S:
+        time.sleep(0.05)
+    result.processes, result.seconds = stay, time.monotonic() - start
+
+
+def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> dict[str, Test]:
+    """Runs one plan; the tests are that the job ends, that no process stays, and that no file stays."""
+    prefix = setting.zerohop.prefix() if setting.zerohop else []
+    build = collectives_binary if scenario == "endless_collectives" else semantics_binary
+    command = setting.host.command(setting.ranks, *prefix, build(setting.host), "--scenario", scenario)
+    killed = kill_job(command, setting.host.environment(**setting.env), setting.ranks, victim, 0.05)
+    log.append(killed.output)
+    if killed.no_kill:
+        return {"begins": Test("fail", killed.no_kill)}
+    if killed.code is None:
+        return {"ends": Test("fail", f"{END_TIMEOUT_S} s after the kill the job still runs")}
+    log.append(f"{scenario} {victim}: ended after {killed.seconds:.1f} s")
+    tests = {"ends": Test("ok") if killed.code else Test("fail", "the launcher's exit code is 0")}
+    for name, stays in (
+        ("no_process_stays", killed.processes),
+        ("no_file_stays", killed.files),
+        ("no_other_file_stays", killed.foreign_files()),
+    ):
+        tests[name] = Test("fail", ", ".join(map(str, stays))[:300]) if stays else Test("ok")
+    return tests
 
 
 def text_of(folder: Path) -> str:

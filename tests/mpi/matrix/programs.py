@@ -114,6 +114,11 @@ def collectives_binary(host) -> str:
     return _compile(f"mpi_collectives-{host.name}", [host.mpicc, *C_FLAGS], COLL_SOURCES, host.environment())
 
 
+def binary_of(host, source: Path) -> str:
+    """A program of one file, for tests that live elsewhere."""
+    return _compile(f"{source.stem}-{host.name}", [host.mpicc, *C_FLAGS], [source], host.environment())
+
+
 def _semantics(
     extra: list[str], build: Callable[[object], str] = semantics_binary, part: str = "*"
 ) -> Callable[[Setting, list[str]], Results]:
