@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "coll/team_state.h"
+#include "os/clock.h"
 
 namespace zh::coll {
 
 namespace {
-constexpr uint32_t kLooksPerDeathCheck = 1024;
+constexpr uint32_t kLooksPerClock = 16;
+constexpr double kDeathCheckEveryUs = 5000;  // by the clock: where others have the CPU, looks may take long
 #ifdef ZH_MODEL_CHECK
 constexpr uint32_t kLooksPerPlea = 1;
 #else
@@ -104,9 +106,10 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
     State* state;
     bool (*ready)(void*);
     void* context;
+    os::Interval death_checks;
     uint32_t looks;
     bool dead;
-  } wait{this, ready, ready_context, 0, false};
+  } wait{this, ready, ready_context, {}, 0, false};
   services.wait(
       [](void* p) {
         auto& w = *static_cast<Wait*>(p);
@@ -114,7 +117,7 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
         ++w.looks;
         State& s = *w.state;
         if (s.usable && w.looks % kLooksPerPlea == 0) s.answer_pleas();
-        if (w.looks % kLooksPerDeathCheck == 0) {
+        if (w.looks % kLooksPerClock == 0 && w.death_checks.over(kDeathCheckEveryUs)) {
           for (const uint32_t rank : s.members) w.dead = w.dead || !s.services.alive(rank);
         }
         return w.dead;

@@ -21,8 +21,7 @@ constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps
 constexpr uint64_t kSleepNs = 1'000'000;        // a wake-up lost to the race of flag and ring costs at most this
 constexpr uint32_t kHostEvery = 64;
 constexpr uint32_t kStampEvery = 4;
-constexpr uint32_t kReapEvery = 1 << 14;
-constexpr uint32_t kReapEverySleeps = 64;
+constexpr double kReapEveryUs = 5000;  // by the clock: where others have the CPU, turns may take long
 }  // namespace
 
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
@@ -241,7 +240,7 @@ bool Rank::progress() {
   } else if (++s.idle_polls % kHostEvery == 0) {
     s.endpoint->help_peers();
     if (s.oversubscribed) os::yield_cpu();
-    if (s.idle_polls % kReapEvery == 0) s.endpoint->reap();
+    s.reap_in_time();
   }
   return moved;
 }
@@ -272,6 +271,10 @@ void Rank::count_fallback(const char* reason) {
     }
   }
   state_->fallbacks.emplace_back(reason, 1);
+}
+
+void Rank::State::reap_in_time() {
+  if (reaps.over(kReapEveryUs)) endpoint->reap();
 }
 
 Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
@@ -312,7 +315,7 @@ void Rank::WaitScope::pause() {
   if (idle_ % help_every == 0) {
     Guard guard(s);
     s.endpoint->help_peers();
-    if (idle_ % kReapEvery == 0) s.endpoint->reap();
+    s.reap_in_time();
   }
   const WaitPolicy policy = s.config.wait;
   if (policy == WaitPolicy::kSpin) {
@@ -330,6 +333,10 @@ void Rank::WaitScope::pause() {
   if (idle_ == kIdleBeforeYield || idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
   os::yield_cpu();
   s.endpoint->part().state.stamp.store_relaxed(os::ticks());
+  {
+    Guard guard(s);
+    s.reap_in_time();
+  }
   if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) sleep();
 }
 
@@ -344,7 +351,7 @@ void Rank::WaitScope::sleep() {
     Guard guard(s);
     moved = s.endpoint->turn();
     ++s.endpoint->counters().slept;
-    if (++sleeps_ % kReapEverySleeps == 0) s.endpoint->reap();
+    s.reap_in_time();
   }
   if (!moved) os::futex_wait(shm.sleeping, 1, s.host_progress ? kSleepNs / 10 : kSleepNs);
   shm.sleeping.store_relaxed(0);

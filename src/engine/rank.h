@@ -164,7 +164,6 @@ class Rank {
     Rank& rank_;
     uint32_t turns_ = 0;
     uint32_t idle_ = 0;
-    uint32_t sleeps_ = 0;
     uint64_t idle_since_ns_ = 0;
   };
 

@@ -18,6 +18,7 @@
 #include "engine/internode.h"
 #include "engine/rank.h"
 #include "heap/shared_heap.h"
+#include "os/clock.h"
 #include "p2p/endpoint.h"
 
 namespace zh::engine {
@@ -47,6 +48,9 @@ struct Rank::State {
   bool threads = false;                  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
+  os::Interval reaps;
+  /// Looks for peers that have ended, if the last look is some milliseconds old. Under the Guard.
+  void reap_in_time();
   bool patient = false;      ///< a blocking receive may look for its message for a while by itself
   std::string profile_note;  ///< where the choices come from
   std::string complaint;     ///< one line for the user, on one rank; empty if there is none

@@ -36,4 +36,18 @@ namespace zh::os {
 /// Whether the counter runs at a constant rate in all power states (x86: invariant TSC).
 [[nodiscard]] bool ticks_are_steady();
 
+/// Says when a time has passed since it last said so; the first question only starts it.
+class Interval {
+ public:
+  bool over(double us) {
+    const uint64_t now = ticks();
+    const bool is_over = next_ != 0 && now >= next_;
+    if (is_over || next_ == 0) next_ = now + static_cast<uint64_t>(ticks_per_us() * us);
+    return is_over;
+  }
+
+ private:
+  uint64_t next_ = 0;
+};
+
 }  // namespace zh::os

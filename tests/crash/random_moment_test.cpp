@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "coll/team.h"
@@ -37,6 +38,16 @@ Plan draw(std::mt19937_64& random) {
   // Evenly over the orders of magnitude: much of the protocol is to be met in the first milliseconds only.
   const double exponent = std::uniform_real_distribution<>(3.0, 7.7)(random);
   return {traffic, {"a random moment", cma, away, burst, 0, wait}, static_cast<uint64_t>(std::pow(10.0, exponent))};
+}
+
+constexpr uint64_t kLongNs = 2'000'000'000;  // shown, not judged
+
+std::string text_of(const Plan& plan, uint64_t seed, uint64_t index) {
+  const Case& c = plan.messages;
+  return "seed " + std::to_string(seed) + ", kill " + std::to_string(index) + " after " +
+         std::to_string(plan.delay_ns) + " ns, " + (plan.traffic == Traffic::kMessages ? "messages" : "collectives") +
+         (c.cma ? "" : ", no CMA") + (c.away ? ", away" : "") + (c.burst != 0 ? ", bursts" : "") +
+         (c.wait == engine::WaitPolicy::kPassive ? ", passive" : "");
 }
 
 /// The kernel kills this process when the time is up, wherever it is.
@@ -112,12 +123,13 @@ TEST(CrashRandom, PeersEndAndNothingIsLeft) {
   uint64_t done = 0, longest_ns = 0;
   for (; done < kills && !HasFailure(); ++done) {
     const Plan plan = draw(random);
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", kill " + std::to_string(done) + " after " +
-                 std::to_string(plan.delay_ns) + " ns" + (plan.messages.cma ? "" : ", no CMA"));
-    run_ranks(
-        World::kProcesses, kRanks, [&](TestBootstrap& world) { live_until_told(world, plan, death_ns); },
-        {.timeout_s = 30, .may_die = kVictim});
-    longest_ns = std::max(longest_ns, os::now_ns() - std::min(os::now_ns(), *death_ns));
+    const std::string what = text_of(plan, seed, done);
+    SCOPED_TRACE(what);
+    run_ranks(World::kProcesses, kRanks, [&](TestBootstrap& world) { live_until_told(world, plan, death_ns); },
+              {.timeout_s = 60, .may_die = kVictim});
+    const uint64_t took_ns = os::now_ns() - std::min(os::now_ns(), *death_ns);
+    if (took_ns > kLongNs) std::printf("long: %.3f s, %s\n", static_cast<double>(took_ns) / 1e9, what.c_str());
+    longest_ns = std::max(longest_ns, took_ns);
   }
   EXPECT_EQ(shared_files(), before);
   munmap(memory, sizeof(uint64_t));
