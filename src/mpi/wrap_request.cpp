@@ -1,5 +1,6 @@
 // The wait and test families. Arrays may mix zerohop's requests, the host's, null and inactive ones: ours are looked at
 // one by one, the host's are handed to the host together, in one compact array, and put back.
+#include <algorithm>
 #include <climits>
 #include <vector>
 
@@ -84,12 +85,11 @@ class ManyErrors {
   MPI_Comm comm_{};
 };
 
-bool own_complete(int n, const MPI_Request* requests, int* first_open) {
-  for (; *first_open < n; ++*first_open) {
-    Request* request = own(requests[*first_open]);
-    if (request != nullptr && !look(request)) return false;
-  }
-  return true;
+bool own_complete(int n, const MPI_Request* requests) {
+  return std::all_of(requests, requests + n, [](MPI_Request handle) {
+    Request* request = own(handle);
+    return request == nullptr || look(request);
+  });
 }
 
 /// Null requests and finished own ones of a completed array; `host_error` is what the host said about its part.
@@ -128,26 +128,18 @@ int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* hos
   return many.result();
 }
 
-/// One look at a mixed array; true when everything is complete and finished.
-bool try_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* host_part, int* first_open, bool* host_done,
-             int* host_error, int* error) {
-  const bool own_done = own_complete(n, requests, first_open);
-  if (!own_done) {
-    // The host's part is looked at without freeing, so that nothing changes unless all are complete.
+/// What MPI_Testall does with a mixed array; true when everything is complete and finished. The host is asked last, for
+/// it frees its requests when they are complete.
+bool try_all(int n, MPI_Request* requests, MPI_Status* statuses, int* error) {
+  if (!own_complete(n, requests)) return false;
+  HostPart host_part(n, requests);
+  int host_error = MPI_SUCCESS;
+  if (host_part.size() > 0) {
     int flag = 0;
-    if (host_part->size() > 0 && !*host_done) {
-      MPI_Status unused;
-      static_cast<void>(host.Request_get_status(host_part->requests()[0], &flag, &unused));
-    }
-    return false;
+    host_error = host.Testall(host_part.size(), host_part.requests(), &flag, host_part.statuses());
+    if (flag == 0 && host_error == MPI_SUCCESS) return false;
   }
-  if (host_part->size() > 0 && !*host_done) {
-    int flag = 0;
-    *host_error = host.Testall(host_part->size(), host_part->requests(), &flag, host_part->statuses());
-    if (flag == 0 && *host_error == MPI_SUCCESS) return false;
-    *host_done = true;
-  }
-  *error = finish_all(n, requests, statuses, host_part, *host_error);
+  *error = finish_all(n, requests, statuses, &host_part, host_error);
   return true;
 }
 
@@ -316,12 +308,8 @@ int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
     return host.Testall(n, requests, flag, statuses);
   }
   turn_once();
-  HostPart host_part(n, requests);
-  int first_open = 0;
-  bool host_done = host_part.size() == 0;
-  int host_error = MPI_SUCCESS;
   int error = MPI_SUCCESS;
-  *flag = try_all(n, requests, statuses, &host_part, &first_open, &host_done, &host_error, &error) ? 1 : 0;
+  *flag = try_all(n, requests, statuses, &error) ? 1 : 0;
   return error;
 }
 
