@@ -196,18 +196,22 @@ bool poll(Operation* op) {
   return look(op);
 }
 
+void take_outcome(Operation* op) {
+  if (op->state != Operation::State::kEngine) return;
+  op->result = shim.rank->result(op->engine);
+  shim.rank->release(op->engine);
+  op->engine = nullptr;
+  op->state = Operation::State::kDone;
+  if (op->packed != nullptr && op->receives && !op->result.cancelled) {
+    op->error = unpack_elements(op->packed, op->result.bytes, op->buf, op->count, op->type);
+  }
+  if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
+}
+
 int finish(Operation* op, MPI_Status* status, bool* raised) {
   *raised = false;
-  int error = op->error;
-  if (op->state == Operation::State::kEngine) {
-    op->result = shim.rank->result(op->engine);
-    shim.rank->release(op->engine);
-    op->engine = nullptr;
-    if (op->packed != nullptr && op->receives && !op->result.cancelled) {
-      error = unpack_elements(op->packed, op->result.bytes, op->buf, op->count, op->type);
-    }
-    if (op->result.code != Code::kOk) error = class_of(op->result.code);
-  }
+  take_outcome(op);
+  const int error = op->error;
   if (op->host_status) {
     *raised = error != MPI_SUCCESS;
     copy_status(op->status, status);

@@ -84,6 +84,8 @@ int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Trans
 bool look(Operation* op);
 /// The same with one turn of the engine.
 bool poll(Operation* op);
+/// After look(): the engine's outcome into `op`, the data to where the program wants it; then kDone.
+void take_outcome(Operation* op);
 /// Gives the outcome and returns the operation to kNone. The error class is returned, not raised, except that the host
 /// has raised those of its own requests; `*raised` says so.
 int finish(Operation* op, MPI_Status* status, bool* raised);

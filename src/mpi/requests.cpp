@@ -198,7 +198,8 @@ void peek_status(Request* request, MPI_Status* status) {
     write_empty_status(status);
     return;
   }
-  const Operation& op = request->operation;
+  Operation& op = request->operation;
+  if (op.packed != nullptr) take_outcome(&op);  // complete is a request whose data is there
   if (op.state == Operation::State::kEngine) {
     write_result(status, shim.rank->result(op.engine), op.receives);
   } else if (op.host_status) {
