@@ -157,6 +157,14 @@ MPI_Comm comm_of(const Request* request) {
   return request->comm != nullptr ? request->comm->handle : request->operation.comm;
 }
 
+namespace {
+/// The communicator that MPI_Comm_idup has made; the program may use it as soon as it is told.
+void take_made(Request* request) {
+  if (request->served) made_later(request->parent_context, request->creations, *request->made);
+  request->served = false;
+}
+}  // namespace
+
 int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* raised) {
   *raised = false;
   if (finish_if_done_at_start(handle, status)) return MPI_SUCCESS;
@@ -182,9 +190,7 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
       *raised = second_raised;
     }
   }
-  if (request->kind == Request::Kind::kCommDup && error == MPI_SUCCESS && request->served) {
-    made_later(request->parent_context, request->creations, *request->made);
-  }
+  if (request->kind == Request::Kind::kCommDup && error == MPI_SUCCESS) take_made(request);
   request->active = false;
   if (!request->persistent()) {
     free_request(request);
@@ -199,6 +205,7 @@ void peek_status(Request* request, MPI_Status* status) {
     return;
   }
   Operation& op = request->operation;
+  if (request->kind == Request::Kind::kCommDup && op.error == MPI_SUCCESS) take_made(request);
   if (op.packed != nullptr) take_outcome(&op);  // complete is a request whose data is there
   if (op.state == Operation::State::kEngine) {
     write_result(status, shim.rank->result(op.engine), op.receives);
