@@ -280,11 +280,12 @@ void reap_abandoned(bool wait) {
       abandoned.push_back(request);
       continue;
     }
+    const bool persistent = request->persistent();  // finish() gives others back, to other threads too
     MPI_Request handle = MPI_REQUEST_NULL;
     MPI_Status status;
     bool raised = false;
     static_cast<void>(finish(request, &handle, &status, &raised));
-    if (request->kind == Request::Kind::kPersistent) free_request(request);
+    if (persistent) free_request(request);
   }
 }
 
