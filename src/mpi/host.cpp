@@ -77,6 +77,7 @@ const char* load_host(void* library) {
 #define ZH_B ZH_OPTIONAL
 #include "mpi/blocking.table"
 #undef ZH_B
+  ZH_OPTIONAL(Request_get_status_any)
   ZH_OPTIONAL(Request_c2f)
   ZH_OPTIONAL(Request_f2c)
   ZH_OPTIONAL(Message_c2f)

@@ -91,6 +91,7 @@ struct Host {
 #undef ZH_B
 #undef ZH_X
   // Where the host has them.
+  int (*Request_get_status_any)(int, const MPI_Request*, int*, int*, MPI_Status*);
   int (*Request_c2f)(MPI_Request);
   MPI_Request (*Request_f2c)(int);
   int (*Message_c2f)(MPI_Message);

@@ -386,11 +386,20 @@ int Request_get_status_all(int n, const MPI_Request* requests, int* flag, MPI_St
 }
 
 namespace {
-/// Null and inactive requests do not count as complete for the any and some forms. Inactive requests of the host cannot
-/// be told from complete ones without freeing; they count as complete, as in a host that does not track them.
-bool is_active(MPI_Request handle) {
+/// One request of the any and some forms, for which null and inactive ones do not count as complete. Of the host's, only
+/// the host's own any form tells inactive from complete.
+int look_at_active(MPI_Request handle, bool* active, int* flag, MPI_Status* status) {
+  *flag = 0;
   const Request* request = own(handle);
-  return request != nullptr ? request->active : handle != MPI_REQUEST_NULL;
+  *active = request != nullptr ? request->active : handle != MPI_REQUEST_NULL;
+  if (!*active) return MPI_SUCCESS;
+  if (request != nullptr || host.Request_get_status_any == nullptr) return Request_get_status(handle, flag, status);
+  turn_once();
+  int index = MPI_UNDEFINED;
+  const int error = host.Request_get_status_any(1, &handle, &index, flag, status);
+  *active = *flag == 0 || index != MPI_UNDEFINED;
+  if (!*active) *flag = 0;
+  return error;
 }
 }  // namespace
 
@@ -399,10 +408,10 @@ int Request_get_status_any(int n, const MPI_Request* requests, int* index, int* 
   *flag = 0;
   bool active = false;
   for (int i = 0; i < n; ++i) {
-    if (!is_active(requests[i])) continue;
-    active = true;
-    const int error = Request_get_status(requests[i], flag, status);
+    bool counts = false;
+    const int error = look_at_active(requests[i], &counts, flag, status);
     if (error != MPI_SUCCESS) return error;
+    active = active || counts;
     if (*flag == 0) continue;
     *index = i;
     return MPI_SUCCESS;
@@ -418,12 +427,12 @@ int Request_get_status_some(int n, const MPI_Request* requests, int* n_done, int
   int done = 0;
   bool active = false;
   for (int i = 0; i < n; ++i) {
-    if (!is_active(requests[i])) continue;
-    active = true;
+    bool counts = false;
     int flag = 0;
     MPI_Status* status = statuses_ignored(statuses) ? MPI_STATUS_IGNORE : &statuses[done];
-    const int error = Request_get_status(requests[i], &flag, status);
+    const int error = look_at_active(requests[i], &counts, &flag, status);
     if (error != MPI_SUCCESS) return error;
+    active = active || counts;
     if (flag != 0) indices[done++] = i;
   }
   *n_done = active ? done : MPI_UNDEFINED;
