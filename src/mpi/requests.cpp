@@ -158,6 +158,9 @@ MPI_Comm comm_of(const Request* request) {
 }
 
 namespace {
+/// What completed has no source and no data. MPI_ERROR stays as it is: the request was an active one.
+void write_no_message(MPI_Status* status) { write_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false); }
+
 /// The communicator that MPI_Comm_idup has made; the program may use it as soon as it is told.
 void take_made(Request* request) {
   if (request->served) made_later(request->parent_context, request->creations, *request->made);
@@ -174,10 +177,10 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
   }
   int error = MPI_SUCCESS;
   if (request->started != nullptr) {
-    write_empty_status(status);
+    write_no_message(status);
     error = request->started->error();
   } else if (request->kind == Request::Kind::kFlush) {
-    write_empty_status(status);
+    write_no_message(status);
   } else {
     error = finish(&request->operation, status, raised);
   }
@@ -200,8 +203,12 @@ int finish(Request* request, MPI_Request* handle, MPI_Status* status, bool* rais
 }
 
 void peek_status(Request* request, MPI_Status* status) {
-  if (!request->active || request->kind == Request::Kind::kFlush || request->started != nullptr) {
+  if (!request->active) {
     write_empty_status(status);
+    return;
+  }
+  if (request->kind == Request::Kind::kFlush || request->started != nullptr) {
+    write_no_message(status);
     return;
   }
   Operation& op = request->operation;
