@@ -30,7 +30,7 @@ constexpr uint32_t kRingBytes = kBlockBytes;
 constexpr uint32_t kRingBytes = 128 << 10;
 #endif
 /// Bytes of payload in the flag's own line and those behind it.
-constexpr uint64_t kInlineBytes = 568;
+constexpr uint64_t kInlineBytes = 560;
 /// Shared memory of one member in a staged reduction. Measured: half of it is slower with 2 and with 8 members, twice
 /// as much is slower with 8.
 constexpr uint64_t kStagingBytes = 256 << 10;
@@ -53,12 +53,17 @@ static_assert(kShmSafe<EdgesShm>);
 
 /// Where a member's contribution to one collective is.
 enum class Way : uint16_t {
-  kInline,      ///< `bytes` behind the flag
-  kRing,        ///< `bytes` in the board's ring, from `ring_at`
-  kMemory,      ///< where `source` and `target` say; pieces of several members are `stride` apart
-  kRingTable,   ///< the ring has a PieceShm for every member, and the pieces behind
-  kMemoryTable  ///< the same, but the pieces lie in `source`
+  kInline,       ///< `bytes` behind the flag
+  kRing,         ///< `bytes` in the board's ring, from `ring_at`
+  kMemory,       ///< where `source` and `target` say; pieces of several members, of `bytes`, are `stride` apart
+  kRingTable,    ///< the ring has a PieceShm for every member, and the pieces behind
+  kMemoryTable,  ///< the same, but the pieces lie in `source`
+  kMessage,      ///< a message brings it
+  kWritten,      ///< its owner writes `bytes` into the root's memory
+  kNothing       ///< there is none: its owner could not take part
 };
+/// `bytes` of kNothing: as long as nothing else.
+constexpr uint64_t kNoBytes = ~uint64_t{0};
 
 /// One piece of a contribution, in a table of one for every member.
 struct PieceShm {
@@ -76,7 +81,7 @@ static_assert(kShmSafe<PieceShm>);
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint32_t> seq;
   Way way;
-  uint16_t bytes;
+  uint64_t bytes;  ///< beside the flag, because every reader asks whether it is as many as it expects
   std::byte payload[kInlineBytes];
   p2p::RemoteBufferShm source;
   uint32_t ring_at;  ///< byte of the ring
@@ -87,14 +92,14 @@ struct alignas(kPairBytes) SlotShm {
   Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
   Offset edges;    ///< EdgesShm of `source` and `target`; kNoOffset: there are none, or no memory for them
 };
-static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes && kSmallScatterBytes <= UINT16_MAX);
+static_assert(kShmSafe<SlotShm> && offsetof(SlotShm, source) == 9 * kLineBytes);
 
 /// The result of a small reduction, made by whichever member arrived last.
 /// Writers: that member. Readers: the others. Invariant: as SlotShm's; a member that arrives has done all collectives
 /// before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as SlotShm.
 struct alignas(kPairBytes) ResultShm {
   Atomic<uint32_t> seq;
-  uint32_t reserved;
+  uint32_t wrong;  ///< 1: there is none, because contributions differ in length
   std::byte payload[kInlineBytes];
   alignas(kPairBytes) std::byte large[kSmallBytes];  ///< of more than kInlineBytes, or for the program's own code
 };

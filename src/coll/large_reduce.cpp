@@ -8,6 +8,7 @@
 namespace zh::coll {
 
 namespace {
+constexpr uint64_t kBroken = UINT32_MAX;  // steps of a scan that does not happen
 constexpr uint64_t kSliceUnitBytes = 64;  // two members' slices of an aligned buffer share no line
 
 bool overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
@@ -50,6 +51,13 @@ Code Team::State::fold_members(const std::byte* in, uint64_t from, uint64_t n, s
   return Code::kOk;
 }
 
+// Every member has seen all lengths, so that those of large inputs do this alike, and nobody looks into any memory.
+Code Team::State::give_up_together(bool to_all) {
+  const Code code = to_all && counts() ? arrive_in_vain() : Code::kOk;
+  end();
+  return code;
+}
+
 Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root,
                                bool to_all) {
   if (const Code code = begin(); code != Code::kOk) return code;
@@ -57,6 +65,8 @@ Code Team::State::large_reduce(const void* in, void* out, uint64_t count, const 
   const bool receives = to_all || self == root;
   if (const Code code = offer(in, count * e, receives ? out : nullptr, count * e); code != Code::kOk) return code;
   if (const Code code = await_all(); code != Code::kOk) return code;
+  if (!agree(0, size - 1, count * e)) [[unlikely]]
+    return give_up_together(to_all);
   const uint64_t unit = std::max<uint64_t>(1, kSliceUnitBytes / e);
   const uint64_t slice = round_up((count + size - 1) / size, unit);
   for (uint32_t i = 0; i <= size; ++i) slices[i] = std::min(count, i * slice) * e;
@@ -104,8 +114,13 @@ Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t
   for (uint32_t i = 0; i < size; ++i) slices[i + 1] = slices[i] + counts[i] * e;
   const uint64_t total = slices[size];
   const uint64_t bytes = counts[self] * e;
-  if (const Code code = offer(in, total, nullptr, 0); code != Code::kOk) return code;
+  // Members have to agree on every slice, not only on their sum.
+  uint64_t digest = 0;
+  for (uint32_t i = 0; i < size; ++i) digest += slices[i + 1];
+  if (const Code code = offer(in, total, nullptr, 0, digest, digest); code != Code::kOk) return code;
   if (const Code code = await_all(); code != Code::kOk) return code;
+  if (!agree(0, size - 1, digest)) [[unlikely]]
+    return give_up_together(false);
   const bool in_place = overlap(in, total, out, bytes);
   std::byte* const result = in_place ? prefix.get(bytes + 1) : static_cast<std::byte*>(out);
   if (result == nullptr && bytes != 0) return Code::kNoMemory;
@@ -127,6 +142,15 @@ Code Team::State::large_reduce_scatter(const void* in, void* out, const uint64_t
   return code;
 }
 
+// The next member waits for steps, and learns there that none will come; before the first one, as everyone does who
+// gives up.
+Code Team::State::break_chain() {
+  fail(Code::kInvalid);
+  reach_step(kBroken);
+  end();
+  return Code::kOk;
+}
+
 // A chain, chunk by chunk: each member adds its input to what the one before has so far.
 Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   if (const Code code = begin(); code != Code::kOk) return code;
@@ -140,6 +164,8 @@ Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Re
   if (const Code code = offer(sums, bytes, nullptr, 0); code != Code::kOk) return code;
   if (self != 0) {
     if (const Code code = await(self - 1); code != Code::kOk) return code;
+    if (!agree(self - 1, self - 1, bytes)) [[unlikely]]
+      return break_chain();
   }
   uint64_t step = 0;
   for (uint64_t from = 0; from < bytes; from += per_chunk) {
@@ -147,6 +173,8 @@ Code Team::State::large_scan(const void* in, void* out, uint64_t count, const Re
     ++step;
     if (self != 0) {
       if (const Code code = await_step(self - 1, step); code != Code::kOk) return code;
+      if (slot(self - 1).stage.load_relaxed() == stage_of(kBroken)) [[unlikely]]
+        return break_chain();
       if (const Code code = read(self - 1, from, n, left); code != Code::kOk) return code;
       if (exclusive) std::memcpy(static_cast<std::byte*>(out) + from, left, n);
       how.combine(left, sums + from, n / e);

@@ -6,25 +6,6 @@
 
 namespace zh::coll {
 
-// One piece for all. Publishes it.
-Code Team::State::list_offer(const copy::Buffer& send) {
-  if (send.bytes > kSmallBytes) {
-    const std::byte* const source = contiguous(send);
-    return source == nullptr ? Code::kNoMemory : offer(source, send.bytes, nullptr, 0);
-  }
-  if (const Code code = contribute(send, false); code != Code::kOk) return code;
-  publish();
-  return Code::kOk;
-}
-
-Code Team::State::list_take(uint32_t member, const copy::Buffer& recv) {
-  if (const Code code = await(member); code != Code::kOk) return code;
-  const SlotShm& theirs = slot(member);
-  if (theirs.way == Way::kMemory) return read_into(member, 0, std::min(recv.bytes, theirs.source.bytes), recv);
-  scatter_bytes(recv, contents(member), std::min<uint64_t>(recv.bytes, theirs.bytes));
-  return Code::kOk;
-}
-
 // A piece for each. Publishes them behind a table.
 Code Team::State::list_offer_table(const Pieces& send) {
   SlotShm* mine = nullptr;
@@ -81,8 +62,12 @@ Code Team::State::list_offer_table(const Pieces& send) {
 Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
   if (const Code code = await(member); code != Code::kOk) return code;
   const SlotShm& theirs = slot(member);
+  if (theirs.way != Way::kRingTable && theirs.way != Way::kMemoryTable) {
+    fail(Code::kInvalid);
+    return Code::kOk;
+  }
   const PieceShm piece = reinterpret_cast<const PieceShm*>(contents(member))[self];
-  const uint64_t n = std::min(piece.bytes, recv.bytes);
+  const uint64_t n = fit(piece.bytes, recv.bytes);
   if (n == 0) return Code::kOk;
   if (theirs.way == Way::kMemoryTable) {
     return throttled(member, theirs.source, [&] { return read_into(member, piece.from, n, recv); });
@@ -91,52 +76,32 @@ Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
   return Code::kOk;
 }
 
-// Ends the collective; a member whose memory is read stays until that is over.
-Code Team::State::list_end(bool offered) {
-  const Way way = slot(self).way;
-  end();
-  if (!offered || (way != Way::kMemory && way != Way::kMemoryTable)) return Code::kOk;
-  const Code code = await_done();
-  packed.shrink();
-  return code;
-}
-
 Code Team::State::list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
-    const Code code = list_offer(send);
-    return code == Code::kOk ? list_end(true) : code;
+    const Code code = give(send);
+    return code == Code::kOk ? end_given() : code;
   }
   copy_own(recv[self], send);
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
-    if (const Code code = list_take(i, recv[i]); code != Code::kOk) return code;
+    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
   }
   all_arrived();
-  return list_end(false);
+  end();
+  return Code::kOk;
 }
 
 Code Team::State::list_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
     const Code code = list_take_piece(root, recv);
-    return code == Code::kOk ? list_end(false) : code;
+    if (code == Code::kOk) end();
+    return code;
   }
   if (const Code code = list_offer_table(send); code != Code::kOk) return code;
   copy_own(recv, send[self]);
-  return list_end(true);
-}
-
-Code Team::State::list_allgather(const copy::Buffer& send, const Pieces& recv) {
-  if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = list_offer(send); code != Code::kOk) return code;
-  copy_own(recv[self], send);
-  for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = after_self(k);
-    if (const Code code = list_take(i, recv[i]); code != Code::kOk) return code;
-  }
-  all_arrived();
-  return list_end(true);
+  return end_given();
 }
 
 Code Team::State::list_alltoall(const Pieces& send, const Pieces& recv) {
@@ -148,7 +113,7 @@ Code Team::State::list_alltoall(const Pieces& send, const Pieces& recv) {
     if (const Code code = list_take_piece(i, recv[i]); code != Code::kOk) return code;
   }
   all_arrived();
-  return list_end(true);
+  return end_given();
 }
 
 }  // namespace zh::coll

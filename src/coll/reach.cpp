@@ -42,13 +42,19 @@ void copy_own(const copy::Buffer& to, const copy::Buffer& from) {
   }
 }
 
+Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes) {
+  return offer(source, source_bytes, target, target_bytes, source_bytes, source_bytes);
+}
+
 Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride,
-                        bool gaps) {
+                        uint64_t piece) {
   SlotShm* mine = nullptr;
+  const bool gaps = stride != piece;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   offered_source = static_cast<const std::byte*>(source);
   offered_target = static_cast<std::byte*>(target);
   mine->way = Way::kMemory;
+  mine->bytes = piece;
   mine->stride = stride;
   mine->stage.store_relaxed(stage_of(0));
   if (source != nullptr) services.describe(source, source_bytes, !gaps, &mine->source);
@@ -229,7 +235,8 @@ Code Team::State::plead(uint32_t member, uint64_t from, uint64_t n, std::byte* l
   ZH_CRASH_POINT("team: pleaded");
   const copy::Buffer data{local, n, nullptr};
   return transfer(to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
-                           : services.recv(members[member], context, kReadTag, data));
+                           : services.recv(members[member], context, kReadTag, data),
+                  0);
 }
 
 void Team::State::answer_pleas() {
@@ -240,7 +247,8 @@ void Team::State::answer_pleas() {
     if (word == pleas_seen[i] || static_cast<uint32_t>(word) != self) continue;
     if (answers[i] != nullptr) {  // it has come, or there would be no new plea; this end may be the last to notice
       if (!services.done(answers[i])) continue;
-      services.finish(answers[i]);
+      uint64_t bytes = 0;
+      services.finish(answers[i], &bytes);
     }
     const copy::Buffer out{const_cast<std::byte*>(offered_source) + plea.from, plea.bytes, nullptr};
     const copy::Buffer in{offered_target + plea.from, plea.bytes, nullptr};

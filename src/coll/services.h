@@ -48,8 +48,10 @@ class Services {
   [[nodiscard]] virtual p2p::Request* recv(uint32_t source, uint64_t context, int32_t tag,
                                            const copy::Buffer& data) = 0;
   [[nodiscard]] virtual bool done(const p2p::Request* request) const = 0;
-  /// Frees a request that is done.
-  virtual Code finish(p2p::Request* request) = 0;
+  /// Frees a request that is done; `*bytes` is what a receive got.
+  virtual Code finish(p2p::Request* request, uint64_t* bytes) = 0;
+  /// Frees a receive that no message comes for.
+  virtual void abandon(p2p::Request* request) = 0;
 
   /// Turns everything else that this rank has to do until `ready(context)` is true, waiting as is right here. No lock
   /// is held while it asks.

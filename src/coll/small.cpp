@@ -29,7 +29,7 @@ Code Team::State::claim_ring(uint64_t bytes, SlotShm* mine) {
 Code Team::State::claim(uint64_t bytes, bool aligned, std::byte** room) {
   SlotShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  mine->bytes = static_cast<uint16_t>(bytes);
+  mine->bytes = bytes;
   if (bytes <= kInlineBytes && !aligned) {
     mine->way = Way::kInline;
     *room = mine->payload;
@@ -62,100 +62,13 @@ Code Team::State::small_barrier() {
   return Code::kOk;
 }
 
-Code Team::State::small_bcast(const copy::Buffer& data, uint32_t root) {
-  if (const Code code = begin(); code != Code::kOk) return code;
-  if (self == root) {
-    if (const Code code = contribute(data, false); code != Code::kOk) return code;
-    publish();
-  } else {
-    if (const Code code = await(root); code != Code::kOk) return code;
-    const SlotShm& theirs = slot(root);
-    scatter_bytes(data, contents(root), data.bytes < theirs.bytes ? data.bytes : theirs.bytes);
-  }
-  end();
-  return Code::kOk;
-}
-
-Code Team::State::small_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
-  if (const Code code = begin(); code != Code::kOk) return code;
-  if (self != root) {
-    if (const Code code = contribute(send, false); code != Code::kOk) return code;
-    publish();
-    end();
-    return Code::kOk;
-  }
-  copy_own(recv[self], send);
-  for (uint32_t i = 0; i < size; ++i) {
-    if (i == self) continue;
-    if (const Code code = await(i); code != Code::kOk) return code;
-    scatter_bytes(recv[i], contents(i), slot(i).bytes);
-  }
-  all_arrived();
-  end();
-  return Code::kOk;
-}
-
-Code Team::State::small_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
-  if (const Code code = begin(); code != Code::kOk) return code;
-  const uint64_t n = recv.bytes;
-  if (self == root) {
-    std::byte* out = nullptr;
-    if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
-    for (uint32_t i = 0; i < size; ++i) {
-      if (i != self) gather_bytes(out + i * n, send[i], n);
-    }
-    publish();
-    copy_own(recv, send[self]);
-  } else {
-    if (const Code code = await(root); code != Code::kOk) return code;
-    scatter_bytes(recv, contents(root) + self * n, n);
-  }
-  end();
-  return Code::kOk;
-}
-
-Code Team::State::small_allgather(const copy::Buffer& send, const Pieces& recv) {
-  if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = contribute(send, false); code != Code::kOk) return code;
-  publish();
-  copy_own(recv[self], send);
-  for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = after_self(k);
-    if (const Code code = await(i); code != Code::kOk) return code;
-    scatter_bytes(recv[i], contents(i), slot(i).bytes);
-  }
-  all_arrived();
-  end();
-  return Code::kOk;
-}
-
-Code Team::State::small_alltoall(const Pieces& send, const Pieces& recv) {
-  if (const Code code = begin(); code != Code::kOk) return code;
-  const uint64_t n = send.first.bytes;
-  std::byte* out = nullptr;
-  if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
-  for (uint32_t i = 0; i < size; ++i) {
-    if (i != self) gather_bytes(out + i * n, send[i], n);
-  }
-  publish();
-  copy_own(recv[self], send[self]);
-  for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = after_self(k);
-    if (const Code code = await(i); code != Code::kOk) return code;
-    scatter_bytes(recv[i], contents(i) + self * n, n);
-  }
-  all_arrived();
-  end();
-  return Code::kOk;
-}
-
 Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (self == root) {
     if (const Code code = await_all(); code != Code::kOk) return code;
-    fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
+    if (agree(0, size - 1, bytes)) fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
   }
   end();
   return Code::kOk;
@@ -163,12 +76,41 @@ Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const 
 
 Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (size >= kCountedMembers || (crowded && size > 2)) return counted_allreduce(in, out, bytes, how);
+  if (counts()) return counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
-  fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
+  if (agree(0, size - 1, bytes)) fold_slots(0, size - 1, 0, bytes, static_cast<std::byte*>(out), how);
   end();
+  return Code::kOk;
+}
+
+bool Team::State::counts() const { return size >= kCountedMembers || (crowded && size > 2); }
+
+// Members have to agree on who counts: all of them arrive here, or all agree to reduce what is large.
+// Who has left without looking for the result may be ahead of members that have not arrived: arrivals must not mix.
+Code Team::State::arrive(bool* last) {
+  if (left_early) {
+    const Code code = wait([&] { return board(0).result.seq.load_acquire() == left_at; });  // R1 <- R0
+    if (code != Code::kOk) return code;
+    left_early = false;
+  }
+  counted += size;
+  // C1 -> C1: every contribution before its arrival, and everybody's last reads of the result before.
+  *last = board(0).arrivals.fetch_add_acq_rel(1) + 1 == counted;
+  return Code::kOk;
+}
+
+Code Team::State::arrive_in_vain() {
+  bool last = false;
+  if (const Code code = arrive(&last); code != Code::kOk) return code;
+  if (last) {
+    ResultShm& result = board(0).result;
+    result.wrong = 1;
+    result.seq.store_release(seq);  // R0 -> R1: that there is none
+  }
+  left_early = !last;
+  left_at = seq;
   return Code::kOk;
 }
 
@@ -177,20 +119,25 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   const bool aligned = bytes != 0 && how.kernel == nullptr;
   if (const Code code = contribute(bytes_at(in, bytes), aligned); code != Code::kOk) return code;
   publish();
-  BoardShm& shared = board(0);
-  ResultShm& result = shared.result;
+  ResultShm& result = board(0).result;
   std::byte* const room = bytes <= kInlineBytes && !aligned ? result.payload : result.large;
-  counted += size;
-  // C1 -> C1: every contribution before its arrival, and everybody's last reads of the result before.
-  if (shared.arrivals.fetch_add_acq_rel(1) + 1 == counted) {
-    if (bytes != 0) fold_slots(0, size - 1, 0, bytes, room, how);
+  const bool reduces = how.element_bytes != 0;
+  bool last = false;
+  if (const Code code = arrive(&last); code != Code::kOk) return code;
+  if (last) {
+    result.wrong = !reduces || agree(0, size - 1, bytes) ? 0 : 1;
+    if (bytes != 0 && result.wrong == 0) fold_slots(0, size - 1, 0, bytes, room, how);
     ZH_CRASH_POINT("team: last to arrive");
     result.seq.store_release(seq);  // R0 -> R1: the result
   } else {
     const Code code = wait([&] { return result.seq.load_acquire() == seq; });  // R1 <- R0
     if (code != Code::kOk) return code;
   }
-  if (bytes != 0) copy::copy_bytes(out, room, bytes, copy::Store::kTemporal);
+  if (result.wrong != 0) [[unlikely]] {
+    agree(0, size - 1, bytes);
+  } else if (bytes != 0) {
+    copy::copy_bytes(out, room, bytes, copy::Store::kTemporal);
+  }
   all_arrived();
   end();
   return Code::kOk;
@@ -204,7 +151,9 @@ Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t
   if (const Code code = await_all(); code != Code::kOk) return code;
   uint64_t from = 0;
   for (uint32_t i = 0; i < self; ++i) from += counts[i] * how.element_bytes;
-  fold_slots(0, size - 1, from, counts[self] * how.element_bytes, static_cast<std::byte*>(out), how);
+  if (agree(0, size - 1, bytes)) {
+    fold_slots(0, size - 1, from, counts[self] * how.element_bytes, static_cast<std::byte*>(out), how);
+  }
   end();
   return Code::kOk;
 }
@@ -216,10 +165,9 @@ Code Team::State::small_scan(const void* in, void* out, uint64_t bytes, const Re
   for (uint32_t i = 0; i < self; ++i) {
     if (const Code code = await(i); code != Code::kOk) return code;
   }
-  if (!exclusive) {
-    fold_slots(0, self, 0, bytes, static_cast<std::byte*>(out), how);
-  } else if (self != 0) {
-    fold_slots(0, self - 1, 0, bytes, static_cast<std::byte*>(out), how);
+  const uint32_t operands = exclusive ? self : self + 1;
+  if (agree(0, self, bytes) && operands != 0) {
+    fold_slots(0, operands - 1, 0, bytes, static_cast<std::byte*>(out), how);
   }
   end();
   return Code::kOk;

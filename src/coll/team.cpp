@@ -19,8 +19,7 @@ constexpr uint32_t kLooksPerPlea = 4;
 #endif
 constexpr int32_t kBoardTag = 0;
 constexpr int32_t kListTag = 1;
-constexpr int32_t kMessageTag = 2;
-static_assert(kMessageTag < kFirstFreeTag);
+static_assert(kListTag < kMessageTag && kMessageTag < kFirstFreeTag);
 }  // namespace
 
 Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
@@ -44,20 +43,42 @@ Team::State::~State() {
 }
 
 // A message moves only while the engine is turned, so there is no looking without it.
-Code Team::State::transfer(p2p::Request* request) {
+Code Team::State::transfer(p2p::Request* request, uint64_t room) {
   if (request == nullptr) return Code::kNoMemory;
   auto done = [&] { return services.done(request); };
   const Code code = turn_until(done);
   // A request that will never be done stays with the endpoint, which ends it with its peer.
-  return code == Code::kOk ? services.finish(request) : code;
+  return code == Code::kOk ? finish(request, room) : code;
 }
 
-p2p::Request* Team::State::start_send(uint32_t member, const copy::Buffer& data) {
-  return services.send(members[member], context, kMessageTag, data, p2p::SendMode::kStandard);
+Code Team::State::finish(p2p::Request* request, uint64_t room) {
+  uint64_t bytes = 0;
+  const Code code = services.finish(request, &bytes);
+  if (code == Code::kTruncated) {
+    fail(code);
+    return Code::kOk;
+  }
+  less = less || bytes < room;
+  return code;
 }
 
-p2p::Request* Team::State::start_recv(uint32_t member, const copy::Buffer& data) {
-  return services.recv(members[member], context, kMessageTag, data);
+bool Team::State::agree(uint32_t first, uint32_t last, uint64_t bytes) {
+  for (uint32_t i = first; i <= last; ++i) {
+    const SlotShm& theirs = slot(i);
+    if (theirs.bytes == bytes) [[likely]]
+      continue;
+    fail(theirs.way != Way::kNothing && theirs.bytes > bytes ? Code::kTruncated : Code::kInvalid);
+  }
+  return fault == Code::kOk;
+}
+
+Code Team::State::contribute_nothing() {
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  mine->way = Way::kNothing;
+  mine->bytes = kNoBytes;
+  publish();
+  return Code::kOk;
 }
 
 // Every member tells member 0 where its board is, and gets the list of all: no message but these is ever needed to find
@@ -73,19 +94,20 @@ bool Team::State::set_up() {
   if (self == 0) {
     offsets[0] = own;
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
-      code = transfer(services.recv(members[i], context, kBoardTag, bytes_of(&offsets[i], sizeof(Offset))));
+      code = transfer(services.recv(members[i], context, kBoardTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
     }
     offsets[size] = polls == 1 ? 1 : 0;
     if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(
-          services.send(members[i], context, kListTag, bytes_of(offsets.data(), list_bytes), p2p::SendMode::kStandard));
+          services.send(members[i], context, kListTag, bytes_of(offsets.data(), list_bytes), p2p::SendMode::kStandard),
+          0);
     }
   } else {
-    code =
-        transfer(services.send(members[0], context, kBoardTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard));
+    code = transfer(services.send(members[0], context, kBoardTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard),
+                    0);
     if (code == Code::kOk) {
-      code = transfer(services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)));
+      code = transfer(services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)), 0);
     }
   }
   if (code != Code::kOk || offsets[self] == kNoOffset) {
@@ -149,7 +171,7 @@ Code Team::State::wait_for_past(uint32_t past) {
 bool Team::State::all_done() const {
   for (uint32_t i = 0; i < size; ++i) {
     // N1 <- N0: what the member wrote into this rank's memory.
-    if (static_cast<int32_t>(board(i).done.load_acquire() - seq) < 0) return false;
+    if (i != self && static_cast<int32_t>(board(i).done.load_acquire() - seq) < 0) return false;
   }
   return true;
 }
@@ -158,7 +180,7 @@ Code Team::State::await_done() {
   const Code code = wait([this] { return all_done(); });
   if (code == Code::kOk) safe = seq;
   for (p2p::Request*& answer : answers) {
-    if (answer != nullptr && code == Code::kOk) transfer(std::exchange(answer, nullptr));
+    if (answer != nullptr && code == Code::kOk) transfer(std::exchange(answer, nullptr), 0);
   }
   return code;
 }
@@ -171,49 +193,51 @@ bool Team::ready() { return state_->asked ? state_->usable : state_->set_up(); }
 uint32_t Team::size() const { return state_->size; }
 uint32_t Team::self() const { return state_->self; }
 
+uint32_t Team::begun() const { return state_->seq; }
+bool Team::fell_short() const { return state_->less; }
+
+void Team::refuse(bool to_all) {
+  State& s = *state_;
+  if (s.begin() != Code::kOk || s.contribute_nothing() != Code::kOk) return;
+  if (to_all && s.counts() && s.arrive_in_vain() != Code::kOk) return;
+  s.end();
+}
+
 Code Team::barrier() { return state_->small_barrier(); }
 
-Code Team::bcast(const copy::Buffer& data, uint32_t root) {
-  State& s = *state_;
-  return data.bytes <= kSmallBytes ? s.small_bcast(data, root) : s.large_bcast(data, root);
-}
+Code Team::bcast(const copy::Buffer& data, uint32_t root) { return state_->outcome(state_->even_bcast(data, root)); }
 
 Code Team::gather(const copy::Buffer& send, const Pieces& recv, uint32_t root, bool uniform) {
   State& s = *state_;
-  if (!uniform) return s.list_gather(send, recv, root);
-  return send.bytes <= kSmallBytes ? s.small_gather(send, recv, root) : s.large_gather(send, recv, root);
+  return s.outcome(uniform ? s.even_gather(send, recv, root) : s.list_gather(send, recv, root));
 }
 
 Code Team::scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root, bool uniform) {
   State& s = *state_;
-  if (!uniform) return s.list_scatter(send, recv, root);
-  const uint64_t most = s.crowded ? kSmallScatterBytes : kSmallBytes;
-  return recv.bytes * s.size <= most ? s.small_scatter(send, recv, root) : s.large_scatter(send, recv, root);
+  return s.outcome(uniform ? s.even_scatter(send, recv, root) : s.list_scatter(send, recv, root));
 }
 
-Code Team::allgather(const copy::Buffer& send, const Pieces& recv, bool uniform) {
-  State& s = *state_;
-  if (!uniform) return s.list_allgather(send, recv);
-  return send.bytes <= kSmallBytes ? s.small_allgather(send, recv) : s.large_allgather(send, recv);
+Code Team::allgather(const copy::Buffer& send, const Pieces& recv) {
+  return state_->outcome(state_->gather_all(send, recv));
 }
 
 Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
   State& s = *state_;
-  if (!uniform) return s.list_alltoall(send, recv);
-  return send[0].bytes * s.size <= kSmallBytes ? s.small_alltoall(send, recv) : s.large_alltoall(send, recv);
+  return s.outcome(uniform ? s.even_alltoall(send, recv) : s.list_alltoall(send, recv));
 }
 
 Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return bytes <= kSmallBytes ? s.small_reduce(in, out, bytes, how, root)
-                              : s.large_reduce(in, out, count, how, root, false);
+  return s.outcome(bytes <= kSmallBytes ? s.small_reduce(in, out, bytes, how, root)
+                                        : s.large_reduce(in, out, count, how, root, false));
 }
 
 Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return bytes <= kSmallBytes ? s.small_allreduce(in, out, bytes, how) : s.large_reduce(in, out, count, how, 0, true);
+  return s.outcome(bytes <= kSmallBytes ? s.small_allreduce(in, out, bytes, how)
+                                        : s.large_reduce(in, out, count, how, 0, true));
 }
 
 Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -221,15 +245,15 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
   uint64_t total = 0;
   for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
   const uint64_t bytes = total * how.element_bytes;
-  return bytes <= kSmallBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
-                              : s.large_reduce_scatter(in, out, counts, how);
+  return s.outcome(bytes <= kSmallBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
+                                        : s.large_reduce_scatter(in, out, counts, how));
 }
 
 Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return bytes <= kSmallBytes ? s.small_scan(in, out, bytes, how, exclusive)
-                              : s.large_scan(in, out, count, how, exclusive);
+  return s.outcome(bytes <= kSmallBytes ? s.small_scan(in, out, bytes, how, exclusive)
+                                        : s.large_scan(in, out, count, how, exclusive));
 }
 
 }  // namespace zh::coll

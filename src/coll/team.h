@@ -31,16 +31,18 @@ class Team {
   [[nodiscard]] uint32_t size() const;
   [[nodiscard]] uint32_t self() const;
 
-  // All return kOk, kPeerDead or kNoMemory. Buffers of one rank do not overlap, except that a rank's own piece may be
-  // given as both send and receive buffer ("in place"), and `in` may be `out` of a reduction.
-  // Layouts may differ between ranks. Where a v- or w-variant is meant, `Pieces::list` is set on all ranks that give
-  // pieces and `uniform` is false; else all pieces of all ranks have the same number of bytes.
+  // All return kOk, kPeerDead or kNoMemory; or, where members disagree on a length, on those that see it: kTruncated
+  // (more came than there is room for, or goes into a reduction) or kInvalid (less goes into a reduction, or a member
+  // refused). Members stay together, so that the next collective is a right one again. Buffers of one rank do not
+  // overlap, except that a rank's own piece may be given as both send and receive buffer ("in place"), and `in` may be
+  // `out` of a reduction. Layouts may differ between ranks. Where a v- or w-variant is meant, `Pieces::list` is set on
+  // all ranks that give pieces and `uniform` is false; else all pieces of all ranks have the same number of bytes.
 
   Code barrier();
   Code bcast(const copy::Buffer& data, uint32_t root);
   Code gather(const copy::Buffer& send, const Pieces& recv, uint32_t root, bool uniform);
   Code scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root, bool uniform);
-  Code allgather(const copy::Buffer& send, const Pieces& recv, bool uniform);
+  Code allgather(const copy::Buffer& send, const Pieces& recv);
   Code alltoall(const Pieces& send, const Pieces& recv, bool uniform);
   // Reductions: contiguous elements, `count` of them on every rank.
   Code reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root);
@@ -49,6 +51,13 @@ class Team {
   Code reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how);
   /// MPI_Scan, or MPI_Exscan (`exclusive`: `out` of rank 0 is left alone).
   Code scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
+
+  /// Collectives that this member has begun.
+  [[nodiscard]] uint32_t begun() const;
+  /// Whether less has come in the last one than this member had room for.
+  [[nodiscard]] bool fell_short() const;
+  /// In place of the next one, which this member cannot take part in: the others learn so. `to_all`: an allreduce.
+  void refuse(bool to_all);
 
  private:
   struct State;

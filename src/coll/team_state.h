@@ -20,7 +20,9 @@ constexpr uint64_t kChunkBytes = 32 << 10;
 /// Least contribution whose successor's lines are asked for ahead.
 constexpr uint64_t kAskedBytes = 256;
 
-/// Tags of a team's messages below this belong to team.cpp. Messages of one kind between two members are in order.
+/// Tags of a team's messages below the second belong to team.cpp. Messages of one kind between two members are in
+/// order.
+constexpr int32_t kMessageTag = 2;
 constexpr int32_t kFirstFreeTag = 3;
 
 /// Private memory of a call that needs some; kept for the next one if it is not large.
@@ -60,8 +62,28 @@ struct Team::State {
     if (broken) [[unlikely]]
       return Code::kPeerDead;
     ++seq;
+    fault = Code::kOk;
+    less = false;
     return Code::kOk;
   }
+  /// The collective at hand goes on, but not as it should; the first fault is told.
+  void fail(Code code) {
+    if (fault == Code::kOk) fault = code;
+  }
+  /// What has come of a collective that ended like that.
+  [[nodiscard]] Code outcome(Code code) const { return code == Code::kOk ? fault : code; }
+  /// Of `theirs` bytes what has room in `mine`.
+  uint64_t fit(uint64_t theirs, uint64_t mine) {
+    if (theirs == mine) [[likely]]
+      return mine;
+    if (theirs > mine) fail(Code::kTruncated);
+    less = less || theirs < mine;
+    return theirs < mine ? theirs : mine;
+  }
+  /// True if contributions to a reduction, of members that have arrived, from `first` to `last`, have `bytes` as well.
+  bool agree(uint32_t first, uint32_t last, uint64_t bytes);
+  /// This rank's contribution is that it has none; published.
+  Code contribute_nothing();
   /// Ends it: nothing of others is needed any more.
   void end() {
     ZH_CRASH_POINT("team: not yet done");
@@ -142,7 +164,7 @@ struct Team::State {
     const SlotShm& theirs = slot(member);
     return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // T1 <- T0
   }
-  /// Until all members have done the collective at hand, this rank's memory included.
+  /// Until all other members have done the collective at hand, this rank's memory included.
   Code await_done();
   [[nodiscard]] bool all_done() const;
 
@@ -153,10 +175,11 @@ struct Team::State {
 
   // --- reach.cpp: other members' memory, whatever the way
 
-  /// Publishes this rank's memory for the collective at hand. `target` may be null. `gaps`: of its bytes some, between
-  /// pieces that are `stride` apart, belong to nobody.
-  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride = 0,
-             bool gaps = false);
+  /// Publishes this rank's memory for the collective at hand. `target` may be null. Pieces of `piece` bytes are
+  /// `stride` apart; what lies between them belongs to nobody.
+  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes);
+  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride,
+             uint64_t piece);
   /// An area for the edges of what is offered in this rank's slot, if it has edges; with those of the source in it.
   void offer_edges(SlotShm* mine);
   /// Bytes [from, from + n) of the source have changed since: their edges are copied again.
@@ -187,21 +210,22 @@ struct Team::State {
   }
   Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
   void answer_pleas();
-  Code transfer(p2p::Request* request);
-  [[nodiscard]] p2p::Request* start_send(uint32_t member, const copy::Buffer& data);
-  [[nodiscard]] p2p::Request* start_recv(uint32_t member, const copy::Buffer& data);
+  /// Until a message is over. `room` is that of a receive.
+  Code transfer(p2p::Request* request, uint64_t room);
+  Code finish(p2p::Request* request, uint64_t room);
 
   // --- small.cpp: through boards
 
   Code small_barrier();
-  Code small_bcast(const copy::Buffer& data, uint32_t root);
-  Code small_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
-  Code small_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
-  Code small_allgather(const copy::Buffer& send, const Pieces& recv);
-  Code small_alltoall(const Pieces& send, const Pieces& recv);
   Code small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
   Code small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
   Code counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  /// Whether arrivals at a small allreduce are counted.
+  [[nodiscard]] bool counts() const;
+  /// Counts this one; `*last`: the others have.
+  Code arrive(bool* last);
+  /// Arrives at an allreduce without result, and waits for nobody.
+  Code arrive_in_vain();
   Code small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
   Code small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
   /// Room for `bytes` in this rank's slot, `aligned` where the program's own code will read them; then publish().
@@ -222,22 +246,41 @@ struct Team::State {
     fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
   }
 
-  // --- large.cpp, lists.cpp, large_reduce.cpp: where the data lie
+  // --- move.cpp, lists.cpp: on boards or where the data lie, as each giver says in its slot
 
-  Code large_bcast(const copy::Buffer& data, uint32_t root);
-  Code large_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
-  Code large_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
-  Code large_allgather(const copy::Buffer& send, const Pieces& recv);
-  Code large_alltoall(const Pieces& send, const Pieces& recv);
+  /// A message to the other member of two; this rank's slot says that there is one.
+  Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
+  [[nodiscard]] p2p::Request* start_receive(uint32_t member, const copy::Buffer& recv);
+  /// Until it has come, or the member's slot says that none does.
+  Code await_message(uint32_t member, p2p::Request* message, uint64_t room, bool* came);
+  /// Until the member's contribution is there; then piece `k` of its `pieces`, as much as there is room for.
+  Code take(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
+  Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
+  /// The same from a root, which all members read at once. `large`: it will probably not be on the board.
+  Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
+  /// One piece for all, or one for each. Publishes it.
+  Code give(const copy::Buffer& send);
+  Code give_pieces(const Pieces& send, bool small);
+  /// Ends the collective; a member whose memory is read stays until that is over.
+  Code end_given();
+  Code even_bcast(const copy::Buffer& data, uint32_t root);
+  Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
+  Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
+  Code give_small_to_root(const copy::Buffer& send);
+  Code give_large_to_root(const copy::Buffer& send, uint32_t root);
+  Code even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
+  Code even_alltoall(const Pieces& send, const Pieces& recv);
+  Code gather_all(const copy::Buffer& send, const Pieces& recv);
   Code list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code list_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
-  Code list_allgather(const copy::Buffer& send, const Pieces& recv);
   Code list_alltoall(const Pieces& send, const Pieces& recv);
-  Code list_offer(const copy::Buffer& send);
   Code list_offer_table(const Pieces& send);
-  Code list_take(uint32_t member, const copy::Buffer& recv);
   Code list_take_piece(uint32_t member, const copy::Buffer& recv);
-  Code list_end(bool offered);
+
+  // --- large_reduce.cpp
+
+  Code give_up_together(bool to_all);
+  Code break_chain();
   Code large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root, bool to_all);
   Code large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how);
   Code large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
@@ -291,10 +334,14 @@ struct Team::State {
   uint32_t next_block = 0;             ///< of the ring
   uint32_t block_users[kBlocks] = {};  ///< the collective that used it last
   uint32_t counted = 0;                ///< arrivals expected before the next counted collective
+  uint32_t left_at = 0;                ///< `left_early`: the counted collective that this rank arrived at in vain
+  bool left_early = false;
   bool asked = false;
   bool usable = false;
-  bool crowded = false;  ///< members take turns on CPUs: to wait costs a change of process
-  bool broken = false;   ///< a member has died
+  bool crowded = false;    ///< members take turns on CPUs: to wait costs a change of process
+  bool broken = false;     ///< a member has died
+  Code fault = Code::kOk;  ///< of the collective at hand
+  bool less = false;       ///< it brought less than there was room for
   std::vector<BoardShm*> board_of;
   std::vector<Offset> offsets;
   std::vector<uint64_t> pleas_seen;

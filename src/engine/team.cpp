@@ -73,10 +73,17 @@ p2p::Request* Rank::TeamServices::recv(uint32_t source, uint64_t context, int32_
 
 bool Rank::TeamServices::done(const p2p::Request* request) const { return rank_.done(request); }
 
-Code Rank::TeamServices::finish(p2p::Request* request) {
+Code Rank::TeamServices::finish(p2p::Request* request, uint64_t* bytes) {
   const Code code = rank_.result(request).code;
+  *bytes = rank_.result(request).bytes;
   rank_.release(request);
   return code;
+}
+
+void Rank::TeamServices::abandon(p2p::Request* request) {
+  rank_.cancel(request);
+  rank_.wait(request);
+  rank_.release(request);
 }
 
 void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {

@@ -22,7 +22,8 @@ class Rank::TeamServices final : public coll::Services {
                                    p2p::SendMode mode) override;
   [[nodiscard]] p2p::Request* recv(uint32_t source, uint64_t context, int32_t tag, const copy::Buffer& data) override;
   [[nodiscard]] bool done(const p2p::Request* request) const override;
-  Code finish(p2p::Request* request) override;
+  Code finish(p2p::Request* request, uint64_t* bytes) override;
+  void abandon(p2p::Request* request) override;
   void wait(bool (*ready)(void*), void* context) override;
   [[nodiscard]] uint32_t polls() const override;
   void count_staged(uint64_t bytes) override;

@@ -49,9 +49,11 @@ struct Bcast {
     Elements elements;
     OneBuffer buffer;
     ZH_STEP(judge(data, comm, &elements));
-    if (elements.bytes() == 0) return MPI_SUCCESS;
     ZH_STEP(buffer.open(elements, info.rank == root ? Use::kSend : Use::kReceive, comm));
-    return finish(team.bcast(buffer.view(), static_cast<uint32_t>(root)), comm, buffer);
+    Code code = team.bcast(buffer.view(), static_cast<uint32_t>(root));
+    if (kRefusesShortBcast && code == Code::kOk && team.fell_short()) [[unlikely]]
+      code = Code::kInvalid;
+    return finish(code, comm, buffer);
   }
 
   int prepare(const CommInfo& info, Started& s) const {
@@ -212,7 +214,7 @@ struct AllgatherTo {
       own = out.view();
       ZH_STEP(in.expect_own(info.rank, own.bytes));
     }
-    return finish(team.allgather(own, in.pieces(), kUniform<Group<N>>), comm, in);
+    return finish(team.allgather(own, in.pieces()), comm, in);
   }
 
   int prepare(const CommInfo& info, Started& s) const {

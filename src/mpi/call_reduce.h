@@ -55,14 +55,14 @@ inline void plan_reduction(const void* in, uint64_t count, Started& s) {
   s.output.open(s.reducing.out);
 }
 
-/// All of a reduction of `count` elements. Nothing is to be done for none.
+/// All of a reduction of `count` elements. Of none the buffers are nobody's business; others may have some.
 template <typename N>
 inline int judge(const Operands<N>& x, bool receives, MPI_Comm comm, Reducing* r) {
   ZH_STEP(judge_op(x.op, x.type, comm, r));
   if (x.count < 0) [[unlikely]]
     return raise(comm, MPI_ERR_COUNT);
   if (x.count == 0) [[unlikely]]
-    return MPI_SUCCESS;
+    return kGoOn;
   return judge_buffers(x.in, x.out, receives, comm, r);
 }
 
@@ -222,7 +222,7 @@ struct ReduceScatterOf {
   int judge_all(const CommInfo& info, Reducing* r, Shares* shares) const {
     ZH_STEP(judge_op(operands.op, operands.type, comm, r));
     ZH_STEP(shares->open(info, [this](size_t member) { return share_of(operands, member); }));
-    if (shares->total() == 0) return MPI_SUCCESS;
+    if (shares->total() == 0) return kGoOn;
     // A rank with no share of the result may have no buffer for it.
     void* out = operands.out == nullptr && shares->counts()[info.rank] == 0 ? r : operands.out;
     return judge_buffers(operands.in, out, true, comm, r);

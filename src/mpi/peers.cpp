@@ -89,9 +89,8 @@ int PeerBuffers::give_own(int32_t self, copy::Buffer* out) {
 }
 
 int PeerBuffers::expect_own(int32_t self, uint64_t bytes) {
-  copy::Buffer& mine = views_ != nullptr ? views_[static_cast<size_t>(self)] : pieces_.first;
-  if (bytes > mine.bytes) return raise(comm_, MPI_ERR_TRUNCATE);
-  mine.bytes = bytes;
+  if (bytes > pieces_[static_cast<uint32_t>(self)].bytes) return raise(comm_, MPI_ERR_TRUNCATE);
+  if (views_ != nullptr) views_[static_cast<size_t>(self)].bytes = bytes;
   return kGoOn;
 }
 

@@ -28,15 +28,17 @@ inline int leave_to_host(const char* why) {
   return zh_result
 
 // What hosts call a mistake: MPI_IN_PLACE where it is not allowed, a reduction without a datatype (Open MPI asks first
-// whether the operation fits it), a buffer that is sent and received.
+// whether the operation fits it), a buffer that is sent and received, a broadcast that brings less than was asked for.
 #if defined(ZH_ABI_OMPI)
 constexpr int kNotInPlace = MPI_ERR_ARG;
 constexpr int kNoOperands = MPI_ERR_OP;
 constexpr bool kRefusesAliases = false;
+constexpr bool kRefusesShortBcast = false;
 #else
 constexpr int kNotInPlace = MPI_ERR_BUFFER;
 constexpr int kNoOperands = MPI_ERR_TYPE;
 constexpr bool kRefusesAliases = true;
+constexpr bool kRefusesShortBcast = true;
 #endif
 
 /// Judged (buffer, count, datatype).
@@ -174,7 +176,7 @@ class PeerBuffers {
   }
   /// The piece of this rank as what it gives, of a buffer that receives ("in place").
   int give_own(int32_t self, copy::Buffer* out);
-  /// This rank gives `bytes` to itself: too many are an error; fewer shorten that piece.
+  /// This rank gives `bytes` to itself: too many are an error; fewer shorten that piece, where they are listed.
   int expect_own(int32_t self, uint64_t bytes);
   int close();
 

@@ -11,7 +11,7 @@ template <typename Call>
 int run_schedule(const Call& call, const CommInfo& info) {
   Started started(info.runs, false);
   const int result = set_up(call, info, started);
-  if (result != kGoOn) return result;
+  if (result != kGoOn && result != MPI_SUCCESS) return result;
   if (const int error = started.start(); error != MPI_SUCCESS) return error;
   turn_until([&started] { return started.look(); });
   if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier
@@ -24,7 +24,11 @@ int run(const Call& call) {
   CommInfo* info = known(call.comm);
   int result = kToHost;
   if (coll::Team* team = team_of(info, Call::kCollective); team != nullptr) [[likely]] {
+    const uint32_t begun = team->begun();
     result = call.serve(*info, *team);
+    // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
+    if (result != MPI_SUCCESS && result != kToHost && team->begun() == begun) [[unlikely]]
+      team->refuse(Call::kCollective == coll::Collective::kAllreduce);
   } else if (runs_of(info) != nullptr) {
     result = run_schedule(call, *info);
   }

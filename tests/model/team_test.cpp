@@ -1,4 +1,4 @@
-// The boards of collectives under the model checker: the shipped algorithms of src/coll (team.cpp, small.cpp,
+// The boards of collectives under the model checker: the shipped algorithms of src/coll (team.cpp, small.cpp, move.cpp,
 // large_reduce.cpp, staged_reduce.cpp, reach.cpp, board_pool.cpp) with members as threads, at the smallest sizes. Each
 // case shows that every result is right, that a slot, a cell, a staging area or a board is written again only when
 // nobody reads it, and that a member's memory is its own when its call returns; together they show that none of the
@@ -120,7 +120,7 @@ class PleaScenario final : public TeamScenario {
     std::vector<std::byte> all(2 * kBytes);
     const copy::Buffer send{mine.data(), kBytes, nullptr};
     const coll::Pieces recv{{all.data(), kBytes, nullptr}, kBytes, nullptr};
-    check(team->allgather(send, recv, true) == Code::kOk, "it ends well");
+    check(team->allgather(send, recv) == Code::kOk, "it ends well");
     check(all[0] == std::byte(1) && all[2 * kBytes - 1] == std::byte(2), "both pieces came");
   }
 

@@ -120,11 +120,13 @@ class Member final : public coll::Services {
     const auto* const r = reinterpret_cast<const FakeRequest*>(request);
     return r->into.base == nullptr || r->box->sent.load_acquire() > r->index;
   }
-  Code finish(p2p::Request* request) override {
+  Code finish(p2p::Request* request, uint64_t* bytes) override {
     const auto* const r = reinterpret_cast<const FakeRequest*>(request);
+    *bytes = r->into.bytes;
     if (r->into.base != nullptr) std::memcpy(r->into.base, r->box->messages[r->index].data(), r->into.bytes);
     return Code::kOk;
   }
+  void abandon(p2p::Request*) override { check(false, "every message comes"); }
   void wait(bool (*ready)(void*), void* context) override {
     for (bool is_ready = false; !is_ready;) {
       await([&] {

@@ -108,7 +108,7 @@ TEST_P(Teams, GapsStayAsTheyAre) {
         std::fill_n(all, stride * m.size, ~uint64_t{0});
         uint64_t* const own = all + m.self * stride;
         for (uint64_t i = 0; i < n; ++i) own[i] = value(m.call, m.self, i);
-        ASSERT_EQ(m.team.allgather(bytes(own, n), pieces, true), Code::kOk);
+        ASSERT_EQ(m.team.allgather(bytes(own, n), pieces), Code::kOk);
         for (uint32_t r = 0; r < m.size; ++r) {
           EXPECT_ALL(n, value(m.call, r, i), all + r * stride);
           EXPECT_ALL(kGap, ~uint64_t{0}, all + r * stride + n);

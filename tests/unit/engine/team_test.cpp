@@ -37,7 +37,7 @@ TEST_P(Teams, DataMovement) {
         ++m.call;
         const uint64_t* mine = m.input(n);
         uint64_t* all = m.memory(n * m.size);
-        ASSERT_EQ(m.team.allgather(bytes(mine, n), even(all, n), true), Code::kOk);
+        ASSERT_EQ(m.team.allgather(bytes(mine, n), even(all, n)), Code::kOk);
         for (uint32_t r = 0; r < m.size; ++r) EXPECT_ALL(n, value(m.call, r, i), all + r * n);
 
         ++m.call;
@@ -84,7 +84,7 @@ TEST_P(Teams, Lists) {
         const auto places = layout(in, of_rank);
         ++m.call;
         const uint64_t* mine = m.input(of_rank(m.self));
-        ASSERT_EQ(m.team.allgather(bytes(mine, of_rank(m.self)), {{}, 0, places.data()}, false), Code::kOk);
+        ASSERT_EQ(m.team.allgather(bytes(mine, of_rank(m.self)), {{}, 0, places.data()}), Code::kOk);
         for (uint32_t r = 0; r < m.size; ++r) {
           EXPECT_ALL(of_rank(r), value(m.call, r, i), reinterpret_cast<uint64_t*>(places[r].base));
         }
