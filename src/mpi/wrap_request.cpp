@@ -386,8 +386,8 @@ int Request_get_status_all(int n, const MPI_Request* requests, int* flag, MPI_St
 }
 
 namespace {
-/// One request of the any and some forms, for which null and inactive ones do not count as complete. Of the host's, only
-/// the host's own any form tells inactive from complete.
+/// One request of the any and some forms, for which null and inactive ones do not count as complete. Of the host's,
+/// only the host's own any form tells inactive from complete.
 int look_at_active(MPI_Request handle, bool* active, int* flag, MPI_Status* status) {
   *flag = 0;
   const Request* request = own(handle);
