@@ -50,7 +50,7 @@ Code Team::State::end_given() {
 Code Team::State::start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out) {
   SlotShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  *out = services.send(members[member], context, kMessageTag, data, p2p::SendMode::kStandard);
+  *out = services.send(members[member], context, message_tag(), data, p2p::SendMode::kStandard);
   if (*out == nullptr) return Code::kNoMemory;
   mine->way = Way::kMessage;
   mine->bytes = data.bytes;
@@ -59,7 +59,19 @@ Code Team::State::start_message(uint32_t member, const copy::Buffer& data, p2p::
 }
 
 p2p::Request* Team::State::start_receive(uint32_t member, const copy::Buffer& recv) {
-  return services.recv(members[member], context, kMessageTag, recv);
+  return services.recv(members[member], context, message_tag(), recv);
+}
+
+Code Team::State::await_taken(uint32_t member, p2p::Request* message) {
+  const SlotShm& theirs = slot(member);
+  auto settled = [&] {
+    // S1 <- S0
+    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way == Way::kNothing);
+  };
+  if (const Code code = turn_until(settled); code != Code::kOk) return code;
+  if (services.done(message)) return finish(message, 0);
+  services.abandon(message);
+  return Code::kOk;
 }
 
 Code Team::State::await_message(uint32_t member, p2p::Request* message, uint64_t room, bool* came) {
@@ -134,7 +146,7 @@ Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
   }
   p2p::Request* message = nullptr;
   if (const Code code = start_message(1 - self, data, &message); code != Code::kOk) return code;
-  const Code code = transfer(message, 0);
+  const Code code = await_taken(1 - self, message);
   end();
   return code;
 }
@@ -177,7 +189,7 @@ Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
   if (size == 2) {
     p2p::Request* message = nullptr;
     if (const Code code = start_message(root, send, &message); code != Code::kOk) return code;
-    const Code code = transfer(message, 0);
+    const Code code = await_taken(root, message);
     end();
     return code;
   }
@@ -241,7 +253,7 @@ Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uin
   p2p::Request* message = nullptr;
   if (const Code code = start_message(1 - self, send[1 - self], &message); code != Code::kOk) return code;
   copy_own(recv, send[self]);  // while the other end copies
-  const Code code = transfer(message, 0);
+  const Code code = await_taken(1 - self, message);
   end();
   return code;
 }

@@ -50,7 +50,7 @@ class Services {
   [[nodiscard]] virtual bool done(const p2p::Request* request) const = 0;
   /// Frees a request that is done; `*bytes` is what a receive got.
   virtual Code finish(p2p::Request* request, uint64_t* bytes) = 0;
-  /// Frees a receive that no message comes for.
+  /// Frees a receive that no message comes for, or a send that nobody takes.
   virtual void abandon(p2p::Request* request) = 0;
 
   /// Turns everything else that this rank has to do until `ready(context)` is true, waiting as is right here. No lock

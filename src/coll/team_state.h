@@ -22,7 +22,7 @@ constexpr uint64_t kAskedBytes = 256;
 
 /// Tags of a team's messages below the second belong to team.cpp. Messages of one kind between two members are in
 /// order.
-constexpr int32_t kMessageTag = 2;
+constexpr int32_t kMessageTag = 2;  // and the number of the collective above it
 constexpr int32_t kFirstFreeTag = 3;
 
 /// Private memory of a call that needs some; kept for the next one if it is not large.
@@ -250,7 +250,11 @@ struct Team::State {
 
   /// A message to the other member of two; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
+  /// One that was not taken is never taken for that of another collective.
+  [[nodiscard]] int32_t message_tag() const { return static_cast<int32_t>(seq & 0xfffff) << 4 | kMessageTag; }
   [[nodiscard]] p2p::Request* start_receive(uint32_t member, const copy::Buffer& recv);
+  /// Until the member has it, or its slot says that it takes none.
+  Code await_taken(uint32_t member, p2p::Request* message);
   /// Until it has come, or the member's slot says that none does.
   Code await_message(uint32_t member, p2p::Request* message, uint64_t room, bool* came);
   /// Until the member's contribution is there; then piece `k` of its `pieces`, as much as there is room for.

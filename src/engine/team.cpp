@@ -81,8 +81,7 @@ Code Rank::TeamServices::finish(p2p::Request* request, uint64_t* bytes) {
 }
 
 void Rank::TeamServices::abandon(p2p::Request* request) {
-  rank_.cancel(request);
-  rank_.wait(request);
+  while (!rank_.done(request) && !rank_.cancel(request)) rank_.progress();
   rank_.release(request);
 }
 
