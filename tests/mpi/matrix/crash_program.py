@@ -71,7 +71,14 @@ class Killed:
         return [name for name in self.files if not name.rsplit("/", 1)[-1].startswith(HOST_FILES)]
 
 
-def kill_job(command: list[str], env: dict[str, str], ranks: int, victim: int, after_s: float) -> Killed:
+def kill_job(
+    command: list[str],
+    env: dict[str, str],
+    ranks: int,
+    victim: int,
+    after_s: float,
+    end_within_s: float = END_TIMEOUT_S,
+) -> Killed:
     """Starts a job whose ranks say "pid RANK PID" and later "running", kills one `after_s` seconds after that."""
     token = uuid.uuid4().hex
     own_shm = own_shm_possible()
@@ -88,7 +95,7 @@ def kill_job(command: list[str], env: dict[str, str], ranks: int, victim: int, a
             process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=output,
                                        stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
             try:
-                _kill_and_wait(process, folder, ranks, victim, after_s, token, result)
+                _kill_and_wait(process, folder, ranks, victim, after_s, end_within_s, token, result)
             finally:
                 if process.poll() is None or processes_with(token):
                     end_all(process, token)
@@ -101,7 +108,7 @@ def kill_job(command: list[str], env: dict[str, str], ranks: int, victim: int, a
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _kill_and_wait(process, folder: Path, ranks: int, victim: int, after_s: float, token: str, result: Killed) -> None:
+def _kill_and_wait(process, folder: Path, ranks: int, victim: int, after_s, end_within_s, token, result) -> None:
     pids = wait_until_running(process, folder / "output", ranks)
     if pids is None:
         result.no_kill = f"no transfer within {BEGIN_TIMEOUT_S} s: {text_of(folder)[-300:]}"
@@ -114,8 +121,8 @@ def _kill_and_wait(process, folder: Path, ranks: int, victim: int, after_s: floa
     os.kill(killed, signal.SIGKILL)
     start = time.monotonic()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        result.code = process.wait(timeout=END_TIMEOUT_S)
-    while (stay := processes_with(token)) and time.monotonic() - start < END_TIMEOUT_S:
+        result.code = process.wait(timeout=end_within_s)
+    while (stay := processes_with(token)) and time.monotonic() - start < end_within_s:
         time.sleep(0.05)
     result.processes, result.seconds = stay, time.monotonic() - start
 
