@@ -218,6 +218,15 @@ const char* start_engine(HostBootstrap& world) {
 void say_start() {
   const Log log(job->world->rank(), log_level(job->options.get_text(Opt::kLog)));
   if (!job->rank->complaint().empty()) log.print(LogLevel::kWarn, "%s", job->rank->complaint().c_str());
+  bool refused = false;
+  for (uint32_t i = 0; i < job->node->size(); ++i) {
+    refused = refused || (i != job->node->self() && !job->node->cma(i));
+  }
+  if (refused && job->options.get_bool(Opt::kCma) && job->world->rank() == 0) {
+    log.print(LogLevel::kWarn,
+              "ranks may not copy from each other's memory, so large messages are slower: 'zerohop doctor' says why, "
+              "ZEROHOP_CMA=0 that it is known");
+  }
   if (!log.wants(LogLevel::kInfo)) return;
   log.print(LogLevel::kInfo, "rank %u of %u on its node, %d nodes; %s", job->node->self(), job->node->size(),
             job->node->nodes(), job->rank->choices_note().c_str());

@@ -47,6 +47,7 @@ CMA = ("process_vm_readv", "process_vm_writev")
 FULL = "mount -t tmpfs -o size=1m tmpfs /dev/shm && (head -c 2m /dev/zero > /dev/shm/full 2>/dev/null; true)"
 READ_ONLY = "mount -t tmpfs -o ro tmpfs /mnt"
 LEFT = "everything stays with the MPI library"
+SLOWER = "may not copy from each other.s memory"
 
 
 def limits() -> list[Limit]:
@@ -64,16 +65,16 @@ def limits() -> list[Limit]:
         Limit("no thread can be made (ulimit -u)", (), ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups",
               "prlimit", f"--nproc={RANKS}"), quick=True),
         Limit("no thread can be made (ulimit -u), no CMA", (), ("setpriv", "--reuid=54321", "--regid=54321",
-              "--clear-groups", "prlimit", f"--nproc={RANKS}", *deny(*CMA))),
+              "--clear-groups", "prlimit", f"--nproc={RANKS}", *deny(*CMA)), says=SLOWER),
         Limit("TMPDIR and the cache's folder read-only", mounted(READ_ONLY), (),
               (("TMPDIR", "/mnt"), ("XDG_CACHE_HOME", "/mnt"))),
         Limit("one core", ("taskset", "-c", "0"), quick=True),
         Limit("/sys is empty: hwloc finds nothing", (), mounted("mount -t tmpfs none /sys"), quick=True),
-        Limit("CMA denied", (), deny(*CMA), quick=True),
-        Limit("CMA and pidfd_open denied", (), deny(*CMA, "pidfd_open")),
+        Limit("CMA denied", (), deny(*CMA), says=SLOWER, quick=True),
+        Limit("CMA and pidfd_open denied", (), deny(*CMA, "pidfd_open"), says=SLOWER),
         Limit("CMA and memfd_create denied, 64 MB of /dev/shm", mounted("mount -t tmpfs -o size=64m tmpfs /dev/shm"),
-              deny(*CMA, "memfd_create")),
-        Limit("a user namespace for each rank", (), ("unshare", "-U", "--map-root-user")),
+              deny(*CMA, "memfd_create"), says=SLOWER),
+        Limit("a user namespace for each rank", (), ("unshare", "-U", "--map-root-user"), says=SLOWER),
         Limit("a PID namespace for each rank", (), ("unshare", "-p", "-f", "--kill-child")),
         Limit("fallocate unknown", (), deny("fallocate")),
     ]  # fmt: skip
