@@ -59,8 +59,8 @@ PARTS = {
     "goes on (SIGCONT), again and again. The other pair must go on meanwhile, its partner must wait.\n",
     "many": "## Very many\n\nFour ranks. The note says how many there were, and what was measured.\n",
     "limits": "## Limits\n\nEach job has something real taken away, by namespaces, resource limits or a filter of "
-    "system calls. It must run on\nwith the right data. Where everything stays with the MPI library one line on stderr "
-    "says so, else there is none:\nwhat costs speed is said by `zerohop doctor` and by `ZEROHOP_LOG=info`. A host that "
+    "system calls. It must run on\nwith the right data. Where everything stays with the MPI library, "
+    "or single copies are lost, one line on stderr says so,\nelse there is none. A host that "
     "does not run there by itself is\nskipped.\n",
 }
 
