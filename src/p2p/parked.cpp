@@ -2,12 +2,14 @@
 // order of its own, a message would cost as many looks as there are others. So those beyond the first ones are parked:
 // the receiver tells of the match, and each turn looks at a few more, for what needs no match and for hints that were
 // lost.
+#include <algorithm>
+
 #include "p2p/endpoint.h"
 
 namespace zh::p2p {
 
 namespace {
-constexpr uint32_t kLooksPerTurn = 16;
+constexpr size_t kLooksPerTurn = 16;
 }  // namespace
 
 void Endpoint::tell_matched(const TransferShm& t) {
@@ -33,7 +35,7 @@ bool Endpoint::look_at_parked() {
     unpark(r);
     ++counters_.unparked;
   }
-  for (uint32_t i = 0; i < kLooksPerTurn && !parked_.empty(); ++i) {
+  for (size_t looks = std::min(kLooksPerTurn, parked_.size); looks != 0; --looks) {
     Request* r = parked_.head;
     if (at<TransferShm>(base_, r->transfer)->load_state() == TransferState::kMatched) {  // T0 -> T1
       unpark(r);

@@ -52,12 +52,11 @@ class ClaimShm {
   Atomic<uint64_t> next_;
 };
 
-/// Writers: sender (`source`, cells, published, pushed), matcher under the receiver's lock (`target`, state), receiver
-/// (pulled, consumed, retry, released). Readers: both.
-/// Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is complete;
-/// published - consumed <= window. What is claimed is [source.from(), source.end()): the sender puts the edges into
-/// cells, whatever becomes of the rest.
-/// Wrap: published and consumed run freely modulo 2^32, which both windows divide. Crash: see ClaimShm.
+/// Writers: sender (`source`, parked, request, cells, published, pushed), matcher under the receiver's lock (`target`,
+/// state), receiver (pulled, consumed, retry, released). Readers: both. Invariant: bytes moved through cells + pushed +
+/// pulled == source.bytes exactly when the message is complete; published - consumed <= window. What is claimed is
+/// [source.from(), source.end()): the sender puts the edges into cells, whatever becomes of the rest. Wrap: published
+/// and consumed run freely modulo 2^32, which both windows divide. Crash: see ClaimShm.
 struct TransferShm {
   // The sender's line.
   RemoteBufferShm source;
