@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/atomic.h"
 #include "base/shm_types.h"
 #include "base/status.h"
 #include "copy/layout.h"
@@ -58,6 +59,10 @@ class Services {
   virtual void wait(bool (*ready)(void*), void* context) = 0;
   /// How often a flag is looked at before wait() is called: 1 where ranks outnumber CPUs.
   [[nodiscard]] virtual uint32_t polls() const = 0;
+  /// How many ranks of the node sleep in wait(), or are about to; null: none ever does.
+  [[nodiscard]] virtual const Atomic<uint32_t>* sleepers() const = 0;
+  /// Wakes a rank, if it sleeps, to look at its flags.
+  virtual void wake(uint32_t rank) = 0;
   /// A reduction of that many bytes of input has gone through staging areas.
   virtual void count_staged(uint64_t bytes) = 0;
   /// Ranks that may copy from or into one rank's memory through the kernel at once, 1 or more.

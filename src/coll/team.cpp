@@ -32,6 +32,7 @@ Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_i
       self(self_in),
       polls(services_in.polls()),
       copiers(services_in.copiers()),
+      sleepers(services_in.sleepers()),
       pleas_seen(members.size(), 0),
       slices(members.size() + 1, 0),
       answers(members.size(), nullptr) {}
@@ -132,6 +133,7 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
     uint32_t looks;
     bool dead;
   } wait{this, ready, ready_context, {}, 0, false};
+  wake_sleepers();
   services.wait(
       [](void* p) {
         auto& w = *static_cast<Wait*>(p);
@@ -149,6 +151,12 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
   if (ready(ready_context)) return Code::kOk;  // what the dead had finished is there
   broken = true;
   return Code::kPeerDead;
+}
+
+void Team::State::wake_members() {
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i != self) services.wake(members[i]);
+  }
 }
 
 Code Team::State::wait_for_past(uint32_t past) {

@@ -89,7 +89,15 @@ struct Team::State {
     ZH_CRASH_POINT("team: not yet done");
     // N0 -> N1: this rank's last reads of boards, and its accesses to others' memory.
     board(self).done.store_release(seq);
+    wake_sleepers();
   }
+  /// Members that sleep look at their flags again. Called when this one has set what they may wait for: before it waits
+  /// itself, and when it leaves.
+  void wake_sleepers() {
+    if (sleepers != nullptr && sleepers->load_relaxed() != 0) [[unlikely]]
+      wake_members();
+  }
+  void wake_members();
   /// Waits until ready() is true; kPeerDead if a member ends meanwhile.
   template <typename Ready>
   Code wait(Ready&& ready) {
@@ -332,6 +340,7 @@ struct Team::State {
   uint32_t self;
   uint32_t polls;
   uint32_t copiers;
+  const Atomic<uint32_t>* sleepers;
   uint32_t seq = 0;   ///< of the collective at hand, or the latest
   uint32_t safe = 0;  ///< every member has done this collective
   static constexpr uint32_t kBlocks = kRingBytes / kBlockBytes;

@@ -288,6 +288,7 @@ Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
 }
 
 Rank::WaitScope::~WaitScope() {
+  if (sleep_word_ != 0) end_sleep();
   p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
   if (rank_.state_->threads) {
     shm.inside.fetch_add_relaxed(~0U);
@@ -305,7 +306,15 @@ bool Rank::WaitScope::turn_only() {
 
 void Rank::WaitScope::pause() {
   State& s = *rank_.state_;
-  if (turn_only()) {
+  const bool moved = turn_only();
+  if (sleep_word_ != 0) {
+    if (moved) {
+      end_sleep();
+    } else {
+      sleep();
+    }
+  }
+  if (moved) {
     idle_ = 0;
     return;
   }
@@ -323,7 +332,7 @@ void Rank::WaitScope::pause() {
     return;
   }
   if (policy == WaitPolicy::kPassive && idle_ > kIdlePassive) {
-    sleep();
+    sleep_word_ = s.endpoint->announce_sleep();
     return;
   }
   if (!s.oversubscribed && idle_ < kIdleBeforeYield) {
@@ -337,25 +346,26 @@ void Rank::WaitScope::pause() {
     Guard guard(s);
     s.reap_in_time();
   }
-  if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) sleep();
+  if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) {
+    sleep_word_ = s.endpoint->announce_sleep();
+  }
 }
 
-// The flag is seen by a sender after it has published; should the two miss each other, the time limit ends the sleep.
+// The caller has looked for what it waits for since the sleep was announced, and the rings have been turned.
 void Rank::WaitScope::sleep() {
   State& s = *rank_.state_;
-  p2p::RankStateShm& shm = s.endpoint->part().state;
-  shm.sleeping.store_relaxed(1);
-  fence_seq_cst();  // Z1 -> Z1: the flag is out before the rings are looked at once more
-  bool moved = false;
-  {
-    Guard guard(s);
-    moved = s.endpoint->turn();
-    ++s.endpoint->counters().slept;
-    s.reap_in_time();
-  }
-  if (!moved) os::futex_wait(shm.sleeping, 1, s.host_progress ? kSleepNs / 10 : kSleepNs);
-  shm.sleeping.store_relaxed(0);
-  if (moved) idle_ = 0;
+  const uint64_t most_ns = s.host_progress ? kSleepNs / 10 : kSleepNs;
+  const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
+  end_sleep();
+  Guard guard(s);
+  ++s.endpoint->counters().slept;
+  if (woken) ++s.endpoint->counters().woken;
+  s.reap_in_time();
+}
+
+void Rank::WaitScope::end_sleep() {
+  rank_.state_->endpoint->end_sleep(sleep_word_, !rank_.state_->threads);
+  sleep_word_ = 0;
 }
 
 }  // namespace zh::engine

@@ -161,10 +161,12 @@ class Rank {
 
    private:
     void sleep();
+    void end_sleep();
     Rank& rank_;
     uint32_t turns_ = 0;
     uint32_t idle_ = 0;
     uint64_t idle_since_ns_ = 0;
+    uint32_t sleep_word_ = 0;  ///< of a sleep that is announced, which is odd; else 0
   };
 
  private:

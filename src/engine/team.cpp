@@ -92,6 +92,9 @@ void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
 
 uint32_t Rank::TeamServices::polls() const { return rank_.state_->patient ? kPolls : 1; }
 
+const Atomic<uint32_t>* Rank::TeamServices::sleepers() const { return &rank_.state_->endpoint->sleepers(); }
+void Rank::TeamServices::wake(uint32_t rank) { rank_.state_->endpoint->wake(rank); }
+
 void Rank::TeamServices::count_staged(uint64_t bytes) {
   Guard guard(*rank_.state_);
   rank_.state_->staged.add(bytes);

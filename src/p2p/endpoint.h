@@ -142,6 +142,18 @@ class Endpoint {
     return needs_turning() || hidden_ != 0 || part_->queues.private_entries != 0;
   }
 
+  // Sleeping, in steps: a caller announces it, looks once more at what it waits for, and sleeps on
+  // part().state.sleeping while that holds the word. Peers wake it after they have published. Should the flag and what
+  // is published miss each other on a processor's way to memory, only the sleeper's time limit ends the sleep.
+
+  /// Returns the word. Needs no lock, like all of these.
+  [[nodiscard]] uint32_t announce_sleep();
+  /// `only_thread`: no other thread of this rank may be asleep.
+  void end_sleep(uint32_t word, bool only_thread);
+  void wake(uint32_t rank) { wake(peers_[rank]); }
+  /// How many ranks of the node sleep; a word that rarely changes.
+  [[nodiscard]] const Atomic<uint32_t>& sleepers() const { return peers_[0].part->state.sleepers; }
+
   [[nodiscard]] PartShm& part() const { return *part_; }
   [[nodiscard]] PartShm& part(uint32_t peer) const { return *peers_[peer].part; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -228,7 +240,7 @@ class Endpoint {
   void note_unpullable(Request* request, const TransferShm& t);
   [[nodiscard]] Offset take_transfer();
   void give_transfer(Offset offset);
-  void wake(Peer& peer);
+  static void wake(const Peer& peer);
   [[nodiscard]] bool away(const Peer& peer) const;
 
   // match.cpp

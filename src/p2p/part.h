@@ -32,17 +32,20 @@ static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
 
 /// What a rank tells its peers about itself.
 /// Writers: the owner, but for `announced` (any sender), `skewed` (whoever drains, under the lock), `helper` (peers
-/// turn kWaits into kCalled) and `matched`. Readers: peers.
+/// turn kWaits into kCalled), `sleeping` (who wakes the owner adds 1), `sleepers` (every rank) and `matched`.
+/// Readers: peers.
 /// Invariant: none across fields; each is a hint that the protocols survive when stale.
-/// Wrap: stamp is 64 bits wide; announced is only compared for change. Crash: hints of a dead rank are harmless.
+/// Wrap: stamp is 64 bits wide; announced and sleeping are only compared for change. Crash: hints of a dead rank are
+/// harmless; who died asleep stays counted, so that the others look for sleepers more often.
 struct RankStateShm {
   alignas(kPairBytes) Atomic<uint64_t> stamp;      ///< clock ticks of the owner's latest turn
   Atomic<uint32_t> inside;                         ///< > 0 while the owner waits inside MPI
-  alignas(kPairBytes) Atomic<uint32_t> sleeping;   ///< futex word: 1 while the owner sleeps
+  alignas(kPairBytes) Atomic<uint32_t> sleeping;   ///< futex word: odd while the owner sleeps or is about to
   Atomic<uint32_t> skewed;                         ///< 1 while this receiver lags behind its senders
   alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look
   alignas(kPairBytes) Atomic<uint32_t> helper;     ///< Helper; futex word of the helper thread
   alignas(kPairBytes) MatchedShm matched;
+  alignas(kPairBytes) Atomic<uint32_t> sleepers;  ///< of the node's first rank only: how many ranks sleep
 };
 static_assert(kShmSafe<RankStateShm>);
 

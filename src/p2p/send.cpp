@@ -53,10 +53,24 @@ bool Endpoint::connect(uint32_t dest) {
   return true;
 }
 
-void Endpoint::wake(Peer& peer) {
-  if (peer.part->state.sleeping.load_relaxed() == 0) return;
-  peer.part->state.sleeping.store_relaxed(0);
-  os::futex_wake(peer.part->state.sleeping, 1);
+// Several threads of the owner may sleep: each looks for itself when all are woken.
+void Endpoint::wake(const Peer& peer) {
+  Atomic<uint32_t>& word = peer.part->state.sleeping;
+  uint32_t seen = word.load_relaxed();
+  if (seen % 2 == 0 || !word.cas_relaxed(seen, seen + 1)) return;
+  os::futex_wake(word, os::kWakeAll);
+}
+
+uint32_t Endpoint::announce_sleep() {
+  peers_[0].part->state.sleepers.fetch_add_relaxed(1);
+  const uint32_t word = part_->state.sleeping.fetch_or_relaxed(1) | 1;
+  fence_seq_cst();  // Z1 -> Z1: the word is out before the rings and flags are looked at once more
+  return word;
+}
+
+void Endpoint::end_sleep(uint32_t word, bool only_thread) {
+  if (only_thread) part_->state.sleeping.cas_relaxed(word, word - 1);
+  peers_[0].part->state.sleepers.fetch_add_relaxed(~0U);
 }
 
 bool Endpoint::away(const Peer& peer) const {

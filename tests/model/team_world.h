@@ -127,6 +127,8 @@ class Member final : public coll::Services {
     return Code::kOk;
   }
   void abandon(p2p::Request*) override { check(false, "every message comes"); }
+  [[nodiscard]] const Atomic<uint32_t>* sleepers() const override { return nullptr; }
+  void wake(uint32_t) override {}
   void wait(bool (*ready)(void*), void* context) override {
     for (bool is_ready = false; !is_ready;) {
       await([&] {

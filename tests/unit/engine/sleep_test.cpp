@@ -1,0 +1,138 @@
+// A wait that has fallen asleep is ended by what it waits for, not only by its time limit: a message, a transfer's end,
+// a flag of each collective, whichever thread of the rank sleeps.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "team_support.h"
+
+namespace zh::test {
+namespace {
+
+constexpr int kMostRounds = 200;  // a wake-up may find the sleeper between two sleeps
+constexpr uint64_t kLate = 4'000'000;
+
+using Task = void (*)(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b);
+
+struct Case {
+  const char* name;
+  World world;
+  Task task;
+};
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  return std::string(to_string(info.param.world)) + "_" + info.param.name;
+}
+
+const Reduction kSum{8, sum_kernel, nullptr, nullptr, true};
+
+void barrier(Team& team, std::vector<uint64_t>&, std::vector<uint64_t>&) { ASSERT_EQ(team.barrier(), Code::kOk); }
+void bcast(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>&) {
+  ASSERT_EQ(team.bcast(bytes(a.data(), 1), 0), Code::kOk);
+}
+void large_bcast(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>&) {
+  ASSERT_EQ(team.bcast(bytes(a.data(), a.size()), 0), Code::kOk);
+}
+void gather(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
+  ASSERT_EQ(team.gather(bytes(a.data(), 1), even(b.data(), 1), 1, true), Code::kOk);
+}
+void allreduce(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
+  ASSERT_EQ(team.allreduce(a.data(), b.data(), 1, kSum), Code::kOk);
+}
+void large_allreduce(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
+  ASSERT_EQ(team.allreduce(a.data(), b.data(), b.size(), kSum), Code::kOk);
+}
+
+class Sleep : public ::testing::TestWithParam<Case> {};
+
+// Rank 0 comes late, when rank 1 sleeps.
+TEST_P(Sleep, IsEndedByTheTeam) {
+  const Case c = GetParam();
+  run_ranks(c.world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = c.world;
+    config.wait = engine::WaitPolicy::kPassive;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
+    ASSERT_TRUE(team->ready());
+    std::vector<uint64_t> a(40'000, 1);
+    std::vector<uint64_t> b(40'000);
+    uint64_t woken[2] = {0, 0};
+    for (int round = 0; round < kMostRounds && woken[1] == 0; ++round) {
+      const uint64_t before = stat(*r.rank, "woken");
+      if (world.rank() == 0) compute(kLate);
+      c.task(*team, a, b);
+      const uint64_t mine = stat(*r.rank, "woken") - before;
+      ASSERT_TRUE(world.allgather(&mine, sizeof mine, woken).ok());
+    }
+    EXPECT_GT(woken[1], 0U);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+std::vector<Case> sleep_cases() {
+  std::vector<Case> cases;
+  for (const World world : {World::kThreads, World::kProcesses}) {
+    cases.insert(cases.end(), {{"barrier", world, barrier},
+                               {"bcast", world, bcast},
+                               {"large_bcast", world, large_bcast},
+                               {"gather", world, gather},
+                               {"allreduce", world, allreduce},
+                               {"large_allreduce", world, large_allreduce}});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), case_name);
+
+// Two threads of rank 1 sleep, each for a message of its own: the message of either wakes its receiver.
+TEST(SleepOfThreads, IsEndedByEithersMessage) {
+  run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = World::kProcesses;
+    config.wait = engine::WaitPolicy::kPassive;
+    config.threads = true;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    uint64_t woken[2] = {0, 0};
+    for (int round = 0; round < kMostRounds && woken[1] < 2; ++round) {
+      const uint64_t before = stat(*r.rank, "woken");
+      if (world.rank() == 0) {
+        for (const int tag : {round % 2, 1 - round % 2}) {
+          compute(kLate);
+          engine::SendArgs send;
+          send.dest = 1;
+          send.source = 0;
+          send.tag = tag;
+          send.context = 7;
+          engine::Request* request = r.rank->isend(send);
+          r.rank->wait(request);
+          r.rank->release(request);
+        }
+      } else {
+        const auto receive = [&](int tag) {
+          engine::RecvArgs recv;
+          recv.peer = recv.source = 0;
+          recv.tag = tag;
+          recv.context = 7;
+          engine::Request* request = r.rank->irecv(recv);
+          r.rank->wait(request);
+          r.rank->release(request);
+        };
+        std::thread other(receive, 0);
+        receive(1);
+        other.join();
+      }
+      const uint64_t mine = stat(*r.rank, "woken") - before;
+      ASSERT_TRUE(world.allgather(&mine, sizeof mine, woken).ok());
+    }
+    EXPECT_GE(woken[1], 2U);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+}  // namespace
+}  // namespace zh::test
