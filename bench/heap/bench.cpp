@@ -26,6 +26,7 @@ size_t parse_size(const std::string& text) {
   size_t n = strtoull(text.c_str(), &end, 10);
   if (*end == 'K') n <<= 10, ++end;
   if (*end == 'M') n <<= 20, ++end;
+  if (*end == 'G') n <<= 30, ++end;
   if (n == 0 || *end != 0) {
     fprintf(stderr, "not a size: %s\n", text.c_str());
     exit(2);
