@@ -9,11 +9,7 @@ static void open_file(MPI_Comm comm) {
   OK(MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
 }
 static void name_file(MPI_Comm comm, int rank) {
-  const char* folder = getenv("TMPDIR");
-  static int files;
-  if (rank == 0) {
-    snprintf(path, sizeof path, "%s/zerohop-away-%ld-%d", folder ? folder : "/tmp", (long)getpid(), ++files);
-  }
+  if (rank == 0) check_temp_path(path, sizeof path);
   OK(MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm));
 }
 static void in_open_close(MPI_Comm comm, int rank, int size) {

@@ -270,6 +270,12 @@ int check_thread_level(void) { return thread_provided; }
 uint64_t check_seed(void) { return options.seed; }
 MPI_Comm check_control(void) { return control; }
 
+void check_temp_path(char* path, size_t path_bytes) {
+  static int files;
+  const char* folder = getenv("TMPDIR");
+  snprintf(path, path_bytes, "%s/zerohop-check-%ld-%d", folder ? folder : "/tmp", (long)getpid(), ++files);
+}
+
 double check_now_s(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -132,6 +132,8 @@ uint64_t check_seed(void);     // --seed
 uint64_t check_random(uint64_t* state);
 MPI_Comm check_control(void);  // the harness's own duplicate of the world: outside of every case
 double check_now_s(void);
+// A path for a file of this process that no earlier call has given, in TMPDIR or /tmp.
+void check_temp_path(char* path, size_t path_bytes);
 // Keeps this rank out of MPI until `ms` milliseconds of CPU-friendly waiting have passed: the others shall find it
 // away.
 void check_stay_away_ms(int ms);

@@ -2,8 +2,6 @@
 // call of it. One case for each kind of blocking call, with the pending operation on either side of it.
 #include "check.h"
 
-#include <unistd.h>
-
 enum { kBytes = 3000000 };
 
 typedef void Block(MPI_Comm comm, int rank, int size);
@@ -86,8 +84,7 @@ static void in_iprobe_loop(MPI_Comm comm, int rank, int size) {
 static void in_file(MPI_Comm comm, int rank, int size) {
   (void)size;
   char path[300];
-  const char* folder = getenv("TMPDIR");
-  if (rank == 0) snprintf(path, sizeof path, "%s/zerohop-progress-%ld", folder ? folder : "/tmp", (long)getpid());
+  if (rank == 0) check_temp_path(path, sizeof path);
   OK(MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm));
   MPI_File file;
   if (!OK(MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,

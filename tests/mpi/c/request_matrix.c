@@ -6,8 +6,6 @@
 // before it a kHeld request must not complete.
 #include "check.h"
 
-#include <unistd.h>
-
 // Hosts whose partitioned messages work beside other requests: Open MPI loses them, Intel MPI ends with a crash.
 #if MPI_VERSION >= 4 && defined(MPICH_VERSION) && !defined(I_MPI_VERSION)
 #define HAVE_PARTITIONED 1
@@ -15,9 +13,9 @@
 #define HAVE_PARTITIONED 0
 #endif
 
-// MPICH's MPI_Testall calls unfinished requests of files and partitioned messages an error, its status of an
-// inactive partitioned one is not empty, and a request of a file that
-// MPI_Request_get_status has found complete ends in an internal error of MPI_Wait.
+// MPICH's MPI_Testall calls unfinished requests of files and partitioned messages an error, its status of an inactive
+// partitioned one is not empty, and a request of a file that MPI_Request_get_status has found complete ends in an
+// internal error of MPI_Wait.
 #if !defined(OMPI_MAJOR_VERSION) && !defined(I_MPI_VERSION)
 #define MPICH_ONLY(flags) flags
 #else
@@ -35,7 +33,7 @@ enum Flags {
   kNotInGetStatus = 64,
 };
 
-struct Env {
+static struct Env {
   MPI_Comm comm, ring;
   int rank, size, left, right;
   MPI_Win window;
@@ -285,7 +283,8 @@ struct List {
   struct Entry entries[kMostEntries];
   MPI_Request requests[kMostEntries], before[kMostEntries];
   MPI_Status statuses[kMostEntries];
-  int errors;  // entries that will end in an error
+  int errors;      // entries that will end in an error
+  unsigned flags;  // of all entries
   bool all_held;
 };
 
@@ -391,9 +390,7 @@ static void form_waitall_ignoring(struct List* l, bool before) {
 static void form_testall(struct List* l, bool before) {
   int flag = 0;
   if (before) {
-    bool held = false;
-    for (int i = 0; i < l->n; ++i) held = held || (l->entries[i].kind->flags & kHeld);
-    if (!held) return;
+    if (!(l->flags & kHeld)) return;
     OK(MPI_Testall(l->n, l->requests, &flag, l->statuses));
     EXPECT_EQ(flag, 0);
     untouched(l);
@@ -502,6 +499,7 @@ static void one_list(Form* form, bool errors, const int* chosen, int n, int numb
   static struct List l;
   memset(&l, 0, sizeof l);
   l.n = n;
+  l.flags = flags;
   l.all_held = true;
   for (int i = 0; i < n; ++i) {
     struct Entry* e = &l.entries[i];
@@ -537,7 +535,7 @@ static void one_list(Form* form, bool errors, const int* chosen, int n, int numb
 }
 
 static void through(Form* form, bool errors, MPI_Comm comm, int rank, int size) {
-  char path[64];
+  char path[300];
   int periods[1] = {1}, number = 0;
   env = (struct Env){
       .comm = comm, .rank = rank, .size = size, .left = (rank + size - 1) % size, .right = (rank + 1) % size};
@@ -545,7 +543,7 @@ static void through(Form* form, bool errors, MPI_Comm comm, int rank, int size) 
     env.large_in[i] = check_buffer(kLargeBytes);
     env.large_out[i] = check_buffer(kLargeBytes);
   }
-  snprintf(path, sizeof path, "/tmp/zh-request-matrix-%d-%d", (int)getpid(), rank);
+  check_temp_path(path, sizeof path);
   OK(MPI_Cart_create(comm, 1, &size, periods, 0, &env.ring));
   OK(MPI_Win_create(&env.cell, sizeof env.cell, sizeof env.cell, MPI_INFO_NULL, comm, &env.window));
   OK(MPI_Win_lock_all(0, env.window));
