@@ -134,6 +134,22 @@ uint64_t Problem::output_bytes() const {
   return 0;
 }
 
+uint32_t digest(const Problem& problem) {
+  uint64_t length = 0;
+  if (problem.uniform) {
+    length = problem.bytes();
+  } else if (problem.collective == Collective::kReduceScatter) {
+    for (const Piece& piece : problem.send) length += piece.bytes;
+  } else if (problem.collective == Collective::kAllgather) {
+    for (const Piece& piece : problem.recv) length += piece.bytes;
+  }
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15U;
+  uint64_t hash = static_cast<uint64_t>(problem.collective) * kOdd;
+  for (const uint64_t word : {uint64_t{problem.root}, length}) hash = (hash ^ (hash >> 32) ^ word) * kOdd;
+  constexpr int kBits = 24;
+  return static_cast<uint32_t>(hash >> (64 - kBits)) | 1;
+}
+
 std::vector<Problem> for_all_ranks(const Problem& problem) {
   std::vector<Problem> all(problem.ranks(), problem);
   for (uint32_t rank = 0; rank < all.size(); ++rank) all[rank].self = rank;

@@ -103,6 +103,10 @@ struct Problem {
   [[nodiscard]] Range output() const { return {Place::kOutput, 0, bytes()}; }
 };
 
+/// 24 bits, equal on all ranks that take a call for the same; not kRefused. Of lengths, those that all ranks know.
+[[nodiscard]] uint32_t digest(const Problem& problem);
+constexpr uint32_t kRefused = 0;
+
 /// The problem of every rank, where they differ by `self` only.
 [[nodiscard]] std::vector<Problem> for_all_ranks(const Problem& problem);
 

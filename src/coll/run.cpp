@@ -97,20 +97,19 @@ void Run::perform(uint32_t index) {
       if (step.bytes > 0 && from != to) std::memcpy(to, from, step.bytes);
       break;
     case StepKind::kReduce:
-      call_.how.combine(from, to, step.bytes / call_.how.element_bytes);
+      if (code_ == Code::kOk) call_.how.combine(from, to, step.bytes / call_.how.element_bytes);
       break;
     case StepKind::kSend:
-      code = transport_.send(step.peer, tag, from, step.bytes, &handle);
+      code = transport_.send(step.peer, tag, from, call_.exact && code_ != Code::kOk ? 0 : step.bytes, &handle);
       break;
     case StepKind::kReceive:
       code = transport_.receive(step.peer, tag, to, step.bytes, &handle);
       break;
   }
-  if (code != Code::kOk) return give_up(code);
   if (handle != nullptr) {
     under_way_.push_back({handle, index});
   } else {
-    complete(index);
+    end_message(index, code);
   }
 }
 
@@ -132,12 +131,18 @@ void Run::poll() {
     }
     under_way_[i] = under_way_.back();
     under_way_.pop_back();
-    if (code != Code::kOk) return give_up(code);
-    complete(message.step);
+    end_message(message.step, code);
   }
 }
 
-void Run::give_up(Code code) {
+void Run::end_message(uint32_t step, Code code) {
+  const bool of_length = code == Code::kTruncated || code == Code::kInvalid;
+  if (code != Code::kOk && !of_length) return fail(code);
+  if (code_ == Code::kOk && (code == Code::kTruncated || call_.exact)) code_ = code;
+  complete(step);
+}
+
+void Run::fail(Code code) {
   for (const UnderWay& message : under_way_) transport_.abandon(message.handle);
   under_way_.clear();
   code_ = code;

@@ -17,7 +17,8 @@ namespace zh::coll {
 class Transport {
  public:
   /// Starts a message. kOk: `*handle` is null if it is complete already, else has to be given to test() or abandon().
-  /// The memory stays with the transport until then.
+  /// The memory stays with the transport until then. A receive ends with kTruncated where more has come than `bytes`,
+  /// with kInvalid where less has.
   virtual Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) = 0;
   virtual Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) = 0;
   /// True once complete; `*code` says how it ended, and the handle is gone. Only looks: whoever calls Run::advance()
@@ -25,6 +26,13 @@ class Transport {
   virtual bool test(void* handle, Code* code) = 0;
   /// Gives a message up; its memory is not touched after this returns.
   virtual void abandon(void* handle) = 0;
+
+  /// Tells the other ranks what this one takes its call with that number for (digest() of its problem; kRefused: it
+  /// takes no part).
+  virtual void announce(uint64_t number, uint32_t digest) = 0;
+  /// Whether another rank has announced something else under that number. Not every rank can be asked: false says
+  /// nothing.
+  [[nodiscard]] virtual bool contradicted(uint64_t number, uint32_t digest) const = 0;
 
  protected:
   ~Transport() = default;
@@ -53,6 +61,7 @@ struct Call {
   void* output = nullptr;
   Reduction how;          ///< reductions
   int32_t first_tag = 0;  ///< the run uses tags [first_tag, first_tag + kTags)
+  bool exact = false;     ///< a message that brings less than it should spoils the call, as one that brings more does
 };
 
 class Run {
@@ -69,8 +78,12 @@ class Run {
   /// Starts, copies and combines whatever may be by now. True once the call has ended: code() says how. Then, and
   /// before the first start(), it does nothing.
   bool advance();
-  /// kOk, or what the transport said: the rest of the call was given up then.
+  /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid: the rest of the call went on then,
+  /// so that the others end too; and they, where the call is `exact`, learn of it by empty messages. Else what the
+  /// transport or fail() said: the rest was given up.
   [[nodiscard]] Code code() const { return code_; }
+  /// Ends the call under way.
+  void fail(Code code);
 
  private:
   struct UnderWay {
@@ -86,7 +99,7 @@ class Run {
   void perform(uint32_t step);
   void complete(uint32_t step);
   void poll();
-  void give_up(Code code);
+  void end_message(uint32_t step, Code code);
 
   std::shared_ptr<const Plan> plan_;
   Transport& transport_;

@@ -154,6 +154,7 @@ void Internode::take(const Header& header, const std::byte* payload) {
 void Internode::deliver(const Header& header, const std::byte* payload, Pending* to) {
   const bool too_long = header.bytes > to->bytes;
   if (too_long) to->code = Code::kTruncated;
+  if (header.bytes < to->bytes) to->code = Code::kInvalid;
   if (header.bytes <= kInlineBytes) {
     if (header.bytes > 0 && !too_long) std::memcpy(to->data, payload, header.bytes);
     to->done = true;

@@ -120,6 +120,10 @@ class SpanTransport final : public coll::Transport {
   Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
   bool test(void* handle, Code* code) override;
   void abandon(void* handle) override;
+  void announce(uint64_t number, uint32_t digest) override { inside_.announce(number, digest); }
+  [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override {
+    return inside_.contradicted(number, digest);
+  }
 
  private:
   RunTransport inside_;

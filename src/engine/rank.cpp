@@ -252,8 +252,21 @@ void Rank::quiesce() {
   wait_until([this] { return pending_sends() == 0; });
 }
 
+void Rank::take_back_sends() {
+  Guard guard(*state_);
+  state_->endpoint->take_back_sends();
+}
+
 const std::string& Rank::choices_note() const { return state_->profile_note; }
 const std::string& Rank::complaint() const { return state_->complaint; }
+
+void Rank::announce_call(uint64_t context, uint64_t number, uint32_t digest) {
+  state_->endpoint->part().calls.announce(context, number, digest);
+}
+
+bool Rank::call_contradicted(uint32_t peer, uint64_t context, uint64_t number, uint32_t digest) const {
+  return state_->endpoint->part(peer).calls.contradicts(context, number, digest);
+}
 
 void Rank::count_schedule(coll::Collective collective, size_t algorithm) {
   Guard guard(*state_);

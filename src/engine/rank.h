@@ -117,6 +117,10 @@ class Rank {
   /// out of memory. The team must be gone before the Rank.
   [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
 
+  // What schedules tell each other (p2p/calls.h). One thread at a time announces.
+  void announce_call(uint64_t context, uint64_t number, uint32_t digest);
+  [[nodiscard]] bool call_contradicted(uint32_t peer, uint64_t context, uint64_t number, uint32_t digest) const;
+
   /// Lets this rank's collectives reach other nodes; once, after enable_threads(). kNoMemory, also if there is no
   /// `carrier`.
   Status open_internode(std::unique_ptr<Carrier> carrier);
@@ -131,6 +135,8 @@ class Rank {
   [[nodiscard]] uint64_t pending_sends() const;
   /// Finishes all pending sends (MPI_Finalize). Collective meaning is the caller's.
   void quiesce();
+  /// Takes back all sends that no receive has matched, once no rank will receive any more.
+  void take_back_sends();
 
   [[nodiscard]] node::Node& node() const { return node_; }
   /// True in a process that was forked from the rank's: there it must not be used, and does nothing when destroyed.

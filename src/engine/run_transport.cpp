@@ -1,7 +1,18 @@
 // See run_transport.h.
 #include "engine/run_transport.h"
 
+#include <algorithm>
+
+#include "p2p/request.h"
+
 namespace zh::engine {
+namespace {
+
+Code code_of(const Result& result, uint64_t asked) {
+  return result.code == Code::kOk && result.bytes < asked ? Code::kInvalid : result.code;
+}
+
+}  // namespace
 
 Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
   SendArgs args;
@@ -26,7 +37,7 @@ Code RunTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t byte
   Result result;
   Request* request = nullptr;
   *handle = nullptr;
-  if (rank_.recv_or_start(args, &result, &request)) return result.code;
+  if (rank_.recv_or_start(args, &result, &request)) return code_of(result, bytes);
   *handle = request;
   return request != nullptr ? Code::kOk : Code::kNoMemory;
 }
@@ -34,7 +45,8 @@ Code RunTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t byte
 bool RunTransport::test(void* handle, Code* code) {
   auto* request = static_cast<Request*>(handle);
   if (!rank_.done(request)) return false;
-  *code = rank_.result(request).code;
+  const Result& result = rank_.result(request);
+  *code = request->is_send ? result.code : code_of(result, request->buffer.bytes);
   rank_.release(request);
   return true;
 }
@@ -45,6 +57,14 @@ void RunTransport::abandon(void* handle) {
   rank_.cancel(request);
   while (!rank_.done(request)) rank_.progress();
   rank_.release(request);
+}
+
+void RunTransport::announce(uint64_t number, uint32_t digest) { rank_.announce_call(context_, number, digest); }
+
+bool RunTransport::contradicted(uint64_t number, uint32_t digest) const {
+  return std::any_of(members_->begin(), members_->end(), [&](int32_t member) {
+    return member >= 0 && rank_.call_contradicted(static_cast<uint32_t>(member), context_, number, digest);
+  });
 }
 
 }  // namespace zh::engine

@@ -24,6 +24,9 @@ class RunTransport : public coll::Transport {
   Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
   bool test(void* handle, Code* code) override;
   void abandon(void* handle) override;
+  void announce(uint64_t number, uint32_t digest) override;
+  /// Asks the ranks of this node.
+  [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override;
 
  private:
   Rank& rank_;

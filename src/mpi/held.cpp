@@ -76,6 +76,11 @@ int HeldBuffer::pack() {
   return MPI_SUCCESS;
 }
 
+bool HeldBuffer::unpacked_by_host() const {
+  return scratch_.used() && std::any_of(parts_.begin(), parts_.end(),
+                                        [](const Elements& e) { return e.type->kind == TypeInfo::Kind::kPacked; });
+}
+
 int HeldBuffer::unpack() {
   if (!scratch_.used()) return MPI_SUCCESS;
   const std::byte* from = base_;

@@ -38,7 +38,6 @@ class HeldBuffer {
   }
 
   [[nodiscard]] std::byte* base() const { return base_; }
-  [[nodiscard]] bool is_copy() const { return scratch_.used(); }
   [[nodiscard]] uint64_t piece_bytes(int32_t member) const {
     return pieces_.empty() ? piece_bytes_ : pieces_[static_cast<size_t>(member)].bytes;
   }
@@ -53,10 +52,11 @@ class HeldBuffer {
   /// error.
   [[nodiscard]] int pack();
   [[nodiscard]] int unpack();
+  /// Whether unpack() calls the host, because a layout is the host's secret.
+  [[nodiscard]] bool unpacked_by_host() const;
 
  private:
   int place_list(MPI_Comm comm, bool copied);
-  void hold_types();
   int stage(uint64_t bytes, MPI_Comm comm);
 
   std::byte* base_ = nullptr;

@@ -5,9 +5,14 @@
 
 #include "coll/algorithms.h"
 #include "engine/internode.h"
+#include "os/clock.h"
 
 namespace zh::mpi {
 namespace {
+
+/// How long a call stands still before this rank asks whether the others are in the same one, and asks again.
+constexpr uint64_t kAskAfterNs = 100'000'000;
+constexpr uint32_t kIdleTurns = 64;  // of which one looks at the clock
 
 /// Tags stay positive; what has the same tag again began a million collectives earlier.
 constexpr uint64_t kTagMask = 0x3fffffff;
@@ -98,27 +103,58 @@ int Started::ready() {
   return kGoOn;
 }
 
+// Takes the mutex, as members that read it expect one writer.
+void Started::refuse() {
+  const std::lock_guard lock(active_mutex);
+  transport_->announce(number_, coll::kRefused);
+}
+
 int Started::start() {
   error_ = MPI_SUCCESS;
-  if (run_ == nullptr) return MPI_SUCCESS;
+  started_ = number_;
+  if (persistent_) ++number_;
+  digest_ = coll::digest(problem);
+  if (run_ == nullptr) {
+    const std::lock_guard lock(active_mutex);
+    transport_->announce(started_, digest_);
+    return MPI_SUCCESS;
+  }
   if (const int error = input.pack(); error != MPI_SUCCESS) return error;
   if (problem.in_place) {
     if (const int error = output.pack(); error != MPI_SUCCESS) return error;
   }
-  const auto tag = static_cast<int32_t>((number_ * coll::kTags) & kTagMask);
-  if (persistent_) ++number_;
+  const auto tag = static_cast<int32_t>((started_ * coll::kTags) & kTagMask);
+  // Less may come in a broadcast where the host lets it; in a reduction what lacks would be made up.
+  const bool exact = coll::reduces(problem.collective) ||
+                     (kRefusesShortBcast && problem.uniform && problem.collective == coll::Collective::kBcast);
   shim.rank->count_schedule(problem.collective, algorithm_);
   const std::lock_guard lock(active_mutex);
   done_.store_relaxed(0);
-  run_->start({input.base(), output.base(), reducing.how, tag});
-  if (advance()) return MPI_SUCCESS;
+  ask_at_ns_ = 0;
+  transport_->announce(started_, digest_);
+  run_->start({input.base(), output.base(), reducing.how, tag, exact});
+  if (advance(false)) return MPI_SUCCESS;
   active.push_back(this);
   n_active.store_relaxed(static_cast<uint32_t>(active.size()));
   return MPI_SUCCESS;
 }
 
-bool Started::advance() {
-  if (!run_->advance()) return false;
+bool Started::contradicted() {
+  if (++idle_ % kIdleTurns != 0) return false;
+  const uint64_t now = os::now_ns();
+  const bool first = ask_at_ns_ == 0;
+  if (now < ask_at_ns_) return false;
+  ask_at_ns_ = now + kAskAfterNs;
+  return !first && transport_->contradicted(started_, digest_);
+}
+
+bool Started::advance(bool alone) {
+  if (!run_->advance()) {
+    if (!contradicted()) return false;
+    run_->fail(Code::kInvalid);
+  }
+  // The other members are served; the rest waits for the rank itself.
+  if (alone && output.unpacked_by_host()) return false;
   error_ = run_->code() == Code::kOk ? output.unpack() : class_of(run_->code());
   done_.store_release(1);  // RN0 -> RN1: the result and the outcome before done
   return true;
@@ -137,16 +173,15 @@ void advance_started(bool alone) {
   if (n_active.load_relaxed() == 0 || shim.rank == nullptr || !active_mutex.try_lock()) return;
   engine::Internode* internode = shim.rank->internode();
   if (internode != nullptr && !alone) internode->progress();
-  const auto ended = [alone](Started* s) { return (!alone || s->alone()) && s->advance(); };
+  const auto ended = [alone](Started* s) { return (!alone || s->alone()) && s->advance(alone); };
   active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());
   n_active.store_relaxed(static_cast<uint32_t>(active.size()));
   active_mutex.unlock();
 }
 
-// Operations of the program and packed buffers are MPI's business, and so is what travels between nodes.
-bool Started::alone() const {
-  return reducing.how.user == nullptr && !output.is_copy() && runs_->layout_->nodes() == 1;
-}
+// Operations of the program and what travels between nodes need MPI. (The former are here only in blocking calls, whose
+// rank is there.)
+bool Started::alone() const { return reducing.how.user == nullptr && runs_->layout_->nodes() == 1; }
 
 bool started_advance_alone() {
   if (n_active.load_relaxed() == 0) return false;

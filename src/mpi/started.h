@@ -85,6 +85,8 @@ class Started {
   int ready();
   /// MPI_SUCCESS, or an error that was raised.
   int start();
+  /// In place of that, where something is wrong with this rank's arguments: members that wait for it learn so.
+  void refuse();
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
   /// When complete: error class, not raised.
@@ -95,14 +97,21 @@ class Started {
  private:
   friend void advance_started(bool alone);
   friend bool started_advance_alone();
-  bool advance();
+  /// True once it is complete. `alone`: as advance_started() has it.
+  bool advance(bool alone);
+  /// Whether members disagree about the call; seldom looked at.
+  bool contradicted();
   /// Whether it goes on without a call of MPI.
   [[nodiscard]] bool alone() const;
 
   std::shared_ptr<Runs> runs_;
   std::shared_ptr<coll::Transport> transport_;
   std::unique_ptr<coll::Run> run_;
-  uint64_t number_;  ///< of the call; of persistent ones, of the next start
+  uint64_t number_;       ///< of the call; of persistent ones, of the next start
+  uint64_t started_ = 0;  ///< number of the call under way
+  uint64_t ask_at_ns_ = 0;
+  uint32_t digest_ = 0;
+  uint32_t idle_ = 0;
   bool persistent_;
   bool holds_operation_ = false;
   size_t algorithm_ = 0;

@@ -11,7 +11,10 @@ template <typename Call>
 int run_schedule(const Call& call, const CommInfo& info) {
   Started started(info.runs, false);
   const int result = set_up(call, info, started);
-  if (result != kGoOn && result != MPI_SUCCESS) return result;
+  if (result != kGoOn && result != MPI_SUCCESS) {
+    if (result != kToHost) started.refuse();
+    return result;
+  }
   if (const int error = started.start(); error != MPI_SUCCESS) return error;
   turn_until([&started] { return started.look(); });
   if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier

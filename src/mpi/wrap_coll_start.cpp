@@ -38,7 +38,16 @@ int begin(const Call& call, const End& end) {
   auto started = std::make_unique<Started>(info->runs, persistent);
   const int result = set_up(call, *info, *started);
   if (result == kToHost) return call.template forward<Form>(end);
-  if (result != kGoOn && result != MPI_SUCCESS) return result;
+  // A rank may go to a call of the host and wait there for somebody who waits for this collective (MPI standard 2.9).
+  // Then its helper carries on, which must not call the program.
+  if (started->reducing.how.user != nullptr) {
+    shim.rank->count_fallback("started collectives: operations of the program");
+    return call.template forward<Form>(end);
+  }
+  if (result != kGoOn && result != MPI_SUCCESS) {
+    started->refuse();
+    return result;
+  }
   return give(std::move(started), persistent, call.comm, end.request);
 }
 

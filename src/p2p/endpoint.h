@@ -128,6 +128,8 @@ class Endpoint {
 
   /// Sends are under way that this end may have to move on.
   [[nodiscard]] bool sending() const { return !sends_.empty() || !parked_.empty() || !queued_peers_.empty(); }
+  /// Takes back the sends that nobody has received; for when nobody will any more.
+  void take_back_sends();
   /// Sends whose bytes are still needed from this rank's memory.
   [[nodiscard]] uint64_t pending_sends() const { return pending_sends_; }
   /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to). Receives are

@@ -501,6 +501,14 @@ bool Endpoint::cancel(Request* r) {
   return true;
 }
 
+void Endpoint::take_back_sends() {
+  for (auto& slab : request_slabs_) {
+    for (Request* r = slab.get(); r != slab.get() + kRequestSlab; ++r) {
+      if (r->is_send && (r->stage == Stage::kQueued || r->stage == Stage::kTransfer)) cancel(r);
+    }
+  }
+}
+
 bool Endpoint::cancel_send(Request* r) {
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];

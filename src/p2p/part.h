@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "p2p/calls.h"
 #include "p2p/queues.h"
 #include "shm/access.h"
 
@@ -56,6 +57,7 @@ struct PartShm {
   RankStateShm state;
   shm::AccessShm access;
   QueuesShm queues;
+  CallsShm calls;
 
   [[nodiscard]] Atomic<uint64_t>* in() { return reinterpret_cast<Atomic<uint64_t>*>(this + 1); }
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t ranks) {

@@ -195,6 +195,9 @@ MachineId this_machine() {
 
 std::string read_file(const std::string& path, bool* exists) {
   std::string text;
+  std::error_code none;
+  // A pipe would keep whoever opens it waiting.
+  if (*exists = std::filesystem::exists(path, none); !std::filesystem::is_regular_file(path, none)) return text;
   std::FILE* file = std::fopen(path.c_str(), "re");
   *exists = file != nullptr;
   if (file == nullptr) return text;

@@ -76,7 +76,7 @@ struct MachineId {
 };
 [[nodiscard]] MachineId this_machine();
 
-/// A whole file of that folder, at most 1 MiB; "" if there is none.
+/// A whole file of that folder, at most 1 MiB; "" if there is none, or something else of that name.
 [[nodiscard]] std::string read_file(const std::string& path, bool* exists);
 
 /// `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no home.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -23,6 +24,8 @@ class Network {
   bool deliver();
   /// The n-th start of a message from now on fails.
   void fail_after(int messages) { fail_in_ = messages; }
+  /// Ranks may disagree on the lengths of messages from now on.
+  void let_lengths_differ() { lengths_may_differ_ = true; }
   /// Messages that nobody tested or abandoned.
   [[nodiscard]] size_t open() const { return open_; }
 
@@ -43,10 +46,13 @@ class Network {
     Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
     bool test(void* handle, Code* code) override;
     void abandon(void* handle) override;
+    void announce(uint64_t number, uint32_t digest) override { announced_[number] = digest; }
+    [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override;
 
    private:
     Network& network_;
     uint32_t rank_;
+    std::map<uint64_t, uint32_t> announced_;
   };
 
   /// The oldest message that lacks the end asked for, or a new one.
@@ -58,6 +64,7 @@ class Network {
   std::vector<Message*> matched_;
   std::mt19937_64 rng_;
   int fail_in_ = 0;
+  bool lengths_may_differ_ = false;
   size_t open_ = 0;
 };
 

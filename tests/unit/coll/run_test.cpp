@@ -48,14 +48,33 @@ class Ranks {
       inputs.push_back(random_bytes(rng_, problems_[r].input_bytes(), doubles));
       outputs.push_back(random_bytes(rng_, problems_[r].output_bytes(), doubles));
       before.push_back(outputs[r]);
-      runs[r]->start({inputs[r].data(), outputs[r].data(), how_, first_tag});
+      const bool exact = coll::reduces(problems_[r].collective);
+      runs[r]->start({inputs[r].data(), outputs[r].data(), how_, first_tag, exact});
+    }
+  }
+
+  /// `rank` takes another way than the others.
+  void replace(uint32_t rank, const Algorithm& algorithm) {
+    coll::Schedule schedule;
+    ASSERT_TRUE(coll::build(problems_[rank], algorithm.name, &schedule).ok());
+    ASSERT_TRUE(
+        coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), network.of(rank), &runs[rank]).ok());
+  }
+  void announce(uint64_t number) {
+    for (const Problem& p : problems_) network.of(p.self).announce(number, coll::digest(p));
+  }
+  /// Ends the runs of ranks that know of another one in another call.
+  void ask(uint64_t number) {
+    for (const Problem& p : problems_) {
+      if (runs[p.self]->advance() || !network.of(p.self).contradicted(number, coll::digest(p))) continue;
+      runs[p.self]->fail(Code::kInvalid);
     }
   }
 
   /// Turns ranks and network in any order until all have ended. False if that takes too long.
-  bool finish() {
+  bool finish(uint64_t most_turns = 1'000'000) {
     size_t ended = 0;
-    for (uint64_t turn = 0; ended < runs.size() && turn < 1'000'000; ++turn) {
+    for (uint64_t turn = 0; ended < runs.size() && turn < most_turns; ++turn) {
       if (rng_() % 3 != 0) network.deliver();
       if (turn % 8 != 0) {
         runs[rng_() % runs.size()]->advance();
@@ -204,6 +223,59 @@ TEST(RunSchedule, FailureEndsTheCallAndLeavesNothingUnderWay) {
     EXPECT_TRUE(failed);
     all.runs.clear();
     EXPECT_EQ(all.network.open(), 0u);
+  }
+}
+
+/// One rank takes the vector for longer or shorter and perhaps goes another way because of that.
+void disagree(const Problem& problem, uint32_t odd, uint64_t odd_count, const Algorithm& usual, const Algorithm& other,
+              uint64_t seed) {
+  std::vector<Problem> problems = coll::for_all_ranks(problem);
+  problems[odd].count = odd_count;
+  Ranks all(problems, usual, int_sum(), seed);
+  all.network.let_lengths_differ();
+  all.replace(odd, other);
+  all.start(false, 0);
+  all.announce(7);
+  const std::string what = text(problem, usual.name) + ", rank " + std::to_string(odd) + " has " +
+                           std::to_string(odd_count) + " by " + std::string(other.name);
+  if (!all.finish(3'000)) {
+    all.ask(7);
+    ASSERT_TRUE(all.finish()) << what;
+  }
+  bool told = false;
+  for (const std::unique_ptr<coll::Run>& run : all.runs) {
+    told = told || run->code() != Code::kOk;
+  }
+  // Somebody is sent more than there is room for, or a reduction lacks operands.
+  const bool from_root = problem.collective == Collective::kBcast || problem.collective == Collective::kScatter;
+  const bool root_has_more = (odd == problem.root) == (odd_count > problem.count);
+  bool harms = problem.collective == Collective::kGather ? !root_has_more : !from_root || root_has_more;
+  // More operands than are asked for may stay unseen, in chunks that nobody waits for.
+  if (coll::reduces(problem.collective) && odd_count > problem.count) harms = false;
+  EXPECT_TRUE(told || !harms) << what;
+  all.runs.clear();
+  EXPECT_EQ(all.network.open(), 0u) << what;
+}
+
+TEST(RunSchedule, RanksThatDisagreeAllEnd) {
+  uint64_t seed = 1;
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::kBarrier) continue;
+    Problem problem;
+    problem.collective = collective;
+    problem.element_bytes = 4;
+    problem.count = 24;
+    problem.chunk_bytes = 16;
+    problem.layout = coll::Layout::one_node(5);
+    problem.root = 1;
+    for (const Algorithm& usual : coll::algorithms(collective)) {
+      for (const Algorithm& other : coll::algorithms(collective)) {
+        if (!usual.fits(problem) || !other.fits(problem)) continue;
+        for (const uint32_t odd : {1u, 4u}) {
+          for (const uint64_t count : {1u, 23u, 25u, 96u}) disagree(problem, odd, count, usual, other, ++seed);
+        }
+      }
+    }
   }
 }
 

@@ -141,6 +141,34 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
   });
 }
 
+TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
+  constexpr uint32_t kRanks = 3;
+  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, in(GetParam()));
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    AllRanks first(*r.rank, 77);
+    AllRanks second(*r.rank, 78);
+    first.announce(5, self == 1 ? coll::kRefused : 9);
+    ASSERT_TRUE(world.barrier().ok());
+    EXPECT_EQ(first.contradicted(5, 9), true) << "one has refused";
+    EXPECT_EQ(first.contradicted(6, 9), false);
+    EXPECT_EQ(second.contradicted(5, 9), false);
+    ASSERT_TRUE(world.barrier().ok());
+    // Entries come and go while the others look at them.
+    const auto digest = [](uint64_t context, uint64_t number) {
+      return static_cast<uint32_t>((context * 31 + number * 7919) & 0xffffff) | 1;
+    };
+    for (uint64_t number = 1000; number < 31'000; ++number) {
+      AllRanks& transport = (number * (self + 1)) % 3 == 0 ? second : first;
+      transport.announce(number, digest(&transport == &first ? 77 : 78, number));
+      ASSERT_FALSE(first.contradicted(number, digest(77, number))) << number;
+      ASSERT_FALSE(second.contradicted(number + 1, digest(78, number + 1))) << number;
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, ScheduleRun, ::testing::Values(World::kThreads, World::kProcesses), world_name);
 
 }  // namespace

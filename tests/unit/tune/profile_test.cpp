@@ -2,6 +2,7 @@
 #include "tune/profile.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -113,6 +114,15 @@ TEST_F(Kept, NeverYieldsImpossibleNumbersWhateverIsWritten) {
     }
   }
   EXPECT_GT(refused, 40);
+}
+
+TEST_F(Kept, IsNoPipeAndNoFolder) {
+  fs::create_directories(path());
+  Profile loaded;
+  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid);
+  fs::remove(path());
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid);
 }
 
 TEST_F(Kept, OfAnotherVersionIsRefused) {
