@@ -139,6 +139,11 @@ json calibration_of(const Options& options) {
     const tune::DistanceClass& c = profile.classes[i];
     out["classes"].push_back({{"level", node::to_string(static_cast<node::Level>(c.level))},
                               {"line_ns", c.line_ns},
+                              {"jobs", c.jobs},
+                              {"attempts", c.attempts},
+                              {"in_force", c.jobs >= tune::kConfirmed},
+                              {"standing", tune::standing(c)},
+                              {"age_s", std::max<int64_t>(0, os::seconds_since_1970() - c.measured_at)},
                               {"choice", choice_of(tune::choose(c.level, &profile))}});
   }
   return out;
@@ -215,9 +220,9 @@ void print_text(const json& info) {
   }
   for (const json& d : c["classes"]) {
     const json& choice = d["choice"];
-    std::printf("  %-13s line %.0f ns: inline to %s, one block to %s, cells to %s, then one copy; mapped from %s\n",
-                d["level"].get<std::string>().c_str(), d["line_ns"].get<double>(),
-                format_size(choice["inline_max"].get<uint64_t>()).c_str(),
+    std::printf("  %s\n", d["standing"].get<std::string>().c_str());
+    std::printf("  %-13s line %.0f ns: inline to %s, one block to %s, cells to %s, then one copy; mapped from %s\n", "",
+                d["line_ns"].get<double>(), format_size(choice["inline_max"].get<uint64_t>()).c_str(),
                 format_size(choice["eager_max"].get<uint64_t>()).c_str(),
                 format_size(choice["single_copy_min"].get<uint64_t>()).c_str(),
                 format_size(choice["mapped_min"].get<uint64_t>()).c_str());

@@ -12,7 +12,8 @@ constexpr const char* kDescription =
     "  zerohop doctor                       what this machine permits, and what mends it\n"
     "  zerohop info                         variables in force and what is usable here\n"
     "  zerohop bench p2p                    host and zerohop side by side\n"
-    "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n";
+    "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
+    "  zerohop tune                         what is known of copy costs here, and measuring again\n";
 
 constexpr const char* kFooter =
     "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   zh::tools::add_doctor_command(app);
   zh::tools::add_bench_command(app);
   zh::tools::add_schedule_command(app);
+  zh::tools::add_tune_command(app);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
     return 0;

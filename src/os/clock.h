@@ -18,6 +18,9 @@ namespace zh::os {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
+/// The clock on the wall.
+[[nodiscard]] inline int64_t seconds_since_1970() { return static_cast<int64_t>(std::time(nullptr)); }
+
 /// Cheap counter (about 10 ns or less) for short intervals; comparable between processes where ticks_are_steady().
 [[nodiscard]] inline uint64_t ticks() {
 #if defined(__x86_64__)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -91,6 +92,12 @@ int seccomp_mode() {
   const std::string status = read_small_file("/proc/self/status");
   const size_t found = status.find("\nSeccomp:");
   return found == std::string::npos ? -1 : std::atoi(status.c_str() + found + std::strlen("\nSeccomp:"));
+}
+
+uint64_t thread_switches() {
+  rusage used{};
+  if (getrusage(RUSAGE_THREAD, &used) != 0) return 0;
+  return static_cast<uint64_t>(used.ru_nvcsw + used.ru_nivcsw);
 }
 
 std::string read_small_file(const char* path) {

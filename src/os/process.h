@@ -28,6 +28,8 @@ void close_descriptor(int fd);
 [[nodiscard]] uint64_t namespace_id(const char* kind);
 /// Value of "Seccomp:" in /proc/self/status: 0 off, 1 strict, 2 filter, -1 unknown.
 [[nodiscard]] int seccomp_mode();
+/// How often this thread has lost its processor, or given it up, since it began.
+[[nodiscard]] uint64_t thread_switches();
 /// Small files of /proc and /sys, without the trailing newline; "" if unreadable.
 [[nodiscard]] std::string read_small_file(const char* path);
 /// A number that differs between processes, threads and calls.

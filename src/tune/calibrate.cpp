@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "tune/choice.h"
+#include "tune/plausible.h"
 
 namespace zh::tune {
 namespace {
@@ -82,6 +83,19 @@ uint32_t chunk_for(Way way, uint64_t bytes) {
   return static_cast<uint32_t>(std::min<uint64_t>(bytes / 4, kUsual.chunk_both));
 }
 
+/// What this job has measured beside what earlier ones did at the same distances.
+void join_earlier(const Profile& earlier, Profile* profile) {
+  for (uint32_t i = 0; i < profile->n_classes; ++i) {
+    DistanceClass& c = profile->classes[i];
+    c.attempts = 1;
+    c.jobs = c.cells.empty() || c.cells_nt.empty() ? 0 : 1;
+    c.measured_at = os::seconds_since_1970();
+    for (uint32_t k = 0; k < earlier.n_classes; ++k) {
+      if (earlier.classes[k].level == c.level) c = joined(earlier.classes[k], c);
+    }
+  }
+}
+
 /// Classes of an earlier job at distances that this one does not have.
 void keep_others(const Profile& earlier, Profile* profile) {
   for (uint32_t i = 0; i < earlier.n_classes && profile->n_classes < Profile::kMaxClasses; ++i) {
@@ -101,6 +115,14 @@ bool wait_pair(CalibrationShm* shm, uint32_t ended_before) {
   return true;
 }
 
+DistanceClass unknown(int level) {
+  DistanceClass out;
+  out.level = level;
+  out.line_ns = 1;
+  out.ring_bytes = kRings[0];
+  return out;
+}
+
 }  // namespace
 
 bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
@@ -110,18 +132,22 @@ bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
 }
 
 DistanceClass measure_class(Pair& pair, int level) {
-  DistanceClass out;
-  out.level = level;
+  DistanceClass out = unknown(level);
   const float line_before = pair.line_ns();
-  // A point is taken again while something else ran in between; both sides see the same timings, so they agree.
+  if (line_before <= 0) return out;
+  out.line_ns = line_before;
+  // A point is taken again while something else ran in between; both sides see the same timings, so they agree. Of a
+  // point that never had both processors to itself nothing is known.
   const auto point = [&](const Shot& shot) {
-    constexpr int kAttempts = 4;
+    constexpr int kAttempts = 6;
     Timing steadiest;
-    for (int i = 0; i < kAttempts && (i == 0 || steadiest.spread > kMaxSpread / 2); ++i) {
+    for (int i = 0; i < kAttempts && (i == 0 || steadiest.disturbed || steadiest.spread > kMaxSpread / 2); ++i) {
       const Timing t = pair.measure(shot);
       if (!t.ok) return t;
-      if (i == 0 || t.spread < steadiest.spread) steadiest = t;
+      const bool better = t.disturbed == steadiest.disturbed ? t.spread < steadiest.spread : !t.disturbed;
+      if (i == 0 || better) steadiest = t;
     }
+    steadiest.ok = !steadiest.disturbed;
     return steadiest;
   };
   // The ring: a small one stays in a shared cache, a large one leaves a separate cache alone; which is better differs
@@ -159,11 +185,9 @@ DistanceClass measure_class(Pair& pair, int level) {
   if (!out.cma_read.empty()) out.cma_both = curve({.way = Way::kCmaBoth}, 16 << 10);
   out.mapped_one = curve({.way = Way::kMappedRead}, 0);
   out.mapped_both = curve({.way = Way::kMappedBoth}, 4 << 10);
+  out.line_ns = std::max(pair.line_ns(), 1.0F);
   // A way that cannot be measured well is not judged: the built-in choice stays.
-  for (Curve* c : {&out.cma_read, &out.cma_write, &out.cma_both, &out.mapped_one, &out.mapped_both}) {
-    if (c->worst_spread() > kMaxSpread) *c = Curve{};
-  }
-  out.line_ns = pair.line_ns();
+  (void)drop_impossible(&out);
   // The ranks moved between near and far meanwhile: the curves are of no one distance.
   constexpr float kMoved = 2.5F;
   if (std::max(line_before, out.line_ns) > kMoved * std::min(line_before, out.line_ns)) out.cells = Curve{};
@@ -199,8 +223,7 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
       const auto& p = shm->pairs[turn];
       if (group.self == p.first || group.self == p.second) {
         Pair pair(scratch, kScratch, group.self == p.first ? 0 : 1, group.pid, group.cma);
-        DistanceClass c;
-        if (pair.meet()) c = measure_class(pair, p.level);
+        const DistanceClass c = pair.meet() ? measure_class(pair, p.level) : unknown(p.level);
         if (group.self == p.first) shm->profile.classes[turn] = c;
         shm->ended.fetch_add_acq_rel(1);  // E0 -> E1: the class, and nothing more in the scratch
         os::futex_wake(shm->ended, os::kWakeAll);
@@ -216,17 +239,20 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
     }
     if (group.self == 0) {
       shm->profile.n_classes = n_pairs;
+      join_earlier(earlier, &shm->profile);
+      const bool counts = std::all_of(shm->profile.classes, shm->profile.classes + n_pairs,
+                                      [](const DistanceClass& c) { return c.jobs >= kConfirmed; });
       keep_others(earlier, &shm->profile);
-      const std::string objection = all_came ? objection_to(shm->profile) : "a rank did not come";
-      if (objection.empty()) {
-        *note += "measured now";
+      if (all_came) {
+        *note += counts ? "measured now, as an earlier job did"
+                        : "measured now; built-in choices until a job finds the same";
         if (const Status saved = save_profile(group.folder, machine, shm->profile); !saved.ok()) {
           *note += std::string(", not kept: ") + saved.what();
         }
       } else {
-        *note += "not used: " + objection + "; built-in choices";
+        *note += "not used: a rank did not come; built-in choices";
       }
-      set(shm->phase, static_cast<uint32_t>(objection.empty() ? Phase::kReady : Phase::kNone));
+      set(shm->phase, static_cast<uint32_t>(all_came ? Phase::kReady : Phase::kNone));
     } else {
       all_came = wait_change(shm->phase, static_cast<uint32_t>(Phase::kMeasure));
     }

@@ -15,8 +15,8 @@
 
 namespace zh::tune {
 
-/// Measures one class between two sides (both call it; same result on both). About 10 to 25 ms. A class without a
-/// `cells` curve means that it failed.
+/// Measures one class between two sides (both call it; same result on both). About 10 to 25 ms. What could not be
+/// measured while both sides ran, or cannot be (plausible.h), is empty; without `cells` nothing is known.
 DistanceClass measure_class(Pair& pair, int level);
 
 /// One rank's part in prepare_profile().
@@ -37,9 +37,10 @@ struct CalibrationGroup {
 /// near today and far tomorrow, each with curves of its own.
 [[nodiscard]] bool covers(const Profile& profile, const std::vector<uint8_t>& levels);
 
-/// Collective over the group: rank 0 loads the kept profile; if there is none, the first pair of ranks at each level
-/// measures while the others sleep, and rank 0 keeps the result unless it is noisy. Returns true with the same
-/// `*profile` on every rank, or false on every rank: use built-in choices then. `*note` says where the profile came
+/// Collective over the group: rank 0 loads the kept profile; if it does not cover the group's distances, the first pair
+/// of ranks at each level measures while the others sleep, and rank 0 keeps what this and earlier jobs have found.
+/// Returns true with the same `*profile` on every rank (choose() uses what two jobs agree on), or false on every rank:
+/// use built-in choices then. `*note` says where the profile came
 /// from or why there is none (full text on rank 0). Waits at most about 10 s for a rank that does not come.
 bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::string* note);
 

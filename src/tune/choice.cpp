@@ -33,7 +33,7 @@ const DistanceClass* find_class(const Profile& profile, int level, bool far) {
   const DistanceClass* found = nullptr;
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
     const DistanceClass& c = profile.classes[i];
-    if (is_far(c.level) != far || c.cells.empty() || c.cells_nt.empty()) continue;
+    if (is_far(c.level) != far || c.jobs < kConfirmed || c.cells.empty() || c.cells_nt.empty()) continue;
     if (found == nullptr || std::abs(c.level - level) < std::abs(found->level - level)) found = &c;
   }
   return found;
@@ -66,7 +66,12 @@ uint64_t crossover(uint64_t from, Ratio&& ratio) {
 
 bool is_far(int level) { return level > static_cast<int>(node::Level::kSharedL2); }
 
-bool covers(const Profile& profile, int level) { return find_class(profile, level, is_far(level)) != nullptr; }
+bool covers(const Profile& profile, int level) {
+  const bool given_up = std::any_of(profile.classes, profile.classes + profile.n_classes, [level](const auto& c) {
+    return is_far(c.level) == is_far(level) && c.attempts >= kMostAttempts;
+  });
+  return given_up || find_class(profile, level, is_far(level)) != nullptr;
+}
 
 PairChoice choose(int level, const Profile* profile) {
   if (profile != nullptr && profile->papers != 0) return paper_choice(level);

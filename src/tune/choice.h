@@ -43,7 +43,8 @@ struct PairChoice {
 /// Choices of a pair at `level`. `profile` may be null: built-in choices.
 [[nodiscard]] PairChoice choose(int level, const Profile* profile);
 
-/// Whether `profile` holds curves of the kind of distance that `level` is.
+/// Whether `profile` holds confirmed curves of the kind of distance that `level` is, or too many jobs have failed to
+/// measure them: no job need try.
 [[nodiscard]] bool covers(const Profile& profile, int level);
 
 /// The thresholds of the papers (hybrid ICPP'08, section 4): one copy from 32 KiB between ranks that share a cache,

@@ -2,6 +2,7 @@
 // a file may be cut off, edited, or of another version.
 #include "tune/profile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -10,13 +11,17 @@
 #include <nlohmann/json.hpp>
 
 #include "copy/kernels.h"
+#include "node/node.h"
+#include "os/clock.h"
 #include "os/process.h"
+#include "tune/plausible.h"
 
 namespace zh::tune {
 namespace {
 
 using nlohmann::json;
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
+constexpr int64_t kDayS = 86'400;
 
 struct NamedCurve {
   const char* name;
@@ -71,17 +76,25 @@ bool read_class(const json& object, DistanceClass* out) {
   double level = 0;
   double line = 0;
   double ring = 0;
+  double jobs = 0;
+  double attempts = 0;
+  double measured_at = 0;
   if (!object.is_object() || !number(object, "level", 0, 16, &level) || !number(object, "line_ns", 1, 1e6, &line) ||
-      !number(object, "ring_bytes", 1 << 12, 1 << 30, &ring)) {
+      !number(object, "ring_bytes", 1 << 12, 1 << 30, &ring) || !number(object, "jobs", 0, 1e6, &jobs) ||
+      !number(object, "attempts", 0, 1e6, &attempts) || !number(object, "measured_at", 0, 1e11, &measured_at)) {
     return false;
   }
   out->level = static_cast<int32_t>(level);
   out->line_ns = static_cast<float>(line);
   out->ring_bytes = static_cast<uint32_t>(ring);
+  out->jobs = static_cast<uint32_t>(jobs);
+  out->attempts = static_cast<uint32_t>(attempts);
+  out->measured_at = static_cast<int64_t>(measured_at);
   for (const NamedCurve& c : kCurves) {
     const auto it = object.find(c.name);
     if (it == object.end() || !read_curve(*it, &(out->*c.curve))) return false;
   }
+  (void)drop_impossible(out);
   return true;
 }
 
@@ -126,27 +139,15 @@ bool named_profile(const std::string& name, Profile* out) {
   return true;
 }
 
-namespace {
-constexpr float kPlausibleUs = 2.0F;
-constexpr float kPlausibleLines = 20.0F;
-}  // namespace
-
-std::string objection_to(const Profile& profile) {
-  if (profile.n_classes == 0) return "nothing was measured";
-  for (uint32_t i = 0; i < profile.n_classes; ++i) {
-    const DistanceClass& c = profile.classes[i];
-    if (c.cells.empty() || c.cells_nt.empty()) return "a curve is missing";
-    // A small message takes a few lines' time, or the two sides shared a CPU and took turns.
-    const Curve::Point& first = c.cells.points[0];
-    if (first.bytes <= 4096 && first.us > kPlausibleUs + kPlausibleLines * c.line_ns / 1000) {
-      return "the two ranks did not run at the same time";
-    }
-    for (const NamedCurve& named : kCurves) {
-      const Curve& curve = c.*named.curve;
-      if (curve.worst_spread() > kMaxSpread) return std::string("the times of ") + named.name + " scatter too much";
-    }
-  }
-  return "";
+std::string standing(const DistanceClass& c) {
+  char line[160];
+  const auto hours = static_cast<double>(std::max<int64_t>(0, os::seconds_since_1970() - c.measured_at)) / 3600;
+  const char* state = c.jobs >= kConfirmed          ? "in force"
+                      : c.attempts >= kMostAttempts ? "built-in choices; tried again after a day"
+                                                    : "built-in choices until two jobs find the same";
+  std::snprintf(line, sizeof line, "%-13s found alike by %u of %u jobs, the last %.1f h ago: %s",
+                node::to_string(static_cast<node::Level>(c.level)), c.jobs, c.attempts, hours, state);
+  return line;
 }
 
 uint64_t MachineId::hash() const {
@@ -242,11 +243,11 @@ Status load_profile(const std::string& folder, const MachineId& machine, Profile
   }
   Profile profile;
   for (const json& c : *classes) {
-    if (!read_class(c, &profile.classes[profile.n_classes++])) {
-      return {Code::kInvalid, "the calibration file is corrupt (a curve)"};
-    }
+    DistanceClass& out_class = profile.classes[profile.n_classes++];
+    if (!read_class(c, &out_class)) return {Code::kInvalid, "the calibration file is corrupt (a curve)"};
+    const bool rested = os::seconds_since_1970() - out_class.measured_at > kDayS;
+    if (out_class.jobs < kConfirmed && rested) out_class.attempts = 0;
   }
-  if (!objection_to(profile).empty()) return {Code::kInvalid, "the calibration file holds a noisy run"};
   *out = profile;
   return kOk;
 }
@@ -256,7 +257,8 @@ Status save_profile(const std::string& folder, const MachineId& machine, const P
   json document = {{"version", kVersion}, {"machine", machine_json(machine)}, {"classes", json::array()}};
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
     const DistanceClass& c = profile.classes[i];
-    json item = {{"level", c.level}, {"line_ns", c.line_ns}, {"ring_bytes", c.ring_bytes}};
+    json item = {{"level", c.level}, {"line_ns", c.line_ns},   {"ring_bytes", c.ring_bytes},
+                 {"jobs", c.jobs},   {"attempts", c.attempts}, {"measured_at", c.measured_at}};
     for (const NamedCurve& named : kCurves) item[named.name] = curve_json(c.*named.curve);
     document["classes"].push_back(std::move(item));
   }

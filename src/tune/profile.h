@@ -39,15 +39,27 @@ struct DistanceClass {
   int32_t level = 0;        ///< node::Level
   float line_ns = 0;        ///< one-way time of a cache line while the curves were measured
   uint32_t ring_bytes = 0;  ///< best size of a payload ring (ordinary stores)
+  uint32_t jobs = 0;        ///< in a row that found the same; from kConfirmed on the curves count
+  uint32_t attempts = 0;    ///< jobs that measured it; after kMostAttempts no other one does
   uint32_t reserved = 0;
-  Curve cells;      ///< two copies, ordinary stores, at ring_bytes
-  Curve cells_nt;   ///< two copies, non-temporal stores by the sender
-  Curve cma_read;   ///< one copy by the receiver
-  Curve cma_write;  ///< one copy by the sender
+  int64_t measured_at = 0;  ///< seconds since 1970, the last time
+  Curve cells;              ///< two copies, ordinary stores, at ring_bytes
+  Curve cells_nt;           ///< two copies, non-temporal stores by the sender
+  Curve cma_read;           ///< one copy by the receiver
+  Curve cma_write;          ///< one copy by the sender
   Curve cma_both;
   Curve mapped_one;
   Curve mapped_both;
 };
+
+struct DistanceClass;
+/// One line of text: how often it was found, how long ago, whether it is in force.
+[[nodiscard]] std::string standing(const DistanceClass& c);
+
+/// One job may have had bad luck: what it measures is kept, and used when a second one finds the same.
+constexpr uint32_t kConfirmed = 2;
+/// A machine that is never quiet keeps its built-in choices, and its jobs their time, for a day.
+constexpr uint32_t kMostAttempts = 8;
 
 struct Profile {
   static constexpr uint32_t kMaxClasses = 6;
@@ -60,10 +72,8 @@ static_assert(std::is_trivially_copyable_v<Profile>);
 /// A profile named "papers" or "builtin" (empty); false for another name.
 [[nodiscard]] bool named_profile(const std::string& name, Profile* out);
 
-/// Runs whose points scatter more than this (interquartile range / median) are not kept.
+/// Curves whose points scatter more than this (interquartile range / median) do not count.
 constexpr float kMaxSpread = 0.5F;
-/// Empty if the profile may be kept, else what is wrong with it.
-[[nodiscard]] std::string objection_to(const Profile& profile);
 
 /// What a profile depends on: processor, kernel, hypervisor, topology, copy kernels.
 struct MachineId {

@@ -10,6 +10,7 @@
 #include "base/shm_types.h"
 #include "copy/cma.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "os/yield.h"
 
 namespace zh::tune {
@@ -61,6 +62,7 @@ struct MeetingShm {
   float us[2];
   float spread[2];
   uint32_t good[2];
+  uint32_t disturbed[2];
 };
 
 struct ScratchShm {
@@ -114,6 +116,7 @@ struct Pair::State {
   bool cma = false;
   bool failed = false;
   uint64_t meetings = 0;
+  uint64_t switches = 0;  ///< of this thread when the measured trips began
   pid_t self = 0;
   pid_t peer = 0;
   double ticks_us = os::ticks_per_us();
@@ -303,8 +306,10 @@ struct Pair::State {
       m.spread[side] = q.high - q.low;
     }
     m.good[side] = good ? 1 : 0;
+    m.disturbed[side] = os::thread_switches() != switches ? 1 : 0;
     if (!meet()) return {};
     Timing t;
+    t.disturbed = m.disturbed[0] != 0 || m.disturbed[1] != 0;
     t.us = (m.us[0] + m.us[1]) / 2;
     t.ok = m.good[0] != 0 && m.good[1] != 0 && t.us > 0;
     t.spread = t.us > 0 ? std::max(m.spread[0], m.spread[1]) / t.us : 0;
@@ -393,6 +398,7 @@ Timing Pair::measure(const Shot& shot) {
   const uint32_t warm = shot.trips / 4 + 1;
   std::vector<float> samples;
   samples.reserve(shot.trips);
+  s.switches = os::thread_switches();
   for (uint32_t trip = 0; trip < warm + shot.trips && !s.failed; ++trip) {
     for (int sender = 0; sender < 2; ++sender) {
       if (sender == s.side) {
@@ -413,6 +419,7 @@ Timing Pair::stream() {
   State& s = *state_;
   constexpr uint64_t kMessages = 4000;
   std::vector<float> samples;
+  s.switches = os::thread_switches();
   for (int sender = 0; sender < 2; ++sender) {
     if (!s.meet()) return {};
     const uint64_t start = os::ticks();

@@ -42,7 +42,8 @@ struct Shot {
 struct Timing {
   float us = 0;
   float spread = 0;
-  bool ok = false;  ///< false: the way does not work here, or the other side has gone
+  bool ok = false;         ///< false: the way does not work here, or the other side has gone
+  bool disturbed = false;  ///< a side lost its processor meanwhile
 };
 
 /// Median and quartiles; reorders `values`. Not empty.

@@ -66,6 +66,7 @@ class Cli(unittest.TestCase):
             ["--help"],
             ["run", "--help"],
             ["info", "--help"],
+            ["tune", "--help"],
             ["doctor", "--help"],
             ["bench", "--help"],
             ["bench", "p2p", "--help"],
@@ -278,6 +279,21 @@ class Cli(unittest.TestCase):
         r, _ = self.bench_with_a_made_up_host("--only", "everything", bench="algorithms")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("no such collective", r.stderr)
+
+    def test_tune_says_what_is_kept_and_forgets_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("no calibration kept", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
+            path = Path(json.loads(zerohop("info", "--json", ZEROHOP_CACHE=folder).stdout)["calibration"]["path"])
+            path.write_text("{")
+            self.assertIn("corrupt", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
+            for _ in range(2):
+                r = zerohop("tune", "--renew", ZEROHOP_CACHE=folder)
+                self.assertEqual((r.returncode, path.exists()), (0, False))
+            path.mkdir()
+            (path / "something").touch()
+            r = zerohop("tune", "--renew", ZEROHOP_CACHE=folder)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("cannot remove", r.stderr)
 
     def test_bench_refuses(self):
         for args in (["--ranks", "1"], ["--ranks", "two"], ["--rejudge", "/etc/passwd"], ["--hosts-py", "/no/such.py"]):

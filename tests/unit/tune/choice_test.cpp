@@ -26,6 +26,7 @@ Curve line(float fixed_us, float us_per_kib) {
 DistanceClass far_class() {
   DistanceClass c;
   c.level = kL3;
+  c.jobs = kConfirmed;
   c.line_ns = 250;
   c.ring_bytes = 1 << 20;
   c.cells = line(0.3F, 0.4F);
@@ -106,6 +107,18 @@ TEST(Choice, AProfileOfTheOtherDistanceIsNotUsed) {
   EXPECT_EQ(near.single_copy_min, built_in.single_copy_min);
   EXPECT_TRUE(covers(p, kL3));
   EXPECT_FALSE(covers(p, kL2));
+}
+
+TEST(Choice, WhatOneJobAloneHasFoundIsNotUsed) {
+  DistanceClass k = far_class();
+  k.jobs = 1;
+  Profile p = one_class(k);
+  EXPECT_EQ(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
+  EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
+  EXPECT_FALSE(covers(p, kL3)) << "the next job measures again";
+  p.classes[0].attempts = kMostAttempts;
+  EXPECT_TRUE(covers(p, kL3)) << "a machine that is never quiet";
+  EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
 }
 
 TEST(Choice, WithoutCmaItsThresholdStaysBuiltIn) {

@@ -1,0 +1,107 @@
+// See plausible.h.
+#include "tune/plausible.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace zh::tune {
+namespace {
+
+struct Way {
+  const char* name;
+  Curve DistanceClass::*curve;
+  float fixed_us;  ///< what a message may cost beside its lines and bytes
+};
+constexpr float kLineWork = 2;      // stores, loads and a few instructions
+constexpr float kSystemCalls = 10;  // two of them, with everything that watches them
+constexpr Way kWays[] = {
+    {"cells", &DistanceClass::cells, kLineWork},
+    {"cells_nt", &DistanceClass::cells_nt, kLineWork},
+    {"cma_read", &DistanceClass::cma_read, kSystemCalls},
+    {"cma_write", &DistanceClass::cma_write, kSystemCalls},
+    {"cma_both", &DistanceClass::cma_both, 2 * kSystemCalls},
+    {"mapped_one", &DistanceClass::mapped_one, kLineWork},
+    {"mapped_both", &DistanceClass::mapped_both, kLineWork},
+};
+
+constexpr float kLines = 20;               // that the ends exchange for one message
+constexpr float kUsPerByte = 1.0F / 1000;  // 1 GB/s
+constexpr float kFalls = 0.8F;             // a larger message may seem this much faster
+constexpr float kSlower = 2;               // where one copy is compared with two
+constexpr float kAgrees = 1.5F;            // two jobs, one point
+
+bool possible(const Curve& curve, const Way& way, float line_ns) {
+  if (curve.worst_spread() > kMaxSpread) return false;
+  for (uint32_t i = 0; i < curve.n; ++i) {
+    const Curve::Point& p = curve.points[i];
+    const float most = way.fixed_us + kLines * line_ns / 1000 + kUsPerByte * static_cast<float>(p.bytes);
+    if (p.us > most) return false;
+    if (i > 0 && p.us < kFalls * curve.points[i - 1].us) return false;
+  }
+  return true;
+}
+
+/// Whether `one` is nowhere much slower than `other`, beyond some lines.
+bool no_slower(const Curve& one, const Curve& other, float line_ns) {
+  for (uint32_t i = 0; i < one.n && !other.empty(); ++i) {
+    const Curve::Point& p = one.points[i];
+    if (p.us > kSlower * other.us_at(p.bytes) + kLines * line_ns / 1000) return false;
+  }
+  return true;
+}
+
+bool agree(const Curve& a, const Curve& b) {
+  if (a.n != b.n) return false;
+  for (uint32_t i = 0; i < a.n; ++i) {
+    if (a.points[i].bytes != b.points[i].bytes) return false;
+    if (std::max(a.points[i].us, b.points[i].us) > kAgrees * std::min(a.points[i].us, b.points[i].us)) return false;
+  }
+  return true;
+}
+
+Curve mean(const Curve& a, const Curve& b) {
+  Curve out = a;
+  for (uint32_t i = 0; i < out.n; ++i) {
+    out.points[i].us = std::sqrt(a.points[i].us * b.points[i].us);
+    out.points[i].spread = std::max(a.points[i].spread, b.points[i].spread);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string drop_impossible(DistanceClass* c) {
+  std::string dropped;
+  const auto drop = [&](const Way& way) {
+    dropped += std::string(dropped.empty() ? "" : ", ") + way.name;
+    c->*way.curve = Curve{};
+  };
+  for (const Way& way : kWays) {
+    Curve& curve = c->*way.curve;
+    if (curve.empty()) continue;
+    const bool mapped = way.curve == &DistanceClass::mapped_one || way.curve == &DistanceClass::mapped_both;
+    if (!possible(curve, way, c->line_ns) || (mapped && !no_slower(curve, c->cells, c->line_ns))) drop(way);
+  }
+  return dropped;
+}
+
+DistanceClass joined(const DistanceClass& kept, const DistanceClass& now) {
+  DistanceClass out = now;
+  if (now.cells.empty() || now.cells_nt.empty()) {
+    out = kept;
+  } else if (agree(kept.cells, now.cells) && agree(kept.cells_nt, now.cells_nt)) {
+    for (const Way& way : kWays) {
+      const Curve& a = kept.*way.curve;
+      const Curve& b = now.*way.curve;
+      out.*way.curve = agree(a, b) ? mean(a, b) : Curve{};
+    }
+    // The ring is chosen among few sizes: the smaller one of two wastes no memory.
+    out.ring_bytes = std::min(kept.ring_bytes, now.ring_bytes);
+    out.line_ns = std::sqrt(kept.line_ns * now.line_ns);
+    out.jobs = kept.jobs + 1;
+  }
+  out.attempts = kept.attempts + 1;
+  return out;
+}
+
+}  // namespace zh::tune

@@ -1,0 +1,61 @@
+// `zerohop tune`: what is known of this machine's copy costs, and how to have it measured again.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/options.h"
+#include "commands.h"
+#include "tune/profile.h"
+
+namespace zh::tools {
+namespace {
+
+struct Arguments {
+  bool renew = false;
+};
+
+int show_or_renew(const Arguments& arguments) {
+  Options options;
+  options.read_environment(environ);
+  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const std::string path = tune::profile_path(folder, tune::this_machine());
+  if (arguments.renew) {
+    if (std::remove(path.c_str()) != 0 && errno != ENOENT) {
+      std::fprintf(stderr, "zerohop tune: cannot remove %s: %s\n", path.c_str(), std::strerror(errno));
+      return 1;
+    }
+    std::printf("Forgotten: %s\nThe next two jobs of two ranks or more measure again.\n", path.c_str());
+    return 0;
+  }
+  tune::Profile profile;
+  const Status status = tune::load_profile(folder, tune::this_machine(), &profile);
+  if (!status.ok()) {
+    std::printf("%s: %s\n", path.c_str(), status.what());
+    return 0;
+  }
+  for (uint32_t i = 0; i < profile.n_classes; ++i) {
+    std::printf("%s\n", tune::standing(profile.classes[i]).c_str());
+  }
+  std::printf("Kept in %s; --renew forgets it. `zerohop info` shows the choices.\n", path.c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("tune", "What is known of this machine's copy costs; have it measured again.");
+  command->footer(
+      "A job's start measures what ways of copying cost between its ranks (10 to 25 ms), where that is not known yet.\n"
+      "It counts once a second job finds the same; until then, and where a machine is never quiet, zerohop uses\n"
+      "built-in choices. Measure again after a change that zerohop cannot see: another clock, another placement of\n"
+      "virtual processors.");
+  command->add_flag("--renew", arguments->renew, "Forget what is kept: the next two jobs measure again");
+  command->callback([arguments] { exit_code = show_or_renew(*arguments); });
+}
+
+}  // namespace zh::tools
