@@ -91,6 +91,7 @@ Status Rank::choose(node::Bootstrap& world) {
     group.folder = folder;
     group.scratch = node_.base() + scratch;
     group.levels = levels_of(node_);
+    for (uint32_t i = 0; i < node_.size(); ++i) group.lines.push_back(node_.line_ns(i));
     tune::Profile measured;
     if (tune::prepare_profile(group, &measured, &s.profile_note)) {
       profile = measured;

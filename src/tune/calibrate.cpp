@@ -115,6 +115,12 @@ bool wait_pair(CalibrationShm* shm, uint32_t ended_before) {
   return true;
 }
 
+/// Whether a virtual machine has put two ranks nearer together, or further apart, between two measurements of a line.
+bool moved(float before_ns, float after_ns) {
+  constexpr float kMoved = 2;
+  return std::max(before_ns, after_ns) > kMoved * std::min(before_ns, after_ns);
+}
+
 DistanceClass unknown(int level) {
   DistanceClass out;
   out.level = level;
@@ -131,7 +137,7 @@ bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
   });
 }
 
-DistanceClass measure_class(Pair& pair, int level) {
+DistanceClass measure_class(Pair& pair, int level, float line_ns) {
   DistanceClass out = unknown(level);
   const float line_before = pair.line_ns();
   if (line_before <= 0) return out;
@@ -189,8 +195,7 @@ DistanceClass measure_class(Pair& pair, int level) {
   // A way that cannot be measured well is not judged: the built-in choice stays.
   (void)drop_impossible(&out);
   // The ranks moved between near and far meanwhile: the curves are of no one distance.
-  constexpr float kMoved = 2.5F;
-  if (std::max(line_before, out.line_ns) > kMoved * std::min(line_before, out.line_ns)) out.cells = Curve{};
+  if (moved(line_before, out.line_ns) || (line_ns > 0 && moved(line_ns, out.line_ns))) out.cells = Curve{};
   return out;
 }
 
@@ -222,8 +227,9 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
     for (uint32_t turn = 0; turn < n_pairs && all_came; ++turn) {
       const auto& p = shm->pairs[turn];
       if (group.self == p.first || group.self == p.second) {
+        const float line = group.self == p.first && p.second < group.lines.size() ? group.lines[p.second] : 0;
         Pair pair(scratch, kScratch, group.self == p.first ? 0 : 1, group.pid, group.cma);
-        const DistanceClass c = pair.meet() ? measure_class(pair, p.level) : unknown(p.level);
+        const DistanceClass c = pair.meet() ? measure_class(pair, p.level, line) : unknown(p.level);
         if (group.self == p.first) shm->profile.classes[turn] = c;
         shm->ended.fetch_add_acq_rel(1);  // E0 -> E1: the class, and nothing more in the scratch
         os::futex_wake(shm->ended, os::kWakeAll);

@@ -17,7 +17,8 @@ namespace zh::tune {
 
 /// Measures one class between two sides (both call it; same result on both). About 10 to 25 ms. What could not be
 /// measured while both sides ran, or cannot be (plausible.h), is empty; without `cells` nothing is known.
-DistanceClass measure_class(Pair& pair, int level);
+/// `line_ns`: what a line took when the level was found, 0 if unknown; of a pair that has moved since nothing is known.
+DistanceClass measure_class(Pair& pair, int level, float line_ns = 0);
 
 /// One rank's part in prepare_profile().
 struct CalibrationGroup {
@@ -27,6 +28,7 @@ struct CalibrationGroup {
   bool cma = true;              ///< false: CMA is off or does not work here
   bool may_measure = true;      ///< rank 0's counts. False (ranks outnumber CPUs): a kept profile or none
   std::vector<uint8_t> levels;  ///< node::Level between i and j at [i * size + j]; needed on rank 0
+  std::vector<float> lines;     ///< a line's time to each rank when the levels were found, ns; 0 or none: unknown
   std::string folder;           ///< cache_folder(); rank 0's counts
   std::byte* scratch =
       nullptr;  ///< calibration_bytes() of shared memory: zeroed, page aligned, backed; the same for all

@@ -43,7 +43,7 @@ struct Timing {
   float us = 0;
   float spread = 0;
   bool ok = false;         ///< false: the way does not work here, or the other side has gone
-  bool disturbed = false;  ///< a side lost its processor meanwhile
+  bool disturbed = false;  ///< a side lost its processor more often than medians bear: in an eighth of the trips
 };
 
 /// Median and quartiles; reorders `values`. Not empty.
