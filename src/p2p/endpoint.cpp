@@ -231,11 +231,7 @@ bool Endpoint::reap() {
     if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);
   }
   // Queues whose lock a dead rank holds are broken for good.
-  for (Peer& peer : peers_) {
-    QueuesShm& queues = peer.part->queues;
-    const uint32_t holder = queues.lock.holder();
-    if (holder != 0 && holder != self_ + 1 && !node_.alive(holder - 1)) queues.broken.store_relaxed(1);
-  }
+  for (Peer& peer : peers_) (void)broken_for_good(peer.part->queues);
   if (part_->queues.broken.load_relaxed() != 0 && !broken_) broken_ = any = true;
   if (!any) return false;
   for (RequestList* list : {&sends_, &parked_}) {

@@ -248,6 +248,7 @@ class Endpoint {
   // match.cpp
   [[nodiscard]] bool lock();
   bool try_lock_peer(Peer& peer);
+  [[nodiscard]] bool broken_for_good(QueuesShm& queues);
   bool discover_sources();
   uint32_t drain(uint32_t sender, uint32_t budget, Request* extra, bool matched_only = false);
   void serve_posted(uint32_t sender);

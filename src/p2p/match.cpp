@@ -31,14 +31,17 @@ bool Endpoint::lock() {
     }
     // The holder may have lost its CPU, or its life.
     os::yield_cpu();
-    if (turns % kYieldsBeforeDeathCheck != 0) continue;
-    if (part_->queues.broken.load_relaxed() != 0) return false;
-    const uint32_t holder = lock.holder();
-    if (holder != 0 && holder != self_ + 1 && !node_.alive(holder - 1)) {
-      part_->queues.broken.store_relaxed(1);
-      return false;
-    }
+    if (turns % kYieldsBeforeDeathCheck == 0 && broken_for_good(part_->queues)) return false;
   }
+}
+
+// Also looks whether whoever holds the lock has died: then it is broken from now on.
+bool Endpoint::broken_for_good(QueuesShm& queues) {
+  if (queues.broken.load_relaxed() != 0) return true;
+  const uint32_t holder = queues.lock.holder();
+  if (holder == 0 || holder == self_ + 1 || node_.alive(holder - 1)) return false;
+  queues.broken.store_relaxed(1);
+  return true;
 }
 
 bool Endpoint::try_lock_peer(Peer& peer) {
@@ -521,8 +524,8 @@ bool Endpoint::cancel_send(Request* r) {
   if (r->stage != Stage::kTransfer) return false;
   if (dest == self_) collect();
   auto* t = at<TransferShm>(base_, r->transfer);
-  for (uint32_t turns = 0; !try_lock_peer(peer); ++turns) {
-    if (peer.part->queues.broken.load_relaxed() != 0 || peer.dead) return false;
+  while (!try_lock_peer(peer)) {
+    if (peer.dead || broken_for_good(peer.part->queues)) return false;
     os::yield_cpu();
   }
   Queues queues(base_, &peer.part->queues, nullptr);

@@ -138,7 +138,8 @@ class Survivor {
   // Ends one request: by waiting, or, after a death, by cancelling what will not happen any more.
   bool wait(Request* r, bool dead) {
     if (!dead) {
-      rank_.wait_until([&] { return rank_.done(r) || any_dead(); });
+      // All that concerns the victim may be over, while the other survivor has been told and has given up the rest.
+      rank_.wait_until([&] { return rank_.done(r) || any_dead() || !rank_.node().alive(kVictim); });
     }
     if (!rank_.done(r) && !rank_.cancel(r)) rank_.wait(r);
     const engine::Result result = rank_.result(r);
