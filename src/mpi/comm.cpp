@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "coll/team.h"
+#include "mpi/bsend.h"
 #include "mpi/context.h"
 #include "mpi/started.h"
 #include "mpi/wildcard.h"
@@ -78,7 +79,7 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
 /// Under the mutex; it is in no table any more. What is under way ends without it; errors have nowhere else to go.
 void end_of_handle(CommInfo* info) {
   if (info->runs != nullptr) info->runs->comm = MPI_COMM_WORLD;
-  if (info->all_local) info->handle = MPI_COMM_WORLD;  // else persistent receives from other nodes ask the host with it
+  if (!info->host_keeps) info->handle = MPI_COMM_WORLD;
   info->freed = true;
   if (info->holders == 0) delete info;
 }
@@ -138,18 +139,25 @@ void hold_comm(CommInfo* info) {
 }
 
 void drop_comm(CommInfo* info) {
-  const TableLock lock(comms_mutex);
-  if (--info->holders == 0 && info->freed) delete info;
+  MPI_Comm kept = MPI_COMM_NULL;
+  {
+    const TableLock lock(comms_mutex);
+    if (--info->holders != 0 || !info->freed) return;
+    if (info->host_keeps) kept = info->handle;
+    delete info;
+  }
+  if (kept == MPI_COMM_NULL) return;
+  const MPI_Comm handle = kept;
+  if (host.Comm_free(&kept) == MPI_SUCCESS) bsend_forget(handle);
 }
 
 bool outlives_its_handle(MPI_Comm comm) {
   if (shim.rank == nullptr) return false;
   const TableLock lock(comms_mutex);
   CommInfo* info = known(comm);
-  if (info == nullptr || info->all_local) return false;
-  if (info->wild == nullptr || info->wild->empty()) return false;
+  if (info == nullptr || info->all_local || info->holders == 0) return false;
   comms.erase(key_of(comm));
-  ++info->holders;  // for good: the host's communicator is never freed
+  info->host_keeps = true;
   end_of_handle(info);
   return true;
 }

@@ -56,7 +56,11 @@ PROGRAMS_OF = {
     **dict.fromkeys(("5n2", "4@2", "4@2c", "6@3"), ("collectives", "semantics")),
 }
 # Cases that are all zerohop's where ranks share nodes: they have no baseline, and no failure of the host excuses them.
-OWN = ("coll_move.*", "coll_reduce.*", "coll_in_place.*", "coll_layouts.*", "coll_lopsided.*", "coll_order.*")
+# Where there are several nodes, what is started belongs to the host, which fails much of it.
+OWN_SUBJECTS = ("coll_move", "coll_reduce", "coll_in_place", "coll_layouts", "coll_lopsided")
+OWN = (*(f"{subject}.*" for subject in OWN_SUBJECTS), "coll_order.*")
+OWN_BETWEEN_NODES = (*(f"{subject}.*_blocking" for subject in OWN_SUBJECTS), "coll_order.*")
+LEFT_OUT_BETWEEN_NODES = tuple(f"{subject}.*_[np]*" for subject in ("coll_in_place", "coll_layouts", "coll_lopsided"))
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
@@ -330,8 +334,13 @@ class Matrix:
         effort = effort_of(cell.host, placement, brief)
         alone = placement.under_host_alone()
         # What zerohop does by itself has to be right whatever the host makes of it.
-        own = OWN if self.arguments.zerohop == "on" and not placement.alone() else ()
-        baseline, baseline_s = self.baselines.get(host, program, alone, effort, self.arguments.only, own)
+        own: tuple[str, ...] = ()
+        left_out: tuple[str, ...] = ()
+        if self.arguments.zerohop == "on" and not placement.alone():
+            own = OWN if placement.together() else OWN_BETWEEN_NODES
+            left_out = () if placement.together() else LEFT_OUT_BETWEEN_NODES
+        without = (*own, *left_out)
+        baseline, baseline_s = self.baselines.get(host, program, alone, effort, self.arguments.only, without)
         if self.arguments.zerohop == "off":
             bad = sum(test.status == "fail" for test in baseline.values())
             skipped = sum(test.status == "skip" for test in baseline.values())
@@ -349,7 +358,7 @@ class Matrix:
         log: list[str] = []
         start = time.monotonic()
         env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
-        setting = Setting(host, placement, self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only)
+        setting = Setting(host, placement, self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only, left_out)
         results = program.run(setting, log)
         if program.name in SERVED and not placement.alone():
             results["(zerohop took part)"] = served(folder)

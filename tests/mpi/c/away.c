@@ -126,17 +126,6 @@ CASE(away, irregular_datatype) {
 // Half of the ranks complete a started collective before they join one of the host, the others afterwards.
 CASE(away, started_collective) {
   NEED_RANKS(2);
-  // zerohop cannot advance those between nodes while their rank is in the host, and four ranks may pretend to be on
-  // two.
-  if (size > 3) SKIP("only within one node");
-  MPI_Comm here;
-  int here_size, one_node, all = 0;
-  OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here));
-  OK(MPI_Comm_size(here, &here_size));
-  OK(MPI_Comm_free(&here));
-  one_node = here_size == size;
-  OK(MPI_Allreduce(&one_node, &all, 1, MPI_INT, MPI_MIN, comm));
-  if (!all) SKIP("only within one node");
   enum { kCount = 20000 };
   double *in = malloc(kCount * sizeof *in), *out = malloc(kCount * sizeof *out);
   open_window(comm);

@@ -173,8 +173,6 @@ CASE(comm_life, attributes_of_the_program) {
 // Persistent requests live on when the program frees their communicator (MPI standard 7.4.3), and their messages stay
 // apart from those of communicators made later.
 CASE(comm_life, persistent_after_free) {
-  // Between nodes the host is asked with the freed handle.
-  if (size > 3) SKIP("only within one node");
   int left = (rank + size - 1) % size, right = (rank + 1) % size;
   for (int round = 0; round < 20; ++round) {
     MPI_Comm old, made;
@@ -200,6 +198,29 @@ CASE(comm_life, persistent_after_free) {
     OK(MPI_Request_free(&pair[1]));
     OK(MPI_Comm_free(&made));
   }
+}
+
+// Wildcard receives that are open when their communicator is freed; afterwards all of it is gone, callbacks included.
+CASE(comm_life, freed_under_open_wildcards) {
+  int left = (rank + size - 1) % size, right = (rank + 1) % size, key, rounds = check_reps(3000);
+  copies = deletions = 0;
+  OK(MPI_Comm_create_keyval(on_copy, on_delete, &key, NULL));
+  for (int round = 0; round < rounds; ++round) {
+    MPI_Comm made;
+    MPI_Request any[2];
+    int in[2] = {-1, -1}, out[2] = {rank * 10, rank * 10 + 1};
+    OK(MPI_Comm_dup(comm, &made));
+    OK(MPI_Comm_set_attr(made, key, &key));
+    for (int i = 0; i < 2; ++i) OK(MPI_Irecv(&in[i], 1, MPI_INT, MPI_ANY_SOURCE, i, made, &any[i]));
+    if (rank == 0 && round % 16 == 0) check_stay_away_ms(1);
+    for (int i = 0; i < 2; ++i) OK(MPI_Send(&out[i], 1, MPI_INT, right, i, made));
+    OK(MPI_Comm_free(&made));
+    EXPECT(made == MPI_COMM_NULL, "MPI_Comm_free leaves the handle");
+    OK(MPI_Waitall(2, any, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(in[i], left * 10 + i);
+    EXPECT_EQ(deletions, round + 1);
+  }
+  OK(MPI_Comm_free_keyval(&key));
 }
 
 // What an attribute's delete callback sends and receives, on the communicator that is being freed.

@@ -47,6 +47,10 @@ class Placement:
         """Whether no rank has another one on its node."""
         return max(self.node_sizes()) == 1
 
+    def together(self) -> bool:
+        """Whether all ranks share one node."""
+        return min(self.node_sizes()) == self.ranks
+
     def __str__(self) -> str:
         if self.machines:
             return f"{self.ranks}@{self.machines}{'c' if self.cyclic else ''}"
