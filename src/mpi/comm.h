@@ -71,13 +71,13 @@ void made_by_group(MPI_Comm parent, MPI_Comm made, int tag);
 /// For MPI_Comm_idup: the count is taken when the call is made, the handle is known when it completes.
 uint64_t count_creation(CommInfo* parent);
 void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made);
-/// For a persistent request of `info`, or a receive that its WildcardQueue has seen. Giving up the last one may free the
-/// host's communicator, which calls the program's callbacks.
+/// For a persistent request of `info`, or a receive that its WildcardQueue has seen. Giving up the last one may free
+/// the host's communicator, which calls the program's callbacks.
 void hold_comm(CommInfo* info);
 void drop_comm(CommInfo* info);
 /// Whether the host must keep `comm` although the program frees it: requests that span nodes will still ask the host
-/// with it. It is forgotten then, and freed in the host when the last of them has ended (MPICH alone calls the callbacks
-/// of attributes then, too).
+/// with it. It is forgotten then, and freed in the host when the last of them has ended (MPICH alone calls the
+/// callbacks of attributes then, too).
 [[nodiscard]] bool outlives_its_handle(MPI_Comm comm);
 /// After the host has freed `comm`, whose callbacks may have used it. Its handle may be another communicator's by now,
 /// which has another context.

@@ -358,7 +358,9 @@ class Matrix:
         log: list[str] = []
         start = time.monotonic()
         env = {**cell.env(), "ZEROHOP_STATS": str(folder / "stats.json")}
-        setting = Setting(host, placement, self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only, left_out)
+        setting = Setting(
+            host, placement, self.zerohop, env, effort, self.arguments.seed, (), self.arguments.only, left_out
+        )
         results = program.run(setting, log)
         if program.name in SERVED and not placement.alone():
             results["(zerohop took part)"] = served(folder)
