@@ -262,6 +262,7 @@ STAGES = [
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),
     Stage("programs on the heap", "f", script_stage("tests/heap/programs.py", timeout_s=3600)),
     Stage("outside programs", "f", script_stage("tests/heap/outside.py", timeout_s=1800)),
+    Stage("reliability, the quick form", "f", script_stage("tests/reliability/run.py", "--quick", timeout_s=600)),
     Stage("conformance, full", "f", matrix("full", 5400)),
 ]
 

@@ -38,7 +38,8 @@ void Endpoint::help_queued() {
     Peer& peer = peers_[dest];
     if (peer.dead || !in_host(peer)) continue;
     call_helper(peer);
-    buffer_queued(peer);
+    buffer_queued(peer.waiting.ring);
+    buffer_queued(peer.waiting.memory);
   }
 }
 
@@ -103,18 +104,19 @@ Request* Endpoint::stand_in(Request* r) {
   twin->message_bytes = n;
   twin->own_copy = copy;
   twin->stage = r->stage;
+  twin->starved = r->starved;
   ++pending_sends_;
   buffered_bytes_ += buffered_cost(n);
   counters_.buffered.add(n);
   return twin;
 }
 
-void Endpoint::buffer_queued(Peer& peer) {
-  for (Request* r = peer.queued.head; r != nullptr;) {
+void Endpoint::buffer_queued(RequestList& list) {
+  for (Request* r = list.head; r != nullptr;) {
     Request* twin = r->stage == Stage::kQueued && may_buffer(r) ? stand_in(r) : nullptr;
     Request* next = r->next;
     if (twin != nullptr) {
-      peer.queued.replace(r, twin);
+      list.replace(r, twin);
       complete(r);
     }
     r = next;

@@ -44,6 +44,7 @@ Status Endpoint::init() {
   queues_ = Queues(base_, &part_->queues, nullptr);
   if (config_.heap != nullptr) open_memory();
   peers_.resize(n);
+  unconnected_ = n;
   for (uint32_t i = 0; i < n; ++i) {
     peers_[i].part = at<PartShm>(base_, node_.part(i));
     peers_[i].cma = config_.cma && node_.cma(i);
@@ -84,6 +85,7 @@ Request* Endpoint::new_request() {
   r->direct_broken = false;
   r->unpullable = false;
   r->parked = false;
+  r->starved = false;
   r->transfer = kNoOffset;
   r->layout = kNoOffset;
   r->posted = kNoRef;
@@ -258,10 +260,12 @@ bool Endpoint::reap() {
   }
   for (Peer& peer : peers_) {
     if (!peer.dead) continue;
-    while (!peer.queued.empty()) {
-      Request* r = peer.queued.head;
-      peer.queued.remove(r);
-      fail(r, Code::kPeerDead);
+    for (RequestList* list : {&peer.waiting.ring, &peer.waiting.memory}) {
+      while (!list->empty()) {
+        Request* r = list->head;
+        list->remove(r);
+        fail(r, Code::kPeerDead);
+      }
     }
   }
   // Posted receives that name the dead peer, or any: whatever it sent before is in its ring, so drain first. A wildcard

@@ -184,7 +184,7 @@ class Endpoint {
     shm::PayloadRing payload;
     shm::PayloadRing overflow;  ///< for what a lagging receiver leaves lying, beyond the size that is good for caches
     tune::PairChoice choice;
-    RequestList queued;  ///< sends that wait for room in the ring, in order
+    WaitingSends waiting;
     std::vector<OldRing> old;
     bool cma = false;
     bool maps = false;       ///< memory of its could be mapped, or was never tried; it is alike in both directions
@@ -236,9 +236,15 @@ class Endpoint {
   void send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                   copy::Store store);
   [[nodiscard]] bool send_small(Peer& peer, const SendArgs& args);
-  bool submit(Request* request);
+  enum class Submitted : uint8_t {
+    kYes,
+    kNoRoom,   ///< in the ring, or in memory that its consumer gives back; nothing has happened
+    kNoMemory  ///< to describe it; nothing has happened
+  };
+  /// Puts a send into the ring.
+  Submitted submit(Request* request);
   bool submit_queued(Peer& peer);
-  bool start_transfer(Request* request);
+  Submitted start_transfer(Request* request);
   void note_unpullable(Request* request, const TransferShm& t);
   [[nodiscard]] Offset take_transfer();
   void give_transfer(Offset offset);
@@ -282,7 +288,7 @@ class Endpoint {
   /// Memory of a send that stands in for the program's.
   [[nodiscard]] static constexpr uint64_t buffered_cost(uint64_t bytes) { return bytes + sizeof(Request); }
   [[nodiscard]] Request* stand_in(Request* request);
-  void buffer_queued(Peer& peer);
+  void buffer_queued(RequestList& list);
   [[nodiscard]] bool is_in_ring(Peer& peer, Offset transfer) const;
   void buffer_offered(Request* request);
 
@@ -361,6 +367,7 @@ class Endpoint {
   RequestList recvs_;    ///< transfers from peers
   uint64_t helped_ = 0;  ///< calls of help_peers()
   std::vector<uint32_t> queued_peers_;
+  uint64_t unconnected_ = 0;  ///< peers to which this rank has no ring yet
   std::vector<Offset> free_transfers_;
   std::vector<Offset> free_short_transfers_;
   std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver

@@ -516,7 +516,7 @@ bool Endpoint::cancel_send(Request* r) {
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];
   if (r->stage == Stage::kQueued) {
-    peer.queued.remove(r);
+    peer.waiting.list_of(r).remove(r);
     r->result.cancelled = true;
     complete(r);
     return true;

@@ -1,9 +1,11 @@
 // A started operation and a message taken out of matching (MPI 3.7, 3.8.2); private to the rank that made it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "base/atomic.h"
 #include "copy/mapped_memory.h"
@@ -54,6 +56,7 @@ struct Request {
   bool hidden = false;      ///< a receive that no peer can fill
   bool unpullable = false;  ///< a transfer whose bytes no peer can fetch by itself
   bool parked = false;      ///< a transfer that is looked at when its receiver tells of the match
+  bool starved = false;     ///< queued: in WaitingSends::memory
   Path path = Path::kCells;
   std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (away.cpp)
 
@@ -103,6 +106,30 @@ struct RequestList {
     r->next = r->prev = nullptr;
     --size;
   }
+};
+
+/// Sends to one peer that have not entered its ring. Messages of one context keep their order, others do not wait for
+/// them (MPI standard 3.5): where memory lacks for the many of one communicator, another one goes on.
+struct WaitingSends {
+  RequestList ring;                ///< for room in the ring, in order
+  RequestList memory;              ///< for a description, and what their contexts have behind them, in order
+  std::vector<uint64_t> contexts;  ///< of `memory`; few
+
+  [[nodiscard]] bool empty() const { return ring.empty() && memory.empty(); }
+  [[nodiscard]] bool starves(uint64_t context) const {
+    return !memory.empty() && std::find(contexts.begin(), contexts.end(), context) != contexts.end();
+  }
+  /// Whether a message of `context` would overtake none.
+  [[nodiscard]] bool lets(uint64_t context) const { return ring.empty() && !starves(context); }
+  [[nodiscard]] RequestList& list_of(const Request* r) { return r->starved ? memory : ring; }
+  /// Another send of the context waits for memory already, or this one does from now on.
+  void starve(Request* r) {
+    if (!starves(r->context)) contexts.push_back(r->context);
+    r->starved = true;
+    memory.push_back(r);
+  }
+  /// Nothing waits for memory any more.
+  void fed() { contexts.clear(); }
 };
 
 }  // namespace zh::p2p

@@ -38,8 +38,9 @@ bool Endpoint::connect(uint32_t dest) {
   const uint64_t ring_bytes = shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
   // Whoever has filled the rest, a first message finds room.
   Offset offset = arena_.allocate(ring_bytes);
-  if (offset == kNoOffset) offset = arena_.allocate_reserve(ring_bytes);
+  if (offset == kNoOffset) offset = arena_.allocate_reserve(ring_bytes, 0);
   if (offset == kNoOffset) return false;
+  --unconnected_;
   auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
   std::memset(static_cast<void*>(ring), 0, ring_bytes);
   ring->capacity = kEnvelopesFirst;
@@ -177,7 +178,7 @@ bool Endpoint::claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block) 
 bool Endpoint::send_now(const SendArgs& args) {
   Peer& peer = peers_[args.dest];
   const uint64_t n = args.data.bytes;
-  if (n > peer.choice.eager_max || !peer.queued.empty()) return false;
+  if (n > peer.choice.eager_max || !peer.waiting.lets(args.context)) return false;
   if (n > peer.choice.inline_max && may_be_mapped(args.data, n, static_cast<int32_t>(args.dest)) &&
       memory_.contains(args.data.base, n)) {
     return false;
@@ -273,46 +274,62 @@ Request* Endpoint::isend(const SendArgs& args) {
     return r;
   }
   if (may_be_mapped(r->buffer, r->message_bytes, r->peer)) look_up(r, r->message_bytes, true);
-  if (peer.queued.empty() && submit(r)) {
+  const bool first = peer.waiting.lets(r->context);
+  if (first && submit(r) == Submitted::kYes) {
     if (r->stage == Stage::kTransfer && in_host(peer) && may_buffer(r)) buffer_offered(r);
     return r;
   }
   // The ring is full: turn the receiver's queues if it is away, else wait in order.
-  if (peer.queued.empty() && away(peer) && crank(args.dest) != 0 && submit(r)) return r;
-  if (peer.queued.empty()) queued_peers_.push_back(args.dest);
+  if (first && away(peer) && crank(args.dest) != 0 && submit(r) == Submitted::kYes) return r;
+  if (peer.waiting.empty()) queued_peers_.push_back(args.dest);
   // Behind others that the host keeps the receiver from taking: not to be waited for.
-  Request* twin = !peer.queued.empty() && in_host(peer) && may_buffer(r) ? stand_in(r) : nullptr;
-  peer.queued.push_back(twin != nullptr ? twin : r);
+  Request* twin = !first && in_host(peer) && may_buffer(r) ? stand_in(r) : nullptr;
+  peer.waiting.ring.push_back(twin != nullptr ? twin : r);
   if (twin != nullptr) complete(r);
   return r;
 }
 
-// Puts a send into the ring; false if there is no room (nothing happened).
-bool Endpoint::submit(Request* r) {
+Endpoint::Submitted Endpoint::submit(Request* r) {
   const SendArgs args{static_cast<uint32_t>(r->peer), r->source, r->tag, r->context, r->buffer, r->mode};
   Peer& peer = peers_[args.dest];
-  if (!peer.out.attached() && !connect(args.dest)) return false;
+  if (!peer.out.attached() && !connect(args.dest)) return Submitted::kNoRoom;
   if (r->mapped.region.region == 0 && send_small(peer, args)) {
     complete(r);
-    return true;
+    return Submitted::kYes;
   }
   // What fits beside its envelope only lacked a place in the ring. There may be one by now, but as an offer it would
   // wait for its receive, which a program need not have posted.
-  if (args.mode != SendMode::kSynchronous && r->message_bytes <= peer.choice.inline_max) return false;
+  if (args.mode != SendMode::kSynchronous && r->message_bytes <= peer.choice.inline_max) return Submitted::kNoRoom;
   return start_transfer(r);
 }
 
 bool Endpoint::submit_queued(Peer& peer) {
+  WaitingSends& waiting = peer.waiting;
   bool moved = false;
-  while (!peer.queued.empty()) {
-    Request* r = peer.queued.head;
-    if (r->stage != Stage::kQueued) break;
-    peer.queued.remove(r);
-    if (!submit(r)) {
-      peer.queued.push_front(r);
+  while (Request* r = waiting.memory.head) {
+    waiting.memory.remove(r);
+    r->starved = false;
+    if (submit(r) != Submitted::kYes) {
+      r->starved = true;
+      waiting.memory.push_front(r);
       break;
     }
     moved = true;
+  }
+  if (waiting.memory.empty()) waiting.fed();
+  while (Request* r = waiting.ring.head) {
+    waiting.ring.remove(r);
+    Submitted submitted = Submitted::kNoMemory;
+    if (!waiting.starves(r->context)) submitted = submit(r);
+    if (submitted == Submitted::kNoRoom) {
+      waiting.ring.push_front(r);
+      break;
+    }
+    if (submitted == Submitted::kNoMemory) {
+      waiting.starve(r);
+    } else {
+      moved = true;
+    }
   }
   return moved;
 }
@@ -331,7 +348,8 @@ Offset Endpoint::take_transfer() {
   Offset offset = may_grow(sizeof(TransferShm)) ? arena_.allocate(sizeof(TransferShm)) : kNoOffset;
   if (offset == kNoOffset) {
     window = kShortWindow;
-    offset = arena_.allocate_reserve(TransferShm::size_bytes(window));
+    const uint64_t first_rings = unconnected_ * shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
+    offset = arena_.allocate_reserve(TransferShm::size_bytes(window), first_rings);
   }
   if (offset != kNoOffset) at<TransferShm>(base_, offset)->window = window;
   return offset;
@@ -352,13 +370,13 @@ void Endpoint::note_unpullable(Request* r, const TransferShm& t) {
   r->unpullable = now;
 }
 
-bool Endpoint::start_transfer(Request* r) {
+Endpoint::Submitted Endpoint::start_transfer(Request* r) {
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];
   shm::EnvelopeShm* slot = claim_slot(peer);
-  if (slot == nullptr) return false;
+  if (slot == nullptr) return Submitted::kNoRoom;
   const Offset offset = take_transfer();
-  if (offset == kNoOffset) return false;
+  if (offset == kNoOffset) return Submitted::kNoMemory;
   auto* t = at<TransferShm>(base_, offset);
   const uint64_t n = r->buffer.bytes;
   describe(r, r->peer, n, true, &t->source);
@@ -408,7 +426,7 @@ bool Endpoint::start_transfer(Request* r) {
   // The later arriver copies: a receive that waits there while its rank computes is served now.
   if (dest != self_ && away(peer)) crank(dest);
   advance_send(r);
-  return true;
+  return Submitted::kYes;
 }
 
 }  // namespace zh::p2p

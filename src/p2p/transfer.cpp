@@ -502,7 +502,7 @@ bool Endpoint::turn() {
   for (size_t i = 0; i < queued_peers_.size();) {
     Peer& peer = peers_[queued_peers_[i]];
     moved = submit_queued(peer) || moved;
-    if (peer.queued.empty()) {
+    if (peer.waiting.empty()) {
       queued_peers_[i] = queued_peers_.back();
       queued_peers_.pop_back();
     } else {

@@ -2,6 +2,7 @@
 // is backed (and first touched, on the owner's NUMA node) in steps as it is needed, up to the part's size.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,7 +28,10 @@ class Arena {
   /// Zero-filled on first use only; 128-byte aligned. kNoOffset when the budget is used up.
   [[nodiscard]] Offset allocate(uint64_t bytes) { return allocate_below(budget_, bytes); }
   /// As allocate(), and beyond the budget from the reserve, which is as large again. For what nothing can do without.
-  [[nodiscard]] Offset allocate_reserve(uint64_t bytes) { return allocate_below(end_, bytes); }
+  /// `kept_bytes` of the reserve, half of it at most, are left for others.
+  [[nodiscard]] Offset allocate_reserve(uint64_t bytes, uint64_t kept_bytes) {
+    return allocate_below(end_ - std::min(kept_bytes, (end_ - budget_) / 2), bytes);
+  }
   /// `bytes` as given to allocate().
   void free(Offset offset, uint64_t bytes);
   /// Like free(), but the memory goes back to the system; only of the block allocated last, else it is free().

@@ -257,6 +257,58 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
   }
 }
 
+// Memory is used up by the sends of one communicator: another one goes on, and so does a first message to a third rank.
+TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
+  constexpr uint64_t kBytes = 20 << 10;
+  constexpr int kSends = 6000;
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    StormConfig config = in(GetParam());
+    config.rank_bytes = 4 << 20;
+    config.skew = 0;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::byte> data(kBytes);
+    const uint32_t self = r.node->self();
+    const auto other_context = [](auto args, int32_t tag) {
+      args.context = 8;
+      args.tag = tag;
+      return args;
+    };
+    if (self == 0) {
+      std::vector<std::byte> sent(kSends + kBytes);
+      for (size_t i = 0; i < sent.size(); ++i) sent[i] = std::byte(i % 251);
+      std::vector<Request*> requests;
+      for (int i = 0; i < kSends; ++i)
+        requests.push_back(r.rank->isend(send_to(1, 0, 1, &sent[static_cast<size_t>(i)], kBytes)));
+      for (int i = 0; i < 300; ++i) {
+        ASSERT_EQ(r.rank->send(other_context(send_to(1, 0, 1, &sent[static_cast<size_t>(i)], 8), i % 2)).code,
+                  Code::kOk);
+      }
+      ASSERT_EQ(r.rank->send(send_to(2, 0, 1, sent.data(), 8)).code, Code::kOk);
+      ASSERT_TRUE(world.barrier().ok());
+      for (Request* request : requests) {
+        r.rank->wait(request);
+        r.rank->release(request);
+      }
+    } else if (self == 1) {
+      for (int i = 0; i < 300; ++i) {
+        ASSERT_EQ(r.rank->recv(other_context(recv_from(0, 1, data.data(), kBytes), p2p::kAnyTag)).bytes, 8U);
+        ASSERT_EQ(data[0], std::byte(i % 251));
+      }
+      ASSERT_TRUE(world.barrier().ok());
+      for (int i = 0; i < kSends; ++i) {
+        ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+        ASSERT_EQ(data[0], std::byte(i % 251)) << i;
+      }
+    } else {
+      ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, 8U);
+      ASSERT_TRUE(world.barrier().ok());
+    }
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   constexpr uint64_t kBytes = 16 << 10;
   constexpr int kLate = 40;
