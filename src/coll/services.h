@@ -59,6 +59,8 @@ class Services {
   virtual void wait(bool (*ready)(void*), void* context) = 0;
   /// How often a flag is looked at before wait() is called: 1 where ranks outnumber CPUs.
   [[nodiscard]] virtual uint32_t polls() const = 0;
+  /// Asked after some of these: whether to look any longer would keep a rank of the node from its CPU.
+  [[nodiscard]] virtual bool keeps_cpu_from_peer() = 0;
   /// How many ranks of the node sleep in wait(), or are about to; null: none ever does.
   [[nodiscard]] virtual const Atomic<uint32_t>* sleepers() const = 0;
   /// Wakes a rank, if it sleeps, to look at its flags.

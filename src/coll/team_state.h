@@ -17,6 +17,9 @@ namespace zh::coll {
 /// Bytes handled at a time by reductions in place: the accumulator and a piece of every operand stay in a core's cache.
 constexpr uint64_t kChunkBytes = 32 << 10;
 
+/// Looks at a flag between two questions whether this rank keeps others from their CPU.
+constexpr uint32_t kPollsPerNotice = 64;
+
 /// Least contribution whose successor's lines are asked for ahead.
 constexpr uint64_t kAskedBytes = 256;
 
@@ -103,6 +106,7 @@ struct Team::State {
   Code wait(Ready&& ready) {
     for (uint32_t i = 0; i < polls; ++i) {
       if (ready()) return Code::kOk;
+      if (i % kPollsPerNotice == kPollsPerNotice - 1 && services.keeps_cpu_from_peer()) break;
       cpu_relax();
     }
     return turn_until(ready);

@@ -6,22 +6,14 @@
 
 #include "engine/state.h"
 #include "os/clock.h"
-#include "os/futex.h"
 #include "os/yield.h"
 
 namespace zh::engine {
 
 namespace {
-constexpr uint32_t kPollsPerLook = 32;          // of one ring, before anything else is looked at
-constexpr uint32_t kLooksUnposted = 256;        // looks of a blocking receive before it goes into the shared queue
-constexpr uint32_t kTurnEvery = 16;             // ... of which every so many also serve everybody else
-constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
-constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
-constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
-constexpr uint64_t kSleepNs = 1'000'000;        // a wake-up lost to the race of flag and ring costs at most this
-constexpr uint32_t kHostEvery = 64;
-constexpr uint32_t kStampEvery = 4;
-constexpr double kReapEveryUs = 5000;  // by the clock: where others have the CPU, turns may take long
+constexpr uint32_t kPollsPerLook = 32;    // of one ring, before anything else is looked at
+constexpr uint32_t kLooksUnposted = 256;  // looks of a blocking receive before it goes into the shared queue
+constexpr uint32_t kTurnEvery = 16;       // ... of which every so many also serve everybody else
 }  // namespace
 
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
@@ -124,16 +116,17 @@ Result Rank::recv(const RecvArgs& args) {
     if (r == nullptr) return {.code = Code::kNoMemory};
     e.look(r);
     if (r->done.load_relaxed() == 0) {
-      const uint32_t looks = s.patient ? kLooksUnposted : kTurnEvery;
-      const uint32_t polls = s.patient ? kPollsPerLook : 1;
-      for (uint32_t i = 0; i < looks && r->stage == p2p::Stage::kUnposted; ++i) {
+      bool patient = s.looks_for_long();
+      for (uint32_t i = 0; i < (patient ? kLooksUnposted : kTurnEvery) && r->stage == p2p::Stage::kUnposted; ++i) {
         // A peer may be waiting for this end to copy; the others can wait a little longer.
-        if (!s.patient) {
+        if (!patient) {
           scope.pause();
         } else if (i % kTurnEvery == 0 || e.sending()) {
           scope.turn_only();
+        } else if (i % kTurnEvery == 1 && s.notice_company(args.peer)) {
+          patient = false;
         }
-        if (e.await_front(args, polls) && e.recv_now(args, &quick)) {
+        if (e.await_front(args, patient ? kPollsPerLook : 1) && e.recv_now(args, &quick)) {
           e.release(r);
           return quick;
         }
@@ -284,101 +277,6 @@ void Rank::count_fallback(const char* reason) {
     }
   }
   state_->fallbacks.emplace_back(reason, 1);
-}
-
-void Rank::State::reap_in_time() {
-  if (reaps.over(kReapEveryUs)) endpoint->reap();
-}
-
-Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
-  p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
-  shm.stamp.store_relaxed(os::ticks());
-  if (rank.state_->threads) {
-    shm.inside.fetch_add_relaxed(1);
-  } else {
-    shm.inside.store_relaxed(shm.inside.load_relaxed() + 1);
-  }
-}
-
-Rank::WaitScope::~WaitScope() {
-  if (sleep_word_ != 0) end_sleep();
-  p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
-  if (rank_.state_->threads) {
-    shm.inside.fetch_add_relaxed(~0U);
-  } else {
-    shm.inside.store_relaxed(shm.inside.load_relaxed() - 1);
-  }
-}
-
-bool Rank::WaitScope::turn_only() {
-  State& s = *rank_.state_;
-  if (++turns_ % kStampEvery == 0) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
-  Guard guard(s);
-  return s.endpoint->turn();
-}
-
-void Rank::WaitScope::pause() {
-  State& s = *rank_.state_;
-  const bool moved = turn_only();
-  if (sleep_word_ != 0) {
-    if (moved) {
-      end_sleep();
-    } else {
-      sleep();
-    }
-  }
-  if (moved) {
-    idle_ = 0;
-    return;
-  }
-  ++idle_;
-  if (s.host_progress && idle_ % kHostEvery == 0) s.host_progress();
-  const uint32_t help_every = s.oversubscribed ? 4 : 64;
-  if (idle_ % help_every == 0) {
-    Guard guard(s);
-    s.endpoint->help_peers();
-    s.reap_in_time();
-  }
-  const WaitPolicy policy = s.config.wait;
-  if (policy == WaitPolicy::kSpin) {
-    cpu_relax();
-    return;
-  }
-  if (policy == WaitPolicy::kPassive && idle_ > kIdlePassive) {
-    sleep_word_ = s.endpoint->announce_sleep();
-    return;
-  }
-  if (!s.oversubscribed && idle_ < kIdleBeforeYield) {
-    cpu_relax();
-    return;
-  }
-  if (idle_ == kIdleBeforeYield || idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
-  os::yield_cpu();
-  s.endpoint->part().state.stamp.store_relaxed(os::ticks());
-  {
-    Guard guard(s);
-    s.reap_in_time();
-  }
-  if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) {
-    sleep_word_ = s.endpoint->announce_sleep();
-  }
-}
-
-// The caller has looked for what it waits for since the sleep was announced, and the rings have been turned.
-void Rank::WaitScope::sleep() {
-  State& s = *rank_.state_;
-  const uint64_t most_ns = s.host_progress ? kSleepNs / 10 : kSleepNs;
-  const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
-  end_sleep();
-  Guard guard(s);
-  ++s.endpoint->counters().slept;
-  if (woken) ++s.endpoint->counters().woken;
-  s.reap_in_time();
-}
-
-void Rank::WaitScope::end_sleep() {
-  rank_.state_->endpoint->end_sleep(sleep_word_, !rank_.state_->threads);
-  sleep_word_ = 0;
 }
 
 }  // namespace zh::engine

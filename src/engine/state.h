@@ -23,6 +23,9 @@
 
 namespace zh::engine {
 
+/// Idle turns, or idle polls of a program, of which one turns the host and looks after peers.
+constexpr uint32_t kHostEvery = 64;
+
 /// Keeps peers away while memory changes under them, and this rank out of forked children.
 class MemoryWatch final : public heap::Client {
  public:
@@ -51,9 +54,15 @@ struct Rank::State {
   os::Interval reaps;
   /// Looks for peers that have ended, if the last look is some milliseconds old. Under the Guard.
   void reap_in_time();
-  bool patient = false;      ///< a blocking receive may look for its message for a while by itself
-  std::string profile_note;  ///< where the choices come from
-  std::string complaint;     ///< one line for the user, on one rank; empty if there is none
+  bool patient = false;  ///< a blocking receive may look for its message for a while by itself
+  [[nodiscard]] bool looks_for_long() const { return patient && company.load_relaxed() == 0; }
+  /// Whether the peer that is waited for (kAnyPeer: one of some) was last seen on this rank's CPU, where it cannot run
+  /// while this rank looks for it. Tells the others where this rank is.
+  bool notice_company(int32_t peer);
+  Atomic<uint32_t> company;       ///< the latest answer
+  Atomic<uint32_t> next_noticed;  ///< by turns; the one found, while it is
+  std::string profile_note;       ///< where the choices come from
+  std::string complaint;          ///< one line for the user, on one rank; empty if there is none
   std::mutex mutex;
   pthread_t helper{};
   bool has_helper = false;

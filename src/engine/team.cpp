@@ -92,6 +92,8 @@ void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
 
 uint32_t Rank::TeamServices::polls() const { return rank_.state_->patient ? kPolls : 1; }
 
+bool Rank::TeamServices::keeps_cpu_from_peer() { return rank_.state_->notice_company(p2p::kAnyPeer); }
+
 const Atomic<uint32_t>* Rank::TeamServices::sleepers() const { return &rank_.state_->endpoint->sleepers(); }
 void Rank::TeamServices::wake(uint32_t rank) { rank_.state_->endpoint->wake(rank); }
 

@@ -26,6 +26,7 @@ class Rank::TeamServices final : public coll::Services {
   void abandon(p2p::Request* request) override;
   void wait(bool (*ready)(void*), void* context) override;
   [[nodiscard]] uint32_t polls() const override;
+  [[nodiscard]] bool keeps_cpu_from_peer() override;
   [[nodiscard]] const Atomic<uint32_t>* sleepers() const override;
   void wake(uint32_t rank) override;
   void count_staged(uint64_t bytes) override;

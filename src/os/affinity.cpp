@@ -91,6 +91,11 @@ CpuSet allowed_cpus() {
   return set;
 }
 
+uint32_t current_cpu() {
+  const int cpu = sched_getcpu();
+  return cpu < 0 ? 0 : static_cast<uint32_t>(cpu);
+}
+
 int bind_to(const CpuSet& cpus) {
   const cpu_set_t* raw = reinterpret_cast<const cpu_set_t*>(cpus.words);
   return sched_setaffinity(0, sizeof cpus.words, raw) == 0 ? 0 : -errno;

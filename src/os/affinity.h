@@ -32,6 +32,8 @@ struct CpuSet {
 
 /// CPUs the calling thread may run on; empty if the kernel does not say.
 [[nodiscard]] CpuSet allowed_cpus();
+/// The CPU that the calling thread is on; 0 if the kernel does not say.
+[[nodiscard]] uint32_t current_cpu();
 /// Binds the calling thread; 0 or -errno.
 int bind_to(const CpuSet& cpus);
 /// CPUs that are online.

@@ -54,6 +54,7 @@ struct Counters {
   uint64_t pull_failed = 0;  ///< single copies that ended early and went on through cells
   uint64_t push_failed = 0;
   uint64_t slept = 0;
+  uint64_t company = 0;     ///< times that a peer was found on the same CPU
   uint64_t woken = 0;       ///< sleeps that a peer has ended
   Tally collective_mapped;  ///< accesses of collectives to other ranks' memory, mapped ...
   Tally collective_cma;     ///< ... or through the kernel

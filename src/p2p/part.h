@@ -39,8 +39,9 @@ static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
 /// Wrap: stamp is 64 bits wide; announced and sleeping are only compared for change. Crash: hints of a dead rank are
 /// harmless; who died asleep stays counted, so that the others look for sleepers more often.
 struct RankStateShm {
-  alignas(kPairBytes) Atomic<uint64_t> stamp;      ///< clock ticks of the owner's latest turn
-  Atomic<uint32_t> inside;                         ///< > 0 while the owner waits inside MPI
+  alignas(kPairBytes) Atomic<uint64_t> stamp;  ///< clock ticks of the owner's latest turn
+  Atomic<uint32_t> inside;                     ///< > 0 while the owner waits inside MPI
+  Atomic<uint32_t> cpu;                        ///< 1 + the CPU on which the owner waited last; 0: it never did for long
   alignas(kPairBytes) Atomic<uint32_t> sleeping;   ///< futex word: odd while the owner sleeps or is about to
   Atomic<uint32_t> skewed;                         ///< 1 while this receiver lags behind its senders
   alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look

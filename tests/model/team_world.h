@@ -139,6 +139,7 @@ class Member final : public coll::Services {
     }
   }
   [[nodiscard]] uint32_t polls() const override { return polls_; }
+  [[nodiscard]] bool keeps_cpu_from_peer() override { return false; }
   void count_staged(uint64_t) override {}
   [[nodiscard]] uint32_t copiers() const override { return 1; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }

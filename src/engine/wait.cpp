@@ -1,0 +1,145 @@
+// How a rank waits: it looks, then offers its CPU to others, then sleeps.
+#include "engine/rank.h"
+#include "engine/state.h"
+#include "os/affinity.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "os/yield.h"
+
+namespace zh::engine {
+
+namespace {
+constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
+constexpr uint32_t kIdlePerNotice = 16;         // ... before the others' CPUs are looked at
+constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
+constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
+constexpr uint64_t kSleepNs = 1'000'000;        // a wake-up lost to the race of flag and ring costs at most this
+constexpr uint32_t kStampEvery = 4;
+constexpr uint32_t kPeersPerNotice = 4;
+constexpr double kReapEveryUs = 5000;  // by the clock: where others have the CPU, turns may take long
+}  // namespace
+
+// Ranks that are not bound may get one CPU though there are enough, where other programs have the rest. Whoever looks
+// for a peer's message then keeps the peer from sending it: 250 us a message were seen.
+bool Rank::State::notice_company(int32_t peer) {
+  if (oversubscribed || config.wait == WaitPolicy::kSpin) return false;
+  const node::Node& node = endpoint->node();
+  const uint32_t mine = os::current_cpu() + 1;
+  endpoint->part().state.cpu.store_relaxed(mine);
+  const auto is_here = [&](uint32_t rank) {
+    return rank != node.self() && endpoint->part(rank).state.cpu.load_relaxed() == mine;
+  };
+  bool found = false;
+  if (peer != p2p::kAnyPeer) {
+    found = is_here(static_cast<uint32_t>(peer));
+  } else {
+    uint32_t rank = next_noticed.load_relaxed();
+    for (uint32_t i = 0; i < kPeersPerNotice && !found; ++i) {
+      found = is_here(rank);
+      if (!found) rank = (rank + 1) % node.size();
+    }
+    next_noticed.store_relaxed(rank);
+  }
+  if (found && company.load_relaxed() == 0) ++endpoint->counters().company;
+  company.store_relaxed(found ? 1 : 0);
+  return found;
+}
+
+void Rank::State::reap_in_time() {
+  if (reaps.over(kReapEveryUs)) endpoint->reap();
+}
+
+Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
+  p2p::RankStateShm& shm = rank.state_->endpoint->part().state;
+  shm.stamp.store_relaxed(os::ticks());
+  if (rank.state_->threads) {
+    shm.inside.fetch_add_relaxed(1);
+  } else {
+    shm.inside.store_relaxed(shm.inside.load_relaxed() + 1);
+  }
+}
+
+Rank::WaitScope::~WaitScope() {
+  if (sleep_word_ != 0) end_sleep();
+  p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
+  if (rank_.state_->threads) {
+    shm.inside.fetch_add_relaxed(~0U);
+  } else {
+    shm.inside.store_relaxed(shm.inside.load_relaxed() - 1);
+  }
+}
+
+bool Rank::WaitScope::turn_only() {
+  State& s = *rank_.state_;
+  if (++turns_ % kStampEvery == 0) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
+  Guard guard(s);
+  return s.endpoint->turn();
+}
+
+void Rank::WaitScope::pause() {
+  State& s = *rank_.state_;
+  const bool moved = turn_only();
+  if (sleep_word_ != 0) {
+    if (moved) {
+      end_sleep();
+    } else {
+      sleep();
+    }
+  }
+  if (moved) {
+    idle_ = 0;
+    return;
+  }
+  ++idle_;
+  if (s.host_progress && idle_ % kHostEvery == 0) s.host_progress();
+  const uint32_t help_every = s.oversubscribed ? 4 : 64;
+  if (idle_ % help_every == 0) {
+    Guard guard(s);
+    s.endpoint->help_peers();
+    s.reap_in_time();
+  }
+  if (idle_ % kIdlePerNotice == 0 || s.company.load_relaxed() != 0) s.notice_company(p2p::kAnyPeer);
+  const WaitPolicy policy = s.config.wait;
+  if (policy == WaitPolicy::kSpin) {
+    cpu_relax();
+    return;
+  }
+  if (policy == WaitPolicy::kPassive && idle_ > kIdlePassive) {
+    sleep_word_ = s.endpoint->announce_sleep();
+    return;
+  }
+  const bool company = s.company.load_relaxed() != 0;
+  if (!s.oversubscribed && !company && idle_ < kIdleBeforeYield) {
+    cpu_relax();
+    return;
+  }
+  if (idle_ == kIdleBeforeYield || idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
+  os::yield_cpu();
+  s.endpoint->part().state.stamp.store_relaxed(os::ticks());
+  {
+    Guard guard(s);
+    s.reap_in_time();
+  }
+  if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) {
+    sleep_word_ = s.endpoint->announce_sleep();
+  }
+}
+
+// The caller has looked for what it waits for since the sleep was announced, and the rings have been turned.
+void Rank::WaitScope::sleep() {
+  State& s = *rank_.state_;
+  const uint64_t most_ns = s.host_progress ? kSleepNs / 10 : kSleepNs;
+  const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
+  end_sleep();
+  Guard guard(s);
+  ++s.endpoint->counters().slept;
+  if (woken) ++s.endpoint->counters().woken;
+  s.reap_in_time();
+}
+
+void Rank::WaitScope::end_sleep() {
+  rank_.state_->endpoint->end_sleep(sleep_word_, !rank_.state_->threads);
+  sleep_word_ = 0;
+}
+
+}  // namespace zh::engine

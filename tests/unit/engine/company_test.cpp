@@ -1,0 +1,114 @@
+// Ranks that have one CPU though there are enough notice it, and offer it to each other at once.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "os/affinity.h"
+#include "team_support.h"
+
+namespace zh::test {
+namespace {
+
+constexpr int kRounds = 200;
+
+/// This thread stays on the `nth` CPU that it may use.
+void stay_on(uint32_t nth) {
+  const os::CpuSet allowed = os::allowed_cpus();
+  os::CpuSet one;
+  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
+    if (allowed.has(cpu) && nth-- == 0) {
+      one.add(cpu);
+      break;
+    }
+  }
+  ASSERT_EQ(os::bind_to(one), 0);
+}
+
+engine::Result exchange(engine::Rank& rank, uint32_t self, bool any) {
+  std::byte out{1};
+  std::byte in{};
+  engine::SendArgs send;
+  send.dest = 1 - self;
+  send.source = static_cast<int32_t>(self);
+  send.context = 7;
+  send.data = {&out, 1, nullptr};
+  engine::RecvArgs recv;
+  recv.peer = any ? p2p::kAnyPeer : static_cast<int32_t>(1 - self);
+  recv.source = any ? p2p::kAnySource : static_cast<int32_t>(1 - self);
+  recv.context = 7;
+  recv.buffer = {&in, 1, nullptr};
+  if (self == 0) rank.send(send);
+  const engine::Result result = rank.recv(recv);
+  if (self == 1) rank.send(send);
+  return result;
+}
+
+struct Case {
+  World world;
+  bool any;  ///< receives from any rank
+};
+
+class Company : public ::testing::TestWithParam<Case> {};
+
+// What was found while the ranks share a CPU, and then while each has its own.
+TEST_P(Company, IsNoticedAndForgotten) {
+  if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
+  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = GetParam().world;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    const os::CpuSet before = os::allowed_cpus();
+    stay_on(0);
+    for (int i = 0; i < kRounds; ++i) ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
+    uint64_t found[2];
+    const uint64_t mine = stat(*r.rank, "shared_cpu");
+    ASSERT_TRUE(world.allgather(&mine, sizeof mine, found).ok());
+    EXPECT_GT(found[0] + found[1], 0U);
+    ASSERT_EQ(os::bind_to(before), 0);
+    stay_on(self);
+    // Long waits, so that both say where they are now.
+    for (int i = 0; i < kRounds; ++i) {
+      if (i % 2 == static_cast<int>(self)) compute(100'000);
+      ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
+    }
+    const uint64_t settled = stat(*r.rank, "shared_cpu");
+    for (int i = 0; i < kRounds; ++i) {
+      if (i % 2 == static_cast<int>(self)) compute(100'000);
+      ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
+    }
+    EXPECT_EQ(stat(*r.rank, "shared_cpu"), settled);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// The flags of a team's collectives are waited for in the same way.
+TEST_P(Company, IsNoticedInCollectives) {
+  if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
+  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = GetParam().world;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
+    ASSERT_TRUE(team->ready());
+    stay_on(0);
+    for (int i = 0; i < kRounds; ++i) ASSERT_EQ(team->barrier(), Code::kOk);
+    uint64_t found[2];
+    const uint64_t mine = stat(*r.rank, "shared_cpu");
+    ASSERT_TRUE(world.allgather(&mine, sizeof mine, found).ok());
+    EXPECT_GT(found[0] + found[1], 0U);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Company,
+                         ::testing::Values(Case{World::kProcesses, false}, Case{World::kProcesses, true},
+                                           Case{World::kThreads, false}, Case{World::kThreads, true}));
+
+}  // namespace
+}  // namespace zh::test
