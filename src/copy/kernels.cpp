@@ -20,7 +20,7 @@ size_t head_bytes(const void* p) { return (64 - (reinterpret_cast<uintptr_t>(p) 
 
 // The loops move four vectors a turn, from the start of a line of the destination on: a store that crosses lines takes
 // twice as long, and libc's blocks begin 16 bytes behind one; a streaming store has to fill its write-combining buffer.
-// The ragged ends are ordinary stores. n > kSmallBytes in all of them.
+// The ragged ends are ordinary stores. n > kSmallBytes in the temporal ones, n >= kLeastStreamedBytes in the others.
 
 __attribute__((target("avx512f"))) void avx512_temporal(void* dst, const void* src, size_t n) {
   auto* d = static_cast<char*>(dst);

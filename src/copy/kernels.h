@@ -13,6 +13,8 @@ enum class Store : uint8_t { kTemporal, kNonTemporal };
 
 /// Longest copy that copy_small() takes.
 constexpr size_t kSmallBytes = 256;
+/// Shortest copy that is streamed: a whole line is in it wherever it begins.
+constexpr size_t kLeastStreamedBytes = 128;
 
 namespace detail {
 
@@ -80,11 +82,11 @@ inline void copy_small(void* dst, const void* src, size_t n) {
 }
 
 /// Copies n bytes; the ranges must not overlap. A non-temporal copy ends with a store fence, so a later release store
-/// publishes it. Up to kSmallBytes both kinds are the same.
+/// publishes it. Below kLeastStreamedBytes both kinds are the same.
 inline void copy_bytes(void* dst, const void* src, size_t n, Store store) {
+  if (store == Store::kNonTemporal && n >= kLeastStreamedBytes) return detail::copy_streaming(dst, src, n);
   if (n <= kSmallBytes) return copy_small(dst, src, n);
-  if (store == Store::kTemporal) return detail::copy_large(dst, src, n);
-  detail::copy_streaming(dst, src, n);
+  detail::copy_large(dst, src, n);
 }
 
 /// Name of the kernel set in use, for `zerohop info` ("avx512", "avx2", "generic", ...).

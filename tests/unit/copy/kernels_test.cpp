@@ -53,6 +53,7 @@ TEST(Kernels, EachKernelIsExactAtEveryLengthNearItsSteps) {
       check(kernels[k].temporal, n, n % 67, n % 31);
       check(kernels[k].streaming, n, n % 67, n % 31);
     }
+    for (size_t n = kLeastStreamedBytes; n <= kSmallBytes; ++n) check(kernels[k].streaming, n, n % 67, n % 31);
     for (const size_t n : {4096U, 65535U, 65536U, 1000003U}) {
       check(kernels[k].temporal, n, 3, 0);
       check(kernels[k].streaming, n, 3, 5);
@@ -63,7 +64,7 @@ TEST(Kernels, EachKernelIsExactAtEveryLengthNearItsSteps) {
 
 TEST(Kernels, CopyBytesServesBothStores) {
   for (const Store store : {Store::kTemporal, Store::kNonTemporal}) {
-    for (const size_t n : {0U, 1U, 255U, 256U, 257U, 5000U, 300000U}) {
+    for (const size_t n : {0U, 1U, 127U, 128U, 255U, 256U, 257U, 5000U, 300000U}) {
       check([store](void* d, const void* s, size_t k) { copy_bytes(d, s, k, store); }, n, 1, 2);
     }
   }

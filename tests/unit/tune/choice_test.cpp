@@ -84,6 +84,15 @@ TEST(Choice, CrossoversFollowTheCurves) {
   EXPECT_EQ(c.mapped_min, 32U << 10);
 }
 
+TEST(Choice, StreamsThatWinWhereverMeasuredWinForLessAsBuiltIn) {
+  DistanceClass k = far_class();
+  k.cells_nt = line(0.1F, 0.1F);
+  const PairChoice c = choose(kL3, nullptr);
+  const Profile p = one_class(k);
+  EXPECT_EQ(choose(kL3, &p).nontemporal_min, std::min(512U, c.nontemporal_min));
+  EXPECT_GE(c.nontemporal_min, copy::kLeastStreamedBytes);
+}
+
 TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
   DistanceClass k = far_class();
   k.cells_nt = line(0.3F, 0.5F);
