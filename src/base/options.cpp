@@ -56,7 +56,7 @@ constexpr OptionSpec kTable[] = {
      "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep at once)"},
     {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",
      "bound of the shared memory of one rank; used as traffic asks for it, and beyond it only for sends under way "
-     "(1 KiB each, as much again)"},
+     "(1 KiB each, up to 1 GiB more)"},
     {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
     {"ZEROHOP_COPIERS", OptionType::kInt, "8", "", 1, 1 << 20, "coll",

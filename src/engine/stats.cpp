@@ -183,7 +183,7 @@ std::string Rank::stats_json() const {
   json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
   json.key("shared_cpu").value(c.company);
   json.key("slept").value(c.slept).key("woken").value(c.woken).key("helper_started").value(s.has_helper ? 1 : 0);
-  json.key("memory_bytes").value(s.endpoint->arena().backed_bytes());
+  json.key("memory_bytes").value(s.endpoint->backed_bytes());
   json.key("fallbacks").open('{');
   if (c.pull_failed != 0) json.key("single copy by receiver ended early").value(c.pull_failed);
   if (c.push_failed != 0) json.key("single copy by sender ended early").value(c.push_failed);

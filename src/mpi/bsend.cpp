@@ -126,7 +126,7 @@ int copy_and_send(MPI_Comm comm, CommInfo* info, const Transfer& t) {
 }  // namespace
 
 int start_bsend(Operation* op, MPI_Comm comm, CommInfo* info, const Transfer& t) {
-  op->comm = comm;
+  op->site = {comm};
   op->receives = false;
   op->host_status = false;
   op->error = MPI_SUCCESS;

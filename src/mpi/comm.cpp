@@ -1,7 +1,9 @@
 // Taking communicators when they are made, and forgetting them.
 #include "mpi/comm.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <deque>
 
 #include "coll/team.h"
 #include "mpi/bsend.h"
@@ -19,6 +21,14 @@ CommInfo::~CommInfo() = default;
 namespace {
 
 std::mutex comms_mutex;
+
+/// What errors did on a communicator that was freed.
+struct FreedErrors {
+  uint64_t context;
+  bool end;
+};
+constexpr size_t kMostFreed = 1024;
+std::deque<FreedErrors> freed_errors;  // the latest; errors on older ones are returned
 
 /// World ranks of the members, in order; empty if one is not in this world or `comm` is an intercommunicator.
 std::vector<int> members_of(MPI_Comm comm) {
@@ -78,8 +88,6 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
 
 /// Under the mutex; it is in no table any more. What is under way ends without it; errors have nowhere else to go.
 void end_of_handle(CommInfo* info) {
-  if (info->runs != nullptr) info->runs->comm = MPI_COMM_WORLD;
-  if (!info->host_keeps) info->handle = MPI_COMM_WORLD;
   info->freed = true;
   if (info->holders == 0) delete info;
 }
@@ -140,6 +148,7 @@ void hold_comm(CommInfo* info) {
 
 void drop_comm(CommInfo* info) {
   MPI_Comm kept = MPI_COMM_NULL;
+  const uint64_t context = info->context;
   {
     const TableLock lock(comms_mutex);
     if (--info->holders != 0 || !info->freed) return;
@@ -148,7 +157,44 @@ void drop_comm(CommInfo* info) {
   }
   if (kept == MPI_COMM_NULL) return;
   const MPI_Comm handle = kept;
-  if (host.Comm_free(&kept) == MPI_SUCCESS) bsend_forget(handle);
+  const bool end = errors_end(kept);
+  if (host.Comm_free(&kept) != MPI_SUCCESS) return;
+  keep_errors(context, end);
+  bsend_forget(handle);
+}
+
+bool errors_end(MPI_Comm comm) {
+  MPI_Errhandler handler;
+  if (host.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return false;
+  bool end = handler == MPI_ERRORS_ARE_FATAL;
+#if !defined(ZH_ABI_OMPI)  // which has it from 5.0 on only
+  end = end || handler == MPI_ERRORS_ABORT;
+#endif
+  host.Errhandler_free(&handler);
+  return end;
+}
+
+void keep_errors(uint64_t context, bool end) {
+  const TableLock lock(comms_mutex);
+  freed_errors.push_back({context, end});
+  if (freed_errors.size() > kMostFreed) freed_errors.pop_front();
+}
+
+int raise(const ErrorSite& site, int error_class) {
+  bool lives = site.context == 0;
+  if (!lives) {
+    const TableLock lock(comms_mutex);
+    const CommInfo* info = known(site.comm);
+    lives = info != nullptr && info->context == site.context;
+    if (!lives) {
+      const auto freed = std::find_if(freed_errors.begin(), freed_errors.end(),
+                                      [&](const FreedErrors& f) { return f.context == site.context; });
+      if (freed == freed_errors.end() || !freed->end) return error_class;
+    }
+  }
+  if (lives) return raise(site.comm, error_class);
+  host.Abort(MPI_COMM_WORLD, error_class);
+  return error_class;
 }
 
 bool outlives_its_handle(MPI_Comm comm) {

@@ -82,6 +82,21 @@ void drop_comm(CommInfo* info);
 /// After the host has freed `comm`, whose callbacks may have used it. Its handle may be another communicator's by now,
 /// which has another context.
 void forget_comm(MPI_Comm comm, uint64_t context);
+
+/// Whether errors on `comm` end the job.
+[[nodiscard]] bool errors_end(MPI_Comm comm);
+/// When the host has freed the communicator of that context: what errors did on it, for operations that outlive it.
+void keep_errors(uint64_t context, bool end);
+
+/// The communicator on which an operation's error is raised. The program may have freed it since (MPI standard 7.4.3),
+/// and its handle be another one's.
+struct ErrorSite {
+  MPI_Comm comm;
+  uint64_t context = 0;  ///< of the communicator; 0: it is not zerohop's
+};
+/// As raise(). On a freed communicator errors do what they did when it was freed, except that a handler of the program
+/// is not called any more: then they are returned.
+int raise(const ErrorSite& site, int error_class);
 void forget_all_comms();
 
 }  // namespace zh::mpi

@@ -32,7 +32,7 @@ int keep_data(Operation* op, const Transfer& t, bool receives, copy::Buffer* buf
   }
   const uint64_t bytes = static_cast<uint64_t>(t.count) * t.type->size;
   op->packed = static_cast<std::byte*>(std::malloc(bytes + 1));
-  if (op->packed == nullptr) return no_memory(op->comm);
+  if (op->packed == nullptr) return no_memory(op->site.comm);
   op->buf = t.buf;
   op->count = t.count;
   if (!receives) {
@@ -73,7 +73,7 @@ int failed(Operation* op, int error) {
 }  // namespace
 
 int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode mode) {
-  op->comm = comm->handle;
+  op->site = {comm->handle, comm->context};
   op->receives = false;
   op->host_status = false;
   op->error = MPI_SUCCESS;
@@ -94,13 +94,13 @@ int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode m
   const int error = keep_data(op, t, false, &args.data);
   if (error != MPI_SUCCESS) return failed(op, error);
   op->engine = shim.rank->isend(args);
-  if (op->engine == nullptr) return failed(op, no_memory(op->comm));
+  if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
   op->state = Operation::State::kEngine;
   return MPI_SUCCESS;
 }
 
 int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
-  op->comm = comm->handle;
+  op->site = {comm->handle, comm->context};
   op->receives = true;
   op->host_status = false;
   op->error = MPI_SUCCESS;
@@ -117,7 +117,7 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
       op->state = Operation::State::kDone;
       return MPI_SUCCESS;
     }
-    if (op->engine == nullptr) return failed(op, no_memory(op->comm));
+    if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
     op->state = Operation::State::kEngine;
     return MPI_SUCCESS;
   }
@@ -149,7 +149,7 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
 }
 
 int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Transfer& t) {
-  op->comm = comm;
+  op->site = {comm};
   op->receives = true;
   op->host_status = false;
   op->error = MPI_SUCCESS;
@@ -254,9 +254,9 @@ void cancel(Operation* op) {
 int complete(Operation* op, MPI_Status* status) {
   turn_until([op] { return poll(op); });
   bool raised = false;
-  const MPI_Comm comm = op->comm;
+  const ErrorSite site = op->site;
   const int error = finish(op, status, &raised);
-  return error == MPI_SUCCESS || raised ? error : raise(comm, error);
+  return error == MPI_SUCCESS || raised ? error : raise(site, error);
 }
 
 }  // namespace zh::mpi

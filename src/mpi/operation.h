@@ -23,7 +23,7 @@ struct Operation {
   bool host_type_owned = false;
   int error = MPI_SUCCESS;
   p2p::Request* engine = nullptr;
-  MPI_Comm comm;  ///< whose error handler is called
+  ErrorSite site;
   // Only of receives that may still go to the host, or that need work at the end; null otherwise.
   CommInfo* info = nullptr;     ///< held
   TypeInfo* type = nullptr;     ///< held

@@ -101,7 +101,7 @@ Request* completed_send() {
       request->kind = Request::Kind::kSent;
       request->operation = Operation{};  // it may have been another request's
       request->operation.state = Operation::State::kDone;
-      request->operation.comm = MPI_COMM_WORLD;
+      request->operation.site = {MPI_COMM_WORLD};
     }
     return request;
   }();
@@ -152,9 +152,10 @@ bool look(Request* request) {
   return request->second == nullptr || look(request->second);
 }
 
-MPI_Comm comm_of(const Request* request) {
-  if (request->started != nullptr) return request->started->comm();
-  return request->comm != nullptr ? request->comm->handle : request->operation.comm;
+ErrorSite error_site(const Request* request) {
+  if (request->started != nullptr) return request->started->error_site();
+  if (request->comm != nullptr) return {request->comm->handle, request->comm->context};
+  return request->operation.site;
 }
 
 namespace {
@@ -224,7 +225,7 @@ void peek_status(Request* request, MPI_Status* status) {
 }
 
 int start(Request* request) {
-  if (!request->persistent() || request->active) return raise(comm_of(request), MPI_ERR_REQUEST);
+  if (!request->persistent() || request->active) return raise(error_site(request), MPI_ERR_REQUEST);
   int error = MPI_SUCCESS;
   if (request->started != nullptr) {
     error = request->started->start();
@@ -236,7 +237,7 @@ int start(Request* request) {
       error = start_recv(&request->operation, request->comm, request->transfer);
       break;
     case Request::Mode::kBuffered:
-      error = start_bsend(&request->operation, request->operation.comm, request->comm, request->transfer);
+      error = start_bsend(&request->operation, request->operation.site.comm, request->comm, request->transfer);
       break;
     case Request::Mode::kStandard:
       error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kStandard);
@@ -254,7 +255,7 @@ int start(Request* request) {
 
 int abandon(Request* request) {
   if (request->kind == Request::Kind::kSent) return MPI_SUCCESS;
-  if (request->started != nullptr && request->active) return raise(comm_of(request), MPI_ERR_REQUEST);
+  if (request->started != nullptr && request->active) return raise(error_site(request), MPI_ERR_REQUEST);
   if (!request->active) {
     free_request(request);
     return MPI_SUCCESS;
@@ -297,7 +298,7 @@ void reap_abandoned(bool wait) {
 }
 
 int cancel(Request* request) {
-  if (request->started != nullptr) return raise(comm_of(request), MPI_ERR_REQUEST);
+  if (request->started != nullptr) return raise(error_site(request), MPI_ERR_REQUEST);
   if (request->active && request->kind != Request::Kind::kFlush) cancel(&request->operation);
   return MPI_SUCCESS;
 }

@@ -124,8 +124,7 @@ int abandon(Request* request);
 void reap_abandoned(bool wait);
 /// MPI_Cancel. Collectives cannot be cancelled: an error that was raised.
 int cancel(Request* request);
-/// The communicator on which an error of this request is raised.
-MPI_Comm comm_of(const Request* request);
+ErrorSite error_site(const Request* request);
 
 /// Messages taken out of matching (MPI_Mprobe).
 struct OwnMessage {

@@ -8,7 +8,9 @@
 namespace zh::mpi {
 namespace {
 constexpr uint8_t kHostNumber = 255;
-}
+/// Address space for descriptions of a million large sends under way, of 1 KiB each.
+constexpr uint64_t kAnnexBytes = uint64_t{1} << 30;
+}  // namespace
 
 Options read_options() {
   Options options;
@@ -18,6 +20,7 @@ Options read_options() {
 
 void apply(const Options& options, node::Config* out) {
   out->rank_bytes = shm::Arena::part_bytes(options.get_number(Opt::kMemory));
+  out->annex_bytes = kAnnexBytes;
   out->node_ranks = static_cast<uint32_t>(options.get_number(Opt::kNodeRanks));
   out->topology_file = options.get_text(Opt::kTopology);
   out->cma = options.get_bool(Opt::kCma);

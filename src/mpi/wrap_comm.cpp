@@ -4,6 +4,7 @@
 
 #include "mpi/bsend.h"
 #include "mpi/started.h"
+#include "mpi/wildcard.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -38,7 +39,7 @@ int idup(MPI_Comm comm, MPI_Comm* out, MPI_Request* handle, bool served, Call&& 
     *handle = MPI_REQUEST_NULL;
     return error;
   }
-  op.comm = comm;
+  op.site = {comm};
   op.receives = false;
   op.host_status = false;
   op.error = MPI_SUCCESS;
@@ -122,10 +123,15 @@ template <typename Free>
 int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
   const MPI_Comm handle = *comm;
   const uint64_t context = info != nullptr ? info->context : 0;
+  const bool end = info != nullptr && errors_end(handle);
   const int error = free(comm);
-  if (error == MPI_SUCCESS) bsend_forget(handle);
-  if (info != nullptr && error == MPI_SUCCESS) forget_comm(handle, context);
-  return error;
+  if (error != MPI_SUCCESS) return error;
+  bsend_forget(handle);
+  if (info != nullptr) {
+    forget_comm(handle, context);
+    keep_errors(context, end);
+  }
+  return MPI_SUCCESS;
 }
 }  // namespace
 
@@ -143,6 +149,11 @@ int Comm_disconnect(MPI_Comm* comm) {
   if (info != nullptr) {
     reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
     finish_started(info->runs.get());
+    // Afterwards nobody could ask the host for messages of it.
+    turn_until([info] {
+      advance_wildcards();
+      return info->wild == nullptr || info->wild->empty();
+    });
   }
   return free_comm(info, comm, host.Comm_disconnect);
 }

@@ -59,7 +59,7 @@ int iflush(const MPI_Comm* comm, MPI_Request* handle) {
   Request* request = new_request(handle);
   const MPI_Comm on = comm != nullptr ? *comm : MPI_COMM_SELF;
   if (request == nullptr) return raise(on, MPI_ERR_NO_MEM);
-  request->operation.comm = on;
+  request->operation.site = {on};
   request->buffer = bsend_buffer(comm);
   request->kind = Request::Kind::kFlush;
   return MPI_SUCCESS;

@@ -220,7 +220,7 @@ int examine(const void* sbuf, MPI_Count scount, MPI_Datatype stype, int dest, in
 
 /// The outcome of a receive from MPI_PROC_NULL.
 void receive_nothing(Operation* op, MPI_Comm comm) {
-  op->comm = comm;
+  op->site = {comm};
   op->receives = true;
   op->host_status = false;
   op->error = MPI_SUCCESS;
@@ -240,7 +240,7 @@ int start_exchange(const Exchange& x, Operation* recv_op, Operation* send_op) {
     receive_nothing(recv_op, x.info->handle);
   }
   if (!x.send.wanted) {
-    send_op->comm = x.info->handle;
+    send_op->site = {x.info->handle};
     send_op->result = p2p::Result{};
     send_op->state = Operation::State::kDone;
     return MPI_SUCCESS;

@@ -15,7 +15,7 @@ int make_persistent(CommInfo* info, MPI_Comm comm, const Transfer& t, Request::M
   request->active = false;
   request->comm = info;
   if (info != nullptr) hold_comm(info);
-  request->operation.comm = comm;
+  request->operation.site = {comm};
   request->transfer = t;
   hold(t.type);
   // The program may free the type before it starts the request; the host may need it then.

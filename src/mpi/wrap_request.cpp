@@ -11,8 +11,8 @@ namespace zh::mpi {
 namespace {
 
 /// Error of a call that completed one request: raised unless the host did.
-int raise_single(int error, bool raised, MPI_Comm comm) {
-  return error == MPI_SUCCESS || raised ? error : raise(comm, error);
+int raise_single(int error, bool raised, const ErrorSite& site) {
+  return error == MPI_SUCCESS || raised ? error : raise(site, error);
 }
 
 /// Hosts return codes, of which this is the class.
@@ -24,10 +24,10 @@ bool in_status(int error) {
 }
 
 int finish_single(Request* request, MPI_Request* handle, MPI_Status* status) {
-  const MPI_Comm comm = comm_of(request);
+  const ErrorSite site = error_site(request);
   bool raised = false;
   const int error = finish(request, handle, status, &raised);
-  return raise_single(error, raised, comm);
+  return raise_single(error, raised, site);
 }
 
 bool any_own(int n, const MPI_Request* requests) {
@@ -67,22 +67,22 @@ class HostPart {
 /// Outcome of several completions at once: MPI_ERROR of each status, one MPI_ERR_IN_STATUS for all.
 class ManyErrors {
  public:
-  void add(int error, bool raised, MPI_Comm comm) {
+  void add(int error, bool raised, const ErrorSite& site) {
     if (error == MPI_SUCCESS) return;
-    if (!failed_) comm_ = comm;
+    if (!failed_) site_ = site;
     failed_ = true;
     raised_ = raised_ || raised;
   }
   [[nodiscard]] int result() const {
     if (!failed_) return MPI_SUCCESS;
-    return raised_ ? MPI_ERR_IN_STATUS : raise(comm_, MPI_ERR_IN_STATUS);
+    return raised_ ? MPI_ERR_IN_STATUS : raise(site_, MPI_ERR_IN_STATUS);
   }
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
   bool failed_ = false;
   bool raised_ = false;
-  MPI_Comm comm_{};
+  ErrorSite site_{};
 };
 
 bool own_complete(int n, const MPI_Request* requests) {
@@ -104,10 +104,10 @@ int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* hos
       if (requests[i] == MPI_REQUEST_NULL) write_empty_status(status);
       continue;
     }
-    const MPI_Comm comm = comm_of(request);
+    const ErrorSite site = error_site(request);
     bool raised = false;
     const int error = finish(request, &requests[i], status, &raised);
-    many.add(error, raised, comm);
+    many.add(error, raised, site);
     if (want) errors[static_cast<size_t>(i)] = error;
   }
   if (host_part->size() > 0) {
@@ -119,7 +119,7 @@ int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* hos
         }
       }
     }
-    if (host_error != MPI_SUCCESS) many.add(host_error, true, MPI_COMM_WORLD);
+    if (host_error != MPI_SUCCESS) many.add(host_error, true, {MPI_COMM_WORLD});
     host_part->put_back();
   }
   if (many.failed() && want) {
@@ -184,10 +184,10 @@ int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* in
     if (request == nullptr || !request->active) continue;
     active = true;
     if (!look(request)) continue;
-    const MPI_Comm comm = comm_of(request);
+    const ErrorSite site = error_site(request);
     bool raised = false;
     const int error = finish(request, &requests[i], want ? &statuses[done] : MPI_STATUS_IGNORE, &raised);
-    many.add(error, raised, comm);
+    many.add(error, raised, site);
     errors.push_back(error);
     indices[done++] = i;
   }
@@ -204,7 +204,7 @@ int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* in
         indices[done++] = host_part->place(which[static_cast<size_t>(k)]);
       }
     }
-    if (error != MPI_SUCCESS) many.add(error, true, MPI_COMM_WORLD);
+    if (error != MPI_SUCCESS) many.add(error, true, {MPI_COMM_WORLD});
     host_part->put_back();
   }
   if (many.failed() && want) {
@@ -277,12 +277,12 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
     MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
     if (finish_if_done_at_start(&requests[i], status)) continue;
     Request* request = own(requests[i]);
-    MPI_Comm comm = MPI_COMM_WORLD;
+    ErrorSite site{MPI_COMM_WORLD};
     bool raised = true;
     int error = MPI_SUCCESS;
     if (request != nullptr) {
       turn_until([request] { return look(request); });
-      comm = comm_of(request);
+      site = error_site(request);
       error = finish(request, &requests[i], status, &raised);
     } else if (requests[i] == MPI_REQUEST_NULL) {
       write_empty_status(status);
@@ -291,7 +291,7 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
       if (error != MPI_SUCCESS && is_no_request(error)) return error;
     }
     if (error == MPI_SUCCESS) continue;
-    many.add(error, raised, comm);
+    many.add(error, raised, site);
     errors.resize(static_cast<size_t>(i), MPI_SUCCESS);
     errors.push_back(error);
   }

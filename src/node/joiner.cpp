@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint64_t kSocketTimeoutNs = 10'000'000'000;
 constexpr uint64_t kSmallestPart = 256 << 10;
+constexpr uint64_t kAnnexesMax = uint64_t{256} << 30;
 constexpr uint64_t kSegmentMax = uint64_t{127} << 30;  // queue entries are named by 31 bits, in lines
 
 /// Status holds static texts; a reason that came from another process is kept for the rest of this one.
@@ -138,7 +139,9 @@ Status Joiner::identify() {
   mine.cgroup = hash(cgroup.cpu_folder, 1);
   mine.quota_milli = static_cast<uint64_t>(os::cgroup_cpu_quota(cgroup) * 1000.0);
   mine.rank_bytes = config_.rank_bytes;
+  mine.annex_bytes = config_.annex_bytes;
   mine.address_space = os::address_space_left();
+  mine.file_bytes = os::soft_limit(os::Limit::kFileSize);
   mine.layout_hash = kLayoutHash;
   mine.page_bytes = static_cast<uint32_t>(os::page_bytes());
   mine.node_ranks = config_.node_ranks;
@@ -164,10 +167,13 @@ Status Joiner::identify() {
   assign_nodes();
   count_cpus();
 
-  uint64_t rank_bytes = ~uint64_t{0}, address_space = ~uint64_t{0};
+  uint64_t rank_bytes = ~uint64_t{0}, annex_bytes = kAnnexesMax / node_->size_, address_space = ~uint64_t{0};
+  uint64_t file_bytes = ~uint64_t{0};
   for (uint32_t i = 0; i < node_->size_; ++i) {
     rank_bytes = std::min(rank_bytes, card(i).rank_bytes);
+    annex_bytes = std::min(annex_bytes, card(i).annex_bytes);
     address_space = std::min(address_space, card(i).address_space);
+    file_bytes = std::min(file_bytes, card(i).file_bytes);
   }
   const uint64_t page = mine.page_bytes;
   if (address_space != os::kUnlimited && rank_bytes > address_space / 2 / node_->size_) {
@@ -178,7 +184,10 @@ Status Joiner::identify() {
     rank_bytes = kSegmentMax / node_->size_;
     note(&notes_, "parts made smaller so that the segment stays below 127 GiB: lower ZEROHOP_MEMORY");
   }
-  header_ = make_header(node_->size_, rank_bytes / page * page, page);
+  // Annexes are for what few programs need; where something is scarce there are none.
+  const uint64_t whole = make_header(node_->size_, rank_bytes, annex_bytes, page).segment_bytes;
+  if (address_space != os::kUnlimited || whole > file_bytes) annex_bytes = 0;
+  header_ = make_header(node_->size_, rank_bytes / page * page, annex_bytes / page * page, page);
   node_->page_bytes_ = page;
   return kOk;
 }
@@ -308,11 +317,15 @@ Status Joiner::map() {
   os::unmap(node_->base_, node_->segment_bytes_);
   node_->base_ = nullptr;
   std::byte* base = nullptr;
-  if (Status s = os::map_shared(segment_.get(), header_.segment_bytes, &base); !s.ok()) return s;
+  if (Status s = os::map_shared_closed(segment_.get(), header_.segment_bytes, header_.annexes, &base); !s.ok())
+    return s;
   node_->base_ = base;
   node_->segment_bytes_ = header_.segment_bytes;
   node_->parts_ = header_.parts;
   node_->rank_bytes_ = header_.rank_bytes;
+  node_->annexes_ = header_.annexes;
+  node_->annex_bytes_ = header_.annex_bytes;
+  node_->annex_opened_.assign(node_->size_, 0);
   if (std::memcmp(base, &header_, sizeof header_) != 0) {
     return {Code::kInvalid, "the segment that was reached is not this job's"};
   }

@@ -37,7 +37,9 @@ struct Card {
   uint64_t cgroup;       ///< hash of the CPU cgroup's path
   uint64_t quota_milli;  ///< its quota in thousandths of a CPU; 0 = none
   uint64_t rank_bytes;
+  uint64_t annex_bytes;
   uint64_t address_space;
+  uint64_t file_bytes;  ///< that a file may have (ulimit -f)
   uint64_t layout_hash;
   uint32_t page_bytes;
   uint32_t node_ranks;

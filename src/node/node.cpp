@@ -1,6 +1,7 @@
 // What a Node does after joining: backing memory, asking for life. Joining itself is joiner.cpp's.
 #include "node/node.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "os/affinity.h"
@@ -19,10 +20,14 @@ Node::~Node() {
 Status Node::reserve(Offset offset, uint64_t bytes) {
   const Offset begin = offset / page_bytes_ * page_bytes_;
   const Offset end = round_up(offset + bytes, page_bytes_);
-  const Offset own = part(self_);
-  if (begin < own || end > own + rank_bytes_ || end < begin) {
+  const auto within = [&](Offset from, uint64_t length) {
+    return begin >= from && end <= from + length && end >= begin;
+  };
+  const bool in_annex = within(annex(self_), annex_bytes_);
+  if (!in_annex && !within(part(self_), rank_bytes_)) {
     return {Code::kInvalid, "reserve: not within this rank's part of the segment"};
   }
+  if (in_annex && end != begin && !open(end - 1)) return {Code::kNoMemory, "an annex of the segment cannot be opened"};
   // Above a cgroup's limit fallocate does not fail: the kernel kills a process. So ask first.
   const uint64_t headroom = os::cgroup_memory(os::find_cgroup()).headroom();
   if (end - begin > headroom) {
@@ -45,6 +50,20 @@ Status Node::reserve(Offset offset, uint64_t bytes) {
   }
   os::populate(base_ + begin, end - begin);
   return kOk;
+}
+
+// Another rank's annex opens here as far as that rank has said something about it, in large steps.
+bool Node::open_annex(Offset offset) {
+  constexpr uint64_t kStep = 16 << 20;
+  const uint64_t from_first = offset - annexes_;
+  const auto index = static_cast<uint32_t>(from_first / annex_bytes_);
+  const uint64_t needed = from_first % annex_bytes_ + 1;
+  uint64_t& opened = annex_opened_[index];
+  if (needed <= opened) return true;
+  const uint64_t to = std::min(round_up(needed, kStep), annex_bytes_);
+  if (!os::make_writable(base_ + annex(index) + opened, to - opened).ok()) return false;
+  opened = to;
+  return true;
 }
 
 void Node::release(Offset offset, uint64_t bytes) {

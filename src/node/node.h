@@ -34,6 +34,8 @@ struct Config {
   /// Address space of one rank's part of the segment: a budget, and as much again in reserve (shm/arena.h). Memory
   /// comes as it is used.
   uint64_t rank_bytes = 128 << 20;
+  /// ... and of its annex, which stays closed until somebody needs it.
+  uint64_t annex_bytes = 0;
   uint32_t node_ranks = 0;    ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
   std::string topology_file;  ///< hwloc XML or "synthetic:..." instead of this machine, for tests
   bool measure_line = true;   ///< correct levels by the measured line time
@@ -65,8 +67,15 @@ class Node {
   [[nodiscard]] Offset part(uint32_t index) const { return parts_ + index * rank_bytes_; }
   [[nodiscard]] uint64_t part_bytes() const { return rank_bytes_; }
 
-  /// Backs [offset, offset + bytes) of this rank's own part with memory, so that touching it cannot raise SIGBUS.
-  /// kNoMemory when a limit is in the way (the text names it and the cure); kInvalid outside of the own part.
+  /// A rank's annex, and its bytes; 0: there is none.
+  [[nodiscard]] Offset annex(uint32_t index) const { return annexes_ + index * annex_bytes_; }
+  [[nodiscard]] uint64_t annex_bytes() const { return annex_bytes_; }
+  /// Before this process first touches what lies at `offset` in the segment, as somebody else has told it: false if
+  /// that cannot be touched.
+  [[nodiscard]] bool open(Offset offset) { return offset < annexes_ || open_annex(offset); }
+
+  /// Backs [offset, offset + bytes) of this rank's own part or annex with memory, so that touching it cannot raise
+  /// SIGBUS. kNoMemory when a limit is in the way (the text names it and the cure); kInvalid outside of these.
   Status reserve(Offset offset, uint64_t bytes);
   /// Gives whole pages of the own part back to the system; peers must have stopped using them. Best effort.
   void release(Offset offset, uint64_t bytes);
@@ -100,6 +109,7 @@ class Node {
 
  private:
   Node() = default;
+  bool open_annex(Offset offset);
   friend class Joiner;
   friend struct NodeTestAccess;  // tests let threads share one mapping, so that ThreadSanitizer sees every access
 
@@ -108,6 +118,9 @@ class Node {
   uint64_t page_bytes_ = 4096;
   Offset parts_ = 0;
   uint64_t rank_bytes_ = 0;
+  Offset annexes_ = ~Offset{0};
+  uint64_t annex_bytes_ = 0;
+  std::vector<uint64_t> annex_opened_;  ///< by rank, from the annex's start
   uint32_t self_ = 0;
   uint32_t size_ = 0;
   uint32_t usable_cpus_ = 1;

@@ -1,4 +1,4 @@
-// The byte map of a node's segment: header, one slot per rank, the levels matrix, then the ranks' parts.
+// The byte map of a node's segment: header, one slot per rank, the levels matrix, the ranks' parts, their annexes.
 // Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
 #pragma once
 
@@ -18,14 +18,16 @@ struct HeaderShm {
   uint64_t layout_hash;  ///< of the builds that share the segment; different builds refuse each other
   uint64_t segment_bytes;
   uint64_t rank_bytes;
-  uint64_t slots;   ///< Offset of SlotShm[ranks]
-  uint64_t levels;  ///< Offset of uint8_t[ranks * ranks], row = a, column = b
-  uint64_t lines;   ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
-  uint64_t parts;   ///< Offset of the first rank's part, page aligned
+  uint64_t slots;    ///< Offset of SlotShm[ranks]
+  uint64_t levels;   ///< Offset of uint8_t[ranks * ranks], row = a, column = b
+  uint64_t lines;    ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
+  uint64_t parts;    ///< Offset of the first rank's part, page aligned
+  uint64_t annexes;  ///< Offset of the first rank's annex, page aligned
+  uint64_t annex_bytes;
   uint32_t ranks;
   uint32_t page_bytes;
 };
-static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 72);
+static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 88);
 
 /// One rank's place for joining.
 /// Writers: `token` and `ball` by the slot's rank. Readers: all (token), the partner of a measurement (ball).
@@ -43,8 +45,8 @@ constexpr uint64_t kMagic = 0x31706f686f72657a;  // "zerohop1"
 /// Changes with anything that two processes must agree on to share a segment.
 constexpr uint64_t kLayoutHash = 0x0001'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
 
-/// Fills all offsets for `ranks` parts of rank_bytes (already page aligned).
-inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t page_bytes) {
+/// Fills all offsets for `ranks` parts of rank_bytes and annexes of annex_bytes (already page aligned).
+inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex_bytes, uint64_t page_bytes) {
   HeaderShm h{};
   h.magic = kMagic;
   h.layout_hash = kLayoutHash;
@@ -55,7 +57,9 @@ inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t page_
   h.levels = h.slots + ranks * sizeof(SlotShm);
   h.lines = round_up(h.levels + uint64_t{ranks} * ranks, kLineBytes);
   h.parts = round_up(h.lines + uint64_t{ranks} * ranks * sizeof(float), page_bytes);
-  h.segment_bytes = h.parts + ranks * rank_bytes;
+  h.annexes = h.parts + ranks * rank_bytes;
+  h.annex_bytes = annex_bytes;
+  h.segment_bytes = h.annexes + ranks * annex_bytes;
   return h;
 }
 

@@ -113,16 +113,14 @@ Status open_path(const std::string& path, Descriptor* out) {
   return kOk;
 }
 
-Status map_shared(int fd, uint64_t bytes, std::byte** out) { return map_shared_range(fd, 0, bytes, true, out); }
-
-Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, std::byte** out) {
+namespace {
+Status map_range(int fd, uint64_t offset, uint64_t bytes, int protection, std::byte** out) {
   // Mapping beyond the end would raise SIGBUS at the first touch.
   struct stat info {};
   if (fstat(fd, &info) != 0) return from_errno("fstat of shared memory", errno);
   if (static_cast<uint64_t>(info.st_size) < offset + bytes) {
     return {Code::kInvalid, "shared memory is smaller than its header says", EINVAL};
   }
-  const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* p = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) {
     if (errno == ENOMEM) {
@@ -132,6 +130,24 @@ Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, 
     return from_errno("mmap of shared memory", errno);
   }
   *out = static_cast<std::byte*>(p);
+  return kOk;
+}
+}  // namespace
+
+Status map_shared(int fd, uint64_t bytes, std::byte** out) { return map_shared_range(fd, 0, bytes, true, out); }
+
+Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, std::byte** out) {
+  return map_range(fd, offset, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, out);
+}
+
+Status map_shared_closed(int fd, uint64_t bytes, uint64_t open_bytes, std::byte** out) {
+  std::byte* base = nullptr;
+  if (Status s = map_range(fd, 0, bytes, PROT_NONE, &base); !s.ok()) return s;
+  if (Status s = make_writable(base, open_bytes); !s.ok()) {
+    unmap(base, bytes);
+    return s;
+  }
+  *out = base;
   return kOk;
 }
 

@@ -55,14 +55,17 @@ Status open_peer_memory(pid_t pid, int fd, uint32_t generation, Descriptor* out)
 Status open_path(const std::string& path, Descriptor* out);
 
 Status map_shared(int fd, uint64_t bytes, std::byte** out);
-/// The same of [offset, offset + bytes), offset a multiple of the page size; read-only on request.
+/// The same, of which only the first `open_bytes` (whole pages) can be touched until make_writable(): what is closed
+/// takes no memory even where the program locks all of its own (mlockall).
+Status map_shared_closed(int fd, uint64_t bytes, uint64_t open_bytes, std::byte** out);
+/// The same as map_shared() of [offset, offset + bytes), offset a multiple of the page size; read-only on request.
 Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, std::byte** out);
 void unmap(std::byte* address, uint64_t bytes);
 /// Leaves the range out of core files: it is a peer's memory, which its own core file holds.
 void exclude_from_dumps(std::byte* address, uint64_t bytes);
 /// The same of processes that this one forks: they do not get the range at all.
 void exclude_from_children(std::byte* address, uint64_t bytes);
-/// Lets a range that was mapped read-only be written.
+/// Lets a range that was mapped read-only, or closed, be read and written.
 Status make_writable(std::byte* address, uint64_t bytes);
 /// Length of the file behind a descriptor; 0 if it cannot be told.
 [[nodiscard]] uint64_t size_of(int fd);

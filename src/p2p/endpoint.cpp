@@ -39,6 +39,7 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
 Status Endpoint::init() {
   const uint32_t n = node_.size();
   if (Status s = arena_.open(node_, PartShm::size_bytes(n)); !s.ok()) return s;
+  annex_.open_annex(node_);
   // A fresh segment is zero-filled, and zero is every member's initial state.
   part_ = at<PartShm>(base_, node_.part(self_));
   queues_ = Queues(base_, &part_->queues, nullptr);

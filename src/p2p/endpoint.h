@@ -161,6 +161,8 @@ class Endpoint {
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] const shm::Arena& arena() const { return arena_; }
+  /// Bytes of the segment that this rank has made.
+  [[nodiscard]] uint64_t backed_bytes() const { return arena_.backed_bytes() + annex_.backed_bytes(); }
   [[nodiscard]] const copy::WindowStats& windows() const { return region_cache_.stats(); }
   [[nodiscard]] node::Node& node() const { return node_; }
 
@@ -337,6 +339,7 @@ class Endpoint {
   PartShm* part_ = nullptr;
   Queues queues_;
   shm::Arena arena_;
+  shm::Arena annex_;  ///< for descriptions of sends when `arena_` has no more room
   std::vector<Peer> peers_;
   shm::PayloadRing
       matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's ring

@@ -378,7 +378,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
       ZH_CRASH_POINT("crank: unposted");
       PostedShm* p = queues.posted(ref);
       p->message = entry;
-      if (message->kind == Kind::kTransfer) {
+      if (message->kind == Kind::kTransfer && node_.open(message->far.where)) {
         auto* t = at<TransferShm>(base_, message->far.where);
         t->target = p->buffer;
         t->store_matched();  // T1 -> T0: see TransferShm

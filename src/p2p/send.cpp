@@ -335,7 +335,7 @@ bool Endpoint::submit_queued(Peer& peer) {
 }
 
 // A program may start any number of sends that its receiver takes in another order, so the description of one must be
-// had when nothing else is: short ones then, and at last from the reserve.
+// had when nothing else is: short ones then, from the reserve and at last from the annex.
 Offset Endpoint::take_transfer() {
   if (free_transfers_.empty() && free_short_transfers_.empty()) sweep_transfers();
   for (std::vector<Offset>* list : {&free_transfers_, &free_short_transfers_}) {
@@ -350,6 +350,7 @@ Offset Endpoint::take_transfer() {
     window = kShortWindow;
     const uint64_t first_rings = unconnected_ * shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
     offset = arena_.allocate_reserve(TransferShm::size_bytes(window), first_rings);
+    if (offset == kNoOffset) offset = annex_.allocate(TransferShm::size_bytes(window));
   }
   if (offset != kNoOffset) at<TransferShm>(base_, offset)->window = window;
   return offset;

@@ -87,6 +87,11 @@ void Endpoint::deliver(Request* r, const MessageShm& m) {
 }
 
 void Endpoint::join_transfer(Request* r, const MessageShm& m) {
+  if (!node_.open(m.far.where)) {
+    r->result.code = Code::kNoMemory;
+    complete(r);
+    return;
+  }
   auto* t = at<TransferShm>(base_, m.far.where);
   prefetch_for_write(&t->target);
   r->transfer = m.far.where;

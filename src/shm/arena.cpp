@@ -9,7 +9,8 @@ namespace zh::shm {
 
 namespace {
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kStep = 64 << 10;  // backing grows in such steps
+constexpr uint64_t kStep = 64 << 10;
+constexpr uint64_t kAnnexStep = 1 << 20;  // a step asks the system for its limits
 constexpr uint64_t kLargeMin = 64 << 10;
 }  // namespace
 
@@ -20,6 +21,8 @@ uint64_t Arena::block_bytes(uint64_t bytes) {
 
 Status Arena::open(node::Node& node, uint64_t first_bytes) {
   node_ = &node;
+  origin_ = node.part(node.self());
+  step_ = kStep;
   end_ = node.part_bytes();
   next_ = round_up(first_bytes, kPage);
   budget_ = end_ / 2;
@@ -27,14 +30,21 @@ Status Arena::open(node::Node& node, uint64_t first_bytes) {
   return back(next_);
 }
 
+void Arena::open_annex(node::Node& node) {
+  node_ = &node;
+  origin_ = node.annex(node.self());
+  step_ = kAnnexStep;
+  end_ = budget_ = node.annex_bytes();
+}
+
 Status Arena::back(uint64_t end) {
   if (end <= backed_) return kOk;
-  const uint64_t target = std::min(round_up(end, kStep), end_);
-  const Offset from = node_->part(node_->self()) + backed_;
+  const uint64_t target = std::min(round_up(end, step_), end_);
+  const Offset from = origin_ + backed_;
   if (Status s = node_->reserve(from, target - backed_); !s.ok()) return s;
   // First touch by the owner: the pages land on its NUMA node and no peer pays for the fault.
   for (uint64_t p = backed_; p < target; p += kPage) {
-    auto* byte = reinterpret_cast<volatile std::byte*>(node_->base() + node_->part(node_->self()) + p);
+    auto* byte = reinterpret_cast<volatile std::byte*>(node_->base() + origin_ + p);
     *byte = std::byte{0};
   }
   backed_ = target;
@@ -53,7 +63,7 @@ Offset Arena::allocate_below(uint64_t limit, uint64_t bytes) {
   if (start + size > limit || !back(start + size).ok()) return kNoOffset;
   next_ = start + size;
   used_ += size;
-  return node_->part(node_->self()) + start;
+  return origin_ + start;
 }
 
 void Arena::free(Offset offset, uint64_t bytes) {
@@ -64,15 +74,15 @@ void Arena::free(Offset offset, uint64_t bytes) {
 
 void Arena::drop(Offset offset, uint64_t bytes) {
   const uint64_t size = block_bytes(bytes);
-  const uint64_t start = offset - node_->part(node_->self());
-  const uint64_t keep = round_up(start, kStep);
+  const uint64_t start = offset - origin_;
+  const uint64_t keep = round_up(start, step_);
   if (start + size != next_ || keep > backed_) {
     free(offset, bytes);
     return;
   }
   used_ -= size;
   next_ = start;
-  node_->release(node_->part(node_->self()) + keep, backed_ - keep);
+  node_->release(origin_ + keep, backed_ - keep);
   backed_ = keep;
 }
 

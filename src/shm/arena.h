@@ -24,6 +24,8 @@ class Arena {
 
   /// Manages the node's own part from `first_bytes` on; [0, first_bytes) is backed at once for the part's header.
   Status open(node::Node& node, uint64_t first_bytes);
+  /// Manages the node's own annex; all of it is the budget.
+  void open_annex(node::Node& node);
 
   /// Zero-filled on first use only; 128-byte aligned. kNoOffset when the budget is used up.
   [[nodiscard]] Offset allocate(uint64_t bytes) { return allocate_below(budget_, bytes); }
@@ -47,6 +49,8 @@ class Arena {
   Offset allocate_below(uint64_t limit, uint64_t bytes);
 
   node::Node* node_ = nullptr;
+  Offset origin_ = 0;    // positions count from there
+  uint64_t step_ = 0;    // backing grows in such steps
   uint64_t next_ = 0;    // position of the first never used byte in the part
   uint64_t backed_ = 0;  // bytes of the part that have memory
   uint64_t budget_ = 0;  // position in the part

@@ -223,6 +223,64 @@ CASE(comm_life, freed_under_open_wildcards) {
   OK(MPI_Comm_free_keyval(&key));
 }
 
+// What is wrong with a receive is told as its communicator told it before the program freed it, also when the handle is
+// another one's by then.
+static void truncated_after_free(MPI_Comm comm, int rank, int size, bool persistent) {
+  int left = (rank + size - 1) % size, right = (rank + 1) % size, out[400] = {0}, in[4];
+  for (int round = 0; round < 20; ++round) {
+    MPI_Comm made, next = MPI_COMM_NULL;
+    MPI_Request receive, send;
+    MPI_Status status;
+    OK(MPI_Comm_dup(comm, &made));
+    OK(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN));
+    if (persistent) {
+      OK(MPI_Recv_init(in, 4, MPI_INT, round % 3 ? left : MPI_ANY_SOURCE, 3, made, &receive));
+      OK(MPI_Start(&receive));
+    } else {
+      OK(MPI_Irecv(in, 4, MPI_INT, round % 3 ? left : MPI_ANY_SOURCE, 3, made, &receive));
+    }
+    OK(MPI_Barrier(comm));
+    OK(MPI_Isend(out, 400, MPI_INT, right, 3, made, &send));
+    OK(MPI_Wait(&send, &status));
+    OK(MPI_Barrier(comm));
+    OK(MPI_Comm_free(&made));
+    if (round % 2) OK(MPI_Comm_dup(comm, &next));
+    int class = MPI_SUCCESS;
+    MPI_Error_class(MPI_Wait(&receive, &status), &class);
+    EXPECT_EQ(class, MPI_ERR_TRUNCATE);
+    if (persistent) OK(MPI_Request_free(&receive));
+    if (round % 2) OK(MPI_Comm_free(&next));
+  }
+}
+CASE(comm_life, truncated_after_free) {
+  NEED_RANKS(2);
+  truncated_after_free(comm, rank, size, false);
+}
+CASE(comm_life, persistent_truncated_after_free) {
+  NEED_RANKS(2);
+  truncated_after_free(comm, rank, size, true);
+}
+
+// MPI_Comm_disconnect waits for a receive that nobody has completed (MPI standard 11.10.4).
+CASE(comm_life, disconnect_under_an_open_wildcard) {
+  NEED_RANKS(2);
+  int left = (rank + size - 1) % size, right = (rank + 1) % size, decoy = -1, taken = 0;
+  for (int round = 0; round < 50; ++round) {
+    MPI_Comm made;
+    MPI_Request any, send;
+    int in = -5, out = rank + round;
+    OK(MPI_Comm_dup(comm, &made));
+    OK(MPI_Irecv(&in, 1, MPI_INT, MPI_ANY_SOURCE, 3, made, &any));
+    OK(MPI_Isend(&out, 1, MPI_INT, right, 3, made, &send));
+    OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_disconnect(&made));
+    OK(MPI_Sendrecv(&decoy, 1, MPI_INT, right, 3, &taken, 1, MPI_INT, left, 3, comm, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&any, MPI_STATUS_IGNORE));
+    EXPECT_EQ(in, left + round);
+    EXPECT_EQ(taken, -1);
+  }
+}
+
 // What an attribute's delete callback sends and receives, on the communicator that is being freed.
 static int exchange_in_callback(MPI_Comm comm, int keyval, void* value, void* extra) {
   (void)keyval;

@@ -309,6 +309,46 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
   });
 }
 
+// The annex describes what the reserve cannot: larger messages go on as well, of any communicator and to any rank, and
+// the last of all is taken first.
+TEST_P(Behaviour, SendsBeyondTheReserveUseTheAnnex) {
+  constexpr uint64_t kBytes = 20 << 10;
+  constexpr int kSends = 6000;
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    StormConfig config = in(GetParam());
+    config.rank_bytes = 4 << 20;
+    config.annex_bytes = 64 << 20;
+    config.skew = 0;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::byte> data(kBytes, std::byte{3});
+    const uint32_t self = r.node->self();
+    const uint64_t before = stat(*r.rank, "memory_bytes");
+    if (self == 0) {
+      std::vector<Request*> requests;
+      for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(send_to(1, 0, 1, data.data(), kBytes)));
+      ASSERT_EQ(r.rank->send(send_to(2, 0, 1, data.data(), kBytes)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(send_to(1, 0, 2, data.data(), kBytes)).code, Code::kOk);
+      for (Request* request : requests) {
+        r.rank->wait(request);
+        r.rank->release(request);
+      }
+      EXPECT_GT(stat(*r.rank, "memory_bytes"), before + (4 << 20));
+    } else if (self == 1) {
+      ASSERT_EQ(r.rank->recv(recv_from(0, 2, data.data(), kBytes)).bytes, kBytes);
+      for (int i = 0; i < kSends; ++i) {
+        data.back() = std::byte{0};
+        ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+        ASSERT_EQ(data.back(), std::byte{3}) << i;
+      }
+    } else {
+      ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+    }
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   constexpr uint64_t kBytes = 16 << 10;
   constexpr int kLate = 40;

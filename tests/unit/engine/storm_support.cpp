@@ -513,6 +513,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   EngineRank r;
   node::Config nodes;
   nodes.rank_bytes = config.rank_bytes;
+  nodes.annex_bytes = config.annex_bytes;
   nodes.measure_line = false;
   nodes.cma = config.cma;
   nodes.node_ranks = config.node_ranks;

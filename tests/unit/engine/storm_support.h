@@ -23,7 +23,8 @@ struct StormConfig {
   uint32_t node_ranks = 0;  ///< > 0: several nodes of so many ranks
   uint64_t single_copy_min = 0;
   uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve
-  int skew = 1;                     ///< on with more ranks than CPUs as well
+  uint64_t annex_bytes = 0;
+  int skew = 1;  ///< on with more ranks than CPUs as well
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t away_percent = 3;             ///< steps in which a rank computes without calling in
   bool threads = false;                  ///< Rank::enable_threads()

@@ -1,5 +1,8 @@
 // Joining with threads and forked processes: everyone shares the memory, everyone fails alike, nobody hangs.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -233,6 +236,49 @@ TEST_P(Join, ReserveKeepsToTheOwnPart) {
     EXPECT_EQ(node->reserve(node->part(1 - node->self()), 64).code(), Code::kInvalid);
     EXPECT_EQ(node->reserve(0, 64).code(), Code::kInvalid);
     std::memset(node->base() + own, 7, node->part_bytes());
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Nobody's annex can be touched, nor takes memory where all is locked, before it is opened.
+TEST_P(Join, AnnexesOpenWhenTheyAreNeeded) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    Config config = small();
+    config.annex_bytes = 64 << 20;
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, config, &node).ok());
+    ASSERT_EQ(node->annex_bytes(), uint64_t{64} << 20);
+    const Offset own = node->annex(node->self());
+    const Offset other = node->annex(1 - node->self());
+    unsigned char resident[1];
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    // The kernel refuses to read what may not be touched.
+    EXPECT_EQ(write(pipe_ends[1], node->base() + own, 1), -1);
+    EXPECT_EQ(mincore(node->base() + own, 1, resident), 0);
+    ASSERT_TRUE(node->reserve(own + (20 << 20), 4096).ok());
+    node->base()[own + (20 << 20)] = std::byte{5};
+    EXPECT_EQ(node->reserve(own + (64 << 20) - 64, 65).code(), Code::kInvalid);
+    ASSERT_TRUE(world.barrier().ok());
+    ASSERT_TRUE(node->open(other + (20 << 20)));
+    EXPECT_EQ(node->base()[other + (20 << 20)], std::byte{5});
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Join, ThereAreNoAnnexesWhereFilesMustBeShort) {
+  if (GetParam() != World::kProcesses) GTEST_SKIP() << "a limit of processes";
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    Config config = small();
+    config.annex_bytes = 64 << 20;
+    const rlimit limit{16 << 20, 16 << 20};
+    if (world.rank() == 1) setrlimit(RLIMIT_FSIZE, &limit);
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, config, &node).ok());
+    EXPECT_EQ(node->annex_bytes(), 0U);
+    EXPECT_EQ(node->part_bytes(), uint64_t{1} << 20);
     ASSERT_TRUE(world.barrier().ok());
   });
 }
