@@ -40,7 +40,10 @@ bool Rank::State::notice_company(int32_t peer) {
     }
     next_noticed.store_relaxed(rank);
   }
-  if (found && company.load_relaxed() == 0) ++endpoint->counters().company;
+  if (found && company.load_relaxed() == 0) {
+    Guard guard(*this);
+    ++endpoint->counters().company;
+  }
   company.store_relaxed(found ? 1 : 0);
   return found;
 }
