@@ -22,13 +22,13 @@ namespace {
 
 std::mutex comms_mutex;
 
-/// What errors did on a communicator that was freed.
-struct FreedErrors {
+/// The error handler of a communicator that was freed.
+struct FreedHandler {
   uint64_t context;
-  bool end;
+  MPI_Errhandler handler;  ///< a reference
 };
 constexpr size_t kMostFreed = 1024;
-std::deque<FreedErrors> freed_errors;  // the latest; errors on older ones are returned
+std::deque<FreedHandler> freed_handlers;  // the latest; errors on older ones are returned
 
 /// World ranks of the members, in order; empty if one is not in this world or `comm` is an intercommunicator.
 std::vector<int> members_of(MPI_Comm comm) {
@@ -157,43 +157,46 @@ void drop_comm(CommInfo* info) {
   }
   if (kept == MPI_COMM_NULL) return;
   const MPI_Comm handle = kept;
-  const bool end = errors_end(kept);
+  const auto handler = handler_of(kept);
   if (host.Comm_free(&kept) != MPI_SUCCESS) return;
-  keep_errors(context, end);
+  keep_handler(context, handler);
   bsend_forget(handle);
 }
 
-bool errors_end(MPI_Comm comm) {
+std::optional<MPI_Errhandler> handler_of(MPI_Comm comm) {
   MPI_Errhandler handler;
-  if (host.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return false;
-  bool end = handler == MPI_ERRORS_ARE_FATAL;
-#if !defined(ZH_ABI_OMPI)  // which has it from 5.0 on only
-  end = end || handler == MPI_ERRORS_ABORT;
-#endif
-  host.Errhandler_free(&handler);
-  return end;
+  if (host.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return {};
+  return handler;
 }
 
-void keep_errors(uint64_t context, bool end) {
+void keep_handler(uint64_t context, std::optional<MPI_Errhandler> handler) {
+  if (!handler.has_value()) return;
   const TableLock lock(comms_mutex);
-  freed_errors.push_back({context, end});
-  if (freed_errors.size() > kMostFreed) freed_errors.pop_front();
+  freed_handlers.push_back({context, *handler});
+  if (freed_handlers.size() <= kMostFreed) return;
+  host.Errhandler_free(&freed_handlers.front().handler);
+  freed_handlers.pop_front();
 }
 
+// A handler can be called through a communicator only.
 int raise(const ErrorSite& site, int error_class) {
   bool lives = site.context == 0;
+  MPI_Errhandler handler;
   if (!lives) {
     const TableLock lock(comms_mutex);
     const CommInfo* info = known(site.comm);
     lives = info != nullptr && info->context == site.context;
-    if (!lives) {
-      const auto freed = std::find_if(freed_errors.begin(), freed_errors.end(),
-                                      [&](const FreedErrors& f) { return f.context == site.context; });
-      if (freed == freed_errors.end() || !freed->end) return error_class;
-    }
+    const auto freed = std::find_if(freed_handlers.begin(), freed_handlers.end(),
+                                    [&](const FreedHandler& f) { return f.context == site.context; });
+    if (!lives && freed == freed_handlers.end()) return error_class;
+    if (!lives) handler = freed->handler;
   }
   if (lives) return raise(site.comm, error_class);
-  host.Abort(MPI_COMM_WORLD, error_class);
+  MPI_Comm voice;
+  if (host.Comm_dup(MPI_COMM_SELF, &voice) != MPI_SUCCESS) return error_class;
+  host.Comm_set_errhandler(voice, handler);
+  raise(voice, error_class);
+  host.Comm_free(&voice);
   return error_class;
 }
 

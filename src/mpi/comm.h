@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "mpi/handle_map.h"
@@ -83,10 +84,10 @@ void drop_comm(CommInfo* info);
 /// which has another context.
 void forget_comm(MPI_Comm comm, uint64_t context);
 
-/// Whether errors on `comm` end the job.
-[[nodiscard]] bool errors_end(MPI_Comm comm);
-/// When the host has freed the communicator of that context: what errors did on it, for operations that outlive it.
-void keep_errors(uint64_t context, bool end);
+/// The error handler of `comm`, a reference to it.
+[[nodiscard]] std::optional<MPI_Errhandler> handler_of(MPI_Comm comm);
+/// When the host has freed the communicator of that context: its handler, for operations that outlive it.
+void keep_handler(uint64_t context, std::optional<MPI_Errhandler> handler);
 
 /// The communicator on which an operation's error is raised. The program may have freed it since (MPI standard 7.4.3),
 /// and its handle be another one's.
@@ -94,8 +95,7 @@ struct ErrorSite {
   MPI_Comm comm;
   uint64_t context = 0;  ///< of the communicator; 0: it is not zerohop's
 };
-/// As raise(). On a freed communicator errors do what they did when it was freed, except that a handler of the program
-/// is not called any more: then they are returned.
+/// As raise(), on a freed communicator by the handler that it had then, which is given a communicator of one rank.
 int raise(const ErrorSite& site, int error_class);
 void forget_all_comms();
 

@@ -148,8 +148,8 @@ int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
   return op->error == MPI_SUCCESS ? MPI_SUCCESS : failed(op, op->error);
 }
 
-int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Transfer& t) {
-  op->site = {comm};
+int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Transfer& t) {
+  op->site = site;
   op->receives = true;
   op->host_status = false;
   op->error = MPI_SUCCESS;
@@ -157,7 +157,7 @@ int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Trans
   const int error = keep_data(op, t, true, &buffer);
   if (error != MPI_SUCCESS) return failed(op, error);
   op->engine = shim.rank->imrecv(message, buffer);
-  if (op->engine == nullptr) return failed(op, no_memory(comm));
+  if (op->engine == nullptr) return failed(op, no_memory(site.comm));
   op->state = Operation::State::kEngine;
   return MPI_SUCCESS;
 }

@@ -78,7 +78,7 @@ int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode m
 /// A receive from t.rank (or MPI_ANY_SOURCE).
 int start_recv(Operation* op, CommInfo* comm, const Transfer& t);
 /// A receive of a message taken out of matching.
-int start_mrecv(Operation* op, p2p::Message* message, MPI_Comm comm, const Transfer& t);
+int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Transfer& t);
 
 /// True when finish() may be called. Does not turn the engine.
 bool look(Operation* op);

@@ -9,6 +9,7 @@
 #include "mpi/bsend.h"
 #include "mpi/started.h"
 #include "mpi/wildcard.h"
+#include "os/room.h"
 
 namespace zh::mpi {
 
@@ -29,6 +30,12 @@ std::mutex messages_mutex;
 std::vector<OwnMessage> messages;
 std::vector<uint32_t> idle_messages;
 
+#if !ZH_ABI_INT_HANDLES
+// Never destroyed: a program may use requests in its exit handlers.
+os::PrivateRoom& request_room = *new os::PrivateRoom;
+os::PrivateRoom& message_room = *new os::PrivateRoom;
+#endif
+
 /// Open MPI's Fortran wrappers look for the Fortran handle inside the object.
 [[maybe_unused]] void fill_slot([[maybe_unused]] std::byte* slot, [[maybe_unused]] uint32_t fortran) {
 #if defined(ZH_ABI_OMPI)
@@ -39,6 +46,9 @@ std::vector<uint32_t> idle_messages;
 /// Another kChunk requests; false when the limit is reached.
 bool make_chunk() {
   if (n_made >= kMaxRequests) return false;
+#if !ZH_ABI_INT_HANDLES
+  if (!request_room.open((uint64_t{n_made} + kChunk) * kSlotBytes)) return false;
+#endif
   auto** pointers = new (std::nothrow) Request*[kChunk]();
   auto* objects = new (std::nothrow) Request[kChunk];
   if (pointers == nullptr || objects == nullptr) {
@@ -64,10 +74,12 @@ bool make_chunk() {
 
 bool prepare_handles() {
 #if !ZH_ABI_INT_HANDLES
-  // Only addresses are needed; pages of slots that are never used are never touched.
-  request_arena = static_cast<std::byte*>(std::aligned_alloc(4096, size_t{kMaxRequests} * kSlotBytes));
-  message_arena = static_cast<std::byte*>(std::aligned_alloc(4096, size_t{kMaxMessages} * kSlotBytes));
-  return request_arena != nullptr && message_arena != nullptr;
+  // Mostly addresses are needed; slots open as they are used.
+  if (!request_room.reserve(uint64_t{kMaxRequests} * kSlotBytes)) return false;
+  if (!message_room.reserve(uint64_t{kMaxMessages} * kSlotBytes)) return false;
+  request_arena = request_room.base();
+  message_arena = message_room.base();
+  return true;
 #else
   return true;
 #endif
@@ -303,11 +315,14 @@ int cancel(Request* request) {
   return MPI_SUCCESS;
 }
 
-bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle) {
+bool mint_message(p2p::Message* message, const ErrorSite& site, MPI_Message* handle) {
   const TableLock lock(messages_mutex);
   if (idle_messages.empty()) {
     if (messages.size() >= kMaxMessages) return false;
-    messages.push_back({nullptr, comm});
+#if !ZH_ABI_INT_HANDLES
+    if (!message_room.open((messages.size() + 1) * kSlotBytes)) return false;
+#endif
+    messages.push_back({nullptr, site});
     const auto index = static_cast<uint32_t>(messages.size() - 1);
 #if !ZH_ABI_INT_HANDLES
     fill_slot(message_arena + index * kSlotBytes, kFirstMessage + index);
@@ -316,7 +331,7 @@ bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle) {
   }
   const uint32_t index = idle_messages.back();
   idle_messages.pop_back();
-  messages[index] = {message, comm};
+  messages[index] = {message, site};
   *handle = message_handle(index);
   return true;
 }
@@ -324,7 +339,7 @@ bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle) {
 OwnMessage take_message(MPI_Message handle) {
   const TableLock lock(messages_mutex);
   const auto index = static_cast<size_t>(message_index(handle));
-  if (index >= messages.size() || messages[index].message == nullptr) return {nullptr, MPI_COMM_WORLD};
+  if (index >= messages.size() || messages[index].message == nullptr) return {nullptr, {MPI_COMM_WORLD}};
   const OwnMessage taken_out = messages[index];
   messages[index].message = nullptr;
   idle_messages.push_back(static_cast<uint32_t>(index));

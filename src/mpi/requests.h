@@ -129,9 +129,9 @@ ErrorSite error_site(const Request* request);
 /// Messages taken out of matching (MPI_Mprobe).
 struct OwnMessage {
   p2p::Message* message = nullptr;
-  MPI_Comm comm;
+  ErrorSite site;
 };
-bool mint_message(p2p::Message* message, MPI_Comm comm, MPI_Message* handle);
+bool mint_message(p2p::Message* message, const ErrorSite& site, MPI_Message* handle);
 inline bool is_own_message(MPI_Message handle) { return message_index(handle) < kMaxMessages; }
 /// Takes the message out of the table; message is null if the handle is stale.
 OwnMessage take_message(MPI_Message handle);

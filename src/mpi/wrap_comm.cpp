@@ -123,13 +123,13 @@ template <typename Free>
 int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
   const MPI_Comm handle = *comm;
   const uint64_t context = info != nullptr ? info->context : 0;
-  const bool end = info != nullptr && errors_end(handle);
+  const auto handler = info != nullptr ? handler_of(handle) : std::nullopt;
   const int error = free(comm);
   if (error != MPI_SUCCESS) return error;
   bsend_forget(handle);
   if (info != nullptr) {
     forget_comm(handle, context);
-    keep_errors(context, end);
+    keep_handler(context, handler);
   }
   return MPI_SUCCESS;
 }

@@ -338,19 +338,19 @@ int isendrecv_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg
 /// Checks what MPI_Mrecv shares with MPI_Imrecv and starts it.
 int start_own_mrecv(Operation* op, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message) {
   const OwnMessage mine = take_message(*message);
-  if (mine.message == nullptr) return raise(mine.comm, MPI_ERR_REQUEST);
+  if (mine.message == nullptr) return raise(mine.site, MPI_ERR_REQUEST);
   TypeInfo* type = nullptr;
-  int error = count < 0 ? raise(mine.comm, MPI_ERR_COUNT) : find_type(datatype, mine.comm, &type);
+  int error = count < 0 ? raise(mine.site, MPI_ERR_COUNT) : find_type(datatype, mine.site.comm, &type);
   if (type != nullptr && lacks_buffer(buf, count, type)) {
-    error = raise(mine.comm, MPI_ERR_BUFFER);
+    error = raise(mine.site, MPI_ERR_BUFFER);
     type = nullptr;
   }
   if (type == nullptr) {
-    mint_message(mine.message, mine.comm, message);
+    mint_message(mine.message, mine.site, message);
     return error != MPI_SUCCESS ? error : MPI_ERR_TYPE;
   }
   *message = MPI_MESSAGE_NULL;
-  return start_mrecv(op, mine.message, mine.comm, transfer_of(buf, count, datatype, type, 0, 0));
+  return start_mrecv(op, mine.message, mine.site, transfer_of(buf, count, datatype, type, 0, 0));
 }
 
 template <typename N>

@@ -56,7 +56,7 @@ int improbe(CommInfo* info, int source, int tag, int* flag, MPI_Message* message
     if (found != nullptr) {
       write_result(status, result, true);
       *flag = 1;
-      if (!mint_message(found, info->handle, message)) return raise(info->handle, MPI_ERR_NO_MEM);
+      if (!mint_message(found, {info->handle, info->context}, message)) return raise(info->handle, MPI_ERR_NO_MEM);
       return MPI_SUCCESS;
     }
   }

@@ -172,13 +172,11 @@ Ref Endpoint::new_posted() {
 
 // An entry outside the segment: while one is queued, only this rank may turn its own crank.
 Ref Endpoint::new_private(uint64_t bytes) {
-  if (!private_memory_) {
-    // Address space; pages come as they are used.
-    private_memory_ = {static_cast<std::byte*>(std::aligned_alloc(kLineBytes, kPrivateBytes)), std::free};
-    if (!private_memory_) return kNoRef;
-    queues_.set_private_base(private_memory_.get());
+  if (private_memory_.base() == nullptr) {
+    if (!private_memory_.reserve(kPrivateBytes)) return kNoRef;
+    queues_.set_private_base(private_memory_.base());
   }
-  if (private_used_ + bytes > kPrivateBytes) return kNoRef;
+  if (!private_memory_.open(private_used_ + bytes)) return kNoRef;
   const Ref ref = static_cast<Ref>(private_used_ / kLineBytes) | kPrivateRef;
   private_used_ += round_up(bytes, kLineBytes);
   return ref;

@@ -12,6 +12,7 @@
 #include "copy/mapped_memory.h"
 #include "copy/region_cache.h"
 #include "node/node.h"
+#include "os/room.h"
 #include "p2p/counters.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
@@ -357,7 +358,7 @@ class Endpoint {
   std::vector<Ref> free_posted_;
   size_t posted_made_ = 0;                  ///< entries that are in free_posted_ or held by a receive
   std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
-  std::unique_ptr<std::byte, void (*)(void*)> private_memory_{nullptr, nullptr};
+  os::PrivateRoom private_memory_;
   uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
   uint64_t unpullable_ = 0;             ///< transfers whose bytes no peer can fetch by itself
   uint64_t hidden_ = 0;                 ///< receives that no peer can fill, because their layout is too long to publish

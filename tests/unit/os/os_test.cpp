@@ -20,6 +20,7 @@
 #include "os/peer_mem.h"
 #include "os/probe.h"
 #include "os/process.h"
+#include "os/room.h"
 #include "os/segment.h"
 
 namespace zh::os {
@@ -92,6 +93,25 @@ TEST(Segment, TheFileSizeLimitIsAnErrorNotASignal) {
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+TEST(PrivateRoom, OpensFromItsStart) {
+  PrivateRoom room;
+  EXPECT_EQ(room.base(), nullptr);
+  ASSERT_TRUE(room.reserve(64 << 20));
+  ASSERT_TRUE(room.open(100));
+  std::memset(room.base(), 1, 100);
+  ASSERT_TRUE(room.open((5 << 20) + 1));
+  room.base()[5 << 20] = std::byte{7};
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  // The kernel refuses to read what may not be touched.
+  EXPECT_EQ(write(pipe_ends[1], room.base() + (50 << 20), 1), -1);
+  EXPECT_EQ(write(pipe_ends[1], room.base() + (5 << 20), 1), 1);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  EXPECT_TRUE(room.open(64 << 20));
+  EXPECT_FALSE(room.open((64 << 20) + 1));
 }
 
 TEST(Segment, TheAddressSpaceLimitIsAnError) {
