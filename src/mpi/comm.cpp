@@ -86,7 +86,7 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
   comms.insert(key_of(comm), info.release());
 }
 
-/// Under the mutex; it is in no table any more. What is under way ends without it; errors have nowhere else to go.
+/// Under the mutex; it is in no table any more. What is under way ends without it.
 void end_of_handle(CommInfo* info) {
   info->freed = true;
   if (info->holders == 0) delete info;

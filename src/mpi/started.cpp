@@ -94,7 +94,7 @@ int Started::ready() {
   if (status.ok() && chosen.plan == nullptr) return leave_to_host("collectives: named or measured as the host's");
   if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
   algorithm_ = chosen.algorithm;
-  if (!status.ok()) return raise(comm(), class_of(status.code()));
+  if (!status.ok()) return raise(error_site(), class_of(status.code()));
   if (reducing.how.user != nullptr) {
     hold(reducing.op);
     hold_handle(reducing.type);
@@ -179,8 +179,8 @@ void advance_started(bool alone) {
   active_mutex.unlock();
 }
 
-// Operations of the program and what travels between nodes need MPI. (The former are here only in blocking calls, whose
-// rank is there.)
+// Operations of the program and what travels between nodes need MPI. (Both are here only in blocking calls, whose rank
+// is there.)
 bool Started::alone() const { return reducing.how.user == nullptr && runs_->layout_->nodes() == 1; }
 
 bool started_advance_alone() {

@@ -91,7 +91,6 @@ class Started {
   [[nodiscard]] bool look();
   /// When complete: error class, not raised.
   [[nodiscard]] int error() const { return error_; }
-  [[nodiscard]] MPI_Comm comm() const { return runs_->comm; }
   [[nodiscard]] ErrorSite error_site() const { return {runs_->comm, runs_->context_}; }
   [[nodiscard]] const Runs* runs() const { return runs_.get(); }
 

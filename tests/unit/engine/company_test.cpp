@@ -49,25 +49,34 @@ struct Case {
   bool any;  ///< receives from any rank
 };
 
+StormConfig config_of(const Case& c) {
+  StormConfig config;
+  config.ranks = 2;
+  config.world = c.world;
+  return config;
+}
+
+/// One of the two at least has found the other on its CPU.
+void expect_noticed(TestBootstrap& world, const engine::Rank& rank) {
+  uint64_t found[2];
+  const uint64_t mine = stat(rank, "shared_cpu");
+  ASSERT_TRUE(world.allgather(&mine, sizeof mine, found).ok());
+  EXPECT_GT(found[0] + found[1], 0U);
+}
+
 class Company : public ::testing::TestWithParam<Case> {};
 
 // What was found while the ranks share a CPU, and then while each has its own.
 TEST_P(Company, IsNoticedAndForgotten) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
   run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = GetParam().world;
-    EngineRank r = make_rank(world, config);
+    EngineRank r = make_rank(world, config_of(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     const os::CpuSet before = os::allowed_cpus();
     stay_on(0);
     for (int i = 0; i < kRounds; ++i) ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
-    uint64_t found[2];
-    const uint64_t mine = stat(*r.rank, "shared_cpu");
-    ASSERT_TRUE(world.allgather(&mine, sizeof mine, found).ok());
-    EXPECT_GT(found[0] + found[1], 0U);
+    expect_noticed(world, *r.rank);
     ASSERT_EQ(os::bind_to(before), 0);
     stay_on(self);
     // Long waits, so that both say where they are now.
@@ -89,19 +98,13 @@ TEST_P(Company, IsNoticedAndForgotten) {
 TEST_P(Company, IsNoticedInCollectives) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
   run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = GetParam().world;
-    EngineRank r = make_rank(world, config);
+    EngineRank r = make_rank(world, config_of(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
     ASSERT_TRUE(team->ready());
     stay_on(0);
     for (int i = 0; i < kRounds; ++i) ASSERT_EQ(team->barrier(), Code::kOk);
-    uint64_t found[2];
-    const uint64_t mine = stat(*r.rank, "shared_cpu");
-    ASSERT_TRUE(world.allgather(&mine, sizeof mine, found).ok());
-    EXPECT_GT(found[0] + found[1], 0U);
+    expect_noticed(world, *r.rank);
     ASSERT_TRUE(world.barrier().ok());
   });
 }
