@@ -75,7 +75,7 @@ ZH_API int zh_wait(zh_rank* self, zh_request* request, zh_status* status);
 /* 1: the operation will not happen (complete it with zh_wait, status says cancelled); 0: it had matched. */
 ZH_API int zh_cancel(zh_rank* self, zh_request* request);
 
-/* 1 and *status: a message that would match is there; 0: none. */
+/* 1 and *status: a message that would match is there; 0: none; -EOWNERDEAD: who would have sent it is gone. */
 ZH_API int zh_iprobe(zh_rank* self, int source, int tag, uint64_t context, zh_status* status);
 /* As zh_iprobe, and takes the message out of matching: receive it with zh_imrecv, and only so. */
 ZH_API int zh_improbe(zh_rank* self, int source, int tag, uint64_t context, zh_message** out, zh_status* status);

@@ -211,6 +211,7 @@ int zh_iprobe(zh_rank* self, int source, int tag, uint64_t context, zh_status* s
   if (const int error = select(self, source, tag, context, &args); error != 0) return error;
   engine::Result result;
   if (!self->rank->iprobe(args, &result)) return 0;
+  if (result.code != Code::kOk) return to_errno(result.code);
   fill(status, result);
   return 1;
 }
@@ -222,7 +223,7 @@ int zh_improbe(zh_rank* self, int source, int tag, uint64_t context, zh_message*
   if (!message) return -ENOMEM;
   engine::Result result;
   message->message = self->rank->improbe(args, &result);
-  if (message->message == nullptr) return 0;
+  if (message->message == nullptr) return to_errno(result.code);
   fill(status, result);
   *out = message.release();
   return 1;

@@ -208,6 +208,16 @@ bool Rank::cancel(Request* request) {
   return state_->endpoint->cancel(request);
 }
 
+void Rank::name_members(uint64_t context, std::span<const int32_t> members) {
+  Guard guard(*state_);
+  state_->endpoint->name_members(context, members);
+}
+
+void Rank::forget_members(uint64_t context) {
+  Guard guard(*state_);
+  state_->endpoint->forget_members(context);
+}
+
 bool Rank::iprobe(const RecvArgs& args, Result* out) {
   Guard guard(*state_);
   return state_->endpoint->iprobe(args, out);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,11 @@ class Rank {
   void enter_host();
   void leave_host();
 
+  /// The members of a context, so that receives from anywhere are told of their deaths only; they must stay where they
+  /// are until forget_members() (p2p/deaths.h).
+  void name_members(uint64_t context, std::span<const int32_t> members);
+  void forget_members(uint64_t context);
+
   // --- Point-to-point. All may be called at any time after create(); none throws.
 
   /// Blocking standard/ready/synchronous send. Returns when the buffer may be used again.
@@ -95,9 +101,10 @@ class Rank {
   /// MPI 3.8.4: true if the operation will not happen (its result then says cancelled); false if it had matched.
   bool cancel(Request* request);
 
-  /// MPI 3.8.1. True and fills `*out` if a message is there that args would match. The buffer of args is ignored.
+  /// MPI 3.8.1. True and fills `*out` if a message is there that args would match. The buffer of args is ignored. True
+  /// with kPeerDead if a receive would end so.
   bool iprobe(const RecvArgs& args, Result* out);
-  /// MPI 3.8.2: as iprobe, and takes the message out of matching; null if there is none.
+  /// MPI 3.8.2: as iprobe, and takes the message out of matching; null if there is none, then `out->code` says why.
   Message* improbe(const RecvArgs& args, Result* out);
   Request* imrecv(Message* message, const copy::Buffer& buffer);
 

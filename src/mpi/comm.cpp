@@ -63,6 +63,11 @@ bool share_nodes(const node::Node& node, const std::vector<int>& world_ranks) {
   return false;
 }
 
+void destroy(CommInfo* info) {
+  if (shim.rank != nullptr) shim.rank->forget_members(info->context);
+  delete info;
+}
+
 /// Makes the entry if members share nodes.
 void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
   const node::Node& node = shim.rank->node();
@@ -82,6 +87,7 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
   info->all_local = here == info->size;
   info->world = std::move(world_ranks);
   if (!info->all_local && !info->lone) info->wild = std::make_unique<WildcardQueue>(info.get());
+  shim.rank->name_members(context, {info->local.get(), info->world.size()});
   const TableLock lock(comms_mutex);
   comms.insert(key_of(comm), info.release());
 }
@@ -89,7 +95,7 @@ void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
 /// Under the mutex; it is in no table any more. What is under way ends without it.
 void end_of_handle(CommInfo* info) {
   info->freed = true;
-  if (info->holders == 0) delete info;
+  if (info->holders == 0) destroy(info);
 }
 
 /// A handle that the host may have used before for a communicator that was taken.
@@ -153,7 +159,7 @@ void drop_comm(CommInfo* info) {
     const TableLock lock(comms_mutex);
     if (--info->holders != 0 || !info->freed) return;
     if (info->host_keeps) kept = info->handle;
-    delete info;
+    destroy(info);
   }
   if (kept == MPI_COMM_NULL) return;
   const MPI_Comm handle = kept;

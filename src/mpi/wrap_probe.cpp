@@ -40,6 +40,7 @@ int iprobe(CommInfo* info, int source, int tag, int* flag, MPI_Status* status) {
   if (asks_engine(info, source)) {
     p2p::Result result;
     if (shim.rank->iprobe(recv_args(info, source, tag), &result)) {
+      if (result.code != Code::kOk) return raise(info->handle, class_of(result.code));
       write_result(status, result, true);
       *flag = 1;
       return MPI_SUCCESS;
@@ -59,6 +60,7 @@ int improbe(CommInfo* info, int source, int tag, int* flag, MPI_Message* message
       if (!mint_message(found, {info->handle, info->context}, message)) return raise(info->handle, MPI_ERR_NO_MEM);
       return MPI_SUCCESS;
     }
+    if (result.code != Code::kOk) return raise(info->handle, class_of(result.code));
   }
   if (!asks_host(info, source)) return MPI_SUCCESS;
   MPI_Status seen;

@@ -23,6 +23,7 @@ Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
       base_(node.base()),
       self_(node.self()),
       queues_(node.base(), nullptr, nullptr),
+      deaths_(node.self(), node.size()),
       memory_(config.regions, config.heap),
       region_cache_(kRegionWindowBudget) {}
 
@@ -228,6 +229,7 @@ bool Endpoint::reap() {
     const bool ended = !node_.alive(i);
     if (!ended && queues.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
+    deaths_.add(i);
     if (ended) region_cache_.forget(i);
     if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);
   }
@@ -267,25 +269,26 @@ bool Endpoint::reap() {
       }
     }
   }
-  // Posted receives that name the dead peer, or any: whatever it sent before is in its ring, so drain first. A wildcard
-  // might still be served by another peer, but nobody knows (as MPI_ERR_PROC_FAILED_PENDING of fault-tolerant MPI).
+  // Posted receives that name the dead peer, or any: whatever it sent before is in its ring, so drain first.
   while (collect()) {
   }
   const bool broken = broken_ = part_->queues.broken.load_relaxed() != 0;
+  std::vector<uint64_t> told;
   for (auto& slab : request_slabs_) {
     for (uint32_t i = 0; i < kRequestSlab; ++i) {
       Request* r = &slab[i];
       if (r->stage != Stage::kPosted && r->stage != Stage::kUnposted) continue;
-      const bool concerned = r->peer == kAnyPeer || peers_[static_cast<uint32_t>(r->peer)].dead;
-      if (!concerned && !broken) continue;
+      if (!broken && !lost(r->peer, r->context)) continue;
       if (r->stage == Stage::kPosted && !broken) {
         if (!lock()) continue;
         queues_.unpost(r->posted);
         part_->queues.lock.unlock();
       }
       fail(r, Code::kPeerDead);
+      if (r->peer == kAnyPeer) told.push_back(r->context);
     }
   }
+  for (const uint64_t context : told) deaths_.told(context);
   return true;
 }
 

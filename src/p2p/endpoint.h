@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +15,7 @@
 #include "node/node.h"
 #include "os/room.h"
 #include "p2p/counters.h"
+#include "p2p/deaths.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
 #include "p2p/transfer.h"
@@ -116,7 +118,9 @@ class Endpoint {
   void detach(Request* request);
   bool cancel(Request* request);
 
+  /// True if there is a message, or kPeerDead to tell of (types.h).
   bool iprobe(const RecvArgs& args, Result* out);
+  /// Null also with kPeerDead.
   [[nodiscard]] Message* improbe(const RecvArgs& args, Result* out);
   [[nodiscard]] Request* imrecv(Message* message, const copy::Buffer& buffer);
 
@@ -126,6 +130,9 @@ class Endpoint {
   void help_peers();
   /// Dead peers' requests end with kPeerDead. True if a peer died.
   bool reap();
+  /// See Deaths::name().
+  void name_members(uint64_t context, std::span<const int32_t> members) { deaths_.name(context, members); }
+  void forget_members(uint64_t context) { deaths_.forget(context); }
 
   /// Sends are under way that this end may have to move on.
   [[nodiscard]] bool sending() const { return !sends_.empty() || !parked_.empty() || !queued_peers_.empty(); }
@@ -264,6 +271,8 @@ class Endpoint {
   bool collect();
   bool take_front(const RecvArgs& args, Result* out);
   bool take_matched();
+  [[nodiscard]] bool lost(int32_t peer, uint64_t context) const;
+  bool tell_lost(const RecvArgs& args, Result* out);
   [[nodiscard]] Request* request_at(uint32_t index) const {
     return &request_slabs_[index / kRequestSlab][index % kRequestSlab];
   }
@@ -342,6 +351,7 @@ class Endpoint {
   shm::Arena arena_;
   shm::Arena annex_;  ///< for descriptions of sends when `arena_` has no more room
   std::vector<Peer> peers_;
+  Deaths deaths_;
   shm::PayloadRing
       matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's ring
   shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()

@@ -290,7 +290,7 @@ void Endpoint::post(Request* r) {
   describe(r, r->peer, r->buffer.bytes, false, &p->buffer);
   r->posted = ref;
   // Nothing more comes from a dead peer than what is in its ring.
-  const bool dead = r->peer != kAnyPeer && peers_[static_cast<uint32_t>(r->peer)].dead;
+  const bool dead = lost(r->peer, r->context);
   while (dead && collect()) {
   }
   if (!lock()) {
@@ -309,8 +309,22 @@ void Endpoint::post(Request* r) {
   if (message != kNoRef) {
     run_taken();
   } else if (dead) {
+    if (r->peer == kAnyPeer) deaths_.told(r->context);
     fail(r, Code::kPeerDead);
   }
+}
+
+// Whether a receive for which nothing has come must not wait.
+bool Endpoint::lost(int32_t peer, uint64_t context) const {
+  return peer == kAnyPeer ? deaths_.concern(context) : peers_[static_cast<uint32_t>(peer)].dead;
+}
+
+// The same for a probe that has found nothing; tells of it.
+bool Endpoint::tell_lost(const RecvArgs& args, Result* out) {
+  if (!lost(args.peer, args.context) && !broken_) return false;
+  if (args.peer == kAnyPeer) deaths_.told(args.context);
+  *out = {args.source, args.tag, 0, Code::kPeerDead, false};
+  return true;
 }
 
 // What has arrived is received without a place in the queue, which costs three times as much: first by the receives
@@ -445,20 +459,24 @@ void Endpoint::help_peers() {
 bool Endpoint::iprobe(const RecvArgs& args, Result* out) {
   while (collect()) {
   }
-  if (!lock()) return false;
+  if (!lock()) return tell_lost(args, out);
   const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag);
   if (ref != kNoRef) {
     const MessageShm* m = queues_.message(ref);
     *out = {m->source, m->tag, m->bytes(), Code::kOk, false};
   }
   part_->queues.lock.unlock();
-  return ref != kNoRef;
+  return ref != kNoRef || tell_lost(args, out);
 }
 
 Message* Endpoint::improbe(const RecvArgs& args, Result* out) {
   while (collect()) {
   }
-  if (!lock()) return nullptr;
+  *out = {};
+  if (!lock()) {
+    tell_lost(args, out);
+    return nullptr;
+  }
   Message* taken = nullptr;
   if (const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag); ref != kNoRef) {
     take_unexpected(nullptr, ref);
@@ -469,7 +487,11 @@ Message* Endpoint::improbe(const RecvArgs& args, Result* out) {
     if (taken != nullptr) taken_[0].message.copy_to(&taken->entry);
     taken_count_ = 0;
   }
-  if (taken != nullptr) *out = {taken->entry.source, taken->entry.tag, taken->entry.bytes(), Code::kOk, false};
+  if (taken != nullptr) {
+    *out = {taken->entry.source, taken->entry.tag, taken->entry.bytes(), Code::kOk, false};
+  } else {
+    tell_lost(args, out);
+  }
   return taken;
 }
 

@@ -140,9 +140,90 @@ TEST_P(CrashTeam, OthersAreTold) {
   EXPECT_EQ(shared_files(), before);
 }
 
-// A receive from anybody, posted and blocking, does not wait for ever for a peer that is gone.
+// A receive from anybody, posted and blocking, does not wait for ever for a peer that is gone; nor does one that is
+// started afterwards, or a probe. Where others are left, they are told once and can go on.
 TEST(CrashWildcard, EndsWhenAPeerDies) {
   run_ranks(World::kProcesses, kRanks,
+            [&](TestBootstrap& world) {
+              node::Config nodes;
+              nodes.measure_line = false;
+              nodes.rank_bytes = 32 << 20;
+              std::unique_ptr<node::Node> node;
+              ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+              engine::Config config;
+              config.calibrate = false;
+              std::unique_ptr<Rank> rank;
+              ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+              constexpr uint64_t kAll = 5, kPair = 6, kOthers = 7, kKnown = 8;
+              const auto self = static_cast<int32_t>(world.rank());
+              const int32_t other = kRanks - kVictim - self;
+              const int32_t pair[] = {self, kVictim};
+              const int32_t others[] = {self, other};
+              rank->name_members(kPair, pair);
+              rank->name_members(kOthers, others);
+              if (self == kVictim) {
+                compute(20'000'000);
+                kill(getpid(), SIGKILL);
+              }
+              std::byte got{};
+              RecvArgs any;
+              any.buffer = {&got, 1, nullptr};
+              any.context = kOthers;
+              Request* between_the_living = rank->irecv(any);
+              any.context = kAll;
+              if (self == 0) {
+                EXPECT_EQ(rank->recv(any).code, Code::kPeerDead);
+              } else {
+                Request* posted = rank->irecv(any);
+                rank->wait(posted);
+                EXPECT_EQ(rank->result(posted).code, Code::kPeerDead);
+                rank->release(posted);
+              }
+              // The death is known now. Who is left may still send, once both know that it is.
+              engine::Result seen;
+              EXPECT_FALSE(rank->iprobe(any, &seen));
+              Request* again = rank->irecv(any);
+              EXPECT_FALSE(rank->test(between_the_living));
+              EXPECT_FALSE(rank->test(again));
+              std::byte token{7};
+              SendArgs send;
+              send.dest = static_cast<uint32_t>(other);
+              send.source = self;
+              send.data = {&token, 1, nullptr};
+              RecvArgs named = any;
+              named.peer = named.source = other;
+              for (const uint64_t context : {kKnown, kAll, kOthers}) {
+                send.context = named.context = context;
+                EXPECT_EQ(rank->send(send).code, Code::kOk);
+                if (context != kKnown) continue;
+                EXPECT_EQ(rank->recv(named).code, Code::kOk);
+              }
+              for (Request* r : {between_the_living, again}) {
+                rank->wait(r);
+                EXPECT_EQ(rank->result(r).code, Code::kOk);
+                EXPECT_EQ(rank->result(r).source, other);
+                rank->release(r);
+              }
+              // Nobody is left here.
+              any.context = kPair;
+              for (int i = 0; i < 2; ++i) {
+                EXPECT_TRUE(rank->iprobe(any, &seen));
+                EXPECT_EQ(seen.code, Code::kPeerDead);
+                EXPECT_EQ(rank->improbe(any, &seen), nullptr);
+                EXPECT_EQ(seen.code, Code::kPeerDead);
+                EXPECT_EQ(rank->recv(any).code, Code::kPeerDead);
+              }
+              any.peer = any.source = kVictim;
+              any.context = kAll;
+              EXPECT_TRUE(rank->iprobe(any, &seen));
+              EXPECT_EQ(seen.code, Code::kPeerDead);
+            },
+            {.timeout_s = 30, .may_die = kVictim});
+}
+
+// As a program that does nothing else: the probe itself finds out.
+TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
+  run_ranks(World::kProcesses, 2,
             [&](TestBootstrap& world) {
               node::Config nodes;
               nodes.measure_line = false;
@@ -157,18 +238,11 @@ TEST(CrashWildcard, EndsWhenAPeerDies) {
                 compute(20'000'000);
                 kill(getpid(), SIGKILL);
               }
-              std::byte got{};
               RecvArgs any;
               any.context = 5;
-              any.buffer = {&got, 1, nullptr};
-              if (world.rank() == 0) {
-                EXPECT_EQ(rank->recv(any).code, Code::kPeerDead);
-                return;
-              }
-              Request* posted = rank->irecv(any);
-              rank->wait(posted);
-              EXPECT_EQ(rank->result(posted).code, Code::kPeerDead);
-              rank->release(posted);
+              engine::Result seen;
+              rank->wait_until([&] { return rank->iprobe(any, &seen); });
+              EXPECT_EQ(seen.code, Code::kPeerDead);
             },
             {.timeout_s = 30, .may_die = kVictim});
 }

@@ -225,6 +225,7 @@ Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
       self_(node.self()),
       part_(&g_segment.parts[self_]),
       queues_(base_, &part_->queues, nullptr),
+      deaths_(self_, 2),
       memory_(nullptr, nullptr),
       region_cache_(0) {}
 
