@@ -106,14 +106,19 @@ Status Rank::choose(node::Bootstrap& world) {
   }
   if (s.profile_note.empty()) s.profile_note = "built-in choices";
   for (uint32_t i = 0; i < node_.size(); ++i) {
-    const auto level = static_cast<int>(node_.level(node_.self(), i));
-    tune::PairChoice c = tune::choose(level, have ? &profile : nullptr);
-    if (s.config.single_copy_min != 0) {
-      c.single_copy_min = s.config.single_copy_min;
-      c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
-      if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
-    }
-    e.set_choice(i, c);
+    const node::Level level = node_.level(node_.self(), i);
+    const auto at_level = [&](node::Level l) {
+      tune::PairChoice c = tune::choose(static_cast<int>(l), have ? &profile : nullptr);
+      if (s.config.single_copy_min != 0) {
+        c.single_copy_min = s.config.single_copy_min;
+        c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
+        if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
+      }
+      return c;
+    };
+    const bool far = tune::is_far(static_cast<int>(level));
+    e.set_choices(i, at_level(far ? node::Level::kSameCore : level), at_level(far ? level : node::Level::kSharedL3),
+                  far);
   }
   return kOk;
 }

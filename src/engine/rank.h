@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "node/line_time.h"
 #include "node/node.h"
 #include "p2p/types.h"
 
@@ -44,7 +45,9 @@ enum class WaitPolicy : uint8_t { kAuto, kSpin, kPassive };
 
 struct Config {
   WaitPolicy wait = WaitPolicy::kAuto;
-  bool cma = true;                       ///< ZEROHOP_CMA
+  bool cma = true;                         ///< ZEROHOP_CMA
+  float near_line_ns = node::kNearLineNs;  ///< see p2p::EndpointConfig
+  float far_line_ns = node::kFarLineNs;
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS

@@ -182,6 +182,7 @@ std::string Rank::stats_json() const {
   json.key("sends_parked").value(c.parked).key("sends_told_of").value(c.unparked);
   json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
   json.key("shared_cpu").value(c.company);
+  json.key("distance_changes").value(c.distance_changes);
   json.key("slept").value(c.slept).key("woken").value(c.woken).key("helper_started").value(s.has_helper ? 1 : 0);
   json.key("memory_bytes").value(s.endpoint->backed_bytes());
   json.key("fallbacks").open('{');

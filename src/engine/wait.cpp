@@ -64,6 +64,7 @@ Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
 
 Rank::WaitScope::~WaitScope() {
   if (sleep_word_ != 0) end_sleep();
+  rank_.state_->endpoint->expect(false);
   p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
   if (rank_.state_->threads) {
     shm.inside.fetch_add_relaxed(~0U);
@@ -76,7 +77,9 @@ bool Rank::WaitScope::turn_only() {
   State& s = *rank_.state_;
   if (++turns_ % kStampEvery == 0) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
   Guard guard(s);
-  return s.endpoint->turn();
+  const bool moved = s.endpoint->turn();
+  s.endpoint->expect(!moved);
+  return moved;
 }
 
 void Rank::WaitScope::pause() {
@@ -121,6 +124,7 @@ void Rank::WaitScope::pause() {
   s.endpoint->part().state.stamp.store_relaxed(os::ticks());
   {
     Guard guard(s);
+    s.endpoint->expect(false);
     s.reap_in_time();
   }
   if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) {
@@ -135,6 +139,7 @@ void Rank::WaitScope::sleep() {
   const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
   end_sleep();
   Guard guard(s);
+  s.endpoint->expect(false);
   ++s.endpoint->counters().slept;
   if (woken) ++s.endpoint->counters().woken;
   s.reap_in_time();

@@ -54,10 +54,11 @@ struct Counters {
   uint64_t pull_failed = 0;  ///< single copies that ended early and went on through cells
   uint64_t push_failed = 0;
   uint64_t slept = 0;
-  uint64_t company = 0;     ///< times that a peer was found on the same CPU
-  uint64_t woken = 0;       ///< sleeps that a peer has ended
-  Tally collective_mapped;  ///< accesses of collectives to other ranks' memory, mapped ...
-  Tally collective_cma;     ///< ... or through the kernel
+  uint64_t company = 0;           ///< times that a peer was found on the same CPU
+  uint64_t distance_changes = 0;  ///< times that a peer was found near instead of far, or far instead of near
+  uint64_t woken = 0;             ///< sleeps that a peer has ended
+  Tally collective_mapped;        ///< accesses of collectives to other ranks' memory, mapped ...
+  Tally collective_cma;           ///< ... or through the kernel
 
   void count_sent(Path path, uint64_t bytes) { add(sent[static_cast<uint32_t>(path)], bytes); }
   void count_received(Path path, uint64_t bytes) { add(received[static_cast<uint32_t>(path)], bytes); }

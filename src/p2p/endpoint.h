@@ -12,10 +12,12 @@
 #include "base/status.h"
 #include "copy/mapped_memory.h"
 #include "copy/region_cache.h"
+#include "node/line_time.h"
 #include "node/node.h"
 #include "os/room.h"
 #include "p2p/counters.h"
 #include "p2p/deaths.h"
+#include "p2p/line_watch.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
 #include "p2p/transfer.h"
@@ -31,6 +33,8 @@ struct EndpointConfig {
   int skew = -1;  ///< -1 and 1: follow the receiver's skew; 0: never
   const copy::RegionOwner* regions = nullptr;
   heap::SharedHeap* heap = nullptr;
+  float near_line_ns = node::kNearLineNs;  ///< line times that make a pair near, or far, while the job runs
+  float far_line_ns = node::kFarLineNs;
 };
 
 class Endpoint {
@@ -49,8 +53,9 @@ class Endpoint {
   /// Lets them in again, to what is published from now on and, through the kernel, to all.
   void open_memory() { shm::open_access(part_->access); }
 
-  /// Sets the ways towards one peer; default choices apply until then.
-  void set_choice(uint32_t peer, const tune::PairChoice& choice) { peers_[peer].choice = choice; }
+  /// Sets the ways towards one peer, for when it is near and when it is far; default choices apply until then. Which of
+  /// them is in force follows what its envelopes tell.
+  void set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far);
   [[nodiscard]] const tune::PairChoice& choice(uint32_t peer) const { return peers_[peer].choice; }
 
   /// Zeroed memory in this rank's part; kNoOffset when the budget is too small.
@@ -76,16 +81,22 @@ class Endpoint {
   [[nodiscard]] bool take_arrived(const RecvArgs& args, Result* out);
 
   /// Polls the ring of a receive's source, up to `polls` times; true once an envelope is there. Knows one source only.
-  [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls) const {
+  [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls) {
     const Offset in = args.peer < 0 ? kNoOffset : part_->in()[args.peer].load_acquire();  // A1 -> A0
     for (uint32_t i = 0; i < polls && in != kNoOffset; ++i) {
-      if (shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) return true;
+      if (shm::EnvelopeConsumer::ready(at<shm::EnvelopeRingShm>(base_, in))) {
+        if (i != 0) expect(true);
+        return true;
+      }
       // Loads in a row would all be run ahead of and thrown away when the line comes: a pause costs less than that.
       cpu_relax();
     }
     if (in == kNoOffset) cpu_relax();
+    expect(true);
     return false;
   }
+  /// Whether the next envelope will be seen as soon as it is there, so that its age tells how far its sender is.
+  void expect(bool at_once) { expects_.store_relaxed(at_once ? 1 : 0); }
 
   /// Starts a receive in the shared queue.
   [[nodiscard]] Request* irecv(const RecvArgs& args);
@@ -194,6 +205,10 @@ class Endpoint {
     shm::PayloadRing payload;
     shm::PayloadRing overflow;  ///< for what a lagging receiver leaves lying, beyond the size that is good for caches
     tune::PairChoice choice;
+    tune::PairChoice near;  ///< what `choice` is while the peer is near ...
+    tune::PairChoice far;   ///< ... and else
+    bool is_far = false;
+    LineWatch watch;
     WaitingSends waiting;
     std::vector<OldRing> old;
     bool cma = false;
@@ -237,6 +252,7 @@ class Endpoint {
   // send.cpp
   bool connect(uint32_t dest);
   [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer);
+  void publish(Peer& peer, shm::EnvelopeShm* slot);
   [[nodiscard]] bool claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
   [[nodiscard]] bool may_grow(uint64_t bytes) const;
   void grow_envelopes(Peer& peer);
@@ -260,6 +276,10 @@ class Endpoint {
   void give_transfer(Offset offset);
   static void wake(const Peer& peer);
   [[nodiscard]] bool away(const Peer& peer) const;
+
+  // distance.cpp: near and far, while the job runs
+  void stamp(shm::EnvelopeShm* slot) const;
+  void note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring);
 
   // match.cpp
   [[nodiscard]] bool lock();
@@ -374,6 +394,8 @@ class Endpoint {
   uint64_t hidden_ = 0;                 ///< receives that no peer can fill, because their layout is too long to publish
   uint64_t buffered_bytes_ = 0;         ///< of sends that stand in for the program's
   std::vector<Offset> spare_entries_;   ///< slabs of queue entries to be lent
+  LineLimits line_limits_;
+  Atomic<uint32_t> expects_;  ///< see expect()
   bool all_cma_ = true;
   bool broken_ = false;  ///< this rank's queues are, and its requests have been told
   RequestList sends_;    ///< transfers towards peers

@@ -84,6 +84,11 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       ring = at<shm::EnvelopeRingShm>(base_, next);
       continue;
     }
+    if (moved == 0) {
+      if (slot->stamped != 0) [[unlikely]]
+        note_age(sender, *slot, ring);
+      expect(false);
+    }
     const Ref ref = queues_.match_posted(slot->context, slot->source, slot->tag);
     bool last = false;
     if (ref != kNoRef) {
@@ -195,6 +200,9 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
     q.lock.unlock();
     return false;
   }
+  if (slot->stamped != 0) [[unlikely]]
+    note_age(static_cast<uint32_t>(args.peer), *slot, ring);
+  expect(false);
   out->source = slot->source;
   out->tag = slot->tag;
   if (slot->kind == static_cast<uint8_t>(Kind::kInline)) {

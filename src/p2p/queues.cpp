@@ -149,7 +149,6 @@ void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_
   message->source = envelope.source;
   message->tag = envelope.tag;
   message->kind = static_cast<Kind>(envelope.kind);
-  message->flags = envelope.flags;
   message->inline_bytes = envelope.inline_bytes;
   message->sender = sender;
   if (message->kind == Kind::kInline) {

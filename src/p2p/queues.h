@@ -69,7 +69,7 @@ struct MessageShm {
   int32_t source;
   int32_t tag;
   Kind kind;
-  uint8_t flags;
+  uint8_t reserved0;
   uint16_t inline_bytes;
   uint32_t sender;  ///< node-local index
   uint8_t reserved[8];

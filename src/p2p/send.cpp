@@ -18,11 +18,13 @@ constexpr uint64_t kPayloadFirst = 32 << 10;
 constexpr uint64_t kPayloadStep = 4;  // growth factor
 constexpr uint64_t kLapsBeforeGrowth = 4;
 constexpr uint32_t kFullBeforeGrowth = 4;
+constexpr uint32_t kStampEvery = 32;
 
 /// The matching triple of a send (SendArgs or Request) into a claimed slot.
 template <typename Send>
 void address(shm::EnvelopeShm* slot, Kind kind, const Send& send) {
   slot->kind = static_cast<uint8_t>(kind);
+  slot->stamped = 0;
   slot->source = send.source;
   slot->tag = send.tag;
   slot->context = send.context;
@@ -89,6 +91,12 @@ shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
     slot = peer.out.claim();
   }
   return slot;
+}
+
+void Endpoint::publish(Peer& peer, shm::EnvelopeShm* slot) {
+  if (peer.out.write_pos() % kStampEvery == 0) [[unlikely]]
+    stamp(slot);
+  peer.out.publish(slot);
 }
 
 // Larger rings are a luxury: a part of the budget stays for first rings, queue entries and transfers.
@@ -201,7 +209,7 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
       copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
     }
     ZH_CRASH_POINT("inline: slot filled");
-    peer.out.publish(slot);
+    publish(peer, slot);
     counters_.count_sent(Path::kInline, n);
     wake(peer);
     return true;
@@ -225,7 +233,7 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
   slot->far.bytes = n;
   slot->far.block = block;
   ZH_CRASH_POINT("eager: slot and block filled");
-  peer.out.publish(slot);
+  publish(peer, slot);
   counters_.count_sent(Path::kEager, n);
   wake(peer);
   return true;
@@ -247,7 +255,7 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
     copy::pack(args.data, from, piece, payload + from, store);
     // F1 -> F0: the piece before its count.
     head->filled.store_release(from + piece);
-    if (from == 0) peer.out.publish(slot);
+    if (from == 0) publish(peer, slot);
   }
   counters_.count_sent(Path::kEager, n);
   wake(peer);
@@ -420,7 +428,7 @@ Endpoint::Submitted Endpoint::start_transfer(Request* r) {
   slot->far.bytes = n;
   slot->far.where = offset;
   ZH_CRASH_POINT("transfer: slot filled");
-  peer.out.publish(slot);
+  publish(peer, slot);
   ZH_CRASH_POINT("transfer: offered");
   list_of(r).push_back(r);
   wake(peer);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
@@ -30,7 +31,7 @@ struct FarShm {
 struct EnvelopeShm {
   Atomic<uint32_t> seq;
   uint8_t kind;
-  uint8_t flags;
+  uint8_t stamped;  ///< 1: the word at kStampAt tells the producer's clock at publication
   uint16_t inline_bytes;
   int32_t source;
   int32_t tag;
@@ -39,7 +40,18 @@ struct EnvelopeShm {
     std::byte payload[kInlineBytes];
     FarShm far;
   };
+
+  static constexpr uint32_t kStampAt =
+      36;  ///< in the payload: the last word of the first line, which `far` leaves free
+  [[nodiscard]] bool has_room_for_stamp(bool is_inline) const { return !is_inline || inline_bytes <= kStampAt; }
+  void set_stamp(uint32_t clock) { std::memcpy(payload + kStampAt, &clock, sizeof clock); }
+  [[nodiscard]] uint32_t stamp() const {
+    uint32_t clock = 0;
+    std::memcpy(&clock, payload + kStampAt, sizeof clock);
+    return clock;
+  }
 };
+static_assert(offsetof(FarShm, block) + offsetof(BlockShm, reserved) == EnvelopeShm::kStampAt);
 static_assert(sizeof(EnvelopeShm) == 256 && offsetof(EnvelopeShm, payload) == 24);
 static_assert(24 + sizeof(FarShm) <= kLineBytes, "one line");
 
@@ -55,7 +67,8 @@ struct EnvelopeRingShm {
   uint32_t capacity;
   uint32_t reserved[31];
   alignas(kPairBytes) Atomic<uint32_t> consumed;
-  uint32_t reserved2[31];
+  Atomic<uint32_t> line;  ///< the time of a line, as the consumer has seen it (p2p/line_watch.h); a hint
+  uint32_t reserved2[30];
   // EnvelopeShm slots[capacity] follows.
 
   [[nodiscard]] EnvelopeShm* slots() { return reinterpret_cast<EnvelopeShm*>(this + 1); }
@@ -85,6 +98,7 @@ class EnvelopeProducer {
     if (write_pos_ - consumed_seen_ + spare > mask_) {
       // E2 -> E3: the consumer is done reading the slots that are claimed now.
       consumed_seen_ = ring_->consumed.load_acquire();
+      line_seen_ = ring_->line.load_relaxed();
       if (write_pos_ - consumed_seen_ + spare > mask_) return nullptr;
     }
     return &slots_[write_pos_ & mask_];
@@ -104,6 +118,8 @@ class EnvelopeProducer {
     return consumed_seen_ == write_pos_;
   }
   [[nodiscard]] uint32_t write_pos() const { return write_pos_; }
+  /// `line` when the ring was last looked at for room.
+  [[nodiscard]] uint32_t line_seen() const { return line_seen_; }
 
  private:
   EnvelopeRingShm* ring_ = nullptr;
@@ -111,6 +127,7 @@ class EnvelopeProducer {
   uint32_t mask_ = 0;
   uint32_t write_pos_ = 0;
   uint32_t consumed_seen_ = 0;
+  uint32_t line_seen_ = 0;
 };
 
 /// Consumer side, stateless: the read position lives in the ring, since either side may turn the crank. All calls but

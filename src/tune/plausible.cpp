@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "node/line_time.h"
+#include "tune/choice.h"
+
 namespace zh::tune {
 namespace {
 
@@ -50,6 +53,11 @@ bool no_slower(const Curve& one, const Curve& other, float line_ns) {
   return true;
 }
 
+/// Whether the ranks were not where their level says: not bound, or moved by a virtual machine.
+bool was_elsewhere(const DistanceClass& c) {
+  return is_far(c.level) ? c.line_ns <= node::kNearLineNs : c.line_ns >= node::kFarLineNs;
+}
+
 bool agree(const Curve& a, const Curve& b) {
   if (a.n != b.n) return false;
   for (uint32_t i = 0; i < a.n; ++i) {
@@ -71,6 +79,10 @@ Curve mean(const Curve& a, const Curve& b) {
 }  // namespace
 
 std::string drop_impossible(DistanceClass* c) {
+  if (was_elsewhere(*c)) {
+    for (const Way& way : kWays) c->*way.curve = Curve{};
+    return "all";
+  }
   std::string dropped;
   const auto drop = [&](const Way& way) {
     dropped += std::string(dropped.empty() ? "" : ", ") + way.name;

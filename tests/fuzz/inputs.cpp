@@ -225,7 +225,7 @@ std::string true_profile() {
   for (uint32_t i = 0; i < 2; ++i) {
     tune::DistanceClass& c = profile.classes[i];
     c.level = static_cast<int32_t>(2 + 3 * i);
-    c.line_ns = 40;
+    c.line_ns = 40.0F + 200.0F * static_cast<float>(i);
     c.ring_bytes = 1 << 20;
     for (tune::Curve* curve :
          {&c.cells, &c.cells_nt, &c.cma_read, &c.cma_write, &c.cma_both, &c.mapped_one, &c.mapped_both}) {

@@ -12,19 +12,6 @@ namespace {
 
 constexpr int kRounds = 200;
 
-/// This thread stays on the `nth` CPU that it may use.
-void stay_on(uint32_t nth) {
-  const os::CpuSet allowed = os::allowed_cpus();
-  os::CpuSet one;
-  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
-    if (allowed.has(cpu) && nth-- == 0) {
-      one.add(cpu);
-      break;
-    }
-  }
-  ASSERT_EQ(os::bind_to(one), 0);
-}
-
 engine::Result exchange(engine::Rank& rank, uint32_t self, bool any) {
   std::byte out{1};
   std::byte in{};

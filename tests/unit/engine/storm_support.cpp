@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "os/affinity.h"
 #include "os/clock.h"
 #include "os/process.h"
 #include "os/yield.h"
@@ -534,6 +535,8 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.calibrate = false;
   engine.single_copy_min = config.single_copy_min;
   engine.skew = config.skew;
+  engine.near_line_ns = config.near_line_ns;
+  engine.far_line_ns = config.far_line_ns;
   engine.wait = config.wait;
   engine.heap = config.heap;
   engine.regions = config.regions;
@@ -558,6 +561,18 @@ void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed) {
   if (::testing::Test::HasFatalFailure()) return;
   ASSERT_EQ(r.rank->pending_sends(), 0u);
   ASSERT_TRUE(world.barrier().ok());
+}
+
+void stay_on(uint32_t nth) {
+  const os::CpuSet allowed = os::allowed_cpus();
+  os::CpuSet one;
+  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
+    if (allowed.has(cpu) && nth-- == 0) {
+      one.add(cpu);
+      break;
+    }
+  }
+  ASSERT_EQ(os::bind_to(one), 0);
 }
 
 }  // namespace zh::test

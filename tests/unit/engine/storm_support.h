@@ -25,6 +25,8 @@ struct StormConfig {
   uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve
   uint64_t annex_bytes = 0;
   int skew = 1;  ///< on with more ranks than CPUs as well
+  float near_line_ns = node::kNearLineNs;
+  float far_line_ns = node::kFarLineNs;
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t away_percent = 3;             ///< steps in which a rank computes without calling in
   bool threads = false;                  ///< Rank::enable_threads()
@@ -60,5 +62,7 @@ void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed);
 
 /// Keeps the CPU for about this long without calling the engine.
 void compute(uint64_t ns);
+/// This thread stays on the `nth` CPU that it may use.
+void stay_on(uint32_t nth);
 
 }  // namespace zh::test

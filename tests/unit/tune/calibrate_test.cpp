@@ -127,7 +127,7 @@ DistanceClass some_class(int level) {
   DistanceClass c;
   c.level = level;
   c.jobs = kConfirmed;
-  c.line_ns = 77;
+  c.line_ns = is_far(level) ? 177 : 77;
   c.ring_bytes = 65536;
   c.cells.add(1024, 1, 0.1F);
   c.cells_nt.add(1024, 1, 0.1F);

@@ -9,6 +9,7 @@
 namespace zh::tune {
 namespace {
 
+constexpr int kNear = static_cast<int>(node::Level::kSameCore);
 constexpr int kFar = static_cast<int>(node::Level::kSharedL3);
 constexpr uint64_t kSizes[] = {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
 constexpr Curve DistanceClass::*kCurves[] = {
@@ -44,9 +45,20 @@ TEST(Plausible, AQuietRunIsLeftAsItIs) {
   EXPECT_EQ(drop_impossible(&c), "");
   for (Curve& curve : {std::ref(c.cells), std::ref(c.mapped_one)}) EXPECT_EQ(curve.n, std::size(kSizes));
   DistanceClass near = quiet();
+  near.level = kNear;
   near.line_ns = 40;
   for (Curve DistanceClass::*curve : kCurves) near.*curve = line(0.3F, 25);
   EXPECT_EQ(drop_impossible(&near), "");
+}
+
+TEST(Plausible, CurvesOfAnotherDistanceCountForNone) {
+  for (const bool far : {true, false}) {
+    DistanceClass c = quiet();
+    c.level = far ? kFar : kNear;
+    c.line_ns = far ? 55 : 210;
+    EXPECT_EQ(drop_impossible(&c), "all");
+    for (Curve DistanceClass::*curve : kCurves) EXPECT_TRUE((c.*curve).empty());
+  }
 }
 
 TEST(Plausible, ATimeSliceOfAnotherProcessIsSeenWhereverItFalls) {

@@ -30,7 +30,7 @@ class Kept : public testing::Test {
     for (uint32_t i = 0; i < 2; ++i) {
       DistanceClass& c = profile_.classes[i];
       c.level = static_cast<int32_t>(i + 2);
-      c.line_ns = 40.5F * static_cast<float>(i + 1);
+      c.line_ns = 40.5F * static_cast<float>(4 * i + 1);  // near and far
       c.ring_bytes = 1 << 20;
       c.jobs = 2;
       c.attempts = 3;
@@ -110,7 +110,6 @@ TEST_F(Kept, NeverYieldsImpossibleNumbersWhateverIsWritten) {
     ASSERT_LE(loaded.n_classes, Profile::kMaxClasses);
     for (uint32_t i = 0; i < loaded.n_classes; ++i) {
       const Curve& c = loaded.classes[i].cells;
-      ASSERT_GE(c.n, 1U);
       ASSERT_LE(c.n, Curve::kMaxPoints);
       for (uint32_t k = 0; k < c.n; ++k) {
         ASSERT_GT(c.points[k].us, 0.0F);

@@ -1,0 +1,153 @@
+// Near and far, found from envelopes while a job runs, and what a sender makes of it.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "os/affinity.h"
+#include "p2p/line_watch.h"
+#include "team_support.h"
+
+namespace zh::test {
+namespace {
+
+using p2p::Distance;
+using p2p::LineWatch;
+
+constexpr int kRoundsPerLook = 1000;
+constexpr int kMostRounds = 2'000'000;  // on a machine that is busy for seconds
+
+constexpr p2p::LineLimits kLimits{100, 150, 1000};
+
+/// Two ends whose clocks differ: what is 0 on this one's is `ahead` on the other's.
+struct Ends {
+  LineWatch mine;
+  LineWatch theirs;
+  int32_t ahead = 0;
+
+  /// Envelopes go to and fro, seen at these ages by a common clock; true if this end's verdict has changed.
+  bool exchange(const std::vector<int32_t>& ages, uint32_t judgements) {
+    bool changed = false;
+    for (uint32_t i = 0; i < judgements * LineWatch::kAges; ++i) {
+      const int32_t age = ages[i % ages.size()];
+      theirs.add(age + ahead, kLimits);
+      if (mine.add(age - ahead, kLimits)) changed = mine.judge(theirs.word(), kLimits) || changed;
+    }
+    return changed;
+  }
+};
+
+TEST(LineWatch, BelievesWhatIsSeenForAWhile) {
+  for (const int32_t ahead : {0, 75, -75, 400}) {
+    SCOPED_TRACE(ahead);
+    Ends ends;
+    ends.ahead = ahead;
+    EXPECT_FALSE(ends.exchange({60}, LineWatch::kJudgements - 1));
+    EXPECT_EQ(ends.mine.verdict(), Distance::kUnknown);
+    EXPECT_TRUE(ends.exchange({60}, 1));
+    EXPECT_EQ(ends.mine.verdict(), Distance::kNear);
+    EXPECT_FALSE(ends.exchange({60}, 10));
+    EXPECT_TRUE(ends.exchange({220}, LineWatch::kJudgements));
+    EXPECT_EQ(ends.mine.verdict(), Distance::kFar);
+  }
+}
+
+TEST(LineWatch, OneSmallAgeProvesThatAPairIsNear) {
+  Ends ends;
+  std::vector<int32_t> ages(LineWatch::kAges, 400);
+  ages[5] = 70;
+  EXPECT_TRUE(ends.exchange(ages, LineWatch::kJudgements));
+  EXPECT_EQ(ends.mine.verdict(), Distance::kNear);
+}
+
+TEST(LineWatch, WhatItCannotTellChangesNothing) {
+  Ends ends;
+  ends.exchange({60}, LineWatch::kJudgements);
+  EXPECT_FALSE(ends.exchange({120}, 30)) << "between near and far";
+  EXPECT_FALSE(ends.exchange({5000, INT32_MAX, INT32_MIN}, 30)) << "the receiver was not there";
+  std::vector<int32_t> flips(LineWatch::kAges, 220);
+  flips.resize(2 * LineWatch::kAges, 60);
+  EXPECT_FALSE(ends.exchange(flips, 30)) << "never twice the same";
+  EXPECT_EQ(ends.mine.verdict(), Distance::kNear);
+}
+
+TEST(LineWatch, NothingIsJudgedTwice) {
+  Ends ends;
+  ends.exchange({60}, 1);
+  const uint32_t word = ends.theirs.word();
+  EXPECT_NE(word, 0U);
+  for (uint32_t i = 0; i < 10 * LineWatch::kAges; ++i) {
+    if (ends.mine.add(60, kLimits)) {
+      EXPECT_FALSE(ends.mine.judge(word, kLimits)) << "the peer has been told nothing new";
+      EXPECT_FALSE(ends.mine.judge(0, kLimits)) << "the peer has told nothing";
+    }
+  }
+  EXPECT_EQ(ends.mine.verdict(), Distance::kUnknown);
+}
+
+/// The size to which rank 0's ring towards rank 1 may grow, by which near and far differ.
+std::string ring_bytes_max(const engine::Rank& rank) {
+  const std::string key = "\"ring_bytes_max\":";
+  const std::string json = rank.choices_json();
+  const size_t at = json.rfind(key) + key.size();  // peers come in order
+  return json.substr(at, json.find('}', at) - at);
+}
+
+class Distances : public ::testing::TestWithParam<World> {};
+
+// Whatever the line needs here is taken for near, then for far; whatever the ranks began with, one of them is a change.
+TEST_P(Distances, ChangeWhatASenderDoes) {
+  if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
+  for (const bool far : {false, true}) {
+    SCOPED_TRACE(far ? "far" : "near");
+    run_ranks(GetParam(), 2, [far](TestBootstrap& world) {
+      StormConfig config;
+      config.ranks = 2;
+      config.world = GetParam();
+      config.near_line_ns = far ? -2000 : 2000;
+      config.far_line_ns = far ? -2000 : 3000;
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      const uint32_t self = r.node->self();
+      stay_on(self);
+      const std::string wanted = std::to_string(far ? 4 << 20 : 512 << 10);
+      const bool other_at_first = self == 0 && ring_bytes_max(*r.rank) != wanted;
+      std::byte token{1};
+      engine::SendArgs send;
+      send.dest = 1 - self;
+      send.source = static_cast<int32_t>(self);
+      send.context = 7;
+      send.data = {&token, 1, nullptr};
+      engine::RecvArgs recv;
+      recv.peer = recv.source = static_cast<int32_t>(1 - self);
+      recv.context = 7;
+      recv.buffer = {&token, 1, nullptr};
+      // Rank 0 says with each message whether it wants another; how many of them tell something depends on the machine.
+      for (int i = 1; token == std::byte{1}; ++i) {
+        if (self == 0) {
+          const bool looks = i % kRoundsPerLook == 0;  // which takes long: the answer is there when it comes back
+          const bool over = looks && (i > kMostRounds || ring_bytes_max(*r.rank) == wanted);
+          token = over ? std::byte{0} : std::byte{1};
+          ASSERT_EQ(r.rank->send(send).code, Code::kOk);
+          const std::byte said = token;
+          ASSERT_EQ(r.rank->recv(recv).code, Code::kOk);
+          token = said;
+        } else {
+          ASSERT_EQ(r.rank->recv(recv).code, Code::kOk);
+          ASSERT_EQ(r.rank->send(send).code, Code::kOk);
+        }
+      }
+      if (self == 0) {
+        EXPECT_EQ(ring_bytes_max(*r.rank), wanted);
+        EXPECT_EQ(stat(*r.rank, "distance_changes"), other_at_first ? 1U : 0U);
+      }
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, Distances, ::testing::Values(World::kProcesses, World::kThreads),
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
+
+}  // namespace
+}  // namespace zh::test
