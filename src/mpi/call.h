@@ -96,8 +96,6 @@ int call_flat(Function function, const Groups&... groups) {
   return std::apply(function, std::tuple_cat(flat(groups)...));
 }
 
-#if !ZH_ABI_LARGE_COUNT
-
 /// How many members' counts a group of a call on `comm` has; 0 where it means nothing.
 int members_meant(MPI_Comm comm, int root);
 
@@ -235,8 +233,6 @@ int call_narrowed(Function function, MPI_Comm comm, const Narrow&... groups) {
   return error != MPI_SUCCESS ? raise(comm, error) : std::apply(function, std::tuple_cat(groups.flat()...));
 }
 
-#endif
-
 /// What the forms of a call end with, in their order: the communicator alone, or one of these.
 struct Starting {
   MPI_Comm comm;
@@ -260,9 +256,7 @@ int call_host(const End& end, const Groups&... groups) {
   if constexpr (std::is_same_v<N, int>) {
     return call_flat(Form::narrow(), groups..., end);
   } else {
-#if ZH_ABI_LARGE_COUNT
-    return call_flat(Form::large(), groups..., end);
-#else
+    ZH_LARGE_CALL(call_flat(Form::large(), groups..., end));
     const MPI_Comm comm = comm_in(end);
     if constexpr (std::is_same_v<End, MPI_Comm>) {
       return call_narrowed(Form::narrow(), comm, Narrowed<Groups>(groups, comm)..., Narrowed<End>(end, comm));
@@ -275,17 +269,15 @@ int call_host(const End& end, const Groups&... groups) {
           },
           std::make_tuple(std::make_unique<Narrowed<Groups>>(groups, comm)...));
     }
-#endif
   }
 }
 
 /// Blocking reductions of elements one by one: where the host's counts are too small, piece by piece.
 template <typename N, typename Form, typename End, typename... Groups>
 int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... groups) {
-#if !ZH_ABI_LARGE_COUNT
   constexpr MPI_Count kPiece = 1 << 30;
   if constexpr (std::is_same_v<End, MPI_Comm>) {
-    if (static_cast<MPI_Count>(x.count) > kPiece) {
+    if (static_cast<MPI_Count>(x.count) > kPiece && !takes_large_counts()) {
       MPI_Count lower = 0;
       MPI_Count extent = 0;
       if (const int error = host.Type_get_extent_x(x.type, &lower, &extent); error != MPI_SUCCESS) return error;
@@ -300,7 +292,6 @@ int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... 
       return MPI_SUCCESS;
     }
   }
-#endif
   return call_host<N, Form>(end, x, groups...);
 }
 

@@ -9,6 +9,20 @@ namespace {
 constexpr size_t kMaxBlocks = size_t{1} << 18;
 constexpr int kMaxDepth = 64;
 
+/// How many integers, addresses, large counts and types a constructor was given.
+int envelope(MPI_Datatype type, MPI_Count (&n)[4], int* combiner) {
+  ZH_LARGE_CALL(host.Type_get_envelope_c(type, &n[0], &n[1], &n[2], &n[3], combiner));
+  int integers = 0;
+  int addresses = 0;
+  int types = 0;
+  const int error = host.Type_get_envelope(type, &integers, &addresses, &types, combiner);
+  n[0] = integers;
+  n[1] = addresses;
+  n[2] = 0;
+  n[3] = types;
+  return error;
+}
+
 /// The arguments of the constructor, in one form for int and large-count hosts.
 struct Contents {
   int combiner = 0;
@@ -22,17 +36,9 @@ struct Contents {
   Contents& operator=(const Contents&) = delete;
   ~Contents() {
     for (MPI_Datatype type : types) {
-      int ni = 0;
-      int na = 0;
-      int nd = 0;
+      MPI_Count n[4];
       int inner = MPI_COMBINER_NAMED;
-#if ZH_ABI_LARGE_COUNT
-      MPI_Count li = 0, la = 0, lc = 0, ld = 0;
-      static_cast<void>(ni), static_cast<void>(na), static_cast<void>(nd);
-      host.Type_get_envelope_c(type, &li, &la, &lc, &ld, &inner);
-#else
-      host.Type_get_envelope(type, &ni, &na, &nd, &inner);
-#endif
+      envelope(type, n, &inner);
       // F90 types count as predefined: they cannot be freed.
       if (inner != MPI_COMBINER_NAMED && inner != MPI_COMBINER_F90_REAL && inner != MPI_COMBINER_F90_COMPLEX &&
           inner != MPI_COMBINER_F90_INTEGER) {
@@ -48,36 +54,27 @@ struct Contents {
   }
 
   bool read(MPI_Datatype type) {
-#if ZH_ABI_LARGE_COUNT
-    MPI_Count ni = 0, na = 0, nc = 0, nd = 0;
-    if (host.Type_get_envelope_c(type, &ni, &na, &nc, &nd, &combiner) != MPI_SUCCESS) return false;
+    MPI_Count n[4];  // integers, addresses, large counts, types
+    if (envelope(type, n, &combiner) != MPI_SUCCESS) return false;
     if (combiner == MPI_COMBINER_NAMED) return true;
-    integers.resize(static_cast<size_t>(ni) + 1);
-    addresses.resize(static_cast<size_t>(na) + 1);
-    counts.resize(static_cast<size_t>(nc) + 1);
-    types.resize(static_cast<size_t>(nd) + 1);
-    const int error =
-        host.Type_get_contents_c(type, ni, na, nc, nd, integers.data(), addresses.data(), counts.data(), types.data());
-    integers.resize(static_cast<size_t>(ni));
-    addresses.resize(static_cast<size_t>(na));
-    counts.resize(static_cast<size_t>(nc));
-    types.resize(error == MPI_SUCCESS ? static_cast<size_t>(nd) : 0);
+    integers.resize(static_cast<size_t>(n[0]) + 1);
+    addresses.resize(static_cast<size_t>(n[1]) + 1);
+    counts.resize(static_cast<size_t>(n[2]) + 1);
+    types.resize(static_cast<size_t>(n[3]) + 1);
+    const int error = get(type, n);
+    integers.resize(static_cast<size_t>(n[0]));
+    addresses.resize(static_cast<size_t>(n[1]));
+    counts.resize(static_cast<size_t>(n[2]));
+    types.resize(error == MPI_SUCCESS ? static_cast<size_t>(n[3]) : 0);
     return error == MPI_SUCCESS;
-#else
-    int ni = 0;
-    int na = 0;
-    int nd = 0;
-    if (host.Type_get_envelope(type, &ni, &na, &nd, &combiner) != MPI_SUCCESS) return false;
-    if (combiner == MPI_COMBINER_NAMED) return true;
-    integers.resize(static_cast<size_t>(ni) + 1);
-    addresses.resize(static_cast<size_t>(na) + 1);
-    types.resize(static_cast<size_t>(nd) + 1);
-    const int error = host.Type_get_contents(type, ni, na, nd, integers.data(), addresses.data(), types.data());
-    integers.resize(static_cast<size_t>(ni));
-    addresses.resize(static_cast<size_t>(na));
-    types.resize(error == MPI_SUCCESS ? static_cast<size_t>(nd) : 0);
-    return error == MPI_SUCCESS;
-#endif
+  }
+
+ private:
+  int get(MPI_Datatype type, const MPI_Count (&n)[4]) {
+    ZH_LARGE_CALL(host.Type_get_contents_c(type, n[0], n[1], n[2], n[3], integers.data(), addresses.data(),
+                                           counts.data(), types.data()));
+    return host.Type_get_contents(type, static_cast<int>(n[0]), static_cast<int>(n[1]), static_cast<int>(n[3]),
+                                  integers.data(), addresses.data(), types.data());
   }
 };
 

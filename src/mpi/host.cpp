@@ -27,6 +27,19 @@ bool find(void* library, const char* name, Function* slot) {
   *slot = reinterpret_cast<Function>(host_symbol(library, name));
   return *slot != nullptr;
 }
+/// What stands for a function that the host lacks.
+template <typename... Arguments>
+int absent(Arguments...) {
+  return MPI_ERR_UNSUPPORTED_OPERATION;
+}
+template <typename... Arguments>
+void find_or_absent(void* library, const char* name, int (**slot)(Arguments...)) {
+  if (!find(library, name, slot)) *slot = &absent<Arguments...>;
+}
+/// MPI_Comm_idup_with_info where there is none: hints may be ignored (MPI standard 7.4.1).
+int idup_without_info(MPI_Comm comm, MPI_Info, MPI_Comm* made, MPI_Request* request) {
+  return host.Comm_idup(comm, made, request);
+}
 template <typename Function>
 bool find(void* library, const char* name, Blocking<Function>* slot) {
   slot->set(host_symbol(library, name));
@@ -54,16 +67,24 @@ const char* load_host(void* library) {
   if (!find(library, #name, &host.name)) return lacks("MPI_" #name);
   ZH_HOST_FUNCTIONS(ZH_X)
   ZH_HOST_BLOCKING(ZH_X)
-#if ZH_ABI_LARGE_COUNT
-  ZH_HOST_COUNTED(ZH_X)
-  ZH_HOST_COUNTED_BLOCKING(ZH_X)
-#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c)
-#else
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(nonblocking)
-#endif
 #include "mpi/collectives.table"
 #undef ZH_COLLECTIVE
 #undef ZH_X
+#define ZH_X(name) find_or_absent(library, #name, &host.name);
+  ZH_HOST_YOUNG(ZH_X)
+#undef ZH_X
+  if (!find(library, "Comm_idup_with_info", &host.Comm_idup_with_info)) host.Comm_idup_with_info = &idup_without_info;
+#if ZH_ABI_LARGE_COUNT
+  host.large_counts = true;
+#define ZH_X(name) host.large_counts = find(library, #name, &host.name) && host.large_counts;
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name##_c) ZH_X(nonblocking##_c)
+  ZH_HOST_COUNTED(ZH_X)
+  ZH_HOST_COUNTED_BLOCKING(ZH_X)
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
+#undef ZH_X
+#endif
 #define ZH_OPTIONAL(name) static_cast<void>(find(library, #name, &host.name));
   // Persistent collectives are younger than the oldest hosts.
 #if ZH_ABI_LARGE_COUNT
@@ -100,7 +121,7 @@ const char* load_host(void* library) {
 namespace counted {
 
 Narrow::Narrow(MPI_Count count, MPI_Datatype type) : count_(static_cast<int>(count)), type_(type) {
-  if (ZH_ABI_LARGE_COUNT != 0 || count <= INT_MAX) {
+  if (takes_large_counts() || count <= INT_MAX) {
     if (count < 0) count_ = -1;
     return;
   }

@@ -16,9 +16,9 @@ namespace zh::mpi {
 // Functions that every host has; with those of collectives.table and blocking.table.
 // clang-format off
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
-  X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Isendrecv) X(Isendrecv_replace) X(Send_init) X(Bsend_init)         \
+  X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Send_init) X(Bsend_init)         \
   X(Ssend_init) X(Rsend_init) X(Recv_init) X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome)    \
-  X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_idup) X(Comm_idup_with_info)             \
+  X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_idup)             \
   X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach) X(Ibarrier)       \
   X(Op_create) X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank) X(Comm_size) X(Comm_group)                  \
   X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler) X(Errhandler_free) X(Comm_get_attr)                \
@@ -33,6 +33,9 @@ namespace zh::mpi {
   X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create)                     \
   X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Buffer_detach) X(Barrier) X(Win_create)              \
   X(Win_allocate) X(Win_allocate_shared) X(Win_create_dynamic)
+// Functions of MPI 4.0 that a program of an older host does not call.
+#define ZH_HOST_YOUNG(X) X(Isendrecv) X(Isendrecv_replace)
+// The same, with large counts.
 #define ZH_HOST_COUNTED(X)                                                                                             \
   X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c)       \
   X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) X(Recv_init_c) X(Imrecv_c) X(Buffer_attach_c) X(Op_create_c)         \
@@ -76,6 +79,8 @@ struct Host {
 #define ZH_X(name) decltype(&PMPI_##name) name;
 #define ZH_B(name) Blocking<decltype(&PMPI_##name)> name;
   ZH_HOST_FUNCTIONS(ZH_X)
+  ZH_HOST_YOUNG(ZH_X)
+  ZH_X(Comm_idup_with_info)
   ZH_HOST_BLOCKING(ZH_B)
 #if ZH_ABI_LARGE_COUNT
   ZH_HOST_COUNTED(ZH_X)
@@ -91,6 +96,7 @@ struct Host {
 #include "mpi/blocking.table"
 #undef ZH_B
 #undef ZH_X
+  bool large_counts;  ///< it has all functions with large counts (MPI 4.0)
   // Where the host has them.
   int (*Request_get_status_any)(int, const MPI_Request*, int*, int*, MPI_Status*);
   int (*Request_c2f)(MPI_Request);
@@ -111,6 +117,16 @@ void* host_symbol(void* library, const char* name);
 /// A data object of the host, or null: on Open MPI predefined handles are their addresses.
 void* host_object(void* library, const char* symbol);
 
+/// Whether calls with large counts can go to the host as they are.
+inline bool takes_large_counts() { return ZH_ABI_LARGE_COUNT != 0 && host.large_counts; }
+/// Returns what that call returns, if so; else the code goes on with int counts.
+#if ZH_ABI_LARGE_COUNT
+#define ZH_LARGE_CALL(...) \
+  if (takes_large_counts()) return __VA_ARGS__
+#else
+#define ZH_LARGE_CALL(...)
+#endif
+
 /// Host calls with a count of either type.
 namespace counted {
 
@@ -130,11 +146,9 @@ class Narrow {
   bool made_ = false;
 };
 
-#if ZH_ABI_LARGE_COUNT
-#define ZH_COUNTED_CALL(name, narrow_args, large_args) return host.name##_c large_args;
-#else
-#define ZH_COUNTED_CALL(name, narrow_args, large_args) return host.name narrow_args;
-#endif
+#define ZH_COUNTED_CALL(name, narrow_args, large_args) \
+  ZH_LARGE_CALL(host.name##_c large_args);             \
+  return host.name narrow_args;
 
 #define ZH_SEND(name)                                                              \
   template <typename N>                                                            \
@@ -142,7 +156,7 @@ class Narrow {
     if constexpr (std::is_same_v<N, int>) {                                        \
       return host.name(b, n, t, d, g, c);                                          \
     } else {                                                                       \
-      [[maybe_unused]] const Narrow x(n, t);                                       \
+      const Narrow x(n, t);                                                        \
       ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c), (b, n, t, d, g, c)) \
     }                                                                              \
   }
@@ -158,7 +172,7 @@ ZH_SEND(Rsend)
     if constexpr (std::is_same_v<N, int>) {                                                   \
       return host.name(b, n, t, d, g, c, r);                                                  \
     } else {                                                                                  \
-      [[maybe_unused]] const Narrow x(n, t);                                                  \
+      const Narrow x(n, t);                                                                   \
       ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c, r), (b, n, t, d, g, c, r))      \
     }                                                                                         \
   }
@@ -179,7 +193,7 @@ inline int Recv(void* b, N n, MPI_Datatype t, int s, int g, MPI_Comm c, MPI_Stat
   if constexpr (std::is_same_v<N, int>) {
     return host.Recv(b, n, t, s, g, c, status);
   } else {
-    [[maybe_unused]] const Narrow x(n, t);
+    const Narrow x(n, t);
     ZH_COUNTED_CALL(Recv, (b, x.count(), x.type(), s, g, c, status), (b, n, t, s, g, c, status))
   }
 }
@@ -189,7 +203,7 @@ inline int Mrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Status* statu
   if constexpr (std::is_same_v<N, int>) {
     return host.Mrecv(b, n, t, m, status);
   } else {
-    [[maybe_unused]] const Narrow x(n, t);
+    const Narrow x(n, t);
     ZH_COUNTED_CALL(Mrecv, (b, x.count(), x.type(), m, status), (b, n, t, m, status))
   }
 }
@@ -199,7 +213,7 @@ inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) 
   if constexpr (std::is_same_v<N, int>) {
     return host.Imrecv(b, n, t, m, r);
   } else {
-    [[maybe_unused]] const Narrow x(n, t);
+    const Narrow x(n, t);
     ZH_COUNTED_CALL(Imrecv, (b, x.count(), x.type(), m, r), (b, n, t, m, r))
   }
 }
@@ -211,8 +225,8 @@ inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) 
     if constexpr (std::is_same_v<N, int>) {                                                                        \
       return host.name(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l);                                                \
     } else {                                                                                                       \
-      [[maybe_unused]] const Narrow x(sn, st);                                                                     \
-      [[maybe_unused]] const Narrow y(rn, rt);                                                                     \
+      const Narrow x(sn, st);                                                                                      \
+      const Narrow y(rn, rt);                                                                                      \
       ZH_COUNTED_CALL(name, (sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), s, rg, c, l),                \
                       (sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l))                                                \
     }                                                                                                              \
@@ -222,7 +236,7 @@ inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) 
     if constexpr (std::is_same_v<N, int>) {                                                                        \
       return host.name##_replace(b, n, t, d, sg, s, rg, c, l);                                                     \
     } else {                                                                                                       \
-      [[maybe_unused]] const Narrow x(n, t);                                                                       \
+      const Narrow x(n, t);                                                                                        \
       ZH_COUNTED_CALL(name##_replace, (b, x.count(), x.type(), d, sg, s, rg, c, l), (b, n, t, d, sg, s, rg, c, l)) \
     }                                                                                                              \
   }

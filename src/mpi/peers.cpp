@@ -13,7 +13,6 @@ bool needs_copy(const TypeInfo* type, Use use) { return use == Use::kCopy || typ
 
 }  // namespace
 
-#if !ZH_ABI_LARGE_COUNT
 int members_meant(MPI_Comm comm, int root) {
   if (comm == MPI_COMM_NULL) return 0;
   int inter = 0;
@@ -24,7 +23,6 @@ int members_meant(MPI_Comm comm, int root) {
   if ((inter != 0 ? host.Comm_remote_size(comm, &n) : host.Comm_size(comm, &n)) != MPI_SUCCESS) return 0;
   return n;
 }
-#endif
 
 int OneBuffer::stage(MPI_Comm comm) {
   const uint64_t bytes = elements_.bytes();

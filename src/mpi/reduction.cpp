@@ -101,7 +101,6 @@ bool allowed(Element element, simd::Op op) {
 
 constexpr int kFunctionCount = 1 << 30;  ///< elements per call that an int surely holds
 
-#if !ZH_ABI_LARGE_COUNT
 // A function with an int count knows nothing but its arguments, so each operation has one of its own.
 constexpr size_t kLargeOps = 256;
 Atomic<LargeUserFunction*> large_functions[kLargeOps];
@@ -118,7 +117,6 @@ constexpr std::array<MPI_User_function*, sizeof...(kSlots)> make_callers(std::in
 }
 constexpr auto kLargeCallers = make_callers(std::make_index_sequence<kLargeOps>());
 size_t large_ops = 0;
-#endif
 
 }  // namespace
 
@@ -204,11 +202,8 @@ int free_op(MPI_Op* op) {
   return MPI_SUCCESS;
 }
 
-int create_large_op([[maybe_unused]] LargeUserFunction* function, [[maybe_unused]] int commute,
-                    [[maybe_unused]] MPI_Op* op) {
-#if ZH_ABI_LARGE_COUNT
-  return host.Op_create_c(function, commute, op);
-#else
+int create_large_op(LargeUserFunction* function, int commute, MPI_Op* op) {
+  ZH_LARGE_CALL(host.Op_create_c(function, commute, op));
   size_t slot = 0;
   {
     const TableLock lock(ops_mutex);
@@ -218,7 +213,6 @@ int create_large_op([[maybe_unused]] LargeUserFunction* function, [[maybe_unused
     if (slot == large_ops) ++large_ops;
   }
   return host.Op_create(kLargeCallers[slot], commute, op);
-#endif
 }
 
 void run_user_op(void* user_op, void* in, void* inout, uint64_t n) {

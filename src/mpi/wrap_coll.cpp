@@ -55,9 +55,7 @@ int reduce_local(const void* in, void* inout, N count, MPI_Datatype datatype, MP
   if constexpr (std::is_same_v<N, int>) {
     return host.Reduce_local(in, inout, count, datatype, op);
   } else {
-#if ZH_ABI_LARGE_COUNT
-    return host.Reduce_local_c(in, inout, count, datatype, op);
-#else
+    ZH_LARGE_CALL(host.Reduce_local_c(in, inout, count, datatype, op));
     if (count <= INT_MAX) return host.Reduce_local(in, inout, count < 0 ? -1 : static_cast<int>(count), datatype, op);
     MPI_Count lower = 0;
     MPI_Count extent = 0;
@@ -65,7 +63,6 @@ int reduce_local(const void* in, void* inout, N count, MPI_Datatype datatype, MP
     UserOp by_host{op, datatype, static_cast<uint64_t>(extent)};
     run_user_op(&by_host, const_cast<void*>(in), inout, static_cast<uint64_t>(count));
     return MPI_SUCCESS;
-#endif
   }
 }
 

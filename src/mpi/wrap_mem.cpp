@@ -12,20 +12,17 @@ namespace {
 
 int host_attach(void* base, int bytes) { return host.Buffer_attach(base, bytes); }
 int host_detach(void* base, int* bytes) { return host.Buffer_detach(base, bytes); }
-#if ZH_ABI_LARGE_COUNT
-int host_attach(void* base, MPI_Count bytes) { return host.Buffer_attach_c(base, bytes); }
-int host_detach(void* base, MPI_Count* bytes) { return host.Buffer_detach_c(base, bytes); }
-#else
 int host_attach(void* base, MPI_Count bytes) {
+  ZH_LARGE_CALL(host.Buffer_attach_c(base, bytes));
   return bytes > INT_MAX ? raise(MPI_COMM_SELF, MPI_ERR_ARG) : host.Buffer_attach(base, static_cast<int>(bytes));
 }
 int host_detach(void* base, MPI_Count* bytes) {
+  ZH_LARGE_CALL(host.Buffer_detach_c(base, bytes));
   int narrow = 0;
   const int error = host.Buffer_detach(base, &narrow);
   *bytes = narrow;
   return error;
 }
-#endif
 
 template <typename N>
 int attach(const MPI_Comm* comm, void* base, N bytes) {

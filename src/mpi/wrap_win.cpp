@@ -8,12 +8,10 @@ namespace zh::mpi::wrap {
 namespace {
 
 /// Units that large-count functions may have; hosts without these take an int.
-#if !ZH_ABI_LARGE_COUNT
 template <typename Call>
 int with_narrow_unit(MPI_Aint unit, MPI_Comm comm, Call&& call) {
   return unit > INT_MAX ? raise(comm, MPI_ERR_DISP) : call(static_cast<int>(unit));
 }
-#endif
 
 }  // namespace
 
@@ -38,31 +36,22 @@ int Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win* win) {
 }
 
 int Win_create_c(void* base, MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Comm comm, MPI_Win* win) {
-#if ZH_ABI_LARGE_COUNT
   shim.has_windows = true;
-  return host.Win_create_c(base, size, unit, info, comm, win);
-#else
+  ZH_LARGE_CALL(host.Win_create_c(base, size, unit, info, comm, win));
   return with_narrow_unit(unit, comm, [=](int narrow) { return Win_create(base, size, narrow, info, comm, win); });
-#endif
 }
 
 int Win_allocate_c(MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* win) {
-#if ZH_ABI_LARGE_COUNT
   shim.has_windows = true;
-  return host.Win_allocate_c(size, unit, info, comm, base, win);
-#else
+  ZH_LARGE_CALL(host.Win_allocate_c(size, unit, info, comm, base, win));
   return with_narrow_unit(unit, comm, [=](int narrow) { return Win_allocate(size, narrow, info, comm, base, win); });
-#endif
 }
 
 int Win_allocate_shared_c(MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* win) {
-#if ZH_ABI_LARGE_COUNT
   shim.has_windows = true;
-  return host.Win_allocate_shared_c(size, unit, info, comm, base, win);
-#else
+  ZH_LARGE_CALL(host.Win_allocate_shared_c(size, unit, info, comm, base, win));
   return with_narrow_unit(unit, comm,
                           [=](int narrow) { return Win_allocate_shared(size, narrow, info, comm, base, win); });
-#endif
 }
 
 }  // namespace zh::mpi::wrap
