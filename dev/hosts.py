@@ -92,6 +92,22 @@ def hosts(include_missing: bool = False) -> list[Host]:
     return [h for h in known if include_missing or (Path(h.mpicc).exists() and Path(h.mpiexec[0]).exists())]
 
 
+def older_hosts() -> list[Host]:
+    """Libraries older than MPI 4, whether installed or not. Their programs are those of the hosts of today."""
+    impi_env = {"I_MPI_FABRICS": "shm", "I_MPI_ROOT": str(ENV_DIR / "impi-2021.10")}
+    openmpi_env = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+    }
+    return [
+        _host("openmpi-4.1", "openmpi-4.1", "ompi", "mpicc", "libmpi.so.40", openmpi_env),
+        _host("mpich-3.4", "mpich-3.4", "mpich", "mpicc", "libmpi.so.12", {}),
+        _host("impi-2021.10", "impi-2021.10", "mpich", "mpicc", "libmpi.so.12", impi_env),
+    ]
+
+
 def host(name: str) -> Host:
     """The host called `name`; KeyError with the known names when it is not installed."""
     found = {h.name: h for h in hosts()}
