@@ -30,21 +30,62 @@ const char* const kNames[] = {
 };
 constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
 
+constexpr char kMpichModule[] = "libzerohop-mpich.so";
+constexpr char kOpenMpiModule[] = "libzerohop-ompi.so";
+constexpr char kAbiModule[] = "libzerohop-abi.so";
+
+/// The usual names. Libraries under other names are asked what they are.
 struct HostKind {
   const char* soname;
   const char* module;
 };
 constexpr HostKind kHosts[] = {
-    {"libmpi.so.12", "libzerohop-mpich.so"},
-    {"libmpich.so.12", "libzerohop-mpich.so"},
-    {"libmpi.so.40", "libzerohop-ompi.so"},
-    {"libmpi_abi.so.1", "libzerohop-abi.so"},
+    {"libmpi.so.12", kMpichModule},
+    {"libmpich.so.12", kMpichModule},
+    {"libmpi.so.40", kOpenMpiModule},
+    {"libmpi_abi.so.1", kAbiModule},
 };
 
 struct Found {
-  const HostKind* kind = nullptr;
+  const char* module = nullptr;  ///< null: nothing for this library
+  const char* soname = nullptr;
   char path[4096] = {};
 };
+
+/// A version, "3.4" as {3, 4}, behind the first `mark` in `text`.
+struct Version {
+  long major = 0;
+  long minor = 0;
+};
+bool version_behind(const char* text, const char* mark, Version* out) {
+  const char* at = std::strstr(text, mark);
+  if (at == nullptr) return false;
+  at += std::strlen(mark);
+  at += std::strspn(at, " \t:v");
+  char* end = nullptr;
+  out->major = std::strtol(at, &end, 10);
+  out->minor = *end == '.' ? std::strtol(end + 1, nullptr, 10) : 0;
+  return true;
+}
+
+/// The module for what a library says of itself; null if it is none that is known.
+const char* module_for(void* host) {
+  // MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. May be called before MPI_Init (MPI standard 8.1.1).
+  static char text[16384];
+  int length = 0;
+  const auto ask = reinterpret_cast<int (*)(char*, int*)>(dlsym(host, "MPI_Get_library_version"));
+  if (ask == nullptr || ask(text, &length) != 0) return nullptr;
+  Version version;
+  if (dlsym(host, "ompi_mpi_comm_world") != nullptr) {
+    return version_behind(text, "Open MPI", &version) && version.major >= 3 ? kOpenMpiModule : nullptr;
+  }
+  // From 3.1 on MPICH and what is made from it have one binary interface; only MPICH itself is older anywhere.
+  if (version_behind(text, "MPICH Version", &version)) {
+    return version.major > 3 || (version.major == 3 && version.minor >= 1) ? kMpichModule : nullptr;
+  }
+  const bool derived = std::strstr(text, "MPICH") != nullptr || std::strstr(text, "Intel(R) MPI") != nullptr;
+  return derived ? kMpichModule : nullptr;
+}
 
 /// DT_SONAME of a loaded object, or its file name; the loader has relocated DT_STRTAB on all libcs we run on but some
 /// keep an offset, so both are understood.
@@ -77,11 +118,67 @@ int look_for_host(dl_phdr_info* info, size_t, void* out) {
   for (const HostKind& kind : kHosts) {
     if (std::strcmp(soname, kind.soname) != 0) continue;
     auto* found = static_cast<Found*>(out);
-    found->kind = &kind;
+    found->module = kind.module;
+    found->soname = kind.soname;
     std::snprintf(found->path, sizeof(found->path), "%s", info->dlpi_name);
     return 1;
   }
   return 0;
+}
+
+/// The `index`-th loaded object.
+struct Nth {
+  unsigned index;
+  ElfW(Addr) base;
+  char path[4096];
+};
+int take_nth(dl_phdr_info* info, size_t, void* out) {
+  auto* nth = static_cast<Nth*>(out);
+  if (nth->index-- != 0) return 0;
+  nth->base = info->dlpi_addr;
+  std::snprintf(nth->path, sizeof(nth->path), "%s", info->dlpi_name != nullptr ? info->dlpi_name : "");
+  return 1;
+}
+
+/// A loaded library, other than this one, that defines `function` itself; null if there is none.
+void* find_definer(const char* function, Found* found) {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&find_definer), &self) == 0) return nullptr;
+  for (unsigned i = 0;; ++i) {
+    Nth nth{i, 0, {}};
+    if (dl_iterate_phdr(&take_nth, &nth) == 0) return nullptr;
+    if (nth.path[0] == '\0' || std::strstr(nth.path, "linux-vdso") != nullptr) continue;
+    void* library = dlopen(nth.path, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    Dl_info where;
+    void* address = dlsym(library, function);
+    if (address != nullptr && dladdr(address, &where) != 0 && where.dli_fbase != self.dli_fbase &&
+        reinterpret_cast<ElfW(Addr)>(where.dli_fbase) == nth.base) {
+      std::snprintf(found->path, sizeof(found->path), "%s", nth.path);
+      return library;
+    }
+    dlclose(library);
+  }
+}
+
+/// The MPI library that is loaded, and what it is; null if there is none.
+void* find_host(Found* found) {
+  dl_iterate_phdr(&look_for_host, found);
+  void* host = nullptr;
+  if (found->module != nullptr) {
+    host = dlopen(found->path, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
+    if (host == nullptr) host = dlopen(found->soname, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
+    // Open MPI 1.10 has the name of MPICH's.
+    const bool is_open_mpi = host != nullptr && dlsym(host, "ompi_mpi_comm_world") != nullptr;
+    if (found->module != kAbiModule && is_open_mpi != (found->module == kOpenMpiModule)) found->module = nullptr;
+  }
+  if (host != nullptr) return host;
+  host = find_definer("PMPI_Init", found);
+  if (host == nullptr) host = find_definer("MPI_Init", found);
+  if (host == nullptr) return nullptr;
+  found->soname = found->path;
+  found->module = module_for(host);
+  return host;
 }
 
 void say(const char* what, const char* detail) { std::fprintf(stderr, "zerohop: %s%s\n", what, detail); }
@@ -112,7 +209,7 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   char path[4096 + 64];
   const char* slash = std::strrchr(self.dli_fname, '/');
   const int folder = slash == nullptr ? 0 : static_cast<int>(slash - self.dli_fname + 1);
-  std::snprintf(path, sizeof(path), "%.*s%s", folder, self.dli_fname, found.kind->module);
+  std::snprintf(path, sizeof(path), "%.*s%s", folder, self.dli_fname, found.module);
   void* module = dlopen(path, RTLD_LOCAL | RTLD_NOW);
   if (module == nullptr) {
     std::snprintf(reason, reason_bytes, "%s", dlerror());
@@ -121,26 +218,26 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   const auto fill = reinterpret_cast<ModuleFill>(dlsym(module, kModuleFillName));
   if (fill == nullptr) return "the module has no entry";
   heap::Heap* heap = heap::process_heap.started() ? &heap::process_heap : nullptr;
-  const ModuleArgs args{table_hash(kNames, kCount), host, found.kind->soname, zh_slots, kCount, enabled, heap};
+  const ModuleArgs args{table_hash(kNames, kCount), host, found.soname, zh_slots, kCount, enabled, heap};
   return fill(&args);
 }
 
 void fill() {
   Found found;
-  dl_iterate_phdr(&look_for_host, &found);
-  if (found.kind == nullptr) {
-    say("an MPI function was called but no MPI library that zerohop knows is loaded", "");
-    std::abort();
-  }
-  void* host = dlopen(found.path, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
-  if (host == nullptr) host = dlopen(found.kind->soname, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
+  void* host = find_host(&found);
   if (host == nullptr) {
-    say("cannot reach the loaded MPI library ", found.path);
+    say("an MPI function was called but no MPI library is loaded", "");
     std::abort();
   }
   const bool enabled = !says_no(std::getenv("ZEROHOP_ENABLE"));
-  char reason[1024];
-  const char* why = fill_from_module(found, host, enabled, reason, sizeof(reason));
+  char reason[4096 + 128];
+  const char* why = nullptr;
+  if (found.module == nullptr) {
+    std::snprintf(reason, sizeof(reason), "%s is none that zerohop knows", found.path);
+    why = reason;
+  } else {
+    why = fill_from_module(found, host, enabled, reason, sizeof(reason));
+  }
   if (why != nullptr) {
     if (enabled) say("everything stays with the MPI library: ", why);
     fill_from_host(host);
