@@ -1,9 +1,17 @@
 # The commands of this repository; each is a script of dev/, where the work is.
-.PHONY: build demo check check-quick check-full format clean distclean
+.PHONY: help build install demo check check-quick check-full format clean distclean
+PREFIX ?= /usr/local
+.DEFAULT_GOAL := build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 build: ## build/bin/zerohop and build/lib/libzerohop.so
 	@dev/setup build
 	@dev/build release
+
+install: build ## the command, the libraries and the header under PREFIX (/usr/local); DESTDIR is respected
+	@cmake --install build/cmake/release --prefix "$(PREFIX)" | sed -n '1p;$$p'
 
 demo: build ## unmodified MPI programs without and with zerohop, side by side
 	@python3 dev/demo.py

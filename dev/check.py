@@ -263,6 +263,7 @@ STAGES = [
     Stage("programs on the heap", "f", script_stage("tests/heap/programs.py", timeout_s=3600)),
     Stage("outside programs", "f", script_stage("tests/heap/outside.py", timeout_s=1800)),
     Stage("reliability, the quick form", "f", script_stage("tests/reliability/run.py", "--quick", timeout_s=600)),
+    Stage("installed copy", "qcf", script_stage("tests/install.py", timeout_s=300)),
     Stage("hosts of unknown names", "qcf", script_stage("tests/mpi/unknown_hosts.py", timeout_s=300)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
     Stage("conformance, full", "f", matrix("full", 5400)),
