@@ -61,11 +61,11 @@ void add_bench_coll_command(CLI::App& bench) {
   b.report = [o](const Launches& launches) { return report(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   add_ranks_option(*c, o.get());
-  c->add_option(
-      "--only", o->only,
-      "Comma list: flat (8 bytes without MPI), barrier, bcast, reduce, allreduce, gather, scatter, allgather, "
-      "alltoall, reduce_scatter, reduce_scatter_block, scan, exscan, gatherv, scatterv, allgatherv, "
-      "alltoallv");
+  const std::vector<std::string> names = split(
+      "flat,barrier,bcast,reduce,allreduce,gather,scatter,allgather,alltoall,reduce_scatter,reduce_scatter_block,scan,"
+      "exscan,gatherv,scatterv,allgatherv,alltoallv");
+  c->add_option("--only", o->only, "Comma list of " + joined(names) + "; flat: 8 bytes without MPI")
+      ->check([names](const std::string& list) { return wrong_names(names, list); });
   c->add_flag_callback(
       "--rotate-root", [o] { o->own_arguments.emplace_back("--rotate-root"); },
       "The root moves on by one rank with every call");

@@ -93,8 +93,12 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
                 fmt::format("Rounds (default {}; {} with --quick; fewer than 6 resolve nothing)",
                             bench.usual_pace.rounds, bench.quick_pace.rounds));
   c->add_flag("--quick", o->quick, bench.quick);
-  c->add_option("--sizes", o->sizes, bench.sizes);
-  c->add_option("--buffers", o->buffers, "malloc, static, alloc_mem")->capture_default_str();
+  c->add_option("--sizes", o->sizes, bench.sizes)->check(&wrong_sizes);
+  c->add_option("--buffers", o->buffers, "malloc, static, alloc_mem")
+      ->check([](const std::string& list) {
+        return wrong_names({"malloc", "static", "alloc_mem"}, list);
+      })
+      ->capture_default_str();
   c->add_option("--json", o->json_path, "Write the judged rows as JSON");
   c->add_option("--csv", o->csv_path, "Write the judged rows as CSV");
   c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge");

@@ -150,10 +150,12 @@ void add_bench_p2p_command(CLI::App& bench) {
   b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
   b.report = [o](const Launches& launches) { return report(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
-  c->add_option(
-      "--only", o->only,
-      "Comma list: latency, noreuse, first, bandwidth, bidirectional, rate, queues, overlap, skew, breakdown, "
-      "pairs, exchange, multipair, everybody");
+  const std::vector<std::string> names = split(
+      "latency,noreuse,first,bandwidth,bidirectional,rate,queues,overlap,skew,breakdown,pairs,exchange,multipair,"
+      "everybody");
+  c->add_option("--only", o->only, "Comma list of " + joined(names))->check([names](const std::string& list) {
+    return wrong_names(names, list);
+  });
   c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")
       ->capture_default_str();
   c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")->capture_default_str();

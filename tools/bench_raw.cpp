@@ -278,6 +278,13 @@ void bind(int cpu) {
 int bench_raw(const Options& o) {
   std::vector<int> cpus = o.cpus;
   const os::CpuSet allowed = os::allowed_cpus();
+  for (const int cpu : cpus) {
+    if (cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus && allowed.has(static_cast<uint32_t>(cpu))) {
+      continue;
+    }
+    fmt::print(stderr, "zerohop bench raw: this process may not use CPU {}, only {}\n", cpu, allowed.to_string());
+    return 2;
+  }
   for (uint32_t c = 0; c < os::CpuSet::kMaxCpus && cpus.size() < 2; ++c) {
     if (allowed.has(c)) cpus.push_back(static_cast<int>(c));
   }

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "commands.h"
+#include "os/program.h"
 
 namespace zh::tools {
 namespace {
@@ -67,14 +68,44 @@ std::string joined(const std::vector<std::string>& words) {
   return s;
 }
 
+std::string wrong_names(const std::vector<std::string>& names, const std::string& list) {
+  for (const std::string& word : split(list)) {
+    if (!contains(names, word)) return "no such name: " + word + " (there are " + joined(names) + ")";
+  }
+  return "";
+}
+
+std::string wrong_sizes(const std::string& list) {
+  for (const std::string& word : split(list)) {
+    const size_t digits = word.find_first_not_of("0123456789");
+    const std::string unit = digits == std::string::npos ? "" : word.substr(digits);
+    const bool is_number = digits != 0 && word.find_first_not_of('0') != digits && word != "0";
+    if (!is_number || (unit != "" && unit != "K" && unit != "k" && unit != "M" && unit != "m")) {
+      return "no size: " + word + " (a number above 0, with K or M)";
+    }
+  }
+  return "";
+}
+
+std::string wrong_command(const std::string& command) {
+  std::istringstream in(command);
+  std::string program;
+  in >> program;
+  std::string path;
+  const Status found = os::find_program(program, &path);
+  return found.ok() ? "" : "no program that can be run: " + program;
+}
+
 void add_host_options(CLI::App& command, HostOptions* o) {
   command.add_option("--hosts", o->hosts, "Bare MPIs to compare with")->capture_default_str();
   command.add_option("--under", o->under, "MPIs under which zerohop runs (--quick takes the first)")
       ->capture_default_str();
   command.add_option("--hosts-py", o->hosts_py,
                      "The project's dev/hosts.py (default: found above the command or the current folder)");
-  command.add_option("--mpiexec", o->mpiexec, "Use this launcher (with its arguments) as the only host");
+  command.add_option("--mpiexec", o->mpiexec, "Use this launcher (with its arguments) as the only host")
+      ->check(&wrong_command);
   command.add_option("--abi", o->abi, "Build of the benchmark program for --mpiexec: mpich, ompi or abi")
+      ->check(CLI::IsMember({"mpich", "ompi", "abi"}))
       ->capture_default_str();
 }
 

@@ -72,4 +72,12 @@ std::vector<std::string> split(const std::string& list);
 std::string joined(const std::vector<std::string>& words);
 bool contains(const std::vector<std::string>& words, const std::string& word);
 
+// Checks of options, as CLI11 takes them: what is wrong with the value, or nothing.
+/// A comma list of some of `names`.
+std::string wrong_names(const std::vector<std::string>& names, const std::string& list);
+/// A comma list of numbers above 0, with K or M.
+std::string wrong_sizes(const std::string& list);
+/// A command with its arguments, found in PATH or by its path.
+std::string wrong_command(const std::string& command);
+
 }  // namespace zh::tools

@@ -1,5 +1,7 @@
 // The `zerohop` command. Each subcommand is a file of its own (commands.h).
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
 
 #include "commands.h"
 
@@ -37,12 +39,19 @@ int main(int argc, char** argv) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
   }
+  int code = 0;
   try {
     app.parse(argc, argv);
+    code = zh::tools::exit_code;
   } catch (const CLI::RuntimeError& e) {
-    return e.get_exit_code();  // a subcommand's own result
+    code = e.get_exit_code();  // a subcommand's own result
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    code = app.exit(e) == 0 ? 0 : 2;
   }
-  return zh::tools::exit_code;
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    std::perror("zerohop: cannot write the output");
+    return code != 0 ? code : 1;
+  }
+  return code;
 }

@@ -303,6 +303,30 @@ class Cli(unittest.TestCase):
         self.assertEqual(r.returncode, 2)
         self.assertIn("none of the hosts", r.stderr)
 
+    def test_bench_looks_at_its_arguments_before_anything_runs(self):
+        for args, said in (
+            (("p2p", "--only", "latency,nope"), "no such name: nope"),
+            (("coll", "--only", "nope"), "no such name: nope"),
+            (("p2p", "--sizes", "8,3q"), "no size: 3q"),
+            (("p2p", "--sizes", "0"), "no size: 0"),
+            (("p2p", "--sizes", "K"), "no size: K"),
+            (("p2p", "--buffers", "heap"), "no such name: heap"),
+            (("p2p", "--mpiexec", "/no/such -x"), "no program that can be run: /no/such"),
+            (("p2p", "--mpiexec", "no-such-launcher"), "no program that can be run: no-such-launcher"),
+            (("p2p", "--mpiexec", "sh", "--abi", "nope"), "nope"),
+            (("raw", "--cpus", "0", "999"), "may not use CPU 999"),
+        ):
+            r = zerohop("bench", *args)
+            self.assertEqual(r.returncode, 2, args)
+            self.assertIn(said, r.stderr, args)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for args in (["info"], ["info", "--json"], ["--help"]):
+            with Path("/dev/full").open("w") as full:
+                r = subprocess.run([ZEROHOP, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(r.returncode, 1, args)
+            self.assertIn("cannot write the output", r.stderr)
+
     def test_bench_leaves_a_wrong_result_out(self):
         r, _ = self.bench_with_a_made_up_host("--rounds", "1", "--ranks", "2", "--sizes", "13")
         self.assertEqual(r.returncode, 2)
