@@ -16,6 +16,14 @@ namespace zh::mpi {
 // been raised). What sends a call to the host is known to all members alike; errors are one rank's own.
 constexpr int kGoOn = -2;
 constexpr int kToHost = -1;
+/// Whether that error of a collective is one that hosts find in the arguments before they tell anybody: the call has
+/// had no effect then, and the rank may make it again. Others that wait in a call of their own wait for that one.
+inline bool is_without_effect(int error) {
+  int error_class = error;
+  host.Error_class(error, &error_class);
+  return error_class == MPI_ERR_ROOT || error_class == MPI_ERR_COUNT || error_class == MPI_ERR_TYPE ||
+         error_class == MPI_ERR_OP;
+}
 /// kToHost; `why` is a static text for the statistics.
 inline int leave_to_host(const char* why) {
   shim.rank->count_fallback(why);

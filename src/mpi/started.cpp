@@ -104,7 +104,11 @@ int Started::ready() {
 }
 
 // Takes the mutex, as members that read it expect one writer.
-void Started::refuse() {
+void Started::refuse(int error) {
+  if (is_without_effect(error)) {
+    --(persistent_ ? runs_->inits : runs_->calls);
+    return;
+  }
   const std::lock_guard lock(active_mutex);
   transport_->announce(number_, coll::kRefused);
 }

@@ -85,8 +85,9 @@ class Started {
   int ready();
   /// MPI_SUCCESS, or an error that was raised.
   int start();
-  /// In place of that, where something is wrong with this rank's arguments: members that wait for it learn so.
-  void refuse();
+  /// In place of that, where something is wrong with this rank's arguments, which gave that error: members that wait
+  /// for it learn so, unless it is without effect (peers.h).
+  void refuse(int error);
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
   /// When complete: error class, not raised.

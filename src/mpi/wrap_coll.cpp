@@ -12,7 +12,7 @@ int run_schedule(const Call& call, const CommInfo& info) {
   Started started(info.runs, false);
   const int result = set_up(call, info, started);
   if (result != kGoOn && result != MPI_SUCCESS) {
-    if (result != kToHost) started.refuse();
+    if (result != kToHost) started.refuse(result);
     return result;
   }
   if (const int error = started.start(); error != MPI_SUCCESS) return error;
@@ -30,7 +30,7 @@ int run(const Call& call) {
     const uint32_t begun = team->begun();
     result = call.serve(*info, *team);
     // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
-    if (result != MPI_SUCCESS && result != kToHost && team->begun() == begun) [[unlikely]]
+    if (result != MPI_SUCCESS && result != kToHost && team->begun() == begun && !is_without_effect(result)) [[unlikely]]
       team->refuse(Call::kCollective == coll::Collective::kAllreduce);
   } else if (runs_of(info) != nullptr) {
     result = run_schedule(call, *info);

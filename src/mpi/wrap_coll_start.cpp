@@ -40,7 +40,7 @@ int begin(const Call& call, const End& end) {
     shim.rank->count_fallback("started collectives: between nodes");
     return call.template forward<Form>(end);
   }
-  // It counts even if this rank made a mistake, so that the numbers of later ones agree.
+  // It counts even if this rank made a mistake, so that the numbers of later ones agree; but see refuse().
   auto started = std::make_unique<Started>(info->runs, persistent);
   const int result = set_up(call, *info, *started);
   if (result == kToHost) return call.template forward<Form>(end);
@@ -49,7 +49,7 @@ int begin(const Call& call, const End& end) {
     return call.template forward<Form>(end);
   }
   if (result != kGoOn && result != MPI_SUCCESS) {
-    started->refuse();
+    started->refuse(result);
     return result;
   }
   return give(std::move(started), persistent, call.comm, end.request);

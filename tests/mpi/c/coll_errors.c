@@ -60,6 +60,34 @@ static void mistakes(MPI_Comm comm, int rank, int size, int from, int to) {
     EXPECT_EQ(sum, i);
   }
 }
+// What one rank alone has asked for wrongly, and was told so, has not happened.
+static void mistakes_of_one(MPI_Comm comm, int rank, int size) {
+  static const int kMistakes[] = {0, 1, 3, 4, 5, 8, 12};
+  NEED_RANKS(2);
+  OK(MPI_Barrier(comm));
+  for (int i = 0; i < (int)(sizeof kMistakes / sizeof *kMistakes); ++i) {
+    int code = 0, sum = -1;
+    const char* what = "";
+    MPI_Request request;
+    check_at("mistake", kMistakes[i]);
+    if (rank == i % size) {
+      mistake(kMistakes[i], comm, size, &code, &what);
+      EXPECT(code != MPI_SUCCESS, "%s: success", what);
+      EXPECT_CLASS(MPI_Ibcast(&sum, 1, MPI_INT, size, comm, &request), MPI_ERR_ROOT);
+    }
+    OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
+    EXPECT_EQ(sum, size * (size - 1) / 2);
+    sum = rank == size - 1 ? i : -1;
+    OK(MPI_Ibcast(&sum, 1, MPI_INT, size - 1, comm, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    EXPECT_EQ(sum, i);
+    sum = rank == size - 1 ? i : -1;
+    OK(MPI_Bcast(&sum, 1, MPI_INT, size - 1, comm));
+    EXPECT_EQ(sum, i);
+  }
+}
+
+CASE(coll_errors, of_one_rank) { mistakes_of_one(comm, rank, size); }
 CASE(coll_errors, moving) { mistakes(comm, rank, size, 0, 8); }
 CASE(coll_errors, reducing) { mistakes(comm, rank, size, 8, 20); }
 CASE(coll_errors, reducing_negative_counts) { mistakes(comm, rank, size, 20, 100); }
