@@ -90,7 +90,10 @@ static void mistakes_of_one(MPI_Comm comm, int rank, int size) {
 CASE(coll_errors, of_one_rank) { mistakes_of_one(comm, rank, size); }
 CASE(coll_errors, moving) { mistakes(comm, rank, size, 0, 8); }
 CASE(coll_errors, reducing) { mistakes(comm, rank, size, 8, 20); }
-CASE(coll_errors, reducing_negative_counts) { mistakes(comm, rank, size, 20, 100); }
+CASE(coll_errors, reducing_negative_counts) {
+  OK(MPI_Barrier(comm));  // hosts may end the job here: rank 0 has told of the case before
+  mistakes(comm, rank, size, 20, 100);
+}
 
 CASE(coll_errors, null_communicator) {
   EXPECT_CLASS(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM);
