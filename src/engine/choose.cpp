@@ -64,6 +64,7 @@ Status Rank::choose(node::Bootstrap& world) {
   const std::string folder = tune::cache_folder(s.config.calibration_folder);
   bool have = false;
   Offer offer{0};
+  bool quick = false;
   if (s.config.calibrate) {
     const Status loaded = tune::load_profile(folder, tune::this_machine(), &profile);
     have = loaded.ok() && tune::covers(profile, levels_of(node_));
@@ -73,8 +74,9 @@ Status Rank::choose(node::Bootstrap& world) {
       s.profile_note = std::string("calibration file ignored: ") + loaded.what();
       if (node_.self() == 0) s.complaint = s.profile_note;
     }
-    if (!have && node_.self() == 0 && node_.size() > 1 && !s.oversubscribed) {
-      offer.scratch = e.make_scratch(tune::calibration_bytes());
+    quick = have && tune::wants_look(profile, levels_of(node_));
+    if ((!have || quick) && node_.self() == 0 && node_.size() > 1 && !s.oversubscribed) {
+      offer.scratch = e.make_scratch(tune::calibration_bytes(quick));
     }
   } else {
     s.profile_note = "built-in choices (calibration is off)";
@@ -88,6 +90,7 @@ Status Rank::choose(node::Bootstrap& world) {
     group.size = node_.size();
     group.pid = node_.pid(node_.self());
     group.cma = s.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
+    group.quick = quick;
     group.folder = folder;
     group.scratch = node_.base() + scratch;
     group.levels = levels_of(node_);
@@ -102,7 +105,7 @@ Status Rank::choose(node::Bootstrap& world) {
   for (const Offer& o : offers) measured_somewhere = measured_somewhere || o.scratch != kNoOffset;
   if (measured_somewhere) {  // nobody touches a scratch any more when this has come back
     if (Status status = world.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
-    if (offer.scratch != kNoOffset) e.drop_scratch(offer.scratch, tune::calibration_bytes());
+    if (offer.scratch != kNoOffset) e.drop_scratch(offer.scratch, tune::calibration_bytes(quick));
   }
   if (s.profile_note.empty()) s.profile_note = "built-in choices";
   for (uint32_t i = 0; i < node_.size(); ++i) {

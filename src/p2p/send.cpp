@@ -246,16 +246,19 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
   auto* payload = reinterpret_cast<std::byte*>(head + 1);
   const uint64_t n = args.data.bytes;
   const uint64_t step = peer.choice.chunk_piped;
-  head->filled.store_relaxed(0);  // published with the envelope
+  const uint64_t first = std::min(step, n);
+  copy::pack(args.data, 0, first, payload, store);
+  head->filled.store_relaxed(first);  // published with the envelope
   address(slot, Kind::kPiped, args);
   slot->far.bytes = n;
   slot->far.block = block;
-  for (uint64_t from = 0; from < n; from += step) {
+  slot->far.where = first;
+  publish(peer, slot);
+  for (uint64_t from = first; from < n; from += step) {
     const uint64_t piece = std::min(step, n - from);
     copy::pack(args.data, from, piece, payload + from, store);
     // F1 -> F0: the piece before its count.
     head->filled.store_release(from + piece);
-    if (from == 0) publish(peer, slot);
   }
   counters_.count_sent(Path::kEager, n);
   wake(peer);

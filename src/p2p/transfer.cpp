@@ -35,10 +35,10 @@ bool Endpoint::copy_out(const copy::Buffer& buffer, uint64_t n, Kind kind, const
     const auto* head = at<shm::PipedShm>(base_, far.block.payload);
     const auto* payload = reinterpret_cast<const std::byte*>(head + 1);
     uint64_t done = 0;
-    for (uint32_t idle = 0; done < n;) {
-      // F0 -> F1: the piece after its count.
-      const uint64_t ready = std::min(head->filled.load_acquire(), n);
-      if (ready != done) {
+    // The first piece came with the envelope: no line of the head is fetched for it.
+    uint64_t ready = std::min<uint64_t>(far.where, n);
+    for (uint32_t idle = 0; done < n; ready = std::min(head->filled.load_acquire(), n)) {  // F0 -> F1: the piece after
+      if (ready > done) {
         copy::unpack(buffer, done, ready - done, payload + done, copy::Store::kTemporal);
         done = ready;
         idle = 0;

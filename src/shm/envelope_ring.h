@@ -19,7 +19,7 @@ constexpr uint32_t kInlineBytes = 232;
 /// What an envelope without payload names.
 struct FarShm {
   uint64_t bytes;  ///< length of the message
-  Offset where;    ///< transfer, or (marker) the new ring
+  Offset where;    ///< transfer, or (marker) the new ring, or (piped) how much of the payload came with the envelope
   BlockShm block;  ///< eager: the payload
 };
 

@@ -17,6 +17,7 @@ namespace zh::tune {
 namespace {
 
 constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 1 << 20};
+constexpr ScratchLimits kQuickScratch{.ring_bytes = 64 << 10, .message_bytes = Look::kBytes};
 constexpr uint32_t kMaxPairs = Profile::kMaxClasses;
 constexpr uint64_t kPatienceNs = 10'000'000'000;
 
@@ -28,12 +29,12 @@ constexpr PairChoice kUsual;
 constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}, {1 << 20, 8}};
 constexpr uint32_t kRings[] = {512 << 10, 64 << 10, 4 << 20};
 
-enum class Phase : uint32_t { kBegin, kMeasure, kReady, kNone };
+enum class Phase : uint32_t { kBegin, kMeasure, kLook, kReady, kNone };
 
 /// How the ranks agree. Writers: `pairs`, `n_pairs`, `phase`, `profile` rank 0; classes of `profile` the first rank of
 /// each pair, in its turn; `ended` both ranks of the pair whose turn it is. Readers: all. Invariant: `turn` < n_pairs
-/// while phase is kMeasure; fields are written before the phase or turn that lets others read them. Wrap: none. Crash:
-/// the others stop waiting after kPatienceNs and go on without a profile.
+/// while phase is kMeasure or kLook; fields are written before the phase or turn that lets others read them. Wrap:
+/// none. Crash: the others stop waiting after kPatienceNs and go on without a profile.
 struct CalibrationShm {
   Atomic<uint32_t> phase;
   Atomic<uint32_t> turn;
@@ -64,12 +65,15 @@ void set(Atomic<uint32_t>& word, uint32_t value) {
   word.store_release(value);  // P0 -> P1: the fields behind the phase or turn
   os::futex_wake(word, os::kWakeAll);
 }
+void set(Atomic<uint32_t>& word, Phase phase) { set(word, static_cast<uint32_t>(phase)); }
 
-void plan(const CalibrationGroup& group, CalibrationShm* shm) {
+/// One pair of ranks for each level at which `wanted(level)`.
+template <typename Wanted>
+void plan(const CalibrationGroup& group, CalibrationShm* shm, Wanted&& wanted) {
   for (uint32_t i = 0; i < group.size; ++i) {
     for (uint32_t j = i + 1; j < group.size; ++j) {
       const int32_t level = group.levels[i * group.size + j];
-      bool known = shm->n_pairs == kMaxPairs;
+      bool known = shm->n_pairs == kMaxPairs || !wanted(level);
       for (uint32_t k = 0; k < shm->n_pairs; ++k) known = known || shm->pairs[k].level == level;
       if (!known) shm->pairs[shm->n_pairs++] = {i, j, level};
     }
@@ -90,6 +94,7 @@ void join_earlier(const Profile& earlier, Profile* profile) {
     c.attempts = 1;
     c.jobs = c.cells.empty() || c.cells_nt.empty() ? 0 : 1;
     c.measured_at = os::seconds_since_1970();
+    c.looked_at = c.measured_at;
     for (uint32_t k = 0; k < earlier.n_classes; ++k) {
       if (earlier.classes[k].level == c.level) c = joined(earlier.classes[k], c);
     }
@@ -129,7 +134,122 @@ DistanceClass unknown(int level) {
   return out;
 }
 
+/// A shot is taken again while something else ran in between; both sides see the same timings, so they agree. Of a
+/// point that never had both processors to itself nothing is known.
+Timing steady(Pair& pair, const Shot& shot) {
+  constexpr int kAttempts = 6;
+  Timing steadiest;
+  for (int i = 0; i < kAttempts && (i == 0 || steadiest.disturbed || steadiest.spread > kMaxSpread / 2); ++i) {
+    const Timing t = pair.measure(shot);
+    if (!t.ok) return t;
+    const bool better = t.disturbed == steadiest.disturbed ? t.spread < steadiest.spread : !t.disturbed;
+    if (i == 0 || better) steadiest = t;
+  }
+  steadiest.ok = !steadiest.disturbed;
+  return steadiest;
+}
+
+Look take_look(Pair& pair) {
+  Look look{.line_ns = pair.line_ns()};
+  const auto time_of = [&pair](Way way) {
+    const Timing t =
+        steady(pair, {.way = way, .bytes = Look::kBytes, .chunk_bytes = chunk_for(way, Look::kBytes), .trips = 20});
+    return t.ok && t.spread <= kMaxSpread ? t.us : 0;
+  };
+  look.mapped_both_us = time_of(Way::kMappedBoth);
+  look.cma_write_us = time_of(Way::kCmaWrite);
+  return look;
+}
+
+DistanceClass* class_at(Profile* profile, int level) {
+  for (uint32_t i = 0; i < profile->n_classes; ++i) {
+    if (profile->classes[i].level == level) return &profile->classes[i];
+  }
+  return nullptr;
+}
+
+/// Rank 0: what this job is to do, with the pairs that do it.
+Phase begin(const CalibrationGroup& group, const MachineId& machine, CalibrationShm* shm, Profile* earlier,
+            std::string* note) {
+  const Status loaded = load_profile(group.folder, machine, earlier);
+  if (loaded.ok() && covers(*earlier, group.levels)) {
+    std::memcpy(&shm->profile, earlier, sizeof *earlier);
+    *note = "kept profile " + profile_path(group.folder, machine);
+    if (!group.quick) return Phase::kReady;
+    const int64_t now = os::seconds_since_1970();
+    plan(group, shm, [&](int level) {
+      const DistanceClass* c = class_at(earlier, level);
+      return c != nullptr && wants_look(*c, now);
+    });
+    return shm->n_pairs > 0 ? Phase::kLook : Phase::kReady;
+  }
+  if (!loaded.ok() && loaded.code() != Code::kWouldBlock) *note = std::string(loaded.what()) + "; ";
+  if (group.may_measure && group.size > 1 && !group.quick) plan(group, shm, [](int) { return true; });
+  if (shm->n_pairs == 0) *note += "nothing can be measured here, built-in choices";
+  return shm->n_pairs > 0 ? Phase::kMeasure : Phase::kNone;
+}
+
+/// Each pair in its turn, while the others sleep. False if a rank did not come.
+bool take_turns(const CalibrationGroup& group, CalibrationShm* shm, Phase phase) {
+  const ScratchLimits& limits = phase == Phase::kLook ? kQuickScratch : kScratch;
+  std::byte* const scratch = group.scratch + head_bytes();
+  const uint32_t n_pairs = shm->n_pairs;
+  for (uint32_t turn = 0; turn < n_pairs; ++turn) {
+    const auto& p = shm->pairs[turn];
+    if (group.self == p.first || group.self == p.second) {
+      Pair pair(scratch, limits, group.self == p.first ? 0 : 1, group.pid, group.cma);
+      const bool met = pair.meet();
+      if (phase == Phase::kLook) {
+        const Look look = met ? take_look(pair) : Look{};
+        DistanceClass* c = class_at(&shm->profile, p.level);
+        if (group.self == p.first && c != nullptr) note_look(c, judge(*c, look), os::seconds_since_1970());
+      } else {
+        const float line = group.self == p.first && p.second < group.lines.size() ? group.lines[p.second] : 0;
+        const DistanceClass c = met ? measure_class(pair, p.level, line) : unknown(p.level);
+        if (group.self == p.first) shm->profile.classes[turn] = c;
+      }
+      shm->ended.fetch_add_acq_rel(1);  // E0 -> E1: the class, and nothing more in the scratch
+      os::futex_wake(shm->ended, os::kWakeAll);
+    }
+    if (group.self == 0) {
+      if (!wait_pair(shm, 2 * turn)) return false;
+      if (turn + 1 < n_pairs) std::memset(scratch, 0, Pair::control_bytes());
+      set(shm->turn, turn + 1);
+    } else if (!wait_change(shm->turn, turn)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Rank 0, after all turns: what is known now, in words as well.
+void conclude(CalibrationShm* shm, Phase phase, const Profile& earlier, std::string* note) {
+  if (phase == Phase::kLook) {
+    for (uint32_t i = 0; i < shm->n_pairs; ++i) {
+      const int level = shm->pairs[i].level;
+      const DistanceClass* c = class_at(&shm->profile, level);
+      if (c == nullptr || (in_force(*c) && c->doubts == 0)) continue;
+      *note += std::string("; contradicted at ") + node::to_string(static_cast<node::Level>(level)) +
+               (in_force(*c) ? ", once" : ": built-in choices until two jobs find the same");
+    }
+    return;
+  }
+  shm->profile.n_classes = shm->n_pairs;
+  join_earlier(earlier, &shm->profile);
+  const bool counts =
+      std::all_of(shm->profile.classes, shm->profile.classes + shm->n_pairs, [](const auto& c) { return in_force(c); });
+  keep_others(earlier, &shm->profile);
+  *note += counts ? "measured now, as an earlier job did" : "measured now; built-in choices until a job finds the same";
+}
+
 }  // namespace
+
+bool wants_look(const Profile& profile, const std::vector<uint8_t>& levels) {
+  const int64_t now = os::seconds_since_1970();
+  return std::any_of(profile.classes, profile.classes + profile.n_classes, [&](const DistanceClass& c) {
+    return wants_look(c, now) && std::find(levels.begin(), levels.end(), c.level) != levels.end();
+  });
+}
 
 bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
   return std::all_of(levels.begin(), levels.end(), [&](uint8_t level) {
@@ -142,20 +262,7 @@ DistanceClass measure_class(Pair& pair, int level, float line_ns) {
   const float line_before = pair.line_ns();
   if (line_before <= 0) return out;
   out.line_ns = line_before;
-  // A point is taken again while something else ran in between; both sides see the same timings, so they agree. Of a
-  // point that never had both processors to itself nothing is known.
-  const auto point = [&](const Shot& shot) {
-    constexpr int kAttempts = 6;
-    Timing steadiest;
-    for (int i = 0; i < kAttempts && (i == 0 || steadiest.disturbed || steadiest.spread > kMaxSpread / 2); ++i) {
-      const Timing t = pair.measure(shot);
-      if (!t.ok) return t;
-      const bool better = t.disturbed == steadiest.disturbed ? t.spread < steadiest.spread : !t.disturbed;
-      if (i == 0 || better) steadiest = t;
-    }
-    steadiest.ok = !steadiest.disturbed;
-    return steadiest;
-  };
+  const auto point = [&pair](const Shot& shot) { return steady(pair, shot); };
   // The ring: a small one stays in a shared cache, a large one leaves a separate cache alone; which is better differs
   // between processors, so try.
   float best = 0;
@@ -199,68 +306,33 @@ DistanceClass measure_class(Pair& pair, int level, float line_ns) {
   return out;
 }
 
-uint64_t calibration_bytes() { return head_bytes() + Pair::scratch_bytes(kScratch); }
+uint64_t calibration_bytes(bool quick) { return head_bytes() + Pair::scratch_bytes(quick ? kQuickScratch : kScratch); }
 
 bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::string* note) {
   auto* shm = reinterpret_cast<CalibrationShm*>(group.scratch);
-  std::byte* const scratch = group.scratch + head_bytes();
   MachineId machine;
   Profile earlier;
   note->clear();
   if (group.self == 0) {
     machine = this_machine();
-    const Status loaded = load_profile(group.folder, machine, &earlier);
-    if (loaded.ok() && covers(earlier, group.levels)) {
-      std::memcpy(&shm->profile, &earlier, sizeof earlier);
-      *note = "kept profile " + profile_path(group.folder, machine);
-      set(shm->phase, static_cast<uint32_t>(Phase::kReady));
-    } else {
-      if (!loaded.ok() && loaded.code() != Code::kWouldBlock) *note = std::string(loaded.what()) + "; ";
-      if (group.may_measure && group.size > 1) plan(group, shm);
-      if (shm->n_pairs == 0) *note += "nothing can be measured here, built-in choices";
-      set(shm->phase, static_cast<uint32_t>(shm->n_pairs > 0 ? Phase::kMeasure : Phase::kNone));
-    }
+    set(shm->phase, begin(group, machine, shm, &earlier, note));
   }
   bool all_came = wait_change(shm->phase, static_cast<uint32_t>(Phase::kBegin));
-  if (all_came && shm->phase.load_acquire() == static_cast<uint32_t>(Phase::kMeasure)) {  // P1 <- P0
-    const uint32_t n_pairs = shm->n_pairs;
-    for (uint32_t turn = 0; turn < n_pairs && all_came; ++turn) {
-      const auto& p = shm->pairs[turn];
-      if (group.self == p.first || group.self == p.second) {
-        const float line = group.self == p.first && p.second < group.lines.size() ? group.lines[p.second] : 0;
-        Pair pair(scratch, kScratch, group.self == p.first ? 0 : 1, group.pid, group.cma);
-        const DistanceClass c = pair.meet() ? measure_class(pair, p.level, line) : unknown(p.level);
-        if (group.self == p.first) shm->profile.classes[turn] = c;
-        shm->ended.fetch_add_acq_rel(1);  // E0 -> E1: the class, and nothing more in the scratch
-        os::futex_wake(shm->ended, os::kWakeAll);
-      }
-      if (group.self == 0) {
-        all_came = wait_pair(shm, 2 * turn);
-        if (!all_came) break;
-        if (turn + 1 < n_pairs) std::memset(scratch, 0, Pair::control_bytes());
-        set(shm->turn, turn + 1);
-      } else {
-        all_came = wait_change(shm->turn, turn);
-      }
-    }
+  const auto phase = static_cast<Phase>(shm->phase.load_acquire());  // P1 <- P0
+  if (all_came && (phase == Phase::kMeasure || phase == Phase::kLook)) {
+    all_came = take_turns(group, shm, phase);
     if (group.self == 0) {
-      shm->profile.n_classes = n_pairs;
-      join_earlier(earlier, &shm->profile);
-      const bool counts = std::all_of(shm->profile.classes, shm->profile.classes + n_pairs,
-                                      [](const DistanceClass& c) { return c.jobs >= kConfirmed; });
-      keep_others(earlier, &shm->profile);
       if (all_came) {
-        *note += counts ? "measured now, as an earlier job did"
-                        : "measured now; built-in choices until a job finds the same";
+        conclude(shm, phase, earlier, note);
         if (const Status saved = save_profile(group.folder, machine, shm->profile); !saved.ok()) {
           *note += std::string(", not kept: ") + saved.what();
         }
       } else {
         *note += "not used: a rank did not come; built-in choices";
       }
-      set(shm->phase, static_cast<uint32_t>(all_came ? Phase::kReady : Phase::kNone));
+      set(shm->phase, all_came ? Phase::kReady : Phase::kNone);
     } else {
-      all_came = wait_change(shm->phase, static_cast<uint32_t>(Phase::kMeasure));
+      all_came = wait_change(shm->phase, static_cast<uint32_t>(phase));
     }
   }
   if (!all_came || shm->phase.load_acquire() != static_cast<uint32_t>(Phase::kReady)) {  // P1 <- P0

@@ -27,20 +27,25 @@ struct CalibrationGroup {
   pid_t pid = 0;                ///< of this process
   bool cma = true;              ///< false: CMA is off or does not work here
   bool may_measure = true;      ///< rank 0's counts. False (ranks outnumber CPUs): a kept profile or none
+  bool quick = false;           ///< rank 0's counts. Only look whether the kept profile still holds
   std::vector<uint8_t> levels;  ///< node::Level between i and j at [i * size + j]; needed on rank 0
   std::vector<float> lines;     ///< a line's time to each rank when the levels were found, ns; 0 or none: unknown
   std::string folder;           ///< cache_folder(); rank 0's counts
   std::byte* scratch =
-      nullptr;  ///< calibration_bytes() of shared memory: zeroed, page aligned, backed; the same for all
+      nullptr;  ///< calibration_bytes(quick) of shared memory: zeroed, page aligned, backed; the same for all
 };
-[[nodiscard]] uint64_t calibration_bytes();
+[[nodiscard]] uint64_t calibration_bytes(bool quick);
 
 /// Whether `profile` has curves of every kind of distance in `levels` (as CalibrationGroup's): a virtual machine may be
 /// near today and far tomorrow, each with curves of its own.
 [[nodiscard]] bool covers(const Profile& profile, const std::vector<uint8_t>& levels);
 
+/// Whether a class of `levels` is due for a look (plausible.h).
+[[nodiscard]] bool wants_look(const Profile& profile, const std::vector<uint8_t>& levels);
+
 /// Collective over the group: rank 0 loads the kept profile; if it does not cover the group's distances, the first pair
 /// of ranks at each level measures while the others sleep, and rank 0 keeps what this and earlier jobs have found.
+/// With `quick` it looks only whether what is due for a look still holds, 1 to 4 ms.
 /// Returns true with the same `*profile` on every rank (choose() uses what two jobs agree on), or false on every rank:
 /// use built-in choices then. `*note` says where the profile came
 /// from or why there is none (full text on rank 0). Waits at most about 10 s for a rank that does not come.

@@ -15,16 +15,26 @@ constexpr uint64_t kNever = uint64_t{1} << 40;
 constexpr uint64_t kLargest = 4 << 20;
 /// A way must be better by this factor, so that noise does not turn a choice.
 constexpr float kClearly = 0.95F;
+/// A threshold leaves its built-in place for a gain of this factor, on average of the sizes between: curves of one shot
+/// at a time do not know messages that follow each other, the built-in thresholds were measured with them.
+constexpr float kWorthMoving = 0.85F;
+
+bool is_amd() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
 
 /// Measured far, one way: Zen 4 512 B in 0.49 us instead of 0.61, 1 KiB in 0.52 instead of 0.88; elsewhere ordinary
 /// stores are as fast there.
-uint32_t far_streaming_min() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_is("amd")) return copy::kLeastStreamedBytes;
-#endif
-  return 2 << 10;
-}
+uint32_t far_streaming_min() { return is_amd() ? copy::kLeastStreamedBytes : 2 << 10; }
+
+/// Measured near, on two makes of processor: where a line that the receiver holds is slow to write, a large ring, whose
+/// lines have left its cache, is twice as fast; elsewhere half as fast as one that stays in the cache of both.
+uint32_t near_ring_bytes() { return is_amd() ? 4 << 20 : 512 << 10; }
 
 PairChoice built_in(bool far) {
   PairChoice choice;
@@ -32,21 +42,18 @@ PairChoice built_in(bool far) {
     choice.nontemporal_min = far_streaming_min();
     choice.single_copy_min = 4 << 20;
   } else {
-    // Measured on two makes of processor: 4 MiB is best on one and half as fast as this on the other.
-    choice.ring_bytes_max = 512 << 10;
+    choice.ring_bytes_max = near_ring_bytes();
   }
   return choice;
 }
 
-/// The class that was measured at the same kind of distance; null if there is none.
-const DistanceClass* find_class(const Profile& profile, int level, bool far) {
-  const DistanceClass* found = nullptr;
+/// The class of `level` if its curves count; null otherwise.
+const DistanceClass* find_class(const Profile& profile, int level) {
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
     const DistanceClass& c = profile.classes[i];
-    if (is_far(c.level) != far || c.jobs < kConfirmed || c.cells.empty() || c.cells_nt.empty()) continue;
-    if (found == nullptr || std::abs(c.level - level) < std::abs(found->level - level)) found = &c;
+    if (c.level == level && in_force(c)) return &c;
   }
-  return found;
+  return nullptr;
 }
 
 float least(const Curve& a, const Curve& b, uint64_t bytes) {
@@ -72,15 +79,40 @@ uint64_t crossover(uint64_t from, Ratio&& ratio) {
   return threshold;
 }
 
+/// Whether a threshold at `measured` instead of `built_in` is worth it: the mean of the time ratios over the sizes that
+/// would go the other way. `ratio` as in crossover().
+template <typename Ratio>
+bool worth_moving(uint64_t from, uint64_t measured, uint64_t built_in, Ratio&& ratio) {
+  const uint64_t low = std::max(from, std::min(measured, built_in));
+  const uint64_t high = std::min(2 * kLargest, std::max(measured, built_in));
+  float sum = 0;
+  int sizes = 0;
+  for (uint64_t n = low; n < high; n *= 2) {
+    sum += std::log(ratio(n));
+    ++sizes;
+  }
+  if (sizes == 0) return false;
+  const float mean = sum / static_cast<float>(sizes);
+  return (measured < built_in ? mean : -mean) < std::log(kWorthMoving);
+}
+
+/// From where on a way is used: as measured if that is worth leaving `built_in`.
+template <typename Ratio>
+uint64_t threshold(uint64_t from, uint64_t built_in, Ratio&& ratio) {
+  const uint64_t measured = crossover(from, ratio);
+  return worth_moving(from, measured, built_in, ratio) ? measured : built_in;
+}
+
 }  // namespace
 
 bool is_far(int level) { return level > static_cast<int>(node::Level::kSharedL2); }
 
+bool in_force(const DistanceClass& c) { return c.jobs >= kConfirmed && !c.cells.empty() && !c.cells_nt.empty(); }
+
 bool covers(const Profile& profile, int level) {
-  const bool given_up = std::any_of(profile.classes, profile.classes + profile.n_classes, [level](const auto& c) {
-    return is_far(c.level) == is_far(level) && c.attempts >= kMostAttempts;
+  return std::any_of(profile.classes, profile.classes + profile.n_classes, [level](const DistanceClass& c) {
+    return c.level == level && (in_force(c) || c.attempts >= kMostAttempts);
   });
-  return given_up || find_class(profile, level, is_far(level)) != nullptr;
 }
 
 PairChoice choose(int level, const Profile* profile) {
@@ -88,12 +120,12 @@ PairChoice choose(int level, const Profile* profile) {
   const bool far = is_far(level);
   PairChoice choice = built_in(far);
   if (profile == nullptr) return choice;
-  const DistanceClass* c = find_class(*profile, level, far);
+  const DistanceClass* c = find_class(*profile, level);
   if (c == nullptr) return choice;
   choice.ring_bytes_max = c->ring_bytes;
   constexpr uint64_t kLeastMeasured = 512;
-  uint64_t nt = crossover(kLeastMeasured, [&](uint64_t n) { return c->cells_nt.us_at(n) / c->cells.us_at(n); });
-  if (nt == kLeastMeasured) nt = std::min<uint64_t>(nt, choice.nontemporal_min);  // shorter ones as built in
+  const uint64_t nt = threshold(kLeastMeasured, choice.nontemporal_min,
+                                [&](uint64_t n) { return c->cells_nt.us_at(n) / c->cells.us_at(n); });
   choice.nontemporal_min = static_cast<uint32_t>(std::min<uint64_t>(nt, 1 << 30));
   const auto two_copies = [&](uint64_t n) { return n >= nt ? c->cells_nt.us_at(n) : c->cells.us_at(n); };
   // What a transfer costs beside its bytes and beyond the curves: its descriptor, the answer, the end. Seen to be 0.5
@@ -103,10 +135,10 @@ PairChoice choose(int level, const Profile* profile) {
     constexpr uint64_t kMedium = 64 << 10;
     choice.sender_copies = c->cma_write.us_at(kMedium) < c->cma_read.us_at(kMedium);
     const Curve& alone = choice.sender_copies ? c->cma_write : c->cma_read;
-    choice.both_ends_min = c->cma_both.empty()
-                               ? kNever
-                               : crossover(16 << 10, [&](uint64_t n) { return c->cma_both.us_at(n) / alone.us_at(n); });
-    choice.single_copy_min = crossover(4 << 10, [&](uint64_t n) {
+    choice.both_ends_min = c->cma_both.empty() ? kNever : threshold(16 << 10, choice.both_ends_min, [&](uint64_t n) {
+      return c->cma_both.us_at(n) / alone.us_at(n);
+    });
+    choice.single_copy_min = threshold(4 << 10, choice.single_copy_min, [&](uint64_t n) {
       return ((n >= choice.both_ends_min ? c->cma_both : alone).us_at(n) + agree_us) / two_copies(n);
     });
     if (choice.eager_max >= choice.single_copy_min) {
@@ -116,8 +148,9 @@ PairChoice choose(int level, const Profile* profile) {
   if (!c->mapped_one.empty() && !c->mapped_both.empty()) {
     // Both ends must learn of each other first; seen to be half as much again as for a copy by one.
     const float meet_us = 1.5F * agree_us;
-    const uint64_t mapped = crossover(
-        1 << 10, [&](uint64_t n) { return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n); });
+    const uint64_t mapped = threshold(1 << 10, choice.mapped_min, [&](uint64_t n) {
+      return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n);
+    });
     choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
   }
   return choice;

@@ -8,6 +8,7 @@
 
 namespace zh::tune {
 
+struct DistanceClass;
 struct Profile;
 
 /// Choices of one directed pair. All sizes in bytes. Ordered: inline <= eager <= stream limits.
@@ -19,7 +20,7 @@ struct PairChoice {
   bool sender_copies = true;           ///< ... which is the sender, while it is inside MPI; else the receiver
   uint32_t mapped_min = 8 << 10;       ///< from here on a mapped buffer is used directly when both/one end is mapped
   uint32_t piped_min = 4 << 10;        ///< an eager block above this is read while it is written
-  uint32_t chunk_piped = 2 << 10;      ///< ... in steps of this
+  uint32_t chunk_piped = 4 << 10;      ///< ... in steps of this
   uint32_t chunk_cells = 8 << 10;      ///< bytes per pipelined cell
   uint32_t chunk_both = 64 << 10;      ///< most bytes claimed at a time in a cooperative copy (<= 64 KiB)
   uint32_t chunk_alone = 256 << 10;    ///< ... in a copy that one end makes alone
@@ -43,8 +44,10 @@ struct PairChoice {
 /// Choices of a pair at `level`. `profile` may be null: built-in choices.
 [[nodiscard]] PairChoice choose(int level, const Profile* profile);
 
-/// Whether `profile` holds confirmed curves of the kind of distance that `level` is, or too many jobs have failed to
-/// measure them: no job need try.
+/// Whether the curves of `c` turn choices: enough jobs have found the same.
+[[nodiscard]] bool in_force(const DistanceClass& c);
+
+/// Whether `profile` holds curves in force of `level`, or too many jobs have failed to measure them: no job need try.
 [[nodiscard]] bool covers(const Profile& profile, int level);
 
 /// The thresholds of the papers (hybrid ICPP'08, section 4): one copy from 32 KiB between ranks that share a cache,

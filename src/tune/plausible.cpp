@@ -58,11 +58,13 @@ bool was_elsewhere(const DistanceClass& c) {
   return is_far(c.level) ? c.line_ns <= node::kNearLineNs : c.line_ns >= node::kFarLineNs;
 }
 
+float apart(float a, float b) { return std::max(a, b) / std::min(a, b); }
+
 bool agree(const Curve& a, const Curve& b) {
   if (a.n != b.n) return false;
   for (uint32_t i = 0; i < a.n; ++i) {
     if (a.points[i].bytes != b.points[i].bytes) return false;
-    if (std::max(a.points[i].us, b.points[i].us) > kAgrees * std::min(a.points[i].us, b.points[i].us)) return false;
+    if (apart(a.points[i].us, b.points[i].us) > kAgrees) return false;
   }
   return true;
 }
@@ -95,6 +97,36 @@ std::string drop_impossible(DistanceClass* c) {
     if (!possible(curve, way, c->line_ns) || (mapped && !no_slower(curve, c->cells, c->line_ns))) drop(way);
   }
   return dropped;
+}
+
+Verdict judge(const DistanceClass& kept, const Look& look) {
+  constexpr float kMovedLine = 2;
+  if (look.line_ns <= 0 || apart(look.line_ns, kept.line_ns) > kMovedLine) return Verdict::kUnknown;
+  Verdict verdict = Verdict::kUnknown;
+  const auto compare = [&](const Curve& curve, float us) {
+    if (curve.empty() || us <= 0) return;
+    if (apart(curve.us_at(Look::kBytes), us) > kAgrees) {
+      verdict = Verdict::kContradicts;
+    } else if (verdict == Verdict::kUnknown) {
+      verdict = Verdict::kHolds;
+    }
+  };
+  compare(kept.mapped_both, look.mapped_both_us);
+  compare(kept.cma_write, look.cma_write_us);
+  return verdict;
+}
+
+bool wants_look(const DistanceClass& c, int64_t now) {
+  return in_force(c) && (c.doubts > 0 || now - c.looked_at >= kLookEveryS || now < c.looked_at);
+}
+
+void note_look(DistanceClass* c, Verdict verdict, int64_t now) {
+  c->looked_at = now;
+  if (verdict == Verdict::kHolds) c->doubts = 0;
+  if (verdict != Verdict::kContradicts || ++c->doubts < kMostDoubts) return;
+  c->jobs = 0;
+  c->attempts = 0;
+  c->doubts = 0;
 }
 
 DistanceClass joined(const DistanceClass& kept, const DistanceClass& now) {

@@ -2,6 +2,7 @@
 // measured and where they are read back, so that a bad file, whoever wrote it, turns no choice.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "tune/profile.h"
@@ -17,5 +18,26 @@ std::string drop_impossible(DistanceClass* c);
 /// the cells disagree, nothing counts but what was found last; another way that disagrees is left to the built-in
 /// choice. Of no use with empty cells: then the kept ones stay. `attempts` counts both.
 [[nodiscard]] DistanceClass joined(const DistanceClass& kept, const DistanceClass& now);
+
+/// What a quick look measures: one size by two ways. 0: not measured, because the way does not work or something else
+/// ran.
+struct Look {
+  static constexpr uint64_t kBytes = 64 << 10;
+  float line_ns = 0;
+  float mapped_both_us = 0;
+  float cma_write_us = 0;
+};
+enum class Verdict : uint8_t { kUnknown, kHolds, kContradicts };
+
+/// Whether what a job sees now is what `kept` says. Unknown where nothing could be compared, or where the ranks are at
+/// another distance now, of which `kept` says nothing.
+[[nodiscard]] Verdict judge(const DistanceClass& kept, const Look& look);
+
+/// Whether a job should look at `c` at `now`, seconds since 1970: it is in force, and the last look is long ago or was
+/// a contradiction.
+[[nodiscard]] bool wants_look(const DistanceClass& c, int64_t now);
+
+/// Notes a verdict in `c`. The last one of kMostDoubts contradictions takes the class out of force: jobs measure again.
+void note_look(DistanceClass* c, Verdict verdict, int64_t now);
 
 }  // namespace zh::tune

@@ -14,13 +14,14 @@
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/process.h"
+#include "tune/choice.h"
 #include "tune/plausible.h"
 
 namespace zh::tune {
 namespace {
 
 using nlohmann::json;
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr int64_t kDayS = 86'400;
 
 struct NamedCurve {
@@ -78,10 +79,13 @@ bool read_class(const json& object, DistanceClass* out) {
   double ring = 0;
   double jobs = 0;
   double attempts = 0;
+  double doubts = 0;
   double measured_at = 0;
+  double looked_at = 0;
   if (!object.is_object() || !number(object, "level", 0, 16, &level) || !number(object, "line_ns", 1, 1e6, &line) ||
       !number(object, "ring_bytes", 1 << 12, 1 << 30, &ring) || !number(object, "jobs", 0, 1e6, &jobs) ||
-      !number(object, "attempts", 0, 1e6, &attempts) || !number(object, "measured_at", 0, 1e11, &measured_at)) {
+      !number(object, "attempts", 0, 1e6, &attempts) || !number(object, "measured_at", 0, 1e11, &measured_at) ||
+      !number(object, "doubts", 0, 1e6, &doubts) || !number(object, "looked_at", 0, 1e11, &looked_at)) {
     return false;
   }
   out->level = static_cast<int32_t>(level);
@@ -89,7 +93,9 @@ bool read_class(const json& object, DistanceClass* out) {
   out->ring_bytes = static_cast<uint32_t>(ring);
   out->jobs = static_cast<uint32_t>(jobs);
   out->attempts = static_cast<uint32_t>(attempts);
+  out->doubts = static_cast<uint32_t>(doubts);
   out->measured_at = static_cast<int64_t>(measured_at);
+  out->looked_at = static_cast<int64_t>(looked_at);
   for (const NamedCurve& c : kCurves) {
     const auto it = object.find(c.name);
     if (it == object.end() || !read_curve(*it, &(out->*c.curve))) return false;
@@ -140,14 +146,24 @@ bool named_profile(const std::string& name, Profile* out) {
 }
 
 std::string standing(const DistanceClass& c) {
-  char line[160];
-  const auto hours = static_cast<double>(std::max<int64_t>(0, os::seconds_since_1970() - c.measured_at)) / 3600;
-  const char* state = c.jobs >= kConfirmed          ? "in force"
+  const int64_t now = os::seconds_since_1970();
+  const auto hours = [now](int64_t then) { return static_cast<double>(std::max<int64_t>(0, now - then)) / 3600; };
+  const char* state = in_force(c)                   ? "in force"
                       : c.attempts >= kMostAttempts ? "built-in choices; tried again after a day"
                                                     : "built-in choices until two jobs find the same";
-  std::snprintf(line, sizeof line, "%-13s found alike by %u of %u jobs, the last %.1f h ago: %s",
-                node::to_string(static_cast<node::Level>(c.level)), c.jobs, c.attempts, hours, state);
-  return line;
+  float noise = 0;
+  for (const NamedCurve& named : kCurves) noise = std::max(noise, (c.*named.curve).worst_spread());
+  char line[256];
+  std::snprintf(line, sizeof line, "%-13s found alike by %u of %u jobs, the last %.1f h ago, noise %.0f %%",
+                node::to_string(static_cast<node::Level>(c.level)), c.jobs, c.attempts, hours(c.measured_at),
+                static_cast<double>(100 * noise));
+  std::string text = line;
+  if (c.looked_at > c.measured_at) {
+    std::snprintf(line, sizeof line, ", looked at %.1f h ago", hours(c.looked_at));
+    text += line;
+  }
+  if (c.doubts > 0) text += ", contradicted since by " + std::to_string(c.doubts) + (c.doubts > 1 ? " jobs" : " job");
+  return text + ": " + state;
 }
 
 uint64_t MachineId::hash() const {
@@ -257,8 +273,9 @@ Status save_profile(const std::string& folder, const MachineId& machine, const P
   json document = {{"version", kVersion}, {"machine", machine_json(machine)}, {"classes", json::array()}};
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
     const DistanceClass& c = profile.classes[i];
-    json item = {{"level", c.level}, {"line_ns", c.line_ns},   {"ring_bytes", c.ring_bytes},
-                 {"jobs", c.jobs},   {"attempts", c.attempts}, {"measured_at", c.measured_at}};
+    json item = {{"level", c.level},   {"line_ns", c.line_ns},    {"ring_bytes", c.ring_bytes},
+                 {"jobs", c.jobs},     {"attempts", c.attempts},  {"measured_at", c.measured_at},
+                 {"doubts", c.doubts}, {"looked_at", c.looked_at}};
     for (const NamedCurve& named : kCurves) item[named.name] = curve_json(c.*named.curve);
     document["classes"].push_back(std::move(item));
   }

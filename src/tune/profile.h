@@ -41,8 +41,9 @@ struct DistanceClass {
   uint32_t ring_bytes = 0;  ///< best size of a payload ring (ordinary stores)
   uint32_t jobs = 0;        ///< in a row that found the same; from kConfirmed on the curves count
   uint32_t attempts = 0;    ///< jobs that measured it; after kMostAttempts no other one does
-  uint32_t reserved = 0;
+  uint32_t doubts = 0;      ///< quick looks in a row that contradicted the curves
   int64_t measured_at = 0;  ///< seconds since 1970, the last time
+  int64_t looked_at = 0;    ///< ... when a job last saw that it still holds, or could not tell
   Curve cells;              ///< two copies, ordinary stores, at ring_bytes
   Curve cells_nt;           ///< two copies, non-temporal stores by the sender
   Curve cma_read;           ///< one copy by the receiver
@@ -52,14 +53,18 @@ struct DistanceClass {
   Curve mapped_both;
 };
 
-struct DistanceClass;
-/// One line of text: how often it was found, how long ago, whether it is in force.
+/// One line of text: how often it was found, how long ago, how noisy it was, whether it is in force.
 [[nodiscard]] std::string standing(const DistanceClass& c);
 
 /// One job may have had bad luck: what it measures is kept, and used when a second one finds the same.
 constexpr uint32_t kConfirmed = 2;
 /// A machine that is never quiet keeps its built-in choices, and its jobs their time, for a day.
 constexpr uint32_t kMostAttempts = 8;
+
+/// Machines change: another clock, another host of a virtual machine. The first job after this long looks whether the
+/// curves still hold (plausible.h); after so many contradictions in a row the class is measured anew.
+constexpr int64_t kLookEveryS = 600;
+constexpr uint32_t kMostDoubts = 2;
 
 struct Profile {
   static constexpr uint32_t kMaxClasses = 6;

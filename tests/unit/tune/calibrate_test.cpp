@@ -13,6 +13,7 @@
 #include <fstream>
 #include <new>
 
+#include "os/clock.h"
 #include "os/process.h"
 #include "tune/choice.h"
 
@@ -64,8 +65,8 @@ class Calibration : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   /// One job: all ranks prepare; true if all agree. `served`: whether they have a profile.
-  bool job(bool may_measure, bool* served) {
-    std::byte* scratch = shared(calibration_bytes());
+  bool job(bool may_measure, bool* served, bool quick = false) {
+    std::byte* scratch = shared(calibration_bytes(quick));
     if (scratch == nullptr) return false;
     const bool ran = in_ranks(kRanks, [&](uint32_t rank) {
       CalibrationGroup group;
@@ -73,6 +74,7 @@ class Calibration : public testing::Test {
       group.size = kRanks;
       group.pid = getpid();
       group.may_measure = may_measure;
+      group.quick = quick;
       // Ranks 0 and 1 at one level, rank 2 at another.
       group.levels = {0, 2, 3, 2, 0, 3, 3, 3, 0};
       group.folder = folder_;
@@ -83,7 +85,7 @@ class Calibration : public testing::Test {
       if (rank == 0) note_ = note;
       return note.empty() ? 1 : 0;
     });
-    munmap(scratch, calibration_bytes());
+    munmap(scratch, calibration_bytes(quick));
     *served = outcomes_[0].served != 0;
     for (uint32_t rank = 1; rank < kRanks; ++rank) {
       if (outcomes_[rank].served != outcomes_[0].served) return false;
@@ -131,6 +133,7 @@ DistanceClass some_class(int level) {
   c.ring_bytes = 65536;
   c.cells.add(1024, 1, 0.1F);
   c.cells_nt.add(1024, 1, 0.1F);
+  c.looked_at = os::seconds_since_1970();
   return c;
 }
 
@@ -158,6 +161,36 @@ TEST_F(Calibration, AKeptProfileIsUsedWithoutMeasuring) {
   ASSERT_TRUE(job(false, &served));
   ASSERT_TRUE(served) << note_;
   EXPECT_EQ(std::memcmp(&outcomes_[2].profile, &kept, sizeof kept), 0);
+}
+
+TEST_F(Calibration, AQuickLookIsKeptAndMeasuresOnlyWhatIsDue) {
+  Profile kept;
+  kept.n_classes = 2;
+  for (int level = 2; level <= 3; ++level) {
+    DistanceClass& c = kept.classes[level - 2];
+    c = some_class(level);
+    c.mapped_both.add(64 << 10, 0.001F, 0.1F);  // no machine is that fast
+  }
+  kept.classes[0].looked_at = 0;
+  ASSERT_TRUE(save_profile(folder_, this_machine(), kept).ok());
+  const std::vector<uint8_t> levels = {0, 2, 3, 2, 0, 3, 3, 3, 0};
+  EXPECT_TRUE(wants_look(kept, levels));
+  EXPECT_FALSE(wants_look(kept, {0, 3, 3, 0}));
+  bool served = false;
+  ASSERT_TRUE(job(true, &served, true)) << note_;
+  ASSERT_TRUE(served) << note_;
+  Profile now;
+  ASSERT_TRUE(load_profile(folder_, this_machine(), &now).ok());
+  EXPECT_GT(now.classes[0].looked_at, 0);
+  EXPECT_LE(now.classes[0].doubts, 1U);
+  EXPECT_TRUE(in_force(now.classes[0])) << "one job alone does not take it out of force";
+  EXPECT_EQ(std::memcmp(&now.classes[1], &kept.classes[1], sizeof(DistanceClass)), 0);
+}
+
+TEST_F(Calibration, AQuickLookWithoutAKeptProfileMeasuresNothing) {
+  bool served = true;
+  ASSERT_TRUE(job(true, &served, true)) << note_;
+  EXPECT_FALSE(served);
 }
 
 TEST_F(Calibration, ACorruptFileIsReported) {

@@ -71,17 +71,43 @@ TEST(Choice, ThePapersThresholdsComeByLevel) {
 }
 
 TEST(Choice, CrossoversFollowTheCurves) {
-  const Profile p = one_class(far_class());
+  DistanceClass k = far_class();
+  k.cells_nt = line(1.2F, 0.1F);
+  k.mapped_one = line(2, 0.07F);
+  k.mapped_both = line(2, 0.04F);
+  const Profile p = one_class(k);
   const PairChoice c = choose(kL3, &p);
-  // 0.6 + 0.1 k < 0.95 (0.3 + 0.4 k) from k = 1.125 KiB on.
-  EXPECT_EQ(c.nontemporal_min, 2U << 10);
+  // 1.2 + 0.1 k < 0.95 (0.3 + 0.4 k) from k = 3.3 KiB on.
+  EXPECT_EQ(c.nontemporal_min, 4U << 10);
   // Both ends: 3 + 0.05 k < 0.95 (3 + 0.08 k) at every size; with four lines for the agreement
-  // 4 + 0.05 k < 0.95 (0.6 + 0.1 k) from k = 77 KiB on.
+  // 4 + 0.05 k < 0.95 (1.2 + 0.1 k) from k = 64 KiB on.
   EXPECT_EQ(c.both_ends_min, 16U << 10);
-  EXPECT_EQ(c.single_copy_min, 128U << 10);
+  EXPECT_EQ(c.single_copy_min, 64U << 10);
   EXPECT_EQ(c.ring_bytes_max, 1U << 20);
   EXPECT_TRUE(c.sender_copies);
-  EXPECT_EQ(c.mapped_min, 32U << 10);
+  // 3.5 + 0.04 k < 0.95 (1.2 + 0.1 k) from k = 43 KiB on.
+  EXPECT_EQ(c.mapped_min, 64U << 10);
+}
+
+TEST(Choice, AThresholdDoesNotMoveForALittle) {
+  DistanceClass k = far_class();
+  k.mapped_both = line(0.2F, 0.07F);
+  k.mapped_one = line(0.3F, 0.08F);
+  k.cells_nt = line(0.2F, 0.1F);
+  // 1.7 + 0.07 k < 0.95 (0.2 + 0.1 k) from k = 60 KiB on, but the loss between is what may move it.
+  Profile p = one_class(k);
+  EXPECT_EQ(choose(kL3, &p).mapped_min, 64U << 10);
+  p.classes[0].line_ns = 30;  // 0.18 + 0.2 + 0.07 k: about as long as two copies from 8 KiB on
+  p.classes[0].mapped_both = line(0.2F, 0.085F);
+  EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
+}
+
+TEST(Choice, EveryLevelCountsForItself) {
+  const Profile p = one_class(far_class());
+  EXPECT_TRUE(covers(p, kL3));
+  EXPECT_FALSE(covers(p, kSocket));
+  EXPECT_EQ(choose(kOther, &p).single_copy_min, choose(kOther, nullptr).single_copy_min);
+  EXPECT_NE(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
 }
 
 TEST(Choice, StreamsThatWinWhereverMeasuredWinForLessAsBuiltIn) {
@@ -97,7 +123,7 @@ TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
   DistanceClass k = far_class();
   k.cells_nt = line(0.3F, 0.5F);
   k.cma_read = k.cma_write = line(3.0F, 0.5F);
-  k.cma_both = line(3.0F, 0.5F);
+  k.cma_both = line(4.0F, 0.7F);
   k.mapped_one = line(3.0F, 0.5F);
   k.mapped_both = line(3.0F, 0.5F);
   const Profile p = one_class(k);

@@ -146,7 +146,7 @@ TEST_F(Kept, IsNoPipeAndNoFolder) {
 TEST_F(Kept, OfAnotherVersionIsRefused) {
   ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
   std::string old = text();
-  const size_t at = old.find("\"version\": 3");
+  const size_t at = old.find("\"version\": 4");
   ASSERT_NE(at, std::string::npos);
   old.replace(at, 12, "\"version\": 0");
   write(old);
