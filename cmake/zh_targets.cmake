@@ -54,7 +54,8 @@ function(zh_preload_library target)
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(${target} PRIVATE zh_options zh_warnings)
   target_link_options(${target} PRIVATE
-    -static-libgcc $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,relro)
+    -static-libgcc $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,relro
+    -Wl,--build-id=sha1)
   if(NOT arg_ALLOW_UNDEFINED AND NOT ZH_SANITIZE)
     target_link_options(${target} PRIVATE -Wl,-z,defs)
   endif()

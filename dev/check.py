@@ -265,6 +265,7 @@ STAGES = [
     Stage("reliability, the quick form", "f", script_stage("tests/reliability/run.py", "--quick", timeout_s=600)),
     Stage("installed copy", "qcf", script_stage("tests/install.py", timeout_s=300)),
     Stage("hosts of unknown names", "qcf", script_stage("tests/mpi/unknown_hosts.py", timeout_s=300)),
+    Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
     Stage("conformance, full", "f", matrix("full", 5400)),
 ]

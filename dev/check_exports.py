@@ -3,8 +3,8 @@
 
 For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/lib, or --lib <folder>):
 - exported: for libzerohop.so exactly MPI_F and PMPI_F of src/mpi/{functions,blocking}.table, the families of malloc and
-  madvise for the shared heap (and zh_ names); for a module zh_ names only. Never the functions by which programs find
-  the host's library (MPI_Get_version and the like).
+  madvise for the shared heap, PMIx_Commit (and zh_ names); for a module zh_ names only. Never the functions by which
+  programs find the host's library (MPI_Get_version and the like).
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
   start.
 - no C++ runtime visible, and nothing needed but libc's own libraries.
@@ -28,7 +28,7 @@ TABLE = ROOT / "src" / "mpi" / "functions.table"
 FAMILIES = {
     "malloc", "calloc", "realloc", "reallocarray", "free", "free_sized", "free_aligned_sized", "malloc_trim",
     "madvise", "mmap", "mmap64", "munmap", "mremap", "mprotect", "pkey_mprotect", "brk", "sbrk",
-    "__register_atfork", "_Fork", "clone", "dlclose", "shmat",
+    "__register_atfork", "_Fork", "clone", "dlclose", "shmat", "PMIx_Commit",
 }  # fmt: skip
 NEVER = re.compile(r"^P?MPI_(Get_version|Get_library_version|Abi_\w+|Pcontrol)$")
 HOST_SYMBOL = re.compile(r"^(P?MPIX?_|MPIR_|MPID_|MPII_|ompi_|opal_|pmix_|PMI)", re.IGNORECASE)

@@ -15,11 +15,13 @@
 #include "heap/shared_heap.h"
 #include "mpi/bsend.h"
 #include "mpi/carrier.h"
+#include "mpi/launcher.h"
 #include "mpi/settings.h"
 #include "mpi/started.h"
 #include "mpi/wildcard.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
+#include "node/roll_call.h"
 #include "os/devices.h"
 #include "tune/profile.h"
 
@@ -53,6 +55,24 @@ class HostBootstrap final : public node::Bootstrap {
   MPI_Comm world_{};
   int rank_ = 0;
   int size_ = 1;
+};
+
+/// Marks in the launcher's store; messages on MPI_COMM_WORLD, which the program cannot use yet.
+class HostRoll final : public node::Roll {
+ public:
+  node::Presence look(int rank) override { return launcher.look(rank); }
+  void tell(int rank, bool all) override {
+    const char answer = all ? 1 : 0;
+    host.Send(&answer, 1, MPI_BYTE, rank, kTag, MPI_COMM_WORLD);
+  }
+  bool hear(int rank) override {
+    char answer = 0;
+    host.Recv(&answer, 1, MPI_BYTE, rank, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return answer != 0;
+  }
+
+ private:
+  static constexpr int kTag = 31336;  // every host has tags up to 32767
 };
 
 /// A receive that never completes: testing it turns the host's progress at the lowest price on every host.
@@ -118,8 +138,10 @@ class ChildWatch final : public heap::Client {
 };
 ChildWatch child_watch;
 
+void say(const char* what, const char* why) { std::fprintf(stderr, "zerohop: %s: %s\n", what, why); }
+
 void say_once(int rank, const char* what, const char* why) {
-  if (rank == 0) std::fprintf(stderr, "zerohop: %s: %s\n", what, why);
+  if (rank == 0) say(what, why);
 }
 
 /// All ranks end with the same answer.
@@ -324,6 +346,23 @@ bool end_with_self() {
   return set;
 }
 
+/// Null, or why everything stays with the host: what rank 0 says of it, "" if it has nothing to say. Without a store
+/// there is no telling who is here, and the ranks that are wait for all others.
+const char* call_roll(int rank, int size) {
+  if (launcher.has_no_store()) return nullptr;
+  if (!launcher.has_mark()) return "the launcher does not pass on what ranks tell each other";
+  HostRoll roll;
+  if (node::all_take_part(roll, rank, size)) return nullptr;
+  const std::string missing = node::who_is_missing(roll, rank, size);
+  if (!missing.empty()) say("everything stays with the MPI library", missing.c_str());
+  return "";
+}
+
+void stay_with_host(const char* reason_for_heap) {
+  if (shim.heap != nullptr) shim.heap->decline(reason_for_heap);
+  leave_to_host();
+}
+
 /// After the host's Init.
 void begin() {
   if (!shim.enabled || job != nullptr) return;
@@ -331,8 +370,14 @@ void begin() {
   host.Comm_size(MPI_COMM_WORLD, &size);
   shim.world_size = size;
   if (size < 2) {
-    if (shim.heap != nullptr) shim.heap->decline("the program runs with one rank");
-    leave_to_host();
+    stay_with_host("the program runs with one rank");
+    return;
+  }
+  int rank = 0;
+  host.Comm_rank(MPI_COMM_WORLD, &rank);
+  if (const char* why = call_roll(rank, size); why != nullptr) {
+    if (*why != '\0') say_once(rank, "everything stays with the MPI library", why);
+    stay_with_host("some ranks of the job do not use zerohop");
     return;
   }
   int provided = MPI_THREAD_SINGLE;
@@ -345,10 +390,9 @@ void begin() {
   const char* why = start_engine(*job->world);
   if (why != nullptr) {
     if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
-    if (shim.heap != nullptr) shim.heap->decline("no other rank of this node uses zerohop");
     job->node.reset();
     job->world.reset();
-    leave_to_host();
+    stay_with_host("no other rank of this node uses zerohop");
     return;
   }
   shim.spans_nodes = job->node->nodes() > 1;
@@ -423,13 +467,17 @@ int class_of(Code code) {
 namespace wrap {
 
 int Init(int* argc, char*** argv) {
+  launcher.before_init();
   const int error = host.Init(argc, argv);
+  launcher.after_init();
   if (error == MPI_SUCCESS) begin();
   return error;
 }
 
 int Init_thread(int* argc, char*** argv, int required, int* provided) {
+  launcher.before_init();
   const int error = host.Init_thread(argc, argv, required, provided);
+  launcher.after_init();
   if (error == MPI_SUCCESS) begin();
   return error;
 }

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "mpi/env.h"
+#include "mpi/launcher.h"
 #include "mpi/reduction.h"
 #include "mpi/wrap.h"
 
@@ -63,6 +64,7 @@ extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(con
   load_predefined(args->host);
   shim.enabled = args->enabled;
   shim.heap = args->heap;
+  launcher.set_commit_hook(args->before_commit);
   kept = *args;
   fill_slots(kept, args->enabled);
   return nullptr;

@@ -28,8 +28,9 @@ struct ModuleArgs {
   const char* soname;  ///< of the host's library
   void** slots;        ///< out: an address for every function, in the order of the table
   unsigned n_slots;
-  bool enabled;            ///< false: only what the host lacks is served, everything else goes to the host
-  heap::SharedHeap* heap;  ///< of libzerohop.so; null when it is off
+  bool enabled;                        ///< false: only what the host lacks is served, everything else goes to the host
+  heap::SharedHeap* heap;              ///< of libzerohop.so; null when it is off
+  void (**before_commit)(void* pmix);  ///< commit.h
 };
 
 /// Fills every slot. Returns null, or a static text that says why it could not (then no slot was touched).

@@ -13,6 +13,7 @@
 #include "base/atomic.h"
 #include "base/environment.h"
 #include "heap/heap.h"
+#include "mpi/commit.h"
 #include "mpi/module_abi.h"
 
 extern "C" {
@@ -218,7 +219,8 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   const auto fill = reinterpret_cast<ModuleFill>(dlsym(module, kModuleFillName));
   if (fill == nullptr) return "the module has no entry";
   heap::Heap* heap = heap::process_heap.started() ? &heap::process_heap : nullptr;
-  const ModuleArgs args{table_hash(kNames, kCount), host, found.soname, zh_slots, kCount, enabled, heap};
+  const ModuleArgs args{
+      table_hash(kNames, kCount), host, found.soname, zh_slots, kCount, enabled, heap, &before_commit};
   return fill(&args);
 }
 
