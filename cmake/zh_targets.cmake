@@ -52,7 +52,7 @@ function(zh_preload_library target)
   cmake_parse_arguments(arg "ALLOW_UNDEFINED" "EXPORTS" "" ${ARGN})
   set_target_properties(${target} PROPERTIES
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
-  target_link_libraries(${target} PRIVATE zh_options zh_warnings)
+  target_link_libraries(${target} PRIVATE zh_options zh_warnings zh::glibc)
   target_link_options(${target} PRIVATE
     -static-libgcc $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,relro
     -Wl,--build-id=sha1)
@@ -105,7 +105,7 @@ function(zh_optional_tool name folder)
   if(EXISTS ${main})
     add_executable(${name}_tool ${main})
     set_target_properties(${name}_tool PROPERTIES OUTPUT_NAME ${name})
-    target_link_libraries(${name}_tool PRIVATE zh_${folder} zh_warnings)
+    target_link_libraries(${name}_tool PRIVATE zh_${folder} zh_warnings zh::glibc zh::glibc_math)
     target_link_options(${name}_tool PRIVATE -static-libgcc -static-libstdc++)
   endif()
   if(ZH_BUILD_TESTS)

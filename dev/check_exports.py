@@ -8,6 +8,7 @@ For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/li
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
   start.
 - no C++ runtime visible, and nothing needed but libc's own libraries.
+- no symbol of a glibc newer than 2.28, in the command ../bin/zerohop too.
 - preloading libzerohop.so into a program without MPI changes nothing, also with LD_BIND_NOW.
 
 Prints what is wrong, exits 1 on any. `--self-test` builds libraries with planted faults and proves that each is found.
@@ -34,6 +35,7 @@ NEVER = re.compile(r"^P?MPI_(Get_version|Get_library_version|Abi_\w+|Pcontrol)$"
 HOST_SYMBOL = re.compile(r"^(P?MPIX?_|MPIR_|MPID_|MPII_|ompi_|opal_|pmix_|PMI)", re.IGNORECASE)
 CXX_RUNTIME = re.compile(r"^(_Z|__cxa_(?!finalize|atexit)|__gxx_personality|_Unwind_|__gcc_personality)")
 NEEDED_OK = re.compile(r"^(libc|libm|libdl|libpthread|librt)\.so\.\d+$|^ld-linux.*")
+GLIBC_FLOOR = (2, 28)
 
 
 def run(*command: str, **kwargs) -> str:
@@ -55,6 +57,16 @@ def taken_over(table: Path) -> set[str]:
     text = "".join(t.read_text() for t in tables if t.exists())
     names = re.findall(r"^\s*ZH_[FB]\w*\(\s*(\w+)", text, re.MULTILINE)
     return {prefix + name for name in names for prefix in ("MPI_", "PMPI_")}
+
+
+def newer_glibc(binary: Path) -> list[str]:
+    """The symbols for which a binary needs a glibc newer than the oldest that it must run with."""
+    wrong = []
+    for line in run("objdump", "-T", str(binary)).splitlines():
+        version = re.search(r"\*UND\*.*\(?GLIBC_(\d+)\.(\d+)[\d.]*\)? +(\S+)$", line)
+        if version and (int(version[1]), int(version[2])) > GLIBC_FLOOR:
+            wrong.append(f"{binary.name}: needs glibc {version[1]}.{version[2]} for {version[3]}")
+    return wrong
 
 
 def check_library(library: Path, expected: set[str] | None) -> list[str]:
@@ -81,7 +93,7 @@ def check_library(library: Path, expected: set[str] | None) -> list[str]:
             wrong.append(f"needs {name}")
     if re.search(r"\(TEXTREL\)", run("readelf", "-dW", str(library))):
         wrong.append("has text relocations")
-    return [f"{library.name}: {w}" for w in wrong]
+    return [f"{library.name}: {w}" for w in wrong] + newer_glibc(library)
 
 
 def check_preload(library: Path) -> list[str]:
@@ -113,6 +125,9 @@ def check(folder: Path, table: Path = TABLE, families: set[str] = FAMILIES) -> t
         found.append(f"no module libzerohop-<abi>.so beside {front.name}")
     for module in modules:
         found += check_library(module, None)
+    command = folder.parent / "bin" / "zerohop"
+    if command.exists():
+        found += newer_glibc(command)
     return found, 1 + len(modules)
 
 
@@ -128,6 +143,7 @@ PLANTED = [
     ),
     ("a weak reference", "extern char ompi_x __attribute__((weak)); char* zh_z = &ompi_x;", "", "refers to ompi_x"),
     ("the C++ runtime", "void _ZSt9terminatev(void) {}", "", "of the C++ runtime"),
+    ("a newer glibc", "int pthread_join(); void* zh_join = &pthread_join;", "", "needs glibc"),
     ("another library", "", "-Wl,--no-as-needed -lstdc++", "needs libstdc++"),
     (
         "output at start",

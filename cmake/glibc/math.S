@@ -1,0 +1,9 @@
+// As versions.S, of libm: since 2.29 without the error handling of older standards. A file of its own, as not everything that
+// is shipped needs libm.
+#include "bind.inc"
+
+BIND(exp, OLDEST)
+BIND(log, OLDEST)
+BIND(pow, OLDEST)
+
+.section .note.GNU-stack, "", %progbits
