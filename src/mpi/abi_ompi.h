@@ -4,6 +4,9 @@
 
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
+#if MPI_VERSION < 4
+#include "mpi/abi_ompi_mpi3.h"
+#endif
 
 #undef MPI_COMM_WORLD
 #undef MPI_COMM_SELF
