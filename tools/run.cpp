@@ -13,6 +13,7 @@
 
 #include "base/options.h"
 #include "commands.h"
+#include "os/plain_path.h"
 #include "os/program.h"
 
 namespace zh::tools {
@@ -61,13 +62,16 @@ bool export_options(const std::vector<std::string>& given) {
       return false;
     }
   }
+  const auto hand_on = [&options](auto wanted) {
+    for (size_t i = 0; i < option_table().size(); ++i) {
+      const Opt option = static_cast<Opt>(i);
+      if (wanted(option)) os::set_variable(option_table()[i].name, options.get_text(option));
+    }
+  };
+  // First those given, for the name of the file may be one of them.
+  hand_on([&](Opt option) { return options.source(option) == Source::kCommandLine; });
   options.read_environment(environ);  // complaints are rank 0's, at MPI_Init
-  for (size_t i = 0; i < option_table().size(); ++i) {
-    const Opt option = static_cast<Opt>(i);
-    const Source source = options.source(option);
-    if (source == Source::kCommandLine || (source == Source::kFile && is_read_at_load(option)))
-      os::set_variable(option_table()[i].name, options.get_text(option));
-  }
+  hand_on([&](Opt option) { return options.source(option) == Source::kFile && is_read_at_load(option); });
   return true;
 }
 
@@ -77,6 +81,25 @@ std::string preload_with(const std::string& library) {
   const std::string old = before != nullptr ? before : "";
   if ((":" + old + ":").find(":" + library + ":") != std::string::npos) return old;
   return old.empty() ? library : library + ":" + old;
+}
+
+/// The library under a name that LD_PRELOAD can hold; "" (after a message) if there is none.
+std::string plain_name(const std::string& library) {
+  if (os::is_plain_path(library)) return library;
+  const size_t slash = library.rfind('/');
+  const std::string folder = library.substr(0, slash);
+  std::string link;
+  if (slash == std::string::npos || !os::is_plain_path(library.substr(slash))) {
+    say(library + ": LD_PRELOAD cannot hold a file name with a blank, a colon or a $");
+  } else if (const Status s = os::link_plain_path(folder, &link); !s.ok()) {
+    say(library +
+        ": LD_PRELOAD cannot hold a blank, a colon or a $, and no link to the folder could be made in TMPDIR or "
+        "/tmp: " +
+        std::strerror(s.error()));
+  } else {
+    return link + library.substr(slash);
+  }
+  return "";
 }
 
 int run(const Arguments& arguments, const std::vector<std::string>& command) {
@@ -94,16 +117,14 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
   if (!why_not.empty()) {
     say(path + " " + why_not + ". It runs without zerohop.");
   } else {
-    const std::string library = arguments.library.empty() ? find_library() : arguments.library;
+    std::string library = arguments.library.empty() ? find_library() : arguments.library;
     if (library.empty() || !os::readable(library)) {
       say("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) +
           "; give its place with --library");
       return kCannotRun;
     }
-    if (library.find_first_of(" :") != std::string::npos) {
-      say(library + ": LD_PRELOAD cannot hold a path with a space or colon; install zerohop elsewhere");
-      return kCannotRun;
-    }
+    library = plain_name(library);
+    if (library.empty()) return kCannotRun;
     os::set_variable("LD_PRELOAD", preload_with(library));
   }
   if (arguments.dry) {

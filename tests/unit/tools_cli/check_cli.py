@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -158,6 +160,52 @@ class Cli(unittest.TestCase):
         self.assertEqual(r.returncode, 126)
         self.assertIn("/no/such/lib.so", r.stderr)
 
+    def in_a_folder_called(self, name):
+        """The stand-in for the library in such a folder, and a temporary folder for links."""
+        folder, links = Path(self.folder.name) / name, Path(self.folder.name) / "links"
+        folder.mkdir(exist_ok=True)
+        links.mkdir(exist_ok=True)
+        return shutil.copy(self.lib, folder), str(links)
+
+    def test_run_from_folders_that_ld_preload_cannot_hold(self):
+        for name in ("with blank", "with:colon", "with$ORIGIN"):
+            library, links = self.in_a_folder_called(name)
+            for _ in range(2):
+                r = zerohop("run", "--library", library, "sh", "-c", "echo $PRELOADED $LD_PRELOAD", TMPDIR=links)
+                said, link = r.stdout.split()
+                self.assertEqual((said, r.stderr), ("yes", ""), name)
+                self.assertEqual(os.path.realpath(link), os.path.realpath(library))
+        (mine,) = Path(links).iterdir()
+        self.assertEqual((mine.stat().st_mode & 0o777, len(list(mine.iterdir()))), (0o700, 3))
+
+    def test_run_follows_no_link_that_others_could_make(self):
+        library, links = self.in_a_folder_called("with blank")
+        mine = Path(links) / f"zerohop-{os.geteuid()}"
+        shutil.rmtree(mine, ignore_errors=True)
+        mine.mkdir()
+        mine.chmod(0o777)
+        r = zerohop("run", "--library", library, "sh", "-c", "echo $PRELOADED $LD_PRELOAD", TMPDIR=links)
+        self.assertFalse(list(mine.iterdir()))
+        self.assertRegex(r.stdout, "^yes /tmp/")
+        shutil.rmtree(mine)
+
+    def test_run_refuses_a_library_name_that_ld_preload_cannot_hold(self):
+        name = str(Path(self.folder.name) / "a library.so")
+        shutil.copy(self.lib, name)
+        r = zerohop("run", "--library", name, "true")
+        self.assertEqual(r.returncode, 126)
+        self.assertIn("LD_PRELOAD cannot hold", r.stderr)
+
+    def test_run_programs_and_files_with_blanks_in_their_names(self):
+        folder = Path(self.folder.name) / "of the user"
+        folder.mkdir()
+        program, config = folder / "my prog", folder / "my settings"
+        program.write_text('#!/bin/sh\necho "$PRELOADED $1 $ZEROHOP_HEAP $ZEROHOP_STATS"\n')
+        program.chmod(0o755)
+        config.write_text("HEAP=0\n")
+        r = self.run_("-o", f"CONFIG={config}", "-o", "STATS=a b.json", str(program), "two words")
+        self.assertEqual((r.stdout, r.stderr), ("yes two words 0 a b.json\n", ""))
+
     def test_run_static_program_says_so_and_runs(self):
         if not self.has_static:
             self.skipTest("no static C library")
@@ -210,7 +258,7 @@ class Cli(unittest.TestCase):
         self.assertIn("Shared memory of the program's buffers (ZEROHOP_HEAP = auto)", zerohop("info").stdout)
 
     def test_info_heap_follows_the_limits(self):
-        shell = ["sh", "-c", f"ulimit -f 100000; exec {ZEROHOP} info --json"]
+        shell = ["sh", "-c", f"ulimit -f 100000; exec {shlex.quote(ZEROHOP)} info --json"]
         r = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
         heap = json.loads(r.stdout)["heap"]
         self.assertFalse(heap["used"])
@@ -373,7 +421,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(zerohop("doctor", "--stats", "/no/such/file").returncode, 2)
 
     def test_doctor_sees_limits(self):
-        shell = ["sh", "-c", f"ulimit -f 100; exec {ZEROHOP} doctor --json"]
+        shell = ["sh", "-c", f"ulimit -f 100; exec {shlex.quote(ZEROHOP)} doctor --json"]
         r = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(r.returncode, 2)
         limits = next(c for c in json.loads(r.stdout)["checks"] if c["name"] == "limits")
