@@ -156,6 +156,17 @@ PairChoice choose(int level, const Profile* profile) {
   return choice;
 }
 
+PairChoice on_shared_cpus(PairChoice choice) {
+  // Measured with 8 ranks on 2 processors: eager to 64 KiB, or a larger ring, is slower than mapped memory at 64 KiB.
+  constexpr uint32_t kEager = 32 << 10;
+  constexpr uint32_t kRing = 128 << 10;
+  choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(kEager, choice.single_copy_min - 1));
+  choice.piped_min = choice.eager_max;
+  choice.mapped_min = std::max(choice.mapped_min, choice.eager_max + 1);
+  choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);
+  return choice;
+}
+
 PairChoice paper_choice(int level) {
   PairChoice choice;
   const auto distance = static_cast<node::Level>(level);

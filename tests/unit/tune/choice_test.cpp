@@ -134,6 +134,22 @@ TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
   EXPECT_GE(c.both_ends_min, uint64_t{1} << 30);
 }
 
+TEST(Choice, OnSharedCpusMessagesNeedFewerAnswers) {
+  for (const int level : {kL2, kL3}) {
+    const PairChoice alone = choose(level, nullptr);
+    const PairChoice c = on_shared_cpus(alone);
+    EXPECT_GT(c.eager_max, alone.eager_max);
+    EXPECT_LT(c.eager_max, c.single_copy_min);
+    EXPECT_GE(c.piped_min, c.eager_max) << "nobody reads while it is written";
+    EXPECT_GT(c.mapped_min, c.eager_max);
+    EXPECT_GE(c.ring_bytes_max, 2 * c.eager_max);
+    EXPECT_EQ(c.nontemporal_min, alone.nontemporal_min);
+  }
+  PairChoice early = choose(kL3, nullptr);
+  early.single_copy_min = 8 << 10;
+  EXPECT_LT(on_shared_cpus(early).eager_max, early.single_copy_min);
+}
+
 TEST(Choice, AProfileOfTheOtherDistanceIsNotUsed) {
   const Profile p = one_class(far_class());
   const PairChoice near = choose(kL2, &p);
