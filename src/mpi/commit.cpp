@@ -1,5 +1,5 @@
 // PMIx_Commit, with which an MPI library publishes what its ranks must know of each other: zerohop's own value goes
-// with it. Called by the MPI library, within MPI_Init; refuses to know what the module does.
+// with it. Called by the MPI library while it initialises; refuses to know what the module does.
 #include <dlfcn.h>
 
 #include "mpi/commit.h"

@@ -4,7 +4,7 @@
 namespace zh::mpi {
 
 /// Called, while it is set, before each PMIx_Commit, with a handle by which dlsym finds the functions of PMIx. The
-/// module sets it around the host's MPI_Init.
+/// module sets it before the host initialises.
 extern void (*before_commit)(void* pmix);
 
 }  // namespace zh::mpi

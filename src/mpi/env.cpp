@@ -467,19 +467,23 @@ int class_of(Code code) {
 namespace wrap {
 
 int Init(int* argc, char*** argv) {
-  launcher.before_init();
+  launcher.leave_mark();
   const int error = host.Init(argc, argv);
-  launcher.after_init();
   if (error == MPI_SUCCESS) begin();
   return error;
 }
 
 int Init_thread(int* argc, char*** argv, int required, int* provided) {
-  launcher.before_init();
+  launcher.leave_mark();
   const int error = host.Init_thread(argc, argv, required, provided);
-  launcher.after_init();
   if (error == MPI_SUCCESS) begin();
   return error;
+}
+
+/// A session is the host's, but it may be what initialises the host.
+int Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session* session) {
+  launcher.leave_mark();
+  return host.Session_init(info, handler, session);
 }
 
 int Finalize() {

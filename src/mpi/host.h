@@ -34,7 +34,7 @@ namespace zh::mpi {
   X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Buffer_detach) X(Barrier) X(Win_create)              \
   X(Win_allocate) X(Win_allocate_shared) X(Win_create_dynamic)
 // Functions of MPI 4.0 that a program of an older host does not call.
-#define ZH_HOST_YOUNG(X) X(Isendrecv) X(Isendrecv_replace)
+#define ZH_HOST_YOUNG(X) X(Isendrecv) X(Isendrecv_replace) X(Session_init)
 // The same, with large counts.
 #define ZH_HOST_COUNTED(X)                                                                                             \
   X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c)       \

@@ -1,5 +1,5 @@
-// See launcher.h. hydra's store is reached over PMI-1 before the host's MPI_Init, whose barrier brings the marks to
-// everyone. PMIx's (Open MPI) is reached in MPI_Init, just before the host publishes its own values there.
+// See launcher.h. hydra's store is reached over PMI-1 before the host initialises, whose barrier brings the marks to
+// everyone. PMIx's (Open MPI) is reached just before the host publishes its own values there.
 #include "mpi/launcher.h"
 
 #include <dlfcn.h>
@@ -83,9 +83,11 @@ std::string key_of_rank(int rank) { return std::string(kKey) + "-" + std::to_str
 
 }  // namespace
 
-void Launcher::before_init() {
-  if (tried_) return;
-  tried_ = true;
+void Launcher::leave_mark() {
+  std::call_once(once_, [this] { prepare(); });
+}
+
+void Launcher::prepare() {
   mark_ = std::string(ZH_ABI_NAME "/" ZH_VERSION "/") + build_id();
   if (hook_ != nullptr) *hook_ = &before_commit_of_host;
 #if !defined(ZH_ABI_OMPI)
@@ -96,10 +98,6 @@ void Launcher::before_init() {
   const bool good = opened.ok() && pmi_.put(key_of_rank(std::atoi(rank)), mark_).ok();
   state_ = good ? State::kPmi : State::kFailed;
 #endif
-}
-
-void Launcher::after_init() {
-  if (hook_ != nullptr) *hook_ = nullptr;
 }
 
 void Launcher::before_commit_of_host(void* pmix) { launcher.before_commit(pmix); }

@@ -2,6 +2,7 @@
 // env.cpp; refuses to know what follows from the marks.
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "node/roll_call.h"
@@ -13,9 +14,9 @@ class Launcher {
  public:
   /// Where to ask for a call before the host's PMIx_Commit (commit.cpp).
   void set_commit_hook(void (**hook)(void* pmix)) { hook_ = hook; }
-  /// Around the host's MPI_Init. The first time in a process leaves the mark; later ones do nothing.
-  void before_init();
-  void after_init();
+  /// Before whatever may initialise the host: sees to it that this rank's mark is among what ranks know of each other
+  /// afterwards. Only the first call in a process does anything.
+  void leave_mark();
 
   /// Of what follows only one is true.
   [[nodiscard]] bool has_no_store() const { return state_ == State::kNone; }
@@ -25,12 +26,13 @@ class Launcher {
 
  private:
   enum class State { kNone, kPmi, kPmix, kFailed };
+  void prepare();
   void before_commit(void* pmix);
   static void before_commit_of_host(void* pmix);
   [[nodiscard]] std::string read(int rank);
 
   State state_ = State::kNone;
-  bool tried_ = false;
+  std::once_flag once_;
   void (**hook_)(void*) = nullptr;
   std::string mark_;
   os::PmiClient pmi_;

@@ -111,6 +111,7 @@ int Type_free(MPI_Datatype*);
 
 int Init(int*, char***);
 int Init_thread(int*, char***, int, int*);
+int Session_init(MPI_Info, MPI_Errhandler, MPI_Session*);
 int Finalize(void);
 int Abort(MPI_Comm, int);
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "dev"))
 import hosts as mpi_hosts  # noqa: E402
 
 BUILD = ROOT / "build"
-TIMEOUT_S = 60  # of a job that takes seconds: it hangs
+TIMEOUT_S = 60  # of a job that takes a second or two: it hangs
 SERVED = "inline to"  # of ZEROHOP_LOG=info, by every rank that zerohop serves
 LINE = "zerohop: everything stays with the MPI library: "
 
@@ -40,6 +40,10 @@ int main(int argc, char **argv) {
   enum { N = 1 << 16 };
   int rank, size, sum = 0, wrong = 0;
   int *out = malloc(N * sizeof(int)), *in = malloc(N * sizeof(int));
+#ifdef SESSION
+  MPI_Session session;
+  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+#endif
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -50,6 +54,9 @@ int main(int argc, char **argv) {
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0) printf("sum %d wrong %d\\n", sum, wrong);
+#ifdef SESSION
+  MPI_Session_finalize(&session);
+#endif
   MPI_Finalize();
   return 0;
 }
@@ -73,7 +80,7 @@ class Host:
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A job. Letters of `ranks`: z under zerohop, - without, 0 switched off, b another build, a another binary
-    interface. `said`: behind LINE, or None where zerohop serves all ranks."""
+    interface, s with a session made before MPI_Init. `said`: behind LINE, or None where zerohop serves all ranks."""
 
     name: str
     ranks: str
@@ -85,6 +92,8 @@ CASES = [
     Case("all", "zzz", None),
     Case("all, two levels of the tree", "z" * 12, None),
     Case("all, over two launchers", "zzzz", None, 2),
+    Case("all, after a session", "sss", None),
+    Case("after a session", "s-s", "rank 1 runs without zerohop"),
     Case("first", "-zz", "rank 0 runs without zerohop"),
     Case("middle", "z-z", "rank 1 runs without zerohop"),
     Case("last", "zz-", "rank 2 runs without zerohop"),
@@ -107,6 +116,8 @@ def known_hosts() -> list[Host]:
     for h in [today["mpich"], today["openmpi"], today["impi"], *mpi_hosts.older_hosts()]:
         own = Path(h.mpicc).exists()
         compilers = {"z": h.mpicc if own else by_abi[h.abi].mpicc}
+        if h.name in ("mpich", "openmpi"):  # others are older, or refuse MPI_Init after a session
+            compilers["s"] = h.mpicc
         if h.name + "-abi" in today:
             compilers["a"] = today[h.name + "-abi"].mpicc
         found.append(Host(h.name, h.mpiexec, h.env, compilers, h.abi == "mpich"))
@@ -164,6 +175,7 @@ def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) 
     before = {
         "z": zerohop,
         "a": zerohop,
+        "s": zerohop,
         "-": [],
         "0": ["env", "ZEROHOP_ENABLE=0", *zerohop],
         "b": [str(folder / "other" / "bin" / "zerohop"), "run"],
@@ -176,7 +188,7 @@ def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) 
         command += ["-ppn", str(len(case.ranks) // case.nodes)]
         env["I_MPI_FABRICS"] = "shm:ofi"  # shm alone is for one node
     for i, letter in enumerate(case.ranks):
-        program = programs.get(letter, programs["z"])
+        program = programs.get(letter, programs["s" if "s" in case.ranks else "z"])
         command += [*([":"] if i else []), "-n", "1", *before[letter], str(program)]
     code, said = run(command, env)
     n = len(case.ranks)
@@ -213,9 +225,10 @@ def main() -> int:
             programs = {}
             for letter, compiler in host.compilers.items():
                 programs[letter] = folder / f"{host.name}-{letter}"
-                subprocess.run([compiler, str(source), "-o", str(programs[letter])], check=True)
+                flags = ["-DSESSION"] if letter == "s" else []
+                subprocess.run([compiler, *flags, str(source), "-o", str(programs[letter])], check=True)
             for case in CASES:
-                impossible = ("a" in case.ranks and "a" not in programs) or (case.nodes and not host.hydra)
+                impossible = any(c in "as" and c not in programs for c in case.ranks) or (case.nodes and not host.hydra)
                 if arguments.case not in case.name or impossible:
                     continue
                 wrong = ""
