@@ -11,7 +11,8 @@ build: ## build/bin/zerohop and build/lib/libzerohop.so
 	@dev/build release
 
 install: build ## the command, the libraries and the header under PREFIX (/usr/local); DESTDIR is respected
-	@cmake --install build/cmake/release --prefix "$(PREFIX)" | sed -n '1p;$$p'
+	@cmake --install build/cmake/release --prefix "$(PREFIX)" >build/install.log
+	@echo "installed: $(DESTDIR)$(PREFIX)/bin/zerohop"
 
 demo: build ## unmodified MPI programs without and with zerohop, side by side
 	@python3 dev/demo.py

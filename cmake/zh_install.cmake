@@ -13,6 +13,8 @@ foreach(target IN ITEMS zerohop zerohop-mpich zerohop-ompi zerohop-abi)
 endforeach()
 if(TARGET zerohop_tool)
   install(TARGETS zerohop_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+elseif(SKBUILD)
+  message(FATAL_ERROR "pip installs the zerohop command, and it cannot be built here: the table of parts says why")
 endif()
 
 install(TARGETS zerohop_p2p EXPORT zerohop LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

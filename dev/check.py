@@ -264,6 +264,7 @@ STAGES = [
     Stage("outside programs", "f", script_stage("tests/heap/outside.py", timeout_s=1800)),
     Stage("reliability, the quick form", "f", script_stage("tests/reliability/run.py", "--quick", timeout_s=600)),
     Stage("installed copy", "qcf", script_stage("tests/install.py", timeout_s=300)),
+    Stage("installed by pip", "f", script_stage("tests/install.py", "--pip", timeout_s=1800)),
     Stage("hosts of unknown names", "qcf", script_stage("tests/mpi/unknown_hosts.py", timeout_s=300)),
     Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """An installed copy, moved to another folder, does what the built one does.
 
-    tests/install.py
+    tests/install.py [--pip]
 
-Installs build/cmake/release into an empty root and moves it elsewhere. There a job under MPICH is served, and a C
-program finds the engine's header and library by pkg-config and by CMake's package. Closing line:
-`N passed, N failed, N skipped`.
+`make install` into an empty root, which is moved to a folder with a blank in its name. There a job under MPICH is
+served, also from a folder with a colon, and in a root that holds nothing but libc and the host; and a C program finds
+the engine's header and library by pkg-config and by CMake's package. --pip: the same of what pip has installed
+into an environment. Closing line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +26,7 @@ sys.path.insert(0, str(ROOT / "dev"))
 
 import hosts as mpi_hosts  # noqa: E402
 
-BUILT = ROOT / "build" / "cmake" / "release"
+TOOLS = ROOT / "build" / "env" / "tools" / "bin" / "python"
 
 EXCHANGE = """
 #include <mpi.h>
@@ -58,36 +62,112 @@ class Wrong(Exception):
     """What a step has shown."""
 
 
-def run(*command: str | Path, **env: str) -> str:
+class Skipped(Exception):
+    """What is missing here."""
+
+
+def run(*command: str | Path, cwd: Path = ROOT, timeout_s: float = 300, **env: str) -> str:
     words = [str(word) for word in command]
-    done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, env={**os.environ, **env}, cwd=cwd, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode != 0:
         raise Wrong(f"{' '.join(words)}: exit code {done.returncode}: {done.stdout[-600:]}{done.stderr[-600:]}")
     return done.stdout + done.stderr
 
 
-def install(folder: Path) -> Path:
-    run("cmake", "--install", BUILT, "--prefix", "/opt/zerohop", DESTDIR=str(folder / "root"))
-    moved = folder / "elsewhere"
+def made(folder: Path) -> Path:
+    """The tree of `make install`, moved."""
+    run("make", "install", "PREFIX=/opt/zerohop", f"DESTDIR={folder / 'root'}", timeout_s=900)
+    moved = folder / "else where"
     shutil.move(folder / "root" / "opt" / "zerohop", moved)
     return moved
 
 
-def a_job_is_served(folder: Path, tree: Path) -> None:
-    host = mpi_hosts.host("mpich")
-    source, program = folder / "exchange.c", folder / "exchange"
+def installed_by_pip(folder: Path) -> Path:
+    """An environment into which pip has installed the checkout, moved."""
+    options = ("--no-deps", "--disable-pip-version-check", "-q")
+    # The backend of dev/setup, so that nothing is fetched.
+    run(TOOLS, "-m", "pip", "wheel", *options, "--no-build-isolation", "-w", folder, ROOT, timeout_s=1700)
+    (wheel,) = folder.glob("*.whl")
+    environment, moved = folder / "environment", folder / "else where"
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    run(TOOLS, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, "--no-index", wheel)
+    said = run(
+        environment / "bin" / "python", "-c", "import zerohop, importlib.metadata as m; print(m.version('zerohop'))"
+    )
+    command = run(environment / "bin" / "zerohop", "--version", cwd=folder)
+    if said.strip() != command.split()[-1]:
+        raise Wrong(f"the package says {said}, the command {command}")
+    shutil.move(environment, moved)
+    return moved
+
+
+def program_of(folder: Path, host: mpi_hosts.Host) -> Path:
+    source, program = folder / "exchange.c", folder / "an exchange"
     source.write_text(EXCHANGE)
     run(host.mpicc, source, "-o", program, **host.env)
-    said = run(*host.mpiexec, "-n", "2", tree / "bin" / "zerohop", "run", program, **host.env, ZEROHOP_LOG="info")
+    return program
+
+
+def is_served(said: str) -> None:
     if "got 0" not in said or "got 1" not in said or "inline to" not in said:
         raise Wrong(said)
 
 
+def a_job_is_served(folder: Path, tree: Path) -> None:
+    """From another folder, with the command found along PATH."""
+    host = mpi_hosts.host("mpich")
+    program_of(folder, host)
+    path = {"PATH": f"{tree / 'bin'}:{os.environ['PATH']}", "ZEROHOP_LOG": "info"}
+    is_served(run(*host.mpiexec, "-n", "2", "zerohop", "run", "./an exchange", cwd=folder, **host.env, **path))
+
+
+def a_job_is_served_from_a_folder_with_a_colon(folder: Path, tree: Path) -> None:
+    host = mpi_hosts.host("mpich")
+    program = program_of(folder, host)
+    copy = folder / "a:b"
+    shutil.copytree(tree, copy, symlinks=True)
+    is_served(run(*host.mpiexec, "-n", "2", copy / "bin" / "zerohop", "run", program, **host.env, ZEROHOP_LOG="info"))
+
+
+def a_job_is_served_where_only_libc_is(folder: Path, tree: Path) -> None:
+    """In a root that holds the installed tree, the host, a shell and the libraries of libc."""
+    host = mpi_hosts.host("mpich")
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("only root may make roots")
+    program, root = program_of(folder, host), folder / "clean"
+    shutil.copytree(tree, root / "opt" / "zerohop", symlinks=True)
+    prefix = Path(host.libdir).parent
+    for place in ("proc", "dev", "tmp", "bin", prefix.relative_to("/")):
+        (root / place).mkdir(parents=True, exist_ok=True)
+    shutil.copy(program, root / "exchange")
+    shutil.copy("/bin/sh", root / "bin" / "sh")
+    executables = [Path("/bin/sh"), program, *prefix.glob("bin/*hydra*"), Path(host.libdir) / host.soname]
+    for library in sorted({found for e in executables for found in re.findall(r"(/\S+) \(0x", run("ldd", e))}):
+        if not library.startswith(str(prefix)):
+            copy = root / library.lstrip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, copy)
+    for name in ("libdl.so.2", "libpthread.so.0", "libm.so.6"):
+        libc = Path(re.search(r"libc\.so\.6 => (\S+)", run("ldd", "/bin/sh"))[1])
+        copy = root / str(libc.with_name(name)).lstrip("/")
+        if not copy.exists():
+            shutil.copy(libc.with_name(name), copy)
+    job = shlex.join([*host.mpiexec, "-n", "2", "/opt/zerohop/bin/zerohop", "run", "/exchange"])
+    script = (
+        'mount --bind "$1" "$0$1" && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev"'
+        f' && exec chroot "$0" {job}'
+    )
+    unshare = ("unshare", "-m", "--propagation", "private", "sh", "-c", script, root, prefix)
+    is_served(run(*unshare, **host.env, ZEROHOP_LOG="info"))
+
+
 def pkg_config_finds_the_engine(folder: Path, tree: Path) -> None:
+    if not shutil.which("pkg-config"):
+        raise Skipped("no pkg-config")
     source, program = folder / "engine.c", folder / "engine"
     source.write_text(ENGINE)
     flags = run("pkg-config", "--cflags", "--libs", "zerohop", PKG_CONFIG_PATH=str(tree / "lib" / "pkgconfig"))
-    run("sh", "-c", f"cc '{source}' -o '{program}' {flags.strip()}")
+    run("cc", source, "-o", program, *shlex.split(flags))
     said = run(program, LD_LIBRARY_PATH=str(tree / "lib")).strip()
     version = run("pkg-config", "--modversion", "zerohop", PKG_CONFIG_PATH=str(tree / "lib" / "pkgconfig")).strip()
     if said != version:
@@ -98,7 +178,7 @@ def cmake_finds_the_engine(folder: Path, tree: Path) -> None:
     project = folder / "project"
     project.mkdir()
     (project / "user.c").write_text(ENGINE)
-    version = run("pkg-config", "--modversion", "zerohop", PKG_CONFIG_PATH=str(tree / "lib" / "pkgconfig")).strip()
+    version = run(tree / "bin" / "zerohop", "--version").split()[-1]
     (project / "CMakeLists.txt").write_text(PROJECT.format(version=version))
     run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={tree}")
     run("cmake", "--build", project / "build")
@@ -106,26 +186,35 @@ def cmake_finds_the_engine(folder: Path, tree: Path) -> None:
         raise Wrong("another version")
 
 
+CASES = (
+    a_job_is_served,
+    a_job_is_served_from_a_folder_with_a_colon,
+    a_job_is_served_where_only_libc_is,
+    pkg_config_finds_the_engine,
+    cmake_finds_the_engine,
+)
+
+
 def main() -> int:
-    if not (BUILT / "cmake_install.cmake").exists():
-        raise SystemExit("not built (make build)")
+    parser = argparse.ArgumentParser(description="What an installed copy does.")
+    parser.add_argument("--pip", action="store_true", help="install by pip instead of make")
+    arguments = parser.parse_args()
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory(prefix="zh-install-") as name:
         folder = Path(name)
-        tree = install(folder)
-        for case in (a_job_is_served, pkg_config_finds_the_engine, cmake_finds_the_engine):
-            if case is not a_job_is_served and not shutil.which("pkg-config"):
-                print(f"skipped: {case.__name__}: no pkg-config here")
-                skipped += 1
-                continue
+        tree = installed_by_pip(folder) if arguments.pip else made(folder)
+        for case in CASES:
             try:
                 case(folder, tree)
+            except Skipped as reason:
+                skipped += 1
+                print(f"skipped: {case.__name__}: {reason}")
             except Wrong as wrong:
                 failed += 1
                 print(f"failed: {case.__name__}: {wrong}")
-                continue
-            passed += 1
-            print(f"ok {case.__name__}")
+            else:
+                passed += 1
+                print(f"ok {case.__name__}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 

@@ -6,16 +6,16 @@
 
 // Constants of the binary interface that MPICH 4.0 does not name yet.
 #ifndef MPI_BUFFER_AUTOMATIC
-#define MPI_BUFFER_AUTOMATIC (void*)-2
+#define MPI_BUFFER_AUTOMATIC reinterpret_cast<void*>(-2)
 #endif
 #ifndef MPI_REAL2
-#define MPI_REAL2 ((MPI_Datatype)0x4c000226)
+#define MPI_REAL2 static_cast<MPI_Datatype>(0x4c000226)
 #endif
 #ifndef MPI_LOGICAL1
-#define MPI_LOGICAL1 ((MPI_Datatype)0x4c000147)
-#define MPI_LOGICAL2 ((MPI_Datatype)0x4c000248)
-#define MPI_LOGICAL4 ((MPI_Datatype)0x4c000449)
-#define MPI_LOGICAL8 ((MPI_Datatype)0x4c00084a)
+#define MPI_LOGICAL1 static_cast<MPI_Datatype>(0x4c000147)
+#define MPI_LOGICAL2 static_cast<MPI_Datatype>(0x4c000248)
+#define MPI_LOGICAL4 static_cast<MPI_Datatype>(0x4c000449)
+#define MPI_LOGICAL8 static_cast<MPI_Datatype>(0x4c00084a)
 #endif
 
 // Macros there, functions in other libraries; zerohop provides them as functions.
