@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "os/plain_path.h"
 #include "os/program.h"
+#include "preload.h"
 
 namespace zh::tools {
 namespace {
@@ -75,14 +76,6 @@ bool export_options(const std::vector<std::string>& given) {
   return true;
 }
 
-/// LD_PRELOAD with the library in front, once.
-std::string preload_with(const std::string& library) {
-  const char* before = std::getenv("LD_PRELOAD");
-  const std::string old = before != nullptr ? before : "";
-  if ((":" + old + ":").find(":" + library + ":") != std::string::npos) return old;
-  return old.empty() ? library : library + ":" + old;
-}
-
 /// The library under a name that LD_PRELOAD can hold; "" (after a message) if there is none.
 std::string plain_name(const std::string& library) {
   if (os::is_plain_path(library)) return library;
@@ -125,7 +118,8 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
     }
     library = plain_name(library);
     if (library.empty()) return kCannotRun;
-    os::set_variable("LD_PRELOAD", preload_with(library));
+    const char* before = std::getenv("LD_PRELOAD");
+    os::set_variable("LD_PRELOAD", preload_with(before != nullptr ? before : "", library));
   }
   if (arguments.dry) {
     const char* preload = std::getenv("LD_PRELOAD");

@@ -42,7 +42,7 @@ ModuleArgs kept{};
 void fill_slots(const ModuleArgs& args, bool all) {
   for (unsigned i = 0; i < kCount; ++i) {
     void* theirs = all ? nullptr : host_symbol(args.host, kNames[i]);
-    args.slots[i] = theirs != nullptr ? theirs : kWrappers[i];
+    set_slot(args.slots, kCount, args.profilers, i, theirs != nullptr ? theirs : kWrappers[i]);
   }
 }
 

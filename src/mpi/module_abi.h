@@ -23,15 +23,23 @@ constexpr uint64_t table_hash(const char* const* names, unsigned n) {
 }
 
 struct ModuleArgs {
-  uint64_t hash;       ///< of the caller's table
-  void* host;          ///< dlopen handle of the host's library
-  const char* soname;  ///< of the host's library
-  void** slots;        ///< out: an address for every function, in the order of the table
-  unsigned n_slots;
+  uint64_t hash;                       ///< of the caller's table
+  void* host;                          ///< dlopen handle of the host's library
+  const char* soname;                  ///< of the host's library
+  void** slots;                        ///< out: addresses, see set_slot()
+  unsigned n_slots;                    ///< number of functions
+  void* const* profilers;              ///< for every function a profiler's, which MPI_F leads to, or null
   bool enabled;                        ///< false: only what the host lacks is served, everything else goes to the host
   heap::SharedHeap* heap;              ///< of libzerohop.so; null when it is off
   void (**before_commit)(void* pmix);  ///< commit.h
 };
+
+/// Gives the `i`-th function of the table its address. The first half of the slots is that of MPI_F, the second that of
+/// PMPI_F.
+inline void set_slot(void** slots, unsigned n, void* const* profilers, unsigned i, void* address) {
+  slots[i] = profilers[i] != nullptr ? profilers[i] : address;
+  slots[n + i] = address;
+}
 
 /// Fills every slot. Returns null, or a static text that says why it could not (then no slot was touched).
 using ModuleFill = const char* (*)(const ModuleArgs*);

@@ -15,6 +15,7 @@
 #include "heap/heap.h"
 #include "mpi/commit.h"
 #include "mpi/module_abi.h"
+#include "mpi/profilers.h"
 
 extern "C" {
 extern void* zh_slots[];
@@ -30,6 +31,8 @@ const char* const kNames[] = {
 #undef ZH_F
 };
 constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
+
+void* profilers[kCount];
 
 constexpr char kMpichModule[] = "libzerohop-mpich.so";
 constexpr char kOpenMpiModule[] = "libzerohop-ompi.so";
@@ -197,7 +200,7 @@ void fill_from_host(void* host) {
     std::snprintf(name, sizeof(name), "PMPI_%s", kNames[i]);
     void* address = dlsym(host, name);
     if (address == nullptr) address = dlsym(host, name + 1);
-    zh_slots[i] = address != nullptr ? address : reinterpret_cast<void*>(&missing_function);
+    set_slot(zh_slots, kCount, profilers, i, address != nullptr ? address : reinterpret_cast<void*>(&missing_function));
   }
 }
 
@@ -220,7 +223,7 @@ const char* fill_from_module(const Found& found, void* host, bool enabled, char*
   if (fill == nullptr) return "the module has no entry";
   heap::Heap* heap = heap::process_heap.started() ? &heap::process_heap : nullptr;
   const ModuleArgs args{
-      table_hash(kNames, kCount), host, found.soname, zh_slots, kCount, enabled, heap, &before_commit};
+      table_hash(kNames, kCount), host, found.soname, zh_slots, kCount, profilers, enabled, heap, &before_commit};
   return fill(&args);
 }
 
@@ -234,7 +237,10 @@ void fill() {
   const bool enabled = !says_no(std::getenv("ZEROHOP_ENABLE"));
   char reason[4096 + 128];
   const char* why = nullptr;
-  if (found.module == nullptr) {
+  if (const char* doubtful = find_profilers(kNames, kCount, host, profilers); doubtful != nullptr) {
+    std::snprintf(reason, sizeof(reason), "%s may call it past zerohop; preload it before libzerohop.so", doubtful);
+    why = reason;
+  } else if (found.module == nullptr) {
     std::snprintf(reason, sizeof(reason), "%s is none that zerohop knows", found.path);
     why = reason;
   } else {

@@ -1,6 +1,7 @@
-// Entry points of libzerohop.so: MPI_F and PMPI_F jump through zh_slots[F], whatever F's arguments are. Until the host is
-// known each slot leads to zh_first_call, which keeps the argument registers, has the slots filled, and jumps again.
-// Knows nothing of MPI but the names in functions.table.
+// Entry points of libzerohop.so: each jumps through a slot of its own, whatever the function's arguments are; first the
+// slots of MPI_F, which may lead to a profiler, then those of PMPI_F. Until the host is known each slot leads to
+// zh_first_call, which keeps the argument registers, has the slots filled, and jumps again. Knows nothing of MPI but the
+// names in functions.table.
 
 #if defined(__ELF__)
         .section .note.GNU-stack, "", %progbits
@@ -19,13 +20,18 @@
 #error "no entry points for this processor"
 #endif
 
-        .set index, 0
-#define ZH_F(name)                                                                     \
-        .globl MPI_##name; .globl PMPI_##name;                                         \
-        .type MPI_##name, %function; .type PMPI_##name, %function;                     \
-        .balign 16; MPI_##name: PMPI_##name: ENTRY_MARK; JUMP_SLOT;                     \
-        .size MPI_##name, .-MPI_##name; .size PMPI_##name, .-PMPI_##name;               \
+#define ENTRY(name)                                                                    \
+        .globl name;                                                                   \
+        .type name, %function;                                                         \
+        .balign 16; name: ENTRY_MARK; JUMP_SLOT;                                        \
+        .size name, .-name;                                                            \
         zh_lazy_##name: ENTRY_MARK; LAZY_JUMP; .set index, index + 1;
+
+        .set index, 0
+#define ZH_F(name) ENTRY(MPI_##name)
+#include "functions.table"
+#undef ZH_F
+#define ZH_F(name) ENTRY(PMPI_##name)
 #include "functions.table"
 #undef ZH_F
 
@@ -91,7 +97,10 @@ zh_first_call:                          // x17: index
         .hidden zh_slots
         .type zh_slots, %object
 zh_slots:
-#define ZH_F(name) .quad zh_lazy_##name;
+#define ZH_F(name) .quad zh_lazy_MPI_##name;
+#include "functions.table"
+#undef ZH_F
+#define ZH_F(name) .quad zh_lazy_PMPI_##name;
 #include "functions.table"
 #undef ZH_F
         .size zh_slots, .-zh_slots

@@ -1,0 +1,62 @@
+// See preload.h.
+#include "preload.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "os/loaded_symbols.h"
+
+namespace zh::tools {
+namespace {
+
+/// Blanks and colons part the entries of LD_PRELOAD.
+std::vector<std::string> entries_of(const std::string& list) {
+  std::vector<std::string> entries;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find_first_of(" :", at), list.size());
+    if (end > at) entries.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return entries;
+}
+
+/// Whether a preloaded object defines functions of MPI and is no MPI library: that has those of the profiling interface
+/// itself. One that is not loaded, because it cannot be, is neither.
+bool is_profiler(const std::string& entry) {
+  void* handle = dlopen(entry.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return false;
+  link_map* object = nullptr;
+  bool found = false;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &object) == 0) {
+    const auto is_call = [](const char* name, bool defined, void* prefix) {
+      const auto* text = static_cast<const char*>(prefix);
+      return defined && std::strncmp(name, text, std::strlen(text)) == 0;
+    };
+    char call[] = "MPI_";
+    char profiling[] = "PMPI_";
+    found = os::any_symbol(*object, is_call, call) && !os::any_symbol(*object, is_call, profiling);
+  }
+  dlclose(handle);
+  return found;
+}
+
+}  // namespace
+
+std::string preload_with(const std::string& list, const std::string& library) {
+  std::vector<std::string> entries = entries_of(list);
+  std::erase(entries, library);
+  size_t place = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (is_profiler(entries[i])) place = i + 1;
+  }
+  entries.insert(entries.begin() + static_cast<ptrdiff_t>(place), library);
+  std::string result;
+  for (const std::string& entry : entries) result += (result.empty() ? "" : ":") + entry;
+  return result;
+}
+
+}  // namespace zh::tools
