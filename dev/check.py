@@ -267,6 +267,7 @@ STAGES = [
     Stage("installed by pip", "f", script_stage("tests/install.py", "--pip", timeout_s=1800)),
     Stage("hosts of unknown names", "qcf", script_stage("tests/mpi/unknown_hosts.py", timeout_s=300)),
     Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
+    Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
     Stage("profilers", "cf", script_stage("tests/mpi/profilers.py", timeout_s=600)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
     Stage("conformance, full", "f", matrix("full", 5400)),

@@ -263,7 +263,7 @@ std::vector<Check> examine() {
 }
 
 /// False, after a message, if the file cannot be read.
-bool examine_run(const std::string& path, std::vector<Check>* checks) {
+bool examine_run(const std::string& path, std::vector<Check>* checks, nlohmann::json* collectives) {
   std::ifstream file(path);
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
   RunStats run;
@@ -271,16 +271,21 @@ bool examine_run(const std::string& path, std::vector<Check>* checks) {
     std::fprintf(stderr, "zerohop doctor: %s is not a file that ZEROHOP_STATS wrote\n", path.c_str());
     return false;
   }
-  checks->push_back(check_run(run));
+  for (Check& c : run_checks(run)) checks->push_back(std::move(c));
+  for (const RunStats::Calls& c : run.calls) {
+    collectives->push_back(
+        {{"call", c.call}, {"ranks", c.ranks}, {"by", c.by}, {"calls", c.calls}, {"bytes", c.bytes}});
+  }
   return true;
 }
 
 int doctor(bool as_json, const std::string& stats) {
   if (launched_rank() != 0) return 0;
   std::vector<Check> checks;
+  nlohmann::json collectives = nlohmann::json::array();
   if (stats.empty()) {
     checks = examine();
-  } else if (!examine_run(stats, &checks)) {
+  } else if (!examine_run(stats, &checks, &collectives)) {
     return 2;
   }
   State worst = State::kOk;
@@ -294,6 +299,7 @@ int doctor(bool as_json, const std::string& stats) {
                                {"cost", c.cost},
                                {"cure", c.cure}});
     }
+    if (!stats.empty()) out["collectives"] = collectives;
     std::printf("%s\n", out.dump(2).c_str());
   } else {
     for (const Check& c : checks) {
@@ -317,7 +323,8 @@ void add_doctor_command(CLI::App& app) {
   command->add_flag("--json", *as_json, "Print JSON");
   command->add_option("--stats", *stats,
                       "Look at a run instead of the machine: the file that ZEROHOP_STATS wrote. Tells the share of "
-                      "bytes that went through mapped memory, and why not more");
+                      "bytes that went through mapped memory, and why not more, what collectives were called, and "
+                      "how the job ended");
   command->callback([as_json, stats] { exit_code = doctor(*as_json, *stats); });
 }
 

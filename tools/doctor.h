@@ -27,5 +27,7 @@ struct Check {
 [[nodiscard]] std::vector<Check> heap_checks(const HeapFacts& facts);
 /// What a run made of it, by its statistics.
 [[nodiscard]] Check check_run(const RunStats& run);
+/// That, how the run ended, and its collectives.
+[[nodiscard]] std::vector<Check> run_checks(const RunStats& run);
 
 }  // namespace zh::tools

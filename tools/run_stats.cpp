@@ -14,6 +14,32 @@ bool add(const json& count, uint64_t* sum) {
   return whole && !__builtin_add_overflow(*sum, count.get<uint64_t>(), sum);
 }
 
+bool add_calls(const json& rows, RunStats* out) {
+  for (const json& row : rows) {
+    const auto& call = row.at("call").get_ref<const std::string&>();
+    const auto& by = row.at("by").get_ref<const std::string&>();
+    uint64_t ranks = 0;
+    if (!add(row.at("ranks"), &ranks)) return false;
+    auto known = std::find_if(out->calls.begin(), out->calls.end(), [&](const RunStats::Calls& c) {
+      return c.call == call && c.by == by && c.ranks == ranks;
+    });
+    if (known == out->calls.end()) known = out->calls.insert(known, {call, by, ranks, 0, 0});
+    if (!add(row.at("calls"), &known->calls) || !add(row.at("bytes"), &known->bytes)) return false;
+  }
+  return true;
+}
+
+void read_job(const json& document, RunStats* out) {
+  out->host_version = document.value("host_version", "");
+  out->started = document.value("started", "");
+  out->written = document.value("written", "");
+  out->end = document.value("end", "");
+  if (document.contains("world_size")) static_cast<void>(add(document["world_size"], &out->world_size));
+  for (const json& word : document.value("command", json::array())) {
+    out->command += (out->command.empty() ? "" : " ") + word.get<std::string>();
+  }
+}
+
 bool add_rank(const json& rank, RunStats* out) {
   for (const auto& [name, rows] : rank.at("sent").at("by_path").items()) {
     auto way = std::find_if(out->ways.begin(), out->ways.end(),
@@ -23,6 +49,7 @@ bool add_rank(const json& rank, RunStats* out) {
       if (!add(row.at("bytes"), &way->bytes) || !add(row.at("bytes"), &out->bytes)) return false;
     }
   }
+  if (rank.contains("calls") && !add_calls(rank["calls"], out)) return false;
   if (!rank.contains("heap")) return true;
   const json& heap = rank["heap"];
   out->heap = true;
@@ -47,6 +74,7 @@ bool read_run(const json& document, RunStats* out) {
   RunStats run;
   try {
     if (document.at("schema") != 1) return false;
+    read_job(document, &run);
     for (const json& rank : document.at("ranks")) {
       if (!add_rank(rank, &run)) return false;
       ++run.ranks;
@@ -56,6 +84,7 @@ bool read_run(const json& document, RunStats* out) {
   }
   std::erase_if(run.ways, [](const RunStats::Way& w) { return w.bytes == 0; });
   std::stable_sort(run.ways.begin(), run.ways.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::stable_sort(run.calls.begin(), run.calls.end(), [](const auto& a, const auto& b) { return a.calls > b.calls; });
   *out = run;
   return true;
 }

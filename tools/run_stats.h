@@ -14,6 +14,22 @@ struct RunStats {
     std::string name;
     uint64_t bytes = 0;
   };
+  /// Collective calls of all ranks by function, way and number of members.
+  struct Calls {
+    std::string call;
+    std::string by;
+    uint64_t ranks = 0;
+    uint64_t calls = 0;
+    uint64_t bytes = 0;
+  };
+  std::vector<Calls> calls;  ///< most calls first
+  // Empty or 0 in files of older versions.
+  std::string host_version;
+  std::string started;
+  std::string written;
+  std::string command;
+  std::string end;
+  uint64_t world_size = 0;
   std::vector<Way> ways;  ///< of the messages sent inside nodes, most bytes first; none without bytes
   uint64_t bytes = 0;     ///< their sum
   uint64_t ranks = 0;

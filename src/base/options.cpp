@@ -51,7 +51,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
      "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
     {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim",
-     "file that receives every rank's counters as JSON at MPI_Finalize"},
+     "file that receives every rank's counters as JSON, however the job ends; %j is the job's id, %r the rank, %p the "
+     "process (with one of these two each rank writes a file of its own)"},
     {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange, "engine",
      "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep at once)"},
     {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",

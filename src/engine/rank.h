@@ -17,6 +17,7 @@
 namespace zh::p2p {
 struct Request;
 struct Message;
+struct AccountShm;
 class Endpoint;
 }  // namespace zh::p2p
 
@@ -153,6 +154,16 @@ class Rank {
   [[nodiscard]] bool inert() const;
   /// Per-rank counters as a JSON object (schema in docs/statistics.md).
   [[nodiscard]] std::string stats_json() const;
+  /// What a rank of the node has told of its counters so far, or until it died: a part of its stats_json(). Takes no
+  /// lock, for any thread.
+  [[nodiscard]] std::string told_json(uint32_t index) const;
+  /// Counts a message that a collective sends.
+  void count_collective_message(uint64_t bytes);
+  /// Counts a call of the layer above; `key` is neither 0 nor p2p::CallCounts::kOther.
+  void count_call(uint64_t key, uint64_t bytes);
+  /// Where a rank of the node keeps its numbers, or this one.
+  [[nodiscard]] p2p::AccountShm& account(uint32_t index) const;
+  [[nodiscard]] p2p::AccountShm& account() const;
   /// Table of ways chosen by pair and size, as JSON, for `zerohop info`.
   [[nodiscard]] std::string choices_json() const;
   /// The same of one peer, as a line for the log.

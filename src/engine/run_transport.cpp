@@ -22,6 +22,7 @@ Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t b
   args.context = context_;
   args.data = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
   *handle = nullptr;
+  rank_.count_collective_message(bytes);
   if (rank_.send_now(args)) return Code::kOk;
   *handle = rank_.isend(args);
   return *handle != nullptr ? Code::kOk : Code::kNoMemory;

@@ -75,7 +75,7 @@ class Json {
   bool fresh_ = true;
 };
 
-void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasses]) {
+void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasses], const p2p::Tally* of_collectives) {
   json.open('{');
   json.key("by_path").open('{');
   for (uint32_t p = 0; p < p2p::kPaths; ++p) {
@@ -107,7 +107,12 @@ void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasse
         .value(sum.bytes)
         .close('}');
   }
-  json.close(']').close('}');
+  json.close(']');
+  if (of_collectives != nullptr) {
+    json.key("of_collectives").open('{').key("messages").value(of_collectives->messages);
+    json.key("bytes").value(of_collectives->bytes).close('}');
+  }
+  json.close('}');
 }
 
 void mapped_memory(Json& json, const p2p::Counters& c, const copy::WindowStats& windows) {
@@ -139,27 +144,46 @@ void shared_heap(Json& json, const heap::SharedHeap& heap) {
   json.key("forks").value(s.forks).key("forks_copied").value(s.forks_copied).close('}');
 }
 
+void identity(Json& json, const node::Node& node, uint32_t index) {
+  json.key("rank").value(static_cast<uint64_t>(node.world_rank(index)));
+  json.key("node_index").value(index);
+  json.key("node_ranks").value(node.size());
+}
+
+/// What a rank has told in shared memory.
+void told_by(Json& json, const p2p::PartShm& part) {
+  const p2p::Counters& c = part.account.counters;
+  tallies(json.key("sent"), c.sent, &c.of_collectives);
+  tallies(json.key("received"), c.received, nullptr);
+  json.key("unexpected").open('{').key("total").value(part.queues.arrivals.load_relaxed());
+  json.key("high_water").value(part.queues.unexpected_high.load_relaxed()).close('}');
+  json.key("skew").open('{').key("switched_on").value(c.skew_on).key("switched_off").value(c.skew_off);
+  json.key("messages_through_cells").value(c.skew_detours).close('}');
+  json.key("single_copies").open('{').key("by_sender").value(c.copies_by_sender);
+  json.key("by_receiver").value(c.copies_by_receiver).key("by_both").value(c.copies_by_both);
+  json.key("bytes_by_sender").value(c.bytes_by_sender).key("bytes_by_receiver").value(c.bytes_by_receiver).close('}');
+  json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
+  json.key("envelopes").value(c.cranked_envelopes).close('}');
+  json.key("receivers_in_host").open('{').key("helper_calls").value(c.helpers_called);
+  json.key("entries_lent").value(c.entries_lent).key("buffered_messages").value(c.buffered.messages);
+  json.key("buffered_bytes").value(c.buffered.bytes).close('}');
+  json.key("sends_parked").value(c.parked).key("sends_told_of").value(c.unparked);
+  json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
+  json.key("shared_cpu").value(c.company);
+  json.key("distance_changes").value(c.distance_changes);
+  json.key("slept").value(c.slept).key("woken").value(c.woken);
+}
+
 }  // namespace
 
 std::string Rank::stats_json() const {
   State& s = *state_;
   Guard guard(s);
   const p2p::Counters& c = s.endpoint->counters();
-  const p2p::QueuesShm& q = s.endpoint->part().queues;
   Json json;
   json.open('{');
-  json.key("rank").value(static_cast<uint64_t>(node_.world_rank(node_.self())));
-  json.key("node_index").value(node_.self());
-  json.key("node_ranks").value(node_.size());
-  tallies(json.key("sent"), c.sent);
-  tallies(json.key("received"), c.received);
-  json.key("unexpected").open('{').key("total").value(q.arrivals.load_relaxed());
-  json.key("high_water").value(q.unexpected_high.load_relaxed()).close('}');
-  json.key("skew").open('{').key("switched_on").value(c.skew_on).key("switched_off").value(c.skew_off);
-  json.key("messages_through_cells").value(c.skew_detours).close('}');
-  json.key("single_copies").open('{').key("by_sender").value(c.copies_by_sender);
-  json.key("by_receiver").value(c.copies_by_receiver).key("by_both").value(c.copies_by_both);
-  json.key("bytes_by_sender").value(c.bytes_by_sender).key("bytes_by_receiver").value(c.bytes_by_receiver).close('}');
+  identity(json, node_, node_.self());
+  told_by(json, s.endpoint->part());
   mapped_memory(json.key("mapped"), c, s.endpoint->windows());
   json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
   json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
@@ -174,16 +198,7 @@ std::string Rank::stats_json() const {
     json.key("sent_bytes").value(between.bytes).close('}');
   }
   if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
-  json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
-  json.key("envelopes").value(c.cranked_envelopes).close('}');
-  json.key("receivers_in_host").open('{').key("helper_calls").value(c.helpers_called);
-  json.key("entries_lent").value(c.entries_lent).key("buffered_messages").value(c.buffered.messages);
-  json.key("buffered_bytes").value(c.buffered.bytes).close('}');
-  json.key("sends_parked").value(c.parked).key("sends_told_of").value(c.unparked);
-  json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
-  json.key("shared_cpu").value(c.company);
-  json.key("distance_changes").value(c.distance_changes);
-  json.key("slept").value(c.slept).key("woken").value(c.woken).key("helper_started").value(s.has_helper ? 1 : 0);
+  json.key("helper_started").value(s.has_helper ? 1 : 0);
   json.key("memory_bytes").value(s.endpoint->backed_bytes());
   json.key("fallbacks").open('{');
   if (c.pull_failed != 0) json.key("single copy by receiver ended early").value(c.pull_failed);
@@ -192,6 +207,27 @@ std::string Rank::stats_json() const {
   json.close('}').close('}');
   return json.take();
 }
+
+std::string Rank::told_json(uint32_t index) const {
+  Json json;
+  json.open('{');
+  identity(json, node_, index);
+  told_by(json, state_->endpoint->part(index));
+  return json.close('}').take();
+}
+
+void Rank::count_collective_message(uint64_t bytes) {
+  Guard guard(*state_);
+  account().counters.of_collectives.add(bytes);
+}
+
+void Rank::count_call(uint64_t key, uint64_t bytes) {
+  Guard guard(*state_);
+  account().calls.add(key, bytes);
+}
+
+p2p::AccountShm& Rank::account() const { return account(node_.self()); }
+p2p::AccountShm& Rank::account(uint32_t index) const { return state_->endpoint->part(index).account; }
 
 std::string Rank::choices_json() const {
   const State& s = *state_;

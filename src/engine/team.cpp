@@ -57,6 +57,7 @@ p2p::Request* Rank::TeamServices::send(uint32_t dest, uint64_t context, int32_t 
   args.data = data;
   args.mode = mode;
   Guard guard(*rank_.state_);
+  rank_.account().counters.of_collectives.add(args.data.bytes);
   return rank_.state_->endpoint->isend(args);
 }
 

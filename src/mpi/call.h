@@ -304,11 +304,22 @@ bool is_there(Blocking<Function> function) {
   return function.there();
 }
 
+/// Every function of a collective, those with large counts under the name of the others.
+enum class CallId : uint8_t {
+#define ZH_COLLECTIVE(name, nonblocking, ...) k##name, k##nonblocking, k##name##_init,
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
+  kBarrier,
+  kIbarrier,
+  kBarrier_init,
+};
+
 /// The host's functions of each collective and form. there(): the host has them.
 namespace form {
 #if ZH_ABI_LARGE_COUNT
 #define ZH_FORM(name)                                   \
   struct name {                                         \
+    static constexpr auto kId = CallId::k##name;        \
     static bool there() { return is_there(host.name); } \
     static auto narrow() { return host.name; }          \
     static auto large() { return host.name##_c; }       \
@@ -316,6 +327,7 @@ namespace form {
 #else
 #define ZH_FORM(name)                                   \
   struct name {                                         \
+    static constexpr auto kId = CallId::k##name;        \
     static bool there() { return is_there(host.name); } \
     static auto narrow() { return host.name; }          \
   };
@@ -326,6 +338,7 @@ namespace form {
 #undef ZH_FORM
 #define ZH_FORM(name)                                   \
   struct name {                                         \
+    static constexpr auto kId = CallId::k##name;        \
     static bool there() { return is_there(host.name); } \
     static auto narrow() { return host.name; }          \
   };

@@ -18,6 +18,7 @@
 #include "mpi/launcher.h"
 #include "mpi/settings.h"
 #include "mpi/started.h"
+#include "mpi/statistics.h"
 #include "mpi/wildcard.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
@@ -119,6 +120,7 @@ struct Job {
   std::unique_ptr<engine::Rank> rank;
   Pump pump;
   Options options;
+  Statistics statistics;
   bool ends_with_self = false;
 };
 Job* job = nullptr;
@@ -159,6 +161,7 @@ struct Terms {
   bool collectives;
   AlgorithmNumbers algorithms;
   uint64_t chunk_bytes;
+  bool statistics;  ///< of rank 0
 };
 
 /// Null, or why everything stays with the host.
@@ -168,6 +171,7 @@ const char* agree_on_terms(HostBootstrap& world, const Terms& mine) {
   shim.collectives = std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.collectives; });
   shim.algorithms = algorithms_of(all[0].algorithms);
   shim.chunk_bytes = all[0].chunk_bytes;
+  shim.counts_calls = all[0].statistics;
   if (std::any_of(all.begin(), all.end(), [](const Terms& t) { return t.devices; })) {
     return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_DEVICES=0: there are "
            "none)";
@@ -217,6 +221,7 @@ const char* start_engine(HostBootstrap& world) {
   terms.algorithms =
       read_algorithms(job->options, [&](const std::string& why) { say_once(world.rank(), "not obeyed", why.c_str()); });
   terms.chunk_bytes = job->options.get_number(Opt::kChunk);
+  terms.statistics = !job->options.get_text(Opt::kStats).empty();
   if (const char* why = agree_on_terms(world, terms); why != nullptr) return why;
   if (shim.collectives) share_selection(world);
   const bool mappable = !job->options.is(Opt::kHeap, "0");
@@ -260,40 +265,6 @@ void say_start() {
   }
 }
 
-/// One JSON document from every rank's object, written by rank 0.
-void write_stats() {
-  const std::string& path = job->options.get_text(Opt::kStats);
-  if (path.empty()) return;
-  const std::string mine = job->rank->stats_json();
-  const MPI_Comm comm = job->world->comm();
-  const int n_ranks = job->world->size();
-  const int bytes = static_cast<int>(mine.size());
-  std::vector<int> lengths(static_cast<size_t>(n_ranks));
-  constexpr int kInt = sizeof(int);
-  host.Gather(&bytes, kInt, MPI_BYTE, lengths.data(), kInt, MPI_BYTE, 0, comm);
-  std::vector<int> places(static_cast<size_t>(n_ranks));
-  int total = 0;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    places[i] = total;
-    total += lengths[i];
-  }
-  std::string all(static_cast<size_t>(total), ' ');
-  host.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(), MPI_BYTE, 0, comm);
-  if (job->world->rank() != 0) return;
-  FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) {
-    say_once(0, "cannot write the statistics", path.c_str());
-    return;
-  }
-  std::fprintf(file, "{\"schema\": 1, \"version\": \"%s\", \"host\": \"%s\", \"ranks\": [", ZH_VERSION, ZH_ABI_NAME);
-  for (int i = 0; i < n_ranks; ++i) {
-    const auto k = static_cast<size_t>(i);
-    std::fprintf(file, "%s\n%.*s", i == 0 ? "" : ",", lengths[k], all.data() + places[k]);
-  }
-  std::fprintf(file, "\n]}\n");
-  std::fclose(file);
-}
-
 /// Collective over the world: whether it is so on any rank. Turns the engine meanwhile.
 bool anywhere(bool here) {
   int found = here ? 1 : 0;
@@ -318,7 +289,8 @@ void end() {
     shim.rank->quiesce();
     (void)anywhere(false);
   }
-  write_stats();
+  shim.counts_calls = false;
+  job->statistics.finish(job->world->comm());
   job->pump.close();
   forget_all_comms();
   shim.rank = nullptr;
@@ -390,6 +362,7 @@ void begin() {
   const char* why = start_engine(*job->world);
   if (why != nullptr) {
     if (*why != '\0') say_once(job->world->rank(), "everything stays with the MPI library", why);
+    shim.counts_calls = false;
     job->node.reset();
     job->world.reset();
     stay_with_host("no other rank of this node uses zerohop");
@@ -401,6 +374,9 @@ void begin() {
   job->rank->set_away_work(started_advance_alone, [] { advance_started(true); });
   shim.rank = job->rank.get();
   take_world();
+  if (shim.counts_calls) {
+    shim.counts_calls = job->statistics.start(*job->rank, job->world->comm(), job->options.get_text(Opt::kStats));
+  }
   job->ends_with_self = end_with_self();
   say_start();
 }
@@ -494,7 +470,10 @@ int Finalize() {
   return host.Finalize();
 }
 
-int Abort(MPI_Comm comm, int code) { return host.Abort(comm, code); }
+int Abort(MPI_Comm comm, int code) {
+  if (job != nullptr && shim.rank != nullptr) job->statistics.abort(code);
+  return host.Abort(comm, code);
+}
 
 }  // namespace wrap
 }  // namespace zh::mpi

@@ -107,6 +107,7 @@ const char* load_host(void* library) {
   ZH_OPTIONAL(Request_fromint)
   ZH_OPTIONAL(Message_toint)
   ZH_OPTIONAL(Message_fromint)
+  ZH_OPTIONAL(Get_library_version)
 #undef ZH_OPTIONAL
 #if defined(ZH_ABI_OMPI)
 #define ZH_X(name, type, symbol)                                          \

@@ -107,6 +107,7 @@ struct Host {
   MPI_Request (*Request_fromint)(int);
   int (*Message_toint)(MPI_Message);
   MPI_Message (*Message_fromint)(int);
+  int (*Get_library_version)(char*, int*);
 };
 extern Host host;
 

@@ -25,8 +25,9 @@ struct Shim {
   bool fast_status = false;  ///< the layout of MPI_Status was verified
   int tag_ub = 0;
   int world_size = 0;
-  bool spans_nodes = false;  ///< the job has ranks that are not on this node
-  bool has_windows = false;  ///< the program has made one
+  bool spans_nodes = false;   ///< the job has ranks that are not on this node
+  bool has_windows = false;   ///< the program has made one
+  bool counts_calls = false;  ///< ZEROHOP_STATS is set; only while there is a rank
   // Of all ranks, as rank 0 was told:
   std::array<NamedAlgorithm, static_cast<size_t>(coll::Collective::kCount)> algorithms{};
   coll::Selection selection;  ///< measured on this machine

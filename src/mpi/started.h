@@ -94,6 +94,9 @@ class Started {
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] ErrorSite error_site() const { return {runs_->comm, runs_->context_}; }
   [[nodiscard]] const Runs* runs() const { return runs_.get(); }
+  /// Once it is ready: whether there is anything to do, and by which of coll::algorithms().
+  [[nodiscard]] bool has_run() const { return run_ != nullptr; }
+  [[nodiscard]] size_t algorithm() const { return algorithm_; }
 
  private:
   friend void advance_started(bool alone);

@@ -1,5 +1,6 @@
 // Blocking collectives: each wrapper makes its call (call_data.h, call_reduce.h) and runs it. Also MPI_Reduce_local and
 // what makes and frees operations.
+#include "mpi/call_counts.h"
 #include "mpi/call_data.h"
 #include "mpi/call_reduce.h"
 
@@ -8,9 +9,10 @@ namespace {
 
 /// By a schedule, until it ends.
 template <typename Call>
-int run_schedule(const Call& call, const CommInfo& info) {
+int run_schedule(const Call& call, const CommInfo& info, Way* way) {
   Started started(info.runs, false);
   const int result = set_up(call, info, started);
+  *way = way_of(started);
   if (result != kGoOn && result != MPI_SUCCESS) {
     if (result != kToHost) started.refuse(result);
     return result;
@@ -26,6 +28,7 @@ template <typename Form, typename Call>
 int run(const Call& call) {
   CommInfo* info = known(call.comm);
   int result = kToHost;
+  Way way = Way::kTeam;
   if (coll::Team* team = team_of(info, Call::kCollective); team != nullptr) [[likely]] {
     const uint32_t begun = team->begun();
     result = call.serve(*info, *team);
@@ -33,9 +36,15 @@ int run(const Call& call) {
     if (result != MPI_SUCCESS && result != kToHost && team->begun() == begun && !is_without_effect(result)) [[unlikely]]
       team->refuse(Call::kCollective == coll::Collective::kAllreduce);
   } else if (runs_of(info) != nullptr) {
-    result = run_schedule(call, *info);
+    result = run_schedule(call, *info, &way);
   }
-  return result != kToHost ? result : call.template forward<Form>(call.comm);
+  if (result == kToHost) {
+    way = Way::kHost;
+    result = call.template forward<Form>(call.comm);
+  }
+  if (shim.counts_calls && result == MPI_SUCCESS) [[unlikely]]
+    count_call<Form>(call, way);
+  return result;
 }
 
 /// Local, so nobody is to agree: kernels where they exist, everything else is the host's.

@@ -1,5 +1,6 @@
 // Nonblocking and persistent collectives: each wrapper makes its call (call_data.h, call_reduce.h), prepares it as a
 // schedule and gives it to a request.
+#include "mpi/call_counts.h"
 #include "mpi/call_data.h"
 #include "mpi/call_reduce.h"
 #include "mpi/started.h"
@@ -28,9 +29,8 @@ int give(std::unique_ptr<Started> started, bool persistent, MPI_Comm comm, MPI_R
   return MPI_SUCCESS;
 }
 
-/// `Form` are the host's functions for the call, which ends with `end`.
 template <typename Form, typename Call, typename End>
-int begin(const Call& call, const End& end) {
+int begin_uncounted(const Call& call, const End& end, Way* way) {
   CommInfo* info = known(call.comm);
   const bool persistent = is_persistent(end);
   if (runs_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
@@ -52,7 +52,18 @@ int begin(const Call& call, const End& end) {
     started->refuse(result);
     return result;
   }
+  *way = way_of(*started);
   return give(std::move(started), persistent, call.comm, end.request);
+}
+
+/// `Form` are the host's functions for the call, which ends with `end`.
+template <typename Form, typename Call, typename End>
+int begin(const Call& call, const End& end) {
+  Way way = Way::kHost;
+  const int error = begin_uncounted<Form>(call, end, &way);
+  if (shim.counts_calls && error == MPI_SUCCESS) [[unlikely]]
+    count_call<Form>(call, way);
+  return error;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void Endpoint::call_helper(Peer& peer) {
   if (!word.cas_relaxed(expected, static_cast<uint32_t>(Helper::kCalled))) return;
   peer.called_ticks = now;
   os::futex_wake(word, 1);
-  ++counters_.helpers_called;
+  ++counters().helpers_called;
 }
 
 // Entries stay with the receiver for good; they name memory of this rank's part, which outlives its process.
@@ -74,7 +74,7 @@ bool Endpoint::lend_entries(Peer& peer) {
   }
   ZH_CRASH_POINT("lend: entries given");
   peer.part->queues.lock.unlock();
-  counters_.entries_lent += kMessageSlab;
+  counters().entries_lent += kMessageSlab;
   return true;
 }
 
@@ -107,7 +107,7 @@ Request* Endpoint::stand_in(Request* r) {
   twin->starved = r->starved;
   ++pending_sends_;
   buffered_bytes_ += buffered_cost(n);
-  counters_.buffered.add(n);
+  counters().buffered.add(n);
   return twin;
 }
 

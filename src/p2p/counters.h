@@ -1,9 +1,12 @@
-// What one rank's point-to-point did: messages and bytes by path and size, and every decision that a user may ask
-// about. Plain numbers owned by one Endpoint; the engine prints them (ZEROHOP_STATS).
+// What one rank did: messages and bytes by path and size, every decision that a user may ask about, and calls of the
+// layers above. In shared memory, so that the numbers outlive their rank; the engine prints them (ZEROHOP_STATS).
 #pragma once
 
 #include <bit>
 #include <cstdint>
+
+#include "base/count.h"
+#include "base/shm_types.h"
 
 namespace zh::p2p {
 
@@ -18,8 +21,8 @@ constexpr uint32_t size_class(uint64_t bytes) {
 }
 
 struct Tally {
-  uint64_t messages = 0;
-  uint64_t bytes = 0;
+  Count messages;
+  Count bytes;
   void add(uint64_t n) {
     ++messages;
     bytes += n;
@@ -29,36 +32,37 @@ struct Tally {
 struct Counters {
   Tally sent[kPaths][kSizeClasses];
   Tally received[kPaths][kSizeClasses];
-  uint64_t bytes_by_sender = 0;    ///< single copies made by the sending end
-  uint64_t bytes_by_receiver = 0;  ///< single copies made by the receiving end
-  uint64_t copies_by_sender = 0;   ///< single-copy messages whose every byte one end moved, or both
-  uint64_t copies_by_receiver = 0;
-  uint64_t copies_by_both = 0;
-  uint64_t mapped_by_one = 0;   ///< this rank's sends over mapped memory that one end copied ...
-  uint64_t mapped_by_both = 0;  ///< ... or both
-  uint64_t edge_bytes = 0;      ///< of mapped buffers, sent through cells because their pages are not mapped as a whole
-  uint64_t first_uses = 0;      ///< buffers of the shared heap that are mapped from their next use on
-  uint64_t revoked = 0;         ///< mapped buffers of peers that could not be used to the end because the peer forked
-  uint64_t cranked = 0;         ///< times this rank turned a peer's queues
-  uint64_t cranked_envelopes = 0;
-  uint64_t helpers_called = 0;  ///< times this rank called the helper of a receiver that is in the host
-  uint64_t entries_lent = 0;    ///< queue entries given to receivers that are away
-  Tally buffered;               ///< small sends copied because the receiver is in the host and has not asked for them
-  uint64_t skew_detours = 0;    ///< messages sent through cells because the receiver lagged
-  uint64_t skew_on = 0;         ///< times this rank, as receiver, was found lagging
-  uint64_t skew_off = 0;
-  uint64_t parked = 0;    ///< sends that began behind many others, and are looked at when they are matched ...
-  uint64_t unparked = 0;  ///< ... and those of which the receiver told so
-  uint64_t ring_full = 0;
-  uint64_t rings_grown = 0;
-  uint64_t pull_failed = 0;  ///< single copies that ended early and went on through cells
-  uint64_t push_failed = 0;
-  uint64_t slept = 0;
-  uint64_t company = 0;           ///< times that a peer was found on the same CPU
-  uint64_t distance_changes = 0;  ///< times that a peer was found near instead of far, or far instead of near
-  uint64_t woken = 0;             ///< sleeps that a peer has ended
-  Tally collective_mapped;        ///< accesses of collectives to other ranks' memory, mapped ...
-  Tally collective_cma;           ///< ... or through the kernel
+  Count bytes_by_sender;    ///< single copies made by the sending end
+  Count bytes_by_receiver;  ///< single copies made by the receiving end
+  Count copies_by_sender;   ///< single-copy messages whose every byte one end moved, or both
+  Count copies_by_receiver;
+  Count copies_by_both;
+  Count mapped_by_one;   ///< this rank's sends over mapped memory that one end copied ...
+  Count mapped_by_both;  ///< ... or both
+  Count edge_bytes;      ///< of mapped buffers, sent through cells because their pages are not mapped as a whole
+  Count first_uses;      ///< buffers of the shared heap that are mapped from their next use on
+  Count revoked;         ///< mapped buffers of peers that could not be used to the end because the peer forked
+  Count cranked;         ///< times this rank turned a peer's queues
+  Count cranked_envelopes;
+  Count helpers_called;  ///< times this rank called the helper of a receiver that is in the host
+  Count entries_lent;    ///< queue entries given to receivers that are away
+  Tally buffered;        ///< small sends copied because the receiver is in the host and has not asked for them
+  Count skew_detours;    ///< messages sent through cells because the receiver lagged
+  Count skew_on;         ///< times this rank, as receiver, was found lagging
+  Count skew_off;
+  Count parked;    ///< sends that began behind many others, and are looked at when they are matched ...
+  Count unparked;  ///< ... and those of which the receiver told so
+  Count ring_full;
+  Count rings_grown;
+  Count pull_failed;  ///< single copies that ended early and went on through cells
+  Count push_failed;
+  Count slept;
+  Count company;            ///< times that a peer was found on the same CPU
+  Count distance_changes;   ///< times that a peer was found near instead of far, or far instead of near
+  Count woken;              ///< sleeps that a peer has ended
+  Tally of_collectives;     ///< messages sent that collectives are made of
+  Tally collective_mapped;  ///< accesses of collectives to other ranks' memory, mapped ...
+  Tally collective_cma;     ///< ... or through the kernel
 
   void count_sent(Path path, uint64_t bytes) { add(sent[static_cast<uint32_t>(path)], bytes); }
   void count_received(Path path, uint64_t bytes) { add(received[static_cast<uint32_t>(path)], bytes); }
@@ -66,5 +70,48 @@ struct Counters {
  private:
   static void add(Tally (&row)[kSizeClasses], uint64_t bytes) { row[size_class(bytes)].add(bytes); }
 };
+
+/// Calls and bytes by a key of the caller's, which is neither 0 nor kOther.
+struct CallCounts {
+  static constexpr uint64_t kOther = ~uint64_t{0};  ///< key of what has no row of its own
+  static constexpr uint32_t kRows = 256;
+  struct Row {
+    Count key;  ///< 0: free
+    Count calls;
+    Count bytes;
+  };
+  Row rows[kRows];
+
+  void add(uint64_t key, uint64_t bytes) {
+    Row& row = row_of(key);
+    ++row.calls;
+    row.bytes += bytes;
+  }
+
+ private:
+  Row& row_of(uint64_t key) {
+    constexpr uint32_t kLast = kRows - 1;
+    auto i = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15U) >> 32) % kLast;
+    for (uint32_t looked = 0; looked < kLast; ++looked, i = (i + 1) % kLast) {
+      if (rows[i].key == key) return rows[i];
+      if (rows[i].key == 0) {
+        rows[i].key.set(key);
+        return rows[i];
+      }
+    }
+    rows[kLast].key.set(kOther);
+    return rows[kLast];
+  }
+};
+
+/// Writers: the owner, one thread at a time. Readers: any rank, at any time.
+/// Invariant: none across fields; a row of calls never changes its key. Wrap: none.
+/// Crash: a dead rank's numbers stay as they were.
+struct AccountShm {
+  Counters counters;
+  CallCounts calls;
+  Count end;  ///< how its job ended, in the words of the layer above; 0: it has not
+};
+static_assert(kShmSafe<AccountShm>);
 
 }  // namespace zh::p2p

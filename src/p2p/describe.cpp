@@ -37,7 +37,7 @@ void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {
   if (shm::is_closed(epoch)) return;
   const copy::Published answer = memory_.publish(r->buffer.base, bytes, exact, true, &r->mapped);
   r->looked_up = answer != copy::Published::kAskAgain;
-  if (answer == copy::Published::kFirstUse) ++counters_.first_uses;
+  if (answer == copy::Published::kFirstUse) ++counters().first_uses;
   // What is mapped must be worth it by itself: the edges go through cells.
   const tune::PairChoice& choice = peers_[r->peer != kAnyPeer ? static_cast<uint32_t>(r->peer) : self_].choice;
   if (!worth_mapping(r->mapped, bytes, choice)) r->mapped = copy::MappedBuffer{};

@@ -23,7 +23,7 @@ void Endpoint::describe_memory(const void* address, uint64_t bytes, bool exclusi
   const uint32_t epoch = part_->access.epoch.load_acquire();
   if (shm::is_closed(epoch)) return;
   copy::MappedBuffer mapped;
-  if (memory_.publish(address, bytes, true, exclusive, &mapped) == copy::Published::kFirstUse) ++counters_.first_uses;
+  if (memory_.publish(address, bytes, true, exclusive, &mapped) == copy::Published::kFirstUse) ++counters().first_uses;
   if (!worth_mapping(mapped, bytes, peers_[self_].choice)) return;
   out->epoch = epoch;
   out->region = mapped.region;
@@ -60,7 +60,7 @@ uint64_t Endpoint::access_memory(uint32_t owner, const RemoteBufferShm& remote, 
     uint64_t moved = 0;
     if (reach == Reach::kMapped) {
       moved = copy_mapped(owner, remote, at_byte, piece, local + done, direction);
-      counters_.collective_mapped.add(moved);
+      counters().collective_mapped.add(moved);
     } else {
       const copy::Buffer mine{local + done, piece, nullptr};
       const copy::Buffer theirs{reinterpret_cast<std::byte*>(remote.address) + at_byte, piece, nullptr};
@@ -68,7 +68,7 @@ uint64_t Endpoint::access_memory(uint32_t owner, const RemoteBufferShm& remote, 
       const Status s = direction == copy::Direction::kRead ? copy::cma_read(pid, mine, theirs, 0, piece, &moved)
                                                            : copy::cma_write(pid, mine, theirs, 0, piece, &moved);
       if (!s.ok() && s.code() == Code::kNotPermitted) peers_[owner].cma = false;
-      counters_.collective_cma.add(moved);
+      counters().collective_cma.add(moved);
       if (!s.ok()) return done + moved;
     }
     done += moved;
@@ -105,7 +105,7 @@ bool Endpoint::visit_memory(uint32_t owner, const RemoteBufferShm& remote, uint6
   if (address == nullptr) peers_[owner].maps = false;
   if (address == nullptr || run != n) return false;
   visit(context, address);
-  counters_.collective_mapped.add(n);
+  counters().collective_mapped.add(n);
   return true;
 }
 

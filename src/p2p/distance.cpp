@@ -39,7 +39,7 @@ void Endpoint::note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::Enve
   if (is_far == peer.is_far) return;
   peer.is_far = is_far;
   peer.choice = is_far ? peer.far : peer.near;
-  ++counters_.distance_changes;
+  ++counters().distance_changes;
 }
 
 }  // namespace zh::p2p

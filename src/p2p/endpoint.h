@@ -177,8 +177,7 @@ class Endpoint {
 
   [[nodiscard]] PartShm& part() const { return *part_; }
   [[nodiscard]] PartShm& part(uint32_t peer) const { return *peers_[peer].part; }
-  [[nodiscard]] const Counters& counters() const { return counters_; }
-  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] Counters& counters() const { return part_->account.counters; }
   [[nodiscard]] const shm::Arena& arena() const { return arena_; }
   /// Bytes of the segment that this rank has made.
   [[nodiscard]] uint64_t backed_bytes() const { return arena_.backed_bytes() + annex_.backed_bytes(); }
@@ -410,7 +409,6 @@ class Endpoint {
   uint64_t pending_sends_ = 0;
   copy::MappedMemory memory_;       ///< this rank's
   copy::RegionCache region_cache_;  ///< its peers'
-  Counters counters_;
   uint64_t ticks_away_ = 0;
 };
 

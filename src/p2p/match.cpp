@@ -96,12 +96,12 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       taken.request = request_at(queues_.posted(ref)->request);
       queues_.unpost(ref);
       Queues::fill(&taken.message, *slot, sender);
-      if (note_match(*part_)) ++counters_.skew_off;
+      if (note_match(*part_)) ++counters().skew_off;
     } else if (extra != nullptr && wants(extra, *slot)) {
       Taken& taken = taken_[taken_count_++];
       taken.request = extra;
       Queues::fill(&taken.message, *slot, sender);
-      if (note_match(*part_)) ++counters_.skew_off;
+      if (note_match(*part_)) ++counters().skew_off;
       last = true;
     } else if (matched_only) {
       break;
@@ -110,7 +110,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       if (entry == kNoRef) break;
       Queues::fill(queues_.message(entry), *slot, sender);
       queues_.add_unexpected(entry);
-      if (note_unexpected(*part_)) ++counters_.skew_on;
+      if (note_unexpected(*part_)) ++counters().skew_on;
     }
     ZH_CRASH_POINT("drain: matched, not consumed");
     shm::EnvelopeConsumer::read_ahead(ring);
@@ -128,7 +128,7 @@ void Endpoint::take_unexpected(Request* request, Ref ref) {
   queues_.message(ref)->copy_to(&taken.message);
   queues_.remove_unexpected(ref);
   free_message(ref);
-  if (note_match(*part_)) ++counters_.skew_off;
+  if (note_match(*part_)) ++counters().skew_off;
 }
 
 void Endpoint::run_taken() {
@@ -216,7 +216,7 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
     copy::unpack(args.buffer, 0, n, payload, copy::Store::kTemporal);
     out->bytes = n;
     out->code = bytes > n ? Code::kTruncated : Code::kOk;
-    counters_.count_received(Path::kInline, bytes);
+    counters().count_received(Path::kInline, bytes);
     return true;
   }
   const shm::FarShm far = slot->far;
@@ -394,7 +394,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
     const Ref ref = queues.match_posted(slot->context, slot->source, slot->tag);
     if (ref == kNoRef) {
       queues.add_unexpected(entry);
-      if (note_unexpected(part)) ++counters_.skew_on;
+      if (note_unexpected(part)) ++counters().skew_on;
     } else {
       queues.unpost(ref);
       ZH_CRASH_POINT("crank: unposted");
@@ -407,7 +407,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
         if (t->parked != 0) tell_matched(*t);
       }
       queues.push_matched(ref);
-      if (note_match(part)) ++counters_.skew_off;
+      if (note_match(part)) ++counters().skew_off;
     }
     ZH_CRASH_POINT("crank: matched, not consumed");
     shm::EnvelopeConsumer::consume(ring);
@@ -431,8 +431,8 @@ uint32_t Endpoint::crank(uint32_t dest) {
     again = short_of_entries && lend_entries(peer);
   }
   if (moved != 0) {
-    ++counters_.cranked;
-    counters_.cranked_envelopes += moved;
+    ++counters().cranked;
+    counters().cranked_envelopes += moved;
     wake(peer);
     call_helper(peer);  // what came may be what its collectives wait for
   }

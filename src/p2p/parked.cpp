@@ -33,7 +33,7 @@ bool Endpoint::look_at_parked() {
     Request* r = request_at(slot.exchange_acq_rel(0) - 1);
     if (r->stage != Stage::kTransfer || !r->parked) continue;
     unpark(r);
-    ++counters_.unparked;
+    ++counters().unparked;
   }
   for (size_t looks = std::min(kLooksPerTurn, parked_.size); looks != 0; --looks) {
     Request* r = parked_.head;

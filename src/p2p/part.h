@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/shm_types.h"
 #include "p2p/calls.h"
+#include "p2p/counters.h"
 #include "p2p/queues.h"
 #include "shm/access.h"
 
@@ -59,6 +60,7 @@ struct PartShm {
   shm::AccessShm access;
   QueuesShm queues;
   CallsShm calls;
+  alignas(kPairBytes) AccountShm account;
 
   [[nodiscard]] Atomic<uint64_t>* in() { return reinterpret_cast<Atomic<uint64_t>*>(this + 1); }
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t ranks) {

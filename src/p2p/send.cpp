@@ -85,7 +85,7 @@ bool Endpoint::away(const Peer& peer) const {
 shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
   shm::EnvelopeShm* slot = peer.out.claim();
   if (slot != nullptr) return slot;
-  ++counters_.ring_full;
+  ++counters().ring_full;
   if (++peer.full_streak >= kFullBeforeGrowth && peer.out.capacity() < kEnvelopesMax) {
     grow_envelopes(peer);
     slot = peer.out.claim();
@@ -123,7 +123,7 @@ void Endpoint::grow_envelopes(Peer& peer) {
   peer.out.publish(marker);
   // The old ring is never used again: its consumer may still be peeking at it.
   peer.out.attach(ring);
-  ++counters_.rings_grown;
+  ++counters().rings_grown;
 }
 
 void Endpoint::grow_payload(Peer& peer) {
@@ -135,7 +135,7 @@ void Endpoint::grow_payload(Peer& peer) {
   if (offset == kNoOffset) return;
   if (peer.payload.attached()) {
     peer.old.push_back({peer.payload.memory(), peer.payload.size_bytes(), peer.payload});
-    ++counters_.rings_grown;
+    ++counters().rings_grown;
   }
   peer.payload.attach(base_, offset, bytes);
 }
@@ -210,7 +210,7 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
     }
     ZH_CRASH_POINT("inline: slot filled");
     publish(peer, slot);
-    counters_.count_sent(Path::kInline, n);
+    counters().count_sent(Path::kInline, n);
     wake(peer);
     return true;
   }
@@ -234,7 +234,7 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
   slot->far.block = block;
   ZH_CRASH_POINT("eager: slot and block filled");
   publish(peer, slot);
-  counters_.count_sent(Path::kEager, n);
+  counters().count_sent(Path::kEager, n);
   wake(peer);
   return true;
 }
@@ -260,7 +260,7 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
     // F1 -> F0: the piece before its count.
     head->filled.store_release(from + piece);
   }
-  counters_.count_sent(Path::kEager, n);
+  counters().count_sent(Path::kEager, n);
   wake(peer);
 }
 
@@ -413,20 +413,20 @@ Endpoint::Submitted Endpoint::start_transfer(Request* r) {
   if (direct != Direct::kCells && dest != self_ && config_.skew != 0 && n <= kSkewBytesMax &&
       peer.part->state.skewed.load_relaxed() != 0) {
     direct = Direct::kCells;
-    ++counters_.skew_detours;
+    ++counters().skew_detours;
   }
   t->direct = static_cast<uint8_t>(direct);
   // The edges of a mapped buffer follow the envelope at once, so that a receiver can take the rest alone.
   r->carry[0] = {0, t->source.from()};
   r->carry[1] = {t->source.end(), n - t->source.end()};
-  counters_.edge_bytes += r->carry_bytes();
+  counters().edge_bytes += r->carry_bytes();
   note_unpullable(r, *t);
   r->transfer = offset;
   r->stage = Stage::kTransfer;
   r->parked = sends_.size >= kSendsLookedAt;
   t->parked = r->parked ? 1 : 0;
   t->request = r->index;
-  counters_.parked += t->parked;
+  counters().parked += t->parked;
   address(slot, Kind::kTransfer, *r);
   slot->far.bytes = n;
   slot->far.where = offset;

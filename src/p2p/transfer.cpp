@@ -28,7 +28,7 @@ uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
 
 // Copies the first n bytes of an eager block out and frees it. False if the sender died while it was writing.
 bool Endpoint::copy_out(const copy::Buffer& buffer, uint64_t n, Kind kind, const shm::FarShm& far, uint32_t sender) {
-  counters_.count_received(Path::kEager, far.bytes);
+  counters().count_received(Path::kEager, far.bytes);
   if (kind == Kind::kEager) {
     copy::unpack(buffer, 0, n, base_ + far.block.payload, copy::Store::kTemporal);
   } else {
@@ -74,7 +74,7 @@ void Endpoint::deliver(Request* r, const MessageShm& m) {
     } else {
       copy::unpack(r->buffer, 0, n, m.payload, copy::Store::kTemporal);
     }
-    counters_.count_received(Path::kInline, bytes);
+    counters().count_received(Path::kInline, bytes);
     complete(r);
     return;
   }
@@ -207,14 +207,14 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
   }
   const bool ok = done == want;
   const uint64_t moved = ok ? n : done;
-  counters_.bytes_by_receiver += done;
+  counters().bytes_by_receiver += done;
   r->finished += moved;
   r->moved_direct += moved;
   ZH_CRASH_POINT("pull: copied");
   // U0 -> U1: the sender's bytes have been read.
   t.pulled.store_release(t.pulled.load_relaxed() + moved);
   if (ok) return true;
-  ++counters_.pull_failed;
+  ++counters().pull_failed;
   r->direct_broken = true;
   t.retry_from = from + done;
   t.retry_bytes = n - done;
@@ -237,7 +237,7 @@ bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
     last = std::clamp(t.target.end(), at_byte, fits);
     r->carry[0] = {from, at_byte - from};
     r->carry[1] = {last, fits - last};
-    counters_.edge_bytes += r->carry_bytes();
+    counters().edge_bytes += r->carry_bytes();
     if (r->carry_bytes() != 0) put_carry(r, t, true);
   }
   const uint64_t first = at_byte;
@@ -259,14 +259,14 @@ bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
   const bool ok = at_byte == last;
   // What the receiver's buffer has no room for counts as moved.
   const uint64_t moved = at_byte - first + (end - fits);
-  counters_.bytes_by_sender += at_byte - first;
+  counters().bytes_by_sender += at_byte - first;
   r->finished += moved;
   r->moved_direct += moved;
   ZH_CRASH_POINT("push: copied");
   // W0 -> W1: the receiver's bytes have been written.
   t.pushed.store_release(t.pushed.load_relaxed() + moved);
   if (ok) return true;
-  ++counters_.push_failed;
+  ++counters().push_failed;
   r->direct_broken = true;
   if (r->carry[0].bytes == 0) {
     r->carry[0] = {at_byte, last - at_byte};
@@ -371,7 +371,7 @@ bool Endpoint::advance_send(Request* r) {
     }
     ZH_CRASH_POINT("cell: claimed");
     put_cell(r, *t, {{from, n}, {}}, block);
-    if (lagging) ++counters_.skew_detours;
+    if (lagging) ++counters().skew_detours;
     moved = true;
   }
   if (moved) wake(peer);
@@ -380,7 +380,7 @@ bool Endpoint::advance_send(Request* r) {
       // U1 -> U0: the receiver has read its share.
       r->finished + t->pulled.load_acquire() == total) {
     // The target of a send that went through cells before its receive came is not known.
-    if (matched && revoked(t->receiver, t->target)) ++counters_.revoked;
+    if (matched && revoked(t->receiver, t->target)) ++counters().revoked;
     finish_send(r);
     return true;
   }
@@ -391,19 +391,19 @@ void Endpoint::finish_send(Request* r) {
   auto* t = at<TransferShm>(base_, r->transfer);
   const uint64_t pulled = t->pulled.load_relaxed();
   if (r->moved_direct != 0 && pulled != 0) {
-    ++counters_.copies_by_both;
+    ++counters().copies_by_both;
   } else if (r->moved_direct != 0) {
-    ++counters_.copies_by_sender;
+    ++counters().copies_by_sender;
   } else if (pulled != 0) {
-    ++counters_.copies_by_receiver;
+    ++counters().copies_by_receiver;
   }
   Path path = r->path;
   if (pulled != 0 && r->moved_direct == 0) {
     path = t->sender == t->receiver ? Path::kSelf : t->source.mapped() ? Path::kMapped : Path::kCma;
   }
   if (path == Path::kMapped)
-    ++(r->moved_direct != 0 && pulled != 0 ? counters_.mapped_by_both : counters_.mapped_by_one);
-  counters_.count_sent(path, r->message_bytes);
+    ++(r->moved_direct != 0 && pulled != 0 ? counters().mapped_by_both : counters().mapped_by_one);
+  counters().count_sent(path, r->message_bytes);
   list_of(r).remove(r);
   ended_.push_back(r->transfer);
   complete(r);
@@ -479,8 +479,8 @@ bool Endpoint::advance_recv(Request* r) {
                     : t->sender == self_                       ? Path::kSelf
                     : t->source.mapped() || t->target.mapped() ? Path::kMapped
                                                                : Path::kCma;
-  counters_.count_received(path, total);
-  if (revoked(t->sender, t->source)) ++counters_.revoked;
+  counters().count_received(path, total);
+  if (revoked(t->sender, t->source)) ++counters().revoked;
   recvs_.remove(r);
   ZH_CRASH_POINT("transfer: not yet left");
   Peer& sender = peers_[t->sender];

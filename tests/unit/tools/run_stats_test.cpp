@@ -54,14 +54,42 @@ TEST(RunStats, AJobWithoutMessagesHasNoShare) {
   EXPECT_FALSE(check_run(run).finding.empty());
 }
 
+TEST(RunStats, CollectivesOfAllRanksAreSummedByFunctionWayAndMembers) {
+  RunStats run;
+  json first = rank(0, 0, nullptr);
+  json second = first;
+  first["calls"] = {{{"call", "MPI_Bcast"}, {"ranks", 4}, {"by", "team"}, {"calls", 2}, {"bytes", 80}},
+                    {{"call", "MPI_Bcast"}, {"ranks", 2}, {"by", "host"}, {"calls", 1}, {"bytes", 4}}};
+  second["calls"] = {{{"call", "MPI_Bcast"}, {"ranks", 4}, {"by", "team"}, {"calls", 3}, {"bytes", 120}}};
+  ASSERT_TRUE(read_run({{"schema", 1}, {"end", "MPI_Abort"}, {"world_size", 4}, {"ranks", {first, second}}}, &run));
+  ASSERT_EQ(run.calls.size(), 2U);
+  EXPECT_EQ(run.calls[0].calls, 5U) << "most calls first";
+  EXPECT_EQ(run.calls[0].bytes, 200U);
+  const std::vector<Check> checks = run_checks(run);
+  ASSERT_EQ(checks.size(), 3U);
+  EXPECT_EQ(checks[0].finding.find("2 ranks of 4"), 0U) << checks[0].finding;
+  EXPECT_NE(checks[0].cost.find("MPI_Abort"), std::string::npos) << checks[0].cost;
+  EXPECT_NE(checks[2].finding.find("team 83.3 %"), std::string::npos) << checks[2].finding;
+}
+
+TEST(RunStats, FilesOfOlderVersionsAreRead) {
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(1, 1, "")}}}, &run));
+  EXPECT_EQ(run_checks(run)[0].state, State::kOk);
+  EXPECT_EQ(run_checks(run)[2].finding, "none were counted");
+}
+
 TEST(RunStats, OtherFilesAreRefused) {
   RunStats run;
   json negative = rank(2, 1, nullptr);
   negative["sent"]["by_path"]["cells"][0]["bytes"] = -1;
+  json nameless = rank(0, 0, nullptr);
+  nameless["calls"] = {{{"call", 1}, {"ranks", 4}, {"by", "team"}, {"calls", 2}, {"bytes", 80}}};
   for (const json& wrong : {json(), json::array(), json{{"schema", 2}, {"ranks", json::array()}}, json{{"schema", 1}},
                             json{{"schema", 1}, {"ranks", {{{"rank", 0}}}}},
                             json{{"schema", 1}, {"ranks", json::array({rank(~uint64_t{0}, 100, nullptr)})}},
-                            json{{"schema", 1}, {"ranks", json::array({negative})}}}) {
+                            json{{"schema", 1}, {"ranks", json::array({negative})}},
+                            json{{"schema", 1}, {"ranks", json::array({nameless})}}}) {
     EXPECT_FALSE(read_run(wrong, &run)) << wrong.dump();
   }
 }

@@ -1,0 +1,74 @@
+// See call_counts.h.
+#include "mpi/call_counts.h"
+
+#include "coll/algorithms.h"
+
+namespace zh::mpi {
+namespace {
+
+const char* const kNames[] = {
+#define ZH_COLLECTIVE(name, nonblocking, ...) "MPI_" #name, "MPI_" #nonblocking, "MPI_" #name "_init",
+#include "mpi/collectives.table"
+#undef ZH_COLLECTIVE
+    "MPI_Barrier", "MPI_Ibarrier", "MPI_Barrier_init"};
+
+std::string name_of(Way way, coll::Collective collective) {
+  switch (way) {
+    case Way::kHost:
+      return std::string(coll::kHostAlgorithm);
+    case Way::kTeam:
+      return "team";
+    case Way::kNothingToDo:
+      return "nothing to do";
+    default: {
+      const size_t place = static_cast<size_t>(way) - static_cast<size_t>(Way::kFirstAlgorithm);
+      return std::string(coll::algorithms(collective)[place].name);
+    }
+  }
+}
+
+/// What tells one row from another.
+std::string described(uint64_t key) {
+  if (key == p2p::CallCounts::kOther) return R"("call":"other","ranks":0,"by":"other")";
+  const auto call = static_cast<size_t>(key >> 48U) - 1;
+  const auto collective = static_cast<coll::Collective>(key >> 40U & 0xffU);
+  const auto way = static_cast<Way>(key >> 32U & 0xffU);
+  return std::string(R"("call":")") + kNames[call] + R"(","ranks":)" + std::to_string(static_cast<uint32_t>(key)) +
+         R"(,"by":")" + name_of(way, collective) + '"';
+}
+
+}  // namespace
+
+Caller caller_of(MPI_Comm comm) {
+  if (const CommInfo* info = known(comm); info != nullptr) return {info->rank, info->size, false};
+  Caller me{};
+  int between = 0;
+  host.Comm_rank(comm, &me.rank);
+  host.Comm_size(comm, &me.members);
+  host.Comm_test_inter(comm, &between);
+  me.between_groups = between != 0;
+  return me;
+}
+
+uint64_t bytes_of(MPI_Count count, MPI_Datatype type) {
+  MPI_Count size = 0;
+  if (const TypeInfo* info = types.find(key_of(type)); info != nullptr) {
+    size = static_cast<MPI_Count>(info->size);
+  } else if (host.Type_size_x(type, &size) != MPI_SUCCESS) {
+    return 0;
+  }
+  return static_cast<uint64_t>(count) * static_cast<uint64_t>(size);
+}
+
+std::string calls_json(const p2p::CallCounts& counts) {
+  std::string text = "[";
+  for (const p2p::CallCounts::Row& row : counts.rows) {
+    if (row.key == 0) continue;
+    text += text.size() == 1 ? "{" : ",{";
+    text += described(row.key) + ",\"calls\":" + std::to_string(row.calls) + ",\"bytes\":" + std::to_string(row.bytes);
+    text += "}";
+  }
+  return text + "]";
+}
+
+}  // namespace zh::mpi

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""The file of ZEROHOP_STATS says what a program did, by what the program says itself, however the job ends.
+
+    tests/mpi/statistics.py [--host NAME]... [--only NAME]
+
+Counts of every collective and form by number of members, messages and bytes; MPI_Abort; a rank that is killed; names
+with the job, the rank and the process; a file that cannot be written; a path with a blank. Closing line:
+`N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(ROOT / "dev")]
+
+from matrix.launch import Outcome, Zerohop, launch  # noqa: E402
+from matrix.placement import Placement  # noqa: E402
+from matrix.programs import binary_of  # noqa: E402
+
+import hosts as mpi_hosts  # noqa: E402
+
+SOURCE = HERE / "statistics" / "program.c"
+ZEROHOP = Zerohop(ROOT / "build")
+RANKS = 4
+TIMEOUT_S = 120
+VERSION = {"mpich": "MPICH", "openmpi": "Open MPI", "impi": "Intel"}
+
+Calls = dict[tuple[str, int], tuple[int, int]]
+
+
+class Wrong(Exception):
+    """What a file or a job should not be."""
+
+
+def expect(good: bool, what: object) -> None:
+    if not good:
+        raise Wrong(str(what))
+
+
+@dataclasses.dataclass
+class Job:
+    outcome: Outcome
+    calls: dict[int, Calls]  # of each rank, what it says that it called
+    sent: dict[int, tuple[int, int]]  # and its messages and bytes
+
+
+def run(host, name: Path | str, end: str = "finalize", **env: str) -> Job:
+    calls: dict[int, Calls] = {}
+    sent = {}
+    with tempfile.TemporaryDirectory(prefix="zh-said-") as folder:
+        env = {"ZEROHOP_STATS": str(name), "SAID": f"{folder}/said", **env}
+        outcome = launch(host, Placement(RANKS), [binary_of(host, SOURCE), end], TIMEOUT_S, ZEROHOP, **env)
+        for path in Path(folder).iterdir():
+            rank = int(path.suffix[1:])
+            calls[rank] = {}
+            for line in path.read_text().splitlines():
+                function, *numbers = line.split()
+                if function == "sent":
+                    sent[rank] = (int(numbers[0]), int(numbers[1]))
+                    continue
+                members, n, size = map(int, numbers)
+                old = calls[rank].get((function, members), (0, 0))
+                calls[rank][function, members] = (old[0] + n, old[1] + size)
+    return Job(outcome, calls, sent)
+
+
+def read(path: Path) -> dict:
+    expect(path.exists(), f"{path.name} was not written; there: {[p.name for p in path.parent.iterdir()]}")
+    return json.loads(path.read_text())
+
+
+def counted(rank: dict) -> Calls:
+    """The same of one rank in the file, whatever the way."""
+    found: Calls = {}
+    for row in rank["calls"]:
+        key = (row["call"], row["ranks"])
+        old = found.get(key, (0, 0))
+        found[key] = (old[0] + row["calls"], old[1] + row["bytes"])
+    return found
+
+
+def messages(rank: dict) -> tuple[int, int]:
+    """Messages and bytes that the program sent: without those that collectives are made of."""
+    rows = [row for rows in rank["sent"]["by_path"].values() for row in rows]
+    inner = rank["sent"]["of_collectives"]
+    return (
+        sum(row["messages"] for row in rows) - inner["messages"],
+        sum(row["bytes"] for row in rows) - inner["bytes"],
+    )
+
+
+def compare(document: dict, job: Job) -> None:
+    calls, sent = job.calls, job.sent
+    expect(len(calls) == RANKS and len(sent) == RANKS, f"the program did not say all: {job.outcome.tail(10)}")
+    expect([rank["rank"] for rank in document["ranks"]] == list(range(RANKS)), "not all ranks are there")
+    for rank in document["ranks"]:
+        number = rank["rank"]
+        got, wanted = counted(rank), calls[number]
+        differing = {key for key in got.keys() | wanted.keys() if got.get(key) != wanted.get(key)}
+        expect(not differing, f"rank {number}: {[(k, got.get(k), wanted.get(k)) for k in sorted(differing)]}")
+        expect(messages(rank) == sent[number], f"rank {number} sent {messages(rank)}, not {sent[number]}")
+
+
+def everything_is_counted(host, folder: Path) -> None:
+    job = run(host, folder / "stats.json")
+    expect(job.outcome.code == 0, job.outcome.tail())
+    document = read(folder / "stats.json")
+    compare(document, job)
+    expect(document["end"] == "MPI_Finalize" and document["world_size"] == RANKS, document["end"])
+    expect(VERSION[host.name] in document["host_version"], document["host_version"])
+    expect(document["command"][1:] == ["finalize"], document["command"])
+    expect(document["started"] <= document["written"], (document["started"], document["written"]))
+    ways = {row["by"] for rank in document["ranks"] for row in rank["calls"]}
+    expect("team" in ways and "ring" in ways, ways)
+    expect(len(list(folder.iterdir())) == 1, list(folder.iterdir()))
+    done = subprocess.run(
+        [str(ZEROHOP.command), "doctor", "--json", "--stats", str(folder / "stats.json")],
+        capture_output=True, text=True)  # fmt: skip
+    read_back = json.loads(done.stdout)["collectives"]
+    total = sum(calls for rank in document["ranks"] for calls, _ in counted(rank).values())
+    expect(sum(row["calls"] for row in read_back) == total, f"doctor counts otherwise than {total}: {done.stdout}")
+
+
+def the_hosts_collectives_are_counted(host, folder: Path) -> None:
+    # The persistent ones of Intel MPI end the job with an error, with and without zerohop.
+    job = run(host, folder / "stats.json", ZEROHOP_COLLECTIVES="0", NO_PERSISTENT="1")
+    expect(job.outcome.code == 0, job.outcome.tail())
+    document = read(folder / "stats.json")
+    compare(document, job)
+    ways = {row["by"] for rank in document["ranks"] for row in rank["calls"]}
+    expect(ways == {"host"}, ways)
+
+
+def abort_leaves_a_file(host, folder: Path) -> None:
+    job = run(host, folder / "stats.json", "abort")
+    expect(job.outcome.code != 0, "exit code 0")
+    document = read(folder / "stats.json")
+    compare(document, job)
+    found = (document["end"], document.get("abort_rank"), document.get("abort_code"))
+    expect(found == ("MPI_Abort", 1, 7), found)
+
+
+def a_killed_rank_is_in_the_file(host, folder: Path) -> None:
+    job = run(host, folder / "stats.json", "kill")
+    expect(job.outcome.code != 0 and not job.outcome.timed_out, f"exit code {job.outcome.code}: {job.outcome.tail()}")
+    document = read(folder / "stats.json")
+    compare(document, job)
+    # The launcher may have ended the others before one of them could write again.
+    expect(document["end"] in ("running", "a rank died"), document["end"])
+
+
+def each_rank_has_a_file(host, folder: Path) -> None:
+    made = run(host, folder / "%j-%r-%p-100%%.json", SLURM_JOB_ID="77")
+    expect(made.outcome.code == 0, made.outcome.tail())
+    names = sorted(path.name for path in folder.iterdir())
+    expect(len(names) == RANKS, names)
+    for rank, name in enumerate(names):
+        job, number, pid, percent = name.split("-")
+        expect(job == "77" and number == str(rank) and int(pid) > 1 and percent == "100%.json", name)
+        objects = read(folder / name)["ranks"]
+        expect([entry["rank"] for entry in objects] == [rank], name)
+        expect(counted(objects[0]) == made.calls[rank], f"{name} has other counts than the program")
+
+
+def names_of_jobs_differ(host, folder: Path) -> None:
+    for _ in range(2):
+        job = run(host, folder / "of %j.json", "nothing")
+        expect(job.outcome.code == 0, job.outcome.tail())
+    names = [path.name for path in folder.iterdir()]
+    expect(len(names) == 2 and all(name.startswith("of ") for name in names), names)
+
+
+def an_unwritable_file_is_told_at_once(host, folder: Path) -> None:
+    path = folder / "not-there" / "stats.json"
+    job = run(host, path, "abort")  # which no rank survives: only what was said before is there
+    lines = [line for line in job.outcome.output.splitlines() if "statistics" in line]
+    expect(len(lines) == 1 and str(path) in lines[0] and "No such file" in lines[0], job.outcome.tail())
+    expect(len(job.sent) == RANKS, "the program did not run")
+
+
+CASES = (
+    everything_is_counted,
+    the_hosts_collectives_are_counted,
+    abort_leaves_a_file,
+    a_killed_rank_is_in_the_file,
+    each_rank_has_a_file,
+    names_of_jobs_differ,
+    an_unwritable_file_is_told_at_once,
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this host (repeatable)")
+    parser.add_argument("--only", default="", metavar="NAME", help="only cases whose name contains this")
+    arguments = parser.parse_args()
+    if missing := ZEROHOP.missing():
+        raise SystemExit(f"not built: {missing} (make build)")
+    passed = failed = skipped = 0
+    for name in ("mpich", "openmpi", "impi"):
+        if arguments.host and name not in arguments.host:
+            continue
+        try:
+            host = mpi_hosts.host(name)
+        except KeyError:
+            print(f"skipped: {name} is not installed (dev/setup)")
+            skipped += 1
+            continue
+        for case in CASES:
+            if arguments.only not in case.__name__:
+                continue
+            with tempfile.TemporaryDirectory(prefix="zh statistics ") as folder:
+                try:
+                    case(host, Path(folder))
+                    wrong = ""
+                except Wrong as found:
+                    wrong = str(found)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            print(f"{'failed:' if wrong else 'ok'} {name} {case.__name__}{': ' + wrong if wrong else ''}", flush=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
