@@ -1,6 +1,7 @@
 // What `zerohop doctor --stats` says of a run beside the ways of its messages: how it ended, and its collectives.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "doctor.h"
@@ -9,6 +10,17 @@ namespace zh::tools {
 namespace {
 
 constexpr size_t kMostNamed = 5;
+
+/// In the largest unit of which there is one.
+std::string amount(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  auto n = static_cast<double>(bytes);
+  for (; n >= 1024 && unit + 1 < std::size(kUnits); n /= 1024) ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s", unit == 0 ? 0 : 1, n, kUnits[unit]);
+  return text;
+}
 
 /// "1 call", "12 calls".
 std::string times(uint64_t calls) { return std::to_string(calls) + (calls == 1 ? " call" : " calls"); }
@@ -31,13 +43,15 @@ Check check_job(const RunStats& run) {
 Check check_collectives(const RunStats& run) {
   Check c{"collectives", State::kOk, "none were counted", "", ""};
   uint64_t all = 0;
+  uint64_t bytes = 0;
   std::map<std::string, uint64_t> by;
   for (const RunStats::Calls& calls : run.calls) {
     all += calls.calls;
+    bytes += calls.bytes;
     by[calls.by == "team" || calls.by == "host" ? calls.by : "schedules"] += calls.calls;
   }
   if (all == 0) return c;
-  c.finding = times(all) + " of ranks";
+  c.finding = times(all) + " of " + amount(bytes);
   const char* separator = ": ";
   for (const auto& [way, calls] : by) {
     char text[64];
@@ -49,7 +63,7 @@ Check check_collectives(const RunStats& run) {
   for (size_t i = 0; i < std::min(run.calls.size(), kMostNamed); ++i) {
     const RunStats::Calls& calls = run.calls[i];
     c.finding += (i == 0 ? "; " : ", ") + calls.call + " of " + std::to_string(calls.ranks) + " ranks by " + calls.by +
-                 " " + times(calls.calls) + ", " + size_text(calls.bytes);
+                 " " + times(calls.calls) + " of " + amount(calls.bytes);
   }
   if (run.calls.size() > kMostNamed) c.finding += ", and others (--json)";
   return c;

@@ -101,9 +101,11 @@ std::string host_version() {
   std::vector<char> text(16384);  // MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most
   int length = 0;
   if (host.Get_library_version(text.data(), &length) != MPI_SUCCESS) return "";
-  std::string line(text.data());
-  line.resize(std::min(line.find_first_of("\r\n"), line.size()));
-  std::replace(line.begin(), line.end(), '\t', ' ');
+  std::string line;
+  for (const char* c = text.data(); *c != '\0' && *c != '\n' && *c != '\r'; ++c) {
+    const char sign = *c == '\t' ? ' ' : *c;
+    if (sign != ' ' || (!line.empty() && line.back() != ' ')) line += sign;
+  }
   return line;
 }
 

@@ -116,6 +116,29 @@ class Cli(unittest.TestCase):
         r = self.run_("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=self.lib)
         self.assertEqual(r.stdout.strip(), self.lib)
 
+    def test_run_goes_behind_a_profiler(self):
+        folder = Path(self.folder.name)
+        preloads = {}
+        for name, text in (
+            ("profiler", "int PMPI_Send(void); int MPI_Send(void) { return PMPI_Send(); }"),
+            ("library", "int PMPI_Send(void) { return 0; } int MPI_Send(void) { return 0; }"),
+            ("other", "int other(void) { return 0; }"),
+        ):
+            (folder / f"{name}.c").write_text(text)
+            preloads[name] = str(folder / f"lib{name}.so")
+            subprocess.run([CC, "-shared", "-fPIC", str(folder / f"{name}.c"), "-o", preloads[name]], check=True)
+        profiler, library, other = preloads["profiler"], preloads["library"], preloads["other"]
+        for before, after in (
+            ([profiler], [profiler, self.lib]),
+            ([other], [self.lib, other]),
+            ([library], [self.lib, library]),
+            ([other, profiler, other], [other, profiler, self.lib, other]),
+            ([self.lib, profiler], [profiler, self.lib]),
+        ):
+            for separator in (":", " "):
+                r = self.run_("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=separator.join(before))
+                self.assertEqual(r.stdout.strip().split(":"), after, before)
+
     def test_run_passes_the_exit_code(self):
         self.assertEqual(self.run_("sh", "-c", "exit 41").returncode, 41)
         self.assertEqual(self.run_("true").returncode, 0)
