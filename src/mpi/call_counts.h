@@ -23,7 +23,8 @@ struct Caller {
   int members;  ///< of its own group
   bool between_groups;
 };
-Caller caller_of(MPI_Comm comm);
+/// `info`: the communicator's entry, or null.
+Caller caller_of(MPI_Comm comm, const CommInfo* info);
 
 uint64_t bytes_of(MPI_Count count, MPI_Datatype type);
 
@@ -87,8 +88,8 @@ uint64_t payload(const Reduction& call, const Caller& me) {
 
 /// `Form` is the function that was called (call.h); calls between groups count without bytes.
 template <typename Form, typename Call>
-[[gnu::cold, gnu::noinline]] void count_call(const Call& call, Way way) {
-  const Caller me = caller_of(call.comm);
+[[gnu::noinline]] void count_call(const Call& call, const CommInfo* info, Way way) {
+  const Caller me = caller_of(call.comm, info);
   const uint64_t key = (static_cast<uint64_t>(Form::kId) + 1) << 48U | static_cast<uint64_t>(Call::kCollective) << 40U |
                        static_cast<uint64_t>(way) << 32U | static_cast<uint32_t>(me.members);
   shim.rank->count_call(key, me.between_groups ? 0 : payload(call, me));

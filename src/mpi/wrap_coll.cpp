@@ -43,7 +43,7 @@ int run(const Call& call) {
     result = call.template forward<Form>(call.comm);
   }
   if (shim.counts_calls && result == MPI_SUCCESS) [[unlikely]]
-    count_call<Form>(call, way);
+    count_call<Form>(call, info, way);
   return result;
 }
 

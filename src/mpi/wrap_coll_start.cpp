@@ -62,7 +62,7 @@ int begin(const Call& call, const End& end) {
   Way way = Way::kHost;
   const int error = begin_uncounted<Form>(call, end, &way);
   if (shim.counts_calls && error == MPI_SUCCESS) [[unlikely]]
-    count_call<Form>(call, way);
+    count_call<Form>(call, known(call.comm), way);
   return error;
 }
 

@@ -74,13 +74,13 @@ struct Counters {
 /// Calls and bytes by a key of the caller's, which is neither 0 nor kOther.
 struct CallCounts {
   static constexpr uint64_t kOther = ~uint64_t{0};  ///< key of what has no row of its own
-  static constexpr uint32_t kRows = 256;
+  static constexpr uint32_t kRows = 256;            ///< a power of two
   struct Row {
     Count key;  ///< 0: free
     Count calls;
     Count bytes;
   };
-  Row rows[kRows];
+  Row rows[kRows + 1];  ///< the last one is kOther's
 
   void add(uint64_t key, uint64_t bytes) {
     Row& row = row_of(key);
@@ -90,17 +90,16 @@ struct CallCounts {
 
  private:
   Row& row_of(uint64_t key) {
-    constexpr uint32_t kLast = kRows - 1;
-    auto i = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15U) >> 32) % kLast;
-    for (uint32_t looked = 0; looked < kLast; ++looked, i = (i + 1) % kLast) {
+    auto i = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15U) >> 32) % kRows;
+    for (uint32_t looked = 0; looked < kRows; ++looked, i = (i + 1) % kRows) {
       if (rows[i].key == key) return rows[i];
       if (rows[i].key == 0) {
         rows[i].key.set(key);
         return rows[i];
       }
     }
-    rows[kLast].key.set(kOther);
-    return rows[kLast];
+    rows[kRows].key.set(kOther);
+    return rows[kRows];
   }
 };
 

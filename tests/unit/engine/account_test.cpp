@@ -1,0 +1,89 @@
+// A rank's numbers as the other ranks of its node read them, and the counts of calls.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "p2p/counters.h"
+#include "team_support.h"
+
+namespace zh::test {
+namespace {
+
+using p2p::CallCounts;
+
+uint64_t calls_of(const CallCounts& counts, uint64_t key) {
+  for (const CallCounts::Row& row : counts.rows) {
+    if (row.key == key) return row.calls;
+  }
+  return 0;
+}
+
+TEST(CallCounts, EachKeyHasARowUntilThereAreNone) {
+  const auto counts = std::make_unique<CallCounts>();
+  // As the shim makes them: most of a key is the same.
+  const auto key = [](uint64_t i) { return uint64_t{5} << 48 | uint64_t{1} << 32 | i; };
+  for (uint64_t i = 0; i < CallCounts::kRows; ++i) {
+    for (uint64_t n = 0; n <= i % 3; ++n) counts->add(key(i), 10);
+  }
+  for (uint64_t i = 0; i < CallCounts::kRows; ++i) EXPECT_EQ(calls_of(*counts, key(i)), i % 3 + 1) << i;
+  EXPECT_EQ(calls_of(*counts, CallCounts::kOther), 0U);
+  counts->add(key(CallCounts::kRows), 7);
+  counts->add(key(CallCounts::kRows + 1), 8);
+  counts->add(key(0), 10);
+  EXPECT_EQ(calls_of(*counts, CallCounts::kOther), 2U);
+  EXPECT_EQ(counts->rows[CallCounts::kRows].bytes, 15U);
+  EXPECT_EQ(calls_of(*counts, key(0)), 2U) << "rows that are there go on";
+}
+
+class Account : public ::testing::TestWithParam<World> {};
+
+// One rank counts while the other reads, and then reads all of it.
+TEST_P(Account, IsReadByOthers) {
+  constexpr uint64_t kCalls = 2000;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = GetParam();
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    if (r.node->self() == 1) {
+      std::byte byte{1};
+      engine::SendArgs send;
+      send.dest = 1;
+      send.source = 1;
+      send.context = 7;
+      send.data = {&byte, 1, nullptr};
+      engine::RecvArgs recv;
+      recv.peer = 1;
+      recv.source = 1;
+      recv.context = 7;
+      recv.buffer = {&byte, 1, nullptr};
+      for (uint64_t i = 0; i < kCalls; ++i) {
+        r.rank->count_call(3, 8);
+        engine::Request* request = r.rank->irecv(recv);
+        ASSERT_EQ(r.rank->send(send).code, Code::kOk);
+        r.rank->wait(request);
+        r.rank->release(request);
+      }
+    } else {
+      uint64_t before = 0;
+      for (uint64_t now = 0; now < kCalls; before = now) {
+        now = calls_of(r.rank->account(1).calls, 3);
+        ASSERT_GE(now, before);
+        ASSERT_FALSE(r.rank->told_json(1).empty());
+      }
+    }
+    ASSERT_TRUE(world.barrier().ok());
+    const std::string told = r.rank->told_json(1);
+    EXPECT_EQ(told.find(R"({"rank":1,"node_index":1,"node_ranks":2,"sent":)"), 0U) << told;
+    EXPECT_NE(told.find(R"("messages":2000,"bytes":2000)"), std::string::npos) << told;
+    EXPECT_EQ(r.rank->account(1).calls.rows[CallCounts::kRows].calls, 0U);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Account, ::testing::Values(World::kProcesses, World::kThreads));
+
+}  // namespace
+}  // namespace zh::test
