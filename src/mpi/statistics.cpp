@@ -27,6 +27,7 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kLookNs = kSecond / 10;  // from one look after dead ranks to the next
+constexpr uint32_t kWatchers = 2;           // of a node's ranks, who look after the others
 constexpr uint64_t kAbortWaitNs = kSecond / 4;
 constexpr size_t kStackBytes = size_t{256} << 10;
 // Values of AccountShm::end.
@@ -155,12 +156,11 @@ int write_all(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-void Statistics::choose_place(const std::string& name, int world_rank) {
-  std::string path = replaced(name, 'r', std::to_string(world_rank), &each_its_own_);
-  path = replaced(path, 'p', std::to_string(os::process_id()), &each_its_own_);
+std::string Statistics::path_of(int world_rank, pid_t pid, bool* each_its_own) const {
+  std::string path = replaced(name_, 'r', std::to_string(world_rank), each_its_own);
+  path = replaced(path, 'p', std::to_string(pid), each_its_own);
   bool hidden = false;
-  path_ = absolute(replaced(path, '%', "%", &hidden));
-  in_place_ = is_stream(path_);
+  return replaced(path, '%', "%", &hidden);
 }
 
 bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& name) {
@@ -175,7 +175,9 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world);
   agreed.resize(static_cast<size_t>(bytes));
   host.Bcast(agreed.data(), bytes, MPI_BYTE, 0, world);
-  choose_place(agreed, world_rank);
+  name_ = absolute(agreed);
+  path_ = path_of(world_rank, os::process_id(), &each_its_own_);
+  in_place_ = is_stream(path_);
 
   rank_ = &rank;
   started_ns_ = os::now_ns();
@@ -188,7 +190,7 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
     if (in_place_) {
       error = access(path_.c_str(), W_OK) == 0 ? 0 : errno;
     } else {
-      error = write(so_far());
+      error = each_its_own_ ? write(path_, so_far(rank.node().self(), 1)) : write(path_, so_far(0, rank.node().size()));
     }
   }
   std::vector<int> errors(static_cast<size_t>(world_size));
@@ -201,7 +203,7 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   }
   // Where all have one file, the first rank writes it while it lives, then the second.
   const node::Node& node = rank.node();
-  const bool may_write = each_its_own_ || (node.node_of(0) == node.node_of(world_rank) && node.self() < 2);
+  const bool may_write = each_its_own_ || (node.node_of(0) == node.node_of(world_rank) && node.self() < kWatchers);
   if (may_write && !in_place_) start_watch();
   return true;
 }
@@ -220,24 +222,38 @@ uint32_t Statistics::dead() const {
   return n;
 }
 
-/// The first rank of rank 0's node that lives; or each for itself.
+/// Whether this is the first rank of its node that lives.
 bool Statistics::writes_now() const {
   const node::Node& node = rank_->node();
-  for (uint32_t i = 0; i < node.self() && !each_its_own_; ++i) {
+  for (uint32_t i = 0; i < node.self(); ++i) {
     if (!node.ended(i)) return false;
   }
   return true;
 }
 
-/// Without a lock: what the ranks of this node have told, or this rank.
-std::string Statistics::so_far() const {
+/// The file, or where each rank has one its own and those of the dead, or `all`.
+void Statistics::write_so_far(bool all) {
+  const node::Node& node = rank_->node();
+  if (!each_its_own_) {
+    static_cast<void>(write(path_, so_far(0, node.size())));
+    return;
+  }
+  for (uint32_t i = 0; i < node.size(); ++i) {
+    const bool self = i == node.self();
+    if (!self && !all && (rank_->account(i).end != 0 || !node.ended(i))) continue;
+    bool ignored = false;
+    const std::string path = self ? path_ : path_of(node.world_rank(i), node.pid(i), &ignored);
+    static_cast<void>(write(path, so_far(i, 1)));
+  }
+}
+
+/// Without a lock: what `n` ranks of this node have told.
+std::string Statistics::so_far(uint32_t first, uint32_t n) const {
   const node::Node& node = rank_->node();
   std::string end = "\"running\"";
   std::string lost;
   std::string ranks;
-  const uint32_t first = each_its_own_ ? node.self() : 0;
-  const uint32_t end_of_range = each_its_own_ ? first + 1 : node.size();
-  for (uint32_t i = first; i < end_of_range; ++i) {
+  for (uint32_t i = 0; i < node.size(); ++i) {
     const p2p::AccountShm& account = rank_->account(i);
     const uint64_t how = account.end;
     if (how >= kAborted) {
@@ -246,6 +262,7 @@ std::string Statistics::so_far() const {
     } else if (how == 0 && i != node.self() && node.ended(i)) {
       lost += (lost.empty() ? "" : ",") + std::to_string(node.world_rank(i));
     }
+    if (i < first || i >= first + n) continue;
     std::string object = rank_->told_json(i);
     object.pop_back();
     ranks += (ranks.empty() ? "\n" : ",\n") + object + ",\"calls\":" + calls_json(account.calls) + "}";
@@ -260,12 +277,12 @@ std::string Statistics::document(const std::string& end, const std::string& rank
 }
 
 /// Whoever reads the file meanwhile sees the old document or the new one; errno, or 0.
-int Statistics::write(const std::string& text) {
-  if (in_place_) return write_all(path_, text);
-  const std::string draft = path_ + "." + std::to_string(os::thread_id()) + ".part";
-  if (write_all(draft, text) == 0 && std::rename(draft.c_str(), path_.c_str()) == 0) return 0;
+int Statistics::write(const std::string& path, const std::string& text) {
+  if (in_place_) return write_all(path, text);
+  const std::string draft = path + "." + std::to_string(os::thread_id()) + ".part";
+  if (write_all(draft, text) == 0 && std::rename(draft.c_str(), path.c_str()) == 0) return 0;
   std::remove(draft.c_str());
-  return write_all(path_, text);  // the folder may take no new files
+  return write_all(path, text);  // the folder may take no new files
 }
 
 void Statistics::start_watch() {
@@ -300,12 +317,14 @@ void Statistics::watch() {
   while (ending_.load_relaxed() == 0) {
     os::futex_wait(ending_, 0, kLookNs);
     const uint64_t now_ns = os::now_ns();
-    const uint32_t dead_now = each_its_own_ ? 0 : dead();
+    const bool looks = rank_->node().self() < kWatchers;
+    const uint32_t dead_now = looks ? dead() : 0;
     // The longer the job runs, the less often: at most a twentieth of its time is missing.
     const bool due = now_ns - last_ns > kSecond + (now_ns - started_ns_) / 20;
-    if ((!due && dead_now == dead_before) || !writes_now()) continue;
+    if (!due && dead_now == dead_before) continue;
+    if (!each_its_own_ && !writes_now()) continue;
     writing_.store_relaxed(1);
-    if (ending_.load_relaxed() == 0) static_cast<void>(write(so_far()));
+    if (ending_.load_relaxed() == 0) write_so_far(false);
     writing_.store_relaxed(0);
     last_ns = now_ns;
     dead_before = dead_now;
@@ -321,7 +340,7 @@ void Statistics::abort(int code) {
   ending_.store_relaxed(1);
   for (const uint64_t from = os::now_ns(); writing_.load_relaxed() != 0 && os::now_ns() - from < kAbortWaitNs;) {
   }
-  static_cast<void>(write(so_far()));
+  write_so_far(true);
 }
 
 void Statistics::finish(MPI_Comm world) {
@@ -334,9 +353,9 @@ void Statistics::finish(MPI_Comm world) {
   mine += ",\"calls\":" + calls_json(rank_->account().calls) + "}";
   int error = 0;
   if (each_its_own_) {
-    error = write(document("\"MPI_Finalize\"", "\n" + mine));
+    error = write(path_, document("\"MPI_Finalize\"", "\n" + mine));
   } else if (somebody_died) {
-    if (writes_now()) error = write(so_far());  // a gather would wait for the dead
+    if (writes_now()) write_so_far(false);  // a gather would wait for the dead
   } else {
     int world_rank = 0;
     int world_size = 0;
@@ -356,7 +375,7 @@ void Statistics::finish(MPI_Comm world) {
         ranks += i == 0 ? "\n" : ",\n";
         ranks.append(all, static_cast<size_t>(places[i]), static_cast<size_t>(lengths[i]));
       }
-      error = write(document("\"MPI_Finalize\"", ranks));
+      error = write(path_, document("\"MPI_Finalize\"", ranks));
     }
   }
   if (error != 0) complain(error);

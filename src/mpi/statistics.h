@@ -23,19 +23,21 @@ class Statistics {
   void abort(int code);
 
  private:
-  void choose_place(const std::string& name, int world_rank);
+  [[nodiscard]] std::string path_of(int world_rank, pid_t pid, bool* each_its_own) const;
   void start_watch();
   void end_watch();
   void watch();
   [[nodiscard]] bool writes_now() const;
   [[nodiscard]] uint32_t dead() const;
-  [[nodiscard]] std::string so_far() const;
+  void write_so_far(bool all);
+  [[nodiscard]] std::string so_far(uint32_t first, uint32_t n) const;
   [[nodiscard]] std::string document(const std::string& end, const std::string& ranks) const;
-  int write(const std::string& text);
+  int write(const std::string& path, const std::string& text);
   void complain(int error) const;
 
   engine::Rank* rank_ = nullptr;
-  std::string path_;
+  std::string name_;           ///< of the file, with %r and %p
+  std::string path_;           ///< of the file that this rank writes
   std::string head_;           ///< of the document: what never changes
   bool each_its_own_ = false;  ///< each rank has a file of its own
   bool in_place_ = false;      ///< the file is no regular one: written once, as it is

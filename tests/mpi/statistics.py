@@ -171,6 +171,21 @@ def each_rank_has_a_file(host, folder: Path) -> None:
         expect(counted(objects[0]) == made.calls[rank], f"{name} has other counts than the program")
 
 
+def abort_writes_every_ranks_file(host, folder: Path) -> None:
+    job = run(host, folder / "%r.json", "abort")
+    for rank in range(RANKS):
+        document = read(folder / f"{rank}.json")
+        expect(document["end"] == "MPI_Abort", f"rank {rank}: {document['end']}")
+        expect([counted(entry) for entry in document["ranks"]] == [job.calls[rank]], f"rank {rank} has other counts")
+
+
+def several_nodes_are_in_one_file(host, folder: Path) -> None:
+    job = run(host, folder / "stats.json", ZEROHOP_NODE_RANKS="2", NO_PERSISTENT="1")
+    expect(job.outcome.code == 0, job.outcome.tail())
+    ranks = read(folder / "stats.json")["ranks"]
+    expect({entry["rank"]: counted(entry) for entry in ranks} == job.calls, "other counts than the program")
+
+
 def names_of_jobs_differ(host, folder: Path) -> None:
     for _ in range(2):
         job = run(host, folder / "of %j.json", "nothing")
@@ -193,6 +208,8 @@ CASES = (
     abort_leaves_a_file,
     a_killed_rank_is_in_the_file,
     each_rank_has_a_file,
+    abort_writes_every_ranks_file,
+    several_nodes_are_in_one_file,
     names_of_jobs_differ,
     an_unwritable_file_is_told_at_once,
 )

@@ -95,9 +95,9 @@ static void all_collectives(MPI_Comm on) {
   did("Bcast", 1, 1 << 20);
 }
 
-// To the next rank: from 0 bytes to 1 MiB.
-static void messages(void) {
-  long n = 0, bytes = 0;
+// To the next rank: from 0 bytes to 1 MiB. `later`: messages that this rank will send after that, of no bytes.
+static void messages(int later) {
+  long n = later, bytes = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (int count = 0; count <= 1 << 20; count = count == 0 ? 1 : count * 4) {
@@ -140,22 +140,20 @@ int main(int argc, char** argv) {
   all_collectives(MPI_COMM_WORLD);
   MPI_Comm_split(MPI_COMM_WORLD, world_rank / 2, 0, &half);
   if (world_rank / 2 == 0) all_collectives(half);
-  messages();
+  const int is_end = strcmp(end, "finalize") != 0;
+  messages(is_end && world_rank != 1);
   MPI_Comm_free(&half);
   did("Barrier", 1, 0);
   fclose(said);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (strcmp(end, "abort") == 0) {
-    usleep(200000);  // so that the others have left the barrier, and count it
-    if (rank == 1) MPI_Abort(MPI_COMM_WORLD, 7);
+  if (!is_end) return MPI_Finalize();
+  if (rank != 1) {
+    MPI_Send(NULL, 0, MPI_INT, 1, 98, MPI_COMM_WORLD);
     MPI_Recv(in, 1, MPI_INT, 1, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  if (strcmp(end, "kill") == 0) {
-    if (rank == 1) {
-      await_new_file();
-      kill(getpid(), SIGKILL);
-    }
-    MPI_Recv(in, 1, MPI_INT, 1, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  }
-  return MPI_Finalize();
+  // They have all left the barrier, and counted it.
+  for (int i = 1; i < size; ++i) MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 98, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (strcmp(end, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 7);
+  await_new_file();
+  kill(getpid(), SIGKILL);
 }
