@@ -28,11 +28,12 @@ namespace {
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kLookNs = kSecond / 10;  // from one look after dead ranks to the next
 constexpr uint32_t kWatchers = 2;           // of a node's ranks, who look after the others
-constexpr uint64_t kAbortWaitNs = kSecond / 4;
+constexpr uint64_t kAbortWaitNs = kSecond;
 constexpr size_t kStackBytes = size_t{256} << 10;
 // Values of AccountShm::end.
 constexpr uint64_t kFinalized = 1;
 constexpr uint64_t kAborted = uint64_t{1} << 32;  // with the code in the lower half
+constexpr uint64_t kTold = uint64_t{1} << 33;     // and that is in the file
 
 /// Length of the UTF-8 character that `text` starts with; 0 if it starts with none.
 size_t character(const char* text) {
@@ -298,6 +299,7 @@ void Statistics::start_watch() {
     return nullptr;
   };
   ending_.store_relaxed(0);
+  called_.store_relaxed(0);
   has_watcher_ = pthread_create(&watcher_, &attributes, body, this) == 0;
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -306,41 +308,68 @@ void Statistics::start_watch() {
 void Statistics::end_watch() {
   if (!has_watcher_) return;
   ending_.store_relaxed(1);
-  os::futex_wake(ending_, 1);
+  called_.store_relaxed(1);
+  os::futex_wake(called_, 1);
   pthread_join(watcher_, nullptr);
   has_watcher_ = false;
+}
+
+/// Whether a rank has called MPI_Abort of which this one has to tell and nobody has.
+bool Statistics::aborted() const {
+  const node::Node& node = rank_->node();
+  for (uint32_t i = 0; i < node.size(); ++i) {
+    const uint64_t how = rank_->account(i).end;
+    if (how >= kAborted && how < kTold && (!each_its_own_ || i == node.self())) return true;
+  }
+  return false;
+}
+
+void Statistics::told_of_aborts() {
+  for (uint32_t i = 0; i < rank_->node().size(); ++i) {
+    Count& end = rank_->account(i).end;
+    if (end >= kAborted && end < kTold) end += kTold;
+  }
 }
 
 void Statistics::watch() {
   uint64_t last_ns = started_ns_;
   uint32_t dead_before = 0;
-  while (ending_.load_relaxed() == 0) {
-    os::futex_wait(ending_, 0, kLookNs);
+  for (;;) {
+    os::futex_wait(called_, 0, kLookNs);
+    called_.store_relaxed(0);
+    if (ending_.load_relaxed() != 0) return;
     const uint64_t now_ns = os::now_ns();
     const bool looks = rank_->node().self() < kWatchers;
     const uint32_t dead_now = looks ? dead() : 0;
+    const bool abort = aborted();
     // The longer the job runs, the less often: at most a twentieth of its time is missing.
     const bool due = now_ns - last_ns > kSecond + (now_ns - started_ns_) / 20;
-    if (!due && dead_now == dead_before) continue;
+    if (!due && !abort && dead_now == dead_before) continue;
     if (!each_its_own_ && !writes_now()) continue;
-    writing_.store_relaxed(1);
-    if (ending_.load_relaxed() == 0) write_so_far(false);
-    writing_.store_relaxed(0);
+    write_so_far(abort);
+    if (abort) told_of_aborts();
     last_ns = now_ns;
     dead_before = dead_now;
   }
 }
 
+// The program may be in a signal handler, in the middle of malloc: the watcher writes, here or in another process.
 void Statistics::abort(int code) {
   if (rank_ == nullptr) return;
-  rank_->account().end.set(kAborted | static_cast<uint32_t>(code));
-  if (!each_its_own_ &&
-      rank_->node().node_of(0) != rank_->node().node_of(rank_->node().world_rank(rank_->node().self())))
+  Count& end = rank_->account().end;
+  end.set(kAborted | static_cast<uint32_t>(code));
+  if (in_place_) {
+    if (each_its_own_ || rank_->node().world_rank(rank_->node().self()) == 0) write_so_far(false);
     return;
-  ending_.store_relaxed(1);
-  for (const uint64_t from = os::now_ns(); writing_.load_relaxed() != 0 && os::now_ns() - from < kAbortWaitNs;) {
   }
-  write_so_far(true);
+  const node::Node& node = rank_->node();
+  if (!each_its_own_ && node.node_of(0) != node.node_of(node.world_rank(node.self()))) return;
+  called_.store_relaxed(1);
+  os::futex_wake(called_, 1);
+  for (const uint64_t from = os::now_ns(); end < kTold && os::now_ns() - from < kAbortWaitNs;) {
+    constexpr timespec kMoment{0, 1'000'000};
+    nanosleep(&kMoment, nullptr);
+  }
 }
 
 void Statistics::finish(MPI_Comm world) {

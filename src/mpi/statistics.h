@@ -19,7 +19,7 @@ class Statistics {
   bool start(engine::Rank& rank, MPI_Comm world, const std::string& name);
   /// Collective over `world`: the last document.
   void finish(MPI_Comm world);
-  /// Before MPI_Abort: what is known now. Waits for nobody but its own thread, and not for long.
+  /// Before MPI_Abort: has what is known now written. Waits for that, but not for long. A signal handler may call it.
   void abort(int code);
 
  private:
@@ -29,6 +29,8 @@ class Statistics {
   void watch();
   [[nodiscard]] bool writes_now() const;
   [[nodiscard]] uint32_t dead() const;
+  [[nodiscard]] bool aborted() const;
+  void told_of_aborts();
   void write_so_far(bool all);
   [[nodiscard]] std::string so_far(uint32_t first, uint32_t n) const;
   [[nodiscard]] std::string document(const std::string& end, const std::string& ranks) const;
@@ -44,8 +46,8 @@ class Statistics {
   uint64_t started_ns_ = 0;
   pthread_t watcher_{};
   bool has_watcher_ = false;
-  Atomic<uint32_t> ending_;   ///< futex word of the watcher
-  Atomic<uint32_t> writing_;  ///< the watcher is
+  Atomic<uint32_t> called_;  ///< futex word of the watcher
+  Atomic<uint32_t> ending_;
 };
 
 }  // namespace zh::mpi

@@ -103,7 +103,7 @@ struct CallCounts {
   }
 };
 
-/// Writers: the owner, one thread at a time. Readers: any rank, at any time.
+/// Writers: the owner, one thread at a time; `end` also whoever has told of it. Readers: any rank, at any time.
 /// Invariant: none across fields; a row of calls never changes its key. Wrap: none.
 /// Crash: a dead rank's numbers stay as they were.
 struct AccountShm {
