@@ -4,8 +4,10 @@
 
 // libdl.so.2 until 2.34
 BIND(dladdr, OLDEST)
+BIND(dladdr1, LINKMAP)
 BIND(dlclose, OLDEST)
 BIND(dlerror, OLDEST)
+BIND(dlinfo, LINKMAP)
 BIND(dlopen, OLDEST)
 BIND(dlsym, OLDEST)
 // libpthread.so.0 until 2.34, some until 2.32
