@@ -85,9 +85,9 @@ TEST(LineWatch, NothingIsJudgedTwice) {
   EXPECT_EQ(ends.mine.verdict(), Distance::kUnknown);
 }
 
-/// The size to which rank 0's ring towards rank 1 may grow, by which near and far differ.
-std::string ring_bytes_max(const engine::Rank& rank) {
-  const std::string key = "\"ring_bytes_max\":";
+/// From where on rank 0 sends to rank 1 by one copy, by which near and far differ.
+std::string single_copy_min(const engine::Rank& rank) {
+  const std::string key = "\"single_copy_min\":";
   const std::string json = rank.choices_json();
   const size_t at = json.rfind(key) + key.size();  // peers come in order
   return json.substr(at, json.find('}', at) - at);
@@ -110,8 +110,8 @@ TEST_P(Distances, ChangeWhatASenderDoes) {
       ASSERT_NE(r.rank, nullptr);
       const uint32_t self = r.node->self();
       stay_on(self);
-      const std::string wanted = std::to_string(far ? 4 << 20 : 512 << 10);
-      const bool other_at_first = self == 0 && ring_bytes_max(*r.rank) != wanted;
+      const std::string wanted = std::to_string(far ? 4 << 20 : 2 << 20);
+      const bool other_at_first = self == 0 && single_copy_min(*r.rank) != wanted;
       std::byte token{1};
       engine::SendArgs send;
       send.dest = 1 - self;
@@ -126,7 +126,7 @@ TEST_P(Distances, ChangeWhatASenderDoes) {
       for (int i = 1; token == std::byte{1}; ++i) {
         if (self == 0) {
           const bool looks = i % kRoundsPerLook == 0;  // which takes long: the answer is there when it comes back
-          const bool over = looks && (i > kMostRounds || ring_bytes_max(*r.rank) == wanted);
+          const bool over = looks && (i > kMostRounds || single_copy_min(*r.rank) == wanted);
           token = over ? std::byte{0} : std::byte{1};
           ASSERT_EQ(r.rank->send(send).code, Code::kOk);
           const std::byte said = token;
@@ -138,7 +138,7 @@ TEST_P(Distances, ChangeWhatASenderDoes) {
         }
       }
       if (self == 0) {
-        EXPECT_EQ(ring_bytes_max(*r.rank), wanted);
+        EXPECT_EQ(single_copy_min(*r.rank), wanted);
         EXPECT_EQ(stat(*r.rank, "distance_changes"), other_at_first ? 1U : 0U);
       }
       ASSERT_TRUE(world.barrier().ok());
