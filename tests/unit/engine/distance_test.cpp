@@ -90,7 +90,7 @@ std::string single_copy_min(const engine::Rank& rank) {
   const std::string key = "\"single_copy_min\":";
   const std::string json = rank.choices_json();
   const size_t at = json.rfind(key) + key.size();  // peers come in order
-  return json.substr(at, json.find('}', at) - at);
+  return json.substr(at, json.find(',', at) - at);
 }
 
 class Distances : public ::testing::TestWithParam<World> {};
