@@ -56,7 +56,7 @@ PLAIN = {
 
 @case
 def programs_get_nothing():
-    """No message is sent: the library and parts of glibc are in the process, nothing else, launched as a rank or not."""
+    """No message is sent: the library and parts of glibc are in the process, nothing else, as a rank or not."""
     for launched in (False, True):
         env = environment("on", launched=launched)
         for name, command in PLAIN.items():
