@@ -61,6 +61,7 @@ class HostBootstrap final : public node::Bootstrap {
 /// Marks in the launcher's store; messages on MPI_COMM_WORLD, which the program cannot use yet.
 class HostRoll final : public node::Roll {
  public:
+  void prepare(std::span<const int> ranks, bool only_to_tell) override { launcher.ask_for(ranks, only_to_tell); }
   node::Presence look(int rank) override { return launcher.look(rank); }
   void tell(int rank, bool all) override {
     const char answer = all ? 1 : 0;

@@ -2,7 +2,11 @@
 // env.cpp; refuses to know what follows from the marks.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <mutex>
+#include <set>
+#include <span>
 #include <string>
 
 #include "node/roll_call.h"
@@ -21,7 +25,10 @@ class Launcher {
   /// Of what follows only one is true.
   [[nodiscard]] bool has_no_store() const { return state_ == State::kNone; }
   [[nodiscard]] bool has_mark() const { return state_ == State::kPmi || state_ == State::kPmix; }
-  /// Requires has_mark(), after MPI_Init.
+  // What follows requires has_mark(), after MPI_Init.
+  /// Brings the marks of those ranks that are on other nodes here. Waits long for marks that are not there, unless what
+  /// is found is `only_to_tell`.
+  void ask_for(std::span<const int> ranks, bool only_to_tell);
   [[nodiscard]] node::Presence look(int rank);
 
  private:
@@ -30,6 +37,10 @@ class Launcher {
   void before_commit(void* pmix);
   static void before_commit_of_host(void* pmix);
   [[nodiscard]] std::string read(int rank);
+  [[nodiscard]] std::string read_pmix(uint32_t rank, const char* key) const;
+  void find_neighbours();
+  struct Question;
+  static void on_answer(int status, void* value, void* question);
 
   State state_ = State::kNone;
   std::once_flag once_;
@@ -37,6 +48,13 @@ class Launcher {
   std::string mark_;
   os::PmiClient pmi_;
   void* pmix_get_ = nullptr;
+  void* pmix_get_nb_ = nullptr;
+  bool knows_node_ = false;
+  std::set<int> on_node_;  ///< ranks whose marks PMIx has here from the start
+
+  std::mutex answers_;  ///< of PMIx's thread
+  std::map<int, std::string> found_;
+  std::set<int> open_;  ///< asked for, and no answer yet
 };
 
 extern Launcher launcher;

@@ -5,12 +5,14 @@
 #include "node/roll_call.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace zh::node {
 namespace {
 
 constexpr int kChildren = 8;
+constexpr int kBlock = 128;    ///< ranks that are looked for at once
 constexpr size_t kNamed = 16;  ///< ranges of ranks in a line
 
 int parent_of(int rank) { return (rank - 1) / kChildren; }
@@ -33,12 +35,20 @@ std::string named(const std::vector<int>& ranks) {
 }  // namespace
 
 bool all_take_part(Roll& roll, int rank, int size) {
-  bool all = true;
-  std::vector<int> children;
+  std::vector<int> neighbours;
   const int64_t first = int64_t{rank} * kChildren + 1;
   for (int64_t child = first; child < std::min<int64_t>(first + kChildren, size); ++child) {
-    const bool same = roll.look(static_cast<int>(child)) == Presence::kSame;
-    if (same) children.push_back(static_cast<int>(child));
+    neighbours.push_back(static_cast<int>(child));
+  }
+  if (rank != 0) neighbours.push_back(parent_of(rank));
+  roll.prepare(neighbours, false);
+  if (rank != 0) neighbours.pop_back();
+
+  bool all = true;
+  std::vector<int> children;
+  for (const int child : neighbours) {
+    const bool same = roll.look(child) == Presence::kSame;
+    if (same) children.push_back(child);
     all = all && same;
   }
   for (const int child : children) all = roll.hear(child) && all;
@@ -54,7 +64,13 @@ bool all_take_part(Roll& roll, int rank, int size) {
 std::string who_is_missing(Roll& roll, int rank, int size) {
   std::vector<int> absent;
   std::vector<int> other;
+  std::vector<int> block;
   for (int r = 0; r < size; ++r) {
+    if (r % kBlock == 0) {
+      block.resize(static_cast<size_t>(std::min(kBlock, size - r)));
+      std::iota(block.begin(), block.end(), r);
+      roll.prepare(block, true);
+    }
     const Presence presence = r == rank ? Presence::kSame : roll.look(r);
     if (r < rank && presence != Presence::kAbsent) return "";
     if (presence == Presence::kAbsent) absent.push_back(r);

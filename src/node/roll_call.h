@@ -2,6 +2,7 @@
 // would never enter. Called by src/mpi when a job starts; refuses to know launchers and messages, which are injected.
 #pragma once
 
+#include <span>
 #include <string>
 
 namespace zh::node {
@@ -13,6 +14,9 @@ enum class Presence { kSame, kOther, kAbsent };  ///< this build's mark, another
 class Roll {
  public:
   virtual ~Roll() = default;
+  /// Said before look() of these ranks, so that a store which takes long to find that there is no mark can be asked for
+  /// all of them at once. `only_to_tell`: what is found goes into a line for the user and decides nothing.
+  virtual void prepare(std::span<const int> /*ranks*/, bool /*only_to_tell*/) {}
   /// The same to whoever asks: all ranks had their chance to leave a mark before any of them asks.
   virtual Presence look(int rank) = 0;
   /// Messages between two ranks that are kSame to each other.
