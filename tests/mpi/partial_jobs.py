@@ -12,6 +12,7 @@ what is not installed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -19,11 +20,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "dev"))
+
+from matrix import namespaces  # noqa: E402
+from matrix.launch import job  # noqa: E402
+from matrix.placement import Placement  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -86,6 +92,7 @@ class Case:
     ranks: str
     said: str | None
     nodes: int = 0  # on hydra: with so many of the launcher's proxies
+    machines: int = 0  # on today's Open MPI: on so many, with memory and a network of their own
 
 
 CASES = [
@@ -102,6 +109,8 @@ CASES = [
     Case("below another branch", "zzzzzzzzzz-z", "rank 10 runs without zerohop"),
     Case("between branches", "z-zzzzzzzzzz", "rank 1 runs without zerohop"),
     Case("over two launchers", "zzz-", "rank 3 runs without zerohop", 2),
+    Case("all, over two machines", "zzzz", None, machines=2),
+    Case("over two machines", "zz-z", "rank 2 runs without zerohop", machines=2),
     Case("switched off", "zz0", "rank 2 runs without zerohop"),
     Case("another build", "zbz", "rank 1 runs another build of it"),
     Case("two builds", "zzb-b", "rank 3 runs without zerohop, ranks 2, 4 run another build of it"),
@@ -169,6 +178,18 @@ def run(command: list[str], env: dict[str, str]) -> tuple[int | None, str]:
         return code, out.read()
 
 
+@contextlib.contextmanager
+def on_machines(host: Host, case: Case, programs: dict[str, Path], folder: Path) -> Iterator[tuple[list[str], dict]]:
+    """Command and environment of a job over machines, whose ranks find out by themselves what they run under."""
+    chooser = folder / "chooser"
+    arms = [f"{i}) exec {BUILD}/bin/zerohop run {programs['z']};;" for i, c in enumerate(case.ranks) if c == "z"]
+    chooser.write_text("\n".join(["#!/bin/sh", 'case "$PMIX_RANK" in', *arms, "esac", f"exec {programs['z']}", ""]))
+    chooser.chmod(0o755)
+    today = next(h for h in mpi_hosts.hosts() if h.name == host.name)
+    with job(today, Placement(len(case.ranks), machines=case.machines), [str(chooser)]) as (command, variables):
+        yield command, today.environment(**{**variables, "ZEROHOP_LOG": "info"})
+
+
 def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) -> str:
     """ "" or what is wrong."""
     zerohop = [str(BUILD / "bin" / "zerohop"), "run"]
@@ -190,7 +211,11 @@ def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) 
     for i, letter in enumerate(case.ranks):
         program = programs.get(letter, programs["s" if "s" in case.ranks else "z"])
         command += [*([":"] if i else []), "-n", "1", *before[letter], str(program)]
-    code, said = run(command, env)
+    if case.machines:
+        with on_machines(host, case, programs, folder) as (command, env):
+            code, said = run(command, env)
+    else:
+        code, said = run(command, env)
     n = len(case.ranks)
     lines = [line[line.index(LINE) + len(LINE) :].strip() for line in said.splitlines() if LINE in line]
     if code is None:
@@ -229,6 +254,7 @@ def main() -> int:
                 subprocess.run([compiler, *flags, str(source), "-o", str(programs[letter])], check=True)
             for case in CASES:
                 impossible = any(c in "as" and c not in programs for c in case.ranks) or (case.nodes and not host.hydra)
+                impossible = impossible or (case.machines and (host.name != "openmpi" or namespaces.why_not()))
                 if arguments.case not in case.name or impossible:
                     continue
                 wrong = ""
