@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "heap/heap.h"
 #include "mpi/commit.h"
+#include "mpi/known_hosts.h"
 #include "mpi/module_abi.h"
 #include "mpi/profilers.h"
 
@@ -34,61 +35,20 @@ constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
 
 void* profilers[kCount];
 
-constexpr char kMpichModule[] = "libzerohop-mpich.so";
-constexpr char kOpenMpiModule[] = "libzerohop-ompi.so";
-constexpr char kAbiModule[] = "libzerohop-abi.so";
-
-/// The usual names. Libraries under other names are asked what they are.
-struct HostKind {
-  const char* soname;
-  const char* module;
-};
-constexpr HostKind kHosts[] = {
-    {"libmpi.so.12", kMpichModule},
-    {"libmpich.so.12", kMpichModule},
-    {"libmpi.so.40", kOpenMpiModule},
-    {"libmpi_abi.so.1", kAbiModule},
-};
-
 struct Found {
   const char* module = nullptr;  ///< null: nothing for this library
   const char* soname = nullptr;
   char path[4096] = {};
 };
 
-/// A version, "3.4" as {3, 4}, behind the first `mark` in `text`.
-struct Version {
-  long major = 0;
-  long minor = 0;
-};
-bool version_behind(const char* text, const char* mark, Version* out) {
-  const char* at = std::strstr(text, mark);
-  if (at == nullptr) return false;
-  at += std::strlen(mark);
-  at += std::strspn(at, " \t:v");
-  char* end = nullptr;
-  out->major = std::strtol(at, &end, 10);
-  out->minor = *end == '.' ? std::strtol(end + 1, nullptr, 10) : 0;
-  return true;
-}
-
 /// The module for what a library says of itself; null if it is none that is known.
-const char* module_for(void* host) {
+const char* module_of(void* host) {
   // MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. May be called before MPI_Init (MPI standard 8.1.1).
   static char text[16384];
   int length = 0;
   const auto ask = reinterpret_cast<int (*)(char*, int*)>(dlsym(host, "MPI_Get_library_version"));
   if (ask == nullptr || ask(text, &length) != 0) return nullptr;
-  Version version;
-  if (dlsym(host, "ompi_mpi_comm_world") != nullptr) {
-    return version_behind(text, "Open MPI", &version) && version.major >= 3 ? kOpenMpiModule : nullptr;
-  }
-  // From 3.1 on MPICH and what is made from it have one binary interface; only MPICH itself is older anywhere.
-  if (version_behind(text, "MPICH Version", &version)) {
-    return version.major > 3 || (version.major == 3 && version.minor >= 1) ? kMpichModule : nullptr;
-  }
-  const bool derived = std::strstr(text, "MPICH") != nullptr || std::strstr(text, "Intel(R) MPI") != nullptr;
-  return derived ? kMpichModule : nullptr;
+  return module_for(text, dlsym(host, kOpenMpiObject) != nullptr);
 }
 
 /// DT_SONAME of a loaded object, or its file name; the loader has relocated DT_STRTAB on all libcs we run on but some
@@ -119,15 +79,13 @@ int look_for_host(dl_phdr_info* info, size_t, void* out) {
   if (std::strstr(info->dlpi_name, "linux-vdso") != nullptr) return 0;
   const char* soname = soname_of(info);
   if (soname == nullptr) return 0;
-  for (const HostKind& kind : kHosts) {
-    if (std::strcmp(soname, kind.soname) != 0) continue;
-    auto* found = static_cast<Found*>(out);
-    found->module = kind.module;
-    found->soname = kind.soname;
-    std::snprintf(found->path, sizeof(found->path), "%s", info->dlpi_name);
-    return 1;
-  }
-  return 0;
+  const HostKind* kind = host_called(soname);
+  if (kind == nullptr) return 0;
+  auto* found = static_cast<Found*>(out);
+  found->module = kind->module;
+  found->soname = kind->soname;
+  std::snprintf(found->path, sizeof(found->path), "%s", info->dlpi_name);
+  return 1;
 }
 
 /// The `index`-th loaded object.
@@ -172,16 +130,15 @@ void* find_host(Found* found) {
   if (found->module != nullptr) {
     host = dlopen(found->path, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
     if (host == nullptr) host = dlopen(found->soname, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
-    // Open MPI 1.10 has the name of MPICH's.
-    const bool is_open_mpi = host != nullptr && dlsym(host, "ompi_mpi_comm_world") != nullptr;
-    if (found->module != kAbiModule && is_open_mpi != (found->module == kOpenMpiModule)) found->module = nullptr;
+    const bool is_open_mpi = host != nullptr && dlsym(host, kOpenMpiObject) != nullptr;
+    if (!is_what_it_is_called(found->module, is_open_mpi)) found->module = nullptr;
   }
   if (host != nullptr) return host;
   host = find_definer("PMPI_Init", found);
   if (host == nullptr) host = find_definer("MPI_Init", found);
   if (host == nullptr) return nullptr;
   found->soname = found->path;
-  found->module = module_for(host);
+  found->module = module_of(host);
   return host;
 }
 
