@@ -14,7 +14,7 @@
 #include "coll/selection.h"
 #include "commands.h"
 #include "heap_facts.h"
-#include "info_heap.h"
+#include "info_text.h"
 #include "node/machine.h"
 #include "os/affinity.h"
 #include "os/clock.h"
@@ -22,6 +22,7 @@
 #include "os/probe.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "text.h"
 #include "tune/choice.h"
 #include "tune/profile.h"
 
@@ -117,6 +118,20 @@ json usable_of(const Options& options) {
   return out;
 }
 
+json heap_section(const HeapFacts& facts) {
+  return {{"setting", facts.setting},
+          {"used", facts.used},
+          {"why", facts.why},
+          {"huge_pages_stay_private", facts.huge_pages_stay},
+          {"page_bytes", facts.page_bytes},
+          {"overcommit_memory", facts.overcommit},
+          {"private_huge_pages", facts.private_huge_pages},
+          {"shared_huge_pages", facts.shared_huge_pages},
+          {"peers_open_files", {{"usable", facts.sibling_file == 0}, {"errno", -facts.sibling_file}}},
+          {"memory_in_advance", {{"usable", facts.populate == 0}, {"errno", -facts.populate}}},
+          {"pagemap", facts.pagemap}};
+}
+
 json choice_of(const tune::PairChoice& c) {
   return {{"inline_max", c.inline_max},           {"eager_max", c.eager_max},
           {"single_copy_min", c.single_copy_min}, {"mapped_min", c.mapped_min},
@@ -165,71 +180,6 @@ json collectives_of(const Options& options, const char* abi) {
   return out;
 }
 
-void print_collectives(const json& c) {
-  std::printf("\nAlgorithms of collectives: %s\n", c["path"].get<std::string>().c_str());
-  if (!c["present"].get<bool>()) {
-    std::printf("  %s: size and layout choose; `zerohop bench algorithms --save` measures\n",
-                c["why_not"].get<std::string>().c_str());
-  }
-  for (const json& e : c["entries"]) {
-    std::printf("  %-14s %4u ranks, %s, from %s on: %s\n", e["collective"].get<std::string>().c_str(),
-                e["ranks"].get<unsigned>(), e["several_nodes"].get<bool>() ? "several nodes" : "one node",
-                format_size(e["from_bytes"].get<uint64_t>()).c_str(), e["algorithm"].get<std::string>().c_str());
-  }
-}
-
-void print_text(const json& info) {
-  std::printf("zerohop %s\n\nVariables (ZEROHOP_...)                      from          meaning\n", ZH_VERSION);
-  for (const json& v : info["variables"]) {
-    const std::string name = v["name"].get<std::string>().substr(std::strlen("ZEROHOP_"));
-    const std::string value = v["value"].get<std::string>();
-    std::printf("  %-14s = %-24s  %-12s  %s\n", name.c_str(), value.empty() ? "(empty)" : value.c_str(),
-                v["source"].get<std::string>().c_str(), v["meaning"].get<std::string>().c_str());
-  }
-  for (const json& c : info["complaints"]) std::printf("  ! %s\n", c.get<std::string>().c_str());
-  const json& m = info["machine"];
-  std::printf("\nMachine\n");
-  if (m.contains("error")) {
-    std::printf("  %s\n", m["error"].get<std::string>().c_str());
-  } else {
-    std::printf("  %s\n  %u CPUs, %u cores, %u L2 of %llu KiB, %u L3 of %llu KiB, %u memory nodes, %u sockets\n",
-                m["cpu_model"].get<std::string>().c_str(), m["cpus"].get<unsigned>(), m["cores"].get<unsigned>(),
-                m["l2_caches"].get<unsigned>(), static_cast<unsigned long long>(m["l2_bytes"].get<uint64_t>() >> 10),
-                m["l3_caches"].get<unsigned>(), static_cast<unsigned long long>(m["l3_bytes"].get<uint64_t>() >> 10),
-                m["numa_nodes"].get<unsigned>(), m["sockets"].get<unsigned>());
-    std::printf("  this process may use CPUs %s", m["allowed_cpus"].get<std::string>().c_str());
-    if (!m["cgroup_cpus"].is_null()) std::printf(", %.1f CPUs' time by its cgroup", m["cgroup_cpus"].get<double>());
-    std::printf("\n");
-    for (const auto& [level, pairs] : m["cpu_pairs_by_level"].items()) {
-      std::printf("  %-13s %u pairs of CPUs (by hwloc; corrected at MPI_Init by the measured line time)\n",
-                  level.c_str(), pairs.get<unsigned>());
-    }
-  }
-  std::printf("\nUsable here\n");
-  for (const auto& [name, what] : info["usable"].items()) {
-    const std::string why_not = what["why_not"];
-    std::printf("  %-8s %s%s%s\n", name.c_str(), what["usable"].get<bool>() ? "yes" : "no", why_not.empty() ? "" : ": ",
-                why_not.c_str());
-  }
-  print_heap_section(info["heap"]);
-  const json& c = info["calibration"];
-  std::printf("\nCalibration: %s\n", c["path"].get<std::string>().c_str());
-  if (!c["present"].get<bool>()) {
-    std::printf("  %s; a job's first MPI_Init on a machine measures it (ZEROHOP_LOG=info shows each pair's choices)\n",
-                c["why_not"].get<std::string>().c_str());
-  }
-  for (const json& d : c["classes"]) {
-    const json& choice = d["choice"];
-    std::printf("  %s\n", d["standing"].get<std::string>().c_str());
-    std::printf("  %-13s line %.0f ns: inline to %s, one block to %s, cells to %s, then one copy; mapped from %s\n", "",
-                d["line_ns"].get<double>(), format_size(choice["inline_max"].get<uint64_t>()).c_str(),
-                format_size(choice["eager_max"].get<uint64_t>()).c_str(),
-                format_size(choice["single_copy_min"].get<uint64_t>()).c_str(),
-                format_size(choice["mapped_min"].get<uint64_t>()).c_str());
-  }
-  for (const json& table : info["collectives"]) print_collectives(table);
-}
-
 int info(const Arguments& arguments) {
   if (arguments.markdown) {
     std::fputs(options_markdown().c_str(), stdout);
@@ -256,9 +206,9 @@ int info(const Arguments& arguments) {
                     {"calibration", calibration_of(options)},
                     {"collectives", std::move(collectives)}};
   if (arguments.as_json) {
-    std::printf("%s\n", out.dump(2).c_str());
+    std::printf("%s\n", out.dump(2, ' ', false, json::error_handler_t::replace).c_str());
   } else {
-    print_text(out);
+    std::fputs(info_text(out, output_columns()).c_str(), stdout);
   }
   return wrong ? 2 : 0;
 }

@@ -11,7 +11,6 @@
 namespace zh::tune {
 namespace {
 
-constexpr uint64_t kNever = uint64_t{1} << 40;
 constexpr uint64_t kLargest = 4 << 20;
 /// A way must be better by this factor, so that noise does not turn a choice.
 constexpr float kClearly = 0.95F;

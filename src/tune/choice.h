@@ -11,6 +11,9 @@ namespace zh::tune {
 struct DistanceClass;
 struct Profile;
 
+/// A threshold that no message reaches.
+constexpr uint64_t kNever = uint64_t{1} << 40;
+
 /// Choices of one directed pair. All sizes in bytes. Ordered: inline <= eager <= stream limits.
 struct PairChoice {
   uint32_t inline_max = 192;           ///< payload beside the envelope

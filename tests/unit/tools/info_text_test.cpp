@@ -1,0 +1,110 @@
+// What `zerohop info` prints: nothing twice, nothing too wide, no number that means never.
+#include "info_text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+
+#include "text.h"
+#include "tune/choice.h"
+
+namespace zh::tools {
+namespace {
+
+using nlohmann::json;
+
+json variable(const char* name, const char* value, const char* source, const char* meaning) {
+  return {{"name", name}, {"value", value}, {"source", source}, {"default", "auto"}, {"meaning", meaning}};
+}
+
+json no_table() {
+  return {{"path", "/c/t.txt"}, {"present", false}, {"why_not", "nothing measured"}, {"entries", json::array()}};
+}
+
+json document() {
+  const json choice = {{"inline_max", 192}, {"eager_max", 16384}, {"single_copy_min", 2 << 20}, {"mapped_min", 8192}};
+  return {{"version", "1.2"},
+          {"variables",
+           {variable("ZEROHOP_ENABLE", "1", "default",
+                     "stay out of the way or not, which is a long story to tell in one line"),
+            variable("ZEROHOP_BCAST", "auto", "default", "algorithm of it"),
+            variable("ZEROHOP_REDUCE", "ring", "environment", "algorithm of it"),
+            variable("ZEROHOP_SCAN", "auto", "default", "algorithm of it")}},
+          {"complaints", json::array()},
+          {"machine", {{"error", "no topology"}}},
+          {"usable", {{"cma", {{"usable", false}, {"why_not", "Operation not permitted"}}}}},
+          {"heap",
+           {{"setting", "auto"},
+            {"used", true},
+            {"why", "the default"},
+            {"huge_pages_stay_private", false},
+            {"page_bytes", 4096},
+            {"overcommit_memory", "0"},
+            {"private_huge_pages", ""},
+            {"shared_huge_pages", "never"},
+            {"peers_open_files", {{"usable", true}, {"errno", 0}}},
+            {"memory_in_advance", {{"usable", false}, {"errno", 22}}},
+            {"pagemap", true}}},
+          {"calibration",
+           {{"path", "/c/calibration.json"},
+            {"present", true},
+            {"why_not", ""},
+            {"classes",
+             {{{"level", "same-core"},
+               {"standing", "same-core     found alike by 2 of 2 jobs"},
+               {"line_ns", 65.0},
+               {"choice", choice}}}}}},
+          {"collectives", {{"abi", no_table()}, {"mpich", no_table()}, {"ompi", no_table()}}}};
+}
+
+size_t times(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+  return n;
+}
+
+TEST(InfoText, SaysNothingTwice) {
+  const std::string text = info_text(document(), 80);
+  EXPECT_EQ(times(text, "algorithm of it"), 1U) << text;
+  EXPECT_NE(text.find("  BCAST, SCAN = auto (default)\n  REDUCE = ring (environment)\n      algorithm of it\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(times(text, "nothing measured"), 1U) << text;
+  EXPECT_NE(text.find("Algorithms of collectives under abi, mpich, ompi\n"), std::string::npos) << text;
+  EXPECT_EQ(times(text, "same-core"), 1U) << text;
+}
+
+TEST(InfoText, TablesThatDifferAreToldApart) {
+  json d = document();
+  d["collectives"]["mpich"]["present"] = true;
+  d["collectives"]["mpich"]["entries"] = {
+      {{"collective", "bcast"}, {"ranks", 4}, {"several_nodes", true}, {"from_bytes", 0}, {"algorithm", "ring"}}};
+  const std::string text = info_text(d, 80);
+  EXPECT_NE(text.find("under abi, ompi\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("under mpich\n  kept in /c/t.txt\n  bcast"), std::string::npos) << text;
+}
+
+TEST(InfoText, AThresholdThatNothingReachesIsNever) {
+  json d = document();
+  EXPECT_NE(info_text(d, 200).find("cells to 2M, then one copy; mapped from 8K"), std::string::npos);
+  d["calibration"]["classes"][0]["choice"]["single_copy_min"] = tune::kNever;
+  EXPECT_NE(info_text(d, 200).find("then cells, one copy never"), std::string::npos);
+  EXPECT_EQ(info_text(d, 200).find("1024G"), std::string::npos);
+}
+
+TEST(InfoText, FitsTheColumns) {
+  for (const size_t columns : {40U, 80U, 120U}) {
+    std::istringstream lines(info_text(document(), columns));
+    size_t widest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      widest = std::max(widest, columns_of(line));
+      EXPECT_LE(columns_of(line), columns) << line;
+    }
+    EXPECT_GT(widest, columns / 2) << "a wide terminal is used";
+  }
+}
+
+}  // namespace
+}  // namespace zh::tools
