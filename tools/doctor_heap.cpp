@@ -1,5 +1,4 @@
 // The doctor's checks of the shared heap: may it be used here, do its files reach the peers, what goes in.
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -94,33 +93,6 @@ std::string size_text(uint64_t bytes) {
 std::vector<Check> heap_checks(const HeapFacts& facts) {
   return {check_use(facts), check_peer_files(facts), check_populate(facts), check_pagemap(facts),
           check_huge_pages(facts)};
-}
-
-Check check_run(const RunStats& run) {
-  Check c{"run", State::kOk, "", "", ""};
-  char text[160];
-  std::snprintf(text, sizeof text, "%.1f %% of %s sent inside nodes by %llu ranks went through mapped memory",
-                100 * run.mapped_share(), size_text(run.bytes).c_str(), static_cast<unsigned long long>(run.ranks));
-  c.finding = text;
-  const char* separator = "; the rest: ";
-  for (const RunStats::Way& way : run.ways) {
-    if (way.name == "mapped") continue;
-    std::snprintf(text, sizeof text, "%s%s %.1f %%", separator, way.name.c_str(),
-                  100 * static_cast<double>(way.bytes) / static_cast<double>(std::max<uint64_t>(run.bytes, 1)));
-    c.finding += text;
-    separator = ", ";
-  }
-  if (run.heap && run.heap_declined_bytes + run.heap_returned_bytes + run.forks != 0) {
-    std::snprintf(text, sizeof text, "; buffers that stayed private: %s, made private again: %s, forks: %llu",
-                  size_text(run.heap_declined_bytes).c_str(), size_text(run.heap_returned_bytes).c_str(),
-                  static_cast<unsigned long long>(run.forks));
-    c.finding += text;
-  }
-  if (run.ranks_declined == 0) return c;
-  c.state = State::kWarn;
-  c.cost = "no more buffers became shared in " + std::to_string(run.ranks_declined) + " ranks: " + run.heap_declined;
-  c.cure = "docs/shared-heap.md names each reason";
-  return c;
 }
 
 }  // namespace zh::tools

@@ -1,4 +1,5 @@
-// What `zerohop doctor --stats` says of a run beside the ways of its messages: how it ended, and its collectives.
+// What `zerohop doctor --stats` says of a run: how it ended, the ways of its messages and why no more of them were
+// mapped, and its collectives.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -10,17 +11,6 @@ namespace zh::tools {
 namespace {
 
 constexpr size_t kMostNamed = 5;
-
-/// In the largest unit of which there is one.
-std::string amount(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  auto n = static_cast<double>(bytes);
-  for (; n >= 1024 && unit + 1 < std::size(kUnits); n /= 1024) ++unit;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f %s", unit == 0 ? 0 : 1, n, kUnits[unit]);
-  return text;
-}
 
 /// "1 call", "12 calls".
 std::string times(uint64_t calls) { return std::to_string(calls) + (calls == 1 ? " call" : " calls"); }
@@ -69,7 +59,91 @@ Check check_collectives(const RunStats& run) {
   return c;
 }
 
+double share(uint64_t part, uint64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(whole, 1));
+}
+
+std::string percent(double part) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * part);
+  return text;
+}
+
+/// Of the bytes sent; where more were mapped nobody asks why the others were not.
+constexpr double kWellMapped = 0.9;
+
+/// Why no more bytes were mapped, in the order of what weighs most. `mendable`: somebody can do something about it.
+std::string why_not_mapped(const RunStats& run, bool* mendable) {
+  std::string why;
+  const auto say = [&](const std::string& reason, bool can_be_mended) {
+    why += (why.empty() ? "" : "; ") + reason;
+    *mendable = *mendable || can_be_mended;
+  };
+  if (run.ranks_declined > 0) {
+    say("no more buffers became shared in " + std::to_string(run.ranks_declined) + " ranks: " + run.heap_declined,
+        true);
+  }
+  if (run.windows_refused > 0) {
+    say("peers' memory could not be mapped, " + std::to_string(run.windows_refused) +
+            " times: `zerohop doctor` looks at peer_files",
+        true);
+  }
+  if (!run.heap_refused.empty()) {
+    say("buffers of " + size_text(run.heap_declined_bytes) + " had to stay private, the latest because " +
+            run.heap_refused,
+        true);
+  }
+  if (run.ranks_without_heap > 0 && run.ranks_without_heap == run.ranks) {
+    say("buffers were not shared (ZEROHOP_HEAP=0, or zerohop stayed out)", false);
+  }
+  if (share(run.small_bytes, run.bytes) >= 0.1) {
+    say(percent(share(run.small_bytes, run.bytes)) + " were in messages too small to be worth it", false);
+  }
+  if (run.heap_first_uses > 0) {
+    say(std::to_string(run.heap_first_uses) + " uses came before the tenth of their buffer, from which on it is shared",
+        false);
+  }
+  if (run.revoked > 0) say("buffers were taken back while they were used: the program forks or protects them", false);
+  return why;
+}
+
 }  // namespace
+
+std::string amount(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  auto n = static_cast<double>(bytes);
+  for (; n >= 1024 && unit + 1 < std::size(kUnits); n /= 1024) ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s", unit == 0 ? 0 : 1, n, kUnits[unit]);
+  return text;
+}
+
+Check check_run(const RunStats& run) {
+  Check c{"run", State::kOk, "", "", ""};
+  c.finding = percent(run.mapped_share()) + " of " + size_text(run.bytes) + " sent inside nodes by " +
+              std::to_string(run.ranks) + " ranks went through mapped memory";
+  const char* separator = "; the rest: ";
+  for (const RunStats::Way& way : run.ways) {
+    if (way.name == "mapped") continue;
+    c.finding += separator + way.name + " " + percent(share(way.bytes, run.bytes));
+    separator = ", ";
+  }
+  if (run.heap && run.heap_declined_bytes + run.heap_returned_bytes + run.forks != 0) {
+    c.finding += "; buffers that stayed private: " + size_text(run.heap_declined_bytes) +
+                 ", made private again: " + size_text(run.heap_returned_bytes) +
+                 ", forks: " + std::to_string(run.forks);
+  }
+  if (run.bytes == 0 || (run.mapped_share() >= kWellMapped && run.ranks_declined == 0)) return c;
+  bool mendable = false;
+  const std::string why = why_not_mapped(run, &mendable);
+  if (!why.empty()) c.finding += ". Why not more: " + why;
+  if (!mendable) return c;
+  c.state = State::kWarn;
+  c.cost = "large messages of those buffers are copied twice, or by the kernel, instead of straight";
+  c.cure = "docs/shared-heap.md names each reason and what to do";
+  return c;
+}
 
 std::vector<Check> run_checks(const RunStats& run) { return {check_job(run), check_run(run), check_collectives(run)}; }
 

@@ -11,10 +11,8 @@
 #include "os/loaded_symbols.h"
 
 namespace zh::tools {
-namespace {
 
-/// Blanks and colons part the entries of LD_PRELOAD.
-std::vector<std::string> entries_of(const std::string& list) {
+std::vector<std::string> preloads_of(const std::string& list) {
   std::vector<std::string> entries;
   for (size_t at = 0; at < list.size();) {
     const size_t end = std::min(list.find_first_of(" :", at), list.size());
@@ -24,8 +22,12 @@ std::vector<std::string> entries_of(const std::string& list) {
   return entries;
 }
 
-/// Whether a preloaded object defines functions of MPI and is no MPI library: that has those of the profiling interface
-/// itself. One that is not loaded, because it cannot be, is neither.
+bool is_loaded(const std::string& entry) {
+  void* handle = dlopen(entry.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
 bool is_profiler(const std::string& entry) {
   void* handle = dlopen(entry.c_str(), RTLD_NOLOAD | RTLD_LAZY);
   if (handle == nullptr) return false;
@@ -44,10 +46,8 @@ bool is_profiler(const std::string& entry) {
   return found;
 }
 
-}  // namespace
-
 std::string preload_with(const std::string& list, const std::string& library) {
-  std::vector<std::string> entries = entries_of(list);
+  std::vector<std::string> entries = preloads_of(list);
   std::erase(entries, library);
   size_t place = 0;
   for (size_t i = 0; i < entries.size(); ++i) {

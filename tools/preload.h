@@ -1,9 +1,19 @@
-// Where libzerohop.so goes in LD_PRELOAD. Called by `zerohop run`; refuses to know what a program is.
+// LD_PRELOAD: what stands in it, and where libzerohop.so goes. Called by `zerohop run` and `zerohop doctor`; refuses to
+// know what a program is.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace zh::tools {
+
+/// The entries of LD_PRELOAD, which blanks and colons part.
+[[nodiscard]] std::vector<std::string> preloads_of(const std::string& list);
+/// Whether an entry is loaded into this process, which has the same LD_PRELOAD.
+[[nodiscard]] bool is_loaded(const std::string& entry);
+/// Whether it defines functions of MPI and is no MPI library: that has those of the profiling interface itself. One
+/// that is not loaded, because it cannot be, is neither.
+[[nodiscard]] bool is_profiler(const std::string& entry);
 
 /// `list` with `library` in it once: in front, but behind the last profiler, so that the profiler sees the program's
 /// calls and zerohop those of the profiler. The objects of the list are looked at where they are loaded into this

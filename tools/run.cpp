@@ -13,6 +13,7 @@
 
 #include "base/options.h"
 #include "commands.h"
+#include "job_facts.h"
 #include "os/plain_path.h"
 #include "os/program.h"
 #include "preload.h"
@@ -33,16 +34,6 @@ struct Arguments {
 /// Only one rank of a job speaks.
 void say(const std::string& text) {
   if (launched_rank() == 0) std::fprintf(stderr, "zerohop run: %s\n", text.c_str());
-}
-
-/// Why LD_PRELOAD cannot work for the program; "" if it can.
-std::string obstacle(const std::string& path) {
-  os::ProgramKind kind = os::inspect_program(path);
-  if (kind.privileged) return "is setuid, setgid or has file capabilities, so the system ignores preloaded libraries";
-  if (!kind.interpreter.empty()) kind = os::inspect_program(kind.interpreter);
-  if (kind.elf && !kind.same_class) return "is a 32-bit program";
-  if (kind.elf && !kind.dynamic) return "is statically linked: link it with the shared MPI library";
-  return "";
 }
 
 /// What the library reads of the environment when it is loaded, long before it reads ZEROHOP_CONFIG.
@@ -106,7 +97,7 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
     return s.error() == ENOENT ? kNotFound : kCannotRun;
   }
   if (!export_options(arguments.options)) return kUsage;
-  const std::string why_not = obstacle(path);
+  const std::string why_not = preload_obstacle(path);
   if (!why_not.empty()) {
     say(path + " " + why_not + ". It runs without zerohop.");
   } else {

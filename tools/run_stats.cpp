@@ -8,6 +8,9 @@ namespace {
 
 using nlohmann::json;
 
+/// Messages of smaller sizes are never mapped (mapped_min of tune/choice.h is no less).
+constexpr int64_t kSmallBelow = 4 << 10;
+
 /// False if it is no count, or the sum none.
 bool add(const json& count, uint64_t* sum) {
   const bool whole = count.is_number_unsigned() || (count.is_number_integer() && count.get<int64_t>() >= 0);
@@ -47,16 +50,29 @@ bool add_rank(const json& rank, RunStats* out) {
     if (way == out->ways.end()) way = out->ways.insert(way, {name, 0});
     for (const json& row : rows) {
       if (!add(row.at("bytes"), &way->bytes) || !add(row.at("bytes"), &out->bytes)) return false;
+      const json& below = row.value("below_bytes", json(0));
+      const bool small = name != "mapped" && below.is_number_integer() && below.get<int64_t>() <= kSmallBelow;
+      if (small && !add(row.at("bytes"), &out->small_bytes)) return false;
     }
   }
   if (rank.contains("calls") && !add_calls(rank["calls"], out)) return false;
-  if (!rank.contains("heap")) return true;
+  const json none = 0;
+  const json mapped = rank.value("mapped", json::object());
+  if (!add(mapped.value("windows_refused", none), &out->windows_refused) ||
+      !add(mapped.value("revoked", none), &out->revoked)) {
+    return false;
+  }
+  if (!rank.contains("heap")) {
+    ++out->ranks_without_heap;
+    return true;
+  }
   const json& heap = rank["heap"];
   out->heap = true;
   const std::string why = heap.value("declined_why", "");
   if (!why.empty() && out->ranks_declined++ == 0) out->heap_declined = why;
-  const json none = 0;
-  return add(heap.value("declined_bytes", none), &out->heap_declined_bytes) &&
+  if (out->heap_refused.empty()) out->heap_refused = heap.value("declined_latest", "");
+  return add(heap.value("first_uses", none), &out->heap_first_uses) &&
+         add(heap.value("declined_bytes", none), &out->heap_declined_bytes) &&
          add(heap.value("returned_bytes", none), &out->heap_returned_bytes) &&
          add(heap.value("forks", none), &out->forks);
 }

@@ -44,7 +44,45 @@ TEST(RunStats, AHeapThatDeclinedIsNamed) {
   EXPECT_EQ(run.ranks_declined, 1U);
   const Check c = check_run(run);
   EXPECT_EQ(c.state, State::kWarn);
-  EXPECT_NE(c.cost.find(why), std::string::npos);
+  EXPECT_NE(c.finding.find(why), std::string::npos) << c.finding;
+  EXPECT_FALSE(c.cost.empty() || c.cure.empty());
+}
+
+TEST(RunStats, ALowShareHasItsReasons) {
+  const auto of = [](const json& heap, const json& mapped, uint64_t mapped_bytes = 1) {
+    json r = rank(mapped_bytes, 1000, nullptr);
+    if (!heap.is_null()) r["heap"] = heap;
+    r["mapped"] = mapped;
+    RunStats run;
+    EXPECT_TRUE(read_run({{"schema", 1}, {"ranks", json::array({r})}}, &run));
+    return check_run(run);
+  };
+  const json none = json::object();
+  const auto expect = [](const Check& c, State state, const std::string& word) {
+    EXPECT_EQ(c.state, state) << c.finding;
+    EXPECT_NE(c.finding.find("Why not more: " + word), std::string::npos) << c.finding;
+    EXPECT_EQ(c.cost.empty(), state == State::kOk);
+    EXPECT_EQ(c.cure.empty(), state == State::kOk);
+  };
+  expect(of({{"declined_latest", "it has huge pages"}, {"declined_bytes", 1 << 20}}, none), State::kWarn,
+         "buffers of 1.0 MiB had to stay private, the latest because it has huge pages");
+  expect(of(none, {{"windows_refused", 3}}), State::kWarn, "peers' memory could not be mapped, 3 times");
+  expect(of({{"first_uses", 7}}, none), State::kOk, "7 uses came before the tenth");
+  expect(of(nullptr, none), State::kOk, "buffers were not shared (ZEROHOP_HEAP=0");
+  expect(of(none, {{"revoked", 2}}), State::kOk, "buffers were taken back");
+  const Check well = of({{"declined_latest", "it has huge pages"}}, none, 1 << 20);
+  EXPECT_EQ(well.state, State::kOk);
+  EXPECT_EQ(well.finding.find("Why not more"), std::string::npos) << "nearly all was mapped: " << well.finding;
+}
+
+TEST(RunStats, SmallMessagesAreNoFault) {
+  json r = rank(0, 0, "");
+  r["sent"]["by_path"]["inline"] = {{{"below_bytes", 128}, {"messages", 9}, {"bytes", 900}}};
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", json::array({r})}}, &run));
+  EXPECT_EQ(run.small_bytes, 900U);
+  EXPECT_EQ(check_run(run).state, State::kOk);
+  EXPECT_NE(check_run(run).finding.find("100.0 % were in messages too small"), std::string::npos);
 }
 
 TEST(RunStats, AJobWithoutMessagesHasNoShare) {
