@@ -415,6 +415,22 @@ class Cli(Case):
             self.assertIn(r.returncode, (1, 2) if args[0] == "doctor" else (1,), args)
             self.assertIn("cannot write the output", r.stderr)
 
+    def test_bench_notices_that_a_long_table_cannot_be_written(self):
+        kept = Path(self.folder.name) / "long.launches"
+        self.bench_with_a_made_up_host("--rounds", "1", "--ranks", "2", "--sizes", "16", "--launches", str(kept))
+        everything = json.loads(kept.read_text())
+        for launch in everything["launches"]:
+            (case,) = launch["document"]["cases"]
+            launch["document"]["cases"] = [case | {"order": order} for order in range(16, 116)]
+        kept.write_text(json.dumps(everything))
+        command = [ZEROHOP, "bench", "matmul", "--rejudge", str(kept)]
+        r = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertGreater(len(r.stdout), 8192, "more than a buffer")
+        with Path("/dev/full").open("w") as full:
+            r = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+        self.assertIn("cannot write the output", r.stderr)
+
     def test_bench_leaves_a_wrong_result_out(self):
         r, _ = self.bench_with_a_made_up_host("--rounds", "1", "--ranks", "2", "--sizes", "13")
         self.assertEqual(r.returncode, 2)

@@ -121,6 +121,21 @@ class Doctor(Case):
         self.assertEqual(checks["mpi"]["state"], "bad")
         self.assertIn("not served", self.doctor(program)["program"]["finding"])
 
+    def test_doctor_knows_profilers_that_a_program_is_linked_with(self):
+        _, library, _ = self.an_mpi()
+        folder = Path(library).parent
+        flags = (f"-Wl,-rpath,{folder}", "-Wl,--no-as-needed")
+        passes_on = "int PMPI_Init(void); int MPI_Init(void) { return PMPI_Init(); }"
+        looks_up = "void* dlsym(void*, const char*); void* MPI_Init(void) { return dlsym(0, 0); }"
+        for name, text, state in (("passes", passes_on, "ok"), ("looks", looks_up, "bad")):
+            profiler = self.made(f"{folder.parent.name}/lib/lib{name}.so", text, "-shared", "-fPIC",
+                                 f"-Wl,-soname,lib{name}.so")  # fmt: skip
+            text = "int MPI_Init(void); int main(void) { return MPI_Init(); }"
+            program = self.made(f"with {name}", text, *flags, profiler, library)
+            check = self.doctor(program, command=self.installed("libzerohop.so", "libzerohop-ompi.so"))["program"]
+            self.assertEqual(check["state"], state, check)
+            self.assertIn(f"lib{name}.so", check["finding"])
+
     def test_doctor_looks_into_programs(self):
         folder = Path(self.folder.name)
         script = folder / "a script"
