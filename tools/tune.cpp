@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "base/options.h"
 #include "commands.h"
+#include "text.h"
 #include "tune/profile.h"
 
 namespace zh::tools {
@@ -38,9 +40,12 @@ int show_or_renew(const Arguments& arguments) {
     return 0;
   }
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
-    std::printf("%s\n", tune::standing(profile.classes[i]).c_str());
+    const std::string line = tune::standing(profile.classes[i]);
+    constexpr size_t kLevel = 14;  // it begins with the level in so many columns
+    std::fputs(hanging(line.substr(0, kLevel), line.substr(std::min(kLevel, line.size())), output_columns()).c_str(),
+               stdout);
   }
-  std::printf("Kept in %s; --renew forgets it. `zerohop info` shows the choices.\n", path.c_str());
+  std::printf("Kept in %s\n--renew forgets it. `zerohop info` shows the choices.\n", path.c_str());
   return 0;
 }
 
