@@ -72,7 +72,7 @@ std::string percent(double part) {
 /// Of the bytes sent; where more were mapped nobody asks why the others were not.
 constexpr double kWellMapped = 0.9;
 
-/// Why no more bytes were mapped, in the order of what weighs most. `mendable`: somebody can do something about it.
+/// Why no more bytes were mapped, what can be mended first; `mendable` if there is such a reason.
 std::string why_not_mapped(const RunStats& run, bool* mendable) {
   std::string why;
   const auto say = [&](const std::string& reason, bool can_be_mended) {
@@ -93,8 +93,10 @@ std::string why_not_mapped(const RunStats& run, bool* mendable) {
             run.heap_refused,
         true);
   }
-  if (run.ranks_without_heap > 0 && run.ranks_without_heap == run.ranks) {
-    say("buffers were not shared (ZEROHOP_HEAP=0, or zerohop stayed out)", false);
+  if (run.ranks_without_heap > 0) {
+    say("ranks whose buffers were not shared (ZEROHOP_HEAP=0, or zerohop stayed out): " +
+            std::to_string(run.ranks_without_heap) + " of " + std::to_string(run.ranks),
+        false);
   }
   if (share(run.small_bytes, run.bytes) >= 0.1) {
     say(percent(share(run.small_bytes, run.bytes)) + " were in messages too small to be worth it", false);
@@ -104,7 +106,7 @@ std::string why_not_mapped(const RunStats& run, bool* mendable) {
         false);
   }
   if (run.revoked > 0) say("buffers were taken back while they were used: the program forks or protects them", false);
-  return why;
+  return why.empty() ? "no reason was counted" : why;
 }
 
 }  // namespace
@@ -137,7 +139,7 @@ Check check_run(const RunStats& run) {
   if (run.bytes == 0 || (run.mapped_share() >= kWellMapped && run.ranks_declined == 0)) return c;
   bool mendable = false;
   const std::string why = why_not_mapped(run, &mendable);
-  if (!why.empty()) c.finding += ". Why not more: " + why;
+  c.finding += ". Why not more: " + why;
   if (!mendable) return c;
   c.state = State::kWarn;
   c.cost = "large messages of those buffers are copied twice, or by the kernel, instead of straight";

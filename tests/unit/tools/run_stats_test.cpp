@@ -68,11 +68,19 @@ TEST(RunStats, ALowShareHasItsReasons) {
          "buffers of 1.0 MiB had to stay private, the latest because it has huge pages");
   expect(of(none, {{"windows_refused", 3}}), State::kWarn, "peers' memory could not be mapped, 3 times");
   expect(of({{"first_uses", 7}}, none), State::kOk, "7 uses came before the tenth");
-  expect(of(nullptr, none), State::kOk, "buffers were not shared (ZEROHOP_HEAP=0");
+  expect(of(nullptr, none), State::kOk,
+         "ranks whose buffers were not shared (ZEROHOP_HEAP=0, or zerohop stayed out): 1 of 1");
+  expect(of(none, none), State::kOk, "no reason was counted");
   expect(of(none, {{"revoked", 2}}), State::kOk, "buffers were taken back");
   const Check well = of({{"declined_latest", "it has huge pages"}}, none, 1 << 20);
   EXPECT_EQ(well.state, State::kOk);
   EXPECT_EQ(well.finding.find("Why not more"), std::string::npos) << "nearly all was mapped: " << well.finding;
+}
+
+TEST(RunStats, RanksWithoutSharedBuffersAreCounted) {
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(1, 1000, ""), rank(0, 1000, nullptr)}}}, &run));
+  EXPECT_NE(check_run(run).finding.find("zerohop stayed out): 1 of 2"), std::string::npos);
 }
 
 TEST(RunStats, SmallMessagesAreNoFault) {
