@@ -68,14 +68,14 @@ void look_at_libraries(const std::string& program, const os::ElfFile& file, Prog
   for (std::string line; std::getline(lines, line);) {
     std::string name;
     std::string path;
-    if (!read_loader_line(line, &name, &path)) continue;
+    if (!read_loader_line(line, &name, &path) || name.starts_with("libzerohop")) continue;
     out->sanitizer |= is_of_a_sanitizer(name);
     if (path.empty()) out->missing.push_back(name);
     const bool known = mpi::host_called(name.c_str()) != nullptr;
     const Role role = path.empty() || known ? Role{} : role_of(path);
     if (known || role.library) out->mpi.push_back(look_at_library(name, path));
-    // The MPI library's own further libraries are no profilers.
-    if (!name.starts_with("libmpi") && !name.starts_with("libzerohop")) note(name, role, out);
+    // They come in the order in which names are looked up: behind the MPI library nobody sees the program's calls.
+    if (out->mpi.empty()) note(name, role, out);
   }
 }
 

@@ -109,7 +109,10 @@ class Doctor(Case):
         command = self.installed("libzerohop.so", "libzerohop-ompi.so")
         checks = self.doctor(program, command=command, **env)
         self.assertEqual(checks["program"]["state"], "ok")
-        self.assertIn("libmpi.so.40: Open MPI 5.0.3, served", checks["program"]["finding"])
+        self.assertIn("links with libmpi.so.40: Open MPI 5.0.3, served", checks["program"]["finding"])
+        shim = self.made("shim/libzerohop.so", "int PMPI_Init(void) { return 0; }", "-shared", "-fPIC")
+        env |= {"LD_PRELOAD": "libzerohop.so", "LD_LIBRARY_PATH": str(Path(shim).parent)}
+        self.assertIn("links with libmpi.so.40", self.doctor(program, command=command, **env)["program"]["finding"])
         Path(library).unlink()
         found = self.doctor(program, command=command)["program"]
         self.assertEqual(found["state"], "bad")
@@ -127,7 +130,7 @@ class Doctor(Case):
         flags = (f"-Wl,-rpath,{folder}", "-Wl,--no-as-needed")
         passes_on = "int PMPI_Init(void); int MPI_Init(void) { return PMPI_Init(); }"
         looks_up = "void* dlsym(void*, const char*); void* MPI_Init(void) { return dlsym(0, 0); }"
-        for name, text, state in (("passes", passes_on, "ok"), ("looks", looks_up, "bad")):
+        for name, text, state in (("mpiP", passes_on, "ok"), ("looks", looks_up, "bad")):
             profiler = self.made(f"{folder.parent.name}/lib/lib{name}.so", text, "-shared", "-fPIC",
                                  f"-Wl,-soname,lib{name}.so")  # fmt: skip
             text = "int MPI_Init(void); int main(void) { return MPI_Init(); }"
@@ -135,6 +138,8 @@ class Doctor(Case):
             check = self.doctor(program, command=self.installed("libzerohop.so", "libzerohop-ompi.so"))["program"]
             self.assertEqual(check["state"], state, check)
             self.assertIn(f"lib{name}.so", check["finding"])
+            behind = self.made(f"behind {name}", text, *flags, library, profiler)
+            self.assertNotIn(f"lib{name}.so", self.doctor(behind)["program"]["finding"])
 
     def test_doctor_looks_into_programs(self):
         folder = Path(self.folder.name)
