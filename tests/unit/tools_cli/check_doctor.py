@@ -170,9 +170,9 @@ class Doctor(Case):
         self.assertIn("auto, spin, passive", checks["variables"]["finding"])
         self.assertEqual((checks["preloads"]["state"], checks["preloads"]["finding"]), ("ok", self.lib))
         self.assertEqual(self.doctor(LD_PRELOAD="/no/such.so")["preloads"]["state"], "warn")
-        two = {"ZEROHOP_TOPOLOGY": "synthetic:package:2 core:2 pu:1"}
+        two = {"ZEROHOP_TOPOLOGY": "synthetic:package:2 core:1 pu:1"}
         self.assertEqual(self.doctor(**two)["binding"]["state"], "ok")
-        if len(os.sched_getaffinity(0)) > 2:
+        if {0, 1} <= os.sched_getaffinity(0):
             self.assertEqual(self.doctor(MPI_LOCALNRANKS="4", **two)["binding"]["state"], "warn")
 
     def test_doctor_reads_a_run(self):
