@@ -7,7 +7,7 @@ Three programs a host: mpi4py's own ping-pong; one that came compiled (Intel's I
 under Open MPI); and examples/halo.c, compiled by the host's mpicc. Host and zerohop launches alternate, in an order
 that turns with the rounds; a ratio is formed within a round, and the table shows medians. `zerohop run` is the only
 difference between the two command lines. One more launch of each counts, through ZEROHOP_STATS, that messages really
-went through zerohop.
+went through zerohop. One line warns when other programs use the processors.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import busy
 
 import hosts
 
@@ -235,6 +237,10 @@ def main() -> int:
     zerohop = ZEROHOP.exists() and LIBRARY.exists()
     if not zerohop:
         print(f"demo: {ZEROHOP} or {LIBRARY} is missing: BOTH SIDES RUN THE HOST ALONE", file=sys.stderr)
+    warning = busy.warning_at_start()
+    if warning:
+        print(f"demo: {warning}", file=sys.stderr)
+    watch = busy.Watch()
     rows: list[dict] = []
     served: dict[tuple[str, str], int] = {}
     incomplete = False
@@ -254,6 +260,9 @@ def main() -> int:
                     key = (program.name, host.name)
                     served[key] = served.get(key, 0) + messages_served(host, program, folder)
     show(rows, served)
+    warning = watch.warning("the machine was busy: during the demo")
+    if warning:
+        print(f"demo: {warning}", file=sys.stderr)
     if arguments.json:
         arguments.json.write_text(json.dumps({"rows": rows, "zerohop": zerohop}, indent=2) + "\n")
     if incomplete:
