@@ -4,7 +4,8 @@
     tests/install.py [--pip]
 
 `make install` into an empty root, which is moved to a folder with a blank in its name. There a job under MPICH is
-served, also from a folder with a colon, and in a root that holds nothing but libc and the host; and a C program finds
+served, also from a folder with a colon, and in a root that holds nothing but libc and the host; `zerohop bench p2p`
+runs with the launcher of each host in PATH; and a C program finds
 the engine's header and library by pkg-config and by CMake's package. --pip: the same of what pip has installed
 into an environment. Closing line: `N passed, N failed, N skipped`.
 """
@@ -129,6 +130,20 @@ def a_job_is_served_from_a_folder_with_a_colon(folder: Path, tree: Path) -> None
     is_served(run(*host.mpiexec, "-n", "2", copy / "bin" / "zerohop", "run", program, **host.env, ZEROHOP_LOG="info"))
 
 
+def a_benchmark_runs_with_the_launcher_in_path(folder: Path, tree: Path) -> None:
+    """Of each host, and with its library, whatever the benchmark programs were compiled with."""
+    if not (tree / "libexec" / "zerohop").is_dir():
+        raise Skipped("installed without the benchmark programs")
+    for host in mpi_hosts.hosts():
+        if host.abi == "abi":
+            continue
+        path = {"PATH": f"{Path(host.mpiexec[0]).parent}:/usr/bin:/bin"}
+        options = ("--only", "latency", "--buffers", "malloc", "--sizes", "8", "--raw", "off", "--rounds", "1")
+        said = run(tree / "bin" / "zerohop", "bench", "p2p", *options, cwd=folder, **path)
+        if f"host {host.name}: {host.mpiexec[0]}" not in said or f"{host.libdir}/{host.soname}" not in said:
+            raise Wrong(said)
+
+
 def a_job_is_served_where_only_libc_is(folder: Path, tree: Path) -> None:
     """In a root that holds the installed tree, the host, a shell and the libraries of libc."""
     host = mpi_hosts.host("mpich")
@@ -190,6 +205,7 @@ CASES = (
     a_job_is_served,
     a_job_is_served_from_a_folder_with_a_colon,
     a_job_is_served_where_only_libc_is,
+    a_benchmark_runs_with_the_launcher_in_path,
     pkg_config_finds_the_engine,
     cmake_finds_the_engine,
 )

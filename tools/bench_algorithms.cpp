@@ -183,7 +183,7 @@ int save(const AlgorithmOptions& o, const Tables& tables) {
   return 0;
 }
 
-nlohmann::json json_of(const Tables& tables) {
+nlohmann::json rows_of(const Tables& tables) {
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [key, cells] : tables) {
     for (const auto& [size, by_setting] : cells) {
@@ -201,9 +201,13 @@ nlohmann::json json_of(const Tables& tables) {
   return rows;
 }
 
+nlohmann::json json_of(const Tables& tables, const MachineLoad& machine) {
+  return {{"schema", "zerohop-bench-algorithms/1"}, {"machine", json_of(machine)}, {"rows", rows_of(tables)}};
+}
+
 std::string csv_of(const Tables& tables) {
   std::string text = "collective,ranks,bytes,algorithm,us,to_host,launches\n";
-  for (const nlohmann::json& r : json_of(tables)) {
+  for (const nlohmann::json& r : rows_of(tables)) {
     text += fmt::format("{},{},{},{},{:.6g},{:.6g},{}\n", r["collective"].get<std::string>(), r["ranks"].get<int>(),
                         r["bytes"].get<uint64_t>(), r["algorithm"].get<std::string>(), r["us"].get<double>(),
                         r["to_host"].get<double>(), r["launches"].get<size_t>());
@@ -223,7 +227,8 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
       "algorithm/4K: in pieces of 4 KiB instead of {}; /0: whole.\n",
       kUsualChunk);
   bool written = true;
-  if (!o.bench.json_path.empty()) written &= write_file(o.bench.json_path, json_of(tables).dump(1) + "\n", kCommand);
+  if (!o.bench.json_path.empty())
+    written &= write_file(o.bench.json_path, json_of(tables, launches.machine).dump(1) + "\n", kCommand);
   if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
   const int code = o.save && !launches.records.empty() ? save(o, tables) : 0;
   return written ? code : 2;
@@ -235,11 +240,12 @@ void add_bench_algorithms_command(CLI::App& bench) {
   auto o = std::make_shared<AlgorithmOptions>();
   // The options of all benchmarks, which live as long as those of this one.
   const std::shared_ptr<BenchOptions> common(o, &o->bench);
-  o->bench.hosts.under = o->bench.hosts.hosts = "openmpi";
+  o->bench.hosts.usual_under = o->bench.hosts.usual_hosts = "openmpi";
   o->bench.ranks = {8};
   o->bench.timeout_s = 300;
   MpiBench b;
   b.name = "algorithms";
+  b.program = "coll";
   b.about = "Named algorithms of collectives side by side; --save makes this machine's jobs use the fastest";
   b.examples = kExamples;
   b.sizes = "Comma list of bytes per rank, with K or M";
@@ -259,12 +265,17 @@ void add_bench_algorithms_command(CLI::App& bench) {
                     joined(kUsual) + ")")
       ->check([](const std::string& list) {
         for (const std::string& name : split(list)) {
-          if (coll::collective_named(name) == coll::Collective::kCount) return "no such collective: " + name;
+          if (coll::collective_named(name) == coll::Collective::kCount)
+            return "no such collective: " + name + " (--help lists them)";
         }
         return std::string();
       });
-  c->add_option("--chunks", o->chunks, "Comma list of ZEROHOP_CHUNK, 0: whole")->delimiter(',')->capture_default_str();
-  c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)");
+  c->add_option("--chunks", o->chunks, "Comma list of ZEROHOP_CHUNK, 0: whole")
+      ->delimiter(',')
+      ->check([](const std::string& chunk) { return chunk == "0" ? std::string() : wrong_sizes({}, chunk); })
+      ->capture_default_str();
+  c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)")
+      ->check(CLI::Range(1, kMostRanks));
   c->add_flag("--save", o->save, "Write the fastest into the table that jobs on this machine read");
 }
 

@@ -56,10 +56,13 @@ std::string heading_of(const Row& r, const Row* raw) {
 }
 
 /// A geometric mean of medians has no interval here, so it is said to lie below or above its goal, no more.
+double goal_of(const CollSummary& s) {
+  return s.to_best_peer.sizes < s.sizes ? 0 : collective_bound(s.key.bench, s.key.ranks);
+}
+
 std::string goal_text(const CollSummary& s) {
-  const double bound = collective_bound(s.key.bench, s.key.ranks);
-  if (bound == 0 || s.to_best_peer.sizes < s.sizes) return "";
-  return fmt::format("   {} {:.2f}", s.to_best_peer.mean <= bound ? "below" : "ABOVE", bound);
+  const double bound = goal_of(s);
+  return bound == 0 ? "" : fmt::format("   {} {:.2f}", misses_goal(s) ? "ABOVE" : "below", bound);
 }
 
 std::string mean_text(const MeanRatio& m, int sizes) {
@@ -141,7 +144,12 @@ std::vector<CollSummary> summaries_of(const Judged& judged) {
   return all;
 }
 
-std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) {
+bool misses_goal(const CollSummary& summary) {
+  const double bound = goal_of(summary);
+  return bound != 0 && summary.to_best_peer.mean > bound;
+}
+
+std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, bool with_goals) {
   std::map<RowGroup, std::map<uint64_t, Triple>> by_group;
   for (const Row& r : judged.rows) {
     for (int m = 0; m < 3; ++m) {
@@ -174,7 +182,8 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions) 
   for (const CollSummary& s : summaries_of(judged)) {
     out += fmt::format("{:<22} {:<14} {:>3} ranks  {:<5} under {:<8} {:>2} sizes   / best peer {}   / own host {}{}\n",
                        s.key.bench, s.key.variant, s.key.ranks, s.placement, s.host, s.sizes,
-                       mean_text(s.to_best_peer, s.sizes), mean_text(s.to_own_host, s.sizes), goal_text(s));
+                       mean_text(s.to_best_peer, s.sizes), mean_text(s.to_own_host, s.sizes),
+                       with_goals ? goal_text(s) : "");
   }
   out += slower_rows_of(judged);
   return out +

@@ -32,8 +32,11 @@ struct CollSummary {
 };
 std::vector<CollSummary> summaries_of(const Judged& judged);
 
-/// One block of lines per collective, then the summary.
-std::string coll_table_of(const Judged& judged, const Repetitions& repetitions);
+/// Whether its mean lies above what the project wants it to be; false where some size lacks a ratio.
+bool misses_goal(const CollSummary& summary);
+
+/// One block of lines per collective, then the summary, `with_goals` beside each what it should be.
+std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, bool with_goals);
 nlohmann::json json_of(const std::vector<CollSummary>& summaries);
 
 }  // namespace zh::tools

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench_check.h"
+#include "bench_hosts.h"
 #include "bench_rounds.h"
 
 namespace CLI {
@@ -33,6 +35,7 @@ struct BenchOptions {
   double timeout_s = 120;
   bool quick = false;
   bool null_test = false;
+  bool strict = false;                     ///< show the limits and goals, and end with 1 when one is missed
   std::vector<std::string> own_arguments;  ///< what only this benchmark's program understands
 };
 
@@ -44,15 +47,19 @@ struct Pace {
   double case_s = 0;  ///< 0: a case makes all its blocks
 };
 
-/// One benchmark: `zerohop bench <name>`, whose program is bench_<name>_<abi>.
+/// One benchmark: `zerohop bench <name>`, whose program is bench_<program>_<abi>.
 struct MpiBench {
   std::string name;
+  std::string program;
   std::string about;
   std::string examples;  ///< below the options in the help
   std::string sizes;     ///< help of --sizes
-  std::string quick;     ///< help of --quick
+  SizeRange size_range;
+  std::string quick;  ///< help of --quick
   Pace usual_pace;
   Pace quick_pace;
+  /// What is wrong with the options as a whole; unset or "": nothing.
+  std::function<std::string()> check;
   std::function<void(const Hosts& hosts, int round, Rounds* rounds)> run_round;
   /// Prints and writes; the command's exit code.
   std::function<int(const Launches& launches)> report;
@@ -61,6 +68,9 @@ struct MpiBench {
 /// Adds the subcommand with the options that all have. The benchmark's callables see `options` settled: with its pace.
 CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& options, MpiBench bench);
 void add_ranks_option(CLI::App& command, BenchOptions* options);
+void add_strict_option(CLI::App& command, BenchOptions* options, const std::string& about);
+
+inline constexpr int kMostRanks = 256;  // kMaxRanks of bench/mpi/bench.h
 
 inline constexpr const char* kHostArm = "host";
 inline constexpr const char* kZerohopArm = "zerohop";
@@ -77,7 +87,7 @@ std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& par
 
 /// Writes the files that --json and --csv name; `summary`, unless null, goes into the JSON. False after a message when
 /// one could not be written.
-bool write_judged(const BenchOptions& o, const Judged& judged, const std::string& command,
+bool write_judged(const BenchOptions& o, const Judged& judged, const MachineLoad& machine, const std::string& command,
                   const nlohmann::json& summary = nullptr);
 
 }  // namespace zh::tools

@@ -41,15 +41,15 @@ int report(const BenchOptions& o, const Launches& launches) {
   const Judged judged = judge(launches.records, {});
   const std::string times =
       "of the slowest rank for one multiplication, comm_us in MPI_Allgather; * marks the best peer";
-  std::fputs((table_of(judged, false) + closing_of(judged, times)).c_str(), stdout);
-  return write_judged(o, judged, "bench matmul") ? 0 : 2;
+  std::fputs((table_of(judged, {}) + closing_of(judged, times)).c_str(), stdout);
+  return write_judged(o, judged, launches.machine, "bench matmul") ? 0 : 2;
 }
 
 }  // namespace
 
 void add_bench_matmul_command(CLI::App& bench) {
   auto o = std::make_shared<BenchOptions>();
-  o->hosts.under = "openmpi,mpich";  // as in bench coll: MPICH polls without yielding
+  o->hosts.usual_under = "openmpi,mpich";  // as in bench coll: MPICH polls without yielding
   o->timeout_s = 300;
   MpiBench b;
   b.name = "matmul";
@@ -57,6 +57,7 @@ void add_bench_matmul_command(CLI::App& bench) {
       "Host MPIs and zerohop side by side: a matrix multiplication over MPI_Allgather, in rounds of short launches";
   b.examples = kExamples;
   b.sizes = "Comma list of orders of the matrices, up to 4096 (default 16,32,64,128,256,512)";
+  b.size_range = {.most = 4096, .step = 1};
   b.quick = "Three orders, one host below zerohop";
   b.usual_pace = {10, 5, 4000, 1};
   b.quick_pace = {6, 3, 2000, 0.3};

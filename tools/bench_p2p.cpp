@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 struct Options : BenchOptions {
   std::string raw = "auto";
   int ranks_many = 8;
-  bool strict = false;
 };
 
 /// Launches of one group are compared with each other: short, so that a round of a group sees one nature of the
@@ -123,13 +122,24 @@ void run_round(const Options& o, const Hosts& hosts, int round, Rounds* rounds) 
   for (const Group& g : groups_of(o)) rounds->run_group(g.name, round, o.rounds, launches_of(o, g, hosts));
 }
 
+std::string what_is_wrong(const Options& o) {
+  if (o.rejudge_path.empty() && groups_of(o).empty())
+    return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
+           " (only latency, noreuse, first and streams are with others than malloc)";
+  if (o.raw == "auto" || o.raw == "off") return "";
+  std::ifstream in(o.raw);
+  const auto document = nlohmann::json::parse(in, nullptr, false);
+  if (document.is_object() && document.contains("rows")) return "";
+  return o.raw + " holds no raw limits (give a file that `zerohop bench raw --json` wrote)";
+}
+
 int report(const Options& o, const Launches& launches) {
   RawLimits raw;
   for (const auto& d : launches.raw) add_raw_document(d, &raw);
   const Judged judged = judge(launches.records, raw);
-  std::fputs((table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer")).c_str(),
-             stdout);
-  if (!write_judged(o, judged, "bench p2p")) return 2;
+  const std::string table = table_of(judged, {.rate = true, .limits = o.strict});
+  std::fputs((table + closing_of(judged, "one way or per message; * marks the best peer")).c_str(), stdout);
+  if (!write_judged(o, judged, launches.machine, "bench p2p")) return 2;
   bool missed = false;
   for (const Row& r : judged.rows)
     for (const Judgement& j : r.judgements) missed |= j.verdict == Verdict::kMissed;
@@ -147,6 +157,7 @@ void add_bench_p2p_command(CLI::App& bench) {
   b.sizes = "Comma list of bytes, with K or M";
   b.quick = "The main numbers in at most two minutes";
   b.quick_pace = {8, 3, 2000, 0};
+  b.check = [o] { return what_is_wrong(*o); };
   b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
   b.report = [o](const Launches& launches) { return report(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
@@ -157,9 +168,14 @@ void add_bench_p2p_command(CLI::App& bench) {
     return wrong_names(names, list);
   });
   c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")
+      ->check([](const std::string& value) {
+        return value == "auto" || value == "off" ? std::string() : wrong_input(value);
+      })
       ->capture_default_str();
-  c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")->capture_default_str();
-  c->add_flag("--strict", o->strict, "Exit code 1 when a limit is missed");
+  c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")
+      ->check(CLI::Range(2, kMostRanks))
+      ->capture_default_str();
+  add_strict_option(*c, o.get(), "Show the project's limits, met and missed; exit code 1 when one is missed");
 }
 
 }  // namespace zh::tools

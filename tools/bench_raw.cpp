@@ -16,8 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "bench_check.h"
 #include "commands.h"
 #include "copy/kernels.h"
+#include "machine_load.h"
 #include "node/line_time.h"
 #include "os/affinity.h"
 #include "os/clock.h"
@@ -282,7 +284,13 @@ int bench_raw(const Options& o) {
     if (cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus && allowed.has(static_cast<uint32_t>(cpu))) {
       continue;
     }
-    fmt::print(stderr, "zerohop bench raw: this process may not use CPU {}, only {}\n", cpu, allowed.to_string());
+    fmt::print(stderr, "zerohop bench raw: this process may not use CPU {}, only {}: give two of these by --cpus\n",
+               cpu, allowed.to_string());
+    return 2;
+  }
+  if (cpus.size() == 2 && cpus[0] == cpus[1]) {
+    fmt::print(stderr, "zerohop bench raw: --cpus names CPU {} twice: give two different ones of {}\n", cpus[0],
+               allowed.to_string());
     return 2;
   }
   for (uint32_t c = 0; c < os::CpuSet::kMaxCpus && cpus.size() < 2; ++c) {
@@ -304,6 +312,9 @@ int bench_raw(const Options& o) {
   }
   const std::vector<Plan> plans = make_plan(o.quick);
   const int blocks = o.blocks > 0 ? o.blocks : o.quick ? 3 : 9;
+  LoadWatch watch;
+  const std::string busy = start_line_of(watch.load());
+  if (!busy.empty()) fmt::print(stderr, "zerohop bench raw: {}\n", busy);
   (void)os::ticks_per_us();  // measured before the fork: both sides then use one value
   const pid_t parent = os::process_id();
   const pid_t child = fork();
@@ -329,7 +340,11 @@ int bench_raw(const Options& o) {
   }
   fmt::print("CPUs {} and {}, copy kernels {}, {} blocks\n", cpus[0], cpus[1], copy::kernel_name(), blocks);
   print_table(report);
-  const nlohmann::json document = to_json(report);
+  watch.look();
+  const std::string was_busy = run_line_of(watch.load());
+  if (!was_busy.empty()) fmt::print("{}\n", was_busy);
+  nlohmann::json document = to_json(report);
+  document["machine"] = json_of(watch.load());
   bool written = true;
   if (!o.json.empty()) written &= write_file(o.json, document.dump(1) + "\n", "bench raw");
   if (!o.csv.empty()) written &= write_file(o.csv, csv_of(document), "bench raw");
@@ -346,8 +361,8 @@ void add_bench_raw(CLI::App& bench) {
   c->add_option("--cpus", options->cpus, "The two CPUs (default: the first two that this process may use)")
       ->delimiter(',')
       ->expected(2);
-  c->add_option("--json", options->json, "Write all results to this file");
-  c->add_option("--csv", options->csv, "The same as comma-separated values");
+  c->add_option("--json", options->json, "Write all results to this file")->check(&wrong_output);
+  c->add_option("--csv", options->csv, "The same as comma-separated values")->check(&wrong_output);
   c->callback([options] {
     const int result = bench_raw(*options);
     if (result != 0) throw CLI::RuntimeError(result);

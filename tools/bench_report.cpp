@@ -83,7 +83,7 @@ std::string closing_of(const Judged& judged, const std::string& times) {
       judged.launches, judged.mixed, times);
 }
 
-std::string table_of(const Judged& judged, bool with_rate) {
+std::string table_of(const Judged& judged, TableParts parts) {
   const std::vector<std::string> peers = peer_names(judged);
   const size_t width = case_width(judged);
   const bool with_raw = std::any_of(judged.rows.begin(), judged.rows.end(), [](const Row& r) { return r.raw_us; });
@@ -107,7 +107,7 @@ std::string table_of(const Judged& judged, bool with_rate) {
       pad(&line, "/ best peer (95 %)", 27);
       pad(&line, "/ own host (95 %)", 27);
       pad(&line, "host / host", 27);
-      if (with_rate) line += "MB/s";
+      if (parts.rate) line += "MB/s";
       out += line + "\n";
     }
     before = row;
@@ -123,9 +123,10 @@ std::string table_of(const Judged& judged, bool with_rate) {
     pad(&line, interval_text(r.to_best_peer), 27);
     pad(&line, interval_text(r.to_own_host), 27);
     pad(&line, interval_text(r.noise), 27);
-    if (with_rate && r.key.metric == "time_us" && r.zerohop.mid > 0)
+    if (parts.rate && r.key.metric == "time_us" && r.zerohop.mid > 0)
       line += fmt::format("{:.0f}", static_cast<double>(r.key.size) / r.zerohop.mid);
     out += line + "\n";
+    if (!parts.limits) continue;
     for (const Judgement& j : r.judgements) {
       out += judgement_text(j);
       ++counts[static_cast<int>(j.verdict)];

@@ -9,8 +9,11 @@
 
 namespace zh::tools {
 
-/// The table, with one line per row and, below it, one line per judged limit.
-std::string table_of(const Judged& judged, bool with_rate);
+struct TableParts {
+  bool rate = false;    ///< a column of MB/s
+  bool limits = false;  ///< below each row one line per judged limit
+};
+std::string table_of(const Judged& judged, TableParts parts);
 /// What stands below every table; `times` says whose times they are.
 std::string closing_of(const Judged& judged, const std::string& times);
 

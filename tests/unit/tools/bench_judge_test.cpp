@@ -203,7 +203,8 @@ TEST(Report, NamesEveryVerdictAndIsReadableAgain) {
     all.push_back(carried(round, "near", 1024, 4, 3));
   }
   const Judged judged = judge(all, {});
-  const std::string table = table_of(judged, true);
+  EXPECT_EQ(table_of(judged, {}).find("missed"), std::string::npos) << "limits are shown when they are asked for";
+  const std::string table = table_of(judged, {.rate = true, .limits = true});
   EXPECT_NE(table.find("missed"), std::string::npos);
   EXPECT_NE(table.find("met"), std::string::npos);
   EXPECT_EQ(Json::parse(json_of(judged).dump())["rows"].size(), 1u);
@@ -221,7 +222,7 @@ TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
   ASSERT_EQ(judged.rows.size(), 1U);
   EXPECT_EQ(judged.rows[0].key.param, 16);
   EXPECT_DOUBLE_EQ(judged.rows[0].to_own_host.mid, 0.5);
-  EXPECT_NE(table_of(judged, false).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, false);
+  EXPECT_NE(table_of(judged, {}).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, {});
 }
 
 TEST(BenchReport, RowsOfOneHeadingStandTogether) {
@@ -232,7 +233,7 @@ TEST(BenchReport, RowsOfOneHeadingStandTogether) {
       all.back().host = host;
     }
   }
-  const std::string table = table_of(judge(all, {}), false);
+  const std::string table = table_of(judge(all, {}), {});
   size_t headings = 0;
   for (size_t at = table.find("zerohop under"); at != std::string::npos; at = table.find("zerohop under", at + 1))
     ++headings;

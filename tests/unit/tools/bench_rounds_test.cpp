@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "bench_check.h"
 #include "bench_command.h"
 
 namespace zh::tools {

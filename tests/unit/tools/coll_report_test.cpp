@@ -69,15 +69,16 @@ TEST(CollReport, WhatNoPeerRanIsNotCompared) {
                                           one_case("allreduce", 1024, {{40}, {20}, {40}}, 9)})));
     return judge(records, {});
   };
-  const std::string one = coll_table_of(peers(Json::array({one_case("allreduce", 8, {{20}}, 5)})), {});
+  const std::string one = coll_table_of(peers(Json::array({one_case("allreduce", 8, {{20}}, 5)})), {}, false);
   EXPECT_NE(one.find("/ best peer 0.250 (1 sizes)   / own host 0.500\n"), std::string::npos) << one;
-  const std::string none = coll_table_of(peers(Json::array({one_case("bcast", 8, {{20}}, 5)})), {});
+  const std::string none = coll_table_of(peers(Json::array({one_case("bcast", 8, {{20}}, 5)})), {}, false);
   EXPECT_NE(none.find("/ best peer -   / own host 0.500\n"), std::string::npos) << none;
 }
 
 TEST(CollReport, TheTableShowsRawLineRepetitionsAndIntervals) {
   const auto records = made_up();
-  const std::string table = coll_table_of(judge(records, {}), repetitions_of(records));
+  const std::string table = coll_table_of(judge(records, {}), repetitions_of(records), false);
+  EXPECT_EQ(table.find("ABOVE"), std::string::npos) << "goals are shown when they are asked for";
   EXPECT_NE(table.find("8 B without MPI 3.000 µs"), std::string::npos) << table;
   EXPECT_NE(table.find("     90 "), std::string::npos) << table;
   EXPECT_NE(table.find("0.500 [0.500, 0.500]"), std::string::npos) << table;
@@ -86,7 +87,7 @@ TEST(CollReport, TheTableShowsRawLineRepetitionsAndIntervals) {
 
 TEST(CollReport, TheSummaryNamesGoalsAndSlowSizes) {
   const auto records = made_up();
-  const std::string table = coll_table_of(judge(records, {}), repetitions_of(records));
+  const std::string table = coll_table_of(judge(records, {}), repetitions_of(records), true);
   EXPECT_NE(table.find("ABOVE 0.50"), std::string::npos) << table;
   EXPECT_NE(table.find("its own host by more than 5 %:\n  allreduce 1024 B, 8 ranks, far: 1.600"), std::string::npos)
       << table;

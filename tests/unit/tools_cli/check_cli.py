@@ -298,6 +298,16 @@ class Cli(Case):
         page = Path(__file__).parents[3] / "docs" / "variables.md"
         self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
 
+    def made_up_programs(self):
+        """A folder of benchmark programs for hosts that start none."""
+        folder = Path(self.folder.name) / "programs"
+        folder.mkdir(exist_ok=True)
+        for name in ("p2p", "coll", "matmul"):
+            program = folder / f"bench_{name}_ompi"
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+        return str(folder)
+
     def bench_with_a_made_up_host(self, *args, bench="matmul", **env):
         """`zerohop bench` on a host whose mpiexec notes its arguments and writes a document itself."""
         folder = Path(self.folder.name)
@@ -307,7 +317,8 @@ class Cli(Case):
         mpiexec.chmod(0o755)
         table = [{"name": "openmpi", "abi": "ompi", "mpiexec": [str(mpiexec)], "env": {}}]
         hosts.write_text(f"print({json.dumps(json.dumps(table))})\n")
-        r = zerohop("bench", bench, "--hosts-py", str(hosts), *args, **env)
+        programs = self.made_up_programs()
+        r = zerohop("bench", bench, "--hosts-py", str(hosts), "--programs", programs, *args, **env)
         return r, [line.split() for line in noted.read_text().splitlines()] if noted.exists() else []
 
     def test_bench_launches_judges_and_judges_again(self):
@@ -323,7 +334,9 @@ class Cli(Case):
         self.assertEqual({line[line.index("--sizes") + 1] for line in launches}, {"16"})
         self.assertIn("round 6/6 matmul x4 openmpi zerohop", r.stderr)
         self.assertRegex(r.stdout, r"16 x 16 comm_us .* 0\.500 \[0\.500, 0\.500\]")
-        rows = json.loads(Path(files["json"]).read_text())["rows"]
+        document = json.loads(Path(files["json"]).read_text())
+        self.assertGreaterEqual(document["machine"]["processors"], 1)
+        rows = document["rows"]
         self.assertEqual({(row["ranks"], row["metric"], row["param"]) for row in rows},
                          {(n, m, 16) for n in (2, 4) for m in ("comm_us", "time_us")})  # fmt: skip
         self.assertEqual(len(Path(files["csv"]).read_text().splitlines()), 5)
@@ -341,7 +354,7 @@ class Cli(Case):
         self.assertEqual(len(launches), 2 * (1 + 2 * 5), "two rounds of auto, and of five algorithms in two pieces")
         self.assertIn("bcast · 4 ranks · nodes of 2 · 2 rounds", r.stdout)
         self.assertEqual(r.stdout.count("1.000*"), 1)
-        rows = json.loads((folder / "algorithms.json").read_text())
+        rows = json.loads((folder / "algorithms.json").read_text())["rows"]
         fastest = {row["algorithm"] for row in rows if row["to_host"] == 0.25}
         self.assertEqual(fastest, {"leader-ring", "leader-ring/4K"})
         (table,) = (folder / "cache").glob("collectives-*.txt")
@@ -375,7 +388,7 @@ class Cli(Case):
                 self.assertEqual(zerohop("bench", command, *args).returncode, 2, args)
         r, _ = self.bench_with_a_made_up_host("--hosts", "nonsense")
         self.assertEqual(r.returncode, 2)
-        self.assertIn("none of the hosts", r.stderr)
+        self.assertIn("no MPI host nonsense here (there are openmpi;", r.stderr)
 
     def test_bench_looks_at_its_arguments_before_anything_runs(self):
         for args, said in (
@@ -389,10 +402,121 @@ class Cli(Case):
             (("p2p", "--mpiexec", "no-such-launcher"), "no program that can be run: no-such-launcher"),
             (("p2p", "--mpiexec", "sh", "--abi", "nope"), "nope"),
             (("raw", "--cpus", "0", "999"), "may not use CPU 999"),
+            (("raw", "--cpus", "0,0"), "give two different ones"),
+            (("raw", "--json", "/no/such/out.json"), "no folder /no/such"),
+            (("p2p", "--csv", "/"), "give the name of a file"),
+            (("p2p", "--launches", "/no/such/launches.json"), "no folder /no/such"),
+            (("p2p", "--rounds", "0"), "--rounds"),
+            (("p2p", "--sizes", "12"), "no size: 12 (a number from 8 to 1G, a multiple of 8"),
+            (("p2p", "--raw", "/no/such.json"), "no file that can be read: /no/such.json"),
+            (("p2p", "--raw", str(Path(self.folder.name) / "main.c")), "holds no raw limits"),
+            (("p2p", "--only", "everybody", "--buffers", "static"), "nothing to run"),
+            (("p2p", "--ranks", "1"), "--ranks"),
+            (("p2p", "--blocks", "65"), "--blocks"),
+            (("coll", "--placement", "nope"), "nope"),
+            (("matmul", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
+            (("matmul", "--timeout", "0"), "--timeout"),
+            (("algorithms", "--chunks", "4K,x"), "no size: x"),
+            (("algorithms", "--node-ranks", "0"), "--node-ranks"),
+            (("algorithms", "--only", "nope"), "no such collective: nope"),
         ):
             r = zerohop("bench", *args)
             self.assertEqual(r.returncode, 2, args)
             self.assertIn(said, r.stderr, args)
+
+    def test_bench_needs_the_hosts_and_programs_that_are_named(self):
+        programs = ("--programs", self.made_up_programs())
+        for bench in ("p2p", "coll", "matmul", "algorithms"):
+            for option in ("--hosts", "--under"):
+                r, launches = self.bench_with_a_made_up_host(option, "openmpi,nope", bench=bench)
+                self.assertEqual((r.returncode, launches), (2, []), bench)
+                self.assertIn("no MPI host nope here (there are openmpi; dev/setup", r.stderr)
+            r = zerohop("bench", bench, "--mpiexec", "sh", "--abi", "abi", *programs)
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("program for host custom is missing", r.stderr)
+            self.assertIn("bench/README.md", r.stderr)
+
+    def test_bench_takes_the_launcher_in_path(self):
+        """Its binary interface is found by what it says of its version, or by the library beside it."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "bin").mkdir()
+            (folder / "lib").mkdir()
+            launcher = folder / "bin" / "mpiexec"
+            env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+            copy = folder / "copy" / "bin" / "zerohop"
+            copy.parent.mkdir(parents=True)
+            shutil.copy(ZEROHOP, copy)  # above the built one lies dev/hosts.py
+
+            def bench(*args):
+                command = [str(copy), "bench", "matmul", "--programs", self.made_up_programs(), *args]
+                return subprocess.run(
+                    command, env={"HOME": name} | env, cwd=name, capture_output=True, text=True, timeout=60, check=False
+                )
+
+            noted = folder / "noted"
+            text = MPIEXEC.format(python=sys.executable, noted=str(noted))
+            for version, library, host in (
+                ("mpiexec (Open MPI) 5.0.1", None, "host openmpi: .*mpiexec, Open MPI 5.0.1, ABI ompi"),
+                ("nothing known", "libmpi.so.40", "host custom: .*, unknown version, ABI ompi, .*lib/libmpi.so.40"),
+            ):
+                launcher.write_text(
+                    text.replace(
+                        "args = sys.argv[1:]",
+                        f"args = sys.argv[1:]\nif '--version' in args:\n    print({version!r})\n    sys.exit(0)",
+                    )
+                )
+                launcher.chmod(0o755)
+                if library:
+                    (folder / "lib" / library).touch()
+                r = bench("--rounds", "1", "--ranks", "2", "--sizes", "16")
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertRegex(r.stderr, host)
+                self.assertIn("16 x 16", r.stdout)
+            (folder / "lib" / "libmpi.so.12").touch()
+            r = bench("--rounds", "1", "--ranks", "2", "--sizes", "16")
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("add --abi mpich, ompi or abi", r.stderr)
+            launcher.unlink()
+            env["PATH"] = str(folder / "bin")
+            r = bench()
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("no mpiexec or mpirun in PATH", r.stderr)
+
+    def test_bench_stops_when_nothing_can_be_launched(self):
+        r = zerohop("bench", "matmul", "--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs())
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("every launch of the first round failed", r.stderr)
+        self.assertNotIn("round 2", r.stderr)
+
+    def test_bench_says_that_the_machine_is_busy(self):
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+        try:
+            out = Path(self.folder.name) / "busy.json"
+            arguments = ("--rounds", "1", "--ranks", "2", "--sizes", "16", "--json", str(out))
+            r, _ = self.bench_with_a_made_up_host(*arguments)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(r.stderr.count("the machine is busy: other programs use"), 1, r.stderr)
+        self.assertTrue(json.loads(out.read_text())["machine"]["busy"])
+
+    def test_demo_counts_as_the_benchmarks_do(self):
+        sys.path.insert(0, str(Path(__file__).parents[3] / "dev"))
+        import busy
+
+        ticks = os.sysconf("SC_CLK_TCK")
+        self.assertEqual(busy.busy_seconds("cpu  100 20 30 9000 500 4 6 40 0 0\ncpu0 1"), 200 / ticks)
+        self.assertIsNone(busy.busy_seconds("cpu  0 0 0 0 0 0 0 0 0 0\n"))
+        self.assertIsNone(busy.busy_seconds(""))
+        watch = busy.Watch()
+        now, used = watch.begun
+        watch.begun = (now - 10, used - 10 * (os.cpu_count() or 1))
+        self.assertIn("during the demo other programs used", watch.warning("during the demo"))
+        watch.begun = (now - 10, used)
+        self.assertEqual(watch.warning("during the demo"), "")
 
     def test_output_that_cannot_be_written_is_an_error(self):
         for args in (

@@ -1,0 +1,58 @@
+// Which MPI libraries a benchmark runs under: those of dev/hosts.py, one launcher that the user names, or the mpiexec
+// in PATH; and which build of the benchmark programs belongs to each. Called before the rounds; starts no job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench_launch.h"
+
+namespace CLI {
+class App;
+}
+
+namespace zh::tools {
+
+/// The options by which a user names the hosts.
+struct HostOptions {
+  std::string usual_hosts = "mpich,openmpi,impi";  ///< those of them that are installed, unless `hosts` names some
+  std::string usual_under = "mpich,openmpi";
+  std::string hosts;
+  std::string under;
+  std::string hosts_py;
+  std::string mpiexec;
+  std::string abi;       ///< empty: found by the launcher's --version or the libmpi beside it
+  std::string programs;  ///< folder of the benchmark programs; empty: where they were built or installed
+};
+void add_host_options(CLI::App& command, HostOptions* o);
+
+struct Hosts {
+  std::vector<BenchHost> peers;  ///< run bare
+  std::vector<BenchHost> under;  ///< carry zerohop
+};
+/// In the order in which they were named; says on standard error what is missing and how to get it. `first_only`:
+/// zerohop runs under the first alone, unless --under names several. `program`: which benchmark the hosts will run.
+std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const std::string& command,
+                                  const std::string& program);
+
+/// Path of bench_<name>_<abi>; where it is not installed, the path where it would be built.
+std::string bench_program(const HostOptions& o, const std::string& name, const std::string& abi);
+
+/// An MPI library as its launcher's --version names it; empty fields where that says nothing.
+struct LauncherKind {
+  std::string host;     ///< mpich, openmpi, impi, mvapich
+  std::string abi;      ///< mpich or ompi
+  std::string version;  ///< "Open MPI 5.0.1"
+};
+LauncherKind launcher_kind(const std::string& version_text);
+
+/// The libmpi of one binary interface (empty: of any) in the installation to which a launcher belongs.
+struct FoundLibrary {
+  std::string abi;
+  std::string folder;
+  std::string name;
+};
+std::optional<FoundLibrary> library_beside(const std::string& launcher, const std::string& abi);
+
+}  // namespace zh::tools
