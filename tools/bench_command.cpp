@@ -81,13 +81,15 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
     return launches ? report_with_load(bench, *launches) : 2;
   }
   if (in_a_job()) return become_program(bench, o);
-  const auto hosts = choose_hosts(o.hosts, o.quick, command, bench.program);
+  const auto hosts = choose_hosts(o.hosts, o.quick || o.one_under, command, bench.program);
   if (!hosts) return 2;
   LoadWatch watch;
   const std::string busy = start_line_of(watch.load());
   if (!busy.empty()) fmt::print(stderr, "zerohop {}: {}\n", command, busy);
   Rounds rounds;
-  for (int round = 0; round < o.rounds; ++round) {
+  const bool done = bench.run_otherwise && bench.run_otherwise(
+                                               *hosts, [&] { watch.look(); }, &rounds);
+  for (int round = 0; !done && round < o.rounds; ++round) {
     bench.run_round(*hosts, round, &rounds);
     watch.look();
     if (rounds.failures() > 0 && rounds.launches().records.empty() && round + 1 < o.rounds) {

@@ -35,6 +35,7 @@ struct BenchOptions {
   double timeout_s = 120;
   bool quick = false;
   bool null_test = false;
+  bool one_under = false;                  ///< zerohop under the first of the usual hosts alone
   bool strict = false;                     ///< show the limits and goals, and end with 1 when one is missed
   std::vector<std::string> own_arguments;  ///< what only this benchmark's program understands
 };
@@ -61,6 +62,8 @@ struct MpiBench {
   /// What is wrong with the options as a whole; unset or "": nothing.
   std::function<std::string()> check;
   std::function<void(const Hosts& hosts, int round, Rounds* rounds)> run_round;
+  /// Makes the launches in a way of its own, calling `between` where a round ends; false: rounds as usual are wanted.
+  std::function<bool(const Hosts& hosts, const std::function<void()>& between, Rounds* rounds)> run_otherwise;
   /// Prints and writes; the command's exit code.
   std::function<int(const Launches& launches)> report;
 };

@@ -28,6 +28,7 @@ struct LaunchRecord {
   std::string setting;   ///< forced configuration ("single_copy_skew_off" ...); empty: defaults
   double wall_s = 0;
   nlohmann::json document;
+  double at_s = 0;  ///< when it began, from the beginning of the run
 };
 
 /// Names one measured quantity. `variant` includes a forced setting.

@@ -12,17 +12,6 @@
 namespace zh::tools {
 namespace {
 
-std::string case_text(const CaseKey& k) {
-  std::string t = format_size(k.size);
-  if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
-  if (k.bench == "queues" || k.bench == "first") t += fmt::format(" {} {:g}", k.variant, k.param);
-  if (k.bench == "skew") t += fmt::format(" {}", k.variant);
-  if (k.bench == "skew" && k.metric == "c3_us") t += fmt::format(" c2={:g}", k.param);
-  if (k.bench == "overlap" || k.bench == "breakdown") t += " " + k.variant;
-  if (k.metric != "time_us") t += " " + k.metric;
-  return t;
-}
-
 void pad(std::string* line, const std::string& cell, size_t width) {
   *line += cell;
   line->append(cell.size() < width ? width - cell.size() : 1, ' ');
@@ -41,12 +30,6 @@ size_t case_width(const Judged& judged) {
   return w;
 }
 
-nlohmann::json json_of(const Interval& i) {
-  if (i.count == 0) return nullptr;
-  return {{"median", i.mid},        {"low", i.low},     {"high", i.high},
-          {"coverage", i.coverage}, {"count", i.count}, {"valid", i.valid}};
-}
-
 /// Rows below one heading.
 auto heading_key(const Row& r) { return std::tie(r.key.bench, r.key.buffers, r.key.ranks, r.placement, r.host); }
 
@@ -57,6 +40,23 @@ std::string judgement_text(const Judgement& j) {
 }
 
 }  // namespace
+
+std::string case_text(const CaseKey& k) {
+  std::string t = format_size(k.size);
+  if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
+  if (k.bench == "queues" || k.bench == "first") t += fmt::format(" {} {:g}", k.variant, k.param);
+  if (k.bench == "skew") t += fmt::format(" {}", k.variant);
+  if (k.bench == "skew" && k.metric == "c3_us") t += fmt::format(" c2={:g}", k.param);
+  if (k.bench == "overlap" || k.bench == "breakdown") t += " " + k.variant;
+  if (k.metric != "time_us") t += " " + k.metric;
+  return t;
+}
+
+nlohmann::json interval_json(const Interval& i) {
+  if (i.count == 0) return nullptr;
+  return {{"median", i.mid},        {"low", i.low},     {"high", i.high},
+          {"coverage", i.coverage}, {"count", i.count}, {"valid", i.valid}};
+}
 
 std::string number_text(double v) {
   if (v == 0) return "0";
@@ -141,13 +141,13 @@ nlohmann::json json_of(const Judged& judged) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Row& r : judged.rows) {
     nlohmann::json peers = nlohmann::json::object();
-    for (const auto& [name, value] : r.peers) peers[name] = json_of(value);
+    for (const auto& [name, value] : r.peers) peers[name] = interval_json(value);
     nlohmann::json limits_json = nlohmann::json::array();
     for (const Judgement& j : r.judgements) {
       limits_json.push_back({{"limit", j.limit->text},
                              {"compare", name_of(j.limit->compare)},
                              {"bound", j.bound},
-                             {"value", json_of(j.value)},
+                             {"value", interval_json(j.value)},
                              {"verdict", name_of(j.verdict)}});
     }
     nlohmann::json row = {{"bench", r.key.bench},     {"metric", r.key.metric},   {"size", r.key.size},
@@ -155,10 +155,10 @@ nlohmann::json json_of(const Judged& judged) {
                           {"ranks", r.key.ranks},     {"placement", r.placement}, {"host", r.host},
                           {"rounds", r.rounds},       {"line_us", r.line_us},     {"best_peer", r.best_peer}};
     row["peers"] = std::move(peers);
-    row["zerohop"] = json_of(r.zerohop);
-    row["to_best_peer"] = json_of(r.to_best_peer);
-    row["to_own_host"] = json_of(r.to_own_host);
-    row["host_to_host"] = json_of(r.noise);
+    row["zerohop"] = interval_json(r.zerohop);
+    row["to_best_peer"] = interval_json(r.to_best_peer);
+    row["to_own_host"] = interval_json(r.to_own_host);
+    row["host_to_host"] = interval_json(r.noise);
     if (r.raw_us) row["raw_us"] = *r.raw_us;
     row["limits"] = std::move(limits_json);
     rows.push_back(std::move(row));

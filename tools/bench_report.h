@@ -19,11 +19,15 @@ std::string closing_of(const Judged& judged, const std::string& times);
 
 /// The launches of a row, as a heading names them: buffers, ranks, placement, host, rounds.
 std::string launches_text(const Row& row);
+/// Size and second parameter of a row, and its metric unless that is the time.
+std::string case_text(const CaseKey& k);
 /// At least three significant digits.
 std::string number_text(double v);
 /// The median and its interval, with "[?]" where there were too few rounds for one.
 std::string interval_text(const Interval& i);
 
+/// Null of no values.
+nlohmann::json interval_json(const Interval& i);
 nlohmann::json json_of(const Judged& judged);
 std::string csv_of(const Judged& judged);
 

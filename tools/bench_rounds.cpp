@@ -22,8 +22,8 @@ std::string why_unusable(const LaunchResult& r, bool expect_zerohop) {
 }
 
 nlohmann::json json_of(const LaunchRecord& r) {
-  return {{"round", r.round},     {"group", r.group},   {"host", r.host},        {"zerohop", r.zerohop},
-          {"setting", r.setting}, {"wall_s", r.wall_s}, {"document", r.document}};
+  return {{"round", r.round},     {"group", r.group},   {"host", r.host}, {"zerohop", r.zerohop},
+          {"setting", r.setting}, {"wall_s", r.wall_s}, {"at_s", r.at_s}, {"document", r.document}};
 }
 
 LaunchRecord record_from(const nlohmann::json& j) {
@@ -34,6 +34,7 @@ LaunchRecord record_from(const nlohmann::json& j) {
   r.zerohop = j.value("zerohop", false);
   r.setting = j.value("setting", "");
   r.wall_s = j.value("wall_s", 0.0);
+  r.at_s = j.value("at_s", 0.0);
   r.document = j.value("document", nlohmann::json::object());
   return r;
 }
@@ -51,23 +52,34 @@ void Rounds::run_group(const std::string& group, int round, int rounds, std::vec
   // Every launch has every place in the order equally often.
   const auto first = static_cast<std::ptrdiff_t>(static_cast<size_t>(round) % planned.size());
   std::rotate(planned.begin(), planned.begin() + first, planned.end());
-  for (const PlannedLaunch& p : planned) {
-    LaunchResult r = run_launch(p.spec);
-    // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
-    if (r.ok && r.document.value("placement", "") == "mixed") r = run_launch(p.spec);
-    const std::string problem = why_unusable(r, p.spec.zerohop);
-    const std::string placement =
-        problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
-    const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
-    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    fmt::print(stderr, "[{:6.1f} s] round {}/{} {} {} {} {:.1f} s {}\n", elapsed, round + 1, rounds, group,
-               p.host->name, kind, r.wall_s, placement);
-    if (!problem.empty()) {
-      ++failures_;
-      continue;
-    }
-    launches_.records.push_back({round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document)});
+  for (const PlannedLaunch& p : planned) launch(group, round, rounds, p);
+}
+
+const LaunchRecord* Rounds::launch(const std::string& group, int round, int rounds, const PlannedLaunch& p) {
+  const auto elapsed = [this] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  };
+  double began = elapsed();
+  LaunchResult r = run_launch(p.spec);
+  // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
+  if (r.ok && r.document.value("placement", "") == "mixed") {
+    began = elapsed();
+    r = run_launch(p.spec);
   }
+  const std::string problem = why_unusable(r, p.spec.zerohop);
+  const std::string placement =
+      problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
+  const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
+  const std::string of = rounds > 0 ? fmt::format("/{}", rounds) : "";
+  fmt::print(stderr, "[{:6.1f} s] round {}{} {} {} {} {:.1f} s {}\n", elapsed(), round + 1, of, group, p.host->name,
+             kind, r.wall_s, placement);
+  if (!problem.empty()) {
+    ++failures_;
+    return nullptr;
+  }
+  launches_.records.push_back(
+      {round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document), began});
+  return &launches_.records.back();
 }
 
 bool write_launches(const std::string& path, const Launches& launches, const std::string& command) {

@@ -37,10 +37,14 @@ class Rounds {
   /// Every launch of the group once, in an order that rotates with the round. One that did not measure what it should
   /// have is reported on standard error and left out.
   void run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned);
+  /// One launch; null when it is left out. `rounds`: 0 when nobody knows how many there will be.
+  const LaunchRecord* launch(const std::string& group, int round, int rounds, const PlannedLaunch& planned);
   /// Kept with the launches: what else the machine did meanwhile.
   void set_machine(const MachineLoad& load) { launches_.machine = load; }
   void add_raw(nlohmann::json document) { launches_.raw.push_back(std::move(document)); }
   [[nodiscard]] const Launches& launches() const { return launches_; }
+  /// Something besides a launch went wrong, and was reported.
+  void note_failure() { ++failures_; }
   [[nodiscard]] int failures() const { return failures_; }
 
  private:

@@ -1,0 +1,125 @@
+"""Checks the ways of `zerohop bench p2p` to launch that are not rounds. Usage: check_bench_cli.py <zerohop>"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ZEROHOP = sys.argv[1]
+# A launcher that starts nothing and does not tell its version. The placement of its n-th launch is the n-th letter of a
+# file, the last one for ever. A calibration is a file of jobs: each job takes 0.1 µs more for every earlier one, and
+# notes what runs beside it.
+MPIEXEC = """#!{python} -IS
+import json, os, sys
+from pathlib import Path
+folder, args = Path({folder!r}), sys.argv[1:]
+if "--version" in args:
+    sys.exit(1)
+option = lambda name: args[args.index(name) + 1]
+noted = folder / "noted"
+number = len(noted.read_text().splitlines()) if noted.exists() else 0
+letters = (folder / "placements").read_text()
+beside = Path(f"/proc/{{os.getppid()}}/task/{{os.getppid()}}/children").read_text().split()
+jobs = []
+if "run" in args and os.environ.get("ZEROHOP_CALIBRATE") != "0" and "ZEROHOP_CACHE" in os.environ:
+    cache = Path(os.environ["ZEROHOP_CACHE"]) / "jobs"
+    jobs = cache.read_text().splitlines() if cache.exists() else []
+    cache.write_text("\\n".join([*jobs, "job"]))
+with noted.open("a") as out:
+    print(json.dumps(dict(zerohop="run" in args, beside=len(beside) - 1, calibrate=os.environ.get("ZEROHOP_CALIBRATE"),
+                          cache=os.environ.get("ZEROHOP_CACHE"))), file=out)
+arms = option("--arms").split(",")
+times = [[2.0 + 0.1 * len(jobs) if arm == "zerohop" else 4.0] for arm in arms]
+case = dict(bench="latency", size=1024, buffers="malloc", metrics=dict(time_us=times))
+line = dict(n=0.05, f=0.2)[letters[min(number, len(letters) - 1)]]
+document = dict(placement="near" if line < 0.1 else "far", line_us=dict(before=line, after=line), ranks=2, arms=arms,
+                cases=[case], zerohop_loaded="run" in args, errors=0)
+Path(option("--out")).write_text(json.dumps(document))
+"""
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        name = tempfile.TemporaryDirectory()
+        self.addCleanup(name.cleanup)
+        self.folder = Path(name.name)
+        for path, text in (
+            (self.folder / "mpiexec", MPIEXEC.format(python=sys.executable, folder=name.name)),
+            (self.folder / "bench_p2p_ompi", "#!/bin/sh\n"),
+        ):
+            path.write_text(text)
+            path.chmod(0o755)
+
+    def bench(self, placements, *args):
+        (self.folder / "placements").write_text(placements)
+        noted = self.folder / "noted"
+        noted.unlink(missing_ok=True)
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
+        host = ["--mpiexec", str(self.folder / "mpiexec"), "--abi", "ompi", "--programs", str(self.folder)]
+        command = [ZEROHOP, "bench", "p2p", *host, "--raw", "off", *args]
+        env = clean | {"TMPDIR": str(self.folder)}
+        r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return r, [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
+
+    def test_by_placement_goes_on_until_each_has_enough(self):
+        out, kept = str(self.folder / "out.json"), str(self.folder / "launches.json")
+        r, launches = self.bench("nnnffffnnf" * 6, "--by-placement", "--json", out, "--launches", kept)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertLess(len(launches), 60)
+        self.assertNotIn("the time is up", r.stderr)
+        self.assertNotIn("not resolved", r.stdout)
+        rows = json.loads(Path(out).read_text())["rows"]
+        self.assertEqual({row["placement"] for row in rows}, {"near", "far"})
+        for row in rows:
+            self.assertGreaterEqual(row["to_best_peer"]["count"], 10)
+            self.assertEqual(row["to_best_peer"]["median"], 0.5)
+        again = subprocess.run(
+            [ZEROHOP, "bench", "p2p", "--by-placement", "--rejudge", kept], capture_output=True, text=True, check=False
+        )
+        self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
+
+    def test_by_placement_prints_what_the_time_did_not_resolve(self):
+        r, _ = self.bench("nnf", "--by-placement", "--minutes", "0.05")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("the time is up (0.05 minutes)", r.stderr)
+        near, far = (r.stdout.index(f"\n{name} · latency") for name in ("near", "far"))
+        self.assertIn("custom 1, zerohop 1\n  not resolved", r.stdout[near:])
+        self.assertNotIn("not resolved", r.stdout[far:near])
+
+    def test_calibrations_are_made_beside_busy_loops_and_judged_without_them(self):
+        out = str(self.folder / "out.json")
+        r, launches = self.bench("f", "--calibrate-beside", "0,2", "--rounds", "6", "--json", out)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        made, judged = launches[:6], launches[6:]
+        self.assertEqual([job["beside"] for job in made], [0] * 3 + [2] * 3)
+        self.assertEqual(len({job["cache"] for job in made}), 2)
+        self.assertEqual({job["beside"] for job in judged}, {0})
+        self.assertEqual(len(judged), 18)
+        self.assertEqual(sum(job["calibrate"] == "0" for job in judged), 6)
+        rows = json.loads(Path(out).read_text())["rows"]
+        self.assertEqual([row["calibrated"] for row in rows], ["beside 0", "beside 2"])
+        for row in rows:  # three jobs calibrated; none of the judged ones has added to that
+            ratio = row["ratio"]
+            self.assertEqual([round(ratio[k], 6) for k in ("low", "median", "high")], [1.15] * 3)
+        self.assertIn("1.150 [1.150, 1.150]", r.stdout)
+        self.assertEqual(list(self.folder.glob("zerohop-calibrations-*")), [])
+
+    def test_options_that_do_not_go_together(self):
+        for args, said in (
+            (("--minutes", "1"), "--by-placement"),
+            (("--by-placement", "--minutes", "0"), "--minutes"),
+            (("--by-placement", "--calibrate-beside", "0"), "--by-placement"),
+            (("--calibrate-beside", "65"), "--calibrate-beside"),
+            (("--calibrate-beside", "0", "--null"), "--null"),
+            (("--calibrate-beside", "0", "--only", "latency,queues"), "one group"),
+        ):
+            r, launches = self.bench("f", *args)
+            self.assertEqual((r.returncode, launches), (2, []), args)
+            self.assertIn(said, r.stderr, args)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
