@@ -207,7 +207,8 @@ int report(const Options& o, const Launches& launches) {
   const std::string table =
       o.by_placement && !o.strict ? placement_table_of(judged) : table_of(judged, {.rate = true, .limits = o.strict});
   std::fputs((table + closing_of(judged, "one way or per message; * marks the best peer")).c_str(), stdout);
-  if (!write_judged(o, judged, launches.machine, "bench p2p")) return 2;
+  const nlohmann::json summary = o.by_placement ? placement_json_of(judged) : nlohmann::json();
+  if (!write_judged(o, judged, launches.machine, "bench p2p", summary)) return 2;
   bool missed = false;
   for (const Row& r : judged.rows)
     for (const Judgement& j : r.judgements) missed |= j.verdict == Verdict::kMissed;

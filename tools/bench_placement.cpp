@@ -60,15 +60,43 @@ std::map<std::string, int> launches_of(const std::vector<const Row*>& rows) {
   return least;
 }
 
+bool is_resolved(const std::map<std::string, int>& launches, const std::vector<std::string>& hosts) {
+  const auto enough = [&](const std::string& name) {
+    return launches.contains(name) && launches.at(name) >= kPlacementLaunches;
+  };
+  return enough("zerohop") && std::all_of(hosts.begin(), hosts.end(), enough);
+}
+
+/// The rows of each table, and every host that is in one of them.
+struct Tables {
+  std::vector<std::string> hosts;
+  std::vector<std::vector<const Row*>> parts;
+};
+Tables tables_of(const Judged& judged) {
+  Tables t;
+  std::vector<const Row*> rows;
+  for (const Row& r : judged.rows) {
+    rows.push_back(&r);
+    for (const auto& [host, value] : r.peers) {
+      if (std::find(t.hosts.begin(), t.hosts.end(), host) == t.hosts.end()) t.hosts.push_back(host);
+    }
+  }
+  std::sort(t.hosts.begin(), t.hosts.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) { return table_key(*a) < table_key(*b); });
+  for (const Row* r : rows) {
+    if (t.parts.empty() || table_key(*t.parts.back().front()) != table_key(*r)) t.parts.emplace_back();
+    t.parts.back().push_back(r);
+  }
+  return t;
+}
+
 std::string one_table(const std::vector<const Row*>& rows, const std::vector<std::string>& hosts) {
   const Row& first = *rows.front();
-  std::string counts;
-  std::string lacking;
   const std::map<std::string, int> launches = launches_of(rows);
+  std::string counts;
   for (const auto& [name, count] : launches) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name, count);
-  bool resolved = true;
-  for (const std::string& h : hosts) resolved &= launches.contains(h) && launches.at(h) >= kPlacementLaunches;
-  if (!resolved || launches.at("zerohop") < kPlacementLaunches)
+  std::string lacking;
+  if (!is_resolved(launches, hosts))
     lacking = fmt::format("  not resolved: fewer than {} launches of a host\n", kPlacementLaunches);
   std::string out =
       fmt::format("\n{} · {} · {} · {} ranks · zerohop under {} · raw line {} µs · launches: {}\n{}{:<12}",
@@ -177,23 +205,27 @@ std::vector<LaunchRecord> paired_by_time(const std::vector<LaunchRecord>& launch
 }
 
 std::string placement_table_of(const Judged& judged) {
-  std::vector<const Row*> rows;
-  std::vector<std::string> hosts;
-  for (const Row& r : judged.rows) {
-    rows.push_back(&r);
-    for (const auto& [host, value] : r.peers) {
-      if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
-    }
-  }
-  std::sort(hosts.begin(), hosts.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) { return table_key(*a) < table_key(*b); });
+  const Tables tables = tables_of(judged);
   std::string out;
-  for (auto from = rows.begin(); from != rows.end();) {
-    const auto to = std::find_if(from, rows.end(), [&](const Row* r) { return table_key(*r) != table_key(**from); });
-    out += one_table({from, to}, hosts);
-    from = to;
-  }
+  for (const auto& rows : tables.parts) out += one_table(rows, tables.hosts);
   return out;
+}
+
+nlohmann::json placement_json_of(const Judged& judged) {
+  const Tables tables = tables_of(judged);
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& rows : tables.parts) {
+    const Row& r = *rows.front();
+    const std::map<std::string, int> launches = launches_of(rows);
+    all.push_back({{"placement", r.placement},
+                   {"bench", r.key.bench},
+                   {"buffers", r.key.buffers},
+                   {"ranks", r.key.ranks},
+                   {"host", r.host},
+                   {"launches", launches},
+                   {"resolved", is_resolved(launches, tables.hosts)}});
+  }
+  return all;
 }
 
 }  // namespace zh::tools

@@ -49,5 +49,7 @@ std::vector<LaunchRecord> paired_by_time(const std::vector<LaunchRecord>& launch
 
 /// One table for each placement: the hosts' times, zerohop's, the raw limit, and the ratios.
 std::string placement_table_of(const Judged& judged);
+/// Of each table how many launches are behind it, and whether they are enough.
+nlohmann::json placement_json_of(const Judged& judged);
 
 }  // namespace zh::tools

@@ -71,7 +71,11 @@ class Bench(unittest.TestCase):
         self.assertLess(len(launches), 60)
         self.assertNotIn("the time is up", r.stderr)
         self.assertNotIn("not resolved", r.stdout)
-        rows = json.loads(Path(out).read_text())["rows"]
+        document = json.loads(Path(out).read_text())
+        self.assertEqual(
+            [(s["placement"], s["resolved"]) for s in document["summary"]], [("far", True), ("near", True)]
+        )
+        rows = document["rows"]
         self.assertEqual({row["placement"] for row in rows}, {"near", "far"})
         for row in rows:
             self.assertGreaterEqual(row["to_best_peer"]["count"], 10)
@@ -82,12 +86,16 @@ class Bench(unittest.TestCase):
         self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
 
     def test_by_placement_prints_what_the_time_did_not_resolve(self):
-        r, _ = self.bench("nnf", "--by-placement", "--minutes", "0.05")
+        out = str(self.folder / "out.json")
+        r, _ = self.bench("nnf", "--by-placement", "--minutes", "0.05", "--json", out)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("the time is up (0.05 minutes)", r.stderr)
         near, far = (r.stdout.index(f"\n{name} · latency") for name in ("near", "far"))
         self.assertIn("custom 1, zerohop 1\n  not resolved", r.stdout[near:])
         self.assertNotIn("not resolved", r.stdout[far:near])
+        summary = json.loads(Path(out).read_text())["summary"]
+        self.assertEqual([(s["placement"], s["resolved"]) for s in summary], [("far", True), ("near", False)])
+        self.assertEqual(summary[1]["launches"], {"custom": 1, "zerohop": 1})
 
     def test_calibrations_are_made_beside_busy_loops_and_judged_without_them(self):
         out = str(self.folder / "out.json")
