@@ -53,6 +53,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     // Where ranks outnumber CPUs every receiver lags because it is not running, and a second copy only delays it more.
     endpoint.near_line_ns = config.near_line_ns;
     endpoint.far_line_ns = config.far_line_ns;
+    endpoint.most_line_ns = config.most_line_ns;
     endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
     endpoint.regions = config.regions;
     endpoint.heap = config.heap;

@@ -49,6 +49,7 @@ struct Config {
   bool cma = true;                         ///< ZEROHOP_CMA
   float near_line_ns = node::kNearLineNs;  ///< see p2p::EndpointConfig
   float far_line_ns = node::kFarLineNs;
+  float most_line_ns = node::kMostLineNs;
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS

@@ -15,6 +15,8 @@ namespace zh::node {
 constexpr float kNearLineNs = 100;
 /// Above this one two "threads of one core" are separate cores.
 constexpr float kFarLineNs = 150;
+/// An envelope that took longer has waited for its receiver, not for the line.
+constexpr float kMostLineNs = 1000;
 
 /// Bounces a line with other ranks of the node in an order that all ranks know (all pairs up to 8 ranks, else
 /// distances of powers of two), each pair at most about 1 ms, and writes this rank's row of the `lines` matrix.

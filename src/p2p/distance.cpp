@@ -6,10 +6,6 @@
 
 namespace zh::p2p {
 
-namespace {
-constexpr float kMostNs = 1000;
-}
-
 void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far) {
   Peer& p = peers_[peer];
   p.near = near;
@@ -19,7 +15,7 @@ void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tu
   if (line_limits_.most != 0 || !os::ticks_are_steady()) return;
   const double per_ns = os::ticks_per_us() / 1000;
   const auto ticks = [per_ns](float ns) { return static_cast<int32_t>(ns * per_ns); };
-  line_limits_ = {ticks(config_.near_line_ns), ticks(config_.far_line_ns), ticks(kMostNs)};
+  line_limits_ = {ticks(config_.near_line_ns), ticks(config_.far_line_ns), ticks(config_.most_line_ns)};
 }
 
 void Endpoint::stamp(shm::EnvelopeShm* slot) const {

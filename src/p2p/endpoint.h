@@ -35,6 +35,7 @@ struct EndpointConfig {
   heap::SharedHeap* heap = nullptr;
   float near_line_ns = node::kNearLineNs;  ///< line times that make a pair near, or far, while the job runs
   float far_line_ns = node::kFarLineNs;
+  float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
 };
 
 class Endpoint {

@@ -537,6 +537,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.skew = config.skew;
   engine.near_line_ns = config.near_line_ns;
   engine.far_line_ns = config.far_line_ns;
+  engine.most_line_ns = config.most_line_ns;
   engine.wait = config.wait;
   engine.heap = config.heap;
   engine.regions = config.regions;

@@ -27,6 +27,7 @@ struct StormConfig {
   int skew = 1;  ///< on with more ranks than CPUs as well
   float near_line_ns = node::kNearLineNs;
   float far_line_ns = node::kFarLineNs;
+  float most_line_ns = node::kMostLineNs;
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t away_percent = 3;             ///< steps in which a rank computes without calling in
   bool threads = false;                  ///< Rank::enable_threads()
