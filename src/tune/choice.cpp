@@ -147,7 +147,8 @@ PairChoice choose(int level, const Profile* profile) {
   if (!c->mapped_one.empty() && !c->mapped_both.empty()) {
     // Both ends must learn of each other first; seen to be half as much again as for a copy by one.
     const float meet_us = 1.5F * agree_us;
-    const uint64_t mapped = threshold(1 << 10, choice.mapped_min, [&](uint64_t n) {
+    // Never from a smaller size: of a malloc'ed message of 4 KiB no whole page can be mapped, and each would ask.
+    const uint64_t mapped = threshold(choice.mapped_min, choice.mapped_min, [&](uint64_t n) {
       return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n);
     });
     choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));

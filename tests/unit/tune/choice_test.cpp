@@ -102,6 +102,13 @@ TEST(Choice, AThresholdDoesNotMoveForALittle) {
   EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
 }
 
+TEST(Choice, MessagesWithoutAWholePageAreNotMapped) {
+  DistanceClass k = far_class();
+  k.mapped_one = k.mapped_both = line(0.01F, 0.001F);
+  const Profile p = one_class(k);
+  EXPECT_EQ(choose(kL3, &p).mapped_min, 8U << 10);
+}
+
 TEST(Choice, EveryLevelCountsForItself) {
   const Profile p = one_class(far_class());
   EXPECT_TRUE(covers(p, kL3));
