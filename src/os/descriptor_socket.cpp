@@ -13,6 +13,7 @@
 
 #include "os/clock.h"
 #include "os/error.h"
+#include "os/high_descriptor.h"
 #include "os/process.h"
 #include "os/segment.h"
 
@@ -83,7 +84,7 @@ Status DescriptorServer::listen(uint64_t token, const std::string& folder) {
   socklen_t len_bytes = 0;
   if (!to_sockaddr(address, &where, &len_bytes))
     return {Code::kInvalid, "the folder's name is too long for a socket", ENAMETOOLONG};
-  Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor fd(move_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   if (!fd.valid()) return from_errno("socket for passing the segment", errno);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&where), len_bytes) != 0) {
     return from_errno("bind of the socket for passing the segment", errno);
@@ -113,7 +114,7 @@ Status receive_descriptor(const std::string& address, uint64_t timeout_ns, Descr
   sockaddr_un where{};
   socklen_t len_bytes = 0;
   if (!to_sockaddr(address, &where, &len_bytes)) return {Code::kInvalid, "no address of a socket", EINVAL};
-  Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor fd(move_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   if (!fd.valid()) return from_errno("socket for fetching the segment", errno);
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&where), len_bytes) != 0) {
     return from_errno("connect for fetching the segment", errno);
@@ -137,7 +138,7 @@ Status receive_descriptor(const std::string& address, uint64_t timeout_ns, Descr
   }
   int received = -1;
   std::memcpy(&received, CMSG_DATA(header), sizeof received);
-  out->reset(received);
+  out->reset(move_high(received));
   return kOk;
 }
 

@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "os/clock.h"
+#include "os/high_descriptor.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -26,7 +27,7 @@ namespace zh::os {
 
 int open_pidfd(pid_t pid) {
   const long fd = syscall(SYS_pidfd_open, pid, 0);
-  return fd >= 0 ? static_cast<int>(fd) : -errno;
+  return fd >= 0 ? move_high(static_cast<int>(fd)) : -errno;
 }
 
 namespace {

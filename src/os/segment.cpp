@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "os/error.h"
+#include "os/high_descriptor.h"
 #include "os/process.h"
 #include "os/vm.h"
 
@@ -44,7 +45,7 @@ void Descriptor::reset(int fd) {
 }
 
 Status make_memfd(const char* name, uint64_t bytes, Descriptor* out) {
-  Descriptor fd(static_cast<int>(syscall(SYS_memfd_create, name, MFD_CLOEXEC)));
+  Descriptor fd(move_high(static_cast<int>(syscall(SYS_memfd_create, name, MFD_CLOEXEC))));
   if (!fd.valid()) return from_errno("memfd_create", errno);
   if (Status s = set_size(fd.get(), bytes); !s.ok()) return s;
   *out = std::move(fd);
@@ -53,7 +54,7 @@ Status make_memfd(const char* name, uint64_t bytes, Descriptor* out) {
 
 Status make_file(const std::string& folder, uint64_t bytes, bool keep_name, Descriptor* out, std::string* path) {
   std::string name = folder + "/zerohop-XXXXXX";
-  Descriptor fd(mkostemp(name.data(), O_CLOEXEC));
+  Descriptor fd(move_high(mkostemp(name.data(), O_CLOEXEC)));
   if (!fd.valid()) return from_errno("making a file for the segment (/dev/shm, TMPDIR)", errno);
   if (!keep_name) remove_name(name);
   if (Status s = set_size(fd.get(), bytes); !s.ok()) {
@@ -80,7 +81,7 @@ void remove_name(const std::string& path) {
 Status open_peer_descriptor(pid_t pid, int fd, Descriptor* out) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(pid), fd);
-  Descriptor opened(open(path, O_RDWR | O_CLOEXEC));
+  Descriptor opened(move_high(open(path, O_RDWR | O_CLOEXEC)));
   if (!opened.valid()) return from_errno("open of /proc/<pid>/fd/<n>", errno);
   *out = std::move(opened);
   return kOk;
@@ -103,7 +104,7 @@ Status open_peer_memory(pid_t pid, int fd, uint32_t generation, Descriptor* out)
 }
 
 Status open_path(const std::string& path, Descriptor* out) {
-  Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  Descriptor opened(move_high(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)));
   if (!opened.valid()) return from_errno("open of the segment's file", errno);
   struct stat info {};
   if (fstat(opened.get(), &info) != 0 || info.st_uid != geteuid()) {

@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/high_descriptor.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -24,7 +26,6 @@ namespace {
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 constexpr size_t kKernelSignalBytes = 8;  // of its set of signals
-constexpr rlim_t kHighDescriptor = 300;   // programs that look which are open look at those up to 255
 
 // The mapping calls by number: by name they may be the program's, or the preloaded library's own, which look after the
 // very ranges that are worked on here.
@@ -138,16 +139,8 @@ void wake_futex(const void* at) { (void)syscall(SYS_futex, at, FUTEX_WAKE, 0x7ff
 bool populate_for_write(const void* at, uint64_t bytes) { return raw_madvise(at, bytes, MADV_POPULATE_WRITE); }
 
 int make_sparse_file(const char* name, uint64_t bytes) {
-  const int fd = memfd_create(name, MFD_CLOEXEC);
-  if (fd < 0) return -1;
-  rlimit limit{};
-  rlim_t high = kHighDescriptor;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 2 * high) {
-    high = limit.rlim_cur / 2;
-  }
-  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(high));
-  if (moved >= 0) close(fd);
-  const int out = moved >= 0 ? moved : fd;
+  const int out = move_high(memfd_create(name, MFD_CLOEXEC));
+  if (out < 0) return -1;
   if (ftruncate(out, static_cast<off_t>(bytes)) == 0) return out;
   close(out);
   return -1;
