@@ -231,6 +231,8 @@ const char* start_engine(HostBootstrap& world) {
   apply(job->options, &config);
   config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
+  // When it was loaded it did not read a file of options.
+  if (!mappable && shim.heap != nullptr) shim.heap->decline("ZEROHOP_HEAP is 0");
   if (mappable && shim.heap != nullptr && shim.heap->add_client(&child_watch)) config.heap = shim.heap;
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();

@@ -3,9 +3,11 @@
 
 #include <type_traits>
 
+#include "heap/shared_heap.h"
 #include "mpi/env.h"
 #include "mpi/launcher.h"
 #include "mpi/reduction.h"
+#include "mpi/settings.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -62,10 +64,12 @@ extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(con
   }
   if (const char* why = load_host(args->host); why != nullptr) return why;
   load_predefined(args->host);
-  shim.enabled = args->enabled;
+  // The library that loads this module knows the environment only, and no file of options.
+  shim.enabled = args->enabled && read_options().get_bool(zh::Opt::kEnable);
   shim.heap = args->heap;
+  if (!shim.enabled && shim.heap != nullptr) shim.heap->decline("ZEROHOP_ENABLE is 0");
   launcher.set_commit_hook(args->before_commit);
   kept = *args;
-  fill_slots(kept, args->enabled);
+  fill_slots(kept, shim.enabled);
   return nullptr;
 }
