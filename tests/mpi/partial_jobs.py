@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / "dev"))
 from matrix import namespaces  # noqa: E402
 from matrix.launch import job  # noqa: E402
 from matrix.placement import Placement  # noqa: E402
+from matrix.remote import libfabric  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -42,6 +43,8 @@ PROGRAM = """
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 int main(int argc, char **argv) {
   enum { N = 1 << 16 };
   int rank, size, sum = 0, wrong = 0;
@@ -57,6 +60,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < N; ++i) out[i] = rank + i;
   MPI_Sendrecv(out, N, MPI_INT, right, 0, in, N, MPI_INT, left, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   for (int i = 0; i < N; ++i) wrong += in[i] != left + i;
+  char behind[100] = "";  /* what the standard error is, should it have been closed */
+  if (readlink("/proc/self/fd/2", behind, sizeof(behind) - 1) > 0) wrong += strstr(behind, "zerohop") != NULL;
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0) printf("sum %d wrong %d\\n", sum, wrong);
@@ -85,8 +90,9 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A job. Letters of `ranks`: z under zerohop, - without, 0 switched off, b another build, a another binary
-    interface, s with a session made before MPI_Init. `said`: behind LINE, or None where zerohop serves all ranks."""
+    """A job. Letters of `ranks`: z under zerohop, - without, 0 switched off, f preloaded and switched off by a file,
+    c with its standard error closed, b another build, a another binary interface, s with a session made before
+    MPI_Init. `said`: behind LINE, or None where zerohop serves all ranks."""
 
     name: str
     ranks: str
@@ -112,6 +118,8 @@ CASES = [
     Case("all, over two machines", "zzzz", None, machines=2),
     Case("over two machines", "zz-z", "rank 2 runs without zerohop", machines=2),
     Case("switched off", "zz0", "rank 2 runs without zerohop"),
+    Case("switched off by a file", "zzf", "rank 2 runs without zerohop"),
+    Case("all, one with its standard error closed", "zzc", None),
     Case("another build", "zbz", "rank 1 runs another build of it"),
     Case("two builds", "zzb-b", "rank 3 runs without zerohop, ranks 2, 4 run another build of it"),
     Case("another binary interface", "zaz", "rank 1 runs another build of it"),
@@ -199,6 +207,8 @@ def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) 
         "s": zerohop,
         "-": [],
         "0": ["env", "ZEROHOP_ENABLE=0", *zerohop],
+        "f": ["env", f"ZEROHOP_CONFIG={folder}/off", f"LD_PRELOAD={BUILD}/lib/libzerohop.so"],
+        "c": ["sh", "-c", 'exec "$0" "$@" 2>&-', *zerohop],
         "b": [str(folder / "other" / "bin" / "zerohop"), "run"],
     }
     command = [*host.mpiexec]
@@ -207,7 +217,8 @@ def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) 
         nodes = ",".join(f"node{i}" for i in range(case.nodes))
         command += ["-launcher", "ssh", "-launcher-exec", str(folder / "ssh"), "-hosts", nodes]
         command += ["-ppn", str(len(case.ranks) // case.nodes)]
-        env["I_MPI_FABRICS"] = "shm:ofi"  # shm alone is for one node
+        # For Intel MPI, whose shm alone is for one node.
+        env |= {"I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_LIBRARY": libfabric(), "FI_PROVIDER": "tcp"}
     for i, letter in enumerate(case.ranks):
         program = programs.get(letter, programs["s" if "s" in case.ranks else "z"])
         command += [*([":"] if i else []), "-n", "1", *before[letter], str(program)]
@@ -238,6 +249,7 @@ def main() -> int:
         folder = Path(name)
         make_another_build(folder / "other")
         make_ssh(folder / "ssh")
+        (folder / "off").write_text("ENABLE=0\n")
         source = folder / "program.c"
         source.write_text(PROGRAM)
         for host in known_hosts():

