@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -24,7 +25,9 @@ std::string bytes_of(const char* path) {
 
 class ElfFileOf {
  public:
-  explicit ElfFileOf(const std::string& bytes) : path_(::testing::TempDir() + "zh_elf_file_test") {
+  // Tests of this file run beside each other.
+  explicit ElfFileOf(const std::string& bytes)
+      : path_(::testing::TempDir() + "zh_elf_file_test." + std::to_string(getpid())) {
     std::ofstream(path_, std::ios::binary) << bytes;
   }
   ~ElfFileOf() { std::remove(path_.c_str()); }
