@@ -2,7 +2,6 @@
 #include "bench_calibration.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "base/options.h"
 #include "bench_report.h"
 #include "busy_loops.h"
+#include "scratch_folder.h"
 #include "tune/profile.h"
 
 namespace zh::tools {
@@ -22,26 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kBuiltIn = "built-in";
 // Two that find the same put curves in force; one more, for beside other work one may find nothing.
 constexpr int kCalibratingJobs = 3;
-
-/// Removed with everything in it.
-class PrivateFolder {
- public:
-  PrivateFolder() {
-    std::error_code ignored;
-    std::string name = (fs::temp_directory_path(ignored) / "zerohop-calibrations-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string setting_of(int beside) { return fmt::format("beside {}", beside); }
 
@@ -77,7 +57,7 @@ bool calibrate(int beside, const fs::path& cache, const PlannedLaunch& launch, c
 
 bool run_calibrations(const std::vector<int>& beside, int rounds_wanted, const PlannedLaunch& launch,
                       const std::function<void()>& after_round, const std::string& command, Rounds* rounds) {
-  const PrivateFolder folder;
+  const ScratchFolder folder;
   if (folder.path().empty()) {
     fmt::print(stderr, "zerohop {}: no folder for the calibrations can be made: set TMPDIR\n", command);
     return false;

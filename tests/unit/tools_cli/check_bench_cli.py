@@ -113,7 +113,7 @@ class Bench(unittest.TestCase):
             ratio = row["ratio"]
             self.assertEqual([round(ratio[k], 6) for k in ("low", "median", "high")], [1.15] * 3)
         self.assertIn("1.150 [1.150, 1.150]", r.stdout)
-        self.assertEqual(list(self.folder.glob("zerohop-calibrations-*")), [])
+        self.assertEqual(list(self.folder.glob("zerohop-bench-*")), [])
 
     def test_options_that_do_not_go_together(self):
         for args, said in (
