@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import hashlib
 import json
 import os
@@ -126,10 +127,16 @@ def _semantics(
     return lambda setting, log: run_cases(setting, build(setting.host), part, log, extra)
 
 
-def run_cases(setting: Setting, binary: str, part: str, log: list[str], extra: Sequence[str] = ()) -> Results:
-    """Runs the cases that match `part`, again behind one that ended the job."""
+def run_cases(
+    setting: Setting, binary: str, part: str, log: list[str], extra: Sequence[str] = (), lister: object = None
+) -> Results:
+    """Runs the cases that match `part`, again behind one that ended the job.
+
+    `lister` is a host under which the program starts without zerohop, where that is not its own.
+    """
     command = [binary, "--list", "--filter", part]
-    listed = subprocess.run(command, env=setting.host.environment(), capture_output=True, text=True)
+    environment = (lister or setting.host).environment()
+    listed = subprocess.run(command, env=environment, capture_output=True, text=True)
     if not listed.stdout.split():
         return {"(list)": Test("fail", f"{Path(binary).name} --list gives nothing: {listed.stderr.strip()}")}
     left_out = [n for n in listed.stdout.split() if any(fnmatch.fnmatch(n, glob) for glob in setting.without)]
@@ -235,33 +242,31 @@ MPI4PY_GROUPS = {
 MPI4PY_WITHOUT = ("ccumulate", "FetchAndOp", "TestIOView", "TestIOBasicSelf", "TestDatatypePickle")
 
 
-def _mpi4py(group: str) -> Callable[[Setting, list[str]], Results]:
+def run_mpi4py(group: str, setting: Setting, log: list[str]) -> Results:
+    """The modules of a group; `setting.without` leaves out modules and tests by name."""
     modules = [f"test_{name}" for name in MPI4PY_GROUPS[group].split()]
-
-    def run(setting: Setting, log: list[str]) -> Results:
-        results: Results = {}
-        after = ""
-        for _ in range(MOST_RELAUNCHES):
-            with tempfile.TemporaryDirectory(prefix="zh-mpi4py-") as folder:
-                command = [setting.host.python, str(HERE / "mpi4py_driver.py"), "--tests", str(MPI4PY_TESTS)]
-                command += ["--out", folder, "--timeout", str(CASE_TIMEOUT_S), *(["--after", after] if after else [])]
-                command += [f"--without={word}" for word in MPI4PY_WITHOUT] + modules
-                outcome = setting.launch(command, 400, PYTHONDONTWRITEBYTECODE="1")
-                log.append(outcome.output)
-                last, complete = _merge_ranks(Path(folder), setting.ranks, results)
-            if complete and outcome.code == 0:
-                return _only(results, setting.only)
-            why = "time limit" if outcome.timed_out else f"the job ended with code {outcome.code}"
-            if complete or not last:
-                results["(end)" if complete else "(start)"] = Test("fail", f"{why}: {outcome.tail(6)}")
-                return _only(results, setting.only)
-            if results.get(last, Test("ok")).status != "fail":
-                results[last] = Test("fail", f"{why}: {outcome.tail(8)}")
-            after = last
-        results["(not reached)"] = Test("fail", f"tests after {after} were not reached in {MOST_RELAUNCHES} launches")
-        return _only(results, setting.only)
-
-    return run
+    modules = [name for name in modules if not any(fnmatch.fnmatch(name, glob) for glob in setting.without)]
+    results: Results = {}
+    after = ""
+    for _ in range(MOST_RELAUNCHES):
+        with tempfile.TemporaryDirectory(prefix="zh-mpi4py-") as folder:
+            command = [setting.host.python, str(HERE / "mpi4py_driver.py"), "--tests", str(MPI4PY_TESTS)]
+            command += ["--out", folder, "--timeout", str(CASE_TIMEOUT_S), *(["--after", after] if after else [])]
+            command += [f"--without={word}" for word in MPI4PY_WITHOUT] + modules
+            outcome = setting.launch(command, 400, PYTHONDONTWRITEBYTECODE="1")
+            log.append(outcome.output)
+            last, complete = _merge_ranks(Path(folder), setting.ranks, results)
+        if complete and outcome.code == 0:
+            return _only(results, setting.only)
+        why = "time limit" if outcome.timed_out else f"the job ended with code {outcome.code}"
+        if complete or not last:
+            results["(end)" if complete else "(start)"] = Test("fail", f"{why}: {outcome.tail(6)}")
+            return _only(results, setting.only)
+        if results.get(last, Test("ok")).status != "fail":
+            results[last] = Test("fail", f"{why}: {outcome.tail(8)}")
+        after = last
+    results["(not reached)"] = Test("fail", f"tests after {after} were not reached in {MOST_RELAUNCHES} launches")
+    return _only(results, setting.only)
 
 
 def _only(results: Results, glob: str) -> Results:
@@ -307,6 +312,8 @@ def _mpi4py_usable(host) -> str:
 
 # ---- Fortran
 
+FORTRAN = {"mpif": HERE / "fortran" / "mpif_program.f90", "f08": HERE / "fortran" / "f08_program.f90"}
+
 
 def _gfortran_command(host, program: str) -> list[str] | str:
     """The compile command of a Fortran program under a host, or why there is none."""
@@ -325,30 +332,35 @@ def _gfortran_command(host, program: str) -> list[str] | str:
     return [gfortran, "-O1", "-g", "-fallow-argument-mismatch", *where, "-Wl,--no-as-needed", *libraries]
 
 
-def _fortran_usable(program: str) -> Callable[[object], str]:
-    def usable(host) -> str:
-        if host.abi == "abi":
-            return "no Fortran binding of the standard ABI is linked here"
-        command = _gfortran_command(host, program)
-        return command if isinstance(command, str) else ""
-
-    return usable
+def fortran_missing(host, program: str) -> str:
+    """Why a Fortran program cannot be compiled under a host, or nothing."""
+    if host.abi == "abi":
+        return "no Fortran binding of the standard ABI is linked here"
+    command = _gfortran_command(host, program)
+    return command if isinstance(command, str) else ""
 
 
-def _fortran(program: str, source: Path) -> Callable[[Setting, list[str]], Results]:
-    def run(setting: Setting, log: list[str]) -> Results:
-        command = _gfortran_command(setting.host, program)
-        assert isinstance(command, list)
-        binary = _compile(f"fortran-{program}-{setting.host.name}", command, [source], setting.host.environment())
-        outcome = setting.launch([binary], 120)
-        log.append(outcome.output)
-        reading = read_lines(outcome.output)
-        if not reading.complete or outcome.code != 0:
-            why = "time limit" if outcome.timed_out else f"exit code {outcome.code}"
-            reading.results[reading.running or "(end)"] = Test("fail", f"{why}: {outcome.tail(6)}")
-        return _only(reading.results, setting.only)
+def fortran_binary(host, program: str, command: Sequence[str] = ()) -> str:
+    """The program, compiled for a host; by `command` where the host's headers are not those of a wheel."""
+    words = list(command) or _gfortran_command(host, program)
+    assert isinstance(words, list)
+    return _compile(f"fortran-{program}-{host.name}", words, [FORTRAN[program]], host.environment())
 
-    return run
+
+def run_fortran(setting: Setting, binary: str, log: list[str]) -> Results:
+    outcome = setting.launch([binary], 120)
+    log.append(outcome.output)
+    reading = read_lines(outcome.output)
+    # A program ends with an error where a case has failed.
+    good = not any(test.status == "fail" for test in reading.results.values())
+    if not reading.complete or (outcome.code != 0) == good:
+        why = "time limit" if outcome.timed_out else f"exit code {outcome.code}"
+        reading.results[reading.running or "(end)"] = Test("fail", f"{why}: {outcome.tail(6)}")
+    return _only(reading.results, setting.only)
+
+
+def _fortran(program: str) -> Callable[[Setting, list[str]], Results]:
+    return lambda setting, log: run_fortran(setting, fortran_binary(setting.host, program), log)
 
 
 # ---- the collectives of the Intel MPI Benchmarks: they verify nothing, but have to reach their end at all sizes
@@ -398,10 +410,12 @@ def programs() -> list[Program]:
         Program("scenarios", _scenarios, C_SOURCES, cost=2),
     ]
     for group in MPI4PY_GROUPS:
-        found.append(Program(f"mpi4py-{group}", _mpi4py(group), mpi4py_sources, _mpi4py_usable, cost=2))
-    for name, file in (("mpif", "mpif_program.f90"), ("f08", "f08_program.f90")):
-        source = HERE / "fortran" / file
-        found.append(Program(f"fortran-{name}", _fortran(name, source), [source], _fortran_usable(name), cost=0.3))
+        found.append(
+            Program(f"mpi4py-{group}", functools.partial(run_mpi4py, group), mpi4py_sources, _mpi4py_usable, cost=2)
+        )
+    for name, source in FORTRAN.items():
+        usable = functools.partial(fortran_missing, program=name)
+        found.append(Program(f"fortran-{name}", _fortran(name), [source], usable, cost=0.3))
     return found
 
 
