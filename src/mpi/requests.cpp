@@ -13,8 +13,14 @@
 
 namespace zh::mpi {
 
-std::byte* request_arena;
-std::byte* message_arena;
+namespace {
+/// Half the address space away from every handle: until prepare_handles() none is ours, and where the engine does not
+/// start none ever is. A null arena would take the low addresses of the host's for its own.
+constexpr uintptr_t kNowhere = uintptr_t{1} << 63;
+}  // namespace
+
+std::byte* request_arena = reinterpret_cast<std::byte*>(kNowhere);
+std::byte* message_arena = reinterpret_cast<std::byte*>(kNowhere);
 Request** request_chunks[kMaxRequests / kChunk];
 
 namespace {
