@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "bench_placement.h"
 #include "bench_report.h"
 #include "commands.h"
+#include "json_file.h"
 #include "os/program.h"
 
 namespace zh::tools {
@@ -121,16 +121,16 @@ void measure_raw(Rounds* rounds) {
   const std::string file = (fs::temp_directory_path() / fmt::format("zerohop-raw-{}.json", getpid())).string();
   const std::string zerohop = os::own_folder() + "/zerohop";
   if (output_of({zerohop, "bench", "raw", "--quick", "--json", file}, 60)) {
-    std::ifstream in(file);
-    rounds->add_raw(nlohmann::json::parse(in, nullptr, false));
+    std::string problem;
+    rounds->add_raw(read_json(file, &problem));
   }
   std::error_code ignored;
   fs::remove(file, ignored);
 }
 
 void add_raw_file(const Options& o, Rounds* rounds) {
-  std::ifstream in(o.raw);
-  rounds->add_raw(nlohmann::json::parse(in, nullptr, false));
+  std::string problem;
+  rounds->add_raw(read_json(o.raw, &problem));
 }
 
 void run_round(const Options& o, const Hosts& hosts, int round, Rounds* rounds) {
@@ -184,8 +184,9 @@ std::string what_is_wrong(const Options& o) {
     return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
            " (only latency, noreuse, first and streams are with others than malloc)";
   if (o.raw == "auto" || o.raw == "off") return "";
-  std::ifstream in(o.raw);
-  const auto document = nlohmann::json::parse(in, nullptr, false);
+  std::string problem;
+  const auto document = read_json(o.raw, &problem);
+  if (!problem.empty()) return o.raw + ": " + problem;
   if (document.is_object() && document.contains("rows")) return "";
   return o.raw + " holds no raw limits (give a file that `zerohop bench raw --json` wrote)";
 }

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "commands.h"
+#include "json_file.h"
 
 namespace zh::tools {
 namespace {
@@ -92,8 +92,12 @@ bool write_launches(const std::string& path, const Launches& launches, const std
 }
 
 std::optional<Launches> read_launches(const std::string& path, const std::string& command) {
-  std::ifstream in(path);
-  const nlohmann::json all = nlohmann::json::parse(in, nullptr, false);
+  std::string problem;
+  const nlohmann::json all = read_json(path, &problem);
+  if (!problem.empty()) {
+    fmt::print(stderr, "zerohop {}: {}: {}\n", command, path, problem);
+    return std::nullopt;
+  }
   if (!all.is_object() || !all.contains("launches")) {
     fmt::print(stderr, "zerohop {}: {} holds no launches (give a file that --launches wrote)\n", command, path);
     return std::nullopt;

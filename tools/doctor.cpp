@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +13,7 @@
 #include "base/options.h"
 #include "commands.h"
 #include "doctor.h"
+#include "json_file.h"
 #include "text.h"
 
 namespace zh::tools {
@@ -46,8 +46,12 @@ std::vector<Check> examine(const std::vector<std::string>& program) {
 
 /// False, after a message, if the file cannot be read.
 bool examine_run(const std::string& path, std::vector<Check>* checks, nlohmann::json* collectives) {
-  std::ifstream file(path);
-  const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
+  std::string problem;
+  const nlohmann::json document = read_json(path, &problem);
+  if (!problem.empty()) {
+    std::fprintf(stderr, "zerohop doctor: %s: %s\n", path.c_str(), problem.c_str());
+    return false;
+  }
   RunStats run;
   if (!read_run(document, &run)) {
     std::fprintf(stderr, "zerohop doctor: %s is not a file that ZEROHOP_STATS wrote\n", path.c_str());

@@ -1,5 +1,7 @@
 // The doctor's checks of what a job meets before it runs: zerohop's own files, the MPI library, what is preloaded, the
 // variables, the program. Judges what job_facts.h has found.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -7,8 +9,11 @@
 #include <iterator>
 
 #include "base/options.h"
+#include "coll/algorithms.h"
+#include "coll/selection.h"
 #include "doctor.h"
 #include "mpi/known_hosts.h"
+#include "node/machine.h"
 
 namespace zh::tools {
 namespace {
@@ -25,7 +30,7 @@ struct Tried {
 };
 const std::vector<Tried>& tried() {
   static const std::vector<Tried> table = {
-      {"Intel(R) MPI Library", "Intel MPI", {{2021, 10}, {2021, 19}}},
+      {"Intel(R) MPI Library", "Intel MPI", {{2021, 9}, {2021, 10}, {2021, 13}, {2021, 15}, {2021, 19}}},
       {"MPICH Version", "MPICH", {{3, 4}, {4, 0}, {5, 0}}},
       {"Open MPI", "Open MPI", {{4, 1}, {5, 0}}},
   };
@@ -219,6 +224,20 @@ Check check_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& m
   return c;
 }
 
+/// Values that are obeyed, with which no job can start; "" if there are none.
+std::string what_stops_every_job(const Options& options) {
+  const std::string& topology = options.get_text(Opt::kTopology);
+  node::Machine machine;
+  if (const Status s = machine.load(topology); !topology.empty() && !s.ok()) {
+    return "ZEROHOP_TOPOLOGY=" + topology + ": " + s.what();
+  }
+  const std::string& folder = options.get_text(Opt::kFolder);
+  if (options.is(Opt::kSegment, "file") && !folder.empty() && access(folder.c_str(), W_OK | X_OK) != 0) {
+    return "ZEROHOP_FOLDER=" + folder + ": " + std::strerror(errno) + ", and ZEROHOP_SEGMENT=file needs it";
+  }
+  return "";
+}
+
 Check check_preloads(const std::vector<Preload>& preloads) {
   Check c{"preloads", State::kOk, "nothing is preloaded (LD_PRELOAD)", "", ""};
   std::vector<std::string> names;
@@ -272,11 +291,21 @@ Check check_variables(const Options& options) {
   }
   if (c.finding.empty()) c.finding = "none is set";
   if (!options.get_bool(Opt::kEnable)) c.finding += ": every call goes to the MPI library";
-  if (options.complaints().empty()) return c;
-  c.state = State::kWarn;
-  c.finding = "";
-  for (const std::string& complaint : options.complaints()) c.finding += (c.finding.empty() ? "" : "; ") + complaint;
-  c.cost = "what was meant is not done";
+  std::vector<std::string> complaints = options.complaints();
+  for (size_t i = 0; i < static_cast<size_t>(coll::Collective::kCount); ++i) {
+    const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
+    const std::string& wanted = options.get_text(option);
+    if (wanted.empty() || wanted == "auto" || wanted == coll::kHostAlgorithm) continue;
+    if (coll::algorithm_called(static_cast<coll::Collective>(i), wanted) != nullptr) continue;
+    complaints.push_back(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted +
+                         ": there is no such algorithm (`zerohop schedule --list`)");
+  }
+  const std::string stops = what_stops_every_job(options);
+  if (complaints.empty() && stops.empty()) return c;
+  c.finding = stops;
+  for (const std::string& complaint : complaints) c.finding += (c.finding.empty() ? "" : "; ") + complaint;
+  c.state = stops.empty() ? State::kWarn : State::kBad;
+  c.cost = stops.empty() ? "what was meant is not done" : kHostOnly;
   c.cure = "correct or unset them; docs/variables.md and `zerohop info` name all";
   return c;
 }

@@ -26,11 +26,15 @@ int show_or_renew(const Arguments& arguments) {
   const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
   const std::string path = tune::profile_path(folder, tune::this_machine());
   if (arguments.renew) {
-    if (std::remove(path.c_str()) != 0 && errno != ENOENT) {
+    const bool removed = std::remove(path.c_str()) == 0;
+    if (!removed && errno != ENOENT) {
       std::fprintf(stderr, "zerohop tune: cannot remove %s: %s\n", path.c_str(), std::strerror(errno));
       return 1;
     }
-    std::printf("Forgotten: %s\nThe next two jobs of two ranks or more measure again.\n", path.c_str());
+    const bool measures = options.get_bool(Opt::kCalibrate);
+    std::printf("%s: %s\n%s\n", removed ? "Forgotten" : "Nothing was kept", path.c_str(),
+                measures ? "The next two jobs of two ranks or more measure again."
+                         : "ZEROHOP_CALIBRATE=0: jobs measure nothing.");
     return 0;
   }
   tune::Profile profile;

@@ -174,6 +174,28 @@ TEST(DoctorJob, Variables) {
   EXPECT_FALSE(c.cost.empty() || c.cure.empty());
 }
 
+TEST(DoctorJob, VariablesThatJobsDoNotObey) {
+  Options options;
+  const char* wrong[] = {"ZEROHOP_BCAST=foo", "ZEROHOP_REDUCE=host", nullptr};
+  options.read_environment(wrong);
+  const Check c = check_variables(options);
+  EXPECT_EQ(c.state, State::kWarn);
+  EXPECT_NE(c.finding.find("ZEROHOP_BCAST=foo"), std::string::npos) << c.finding;
+  EXPECT_EQ(c.finding.find("ZEROHOP_REDUCE"), std::string::npos) << c.finding;
+}
+
+TEST(DoctorJob, VariablesWithWhichNoJobStarts) {
+  for (const std::vector<const char*>& set :
+       {std::vector<const char*>{"ZEROHOP_TOPOLOGY=/no/such.xml", nullptr},
+        std::vector<const char*>{"ZEROHOP_SEGMENT=file", "ZEROHOP_FOLDER=/no/such/folder", nullptr}}) {
+    Options options;
+    options.read_environment(set.data());
+    const Check c = check_variables(options);
+    EXPECT_EQ(c.state, State::kBad) << set[0];
+    EXPECT_NE(c.finding.find("/no/such"), std::string::npos) << c.finding;
+  }
+}
+
 TEST(DoctorJob, RanksThatMayChangeTheirSocket) {
   EXPECT_EQ(check_binding(1, 1, 8).state, State::kOk);
   EXPECT_EQ(check_binding(2, 1, 8).state, State::kOk);

@@ -373,9 +373,10 @@ class Cli(Case):
             path = Path(json.loads(zerohop("info", "--json", ZEROHOP_CACHE=folder).stdout)["calibration"]["path"])
             path.write_text("{")
             self.assertIn("corrupt", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
-            for _ in range(2):
+            for said in ("Forgotten", "Nothing was kept"):
                 r = zerohop("tune", "--renew", ZEROHOP_CACHE=folder)
                 self.assertEqual((r.returncode, path.exists()), (0, False))
+                self.assertIn(said, r.stdout)
             path.mkdir()
             (path / "something").touch()
             r = zerohop("tune", "--renew", ZEROHOP_CACHE=folder)

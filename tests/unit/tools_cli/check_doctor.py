@@ -185,7 +185,10 @@ class Doctor(Case):
         self.assertIn("75.0 % of 4.0 MiB", r.stdout)
         stats.write_text("{}")
         self.assertEqual(zerohop("doctor", "--stats", str(stats)).returncode, 2)
-        self.assertEqual(zerohop("doctor", "--stats", "/no/such/file").returncode, 2)
+        for path, said in (("/no/such/file", "No such file"), (self.folder.name, "Is a directory")):
+            r = zerohop("doctor", "--stats", path)
+            self.assertEqual(r.returncode, 2)
+            self.assertIn(said, r.stderr)
 
     def test_doctor_sees_limits(self):
         shell = ["sh", "-c", f"ulimit -f 100; exec {shlex.quote(ZEROHOP)} doctor --json"]
