@@ -227,12 +227,12 @@ Check check_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& m
 /// Values that are obeyed, with which no job can start; "" if there are none.
 std::string what_stops_every_job(const Options& options) {
   const std::string& topology = options.get_text(Opt::kTopology);
-  node::Machine machine;
-  if (const Status s = machine.load(topology); !topology.empty() && !s.ok()) {
-    return "ZEROHOP_TOPOLOGY=" + topology + ": " + s.what();
+  if (!topology.empty()) {
+    node::Machine machine;
+    if (const Status s = machine.load(topology); !s.ok()) return "ZEROHOP_TOPOLOGY=" + topology + ": " + s.what();
   }
   const std::string& folder = options.get_text(Opt::kFolder);
-  if (options.is(Opt::kSegment, "file") && !folder.empty() && access(folder.c_str(), W_OK | X_OK) != 0) {
+  if (options.is(Opt::kSegment, "file") && !folder.empty() && access((folder + "/").c_str(), W_OK | X_OK) != 0) {
     return "ZEROHOP_FOLDER=" + folder + ": " + std::strerror(errno) + ", and ZEROHOP_SEGMENT=file needs it";
   }
   return "";

@@ -214,7 +214,15 @@ bool read_loader_line(const std::string& line, std::string* name, std::string* p
   constexpr const char* kArrow = " => ";
   const size_t arrow = line.find(kArrow);
   const size_t start = line.find_first_not_of(" \t");
-  if (arrow == std::string::npos || start == std::string::npos || start >= arrow) return false;
+  if (start == std::string::npos) return false;
+  if (arrow == std::string::npos) {
+    // A library that is named by its path is not searched for: "dir/libx.so (0x...)". The loader itself stands so, too.
+    const size_t address = line.find(" (0x", start);
+    if (address == std::string::npos) return false;
+    *name = *path = line.substr(start, address - start);
+    return name->find('/') != std::string::npos && name->find("/ld-") == std::string::npos;
+  }
+  if (start >= arrow) return false;
   // In the loader's cache a kind follows the name: "libx.so (libc6,x86-64) => path".
   *name = line.substr(start, std::min(line.find(" (", start), arrow) - start);
   *path = line.substr(arrow + std::strlen(kArrow));

@@ -64,7 +64,8 @@ struct ProgramFacts {
 /// Why LD_PRELOAD cannot work for the program; "" if it can.
 [[nodiscard]] std::string preload_obstacle(const std::string& path);
 
-/// A line of what the loader lists: "libx.so => path"; path is "" if it was not found. False if it names no library.
+/// A line of what the loader lists: "libx.so => path", or the path alone; path is "" if it was not found. False if it
+/// names no library.
 bool read_loader_line(const std::string& line, std::string* name, std::string* path);
 
 }  // namespace zh::tools

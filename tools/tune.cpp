@@ -24,6 +24,10 @@ int show_or_renew(const Arguments& arguments) {
   Options options;
   options.read_environment(environ);
   const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  if (folder.empty()) {
+    std::fprintf(stderr, "zerohop tune: there is no folder for what is measured: set HOME or ZEROHOP_CACHE\n");
+    return 1;
+  }
   const std::string path = tune::profile_path(folder, tune::this_machine());
   if (arguments.renew) {
     const bool removed = std::remove(path.c_str()) == 0;

@@ -230,7 +230,10 @@ TEST(JobFacts, TheLoadersLines) {
   ASSERT_TRUE(read_loader_line("\tlibmpi.so.40 (libc6,x86-64) => /lib/libmpi.so.40", &name, &path));
   EXPECT_EQ(name + "|" + path, "libmpi.so.40|/lib/libmpi.so.40");
   EXPECT_FALSE(read_loader_line("\tlinux-vdso.so.1 (0x00007fc9)", &name, &path));
-  EXPECT_FALSE(read_loader_line("1061 libs found in cache", &name, &path));
+  EXPECT_FALSE(read_loader_line("1061 libs found in cache `/etc/ld.so.cache'", &name, &path));
+  EXPECT_FALSE(read_loader_line("\t/lib64/ld-linux-x86-64.so.2 (0x00007fc9)", &name, &path));
+  ASSERT_TRUE(read_loader_line("\tbin/libnext.so (0x00007fc9)", &name, &path)) << "named by its path";
+  EXPECT_EQ(name + "|" + path, "bin/libnext.so|bin/libnext.so");
 }
 
 TEST(KnownHosts, AreToldByNameAndByWord) {

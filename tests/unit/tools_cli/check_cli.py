@@ -367,6 +367,12 @@ class Cli(Case):
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("no such collective", r.stderr)
 
+    def test_tune_without_a_folder(self):
+        for args in ([], ["--renew"]):
+            r = zerohop("tune", *args, HOME="", XDG_CACHE_HOME="", ZEROHOP_CACHE="")
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("set HOME", r.stderr)
+
     def test_tune_says_what_is_kept_and_forgets_it(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("no calibration kept", zerohop("tune", ZEROHOP_CACHE=folder).stdout)
