@@ -1,5 +1,6 @@
 // The doctor's checks of what a job meets before it runs: zerohop's own files, the MPI library, what is preloaded, the
 // variables, the program. Judges what job_facts.h has found.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -238,6 +239,22 @@ std::string what_stops_every_job(const Options& options) {
   return "";
 }
 
+/// Why no file can be written under the name of ZEROHOP_STATS, as far as it is known before a job; "" if it can.
+std::string what_stops_statistics(const std::string& name) {
+  if (name.empty()) return "";
+  const size_t slash = name.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : name.substr(0, slash + 1);
+  if (folder.find('%') != std::string::npos) return "";
+  struct stat info {};
+  int error = 0;
+  if (name.find('%') == std::string::npos && stat(name.c_str(), &info) == 0) {
+    error = S_ISDIR(info.st_mode) ? EISDIR : access(name.c_str(), W_OK) == 0 ? 0 : errno;
+  } else if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    error = errno;
+  }
+  return error == 0 ? "" : "ZEROHOP_STATS=" + name + ": " + std::strerror(error);
+}
+
 Check check_preloads(const std::vector<Preload>& preloads) {
   Check c{"preloads", State::kOk, "nothing is preloaded (LD_PRELOAD)", "", ""};
   std::vector<std::string> names;
@@ -299,6 +316,9 @@ Check check_variables(const Options& options) {
     if (coll::algorithm_called(static_cast<coll::Collective>(i), wanted) != nullptr) continue;
     complaints.push_back(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted +
                          ": there is no such algorithm (`zerohop schedule --list`)");
+  }
+  if (const std::string why = what_stops_statistics(options.get_text(Opt::kStats)); !why.empty()) {
+    complaints.push_back(why);
   }
   const std::string stops = what_stops_every_job(options);
   if (complaints.empty() && stops.empty()) return c;

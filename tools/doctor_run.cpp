@@ -15,9 +15,11 @@ constexpr size_t kMostNamed = 5;
 /// "1 call", "12 calls".
 std::string times(uint64_t calls) { return std::to_string(calls) + (calls == 1 ? " call" : " calls"); }
 
+std::string rank_count(uint64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
+
 Check check_job(const RunStats& run) {
   Check c{"job", State::kOk, "", "", ""};
-  c.finding = std::to_string(run.ranks) + (run.ranks == 1 ? " rank" : " ranks");
+  c.finding = rank_count(run.ranks);
   if (run.world_size > run.ranks) c.finding += " of " + std::to_string(run.world_size);
   if (!run.host_version.empty()) c.finding += " under " + run.host_version;
   if (!run.started.empty()) c.finding += ", from " + run.started + " to " + run.written;
@@ -52,8 +54,8 @@ Check check_collectives(const RunStats& run) {
   }
   for (size_t i = 0; i < std::min(run.calls.size(), kMostNamed); ++i) {
     const RunStats::Calls& calls = run.calls[i];
-    c.finding += (i == 0 ? "; " : ", ") + calls.call + " of " + std::to_string(calls.ranks) + " ranks by " + calls.by +
-                 " " + times(calls.calls) + " of " + amount(calls.bytes);
+    c.finding += (i == 0 ? "; " : ", ") + calls.call + " of " + rank_count(calls.ranks) + " by " + calls.by + " " +
+                 times(calls.calls) + " of " + amount(calls.bytes);
   }
   if (run.calls.size() > kMostNamed) c.finding += ", and others (--json)";
   return c;
@@ -124,7 +126,7 @@ std::string amount(uint64_t bytes) {
 Check check_run(const RunStats& run) {
   Check c{"run", State::kOk, "", "", ""};
   c.finding = percent(run.mapped_share()) + " of " + size_text(run.bytes) + " sent inside nodes by " +
-              std::to_string(run.ranks) + " ranks went through mapped memory";
+              rank_count(run.ranks) + " went through mapped memory";
   const char* separator = "; the rest: ";
   for (const RunStats::Way& way : run.ways) {
     if (way.name == "mapped") continue;

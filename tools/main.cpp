@@ -1,15 +1,19 @@
 // The `zerohop` command. Each subcommand is a file of its own (commands.h).
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 
+#include "command_line.h"
 #include "commands.h"
 
 namespace {
 
 constexpr const char* kDescription =
-    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified\n"
-    "MPI program and the MPI library it already uses.\n\n"
+    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified MPI program and the MPI library "
+    "it "
+    "already uses.\n\n"
     "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
     "  zerohop doctor                       what this machine permits, and what mends it\n"
     "  zerohop info                         variables in force and what is usable here\n"
@@ -28,6 +32,7 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("zerohop ") + ZH_VERSION);
   app.require_subcommand(1);
+  app.formatter(std::make_shared<zh::tools::HelpFormatter>());
   app.get_formatter()->column_width(28);
   zh::tools::add_run_command(app);
   zh::tools::add_info_command(app);
@@ -41,12 +46,20 @@ int main(int argc, char** argv) {
   }
   int code = 0;
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = zh::tools::arguments_of(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
     code = zh::tools::exit_code;
   } catch (const CLI::RuntimeError& e) {
     code = e.get_exit_code();  // a subcommand's own result
   } catch (const CLI::ParseError& e) {
-    code = app.exit(e) == 0 ? 0 : 2;
+    const bool refused = e.get_exit_code() != 0;
+    if (refused) {
+      std::fputs(zh::tools::refusal(app, e).c_str(), stderr);
+      code = 2;
+    } else {
+      code = app.exit(e);  // help, version
+    }
   }
   std::cout.flush();
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "command_line.h"
 #include "commands.h"
 #include "job_facts.h"
 #include "os/plain_path.h"
@@ -93,7 +94,7 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
   }
   std::string path;
   if (const Status s = os::find_program(command[0], &path); !s.ok()) {
-    say(command[0] + ": " + (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
+    say(shell_quoted({command[0]}) + ": " + (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
     return s.error() == ENOENT ? kNotFound : kCannotRun;
   }
   if (!export_options(arguments.options)) return kUsage;
@@ -114,7 +115,10 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
   }
   if (arguments.dry) {
     const char* preload = std::getenv("LD_PRELOAD");
-    std::printf("LD_PRELOAD=%s %s\n", preload != nullptr ? preload : "", path.c_str());
+    std::vector<std::string> words = command;
+    words[0] = path;
+    std::printf("LD_PRELOAD=%s %s\n", shell_quoted({preload != nullptr ? preload : ""}).c_str(),
+                shell_quoted(words).c_str());
     return 0;
   }
   const int error = os::execute(path, command);

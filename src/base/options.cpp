@@ -312,20 +312,22 @@ void Options::complain(std::string text) {
 
 Status Options::set(std::string_view name, std::string_view value, Source source) {
   const std::string full = name.starts_with(kPrefix) ? std::string(name) : std::string(kPrefix) + std::string(name);
+  const bool refused = source == Source::kCommandLine;  // nothing runs with it
   for (size_t i = 0; i < std::size(kTable); ++i) {
     const OptionSpec& spec = kTable[i];
     if (full != spec.name) continue;
     std::string text;
     if (!normalise(spec, trim(value), &text)) {
-      complain(full + "=" + std::string(value) + " (" + to_string(source) + ") is not " + allowed(spec) + "; using " +
-               (values_[i].text.empty() ? "\"\"" : values_[i].text));
+      const std::string& kept = values_[i].text.empty() ? "\"\"" : values_[i].text;
+      complain(full + "=" + std::string(value) + " (" + to_string(source) + ") is not " + allowed(spec) +
+               (refused ? "" : "; using " + kept));
       return {Code::kInvalid, "wrong value of a ZEROHOP_ variable"};
     }
     if (source >= values_[i].source) values_[i] = {std::move(text), source};
     return kOk;
   }
   const OptionSpec* near = nearest(full);
-  complain("unknown variable " + full + " (" + to_string(source) + ") is ignored" +
+  complain("unknown variable " + full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
            (near != nullptr ? std::string("; did you mean ") + near->name + "?" : "; `zerohop info` lists them all"));
   return {Code::kInvalid, "unknown ZEROHOP_ variable"};
 }

@@ -2,6 +2,7 @@
 // counters in shared memory only, so the numbers of a rank that was killed are in the file as well.
 #include "mpi/statistics.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -147,12 +148,34 @@ std::string absolute(const std::string& path) {
   return path[0] == '/' || getcwd(folder, sizeof folder) == nullptr ? path : std::string(folder) + "/" + path;
 }
 
+/// errno, or 0. A pipe that nobody reads is an error (ENXIO), and is not waited for.
 int write_all(const std::string& path, const std::string& text) {
-  FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return errno;
+  constexpr mode_t kMode = 0666;
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, kMode);
+  if (fd < 0) return errno;
+  fcntl(fd, F_SETFL, O_WRONLY);
+  FILE* file = fdopen(fd, "w");
+  if (file == nullptr) {
+    const int error = errno;
+    close(fd);
+    return error;
+  }
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const int error = written ? 0 : errno;
   return std::fclose(file) == 0 ? error : errno;
+}
+
+bool is_link(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+/// The file that a symbolic link leads to, which stays one; "" if there is none yet.
+std::string target_of(const std::string& link) {
+  char* real = realpath(link.c_str(), nullptr);
+  std::string target = real != nullptr ? real : "";
+  std::free(real);
+  return target;
 }
 
 }  // namespace
@@ -278,8 +301,9 @@ std::string Statistics::document(const std::string& end, const std::string& rank
 }
 
 /// Whoever reads the file meanwhile sees the old document or the new one; errno, or 0.
-int Statistics::write(const std::string& path, const std::string& text) {
-  if (in_place_) return write_all(path, text);
+int Statistics::write(const std::string& name, const std::string& text) {
+  const std::string path = is_link(name) ? target_of(name) : name;
+  if (in_place_ || path.empty()) return write_all(name, text);
   const std::string draft = path + "." + std::to_string(os::thread_id()) + ".part";
   if (write_all(draft, text) == 0 && std::rename(draft.c_str(), path.c_str()) == 0) return 0;
   std::remove(draft.c_str());

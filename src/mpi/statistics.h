@@ -34,7 +34,7 @@ class Statistics {
   void write_so_far(bool all);
   [[nodiscard]] std::string so_far(uint32_t first, uint32_t n) const;
   [[nodiscard]] std::string document(const std::string& end, const std::string& ranks) const;
-  int write(const std::string& path, const std::string& text);
+  int write(const std::string& name, const std::string& text);
   void complain(int error) const;
 
   engine::Rank* rank_ = nullptr;

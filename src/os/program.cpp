@@ -42,6 +42,7 @@ bool has_interpreter(int fd) {
 
 Status find_program(const std::string& name, std::string* path) {
   int error = ENOENT;
+  if (name.empty()) return from_errno("program", ENOENT);
   if (name.find('/') != std::string::npos) {
     error = executable(name);
     *path = name;

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -202,6 +203,24 @@ def an_unwritable_file_is_told_at_once(host, folder: Path) -> None:
     expect(len(job.sent) == RANKS, "the program did not run")
 
 
+def a_link_stays_one(host, folder: Path) -> None:
+    link, target = folder / "stats.json", folder / "elsewhere.json"
+    link.symlink_to(target)  # a file that is made, then one that is replaced
+    for _ in range(2):
+        job = run(host, link)
+        expect(job.outcome.code == 0, job.outcome.tail())
+        expect(link.is_symlink() and not target.is_symlink(), "the link was replaced")
+        expect(read(target)["end"] == "MPI_Finalize", "the file behind the link")
+
+
+def a_pipe_without_reader_is_told(host, folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    job = run(host, folder / "pipe")
+    expect(job.outcome.code == 0, job.outcome.tail())
+    lines = [line for line in job.outcome.output.splitlines() if "statistics" in line]
+    expect(len(lines) == 1 and "No such device" in lines[0], job.outcome.tail())
+
+
 CASES = (
     everything_is_counted,
     the_hosts_collectives_are_counted,
@@ -212,6 +231,8 @@ CASES = (
     several_nodes_are_in_one_file,
     names_of_jobs_differ,
     an_unwritable_file_is_told_at_once,
+    a_link_stays_one,
+    a_pipe_without_reader_is_told,
 )
 
 

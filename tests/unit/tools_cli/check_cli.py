@@ -53,6 +53,11 @@ class Cli(Case):
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
 
+    def test_help_fits_the_terminal(self):
+        for args in ([], ["run"], ["info"], ["doctor"], ["tune"], ["schedule"], ["bench"], ["bench", "raw"]):
+            for line in zerohop(*args, "--help").stdout.splitlines():
+                self.assertLessEqual(len(line), 80, (args, line))
+
     def test_version(self):
         self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
 
@@ -76,12 +81,29 @@ class Cli(Case):
             self.assertEqual(zerohop("schedule", *args).returncode, 2, args)
         self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
 
-    def test_unknown_command(self):
-        self.assertEqual(zerohop("rnu").returncode, 2)
+    def test_unknown_words_are_named(self):
+        for args, said in (
+            (["rnu"], "there is no command rnu; there are: run info doctor bench"),
+            (["bench", "p2q"], "there is no command p2q; there are: p2p coll"),
+            (["tune", "a", "b c"], "not expected: a 'b c'"),
+            (["info", "--nope"], "not expected: --nope"),
+            (["bench"], "A subcommand is required"),
+        ):
+            r = zerohop(*args)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertIn(said, r.stderr)
 
     def test_run_preloads_and_passes_arguments(self):
         r = self.run_("sh", "-c", 'echo "$PRELOADED $1"', "name", "--option")
         self.assertEqual((r.returncode, r.stdout), (0, "yes --option\n"))
+
+    def test_run_takes_the_end_of_its_options(self):
+        r = self.run_("-o", "CMA=0", "--", "sh", "-c", 'echo "$PRELOADED $ZEROHOP_CMA $1 $2"', "name", "--", "x")
+        self.assertEqual((r.returncode, r.stdout), (0, "yes 0 -- x\n"))
+
+    def test_run_prints_what_a_shell_reads(self):
+        r = self.run_("--print", "sh", "-c", 'echo $PRELOADED "$1"', "name", "it's")
+        self.assertEqual(subprocess.run(["sh", "-c", r.stdout], capture_output=True, check=True).stdout, b"yes it's\n")
 
     def test_run_keeps_other_preloads_behind(self):
         r = self.run_("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD="")
@@ -138,10 +160,11 @@ class Cli(Case):
         r = self.run_("--option", "WAIT=never", "true")
         self.assertEqual(r.returncode, 2)
         self.assertIn("auto, spin, passive", r.stderr)
+        self.assertNotIn("using", r.stderr)
         self.assertEqual(self.run_("--option", "nonsense", "true").returncode, 2)
 
     def test_run_missing_program(self):
-        for name in ("no-such-program-here", "./no/such/program"):
+        for name in ("no-such-program-here", "./no/such/program", ""):
             r = self.run_(name)
             self.assertEqual(r.returncode, 127)
             self.assertIn("not found", r.stderr)

@@ -170,6 +170,13 @@ class Doctor(Case):
         self.assertIn("auto, spin, passive", checks["variables"]["finding"])
         self.assertEqual((checks["preloads"]["state"], checks["preloads"]["finding"]), ("ok", self.lib))
         self.assertEqual(self.doctor(LD_PRELOAD="/no/such.so")["preloads"]["state"], "warn")
+        for name, state in (
+            ("/no/such/folder/run.json", "warn"),
+            (self.folder.name, "warn"),
+            (f"{self.folder.name}/run.json", "ok"),
+            ("/no/such/%j/run.json", "ok"),
+        ):
+            self.assertEqual(self.doctor(ZEROHOP_STATS=name)["variables"]["state"], state, name)
         two = {"ZEROHOP_TOPOLOGY": "synthetic:package:2 core:1 pu:1"}
         self.assertEqual(self.doctor(**two)["binding"]["state"], "ok")
         if {0, 1} <= os.sched_getaffinity(0):
