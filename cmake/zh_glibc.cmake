@@ -19,7 +19,9 @@ function(zh_wrap target)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/glibc/ OUTPUT_VARIABLE sources)
   add_library(${target}_objects OBJECT ${sources})
   target_compile_definitions(${target}_objects PRIVATE _GNU_SOURCE)
-  target_compile_options(${target}_objects PRIVATE $<$<COMPILE_LANGUAGE:C>:-ffunction-sections;-fdata-sections>)
+  # Stand-ins of assembly that are removed must have no line numbers: ld 2.40 breaks down over those.
+  target_compile_options(${target}_objects PRIVATE
+    $<$<COMPILE_LANGUAGE:C>:-ffunction-sections;-fdata-sections> $<$<COMPILE_LANGUAGE:ASM>:-g0>)
   target_link_libraries(${target}_objects PRIVATE zh_warnings)
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_objects>)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})

@@ -1,6 +1,6 @@
 # What is built and what is left out, told when the configuration ends: nothing is missing in silence.
 
-# zh_part(<name> <how it is built>) and zh_part_left_out(<name> <reason>)
+# zh_part(<name> <how it is built>) and zh_part_left_out(<name> <reason>), without semicolons.
 function(zh_part name how)
   set_property(GLOBAL APPEND PROPERTY ZH_PARTS "${name}|${how}")
 endfunction()

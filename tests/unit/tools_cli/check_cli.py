@@ -560,7 +560,7 @@ class Cli(Case):
             ["schedule", "--list"],
             ["bench", "--help"],
             ["bench", "p2p", "--help"],
-            ["run", "--print", "true"],
+            ["run", "--library", self.lib, "--print", "true"],
             ["--version"],
             ["--help"],
         ):
