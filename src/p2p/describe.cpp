@@ -25,6 +25,24 @@ bool Endpoint::worth_mapping(const copy::MappedBuffer& mapped, uint64_t bytes, c
          mapped.end >= mapped.from + choice.mapped_min;
 }
 
+// Whether a message goes by mapped memory once its buffer is.
+bool Endpoint::prefers_mapping(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
+  if (!may_be_mapped(buffer, bytes, peer)) return false;
+  const tune::PairChoice& choice = peers_[static_cast<uint32_t>(peer)].choice;
+  return bytes > choice.eager_max || bytes >= choice.mapped_eager_min;
+}
+
+// An eager message is a use of its buffer as well, if enough of that are whole pages: libc's blocks begin and end
+// inside some.
+void Endpoint::count_use(const Peer& peer, const copy::Buffer& buffer) {
+  if (buffer.bytes < 2 * uint64_t{peer.choice.mapped_min}) return;
+  if (shm::is_closed(part_->access.epoch.load_relaxed())) return;
+  copy::MappedBuffer unused;
+  if (memory_.publish(buffer.base, buffer.bytes, true, true, &unused) == copy::Published::kFirstUse) {
+    ++counters().first_uses;
+  }
+}
+
 // Asks where the first `bytes` of a request's buffer can be mapped, once per message. The epoch comes first: a place
 // that was found before the process forked must not go out with the epoch of after.
 void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {

@@ -36,6 +36,7 @@ struct EndpointConfig {
   float near_line_ns = node::kNearLineNs;  ///< line times that make a pair near, or far, while the job runs
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
+  uint32_t turns_offered = 32;             ///< a few microseconds of a sender that waits: see advance_send()
 };
 
 class Endpoint {
@@ -246,6 +247,8 @@ class Endpoint {
   [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const;
   [[nodiscard]] static bool worth_mapping(const copy::MappedBuffer& mapped, uint64_t bytes,
                                           const tune::PairChoice& choice);
+  [[nodiscard]] bool prefers_mapping(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const;
+  void count_use(const Peer& peer, const copy::Buffer& buffer);
   void look_up(Request* request, uint64_t bytes, bool exact);
   void describe(Request* request, int32_t peer, uint64_t bytes, bool exact, RemoteBufferShm* out);
 

@@ -187,9 +187,9 @@ bool Endpoint::send_now(const SendArgs& args) {
   Peer& peer = peers_[args.dest];
   const uint64_t n = args.data.bytes;
   if (n > peer.choice.eager_max || !peer.waiting.lets(args.context)) return false;
-  if (n > peer.choice.inline_max && may_be_mapped(args.data, n, static_cast<int32_t>(args.dest)) &&
-      memory_.contains(args.data.base, n)) {
-    return false;
+  if (n > peer.choice.inline_max && prefers_mapping(args.data, n, static_cast<int32_t>(args.dest))) {
+    if (memory_.contains(args.data.base, n)) return false;
+    count_use(peer, args.data);
   }
   return send_small(peer, args);
 }
@@ -284,7 +284,7 @@ Request* Endpoint::isend(const SendArgs& args) {
     complete(r);
     return r;
   }
-  if (may_be_mapped(r->buffer, r->message_bytes, r->peer)) look_up(r, r->message_bytes, true);
+  if (prefers_mapping(r->buffer, r->message_bytes, r->peer)) look_up(r, r->message_bytes, true);
   const bool first = peer.waiting.lets(r->context);
   if (first && submit(r) == Submitted::kYes) {
     if (r->stage == Stage::kTransfer && in_host(peer) && may_buffer(r)) buffer_offered(r);

@@ -334,7 +334,10 @@ bool Endpoint::advance_send(Request* r) {
   }
   const bool lagging = t->offered() != Direct::kCells && !matched && config_.skew != 0 && dest != self_ &&
                        total <= kSkewBytesMax && peer.part->state.skewed.load_relaxed() != 0;
-  const bool asked = retry == 2 || lagging;
+  // A message that would be eager were its buffer private must not bind its sender to a receiver that does not come.
+  const bool late = t->offered() != Direct::kCells && !matched && dest != self_ && total <= peer.choice.eager_max &&
+                    r->mode != SendMode::kSynchronous && ++r->turns_offered > config_.turns_offered;
+  const bool asked = retry == 2 || lagging || late;
   for (;;) {
     // The receive may have come meanwhile, with a buffer that can be written directly.
     if (moved && !matched) matched = t->load_state() == TransferState::kMatched;  // T0 -> T1

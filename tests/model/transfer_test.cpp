@@ -179,6 +179,28 @@ std::vector<Case> cases() {
   all.push_back({"SenderForksBothCopy", s, bounded(2, 0), 1000});
   s.forking = 1;
   all.push_back({"ReceiverForksBothCopy", s, bounded(2, 0), 1000});
+  // The sender may copy as soon as it has offered, while the receiver comes.
+  s = {};
+  s.source_mapped = true;
+  s.impatient = true;
+  s.bytes = 2 * kUnitBytes;
+  all.push_back({"SenderThatDoesNotWaitForItsReceiver", s, {}, 1000});
+  s.target_mapped = true;
+  s.bytes = 3 * kMappedChunk;
+  s.single_bytes = s.cell_bytes = kMappedChunk;
+  s.ring_units = kMappedChunk / kUnitBytes;
+  all.push_back({"BothCopyAndTheSenderDoesNotWait", s, bounded(2, 1), 1000});
+  s = {};
+  s.source_mapped = s.impatient = true;
+  s.source_edges[0] = s.source_edges[1] = 1;
+  s.bytes = 4 * kUnitBytes;
+  s.cell_bytes = 2 * kUnitBytes;
+  s.ring_units = 4;
+  all.push_back({"SenderWithEdgesDoesNotWait", s, bounded(2, 1), 1000});
+  s.source_edges[0] = s.source_edges[1] = 0;
+  s.bytes = 2 * kUnitBytes;
+  s.forking = 0;
+  all.push_back({"SenderForksAndDoesNotWait", s, bounded(2, 1), 1000});
   add_edges(&all);
   return all;
 }

@@ -179,7 +179,7 @@ std::byte* RegionCache::resolve(uint32_t peer, int, int, const RegionRef& ref, u
   std::byte* const first = peer == 0 ? &mc::g_world->source[0][0] : &mc::g_world->target[0][0];
   return first + ref.offset / mc::kUnitBytes;
 }
-bool MappedMemory::contains(const void*, size_t) const { return false; }
+bool MappedMemory::contains(const void*, size_t) const { return true; }
 
 void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store /*store*/) {
   mc::visit(dst);
@@ -241,6 +241,7 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
   peer.part = &g_segment.parts[1 - e.self_];
   peer.cma = e.self_ == 0 ? setup.sender_cma : setup.receiver_cma;
   peer.choice.inline_max = peer.choice.eager_max = 0;
+  if (setup.impatient) peer.choice.eager_max = static_cast<uint32_t>(setup.bytes);
   peer.choice.single_copy_min = 0;
   peer.choice.chunk_cells = static_cast<uint32_t>(setup.cell_bytes);
   peer.choice.chunk_both = peer.choice.chunk_alone = static_cast<uint32_t>(setup.single_bytes);
@@ -274,10 +275,11 @@ void Endpoint::complete(Request* request) {
 
 void Endpoint::fail(Request* /*request*/, Code /*code*/) { mc::fail("nothing fails here"); }
 
-bool Endpoint::may_be_mapped(const copy::Buffer& /*buffer*/, uint64_t /*bytes*/, int32_t /*peer*/) const {
-  return false;
+bool Endpoint::prefers_mapping(const copy::Buffer& /*buffer*/, uint64_t /*bytes*/, int32_t /*peer*/) const {
+  return g_world->setup.source_mapped;
 }
-void Endpoint::look_up(Request* /*r*/, uint64_t /*bytes*/, bool /*exact*/) {}
+void Endpoint::count_use(const Peer& /*peer*/, const copy::Buffer& /*buffer*/) {}
+void Endpoint::look_up(Request* r, uint64_t /*bytes*/, bool /*exact*/) { r->mapped.region.region = 1; }
 
 void Endpoint::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /*exact*/, RemoteBufferShm* out) {
   *out = RemoteBufferShm{};
@@ -353,6 +355,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
     g_world->nodes[i] = node::NodeTestAccess::make(i);
     p2p::EndpointConfig config;
     config.skew = 0;
+    if (setup.impatient) config.turns_offered = 0;
     check(Endpoint::open(*g_world->nodes[i], config, &g_world->endpoints[i]).ok(), "opened");
   }
 }

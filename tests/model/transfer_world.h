@@ -37,8 +37,9 @@ struct TransferSetup {
   bool target_mapped = false;
   uint64_t source_edges[2] = {};  ///< units in front of and behind what can be mapped, at most one each
   uint64_t target_edges[2] = {};
-  int failing_map = -1;  ///< the window of that number cannot be mapped
-  int forking = -1;      ///< this rank's process forks meanwhile, in another thread
+  bool impatient = false;  ///< a message that would be eager but for its buffer: the sender does not wait for the match
+  int failing_map = -1;    ///< the window of that number cannot be mapped
+  int forking = -1;        ///< this rank's process forks meanwhile, in another thread
 };
 
 class TransferScenario final : public Scenario {
