@@ -11,7 +11,8 @@
 #include <iterator>
 #include <string>
 
-extern "C" int zh_elf_file_test_marker() { return 1; }
+// Not hidden as all else is: the linker makes hidden symbols of a program local.
+extern "C" __attribute__((visibility("default"))) int zh_elf_file_test_marker() { return 1; }
 
 namespace zh::os {
 namespace {
