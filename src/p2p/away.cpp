@@ -126,13 +126,14 @@ void Endpoint::buffer_queued(RequestList& list) {
 // Needs the receiver's lock. The ring may have moved on, marker by marker.
 bool Endpoint::is_in_ring(Peer& peer, Offset transfer) const {
   auto* ring = at<shm::EnvelopeRingShm>(base_, peer.part->in()[self_].load_relaxed());
-  for (uint32_t pos = ring->consumed.load_relaxed();; ++pos) {
-    const shm::EnvelopeShm& slot = ring->slots()[pos & (ring->capacity - 1)];
+  for (uint32_t pos = ring->consumed.load_relaxed();;) {
+    const shm::EnvelopeShm& slot = *ring->slot_at(pos);
     if (slot.seq.load_relaxed() != pos + 1) return false;  // this rank has written them all
     if (slot.kind == static_cast<uint8_t>(Kind::kTransfer) && slot.far.where == transfer) return true;
+    pos = shm::EnvelopeRingShm::behind(pos, slot);
     if (slot.kind != shm::kRingMoved) continue;
     ring = at<shm::EnvelopeRingShm>(base_, slot.far.where);
-    pos = ring->consumed.load_relaxed() - 1;
+    pos = ring->consumed.load_relaxed();
   }
 }
 

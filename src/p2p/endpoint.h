@@ -216,6 +216,7 @@ class Endpoint {
     bool maps = false;       ///< memory of its could be mapped, or was never tried; it is alike in both directions
     bool listening = false;  ///< its ring towards this rank is in `sources_`
     bool dead = false;
+    bool heard = true;  ///< something of its has come since the latest short message to it
     uint32_t full_streak = 0;
     uint64_t called_ticks = 0;  ///< when its helper was called
   };
@@ -254,8 +255,10 @@ class Endpoint {
 
   // send.cpp
   bool connect(uint32_t dest);
-  [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer);
-  void publish(Peer& peer, shm::EnvelopeShm* slot);
+  /// Where the envelope of a message goes whose `inline_bytes` come with it.
+  [[nodiscard]] shm::EnvelopeShm* claim_slot(Peer& peer, uint64_t inline_bytes = shm::kInlineBytes);
+  /// `followed`: see EnvelopeProducer::publish().
+  void publish(Peer& peer, shm::EnvelopeShm* slot, bool followed = false);
   [[nodiscard]] bool claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
   [[nodiscard]] bool may_grow(uint64_t bytes) const;
   void grow_envelopes(Peer& peer);

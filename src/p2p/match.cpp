@@ -88,6 +88,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       if (slot->stamped != 0) [[unlikely]]
         note_age(sender, *slot, ring);
       expect(false);
+      peers_[sender].heard = true;
     }
     const Ref ref = queues_.match_posted(slot->context, slot->source, slot->tag);
     bool last = false;
@@ -203,6 +204,7 @@ bool Endpoint::take_front(const RecvArgs& args, Result* out) {
   if (slot->stamped != 0) [[unlikely]]
     note_age(static_cast<uint32_t>(args.peer), *slot, ring);
   expect(false);
+  peers_[static_cast<uint32_t>(args.peer)].heard = true;
   out->source = slot->source;
   out->tag = slot->tag;
   if (slot->kind == static_cast<uint8_t>(Kind::kInline)) {

@@ -82,8 +82,8 @@ bool Endpoint::away(const Peer& peer) const {
          static_cast<int64_t>(os::ticks() - s.stamp.load_relaxed()) > static_cast<int64_t>(ticks_away_);
 }
 
-shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
-  shm::EnvelopeShm* slot = peer.out.claim();
+shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer, uint64_t inline_bytes) {
+  shm::EnvelopeShm* slot = inline_bytes <= shm::kHalfLinePayload ? peer.out.claim_short() : peer.out.claim();
   if (slot != nullptr) return slot;
   ++counters().ring_full;
   if (++peer.full_streak >= kFullBeforeGrowth && peer.out.capacity() < kEnvelopesMax) {
@@ -93,10 +93,12 @@ shm::EnvelopeShm* Endpoint::claim_slot(Peer& peer) {
   return slot;
 }
 
-void Endpoint::publish(Peer& peer, shm::EnvelopeShm* slot) {
-  if (peer.out.write_pos() % kStampEvery == 0) [[unlikely]]
+void Endpoint::publish(Peer& peer, shm::EnvelopeShm* slot, bool followed) {
+  if (peer.out.write_pos() % kStampEvery == 0) [[unlikely]] {
     stamp(slot);
-  peer.out.publish(slot);
+    followed = false;
+  }
+  peer.out.publish(slot, followed);
 }
 
 // Larger rings are a luxury: a part of the budget stays for first rings, queue entries and transfers.
@@ -199,17 +201,19 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
   if (n > peer.choice.eager_max || args.mode == SendMode::kSynchronous) return false;
   if (!peer.out.attached() && !connect(args.dest)) return false;
   if (n <= peer.choice.inline_max) {
-    shm::EnvelopeShm* slot = claim_slot(peer);
+    shm::EnvelopeShm* slot = claim_slot(peer, n);
     if (slot == nullptr) return false;
     address(slot, Kind::kInline, args);
-    slot->inline_bytes = static_cast<uint16_t>(n);
+    slot->inline_bytes = static_cast<uint8_t>(n);
     if (args.data.layout == nullptr) {
       copy::copy_small(slot->payload, args.data.base, n);
     } else {
       copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
     }
     ZH_CRASH_POINT("inline: slot filled");
-    publish(peer, slot);
+    // In a burst messages share lines. One that is answered, or waited for, has a line that this end holds already.
+    publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
+    peer.heard = false;
     counters().count_sent(Path::kInline, n);
     wake(peer);
     return true;

@@ -1,7 +1,7 @@
 // One directed pair's ring of envelopes: single producer (the sending rank), single consumer at a time (whoever holds
 // the receiver's lock). An envelope carries the matching triple and, when small, the payload beside it, so that a small
-// message costs one cache-line transfer. It refuses to know matching; kinds are opaque to it, but for the marker that
-// moves the ring to a larger one.
+// message costs one cache-line transfer, or half a one where messages follow each other. It refuses to know matching;
+// kinds are opaque to it, but for the marker that moves the ring to a larger one and the one that fills a half line.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,8 @@
 namespace zh::shm {
 
 constexpr uint32_t kInlineBytes = 232;
+/// Payload of an envelope that takes half a line.
+constexpr uint32_t kHalfLinePayload = 8;
 
 /// What an envelope without payload names.
 struct FarShm {
@@ -23,16 +25,20 @@ struct FarShm {
   BlockShm block;  ///< eager: the payload
 };
 
-/// One slot of the ring, four lines; the first holds the header and 40 bytes of payload.
+/// One slot of the ring, four lines; the first holds the header and 40 bytes of payload. Or two envelopes of at most
+/// kHalfLinePayload bytes share the first line, so that a burst of short messages moves half the lines. A slot has an
+/// even position; the odd one behind it is its second half, which is used only if the first envelope says `followed`.
 /// Writers: the producer, until published. Readers: the consumer, after.
-/// Invariant: seq == position + 1 (mod 2^32) exactly while the slot holds the envelope of that position.
-/// Wrap: the capacity divides 2^32, so that an old lap's seq never equals a later one's expected value.
+/// Invariant: seq == position + 1 (mod 2^32) exactly while the slot, or the half, holds the envelope of that position;
+/// a second half is looked at only behind a `followed` envelope, whose producer had given it another seq before.
+/// Wrap: twice the capacity divides 2^32, so that an old lap's seq never equals a later one's expected value.
 /// Crash: an unpublished slot is invisible; there is nothing to mend.
 struct EnvelopeShm {
   Atomic<uint32_t> seq;
   uint8_t kind;
   uint8_t stamped;  ///< 1: the word at kStampAt tells the producer's clock at publication
-  uint16_t inline_bytes;
+  uint8_t inline_bytes;
+  uint8_t followed;  ///< 1: the next envelope is in the second half of this line
   int32_t source;
   int32_t tag;
   uint64_t context;
@@ -54,17 +60,20 @@ struct EnvelopeShm {
 static_assert(offsetof(FarShm, block) + offsetof(BlockShm, reserved) == EnvelopeShm::kStampAt);
 static_assert(sizeof(EnvelopeShm) == 256 && offsetof(EnvelopeShm, payload) == 24);
 static_assert(24 + sizeof(FarShm) <= kLineBytes, "one line");
+static_assert(2 * (24 + kHalfLinePayload) == kLineBytes && kInlineBytes <= UINT8_MAX);
 
 /// Kind of the marker envelope behind which the ring goes on elsewhere (far.where).
 constexpr uint8_t kRingMoved = 0xff;
+/// Kind of the envelope that fills a second half when the next message does not fit there. No consumer sees it.
+constexpr uint8_t kHalfSkipped = 0xfe;
 
 /// Writers: producer (slots, write side), consumer (consumed, under the receiver's lock). Readers: both.
-/// Invariant: consumed <= produced <= consumed + capacity, in free-running positions; a slot is written only when
-/// position - consumed < capacity.
+/// Invariant: consumed <= produced <= consumed + 2 * capacity, in free-running positions, two for each slot; a slot is
+/// written only when its position + 2 - consumed <= 2 * capacity.
 /// Wrap: positions run freely modulo 2^32; capacity is a power of two.
 /// Crash: the producer dying between claim and publish leaves an unpublished slot that nobody waits for by itself.
 struct EnvelopeRingShm {
-  uint32_t capacity;
+  uint32_t capacity;  ///< slots
   uint32_t reserved[31];
   alignas(kPairBytes) Atomic<uint32_t> consumed;
   Atomic<uint32_t> line;  ///< the time of a line, as the consumer has seen it (p2p/line_watch.h); a hint
@@ -72,6 +81,17 @@ struct EnvelopeRingShm {
   // EnvelopeShm slots[capacity] follows.
 
   [[nodiscard]] EnvelopeShm* slots() { return reinterpret_cast<EnvelopeShm*>(this + 1); }
+  [[nodiscard]] EnvelopeShm* slot_at(uint32_t position) {
+    EnvelopeShm* slot = slots() + (position / 2 & (capacity - 1));
+    return position % 2 == 0 ? slot : second_half(slot);
+  }
+  [[nodiscard]] static EnvelopeShm* second_half(EnvelopeShm* slot) {
+    return reinterpret_cast<EnvelopeShm*>(reinterpret_cast<std::byte*>(slot) + kLineBytes / 2);
+  }
+  /// The position behind a published envelope.
+  [[nodiscard]] static uint32_t behind(uint32_t position, const EnvelopeShm& envelope) {
+    return position + (position % 2 == 0 && envelope.followed == 0 ? 2 : 1);
+  }
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t capacity) {
     return sizeof(EnvelopeRingShm) + uint64_t{capacity} * sizeof(EnvelopeShm);
   }
@@ -81,36 +101,47 @@ static_assert(kShmSafe<EnvelopeRingShm> && sizeof(EnvelopeRingShm) == 2 * kPairB
 /// The producer's private view of a ring.
 class EnvelopeProducer {
  public:
-  /// `ring` is empty; its position (0 in fresh memory) is where this producer begins.
+  /// `ring` is empty; its position (0 in fresh memory) is where this producer begins, at a slot.
   void attach(EnvelopeRingShm* ring) {
     ring_ = ring;
-    slots_ = ring->slots();
-    mask_ = ring->capacity - 1;
+    positions_ = 2 * ring->capacity;
     write_pos_ = consumed_seen_ = ring->consumed.load_relaxed();
   }
   [[nodiscard]] bool attached() const { return ring_ != nullptr; }
-  [[nodiscard]] uint32_t capacity() const { return mask_ + 1; }
+  [[nodiscard]] uint32_t capacity() const { return positions_ / 2; }
   [[nodiscard]] EnvelopeRingShm* ring() const { return ring_; }
 
-  /// The next free slot, or null when the ring is full. The caller fills it and calls publish(); nothing in between may
-  /// fail. `spare` slots are kept free (for the marker that moves the ring).
+  /// Where the next envelope goes, with room for kInlineBytes, or null when the ring is full. The caller fills it and
+  /// calls publish(); nothing in between may fail. `spare` slots are kept free (for the marker that moves the ring).
   [[nodiscard]] EnvelopeShm* claim(uint32_t spare = 1) {
-    if (write_pos_ - consumed_seen_ + spare > mask_) {
+    if (write_pos_ % 2 != 0) skip_half();
+    if (!has_room(spare)) {
       // E2 -> E3: the consumer is done reading the slots that are claimed now.
       consumed_seen_ = ring_->consumed.load_acquire();
       line_seen_ = ring_->line.load_relaxed();
-      if (write_pos_ - consumed_seen_ + spare > mask_) return nullptr;
+      if (!has_room(spare)) return nullptr;
     }
-    return &slots_[write_pos_ & mask_];
+    return ring_->slot_at(write_pos_);
   }
-  void publish(EnvelopeShm* slot) {
-    ++write_pos_;
+  /// The same for at most kHalfLinePayload bytes.
+  [[nodiscard]] EnvelopeShm* claim_short(uint32_t spare = 1) {
+    return write_pos_ % 2 != 0 ? ring_->slot_at(write_pos_) : claim(spare);
+  }
+  /// `followed`: what comes next had better share the line. Only for at most kHalfLinePayload bytes.
+  void publish(EnvelopeShm* slot, bool followed = false) {
+    followed = followed && write_pos_ % 2 == 0;
+    slot->followed = followed ? 1 : 0;
+    // Whatever a longer message left there.
+    if (followed) EnvelopeRingShm::second_half(slot)->seq.store_relaxed(write_pos_ + 1);
+    const uint32_t seq = write_pos_ + 1;
+    write_pos_ = EnvelopeRingShm::behind(write_pos_, *slot);
     // E1 -> E0: header and payload are visible before seq.
-    slot->seq.store_release(write_pos_);
+    slot->seq.store_release(seq);
+    if (followed) return;
     // The consumer has read that line a lap ago. Stores wait for their lines one behind the other, and the few that fit
     // into the store buffer are not enough messages to hide that.
     constexpr uint32_t kAhead = 3;
-    prefetch_for_write(&slots_[(write_pos_ + kAhead) & mask_]);
+    prefetch_for_write(ring_->slot_at(write_pos_ + 2 * kAhead));
   }
   /// True when every published envelope has been consumed.
   [[nodiscard]] bool empty() {
@@ -122,9 +153,17 @@ class EnvelopeProducer {
   [[nodiscard]] uint32_t line_seen() const { return line_seen_; }
 
  private:
+  [[nodiscard]] bool has_room(uint32_t spare) const {
+    return write_pos_ - consumed_seen_ + 2 * (spare + 1) <= positions_;
+  }
+  void skip_half() {
+    EnvelopeShm* half = ring_->slot_at(write_pos_);
+    half->kind = kHalfSkipped;
+    publish(half);
+  }
+
   EnvelopeRingShm* ring_ = nullptr;
-  EnvelopeShm* slots_ = nullptr;
-  uint32_t mask_ = 0;
+  uint32_t positions_ = 0;
   uint32_t write_pos_ = 0;
   uint32_t consumed_seen_ = 0;
   uint32_t line_seen_ = 0;
@@ -136,26 +175,31 @@ class EnvelopeConsumer {
  public:
   /// The oldest envelope, or null if there is none.
   [[nodiscard]] static EnvelopeShm* front(EnvelopeRingShm* ring) {
-    const uint32_t pos = ring->consumed.load_relaxed();
-    EnvelopeShm* slot = &ring->slots()[pos & (ring->capacity - 1)];
-    // E0 -> E1: reads the envelope after its seq.
-    return slot->seq.load_acquire() == pos + 1 ? slot : nullptr;
+    for (;;) {
+      const uint32_t pos = ring->consumed.load_relaxed();
+      EnvelopeShm* slot = ring->slot_at(pos);
+      // E0 -> E1: reads the envelope after its seq.
+      if (slot->seq.load_acquire() != pos + 1) return nullptr;
+      if (slot->kind != kHalfSkipped) return slot;
+      consume(ring);
+    }
   }
-  /// Gives the oldest slot back to the producer.
+  /// Gives the oldest envelope's place back to the producer.
   static void consume(EnvelopeRingShm* ring) {
+    const uint32_t pos = ring->consumed.load_relaxed();
     // E3 -> E2: the slot has been read.
-    ring->consumed.store_release(ring->consumed.load_relaxed() + 1);
+    ring->consumed.store_release(EnvelopeRingShm::behind(pos, *ring->slot_at(pos)));
   }
   /// Asks for a line that will be read soon. Taking the lock for each message keeps the processor from reading ahead by
   /// itself; nearer lines than this one may still be written, which fetching them now would disturb.
   static void read_ahead(EnvelopeRingShm* ring) {
     constexpr uint32_t kAhead = 8;
-    __builtin_prefetch(&ring->slots()[(ring->consumed.load_relaxed() + kAhead) & (ring->capacity - 1)]);
+    __builtin_prefetch(ring->slot_at((ring->consumed.load_relaxed() & ~1U) + 2 * kAhead));
   }
   /// Without the lock: is there an envelope at the read position? A hint for the owner's poll.
   [[nodiscard]] static bool ready(EnvelopeRingShm* ring) {
     const uint32_t pos = ring->consumed.load_relaxed();
-    return ring->slots()[pos & (ring->capacity - 1)].seq.load_relaxed() == pos + 1;
+    return ring->slot_at(pos)->seq.load_relaxed() == pos + 1;
   }
 };
 

@@ -156,7 +156,9 @@ class RingRank {
   static void reset(EnvelopeRingShm& ring, EnvelopeShm* slots, uint32_t capacity, uint32_t start) {
     ring.capacity = capacity;
     ring.consumed.store_relaxed(start);
-    for (uint32_t p = start; p != start + capacity; ++p) slots[p % capacity].seq.store_relaxed(p + 1 - capacity);
+    for (uint32_t p = start; p != start + 2 * capacity; p += 2) {
+      slots[p / 2 % capacity].seq.store_relaxed(p + 1 - 2 * capacity);
+    }
   }
   static std::byte content(uint32_t from, uint64_t number, uint64_t k) {
     return static_cast<std::byte>(from * 37 + number * 11 + k * 3 + (k >> 8));
@@ -181,11 +183,12 @@ class RingRank {
       o.producer.attach(&p.large);
       o.moved = true;
     }
-    EnvelopeShm* slot = o.producer.claim();
+    const bool is_short = rng_() % 2 == 0;
+    EnvelopeShm* slot = is_short ? o.producer.claim_short() : o.producer.claim();
     if (slot == nullptr) return false;
-    if (rng_() % 2 == 0) {
+    if (is_short || rng_() % 2 == 0) {
       slot->kind = 0;
-      slot->inline_bytes = static_cast<uint16_t>(rng_() % (shm::kInlineBytes + 1));
+      slot->inline_bytes = static_cast<uint8_t>(rng_() % ((is_short ? shm::kHalfLinePayload : shm::kInlineBytes) + 1));
       for (uint64_t k = 0; k < slot->inline_bytes; ++k) slot->payload[k] = content(self_, o.sent, k);
     } else {
       const uint64_t n = rng_() % 3000;
@@ -198,7 +201,7 @@ class RingRank {
     }
     slot->source = static_cast<int32_t>(self_);
     slot->context = o.sent;
-    o.producer.publish(slot);
+    o.producer.publish(slot, is_short && rng_() % 4 != 0);
     ++o.sent;
     return true;
   }
