@@ -43,7 +43,7 @@ static_assert(kShmSafe<SlotShm> && sizeof(SlotShm) == 2 * kPairBytes && offsetof
 
 constexpr uint64_t kMagic = 0x31706f686f72657a;  // "zerohop1"
 /// Changes with anything that two processes must agree on to share a segment.
-constexpr uint64_t kLayoutHash = 0x0001'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
+constexpr uint64_t kLayoutHash = 0x0002'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
 
 /// Fills all offsets for `ranks` parts of rank_bytes and annexes of annex_bytes (already page aligned).
 inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex_bytes, uint64_t page_bytes) {
