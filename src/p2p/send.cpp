@@ -18,7 +18,7 @@ constexpr uint64_t kPayloadFirst = 32 << 10;
 constexpr uint64_t kPayloadStep = 4;  // growth factor
 constexpr uint64_t kLapsBeforeGrowth = 4;
 constexpr uint32_t kFullBeforeGrowth = 4;
-constexpr uint32_t kStampEvery = 32;
+constexpr uint32_t kStampEvery = 2 * 32;  // positions, two for each slot
 
 /// The matching triple of a send (SendArgs or Request) into a claimed slot.
 template <typename Send>
