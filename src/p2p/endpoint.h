@@ -28,6 +28,8 @@
 
 namespace zh::p2p {
 
+constexpr uint64_t kUnbounded = ~uint64_t{0};
+
 struct EndpointConfig {
   bool cma = true;
   int skew = -1;  ///< -1 and 1: follow the receiver's skew; 0: never
@@ -37,6 +39,7 @@ struct EndpointConfig {
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
   uint32_t turns_offered = 32;             ///< a few microseconds of a sender that waits: see advance_send()
+  uint64_t push_at_start = 128 << 10;      ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
 class Endpoint {
@@ -277,6 +280,7 @@ class Endpoint {
   Submitted submit(Request* request);
   bool submit_queued(Peer& peer);
   Submitted start_transfer(Request* request);
+  [[nodiscard]] bool pullable(const TransferShm& t) const;
   void note_unpullable(Request* request, const TransferShm& t);
   [[nodiscard]] Offset take_transfer();
   void give_transfer(Offset offset);
@@ -347,7 +351,8 @@ class Endpoint {
   [[nodiscard]] bool copy_out(const copy::Buffer& buffer, uint64_t n, Kind kind, const shm::FarShm& far,
                               uint32_t sender);
   void join_transfer(Request* request, const MessageShm& message);
-  bool advance_send(Request* request);
+  /// Copies at most `push_most` bytes into the receiver's buffer.
+  bool advance_send(Request* request, uint64_t push_most = kUnbounded);
   bool advance_recv(Request* request);
   bool pull(Request* request, TransferShm& t, uint64_t from, uint64_t n, Reach reach);
   bool push(Request* request, TransferShm& t, uint64_t from, uint64_t n, Reach reach);

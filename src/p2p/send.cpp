@@ -376,12 +376,15 @@ void Endpoint::give_transfer(Offset offset) {
   (whole ? free_transfers_ : free_short_transfers_).push_back(offset);
 }
 
-// Whether no peer can fetch all bytes of a transfer by itself. What is mapped may be taken back by a fork, and the rank
-// may then be away.
-void Endpoint::note_unpullable(Request* r, const TransferShm& t) {
+// Whether the receiver can fetch what can be fetched by itself. What is mapped may be taken back by a fork, and the
+// rank may then be away.
+bool Endpoint::pullable(const TransferShm& t) const {
   const bool stays_mapped = t.source.mapped() && !memory_.revocable();
-  const bool pullable = stays_mapped || (peers_[t.receiver].cma && t.source.reachable());
-  const bool now = t.receiver != self_ && (!pullable || r->carry_bytes() != 0);
+  return stays_mapped || (peers_[t.receiver].cma && t.source.reachable());
+}
+
+void Endpoint::note_unpullable(Request* r, const TransferShm& t) {
+  const bool now = t.receiver != self_ && (!pullable(t) || r->carry_bytes() != 0);
   if (now != r->unpullable) unpullable_ += now ? 1 : -1;
   r->unpullable = now;
 }
@@ -441,7 +444,9 @@ Endpoint::Submitted Endpoint::start_transfer(Request* r) {
   wake(peer);
   // The later arriver copies: a receive that waits there while its rank computes is served now.
   if (dest != self_ && away(peer)) crank(dest);
-  advance_send(r);
+  // A nonblocking send must not take the time of a whole long message that its receiver can copy as well; a blocking
+  // one goes on when it waits.
+  advance_send(r, pullable(*t) ? config_.push_at_start : kUnbounded);
   return Submitted::kYes;
 }
 

@@ -318,7 +318,7 @@ void Endpoint::put_cell(Request* r, TransferShm& t, const SpanShm (&spans)[2], c
   t.published.store_release(published + 1);
 }
 
-bool Endpoint::advance_send(Request* r) {
+bool Endpoint::advance_send(Request* r, uint64_t push_most) {
   auto* t = at<TransferShm>(base_, r->transfer);
   const auto dest = static_cast<uint32_t>(r->peer);
   Peer& peer = peers_[dest];
@@ -350,11 +350,13 @@ bool Endpoint::advance_send(Request* r) {
     const Direct copiers = matched ? t->copiers() : t->offered();
     const Reach reach = matched ? can_push(r, *t) : Reach::kNone;
     if (reach != Reach::kNone) {
+      if (push_most == 0) break;
       const shm::Access access(part_->access, peer.part->access, dest, epoch_for(dest, t->target, reach));
       if (!access.granted()) continue;
       uint64_t from = 0;
-      const uint64_t n = t->claim.claim(chunk_of(*t, peer.choice), t->source.end(), &from);
+      const uint64_t n = t->claim.claim(std::min(push_most, chunk_of(*t, peer.choice)), t->source.end(), &from);
       if (n == 0) break;
+      push_most -= n;
       ZH_CRASH_POINT("push: claimed");
       push(r, *t, from, n, reach);
       moved = true;

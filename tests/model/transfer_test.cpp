@@ -201,6 +201,12 @@ std::vector<Case> cases() {
   s.bytes = 2 * kUnitBytes;
   s.forking = 0;
   all.push_back({"SenderForksAndDoesNotWait", s, bounded(2, 1), 1000});
+  // Starting the send copies one chunk of two; the second one goes to whoever comes first.
+  s = {};
+  s.source_mapped = s.target_mapped = true;
+  s.bytes = 2 * kMappedChunk;
+  s.single_bytes = s.push_at_start = kMappedChunk;
+  all.push_back({"StartOfASendCopiesAPart", s, bounded(2, 1), 1000});
   add_edges(&all);
   return all;
 }

@@ -356,6 +356,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
     p2p::EndpointConfig config;
     config.skew = 0;
     if (setup.impatient) config.turns_offered = 0;
+    config.push_at_start = setup.push_at_start;
     check(Endpoint::open(*g_world->nodes[i], config, &g_world->endpoints[i]).ok(), "opened");
   }
 }

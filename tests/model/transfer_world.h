@@ -38,8 +38,9 @@ struct TransferSetup {
   uint64_t source_edges[2] = {};  ///< units in front of and behind what can be mapped, at most one each
   uint64_t target_edges[2] = {};
   bool impatient = false;  ///< a message that would be eager but for its buffer: the sender does not wait for the match
-  int failing_map = -1;    ///< the window of that number cannot be mapped
-  int forking = -1;        ///< this rank's process forks meanwhile, in another thread
+  uint64_t push_at_start = ~uint64_t{0};  ///< what starting a send copies itself
+  int failing_map = -1;                   ///< the window of that number cannot be mapped
+  int forking = -1;                       ///< this rank's process forks meanwhile, in another thread
 };
 
 class TransferScenario final : public Scenario {

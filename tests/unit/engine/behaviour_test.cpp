@@ -2,6 +2,7 @@
 // the skew switch in both directions, senders that have left.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,39 @@ TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
       r.rank->release(request);
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kBytes);
       ASSERT_TRUE(world.barrier().ok());
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
+  constexpr uint64_t kBytes = 3 << 20;
+  constexpr uint64_t kMost = 128 << 10;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, in(GetParam()));
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
+    std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
+    std::byte token{};
+    if (self == 1) {
+      Request* request = r.rank->irecv(recv_from(0, 1, data.data(), kBytes));
+      ASSERT_EQ(r.rank->send(send_to(0, 1, 2, &token, 1)).code, Code::kOk);
+      ASSERT_TRUE(world.barrier().ok());  // the send has been started, and its rank computes
+      r.rank->wait(request);
+      EXPECT_EQ(std::count(data.begin(), data.end(), std::byte{0x5a}), static_cast<ptrdiff_t>(kBytes));
+      EXPECT_EQ(stat(*r.rank, "bytes_by_receiver"), kBytes - kMost);
+      r.rank->release(request);
+      ASSERT_TRUE(world.barrier().ok());
+    } else {
+      r.rank->recv(recv_from(1, 2, &token, 1));
+      Request* request = r.rank->isend(send_to(1, 0, 1, data.data(), kBytes));
+      EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kMost);
+      ASSERT_TRUE(world.barrier().ok());
+      ASSERT_TRUE(world.barrier().ok());  // only now is this rank in the engine again
+      r.rank->wait(request);
+      r.rank->release(request);
+      EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kMost);
     }
     ASSERT_TRUE(world.barrier().ok());
   });
