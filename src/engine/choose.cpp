@@ -112,7 +112,7 @@ Status Rank::choose(node::Bootstrap& world) {
     const node::Level level = node_.level(node_.self(), i);
     const auto at_level = [&](node::Level l) {
       tune::PairChoice c = tune::choose(static_cast<int>(l), have ? &profile : nullptr);
-      if (s.oversubscribed) c = tune::on_shared_cpus(c);
+      if (s.oversubscribed) c = tune::on_shared_cpus(c, tune::is_far(static_cast<int>(l)));
       if (s.config.single_copy_min != 0) {
         c.single_copy_min = s.config.single_copy_min;
         c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));

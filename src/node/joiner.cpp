@@ -67,7 +67,7 @@ Status Joiner::run(std::unique_ptr<Node>* out) {
   if (Status s = reach(); !s.ok()) return s;
   if (Status s = agree(Stage::kVerify, verify()); !s.ok()) return s;
   if (any_measures_) {
-    if (measures_) measure_lines(node_->base_, node_->self_);
+    if (measurers_) measure_lines(node_->base_, node_->self_, measurers_->ranks(), measurers_->stand_in());
     if (Status s = agree(Stage::kMeasure, kOk); !s.ok()) return s;
     if (Status s = agree(Stage::kFinish, measure()); !s.ok()) return s;
   }
@@ -239,16 +239,20 @@ void Joiner::count_cpus() {
     std::map<uint64_t, uint64_t> quotas;
     uint32_t ranks = 0;
     bool measure = true;
+    bool one_node = true;
+    const Card* any = nullptr;
   };
   std::map<uint64_t, Use> kernels;
+  const Card& own = cards_[static_cast<size_t>(world_.rank())];
   for (const Card& c : cards_) {
     Use& use = kernels[c.kernel];
     use.cpus.add(c.cpus);
     use.quotas[c.cgroup] = c.quota_milli;
     use.measure = use.measure && c.measure != 0 && c.synthetic == 0;
+    if (use.any == nullptr) use.any = &c;
+    use.one_node = use.one_node && c.key[0] == use.any->key[0] && c.key[1] == use.any->key[1] && own.node_ranks == 0;
     ++use.ranks;
   }
-  const Card& own = cards_[static_cast<size_t>(world_.rank())];
   for (auto& [kernel, use] : kernels) {
     uint32_t usable = std::max(1u, use.cpus.count());
     uint64_t quota_milli = 0;
@@ -258,11 +262,17 @@ void Joiner::count_cpus() {
       limited = limited && milli != 0;
     }
     if (limited) usable = std::min(usable, std::max(1u, static_cast<uint32_t>(quota_milli / 1000)));
-    // Where ranks pretend to be alone on their nodes nobody has anybody to measure with.
-    const bool measures = use.measure && use.ranks > 1 && own.node_ranks != 1 && use.ranks <= usable;
+    // Where ranks pretend to be alone on their nodes nobody has anybody to measure with. Of several nodes that share
+    // too few processors none knows when the others sleep.
+    const bool crowded = use.ranks > usable;
+    const bool measures = use.measure && use.ranks > 1 && own.node_ranks != 1 && (!crowded || use.one_node);
     any_measures_ = any_measures_ || measures;
     if (kernel != own.kernel) continue;
-    measures_ = measures && node_->size_ > 1;
+    if (measures && node_->size_ > 1) {
+      std::vector<os::CpuSet> cpus;
+      for (uint32_t i = 0; i < node_->size_; ++i) cpus.push_back(card(i).cpus);
+      measurers_ = std::make_unique<Measurers>(cpus, crowded ? usable : node_->size_);
+    }
     // Pretended nodes and containers share the real CPUs.
     node_->usable_cpus_ = std::max(1u, usable * node_->size_ / use.ranks);
     if (use.ranks == node_->size_) node_->usable_cpus_ = usable;
@@ -516,19 +526,21 @@ Status Joiner::compute_levels() {
 
 /// After all rows are written: the leader makes the matrix symmetric and corrects the levels.
 Status Joiner::measure() {
-  if (!measures_ || !is_leader()) return kOk;
+  if (!measurers_ || !is_leader()) return kOk;
   Machine machine;
   if (!machine.load("").ok()) return kOk;
   const uint32_t n = node_->size_;
   uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
   float* lines = at<float>(node_->base_, header_.lines);
+  const std::vector<float> rows(lines, lines + size_t{n} * n);
   for (uint32_t a = 0; a < n; ++a) {
     for (uint32_t b = a + 1; b < n; ++b) {
-      float& there = lines[a * n + b];
-      float& back = lines[b * n + a];
+      const auto [one, other] = measurers_->of(a, b);
+      const float there = rows[one * n + other];
+      const float back = rows[other * n + one];
       // Both ends timed the same bounces; one end may have given up alone at the last.
       const float line_ns = there > 0 && back > 0 ? std::min(there, back) : std::max(there, back);
-      there = back = line_ns;
+      lines[a * n + b] = lines[b * n + a] = line_ns;
       os::CpuSet both = card(a).cpus;
       both.add(card(b).cpus);
       const bool bound = machine.cores(card(a).cpus) <= 1 && machine.cores(card(b).cpus) <= 1;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "node/measurers.h"
 #include "node/node.h"
 #include "node/segment_map.h"
 #include "os/affinity.h"
@@ -104,7 +105,7 @@ class Joiner {
   HeaderShm header_{};
   uint32_t machine_ranks_ = 1;
   bool any_measures_ = false;
-  bool measures_ = false;
+  std::unique_ptr<Measurers> measurers_;  // of this node; none if it measures nothing
   std::string memory_kind_;
   std::string reach_way_;
   std::string notes_;

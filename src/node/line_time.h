@@ -19,8 +19,11 @@ constexpr float kFarLineNs = 150;
 constexpr float kMostLineNs = 1000;
 
 /// Bounces a line with other ranks of the node in an order that all ranks know (all pairs up to 8 ranks, else
-/// distances of powers of two), each pair at most about 1 ms, and writes this rank's row of the `lines` matrix.
-void measure_lines(std::byte* base, uint32_t self);
+/// distances of powers of two) and writes this rank's row of the `lines` matrix. A pair takes some 60 us, and a few
+/// milliseconds if one of the two does not come. `who`: the ranks that measure, ascending; `patient`: they may have to
+/// wait for a processor first, since other ranks have only just gone to sleep. Ranks that are not in `who` sleep until
+/// the others have ended.
+void measure_lines(std::byte* base, uint32_t self, const std::vector<uint32_t>& who, bool patient);
 
 /// The level that the measurement supports. `settled`: both ranks stay where they were measured (bound to one core
 /// each, or no other CPUs to go to).

@@ -30,12 +30,14 @@ struct HeaderShm {
 static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 88);
 
 /// One rank's place for joining.
-/// Writers: `token` and `ball` by the slot's rank. Readers: all (token), the partner of a measurement (ball).
-/// Invariant: token is 0 or the rank's token. Wrap: ball takes each value once per join.
-/// Crash: a ball that does not come ends the measurement by its time limit.
+/// Writers: all fields by the slot's rank. Readers: all (token), the partner of a measurement (ball), ranks that sleep
+/// while others measure (measured).
+/// Invariant: token is 0 or the rank's token; ball only rises; measured is 0, then 1.
+/// Wrap: ball takes each value once per join. Crash: a ball or an end that does not come has a time limit.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint64_t> token;
-  std::byte pad[kPairBytes - sizeof(Atomic<uint64_t>)];
+  Atomic<uint32_t> measured;  ///< this rank has ended its measurements
+  std::byte pad[kPairBytes - sizeof(Atomic<uint64_t>) - sizeof(Atomic<uint32_t>)];
   Atomic<uint32_t> ball;  ///< bounced between two ranks to time a cache line
   std::byte pad2[kPairBytes - sizeof(Atomic<uint32_t>)];
 };
@@ -43,7 +45,7 @@ static_assert(kShmSafe<SlotShm> && sizeof(SlotShm) == 2 * kPairBytes && offsetof
 
 constexpr uint64_t kMagic = 0x31706f686f72657a;  // "zerohop1"
 /// Changes with anything that two processes must agree on to share a segment.
-constexpr uint64_t kLayoutHash = 0x0002'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
+constexpr uint64_t kLayoutHash = 0x0003'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
 
 /// Fills all offsets for `ranks` parts of rank_bytes and annexes of annex_bytes (already page aligned).
 inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex_bytes, uint64_t page_bytes) {

@@ -158,11 +158,13 @@ PairChoice choose(int level, const Profile* profile) {
   return choice;
 }
 
-PairChoice on_shared_cpus(PairChoice choice) {
-  // Measured with 8 ranks on 2 processors: eager to 64 KiB, or a larger ring, is slower than mapped memory at 64 KiB.
-  constexpr uint32_t kEager = 32 << 10;
+PairChoice on_shared_cpus(PairChoice choice, bool far) {
+  // Measured with 8 ranks on 2 processors, 64 KiB eager and mapped: near 10.9 and 9.1 us (pairs), 55 and 51 (exchange);
+  // far, where one end alone reads what the other processor has in its cache, 11.1 and 9.2, 73 and 120. A ring of 4 MiB
+  // costs 16 KiB messages a third of their speed.
+  const uint32_t eager = far ? 64 << 10 : 32 << 10;
   constexpr uint32_t kRing = 128 << 10;
-  choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(kEager, choice.single_copy_min - 1));
+  choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(eager, choice.single_copy_min - 1));
   choice.piped_min = choice.eager_max;
   choice.mapped_min = std::max(choice.mapped_min, choice.eager_max + 1);
   choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);

@@ -48,9 +48,10 @@ struct PairChoice {
 /// Choices of a pair at `level`. `profile` may be null: built-in choices.
 [[nodiscard]] PairChoice choose(int level, const Profile* profile);
 
-/// `choice` where ranks outnumber the processors they may use. Each answer costs a turn of the scheduler there, and the
-/// receiver seldom runs while the sender copies: eager further up, in one piece, from a ring that stays in a cache.
-[[nodiscard]] PairChoice on_shared_cpus(PairChoice choice);
+/// `choice` of a pair that is far or near where ranks outnumber the processors they may use. Each answer costs a turn
+/// of the scheduler there, and the receiver seldom runs while the sender copies: eager further up, in one piece, from a
+/// ring that stays in a cache.
+[[nodiscard]] PairChoice on_shared_cpus(PairChoice choice, bool far);
 
 /// Whether the curves of `c` turn choices: enough jobs have found the same.
 [[nodiscard]] bool in_force(const DistanceClass& c);

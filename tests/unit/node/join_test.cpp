@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "node/joiner.h"
 #include "node/machine.h"
 #include "node/node.h"
+#include "os/affinity.h"
 #include "os/process.h"
 #include "support/fork_world.h"
 
@@ -66,6 +68,36 @@ TEST_P(Join, SharesMemoryBetweenAllRanks) {
       ASSERT_TRUE(world.barrier().ok());
     });
   }
+}
+
+TEST_P(Join, MoreRanksThanProcessorsAgreeOnLines) {
+  const auto cpus = static_cast<int>(os::allowed_cpus().count());
+  if (cpus > 8) GTEST_SKIP() << "too many ranks would be needed";
+  run_ranks(GetParam(), 2 * cpus + 1, [&](TestBootstrap& world) {
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, small(), &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    EXPECT_TRUE(node->oversubscribed());
+    // All may run on the same processors, so all pairs share one line time (none where nobody could measure).
+    struct Seen {
+      float least, most;
+    };
+    Seen mine{1e9F, 0};
+    for (uint32_t i = 0; i < node->size(); ++i) {
+      if (i == node->self()) continue;
+      mine.least = std::min(mine.least, node->line_ns(i));
+      mine.most = std::max(mine.most, node->line_ns(i));
+    }
+    std::vector<Seen> all(node->size());
+    ASSERT_TRUE(world.allgather(&mine, sizeof mine, all.data()).ok());
+    for (const Seen& other : all) {
+      EXPECT_EQ(other.least, other.most);
+      EXPECT_EQ(other.most, mine.most);
+      EXPECT_GE(other.least, 0);
+      EXPECT_TRUE(cpus == 2 || other.most == 0) << "they may be anywhere";
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
 }
 
 TEST_P(Join, SplitsConsecutiveRanksIntoPretendedNodes) {

@@ -144,7 +144,7 @@ TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
 TEST(Choice, OnSharedCpusMessagesNeedFewerAnswers) {
   for (const int level : {kL2, kL3}) {
     const PairChoice alone = choose(level, nullptr);
-    const PairChoice c = on_shared_cpus(alone);
+    const PairChoice c = on_shared_cpus(alone, is_far(level));
     EXPECT_GT(c.eager_max, alone.eager_max);
     EXPECT_LT(c.eager_max, c.single_copy_min);
     EXPECT_GE(c.piped_min, c.eager_max) << "nobody reads while it is written";
@@ -154,7 +154,7 @@ TEST(Choice, OnSharedCpusMessagesNeedFewerAnswers) {
   }
   PairChoice early = choose(kL3, nullptr);
   early.single_copy_min = 8 << 10;
-  EXPECT_LT(on_shared_cpus(early).eager_max, early.single_copy_min);
+  EXPECT_LT(on_shared_cpus(early, true).eager_max, early.single_copy_min);
 }
 
 TEST(Choice, AProfileOfTheOtherDistanceIsNotUsed) {
