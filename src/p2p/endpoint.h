@@ -270,7 +270,8 @@ class Endpoint {
   [[nodiscard]] bool claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block);
   void send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                   copy::Store store);
-  [[nodiscard]] bool send_small(Peer& peer, const SendArgs& args);
+  [[nodiscard]] bool send_small(Peer& peer, const SendArgs& args, uint64_t most);
+  [[nodiscard]] uint64_t copied_max(const Peer& peer, uint64_t bytes) const;
   enum class Submitted : uint8_t {
     kYes,
     kNoRoom,   ///< in the ring, or in memory that its consumer gives back; nothing has happened

@@ -30,6 +30,14 @@ void address(shm::EnvelopeShm* slot, Kind kind, const Send& send) {
   slot->context = send.context;
 }
 
+/// What a piped message's next step adds: the receiver begins early, then counts little, and has little left to copy
+/// when the sender is ready.
+uint64_t piped_step(const tune::PairChoice& choice, uint64_t from, uint64_t left) {
+  const uint64_t least = choice.chunk_piped;
+  const uint64_t most = std::min<uint64_t>({from, left / 2, choice.chunk_piped_most});
+  return std::min(left, std::max(least, most / least * least));
+}
+
 copy::Store store_for(const tune::PairChoice& choice, uint64_t bytes) {
   return bytes >= choice.nontemporal_min ? copy::Store::kNonTemporal : copy::Store::kTemporal;
 }
@@ -193,12 +201,12 @@ bool Endpoint::send_now(const SendArgs& args) {
     if (memory_.contains(args.data.base, n)) return false;
     count_use(peer, args.data);
   }
-  return send_small(peer, args);
+  return send_small(peer, args, peer.choice.eager_max);
 }
 
-bool Endpoint::send_small(Peer& peer, const SendArgs& args) {
+bool Endpoint::send_small(Peer& peer, const SendArgs& args, uint64_t most) {
   const uint64_t n = args.data.bytes;
-  if (n > peer.choice.eager_max || args.mode == SendMode::kSynchronous) return false;
+  if (n > most || args.mode == SendMode::kSynchronous) return false;
   if (!peer.out.attached() && !connect(args.dest)) return false;
   if (n <= peer.choice.inline_max) {
     shm::EnvelopeShm* slot = claim_slot(peer, n);
@@ -249,8 +257,7 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
   auto* head = at<shm::PipedShm>(base_, block.payload);
   auto* payload = reinterpret_cast<std::byte*>(head + 1);
   const uint64_t n = args.data.bytes;
-  const uint64_t step = peer.choice.chunk_piped;
-  const uint64_t first = std::min(step, n);
+  const uint64_t first = std::min<uint64_t>(peer.choice.chunk_piped, n);
   copy::pack(args.data, 0, first, payload, store);
   head->filled.store_relaxed(first);  // published with the envelope
   address(slot, Kind::kPiped, args);
@@ -258,11 +265,12 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
   slot->far.block = block;
   slot->far.where = first;
   publish(peer, slot);
-  for (uint64_t from = first; from < n; from += step) {
-    const uint64_t piece = std::min(step, n - from);
+  for (uint64_t from = first; from < n;) {
+    const uint64_t piece = piped_step(peer.choice, from, n - from);
     copy::pack(args.data, from, piece, payload + from, store);
+    from += piece;
     // F1 -> F0: the piece before its count.
-    head->filled.store_release(from + piece);
+    head->filled.store_release(from);
   }
   counters().count_sent(Path::kEager, n);
   wake(peer);
@@ -304,11 +312,19 @@ Request* Endpoint::isend(const SendArgs& args) {
   return r;
 }
 
+// Up to which size a message goes through the ring when its buffer is private. Where one copy is not to be had two that
+// overlap are the fastest way, and in one block they need no agreement.
+uint64_t Endpoint::copied_max(const Peer& peer, uint64_t bytes) const {
+  const tune::PairChoice& choice = peer.choice;
+  const bool single = &peer == &peers_[self_] || (peer.cma && bytes >= choice.single_copy_min);
+  return single ? choice.eager_max : std::max(choice.eager_max, choice.piped_max);
+}
+
 Endpoint::Submitted Endpoint::submit(Request* r) {
   const SendArgs args{static_cast<uint32_t>(r->peer), r->source, r->tag, r->context, r->buffer, r->mode};
   Peer& peer = peers_[args.dest];
   if (!peer.out.attached() && !connect(args.dest)) return Submitted::kNoRoom;
-  if (r->mapped.region.region == 0 && send_small(peer, args)) {
+  if (r->mapped.region.region == 0 && send_small(peer, args, copied_max(peer, r->message_bytes))) {
     complete(r);
     return Submitted::kYes;
   }

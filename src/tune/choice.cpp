@@ -165,7 +165,7 @@ PairChoice on_shared_cpus(PairChoice choice, bool far) {
   const uint32_t eager = far ? 64 << 10 : 32 << 10;
   constexpr uint32_t kRing = 128 << 10;
   choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(eager, choice.single_copy_min - 1));
-  choice.piped_min = choice.eager_max;
+  choice.piped_min = choice.piped_max = choice.eager_max;
   choice.mapped_min = std::max(choice.mapped_min, choice.eager_max + 1);
   choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);
   return choice;

@@ -16,20 +16,22 @@ constexpr uint64_t kNever = uint64_t{1} << 40;
 
 /// Choices of one directed pair. All sizes in bytes. Ordered: inline <= eager <= stream limits.
 struct PairChoice {
-  uint32_t inline_max = 192;            ///< payload beside the envelope
-  uint32_t eager_max = 16 << 10;        ///< one block of the payload ring, copied out by the receiver
-  uint64_t single_copy_min = 2 << 20;   ///< from here on one copy by the kernel (CMA); below, cells are pipelined
-  uint64_t both_ends_min = 1 << 20;     ///< from here on both ends make that copy; below, one of them alone
-  bool sender_copies = true;            ///< ... which is the sender, while it is inside MPI; else the receiver
-  uint32_t mapped_min = 8 << 10;        ///< from here on a mapped buffer is used directly when both/one end is mapped
-  uint32_t mapped_eager_min = 8 << 10;  ///< ... also of messages up to eager_max
-  uint32_t piped_min = 4 << 10;         ///< an eager block above this is read while it is written
-  uint32_t chunk_piped = 4 << 10;       ///< ... in steps of this
-  uint32_t chunk_cells = 8 << 10;       ///< bytes per pipelined cell
-  uint32_t chunk_both = 64 << 10;       ///< most bytes claimed at a time in a cooperative copy (<= 64 KiB)
-  uint32_t chunk_alone = 256 << 10;     ///< ... in a copy that one end makes alone
-  uint32_t nontemporal_min = 1 << 30;   ///< sender writes cells with non-temporal stores from this message size on
-  uint32_t ring_bytes_max = 4 << 20;    ///< the payload ring may grow up to this size
+  uint32_t inline_max = 192;             ///< payload beside the envelope
+  uint32_t eager_max = 16 << 10;         ///< one block of the payload ring, copied out by the receiver
+  uint64_t single_copy_min = 2 << 20;    ///< from here on one copy by the kernel (CMA); below, cells are pipelined
+  uint64_t both_ends_min = 1 << 20;      ///< from here on both ends make that copy; below, one of them alone
+  bool sender_copies = true;             ///< ... which is the sender, while it is inside MPI; else the receiver
+  uint32_t mapped_min = 8 << 10;         ///< from here on a mapped buffer is used directly when both/one end is mapped
+  uint32_t mapped_eager_min = 8 << 10;   ///< ... also of messages up to eager_max
+  uint32_t piped_min = 4 << 10;          ///< an eager block above this is read while it is written
+  uint32_t piped_max = 256 << 10;        ///< ... and so goes a message up to this whose buffer is not mapped
+  uint32_t chunk_piped = 4 << 10;        ///< ... in steps of this at both its ends
+  uint32_t chunk_piped_most = 16 << 10;  ///< ... and of this between them
+  uint32_t chunk_cells = 8 << 10;        ///< bytes per pipelined cell
+  uint32_t chunk_both = 64 << 10;        ///< most bytes claimed at a time in a cooperative copy (<= 64 KiB)
+  uint32_t chunk_alone = 256 << 10;      ///< ... in a copy that one end makes alone
+  uint32_t nontemporal_min = 1 << 30;    ///< sender writes cells with non-temporal stores from this message size on
+  uint32_t ring_bytes_max = 4 << 20;     ///< the payload ring may grow up to this size
 };
 
 /// Bytes claimed at a time when both ends copy a message through mapped memory. Thirds of a short one: the receiver
