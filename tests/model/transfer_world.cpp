@@ -242,6 +242,7 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
   peer.cma = e.self_ == 0 ? setup.sender_cma : setup.receiver_cma;
   peer.choice.inline_max = peer.choice.eager_max = 0;
   if (setup.impatient) peer.choice.eager_max = static_cast<uint32_t>(setup.bytes);
+  peer.choice.piped_max = 0;
   peer.choice.single_copy_min = 0;
   peer.choice.chunk_cells = static_cast<uint32_t>(setup.cell_bytes);
   peer.choice.chunk_both = peer.choice.chunk_alone = static_cast<uint32_t>(setup.single_bytes);
