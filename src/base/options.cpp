@@ -70,7 +70,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune",
      "0: take the built-in thresholds, measure nothing at start"},
     {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange, "all",
-     "what is told on stderr; info shows the ways chosen for each pair at MPI_Init"},
+     "what is told on stderr; info: the ways chosen for each pair at MPI_Init; debug: each decision when it is first "
+     "made"},
     {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange, "all",
      "file of NAME=value lines, weaker than the environment"},
     {"ZEROHOP_PTRACER", OptionType::kBool, "1", "", 0, 1, "node",

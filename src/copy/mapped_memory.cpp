@@ -20,6 +20,12 @@ bool MappedMemory::contains(const void* address, size_t n) const {
   return heap_ != nullptr && heap_->locate(address, n, &place);
 }
 
+MappedMemory::Declined MappedMemory::declined() const {
+  if (heap_ == nullptr) return {};
+  const heap::Stats stats = heap_->stats();
+  return {stats.declined, stats.declined_why};
+}
+
 Published MappedMemory::publish(const void* address, size_t n, bool exact, bool exclusive, MappedBuffer* out) const {
   RegionRef ref;
   if (regions_ != nullptr && regions_->locate(address, n, &ref)) {

@@ -38,6 +38,13 @@ class MappedMemory {
   [[nodiscard]] bool any() const { return regions_ != nullptr || heap_ != nullptr; }
   [[nodiscard]] bool revocable() const { return heap_ != nullptr; }
 
+  /// Why the heap left memory private the latest time, and how often it has.
+  struct Declined {
+    uint64_t times = 0;
+    const char* why = "";
+  };
+  [[nodiscard]] Declined declined() const;
+
   /// Whether a part of [address, address + n) is mappable now. No system call.
   [[nodiscard]] bool contains(const void* address, size_t n) const;
 

@@ -57,6 +57,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
     endpoint.regions = config.regions;
     endpoint.heap = config.heap;
+    endpoint.log = config.log;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
     if (status.ok()) rank->watch_memory();
   }
@@ -264,6 +265,7 @@ void Rank::take_back_sends() {
 }
 
 const std::string& Rank::choices_note() const { return state_->profile_note; }
+const Log& Rank::log() const { return state_->config.log; }
 const std::string& Rank::complaint() const { return state_->complaint; }
 
 void Rank::announce_call(uint64_t context, uint64_t number, uint32_t digest) {
@@ -290,6 +292,7 @@ void Rank::count_fallback(const char* reason) {
     }
   }
   state_->fallbacks.emplace_back(reason, 1);
+  state_->config.log.print(LogLevel::kDebug, "left to the host: %s", reason);
 }
 
 }  // namespace zh::engine

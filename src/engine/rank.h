@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "node/line_time.h"
 #include "node/node.h"
@@ -55,6 +56,7 @@ struct Config {
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS
   std::string calibration_folder;        ///< ZEROHOP_CACHE
   bool calibrate = true;                 ///< false: built-in choices (tests)
+  Log log;                               ///< ZEROHOP_LOG
   copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null
   heap::SharedHeap* heap = nullptr;      ///< mappable memory of its allocations and global data, or null
 };
@@ -172,6 +174,7 @@ class Rank {
   /// Where the choices come from, and a line that the user should see (empty if there is none).
   [[nodiscard]] const std::string& choices_note() const;
   [[nodiscard]] const std::string& complaint() const;
+  [[nodiscard]] const Log& log() const;
   /// Counts that something stayed with the host; `reason` is a static text.
   void count_fallback(const char* reason);
   /// Counts a call that a schedule serves; `algorithm` is the place in coll::algorithms().

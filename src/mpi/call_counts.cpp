@@ -1,6 +1,11 @@
 // See call_counts.h.
 #include "mpi/call_counts.h"
 
+#include <cinttypes>
+#include <mutex>
+#include <set>
+#include <utility>
+
 #include "coll/algorithms.h"
 
 namespace zh::mpi {
@@ -27,14 +32,24 @@ std::string name_of(Way way, coll::Collective collective) {
   }
 }
 
+/// What count_call() puts into a key.
+struct CallKey {
+  const char* name;
+  coll::Collective collective;
+  Way way;
+  uint32_t ranks;
+};
+CallKey parse(uint64_t key) {
+  return {kNames[static_cast<size_t>(key >> 48U) - 1], static_cast<coll::Collective>(key >> 40U & 0xffU),
+          static_cast<Way>(key >> 32U & 0xffU), static_cast<uint32_t>(key)};
+}
+
 /// What tells one row from another.
 std::string described(uint64_t key) {
   if (key == p2p::CallCounts::kOther) return R"("call":"other","ranks":0,"by":"other")";
-  const auto call = static_cast<size_t>(key >> 48U) - 1;
-  const auto collective = static_cast<coll::Collective>(key >> 40U & 0xffU);
-  const auto way = static_cast<Way>(key >> 32U & 0xffU);
-  return std::string(R"("call":")") + kNames[call] + R"(","ranks":)" + std::to_string(static_cast<uint32_t>(key)) +
-         R"(,"by":")" + name_of(way, collective) + '"';
+  const CallKey k = parse(key);
+  return std::string(R"("call":")") + k.name + R"(","ranks":)" + std::to_string(k.ranks) + R"(,"by":")" +
+         name_of(k.way, k.collective) + '"';
 }
 
 }  // namespace
@@ -58,6 +73,16 @@ uint64_t bytes_of(MPI_Count count, MPI_Datatype type) {
     return 0;
   }
   return static_cast<uint64_t>(count) * static_cast<uint64_t>(size);
+}
+
+void trace_call(uint64_t key, uint64_t bytes) {
+  static std::mutex mutex;
+  static std::set<std::pair<uint64_t, uint32_t>> told;
+  const TableLock lock(mutex);
+  if (!told.emplace(key, p2p::size_class(bytes)).second) return;
+  const CallKey k = parse(key);
+  shim.rank->log().print(LogLevel::kDebug, "%s of %" PRIu64 " bytes on %u ranks: %s; the first of this size", k.name,
+                         bytes, k.ranks, name_of(k.way, k.collective).c_str());
 }
 
 std::string calls_json(const p2p::CallCounts& counts) {

@@ -86,13 +86,18 @@ uint64_t payload(const Reduction& call, const Caller& me) {
   return part_of(call.operands, me.rank);
 }
 
+/// Tells of the first call of each key and size class.
+void trace_call(uint64_t key, uint64_t bytes);
+
 /// `Form` is the function that was called (call.h); calls between groups count without bytes.
 template <typename Form, typename Call>
 [[gnu::noinline]] void count_call(const Call& call, const CommInfo* info, Way way) {
   const Caller me = caller_of(call.comm, info);
   const uint64_t key = (static_cast<uint64_t>(Form::kId) + 1) << 48U | static_cast<uint64_t>(Call::kCollective) << 40U |
                        static_cast<uint64_t>(way) << 32U | static_cast<uint32_t>(me.members);
-  shim.rank->count_call(key, me.between_groups ? 0 : payload(call, me));
+  const uint64_t bytes = me.between_groups ? 0 : payload(call, me);
+  if (shim.counts_calls) shim.rank->count_call(key, bytes);
+  if (shim.traces_calls) trace_call(key, bytes);
 }
 
 /// A rank's counts as a JSON array.

@@ -229,6 +229,7 @@ const char* start_engine(HostBootstrap& world) {
   if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
   apply(job->options, &config);
+  config.log = Log(world.rank(), log_level(job->options.get_text(Opt::kLog)));
   config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
   // When it was loaded it did not read a file of options.
@@ -246,7 +247,7 @@ const char* start_engine(HostBootstrap& world) {
 }
 
 void say_start() {
-  const Log log(job->world->rank(), log_level(job->options.get_text(Opt::kLog)));
+  const Log& log = job->rank->log();
   if (!job->rank->complaint().empty()) log.print(LogLevel::kWarn, "%s", job->rank->complaint().c_str());
   bool refused = false;
   for (uint32_t i = 0; i < job->node->size(); ++i) {
@@ -292,7 +293,7 @@ void end() {
     shim.rank->quiesce();
     (void)anywhere(false);
   }
-  shim.counts_calls = false;
+  shim.counts_calls = shim.traces_calls = false;
   job->statistics.finish(job->world->comm());
   job->pump.close();
   forget_all_comms();
@@ -377,6 +378,7 @@ void begin() {
   job->rank->set_away_work(started_advance_alone, [] { advance_started(true); });
   shim.rank = job->rank.get();
   take_world();
+  shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);
   if (shim.counts_calls) {
     shim.counts_calls = job->statistics.start(*job->rank, job->world->comm(), job->options.get_text(Opt::kStats));
   }

@@ -123,6 +123,8 @@ coll::Team* settle_team(CommInfo* comm) {
     return nullptr;
   }
   comm->coll = CommInfo::Coll::kTeam;
+  shim.rank->log().print(LogLevel::kDebug, "communicator of %d ranks: its blocking collectives go by a team",
+                         comm->size);
   return comm->team.get();
 }
 

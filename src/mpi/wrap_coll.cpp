@@ -42,7 +42,7 @@ int run(const Call& call) {
     way = Way::kHost;
     result = call.template forward<Form>(call.comm);
   }
-  if (shim.counts_calls && result == MPI_SUCCESS) [[unlikely]]
+  if (shim.watches_calls() && result == MPI_SUCCESS) [[unlikely]]
     count_call<Form>(call, info, way);
   return result;
 }

@@ -61,7 +61,7 @@ template <typename Form, typename Call, typename End>
 int begin(const Call& call, const End& end) {
   Way way = Way::kHost;
   const int error = begin_uncounted<Form>(call, end, &way);
-  if (shim.counts_calls && error == MPI_SUCCESS) [[unlikely]]
+  if (shim.watches_calls() && error == MPI_SUCCESS) [[unlikely]]
     count_call<Form>(call, known(call.comm), way);
   return error;
 }

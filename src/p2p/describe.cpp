@@ -56,6 +56,7 @@ void Endpoint::look_up(Request* r, uint64_t bytes, bool exact) {
   const copy::Published answer = memory_.publish(r->buffer.base, bytes, exact, true, &r->mapped);
   r->looked_up = answer != copy::Published::kAskAgain;
   if (answer == copy::Published::kFirstUse) ++counters().first_uses;
+  if (trace_ && answer == copy::Published::kNot) trace_->stays_private(r->buffer.base, bytes, memory_.declined());
   // What is mapped must be worth it by itself: the edges go through cells.
   const tune::PairChoice& choice = peers_[r->peer != kAnyPeer ? static_cast<uint32_t>(r->peer) : self_].choice;
   if (!worth_mapping(r->mapped, bytes, choice)) r->mapped = copy::MappedBuffer{};

@@ -67,7 +67,7 @@ uint64_t Endpoint::access_memory(uint32_t owner, const RemoteBufferShm& remote, 
       const pid_t pid = node_.pid(owner);
       const Status s = direction == copy::Direction::kRead ? copy::cma_read(pid, mine, theirs, 0, piece, &moved)
                                                            : copy::cma_write(pid, mine, theirs, 0, piece, &moved);
-      if (!s.ok() && s.code() == Code::kNotPermitted) peers_[owner].cma = false;
+      if (!s.ok()) note_cma_failure(owner, s, moved, piece);
       counters().collective_cma.add(moved);
       if (!s.ok()) return done + moved;
     }
@@ -84,7 +84,7 @@ uint64_t Endpoint::copy_mapped(uint32_t owner, const RemoteBufferShm& remote, ui
   uint64_t run = 0;
   std::byte* const theirs = region_cache_.resolve(owner, node_.pid(owner), remote.region_fd, ref, n, direction, &run);
   if (theirs == nullptr) {
-    peers_[owner].maps = false;
+    note_map_failure(owner);
     return 0;
   }
   const bool reads = direction == copy::Direction::kRead;
@@ -102,7 +102,7 @@ bool Endpoint::visit_memory(uint32_t owner, const RemoteBufferShm& remote, uint6
   uint64_t run = 0;
   const std::byte* const address =
       region_cache_.resolve(owner, node_.pid(owner), remote.region_fd, ref, n, copy::Direction::kRead, &run);
-  if (address == nullptr) peers_[owner].maps = false;
+  if (address == nullptr) note_map_failure(owner);
   if (address == nullptr || run != n) return false;
   visit(context, address);
   counters().collective_mapped.add(n);

@@ -36,6 +36,7 @@ void Endpoint::note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::Enve
   peer.is_far = is_far;
   peer.choice = is_far ? peer.far : peer.near;
   ++counters().distance_changes;
+  if (trace_) trace_->moved(sender, is_far);
 }
 
 }  // namespace zh::p2p

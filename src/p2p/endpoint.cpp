@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "os/clock.h"
 #include "p2p/skew.h"
@@ -58,6 +59,11 @@ Status Endpoint::init() {
   sent_.done.store_relaxed(1);
   ticks_away_ = static_cast<uint64_t>(os::ticks_per_us()) * kAwayUs;
   for (const Peer& peer : peers_) all_cma_ = all_cma_ && peer.cma;
+  if (config_.log.wants(LogLevel::kDebug)) {
+    std::vector<int> world_ranks;
+    for (uint32_t i = 0; i < n; ++i) world_ranks.push_back(node_.world_rank(i));
+    trace_ = std::make_unique<Trace>(config_.log, std::move(world_ranks));
+  }
   all_cma_ = all_cma_ || n == 1;
   const Offset matched = arena_.allocate(kMatchedRingBytes);
   if (matched == kNoOffset) return {Code::kNoMemory, "no shared memory for cells"};

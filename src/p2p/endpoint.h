@@ -20,6 +20,7 @@
 #include "p2p/line_watch.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
+#include "p2p/trace.h"
 #include "p2p/transfer.h"
 #include "p2p/types.h"
 #include "shm/arena.h"
@@ -39,6 +40,7 @@ struct EndpointConfig {
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
   uint32_t turns_offered = 32;             ///< a few microseconds of a sender that waits: see advance_send()
+  Log log;                                 ///< told of each decision at level debug
   uint64_t push_at_start = 128 << 10;      ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
@@ -238,6 +240,11 @@ class Endpoint {
   Request* new_request();
   void complete(Request* request);
   void fail(Request* request, Code code);
+  void count_sent(uint32_t dest, Path path, uint64_t bytes) {
+    counters().count_sent(path, bytes);
+    if (trace_) [[unlikely]]
+      trace_->sent(dest, path, bytes, peers_[dest].choice, peers_[dest].is_far);
+  }
   [[nodiscard]] Ref new_posted();
   void refill_messages();
   [[nodiscard]] Ref new_private(uint64_t bytes);
@@ -245,6 +252,7 @@ class Endpoint {
   [[nodiscard]] Offset offset_of(const void* p) const {
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base_);
   }
+  [[nodiscard]] uint32_t rank_of(const Peer& peer) const { return static_cast<uint32_t>(&peer - peers_.data()); }
   [[nodiscard]] Ref ref_of(const void* p) const { return static_cast<Ref>(offset_of(p) / kLineBytes); }
 
   // describe.cpp: this rank's buffers as peers reach them
@@ -291,6 +299,12 @@ class Endpoint {
   // distance.cpp: near and far, while the job runs
   void stamp(shm::EnvelopeShm* slot) const;
   void note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring);
+
+  // trace.cpp
+  void count_lag(uint32_t peer, bool lagging);
+  /// The kernel's copy from or to memory of `peer` ended early.
+  void note_cma_failure(uint32_t peer, const Status& why, uint64_t moved, uint64_t bytes);
+  void note_map_failure(uint32_t peer);
 
   // match.cpp
   [[nodiscard]] bool lock();
@@ -384,6 +398,7 @@ class Endpoint {
   shm::Arena annex_;  ///< for descriptions of sends when `arena_` has no more room
   std::vector<Peer> peers_;
   Deaths deaths_;
+  std::unique_ptr<Trace> trace_;  ///< null unless ZEROHOP_LOG is debug
   shm::PayloadRing
       matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's ring
   shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()

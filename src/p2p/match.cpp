@@ -97,12 +97,12 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       taken.request = request_at(queues_.posted(ref)->request);
       queues_.unpost(ref);
       Queues::fill(&taken.message, *slot, sender);
-      if (note_match(*part_)) ++counters().skew_off;
+      if (note_match(*part_)) count_lag(self_, false);
     } else if (extra != nullptr && wants(extra, *slot)) {
       Taken& taken = taken_[taken_count_++];
       taken.request = extra;
       Queues::fill(&taken.message, *slot, sender);
-      if (note_match(*part_)) ++counters().skew_off;
+      if (note_match(*part_)) count_lag(self_, false);
       last = true;
     } else if (matched_only) {
       break;
@@ -111,7 +111,7 @@ uint32_t Endpoint::drain(uint32_t sender, uint32_t budget, Request* extra, bool 
       if (entry == kNoRef) break;
       Queues::fill(queues_.message(entry), *slot, sender);
       queues_.add_unexpected(entry);
-      if (note_unexpected(*part_)) ++counters().skew_on;
+      if (note_unexpected(*part_)) count_lag(self_, true);
     }
     ZH_CRASH_POINT("drain: matched, not consumed");
     shm::EnvelopeConsumer::read_ahead(ring);
@@ -129,7 +129,7 @@ void Endpoint::take_unexpected(Request* request, Ref ref) {
   queues_.message(ref)->copy_to(&taken.message);
   queues_.remove_unexpected(ref);
   free_message(ref);
-  if (note_match(*part_)) ++counters().skew_off;
+  if (note_match(*part_)) count_lag(self_, false);
 }
 
 void Endpoint::run_taken() {
@@ -396,7 +396,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
     const Ref ref = queues.match_posted(slot->context, slot->source, slot->tag);
     if (ref == kNoRef) {
       queues.add_unexpected(entry);
-      if (note_unexpected(part)) ++counters().skew_on;
+      if (note_unexpected(part)) count_lag(dest, true);
     } else {
       queues.unpost(ref);
       ZH_CRASH_POINT("crank: unposted");
@@ -409,7 +409,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
         if (t->parked != 0) tell_matched(*t);
       }
       queues.push_matched(ref);
-      if (note_match(part)) ++counters().skew_off;
+      if (note_match(part)) count_lag(dest, false);
     }
     ZH_CRASH_POINT("crank: matched, not consumed");
     shm::EnvelopeConsumer::consume(ring);

@@ -61,6 +61,7 @@ bool Endpoint::connect(uint32_t dest) {
   ZH_CRASH_POINT("connect: ring named");
   // A2 -> A3: the offset before the announcement.
   peer.part->state.announced.fetch_add_acq_rel(1);
+  if (trace_) trace_->connected(dest, peer.choice, peer.is_far);
   return true;
 }
 
@@ -134,6 +135,7 @@ void Endpoint::grow_envelopes(Peer& peer) {
   // The old ring is never used again: its consumer may still be peeking at it.
   peer.out.attach(ring);
   ++counters().rings_grown;
+  if (trace_) trace_->grown(rank_of(peer), "envelope", capacity, "slots");
 }
 
 void Endpoint::grow_payload(Peer& peer) {
@@ -148,6 +150,7 @@ void Endpoint::grow_payload(Peer& peer) {
     ++counters().rings_grown;
   }
   peer.payload.attach(base_, offset, bytes);
+  if (trace_) trace_->grown(rank_of(peer), "payload", bytes, "bytes");
 }
 
 void Endpoint::retire_old(Peer& peer) {
@@ -187,6 +190,7 @@ bool Endpoint::claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block) 
     const Offset offset = may_grow(kOverflowBytes) ? arena_.allocate(kOverflowBytes) : kNoOffset;
     if (offset == kNoOffset) return false;
     peer.overflow.attach(base_, offset, kOverflowBytes);
+    if (trace_) trace_->grown(rank_of(peer), "overflow", kOverflowBytes, "bytes, since the peer lags");
   }
   last_ring_ = &peer.overflow;
   return peer.overflow.allocate(bytes, block);
@@ -246,7 +250,7 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args, uint64_t most) {
   slot->far.block = block;
   ZH_CRASH_POINT("eager: slot and block filled");
   publish(peer, slot);
-  counters().count_sent(Path::kEager, n);
+  count_sent(args.dest, Path::kEager, n);
   wake(peer);
   return true;
 }
@@ -272,7 +276,7 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
     // F1 -> F0: the piece before its count.
     head->filled.store_release(from);
   }
-  counters().count_sent(Path::kEager, n);
+  count_sent(args.dest, Path::kEager, n);
   wake(peer);
 }
 

@@ -170,7 +170,7 @@ uint64_t Endpoint::move_mapped(uint32_t owner, const RemoteBufferShm& remote, ui
     std::byte* const address =
         region_cache_.resolve(owner, node_.pid(owner), remote.region_fd, ref, n - done, direction, &run);
     if (address == nullptr) {
-      peers_[owner].maps = false;
+      note_map_failure(owner);
       break;
     }
     move(address, from + done, run);
@@ -201,7 +201,7 @@ bool Endpoint::pull(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
     uint64_t rest = 0;
     const Status s =
         copy::cma_read(node_.pid(t.sender), r->buffer, remote_buffer(t.source), from + done, want - done, &rest);
-    if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
+    if (!s.ok()) note_cma_failure(t.sender, s, rest, want - done);
     done += rest;
     r->path = Path::kCma;
   }
@@ -252,7 +252,7 @@ bool Endpoint::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, Reach
     uint64_t rest = 0;
     const Status s =
         copy::cma_write(node_.pid(t.receiver), r->buffer, remote_buffer(t.target), at_byte, last - at_byte, &rest);
-    if (!s.ok() && s.code() == Code::kNotPermitted) peer.cma = false;
+    if (!s.ok()) note_cma_failure(t.receiver, s, rest, last - at_byte);
     at_byte += rest;
     r->path = Path::kCma;
   }
@@ -408,7 +408,7 @@ void Endpoint::finish_send(Request* r) {
   }
   if (path == Path::kMapped)
     ++(r->moved_direct != 0 && pulled != 0 ? counters().mapped_by_both : counters().mapped_by_one);
-  counters().count_sent(path, r->message_bytes);
+  count_sent(static_cast<uint32_t>(r->peer), path, r->message_bytes);
   list_of(r).remove(r);
   ended_.push_back(r->transfer);
   complete(r);

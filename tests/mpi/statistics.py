@@ -4,7 +4,8 @@
     tests/mpi/statistics.py [--host NAME]... [--only NAME]
 
 Counts of every collective and form by number of members, messages and bytes; MPI_Abort; a rank that is killed; names
-with the job, the rank and the process; a file that cannot be written; a path with a blank. Closing line:
+with the job, the rank and the process; a file that cannot be written; a path with a blank. And ZEROHOP_LOG=debug tells
+which way calls and messages went. Closing line:
 `N passed, N failed, N skipped`.
 """
 
@@ -14,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -221,6 +223,21 @@ def a_pipe_without_reader_is_told(host, folder: Path) -> None:
     expect(len(lines) == 1 and "No such device" in lines[0], job.outcome.tail())
 
 
+def the_debug_log_tells_each_decision_once(host, folder: Path) -> None:
+    for level, wanted in (("debug", True), ("info", False)):
+        job = run(host, folder / "s.json", ZEROHOP_LOG=level)
+        expect(job.outcome.code == 0, job.outcome.tail())
+        lines = [line for line in job.outcome.output.splitlines() if line.startswith("zerohop[0]: ")]
+        for part in (
+            "first message to rank 1",
+            f"communicator of {RANKS} ranks",
+            f"MPI_Allreduce of .* on {RANKS} ranks: team",
+        ):
+            found = [line for line in lines if re.search(part, line)]
+            expect(bool(found) == wanted, f"{level}: {part!r} in {lines}")
+            expect(len(found) == len(set(found)), f"told twice: {found}")
+
+
 CASES = (
     everything_is_counted,
     the_hosts_collectives_are_counted,
@@ -233,6 +250,7 @@ CASES = (
     an_unwritable_file_is_told_at_once,
     a_link_stays_one,
     a_pipe_without_reader_is_told,
+    the_debug_log_tells_each_decision_once,
 )
 
 

@@ -35,6 +35,7 @@ struct StormConfig {
   bool forks = false;                    ///< ... and the ranks fork
   heap::SharedHeap* heap = nullptr;      ///< of make_rank()
   copy::RegionOwner* regions = nullptr;  ///< of make_rank()
+  Log log;                               ///< of make_rank()
 };
 
 /// A rank with its node, as tests make it. Null (and a failed expectation) if that did not work.
