@@ -67,7 +67,7 @@ Status Joiner::run(std::unique_ptr<Node>* out) {
   if (Status s = reach(); !s.ok()) return s;
   if (Status s = agree(Stage::kVerify, verify()); !s.ok()) return s;
   if (any_measures_) {
-    if (measurers_) measure_lines(node_->base_, node_->self_, measurers_->ranks(), measurers_->stand_in());
+    if (measurers_) time_lines();
     if (Status s = agree(Stage::kMeasure, kOk); !s.ok()) return s;
     if (Status s = agree(Stage::kFinish, measure()); !s.ok()) return s;
   }
@@ -522,6 +522,14 @@ Status Joiner::compute_levels() {
     }
   }
   return kOk;
+}
+
+void Joiner::time_lines() {
+  const os::CpuSet& own = card(node_->self_).cpus;
+  const bool stands_in = measurers_->stand_in() && measurers_->has(node_->self_);
+  const bool moves = stands_in && os::bind_to(measurers_->place_of(node_->self_)) == 0;
+  measure_lines(node_->base_, node_->self_, measurers_->ranks(), measurers_->stand_in());
+  if (moves && os::bind_to(own) != 0) note(&notes_, "a processor of this rank was taken away while it measured");
 }
 
 /// After all rows are written: the leader makes the matrix symmetric and corrects the levels.

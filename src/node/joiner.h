@@ -80,6 +80,7 @@ class Joiner {
   Status verify();
   void probe_cma();
   Status compute_levels();
+  void time_lines();
   Status measure();
   void open_pidfds();
   void describe();

@@ -8,7 +8,7 @@ namespace zh::node {
 // Ranks that may run on more than two processors could be anywhere, so that a line between them tells nothing.
 constexpr uint32_t kMostCpus = 2;
 
-Measurers::Measurers(const std::vector<os::CpuSet>& cpus, uint32_t usable) {
+Measurers::Measurers(const std::vector<os::CpuSet>& cpus, uint32_t usable) : cpus_(cpus) {
   const auto n = static_cast<uint32_t>(cpus.size());
   stand_in_ = n > usable;
   first_.resize(n);
@@ -39,6 +39,18 @@ Measurers::Measurers(const std::vector<os::CpuSet>& cpus, uint32_t usable) {
 }
 
 bool Measurers::has(uint32_t rank) const { return std::ranges::binary_search(ranks_, rank); }
+
+os::CpuSet Measurers::place_of(uint32_t measurer) const {
+  if (!stand_in_ || second_[measurer] == first_[measurer]) return cpus_[measurer];
+  uint32_t skip = measurer == first_[measurer] ? 0 : 1;
+  os::CpuSet place;
+  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
+    if (!cpus_[measurer].has(cpu) || skip-- != 0) continue;
+    place.add(cpu);
+    break;
+  }
+  return place;
+}
 
 std::pair<uint32_t, uint32_t> Measurers::of(uint32_t a, uint32_t b) const {
   if (first_[a] != first_[b]) return {first_[a], first_[b]};

@@ -23,11 +23,14 @@ class Measurers {
   [[nodiscard]] bool has(uint32_t rank) const;
   /// Ranks outnumber processors.
   [[nodiscard]] bool stand_in() const { return stand_in_; }
+  /// Where a measurer stays meanwhile, so that the two of one pair of processors are not both on one of them.
+  [[nodiscard]] os::CpuSet place_of(uint32_t measurer) const;
   /// The two measurers whose line counts for ranks a and b; equal if there are none.
   [[nodiscard]] std::pair<uint32_t, uint32_t> of(uint32_t a, uint32_t b) const;
 
  private:
   std::vector<uint32_t> ranks_;
+  std::vector<os::CpuSet> cpus_;
   std::vector<uint32_t> first_;   ///< by rank: the first rank with its processors
   std::vector<uint32_t> second_;  ///< ... and the second one that measures; the first again if there is none
   bool stand_in_ = false;

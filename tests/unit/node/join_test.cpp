@@ -78,6 +78,7 @@ TEST_P(Join, MoreRanksThanProcessorsAgreeOnLines) {
     const Status s = Node::join(world, small(), &node);
     ASSERT_TRUE(s.ok()) << s.what();
     EXPECT_TRUE(node->oversubscribed());
+    EXPECT_EQ(os::allowed_cpus().count(), static_cast<uint32_t>(cpus)) << "who measured is free again";
     // All may run on the same processors, so all pairs share one line time (none where nobody could measure).
     struct Seen {
       float least, most;

@@ -33,6 +33,8 @@ TEST(Measurers, TwoForAllThatShareTwoProcessors) {
   EXPECT_TRUE(m.stand_in());
   EXPECT_EQ(m.of(3, 6), Pair(0, 1));
   EXPECT_EQ(m.of(0, 7), Pair(0, 1));
+  EXPECT_EQ(m.place_of(0), cpus({0}));
+  EXPECT_EQ(m.place_of(1), cpus({1}));
 }
 
 TEST(Measurers, OneOfEachProcessorWhereRanksAreBound) {
