@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "node/layout_hash.h"
 
 namespace zh::node {
 
@@ -44,8 +45,9 @@ struct alignas(kPairBytes) SlotShm {
 static_assert(kShmSafe<SlotShm> && sizeof(SlotShm) == 2 * kPairBytes && offsetof(SlotShm, ball) == kPairBytes);
 
 constexpr uint64_t kMagic = 0x31706f686f72657a;  // "zerohop1"
-/// Changes with anything that two processes must agree on to share a segment.
-constexpr uint64_t kLayoutHash = 0x0003'0000 + sizeof(HeaderShm) + sizeof(SlotShm);
+/// Changes with anything that two processes must agree on to share a segment: the text of all shared types, and the
+/// compiler's idea of it.
+constexpr uint64_t kLayoutHash = kLayoutText + sizeof(HeaderShm) + sizeof(SlotShm) + sizeof(void*);
 
 /// Fills all offsets for `ranks` parts of rank_bytes and annexes of annex_bytes (already page aligned).
 inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex_bytes, uint64_t page_bytes) {
