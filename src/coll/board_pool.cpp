@@ -12,10 +12,12 @@ BoardShm* BoardPool::board(Offset offset) const { return at<BoardShm>(services_.
 bool BoardPool::quiet(const Retired& team) const {
   for (const Offset offset : team.boards) {
     const BoardShm* theirs = board(offset);
-    // B1 -> B0: what is seen of a board that serves another team is of after it was given up.
+    // CB1 -> CB0: what is seen of a board that serves another team is of after it was given up.
     if (theirs->context.load_acquire() != team.context) continue;
-    // N1 -> N0: that member's last reads.
-    if (theirs->done.load_acquire() != team.done && theirs->context.load_acquire() == team.context) return false;  // B1
+    // CN1 -> CN0: that member's last reads.
+    if (theirs->done.load_acquire() == team.done) continue;
+    // CB1 -> CB0: given up meanwhile.
+    if (theirs->context.load_acquire() == team.context) return false;
   }
   return true;
 }
@@ -28,7 +30,7 @@ Offset BoardPool::take(uint64_t context) {
       continue;
     }
     idle_.push_back(retired_[i].own);
-    // B0 -> B1: the others may still look at it, and then know that this member is through.
+    // CB0 -> CB1: the others may still look at it, and then know that this member is through.
     board(retired_[i].own)->context.store_release(0);
     std::swap(retired_[i], retired_.back());
     retired_.pop_back();
@@ -51,7 +53,7 @@ Offset BoardPool::take(uint64_t context) {
     slot.seq.store_relaxed(0);
     slot.stage.store_relaxed(0);
   }
-  fresh->context.store_release(context);  // B0 -> B1
+  fresh->context.store_release(context);  // CB0 -> CB1
   return offset;
 }
 

@@ -65,7 +65,7 @@ p2p::Request* Team::State::start_receive(uint32_t member, const copy::Buffer& re
 Code Team::State::await_taken(uint32_t member, p2p::Request* message) {
   const SlotShm& theirs = slot(member);
   auto settled = [&] {
-    // S1 <- S0
+    // CS1 <- CS0
     return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way == Way::kNothing);
   };
   if (const Code code = turn_until(settled); code != Code::kOk) return code;
@@ -78,7 +78,7 @@ Code Team::State::await_message(uint32_t member, p2p::Request* message, uint64_t
   if (message == nullptr) return Code::kNoMemory;
   const SlotShm& theirs = slot(member);
   auto settled = [&] {
-    // S1 <- S0
+    // CS1 <- CS0
     return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way != Way::kMessage);
   };
   if (const Code code = turn_until(settled); code != Code::kOk) return code;

@@ -91,7 +91,7 @@ bool Team::State::counts() const { return size >= kCountedMembers || (crowded &&
 // Who has left without looking for the result may be ahead of members that have not arrived: arrivals must not mix.
 Code Team::State::arrive(bool* last) {
   if (left_early) {
-    const Code code = wait([&] { return board(0).result.seq.load_acquire() == left_at; });  // R1 <- R0
+    const Code code = wait([&] { return board(0).result.seq.load_acquire() == left_at; });  // CR1 <- CR0
     if (code != Code::kOk) return code;
     left_early = false;
   }
@@ -107,7 +107,7 @@ Code Team::State::arrive_in_vain() {
   if (last) {
     ResultShm& result = board(0).result;
     result.wrong = 1;
-    result.seq.store_release(seq);  // R0 -> R1: that there is none
+    result.seq.store_release(seq);  // CR0 -> CR1: that there is none
   }
   left_early = !last;
   left_at = seq;
@@ -128,9 +128,9 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
     result.wrong = !reduces || agree(0, size - 1, bytes) ? 0 : 1;
     if (bytes != 0 && result.wrong == 0) fold_slots(0, size - 1, 0, bytes, room, how);
     ZH_CRASH_POINT("team: last to arrive");
-    result.seq.store_release(seq);  // R0 -> R1: the result
+    result.seq.store_release(seq);  // CR0 -> CR1: the result
   } else {
-    const Code code = wait([&] { return result.seq.load_acquire() == seq; });  // R1 <- R0
+    const Code code = wait([&] { return result.seq.load_acquire() == seq; });  // CR1 <- CR0
     if (code != Code::kOk) return code;
   }
   if (result.wrong != 0) [[unlikely]] {

@@ -166,7 +166,7 @@ Code Team::State::wait_for_past(uint32_t past) {
     const BoardShm& theirs = board(i);
     uint32_t done = 0;
     const Code code = wait([&] {
-      done = theirs.done.load_acquire();  // N1 <- N0: its reads of what is written next
+      done = theirs.done.load_acquire();  // CN1 <- CN0: its reads of what is written next
       return static_cast<int32_t>(done - past) >= 0;
     });
     if (code != Code::kOk) return code;
@@ -178,7 +178,7 @@ Code Team::State::wait_for_past(uint32_t past) {
 
 bool Team::State::all_done() const {
   for (uint32_t i = 0; i < size; ++i) {
-    // N1 <- N0: what the member wrote into this rank's memory.
+    // CN1 <- CN0: what the member wrote into this rank's memory.
     if (i != self && static_cast<int32_t>(board(i).done.load_acquire() - seq) < 0) return false;
   }
   return true;

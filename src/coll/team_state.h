@@ -90,7 +90,7 @@ struct Team::State {
   /// Ends it: nothing of others is needed any more.
   void end() {
     ZH_CRASH_POINT("team: not yet done");
-    // N0 -> N1: this rank's last reads of boards, and its accesses to others' memory.
+    // CN0 -> CN1: this rank's last reads of boards, and its accesses to others' memory.
     board(self).done.store_release(seq);
     wake_sleepers();
   }
@@ -133,7 +133,7 @@ struct Team::State {
   /// Makes what is in this rank's slot known.
   void publish() {
     ZH_CRASH_POINT("team: contributed");
-    // S0 -> S1: the contribution, and its memory.
+    // CS0 -> CS1: the contribution, and its memory.
     slot(self).seq.store_release(seq);
     ZH_CRASH_POINT("team: published");
     if (polls > 1) ask_ahead();
@@ -152,7 +152,7 @@ struct Team::State {
   /// Until member's contribution to the collective at hand is there.
   Code await(uint32_t member) {
     const SlotShm& theirs = slot(member);
-    return wait([&] { return theirs.seq.load_acquire() == seq; });  // S1 <- S0
+    return wait([&] { return theirs.seq.load_acquire() == seq; });  // CS1 <- CS0
   }
   Code await_all() {
     for (uint32_t i = 0; i < size; ++i) {
@@ -168,13 +168,13 @@ struct Team::State {
   [[nodiscard]] uint64_t stage_of(uint64_t steps) const { return (uint64_t{seq} << 32) | steps; }
   /// Says that this rank has done so many steps.
   void reach_step(uint64_t steps) {
-    // T0 -> T1: what the step wrote, and its last reads of what others wrote.
+    // CT0 -> CT1: what the step wrote, and its last reads of what others wrote.
     slot(self).stage.store_release(stage_of(steps));
   }
   /// Until the member has.
   Code await_step(uint32_t member, uint64_t steps) {
     const SlotShm& theirs = slot(member);
-    return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // T1 <- T0
+    return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // CT1 <- CT0
   }
   /// Until all other members have done the collective at hand, this rank's memory included.
   Code await_done();

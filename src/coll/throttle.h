@@ -15,13 +15,13 @@ struct alignas(kPairBytes) ThrottleShm {
 
   /// False: `limit` are inside.
   [[nodiscard]] bool try_enter(uint32_t limit) {
-    uint32_t now = inside.load_acquire();  // H1 <- H0
+    uint32_t now = inside.load_acquire();  // CH1 <- CH0
     while (now < limit) {
-      if (inside.cas_acq_rel(now, now + 1)) return true;  // H1 <- H0: the copy of the one that left
+      if (inside.cas_acq_rel(now, now + 1)) return true;  // CH1 <- CH0: the copy of the one that left
     }
     return false;
   }
-  void leave() { inside.fetch_sub_acq_rel(1); }  // H0 -> H1
+  void leave() { inside.fetch_sub_acq_rel(1); }  // CH0 -> CH1
 };
 static_assert(kShmSafe<ThrottleShm>);
 

@@ -56,7 +56,7 @@ void find_next() {
   next_table.is_libc = object_of(reinterpret_cast<void*>(next_table.malloc)) == libc;
   const void* frees = object_of(reinterpret_cast<void*>(next_table.free));
   next_table.tells_sizes = frees == object_of(reinterpret_cast<void*>(next_table.malloc_usable_size));
-  next_known.store_release(1);  // N0 -> N1: the table
+  next_known.store_release(1);  // HN0 -> HN1: the table
 }
 
 }  // namespace zh::heap

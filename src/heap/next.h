@@ -51,7 +51,7 @@ extern Atomic<uint32_t> next_known;
 void find_next();
 
 inline const Next& next() {
-  const bool known = next_known.load_acquire() != 0;  // N1 <- N0: the table
+  const bool known = next_known.load_acquire() != 0;  // HN1 <- HN0: the table
   if (!known) [[unlikely]] {
     find_next();
   }

@@ -15,7 +15,7 @@ bool PageTable::prepare(Pages pages) {
     os::keep_out_of_dumps(memory, kBytes);  // nearly all of it is never touched, and a dump through a pipe holds zeros
     top_ = reinterpret_cast<Atomic<uintptr_t>*>(memory);
     leaves_ = reinterpret_cast<uint64_t*>(memory + kTopEntries * sizeof(Atomic<uintptr_t>));
-    top_known_.store_release(reinterpret_cast<uintptr_t>(top_));  // L0 -> L1: zeroed entries
+    top_known_.store_release(reinterpret_cast<uintptr_t>(top_));  // HL0 -> HL1: zeroed entries
   }
   for (uint64_t i = pages.first / kLeafPages; i <= (pages.end() - 1) / kLeafPages; ++i) {
     if (top_[i].load_relaxed() != 0) continue;
@@ -24,7 +24,7 @@ bool PageTable::prepare(Pages pages) {
     auto* const leaf = new (memory) Leaf;
     for (uint32_t k = 0; k < kBitKinds; ++k) leaf->bits[k].open(leaf->words[k]);
     leaves_[n_leaves_++] = i;
-    top_[i].store_release(reinterpret_cast<uintptr_t>(leaf));  // L0 -> L1: the leaf's bits
+    top_[i].store_release(reinterpret_cast<uintptr_t>(leaf));  // HL0 -> HL1: the leaf's bits
   }
   return true;
 }

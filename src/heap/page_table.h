@@ -132,9 +132,9 @@ class PageTable {
   static constexpr uint32_t index(Bit bit) { return static_cast<uint32_t>(bit); }
   [[nodiscard]] const Leaf* leaf_of(uint64_t page) const {
     const Atomic<uintptr_t>* const top =
-        reinterpret_cast<const Atomic<uintptr_t>*>(top_known_.load_acquire());  // L1 <- L0
+        reinterpret_cast<const Atomic<uintptr_t>*>(top_known_.load_acquire());  // HL1 <- HL0
     if (top == nullptr || page / kLeafPages >= kTopEntries) return nullptr;
-    return reinterpret_cast<const Leaf*>(top[page / kLeafPages].load_acquire());  // L1 <- L0: the leaf's bits
+    return reinterpret_cast<const Leaf*>(top[page / kLeafPages].load_acquire());  // HL1 <- HL0: the leaf's bits
   }
   /// visit(leaf or null, first page in it, pages) until it returns false; what the last one returned.
   template <typename Visit>

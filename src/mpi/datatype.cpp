@@ -65,7 +65,7 @@ int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
 }
 
 void drop(TypeInfo* type) {
-  // U0 -> U1: the last user's reads of the layout before it is freed
+  // MU0 -> MU1: the last user's reads of the layout before it is freed
   if (type->users.fetch_sub_acq_rel(1) != 1) return;
   if (type->free_handle) host.Type_free(&type->handle);
   delete type;

@@ -19,9 +19,9 @@ class HandleMap {
   HandleMap() { grow(256); }
 
   [[nodiscard]] T* find(uintptr_t key) const {
-    const Table* table = table_.load_acquire();  // T1 <- T0: the entries of a new table
+    const Table* table = table_.load_acquire();  // MT1 <- MT0: the entries of a new table
     for (size_t i = slot(table, key);; i = (i + 1) & table->mask) {
-      const uintptr_t seen = table->entries[i].key.load_acquire();  // E1 <- E0: the value of this key
+      const uintptr_t seen = table->entries[i].key.load_acquire();  // ME1 <- ME0: the value of this key
       if (seen == key) return table->entries[i].value.load_relaxed();
       if (seen == kEmpty) return nullptr;
     }
@@ -41,7 +41,7 @@ class HandleMap {
       if (seen == kEmpty) return nullptr;
       if (seen != key) continue;
       T* value = table->entries[i].value.load_relaxed();
-      table->entries[i].key.store_release(kErased);  // E0 -> E1: only ends probes for this key
+      table->entries[i].key.store_release(kErased);  // ME0 -> ME1: only ends probes for this key
       --live_;
       return value;
     }
@@ -97,7 +97,7 @@ class HandleMap {
         ++used_;
       }
       free->value.store_relaxed(value);
-      free->key.store_release(key);  // E0 -> E1: value before key
+      free->key.store_release(key);  // ME0 -> ME1: value before key
       ++live_;
       return;
     }
@@ -124,7 +124,7 @@ class HandleMap {
         if (key != kEmpty && key != kErased) put(fresh.get(), key, old->entries[i].value.load_relaxed());
       }
     }
-    table_.store_release(fresh.get());    // T0 -> T1
+    table_.store_release(fresh.get());    // MT0 -> MT1
     tables_.push_back(std::move(fresh));  // old ones stay: a reader may still be in them
   }
 

@@ -42,7 +42,7 @@ class ClaimShm {
   /// Claims up to `chunk` bytes; returns how many (0: all are claimed) and where they start.
   [[nodiscard]] uint64_t claim(uint64_t chunk, uint64_t end, uint64_t* from) {
     if (next_.load_relaxed() >= end) return 0;
-    // C1 -> C1: ranges are handed out one after the other; the payload itself is published by the counters below.
+    // Ranges are handed out one after the other; the payload itself is published by the counters below.
     *from = next_.fetch_add_relaxed(chunk);
     return *from >= end ? 0 : (end - *from < chunk ? end - *from : chunk);
   }

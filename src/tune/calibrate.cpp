@@ -54,7 +54,7 @@ constexpr uint64_t head_bytes() { return round_up(sizeof(CalibrationShm), 4096);
 bool wait_change(const Atomic<uint32_t>& word, uint32_t value) {
   const uint64_t until = os::now_ns() + kPatienceNs;
   for (;;) {
-    if (word.load_acquire() != value) return true;  // P1 <- P0: the fields behind the phase or turn
+    if (word.load_acquire() != value) return true;  // TP1 <- TP0: the fields behind the phase or turn
     const uint64_t now = os::now_ns();
     if (now >= until) return false;
     os::futex_wait(word, value, until - now);
@@ -62,7 +62,7 @@ bool wait_change(const Atomic<uint32_t>& word, uint32_t value) {
 }
 
 void set(Atomic<uint32_t>& word, uint32_t value) {
-  word.store_release(value);  // P0 -> P1: the fields behind the phase or turn
+  word.store_release(value);  // TP0 -> TP1: the fields behind the phase or turn
   os::futex_wake(word, os::kWakeAll);
 }
 void set(Atomic<uint32_t>& word, Phase phase) { set(word, static_cast<uint32_t>(phase)); }
@@ -114,7 +114,7 @@ void keep_others(const Profile& earlier, Profile* profile) {
 
 /// Rank 0 between two turns: nobody is in the scratch. `ended` counts both sides of each pair.
 bool wait_pair(CalibrationShm* shm, uint32_t ended_before) {
-  for (uint32_t seen = ended_before; seen != ended_before + 2; seen = shm->ended.load_acquire()) {  // E1 <- E0
+  for (uint32_t seen = ended_before; seen != ended_before + 2; seen = shm->ended.load_acquire()) {  // TE1 <- TE0
     if (!wait_change(shm->ended, seen)) return false;
   }
   return true;
@@ -208,7 +208,7 @@ bool take_turns(const CalibrationGroup& group, CalibrationShm* shm, Phase phase)
         const DistanceClass c = met ? measure_class(pair, p.level, line) : unknown(p.level);
         if (group.self == p.first) shm->profile.classes[turn] = c;
       }
-      shm->ended.fetch_add_acq_rel(1);  // E0 -> E1: the class, and nothing more in the scratch
+      shm->ended.fetch_add_acq_rel(1);  // TE0 -> TE1: the class, and nothing more in the scratch
       os::futex_wake(shm->ended, os::kWakeAll);
     }
     if (group.self == 0) {
@@ -318,7 +318,7 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
     set(shm->phase, begin(group, machine, shm, &earlier, note));
   }
   bool all_came = wait_change(shm->phase, static_cast<uint32_t>(Phase::kBegin));
-  const auto phase = static_cast<Phase>(shm->phase.load_acquire());  // P1 <- P0
+  const auto phase = static_cast<Phase>(shm->phase.load_acquire());  // TP1 <- TP0
   if (all_came && (phase == Phase::kMeasure || phase == Phase::kLook)) {
     all_came = take_turns(group, shm, phase);
     if (group.self == 0) {
@@ -335,7 +335,7 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
       all_came = wait_change(shm->phase, static_cast<uint32_t>(phase));
     }
   }
-  if (!all_came || shm->phase.load_acquire() != static_cast<uint32_t>(Phase::kReady)) {  // P1 <- P0
+  if (!all_came || shm->phase.load_acquire() != static_cast<uint32_t>(Phase::kReady)) {  // TP1 <- TP0
     if (note->empty()) *note = "built-in choices (see rank 0)";
     return false;
   }

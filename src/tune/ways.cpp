@@ -165,12 +165,12 @@ struct Pair::State {
     line.stamp = stamp;
     line.bytes = bytes;
     if (payload != nullptr) copy::copy_small(line.payload, payload, bytes);
-    line.seq.store_release(++lines_sent);  // L0 -> L1: header and payload, and a pushed buffer, before seq
+    line.seq.store_release(++lines_sent);  // TL0 -> TL1: header and payload, and a pushed buffer, before seq
   }
 
   const LineShm* take_line() {
     const LineShm& line = in().lines[lines_taken % kLines];
-    if (!wait([&] { return line.seq.load_acquire() == lines_taken + 1; })) return nullptr;  // L1 <- L0
+    if (!wait([&] { return line.seq.load_acquire() == lines_taken + 1; })) return nullptr;  // TL1 <- TL0
     ++lines_taken;
     return &line;
   }
@@ -229,9 +229,9 @@ struct Pair::State {
       } else {
         copy::copy_bytes(mapped_target[1 - from] + o, mapped_source[from] + o, n, copy::Store::kTemporal);
       }
-      d.finished.value.fetch_add_acq_rel(1);  // F0 -> F1: the chunk's bytes before the count
+      d.finished.value.fetch_add_acq_rel(1);  // TF0 -> TF1: the chunk's bytes before the count
     }
-    wait([&] { return d.finished.value.load_acquire() >= chunks; });  // F1 <- F0
+    wait([&] { return d.finished.value.load_acquire() >= chunks; });  // TF1 <- TF0
   }
 
   void send(const Shot& shot) {
@@ -427,13 +427,13 @@ Timing Pair::stream() {
       DirectionShm& d = s.out();
       const uint64_t first = s.lines_sent;
       for (uint64_t k = 0; k < kMessages; ++k) {
-        // S1 <- S0: the line's last message has been read
+        // TS1 <- TS0: the line's last message has been read
         if (k >= kLines && !s.wait([&] { return d.lines_read.value.load_acquire() + kLines > s.lines_sent; }))
           return {};
         s.source[0] = static_cast<std::byte>(k);
         s.publish_line(start, 8, s.source);
       }
-      s.wait([&] { return d.lines_read.value.load_acquire() >= first + kMessages; });  // S1 <- S0
+      s.wait([&] { return d.lines_read.value.load_acquire() >= first + kMessages; });  // TS1 <- TS0
     } else {
       DirectionShm& d = s.in();
       for (uint64_t k = 0; k < kMessages; ++k) {
@@ -442,7 +442,7 @@ Timing Pair::stream() {
         copy::copy_small(s.target, line->payload, 8);
         // Tell in steps: a store per message would cost the sender a line per message.
         if (s.lines_taken % 16 == 0 || k + 1 == kMessages) {
-          d.lines_read.value.store_release(s.lines_taken);  // S0 -> S1: these lines have been read
+          d.lines_read.value.store_release(s.lines_taken);  // TS0 -> TS1: these lines have been read
         }
       }
       const auto passed = static_cast<double>(os::ticks() - start);
