@@ -8,7 +8,7 @@ help: ## this list
 
 build: ## build/bin/zerohop and build/lib/libzerohop.so
 	@dev/setup build
-	@dev/build release
+	@dev/build release product
 
 install: build ## the command, the libraries and the header under PREFIX (/usr/local); DESTDIR is respected
 	@cmake --install build/cmake/release --prefix "$(PREFIX)" >build/install.log
