@@ -69,6 +69,10 @@ constexpr OptionSpec kTable[] = {
      "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
     {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune",
      "0: take the built-in thresholds, measure nothing at start"},
+    {"ZEROHOP_PROFILE", OptionType::kEnum, "auto", "auto|builtin|papers", kNoRange, kNoRange, "tune",
+     "thresholds: auto: as calibrated; builtin: as ZEROHOP_CALIBRATE=0; papers: those of the hybrid paper, one copy "
+     "from "
+     "32K, 2K or 1K by distance"},
     {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange, "all",
      "what is told on stderr; info: the ways chosen for each pair at MPI_Init; debug: each decision when it is first "
      "made"},

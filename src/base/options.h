@@ -42,6 +42,7 @@ enum class Opt : uint8_t {
   kSkew,
   kCache,
   kCalibrate,
+  kProfile,
   kLog,
   kConfig,
   kPtracer,

@@ -65,7 +65,10 @@ Status Rank::choose(node::Bootstrap& world) {
   bool have = false;
   Offer offer{0};
   bool quick = false;
-  if (s.config.calibrate) {
+  if (!s.config.profile.empty()) {
+    have = tune::named_profile(s.config.profile, &profile);
+    s.profile_note = "thresholds named " + s.config.profile + " (ZEROHOP_PROFILE)";
+  } else if (s.config.calibrate) {
     const Status loaded = tune::load_profile(folder, tune::this_machine(), &profile);
     have = loaded.ok() && tune::covers(profile, levels_of(node_));
     if (have) s.profile_note = "kept calibration of this machine";

@@ -39,6 +39,7 @@ void apply(const Options& options, engine::Config* out) {
   out->copiers = static_cast<uint32_t>(options.get_number(Opt::kCopiers));
   out->calibration_folder = options.get_text(Opt::kCache);
   out->calibrate = options.get_bool(Opt::kCalibrate);
+  if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
 }
 
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {
