@@ -222,8 +222,8 @@ def clang_tidy(log: Path) -> Result:
 
 
 def variables(log: Path) -> Result:
-    """docs/variables.md says what the option table says."""
-    tool, page = BUILD / "bin" / "zerohop", ROOT / "docs" / "variables.md"
+    """docs/user/variables.md says what the option table says."""
+    tool, page = BUILD / "bin" / "zerohop", ROOT / "docs" / "user" / "variables.md"
     if not tool.exists():
         log.write_text("no build/bin/zerohop\n")
         return Result(failed=1)
@@ -232,7 +232,7 @@ def variables(log: Path) -> Result:
     return Result(
         int(good),
         int(not good),
-        notes=[] if good else ["run: build/bin/zerohop info --variables-markdown > docs/variables.md"],
+        notes=[] if good else ["run: build/bin/zerohop info --variables-markdown > docs/user/variables.md"],
     )
 
 

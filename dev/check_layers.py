@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the rules that keep the layers apart (docs/architecture.md), on every source file.
+"""Checks the rules that keep the layers apart (docs/design/architecture.md), on every source file.
 
 - an include points down or sideways, never up; simd and model see base only, heap sees os and base only
 - mpi.h only in src/mpi, bench/mpi, tests/mpi and examples

@@ -37,7 +37,7 @@ struct Limit {
 std::span<const Limit> limits();
 
 /// Private buffers up to here may take kCellsBound of the time when the best peer is Intel MPI, whose cells are as good
-/// as cells get (docs/benchmarks.md gives the reason).
+/// as cells get (docs/results/README.md gives the reason).
 constexpr uint64_t kCellsBytes = 256 << 10;
 constexpr double kCellsBound = 1.10;
 

@@ -23,7 +23,7 @@ constexpr const char* kInstallAgain =
     "install zerohop again, and move its folders only together (make install PREFIX=...)";
 constexpr const char* kHostOnly = "zerohop stays out: every call goes to the MPI library, and nothing is faster";
 
-/// Versions of docs/user-guide.md, the table of MPI libraries.
+/// Versions of docs/user/guide.md, the table of MPI libraries.
 struct Tried {
   const char* mark;  ///< in what the library says of itself
   const char* name;
@@ -126,7 +126,7 @@ Check check_mpi(const MpiFacts& mpi, bool program_decides) {
   }
   c.state = State::kBad;
   c.cost = kHostOnly;
-  c.cure = "use MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user-guide.md)";
+  c.cure = "use MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)";
   return c;
 }
 
@@ -158,7 +158,7 @@ Verdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFacts& 
   }
   if (library.module.empty()) {
     return {State::kBad, found, kHostOnly,
-            "link it with MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user-guide.md)"};
+            "link it with MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)"};
   }
   if (!has(parts.modules, library.module)) {
     return {State::kBad, found + "; its module " + library.module + " is missing", kHostOnly,
@@ -326,7 +326,7 @@ Check check_variables(const Options& options) {
   for (const std::string& complaint : complaints) c.finding += (c.finding.empty() ? "" : "; ") + complaint;
   c.state = stops.empty() ? State::kWarn : State::kBad;
   c.cost = stops.empty() ? "what was meant is not done" : kHostOnly;
-  c.cure = "correct or unset them; docs/variables.md and `zerohop info` name all";
+  c.cure = "correct or unset them; docs/user/variables.md and `zerohop info` name all";
   return c;
 }
 

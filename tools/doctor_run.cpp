@@ -145,7 +145,7 @@ Check check_run(const RunStats& run) {
   if (!mendable) return c;
   c.state = State::kWarn;
   c.cost = "large messages of those buffers are copied twice, or by the kernel, instead of straight";
-  c.cure = "docs/shared-heap.md names each reason and what to do";
+  c.cure = "docs/design/heap.md names each reason and what to do";
   return c;
 }
 

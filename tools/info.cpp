@@ -224,7 +224,7 @@ void add_info_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_flag("--json", arguments->as_json, "Print JSON");
   command->add_flag("--variables-markdown", arguments->markdown,
-                    "Print the table of all variables (docs/variables.md)");
+                    "Print the table of all variables (docs/user/variables.md)");
   command->callback([arguments] { exit_code = info(*arguments); });
 }
 

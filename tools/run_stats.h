@@ -1,4 +1,4 @@
-// What a job's statistics (ZEROHOP_STATS, docs/statistics.md) say about the ways of its bytes. Read by `zerohop
+// What a job's statistics (ZEROHOP_STATS, docs/user/statistics.md) say about the ways of its bytes. Read by `zerohop
 // doctor`; refuses to judge.
 #pragma once
 

@@ -115,7 +115,7 @@ class Options {
 [[nodiscard]] bool parse_size(std::string_view text, uint64_t* out);
 /// The inverse, as short as it is exact: "64M".
 [[nodiscard]] std::string format_size(uint64_t bytes);
-/// The table as a Markdown page (docs/variables.md).
+/// The table as a Markdown page (docs/user/variables.md).
 [[nodiscard]] std::string options_markdown();
 
 }  // namespace zh

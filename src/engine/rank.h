@@ -156,7 +156,7 @@ class Rank {
   [[nodiscard]] node::Node& node() const { return node_; }
   /// True in a process that was forked from the rank's: there it must not be used, and does nothing when destroyed.
   [[nodiscard]] bool inert() const;
-  /// Per-rank counters as a JSON object (schema in docs/statistics.md).
+  /// Per-rank counters as a JSON object (schema in docs/user/statistics.md).
   [[nodiscard]] std::string stats_json() const;
   /// What a rank of the node has told of its counters so far, or until it died: a part of its stats_json(). Takes no
   /// lock, for any thread.

@@ -1,4 +1,4 @@
-// The counters of a rank as JSON (ZEROHOP_STATS, docs/statistics.md) and the ways it chose, for `zerohop info`.
+// The counters of a rank as JSON (ZEROHOP_STATS, docs/user/statistics.md) and the ways it chose, for `zerohop info`.
 #include <array>
 #include <cinttypes>
 #include <cstdio>

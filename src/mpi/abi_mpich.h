@@ -35,7 +35,7 @@
 
 namespace zh::mpi {
 
-/// Layout of MPI_Status: see reports of the ABI in docs/interposition.md; verified against the host when it starts.
+/// Layout of MPI_Status (docs/design/interposition.md); verified against the host when it starts.
 inline void store_status(MPI_Status* status, int source, int tag, unsigned long long bytes, bool cancelled) {
   status->MPI_SOURCE = source;
   status->MPI_TAG = tag;

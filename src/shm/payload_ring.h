@@ -1,7 +1,7 @@
 // A sender's ring of payload blocks towards one receiver: variable-size blocks in FIFO order, each freed by the
 // receiver with one store. The whole ring is cycled through (never the hottest block again), because a line that the
-// receiver has just read is the slow one to write (measured; docs/copying.md). What the receiver writes lies apart from
-// what the sender writes, so that starting a block costs no exchange of lines. It refuses to know messages.
+// receiver has just read is the slow one to write (measured; docs/design/copying.md). What the receiver writes lies
+// apart from what the sender writes, so that starting a block costs no exchange of lines. It refuses to know messages.
 #pragma once
 
 #include <cstddef>

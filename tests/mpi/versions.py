@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What runs under each version of an MPI library: the rows of the table "MPI libraries" of docs/user-guide.md.
+"""What runs under each version of an MPI library: the rows of the table "MPI libraries" of docs/user/guide.md.
 
     tests/mpi/versions.py [--host NAME]... [--part PART]... [--ranks N]... [--root FOLDER] [--zerohop FOLDER] [--list]
 

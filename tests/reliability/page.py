@@ -1,4 +1,4 @@
-"""docs/reliability.md from the numbers that runs have added up."""
+"""docs/results/reliability.md from the numbers that runs have added up."""
 
 from __future__ import annotations
 

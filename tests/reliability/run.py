@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does zerohop survive accidents and limits? Kills, stops, masses and missing resources; writes docs/reliability.md.
+"""Does zerohop survive accidents and limits? Kills, stops, masses, missing resources: docs/results/reliability.md.
 
     tests/reliability/run.py [--quick] [--only WORD]... [--budget SECONDS] [--json FILE] [--write]
     tests/reliability/run.py --list                                    # what there is
@@ -38,7 +38,7 @@ import page  # noqa: E402
 from jobs import ROOT, ZEROHOP, Case, chosen_hosts  # noqa: E402
 
 RESULTS = HERE / "results.json"
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "results" / "reliability.md"
 FORK_BATCH = 25
 
 

@@ -1,6 +1,6 @@
 // What tests/mpi/statistics.py runs: each rank does known work and writes to $SAID.<rank> what it was, as
-// docs/statistics.md counts it: lines `<function> <members> <calls> <bytes>`, and one `sent <messages> <bytes>`. Then
-// the job ends as the first argument says.
+// docs/user/statistics.md counts it: lines `<function> <members> <calls> <bytes>`, and one `sent <messages> <bytes>`.
+// Then the job ends as the first argument says.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

@@ -318,7 +318,7 @@ class Cli(Case):
         self.assertEqual([line for line in lines if lines.count(line) > 1], [])
 
     def test_info_markdown_is_the_committed_page(self):
-        page = Path(__file__).parents[3] / "docs" / "variables.md"
+        page = Path(__file__).parents[3] / "docs" / "user" / "variables.md"
         self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
 
     def made_up_programs(self):
