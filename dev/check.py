@@ -255,6 +255,7 @@ def full_matrix(log: Path) -> Result:
 STAGES = [
     Stage("build", "qcf", command_stage("dev/build", "release", timeout_s=1500)),
     Stage("layers", "qcf", checker("dev/check_layers.py")),
+    Stage("links", "qcf", checker("dev/check_links.py")),
     Stage("sync labels", "qcf", checker("dev/check_sync_labels.py")),
     Stage("exports", "qcf", checker("dev/check_exports.py")),
     Stage("variables", "qcf", variables),
