@@ -5,9 +5,10 @@ A non-relaxed operation of zh::Atomic (load_acquire, store_release, cas_acq_rel,
 fence_seq_cst) carries a label comment, on its line or on one of the few comment lines just above:
     // R1 -> A1: payload visible before seq          at the store that releases (R1), towards the load (A1)
     // A1 <- R1: the payload of this seq             at the load that acquires; `A1 -> R1` is accepted as well
-The two names together are the edge. Each edge must have at least one releasing and one acquiring operation, in one folder
-of src or in the folders of CROSSINGS. An operation that both acquires and releases counts as both. A name belongs to one
-folder alone. A label without its operation is a finding too: so an operation that is made relaxed leaves a trace.
+The two names together are the edge. Each edge must have at least one releasing and one acquiring operation, in one
+folder of src or in the folders of CROSSINGS. An operation that both acquires and releases counts as both. A name
+belongs to one folder alone. A label without its operation is a finding too: so an operation that is made relaxed
+leaves a trace.
 
 Prints file:line: what, exits 1 on any. `--self-test` plants violations and proves that they are found.
 """
@@ -62,8 +63,8 @@ def labels(text: str) -> list[frozenset[str]]:
 
 
 def label_lines(lines: list[str], index: int) -> list[int]:
-    """Where the labels of the operation in lines[index] stand: in its own comment, else in the nearest comment lines above
-    within the same paragraph."""
+    """Where the labels of the operation in lines[index] stand: in its own comment, else in the nearest comment lines
+    above within the same paragraph."""
     if labels(lines[index]):
         return [index]
     found: list[int] = []
@@ -242,7 +243,8 @@ def main() -> int:
     if parser.parse_args().self_test:
         surprises = self_test()
         print(
-            f"check_sync_labels self-test: {len(PLANTED)} violations planted, each operation weakened, {surprises} surprises"
+            f"check_sync_labels self-test: {len(PLANTED)} violations planted, each operation weakened, "
+            f"{surprises} surprises"
         )
         return 1 if surprises else 0
     findings, seen = check(source_files())
