@@ -47,7 +47,7 @@ LAMMPS_INPUT = """
 units lj
 atom_style atomic
 lattice fcc 0.8442
-region box block 0 14 0 14 0 14
+region box block 0 {box} 0 {box} 0 {box}
 create_box 1 box
 create_atoms 1 box
 mass 1 1.0
@@ -72,8 +72,9 @@ class Program:
     results: Callable[[Path], str]
 
 
-def prepare_lammps(folder: Path, _ranks: int) -> None:
-    (folder / "in.melt").write_text(LAMMPS_INPUT)
+def prepare_lammps(folder: Path, ranks: int) -> None:
+    """More ranks than processors map messages above 64 KiB only, so the box is large enough for such ones."""
+    (folder / "in.melt").write_text(LAMMPS_INPUT.format(box=14 if ranks <= 2 else 22))
 
 
 def lammps_results(folder: Path) -> str:
