@@ -92,7 +92,7 @@ void Rank::serve_for_owner() {
   }
   {
     const std::lock_guard guard(s.mutex);
-    s.endpoint->help_peers();
+    s.endpoint->help_peers(false);
   }
   const bool in_host = s.endpoint->part().state.helper.load_relaxed() != word(p2p::Helper::kNotInHost);
   if (in_host && s.away_advance) s.away_advance();

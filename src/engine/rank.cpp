@@ -245,7 +245,9 @@ bool Rank::progress() {
   if (moved) {
     s.idle_polls = 0;
   } else if (++s.idle_polls % kHostEvery == 0) {
-    s.endpoint->help_peers();
+    const bool in_vain = s.idle.passed(s.in_vain_ns(), s.idle_polls == kHostEvery);
+    s.endpoint->help_peers(in_vain);
+    if (in_vain) leave(guard);
     if (s.oversubscribed) os::yield_cpu();
     s.reap_in_time();
   }

@@ -64,6 +64,10 @@ Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
 
 Rank::WaitScope::~WaitScope() {
   if (sleep_word_ != 0) end_sleep();
+  if (in_vain_) {
+    Guard guard(*rank_.state_);
+    rank_.leave(guard);
+  }
   rank_.state_->endpoint->expect(false);
   p2p::RankStateShm& shm = rank_.state_->endpoint->part().state;
   if (rank_.state_->threads) {
@@ -101,7 +105,9 @@ void Rank::WaitScope::pause() {
   const uint32_t help_every = s.oversubscribed ? 4 : 64;
   if (idle_ % help_every == 0) {
     Guard guard(s);
-    s.endpoint->help_peers();
+    const bool in_vain = s.idle.passed(s.in_vain_ns(), idle_ == help_every);
+    in_vain_ = in_vain_ || in_vain;
+    s.endpoint->help_peers(in_vain);
     s.reap_in_time();
   }
   if (idle_ % kIdlePerNotice == 0 || s.company.load_relaxed() != 0) s.notice_company(p2p::kAnyPeer);

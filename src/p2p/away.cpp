@@ -1,7 +1,8 @@
 // What a sender does for a receiver that sits in a call of the host: its queues grow on the sender's memory, small
 // messages that it has not asked for are copied so that the program may go on, and its helper thread is called for what
 // no peer can do (MPI standard 2.9, 3.5: whatever call a rank blocks in, what it has asked for arrives). Called from
-// waits that last, and by a send that has found no room or no receive.
+// waits that last, and by a send that has found no room or no receive. Small messages are also copied for a receiver
+// that waits for something else: hosts take any number of them, and programs count on it.
 #include <cstdlib>
 #include <new>
 
@@ -14,30 +15,35 @@
 namespace zh::p2p {
 
 namespace {
-constexpr uint64_t kBufferedMessageMax = 64 << 10;
-constexpr uint64_t kBufferedMax = uint64_t{64} << 20;  // of one sender, towards all
+constexpr uint64_t kBufferedMessageMax = 256 << 10;
+constexpr uint64_t kBufferedMax = uint64_t{1} << 30;  // of one sender, towards all
 constexpr uint64_t kCallEveryUs = 100;
 }  // namespace
 
-void Endpoint::help_sends(const RequestList& sends) {
+void Endpoint::help_sends(const RequestList& sends, bool in_vain) {
   for (Request* r = sends.head; r != nullptr;) {
     Request* next = r->next;
     Peer& peer = peers_[static_cast<uint32_t>(r->peer)];
-    if (r->peer != static_cast<int32_t>(self_) && !peer.dead && in_host(peer)) {
+    const bool host = in_host(peer);
+    if (r->peer != static_cast<int32_t>(self_) && !peer.dead && (host || in_vain)) {
       const bool offered = at<TransferShm>(base_, r->transfer)->load_state() == TransferState::kOffered;  // T0 -> T1
       // Matched, but not moved by this end; or still in the ring, because this end may not turn those queues.
-      if (!offered || !peer.out.empty()) call_helper(peer);
-      if (offered && may_buffer(r)) buffer_offered(r);
+      if (host && (!offered || !peer.out.empty())) call_helper(peer);
+      if (offered && may_buffer(r)) {
+        peer.stalled = true;
+        buffer_offered(r);
+      }
     }
     r = next;
   }
 }
 
-void Endpoint::help_queued() {
+void Endpoint::help_queued(bool in_vain) {
   for (const uint32_t dest : queued_peers_) {
     Peer& peer = peers_[dest];
-    if (peer.dead || !in_host(peer)) continue;
-    call_helper(peer);
+    if (peer.dead || !(in_vain || in_host(peer))) continue;
+    if (in_host(peer)) call_helper(peer);
+    peer.stalled = true;
     buffer_queued(peer.waiting.ring);
     buffer_queued(peer.waiting.memory);
   }
@@ -138,11 +144,10 @@ bool Endpoint::is_in_ring(Peer& peer, Offset transfer) const {
 }
 
 // The transfer's description names the program's buffer. It may be changed as long as the receiver has not taken the
-// message out of its queue, which only happens under its lock, and nothing of it is under way.
+// message out of its queue, which only happens under its lock. What of it lies in cells stays there.
 void Endpoint::buffer_offered(Request* r) {
   Peer& peer = peers_[static_cast<uint32_t>(r->peer)];
   auto* t = at<TransferShm>(base_, r->transfer);
-  if (r->finished != 0 || r->carry_bytes() != 0 || t->published.load_relaxed() != 0) return;
   if (t->load_state() != TransferState::kOffered) return;  // T0 -> T1
   Request* twin = stand_in(r);
   if (twin == nullptr) return;
@@ -153,14 +158,15 @@ void Endpoint::buffer_offered(Request* r) {
         is_in_ring(peer, r->transfer) || (peer.part->queues.private_entries == 0 &&
                                           queues.find_transfer(r->context, r->source, r->tag, r->transfer) != kNoRef);
     if (ours) {
+      const uint64_t from = t->source.from();
+      const uint64_t end = t->source.end();
       t->source = RemoteBufferShm{};
       t->source.address = reinterpret_cast<uint64_t>(twin->own_copy);
       t->source.bytes = twin->message_bytes;
       t->source.layout = kNoOffset;
       t->source.region_fd = -1;
-      t->source.set_span(0, twin->message_bytes);
+      t->source.set_span(from, end);
       t->direct = static_cast<uint8_t>(peer.cma ? Direct::kReceiver : Direct::kCells);
-      t->claim.reset(0);
       t->request = twin->index;
       ZH_CRASH_POINT("buffer: offer changed");
     }
@@ -172,6 +178,9 @@ void Endpoint::buffer_offered(Request* r) {
   }
   twin->transfer = r->transfer;
   twin->parked = r->parked;
+  twin->finished = r->finished;
+  twin->carry[0] = r->carry[0];
+  twin->carry[1] = r->carry[1];
   list_of(r).replace(r, twin);
   note_unpullable(twin, *t);
   complete(r);

@@ -145,7 +145,9 @@ class Endpoint {
   /// One turn of everything; true if anything moved.
   bool turn();
   /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends. Not for every turn.
-  void help_peers();
+  /// `in_vain`: for so long that the peers must be waiting for something else. Then small messages are copied, so that
+  /// their sender can go on.
+  void help_peers(bool in_vain);
   /// Dead peers' requests end with kPeerDead. True if a peer died.
   bool reap();
   /// See Deaths::name().
@@ -221,7 +223,8 @@ class Endpoint {
     bool maps = false;       ///< memory of its could be mapped, or was never tried; it is alike in both directions
     bool listening = false;  ///< its ring towards this rank is in `sources_`
     bool dead = false;
-    bool heard = true;  ///< something of its has come since the latest short message to it
+    bool stalled = false;  ///< it takes nothing: sends that find no room are copied at once, until there is some again
+    bool heard = true;     ///< something of its has come since the latest short message to it
     uint32_t full_streak = 0;
     uint64_t called_ticks = 0;  ///< when its helper was called
   };
@@ -273,7 +276,7 @@ class Endpoint {
   [[nodiscard]] bool claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
   [[nodiscard]] bool may_grow(uint64_t bytes) const;
   void grow_envelopes(Peer& peer);
-  void grow_payload(Peer& peer);
+  void grow_payload(Peer& peer, uint64_t wanted);
   void retire_old(Peer& peer);
   [[nodiscard]] bool claim_overflow(Peer& peer, uint64_t bytes, shm::BlockShm* block);
   void send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
@@ -337,8 +340,8 @@ class Endpoint {
   [[nodiscard]] static bool in_host(const Peer& peer) {
     return peer.part->state.helper.load_relaxed() != static_cast<uint32_t>(Helper::kNotInHost);
   }
-  void help_sends(const RequestList& sends);
-  void help_queued();
+  void help_sends(const RequestList& sends, bool in_vain);
+  void help_queued(bool in_vain);
   void call_helper(Peer& peer);
   bool lend_entries(Peer& peer);
   [[nodiscard]] bool may_buffer(const Request* request) const;

@@ -453,7 +453,7 @@ void Endpoint::crank_for(const RequestList& sends) {
   }
 }
 
-void Endpoint::help_peers() {
+void Endpoint::help_peers(bool in_vain) {
   // All of the parked ones, as seldom as makes them cost no more than the others.
   const bool all = ++helped_ % (1 + parked_.size / kSendsLookedAt) == 0;
   crank_for(sends_);
@@ -461,9 +461,9 @@ void Endpoint::help_peers() {
   for (const uint32_t dest : queued_peers_) {
     if (away(peers_[dest])) crank(dest);
   }
-  help_sends(sends_);
-  if (all) help_sends(parked_);
-  help_queued();
+  help_sends(sends_, in_vain);
+  if (all) help_sends(parked_, in_vain);
+  help_queued(in_vain);
 }
 
 bool Endpoint::iprobe(const RecvArgs& args, Result* out) {

@@ -138,10 +138,13 @@ void Endpoint::grow_envelopes(Peer& peer) {
   if (trace_) trace_->grown(rank_of(peer), "envelope", capacity, "slots");
 }
 
-void Endpoint::grow_payload(Peer& peer) {
-  const uint64_t bytes = peer.payload.attached()
-                             ? std::min<uint64_t>(peer.payload.size_bytes() * kPayloadStep, peer.choice.ring_bytes_max)
-                             : kPayloadFirst;
+// For blocks of `wanted` bytes, of which two should fit.
+void Endpoint::grow_payload(Peer& peer, uint64_t wanted) {
+  const uint64_t most = std::max<uint64_t>(kPayloadFirst, peer.choice.ring_bytes_max);
+  const uint64_t least = peer.payload.attached() ? peer.payload.size_bytes() * kPayloadStep : kPayloadFirst;
+  uint64_t bytes = least;
+  while (bytes < 2 * wanted && bytes < most && may_grow(bytes * kPayloadStep)) bytes *= kPayloadStep;
+  bytes = std::min(bytes, most);
   if (peer.payload.attached() && (bytes <= peer.payload.size_bytes() || !may_grow(bytes))) return;
   const Offset offset = arena_.allocate(bytes);
   if (offset == kNoOffset) return;
@@ -176,7 +179,7 @@ bool Endpoint::claim_block(Peer& peer, uint64_t bytes, shm::BlockShm* block, boo
   }
   if (!peer.old.empty()) retire_old(peer);
   if (got) peer.payload.undo_last();
-  grow_payload(peer);
+  grow_payload(peer, bytes);
   if (peer.payload.attached() && peer.payload.allocate(bytes, block)) return true;
   if (!matched) return claim_overflow(peer, bytes, block);
   last_ring_ = &matched_ring_;
@@ -251,6 +254,7 @@ bool Endpoint::send_small(Peer& peer, const SendArgs& args, uint64_t most) {
   ZH_CRASH_POINT("eager: slot and block filled");
   publish(peer, slot);
   count_sent(args.dest, Path::kEager, n);
+  peer.stalled = false;
   wake(peer);
   return true;
 }
@@ -303,14 +307,14 @@ Request* Endpoint::isend(const SendArgs& args) {
   if (prefers_mapping(r->buffer, r->message_bytes, r->peer)) look_up(r, r->message_bytes, true);
   const bool first = peer.waiting.lets(r->context);
   if (first && submit(r) == Submitted::kYes) {
-    if (r->stage == Stage::kTransfer && in_host(peer) && may_buffer(r)) buffer_offered(r);
+    if (r->stage == Stage::kTransfer && (peer.stalled || in_host(peer)) && may_buffer(r)) buffer_offered(r);
     return r;
   }
   // The ring is full: turn the receiver's queues if it is away, else wait in order.
   if (first && away(peer) && crank(args.dest) != 0 && submit(r) == Submitted::kYes) return r;
   if (peer.waiting.empty()) queued_peers_.push_back(args.dest);
-  // Behind others that the host keeps the receiver from taking: not to be waited for.
-  Request* twin = !first && in_host(peer) && may_buffer(r) ? stand_in(r) : nullptr;
+  // Behind others that the receiver does not take: not to be waited for.
+  Request* twin = (peer.stalled || (!first && in_host(peer))) && may_buffer(r) ? stand_in(r) : nullptr;
   peer.waiting.ring.push_back(twin != nullptr ? twin : r);
   if (twin != nullptr) complete(r);
   return r;

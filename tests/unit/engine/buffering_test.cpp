@@ -1,0 +1,144 @@
+// Standard sends whose receiver waits for something else: hosts take any number of small ones, so programs count on it
+// (MPI standard 3.5 calls them unsafe, not wrong).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include <vector>
+
+#include "os/clock.h"
+#include "storm_support.h"
+#include "support/fake_heap.h"
+
+namespace zh::test {
+namespace {
+
+struct Case {
+  uint64_t bytes;
+  int count;
+};
+
+using Bytes = std::span<std::byte>;
+
+void fill(Bytes data, uint32_t sender, int i) {
+  std::fill(data.begin(), data.end(), static_cast<std::byte>(i * 7 + static_cast<int>(sender) + 1));
+}
+
+engine::SendArgs to(uint32_t dest, uint32_t self, int32_t tag, Bytes data) {
+  engine::SendArgs args;
+  args.dest = dest;
+  args.source = static_cast<int32_t>(self);
+  args.tag = tag;
+  args.data = {data.data(), data.size(), nullptr};
+  return args;
+}
+
+void receive(engine::Rank& rank, uint32_t sender, int i, Bytes data) {
+  engine::RecvArgs args;
+  args.peer = args.source = static_cast<int32_t>(sender);
+  args.tag = i;
+  args.buffer = {data.data(), data.size(), nullptr};
+  std::fill(data.begin(), data.end(), std::byte{0});
+  ASSERT_EQ(rank.recv(args).code, Code::kOk);
+  std::vector<std::byte> wanted(data.size());
+  fill(wanted, sender, i);
+  ASSERT_TRUE(std::equal(data.begin(), data.end(), wanted.begin())) << "message " << i << " of rank " << sender;
+}
+
+class Buffering : public ::testing::TestWithParam<World> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Buffering, ::testing::Values(World::kThreads, World::kProcesses), world_name);
+
+TEST_P(Buffering, HeadToHead) {
+  for (const bool mapped : {false, true}) {
+    for (const Case& c : {Case{1000, 2000}, Case{16'000, 600}, Case{100'000, 60}, Case{200'000, 40}}) {
+      if (mapped && c.bytes < 4096) continue;
+      run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+        std::unique_ptr<FakeHeap> heap;
+        StormConfig config;
+        config.world = GetParam();
+        if (mapped) {
+          heap = std::make_unique<FakeHeap>(uint64_t{8} << 20);
+          config.heap = heap.get();
+        }
+        EngineRank r = make_rank(world, config);
+        ASSERT_NE(r.rank, nullptr);
+        const uint32_t self = r.node->self();
+        std::vector<std::byte> own(c.bytes);
+        const Bytes data = mapped ? Bytes(heap->take(c.bytes), c.bytes) : Bytes(own);
+        if (mapped) heap->use_twice(data.data(), data.size());
+        for (int i = 0; i < c.count; ++i) {
+          fill(data, self, i);
+          ASSERT_EQ(r.rank->send(to(1 - self, self, i, data)).code, Code::kOk);
+        }
+        for (int i = 0; i < c.count; ++i) receive(*r.rank, 1 - self, i, data);
+        if (::testing::Test::HasFatalFailure()) return;
+        ASSERT_TRUE(world.barrier().ok());
+        while (r.rank->pending_sends() != 0) r.rank->progress();
+        ASSERT_TRUE(world.barrier().ok());
+      });
+    }
+  }
+}
+
+TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = GetParam();
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    constexpr int kMessages = 1500;
+    constexpr int kGo = kMessages;
+    std::vector<std::byte> data(1000);
+    std::vector<std::byte> go(1);
+    if (self == 0) {
+      for (int i = 0; i < kMessages; ++i) {
+        fill(data, 0, i);
+        ASSERT_EQ(r.rank->send(to(1, 0, i, data)).code, Code::kOk);
+      }
+      fill(go, 0, kGo);
+      ASSERT_EQ(r.rank->send(to(2, 0, kGo, go)).code, Code::kOk);
+    } else if (self == 2) {
+      receive(*r.rank, 0, kGo, go);
+      fill(go, 2, kGo);
+      ASSERT_EQ(r.rank->send(to(1, 2, kGo, go)).code, Code::kOk);
+    } else {
+      receive(*r.rank, 2, kGo, go);
+      for (int i = 0; i < kMessages; ++i) receive(*r.rank, 0, i, data);
+    }
+    if (::testing::Test::HasFatalFailure()) return;
+    while (r.rank->pending_sends() != 0) r.rank->progress();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Buffering, ASynchronousSendWaitsForItsReceive) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = GetParam();
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    std::vector<std::byte> data(1000);
+    if (self == 0) {
+      fill(data, 0, 0);
+      engine::SendArgs args = to(1, 0, 0, data);
+      args.mode = p2p::SendMode::kSynchronous;
+      engine::Request* request = r.rank->isend(args);
+      const uint64_t end = os::now_ns() + 20'000'000;
+      while (os::now_ns() < end) ASSERT_FALSE(r.rank->test(request));
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->wait(request);
+      r.rank->release(request);
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      receive(*r.rank, 0, 0, data);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+}  // namespace
+}  // namespace zh::test
