@@ -83,8 +83,10 @@ TEST_P(Tracing, TellsEachDecisionOnce) {
     EXPECT_EQ(count_of(lines, "first message to rank 1, which is "), 1U);
     EXPECT_EQ(count_of(lines, "first of 512 to 1K bytes this way to rank 1: eager"), 1U)
         << "1000 and 1001 are one class";
-    EXPECT_EQ(count_of(lines, "first of 64K to 128K bytes this way to rank 1: "), 1U);
-    EXPECT_EQ(count_of(lines, "first of 1M to 2M bytes this way to rank 1: "), 1U);
+    // Which way a large one goes depends on which end is there.
+    EXPECT_GE(count_of(lines, "first of 64K to 128K bytes this way to rank 1: "), 1U);
+    EXPECT_GE(count_of(lines, "first of 1M to 2M bytes this way to rank 1: "), 1U);
+    for (const std::string& line : lines) EXPECT_EQ(count_of(lines, line), 1U) << line;
     EXPECT_GE(count_of(lines, "payload ring to rank 1: now "), 1U);
   });
 }
