@@ -46,7 +46,7 @@ struct Counters {
   Count cranked_envelopes;
   Count helpers_called;  ///< times this rank called the helper of a receiver that is in the host
   Count entries_lent;    ///< queue entries given to receivers that are away
-  Tally buffered;        ///< small sends copied because the receiver is in the host and has not asked for them
+  Tally buffered;        ///< small sends copied because the receiver does not take them: it is in the host, or waits
   Count skew_detours;    ///< messages sent through cells because the receiver lagged
   Count skew_on;         ///< times this rank, as receiver, was found lagging
   Count skew_off;

@@ -58,16 +58,21 @@ void send_all(engine::Rank& rank, uint32_t self, const std::vector<uint64_t>& si
   }
 }
 
+/// A rank whose log at `level` goes to `file`.
+EngineRank logging_rank(TestBootstrap& world, World kind, LogLevel level, const LogFile& file) {
+  StormConfig config;
+  config.world = kind;
+  config.log = file.log(world.rank(), level);
+  return make_rank(world, config);
+}
+
 class Tracing : public ::testing::TestWithParam<World> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, Tracing, ::testing::Values(World::kThreads, World::kProcesses), world_name);
 
 TEST_P(Tracing, TellsEachDecisionOnce) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
     const LogFile file;
-    StormConfig config;
-    config.world = GetParam();
-    config.log = file.log(world.rank(), LogLevel::kDebug);
-    EngineRank r = make_rank(world, config);
+    EngineRank r = logging_rank(world, GetParam(), LogLevel::kDebug, file);
     ASSERT_NE(r.rank, nullptr);
     send_all(*r.rank, r.node->self(), {8, 1000, 1001, 100'000, 1 << 20}, 3);
     r.rank->count_fallback("something");
@@ -94,10 +99,7 @@ TEST_P(Tracing, TellsEachDecisionOnce) {
 TEST_P(Tracing, IsSilentBelowDebug) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
     const LogFile file;
-    StormConfig config;
-    config.world = GetParam();
-    config.log = file.log(world.rank(), LogLevel::kInfo);
-    EngineRank r = make_rank(world, config);
+    EngineRank r = logging_rank(world, GetParam(), LogLevel::kInfo, file);
     ASSERT_NE(r.rank, nullptr);
     send_all(*r.rank, r.node->self(), {8, 1000, 100'000}, 2);
     ASSERT_TRUE(world.barrier().ok());
