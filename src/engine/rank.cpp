@@ -245,7 +245,9 @@ bool Rank::progress() {
   if (moved) {
     s.idle_polls = 0;
   } else if (++s.idle_polls % kHostEvery == 0) {
-    const bool in_vain = s.idle.passed(s.in_vain_ns(), s.idle_polls == kHostEvery);
+    const uint64_t now = os::now_ns();
+    if (s.idle_polls == kHostEvery) s.idle_polls_since_ns = now;
+    const bool in_vain = now - s.idle_polls_since_ns > s.in_vain_ns();
     s.endpoint->help_peers(in_vain);
     if (in_vain) leave(guard);
     if (s.oversubscribed) os::yield_cpu();

@@ -40,20 +40,6 @@ class MemoryWatch final : public heap::Client {
   bool is_child_ = false;
 };
 
-/// How long nothing has moved.
-class IdleClock {
- public:
-  /// `first`: the first look since something moved.
-  [[nodiscard]] bool passed(uint64_t limit_ns, bool first) {
-    const uint64_t now = os::now_ns();
-    if (first || since_ns_ == 0) since_ns_ = now;
-    return now - since_ns_ > limit_ns;
-  }
-
- private:
-  uint64_t since_ns_ = 0;
-};
-
 struct Rank::State {
   Config config;
   std::unique_ptr<p2p::Endpoint> endpoint;
@@ -65,7 +51,7 @@ struct Rank::State {
   bool threads = false;                  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
   uint32_t idle_polls = 0;
-  IdleClock idle;  ///< of polls and waits; the latest one's, where several threads wait
+  uint64_t idle_polls_since_ns = 0;  ///< when they began to move nothing
   /// After which time a peer that takes nothing is taken to wait for something else. Where ranks outnumber processors
   /// it may only have lost its own.
   [[nodiscard]] uint64_t in_vain_ns() const { return oversubscribed ? 4'000'000 : 1'000'000; }

@@ -98,6 +98,7 @@ void Rank::WaitScope::pause() {
   }
   if (moved) {
     idle_ = 0;
+    idle_since_ns_ = 0;
     return;
   }
   ++idle_;
@@ -105,7 +106,9 @@ void Rank::WaitScope::pause() {
   const uint32_t help_every = s.oversubscribed ? 4 : 64;
   if (idle_ % help_every == 0) {
     Guard guard(s);
-    const bool in_vain = s.idle.passed(s.in_vain_ns(), idle_ == help_every);
+    const uint64_t now = os::now_ns();
+    if (idle_since_ns_ == 0) idle_since_ns_ = now;
+    const bool in_vain = now - idle_since_ns_ > s.in_vain_ns();
     in_vain_ = in_vain_ || in_vain;
     s.endpoint->help_peers(in_vain);
     s.reap_in_time();
@@ -125,7 +128,7 @@ void Rank::WaitScope::pause() {
     cpu_relax();
     return;
   }
-  if (idle_ == kIdleBeforeYield || idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
+  if (idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
   os::yield_cpu();
   s.endpoint->part().state.stamp.store_relaxed(os::ticks());
   {
