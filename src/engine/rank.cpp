@@ -100,7 +100,9 @@ Result Rank::send(const SendArgs& args) {
   if (r == nullptr) return {.code = Code::kNoMemory};
   while (!done(r)) scope.pause();
   const Result result = r->result;
-  release(r);
+  Guard guard(s);
+  s.endpoint->release(r);
+  leave(guard);  // a copy may be what goes to a receiver that takes nothing now
   return result;
 }
 
@@ -249,14 +251,17 @@ bool Rank::progress() {
     if (s.idle_polls == kHostEvery) s.idle_polls_since_ns = now;
     const bool in_vain = now - s.idle_polls_since_ns > s.in_vain_ns();
     s.endpoint->help_peers(in_vain);
-    if (in_vain) leave(guard);
+    leave(guard);
     if (s.oversubscribed) os::yield_cpu();
     s.reap_in_time();
   }
   return moved;
 }
 
-uint64_t Rank::pending_sends() const { return state_->endpoint->pending_sends(); }
+uint64_t Rank::pending_sends() const {
+  Guard guard(*state_);
+  return state_->endpoint->pending_sends();
+}
 
 void Rank::quiesce() {
   if (pending_sends() == 0) return;

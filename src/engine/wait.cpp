@@ -64,7 +64,7 @@ Rank::WaitScope::WaitScope(Rank& rank) : rank_(rank) {
 
 Rank::WaitScope::~WaitScope() {
   if (sleep_word_ != 0) end_sleep();
-  if (in_vain_) {
+  if (helped_) {
     Guard guard(*rank_.state_);
     rank_.leave(guard);
   }
@@ -109,7 +109,7 @@ void Rank::WaitScope::pause() {
     const uint64_t now = os::now_ns();
     if (idle_since_ns_ == 0) idle_since_ns_ = now;
     const bool in_vain = now - idle_since_ns_ > s.in_vain_ns();
-    in_vain_ = in_vain_ || in_vain;
+    helped_ = true;
     s.endpoint->help_peers(in_vain);
     s.reap_in_time();
   }

@@ -114,6 +114,34 @@ TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
   });
 }
 
+// The copies are still with the sender when it stops calling the library; its helper brings them.
+TEST_P(Buffering, ASenderThatGoesAwayAfterwards) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.world = GetParam();
+    config.cma = false;  // or the receiver fetches them
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    constexpr int kMessages = 3000;
+    std::vector<std::byte> data(1000);
+    if (r.node->self() == 0) {
+      for (int i = 0; i < kMessages; ++i) {
+        fill(data, 0, i);
+        ASSERT_EQ(r.rank->send(to(1, 0, i, data)).code, Code::kOk);
+      }
+      EXPECT_GT(stat(*r.rank, "buffered_messages"), 0U);
+      ASSERT_TRUE(world.barrier().ok());  // the receiver begins
+      ASSERT_TRUE(world.barrier().ok());  // and has them all
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      for (int i = 0; i < kMessages; ++i) receive(*r.rank, 0, i, data);
+      ASSERT_TRUE(world.barrier().ok());
+    }
+    r.rank->quiesce();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Buffering, ASynchronousSendWaitsForItsReceive) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
     StormConfig config;
