@@ -1,11 +1,14 @@
 # Functions that make the project's targets. See CMakeLists.txt for their use.
 
-# zh_layer(<name> [DEPENDS <lower layers>...] [LIBS <libraries>...])
-# Target zh_<name> from src/<name>/*.cpp: a static library, or an interface one while the folder holds only headers or nothing.
+# zh_layer(<name> [ROOMS <subfolders>...] [DEPENDS <lower layers>...] [LIBS <libraries>...])
+# Target zh_<name> from src/<name>/*.cpp and its rooms: a static library, or an interface one while the folder holds only
+# headers or nothing.
 # Files named *_family.cpp are left out: they define functions of libc, for the preloaded library alone.
 function(zh_layer name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  cmake_parse_arguments(arg "" "" "ROOMS;DEPENDS;LIBS" ${ARGN})
+  set(globs ${arg_ROOMS})
+  list(TRANSFORM globs REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/${name}/\\1/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp ${globs})
   list(FILTER sources EXCLUDE REGEX "_family\\.cpp$")
   set(lower ${arg_DEPENDS})
   list(TRANSFORM lower PREPEND zh_)
@@ -85,10 +88,10 @@ function(zh_optional_tool name folder)
   list(REMOVE_ITEM sources ${main})
   if(sources)
     add_library(zh_${folder} STATIC ${sources})
-    target_link_libraries(zh_${folder} PUBLIC zh_engine zh::tool_headers zh_options ${CMAKE_DL_LIBS} PRIVATE zh_warnings)
+    target_link_libraries(zh_${folder} PUBLIC zh_engine zh_coll_analysis zh::tool_headers zh_options ${CMAKE_DL_LIBS} PRIVATE zh_warnings)
   else()
     add_library(zh_${folder} INTERFACE)
-    target_link_libraries(zh_${folder} INTERFACE zh_engine zh::tool_headers zh_options ${CMAKE_DL_LIBS})
+    target_link_libraries(zh_${folder} INTERFACE zh_engine zh_coll_analysis zh::tool_headers zh_options ${CMAKE_DL_LIBS})
   endif()
   target_include_directories(zh_${folder} INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${folder})
   if(sources)

@@ -2,6 +2,7 @@
 """Checks the rules that keep the layers apart (docs/design/architecture.md), on every source file.
 
 - an include points down or sideways, never up; simd and model see base only, heap sees os and base only
+- a room of a layer (src/coll/team) sees the layer's own files and the rooms that ROOMS names
 - mpi.h only in src/mpi, bench/mpi, tests/mpi and examples
 - <atomic> and std::atomic only in src/base/atomic.h (and in the model checker that stands in for it)
 - within src, system calls and their headers only in src/os, and in those files that are these very calls
@@ -31,6 +32,12 @@ ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "
 SIDE = {"simd": {"base"}, "model": {"base"}, "heap": {"base", "os"}}
 # Files that define functions of libc, for the preloaded library alone.
 OVERRIDES = "_family.cpp"
+# Rooms of a layer: the rooms that each may see beside the layer's own files. What is in none sees none.
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "coll": {"team": set(), "schedule": set(), "algorithms": {"schedule"}, "analysis": {"schedule"}},
+}
+# Rooms for tools and tests: nothing else in src sees them.
+TOOL_ROOMS = {"coll/analysis"}
 # From which layer on a side layer may be seen.
 SIDE_SEEN_FROM = {"simd": "p2p", "model": "tune", "heap": "copy"}
 
@@ -59,6 +66,22 @@ def layer_of(path: str) -> str | None:
     return parts[1] if len(parts) > 2 and parts[0] == "src" else None
 
 
+def room_of(path: str) -> str:
+    """The room of "layer/room/file", else the empty string."""
+    layer, *rest = path.split("/")
+    return rest[0] if len(rest) > 1 and layer in ROOMS else ""
+
+
+def check_rooms(path: str, name: str) -> Iterator[str]:
+    """Findings of the file src/`path` that includes `name`."""
+    layer, room, target = path.split("/")[0], room_of(path), room_of(name)
+    place = f"{name.split('/')[0]}/{target}"
+    if place in TOOL_ROOMS and (layer, room) != (name.split("/")[0], target):
+        yield f"{place} is for tools and tests"
+    elif target and name.startswith(f"{layer}/") and target != room and target not in ROOMS[layer].get(room, set()):
+        yield f"{layer}/{room or '*'} may not see {layer}/{target}"
+
+
 def may_include(layer: str, target: str) -> bool:
     """Whether a file of `layer` may include one of `target`."""
     if layer == target:
@@ -82,6 +105,8 @@ def check_c_line(path: str, layer: str | None, line: str) -> Iterator[str]:
         target = name.split("/")[0] if "/" in name else None
         if layer and include[1] == '"' and (target in ORDER or target in SIDE) and not may_include(layer, target):
             yield f"{layer} may not see {target}: includes point down ({' < '.join(ORDER)})"
+        if layer and include[1] == '"':
+            yield from check_rooms(path.removeprefix("src/"), name)
         if name in ("mpi.h", "mpi_abi.h", "mpi.mod") and not path.startswith(MPI_FOLDERS):
             yield f"{name} is only for {', '.join(MPI_FOLDERS)}"
         if (
@@ -109,6 +134,9 @@ def check_file(path: str, text: str, private: list[re.Pattern[str]]) -> Iterator
     if is_code and len(lines) >= MAX_LINES:
         yield path, len(lines), f"{len(lines)} lines; a file has one subject and stays below {MAX_LINES}"
     layer = layer_of(path)
+    room = room_of(path.removeprefix("src/"))
+    if layer and room and room not in ROOMS[layer]:
+        yield path, 1, f"src/{layer}/{room} is no room known to dev/check_layers.py"
     if layer and suffix in C_SUFFIXES and layer not in ORDER and layer not in SIDE:
         yield path, 1, f"src/{layer} is no layer known to dev/check_layers.py"
     for number, line in enumerate(lines, 1):
@@ -152,6 +180,10 @@ def check(root: Path) -> list[Finding]:
 
 PLANTED = {
     "src/os/up.cpp": ('#include "p2p/request.h"\n', "os may not see p2p"),
+    "src/coll/team/plan.cpp": ('#include "coll/schedule/run.h"\n', "coll/team may not see coll/schedule"),
+    "src/coll/root.h": ('#include "coll/team/team.h"\n', "coll/* may not see coll/team"),
+    "src/engine/proof.cpp": ('#include "coll/analysis/check.h"\n', "coll/analysis is for tools and tests"),
+    "src/coll/attic/old.cpp": ("\n", "no room known"),
     "src/simd/side.h": ('#include "os/clock.h"\n', "simd may not see os"),
     "src/p2p/mpi.cpp": ("#include <mpi.h>\n", "mpi.h is only for"),
     "src/shm/atomic.h": ("#include <atomic>\n", "<atomic> is only for"),
@@ -165,6 +197,8 @@ PLANTED = {
 }
 CLEAN = {
     "src/engine/ok.cpp": '#include "p2p/request.h"\n#include "base/status.h"\n  region.mmap(x); // fork()\n',
+    "src/coll/algorithms/ok.cpp": '#include "coll/schedule/run.h"\n#include "coll/types.h"\n',
+    "src/coll/analysis/ok.cpp": '#include "coll/analysis/pairs.h"\n',
     "src/os/ok.cpp": "#include <sys/mman.h>\nvoid* p = mmap(a, b, c, d, e, f);\n",
     "src/mpi/ok.cpp": "#include <mpi.h>\n",
     "src/base/atomic.h": "#include <atomic>\nstd::atomic<int> value;\n",

@@ -1,6 +1,6 @@
 // `zerohop bench algorithms`: the named algorithms of each collective beside each other, and the table of the fastest
-// that jobs on this machine then use (coll/selection.h). Launches the benchmark of collectives; measures nothing
-// itself.
+// that jobs on this machine then use (coll/algorithms/selection.h). Launches the benchmark of collectives; measures
+// nothing itself.
 #include "bench_algorithms.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "bench_command.h"
 #include "bench_report.h"
-#include "coll/selection.h"
+#include "coll/algorithms/selection.h"
 #include "commands.h"
 #include "stats.h"
 #include "tune/profile.h"

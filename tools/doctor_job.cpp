@@ -10,8 +10,8 @@
 #include <iterator>
 
 #include "base/options.h"
-#include "coll/algorithms.h"
-#include "coll/selection.h"
+#include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/selection.h"
 #include "doctor.h"
 #include "mpi/known_hosts.h"
 #include "node/machine.h"

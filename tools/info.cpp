@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/options.h"
-#include "coll/selection.h"
+#include "coll/algorithms/selection.h"
 #include "commands.h"
 #include "heap_facts.h"
 #include "info_text.h"

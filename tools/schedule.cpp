@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/options.h"
-#include "coll/algorithms.h"
-#include "coll/check.h"
-#include "coll/draw.h"
-#include "coll/timeline.h"
+#include "coll/algorithms/algorithms.h"
+#include "coll/analysis/check.h"
+#include "coll/analysis/draw.h"
+#include "coll/analysis/timeline.h"
 #include "commands.h"
 
 namespace zh::tools {

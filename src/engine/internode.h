@@ -31,8 +31,8 @@ class Internode {
   Internode(const Internode&) = delete;
   Internode& operator=(const Internode&) = delete;
 
-  // As coll::Transport (coll/run.h) has it; `rank` is one of the world's, and messages with equal rank, context and
-  // tag match in the order of their starts.
+  // As coll::Transport (coll/schedule/run.h) has it; `rank` is one of the world's, and messages with equal rank,
+  // context and tag match in the order of their starts.
   Code send(int32_t rank, uint64_t context, int32_t tag, const void* data, uint64_t bytes, void** handle);
   Code receive(int32_t rank, uint64_t context, int32_t tag, void* data, uint64_t bytes, void** handle);
   bool test(void* handle, Code* code);

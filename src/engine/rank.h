@@ -126,7 +126,7 @@ class Rank {
     while (!done()) scope.pause();
   }
 
-  // --- Collectives of a communicator that is all on this node (coll/team.h).
+  // --- Collectives of a communicator that is all on this node (coll/team/team.h).
 
   /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
   /// out of memory. The team must be gone before the Rank.

@@ -1,11 +1,11 @@
-// RunTransport: the messages of schedules (coll/run.h) between ranks of one node, as point-to-point of the engine.
-// Called by coll::Run on behalf of the shim and the tests. It refuses to know collectives.
+// RunTransport: the messages of schedules (coll/schedule/run.h) between ranks of one node, as point-to-point of the
+// engine. Called by coll::Run on behalf of the shim and the tests. It refuses to know collectives.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "coll/run.h"
+#include "coll/schedule/run.h"
 #include "engine/rank.h"
 
 namespace zh::engine {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/atomic.h"
-#include "coll/board_pool.h"
-#include "coll/problem.h"
-#include "coll/services.h"
+#include "coll/schedule/problem.h"
+#include "coll/team/board_pool.h"
+#include "coll/team/services.h"
 #include "engine/internode.h"
 #include "engine/rank.h"
 #include "heap/shared_heap.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "coll/algorithms.h"
+#include "coll/algorithms/algorithms.h"
 #include "engine/state.h"
 
 namespace zh::engine {

@@ -1,9 +1,9 @@
-// What the collectives need of a rank (coll/services.h), and the making of teams.
+// What the collectives need of a rank (coll/team/services.h), and the making of teams.
 #include <new>
 #include <utility>
 
-#include "coll/services.h"
-#include "coll/team.h"
+#include "coll/team/services.h"
+#include "coll/team/team.h"
 #include "engine/team_services.h"
 
 namespace zh::engine {

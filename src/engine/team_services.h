@@ -1,7 +1,7 @@
 // A rank as its teams see it; private to this folder.
 #pragma once
 
-#include "coll/services.h"
+#include "coll/team/services.h"
 #include "engine/state.h"
 
 namespace zh::engine {

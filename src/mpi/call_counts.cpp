@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "coll/algorithms.h"
+#include "coll/algorithms/algorithms.h"
 
 namespace zh::mpi {
 namespace {

@@ -3,7 +3,7 @@
 // `calls::X<N>` is MPI_X with counts of type N. Called by wrap_coll.cpp and wrap_coll_start.cpp.
 #pragma once
 
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "mpi/peers.h"
 #include "mpi/started.h"
 

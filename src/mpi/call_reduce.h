@@ -2,7 +2,7 @@
 // served follows from the operation and the datatype, which all members share. Called by wrap_coll.cpp.
 #pragma once
 
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "mpi/peers.h"
 #include "mpi/reduction.h"
 #include "mpi/started.h"

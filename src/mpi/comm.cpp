@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <deque>
 
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "mpi/bsend.h"
 #include "mpi/context.h"
 #include "mpi/started.h"

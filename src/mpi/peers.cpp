@@ -1,7 +1,7 @@
 // Private copies of buffers, and the moment when a communicator's collectives become zerohop's or the host's.
 #include "mpi/peers.h"
 
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "mpi/context.h"
 
 namespace zh::mpi {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/options.h"
-#include "coll/algorithms.h"
+#include "coll/algorithms/algorithms.h"
 #include "engine/rank.h"
 #include "mpi/shim.h"
 #include "node/node.h"

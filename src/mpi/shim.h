@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/atomic.h"
-#include "coll/selection.h"
+#include "coll/algorithms/selection.h"
 #include "engine/rank.h"
 #include "mpi/host.h"
 

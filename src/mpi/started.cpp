@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "coll/algorithms.h"
+#include "coll/algorithms/algorithms.h"
 #include "engine/internode.h"
 #include "os/clock.h"
 

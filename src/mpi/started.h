@@ -1,5 +1,5 @@
-// Collectives as schedules that run over point-to-point (coll/run.h), a little whenever this rank is inside MPI:
-// nonblocking ones, persistent ones from start to start, and blocking ones that no team serves. Made by
+// Collectives as schedules that run over point-to-point (coll/schedule/run.h), a little whenever this rank is inside
+// MPI: nonblocking ones, persistent ones from start to start, and blocking ones that no team serves. Made by
 // wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request handles and what a schedule does.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/atomic.h"
-#include "coll/run.h"
+#include "coll/schedule/run.h"
 #include "mpi/context.h"
 #include "mpi/held.h"
 #include "mpi/reduction.h"

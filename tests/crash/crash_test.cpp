@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/crash_point.h"
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "engine/rank.h"
 #include "node/node.h"
 #include "os/clock.h"

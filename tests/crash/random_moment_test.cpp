@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "survivor.h"
 
 namespace zh::test {

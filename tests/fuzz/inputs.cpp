@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/options.h"
-#include "coll/selection.h"
+#include "coll/algorithms/selection.h"
 #include "fuzz_support.h"
 #include "node/joiner.h"
 #include "node/node.h"

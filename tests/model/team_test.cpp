@@ -4,7 +4,7 @@
 // nobody reads it, and that a member's memory is its own when its call returns; together they show that none of the
 // acquires and releases can be spared. Messages, memory of peers and the waiting are doubles, which announce every
 // plain access to the race detector.
-#include "coll/team.h"
+#include "coll/team/team.h"
 
 #include <gtest/gtest.h>
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "checker.h"
-#include "coll/board.h"
-#include "coll/board_pool.h"
-#include "coll/services.h"
-#include "coll/team.h"
-#include "coll/team_state.h"
+#include "coll/team/board.h"
+#include "coll/team/board_pool.h"
+#include "coll/team/services.h"
+#include "coll/team/team.h"
+#include "coll/team/team_state.h"
 #include "prove.h"
 
 namespace zh::mc {

@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "coll/problem.h"
-#include "coll/run.h"
+#include "coll/schedule/problem.h"
+#include "coll/schedule/run.h"
 
 namespace zh::test {
 

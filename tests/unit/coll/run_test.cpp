@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "coll/run.h"
+#include "coll/schedule/run.h"
 #include "run_support.h"
 #include "schedule_support.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "coll/check.h"
+#include "coll/analysis/check.h"
 #include "schedule_support.h"
 
 namespace zh::test {

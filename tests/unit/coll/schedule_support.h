@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "coll/algorithms.h"
-#include "coll/problem.h"
+#include "coll/algorithms/algorithms.h"
+#include "coll/schedule/problem.h"
 
 namespace zh::test {
 

@@ -1,5 +1,5 @@
 // The table of measured algorithms: which entry holds, what is refused.
-#include "coll/selection.h"
+#include "coll/algorithms/selection.h"
 
 #include <gtest/gtest.h>
 

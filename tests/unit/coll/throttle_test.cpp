@@ -1,5 +1,5 @@
 // The throttle of copies from one member's memory: never more inside than the limit, and nobody is left outside.
-#include "coll/throttle.h"
+#include "coll/team/throttle.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Timelines and pictures of schedules.
 #include <gtest/gtest.h>
 
-#include "coll/draw.h"
-#include "coll/timeline.h"
+#include "coll/analysis/draw.h"
+#include "coll/analysis/timeline.h"
 #include "schedule_support.h"
 
 namespace zh::test {

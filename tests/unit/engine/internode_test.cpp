@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "coll/algorithms.h"
-#include "coll/run.h"
+#include "coll/algorithms/algorithms.h"
+#include "coll/schedule/run.h"
 #include "storm_support.h"
 
 namespace zh::test {

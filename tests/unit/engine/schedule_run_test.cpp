@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "coll/algorithms.h"
-#include "coll/run.h"
+#include "coll/algorithms/algorithms.h"
+#include "coll/schedule/run.h"
 #include "engine/run_transport.h"
 #include "storm_support.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/team.h"
+#include "coll/team/team.h"
 #include "storm_support.h"
 #include "support/fake_heap.h"
 

@@ -1,0 +1,45 @@
+// The algorithms by name, and the schedules they make. Used by the engine and the shim (which run them), the schedule
+// command and the tests. What an algorithm does is in the file of its family.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "coll/schedule/problem.h"
+#include "coll/schedule/schedule.h"
+
+namespace zh::coll {
+
+class Builder;
+
+struct Algorithm {
+  std::string_view name;
+  std::string_view what;    ///< one line
+  std::string_view source;  ///< where it is described
+  /// Whether it serves this problem; decided by what all ranks know alike.
+  bool (*fits)(const Problem& problem);
+  /// Tells the steps of problem.self to the builder. For Builder's use through build().
+  void (*tell)(Builder& builder, const Problem& problem);
+};
+
+/// All that are known for a collective, the plainest first.
+[[nodiscard]] std::span<const Algorithm> algorithms(Collective collective);
+/// Null if there is none of that name.
+[[nodiscard]] const Algorithm* algorithm(Collective collective, std::string_view name);
+
+/// The same by its last words as well ("cyclic" for "shmem-cyclic"), if they are those of one only.
+[[nodiscard]] const Algorithm* algorithm_called(Collective collective, std::string_view name);
+
+/// The schedule of problem.self. Every rank builds its own, from what it knows. kInvalid: no algorithm of this name;
+/// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform); kNoMemory.
+Status build(const Problem& problem, std::string_view name, Schedule* out);
+/// Those of all ranks.
+Status build(std::span<const Problem> problems, std::string_view name, std::vector<Schedule>* out);
+
+/// A choice that needs no measurement: the same on all ranks, and always one that fits. O(1).
+[[nodiscard]] std::string_view choose(const Problem& problem);
+
+}  // namespace zh::coll

@@ -1,0 +1,157 @@
+// Allreduces. Each element's result is computed by one expression, whoever computes it, so all ranks get the same bits.
+#include <bit>
+
+#include "coll/algorithms/families.h"
+
+namespace zh::coll {
+namespace {
+
+void recursive_doubling(Builder& b, const Problem& p) { allreduce_doubling(b, everybody(p), p.input(), p.output()); }
+
+/// Rabenseifner's, with neighbours first: what is combined is always of ranks that follow each other, so that operands
+/// stay in order. The part of a member is then the one with its bits reversed.
+void reduce_scatter_allgather(Builder& b, const Problem& p) {
+  const Group group = everybody(p);
+  const Folded folded(group);
+  const Range out = p.output();
+  Fold fold = fold_pairs(b, group, folded, p.input(), out);
+  if (folded.self != kNoStep) {
+    const auto part = [&](uint32_t first, uint32_t last) {
+      return blocks(out, first, last, folded.pow2, p.element_bytes);
+    };
+    uint32_t first = 0;
+    uint32_t last = folded.pow2;  // the accumulator holds parts [first, last)
+    for (uint32_t mask = 1; mask < folded.pow2; mask *= 2) {
+      const uint32_t peer = folded.self ^ mask;
+      const uint32_t middle = first + (last - first) / 2;
+      const bool upper = peer < folded.self;
+      const Range low = part(first, middle);
+      const Range high = part(middle, last);
+      const Range& give = upper ? low : high;
+      const Range& keep = upper ? high : low;
+      const uint64_t start = part(first, last).at;
+      b.send(group.ranks[folded.index(peer)], fold.acc().part(give.at - start, give.bytes));
+      fold.narrow(keep.at - start, keep.bytes);
+      const Range other = b.scratch(keep.bytes);
+      b.receive(group.ranks[folded.index(peer)], other);
+      if (upper) {
+        fold.left(other, keep);
+        first = middle;
+      } else {
+        fold.right(other);
+        last = middle;
+      }
+    }
+    b.copy(fold.acc(), part(first, last));
+    for (uint32_t mask = folded.pow2 / 2; mask > 0; mask /= 2) {
+      const uint32_t peer = folded.self ^ mask;
+      const uint32_t size = last - first;
+      const bool upper = peer < folded.self;
+      const uint32_t theirs = upper ? first - size : last;
+      b.send(group.ranks[folded.index(peer)], part(first, last));
+      b.receive(group.ranks[folded.index(peer)], part(theirs, theirs + size));
+      first = upper ? theirs : first;
+      last = first + 2 * size;
+    }
+  }
+  unfold_pairs(b, group, folded, out);
+}
+
+/// Part k is summed up on its way round, ending on rank k, and goes round once more.
+void ring(Builder& b, const Problem& p) {
+  const uint32_t n = p.ranks();
+  if (n == 1) return recursive_doubling(b, p);
+  const uint32_t next = (p.self + 1) % n;
+  const uint32_t previous = (p.self + n - 1) % n;
+  const auto part = [&](Range whole, uint32_t i) { return block(whole, i, n, p.element_bytes); };
+  const uint64_t largest = part(p.output(), 0).bytes;
+  const Range turns[2] = {b.scratch(largest), b.scratch(largest)};
+  Range passed = part(p.input(), previous);
+  for (uint32_t step = 1; step < n; ++step) {
+    b.send(next, passed);
+    const uint32_t i = (p.self + 2 * n - 1 - step) % n;
+    const Range mine = part(p.input(), i);
+    const Range to = step + 1 == n ? part(p.output(), i) : turns[step % 2].part(0, mine.bytes);
+    b.receive(previous, to);
+    b.reduce(mine, to);
+    passed = to;
+  }
+  for (uint32_t step = 0; step + 1 < n; ++step) {
+    b.send(next, part(p.output(), (p.self + n - step) % n));
+    b.receive(previous, part(p.output(), (p.self + 2 * n - 1 - step) % n));
+  }
+}
+
+void single_reducer(Builder& b, const Problem& p) {
+  const Group group = everybody(p);
+  reduce_linear(b, group, 0, p.input(), p.output());
+  bcast_linear(b, group, 0, p.output());
+}
+
+void hierarchical(Builder& b, const Problem& p) {
+  const Group node = node_group(p, p.layout->node_of(p.self));
+  const Group heads = leaders(p, kNoStep);
+  ScratchTurns turns(b);
+  Chunks(p, p.output()).each([&](Range out) {
+    turns.next();
+    const Range in = p.input().part(out.at, out.bytes);
+    if (node.size() > 1) reduce_linear(b, node, 0, in, out);
+    allreduce_doubling(b, heads, node.size() > 1 ? out : in, out);
+    bcast_linear(b, node, 0, out);
+  });
+}
+
+/// The vector is cut into as many slices as the smallest node has ranks. The k-th rank of every node combines slice k
+/// of its node's ranks, then of all nodes, and hands it to its node.
+void sliced(Builder& b, const Problem& p, bool cyclic) {
+  const Layout& layout = *p.layout;
+  const Group node = node_group(p, layout.node_of(p.self));
+  const uint32_t slices = layout.smallest_node();
+  const uint32_t m = node.size();
+  const auto slice = [&](Range whole, uint32_t k) { return block(whole, k, slices, p.element_bytes); };
+  // Cyclic: every rank starts with another slice, and its reduction with its own operand, so that nobody's buffer is
+  // read by all at once.
+  const uint32_t first = cyclic ? node.self : 0;
+  for (uint32_t i = 0; i < m; ++i) {
+    const uint32_t k = (first + i) % m;
+    if (k >= slices) continue;
+    const Group order = cyclic ? node.rotated(k) : node;
+    const Range to = slice(p.output(), k);
+    if (m > 1) reduce_linear(b, order, cyclic ? 0 : k, slice(p.input(), k), to);
+  }
+  if (node.self < slices) {
+    std::vector<uint32_t> peers;
+    for (uint32_t other = 0; other < layout.nodes(); ++other) peers.push_back(layout.members(other)[node.self]);
+    const Range to = slice(p.output(), node.self);
+    allreduce_doubling(b, Group(peers, p.self), m > 1 ? to : slice(p.input(), node.self), to);
+  }
+  for (uint32_t i = 0; i < m; ++i) {
+    const uint32_t k = (first + i) % m;
+    if (k < slices) bcast_linear(b, node, k, slice(p.output(), k));
+  }
+}
+
+void shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }
+void shmem_cyclic(Builder& b, const Problem& p) { sliced(b, p, true); }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"single-reducer", "rank 0 combines everything and sends it back",
+     "multicore collectives paper, section 4.2 (the default)", always, single_reducer},
+    {"recursive-doubling", "log2 P exchanges of the whole vector", "multicore collectives paper, section 3", always,
+     recursive_doubling},
+    {"reduce-scatter-allgather", "exchanges of halving, then of doubling size (Rabenseifner's)",
+     "multicore collectives paper, section 3", always, reduce_scatter_allgather},
+    {"ring", "every part goes round twice; moves least, in P steps", "Patarasuk and Yuan 2009", if_commutative, ring},
+    {"hierarchical", "leaders combine their nodes, then each other, chunk by chunk", "mlog_nP paper, section 6",
+     if_nodes_in_order, hierarchical},
+    {"shmem-parallel", "every rank of a node combines a slice, between nodes as well",
+     "multicore collectives paper, section 4.2", if_nodes_in_order, shmem_parallel},
+    {"shmem-cyclic", "as shmem-parallel, each rank starting elsewhere", "multicore collectives paper, section 4.2",
+     if_commutative, shmem_cyclic},
+};
+
+}  // namespace
+
+std::span<const Algorithm> allreduce_algorithms() { return kAlgorithms; }
+
+}  // namespace zh::coll

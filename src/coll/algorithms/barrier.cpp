@@ -1,0 +1,44 @@
+// Barriers: messages without bytes.
+#include "coll/algorithms/families.h"
+
+namespace zh::coll {
+namespace {
+
+/// Among the members of a group; `before` is what the first round waits for. Returns what to wait for after it.
+uint32_t dissemination_round(Builder& b, const Group& group, uint32_t before) {
+  const uint32_t n = group.size();
+  uint32_t heard = before;
+  for (uint32_t distance = 1; distance < n; distance *= 2) {
+    b.signal(group.ranks[(group.self + distance) % n], {heard});
+    const uint32_t now = b.await(group.ranks[(group.self + n - distance) % n], {heard});
+    heard = now;
+  }
+  return heard;
+}
+
+void dissemination(Builder& b, const Problem& p) { dissemination_round(b, everybody(p), kNoStep); }
+
+/// Ranks tell their leader, leaders each other, and the leader its ranks.
+void hierarchical(Builder& b, const Problem& p) {
+  const Group node = node_group(p, p.layout->node_of(p.self));
+  if (node.self != 0) {
+    b.await(node.ranks[0], {b.signal(node.ranks[0])});
+    return;
+  }
+  uint32_t heard = kNoStep;
+  for (uint32_t i = 1; i < node.size(); ++i) heard = b.await(node.ranks[i], {heard});
+  heard = dissemination_round(b, leaders(p, kNoStep), heard);
+  for (uint32_t i = 1; i < node.size(); ++i) b.signal(node.ranks[i], {heard});
+}
+
+constexpr Algorithm kAlgorithms[] = {
+    {"dissemination", "log2 P rounds of messages without bytes", "Hensgen, Finkel, Manber 1988", always, dissemination},
+    {"hierarchical", "leaders hear of their nodes, then of each other", "mlog_nP paper, section 6", always,
+     hierarchical},
+};
+
+}  // namespace
+
+std::span<const Algorithm> barrier_algorithms() { return kAlgorithms; }
+
+}  // namespace zh::coll

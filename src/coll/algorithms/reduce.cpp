@@ -1,0 +1,62 @@
+// Reductions to a root.
+#include "coll/algorithms/families.h"
+
+namespace zh::coll {
+namespace {
+
+void linear(Builder& b, const Problem& p) {
+  const Group group = everybody(p);
+  ScratchTurns turns(b);
+  Chunks(p, p.input()).each([&](Range in) {
+    turns.next();
+    reduce_linear(b, group, p.root, in, p.output().part(in.at, in.bytes));
+  });
+}
+
+void binomial(Builder& b, const Problem& p) {
+  const Group group = everybody(p);
+  if (p.commutative || p.root == 0) {
+    reduce_binomial(b, group.rotated(p.root), p.input(), p.output());
+    return;
+  }
+  // The tree keeps the order of ranks only from rank 0 on: the result goes from there to the root.
+  if (p.self == 0) {
+    const Range result = b.scratch(p.bytes());
+    reduce_binomial(b, group, p.input(), result);
+    b.send(p.root, result);
+    return;
+  }
+  reduce_binomial(b, group, p.input(), p.output());
+  if (p.self == p.root) b.receive(0, p.output());
+}
+
+void hierarchical(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const Group heads = leaders(p, p.root);
+  const uint32_t my_node = layout.node_of(p.self);
+  const Group node = node_group(p, my_node);
+  ScratchTurns turns(b);
+  Chunks(p, p.input()).each([&](Range in) {
+    turns.next();
+    Range combined = in;
+    if (node.size() > 1) {
+      if (heads.has_self()) combined = b.scratch(in.bytes);
+      reduce_linear(b, node, node.index(heads.ranks[my_node]), in, combined);
+    }
+    reduce_linear(b, heads, layout.node_of(p.root), combined, p.output().part(in.at, in.bytes));
+  });
+}
+
+constexpr Algorithm kAlgorithms[] = {
+    {"linear", "the root combines everybody's, chunk by chunk", "MPI standard 6.9.1: exactly in rank order", always,
+     linear},
+    {"binomial", "a binomial tree; in rank order by way of rank 0", "mlog_nP paper, section 6", always, binomial},
+    {"hierarchical", "leaders combine their nodes, the root the leaders', chunk by chunk", "mlog_nP paper, section 6",
+     if_nodes_in_order, hierarchical},
+};
+
+}  // namespace
+
+std::span<const Algorithm> reduce_algorithms() { return kAlgorithms; }
+
+}  // namespace zh::coll

@@ -1,0 +1,53 @@
+// Reductions whose result is cut among the ranks.
+#include "coll/algorithms/families.h"
+
+namespace zh::coll {
+namespace {
+
+/// Everybody's part for a rank goes to that rank, one partner after the other, and is combined there.
+void pairwise(Builder& b, const Problem& p) {
+  const uint32_t n = p.ranks();
+  const Range mine = p.send_piece(p.self);
+  const Range out = p.recv_piece(p.self);
+  for (uint32_t step = 1; step < n; ++step) {
+    const uint32_t to = (p.self + step) % n;
+    b.send(to, p.send_piece(to));
+  }
+  // In rank order, or in the order in which the partners' turns come.
+  const Group group = everybody(p);
+  if (!p.commutative) return reduce_linear(b, group, p.self, mine, out);
+  std::vector<uint32_t> turns;
+  for (uint32_t step = 0; step < n; ++step) turns.push_back((p.self + n - step) % n);
+  reduce_linear(b, Group(turns, p.self), 0, mine, out);
+}
+
+void reduce_then_scatter(Builder& b, const Problem& p) {
+  const uint32_t n = p.ranks();
+  const Range last = p.send_piece(n - 1);
+  const Range all{Place::kInput, 0, last.at + last.bytes};
+  Range result;
+  if (p.self == 0) result = b.scratch(all.bytes);
+  reduce_binomial(b, everybody(p), all, result);
+  if (p.self != 0) {
+    b.receive(0, p.recv_piece(p.self));
+    return;
+  }
+  for (uint32_t rank = 1; rank < n; ++rank) {
+    const Range piece = p.send_piece(rank);
+    b.send(rank, result.part(piece.at, piece.bytes));
+  }
+  b.copy(result.part(0, p.recv_piece(0).bytes), p.recv_piece(0));
+}
+
+constexpr Algorithm kAlgorithms[] = {
+    {"pairwise", "everybody's part to its rank, combined there", "multicore collectives paper, section 4.2", always,
+     pairwise},
+    {"reduce-then-scatter", "binomial reduction to rank 0, which hands out the parts", "MPI standard 6.10", always,
+     reduce_then_scatter},
+};
+
+}  // namespace
+
+std::span<const Algorithm> reduce_scatter_algorithms() { return kAlgorithms; }
+
+}  // namespace zh::coll

@@ -1,0 +1,441 @@
+// See check.h.
+#include "coll/analysis/check.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "coll/analysis/pairs.h"
+#include "coll/analysis/terms.h"
+#include "coll/schedule/interval_map.h"
+
+namespace zh::coll {
+namespace {
+
+/// What bytes of a buffer hold: a term, at position (own place + shift) of the inputs.
+struct Held {
+  Term term = kNothing;
+  int64_t shift = 0;
+  bool operator==(const Held&) const = default;
+};
+
+/// The same of bytes under way; `at` counts from the start of the message.
+struct Stretch {
+  uint64_t at, bytes;
+  Held held;  ///< shift relative to the message's start
+};
+
+std::string place_name(Place place) {
+  return place == Place::kInput ? "input" : place == Place::kOutput ? "output" : "scratch";
+}
+
+std::string step_name(size_t rank, size_t step) {
+  return "rank " + std::to_string(rank) + ", step " + std::to_string(step) + ": ";
+}
+
+int64_t signed_of(uint64_t value) { return static_cast<int64_t>(value); }
+
+// --- One rank by itself: bounds, waits, races.
+
+class Waits {
+ public:
+  explicit Waits(const Schedule& schedule) : words_((schedule.steps.size() + 63) / 64) {
+    bits_.resize(schedule.steps.size() * words_, 0);
+    for (size_t i = 0; i < schedule.steps.size(); ++i) {
+      for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) {
+        for (size_t w = 0; w < words_; ++w) bits_[i * words_ + w] |= bits_[wait * words_ + w];
+        bits_[i * words_ + wait / 64] |= uint64_t{1} << wait % 64;
+      }
+    }
+  }
+  /// Whether `later` starts only after `earlier` is complete.
+  [[nodiscard]] bool ordered(uint32_t earlier, uint32_t later) const {
+    return (bits_[later * words_ + earlier / 64] >> earlier % 64 & 1) != 0;
+  }
+
+ private:
+  size_t words_;
+  std::vector<uint64_t> bits_;
+};
+
+std::string check_bounds(const Problem& problem, const Schedule& schedule, uint32_t rank) {
+  const uint64_t sizes[] = {problem.input_bytes(), problem.output_bytes(), schedule.scratch_bytes};
+  for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    if (uint64_t{step.first_wait} + step.n_waits > schedule.waits.size()) return step_name(rank, i) + "no such waits";
+    for (const uint32_t wait : schedule.waits_of(step)) {
+      if (wait >= i) return step_name(rank, i) + "waits for itself or a later step";
+    }
+    if (step.bytes == 0) continue;
+    const auto outside = [&](Place place, uint64_t at) {
+      const uint64_t size = sizes[static_cast<size_t>(place)];
+      return at > size || step.bytes > size - at;
+    };
+    if (step.reads() && outside(step.from, step.from_at)) {
+      return step_name(rank, i) + "reads outside of the " + place_name(step.from);
+    }
+    if (step.writes() && outside(step.to, step.to_at)) {
+      return step_name(rank, i) + "writes outside of the " + place_name(step.to);
+    }
+    if (step.writes() && step.to == Place::kInput) return step_name(rank, i) + "writes the input";
+  }
+  return "";
+}
+
+std::string check_races(const Schedule& schedule, const Waits& waits, uint32_t rank) {
+  struct Users {
+    uint32_t writer = kNoStep;
+    std::vector<uint32_t> readers;
+  };
+  IntervalMap<Users> users[2] = {IntervalMap<Users>(Users{}), IntervalMap<Users>(Users{})};
+  std::string fault;
+  const auto touch = [&](uint32_t self, Place place, uint64_t at, uint64_t bytes, bool writes) {
+    if (place == Place::kInput) return;  // nobody writes it
+    users[place == Place::kScratch ? 1 : 0].visit(at, bytes, [&](uint64_t, uint64_t, Users& last) {
+      const auto race = [&](uint32_t other) {
+        if (other == kNoStep || other == self || waits.ordered(other, self)) return;
+        fault = step_name(rank, self) + "touches the same " + place_name(place) + " as step " + std::to_string(other) +
+                " without waiting for it";
+      };
+      race(last.writer);
+      if (!writes) {
+        last.readers.push_back(self);
+        return;
+      }
+      for (const uint32_t reader : last.readers) race(reader);
+      last.readers.clear();
+      last.writer = self;
+    });
+  };
+  for (uint32_t i = 0; i < schedule.steps.size() && fault.empty(); ++i) {
+    const Step& step = schedule.steps[i];
+    if (step.reads()) touch(i, step.from, step.from_at, step.bytes, false);
+    if (step.writes()) touch(i, step.to, step.to_at, step.bytes, true);
+  }
+  return fault;
+}
+
+/// Of messages of one pair and tag the order of starting decides which is which, so there must be one.
+std::string check_tags(const Schedule& schedule, const Waits& waits, uint32_t rank) {
+  std::vector<std::pair<uint64_t, uint32_t>> seen;
+  for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    const uint64_t sends = step.kind == StepKind::kSend ? 1 : 0;
+    if (step.message()) seen.emplace_back((uint64_t{step.peer} << 32 | step.tag) * 2 + sends, i);
+  }
+  std::sort(seen.begin(), seen.end());
+  for (size_t k = 1; k < seen.size(); ++k) {
+    const auto [tag, earlier] = seen[k - 1];
+    if (tag != seen[k].first || waits.ordered(earlier, seen[k].second)) continue;
+    return step_name(rank, seen[k].second) + "does not wait for step " + std::to_string(earlier) + " of the same tag";
+  }
+  return "";
+}
+
+// --- All ranks together.
+
+class Execution {
+ public:
+  Execution(std::span<const Problem> problems, std::span<const Schedule> schedules, const Pairs& pairs)
+      : problems_(problems), schedules_(schedules), pairs_(pairs), terms_(static_cast<uint32_t>(problems.size())) {
+    for (uint32_t rank = 0; rank < problems.size(); ++rank) ranks_.push_back(start_of(rank));
+  }
+
+  /// "" if all steps complete.
+  std::string run() {
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (uint32_t i = 0; i < ranks_[rank].left.size(); ++i) {
+        if (ranks_[rank].left[i] == 0) ready_.emplace_back(rank, i);
+      }
+    }
+    while (!ready_.empty() && fault_.empty()) {
+      const auto [rank, i] = ready_.back();
+      ready_.pop_back();
+      start(rank, i);
+    }
+    if (!fault_.empty()) return fault_;
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (uint32_t i = 0; i < ranks_[rank].done.size(); ++i) {
+        if (!ranks_[rank].done[i]) return step_name(rank, i) + "never completes: ranks wait for each other";
+      }
+    }
+    return "";
+  }
+
+  std::string check_results() {
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (std::string fault = check_result(rank); !fault.empty()) {
+        return "rank " + std::to_string(rank) + ": " + fault;
+      }
+    }
+    return "";
+  }
+
+ private:
+  struct RankState {
+    IntervalMap<Held> input, output, scratch;
+    std::vector<uint32_t> left;                    ///< waits that are not complete, by step
+    std::vector<std::vector<uint32_t>> followers;  ///< steps that wait for it
+    std::vector<bool> started, done;
+    std::vector<std::vector<bool>> heard;  ///< barrier: by step, of whose start it knows
+  };
+
+  RankState start_of(uint32_t rank) {
+    const Problem& p = problems_[rank];
+    const Schedule& schedule = schedules_[rank];
+    const size_t n = schedule.steps.size();
+    const Held own{terms_.input(rank), 0};
+    RankState state{IntervalMap<Held>(own), IntervalMap<Held>(Held{}), IntervalMap<Held>(Held{}), {}, {}, {}, {}, {}};
+    if (p.in_place && (p.collective == Collective::kGather || p.collective == Collective::kAllgather)) {
+      const Range piece = p.recv_piece(rank);
+      state.output.assign(piece.at, piece.bytes, {own.term, -signed_of(piece.at)});
+    } else if (p.in_place && p.collective != Collective::kScatter) {
+      state.output.assign(0, p.output_bytes(), own);
+    }
+    state.followers.resize(n);
+    state.started.resize(n);
+    state.done.resize(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      state.left.push_back(schedule.steps[i].n_waits);
+      for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) state.followers[wait].push_back(i);
+    }
+    if (p.collective == Collective::kBarrier) {
+      state.heard.assign(n, std::vector<bool>(problems_.size()));
+      for (std::vector<bool>& heard : state.heard) heard[rank] = true;
+    }
+    return state;
+  }
+
+  [[nodiscard]] IntervalMap<Held>& buffer(uint32_t rank, Place place) {
+    RankState& state = ranks_[rank];
+    return place == Place::kInput ? state.input : place == Place::kOutput ? state.output : state.scratch;
+  }
+
+  std::vector<Stretch> read(uint32_t rank, Place place, uint64_t at, uint64_t bytes) {
+    std::vector<Stretch> out;
+    buffer(rank, place).visit(at, bytes, [&](uint64_t from, uint64_t to, Held& held) {
+      out.push_back({from - at, to - from, {held.term, held.shift + signed_of(at)}});
+    });
+    return out;
+  }
+
+  void write(uint32_t rank, const Step& step, const std::vector<Stretch>& data) {
+    for (const Stretch& s : data) {
+      buffer(rank, step.to).assign(step.to_at + s.at, s.bytes, {s.held.term, s.held.shift - signed_of(step.to_at)});
+    }
+  }
+
+  void start(uint32_t rank, uint32_t i) {
+    const Step& step = schedules_[rank].steps[i];
+    ranks_[rank].started[i] = true;
+    switch (step.kind) {
+      case StepKind::kCopy:
+        write(rank, step, read(rank, step.from, step.from_at, step.bytes));
+        return complete(rank, i);
+      case StepKind::kReduce:
+        reduce(rank, i, step);
+        return complete(rank, i);
+      case StepKind::kSend:
+      case StepKind::kReceive:
+        break;
+    }
+    const uint32_t other = pairs_.partner[rank][i];
+    if (!ranks_[step.peer].started[other]) return;
+    const bool sends = step.kind == StepKind::kSend;
+    meet(sends ? rank : step.peer, sends ? i : other, sends ? step.peer : rank, sends ? other : i);
+  }
+
+  void meet(uint32_t source, uint32_t send, uint32_t dest, uint32_t receive) {
+    const Step& from = schedules_[source].steps[send];
+    write(dest, schedules_[dest].steps[receive], read(source, from.from, from.from_at, from.bytes));
+    if (!ranks_[source].heard.empty()) {
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        if (ranks_[source].heard[send][r]) ranks_[dest].heard[receive][r] = true;
+      }
+    }
+    complete(source, send);
+    complete(dest, receive);
+  }
+
+  void reduce(uint32_t rank, uint32_t i, const Step& step) {
+    const uint64_t element = problems_[rank].element_bytes;
+    if (step.bytes % element != 0) fault_ = step_name(rank, i) + "combines a part of an element";
+    std::vector<Stretch> result;
+    for (const Stretch& left : read(rank, step.from, step.from_at, step.bytes)) {
+      for (Stretch right : read(rank, step.to, step.to_at + left.at, left.bytes)) {
+        const int64_t position = left.held.shift + signed_of(left.at + right.at);
+        const Term term = terms_.combine(left.held.term, right.held.term);
+        if (term == kNothing) fault_ = step_name(rank, i) + "combines an operand twice, or what was never written";
+        if (position != right.held.shift + signed_of(right.at))
+          fault_ = step_name(rank, i) + "combines different elements";
+        if (position % signed_of(element) != 0) fault_ = step_name(rank, i) + "cuts an element";
+        result.push_back({left.at + right.at, right.bytes, {term, left.held.shift}});
+      }
+    }
+    write(rank, step, result);
+  }
+
+  void complete(uint32_t rank, uint32_t i) {
+    RankState& state = ranks_[rank];
+    state.done[i] = true;
+    for (const uint32_t follower : state.followers[i]) {
+      if (!state.heard.empty()) {
+        for (size_t r = 0; r < ranks_.size(); ++r) {
+          if (state.heard[i][r]) state.heard[follower][r] = true;
+        }
+      }
+      if (--state.left[follower] == 0) ready_.emplace_back(rank, follower);
+    }
+  }
+
+  /// Bytes [at, at + bytes) of the output are those from `position` on of rank `from`'s input (`fold` 0), or of the
+  /// combination of ranks 0..fold-1.
+  struct Expected {
+    uint64_t at, bytes, position;
+    uint32_t from, fold;
+  };
+
+  [[nodiscard]] std::vector<Expected> expected(uint32_t rank) const {
+    const Problem& p = problems_[rank];
+    const auto all = static_cast<uint32_t>(problems_.size());
+    std::vector<Expected> out;
+    switch (p.collective) {
+      case Collective::kBarrier:
+      case Collective::kCount:
+        break;
+      case Collective::kBcast:
+        if (rank != p.root) out.push_back({0, p.bytes(), 0, p.root, 0});
+        break;
+      case Collective::kReduce:
+        if (rank == p.root) out.push_back({0, p.bytes(), 0, 0, all});
+        break;
+      case Collective::kAllreduce:
+        out.push_back({0, p.bytes(), 0, 0, all});
+        break;
+      case Collective::kReduceScatter:
+        out.push_back({0, p.send_piece(rank).bytes, p.send_piece(rank).at, 0, all});
+        break;
+      case Collective::kScan:
+        out.push_back({0, p.bytes(), 0, 0, rank + 1});
+        break;
+      case Collective::kExscan:
+        if (rank > 0) out.push_back({0, p.bytes(), 0, 0, rank});
+        break;
+      case Collective::kGather:
+      case Collective::kAllgather:
+        for (uint32_t r = 0; r < all && (rank == p.root || p.collective == Collective::kAllgather); ++r) {
+          out.push_back({p.recv_piece(r).at, p.recv_piece(r).bytes, 0, r, 0});
+        }
+        break;
+      case Collective::kScatter:
+        if (!p.in_place) out.push_back({0, p.bytes(), problems_[p.root].send_piece(rank).at, p.root, 0});
+        break;
+      case Collective::kAlltoall:
+        for (uint32_t r = 0; r < all; ++r) {
+          out.push_back({p.recv_piece(r).at, p.recv_piece(r).bytes, problems_[r].send_piece(rank).at, r, 0});
+        }
+        break;
+    }
+    return out;
+  }
+
+  std::string check_result(uint32_t rank) {
+    const Problem& p = problems_[rank];
+    std::string fault;
+    std::vector<Expected> pieces = expected(rank);
+    std::sort(pieces.begin(), pieces.end(), [](const Expected& a, const Expected& b) { return a.at < b.at; });
+    uint64_t end = 0;
+    for (const Expected& piece : pieces) {
+      if (piece.bytes == 0) continue;
+      check_untouched(rank, end, piece.at, fault);
+      end = piece.at + piece.bytes;
+      ranks_[rank].output.visit(piece.at, piece.bytes, [&](uint64_t from, uint64_t to, Held& held) {
+        const bool right_term = piece.fold == 0 ? held.term == terms_.input(piece.from)
+                                                : terms_.is_fold(held.term, piece.fold, !p.commutative);
+        const bool right_place = held.shift == signed_of(piece.position) - signed_of(piece.at);
+        if (right_term && right_place) return;
+        fault = "bytes " + std::to_string(from) + " to " + std::to_string(to) + " of the output are " +
+                (held.term == kNothing ? "never written"
+                 : right_term          ? "those of another place"
+                                       : "of a wrong origin");
+      });
+    }
+    check_untouched(rank, end, p.output_bytes(), fault);
+    if (p.collective == Collective::kAllreduce && rank > 0) compare_with_first(rank, fault);
+    if (p.collective == Collective::kBarrier && problems_.size() > 1) {
+      for (uint32_t r = 0; r < ranks_.size() && fault.empty(); ++r) {
+        bool heard = false;
+        for (const std::vector<bool>& step : ranks_[rank].heard) heard = heard || step[r];
+        if (!heard) fault = "leaves the barrier without having heard of rank " + std::to_string(r);
+      }
+    }
+    return fault;
+  }
+
+  void check_untouched(uint32_t rank, uint64_t from, uint64_t to, std::string& fault) {
+    if (from >= to || problems_[rank].in_place) return;
+    ranks_[rank].output.visit(from, to - from, [&](uint64_t a, uint64_t b, Held& held) {
+      if (held.term == kNothing) return;
+      fault = "bytes " + std::to_string(a) + " to " + std::to_string(b) + " of the output should not be written";
+    });
+  }
+
+  void compare_with_first(uint32_t rank, std::string& fault) {
+    ranks_[rank].output.visit(0, problems_[rank].bytes(), [&](uint64_t from, uint64_t to, Held& held) {
+      ranks_[0].output.visit(from, to - from, [&](uint64_t, uint64_t, Held& first) {
+        if (first.term != held.term) fault = "the result is combined otherwise than on rank 0";
+      });
+    });
+  }
+
+  std::span<const Problem> problems_;
+  std::span<const Schedule> schedules_;
+  const Pairs& pairs_;
+  Terms terms_;
+  std::vector<RankState> ranks_;
+  std::vector<std::pair<uint32_t, uint32_t>> ready_;
+  std::string fault_;
+};
+
+void count(std::span<const Problem> problems, std::span<const Schedule> schedules, Verdict& verdict) {
+  const Layout& layout = *problems[0].layout;
+  for (uint32_t rank = 0; rank < schedules.size(); ++rank) {
+    verdict.steps += schedules[rank].steps.size();
+    for (const Step& step : schedules[rank].steps) {
+      if (step.kind != StepKind::kSend || step.peer >= layout.ranks()) continue;
+      const bool leaves = layout.node_of(rank) != layout.node_of(step.peer);
+      verdict.messages += 1;
+      verdict.message_bytes += step.bytes;
+      verdict.node_messages += leaves ? 1 : 0;
+      verdict.node_bytes += leaves ? step.bytes : 0;
+    }
+  }
+}
+
+}  // namespace
+
+Verdict check(std::span<const Problem> problems, std::span<const Schedule> schedules) {
+  Verdict verdict;
+  if (problems.empty() || problems.size() != schedules.size()) {
+    verdict.fault = "not one schedule for every rank";
+    return verdict;
+  }
+  count(problems, schedules, verdict);
+  for (uint32_t rank = 0; rank < schedules.size() && verdict.proved(); ++rank) {
+    verdict.fault = check_bounds(problems[rank], schedules[rank], rank);
+    if (!verdict.proved()) break;
+    const Waits waits(schedules[rank]);
+    verdict.fault = check_races(schedules[rank], waits, rank);
+    if (verdict.proved()) verdict.fault = check_tags(schedules[rank], waits, rank);
+  }
+  if (!verdict.proved()) return verdict;
+  const Pairs pairs = pair_messages(schedules);
+  verdict.fault = pairs.complaint;
+  if (!verdict.proved()) return verdict;
+  Execution execution(problems, schedules, pairs);
+  verdict.fault = execution.run();
+  if (verdict.proved()) verdict.fault = execution.check_results();
+  return verdict;
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,40 @@
+// When each step of a schedule would run: simulates all ranks under a price list. Used to draw schedules and to predict
+// their time; the prices come from the caller, so it refuses to know machines.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "coll/schedule/problem.h"
+#include "coll/schedule/schedule.h"
+
+namespace zh::coll {
+
+/// What a step takes, > 0, in the caller's unit of time. A message has one price, asked of its send. `between` tells
+/// whether it goes between nodes.
+struct Prices {
+  double (*of)(const void* context, const Step& step, bool between) = nullptr;
+  const void* context = nullptr;
+};
+
+/// For pictures: a copy or reduction takes 1, a message inside a node 2, one between nodes 4, whatever their bytes.
+[[nodiscard]] Prices logical_prices();
+
+struct Span {
+  double start = 0;
+  double end = 0;
+};
+
+struct Timeline {
+  std::vector<std::vector<Span>> spans;  ///< by rank and step; both ends of a message have the same
+  double end = 0;                        ///< when the last rank is done
+};
+
+/// A rank does one thing of each kind at a time: a copy or reduction, a send and a receive inside its node, a send and
+/// a receive between nodes; what was ready first goes first. That is the one-ported model of the mlog_nP paper (section
+/// 4), by level, so that work inside nodes overlaps with the network (multicore collectives paper, section 4.1).
+/// The schedules must be proved (check.h). O(steps log steps).
+[[nodiscard]] Timeline timeline(std::span<const Schedule> schedules, const Layout& layout, const Prices& prices);
+
+}  // namespace zh::coll

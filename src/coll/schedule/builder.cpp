@@ -1,0 +1,107 @@
+// See builder.h.
+#include "coll/schedule/builder.h"
+
+#include <algorithm>
+
+#include "base/shm_types.h"
+
+namespace zh::coll {
+Builder::Builder(uint32_t ranks) : sent_(ranks, 0), received_(ranks, 0), output_(Users{}), scratch_users_(Users{}) {}
+
+void Builder::touch(Place place, uint64_t at, uint64_t bytes, bool writes) {
+  if (place == Place::kInput) return;  // never written
+  IntervalMap<Users>& users = place == Place::kOutput ? output_ : scratch_users_;
+  const auto self = static_cast<uint32_t>(schedule_.steps.size());
+  users.visit(at, bytes, [&](uint64_t, uint64_t, Users& last) {
+    // The readers wait for the writer, so whoever waits for them need not.
+    if (last.writer != kNoStep && (!writes || last.readers.empty())) found_.push_back(last.writer);
+    if (!writes) {
+      last.readers.push_back(self);
+      return;
+    }
+    found_.insert(found_.end(), last.readers.begin(), last.readers.end());
+    last.readers.clear();
+    last.writer = self;
+  });
+}
+
+uint32_t Builder::add(Step step, After after, uint32_t also_after) {
+  const auto self = static_cast<uint32_t>(schedule_.steps.size());
+  found_.clear();
+  if (also_after != kNoStep) found_.push_back(also_after);
+  for (const uint32_t step_before : after) {
+    if (step_before != kNoStep) found_.push_back(step_before);
+  }
+  if (step.reads()) touch(step.from, step.from_at, step.bytes, false);
+  if (step.writes()) touch(step.to, step.to_at, step.bytes, true);
+  std::sort(found_.begin(), found_.end());
+  found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+  if (!found_.empty() && found_.back() == self) found_.pop_back();  // copies within one buffer
+  step.first_wait = static_cast<uint32_t>(schedule_.waits.size());
+  step.n_waits = static_cast<uint32_t>(found_.size());
+  schedule_.waits.insert(schedule_.waits.end(), found_.begin(), found_.end());
+  schedule_.steps.push_back(step);
+  return self;
+}
+
+uint32_t Builder::local(StepKind kind, Range from, Range to) {
+  if (from.bytes == 0) return kNoStep;
+  Step step;
+  step.kind = kind;
+  step.from = from.place;
+  step.from_at = from.at;
+  step.to = to.place;
+  step.to_at = to.at;
+  step.bytes = from.bytes;
+  return add(step, {}, kNoStep);
+}
+
+uint32_t Builder::copy(Range from, Range to) {
+  return from.place == to.place && from.at == to.at ? kNoStep : local(StepKind::kCopy, from, to);
+}
+
+uint32_t Builder::reduce(Range from, Range to) { return local(StepKind::kReduce, from, to); }
+
+uint32_t Builder::message(StepKind kind, uint32_t rank, Range range, After after) {
+  uint32_t& count = (kind == StepKind::kSend ? sent_ : received_)[rank];
+  Step step;
+  step.kind = kind;
+  (kind == StepKind::kSend ? step.from : step.to) = range.place;
+  (kind == StepKind::kSend ? step.from_at : step.to_at) = range.at;
+  step.bytes = range.bytes;
+  step.peer = rank;
+  step.tag = count % kTags;
+  const uint32_t self = add(step, after, count++ < kTags ? kNoStep : same_tag(step));
+  return self;
+}
+
+uint32_t Builder::same_tag(const Step& step) const {
+  for (size_t at = schedule_.steps.size(); at-- > 0;) {
+    const Step& other = schedule_.steps[at];
+    if (other.kind == step.kind && other.peer == step.peer && other.tag == step.tag) return static_cast<uint32_t>(at);
+  }
+  return kNoStep;
+}
+
+uint32_t Builder::send(uint32_t rank, Range from, After after) {
+  return from.bytes == 0 ? kNoStep : message(StepKind::kSend, rank, from, after);
+}
+
+uint32_t Builder::receive(uint32_t rank, Range to, After after) {
+  return to.bytes == 0 ? kNoStep : message(StepKind::kReceive, rank, to, after);
+}
+
+uint32_t Builder::signal(uint32_t rank, After after) { return message(StepKind::kSend, rank, {}, after); }
+
+uint32_t Builder::await(uint32_t rank, After after) { return message(StepKind::kReceive, rank, {}, after); }
+
+Range Builder::scratch(uint64_t bytes) {
+  const Range range{Place::kScratch, scratch_, bytes};
+  scratch_ += round_up(bytes, kLineBytes);  // also enough for any element
+  schedule_.scratch_bytes = std::max(schedule_.scratch_bytes, scratch_);
+  return range;
+}
+
+Schedule Builder::finish() { return std::move(schedule_); }
+
+}  // namespace zh::coll

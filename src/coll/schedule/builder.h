@@ -1,0 +1,62 @@
+// Builder: makes a rank's schedule from steps told in the order in which a plain program would do them, and finds out
+// itself which of them wait for which. Used by the files of algorithms/.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "coll/schedule/interval_map.h"
+#include "coll/schedule/schedule.h"
+
+namespace zh::coll {
+
+/// Steps of no bytes are left out (kNoStep), also as something to wait for. A step waits for the earlier ones that
+/// write what it reads or writes, or read what it writes; `after` adds what the data does not say. The n-th message
+/// told to one rank meets the n-th that this rank is told to receive, so both have to be told in the same order.
+class Builder {
+ public:
+  using After = std::initializer_list<uint32_t>;
+
+  explicit Builder(uint32_t ranks);
+
+  uint32_t copy(Range from, Range to);
+  /// to = from op to.
+  uint32_t reduce(Range from, Range to);
+  uint32_t send(uint32_t rank, Range from, After after = {});
+  uint32_t receive(uint32_t rank, Range to, After after = {});
+  /// Messages without bytes.
+  uint32_t signal(uint32_t rank, After after = {});
+  uint32_t await(uint32_t rank, After after = {});
+
+  /// Memory that lasts as long as the collective.
+  [[nodiscard]] Range scratch(uint64_t bytes);
+  /// Gives memory back: what comes later may use it again, and waits for its last use.
+  [[nodiscard]] uint64_t scratch_mark() const { return scratch_; }
+  void scratch_release(uint64_t mark) { scratch_ = mark; }
+
+  /// The result; the builder is used up.
+  [[nodiscard]] Schedule finish();
+
+ private:
+  /// Who touched some bytes last.
+  struct Users {
+    uint32_t writer = kNoStep;
+    std::vector<uint32_t> readers;  ///< since then
+  };
+
+  uint32_t local(StepKind kind, Range from, Range to);
+  uint32_t message(StepKind kind, uint32_t rank, Range range, After after);
+  uint32_t add(Step step, After after, uint32_t also_after);
+  /// The last step with this kind, peer and tag: tags are used again after kTags messages.
+  [[nodiscard]] uint32_t same_tag(const Step& step) const;
+  void touch(Place place, uint64_t at, uint64_t bytes, bool writes);
+
+  Schedule schedule_;
+  std::vector<uint32_t> sent_, received_;  ///< messages so far, by rank
+  std::vector<uint32_t> found_;            ///< the waits of the step at hand
+  IntervalMap<Users> output_, scratch_users_;
+  uint64_t scratch_ = 0;
+};
+
+}  // namespace zh::coll

@@ -1,0 +1,117 @@
+// Run: executes a rank's schedule over a transport, a little each time it is asked. Used by the engine and the shim for
+// blocking, nonblocking and persistent collectives. It never waits, and refuses to know how messages travel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "coll/schedule/schedule.h"
+#include "coll/types.h"
+
+namespace zh::coll {
+
+/// Nonblocking messages of contiguous bytes between ranks of one communicator, apart from all others on it. Messages
+/// with equal rank and tag match in the order of their starts (MPI standard 3.5).
+class Transport {
+ public:
+  /// Starts a message. kOk: `*handle` is null if it is complete already, else has to be given to test() or abandon().
+  /// The memory stays with the transport until then. A receive ends with kTruncated where more has come than `bytes`,
+  /// with kInvalid where less has.
+  virtual Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) = 0;
+  virtual Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) = 0;
+  /// True once complete; `*code` says how it ended, and the handle is gone. Only looks: whoever calls Run::advance()
+  /// turns the progress loop.
+  virtual bool test(void* handle, Code* code) = 0;
+  /// Gives a message up; its memory is not touched after this returns.
+  virtual void abandon(void* handle) = 0;
+
+  /// Tells the other ranks what this one takes its call with that number for (digest() of its problem; kRefused: it
+  /// takes no part).
+  virtual void announce(uint64_t number, uint32_t digest) = 0;
+  /// Whether another rank has announced something else under that number. Not every rank can be asked: false says
+  /// nothing.
+  [[nodiscard]] virtual bool contradicted(uint64_t number, uint32_t digest) const = 0;
+
+ protected:
+  ~Transport() = default;
+};
+
+/// A schedule made ready to run: kept by whoever expects the same call again, shared by any number of runs.
+class Plan {
+ public:
+  explicit Plan(Schedule schedule);
+
+  [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+
+ private:
+  friend class Run;
+  Schedule schedule_;
+  std::vector<uint32_t> n_waits_;    ///< by step
+  std::vector<uint32_t> first_;      ///< by step: followers_[first_[i], first_[i + 1]) wait for step i
+  std::vector<uint32_t> followers_;  ///< steps
+  std::vector<uint32_t> at_once_;    ///< steps that wait for nothing: receives, sends, the rest
+  uint32_t n_messages_ = 0;
+};
+
+/// One call's buffers, of the sizes that the schedule's problem gives.
+struct Call {
+  const void* input = nullptr;
+  void* output = nullptr;
+  Reduction how;          ///< reductions
+  int32_t first_tag = 0;  ///< the run uses tags [first_tag, first_tag + kTags)
+  bool exact = false;     ///< a message that brings less than it should spoils the call, as one that brings more does
+};
+
+class Run {
+ public:
+  /// Allocates all that it will need. kNoMemory.
+  static Status create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out);
+  /// Gives up what is still under way.
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Begins a call; the last one must have ended. Communicates nothing yet, allocates nothing.
+  void start(const Call& call);
+  /// Starts, copies and combines whatever may be by now. True once the call has ended: code() says how. Then, and
+  /// before the first start(), it does nothing.
+  bool advance();
+  /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid: the rest of the call went on then,
+  /// so that the others end too; and they, where the call is `exact`, learn of it by empty messages. Else what the
+  /// transport or fail() said: the rest was given up.
+  [[nodiscard]] Code code() const { return code_; }
+  /// Ends the call under way.
+  void fail(Code code);
+
+ private:
+  struct UnderWay {
+    void* handle;
+    uint32_t step;
+  };
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+
+  Run(std::shared_ptr<const Plan> plan, Transport& transport);
+  [[nodiscard]] std::byte* memory(Place place) const;
+  void perform(uint32_t step);
+  void complete(uint32_t step);
+  void poll();
+  void end_message(uint32_t step, Code code);
+
+  std::shared_ptr<const Plan> plan_;
+  Transport& transport_;
+  Call call_;
+  std::unique_ptr<std::byte, Free> scratch_;
+  std::vector<uint32_t> waits_;  ///< by step: how many it still waits for
+  std::vector<uint32_t> ready_;  ///< steps in the order in which they became ready; [0, next_) were performed
+  std::vector<UnderWay> under_way_;
+  uint32_t next_ = 0;
+  uint32_t n_ready_ = 0;
+  uint32_t left_ = 0;  ///< steps that are not complete
+  Code code_ = Code::kOk;
+};
+
+}  // namespace zh::coll

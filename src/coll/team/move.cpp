@@ -1,0 +1,286 @@
+// Collectives that move data whose pieces are alike, and MPI_Allgather in both kinds. Whoever gives says in its slot
+// how, and how much; whoever takes goes by that, and not by the length that it expects itself: so members who disagree
+// on a length find out, and nobody waits for what does not come. A member returns when nobody reads or writes its
+// memory any more.
+#include <algorithm>
+
+#include "coll/team/team_state.h"
+
+namespace zh::coll {
+
+// --- Giving
+
+Code Team::State::give(const copy::Buffer& send) {
+  if (send.bytes > kSmallBytes) {
+    const std::byte* const source = contiguous(send);
+    return source == nullptr ? Code::kNoMemory : offer(source, send.bytes, nullptr, 0);
+  }
+  if (const Code code = contribute(send, false); code != Code::kOk) return code;
+  publish();
+  return Code::kOk;
+}
+
+Code Team::State::give_pieces(const Pieces& send, bool small) {
+  const uint64_t n = send.first.bytes;
+  if (!small) {
+    uint64_t stride = 0;
+    const std::byte* const source = contiguous(send, &stride);
+    return source == nullptr ? Code::kNoMemory : offer(source, stride * (size - 1) + n, nullptr, 0, stride, n);
+  }
+  std::byte* out = nullptr;
+  if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i != self) gather_bytes(out + i * n, send[i], n);
+  }
+  publish();
+  return Code::kOk;
+}
+
+Code Team::State::end_given() {
+  const Way way = slot(self).way;
+  end();
+  if (way != Way::kMemory && way != Way::kMemoryTable) return Code::kOk;
+  const Code code = await_done();
+  packed.shrink();
+  return code;
+}
+
+// --- Messages: two members are a message's two ends, and both of them copy.
+
+Code Team::State::start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out) {
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  *out = services.send(members[member], context, message_tag(), data, p2p::SendMode::kStandard);
+  if (*out == nullptr) return Code::kNoMemory;
+  mine->way = Way::kMessage;
+  mine->bytes = data.bytes;
+  publish();
+  return Code::kOk;
+}
+
+p2p::Request* Team::State::start_receive(uint32_t member, const copy::Buffer& recv) {
+  return services.recv(members[member], context, message_tag(), recv);
+}
+
+Code Team::State::await_taken(uint32_t member, p2p::Request* message) {
+  const SlotShm& theirs = slot(member);
+  auto settled = [&] {
+    // CS1 <- CS0
+    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way == Way::kNothing);
+  };
+  if (const Code code = turn_until(settled); code != Code::kOk) return code;
+  if (services.done(message)) return finish(message, 0);
+  services.abandon(message);
+  return Code::kOk;
+}
+
+Code Team::State::await_message(uint32_t member, p2p::Request* message, uint64_t room, bool* came) {
+  if (message == nullptr) return Code::kNoMemory;
+  const SlotShm& theirs = slot(member);
+  auto settled = [&] {
+    // CS1 <- CS0
+    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way != Way::kMessage);
+  };
+  if (const Code code = turn_until(settled); code != Code::kOk) return code;
+  *came = services.done(message);
+  if (*came) return finish(message, room);
+  services.abandon(message);
+  return Code::kOk;
+}
+
+// --- Taking
+
+Code Team::State::take(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces) {
+  const Code code = await(member);
+  return code == Code::kOk ? take_arrived(member, recv, k, pieces) : code;
+}
+
+Code Team::State::take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces) {
+  const SlotShm& theirs = slot(member);
+  switch (theirs.way) {
+    case Way::kInline:
+    case Way::kRing: {
+      const uint64_t bytes = theirs.bytes == recv.bytes * pieces ? recv.bytes : theirs.bytes / pieces;
+      scatter_bytes(recv, contents(member) + k * bytes, fit(bytes, recv.bytes));
+      return Code::kOk;
+    }
+    case Way::kMemory: {
+      const uint64_t n = fit(theirs.bytes, recv.bytes);
+      return n == 0 ? Code::kOk : read_into(member, k * theirs.stride, n, recv);
+    }
+    case Way::kMessage:
+      return transfer(start_receive(member, recv), recv.bytes);
+    default:
+      fail(theirs.way == Way::kWritten && theirs.bytes > recv.bytes ? Code::kTruncated : Code::kInvalid);
+      return Code::kOk;
+  }
+}
+
+// A message is asked for before its sender is there, so that both copy.
+Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large) {
+  if (size == 2 && large) {
+    bool came = false;
+    const Code code = await_message(root, start_receive(root, recv), recv.bytes, &came);
+    if (code != Code::kOk || came) return code;
+  } else if (const Code code = await(root); code != Code::kOk) {
+    return code;
+  }
+  const SlotShm& theirs = slot(root);
+  if (theirs.way != Way::kMemory) return take_arrived(root, recv, k, pieces);
+  return throttled(root, theirs.source, [&] { return take_arrived(root, recv, k, pieces); });
+}
+
+// --- The collectives
+
+Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
+  if (const Code code = begin(); code != Code::kOk) return code;
+  const bool large = data.bytes > kSmallBytes;
+  if (self != root) {
+    const Code code = take_from_root(root, data, 0, 1, large);
+    if (code == Code::kOk) end();
+    return code;
+  }
+  if (size != 2 || !large) {
+    const Code code = give(data);
+    return code == Code::kOk ? end_given() : code;
+  }
+  p2p::Request* message = nullptr;
+  if (const Code code = start_message(1 - self, data, &message); code != Code::kOk) return code;
+  const Code code = await_taken(1 - self, message);
+  end();
+  return code;
+}
+
+Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
+  if (const Code code = begin(); code != Code::kOk) return code;
+  if (self != root) return send.bytes > kSmallBytes ? give_large_to_root(send, root) : give_small_to_root(send);
+  const bool large = recv.first.bytes > kSmallBytes;
+  if (large && size > 2) return gather_by_writing(send, recv);
+  p2p::Request* const message = large ? start_receive(1 - self, recv[1 - self]) : nullptr;
+  copy_own(recv[self], send);  // while the other end copies
+  bool came = false;
+  if (large) {
+    const Code code = await_message(1 - self, message, recv.first.bytes, &came);
+    if (code != Code::kOk) return code;
+  }
+  bool waited_for = false;
+  for (uint32_t i = 0; i < size && !came; ++i) {
+    if (i == self) continue;
+    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
+    waited_for = waited_for || slot(i).way == Way::kWritten;
+  }
+  if (waited_for) {
+    if (const Code code = contribute_nothing(); code != Code::kOk) return code;
+  }
+  all_arrived();
+  end();
+  return Code::kOk;
+}
+
+Code Team::State::give_small_to_root(const copy::Buffer& send) {
+  const Code code = give(send);
+  if (code == Code::kOk) end();
+  return code;
+}
+
+// Of two, as a message; else into the root's memory, once that says where. A root without room for it says nothing, and
+// finds the length in this rank's slot.
+Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
+  if (size == 2) {
+    p2p::Request* message = nullptr;
+    if (const Code code = start_message(root, send, &message); code != Code::kOk) return code;
+    const Code code = await_taken(root, message);
+    end();
+    return code;
+  }
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  mine->way = Way::kWritten;
+  mine->bytes = send.bytes;
+  publish();
+  if (const Code code = await(root); code != Code::kOk) return code;
+  const SlotShm& theirs = slot(root);
+  if (theirs.way == Way::kMemory) {
+    const std::byte* const source = contiguous(send);
+    if (source == nullptr) return Code::kNoMemory;
+    const uint64_t n = std::min(send.bytes, theirs.bytes);
+    const Code code = throttled(root, theirs.target, [&] { return write(root, self * theirs.stride, n, source); });
+    if (code != Code::kOk) return code;
+  }
+  end();
+  return Code::kOk;
+}
+
+// The members write, all at once, into the root's buffer.
+Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv) {
+  const uint64_t n = recv.first.bytes;
+  const bool direct = recv.first.layout == nullptr && recv.stride >= static_cast<int64_t>(n);
+  std::byte* const target = direct ? recv.first.base : packed.get(n * size);
+  const uint64_t stride = direct ? static_cast<uint64_t>(recv.stride) : n;
+  if (target == nullptr) return Code::kNoMemory;
+  if (const Code code = offer(nullptr, 0, target, stride * (size - 1) + n, stride, n); code != Code::kOk) return code;
+  copy_own(recv[self], send);
+  Code code = await_done();
+  for (uint32_t i = 0; i < size && code == Code::kOk; ++i) {
+    if (i == self) continue;
+    if (slot(i).way != Way::kWritten) {
+      code = take_arrived(i, recv[i], 0, 1);
+      continue;
+    }
+    const uint64_t came = fit(slot(i).bytes, n);
+    take_edges(i * stride, came);
+    if (!direct) scatter_bytes(recv[i], target + i * stride, came);
+  }
+  end();
+  packed.shrink();
+  return code;
+}
+
+Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
+  if (const Code code = begin(); code != Code::kOk) return code;
+  const uint64_t most = crowded ? kSmallScatterBytes : kSmallBytes;
+  if (self != root) {
+    const Code code = take_from_root(root, recv, self, size, recv.bytes * size > most);
+    if (code == Code::kOk) end();
+    return code;
+  }
+  const bool large = send.first.bytes * size > most;
+  if (size != 2 || !large) {
+    if (const Code code = give_pieces(send, !large); code != Code::kOk) return code;
+    copy_own(recv, send[self]);
+    return end_given();
+  }
+  p2p::Request* message = nullptr;
+  if (const Code code = start_message(1 - self, send[1 - self], &message); code != Code::kOk) return code;
+  copy_own(recv, send[self]);  // while the other end copies
+  const Code code = await_taken(1 - self, message);
+  end();
+  return code;
+}
+
+Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
+  if (const Code code = begin(); code != Code::kOk) return code;
+  if (const Code code = give(send); code != Code::kOk) return code;
+  copy_own(recv[self], send);
+  for (uint32_t k = 1; k < size; ++k) {
+    const uint32_t i = after_self(k);
+    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
+  }
+  all_arrived();
+  return end_given();
+}
+
+// Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
+Code Team::State::even_alltoall(const Pieces& send, const Pieces& recv) {
+  if (const Code code = begin(); code != Code::kOk) return code;
+  if (const Code code = give_pieces(send, send.first.bytes * size <= kSmallBytes); code != Code::kOk) return code;
+  copy_own(recv[self], send[self]);
+  for (uint32_t k = 1; k < size; ++k) {
+    const uint32_t i = after_self(k);
+    if (const Code code = take(i, recv[i], self, size); code != Code::kOk) return code;
+  }
+  all_arrived();
+  return end_given();
+}
+
+}  // namespace zh::coll

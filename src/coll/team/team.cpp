@@ -1,0 +1,267 @@
+// Team: setting up, waiting, and which algorithm serves a call.
+#include "coll/team/team.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coll/team/team_state.h"
+#include "os/clock.h"
+
+namespace zh::coll {
+
+namespace {
+constexpr uint32_t kLooksPerClock = 16;
+constexpr double kDeathCheckEveryUs = 5000;  // by the clock: where others have the CPU, looks may take long
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kLooksPerPlea = 1;
+#else
+constexpr uint32_t kLooksPerPlea = 4;
+#endif
+constexpr int32_t kBoardTag = 0;
+constexpr int32_t kListTag = 1;
+static_assert(kListTag < kMessageTag && kMessageTag < kFirstFreeTag);
+}  // namespace
+
+Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
+                   uint32_t self_in)
+    : services(services_in),
+      pool(pool_in),
+      context(context_in),
+      members(std::move(members_in)),
+      size(static_cast<uint32_t>(members.size())),
+      self(self_in),
+      polls(services_in.polls()),
+      copiers(services_in.copiers()),
+      sleepers(services_in.sleepers()),
+      pleas_seen(members.size(), 0),
+      slices(members.size() + 1, 0),
+      answers(members.size(), nullptr) {}
+
+Team::State::~State() {
+  if (usable) pool.give(context, seq, offsets[self], offsets);
+  // Who offers memory waits until nobody looks at it; after a death somebody may.
+  if (edges != kNoOffset && !broken) pool.give_edges(edges);
+}
+
+// A message moves only while the engine is turned, so there is no looking without it.
+Code Team::State::transfer(p2p::Request* request, uint64_t room) {
+  if (request == nullptr) return Code::kNoMemory;
+  auto done = [&] { return services.done(request); };
+  const Code code = turn_until(done);
+  // A request that will never be done stays with the endpoint, which ends it with its peer.
+  return code == Code::kOk ? finish(request, room) : code;
+}
+
+Code Team::State::finish(p2p::Request* request, uint64_t room) {
+  uint64_t bytes = 0;
+  const Code code = services.finish(request, &bytes);
+  if (code == Code::kTruncated) {
+    fail(code);
+    return Code::kOk;
+  }
+  less = less || bytes < room;
+  return code;
+}
+
+bool Team::State::agree(uint32_t first, uint32_t last, uint64_t bytes) {
+  for (uint32_t i = first; i <= last; ++i) {
+    const SlotShm& theirs = slot(i);
+    if (theirs.bytes == bytes) [[likely]]
+      continue;
+    fail(theirs.way != Way::kNothing && theirs.bytes > bytes ? Code::kTruncated : Code::kInvalid);
+  }
+  return fault == Code::kOk;
+}
+
+Code Team::State::contribute_nothing() {
+  SlotShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  mine->way = Way::kNothing;
+  mine->bytes = kNoBytes;
+  publish();
+  return Code::kOk;
+}
+
+// Every member tells member 0 where its board is, and gets the list of all: no message but these is ever needed to find
+// a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member 0's
+// word: they choose algorithms by it, and ranks may have been told to wait in different ways.
+bool Team::State::set_up() {
+  asked = true;
+  offsets.assign(size + 1, kNoOffset);
+  Offset own = pool.take(context);
+  const auto bytes_of = [](void* p, uint64_t n) { return copy::Buffer{static_cast<std::byte*>(p), n, nullptr}; };
+  const uint64_t list_bytes = offsets.size() * sizeof(Offset);
+  Code code = Code::kOk;
+  if (self == 0) {
+    offsets[0] = own;
+    for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
+      code = transfer(services.recv(members[i], context, kBoardTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
+    }
+    offsets[size] = polls == 1 ? 1 : 0;
+    if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
+    for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
+      code = transfer(
+          services.send(members[i], context, kListTag, bytes_of(offsets.data(), list_bytes), p2p::SendMode::kStandard),
+          0);
+    }
+  } else {
+    code = transfer(services.send(members[0], context, kBoardTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard),
+                    0);
+    if (code == Code::kOk) {
+      code = transfer(services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)), 0);
+    }
+  }
+  if (code != Code::kOk || offsets[self] == kNoOffset) {
+    if (own != kNoOffset) pool.give(context, 0, own, {});
+    return false;
+  }
+  crowded = offsets[size] != 0;
+  offsets.resize(size);
+  board_of.resize(size);
+  for (uint32_t i = 0; i < size; ++i) board_of[i] = at<BoardShm>(services.base(), offsets[i]);
+  usable = true;
+  return true;
+}
+
+// While it waits a rank also serves those that could not reach its memory, and notices when a member dies.
+Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
+  struct Wait {
+    State* state;
+    bool (*ready)(void*);
+    void* context;
+    os::Interval death_checks;
+    uint32_t looks;
+    bool dead;
+  } wait{this, ready, ready_context, {}, 0, false};
+  wake_sleepers();
+  services.wait(
+      [](void* p) {
+        auto& w = *static_cast<Wait*>(p);
+        if (w.ready(w.context)) return true;
+        ++w.looks;
+        State& s = *w.state;
+        if (s.usable && w.looks % kLooksPerPlea == 0) s.answer_pleas();
+        if (w.looks % kLooksPerClock == 0 && w.death_checks.over(kDeathCheckEveryUs)) {
+          for (const uint32_t rank : s.members) w.dead = w.dead || !s.services.alive(rank);
+        }
+        return w.dead;
+      },
+      &wait);
+  if (!wait.dead) return Code::kOk;
+  if (ready(ready_context)) return Code::kOk;  // what the dead had finished is there
+  broken = true;
+  return Code::kPeerDead;
+}
+
+void Team::State::wake_members() {
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i != self) services.wake(members[i]);
+  }
+}
+
+Code Team::State::wait_for_past(uint32_t past) {
+  uint32_t least = seq - 1;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i == self) continue;
+    const BoardShm& theirs = board(i);
+    uint32_t done = 0;
+    const Code code = wait([&] {
+      done = theirs.done.load_acquire();  // CN1 <- CN0: its reads of what is written next
+      return static_cast<int32_t>(done - past) >= 0;
+    });
+    if (code != Code::kOk) return code;
+    if (static_cast<int32_t>(done - least) < 0) least = done;
+  }
+  safe = least;
+  return Code::kOk;
+}
+
+bool Team::State::all_done() const {
+  for (uint32_t i = 0; i < size; ++i) {
+    // CN1 <- CN0: what the member wrote into this rank's memory.
+    if (i != self && static_cast<int32_t>(board(i).done.load_acquire() - seq) < 0) return false;
+  }
+  return true;
+}
+
+Code Team::State::await_done() {
+  const Code code = wait([this] { return all_done(); });
+  if (code == Code::kOk) safe = seq;
+  for (p2p::Request*& answer : answers) {
+    if (answer != nullptr && code == Code::kOk) transfer(std::exchange(answer, nullptr), 0);
+  }
+  return code;
+}
+
+Team::Team(Services& services, BoardPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self)
+    : state_(std::make_unique<State>(services, pool, context, std::move(members), self)) {}
+Team::~Team() = default;
+
+bool Team::ready() { return state_->asked ? state_->usable : state_->set_up(); }
+uint32_t Team::size() const { return state_->size; }
+uint32_t Team::self() const { return state_->self; }
+
+uint32_t Team::begun() const { return state_->seq; }
+bool Team::fell_short() const { return state_->less; }
+
+void Team::refuse(bool to_all) {
+  State& s = *state_;
+  if (s.begin() != Code::kOk || s.contribute_nothing() != Code::kOk) return;
+  if (to_all && s.counts() && s.arrive_in_vain() != Code::kOk) return;
+  s.end();
+}
+
+Code Team::barrier() { return state_->small_barrier(); }
+
+Code Team::bcast(const copy::Buffer& data, uint32_t root) { return state_->outcome(state_->even_bcast(data, root)); }
+
+Code Team::gather(const copy::Buffer& send, const Pieces& recv, uint32_t root, bool uniform) {
+  State& s = *state_;
+  return s.outcome(uniform ? s.even_gather(send, recv, root) : s.list_gather(send, recv, root));
+}
+
+Code Team::scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root, bool uniform) {
+  State& s = *state_;
+  return s.outcome(uniform ? s.even_scatter(send, recv, root) : s.list_scatter(send, recv, root));
+}
+
+Code Team::allgather(const copy::Buffer& send, const Pieces& recv) {
+  return state_->outcome(state_->gather_all(send, recv));
+}
+
+Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
+  State& s = *state_;
+  return s.outcome(uniform ? s.even_alltoall(send, recv) : s.list_alltoall(send, recv));
+}
+
+Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
+  State& s = *state_;
+  const uint64_t bytes = count * how.element_bytes;
+  return s.outcome(bytes <= kSmallBytes ? s.small_reduce(in, out, bytes, how, root)
+                                        : s.large_reduce(in, out, count, how, root, false));
+}
+
+Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
+  State& s = *state_;
+  const uint64_t bytes = count * how.element_bytes;
+  return s.outcome(bytes <= kSmallBytes ? s.small_allreduce(in, out, bytes, how)
+                                        : s.large_reduce(in, out, count, how, 0, true));
+}
+
+Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
+  State& s = *state_;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
+  const uint64_t bytes = total * how.element_bytes;
+  return s.outcome(bytes <= kSmallBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
+                                        : s.large_reduce_scatter(in, out, counts, how));
+}
+
+Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
+  State& s = *state_;
+  const uint64_t bytes = count * how.element_bytes;
+  return s.outcome(bytes <= kSmallBytes ? s.small_scan(in, out, bytes, how, exclusive)
+                                        : s.large_scan(in, out, count, how, exclusive));
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,419 @@
+// The inside of a Team, shared by the algorithms of this folder only: boards, waiting, and reaching members' memory.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/crash_point.h"
+#include "coll/team/board.h"
+#include "coll/team/board_pool.h"
+#include "coll/team/services.h"
+#include "coll/team/team.h"
+
+namespace zh::coll {
+
+/// Bytes handled at a time by reductions in place: the accumulator and a piece of every operand stay in a core's cache.
+constexpr uint64_t kChunkBytes = 32 << 10;
+
+/// Looks at a flag between two questions whether this rank keeps others from their CPU.
+constexpr uint32_t kPollsPerNotice = 64;
+
+/// Least contribution whose successor's lines are asked for ahead.
+constexpr uint64_t kAskedBytes = 256;
+
+/// Tags of a team's messages below the second belong to team.cpp. Messages of one kind between two members are in
+/// order.
+constexpr int32_t kMessageTag = 2;  // and the number of the collective above it
+constexpr int32_t kFirstFreeTag = 3;
+
+/// Private memory of a call that needs some; kept for the next one if it is not large.
+class Scratch {
+ public:
+  /// Null when out of memory. Valid until the next call.
+  [[nodiscard]] std::byte* get(uint64_t bytes) {
+    if (bytes > size_) {
+      memory_.reset(new (std::nothrow) std::byte[bytes]);
+      size_ = memory_ ? bytes : 0;
+    }
+    return memory_.get();
+  }
+  void shrink() {
+    if (size_ <= kKeepBytes) return;
+    memory_.reset();
+    size_ = 0;
+  }
+
+ private:
+  static constexpr uint64_t kKeepBytes = 4 << 20;
+  std::unique_ptr<std::byte[]> memory_;
+  uint64_t size_ = 0;
+};
+
+struct Team::State {
+  State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
+        uint32_t self_in);
+  ~State();
+
+  // --- team.cpp: setting up, waiting
+
+  [[nodiscard]] bool set_up();
+  /// Begins the next collective. kPeerDead once a member's death was seen: those that have not seen it yet must not
+  /// take this rank's next contribution for the one that they wait for.
+  Code begin() {
+    if (broken) [[unlikely]]
+      return Code::kPeerDead;
+    ++seq;
+    fault = Code::kOk;
+    less = false;
+    return Code::kOk;
+  }
+  /// The collective at hand goes on, but not as it should; the first fault is told.
+  void fail(Code code) {
+    if (fault == Code::kOk) fault = code;
+  }
+  /// What has come of a collective that ended like that.
+  [[nodiscard]] Code outcome(Code code) const { return code == Code::kOk ? fault : code; }
+  /// Of `theirs` bytes what has room in `mine`.
+  uint64_t fit(uint64_t theirs, uint64_t mine) {
+    if (theirs == mine) [[likely]]
+      return mine;
+    if (theirs > mine) fail(Code::kTruncated);
+    less = less || theirs < mine;
+    return theirs < mine ? theirs : mine;
+  }
+  /// True if contributions to a reduction, of members that have arrived, from `first` to `last`, have `bytes` as well.
+  bool agree(uint32_t first, uint32_t last, uint64_t bytes);
+  /// This rank's contribution is that it has none; published.
+  Code contribute_nothing();
+  /// Ends it: nothing of others is needed any more.
+  void end() {
+    ZH_CRASH_POINT("team: not yet done");
+    // CN0 -> CN1: this rank's last reads of boards, and its accesses to others' memory.
+    board(self).done.store_release(seq);
+    wake_sleepers();
+  }
+  /// Members that sleep look at their flags again. Called when this one has set what they may wait for: before it waits
+  /// itself, and when it leaves.
+  void wake_sleepers() {
+    if (sleepers != nullptr && sleepers->load_relaxed() != 0) [[unlikely]]
+      wake_members();
+  }
+  void wake_members();
+  /// Waits until ready() is true; kPeerDead if a member ends meanwhile.
+  template <typename Ready>
+  Code wait(Ready&& ready) {
+    for (uint32_t i = 0; i < polls; ++i) {
+      if (ready()) return Code::kOk;
+      if (i % kPollsPerNotice == kPollsPerNotice - 1 && services.keeps_cpu_from_peer()) break;
+      cpu_relax();
+    }
+    return turn_until(ready);
+  }
+  /// The same, with the engine turning from the first look on.
+  template <typename Ready>
+  Code turn_until(Ready& ready) {
+    return turn_until([](void* p) { return (*static_cast<Ready*>(p))(); }, &ready);
+  }
+  Code turn_until(bool (*ready)(void*), void* ready_context);
+
+  /// This rank's slot of the collective at hand, free to be written.
+  Code own_slot(SlotShm** out) {
+    *out = &slot(self);
+    return await_past(seq - kSlots);
+  }
+  /// Until every member has done collective `past`.
+  Code await_past(uint32_t past) {
+    if (static_cast<int32_t>(past - safe) <= 0) [[likely]]
+      return Code::kOk;
+    return wait_for_past(past);
+  }
+  Code wait_for_past(uint32_t past);
+  /// Makes what is in this rank's slot known.
+  void publish() {
+    ZH_CRASH_POINT("team: contributed");
+    // CS0 -> CS1: the contribution, and its memory.
+    slot(self).seq.store_release(seq);
+    ZH_CRASH_POINT("team: published");
+    if (polls > 1) ask_ahead();
+  }
+  /// The next collective will probably be like this one: the lines that this rank writes for it are asked for now,
+  /// while it waits for others anyway (measured at 2 ranks far: 512 bytes a fifth, 16 KiB a seventh less time).
+  void ask_ahead() {
+    const SlotShm& mine = slot(self);
+    if ((mine.way != Way::kInline && mine.way != Way::kRing) || mine.bytes < kAskedBytes) return;
+    const SlotShm& next = board(self).slots[(seq + 1) % kSlots];
+    prefetch_for_write(&next.seq);
+    const std::byte* const room =
+        mine.way == Way::kInline ? next.payload : board(self).ring + next_block % kBlocks * kBlockBytes;
+    for (uint64_t at_byte = 0; at_byte < mine.bytes; at_byte += kLineBytes) prefetch_for_write(room + at_byte);
+  }
+  /// Until member's contribution to the collective at hand is there.
+  Code await(uint32_t member) {
+    const SlotShm& theirs = slot(member);
+    return wait([&] { return theirs.seq.load_acquire() == seq; });  // CS1 <- CS0
+  }
+  Code await_all() {
+    for (uint32_t i = 0; i < size; ++i) {
+      if (i == self) continue;
+      if (const Code code = await(i); code != Code::kOk) return code;
+    }
+    all_arrived();
+    return Code::kOk;
+  }
+  /// Every member is in the collective at hand, so it has done the one before.
+  void all_arrived() { safe = seq - 1; }
+  /// A slot's stage when `steps` of the collective at hand are done.
+  [[nodiscard]] uint64_t stage_of(uint64_t steps) const { return (uint64_t{seq} << 32) | steps; }
+  /// Says that this rank has done so many steps.
+  void reach_step(uint64_t steps) {
+    // CT0 -> CT1: what the step wrote, and its last reads of what others wrote.
+    slot(self).stage.store_release(stage_of(steps));
+  }
+  /// Until the member has.
+  Code await_step(uint32_t member, uint64_t steps) {
+    const SlotShm& theirs = slot(member);
+    return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // CT1 <- CT0
+  }
+  /// Until all other members have done the collective at hand, this rank's memory included.
+  Code await_done();
+  [[nodiscard]] bool all_done() const;
+
+  /// The member k places on, 0 < k < size: everyone begins with another one.
+  [[nodiscard]] uint32_t after_self(uint32_t k) const { return self + k < size ? self + k : self + k - size; }
+  [[nodiscard]] BoardShm& board(uint32_t member) const { return *board_of[member]; }
+  [[nodiscard]] SlotShm& slot(uint32_t member) const { return board_of[member]->slots[seq % kSlots]; }
+
+  // --- reach.cpp: other members' memory, whatever the way
+
+  /// Publishes this rank's memory for the collective at hand. `target` may be null. Pieces of `piece` bytes are
+  /// `stride` apart; what lies between them belongs to nobody.
+  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes);
+  Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride,
+             uint64_t piece);
+  /// An area for the edges of what is offered in this rank's slot, if it has edges; with those of the source in it.
+  void offer_edges(SlotShm* mine);
+  /// Bytes [from, from + n) of the source have changed since: their edges are copied again.
+  void renew_edges(uint64_t from, uint64_t n);
+  /// Bytes [from, from + n) of the target were written by others, who have done: takes their edges over.
+  void take_edges(uint64_t from, uint64_t n);
+  /// The area of a member's edges; null if there is none.
+  [[nodiscard]] EdgesShm* edges_of(uint32_t member) const;
+  Code read(uint32_t member, uint64_t from, uint64_t n, void* out);
+  Code write(uint32_t member, uint64_t from, uint64_t n, const void* in);
+  /// Which operand of an operation is the other member's.
+  enum class Theirs : uint8_t { kLeft, kRight };
+  /// out = theirs op mine or, with a predefined operation, mine op theirs, on n bytes of elements; `out` may be `mine`.
+  Code combine(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine, std::byte* out,
+               const Reduction& how);
+  Code combine_run(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine, std::byte* out,
+                   const Reduction& how);
+  /// copy(), with a place among those that copy from or into `memory` of member `owner` if that takes the kernel.
+  template <typename Copy>
+  Code throttled(uint32_t owner, const p2p::RemoteBufferShm& memory, Copy&& copy) {
+    if (size - 1 <= copiers || memory.mapped()) return copy();
+    ThrottleShm& throttle = board(owner).throttle;
+    if (const Code code = wait([&] { return throttle.try_enter(copiers); }); code != Code::kOk) return code;
+    ZH_CRASH_POINT("team: copying");
+    const Code code = copy();
+    throttle.leave();
+    return code;
+  }
+  Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
+  void answer_pleas();
+  /// Until a message is over. `room` is that of a receive.
+  Code transfer(p2p::Request* request, uint64_t room);
+  Code finish(p2p::Request* request, uint64_t room);
+
+  // --- small.cpp: through boards
+
+  Code small_barrier();
+  Code small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
+  Code small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  Code counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  /// Whether arrivals at a small allreduce are counted.
+  [[nodiscard]] bool counts() const;
+  /// Counts this one; `*last`: the others have.
+  Code arrive(bool* last);
+  /// Arrives at an allreduce without result, and waits for nobody.
+  Code arrive_in_vain();
+  Code small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
+  Code small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
+  /// Room for `bytes` in this rank's slot, `aligned` where the program's own code will read them; then publish().
+  Code claim(uint64_t bytes, bool aligned, std::byte** room);
+  /// Puts bytes there.
+  Code contribute(const copy::Buffer& data, bool aligned);
+  /// Room for `bytes` in this rank's ring.
+  Code claim_ring(uint64_t bytes, SlotShm* mine);
+  [[nodiscard]] const std::byte* contents(uint32_t member) const {
+    const SlotShm& theirs = slot(member);
+    return theirs.way == Way::kInline ? theirs.payload : board(member).ring + theirs.ring_at;
+  }
+  /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
+  template <typename Operand>
+  void fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how, const Operand& operand);
+  /// Of contributions on boards, bytes [from, from + n).
+  void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how) {
+    fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
+  }
+
+  // --- move.cpp, lists.cpp: on boards or where the data lie, as each giver says in its slot
+
+  /// A message to the other member of two; this rank's slot says that there is one.
+  Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
+  /// One that was not taken is never taken for that of another collective.
+  [[nodiscard]] int32_t message_tag() const { return static_cast<int32_t>(seq & 0xfffff) << 4 | kMessageTag; }
+  [[nodiscard]] p2p::Request* start_receive(uint32_t member, const copy::Buffer& recv);
+  /// Until the member has it, or its slot says that it takes none.
+  Code await_taken(uint32_t member, p2p::Request* message);
+  /// Until it has come, or the member's slot says that none does.
+  Code await_message(uint32_t member, p2p::Request* message, uint64_t room, bool* came);
+  /// Until the member's contribution is there; then piece `k` of its `pieces`, as much as there is room for.
+  Code take(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
+  Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
+  /// The same from a root, which all members read at once. `large`: it will probably not be on the board.
+  Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
+  /// One piece for all, or one for each. Publishes it.
+  Code give(const copy::Buffer& send);
+  Code give_pieces(const Pieces& send, bool small);
+  /// Ends the collective; a member whose memory is read stays until that is over.
+  Code end_given();
+  Code even_bcast(const copy::Buffer& data, uint32_t root);
+  Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
+  Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
+  Code give_small_to_root(const copy::Buffer& send);
+  Code give_large_to_root(const copy::Buffer& send, uint32_t root);
+  Code even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
+  Code even_alltoall(const Pieces& send, const Pieces& recv);
+  Code gather_all(const copy::Buffer& send, const Pieces& recv);
+  Code list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
+  Code list_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
+  Code list_alltoall(const Pieces& send, const Pieces& recv);
+  Code list_offer_table(const Pieces& send);
+  Code list_take_piece(uint32_t member, const copy::Buffer& recv);
+
+  // --- large_reduce.cpp
+
+  Code give_up_together(bool to_all);
+  Code break_chain();
+  Code large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root, bool to_all);
+  Code large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how);
+  Code large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
+  /// Elements [first, first + n) of all inputs, combined in rank order, into `acc`. `in` is this rank's input.
+  Code fold_members(const std::byte* in, uint64_t from, uint64_t n, std::byte* acc, const Reduction& how);
+
+  // --- staged_reduce.cpp: large reductions through staging areas
+
+  struct StagedReduce {
+    const std::byte* in;
+    std::byte* out;        ///< takes the results of all slices; null: not on this member
+    std::byte* slice_out;  ///< takes the result of this member's slice only; null: results are handed on
+    const Reduction& how;
+    uint64_t room = 0;   ///< bytes of an area for a piece
+    uint64_t piece = 0;  ///< most bytes of a slice in one round
+    uint64_t rounds = 0;
+  };
+  /// `slices` are set. `*served` false: a member lacks memory, and the members know it alike.
+  Code staged_reduce(StagedReduce call, bool* served);
+  void stage_round(const StagedReduce& call, uint64_t round);
+  void combine_round(const StagedReduce& call, uint64_t round);
+  void take_round(const StagedReduce& call, uint64_t round);
+  struct Piece {
+    uint64_t from;   ///< of the whole vector
+    uint64_t bytes;  ///< 0: the slice has ended
+  };
+  [[nodiscard]] Piece piece_of(const StagedReduce& call, uint64_t round, uint32_t slice) const;
+  /// Where a member's piece of a slice is in its area; of its own slice, the result.
+  [[nodiscard]] std::byte* room_of(const StagedReduce& call, uint64_t round, uint32_t member, uint32_t slice) const;
+  /// Whether the reduction at hand is staged; `last` and the members from `first` before it take results.
+  [[nodiscard]] bool stages(uint32_t first, uint32_t last) const;
+
+  /// `data` as contiguous bytes: where they are, or packed. Null when out of memory.
+  [[nodiscard]] const std::byte* contiguous(const copy::Buffer& data);
+  /// The pieces of all members in one array, `*stride` apart: where they are, or packed. Null when out of memory.
+  [[nodiscard]] const std::byte* contiguous(const Pieces& pieces, uint64_t* stride);
+  /// Bytes [from, from + n) of a member's memory into `out` of any layout.
+  Code read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out);
+
+  Services& services;
+  BoardPool& pool;
+  uint64_t context;
+  std::vector<uint32_t> members;  ///< node-local index by member
+  uint32_t size;
+  uint32_t self;
+  uint32_t polls;
+  uint32_t copiers;
+  const Atomic<uint32_t>* sleepers;
+  uint32_t seq = 0;   ///< of the collective at hand, or the latest
+  uint32_t safe = 0;  ///< every member has done this collective
+  static constexpr uint32_t kBlocks = kRingBytes / kBlockBytes;
+  uint32_t next_block = 0;             ///< of the ring
+  uint32_t block_users[kBlocks] = {};  ///< the collective that used it last
+  uint32_t counted = 0;                ///< arrivals expected before the next counted collective
+  uint32_t left_at = 0;                ///< `left_early`: the counted collective that this rank arrived at in vain
+  bool left_early = false;
+  bool asked = false;
+  bool usable = false;
+  bool crowded = false;    ///< members take turns on CPUs: to wait costs a change of process
+  bool broken = false;     ///< a member has died
+  Code fault = Code::kOk;  ///< of the collective at hand
+  bool less = false;       ///< it brought less than there was room for
+  std::vector<BoardShm*> board_of;
+  std::vector<Offset> offsets;
+  std::vector<uint64_t> pleas_seen;
+  std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])
+  std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
+  Offset edges = kNoOffset;            ///< EdgesShm of what is offered; kept, once it was needed
+  std::byte* offered_target = nullptr;
+  const std::byte* offered_source = nullptr;
+  Scratch packed;    ///< what others read or write in place of a buffer with a layout
+  Scratch prefix;    ///< results that cannot be where they belong yet
+  Scratch chunk;     ///< accumulator
+  Scratch incoming;  ///< operand of another member
+};
+
+template <typename Operand>
+void Team::State::fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how,
+                       const Operand& operand) {
+  const uint64_t count = n / how.element_bytes;
+  const std::byte* right = operand(last);
+  if (first == last || how.kernel == nullptr) {
+    if (n != 0) std::memcpy(out, right, n);
+    right = out;
+  }
+  for (uint32_t i = last; i-- > first;) {
+    const std::byte* const left = operand(i);
+    if (how.kernel != nullptr) {
+      how.kernel(left, right, out, count);
+    } else if (count != 0) {
+      // The function may be careless with its first argument; the other members read that, too.
+      std::byte* const own = incoming.get(n);
+      if (own != nullptr) std::memcpy(own, left, n);
+      how.user(how.context, own != nullptr ? own : const_cast<std::byte*>(left), out, count);
+    }
+    right = out;
+  }
+}
+
+/// Copies contiguous bytes into a buffer of any layout and back.
+inline void scatter_bytes(const copy::Buffer& to, const std::byte* from, uint64_t n) {
+  if (n == 0) return;
+  if (to.layout == nullptr) {
+    copy::copy_bytes(to.base, from, n, copy::Store::kTemporal);
+  } else {
+    copy::unpack(to, 0, n, from, copy::Store::kTemporal);
+  }
+}
+inline void gather_bytes(std::byte* to, const copy::Buffer& from, uint64_t n) {
+  if (n == 0) return;
+  if (from.layout == nullptr) {
+    copy::copy_bytes(to, from.base, n, copy::Store::kTemporal);
+  } else {
+    copy::pack(from, 0, n, to, copy::Store::kTemporal);
+  }
+}
+/// This rank's own piece, from one of its buffers to another; nothing if they are the same.
+void copy_own(const copy::Buffer& to, const copy::Buffer& from);
+
+}  // namespace zh::coll
