@@ -2,9 +2,9 @@
 """Checks that the preloaded libraries are safe guests in a program that is not ours.
 
 For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/lib, or --lib <folder>):
-- exported: for libzerohop.so exactly MPI_F and PMPI_F of src/mpi/{functions,blocking}.table, the families of malloc and
-  madvise for the shared heap, PMIx_Commit (and zh_ names); for a module zh_ names only. Never the functions by which
-  programs find the host's library (MPI_Get_version and the like).
+- exported: for libzerohop.so exactly MPI_F and PMPI_F of src/mpi/entry/{functions,blocking}.table, the families of
+  malloc and madvise for the shared heap, PMIx_Commit (and zh_ names); for a module zh_ names only. Never
+  the functions by which programs find the host's library (MPI_Get_version and the like).
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
   start.
 - no C++ runtime visible, and nothing needed but libc's own libraries.
@@ -25,7 +25,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "src" / "mpi" / "functions.table"
+TABLE = ROOT / "src" / "mpi" / "entry" / "functions.table"
 FAMILIES = {
     "malloc", "calloc", "realloc", "reallocarray", "free", "free_sized", "free_aligned_sized", "malloc_trim",
     "madvise", "mmap", "mmap64", "munmap", "mremap", "mprotect", "pkey_mprotect", "brk", "sbrk",

@@ -7,6 +7,7 @@
 - <atomic> and std::atomic only in src/base/atomic.h (and in the model checker that stands in for it)
 - within src, system calls and their headers only in src/os, and in those files that are these very calls
 - a file stays below 600 lines
+- no two types of the namespaces of src, made in headers, have one name
 - no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line,
   optional)
 
@@ -57,6 +58,13 @@ SYSTEM_CALLS = re.compile(
 )
 MACHINE_PATH = re.compile(r"""(?<![\w.})\]$/*<~+-])/(?:home|root|Users|work|build|scratch|mnt|data)/\w""")
 ISSUE_NUMBER = re.compile(r"\b(?:[Ii]ssues?|[Tt]icket)\s+#?\d+\b")
+
+# A type at the left margin of a header: of a namespace, not of a class.
+TYPE = re.compile(
+    r"^(?:template\s*<.*>\s*)?(?:struct|class|enum class|enum|union)\s+(?:alignas\([^)]*\)\s+|\[\[\w+\]\]\s+)?"
+    r"(\w+)\b(?!::)(?:\s+final)?\s*(?::[^;{]*)?\{|^using\s+(\w+)\s*=",
+    re.M,
+)
 
 Finding = tuple[str, int, str]
 
@@ -154,6 +162,18 @@ def check_file(path: str, text: str, private: list[re.Pattern[str]]) -> Iterator
                 yield path, number, f"private word ({pattern.pattern})"
 
 
+def check_type_names(texts: dict[str, str]) -> Iterator[Finding]:
+    """Types of one name in two headers of src; `texts` by path."""
+    homes: dict[str, str] = {}
+    for path, text in texts.items():
+        if layer_of(path) is None or Path(path).suffix != ".h":
+            continue
+        for match in TYPE.finditer(text):
+            name = match[1] or match[2]
+            if homes.setdefault(name, path) != path:
+                yield path, text.count("\n", 0, match.start()) + 1, f"{homes[name]} has a type {name} as well"
+
+
 def private_words(root: Path) -> list[re.Pattern[str]]:
     git = subprocess.run(["git", "rev-parse", "--absolute-git-dir"], cwd=root, capture_output=True, text=True)
     words = Path(git.stdout.strip()) / "private-words" if git.returncode == 0 else None
@@ -173,9 +193,10 @@ def files(root: Path) -> list[str]:
 def check(root: Path) -> list[Finding]:
     private = private_words(root)
     found: list[Finding] = []
-    for name in files(root):
-        found.extend(check_file(name, (root / name).read_text(errors="replace"), private))
-    return found
+    texts = {name: (root / name).read_text(errors="replace") for name in files(root)}
+    for name, text in texts.items():
+        found.extend(check_file(name, text, private))
+    return found + list(check_type_names(texts))
 
 
 PLANTED = {
@@ -183,6 +204,7 @@ PLANTED = {
     "src/coll/team/plan.cpp": ('#include "coll/schedule/run.h"\n', "coll/team may not see coll/schedule"),
     "src/coll/root.h": ('#include "coll/team/team.h"\n', "coll/* may not see coll/team"),
     "src/engine/proof.cpp": ('#include "coll/analysis/check.h"\n', "coll/analysis is for tools and tests"),
+    "src/node/twice.h": ("struct Twin final {\n};\n", "has a type Twin as well"),
     "src/coll/attic/old.cpp": ("\n", "no room known"),
     "src/simd/side.h": ('#include "os/clock.h"\n', "simd may not see os"),
     "src/p2p/mpi.cpp": ("#include <mpi.h>\n", "mpi.h is only for"),
@@ -199,6 +221,8 @@ CLEAN = {
     "src/engine/ok.cpp": '#include "p2p/request.h"\n#include "base/status.h"\n  region.mmap(x); // fork()\n',
     "src/coll/algorithms/ok.cpp": '#include "coll/schedule/run.h"\n#include "coll/types.h"\n',
     "src/coll/analysis/ok.cpp": '#include "coll/analysis/pairs.h"\n',
+    "src/base/twice.h": "struct Twin {\n  struct Part {};\n};\nclass Later;\n",
+    "src/os/part.h": "class Part {\n};\nclass Later;\n",
     "src/os/ok.cpp": "#include <sys/mman.h>\nvoid* p = mmap(a, b, c, d, e, f);\n",
     "src/mpi/ok.cpp": "#include <mpi.h>\n",
     "src/base/atomic.h": "#include <atomic>\nstd::atomic<int> value;\n",

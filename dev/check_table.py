@@ -1,4 +1,4 @@
-"""Compares src/mpi/functions.table and blocking.table with each host's mpi.h and exported symbols.
+"""Compares src/mpi/entry/functions.table and blocking.table with each host's mpi.h and exported symbols.
 
 Usage: dev/check_table.py [--env build/env] [--library build/lib/libzerohop.so]
 
@@ -38,7 +38,7 @@ HOSTS = [
 
 def read_table() -> list[str]:
     """Names in order; a name listed twice is an error."""
-    text = "".join((ROOT / "src/mpi" / name).read_text() for name in ("functions.table", "blocking.table"))
+    text = "".join((ROOT / "src/mpi/entry" / name).read_text() for name in ("functions.table", "blocking.table"))
     return re.findall(r"^ZH_[FB]\((\w+)\)$", text, re.MULTILINE)
 
 

@@ -144,7 +144,7 @@ struct Report {
 const char* placement_of(float line_ns) { return line_ns > node::kNearLineNs ? "far" : "near"; }
 
 /// Both sides run this; only side 0 looks at the results.
-Report run(tune::Pair& pair, const std::vector<Plan>& plans, int blocks, bool show) {
+Report run(tune::MeasuringPair& pair, const std::vector<Plan>& plans, int blocks, bool show) {
   Report report;
   if (!pair.meet()) return report;
   for (int block = 0; block < blocks; ++block) {
@@ -300,7 +300,7 @@ int bench_raw(const Options& o) {
     fmt::print(stderr, "zerohop bench raw: needs two CPUs, this process may use only {}\n", allowed.to_string());
     return 77;
   }
-  const uint64_t bytes = tune::Pair::scratch_bytes(kLimits);
+  const uint64_t bytes = tune::MeasuringPair::scratch_bytes(kLimits);
   os::Descriptor fd;
   std::byte* scratch = nullptr;
   Status status = os::make_memfd("zerohop-bench", bytes, &fd);
@@ -325,12 +325,12 @@ int bench_raw(const Options& o) {
   if (child == 0) {
     os::die_with_parent(parent);
     bind(cpus[1]);
-    tune::Pair pair(scratch, kLimits, 1, os::process_id(), true);
+    tune::MeasuringPair pair(scratch, kLimits, 1, os::process_id(), true);
     const Report unused = run(pair, plans, blocks, false);
     _exit(unused.complete ? 0 : 1);
   }
   bind(cpus[0]);
-  tune::Pair pair(scratch, kLimits, 0, parent, true);
+  tune::MeasuringPair pair(scratch, kLimits, 0, parent, true);
   const Report report = run(pair, plans, blocks, isatty(STDERR_FILENO) != 0);
   int result = 0;
   waitpid(child, &result, 0);

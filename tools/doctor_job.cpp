@@ -13,7 +13,7 @@
 #include "coll/algorithms/algorithms.h"
 #include "coll/algorithms/selection.h"
 #include "doctor.h"
-#include "mpi/known_hosts.h"
+#include "mpi/entry/known_hosts.h"
 #include "node/machine.h"
 
 namespace zh::tools {

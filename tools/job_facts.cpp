@@ -13,7 +13,7 @@
 
 #include "bench_launch.h"
 #include "commands.h"
-#include "mpi/known_hosts.h"
+#include "mpi/entry/known_hosts.h"
 #include "os/elf_file.h"
 #include "os/program.h"
 #include "preload.h"

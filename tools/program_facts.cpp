@@ -5,7 +5,7 @@
 
 #include "bench_launch.h"
 #include "job_facts.h"
-#include "mpi/known_hosts.h"
+#include "mpi/entry/known_hosts.h"
 #include "os/elf_file.h"
 #include "os/program.h"
 
@@ -24,7 +24,7 @@ bool is_function_of_mpi(const std::string& name) {
 struct Role {
   bool library = false;   ///< it defines PMPI_Init
   bool profiler = false;  ///< it defines functions of MPI and none of the profiling interface
-  bool doubtful = false;  ///< a profiler that looks functions up itself (as src/mpi/profilers.cpp judges)
+  bool doubtful = false;  ///< a profiler that looks functions up itself (as src/mpi/entry/profilers.cpp judges)
 };
 
 Role role_of(const std::string& path) {

@@ -1,5 +1,6 @@
 // What is read of the environment before, or below, the table of variables (options.h): by the preloaded library when
-// it is loaded, where nothing may allocate. Called by src/heap and src/mpi/resolve.cpp; refuses to know the table.
+// it is loaded, where nothing may allocate. Called by src/heap and src/mpi/entry/resolve.cpp; refuses to know the
+// table.
 #pragma once
 
 #include <initializer_list>

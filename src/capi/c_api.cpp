@@ -145,7 +145,7 @@ int zh_open(const zh_job* job, zh_rank** out) {
   std::unique_ptr<zh_rank> self(new (std::nothrow) zh_rank);
   if (!self) return -ENOMEM;
   self->job = std::make_unique<JobBootstrap>(*job);
-  node::Config node_config;
+  node::JoinConfig node_config;
   if (job->memory_bytes != 0) node_config.rank_bytes = shm::Arena::part_bytes(round_up(job->memory_bytes, 4096));
   Status status = node::Node::join(*self->job, node_config, &self->node);
   if (!status.ok()) return to_errno(status.code());

@@ -9,7 +9,7 @@
 namespace zh::copy {
 
 /// `count` blocks of `len_bytes`; block k starts at address + k * stride (modulo 2^64).
-struct Run {
+struct ByteRun {
   uint64_t address;
   int64_t stride;
   uint64_t count;
@@ -59,7 +59,7 @@ class Cursor {
   [[nodiscard]] uint64_t left() const { return left_; }
 
   /// The longest run from here; left() must not be 0. A block begun or ended within is a run of its own.
-  [[nodiscard]] Run peek() const {
+  [[nodiscard]] ByteRun peek() const {
     const uint64_t address = row_ + index_[0] * static_cast<uint64_t>(stride_[0]) + within_;
     if (within_ != 0 || left_ < len_) {
       const uint64_t rest = len_ - within_;

@@ -134,7 +134,7 @@ void generic_streaming(void* dst, const void* src, size_t n) { std::memcpy(dst, 
 #endif
 
 struct KernelList {
-  Kernel kernels[3];
+  CopyKernel kernels[3];
   size_t count = 0;
 };
 
@@ -185,7 +185,7 @@ void copy_streaming(void* dst, const void* src, size_t n) { chosen_streaming.loa
 
 const char* kernel_name() { return kernel_list().kernels[0].name; }
 
-const Kernel* usable_kernels(size_t* count) {
+const CopyKernel* usable_kernels(size_t* count) {
   *count = kernel_list().count;
   return kernel_list().kernels;
 }

@@ -93,12 +93,12 @@ inline void copy_bytes(void* dst, const void* src, size_t n, Store store) {
 [[nodiscard]] const char* kernel_name();
 
 /// A kernel set by name, so that tests and benchmarks can run each one that this CPU has.
-struct Kernel {
+struct CopyKernel {
   const char* name;
   void (*temporal)(void* dst, const void* src, size_t n);
   void (*streaming)(void* dst, const void* src, size_t n);  ///< ends with a store fence
 };
 /// The sets that this CPU can run, best first; `*count` receives how many.
-[[nodiscard]] const Kernel* usable_kernels(size_t* count);
+[[nodiscard]] const CopyKernel* usable_kernels(size_t* count);
 
 }  // namespace zh::copy

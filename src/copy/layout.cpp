@@ -126,7 +126,7 @@ constexpr size_t kStageBytes = 4096;
 
 void pack_temporal(Cursor& cursor, std::byte* dst, Store store, uint64_t n) {
   while (n > 0) {
-    const Run run = cursor.peek();
+    const ByteRun run = cursor.peek();
     uint64_t blocks = run.count;
     uint64_t len = run.len_bytes;
     if (blocks * len > n) {
@@ -180,7 +180,7 @@ void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store stor
   auto* out = static_cast<std::byte*>(dst);
   if (store == Store::kTemporal || n <= kSmallBytes) return pack_temporal(cursor, out, Store::kTemporal, n);
   while (n > 0) {
-    if (const Run run = cursor.peek(); run.len_bytes >= kStageBlockBytes) {
+    if (const ByteRun run = cursor.peek(); run.len_bytes >= kStageBlockBytes) {
       copy_blocks(out, static_cast<int64_t>(run.len_bytes), pointer(run.address), run.stride, run.len_bytes, run.count,
                   Store::kNonTemporal);
       cursor.advance(run.count * run.len_bytes);
@@ -208,7 +208,7 @@ void unpack(const Buffer& buffer, uint64_t from, uint64_t n, const void* src, St
   Cursor cursor(buffer, from, n);
   const auto* in = static_cast<const std::byte*>(src);
   while (cursor.left() > 0) {
-    const Run run = cursor.peek();
+    const ByteRun run = cursor.peek();
     const Store kind = run.len_bytes < kStageBlockBytes ? Store::kTemporal : store;
     copy_blocks(pointer(run.address), run.stride, in, static_cast<int64_t>(run.len_bytes), run.len_bytes, run.count,
                 kind);
@@ -224,8 +224,8 @@ void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n,
   Cursor to(dst, from, n);
   Cursor of(src, from, n);
   while (to.left() > 0) {
-    const Run out = to.peek();
-    const Run in = of.peek();
+    const ByteRun out = to.peek();
+    const ByteRun in = of.peek();
     uint64_t len = out.len_bytes < in.len_bytes ? out.len_bytes : in.len_bytes;
     uint64_t blocks = 1;
     int64_t out_stride = 0;
@@ -255,7 +255,7 @@ size_t to_iovecs(const Buffer& buffer, uint64_t from, uint64_t n, iovec* out, si
   Cursor cursor(buffer, from, n);
   size_t used = 0;
   while (cursor.left() > 0) {
-    const Run run = cursor.peek();
+    const ByteRun run = cursor.peek();
     uint64_t taken = 0;
     for (; taken < run.count; ++taken) {
       const uint64_t address = run.address + taken * static_cast<uint64_t>(run.stride);

@@ -16,7 +16,7 @@ constexpr size_t kUnsureMax = 1 << 20;
 bool MappedMemory::contains(const void* address, size_t n) const {
   RegionRef ref;
   if (regions_ != nullptr && regions_->locate(address, n, &ref)) return true;
-  heap::Place place;
+  heap::SharedPlace place;
   return heap_ != nullptr && heap_->locate(address, n, &place);
 }
 
@@ -34,10 +34,10 @@ Published MappedMemory::publish(const void* address, size_t n, bool exact, bool 
   }
   if (heap_ == nullptr) return Published::kNot;
   const bool unsure = !exact && n > kUnsureMax;
-  heap::Place place;
-  const heap::Use use = heap_->publish(address, n, exclusive && !unsure, &place);
-  if (use != heap::Use::kMapped && unsure) return Published::kAskAgain;
-  if (use != heap::Use::kMapped) return use == heap::Use::kLater ? Published::kFirstUse : Published::kNot;
+  heap::SharedPlace place;
+  const heap::Sharing use = heap_->publish(address, n, exclusive && !unsure, &place);
+  if (use != heap::Sharing::kMapped && unsure) return Published::kAskAgain;
+  if (use != heap::Sharing::kMapped) return use == heap::Sharing::kLater ? Published::kFirstUse : Published::kNot;
   const int fd = heap_->descriptor(place.region);
   if (fd < 0) return Published::kNot;
   *out = {{kHeapRegions + place.region, place.generation, place.offset}, fd, place.from, place.end};

@@ -13,7 +13,7 @@
 
 #include "base/atomic.h"
 #include "coll/schedule/problem.h"
-#include "coll/team/board_pool.h"
+#include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
 #include "engine/internode.h"
 #include "engine/rank.h"
@@ -46,7 +46,7 @@ struct Rank::State {
   std::unique_ptr<MemoryWatch> watch;  ///< if there is a shared heap
   std::function<void()> host_progress;
   std::unique_ptr<coll::Services> team_services;
-  std::unique_ptr<coll::BoardPool> boards;
+  std::unique_ptr<coll::ControlBlockPool> control_blocks;
   std::unique_ptr<Internode> internode;  ///< where the job spans nodes
   bool threads = false;                  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;

@@ -162,8 +162,8 @@ void told_by(Json& json, const p2p::PartShm& part) {
   json.key("single_copies").open('{').key("by_sender").value(c.copies_by_sender);
   json.key("by_receiver").value(c.copies_by_receiver).key("by_both").value(c.copies_by_both);
   json.key("bytes_by_sender").value(c.bytes_by_sender).key("bytes_by_receiver").value(c.bytes_by_receiver).close('}');
-  json.key("matched_for_peers").open('{').key("turns").value(c.cranked);
-  json.key("envelopes").value(c.cranked_envelopes).close('}');
+  json.key("matched_for_peers").open('{').key("turns").value(c.peer_turns);
+  json.key("envelopes").value(c.peer_envelopes).close('}');
   json.key("receivers_in_host").open('{').key("helper_calls").value(c.helpers_called);
   json.key("entries_lent").value(c.entries_lent).key("buffered_messages").value(c.buffered.messages);
   json.key("buffered_bytes").value(c.buffered.bytes).close('}');

@@ -111,9 +111,9 @@ std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32
   {
     Guard guard(s);
     if (!s.team_services) s.team_services = std::make_unique<TeamServices>(*this);
-    if (!s.boards) s.boards = std::make_unique<coll::BoardPool>(*s.team_services);
+    if (!s.control_blocks) s.control_blocks = std::make_unique<coll::ControlBlockPool>(*s.team_services);
   }
-  return std::make_unique<coll::Team>(*s.team_services, *s.boards, context, std::move(members), self);
+  return std::make_unique<coll::Team>(*s.team_services, *s.control_blocks, context, std::move(members), self);
 }
 
 }  // namespace zh::engine

@@ -41,7 +41,7 @@ Pages Heap::wanted_pages(const void* address, size_t n) const {
 }
 
 // The whole pages must be reachable; the first and the last one, of which the buffer has a part, may be as well.
-bool Heap::place_of(const void* address, size_t n, Place* place) const {
+bool Heap::place_of(const void* address, size_t n, SharedPlace* place) const {
   if (held_pages_.load_acquire() == 0) return false;  // HP1 <- HP0: the file's identity
   const Pages around = pages_around(address, n);
   Pages pages = pages_inside(address, n);
@@ -62,24 +62,24 @@ bool Heap::place_of(const void* address, size_t n, Place* place) const {
   return true;
 }
 
-bool Heap::locate(const void* address, size_t n, Place* place) const { return place_of(address, n, place); }
+bool Heap::locate(const void* address, size_t n, SharedPlace* place) const { return place_of(address, n, place); }
 
-Use Heap::publish(const void* address, size_t n, bool exclusive, Place* place) {
+Sharing Heap::publish(const void* address, size_t n, bool exclusive, SharedPlace* place) {
   if (place_of(address, n, place)) {
     const Pages pages = pages_around(static_cast<const std::byte*>(address) + place->from, place->end - place->from);
-    return table_.none(Bit::kBare, pages) || back(pages) ? Use::kMapped : Use::kNot;
+    return table_.none(Bit::kBare, pages) || back(pages) ? Sharing::kMapped : Sharing::kNot;
   }
-  if (!exclusive || !takes()) return Use::kNot;
+  if (!exclusive || !takes()) return Sharing::kNot;
   const Pages pages = wanted_pages(address, n);
-  if (pages.n == 0) return Use::kNot;
-  const Use use = adopt_later(pages, false);
-  return use == Use::kMapped && !place_of(address, n, place) ? Use::kNot : use;
+  if (pages.n == 0) return Sharing::kNot;
+  const Sharing use = adopt_later(pages, false);
+  return use == Sharing::kMapped && !place_of(address, n, place) ? Sharing::kNot : use;
 }
 
-Use Heap::share(const void* address, size_t n) {
+Sharing Heap::share(const void* address, size_t n) {
   const Pages pages = wanted_pages(address, n);
-  if (!takes() || pages.n == 0) return Use::kNot;
-  return reachable(pages) ? Use::kMapped : adopt_later(pages, true);
+  if (!takes() || pages.n == 0) return Sharing::kNot;
+  return reachable(pages) ? Sharing::kMapped : adopt_later(pages, true);
 }
 
 // Memory behind pages whose contents the program has dropped: peers must not be the ones to make it.
@@ -90,33 +90,33 @@ bool Heap::back(Pages pages) {
 }
 
 // Counts a use, and adopts at the use that is wanted.
-Use Heap::adopt_later(Pages pages, bool now) {
+Sharing Heap::adopt_later(Pages pages, bool now) {
   if (!now) {
     if (!uses_.count(pages.first, uses_wanted_)) {
       first_uses_.fetch_add_relaxed(1);
-      return Use::kLater;
+      return Sharing::kLater;
     }
-    if (os::now_ns() < retry_ns_) return Use::kNot;
+    if (os::now_ns() < retry_ns_) return Sharing::kNot;
   }
   const Locked lock(mutex_);
-  if (!takes()) return Use::kNot;
+  if (!takes()) return Sharing::kNot;
   if (!table_.prepare(pages)) return refuse(pages, "no address space");
   if (const char* why = obstacle(pages); why != nullptr) return refuse(pages, why);
   bool ok = true;
   table_.for_each(Bit::kShared, false, pages, [&](Pages run) { ok = ok && adopt(run); });
   if (!ok) return refuse(pages, "no memory");
   backoff_ns_ = 0;
-  return Use::kMapped;
+  return Sharing::kMapped;
 }
 
-Use Heap::refuse(Pages pages, const char* why) {
+Sharing Heap::refuse(Pages pages, const char* why) {
   ++counts_.declined;
   counts_.declined_bytes += pages.bytes();
   counts_.declined_why = why;
   backoff_ns_ = backoff_ns_ == 0 ? kFirstBackoffNs : 2 * backoff_ns_ < kMaxBackoffNs ? 2 * backoff_ns_ : kMaxBackoffNs;
   retry_ns_ = os::now_ns() + backoff_ns_;
   uses_.forget(pages.first);
-  return Use::kNot;
+  return Sharing::kNot;
 }
 
 bool Heap::open() {

@@ -19,7 +19,7 @@ void* Heap::reuse(size_t n) {
     if (missed % kMisses == 0) release_idle_blocks();
     return nullptr;
   }
-  Block block;
+  KeptBlock block;
   const Locked lock(mutex_);
   if (!kept_.take(n, &block)) return nullptr;
   ++counts_.reused_blocks;
@@ -28,16 +28,16 @@ void* Heap::reuse(size_t n) {
 
 // Makes room for a block of so many bytes; those taken out are private memory again, and the caller's to free without
 // the lock.
-void Heap::release_old_blocks(uint64_t bytes, Block* out, uint32_t* n) {
+void Heap::release_old_blocks(uint64_t bytes, KeptBlock* out, uint32_t* n) {
   const uint64_t now = os::now_ns();
-  Block block;
+  KeptBlock block;
   while (*n < kKeptBlocks && kept_.take_oldest(bytes, now, &block)) {
     if (drop_block(block.address, block.bytes)) out[(*n)++] = block;
   }
 }
 
 void Heap::release_idle_blocks() {
-  Block old[kKeptBlocks];
+  KeptBlock old[kKeptBlocks];
   uint32_t n_old = 0;
   {
     const Locked lock(mutex_);
@@ -46,7 +46,7 @@ void Heap::release_idle_blocks() {
   free_blocks(old, n_old);
 }
 
-void Heap::free_blocks(const Block* blocks, uint32_t n) {
+void Heap::free_blocks(const KeptBlock* blocks, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) around_.free_block(blocks[i].address);
 }
 
@@ -68,7 +68,7 @@ bool Heap::keep(void* block) {
   const Pages pages = wanted_pages(block, bytes);
   if (pages.n == 0 || !meets(pages)) return false;
   const int kept_errno = errno;
-  Block old[kKeptBlocks];
+  KeptBlock old[kKeptBlocks];
   uint32_t n_old = 0;
   bool ours = true;
   {
@@ -124,7 +124,7 @@ bool Heap::prepare_resize(void* block) {
 
 bool Heap::trim() {
   if (!kept_.any() || mutex_.held_by_me()) return false;
-  Block old[kKeptBlocks];
+  KeptBlock old[kKeptBlocks];
   uint32_t n_old = 0;
   {
     const Locked lock(mutex_);

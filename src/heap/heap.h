@@ -43,10 +43,10 @@ class Heap final : public SharedHeap {
   [[nodiscard]] bool holds_any() const { return held_pages_.load_relaxed() != 0; }
 
   // --- adopt.cpp
-  [[nodiscard]] bool locate(const void* address, size_t n, Place* place) const override;
-  [[nodiscard]] Use publish(const void* address, size_t n, bool exclusive, Place* place) override;
+  [[nodiscard]] bool locate(const void* address, size_t n, SharedPlace* place) const override;
+  [[nodiscard]] Sharing publish(const void* address, size_t n, bool exclusive, SharedPlace* place) override;
   /// Adopts now all that publish() would adopt at a later use.
-  [[nodiscard]] Use share(const void* address, size_t n);
+  [[nodiscard]] Sharing share(const void* address, size_t n);
 
   // --- blocks.cpp: what the malloc family asks
   /// A kept block for n bytes, or null.
@@ -131,10 +131,10 @@ class Heap final : public SharedHeap {
     return table_.all(Bit::kShared, pages) && table_.none(Bit::kGuarded, pages);
   }
   [[nodiscard]] Pages wanted_pages(const void* address, size_t n) const;
-  [[nodiscard]] bool place_of(const void* address, size_t n, Place* place) const;
+  [[nodiscard]] bool place_of(const void* address, size_t n, SharedPlace* place) const;
   bool back(Pages pages);
-  Use adopt_later(Pages pages, bool now);
-  Use refuse(Pages pages, const char* why);
+  Sharing adopt_later(Pages pages, bool now);
+  Sharing refuse(Pages pages, const char* why);
 
   // Under the lock.
   bool open();
@@ -158,8 +158,8 @@ class Heap final : public SharedHeap {
   void give_back_stacks();
   void wake_futexes(Pages pages);
   void keep_peers_away(bool away);
-  void release_old_blocks(uint64_t bytes, Block* out, uint32_t* n);
-  void free_blocks(const Block* blocks, uint32_t n);
+  void release_old_blocks(uint64_t bytes, KeptBlock* out, uint32_t* n);
+  void free_blocks(const KeptBlock* blocks, uint32_t n);
   void release_idle_blocks();
   void clear_bits(Pages pages);
   bool come_back_before_fork();

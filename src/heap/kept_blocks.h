@@ -11,7 +11,7 @@
 
 namespace zh::heap {
 
-struct Block {
+struct KeptBlock {
   void* address = nullptr;
   uint64_t bytes = 0;  ///< usable
   uint64_t since_ns = 0;
@@ -28,7 +28,7 @@ class KeptBlocks {
   [[nodiscard]] uint32_t blocks() const { return n_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
-  [[nodiscard]] const Block& at(uint32_t i) const { return blocks_[i]; }
+  [[nodiscard]] const KeptBlock& at(uint32_t i) const { return blocks_[i]; }
   [[nodiscard]] bool has_room(uint64_t bytes) const { return n_ < kKeptBlocks && bytes_ + bytes <= kKeptBytes; }
 
   [[nodiscard]] bool holds(const void* address) const {
@@ -38,14 +38,14 @@ class KeptBlocks {
     return false;
   }
   /// There must be room for it.
-  void keep(const Block& block) {
+  void keep(const KeptBlock& block) {
     blocks_[n_] = block;
     bytes_ += block.bytes;
     n_seen_.store_relaxed(++n_);
     note_sizes();
   }
   /// The block kept last that an allocation of n bytes would fill but for less than a page; false if there is none.
-  bool take(uint64_t n, Block* out) {
+  bool take(uint64_t n, KeptBlock* out) {
     for (uint32_t i = n_; i-- > 0;) {
       if (blocks_[i].bytes < n || blocks_[i].bytes - n >= kPage + 2 * sizeof(size_t)) continue;
       *out = remove(i);
@@ -54,7 +54,7 @@ class KeptBlocks {
     return false;
   }
   /// Takes the oldest one out if there is no room for `bytes` more, or if nobody has asked for it for long.
-  bool take_oldest(uint64_t bytes, uint64_t now_ns, Block* out) {
+  bool take_oldest(uint64_t bytes, uint64_t now_ns, KeptBlock* out) {
     if (n_ == 0) return false;
     if (has_room(bytes) && now_ns - blocks_[0].since_ns < kKeptNs) return false;
     *out = remove(0);
@@ -72,8 +72,8 @@ class KeptBlocks {
     smallest_.store_relaxed(smallest);
     largest_.store_relaxed(largest);
   }
-  Block remove(uint32_t i) {
-    const Block block = blocks_[i];
+  KeptBlock remove(uint32_t i) {
+    const KeptBlock block = blocks_[i];
     for (uint32_t k = i + 1; k < n_; ++k) blocks_[k - 1] = blocks_[k];
     bytes_ -= block.bytes;
     n_seen_.store_relaxed(--n_);
@@ -81,7 +81,7 @@ class KeptBlocks {
     return block;
   }
 
-  std::array<Block, kKeptBlocks> blocks_{};  ///< in the order in which they came
+  std::array<KeptBlock, kKeptBlocks> blocks_{};  ///< in the order in which they came
   uint64_t bytes_ = 0;
   uint32_t n_ = 0;
   Atomic<uint32_t> n_seen_{0};

@@ -227,5 +227,5 @@ ZH_EXPORT int malloc_trim(size_t pad) {
 ZH_EXPORT int zh_share(const void* address, size_t bytes) {
   if (!process_heap.started() || process_heap.declined() != nullptr) return ENOTSUP;
   if (zh::heap::pages_inside(address, bytes).n == 0) return EINVAL;
-  return process_heap.share(address, bytes) == zh::heap::Use::kMapped ? 0 : EAGAIN;
+  return process_heap.share(address, bytes) == zh::heap::Sharing::kMapped ? 0 : EAGAIN;
 }

@@ -10,7 +10,7 @@ namespace zh::heap {
 
 /// Names a buffer of which another process can map a part: whole pages, so that the first and the last bytes of the
 /// buffer, up to a page each, may not belong to it.
-struct Place {
+struct SharedPlace {
   uint32_t region = 0;      ///< 0: nothing of it can be mapped
   uint32_t generation = 0;  ///< the memory file's (os::file_generation)
   uint64_t offset = 0;  ///< of the buffer's first byte from the region's start, whether that byte can be mapped or not
@@ -18,7 +18,7 @@ struct Place {
   uint64_t end = 0;
 };
 
-enum class Use : uint8_t {
+enum class Sharing : uint8_t {
   kNot,    ///< cannot be mapped
   kLater,  ///< may be mapped when messages go on using it
   kMapped
@@ -27,8 +27,8 @@ enum class Use : uint8_t {
 /// Someone through whom peers reach this process's memory.
 class Client {
  public:
-  /// When this returns, no peer reads or writes this process's memory directly, and no Place published before will be
-  /// used again by one that looks later. Called in any thread with the heap locked: it must not allocate.
+  /// When this returns, no peer reads or writes this process's memory directly, and no SharedPlace published before
+  /// will be used again by one that looks later. Called in any thread with the heap locked: it must not allocate.
   virtual void keep_peers_away() = 0;
   /// The same conditions; what was published before stays unused.
   virtual void let_peers_in() = 0;
@@ -58,12 +58,12 @@ struct Stats {
 class SharedHeap {
  public:
   /// Fills `*place` if a part of [address, address + n) can be mapped now. No system call, no lock.
-  [[nodiscard]] virtual bool locate(const void* address, size_t n, Place* place) const = 0;
+  [[nodiscard]] virtual bool locate(const void* address, size_t n, SharedPlace* place) const = 0;
 
   /// For a buffer that a message is about to use: as locate(), but memory that messages use again becomes mappable
   /// here. `exclusive`: every byte belongs to the operation, so that until it ends nobody else writes them (MPI 4.1,
   /// 3.7.2); else only what is shared already counts. All of [place->from, place->end) has memory behind it.
-  [[nodiscard]] virtual Use publish(const void* address, size_t n, bool exclusive, Place* place) = 0;
+  [[nodiscard]] virtual Sharing publish(const void* address, size_t n, bool exclusive, SharedPlace* place) = 0;
 
   /// Descriptor of a region, for peers of the same user; -1 if there is none.
   [[nodiscard]] virtual int descriptor(uint32_t region) const = 0;

@@ -9,7 +9,7 @@
 #include "base/atomic.h"
 #include "coll/algorithms/selection.h"
 #include "engine/rank.h"
-#include "mpi/host.h"
+#include "mpi/entry/host.h"
 
 namespace zh::mpi {
 

@@ -2,7 +2,7 @@
 // calls the engine or the host; anything unusual goes to the host, which then raises its own error.
 #pragma once
 
-#include "mpi/requests.h"
+#include "mpi/p2p/requests.h"
 
 namespace zh::mpi::wrap {
 
@@ -55,14 +55,14 @@ namespace narrow {
 using N = int;
 using D = int;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, , parameters)
-#include "mpi/collectives.table"
+#include "mpi/entry/collectives.table"
 #undef ZH_COLLECTIVE
 }  // namespace narrow
 namespace large {
 using N = MPI_Count;
 using D = MPI_Aint;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, _c, parameters)
-#include "mpi/collectives.table"
+#include "mpi/entry/collectives.table"
 #undef ZH_COLLECTIVE
 }  // namespace large
 #undef ZH_ALL_FORMS

@@ -2,9 +2,9 @@
 #include <climits>
 
 #include "copy/regions.h"
-#include "mpi/bsend.h"
-#include "mpi/env.h"
+#include "mpi/p2p/bsend.h"
 #include "mpi/shim.h"
+#include "mpi/start/env.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
@@ -53,12 +53,12 @@ int iflush(const MPI_Comm* comm, MPI_Request* handle) {
     *handle = MPI_REQUEST_NULL;
     return flush(comm);
   }
-  Request* request = new_request(handle);
+  UserRequest* request = new_request(handle);
   const MPI_Comm on = comm != nullptr ? *comm : MPI_COMM_SELF;
   if (request == nullptr) return raise(on, MPI_ERR_NO_MEM);
   request->operation.site = {on};
   request->buffer = bsend_buffer(comm);
-  request->kind = Request::Kind::kFlush;
+  request->kind = UserRequest::Kind::kFlush;
   return MPI_SUCCESS;
 }
 

@@ -56,20 +56,20 @@ std::string with_errno(const Status& s) {
 
 }  // namespace
 
-Status Node::join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out) {
+Status Node::join(Bootstrap& world, const JoinConfig& config, std::unique_ptr<Node>* out) {
   return Joiner(world, config).run(out);
 }
 
 Status Joiner::run(std::unique_ptr<Node>* out) {
   node_.reset(new Node());
   if (Status s = identify(); !s.ok()) return s;
-  if (Status s = agree(Stage::kCreate, create()); !s.ok()) return s;
+  if (Status s = agree(JoinStage::kCreate, create()); !s.ok()) return s;
   if (Status s = reach(); !s.ok()) return s;
-  if (Status s = agree(Stage::kVerify, verify()); !s.ok()) return s;
+  if (Status s = agree(JoinStage::kVerify, verify()); !s.ok()) return s;
   if (any_measures_) {
     if (measurers_) time_lines();
-    if (Status s = agree(Stage::kMeasure, kOk); !s.ok()) return s;
-    if (Status s = agree(Stage::kFinish, measure()); !s.ok()) return s;
+    if (Status s = agree(JoinStage::kMeasure, kOk); !s.ok()) return s;
+    if (Status s = agree(JoinStage::kFinish, measure()); !s.ok()) return s;
   }
   const uint32_t n = node_->size_;
   const uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
@@ -86,7 +86,7 @@ Status Joiner::run(std::unique_ptr<Node>* out) {
 
 // --- agreement
 
-Vote Joiner::vote_of(Stage stage, const Status& mine) const {
+Vote Joiner::vote_of(JoinStage stage, const Status& mine) const {
   Vote vote{};
   vote.fd = -1;
   Status s = mine;
@@ -111,9 +111,9 @@ Status Joiner::first_failure() const {
   return kOk;
 }
 
-Status Joiner::agree(Stage stage, Status mine) {
+Status Joiner::agree(JoinStage stage, Status mine) {
   Vote vote = vote_of(stage, mine);
-  if (stage == Stage::kCreate) vote.fd = segment_.get();
+  if (stage == JoinStage::kCreate) vote.fd = segment_.get();
   if (Status s = exchange(vote); !s.ok()) return s;
   return first_failure();
 }
@@ -150,7 +150,7 @@ Status Joiner::identify() {
   mine.measure = config_.measure_line ? 1 : 0;
   mine.synthetic = config_.topology_file.empty() ? 0 : 1;
   mine.cpus = os::allowed_cpus();
-  if (config_.fail_stage == static_cast<int>(Stage::kIdentify)) mine.layout_hash = 0;
+  if (config_.fail_stage == static_cast<int>(JoinStage::kIdentify)) mine.layout_hash = 0;
 
   cards_.resize(static_cast<size_t>(world_.size()));
   if (Status s = world_.allgather(&mine, sizeof mine, cards_.data()); !s.ok()) return s;
@@ -295,12 +295,12 @@ Status Joiner::create() {
 Status Joiner::create_memory(bool keep_name, std::string* path) {
   Status s{Code::kNotSupported, "no kind of memory for the segment is allowed"};
   segment_.reset();
-  if (!keep_name && (config_.memory_kinds & Config::kMemfd) != 0) {
+  if (!keep_name && (config_.memory_kinds & JoinConfig::kMemfd) != 0) {
     s = os::make_memfd("zerohop", header_.segment_bytes, &segment_);
     memory_kind_ = "memfd";
     if (!s.ok()) note(&notes_, with_errno(s));
   }
-  if (!segment_.valid() && (config_.memory_kinds & Config::kFile) != 0) {
+  if (!segment_.valid() && (config_.memory_kinds & JoinConfig::kFile) != 0) {
     const std::string folder = config_.folder.empty() ? os::find_shared_folder() : config_.folder;
     s = os::make_file(folder, header_.segment_bytes, keep_name, &segment_, path);
     memory_kind_ = "file in " + folder;
@@ -349,8 +349,8 @@ Status Joiner::reach() {
   auto reached = [&] { return node_->base_ != nullptr && mine.ok(); };
   // All votes of a way are collected before the next is tried; `missing` counts those of this node.
   auto collect = [&](const Status& status, bool last, uint32_t* missing, bool* everyone) -> Status {
-    Vote vote = vote_of(Stage::kReach, last ? status : kOk);
-    vote.reached = reached() && config_.fail_stage != static_cast<int>(Stage::kReach) ? 1 : 0;
+    Vote vote = vote_of(JoinStage::kReach, last ? status : kOk);
+    vote.reached = reached() && config_.fail_stage != static_cast<int>(JoinStage::kReach) ? 1 : 0;
     if (Status s = exchange(vote); !s.ok()) return s;
     *everyone = std::all_of(votes_.begin(), votes_.end(), [](const Vote& v) { return v.reached != 0; });
     *missing = 0;
@@ -365,7 +365,7 @@ Status Joiner::reach() {
   if (is_leader()) {
     mine = map();
     reach_way_ = "its maker";
-  } else if ((config_.reach_ways & Config::kReachProc) != 0) {
+  } else if ((config_.reach_ways & JoinConfig::kReachProc) != 0) {
     const bool same_pids = card(0).pid_namespace == card(node_->self_).pid_namespace;
     mine = same_pids ? os::open_peer_descriptor(card(0).pid, offers[static_cast<size_t>(leader())].fd, &segment_)
                      : Status{Code::kNotPermitted, "other PID namespace, so no /proc/<pid>/fd"};
@@ -394,8 +394,8 @@ Status Joiner::reach() {
 /// Two steps: the leader of a node with missing ranks listens, then those ranks fetch the descriptor from it.
 Status Joiner::reach_by_socket(uint32_t missing) {
   os::DescriptorServer server;
-  Vote vote = vote_of(Stage::kStages, kOk);
-  const bool serve = is_leader() && missing > 0 && (config_.reach_ways & Config::kReachSocket) != 0;
+  Vote vote = vote_of(JoinStage::kStages, kOk);
+  const bool serve = is_leader() && missing > 0 && (config_.reach_ways & JoinConfig::kReachSocket) != 0;
   Status mine = kOk;
   if (serve) {
     bool one_network = true;
@@ -414,7 +414,7 @@ Status Joiner::reach_by_socket(uint32_t missing) {
     return server.serve(segment_.get(), static_cast<int>(missing), kSocketTimeoutNs);
   }
   if (before[static_cast<size_t>(world_.rank())].reached != 0) return kOk;
-  if ((config_.reach_ways & Config::kReachSocket) == 0) {
+  if ((config_.reach_ways & JoinConfig::kReachSocket) == 0) {
     // Takes its place in the queue, so that the leader need not wait for it.
     os::Descriptor unused;
     (void)os::receive_descriptor(address, kSocketTimeoutNs, &unused);
@@ -430,8 +430,8 @@ Status Joiner::reach_by_socket(uint32_t missing) {
 Status Joiner::reach_by_file() {
   Status mine = kOk;
   std::string path;
-  Vote vote = vote_of(Stage::kStages, kOk);
-  const bool allowed = (config_.reach_ways & Config::kReachFile) != 0;
+  Vote vote = vote_of(JoinStage::kStages, kOk);
+  const bool allowed = (config_.reach_ways & JoinConfig::kReachFile) != 0;
   if (is_leader() && allowed) {
     mine = create_memory(true, &path);
     if (mine.ok() && path.size() < sizeof vote.address) copy_text(vote.address, sizeof vote.address, path);
@@ -445,7 +445,7 @@ Status Joiner::reach_by_file() {
   if (mine.ok()) mine = map();
   reach_way_ = "a named file";
   // The name must outlive the others' open: one more collective, then it goes.
-  vote = vote_of(Stage::kStages, kOk);
+  vote = vote_of(JoinStage::kStages, kOk);
   if (Status s = exchange(vote); !s.ok() && mine.ok()) mine = s;
   os::remove_name(path);
   return mine;

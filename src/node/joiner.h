@@ -14,9 +14,9 @@
 
 namespace zh::node {
 
-/// A failure of one rank at any of these makes all ranks fail with its reason (Config::fail_stage provokes it in
+/// A failure of one rank at any of these makes all ranks fail with its reason (JoinConfig::fail_stage provokes it in
 /// tests).
-enum class Stage : int {
+enum class JoinStage : int {
   kIdentify,  ///< who I am; node membership follows from everyone's answers
   kCreate,    ///< the leader makes the segment
   kReach,     ///< everyone maps it, by up to three ways
@@ -64,7 +64,7 @@ struct Vote {
 
 class Joiner {
  public:
-  Joiner(Bootstrap& world, const Config& config) : world_(world), config_(config) {}
+  Joiner(Bootstrap& world, const JoinConfig& config) : world_(world), config_(config) {}
   Status run(std::unique_ptr<Node>* out);
 
  private:
@@ -86,9 +86,9 @@ class Joiner {
   void describe();
 
   /// All ranks tell how `stage` went: the first failure (lowest rank) becomes everyone's.
-  Status agree(Stage stage, Status mine);
+  Status agree(JoinStage stage, Status mine);
   Status exchange(const Vote& mine);
-  [[nodiscard]] Vote vote_of(Stage stage, const Status& mine) const;
+  [[nodiscard]] Vote vote_of(JoinStage stage, const Status& mine) const;
   [[nodiscard]] Status first_failure() const;
   [[nodiscard]] const Card& card(uint32_t index) const {
     return cards_[static_cast<size_t>(node_->world_of_local_[index])];
@@ -97,7 +97,7 @@ class Joiner {
   [[nodiscard]] bool is_leader() const { return node_->self_ == 0; }
 
   Bootstrap& world_;
-  const Config& config_;
+  const JoinConfig& config_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<uint64_t> private_token_;
   std::vector<Card> cards_;  // by world rank

@@ -30,7 +30,7 @@ class Bootstrap {
   virtual Status allgather(const void* in, size_t bytes, void* out) = 0;
 };
 
-struct Config {
+struct JoinConfig {
   /// Address space of one rank's part of the segment: a budget, and as much again in reserve (shm/arena.h). Memory
   /// comes as it is used.
   uint64_t rank_bytes = 128 << 20;
@@ -44,7 +44,7 @@ struct Config {
   uint32_t memory_kinds = kMemfd | kFile;                        ///< kinds of memory that may be tried, best first
   uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;  ///< ways to the segment that may be tried
   std::string folder;   ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp
-  int fail_stage = -1;  ///< tests: this rank fails at the stage of that number (see Stage in joiner.cpp)
+  int fail_stage = -1;  ///< tests: this rank fails at the stage of that number (see JoinStage in joiner.cpp)
 
   static constexpr uint32_t kMemfd = 1, kFile = 2;
   static constexpr uint32_t kReachProc = 1, kReachSocket = 2, kReachFile = 4;
@@ -59,7 +59,7 @@ class Node {
 
   /// Collective over `world`. On failure every rank gets a failure with the same reason and nothing is left behind.
   /// The Status' text lives for the rest of the process.
-  static Status join(Bootstrap& world, const Config& config, std::unique_ptr<Node>* out);
+  static Status join(Bootstrap& world, const JoinConfig& config, std::unique_ptr<Node>* out);
 
   [[nodiscard]] uint32_t self() const { return self_; }    ///< index of this rank among the node's
   [[nodiscard]] uint32_t size() const { return size_; }    ///< ranks on this node

@@ -1,5 +1,5 @@
 // A client of PMI-1, the wire protocol between a process and the hydra launchers (MPICH's, Intel's): what is needed to
-// share a value with the job's other ranks. Called by src/mpi/launcher.cpp; refuses to know what the values mean.
+// share a value with the job's other ranks. Called by src/mpi/start/launcher.cpp; refuses to know what the values mean.
 #pragma once
 
 #include <string>

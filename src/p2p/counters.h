@@ -42,8 +42,8 @@ struct Counters {
   Count edge_bytes;      ///< of mapped buffers, sent through cells because their pages are not mapped as a whole
   Count first_uses;      ///< buffers of the shared heap that are mapped from their next use on
   Count revoked;         ///< mapped buffers of peers that could not be used to the end because the peer forked
-  Count cranked;         ///< times this rank turned a peer's queues
-  Count cranked_envelopes;
+  Count peer_turns;      ///< times this rank turned a peer's queues
+  Count peer_envelopes;
   Count helpers_called;  ///< times this rank called the helper of a receiver that is in the host
   Count entries_lent;    ///< queue entries given to receivers that are away
   Tally buffered;        ///< small sends copied because the receiver does not take them: it is in the host, or waits

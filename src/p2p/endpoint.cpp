@@ -178,7 +178,7 @@ Ref Endpoint::new_posted() {
   return ref;
 }
 
-// An entry outside the segment: while one is queued, only this rank may turn its own crank.
+// An entry outside the segment: while one is queued, only this rank may turn its queues.
 Ref Endpoint::new_private(uint64_t bytes) {
   if (private_memory_.base() == nullptr) {
     if (!private_memory_.reserve(kPrivateBytes)) return kNoRef;

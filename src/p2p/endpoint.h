@@ -1,5 +1,5 @@
 // Endpoint: one rank's point-to-point. Eager messages travel in rings and blocks, large ones as transfers that both
-// ends move; matching follows MPI's order whoever turns the crank. Called by engine::Rank, which serialises threads and
+// ends move; matching follows MPI's order whoever makes progress. Called by engine::Rank, which serialises threads and
 // owns the waiting; never blocks, never calls the host, knows no MPI type.
 #pragma once
 
@@ -329,8 +329,8 @@ class Endpoint {
   uint32_t drain_for(uint32_t dest, const Queues& queues, bool* short_of_entries);
   bool cancel_send(Request* request);
   void run_taken();
-  uint32_t crank(uint32_t dest);
-  void crank_for(const RequestList& sends);
+  uint32_t progress_peer(uint32_t dest);
+  void progress_receivers(const RequestList& sends);
   [[nodiscard]] static bool wants(const Request* r, const shm::EnvelopeShm& e) {
     return r->context == e.context && (r->source == kAnySource || r->source == e.source) &&
            (r->tag == kAnyTag || r->tag == e.tag);

@@ -1,4 +1,4 @@
-// Turning the crank: moving envelopes from rings into a receiver's queues, matching them, and handing what was matched
+// Progress of queues: moving envelopes from rings into a receiver's queues, matching them, and handing what was matched
 // to its request - by the receiver for itself, or by a sender for a receiver that is away. Lock sections are short and
 // bounded: no copy of payload, no system call, no memory request happens in them.
 #include <algorithm>
@@ -392,14 +392,14 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
     }
     MessageShm* message = queues.message(entry);
     Queues::fill(message, *slot, self_);
-    ZH_CRASH_POINT("crank: entry filled");
+    ZH_CRASH_POINT("peer: entry filled");
     const Ref ref = queues.match_posted(slot->context, slot->source, slot->tag);
     if (ref == kNoRef) {
       queues.add_unexpected(entry);
       if (note_unexpected(part)) count_lag(dest, true);
     } else {
       queues.unpost(ref);
-      ZH_CRASH_POINT("crank: unposted");
+      ZH_CRASH_POINT("peer: unposted");
       PostedShm* p = queues.posted(ref);
       p->message = entry;
       if (message->kind == Kind::kTransfer && node_.open(message->far.where)) {
@@ -411,7 +411,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
       queues.push_matched(ref);
       if (note_match(part)) count_lag(dest, false);
     }
-    ZH_CRASH_POINT("crank: matched, not consumed");
+    ZH_CRASH_POINT("peer: matched, not consumed");
     shm::EnvelopeConsumer::consume(ring);
     ++moved;
   }
@@ -420,7 +420,7 @@ uint32_t Endpoint::drain_for(uint32_t dest, const Queues& const_queues, bool* sh
 
 // Turns the queues of a receiver that is away, on its behalf; returns the envelopes moved. Entries that its queues lack
 // come out of this rank's memory.
-uint32_t Endpoint::crank(uint32_t dest) {
+uint32_t Endpoint::progress_peer(uint32_t dest) {
   Peer& peer = peers_[dest];
   if (dest == self_ || peer.dead || !peer.out.attached()) return 0;
   QueuesShm& q = peer.part->queues;
@@ -433,20 +433,20 @@ uint32_t Endpoint::crank(uint32_t dest) {
     again = short_of_entries && lend_entries(peer);
   }
   if (moved != 0) {
-    ++counters().cranked;
-    counters().cranked_envelopes += moved;
+    ++counters().peer_turns;
+    counters().peer_envelopes += moved;
     wake(peer);
     call_helper(peer);  // what came may be what its collectives wait for
   }
   return moved;
 }
 
-void Endpoint::crank_for(const RequestList& sends) {
+void Endpoint::progress_receivers(const RequestList& sends) {
   for (Request* r = sends.head; r != nullptr;) {
     Request* next = r->next;
     const auto dest = static_cast<uint32_t>(r->peer);
     const auto* t = at<TransferShm>(base_, r->transfer);
-    if (t->load_state() == TransferState::kOffered && away(peers_[dest]) && crank(dest) != 0) {  // T0 -> T1
+    if (t->load_state() == TransferState::kOffered && away(peers_[dest]) && progress_peer(dest) != 0) {  // T0 -> T1
       advance_send(r);
     }
     r = next;
@@ -456,10 +456,10 @@ void Endpoint::crank_for(const RequestList& sends) {
 void Endpoint::help_peers(bool in_vain) {
   // All of the parked ones, as seldom as makes them cost no more than the others.
   const bool all = ++helped_ % (1 + parked_.size / kSendsLookedAt) == 0;
-  crank_for(sends_);
-  if (all) crank_for(parked_);
+  progress_receivers(sends_);
+  if (all) progress_receivers(parked_);
   for (const uint32_t dest : queued_peers_) {
-    if (away(peers_[dest])) crank(dest);
+    if (away(peers_[dest])) progress_peer(dest);
   }
   help_sends(sends_, in_vain);
   if (all) help_sends(parked_, in_vain);

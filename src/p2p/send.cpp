@@ -311,7 +311,7 @@ Request* Endpoint::isend(const SendArgs& args) {
     return r;
   }
   // The ring is full: turn the receiver's queues if it is away, else wait in order.
-  if (first && away(peer) && crank(args.dest) != 0 && submit(r) == Submitted::kYes) return r;
+  if (first && away(peer) && progress_peer(args.dest) != 0 && submit(r) == Submitted::kYes) return r;
   if (peer.waiting.empty()) queued_peers_.push_back(args.dest);
   // Behind others that the receiver does not take: not to be waited for.
   Request* twin = (peer.stalled || (!first && in_host(peer))) && may_buffer(r) ? stand_in(r) : nullptr;
@@ -467,7 +467,7 @@ Endpoint::Submitted Endpoint::start_transfer(Request* r) {
   list_of(r).push_back(r);
   wake(peer);
   // The later arriver copies: a receive that waits there while its rank computes is served now.
-  if (dest != self_ && away(peer)) crank(dest);
+  if (dest != self_ && away(peer)) progress_peer(dest);
   // A nonblocking send must not take the time of a whole long message that its receiver can copy as well; a blocking
   // one goes on when it waits.
   advance_send(r, pullable(*t) ? config_.push_at_start : kUnbounded);

@@ -169,7 +169,7 @@ class EnvelopeProducer {
   uint32_t line_seen_ = 0;
 };
 
-/// Consumer side, stateless: the read position lives in the ring, since either side may turn the crank. All calls but
+/// Consumer side, stateless: the read position lives in the ring, since either side may make progress. All calls but
 /// ready() need the receiver's lock.
 class EnvelopeConsumer {
  public:

@@ -136,7 +136,7 @@ DistanceClass unknown(int level) {
 
 /// A shot is taken again while something else ran in between; both sides see the same timings, so they agree. Of a
 /// point that never had both processors to itself nothing is known.
-Timing steady(Pair& pair, const Shot& shot) {
+Timing steady(MeasuringPair& pair, const Shot& shot) {
   constexpr int kAttempts = 6;
   Timing steadiest;
   for (int i = 0; i < kAttempts && (i == 0 || steadiest.disturbed || steadiest.spread > kMaxSpread / 2); ++i) {
@@ -149,7 +149,7 @@ Timing steady(Pair& pair, const Shot& shot) {
   return steadiest;
 }
 
-Look take_look(Pair& pair) {
+Look take_look(MeasuringPair& pair) {
   Look look{.line_ns = pair.line_ns()};
   const auto time_of = [&pair](Way way) {
     const Timing t =
@@ -197,7 +197,7 @@ bool take_turns(const CalibrationGroup& group, CalibrationShm* shm, Phase phase)
   for (uint32_t turn = 0; turn < n_pairs; ++turn) {
     const auto& p = shm->pairs[turn];
     if (group.self == p.first || group.self == p.second) {
-      Pair pair(scratch, limits, group.self == p.first ? 0 : 1, group.pid, group.cma);
+      MeasuringPair pair(scratch, limits, group.self == p.first ? 0 : 1, group.pid, group.cma);
       const bool met = pair.meet();
       if (phase == Phase::kLook) {
         const Look look = met ? take_look(pair) : Look{};
@@ -213,7 +213,7 @@ bool take_turns(const CalibrationGroup& group, CalibrationShm* shm, Phase phase)
     }
     if (group.self == 0) {
       if (!wait_pair(shm, 2 * turn)) return false;
-      if (turn + 1 < n_pairs) std::memset(scratch, 0, Pair::control_bytes());
+      if (turn + 1 < n_pairs) std::memset(scratch, 0, MeasuringPair::control_bytes());
       set(shm->turn, turn + 1);
     } else if (!wait_change(shm->turn, turn)) {
       return false;
@@ -257,7 +257,7 @@ bool covers(const Profile& profile, const std::vector<uint8_t>& levels) {
   });
 }
 
-DistanceClass measure_class(Pair& pair, int level, float line_ns) {
+DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns) {
   DistanceClass out = unknown(level);
   const float line_before = pair.line_ns();
   if (line_before <= 0) return out;
@@ -306,7 +306,9 @@ DistanceClass measure_class(Pair& pair, int level, float line_ns) {
   return out;
 }
 
-uint64_t calibration_bytes(bool quick) { return head_bytes() + Pair::scratch_bytes(quick ? kQuickScratch : kScratch); }
+uint64_t calibration_bytes(bool quick) {
+  return head_bytes() + MeasuringPair::scratch_bytes(quick ? kQuickScratch : kScratch);
+}
 
 bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::string* note) {
   auto* shm = reinterpret_cast<CalibrationShm*>(group.scratch);

@@ -99,16 +99,16 @@ std::string drop_impossible(DistanceClass* c) {
   return dropped;
 }
 
-Verdict judge(const DistanceClass& kept, const Look& look) {
+LookVerdict judge(const DistanceClass& kept, const Look& look) {
   constexpr float kMovedLine = 2;
-  if (look.line_ns <= 0 || apart(look.line_ns, kept.line_ns) > kMovedLine) return Verdict::kUnknown;
-  Verdict verdict = Verdict::kUnknown;
+  if (look.line_ns <= 0 || apart(look.line_ns, kept.line_ns) > kMovedLine) return LookVerdict::kUnknown;
+  LookVerdict verdict = LookVerdict::kUnknown;
   const auto compare = [&](const Curve& curve, float us) {
     if (curve.empty() || us <= 0) return;
     if (apart(curve.us_at(Look::kBytes), us) > kAgrees) {
-      verdict = Verdict::kContradicts;
-    } else if (verdict == Verdict::kUnknown) {
-      verdict = Verdict::kHolds;
+      verdict = LookVerdict::kContradicts;
+    } else if (verdict == LookVerdict::kUnknown) {
+      verdict = LookVerdict::kHolds;
     }
   };
   compare(kept.mapped_both, look.mapped_both_us);
@@ -120,10 +120,10 @@ bool wants_look(const DistanceClass& c, int64_t now) {
   return in_force(c) && (c.doubts > 0 || now - c.looked_at >= kLookEveryS || now < c.looked_at);
 }
 
-void note_look(DistanceClass* c, Verdict verdict, int64_t now) {
+void note_look(DistanceClass* c, LookVerdict verdict, int64_t now) {
   c->looked_at = now;
-  if (verdict == Verdict::kHolds) c->doubts = 0;
-  if (verdict != Verdict::kContradicts || ++c->doubts < kMostDoubts) return;
+  if (verdict == LookVerdict::kHolds) c->doubts = 0;
+  if (verdict != LookVerdict::kContradicts || ++c->doubts < kMostDoubts) return;
   c->jobs = 0;
   c->attempts = 0;
   c->doubts = 0;

@@ -27,17 +27,17 @@ struct Look {
   float mapped_both_us = 0;
   float cma_write_us = 0;
 };
-enum class Verdict : uint8_t { kUnknown, kHolds, kContradicts };
+enum class LookVerdict : uint8_t { kUnknown, kHolds, kContradicts };
 
 /// Whether what a job sees now is what `kept` says. Unknown where nothing could be compared, or where the ranks are at
 /// another distance now, of which `kept` says nothing.
-[[nodiscard]] Verdict judge(const DistanceClass& kept, const Look& look);
+[[nodiscard]] LookVerdict judge(const DistanceClass& kept, const Look& look);
 
 /// Whether a job should look at `c` at `now`, seconds since 1970: it is in force, and the last look is long ago or was
 /// a contradiction.
 [[nodiscard]] bool wants_look(const DistanceClass& c, int64_t now);
 
 /// Notes a verdict in `c`. The last one of kMostDoubts contradictions takes the class out of force: jobs measure again.
-void note_look(DistanceClass* c, Verdict verdict, int64_t now);
+void note_look(DistanceClass* c, LookVerdict verdict, int64_t now);
 
 }  // namespace zh::tune

@@ -109,7 +109,7 @@ Quartiles quartiles(std::vector<float>& values) {
   return {values[n / 4], values[n / 2], values[n * 3 / 4]};
 }
 
-struct Pair::State {
+struct MeasuringPair::State {
   ScratchShm* shm = nullptr;
   ScratchLimits limits;
   int side = 0;
@@ -318,13 +318,13 @@ struct Pair::State {
   }
 };
 
-uint64_t Pair::scratch_bytes(const ScratchLimits& limits) {
+uint64_t MeasuringPair::scratch_bytes(const ScratchLimits& limits) {
   return round_up(sizeof(ScratchShm), kPage) + 2 * area_bytes(limits);
 }
 
-uint64_t Pair::control_bytes() { return sizeof(ScratchShm); }
+uint64_t MeasuringPair::control_bytes() { return sizeof(ScratchShm); }
 
-Pair::Pair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self, bool cma)
+MeasuringPair::MeasuringPair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self, bool cma)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.shm = reinterpret_cast<ScratchShm*>(scratch);
@@ -341,9 +341,9 @@ Pair::Pair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self
   }
 }
 
-Pair::~Pair() = default;
+MeasuringPair::~MeasuringPair() = default;
 
-bool Pair::meet() {
+bool MeasuringPair::meet() {
   State& s = *state_;
   const uint64_t bytes = round_up(s.limits.message_bytes, kPage);
   s.memory.reset(new (std::nothrow) std::byte[2 * bytes + kPage]);
@@ -366,7 +366,7 @@ bool Pair::meet() {
   return s.meet();
 }
 
-Timing Pair::measure(const Shot& shot) {
+Timing MeasuringPair::measure(const Shot& shot) {
   State& s = *state_;
   const bool by_kernel = shot.way == Way::kCmaRead || shot.way == Way::kCmaWrite || shot.way == Way::kCmaBoth;
   if (shot.bytes > s.limits.message_bytes || (shot.way == Way::kInline && shot.bytes > kInlineBytes) ||
@@ -413,9 +413,9 @@ Timing Pair::measure(const Shot& shot) {
   return s.share(samples, !s.failed);
 }
 
-float Pair::line_ns() { return measure({.way = Way::kInline, .bytes = 8, .trips = 400}).us * 1000; }
+float MeasuringPair::line_ns() { return measure({.way = Way::kInline, .bytes = 8, .trips = 400}).us * 1000; }
 
-Timing Pair::stream() {
+Timing MeasuringPair::stream() {
   State& s = *state_;
   constexpr uint64_t kMessages = 4000;
   std::vector<float> samples;
@@ -452,6 +452,6 @@ Timing Pair::stream() {
   return s.share(samples, !s.failed);
 }
 
-bool Pair::failed() const { return state_->failed; }
+bool MeasuringPair::failed() const { return state_->failed; }
 
 }  // namespace zh::tune

@@ -57,7 +57,7 @@ struct ScratchLimits {
   uint64_t message_bytes = 256 << 10;  ///< largest message
 };
 
-class Pair {
+class MeasuringPair {
  public:
   /// Bytes of shared memory that two sides need (zeroed, page aligned, backed).
   [[nodiscard]] static uint64_t scratch_bytes(const ScratchLimits& limits);
@@ -65,10 +65,10 @@ class Pair {
   [[nodiscard]] static uint64_t control_bytes();
 
   /// `side` is 0 or 1. `cma`: process_vm_* may be tried towards `peer`.
-  Pair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self, bool cma);
-  ~Pair();
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
+  MeasuringPair(std::byte* scratch, const ScratchLimits& limits, int side, pid_t self, bool cma);
+  ~MeasuringPair();
+  MeasuringPair(const MeasuringPair&) = delete;
+  MeasuringPair& operator=(const MeasuringPair&) = delete;
 
   /// Touches this side's memory and meets the other side. False if it does not come within about 5 s.
   bool meet();

@@ -45,7 +45,7 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
     SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::Config nodes;
+                node::JoinConfig nodes;
                 nodes.measure_line = false;
                 nodes.cma = c.cma;
                 nodes.rank_bytes = 32 << 20;
@@ -92,7 +92,7 @@ TEST_P(CrashTeam, OthersAreTold) {
     SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::Config nodes;
+                node::JoinConfig nodes;
                 nodes.measure_line = false;
                 nodes.cma = c.cma;
                 nodes.rank_bytes = 32 << 20;
@@ -145,7 +145,7 @@ TEST_P(CrashTeam, OthersAreTold) {
 TEST(CrashWildcard, EndsWhenAPeerDies) {
   run_ranks(World::kProcesses, kRanks,
             [&](TestBootstrap& world) {
-              node::Config nodes;
+              node::JoinConfig nodes;
               nodes.measure_line = false;
               nodes.rank_bytes = 32 << 20;
               std::unique_ptr<node::Node> node;
@@ -225,7 +225,7 @@ TEST(CrashWildcard, EndsWhenAPeerDies) {
 TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
   run_ranks(World::kProcesses, 2,
             [&](TestBootstrap& world) {
-              node::Config nodes;
+              node::JoinConfig nodes;
               nodes.measure_line = false;
               nodes.rank_bytes = 32 << 20;
               std::unique_ptr<node::Node> node;
@@ -250,11 +250,11 @@ TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
 // A sender dies in the middle of what it does for a receiver that sits in the host. The receiver, when it is back, and
 // the third rank end everything that they start.
 TEST(CrashAway, TheReceiverComesBackToAnEnd) {
-  for (const char* point : {"lend: entries given", "buffer: offer changed", "crank: matched, not consumed"}) {
+  for (const char* point : {"lend: entries given", "buffer: offer changed", "peer: matched, not consumed"}) {
     SCOPED_TRACE(point);
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::Config nodes;
+                node::JoinConfig nodes;
                 nodes.measure_line = false;
                 nodes.rank_bytes = 32 << 20;
                 std::unique_ptr<node::Node> node;
@@ -308,7 +308,7 @@ TEST(CrashAccess, TheOwnerForksAllTheSame) {
     SCOPED_TRACE(point);
     run_ranks(World::kProcesses, 2,
               [&](TestBootstrap& world) {
-                node::Config nodes;
+                node::JoinConfig nodes;
                 nodes.measure_line = false;
                 nodes.rank_bytes = 32 << 20;
                 std::unique_ptr<node::Node> node;
@@ -372,7 +372,8 @@ INSTANTIATE_TEST_SUITE_P(Points, CrashTeam,
                                            TeamCase{"team: slice combined", true, true},
                                            TeamCase{"team: step of a staged reduction", true},
                                            TeamCase{"team: step of a staged reduction", false},
-                                           TeamCase{"team: copying", true}, TeamCase{"team: pleaded", false}),
+                                           TeamCase{"team: copying", true},
+                                           TeamCase{"team: fallback requested", false}),
                          point_name<TeamCase>);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -382,8 +383,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"inline: slot filled", true, false, 0, 4, engine::WaitPolicy::kPassive},
                       Case{"eager: slot and block filled", true}, Case{"transfer: slot filled", true},
                       Case{"transfer: offered", true}, Case{"grow: marker filled", true, true, 2000, 1},
-                      Case{"drain: matched, not consumed", true}, Case{"crank: entry filled", true, true},
-                      Case{"crank: unposted", true, true}, Case{"crank: matched, not consumed", true, true},
+                      Case{"drain: matched, not consumed", true}, Case{"peer: entry filled", true, true},
+                      Case{"peer: unposted", true, true}, Case{"peer: matched, not consumed", true, true},
                       Case{"eager: copied, not released", true}, Case{"transfer: target described", true},
                       Case{"pull: claimed", true}, Case{"pull: copied", true}, Case{"push: claimed", true, true},
                       Case{"push: copied", true, true}, Case{"cell: claimed", false}, Case{"cell: filled", false},

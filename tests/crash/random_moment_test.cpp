@@ -81,7 +81,7 @@ void collectives(Rank& rank) {
 
 void live_until_told(TestBootstrap& world, const Plan& plan, uint64_t* death_ns) {
   const Case& c = plan.messages;
-  node::Config nodes;
+  node::JoinConfig nodes;
   nodes.measure_line = false;
   nodes.cma = c.cma;
   nodes.rank_bytes = 32 << 20;

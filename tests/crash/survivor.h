@@ -34,7 +34,7 @@ constexpr uint64_t kLargest = 700'000;
 struct Case {
   const char* point;
   bool cma;
-  bool away = false;   ///< the peers compute a while in each round, so that cranks are turned for them
+  bool away = false;   ///< the peers compute a while in each round, so that their queues are turned for them
   uint32_t burst = 0;  ///< small messages in a row, to fill a ring
   int later_hit = 4;   ///< the point kills at its first hit, and in a second run at this one
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;

@@ -103,8 +103,8 @@ class FalseLeader final : public node::Bootstrap {
   int votes_ = 0;
 };
 
-node::Config small() {
-  node::Config config;
+node::JoinConfig small() {
+  node::JoinConfig config;
   config.rank_bytes = 256 << 10;
   config.measure_line = false;
   return config;

@@ -45,7 +45,7 @@ TEST(ModelShm, OwnerLockExcludes) {
   prove([] { return std::make_unique<LockScenario>(); }, 10);
 }
 
-// --- Ring: one producer that turns the consumer's crank when the ring is full, one owner. Positions wrap on the way.
+// --- Ring: one producer that turns the consumer's queues when the ring is full, one owner. Positions wrap on the way.
 
 struct SmallRing {
   alignas(kPairBytes) EnvelopeRingShm ring;
@@ -111,7 +111,7 @@ class RingScenario : public Scenario {
     const auto try_claim = [&] { return is_short ? producer_.claim_short(spare) : producer_.claim(spare); };
     EnvelopeShm* slot = try_claim();
     if (slot == nullptr) {
-      // The receiver may be away: turn its crank.
+      // The receiver may be away: turn its queues.
       if (lock_.try_lock(0)) {
         drain();
         lock_.unlock();

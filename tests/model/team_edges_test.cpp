@@ -13,11 +13,11 @@ namespace {
 TEST(ModelTeam, LargeAllreduceWithEdges) {
   for (const bool in_place : {false, true}) {
     prove([in_place] { return std::make_unique<LargeScenario>(3, 0, 1, kEdge, in_place); }, 30,
-          {kBoardsServeOneTeam, kNobodyPleads});
+          {kBlocksServeOneTeam, kNoFallback});
   }
 }
 TEST(ModelTeam, EdgesAreUsedAgain) {
-  prove([] { return std::make_unique<LargeScenario>(2, 0, 2, kEdge); }, 100, {kBoardsServeOneTeam, kNobodyPleads},
+  prove([] { return std::make_unique<LargeScenario>(2, 0, 2, kEdge); }, 100, {kBlocksServeOneTeam, kNoFallback},
         bounded());
 }
 
@@ -91,7 +91,7 @@ class GatherScenario final : public TeamScenario {
 
 TEST(ModelTeam, LargeGatherWithEdges) {
   for (uint32_t root = 0; root < 3; ++root) {
-    prove([root] { return std::make_unique<GatherScenario>(root); }, 100, {kBoardsServeOneTeam, kNobodyPleads},
+    prove([root] { return std::make_unique<GatherScenario>(root); }, 100, {kBlocksServeOneTeam, kNoFallback},
           bounded(1));
   }
 }

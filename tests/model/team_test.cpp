@@ -1,9 +1,9 @@
-// The boards of collectives under the model checker: the shipped algorithms of src/coll (team.cpp, small.cpp, move.cpp,
-// large_reduce.cpp, staged_reduce.cpp, reach.cpp, board_pool.cpp) with members as threads, at the smallest sizes. Each
-// case shows that every result is right, that a slot, a cell, a staging area or a board is written again only when
-// nobody reads it, and that a member's memory is its own when its call returns; together they show that none of the
-// acquires and releases can be spared. Messages, memory of peers and the waiting are doubles, which announce every
-// plain access to the race detector.
+// The control blocks of collectives under the model checker: the shipped algorithms of src/coll (team.cpp, cico.cpp,
+// move.cpp, single_copy_reduce.cpp, staged_reduce.cpp, reach.cpp, control_block_pool.cpp) with members as threads, at
+// the smallest sizes. Each case shows that every result is right, that a slot, a cell, a staging area or a control
+// block is written again only when nobody reads it, and that a member's memory is its own when its call returns;
+// together they show that none of the acquires and releases can be spared. Messages, memory of peers and the waiting
+// are doubles, which announce every plain access to the race detector.
 #include "coll/team/team.h"
 
 #include <gtest/gtest.h>
@@ -44,11 +44,11 @@ class AllreduceScenario final : public TeamScenario {
 
 TEST(ModelTeam, SmallAllreduce) {
   prove([] { return std::make_unique<AllreduceScenario>(2, 0, 4); }, 300,
-        {kBoardsServeOneTeam, kNobodyPleads, kNextTellsEnd});
+        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
 }
 TEST(ModelTeam, CountedAllreduce) {
   prove([] { return std::make_unique<AllreduceScenario>(3, 1, 2); }, 1000,
-        {kBoardsServeOneTeam, kNobodyPleads, kNextTellsEnd, {"publish release", "the arrival tells as much"}},
+        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd, {"publish release", "the arrival tells as much"}},
         bounded(1));
 }
 
@@ -76,31 +76,31 @@ class RootedScenario final : public TeamScenario {
 };
 
 TEST(ModelTeam, RootRunsAhead) {
-  prove([] { return std::make_unique<RootedScenario>(8); }, 500, {kBoardsServeOneTeam, kNobodyPleads});
+  prove([] { return std::make_unique<RootedScenario>(8); }, 500, {kBlocksServeOneTeam, kNoFallback});
 }
 TEST(ModelTeam, RootRunsAheadInTheRing) {
-  prove([] { return std::make_unique<RootedScenario>(600); }, 20, {kBoardsServeOneTeam, kNobodyPleads});
+  prove([] { return std::make_unique<RootedScenario>(600); }, 20, {kBlocksServeOneTeam, kNoFallback});
 }
 
 // --- Where the data lie.
 
 TEST(ModelTeam, LargeAllreduceInPlace) {
-  prove([] { return std::make_unique<LargeScenario>(3, 0, 1); }, 30, {kBoardsServeOneTeam, kNobodyPleads});
+  prove([] { return std::make_unique<LargeScenario>(3, 0, 1); }, 30, {kBlocksServeOneTeam, kNoFallback});
 }
 
 // Each half of the staging areas is used twice in one reduction, then both in another one.
 TEST(ModelTeam, StagedAllreduce) {
   prove([] { return std::make_unique<LargeScenario>(6, 3, 1); }, 1000,
-        {kBoardsServeOneTeam,
-         kNobodyPleads,
+        {kBlocksServeOneTeam,
+         kNoFallback,
          {"end release", "the area is not used again"},
          {"all_done acquire", "the area is not used again"}},
         bounded());
 }
 TEST(ModelTeam, StagedAllreduceAfterAnother) {
   prove([] { return std::make_unique<LargeScenario>(2, 1, 2); }, 1000,
-        {kBoardsServeOneTeam,
-         kNobodyPleads,
+        {kBlocksServeOneTeam,
+         kNoFallback,
          kNextTellsEnd,
          {"all_done acquire", "needed where another team uses the area next"}},
         bounded());
@@ -108,9 +108,9 @@ TEST(ModelTeam, StagedAllreduceAfterAnother) {
 
 // --- What no way leads to is asked for: two members ask each other at once.
 
-class PleaScenario final : public TeamScenario {
+class FallbackScenario final : public TeamScenario {
  public:
-  PleaScenario() : TeamScenario(2) {
+  FallbackScenario() : TeamScenario(2) {
     for (const auto& s : services_) s->mapped = false;
   }
   void run(uint32_t me) override {
@@ -128,26 +128,26 @@ class PleaScenario final : public TeamScenario {
   static constexpr uint64_t kBytes = coll::kSmallBytes + 1;
 };
 
-TEST(ModelTeam, Pleas) {
-  prove([] { return std::make_unique<PleaScenario>(); }, 1000,
-        {kBoardsServeOneTeam,
+TEST(ModelTeam, FallbackRequests) {
+  prove([] { return std::make_unique<FallbackScenario>(); }, 1000,
+        {kBlocksServeOneTeam,
          {"end release", "only the owner looks at its memory"},
          {"all_done acquire", "only the owner looks at its memory"}});
 }
 
-// --- Boards serve one team after another: the pool alone, used as teams use it. Member 2 is slow, and not in the
-// second team.
+// --- Control blocks serve one team after another: the pool alone, used as teams use it. Member 2 is slow, and not in
+// the second team.
 
-class BoardsScenario final : public TeamScenario {
+class ControlBlocksScenario final : public TeamScenario {
  public:
-  BoardsScenario() : TeamScenario(3) {}
+  ControlBlocksScenario() : TeamScenario(3) {}
   void run(uint32_t me) override {
-    coll::BoardPool& pool = *pools_[me];
-    check(pool.take(1) == offset_of(me), "the first board");
-    taken_.fetch_add_acq_rel(1);  // a team begins when all have told each other where their boards are
+    coll::ControlBlockPool& pool = *pools_[me];
+    check(pool.take(1) == offset_of(me), "the first control block");
+    taken_.fetch_add_acq_rel(1);  // a team begins when all have told each other where their control blocks are
     await([&] { return taken_.load_acquire() == 3; });
-    BoardShm& mine = g_segment.parts[me].boards[0];
-    const auto* const shown = &g_segment.parts[0].boards[0].slots[0];
+    ControlBlockShm& mine = g_segment.parts[me].blocks[0];
+    const auto* const shown = &g_segment.parts[0].blocks[0].slots[0];
     if (me == 0) {
       data_write(shown);
       shown_.store_release(1);
@@ -164,15 +164,15 @@ class BoardsScenario final : public TeamScenario {
 
  private:
   static Offset offset_of(uint32_t member) {
-    return static_cast<Offset>(reinterpret_cast<const std::byte*>(&g_segment.parts[member].boards[0]) -
+    return static_cast<Offset>(reinterpret_cast<const std::byte*>(&g_segment.parts[member].blocks[0]) -
                                reinterpret_cast<const std::byte*>(&g_segment));
   }
   Atomic<uint32_t> taken_{0};
   Atomic<uint32_t> shown_{0};
 };
 
-TEST(ModelTeam, BoardsAreUsedAgain) {
-  prove([] { return std::make_unique<BoardsScenario>(); }, 1000, {}, bounded(1));
+TEST(ModelTeam, ControlBlocksAreUsedAgain) {
+  prove([] { return std::make_unique<ControlBlocksScenario>(); }, 1000, {}, bounded(1));
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ void crash_point(const char* name) {
     if (d.contributes || d.rounds != 0) data_write(payload(me));
   } else if (at == "team: not yet done") {
     if (d.reads_slot_of >= 0) data_read(payload(static_cast<uint32_t>(d.reads_slot_of)));
-    if (d.reads_result) data_read(board(0).result.payload);
+    if (d.reads_result) data_read(control(0).result.payload);
   } else if (at == "team: step of a staged reduction") {
     for (uint32_t i = 0; i < g_members; ++i) {
       if (d.step == 0) data_read(payload(i));

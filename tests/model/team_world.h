@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "checker.h"
-#include "coll/team/board.h"
-#include "coll/team/board_pool.h"
+#include "coll/team/control_block.h"
+#include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
 #include "coll/team/team.h"
 #include "coll/team/team_state.h"
@@ -18,11 +18,11 @@
 
 namespace zh::mc {
 
-using coll::BoardShm;
+using coll::ControlBlockShm;
 using coll::Team;
 
 constexpr uint32_t kMembersMax = 3;
-constexpr uint32_t kBoardsMax = 2;
+constexpr uint32_t kControlBlocksMax = 2;
 /// An element of the large reductions: so long that few of them are large.
 constexpr uint64_t kHugeBytes = coll::kStagingBytes / 4;
 /// Of an element, the first bytes and, of a huge one, the last hold the values that are added.
@@ -31,7 +31,7 @@ constexpr uint64_t kEdge = 16;
 
 /// One member's part of the segment. Static: too large for an object of each execution.
 struct Part {
-  std::array<BoardShm, kBoardsMax> boards;
+  std::array<ControlBlockShm, kControlBlocksMax> blocks;
   alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
   coll::EdgesShm edges;
 };
@@ -64,7 +64,7 @@ class Member final : public coll::Services {
     Part& part = g_segment.parts[self_];
     const void* const p = bytes == coll::kStagingBytes      ? static_cast<const void*>(part.staging)
                           : bytes == sizeof(coll::EdgesShm) ? static_cast<const void*>(&part.edges)
-                                                            : static_cast<const void*>(&part.boards.at(boards_++));
+                                                            : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
   }
   void describe(const void* address, uint64_t bytes, bool, p2p::RemoteBufferShm* out) override {
@@ -106,7 +106,8 @@ class Member final : public coll::Services {
   }
   [[nodiscard]] p2p::Request* send(uint32_t dest, uint64_t, int32_t tag, const copy::Buffer& data,
                                    p2p::SendMode) override {
-    if (tag == coll::kFirstFreeTag) data_read(&g_segment.parts[dest].boards[0].plea.from);  // the answer to a plea
+    if (tag == coll::kFirstFreeTag)
+      data_read(&g_segment.parts[dest].blocks[0].fallback.from);  // the answer to a fallback request
     Mailbox& box = boxes_[self_][dest];
     const uint32_t index = sent_[dest]++;
     box.messages.at(index).assign(data.base, data.base + data.bytes);
@@ -134,7 +135,7 @@ class Member final : public coll::Services {
       await([&] {
         const uint64_t before = writes();
         is_ready = ready(context);
-        return is_ready || writes() != before;  // it may have answered a plea
+        return is_ready || writes() != before;  // it may have answered a fallback request
       });
     }
   }
@@ -159,7 +160,7 @@ class Member final : public coll::Services {
   uint32_t self_;
   std::array<std::array<Mailbox, kMembersMax>, kMembersMax>& boxes_;
   uint32_t polls_;
-  uint32_t boards_ = 0;
+  uint32_t blocks_ = 0;
   std::array<uint32_t, kMembersMax> sent_ = {};
   std::vector<std::unique_ptr<FakeRequest>> requests_;
 };
@@ -190,14 +191,14 @@ struct Doing {
 inline std::array<Doing, kMembersMax> g_doing;
 inline uint32_t g_members = 0;
 
-inline const BoardShm& board(uint32_t member) { return g_segment.parts[member].boards[0]; }
+inline const ControlBlockShm& control(uint32_t member) { return g_segment.parts[member].blocks[0]; }
 inline const std::byte* payload(uint32_t member) {
   const Doing& d = g_doing[self()];
-  return d.in_ring ? board(member).ring : board(member).slots[d.seq % coll::kSlots].payload;
+  return d.in_ring ? control(member).ring : control(member).slots[d.seq % coll::kSlots].payload;
 }
 inline void before_store(const void* where, uint64_t) {
-  const coll::PleaShm& plea = g_segment.parts[self()].boards[0].plea;
-  if (where == &plea.word) data_write(&plea.from);
+  const coll::FallbackShm& fallback = g_segment.parts[self()].blocks[0].fallback;
+  if (where == &fallback.word) data_write(&fallback.from);
 }
 template <typename Announce>
 void announce_edges(const coll::EdgePairShm& edges, uint32_t mask, Announce announce) {
@@ -252,9 +253,9 @@ class TeamScenario : public Scenario {
     g_doing = {};
     set_store_hook(before_store);
     for (uint32_t i = 0; i < members; ++i) {
-      for (BoardShm& board : g_segment.parts[i].boards) std::memset(static_cast<void*>(&board), 0, sizeof board);
+      for (ControlBlockShm& block : g_segment.parts[i].blocks) std::memset(static_cast<void*>(&block), 0, sizeof block);
       services_.push_back(std::make_unique<Member>(i, boxes_, polls));
-      pools_.push_back(std::make_unique<coll::BoardPool>(*services_[i]));
+      pools_.push_back(std::make_unique<coll::ControlBlockPool>(*services_[i]));
     }
   }
   ~TeamScenario() override { set_store_hook(nullptr); }
@@ -283,7 +284,7 @@ class TeamScenario : public Scenario {
   uint32_t members_;
   std::array<std::array<Mailbox, kMembersMax>, kMembersMax> boxes_ = {};
   std::vector<std::unique_ptr<Member>> services_;
-  std::vector<std::unique_ptr<coll::BoardPool>> pools_;
+  std::vector<std::unique_ptr<coll::ControlBlockPool>> pools_;
 };
 
 inline Options bounded(uint32_t preemptions = 2) {
@@ -293,8 +294,8 @@ inline Options bounded(uint32_t preemptions = 2) {
   return o;
 }
 
-inline const Unneeded kBoardsServeOneTeam{"take release", "no board is used again here"};
-inline const Unneeded kNobodyPleads{"answer_pleas acquire", "nobody pleads here"};
+inline const Unneeded kBlocksServeOneTeam{"take release", "no control block is used again here"};
+inline const Unneeded kNoFallback{"answer_fallbacks acquire", "nobody requests a fallback here"};
 inline const Unneeded kNextTellsEnd{"end release", "who contributes to the next collective has done the one before"};
 
 /// Where the data lie: when a call has returned, nobody looks at this member's memory any more.

@@ -308,7 +308,7 @@ void Endpoint::close_memory() {
   mc::await([&] { return !shm::still_accessed(peer, self_); });
 }
 
-uint32_t Endpoint::crank(uint32_t /*dest*/) { return 0; }
+uint32_t Endpoint::progress_peer(uint32_t /*dest*/) { return 0; }
 // Nobody is in a call of the host here.
 bool Endpoint::may_buffer(const Request* /*request*/) const { return false; }
 void Endpoint::buffer_offered(Request* /*request*/) { mc::fail("no offer changes here"); }
@@ -375,7 +375,7 @@ TransferScenario::~TransferScenario() {
 
 namespace {
 
-/// Turns the rank's crank until the request has ended. A turn that has stored something was not in vain.
+/// Turns the rank until the request has ended. A turn that has stored something was not in vain.
 void wait(Endpoint& e, const Request* r) {
   while (r->stage != p2p::Stage::kDone) {
     await([&] {

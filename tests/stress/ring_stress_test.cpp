@@ -127,10 +127,10 @@ class RingRank {
           ++sent;
           moved = true;
         } else {
-          moved = crank(dest) || moved;  // full: turn the receiver's crank
+          moved = progress(dest) || moved;  // full: turn the receiver's queues
         }
       }
-      if (rng_() % 4 != 0 || sent == all) moved = crank(self_) || moved;
+      if (rng_() % 4 != 0 || sent == all) moved = progress(self_) || moved;
       if (::testing::Test::HasFatalFailure()) shm_.failed.store_relaxed(1);
       if (shm_.failed.load_relaxed() != 0) return;
       if (!moved) os::yield_cpu();
@@ -207,7 +207,7 @@ class RingRank {
   }
 
   /// Empties the rings of `receiver` for a while, whoever that is.
-  bool crank(uint32_t receiver) {
+  bool progress(uint32_t receiver) {
     RingsShm::Receiver& r = shm_.receivers[receiver];
     if (!r.lock.try_lock(self_)) return false;
     uint64_t taken = 0;
@@ -280,7 +280,7 @@ void ring_stress(World kind, int ranks, uint64_t messages) {
   std::printf("%llu envelopes, %llu of them taken by another rank than their receiver\n",
               static_cast<unsigned long long>(messages * static_cast<uint64_t>(ranks * ranks)),
               static_cast<unsigned long long>(by_others));
-  EXPECT_GT(by_others, 0u) << "nobody turned another's crank";
+  EXPECT_GT(by_others, 0u) << "nobody turned another's queues";
 }
 
 TEST(RingStress, Threads) { ring_stress(World::kThreads, 4, 20'000 * stress_factor()); }

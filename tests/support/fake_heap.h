@@ -53,9 +53,9 @@ class FakeHeap final : public heap::SharedHeap {
   }
   /// As two messages would.
   void use_twice(const std::byte* p, uint64_t n) {
-    heap::Place place;
+    heap::SharedPlace place;
     (void)publish(p, n, true, &place);
-    EXPECT_EQ(publish(p, n, true, &place), heap::Use::kMapped);
+    EXPECT_EQ(publish(p, n, true, &place), heap::Sharing::kMapped);
     publications = 0;
   }
 
@@ -85,24 +85,25 @@ class FakeHeap final : public heap::SharedHeap {
     for (heap::Client* client : clients_) client->in_child();
   }
 
-  [[nodiscard]] bool locate(const void* address, size_t n, heap::Place* place) const override {
+  [[nodiscard]] bool locate(const void* address, size_t n, heap::SharedPlace* place) const override {
     const std::lock_guard lock(mutex_);
     return find(address, n, place) && all_shared(*place);
   }
-  [[nodiscard]] heap::Use publish(const void* address, size_t n, bool exclusive, heap::Place* place) override {
+  [[nodiscard]] heap::Sharing publish(const void* address, size_t n, bool exclusive,
+                                      heap::SharedPlace* place) override {
     const std::lock_guard lock(mutex_);
     ++publications;
-    if (!find(address, n, place)) return heap::Use::kNot;
-    if (all_shared(*place)) return heap::Use::kMapped;
-    if (!exclusive) return heap::Use::kNot;
+    if (!find(address, n, place)) return heap::Sharing::kNot;
+    if (all_shared(*place)) return heap::Sharing::kMapped;
+    if (!exclusive) return heap::Sharing::kNot;
     bool first = false;
     for (uint64_t k = first_page(*place); k < end_page(*place); ++k) {
       first = first || !used_pages_[k];
       used_pages_[k] = true;
     }
-    if (first) return heap::Use::kLater;
+    if (first) return heap::Sharing::kLater;
     for (uint64_t k = first_page(*place); k < end_page(*place); ++k) share(k);
-    return heap::Use::kMapped;
+    return heap::Sharing::kMapped;
   }
   [[nodiscard]] int descriptor(uint32_t region) const override { return region == 1 ? fd_.get() : -1; }
   void host_started() override {}
@@ -125,7 +126,7 @@ class FakeHeap final : public heap::SharedHeap {
   bool whole = false;  ///< buffers are mapped with their edges
 
  private:
-  bool find(const void* address, size_t n, heap::Place* place) const {
+  bool find(const void* address, size_t n, heap::SharedPlace* place) const {
     const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(address) - base_);
     if (address < base_ || offset + n > next_) return false;
     const uint64_t first = (offset + kPage - 1) / kPage * kPage;
@@ -133,9 +134,9 @@ class FakeHeap final : public heap::SharedHeap {
     *place = {1, generation_, offset, whole ? 0 : first - offset, whole ? n : end - offset};
     return whole || first < end;
   }
-  static uint64_t first_page(const heap::Place& place) { return (place.offset + place.from) / kPage; }
-  static uint64_t end_page(const heap::Place& place) { return (place.offset + place.end + kPage - 1) / kPage; }
-  [[nodiscard]] bool all_shared(const heap::Place& place) const {
+  static uint64_t first_page(const heap::SharedPlace& place) { return (place.offset + place.from) / kPage; }
+  static uint64_t end_page(const heap::SharedPlace& place) { return (place.offset + place.end + kPage - 1) / kPage; }
+  [[nodiscard]] bool all_shared(const heap::SharedPlace& place) const {
     for (uint64_t k = first_page(place); k < end_page(place); ++k) {
       if (!shared_pages_[k]) return false;
     }

@@ -1,5 +1,5 @@
 // The v- and w-variants: nobody but a piece's two ends knows its size, so each member says with its contribution
-// whether that is on its board or in its memory, and where every other member's piece begins.
+// whether that is on its control block or in its memory, and where every other member's piece begins.
 #include <algorithm>
 
 #include "coll/team/team_state.h"
@@ -8,7 +8,7 @@ namespace zh::coll {
 
 // A piece for each. Publishes them behind a table.
 Code Team::State::list_offer_table(const Pieces& send) {
-  SlotShm* mine = nullptr;
+  ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   const uint64_t table_bytes = size * sizeof(PieceShm);
   uint64_t total = 0;
@@ -25,14 +25,14 @@ Code Team::State::list_offer_table(const Pieces& send) {
   }
   const bool small = table_bytes + total <= kSmallBytes;
   if (const Code code = claim_ring(small ? table_bytes + total : table_bytes, mine); code != Code::kOk) return code;
-  std::byte* const start = board(self).ring + mine->ring_at;
+  std::byte* const start = control(self).ring + mine->ring_at;
   auto* table = reinterpret_cast<PieceShm*>(start);
   std::byte* room = nullptr;
   if (small) {
-    mine->way = Way::kRingTable;
+    mine->way = ContributionWay::kRingTable;
     room = start;
   } else {
-    mine->way = Way::kMemoryTable;
+    mine->way = ContributionWay::kMemoryTable;
     if (!plain) room = packed.get(total);
     if (!plain && room == nullptr) return Code::kNoMemory;
   }
@@ -49,7 +49,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
       table[i].from = reinterpret_cast<uintptr_t>(piece.base) - low;
     }
   }
-  if (mine->way == Way::kMemoryTable) {
+  if (mine->way == ContributionWay::kMemoryTable) {
     offered_source = room != nullptr ? room : reinterpret_cast<const std::byte*>(low);
     offered_target = nullptr;
     services.describe(offered_source, room != nullptr ? total : high - low, room != nullptr, &mine->source);
@@ -61,15 +61,15 @@ Code Team::State::list_offer_table(const Pieces& send) {
 
 Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
   if (const Code code = await(member); code != Code::kOk) return code;
-  const SlotShm& theirs = slot(member);
-  if (theirs.way != Way::kRingTable && theirs.way != Way::kMemoryTable) {
+  const ContributionShm& theirs = slot(member);
+  if (theirs.way != ContributionWay::kRingTable && theirs.way != ContributionWay::kMemoryTable) {
     fail(Code::kInvalid);
     return Code::kOk;
   }
   const PieceShm piece = reinterpret_cast<const PieceShm*>(contents(member))[self];
   const uint64_t n = fit(piece.bytes, recv.bytes);
   if (n == 0) return Code::kOk;
-  if (theirs.way == Way::kMemoryTable) {
+  if (theirs.way == ContributionWay::kMemoryTable) {
     return throttled(member, theirs.source, [&] { return read_into(member, piece.from, n, recv); });
   }
   scatter_bytes(recv, contents(member) + piece.from, n);

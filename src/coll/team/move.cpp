@@ -37,9 +37,9 @@ Code Team::State::give_pieces(const Pieces& send, bool small) {
 }
 
 Code Team::State::end_given() {
-  const Way way = slot(self).way;
+  const ContributionWay way = slot(self).way;
   end();
-  if (way != Way::kMemory && way != Way::kMemoryTable) return Code::kOk;
+  if (way != ContributionWay::kMemory && way != ContributionWay::kMemoryTable) return Code::kOk;
   const Code code = await_done();
   packed.shrink();
   return code;
@@ -48,11 +48,11 @@ Code Team::State::end_given() {
 // --- Messages: two members are a message's two ends, and both of them copy.
 
 Code Team::State::start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out) {
-  SlotShm* mine = nullptr;
+  ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   *out = services.send(members[member], context, message_tag(), data, p2p::SendMode::kStandard);
   if (*out == nullptr) return Code::kNoMemory;
-  mine->way = Way::kMessage;
+  mine->way = ContributionWay::kMessage;
   mine->bytes = data.bytes;
   publish();
   return Code::kOk;
@@ -63,10 +63,10 @@ p2p::Request* Team::State::start_receive(uint32_t member, const copy::Buffer& re
 }
 
 Code Team::State::await_taken(uint32_t member, p2p::Request* message) {
-  const SlotShm& theirs = slot(member);
+  const ContributionShm& theirs = slot(member);
   auto settled = [&] {
     // CS1 <- CS0
-    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way == Way::kNothing);
+    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way == ContributionWay::kNothing);
   };
   if (const Code code = turn_until(settled); code != Code::kOk) return code;
   if (services.done(message)) return finish(message, 0);
@@ -76,10 +76,10 @@ Code Team::State::await_taken(uint32_t member, p2p::Request* message) {
 
 Code Team::State::await_message(uint32_t member, p2p::Request* message, uint64_t room, bool* came) {
   if (message == nullptr) return Code::kNoMemory;
-  const SlotShm& theirs = slot(member);
+  const ContributionShm& theirs = slot(member);
   auto settled = [&] {
     // CS1 <- CS0
-    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way != Way::kMessage);
+    return services.done(message) || (theirs.seq.load_acquire() == seq && theirs.way != ContributionWay::kMessage);
   };
   if (const Code code = turn_until(settled); code != Code::kOk) return code;
   *came = services.done(message);
@@ -96,22 +96,22 @@ Code Team::State::take(uint32_t member, const copy::Buffer& recv, uint32_t k, ui
 }
 
 Code Team::State::take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces) {
-  const SlotShm& theirs = slot(member);
+  const ContributionShm& theirs = slot(member);
   switch (theirs.way) {
-    case Way::kInline:
-    case Way::kRing: {
+    case ContributionWay::kInline:
+    case ContributionWay::kRing: {
       const uint64_t bytes = theirs.bytes == recv.bytes * pieces ? recv.bytes : theirs.bytes / pieces;
       scatter_bytes(recv, contents(member) + k * bytes, fit(bytes, recv.bytes));
       return Code::kOk;
     }
-    case Way::kMemory: {
+    case ContributionWay::kMemory: {
       const uint64_t n = fit(theirs.bytes, recv.bytes);
       return n == 0 ? Code::kOk : read_into(member, k * theirs.stride, n, recv);
     }
-    case Way::kMessage:
+    case ContributionWay::kMessage:
       return transfer(start_receive(member, recv), recv.bytes);
     default:
-      fail(theirs.way == Way::kWritten && theirs.bytes > recv.bytes ? Code::kTruncated : Code::kInvalid);
+      fail(theirs.way == ContributionWay::kWritten && theirs.bytes > recv.bytes ? Code::kTruncated : Code::kInvalid);
       return Code::kOk;
   }
 }
@@ -125,8 +125,8 @@ Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32
   } else if (const Code code = await(root); code != Code::kOk) {
     return code;
   }
-  const SlotShm& theirs = slot(root);
-  if (theirs.way != Way::kMemory) return take_arrived(root, recv, k, pieces);
+  const ContributionShm& theirs = slot(root);
+  if (theirs.way != ContributionWay::kMemory) return take_arrived(root, recv, k, pieces);
   return throttled(root, theirs.source, [&] { return take_arrived(root, recv, k, pieces); });
 }
 
@@ -167,7 +167,7 @@ Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint
   for (uint32_t i = 0; i < size && !came; ++i) {
     if (i == self) continue;
     if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
-    waited_for = waited_for || slot(i).way == Way::kWritten;
+    waited_for = waited_for || slot(i).way == ContributionWay::kWritten;
   }
   if (waited_for) {
     if (const Code code = contribute_nothing(); code != Code::kOk) return code;
@@ -193,14 +193,14 @@ Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
     end();
     return code;
   }
-  SlotShm* mine = nullptr;
+  ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  mine->way = Way::kWritten;
+  mine->way = ContributionWay::kWritten;
   mine->bytes = send.bytes;
   publish();
   if (const Code code = await(root); code != Code::kOk) return code;
-  const SlotShm& theirs = slot(root);
-  if (theirs.way == Way::kMemory) {
+  const ContributionShm& theirs = slot(root);
+  if (theirs.way == ContributionWay::kMemory) {
     const std::byte* const source = contiguous(send);
     if (source == nullptr) return Code::kNoMemory;
     const uint64_t n = std::min(send.bytes, theirs.bytes);
@@ -223,7 +223,7 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
   Code code = await_done();
   for (uint32_t i = 0; i < size && code == Code::kOk; ++i) {
     if (i == self) continue;
-    if (slot(i).way != Way::kWritten) {
+    if (slot(i).way != ContributionWay::kWritten) {
       code = take_arrived(i, recv[i], 0, 1);
       continue;
     }

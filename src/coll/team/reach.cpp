@@ -7,7 +7,8 @@
 namespace zh::coll {
 
 namespace {
-// Two members may plead with each other at once: what one sends because it was asked is not what it asks to send.
+// Two members may request a fallback of each other at once: what one sends because it was asked is not what it asks to
+// send.
 constexpr int32_t kReadTag = kFirstFreeTag;
 constexpr int32_t kWriteTag = kFirstFreeTag + 1;
 /// Own pieces from this size on go past the caches, where other members' pieces are copied at the same time.
@@ -48,12 +49,12 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
 
 Code Team::State::offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride,
                         uint64_t piece) {
-  SlotShm* mine = nullptr;
+  ContributionShm* mine = nullptr;
   const bool gaps = stride != piece;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   offered_source = static_cast<const std::byte*>(source);
   offered_target = static_cast<std::byte*>(target);
-  mine->way = Way::kMemory;
+  mine->way = ContributionWay::kMemory;
   mine->bytes = piece;
   mine->stride = stride;
   mine->stage.store_relaxed(stage_of(0));
@@ -68,7 +69,7 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   return Code::kOk;
 }
 
-void Team::State::offer_edges(SlotShm* mine) {
+void Team::State::offer_edges(ContributionShm* mine) {
   const auto has_edges = [](const p2p::RemoteBufferShm& b) {
     return b.mapped() && (b.from() != 0 || b.end() != b.bytes);
   };
@@ -118,7 +119,7 @@ Code Team::State::read(uint32_t member, uint64_t from, uint64_t n, void* out) {
     to += p.head;
   }
   const uint64_t done = n == 0 ? 0 : services.read(members[member], source, from, n, to);
-  return done == n ? Code::kOk : plead(member, from + done, n - done, to + done, false);
+  return done == n ? Code::kOk : request_fallback(member, from + done, n - done, to + done, false);
 }
 
 Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* in) {
@@ -136,7 +137,7 @@ Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* 
   const uint64_t done = n == 0 ? 0 : services.write(members[member], target, from, n, out_of);
   if (done == n) return Code::kOk;
   // A message is only read from.
-  return plead(member, from + done, n - done, const_cast<std::byte*>(out_of) + done, true);
+  return request_fallback(member, from + done, n - done, const_cast<std::byte*>(out_of) + done, true);
 }
 
 Code Team::State::read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out) {
@@ -186,7 +187,7 @@ Code Team::State::combine_run(Theirs theirs, uint32_t member, uint64_t from, uin
     const bool left = c.theirs == Theirs::kLeft;
     c.how.kernel(left ? memory : c.mine, left ? c.mine : memory, c.out, c.count);
   };
-  const SlotShm& slot_of = slot(member);
+  const ContributionShm& slot_of = slot(member);
   if (how.kernel != nullptr && services.visit(members[member], slot_of.source, from, n, run_kernel, &call)) {
     return Code::kOk;
   }
@@ -224,37 +225,38 @@ const std::byte* Team::State::contiguous(const Pieces& pieces, uint64_t* stride)
 }
 
 // The owner cannot have left the collective: it waits there until this member has done it. What goes to the owner is
-// sent synchronously, so that it has seen this plea when the next one takes its place.
-Code Team::State::plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner) {
-  PleaShm& plea = board(self).plea;
-  plea.from = from;
-  plea.bytes = n;
-  plea.to_owner = to_owner ? 1 : 0;
-  const uint64_t count = (plea.word.load_relaxed() >> 32) + 1;
-  plea.word.store_release(count << 32 | member);  // Q0 -> Q1: what is asked for
-  ZH_CRASH_POINT("team: pleaded");
+// sent synchronously, so that it has seen this fallback request when the next one takes its place.
+Code Team::State::request_fallback(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner) {
+  FallbackShm& fallback = control(self).fallback;
+  fallback.from = from;
+  fallback.bytes = n;
+  fallback.to_owner = to_owner ? 1 : 0;
+  const uint64_t count = (fallback.word.load_relaxed() >> 32) + 1;
+  fallback.word.store_release(count << 32 | member);  // Q0 -> Q1: what is asked for
+  ZH_CRASH_POINT("team: fallback requested");
   const copy::Buffer data{local, n, nullptr};
   return transfer(to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)
                            : services.recv(members[member], context, kReadTag, data),
                   0);
 }
 
-void Team::State::answer_pleas() {
+void Team::State::answer_fallbacks() {
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
-    const PleaShm& plea = board(i).plea;
-    const uint64_t word = plea.word.load_acquire();  // Q1 <- Q0
-    if (word == pleas_seen[i] || static_cast<uint32_t>(word) != self) continue;
-    if (answers[i] != nullptr) {  // it has come, or there would be no new plea; this end may be the last to notice
+    const FallbackShm& fallback = control(i).fallback;
+    const uint64_t word = fallback.word.load_acquire();  // Q1 <- Q0
+    if (word == fallbacks_seen[i] || static_cast<uint32_t>(word) != self) continue;
+    if (answers[i] !=
+        nullptr) {  // it has come, or there would be no new fallback request; this end may be the last to notice
       if (!services.done(answers[i])) continue;
       uint64_t bytes = 0;
       services.finish(answers[i], &bytes);
     }
-    const copy::Buffer out{const_cast<std::byte*>(offered_source) + plea.from, plea.bytes, nullptr};
-    const copy::Buffer in{offered_target + plea.from, plea.bytes, nullptr};
-    answers[i] = plea.to_owner != 0 ? services.recv(members[i], context, kWriteTag, in)
-                                    : services.send(members[i], context, kReadTag, out, p2p::SendMode::kStandard);
-    if (answers[i] != nullptr) pleas_seen[i] = word;  // else memory is short: tried again
+    const copy::Buffer out{const_cast<std::byte*>(offered_source) + fallback.from, fallback.bytes, nullptr};
+    const copy::Buffer in{offered_target + fallback.from, fallback.bytes, nullptr};
+    answers[i] = fallback.to_owner != 0 ? services.recv(members[i], context, kWriteTag, in)
+                                        : services.send(members[i], context, kReadTag, out, p2p::SendMode::kStandard);
+    if (answers[i] != nullptr) fallbacks_seen[i] = word;  // else memory is short: tried again
   }
 }
 

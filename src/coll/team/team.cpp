@@ -13,17 +13,17 @@ namespace {
 constexpr uint32_t kLooksPerClock = 16;
 constexpr double kDeathCheckEveryUs = 5000;  // by the clock: where others have the CPU, looks may take long
 #ifdef ZH_MODEL_CHECK
-constexpr uint32_t kLooksPerPlea = 1;
+constexpr uint32_t kLooksPerFallback = 1;
 #else
-constexpr uint32_t kLooksPerPlea = 4;
+constexpr uint32_t kLooksPerFallback = 4;
 #endif
-constexpr int32_t kBoardTag = 0;
+constexpr int32_t kControlBlockTag = 0;
 constexpr int32_t kListTag = 1;
 static_assert(kListTag < kMessageTag && kMessageTag < kFirstFreeTag);
 }  // namespace
 
-Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
-                   uint32_t self_in)
+Team::State::State(Services& services_in, ControlBlockPool& pool_in, uint64_t context_in,
+                   std::vector<uint32_t> members_in, uint32_t self_in)
     : services(services_in),
       pool(pool_in),
       context(context_in),
@@ -33,7 +33,7 @@ Team::State::State(Services& services_in, BoardPool& pool_in, uint64_t context_i
       polls(services_in.polls()),
       copiers(services_in.copiers()),
       sleepers(services_in.sleepers()),
-      pleas_seen(members.size(), 0),
+      fallbacks_seen(members.size(), 0),
       slices(members.size() + 1, 0),
       answers(members.size(), nullptr) {}
 
@@ -65,25 +65,25 @@ Code Team::State::finish(p2p::Request* request, uint64_t room) {
 
 bool Team::State::agree(uint32_t first, uint32_t last, uint64_t bytes) {
   for (uint32_t i = first; i <= last; ++i) {
-    const SlotShm& theirs = slot(i);
+    const ContributionShm& theirs = slot(i);
     if (theirs.bytes == bytes) [[likely]]
       continue;
-    fail(theirs.way != Way::kNothing && theirs.bytes > bytes ? Code::kTruncated : Code::kInvalid);
+    fail(theirs.way != ContributionWay::kNothing && theirs.bytes > bytes ? Code::kTruncated : Code::kInvalid);
   }
   return fault == Code::kOk;
 }
 
 Code Team::State::contribute_nothing() {
-  SlotShm* mine = nullptr;
+  ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  mine->way = Way::kNothing;
+  mine->way = ContributionWay::kNothing;
   mine->bytes = kNoBytes;
   publish();
   return Code::kOk;
 }
 
-// Every member tells member 0 where its board is, and gets the list of all: no message but these is ever needed to find
-// a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member 0's
+// Every member tells member 0 where its control block is, and gets the list of all: no message but these is ever needed
+// to find a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member 0's
 // word: they choose algorithms by it, and ranks may have been told to wait in different ways.
 bool Team::State::set_up() {
   asked = true;
@@ -95,7 +95,7 @@ bool Team::State::set_up() {
   if (self == 0) {
     offsets[0] = own;
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
-      code = transfer(services.recv(members[i], context, kBoardTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
+      code = transfer(services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
     }
     offsets[size] = polls == 1 ? 1 : 0;
     if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
@@ -105,8 +105,8 @@ bool Team::State::set_up() {
           0);
     }
   } else {
-    code = transfer(services.send(members[0], context, kBoardTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard),
-                    0);
+    code = transfer(
+        services.send(members[0], context, kControlBlockTag, bytes_of(&own, sizeof own), p2p::SendMode::kStandard), 0);
     if (code == Code::kOk) {
       code = transfer(services.recv(members[0], context, kListTag, bytes_of(offsets.data(), list_bytes)), 0);
     }
@@ -117,8 +117,8 @@ bool Team::State::set_up() {
   }
   crowded = offsets[size] != 0;
   offsets.resize(size);
-  board_of.resize(size);
-  for (uint32_t i = 0; i < size; ++i) board_of[i] = at<BoardShm>(services.base(), offsets[i]);
+  control_of.resize(size);
+  for (uint32_t i = 0; i < size; ++i) control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
   usable = true;
   return true;
 }
@@ -140,7 +140,7 @@ Code Team::State::turn_until(bool (*ready)(void*), void* ready_context) {
         if (w.ready(w.context)) return true;
         ++w.looks;
         State& s = *w.state;
-        if (s.usable && w.looks % kLooksPerPlea == 0) s.answer_pleas();
+        if (s.usable && w.looks % kLooksPerFallback == 0) s.answer_fallbacks();
         if (w.looks % kLooksPerClock == 0 && w.death_checks.over(kDeathCheckEveryUs)) {
           for (const uint32_t rank : s.members) w.dead = w.dead || !s.services.alive(rank);
         }
@@ -163,7 +163,7 @@ Code Team::State::wait_for_past(uint32_t past) {
   uint32_t least = seq - 1;
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
-    const BoardShm& theirs = board(i);
+    const ControlBlockShm& theirs = control(i);
     uint32_t done = 0;
     const Code code = wait([&] {
       done = theirs.done.load_acquire();  // CN1 <- CN0: its reads of what is written next
@@ -179,7 +179,7 @@ Code Team::State::wait_for_past(uint32_t past) {
 bool Team::State::all_done() const {
   for (uint32_t i = 0; i < size; ++i) {
     // CN1 <- CN0: what the member wrote into this rank's memory.
-    if (i != self && static_cast<int32_t>(board(i).done.load_acquire() - seq) < 0) return false;
+    if (i != self && static_cast<int32_t>(control(i).done.load_acquire() - seq) < 0) return false;
   }
   return true;
 }
@@ -193,7 +193,7 @@ Code Team::State::await_done() {
   return code;
 }
 
-Team::Team(Services& services, BoardPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self)
+Team::Team(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self)
     : state_(std::make_unique<State>(services, pool, context, std::move(members), self)) {}
 Team::~Team() = default;
 
@@ -211,7 +211,7 @@ void Team::refuse(bool to_all) {
   s.end();
 }
 
-Code Team::barrier() { return state_->small_barrier(); }
+Code Team::barrier() { return state_->cico_barrier(); }
 
 Code Team::bcast(const copy::Buffer& data, uint32_t root) { return state_->outcome(state_->even_bcast(data, root)); }
 
@@ -237,15 +237,15 @@ Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
 Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return s.outcome(bytes <= kSmallBytes ? s.small_reduce(in, out, bytes, how, root)
-                                        : s.large_reduce(in, out, count, how, root, false));
+  return s.outcome(bytes <= kSmallBytes ? s.cico_reduce(in, out, bytes, how, root)
+                                        : s.single_copy_reduce(in, out, count, how, root, false));
 }
 
 Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return s.outcome(bytes <= kSmallBytes ? s.small_allreduce(in, out, bytes, how)
-                                        : s.large_reduce(in, out, count, how, 0, true));
+  return s.outcome(bytes <= kSmallBytes ? s.cico_allreduce(in, out, bytes, how)
+                                        : s.single_copy_reduce(in, out, count, how, 0, true));
 }
 
 Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -253,15 +253,15 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
   uint64_t total = 0;
   for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
   const uint64_t bytes = total * how.element_bytes;
-  return s.outcome(bytes <= kSmallBytes ? s.small_reduce_scatter(in, out, counts, bytes, how)
-                                        : s.large_reduce_scatter(in, out, counts, how));
+  return s.outcome(bytes <= kSmallBytes ? s.cico_reduce_scatter(in, out, counts, bytes, how)
+                                        : s.single_copy_reduce_scatter(in, out, counts, how));
 }
 
 Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return s.outcome(bytes <= kSmallBytes ? s.small_scan(in, out, bytes, how, exclusive)
-                                        : s.large_scan(in, out, count, how, exclusive));
+  return s.outcome(bytes <= kSmallBytes ? s.cico_scan(in, out, bytes, how, exclusive)
+                                        : s.single_copy_scan(in, out, count, how, exclusive));
 }
 
 }  // namespace zh::coll

@@ -12,14 +12,14 @@
 
 namespace zh::coll {
 
-class BoardPool;
+class ControlBlockPool;
 class Services;
 
 class Team {
  public:
   /// `members`: node-local indices in the order of the communicator's ranks; `self`: this rank's place among them.
   /// `context` is the same on every member, and no other messages have it. Nothing is allocated or told to anybody yet.
-  Team(Services& services, BoardPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self);
+  Team(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> members, uint32_t self);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

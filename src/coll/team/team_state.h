@@ -1,4 +1,5 @@
-// The inside of a Team, shared by the algorithms of this folder only: boards, waiting, and reaching members' memory.
+// The inside of a Team, shared by the algorithms of this folder only: control blocks, waiting, and reaching members'
+// memory.
 #pragma once
 
 #include <cstring>
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "base/crash_point.h"
-#include "coll/team/board.h"
-#include "coll/team/board_pool.h"
+#include "coll/team/control_block.h"
+#include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
 #include "coll/team/team.h"
 
@@ -52,7 +53,7 @@ class Scratch {
 };
 
 struct Team::State {
-  State(Services& services_in, BoardPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
+  State(Services& services_in, ControlBlockPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
         uint32_t self_in);
   ~State();
 
@@ -90,8 +91,8 @@ struct Team::State {
   /// Ends it: nothing of others is needed any more.
   void end() {
     ZH_CRASH_POINT("team: not yet done");
-    // CN0 -> CN1: this rank's last reads of boards, and its accesses to others' memory.
-    board(self).done.store_release(seq);
+    // CN0 -> CN1: this rank's last reads of control blocks, and its accesses to others' memory.
+    control(self).done.store_release(seq);
     wake_sleepers();
   }
   /// Members that sleep look at their flags again. Called when this one has set what they may wait for: before it waits
@@ -119,7 +120,7 @@ struct Team::State {
   Code turn_until(bool (*ready)(void*), void* ready_context);
 
   /// This rank's slot of the collective at hand, free to be written.
-  Code own_slot(SlotShm** out) {
+  Code own_slot(ContributionShm** out) {
     *out = &slot(self);
     return await_past(seq - kSlots);
   }
@@ -141,17 +142,18 @@ struct Team::State {
   /// The next collective will probably be like this one: the lines that this rank writes for it are asked for now,
   /// while it waits for others anyway (measured at 2 ranks far: 512 bytes a fifth, 16 KiB a seventh less time).
   void ask_ahead() {
-    const SlotShm& mine = slot(self);
-    if ((mine.way != Way::kInline && mine.way != Way::kRing) || mine.bytes < kAskedBytes) return;
-    const SlotShm& next = board(self).slots[(seq + 1) % kSlots];
+    const ContributionShm& mine = slot(self);
+    if ((mine.way != ContributionWay::kInline && mine.way != ContributionWay::kRing) || mine.bytes < kAskedBytes)
+      return;
+    const ContributionShm& next = control(self).slots[(seq + 1) % kSlots];
     prefetch_for_write(&next.seq);
     const std::byte* const room =
-        mine.way == Way::kInline ? next.payload : board(self).ring + next_block % kBlocks * kBlockBytes;
+        mine.way == ContributionWay::kInline ? next.payload : control(self).ring + next_block % kBlocks * kBlockBytes;
     for (uint64_t at_byte = 0; at_byte < mine.bytes; at_byte += kLineBytes) prefetch_for_write(room + at_byte);
   }
   /// Until member's contribution to the collective at hand is there.
   Code await(uint32_t member) {
-    const SlotShm& theirs = slot(member);
+    const ContributionShm& theirs = slot(member);
     return wait([&] { return theirs.seq.load_acquire() == seq; });  // CS1 <- CS0
   }
   Code await_all() {
@@ -173,7 +175,7 @@ struct Team::State {
   }
   /// Until the member has.
   Code await_step(uint32_t member, uint64_t steps) {
-    const SlotShm& theirs = slot(member);
+    const ContributionShm& theirs = slot(member);
     return wait([&] { return theirs.stage.load_acquire() >= stage_of(steps); });  // CT1 <- CT0
   }
   /// Until all other members have done the collective at hand, this rank's memory included.
@@ -182,8 +184,8 @@ struct Team::State {
 
   /// The member k places on, 0 < k < size: everyone begins with another one.
   [[nodiscard]] uint32_t after_self(uint32_t k) const { return self + k < size ? self + k : self + k - size; }
-  [[nodiscard]] BoardShm& board(uint32_t member) const { return *board_of[member]; }
-  [[nodiscard]] SlotShm& slot(uint32_t member) const { return board_of[member]->slots[seq % kSlots]; }
+  [[nodiscard]] ControlBlockShm& control(uint32_t member) const { return *control_of[member]; }
+  [[nodiscard]] ContributionShm& slot(uint32_t member) const { return control_of[member]->slots[seq % kSlots]; }
 
   // --- reach.cpp: other members' memory, whatever the way
 
@@ -193,7 +195,7 @@ struct Team::State {
   Code offer(const void* source, uint64_t source_bytes, void* target, uint64_t target_bytes, uint64_t stride,
              uint64_t piece);
   /// An area for the edges of what is offered in this rank's slot, if it has edges; with those of the source in it.
-  void offer_edges(SlotShm* mine);
+  void offer_edges(ContributionShm* mine);
   /// Bytes [from, from + n) of the source have changed since: their edges are copied again.
   void renew_edges(uint64_t from, uint64_t n);
   /// Bytes [from, from + n) of the target were written by others, who have done: takes their edges over.
@@ -213,24 +215,24 @@ struct Team::State {
   template <typename Copy>
   Code throttled(uint32_t owner, const p2p::RemoteBufferShm& memory, Copy&& copy) {
     if (size - 1 <= copiers || memory.mapped()) return copy();
-    ThrottleShm& throttle = board(owner).throttle;
+    ThrottleShm& throttle = control(owner).throttle;
     if (const Code code = wait([&] { return throttle.try_enter(copiers); }); code != Code::kOk) return code;
     ZH_CRASH_POINT("team: copying");
     const Code code = copy();
     throttle.leave();
     return code;
   }
-  Code plead(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
-  void answer_pleas();
+  Code request_fallback(uint32_t member, uint64_t from, uint64_t n, std::byte* local, bool to_owner);
+  void answer_fallbacks();
   /// Until a message is over. `room` is that of a receive.
   Code transfer(p2p::Request* request, uint64_t room);
   Code finish(p2p::Request* request, uint64_t room);
 
-  // --- small.cpp: through boards
+  // --- cico.cpp: through control blocks
 
-  Code small_barrier();
-  Code small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
-  Code small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  Code cico_barrier();
+  Code cico_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
+  Code cico_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
   Code counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
   /// Whether arrivals at a small allreduce are counted.
   [[nodiscard]] bool counts() const;
@@ -238,27 +240,27 @@ struct Team::State {
   Code arrive(bool* last);
   /// Arrives at an allreduce without result, and waits for nobody.
   Code arrive_in_vain();
-  Code small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
-  Code small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
+  Code cico_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
+  Code cico_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
   /// Room for `bytes` in this rank's slot, `aligned` where the program's own code will read them; then publish().
   Code claim(uint64_t bytes, bool aligned, std::byte** room);
   /// Puts bytes there.
   Code contribute(const copy::Buffer& data, bool aligned);
   /// Room for `bytes` in this rank's ring.
-  Code claim_ring(uint64_t bytes, SlotShm* mine);
+  Code claim_ring(uint64_t bytes, ContributionShm* mine);
   [[nodiscard]] const std::byte* contents(uint32_t member) const {
-    const SlotShm& theirs = slot(member);
-    return theirs.way == Way::kInline ? theirs.payload : board(member).ring + theirs.ring_at;
+    const ContributionShm& theirs = slot(member);
+    return theirs.way == ContributionWay::kInline ? theirs.payload : control(member).ring + theirs.ring_at;
   }
   /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
   template <typename Operand>
   void fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how, const Operand& operand);
-  /// Of contributions on boards, bytes [from, from + n).
+  /// Of contributions on control blocks, bytes [from, from + n).
   void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how) {
     fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
   }
 
-  // --- move.cpp, lists.cpp: on boards or where the data lie, as each giver says in its slot
+  // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
   /// A message to the other member of two; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
@@ -272,7 +274,7 @@ struct Team::State {
   /// Until the member's contribution is there; then piece `k` of its `pieces`, as much as there is room for.
   Code take(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
   Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
-  /// The same from a root, which all members read at once. `large`: it will probably not be on the board.
+  /// The same from a root, which all members read at once. `large`: it will probably not be on the control block.
   Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
   /// One piece for all, or one for each. Publishes it.
   Code give(const copy::Buffer& send);
@@ -293,13 +295,13 @@ struct Team::State {
   Code list_offer_table(const Pieces& send);
   Code list_take_piece(uint32_t member, const copy::Buffer& recv);
 
-  // --- large_reduce.cpp
+  // --- single_copy_reduce.cpp
 
   Code give_up_together(bool to_all);
   Code break_chain();
-  Code large_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root, bool to_all);
-  Code large_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how);
-  Code large_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
+  Code single_copy_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root, bool to_all);
+  Code single_copy_reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how);
+  Code single_copy_scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
   /// Elements [first, first + n) of all inputs, combined in rank order, into `acc`. `in` is this rank's input.
   Code fold_members(const std::byte* in, uint64_t from, uint64_t n, std::byte* acc, const Reduction& how);
 
@@ -337,7 +339,7 @@ struct Team::State {
   Code read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out);
 
   Services& services;
-  BoardPool& pool;
+  ControlBlockPool& pool;
   uint64_t context;
   std::vector<uint32_t> members;  ///< node-local index by member
   uint32_t size;
@@ -359,9 +361,9 @@ struct Team::State {
   bool broken = false;     ///< a member has died
   Code fault = Code::kOk;  ///< of the collective at hand
   bool less = false;       ///< it brought less than there was room for
-  std::vector<BoardShm*> board_of;
+  std::vector<ControlBlockShm*> control_of;
   std::vector<Offset> offsets;
-  std::vector<uint64_t> pleas_seen;
+  std::vector<uint64_t> fallbacks_seen;
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])
   std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
   Offset edges = kNoOffset;            ///< EdgesShm of what is offered; kept, once it was needed

@@ -43,7 +43,7 @@ TEST(Kernels, CopySmallIsExactAtEveryLength) {
 
 TEST(Kernels, EachKernelIsExactAtEveryLengthNearItsSteps) {
   size_t count = 0;
-  const Kernel* kernels = usable_kernels(&count);
+  const CopyKernel* kernels = usable_kernels(&count);
   ASSERT_GT(count, 0U);
   EXPECT_STREQ(kernels[0].name, kernel_name());
   EXPECT_STREQ(kernels[count - 1].name, "generic");

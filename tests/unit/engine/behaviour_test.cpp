@@ -432,7 +432,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
         }
       }
       ASSERT_TRUE(world.barrier().ok());
-      // Whoever turned the crank counted it.
+      // Whoever turned the queues counted it.
       struct Switches {
         uint64_t on, off;
       };

@@ -58,7 +58,7 @@ class Room {
   /// A buffer with so many bytes in front of the first page bound; mapped if this is memory of the heap.
   std::byte* buffer(uint64_t head, uint64_t n) {
     std::byte* const p = memory_ + 2 * kPage - head;
-    heap::Place place;
+    heap::SharedPlace place;
     for (int i = 0; i < 2 && heap_ != nullptr; ++i) (void)heap_->publish(p, n, true, &place);
     return p;
   }

@@ -512,7 +512,7 @@ uint64_t stat(const engine::Rank& rank, const std::string& key) {
 
 EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   EngineRank r;
-  node::Config nodes;
+  node::JoinConfig nodes;
   nodes.rank_bytes = config.rank_bytes;
   nodes.annex_bytes = config.annex_bytes;
   nodes.measure_line = false;

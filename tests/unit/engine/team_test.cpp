@@ -171,7 +171,8 @@ TEST_P(Teams, Reductions) {
   });
 }
 
-// Rooted operations let ranks run ahead of each other; what they left on their boards must last as long as needed.
+// Rooted operations let ranks run ahead of each other; what they left on their control blocks must last as long as
+// needed.
 TEST_P(Teams, RunningAhead) {
   run([](Member& m) {
     uint64_t state = m.self + 1;
@@ -258,7 +259,7 @@ TEST(TeamDeath, OthersAreTold) {
   }
 }
 
-// Boards are used again, so that programs may make and free communicators without end.
+// Control blocks are used again, so that programs may make and free communicators without end.
 TEST(TeamMemory, IsUsedAgain) {
   run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
     StormConfig config;

@@ -19,17 +19,17 @@ using zh::Atomic;
 
 constexpr size_t kN = 16 * kPage;
 
-void used_twice(Heap& heap, const void* p, size_t n, Place* place) {
-  EXPECT_EQ(heap.publish(p, n, true, place), Use::kLater);
-  EXPECT_EQ(heap.publish(p, n, true, place), Use::kMapped);
+void used_twice(Heap& heap, const void* p, size_t n, SharedPlace* place) {
+  EXPECT_EQ(heap.publish(p, n, true, place), Sharing::kLater);
+  EXPECT_EQ(heap.publish(p, n, true, place), Sharing::kMapped);
 }
 
 TEST(Adopt, NothingBeforeTheStart) {
   Heap& heap = unused_heap();
   std::byte* p = filled(kN, 1);
-  Place place;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(heap.publish(p, kN, true, &place), Use::kNot);
-  EXPECT_EQ(heap.share(p, kN), Use::kNot);
+  SharedPlace place;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.share(p, kN), Sharing::kNot);
   EXPECT_FALSE(heap.holds_any());
   EXPECT_TRUE(is_plain(p));
 }
@@ -37,11 +37,11 @@ TEST(Adopt, NothingBeforeTheStart) {
 TEST(Adopt, ABufferIsSharedFromItsSecondUseOn) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 5);
-  Place place;
-  EXPECT_EQ(heap.publish(p, kN, true, &place), Use::kLater);
+  SharedPlace place;
+  EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kLater);
   EXPECT_TRUE(is_plain(p));
   EXPECT_FALSE(heap.locate(p, kN, &place));
-  EXPECT_EQ(heap.publish(p, kN, true, &place), Use::kMapped);
+  EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kMapped);
   EXPECT_TRUE(heap.locate(p, kN, &place));
   EXPECT_TRUE(mapping_at(p).shared);
   EXPECT_TRUE(holds(p, kN, 5));
@@ -56,7 +56,7 @@ TEST(Adopt, APeerSeesWhatIsWrittenAndTheOtherWayRound) {
   Heap& heap = fresh_heap();
   constexpr size_t n = 3 << 20;
   std::byte* p = filled(n, 5);
-  Place place;
+  SharedPlace place;
   used_twice(heap, p, n, &place);
   EXPECT_EQ(place.offset, reinterpret_cast<uintptr_t>(p)) << "a page lies in the file where it lies in memory";
   std::byte* seen = as_peer(heap, place);
@@ -71,28 +71,28 @@ TEST(Adopt, APeerSeesWhatIsWrittenAndTheOtherWayRound) {
 TEST(Adopt, OnlyTheOwnerOfABufferSharesIt) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  Place place;
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(heap.publish(p, kN, false, &place), Use::kNot);
+  SharedPlace place;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(heap.publish(p, kN, false, &place), Sharing::kNot);
   EXPECT_EQ(heap.stats().first_uses, 0U);
   used_twice(heap, p, kN, &place);
-  EXPECT_EQ(heap.publish(p, kN, false, &place), Use::kMapped) << "what is shared already counts";
+  EXPECT_EQ(heap.publish(p, kN, false, &place), Sharing::kMapped) << "what is shared already counts";
 }
 
 TEST(Adopt, SharingByHandIsAtOnce) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  EXPECT_EQ(heap.share(p, kN), Use::kMapped);
-  EXPECT_EQ(heap.share(p, kN), Use::kMapped);
+  EXPECT_EQ(heap.share(p, kN), Sharing::kMapped);
+  EXPECT_EQ(heap.share(p, kN), Sharing::kMapped);
   EXPECT_EQ(heap.stats().adopted, 1U);
 }
 
 TEST(Adopt, OnlyWholePagesInsideAreShared) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  Place place;
-  EXPECT_EQ(heap.share(p + 1, 2 * kPage - 2), Use::kNot);
-  EXPECT_EQ(heap.publish(p + 1, kPage, true, &place), Use::kNot);
-  EXPECT_EQ(heap.publish(p, 0, true, &place), Use::kNot);
+  SharedPlace place;
+  EXPECT_EQ(heap.share(p + 1, 2 * kPage - 2), Sharing::kNot);
+  EXPECT_EQ(heap.publish(p + 1, kPage, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.publish(p, 0, true, &place), Sharing::kNot);
   used_twice(heap, p + 100, 4 * kPage, &place);
   EXPECT_EQ(place.offset, reinterpret_cast<uintptr_t>(p) + 100);
   EXPECT_EQ(place.from, kPage - 100);
@@ -101,7 +101,7 @@ TEST(Adopt, OnlyWholePagesInsideAreShared) {
   EXPECT_TRUE(mapping_at(p + kPage).shared);
   EXPECT_TRUE(is_plain(p + 4 * kPage));
   // The whole of what can be mapped, and no more, is what a part of it gets.
-  EXPECT_EQ(heap.publish(p + 2 * kPage, kPage, false, &place), Use::kMapped);
+  EXPECT_EQ(heap.publish(p + 2 * kPage, kPage, false, &place), Sharing::kMapped);
   EXPECT_EQ(place.from, 0U);
   EXPECT_EQ(place.end, kPage);
   EXPECT_FALSE(heap.locate(p, kN, &place)) << "some of it is not shared";
@@ -110,8 +110,8 @@ TEST(Adopt, OnlyWholePagesInsideAreShared) {
 TEST(Adopt, EdgesThatANeighbourHasSharedCount) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  ASSERT_EQ(heap.share(p, kN), Use::kMapped);
-  Place place;
+  ASSERT_EQ(heap.share(p, kN), Sharing::kMapped);
+  SharedPlace place;
   ASSERT_TRUE(heap.locate(p + 100, 4 * kPage, &place));
   EXPECT_EQ(place.from, 0U);
   EXPECT_EQ(place.end, 4 * kPage);
@@ -121,9 +121,9 @@ TEST(Adopt, EdgesThatANeighbourHasSharedCount) {
 TEST(Adopt, BuffersGrowTogether) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  ASSERT_EQ(heap.share(p + 2 * kPage, 3 * kPage), Use::kMapped);
+  ASSERT_EQ(heap.share(p + 2 * kPage, 3 * kPage), Sharing::kMapped);
   p[2 * kPage] = std::byte{7};
-  Place place;
+  SharedPlace place;
   used_twice(heap, p, kN, &place);
   EXPECT_EQ(p[2 * kPage], std::byte{7});
   EXPECT_EQ(place.end, kN);
@@ -142,7 +142,7 @@ TEST(Adopt, TheFirstPageOfABlockThatLibcHasMapped) {
   Heap& heap = unused_heap();
   around.uses = 2;
   heap.start(around, true);
-  Place place;
+  SharedPlace place;
   used_twice(heap, p, n, &place);
   EXPECT_EQ(place.from, 0U);
   Heap& other = fresh_heap();
@@ -165,7 +165,7 @@ TEST(Adopt, BuffersOverSeveralMappings) {
       mmap(p + 4 * kPage, 4 * kPage, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   ASSERT_EQ(other, p + 4 * kPage);
   std::memset(other, 3, 4 * kPage);
-  Place place;
+  SharedPlace place;
   used_twice(heap, p + 5, kN - 10, &place);
   EXPECT_TRUE(holds(p, 4 * kPage, 2) && holds(p + 4 * kPage, 4 * kPage, 3) && holds(p + 8 * kPage, 8 * kPage, 2));
   EXPECT_EQ(heap.stats().shared_bytes, kN - 2 * kPage);
@@ -173,14 +173,14 @@ TEST(Adopt, BuffersOverSeveralMappings) {
 
 /// Memory that may not be adopted: refused at every use, and as it was afterwards.
 void refused(Heap& heap, const void* p, size_t n, const std::string& why) {
-  Place place;
-  EXPECT_EQ(heap.share(p, n), Use::kNot);
+  SharedPlace place;
+  EXPECT_EQ(heap.share(p, n), Sharing::kNot);
   EXPECT_NE(std::string(heap.stats().declined_why).find(why), std::string::npos) << heap.stats().declined_why;
   EXPECT_FALSE(heap.locate(p, n, &place));
   usleep(3000);  // refusals are not repeated at once
-  const Use first = heap.publish(p, n, true, &place);
-  EXPECT_EQ(first, Use::kLater);
-  EXPECT_EQ(heap.publish(p, n, true, &place), Use::kNot);
+  const Sharing first = heap.publish(p, n, true, &place);
+  EXPECT_EQ(first, Sharing::kLater);
+  EXPECT_EQ(heap.publish(p, n, true, &place), Sharing::kNot);
   EXPECT_EQ(heap.stats().shared_bytes, 0U);
   EXPECT_EQ(heap.stats().declined, 2U);
 }
@@ -247,8 +247,8 @@ TEST(Refused, WhatWasExcludedByAdvice) {
   std::byte* p = filled(kN, 1);
   heap.exclude(p + 4 * kPage, kPage);
   refused(heap, p, kN, "attributes");
-  EXPECT_EQ(heap.share(p, 4 * kPage), Use::kMapped) << "beside it";
-  EXPECT_EQ(heap.share(p + 5 * kPage, 4 * kPage), Use::kMapped);
+  EXPECT_EQ(heap.share(p, 4 * kPage), Sharing::kMapped) << "beside it";
+  EXPECT_EQ(heap.share(p + 5 * kPage, 4 * kPage), Sharing::kMapped);
 }
 
 TEST(Refused, TooManyExclusionsEndIt) {
@@ -271,7 +271,7 @@ TEST(Refused, WhileMemoryIsLocked) {
   refused(heap, p, kN, "locked");
   syscall(SYS_munlock, locked, kPage);
   usleep(20'000);
-  EXPECT_EQ(heap.share(p, kN), Use::kMapped);
+  EXPECT_EQ(heap.share(p, kN), Sharing::kMapped);
 }
 
 TEST(Refused, WhileSomebodyElseRemembersPages) {
@@ -288,7 +288,7 @@ TEST(Refused, WhileSomebodyElseRemembersPages) {
     refused(fresh_heap(), p, kN, "io_uring");
     close(ring);
   }
-  EXPECT_EQ(fresh_heap().share(p, kN), Use::kMapped);
+  EXPECT_EQ(fresh_heap().share(p, kN), Sharing::kMapped);
   if (fault < 0 || ring < 0) GTEST_SKIP() << "userfaultfd: " << fault << ", io_uring: " << ring;
 }
 
@@ -297,10 +297,10 @@ TEST(Refused, UnderALimitOfFileSizeOrData) {
   for (const auto which : {RLIMIT_FSIZE, RLIMIT_DATA}) {
     EXPECT_EQ(in_process([&] {
                 Heap& heap = fresh_heap();
-                const bool before = heap.share(p, 2 * kPage) == Use::kMapped;
+                const bool before = heap.share(p, 2 * kPage) == Sharing::kMapped;
                 const rlimit limit{uint64_t{1} << 33, uint64_t{1} << 33};
                 setrlimit(which, &limit);
-                return before && heap.share(p, kN) == Use::kNot && heap.declined() == nullptr && holds(p, kN, 1);
+                return before && heap.share(p, kN) == Sharing::kNot && heap.declined() == nullptr && holds(p, kN, 1);
               }),
               0);
   }
@@ -313,7 +313,7 @@ TEST(Adopt, ARefusalIsNotForEver) {
   refused(heap, p, kN, "read and written");
   ASSERT_EQ(mprotect(p, kPage, PROT_READ | PROT_WRITE), 0);
   usleep(10'000);
-  Place place;
+  SharedPlace place;
   used_twice(heap, p, kN, &place);
 }
 
@@ -321,7 +321,7 @@ TEST(Adopt, AClosedDescriptorEndsIt) {
   for (const bool replaced : {false, true}) {
     Heap& heap = fresh_heap();
     std::byte* p = filled(kN, 1);
-    Place place;
+    SharedPlace place;
     used_twice(heap, p, kN, &place);
     const int fd = heap.descriptor(place.region);
     ASSERT_GE(fd, 0);
@@ -334,7 +334,7 @@ TEST(Adopt, AClosedDescriptorEndsIt) {
       ASSERT_EQ(ftruncate(file, 4096), 0);
       ASSERT_EQ(dup2(file, fd), fd);
     }
-    EXPECT_EQ(heap.share(filled(kN, 2), kN), Use::kNot);
+    EXPECT_EQ(heap.share(filled(kN, 2), kN), Sharing::kNot);
     EXPECT_NE(heap.declined(), nullptr);
     EXPECT_TRUE(holds(p, kN, 1));
     EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kN, 1); }), 0);
@@ -351,14 +351,14 @@ TEST(Adopt, AClosedDescriptorEndsIt) {
 TEST(Adopt, DecliningKeepsWhatIsShared) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  Place place;
+  SharedPlace place;
   used_twice(heap, p, kN, &place);
   heap.decline("a reason");
   heap.decline("another one");
   EXPECT_STREQ(heap.declined(), "a reason");
-  EXPECT_EQ(heap.publish(p, kN, true, &place), Use::kMapped);
-  EXPECT_EQ(heap.share(filled(kN, 1), kN), Use::kNot);
-  EXPECT_EQ(heap.publish(filled(kN, 1), kN, true, &place), Use::kNot);
+  EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kMapped);
+  EXPECT_EQ(heap.share(filled(kN, 1), kN), Sharing::kNot);
+  EXPECT_EQ(heap.publish(filled(kN, 1), kN, true, &place), Sharing::kNot);
 }
 
 TEST(Adopt, BuffersThatComeAndGoNeverRunOut) {
@@ -366,7 +366,7 @@ TEST(Adopt, BuffersThatComeAndGoNeverRunOut) {
   Heap& heap = fresh_heap();
   for (uint32_t i = 0; i < kMaxStretches + 500; ++i) {
     std::byte* p = filled(kPage, 1);
-    ASSERT_EQ(heap.share(p, kPage), Use::kMapped) << i << ": " << heap.stats().declined_why;
+    ASSERT_EQ(heap.share(p, kPage), Sharing::kMapped) << i << ": " << heap.stats().declined_why;
     ASSERT_TRUE(heap.come_back(p, kPage));
     munmap(p - kPage, 3 * kPage);
   }
@@ -379,10 +379,10 @@ TEST(Adopt, ThreadsShareTheSameBufferOnce) {
   Atomic<uint32_t> mapped{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      Place place;
+      SharedPlace place;
       for (size_t i = 0; i < 64; ++i) {
         for (int k = 0; k < 3; ++k)
-          mapped.fetch_add_relaxed(heap.publish(p + i * kN, kN, true, &place) == Use::kMapped);
+          mapped.fetch_add_relaxed(heap.publish(p + i * kN, kN, true, &place) == Sharing::kMapped);
       }
     });
   }

@@ -46,7 +46,7 @@ class Blocks : public ::testing::Test {
   }
   std::byte* shared(size_t n, int value, size_t behind_page = 0) {
     std::byte* p = block(n, value, behind_page);
-    EXPECT_EQ(heap.share(p, n), Use::kMapped);
+    EXPECT_EQ(heap.share(p, n), Sharing::kMapped);
     return p;
   }
   Heap& heap = unused_heap();
@@ -74,7 +74,7 @@ TEST_F(Blocks, SharedOnesWaitForTheNextAllocation) {
   EXPECT_EQ(heap.reuse(kN), nullptr) << "handed out once";
   EXPECT_EQ(heap.stats().reused_blocks, 1U);
   EXPECT_EQ(heap.stats().kept_bytes, 0U);
-  Place place;
+  SharedPlace place;
   EXPECT_TRUE(heap.locate(p, kN, &place)) << "and is shared still";
   EXPECT_TRUE(heap.keep(p));
   EXPECT_TRUE(g_freed.empty());
@@ -131,10 +131,10 @@ TEST_F(Blocks, WhatNobodyAsksForGoes) {
 
 TEST_F(Blocks, OnlyThoseThatAreMostlyShared) {
   std::byte* little = block(kN, 1);
-  ASSERT_EQ(heap.share(little, kN / 4), Use::kMapped);
+  ASSERT_EQ(heap.share(little, kN / 4), Sharing::kMapped);
   EXPECT_FALSE(heap.keep(little));
   std::byte* much = block(kN, 1);
-  ASSERT_EQ(heap.share(much, kN / 2), Use::kMapped);
+  ASSERT_EQ(heap.share(much, kN / 2), Sharing::kMapped);
   EXPECT_TRUE(heap.keep(much));
 }
 
@@ -164,7 +164,7 @@ TEST_F(Blocks, AResizeGetsPrivateMemoryWithTheSameContents) {
   for (size_t at = 0; at < kN; at += kPage) EXPECT_TRUE(is_plain(p + at));
   EXPECT_FALSE(heap.holds_any());
   EXPECT_EQ(mapping_at(p).to, mapping_at(p + kN - 1).to) << "one mapping, as libc made it: it may move it";
-  Place place;
+  SharedPlace place;
   EXPECT_FALSE(heap.locate(p, kN, &place));
 }
 
@@ -182,7 +182,7 @@ TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
   const auto in_one = [&] { return mapping_at(p).to >= reinterpret_cast<uintptr_t>(p) + malloc_usable_size(p); };
   // As libc grows it: the pages keep the numbers of their first place. The last page is no message's.
   for (size_t size = n; size < 2 * n; size += n / 4) {
-    ASSERT_EQ(libcs.share(p, size - 100), Use::kMapped);
+    ASSERT_EQ(libcs.share(p, size - 100), Sharing::kMapped);
     ASSERT_TRUE(libcs.prepare_resize(p));
     EXPECT_TRUE(in_one()) << size;
     EXPECT_FALSE(libcs.holds_any());
@@ -199,12 +199,12 @@ TEST_F(Blocks, NeighboursOfAFreedBlockKeepTheirPages) {
   std::byte* arena = filled(4 * kN, 5);
   g_blocks.push_back({arena + 16, 2 * kN});
   g_blocks.push_back({arena + 2 * kN + 32, 2 * kN - 32});
-  ASSERT_EQ(heap.share(arena, 4 * kN), Use::kMapped);
+  ASSERT_EQ(heap.share(arena, 4 * kN), Sharing::kMapped);
   heap.decline("so that nothing is kept");
   EXPECT_FALSE(heap.keep(arena + 16));
   EXPECT_TRUE(holds(arena + 2 * kN, 2 * kN, 5));
   EXPECT_TRUE(holds(arena, 16, 5)) << "the allocator's words in front of the block";
-  Place place;
+  SharedPlace place;
   EXPECT_TRUE(heap.locate(arena + 2 * kN + 32, 2 * kN - 32, &place));
   EXPECT_TRUE(holds(arena + 2 * kN, kPage, 5));
 }

@@ -21,7 +21,7 @@ constexpr size_t kMuch = 2 * kForkCopyBytes;  // becomes private before the fork
 
 std::byte* shared(Heap& heap, size_t n, int value) {
   std::byte* p = filled(n, value);
-  EXPECT_EQ(heap.share(p, n), Use::kMapped) << heap.stats().declined_why;
+  EXPECT_EQ(heap.share(p, n), Sharing::kMapped) << heap.stats().declined_why;
   return p;
 }
 
@@ -90,7 +90,7 @@ TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
   }
   heap.after_fork_in_parent();
   std::memset(p, 2, n());
-  EXPECT_EQ(heap.share(p, n()), Use::kMapped);
+  EXPECT_EQ(heap.share(p, n()), Sharing::kMapped);
   std::memset(p, 3, n());
   (void)!write(go[1], "x", 1);
   int status = -1;
@@ -369,7 +369,7 @@ TEST(ForkHabit, ForksAgainAndAgainEndIt) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kMuch, 1);
   for (uint32_t i = 0; i < kMaxForkReturns; ++i) {
-    ASSERT_EQ(heap.share(p, kMuch), Use::kMapped) << i;
+    ASSERT_EQ(heap.share(p, kMuch), Sharing::kMapped) << i;
     EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kMuch, 1); }), 0);
   }
   EXPECT_NE(heap.declined(), nullptr);
@@ -381,10 +381,10 @@ TEST(ForkHabit, AfterAForkAThirdUseIsWaitedFor) {
   std::byte* p = shared(heap, kMuch, 1);
   EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
   std::byte* q = filled(kLittle, 1);
-  Place place;
-  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Use::kLater);
-  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Use::kLater);
-  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Use::kMapped);
+  SharedPlace place;
+  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Sharing::kLater);
+  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Sharing::kLater);
+  EXPECT_EQ(heap.publish(q, kLittle, true, &place), Sharing::kMapped);
   EXPECT_TRUE(holds(p, kMuch, 1));
 }
 

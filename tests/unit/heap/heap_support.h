@@ -52,7 +52,7 @@ inline bool holds(const std::byte* p, size_t n, int value) {
 }
 
 /// What a peer sees of a place from place.from on; null if it cannot be mapped.
-inline std::byte* as_peer(const Heap& heap, const Place& place) {
+inline std::byte* as_peer(const Heap& heap, const SharedPlace& place) {
   const uint64_t start = (place.offset + place.from) / kPage * kPage;
   const uint64_t end = place.offset + place.end;
   void* p = mmap(nullptr, end - start, PROT_READ | PROT_WRITE, MAP_SHARED, heap.descriptor(place.region),

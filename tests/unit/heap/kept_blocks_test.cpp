@@ -16,7 +16,7 @@ TEST(KeptBlocks, TheLatestThatFitsIsTaken) {
   kept.keep({block(2), 100'000, 3});
   EXPECT_TRUE(kept.any());
   EXPECT_EQ(kept.bytes(), 400'000U);
-  Block out;
+  KeptBlock out;
   EXPECT_FALSE(kept.take(100'001, &out)) << "too small";
   EXPECT_FALSE(kept.take(200'000 - kPage - 16, &out)) << "more than a page would be lost";
   ASSERT_TRUE(kept.take(100'000 - kPage, &out));
@@ -39,7 +39,7 @@ TEST(KeptBlocks, NumberAndBytesAreBounded) {
     kept.keep({block(i), kLeastKeptBytes, i});
   }
   EXPECT_FALSE(kept.has_room(0));
-  Block out;
+  KeptBlock out;
   ASSERT_TRUE(kept.take_oldest(1, 20, &out));
   EXPECT_EQ(out.address, block(0));
   EXPECT_FALSE(kept.take_oldest(1, 20, &out)) << "there is room now";
@@ -49,7 +49,7 @@ TEST(KeptBlocks, NumberAndBytesAreBounded) {
 
 TEST(KeptBlocks, WhatNobodyAsksForGoes) {
   KeptBlocks kept;
-  Block out;
+  KeptBlock out;
   EXPECT_FALSE(kept.take_oldest(0, 5 * kKeptNs, &out));
   kept.keep({block(0), 50'000, 1000});
   kept.keep({block(1), 50'000, 2000});

@@ -14,14 +14,14 @@ using Protection = Heap::Protection;
 
 std::byte* shared(Heap& heap, size_t n, int value) {
   std::byte* p = filled(n, value);
-  EXPECT_EQ(heap.share(p, n), Use::kMapped);
+  EXPECT_EQ(heap.share(p, n), Sharing::kMapped);
   return p;
 }
 
 TEST(Leave, WhatComesBackIsPrivateAndComplete) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, 3 * kN, 4);
-  Place place;
+  SharedPlace place;
   ASSERT_TRUE(heap.locate(p, 3 * kN, &place));
   std::byte* seen = as_peer(heap, place);
   EXPECT_TRUE(heap.touches(p + kN, 1));
@@ -37,7 +37,7 @@ TEST(Leave, WhatComesBackIsPrivateAndComplete) {
   EXPECT_FALSE(heap.locate(p, 3 * kN, &place));
   EXPECT_EQ(heap.stats().returned_bytes, kN);
   EXPECT_EQ(heap.stats().shared_bytes, 2 * kN);
-  EXPECT_EQ(heap.share(p, 3 * kN), Use::kMapped) << "and may be shared again";
+  EXPECT_EQ(heap.share(p, 3 * kN), Sharing::kMapped) << "and may be shared again";
   EXPECT_EQ(p[kN], std::byte{9});
 }
 
@@ -58,7 +58,7 @@ bool map_zeros(void* argument) {
 TEST(Leave, WhatIsTakenAwayIsForgotten) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, 3 * kN, 4);
-  Place place;
+  SharedPlace place;
   ASSERT_TRUE(heap.locate(p, 3 * kN, &place));
   std::byte* seen = as_peer(heap, place);
   Range middle{p + kN, kN};
@@ -80,7 +80,7 @@ TEST(Leave, ACallThatFailsChangesNothing) {
   heap.protect(p, kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
   EXPECT_FALSE(heap.replace(p, n, &refuse, nullptr));
-  Place place;
+  SharedPlace place;
   EXPECT_TRUE(heap.locate(p + kPage, n - kPage, &place));
   EXPECT_FALSE(heap.locate(p, kPage, &place)) << "protected as before";
   const auto writable = [&] {
@@ -97,10 +97,10 @@ TEST(Leave, DroppedContentsReadAsZeroAndAreBackedBeforeTheNextUse) {
   std::byte* p = shared(heap, kN, 4);
   heap.drop_contents(p + kPage, 2 * kPage);
   EXPECT_TRUE(holds(p, kPage, 4) && holds(p + kPage, 2 * kPage, 0) && holds(p + 3 * kPage, kN - 3 * kPage, 4));
-  Place place;
+  SharedPlace place;
   EXPECT_TRUE(heap.locate(p, kN, &place));
   heap.drop_contents(p, kN);
-  EXPECT_EQ(heap.publish(p, kN, false, &place), Use::kMapped);
+  EXPECT_EQ(heap.publish(p, kN, false, &place), Sharing::kMapped);
   std::vector<unsigned char> in_core(kN / kPage);
   ASSERT_EQ(mincore(p, kN, in_core.data()), 0);
   for (const unsigned char page : in_core) EXPECT_EQ(page & 1, 1);
@@ -131,7 +131,7 @@ TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
   }
   heap.after_fork_in_parent();
   std::memset(p, 8, n);
-  EXPECT_EQ(heap.share(p, n), Use::kMapped);
+  EXPECT_EQ(heap.share(p, n), Sharing::kMapped);
   (void)!write(go[1], "x", 1);
   int status = -1;
   waitpid(child, &status, 0);
@@ -143,12 +143,12 @@ TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
 TEST(Leave, ProtectedPagesAreOutOfReach) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, kN, 4);
-  Place place;
+  SharedPlace place;
   for (const Protection protection : {Protection::kNone, Protection::kRead}) {
     heap.protect(p + kPage, kPage, protection);
     EXPECT_FALSE(heap.locate(p, kN, &place));
     EXPECT_TRUE(heap.locate(p + 2 * kPage, kN - 2 * kPage, &place));
-    EXPECT_EQ(heap.share(p, kN), Use::kNot);
+    EXPECT_EQ(heap.share(p, kN), Sharing::kNot);
     heap.protect(p, kN, Protection::kReadWrite);
     EXPECT_TRUE(heap.locate(p, kN, &place));
   }
@@ -173,8 +173,8 @@ TEST(Leave, ProtectedPagesComeBackProtected) {
 TEST(Leave, PlainStretchesAreThoseThatAreNotShared) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kN, 1);
-  ASSERT_EQ(heap.share(p + 4 * kPage, 4 * kPage), Use::kMapped);
-  ASSERT_EQ(heap.share(p + 10 * kPage, 4 * kPage), Use::kMapped);
+  ASSERT_EQ(heap.share(p + 4 * kPage, 4 * kPage), Sharing::kMapped);
+  ASSERT_EQ(heap.share(p + 10 * kPage, 4 * kPage), Sharing::kMapped);
   std::vector<std::pair<std::byte*, size_t>> seen;
   heap.for_each_private(
       p, 12 * kPage, false,

@@ -4,9 +4,9 @@
 #include <set>
 #include <vector>
 
-#include "mpi/context.h"
-#include "mpi/handle_map.h"
-#include "mpi/module_abi.h"
+#include "mpi/entry/module_abi.h"
+#include "mpi/handles/context.h"
+#include "mpi/handles/handle_map.h"
 
 namespace zh::mpi {
 namespace {

@@ -28,8 +28,8 @@ using test::World;
 class Join : public ::testing::TestWithParam<World> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, Join, ::testing::Values(World::kThreads, World::kProcesses), test::world_name);
 
-Config small() {
-  Config config;
+JoinConfig small() {
+  JoinConfig config;
   config.rank_bytes = 1 << 20;
   return config;
 }
@@ -103,7 +103,7 @@ TEST_P(Join, MoreRanksThanProcessorsAgreeOnLines) {
 
 TEST_P(Join, SplitsConsecutiveRanksIntoPretendedNodes) {
   run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.node_ranks = 2;
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);
@@ -123,7 +123,7 @@ TEST_P(Join, EveryWayToTheSegmentWorks) {
   const char* expected[] = {"/proc/<pid>/fd", "Unix socket", "named file"};
   for (int way = 0; way < 3; ++way) {
     run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-      Config config = small();
+      JoinConfig config = small();
       config.reach_ways = 1u << way;
       std::unique_ptr<Node> node;
       const Status s = Node::join(world, config, &node);
@@ -138,8 +138,8 @@ TEST_P(Join, EveryWayToTheSegmentWorks) {
 
 TEST_P(Join, OneRankWithoutProcUsesTheSocketAlone) {
   run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    Config config = small();
-    if (world.rank() == 2) config.reach_ways = Config::kReachSocket | Config::kReachFile;
+    JoinConfig config = small();
+    if (world.rank() == 2) config.reach_ways = JoinConfig::kReachSocket | JoinConfig::kReachFile;
     std::unique_ptr<Node> node;
     ASSERT_TRUE(Node::join(world, config, &node).ok());
     EXPECT_EQ(node->how().find("Unix socket") != std::string::npos, world.rank() == 2) << node->how();
@@ -149,8 +149,8 @@ TEST_P(Join, OneRankWithoutProcUsesTheSocketAlone) {
 
 TEST_P(Join, FilesServeWhereMemfdIsRefused) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    Config config = small();
-    config.memory_kinds = Config::kFile;
+    JoinConfig config = small();
+    config.memory_kinds = JoinConfig::kFile;
     std::unique_ptr<Node> node;
     ASSERT_TRUE(Node::join(world, config, &node).ok());
     if (world.rank() == 0) {
@@ -176,14 +176,14 @@ class Folder {
 };
 
 TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
-  for (int stage = 0; stage < static_cast<int>(Stage::kStages); ++stage) {
+  for (int stage = 0; stage < static_cast<int>(JoinStage::kStages); ++stage) {
     // The last two stages exist only where line times are measured.
     for (int culprit = 0; culprit < 2; ++culprit) {
       Folder folder;
       run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-        Config config = small();
+        JoinConfig config = small();
         config.folder = folder.path();
-        config.memory_kinds = Config::kFile;
+        config.memory_kinds = JoinConfig::kFile;
         if (world.rank() == culprit) config.fail_stage = stage;
         std::unique_ptr<Node> node;
         const Status s = Node::join(world, config, &node);
@@ -192,7 +192,7 @@ TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
         std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
         ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
         EXPECT_STREQ(texts.data(), texts.data() + 256);
-        const bool exists = stage < static_cast<int>(Stage::kMeasure);
+        const bool exists = stage < static_cast<int>(JoinStage::kMeasure);
         if (exists || !s.ok()) {
           EXPECT_FALSE(s.ok()) << "stage " << stage;
           EXPECT_EQ(node, nullptr);
@@ -210,8 +210,8 @@ TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
 
 TEST_P(Join, AFolderThatCannotBeWrittenIsAReasonForAll) {
   run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    Config config = small();
-    config.memory_kinds = Config::kFile;
+    JoinConfig config = small();
+    config.memory_kinds = JoinConfig::kFile;
     config.folder = "/proc/no-such-folder";
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);
@@ -223,7 +223,7 @@ TEST_P(Join, AFolderThatCannotBeWrittenIsAReasonForAll) {
 
 TEST_P(Join, DifferentNodeRanksAreRefused) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.node_ranks = static_cast<uint32_t>(world.rank());
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);
@@ -234,7 +234,7 @@ TEST_P(Join, DifferentNodeRanksAreRefused) {
 
 TEST_P(Join, PartsThatAreTooSmallAreRefused) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     if (world.rank() == 1) config.rank_bytes = 4096;
     std::unique_ptr<Node> node;
     EXPECT_EQ(Node::join(world, config, &node).code(), Code::kNoMemory);
@@ -243,7 +243,7 @@ TEST_P(Join, PartsThatAreTooSmallAreRefused) {
 
 TEST_P(Join, CmaIsProbedAndCanBeSwitchedOffByEitherSide) {
   run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.cma = world.rank() != 2;
     std::unique_ptr<Node> node;
     ASSERT_TRUE(Node::join(world, config, &node).ok());
@@ -276,7 +276,7 @@ TEST_P(Join, ReserveKeepsToTheOwnPart) {
 // Nobody's annex can be touched, nor takes memory where all is locked, before it is opened.
 TEST_P(Join, AnnexesOpenWhenTheyAreNeeded) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.annex_bytes = 64 << 20;
     std::unique_ptr<Node> node;
     ASSERT_TRUE(Node::join(world, config, &node).ok());
@@ -303,7 +303,7 @@ TEST_P(Join, AnnexesOpenWhenTheyAreNeeded) {
 TEST_P(Join, ThereAreNoAnnexesWhereFilesMustBeShort) {
   if (GetParam() != World::kProcesses) GTEST_SKIP() << "a limit of processes";
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.annex_bytes = 64 << 20;
     const rlimit limit{16 << 20, 16 << 20};
     if (world.rank() == 1) setrlimit(RLIMIT_FSIZE, &limit);
@@ -342,7 +342,7 @@ TEST(Levels, FollowASyntheticMachine) {
   if (!Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
   // 2 sockets x 1 memory node x 2 L3 x 1 L2 x 2 cores x 2 threads = 16 hardware threads.
   run_ranks(World::kThreads, 16, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.topology_file = "synthetic:pack:2 numa:1 l3:2 l2:2 core:1 pu:2";
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);
@@ -359,7 +359,7 @@ TEST(Levels, FollowASyntheticMachine) {
 
 TEST(Levels, ABadTopologyFailsForAll) {
   run_ranks(World::kThreads, 2, [&](TestBootstrap& world) {
-    Config config = small();
+    JoinConfig config = small();
     config.topology_file = "synthetic:nonsense:2";
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);

@@ -6,7 +6,7 @@
 
 #include "base/options.h"
 #include "doctor.h"
-#include "mpi/known_hosts.h"
+#include "mpi/entry/known_hosts.h"
 
 namespace zh::tools {
 namespace {

@@ -229,11 +229,11 @@ TEST(Ways, EveryWayIsMeasuredOrRefusedByBothSidesAlike) {
       {{.way = Way::kMappedBoth, .bytes = 60001, .chunk_bytes = 4 << 10, .trips = 5}, true, false},
       {{.way = Way::kMappedRead, .bytes = 65 << 10, .trips = 5}, false, true},
   };
-  std::byte* scratch = shared(Pair::scratch_bytes(kLimits));
+  std::byte* scratch = shared(MeasuringPair::scratch_bytes(kLimits));
   ASSERT_NE(scratch, nullptr);
   auto* seen = reinterpret_cast<Timing*>(shared(4096));
   ASSERT_TRUE(in_ranks(2, [&](uint32_t rank) {
-    Pair pair(scratch, kLimits, static_cast<int>(rank), getpid(), true);
+    MeasuringPair pair(scratch, kLimits, static_cast<int>(rank), getpid(), true);
     if (!pair.meet()) return 1;
     size_t i = 0;
     for (const Case& c : cases) {

@@ -101,43 +101,43 @@ Look look_at(const DistanceClass& c, float factor) {
 
 TEST(Judge, ALookSaysWhetherTheCurvesStillHold) {
   const DistanceClass c = kept_class();
-  EXPECT_EQ(judge(c, look_at(c, 1.2F)), Verdict::kHolds);
-  EXPECT_EQ(judge(c, look_at(c, 0.5F)), Verdict::kContradicts);
-  EXPECT_EQ(judge(c, look_at(c, 2)), Verdict::kContradicts);
+  EXPECT_EQ(judge(c, look_at(c, 1.2F)), LookVerdict::kHolds);
+  EXPECT_EQ(judge(c, look_at(c, 0.5F)), LookVerdict::kContradicts);
+  EXPECT_EQ(judge(c, look_at(c, 2)), LookVerdict::kContradicts);
   Look one = look_at(c, 1);
   one.cma_write_us *= 3;
-  EXPECT_EQ(judge(c, one), Verdict::kContradicts);
+  EXPECT_EQ(judge(c, one), LookVerdict::kContradicts);
 }
 
 TEST(Judge, NothingIsKnownOfAnotherDistanceOrABusyMoment) {
   const DistanceClass c = kept_class();
   Look elsewhere = look_at(c, 3);
   elsewhere.line_ns = c.line_ns / 3;
-  EXPECT_EQ(judge(c, elsewhere), Verdict::kUnknown);
-  EXPECT_EQ(judge(c, Look{.line_ns = c.line_ns}), Verdict::kUnknown);
-  EXPECT_EQ(judge(c, Look{}), Verdict::kUnknown);
+  EXPECT_EQ(judge(c, elsewhere), LookVerdict::kUnknown);
+  EXPECT_EQ(judge(c, Look{.line_ns = c.line_ns}), LookVerdict::kUnknown);
+  EXPECT_EQ(judge(c, Look{}), LookVerdict::kUnknown);
   DistanceClass bare = c;
   bare.mapped_both = bare.cma_write = Curve{};
-  EXPECT_EQ(judge(bare, look_at(c, 9)), Verdict::kUnknown);
+  EXPECT_EQ(judge(bare, look_at(c, 9)), LookVerdict::kUnknown);
 }
 
 TEST(Judge, TwoContradictionsInARowTakeAClassOutOfForce) {
   constexpr int64_t kNow = 1'700'000'000;
   DistanceClass c = kept_class();
   EXPECT_TRUE(wants_look(c, kNow));
-  note_look(&c, Verdict::kHolds, kNow);
+  note_look(&c, LookVerdict::kHolds, kNow);
   EXPECT_FALSE(wants_look(c, kNow + kLookEveryS - 1));
   EXPECT_TRUE(wants_look(c, kNow + kLookEveryS));
   EXPECT_TRUE(wants_look(c, kNow - 1)) << "the clock was set back";
-  note_look(&c, Verdict::kContradicts, kNow);
+  note_look(&c, LookVerdict::kContradicts, kNow);
   EXPECT_TRUE(in_force(c));
   EXPECT_TRUE(wants_look(c, kNow)) << "the next job looks at once";
-  note_look(&c, Verdict::kUnknown, kNow);
+  note_look(&c, LookVerdict::kUnknown, kNow);
   EXPECT_EQ(c.doubts, 1U);
-  note_look(&c, Verdict::kHolds, kNow);
+  note_look(&c, LookVerdict::kHolds, kNow);
   EXPECT_EQ(c.doubts, 0U);
-  note_look(&c, Verdict::kContradicts, kNow);
-  note_look(&c, Verdict::kContradicts, kNow);
+  note_look(&c, LookVerdict::kContradicts, kNow);
+  note_look(&c, LookVerdict::kContradicts, kNow);
   EXPECT_FALSE(in_force(c));
   EXPECT_FALSE(wants_look(c, kNow));
   EXPECT_EQ(c.attempts, 0U);

@@ -1,0 +1,136 @@
+// A member's control block: what it tells the other members of a team in shared memory, its contribution to each
+// collective with a flag beside it. Read and written by the algorithms of this folder only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+#include "coll/team/throttle.h"
+#include "p2p/remote_buffer.h"
+
+namespace zh::coll {
+
+/// Collectives that a member may be ahead of another. Where ranks outnumber CPUs, so many take one change of process.
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kSlots = 2;  // every reuse is met soon
+#else
+constexpr uint32_t kSlots = 64;
+#endif
+/// Bytes of one contribution that are copied through the control block; larger ones are reached where they lie.
+constexpr uint64_t kSmallBytes = 16 << 10;
+/// The same of a scatter, whose root says everybody's piece: where ranks outnumber CPUs, to be ahead is worth a copy.
+constexpr uint64_t kSmallScatterBytes = 32 << 10;
+/// The ring in which they lie, and its unit.
+constexpr uint32_t kBlockBytes = 1 << 10;
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kRingBytes = kBlockBytes;
+#else
+constexpr uint32_t kRingBytes = 128 << 10;
+#endif
+/// Bytes of payload in the flag's own line and those behind it.
+constexpr uint64_t kInlineBytes = 560;
+/// Shared memory of one member in a staged reduction. Measured: half of it is slower with 2 and with 8 members, twice
+/// as much is slower with 8.
+constexpr uint64_t kStagingBytes = 256 << 10;
+
+/// The edges of one buffer: what lies before and behind its mapped part (p2p/remote_buffer.h).
+struct EdgePairShm {
+  std::byte head[p2p::kEdgeMax + 1];  ///< bytes [0, from()) of the buffer
+  std::byte tail[p2p::kEdgeMax + 1];  ///< ... from end() on
+};
+/// Stands for the edges of the memory that a member offers, which the others cannot map.
+/// Writers: `source` by the owner, `target` by whoever writes those bytes, each its own. Readers: the others; the
+/// owner. Invariant: a byte of `source` is written before the slot is published or, in a collective in steps, before
+/// the step that makes it; one of `target` is the owner's to read when all members have done the collective. Wrap:
+/// none. Crash: nobody uses the team any more.
+struct EdgesShm {
+  EdgePairShm source;
+  EdgePairShm target;
+};
+static_assert(kShmSafe<EdgesShm>);
+
+/// Where a member's contribution to one collective is.
+enum class ContributionWay : uint16_t {
+  kInline,       ///< `bytes` behind the flag
+  kRing,         ///< `bytes` in the control block's ring, from `ring_at`
+  kMemory,       ///< where `source` and `target` say; pieces of several members, of `bytes`, are `stride` apart
+  kRingTable,    ///< the ring has a PieceShm for every member, and the pieces behind
+  kMemoryTable,  ///< the same, but the pieces lie in `source`
+  kMessage,      ///< a message brings it
+  kWritten,      ///< its owner writes `bytes` into the root's memory
+  kNothing       ///< there is none: its owner could not take part
+};
+/// `bytes` of kNothing: as long as nothing else.
+constexpr uint64_t kNoBytes = ~uint64_t{0};
+
+/// One piece of a contribution, in a table of one for every member.
+struct PieceShm {
+  uint64_t from;  ///< bytes from the start of the table, or of `source`
+  uint64_t bytes;
+};
+static_assert(kShmSafe<PieceShm>);
+
+/// A member's contribution to collective number `seq`.
+/// Writers: its owner, once every member has done collective seq - kSlots (and, in the ring, those that used it last).
+/// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq`,
+/// `stage` and `staging` is immutable from the store of `seq` until all members have done that collective. Wrap: only
+/// equality of `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come; who waits
+/// sees the death.
+struct alignas(kPairBytes) ContributionShm {
+  Atomic<uint32_t> seq;
+  ContributionWay way;
+  uint64_t bytes;  ///< beside the flag, because every reader asks whether it is as many as it expects
+  std::byte payload[kInlineBytes];
+  p2p::RemoteBufferShm source;
+  uint32_t ring_at;  ///< byte of the ring
+  uint32_t reserved;
+  alignas(kPairBytes) p2p::RemoteBufferShm target;
+  Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
+  uint64_t stride;
+  Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
+  Offset edges;    ///< EdgesShm of `source` and `target`; kNoOffset: there are none, or no memory for them
+};
+static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
+
+/// The result of a small reduction, made by whichever member arrived last.
+/// Writers: that member. Readers: the others. Invariant: as ContributionShm's; a member that arrives has done all
+/// collectives before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as ContributionShm.
+struct alignas(kPairBytes) ResultShm {
+  Atomic<uint32_t> seq;
+  uint32_t wrong;  ///< 1: there is none, because contributions differ in length
+  std::byte payload[kInlineBytes];
+  alignas(kPairBytes) std::byte large[kSmallBytes];  ///< of more than kInlineBytes, or for the program's own code
+};
+static_assert(kShmSafe<ResultShm>);
+
+/// What a member could not reach, and asks the owner to send or receive as a message.
+/// Writers: the one who asks. Readers: the owner named, and only it the fields behind `word`, which may change as soon
+/// as its message has come. Invariant: they are immutable from the store of `word` until then. Wrap: `word` is only
+/// compared for change. Crash: a message that does not come.
+struct FallbackShm {
+  Atomic<uint64_t> word;  ///< count of fallback requests << 32 | member whose memory could not be reached
+  uint64_t from;
+  uint64_t bytes;
+  uint64_t to_owner;  ///< 1: into the owner's `target`; 0: out of its `source`
+};
+static_assert(kShmSafe<FallbackShm>);
+
+/// Writers: the owner; `throttle` and `result` as they say; `arrivals` by every member; these two on the control block
+/// of member 0 only. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
+/// names the team that the control block serves. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody
+/// uses the team any more.
+struct ControlBlockShm {
+  alignas(kPairBytes) Atomic<uint64_t> context;
+  alignas(kPairBytes) Atomic<uint32_t> done;  ///< collectives for which the owner needs nothing from others any more
+  FallbackShm fallback;
+  ThrottleShm throttle;  ///< of those that copy from or into the owner's memory
+  alignas(kPairBytes) Atomic<uint32_t> arrivals;
+  ResultShm result;
+  ContributionShm slots[kSlots];
+  alignas(kPairBytes) std::byte ring[kRingBytes];
+};
+static_assert(kShmSafe<ControlBlockShm>);
+
+}  // namespace zh::coll

@@ -1,0 +1,106 @@
+// Counts of collective calls for ZEROHOP_STATS: by function, way and number of members, with the bytes of each rank's
+// part. Called by wrap_coll.cpp and wrap_coll_start.cpp behind each call that succeeded, if anybody wants them.
+#pragma once
+
+#include <string>
+
+#include "mpi/coll/call_data.h"
+#include "mpi/coll/call_reduce.h"
+#include "p2p/counters.h"
+
+namespace zh::mpi {
+
+/// How a call was served; kFirstAlgorithm + i: as a schedule, by the i-th of coll::algorithms().
+enum class CallWay : uint8_t { kHost, kTeam, kNothingToDo, kFirstAlgorithm };
+inline CallWay way_of(const Started& started) {
+  if (!started.has_run()) return CallWay::kNothingToDo;
+  return static_cast<CallWay>(static_cast<size_t>(CallWay::kFirstAlgorithm) + started.algorithm());
+}
+
+/// Who calls: a rank of a communicator, or of one of two groups.
+struct Caller {
+  int rank;
+  int members;  ///< of its own group
+  bool between_groups;
+};
+/// `info`: the communicator's entry, or null.
+Caller caller_of(MPI_Comm comm, const CommInfo* info);
+
+uint64_t bytes_of(MPI_Count count, MPI_Datatype type);
+
+template <typename N>
+uint64_t part_of(const Data<N>& x, int) {
+  return bytes_of(x.count, x.type);
+}
+template <typename N>
+uint64_t part_of(const Listed<N>& x, int member) {
+  return bytes_of(x.counts[member], x.type);
+}
+template <typename N>
+uint64_t part_of(const Typed<N>& x, int member) {
+  return bytes_of(x.counts[member], x.types[member]);
+}
+template <typename N>
+uint64_t part_of(const Operands<N>& x, int) {
+  return bytes_of(x.count, x.type);
+}
+template <typename N>
+uint64_t part_of(const ListedOperands<N>& x, int member) {
+  return bytes_of(x.counts[member], x.type);
+}
+template <typename Group>
+uint64_t parts_of(const Group& x, int members) {
+  uint64_t sum = 0;
+  for (int i = 0; i < members; ++i) sum += part_of(x, i);
+  return sum;
+}
+
+// What the caller gives, or of a broadcast and a scatter also what it gets.
+inline uint64_t payload(const calls::Barrier&, const Caller&) { return 0; }
+template <typename N>
+uint64_t payload(const calls::Bcast<N>& call, const Caller& me) {
+  return part_of(call.data, me.rank);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::GatherTo<N, Group>& call, const Caller& me) {
+  return call.send.buf == MPI_IN_PLACE ? part_of(call.recv, me.rank) : part_of(call.send, me.rank);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::ScatterFrom<N, Group>& call, const Caller& me) {
+  return call.recv.buf == MPI_IN_PLACE ? part_of(call.send, me.rank) : part_of(call.recv, me.rank);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::AllgatherTo<N, Group>& call, const Caller& me) {
+  return call.send.buf == MPI_IN_PLACE ? part_of(call.recv, me.rank) : part_of(call.send, me.rank);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::AlltoallOf<N, Group>& call, const Caller& me) {
+  return parts_of(call.send.buf == MPI_IN_PLACE ? call.recv : call.send, me.members);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::ReduceScatterOf<N, Group>& call, const Caller& me) {
+  return parts_of(call.operands, me.members);
+}
+template <typename Reduction>
+uint64_t payload(const Reduction& call, const Caller& me) {
+  return part_of(call.operands, me.rank);
+}
+
+/// Tells of the first call of each key and size class.
+void trace_call(uint64_t key, uint64_t bytes);
+
+/// `Form` is the function that was called (call.h); calls between groups count without bytes.
+template <typename Form, typename Call>
+[[gnu::noinline]] void count_call(const Call& call, const CommInfo* info, CallWay way) {
+  const Caller me = caller_of(call.comm, info);
+  const uint64_t key = (static_cast<uint64_t>(Form::kId) + 1) << 48U | static_cast<uint64_t>(Call::kCollective) << 40U |
+                       static_cast<uint64_t>(way) << 32U | static_cast<uint32_t>(me.members);
+  const uint64_t bytes = me.between_groups ? 0 : payload(call, me);
+  if (shim.counts_calls) shim.rank->count_call(key, bytes);
+  if (shim.traces_calls) trace_call(key, bytes);
+}
+
+/// A rank's counts as a JSON array.
+std::string calls_json(const p2p::CallCounts& counts);
+
+}  // namespace zh::mpi

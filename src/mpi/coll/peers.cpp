@@ -1,0 +1,131 @@
+// Private copies of buffers, and the moment when a communicator's collectives become zerohop's or the host's.
+#include "mpi/coll/peers.h"
+
+#include "coll/team/team.h"
+#include "mpi/handles/context.h"
+
+namespace zh::mpi {
+namespace {
+
+std::mutex teams_mutex;
+
+bool needs_copy(const TypeInfo* type, Use use) { return use == Use::kCopy || type->kind == TypeInfo::Kind::kPacked; }
+
+}  // namespace
+
+int members_meant(MPI_Comm comm, int root) {
+  if (comm == MPI_COMM_NULL) return 0;
+  int inter = 0;
+  int n = 0;
+  int rank = 0;
+  if (host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || host.Comm_rank(comm, &rank) != MPI_SUCCESS) return 0;
+  if (root != kEverywhere && root != (inter != 0 ? MPI_ROOT : rank)) return 0;
+  if ((inter != 0 ? host.Comm_remote_size(comm, &n) : host.Comm_size(comm, &n)) != MPI_SUCCESS) return 0;
+  return n;
+}
+
+int OneBuffer::stage(MPI_Comm comm) {
+  const uint64_t bytes = elements_.bytes();
+  view_ = {scratch_.get(bytes), bytes, nullptr};
+  if (view_.base == nullptr) return raise(comm, MPI_ERR_NO_MEM);
+  if (receives_) return kGoOn;
+  const int error = pack_elements(elements_.buf, elements_.count, elements_.type, view_.base);
+  return error == MPI_SUCCESS ? kGoOn : error;
+}
+
+int PeerBuffers::make_list() {
+  elements_ = std::make_unique<Elements[]>(n_);
+  views_ = std::make_unique<copy::Buffer[]>(n_);
+  pieces_.list = views_.get();
+  return kGoOn;
+}
+
+int PeerBuffers::stage_even() {
+  const uint64_t bytes = first_.bytes();
+  std::byte* memory = scratch_.get(bytes * n_);
+  if (memory == nullptr) return raise(comm_, MPI_ERR_NO_MEM);
+  pieces_.first = {memory, bytes, nullptr};
+  pieces_.stride = static_cast<int64_t>(bytes);
+  if (use_ == Use::kReceive) return kGoOn;
+  const int error = pack_elements(first_.buf, first_.count * static_cast<MPI_Count>(n_), first_.type, memory);
+  return error == MPI_SUCCESS ? kGoOn : error;
+}
+
+int PeerBuffers::stage_list() {
+  uint64_t bytes = 0;
+  bool any = false;
+  for (size_t i = 0; i < n_; ++i) {
+    const Elements& e = elements_[i];
+    if (needs_copy(e.type, use_)) {
+      bytes += e.bytes();
+      any = true;
+    } else {
+      views_[i] = describe(e.buf, e.count, e.type);
+    }
+  }
+  if (!any) return kGoOn;
+  std::byte* memory = scratch_.get(bytes);
+  if (memory == nullptr) return raise(comm_, MPI_ERR_NO_MEM);
+  for (size_t i = 0; i < n_; ++i) {
+    const Elements& e = elements_[i];
+    if (!needs_copy(e.type, use_)) continue;
+    views_[i] = {memory, e.bytes(), nullptr};
+    memory += e.bytes();
+    if (use_ == Use::kReceive) continue;
+    const int error = pack_elements(e.buf, e.count, e.type, views_[i].base);
+    if (error != MPI_SUCCESS) return error;
+  }
+  return kGoOn;
+}
+
+int PeerBuffers::give_own(int32_t self, copy::Buffer* out) {
+  *out = pieces_[static_cast<uint32_t>(self)];
+  const Elements mine = at(self);
+  if (use_ != Use::kReceive || mine.type->kind != TypeInfo::Kind::kPacked) return kGoOn;
+  const int error = pack_elements(mine.buf, mine.count, mine.type, out->base);
+  return error == MPI_SUCCESS ? kGoOn : error;
+}
+
+int PeerBuffers::expect_own(int32_t self, uint64_t bytes) {
+  if (bytes > pieces_[static_cast<uint32_t>(self)].bytes) return raise(comm_, MPI_ERR_TRUNCATE);
+  if (views_ != nullptr) views_[static_cast<size_t>(self)].bytes = bytes;
+  return kGoOn;
+}
+
+int PeerBuffers::close() {
+  if (!scratch_.used() || use_ != Use::kReceive) [[likely]]
+    return MPI_SUCCESS;
+  for (size_t i = 0; i < n_; ++i) {
+    const Elements e = at(static_cast<int32_t>(i));
+    if (e.type->kind != TypeInfo::Kind::kPacked) continue;
+    const copy::Buffer view = pieces_[static_cast<uint32_t>(i)];
+    const int error = unpack_elements(view.base, view.bytes, e.buf, e.count, e.type);
+    if (error != MPI_SUCCESS) return error;
+  }
+  return MPI_SUCCESS;
+}
+
+coll::Team* settle_team(CommInfo* comm) {
+  comm->coll = CommInfo::Coll::kNone;
+  if (shim.rank == nullptr || !comm->all_local || !shim.collectives) return nullptr;
+  std::vector<uint32_t> members;
+  members.reserve(static_cast<size_t>(comm->size));
+  for (int32_t i = 0; i < comm->size; ++i) members.push_back(static_cast<uint32_t>(comm->local[i]));
+  {
+    const TableLock lock(teams_mutex);
+    comm->team =
+        shim.rank->make_team(team_context(comm->context), std::move(members), static_cast<uint32_t>(comm->rank));
+  }
+  // Waits for the other members, so without the lock: other threads are busy with other communicators meanwhile.
+  if (comm->team == nullptr || !comm->team->ready()) {
+    comm->team.reset();
+    shim.rank->count_fallback("collectives: not all members have memory for a team");
+    return nullptr;
+  }
+  comm->coll = CommInfo::Coll::kTeam;
+  shim.rank->log().print(LogLevel::kDebug, "communicator of %d ranks: its blocking collectives go by a team",
+                         comm->size);
+  return comm->team.get();
+}
+
+}  // namespace zh::mpi

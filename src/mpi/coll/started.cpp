@@ -1,0 +1,205 @@
+// See started.h.
+#include "mpi/coll/started.h"
+
+#include <algorithm>
+
+#include "coll/algorithms/algorithms.h"
+#include "engine/internode.h"
+#include "os/clock.h"
+
+namespace zh::mpi {
+namespace {
+
+/// How long a call stands still before this rank asks whether the others are in the same one, and asks again.
+constexpr uint64_t kAskAfterNs = 100'000'000;
+constexpr uint32_t kIdleTurns = 64;  // of which one looks at the clock
+
+/// Tags stay positive; what has the same tag again began a million collectives earlier.
+constexpr uint64_t kTagMask = 0x3fffffff;
+
+std::mutex active_mutex;  // always taken: the engine's helper thread may come at any time
+std::vector<Started*> active;
+Atomic<uint32_t> n_active{0};
+
+std::shared_ptr<const coll::Layout> layout_of(const std::vector<int>& world_ranks) {
+  std::vector<uint32_t> nodes;
+  nodes.reserve(world_ranks.size());
+  for (const int rank : world_ranks) nodes.push_back(shim.rank->node().node_of(rank));
+  return std::make_shared<const coll::Layout>(nodes);
+}
+
+}  // namespace
+
+Runs::Runs(const CommInfo& info)
+    : comm(info.handle),
+      context_(info.context),
+      self_(static_cast<uint32_t>(info.rank)),
+      members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
+      world_(std::make_shared<const std::vector<int32_t>>(info.world.begin(), info.world.end())),
+      layout_(layout_of(info.world)),
+      transport_(make_transport(nonblocking_context(context_))) {}
+
+std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
+  if (layout_->nodes() == 1) return std::make_shared<engine::RunTransport>(*shim.rank, context, members_, self_);
+  engine::Internode& internode = *shim.rank->internode();
+  return std::make_shared<engine::SpanTransport>(*shim.rank, internode, context, members_, world_, self_);
+}
+
+Status Runs::plan(const coll::Problem& p, Chosen* out) {
+  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place};
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
+  if (p.uniform && known != known_.end()) {
+    known_.splice(known_.begin(), known_, known);
+    *out = known->chosen;
+    return kOk;
+  }
+  coll::Schedule schedule;
+  NamedAlgorithm wanted = shim.algorithms[static_cast<size_t>(p.collective)];
+  if (!wanted.has_value() || (*wanted != nullptr && !(*wanted)->fits(p))) wanted = shim.selection.find(p);
+  const coll::Algorithm* how = wanted.value_or(coll::algorithm(p.collective, coll::choose(p)));
+  if (how == nullptr) return kOk;
+  if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
+  out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
+  out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
+  if (!p.uniform) return kOk;
+  known_.push_front({key, *out});
+  if (known_.size() > kKnown) known_.pop_back();
+  return kOk;
+}
+
+Runs* runs_of(CommInfo* comm) {
+  if (comm == nullptr || shim.rank == nullptr || !shim.collectives) return nullptr;
+  if (comm->runs == nullptr) comm->runs = std::make_shared<Runs>(*comm);
+  return comm->runs.get();
+}
+
+Started::Started(std::shared_ptr<Runs> runs, bool persistent)
+    : runs_(std::move(runs)), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
+  transport_ = persistent ? runs_->transport_of(runs_->inits++) : runs_->transport();
+  problem.layout = runs_->layout_;
+  problem.self = runs_->self_;
+}
+
+Started::~Started() {
+  run_.reset();
+  if (!holds_operation_) return;
+  drop(reducing.op);
+  drop_handle(reducing.type);
+}
+
+int Started::ready() {
+  if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
+  Runs::Chosen chosen;
+  Status status = runs_->plan(problem, &chosen);
+  if (status.ok() && chosen.plan == nullptr) return leave_to_host("collectives: named or measured as the host's");
+  if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
+  algorithm_ = chosen.algorithm;
+  if (!status.ok()) return raise(error_site(), class_of(status.code()));
+  if (reducing.how.user != nullptr) {
+    hold(reducing.op);
+    hold_handle(reducing.type);
+    holds_operation_ = true;
+  }
+  return kGoOn;
+}
+
+// Takes the mutex, as members that read it expect one writer.
+void Started::refuse(int error) {
+  if (is_without_effect(error)) {
+    --(persistent_ ? runs_->inits : runs_->calls);
+    return;
+  }
+  const std::lock_guard lock(active_mutex);
+  transport_->announce(number_, coll::kRefused);
+}
+
+int Started::start() {
+  error_ = MPI_SUCCESS;
+  started_ = number_;
+  if (persistent_) ++number_;
+  digest_ = coll::digest(problem);
+  if (run_ == nullptr) {
+    const std::lock_guard lock(active_mutex);
+    transport_->announce(started_, digest_);
+    return MPI_SUCCESS;
+  }
+  if (const int error = input.pack(); error != MPI_SUCCESS) return error;
+  if (problem.in_place) {
+    if (const int error = output.pack(); error != MPI_SUCCESS) return error;
+  }
+  const auto tag = static_cast<int32_t>((started_ * coll::kTags) & kTagMask);
+  // Less may come in a broadcast where the host lets it; in a reduction what lacks would be made up.
+  const bool exact = coll::reduces(problem.collective) ||
+                     (kRefusesShortBcast && problem.uniform && problem.collective == coll::Collective::kBcast);
+  shim.rank->count_schedule(problem.collective, algorithm_);
+  const std::lock_guard lock(active_mutex);
+  done_.store_relaxed(0);
+  ask_at_ns_ = 0;
+  transport_->announce(started_, digest_);
+  run_->start({input.base(), output.base(), reducing.how, tag, exact});
+  if (advance(false)) return MPI_SUCCESS;
+  active.push_back(this);
+  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  return MPI_SUCCESS;
+}
+
+bool Started::contradicted() {
+  if (++idle_ % kIdleTurns != 0) return false;
+  const uint64_t now = os::now_ns();
+  const bool first = ask_at_ns_ == 0;
+  if (now < ask_at_ns_) return false;
+  ask_at_ns_ = now + kAskAfterNs;
+  return !first && transport_->contradicted(started_, digest_);
+}
+
+bool Started::advance(bool alone) {
+  if (!run_->advance()) {
+    if (!contradicted()) return false;
+    run_->fail(Code::kInvalid);
+  }
+  // The other members are served; the rest waits for the rank itself.
+  if (alone && output.unpacked_by_host()) return false;
+  error_ = run_->code() == Code::kOk ? output.unpack() : class_of(run_->code());
+  done_.store_release(1);  // RN0 -> RN1: the result and the outcome before done
+  return true;
+}
+
+bool Started::look() {
+  // RN1 <- RN0: the result and the outcome
+  if (done_.load_acquire() != 0) return true;
+  advance_started();
+  // RN1 <- RN0: the result and the outcome
+  return done_.load_acquire() != 0;
+}
+
+// One thread at a time is enough; the others go on looking at their own.
+void advance_started(bool alone) {
+  if (n_active.load_relaxed() == 0 || shim.rank == nullptr || !active_mutex.try_lock()) return;
+  engine::Internode* internode = shim.rank->internode();
+  if (internode != nullptr && !alone) internode->progress();
+  const auto ended = [alone](Started* s) { return (!alone || s->alone()) && s->advance(alone); };
+  active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());
+  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  active_mutex.unlock();
+}
+
+// Operations of the program and what travels between nodes need MPI. (Both are here only in blocking calls, whose rank
+// is there.)
+bool Started::alone() const { return reducing.how.user == nullptr && runs_->layout_->nodes() == 1; }
+
+bool started_advance_alone() {
+  if (n_active.load_relaxed() == 0) return false;
+  const std::lock_guard lock(active_mutex);
+  return std::any_of(active.begin(), active.end(), [](const Started* s) { return s->alone(); });
+}
+
+void finish_started(const Runs* runs) {
+  if (runs == nullptr) return;
+  turn_until([runs] {
+    advance_started();
+    const std::lock_guard lock(active_mutex);
+    return std::none_of(active.begin(), active.end(), [runs](const Started* s) { return s->runs() == runs; });
+  });
+}
+
+}  // namespace zh::mpi

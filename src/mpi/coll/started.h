@@ -1,0 +1,144 @@
+// Collectives as schedules that run over point-to-point (coll/schedule/run.h), a little whenever this rank is inside
+// MPI: nonblocking ones, persistent ones from start to start, and blocking ones that no team serves. Made by
+// wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request handles and what a schedule does.
+#pragma once
+
+#include <list>
+#include <memory>
+
+#include "base/atomic.h"
+#include "coll/schedule/run.h"
+#include "mpi/coll/held.h"
+#include "mpi/handles/context.h"
+#include "mpi/handles/reduction.h"
+
+namespace zh::mpi {
+
+/// What the started collectives of one communicator share. Lives as long as the communicator or the last of them.
+/// MPI has them start in the same order on all members, one at a time (MPI standard 6.14).
+class Runs {
+ public:
+  explicit Runs(const CommInfo& comm);
+
+  struct Chosen {
+    std::shared_ptr<const coll::Plan> plan;  ///< null: the host's own collective
+    size_t algorithm = 0;                    ///< place in coll::algorithms()
+  };
+  /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
+  Status plan(const coll::Problem& problem, Chosen* out);
+  /// Messages of one persistent operation, whose starts other members may order differently among those of others.
+  [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
+    return make_transport(persistent_context(context_, init));
+  }
+  [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
+
+  MPI_Comm comm;  ///< on which errors are raised
+  uint64_t calls = 0;
+  uint64_t inits = 0;
+
+ private:
+  [[nodiscard]] std::shared_ptr<coll::Transport> make_transport(uint64_t context) const;
+  struct Key {
+    coll::Collective collective;
+    uint32_t root;
+    uint64_t count;
+    uint64_t element_bytes;
+    bool commutative;
+    bool in_place;
+    [[nodiscard]] bool operator==(const Key&) const = default;
+  };
+  struct Known {
+    Key key;
+    Chosen chosen;
+  };
+  static constexpr size_t kKnown = 16;
+
+  uint64_t context_;
+  uint32_t self_;
+  std::shared_ptr<const std::vector<int32_t>> members_;
+  std::shared_ptr<const std::vector<int32_t>> world_;
+  std::shared_ptr<const coll::Layout> layout_;
+  std::shared_ptr<coll::Transport> transport_;
+  std::list<Known> known_;  ///< the last used first
+
+  friend class Started;
+};
+
+/// Null if collectives of `comm` are the host's, else what its schedules need, as all members find alike.
+Runs* runs_of(CommInfo* comm);
+
+class Started {
+ public:
+  /// Takes its number, which members share because they make the same calls in the same order.
+  Started(std::shared_ptr<Runs> runs, bool persistent);
+  ~Started();
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+
+  // Filled in by prepare() of the calls.
+  coll::Problem problem;
+  HeldBuffer input;
+  HeldBuffer output;
+  Reducing reducing;
+
+  /// After that: everything that a start needs. Returns a step (peers.h). Without it, starts are complete at once.
+  int ready();
+  /// MPI_SUCCESS, or an error that was raised.
+  int start();
+  /// In place of that, where something is wrong with this rank's arguments, which gave that error: members that wait
+  /// for it learn so, unless it is without effect (peers.h).
+  void refuse(int error);
+  /// Whether it is complete. Advances everything that was started.
+  [[nodiscard]] bool look();
+  /// When complete: error class, not raised.
+  [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] ErrorSite error_site() const { return {runs_->comm, runs_->context_}; }
+  [[nodiscard]] const Runs* runs() const { return runs_.get(); }
+  /// Once it is ready: whether there is anything to do, and by which of coll::algorithms().
+  [[nodiscard]] bool has_run() const { return run_ != nullptr; }
+  [[nodiscard]] size_t algorithm() const { return algorithm_; }
+
+ private:
+  friend void advance_started(bool alone);
+  friend bool started_advance_alone();
+  /// True once it is complete. `alone`: as advance_started() has it.
+  bool advance(bool alone);
+  /// Whether members disagree about the call; seldom looked at.
+  bool contradicted();
+  /// Whether it goes on without a call of MPI.
+  [[nodiscard]] bool alone() const;
+
+  std::shared_ptr<Runs> runs_;
+  std::shared_ptr<coll::Transport> transport_;
+  std::unique_ptr<coll::Run> run_;
+  uint64_t number_;       ///< of the call; of persistent ones, of the next start
+  uint64_t started_ = 0;  ///< number of the call under way
+  uint64_t ask_at_ns_ = 0;
+  uint32_t digest_ = 0;
+  uint32_t idle_ = 0;
+  bool persistent_;
+  bool holds_operation_ = false;
+  size_t algorithm_ = 0;
+  int error_ = MPI_SUCCESS;
+  Atomic<uint32_t> done_{1};
+};
+
+/// Advances everything that was started and has not ended. Cheap when there is nothing. `alone`: for the engine's
+/// helper thread, which calls no MPI; only those that need none.
+void advance_started(bool alone = false);
+/// Whether there are any that need none.
+[[nodiscard]] bool started_advance_alone();
+/// Waits until nothing of that communicator is under way.
+void finish_started(const Runs* runs);
+
+/// A call's schedule, ready to be started. Returns a step (peers.h).
+template <typename Call>
+int set_up(const Call& call, const CommInfo& info, Started& started) {
+  started.problem.collective = Call::kCollective;
+  ZH_STEP(call.prepare(info, started));
+  const bool empty = started.problem.uniform && started.problem.count == 0;
+  if (empty && Call::kCollective != coll::Collective::kBarrier) return MPI_SUCCESS;
+  return started.ready();
+}
+
+}  // namespace zh::mpi

@@ -1,0 +1,124 @@
+// Blocking collectives: each wrapper makes its call (call_data.h, call_reduce.h) and runs it. Also MPI_Reduce_local and
+// what makes and frees operations.
+#include "mpi/coll/call_counts.h"
+#include "mpi/coll/call_data.h"
+#include "mpi/coll/call_reduce.h"
+
+namespace zh::mpi {
+namespace {
+
+/// By a schedule, until it ends.
+template <typename Call>
+int run_schedule(const Call& call, const CommInfo& info, CallWay* way) {
+  Started started(info.runs, false);
+  const int result = set_up(call, info, started);
+  *way = way_of(started);
+  if (result != kGoOn && result != MPI_SUCCESS) {
+    if (result != kToHost) started.refuse(result);
+    return result;
+  }
+  if (const int error = started.start(); error != MPI_SUCCESS) return error;
+  turn_until([&started] { return started.look(); });
+  if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier
+  return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
+}
+
+/// A blocking collective call; `Form` are the host's functions for it.
+template <typename Form, typename Call>
+int run(const Call& call) {
+  CommInfo* info = known(call.comm);
+  int result = kToHost;
+  CallWay way = CallWay::kTeam;
+  if (coll::Team* team = team_of(info, Call::kCollective); team != nullptr) [[likely]] {
+    const uint32_t begun = team->begun();
+    result = call.serve(*info, *team);
+    // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
+    if (result != MPI_SUCCESS && result != kToHost && team->begun() == begun && !is_without_effect(result)) [[unlikely]]
+      team->refuse(Call::kCollective == coll::Collective::kAllreduce);
+  } else if (runs_of(info) != nullptr) {
+    result = run_schedule(call, *info, &way);
+  }
+  if (result == kToHost) {
+    way = CallWay::kHost;
+    result = call.template forward<Form>(call.comm);
+  }
+  if (shim.watches_calls() && result == MPI_SUCCESS) [[unlikely]]
+    count_call<Form>(call, info, way);
+  return result;
+}
+
+/// Local, so nobody is to agree: kernels where they exist, everything else is the host's.
+template <typename N>
+int reduce_local(const void* in, void* inout, N count, MPI_Datatype datatype, MPI_Op op) {
+  const OpInfo* info = shim.rank != nullptr ? ops.find(key_of(op)) : nullptr;
+  const bool usual = info != nullptr && info->op != simd::Op::kCount && count > 0 && in != nullptr &&
+                     inout != nullptr && in != inout && in != MPI_IN_PLACE && has_kernels(datatype);
+  TypeInfo* type = nullptr;
+  if (usual && find_type(datatype, MPI_COMM_SELF, &type) == MPI_SUCCESS && type != nullptr) {
+    const simd::Kernel kernel = type->kernels[static_cast<size_t>(info->op)];
+    if (kernel != nullptr) {
+      kernel(in, inout, inout, static_cast<size_t>(count));
+      return MPI_SUCCESS;
+    }
+  }
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Reduce_local(in, inout, count, datatype, op);
+  } else {
+    ZH_LARGE_CALL(host.Reduce_local_c(in, inout, count, datatype, op));
+    if (count <= INT_MAX) return host.Reduce_local(in, inout, count < 0 ? -1 : static_cast<int>(count), datatype, op);
+    MPI_Count lower = 0;
+    MPI_Count extent = 0;
+    if (const int error = host.Type_get_extent_x(datatype, &lower, &extent); error != MPI_SUCCESS) return error;
+    UserOp by_host{op, datatype, static_cast<uint64_t>(extent)};
+    run_user_op(&by_host, const_cast<void*>(in), inout, static_cast<uint64_t>(count));
+    return MPI_SUCCESS;
+  }
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Barrier(MPI_Comm comm) { return run<form::Barrier>(calls::Barrier{comm}); }
+
+namespace narrow {
+using N = int;
+using D = int;
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
+  int name parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
+#include "mpi/entry/collectives.table"
+#undef ZH_COLLECTIVE
+}  // namespace narrow
+
+namespace large {
+using N = MPI_Count;
+using D = MPI_Aint;
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
+  int name##_c parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
+#include "mpi/entry/collectives.table"
+#undef ZH_COLLECTIVE
+}  // namespace large
+
+int Reduce_local(const void* in, void* inout, int n, MPI_Datatype t, MPI_Op op) {
+  return reduce_local(in, inout, n, t, op);
+}
+int Reduce_local_c(const void* in, void* inout, MPI_Count n, MPI_Datatype t, MPI_Op op) {
+  return reduce_local(in, inout, n, t, op);
+}
+
+int Op_create(MPI_User_function* function, int commute, MPI_Op* op) {
+  const int error = host.Op_create(function, commute, op);
+  if (error == MPI_SUCCESS) remember_op(*op, commute != 0);
+  return error;
+}
+
+int Op_create_c(LargeUserFunction* function, int commute, MPI_Op* op) {
+  const int error = create_large_op(function, commute, op);
+  if (error == MPI_SUCCESS) remember_op(*op, commute != 0);
+  return error;
+}
+
+int Op_free(MPI_Op* op) { return free_op(op); }
+
+}  // namespace wrap
+}  // namespace zh::mpi

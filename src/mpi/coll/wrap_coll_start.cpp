@@ -1,0 +1,102 @@
+// Nonblocking and persistent collectives: each wrapper makes its call (call_data.h, call_reduce.h), prepares it as a
+// schedule and gives it to a request.
+#include "mpi/coll/call_counts.h"
+#include "mpi/coll/call_data.h"
+#include "mpi/coll/call_reduce.h"
+#include "mpi/coll/started.h"
+
+namespace zh::mpi {
+namespace {
+
+constexpr bool is_persistent(const Starting&) { return false; }
+constexpr bool is_persistent(const Initializing&) { return true; }
+
+/// A request for it: started already, unless it is persistent.
+int give(std::unique_ptr<Started> started, bool persistent, MPI_Comm comm, MPI_Request* handle) {
+  MPI_Request minted;
+  UserRequest* request = new_request(&minted);
+  if (request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
+  request->kind = persistent ? UserRequest::Kind::kPersistentCollective : UserRequest::Kind::kCollective;
+  request->active = false;
+  request->started = started.release();
+  const int error = persistent ? MPI_SUCCESS : request->started->start();
+  if (error != MPI_SUCCESS) {
+    free_request(request);
+    return error;
+  }
+  request->active = !persistent;
+  *handle = minted;
+  return MPI_SUCCESS;
+}
+
+template <typename Form, typename Call, typename End>
+int begin_uncounted(const Call& call, const End& end, CallWay* way) {
+  CommInfo* info = known(call.comm);
+  const bool persistent = is_persistent(end);
+  if (runs_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
+  // A rank may go to a call of the host and wait there for somebody who waits for this collective (MPI standard 2.9).
+  // Then its helper carries on, which calls neither the host, as messages between nodes need, nor the program.
+  if (!info->all_local) {
+    shim.rank->count_fallback("started collectives: between nodes");
+    return call.template forward<Form>(end);
+  }
+  // It counts even if this rank made a mistake, so that the numbers of later ones agree; but see refuse().
+  auto started = std::make_unique<Started>(info->runs, persistent);
+  const int result = set_up(call, *info, *started);
+  if (result == kToHost) return call.template forward<Form>(end);
+  if (started->reducing.how.user != nullptr) {
+    shim.rank->count_fallback("started collectives: operations of the program");
+    return call.template forward<Form>(end);
+  }
+  if (result != kGoOn && result != MPI_SUCCESS) {
+    started->refuse(result);
+    return result;
+  }
+  *way = way_of(*started);
+  return give(std::move(started), persistent, call.comm, end.request);
+}
+
+/// `Form` are the host's functions for the call, which ends with `end`.
+template <typename Form, typename Call, typename End>
+int begin(const Call& call, const End& end) {
+  CallWay way = CallWay::kHost;
+  const int error = begin_uncounted<Form>(call, end, &way);
+  if (shim.watches_calls() && error == MPI_SUCCESS) [[unlikely]]
+    count_call<Form>(call, known(call.comm), way);
+  return error;
+}
+
+}  // namespace
+
+namespace wrap {
+
+#define ZH_BEGIN(nonblocking, initialize, host_nonblocking, host_initialize, parameters, ...) \
+  int nonblocking(ZH_LIST parameters, MPI_Request* request) {                                 \
+    return begin<form::host_nonblocking>(__VA_ARGS__, Starting{c, request});                  \
+  }                                                                                           \
+  int initialize(ZH_LIST parameters, MPI_Info info, MPI_Request* request) {                   \
+    return begin<form::host_initialize>(__VA_ARGS__, Initializing{c, info, request});         \
+  }
+
+ZH_BEGIN(Ibarrier, Barrier_init, Ibarrier, Barrier_init, (MPI_Comm c), calls::Barrier{c})
+
+namespace narrow {
+using N = int;
+using D = int;
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
+  ZH_BEGIN(nonblocking, name##_init, nonblocking, name##_init, parameters, calls::name<N>{__VA_ARGS__})
+#include "mpi/entry/collectives.table"
+#undef ZH_COLLECTIVE
+}  // namespace narrow
+
+namespace large {
+using N = MPI_Count;
+using D = MPI_Aint;
+#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
+  ZH_BEGIN(nonblocking##_c, name##_init_c, nonblocking, name##_init, parameters, calls::name<N>{__VA_ARGS__})
+#include "mpi/entry/collectives.table"
+#undef ZH_COLLECTIVE
+}  // namespace large
+
+}  // namespace wrap
+}  // namespace zh::mpi

@@ -1,0 +1,250 @@
+// The host MPI as the shim calls it: PMPI_ functions found by dlsym when the module starts, never linked.
+// Counted calls exist in one template each: int and MPI_Count arguments, also on hosts without large-count functions.
+#pragma once
+
+#include <climits>
+#include <type_traits>
+
+#include "mpi/entry/abi.h"
+
+namespace zh::engine {
+class Rank;
+}
+
+namespace zh::mpi {
+
+// Functions that every host has; with those of collectives.table and blocking.table.
+// clang-format off
+#define ZH_HOST_FUNCTIONS(X)                                                                                           \
+  X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Send_init) X(Bsend_init)         \
+  X(Ssend_init) X(Rsend_init) X(Recv_init) X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome)    \
+  X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_idup)             \
+  X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach) X(Ibarrier)       \
+  X(Op_create) X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank) X(Comm_size) X(Comm_group)                  \
+  X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler) X(Errhandler_free) X(Comm_get_attr)                \
+  X(Comm_create_keyval) X(Comm_set_attr) X(Comm_free_keyval) X(Group_free) X(Group_translate_ranks) X(Info_get)        \
+  X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x)       \
+  X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit)     \
+  X(Type_dup) X(Pack) X(Unpack) X(Pack_size) X(Query_thread) X(Error_class) X(Finalized) X(Grequest_start)             \
+  X(Grequest_complete)
+#define ZH_HOST_BLOCKING(X)                                                                                            \
+  X(Send) X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Sendrecv) X(Sendrecv_replace) X(Mrecv) X(Probe) X(Mprobe) X(Wait)       \
+  X(Waitall) X(Waitany) X(Waitsome) X(Comm_dup) X(Comm_dup_with_info) X(Comm_create) X(Comm_create_group)              \
+  X(Comm_split) X(Comm_split_type) X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create)                     \
+  X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect) X(Buffer_detach) X(Barrier) X(Win_create)              \
+  X(Win_allocate) X(Win_allocate_shared) X(Win_create_dynamic)
+// Functions of MPI 4.0 that a program of an older host does not call.
+#define ZH_HOST_YOUNG(X) X(Isendrecv) X(Isendrecv_replace) X(Session_init)
+// The same, with large counts.
+#define ZH_HOST_COUNTED(X)                                                                                             \
+  X(Isend_c) X(Ibsend_c) X(Issend_c) X(Irsend_c) X(Irecv_c) X(Isendrecv_c) X(Isendrecv_replace_c) X(Send_init_c)       \
+  X(Bsend_init_c) X(Ssend_init_c) X(Rsend_init_c) X(Recv_init_c) X(Imrecv_c) X(Buffer_attach_c) X(Op_create_c)         \
+  X(Reduce_local_c) X(Type_get_envelope_c) X(Type_get_contents_c)
+#define ZH_HOST_COUNTED_BLOCKING(X)                                                                                    \
+  X(Send_c) X(Bsend_c) X(Ssend_c) X(Rsend_c) X(Recv_c) X(Sendrecv_c) X(Sendrecv_replace_c) X(Mrecv_c)                  \
+  X(Buffer_detach_c) X(Win_create_c) X(Win_allocate_c) X(Win_allocate_shared_c)
+// clang-format on
+
+/// While one lives its thread is in a call of the host that may wait for other ranks.
+class Away {
+ public:
+  Away();
+  ~Away();
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+
+ private:
+  engine::Rank* rank_;
+};
+
+/// A function of the host that may wait for other ranks.
+template <typename Function>
+class Blocking;
+template <typename Result, typename... Arguments>
+class Blocking<Result (*)(Arguments...)> {
+ public:
+  using Function = Result (*)(Arguments...);
+  Result operator()(Arguments... arguments) const {
+    const Away away;
+    return function_(arguments...);
+  }
+  [[nodiscard]] bool there() const { return function_ != nullptr; }
+  void set(void* address) { function_ = reinterpret_cast<Function>(address); }
+
+ private:
+  Function function_ = nullptr;
+};
+
+struct Host {
+#define ZH_X(name) decltype(&PMPI_##name) name;
+#define ZH_B(name) Blocking<decltype(&PMPI_##name)> name;
+  ZH_HOST_FUNCTIONS(ZH_X)
+  ZH_HOST_YOUNG(ZH_X)
+  ZH_X(Comm_idup_with_info)
+  ZH_HOST_BLOCKING(ZH_B)
+#if ZH_ABI_LARGE_COUNT
+  ZH_HOST_COUNTED(ZH_X)
+  ZH_HOST_COUNTED_BLOCKING(ZH_B)
+#define ZH_COLLECTIVE(name, nonblocking, ...) \
+  ZH_B(name) ZH_B(name##_c) ZH_X(nonblocking) ZH_X(nonblocking##_c) ZH_X(name##_init) ZH_X(name##_init_c)
+#else
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_B(name) ZH_X(nonblocking) ZH_X(name##_init)
+#endif
+#include "mpi/entry/collectives.table"
+#undef ZH_COLLECTIVE
+  ZH_X(Barrier_init)
+#include "mpi/entry/blocking.table"
+#undef ZH_B
+#undef ZH_X
+  bool large_counts;  ///< it has all functions with large counts (MPI 4.0)
+  // Where the host has them.
+  int (*Request_get_status_any)(int, const MPI_Request*, int*, int*, MPI_Status*);
+  int (*Request_c2f)(MPI_Request);
+  MPI_Request (*Request_f2c)(int);
+  int (*Message_c2f)(MPI_Message);
+  MPI_Message (*Message_f2c)(int);
+  int (*Request_toint)(MPI_Request);
+  MPI_Request (*Request_fromint)(int);
+  int (*Message_toint)(MPI_Message);
+  MPI_Message (*Message_fromint)(int);
+  int (*Get_library_version)(char*, int*);
+};
+extern Host host;
+
+/// Fills `host`; null, or the reason why it could not.
+const char* load_host(void* library);
+/// A symbol of the host: PMPI_name, else MPI_name, else null.
+void* host_symbol(void* library, const char* name);
+/// A data object of the host, or null: on Open MPI predefined handles are their addresses.
+void* host_object(void* library, const char* symbol);
+
+/// Whether calls with large counts can go to the host as they are.
+inline bool takes_large_counts() { return ZH_ABI_LARGE_COUNT != 0 && host.large_counts; }
+/// Returns what that call returns, if so; else the code goes on with int counts.
+#if ZH_ABI_LARGE_COUNT
+#define ZH_LARGE_CALL(...) \
+  if (takes_large_counts()) return __VA_ARGS__
+#else
+#define ZH_LARGE_CALL(...)
+#endif
+
+/// Host calls with a count of either type.
+namespace counted {
+
+/// (count, type) for hosts that only take int counts: too large counts become one element of a derived type.
+class Narrow {
+ public:
+  Narrow(MPI_Count count, MPI_Datatype type);
+  ~Narrow();
+  Narrow(const Narrow&) = delete;
+  Narrow& operator=(const Narrow&) = delete;
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_;
+  bool made_ = false;
+};
+
+#define ZH_COUNTED_CALL(name, narrow_args, large_args) \
+  ZH_LARGE_CALL(host.name##_c large_args);             \
+  return host.name narrow_args;
+
+#define ZH_SEND(name)                                                              \
+  template <typename N>                                                            \
+  inline int name(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c) {  \
+    if constexpr (std::is_same_v<N, int>) {                                        \
+      return host.name(b, n, t, d, g, c);                                          \
+    } else {                                                                       \
+      const Narrow x(n, t);                                                        \
+      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c), (b, n, t, d, g, c)) \
+    }                                                                              \
+  }
+ZH_SEND(Send)
+ZH_SEND(Bsend)
+ZH_SEND(Ssend)
+ZH_SEND(Rsend)
+#undef ZH_SEND
+
+#define ZH_ISEND(name, pointer)                                                               \
+  template <typename N>                                                                       \
+  inline int name(pointer b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) { \
+    if constexpr (std::is_same_v<N, int>) {                                                   \
+      return host.name(b, n, t, d, g, c, r);                                                  \
+    } else {                                                                                  \
+      const Narrow x(n, t);                                                                   \
+      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c, r), (b, n, t, d, g, c, r))      \
+    }                                                                                         \
+  }
+ZH_ISEND(Isend, const void*)
+ZH_ISEND(Ibsend, const void*)
+ZH_ISEND(Issend, const void*)
+ZH_ISEND(Irsend, const void*)
+ZH_ISEND(Irecv, void*)
+ZH_ISEND(Send_init, const void*)
+ZH_ISEND(Bsend_init, const void*)
+ZH_ISEND(Ssend_init, const void*)
+ZH_ISEND(Rsend_init, const void*)
+ZH_ISEND(Recv_init, void*)
+#undef ZH_ISEND
+
+template <typename N>
+inline int Recv(void* b, N n, MPI_Datatype t, int s, int g, MPI_Comm c, MPI_Status* status) {
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Recv(b, n, t, s, g, c, status);
+  } else {
+    const Narrow x(n, t);
+    ZH_COUNTED_CALL(Recv, (b, x.count(), x.type(), s, g, c, status), (b, n, t, s, g, c, status))
+  }
+}
+
+template <typename N>
+inline int Mrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Status* status) {
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Mrecv(b, n, t, m, status);
+  } else {
+    const Narrow x(n, t);
+    ZH_COUNTED_CALL(Mrecv, (b, x.count(), x.type(), m, status), (b, n, t, m, status))
+  }
+}
+
+template <typename N>
+inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) {
+  if constexpr (std::is_same_v<N, int>) {
+    return host.Imrecv(b, n, t, m, r);
+  } else {
+    const Narrow x(n, t);
+    ZH_COUNTED_CALL(Imrecv, (b, x.count(), x.type(), m, r), (b, n, t, m, r))
+  }
+}
+
+#define ZH_SENDRECV(name, last)                                                                                    \
+  template <typename N>                                                                                            \
+  inline int name(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s,    \
+                  int rg, MPI_Comm c, last l) {                                                                    \
+    if constexpr (std::is_same_v<N, int>) {                                                                        \
+      return host.name(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l);                                                \
+    } else {                                                                                                       \
+      const Narrow x(sn, st);                                                                                      \
+      const Narrow y(rn, rt);                                                                                      \
+      ZH_COUNTED_CALL(name, (sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), s, rg, c, l),                \
+                      (sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l))                                                \
+    }                                                                                                              \
+  }                                                                                                                \
+  template <typename N>                                                                                            \
+  inline int name##_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, last l) {      \
+    if constexpr (std::is_same_v<N, int>) {                                                                        \
+      return host.name##_replace(b, n, t, d, sg, s, rg, c, l);                                                     \
+    } else {                                                                                                       \
+      const Narrow x(n, t);                                                                                        \
+      ZH_COUNTED_CALL(name##_replace, (b, x.count(), x.type(), d, sg, s, rg, c, l), (b, n, t, d, sg, s, rg, c, l)) \
+    }                                                                                                              \
+  }
+ZH_SENDRECV(Sendrecv, MPI_Status*)
+ZH_SENDRECV(Isendrecv, MPI_Request*)
+#undef ZH_SENDRECV
+#undef ZH_COUNTED_CALL
+
+}  // namespace counted
+}  // namespace zh::mpi

@@ -1,0 +1,237 @@
+// Taking communicators when they are made, and forgetting them.
+#include "mpi/handles/comm.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+
+#include "coll/team/team.h"
+#include "mpi/coll/started.h"
+#include "mpi/handles/context.h"
+#include "mpi/p2p/bsend.h"
+#include "mpi/p2p/wildcard.h"
+
+namespace zh::mpi {
+
+HandleMap<CommInfo> comms;
+
+CommInfo::CommInfo() : handle(MPI_COMM_NULL) {}
+CommInfo::~CommInfo() = default;
+
+namespace {
+
+std::mutex comms_mutex;
+
+/// The error handler of a communicator that was freed.
+struct FreedHandler {
+  uint64_t context;
+  MPI_Errhandler handler;  ///< a reference
+};
+constexpr size_t kMostFreed = 1024;
+std::deque<FreedHandler> freed_handlers;  // the latest; errors on older ones are returned
+
+/// World ranks of the members, in order; empty if one is not in this world or `comm` is an intercommunicator.
+std::vector<int> members_of(MPI_Comm comm) {
+  int inter = 0;
+  host.Comm_test_inter(comm, &inter);
+  if (inter != 0) return {};
+  MPI_Group group;
+  MPI_Group world;
+  int n = 0;
+  host.Comm_group(comm, &group);
+  host.Comm_group(MPI_COMM_WORLD, &world);
+  host.Comm_size(comm, &n);  // of MPICH's topologies with fewer places than ranks, the group is too large
+  std::vector<int> ranks(static_cast<size_t>(n));
+  std::vector<int> world_ranks(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) ranks[static_cast<size_t>(i)] = i;
+  host.Group_translate_ranks(group, n, ranks.data(), world, world_ranks.data());
+  host.Group_free(&group);
+  host.Group_free(&world);
+  for (const int rank : world_ranks) {
+    if (rank < 0 || rank >= shim.world_size) return {};
+  }
+  return world_ranks;
+}
+
+/// Whether any node has two of them.
+bool share_nodes(const node::Node& node, const std::vector<int>& world_ranks) {
+  std::vector<bool> seen(static_cast<size_t>(node.nodes()));
+  for (const int rank : world_ranks) {
+    if (seen[node.node_of(rank)]) return true;
+    seen[node.node_of(rank)] = true;
+  }
+  return false;
+}
+
+void destroy(CommInfo* info) {
+  if (shim.rank != nullptr) shim.rank->forget_members(info->context);
+  delete info;
+}
+
+/// Makes the entry if members share nodes.
+void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
+  const node::Node& node = shim.rank->node();
+  auto info = std::make_unique<CommInfo>();
+  info->handle = comm;
+  info->context = context;
+  info->size = static_cast<int32_t>(world_ranks.size());
+  info->local = std::make_unique<int32_t[]>(world_ranks.size());
+  int here = 0;
+  for (size_t i = 0; i < world_ranks.size(); ++i) {
+    info->local[i] = node.local_index(world_ranks[i]);
+    if (info->local[i] >= 0) ++here;
+    if (info->local[i] == static_cast<int32_t>(node.self())) info->rank = static_cast<int32_t>(i);
+  }
+  if (!share_nodes(node, world_ranks)) return;
+  info->lone = here < 2;
+  info->all_local = here == info->size;
+  info->world = std::move(world_ranks);
+  if (!info->all_local && !info->lone) info->wild = std::make_unique<WildcardQueue>(info.get());
+  shim.rank->name_members(context, {info->local.get(), info->world.size()});
+  const TableLock lock(comms_mutex);
+  comms.insert(key_of(comm), info.release());
+}
+
+/// Under the mutex; it is in no table any more. What is under way ends without it.
+void end_of_handle(CommInfo* info) {
+  info->freed = true;
+  if (info->holders == 0) destroy(info);
+}
+
+/// A handle that the host may have used before for a communicator that was taken.
+void drop_stale(MPI_Comm made) {
+  const TableLock lock(comms_mutex);
+  CommInfo* info = comms.erase(key_of(made));
+  if (info != nullptr) end_of_handle(info);
+}
+
+}  // namespace
+
+void take_world() { take(MPI_COMM_WORLD, kWorldContext, members_of(MPI_COMM_WORLD)); }
+
+uint64_t count_creation(CommInfo* parent) {
+  const TableLock lock(comms_mutex);
+  return parent->creations++;
+}
+
+void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made) {
+  if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
+  drop_stale(made);
+  std::vector<int> members = members_of(made);
+  if (members.empty()) return;
+  const uint64_t group = hash_group(members.data(), members.size());
+  take(made, derive_context(parent_context, creations, group), std::move(members));
+}
+
+void made_collectively(MPI_Comm parent, MPI_Comm made, bool served) {
+  if (shim.rank == nullptr) return;
+  CommInfo* info = known(parent);
+  if (info == nullptr) return;
+  const uint64_t creations = count_creation(info);
+  if (served) made_later(info->context, creations, made);
+}
+
+void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
+  if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
+  CommInfo* info = known(parent);
+  if (info == nullptr) return;
+  drop_stale(made);
+  std::vector<int> members = members_of(made);
+  if (members.empty()) return;
+  const uint64_t group = hash_group(members.data(), members.size());
+  uint64_t calls = 0;
+  {
+    const TableLock lock(comms_mutex);
+    calls = info->group_calls[mix(group, static_cast<uint64_t>(static_cast<uint32_t>(tag)))]++;
+  }
+  take(made, derive_group_context(info->context, group, tag, calls), std::move(members));
+}
+
+void hold_comm(CommInfo* info) {
+  const TableLock lock(comms_mutex);
+  ++info->holders;
+}
+
+void drop_comm(CommInfo* info) {
+  MPI_Comm kept = MPI_COMM_NULL;
+  const uint64_t context = info->context;
+  {
+    const TableLock lock(comms_mutex);
+    if (--info->holders != 0 || !info->freed) return;
+    if (info->host_keeps) kept = info->handle;
+    destroy(info);
+  }
+  if (kept == MPI_COMM_NULL) return;
+  const MPI_Comm handle = kept;
+  const auto handler = handler_of(kept);
+  if (host.Comm_free(&kept) != MPI_SUCCESS) return;
+  keep_handler(context, handler);
+  bsend_forget(handle);
+}
+
+std::optional<MPI_Errhandler> handler_of(MPI_Comm comm) {
+  MPI_Errhandler handler;
+  if (host.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return {};
+  return handler;
+}
+
+void keep_handler(uint64_t context, std::optional<MPI_Errhandler> handler) {
+  if (!handler.has_value()) return;
+  const TableLock lock(comms_mutex);
+  freed_handlers.push_back({context, *handler});
+  if (freed_handlers.size() <= kMostFreed) return;
+  host.Errhandler_free(&freed_handlers.front().handler);
+  freed_handlers.pop_front();
+}
+
+// A handler can be called through a communicator only.
+int raise(const ErrorSite& site, int error_class) {
+  bool lives = site.context == 0;
+  MPI_Errhandler handler;
+  if (!lives) {
+    const TableLock lock(comms_mutex);
+    const CommInfo* info = known(site.comm);
+    lives = info != nullptr && info->context == site.context;
+    const auto freed = std::find_if(freed_handlers.begin(), freed_handlers.end(),
+                                    [&](const FreedHandler& f) { return f.context == site.context; });
+    if (!lives && freed == freed_handlers.end()) return error_class;
+    if (!lives) handler = freed->handler;
+  }
+  if (lives) return raise(site.comm, error_class);
+  MPI_Comm voice;
+  if (host.Comm_dup(MPI_COMM_SELF, &voice) != MPI_SUCCESS) return error_class;
+  host.Comm_set_errhandler(voice, handler);
+  raise(voice, error_class);
+  host.Comm_free(&voice);
+  return error_class;
+}
+
+bool outlives_its_handle(MPI_Comm comm) {
+  if (shim.rank == nullptr) return false;
+  const TableLock lock(comms_mutex);
+  CommInfo* info = known(comm);
+  if (info == nullptr || info->all_local || info->holders == 0) return false;
+  comms.erase(key_of(comm));
+  info->host_keeps = true;
+  end_of_handle(info);
+  return true;
+}
+
+void forget_comm(MPI_Comm comm, uint64_t context) {
+  if (shim.rank == nullptr) return;
+  const TableLock lock(comms_mutex);
+  CommInfo* info = known(comm);
+  if (info == nullptr || info->context != context) return;
+  comms.erase(key_of(comm));
+  end_of_handle(info);
+}
+
+void forget_all_comms() {
+  const TableLock lock(comms_mutex);
+  comms.for_each([](CommInfo& info) {
+    if (info.holders == 0) delete &info;
+  });
+  comms.clear();
+}
+
+}  // namespace zh::mpi

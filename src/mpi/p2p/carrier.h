@@ -1,0 +1,14 @@
+// The host's point-to-point as what carries the engine's messages between nodes. Made by env.cpp.
+#pragma once
+
+#include <memory>
+
+#include "engine/carrier.h"
+#include "mpi/entry/host.h"
+
+namespace zh::mpi {
+
+/// `world`: a duplicate of MPI_COMM_WORLD that nobody else sends messages on; outlives the carrier.
+std::unique_ptr<engine::Carrier> make_carrier(MPI_Comm world);
+
+}  // namespace zh::mpi

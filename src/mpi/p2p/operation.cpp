@@ -1,0 +1,262 @@
+// Starting, looking at and ending single operations. The fast paths of blocking calls on contiguous data are in
+// wrap_p2p.cpp and do not come here.
+#include "mpi/p2p/operation.h"
+
+#include <cstdlib>
+
+#include "mpi/p2p/wildcard.h"
+
+namespace zh::mpi {
+namespace {
+
+bool is_predefined(MPI_Datatype type) {
+  int ni = 0, na = 0, nd = 0, combiner = MPI_COMBINER_NAMED;
+  host.Type_get_envelope(type, &ni, &na, &nd, &combiner);
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
+         combiner == MPI_COMBINER_F90_INTEGER;
+}
+
+int no_memory(MPI_Comm comm) { return raise(comm, MPI_ERR_NO_MEM); }
+
+/// Sets `buffer` for the engine; keeps what must live until the end in `op`.
+int keep_data(Operation* op, const Transfer& t, bool receives, copy::Buffer* buffer) {
+  if (t.type->kind == TypeInfo::Kind::kContiguous) {
+    *buffer = describe(t.buf, t.count, t.type);
+    return MPI_SUCCESS;
+  }
+  hold(t.type);
+  op->type = t.type;
+  if (t.type->kind == TypeInfo::Kind::kLayout) {
+    *buffer = describe(t.buf, t.count, t.type);
+    return MPI_SUCCESS;
+  }
+  const uint64_t bytes = static_cast<uint64_t>(t.count) * t.type->size;
+  op->packed = static_cast<std::byte*>(std::malloc(bytes + 1));
+  if (op->packed == nullptr) return no_memory(op->site.comm);
+  op->buf = t.buf;
+  op->count = t.count;
+  if (!receives) {
+    const int error = pack_elements(t.buf, t.count, t.type, op->packed);
+    if (error != MPI_SUCCESS) return error;
+  }
+  buffer->base = op->packed;
+  buffer->bytes = bytes;
+  buffer->layout = nullptr;
+  return MPI_SUCCESS;
+}
+
+void release_data(Operation* op) {
+  if (op->info != nullptr) {
+    drop_comm(op->info);
+    op->info = nullptr;
+  }
+  if (op->type != nullptr) {
+    drop(op->type);
+    op->type = nullptr;
+  }
+  if (op->packed != nullptr) {
+    std::free(op->packed);
+    op->packed = nullptr;
+  }
+  if (op->host_type_owned) {
+    host.Type_free(&op->host_type);
+    op->host_type_owned = false;
+  }
+}
+
+int failed(Operation* op, int error) {
+  release_data(op);
+  op->state = Operation::State::kNone;
+  return error;
+}
+
+}  // namespace
+
+int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode mode) {
+  op->site = {comm->handle, comm->context};
+  op->receives = false;
+  op->host_status = false;
+  op->error = MPI_SUCCESS;
+  const int32_t index = comm->local[t.rank];
+  if (index < 0) {
+    op->state = Operation::State::kHost;
+    op->host_request = MPI_REQUEST_NULL;
+    switch (mode) {
+      case p2p::SendMode::kStandard:
+        return counted::Isend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
+      case p2p::SendMode::kSynchronous:
+        return counted::Issend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
+      case p2p::SendMode::kReady:
+        return counted::Irsend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
+    }
+  }
+  p2p::SendArgs args = send_args(comm, index, t, mode);
+  const int error = keep_data(op, t, false, &args.data);
+  if (error != MPI_SUCCESS) return failed(op, error);
+  op->engine = shim.rank->isend(args);
+  if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
+  op->state = Operation::State::kEngine;
+  return MPI_SUCCESS;
+}
+
+int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
+  op->site = {comm->handle, comm->context};
+  op->receives = true;
+  op->host_status = false;
+  op->error = MPI_SUCCESS;
+  const bool any = t.rank == MPI_ANY_SOURCE;
+  if (comm->all_local || (!any && comm->local[t.rank] >= 0)) {
+    p2p::RecvArgs args = recv_args(comm, t.rank, t.tag);
+    const int error = keep_data(op, t, true, &args.buffer);
+    if (error != MPI_SUCCESS) return failed(op, error);
+    op->result.cancelled = false;
+    if (op->packed != nullptr) {  // to be unpacked at the end, when the engine's request is finished
+      op->engine = shim.rank->irecv(args);
+    } else if (shim.rank->recv_or_start(args, &op->result, &op->engine)) {
+      if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
+      op->state = Operation::State::kDone;
+      return MPI_SUCCESS;
+    }
+    if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
+    op->state = Operation::State::kEngine;
+    return MPI_SUCCESS;
+  }
+  if (!any && comm->wild->empty()) {
+    op->state = Operation::State::kHost;
+    op->host_request = MPI_REQUEST_NULL;
+    return counted::Irecv(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
+  }
+  op->host_request = MPI_REQUEST_NULL;
+  hold_comm(comm);
+  op->info = comm;
+  op->source = t.rank;
+  op->tag = t.tag;
+  op->host_type = t.datatype;
+  if (!is_predefined(t.datatype)) {  // the program may free it before a message comes
+    host.Type_dup(t.datatype, &op->host_type);
+    op->host_type_owned = true;
+  }
+  p2p::RecvArgs args;
+  if (any) {
+    args = recv_args(comm, t.rank, t.tag);
+    const int error = keep_data(op, t, true, &args.buffer);
+    if (error != MPI_SUCCESS) return failed(op, error);
+  }
+  op->buf = t.buf;
+  op->count = t.count;
+  comm->wild->add(op, any ? &args : nullptr);
+  return op->error == MPI_SUCCESS ? MPI_SUCCESS : failed(op, op->error);
+}
+
+int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Transfer& t) {
+  op->site = site;
+  op->receives = true;
+  op->host_status = false;
+  op->error = MPI_SUCCESS;
+  copy::Buffer buffer;
+  const int error = keep_data(op, t, true, &buffer);
+  if (error != MPI_SUCCESS) return failed(op, error);
+  op->engine = shim.rank->imrecv(message, buffer);
+  if (op->engine == nullptr) return failed(op, no_memory(site.comm));
+  op->state = Operation::State::kEngine;
+  return MPI_SUCCESS;
+}
+
+bool look(Operation* op) {
+  Operation::State state = op->state;
+  if (op->info != nullptr) {  // another thread may move it out of the WildcardQueue
+    const TableLock lock(op->info->wild_mutex);
+    state = op->state;
+  }
+  switch (state) {
+    case Operation::State::kNone:
+    case Operation::State::kDone:
+      return true;
+    case Operation::State::kEngine:
+      return shim.rank->done(op->engine);
+    case Operation::State::kWaiting:
+      op->info->wild->advance();
+      return false;
+    case Operation::State::kHost: {
+      int flag = 0;
+      op->error = host.Test(&op->host_request, &flag, &op->status);
+      if (op->error == MPI_SUCCESS && flag == 0) return false;
+      op->host_status = true;
+      op->state = Operation::State::kDone;
+      return true;
+    }
+  }
+  return true;
+}
+
+bool poll(Operation* op) {
+  if (op->state == Operation::State::kEngine) return shim.rank->test(op->engine);
+  if (look(op)) return true;
+  shim.rank->progress();
+  return look(op);
+}
+
+void take_outcome(Operation* op) {
+  if (op->state != Operation::State::kEngine) return;
+  op->result = shim.rank->result(op->engine);
+  shim.rank->release(op->engine);
+  op->engine = nullptr;
+  op->state = Operation::State::kDone;
+  if (op->packed != nullptr && op->receives && !op->result.cancelled) {
+    op->error = unpack_elements(op->packed, op->result.bytes, op->buf, op->count, op->type);
+  }
+  if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
+}
+
+int finish(Operation* op, MPI_Status* status, bool* raised) {
+  *raised = false;
+  take_outcome(op);
+  const int error = op->error;
+  if (op->host_status) {
+    *raised = error != MPI_SUCCESS;
+    copy_status(op->status, status);
+  } else {
+    write_result(status, op->result, op->receives);
+  }
+  release_data(op);
+  op->state = Operation::State::kNone;
+  return error;
+}
+
+void cancel(Operation* op) {
+  switch (op->state) {
+    case Operation::State::kNone:
+    case Operation::State::kDone:
+      return;
+    case Operation::State::kEngine:
+      shim.rank->cancel(op->engine);
+      return;
+    case Operation::State::kHost:
+      host.Cancel(&op->host_request);
+      return;
+    case Operation::State::kWaiting: {
+      const TableLock lock(op->info->wild_mutex);
+      if (op->state != Operation::State::kWaiting) return cancel(op);
+      if (op->engine != nullptr) {
+        shim.rank->cancel(op->engine);  // matched or not, the engine's request now ends by itself
+        op->state = Operation::State::kEngine;
+      } else {
+        op->result = p2p::Result{};
+        op->result.cancelled = true;
+        op->state = Operation::State::kDone;
+      }
+      op->info->wild->remove(op);
+      return;
+    }
+  }
+}
+
+int complete(Operation* op, MPI_Status* status) {
+  turn_until([op] { return poll(op); });
+  bool raised = false;
+  const ErrorSite site = op->site;
+  const int error = finish(op, status, &raised);
+  return error == MPI_SUCCESS || raised ? error : raise(site, error);
+}
+
+}  // namespace zh::mpi

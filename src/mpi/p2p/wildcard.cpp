@@ -1,0 +1,160 @@
+// See wildcard.h. Under comm->wild_mutex; the host calls in here never block.
+#include "mpi/p2p/wildcard.h"
+
+#include <algorithm>
+
+namespace zh::mpi {
+namespace {
+
+std::mutex queues_mutex;
+std::list<CommInfo*> busy;  // communicators with waiting receives
+Atomic<uint32_t> n_waiting{0};
+
+bool overlap(int a, int b, int any) { return a == b || a == any || b == any; }
+
+}  // namespace
+
+WildcardQueue::~WildcardQueue() {
+  const TableLock lock(queues_mutex);
+  busy.remove(comm_);
+}
+
+bool WildcardQueue::blocked(const Operation* op) const {
+  for (const Operation* earlier : waiting_) {
+    if (earlier == op) return false;
+    if (overlap(earlier->source, op->source, MPI_ANY_SOURCE) && overlap(earlier->tag, op->tag, MPI_ANY_TAG))
+      return true;
+  }
+  return false;
+}
+
+bool WildcardQueue::claims(int source, int tag) const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const Operation* op) {
+    return overlap(op->source, source, MPI_ANY_SOURCE) && overlap(op->tag, tag, MPI_ANY_TAG);
+  });
+}
+
+Operation* WildcardQueue::first_match(int source, int tag) {
+  for (Operation* op : waiting_) {
+    if (overlap(op->source, source, MPI_ANY_SOURCE) && overlap(op->tag, tag, MPI_ANY_TAG)) return op;
+  }
+  return nullptr;
+}
+
+bool WildcardQueue::add(Operation* op, const p2p::RecvArgs* engine_args) {
+  const TableLock lock(comm_->wild_mutex);
+  if (engine_args == nullptr && !blocked(op)) {
+    op->state = Operation::State::kHost;
+    op->error =
+        counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
+    return false;
+  }
+  if (engine_args != nullptr) op->engine = shim.rank->irecv(*engine_args);
+  op->state = Operation::State::kWaiting;
+  if (waiting_.empty()) {
+    const TableLock outer(queues_mutex);
+    busy.remove(comm_);
+    busy.push_back(comm_);
+  }
+  waiting_.push_back(op);
+  n_waiting_.store_relaxed(static_cast<uint32_t>(waiting_.size()));
+  n_waiting.fetch_add_relaxed(1);
+  return true;
+}
+
+bool WildcardQueue::remove(Operation* op) {
+  const auto it = std::find(waiting_.begin(), waiting_.end(), op);
+  if (it == waiting_.end()) return false;
+  waiting_.erase(it);
+  n_waiting_.store_relaxed(static_cast<uint32_t>(waiting_.size()));
+  n_waiting.fetch_add_relaxed(~uint32_t{0});
+  return true;
+}
+
+void WildcardQueue::receive(Operation* op, int source, int tag) {
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  int flag = 0;
+  op->error = host.Improbe(source, tag, comm_->handle, &flag, &message, &status);
+  if (op->error == MPI_SUCCESS && flag != 0) {
+    op->error = counted::Imrecv(op->buf, op->count, op->host_type, &message, &op->host_request);
+  } else {
+    // Nobody else takes messages of this communicator from the host meanwhile; a plain receive keeps the order.
+    op->error = counted::Irecv(op->buf, op->count, op->host_type, source, tag, comm_->handle, &op->host_request);
+  }
+  remove(op);
+  op->state = Operation::State::kHost;
+}
+
+bool WildcardQueue::offer(Operation* op) {
+  MPI_Status status;
+  int flag = 0;
+  if (host.Iprobe(op->source, op->tag, comm_->handle, &flag, &status) != MPI_SUCCESS || flag == 0) return false;
+  const int source = status.MPI_SOURCE;
+  // The message goes to the first receive that it matches, and of that source the first message that this one matches.
+  Operation* owner = first_match(source, status.MPI_TAG);
+  for (;;) {
+    flag = 0;
+    if (host.Iprobe(source, owner->tag, comm_->handle, &flag, &status) != MPI_SUCCESS || flag == 0) return false;
+    Operation* earlier = first_match(source, status.MPI_TAG);
+    if (earlier == owner) break;
+    owner = earlier;
+  }
+  if (owner->engine != nullptr) {
+    if (!shim.rank->cancel(owner->engine)) {  // the engine has matched it: it is the engine's
+      remove(owner);
+      owner->state = Operation::State::kEngine;
+      return true;
+    }
+    while (!shim.rank->done(owner->engine)) shim.rank->progress();  // not wait(): that comes back here
+    shim.rank->release(owner->engine);
+    owner->engine = nullptr;
+  }
+  receive(owner, source, status.MPI_TAG);
+  return true;
+}
+
+void WildcardQueue::post_unblocked() {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    Operation* op = *it++;
+    if (op->engine != nullptr || op->source == MPI_ANY_SOURCE || blocked(op)) continue;
+    op->error =
+        counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
+    remove(op);
+    op->state = Operation::State::kHost;
+  }
+}
+
+void WildcardQueue::advance() {
+  const TableLock lock(comm_->wild_mutex);
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    Operation* op = *it++;
+    if (op->engine != nullptr && shim.rank->done(op->engine)) {
+      remove(op);
+      op->state = Operation::State::kEngine;
+    }
+  }
+  constexpr int kOffers = 8;  // host calls in one go
+  int offers = 0;
+  for (auto it = waiting_.begin(); it != waiting_.end() && offers < kOffers; ++offers) {
+    if (offer(*it)) {
+      it = waiting_.begin();
+    } else {
+      ++it;
+    }
+  }
+  post_unblocked();
+}
+
+void advance_wildcards() {
+  if (n_waiting.load_relaxed() == 0) return;
+  std::list<CommInfo*> now;
+  {
+    const TableLock lock(queues_mutex);
+    busy.remove_if([](CommInfo* comm) { return comm->wild->empty(); });
+    now = busy;
+  }
+  for (CommInfo* comm : now) comm->wild->advance();
+}
+
+}  // namespace zh::mpi

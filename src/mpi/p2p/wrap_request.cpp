@@ -1,0 +1,471 @@
+// The wait and test families. Arrays may mix zerohop's requests, the host's, null and inactive ones: ours are looked at
+// one by one, the host's are handed to the host together, in one compact array, and put back.
+#include <algorithm>
+#include <climits>
+#include <vector>
+
+#include "mpi/p2p/wildcard.h"
+#include "mpi/wrap.h"
+
+namespace zh::mpi {
+namespace {
+
+/// Error of a call that completed one request: raised unless the host did.
+int raise_single(int error, bool raised, const ErrorSite& site) {
+  return error == MPI_SUCCESS || raised ? error : raise(site, error);
+}
+
+/// Hosts return codes, of which this is the class.
+bool in_status(int error) {
+  if (error == MPI_SUCCESS || error == MPI_ERR_IN_STATUS) return error != MPI_SUCCESS;
+  int error_class = MPI_ERR_OTHER;
+  host.Error_class(error, &error_class);
+  return error_class == MPI_ERR_IN_STATUS;
+}
+
+int finish_single(UserRequest* request, MPI_Request* handle, MPI_Status* status) {
+  const ErrorSite site = error_site(request);
+  bool raised = false;
+  const int error = finish(request, handle, status, &raised);
+  return raise_single(error, raised, site);
+}
+
+bool any_own(int n, const MPI_Request* requests) {
+  for (int i = 0; i < n; ++i) {
+    if (is_own(requests[i])) return true;
+  }
+  return false;
+}
+
+/// The host's requests of an array, together, and where they came from.
+class HostPart {
+ public:
+  HostPart(int n, MPI_Request* requests) : all_(requests) {
+    for (int i = 0; i < n; ++i) {
+      if (is_own(requests[i]) || requests[i] == MPI_REQUEST_NULL) continue;
+      requests_.push_back(requests[i]);
+      places_.push_back(i);
+    }
+    statuses_.resize(requests_.size());
+  }
+  [[nodiscard]] int size() const { return static_cast<int>(requests_.size()); }
+  [[nodiscard]] MPI_Request* requests() { return requests_.data(); }
+  [[nodiscard]] MPI_Status* statuses() { return statuses_.data(); }
+  [[nodiscard]] int place(int k) const { return places_[static_cast<size_t>(k)]; }
+  /// The host's handles back into the program's array (freed ones are null now).
+  void put_back() {
+    for (size_t k = 0; k < requests_.size(); ++k) all_[places_[k]] = requests_[k];
+  }
+
+ private:
+  MPI_Request* all_;
+  std::vector<MPI_Request> requests_;
+  std::vector<int> places_;
+  std::vector<MPI_Status> statuses_;
+};
+
+/// Outcome of several completions at once: MPI_ERROR of each status, one MPI_ERR_IN_STATUS for all.
+class ManyErrors {
+ public:
+  void add(int error, bool raised, const ErrorSite& site) {
+    if (error == MPI_SUCCESS) return;
+    if (!failed_) site_ = site;
+    failed_ = true;
+    raised_ = raised_ || raised;
+  }
+  [[nodiscard]] int result() const {
+    if (!failed_) return MPI_SUCCESS;
+    return raised_ ? MPI_ERR_IN_STATUS : raise(site_, MPI_ERR_IN_STATUS);
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  bool failed_ = false;
+  bool raised_ = false;
+  ErrorSite site_{};
+};
+
+bool own_complete(int n, const MPI_Request* requests) {
+  return std::all_of(requests, requests + n, [](MPI_Request handle) {
+    UserRequest* request = own(handle);
+    return request == nullptr || look(request);
+  });
+}
+
+/// Null requests and finished own ones of a completed array; `host_error` is what the host said about its part.
+int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* host_part, int host_error) {
+  const bool want = !statuses_ignored(statuses);
+  std::vector<int> errors(want ? static_cast<size_t>(n) : 0, MPI_SUCCESS);
+  ManyErrors many;
+  for (int i = 0; i < n; ++i) {
+    MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
+    UserRequest* request = own(requests[i]);
+    if (request == nullptr) {
+      if (requests[i] == MPI_REQUEST_NULL) write_empty_status(status);
+      continue;
+    }
+    const ErrorSite site = error_site(request);
+    bool raised = false;
+    const int error = finish(request, &requests[i], status, &raised);
+    many.add(error, raised, site);
+    if (want) errors[static_cast<size_t>(i)] = error;
+  }
+  if (host_part->size() > 0) {
+    if (want) {
+      for (int k = 0; k < host_part->size(); ++k) {
+        statuses[host_part->place(k)] = host_part->statuses()[k];
+        if (in_status(host_error)) {
+          errors[static_cast<size_t>(host_part->place(k))] = host_part->statuses()[k].MPI_ERROR;
+        }
+      }
+    }
+    if (host_error != MPI_SUCCESS) many.add(host_error, true, {MPI_COMM_WORLD});
+    host_part->put_back();
+  }
+  if (many.failed() && want) {
+    for (int i = 0; i < n; ++i) statuses[i].MPI_ERROR = errors[static_cast<size_t>(i)];
+  }
+  return many.result();
+}
+
+/// What MPI_Testall does with a mixed array; true when everything is complete and finished. The host is asked last, for
+/// it frees its requests when they are complete.
+bool try_all(int n, MPI_Request* requests, MPI_Status* statuses, int* error) {
+  if (!own_complete(n, requests)) return false;
+  HostPart host_part(n, requests);
+  int host_error = MPI_SUCCESS;
+  if (host_part.size() > 0) {
+    int flag = 0;
+    host_error = host.Testall(host_part.size(), host_part.requests(), &flag, host_part.statuses());
+    if (flag == 0 && host_error == MPI_SUCCESS) return false;
+  }
+  *error = finish_all(n, requests, statuses, &host_part, host_error);
+  return true;
+}
+
+/// What MPI_Waitany and MPI_Testany do once. `*index` is MPI_UNDEFINED when nothing is active.
+bool try_any(int n, MPI_Request* requests, HostPart* host_part, int* index, MPI_Status* status, int* error) {
+  bool active = false;
+  for (int i = 0; i < n; ++i) {
+    UserRequest* request = own(requests[i]);
+    if (request == nullptr || !request->active) continue;
+    active = true;
+    if (!look(request)) continue;
+    *index = i;
+    *error = finish_single(request, &requests[i], status);
+    return true;
+  }
+  if (host_part->size() > 0) {
+    int flag = 0;
+    int k = MPI_UNDEFINED;
+    *error = host.Testany(host_part->size(), host_part->requests(), &k, &flag, status);
+    if (*error != MPI_SUCCESS || (flag != 0 && k != MPI_UNDEFINED)) {
+      host_part->put_back();
+      *index = k == MPI_UNDEFINED ? MPI_UNDEFINED : host_part->place(k);
+      return true;
+    }
+    if (flag == 0) active = true;
+  }
+  if (active) return false;
+  *index = MPI_UNDEFINED;
+  write_empty_status(status);
+  return true;
+}
+
+/// What MPI_Waitsome and MPI_Testsome do once: `*n_done` is MPI_UNDEFINED when nothing is active.
+int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* indices, MPI_Status* statuses) {
+  const bool want = !statuses_ignored(statuses);
+  std::vector<int> errors;
+  ManyErrors many;
+  bool active = false;
+  int done = 0;
+  for (int i = 0; i < n; ++i) {
+    UserRequest* request = own(requests[i]);
+    if (request == nullptr || !request->active) continue;
+    active = true;
+    if (!look(request)) continue;
+    const ErrorSite site = error_site(request);
+    bool raised = false;
+    const int error = finish(request, &requests[i], want ? &statuses[done] : MPI_STATUS_IGNORE, &raised);
+    many.add(error, raised, site);
+    errors.push_back(error);
+    indices[done++] = i;
+  }
+  if (host_part->size() > 0) {
+    std::vector<int> which(static_cast<size_t>(host_part->size()));
+    int host_done = 0;
+    const int error =
+        host.Testsome(host_part->size(), host_part->requests(), &host_done, which.data(), host_part->statuses());
+    if (host_done != MPI_UNDEFINED) {
+      active = true;
+      for (int k = 0; k < host_done; ++k) {
+        if (want) statuses[done] = host_part->statuses()[k];
+        errors.push_back(in_status(error) ? host_part->statuses()[k].MPI_ERROR : MPI_SUCCESS);
+        indices[done++] = host_part->place(which[static_cast<size_t>(k)]);
+      }
+    }
+    if (error != MPI_SUCCESS) many.add(error, true, {MPI_COMM_WORLD});
+    host_part->put_back();
+  }
+  if (many.failed() && want) {
+    for (int k = 0; k < done; ++k) statuses[k].MPI_ERROR = errors[static_cast<size_t>(k)];
+  }
+  *n_done = active ? done : MPI_UNDEFINED;
+  return many.result();
+}
+
+/// Waits for one request of the host. Errors have been raised.
+int wait_for_host(MPI_Request* handle, MPI_Status* status) {
+  if (shim.rank == nullptr || *handle == MPI_REQUEST_NULL) return host.Wait(handle, status);
+  int flag = 0;
+  int error = MPI_SUCCESS;
+  turn_until([&] {
+    error = host.Test(handle, &flag, status);
+    return flag != 0 || error != MPI_SUCCESS;
+  });
+  return error;
+}
+
+bool is_no_request(int error) {
+  int error_class = MPI_ERR_OTHER;
+  host.Error_class(error, &error_class);
+  return error_class == MPI_ERR_REQUEST;
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Wait(MPI_Request* handle, MPI_Status* status) {
+  UserRequest* request = own(*handle);
+  if (request != nullptr) [[likely]] {
+    Operation& op = request->operation;
+    if (request->kind == UserRequest::Kind::kPlain && op.state == Operation::State::kEngine) [[likely]] {
+      shim.rank->wait(op.engine);
+    } else {
+      turn_until([request] { return look(request); });
+    }
+    return finish_single(request, handle, status);
+  }
+  return wait_for_host(handle, status);
+}
+
+int Test(MPI_Request* handle, int* flag, MPI_Status* status) {
+  UserRequest* request = own(*handle);
+  if (request == nullptr) {
+    turn_once();
+    return host.Test(handle, flag, status);
+  }
+  *flag = 0;
+  if (!look(request)) {
+    turn_once();
+    if (!look(request)) return MPI_SUCCESS;
+  }
+  *flag = 1;
+  return finish_single(request, handle, status);
+}
+
+// In order, each finished as soon as it is complete: nobody sees the array before the call returns. The host's requests
+// too are waited for one by one: MPICH's MPI_Testall calls those of files and partitioned messages an error until they
+// are complete.
+int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
+  if (n <= 0) return host.Waitall(n, requests, statuses);
+  const bool want = !statuses_ignored(statuses);
+  std::vector<int> errors;
+  ManyErrors many;
+  for (int i = 0; i < n; ++i) {
+    MPI_Status* status = want ? &statuses[i] : MPI_STATUS_IGNORE;
+    if (finish_if_done_at_start(&requests[i], status)) continue;
+    UserRequest* request = own(requests[i]);
+    ErrorSite site{MPI_COMM_WORLD};
+    bool raised = true;
+    int error = MPI_SUCCESS;
+    if (request != nullptr) {
+      turn_until([request] { return look(request); });
+      site = error_site(request);
+      error = finish(request, &requests[i], status, &raised);
+    } else if (requests[i] == MPI_REQUEST_NULL) {
+      write_empty_status(status);
+    } else {
+      error = wait_for_host(&requests[i], status);
+      if (error != MPI_SUCCESS && is_no_request(error)) return error;
+    }
+    if (error == MPI_SUCCESS) continue;
+    many.add(error, raised, site);
+    errors.resize(static_cast<size_t>(i), MPI_SUCCESS);
+    errors.push_back(error);
+  }
+  if (want && many.failed()) {
+    errors.resize(static_cast<size_t>(n), MPI_SUCCESS);
+    for (int i = 0; i < n; ++i) statuses[i].MPI_ERROR = errors[static_cast<size_t>(i)];
+  }
+  return many.result();
+}
+
+int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
+  if (!any_own(n, requests)) {
+    turn_once();
+    return host.Testall(n, requests, flag, statuses);
+  }
+  turn_once();
+  int error = MPI_SUCCESS;
+  *flag = try_all(n, requests, statuses, &error) ? 1 : 0;
+  return error;
+}
+
+int Waitany(int n, MPI_Request* requests, int* index, MPI_Status* status) {
+  if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) return host.Waitany(n, requests, index, status);
+  HostPart host_part(n, requests);
+  int error = MPI_SUCCESS;
+  turn_until([&] { return try_any(n, requests, &host_part, index, status, &error); });
+  return error;
+}
+
+int Testany(int n, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  if (!any_own(n, requests)) {
+    turn_once();
+    return host.Testany(n, requests, index, flag, status);
+  }
+  turn_once();
+  HostPart host_part(n, requests);
+  int error = MPI_SUCCESS;
+  *index = MPI_UNDEFINED;
+  *flag = try_any(n, requests, &host_part, index, status, &error) ? 1 : 0;
+  return error;
+}
+
+int Waitsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) {
+    return host.Waitsome(n, requests, n_done, indices, statuses);
+  }
+  HostPart host_part(n, requests);
+  int error = MPI_SUCCESS;
+  turn_until([&] {
+    error = some(n, requests, &host_part, n_done, indices, statuses);
+    return *n_done != 0 || error != MPI_SUCCESS;
+  });
+  return error;
+}
+
+int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  if (!any_own(n, requests)) {
+    turn_once();
+    return host.Testsome(n, requests, n_done, indices, statuses);
+  }
+  turn_once();
+  HostPart host_part(n, requests);
+  return some(n, requests, &host_part, n_done, indices, statuses);
+}
+
+int Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
+  UserRequest* request = own(handle);
+  if (request == nullptr) {
+    turn_once();
+    return host.Request_get_status(handle, flag, status);
+  }
+  *flag = look(request) ? 1 : 0;
+  if (*flag == 0) {
+    turn_once();
+    *flag = look(request) ? 1 : 0;
+  }
+  if (*flag != 0) peek_status(request, status);
+  return MPI_SUCCESS;
+}
+
+// MPI 4.1's forms for arrays, over the one above: they look at every request and free none, so order does not matter.
+int Request_get_status_all(int n, const MPI_Request* requests, int* flag, MPI_Status* statuses) {
+  *flag = 1;
+  for (int i = 0; i < n; ++i) {
+    int one = 0;
+    MPI_Status* status = statuses_ignored(statuses) ? MPI_STATUS_IGNORE : &statuses[i];
+    const int error = Request_get_status(requests[i], &one, status);
+    if (error != MPI_SUCCESS) return error;
+    if (one == 0) *flag = 0;
+  }
+  return MPI_SUCCESS;
+}
+
+namespace {
+/// One request of the any and some forms, for which null and inactive ones do not count as complete. Of the host's,
+/// only the host's own any form tells inactive from complete.
+int look_at_active(MPI_Request handle, bool* active, int* flag, MPI_Status* status) {
+  *flag = 0;
+  const UserRequest* request = own(handle);
+  *active = request != nullptr ? request->active : handle != MPI_REQUEST_NULL;
+  if (!*active) return MPI_SUCCESS;
+  if (request != nullptr || host.Request_get_status_any == nullptr) return Request_get_status(handle, flag, status);
+  turn_once();
+  int index = MPI_UNDEFINED;
+  const int error = host.Request_get_status_any(1, &handle, &index, flag, status);
+  *active = *flag == 0 || index != MPI_UNDEFINED;
+  if (!*active) *flag = 0;
+  return error;
+}
+}  // namespace
+
+int Request_get_status_any(int n, const MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  *index = MPI_UNDEFINED;
+  *flag = 0;
+  bool active = false;
+  for (int i = 0; i < n; ++i) {
+    bool counts = false;
+    const int error = look_at_active(requests[i], &counts, flag, status);
+    if (error != MPI_SUCCESS) return error;
+    active = active || counts;
+    if (*flag == 0) continue;
+    *index = i;
+    return MPI_SUCCESS;
+  }
+  if (!active) {
+    *flag = 1;
+    write_empty_status(status);
+  }
+  return MPI_SUCCESS;
+}
+
+int Request_get_status_some(int n, const MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  int done = 0;
+  bool active = false;
+  for (int i = 0; i < n; ++i) {
+    bool counts = false;
+    int flag = 0;
+    MPI_Status* status = statuses_ignored(statuses) ? MPI_STATUS_IGNORE : &statuses[done];
+    const int error = look_at_active(requests[i], &counts, &flag, status);
+    if (error != MPI_SUCCESS) return error;
+    active = active || counts;
+    if (flag != 0) indices[done++] = i;
+  }
+  *n_done = active ? done : MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+
+int Request_free(MPI_Request* handle) {
+  UserRequest* request = own(*handle);
+  if (request == nullptr) return host.Request_free(handle);
+  if (const int error = abandon(request); error != MPI_SUCCESS) return error;
+  *handle = MPI_REQUEST_NULL;
+  return MPI_SUCCESS;
+}
+
+int Cancel(MPI_Request* handle) {
+  UserRequest* request = own(*handle);
+  if (request == nullptr) return host.Cancel(handle);
+  return cancel(request);
+}
+
+int Start(MPI_Request* handle) {
+  UserRequest* request = own(*handle);
+  return request != nullptr ? start(request) : host.Start(handle);
+}
+
+int Startall(int n, MPI_Request* requests) {
+  if (!any_own(n, requests)) return host.Startall(n, requests);
+  for (int i = 0; i < n; ++i) {
+    const int error = Start(&requests[i]);
+    if (error != MPI_SUCCESS) return error;
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace wrap
+}  // namespace zh::mpi

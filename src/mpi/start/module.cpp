@@ -1,0 +1,75 @@
+// The one function that libzerohop.so calls: gives an address for every name in functions.table.
+#include "mpi/entry/module_abi.h"
+
+#include <type_traits>
+
+#include "heap/shared_heap.h"
+#include "mpi/handles/reduction.h"
+#include "mpi/start/env.h"
+#include "mpi/start/launcher.h"
+#include "mpi/start/settings.h"
+#include "mpi/wrap.h"
+
+namespace zh::mpi {
+namespace {
+
+const char* const kNames[] = {
+#define ZH_F(name) #name,
+#include "mpi/entry/functions.table"
+#undef ZH_F
+};
+
+/// What a function of blocking.table leads to.
+template <auto kMember>
+struct Pass;
+template <typename Result, typename... Arguments, Blocking<Result (*)(Arguments...)> Host::*kMember>
+struct Pass<kMember> {
+  static Result call(Arguments... arguments) {
+    return (host.*kMember).there() ? (host.*kMember)(arguments...) : MPI_ERR_UNSUPPORTED_OPERATION;
+  }
+};
+
+void* const kWrappers[] = {
+#define ZH_F(name) reinterpret_cast<void*>(&wrap::name),
+#define ZH_B(name) reinterpret_cast<void*>(&Pass<&Host::name>::call),
+#include "mpi/entry/functions.table"
+#undef ZH_B
+#undef ZH_F
+};
+constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
+
+ModuleArgs kept{};
+
+/// `all`: every function is ours; else only those that the host lacks.
+void fill_slots(const ModuleArgs& args, bool all) {
+  for (unsigned i = 0; i < kCount; ++i) {
+    void* theirs = all ? nullptr : host_symbol(args.host, kNames[i]);
+    set_slot(args.slots, kCount, args.profilers, i, theirs != nullptr ? theirs : kWrappers[i]);
+  }
+}
+
+}  // namespace
+
+void leave_to_host() {
+  shim.enabled = false;
+  fill_slots(kept, false);
+}
+
+}  // namespace zh::mpi
+
+extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(const zh::mpi::ModuleArgs* args) {
+  using namespace zh::mpi;
+  if (args->n_slots != kCount || args->hash != table_hash(kNames, kCount)) {
+    return "libzerohop.so and its module are of different versions";
+  }
+  if (const char* why = load_host(args->host); why != nullptr) return why;
+  load_predefined(args->host);
+  // The library that loads this module knows the environment only, and no file of options.
+  shim.enabled = args->enabled && read_options().get_bool(zh::Opt::kEnable);
+  shim.heap = args->heap;
+  if (!shim.enabled && shim.heap != nullptr) shim.heap->decline("ZEROHOP_ENABLE is 0");
+  launcher.set_commit_hook(args->before_commit);
+  kept = *args;
+  fill_slots(kept, shim.enabled);
+  return nullptr;
+}

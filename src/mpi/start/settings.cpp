@@ -1,0 +1,78 @@
+// See settings.h.
+#include "mpi/start/settings.h"
+
+#include <unistd.h>
+
+#include "shm/arena.h"
+
+namespace zh::mpi {
+namespace {
+constexpr uint8_t kHostNumber = 255;
+/// Address space for descriptions of a million large sends under way, of 1 KiB each.
+constexpr uint64_t kAnnexBytes = uint64_t{1} << 30;
+}  // namespace
+
+Options read_options() {
+  Options options;
+  options.read_environment(environ);
+  return options;
+}
+
+void apply(const Options& options, node::JoinConfig* out) {
+  out->rank_bytes = shm::Arena::part_bytes(options.get_number(Opt::kMemory));
+  out->annex_bytes = kAnnexBytes;
+  out->node_ranks = static_cast<uint32_t>(options.get_number(Opt::kNodeRanks));
+  out->topology_file = options.get_text(Opt::kTopology);
+  out->cma = options.get_bool(Opt::kCma);
+  out->tracer = options.get_bool(Opt::kPtracer);
+  out->folder = options.get_text(Opt::kFolder);
+  if (options.is(Opt::kSegment, "memfd")) out->memory_kinds = node::JoinConfig::kMemfd;
+  if (options.is(Opt::kSegment, "file")) out->memory_kinds = node::JoinConfig::kFile;
+}
+
+void apply(const Options& options, engine::Config* out) {
+  if (options.is(Opt::kWait, "spin")) out->wait = engine::WaitPolicy::kSpin;
+  if (options.is(Opt::kWait, "passive")) out->wait = engine::WaitPolicy::kPassive;
+  out->cma = options.get_bool(Opt::kCma);
+  if (!options.is(Opt::kSkew, "auto")) out->skew = options.is(Opt::kSkew, "1") ? 1 : 0;
+  out->single_copy_min = options.get_number(Opt::kSingleCopy, 0);
+  out->copiers = static_cast<uint32_t>(options.get_number(Opt::kCopiers));
+  out->calibration_folder = options.get_text(Opt::kCache);
+  out->calibrate = options.get_bool(Opt::kCalibrate);
+  if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
+}
+
+AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {
+  AlgorithmNumbers numbers{};
+  for (size_t i = 0; i < kCollectives; ++i) {
+    const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
+    const std::string& wanted = options.get_text(option);
+    if (wanted == "auto" || wanted.empty()) continue;
+    if (wanted == coll::kHostAlgorithm) {
+      numbers[i] = kHostNumber;
+      continue;
+    }
+    const auto collective = static_cast<coll::Collective>(i);
+    const auto all = coll::algorithms(collective);
+    if (const coll::Algorithm* found = coll::algorithm_called(collective, wanted); found != nullptr) {
+      numbers[i] = static_cast<uint8_t>(found - all.data() + 1);
+      continue;
+    }
+    std::string there;
+    for (const coll::Algorithm& a : all) there.append(", ").append(a.name);
+    complain(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted + ": there are auto, host" +
+             there);
+  }
+  return numbers;
+}
+
+std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
+  std::array<NamedAlgorithm, kCollectives> found{};
+  for (size_t i = 0; i < kCollectives; ++i) {
+    const auto all = coll::algorithms(static_cast<coll::Collective>(i));
+    if (numbers[i] != 0) found[i] = numbers[i] == kHostNumber ? nullptr : &all[numbers[i] - 1U];
+  }
+  return found;
+}
+
+}  // namespace zh::mpi

@@ -1,0 +1,28 @@
+// ZEROHOP_* variables (base/options.h) as the layers below want them.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+
+#include "base/options.h"
+#include "coll/algorithms/algorithms.h"
+#include "engine/rank.h"
+#include "mpi/shim.h"
+#include "node/node.h"
+
+namespace zh::mpi {
+
+/// The variables of this process; complaints are in it.
+Options read_options();
+void apply(const Options& options, node::JoinConfig* out);
+void apply(const Options& options, engine::Config* out);
+
+constexpr size_t kCollectives = static_cast<size_t>(coll::Collective::kCount);
+/// By collective: 0 for none in particular, 255 for the host's own, else the place in coll::algorithms() plus one.
+using AlgorithmNumbers = std::array<uint8_t, kCollectives>;
+/// What ZEROHOP_BCAST and its like name; `complain` gets a line for each that there is not.
+AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain);
+std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
+
+}  // namespace zh::mpi
