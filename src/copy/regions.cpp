@@ -331,6 +331,32 @@ int RegionOwner::descriptor(uint32_t region) const {
   return state_->regions[region - 1]->fd.get();
 }
 
+bool RegionOwner::used() const { return state_->n_regions.load_relaxed() != 0; }
+
+bool RegionOwner::copy_in_child(uint64_t most_bytes) {
+  State& s = *state_;
+  const bool copies = s.backed - s.idle <= most_bytes;
+  bool ok = true;
+  const uint32_t n = s.n_regions.load_relaxed();
+  for (uint32_t i = 0; i < n; ++i) {
+    Region& region = *s.regions[i];
+    const uint64_t pages = region.bytes / kPage;
+    for (uint64_t page = 0; page < pages; ++page) {
+      if ((region.entry(page) & kLive) == 0) continue;
+      const uint64_t first = page;
+      while (page < pages && (region.entry(page) & kLive) != 0) ++page;
+      std::byte* const at = region.base + first * kPage;
+      const uint64_t bytes = (page - first) * kPage;
+      if (!copies) {
+        ok = os::map_file_at(at, bytes, region.fd.get(), first * kPage, true) && ok;
+      } else {
+        ok = os::map_private_at(at, bytes) && os::read_at(region.fd.get(), first * kPage, at, bytes) && ok;
+      }
+    }
+  }
+  return ok;
+}
+
 uint64_t RegionOwner::backed_bytes() const {
   const std::lock_guard lock(state_->mutex);
   return state_->backed;

@@ -30,6 +30,12 @@ class RegionOwner {
   [[nodiscard]] bool locate(const void* address, size_t n, RegionRef* ref) const;
   /// Descriptor of a region, for peers' /proc/<pid>/fd; -1 if none was made yet.
   [[nodiscard]] int descriptor(uint32_t region) const;
+  /// Whether anything was ever allocated.
+  [[nodiscard]] bool used() const;
+  /// In a forked child, while its parent waits: what is allocated becomes the child's own. Above `most_bytes` it is not
+  /// copied; then the child has the parent's later writes to pages to which it has not written itself. Does not
+  /// allocate. False if the system refused, so that parent and child share pages.
+  bool copy_in_child(uint64_t most_bytes);
   /// Memory held now, idle pages that wait for reuse included.
   [[nodiscard]] uint64_t backed_bytes() const;
 

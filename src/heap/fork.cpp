@@ -49,6 +49,11 @@ void Heap::before_fork() {
   mutex_.lock();
   fork_signals_ = signals;
   fork_way_ = ForkWay::kNone;
+  for (Client* client : clients_) {
+    if (client == nullptr || !client->has_memory() || tether_.writer >= 0) continue;
+    if (!os::make_tether(&tether_))
+      os::say_line("a forked child will share memory of MPI_Alloc_mem: no descriptor", "");
+  }
   if (shared_pages_ == 0) return;
   for (uint32_t i = 0; i < kept_.blocks(); ++i) {  // nobody wants what is in them
     (void)drop_block(kept_.at(i).address, kept_.at(i).bytes);
@@ -59,7 +64,7 @@ void Heap::before_fork() {
   const uint64_t limit = counts_.forks < kManyForks ? kForkCopyBytes : kForkAgainBytes;
   // A device that the program has opened since may write to these very pages: they must stay.
   const bool child_copies = shared_pages_ * kPage <= limit || os::holder_of_pages() != nullptr;
-  if (child_copies && !lost() && os::make_tether(&tether_)) {
+  if (child_copies && !lost() && (tether_.writer >= 0 || os::make_tether(&tether_))) {
     fork_way_ = ForkWay::kCopy;
     ++counts_.forks_copied;
     return;
@@ -73,10 +78,11 @@ void Heap::before_fork() {
 
 void Heap::after_fork_in_parent() {
   if (!started() || leaves_inner_fork()) return;
-  if (fork_way_ == ForkWay::kCopy) {
+  if (tether_.writer >= 0) {
     os::close_fd(tether_.writer);
     os::wait_for_tether(tether_.reader);
     os::close_fd(tether_.reader);
+    tether_ = {};
   }
   if (fork_way_ == ForkWay::kReturned) keep_peers_away(false);
   os::SignalMask signals = fork_signals_;
@@ -87,11 +93,15 @@ void Heap::after_fork_in_parent() {
 void Heap::after_fork_in_child() {
   if (!started() || leaves_inner_fork()) return;
   decline("a forked child that runs no other program");
-  if (fork_way_ == ForkWay::kCopy) {
-    copy_in_child();
+  if (fork_way_ == ForkWay::kCopy) copy_in_child();
+  if (tether_.writer >= 0) {
+    for (Client* client : clients_) {
+      if (client != nullptr) client->copy_in_child();
+    }
     os::close_fd(tether_.reader);
     os::pull_tether(tether_.writer);
     os::close_fd(tether_.writer);
+    tether_ = {};
   }
   table_.for_each(Bit::kLeft, [this](Pages run) {
     table_.for_each(Bit::kWiped, true, run,

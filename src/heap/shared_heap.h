@@ -34,6 +34,10 @@ class Client {
   virtual void let_peers_in() = 0;
   /// In a forked child, in the thread that forked, first of all.
   virtual void in_child() = 0;
+  /// Whether it shares memory of its own with peers, which copy_in_child() makes the child's.
+  [[nodiscard]] virtual bool has_memory() const { return false; }
+  /// In a forked child, before in_child() and while the parent waits. It must not allocate.
+  virtual void copy_in_child() {}
 
  protected:
   ~Client() = default;
@@ -72,6 +76,8 @@ class SharedHeap {
   virtual void host_started() = 0;
   /// Nothing becomes shared from now on; what is stays usable. `why` is a static text.
   virtual void decline(const char* why) = 0;
+  /// Whether its clients hear of forks.
+  [[nodiscard]] virtual bool started() const = 0;
   /// Null while memory may become shared, else why it may not.
   [[nodiscard]] virtual const char* declined() const = 0;
 

@@ -24,6 +24,7 @@
 #include "node/node.h"
 #include "node/roll_call.h"
 #include "os/devices.h"
+#include "os/vm.h"
 #include "tune/profile.h"
 
 namespace zh::mpi {
@@ -132,6 +133,15 @@ class ChildWatch final : public heap::Client {
  public:
   void keep_peers_away() override {}
   void let_peers_in() override {}
+  [[nodiscard]] bool has_memory() const override {
+    return job != nullptr && job->regions != nullptr && job->regions->used();
+  }
+  void copy_in_child() override {
+    constexpr uint64_t kMostBytes = 64 << 20;
+    if (has_memory() && !job->regions->copy_in_child(kMostBytes)) {
+      os::say_line("a forked child shares memory of MPI_Alloc_mem with its parent: out of memory", "");
+    }
+  }
   void in_child() override {
     shim.rank = nullptr;
     job = nullptr;
@@ -226,15 +236,16 @@ const char* start_engine(HostBootstrap& world) {
   if (const char* why = agree_on_terms(world, terms); why != nullptr) return why;
   if (shim.collectives) share_selection(world);
   const bool mappable = !job->options.is(Opt::kHeap, "0");
-  if (mappable) job->regions = std::make_unique<copy::RegionOwner>();
   engine::Config config;
   apply(job->options, &config);
   config.log = Log(world.rank(), log_level(job->options.get_text(Opt::kLog)));
-  config.regions = job->regions.get();
   if (shim.heap != nullptr) shim.heap->host_started();
   // When it was loaded it did not read a file of options.
   if (!mappable && shim.heap != nullptr) shim.heap->decline("ZEROHOP_HEAP is 0");
   if (mappable && shim.heap != nullptr && shim.heap->add_client(&child_watch)) config.heap = shim.heap;
+  // Forked children need the heap's handlers, which make this memory their own.
+  if (config.heap != nullptr && config.heap->started()) job->regions = std::make_unique<copy::RegionOwner>();
+  config.regions = job->regions.get();
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
   if (s.ok() && job->node->nodes() > 1 && shim.collectives) s = job->rank->open_internode(make_carrier(world.comm()));

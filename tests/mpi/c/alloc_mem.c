@@ -1,4 +1,7 @@
 // Memory of MPI_Alloc_mem as message buffers, on one side and on both, freed and allocated again.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "check.h"
 
 static void round_trip(MPI_Comm comm, int rank, int size, bool send_side, bool receive_side, size_t offset) {
@@ -68,6 +71,32 @@ CASE(alloc_mem, alignment_by_info) {
   OK(MPI_Info_free(&info));
 }
 #endif
+
+// Parent and child each have their own, though peers reach the parent's.
+CASE(alloc_mem, forked_child_has_its_own) {
+  int left = (rank + size - 1) % size, right = (rank + 1) % size;
+  enum { kBytes = 300000 };
+  unsigned char *out, *in;
+  OK(MPI_Alloc_mem(kBytes, MPI_INFO_NULL, &out));
+  OK(MPI_Alloc_mem(kBytes, MPI_INFO_NULL, &in));
+  for (int round = 0; round < 2; ++round) {
+    check_fill(out, kBytes, check_key(rank, round, 0, 0));
+    OK(MPI_Sendrecv(out, kBytes, MPI_BYTE, right, 1, in, kBytes, MPI_BYTE, left, 1, comm, MPI_STATUS_IGNORE));
+    pid_t child = fork();
+    if (child == 0) {
+      memset(out, 1, kBytes);
+      memset(in, 2, kBytes);
+      _exit(out[kBytes - 1] == 1 && in[0] == 2 ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child, "no child");
+    EXPECT_EQ(status, 0);
+    EXPECT_FILL(in, kBytes, check_key(left, round, 0, 0));
+    EXPECT_FILL(out, kBytes, check_key(rank, round, 0, 0));
+  }
+  OK(MPI_Free_mem(out));
+  OK(MPI_Free_mem(in));
+}
 
 // The same address serves again with other sizes and contents: a peer must not see what was there before.
 CASE(alloc_mem, reused_addresses) {

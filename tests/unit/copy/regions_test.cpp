@@ -2,7 +2,10 @@
 #include "copy/regions.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -140,6 +143,36 @@ TEST(RegionOwner, ServesThreadsAtOnce) {
   }
   for (auto& thread : threads) thread.join();
   for (const int n : bad) EXPECT_EQ(n, 0);
+}
+
+// Copied, or above the limit mapped as the child's own: the child has what was there, and the parent keeps what it had.
+TEST(RegionOwner, AForkedChildHasItsOwnMemory) {
+  for (const uint64_t most : {uint64_t{64} << 20, uint64_t{0}}) {
+    RegionOwner owner;
+    EXPECT_FALSE(owner.used());
+    auto* const small = static_cast<unsigned char*>(owner.allocate(100, 64));
+    auto* const freed = static_cast<unsigned char*>(owner.allocate(40'000, 64));
+    auto* const large = static_cast<unsigned char*>(owner.allocate(1 << 20, 64));
+    ASSERT_TRUE(small != nullptr && freed != nullptr && large != nullptr);
+    EXPECT_TRUE(owner.used());
+    EXPECT_TRUE(owner.free(freed));
+    std::memset(small, 1, 100);
+    std::memset(large, 2, 1 << 20);
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      const bool copied = owner.copy_in_child(most);
+      const bool same = small[99] == 1 && large[0] == 2 && large[(1 << 20) - 1] == 2;
+      std::memset(small, 3, 100);
+      std::memset(large, 4, 1 << 20);
+      _exit(copied && same && small[0] == 3 && large[5000] == 4 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0) << most;
+    EXPECT_TRUE(std::all_of(small, small + 100, [](unsigned char c) { return c == 1; }));
+    EXPECT_TRUE(std::all_of(large, large + (1 << 20), [](unsigned char c) { return c == 2; }));
+  }
 }
 
 }  // namespace

@@ -341,6 +341,57 @@ TEST(ForkClients, AreToldBeforeAndAfter) {
   EXPECT_EQ(client.ended, 1);
 }
 
+/// Shares a page of its own, as MPI_Alloc_mem's memory is shared.
+class OwnerOfAPage final : public Client {
+ public:
+  OwnerOfAPage()
+      : page_(static_cast<int*>(mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~OwnerOfAPage() { munmap(page_, kPage); }
+  void keep_peers_away() override {}
+  void let_peers_in() override {}
+  void in_child() override { in_order = copied; }
+  [[nodiscard]] bool has_memory() const override { return true; }
+  void copy_in_child() override {
+    usleep(20'000);  // what the parent writes meanwhile, it writes later
+    const int value = *page_;
+    copied = os::map_private_at(reinterpret_cast<std::byte*>(page_), kPage);
+    *page_ = value;
+  }
+  [[nodiscard]] int& value() { return *page_; }
+  bool copied = false;
+  bool in_order = false;
+
+ private:
+  int* page_;
+};
+
+TEST(ForkClients, CopyTheirMemoryWhileTheParentWaits) {
+  for (const uint64_t bytes : {uint64_t{0}, kLittle, kMuch}) {
+    Heap& heap = fresh_heap();
+    OwnerOfAPage client;
+    ASSERT_TRUE(heap.add_client(&client));
+    if (bytes != 0) shared(heap, bytes, 1);
+    client.value() = 1;
+    heap.before_fork();
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      heap.after_fork_in_child();
+      usleep(20'000);
+      const bool own = client.in_order && client.value() == 1;
+      client.value() = 3;
+      _exit(own ? 0 : 1);
+    }
+    heap.after_fork_in_parent();
+    client.value() = 2;
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0) << bytes;
+    EXPECT_EQ(client.value(), 2) << bytes;
+    heap.remove_client(&client);
+  }
+}
+
 TEST(ForkClients, AreToldWhenMemoryComesBack) {
   Heap& heap = fresh_heap();
   CountingClient client;
