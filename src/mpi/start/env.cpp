@@ -1,14 +1,9 @@
 // Init, Finalize, Abort: joins the node, makes the Rank, takes MPI_COMM_WORLD; later brings everything to rest before
-// the host goes. Also the pump that keeps the host moving while the engine waits.
+// the host goes.
 #include "mpi/start/env.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/log.h"
 #include "copy/regions.h"
@@ -16,180 +11,21 @@
 #include "mpi/coll/started.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/carrier.h"
-#include "mpi/p2p/wildcard.h"
+#include "mpi/start/agreement.h"
+#include "mpi/start/child_watch.h"
+#include "mpi/start/job.h"
 #include "mpi/start/launcher.h"
 #include "mpi/start/settings.h"
-#include "mpi/start/statistics.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
 #include "node/roll_call.h"
 #include "os/devices.h"
-#include "os/vm.h"
-#include "tune/profile.h"
 
 namespace zh::mpi {
 
-Shim shim;
-
-namespace {
-
-/// The host's Allgather over a private duplicate of MPI_COMM_WORLD.
-class HostBootstrap final : public node::Bootstrap {
- public:
-  HostBootstrap() {
-    host.Comm_dup(MPI_COMM_WORLD, &world_);
-    host.Comm_rank(world_, &rank_);
-    host.Comm_size(world_, &size_);
-  }
-  ~HostBootstrap() override { host.Comm_free(&world_); }
-  HostBootstrap(const HostBootstrap&) = delete;
-  HostBootstrap& operator=(const HostBootstrap&) = delete;
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return size_; }
-  Status allgather(const void* in, size_t bytes, void* out) override {
-    const int n = static_cast<int>(bytes);
-    const int error = host.Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, world_);
-    return error == MPI_SUCCESS ? kOk : Status{Code::kIo, "the host's allgather failed"};
-  }
-  [[nodiscard]] MPI_Comm comm() const { return world_; }
-
- private:
-  MPI_Comm world_{};
-  int rank_ = 0;
-  int size_ = 1;
-};
-
-/// Marks in the launcher's store; messages on MPI_COMM_WORLD, which the program cannot use yet.
-class HostRoll final : public node::Roll {
- public:
-  void prepare(std::span<const int> ranks, bool only_to_tell) override { launcher.ask_for(ranks, only_to_tell); }
-  node::Presence look(int rank) override { return launcher.look(rank); }
-  void tell(int rank, bool all) override {
-    const char answer = all ? 1 : 0;
-    host.Send(&answer, 1, MPI_BYTE, rank, kTag, MPI_COMM_WORLD);
-  }
-  bool hear(int rank) override {
-    char answer = 0;
-    host.Recv(&answer, 1, MPI_BYTE, rank, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return answer != 0;
-  }
-
- private:
-  static constexpr int kTag = 31336;  // every host has tags up to 32767
-};
-
-/// A receive that never completes: testing it turns the host's progress at the lowest price on every host.
-class Pump {
- public:
-  void open() {
-    host.Comm_dup(MPI_COMM_SELF, &self_);
-    host.Irecv(&sink_, 1, MPI_BYTE, 0, kPumpTag, self_, &request_);
-    open_ = true;
-  }
-  void close() {
-    if (!open_) return;
-    open_ = false;
-    char nothing = 0;
-    MPI_Request send;
-    host.Isend(&nothing, 1, MPI_BYTE, 0, kPumpTag, self_, &send);
-    host.Wait(&request_, MPI_STATUS_IGNORE);
-    host.Wait(&send, MPI_STATUS_IGNORE);
-    host.Comm_free(&self_);
-  }
-  void turn() {
-    if (!open_) return;  // also while the host ends
-    if (shim.threaded && !busy_.try_lock()) return;
-    int flag = 0;
-    host.Test(&request_, &flag, MPI_STATUS_IGNORE);
-    if (shim.threaded) busy_.unlock();
-  }
-
- private:
-  static constexpr int kPumpTag = 1;
-  MPI_Comm self_{};
-  MPI_Request request_{};
-  char sink_ = 0;
-  bool open_ = false;
-  std::mutex busy_;
-};
-
-/// Everything with the lifetime of the job. Never destroyed by the loader: the order of destructors at exit is not
-/// ours.
-struct Job {
-  std::unique_ptr<HostBootstrap> world;
-  std::unique_ptr<node::Node> node;
-  std::unique_ptr<copy::RegionOwner> regions;
-  std::unique_ptr<engine::Rank> rank;
-  Pump pump;
-  Options options;
-  Statistics statistics;
-  bool ends_with_self = false;
-};
 Job* job = nullptr;
 
-/// In a forked child nothing of zerohop may run: the segment, the queues and the peers are the parent's. A program's
-/// exit handlers may call MPI_Finalize there all the same; that goes to the host as if zerohop were not there.
-class ChildWatch final : public heap::Client {
- public:
-  void keep_peers_away() override {}
-  void let_peers_in() override {}
-  [[nodiscard]] bool has_memory() const override {
-    return job != nullptr && job->regions != nullptr && job->regions->used();
-  }
-  void copy_in_child() override {
-    constexpr uint64_t kMostBytes = 64 << 20;
-    if (has_memory() && !job->regions->copy_in_child(kMostBytes)) {
-      os::say_line("a forked child shares memory of MPI_Alloc_mem with its parent: out of memory", "");
-    }
-  }
-  void in_child() override {
-    shim.rank = nullptr;
-    job = nullptr;
-    is_child = true;
-  }
-  bool is_child = false;
-};
-ChildWatch child_watch;
-
-void say(const char* what, const char* why) { std::fprintf(stderr, "zerohop: %s: %s\n", what, why); }
-
-void say_once(int rank, const char* what, const char* why) {
-  if (rank == 0) say(what, why);
-}
-
-/// All ranks end with the same answer.
-bool all_agree(HostBootstrap& world, bool mine) {
-  std::vector<char> all(static_cast<size_t>(world.size()));
-  const char one = mine ? 1 : 0;
-  if (!world.allgather(&one, 1, all.data()).ok()) return false;
-  return std::find(all.begin(), all.end(), 0) == all.end();
-}
-
-/// What must hold for all ranks alike, lest they do a collective in different ways.
-struct Terms {
-  bool ready;
-  bool devices;  ///< messages may lie in memory that only the host's library reaches
-  bool collectives;
-  AlgorithmNumbers algorithms;
-  uint64_t chunk_bytes;
-  bool statistics;  ///< of rank 0
-};
-
-/// Null, or why everything stays with the host.
-const char* agree_on_terms(HostBootstrap& world, const Terms& mine) {
-  std::vector<Terms> all(static_cast<size_t>(world.size()));
-  if (!world.allgather(&mine, sizeof mine, all.data()).ok()) return "the ranks cannot agree";
-  shim.collectives = std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.collectives; });
-  shim.algorithms = algorithms_of(all[0].algorithms);
-  shim.chunk_bytes = all[0].chunk_bytes;
-  shim.counts_calls = all[0].statistics;
-  if (std::any_of(all.begin(), all.end(), [](const Terms& t) { return t.devices; })) {
-    return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_DEVICES=0: there are "
-           "none)";
-  }
-  const bool ready = std::all_of(all.begin(), all.end(), [](const Terms& t) { return t.ready; });
-  return ready ? nullptr : "no memory for request handles";
-}
+namespace {
 
 bool read_tag_ub() {
   void* value = nullptr;
@@ -197,22 +33,6 @@ bool read_tag_ub() {
   host.Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag);
   shim.tag_ub = flag != 0 ? *static_cast<int*>(value) : 32767;
   return true;
-}
-
-/// Gives rank 0's table of measured algorithms to all.
-void share_selection(HostBootstrap& world) {
-  std::string text;
-  if (world.rank() == 0) {
-    const std::string folder = tune::cache_folder(job->options.get_text(Opt::kCache));
-    const std::string path = coll::selection_path(folder, ZH_ABI_NAME);
-    if (const Status s = shim.selection.load(path); s.code() == Code::kInvalid) say_once(0, "not obeyed", s.what());
-    if (!shim.selection.entries().empty()) text = shim.selection.text();
-  }
-  auto bytes = static_cast<int>(text.size());
-  host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world.comm());
-  text.resize(static_cast<size_t>(bytes));
-  host.Bcast(text.data(), bytes, MPI_BYTE, 0, world.comm());
-  static_cast<void>(shim.selection.parse(text));
 }
 
 /// The collective start. Null, or why everything stays with the host (the same on all ranks).
@@ -224,7 +44,7 @@ const char* start_engine(HostBootstrap& world) {
   apply(job->options, &node_config);
   if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
-  Terms terms{};
+  JobTerms terms{};
   terms.ready = prepare_handles();
   // A host that serves device memory has loaded its driver by now; one that does not fails with it, as without zerohop.
   terms.devices = job->options.is(Opt::kDevices, "auto") && !os::loaded_device_driver().empty();
@@ -234,7 +54,7 @@ const char* start_engine(HostBootstrap& world) {
   terms.chunk_bytes = job->options.get_number(Opt::kChunk);
   terms.statistics = !job->options.get_text(Opt::kStats).empty();
   if (const char* why = agree_on_terms(world, terms); why != nullptr) return why;
-  if (shim.collectives) share_selection(world);
+  if (shim.collectives) share_selection(world, job->options);
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   engine::Config config;
   apply(job->options, &config);
@@ -341,7 +161,7 @@ const char* call_roll(int rank, int size) {
   HostRoll roll;
   if (node::all_take_part(roll, rank, size)) return nullptr;
   const std::string missing = node::who_is_missing(roll, rank, size);
-  if (!missing.empty()) say("everything stays with the MPI library", missing.c_str());
+  if (!missing.empty()) say_once(0, "everything stays with the MPI library", missing.c_str());
   return "";
 }
 
@@ -399,62 +219,7 @@ void begin() {
 
 }  // namespace
 
-void pump_host() {
-  job->pump.turn();
-  advance_wildcards();
-  advance_started();
-  reap_abandoned(false);
-}
-
-namespace {
-/// True at every 32nd call.
-bool is_time_for_host() {
-  static Atomic<uint32_t> calls{0};
-  const uint32_t n = calls.load_relaxed() + 1;
-  calls.store_relaxed(n);  // a lost increment between threads does no harm
-  return n % 32 == 0;
-}
-}  // namespace
-
-void turn_once() {
-  if (shim.rank == nullptr) return;
-  shim.rank->progress();
-  if (is_time_for_host()) pump_host();
-}
-
-void turn_sometimes() {
-  if (!is_time_for_host()) return;
-  shim.rank->progress();
-  pump_host();
-}
-
 copy::RegionOwner* mappable_memory() { return job != nullptr ? job->regions.get() : nullptr; }
-
-Away::Away() : rank_(shim.rank) {
-  if (rank_ != nullptr) rank_->enter_host();
-}
-
-Away::~Away() {
-  if (rank_ != nullptr) rank_->leave_host();
-}
-
-int raise(MPI_Comm comm, int error_class) {
-  host.Comm_call_errhandler(comm, error_class);
-  return error_class;
-}
-
-int class_of(Code code) {
-  switch (code) {
-    case Code::kOk:
-      return MPI_SUCCESS;
-    case Code::kTruncated:
-      return MPI_ERR_TRUNCATE;
-    case Code::kNoMemory:
-      return MPI_ERR_NO_MEM;
-    default:
-      return MPI_ERR_OTHER;
-  }
-}
 
 namespace wrap {
 

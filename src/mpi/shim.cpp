@@ -1,0 +1,36 @@
+// The state of the shim, a rank's stay in a call of the host, and errors as the program's handlers see them.
+#include "mpi/shim.h"
+
+#include "mpi/wrap.h"
+
+namespace zh::mpi {
+
+Shim shim;
+
+Away::Away() : rank_(shim.rank) {
+  if (rank_ != nullptr) rank_->enter_host();
+}
+
+Away::~Away() {
+  if (rank_ != nullptr) rank_->leave_host();
+}
+
+int raise(MPI_Comm comm, int error_class) {
+  host.Comm_call_errhandler(comm, error_class);
+  return error_class;
+}
+
+int class_of(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return MPI_SUCCESS;
+    case Code::kTruncated:
+      return MPI_ERR_TRUNCATE;
+    case Code::kNoMemory:
+      return MPI_ERR_NO_MEM;
+    default:
+      return MPI_ERR_OTHER;
+  }
+}
+
+}  // namespace zh::mpi
