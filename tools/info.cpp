@@ -140,14 +140,17 @@ json choice_of(const tune::PairChoice& c) {
           {"ring_bytes_max", c.ring_bytes_max}};
 }
 
-/// The kept profile of this machine and what it chooses for each class of distance.
+/// The kept profile of this machine and what is chosen for each class of distance: by it, or by ZEROHOP_PROFILE.
 json calibration_of(const Options& options) {
   const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
   const tune::MachineId machine = tune::this_machine();
   tune::Profile profile;
   const Status s = tune::load_profile(folder, machine, &profile);
+  tune::Profile named;
+  const bool used = options.is(Opt::kProfile, "auto") || !tune::named_profile(options.get_text(Opt::kProfile), &named);
   json out = {{"path", tune::profile_path(folder, machine)},
               {"present", s.ok()},
+              {"used", used},
               {"why_not", s.ok() ? "" : s.what()},
               {"classes", json::array()}};
   for (uint32_t i = 0; i < profile.n_classes; ++i) {
@@ -159,7 +162,7 @@ json calibration_of(const Options& options) {
                               {"in_force", c.jobs >= tune::kConfirmed},
                               {"standing", tune::standing(c)},
                               {"age_s", std::max<int64_t>(0, os::seconds_since_1970() - c.measured_at)},
-                              {"choice", choice_of(tune::choose(c.level, &profile))}});
+                              {"choice", choice_of(tune::choose(c.level, used ? &profile : &named))}});
   }
   return out;
 }

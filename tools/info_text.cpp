@@ -122,6 +122,7 @@ void heap(const json& s, Page* page) {
 
 void calibration(const json& c, Page* page) {
   page->title("Calibration: " + text_of(c["path"]));
+  if (!is_true(c["used"])) page->line("not used: ZEROHOP_PROFILE names other thresholds");
   if (!is_true(c["present"])) {
     page->line(text_of(c["why_not"]) +
                "; a job's first MPI_Init on a machine measures it (ZEROHOP_LOG=info shows each pair's choices)");

@@ -41,6 +41,9 @@ int show_or_renew(const Arguments& arguments) {
                          : "ZEROHOP_CALIBRATE=0: jobs measure nothing.");
     return 0;
   }
+  if (!options.is(Opt::kProfile, "auto")) {
+    std::printf("ZEROHOP_PROFILE=%s: jobs use nothing of what is kept.\n", options.get_text(Opt::kProfile).c_str());
+  }
   tune::Profile profile;
   const Status status = tune::load_profile(folder, tune::this_machine(), &profile);
   if (!status.ok()) {

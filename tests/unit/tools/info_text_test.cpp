@@ -49,6 +49,7 @@ json document() {
             {"pagemap", true}}},
           {"calibration",
            {{"path", "/c/calibration.json"},
+            {"used", true},
             {"present", true},
             {"why_not", ""},
             {"classes",

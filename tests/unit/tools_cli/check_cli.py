@@ -412,6 +412,14 @@ class Cli(Case):
             self.assertEqual(r.returncode, 1)
             self.assertIn("cannot remove", r.stderr)
 
+    def test_a_named_profile_is_told_beside_what_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, said in (("builtin", True), ("auto", False)):
+                env = {"ZEROHOP_CACHE": folder, "ZEROHOP_PROFILE": name}
+                self.assertEqual("ZEROHOP_PROFILE=builtin: jobs use nothing" in zerohop("tune", **env).stdout, said)
+                self.assertEqual("not used: ZEROHOP_PROFILE" in zerohop("info", **env).stdout, said)
+                self.assertEqual(json.loads(zerohop("info", "--json", **env).stdout)["calibration"]["used"], not said)
+
     def test_bench_refuses(self):
         for args in (["--ranks", "1"], ["--ranks", "two"], ["--rejudge", "/etc/passwd"], ["--hosts-py", "/no/such.py"]):
             for command in ("coll", "matmul"):
