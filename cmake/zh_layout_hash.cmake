@@ -25,6 +25,37 @@ function(zh_layout_hash result files folder)
   set(${files} ${found} PARENT_SCOPE)
 endfunction()
 
+# zh_text_hash(<result> <files>...): 16 hexadecimal digits over their text.
+function(zh_text_hash result)
+  set(all "")
+  foreach(name IN LISTS ARGN)
+    file(READ ${name} text)
+    string(APPEND all "${text}")
+  endforeach()
+  string(SHA256 hash "${all}")
+  string(SUBSTRING ${hash} 0 16 hash)
+  set(${result} ${hash} PARENT_SCOPE)
+endfunction()
+
+# Writes mpi/interface_hash.h into the build folder: libzerohop.so and its modules must have been made from one text of
+# what they say to each other.
+function(zh_write_interface_hash)
+  set(files ${PROJECT_SOURCE_DIR}/src/mpi/entry/module_abi.h ${PROJECT_SOURCE_DIR}/src/heap/shared_heap.h)
+  zh_text_hash(ZH_INTERFACE_HASH ${files})
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/mpi/interface_hash.h CONTENT [[
+// Made by cmake/zh_layout_hash.cmake.
+#pragma once
+
+#include <cstdint>
+
+namespace zh::mpi {
+/// Of the text of the interfaces between libzerohop.so and its modules.
+constexpr uint64_t kInterfaceText = 0x@ZH_INTERFACE_HASH@;
+}  // namespace zh::mpi
+]] @ONLY)
+endfunction()
+
 # Writes node/layout_hash.h into the build folder; configured anew whenever one of the files changes.
 function(zh_write_layout_hash)
   zh_layout_hash(ZH_LAYOUT_HASH files ${PROJECT_SOURCE_DIR}/src)

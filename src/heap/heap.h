@@ -37,7 +37,7 @@ class Heap final : public SharedHeap {
 
   /// From now on memory may be adopted. `huge_too`: also where it would lose huge pages. Called once.
   void start(const Surroundings& surroundings, bool huge_too);
-  [[nodiscard]] bool started() const override { return started_.load_relaxed() != 0; }
+  [[nodiscard]] bool started() const { return started_.load_relaxed() != 0; }
   /// Is anything of the program's memory not what the system made it? One load: asked by every call of the two
   /// families.
   [[nodiscard]] bool holds_any() const { return held_pages_.load_relaxed() != 0; }

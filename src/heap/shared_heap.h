@@ -76,8 +76,6 @@ class SharedHeap {
   virtual void host_started() = 0;
   /// Nothing becomes shared from now on; what is stays usable. `why` is a static text.
   virtual void decline(const char* why) = 0;
-  /// Whether its clients hear of forks.
-  [[nodiscard]] virtual bool started() const = 0;
   /// Null while memory may become shared, else why it may not.
   [[nodiscard]] virtual const char* declined() const = 0;
 

@@ -108,7 +108,6 @@ class FakeHeap final : public heap::SharedHeap {
   [[nodiscard]] int descriptor(uint32_t region) const override { return region == 1 ? fd_.get() : -1; }
   void host_started() override {}
   void decline(const char* why) override { why_ = why; }
-  [[nodiscard]] bool started() const override { return true; }
   [[nodiscard]] const char* declined() const override { return why_; }
   bool add_client(heap::Client* client) override {
     const std::lock_guard lock(mutex_);

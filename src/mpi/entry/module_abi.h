@@ -1,8 +1,11 @@
 // What libzerohop.so and the module for the host at hand (libzerohop-{mpich,ompi,abi}.so) say to each other, once, at
-// the first MPI call. Both are made from the same functions.table; `table_hash` proves it.
+// the first MPI call. Both are made from the same functions.table and the same text of their interfaces; `table_hash`
+// proves it.
 #pragma once
 
 #include <cstdint>
+
+#include "mpi/interface_hash.h"
 
 namespace zh::heap {
 class SharedHeap;
@@ -10,9 +13,9 @@ class SharedHeap;
 
 namespace zh::mpi {
 
-/// FNV-1a over the names of functions.table.
+/// FNV-1a over the names of functions.table, begun with the interfaces' hash.
 constexpr uint64_t table_hash(const char* const* names, unsigned n) {
-  uint64_t hash = 14695981039346656037ULL;
+  uint64_t hash = 14695981039346656037ULL ^ kInterfaceText;
   for (unsigned i = 0; i < n; ++i) {
     for (const char* c = names[i]; *c != '\0'; ++c) {
       hash = (hash ^ static_cast<uint64_t>(static_cast<unsigned char>(*c))) * 1099511628211ULL;

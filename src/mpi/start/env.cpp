@@ -64,7 +64,7 @@ const char* start_engine(HostBootstrap& world) {
   if (!mappable && shim.heap != nullptr) shim.heap->decline("ZEROHOP_HEAP is 0");
   if (mappable && shim.heap != nullptr && shim.heap->add_client(&child_watch)) config.heap = shim.heap;
   // Forked children need the heap's handlers, which make this memory their own.
-  if (config.heap != nullptr && config.heap->started()) job->regions = std::make_unique<copy::RegionOwner>();
+  if (config.heap != nullptr) job->regions = std::make_unique<copy::RegionOwner>();
   config.regions = job->regions.get();
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
