@@ -314,7 +314,9 @@ class Cli(Case):
         self.assertNotIn("\x1b", wide.stdout)
 
     def test_info_says_nothing_twice(self):
-        lines = [line for line in zerohop("info").stdout.splitlines() if len(line) > 40]
+        # Two levels for which the same was measured may well choose the same, so nothing is kept.
+        with tempfile.TemporaryDirectory() as folder:
+            lines = [line for line in zerohop("info", ZEROHOP_CACHE=folder).stdout.splitlines() if len(line) > 40]
         self.assertEqual([line for line in lines if lines.count(line) > 1], [])
 
     def test_info_markdown_is_the_committed_page(self):
