@@ -19,8 +19,8 @@ class ControlBlockPool {
 
   /// A control block for team `context`, nothing done; kNoOffset when the budget of shared memory is used up.
   [[nodiscard]] Offset take(uint64_t context);
-  /// The team `context` is gone here, after `done` collectives; `control blocks` are all its members' control blocks,
-  /// `own` among them.
+  /// The team `context` is gone here, after `done` collectives; `blocks` are all its members' control blocks, `own`
+  /// among them.
   void give(uint64_t context, uint32_t done, Offset own, std::vector<Offset> blocks);
 
   /// An EdgesShm for a team; kNoOffset when the budget is used up.

@@ -246,8 +246,8 @@ void Team::State::answer_fallbacks() {
     const FallbackShm& fallback = control(i).fallback;
     const uint64_t word = fallback.word.load_acquire();  // Q1 <- Q0
     if (word == fallbacks_seen[i] || static_cast<uint32_t>(word) != self) continue;
-    if (answers[i] !=
-        nullptr) {  // it has come, or there would be no new fallback request; this end may be the last to notice
+    // The last one has come, or there would be no new fallback request; this end may be the last to notice.
+    if (answers[i] != nullptr) {
       if (!services.done(answers[i])) continue;
       uint64_t bytes = 0;
       services.finish(answers[i], &bytes);
