@@ -1,4 +1,6 @@
 // How a rank waits: it looks, then offers its CPU to others, then sleeps.
+#include <algorithm>
+
 #include "engine/rank.h"
 #include "engine/state.h"
 #include "os/affinity.h"
@@ -13,7 +15,13 @@ constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is 
 constexpr uint32_t kIdlePerNotice = 16;         // ... before the others' CPUs are looked at
 constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
 constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
-constexpr uint64_t kSleepNs = 1'000'000;        // a wake-up lost to the race of flag and ring costs at most this
+// A sleep ends by itself, for the host's messages call nobody and a wake-up can be lost to the race of flag and ring.
+// The longer the wait has lasted the rarer it looks, so that no wait gets longer by more than a 64th: Linux 6.18 leaves
+// the machine's other processes without a CPU for seconds where some threads of a session yield and one wakes often.
+constexpr uint64_t kSleepNs = 1'000'000;
+constexpr uint64_t kSleepHostNs = 100'000;  // the least where the host's messages are to be looked for
+constexpr uint64_t kSleepMostNs = 8'000'000;
+constexpr uint64_t kSleepPart = 64;
 constexpr uint32_t kStampEvery = 4;
 constexpr uint32_t kPeersPerNotice = 4;
 constexpr double kReapEveryUs = 5000;  // by the clock: where others have the CPU, turns may take long
@@ -144,7 +152,8 @@ void Rank::WaitScope::pause() {
 // The caller has looked for what it waits for since the sleep was announced, and the rings have been turned.
 void Rank::WaitScope::sleep() {
   State& s = *rank_.state_;
-  const uint64_t most_ns = s.host_progress ? kSleepNs / 10 : kSleepNs;
+  const uint64_t idle_ns = idle_since_ns_ != 0 ? os::now_ns() - idle_since_ns_ : 0;
+  const uint64_t most_ns = std::clamp(idle_ns / kSleepPart, s.host_progress ? kSleepHostNs : kSleepNs, kSleepMostNs);
   const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
   end_sleep();
   Guard guard(s);

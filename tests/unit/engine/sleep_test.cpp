@@ -1,12 +1,14 @@
 // A wait that has fallen asleep is ended by what it waits for, not only by its time limit: a message, a transfer's end,
 // a flag of each collective, whichever thread of the rank sleeps.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include "os/affinity.h"
+#include "os/clock.h"
 #include "team_support.h"
 
 namespace zh::test {
@@ -134,6 +136,68 @@ TEST(SleepOfThreads, IsEndedByEithersMessage) {
       ASSERT_TRUE(world.allgather(&mine, sizeof mine, woken).ok());
     }
     EXPECT_GE(woken[1], 2U);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// A wait of half a second ends its sleeps by itself at less than every other millisecond.
+TEST(LongSleep, LooksTheMoreRarelyTheLongerItLasts) {
+  run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = World::kProcesses;
+    config.wait = engine::WaitPolicy::kPassive;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    if (world.rank() == 1) {
+      const uint64_t begin = os::now_ns();
+      r.rank->wait_until([&] { return os::now_ns() - begin > 512'000'000; });
+      EXPECT_GT(stat(*r.rank, "slept"), 0U);
+      EXPECT_LT(stat(*r.rank, "slept"), (os::now_ns() - begin) / 2'000'000);
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Its owner has left a send behind, and then waits: the helper need not look every half millisecond.
+TEST(HelperThread, RestsWhileItsOwnerWaits) {
+  run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = World::kProcesses;
+    config.cma = false;
+    config.wait = engine::WaitPolicy::kSpin;  // the owner itself gives its CPU to nobody
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::byte> data(3 << 20);
+    if (world.rank() == 0) {
+      engine::SendArgs send;
+      send.dest = 1;
+      send.source = 0;
+      send.context = 7;
+      send.data = {data.data(), data.size(), nullptr};
+      engine::Request* request = r.rank->isend(send);
+      EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
+      rusage before{};
+      getrusage(RUSAGE_SELF, &before);
+      const uint64_t begin = os::now_ns();
+      r.rank->wait_until([&] { return os::now_ns() - begin > 200'000'000; });
+      rusage after{};
+      getrusage(RUSAGE_SELF, &after);
+      EXPECT_LT(static_cast<uint64_t>(after.ru_nvcsw - before.ru_nvcsw), (os::now_ns() - begin) / 2'000'000);
+      ASSERT_TRUE(world.barrier().ok());
+      r.rank->wait(request);
+      r.rank->release(request);
+    } else {
+      ASSERT_TRUE(world.barrier().ok());
+      engine::RecvArgs recv;
+      recv.peer = recv.source = 0;
+      recv.context = 7;
+      recv.buffer = {data.data(), data.size(), nullptr};
+      engine::Request* request = r.rank->irecv(recv);
+      r.rank->wait(request);
+      r.rank->release(request);
+    }
     ASSERT_TRUE(world.barrier().ok());
   });
 }
