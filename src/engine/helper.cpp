@@ -15,16 +15,12 @@ namespace zh::engine {
 
 namespace {
 constexpr uint64_t kPeriodNs = 500'000;   // a computing rank must have been away this long before the helper steps in
-constexpr uint64_t kRestNs = 8'000'000;   // ... while its owner is seen in calls that wait, see rouse_helper
+constexpr uint64_t kRestNs = 8'000'000;   // ... while its owner is seen in calls that wait, see leave
 constexpr uint64_t kIdleNs = 50'000'000;  // a wake-up that was lost costs at most this
 constexpr uint32_t kTurnsAStep = 4096;    // before it looks whether it is still wanted
 constexpr size_t kStackBytes = size_t{1} << 20;
 
 constexpr uint32_t word(p2p::Helper state) { return static_cast<uint32_t>(state); }
-
-uint64_t ticks_of(uint64_t time_ns) {
-  return static_cast<uint64_t>(os::ticks_per_us() * (static_cast<double>(time_ns) / 1000.0));
-}
 }  // namespace
 
 void Rank::set_away_work(std::function<bool()> pending, std::function<void()> advance) {
@@ -33,27 +29,15 @@ void Rank::set_away_work(std::function<bool()> pending, std::function<void()> ad
 }
 
 /// Called with the guard held, when a call is about to return to the program.
+/// The helper rests while its owner makes progress itself: Linux 6.18 leaves the machine's other processes without a
+/// CPU for seconds where some threads of a session yield, as waiting ranks do, and one wakes every half millisecond.
+/// An owner that leaves rouses it, at most once in a rest.
 void Rank::leave(Guard& guard) {
   State& s = *state_;
   if (!s.endpoint->needs_turning()) return;
   s.left_ticks.store_relaxed(os::ticks());
-  if (s.helper_wanted.load_relaxed() == 0) {
-    want_helper(guard);
-  } else if (s.helper_rests.load_relaxed() != 0) {
-    rouse_helper();
-  }
-}
-
-/// The helper rests while its owner makes progress itself: Linux 6.18 leaves the machine's other processes without a
-/// CPU for seconds where some threads of a session yield, as waiting ranks do, and one wakes every half millisecond.
-/// An owner that leaves rouses it, at most once in a rest.
-void Rank::rouse_helper() {
-  State& s = *state_;
-  const uint64_t now = os::ticks();
-  if (now - s.roused_ticks < ticks_of(kRestNs)) return;
-  s.roused_ticks = now;
-  s.helper_rests.store_relaxed(0);
-  os::futex_wake(s.endpoint->part().state.helper, 1);
+  const bool rests = s.helper_rests.load_relaxed() != 0 && s.rouses.over(kRestNs / 1000.0);
+  if (rests || s.helper_wanted.load_relaxed() == 0) want_helper(guard);
 }
 
 void Rank::want_helper(Guard& guard) {
@@ -121,6 +105,7 @@ void Rank::serve_for_owner() {
 
 void Rank::help() {
   State& s = *state_;
+  const auto period_ticks = static_cast<uint64_t>(os::ticks_per_us() * (static_cast<double>(kPeriodNs) / 1000.0));
   p2p::RankStateShm& shm = s.endpoint->part().state;
   for (;;) {
     uint32_t seen = shm.helper.load_acquire();  // ST1 -> ST0: the order to stop before the word
@@ -133,15 +118,13 @@ void Rank::help() {
     const bool wanted = s.helper_wanted.load_relaxed() != 0;
     const bool rests = wanted && s.helper_rests.load_relaxed() != 0;
     const os::Wake why = os::futex_wait(shm.helper, seen, !wanted ? kIdleNs : rests ? kRestNs : kPeriodNs);
+    if (why != os::Wake::kTimedOut) s.helper_rests.store_relaxed(0);
     if (!wanted || why == os::Wake::kChanged || s.helper_stop.load_relaxed() != 0) continue;
-    if (rests && why == os::Wake::kWoken) {  // its owner has only just left
-      s.helper_rests.store_relaxed(0);
-      continue;
-    }
+    if (rests && why == os::Wake::kWoken) continue;  // its owner has only just left
     const bool waits = shm.inside.load_relaxed() != 0;
     s.helper_rests.store_relaxed(waits ? 1 : 0);
     const bool computes = seen == word(p2p::Helper::kNotInHost);
-    if (waits || (computes && os::ticks() - s.left_ticks.load_relaxed() < ticks_of(kPeriodNs))) continue;
+    if (waits || (computes && os::ticks() - s.left_ticks.load_relaxed() < period_ticks)) continue;
     // Off first: work that the owner leaves behind meanwhile switches it on again.
     s.helper_wanted.store_relaxed(0);
     fence_seq_cst();  // HW0 -> HW1: off before the look at where the rank is

@@ -211,7 +211,6 @@ class Rank {
   void watch_memory();
   void leave(Guard& guard);
   void want_helper(Guard& guard);
-  void rouse_helper();
   void start_helper(Guard& guard);
   void help();
   void serve_for_owner();

@@ -76,7 +76,7 @@ struct Rank::State {
   std::function<void()> away_advance;
   Atomic<uint32_t> helper_wanted;  ///< it looks at every period, without being called
   Atomic<uint32_t> helper_rests;   ///< its period is a long one: its owner was last seen in a call that waits
-  uint64_t roused_ticks = 0;       ///< clock of the latest end of a rest by its owner; under the Guard
+  os::Interval rouses;             ///< ends of such a rest by its owner; under the Guard
   Atomic<uint32_t> helper_stop;
   Atomic<uint64_t> left_ticks;  ///< clock of the latest return to the program with unfinished work
   std::vector<std::pair<const char*, uint64_t>> fallbacks;

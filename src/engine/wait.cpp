@@ -16,8 +16,9 @@ constexpr uint32_t kIdlePerNotice = 16;         // ... before the others' CPUs a
 constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
 constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
 // A sleep ends by itself, for the host's messages call nobody and a wake-up can be lost to the race of flag and ring.
-// The longer the wait has lasted the rarer it looks, so that no wait gets longer by more than a 64th: Linux 6.18 leaves
-// the machine's other processes without a CPU for seconds where some threads of a session yield and one wakes often.
+// The longer the wait has lasted the rarer it looks, for no wait gets longer by more than a 64th, or the least: Linux
+// 6.18 leaves the machine's other processes without a CPU for seconds where some threads of a session yield and one
+// wakes often.
 constexpr uint64_t kSleepNs = 1'000'000;
 constexpr uint64_t kSleepHostNs = 100'000;  // the least where the host's messages are to be looked for
 constexpr uint64_t kSleepMostNs = 8'000'000;
@@ -152,7 +153,7 @@ void Rank::WaitScope::pause() {
 // The caller has looked for what it waits for since the sleep was announced, and the rings have been turned.
 void Rank::WaitScope::sleep() {
   State& s = *rank_.state_;
-  const uint64_t idle_ns = idle_since_ns_ != 0 ? os::now_ns() - idle_since_ns_ : 0;
+  const uint64_t idle_ns = os::now_ns() - idle_since_ns_;
   const uint64_t most_ns = std::clamp(idle_ns / kSleepPart, s.host_progress ? kSleepHostNs : kSleepNs, kSleepMostNs);
   const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
   end_sleep();

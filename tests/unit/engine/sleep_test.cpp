@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -92,6 +93,28 @@ std::vector<Case> sleep_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), case_name);
 
+engine::SendArgs to_one(int tag, std::span<std::byte> data) {
+  engine::SendArgs send;
+  send.dest = 1;
+  send.source = 0;
+  send.tag = tag;
+  send.context = 7;
+  send.data = {data.data(), data.size(), nullptr};
+  return send;
+}
+engine::RecvArgs from_zero(int tag, std::span<std::byte> data) {
+  engine::RecvArgs recv;
+  recv.peer = recv.source = 0;
+  recv.tag = tag;
+  recv.context = 7;
+  recv.buffer = {data.data(), data.size(), nullptr};
+  return recv;
+}
+void end(engine::Rank& rank, engine::Request* request) {
+  rank.wait(request);
+  rank.release(request);
+}
+
 // Two threads of rank 1 sleep, each for a message of its own: the message of either wakes its receiver.
 TEST(SleepOfThreads, IsEndedByEithersMessage) {
   run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
@@ -109,25 +132,10 @@ TEST(SleepOfThreads, IsEndedByEithersMessage) {
       if (world.rank() == 0) {
         for (const int tag : {round % 2, 1 - round % 2}) {
           compute(kLate);
-          engine::SendArgs send;
-          send.dest = 1;
-          send.source = 0;
-          send.tag = tag;
-          send.context = 7;
-          engine::Request* request = r.rank->isend(send);
-          r.rank->wait(request);
-          r.rank->release(request);
+          end(*r.rank, r.rank->isend(to_one(tag, {})));
         }
       } else {
-        const auto receive = [&](int tag) {
-          engine::RecvArgs recv;
-          recv.peer = recv.source = 0;
-          recv.tag = tag;
-          recv.context = 7;
-          engine::Request* request = r.rank->irecv(recv);
-          r.rank->wait(request);
-          r.rank->release(request);
-        };
+        const auto receive = [&](int tag) { end(*r.rank, r.rank->irecv(from_zero(tag, {}))); };
         std::thread other(receive, 0);
         receive(1);
         other.join();
@@ -171,12 +179,7 @@ TEST(HelperThread, RestsWhileItsOwnerWaits) {
     ASSERT_NE(r.rank, nullptr);
     std::vector<std::byte> data(3 << 20);
     if (world.rank() == 0) {
-      engine::SendArgs send;
-      send.dest = 1;
-      send.source = 0;
-      send.context = 7;
-      send.data = {data.data(), data.size(), nullptr};
-      engine::Request* request = r.rank->isend(send);
+      engine::Request* request = r.rank->isend(to_one(0, data));
       EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
       rusage before{};
       getrusage(RUSAGE_SELF, &before);
@@ -186,17 +189,10 @@ TEST(HelperThread, RestsWhileItsOwnerWaits) {
       getrusage(RUSAGE_SELF, &after);
       EXPECT_LT(static_cast<uint64_t>(after.ru_nvcsw - before.ru_nvcsw), (os::now_ns() - begin) / 2'000'000);
       ASSERT_TRUE(world.barrier().ok());
-      r.rank->wait(request);
-      r.rank->release(request);
+      end(*r.rank, request);
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      engine::RecvArgs recv;
-      recv.peer = recv.source = 0;
-      recv.context = 7;
-      recv.buffer = {data.data(), data.size(), nullptr};
-      engine::Request* request = r.rank->irecv(recv);
-      r.rank->wait(request);
-      r.rank->release(request);
+      end(*r.rank, r.rank->irecv(from_zero(0, data)));
     }
     ASSERT_TRUE(world.barrier().ok());
   });
