@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "team_support.h"
@@ -10,11 +11,17 @@
 namespace zh::test {
 namespace {
 
-/// Bytes added up, each by itself.
+/// Bytes added up, each by itself, eight at a time: ThreadSanitizer looks at every access.
 void add_bytes(const void* a, const void* b, void* out, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    static_cast<uint8_t*>(out)[i] =
-        static_cast<uint8_t>(static_cast<const uint8_t*>(a)[i] + static_cast<const uint8_t*>(b)[i]);
+  constexpr uint64_t kHigh = 0x8080808080808080;
+  for (size_t i = 0; i < n; i += 8) {
+    const size_t bytes = std::min<size_t>(8, n - i);
+    uint64_t x = 0;
+    uint64_t y = 0;
+    std::memcpy(&x, static_cast<const std::byte*>(a) + i, bytes);
+    std::memcpy(&y, static_cast<const std::byte*>(b) + i, bytes);
+    x = ((x & ~kHigh) + (y & ~kHigh)) ^ ((x ^ y) & kHigh);
+    std::memcpy(static_cast<std::byte*>(out) + i, &x, bytes);
   }
 }
 
@@ -34,12 +41,15 @@ TEST_P(Teams, OddElements) {
           const Reduction how{e, kKernels[kind], nullptr, nullptr, true};
           const auto fill = [&](uint64_t elements) {
             auto* p = reinterpret_cast<uint8_t*>(m.memory(elements * e / 8 + 1));
-            for (uint64_t i = 0; i < elements * e; ++i) p[i] = static_cast<uint8_t>(value(m.call, m.self, i) * 3);
+            const uint32_t call = m.call;
+            const uint32_t self = m.self;
+            for (uint64_t i = 0; i < elements * e; ++i) p[i] = static_cast<uint8_t>(value(call, self, i) * 3);
             return p;
           };
           const auto expected = [&](uint32_t last, uint64_t i) {
+            const uint32_t call = m.call;
             uint32_t s = 0;
-            for (uint32_t r = 0; r <= last; ++r) s += static_cast<uint8_t>(value(m.call, r, i) * 3);
+            for (uint32_t r = 0; r <= last; ++r) s += static_cast<uint8_t>(value(call, r, i) * 3);
             return static_cast<uint8_t>(s);
           };
           const auto output = [&](uint8_t* in) {
