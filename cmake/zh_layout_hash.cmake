@@ -1,6 +1,13 @@
 # What two processes must agree on before they share memory: the definitions of all types that lie there (*Shm), and of what these
 # headers name. Their text is hashed, so that no change of a field, its order or a constant beside it can be forgotten.
 
+# zh_short_hash(<result> <text>): 16 hexadecimal digits.
+function(zh_short_hash result text)
+  string(SHA256 hash "${text}")
+  string(SUBSTRING ${hash} 0 16 hash)
+  set(${result} ${hash} PARENT_SCOPE)
+endfunction()
+
 # zh_layout_hash(<result> <files variable> <folder>)
 # 16 hexadecimal digits over all files of <folder> that mention a shared type, without comments and white space; and these files.
 function(zh_layout_hash result files folder)
@@ -19,29 +26,21 @@ function(zh_layout_hash result files folder)
     string(APPEND all "${candidate}: ${text}\n")
     list(APPEND found ${folder}/${candidate})
   endforeach()
-  string(SHA256 hash "${all}")
-  string(SUBSTRING ${hash} 0 16 hash)
+  zh_short_hash(hash "${all}")
   set(${result} ${hash} PARENT_SCOPE)
   set(${files} ${found} PARENT_SCOPE)
-endfunction()
-
-# zh_text_hash(<result> <files>...): 16 hexadecimal digits over their text.
-function(zh_text_hash result)
-  set(all "")
-  foreach(name IN LISTS ARGN)
-    file(READ ${name} text)
-    string(APPEND all "${text}")
-  endforeach()
-  string(SHA256 hash "${all}")
-  string(SUBSTRING ${hash} 0 16 hash)
-  set(${result} ${hash} PARENT_SCOPE)
 endfunction()
 
 # Writes mpi/interface_hash.h into the build folder: libzerohop.so and its modules must have been made from one text of
 # what they say to each other.
 function(zh_write_interface_hash)
   set(files ${PROJECT_SOURCE_DIR}/src/mpi/entry/module_abi.h ${PROJECT_SOURCE_DIR}/src/heap/shared_heap.h)
-  zh_text_hash(ZH_INTERFACE_HASH ${files})
+  set(all "")
+  foreach(name IN LISTS files)
+    file(READ ${name} text)
+    string(APPEND all "${text}")
+  endforeach()
+  zh_short_hash(ZH_INTERFACE_HASH "${all}")
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/mpi/interface_hash.h CONTENT [[
 // Made by cmake/zh_layout_hash.cmake.
