@@ -36,7 +36,7 @@ WRAPPERS = re.compile(r"(?:\.|->)(?:load_state|store_matched)\s*\(")
 # Edges whose ends lie in different folders.
 CROSSINGS = {
     frozenset(("D0", "D1")): {"src/engine", "src/p2p"},
-    frozenset(("X0", "X1")): {"src/p2p", "src/shm"},
+    frozenset(("X0", "X1")): {"src/copy", "src/shm"},
 }
 LABEL = re.compile(r"\b([A-Z]{1,4}\d{1,3})\s*(?:->|<-|→|←)\s*([A-Z]{1,4}\d{1,3})\b")
 

@@ -35,6 +35,9 @@ class MappedMemory {
   /// Either may be null.
   MappedMemory(const RegionOwner* regions, heap::SharedHeap* heap) : regions_(regions), heap_(heap) {}
 
+  /// Knows the shared heap no longer.
+  void leave_heap() { heap_ = nullptr; }
+
   [[nodiscard]] bool any() const { return regions_ != nullptr || heap_ != nullptr; }
   [[nodiscard]] bool revocable() const { return heap_ != nullptr; }
 

@@ -52,7 +52,7 @@ void Rank::start_helper(Guard& guard) {
   State& s = *state_;
   if (s.has_helper || s.helper_failed) return;
   // From here on there are two threads in the engine.
-  s.threads = true;
+  s.enable_threads();
   guard.take();
   sigset_t all;
   sigset_t before;

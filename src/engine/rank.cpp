@@ -7,14 +7,9 @@
 #include "engine/state.h"
 #include "os/clock.h"
 #include "os/yield.h"
+#include "p2p/blocking_receive.h"
 
 namespace zh::engine {
-
-namespace {
-constexpr uint32_t kPollsPerLook = 32;    // of one ring, before anything else is looked at
-constexpr uint32_t kLooksUnposted = 256;  // looks of a blocking receive before it goes into the shared queue
-constexpr uint32_t kTurnEvery = 16;       // ... of which every so many also serve everybody else
-}  // namespace
 
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
@@ -41,7 +36,7 @@ void Rank::watch_memory() {
   if (s.watch && s.config.heap->add_client(s.watch.get())) return;
   s.watch.reset();
   s.config.heap = nullptr;
-  s.endpoint->leave_heap();
+  s.endpoint->memory().leave_heap();
 }
 
 Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out) {
@@ -74,7 +69,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
   return kOk;
 }
 
-void Rank::enable_threads() { state_->threads = true; }
+void Rank::enable_threads() { state_->enable_threads(); }
 
 Status Rank::open_internode(std::unique_ptr<Carrier> carrier) {
   if (carrier != nullptr) state_->internode.reset(new (std::nothrow) Internode(std::move(carrier), state_->threads));
@@ -89,13 +84,13 @@ Result Rank::send(const SendArgs& args) {
   p2p::Request* r = nullptr;
   {
     Guard guard(s);
-    if (s.endpoint->send_now(args)) return {};
+    if (s.endpoint->sends().send_now(args)) return {};
   }
   // Inside before the offer is out: the receiver leaves the copy to a sender that is there to make it.
   WaitScope scope(*this);
   {
     Guard guard(s);
-    r = s.endpoint->isend(args);
+    r = s.endpoint->sends().isend(args);
   }
   if (r == nullptr) return {.code = Code::kNoMemory};
   while (!done(r)) scope.pause();
@@ -106,45 +101,28 @@ Result Rank::send(const SendArgs& args) {
   return result;
 }
 
+/// A blocking receive's waiting.
+struct Rank::Waiter {
+  State& s;
+  WaitScope& scope;
+  void pause() { scope.pause(); }
+  void turn() { scope.turn_only(); }
+  [[nodiscard]] bool looks_for_long() const { return s.looks_for_long(); }
+  [[nodiscard]] bool has_company(int32_t peer) const { return s.notice_company(peer); }
+};
+
 Result Rank::recv(const RecvArgs& args) {
   State& s = *state_;
-  p2p::Request* r = nullptr;
-  if (s.threads) {
-    r = irecv(args);
-    if (r == nullptr) return {.code = Code::kNoMemory};
-    wait(r);
-  } else {
-    p2p::Endpoint& e = *s.endpoint;
+  if (!s.threads) {
     Result quick;
-    if (e.recv_now(args, &quick)) return quick;
+    if (s.endpoint->receives().recv_now(args, &quick)) return quick;
     WaitScope scope(*this);
-    r = e.irecv_unposted(args);
-    if (r == nullptr) return {.code = Code::kNoMemory};
-    e.look(r);
-    if (r->done.load_relaxed() == 0) {
-      bool patient = s.looks_for_long();
-      for (uint32_t i = 0; i < (patient ? kLooksUnposted : kTurnEvery) && r->stage == p2p::Stage::kUnposted; ++i) {
-        // A peer may be waiting for this end to copy; the others can wait a little longer.
-        if (!patient) {
-          scope.pause();
-        } else if (i % kTurnEvery == 0 || e.sending()) {
-          scope.turn_only();
-        } else if (i % kTurnEvery == 1 && s.notice_company(args.peer)) {
-          patient = false;
-        }
-        if (e.await_front(args, patient ? kPollsPerLook : 1) && e.recv_now(args, &quick)) {
-          e.release(r);
-          return quick;
-        }
-        e.look(r);
-      }
-      while (r->done.load_relaxed() == 0) {
-        if (r->stage == p2p::Stage::kUnposted) e.post(r);
-        scope.pause();
-        if (r->stage == p2p::Stage::kUnposted) e.look(r);
-      }
-    }
+    Waiter waiter{s, scope};
+    return p2p::receive_blocking(*s.endpoint, args, waiter);
   }
+  p2p::Request* r = irecv(args);
+  if (r == nullptr) return {.code = Code::kNoMemory};
+  wait(r);
   const Result result = r->result;
   release(r);
   return result;
@@ -152,30 +130,30 @@ Result Rank::recv(const RecvArgs& args) {
 
 bool Rank::send_now(const SendArgs& args) {
   Guard guard(*state_);
-  const bool sent = state_->endpoint->send_now(args);
+  const bool sent = state_->endpoint->sends().send_now(args);
   if (sent) leave(guard);
   return sent;
 }
 
 bool Rank::recv_or_start(const RecvArgs& args, Result* out, Request** request) {
   Guard guard(*state_);
-  p2p::Endpoint& e = *state_->endpoint;
-  if (e.take_arrived(args, out)) return true;
-  *request = e.irecv_posted(args);
+  p2p::Receiver& receives = state_->endpoint->receives();
+  if (receives.take_arrived(args, out)) return true;
+  *request = receives.irecv_posted(args);
   leave(guard);
   return false;
 }
 
 Request* Rank::isend(const SendArgs& args) {
   Guard guard(*state_);
-  Request* r = state_->endpoint->isend(args);
+  Request* r = state_->endpoint->sends().isend(args);
   leave(guard);
   return r;
 }
 
 Request* Rank::irecv(const RecvArgs& args) {
   Guard guard(*state_);
-  Request* r = state_->endpoint->irecv(args);
+  Request* r = state_->endpoint->receives().irecv(args);
   leave(guard);
   return r;
 }
@@ -216,27 +194,27 @@ bool Rank::cancel(Request* request) {
 
 void Rank::name_members(uint64_t context, std::span<const int32_t> members) {
   Guard guard(*state_);
-  state_->endpoint->name_members(context, members);
+  state_->endpoint->receives().name_members(context, members);
 }
 
 void Rank::forget_members(uint64_t context) {
   Guard guard(*state_);
-  state_->endpoint->forget_members(context);
+  state_->endpoint->receives().forget_members(context);
 }
 
 bool Rank::iprobe(const RecvArgs& args, Result* out) {
   Guard guard(*state_);
-  return state_->endpoint->iprobe(args, out);
+  return state_->endpoint->receives().iprobe(args, out);
 }
 
 Message* Rank::improbe(const RecvArgs& args, Result* out) {
   Guard guard(*state_);
-  return state_->endpoint->improbe(args, out);
+  return state_->endpoint->receives().improbe(args, out);
 }
 
 Request* Rank::imrecv(Message* message, const copy::Buffer& buffer) {
   Guard guard(*state_);
-  return state_->endpoint->imrecv(message, buffer);
+  return state_->endpoint->receives().imrecv(message, buffer);
 }
 
 bool Rank::progress() {

@@ -207,6 +207,7 @@ class Rank {
   struct State;
   class Guard;
   class TeamServices;
+  struct Waiter;
   Status choose(node::Bootstrap& world);
   void watch_memory();
   void leave(Guard& guard);

@@ -30,8 +30,8 @@ constexpr uint32_t kHostEvery = 64;
 class MemoryWatch final : public heap::Client {
  public:
   explicit MemoryWatch(p2p::Endpoint& endpoint) : endpoint_(endpoint) {}
-  void keep_peers_away() override { endpoint_.close_memory(); }
-  void let_peers_in() override { endpoint_.open_memory(); }
+  void keep_peers_away() override { endpoint_.memory().close(); }
+  void let_peers_in() override { endpoint_.memory().open(); }
   void in_child() override { is_child_ = true; }
   [[nodiscard]] bool is_child() const { return is_child_; }
 
@@ -50,6 +50,10 @@ struct Rank::State {
   std::unique_ptr<Internode> internode;  ///< where the job spans nodes
   bool threads = false;                  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;
+  void enable_threads() {
+    threads = true;
+    endpoint->memory().lock_by(mutex);
+  }
   uint32_t idle_polls = 0;
   uint64_t idle_polls_since_ns = 0;  ///< when they began to move nothing
   /// After which time a peer that takes nothing is taken to wait for something else. Where ranks outnumber processors

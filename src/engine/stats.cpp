@@ -184,7 +184,7 @@ std::string Rank::stats_json() const {
   json.open('{');
   identity(json, node_, node_.self());
   told_by(json, s.endpoint->part());
-  mapped_memory(json.key("mapped"), c, s.endpoint->windows());
+  mapped_memory(json.key("mapped"), c, s.endpoint->memory().windows());
   json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
   json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
   json.key("cma_bytes").value(c.collective_cma.bytes).key("staged_reductions").value(s.staged.messages);

@@ -23,28 +23,7 @@ Offset Rank::TeamServices::allocate(uint64_t bytes) {
   return e.make_scratch(bytes);
 }
 
-void Rank::TeamServices::describe(const void* address, uint64_t bytes, bool exclusive, p2p::RemoteBufferShm* out) {
-  Guard guard(*rank_.state_);
-  rank_.state_->endpoint->describe_memory(address, bytes, exclusive, out);
-}
-
-uint64_t Rank::TeamServices::read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                                  void* out) {
-  Guard guard(*rank_.state_);
-  return rank_.state_->endpoint->read_memory(owner, remote, from, n, out);
-}
-
-uint64_t Rank::TeamServices::write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                                   const void* in) {
-  Guard guard(*rank_.state_);
-  return rank_.state_->endpoint->write_memory(owner, remote, from, n, in);
-}
-
-bool Rank::TeamServices::visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                               coll::Visit look, void* context) {
-  Guard guard(*rank_.state_);
-  return rank_.state_->endpoint->visit_memory(owner, remote, from, n, look, context);
-}
+copy::MemoryAccess& Rank::TeamServices::memory() { return rank_.state_->endpoint->memory(); }
 
 // The number of the sender in a team's context is its node-local index: a team's messages never use wildcards.
 p2p::Request* Rank::TeamServices::send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,
@@ -58,7 +37,7 @@ p2p::Request* Rank::TeamServices::send(uint32_t dest, uint64_t context, int32_t 
   args.mode = mode;
   Guard guard(*rank_.state_);
   rank_.account().counters.of_collectives.add(args.data.bytes);
-  return rank_.state_->endpoint->isend(args);
+  return rank_.state_->endpoint->sends().isend(args);
 }
 
 p2p::Request* Rank::TeamServices::recv(uint32_t source, uint64_t context, int32_t tag, const copy::Buffer& data) {
@@ -69,7 +48,7 @@ p2p::Request* Rank::TeamServices::recv(uint32_t source, uint64_t context, int32_
   args.context = context;
   args.buffer = data;
   Guard guard(*rank_.state_);
-  return rank_.state_->endpoint->irecv(args);
+  return rank_.state_->endpoint->receives().irecv(args);
 }
 
 bool Rank::TeamServices::done(const p2p::Request* request) const { return rank_.done(request); }

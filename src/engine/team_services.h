@@ -11,13 +11,7 @@ class Rank::TeamServices final : public coll::Services {
   explicit TeamServices(Rank& rank) : rank_(rank) {}
   [[nodiscard]] std::byte* base() const override;
   [[nodiscard]] Offset allocate(uint64_t bytes) override;
-  void describe(const void* address, uint64_t bytes, bool exclusive, p2p::RemoteBufferShm* out) override;
-  [[nodiscard]] uint64_t read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                              void* out) override;
-  [[nodiscard]] uint64_t write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                               const void* in) override;
-  [[nodiscard]] bool visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                           coll::Visit look, void* context) override;
+  [[nodiscard]] copy::MemoryAccess& memory() override;
   [[nodiscard]] p2p::Request* send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,
                                    p2p::SendMode mode) override;
   [[nodiscard]] p2p::Request* recv(uint32_t source, uint64_t context, int32_t tag, const copy::Buffer& data) override;

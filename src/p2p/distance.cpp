@@ -2,12 +2,12 @@
 // and leaves what it finds in the ring, where the sender sees it when it next looks for room; so neither end reads a
 // line for it that it would not read anyway. Each end judges for its own sends.
 #include "os/clock.h"
-#include "p2p/endpoint.h"
+#include "p2p/channels.h"
 
 namespace zh::p2p {
 
-void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far) {
-  Peer& p = peers_[peer];
+void Channels::set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far) {
+  Channel& p = peers_[peer];
   p.near = near;
   p.far = far;
   p.choice = is_far ? far : near;
@@ -18,15 +18,15 @@ void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tu
   line_limits_ = {ticks(config_.near_line_ns), ticks(config_.far_line_ns), ticks(config_.most_line_ns)};
 }
 
-void Endpoint::stamp(shm::EnvelopeShm* slot) const {
+void Channels::stamp(shm::EnvelopeShm* slot) const {
   if (line_limits_.most == 0 || !slot->has_room_for_stamp(slot->kind == static_cast<uint8_t>(Kind::kInline))) return;
   slot->stamped = 1;
   slot->set_stamp(static_cast<uint32_t>(os::ticks()));
 }
 
-void Endpoint::note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring) {
+void Channels::note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring) {
   if (expects_.load_relaxed() == 0) return;
-  Peer& peer = peers_[sender];
+  Channel& peer = peers_[sender];
   const auto age = static_cast<int32_t>(static_cast<uint32_t>(os::ticks()) - slot.stamp());
   if (!peer.watch.add(age, line_limits_)) return;
   ring->line.store_relaxed(peer.watch.word());

@@ -4,7 +4,7 @@
 // lost.
 #include <algorithm>
 
-#include "p2p/endpoint.h"
+#include "p2p/rendezvous.h"
 
 namespace zh::p2p {
 
@@ -12,32 +12,25 @@ namespace {
 constexpr size_t kLooksPerTurn = 16;
 }  // namespace
 
-void Endpoint::tell_matched(const TransferShm& t) {
-  MatchedShm& matched = peers_[t.sender].part->state.matched;
-  const uint32_t at = matched.next.fetch_add_relaxed(1) % MatchedShm::kSlots;
-  // H0 -> H1: the match before the hint.
-  matched.slots[at].store_release(t.request + 1);
-}
-
-void Endpoint::unpark(Request* r) {
+void Rendezvous::unpark(Request* r) {
   parked_.remove(r);
   r->parked = false;
   sends_.push_back(r);
 }
 
-bool Endpoint::look_at_parked() {
+bool Rendezvous::look_at_parked() {
   bool moved = false;
-  for (Atomic<uint32_t>& slot : part_->state.matched.slots) {
+  for (Atomic<uint32_t>& slot : channels_.part().state.matched.slots) {
     if (slot.load_relaxed() == 0) continue;
     // H1 -> H0: the match after the hint. It may be an old one, of a request that is another message's now.
-    Request* r = request_at(slot.exchange_acq_rel(0) - 1);
+    Request* r = requests_.at(slot.exchange_acq_rel(0) - 1);
     if (r->stage != Stage::kTransfer || !r->parked) continue;
     unpark(r);
-    ++counters().unparked;
+    ++channels_.counters().unparked;
   }
   for (size_t looks = std::min(kLooksPerTurn, parked_.size); looks != 0; --looks) {
     Request* r = parked_.head;
-    if (at<TransferShm>(base_, r->transfer)->load_state() == TransferState::kMatched) {  // T0 -> T1
+    if (!is_offered(r)) {
       unpark(r);
       continue;
     }

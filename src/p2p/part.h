@@ -29,6 +29,13 @@ struct MatchedShm {
   static constexpr uint32_t kSlots = 16;
   Atomic<uint32_t> next;
   Atomic<uint32_t> slots[kSlots];
+
+  /// Of the request at `index` in the owner's table.
+  void tell(uint32_t index) {
+    const uint32_t at = next.fetch_add_relaxed(1) % kSlots;
+    // H0 -> H1: the match before the hint.
+    slots[at].store_release(index + 1);
+  }
 };
 static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
 

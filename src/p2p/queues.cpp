@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "copy/kernels.h"
+
 namespace zh::p2p {
 
 void MessageShm::copy_to(MessageShm* out) const {
@@ -152,7 +154,7 @@ void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_
   message->inline_bytes = envelope.inline_bytes;
   message->sender = sender;
   if (message->kind == Kind::kInline) {
-    std::memcpy(message->payload, envelope.payload, envelope.inline_bytes);
+    copy::copy_small(message->payload, envelope.payload, envelope.inline_bytes);
   } else {
     message->far = envelope.far;
   }

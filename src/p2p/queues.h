@@ -9,7 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
-#include "p2p/remote_buffer.h"
+#include "copy/remote_buffer.h"
 #include "p2p/types.h"
 #include "shm/envelope_ring.h"
 #include "shm/owner_lock.h"
@@ -53,7 +53,7 @@ struct PostedShm {
   uint64_t context;
   int32_t source;
   int32_t tag;
-  RemoteBufferShm buffer;
+  copy::RemoteBufferShm buffer;
   Ref message;  ///< after a match by another side: the message (inline, eager or transfer)
   uint32_t reserved[7];
 };

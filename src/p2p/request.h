@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/atomic.h"
-#include "copy/mapped_memory.h"
+#include "copy/peer_memory.h"
 #include "p2p/counters.h"
 #include "p2p/queues.h"
 #include "p2p/transfer.h"
@@ -43,9 +43,7 @@ struct Request {
   Offset transfer = kNoOffset;
   Offset layout = kNoOffset;  ///< published description of buffer.layout, freed at the end
   uint64_t layout_bytes = 0;
-  copy::MappedBuffer mapped;  ///< where peers can map the buffer, once `looked_up`
-  uint32_t epoch = 0;         ///< of this rank's memory when it was looked up
-  bool looked_up = false;
+  copy::OwnBuffer own;         ///< where peers can map the buffer
   uint64_t message_bytes = 0;  ///< of the matched message (receives), or of this one
   uint64_t finished = 0;       ///< bytes this end has moved (cells, push, pull)
   uint64_t moved_direct = 0;   ///< of these, by single copy
@@ -59,7 +57,7 @@ struct Request {
   bool parked = false;      ///< a transfer that is looked at when its receiver tells of the match
   bool starved = false;     ///< queued: in WaitingSends::memory
   Path path = Path::kCells;
-  std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (away.cpp)
+  std::byte* own_copy = nullptr;  ///< malloc: the bytes of a send that stands in for the program's (buffering.cpp)
 
   [[nodiscard]] uint64_t carry_bytes() const { return carry[0].bytes + carry[1].bytes; }
 

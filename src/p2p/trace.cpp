@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "p2p/endpoint.h"
+#include "p2p/channels.h"
 
 namespace zh::p2p {
 namespace {
@@ -102,21 +102,9 @@ void Trace::stays_private(const void* address, uint64_t bytes, const copy::Mappe
   log_.print(LogLevel::kDebug, "a buffer of %" PRIu64 " bytes at %p stays private: %s", bytes, address, why);
 }
 
-// --- what is counted, or remembered of a peer, and told
-
-void Endpoint::count_lag(uint32_t peer, bool lagging) {
+void Channels::count_lag(uint32_t peer, bool lagging) {
   ++(lagging ? counters().skew_on : counters().skew_off);
   if (trace_) trace_->lags(peer, lagging);
-}
-
-void Endpoint::note_cma_failure(uint32_t peer, const Status& why, uint64_t moved, uint64_t bytes) {
-  if (why.code() == Code::kNotPermitted) peers_[peer].cma = false;
-  if (trace_) trace_->ended_early(peer, why, moved, bytes);
-}
-
-void Endpoint::note_map_failure(uint32_t peer) {
-  peers_[peer].maps = false;
-  if (trace_) trace_->cannot_map(peer);
 }
 
 }  // namespace zh::p2p

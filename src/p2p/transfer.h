@@ -8,8 +8,9 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/crash_point.h"
 #include "base/shm_types.h"
-#include "p2p/remote_buffer.h"
+#include "copy/remote_buffer.h"
 #include "shm/payload_ring.h"
 
 namespace zh::p2p {
@@ -18,6 +19,10 @@ enum class TransferState : uint32_t { kOffered, kMatched };
 
 /// Who copies a transfer's bytes once. An end that is away is stood in for by the other one, whatever it says.
 enum class Direct : uint32_t { kCells, kBoth, kSender, kReceiver };
+
+/// What becomes of a range that the receiver has claimed and could not pull. The receiver asks, once; the sender takes
+/// it.
+enum class Returned : uint32_t { kNothing, kAsked, kTaken };
 
 /// Bytes [from, from + bytes) of a message.
 struct SpanShm {
@@ -53,20 +58,21 @@ class ClaimShm {
 };
 
 /// Writers: sender (`source`, parked, request, cells, published, pushed), matcher under the receiver's lock (`target`,
-/// state), receiver (pulled, consumed, retry, released). Readers: both. Invariant: bytes moved through cells + pushed +
-/// pulled == source.bytes exactly when the message is complete; published - consumed <= window. What is claimed is
-/// [source.from(), source.end()): the sender puts the edges into cells, whatever becomes of the rest. Wrap: published
-/// and consumed run freely modulo 2^32, which both windows divide. Crash: see ClaimShm.
+/// state), receiver (pulled, consumed, released), both (returned: the receiver kAsked, then the sender kTaken).
+/// Readers: both. Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is
+/// complete; published - consumed <= window. What is claimed is [source.from(), source.end()): the sender puts the
+/// edges into cells, whatever becomes of the rest. Wrap: published and consumed run freely modulo 2^32, which both
+/// windows divide. Crash: see ClaimShm.
 struct TransferShm {
   // The sender's line.
-  RemoteBufferShm source;
+  copy::RemoteBufferShm source;
   uint16_t sender;
   uint16_t receiver;
   uint8_t direct;   ///< Direct: the sender's choice as far as it knows the buffers; kCells: no single copy
   uint8_t parked;   ///< 1: the sender looks only when it is told of the match
   uint16_t window;  ///< cells that there is memory for, at most kCellWindow; of the memory, not of the message
   // The receiver's line: the sender that waits for `state` has the target with it.
-  RemoteBufferShm target;  ///< valid once state is kMatched
+  copy::RemoteBufferShm target;  ///< valid once state is kMatched
   Atomic<uint32_t> state;
   Atomic<uint32_t> released;  ///< 1: the receiver will not touch this any more
   alignas(kPairBytes) ClaimShm claim;
@@ -74,9 +80,9 @@ struct TransferShm {
   Atomic<uint32_t> published;                   ///< cells ever published
   alignas(kPairBytes) Atomic<uint64_t> pulled;  ///< bytes that the receiver read from the sender's buffer
   Atomic<uint32_t> consumed;                    ///< cells ever emptied
-  Atomic<uint32_t> retry;                       ///< 1: the range below could not be pulled; the sender owns it again
-  uint64_t retry_from;
-  uint64_t retry_bytes;
+  Atomic<uint32_t> returned;                    ///< Returned: whether the sender owns the range below again
+  uint64_t returned_from;
+  uint64_t returned_bytes;
   uint32_t request;  ///< of the sender, if parked
   alignas(kPairBytes) CellShm cells[kCellWindow];
 
@@ -92,6 +98,24 @@ struct TransferShm {
   [[nodiscard]] TransferState load_state() const {
     // T0 -> T1: the target's description after the state.
     return static_cast<TransferState>(state.load_acquire());
+  }
+  [[nodiscard]] bool has_returned() const {
+    return returned.load_relaxed() != static_cast<uint32_t>(Returned::kNothing);
+  }
+  /// Gives bytes [from, from + n) back to the sender; none of them: asks it for cells.
+  void give_back(uint64_t from, uint64_t n) {
+    returned_from = from;
+    returned_bytes = n;
+    ZH_CRASH_POINT("pull: handing back");
+    // R0 -> R1: the range before the word.
+    returned.store_release(static_cast<uint32_t>(Returned::kAsked));
+  }
+  /// The sender's side: takes a range that was given back, once.
+  void take_back(SpanShm* range) {
+    // R1 -> R0: the range after the word.
+    if (returned.load_acquire() != static_cast<uint32_t>(Returned::kAsked)) return;
+    *range = {returned_from, returned_bytes};
+    returned.store_relaxed(static_cast<uint32_t>(Returned::kTaken));
   }
   void store_matched() {
     // T1 -> T0: the target's description is complete.

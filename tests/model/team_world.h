@@ -54,7 +54,7 @@ struct FakeRequest {
   copy::Buffer into;  ///< of a receive; null base: a send
 };
 
-class Member final : public coll::Services {
+class Member final : public coll::Services, public copy::MemoryAccess {
  public:
   Member(uint32_t self, std::array<std::array<Mailbox, kMembersMax>, kMembersMax>& boxes, uint32_t polls)
       : self_(self), boxes_(boxes), polls_(polls) {}
@@ -67,7 +67,8 @@ class Member final : public coll::Services {
                                                             : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
   }
-  void describe(const void* address, uint64_t bytes, bool, p2p::RemoteBufferShm* out) override {
+  [[nodiscard]] copy::MemoryAccess& memory() override { return *this; }
+  void describe(const void* address, uint64_t bytes, bool, copy::RemoteBufferShm* out) override {
     data_write(out);
     *out = {};
     out->address = reinterpret_cast<uintptr_t>(address);
@@ -75,7 +76,7 @@ class Member final : public coll::Services {
     out->region.region = mapped ? 1 : 0;
     out->set_span(edge_bytes, bytes - edge_bytes);
   }
-  [[nodiscard]] uint64_t read(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+  [[nodiscard]] uint64_t read(uint32_t, const copy::RemoteBufferShm& remote, uint64_t from, uint64_t n,
                               void* out) override {
     data_read(&remote);
     if (!mapped) return 0;
@@ -86,7 +87,7 @@ class Member final : public coll::Services {
     std::memcpy(out, p, n);
     return n;
   }
-  [[nodiscard]] uint64_t write(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
+  [[nodiscard]] uint64_t write(uint32_t, const copy::RemoteBufferShm& remote, uint64_t from, uint64_t n,
                                const void* in) override {
     data_read(&remote);
     if (!mapped) return 0;
@@ -97,7 +98,7 @@ class Member final : public coll::Services {
     std::memcpy(p, in, n);
     return n;
   }
-  [[nodiscard]] bool visit(uint32_t, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n, coll::Visit look,
+  [[nodiscard]] bool visit(uint32_t, const copy::RemoteBufferShm& remote, uint64_t from, uint64_t n, copy::Visit look,
                            void* context) override {
     data_read(&remote);
     if (!mapped || !inside(remote, from, n)) return false;
@@ -149,7 +150,7 @@ class Member final : public coll::Services {
   uint64_t edge_bytes = 0;  ///< of each end of what is mapped
 
  private:
-  static bool inside(const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n) {
+  static bool inside(const copy::RemoteBufferShm& remote, uint64_t from, uint64_t n) {
     return from >= remote.from() && from + n <= remote.end();
   }
   p2p::Request* request(FakeRequest r) {

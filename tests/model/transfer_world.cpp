@@ -1,9 +1,9 @@
 // Doubles of everything below and beside the shipped transfer loops. See transfer_world.h.
 //
-// The private members of Endpoint that live in files not under check (endpoint.cpp, match.cpp) are defined here, as
-// short as the scenario allows: collect() is reduced to the head of one ring, and every receive takes the next message.
-// The places named by ZH_CRASH_POINT, which lie between an access to the transfer's plain fields and the store that
-// publishes it, announce that access.
+// The parts of Endpoint that are not under check - Channels::open(), Requests, Matcher, Receiver, this rank's own side
+// of PeerMemory - are defined here, as short as the scenario allows: collect() is reduced to the head of one ring, and
+// every receive takes the next message. The places named by ZH_CRASH_POINT, which lie between an access to the
+// transfer's plain fields and the store that publishes it, announce that access.
 #include "transfer_world.h"
 
 #include <climits>
@@ -70,11 +70,11 @@ T peek(const Atomic<T>& a) {  // bookkeeping of the scenario: no step of the exe
   return v;
 }
 
-// The range to be retried is written before 1 is stored, and read before 2 is.
+// A range that is given back is written before kAsked is stored, and read before kTaken is.
 void before_store(const void* where, uint64_t value) {
-  if (where != &g_segment.transfer.retry) return;
-  if (value == 1) data_write(&g_segment.transfer.retry_from);
-  if (value == 2) data_read(&g_segment.transfer.retry_from);
+  if (where != &g_segment.transfer.returned) return;
+  if (value == static_cast<uint64_t>(p2p::Returned::kAsked)) data_write(&g_segment.transfer.returned_from);
+  if (value == static_cast<uint64_t>(p2p::Returned::kTaken)) data_read(&g_segment.transfer.returned_from);
 }
 
 /// Where a message's bytes lie in this model's arrays, or memory of the ring.
@@ -139,18 +139,20 @@ void crash_point(const char* name) {
 
 namespace node {
 struct NodeTestAccess {
-  static std::unique_ptr<Node> make(uint32_t self) {
+  static std::unique_ptr<Node> make(uint32_t self, bool cma) {
     std::unique_ptr<Node> node(new Node());
     node->base_ = reinterpret_cast<std::byte*>(&mc::g_segment);
     node->self_ = self;
     node->size_ = 2;
     node->pids_ = {1, 2};
     node->known_pids_ = {1, 1};
+    node->cma_ = {cma, cma};
     return node;
   }
 };
 Node::~Node() = default;
 bool Node::alive(uint32_t /*index*/) { return true; }
+bool Node::ended(uint32_t /*index*/) const { return false; }
 bool Node::open_annex(Offset /*offset*/) { return true; }
 }  // namespace node
 
@@ -185,6 +187,21 @@ std::byte* RegionCache::resolve(uint32_t peer, int, int, const RegionRef& ref, u
   return first + ref.offset / mc::kUnitBytes;
 }
 bool MappedMemory::contains(const void*, size_t) const { return true; }
+
+// This rank's own side of PeerMemory: see Rendezvous::describe() below for the rest.
+RemoteBufferShm by_address(const void* address, uint64_t bytes) {
+  RemoteBufferShm out{};
+  out.address = reinterpret_cast<uint64_t>(address);
+  out.bytes = bytes;
+  out.region_fd = -1;
+  out.set_span(0, bytes);
+  return out;
+}
+void PeerMemory::close() {
+  shm::close_access(*words_[self_]);
+  mc::await([&] { return !shm::still_accessed(*words_[1 - self_], self_); });
+}
+void PeerMemory::describe(const void*, uint64_t, bool, RemoteBufferShm*) { mc::fail("no collective here"); }
 
 void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store /*store*/) {
   mc::visit(dst);
@@ -221,30 +238,17 @@ namespace p2p {
 using mc::g_segment;
 using mc::g_world;
 
-// --- endpoint.cpp and match.cpp, as far as one transfer needs them
+// --- Channels and Endpoint as far as one transfer needs them
 
-Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
-    : node_(node),
-      config_(config),
-      base_(node.base()),
-      self_(node.self()),
-      part_(&g_segment.parts[self_]),
-      queues_(base_, &part_->queues, nullptr),
-      deaths_(self_, 2),
-      memory_(nullptr, nullptr),
-      region_cache_(0) {}
+Channels::Channels(node::Node& node, const EndpointConfig& config)
+    : node_(node), config_(config), base_(node.base()), self_(node.self()), part_(&g_segment.parts[self_]) {}
 
-Endpoint::~Endpoint() = default;
-
-Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out) {
-  out->reset(new Endpoint(node, config));
-  Endpoint& e = **out;
+Status Channels::open() {
   const mc::TransferSetup& setup = g_world->setup;
-  e.peers_.resize(2);
-  e.ticks_away_ = INT64_MAX;  // with `inside` set: never away
-  Peer& peer = e.peers_[1 - e.self_];
-  peer.part = &g_segment.parts[1 - e.self_];
-  peer.cma = e.self_ == 0 ? setup.sender_cma : setup.receiver_cma;
+  peers_.resize(2);
+  ticks_away_ = INT64_MAX;  // with `inside` set: never away
+  for (uint32_t i = 0; i < 2; ++i) peers_[i].part = &g_segment.parts[i];
+  Channel& peer = peers_[1 - self_];
   peer.choice.inline_max = peer.choice.eager_max = 0;
   if (setup.impatient) peer.choice.eager_max = static_cast<uint32_t>(setup.bytes);
   peer.choice.piped_max = 0;
@@ -253,24 +257,67 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
   peer.choice.chunk_both = peer.choice.chunk_alone = static_cast<uint32_t>(setup.single_bytes);
   peer.choice.both_ends_min = setup.both_ends ? 0 : ~uint64_t{0};
   peer.choice.sender_copies = setup.sender_copies;
-  if (e.self_ == 0) {
-    const uint64_t ring = sizeof(shm::ReleasedShm) + setup.ring_units * mc::kUnitBytes;
-    peer.choice.ring_bytes_max = static_cast<uint32_t>(ring);
-    peer.payload.attach(e.base_, mc::offset_in_segment(g_segment.payload), ring);
-    e.matched_ring_.attach(e.base_, mc::offset_in_segment(g_segment.matched), ring);
-    peer.out.attach(&g_segment.ring.ring);
-    e.free_transfers_.push_back(mc::offset_in_segment(g_segment.transfer));
-  }
+  if (self_ != 0) return kOk;
+  const uint64_t ring = sizeof(shm::ReleasedShm) + setup.ring_units * mc::kUnitBytes;
+  peer.choice.ring_bytes_max = static_cast<uint32_t>(ring);
+  peer.payload.attach(base_, mc::offset_in_segment(g_segment.payload), ring);
+  matched_ring_.attach(base_, mc::offset_in_segment(g_segment.matched), ring);
+  peer.out.attach(&g_segment.ring.ring);
   return kOk;
 }
 
-Request* Endpoint::new_request() {
-  uint32_t& used = g_world->requests_used[self_];
-  mc::check(used < mc::kMessagesMax, "one request per message");
-  return &g_world->requests[self_][used++];
+Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
+    : channels_(node, config),
+      notes_(channels_),
+      memory_(node, {}, notes_),
+      requests_(channels_.arena()),
+      matcher_(channels_, requests_),
+      eager_(channels_),
+      rendezvous_(channels_, requests_, memory_),
+      receiver_(channels_, requests_, matcher_, eager_, rendezvous_),
+      sender_(channels_, requests_, memory_, matcher_, eager_, rendezvous_) {}
+
+Endpoint::~Endpoint() = default;
+
+Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out) {
+  out->reset(new Endpoint(node, config));
+  Endpoint& e = **out;
+  mc::check(e.channels_.open().ok(), "opened");
+  e.memory_.attach({&g_segment.parts[0].access, &g_segment.parts[1].access});
+  if (node.self() == 0) e.rendezvous_.give_transfer(mc::offset_in_segment(g_segment.transfer));
+  return kOk;
 }
 
-void Endpoint::complete(Request* request) {
+bool Endpoint::turn() {
+  bool moved = receiver_.collect();
+  moved = rendezvous_.advance_receives() || moved;
+  moved = rendezvous_.advance_sends() || moved;
+  return sender_.advance_queued() || moved;
+}
+
+void Endpoint::MemoryNotes::kernel_copy_ended(uint32_t, const Status&, uint64_t, uint64_t) {}
+void Endpoint::MemoryNotes::cannot_map(uint32_t) {}
+void Endpoint::MemoryNotes::accessed(copy::Reach, uint64_t) {}
+
+// --- Requests: one for each message
+
+Requests::Requests(shm::Arena& arena) : arena_(arena) {}
+
+Request* Requests::make() {
+  const uint32_t self = mc::self();
+  uint32_t& used = g_world->requests_used[self];
+  mc::check(used < mc::kMessagesMax, "one request per message");
+  return &g_world->requests[self][used++];
+}
+
+Request* Requests::make_send() {
+  Request* r = make();
+  r->is_send = true;
+  ++pending_sends_;
+  return r;
+}
+
+void Requests::complete(Request* request) {
   mc::check(request->stage == Stage::kTransfer, "a request ends once");
   if (request->is_send) {
     --pending_sends_;
@@ -279,46 +326,47 @@ void Endpoint::complete(Request* request) {
   request->stage = Stage::kDone;
 }
 
-void Endpoint::fail(Request* /*request*/, Code /*code*/) { mc::fail("nothing fails here"); }
+void Requests::drop_layout(Request* /*request*/) {}
 
-bool Endpoint::prefers_mapping(const copy::Buffer& /*buffer*/, uint64_t /*bytes*/, int32_t /*peer*/) const {
+// --- This rank's buffers
+
+bool Rendezvous::prefers_mapping(const copy::Buffer& /*buffer*/, uint64_t /*bytes*/, int32_t /*peer*/) const {
   return g_world->setup.source_mapped;
 }
-void Endpoint::count_use(const Peer& /*peer*/, const copy::Buffer& /*buffer*/) {}
-void Endpoint::look_up(Request* r, uint64_t /*bytes*/, bool /*exact*/) { r->mapped.region.region = 1; }
+void Rendezvous::note_use(const Channel& /*peer*/, const copy::Buffer& /*buffer*/) {}
+void Rendezvous::look_up(Request* r, uint64_t /*bytes*/, bool /*exact*/) { r->own.mapped.region.region = 1; }
 
-void Endpoint::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /*exact*/, RemoteBufferShm* out) {
-  *out = RemoteBufferShm{};
-  out->address = reinterpret_cast<uint64_t>(r->buffer.base);
-  out->bytes = r->buffer.bytes;
-  out->region_fd = -1;
-  out->set_span(0, out->bytes);
+void Rendezvous::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /*exact*/,
+                          copy::RemoteBufferShm* out) {
+  const uint32_t self = channels_.self();
+  *out = copy::by_address(r->buffer.base, r->buffer.bytes);
   if (!(r->is_send ? g_world->setup.source_mapped : g_world->setup.target_mapped)) return;
-  out->epoch = part_->access.epoch.load_acquire();
-  if (shm::is_closed(out->epoch)) return;
-  const std::byte* const first = self_ == 0 ? &g_world->source[0][0] : &g_world->target[0][0];
-  out->region = {1, 1, static_cast<uint64_t>(r->buffer.base - first) * mc::kUnitBytes};
+  const uint32_t epoch = channels_.part().access.epoch.load_acquire();
+  if (shm::is_closed(epoch)) return;
+  const std::byte* const first = self == 0 ? &g_world->source[0][0] : &g_world->target[0][0];
+  const copy::RegionRef region{1, 1, static_cast<uint64_t>(r->buffer.base - first) * mc::kUnitBytes};
   const uint64_t(&edges)[2] = r->is_send ? g_world->setup.source_edges : g_world->setup.target_edges;
-  out->set_span(edges[0] * mc::kUnitBytes, out->bytes - edges[1] * mc::kUnitBytes);
+  out->set_mapped(region, -1, epoch, edges[0] * mc::kUnitBytes, out->bytes - edges[1] * mc::kUnitBytes);
 }
 
-void Endpoint::close_memory() {
-  shm::close_access(part_->access);
-  const shm::AccessShm& peer = peers_[1 - self_].part->access;
-  mc::await([&] { return !shm::still_accessed(peer, self_); });
-}
+// --- Matching. Nobody is in a call of the host here.
 
-uint32_t Endpoint::progress_peer(uint32_t /*dest*/) { return 0; }
-// Nobody is in a call of the host here.
-bool Endpoint::may_buffer(const Request* /*request*/) const { return false; }
-void Endpoint::buffer_offered(Request* /*request*/) { mc::fail("no offer changes here"); }
-Request* Endpoint::stand_in(Request* /*request*/) {
+Matcher::Matcher(Channels& channels, Requests& requests)
+    : channels_(channels), requests_(requests), queues_(nullptr, nullptr, nullptr) {}
+uint32_t Matcher::progress_peer(uint32_t /*dest*/) { return 0; }
+bool Sender::may_buffer(const Request* /*request*/) const { return false; }
+void Sender::buffer_offered(Request* /*request*/) { mc::fail("no offer changes here"); }
+Request* Sender::stand_in(Request* /*request*/) {
   mc::fail("nothing is copied here");
   return nullptr;
 }
+bool Matcher::withdraw(const Request* /*send*/) {
+  mc::fail("nothing is withdrawn here");
+  return false;
+}
 
-Request* Endpoint::irecv(const RecvArgs& args) {
-  Request* r = new_request();
+Request* Receiver::irecv(const RecvArgs& args) {
+  Request* r = requests_.make();
   r->peer = 0;
   r->buffer = args.buffer;
   r->stage = Stage::kPosted;
@@ -326,8 +374,8 @@ Request* Endpoint::irecv(const RecvArgs& args) {
 }
 
 // The next message belongs to the latest receive.
-bool Endpoint::collect() {
-  if (self_ == 0) return false;
+bool Receiver::collect() {
+  if (channels_.self() == 0) return false;
   Request* r = &g_world->requests[1][g_world->requests_used[1] - 1];
   if (r->stage != Stage::kPosted) return false;
   shm::EnvelopeRingShm* ring = &g_segment.ring.ring;
@@ -338,7 +386,11 @@ bool Endpoint::collect() {
   MessageShm message{};
   Queues::fill(&message, *slot, 0);
   shm::EnvelopeConsumer::consume(ring);
-  deliver(r, message);
+  r->message_bytes = message.bytes();
+  r->peer = 0;
+  r->result.bytes = std::min(r->message_bytes, r->buffer.bytes);
+  if (r->result.bytes < r->message_bytes) r->result.code = Code::kTruncated;
+  rendezvous_.join(r, message);
   return true;
 }
 
@@ -358,7 +410,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
     g_segment.parts[i].state.inside.store_relaxed(1);
     std::memset(static_cast<void*>(&g_segment.parts[i].access), 0, sizeof g_segment.parts[i].access);
     if (setup.forking == static_cast<int>(i)) shm::open_access(g_segment.parts[i].access);
-    g_world->nodes[i] = node::NodeTestAccess::make(i);
+    g_world->nodes[i] = node::NodeTestAccess::make(i, i == 0 ? setup.sender_cma : setup.receiver_cma);
     p2p::EndpointConfig config;
     config.skew = 0;
     if (setup.impatient) config.turns_offered = 0;
@@ -400,9 +452,9 @@ void TransferScenario::run(uint32_t thread) {
 void TransferScenario::fork() {
   const int rank = g_world->setup.forking;
   Endpoint& e = *g_world->endpoints[rank];
-  e.close_memory();
+  e.memory().close();
   data_write(&g_world->memory[rank]);
-  e.open_memory();
+  e.memory().open();
 }
 
 void TransferScenario::send() {
@@ -417,7 +469,7 @@ void TransferScenario::send() {
     p2p::SendArgs args;
     args.dest = 1;
     args.data = {buffer, setup.bytes, nullptr};
-    wait(e, e.isend(args));
+    wait(e, e.sends().isend(args));
     // Complete: the buffer is the program's again.
     for (uint64_t u = 0; u < units(setup.bytes); ++u) {
       data_write(buffer + u);
@@ -437,7 +489,7 @@ void TransferScenario::receive() {
     p2p::RecvArgs args;
     args.peer = args.source = 0;
     args.buffer = {buffer, capacity, nullptr};
-    const Request* r = e.irecv(args);
+    const Request* r = e.receives().irecv(args);
     wait(e, r);
     check(r->result.bytes == capacity, "its length");
     check((r->result.code == Code::kTruncated) == (capacity < setup.bytes), "its code");

@@ -1,8 +1,7 @@
-// Two ranks around one transfer, for the model check of src/p2p/transfer.cpp. The shipped Endpoint (send.cpp,
-// transfer.cpp, queues.cpp) runs unchanged under the checker; what it stands on - node, arena, copy loops, the kernel's
-// copy, mapped memory, matching - are the doubles of transfer_world.cpp, which announce every plain access to the race
-// detector.
-// Used by transfer_test.cpp.
+// Two ranks around one transfer, for the model check of src/p2p's rendezvous. The shipped code (see CMakeLists.txt)
+// runs unchanged under the checker; what it stands on - node, arena, copy loops, the kernel's copy, mapped memory,
+// matching - are the doubles of transfer_world.cpp, which announce every plain access to the race detector. Used by
+// transfer_test.cpp.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include "base/atomic.h"
 #include "base/shm_types.h"
 #include "coll/team/throttle.h"
-#include "p2p/remote_buffer.h"
+#include "copy/remote_buffer.h"
 
 namespace zh::coll {
 
@@ -35,10 +35,10 @@ constexpr uint64_t kInlineBytes = 560;
 /// as much is slower with 8.
 constexpr uint64_t kStagingBytes = 256 << 10;
 
-/// The edges of one buffer: what lies before and behind its mapped part (p2p/remote_buffer.h).
+/// The edges of one buffer: what lies before and behind its mapped part (copy/remote_buffer.h).
 struct EdgePairShm {
-  std::byte head[p2p::kEdgeMax + 1];  ///< bytes [0, from()) of the buffer
-  std::byte tail[p2p::kEdgeMax + 1];  ///< ... from end() on
+  std::byte head[copy::kEdgeMax + 1];  ///< bytes [0, from()) of the buffer
+  std::byte tail[copy::kEdgeMax + 1];  ///< ... from end() on
 };
 /// Stands for the edges of the memory that a member offers, which the others cannot map.
 /// Writers: `source` by the owner, `target` by whoever writes those bytes, each its own. Readers: the others; the
@@ -83,10 +83,10 @@ struct alignas(kPairBytes) ContributionShm {
   ContributionWay way;
   uint64_t bytes;  ///< beside the flag, because every reader asks whether it is as many as it expects
   std::byte payload[kInlineBytes];
-  p2p::RemoteBufferShm source;
+  copy::RemoteBufferShm source;
   uint32_t ring_at;  ///< byte of the ring
   uint32_t reserved;
-  alignas(kPairBytes) p2p::RemoteBufferShm target;
+  alignas(kPairBytes) copy::RemoteBufferShm target;
   Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
   uint64_t stride;
   Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory

@@ -52,7 +52,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
   if (mine->way == ContributionWay::kMemoryTable) {
     offered_source = room != nullptr ? room : reinterpret_cast<const std::byte*>(low);
     offered_target = nullptr;
-    services.describe(offered_source, room != nullptr ? total : high - low, room != nullptr, &mine->source);
+    services.memory().describe(offered_source, room != nullptr ? total : high - low, room != nullptr, &mine->source);
     offer_edges(mine);
   }
   publish();

@@ -16,7 +16,7 @@ constexpr uint64_t kStreamedBytes = 2 << 20;
 
 /// Bytes [from, from + n) of a buffer: what lies before its mapped part, in it, and behind it, from `behind` on.
 struct Parts {
-  Parts(const p2p::RemoteBufferShm& buffer, uint64_t from, uint64_t n) {
+  Parts(const copy::RemoteBufferShm& buffer, uint64_t from, uint64_t n) {
     const uint64_t first = std::clamp(buffer.from(), from, from + n);
     behind = std::clamp(buffer.end(), first, from + n);
     head = first - from;
@@ -58,11 +58,11 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   mine->bytes = piece;
   mine->stride = stride;
   mine->stage.store_relaxed(stage_of(0));
-  if (source != nullptr) services.describe(source, source_bytes, !gaps, &mine->source);
+  if (source != nullptr) services.memory().describe(source, source_bytes, !gaps, &mine->source);
   if (target != nullptr && target == source) {
     mine->target = mine->source;
   } else if (target != nullptr) {
-    services.describe(target, target_bytes, !gaps, &mine->target);
+    services.memory().describe(target, target_bytes, !gaps, &mine->target);
   }
   offer_edges(mine);
   publish();
@@ -70,7 +70,7 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
 }
 
 void Team::State::offer_edges(ContributionShm* mine) {
-  const auto has_edges = [](const p2p::RemoteBufferShm& b) {
+  const auto has_edges = [](const copy::RemoteBufferShm& b) {
     return b.mapped() && (b.from() != 0 || b.end() != b.bytes);
   };
   mine->edges = kNoOffset;
@@ -89,7 +89,7 @@ EdgesShm* Team::State::edges_of(uint32_t member) const {
 void Team::State::renew_edges(uint64_t from, uint64_t n) {
   EdgesShm* const kept = edges_of(self);
   if (kept == nullptr) return;
-  const p2p::RemoteBufferShm& source = slot(self).source;
+  const copy::RemoteBufferShm& source = slot(self).source;
   const Parts p(source, from, n);
   if (p.head != 0) copy_edge(kept->source.head + from, offered_source + from, p.head);
   if (p.tail != 0) copy_edge(kept->source.tail + (p.behind - source.end()), offered_source + p.behind, p.tail);
@@ -99,7 +99,7 @@ void Team::State::renew_edges(uint64_t from, uint64_t n) {
 void Team::State::take_edges(uint64_t from, uint64_t n) {
   const EdgesShm* const kept = edges_of(self);
   if (kept == nullptr) return;
-  const p2p::RemoteBufferShm& target = slot(self).target;
+  const copy::RemoteBufferShm& target = slot(self).target;
   const Parts p(target, from, n);
   ZH_CRASH_POINT("team: edges taken");
   if (p.head != 0) copy_edge(offered_target + from, kept->target.head + from, p.head);
@@ -107,7 +107,7 @@ void Team::State::take_edges(uint64_t from, uint64_t n) {
 }
 
 Code Team::State::read(uint32_t member, uint64_t from, uint64_t n, void* out) {
-  const p2p::RemoteBufferShm& source = slot(member).source;
+  const copy::RemoteBufferShm& source = slot(member).source;
   auto* to = static_cast<std::byte*>(out);
   if (const EdgesShm* const kept = edges_of(member); kept != nullptr) {
     const Parts p(source, from, n);
@@ -118,12 +118,12 @@ Code Team::State::read(uint32_t member, uint64_t from, uint64_t n, void* out) {
     n -= p.head + p.tail;
     to += p.head;
   }
-  const uint64_t done = n == 0 ? 0 : services.read(members[member], source, from, n, to);
+  const uint64_t done = n == 0 ? 0 : services.memory().read(members[member], source, from, n, to);
   return done == n ? Code::kOk : request_fallback(member, from + done, n - done, to + done, false);
 }
 
 Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* in) {
-  const p2p::RemoteBufferShm& target = slot(member).target;
+  const copy::RemoteBufferShm& target = slot(member).target;
   const auto* out_of = static_cast<const std::byte*>(in);
   if (EdgesShm* const kept = edges_of(member); kept != nullptr) {
     const Parts p(target, from, n);
@@ -134,7 +134,7 @@ Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* 
     n -= p.head + p.tail;
     out_of += p.head;
   }
-  const uint64_t done = n == 0 ? 0 : services.write(members[member], target, from, n, out_of);
+  const uint64_t done = n == 0 ? 0 : services.memory().write(members[member], target, from, n, out_of);
   if (done == n) return Code::kOk;
   // A message is only read from.
   return request_fallback(member, from + done, n - done, const_cast<std::byte*>(out_of) + done, true);
@@ -182,13 +182,13 @@ Code Team::State::combine_run(Theirs theirs, uint32_t member, uint64_t from, uin
     std::byte* out;
     uint64_t count;
   } call{how, theirs, mine, out, n / how.element_bytes};
-  const Visit run_kernel = [](void* p, const std::byte* memory) {
+  const copy::Visit run_kernel = [](void* p, const std::byte* memory) {
     const auto& c = *static_cast<const Call*>(p);
     const bool left = c.theirs == Theirs::kLeft;
     c.how.kernel(left ? memory : c.mine, left ? c.mine : memory, c.out, c.count);
   };
   const ContributionShm& slot_of = slot(member);
-  if (how.kernel != nullptr && services.visit(members[member], slot_of.source, from, n, run_kernel, &call)) {
+  if (how.kernel != nullptr && services.memory().visit(members[member], slot_of.source, from, n, run_kernel, &call)) {
     return Code::kOk;
   }
   std::byte* const copied = incoming.get(n);

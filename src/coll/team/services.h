@@ -1,5 +1,4 @@
-// What a team needs of the rank that it belongs to; engine::Rank implements it. Memory of other ranks is reached
-// mapped where it can be, else through the kernel; a caller sees only how far it came.
+// What a team needs of the rank that it belongs to; engine::Rank implements it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,7 @@
 #include "base/shm_types.h"
 #include "base/status.h"
 #include "copy/layout.h"
-#include "p2p/remote_buffer.h"
+#include "copy/memory_access.h"
 #include "p2p/types.h"
 
 namespace zh::p2p {
@@ -16,9 +15,6 @@ struct Request;
 }
 
 namespace zh::coll {
-
-/// Looks at another rank's memory, which other ranks may be reading as well.
-using Visit = void (*)(void* context, const std::byte* memory);
 
 class Services {
  public:
@@ -29,19 +25,8 @@ class Services {
   /// 128-byte aligned memory in this rank's part of the segment; kNoOffset when the budget is used up.
   [[nodiscard]] virtual Offset allocate(uint64_t bytes) = 0;
 
-  /// Describes contiguous memory of this process for its peers. `exclusive`: the collective owns every byte; in gaps
-  /// between pieces others may be writing.
-  virtual void describe(const void* address, uint64_t bytes, bool exclusive, p2p::RemoteBufferShm* out) = 0;
-  /// Copies bytes [from, from + n) of rank `owner`'s buffer to `out`. Returns how many, from the front.
-  [[nodiscard]] virtual uint64_t read(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                                      void* out) = 0;
-  /// The other way round.
-  [[nodiscard]] virtual uint64_t write(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                                       const void* in) = 0;
-  /// Shows bytes [from, from + n) to `visit`, mapped; false if they are not, or not in one piece. The address means
-  /// nothing after `visit` has returned, which must not call this object.
-  [[nodiscard]] virtual bool visit(uint32_t owner, const p2p::RemoteBufferShm& remote, uint64_t from, uint64_t n,
-                                   Visit visit, void* context) = 0;
+  /// The memory of the node's ranks.
+  [[nodiscard]] virtual copy::MemoryAccess& memory() = 0;
 
   /// Point-to-point on a context of the team's own; null only when out of memory.
   [[nodiscard]] virtual p2p::Request* send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,

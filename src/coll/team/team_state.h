@@ -213,7 +213,7 @@ struct Team::State {
                    const Reduction& how);
   /// copy(), with a place among those that copy from or into `memory` of member `owner` if that takes the kernel.
   template <typename Copy>
-  Code throttled(uint32_t owner, const p2p::RemoteBufferShm& memory, Copy&& copy) {
+  Code throttled(uint32_t owner, const copy::RemoteBufferShm& memory, Copy&& copy) {
     if (size - 1 <= copiers || memory.mapped()) return copy();
     ThrottleShm& throttle = control(owner).throttle;
     if (const Code code = wait([&] { return throttle.try_enter(copiers); }); code != Code::kOk) return code;

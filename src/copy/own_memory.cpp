@@ -1,0 +1,78 @@
+// A rank's own memory as its peers reach it, and keeping them away while the process forks.
+#include "copy/peer_memory.h"
+
+#include "os/yield.h"
+
+namespace zh::copy {
+
+namespace {
+constexpr uint32_t kSpinsBeforeYield = 1000;
+constexpr uint32_t kYieldsBeforeDeathCheck = 64;
+
+bool worth_mapping(const MappedBuffer& mapped, uint64_t bytes, uint64_t least) {
+  return mapped.from <= kEdgeMax && mapped.end <= bytes && bytes - mapped.end <= kEdgeMax &&
+         mapped.end >= mapped.from + least;
+}
+}  // namespace
+
+void PeerMemory::close() {
+  shm::close_access(*words_[self_]);
+  for (uint32_t i = 0; i < words_.size(); ++i) {
+    if (i == self_) continue;
+    for (uint32_t turns = 1; shm::still_accessed(*words_[i], self_); ++turns) {
+      if (turns < kSpinsBeforeYield) {
+        cpu_relax();
+        continue;
+      }
+      // The peer may have lost its CPU, or its life.
+      if (turns % kYieldsBeforeDeathCheck == 0 && node_.ended(i)) break;
+      os::yield_cpu();
+    }
+  }
+}
+
+// The epoch comes first: a place that was found before the process forked must not go out with the epoch of after.
+Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, uint64_t least, OwnBuffer* buffer) {
+  // X1 -> X0: the memory as it was when it was opened.
+  const uint32_t epoch = words_[self_]->epoch.load_acquire();
+  if (buffer->known && buffer->epoch == epoch) return Published::kMapped;
+  *buffer = OwnBuffer{};
+  buffer->epoch = epoch;
+  if (shm::is_closed(epoch)) return Published::kAskAgain;
+  const Published answer = own_.publish(address, bytes, exact, true, &buffer->mapped);
+  buffer->known = answer != Published::kAskAgain;
+  if (answer == Published::kFirstUse) observer_.first_use();
+  if (!worth_mapping(buffer->mapped, bytes, least)) buffer->mapped = MappedBuffer{};
+  return answer;
+}
+
+void PeerMemory::note_use(const void* address, uint64_t bytes) {
+  if (shm::is_closed(words_[self_]->epoch.load_relaxed())) return;
+  MappedBuffer unused;
+  if (own_.publish(address, bytes, true, true, &unused) == Published::kFirstUse) observer_.first_use();
+}
+
+RemoteBufferShm by_address(const void* address, uint64_t bytes) {
+  RemoteBufferShm out{};
+  out.address = reinterpret_cast<uint64_t>(address);
+  out.bytes = bytes;
+  out.layout = kNoOffset;
+  out.region_fd = -1;
+  out.set_span(0, bytes);
+  return out;
+}
+
+void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
+  const Lock lock(mutex_);
+  *out = by_address(address, bytes);
+  if (!own_.any() || bytes < least_mapped_) return;
+  // X1 -> X0: the memory as it was when it was opened.
+  const uint32_t epoch = words_[self_]->epoch.load_acquire();
+  if (shm::is_closed(epoch)) return;
+  MappedBuffer mapped;
+  if (own_.publish(address, bytes, true, exclusive, &mapped) == Published::kFirstUse) observer_.first_use();
+  if (worth_mapping(mapped, bytes, least_mapped_))
+    out->set_mapped(mapped.region, mapped.fd, epoch, mapped.from, mapped.end);
+}
+
+}  // namespace zh::copy

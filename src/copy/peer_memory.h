@@ -1,0 +1,172 @@
+// The memory of a node's ranks as one of them reaches it: where its own buffers can be mapped, and copies out of and
+// into theirs. The order of the ways, mapped before the kernel, is decided here and nowhere else; so are the announcing
+// of each access and what is remembered of a peer whose memory cannot be reached. Given to messages and collectives
+// alike. It refuses to know what is copied and why.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "base/status.h"
+#include "copy/layout.h"
+#include "copy/mapped_memory.h"
+#include "copy/memory_access.h"
+#include "copy/region_cache.h"
+#include "copy/remote_buffer.h"
+#include "node/node.h"
+#include "shm/access.h"
+
+namespace zh::copy {
+
+/// How one rank reaches a buffer.
+enum class Reach : uint8_t { kNone, kSelf, kMapped, kKernel };
+
+/// Where peers can map a buffer of this rank's, asked for once per message.
+struct OwnBuffer {
+  MappedBuffer mapped;
+  uint32_t epoch = 0;  ///< of this rank's memory when it was asked
+  bool known = false;
+};
+
+/// Hears what PeerMemory meets, under the lock of the call that met it.
+class MemoryObserver {
+ public:
+  /// A buffer has been used for the first time: it becomes mappable if messages go on using it.
+  virtual void first_use() = 0;
+  /// The kernel's copy from or to memory of `owner` ended after `moved` of `bytes` bytes.
+  virtual void kernel_copy_ended(uint32_t owner, const Status& why, uint64_t moved, uint64_t bytes) = 0;
+  virtual void cannot_map(uint32_t owner) = 0;
+  /// A collective has moved or seen bytes of another rank's memory.
+  virtual void accessed(Reach reach, uint64_t bytes) = 0;
+
+ protected:
+  ~MemoryObserver() = default;
+};
+
+struct PeerMemoryConfig {
+  bool cma = true;  ///< the kernel's copy may be used
+  const RegionOwner* regions = nullptr;
+  heap::SharedHeap* heap = nullptr;
+};
+
+/// One object per Rank. The members of MemoryAccess lock for themselves; all others are called by whoever serialises
+/// the rank's messages, but for close().
+class PeerMemory final : public MemoryAccess {
+ public:
+  PeerMemory(node::Node& node, const PeerMemoryConfig& config, MemoryObserver& observer);
+  ~PeerMemory() = default;
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  /// The words of all ranks of the node, in their order. Before anything else.
+  void attach(std::vector<shm::AccessShm*> words);
+  /// What MemoryAccess locks, once several threads of the rank may call.
+  void lock_by(std::mutex& mutex) { mutex_ = &mutex; }
+  /// Bytes from which on a collective's buffer is worth mapping.
+  void set_least_mapped(uint64_t bytes) { least_mapped_ = bytes; }
+  /// Uses no memory of the shared heap from now on. Before the first message only.
+  void leave_heap() { own_.leave_heap(); }
+
+  // This rank's own.
+
+  /// Keeps peers away: when it returns, none reads or writes this process's memory directly. Any thread, one at a time;
+  /// allocates nothing.
+  void close();
+  /// Lets them in again, to what is published from now on and, through the kernel, to all.
+  void open() { shm::open_access(*words_[self_]); }
+  [[nodiscard]] const MappedMemory& own() const { return own_; }
+  /// Finds out where peers can map the first `bytes` of a message's buffer, unless `buffer` knows and no fork has
+  /// revoked it. What can be mapped must be worth it by itself, `least` bytes or more: the edges go another way.
+  /// `exact` and the answer
+  /// as of MappedMemory::publish(); kMapped also if the buffer knew.
+  Published look_up(const void* address, uint64_t bytes, bool exact, uint64_t least, OwnBuffer* buffer);
+  /// Counts a use of a buffer whose message goes another way.
+  void note_use(const void* address, uint64_t bytes);
+
+  // Peers'.
+
+  /// The kernel's copy works towards `peer`, as far as is known.
+  [[nodiscard]] bool kernel(uint32_t peer) const { return peers_[peer].kernel; }
+  /// Its memory could be mapped, or was never tried; it is alike in both directions.
+  [[nodiscard]] bool maps(uint32_t peer) const { return peers_[peer].maps; }
+  /// How this rank could reach a buffer of `owner` now. A hint: what the owner says may change until an access is
+  /// announced.
+  [[nodiscard]] Reach reach(uint32_t owner, const RemoteBufferShm& remote) const;
+  /// A fork has made what was mapped void.
+  [[nodiscard]] bool revoked(uint32_t owner, const RemoteBufferShm& remote) const {
+    return remote.mapped() && words_[owner]->epoch.load_relaxed() != remote.epoch;
+  }
+  /// Announces an access by `reach`; the copies below need one that is granted. At most one exists at a time.
+  [[nodiscard]] shm::Access announce(uint32_t owner, const RemoteBufferShm& remote, Reach reach) {
+    return {*words_[self_], *words_[owner], owner, epoch_for(owner, remote, reach)};
+  }
+  /// Copies bytes [from, from + n) of a peer's buffer to the same positions of `local`, beginning by `*reach`; what is
+  /// not mapped goes through the kernel. Returns how many, from the front; `*reach` is then the way of the last of
+  /// them.
+  [[nodiscard]] uint64_t copy_in(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                 const Buffer& local, Reach* reach);
+  /// The other way round.
+  [[nodiscard]] uint64_t copy_out(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                                  const Buffer& local, Reach* reach);
+  /// The peer has ended.
+  void forget(uint32_t peer) { windows_.forget(peer); }
+  [[nodiscard]] const WindowStats& windows() const { return windows_.stats(); }
+
+  // MemoryAccess
+  void describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) override;
+  [[nodiscard]] uint64_t read(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                              void* out) override;
+  [[nodiscard]] uint64_t write(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n,
+                               const void* in) override;
+  [[nodiscard]] bool visit(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, Visit look,
+                           void* context) override;
+
+ private:
+  struct Peer {
+    bool kernel = false;
+    bool maps = false;
+  };
+  /// Does nothing as long as the rank has one thread.
+  class Lock {
+   public:
+    explicit Lock(std::mutex* mutex) : mutex_(mutex) {
+      if (mutex_ != nullptr) mutex_->lock();
+    }
+    ~Lock() {
+      if (mutex_ != nullptr) mutex_->unlock();
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    std::mutex* mutex_;
+  };
+  [[nodiscard]] uint32_t epoch_for(uint32_t owner, const RemoteBufferShm& remote, Reach reach) const;
+  [[nodiscard]] Buffer buffer_of(const RemoteBufferShm& remote) const;
+  template <typename Move>
+  uint64_t move_mapped(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, Direction direction,
+                       Move&& move);
+  uint64_t move_by_kernel(uint32_t owner, const Buffer& remote, uint64_t from, uint64_t n, const Buffer& local,
+                          Direction direction);
+  uint64_t access(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
+                  Direction direction);
+  void note_map_failure(uint32_t owner);
+
+  node::Node& node_;
+  MemoryObserver& observer_;
+  uint32_t self_;
+  bool cma_;
+  std::mutex* mutex_ = nullptr;
+  uint64_t least_mapped_ = 0;
+  MappedMemory own_;
+  RegionCache windows_;
+  std::vector<shm::AccessShm*> words_;
+  std::vector<Peer> peers_;
+};
+
+/// A description of contiguous memory of which nothing is mapped.
+[[nodiscard]] RemoteBufferShm by_address(const void* address, uint64_t bytes);
+
+}  // namespace zh::copy

@@ -1,0 +1,140 @@
+// The rings between a rank and its peers: where the next envelope or block goes, how they grow with traffic, how far
+// each peer is, whether it is there, and how it is woken. The lowest part of an Endpoint; it refuses to know requests,
+// matching and what is in a message.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "node/node.h"
+#include "p2p/channel.h"
+#include "p2p/counters.h"
+#include "p2p/part.h"
+#include "p2p/trace.h"
+#include "shm/arena.h"
+#include "shm/payload_ring.h"
+
+namespace zh::p2p {
+
+class Channels {
+ public:
+  static constexpr uint32_t kEnvelopesFirst = 64;  ///< slots of a first ring
+
+  Channels(node::Node& node, const EndpointConfig& config);
+  /// Lays out this rank's part of the segment.
+  Status open();
+
+  [[nodiscard]] Channel& operator[](uint32_t peer) { return peers_[peer]; }
+  [[nodiscard]] const Channel& operator[](uint32_t peer) const { return peers_[peer]; }
+  [[nodiscard]] Channel& operator[](int32_t peer) { return peers_[static_cast<uint32_t>(peer)]; }
+  [[nodiscard]] const Channel& operator[](int32_t peer) const { return peers_[static_cast<uint32_t>(peer)]; }
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(peers_.size()); }
+  [[nodiscard]] auto begin() { return peers_.begin(); }
+  [[nodiscard]] auto end() { return peers_.end(); }
+  [[nodiscard]] uint32_t rank_of(const Channel& peer) const { return static_cast<uint32_t>(&peer - peers_.data()); }
+
+  [[nodiscard]] const EndpointConfig& config() const { return config_; }
+  [[nodiscard]] node::Node& node() const { return node_; }
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] uint32_t self() const { return self_; }
+  [[nodiscard]] PartShm& part() const { return *part_; }
+  [[nodiscard]] Counters& counters() const { return part_->account.counters; }
+  [[nodiscard]] Trace* trace() const { return trace_.get(); }
+  [[nodiscard]] shm::Arena& arena() { return arena_; }
+  [[nodiscard]] const shm::Arena& arena() const { return arena_; }
+  /// Memory for descriptions of sends when arena() has no more room.
+  [[nodiscard]] shm::Arena& annex() { return annex_; }
+  /// Bytes of the segment that this rank has made.
+  [[nodiscard]] uint64_t backed_bytes() const { return arena_.backed_bytes() + annex_.backed_bytes(); }
+  /// Larger rings are a luxury: a part of the budget stays for first rings, queue entries and transfers.
+  [[nodiscard]] bool may_grow(uint64_t bytes) const { return arena_.used_bytes() + bytes <= arena_.budget_bytes() / 2; }
+  /// What first rings to the peers without one need.
+  [[nodiscard]] uint64_t first_rings_bytes() const {
+    return unconnected_ * shm::EnvelopeRingShm::size_bytes(kEnvelopesFirst);
+  }
+
+  // rings.cpp: towards peers.
+
+  /// False if there is no memory for a ring.
+  [[nodiscard]] bool connected(Channel& peer) { return peer.out.attached() || connect(peer); }
+  /// Where the envelope of a message goes whose `inline_bytes` come with it; null: the ring is full.
+  [[nodiscard]] shm::EnvelopeShm* claim_slot(Channel& peer, uint64_t inline_bytes = shm::kInlineBytes);
+  /// `followed`: see EnvelopeProducer::publish().
+  void publish(Channel& peer, shm::EnvelopeShm* slot, bool followed = false);
+  /// A block for `bytes` of payload. `matched`: for a cell of a message that its receiver is taking.
+  [[nodiscard]] bool claim_block(Channel& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
+  /// Gives back the block that claim_block() found last.
+  void undo_block() { last_ring_->undo_last(); }
+
+  // From peers.
+
+  /// The ring that is consumed now; null: none yet.
+  [[nodiscard]] shm::EnvelopeRingShm* ring_from(uint32_t sender) const {
+    // A1 -> A0: the ring's header after its offset. A sender may just have moved it on this rank's behalf.
+    const Offset in = part_->in()[sender].load_acquire();
+    return in == kNoOffset ? nullptr : at<shm::EnvelopeRingShm>(base_, in);
+  }
+
+  // distance.cpp: near and far, while the job runs.
+
+  /// The ways towards one peer, for when it is near and when it is far.
+  void set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far);
+  /// Whether the next envelope will be seen as soon as it is there, so that its age tells how far its sender is.
+  void expect(bool at_once) { expects_.store_relaxed(at_once ? 1 : 0); }
+  /// The first envelope of a turn: its age, if it carries one, counts, and its sender has been heard.
+  void note_heard(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring) {
+    if (slot.stamped != 0) [[unlikely]]
+      note_age(sender, slot, ring);
+    expect(false);
+    peers_[sender].heard = true;
+  }
+
+  // presence.cpp: who is there, asleep, or in a call of the host.
+
+  /// It computes, sleeps, or has lost its CPU: others may turn its queues.
+  [[nodiscard]] bool away(const Channel& peer) const;
+  static void wake(const Channel& peer);
+  void call_helper(Channel& peer);
+  [[nodiscard]] uint32_t announce_sleep();
+  void end_sleep(uint32_t word, bool only_thread);
+  [[nodiscard]] const Atomic<uint32_t>& sleepers() const { return peers_[0].part->state.sleepers; }
+
+  // What is counted and told.
+
+  void count_sent(uint32_t dest, Path path, uint64_t bytes) {
+    counters().count_sent(path, bytes);
+    if (trace_) [[unlikely]]
+      trace_->sent(dest, path, bytes, peers_[dest].choice, peers_[dest].is_far);
+  }
+  void count_lag(uint32_t peer, bool lagging);
+
+ private:
+  bool connect(Channel& peer);
+  void grow_envelopes(Channel& peer);
+  void grow_payload(Channel& peer, uint64_t wanted);
+  void retire_old(Channel& peer);
+  [[nodiscard]] bool claim_overflow(Channel& peer, uint64_t bytes, shm::BlockShm* block);
+  void stamp(shm::EnvelopeShm* slot) const;
+  void note_age(uint32_t sender, const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring);
+
+  node::Node& node_;
+  EndpointConfig config_;
+  std::byte* base_;
+  uint32_t self_;
+  PartShm* part_ = nullptr;
+  shm::Arena arena_;
+  shm::Arena annex_;
+  std::vector<Channel> peers_;
+  std::unique_ptr<Trace> trace_;   ///< null unless ZEROHOP_LOG is debug
+  shm::PayloadRing matched_ring_;  ///< for cells of matched transfers, when unexpected messages hold all of a peer's
+  shm::PayloadRing* last_ring_ = nullptr;  ///< of the latest claim_block()
+  LineLimits line_limits_;
+  Atomic<uint32_t> expects_;  ///< see expect()
+  uint64_t unconnected_ = 0;  ///< peers to which this rank has no ring yet
+  uint64_t ticks_away_ = 0;
+};
+
+}  // namespace zh::p2p

@@ -1,0 +1,46 @@
+// Messages that are copied in and out at once: beside their envelope, or in a block of a ring, long ones while they are
+// still being copied in. It refuses to know who waits for them.
+#pragma once
+
+#include <cstdint>
+
+#include "p2p/channels.h"
+#include "p2p/queues.h"
+#include "p2p/types.h"
+
+namespace zh::p2p {
+
+class Eager {
+ public:
+  explicit Eager(Channels& channels) : channels_(channels) {}
+
+  /// Sends a message of at most `most` bytes, if it finds room; else nothing has happened.
+  [[nodiscard]] bool send(Channel& peer, const SendArgs& args, uint64_t most);
+  /// Up to which size a message goes through the ring when its buffer is private. Where one copy is not to be had two
+  /// that overlap are the fastest way, and in one block they need no agreement. `kernel`: to `peer` there is one.
+  [[nodiscard]] uint64_t most(const Channel& peer, uint64_t bytes, bool kernel) const;
+
+  /// Copies what fits of a message that is not a transfer's into `buffer`, fills `out`, and frees the message's memory.
+  /// kPeerDead if the sender died while it was writing.
+  void receive(const MessageShm& message, const copy::Buffer& buffer, Result* out);
+
+ private:
+  [[nodiscard]] bool send_inline(Channel& peer, const SendArgs& args);
+  void send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
+                  copy::Store store);
+  [[nodiscard]] bool copy_piped(const copy::Buffer& buffer, uint64_t n, const shm::FarShm& far, uint32_t sender);
+
+  Channels& channels_;
+};
+
+/// The matching triple of a send (SendArgs or Request) into a claimed slot.
+template <typename Send>
+void address(shm::EnvelopeShm* slot, Kind kind, const Send& send) {
+  slot->kind = static_cast<uint8_t>(kind);
+  slot->stamped = 0;
+  slot->source = send.source;
+  slot->tag = send.tag;
+  slot->context = send.context;
+}
+
+}  // namespace zh::p2p

@@ -1,0 +1,359 @@
+// A rank's own queues: their memory, and matching under their lock.
+#include "p2p/matcher.h"
+
+#include <algorithm>
+
+#include "base/crash_point.h"
+#include "copy/kernels.h"
+#include "os/yield.h"
+#include "p2p/skew.h"
+
+namespace zh::p2p {
+
+namespace {
+constexpr uint32_t kSpinsBeforeYield = 64;
+constexpr uint32_t kYieldsBeforeDeathCheck = 1024;
+constexpr uint32_t kPostedSlab = 64;
+constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
+}  // namespace
+
+Matcher::Matcher(Channels& channels, Requests& requests)
+    : channels_(channels), requests_(requests), queues_(channels.base(), nullptr, nullptr), taken_(2 * kDrainBudget) {}
+
+Status Matcher::open() {
+  queues_ = Queues(channels_.base(), &channels_.part().queues, nullptr);
+  refill_messages(1);
+  return queues().free_message_count.load_relaxed() != 0
+             ? kOk
+             : Status{Code::kNoMemory, "no shared memory for the matching queues"};
+}
+
+bool Matcher::lock() {
+  shm::OwnerLockShm& lock = queues().lock;
+  const uint32_t self = channels_.self();
+  if (lock.try_lock(self)) return true;
+  if (queues().broken.load_relaxed() != 0) return false;
+  for (uint32_t turns = 1;; ++turns) {
+    if (lock.try_lock(self)) return true;
+    if (turns < kSpinsBeforeYield) {
+      cpu_relax();
+      continue;
+    }
+    // The holder may have lost its CPU, or its life.
+    os::yield_cpu();
+    if (turns % kYieldsBeforeDeathCheck == 0 && broken_for_good(queues())) return false;
+  }
+}
+
+bool Matcher::broken_for_good(QueuesShm& queues) {
+  if (queues.broken.load_relaxed() != 0) return true;
+  const uint32_t holder = queues.lock.holder();
+  if (holder == 0 || holder == channels_.self() + 1 || channels_.node().alive(holder - 1)) return false;
+  queues.broken.store_relaxed(1);
+  return true;
+}
+
+// --- Memory of entries
+
+Ref Matcher::new_posted() {
+  if (free_posted_.empty()) {
+    const Offset slab = channels_.arena().allocate(kPostedSlab * sizeof(PostedShm));
+    if (slab == kNoOffset) {
+      const Ref ref = new_private(sizeof(PostedShm));
+      posted_made_ += ref != kNoRef ? 1 : 0;
+      return ref;
+    }
+    posted_made_ += kPostedSlab;
+    for (uint32_t i = kPostedSlab; i-- != 0;) {
+      free_posted_.push_back(static_cast<Ref>((slab + i * sizeof(PostedShm)) / kLineBytes));
+    }
+  }
+  const Ref ref = free_posted_.back();
+  free_posted_.pop_back();
+  return ref;
+}
+
+void Matcher::drop_posted(Request* r) {
+  if (r->posted == kNoRef) return;
+  free_posted_.push_back(r->posted);
+  r->posted = kNoRef;
+}
+
+// An entry outside the segment: while one is queued, only this rank may turn its queues.
+Ref Matcher::new_private(uint64_t bytes) {
+  if (private_memory_.base() == nullptr) {
+    if (!private_memory_.reserve(kPrivateBytes)) return kNoRef;
+    queues_.set_private_base(private_memory_.base());
+  }
+  if (!private_memory_.open(private_used_ + bytes)) return kNoRef;
+  const Ref ref = static_cast<Ref>(private_used_ / kLineBytes) | kPrivateRef;
+  private_used_ += round_up(bytes, kLineBytes);
+  return ref;
+}
+
+// Keeps enough free message entries for a whole drain, so that memory is never asked for under the lock.
+void Matcher::refill_messages(uint32_t least) {
+  if (queues().free_message_count.load_relaxed() >= least) return;
+  const Offset slab = channels_.arena().allocate(kMessageSlab * kMessageBytes);
+  if (slab == kNoOffset) {
+    while (free_private_messages_.size() < taken_.size()) {
+      const Ref ref = new_private(kMessageBytes);
+      if (ref == kNoRef) return;
+      free_private_messages_.push_back(ref);
+    }
+    return;
+  }
+  if (!lock()) return;
+  give_slab(queues_, slab);
+  unlock();
+}
+
+// Needs the lock, as do the next two.
+void Matcher::give_slab(Queues& queues, Offset slab) {
+  for (uint32_t i = kMessageSlab; i-- != 0;) {
+    queues.give_free_message(static_cast<Ref>((slab + i * kMessageBytes) / kLineBytes));
+  }
+}
+
+Ref Matcher::take_entry() {
+  const Ref ref = queues_.take_free_message();
+  if (ref != kNoRef || free_private_messages_.empty()) return ref;
+  const Ref spare = free_private_messages_.back();
+  free_private_messages_.pop_back();
+  return spare;
+}
+
+void Matcher::free_entry(Ref ref) {
+  if ((ref & kPrivateRef) != 0) {
+    free_private_messages_.push_back(ref);
+  } else {
+    queues_.give_free_message(ref);
+  }
+}
+
+// --- Envelopes
+
+void Matcher::look_for_sources() {
+  if (channels_.part().state.announced.load_relaxed() == announced_seen_) return;
+  // A3 -> A2: rings announced before are seen below.
+  announced_seen_ = channels_.part().state.announced.load_acquire();
+  for (uint32_t i = 0; i < channels_.size(); ++i) {
+    if (channels_[i].listening || channels_.ring_from(i) == nullptr) continue;
+    channels_[i].listening = true;
+    sources_.push_back(i);
+  }
+}
+
+// Needs the lock, as does what follows up to drain().
+void Matcher::take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender) {
+  Taken& taken = taken_[taken_count_++];
+  taken.request = request;
+  Queues::fill(&taken.message, slot, sender);
+  note_matched();
+}
+
+void Matcher::note_matched() {
+  if (note_match(channels_.part())) channels_.count_lag(channels_.self(), false);
+}
+
+void Matcher::take_unexpected(Request* request, Ref ref) {
+  Taken& taken = taken_[taken_count_++];
+  taken.request = request;
+  queues_.message(ref)->copy_to(&taken.message);
+  queues_.remove_unexpected(ref);
+  free_entry(ref);
+  note_matched();
+}
+
+// `extra`: a receive outside the queue, posted last of all. `matched_only`: nothing becomes unexpected.
+Matcher::Placed Matcher::place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra, bool matched_only) {
+  if (const Ref ref = queues_.match_posted(slot.context, slot.source, slot.tag); ref != kNoRef) {
+    Request* const receive = requests_.at(queues_.posted(ref)->request);
+    queues_.unpost(ref);
+    take(receive, slot, sender);
+    return Placed::kDone;
+  }
+  if (extra != nullptr && wants(extra, slot)) {
+    take(extra, slot, sender);
+    return Placed::kLast;
+  }
+  if (matched_only) return Placed::kNot;
+  const Ref entry = take_entry();
+  if (entry == kNoRef) return Placed::kNot;
+  Queues::fill(queues_.message(entry), slot, sender);
+  queues_.add_unexpected(entry);
+  if (note_unexpected(channels_.part())) channels_.count_lag(channels_.self(), true);
+  return Placed::kDone;
+}
+
+uint32_t Matcher::drain_own(uint32_t sender, uint32_t budget, Request* extra, bool matched_only) {
+  bool first = true;
+  budget = std::min(budget, static_cast<uint32_t>(taken_.size()) - taken_count_);
+  return drain_ring(channels_.part().in()[sender], budget,
+                    [&](const shm::EnvelopeShm& slot, shm::EnvelopeRingShm* ring) {
+                      if (first) channels_.note_heard(sender, slot, ring);
+                      first = false;
+                      const Placed placed = place_own(slot, sender, extra, matched_only);
+                      if (placed == Placed::kNot) return placed;
+                      ZH_CRASH_POINT("drain: matched, not consumed");
+                      shm::EnvelopeConsumer::read_ahead(ring);
+                      return placed;
+                    });
+}
+
+bool Matcher::drain(uint32_t sender, bool* moved) {
+  *moved = false;
+  if (!arrived(sender)) return true;
+  refill_messages(kDrainBudget);
+  if (!lock()) return false;
+  *moved = drain_own(sender, kDrainBudget, nullptr, false) != 0;
+  unlock();
+  return true;
+}
+
+void Matcher::drain_posted(uint32_t sender) {
+  if (queues().posted_total.load_relaxed() == 0 || !lock()) return;
+  drain_own(sender, kDrainBudget, nullptr, true);
+  unlock();
+}
+
+bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
+  QueuesShm& q = queues();
+  const auto sender = static_cast<uint32_t>(args.peer);
+  if (!q.lock.try_lock(channels_.self())) return false;
+  auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), channels_.part().in()[sender].load_relaxed());
+  shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+  shm::EnvelopeConsumer::read_ahead(ring);
+  if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
+      channels_.part().state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
+      slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
+      (args.source != slot->source && args.source != kAnySource)) {
+    q.lock.unlock();
+    return false;
+  }
+  channels_.note_heard(sender, *slot, ring);
+  // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
+  Queues::fill(out, *slot, sender);
+  shm::EnvelopeConsumer::consume(ring);
+  q.lock.unlock();
+  return true;
+}
+
+// --- Receives
+
+void Matcher::search(Request* r) {
+  QueuesShm& q = queues();
+  look_for_sources();
+  bool ready = q.arrivals.load_relaxed() != r->arrivals_seen;
+  if (r->peer != kAnyPeer) {
+    ready = ready || arrived(static_cast<uint32_t>(r->peer));
+  } else {
+    for (const uint32_t s : sources_) ready = ready || arrived(s);
+  }
+  if (!ready) return;
+  refill_messages(2 * kDrainBudget);
+  if (!lock()) return;
+  if (q.arrivals.load_relaxed() != r->arrivals_seen) {
+    if (const Ref ref = queues_.match_unexpected(r->context, r->source, r->tag); ref != kNoRef) {
+      take_unexpected(r, ref);
+    }
+  }
+  if (taken_count_ == 0) drain_for(r);
+  // What was queued just now was compared with this receive first.
+  r->arrivals_seen = q.arrivals.load_relaxed();
+  unlock();
+}
+
+// Needs the lock.
+void Matcher::drain_for(Request* r) {
+  if (r->peer != kAnyPeer) {
+    if (channels_[r->peer].listening) drain_own(static_cast<uint32_t>(r->peer), kDrainBudget, r, false);
+    return;
+  }
+  // Start behind the source served last, so that none starves.
+  const auto n = static_cast<uint32_t>(sources_.size());
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t k = (next_source_ + i) % n;
+    drain_own(sources_[k], kDrainBudget, r, false);
+    if (taken_count_ != 0 && taken_[taken_count_ - 1].request == r) {
+      next_source_ = (k + 1) % n;
+      return;
+    }
+  }
+}
+
+PostedShm* Matcher::make_posted(Request* r) {
+  r->posted = new_posted();
+  if (r->posted == kNoRef) return nullptr;
+  PostedShm* p = queues_.posted(r->posted);
+  p->request = r->index;
+  p->context = r->context;
+  p->source = r->source;
+  p->tag = r->tag;
+  return p;
+}
+
+Matcher::Posted Matcher::post(Request* r, bool wait) {
+  if (!lock()) return Posted::kBroken;
+  const Ref message = queues_.match_unexpected(r->context, r->source, r->tag);
+  if (message != kNoRef) {
+    take_unexpected(r, message);
+  } else if (wait) {
+    queues_.post(r->posted);
+    r->stage = Stage::kPosted;
+  }
+  unlock();
+  return message != kNoRef ? Posted::kFound : wait ? Posted::kQueued : Posted::kNothing;
+}
+
+bool Matcher::unpost(Request* r) {
+  if (!lock()) return false;
+  // A receive that another side has matched is on the matched list and names its message.
+  const bool queued = queues_.posted(r->posted)->message == kNoRef;
+  if (queued) queues_.unpost(r->posted);
+  unlock();
+  return queued;
+}
+
+bool Matcher::probe(const RecvArgs& args, Result* out) {
+  if (!lock()) return false;
+  const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag);
+  if (ref != kNoRef) {
+    const MessageShm* m = queues_.message(ref);
+    *out = {m->source, m->tag, m->bytes(), Code::kOk, false};
+  }
+  unlock();
+  return ref != kNoRef;
+}
+
+bool Matcher::take_probed(const RecvArgs& args) {
+  if (!lock()) return false;
+  const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag);
+  if (ref != kNoRef) take_unexpected(nullptr, ref);
+  unlock();
+  return ref != kNoRef;
+}
+
+Ref Matcher::take_matched() {
+  if (queues().matched.load_relaxed() == kNoRef || !lock()) return kNoRef;
+  const Ref first = queues_.take_matched();
+  unlock();
+  return first;
+}
+
+// Both entries are out of every queue, so they are this rank's alone.
+Ref Matcher::unpack_matched(Ref ref, Taken* out) {
+  const PostedShm* p = queues_.posted(ref);
+  const Ref next = p->link.next;
+  const Ref entry = p->message;
+  out->request = requests_.at(p->request);
+  queues_.message(entry)->copy_to(&out->message);
+  drop_posted(out->request);
+  if (lock()) {
+    queues_.give_free_message(entry);  // made by another side, so never private
+    unlock();
+  }
+  return next;
+}
+
+}  // namespace zh::p2p

@@ -1,0 +1,177 @@
+// Matching: envelopes out of rings into a receiver's queues, receives and messages joined in MPI's order, by the
+// receiver for itself or by a sender for a receiver that is away (LiMIC paper, sections 4.3-4.5). Each call is one
+// short section under the lock of the queues: no copy of payload but a short message's, no system call, no memory
+// request happens in it. It refuses to know what becomes of a matched message: that is in taken().
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/crash_point.h"
+#include "os/room.h"
+#include "p2p/channels.h"
+#include "p2p/queues.h"
+#include "p2p/requests.h"
+#include "p2p/types.h"
+
+namespace zh::p2p {
+
+class Matcher {
+ public:
+  /// A message taken from a ring or queue together with the request it belongs to; null: MPI_Mprobe's.
+  struct Taken {
+    Request* request;
+    MessageShm message;
+  };
+  /// How posting a receive ended.
+  enum class Posted : uint8_t {
+    kQueued,
+    kFound,    ///< its message was there: taken() has it
+    kNothing,  ///< not queued, as was asked for
+    kBroken
+  };
+
+  Matcher(Channels& channels, Requests& requests);
+  Status open();
+
+  // This rank's own queues. False, where a call says whether it was done: the queues are broken for good.
+
+  [[nodiscard]] QueuesShm& queues() const { return channels_.part().queues; }
+  /// Peers whose rings towards this rank exist, once look_for_sources() has found them.
+  [[nodiscard]] const std::vector<uint32_t>& sources() const { return sources_; }
+  void look_for_sources();
+  /// Moves the envelopes of one ring, up to a budget, if there are any; `*moved` says whether.
+  [[nodiscard]] bool drain(uint32_t sender, bool* moved);
+  /// Takes envelopes of one ring as long as a posted receive matches the first of them.
+  void drain_posted(uint32_t sender);
+  /// Takes the first envelope of a ring if `args` matches it, nothing else could match first, and it is no transfer's.
+  [[nodiscard]] bool take_front(const RecvArgs& args, MessageShm* out);
+  /// Searches for an unposted receive's message. Cheap when nothing has arrived.
+  void search(Request* request);
+  /// Gives a receive a place for its description; null when there is no memory.
+  [[nodiscard]] PostedShm* make_posted(Request* request);
+  /// Queues it, unless an unexpected message matches it, which must not be overtaken. `wait` false: it is not queued.
+  [[nodiscard]] Posted post(Request* request, bool wait);
+  /// Takes a receive out of the queue. False if it has been matched.
+  [[nodiscard]] bool unpost(Request* request);
+  /// The first unexpected message that matches; false if there is none.
+  [[nodiscard]] bool probe(const RecvArgs& args, Result* out);
+  /// The same, taken out: in taken().
+  [[nodiscard]] bool take_probed(const RecvArgs& args);
+  /// The first of the receives that another side has matched, all of them at once; kNoRef if there is none.
+  [[nodiscard]] Ref take_matched();
+  /// Frees what such a receive holds in the queues, says what it is, and returns the next one.
+  Ref unpack_matched(Ref ref, Taken* out);
+
+  /// What the latest call has taken; clear it before the next one.
+  [[nodiscard]] uint32_t taken_count() const { return taken_count_; }
+  [[nodiscard]] const Taken& taken(uint32_t i) const { return taken_[i]; }
+  void clear_taken() { taken_count_ = 0; }
+
+  /// Receives hold entries, in the queue or on their way out.
+  [[nodiscard]] bool holds_receives() const { return posted_made_ != free_posted_.size(); }
+  /// Gives a receive's place back.
+  void drop_posted(Request* request);
+  /// The lock's holder has died; from now on also if it was seen only now.
+  bool broken_for_good(QueuesShm& queues);
+
+  // peer_queues.cpp: a peer's queues, on its behalf or about this rank's own messages in them.
+
+  /// Matches this rank's messages to a receiver that is away; returns how many. Entries that its queues lack come out
+  /// of this rank's memory.
+  uint32_t progress_peer(uint32_t dest);
+  /// Takes an offered transfer back; false if it has been matched, or nobody knows any more.
+  [[nodiscard]] bool withdraw(const Request* send);
+  /// Calls `change` while the receiver cannot take the transfer; false if that could not be.
+  template <typename Change>
+  [[nodiscard]] bool while_offered(const Request* send, Change&& change) {
+    Channel& peer = channels_[send->peer];
+    if (!try_lock_peer(peer)) return false;
+    const bool ours = holds_offer(peer, send);
+    if (ours) change();
+    peer.part->queues.lock.unlock();
+    return ours;
+  }
+
+ private:
+  static constexpr uint32_t kDrainBudget = 32;
+  static constexpr uint32_t kMessageSlab = 128;  ///< queue entries made at once
+  /// What became of an envelope.
+  enum class Placed : uint8_t { kNot, kDone, kLast };
+
+  [[nodiscard]] bool lock();
+  void unlock() { queues().lock.unlock(); }
+  [[nodiscard]] bool arrived(uint32_t sender) const {
+    shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
+    return ring != nullptr && shm::EnvelopeConsumer::ready(ring);
+  }
+  /// Hands envelopes to `place(slot, ring)` until it takes no more, following the ring when it moves.
+  template <typename Place>
+  uint32_t drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place);
+  uint32_t drain_own(uint32_t sender, uint32_t budget, Request* extra, bool matched_only);
+  Placed place_own(const shm::EnvelopeShm& slot, uint32_t sender, Request* extra, bool matched_only);
+  void take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender);
+  void take_unexpected(Request* request, Ref ref);
+  void note_matched();
+  void drain_for(Request* unposted);
+
+  [[nodiscard]] Ref new_posted();
+  [[nodiscard]] Ref new_private(uint64_t bytes);
+  void refill_messages(uint32_t least);
+  [[nodiscard]] Ref take_entry();
+  void free_entry(Ref ref);
+  static void give_slab(Queues& queues, Offset slab);
+
+  [[nodiscard]] bool try_lock_peer(Channel& peer) const;
+  uint32_t drain_peer(uint32_t dest, Queues& queues, bool* short_of_entries);
+  Placed place_for_peer(const shm::EnvelopeShm& slot, uint32_t dest, Queues& queues, bool* short_of_entries);
+  void match_transfer(const MessageShm& message, const PostedShm& posted);
+  bool lend_entries(Channel& peer);
+  [[nodiscard]] bool holds_offer(Channel& peer, const Request* send) const;
+  [[nodiscard]] bool is_in_ring(Channel& peer, Offset transfer) const;
+  [[nodiscard]] static bool wants(const Request* r, const shm::EnvelopeShm& e) {
+    return r->context == e.context && (r->source == kAnySource || r->source == e.source) &&
+           (r->tag == kAnyTag || r->tag == e.tag);
+  }
+
+  Channels& channels_;
+  Requests& requests_;
+  Queues queues_;
+  std::vector<uint32_t> sources_;
+  uint32_t announced_seen_ = 0;
+  uint32_t next_source_ = 0;  ///< where a receive from anywhere begins to look, so that no source starves
+  std::vector<Taken> taken_;
+  uint32_t taken_count_ = 0;
+  std::vector<Ref> free_posted_;
+  size_t posted_made_ = 0;                  ///< entries that are in free_posted_ or held by a receive
+  std::vector<Ref> free_private_messages_;  ///< spill entries, when the budget of shared memory is used up
+  os::PrivateRoom private_memory_;
+  uint64_t private_used_ = kLineBytes;  // Ref 0 is "none"
+  std::vector<Offset> spare_entries_;   ///< slabs of queue entries to be lent
+};
+
+template <typename Place>
+uint32_t Matcher::drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place) {
+  auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), in.load_relaxed());
+  uint32_t moved = 0;
+  while (moved < budget) {
+    shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+    if (slot == nullptr) break;
+    if (slot->kind == shm::kRingMoved) {
+      const Offset next = slot->far.where;
+      ZH_CRASH_POINT("drain: at the marker");
+      // A0 -> A1: the new ring is made.
+      in.store_release(next);
+      ring = at<shm::EnvelopeRingShm>(channels_.base(), next);
+      continue;
+    }
+    const Placed placed = place(*slot, ring);
+    if (placed == Placed::kNot) break;
+    shm::EnvelopeConsumer::consume(ring);
+    ++moved;
+    if (placed == Placed::kLast) break;
+  }
+  return moved;
+}
+
+}  // namespace zh::p2p

@@ -1,0 +1,242 @@
+#include "p2p/receiver.h"
+
+#include <new>
+#include <vector>
+
+namespace zh::p2p {
+
+// --- What has arrived
+
+void Receiver::deliver(Request* r, const MessageShm& m) {
+  r->message_bytes = m.bytes();
+  r->peer = static_cast<int32_t>(m.sender);
+  if (m.kind != Kind::kTransfer) {
+    eager_.receive(m, r->buffer, &r->result);
+    requests_.complete(r);
+    return;
+  }
+  const uint64_t n = std::min(r->message_bytes, r->buffer.bytes);
+  r->result.source = m.source;
+  r->result.tag = m.tag;
+  r->result.bytes = n;
+  if (r->message_bytes > n) r->result.code = Code::kTruncated;
+  rendezvous_.join(r, m);
+}
+
+void Receiver::run_taken() {
+  for (uint32_t i = 0; i < matcher_.taken_count(); ++i) {
+    const Matcher::Taken& taken = matcher_.taken(i);
+    matcher_.drop_posted(taken.request);
+    deliver(taken.request, taken.message);
+  }
+  matcher_.clear_taken();
+}
+
+// Receives that another side matched while this rank was away.
+bool Receiver::take_matched() {
+  Ref ref = matcher_.take_matched();
+  const bool any = ref != kNoRef;
+  while (ref != kNoRef) {
+    Matcher::Taken taken;
+    ref = matcher_.unpack_matched(ref, &taken);
+    deliver(taken.request, taken.message);
+  }
+  return any;
+}
+
+bool Receiver::collect() {
+  matcher_.look_for_sources();
+  bool moved = take_matched();
+  for (const uint32_t sender : matcher_.sources()) {
+    bool more = false;
+    if (!matcher_.drain(sender, &more)) return moved;
+    run_taken();
+    moved = moved || more;
+  }
+  return moved;
+}
+
+bool Receiver::take_front(const RecvArgs& args, Result* out) {
+  MessageShm message;
+  if (!matcher_.take_front(args, &message)) return false;
+  eager_.receive(message, args.buffer, out);
+  return true;
+}
+
+// What has arrived is received without a place in the queue, which costs three times as much: first by the receives
+// that were posted before, then by this one.
+bool Receiver::take_arrived(const RecvArgs& args, Result* out) {
+  if (args.peer < 0) return false;
+  const auto sender = static_cast<uint32_t>(args.peer);
+  shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
+  if (ring == nullptr || !shm::EnvelopeConsumer::ready(ring)) return false;
+  matcher_.drain_posted(sender);
+  if (matcher_.taken_count() != 0) run_taken();
+  return take_front(args, out);
+}
+
+bool Receiver::await_front(const RecvArgs& args, uint32_t polls) {
+  shm::EnvelopeRingShm* ring = args.peer < 0 ? nullptr : channels_.ring_from(static_cast<uint32_t>(args.peer));
+  for (uint32_t i = 0; i < polls && ring != nullptr; ++i) {
+    if (shm::EnvelopeConsumer::ready(ring)) {
+      if (i != 0) channels_.expect(true);
+      return true;
+    }
+    // Loads in a row would all be run ahead of and thrown away when the line comes: a pause costs less than that.
+    cpu_relax();
+  }
+  if (ring == nullptr) cpu_relax();
+  channels_.expect(true);
+  return false;
+}
+
+// --- Receives
+
+Request* Receiver::irecv_unposted(const RecvArgs& args) {
+  Request* r = requests_.make();
+  if (r == nullptr) return nullptr;
+  r->is_send = false;
+  r->peer = args.peer;
+  r->source = args.source;
+  r->tag = args.tag;
+  r->context = args.context;
+  r->buffer = args.buffer;
+  r->stage = Stage::kUnposted;
+  return r;
+}
+
+Request* Receiver::irecv_posted(const RecvArgs& args) {
+  Request* r = irecv_unposted(args);
+  if (r != nullptr) post(r);
+  return r;
+}
+
+Request* Receiver::irecv(const RecvArgs& args) {
+  Request* r = irecv_unposted(args);
+  if (r == nullptr) return r;
+  if (take_arrived(args, &r->result)) {
+    requests_.complete(r);
+  } else {
+    post(r);
+  }
+  return r;
+}
+
+void Receiver::look(Request* r) {
+  matcher_.search(r);
+  run_taken();
+}
+
+void Receiver::post(Request* r) {
+  PostedShm* posted = matcher_.make_posted(r);
+  if (posted == nullptr) return;  // stays unposted: look() goes on serving it
+  rendezvous_.describe(r, r->peer, r->buffer.bytes, false, &posted->buffer);
+  // Nothing more comes from a dead peer than what is in its ring.
+  const bool dead = lost(r->peer, r->context);
+  while (dead && collect()) {
+  }
+  switch (matcher_.post(r, !dead)) {
+    case Matcher::Posted::kFound:
+      run_taken();
+      return;
+    case Matcher::Posted::kQueued:
+      return;
+    case Matcher::Posted::kNothing:
+      if (r->peer == kAnyPeer) deaths_.told(r->context);
+      break;
+    case Matcher::Posted::kBroken:
+      break;
+  }
+  fail(r);
+}
+
+bool Receiver::cancel(Request* r) {
+  if (r->stage != Stage::kPosted || !matcher_.unpost(r)) return false;
+  matcher_.drop_posted(r);
+  r->result.cancelled = true;
+  requests_.complete(r);
+  return true;
+}
+
+// --- Probes
+
+bool Receiver::iprobe(const RecvArgs& args, Result* out) {
+  while (collect()) {
+  }
+  return matcher_.probe(args, out) || tell_lost(args, out);
+}
+
+Message* Receiver::improbe(const RecvArgs& args, Result* out) {
+  while (collect()) {
+  }
+  *out = {};
+  Message* message = nullptr;
+  if (matcher_.take_probed(args)) {
+    message = new (std::nothrow) Message;
+    if (message != nullptr) matcher_.taken(0).message.copy_to(&message->entry);
+    matcher_.clear_taken();
+  }
+  if (message == nullptr) {
+    tell_lost(args, out);
+    return nullptr;
+  }
+  *out = {message->entry.source, message->entry.tag, message->entry.bytes(), Code::kOk, false};
+  return message;
+}
+
+Request* Receiver::imrecv(Message* message, const copy::Buffer& buffer) {
+  RecvArgs args;
+  args.source = message->entry.source;
+  args.tag = message->entry.tag;
+  args.context = message->entry.context;
+  args.peer = static_cast<int32_t>(message->entry.sender);
+  args.buffer = buffer;
+  Request* r = irecv_unposted(args);
+  if (r == nullptr) return nullptr;
+  deliver(r, message->entry);
+  delete message;
+  return r;
+}
+
+// --- Deaths
+
+void Receiver::fail(Request* r) {
+  matcher_.drop_posted(r);
+  requests_.fail(r, Code::kPeerDead);
+}
+
+bool Receiver::lost(int32_t peer, uint64_t context) const {
+  return peer == kAnyPeer ? deaths_.concern(context) : channels_[peer].dead;
+}
+
+// A receive that would wait for ever is told instead; so is a probe that finds nothing, of itself or of others.
+bool Receiver::tell_lost(const RecvArgs& args, Result* out) {
+  if (!lost(args.peer, args.context) && !broken_) return false;
+  if (args.peer == kAnyPeer) deaths_.told(args.context);
+  *out = {args.source, args.tag, 0, Code::kPeerDead, false};
+  return true;
+}
+
+bool Receiver::note_broken() {
+  if (matcher_.queues().broken.load_relaxed() == 0 || broken_) return false;
+  broken_ = true;
+  return true;
+}
+
+// Whatever a dead peer sent before is in its ring, so that is drained first.
+void Receiver::fail_lost() {
+  while (collect()) {
+  }
+  const bool broken = broken_ = matcher_.queues().broken.load_relaxed() != 0;
+  std::vector<uint64_t> told;
+  requests_.for_each([&](Request* r) {
+    if (r->stage != Stage::kPosted && r->stage != Stage::kUnposted) return;
+    if (!broken && !lost(r->peer, r->context)) return;
+    if (r->stage == Stage::kPosted && !broken && !matcher_.unpost(r)) return;
+    fail(r);
+    if (r->peer == kAnyPeer) told.push_back(r->context);
+  });
+  for (const uint64_t context : told) deaths_.told(context);
+}
+
+}  // namespace zh::p2p

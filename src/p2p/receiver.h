@@ -1,0 +1,88 @@
+// A rank's receives and probes, and what becomes of what has arrived: the matcher finds, and this hands the message to
+// its request. It refuses to wait.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "p2p/channels.h"
+#include "p2p/deaths.h"
+#include "p2p/eager.h"
+#include "p2p/matcher.h"
+#include "p2p/rendezvous.h"
+#include "p2p/requests.h"
+
+namespace zh::p2p {
+
+class Receiver {
+ public:
+  Receiver(Channels& channels, Requests& requests, Matcher& matcher, Eager& eager, Rendezvous& rendezvous)
+      : channels_(channels),
+        requests_(requests),
+        matcher_(matcher),
+        eager_(eager),
+        rendezvous_(rendezvous),
+        deaths_(channels.self(), channels.node().size()) {}
+
+  /// Receives at once a small message that waits at the head of its source's ring and that nothing else could match
+  /// first; false if there is none (nothing happened). The fast path of a blocking receive.
+  [[nodiscard]] bool recv_now(const RecvArgs& args, Result* out) {
+    if (args.peer < 0) return false;
+    shm::EnvelopeRingShm* ring = channels_.ring_from(static_cast<uint32_t>(args.peer));
+    return ring != nullptr && shm::EnvelopeConsumer::ready(ring) && take_front(args, out);
+  }
+  /// As recv_now(), for a nonblocking receive: receives that were posted before are served first.
+  [[nodiscard]] bool take_arrived(const RecvArgs& args, Result* out);
+  /// Polls the ring of a receive's source, up to `polls` times; true once an envelope is there. Knows one source only.
+  [[nodiscard]] bool await_front(const RecvArgs& args, uint32_t polls);
+
+  /// Starts a receive in the shared queue, if its message has not arrived.
+  [[nodiscard]] Request* irecv(const RecvArgs& args);
+  /// The same without looking for a message that has arrived.
+  [[nodiscard]] Request* irecv_posted(const RecvArgs& args);
+  /// Starts a receive that stays out of the shared queue: look() searches for it. For blocking receives.
+  [[nodiscard]] Request* irecv_unposted(const RecvArgs& args);
+  /// Searches for an unposted receive's message. Cheap when nothing has arrived.
+  void look(Request* request);
+  /// Moves an unposted receive to the shared queue, where it can be matched while its rank is away.
+  void post(Request* request);
+  bool cancel(Request* request);
+
+  /// True if there is a message, or kPeerDead to tell of (types.h).
+  bool iprobe(const RecvArgs& args, Result* out);
+  /// Null also with kPeerDead.
+  [[nodiscard]] Message* improbe(const RecvArgs& args, Result* out);
+  [[nodiscard]] Request* imrecv(Message* message, const copy::Buffer& buffer);
+
+  /// Empties the rings (up to a budget each). True if anything moved.
+  bool collect();
+
+  /// See Deaths::name().
+  void name_members(uint64_t context, std::span<const int32_t> members) { deaths_.name(context, members); }
+  void forget_members(uint64_t context) { deaths_.forget(context); }
+  void note_death(uint32_t peer) { deaths_.add(peer); }
+  /// This rank's queues are broken: its requests are told. True if that is news.
+  bool note_broken();
+  /// Receives that nothing can come for any more fail.
+  void fail_lost();
+
+ private:
+  bool take_front(const RecvArgs& args, Result* out);
+  bool take_matched();
+  void run_taken();
+  void deliver(Request* request, const MessageShm& message);
+  /// Whether a receive for which nothing has come must not wait.
+  [[nodiscard]] bool lost(int32_t peer, uint64_t context) const;
+  bool tell_lost(const RecvArgs& args, Result* out);
+  void fail(Request* request);
+
+  Channels& channels_;
+  Requests& requests_;
+  Matcher& matcher_;
+  Eager& eager_;
+  Rendezvous& rendezvous_;
+  Deaths deaths_;
+  bool broken_ = false;  ///< this rank's queues are, and its requests have been told
+};
+
+}  // namespace zh::p2p

@@ -1,0 +1,260 @@
+// A transfer's begin and end: its description, the offer, the match, and who is left with what.
+#include "p2p/rendezvous.h"
+
+#include <algorithm>
+
+#include "base/crash_point.h"
+#include "p2p/eager.h"
+#include "p2p/skew.h"
+
+namespace zh::p2p {
+
+uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
+  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
+  const uint64_t total = t.source.end() - t.source.from();
+  if (t.source.mapped()) return tune::mapped_chunk(total, choice);
+  const uint64_t eighth = round_up(total / 8, 4096);
+  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
+}
+
+// A program may start any number of sends that its receiver takes in another order, so the description of one must be
+// had when nothing else is: short ones then, from the reserve and at last from the annex.
+Offset Rendezvous::take_transfer() {
+  if (free_transfers_.empty() && free_short_transfers_.empty()) sweep();
+  for (std::vector<Offset>* list : {&free_transfers_, &free_short_transfers_}) {
+    if (list->empty()) continue;
+    const Offset offset = list->back();
+    list->pop_back();
+    return offset;
+  }
+  uint16_t window = kCellWindow;
+  shm::Arena& arena = channels_.arena();
+  Offset offset = channels_.may_grow(sizeof(TransferShm)) ? arena.allocate(sizeof(TransferShm)) : kNoOffset;
+  if (offset == kNoOffset) {
+    window = kShortWindow;
+    offset = arena.allocate_reserve(TransferShm::size_bytes(window), channels_.first_rings_bytes());
+    if (offset == kNoOffset) offset = channels_.annex().allocate(TransferShm::size_bytes(window));
+  }
+  if (offset != kNoOffset) at<TransferShm>(channels_.base(), offset)->window = window;
+  return offset;
+}
+
+void Rendezvous::give_transfer(Offset offset) {
+  const bool whole = at<TransferShm>(channels_.base(), offset)->window == kCellWindow;
+  (whole ? free_transfers_ : free_short_transfers_).push_back(offset);
+}
+
+// Transfers that both ends have left can be used again.
+void Rendezvous::sweep() {
+  for (size_t i = 0; i < ended_.size();) {
+    // L1 -> L0: the receiver's last access.
+    if (at<TransferShm>(channels_.base(), ended_[i])->released.load_acquire() == 0) {
+      ++i;
+      continue;
+    }
+    give_transfer(ended_[i]);
+    ended_[i] = ended_.back();
+    ended_.pop_back();
+  }
+}
+
+// Whether the receiver can fetch what can be fetched by itself. What is mapped may be taken back by a fork, and the
+// rank may then be away.
+bool Rendezvous::pullable(const TransferShm& t) const {
+  const bool stays_mapped = t.source.mapped() && !memory_.own().revocable();
+  return stays_mapped || (memory_.kernel(t.receiver) && t.source.reachable());
+}
+
+void Rendezvous::note_unpullable(Request* r, const TransferShm& t) {
+  requests_.set_unpullable(r, t.receiver != channels_.self() && (!pullable(t) || r->carry_bytes() != 0));
+}
+
+Direct Rendezvous::direct_for(const Request* r, const TransferShm& t) {
+  const auto dest = static_cast<uint32_t>(r->peer);
+  const Channel& peer = channels_[dest];
+  const bool to_self = dest == channels_.self();
+  const uint64_t n = r->message_bytes;
+  const bool reachable = t.source.reachable();
+  const bool single = memory_.kernel(dest) && reachable && n >= peer.choice.single_copy_min;
+  Direct direct = Direct::kCells;
+  if ((to_self && reachable) || t.source.mapped() || (single && n >= peer.choice.both_ends_min)) {
+    direct = Direct::kBoth;
+  } else if (single) {
+    direct = peer.choice.sender_copies ? Direct::kSender : Direct::kReceiver;
+  }
+  if (direct != Direct::kCells && !to_self && channels_.config().skew != 0 && n <= kSkewBytesMax &&
+      peer.part->state.skewed.load_relaxed() != 0) {
+    direct = Direct::kCells;
+    ++channels_.counters().skew_detours;
+  }
+  return direct;
+}
+
+Submitted Rendezvous::offer(Request* r) {
+  Channel& peer = channels_[r->peer];
+  shm::EnvelopeShm* slot = channels_.claim_slot(peer);
+  if (slot == nullptr) return Submitted::kNoRoom;
+  const Offset offset = take_transfer();
+  if (offset == kNoOffset) return Submitted::kNoMemory;
+  auto* t = at<TransferShm>(channels_.base(), offset);
+  const uint64_t n = r->buffer.bytes;
+  describe(r, r->peer, n, true, &t->source);
+  t->sender = static_cast<uint16_t>(channels_.self());
+  t->receiver = static_cast<uint16_t>(r->peer);
+  t->state.store_relaxed(static_cast<uint32_t>(TransferState::kOffered));
+  t->released.store_relaxed(0);
+  t->claim.reset(t->source.from());
+  t->pushed.store_relaxed(0);
+  t->published.store_relaxed(0);
+  t->pulled.store_relaxed(0);
+  t->consumed.store_relaxed(0);
+  t->returned.store_relaxed(static_cast<uint32_t>(Returned::kNothing));
+  t->direct = static_cast<uint8_t>(direct_for(r, *t));
+  // The edges of a mapped buffer follow the envelope at once, so that a receiver can take the rest alone.
+  r->carry[0] = {0, t->source.from()};
+  r->carry[1] = {t->source.end(), n - t->source.end()};
+  channels_.counters().edge_bytes += r->carry_bytes();
+  note_unpullable(r, *t);
+  r->transfer = offset;
+  r->stage = Stage::kTransfer;
+  r->parked = sends_.size >= kSendsLookedAt;
+  t->parked = r->parked ? 1 : 0;
+  t->request = r->index;
+  channels_.counters().parked += t->parked;
+  address(slot, Kind::kTransfer, *r);
+  slot->far.bytes = n;
+  slot->far.where = offset;
+  ZH_CRASH_POINT("transfer: slot filled");
+  channels_.publish(peer, slot);
+  ZH_CRASH_POINT("transfer: offered");
+  list_of(r).push_back(r);
+  Channels::wake(peer);
+  return Submitted::kYes;
+}
+
+// A blocking send goes on when it waits.
+void Rendezvous::begin(Request* r) {
+  advance_send(r, pullable(transfer_of(r)) ? channels_.config().push_at_start : kUnbounded);
+}
+
+void Rendezvous::join(Request* r, const MessageShm& m) {
+  if (!channels_.node().open(m.far.where)) {
+    requests_.fail(r, Code::kNoMemory);
+    return;
+  }
+  auto* t = at<TransferShm>(channels_.base(), m.far.where);
+  prefetch_for_write(&t->target);
+  r->transfer = m.far.where;
+  r->stage = Stage::kTransfer;
+  if (t->load_state() == TransferState::kOffered) {  // T0 -> T1
+    requests_.drop_layout(r);
+    describe(r, r->peer, std::min(r->message_bytes, r->buffer.bytes), true, &t->target);
+    ZH_CRASH_POINT("transfer: target described");
+    t->store_matched();  // T1 -> T0
+    if (t->parked != 0) channels_[m.sender].part->state.matched.tell(t->request);
+    Channels::wake(channels_[m.sender]);
+  }
+  recvs_.push_back(r);
+  advance_receive(r);
+  if (r->stage == Stage::kTransfer && channels_[m.sender].dead) {
+    recvs_.remove(r);
+    requests_.fail(r, Code::kPeerDead);
+  }
+}
+
+void Rendezvous::finish_send(Request* r) {
+  const TransferShm& t = transfer_of(r);
+  Counters& counters = channels_.counters();
+  const uint64_t pulled = t.pulled.load_relaxed();
+  if (r->moved_direct != 0 && pulled != 0) {
+    ++counters.copies_by_both;
+  } else if (r->moved_direct != 0) {
+    ++counters.copies_by_sender;
+  } else if (pulled != 0) {
+    ++counters.copies_by_receiver;
+  }
+  Path path = r->path;
+  if (pulled != 0 && r->moved_direct == 0) {
+    path = t.sender == t.receiver ? Path::kSelf : t.source.mapped() ? Path::kMapped : Path::kCma;
+  }
+  if (path == Path::kMapped) ++(r->moved_direct != 0 && pulled != 0 ? counters.mapped_by_both : counters.mapped_by_one);
+  channels_.count_sent(static_cast<uint32_t>(r->peer), path, r->message_bytes);
+  list_of(r).remove(r);
+  ended_.push_back(r->transfer);
+  requests_.complete(r);
+}
+
+void Rendezvous::finish_receive(Request* r) {
+  TransferShm& t = transfer_of(r);
+  const bool direct = r->moved_direct != 0 || t.pushed.load_relaxed() != 0;
+  const Path path = !direct                                  ? Path::kCells
+                    : t.sender == channels_.self()           ? Path::kSelf
+                    : t.source.mapped() || t.target.mapped() ? Path::kMapped
+                                                             : Path::kCma;
+  channels_.counters().count_received(path, r->message_bytes);
+  if (memory_.revoked(t.sender, t.source)) ++channels_.counters().revoked;
+  recvs_.remove(r);
+  ZH_CRASH_POINT("transfer: not yet left");
+  const Channel& sender = channels_[uint32_t{t.sender}];
+  // L0 -> L1: the last access to the transfer.
+  t.released.store_release(1);
+  Channels::wake(sender);
+  requests_.complete(r);
+}
+
+void Rendezvous::drop(Request* r) {
+  const TransferShm& t = transfer_of(r);
+  // P0 -> P1: own writes; the label pairs with put_cell().
+  const uint32_t published = t.published.load_acquire();
+  for (uint32_t i = 0; i < published; ++i) shm::release_block(channels_.base(), t.cells[i % t.window].block);
+  list_of(r).remove(r);
+  give_transfer(r->transfer);
+}
+
+// The description names the program's buffer. It may be changed as long as the receiver has not taken the message out
+// of its queue, which only happens under its lock. What of it lies in cells stays there.
+void Rendezvous::offer_copy(TransferShm* t, const Request& twin) {
+  const uint64_t from = t->source.from();
+  const uint64_t end = t->source.end();
+  t->source = copy::by_address(twin.own_copy, twin.message_bytes);
+  t->source.set_span(from, end);
+  t->direct = static_cast<uint8_t>(memory_.kernel(t->receiver) ? Direct::kReceiver : Direct::kCells);
+  t->request = twin.index;
+  ZH_CRASH_POINT("buffer: offer changed");
+}
+
+void Rendezvous::replace(Request* r, Request* twin) {
+  twin->transfer = r->transfer;
+  twin->parked = r->parked;
+  twin->finished = r->finished;
+  twin->carry[0] = r->carry[0];
+  twin->carry[1] = r->carry[1];
+  list_of(r).replace(r, twin);
+  note_unpullable(twin, transfer_of(twin));
+}
+
+void Rendezvous::fail_dead() {
+  for (RequestList* list : {&sends_, &parked_}) {
+    for (Request* r = list->head; r != nullptr;) {
+      Request* next = r->next;
+      if (channels_[r->peer].dead) {
+        list->remove(r);
+        requests_.fail(r, Code::kPeerDead);
+      }
+      r = next;
+    }
+  }
+  for (Request* r = recvs_.head; r != nullptr;) {
+    Request* next = r->next;
+    if (channels_[r->peer].dead) {
+      advance_receive(r);
+      if (r->stage == Stage::kTransfer) {
+        recvs_.remove(r);
+        requests_.fail(r, Code::kPeerDead);
+      }
+    }
+    r = next;
+  }
+}
+
+}  // namespace zh::p2p

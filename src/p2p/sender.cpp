@@ -1,0 +1,153 @@
+#include "p2p/sender.h"
+
+namespace zh::p2p {
+
+// A buffer that peers may map is looked up once, for the request of its message.
+bool Sender::send_now(const SendArgs& args) {
+  Channel& peer = channels_[args.dest];
+  const uint64_t n = args.data.bytes;
+  if (n > peer.choice.eager_max || !peer.waiting.lets(args.context)) return false;
+  if (n > peer.choice.inline_max && rendezvous_.prefers_mapping(args.data, n, static_cast<int32_t>(args.dest))) {
+    if (memory_.own().contains(args.data.base, n)) return false;
+    rendezvous_.note_use(peer, args.data);
+  }
+  return eager_.send(peer, args, peer.choice.eager_max);
+}
+
+Request* Sender::make(const SendArgs& args) {
+  Request* r = requests_.make_send();
+  if (r == nullptr) return nullptr;
+  r->peer = static_cast<int32_t>(args.dest);
+  r->source = args.source;
+  r->tag = args.tag;
+  r->context = args.context;
+  r->buffer = args.data;
+  r->mode = args.mode;
+  r->message_bytes = args.data.bytes;
+  r->stage = Stage::kQueued;
+  return r;
+}
+
+Request* Sender::isend(const SendArgs& args) {
+  if (send_now(args)) return requests_.sent();
+  Request* r = make(args);
+  if (r == nullptr) return nullptr;
+  Channel& peer = channels_[args.dest];
+  if (peer.dead) {
+    requests_.fail(r, Code::kPeerDead);
+    return r;
+  }
+  if (rendezvous_.prefers_mapping(r->buffer, r->message_bytes, r->peer)) rendezvous_.look_up(r, r->message_bytes, true);
+  const bool first = peer.waiting.lets(r->context);
+  if (first && submit(r) == Submitted::kYes) {
+    if (r->stage == Stage::kTransfer && (peer.stalled || peer.in_host()) && may_buffer(r)) buffer_offered(r);
+    return r;
+  }
+  // The ring is full: turn the receiver's queues if it is away, else wait in order.
+  if (first && channels_.away(peer) && matcher_.progress_peer(args.dest) != 0 && submit(r) == Submitted::kYes) return r;
+  wait_in_queue(r, first);
+  return r;
+}
+
+// What is behind others that the receiver does not take is not to be waited for.
+void Sender::wait_in_queue(Request* r, bool first) {
+  Channel& peer = channels_[r->peer];
+  if (peer.waiting.empty()) queued_peers_.push_back(static_cast<uint32_t>(r->peer));
+  Request* twin = (peer.stalled || (!first && peer.in_host())) && may_buffer(r) ? stand_in(r) : nullptr;
+  peer.waiting.ring.push_back(twin != nullptr ? twin : r);
+  if (twin != nullptr) requests_.complete(r);
+}
+
+Submitted Sender::submit(Request* r) {
+  const SendArgs args{static_cast<uint32_t>(r->peer), r->source, r->tag, r->context, r->buffer, r->mode};
+  Channel& peer = channels_[args.dest];
+  if (!channels_.connected(peer)) return Submitted::kNoRoom;
+  if (r->own.mapped.region.region == 0 &&
+      eager_.send(peer, args, eager_.most(peer, r->message_bytes, memory_.kernel(args.dest)))) {
+    requests_.complete(r);
+    return Submitted::kYes;
+  }
+  // What fits beside its envelope only lacked a place in the ring. There may be one by now, but as an offer it would
+  // wait for its receive, which a program need not have posted.
+  if (args.mode != SendMode::kSynchronous && r->message_bytes <= peer.choice.inline_max) return Submitted::kNoRoom;
+  const Submitted submitted = rendezvous_.offer(r);
+  if (submitted != Submitted::kYes) return submitted;
+  // The later arriver copies: a receive that waits there while its rank computes is served now.
+  if (args.dest != channels_.self() && channels_.away(peer)) matcher_.progress_peer(args.dest);
+  rendezvous_.begin(r);
+  return Submitted::kYes;
+}
+
+bool Sender::submit_queued(Channel& peer) {
+  WaitingSends& waiting = peer.waiting;
+  bool moved = false;
+  while (Request* r = waiting.memory.head) {
+    waiting.memory.remove(r);
+    r->starved = false;
+    if (submit(r) != Submitted::kYes) {
+      r->starved = true;
+      waiting.memory.push_front(r);
+      break;
+    }
+    moved = true;
+  }
+  if (waiting.memory.empty()) waiting.fed();
+  while (Request* r = waiting.ring.head) {
+    waiting.ring.remove(r);
+    Submitted submitted = Submitted::kNoMemory;
+    if (!waiting.starves(r->context)) submitted = submit(r);
+    if (submitted == Submitted::kNoRoom) {
+      waiting.ring.push_front(r);
+      break;
+    }
+    if (submitted == Submitted::kNoMemory) {
+      waiting.starve(r);
+    } else {
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+bool Sender::advance_queued() {
+  bool moved = false;
+  for (size_t i = 0; i < queued_peers_.size();) {
+    Channel& peer = channels_[queued_peers_[i]];
+    moved = submit_queued(peer) || moved;
+    if (peer.waiting.empty()) {
+      queued_peers_[i] = queued_peers_.back();
+      queued_peers_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
+bool Sender::cancel(Request* r) {
+  if (r->stage == Stage::kQueued) {
+    channels_[r->peer].waiting.list_of(r).remove(r);
+  } else if (r->stage == Stage::kTransfer && matcher_.withdraw(r)) {
+    rendezvous_.drop(r);
+  } else {
+    return false;
+  }
+  r->result.cancelled = true;
+  requests_.complete(r);
+  return true;
+}
+
+void Sender::fail_dead() {
+  for (Channel& peer : channels_) {
+    if (!peer.dead) continue;
+    for (RequestList* list : {&peer.waiting.ring, &peer.waiting.memory}) {
+      while (!list->empty()) {
+        Request* r = list->head;
+        list->remove(r);
+        requests_.fail(r, Code::kPeerDead);
+      }
+    }
+  }
+}
+
+}  // namespace zh::p2p
