@@ -7,7 +7,7 @@ namespace zh::copy {
 
 namespace {
 constexpr uint32_t kSpinsBeforeYield = 1000;
-constexpr uint32_t kYieldsBeforeDeathCheck = 64;
+constexpr uint32_t kLooksPerDeathCheck = 64;
 
 bool worth_mapping(const MappedBuffer& mapped, uint64_t bytes, uint64_t least) {
   return mapped.from <= kEdgeMax && mapped.end <= bytes && bytes - mapped.end <= kEdgeMax &&
@@ -19,14 +19,9 @@ void PeerMemory::close() {
   shm::close_access(*words_[self_]);
   for (uint32_t i = 0; i < words_.size(); ++i) {
     if (i == self_) continue;
-    for (uint32_t turns = 1; shm::still_accessed(*words_[i], self_); ++turns) {
-      if (turns < kSpinsBeforeYield) {
-        cpu_relax();
-        continue;
-      }
-      // The peer may have lost its CPU, or its life.
-      if (turns % kYieldsBeforeDeathCheck == 0 && node_.ended(i)) break;
-      os::yield_cpu();
+    os::Backoff backoff(kSpinsBeforeYield, kLooksPerDeathCheck);
+    while (shm::still_accessed(*words_[i], self_)) {
+      if (backoff.pause() && node_.ended(i)) break;
     }
   }
 }
@@ -63,7 +58,7 @@ RemoteBufferShm by_address(const void* address, uint64_t bytes) {
 }
 
 void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
-  const Lock lock(mutex_);
+  const OptionalLock lock(mutex_);
   *out = by_address(address, bytes);
   if (!own_.any() || bytes < least_mapped_) return;
   // X1 -> X0: the memory as it was when it was opened.

@@ -132,7 +132,7 @@ uint64_t PeerMemory::write(uint32_t owner, const RemoteBufferShm& remote, uint64
 
 uint64_t PeerMemory::access(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
                             Direction direction) {
-  const Lock lock(mutex_);
+  const OptionalLock lock(mutex_);
   const bool reads = direction == Direction::kRead;
   uint64_t done = 0;
   while (done < n) {
@@ -168,7 +168,7 @@ uint64_t PeerMemory::access(uint32_t owner, const RemoteBufferShm& remote, uint6
 
 bool PeerMemory::visit(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, Visit look,
                        void* context) {
-  const Lock lock(mutex_);
+  const OptionalLock lock(mutex_);
   if (reach(owner, remote) != Reach::kMapped || from < remote.from() || from + n > remote.end()) return false;
   const shm::Access announced = announce(owner, remote, Reach::kMapped);
   if (!announced.granted()) return false;

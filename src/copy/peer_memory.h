@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/optional_lock.h"
 #include "base/status.h"
 #include "copy/layout.h"
 #include "copy/mapped_memory.h"
@@ -127,21 +128,6 @@ class PeerMemory final : public MemoryAccess {
   struct Peer {
     bool kernel = false;
     bool maps = false;
-  };
-  /// Does nothing as long as the rank has one thread.
-  class Lock {
-   public:
-    explicit Lock(std::mutex* mutex) : mutex_(mutex) {
-      if (mutex_ != nullptr) mutex_->lock();
-    }
-    ~Lock() {
-      if (mutex_ != nullptr) mutex_->unlock();
-    }
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-
-   private:
-    std::mutex* mutex_;
   };
   [[nodiscard]] uint32_t epoch_for(uint32_t owner, const RemoteBufferShm& remote, Reach reach) const;
   [[nodiscard]] Buffer buffer_of(const RemoteBufferShm& remote) const;

@@ -5,11 +5,10 @@
 // none.
 #include <pthread.h>
 
-#include <csignal>
-
 #include "engine/state.h"
 #include "os/clock.h"
 #include "os/futex.h"
+#include "os/thread.h"
 
 namespace zh::engine {
 
@@ -53,21 +52,12 @@ void Rank::start_helper(Guard& guard) {
   if (s.has_helper || s.helper_failed) return;
   // From here on there are two threads in the engine.
   s.enable_threads();
-  guard.take();
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
+  guard.take(s.mutex);
   const auto body = [](void* rank) -> void* {
     static_cast<Rank*>(rank)->help();
     return nullptr;
   };
-  s.has_helper = pthread_create(&s.helper, &attributes, body, this) == 0;
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  s.has_helper = os::start_thread(&s.helper, kStackBytes, body, this);
   s.helper_failed = !s.has_helper;
 }
 
@@ -105,7 +95,7 @@ void Rank::serve_for_owner() {
 
 void Rank::help() {
   State& s = *state_;
-  const auto period_ticks = static_cast<uint64_t>(os::ticks_per_us() * (static_cast<double>(kPeriodNs) / 1000.0));
+  const auto period_ticks = os::ticks_in_us(static_cast<double>(kPeriodNs) / 1000);
   p2p::RankStateShm& shm = s.endpoint->part().state;
   for (;;) {
     uint32_t seen = shm.helper.load_acquire();  // ST1 -> ST0: the order to stop before the word

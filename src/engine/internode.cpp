@@ -12,21 +12,6 @@ constexpr uintptr_t kInternodeBit = 1;
 
 }  // namespace
 
-class Internode::Guard {
- public:
-  explicit Guard(Internode& internode) : mutex_(internode.threaded_ ? &internode.mutex_ : nullptr) {
-    if (mutex_ != nullptr) mutex_->lock();
-  }
-  ~Guard() {
-    if (mutex_ != nullptr) mutex_->unlock();
-  }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  std::mutex* mutex_;
-};
-
 Internode::Internode(std::unique_ptr<Carrier> carrier, bool threaded)
     : carrier_(std::move(carrier)), threaded_(threaded) {
   for (size_t i = 0; i < kFrames; ++i) post(i);
@@ -50,7 +35,7 @@ int32_t Internode::next_data_tag(int32_t rank) {
 }
 
 Code Internode::send(int32_t rank, uint64_t context, int32_t tag, const void* data, uint64_t bytes, void** handle) try {
-  const Guard guard(*this);
+  const OptionalLock lock(threaded_ ? &mutex_ : nullptr);
   *handle = nullptr;
   const bool follows = bytes > kInlineBytes;
   std::unique_ptr<Pending> pending = follows ? std::make_unique<Pending>() : nullptr;
@@ -73,7 +58,7 @@ Code Internode::send(int32_t rank, uint64_t context, int32_t tag, const void* da
 }
 
 Code Internode::receive(int32_t rank, uint64_t context, int32_t tag, void* data, uint64_t bytes, void** handle) try {
-  const Guard guard(*this);
+  const OptionalLock lock(threaded_ ? &mutex_ : nullptr);
   const Key key{rank, context, tag};
   auto pending = std::make_unique<Pending>();
   pending->data = static_cast<std::byte*>(data);
@@ -93,7 +78,7 @@ Code Internode::receive(int32_t rank, uint64_t context, int32_t tag, void* data,
 }
 
 bool Internode::test(void* handle, Code* code) {
-  const Guard guard(*this);
+  const OptionalLock lock(threaded_ ? &mutex_ : nullptr);
   auto* pending = static_cast<Pending*>(handle);
   if (pending->carried && carrier_->test(&pending->request)) pending->done = true;
   if (!pending->done) return false;
@@ -103,7 +88,7 @@ bool Internode::test(void* handle, Code* code) {
 }
 
 void Internode::abandon(void* handle) {
-  const Guard guard(*this);
+  const OptionalLock lock(threaded_ ? &mutex_ : nullptr);
   auto* pending = static_cast<Pending*>(handle);
   if (pending->carried) {
     carrier_->cancel(&pending->request);

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/optional_lock.h"
 #include "base/status.h"
 #include "engine/carrier.h"
 #include "engine/run_transport.h"
@@ -82,7 +83,6 @@ class Internode {
     std::unique_ptr<std::byte[]> frame;
   };
 
-  class Guard;
   void take_arrived();
   void take(const Header& header, const std::byte* payload);
   void deliver(const Header& header, const std::byte* payload, Pending* to);

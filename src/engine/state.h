@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/atomic.h"
+#include "base/optional_lock.h"
 #include "coll/schedule/problem.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
@@ -91,26 +92,9 @@ struct Rank::State {
 
 /// The process-private mutex of a rank, taken only when there is more than one thread; never held
 /// across a wait or a host call.
-class Rank::Guard {
+class Rank::Guard : public OptionalLock {
  public:
-  explicit Guard(State& state) : state_(state), mutex_(state.threads ? &state.mutex : nullptr) {
-    if (mutex_ != nullptr) mutex_->lock();
-  }
-  ~Guard() {
-    if (mutex_ != nullptr) mutex_->unlock();
-  }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-  /// For whoever has just made a second thread: holds the mutex from now on.
-  void take() {
-    if (mutex_ != nullptr) return;
-    mutex_ = &state_.mutex;
-    mutex_->lock();
-  }
-
- private:
-  State& state_;
-  std::mutex* mutex_;
+  explicit Guard(State& state) : OptionalLock(state.threads ? &state.mutex : nullptr) {}
 };
 
 }  // namespace zh::engine

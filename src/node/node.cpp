@@ -77,7 +77,7 @@ bool Node::alive(uint32_t index) {
   if (ended_[index] != 0) return false;
   const uint64_t now = os::ticks();
   if (now < next_look_[index]) return true;
-  next_look_[index] = now + static_cast<uint64_t>(os::ticks_per_us() * 2000.0);
+  next_look_[index] = now + os::ticks_in_us(2000);
   if (!ended(index)) return true;
   ended_[index] = 1;
   return false;

@@ -36,6 +36,8 @@ namespace zh::os {
 
 /// Ticks in a microsecond. Measured once per process (about 1 ms at the first call) where the CPU does not tell.
 [[nodiscard]] double ticks_per_us();
+/// A time in ticks.
+[[nodiscard]] inline uint64_t ticks_in_us(double us) { return static_cast<uint64_t>(ticks_per_us() * us); }
 /// Whether the counter runs at a constant rate in all power states (x86: invariant TSC).
 [[nodiscard]] bool ticks_are_steady();
 
@@ -45,7 +47,7 @@ class Interval {
   bool over(double us) {
     const uint64_t now = ticks();
     const bool is_over = next_ != 0 && now >= next_;
-    if (is_over || next_ == 0) next_ = now + static_cast<uint64_t>(ticks_per_us() * us);
+    if (is_over || next_ == 0) next_ = now + ticks_in_us(us);
     return is_over;
   }
 

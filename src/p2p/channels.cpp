@@ -24,7 +24,7 @@ Status Channels::open() {
   peers_.resize(n);
   unconnected_ = n;
   for (uint32_t i = 0; i < n; ++i) peers_[i].part = at<PartShm>(base_, node_.part(i));
-  ticks_away_ = static_cast<uint64_t>(os::ticks_per_us()) * kAwayUs;
+  ticks_away_ = os::ticks_in_us(kAwayUs);
   if (config_.log.wants(LogLevel::kDebug)) {
     std::vector<int> world_ranks;
     for (uint32_t i = 0; i < n; ++i) world_ranks.push_back(node_.world_rank(i));

@@ -10,7 +10,7 @@ namespace zh::p2p {
 
 namespace {
 constexpr uint32_t kSpinsBeforeYield = 1000;
-constexpr uint32_t kYieldsBeforeDeathCheck = 256;
+constexpr uint32_t kLooksPerDeathCheck = 256;
 
 /// What a piped message's next step adds: the receiver begins early, then counts little, and has little left to copy
 /// when the sender is ready.
@@ -109,7 +109,7 @@ void Eager::receive(const MessageShm& m, const copy::Buffer& buffer, Result* out
   out->source = m.source;
   out->tag = m.tag;
   out->bytes = n;
-  if (bytes > n) out->code = Code::kTruncated;
+  out->code = bytes > n ? Code::kTruncated : Code::kOk;
   if (m.kind == Kind::kInline) {
     if (buffer.layout == nullptr) {
       copy::copy_small(buffer.base, m.payload, n);
@@ -136,20 +136,15 @@ bool Eager::copy_piped(const copy::Buffer& buffer, uint64_t n, const shm::FarShm
   uint64_t done = 0;
   // The first piece came with the envelope: no line of the head is fetched for it.
   uint64_t ready = std::min<uint64_t>(far.where, n);
-  for (uint32_t idle = 0; done < n; ready = std::min(head->filled.load_acquire(), n)) {  // F0 -> F1: the piece after
+  os::Backoff backoff(kSpinsBeforeYield, kLooksPerDeathCheck);
+  for (; done < n; ready = std::min(head->filled.load_acquire(), n)) {  // F0 -> F1: the piece after
     if (ready > done) {
       copy::unpack(buffer, done, ready - done, payload + done, copy::Store::kTemporal);
       done = ready;
-      idle = 0;
+      backoff.reset();
       continue;
     }
-    // The sender is in the middle of a copy: it comes back soon unless it has lost its CPU, or its life.
-    if (++idle < kSpinsBeforeYield) {
-      cpu_relax();
-      continue;
-    }
-    os::yield_cpu();
-    const bool look = idle % kYieldsBeforeDeathCheck == 0 && sender != channels_.self();
+    const bool look = backoff.pause() && sender != channels_.self();
     if (look && !channels_.node().alive(sender) && head->filled.load_relaxed() <= done) return false;
   }
   return true;

@@ -12,7 +12,7 @@ namespace zh::p2p {
 
 namespace {
 constexpr uint32_t kSpinsBeforeYield = 64;
-constexpr uint32_t kYieldsBeforeDeathCheck = 1024;
+constexpr uint32_t kLooksPerDeathCheck = 1024;
 constexpr uint32_t kPostedSlab = 64;
 constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
 }  // namespace
@@ -33,16 +33,10 @@ bool Matcher::lock() {
   const uint32_t self = channels_.self();
   if (lock.try_lock(self)) return true;
   if (queues().broken.load_relaxed() != 0) return false;
-  for (uint32_t turns = 1;; ++turns) {
-    if (lock.try_lock(self)) return true;
-    if (turns < kSpinsBeforeYield) {
-      cpu_relax();
-      continue;
-    }
-    // The holder may have lost its CPU, or its life.
-    os::yield_cpu();
-    if (turns % kYieldsBeforeDeathCheck == 0 && broken_for_good(queues())) return false;
+  for (os::Backoff backoff(kSpinsBeforeYield, kLooksPerDeathCheck); !lock.try_lock(self);) {
+    if (backoff.pause() && broken_for_good(queues())) return false;
   }
+  return true;
 }
 
 bool Matcher::broken_for_good(QueuesShm& queues) {

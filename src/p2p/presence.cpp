@@ -43,7 +43,7 @@ void Channels::call_helper(Channel& peer) {
   auto expected = static_cast<uint32_t>(Helper::kWaits);
   if (word.load_relaxed() != expected) return;
   const uint64_t now = os::ticks();
-  if (now - peer.called_ticks < static_cast<uint64_t>(os::ticks_per_us()) * kCallEveryUs) return;
+  if (now - peer.called_ticks < os::ticks_in_us(kCallEveryUs)) return;
   if (!word.cas_relaxed(expected, static_cast<uint32_t>(Helper::kCalled))) return;
   peer.called_ticks = now;
   os::futex_wake(word, 1);

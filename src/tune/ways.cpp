@@ -19,6 +19,8 @@ namespace {
 constexpr uint32_t kLines = 64;
 constexpr uint32_t kMaxCells = 4096;
 constexpr uint64_t kPatienceNs = 5'000'000'000;
+constexpr uint32_t kSpinsBeforeYield = 2000;  // the other side may need this CPU
+constexpr uint32_t kLooksPerClock = 1;
 
 /// Writers: the sender of the direction. Readers: the receiver. Invariant: payload and stamp belong to message `seq`.
 /// Wrap: seq is free-running, 64 bits. Crash: the other side gives up after kPatienceNs.
@@ -137,17 +139,16 @@ struct MeasuringPair::State {
   template <typename Done>
   bool wait(Done&& done) {
     if (failed) return false;
-    for (uint32_t spins = 0; spins < 2000; ++spins) {
-      if (done()) return true;
-      cpu_relax();
+    uint64_t until = 0;
+    for (os::Backoff backoff(kSpinsBeforeYield, kLooksPerClock); !done();) {
+      if (!backoff.pause()) continue;
+      const uint64_t now = os::now_ns();
+      if (until == 0) until = now + kPatienceNs;
+      if (now < until) continue;
+      failed = true;
+      return false;
     }
-    // The other side may need this CPU.
-    for (const uint64_t until = os::now_ns() + kPatienceNs; os::now_ns() < until;) {
-      if (done()) return true;
-      os::yield_cpu();
-    }
-    failed = true;
-    return false;
+    return true;
   }
 
   bool meet() {

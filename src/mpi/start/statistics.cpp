@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +21,7 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/process.h"
+#include "os/thread.h"
 
 namespace zh::mpi {
 namespace {
@@ -311,22 +311,13 @@ int Statistics::write(const std::string& name, const std::string& text) {
 }
 
 void Statistics::start_watch() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
   const auto body = [](void* self) -> void* {
     static_cast<Statistics*>(self)->watch();
     return nullptr;
   };
   ending_.store_relaxed(0);
   called_.store_relaxed(0);
-  has_watcher_ = pthread_create(&watcher_, &attributes, body, this) == 0;
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  has_watcher_ = os::start_thread(&watcher_, kStackBytes, body, this);
 }
 
 void Statistics::end_watch() {

@@ -448,6 +448,32 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   }
 }
 
+// A caller may use one Result again: nothing of the message before stays in it.
+TEST_P(Behaviour, AResultThatIsUsedAgainTellsOfItsOwnMessage) {
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    EngineRank r = make_rank(world, in(GetParam()));
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    std::vector<std::byte> data(1000);
+    constexpr uint64_t kSizes[] = {8, 1000};  // beside the envelope, and in a block
+    for (const uint64_t bytes : kSizes) {
+      for (int i = 0; i < 2 && self == 0; ++i) {
+        ASSERT_EQ(r.rank->send(send_to(1, 0, 1, data.data(), bytes)).code, Code::kOk);
+      }
+      ASSERT_TRUE(world.barrier().ok());  // both wait in the ring
+      Result result;
+      for (const uint64_t room : {bytes / 2, bytes}) {
+        if (self == 0) continue;
+        Request* request = nullptr;
+        ASSERT_TRUE(r.rank->recv_or_start(recv_from(0, 1, data.data(), room), &result, &request));
+        EXPECT_EQ(result.code, room < bytes ? Code::kTruncated : Code::kOk);
+        EXPECT_EQ(result.bytes, room);
+      }
+    }
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
   constexpr uint64_t kBytes = 300'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
