@@ -2,10 +2,13 @@
 #include "model/costs.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace zh::model {
 namespace {
+
+// Beyond these nobody measures, and sums would leave the range of numbers.
+constexpr double kMostBytes = 1e15;
+constexpr double kMostUs = 1e9;
 
 /// The value at `x` on the line through two points with different x.
 double on_line(double x, double x0, double y0, double x1, double y1) { return y0 + (y1 - y0) * (x - x0) / (x1 - x0); }
@@ -28,8 +31,8 @@ std::string CostTable::fault() const {
   for (size_t i = 0; i < points.size(); ++i) {
     const std::string where = "point " + std::to_string(i + 1) + ": ";
     const Point& p = points[i];
-    if (!std::isfinite(p.bytes) || p.bytes < 0) return where + "a size is a number of bytes, 0 or more";
-    if (!std::isfinite(p.us) || p.us < 0) return where + "a cost is a number of microseconds, 0 or more";
+    if (!(p.bytes >= 0 && p.bytes <= kMostBytes)) return where + "a size is a number of bytes from 0 to 1e15";
+    if (!(p.us >= 0 && p.us <= kMostUs)) return where + "a cost is a number of microseconds from 0 to 1e9";
     if (i > 0 && p.bytes <= points[i - 1].bytes) return where + "sizes must rise from point to point";
   }
   return "";

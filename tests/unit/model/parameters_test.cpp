@@ -31,8 +31,9 @@ TEST(CostTable, IsLinearBetweenPointsAndBeyond) {
 TEST(CostTable, SaysWhatIsWrong) {
   EXPECT_EQ(CostTable({{{0, 1}, {8, 0.5}}}).fault(), "");
   EXPECT_EQ(CostTable({{{0, 1}, {0, 2}}}).fault(), "point 2: sizes must rise from point to point");
-  EXPECT_EQ(CostTable({{{0, -1}}}).fault(), "point 1: a cost is a number of microseconds, 0 or more");
-  EXPECT_EQ(CostTable({{{-8, 1}}}).fault(), "point 1: a size is a number of bytes, 0 or more");
+  EXPECT_EQ(CostTable({{{0, -1}}}).fault(), "point 1: a cost is a number of microseconds from 0 to 1e9");
+  EXPECT_EQ(CostTable({{{-8, 1}}}).fault(), "point 1: a size is a number of bytes from 0 to 1e15");
+  EXPECT_NE(CostTable({{{0, std::numeric_limits<double>::quiet_NaN()}}}).fault(), "");
   EXPECT_NE(CostTable({{{0, std::numeric_limits<double>::infinity()}}}).fault(), "");
 }
 

@@ -72,7 +72,7 @@ TEST(ModelProfile, WhatIsWrongIsNamed) {
        [](json* p) {
          (*p)["levels"]["inter-node"]["gap"] = {{8, 1}, {8, 2}};
        }},
-      {"0 or more",
+      {"from 0 to 1e9",
        [](json* p) {
          (*p)["levels"]["inter-node"]["overhead"] = {{0, -1}, {8, 2}};
        }},
