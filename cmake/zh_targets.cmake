@@ -21,16 +21,19 @@ function(zh_layer name)
   endif()
 endfunction()
 
-# zh_unit_test(<layer> [LIBS <libraries>...])
-# Executable test_<layer> from tests/unit/<layer>/*_test.cpp (and *_support.cpp), each case one ctest entry with label "unit".
+# zh_unit_test(<layer> [TARGET <name>] [LIBS <libraries>...])
+# Executable test_<layer>, or of another name, from tests/unit/<layer>/*_test.cpp (and *_support.cpp), each case one ctest entry with label "unit".
 function(zh_unit_test layer)
-  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "TARGET" "LIBS" ${ARGN})
+  if(NOT arg_TARGET)
+    set(arg_TARGET test_${layer})
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/${layer}/*_test.cpp
        ${PROJECT_SOURCE_DIR}/tests/unit/${layer}/*_support.cpp)
   if(NOT sources)
     return()
   endif()
-  zh_gtest(test_${layer} LABEL unit SOURCES ${sources} LIBS zh_${layer} ${arg_LIBS})
+  zh_gtest(${arg_TARGET} LABEL unit SOURCES ${sources} LIBS zh_${layer} ${arg_LIBS})
 endfunction()
 
 # zh_gtest(<target> LABEL <label> SOURCES <files>... [LIBS <libraries>...] [TIMEOUT <seconds>])

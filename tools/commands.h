@@ -15,6 +15,8 @@ void add_doctor_command(CLI::App& app);
 /// The parent of `bench p2p` and its like.
 void add_bench_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
+/// The parent of `model predict` and its like.
+void add_model_command(CLI::App& app);
 void add_tune_command(CLI::App& app);
 
 /// What a subcommand's callback leaves behind for main(): the process's exit code.

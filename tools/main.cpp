@@ -19,6 +19,7 @@ constexpr const char* kDescription =
     "  zerohop info                         variables in force and what is usable here\n"
     "  zerohop bench p2p                    host and zerohop side by side\n"
     "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
+    "  zerohop model predict bcast          what it would cost on a machine of given costs\n"
     "  zerohop tune                         what is known of copy costs here, and measuring again\n";
 
 constexpr const char* kFooter =
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   zh::tools::add_doctor_command(app);
   zh::tools::add_bench_command(app);
   zh::tools::add_schedule_command(app);
+  zh::tools::add_model_command(app);
   zh::tools::add_tune_command(app);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);

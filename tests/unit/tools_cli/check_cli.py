@@ -538,6 +538,8 @@ class Cli(Case):
             ["tune"],
             ["schedule", "bcast"],
             ["schedule", "--list"],
+            ["model", "predict", "bcast"],
+            ["model", "profile"],
             ["bench", "--help"],
             ["bench", "p2p", "--help"],
             ["run", "--library", self.lib, "--print", "true"],

@@ -1,0 +1,156 @@
+// See walk.h.
+#include "coll/analysis/walk.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <tuple>
+
+#include "coll/analysis/pairs.h"
+
+namespace zh::coll {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Something that is ready to be done: first come, first served, and the earlier step where they come together.
+struct Ready {
+  double at;
+  uint32_t step;
+  bool operator>(const Ready& o) const { return std::tie(at, step) > std::tie(o.at, o.step); }
+};
+using ReadyQueue = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
+
+/// A step of a rank becomes ready; or, with kNoStep, the rank looks for something to do. Looks come after all that
+/// becomes ready at the same time.
+struct Event {
+  double at;
+  uint32_t step, rank;
+  bool operator>(const Event& o) const { return std::tie(at, step, rank) > std::tie(o.at, o.step, o.rank); }
+};
+
+struct Walker {
+  std::vector<uint32_t> left;  ///< by step: what it waits for; a receive waits for its message, too
+  std::vector<double> ready;   ///< by step: when the last of that was there
+  std::vector<std::vector<uint32_t>> followers;
+  ReadyQueue receives, others;
+  double free = 0;            ///< when its processor is
+  double next_reception = 0;  ///< the gap after the last one
+  double look = kNever;       ///< when it will look next
+};
+
+class Walk {
+ public:
+  Walk(std::span<const Schedule> schedules, const model::Pricing& pricing)
+      : schedules_(schedules), pricing_(pricing), pairs_(pair_messages(schedules)) {
+    walkers_.reserve(schedules.size());
+    for (const Schedule& schedule : schedules) {
+      Walker& w = walkers_.emplace_back();
+      const size_t n = schedule.steps.size();
+      w.ready.resize(n, 0);
+      w.followers.resize(n);
+      out_.spans.emplace_back(n);
+      for (uint32_t i = 0; i < n; ++i) {
+        const Step& step = schedule.steps[i];
+        w.left.push_back(step.n_waits + (step.kind == StepKind::kReceive ? 1 : 0));
+        for (const uint32_t wait : schedule.waits_of(step)) w.followers[wait].push_back(i);
+      }
+    }
+  }
+
+  Timeline run() {
+    if (!pairs_.complaint.empty()) return std::move(out_);
+    for (uint32_t rank = 0; rank < walkers_.size(); ++rank) {
+      for (uint32_t i = 0; i < walkers_[rank].left.size(); ++i) {
+        if (walkers_[rank].left[i] == 0) events_.push({0, i, rank});
+      }
+    }
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      if (event.step == kNoStep) {
+        look(event.rank, event.at);
+      } else {
+        queue(event.rank, event.step, event.at);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void queue(uint32_t rank, uint32_t step, double at) {
+    Walker& w = walkers_[rank];
+    const bool receives = schedules_[rank].steps[step].kind == StepKind::kReceive;
+    (receives ? w.receives : w.others).push({at, step});
+    look_at(rank, std::max(at, w.free));
+  }
+
+  void look_at(uint32_t rank, double at) {
+    Walker& w = walkers_[rank];
+    if (w.look <= at) return;
+    w.look = at;
+    events_.push({at, kNoStep, rank});
+  }
+
+  /// The rank begins what is first in its queues.
+  void look(uint32_t rank, double now) {
+    Walker& w = walkers_[rank];
+    if (now >= w.look) w.look = kNever;
+    if (now < w.free) return look_at(rank, w.free);
+    const bool may_receive = !w.receives.empty() && now >= w.next_reception;
+    if (w.others.empty() && !may_receive) {
+      if (!w.receives.empty()) look_at(rank, w.next_reception);
+      return;
+    }
+    const bool receives = may_receive && (w.others.empty() || w.others.top() > w.receives.top());
+    ReadyQueue& from = receives ? w.receives : w.others;
+    const uint32_t step = from.top().step;
+    from.pop();
+    perform(rank, step, now);
+    if (!w.receives.empty() || !w.others.empty()) look_at(rank, w.free);
+  }
+
+  void perform(uint32_t rank, uint32_t i, double start) {
+    Walker& w = walkers_[rank];
+    const Step& step = schedules_[rank].steps[i];
+    double engaged = 0;
+    if (step.kind == StepKind::kSend) {
+      const model::MessagePrice price = pricing_.message(rank, step.peer, step.bytes);
+      engaged = price.send;
+      settle(step.peer, pairs_.partner[rank][i], start + price.send + price.network);
+    } else if (step.kind == StepKind::kReceive) {
+      const model::MessagePrice price = pricing_.message(step.peer, rank, step.bytes);
+      engaged = price.receive;
+      w.next_reception = start + price.gap;
+    } else {
+      engaged = pricing_.work(step.bytes);
+    }
+    w.free = start + engaged;
+    out_.spans[rank][i] = {start, w.free};
+    out_.end = std::max(out_.end, w.free);
+    for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
+  }
+
+  /// One of the things that a step waits for is there.
+  void settle(uint32_t rank, uint32_t step, double at) {
+    Walker& w = walkers_[rank];
+    w.ready[step] = std::max(w.ready[step], at);
+    if (--w.left[step] == 0) events_.push({w.ready[step], step, rank});
+  }
+
+  std::span<const Schedule> schedules_;
+  const model::Pricing& pricing_;
+  Pairs pairs_;
+  std::vector<Walker> walkers_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  Timeline out_;
+};
+
+}  // namespace
+
+Timeline walk(std::span<const Schedule> schedules, const model::Pricing& pricing) {
+  return Walk(schedules, pricing).run();
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,168 @@
+// The walk of schedules: that it is the closed forms of the mlog_nP paper where they must agree, and what it does where
+// they say nothing.
+#include "coll/analysis/walk.h"
+
+#include <gtest/gtest.h>
+
+#include "model/closed_forms.h"
+#include "model/profiles.h"
+#include "schedule_support.h"
+#include "unit/model/model_support.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Collective;
+using coll::Problem;
+using coll::Schedule;
+using coll::Timeline;
+using model::Cluster;
+using model::kAllModels;
+using model::Model;
+using model::Parameters;
+
+constexpr Cluster kCluster{64, 8, 2};
+
+struct Walked {
+  std::vector<Schedule> schedules;
+  Timeline times;
+};
+
+Walked walked(const Parameters& parameters, Model model, const Cluster& cluster, Collective collective,
+              std::string_view algorithm, uint64_t bytes, uint64_t stride = 0, uint32_t root = 0, uint64_t chunk = 0) {
+  Problem problem;
+  problem.collective = collective;
+  problem.count = bytes;
+  problem.root = root;
+  problem.chunk_bytes = chunk;
+  problem.layout = blocks_of(cluster.ranks, cluster.nodes);
+  Walked out;
+  EXPECT_TRUE(coll::build(coll::for_all_ranks(problem), algorithm, &out.schedules).ok()) << algorithm;
+  out.times = coll::walk(out.schedules, model::Pricing(model, parameters, cluster, stride));
+  return out;
+}
+
+double bcast(const Parameters& p, Model model, const Cluster& cluster, std::string_view algorithm, uint64_t bytes,
+             uint64_t stride, uint32_t root = 0) {
+  return walked(p, model, cluster, Collective::kBcast, algorithm, bytes, stride, root).times.end;
+}
+
+double form(const Parameters& p, Model model, const Cluster& cluster, std::string_view algorithm, uint64_t bytes,
+            uint64_t stride, uint32_t root = 0) {
+  return model::closed_form(model, p, {algorithm, cluster, root, {static_cast<double>(bytes), stride}, 0})->us;
+}
+
+TEST(Walk, ValuesByHand) {
+  const Parameters p = round_parameters();
+  // One message: an end of 3 on each side of a chip; 6 + 15 + 6 between nodes.
+  EXPECT_EQ(bcast(p, Model::kMlogNP, {2, 1, 1}, "linear", 500, 8), 6);
+  EXPECT_EQ(bcast(p, Model::kMlogNP, {2, 2, 1}, "linear", 500, 8), 27);
+  // Three sends of one end each, then the network and the last receiver.
+  EXPECT_EQ(bcast(p, Model::kMlogNP, {4, 4, 1}, "linear", 500, 8), 3 * 6 + 15 + 6);
+}
+
+TEST(Walk, IsTheClosedFormOfLinearBroadcast) {
+  for (const Parameters& p : model::built_in_profiles()) {
+    for (const uint64_t bytes : {1024U, 4096U, 16384U}) {
+      for (const uint64_t stride : {8U, 64U, 512U}) {
+        EXPECT_NEAR(bcast(p, Model::kLog3P, kCluster, "linear", bytes, stride),
+                    form(p, Model::kLog3P, kCluster, "linear", bytes, stride), 1e-9);
+        // As printed, the form for two levels leaves the last receiver's end out.
+        const double last =
+            model::Pricing(Model::kTwoLog23P, p, kCluster, stride).message(0, kCluster.ranks - 1, bytes).receive;
+        for (const Model model : {Model::kTwoLog23P, Model::kMlogNP}) {
+          EXPECT_NEAR(bcast(p, model, kCluster, "linear", bytes, stride),
+                      form(p, model, kCluster, "linear", bytes, stride) + last, 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST(Walk, IsTheClosedFormOfBinomialAndHierarchicalBroadcast) {
+  for (const Parameters& p : model::built_in_profiles()) {
+    for (const char* algorithm : {"binomial", "hierarchical"}) {
+      for (const Cluster& cluster : {kCluster, Cluster{2, 1, 1}, Cluster{16, 16, 1}, Cluster{256, 4, 4}}) {
+        for (const Model model : kAllModels) {
+          for (const uint64_t stride : {0U, 8U, 512U}) {
+            EXPECT_NEAR(bcast(p, model, cluster, algorithm, 4096, stride),
+                        form(p, model, cluster, algorithm, 4096, stride), 1e-9)
+                << p.name << ", " << algorithm << ", " << cluster.ranks << ", " << name_of(model) << ", " << stride;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Walk, IsNotAboveTheFormOfABinomialTreeOfAnySize) {
+  // Steps overlap where P is no power of two or the root is elsewhere; the form takes them one after the other.
+  const Parameters& p = *model::built_in_profile("gigabit-like");
+  for (const Cluster& cluster : {Cluster{3, 1, 2}, Cluster{12, 3, 2}, Cluster{60, 6, 2}, Cluster{64, 8, 2}}) {
+    for (uint32_t root = 0; root < cluster.ranks; root += 5) {
+      for (const Model model : kAllModels) {
+        EXPECT_LE(bcast(p, model, cluster, "binomial", 1024, 64, root),
+                  form(p, model, cluster, "binomial", 1024, 64, root) + 1e-9);
+      }
+    }
+  }
+}
+
+TEST(Walk, EverythingRunsAfterWhatItWaitsForAndOneAtATime) {
+  const Parameters p = round_parameters();
+  const Cluster cluster{6, 3, 2};
+  for (const Collective collective : all_collectives()) {
+    for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+      const Walked w = walked(p, Model::kMlogNP, cluster, collective, algorithm.name, 64, 0, 0, 16);
+      for (size_t rank = 0; rank < w.schedules.size(); ++rank) {
+        const Schedule& schedule = w.schedules[rank];
+        double engaged = 0;
+        for (size_t i = 0; i < schedule.steps.size(); ++i) {
+          const coll::Span span = w.times.spans[rank][i];
+          EXPECT_GT(span.end, span.start) << algorithm.name << ", rank " << rank << ", step " << i;
+          engaged += span.end - span.start;
+          for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) {
+            EXPECT_GE(span.start, w.times.spans[rank][wait].end);
+          }
+        }
+        EXPECT_LE(engaged, w.times.end + 1e-9) << algorithm.name << ", rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(Walk, GrowsWithSize) {
+  const Parameters& p = *model::built_in_profile("infiniband-ddr-like");
+  for (const char* algorithm : {"linear", "binomial", "hierarchical"}) {
+    double before = 0;
+    for (uint64_t bytes = 16; bytes <= 4 << 20; bytes *= 2) {
+      const double us = bcast(p, Model::kMlogNP, {16, 4, 2}, algorithm, bytes, 8);
+      EXPECT_GT(us, before) << algorithm << ", " << bytes;
+      before = us;
+    }
+  }
+  // Elsewhere a rank that takes what comes first may choose better with larger messages, so the steps are larger.
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::kBarrier) continue;
+    for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+      double before = 0;
+      for (const uint64_t bytes : {1024U, 65536U, 4194304U}) {
+        const double us = walked(p, Model::kMlogNP, {16, 4, 2}, collective, algorithm.name, bytes).times.end;
+        EXPECT_GT(us, before) << name_of(collective) << " by " << algorithm.name << ", " << bytes;
+        before = us;
+      }
+    }
+  }
+}
+
+TEST(Walk, ReceptionsKeepTheGap) {
+  Parameters p = round_parameters();
+  const Cluster cluster{4, 4, 1};
+  // All three send at once; 6 + 15 later the root takes one after the other, 6 each.
+  EXPECT_EQ(walked(p, Model::kMlogNP, cluster, Collective::kGather, "linear", 500, 8).times.end, 21 + 3 * 6);
+  p.levels[2].gap = {{{0, 50}}};
+  EXPECT_EQ(walked(p, Model::kMlogNP, cluster, Collective::kGather, "linear", 500, 8).times.end, 21 + 2 * 50 + 6);
+}
+
+}  // namespace
+}  // namespace zh::test

@@ -1,0 +1,214 @@
+// See model_profile.h.
+#include "model_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "json_file.h"
+#include "model/profiles.h"
+
+namespace zh::tools {
+namespace {
+
+using model::CommLevel;
+using model::CostTable;
+using model::LevelCosts;
+using model::Parameters;
+using model::StridedCosts;
+using nlohmann::json;
+
+constexpr const char* kFormat = "zerohop-model-profile";
+constexpr int kVersion = 1;
+constexpr const char* kTableForm = "a list of [bytes, microseconds], for example [[0, 1.5], [1024, 3]]";
+
+json table_json(const CostTable& table) {
+  json out = json::array();
+  for (const CostTable::Point& point : table.points) out.push_back({point.bytes, point.us});
+  return out;
+}
+
+json level_json(const LevelCosts& costs) {
+  json out = {{"overhead", table_json(costs.overhead)}};
+  if (!costs.network.empty()) out["network"] = table_json(costs.network);
+  if (!costs.gap.empty()) out["gap"] = table_json(costs.gap);
+  if (costs.latency.rows.empty()) return out;
+  out["latency"] = json::array();
+  for (const StridedCosts::Row& row : costs.latency.rows) {
+    out["latency"].push_back({{"stride", row.stride}, {"us", table_json(row.table)}});
+  }
+  return out;
+}
+
+/// Reads one document. The first thing that is wrong becomes the problem; after it nothing is read.
+class Reader {
+ public:
+  Parameters read(const json& document) {
+    Parameters p;
+    if (!document.is_object()) {
+      fail("no JSON object");
+      return p;
+    }
+    if (!document.contains("format") || document["format"] != kFormat) {
+      fail(fmt::format("it has no \"format\": \"{}\", so it is another kind of file", kFormat));
+      return p;
+    }
+    if (!document.contains("version") || document["version"] != kVersion) {
+      const std::string version = document.contains("version") ? document["version"].dump() : "missing";
+      fail(fmt::format("\"version\" is {}, and this zerohop reads version {} alone", version, kVersion));
+      return p;
+    }
+    known(document, "", {"format", "version", "name", "about", "sources", "chips_per_node", "levels"});
+    p.name = text(document, "name");
+    p.about = document.contains("about") ? text(document, "about") : "";
+    sources(document, &p);
+    p.chips_per_node = document.contains("chips_per_node") ? whole(document["chips_per_node"], "chips_per_node") : 1;
+    levels(document, &p);
+    if (problem_.empty()) problem_ = p.fault();
+    return p;
+  }
+
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+ private:
+  void fail(const std::string& problem) {
+    if (problem_.empty()) problem_ = problem;
+  }
+
+  /// A misspelt key would silently count for nothing.
+  void known(const json& object, const std::string& where, std::initializer_list<std::string_view> keys) {
+    for (const auto& [key, ignored] : object.items()) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        fail(fmt::format("{}{}: there is no such key; there are {}", where, key, fmt::join(keys, ", ")));
+      }
+    }
+  }
+
+  std::string text(const json& object, const char* key) {
+    const auto it = object.find(key);
+    if (it != object.end() && it->is_string()) return it->get<std::string>();
+    fail(fmt::format("{}: a text, please", key));
+    return "";
+  }
+
+  uint32_t whole(const json& value, const std::string& where) {
+    if (value.is_number_integer() && value >= 0 && value <= UINT32_MAX) return value.get<uint32_t>();
+    fail(fmt::format("{}: a whole number, please, 0 or more; it is {}", where, value.dump()));
+    return 0;
+  }
+
+  void sources(const json& document, Parameters* p) {
+    if (!document.contains("sources")) return;
+    const json& list = document["sources"];
+    const auto is_text = [](const json& line) { return line.is_string(); };
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text)) {
+      return fail("sources: a list of texts, please");
+    }
+    p->sources = list.get<std::vector<std::string>>();
+  }
+
+  CostTable table(const json& list, const std::string& where) {
+    CostTable out;
+    if (!list.is_array()) {
+      fail(fmt::format("{}: {}, please", where, kTableForm));
+      return out;
+    }
+    for (const json& point : list) {
+      if (!point.is_array() || point.size() != 2 || !point[0].is_number() || !point[1].is_number()) {
+        fail(fmt::format("{}: point {} is {}; a table is {}", where, out.points.size() + 1, point.dump(), kTableForm));
+        return out;
+      }
+      out.points.push_back({point[0].get<double>(), point[1].get<double>()});
+    }
+    return out;
+  }
+
+  StridedCosts latency(const json& list, const std::string& where) {
+    StridedCosts out;
+    constexpr const char* kForm = R"(a list of {"stride": bytes, "us": [[bytes, microseconds], ...]})";
+    if (!list.is_array()) fail(fmt::format("{}: {}, please", where, kForm));
+    for (const json& row : list) {
+      if (!row.is_object() || !row.contains("stride") || !row.contains("us")) {
+        fail(fmt::format("{}: row {} is none of {}", where, out.rows.size() + 1, kForm));
+        return out;
+      }
+      known(row, where + ".", {"stride", "us"});
+      out.rows.push_back({whole(row["stride"], where + ".stride"), table(row["us"], where + ".us")});
+    }
+    return out;
+  }
+
+  void levels(const json& document, Parameters* p) {
+    if (!document.contains("levels") || !document["levels"].is_object()) {
+      return fail(R"(levels: an object with "intra-cmp", "inter-node" and, if known, "inter-cmp", please)");
+    }
+    const json& levels = document["levels"];
+    known(levels, "levels.", {"intra-cmp", "inter-cmp", "inter-node"});
+    for (const CommLevel level : model::kAllLevels) {
+      const std::string name(name_of(level));
+      const std::string where = "levels." + name;
+      const bool there = levels.contains(name);
+      if (level == CommLevel::kInterChip) p->has_inter_chip = there;
+      if (!there && level == CommLevel::kInterChip) continue;
+      if (!there || !levels[name].is_object()) return fail(where + ": an object with its tables, please");
+      const json& object = levels[name];
+      known(object, where + ".", {"overhead", "latency", "network", "gap"});
+      LevelCosts& costs = p->levels[static_cast<size_t>(level)];
+      if (object.contains("overhead")) costs.overhead = table(object["overhead"], where + ".overhead");
+      if (object.contains("latency")) costs.latency = latency(object["latency"], where + ".latency");
+      if (object.contains("network")) costs.network = table(object["network"], where + ".network");
+      if (object.contains("gap")) costs.gap = table(object["gap"], where + ".gap");
+    }
+  }
+
+  std::string problem_;
+};
+
+}  // namespace
+
+json profile_json(const Parameters& p) {
+  json levels;
+  for (const CommLevel level : model::kAllLevels) {
+    if (level == CommLevel::kInterChip && !p.has_inter_chip) continue;
+    levels[std::string(name_of(level))] = level_json(p.levels[static_cast<size_t>(level)]);
+  }
+  return {{"format", kFormat}, {"version", kVersion},  {"name", p.name},
+          {"about", p.about},  {"sources", p.sources}, {"chips_per_node", p.chips_per_node},
+          {"levels", levels}};
+}
+
+std::optional<Parameters> profile_from(const json& document, std::string* problem) {
+  Reader reader;
+  Parameters p = reader.read(document);
+  *problem = reader.problem();
+  if (!problem->empty()) return std::nullopt;
+  return p;
+}
+
+std::optional<Parameters> find_profile(const std::string& name_or_file, std::string* problem) {
+  if (const Parameters* built_in = model::built_in_profile(name_or_file)) return *built_in;
+  const json document = read_json(name_or_file, problem);
+  if (!problem->empty()) {
+    *problem = fmt::format("no profile {}: it is none of {}, and no file that can be read ({})", name_or_file,
+                           built_in_names(), *problem);
+    return std::nullopt;
+  }
+  std::string fault = "it is not JSON";
+  std::optional<Parameters> out;
+  if (!document.is_discarded()) out = profile_from(document, &fault);
+  if (!out) {
+    *problem = fmt::format("{} is no profile of a machine: {}; `zerohop model profile {}` prints one to start from",
+                           name_or_file, fault, model::built_in_profiles().front().name);
+  }
+  return out;
+}
+
+std::string built_in_names() {
+  std::string names;
+  for (const Parameters& p : model::built_in_profiles()) names += (names.empty() ? "" : ", ") + p.name;
+  return names;
+}
+
+}  // namespace zh::tools
