@@ -8,14 +8,11 @@
 #include "coll/types.h"
 #include "mpi/coll/call.h"
 #include "mpi/handles/comm.h"
+#include "mpi/step.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
 
-// What a step of serving a call returns: go on, the host must do the call, or else the call's own result (errors have
-// been raised). What sends a call to the host is known to all members alike; errors are one rank's own.
-constexpr int kGoOn = -2;
-constexpr int kToHost = -1;
 /// Whether that error of a collective is one that hosts find in the arguments before they tell anybody: the call has
 /// had no effect then, and the rank may make it again. Others that wait in a call of their own wait for that one.
 inline bool is_without_effect(int error) {
@@ -24,16 +21,6 @@ inline bool is_without_effect(int error) {
   return error_class == MPI_ERR_ROOT || error_class == MPI_ERR_COUNT || error_class == MPI_ERR_TYPE ||
          error_class == MPI_ERR_OP;
 }
-/// kToHost; `why` is a static text for the statistics.
-inline int leave_to_host(const char* why) {
-  shim.rank->count_fallback(why);
-  return kToHost;
-}
-
-/// Returns from the calling function unless the step says to go on.
-#define ZH_STEP(step)                                                \
-  if (const int zh_result = (step); zh_result != kGoOn) [[unlikely]] \
-  return zh_result
 
 // What hosts call a mistake: MPI_IN_PLACE where it is not allowed, a reduction without a datatype (Open MPI asks first
 // whether the operation fits it), a buffer that is sent and received, a broadcast that brings less than was asked for.
@@ -49,20 +36,12 @@ constexpr bool kRefusesAliases = true;
 constexpr bool kRefusesShortBcast = true;
 #endif
 
-/// Judged (buffer, count, datatype).
-struct Elements {
-  std::byte* buf = nullptr;
-  MPI_Count count = 0;
-  TypeInfo* type = nullptr;
-  [[nodiscard]] uint64_t bytes() const { return static_cast<uint64_t>(count) * type->size; }
-};
-
 inline int judge(void* buf, MPI_Count count, TypeInfo* type, MPI_Comm comm, Elements* out) {
   if (count < 0) [[unlikely]]
     return raise(comm, MPI_ERR_COUNT);
-  if (lacks_buffer(buf, count, type)) [[unlikely]]
-    return raise(comm, MPI_ERR_BUFFER);
   *out = {static_cast<std::byte*>(buf), count, type};
+  if (lacks_buffer(*out)) [[unlikely]]
+    return raise(comm, MPI_ERR_BUFFER);
   return kGoOn;
 }
 
@@ -130,7 +109,7 @@ class OneBuffer {
     elements_ = elements;
     receives_ = use == Use::kReceive;
     if (elements.type->kind != TypeInfo::Kind::kPacked) [[likely]] {
-      view_ = describe(elements.buf, elements.count, elements.type);
+      view_ = describe(elements);
       return kGoOn;
     }
     return stage(comm);
@@ -140,7 +119,7 @@ class OneBuffer {
   int close() {
     if (!scratch_.used() || !receives_) [[likely]]
       return MPI_SUCCESS;
-    return unpack_elements(view_.base, view_.bytes, elements_.buf, elements_.count, elements_.type);
+    return unpack_elements(view_.base, view_.bytes, elements_);
   }
 
  private:
@@ -158,7 +137,7 @@ class PeerBuffers {
   int open(const Data<N>& data, const CommInfo& comm, Use use) {
     ZH_STEP(judge(data, comm.handle, &first_));
     start(comm, use);
-    pieces_.first = describe(first_.buf, first_.count, first_.type);
+    pieces_.first = describe(first_);
     pieces_.stride = first_.count * first_.type->extent;
     if (use != Use::kCopy && first_.type->kind != TypeInfo::Kind::kPacked) [[likely]]
       return kGoOn;
