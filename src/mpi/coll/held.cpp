@@ -47,10 +47,10 @@ int HeldBuffer::stage(uint64_t bytes, MPI_Comm comm) {
   return kGoOn;
 }
 
-Elements HeldBuffer::at(int32_t member, int32_t members) const {
+Elements HeldBuffer::at(int32_t member) const {
   if (!pieces_.empty()) return parts_[static_cast<size_t>(member)];
   Elements e = parts_[0];
-  e.count /= members;
+  e.count /= members_;
   const auto first = reinterpret_cast<intptr_t>(e.buf);
   e.buf = reinterpret_cast<std::byte*>(first + member * e.count * e.type->extent);
   return e;

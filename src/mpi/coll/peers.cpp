@@ -86,8 +86,8 @@ int PeerBuffers::give_own(int32_t self, copy::Buffer* out) {
   return error == MPI_SUCCESS ? kGoOn : error;
 }
 
-int PeerBuffers::expect_own(int32_t self, uint64_t bytes) {
-  if (bytes > pieces_[static_cast<uint32_t>(self)].bytes) return raise(comm_, MPI_ERR_TRUNCATE);
+int PeerBuffers::expect_own(int32_t self, uint64_t bytes, MPI_Comm comm) {
+  if (bytes > pieces_[static_cast<uint32_t>(self)].bytes) return raise(comm, MPI_ERR_TRUNCATE);
   if (views_ != nullptr) views_[static_cast<size_t>(self)].bytes = bytes;
   return kGoOn;
 }

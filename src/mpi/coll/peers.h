@@ -105,9 +105,9 @@ class ScratchMemory {
 /// One rank's buffer.
 class OneBuffer {
  public:
-  int open(const Elements& elements, Use use, MPI_Comm comm) {
+  explicit OneBuffer(Use use) : receives_(use == Use::kReceive) {}
+  int open(const Elements& elements, MPI_Comm comm) {
     elements_ = elements;
-    receives_ = use == Use::kReceive;
     if (elements.type->kind != TypeInfo::Kind::kPacked) [[likely]] {
       view_ = describe(elements);
       return kGoOn;
@@ -127,26 +127,27 @@ class OneBuffer {
   copy::Buffer view_;
   Elements elements_;
   ScratchMemory scratch_;
-  bool receives_ = false;
+  bool receives_;
 };
 
 /// A buffer for each member.
 class PeerBuffers {
  public:
+  explicit PeerBuffers(Use use) : use_(use) {}
   template <typename N>
-  int open(const Data<N>& data, const CommInfo& comm, Use use) {
+  int open(const Data<N>& data, const CommInfo& comm) {
     ZH_STEP(judge(data, comm.handle, &first_));
-    start(comm, use);
+    start(comm);
     pieces_.first = describe(first_);
     pieces_.stride = first_.count * first_.type->extent;
-    if (use != Use::kCopy && first_.type->kind != TypeInfo::Kind::kPacked) [[likely]]
+    if (use_ != Use::kCopy && first_.type->kind != TypeInfo::Kind::kPacked) [[likely]]
       return kGoOn;
     return stage_even();
   }
 
   template <typename List>
-  int open(const List& list, const CommInfo& comm, Use use) {
-    start(comm, use);
+  int open(const List& list, const CommInfo& comm) {
+    start(comm);
     ZH_STEP(make_list());
     ZH_STEP(judge(list, comm, elements_.get()));
     return stage_list();
@@ -164,14 +165,13 @@ class PeerBuffers {
   /// The piece of this rank as what it gives, of a buffer that receives ("in place").
   int give_own(int32_t self, copy::Buffer* out);
   /// This rank gives `bytes` to itself: too many are an error; fewer shorten that piece, where they are listed.
-  int expect_own(int32_t self, uint64_t bytes);
+  int expect_own(int32_t self, uint64_t bytes, MPI_Comm comm);
   int close();
 
  private:
-  void start(const CommInfo& comm, Use use) {
+  void start(const CommInfo& comm) {
     comm_ = comm.handle;
     n_ = static_cast<size_t>(comm.size);
-    use_ = use;
   }
   int make_list();
   int stage_even();
@@ -184,7 +184,7 @@ class PeerBuffers {
   ScratchMemory scratch_;
   MPI_Comm comm_{};
   size_t n_ = 0;
-  Use use_ = Use::kSend;
+  Use use_;
 };
 
 /// What the team said, then whatever must happen to buffers that received.
