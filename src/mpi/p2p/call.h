@@ -36,45 +36,24 @@ struct Arguments {
 };
 
 // The host's sends of each form, by mode.
-template <typename N>
-constexpr auto host_send(Mode mode) {
-  switch (mode) {
-    case Mode::kSynchronous:
-      return &counted::Ssend<N>;
-    case Mode::kReady:
-      return &counted::Rsend<N>;
-    case Mode::kBuffered:
-      return &counted::Bsend<N>;
-    default:
-      return &counted::Send<N>;
+#define ZH_BY_MODE(name, standard, synchronous, ready, buffered) \
+  template <typename N>                                          \
+  constexpr auto name(Mode mode) {                               \
+    switch (mode) {                                              \
+      case Mode::kSynchronous:                                   \
+        return &counted::synchronous<N>;                         \
+      case Mode::kReady:                                         \
+        return &counted::ready<N>;                               \
+      case Mode::kBuffered:                                      \
+        return &counted::buffered<N>;                            \
+      default:                                                   \
+        return &counted::standard<N>;                            \
+    }                                                            \
   }
-}
-template <typename N>
-constexpr auto host_isend(Mode mode) {
-  switch (mode) {
-    case Mode::kSynchronous:
-      return &counted::Issend<N>;
-    case Mode::kReady:
-      return &counted::Irsend<N>;
-    case Mode::kBuffered:
-      return &counted::Ibsend<N>;
-    default:
-      return &counted::Isend<N>;
-  }
-}
-template <typename N>
-constexpr auto host_send_init(Mode mode) {
-  switch (mode) {
-    case Mode::kSynchronous:
-      return &counted::Ssend_init<N>;
-    case Mode::kReady:
-      return &counted::Rsend_init<N>;
-    case Mode::kBuffered:
-      return &counted::Bsend_init<N>;
-    default:
-      return &counted::Send_init<N>;
-  }
-}
+ZH_BY_MODE(host_send, Send, Ssend, Rsend, Bsend)
+ZH_BY_MODE(host_isend, Isend, Issend, Irsend, Ibsend)
+ZH_BY_MODE(host_send_init, Send_init, Ssend_init, Rsend_init, Bsend_init)
+#undef ZH_BY_MODE
 
 /// A call that zerohop serves, in the host's numbers.
 struct MessageCall {
@@ -116,7 +95,7 @@ template <typename N>
   }
   if (mode == Mode::kReceive) return is_source(info, a.rank, a.tag);
   if (!is_destination(info, a.rank, a.tag)) return false;
-  // A request for a send to another node is the host's as well.
+  // Where a request stands for a send to another node, it is the host's as well.
   return form == Form::kBlocking || mode == Mode::kBuffered || info->local[a.rank] >= 0;
 }
 
