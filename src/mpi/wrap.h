@@ -150,13 +150,4 @@ void turn_once();
 /// For probes, which look at the engine's messages themselves: both every so often, so that other operations go on.
 void turn_sometimes();
 
-/// Tags that a send may have; a receive may also have MPI_ANY_TAG.
-inline bool is_send_tag(int tag) { return static_cast<uint32_t>(tag) <= static_cast<uint32_t>(shim.tag_ub); }
-inline bool is_recv_tag(int tag) { return is_send_tag(tag) || tag == MPI_ANY_TAG; }
-
-/// A null buffer where one is needed: the host raises its error.
-inline bool lacks_buffer(const void* buf, MPI_Count count, const TypeInfo* type) {
-  return buf == nullptr && type->kind == TypeInfo::Kind::kContiguous && count != 0 && type->size != 0;
-}
-
 }  // namespace zh::mpi

@@ -45,11 +45,8 @@ struct Bcast {
   }
 
   int serve(const CommInfo& info, coll::Team& team) const {
-    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
-    Elements elements;
-    OneBuffer buffer;
-    ZH_STEP(judge(data, comm, &elements));
-    ZH_STEP(buffer.open(elements, info.rank == root ? Use::kSend : Use::kReceive, comm));
+    OneBuffer buffer(info.rank == root ? Use::kSend : Use::kReceive);
+    ZH_STEP(open(info, &buffer));
     Code code = team.bcast(buffer.view(), static_cast<uint32_t>(root));
     if (kRefusesShortBcast && code == Code::kOk && team.fell_short()) [[unlikely]]
       code = Code::kInvalid;
@@ -57,12 +54,20 @@ struct Bcast {
   }
 
   int prepare(const CommInfo& info, Started& s) const {
+    HeldBuffer& buffer = info.rank == root ? s.input : s.output;
+    ZH_STEP(open(info, &buffer));
+    s.problem.root = static_cast<uint32_t>(root);
+    s.problem.count = buffer.piece_bytes(info.rank);
+    return kGoOn;
+  }
+
+ private:
+  template <typename Buffer>
+  int open(const CommInfo& info, Buffer* buffer) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     Elements elements;
     ZH_STEP(judge(data, comm, &elements));
-    s.problem.root = static_cast<uint32_t>(root);
-    s.problem.count = elements.bytes();
-    return (info.rank == root ? s.input : s.output).open(elements, comm);
+    return buffer->open(elements, comm);
   }
 };
 
@@ -72,13 +77,43 @@ constexpr bool kUniform = false;
 template <typename N>
 constexpr bool kUniform<Data<N>> = true;
 
-/// This rank's own data, where it is not among what it receives: `mine`, of which `room` has to hold as much.
-inline int open_own(const Elements& mine, HeldBuffer* own, HeldBuffer* room, const CommInfo& info) {
-  if (room != nullptr) {
-    if (alias(mine, room->at(info.rank, info.size))) return raise(info.handle, MPI_ERR_BUFFER);
-    ZH_STEP(room->expect_own(info.rank, mine.bytes(), info.handle));
+// The buffers of a call, opened alike for a team (PeerBuffers and OneBuffer) and for a schedule (HeldBuffer): `all` has
+// a piece of each member, `own` is this rank's where that is not among them already ("in place").
+
+/// Each gives one piece; `receives`: this rank gets them all.
+template <typename Give, typename Get, typename All, typename Own>
+int open_gathered(const Give& give, const Get& get, bool receives, const CommInfo& info, All* all, Own* own) {
+  if (receives) ZH_STEP(all->open(get, info));
+  if (receives && give.buf == MPI_IN_PLACE) return kGoOn;
+  Elements mine;
+  ZH_STEP(judge(give, info.handle, &mine));
+  if (receives) {
+    if (alias(mine, all->at(info.rank))) return raise(info.handle, MPI_ERR_BUFFER);
+    ZH_STEP(all->expect_own(info.rank, mine.bytes(), info.handle));
   }
   return own->open(mine, info.handle);
+}
+
+/// Each gets one piece; `sends`: this rank gives them all.
+template <typename Give, typename Get, typename All, typename Own>
+int open_scattered(const Give& give, const Get& get, bool sends, const CommInfo& info, All* all, Own* own) {
+  if (sends) ZH_STEP(all->open(give, info));
+  if (sends && get.buf == MPI_IN_PLACE) return kGoOn;
+  Elements mine;
+  ZH_STEP(judge(get, info.handle, &mine));
+  if (sends) {
+    const Elements given = all->at(info.rank);
+    if (alias(mine, given)) return raise(info.handle, MPI_ERR_BUFFER);
+    if (given.bytes() > mine.bytes()) return raise(info.handle, MPI_ERR_TRUNCATE);
+  }
+  return own->open(mine, info.handle);
+}
+
+/// What a team calls this rank's own piece.
+inline int own_piece(bool in_place, const CommInfo& info, PeerBuffers* all, const OneBuffer& own, copy::Buffer* out) {
+  if (in_place) return all->give_own(info.rank, out);
+  *out = own.view();
+  return kGoOn;
 }
 
 template <typename N, template <typename> typename Group>
@@ -97,20 +132,11 @@ struct GatherTo {
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     const bool receives = info.rank == root;
-    PeerBuffers in;
-    OneBuffer out;
+    PeerBuffers in(Use::kReceive);
+    OneBuffer out(Use::kSend);
     copy::Buffer own;
-    if (receives) ZH_STEP(in.open(recv, info, Use::kReceive));
-    if (receives && send.buf == MPI_IN_PLACE) {
-      ZH_STEP(in.give_own(info.rank, &own));
-    } else {
-      Elements mine;
-      ZH_STEP(judge(send, comm, &mine));
-      if (receives && alias(mine, in.at(info.rank))) return raise(comm, MPI_ERR_BUFFER);
-      ZH_STEP(out.open(mine, Use::kSend, comm));
-      own = out.view();
-      if (receives) ZH_STEP(in.expect_own(info.rank, own.bytes));
-    }
+    ZH_STEP(open_gathered(send, recv, receives, info, &in, &out));
+    ZH_STEP(own_piece(receives && send.buf == MPI_IN_PLACE, info, &in, out, &own));
     return finish(team.gather(own, in.pieces(), static_cast<uint32_t>(root), kUniform<Group<N>>), comm, in);
   }
 
@@ -120,14 +146,8 @@ struct GatherTo {
     s.problem.root = static_cast<uint32_t>(root);
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = receives && send.buf == MPI_IN_PLACE;
-    if (receives) ZH_STEP(s.output.open(recv, info));
-    if (!s.problem.in_place) {
-      Elements mine;
-      ZH_STEP(judge(send, comm, &mine));
-      s.problem.count = mine.bytes();
-      ZH_STEP(open_own(mine, &s.input, receives ? &s.output : nullptr, info));
-    }
-    if (receives) s.problem.count = s.output.piece_bytes(info.rank);
+    ZH_STEP(open_gathered(send, recv, receives, info, &s.output, &s.input));
+    s.problem.count = (receives ? s.output : s.input).piece_bytes(info.rank);
     s.problem.recv = s.output.pieces();
     return kGoOn;
   }
@@ -149,20 +169,11 @@ struct ScatterFrom {
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     const bool sends = info.rank == root;
-    PeerBuffers out;
-    OneBuffer in;
+    PeerBuffers out(Use::kSend);
+    OneBuffer in(Use::kReceive);
     copy::Buffer own;
-    if (sends) ZH_STEP(out.open(send, info, Use::kSend));
-    if (sends && recv.buf == MPI_IN_PLACE) {
-      ZH_STEP(out.give_own(info.rank, &own));
-    } else {
-      Elements mine;
-      ZH_STEP(judge(recv, comm, &mine));
-      if (sends && alias(mine, out.at(info.rank))) return raise(comm, MPI_ERR_BUFFER);
-      if (sends && out.at(info.rank).bytes() > mine.bytes()) return raise(comm, MPI_ERR_TRUNCATE);
-      ZH_STEP(in.open(mine, Use::kReceive, comm));
-      own = in.view();
-    }
+    ZH_STEP(open_scattered(send, recv, sends, info, &out, &in));
+    ZH_STEP(own_piece(sends && recv.buf == MPI_IN_PLACE, info, &out, in, &own));
     return finish(team.scatter(out.pieces(), own, static_cast<uint32_t>(root), kUniform<Group<N>>), comm, in);
   }
 
@@ -172,16 +183,8 @@ struct ScatterFrom {
     s.problem.root = static_cast<uint32_t>(root);
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = sends && recv.buf == MPI_IN_PLACE;
-    if (sends) ZH_STEP(s.input.open(send, info));
-    if (!s.problem.in_place) {
-      Elements mine;
-      ZH_STEP(judge(recv, comm, &mine));
-      s.problem.count = mine.bytes();
-      if (sends && alias(mine, s.input.at(info.rank, info.size))) return raise(comm, MPI_ERR_BUFFER);
-      if (sends && s.input.piece_bytes(info.rank) > mine.bytes()) return raise(comm, MPI_ERR_TRUNCATE);
-      ZH_STEP(s.output.open(mine, comm));
-    }
-    if (sends) s.problem.count = s.input.piece_bytes(info.rank);
+    ZH_STEP(open_scattered(send, recv, sends, info, &s.input, &s.output));
+    s.problem.count = (sends ? s.input : s.output).piece_bytes(info.rank);
     s.problem.send = s.input.pieces();
     return kGoOn;
   }
@@ -200,32 +203,18 @@ struct AllgatherTo {
   }
 
   int serve(const CommInfo& info, coll::Team& team) const {
-    PeerBuffers in;
-    OneBuffer out;
+    PeerBuffers in(Use::kReceive);
+    OneBuffer out(Use::kSend);
     copy::Buffer own;
-    ZH_STEP(in.open(recv, info, Use::kReceive));
-    if (send.buf == MPI_IN_PLACE) {
-      ZH_STEP(in.give_own(info.rank, &own));
-    } else {
-      Elements mine;
-      ZH_STEP(judge(send, comm, &mine));
-      if (alias(mine, in.at(info.rank))) return raise(comm, MPI_ERR_BUFFER);
-      ZH_STEP(out.open(mine, Use::kSend, comm));
-      own = out.view();
-      ZH_STEP(in.expect_own(info.rank, own.bytes));
-    }
+    ZH_STEP(open_gathered(send, recv, true, info, &in, &out));
+    ZH_STEP(own_piece(send.buf == MPI_IN_PLACE, info, &in, out, &own));
     return finish(team.allgather(own, in.pieces()), comm, in);
   }
 
   int prepare(const CommInfo& info, Started& s) const {
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = send.buf == MPI_IN_PLACE;
-    ZH_STEP(s.output.open(recv, info));
-    if (!s.problem.in_place) {
-      Elements mine;
-      ZH_STEP(judge(send, comm, &mine));
-      ZH_STEP(open_own(mine, &s.input, &s.output, info));
-    }
+    ZH_STEP(open_gathered(send, recv, true, info, &s.output, &s.input));
     s.problem.count = s.output.piece_bytes(info.rank);
     s.problem.recv = s.output.pieces();
     return kGoOn;
@@ -245,17 +234,11 @@ struct AlltoallOf {
   }
 
   int serve(const CommInfo& info, coll::Team& team) const {
-    PeerBuffers in;
-    PeerBuffers out;
-    ZH_STEP(in.open(recv, info, Use::kReceive));
-    if (send.buf == MPI_IN_PLACE) {
-      ZH_STEP(out.open(recv, info, Use::kCopy));
-    } else {
-      ZH_STEP(out.open(send, info, Use::kSend));
-      const Elements mine = out.at(info.rank);
-      if (send.buf == recv.buf && alias(mine, in.at(info.rank))) return raise(comm, MPI_ERR_BUFFER);
-      ZH_STEP(in.expect_own(info.rank, mine.bytes()));
-    }
+    const bool in_place = send.buf == MPI_IN_PLACE;
+    PeerBuffers in(Use::kReceive);
+    PeerBuffers out(in_place ? Use::kCopy : Use::kSend);
+    ZH_STEP(in.open(recv, info));
+    ZH_STEP(in_place ? out.open(recv, info) : open_given(info, &in, &out));
     return finish(team.alltoall(out.pieces(), in.pieces(), kUniform<Group<N>>), comm, in);
   }
 
@@ -264,16 +247,21 @@ struct AlltoallOf {
     s.problem.in_place = send.buf == MPI_IN_PLACE;
     // In place the schedule copies everything from the first piece to the last.
     ZH_STEP(s.output.open(recv, info, s.problem.in_place));
-    if (!s.problem.in_place) {
-      ZH_STEP(s.input.open(send, info));
-      const Elements mine = s.input.at(info.rank, info.size);
-      if (send.buf == recv.buf && alias(mine, s.output.at(info.rank, info.size))) return raise(comm, MPI_ERR_BUFFER);
-      ZH_STEP(s.output.expect_own(info.rank, mine.bytes(), comm));
-    }
+    if (!s.problem.in_place) ZH_STEP(open_given(info, &s.output, &s.input));
     s.problem.count = s.output.piece_bytes(info.rank);
     s.problem.send = s.input.pieces();
     s.problem.recv = s.output.pieces();
     return kGoOn;
+  }
+
+ private:
+  /// What is sent, where it is not what was in `in`.
+  template <typename Buffers>
+  int open_given(const CommInfo& info, Buffers* in, Buffers* out) const {
+    ZH_STEP(out->open(send, info));
+    const Elements mine = out->at(info.rank);
+    if (send.buf == recv.buf && alias(mine, in->at(info.rank))) return raise(comm, MPI_ERR_BUFFER);
+    return in->expect_own(info.rank, mine.bytes(), comm);
   }
 };
 

@@ -79,25 +79,30 @@ struct Reduce {
   }
 
   int serve(const CommInfo& info, coll::Team& team) const {
-    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     Reducing r;
-    ZH_STEP(judge(operands, info.rank == root, comm, &r));
+    ZH_STEP(judge_rooted(info, &r));
     const auto n = static_cast<uint64_t>(operands.count);
     return finish(team.reduce(r.in, r.out, n, r.how, static_cast<uint32_t>(root)), comm);
   }
 
   int prepare(const CommInfo& info, Started& s) const {
-    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
-    ZH_STEP(judge(operands, info.rank == root, comm, &s.reducing));
+    ZH_STEP(judge_rooted(info, &s.reducing));
     s.problem.root = static_cast<uint32_t>(root);
     plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
     return kGoOn;
   }
+
+ private:
+  int judge_rooted(const CommInfo& info, Reducing* r) const {
+    if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
+    return judge(operands, info.rank == root, comm, r);
+  }
 };
 
-template <typename N>
-struct Allreduce {
-  static constexpr auto kCollective = coll::Collective::kAllreduce;
+/// Those whose every member gives operands and gets a result of as many elements.
+template <typename N, coll::Collective kWhich>
+struct ReduceToAll {
+  static constexpr auto kCollective = kWhich;
   Operands<N> operands;
   MPI_Comm comm;
 
@@ -109,31 +114,9 @@ struct Allreduce {
   int serve(const CommInfo&, coll::Team& team) const {
     Reducing r;
     ZH_STEP(judge(operands, true, comm, &r));
-    return finish(team.allreduce(r.in, r.out, static_cast<uint64_t>(operands.count), r.how), comm);
-  }
-
-  int prepare(const CommInfo&, Started& s) const {
-    ZH_STEP(judge(operands, true, comm, &s.reducing));
-    plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
-    return kGoOn;
-  }
-};
-
-template <typename N, bool kExclusive>
-struct ScanOf {
-  static constexpr auto kCollective = kExclusive ? coll::Collective::kExscan : coll::Collective::kScan;
-  Operands<N> operands;
-  MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host_by_element<N, Form>(end, operands);
-  }
-
-  int serve(const CommInfo&, coll::Team& team) const {
-    Reducing r;
-    ZH_STEP(judge(operands, true, comm, &r));
-    return finish(team.scan(r.in, r.out, static_cast<uint64_t>(operands.count), r.how, kExclusive), comm);
+    const auto n = static_cast<uint64_t>(operands.count);
+    if constexpr (kWhich == coll::Collective::kAllreduce) return finish(team.allreduce(r.in, r.out, n, r.how), comm);
+    return finish(team.scan(r.in, r.out, n, r.how, kWhich == coll::Collective::kExscan), comm);
   }
 
   int prepare(const CommInfo&, Started& s) const {
@@ -144,9 +127,11 @@ struct ScanOf {
 };
 
 template <typename N>
-using Scan = ScanOf<N, false>;
+using Allreduce = ReduceToAll<N, coll::Collective::kAllreduce>;
 template <typename N>
-using Exscan = ScanOf<N, true>;
+using Scan = ReduceToAll<N, coll::Collective::kScan>;
+template <typename N>
+using Exscan = ReduceToAll<N, coll::Collective::kExscan>;
 
 /// Elements for each member of the team, as the team takes them.
 class Shares {

@@ -47,10 +47,10 @@ int HeldBuffer::stage(uint64_t bytes, MPI_Comm comm) {
   return kGoOn;
 }
 
-Elements HeldBuffer::at(int32_t member, int32_t members) const {
+Elements HeldBuffer::at(int32_t member) const {
   if (!pieces_.empty()) return parts_[static_cast<size_t>(member)];
   Elements e = parts_[0];
-  e.count /= members;
+  e.count /= members_;
   const auto first = reinterpret_cast<intptr_t>(e.buf);
   e.buf = reinterpret_cast<std::byte*>(first + member * e.count * e.type->extent);
   return e;
@@ -70,7 +70,7 @@ int HeldBuffer::pack() {
   if (!scratch_.used()) return MPI_SUCCESS;
   std::byte* to = base_;
   for (const Elements& e : parts_) {
-    if (const int error = pack_elements(e.buf, e.count, e.type, to); error != MPI_SUCCESS) return error;
+    if (const int error = pack_elements(e, to); error != MPI_SUCCESS) return error;
     to += e.bytes();
   }
   return MPI_SUCCESS;
@@ -87,7 +87,7 @@ int HeldBuffer::unpack() {
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Elements& e = parts_[i];
     const uint64_t bytes = pieces_.empty() ? e.bytes() : pieces_[i].bytes;
-    if (const int error = unpack_elements(from, bytes, e.buf, e.count, e.type); error != MPI_SUCCESS) return error;
+    if (const int error = unpack_elements(from, bytes, e); error != MPI_SUCCESS) return error;
     from += e.bytes();
   }
   return MPI_SUCCESS;

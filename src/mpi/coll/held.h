@@ -28,7 +28,8 @@ class HeldBuffer {
     Elements all;
     ZH_STEP(judge(data, comm.handle, &all));
     piece_bytes_ = all.bytes();
-    all.count *= comm.size;
+    members_ = comm.size;
+    all.count *= members_;
     return open(all, comm.handle);
   }
   template <typename List>
@@ -45,7 +46,7 @@ class HeldBuffer {
   /// By member, where they are listed.
   [[nodiscard]] const std::vector<coll::Piece>& pieces() const { return pieces_; }
   /// What one member's piece consists of.
-  [[nodiscard]] Elements at(int32_t member, int32_t members) const;
+  [[nodiscard]] Elements at(int32_t member) const;
   /// This rank gives `bytes` to itself, or takes them: what does not fit is an error.
   int expect_own(int32_t self, uint64_t bytes, MPI_Comm comm);
 
@@ -62,6 +63,7 @@ class HeldBuffer {
 
   std::byte* base_ = nullptr;
   uint64_t piece_bytes_ = 0;
+  int32_t members_ = 1;          ///< whose pieces are in one part
   std::vector<Elements> parts_;  ///< by member, or all in one
   std::vector<coll::Piece> pieces_;
   ScratchMemory scratch_;

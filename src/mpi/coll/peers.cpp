@@ -29,7 +29,7 @@ int OneBuffer::stage(MPI_Comm comm) {
   view_ = {scratch_.get(bytes), bytes, nullptr};
   if (view_.base == nullptr) return raise(comm, MPI_ERR_NO_MEM);
   if (receives_) return kGoOn;
-  const int error = pack_elements(elements_.buf, elements_.count, elements_.type, view_.base);
+  const int error = pack_elements(elements_, view_.base);
   return error == MPI_SUCCESS ? kGoOn : error;
 }
 
@@ -47,7 +47,7 @@ int PeerBuffers::stage_even() {
   pieces_.first = {memory, bytes, nullptr};
   pieces_.stride = static_cast<int64_t>(bytes);
   if (use_ == Use::kReceive) return kGoOn;
-  const int error = pack_elements(first_.buf, first_.count * static_cast<MPI_Count>(n_), first_.type, memory);
+  const int error = pack_elements({first_.buf, first_.count * static_cast<MPI_Count>(n_), first_.type}, memory);
   return error == MPI_SUCCESS ? kGoOn : error;
 }
 
@@ -60,7 +60,7 @@ int PeerBuffers::stage_list() {
       bytes += e.bytes();
       any = true;
     } else {
-      views_[i] = describe(e.buf, e.count, e.type);
+      views_[i] = describe(e);
     }
   }
   if (!any) return kGoOn;
@@ -72,7 +72,7 @@ int PeerBuffers::stage_list() {
     views_[i] = {memory, e.bytes(), nullptr};
     memory += e.bytes();
     if (use_ == Use::kReceive) continue;
-    const int error = pack_elements(e.buf, e.count, e.type, views_[i].base);
+    const int error = pack_elements(e, views_[i].base);
     if (error != MPI_SUCCESS) return error;
   }
   return kGoOn;
@@ -82,12 +82,12 @@ int PeerBuffers::give_own(int32_t self, copy::Buffer* out) {
   *out = pieces_[static_cast<uint32_t>(self)];
   const Elements mine = at(self);
   if (use_ != Use::kReceive || mine.type->kind != TypeInfo::Kind::kPacked) return kGoOn;
-  const int error = pack_elements(mine.buf, mine.count, mine.type, out->base);
+  const int error = pack_elements(mine, out->base);
   return error == MPI_SUCCESS ? kGoOn : error;
 }
 
-int PeerBuffers::expect_own(int32_t self, uint64_t bytes) {
-  if (bytes > pieces_[static_cast<uint32_t>(self)].bytes) return raise(comm_, MPI_ERR_TRUNCATE);
+int PeerBuffers::expect_own(int32_t self, uint64_t bytes, MPI_Comm comm) {
+  if (bytes > pieces_[static_cast<uint32_t>(self)].bytes) return raise(comm, MPI_ERR_TRUNCATE);
   if (views_ != nullptr) views_[static_cast<size_t>(self)].bytes = bytes;
   return kGoOn;
 }
@@ -99,7 +99,7 @@ int PeerBuffers::close() {
     const Elements e = at(static_cast<int32_t>(i));
     if (e.type->kind != TypeInfo::Kind::kPacked) continue;
     const copy::Buffer view = pieces_[static_cast<uint32_t>(i)];
-    const int error = unpack_elements(view.base, view.bytes, e.buf, e.count, e.type);
+    const int error = unpack_elements(view.base, view.bytes, e);
     if (error != MPI_SUCCESS) return error;
   }
   return MPI_SUCCESS;

@@ -8,14 +8,11 @@
 #include "coll/types.h"
 #include "mpi/coll/call.h"
 #include "mpi/handles/comm.h"
+#include "mpi/step.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {
 
-// What a step of serving a call returns: go on, the host must do the call, or else the call's own result (errors have
-// been raised). What sends a call to the host is known to all members alike; errors are one rank's own.
-constexpr int kGoOn = -2;
-constexpr int kToHost = -1;
 /// Whether that error of a collective is one that hosts find in the arguments before they tell anybody: the call has
 /// had no effect then, and the rank may make it again. Others that wait in a call of their own wait for that one.
 inline bool is_without_effect(int error) {
@@ -24,16 +21,6 @@ inline bool is_without_effect(int error) {
   return error_class == MPI_ERR_ROOT || error_class == MPI_ERR_COUNT || error_class == MPI_ERR_TYPE ||
          error_class == MPI_ERR_OP;
 }
-/// kToHost; `why` is a static text for the statistics.
-inline int leave_to_host(const char* why) {
-  shim.rank->count_fallback(why);
-  return kToHost;
-}
-
-/// Returns from the calling function unless the step says to go on.
-#define ZH_STEP(step)                                                \
-  if (const int zh_result = (step); zh_result != kGoOn) [[unlikely]] \
-  return zh_result
 
 // What hosts call a mistake: MPI_IN_PLACE where it is not allowed, a reduction without a datatype (Open MPI asks first
 // whether the operation fits it), a buffer that is sent and received, a broadcast that brings less than was asked for.
@@ -49,20 +36,12 @@ constexpr bool kRefusesAliases = true;
 constexpr bool kRefusesShortBcast = true;
 #endif
 
-/// Judged (buffer, count, datatype).
-struct Elements {
-  std::byte* buf = nullptr;
-  MPI_Count count = 0;
-  TypeInfo* type = nullptr;
-  [[nodiscard]] uint64_t bytes() const { return static_cast<uint64_t>(count) * type->size; }
-};
-
 inline int judge(void* buf, MPI_Count count, TypeInfo* type, MPI_Comm comm, Elements* out) {
   if (count < 0) [[unlikely]]
     return raise(comm, MPI_ERR_COUNT);
-  if (lacks_buffer(buf, count, type)) [[unlikely]]
-    return raise(comm, MPI_ERR_BUFFER);
   *out = {static_cast<std::byte*>(buf), count, type};
+  if (lacks_buffer(*out)) [[unlikely]]
+    return raise(comm, MPI_ERR_BUFFER);
   return kGoOn;
 }
 
@@ -126,11 +105,11 @@ class ScratchMemory {
 /// One rank's buffer.
 class OneBuffer {
  public:
-  int open(const Elements& elements, Use use, MPI_Comm comm) {
+  explicit OneBuffer(Use use) : receives_(use == Use::kReceive) {}
+  int open(const Elements& elements, MPI_Comm comm) {
     elements_ = elements;
-    receives_ = use == Use::kReceive;
     if (elements.type->kind != TypeInfo::Kind::kPacked) [[likely]] {
-      view_ = describe(elements.buf, elements.count, elements.type);
+      view_ = describe(elements);
       return kGoOn;
     }
     return stage(comm);
@@ -140,7 +119,7 @@ class OneBuffer {
   int close() {
     if (!scratch_.used() || !receives_) [[likely]]
       return MPI_SUCCESS;
-    return unpack_elements(view_.base, view_.bytes, elements_.buf, elements_.count, elements_.type);
+    return unpack_elements(view_.base, view_.bytes, elements_);
   }
 
  private:
@@ -148,26 +127,27 @@ class OneBuffer {
   copy::Buffer view_;
   Elements elements_;
   ScratchMemory scratch_;
-  bool receives_ = false;
+  bool receives_;
 };
 
 /// A buffer for each member.
 class PeerBuffers {
  public:
+  explicit PeerBuffers(Use use) : use_(use) {}
   template <typename N>
-  int open(const Data<N>& data, const CommInfo& comm, Use use) {
+  int open(const Data<N>& data, const CommInfo& comm) {
     ZH_STEP(judge(data, comm.handle, &first_));
-    start(comm, use);
-    pieces_.first = describe(first_.buf, first_.count, first_.type);
+    start(comm);
+    pieces_.first = describe(first_);
     pieces_.stride = first_.count * first_.type->extent;
-    if (use != Use::kCopy && first_.type->kind != TypeInfo::Kind::kPacked) [[likely]]
+    if (use_ != Use::kCopy && first_.type->kind != TypeInfo::Kind::kPacked) [[likely]]
       return kGoOn;
     return stage_even();
   }
 
   template <typename List>
-  int open(const List& list, const CommInfo& comm, Use use) {
-    start(comm, use);
+  int open(const List& list, const CommInfo& comm) {
+    start(comm);
     ZH_STEP(make_list());
     ZH_STEP(judge(list, comm, elements_.get()));
     return stage_list();
@@ -185,14 +165,13 @@ class PeerBuffers {
   /// The piece of this rank as what it gives, of a buffer that receives ("in place").
   int give_own(int32_t self, copy::Buffer* out);
   /// This rank gives `bytes` to itself: too many are an error; fewer shorten that piece, where they are listed.
-  int expect_own(int32_t self, uint64_t bytes);
+  int expect_own(int32_t self, uint64_t bytes, MPI_Comm comm);
   int close();
 
  private:
-  void start(const CommInfo& comm, Use use) {
+  void start(const CommInfo& comm) {
     comm_ = comm.handle;
     n_ = static_cast<size_t>(comm.size);
-    use_ = use;
   }
   int make_list();
   int stage_even();
@@ -205,7 +184,7 @@ class PeerBuffers {
   ScratchMemory scratch_;
   MPI_Comm comm_{};
   size_t n_ = 0;
-  Use use_ = Use::kSend;
+  Use use_;
 };
 
 /// What the team said, then whatever must happen to buffers that received.

@@ -89,30 +89,31 @@ int free_type(MPI_Datatype* type) {
   return MPI_SUCCESS;
 }
 
-int pack_elements(const void* buf, MPI_Count count, const TypeInfo* type, std::byte* out) {
+int pack_elements(const Elements& e, std::byte* out) {
+  const TypeInfo* type = e.type;
   if (type->kind != TypeInfo::Kind::kPacked) {
-    const copy::Buffer buffer = describe(buf, count, type);
+    const copy::Buffer buffer = describe(e);
     copy::pack(buffer, 0, buffer.bytes, out, copy::Store::kTemporal);
     return MPI_SUCCESS;
   }
   const int64_t extent = type->extent;
   const MPI_Count step = elements_per_call(type->size);
-  for (MPI_Count i = 0; i < count; i += step) {
-    const int n = static_cast<int>(count - i < step ? count - i : step);
+  for (MPI_Count i = 0; i < e.count; i += step) {
+    const int n = static_cast<int>(e.count - i < step ? e.count - i : step);
     const int room = static_cast<int>(static_cast<uint64_t>(n) * type->size);
     int position = 0;
-    const int error = host.Pack(static_cast<const std::byte*>(buf) + i * extent, n, type->handle, out, room, &position,
-                                MPI_COMM_SELF);
+    const int error = host.Pack(e.buf + i * extent, n, type->handle, out, room, &position, MPI_COMM_SELF);
     if (error != MPI_SUCCESS) return error;
     out += room;
   }
   return MPI_SUCCESS;
 }
 
-int unpack_elements(const std::byte* in, uint64_t bytes, void* buf, MPI_Count count, const TypeInfo* type) {
+int unpack_elements(const std::byte* in, uint64_t bytes, const Elements& e) {
+  TypeInfo* type = e.type;
   if (type->size == 0) return MPI_SUCCESS;
   if (type->kind != TypeInfo::Kind::kPacked) {
-    copy::unpack(describe(buf, count, type), 0, bytes, in, copy::Store::kTemporal);
+    copy::unpack(describe(e), 0, bytes, in, copy::Store::kTemporal);
     return MPI_SUCCESS;
   }
   const int64_t extent = type->extent;
@@ -122,17 +123,16 @@ int unpack_elements(const std::byte* in, uint64_t bytes, void* buf, MPI_Count co
     const int n = static_cast<int>(whole - i < step ? whole - i : step);
     const int room = static_cast<int>(static_cast<uint64_t>(n) * type->size);
     int position = 0;
-    const int error =
-        host.Unpack(in, room, &position, static_cast<std::byte*>(buf) + i * extent, n, type->handle, MPI_COMM_SELF);
+    const int error = host.Unpack(in, room, &position, e.buf + i * extent, n, type->handle, MPI_COMM_SELF);
     if (error != MPI_SUCCESS) return error;
     in += room;
   }
   // The last, incomplete element: overwrite one element's packed form with what came, and scatter that.
   const uint64_t rest = bytes % type->size;
   if (rest == 0) return MPI_SUCCESS;
-  auto* place = static_cast<std::byte*>(buf) + whole * extent;
+  std::byte* place = e.buf + whole * extent;
   auto element = std::make_unique<std::byte[]>(type->size);
-  int error = pack_elements(place, 1, type, element.get());
+  int error = pack_elements({place, 1, type}, element.get());
   if (error != MPI_SUCCESS) return error;
   for (uint64_t i = 0; i < rest; ++i) element[i] = in[i];
   int position = 0;

@@ -57,18 +57,31 @@ inline void drop_handle(TypeInfo* type) {
 /// MPI_Type_free: at once, or when the last operation that needs it has ended.
 int free_type(MPI_Datatype* type);
 
-/// The bytes of (buf, count, type) for a type that is not packed.
-inline copy::Buffer describe(const void* buf, MPI_Count count, const TypeInfo* type) {
+/// Judged (buffer, count, datatype) of a message or of a collective.
+struct Elements {
+  std::byte* buf = nullptr;
+  MPI_Count count = 0;
+  TypeInfo* type = nullptr;
+  [[nodiscard]] uint64_t bytes() const { return static_cast<uint64_t>(count) * type->size; }
+};
+
+/// A null buffer where one is needed, which is an error.
+inline bool lacks_buffer(const Elements& e) {
+  return e.buf == nullptr && e.type->kind == TypeInfo::Kind::kContiguous && e.count != 0 && e.type->size != 0;
+}
+
+/// The bytes of elements of a type that is not packed.
+inline copy::Buffer describe(const Elements& e) {
   copy::Buffer buffer;
-  buffer.base = static_cast<std::byte*>(const_cast<void*>(buf));
-  buffer.bytes = static_cast<uint64_t>(count) * type->size;
-  buffer.layout = type->layout.get();
+  buffer.base = e.buf;
+  buffer.bytes = e.bytes();
+  buffer.layout = e.type->layout.get();
   return buffer;
 }
 
-/// Gathers (buf, count, type) into `out` of count * size bytes, whatever the type's kind.
-int pack_elements(const void* buf, MPI_Count count, const TypeInfo* type, std::byte* out);
+/// Gathers them into `out` of as many bytes, whatever the type's kind.
+int pack_elements(const Elements& e, std::byte* out);
 /// Scatters the first `bytes` of `in`.
-int unpack_elements(const std::byte* in, uint64_t bytes, void* buf, MPI_Count count, const TypeInfo* type);
+int unpack_elements(const std::byte* in, uint64_t bytes, const Elements& e);
 
 }  // namespace zh::mpi

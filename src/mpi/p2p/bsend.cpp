@@ -8,6 +8,8 @@
 #include <mutex>
 #include <new>
 
+#include "mpi/p2p/operation.h"
+
 namespace zh::mpi {
 
 struct BsendBuffer {
@@ -91,10 +93,10 @@ namespace {
 /// Under the mutex; errors of the host have been raised, kNoRoom has not.
 constexpr int kNoRoom = -1;
 
-int copy_and_send(MPI_Comm comm, CommInfo* info, const Transfer& t) {
-  BsendBuffer* buffer = buffer_for(comm);
+int copy_and_send(const MessageCall& call) {
+  BsendBuffer* buffer = buffer_for(call.comm);
   if (buffer == nullptr) return kNoRoom;
-  const uint64_t bytes = static_cast<uint64_t>(t.count) * t.type->size;
+  const uint64_t bytes = call.data.bytes();
   sweep(buffer);
   BsendBuffer::Copy* copy = allocate(buffer, bytes);
   // Copies that their receivers have taken may only wait for a turn of ours.
@@ -105,38 +107,34 @@ int copy_and_send(MPI_Comm comm, CommInfo* info, const Transfer& t) {
     copy = allocate(buffer, bytes);
   }
   if (copy == nullptr) return kNoRoom;
-  int error = pack_elements(t.buf, t.count, t.type, copy->place);
+  int error = pack_elements(call.data, copy->place);
   if (error != MPI_SUCCESS) return error;  // sweep() collects the unused copy
-  if (info != nullptr && info->local[t.rank] >= 0) {
-    p2p::SendArgs args = send_args(info, info->local[t.rank], t, p2p::SendMode::kStandard);
-    args.data.base = copy->place;
-    args.data.bytes = bytes;
-    args.data.layout = nullptr;
+  if (call.info != nullptr && call.info->local[call.rank] >= 0) {
+    p2p::SendArgs args = send_args(call);
+    args.data = {copy->place, bytes, nullptr};
     copy->send.engine = shim.rank->isend(args);
     if (copy->send.engine == nullptr) return kNoRoom;
     copy->send.state = Operation::State::kEngine;
     return MPI_SUCCESS;
   }
-  error = counted::Isend(copy->place, static_cast<MPI_Count>(bytes), MPI_PACKED, t.rank, t.tag, comm,
-                         &copy->send.host_request);
+  const Arguments<MPI_Count> packed(copy->place, static_cast<MPI_Count>(bytes), MPI_PACKED, call.rank, call.tag,
+                                    call.comm);
+  error = packed.hand_to(host_isend<MPI_Count>(Mode::kStandard), &copy->send.host_request);
   if (error == MPI_SUCCESS) copy->send.state = Operation::State::kHost;
   return error;
 }
 
 }  // namespace
 
-int start_bsend(Operation* op, MPI_Comm comm, CommInfo* info, const Transfer& t) {
-  op->site = {comm};
-  op->receives = false;
-  op->host_status = false;
-  op->error = MPI_SUCCESS;
+int start_bsend(Operation* op, const MessageCall& call) {
+  op->open({call.comm}, false);
   op->result = p2p::Result{};
   int error = MPI_SUCCESS;
   {
     const TableLock lock(bsend_mutex);
-    error = copy_and_send(comm, info, t);
+    error = copy_and_send(call);
   }
-  if (error == kNoRoom) return raise(comm, MPI_ERR_BUFFER);
+  if (error == kNoRoom) return raise(call.comm, MPI_ERR_BUFFER);
   if (error == MPI_SUCCESS) op->state = Operation::State::kDone;
   return error;
 }

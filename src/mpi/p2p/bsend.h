@@ -2,14 +2,16 @@
 // zerohop's, also towards other nodes and on communicators of the host: one buffer cannot have two owners.
 #pragma once
 
-#include "mpi/p2p/operation.h"
+#include "mpi/shim.h"
 
 namespace zh::mpi {
 
 struct BsendBuffer;
+struct MessageCall;
+struct Operation;
 
-/// The copy is made and its send started; `op` is complete at once (kDone). `info` is null on the host's communicators.
-int start_bsend(Operation* op, MPI_Comm comm, CommInfo* info, const Transfer& t);
+/// The copy is made and its send started; `op` is complete at once (kDone).
+int start_bsend(Operation* op, const MessageCall& call);
 /// Whether a buffer is attached that buffered sends on `comm` would use.
 bool bsend_ready(MPI_Comm comm);
 

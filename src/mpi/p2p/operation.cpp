@@ -19,30 +19,20 @@ bool is_predefined(MPI_Datatype type) {
 int no_memory(MPI_Comm comm) { return raise(comm, MPI_ERR_NO_MEM); }
 
 /// Sets `buffer` for the engine; keeps what must live until the end in `op`.
-int keep_data(Operation* op, const Transfer& t, bool receives, copy::Buffer* buffer) {
-  if (t.type->kind == TypeInfo::Kind::kContiguous) {
-    *buffer = describe(t.buf, t.count, t.type);
+int keep_data(Operation* op, const Elements& data, copy::Buffer* buffer) {
+  if (data.type->kind != TypeInfo::Kind::kContiguous) {
+    hold(data.type);
+    op->type = data.type;
+  }
+  if (data.type->kind != TypeInfo::Kind::kPacked) {
+    *buffer = describe(data);
     return MPI_SUCCESS;
   }
-  hold(t.type);
-  op->type = t.type;
-  if (t.type->kind == TypeInfo::Kind::kLayout) {
-    *buffer = describe(t.buf, t.count, t.type);
-    return MPI_SUCCESS;
-  }
-  const uint64_t bytes = static_cast<uint64_t>(t.count) * t.type->size;
-  op->packed = static_cast<std::byte*>(std::malloc(bytes + 1));
-  if (op->packed == nullptr) return no_memory(op->site.comm);
-  op->buf = t.buf;
-  op->count = t.count;
-  if (!receives) {
-    const int error = pack_elements(t.buf, t.count, t.type, op->packed);
-    if (error != MPI_SUCCESS) return error;
-  }
-  buffer->base = op->packed;
-  buffer->bytes = bytes;
-  buffer->layout = nullptr;
-  return MPI_SUCCESS;
+  op->buf = data.buf;
+  op->count = data.count;
+  const int error = make_packed(data, op->receives, op->site.comm, &op->packed);
+  *buffer = {op->packed, data.bytes(), nullptr};
+  return error;
 }
 
 void release_data(Operation* op) {
@@ -72,26 +62,21 @@ int failed(Operation* op, int error) {
 
 }  // namespace
 
-int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode mode) {
-  op->site = {comm->handle, comm->context};
-  op->receives = false;
-  op->host_status = false;
-  op->error = MPI_SUCCESS;
-  const int32_t index = comm->local[t.rank];
-  if (index < 0) {
+int make_packed(const Elements& data, bool to_come, MPI_Comm comm, std::byte** out) {
+  *out = static_cast<std::byte*>(std::malloc(data.bytes() + 1));
+  if (*out == nullptr) return no_memory(comm);
+  return to_come ? MPI_SUCCESS : pack_elements(data, *out);
+}
+
+int start_send(Operation* op, const MessageCall& call) {
+  op->open({call.comm, call.info->context}, false);
+  if (call.info->local[call.rank] < 0) {
     op->state = Operation::State::kHost;
     op->host_request = MPI_REQUEST_NULL;
-    switch (mode) {
-      case p2p::SendMode::kStandard:
-        return counted::Isend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
-      case p2p::SendMode::kSynchronous:
-        return counted::Issend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
-      case p2p::SendMode::kReady:
-        return counted::Irsend(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
-    }
+    return call.arguments().hand_to(host_isend<MPI_Count>(call.mode), &op->host_request);
   }
-  p2p::SendArgs args = send_args(comm, index, t, mode);
-  const int error = keep_data(op, t, false, &args.data);
+  p2p::SendArgs args = send_args(call);
+  const int error = keep_data(op, call.data, &args.data);
   if (error != MPI_SUCCESS) return failed(op, error);
   op->engine = shim.rank->isend(args);
   if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
@@ -99,62 +84,62 @@ int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode m
   return MPI_SUCCESS;
 }
 
-int start_recv(Operation* op, CommInfo* comm, const Transfer& t) {
-  op->site = {comm->handle, comm->context};
-  op->receives = true;
-  op->host_status = false;
-  op->error = MPI_SUCCESS;
-  const bool any = t.rank == MPI_ANY_SOURCE;
-  if (comm->all_local || (!any && comm->local[t.rank] >= 0)) {
-    p2p::RecvArgs args = recv_args(comm, t.rank, t.tag);
-    const int error = keep_data(op, t, true, &args.buffer);
-    if (error != MPI_SUCCESS) return failed(op, error);
-    op->result.cancelled = false;
-    if (op->packed != nullptr) {  // to be unpacked at the end, when the engine's request is finished
-      op->engine = shim.rank->irecv(args);
-    } else if (shim.rank->recv_or_start(args, &op->result, &op->engine)) {
-      if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
-      op->state = Operation::State::kDone;
-      return MPI_SUCCESS;
-    }
-    if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
-    op->state = Operation::State::kEngine;
+namespace {
+
+int recv_by_engine(Operation* op, const MessageCall& call) {
+  p2p::RecvArgs args = recv_args(call.info, call.rank, call.tag);
+  const int error = keep_data(op, call.data, &args.buffer);
+  if (error != MPI_SUCCESS) return failed(op, error);
+  op->result.cancelled = false;
+  if (op->packed != nullptr) {  // to be unpacked at the end, when the engine's request is finished
+    op->engine = shim.rank->irecv(args);
+  } else if (shim.rank->recv_or_start(args, &op->result, &op->engine)) {
+    if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
+    op->state = Operation::State::kDone;
     return MPI_SUCCESS;
   }
-  if (!any && comm->wild->empty()) {
-    op->state = Operation::State::kHost;
-    op->host_request = MPI_REQUEST_NULL;
-    return counted::Irecv(t.buf, t.count, t.datatype, t.rank, t.tag, comm->handle, &op->host_request);
-  }
+  if (op->engine == nullptr) return failed(op, no_memory(op->site.comm));
+  op->state = Operation::State::kEngine;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+int start_recv(Operation* op, const MessageCall& call) {
+  CommInfo* info = call.info;
+  op->open({call.comm, info->context}, true);
+  if (comes_by_engine(info, call.rank)) return recv_by_engine(op, call);
   op->host_request = MPI_REQUEST_NULL;
-  hold_comm(comm);
-  op->info = comm;
-  op->source = t.rank;
-  op->tag = t.tag;
-  op->host_type = t.datatype;
-  if (!is_predefined(t.datatype)) {  // the program may free it before a message comes
-    host.Type_dup(t.datatype, &op->host_type);
+  const bool any = call.rank == MPI_ANY_SOURCE;
+  if (!any && info->wild->empty()) {
+    op->state = Operation::State::kHost;
+    return call.arguments().hand_to(counted::Irecv<MPI_Count>, &op->host_request);
+  }
+  hold_comm(info);
+  op->info = info;
+  op->source = call.rank;
+  op->tag = call.tag;
+  op->host_type = call.datatype;
+  if (!is_predefined(call.datatype)) {  // the program may free it before a message comes
+    host.Type_dup(call.datatype, &op->host_type);
     op->host_type_owned = true;
   }
   p2p::RecvArgs args;
   if (any) {
-    args = recv_args(comm, t.rank, t.tag);
-    const int error = keep_data(op, t, true, &args.buffer);
+    args = recv_args(info, call.rank, call.tag);
+    const int error = keep_data(op, call.data, &args.buffer);
     if (error != MPI_SUCCESS) return failed(op, error);
   }
-  op->buf = t.buf;
-  op->count = t.count;
-  comm->wild->add(op, any ? &args : nullptr);
+  op->buf = call.data.buf;
+  op->count = call.data.count;
+  info->wild->add(op, any ? &args : nullptr);
   return op->error == MPI_SUCCESS ? MPI_SUCCESS : failed(op, op->error);
 }
 
-int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Transfer& t) {
-  op->site = site;
-  op->receives = true;
-  op->host_status = false;
-  op->error = MPI_SUCCESS;
+int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Elements& data) {
+  op->open(site, true);
   copy::Buffer buffer;
-  const int error = keep_data(op, t, true, &buffer);
+  const int error = keep_data(op, data, &buffer);
   if (error != MPI_SUCCESS) return failed(op, error);
   op->engine = shim.rank->imrecv(message, buffer);
   if (op->engine == nullptr) return failed(op, no_memory(site.comm));
@@ -203,7 +188,7 @@ void take_outcome(Operation* op) {
   op->engine = nullptr;
   op->state = Operation::State::kDone;
   if (op->packed != nullptr && op->receives && !op->result.cancelled) {
-    op->error = unpack_elements(op->packed, op->result.bytes, op->buf, op->count, op->type);
+    op->error = unpack_elements(op->packed, op->result.bytes, {static_cast<std::byte*>(op->buf), op->count, op->type});
   }
   if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
 }

@@ -2,9 +2,8 @@
 // Knows how to start, look, finish and cancel; refuses to know request handles and the wait families.
 #pragma once
 
-#include "mpi/handles/comm.h"
-#include "mpi/handles/datatype.h"
 #include "mpi/handles/status.h"
+#include "mpi/p2p/call.h"
 
 namespace zh::mpi {
 
@@ -36,26 +35,36 @@ struct Operation {
   MPI_Count count = 0;
   int source = 0;  ///< host's numbers
   int tag = 0;
+
+  /// The first step of every start.
+  void open(const ErrorSite& where, bool receiving) {
+    site = where;
+    receives = receiving;
+    host_status = false;
+    error = MPI_SUCCESS;
+  }
 };
 
-/// What to send or receive, in the host's numbers.
-struct Transfer {
-  void* buf;
-  MPI_Count count;
-  MPI_Datatype datatype;
-  TypeInfo* type;
-  int rank;  ///< destination or source
-  int tag;
-};
+constexpr p2p::SendMode engine_mode(Mode mode) {
+  switch (mode) {
+    case Mode::kSynchronous:
+      return p2p::SendMode::kSynchronous;
+    case Mode::kReady:
+      return p2p::SendMode::kReady;
+    default:  // also a buffered one: of its copy
+      return p2p::SendMode::kStandard;
+  }
+}
 
-inline p2p::SendArgs send_args(const CommInfo* comm, int32_t index, const Transfer& t, p2p::SendMode mode) {
+/// To a rank of this node.
+inline p2p::SendArgs send_args(const MessageCall& call) {
   p2p::SendArgs args;
-  args.dest = static_cast<uint32_t>(index);
-  args.source = comm->rank;
-  args.tag = t.tag;
-  args.context = comm->context;
-  args.data = describe(t.buf, t.count, t.type);
-  args.mode = mode;
+  args.dest = static_cast<uint32_t>(call.info->local[call.rank]);
+  args.source = call.info->rank;
+  args.tag = call.tag;
+  args.context = call.info->context;
+  args.data = describe(call.data);
+  args.mode = engine_mode(call.mode);
   return args;
 }
 
@@ -73,12 +82,18 @@ inline p2p::RecvArgs recv_args(const CommInfo* comm, int source, int tag) {
   return args;
 }
 
-/// A send to rank t.rank of a taken communicator, wherever that is. Returns an error that was already raised.
-int start_send(Operation* op, CommInfo* comm, const Transfer& t, p2p::SendMode mode);
-/// A receive from t.rank (or MPI_ANY_SOURCE).
-int start_recv(Operation* op, CommInfo* comm, const Transfer& t);
+// What a call asks for, begun. Errors that are returned have been raised.
+/// A send of any mode but kBuffered (bsend.h) to any member.
+int start_send(Operation* op, const MessageCall& call);
+int start_recv(Operation* op, const MessageCall& call);
+inline int start(Operation* op, const MessageCall& call) {
+  if (call.mode == Mode::kReceive) return start_recv(op, call);
+  return call.mode == Mode::kBuffered ? start_bsend(op, call) : start_send(op, call);
+}
 /// A receive of a message taken out of matching.
-int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Transfer& t);
+int start_mrecv(Operation* op, p2p::Message* message, const ErrorSite& site, const Elements& data);
+/// The elements behind one another in private memory (malloc), where nothing is yet if they are `to_come`.
+int make_packed(const Elements& data, bool to_come, MPI_Comm comm, std::byte** out);
 
 /// True when finish() may be called. Does not turn the engine.
 bool look(Operation* op);

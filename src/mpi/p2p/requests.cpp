@@ -137,13 +137,12 @@ void free_request(UserRequest* request) {
   }
   delete request->started;
   request->started = nullptr;
-  if (request->kind == UserRequest::Kind::kPersistent && request->transfer.type != nullptr)
-    drop(request->transfer.type);
-  request->transfer.type = nullptr;
-  if (request->datatype_owned) host.Type_free(&request->transfer.datatype);
+  if (request->call.data.type != nullptr) drop(request->call.data.type);
+  request->call.data.type = nullptr;
+  if (request->datatype_owned) host.Type_free(&request->call.datatype);
   request->datatype_owned = false;
-  if (request->comm != nullptr) drop_comm(request->comm);
-  request->comm = nullptr;
+  if (request->call.info != nullptr) drop_comm(request->call.info);
+  request->call.info = nullptr;
   give_back(request);
 }
 
@@ -173,7 +172,7 @@ bool look(UserRequest* request) {
 
 ErrorSite error_site(const UserRequest* request) {
   if (request->started != nullptr) return request->started->error_site();
-  if (request->comm != nullptr) return {request->comm->handle, request->comm->context};
+  if (const CommInfo* info = request->call.info; info != nullptr) return {info->handle, info->context};
   return request->operation.site;
 }
 
@@ -245,29 +244,7 @@ void peek_status(UserRequest* request, MPI_Status* status) {
 
 int start(UserRequest* request) {
   if (!request->persistent() || request->active) return raise(error_site(request), MPI_ERR_REQUEST);
-  int error = MPI_SUCCESS;
-  if (request->started != nullptr) {
-    error = request->started->start();
-    request->active = error == MPI_SUCCESS;
-    return error;
-  }
-  switch (request->mode) {
-    case UserRequest::Mode::kReceive:
-      error = start_recv(&request->operation, request->comm, request->transfer);
-      break;
-    case UserRequest::Mode::kBuffered:
-      error = start_bsend(&request->operation, request->operation.site.comm, request->comm, request->transfer);
-      break;
-    case UserRequest::Mode::kStandard:
-      error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kStandard);
-      break;
-    case UserRequest::Mode::kSynchronous:
-      error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kSynchronous);
-      break;
-    case UserRequest::Mode::kReady:
-      error = start_send(&request->operation, request->comm, request->transfer, p2p::SendMode::kReady);
-      break;
-  }
+  const int error = request->started != nullptr ? request->started->start() : start(&request->operation, request->call);
   request->active = error == MPI_SUCCESS;
   return error;
 }

@@ -20,17 +20,14 @@ struct alignas(64) UserRequest {
     kCollective,  ///< a nonblocking collective: all is in `started`
     kPersistentCollective,
   };
-  enum class Mode : uint8_t { kStandard, kSynchronous, kReady, kBuffered, kReceive };
   uint32_t index = 0;
   Kind kind = Kind::kPlain;
-  Mode mode = Mode::kStandard;
   bool active = false;
   UserRequest* next_idle = nullptr;
   Operation operation;
   // kPersistent
-  Transfer transfer{};
-  CommInfo* comm = nullptr;     ///< held
-  bool datatype_owned = false;  ///< transfer.datatype is a duplicate
+  MessageCall call;             ///< its communicator and datatype are held
+  bool datatype_owned = false;  ///< call.datatype is a duplicate
   // kExchange
   Operation* second = nullptr;
   std::byte* scratch = nullptr;  ///< malloc: the copy that MPI_Isendrecv_replace sends
@@ -117,6 +114,7 @@ bool look(UserRequest* request);
 int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* raised);
 /// The outcome without freeing (MPI_Request_get_status).
 void peek_status(UserRequest* request, MPI_Status* status);
+/// MPI_Start.
 int start(UserRequest* request);
 /// MPI_Request_free. Collectives that are under way may not be given up (MPI standard 6.12): an error that was raised.
 int abandon(UserRequest* request);

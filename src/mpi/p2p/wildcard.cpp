@@ -12,6 +12,16 @@ Atomic<uint32_t> n_waiting{0};
 
 bool overlap(int a, int b, int any) { return a == b || a == any || b == any; }
 
+/// Whether the receive can take a message (or what another receive can take) with that source and tag.
+bool matches(const Operation* op, int source, int tag) {
+  return overlap(op->source, source, MPI_ANY_SOURCE) && overlap(op->tag, tag, MPI_ANY_TAG);
+}
+
+/// Its receive is the host's from here.
+void post(Operation* op, int source, int tag, MPI_Comm comm) {
+  op->error = counted::Irecv(op->buf, op->count, op->host_type, source, tag, comm, &op->host_request);
+}
+
 }  // namespace
 
 WildcardQueue::~WildcardQueue() {
@@ -22,21 +32,16 @@ WildcardQueue::~WildcardQueue() {
 bool WildcardQueue::blocked(const Operation* op) const {
   for (const Operation* earlier : waiting_) {
     if (earlier == op) return false;
-    if (overlap(earlier->source, op->source, MPI_ANY_SOURCE) && overlap(earlier->tag, op->tag, MPI_ANY_TAG))
-      return true;
+    if (matches(earlier, op->source, op->tag)) return true;
   }
   return false;
 }
 
-bool WildcardQueue::claims(int source, int tag) const {
-  return std::any_of(waiting_.begin(), waiting_.end(), [&](const Operation* op) {
-    return overlap(op->source, source, MPI_ANY_SOURCE) && overlap(op->tag, tag, MPI_ANY_TAG);
-  });
-}
+bool WildcardQueue::claims(int source, int tag) const { return first_match(source, tag) != nullptr; }
 
-Operation* WildcardQueue::first_match(int source, int tag) {
+Operation* WildcardQueue::first_match(int source, int tag) const {
   for (Operation* op : waiting_) {
-    if (overlap(op->source, source, MPI_ANY_SOURCE) && overlap(op->tag, tag, MPI_ANY_TAG)) return op;
+    if (matches(op, source, tag)) return op;
   }
   return nullptr;
 }
@@ -45,8 +50,7 @@ bool WildcardQueue::add(Operation* op, const p2p::RecvArgs* engine_args) {
   const TableLock lock(comm_->wild_mutex);
   if (engine_args == nullptr && !blocked(op)) {
     op->state = Operation::State::kHost;
-    op->error =
-        counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
+    post(op, op->source, op->tag, comm_->handle);
     return false;
   }
   if (engine_args != nullptr) op->engine = shim.rank->irecv(*engine_args);
@@ -80,7 +84,7 @@ void WildcardQueue::receive(Operation* op, int source, int tag) {
     op->error = counted::Imrecv(op->buf, op->count, op->host_type, &message, &op->host_request);
   } else {
     // Nobody else takes messages of this communicator from the host meanwhile; a plain receive keeps the order.
-    op->error = counted::Irecv(op->buf, op->count, op->host_type, source, tag, comm_->handle, &op->host_request);
+    post(op, source, tag, comm_->handle);
   }
   remove(op);
   op->state = Operation::State::kHost;
@@ -118,8 +122,7 @@ void WildcardQueue::post_unblocked() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Operation* op = *it++;
     if (op->engine != nullptr || op->source == MPI_ANY_SOURCE || blocked(op)) continue;
-    op->error =
-        counted::Irecv(op->buf, op->count, op->host_type, op->source, op->tag, comm_->handle, &op->host_request);
+    post(op, op->source, op->tag, comm_->handle);
     remove(op);
     op->state = Operation::State::kHost;
   }

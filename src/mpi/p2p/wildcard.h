@@ -30,7 +30,7 @@ class WildcardQueue {
 
  private:
   [[nodiscard]] bool blocked(const Operation* op) const;
-  Operation* first_match(int source, int tag);
+  [[nodiscard]] Operation* first_match(int source, int tag) const;
   /// True if the queue changed.
   bool offer(Operation* op);
   void receive(Operation* op, int source, int tag);

@@ -8,17 +8,12 @@ namespace {
 /// Null: the call is the host's.
 CommInfo* probe_target(int source, int tag, MPI_Comm comm) {
   CommInfo* info = taken(comm);
-  if (info == nullptr || (source != MPI_ANY_SOURCE && !is_rank(info, source)) || !is_recv_tag(tag)) return nullptr;
-  return info;
+  return info != nullptr && is_source(info, source, tag) ? info : nullptr;
 }
 
-bool asks_engine(const CommInfo* info, int source) {
-  return info->all_local || source == MPI_ANY_SOURCE || info->local[source] >= 0;
-}
+bool asks_engine(const CommInfo* info, int source) { return source == MPI_ANY_SOURCE || comes_by_engine(info, source); }
 
-bool asks_host(const CommInfo* info, int source) {
-  return !info->all_local && (source == MPI_ANY_SOURCE || info->local[source] < 0);
-}
+bool asks_host(const CommInfo* info, int source) { return !comes_by_engine(info, source); }
 
 /// A message of the host that no waiting wildcard receive is to have.
 int host_iprobe(CommInfo* info, int source, int tag, int* flag, MPI_Status* status) {
