@@ -168,6 +168,7 @@ void Endpoint::buffer_offered(Request* r) {
       t->source.set_span(from, end);
       t->direct = static_cast<uint8_t>(peer.cma ? Direct::kReceiver : Direct::kCells);
       t->request = twin->index;
+      ZH_CHECK_INVARIANT(t->broken_invariant());
       ZH_CRASH_POINT("buffer: offer changed");
     }
     peer.part->queues.lock.unlock();

@@ -236,6 +236,7 @@ bool Endpoint::reap() {
     const bool ended = !node_.alive(i);
     if (!ended && queues.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
+    ZH_CHECK_INVARIANT(peer.part->broken_invariant(node_.size()));
     deaths_.add(i);
     if (ended) region_cache_.forget(i);
     if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);

@@ -27,6 +27,7 @@ void Endpoint::unpark(Request* r) {
 
 bool Endpoint::look_at_parked() {
   bool moved = false;
+  ZH_CHECK_INVARIANT(part_->state.matched.broken_invariant(request_count_));
   for (Atomic<uint32_t>& slot : part_->state.matched.slots) {
     if (slot.load_relaxed() == 0) continue;
     // H1 -> H0: the match after the hint. It may be an old one, of a request that is another message's now.

@@ -279,6 +279,7 @@ void Endpoint::send_piped(Peer& peer, const SendArgs& args, shm::EnvelopeShm* sl
     from += piece;
     // F1 -> F0: the piece before its count.
     head->filled.store_release(from);
+    ZH_CHECK_INVARIANT(head->broken_invariant(n));
   }
   count_sent(args.dest, Path::kEager, n);
   wake(peer);
@@ -461,6 +462,7 @@ Endpoint::Submitted Endpoint::start_transfer(Request* r) {
   address(slot, Kind::kTransfer, *r);
   slot->far.bytes = n;
   slot->far.where = offset;
+  ZH_CHECK_INVARIANT(t->broken_invariant());
   ZH_CRASH_POINT("transfer: slot filled");
   publish(peer, slot);
   ZH_CRASH_POINT("transfer: offered");

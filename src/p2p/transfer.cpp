@@ -316,6 +316,7 @@ void Endpoint::put_cell(Request* r, TransferShm& t, const SpanShm (&spans)[2], c
   ZH_CRASH_POINT("cell: filled");
   // P1 -> P0: the cell and its payload.
   t.published.store_release(published + 1);
+  ZH_CHECK_INVARIANT(t.broken_invariant());
 }
 
 bool Endpoint::advance_send(Request* r, uint64_t push_most) {
@@ -422,6 +423,7 @@ void Endpoint::sweep_transfers() {
       ++i;
       continue;
     }
+    ZH_CHECK_INVARIANT(at<TransferShm>(base_, ended_[i])->broken_invariant());
     give_transfer(ended_[i]);
     ended_[i] = ended_.back();
     ended_.pop_back();
@@ -487,6 +489,7 @@ bool Endpoint::advance_recv(Request* r) {
   counters().count_received(path, total);
   if (revoked(t->sender, t->source)) ++counters().revoked;
   recvs_.remove(r);
+  ZH_CHECK_INVARIANT(t->broken_invariant());
   ZH_CRASH_POINT("transfer: not yet left");
   Peer& sender = peers_[t->sender];
   // L0 -> L1: the last access to the transfer.
