@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 
+#include "base/invariant.h"
 #include "base/shm_types.h"
 #include "copy/cursor.h"
 
@@ -164,10 +165,21 @@ OwnedLayout make_layout(const std::vector<Block>& blocks, int64_t extent_bytes) 
     layout->extent_bytes = extent_bytes;
     layout->n_items = static_cast<uint32_t>(items.size());
     layout->reserved = 0;
+    ZH_CHECK_INVARIANT(layout->broken_invariant());
     return layout;
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
+}
+
+const char* LayoutShm::broken_invariant() const {
+  uint64_t bytes = 0;
+  for (const LayoutItem* item = items(); item != items() + n_items; ++item) {
+    if (item->first_byte != bytes) return "each item of a layout begins behind the one before";
+    if (item->bytes() == 0) return "no item of a layout is empty";
+    bytes += item->bytes();
+  }
+  return bytes != size_bytes ? "a layout's items cover all bytes of the element" : nullptr;
 }
 
 void pack(const Buffer& buffer, uint64_t from, uint64_t n, void* dst, Store store) {

@@ -27,8 +27,9 @@ struct LayoutItem {
 };
 
 /// One element of a flattened datatype, in type-map order.
-/// Writers: its maker, before publication. Readers: anyone after. Invariant: items[0..n_items) have ascending
-/// first_byte and cover [0, size_bytes). Wrap: none. Crash: immutable, nothing to mend.
+/// Writers: its maker, before publication. Readers: anyone after. Invariant: none of items[0..n_items) is empty, and
+/// each begins with the packed byte behind the one before: together they cover [0, size_bytes). Wrap: none. Crash:
+/// immutable, nothing to mend.
 struct LayoutShm {
   uint64_t size_bytes;   ///< packed bytes of one element
   int64_t extent_bytes;  ///< distance between the bases of consecutive elements
@@ -38,6 +39,7 @@ struct LayoutShm {
   [[nodiscard]] const LayoutItem* items() const { return reinterpret_cast<const LayoutItem*>(this + 1); }
   [[nodiscard]] LayoutItem* items() { return reinterpret_cast<LayoutItem*>(this + 1); }
   [[nodiscard]] size_t description_bytes() const { return sizeof(LayoutShm) + n_items * sizeof(LayoutItem); }
+  [[nodiscard]] const char* broken_invariant() const;
 };
 
 /// A message buffer of `bytes` packed bytes. Contiguous if `layout` is null; else consecutive elements of `*layout`

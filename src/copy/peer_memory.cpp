@@ -31,21 +31,6 @@ void PeerMemory::attach(std::vector<shm::AccessShm*> words) {
   }
 }
 
-Reach PeerMemory::reach(uint32_t owner, const RemoteBufferShm& remote) const {
-  if (!remote.reachable()) return Reach::kNone;
-  if (owner == self_) return Reach::kSelf;
-  const Peer& peer = peers_[owner];
-  const uint32_t epoch = words_[owner]->epoch.load_relaxed();
-  if (remote.mapped() && peer.maps && epoch == remote.epoch) return Reach::kMapped;
-  return peer.kernel && !shm::is_closed(epoch) ? Reach::kKernel : Reach::kNone;
-}
-
-// The kernel finds a buffer by its address, whatever happened before.
-uint32_t PeerMemory::epoch_for(uint32_t owner, const RemoteBufferShm& remote, Reach reach) const {
-  if (reach == Reach::kSelf) return 0;
-  return reach == Reach::kMapped ? remote.epoch : words_[owner]->epoch.load_relaxed();
-}
-
 Buffer PeerMemory::buffer_of(const RemoteBufferShm& remote) const {
   return {reinterpret_cast<std::byte*>(remote.address), remote.bytes,
           remote.layout != kNoOffset ? at<LayoutShm>(node_.base(), remote.layout) : nullptr};

@@ -155,4 +155,19 @@ class PeerMemory final : public MemoryAccess {
 /// A description of contiguous memory of which nothing is mapped.
 [[nodiscard]] RemoteBufferShm by_address(const void* address, uint64_t bytes);
 
+inline Reach PeerMemory::reach(uint32_t owner, const RemoteBufferShm& remote) const {
+  if (!remote.reachable()) return Reach::kNone;
+  if (owner == self_) return Reach::kSelf;
+  const Peer& peer = peers_[owner];
+  const uint32_t epoch = words_[owner]->epoch.load_relaxed();
+  if (remote.mapped() && peer.maps && epoch == remote.epoch) return Reach::kMapped;
+  return peer.kernel && !shm::is_closed(epoch) ? Reach::kKernel : Reach::kNone;
+}
+
+// The kernel finds a buffer by its address, whatever happened before.
+inline uint32_t PeerMemory::epoch_for(uint32_t owner, const RemoteBufferShm& remote, Reach reach) const {
+  if (reach == Reach::kSelf) return 0;
+  return reach == Reach::kMapped ? remote.epoch : words_[owner]->epoch.load_relaxed();
+}
+
 }  // namespace zh::copy

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/invariant.h"
 #include "node/line_time.h"
 #include "node/machine.h"
 #include "os/peer_mem.h"
@@ -318,6 +319,7 @@ Status Joiner::create_memory(bool keep_name, std::string* path) {
   std::byte* base = nullptr;
   if (s = os::map_shared_range(segment_.get(), 0, header_.parts, true, &base); !s.ok()) return s;
   std::memcpy(base, &header_, sizeof header_);
+  ZH_CHECK_INVARIANT(at<HeaderShm>(base, 0)->broken_invariant());
   os::unmap(base, header_.parts);
   return kOk;
 }

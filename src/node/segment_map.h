@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
@@ -13,7 +14,8 @@ namespace zh::node {
 
 /// First page of the segment.
 /// Writers: the leader, before any other rank maps it (the collective in between publishes). Readers: all.
-/// Invariant: immutable after publication. Wrap: none. Crash: nothing to mend.
+/// Invariant: immutable after publication, and what make_header() makes of its numbers of ranks and bytes. Wrap: none.
+/// Crash: nothing to mend.
 struct HeaderShm {
   uint64_t magic;
   uint64_t layout_hash;  ///< of the builds that share the segment; different builds refuse each other
@@ -27,13 +29,16 @@ struct HeaderShm {
   uint64_t annex_bytes;
   uint32_t ranks;
   uint32_t page_bytes;
+
+  [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 88);
 
 /// One rank's place for joining.
 /// Writers: all fields by the slot's rank. Readers: all (token), the partner of a measurement (ball), ranks that sleep
 /// while others measure (measured).
-/// Invariant: token is 0 or the rank's token; ball only rises; measured is 0, then 1.
+/// Invariant: token is 0 or the rank's token; ball only rises; measured is 0, then 1. Memory as it is at one moment
+/// tells only the last.
 /// Wrap: ball takes each value once per join. Crash: a ball or an end that does not come has a time limit.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint64_t> token;
@@ -41,6 +46,10 @@ struct alignas(kPairBytes) SlotShm {
   std::byte pad[kPairBytes - sizeof(Atomic<uint64_t>) - sizeof(Atomic<uint32_t>)];
   Atomic<uint32_t> ball;  ///< bounced between two ranks to time a cache line
   std::byte pad2[kPairBytes - sizeof(Atomic<uint32_t>)];
+
+  [[nodiscard]] const char* broken_invariant() const {
+    return measured.load_relaxed() > 1 ? "`measured` is 0, then 1" : nullptr;
+  }
 };
 static_assert(kShmSafe<SlotShm> && sizeof(SlotShm) == 2 * kPairBytes && offsetof(SlotShm, ball) == kPairBytes);
 
@@ -65,6 +74,13 @@ inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex
   h.annex_bytes = annex_bytes;
   h.segment_bytes = h.annexes + ranks * annex_bytes;
   return h;
+}
+
+inline const char* HeaderShm::broken_invariant() const {
+  if (ranks == 0 || page_bytes == 0) return "a segment has ranks and pages";
+  if (rank_bytes % page_bytes != 0 || annex_bytes % page_bytes != 0) return "parts and annexes are whole pages";
+  const HeaderShm made = make_header(ranks, rank_bytes, annex_bytes, page_bytes);
+  return std::memcmp(this, &made, sizeof made) != 0 ? "the header is what make_header() makes of its sizes" : nullptr;
 }
 
 }  // namespace zh::node

@@ -5,12 +5,14 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 
 namespace zh::p2p {
 
 /// Writers: the owner, one thread at a time. Readers: peers.
-/// Invariant: where `context` reads the same before and after `call`, both are of one entry.
+/// Invariant: where `context` reads the same before and after `call`, both are of one entry: of the place that context
+/// and number choose.
 /// Wrap: a call takes the place of the one that was kEntries before it, and is forgotten then; numbers keep 40 bits.
 /// Crash: a dead rank's entries stay true.
 struct CallsShm {
@@ -26,7 +28,11 @@ struct CallsShm {
     e.context.store_relaxed(0);
     e.call.store_release((number << kDigestBits) | digest);  // CL0 -> CL1: the old context is gone
     e.context.store_release(context);                        // CL2 -> CL3: the call
+    ZH_CHECK_INVARIANT(broken_invariant());
   }
+
+  /// For anyone, at any time (part_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
 
   /// Whether the owner has announced another digest under that number.
   [[nodiscard]] bool contradicts(uint64_t context, uint64_t number, uint32_t digest) const {

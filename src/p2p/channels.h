@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "node/node.h"
+#include "os/clock.h"
 #include "p2p/channel.h"
 #include "p2p/counters.h"
 #include "p2p/part.h"
@@ -61,9 +62,18 @@ class Channels {
   /// False if there is no memory for a ring.
   [[nodiscard]] bool connected(Channel& peer) { return peer.out.attached() || connect(peer); }
   /// Where the envelope of a message goes whose `inline_bytes` come with it; null: the ring is full.
-  [[nodiscard]] shm::EnvelopeShm* claim_slot(Channel& peer, uint64_t inline_bytes = shm::kInlineBytes);
+  [[nodiscard]] shm::EnvelopeShm* claim_slot(Channel& peer, uint64_t inline_bytes = shm::kInlineBytes) {
+    shm::EnvelopeShm* slot = inline_bytes <= shm::kHalfLinePayload ? peer.out.claim_short() : peer.out.claim();
+    return slot != nullptr ? slot : claim_when_full(peer);
+  }
   /// `followed`: see EnvelopeProducer::publish().
-  void publish(Channel& peer, shm::EnvelopeShm* slot, bool followed = false);
+  void publish(Channel& peer, shm::EnvelopeShm* slot, bool followed = false) {
+    if (peer.out.write_pos() % kStampEvery == 0) [[unlikely]] {
+      stamp(slot);
+      followed = false;
+    }
+    peer.out.publish(slot, followed);
+  }
   /// A block for `bytes` of payload. `matched`: for a cell of a message that its receiver is taking.
   [[nodiscard]] bool claim_block(Channel& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);
   /// Gives back the block that claim_block() found last.
@@ -95,8 +105,15 @@ class Channels {
   // presence.cpp: who is there, asleep, or in a call of the host.
 
   /// It computes, sleeps, or has lost its CPU: others may turn its queues.
-  [[nodiscard]] bool away(const Channel& peer) const;
-  static void wake(const Channel& peer);
+  [[nodiscard]] bool away(const Channel& peer) const {
+    const RankStateShm& s = peer.part->state;
+    return s.inside.load_relaxed() == 0 ||
+           static_cast<int64_t>(os::ticks() - s.stamp.load_relaxed()) > static_cast<int64_t>(ticks_away_);
+  }
+  static void wake(const Channel& peer) {
+    Atomic<uint32_t>& word = peer.part->state.sleeping;
+    if (const uint32_t seen = word.load_relaxed(); seen % 2 != 0) wake_sleeper(word, seen);
+  }
   void call_helper(Channel& peer);
   [[nodiscard]] uint32_t announce_sleep();
   void end_sleep(uint32_t word, bool only_thread);
@@ -112,7 +129,11 @@ class Channels {
   void count_lag(uint32_t peer, bool lagging);
 
  private:
+  static constexpr uint32_t kStampEvery = 2 * 32;  ///< positions, two for each slot
+
   bool connect(Channel& peer);
+  [[nodiscard]] shm::EnvelopeShm* claim_when_full(Channel& peer);
+  static void wake_sleeper(Atomic<uint32_t>& word, uint32_t seen);
   void grow_envelopes(Channel& peer);
   void grow_payload(Channel& peer, uint64_t wanted);
   void retire_old(Channel& peer);

@@ -82,6 +82,9 @@ struct CallCounts {
   };
   Row rows[kRows + 1];  ///< the last one is kOther's
 
+  /// For the owner, or when it is quiet (part_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
+
   void add(uint64_t key, uint64_t bytes) {
     Row& row = row_of(key);
     ++row.calls;
@@ -104,12 +107,15 @@ struct CallCounts {
 };
 
 /// Writers: the owner, one thread at a time; `end` also whoever has told of it. Readers: any rank, at any time.
-/// Invariant: none across fields; a row of calls never changes its key. Wrap: none.
+/// Invariant: none across fields; a row of calls never changes its key, so a key has one row and one without a key
+/// counts nothing. Wrap: none.
 /// Crash: a dead rank's numbers stay as they were.
 struct AccountShm {
   Counters counters;
   CallCounts calls;
   Count end;  ///< how its job ended, in the words of the layer above; 0: it has not
+
+  [[nodiscard]] const char* broken_invariant() const { return calls.broken_invariant(); }
 };
 static_assert(kShmSafe<AccountShm>);
 

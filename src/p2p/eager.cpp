@@ -21,16 +21,8 @@ uint64_t piped_step(const tune::PairChoice& choice, uint64_t from, uint64_t left
 }
 }  // namespace
 
-uint64_t Eager::most(const Channel& peer, uint64_t bytes, bool kernel) const {
-  const tune::PairChoice& choice = peer.choice;
-  const bool single = &peer == &channels_[channels_.self()] || (kernel && bytes >= choice.single_copy_min);
-  return single ? choice.eager_max : std::max(choice.eager_max, choice.piped_max);
-}
-
-bool Eager::send(Channel& peer, const SendArgs& args, uint64_t most) {
+bool Eager::send_block(Channel& peer, const SendArgs& args) {
   const uint64_t n = args.data.bytes;
-  if (n > most || args.mode == SendMode::kSynchronous || !channels_.connected(peer)) return false;
-  if (n <= peer.choice.inline_max) return send_inline(peer, args);
   shm::EnvelopeShm* slot = channels_.claim_slot(peer);
   if (slot == nullptr) return false;
   shm::BlockShm block;
@@ -58,26 +50,6 @@ bool Eager::send(Channel& peer, const SendArgs& args, uint64_t most) {
   return true;
 }
 
-bool Eager::send_inline(Channel& peer, const SendArgs& args) {
-  const uint64_t n = args.data.bytes;
-  shm::EnvelopeShm* slot = channels_.claim_slot(peer, n);
-  if (slot == nullptr) return false;
-  address(slot, Kind::kInline, args);
-  slot->inline_bytes = static_cast<uint8_t>(n);
-  if (args.data.layout == nullptr) {
-    copy::copy_small(slot->payload, args.data.base, n);
-  } else {
-    copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
-  }
-  ZH_CRASH_POINT("inline: slot filled");
-  // In a burst messages share lines. One that is answered, or waited for, has a line that this end holds already.
-  channels_.publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
-  peer.heard = false;
-  channels_.counters().count_sent(Path::kInline, n);
-  Channels::wake(peer);
-  return true;
-}
-
 // The envelope goes out with the first piece, so that the receiver copies out while the rest is copied in.
 void Eager::send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                        copy::Store store) {
@@ -98,28 +70,15 @@ void Eager::send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* sl
     from += piece;
     // F1 -> F0: the piece before its count.
     head->filled.store_release(from);
+    ZH_CHECK_INVARIANT(head->broken_invariant(n));
   }
   channels_.count_sent(args.dest, Path::kEager, n);
   Channels::wake(peer);
 }
 
-void Eager::receive(const MessageShm& m, const copy::Buffer& buffer, Result* out) {
-  const uint64_t bytes = m.bytes();
-  const uint64_t n = std::min(bytes, buffer.bytes);
-  out->source = m.source;
-  out->tag = m.tag;
-  out->bytes = n;
-  out->code = bytes > n ? Code::kTruncated : Code::kOk;
-  if (m.kind == Kind::kInline) {
-    if (buffer.layout == nullptr) {
-      copy::copy_small(buffer.base, m.payload, n);
-    } else {
-      copy::unpack(buffer, 0, n, m.payload, copy::Store::kTemporal);
-    }
-    channels_.counters().count_received(Path::kInline, bytes);
-    return;
-  }
-  channels_.counters().count_received(Path::kEager, bytes);
+void Eager::receive_block(const MessageShm& m, const copy::Buffer& buffer, Result* out) {
+  const uint64_t n = out->bytes;
+  channels_.counters().count_received(Path::kEager, m.bytes());
   if (m.kind == Kind::kEager) {
     copy::unpack(buffer, 0, n, channels_.base() + m.far.block.payload, copy::Store::kTemporal);
   } else if (!copy_piped(buffer, n, m.far, m.sender)) {

@@ -2,8 +2,11 @@
 // still being copied in. It refuses to know who waits for them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "base/crash_point.h"
+#include "copy/kernels.h"
 #include "p2p/channels.h"
 #include "p2p/queues.h"
 #include "p2p/types.h"
@@ -15,17 +18,37 @@ class Eager {
   explicit Eager(Channels& channels) : channels_(channels) {}
 
   /// Sends a message of at most `most` bytes, if it finds room; else nothing has happened.
-  [[nodiscard]] bool send(Channel& peer, const SendArgs& args, uint64_t most);
+  [[nodiscard]] bool send(Channel& peer, const SendArgs& args, uint64_t most) {
+    const uint64_t n = args.data.bytes;
+    if (n > most || args.mode == SendMode::kSynchronous || !channels_.connected(peer)) return false;
+    return n <= peer.choice.inline_max ? send_inline(peer, args) : send_block(peer, args);
+  }
   /// Up to which size a message goes through the ring when its buffer is private. Where one copy is not to be had two
   /// that overlap are the fastest way, and in one block they need no agreement. `kernel`: to `peer` there is one.
   [[nodiscard]] uint64_t most(const Channel& peer, uint64_t bytes, bool kernel) const;
 
   /// Copies what fits of a message that is not a transfer's into `buffer`, fills `out`, and frees the message's memory.
   /// kPeerDead if the sender died while it was writing.
-  void receive(const MessageShm& message, const copy::Buffer& buffer, Result* out);
+  void receive(const MessageShm& m, const copy::Buffer& buffer, Result* out) {
+    const uint64_t bytes = m.bytes();
+    const uint64_t n = std::min(bytes, buffer.bytes);
+    out->source = m.source;
+    out->tag = m.tag;
+    out->bytes = n;
+    out->code = bytes > n ? Code::kTruncated : Code::kOk;
+    if (m.kind != Kind::kInline) return receive_block(m, buffer, out);
+    if (buffer.layout == nullptr) {
+      copy::copy_small(buffer.base, m.payload, n);
+    } else {
+      copy::unpack(buffer, 0, n, m.payload, copy::Store::kTemporal);
+    }
+    channels_.counters().count_received(Path::kInline, bytes);
+  }
 
  private:
   [[nodiscard]] bool send_inline(Channel& peer, const SendArgs& args);
+  [[nodiscard]] bool send_block(Channel& peer, const SendArgs& args);
+  void receive_block(const MessageShm& message, const copy::Buffer& buffer, Result* out);
   void send_piped(Channel& peer, const SendArgs& args, shm::EnvelopeShm* slot, const shm::BlockShm& block,
                   copy::Store store);
   [[nodiscard]] bool copy_piped(const copy::Buffer& buffer, uint64_t n, const shm::FarShm& far, uint32_t sender);
@@ -41,6 +64,32 @@ void address(shm::EnvelopeShm* slot, Kind kind, const Send& send) {
   slot->source = send.source;
   slot->tag = send.tag;
   slot->context = send.context;
+}
+
+inline bool Eager::send_inline(Channel& peer, const SendArgs& args) {
+  const uint64_t n = args.data.bytes;
+  shm::EnvelopeShm* slot = channels_.claim_slot(peer, n);
+  if (slot == nullptr) return false;
+  address(slot, Kind::kInline, args);
+  slot->inline_bytes = static_cast<uint8_t>(n);
+  if (args.data.layout == nullptr) {
+    copy::copy_small(slot->payload, args.data.base, n);
+  } else {
+    copy::pack(args.data, 0, n, slot->payload, copy::Store::kTemporal);
+  }
+  ZH_CRASH_POINT("inline: slot filled");
+  // In a burst messages share lines. One that is answered, or waited for, has a line that this end holds already.
+  channels_.publish(peer, slot, n <= shm::kHalfLinePayload && !peer.heard);
+  peer.heard = false;
+  channels_.counters().count_sent(Path::kInline, n);
+  Channels::wake(peer);
+  return true;
+}
+
+inline uint64_t Eager::most(const Channel& peer, uint64_t bytes, bool kernel) const {
+  const tune::PairChoice& choice = peer.choice;
+  const bool single = &peer == &channels_[channels_.self()] || (kernel && bytes >= choice.single_copy_min);
+  return single ? choice.eager_max : std::max(choice.eager_max, choice.piped_max);
 }
 
 }  // namespace zh::p2p

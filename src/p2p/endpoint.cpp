@@ -75,6 +75,7 @@ bool Endpoint::reap() {
     const bool ended = !channels_.node().alive(i);
     if (!ended && queues.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
+    ZH_CHECK_INVARIANT(peer.part->broken_invariant(channels_.size()));
     receiver_.note_death(i);
     if (ended) memory_.forget(i);
     if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);

@@ -150,6 +150,28 @@ class Matcher {
   std::vector<Offset> spare_entries_;   ///< slabs of queue entries to be lent
 };
 
+inline bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
+  QueuesShm& q = queues();
+  const auto sender = static_cast<uint32_t>(args.peer);
+  if (!q.lock.try_lock(channels_.self())) return false;
+  auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), channels_.part().in()[sender].load_relaxed());
+  shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
+  shm::EnvelopeConsumer::read_ahead(ring);
+  if (q.posted_total.load_relaxed() != 0 || q.unexpected_count.load_relaxed() != 0 || slot == nullptr ||
+      channels_.part().state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
+      slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
+      (args.source != slot->source && args.source != kAnySource)) {
+    q.lock.unlock();
+    return false;
+  }
+  channels_.note_heard(sender, *slot, ring);
+  // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
+  Queues::fill(out, *slot, sender);
+  shm::EnvelopeConsumer::consume(ring);
+  q.lock.unlock();
+  return true;
+}
+
 template <typename Place>
 uint32_t Matcher::drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place) {
   auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), in.load_relaxed());

@@ -36,6 +36,8 @@ struct MatchedShm {
     // H0 -> H1: the match before the hint.
     slots[at].store_release(index + 1);
   }
+  /// `requests`: how many its owner has made. For the owner (part_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant(uint32_t requests) const;
 };
 static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
 
@@ -43,7 +45,8 @@ static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
 /// Writers: the owner, but for `announced` (any sender), `skewed` (whoever drains, under the lock), `helper` (peers
 /// turn kWaits into kCalled), `sleeping` (who wakes the owner adds 1), `sleepers` (every rank) and `matched`.
 /// Readers: peers.
-/// Invariant: none across fields; each is a hint that the protocols survive when stale.
+/// Invariant: none across fields; each is a hint that the protocols survive when stale. `helper` is one of Helper,
+/// `skewed` 0 or 1.
 /// Wrap: stamp is 64 bits wide; announced and sleeping are only compared for change. Crash: hints of a dead rank are
 /// harmless; who died asleep stays counted, so that the others look for sleepers more often.
 struct RankStateShm {
@@ -56,12 +59,15 @@ struct RankStateShm {
   alignas(kPairBytes) Atomic<uint32_t> helper;     ///< Helper; futex word of the helper thread
   alignas(kPairBytes) MatchedShm matched;
   alignas(kPairBytes) Atomic<uint32_t> sleepers;  ///< of the node's first rank only: how many ranks sleep
+
+  /// For anyone, at any time (part_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<RankStateShm>);
 
 /// Head of a part; `Atomic<uint64_t> in[ranks]` follows: the ring that is consumed now, by sender (kNoOffset: none).
 /// Writers: in[s] by sender s once, then by the holder of the lock at a ring's marker. Readers: owner, sender s.
-/// Invariant: as the members'. Wrap: none. Crash: as the members'.
+/// Invariant: as the members'; in[s] is kNoOffset or the offset of a ring. Wrap: none. Crash: as the members'.
 struct PartShm {
   RankStateShm state;
   shm::AccessShm access;
@@ -73,6 +79,8 @@ struct PartShm {
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t ranks) {
     return sizeof(PartShm) + ranks * sizeof(Atomic<uint64_t>);
   }
+  /// Of what needs no lock; for anyone, at any time (part_invariant.cpp). Under the lock: Queues, EnvelopeRingShm.
+  [[nodiscard]] const char* broken_invariant(uint32_t ranks) const;
 };
 static_assert(kShmSafe<PartShm>);
 

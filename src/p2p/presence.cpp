@@ -11,11 +11,8 @@ constexpr uint64_t kCallEveryUs = 100;
 }  // namespace
 
 // Several threads of the owner may sleep: each looks for itself when all are woken.
-void Channels::wake(const Channel& peer) {
-  Atomic<uint32_t>& word = peer.part->state.sleeping;
-  uint32_t seen = word.load_relaxed();
-  if (seen % 2 == 0 || !word.cas_relaxed(seen, seen + 1)) return;
-  os::futex_wake(word, os::kWakeAll);
+void Channels::wake_sleeper(Atomic<uint32_t>& word, uint32_t seen) {
+  if (word.cas_relaxed(seen, seen + 1)) os::futex_wake(word, os::kWakeAll);
 }
 
 uint32_t Channels::announce_sleep() {
@@ -28,12 +25,6 @@ uint32_t Channels::announce_sleep() {
 void Channels::end_sleep(uint32_t word, bool only_thread) {
   if (only_thread) part_->state.sleeping.cas_relaxed(word, word - 1);
   peers_[0].part->state.sleepers.fetch_add_relaxed(~0U);
-}
-
-bool Channels::away(const Channel& peer) const {
-  const RankStateShm& s = peer.part->state;
-  return s.inside.load_relaxed() == 0 ||
-         static_cast<int64_t>(os::ticks() - s.stamp.load_relaxed()) > static_cast<int64_t>(ticks_away_);
 }
 
 // The helper takes the word back before it looks around, so that a call is never lost; one that comes too late for

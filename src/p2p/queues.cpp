@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "copy/kernels.h"
-
 namespace zh::p2p {
 
 void MessageShm::copy_to(MessageShm* out) const {
@@ -34,6 +32,7 @@ void Queues::post(Ref ref) {
   ++shm_->posted_count[klass];
   shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() + 1);
   if ((ref & kPrivateRef) != 0) ++shm_->private_entries;
+  ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
 void Queues::unpost(Ref ref) {
@@ -44,6 +43,7 @@ void Queues::unpost(Ref ref) {
   --shm_->posted_count[p->bin >> 16];
   shm_->posted_total.store_relaxed(shm_->posted_total.load_relaxed() - 1);
   if ((ref & kPrivateRef) != 0) --shm_->private_entries;
+  ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
 Ref Queues::match_posted(uint64_t context, int32_t source, int32_t tag) const {
@@ -79,6 +79,7 @@ void Queues::add_unexpected(Ref ref) {
   const uint32_t count = shm_->unexpected_count.load_relaxed() + 1;
   shm_->unexpected_count.store_relaxed(count);
   if (count > shm_->unexpected_high.load_relaxed()) shm_->unexpected_high.store_relaxed(count);
+  ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
 void Queues::remove_unexpected(Ref ref) {
@@ -91,6 +92,7 @@ void Queues::remove_unexpected(Ref ref) {
   }
   shm_->unexpected_count.store_relaxed(shm_->unexpected_count.load_relaxed() - 1);
   if ((ref & kPrivateRef) != 0) --shm_->private_entries;
+  ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
 Ref Queues::match_unexpected(uint64_t context, int32_t source, int32_t tag) const {
@@ -131,6 +133,7 @@ void Queues::give_free_message(Ref ref) {
 void Queues::push_matched(Ref ref) {
   posted(ref)->link.next = shm_->matched.load_relaxed();
   shm_->matched.store_relaxed(ref);
+  ZH_CHECK_INVARIANT(broken_at_hand_over());
 }
 
 Ref Queues::take_matched() {
@@ -144,20 +147,6 @@ Ref Queues::take_matched() {
   }
   shm_->matched.store_relaxed(kNoRef);
   return reversed;
-}
-
-void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_t sender) {
-  message->context = envelope.context;
-  message->source = envelope.source;
-  message->tag = envelope.tag;
-  message->kind = static_cast<Kind>(envelope.kind);
-  message->inline_bytes = envelope.inline_bytes;
-  message->sender = sender;
-  if (message->kind == Kind::kInline) {
-    copy::copy_small(message->payload, envelope.payload, envelope.inline_bytes);
-  } else {
-    message->far = envelope.far;
-  }
 }
 
 }  // namespace zh::p2p

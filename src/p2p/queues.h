@@ -8,7 +8,9 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
+#include "copy/kernels.h"
 #include "copy/remote_buffer.h"
 #include "p2p/types.h"
 #include "shm/envelope_ring.h"
@@ -43,7 +45,8 @@ struct LinkShm {
 
 /// A posted receive.
 /// Writers: the owner (while unqueued); under the lock: who matches (message, transfer). Readers: under the lock.
-/// Invariant: queued in exactly one bin, or on the matched list, or owned by its Request.
+/// Invariant: queued in exactly one bin, that of its wildcards and triple, or on the matched list, or owned by its
+/// Request.
 /// Wrap: `order` is 64 bits wide. Crash: the owner's death breaks the whole queue; a sender's death leaves it intact.
 struct PostedShm {
   LinkShm link;
@@ -56,12 +59,15 @@ struct PostedShm {
   copy::RemoteBufferShm buffer;
   Ref message;  ///< after a match by another side: the message (inline, eager or transfer)
   uint32_t reserved[7];
+
+  /// Of a queued one (queues_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<PostedShm> && sizeof(PostedShm) == 128);
 
 /// An unexpected message, or one that another side matched.
 /// Writers: who drains, under the lock; the owner after unlinking. Readers: under the lock.
-/// Invariant: an unexpected message is linked in one bin of each class, in arrival order.
+/// Invariant: an unexpected message is linked in one bin of each class, in arrival order; it names its source and tag.
 /// Wrap: none. Crash: as PostedShm.
 struct MessageShm {
   LinkShm link[kClasses];
@@ -80,6 +86,8 @@ struct MessageShm {
   [[nodiscard]] uint64_t bytes() const { return kind == Kind::kInline ? inline_bytes : far.bytes; }
   /// Copies what an entry holds; much less than its size for a short message.
   void copy_to(MessageShm* out) const;
+  /// Of an unexpected one (queues_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<MessageShm> && sizeof(MessageShm) <= 320);
 constexpr uint64_t kMessageBytes = 320;
@@ -95,7 +103,9 @@ constexpr uint32_t kBins = (1 << 12) + (2 << 9) + (1 << 6);
 
 /// One receiver's queues.
 /// Writers / Readers: the holder of `lock`, but for the hints named below.
-/// Invariant: posted_count[c] entries are queued in class c; unexpected_count messages in each class's bins.
+/// Invariant: posted_count[c] receives are queued in class c, in the order of posting in each bin, posted_total in all;
+/// unexpected_count messages in each class's bins. private_entries of these are the owner's private ones, and
+/// free_message_count entries are on the free list.
 /// Wrap: counters are 64 bits wide or bounded by memory.
 /// Crash: `broken` is set by whoever finds the lock's holder dead; from then on nobody enters.
 struct QueuesShm {
@@ -115,6 +125,9 @@ struct QueuesShm {
   uint32_t short_streak;
   alignas(kPairBytes) BinShm posted[kBins];
   BinShm unexpected[kBins];
+
+  /// Of the counts alone, under the lock. Of the lists: Queues.
+  [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<QueuesShm>);
 
@@ -156,7 +169,19 @@ class Queues {
   /// Fills a message entry from an envelope (header and inline payload).
   static void fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_t sender);
 
+  // queues_invariant.cpp: what QueuesShm, PostedShm and MessageShm promise. Needs the lock, and the owner's private
+  // memory while entries of that are queued, else only the counts are looked at.
+
+  /// Walks all lists.
+  [[nodiscard]] const char* broken_invariant() const;
+  /// The same now and then, and only while the queues are short; else the counts. For every change of the queues.
+  [[nodiscard]] const char* broken_at_hand_over() const;
+
  private:
+  [[nodiscard]] const char* broken_posted(uint32_t klass, uint32_t* private_entries) const;
+  [[nodiscard]] const char* broken_unexpected(uint32_t klass, uint32_t* private_entries) const;
+  [[nodiscard]] const char* broken_order(Ref head) const;
+  [[nodiscard]] const char* broken_lists_of_entries() const;
   [[nodiscard]] std::byte* resolve(Ref ref) const {
     return (ref & kPrivateRef) != 0 ? private_base_ + uint64_t{ref & ~kPrivateRef} * kLineBytes
                                     : base_ + uint64_t{ref} * kLineBytes;
@@ -170,5 +195,19 @@ class Queues {
   std::byte* private_base_;
   QueuesShm* shm_;
 };
+
+inline void Queues::fill(MessageShm* message, const shm::EnvelopeShm& envelope, uint32_t sender) {
+  message->context = envelope.context;
+  message->source = envelope.source;
+  message->tag = envelope.tag;
+  message->kind = static_cast<Kind>(envelope.kind);
+  message->inline_bytes = envelope.inline_bytes;
+  message->sender = sender;
+  if (message->kind == Kind::kInline) {
+    copy::copy_small(message->payload, envelope.payload, envelope.inline_bytes);
+  } else {
+    message->far = envelope.far;
+  }
+}
 
 }  // namespace zh::p2p

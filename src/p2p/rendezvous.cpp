@@ -9,14 +9,6 @@
 
 namespace zh::p2p {
 
-uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
-  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
-  const uint64_t total = t.source.end() - t.source.from();
-  if (t.source.mapped()) return tune::mapped_chunk(total, choice);
-  const uint64_t eighth = round_up(total / 8, 4096);
-  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
-}
-
 // A program may start any number of sends that its receiver takes in another order, so the description of one must be
 // had when nothing else is: short ones then, from the reserve and at last from the annex.
 Offset Rendezvous::take_transfer() {
@@ -52,21 +44,11 @@ void Rendezvous::sweep() {
       ++i;
       continue;
     }
+    ZH_CHECK_INVARIANT(at<TransferShm>(channels_.base(), ended_[i])->broken_invariant());
     give_transfer(ended_[i]);
     ended_[i] = ended_.back();
     ended_.pop_back();
   }
-}
-
-// Whether the receiver can fetch what can be fetched by itself. What is mapped may be taken back by a fork, and the
-// rank may then be away.
-bool Rendezvous::pullable(const TransferShm& t) const {
-  const bool stays_mapped = t.source.mapped() && !memory_.own().revocable();
-  return stays_mapped || (memory_.kernel(t.receiver) && t.source.reachable());
-}
-
-void Rendezvous::note_unpullable(Request* r, const TransferShm& t) {
-  requests_.set_unpullable(r, t.receiver != channels_.self() && (!pullable(t) || r->carry_bytes() != 0));
 }
 
 Direct Rendezvous::direct_for(const Request* r, const TransferShm& t) {
@@ -125,6 +107,7 @@ Submitted Rendezvous::offer(Request* r) {
   slot->far.bytes = n;
   slot->far.where = offset;
   ZH_CRASH_POINT("transfer: slot filled");
+  ZH_CHECK_INVARIANT(t->broken_invariant());
   channels_.publish(peer, slot);
   ZH_CRASH_POINT("transfer: offered");
   list_of(r).push_back(r);
@@ -194,6 +177,7 @@ void Rendezvous::finish_receive(Request* r) {
   channels_.counters().count_received(path, r->message_bytes);
   if (memory_.revoked(t.sender, t.source)) ++channels_.counters().revoked;
   recvs_.remove(r);
+  ZH_CHECK_INVARIANT(t.broken_invariant());
   ZH_CRASH_POINT("transfer: not yet left");
   const Channel& sender = channels_[uint32_t{t.sender}];
   // L0 -> L1: the last access to the transfer.
@@ -220,6 +204,7 @@ void Rendezvous::offer_copy(TransferShm* t, const Request& twin) {
   t->source.set_span(from, end);
   t->direct = static_cast<uint8_t>(memory_.kernel(t->receiver) ? Direct::kReceiver : Direct::kCells);
   t->request = twin.index;
+  ZH_CHECK_INVARIANT(t->broken_invariant());
   ZH_CRASH_POINT("buffer: offer changed");
 }
 

@@ -3,6 +3,7 @@
 // matching: an offer's envelope goes into a ring, and a match comes back in the transfer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -144,6 +145,23 @@ class Rendezvous {
 };
 
 /// What an end claims at once.
-[[nodiscard]] uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice);
+[[nodiscard]] inline uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
+  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
+  const uint64_t total = t.source.end() - t.source.from();
+  if (t.source.mapped()) return tune::mapped_chunk(total, choice);
+  const uint64_t eighth = round_up(total / 8, 4096);
+  return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
+}
+
+// Whether the receiver can fetch what can be fetched by itself. What is mapped may be taken back by a fork, and the
+// rank may then be away.
+inline bool Rendezvous::pullable(const TransferShm& t) const {
+  const bool stays_mapped = t.source.mapped() && !memory_.own().revocable();
+  return stays_mapped || (memory_.kernel(t.receiver) && t.source.reachable());
+}
+
+inline void Rendezvous::note_unpullable(Request* r, const TransferShm& t) {
+  requests_.set_unpullable(r, t.receiver != channels_.self() && (!pullable(t) || r->carry_bytes() != 0));
+}
 
 }  // namespace zh::p2p

@@ -24,6 +24,8 @@ class Requests {
   /// Stands for every send that completed at once; never freed.
   [[nodiscard]] Request* sent() { return &sent_; }
   [[nodiscard]] Request* at(uint32_t index) const { return &slabs_[index / kSlab][index % kSlab]; }
+  /// How many there are, free ones included: at() takes less.
+  [[nodiscard]] uint32_t made() const { return made_; }
   template <typename Visit>
   void for_each(Visit&& visit) {
     for (auto& slab : slabs_) {

@@ -13,7 +13,6 @@ constexpr uint64_t kPayloadFirst = 32 << 10;
 constexpr uint64_t kPayloadStep = 4;  // growth factor
 constexpr uint64_t kLapsBeforeGrowth = 4;
 constexpr uint32_t kFullBeforeGrowth = 4;
-constexpr uint32_t kStampEvery = 2 * 32;  // positions, two for each slot
 constexpr uint64_t kOverflowBytes = 4 << 20;
 }  // namespace
 
@@ -38,23 +37,11 @@ bool Channels::connect(Channel& peer) {
   return true;
 }
 
-shm::EnvelopeShm* Channels::claim_slot(Channel& peer, uint64_t inline_bytes) {
-  shm::EnvelopeShm* slot = inline_bytes <= shm::kHalfLinePayload ? peer.out.claim_short() : peer.out.claim();
-  if (slot != nullptr) return slot;
+shm::EnvelopeShm* Channels::claim_when_full(Channel& peer) {
   ++counters().ring_full;
-  if (++peer.full_streak >= kFullBeforeGrowth && peer.out.capacity() < kEnvelopesMax) {
-    grow_envelopes(peer);
-    slot = peer.out.claim();
-  }
-  return slot;
-}
-
-void Channels::publish(Channel& peer, shm::EnvelopeShm* slot, bool followed) {
-  if (peer.out.write_pos() % kStampEvery == 0) [[unlikely]] {
-    stamp(slot);
-    followed = false;
-  }
-  peer.out.publish(slot, followed);
+  if (++peer.full_streak < kFullBeforeGrowth || peer.out.capacity() >= kEnvelopesMax) return nullptr;
+  grow_envelopes(peer);
+  return peer.out.claim();
 }
 
 // The marker goes into the slot that claim() always keeps free, so the old ring always has room for it.

@@ -97,6 +97,7 @@ void Rendezvous::put_cell(Request* r, TransferShm& t, const SpanShm (&spans)[2],
   ZH_CRASH_POINT("cell: filled");
   // P1 -> P0: the cell and its payload.
   t.published.store_release(published + 1);
+  ZH_CHECK_INVARIANT(t.broken_invariant());
 }
 
 Rendezvous::Detour Rendezvous::detour_of(Request* r, TransferShm& t, bool matched) {

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/crash_point.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 #include "copy/remote_buffer.h"
 #include "shm/payload_ring.h"
@@ -38,7 +39,8 @@ constexpr uint16_t kCellWindow = 64;
 constexpr uint16_t kShortWindow = 8;  ///< of transfers that are made when memory is scarce
 
 /// Hands out disjoint ranges of [first, end) to both ends of a transfer.
-/// Writers / Readers: both ends. Invariant: every byte from first to min(next, end) belongs to exactly one claimer.
+/// Writers / Readers: both ends. Invariant: every byte from first to min(next, end) belongs to exactly one claimer; so
+/// next never lies before first, and both ends together never say that they moved more than it hands out.
 /// Wrap: claims beyond the end add at most one chunk per attempt and end, far below 2^64.
 /// Crash: a chunk claimed by a dead process stays claimed; the survivor sees the death and fails the message.
 class ClaimShm {
@@ -52,6 +54,9 @@ class ClaimShm {
     return *from >= end ? 0 : (end - *from < chunk ? end - *from : chunk);
   }
   [[nodiscard]] bool exhausted(uint64_t end) const { return next_.load_relaxed() >= end; }
+  /// Bytes of [first, end) that belong to a claimer.
+  [[nodiscard]] uint64_t claimed(uint64_t first, uint64_t end) const;
+  [[nodiscard]] const char* broken_invariant(uint64_t first) const;
 
  private:
   Atomic<uint64_t> next_;
@@ -60,9 +65,10 @@ class ClaimShm {
 /// Writers: sender (`source`, parked, request, cells, published, pushed), matcher under the receiver's lock (`target`,
 /// state), receiver (pulled, consumed, released), both (returned: the receiver kAsked, then the sender kTaken).
 /// Readers: both. Invariant: bytes moved through cells + pushed + pulled == source.bytes exactly when the message is
-/// complete; published - consumed <= window. What is claimed is [source.from(), source.end()): the sender puts the
-/// edges into cells, whatever becomes of the rest. Wrap: published and consumed run freely modulo 2^32, which both
-/// windows divide. Crash: see ClaimShm.
+/// complete, so pushed + pulled are at most what was claimed; consumed <= published <= consumed + window, and the spans
+/// of full cells lie in the message. What is claimed is [source.from(), source.end()): the sender puts the edges into
+/// cells, whatever becomes of the rest. Once released, all of it is claimed and every cell is empty. Wrap: published
+/// and consumed run freely modulo 2^32, which both windows divide. Crash: see ClaimShm.
 struct TransferShm {
   // The sender's line.
   copy::RemoteBufferShm source;
@@ -117,7 +123,12 @@ struct TransferShm {
     *range = {returned_from, returned_bytes};
     returned.store_relaxed(static_cast<uint32_t>(Returned::kTaken));
   }
+  /// For either end (transfer_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
+  /// For who matches: what the sender will go by.
+  [[nodiscard]] const char* broken_match() const;
   void store_matched() {
+    ZH_CHECK_INVARIANT(broken_match());
     // T1 -> T0: the target's description is complete.
     state.store_release(static_cast<uint32_t>(TransferState::kMatched));
   }

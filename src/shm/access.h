@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 
 namespace zh::shm {
@@ -13,12 +14,17 @@ namespace zh::shm {
 /// One rank's words.
 /// Writers: the rank itself, `epoch` from any of its threads (one at a time), `accessing` from the one that copies.
 /// Readers: all ranks of the node. Invariant: while `epoch` is odd, or has another value than an access was begun for,
-/// no access to this rank's memory begins; `accessing` names the rank whose memory this one may be touching.
+/// no access to this rank's memory begins; `accessing` names the rank whose memory this one may be touching. So while
+/// an access lasts its owner's epoch is that for which it was begun, open or closed by now, but never a later one.
 /// Wrap: `epoch` leaves 0 out; an access with an epoch of 2^31 closures ago would be let in. Crash: `accessing` of a
 /// dead rank stays; who waits for it sees the death. A rank that dies closed stays closed.
 struct AccessShm {
   alignas(kPairBytes) Atomic<uint32_t> epoch;      ///< 0: never closed, nobody announces; even: open; odd: closed
   alignas(kPairBytes) Atomic<uint32_t> accessing;  ///< index + 1 of the rank whose memory this one touches; 0: none
+
+  [[nodiscard]] const char* broken_invariant(uint32_t ranks) const {
+    return accessing.load_relaxed() > ranks ? "`accessing` is 0 or the index + 1 of a rank" : nullptr;
+  }
 };
 static_assert(kShmSafe<AccessShm>);
 
@@ -48,7 +54,8 @@ inline void close_access(AccessShm& own) {
 class Access {
  public:
   /// `epoch` is the owner's when it told of its memory, or read from its word before.
-  Access(AccessShm& own, const AccessShm& owners, uint32_t owner, uint32_t epoch) : own_(own) {
+  Access(AccessShm& own, const AccessShm& owners, uint32_t owner, uint32_t epoch)
+      : own_(own), owners_(owners), epoch_(epoch) {
     if (epoch == 0) return;
     own_.accessing.store_relaxed(owner + 1);
     // Y1 -> Y1: the announcement is out before the epoch is looked at.
@@ -58,6 +65,7 @@ class Access {
     granted_ = owners.epoch.load_relaxed() == epoch && !is_closed(epoch);
   }
   ~Access() {
+    ZH_CHECK_INVARIANT(broken_invariant());
     // X3 -> X2: this access is over.
     if (announced_) own_.accessing.store_release(0);
   }
@@ -65,9 +73,17 @@ class Access {
   Access& operator=(const Access&) = delete;
 
   [[nodiscard]] bool granted() const { return granted_; }
+  [[nodiscard]] const char* broken_invariant() const {
+    if (!announced_) return nullptr;
+    if (own_.accessing.load_relaxed() == 0) return "an access is announced while it lasts, and only one at a time";
+    const uint32_t now = owners_.epoch.load_relaxed();
+    return granted_ && (now | 1) != (epoch_ | 1) ? "nobody opens memory anew while an access of before lasts" : nullptr;
+  }
 
  private:
   AccessShm& own_;
+  const AccessShm& owners_;
+  uint32_t epoch_;
   bool announced_ = false;
   bool granted_ = true;
 };

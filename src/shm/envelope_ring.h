@@ -4,11 +4,13 @@
 // kinds are opaque to it, but for the marker that moves the ring to a larger one and the one that fills a half line.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 #include "shm/payload_ring.h"
 
@@ -56,6 +58,11 @@ struct EnvelopeShm {
     std::memcpy(&clock, payload + kStampAt, sizeof clock);
     return clock;
   }
+  /// Before it is published.
+  [[nodiscard]] const char* broken_invariant() const {
+    return followed != 0 && inline_bytes > kHalfLinePayload ? "an envelope that says `followed` fits into half a line"
+                                                            : nullptr;
+  }
 };
 static_assert(offsetof(FarShm, block) + offsetof(BlockShm, reserved) == EnvelopeShm::kStampAt);
 static_assert(sizeof(EnvelopeShm) == 256 && offsetof(EnvelopeShm, payload) == 24);
@@ -69,7 +76,9 @@ constexpr uint8_t kHalfSkipped = 0xfe;
 
 /// Writers: producer (slots, write side), consumer (consumed, under the receiver's lock). Readers: both.
 /// Invariant: consumed <= produced <= consumed + 2 * capacity, in free-running positions, two for each slot; a slot is
-/// written only when its position + 2 - consumed <= 2 * capacity.
+/// written only when its position + 2 - consumed <= 2 * capacity. From `consumed` on the published envelopes come
+/// first: none lies behind a place that is not published. `consumed` stands at a second half only behind an envelope
+/// that says `followed`.
 /// Wrap: positions run freely modulo 2^32; capacity is a power of two.
 /// Crash: the producer dying between claim and publish leaves an unpublished slot that nobody waits for by itself.
 struct EnvelopeRingShm {
@@ -95,8 +104,34 @@ struct EnvelopeRingShm {
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t capacity) {
     return sizeof(EnvelopeRingShm) + uint64_t{capacity} * sizeof(EnvelopeShm);
   }
+  /// For the producer, and for whoever holds the receiver's lock. Looks at every slot.
+  [[nodiscard]] const char* broken_invariant();
 };
 static_assert(kShmSafe<EnvelopeRingShm> && sizeof(EnvelopeRingShm) == 2 * kPairBytes);
+
+inline const char* EnvelopeRingShm::broken_invariant() {
+  if (!std::has_single_bit(capacity)) return "a ring's capacity is a power of two";
+  const uint32_t first = consumed.load_relaxed();
+  if (first % 2 != 0) {
+    const EnvelopeShm& half_read = *slot_at(first - 1);
+    if (half_read.seq.load_acquire() != first) return "a second half is read behind its first one";  // E0 -> E1
+    if (half_read.followed == 0) return "a second half is read only behind an envelope that says `followed`";
+  }
+  // From the last slot to the first, since the producer may publish meanwhile: in order.
+  bool later = false;
+  for (uint32_t left = capacity; left-- != 0;) {
+    const uint32_t position = (first & ~1U) + 2 * left;
+    EnvelopeShm* const slot = slot_at(position);
+    const bool published = slot->seq.load_acquire() == position + 1;  // E0 -> E1: `followed`
+    if (later && !published) return "no envelope is published behind one that is not";
+    // E0 -> E1
+    if (later && slot->followed != 0 && second_half(slot)->seq.load_acquire() != position + 2) {
+      return "no envelope is published behind a second half that is not";
+    }
+    later = published;
+  }
+  return nullptr;
+}
 
 /// The producer's private view of a ring.
 class EnvelopeProducer {
@@ -135,8 +170,10 @@ class EnvelopeProducer {
     if (followed) EnvelopeRingShm::second_half(slot)->seq.store_relaxed(write_pos_ + 1);
     const uint32_t seq = write_pos_ + 1;
     write_pos_ = EnvelopeRingShm::behind(write_pos_, *slot);
+    ZH_CHECK_INVARIANT(slot->broken_invariant());
     // E1 -> E0: header and payload are visible before seq.
     slot->seq.store_release(seq);
+    ZH_CHECK_INVARIANT(broken_invariant());
     if (followed) return;
     // The consumer has read that line a lap ago. Stores wait for their lines one behind the other, and the few that fit
     // into the store buffer are not enough messages to hide that.
@@ -151,6 +188,15 @@ class EnvelopeProducer {
   [[nodiscard]] uint32_t write_pos() const { return write_pos_; }
   /// `line` when the ring was last looked at for room.
   [[nodiscard]] uint32_t line_seen() const { return line_seen_; }
+  /// What the ring promises of its positions; of its slots as well once a lap.
+  [[nodiscard]] const char* broken_invariant() const {
+    const uint32_t in_use = write_pos_ - ring_->consumed.load_relaxed();
+    if (in_use > positions_) return "consumed <= produced <= consumed + 2 x capacity";
+    if (in_use > write_pos_ - consumed_seen_) return "`consumed` never goes back";
+    if (ring_->slot_at(write_pos_)->seq.load_relaxed() == write_pos_ + 1)
+      return "nothing is published ahead of its turn";
+    return write_pos_ / 2 % capacity() == 0 ? ring_->broken_invariant() : nullptr;
+  }
 
  private:
   [[nodiscard]] bool has_room(uint32_t spare) const {
@@ -187,6 +233,7 @@ class EnvelopeConsumer {
   /// Gives the oldest envelope's place back to the producer.
   static void consume(EnvelopeRingShm* ring) {
     const uint32_t pos = ring->consumed.load_relaxed();
+    ZH_CHECK_INVARIANT(ready(ring) ? nullptr : "only a published envelope is consumed");
     // E3 -> E2: the slot has been read.
     ring->consumed.store_release(EnvelopeRingShm::behind(pos, *ring->slot_at(pos)));
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 
 namespace zh::shm {
@@ -25,12 +26,16 @@ class OwnerLockShm {
   }
 
   void unlock() {
+    ZH_CHECK_INVARIANT(holder() != 0 ? nullptr : "only the holder of a lock gives it back");
     // K2 -> K1: the queues as this holder leaves them.
     word_.store_release(0);
   }
 
   /// Index + 1 of the holder, 0 if free; a hint, for the check of a dead holder.
   [[nodiscard]] uint32_t holder() const { return word_.load_relaxed(); }
+  [[nodiscard]] const char* broken_invariant(uint32_t ranks) const {
+    return holder() > ranks ? "a lock's word is 0 or its holder's index + 1" : nullptr;
+  }
 
  private:
   Atomic<uint32_t> word_;

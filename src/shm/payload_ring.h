@@ -8,16 +8,21 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 
 namespace zh::shm {
 
 /// Names a block: travels in the envelope (or cell) that publishes it.
+/// Invariant: until it is freed, the word that frees it names the block that had the word before.
 struct BlockShm {
   Offset payload;
   Offset released;  ///< of the word that frees it
   uint32_t number;  ///< counts the ring's blocks from 1, modulo 2^32
   uint32_t reserved;
+
+  /// Before it is freed.
+  [[nodiscard]] const char* broken_invariant(std::byte* base) const;
 };
 static_assert(kShmSafe<BlockShm> && sizeof(BlockShm) == 24);
 
@@ -27,22 +32,47 @@ static_assert(kShmSafe<BlockShm> && sizeof(BlockShm) == 24);
 struct PipedShm {
   Atomic<uint64_t> filled;
   uint64_t reserved[7];
+
+  [[nodiscard]] const char* broken_invariant(uint64_t message_bytes) const {
+    return filled.load_relaxed() > message_bytes ? "a piped message is filled at most to its end" : nullptr;
+  }
 };
 static_assert(kShmSafe<PipedShm> && sizeof(PipedShm) == kLineBytes);
 
 /// The words that free a ring's blocks, in front of the payload.
 /// Writers: the receiver; the sender once, before the ring is used. Readers: the sender.
-/// Invariant: word[n % kBlocks] == n + 1 exactly when block n + 1 has been freed and block n + 1 + kBlocks has not.
+/// Invariant: word[n % kBlocks] == n + 1 exactly when block n + 1 has been freed and block n + 1 + kBlocks has not; 0
+/// until the first one has.
 /// Wrap: numbers run freely modulo 2^32; kBlocks divides it. Crash: a dead receiver's blocks stay busy; the sender
 /// drops the ring with the peer.
 struct ReleasedShm {
   static constexpr uint32_t kBlocks = 256;
   Atomic<uint32_t> word[kBlocks];
+
+  /// What the word of a block holds while that block is busy; `word_now` is one of two in a ring's first lap.
+  [[nodiscard]] static bool names_one_before(uint32_t number, uint32_t word_now) {
+    return word_now == number - kBlocks || (word_now == 0 && number <= kBlocks);
+  }
+  [[nodiscard]] const char* broken_invariant() const {
+    for (uint32_t i = 0; i < kBlocks; ++i) {
+      const uint32_t freed = word[i].load_relaxed();
+      if (freed != 0 && (freed - 1) % kBlocks != i) return "a word frees only blocks of its own place";
+    }
+    return nullptr;
+  }
 };
 static_assert(kShmSafe<ReleasedShm>);
 
+inline const char* BlockShm::broken_invariant(std::byte* base) const {
+  if (released % sizeof(uint32_t) != 0) return "the word that frees a block is aligned";
+  return ReleasedShm::names_one_before(number, at<Atomic<uint32_t>>(base, released)->load_relaxed())
+             ? nullptr
+             : "a block is freed once, after the one that had its word before";
+}
+
 /// Called by the receiver when it has copied the payload out.
 inline void release_block(std::byte* base, const BlockShm& block) {
+  ZH_CHECK_INVARIANT(block.broken_invariant(base));
   at<Atomic<uint32_t>>(base, block.released)->store_release(block.number);  // B1 -> B0: the payload has been read.
 }
 
@@ -85,6 +115,9 @@ class PayloadRing {
     *out = {memory_ + sizeof(ReleasedShm) + head_ % size_, memory_ + slot * sizeof(Atomic<uint32_t>), ++next_, 0};
     head_ += need;
     ends_[slot] = head_;
+    ZH_CHECK_INVARIANT(ReleasedShm::names_one_before(next_, released_->word[slot].load_relaxed())
+                           ? nullptr
+                           : "a block is busy from its allocation on");
     return true;
   }
   /// Undoes the latest allocate(); the block must not have been published.
@@ -97,6 +130,22 @@ class PayloadRing {
     return head_ == tail_;
   }
   [[nodiscard]] uint64_t in_use_bytes() const { return head_ - tail_; }
+  /// What the words promise, and that the busy blocks lie one behind the other in the ring. For the sender.
+  [[nodiscard]] const char* broken_invariant() const {
+    if (!attached()) return nullptr;
+    if (head_ - tail_ > size_) return "the blocks in use are at most the ring";
+    if (next_ - first_ > ReleasedShm::kBlocks) return "a word frees one block at a time";
+    uint64_t end = tail_;
+    for (uint32_t n = first_; n != next_; ++n) {
+      const uint32_t slot = n % ReleasedShm::kBlocks;
+      if (ends_[slot] <= end || ends_[slot] > head_) return "blocks lie one behind the other";
+      end = ends_[slot];
+      const uint32_t word = released_->word[slot].load_relaxed();
+      if (word != n + 1 && !ReleasedShm::names_one_before(n + 1, word)) return "a word frees no block but its own";
+    }
+    if (end != head_) return "nothing lies behind the latest block";
+    return released_->broken_invariant();
+  }
 
  private:
   [[nodiscard]] bool fits(uint64_t bytes) const {

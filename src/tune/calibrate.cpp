@@ -6,10 +6,12 @@
 #include <new>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/futex.h"
+#include "tune/calibration_shm.h"
 #include "tune/choice.h"
 #include "tune/plausible.h"
 
@@ -18,7 +20,6 @@ namespace {
 
 constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 1 << 20};
 constexpr ScratchLimits kQuickScratch{.ring_bytes = 64 << 10, .message_bytes = Look::kBytes};
-constexpr uint32_t kMaxPairs = Profile::kMaxClasses;
 constexpr uint64_t kPatienceNs = 10'000'000'000;
 
 struct Size {
@@ -28,25 +29,6 @@ struct Size {
 constexpr PairChoice kUsual;
 constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}, {1 << 20, 8}};
 constexpr uint32_t kRings[] = {512 << 10, 64 << 10, 4 << 20};
-
-enum class Phase : uint32_t { kBegin, kMeasure, kLook, kReady, kNone };
-
-/// How the ranks agree. Writers: `pairs`, `n_pairs`, `phase`, `profile` rank 0; classes of `profile` the first rank of
-/// each pair, in its turn; `ended` both ranks of the pair whose turn it is. Readers: all. Invariant: `turn` < n_pairs
-/// while phase is kMeasure or kLook; fields are written before the phase or turn that lets others read them. Wrap:
-/// none. Crash: the others stop waiting after kPatienceNs and go on without a profile.
-struct CalibrationShm {
-  Atomic<uint32_t> phase;
-  Atomic<uint32_t> turn;
-  Atomic<uint32_t> ended;
-  uint32_t n_pairs;
-  struct {
-    uint32_t first, second;
-    int32_t level;
-  } pairs[kMaxPairs];
-  Profile profile;
-};
-static_assert(kShmSafe<CalibrationShm>);
 
 constexpr uint64_t head_bytes() { return round_up(sizeof(CalibrationShm), 4096); }
 
@@ -215,6 +197,7 @@ bool take_turns(const CalibrationGroup& group, CalibrationShm* shm, Phase phase)
       if (!wait_pair(shm, 2 * turn)) return false;
       if (turn + 1 < n_pairs) std::memset(scratch, 0, MeasuringPair::control_bytes());
       set(shm->turn, turn + 1);
+      ZH_CHECK_INVARIANT(shm->broken_invariant());
     } else if (!wait_change(shm->turn, turn)) {
       return false;
     }

@@ -7,71 +7,20 @@
 #include <new>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 #include "copy/cma.h"
 #include "os/clock.h"
 #include "os/process.h"
 #include "os/yield.h"
+#include "tune/scratch_shm.h"
 
 namespace zh::tune {
 namespace {
 
-constexpr uint32_t kLines = 64;
-constexpr uint32_t kMaxCells = 4096;
 constexpr uint64_t kPatienceNs = 5'000'000'000;
 constexpr uint32_t kSpinsBeforeYield = 2000;  // the other side may need this CPU
 constexpr uint32_t kLooksPerClock = 1;
-
-/// Writers: the sender of the direction. Readers: the receiver. Invariant: payload and stamp belong to message `seq`.
-/// Wrap: seq is free-running, 64 bits. Crash: the other side gives up after kPatienceNs.
-struct alignas(kPairBytes) LineShm {
-  Atomic<uint64_t> seq;
-  uint64_t stamp;
-  uint64_t bytes;
-  std::byte payload[kInlineBytes];
-};
-static_assert(sizeof(LineShm) == 256 && kShmSafe<LineShm>);
-
-/// A counter with a pair of lines to itself, and a stamp that it publishes. Writers, readers: as its user says below.
-/// Wrap: free-running or set to 0 between two meetings. Crash: as LineShm.
-struct alignas(kPairBytes) WordShm {
-  Atomic<uint64_t> value;
-  uint64_t stamp;
-};
-static_assert(sizeof(WordShm) == kPairBytes && kShmSafe<WordShm>);
-
-/// One direction. Writers: `lines`, `cells` (value = messages put into the cell's place), `source` the sender;
-/// `lines_read`, `cells_read`, `target` the receiver; `claim`, `finished` both, by fetch_add, reset by the sender
-/// before it publishes. Readers: the other side. Invariant: cells in use <= ring. Wrap: free-running. Crash: as
-/// LineShm.
-struct DirectionShm {
-  LineShm lines[kLines];
-  WordShm lines_read;
-  WordShm cells_read;
-  WordShm claim;
-  WordShm finished;
-  WordShm cells[kMaxCells];
-  uint64_t source;  ///< address of the sender's private buffer
-  uint64_t target;  ///< address of the receiver's private buffer
-};
-static_assert(kShmSafe<DirectionShm>);
-
-/// Writers: word i side i. Readers: the other side. Invariant: `arrived` counts the side's meetings. Wrap: 64 bits.
-/// Crash: as LineShm.
-struct MeetingShm {
-  WordShm arrived[2];
-  int64_t pid[2];
-  float us[2];
-  float spread[2];
-  uint32_t good[2];
-  uint32_t disturbed[2];
-};
-
-struct ScratchShm {
-  MeetingShm meeting;
-  DirectionShm direction[2];
-};
-static_assert(kShmSafe<ScratchShm>);
 
 constexpr uint64_t kPage = 4096;
 
@@ -411,6 +360,8 @@ Timing MeasuringPair::measure(const Shot& shot) {
       if (trip >= warm) samples.push_back(static_cast<float>(static_cast<double>(passed) / s.ticks_us));
     }
   }
+  ZH_CHECK_INVARIANT(
+      s.failed || shot.way != Way::kCells ? nullptr : s.out().broken_invariant(shot.ring_bytes / shot.chunk_bytes));
   return s.share(samples, !s.failed);
 }
 

@@ -133,6 +133,7 @@ TEST_P(CrashTeam, OthersAreTold) {
                 EXPECT_FALSE(victim) << "the point was never reached";
                 EXPECT_EQ(code, Code::kPeerDead);
                 EXPECT_EQ(team->barrier(), Code::kPeerDead);
+                expect_whole(*node);
               },
               {.timeout_s = 30, .may_die = kVictim});
     if (HasFailure()) return;
@@ -296,6 +297,7 @@ TEST(CrashAway, TheReceiverComesBackToAnEnd) {
                   const Code code = rank->send(send).code;
                   EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
                 }
+                expect_whole(*node);
               },
               {.timeout_s = 30, .may_die = kVictim});
     if (HasFailure()) return;
@@ -353,6 +355,7 @@ TEST(CrashAccess, TheOwnerForksAllTheSame) {
                 rank->wait(request);
                 EXPECT_EQ(rank->result(request).code, Code::kPeerDead);
                 rank->release(request);
+                expect_whole(*node);
               },
               {.timeout_s = 30, .may_die = kVictim});
   }

@@ -77,6 +77,7 @@ void collectives(Rank& rank) {
   }
   EXPECT_EQ(code, Code::kPeerDead);
   EXPECT_EQ(team->barrier(), Code::kPeerDead);
+  expect_whole(rank.node());
 }
 
 void live_until_told(TestBootstrap& world, const Plan& plan, uint64_t* death_ns) {

@@ -16,6 +16,9 @@
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/yield.h"
+#include "p2p/part.h"
+#include "p2p/queues.h"
+#include "shm/envelope_ring.h"
 #include "support/fork_world.h"
 
 namespace zh::test {
@@ -45,6 +48,37 @@ inline void compute(uint64_t ns) {
   while (os::now_ns() < end) os::yield_cpu();
 }
 
+/// The lock of a rank's queues, for one that lives. False where a dead one holds it: then nobody enters any more.
+inline bool lock_queues(node::Node& node, p2p::QueuesShm& queues) {
+  while (!queues.lock.try_lock(node.self())) {
+    const uint32_t holder = queues.lock.holder();
+    if (queues.broken.load_relaxed() != 0 || (holder != 0 && !node.alive(holder - 1))) return false;
+    os::yield_cpu();
+  }
+  return true;
+}
+
+/// What a dead rank has left is whole, and so is what the living go on with, at any moment.
+inline void expect_whole(node::Node& node) {
+  const uint32_t n = node.size();
+  for (uint32_t i = 0; i < n; ++i) {
+    auto& part = *at<p2p::PartShm>(node.base(), node.part(i));
+    EXPECT_STREQ(part.broken_invariant(n), nullptr) << "of rank " << i;
+    if (i == node.self() || !node.alive(i)) {
+      EXPECT_STREQ(part.account.broken_invariant(), nullptr) << "of rank " << i;
+    }
+    if (!lock_queues(node, part.queues)) continue;
+    EXPECT_STREQ(p2p::Queues(node.base(), &part.queues, nullptr).broken_invariant(), nullptr) << "of rank " << i;
+    for (uint32_t sender = 0; sender < n; ++sender) {
+      const Offset ring = part.in()[sender].load_acquire();
+      if (ring == kNoOffset) continue;
+      EXPECT_STREQ(at<shm::EnvelopeRingShm>(node.base(), ring)->broken_invariant(), nullptr)
+          << "from rank " << sender << " to rank " << i;
+    }
+    part.queues.lock.unlock();
+  }
+}
+
 class Survivor {
  public:
   Survivor(Rank& rank, const Case& c) : rank_(rank), case_(c), self_(rank.node().self()) {
@@ -70,6 +104,7 @@ class Survivor {
 
   /// The survivors find each other, or learn that they cannot; both are an end.
   void farewell() {
+    expect_whole(rank_.node());
     std::byte token{7}, got{};
     const auto other = static_cast<uint32_t>(kRanks - kVictim - static_cast<int>(self_));
     Request* in = rank_.irecv(recv_args(other, 99, &got, 1));
@@ -90,6 +125,7 @@ class Survivor {
     rank_.wait(late);
     EXPECT_EQ(rank_.result(late).code, Code::kPeerDead);
     rank_.release(late);
+    expect_whole(rank_.node());
   }
 
  private:

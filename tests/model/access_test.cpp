@@ -20,6 +20,9 @@ class AccessScenario : public Scenario {
  public:
   explicit AccessScenario(uint32_t peers) : peers_(peers) { shm::open_access(words_[kOwner]); }
   [[nodiscard]] uint32_t threads() const override { return 1 + peers_; }
+  void finish() override {
+    for (const AccessShm& words : words_) ZH_CHECK_INVARIANT(words.broken_invariant(0));
+  }
   void run(uint32_t thread) override {
     if (thread == kOwner) {
       fork();
@@ -48,6 +51,7 @@ class AccessScenario : public Scenario {
     if (!access.granted()) return false;
     data_read(&memory_);
     check(memory_ == (epoch == kFirstEpoch ? 0 : 7), "the memory is that of its epoch");
+    ZH_CHECK_INVARIANT(access.broken_invariant());
     return true;
   }
 

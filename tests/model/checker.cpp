@@ -12,6 +12,7 @@ namespace {
 
 Explorer* g_explorer = nullptr;
 StoreHook g_store_hook = nullptr;
+bool g_watching = false;
 
 void fibre_entry() { g_explorer->fibre_main(); }
 
@@ -273,9 +274,12 @@ void data_write(const void* address) {
   if (running()) g_explorer->data(address, true);
 }
 
+Watching::Watching() { g_watching = true; }
+Watching::~Watching() { g_watching = false; }
+
 // Outside of the threads (set-up, final checks) the value in place is the truth.
 uint64_t load(const void* where, uint64_t initial, Order order, const Site& site) {
-  return running() ? g_explorer->load(where, initial, order, site) : initial;
+  return running() && !g_watching ? g_explorer->load(where, initial, order, site) : initial;
 }
 void set_store_hook(StoreHook hook) { g_store_hook = hook; }
 void store(void* where, uint64_t initial, uint64_t value, Order order, const Site& site) {

@@ -92,6 +92,15 @@ void set_store_hook(StoreHook hook);
 /// Announces an access to plain memory, named by its first byte.
 void data_read(const void* address);
 void data_write(const void* address);
+/// While one lives, loads return what is in place and are no step of the execution: for checks of a whole structure.
+/// The search does not know of them: of the schedules that are equivalent without them they see one.
+class Watching {
+ public:
+  Watching();
+  ~Watching();
+  Watching(const Watching&) = delete;
+  Watching& operator=(const Watching&) = delete;
+};
 /// Index of the running thread.
 uint32_t self();
 /// True while a scenario's thread runs (false in its constructor and finish()).

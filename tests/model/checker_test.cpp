@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "checker.h"
 
 namespace zh::mc {
@@ -242,6 +243,38 @@ TEST(Checker, LostWakeUpIsFound) {
 }
 
 // The reduction must not lose outcomes: compare with all schedules, unreduced.
+// x is never smaller than y, which the second thread sees in every state, and which takes no step.
+template <bool kLetsItBreak>
+void raise_both(Two& v) {
+  if (kLetsItBreak) v.y.store_relaxed(1);
+  v.x.store_relaxed(1);
+  v.y.store_relaxed(1);
+}
+const char* broken(const Two& v) { return v.x.load_relaxed() < v.y.load_relaxed() ? "x comes before y" : nullptr; }
+void look(Two& v) {
+  (void)v.z.load_relaxed();
+  ZH_CHECK_INVARIANT(broken(v));
+}
+
+TEST(Checker, InvariantsAreSeenAsMemoryIs) {
+  const Report plain = litmus<Two>({raise_both<false>, [](Two& v) { (void)v.z.load_relaxed(); }});
+  const Report watched = litmus<Two>({raise_both<false>, look}, [](Two& v) { ZH_CHECK_INVARIANT(broken(v)); });
+  EXPECT_TRUE(watched.ok && watched.complete) << watched.failure;
+  EXPECT_EQ(watched.executions, plain.executions);
+  EXPECT_EQ(watched.longest, plain.longest);
+}
+
+TEST(Checker, ABrokenInvariantIsFound) {
+  Options every_schedule;
+  every_schedule.exhaustive = false;
+  const Report r = litmus<Two>({raise_both<true>, look}, nullptr, every_schedule);
+  EXPECT_FALSE(r.ok);
+  EXPECT_NE(r.failure.find("x comes before y"), std::string::npos) << r.failure;
+  const Report at_the_end =
+      litmus<Two>({[](Two& v) { v.y.store_relaxed(1); }}, [](Two& v) { ZH_CHECK_INVARIANT(broken(v)); });
+  EXPECT_FALSE(at_the_end.ok);
+}
+
 TEST(Checker, ReductionKeepsEveryOutcome) {
   const std::vector<void (*)(Two&)> bodies = {[](Two& v) {
                                                 v.x.store_release(1);

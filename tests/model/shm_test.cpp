@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "checker.h"
 #include "prove.h"
 #include "shm/envelope_ring.h"
@@ -30,11 +31,15 @@ class LockScenario final : public Scenario {
       await([&] { return lock_.try_lock(thread); });
       data_write(&count_);
       check(lock_.holder() == thread + 1, "the word names the holder");
+      ZH_CHECK_INVARIANT(lock_.broken_invariant(3));
       ++count_;
       lock_.unlock();
     }
   }
-  void finish() override { check(count_ == 4, "every holder counted"); }
+  void finish() override {
+    check(count_ == 4, "every holder counted");
+    ZH_CHECK_INVARIANT(lock_.broken_invariant(0));
+  }
 
  private:
   OwnerLockShm lock_;
@@ -87,7 +92,12 @@ class RingScenario : public Scenario {
       own();
     }
   }
-  void finish() override { check(next_ == messages_, "every envelope was consumed"); }
+  void finish() override {
+    check(next_ == messages_, "every envelope was consumed");
+    ZH_CHECK_INVARIANT(first_.ring.broken_invariant());
+    ZH_CHECK_INVARIANT(second_.ring.broken_invariant());
+    ZH_CHECK_INVARIANT(producer_.broken_invariant());
+  }
 
  private:
   // With half lines each two messages share one; the marker of a ring that moves finds a half that it does not fit in.
@@ -147,6 +157,7 @@ class RingScenario : public Scenario {
       check(slot->source == next_, "envelopes come in order, each once");
       ++next_;
       EnvelopeConsumer::consume(ring);
+      ZH_CHECK_INVARIANT(ring->broken_invariant());
       if (next_ == messages_) all_.store_relaxed(1);
     }
   }
@@ -206,8 +217,10 @@ class PayloadScenario final : public Scenario {
         data_write(&mail_[i].block);
         *payload(i) = std::byte(i);
         mail_[i].full.store_release(1);
+        ZH_CHECK_INVARIANT(ring_.broken_invariant());
       }
       await([&] { return ring_.idle(); });
+      ZH_CHECK_INVARIANT(ring_.broken_invariant());
       return;
     }
     for (uint32_t i = thread - 1; i < kBlocks; i += 2) {

@@ -261,12 +261,17 @@ class TeamScenario : public Scenario {
   }
   ~TeamScenario() override { set_store_hook(nullptr); }
   [[nodiscard]] uint32_t threads() const override { return members_; }
+  void finish() override {
+    for (uint32_t i = 0; i < members_; ++i) ZH_CHECK_INVARIANT(control(i).broken_invariant(kTeam, members_));
+  }
 
  protected:
+  static constexpr uint64_t kTeam = 1;  ///< its context
+
   std::unique_ptr<Team> make_team(uint32_t self) {
     std::vector<uint32_t> all(members_);
     for (uint32_t i = 0; i < members_; ++i) all[i] = i;
-    auto team = std::make_unique<Team>(*services_[self], *pools_[self], 1, all, self);
+    auto team = std::make_unique<Team>(*services_[self], *pools_[self], kTeam, all, self);
     check(team->ready(), "there is memory");
     return team;
   }

@@ -427,13 +427,15 @@ TransferScenario::~TransferScenario() {
 
 namespace {
 
-/// Turns the rank until the request has ended. A turn that has stored something was not in vain.
+/// Turns the rank until the request has ended. A turn that has stored something was not in vain, and leaves the
+/// transfer whole, of which this rank is an end as long.
 void wait(Endpoint& e, const Request* r) {
   while (r->stage != p2p::Stage::kDone) {
     await([&] {
       const uint64_t before = writes();
       return e.turn() || writes() != before;
     });
+    if (r->stage == p2p::Stage::kTransfer) ZH_CHECK_INVARIANT(g_segment.transfer.broken_invariant());
   }
 }
 
@@ -509,6 +511,9 @@ void TransferScenario::finish() {
     }
   }
   check(g_world->endpoints[0]->pending_sends() == 0, "nothing is left");
+  ZH_CHECK_INVARIANT(g_segment.transfer.broken_invariant());
+  ZH_CHECK_INVARIANT(g_segment.ring.ring.broken_invariant());
+  for (const p2p::PartShm& part : g_segment.parts) ZH_CHECK_INVARIANT(part.access.broken_invariant(0));
 }
 
 }  // namespace mc

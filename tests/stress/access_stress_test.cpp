@@ -45,6 +45,7 @@ class Visitor {
     last_epoch_[owner] = epoch;
     wrong_ += mine != written_[owner] ? 1 : 0;
     mine = ++written_[owner];
+    wrong_ += access.broken_invariant() != nullptr ? 1 : 0;
     return true;
   }
 
@@ -55,6 +56,7 @@ class Visitor {
     for (uint32_t i = 0; i < kRanks; ++i) {
       while (i != self_ && shm::still_accessed(shm_->memory[i].access, self_)) os::yield_cpu();
     }
+    for (const MemoryShm& memory : shm_->memory) wrong_ += memory.access.broken_invariant(kRanks) != nullptr ? 1 : 0;
     uint64_t before[kRanks];
     for (uint32_t i = 0; i < kRanks; ++i) before[i] = own.peers[i][0];
     const uint32_t next = own.access.epoch.load_relaxed() + 1;

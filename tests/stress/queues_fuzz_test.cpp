@@ -27,6 +27,7 @@ using p2p::Ref;
 constexpr uint32_t kEntries = 600;  // of each kind in shared memory
 constexpr uint32_t kPrivate = 40;   // of each kind in the owner's
 constexpr uint32_t kMost = kEntries + kPrivate;
+constexpr uint64_t kTurnsPerWalk = 64;  // of the lock
 constexpr uint32_t kPostedUnits = sizeof(PostedShm) / kLineBytes;
 constexpr uint32_t kMessageUnits = p2p::kMessageBytes / kLineBytes;
 
@@ -112,6 +113,7 @@ class Fuzz {
         for (uint64_t k = 0; k < burst && wrong_.empty(); ++k) step();
         if (rng_() % 16 == 0) drop_private();
         if (wrong_.empty()) check_counts();
+        if (i % kTurnsPerWalk == 0) expect_whole();
       }
       if (!wrong_.empty()) shm_.failed.store_relaxed(1);
       shm_.queues.lock.unlock();
@@ -129,6 +131,7 @@ class Fuzz {
     }
     take_matched();
     check_counts();
+    expect_whole();
     ASSERT_EQ(wrong_, "");
     ASSERT_EQ(shm_.queues.private_entries, 0u);
     for (const p2p::BinShm& bin : shm_.queues.posted) ASSERT_TRUE(bin.head == kNoRef && bin.tail == kNoRef);
@@ -138,6 +141,11 @@ class Fuzz {
  private:
   void expect(bool ok, const char* what) {
     if (!ok && wrong_.empty()) wrong_ = what;
+  }
+  /// All lists as they lie in memory; what is in them is compared step by step.
+  void expect_whole() {
+    const char* const broken = queues_.broken_invariant();
+    expect(broken == nullptr, broken);
   }
 
   Triple random_message() {

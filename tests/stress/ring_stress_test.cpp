@@ -46,6 +46,7 @@ void lock_stress(World kind, int ranks, uint64_t rounds) {
         for (uint64_t i = 0; i < rounds; ++i) {
           while (!c.lock.try_lock(self)) os::yield_cpu();
           wrong += c.lock.holder() != self + 1 || c.a != c.b ? 1 : 0;  // goes on, so that nobody waits for the lock
+          wrong += c.lock.broken_invariant(static_cast<uint32_t>(ranks)) != nullptr ? 1 : 0;
           ++c.a;
           if (i % 64 == 0) os::yield_cpu();  // the holder loses its core
           ++c.b;
@@ -68,6 +69,7 @@ TEST(LockStress, EightProcesses) { lock_stress(World::kProcesses, 8, 400'000 * s
 
 constexpr uint32_t kSmallSlots = 8;
 constexpr uint32_t kLargeSlots = 32;
+constexpr uint64_t kTurnsPerWalk = 16;
 constexpr uint64_t kPayloadBytes = sizeof(shm::ReleasedShm) + (16 << 10);
 
 /// One directed pair. Writers: sender (rings, payload), the holder of the receiver's lock (`in`, `received`).
@@ -203,6 +205,10 @@ class RingRank {
     slot->context = o.sent;
     o.producer.publish(slot, is_short && rng_() % 4 != 0);
     ++o.sent;
+    if (o.sent % kTurnsPerWalk == 0) {
+      EXPECT_STREQ(o.producer.broken_invariant(), nullptr);
+      EXPECT_STREQ(o.payload.broken_invariant(), nullptr);
+    }
     return true;
   }
 
@@ -222,6 +228,9 @@ class RingRank {
     const Offset in = p.in.load_acquire();  // A1 -> A0
     if (in == kNoOffset) return 0;
     auto* ring = at<EnvelopeRingShm>(base_, in);
+    if (++drains_ % kTurnsPerWalk == 0) {
+      EXPECT_STREQ(ring->broken_invariant(), nullptr);
+    }
     uint64_t taken = 0;
     while (taken < 32) {
       EnvelopeShm* slot = EnvelopeConsumer::front(ring);
@@ -258,6 +267,7 @@ class RingRank {
   uint64_t messages_;
   std::mt19937_64 rng_;
   std::vector<Out> out_;
+  uint64_t drains_ = 0;
 };
 
 void ring_stress(World kind, int ranks, uint64_t messages) {
@@ -275,7 +285,10 @@ void ring_stress(World kind, int ranks, uint64_t messages) {
   uint64_t by_others = 0;
   for (int d = 0; d < ranks; ++d) {
     by_others += shm.receivers[d].by_others;
-    for (int s = 0; s < ranks; ++s) EXPECT_EQ(shm.pairs[d][s].received, messages) << d << " from " << s;
+    for (int s = 0; s < ranks; ++s) {
+      EXPECT_EQ(shm.pairs[d][s].received, messages) << d << " from " << s;
+      EXPECT_STREQ(at<EnvelopeRingShm>(memory.base(), shm.pairs[d][s].in.load_relaxed())->broken_invariant(), nullptr);
+    }
   }
   std::printf("%llu envelopes, %llu of them taken by another rank than their receiver\n",
               static_cast<unsigned long long>(messages * static_cast<uint64_t>(ranks * ranks)),

@@ -127,6 +127,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   if (last) {
     result.wrong = !reduces || agree(0, size - 1, bytes) ? 0 : 1;
     if (bytes != 0 && result.wrong == 0) fold_slots(0, size - 1, 0, bytes, room, how);
+    ZH_CHECK_INVARIANT(result.broken_invariant());
     ZH_CRASH_POINT("team: last to arrive");
     result.seq.store_release(seq);  // CR0 -> CR1: the result
   } else {

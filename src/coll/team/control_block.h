@@ -75,9 +75,10 @@ static_assert(kShmSafe<PieceShm>);
 /// A member's contribution to collective number `seq`.
 /// Writers: its owner, once every member has done collective seq - kSlots (and, in the ring, those that used it last).
 /// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq`,
-/// `stage` and `staging` is immutable from the store of `seq` until all members have done that collective. Wrap: only
-/// equality of `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come; who waits
-/// sees the death.
+/// `stage` and `staging` is immutable from the store of `seq` until all members have done that collective. Before it,
+/// `way` is set, what it says of payload fits there, and what can be mapped of `source` and `target` lies inside them.
+/// Wrap: only equality of `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come;
+/// who waits sees the death.
 struct alignas(kPairBytes) ContributionShm {
   Atomic<uint32_t> seq;
   ContributionWay way;
@@ -91,6 +92,9 @@ struct alignas(kPairBytes) ContributionShm {
   uint64_t stride;
   Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
   Offset edges;    ///< EdgesShm of `source` and `target`; kNoOffset: there are none, or no memory for them
+
+  /// For the owner before it publishes, and for members after (control_block_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
 };
 static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
 
@@ -102,25 +106,34 @@ struct alignas(kPairBytes) ResultShm {
   uint32_t wrong;  ///< 1: there is none, because contributions differ in length
   std::byte payload[kInlineBytes];
   alignas(kPairBytes) std::byte large[kSmallBytes];  ///< of more than kInlineBytes, or for the program's own code
+
+  /// For who makes it, before `seq`, and for the others after.
+  [[nodiscard]] const char* broken_invariant() const {
+    return wrong > 1 ? "there is a result or there is none" : nullptr;
+  }
 };
 static_assert(kShmSafe<ResultShm>);
 
 /// What a member could not reach, and asks the owner to send or receive as a message.
 /// Writers: the one who asks. Readers: the owner named, and only it the fields behind `word`, which may change as soon
-/// as its message has come. Invariant: they are immutable from the store of `word` until then. Wrap: `word` is only
-/// compared for change. Crash: a message that does not come.
+/// as its message has come. Invariant: they are immutable from the store of `word`, which names a member, until then.
+/// Wrap: `word` is only compared for change. Crash: a message that does not come.
 struct FallbackShm {
   Atomic<uint64_t> word;  ///< count of fallback requests << 32 | member whose memory could not be reached
   uint64_t from;
   uint64_t bytes;
   uint64_t to_owner;  ///< 1: into the owner's `target`; 0: out of its `source`
+
+  /// For who asks (control_block_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant(uint32_t members) const;
 };
 static_assert(kShmSafe<FallbackShm>);
 
 /// Writers: the owner; `throttle` and `result` as they say; `arrivals` by every member; these two on the control block
 /// of member 0 only. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
-/// names the team that the control block serves. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody
-/// uses the team any more.
+/// names the team that the control block serves. A collective whose number mod kSlots is i has slot i, and no slot or
+/// step is of one that comes after done + 1. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody uses
+/// the team any more.
 struct ControlBlockShm {
   alignas(kPairBytes) Atomic<uint64_t> context;
   alignas(kPairBytes) Atomic<uint32_t> done;  ///< collectives for which the owner needs nothing from others any more
@@ -130,6 +143,9 @@ struct ControlBlockShm {
   ResultShm result;
   ContributionShm slots[kSlots];
   alignas(kPairBytes) std::byte ring[kRingBytes];
+
+  /// For any member (control_block_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant(uint64_t team, uint32_t members) const;
 };
 static_assert(kShmSafe<ControlBlockShm>);
 

@@ -233,6 +233,7 @@ Code Team::State::request_fallback(uint32_t member, uint64_t from, uint64_t n, s
   fallback.to_owner = to_owner ? 1 : 0;
   const uint64_t count = (fallback.word.load_relaxed() >> 32) + 1;
   fallback.word.store_release(count << 32 | member);  // Q0 -> Q1: what is asked for
+  ZH_CHECK_INVARIANT(fallback.broken_invariant(size));
   ZH_CRASH_POINT("team: fallback requested");
   const copy::Buffer data{local, n, nullptr};
   return transfer(to_owner ? services.send(members[member], context, kWriteTag, data, p2p::SendMode::kSynchronous)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/crash_point.h"
+#include "base/invariant.h"
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
@@ -93,6 +94,7 @@ struct Team::State {
     ZH_CRASH_POINT("team: not yet done");
     // CN0 -> CN1: this rank's last reads of control blocks, and its accesses to others' memory.
     control(self).done.store_release(seq);
+    ZH_CHECK_INVARIANT(control(self).broken_invariant(context, size));
     wake_sleepers();
   }
   /// Members that sleep look at their flags again. Called when this one has set what they may wait for: before it waits
@@ -134,6 +136,7 @@ struct Team::State {
   /// Makes what is in this rank's slot known.
   void publish() {
     ZH_CRASH_POINT("team: contributed");
+    ZH_CHECK_INVARIANT(slot(self).broken_invariant());
     // CS0 -> CS1: the contribution, and its memory.
     slot(self).seq.store_release(seq);
     ZH_CRASH_POINT("team: published");
@@ -172,6 +175,7 @@ struct Team::State {
   void reach_step(uint64_t steps) {
     // CT0 -> CT1: what the step wrote, and its last reads of what others wrote.
     slot(self).stage.store_release(stage_of(steps));
+    ZH_CHECK_INVARIANT(control(self).broken_invariant(context, size));
   }
   /// Until the member has.
   Code await_step(uint32_t member, uint64_t steps) {
@@ -217,6 +221,7 @@ struct Team::State {
     if (size - 1 <= copiers || memory.mapped()) return copy();
     ThrottleShm& throttle = control(owner).throttle;
     if (const Code code = wait([&] { return throttle.try_enter(copiers); }); code != Code::kOk) return code;
+    ZH_CHECK_INVARIANT(throttle.broken_invariant(size));
     ZH_CRASH_POINT("team: copying");
     const Code code = copy();
     throttle.leave();

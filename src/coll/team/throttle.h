@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/atomic.h"
+#include "base/invariant.h"
 #include "base/shm_types.h"
 
 namespace zh::coll {
@@ -21,7 +22,14 @@ struct alignas(kPairBytes) ThrottleShm {
     }
     return false;
   }
-  void leave() { inside.fetch_sub_acq_rel(1); }  // CH0 -> CH1
+  void leave() {
+    ZH_CHECK_INVARIANT(inside.load_relaxed() != 0 ? nullptr : "only who has entered a throttle leaves it");
+    inside.fetch_sub_acq_rel(1);  // CH0 -> CH1
+  }
+  /// `most`: the largest limit that anyone brings.
+  [[nodiscard]] const char* broken_invariant(uint32_t most) const {
+    return inside.load_relaxed() > most ? "at most as many are inside as the limit says" : nullptr;
+  }
 };
 static_assert(kShmSafe<ThrottleShm>);
 

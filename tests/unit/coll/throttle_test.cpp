@@ -15,6 +15,8 @@ TEST(Throttle, LetsInAsManyAsTheLimitSays) {
   EXPECT_TRUE(throttle.try_enter(2));
   EXPECT_FALSE(throttle.try_enter(2));
   EXPECT_TRUE(throttle.try_enter(3)) << "each brings its own limit";
+  EXPECT_STREQ(throttle.broken_invariant(3), nullptr);
+  EXPECT_STREQ(throttle.broken_invariant(2), "at most as many are inside as the limit says");
   throttle.leave();
   throttle.leave();
   EXPECT_TRUE(throttle.try_enter(2));

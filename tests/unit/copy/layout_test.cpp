@@ -67,6 +67,7 @@ TEST_P(Layouts, PackGathersWhatTheOracleGathers) {
     Arena arena(random, sample, bytes);
     const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
     ASSERT_NE(layout, nullptr);
+    ASSERT_STREQ(layout->broken_invariant(), nullptr);
     ASSERT_EQ(layout->size_bytes, sample.bytes.size());
     const auto [from, n] = random_range(random, bytes);
     Bytes got(n + 2 * kMargin, std::byte{0x5a});
@@ -224,6 +225,19 @@ TEST(Layout, ALayoutOfNothingHasNoItems) {
   const OwnedLayout layout = make_layout({{3, 0}, {9, 0}}, 8);
   EXPECT_EQ(layout->n_items, 0U);
   EXPECT_EQ(layout->size_bytes, 0U);
+}
+
+TEST(Layout, ItsInvariantIsFoundBroken) {
+  const OwnedLayout layout = make_layout({{0, 8}, {20, 4}, {40, 16}}, 64);
+  ASSERT_GT(layout->n_items, 1U);
+  EXPECT_STREQ(layout->broken_invariant(), nullptr);
+  EXPECT_STREQ(make_layout({}, 8)->broken_invariant(), nullptr);
+  ++layout->size_bytes;
+  EXPECT_STREQ(layout->broken_invariant(), "a layout's items cover all bytes of the element");
+  ++layout->items()[0].len_bytes;
+  EXPECT_STREQ(layout->broken_invariant(), "each item of a layout begins behind the one before");
+  layout->items()[0].len_bytes = 0;
+  EXPECT_STREQ(layout->broken_invariant(), "no item of a layout is empty");
 }
 
 TEST(Layout, CountsBeyondOneElementContinueAtItsExtent) {
