@@ -30,19 +30,14 @@ class Eager {
   /// Copies what fits of a message that is not a transfer's into `buffer`, fills `out`, and frees the message's memory.
   /// kPeerDead if the sender died while it was writing.
   void receive(const MessageShm& m, const copy::Buffer& buffer, Result* out) {
-    const uint64_t bytes = m.bytes();
-    const uint64_t n = std::min(bytes, buffer.bytes);
-    out->source = m.source;
-    out->tag = m.tag;
-    out->bytes = n;
-    out->code = bytes > n ? Code::kTruncated : Code::kOk;
+    *out = result_of(m, buffer.bytes);
     if (m.kind != Kind::kInline) return receive_block(m, buffer, out);
     if (buffer.layout == nullptr) {
-      copy::copy_small(buffer.base, m.payload, n);
+      copy::copy_small(buffer.base, m.payload, out->bytes);
     } else {
-      copy::unpack(buffer, 0, n, m.payload, copy::Store::kTemporal);
+      copy::unpack(buffer, 0, out->bytes, m.payload, copy::Store::kTemporal);
     }
-    channels_.counters().count_received(Path::kInline, bytes);
+    channels_.counters().count_received(Path::kInline, m.inline_bytes);
   }
 
  private:

@@ -6,19 +6,6 @@
 
 namespace zh::p2p {
 
-Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
-    : channels_(node, config),
-      notes_(channels_),
-      memory_(node, {config.cma, config.regions, config.heap}, notes_),
-      requests_(channels_.arena()),
-      matcher_(channels_, requests_),
-      eager_(channels_),
-      rendezvous_(channels_, requests_, memory_),
-      receiver_(channels_, requests_, matcher_, eager_, rendezvous_),
-      sender_(channels_, requests_, memory_, matcher_, eager_, rendezvous_) {}
-
-Endpoint::~Endpoint() = default;
-
 Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out) {
   std::unique_ptr<Endpoint> endpoint(new (std::nothrow) Endpoint(node, config));
   if (!endpoint) return {Code::kNoMemory, "out of memory"};
@@ -56,13 +43,6 @@ void Endpoint::take_back_sends() {
   requests_.for_each([this](Request* r) {
     if (r->is_send && (r->stage == Stage::kQueued || r->stage == Stage::kTransfer)) cancel(r);
   });
-}
-
-bool Endpoint::turn() {
-  bool moved = receiver_.collect();
-  moved = rendezvous_.advance_receives() || moved;
-  moved = rendezvous_.advance_sends() || moved;
-  return sender_.advance_queued() || moved;
 }
 
 bool Endpoint::reap() {

@@ -30,7 +30,6 @@ namespace zh::p2p {
 class Endpoint {
  public:
   static Status open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out);
-  ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -54,7 +53,12 @@ class Endpoint {
   bool cancel(Request* request);
 
   /// One turn of everything; true if anything moved.
-  bool turn();
+  bool turn() {
+    bool moved = receiver_.collect();
+    moved = rendezvous_.advance_receives() || moved;
+    moved = rendezvous_.advance_sends() || moved;
+    return sender_.advance_queued() || moved;
+  }
   /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends. Not for every turn.
   /// `in_vain`: for so long that the peers must be waiting for something else. Then small messages are copied, so that
   /// their sender can go on.
@@ -116,7 +120,16 @@ class Endpoint {
     Channels& channels_;
   };
 
-  Endpoint(node::Node& node, const EndpointConfig& config);
+  Endpoint(node::Node& node, const EndpointConfig& config)
+      : channels_(node, config),
+        notes_(channels_),
+        memory_(node, {config.cma, config.regions, config.heap}, notes_),
+        requests_(channels_.arena()),
+        matcher_(channels_, requests_),
+        eager_(channels_),
+        rendezvous_(channels_, requests_, memory_),
+        receiver_(channels_, requests_, matcher_, eager_, rendezvous_),
+        sender_(channels_, requests_, memory_, matcher_, eager_, rendezvous_) {}
   Status init();
 
   Channels channels_;

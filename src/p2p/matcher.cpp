@@ -292,7 +292,7 @@ bool Matcher::probe(const RecvArgs& args, Result* out) {
   const Ref ref = queues_.match_unexpected(args.context, args.source, args.tag);
   if (ref != kNoRef) {
     const MessageShm* m = queues_.message(ref);
-    *out = {m->source, m->tag, m->bytes(), Code::kOk, false};
+    *out = result_of(*m, m->bytes());
   }
   unlock();
   return ref != kNoRef;

@@ -92,6 +92,12 @@ struct MessageShm {
 static_assert(kShmSafe<MessageShm> && sizeof(MessageShm) <= 320);
 constexpr uint64_t kMessageBytes = 320;
 
+/// How a receive of that message with room for so many bytes ends.
+[[nodiscard]] inline Result result_of(const MessageShm& m, uint64_t room) {
+  const uint64_t bytes = m.bytes();
+  return {m.source, m.tag, bytes < room ? bytes : room, bytes > room ? Code::kTruncated : Code::kOk, false};
+}
+
 struct BinShm {
   Ref head;
   Ref tail;

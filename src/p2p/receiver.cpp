@@ -15,11 +15,7 @@ void Receiver::deliver(Request* r, const MessageShm& m) {
     requests_.complete(r);
     return;
   }
-  const uint64_t n = std::min(r->message_bytes, r->buffer.bytes);
-  r->result.source = m.source;
-  r->result.tag = m.tag;
-  r->result.bytes = n;
-  if (r->message_bytes > n) r->result.code = Code::kTruncated;
+  r->result = result_of(m, r->buffer.bytes);
   rendezvous_.join(r, m);
 }
 
@@ -180,7 +176,7 @@ Message* Receiver::improbe(const RecvArgs& args, Result* out) {
     tell_lost(args, out);
     return nullptr;
   }
-  *out = {message->entry.source, message->entry.tag, message->entry.bytes(), Code::kOk, false};
+  *out = result_of(message->entry, message->entry.bytes());
   return message;
 }
 

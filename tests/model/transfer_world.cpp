@@ -266,19 +266,6 @@ Status Channels::open() {
   return kOk;
 }
 
-Endpoint::Endpoint(node::Node& node, const EndpointConfig& config)
-    : channels_(node, config),
-      notes_(channels_),
-      memory_(node, {}, notes_),
-      requests_(channels_.arena()),
-      matcher_(channels_, requests_),
-      eager_(channels_),
-      rendezvous_(channels_, requests_, memory_),
-      receiver_(channels_, requests_, matcher_, eager_, rendezvous_),
-      sender_(channels_, requests_, memory_, matcher_, eager_, rendezvous_) {}
-
-Endpoint::~Endpoint() = default;
-
 Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::unique_ptr<Endpoint>* out) {
   out->reset(new Endpoint(node, config));
   Endpoint& e = **out;
@@ -286,13 +273,6 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
   e.memory_.attach({&g_segment.parts[0].access, &g_segment.parts[1].access});
   if (node.self() == 0) e.rendezvous_.give_transfer(mc::offset_in_segment(g_segment.transfer));
   return kOk;
-}
-
-bool Endpoint::turn() {
-  bool moved = receiver_.collect();
-  moved = rendezvous_.advance_receives() || moved;
-  moved = rendezvous_.advance_sends() || moved;
-  return sender_.advance_queued() || moved;
 }
 
 void Endpoint::MemoryNotes::kernel_copy_ended(uint32_t, const Status&, uint64_t, uint64_t) {}
@@ -388,8 +368,7 @@ bool Receiver::collect() {
   shm::EnvelopeConsumer::consume(ring);
   r->message_bytes = message.bytes();
   r->peer = 0;
-  r->result.bytes = std::min(r->message_bytes, r->buffer.bytes);
-  if (r->result.bytes < r->message_bytes) r->result.code = Code::kTruncated;
+  r->result = result_of(message, r->buffer.bytes);
   rendezvous_.join(r, message);
   return true;
 }
