@@ -31,13 +31,13 @@ Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, u
   // X1 -> X0: the memory as it was when it was opened.
   const uint32_t epoch = words_[self_]->epoch.load_acquire();
   if (buffer->known && buffer->epoch == epoch) return Published::kMapped;
-  *buffer = OwnBuffer{};
+  buffer->forget();
   buffer->epoch = epoch;
   if (shm::is_closed(epoch)) return Published::kAskAgain;
   const Published answer = own_.publish(address, bytes, exact, true, &buffer->mapped);
   buffer->known = answer != Published::kAskAgain;
   if (answer == Published::kFirstUse) observer_.first_use();
-  if (!worth_mapping(buffer->mapped, bytes, least)) buffer->mapped = MappedBuffer{};
+  if (!worth_mapping(buffer->mapped, bytes, least)) buffer->mapped.region.region = 0;
   return answer;
 }
 
@@ -47,19 +47,9 @@ void PeerMemory::note_use(const void* address, uint64_t bytes) {
   if (own_.publish(address, bytes, true, true, &unused) == Published::kFirstUse) observer_.first_use();
 }
 
-RemoteBufferShm by_address(const void* address, uint64_t bytes) {
-  RemoteBufferShm out{};
-  out.address = reinterpret_cast<uint64_t>(address);
-  out.bytes = bytes;
-  out.layout = kNoOffset;
-  out.region_fd = -1;
-  out.set_span(0, bytes);
-  return out;
-}
-
 void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
   const OptionalLock lock(mutex_);
-  *out = by_address(address, bytes);
+  out->set_private(address, bytes);
   if (!own_.any() || bytes < least_mapped_) return;
   // X1 -> X0: the memory as it was when it was opened.
   const uint32_t epoch = words_[self_]->epoch.load_acquire();

@@ -29,6 +29,11 @@ struct OwnBuffer {
   MappedBuffer mapped;
   uint32_t epoch = 0;  ///< of this rank's memory when it was asked
   bool known = false;
+
+  void forget() {
+    mapped.region.region = 0;
+    known = false;
+  }
 };
 
 /// Hears what PeerMemory meets, under the lock of the call that met it.
@@ -151,9 +156,6 @@ class PeerMemory final : public MemoryAccess {
   std::vector<shm::AccessShm*> words_;
   std::vector<Peer> peers_;
 };
-
-/// A description of contiguous memory of which nothing is mapped.
-[[nodiscard]] RemoteBufferShm by_address(const void* address, uint64_t bytes);
 
 inline Reach PeerMemory::reach(uint32_t owner, const RemoteBufferShm& remote) const {
   if (!remote.reachable()) return Reach::kNone;

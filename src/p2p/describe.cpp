@@ -10,11 +10,10 @@ namespace {
 constexpr uint64_t kLayoutMax = 16 << 10;  // longer descriptions are packed by their owner
 }  // namespace
 
-bool Rendezvous::may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
-  const uint32_t self = channels_.self();
-  if (!memory_.own().any() || buffer.layout != nullptr || peer == static_cast<int32_t>(self)) return false;
-  const uint32_t index = peer != kAnyPeer ? static_cast<uint32_t>(peer) : self;
-  return memory_.maps(index) && bytes >= channels_[index].choice.mapped_min;
+bool Rendezvous::can_map(const copy::Buffer& buffer, int32_t peer) const {
+  const auto self = static_cast<int32_t>(channels_.self());
+  if (!memory_.own().any() || buffer.layout != nullptr || peer == self) return false;
+  return memory_.maps(static_cast<uint32_t>(peer != kAnyPeer ? peer : self));
 }
 
 bool Rendezvous::prefers_mapping(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
@@ -29,34 +28,29 @@ void Rendezvous::note_use(const Channel& peer, const copy::Buffer& buffer) {
 }
 
 void Rendezvous::look_up(Request* r, uint64_t bytes, bool exact) {
-  const uint32_t peer = r->peer != kAnyPeer ? static_cast<uint32_t>(r->peer) : channels_.self();
-  const copy::Published answer =
-      memory_.look_up(r->buffer.base, bytes, exact, channels_[peer].choice.mapped_min, &r->own);
+  const copy::Published answer = memory_.look_up(r->buffer.base, bytes, exact, choice_for(r->peer).mapped_min, &r->own);
   if (answer == copy::Published::kNot && channels_.trace() != nullptr) {
     channels_.trace()->stays_private(r->buffer.base, bytes, memory_.own().declined());
   }
 }
 
-void Rendezvous::describe(Request* r, int32_t peer, uint64_t bytes, bool exact, copy::RemoteBufferShm* out) {
+void Rendezvous::publish_layout(Request* r, int32_t peer, copy::RemoteBufferShm* out) {
   const copy::Buffer& buffer = r->buffer;
-  *out = copy::by_address(buffer.base, buffer.bytes);
-  if (buffer.layout != nullptr) {
-    const tune::PairChoice& choice =
-        channels_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : channels_.self()].choice;
-    const uint64_t size = buffer.layout->description_bytes();
-    const bool large = buffer.bytes >= std::min<uint64_t>(choice.mapped_min, choice.eager_max);
-    const Offset copy = large && size <= kLayoutMax ? channels_.arena().allocate(size) : kNoOffset;
-    if (copy == kNoOffset) {
-      out->layout = copy::kHiddenLayout;
-      if (!r->is_send) requests_.hide(r);
-      return;
-    }
-    std::memcpy(channels_.base() + copy, buffer.layout, size);
-    r->layout = out->layout = copy;
-    r->layout_bytes = size;
+  const tune::PairChoice& choice = choice_for(peer);
+  const uint64_t size = buffer.layout->description_bytes();
+  const bool large = buffer.bytes >= std::min<uint64_t>(choice.mapped_min, choice.eager_max);
+  const Offset copy = large && size <= kLayoutMax ? channels_.arena().allocate(size) : kNoOffset;
+  if (copy == kNoOffset) {
+    out->layout = copy::kHiddenLayout;
+    if (!r->is_send) requests_.hide(r);
     return;
   }
-  if (!may_be_mapped(buffer, bytes, peer)) return;
+  std::memcpy(channels_.base() + copy, buffer.layout, size);
+  r->layout = out->layout = copy;
+  r->layout_bytes = size;
+}
+
+void Rendezvous::publish_memory(Request* r, uint64_t bytes, bool exact, copy::RemoteBufferShm* out) {
   look_up(r, bytes, exact);
   const copy::MappedBuffer& mapped = r->own.mapped;
   if (mapped.region.region != 0) out->set_mapped(mapped.region, mapped.fd, r->own.epoch, mapped.from, mapped.end);

@@ -67,12 +67,6 @@ Ref Matcher::new_posted() {
   return ref;
 }
 
-void Matcher::drop_posted(Request* r) {
-  if (r->posted == kNoRef) return;
-  free_posted_.push_back(r->posted);
-  r->posted = kNoRef;
-}
-
 // An entry outside the segment: while one is queued, only this rank may turn its queues.
 Ref Matcher::new_private(uint64_t bytes) {
   if (private_memory_.base() == nullptr) {
@@ -252,17 +246,6 @@ void Matcher::drain_for(Request* r) {
       return;
     }
   }
-}
-
-PostedShm* Matcher::make_posted(Request* r) {
-  r->posted = new_posted();
-  if (r->posted == kNoRef) return nullptr;
-  PostedShm* p = queues_.posted(r->posted);
-  p->request = r->index;
-  p->context = r->context;
-  p->source = r->source;
-  p->tag = r->tag;
-  return p;
 }
 
 Matcher::Posted Matcher::post(Request* r, bool wait) {

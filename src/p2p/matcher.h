@@ -49,7 +49,16 @@ class Matcher {
   /// Searches for an unposted receive's message. Cheap when nothing has arrived.
   void search(Request* request);
   /// Gives a receive a place for its description; null when there is no memory.
-  [[nodiscard]] PostedShm* make_posted(Request* request);
+  [[nodiscard]] PostedShm* make_posted(Request* request) {
+    request->posted = new_posted();
+    if (request->posted == kNoRef) return nullptr;
+    PostedShm* p = queues_.posted(request->posted);
+    p->request = request->index;
+    p->context = request->context;
+    p->source = request->source;
+    p->tag = request->tag;
+    return p;
+  }
   /// Queues it, unless an unexpected message matches it, which must not be overtaken. `wait` false: it is not queued.
   [[nodiscard]] Posted post(Request* request, bool wait);
   /// Takes a receive out of the queue. False if it has been matched.
@@ -71,7 +80,11 @@ class Matcher {
   /// Receives hold entries, in the queue or on their way out.
   [[nodiscard]] bool holds_receives() const { return posted_made_ != free_posted_.size(); }
   /// Gives a receive's place back.
-  void drop_posted(Request* request);
+  void drop_posted(Request* request) {
+    if (request->posted == kNoRef) return;
+    free_posted_.push_back(request->posted);
+    request->posted = kNoRef;
+  }
   /// The lock's holder has died; from now on also if it was seen only now.
   bool broken_for_good(QueuesShm& queues);
 

@@ -200,7 +200,7 @@ void Rendezvous::drop(Request* r) {
 void Rendezvous::offer_copy(TransferShm* t, const Request& twin) {
   const uint64_t from = t->source.from();
   const uint64_t end = t->source.end();
-  t->source = copy::by_address(twin.own_copy, twin.message_bytes);
+  t->source.set_private(twin.own_copy, twin.message_bytes);
   t->source.set_span(from, end);
   t->direct = static_cast<uint8_t>(memory_.kernel(t->receiver) ? Direct::kReceiver : Direct::kCells);
   t->request = twin.index;

@@ -39,7 +39,14 @@ class Rendezvous {
   void look_up(Request* request, uint64_t bytes, bool exact);
   /// How `peer` can reach a request's buffer, of which the message takes `bytes` (or at most, unless `exact`). A layout
   /// is published with the request and freed when it ends.
-  void describe(Request* request, int32_t peer, uint64_t bytes, bool exact, copy::RemoteBufferShm* out);
+  void describe(Request* request, int32_t peer, uint64_t bytes, bool exact, copy::RemoteBufferShm* out) {
+    out->set_private(request->buffer.base, request->buffer.bytes);
+    if (request->buffer.layout != nullptr) {
+      publish_layout(request, peer, out);
+    } else if (may_be_mapped(request->buffer, bytes, peer)) {
+      publish_memory(request, bytes, exact, out);
+    }
+  }
 
   // rendezvous.cpp: a transfer's begin and end.
 
@@ -103,7 +110,16 @@ class Rendezvous {
     return *at<TransferShm>(channels_.base(), r->transfer);
   }
   [[nodiscard]] RequestList& list_of(const Request* send) { return send->parked ? parked_ : sends_; }
-  [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const;
+  /// The choice of a pair, or this rank's own where any peer may come.
+  [[nodiscard]] const tune::PairChoice& choice_for(int32_t peer) const {
+    return channels_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : channels_.self()].choice;
+  }
+  [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
+    return bytes >= choice_for(peer).mapped_min && can_map(buffer, peer);
+  }
+  [[nodiscard]] bool can_map(const copy::Buffer& buffer, int32_t peer) const;
+  void publish_layout(Request* request, int32_t peer, copy::RemoteBufferShm* out);
+  void publish_memory(Request* request, uint64_t bytes, bool exact, copy::RemoteBufferShm* out);
 
   [[nodiscard]] Offset take_transfer();
   void sweep();

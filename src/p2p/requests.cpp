@@ -35,7 +35,7 @@ Request* Requests::make() {
   r->transfer = kNoOffset;
   r->layout = kNoOffset;
   r->posted = kNoRef;
-  r->own = copy::OwnBuffer{};
+  r->own.forget();
   r->message_bytes = r->finished = r->moved_direct = 0;
   r->carry[0] = r->carry[1] = {};
   r->cells_seen = 0;

@@ -188,15 +188,7 @@ std::byte* RegionCache::resolve(uint32_t peer, int, int, const RegionRef& ref, u
 }
 bool MappedMemory::contains(const void*, size_t) const { return true; }
 
-// This rank's own side of PeerMemory: see Rendezvous::describe() below for the rest.
-RemoteBufferShm by_address(const void* address, uint64_t bytes) {
-  RemoteBufferShm out{};
-  out.address = reinterpret_cast<uint64_t>(address);
-  out.bytes = bytes;
-  out.region_fd = -1;
-  out.set_span(0, bytes);
-  return out;
-}
+// This rank's own side of PeerMemory: see Rendezvous::publish_memory() below for the rest.
 void PeerMemory::close() {
   shm::close_access(*words_[self_]);
   mc::await([&] { return !shm::still_accessed(*words_[1 - self_], self_); });
@@ -316,11 +308,13 @@ bool Rendezvous::prefers_mapping(const copy::Buffer& /*buffer*/, uint64_t /*byte
 void Rendezvous::note_use(const Channel& /*peer*/, const copy::Buffer& /*buffer*/) {}
 void Rendezvous::look_up(Request* r, uint64_t /*bytes*/, bool /*exact*/) { r->own.mapped.region.region = 1; }
 
-void Rendezvous::describe(Request* r, int32_t /*peer*/, uint64_t /*bytes*/, bool /*exact*/,
-                          copy::RemoteBufferShm* out) {
+bool Rendezvous::can_map(const copy::Buffer& /*buffer*/, int32_t /*peer*/) const {
   const uint32_t self = channels_.self();
-  *out = copy::by_address(r->buffer.base, r->buffer.bytes);
-  if (!(r->is_send ? g_world->setup.source_mapped : g_world->setup.target_mapped)) return;
+  return self == 0 ? g_world->setup.source_mapped : g_world->setup.target_mapped;
+}
+void Rendezvous::publish_layout(Request*, int32_t, copy::RemoteBufferShm*) { mc::fail("no layouts here"); }
+void Rendezvous::publish_memory(Request* r, uint64_t /*bytes*/, bool /*exact*/, copy::RemoteBufferShm* out) {
+  const uint32_t self = channels_.self();
   const uint32_t epoch = channels_.part().access.epoch.load_acquire();
   if (shm::is_closed(epoch)) return;
   const std::byte* const first = self == 0 ? &g_world->source[0][0] : &g_world->target[0][0];
