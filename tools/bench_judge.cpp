@@ -133,7 +133,7 @@ Parsed parse(const LaunchRecord& record) {
     key.buffers = c.value("buffers", "");
     key.variant = c.value("variant", "");
     key.ranks = ranks;
-    for (const char* name : {"depth", "use", "c2_us", "order"}) {
+    for (const char* name : {"depth", "use", "c2_us", "order", "stride"}) {
       if (c.contains(name)) key.param = c[name].get<double>();
     }
     if (key.bench == "skew") key.variant = record.setting.empty() ? "measured_defaults" : record.setting;

@@ -38,7 +38,7 @@ struct CaseKey {
   std::string variant;
   std::string metric;
   uint64_t size = 0;
-  double param = 0;  ///< the case's second parameter: depth, c2_us or order
+  double param = 0;  ///< the case's second parameter: depth, c2_us, order or stride
   int ranks = 0;
   auto operator<=>(const CaseKey&) const = default;
 };

@@ -67,6 +67,7 @@ std::vector<Group> groups_of(const Options& o) {
       {"overlap", "overlap", "malloc"},
       {"skew", "skew", "malloc", 2, true},
       {"breakdown", "breakdown", "malloc"},
+      {"strided", "strided", "malloc"},
       {"many", "pairs,exchange,multipair", "malloc", o.ranks_many},
       {"everybody", "everybody", "malloc", 64, false, false, true},
   };
@@ -235,8 +236,8 @@ void add_bench_p2p_command(CLI::App& bench) {
   b.report = [o](const Launches& launches) { return report(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   const std::vector<std::string> names = split(
-      "latency,noreuse,first,bandwidth,bidirectional,rate,queues,overlap,skew,breakdown,pairs,exchange,multipair,"
-      "everybody");
+      "latency,noreuse,first,bandwidth,bidirectional,rate,queues,overlap,skew,breakdown,strided,pairs,exchange,"
+      "multipair,everybody");
   c->add_option("--only", o->only, "Comma list of " + joined(names))->check([names](const std::string& list) {
     return wrong_names(names, list);
   });

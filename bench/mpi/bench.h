@@ -154,6 +154,7 @@ void bench_pingpong(void);  // latency, reuse, queues
 void bench_first(void);     // first
 void bench_stream(void);    // bandwidth, bidirectional, rate, multipair
 void bench_progress(void);  // overlap, skew, breakdown
+void bench_strided(void);   // strided
 void bench_many(void);      // pairs, exchange, alltoall_once, memory
 
 #endif  // ZEROHOP_BENCH_MPI_BENCH_H_

@@ -7,6 +7,7 @@ static void run(void) {
     bench_first();
     bench_stream();
     bench_progress();
+    bench_strided();
   } else {
     bench_stream();
   }
@@ -18,8 +19,9 @@ const Program g_program = {
     .schema = "zerohop-bench-p2p/1",
     .about = "point-to-point benchmark of one launch (start it with mpiexec -n 2 or more)",
     .options =
-        "  --only LIST          latency,noreuse,first,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown (2 "
-        "ranks);\n"
+        "  --only LIST          "
+        "latency,noreuse,first,queues,bandwidth,bidirectional,rate,overlap,skew,breakdown,strided "
+        "(2 ranks);\n"
         "                       multipair,pairs,exchange,everybody (any number)\n",
     .sizes = "bytes",
     .size_step = 8,
