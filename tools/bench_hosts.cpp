@@ -180,6 +180,10 @@ std::string bench_program(const HostOptions& o, const std::string& name, const s
 void add_host_options(CLI::App& command, HostOptions* o) {
   command.add_option("--hosts", o->hosts, "Bare MPIs to compare with (default: those of these that are installed)")
       ->default_str(o->usual_hosts);
+  add_under_options(command, o);
+}
+
+void add_under_options(CLI::App& command, HostOptions* o) {
   command.add_option("--under", o->under, "MPIs under which zerohop runs (--quick takes the first of the default)")
       ->default_str(o->usual_under);
   command

@@ -26,6 +26,8 @@ struct HostOptions {
   std::string programs;  ///< folder of the benchmark programs; empty: where they were built or installed
 };
 void add_host_options(CLI::App& command, HostOptions* o);
+/// Those of them that say under which MPI zerohop runs, without the bare ones beside it.
+void add_under_options(CLI::App& command, HostOptions* o);
 
 struct Hosts {
   std::vector<BenchHost> peers;  ///< run bare

@@ -1,4 +1,5 @@
-// `zerohop tune`: what is known of this machine's copy costs, and how to have it measured again.
+// `zerohop tune`: what is known of this machine's copy costs, how to have it measured again, and the measuring of what
+// messages cost.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,15 +10,18 @@
 #include <memory>
 
 #include "base/options.h"
+#include "bench_check.h"
 #include "commands.h"
 #include "text.h"
 #include "tune/profile.h"
+#include "tune_measure.h"
 
 namespace zh::tools {
 namespace {
 
 struct Arguments {
   bool renew = false;
+  MeasureOptions measure;
 };
 
 int show_or_renew(const Arguments& arguments) {
@@ -69,9 +73,31 @@ void add_tune_command(CLI::App& app) {
       "A job's start measures what ways of copying cost between its ranks (10 to 25 ms), where that is not known yet.\n"
       "It counts once a second job finds the same; until then, and where a machine is never quiet, zerohop uses\n"
       "built-in choices. Measure again after a change that zerohop cannot see: another clock, another placement of\n"
-      "virtual processors.");
+      "virtual processors.\n"
+      "\n"
+      "--json measures something else: what messages of ranks cost by size and stride, as overhead and latency of the\n"
+      "mlog_nP models. It takes half a minute, runs real jobs, and changes no choice of zerohop.\n"
+      "\n"
+      "  zerohop tune --json here.json\n"
+      "  zerohop model crossover --ranks 8 --profile here.json");
   command->add_flag("--renew", arguments->renew, "Forget what is kept: the next two jobs measure again");
-  command->callback([arguments] { exit_code = show_or_renew(*arguments); });
+  MeasureOptions* measure = &arguments->measure;
+  CLI::Option* json = command
+                          ->add_option("--json", measure->json_path,
+                                       "Measure what messages cost here and write it as a profile for `zerohop model`")
+                          ->type_name("FILE")
+                          ->check(&wrong_output);
+  command->add_option("--base", measure->base, "Profile whose costs between nodes are taken over")
+      ->capture_default_str()
+      ->needs(json);
+  command->add_option("--rounds", measure->rounds, "Launches; fewer than 6 leave every cost noisy")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->needs(json);
+  add_under_options(*command, &measure->hosts);
+  command->callback([arguments] {
+    exit_code = arguments->measure.json_path.empty() ? show_or_renew(*arguments) : measure_profile(arguments->measure);
+  });
 }
 
 }  // namespace zh::tools

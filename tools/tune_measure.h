@@ -1,0 +1,21 @@
+// `zerohop tune --json`: measures what messages cost here and writes it as a profile for `zerohop model`.
+#pragma once
+
+#include <string>
+
+#include "bench_hosts.h"
+
+namespace zh::tools {
+
+struct MeasureOptions {
+  HostOptions hosts;
+  std::string json_path;
+  std::string base = "gigabit-like";  ///< profile whose costs between nodes are taken over: one machine has none
+  int rounds = 8;
+};
+
+/// The command's exit code: 0 with a profile written, 1 where the machine gave none that can be kept, 2 where it could
+/// not be measured.
+int measure_profile(const MeasureOptions& options);
+
+}  // namespace zh::tools
