@@ -58,6 +58,14 @@ std::string setting_of(const std::string& algorithm, const std::string& chunk) {
   return chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
 }
 
+/// Bytes of the pieces of a setting, 0: whole.
+uint64_t chunk_of(const std::string& setting) {
+  const size_t slash = setting.find('/');
+  uint64_t bytes = 0;
+  (void)parse_size(slash == std::string::npos ? kUsualChunk : setting.substr(slash + 1), &bytes);
+  return bytes;
+}
+
 void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchHost& host = hosts.under.front();
   for (const int ranks : o.bench.ranks) {
@@ -85,6 +93,7 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
 /// One algorithm at one size: medians of a launch's blocks, by launch.
 struct Cell {
   std::vector<double> us;
+  std::vector<double> slowest_us;  ///< of the slowest rank
   std::vector<double> to_host;
   [[nodiscard]] double time() const { return median(us); }
   [[nodiscard]] double ratio() const { return median(to_host); }
@@ -106,6 +115,8 @@ Tables tables_of(const Launches& launches) {
       Cells& cells = tables[{c.value("bench", ""), d.value("ranks", 0)}];
       Cell& cell = cells[c.value("size", uint64_t{0})][record.setting];
       cell.us.push_back(us);
+      const auto slowest = c.value("/metrics/t_max_us"_json_pointer, std::vector<std::vector<double>>{});
+      if (slowest.size() == arms.size()) cell.slowest_us.push_back(median(slowest[1]));
       cell.to_host.push_back(us / median(host));
     }
   }
@@ -183,16 +194,19 @@ int save(const AlgorithmOptions& o, const Tables& tables) {
   return 0;
 }
 
-nlohmann::json rows_of(const Tables& tables) {
+nlohmann::json rows_of(const Tables& tables, uint32_t node_ranks) {
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [key, cells] : tables) {
     for (const auto& [size, by_setting] : cells) {
       for (const auto& [setting, cell] : by_setting) {
         rows.push_back({{"collective", key.first},
                         {"ranks", key.second},
+                        {"node_ranks", node_ranks},
                         {"bytes", size},
                         {"algorithm", setting},
+                        {"chunk_bytes", chunk_of(setting)},
                         {"us", cell.time()},
+                        {"slowest_us", interval_json(median_interval(cell.slowest_us))},
                         {"to_host", cell.ratio()},
                         {"launches", cell.us.size()}});
       }
@@ -201,13 +215,14 @@ nlohmann::json rows_of(const Tables& tables) {
   return rows;
 }
 
-nlohmann::json json_of(const Tables& tables, const MachineLoad& machine) {
-  return {{"schema", "zerohop-bench-algorithms/1"}, {"machine", json_of(machine)}, {"rows", rows_of(tables)}};
+nlohmann::json json_of(const Tables& tables, const MachineLoad& machine, uint32_t node_ranks) {
+  return {
+      {"schema", "zerohop-bench-algorithms/1"}, {"machine", json_of(machine)}, {"rows", rows_of(tables, node_ranks)}};
 }
 
 std::string csv_of(const Tables& tables) {
   std::string text = "collective,ranks,bytes,algorithm,us,to_host,launches\n";
-  for (const nlohmann::json& r : rows_of(tables)) {
+  for (const nlohmann::json& r : rows_of(tables, 0)) {
     text += fmt::format("{},{},{},{},{:.6g},{:.6g},{}\n", r["collective"].get<std::string>(), r["ranks"].get<int>(),
                         r["bytes"].get<uint64_t>(), r["algorithm"].get<std::string>(), r["us"].get<double>(),
                         r["to_host"].get<double>(), r["launches"].get<size_t>());
@@ -228,7 +243,7 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
       kUsualChunk);
   bool written = true;
   if (!o.bench.json_path.empty())
-    written &= write_file(o.bench.json_path, json_of(tables, launches.machine).dump(1) + "\n", kCommand);
+    written &= write_file(o.bench.json_path, json_of(tables, launches.machine, o.node_ranks).dump(1) + "\n", kCommand);
   if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
   const int code = o.save && !launches.records.empty() ? save(o, tables) : 0;
   return written ? code : 2;

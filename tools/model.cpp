@@ -18,6 +18,7 @@
 #include "model/closed_forms.h"
 #include "model/profiles.h"
 #include "model_case.h"
+#include "model_compare_command.h"
 #include "model_crossover.h"
 #include "model_profile.h"
 #include "text.h"
@@ -371,9 +372,11 @@ void add_model_command(CLI::App& app) {
   command->footer(
       "A prediction needs no machine and measures nothing: it is as good as the profile that it is made from.\n\n"
       "  zerohop model predict bcast -a binomial --ranks 64 --nodes 8 --size 4K\n"
-      "  zerohop model crossover --ranks 64 --nodes 8");
+      "  zerohop model crossover --ranks 64 --nodes 8\n"
+      "  zerohop model compare measured.json --profile here.json     see its --help for where these come from");
   add_predict(command);
   add_crossover(command);
+  add_model_compare_command(command);
   add_profile(command);
 }
 

@@ -1,0 +1,132 @@
+// See model_compare.h.
+#include "model_compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <tuple>
+
+#include "base/options.h"
+#include "coll/algorithms/algorithms.h"
+#include "model/closed_forms.h"
+
+namespace zh::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kSchema = "zerohop-bench-algorithms/1";
+constexpr std::string_view kAuto = "auto";  // what zerohop does by itself: no one algorithm
+
+Interval interval_of(const json& j) {
+  Interval out;
+  if (!j.is_object()) return out;
+  out.mid = j.value("median", 0.0);
+  out.low = j.value("low", 0.0);
+  out.high = j.value("high", 0.0);
+  out.count = j.value("count", 0);
+  out.valid = j.value("valid", false);
+  return out;
+}
+
+/// One row; nothing where it has no algorithm, or no time.
+std::optional<MeasuredCase> case_of(const json& row) {
+  MeasuredCase m;
+  ModelCase& c = m.what;
+  c.collective = coll::collective_named(row.value("collective", ""));
+  const auto setting = row.value("algorithm", std::string());  // "ring", or "ring/4K" in pieces of 4 KiB
+  c.algorithm = setting.substr(0, setting.find('/'));
+  c.chunk = row.value("chunk_bytes", uint64_t{0});
+  c.bytes = row.value("bytes", uint64_t{0});
+  c.cluster.ranks = row.value("ranks", 0u);
+  const auto node_ranks = row.value("node_ranks", 0u);
+  if (node_ranks != 0 && c.cluster.ranks % node_ranks != 0) return std::nullopt;
+  c.cluster.nodes = node_ranks == 0 ? 1 : c.cluster.ranks / node_ranks;
+  m.us = interval_of(row.value("slowest_us", json()));
+  const bool known = c.collective != coll::Collective::kCount && c.algorithm != kAuto &&
+                     coll::algorithm(c.collective, c.algorithm) != nullptr;
+  if (!known || c.cluster.ranks == 0 || m.us.mid <= 0) return std::nullopt;
+  return fault_of(c).empty() ? std::optional(m) : std::nullopt;
+}
+
+auto summary_key(const ModelCase& c, bool walk) {
+  return std::make_tuple(c.collective, c.algorithm, c.chunk, c.cluster.ranks, c.cluster.nodes, walk);
+}
+
+}  // namespace
+
+std::optional<std::vector<MeasuredCase>> measured_cases(const json& document, std::string* problem) {
+  if (!document.is_object() || document.value("schema", "") != kSchema) {
+    *problem = "it is no result of `zerohop bench algorithms --json`";
+    return std::nullopt;
+  }
+  std::vector<MeasuredCase> cases;
+  bool older = false;
+  try {
+    for (const json& row : document.at("rows")) {
+      older |= !row.contains("slowest_us");
+      if (const auto m = case_of(row)) cases.push_back(*m);
+    }
+  } catch (const json::exception& e) {
+    *problem = fmt::format("its rows are not as that command writes them ({})", e.what());
+    return std::nullopt;
+  }
+  if (!cases.empty()) return cases;
+  *problem = older ? "its rows have no \"slowest_us\": measure again with this zerohop"
+                   : "none of its rows is an algorithm that this zerohop has, with ranks that go into nodes alike";
+  return std::nullopt;
+}
+
+Comparison compare(const MeasuredCase& measured, const model::Parameters& parameters) {
+  Comparison out{measured, {}, {}, {}};
+  ModelCase& c = out.measured.what;
+  c.cluster.chips_per_node = parameters.chips_per_node;
+  const std::vector<coll::Schedule> schedules = schedules_of(c, &out.no_walk);
+  const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
+  for (size_t i = 0; i < model::kAllModels.size(); ++i) {
+    const model::Model m = model::kAllModels[i];
+    if (out.no_walk.empty()) {
+      if (!out.walk) out.walk.emplace();
+      (*out.walk)[i] = walk_us(c, schedules, m, parameters);
+    }
+    if (c.collective != coll::Collective::kBcast) continue;
+    const auto form = closed_form(m, parameters, {c.algorithm, c.cluster, c.root, shape, c.chunk});
+    if (!form) continue;
+    if (!out.form) out.form.emplace();
+    (*out.form)[i] = form->us;
+  }
+  return out;
+}
+
+double relative_error(double predicted_us, double measured_us) { return predicted_us / measured_us - 1; }
+
+std::vector<ErrorSummary> summaries(const std::vector<Comparison>& comparisons) {
+  std::vector<ErrorSummary> out;
+  const auto add = [&](const Comparison& c, bool walk, const ByModel& predicted) {
+    const ModelCase& what = c.measured.what;
+    auto it = std::find_if(out.begin(), out.end(), [&](const ErrorSummary& s) {
+      return summary_key(s.what, s.walk) == summary_key(what, walk);
+    });
+    if (it == out.end()) it = out.insert(out.end(), ErrorSummary{what, walk, 0, 0, {}, {}});
+    ++it->points;
+    it->spread += (c.measured.us.high - c.measured.us.low) / 2 / c.measured.us.mid;
+    for (size_t i = 0; i < predicted.size(); ++i) {
+      const double error = std::abs(relative_error(predicted[i], c.measured.us.mid));
+      it->mean[i] += error;
+      it->greatest[i] = std::max(it->greatest[i], error);
+    }
+  };
+  for (const Comparison& c : comparisons) {
+    if (c.form) add(c, false, *c.form);
+    if (c.walk) add(c, true, *c.walk);
+  }
+  for (ErrorSummary& s : out) {
+    s.spread /= s.points;
+    for (double& mean : s.mean) mean /= s.points;
+  }
+  return out;
+}
+
+}  // namespace zh::tools

@@ -1,0 +1,53 @@
+// Measured times of algorithms beside what the models predict of them: `zerohop model compare`. It refuses to measure
+// and to print.
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model_case.h"
+#include "stats.h"
+
+namespace zh::tools {
+
+/// One algorithm at one size.
+struct MeasuredCase {
+  ModelCase what;  ///< its cluster has no chips of its own: fill them in from the profile
+  Interval us;     ///< of the slowest rank, over the launches
+};
+
+/// The cases of a document that `zerohop bench algorithms --json` wrote. Nothing if it is none, or holds nothing to
+/// compare: `*problem` says why.
+[[nodiscard]] std::optional<std::vector<MeasuredCase>> measured_cases(const nlohmann::json& document,
+                                                                      std::string* problem);
+
+/// µs by model::Model.
+using ByModel = std::array<double, model::kAllModels.size()>;
+
+struct Comparison {
+  MeasuredCase measured;
+  std::optional<ByModel> form;  ///< where the paper has a closed form
+  std::optional<ByModel> walk;
+  std::string no_walk;  ///< why not
+};
+[[nodiscard]] Comparison compare(const MeasuredCase& measured, const model::Parameters& parameters);
+
+/// Predicted against measured, as a share of the measured: 0.05 is 5 % too much.
+[[nodiscard]] double relative_error(double predicted_us, double measured_us);
+
+/// Of the points of one algorithm and one way of predicting.
+struct ErrorSummary {
+  ModelCase what;     ///< of the first point; bytes are not the summary's
+  bool walk = false;  ///< false: closed form
+  int points = 0;
+  double spread = 0;      ///< mean half width of the measured intervals, as a share of their medians
+  ByModel mean = {};      ///< of the errors' amounts
+  ByModel greatest = {};  ///< the greatest amount
+};
+/// In the order of the comparisons.
+[[nodiscard]] std::vector<ErrorSummary> summaries(const std::vector<Comparison>& comparisons);
+
+}  // namespace zh::tools

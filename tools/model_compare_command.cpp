@@ -1,0 +1,166 @@
+// `zerohop model compare`: how far the models are from what `zerohop bench algorithms` measured. Measures nothing
+// itself.
+#include "model_compare_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/options.h"
+#include "bench_check.h"
+#include "bench_report.h"
+#include "commands.h"
+#include "json_file.h"
+#include "model_compare.h"
+#include "model_profile.h"
+#include "text.h"
+
+namespace zh::tools {
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string file;
+  std::string profile;
+  bool points = false;
+  bool as_json = false;
+};
+
+int refuse(const std::string& why) {
+  fmt::print(stderr, "zerohop model: {}\n", why);
+  return 2;
+}
+
+const char* way_of(bool walk) { return walk ? "walk" : "closed form"; }
+
+std::string case_name(const ModelCase& c) {
+  std::string name = fmt::format("{} {}", coll::name_of(c.collective), c.algorithm);
+  if (c.chunk > 0) name += "/" + format_size(c.chunk);
+  return name + fmt::format(" {}x{}", c.cluster.nodes, c.cluster.ranks_per_node());
+}
+
+json by_model(const ByModel& values) {
+  json out;
+  for (size_t i = 0; i < values.size(); ++i) out[std::string(name_of(model::kAllModels[i]))] = values[i];
+  return out;
+}
+
+json case_json(const ModelCase& c) {
+  return {{"collective", coll::name_of(c.collective)},
+          {"algorithm", c.algorithm},
+          {"chunk_bytes", c.chunk},
+          {"ranks", c.cluster.ranks},
+          {"nodes", c.cluster.nodes}};
+}
+
+json comparison_json(const Comparison& c) {
+  json out = case_json(c.measured.what);
+  out["bytes"] = c.measured.what.bytes;
+  out["measured_us"] = interval_json(c.measured.us);
+  out["closed_form_us"] = c.form ? by_model(*c.form) : json();
+  out["walk_us"] = c.walk ? by_model(*c.walk) : json();
+  if (!c.walk) out["no_walk"] = c.no_walk;
+  return out;
+}
+
+json summary_json(const ErrorSummary& s) {
+  json out = case_json(s.what);
+  out["prediction"] = s.walk ? "walk" : "closed_form";
+  out["points"] = s.points;
+  out["measured_spread"] = s.spread;
+  out["mean_error"] = by_model(s.mean);
+  out["greatest_error"] = by_model(s.greatest);
+  return out;
+}
+
+std::string percent(double share) {
+  return share < 9.995 ? fmt::format("{:.1f}", 100 * share) : fmt::format("{:.0f}", 100 * share);
+}
+
+void print_points(const std::vector<Comparison>& comparisons) {
+  fmt::print("{:<34} {:>8} {:>26}  {:<11} {:>12} {:>12} {:>12}\n", "µs", "bytes", "measured", "", "log3P", "2log{2,3}P",
+             "mlog_nP");
+  for (const Comparison& c : comparisons) {
+    const auto line = [&](bool walk, const ByModel& us) {
+      fmt::print("{:<34} {:>8} {:>26}  {:<11} {:>12.2f} {:>12.2f} {:>12.2f}\n", case_name(c.measured.what),
+                 format_size(c.measured.what.bytes), interval_text(c.measured.us), way_of(walk), us[0], us[1], us[2]);
+    };
+    if (c.form) line(false, *c.form);
+    if (c.walk) line(true, *c.walk);
+  }
+  fmt::print("\n");
+}
+
+void print_summaries(const std::vector<ErrorSummary>& all) {
+  fmt::print("{:<34} {:<11} {:>6} {:>8} {:>17} {:>17} {:>17}\n", "error in %, mean / greatest", "", "points", "spread",
+             "log3P", "2log{2,3}P", "mlog_nP");
+  for (const ErrorSummary& s : all) {
+    fmt::print("{:<34} {:<11} {:>6} {:>8}", case_name(s.what), way_of(s.walk), s.points, percent(s.spread));
+    for (size_t i = 0; i < s.mean.size(); ++i) {
+      fmt::print(" {:>17}", percent(s.mean[i]) + " / " + percent(s.greatest[i]));
+    }
+    fmt::print("\n");
+  }
+}
+
+int compare_file(const Arguments& a) {
+  std::string problem;
+  const json document = read_json(a.file, &problem);
+  if (!problem.empty()) return refuse(a.file + ": " + problem);
+  const auto cases = measured_cases(document, &problem);
+  if (!cases) return refuse(a.file + ": " + problem);
+  const auto parameters = find_profile(a.profile, &problem);
+  if (!parameters) return refuse(problem);
+  std::vector<Comparison> comparisons;
+  for (const MeasuredCase& m : *cases) comparisons.push_back(compare(m, *parameters));
+  const std::vector<ErrorSummary> all = summaries(comparisons);
+  if (a.as_json) {
+    json out = {
+        {"schema", "zerohop-model-comparison/1"},
+        {"profile", {{"name", parameters->name}, {"about", parameters->about}, {"sources", parameters->sources}}},
+        {"points", json::array()},
+        {"summaries", json::array()}};
+    for (const Comparison& c : comparisons) out["points"].push_back(comparison_json(c));
+    for (const ErrorSummary& s : all) out["summaries"].push_back(summary_json(s));
+    std::printf("%s\n", out.dump(2).c_str());
+    return 0;
+  }
+  const size_t columns = output_columns();
+  std::fputs(hanging("profile " + parameters->name + ": ", parameters->about, columns).c_str(), stdout);
+  fmt::print("\n");
+  if (a.points) print_points(comparisons);
+  print_summaries(all);
+  std::fputs(("\n" + hanging("",
+                             "1x8: 1 node of 8 ranks. Measured is the slowest rank's time; spread is half its 95 % "
+                             "interval. An error below the spread says nothing.",
+                             columns))
+                 .c_str(),
+             stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_model_compare_command(CLI::App* model) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App* command = model->add_subcommand("compare", "Predictions beside what `zerohop bench algorithms` measured.");
+  command->footer(
+      "Each measured algorithm is predicted by three models: by the paper's closed form where it has one, and by a\n"
+      "walk. The table has the mean and the greatest error of each, beside the spread of the measurement.\n\n"
+      "  zerohop tune --json here.json\n"
+      "  zerohop bench algorithms --only bcast --ranks 2 --json measured.json\n"
+      "  zerohop model compare measured.json --profile here.json\n\n"
+      "Ends with 0 however far they are apart, or 2 if there is nothing to compare.");
+  command->add_option("file", a->file, "What `zerohop bench algorithms --json` wrote")->required()->check(&wrong_input);
+  command->add_option("-p,--profile", a->profile, "The machine's profile: a file, or a built-in one")->required();
+  command->add_flag("--points", a->points, "Every size by itself, too");
+  command->add_flag("--json", a->as_json, "Print JSON: points and summaries; errors are shares, 0.05 for 5 %");
+  command->callback([a] { exit_code = compare_file(*a); });
+}
+
+}  // namespace zh::tools
