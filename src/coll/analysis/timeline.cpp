@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <tuple>
 
@@ -23,7 +25,7 @@ class Simulation {
       const size_t n = schedule.steps.size();
       rank.ready.resize(n, 0);
       rank.followers.resize(n);
-      rank.offered.resize(n);
+      rank.offered.resize(n, false);
       out_.spans.emplace_back(n);
       for (uint32_t i = 0; i < n; ++i) {
         rank.left.push_back(schedule.steps[i].n_waits);
@@ -42,54 +44,103 @@ class Simulation {
     while (!offers_.empty()) {
       const Offer offer = offers_.top();
       offers_.pop();
-      const double start = earliest(offer.rank, offer.step);
-      // Somebody else took the port meanwhile.
-      if (start > offer.start) {
-        offers_.push({start, offer.step, offer.rank});
+      Port* const busy = busy_port(offer);
+      if (busy == nullptr) {
+        perform(offer.rank, offer.step, offer.start);
       } else {
-        perform(offer.rank, offer.step, start);
+        queue(busy, {offer.step, offer.rank});
       }
+      // It was first in the queue of a port that stays free: the next one may have it.
+      if (offer.queued_at != nullptr && offer.queued_at->free <= offer.start) call_next(offer.queued_at);
     }
     return std::move(out_);
   }
 
  private:
-  enum Port { kWork, kNodeOut, kNodeIn, kNetOut, kNetIn, kPorts };
+  enum PortKind { kWork, kNodeOut, kNodeIn, kNetOut, kNetIn, kPortKinds };
+  /// A step of a rank; of a message, its send.
+  struct Candidate {
+    uint32_t step, rank;
+    auto operator<=>(const Candidate&) const = default;
+  };
+  /// Many may wait for one port, of which one at a time has a chance: so they queue at it, and the first is called (is
+  /// in offers_) for the time when the port is free.
+  struct Port {
+    double free = 0;
+    std::optional<Candidate> called;  ///< the one called latest for that time
+    std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> waiting;
+  };
   struct Rank {
     std::vector<uint32_t> left;
     std::vector<double> ready;  ///< when what a step waits for ends
     std::vector<std::vector<uint32_t>> followers;
     std::vector<bool> offered;  ///< sends
-    std::array<double, kPorts> free{};
+    std::array<Port, kPortKinds> ports;
   };
+  /// What may start now, in order.
   struct Offer {
     double start;
     uint32_t step, rank;
+    Port* queued_at;  ///< where it was called from; null: it comes for the first time
     bool operator>(const Offer& o) const { return std::tie(start, step, rank) > std::tie(o.start, o.step, o.rank); }
   };
 
   [[nodiscard]] bool between(uint32_t rank, const Step& step) const {
     return step.message() && layout_.node_of(rank) != layout_.node_of(step.peer);
   }
-  [[nodiscard]] double& port(uint32_t rank, const Step& step) {
-    if (!step.message()) return ranks_[rank].free[kWork];
+  [[nodiscard]] Port& port(uint32_t rank, const Step& step) {
+    if (!step.message()) return ranks_[rank].ports[kWork];
     const bool net = between(rank, step);
     const bool out = step.kind == StepKind::kSend;
-    return ranks_[rank].free[out ? (net ? kNetOut : kNodeOut) : (net ? kNetIn : kNodeIn)];
+    return ranks_[rank].ports[out ? (net ? kNetOut : kNodeOut) : (net ? kNetIn : kNodeIn)];
+  }
+  /// The other end's.
+  [[nodiscard]] Port& peer_port(uint32_t rank, uint32_t i) {
+    const Step& step = schedules_[rank].steps[i];
+    return port(step.peer, schedules_[step.peer].steps[pairs_.partner[rank][i]]);
   }
 
-  double earliest(uint32_t rank, uint32_t i) {
+  /// When it could start if no port were busy.
+  double ready(uint32_t rank, uint32_t i) {
     const Step& step = schedules_[rank].steps[i];
-    const double here = std::max(ranks_[rank].ready[i], port(rank, step));
-    if (!step.message()) return here;
-    const uint32_t other = pairs_.partner[rank][i];
-    return std::max({here, ranks_[step.peer].ready[other], port(step.peer, schedules_[step.peer].steps[other])});
+    const double here = ranks_[rank].ready[i];
+    return step.message() ? std::max(here, ranks_[step.peer].ready[pairs_.partner[rank][i]]) : here;
+  }
+
+  /// The port that is busy longest beyond the offer's start; null if none is.
+  Port* busy_port(const Offer& offer) {
+    const Step& step = schedules_[offer.rank].steps[offer.step];
+    Port* last = &port(offer.rank, step);
+    if (step.message()) {
+      Port* const other = &peer_port(offer.rank, offer.step);
+      if (other->free > last->free) last = other;
+    }
+    return last->free > offer.start ? last : nullptr;
+  }
+
+  void queue(Port* at, Candidate candidate) {
+    if (!at->called || candidate < *at->called) {
+      call(at, candidate);
+    } else {
+      at->waiting.push(candidate);
+    }
+  }
+  void call(Port* at, Candidate candidate) {
+    at->called = candidate;
+    offers_.push({at->free, candidate.step, candidate.rank, at});
+  }
+  void call_next(Port* at) {
+    at->called.reset();
+    if (at->waiting.empty()) return;
+    const Candidate next = at->waiting.top();
+    at->waiting.pop();
+    call(at, next);
   }
 
   /// The step waits for nothing more; a message is offered once, when its other end is so far.
   void offer(uint32_t rank, uint32_t i) {
     const Step& step = schedules_[rank].steps[i];
-    if (!step.message()) return offers_.push({earliest(rank, i), i, rank});
+    if (!step.message()) return offers_.push({ready(rank, i), i, rank, nullptr});
     const uint32_t other = pairs_.partner[rank][i];
     if (ranks_[step.peer].left[other] != 0) return;
     const bool sends = step.kind == StepKind::kSend;
@@ -97,7 +148,7 @@ class Simulation {
     const uint32_t send = sends ? i : other;
     if (ranks_[source].offered[send]) return;
     ranks_[source].offered[send] = true;
-    offers_.push({earliest(source, send), send, source});
+    offers_.push({ready(source, send), send, source, nullptr});
   }
 
   void perform(uint32_t rank, uint32_t i, double start) {
@@ -112,7 +163,9 @@ class Simulation {
   void finish(uint32_t rank, uint32_t i, Span span) {
     out_.spans[rank][i] = span;
     out_.end = std::max(out_.end, span.end);
-    port(rank, schedules_[rank].steps[i]) = span.end;
+    Port& used = port(rank, schedules_[rank].steps[i]);
+    used.free = span.end;
+    call_next(&used);
   }
 
   void release(uint32_t rank, uint32_t i, double end) {

@@ -1,7 +1,13 @@
 // Timelines and pictures of schedules.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
 #include "coll/analysis/draw.h"
+#include "coll/analysis/pairs.h"
 #include "coll/analysis/timeline.h"
 #include "schedule_support.h"
 
@@ -52,6 +58,58 @@ TEST(Timeline, EverythingRunsAfterWhatItWaitsFor) {
           for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) {
             EXPECT_GE(span.start, b.times.spans[rank][wait].end);
           }
+        }
+      }
+    }
+  }
+}
+
+/// Rank, kind of step, between nodes: two that share all of it share a port.
+using PortName = std::tuple<size_t, coll::StepKind, bool>;
+
+// A step begins when it is ready or when a port of it becomes free, and no port does two things at once.
+TEST(Timeline, PortsDoOneThingAtATimeAndAreNotLeftIdle) {
+  for (const Collective collective : all_collectives()) {
+    for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+      const Built b = built(collective, algorithm.name, 24, 6);
+      const coll::Pairs pairs = coll::pair_messages(b.schedules);
+      std::map<PortName, std::map<double, double>> busy;  // end by start
+      const auto port_of = [&](size_t rank, size_t i) {
+        const coll::Step& step = b.schedules[rank].steps[i];
+        const bool between = step.message() && rank / 4 != step.peer / 4;
+        return PortName(rank, step.message() ? step.kind : coll::StepKind::kCopy, between);
+      };
+      const auto ready_at = [&](size_t rank, size_t i) {
+        double at = 0;
+        for (const uint32_t wait : b.schedules[rank].waits_of(b.schedules[rank].steps[i]))
+          at = std::max(at, b.times.spans[rank][wait].end);
+        return at;
+      };
+      for (size_t rank = 0; rank < b.schedules.size(); ++rank) {
+        for (size_t i = 0; i < b.schedules[rank].steps.size(); ++i) {
+          const coll::Span span = b.times.spans[rank][i];
+          EXPECT_TRUE(busy[port_of(rank, i)].emplace(span.start, span.end).second) << algorithm.name;
+        }
+      }
+      std::map<PortName, std::set<double>> ends;
+      for (const auto& [port, spans] : busy) {
+        double free = 0;
+        for (const auto& [start, end] : spans) {
+          EXPECT_GE(start, free) << algorithm.name;
+          free = end;
+          ends[port].insert(end);
+        }
+      }
+      for (size_t rank = 0; rank < b.schedules.size(); ++rank) {
+        for (size_t i = 0; i < b.schedules[rank].steps.size(); ++i) {
+          const coll::Step& step = b.schedules[rank].steps[i];
+          const double start = b.times.spans[rank][i].start;
+          bool due = start == ready_at(rank, i) || ends[port_of(rank, i)].contains(start);
+          if (step.message()) {
+            const uint32_t other = pairs.partner[rank][i];
+            due = due || start == ready_at(step.peer, other) || ends[port_of(step.peer, other)].contains(start);
+          }
+          EXPECT_TRUE(due) << algorithm.name << ", rank " << rank << ", step " << i;
         }
       }
     }
