@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstdint>
@@ -59,13 +60,16 @@ class FakeHeap final : public heap::SharedHeap {
     publications = 0;
   }
 
-  /// What a fork does to the parent; `copying` runs while no peer may touch this process's memory.
+  /// What a fork does to the parent, and to a child that `copying` makes; it runs while no peer may touch this
+  /// process's memory.
   template <typename Copying>
   void pretend_fork(Copying&& copying) {
     const std::lock_guard lock(mutex_);
+    const pid_t parent = getpid();
     for (heap::Client* client : clients_) client->keep_peers_away();
     copying();
-    for (heap::Client* client : clients_) client->let_peers_in();
+    // A child that copying() made must not open what is its parent's.
+    for (heap::Client* client : clients_) getpid() == parent ? client->let_peers_in() : client->in_child();
   }
   /// The same, with all memory overwritten and restored while it is closed: what a peer reads or writes then is wrong.
   void pretend_fork_and_scribble() {
@@ -80,11 +84,6 @@ class FakeHeap final : public heap::SharedHeap {
       }
     });
   }
-  /// In a process that was really forked.
-  void say_child() {
-    for (heap::Client* client : clients_) client->in_child();
-  }
-
   [[nodiscard]] bool locate(const void* address, size_t n, heap::SharedPlace* place) const override {
     const std::lock_guard lock(mutex_);
     return find(address, n, place) && all_shared(*place);

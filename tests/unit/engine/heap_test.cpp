@@ -281,7 +281,6 @@ TEST(HeapChild, DoesNothingWhenItEnds) {
     pid_t child = 0;
     heap.pretend_fork([&] { child = ::fork(); });
     if (child == 0) {
-      heap.say_child();
       const bool inert = r.rank->inert();
       r.rank.reset();  // must not end the parent's sends, nor unmap or close anything that the parent still has
       _exit(inert ? 0 : 1);
