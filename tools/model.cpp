@@ -148,7 +148,7 @@ int predict(Arguments a) {
     return refuse(fmt::format("no algorithm '{}'; `zerohop schedule --list {}` names them", c.algorithm, a.collective));
   }
   std::vector<coll::Schedule> schedules;
-  if (!a.no_walk) schedules = schedules_of(c, &problem);
+  if (!a.no_walk) schedules = schedules_of(c, kOneWalk, &problem);
   const bool walks = !a.no_walk && problem.empty();
   std::vector<Row> rows;
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
@@ -187,7 +187,7 @@ Crossing crossing_of(ModelCase c, const Parameters& parameters) {
     c.algorithm = algorithm.name;
     c.bytes = last;
     std::string problem;
-    (void)schedules_of(c, &problem);
+    (void)schedules_of(c, kManyWalks, &problem);
     if (problem.empty()) algorithms.push_back(algorithm.name);
     if (!problem.empty()) out.left_out[algorithm.name] = problem;
   }
@@ -198,7 +198,7 @@ Crossing crossing_of(ModelCase c, const Parameters& parameters) {
     c.algorithm = algorithm;
     c.bytes = bytes;
     std::string problem;
-    return it->second = walk_us(c, schedules_of(c, &problem), Model::kMlogNP, parameters);
+    return it->second = walk_us(c, schedules_of(c, kManyWalks, &problem), Model::kMlogNP, parameters);
   });
   return out;
 }
@@ -314,7 +314,7 @@ void add_predict(CLI::App* parent) {
       "and\n"
       "the time of a walk along the steps that zerohop itself would run, at the model's prices. log3P knows one "
       "level,\n"
-      "2log{2,3}P two, mlog_nP three. Sizes may be written 64K or 1M; more than 4096 ranks have closed forms only.\n\n"
+      "2log{2,3}P two, mlog_nP three. Sizes may be written 64K or 1M; a walk has 131072 ranks at most.\n\n"
       "  zerohop model predict bcast -a binomial --ranks 64 --nodes 8 --size 4K --stride 64\n"
       "  zerohop model predict allreduce --size 1M            what zerohop would choose\n"
       "  zerohop model predict bcast -a binomial -r 128000 -n 1000 --size 1K\n\n"

@@ -35,11 +35,11 @@ coll::Problem problem_of(const ModelCase& c) {
   return problem;
 }
 
-std::vector<coll::Schedule> schedules_of(const ModelCase& c, std::string* problem) {
+std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits, std::string* problem) {
   problem->clear();
   std::vector<coll::Schedule> out;
-  if (c.cluster.ranks > kMostWalkedRanks) {
-    *problem = fmt::format("a walk has {} ranks at most, not {}; closed forms have no such limit", kMostWalkedRanks,
+  if (c.cluster.ranks > limits.ranks) {
+    *problem = fmt::format("a walk has {} ranks at most, not {}; closed forms have no such limit", limits.ranks,
                            c.cluster.ranks);
     return out;
   }
@@ -48,9 +48,9 @@ std::vector<coll::Schedule> schedules_of(const ModelCase& c, std::string* proble
   for (; mine.self < c.cluster.ranks && problem->empty(); ++mine.self) {
     if (const Status s = coll::build(mine, c.algorithm, &out.emplace_back()); !s.ok()) *problem = s.what();
     steps += out.back().steps.size();
-    if (steps > kMostWalkedSteps) {
+    if (steps > limits.steps) {
       *problem = fmt::format("the schedules of {} ranks have more than {} steps: fewer ranks, please, or larger chunks",
-                             c.cluster.ranks, kMostWalkedSteps);
+                             c.cluster.ranks, limits.steps);
     }
   }
   if (!problem->empty()) out.clear();

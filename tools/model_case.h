@@ -13,9 +13,15 @@
 
 namespace zh::tools {
 
-/// More are refused: a rank's schedule takes time by the number of ranks, and memory by its steps.
-constexpr uint32_t kMostWalkedRanks = 4096;
-constexpr uint64_t kMostWalkedSteps = 2'000'000;
+/// More than that is not walked: a rank's schedule takes time by the number of ranks, and some 130 bytes by each step.
+struct WalkLimits {
+  uint32_t ranks;
+  uint64_t steps;
+};
+/// Of one walk.
+constexpr WalkLimits kOneWalk = {131'072, 16'000'000};
+/// Of each of the hundreds that a comparison of all algorithms at all sizes takes.
+constexpr WalkLimits kManyWalks = {4096, 2'000'000};
 /// Closed forms look at every rank once.
 constexpr uint32_t kMostModelRanks = 16'777'216;
 constexpr uint64_t kMostModelBytes = uint64_t{1} << 30;
@@ -37,7 +43,8 @@ struct ModelCase {
 [[nodiscard]] coll::Problem problem_of(const ModelCase& c);
 
 /// The schedules of all ranks. Empty if there are none or they are too many: `*problem` says why.
-[[nodiscard]] std::vector<coll::Schedule> schedules_of(const ModelCase& c, std::string* problem);
+[[nodiscard]] std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits,
+                                                       std::string* problem);
 
 /// When the last rank is done, µs.
 [[nodiscard]] double walk_us(const ModelCase& c, const std::vector<coll::Schedule>& schedules, model::Model model,

@@ -83,7 +83,7 @@ Comparison compare(const MeasuredCase& measured, const model::Parameters& parame
   Comparison out{measured, {}, {}, {}};
   ModelCase& c = out.measured.what;
   c.cluster.chips_per_node = parameters.chips_per_node;
-  const std::vector<coll::Schedule> schedules = schedules_of(c, &out.no_walk);
+  const std::vector<coll::Schedule> schedules = schedules_of(c, kOneWalk, &out.no_walk);
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
   for (size_t i = 0; i < model::kAllModels.size(); ++i) {
     const model::Model m = model::kAllModels[i];

@@ -118,18 +118,18 @@ TEST(ModelCase, TooManyRanksOrStepsAreRefused) {
   ModelCase c;
   c.algorithm = "linear";
   std::string problem;
-  EXPECT_EQ(schedules_of(c, &problem).size(), 64U);
+  EXPECT_EQ(schedules_of(c, kManyWalks, &problem).size(), 64U);
   EXPECT_EQ(problem, "");
   c.algorithm = "nonsense";
-  EXPECT_TRUE(schedules_of(c, &problem).empty());
+  EXPECT_TRUE(schedules_of(c, kManyWalks, &problem).empty());
   EXPECT_NE(problem, "");
   c.algorithm = "linear";
   c.cluster.ranks = 8 * 1024;
-  EXPECT_TRUE(schedules_of(c, &problem).empty());
+  EXPECT_TRUE(schedules_of(c, kManyWalks, &problem).empty());
   EXPECT_NE(problem.find("4096 ranks at most, not 8192"), std::string::npos) << problem;
   c.cluster.ranks = 2048;
   c.collective = coll::Collective::kAlltoall;
-  EXPECT_TRUE(schedules_of(c, &problem).empty());
+  EXPECT_TRUE(schedules_of(c, kManyWalks, &problem).empty());
   EXPECT_NE(problem.find("more than 2000000 steps"), std::string::npos) << problem;
 }
 
