@@ -65,8 +65,8 @@ std::optional<Parameters> settle(Arguments* a, std::string* problem) {
 
 std::string cluster_text(const ModelCase& c) {
   const auto many = [](uint32_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); };
-  return fmt::format("{} on {} of {}", many(c.cluster.ranks, "rank"), many(c.cluster.nodes, "node"),
-                     many(c.cluster.chips_per_node, "chip"));
+  return fmt::format("{} on {} of {}{}", many(c.cluster.ranks, "rank"), many(c.cluster.nodes, "node"),
+                     many(c.cluster.chips_per_node, "chip"), c.cluster.cyclic ? ", dealt out in turn" : "");
 }
 
 json cluster_json(const Arguments& a, const Parameters& p) {
@@ -74,6 +74,7 @@ json cluster_json(const Arguments& a, const Parameters& p) {
   return {{"ranks", c.cluster.ranks},
           {"nodes", c.cluster.nodes},
           {"chips_per_node", c.cluster.chips_per_node},
+          {"cyclic", c.cluster.cyclic},
           {"root", c.root},
           {"stride", c.stride},
           {"chunk_bytes", c.chunk},
@@ -101,11 +102,11 @@ void print_prediction(const Arguments& a, const Parameters& p, const std::vector
   if (coll::has_root(c.collective)) title += fmt::format(", root {}", c.root);
   const size_t columns = output_columns();
   fmt::print("{}\n{}\n", wrapped(title, 0, 2, columns), hanging("profile " + p.name + ": ", p.about, columns));
-  fmt::print("{:<11} {:>14} {:>14}   {}\n", "µs", "closed form", "walk", "the form is");
+  fmt::print("{:<13} {:>14} {:>14}   {}\n", "µs", "closed form", "walk", "the form is");
   for (const Row& row : rows) {
     const std::string form = row.form ? fmt::format("{:.2f}", row.form->us) : "-";
     const std::string walk = row.walk_us ? fmt::format("{:.2f}", *row.walk_us) : "-";
-    fmt::print("{:<11} {:>14} {:>14}   {}\n", name_of(row.model), form, walk,
+    fmt::print("{:<13} {:>14} {:>14}   {}\n", name_of(row.model), form, walk,
                row.form ? row.form->equation : "not in the paper");
   }
   const model::CostByLevel us = message_us(Model::kMlogNP, p, shape);
@@ -292,6 +293,7 @@ void add_cluster_options(CLI::App* command, const std::shared_ptr<Arguments>& a)
   command->add_option("-n,--nodes", c.cluster.nodes, "Nodes; ranks lie on them in blocks")
       ->check(CLI::Range(1u, kMostModelRanks))
       ->capture_default_str();
+  command->add_flag("--cyclic", c.cluster.cyclic, "Ranks are dealt out to the nodes in turn, not in blocks");
   command->add_option("--chips", a->chips, "Chips (CMPs) of a node; otherwise as the profile has them")
       ->check(CLI::Range(1u, 1024u));
   command->add_option("--root", c.root, "Root rank")->capture_default_str();
@@ -308,13 +310,12 @@ void add_cluster_options(CLI::App* command, const std::shared_ptr<Arguments>& a)
 
 void add_predict(CLI::App* parent) {
   auto a = std::make_shared<Arguments>();
-  CLI::App* command = parent->add_subcommand("predict", "What a collective costs, by three models side by side.");
+  CLI::App* command = parent->add_subcommand("predict", "What a collective costs, by four models side by side.");
   command->footer(
-      "For each model the closed form of the paper, where it has one (bcast by linear, binomial and hierarchical), "
-      "and\n"
-      "the time of a walk along the steps that zerohop itself would run, at the model's prices. log3P knows one "
-      "level,\n"
-      "2log{2,3}P two, mlog_nP three. Sizes may be written 64K or 1M; a walk has 131072 ranks at most.\n\n"
+      "For each model the closed form of the paper, where it has one (bcast by linear, binomial and hierarchical),\n"
+      "and the time of a walk along the steps that zerohop itself would run, at the model's prices. log3P knows one\n"
+      "level, 2log{2,3}P two, mlog_nP three. With links, the messages of a node share its link; the paper has no such\n"
+      "model. Sizes may be written 64K or 1M; a walk has 131072 ranks at most.\n\n"
       "  zerohop model predict bcast -a binomial --ranks 64 --nodes 8 --size 4K --stride 64\n"
       "  zerohop model predict allreduce --size 1M            what zerohop would choose\n"
       "  zerohop model predict bcast -a binomial -r 128000 -n 1000 --size 1K\n\n"

@@ -80,24 +80,24 @@ std::optional<std::vector<MeasuredCase>> measured_cases(const json& document, st
 }
 
 Comparison compare(const MeasuredCase& measured, const model::Parameters& parameters) {
-  Comparison out{measured, {}, {}, {}};
+  Comparison out;
+  out.measured = measured;
   ModelCase& c = out.measured.what;
   c.cluster.chips_per_node = parameters.chips_per_node;
   const std::vector<coll::Schedule> schedules = schedules_of(c, kOneWalk, &out.no_walk);
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
   for (size_t i = 0; i < model::kAllModels.size(); ++i) {
     const model::Model m = model::kAllModels[i];
-    if (out.no_walk.empty()) {
-      if (!out.walk) out.walk.emplace();
-      (*out.walk)[i] = walk_us(c, schedules, m, parameters);
-    }
+    if (out.no_walk.empty()) out.walk[i] = walk_us(c, schedules, m, parameters);
     if (c.collective != coll::Collective::kBcast) continue;
     const auto form = closed_form(m, parameters, {c.algorithm, c.cluster, c.root, shape, c.chunk});
-    if (!form) continue;
-    if (!out.form) out.form.emplace();
-    (*out.form)[i] = form->us;
+    if (form) out.form[i] = form->us;
   }
   return out;
+}
+
+bool any(const ByModel& values) {
+  return std::any_of(values.begin(), values.end(), [](const auto& value) { return value.has_value(); });
 }
 
 double relative_error(double predicted_us, double measured_us) { return predicted_us / measured_us - 1; }
@@ -109,22 +109,29 @@ std::vector<ErrorSummary> summaries(const std::vector<Comparison>& comparisons) 
     auto it = std::find_if(out.begin(), out.end(), [&](const ErrorSummary& s) {
       return summary_key(s.what, s.walk) == summary_key(what, walk);
     });
-    if (it == out.end()) it = out.insert(out.end(), ErrorSummary{what, walk, 0, 0, {}, {}});
+    if (it == out.end()) {
+      it = out.insert(out.end(), ErrorSummary());
+      it->what = what;
+      it->walk = walk;
+    }
     ++it->points;
     it->spread += (c.measured.us.high - c.measured.us.low) / 2 / c.measured.us.mid;
     for (size_t i = 0; i < predicted.size(); ++i) {
-      const double error = std::abs(relative_error(predicted[i], c.measured.us.mid));
-      it->mean[i] += error;
-      it->greatest[i] = std::max(it->greatest[i], error);
+      if (!predicted[i]) continue;
+      const double error = std::abs(relative_error(*predicted[i], c.measured.us.mid));
+      it->mean[i] = it->mean[i].value_or(0) + error;
+      it->greatest[i] = std::max(it->greatest[i].value_or(0), error);
     }
   };
   for (const Comparison& c : comparisons) {
-    if (c.form) add(c, false, *c.form);
-    if (c.walk) add(c, true, *c.walk);
+    if (any(c.form)) add(c, false, c.form);
+    if (any(c.walk)) add(c, true, c.walk);
   }
   for (ErrorSummary& s : out) {
     s.spread /= s.points;
-    for (double& mean : s.mean) mean /= s.points;
+    for (std::optional<double>& mean : s.mean) {
+      if (mean) *mean /= s.points;
+    }
   }
   return out;
 }

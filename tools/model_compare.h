@@ -24,13 +24,13 @@ struct MeasuredCase {
 [[nodiscard]] std::optional<std::vector<MeasuredCase>> measured_cases(const nlohmann::json& document,
                                                                       std::string* problem);
 
-/// µs by model::Model.
-using ByModel = std::array<double, model::kAllModels.size()>;
+/// By model::Model: µs, or a share. The one of a model that has none is empty.
+using ByModel = std::array<std::optional<double>, model::kAllModels.size()>;
 
 struct Comparison {
   MeasuredCase measured;
-  std::optional<ByModel> form;  ///< where the paper has a closed form
-  std::optional<ByModel> walk;
+  ByModel form;         ///< where the paper has a closed form
+  ByModel walk;         ///< of all models, or of none
   std::string no_walk;  ///< why not
 };
 [[nodiscard]] Comparison compare(const MeasuredCase& measured, const model::Parameters& parameters);
@@ -43,10 +43,12 @@ struct ErrorSummary {
   ModelCase what;     ///< of the first point; bytes are not the summary's
   bool walk = false;  ///< false: closed form
   int points = 0;
-  double spread = 0;      ///< mean half width of the measured intervals, as a share of their medians
-  ByModel mean = {};      ///< of the errors' amounts
-  ByModel greatest = {};  ///< the greatest amount
+  double spread = 0;  ///< mean half width of the measured intervals, as a share of their medians
+  ByModel mean;       ///< of the errors' amounts
+  ByModel greatest;   ///< the greatest amount
 };
+/// Whether there is a prediction at all.
+[[nodiscard]] bool any(const ByModel& values);
 /// In the order of the comparisons.
 [[nodiscard]] std::vector<ErrorSummary> summaries(const std::vector<Comparison>& comparisons);
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -46,7 +47,9 @@ std::string case_name(const ModelCase& c) {
 
 json by_model(const ByModel& values) {
   json out;
-  for (size_t i = 0; i < values.size(); ++i) out[std::string(name_of(model::kAllModels[i]))] = values[i];
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) out[std::string(name_of(model::kAllModels[i]))] = *values[i];
+  }
   return out;
 }
 
@@ -62,9 +65,9 @@ json comparison_json(const Comparison& c) {
   json out = case_json(c.measured.what);
   out["bytes"] = c.measured.what.bytes;
   out["measured_us"] = interval_json(c.measured.us);
-  out["closed_form_us"] = c.form ? by_model(*c.form) : json();
-  out["walk_us"] = c.walk ? by_model(*c.walk) : json();
-  if (!c.walk) out["no_walk"] = c.no_walk;
+  out["closed_form_us"] = by_model(c.form);
+  out["walk_us"] = by_model(c.walk);
+  if (!c.no_walk.empty()) out["no_walk"] = c.no_walk;
   return out;
 }
 
@@ -78,33 +81,40 @@ json summary_json(const ErrorSummary& s) {
   return out;
 }
 
+/// A column for each model.
+void print_models(int width, const std::function<std::string(size_t)>& text) {
+  for (size_t i = 0; i < model::kAllModels.size(); ++i) fmt::print(" {:>{}}", text(i), width);
+  fmt::print("\n");
+}
+
 std::string percent(double share) {
   return share < 9.995 ? fmt::format("{:.1f}", 100 * share) : fmt::format("{:.0f}", 100 * share);
 }
 
 void print_points(const std::vector<Comparison>& comparisons) {
-  fmt::print("{:<34} {:>8} {:>26}  {:<11} {:>12} {:>12} {:>12}\n", "µs", "bytes", "measured", "", "log3P", "2log{2,3}P",
-             "mlog_nP");
+  constexpr int kWidth = 13;
+  fmt::print("{:<34} {:>8} {:>26}  {:<11}", "µs", "bytes", "measured", "");
+  print_models(kWidth, [](size_t i) { return std::string(name_of(model::kAllModels[i])); });
   for (const Comparison& c : comparisons) {
     const auto line = [&](bool walk, const ByModel& us) {
-      fmt::print("{:<34} {:>8} {:>26}  {:<11} {:>12.2f} {:>12.2f} {:>12.2f}\n", case_name(c.measured.what),
-                 format_size(c.measured.what.bytes), interval_text(c.measured.us), way_of(walk), us[0], us[1], us[2]);
+      fmt::print("{:<34} {:>8} {:>26}  {:<11}", case_name(c.measured.what), format_size(c.measured.what.bytes),
+                 interval_text(c.measured.us), way_of(walk));
+      print_models(kWidth, [&](size_t i) { return us[i] ? number_text(*us[i]) : "-"; });
     };
-    if (c.form) line(false, *c.form);
-    if (c.walk) line(true, *c.walk);
+    if (any(c.form)) line(false, c.form);
+    if (any(c.walk)) line(true, c.walk);
   }
   fmt::print("\n");
 }
 
 void print_summaries(const std::vector<ErrorSummary>& all) {
-  fmt::print("{:<34} {:<11} {:>6} {:>8} {:>17} {:>17} {:>17}\n", "error in %, mean / greatest", "", "points", "spread",
-             "log3P", "2log{2,3}P", "mlog_nP");
+  constexpr int kWidth = 15;
+  fmt::print("{:<34} {:<11} {:>6} {:>8}", "error in %, mean / greatest", "", "points", "spread");
+  print_models(kWidth, [](size_t i) { return std::string(name_of(model::kAllModels[i])); });
   for (const ErrorSummary& s : all) {
     fmt::print("{:<34} {:<11} {:>6} {:>8}", case_name(s.what), way_of(s.walk), s.points, percent(s.spread));
-    for (size_t i = 0; i < s.mean.size(); ++i) {
-      fmt::print(" {:>17}", percent(s.mean[i]) + " / " + percent(s.greatest[i]));
-    }
-    fmt::print("\n");
+    print_models(kWidth,
+                 [&](size_t i) { return s.mean[i] ? percent(*s.mean[i]) + " / " + percent(*s.greatest[i]) : "-"; });
   }
 }
 

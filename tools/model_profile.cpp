@@ -33,6 +33,7 @@ json table_json(const CostTable& table) {
 json level_json(const LevelCosts& costs) {
   json out = {{"overhead", table_json(costs.overhead)}};
   if (!costs.network.empty()) out["network"] = table_json(costs.network);
+  if (!costs.link.empty()) out["link"] = table_json(costs.link);
   if (!costs.gap.empty()) out["gap"] = table_json(costs.gap);
   if (costs.latency.rows.empty()) return out;
   out["latency"] = json::array();
@@ -154,11 +155,12 @@ class Reader {
       if (!there && level == CommLevel::kInterChip) continue;
       if (!there || !levels[name].is_object()) return fail(where + ": an object with its tables, please");
       const json& object = levels[name];
-      known(object, where + ".", {"overhead", "latency", "network", "gap"});
+      known(object, where + ".", {"overhead", "latency", "network", "link", "gap"});
       LevelCosts& costs = p->levels[static_cast<size_t>(level)];
       if (object.contains("overhead")) costs.overhead = table(object["overhead"], where + ".overhead");
       if (object.contains("latency")) costs.latency = latency(object["latency"], where + ".latency");
       if (object.contains("network")) costs.network = table(object["network"], where + ".network");
+      if (object.contains("link")) costs.link = table(object["link"], where + ".link");
       if (object.contains("gap")) costs.gap = table(object["gap"], where + ".gap");
     }
   }

@@ -41,7 +41,7 @@ Prediction binomial(Model model, const Parameters& parameters, const Broadcast& 
 /// The slowest node's binomial broadcast over its chips. Leaders are first of their node, but for the root.
 double inside_nodes(const CostByLevel& us, const Broadcast& b) {
   const Cluster node{b.cluster.ranks_per_node(), 1, b.cluster.chips_per_node};
-  const double of_root = distance_us(us, binomial_distance(node, b.root % node.ranks, us));
+  const double of_root = distance_us(us, binomial_distance(node, b.cluster.place_of(b.root), us));
   return std::max(of_root, distance_us(us, binomial_distance(node, 0, us)));
 }
 
@@ -77,6 +77,7 @@ CostByLevel message_us(Model model, const Parameters& parameters, MessageShape s
         out[i] = two_log23_p(cost, level == CommLevel::kInterNode);
         break;
       case Model::kMlogNP:
+      case Model::kLinked:
         out[i] = mlogn_p(parameters, level, shape);
         break;
     }
@@ -85,6 +86,7 @@ CostByLevel message_us(Model model, const Parameters& parameters, MessageShape s
 }
 
 std::optional<Prediction> closed_form(Model model, const Parameters& parameters, const Broadcast& bcast) {
+  if (model == Model::kLinked) return std::nullopt;
   if (bcast.algorithm == "linear") return linear(model, parameters, bcast);
   if (bcast.algorithm == "binomial") return binomial(model, parameters, bcast);
   if (bcast.algorithm == "hierarchical") return hierarchical(model, parameters, bcast);

@@ -25,7 +25,7 @@ struct Prediction {
   std::string_view equation;  ///< where it stands in the paper
 };
 
-/// Nothing for other algorithms. O(ranks).
+/// Nothing for other algorithms and other models than the paper's. O(ranks).
 [[nodiscard]] std::optional<Prediction> closed_form(Model model, const Parameters& parameters, const Broadcast& bcast);
 
 /// The cost of one message by level, as a model has it: equations 3, 5 and 4.

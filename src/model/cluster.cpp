@@ -7,8 +7,7 @@
 namespace zh::model {
 
 uint32_t Cluster::chip_of(uint32_t rank) const {
-  const uint64_t within = rank % ranks_per_node();
-  return static_cast<uint32_t>(within * chips_per_node / ranks_per_node());
+  return static_cast<uint32_t>(uint64_t{place_of(rank)} * chips_per_node / ranks_per_node());
 }
 
 CommLevel Cluster::level(uint32_t a, uint32_t b) const {

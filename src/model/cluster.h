@@ -1,5 +1,5 @@
-// Where ranks are, for the models: in blocks on nodes of one size, and in blocks on the chips of a node. It refuses to
-// know machines.
+// Where ranks are, for the models: in blocks on nodes of one size or dealt out to them in turn, and in blocks on the
+// chips of a node. It refuses to know machines.
 #pragma once
 
 #include <array>
@@ -13,9 +13,12 @@ struct Cluster {
   uint32_t ranks = 1;           ///< a multiple of nodes
   uint32_t nodes = 1;           ///< >= 1
   uint32_t chips_per_node = 1;  ///< >= 1
+  bool cyclic = false;          ///< ranks are dealt out to the nodes in turn
 
   [[nodiscard]] uint32_t ranks_per_node() const { return ranks / nodes; }
-  [[nodiscard]] uint32_t node_of(uint32_t rank) const { return rank / ranks_per_node(); }
+  [[nodiscard]] uint32_t node_of(uint32_t rank) const { return cyclic ? rank % nodes : rank / ranks_per_node(); }
+  /// The how manyeth of its node it is.
+  [[nodiscard]] uint32_t place_of(uint32_t rank) const { return cyclic ? rank / nodes : rank % ranks_per_node(); }
   /// Chips are filled in order, as evenly as it goes.
   [[nodiscard]] uint32_t chip_of(uint32_t rank) const;
   /// The level of a message between two ranks.

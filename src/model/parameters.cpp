@@ -12,7 +12,7 @@ std::string_view name_of(CommLevel level) {
 }
 
 std::string_view name_of(Model model) {
-  constexpr std::string_view kNames[] = {"log3P", "2log{2,3}P", "mlog_nP"};
+  constexpr std::string_view kNames[] = {"log3P", "2log{2,3}P", "mlog_nP", "mlog_nP+links"};
   return kNames[static_cast<size_t>(model)];
 }
 
@@ -55,6 +55,12 @@ std::string Parameters::fault() const {
     if (const std::string fault = costs.latency.fault(); !fault.empty()) return where + "latency: " + fault;
     if (const std::string fault = costs.network.fault(); !fault.empty()) return where + "network: " + fault;
     if (const std::string fault = costs.gap.fault(); !fault.empty()) return where + "gap: " + fault;
+    if (!between && !costs.link.empty()) return where + "link: a message inside a node uses none; leave it out";
+    if (const std::string fault = costs.link.fault(); !fault.empty()) return where + "link: " + fault;
+    for (const CostTable::Point& point : costs.link.points) {
+      if (point.us > costs.network.us_at(point.bytes))
+        return where + "link: a message is on the link for a part of its network time, not longer";
+    }
   }
   return "";
 }

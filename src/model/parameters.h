@@ -27,9 +27,12 @@ enum class Model : uint8_t {
   kLog3P,      ///< one level, between nodes (section 3.1)
   kTwoLog23P,  ///< 2log{2,3}P: two levels, between chips is priced as on one chip (section 4.2)
   kMlogNP,     ///< mlog_nP with all three levels (section 4.1)
+  kLinked,     ///< the same, and the messages of a node share its link; the paper has no such model, so no closed form
 };
-constexpr std::array<Model, 3> kAllModels = {Model::kLog3P, Model::kTwoLog23P, Model::kMlogNP};
-/// "log3P", "2log{2,3}P", "mlog_nP".
+/// The paper's, and those of a walk.
+constexpr std::array<Model, 3> kPaperModels = {Model::kLog3P, Model::kTwoLog23P, Model::kMlogNP};
+constexpr std::array<Model, 4> kAllModels = {Model::kLog3P, Model::kTwoLog23P, Model::kMlogNP, Model::kLinked};
+/// "log3P", "2log{2,3}P", "mlog_nP", "mlog_nP+links".
 [[nodiscard]] std::string_view name_of(Model model);
 /// The level whose parameters a model takes for a message of `level`.
 [[nodiscard]] CommLevel priced_as(Model model, CommLevel level);
@@ -46,7 +49,9 @@ struct LevelCosts {
   CostTable overhead;    ///< o at one end: f(s, 1)_0, the middleware with a contiguous message
   StridedCosts latency;  ///< l at one end: f(s, d)_0, what a strided message costs more
   CostTable network;     ///< o_net: f(s, 1)_1; empty inside a node, where a message has n = 2 implicit transfers, not 3
-  CostTable gap;         ///< g, least time between the starts of two receptions of a rank; empty: g = o (section 4.1)
+  CostTable link;  ///< how long a message keeps its nodes' links busy, each in its direction, part of o_net; empty:
+                   ///< links are never busy (and inside a node there is none)
+  CostTable gap;   ///< g, least time between the starts of two receptions of a rank; empty: g = o (section 4.1)
   bool operator==(const LevelCosts&) const = default;
 };
 

@@ -8,7 +8,8 @@ MessagePrice Pricing::message(uint32_t from, uint32_t to, uint64_t bytes) const 
   const auto size = static_cast<double>(bytes);
   const double overhead = costs.overhead.us_at(size);
   const double end = overhead + costs.latency.us_at(size, stride_);
-  return {end, costs.network.us_at(size), end, costs.gap.empty() ? overhead : costs.gap.us_at(size)};
+  const double link = model_ == Model::kLinked ? costs.link.us_at(size) : 0;
+  return {end, costs.network.us_at(size), link, end, costs.gap.empty() ? overhead : costs.gap.us_at(size)};
 }
 
 double Pricing::work(uint64_t bytes) const {

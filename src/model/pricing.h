@@ -9,11 +9,12 @@
 
 namespace zh::model {
 
-/// µs. One end each (o + l), the network between them (o_net), and the least time from the start of a reception to that
-/// of the next one (g).
+/// µs. One end each (o + l), the network between them (o_net), how much of it the message keeps a link busy (0: links
+/// do not count), and the least time from the start of a reception to that of the next one (g).
 struct MessagePrice {
   double send = 0;
   double network = 0;
+  double link = 0;
   double receive = 0;
   double gap = 0;
 };
@@ -26,6 +27,8 @@ class Pricing {
       : model_(model), parameters_(parameters), cluster_(cluster), stride_(stride) {}
 
   [[nodiscard]] MessagePrice message(uint32_t from, uint32_t to, uint64_t bytes) const;
+  [[nodiscard]] uint32_t node_of(uint32_t rank) const { return cluster_.node_of(rank); }
+  [[nodiscard]] uint32_t nodes() const { return cluster_.nodes; }
   /// A copy inside a rank: one implicit transfer by the processor, f(s, 1)_0 of the nearest level. A reduction is
   /// priced as a copy, for want of a parameter in the models.
   [[nodiscard]] double work(uint64_t bytes) const;

@@ -39,7 +39,7 @@ StridedCosts halfway(StridedCosts a, const StridedCosts& b) {
 
 /// Overheads on a chip are 49.2 % less than between nodes (section 5.1); between chips of a node they are assumed to
 /// lie halfway, since the paper has none (section 4.2: they are hard to measure).
-Parameters with_levels(const CostTable& overhead, const CostTable& network) {
+Parameters with_levels(const CostTable& overhead, const CostTable& network, const CostTable& link) {
   constexpr double kOnChip = 1 - 0.492;
   Parameters p;
   p.chips_per_node = 2;
@@ -47,16 +47,17 @@ Parameters with_levels(const CostTable& overhead, const CostTable& network) {
   LevelCosts& chip = p.levels[static_cast<size_t>(CommLevel::kIntraChip)];
   LevelCosts& chips = p.levels[static_cast<size_t>(CommLevel::kInterChip)];
   LevelCosts& nodes = p.levels[static_cast<size_t>(CommLevel::kInterNode)];
-  nodes = {overhead, latency_between_nodes(), network, {}};
-  chip = {scaled(overhead, kOnChip), latency_on_chip(), {}, {}};
-  chips = {halfway(chip.overhead, nodes.overhead), halfway(chip.latency, nodes.latency), {}, {}};
+  nodes = {overhead, latency_between_nodes(), network, link, {}};
+  chip = {scaled(overhead, kOnChip), latency_on_chip(), {}, {}, {}};
+  chips = {halfway(chip.overhead, nodes.overhead), halfway(chip.latency, nodes.latency), {}, {}, {}};
   return p;
 }
 
 Parameters gigabit() {
   // 20 µs and 117 bytes a µs.
   Parameters p = with_levels({{{0, 2.0}, {1024, 4.0}, {4096, 8.0}, {16384, 24.0}}},
-                             {{{0, 20.0}, {1024, 28.75}, {4096, 55.0}, {16384, 160.0}}});
+                             {{{0, 20.0}, {1024, 28.75}, {4096, 55.0}, {16384, 160.0}}},
+                             {{{0, 0.0}, {1024, 8.75}, {4096, 35.0}, {16384, 140.0}}});
   p.name = "gigabit-like";
   p.about =
       "Gigabit Ethernet between nodes of two quad-core chips; shape from the mlog_nP paper, absolute costs assumed";
@@ -67,7 +68,7 @@ Parameters gigabit() {
       "intra-cmp overhead and latency of the nine shapes, 41 % below inter-node on average: section 5.1",
       "points at 1 K, 4 K, 16 K and strides 8, 64, 512: section 5; those at 0 are assumed",
       "inter-node overhead and latency: assumed; the paper shows such costs in figures without numbers",
-      "inter-node network, 20 us and 117 bytes a us: assumed",
+      "inter-node network, 20 us and 117 bytes a us, of which link the latter: assumed",
       "inter-cmp: assumed, halfway between intra-cmp and inter-node",
       "gap: g = o, section 4.1",
   };
@@ -77,7 +78,8 @@ Parameters gigabit() {
 Parameters infiniband() {
   // 2 µs and 1,400 bytes a µs.
   Parameters p = with_levels({{{0, 0.5}, {1024, 0.9}, {4096, 2.0}, {16384, 6.4}}},
-                             {{{0, 2.0}, {1024, 2.73}, {4096, 4.93}, {16384, 13.7}}});
+                             {{{0, 2.0}, {1024, 2.73}, {4096, 4.93}, {16384, 13.7}}},
+                             {{{0, 0.0}, {1024, 0.73}, {4096, 2.93}, {16384, 11.7}}});
   p.name = "infiniband-ddr-like";
   p.about = "InfiniBand DDR between nodes of two quad-core chips; topology from the papers, costs assumed";
   p.sources = {
@@ -85,7 +87,7 @@ Parameters infiniband() {
       "intra-cmp below inter-node: assumed, the shares that the mlog_nP paper (section 5.1) has for Ethernet",
       "inter-node latency: assumed, that of gigabit-like, since packing is work of the same processors",
       "inter-node overhead: assumed; the papers print none",
-      "inter-node network, 2 us and 1400 bytes a us: assumed; the papers print none",
+      "inter-node network, 2 us and 1400 bytes a us, of which link the latter: assumed; the papers print none",
       "inter-cmp: assumed, halfway between intra-cmp and inter-node",
       "gap: g = o, mlog_nP paper, section 4.1",
   };

@@ -22,12 +22,26 @@ struct Ready {
 };
 using ReadyQueue = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
 
-/// A step of a rank becomes ready; or, with kNoStep, the rank looks for something to do. Looks come after all that
-/// becomes ready at the same time.
+/// Looks come after all that becomes ready at the same time.
+enum class What : uint8_t {
+  kLeaves,   ///< the message of a send asks for its node's link
+  kReaches,  ///< ... and for that of the receiver's node
+  kReady,    ///< a step of a rank
+  kLook,     ///< a rank looks for something to do
+};
 struct Event {
   double at;
+  What what;
   uint32_t step, rank;
-  bool operator>(const Event& o) const { return std::tie(at, step, rank) > std::tie(o.at, o.step, o.rank); }
+  bool operator>(const Event& o) const {
+    return std::tie(at, what, step, rank) > std::tie(o.at, o.what, o.step, o.rank);
+  }
+};
+
+/// When a node's link is free, each direction for itself.
+struct Link {
+  double out = 0;
+  double in = 0;
 };
 
 struct Walker {
@@ -43,7 +57,7 @@ struct Walker {
 class Walk {
  public:
   Walk(std::span<const Schedule> schedules, const model::Pricing& pricing)
-      : schedules_(schedules), pricing_(pricing), pairs_(pair_messages(schedules)) {
+      : schedules_(schedules), pricing_(pricing), pairs_(pair_messages(schedules)), links_(pricing.nodes()) {
     walkers_.reserve(schedules.size());
     for (const Schedule& schedule : schedules) {
       Walker& w = walkers_.emplace_back();
@@ -63,16 +77,25 @@ class Walk {
     if (!pairs_.complaint.empty()) return std::move(out_);
     for (uint32_t rank = 0; rank < walkers_.size(); ++rank) {
       for (uint32_t i = 0; i < walkers_[rank].left.size(); ++i) {
-        if (walkers_[rank].left[i] == 0) events_.push({0, i, rank});
+        if (walkers_[rank].left[i] == 0) events_.push({0, What::kReady, i, rank});
       }
     }
     while (!events_.empty()) {
       const Event event = events_.top();
       events_.pop();
-      if (event.step == kNoStep) {
-        look(event.rank, event.at);
-      } else {
-        queue(event.rank, event.step, event.at);
+      switch (event.what) {
+        case What::kLeaves:
+          leave(event.rank, event.step, event.at);
+          break;
+        case What::kReaches:
+          reach(event.rank, event.step, event.at);
+          break;
+        case What::kReady:
+          queue(event.rank, event.step, event.at);
+          break;
+        case What::kLook:
+          look(event.rank, event.at);
+          break;
       }
     }
     return std::move(out_);
@@ -90,7 +113,7 @@ class Walk {
     Walker& w = walkers_[rank];
     if (w.look <= at) return;
     w.look = at;
-    events_.push({at, kNoStep, rank});
+    events_.push({at, What::kLook, kNoStep, rank});
   }
 
   /// The rank begins what is first in its queues.
@@ -118,7 +141,11 @@ class Walk {
     if (step.kind == StepKind::kSend) {
       const model::MessagePrice price = pricing_.message(rank, step.peer, step.bytes);
       engaged = price.send;
-      settle(step.peer, pairs_.partner[rank][i], start + price.send + price.network);
+      if (price.link > 0) {
+        events_.push({start + price.send, What::kLeaves, i, rank});
+      } else {
+        settle(step.peer, pairs_.partner[rank][i], start + price.send + price.network);
+      }
     } else if (step.kind == StepKind::kReceive) {
       const model::MessagePrice price = pricing_.message(step.peer, rank, step.bytes);
       engaged = price.receive;
@@ -132,16 +159,32 @@ class Walk {
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
   }
 
+  void leave(uint32_t rank, uint32_t i, double now) {
+    const Step& step = schedules_[rank].steps[i];
+    const model::MessagePrice price = pricing_.message(rank, step.peer, step.bytes);
+    double& free = links_[pricing_.node_of(rank)].out;
+    const double start = std::max(now, free);
+    free = start + price.link;
+    events_.push({start + std::max(0.0, price.network - price.link), What::kReaches, i, rank});
+  }
+  void reach(uint32_t rank, uint32_t i, double now) {
+    const Step& step = schedules_[rank].steps[i];
+    double& free = links_[pricing_.node_of(step.peer)].in;
+    free = std::max(now, free) + pricing_.message(rank, step.peer, step.bytes).link;
+    settle(step.peer, pairs_.partner[rank][i], free);
+  }
+
   /// One of the things that a step waits for is there.
   void settle(uint32_t rank, uint32_t step, double at) {
     Walker& w = walkers_[rank];
     w.ready[step] = std::max(w.ready[step], at);
-    if (--w.left[step] == 0) events_.push({w.ready[step], step, rank});
+    if (--w.left[step] == 0) events_.push({w.ready[step], What::kReady, step, rank});
   }
 
   std::span<const Schedule> schedules_;
   const model::Pricing& pricing_;
   Pairs pairs_;
+  std::vector<Link> links_;  ///< by node
   std::vector<Walker> walkers_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   Timeline out_;

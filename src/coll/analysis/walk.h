@@ -14,9 +14,10 @@ namespace zh::coll {
 /// A rank's processor does one thing at a time, what became ready first: a copy or reduction, its end of a send, its
 /// end of a receive; o and l are the time in which it is engaged (mlog_nP paper, sections 3.1 and 4.1). A send is
 /// complete when its end is, whatever the receiver does. The message reaches the receiver o_net later, and is there
-/// when the receiver's end is done. A rank begins receptions no closer together than the gap. Nothing else is scarce:
-/// there is no contention on memory or network, and no rendezvous. Both ends of a message have spans of their own here.
-/// The schedules must be proved (check.h). O(steps log steps).
+/// when the receiver's end is done. A rank begins receptions no closer together than the gap. Where the prices have
+/// links, the messages out of a node take turns on its link, and so do those into it; the last part of o_net is on the
+/// receiving one. Nothing else is scarce: there is no contention on memory, and no rendezvous. Both ends of a message
+/// have spans of their own here. The schedules must be proved (check.h). O(steps log steps).
 [[nodiscard]] Timeline walk(std::span<const Schedule> schedules, const model::Pricing& pricing);
 
 }  // namespace zh::coll

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <vector>
+
 #include "model/closed_forms.h"
 #include "model/profiles.h"
 #include "schedule_support.h"
@@ -17,7 +20,7 @@ using coll::Problem;
 using coll::Schedule;
 using coll::Timeline;
 using model::Cluster;
-using model::kAllModels;
+using model::kPaperModels;
 using model::Model;
 using model::Parameters;
 
@@ -35,7 +38,9 @@ Walked walked(const Parameters& parameters, Model model, const Cluster& cluster,
   problem.count = bytes;
   problem.root = root;
   problem.chunk_bytes = chunk;
-  problem.layout = blocks_of(cluster.ranks, cluster.nodes);
+  std::vector<uint32_t> node_of(cluster.ranks);
+  for (uint32_t rank = 0; rank < cluster.ranks; ++rank) node_of[rank] = cluster.node_of(rank);
+  problem.layout = std::make_shared<const coll::Layout>(node_of);
   Walked out;
   EXPECT_TRUE(coll::build(coll::for_all_ranks(problem), algorithm, &out.schedules).ok()) << algorithm;
   out.times = coll::walk(out.schedules, model::Pricing(model, parameters, cluster, stride));
@@ -61,6 +66,38 @@ TEST(Walk, ValuesByHand) {
   EXPECT_EQ(bcast(p, Model::kMlogNP, {4, 4, 1}, "linear", 500, 8), 3 * 6 + 15 + 6);
 }
 
+TEST(Walk, MessagesOfANodeTakeTurnsOnItsLink) {
+  const Parameters p = round_parameters();
+  constexpr Cluster kFour{4, 4, 1};
+  // One alone: 6 + 15 + 6, of the 15 the last 8 on the receiver's link.
+  EXPECT_EQ(bcast(p, Model::kLinked, {2, 2, 1}, "linear", 500, 8), 27);
+  EXPECT_EQ(bcast(p, Model::kLinked, {2, 1, 1}, "linear", 500, 8), 6);
+  // Out: sends end at 6, 12, 18, but the link is free at 6, 14, 22.
+  EXPECT_EQ(bcast(p, Model::kMlogNP, kFour, "linear", 500, 8), 18 + 15 + 6);
+  EXPECT_EQ(bcast(p, Model::kLinked, kFour, "linear", 500, 8), 22 + 15 + 6);
+  // In: three reach the root's link at 13.
+  EXPECT_EQ(walked(p, Model::kMlogNP, kFour, Collective::kGather, "linear", 500, 8).times.end, 21 + 3 * 6);
+  EXPECT_EQ(walked(p, Model::kLinked, kFour, Collective::kGather, "linear", 500, 8).times.end, 13 + 3 * 8 + 6);
+}
+
+// Multicore collectives paper, sections 5.2 and 5.5: what knows nodes gains because their ranks share a link.
+TEST(Walk, SharedLinksMakeThePapersGains) {
+  const Parameters& p = *model::built_in_profile("infiniband-ddr-like");
+  const auto us = [&](Model model, bool cyclic, Collective collective, const char* algorithm, uint64_t bytes) {
+    return walked(p, model, {128, 16, 2, cyclic}, collective, algorithm, bytes, 0, 0, 64 << 10).times.end;
+  };
+  const auto gain = [&](Model model, bool cyclic, Collective collective, const char* before, const char* knows_nodes,
+                        uint64_t bytes) {
+    return us(model, cyclic, collective, before, bytes) / us(model, cyclic, collective, knows_nodes, bytes);
+  };
+  for (const Model model : {Model::kMlogNP, Model::kLinked}) {
+    const bool links = model == Model::kLinked;
+    EXPECT_EQ(gain(model, false, Collective::kAllgather, "recursive-doubling", "leader-ring", 4 << 10) > 1.5, links);
+    EXPECT_EQ(gain(model, true, Collective::kAllgather, "ring", "leader-ring", 16 << 10) > 1.5, links);
+    EXPECT_EQ(gain(model, true, Collective::kBcast, "scatter-ring-allgather", "hierarchical", 1 << 20) > 1.5, links);
+  }
+}
+
 TEST(Walk, IsTheClosedFormOfLinearBroadcast) {
   for (const Parameters& p : model::built_in_profiles()) {
     for (const uint64_t bytes : {1024U, 4096U, 16384U}) {
@@ -83,7 +120,7 @@ TEST(Walk, IsTheClosedFormOfBinomialAndHierarchicalBroadcast) {
   for (const Parameters& p : model::built_in_profiles()) {
     for (const char* algorithm : {"binomial", "hierarchical"}) {
       for (const Cluster& cluster : {kCluster, Cluster{2, 1, 1}, Cluster{16, 16, 1}, Cluster{256, 4, 4}}) {
-        for (const Model model : kAllModels) {
+        for (const Model model : kPaperModels) {
           for (const uint64_t stride : {0U, 8U, 512U}) {
             EXPECT_NEAR(bcast(p, model, cluster, algorithm, 4096, stride),
                         form(p, model, cluster, algorithm, 4096, stride), 1e-9)
@@ -100,7 +137,7 @@ TEST(Walk, IsNotAboveTheFormOfABinomialTreeOfAnySize) {
   const Parameters& p = *model::built_in_profile("gigabit-like");
   for (const Cluster& cluster : {Cluster{3, 1, 2}, Cluster{12, 3, 2}, Cluster{60, 6, 2}, Cluster{64, 8, 2}}) {
     for (uint32_t root = 0; root < cluster.ranks; root += 5) {
-      for (const Model model : kAllModels) {
+      for (const Model model : kPaperModels) {
         EXPECT_LE(bcast(p, model, cluster, "binomial", 1024, 64, root),
                   form(p, model, cluster, "binomial", 1024, 64, root) + 1e-9);
       }

@@ -100,6 +100,16 @@ TEST(Cluster, KnowsLevels) {
   EXPECT_EQ(lone.chip_of(5), 0U);
 }
 
+TEST(Cluster, RanksAreDealtOutInTurn) {
+  constexpr Cluster kCyclic{64, 8, 2, true};
+  EXPECT_EQ(kCyclic.node_of(9), 1U);
+  EXPECT_EQ(kCyclic.place_of(9), 1U);
+  EXPECT_EQ(kCyclic.level(0, 8), CommLevel::kIntraChip);
+  EXPECT_EQ(kCyclic.level(0, 32), CommLevel::kInterChip) << "the fifth of its node";
+  EXPECT_EQ(kCyclic.level(0, 1), CommLevel::kInterNode);
+  EXPECT_EQ(linear_sends(kCyclic, 9), (CountByLevel{3, 4, 56}));
+}
+
 TEST(Cluster, BinomialDistance) {
   EXPECT_EQ(binomial_distance(kCluster, 0, {6, 9, 27}), (CountByLevel{2, 1, 3}));
   // Root 3: +4 stays on the node (3 to 7), then rank 7 of the node sends to the next node twice, +2 and +1.
@@ -127,7 +137,7 @@ TEST(ClosedForms, ArePutTogether) {
 }
 
 TEST(ClosedForms, OneRankSendsNothing) {
-  for (const Model model : kAllModels) {
+  for (const Model model : kPaperModels) {
     for (const char* algorithm : {"linear", "binomial", "hierarchical"}) {
       EXPECT_EQ(form(model, algorithm, {1, 1, 1}), 0) << name_of(model) << " " << algorithm;
     }
@@ -151,7 +161,7 @@ TEST(ClosedForms, ModelsAreInOrder) {
 
 TEST(ClosedForms, GrowWithSizeStrideAndRanks) {
   const Parameters& p = *built_in_profile("gigabit-like");
-  for (const Model model : kAllModels) {
+  for (const Model model : kPaperModels) {
     for (const char* algorithm : {"linear", "binomial", "hierarchical"}) {
       const auto us = [&](double bytes, uint64_t stride, uint32_t ranks, uint32_t nodes) {
         return closed_form(model, p, {algorithm, {ranks, nodes, 2}, 0, {bytes, stride}, 0})->us;

@@ -17,9 +17,9 @@ inline model::Parameters round_parameters() {
   p.name = "round";
   p.chips_per_node = 2;
   p.has_inter_chip = true;
-  p.levels = {{{{{{0, 1}, {1000, 3}}}, latency(2), {}, {}},
-               {{{{0, 1.5}, {1000, 4.5}}}, latency(3), {}, {}},
-               {{{{0, 2}, {1000, 6}}}, latency(4), {{{0, 10}, {1000, 20}}}, {}}}};
+  p.levels = {{{{{{0, 1}, {1000, 3}}}, latency(2), {}, {}, {}},
+               {{{{0, 1.5}, {1000, 4.5}}}, latency(3), {}, {}, {}},
+               {{{{0, 2}, {1000, 6}}}, latency(4), {{{0, 10}, {1000, 20}}}, {{{0, 6}, {1000, 10}}}, {}}}};
   return p;
 }
 

@@ -76,6 +76,12 @@ TEST(Parameters, SayWhatIsWrongAndWhere) {
   p.levels[2].gap = {{{0, -1}}};
   EXPECT_NE(p.fault().find("levels.inter-node.gap: point 1"), std::string::npos);
   p = good;
+  p.levels[0].link = {{{0, 1}}};
+  EXPECT_NE(p.fault().find("levels.intra-cmp.link: a message inside a node uses none"), std::string::npos);
+  p = good;
+  p.levels[2].link = {{{0, 6}, {1000, 21}}};
+  EXPECT_NE(p.fault().find("levels.inter-node.link: a message is on the link"), std::string::npos);
+  p = good;
   p.chips_per_node = 0;
   EXPECT_NE(p.fault().find("chips_per_node"), std::string::npos);
 }
