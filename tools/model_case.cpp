@@ -73,7 +73,9 @@ std::vector<std::string> notes_on(const ModelCase& c, const model::Parameters& p
     notes.push_back("The closed forms take a power of two of ranks; here they round the steps of a tree up.");
   }
   if (coll::reduces(c.collective)) notes.push_back("The models have no price for combining; the walk takes a copy's.");
-  notes.push_back("No model here knows contention (messages under way at once share no link) or handshakes.");
+  notes.push_back(
+      "Only mlog_nP+links lets the messages of a node share its link. No model knows contention on memory, or "
+      "handshakes.");
   return notes;
 }
 
