@@ -1,0 +1,105 @@
+"""Draws `zerohop model compare --json` as one picture: measured and predicted times over the message size.
+
+    python3 -m zerohop.plot_models comparison.json comparison.svg
+
+One panel for each collective, algorithm, piece size and number of ranks and nodes, after figures 3 and 4 of the mlog_nP
+paper: the measured time with its 95 % interval, and each model's prediction, by the closed form where the paper has one
+and by the walk elsewhere. Behind a model's name stands its mean error. Sizes in bytes, times in microseconds, both axes
+logarithmic. Needs matplotlib (dev/requirements-plots.txt). Exit code 2 when the file holds no comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+# Text stays text, and the same results give the same file.
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "zerohop"})
+
+SCHEMA = "zerohop-model-comparison/1"
+COLOURS = {"log3P": "#b79a20", "2log{2,3}P": "#4c78a8", "mlog_nP": "#54a24b", "mlog_nP+links": "#9467bd"}
+COLUMNS = 3
+
+
+def panel_of(point: dict) -> str:
+    """Title of the panel in which a point is drawn."""
+    pieces = f"/{point['chunk_bytes']}" if point["chunk_bytes"] else ""
+    where = f"{point['nodes']} x {point['ranks'] // point['nodes']} ranks"
+    return f"{point['collective']} {point['algorithm']}{pieces}, {where}"
+
+
+def prediction(point: dict, model: str) -> float | None:
+    """A model's time for a point, by the closed form if it has one."""
+    form = (point["closed_form_us"] or {}).get(model)
+    return form if form is not None else (point["walk_us"] or {}).get(model)
+
+
+def draw(axes: plt.Axes, title: str, points: list[dict]) -> None:
+    points = sorted((p for p in points if p["bytes"] > 0), key=lambda p: p["bytes"])
+    sizes = [p["bytes"] for p in points]
+    measured = [p["measured_us"]["median"] for p in points]
+    low = [p["measured_us"]["median"] - p["measured_us"]["low"] for p in points]
+    high = [p["measured_us"]["high"] - p["measured_us"]["median"] for p in points]
+    axes.errorbar(
+        sizes, measured, yerr=[low, high], marker="s", ms=4, lw=2, capsize=3, color="#d1493f", label="measured"
+    )
+    for model, colour in COLOURS.items():
+        known = [(p["bytes"], prediction(p, model), p["measured_us"]["median"]) for p in points]
+        known = [(size, us, seen) for size, us, seen in known if us]
+        if not known:
+            continue
+        error = sum(abs(us / seen - 1) for _, us, seen in known) / len(known)
+        axes.plot(
+            [size for size, _, _ in known],
+            [us for _, us, _ in known],
+            marker="o",
+            ms=3,
+            lw=1.1,
+            color=colour,
+            label=f"{model}, {100 * error:.1f} %",
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_title(title, fontsize=9)
+    axes.set_xlabel("bytes")
+    axes.legend(fontsize=7)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("comparison", type=Path, help="file of zerohop model compare --json")
+    parser.add_argument("picture", type=Path, help="file to write (.svg)")
+    arguments = parser.parse_args()
+    document = json.loads(arguments.comparison.read_text())
+    if document.get("schema") != SCHEMA or not document["points"]:
+        print(f"{arguments.comparison}: no points of `zerohop model compare --json`", file=sys.stderr)
+        return 2
+    panels: dict[str, list[dict]] = defaultdict(list)
+    for point in document["points"]:
+        panels[panel_of(point)].append(point)
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False)
+    places = axes.flatten()
+    for place, (title, points) in zip(places, panels.items(), strict=False):
+        draw(place, title, points)
+    for place in places[len(panels) :]:
+        place.set_visible(False)
+    for row in axes:
+        row[0].set_ylabel("µs")
+    figure.tight_layout()
+    figure.savefig(arguments.picture, metadata={"Date": None})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
