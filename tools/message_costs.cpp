@@ -91,4 +91,17 @@ model::LevelCosts level_costs(const MessageCosts& measured) {
   return level;
 }
 
+model::LevelCosts between_costs(const MessageCosts& inside, const MessageCosts& between) {
+  model::LevelCosts level = level_costs(between);
+  const std::vector<model::CostTable::Point> halves = std::move(level.overhead.points);
+  level.overhead.points.clear();
+  for (const model::CostTable::Point& own : level_costs(inside).overhead.points) {
+    const auto half = std::find_if(halves.begin(), halves.end(), [&](const auto& p) { return p.bytes == own.bytes; });
+    if (half == halves.end()) continue;
+    level.overhead.points.push_back(own);
+    level.network.points.push_back({own.bytes, std::max(0.0, 2 * (half->us - own.us))});
+  }
+  return level;
+}
+
 }  // namespace zh::tools

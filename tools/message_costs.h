@@ -36,6 +36,11 @@ struct MessageCosts {
 /// message of one size.
 [[nodiscard]] MessageCosts message_costs_of(std::span<const LaunchRecord> launches);
 
+/// The level between nodes, of launches whose ranks lay on different ones: o is that inside a node, for the middleware
+/// is the same, and the rest of a contiguous message's time is the network's. Sizes that only one of them has are left
+/// out.
+[[nodiscard]] model::LevelCosts between_costs(const MessageCosts& inside, const MessageCosts& between);
+
 /// As a level of a parameter set. Without a single overhead it is unusable (Parameters::fault()).
 [[nodiscard]] model::LevelCosts level_costs(const MessageCosts& measured);
 

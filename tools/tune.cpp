@@ -90,6 +90,11 @@ void add_tune_command(CLI::App& app) {
   command->add_option("--base", measure->base, "Profile whose costs between nodes are taken over")
       ->capture_default_str()
       ->needs(json);
+  command
+      ->add_flag("--pretend-nodes", measure->pretend_nodes,
+                 "Measure between nodes, too, that ZEROHOP_NODE_RANKS makes of this machine, as `zerohop bench "
+                 "algorithms --node-ranks` does")
+      ->needs(json);
   command->add_option("--rounds", measure->rounds, "Launches; fewer than 6 leave every cost noisy")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()

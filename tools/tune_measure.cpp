@@ -48,7 +48,7 @@ std::string name_of(const MessageCost& cost) {
   return cost.stride == 0 ? format_size(cost.bytes) : fmt::format("{}{}S", format_size(cost.bytes), cost.stride);
 }
 
-void print_costs(const MessageCosts& measured) {
+void print_costs(const char* where, const MessageCosts& measured) {
   const auto print = [&](const char* what, bool strided) {
     fmt::print("{}\n", what);
     for (const MessageCost& cost : measured.costs) {
@@ -57,41 +57,69 @@ void print_costs(const MessageCosts& measured) {
       }
     }
   };
-  fmt::print("{} launches, {} (a cache line from one rank to the other: {:.3f} µs)", measured.launches,
+  fmt::print("{}: {} launches, {} (a cache line from one rank to the other: {:.3f} µs)", where, measured.launches,
              measured.placement, measured.line_us);
   if (measured.left_out > 0) fmt::print("; {} launches at another placement left out", measured.left_out);
   fmt::print("\n\n");
-  print("overhead o at each end, µs [95 % interval]", false);
+  print("half of a contiguous message's time, µs [95 % interval]; inside a node the overhead o at each end", false);
   print("latency l at each end, µs: what a stride costs more (4K8S: 4 KiB at a stride of 8 bytes)", true);
+  fmt::print("\n");
 }
 
-std::vector<std::string> sources_of(const MessageCosts& measured, const BenchHost& host, const Parameters& base) {
-  const tune::MachineId machine = tune::this_machine();
+struct Measured {
+  MessageCosts inside;
+  std::optional<MessageCosts> between;
+};
+
+std::string launches_text(const MessageCosts& measured, const BenchHost& host) {
   std::string noisy;
   for (const MessageCost& cost : measured.costs) {
     if (cost.noisy()) noisy += (noisy.empty() ? "" : ", ") + name_of(cost);
   }
+  return fmt::format(
+      "measured {} with zerohop {} under {}, {} launches of 2 ranks, {}, cache line {:.3f} us; noisy: {}", today(),
+      ZH_VERSION, host.name, measured.launches, measured.placement, measured.line_us,
+      noisy.empty() ? "nothing" : noisy);
+}
+
+std::vector<std::string> sources_of(const Measured& measured, const BenchHost& host, const Parameters& base) {
+  const tune::MachineId machine = tune::this_machine();
   std::vector<std::string> sources = {
-      fmt::format("intra-cmp: measured {} with zerohop {} under {}, {} launches of 2 ranks, {}, cache line {:.3f} us",
-                  today(), ZH_VERSION, host.name, measured.launches, measured.placement, measured.line_us),
+      "intra-cmp: " + launches_text(measured.inside, host),
       fmt::format("machine: {}; Linux {}{}", machine.cpu, machine.kernel,
                   machine.hypervisor.empty() ? "" : "; hypervisor " + machine.hypervisor),
-      "noisy, so that another run may find a quarter more or less: " + (noisy.empty() ? "none" : noisy),
       "inter-cmp: not measured, as on one chip",
-      "inter-node: not measured, that of the profile " + base.name,
+      measured.between
+          ? "inter-node: pretended nodes of one rank, messages by the host inside the machine; overhead as "
+            "intra-cmp; " +
+                launches_text(*measured.between, host)
+          : "inter-node: not measured, that of the profile " + base.name,
   };
   return sources;
 }
 
-Parameters parameters_of(const MessageCosts& measured, const BenchHost& host, const Parameters& base) {
+Parameters parameters_of(const Measured& measured, const BenchHost& host, const Parameters& base) {
   Parameters p;
   p.name = "measured";
-  p.about = fmt::format("this machine between two ranks that are {}, measured {} under {}; between nodes as {}",
-                        measured.placement, today(), host.name, base.name);
+  p.about =
+      fmt::format("this machine between two ranks that are {}, measured {} under {}; between nodes {}",
+                  measured.inside.placement, today(), host.name, measured.between ? "as pretended" : "as " + base.name);
   p.sources = sources_of(measured, host, base);
-  p.levels[static_cast<size_t>(CommLevel::kIntraChip)] = level_costs(measured);
-  p.levels[static_cast<size_t>(CommLevel::kInterNode)] = base.levels[static_cast<size_t>(CommLevel::kInterNode)];
+  p.levels[static_cast<size_t>(CommLevel::kIntraChip)] = level_costs(measured.inside);
+  p.levels[static_cast<size_t>(CommLevel::kInterNode)] =
+      measured.between ? between_costs(measured.inside, *measured.between) : base.at(CommLevel::kInterNode);
   return p;
+}
+
+constexpr const char* kPretendedNodes = "pretended_nodes";
+
+/// `placement`: of that alone, unless it is empty.
+MessageCosts costs_with(const Rounds& rounds, const std::string& setting, const std::string& placement) {
+  std::vector<LaunchRecord> records = rounds.launches().records;
+  std::erase_if(records, [&](const LaunchRecord& r) {
+    return r.setting != setting || (!placement.empty() && r.document.value("placement", "") != placement);
+  });
+  return message_costs_of(records);
 }
 
 BenchOptions launch_options(const MeasureOptions& o) {
@@ -116,15 +144,24 @@ int measure_profile(const MeasureOptions& o) {
   const std::string busy = start_line_of(watch.load());
   if (!busy.empty()) fmt::print(stderr, "zerohop tune: {}\n", busy);
   Rounds rounds;
-  const PlannedLaunch launch = plan_launch("p2p", launch_options(o), host, 2, kZerohopArm);
+  std::vector<PlannedLaunch> launches = {plan_launch("p2p", launch_options(o), host, 2, kZerohopArm)};
+  if (o.pretend_nodes) {
+    launches.push_back(launches.front());
+    launches.back().setting = kPretendedNodes;
+    launches.back().spec.env["ZEROHOP_NODE_RANKS"] = "1";
+  }
   for (int round = 0; round < o.rounds && rounds.failures() == 0; ++round) {
-    (void)rounds.launch("strided", round, o.rounds, launch);
+    for (const PlannedLaunch& launch : launches) (void)rounds.launch("strided", round, o.rounds, launch);
     watch.look();
   }
-  const MessageCosts measured = message_costs_of(rounds.launches().records);
   if (rounds.failures() > 0) return refuse(kCannotMeasure, "a launch failed, so nothing is written");
-  if (measured.launches == 0) return refuse(kCannotKeep, "no launch kept one placement to its end; run it again");
-  print_costs(measured);
+  Measured measured{costs_with(rounds, "", ""), {}};
+  if (o.pretend_nodes) measured.between = costs_with(rounds, kPretendedNodes, measured.inside.placement);
+  if (measured.inside.launches == 0 || (measured.between && measured.between->launches == 0)) {
+    return refuse(kCannotKeep, "no launch kept one placement to its end; run it again");
+  }
+  print_costs("inside a node", measured.inside);
+  if (measured.between) print_costs("between pretended nodes", *measured.between);
   if (watch.load().busy_during()) {
     std::fflush(stdout);
     return refuse(kCannotKeep, "nothing is written, such times are not the machine's. " + run_line_of(watch.load()));

@@ -11,6 +11,7 @@ struct MeasureOptions {
   HostOptions hosts;
   std::string json_path;
   std::string base = "gigabit-like";  ///< profile whose costs between nodes are taken over: one machine has none
+  bool pretend_nodes = false;         ///< measure between nodes that ZEROHOP_NODE_RANKS makes of the machine, too
   int rounds = 8;
 };
 

@@ -99,5 +99,16 @@ TEST(MessageCosts, MakeALevelOfAProfile) {
   EXPECT_EQ(read->at(model::CommLevel::kIntraChip), chip);
 }
 
+TEST(MessageCosts, BetweenNodesTheRestIsTheNetwork) {
+  const std::vector<LaunchRecord> near(6, launch("near", {message(1024, 0, 2), message(4096, 0, 4)}));
+  const json cases = {message(1024, 0, 12), message(1024, 8, 15), message(8192, 0, 40)};
+  const std::vector<LaunchRecord> apart(6, launch("near", cases));
+  const model::LevelCosts level = between_costs(message_costs_of(near), message_costs_of(apart));
+  ASSERT_EQ(level.overhead.points.size(), 1U) << "the one size that both have";
+  EXPECT_DOUBLE_EQ(level.overhead.us_at(1024), 1);
+  EXPECT_DOUBLE_EQ(level.network.us_at(1024), 10);
+  EXPECT_DOUBLE_EQ(level.latency.us_at(1024, 8), 1.5);
+}
+
 }  // namespace
 }  // namespace zh::tools
