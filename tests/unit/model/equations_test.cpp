@@ -145,14 +145,16 @@ TEST(ClosedForms, OneRankSendsNothing) {
 }
 
 TEST(ClosedForms, ModelsAreInOrder) {
+  // Where they are alike, sums are rounded differently: compilers may contract products and sums.
+  constexpr double kRounding = 1 + 1e-12;
   for (const Parameters& p : built_in_profiles()) {
     for (const char* algorithm : {"linear", "binomial", "hierarchical"}) {
       for (const double bytes : {8.0, 1024.0, 5000.0, 16384.0, 1e6}) {
         for (const uint32_t root : {0U, 5U, 63U}) {
           const auto us = [&](Model m) { return closed_form(m, p, {algorithm, kCluster, root, {bytes, 64}, 0})->us; };
           // A model that tells more levels apart finds more that is near, and 2log{2,3}P takes chips for one.
-          EXPECT_LE(us(Model::kTwoLog23P), us(Model::kMlogNP)) << algorithm << " " << bytes;
-          EXPECT_LE(us(Model::kMlogNP), us(Model::kLog3P)) << algorithm << " " << bytes;
+          EXPECT_LE(us(Model::kTwoLog23P), kRounding * us(Model::kMlogNP)) << algorithm << " " << bytes;
+          EXPECT_LE(us(Model::kMlogNP), kRounding * us(Model::kLog3P)) << algorithm << " " << bytes;
         }
       }
     }
