@@ -134,11 +134,13 @@ void calibration(const json& c, Page* page) {
     const json& choice = d["choice"];
     const auto size = [&choice](const char* key) { return format_size(choice[key].get<uint64_t>()); };
     const bool one_copy = choice["single_copy_min"].get<uint64_t>() < tune::kNever;
-    page->entry("", fmt::format("line {:.0f} ns: inline to {}, one block to {}, {}; mapped from {}",
-                                d["line_ns"].get<double>(), size("inline_max"), size("eager_max"),
-                                one_copy ? "cells to " + size("single_copy_min") + ", then one copy"
-                                         : "then cells, one copy never",
-                                size("mapped_min")));
+    const double line_ns = d["line_ns"].get<double>();
+    const std::string line = line_ns > 0 ? fmt::format("line {:.0f} ns", line_ns) : "line not known";
+    page->entry(
+        "", fmt::format(
+                "{}: inline to {}, one block to {}, {}; mapped from {}", line, size("inline_max"), size("eager_max"),
+                one_copy ? "cells to " + size("single_copy_min") + ", then one copy" : "then cells, one copy never",
+                size("mapped_min")));
   }
 }
 

@@ -82,7 +82,7 @@ bool read_class(const json& object, DistanceClass* out) {
   double doubts = 0;
   double measured_at = 0;
   double looked_at = 0;
-  if (!object.is_object() || !number(object, "level", 0, 16, &level) || !number(object, "line_ns", 1, 1e6, &line) ||
+  if (!object.is_object() || !number(object, "level", 0, 16, &level) || !number(object, "line_ns", 0, 1e6, &line) ||
       !number(object, "ring_bytes", 1 << 12, 1 << 30, &ring) || !number(object, "jobs", 0, 1e6, &jobs) ||
       !number(object, "attempts", 0, 1e6, &attempts) || !number(object, "measured_at", 0, 1e11, &measured_at) ||
       !number(object, "doubts", 0, 1e6, &doubts) || !number(object, "looked_at", 0, 1e11, &looked_at)) {
@@ -152,12 +152,21 @@ std::string standing(const DistanceClass& c) {
                       : c.attempts >= kMostAttempts ? "built-in choices; tried again after a day"
                                                     : "built-in choices until two jobs find the same";
   float noise = 0;
-  for (const NamedCurve& named : kCurves) noise = std::max(noise, (c.*named.curve).worst_spread());
+  bool any = false;
+  for (const NamedCurve& named : kCurves) {
+    any = any || !(c.*named.curve).empty();
+    noise = std::max(noise, (c.*named.curve).worst_spread());
+  }
   char line[256];
-  std::snprintf(line, sizeof line, "%-13s found alike by %u of %u jobs, the last %.1f h ago, noise %.0f %%",
-                node::to_string(static_cast<node::Level>(c.level)), c.jobs, c.attempts, hours(c.measured_at),
-                static_cast<double>(100 * noise));
+  std::snprintf(line, sizeof line, "%-13s found alike by %u of %u jobs, the last %.1f h ago, ",
+                node::to_string(static_cast<node::Level>(c.level)), c.jobs, c.attempts, hours(c.measured_at));
   std::string text = line;
+  if (any) {
+    std::snprintf(line, sizeof line, "noise %.0f %%", static_cast<double>(100 * noise));
+    text += line;
+  } else {
+    text += "nothing that can be true";
+  }
   if (c.looked_at > c.measured_at) {
     std::snprintf(line, sizeof line, ", looked at %.1f h ago", hours(c.looked_at));
     text += line;

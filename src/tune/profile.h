@@ -37,7 +37,7 @@ struct Curve {
 /// What was measured between the first two ranks at one level.
 struct DistanceClass {
   int32_t level = 0;        ///< node::Level
-  float line_ns = 0;        ///< one-way time of a cache line while the curves were measured
+  float line_ns = 0;        ///< one-way time of a cache line while the curves were measured; 0: not known
   uint32_t ring_bytes = 0;  ///< best size of a payload ring (ordinary stores)
   uint32_t jobs = 0;        ///< in a row that found the same; from kConfirmed on the curves count
   uint32_t attempts = 0;    ///< jobs that measured it; after kMostAttempts no other one does

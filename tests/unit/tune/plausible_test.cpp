@@ -61,6 +61,19 @@ TEST(Plausible, CurvesOfAnotherDistanceCountForNone) {
   }
 }
 
+TEST(Plausible, ALineOfATimeSliceIsForgottenWithAllThatItExplains) {
+  DistanceClass c = quiet();
+  c.line_ns = 50'815;
+  c.cells = line(900, 6);
+  EXPECT_EQ(drop_impossible(&c), "all");
+  EXPECT_EQ(c.line_ns, 0);
+  for (Curve DistanceClass::*curve : kCurves) EXPECT_TRUE((c.*curve).empty());
+  EXPECT_NE(standing(c).find("nothing that can be true"), std::string::npos) << standing(c);
+  EXPECT_EQ(standing(quiet()).find("nothing that can be true"), std::string::npos);
+  // What a later job finds replaces it.
+  EXPECT_EQ(joined(c, quiet()).line_ns, 130);
+}
+
 TEST(Plausible, ATimeSliceOfAnotherProcessIsSeenWhereverItFalls) {
   for (Curve DistanceClass::*curve : kCurves) {
     for (uint32_t i = 0; i < std::size(kSizes); ++i) {
