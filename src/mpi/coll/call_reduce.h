@@ -19,7 +19,7 @@ inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r
   TypeInfo* type = types.find(key_of(datatype));
   if (type == nullptr) [[unlikely]] {
     if (datatype == MPI_DATATYPE_NULL) return raise(comm, kNoOperands);
-    if (const int error = learn_type(datatype, comm, &type); type == nullptr) return error;
+    if (const int error = learn_type(datatype, 1, comm, &type); type == nullptr) return error;
   }
   if (!find_reduction(*info, op, *type, &r->user, &r->how)) return leave_to_host(kOtherReductions);
   r->op = info;

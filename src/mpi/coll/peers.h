@@ -3,6 +3,7 @@
 // with the buffers.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "coll/types.h"
@@ -48,7 +49,7 @@ inline int judge(void* buf, MPI_Count count, TypeInfo* type, MPI_Comm comm, Elem
 template <typename N>
 inline int judge(const Data<N>& data, MPI_Comm comm, Elements* out) {
   TypeInfo* type = nullptr;
-  if (const int error = find_type(data.type, comm, &type); type == nullptr) [[unlikely]]
+  if (const int error = find_type(data.type, data.count, comm, &type); type == nullptr) [[unlikely]]
     return error;
   if (data.buf == MPI_IN_PLACE) [[unlikely]]
     return raise(comm, kNotInPlace);
@@ -58,8 +59,9 @@ inline int judge(const Data<N>& data, MPI_Comm comm, Elements* out) {
 /// Lists of elements for each member, into an array of as many.
 template <typename N>
 inline int judge(const Listed<N>& list, const CommInfo& comm, Elements* out) {
+  const bool empty = std::all_of(list.counts, list.counts + comm.size, [](N count) { return count == 0; });
   TypeInfo* type = nullptr;
-  if (const int error = find_type(list.type, comm.handle, &type); type == nullptr) return error;
+  if (const int error = find_type(list.type, empty ? 0 : 1, comm.handle, &type); type == nullptr) return error;
   if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
   for (int32_t i = 0; i < comm.size; ++i) {
     const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]) * type->extent;
@@ -72,7 +74,7 @@ inline int judge(const Typed<N>& list, const CommInfo& comm, Elements* out) {
   if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
   for (int32_t i = 0; i < comm.size; ++i) {
     TypeInfo* type = nullptr;
-    if (const int error = find_type(list.types[i], comm.handle, &type); type == nullptr) return error;
+    if (const int error = find_type(list.types[i], list.counts[i], comm.handle, &type); type == nullptr) return error;
     const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]);
     ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm.handle, &out[i]));
   }

@@ -54,7 +54,7 @@ int reduce_local(const void* in, void* inout, N count, MPI_Datatype datatype, MP
   const bool usual = info != nullptr && info->op != simd::Op::kCount && count > 0 && in != nullptr &&
                      inout != nullptr && in != inout && in != MPI_IN_PLACE && has_kernels(datatype);
   TypeInfo* type = nullptr;
-  if (usual && find_type(datatype, MPI_COMM_SELF, &type) == MPI_SUCCESS && type != nullptr) {
+  if (usual && find_type(datatype, count, MPI_COMM_SELF, &type) == MPI_SUCCESS && type != nullptr) {
     const simd::Kernel kernel = type->kernels[static_cast<size_t>(info->op)];
     if (kernel != nullptr) {
       kernel(in, inout, inout, static_cast<size_t>(count));

@@ -14,25 +14,38 @@ HandleMap<TypeInfo> types;
 namespace {
 std::mutex types_mutex;
 
+/// What has no elements may be of a type that is not committed, or of none: MPICH looks at no type then.
+struct NoElements : TypeInfo {
+  NoElements() {
+    handle = MPI_DATATYPE_NULL;
+    named = true;
+  }
+};
+NoElements no_elements;
+
 /// One element per host call when counts are large, so that positions fit an int.
 MPI_Count elements_per_call(uint64_t size) {
   return size == 0 ? 1 : static_cast<MPI_Count>(1 + (uint64_t{1} << 28) / size);
 }
 }  // namespace
 
-int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
+int learn_type(MPI_Datatype type, MPI_Count count, MPI_Comm comm, TypeInfo** out) {
   // A send to nobody: the host checks the type, and raises its own error on the caller's communicator. A user's handler
   // may return, and some hosts then return MPI_SUCCESS; the request that was not made tells. (Not a persistent one:
   // when that is freed, Intel MPI's next persistent collective moves nothing.)
   const char nothing = 0;
   MPI_Request request = MPI_REQUEST_NULL;
-  const int error = host.Isend(&nothing, 1, type, MPI_PROC_NULL, 0, comm, &request);
+  const int error = host.Isend(&nothing, count != 0 ? 1 : 0, type, MPI_PROC_NULL, 0, comm, &request);
   if (error != MPI_SUCCESS) return error;
   if (request == MPI_REQUEST_NULL) {
     *out = nullptr;
     return MPI_SUCCESS;
   }
   host.Wait(&request, MPI_STATUS_IGNORE);
+  if (count == 0 && (type == MPI_DATATYPE_NULL || !is_predefined(type))) {
+    *out = &no_elements;
+    return MPI_SUCCESS;
+  }
   auto info = std::make_unique<TypeInfo>();
   info->handle = type;
   MPI_Count size = 0;

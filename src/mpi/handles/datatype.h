@@ -29,16 +29,16 @@ struct TypeInfo {
 
 extern HandleMap<TypeInfo> types;
 
-/// Flattens and enters it. The host judges it first: if it is invalid or not committed the error has been raised on
-/// `comm`,
-/// `*out` is null, and the caller returns what this returns.
-int learn_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out);
+/// Flattens and enters it. The host judges it first, with `count` elements: if it is invalid or not committed the error
+/// has been raised on `comm`, `*out` is null, and the caller returns what this returns. Of no elements some hosts take
+/// any type, also none; then `*out` stands for no bytes and nothing is entered.
+int learn_type(MPI_Datatype type, MPI_Count count, MPI_Comm comm, TypeInfo** out);
 
-inline int find_type(MPI_Datatype type, MPI_Comm comm, TypeInfo** out) {
+inline int find_type(MPI_Datatype type, MPI_Count count, MPI_Comm comm, TypeInfo** out) {
   *out = types.find(key_of(type));
   if (*out != nullptr) [[likely]]
     return MPI_SUCCESS;
-  return learn_type(type, comm, out);
+  return learn_type(type, count, comm, out);
 }
 
 inline void hold(TypeInfo* type) { type->users.fetch_add_relaxed(1); }

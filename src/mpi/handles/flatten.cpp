@@ -281,4 +281,10 @@ bool flatten(MPI_Datatype type, TypeMap* out) {
   return bytes == static_cast<uint64_t>(size);
 }
 
+bool is_predefined(MPI_Datatype type) {
+  MPI_Count n[4];
+  int combiner = 0;
+  return envelope(type, n, &combiner) == MPI_SUCCESS && combiner == MPI_COMBINER_NAMED;
+}
+
 }  // namespace zh::mpi

@@ -18,4 +18,7 @@ struct TypeMap {
 /// False when the type cannot be taken apart within reason (darray, millions of blocks, unknown constructors).
 [[nodiscard]] bool flatten(MPI_Datatype type, TypeMap* out);
 
+/// `type` is a datatype.
+[[nodiscard]] bool is_predefined(MPI_Datatype type);
+
 }  // namespace zh::mpi

@@ -104,7 +104,7 @@ template <typename N>
 template <typename N>
 [[gnu::always_inline]] inline int judge_data(Mode mode, CommInfo* info, const Arguments<N>& a, MessageCall* out) {
   TypeInfo* type = nullptr;
-  if (const int error = find_type(a.datatype, a.comm, &type); type == nullptr) [[unlikely]]
+  if (const int error = find_type(a.datatype, a.count, a.comm, &type); type == nullptr) [[unlikely]]
     return error;
   const Elements data{static_cast<std::byte*>(a.buf), a.count, type};
   if (lacks_buffer(data) && a.rank != MPI_PROC_NULL) [[unlikely]]

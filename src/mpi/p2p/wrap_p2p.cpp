@@ -159,7 +159,7 @@ int detach_send_data(Exchange* x, std::byte** scratch) {
   call.datatype = MPI_PACKED;
   call.data.buf = *scratch;
   call.data.count = static_cast<MPI_Count>(call.data.bytes());
-  return find_type(MPI_PACKED, call.comm, &call.data.type);
+  return find_type(MPI_PACKED, 1, call.comm, &call.data.type);
 }
 
 int start_exchange_request(const Exchange& x, std::byte* scratch, MPI_Request* handle) {

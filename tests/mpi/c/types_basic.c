@@ -320,3 +320,34 @@ CASE(types_basic, handle_reuse) {
     OK(MPI_Type_free(&type));
   }
 }
+
+CASE(types_basic, nothing_of_no_type) {
+  // Of no elements MPICH and its like take any datatype, also none, as lists of MPI_Alltoallw often hold; others
+  // refuse.
+  int left = (rank + size - 1) % size, right = (rank + 1) % size;
+  if (MPI_Send(&rank, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, comm) != MPI_SUCCESS) SKIP("the host refuses it");
+  MPI_Datatype uncommitted;
+  OK(MPI_Type_contiguous(3, MPI_INT, &uncommitted));
+  int in = -1;
+  MPI_Status status;
+  OK(MPI_Sendrecv(&rank, 0, MPI_DATATYPE_NULL, right, 1, &in, 1, MPI_INT, left, 1, comm, &status));
+  EXPECT_STATUS(&status, left, 1, MPI_INT, 0);
+  OK(MPI_Sendrecv(&rank, 0, uncommitted, right, 2, &in, 0, uncommitted, left, 2, comm, MPI_STATUS_IGNORE));
+  OK(MPI_Bcast(&in, 0, MPI_DATATYPE_NULL, 0, comm));
+  // Once it is committed it has elements as ever.
+  OK(MPI_Type_commit(&uncommitted));
+  int out[3] = {rank, rank + 1, rank + 2}, three[3] = {0};
+  OK(MPI_Sendrecv(out, 1, uncommitted, right, 3, three, 1, uncommitted, left, 3, comm, MPI_STATUS_IGNORE));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(three[i], left + i);
+  OK(MPI_Type_free(&uncommitted));
+  int* counts = calloc(4 * (size_t)size, sizeof(int));
+  int *in_counts = counts + size, *places = counts + 2 * size;
+  MPI_Datatype* types = malloc(2 * (size_t)size * sizeof(MPI_Datatype));
+  for (int i = 0; i < 2 * size; ++i) types[i] = MPI_DATATYPE_NULL;
+  counts[right] = in_counts[left] = 1;
+  types[right] = types[size + left] = MPI_INT;
+  OK(MPI_Alltoallw(&rank, counts, places, types, &in, in_counts, places, types + size, comm));
+  EXPECT_EQ(in, left);
+  free(types);
+  free(counts);
+}
