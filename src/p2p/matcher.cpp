@@ -121,8 +121,7 @@ void Matcher::free_entry(Ref ref) {
 
 // --- Envelopes
 
-void Matcher::look_for_sources() {
-  if (channels_.part().state.announced.load_relaxed() == announced_seen_) return;
+void Matcher::find_sources() {
   // A3 -> A2: rings announced before are seen below.
   announced_seen_ = channels_.part().state.announced.load_acquire();
   for (uint32_t i = 0; i < channels_.size(); ++i) {
@@ -189,9 +188,7 @@ uint32_t Matcher::drain_own(uint32_t sender, uint32_t budget, Request* extra, bo
                     });
 }
 
-bool Matcher::drain(uint32_t sender, bool* moved) {
-  *moved = false;
-  if (!arrived(sender)) return true;
+bool Matcher::drain_arrived(uint32_t sender, bool* moved) {
   refill_messages(kDrainBudget);
   if (!lock()) return false;
   *moved = drain_own(sender, kDrainBudget, nullptr, false) != 0;
@@ -289,8 +286,8 @@ bool Matcher::take_probed(const RecvArgs& args) {
   return ref != kNoRef;
 }
 
-Ref Matcher::take_matched() {
-  if (queues().matched.load_relaxed() == kNoRef || !lock()) return kNoRef;
+Ref Matcher::take_all_matched() {
+  if (!lock()) return kNoRef;
   const Ref first = queues_.take_matched();
   unlock();
   return first;

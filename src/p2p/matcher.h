@@ -39,9 +39,14 @@ class Matcher {
   [[nodiscard]] QueuesShm& queues() const { return channels_.part().queues; }
   /// Peers whose rings towards this rank exist, once look_for_sources() has found them.
   [[nodiscard]] const std::vector<uint32_t>& sources() const { return sources_; }
-  void look_for_sources();
+  void look_for_sources() {
+    if (channels_.part().state.announced.load_relaxed() != announced_seen_) find_sources();
+  }
   /// Moves the envelopes of one ring, up to a budget, if there are any; `*moved` says whether.
-  [[nodiscard]] bool drain(uint32_t sender, bool* moved);
+  [[nodiscard]] bool drain(uint32_t sender, bool* moved) {
+    *moved = false;
+    return !arrived(sender) || drain_arrived(sender, moved);
+  }
   /// Takes envelopes of one ring as long as a posted receive matches the first of them.
   void drain_posted(uint32_t sender);
   /// Takes the first envelope of a ring if `args` matches it, nothing else could match first, and it is no transfer's.
@@ -68,7 +73,7 @@ class Matcher {
   /// The same, taken out: in taken().
   [[nodiscard]] bool take_probed(const RecvArgs& args);
   /// The first of the receives that another side has matched, all of them at once; kNoRef if there is none.
-  [[nodiscard]] Ref take_matched();
+  [[nodiscard]] Ref take_matched() { return queues().matched.load_relaxed() == kNoRef ? kNoRef : take_all_matched(); }
   /// Frees what such a receive holds in the queues, says what it is, and returns the next one.
   Ref unpack_matched(Ref ref, Taken* out);
 
@@ -127,6 +132,9 @@ class Matcher {
   void take_unexpected(Request* request, Ref ref);
   void note_matched();
   void drain_for(Request* unposted);
+  void find_sources();
+  [[nodiscard]] bool drain_arrived(uint32_t sender, bool* moved);
+  [[nodiscard]] Ref take_all_matched();
 
   [[nodiscard]] Ref new_posted();
   [[nodiscard]] Ref new_private(uint64_t bytes);

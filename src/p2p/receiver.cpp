@@ -46,8 +46,9 @@ bool Receiver::collect() {
   for (const uint32_t sender : matcher_.sources()) {
     bool more = false;
     if (!matcher_.drain(sender, &more)) return moved;
+    if (!more) continue;
     run_taken();
-    moved = moved || more;
+    moved = true;
   }
   return moved;
 }
