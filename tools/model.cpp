@@ -377,7 +377,7 @@ void add_model_command(CLI::App& app) {
       "A prediction needs no machine and measures nothing: it is as good as the profile that it is made from.\n\n"
       "  zerohop model predict bcast -a binomial --ranks 64 --nodes 8 --size 4K\n"
       "  zerohop model crossover --ranks 64 --nodes 8\n"
-      "  zerohop model compare measured.json --profile here.json     see its --help for where these come from");
+      "  zerohop model compare measured.json --profile here.json");
   add_predict(command);
   add_crossover(command);
   add_model_compare_command(command);

@@ -27,7 +27,7 @@ class Model(Case):
         return str(path)
 
     def test_help_teaches_and_fits(self):
-        for args in ([], ["predict"], ["crossover"], ["profile"]):
+        for args in ([], ["predict"], ["crossover"], ["compare"], ["profile"]):
             r = model(*args, "--help")
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("  zerohop model ", r.stdout)
@@ -35,13 +35,16 @@ class Model(Case):
                 self.assertLessEqual(len(line), 80, args)
         self.assertEqual(model().returncode, 2)
 
-    def test_predicts_by_three_models(self):
+    def test_predicts_by_four_models(self):
         args = ("predict", "bcast", "--algorithm", "linear", "--ranks", "64", "--nodes", "8", "--size", "4K")
         out = self.of(*args, "--stride", "64", "--profile", "infiniband-ddr-like")
         self.assertEqual((out["bytes"], out["stride"], out["ranks"], out["chips_per_node"]), (4096, 64, 64, 2))
         self.assertEqual(out["profile"]["name"], "infiniband-ddr-like")
         rows = {row["model"]: row for row in out["predictions"]}
-        self.assertEqual(list(rows), ["log3P", "2log{2,3}P", "mlog_nP"])
+        self.assertEqual(list(rows), ["log3P", "2log{2,3}P", "mlog_nP", "mlog_nP+links"])
+        linked = rows.pop("mlog_nP+links")
+        self.assertIsNone(linked["closed_form_us"])
+        self.assertGreaterEqual(linked["walk_us"], rows["mlog_nP"]["walk_us"])
         self.assertAlmostEqual(rows["log3P"]["closed_form_us"], 64 * (2.0 + 4.0) + 4.93)
         near, far = 2.0 * 0.508 + 3.74, 2.0 + 4.0
         self.assertAlmostEqual(rows["2log{2,3}P"]["closed_form_us"], 7 * near + 56 * far + 4.93)
@@ -61,22 +64,22 @@ class Model(Case):
     def test_every_algorithm_has_a_walk(self):
         for line in json.loads(zerohop("schedule", "--list", "--json").stdout):
             out = self.of("predict", line["collective"], "-a", line["algorithm"], "-r", "12", "-n", "3", "--root", "0")
-            self.assertGreater(out["predictions"][2]["walk_us"], 0, line)
+            self.assertGreater(out["predictions"][3]["walk_us"], 0, line)
 
     def test_many_ranks_have_closed_forms_alone(self):
-        args = ("predict", "bcast", "-a", "binomial", "-r", "128000", "-n", "1000")
+        args = ("predict", "bcast", "-a", "binomial", "-r", "1024000", "-n", "1000")
         out = self.of(*args)
         self.assertIsNone(out["predictions"][0]["walk_us"])
         self.assertGreater(out["predictions"][0]["closed_form_us"], 0)
-        self.assertIn("4096 ranks at most, not 128000", out["notes"][0])
+        self.assertIn("131072 ranks at most, not 1024000", out["notes"][0])
         self.assertNotIn("No walk", "".join(self.of(*args, "--no-walk")["notes"]))
-        r = model("predict", "allreduce", "-r", "128000", "-n", "1000")
+        r = model("predict", "allreduce", "-r", "1024000", "-n", "1000")
         self.assertEqual(r.returncode, 2)
-        self.assertIn("4096 ranks at most", r.stderr)
+        self.assertIn("131072 ranks at most", r.stderr)
 
     def test_takeovers(self):
         out = self.of("crossover", "-r", "16", "-n", "4")
-        self.assertEqual((out["from_bytes"], out["to_bytes"], out["model"]), (8, 4 << 20, "mlog_nP"))
+        self.assertEqual((out["from_bytes"], out["to_bytes"], out["model"]), (8, 4 << 20, "mlog_nP+links"))
         self.assertEqual(len(out["collectives"]), 11)
         for line in out["collectives"]:
             sizes = [t["from_bytes"] for t in line["takeovers"]]
@@ -86,7 +89,7 @@ class Model(Case):
         first, *later = bcast["takeovers"]
         self.assertTrue(later, "a tree does not stay ahead of a ring")
         at = ("predict", "bcast", "-r", "16", "-n", "4", "-s", str(later[0]["from_bytes"]))
-        before, after = (self.of(*at, "-a", t["algorithm"])["predictions"][2]["walk_us"] for t in (first, later[0]))
+        before, after = (self.of(*at, "-a", t["algorithm"])["predictions"][3]["walk_us"] for t in (first, later[0]))
         self.assertLess(after, before)
         self.assertAlmostEqual(after, later[0]["us"])
         self.assertIn("Fastest by the walk", model("crossover", "bcast").stdout)
@@ -95,6 +98,26 @@ class Model(Case):
         r = model("crossover", "alltoall", "-r", "8192", "-n", "8")
         self.assertEqual(r.returncode, 2)
         self.assertIn("4096 ranks at most, not 8192", r.stderr)
+
+    def test_compares_with_what_was_measured(self):
+        row = {"collective": "bcast", "algorithm": "binomial", "chunk_bytes": 0, "ranks": 8, "node_ranks": 4}
+        us = self.of("predict", "bcast", "-a", "binomial", "-r", "8", "-n", "2", "-s", "4K")["predictions"][3][
+            "walk_us"
+        ]
+        measured = {"median": us, "low": us, "high": us, "count": 8, "valid": True}
+        path = Path(self.folder.name) / "measured.json"
+        rows = [row | {"bytes": 4096, "slowest_us": measured}]
+        path.write_text(json.dumps({"schema": "zerohop-bench-algorithms/1", "rows": rows}))
+        out = self.of("compare", str(path), "-p", "gigabit-like")
+        self.assertEqual([s["prediction"] for s in out["summaries"]], ["closed_form", "walk"])
+        self.assertAlmostEqual(out["summaries"][1]["mean_error"]["mlog_nP+links"], 0)
+        self.assertGreater(out["summaries"][1]["mean_error"]["log3P"], 0)
+        table = model("compare", str(path), "-p", "gigabit-like", "--points")
+        self.assertIn("bcast binomial 2x4", table.stdout)
+        path.write_text("{}")
+        r = model("compare", str(path), "-p", "gigabit-like")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("no result of `zerohop bench algorithms --json`", r.stderr)
 
     def test_profiles_are_shown_and_read(self):
         listed = model("profile")
@@ -122,7 +145,10 @@ class Model(Case):
 
         for change, said in (
             (fall, "levels.inter-node.overhead: point 2: sizes must rise"),
-            (misspell, "levels.inter-node.netwrok: there is no such key; there are overhead, latency, network, gap"),
+            (
+                misspell,
+                "levels.inter-node.netwrok: there is no such key; there are overhead, latency, network, link, gap",
+            ),
             (foreign, "another kind of file; `zerohop model profile gigabit-like` prints one to start from"),
         ):
             path = self.profile(change)
