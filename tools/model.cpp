@@ -80,7 +80,7 @@ json cluster_json(const Arguments& a, const Parameters& p) {
           {"root", c.root},
           {"stride", c.stride},
           {"chunk_bytes", c.chunk},
-          {"profile", {{"name", p.name}, {"about", p.about}, {"sources", p.sources}}}};
+          {"profile", profile_origin_json(p)}};
 }
 
 void print_notes(const std::vector<std::string>& notes) {

@@ -130,11 +130,10 @@ int compare_file(const Arguments& a) {
   for (const MeasuredCase& m : *cases) comparisons.push_back(compare(m, *parameters));
   const std::vector<ErrorSummary> all = summaries(comparisons);
   if (a.as_json) {
-    json out = {
-        {"schema", "zerohop-model-comparison/1"},
-        {"profile", {{"name", parameters->name}, {"about", parameters->about}, {"sources", parameters->sources}}},
-        {"points", json::array()},
-        {"summaries", json::array()}};
+    json out = {{"schema", "zerohop-model-comparison/1"},
+                {"profile", profile_origin_json(*parameters)},
+                {"points", json::array()},
+                {"summaries", json::array()}};
     for (const Comparison& c : comparisons) out["points"].push_back(comparison_json(c));
     for (const ErrorSummary& s : all) out["summaries"].push_back(summary_json(s));
     std::printf("%s\n", out.dump(2).c_str());

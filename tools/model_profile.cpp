@@ -181,6 +181,8 @@ json profile_json(const Parameters& p) {
           {"levels", levels}};
 }
 
+json profile_origin_json(const Parameters& p) { return {{"name", p.name}, {"about", p.about}, {"sources", p.sources}}; }
+
 std::optional<Parameters> profile_from(const json& document, std::string* problem) {
   Reader reader;
   Parameters p = reader.read(document);

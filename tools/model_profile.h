@@ -11,6 +11,8 @@
 namespace zh::tools {
 
 [[nodiscard]] nlohmann::json profile_json(const model::Parameters& parameters);
+/// Which one a result was made with: name, about and sources.
+[[nodiscard]] nlohmann::json profile_origin_json(const model::Parameters& parameters);
 
 /// A set from its document. Nothing if the document is none, or holds what no machine can have: `*problem` says where
 /// and what mends it.
