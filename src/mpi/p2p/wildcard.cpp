@@ -75,19 +75,18 @@ bool WildcardQueue::remove(Operation* op) {
   return true;
 }
 
-void WildcardQueue::receive(Operation* op, int source, int tag) {
-  MPI_Message message = MPI_MESSAGE_NULL;
-  MPI_Status status;
-  int flag = 0;
-  op->error = host.Improbe(source, tag, comm_->handle, &flag, &message, &status);
-  if (op->error == MPI_SUCCESS && flag != 0) {
-    op->error = counted::Imrecv(op->buf, op->count, op->host_type, &message, &op->host_request);
-  } else {
-    // Nobody else takes messages of this communicator from the host meanwhile; a plain receive keeps the order.
-    post(op, source, tag, comm_->handle);
+int WildcardQueue::improbe(int source, int tag, int* flag, MPI_Message* message, MPI_Status* status) {
+  const TableLock lock(
+      comm_->wild_mutex);  // or a receive that is added now sees a message that is gone when it takes it
+  *flag = 0;
+  MPI_Status seen;
+  const int error = host.Iprobe(source, tag, comm_->handle, flag, &seen);
+  if (error != MPI_SUCCESS || *flag == 0) return error;
+  if (claims(seen.MPI_SOURCE, seen.MPI_TAG)) {
+    *flag = 0;
+    return MPI_SUCCESS;
   }
-  remove(op);
-  op->state = Operation::State::kHost;
+  return host.Improbe(seen.MPI_SOURCE, seen.MPI_TAG, comm_->handle, flag, message, status);
 }
 
 bool WildcardQueue::offer(Operation* op) {
@@ -114,7 +113,11 @@ bool WildcardQueue::offer(Operation* op) {
     shim.rank->release(owner->engine);
     owner->engine = nullptr;
   }
-  receive(owner, source, status.MPI_TAG);
+  // The first message of that source and tag is the one seen: receives posted in the host earlier would have taken it.
+  // Not Improbe and Imrecv: Intel MPI 2021 never frees a communicator between machines that a message came over so.
+  post(owner, source, status.MPI_TAG, comm_->handle);
+  remove(owner);
+  owner->state = Operation::State::kHost;
   return true;
 }
 

@@ -27,13 +27,14 @@ class WildcardQueue {
   bool remove(Operation* op);
   /// Whether a host message (source, tag) belongs to a waiting receive.
   [[nodiscard]] bool claims(int source, int tag) const;
+  /// MPI_Improbe of the host's messages that no waiting receive is to have.
+  int improbe(int source, int tag, int* flag, MPI_Message* message, MPI_Status* status);
 
  private:
   [[nodiscard]] bool blocked(const Operation* op) const;
   [[nodiscard]] Operation* first_match(int source, int tag) const;
   /// True if the queue changed.
   bool offer(Operation* op);
-  void receive(Operation* op, int source, int tag);
   void post_unblocked();
 
   CommInfo* comm_;

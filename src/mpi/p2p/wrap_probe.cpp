@@ -58,10 +58,8 @@ int improbe(CommInfo* info, int source, int tag, int* flag, MPI_Message* message
     if (result.code != Code::kOk) return raise(info->handle, class_of(result.code));
   }
   if (!asks_host(info, source)) return MPI_SUCCESS;
-  MPI_Status seen;
-  const int error = host_iprobe(info, source, tag, flag, &seen);
-  if (error != MPI_SUCCESS || *flag == 0) return error;
-  return host.Improbe(seen.MPI_SOURCE, seen.MPI_TAG, info->handle, flag, message, status);
+  if (!info->wild->empty()) info->wild->advance();
+  return info->wild->improbe(source, tag, flag, message, status);
 }
 
 }  // namespace
