@@ -105,8 +105,8 @@ class TestBootstrap final : public node::Bootstrap {
 using RankBody = std::function<void(TestBootstrap& world)>;
 
 struct WorldOptions {
-  int timeout_s = 60;  ///< then every rank is killed (threads: the whole test process aborts) and the test fails
-  int may_die = -1;    ///< processes only: this rank is expected to end by a signal
+  int timeout_s = 120;  ///< then every rank is killed (threads: the whole test process aborts) and the test fails
+  int may_die = -1;     ///< processes only: this rank is expected to end by a signal
 };
 
 namespace detail {

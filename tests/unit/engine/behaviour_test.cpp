@@ -260,7 +260,7 @@ TEST_P(Behaviour, TenThousandUnexpectedMessages) {
 // Far more sends than the budget of shared memory has room for, and the receiver wants the last one first.
 TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
   constexpr uint64_t kBytes = 20 << 10;
-  constexpr int kSends = 3000;
+  constexpr int kSends = 1200;  // four times as many; on busy processors a few of them take a turn of the scheduler
   for (const bool cma : {true, false}) {
     run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
       StormConfig config;

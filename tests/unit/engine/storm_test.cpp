@@ -12,8 +12,7 @@ class Storm : public ::testing::TestWithParam<StormConfig> {};
 TEST_P(Storm, EveryMessageArrivesOnceWholeAndInOrder) {
   const StormConfig config = GetParam();
   const uint64_t seed = storm_seed();
-  run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); },
-            {.timeout_s = 100});
+  run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); });
 }
 
 StormConfig base(const char* name, World world, int ranks) {
