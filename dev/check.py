@@ -33,8 +33,9 @@ JOBS = int(os.environ.get("ZH_JOBS", os.cpu_count() or 1))
 SUMMARY = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 PYTHON = sys.executable
 BEGIN = time.monotonic()
-WHOLE_RUN_S = 5400  # of `full`, which the last stage, the full matrix, fills
-MATRIX_LEAST_S, MATRIX_MOST_S = 900, 2700
+# The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
+MATRIX_S = {"pairwise": (1560, 300, 600), "full": (5400, 900, 2700)}
+FAILED_TEST_LINES = 12  # of a failed test's output, at the end of the whole run
 
 
 @dataclasses.dataclass
@@ -163,7 +164,10 @@ def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) ->
                     result.notes.append(f"skipped: {case.get('name')}")
                 else:
                     result.failed += 1
-                    result.notes.append(f"failed: {case.get('name')}")
+                    said = [line for line in (case.findtext("system-out") or "").splitlines() if line[:1] not in "["]
+                    result.notes.append(
+                        "\n        | ".join([f"failed: {case.get('name')}", *said[-FAILED_TEST_LINES:]])
+                    )
         if code != 0 and result.failed == 0:
             result.failed = 1
         return result
@@ -240,16 +244,16 @@ def ruff(log: Path) -> Result:
     return command_stage(str(BUILD / "env" / "tools" / "bin" / "ruff"), "check", "-q", ".")(log)
 
 
-def matrix(cover: str, timeout_s: float) -> Callable[[Path], Result]:
-    return script_stage("tests/mpi/run_matrix.py", "--cover", cover, timeout_s=timeout_s)
-
-
-def full_matrix(log: Path) -> Result:
+def matrix(cover: str) -> Callable[[Path], Result]:
     """As many cells as the time of the whole run leaves; they come in another order each day."""
-    left_s = min(MATRIX_MOST_S, max(MATRIX_LEAST_S, WHOLE_RUN_S - (time.monotonic() - BEGIN)))
-    return script_stage(
-        "tests/mpi/run_matrix.py", "--cover", "full", "--budget", f"{left_s:.0f}", timeout_s=2 * MATRIX_MOST_S
-    )(log)
+    until_s, least_s, most_s = MATRIX_S[cover]
+
+    def action(log: Path) -> Result:
+        left_s = min(most_s, max(least_s, until_s - (time.monotonic() - BEGIN)))
+        command = ("tests/mpi/run_matrix.py", "--cover", cover, "--budget", f"{left_s:.0f}")
+        return script_stage(*command, timeout_s=2 * most_s)(log)
+
+    return action
 
 
 STAGES = [
@@ -268,7 +272,7 @@ STAGES = [
     Stage("address sanitizer", "cf", ctest("asan", "unit|stress|fuzz", timeout_s=1200)),
     Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
     Stage("clang-tidy", "cf", clang_tidy),
-    Stage("conformance, pairwise", "c", matrix("pairwise", 1200)),
+    Stage("conformance, pairwise", "c", matrix("pairwise")),
     Stage("clang build", "f", ctest("clang", "unit")),
     Stage("debug build", "f", ctest("debug", "unit|stress")),
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),
@@ -282,7 +286,7 @@ STAGES = [
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
     Stage("profilers", "cf", script_stage("tests/mpi/profilers.py", timeout_s=600)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
-    Stage("conformance, full", "f", full_matrix),
+    Stage("conformance, full", "f", matrix("full")),
 ]
 
 

@@ -466,7 +466,7 @@ def main() -> int:
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["ZEROHOP_CACHE"] = str(cache)
     matrix.say_unusable()
-    if kind == "full" and not arguments.dry_run:
+    if kind != "quick":
         # More cells than the time holds: another part of them each day.
         order = int(time.strftime("%Y%j"))
         random.Random(order).shuffle(cells)
