@@ -12,6 +12,10 @@ Requests::Requests(shm::Arena& arena) : arena_(arena) {
   sent_.done.store_relaxed(1);
 }
 
+Requests::~Requests() {
+  for_each([](const Request* r) { std::free(r->own_copy); });
+}
+
 Request* Requests::make() {
   if (free_ == nullptr) {
     std::unique_ptr<Request[]> slab(new (std::nothrow) Request[kSlab]);

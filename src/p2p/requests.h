@@ -14,6 +14,7 @@ class Requests {
  public:
   /// `arena`: where published layouts lie.
   explicit Requests(shm::Arena& arena);
+  ~Requests();
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
 

@@ -274,6 +274,7 @@ void Endpoint::MemoryNotes::accessed(copy::Reach, uint64_t) {}
 // --- Requests: one for each message
 
 Requests::Requests(shm::Arena& arena) : arena_(arena) {}
+Requests::~Requests() = default;
 
 Request* Requests::make() {
   const uint32_t self = mc::self();
