@@ -284,6 +284,7 @@ STAGES = [
     Stage("hosts of unknown names", "qcf", script_stage("tests/mpi/unknown_hosts.py", timeout_s=300)),
     Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
+    Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
     Stage("profilers", "cf", script_stage("tests/mpi/profilers.py", timeout_s=600)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
     Stage("conformance, full", "f", matrix("full")),

@@ -30,6 +30,7 @@ constexpr const char* kExamples =
     "their ratio to it.\n\n"
     "  zerohop bench algorithms --only allreduce --ranks 8 --sizes 64K,1M,4M\n"
     "  zerohop bench algorithms --only bcast --ranks 16 --node-ranks 4 --chunks 0,4K,16K,64K    tiles against none\n"
+    "  zerohop bench algorithms --machines 2 --ranks 4 --only allreduce --under mpich     between machines, over TCP\n"
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
     "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
@@ -188,7 +189,7 @@ int save(const AlgorithmOptions& o, const Tables& tables) {
   coll::Selection saved;
   if (saved.load(path).code() == Code::kInvalid)
     fmt::print(stderr, "zerohop {}: what was in {} is replaced\n", kCommand, path);
-  saved.replace(selection_of(tables, o.node_ranks > 0));
+  saved.replace(selection_of(tables, o.node_ranks > 0 || o.bench.hosts.machines > 0));
   if (!write_file(path, saved.text(), kCommand)) return 2;
   fmt::print("\nsaved in {}\n", path);
   return 0;
@@ -234,8 +235,11 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
   const Tables tables = tables_of(launches);
   for (const auto& [key, cells] : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
+    const std::string machines = machines_text(launches.records.front().document);
+    const std::string spread = machines.empty() ? "" : " on " + machines;
     const std::string host = launches.records.front().host;
-    print_table(fmt::format("{} · {} ranks{} · {} rounds", key.first, key.second, nodes, o.bench.rounds), host, cells);
+    print_table(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
+                host, cells);
   }
   fmt::print(
       "\nTimes in µs: means over the ranks, medians over the launches; * the least ratio to the host beside it.\n"
@@ -290,7 +294,8 @@ void add_bench_algorithms_command(CLI::App& bench) {
       ->check([](const std::string& chunk) { return chunk == "0" ? std::string() : wrong_sizes({}, chunk); })
       ->capture_default_str();
   c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)")
-      ->check(CLI::Range(1, kMostRanks));
+      ->check(CLI::Range(1, kMostRanks))
+      ->excludes("--machines");
   c->add_flag("--save", o->save, "Write the fastest into the table that jobs on this machine read");
 }
 

@@ -16,6 +16,9 @@ namespace {
 constexpr const char* kMean = "time_us";
 constexpr const char* kMetrics[3] = {"t_min_us", kMean, "t_max_us"};
 constexpr const char* kRaw = "flat";
+/// What a call sends between machines, where that was counted.
+constexpr const char* kSentBytes = "sent_bytes";
+constexpr const char* kSentPackets = "sent_packets";
 
 /// What a row is, apart from size and metric.
 using RowGroup = std::tuple<std::string, std::string, std::string, int, std::string, std::string>;
@@ -43,6 +46,21 @@ std::string times_of_peer(const Triple& t, const std::string& peer) {
     return it == r.peers.end() ? std::string("-") : number_text(it->second.mid);
   });
 }
+
+/// Between machines: bytes and packets of the own host and of zerohop.
+struct Sent {
+  const Row* bytes = nullptr;
+  const Row* packets = nullptr;
+  [[nodiscard]] std::string text() const {
+    if (bytes == nullptr || packets == nullptr) return {};
+    const auto host = [](const Row& r) {
+      const auto it = r.peers.find(r.host);
+      return it == r.peers.end() ? std::string("-") : number_text(it->second.mid);
+    };
+    return fmt::format("  sent {} B in {}, zerohop {} B in {}", host(*bytes), host(*packets),
+                       number_text(bytes->zerohop.mid), number_text(packets->zerohop.mid));
+  }
+};
 
 std::string heading_of(const Row& r, const Row* raw) {
   std::string s =
@@ -151,7 +169,10 @@ bool misses_goal(const CollSummary& summary) {
 
 std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, bool with_goals) {
   std::map<RowGroup, std::map<uint64_t, Triple>> by_group;
+  std::map<std::pair<RowGroup, uint64_t>, Sent> sent;
   for (const Row& r : judged.rows) {
+    if (r.key.metric == kSentBytes) sent[{group_of(r), r.key.size}].bytes = &r;
+    if (r.key.metric == kSentPackets) sent[{group_of(r), r.key.size}].packets = &r;
     for (int m = 0; m < 3; ++m) {
       if (r.key.metric == kMetrics[m]) by_group[group_of(r)][r.key.size].row[m] = &r;
     }
@@ -171,11 +192,11 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, 
       CaseKey key = mean->key;
       key.metric.clear();
       const auto reps = repetitions.find({mean->host, key});
-      out +=
-          fmt::format("{:>8} {:>6} {}{} {:>8}{}  {:<24}{:<24}{}\n", size, reps == repetitions.end() ? 0 : reps->second,
-                      times_of_peer(t, mean->host), t.text([](const Row& r) { return number_text(r.zerohop.mid); }),
-                      mean->best_peer, times_of_peer(t, mean->best_peer), interval_text(mean->to_best_peer),
-                      interval_text(mean->to_own_host), interval_text(mean->noise));
+      out += fmt::format("{:>8} {:>6} {}{} {:>8}{}  {:<24}{:<24}{}{}\n", size,
+                         reps == repetitions.end() ? 0 : reps->second, times_of_peer(t, mean->host),
+                         t.text([](const Row& r) { return number_text(r.zerohop.mid); }), mean->best_peer,
+                         times_of_peer(t, mean->best_peer), interval_text(mean->to_best_peer),
+                         interval_text(mean->to_own_host), interval_text(mean->noise), sent[{group, size}].text());
     }
   }
   out += "\nGeometric mean of the ratios over the sizes\n";
@@ -186,10 +207,11 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, 
                        with_goals ? goal_text(s) : "");
   }
   out += slower_rows_of(judged);
-  return out +
-         closing_of(judged,
-                    "least, mean and greatest over the ranks; ratios are of the mean; bytes are those of one rank's "
-                    "block");
+  return out + closing_of(judged,
+                          fmt::format(
+                              "least, mean and greatest over the ranks; ratios are of the mean; bytes are those of one "
+                              "rank's block{}",
+                              sent.empty() ? "" : "; sent: by a call, between machines, with all headers, in packets"));
 }
 
 nlohmann::json json_of(const std::vector<CollSummary>& summaries) {

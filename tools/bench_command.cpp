@@ -71,7 +71,11 @@ int report_with_load(const MpiBench& bench, const Launches& launches) {
 
 int run_bench(const MpiBench& bench, const BenchOptions& o) {
   const std::string command = "bench " + bench.name;
-  const std::string wrong = bench.check ? bench.check() : "";
+  std::string wrong = bench.check ? bench.check() : "";
+  for (const int ranks : o.ranks) {
+    if (wrong.empty() && ranks < o.hosts.machines)
+      wrong = fmt::format("{} ranks cannot be on {} machines (name more by --ranks)", ranks, o.hosts.machines);
+  }
   if (!wrong.empty()) {
     fmt::print(stderr, "zerohop {}: {}\n", command, wrong);
     return 2;
@@ -113,6 +117,7 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
   CLI::App* c = parent.add_subcommand(bench.name, bench.about);
   c->footer(bench.examples);
   add_host_options(*c, &o->hosts);
+  add_machine_options(*c, &o->hosts);
   c->add_option("--rounds", o->rounds,
                 fmt::format("Rounds (default {}; {} with --quick; fewer than 6 resolve nothing)",
                             bench.usual_pace.rounds, bench.quick_pace.rounds))

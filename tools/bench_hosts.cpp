@@ -136,6 +136,27 @@ std::optional<std::vector<BenchHost>> selected(const std::vector<BenchHost>& kno
   return chosen.empty() ? known : chosen;
 }
 
+/// Their jobs run on machines made of namespaces from now on. False, after a message, where nothing here starts them.
+bool put_on_machines(const HostOptions& o, const std::string& command, Hosts* hosts) {
+  const std::string table = o.hosts_py.empty() ? default_hosts_py() : o.hosts_py;
+  const fs::path starter = fs::path(table).parent_path() / "on_machines.py";
+  if (!o.mpiexec.empty() || table.empty() || !os::readable(starter)) {
+    fmt::print(
+        stderr,
+        "zerohop {}: --machines needs a checkout's dev/on_machines.py, which knows the hosts of dev/hosts.py alone; "
+        "a launcher of your own goes to your machines itself (--mpiexec \"mpiexec -hosts a,b -ppn 4\")\n",
+        command);
+    return false;
+  }
+  for (std::vector<BenchHost>* list : {&hosts->peers, &hosts->under}) {
+    for (BenchHost& h : *list) {
+      h.mpiexec = {"python3", starter, "--host", h.name, "--machines", std::to_string(o.machines)};
+      if (o.cyclic) h.mpiexec.emplace_back("--cyclic");
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 LauncherKind launcher_kind(const std::string& version_text) {
@@ -202,6 +223,16 @@ void add_under_options(CLI::App& command, HostOptions* o) {
       ->check(CLI::ExistingDirectory);
 }
 
+void add_machine_options(CLI::App& command, HostOptions* o) {
+  CLI::Option* machines =
+      command
+          .add_option("--machines", o->machines,
+                      "Spread each job over so many machines, made of namespaces of this one with TCP between them; "
+                      "neighbours share one")
+          ->check(CLI::Range(2, 64));
+  command.add_flag("--cyclic", o->cyclic, "Deal the ranks out to the machines in turn")->needs(machines);
+}
+
 std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const std::string& command,
                                   const std::string& program) {
   const std::vector<BenchHost> known = known_hosts(o, command);
@@ -222,7 +253,9 @@ std::optional<Hosts> choose_hosts(const HostOptions& o, bool first_only, const s
       return std::nullopt;
     }
   }
-  return Hosts{*std::move(peers), *std::move(under)};
+  Hosts hosts{*std::move(peers), *std::move(under)};
+  if (o.machines > 0 && !put_on_machines(o, command, &hosts)) return std::nullopt;
+  return hosts;
 }
 
 }  // namespace zh::tools

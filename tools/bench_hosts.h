@@ -24,10 +24,15 @@ struct HostOptions {
   std::string mpiexec;
   std::string abi;       ///< empty: found by the launcher's --version or the libmpi beside it
   std::string programs;  ///< folder of the benchmark programs; empty: where they were built or installed
+  int machines = 0;      ///< made of namespaces, by dev/on_machines.py; 0: this one as it is
+  bool cyclic = false;   ///< ranks are dealt out to them in turn
 };
 void add_host_options(CLI::App& command, HostOptions* o);
 /// Those of them that say under which MPI zerohop runs, without the bare ones beside it.
 void add_under_options(CLI::App& command, HostOptions* o);
+
+/// How many machines a job is spread over.
+void add_machine_options(CLI::App& command, HostOptions* o);
 
 struct Hosts {
   std::vector<BenchHost> peers;  ///< run bare

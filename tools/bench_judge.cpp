@@ -1,6 +1,8 @@
 // See bench_judge.h.
 #include "bench_judge.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -185,6 +187,7 @@ bool applies(const Limit& l, const Row& row) {
 
 /// The paired values of one row, one entry per round.
 struct Series {
+  std::string machines;
   std::vector<double> zerohop;
   std::vector<double> lines;
   std::vector<double> own;
@@ -238,6 +241,7 @@ Judgement judgement_of(const Limit& l, const Row& row, const Series& s) {
 }
 
 void finish(Row* row, const Series& s, const RawLimits& raw) {
+  row->machines = s.machines;
   row->rounds = static_cast<int>(s.zerohop.size());
   row->zerohop = median_interval(s.zerohop);
   row->line_us = median(s.lines);
@@ -262,6 +266,14 @@ void finish(Row* row, const Series& s, const RawLimits& raw) {
 }
 
 }  // namespace
+
+std::string machines_text(const Json& document) {
+  const auto machine_of = document.value("machine_of", std::vector<int>{});
+  const auto last = std::max_element(machine_of.begin(), machine_of.end());
+  if (last == machine_of.end() || *last == 0) return {};
+  return fmt::format("{} machines{}", *last + 1,
+                     std::is_sorted(machine_of.begin(), machine_of.end()) ? "" : " in turn");
+}
 
 void add_raw_document(const nlohmann::json& document, RawLimits* out) {
   if (!document.is_object()) return;
@@ -291,7 +303,8 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
   for (const LaunchRecord& r : records) {
     ++result.launches;
     Parsed p = parse(r);
-    if (p.placement != "near" && p.placement != "far") {
+    // "several": on several machines the first two ranks' line says nothing of the job.
+    if (p.placement != "near" && p.placement != "far" && p.placement != "several") {
       ++result.mixed;
       continue;
     }
@@ -304,6 +317,7 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
     if (!z.record->zerohop || z.record->setting == kHeapOffSetting) continue;
     for (const auto& [key, sample] : z.samples) {
       Series& s = series[{key, z.placement, z.record->host}];
+      s.machines = machines_text(z.record->document);
       s.zerohop.push_back(sample.value);
       s.lines.push_back(sample.line_us);
       if (sample.to_own_host && is_time(key.metric)) s.own.push_back(*sample.to_own_host);

@@ -54,6 +54,7 @@ struct Row {
   CaseKey key;
   std::string placement;  ///< near or far
   std::string host;       ///< under which zerohop ran
+  std::string machines;   ///< machines_text()
   int rounds = 0;
   double line_us = 0;                     ///< median over the launches used
   std::optional<double> raw_us;           ///< best raw way, when known
@@ -69,6 +70,9 @@ struct Row {
 /// Best raw time in microseconds by (placement, buffers, size): private or mapped, the best of all, for every kind of
 /// buffers; "ring" is the raw ring's time per 8-byte message.
 using RawLimits = std::map<std::tuple<std::string, std::string, uint64_t>, double>;
+
+/// "2 machines", "2 machines in turn" (as ranks were dealt out); empty where all ranks of the launch share one.
+std::string machines_text(const nlohmann::json& document);
 
 /// Reads the document of `zerohop bench raw --json` into `out`, keeping the least time of each key.
 void add_raw_document(const nlohmann::json& document, RawLimits* out);

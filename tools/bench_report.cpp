@@ -73,8 +73,8 @@ std::string interval_text(const Interval& i) {
 }
 
 std::string launches_text(const Row& row) {
-  return fmt::format("{} · {} ranks · {} · zerohop under {} · {} rounds", row.key.buffers, row.key.ranks, row.placement,
-                     row.host, row.rounds);
+  return fmt::format("{} · {} ranks{} · {} · zerohop under {} · {} rounds", row.key.buffers, row.key.ranks,
+                     row.machines.empty() ? "" : " on " + row.machines, row.placement, row.host, row.rounds);
 }
 
 std::string closing_of(const Judged& judged, const std::string& times) {
@@ -155,6 +155,7 @@ nlohmann::json json_of(const Judged& judged) {
                           {"buffers", r.key.buffers}, {"variant", r.key.variant}, {"param", r.key.param},
                           {"ranks", r.key.ranks},     {"placement", r.placement}, {"host", r.host},
                           {"rounds", r.rounds},       {"line_us", r.line_us},     {"best_peer", r.best_peer}};
+    row["machines"] = r.machines;
     row["peers"] = std::move(peers);
     row["zerohop"] = interval_json(r.zerohop);
     row["to_best_peer"] = interval_json(r.to_best_peer);

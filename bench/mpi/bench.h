@@ -38,6 +38,7 @@ typedef struct {
   MPI_Comm arm_comm[kMaxArms];
   int pin;              // 1: ranks pin themselves to distinct processors where there are enough
   Placement placement;  // ... and where there are not
+  int no_page;          // even where one machine's ranks could share it
   int quick;            // fewer sizes and depths
   int rotate_root;      // collectives: the root moves on by one rank with every call
 } Settings;
@@ -51,6 +52,7 @@ typedef struct {
   const char* sizes;    // help of --sizes: what a size is
   size_t size_step;     // sizes are multiples of it ...
   size_t size_most;     // ... and not larger than this
+  int by_page;          // needs the page that ranks of one machine share
   void (*run)(void);    // every sub-benchmark that is selected
 } Program;
 extern const Program g_program;
@@ -110,11 +112,20 @@ extern uint64_t g_errors;
 uint64_t next_seq(void);
 double median(double* values, int count);
 
-// --- agreement without messages (shared.c)
-// --------------------------------------------------------------------------------- One page set shared by all ranks of
-// the node. Returns 0, or -1 with a line on stderr.
+// --- agreement (shared.c)
+// --------------------------------------------------------------------------------- Without messages, by one page that
+// all ranks of a machine share, or, on several machines, by `comm`, which is the host's alone and stays the caller's.
+// Returns 0, or -1 with a line on stderr.
 int shared_attach(MPI_Comm comm);
 void shared_detach(void);
+int shares_page(void);
+// Whether some machine has more ranks than processors.
+int crowded(void);
+// Namespaces with a network of their own count as machines.
+int machine_count(void);
+int machine_of_rank(int rank);
+int is_first_of_machine(void);
+uint64_t hash_text(const char* text);
 void coord_barrier(void);
 // All ranks give n values (n <= 16); after it rank 0 may read rank r's k-th value by gathered(r, k) until the next
 // gather.
@@ -137,6 +148,13 @@ int pinned_cpu(void);  // -1: not pinned
 int cpu_count(void);
 // A rank's time for one call, of the times of all its calls; they are sorted by it.
 double typical_us(double* times_us, int count);
+
+// --- network (network.c)
+// ---------------------------------------------------------------------------------------------------
+// Names the network that this process sees; 0 where the system does not say.
+uint64_t network_id(void);
+// What went out of this machine so far, without loopback.
+void network_sent(double* bytes, double* packets);
 
 // --- harness (harness.c)
 // ---------------------------------------------------------------------------------------------------

@@ -148,6 +148,9 @@ static void check(const Collective* c, size_t n, int root, uint64_t turn, size_t
   }
 }
 
+// Not where the benchmark's own agreement goes over the network too.
+static int counts_sent(void) { return shares_page() && machine_count() > 1; }
+
 static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double* out) {
   static uint64_t turn = 0;
   const Collective* c = current;
@@ -155,13 +158,18 @@ static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double*
   int send_blocks = c->send_blocks != 0 ? c->send_blocks : g_ranks;
   // A broadcast has one buffer.
   double* from = c->call == call_bcast ? recv_buffer : send_buffer;
-  int alone = g_ranks <= cpu_count();
+  int alone = !crowded();
+  double sent[2][2] = {{0}};
   coord_barrier();
   uint64_t begin = ticks();
   for (int i = -warm; i < iters; i++) {
     int root = c->rooted && g_settings.rotate_root ? (int)(turn % (uint64_t)g_ranks) : 0;
     size_t step = i < 0 ? 1 : kPerLine;
-    if (i == 0) begin = ticks();
+    if (i == 0) {
+      if (counts_sent()) coord_barrier();  // nothing of the warm-up is under way
+      if (is_first_of_machine()) network_sent(&sent[0][0], &sent[0][1]);
+      begin = ticks();
+    }
     turn++;
     // A broadcast's buffer was overwritten by the last root's elements.
     size_t fill_step = c->call == call_bcast && g_settings.rotate_root ? 1 : step;
@@ -175,14 +183,22 @@ static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double*
     if (concerns(c->receiver, root)) check(c, n, root, turn, step);
   }
   double seconds = ticks_to_us((double)(ticks() - begin)) * 1e-6;
-  double mine = typical_us(samples, iters);
-  coord_gather(&mine, 1);
+  double mine[3] = {typical_us(samples, iters)};
+  if (counts_sent()) {
+    coord_barrier();
+    if (is_first_of_machine()) network_sent(&sent[1][0], &sent[1][1]);
+    for (int m = 0; m < 2 && iters > 0; m++) mine[1 + m] = (sent[1][m] - sent[0][m]) / iters;
+  }
+  coord_gather(mine, 3);
   if (g_rank == 0 && iters > 0) {
     double sum = 0;
     out[1] = out[2] = gathered(0, 0);
+    out[3] = out[4] = 0;
     for (int r = 0; r < g_ranks; r++) {
       double v = gathered(r, 0);
       sum += v;
+      out[3] += gathered(r, 1);
+      out[4] += gathered(r, 2);
       if (v < out[1]) out[1] = v;
       if (v > out[2]) out[2] = v;
     }
@@ -207,10 +223,10 @@ static void run_size(const Collective* c, size_t size_bytes, const char* kind) {
             .size_bytes = c->sender == kNobody ? 0 : size_bytes,
             .buffers = kind,
             .variant = c->rooted && g_settings.rotate_root ? "rotating_root" : NULL,
-            .min_iters = g_ranks > cpu_count() ? 2 : 8,
+            .min_iters = crowded() ? 2 : 8,
             .max_iters = kMaxIters,
-            .metric_count = 3,
-            .metric_name = {"time_us", "t_min_us", "t_max_us"},
+            .metric_count = counts_sent() ? 5 : 3,
+            .metric_name = {"time_us", "t_min_us", "t_max_us", "sent_bytes", "sent_packets"},
             .block = measure};
   run_case(&k);
   buffer_put(kind, send_buffer);
@@ -228,6 +244,7 @@ static void run(void) {
   displs = calloc((size_t)g_ranks, sizeof *displs);
   for (int i = 0; i < kCollectiveCount; i++) {
     const Collective* c = &kCollectives[i];
+    if (c->call == call_flat && !shares_page()) continue;
     if (!selected(c->name) || (g_settings.only == NULL && g_settings.quick && i >= kInQuick)) continue;
     for (int b = 0; b < kind_count; b++) {
       int one_size = c->call == call_flat || c->call == call_barrier;

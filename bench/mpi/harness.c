@@ -64,8 +64,13 @@ void results_close(double line_before_us, double line_after_us, const int* cpus)
   const char* after = placement(line_after_us);
   fprintf(out, "],\n \"cpus\": [");
   for (int r = 0; r < g_ranks; r++) fprintf(out, "%s%d", r ? ", " : "", cpus[r]);
+  fprintf(out, "],\n \"machine_of\": [");
+  for (int r = 0; r < g_ranks; r++) fprintf(out, "%s%d", r ? ", " : "", machine_of_rank(r));
   fprintf(out, "],\n \"line_us\": {\"before\": %.4f, \"after\": %.4f}, \"placement\": \"%s\",\n", line_before_us,
-          line_after_us, strcmp(before, after) == 0 ? before : "mixed");
+          line_after_us,
+          !shares_page()               ? "several"
+          : strcmp(before, after) == 0 ? before
+                                       : "mixed");
   fprintf(out, " \"errors\": %.0f}\n", errors);
   if (out != stdout) fclose(out);
   g_errors = (uint64_t)errors;
@@ -102,7 +107,7 @@ int each_buffers(const char* kinds[3]) {
 static int choose_iters(const Case* c, double pilot_s, int pilot_iters) {
   double per_us = pilot_s * 1e6 / pilot_iters;
   // With ranks that take turns on a processor a block must hold many turns of the scheduler (some 4 ms each).
-  double block_us = g_ranks > cpu_count() ? 10 * g_settings.block_us : g_settings.block_us;
+  double block_us = crowded() ? 10 * g_settings.block_us : g_settings.block_us;
   double want = per_us > 0 ? block_us / per_us : c->max_iters;
   int iters = want > c->max_iters ? c->max_iters : (int)want;
   if (iters < c->min_iters) iters = c->min_iters;

@@ -27,6 +27,7 @@ static const char kHelp[] =
     "  --memory-match TEXT  mappings with this in their name are the library's memory (default zerohop)\n"
     "  --quick              fewer sizes and depths\n"
     "  --no-pin             leave the processor choice to launcher and kernel\n"
+    "  --no-page            agree over the host MPI, as where no memory is shared\n"
     "  --placement HOW      of more ranks than processors: free (default), block, cyclic\n";
 
 static int parse_sizes(const char* list) {
@@ -67,11 +68,23 @@ static int parse_placement(const char* word) {
 }
 
 static int parse(int argc, char** argv) {
-  static const struct option options[] = {
-      {"out", 1, 0, 'o'},     {"arms", 1, 0, 'a'},        {"only", 1, 0, 'l'},      {"sizes", 1, 0, 's'},
-      {"buffers", 1, 0, 'b'}, {"blocks", 1, 0, 'n'},      {"label", 1, 0, 't'},     {"memory-match", 1, 0, 'm'},
-      {"quick", 0, 0, 'q'},   {"no-pin", 0, 0, 'p'},      {"block-us", 1, 0, 'u'},  {"help", 0, 0, 'h'},
-      {"case-s", 1, 0, 'c'},  {"rotate-root", 0, 0, 'r'}, {"placement", 1, 0, 'w'}, {0, 0, 0, 0}};
+  static const struct option options[] = {{"out", 1, 0, 'o'},
+                                          {"arms", 1, 0, 'a'},
+                                          {"only", 1, 0, 'l'},
+                                          {"sizes", 1, 0, 's'},
+                                          {"buffers", 1, 0, 'b'},
+                                          {"blocks", 1, 0, 'n'},
+                                          {"label", 1, 0, 't'},
+                                          {"memory-match", 1, 0, 'm'},
+                                          {"quick", 0, 0, 'q'},
+                                          {"no-pin", 0, 0, 'p'},
+                                          {"block-us", 1, 0, 'u'},
+                                          {"help", 0, 0, 'h'},
+                                          {"case-s", 1, 0, 'c'},
+                                          {"rotate-root", 0, 0, 'r'},
+                                          {"placement", 1, 0, 'w'},
+                                          {"no-page", 0, 0, 'g'},
+                                          {0, 0, 0, 0}};
   static char default_arms[] = "host";
   parse_arms(default_arms);
   int o;
@@ -90,6 +103,7 @@ static int parse(int argc, char** argv) {
     if (o == 'm') g_settings.memory_match = optarg;
     if (o == 'q') g_settings.quick = 1;
     if (o == 'p') g_settings.pin = 0;
+    if (o == 'g') g_settings.no_page = 1;
     if (o == 'w') bad = parse_placement(optarg);
     if (o == 'h') {
       printf("%s: %s\n%s", g_program.name, g_program.about, g_program.options);
@@ -105,15 +119,15 @@ static int parse(int argc, char** argv) {
   return 0;
 }
 
-static void make_arms(void) {
-  for (int a = 0; a < g_settings.arm_count; a++) {
-    MPI_Info info;
-    MPI_Info_create(&info);
-    // Any MPI ignores a key that it does not know, so that the same program measures hosts that never heard of it.
-    if (strcmp(g_settings.arm_name[a], "host") == 0) MPI_Info_set(info, "zerohop", "off");
-    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &g_settings.arm_comm[a]);
-    MPI_Info_free(&info);
-  }
+// Any MPI ignores a key that it does not know, so that the same program measures hosts that never heard of it.
+static MPI_Comm communicator_of(const char* arm) {
+  MPI_Comm comm;
+  MPI_Info info;
+  MPI_Info_create(&info);
+  if (strcmp(arm, "host") == 0) MPI_Info_set(info, "zerohop", "off");
+  MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+  MPI_Info_free(&info);
+  return comm;
 }
 
 int main(int argc, char** argv) {
@@ -123,16 +137,17 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &g_ranks);
-  pin_after_init();
   if (g_ranks < 2) {
     fprintf(stderr, "%s: at least two ranks are needed\n", g_program.name);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  make_arms();
-  if (shared_attach(g_settings.arm_comm[0]) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
+  MPI_Comm agreement = communicator_of("host");
+  if (shared_attach(agreement) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
+  pin_after_init();
+  for (int a = 0; a < g_settings.arm_count; a++) g_settings.arm_comm[a] = communicator_of(g_settings.arm_name[a]);
   int cpu = pinned_cpu();
   int* cpus = calloc((size_t)g_ranks, sizeof *cpus);
-  MPI_Gather(&cpu, 1, MPI_INT, cpus, 1, MPI_INT, 0, g_settings.arm_comm[0]);
+  MPI_Gather(&cpu, 1, MPI_INT, cpus, 1, MPI_INT, 0, agreement);
   results_open();
   double line_before_us = line_time_us();
   g_program.run();
@@ -145,6 +160,7 @@ int main(int argc, char** argv) {
   coord_barrier();
   shared_detach();
   for (int a = 0; a < g_settings.arm_count; a++) MPI_Comm_free(&g_settings.arm_comm[a]);
+  MPI_Comm_free(&agreement);
   free(cpus);
   MPI_Finalize();
   return failed;

@@ -61,7 +61,7 @@ static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double*
   static int turn = 0;
   (void)k;
   int count = rows * order;
-  int alone = g_ranks <= cpu_count();
+  int alone = !crowded();
   coord_barrier();
   uint64_t begin = ticks();
   for (int i = -warm; i < iters; i++) {
@@ -108,7 +108,7 @@ static void run_order(int n, const char* kind) {
             .buffers = kind,
             .param_name = "order",
             .param = n,
-            .min_iters = g_ranks > cpu_count() ? 2 : 4,
+            .min_iters = crowded() ? 2 : 4,
             .max_iters = kMaxIters,
             .metric_count = 2,
             .metric_name = {"time_us", "comm_us"},

@@ -26,5 +26,6 @@ const Program g_program = {
     .sizes = "bytes",
     .size_step = 8,
     .size_most = 1 << 30,
+    .by_page = 1,
     .run = run,
 };

@@ -1,5 +1,6 @@
 // The page that all ranks of a launch share: barriers, gathered numbers and the raw cache-line time, none of which may
-// pass through the MPI library under test. Also pinning. Knows nothing of the sub-benchmarks.
+// pass through the MPI library under test. Ranks of several machines share no page: their host's MPI carries these,
+// over a communicator of their own. Also pinning. Knows nothing of the sub-benchmarks.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,7 +40,16 @@ typedef struct {
 
 MPI_Comm g_progress_comm = MPI_COMM_NULL;
 
-static Page* page = NULL;
+static Page* page = NULL;  // NULL: agreement is by coord_comm
+static MPI_Comm coord_comm = MPI_COMM_NULL;
+static double* gathered_values = NULL;
+static int gathered_each = 0;
+static int is_crowded = 0;
+static int local_rank = 0;  // among the ranks of this machine
+static int local_ranks = 1;
+static int machines = 1;
+static int machine_of[kMaxRanks];
+static int is_first = 0;  // of its machine
 static uint64_t barrier_goal = 0;
 static uint64_t pair_turn[kMaxRanks];
 static cpu_set_t allowed;
@@ -59,76 +70,165 @@ static void relax(int turn) {
   __builtin_ia32_pause();
 #endif
   // With more ranks than processors the one waited for may need this processor.
-  if (g_ranks > cpu_count() || turn > 20000) sched_yield();
+  if (crowded() || turn > 20000) sched_yield();
   if (turn > 1000 && turn % 64 == 0) turn_progress();
 }
 
-static int open_backing(MPI_Comm comm, int* fd) {
+// One file that all ranks see, or -1 on all of them. `folder` NULL: memory of rank 0, else a file there, which is gone
+// afterwards.
+static int open_backing(const char* folder) {
   char path[256] = "";
-  char name[256] = "";
+  int fd = -1;
   if (g_rank == 0) {
-    *fd = memfd_create("zerohop-bench-page", MFD_CLOEXEC);
-    if (*fd >= 0) snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), *fd);
-    const char* folders[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
-    for (int i = 0; *fd < 0 && i < 3; i++) {
-      if (folders[i] == NULL) continue;
-      snprintf(name, sizeof name, "%s/p2p-bench-XXXXXX", folders[i]);
-      *fd = mkstemp(name);
-      if (*fd >= 0) snprintf(path, sizeof path, "%s", name);
+    if (folder == NULL) {
+      fd = memfd_create("zerohop-bench-page", MFD_CLOEXEC);
+      snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    } else {
+      snprintf(path, sizeof path, "%s/p2p-bench-XXXXXX", folder);
+      fd = mkstemp(path);
     }
-    if (*fd >= 0 && posix_fallocate(*fd, 0, sizeof(Page)) != 0) path[0] = 0;
+    if (fd < 0 || posix_fallocate(fd, 0, sizeof(Page)) != 0) path[0] = 0;
   }
-  MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm);
-  if (g_rank != 0 && path[0] != 0) *fd = open(path, O_RDWR | O_CLOEXEC);
-  int good = *fd >= 0 && path[0] != 0;
+  MPI_Bcast(path, sizeof path, MPI_CHAR, 0, coord_comm);
+  if (g_rank != 0 && path[0] != 0) fd = open(path, O_RDWR | O_CLOEXEC);
+  // The same number in another namespace may be another file.
+  struct stat is = {0};
+  int good = fd >= 0 && path[0] != 0 && fstat(fd, &is) == 0;
+  uint64_t mine[2] = {(uint64_t)is.st_dev, (uint64_t)is.st_ino};
+  uint64_t first[2] = {mine[0], mine[1]};
+  MPI_Bcast(first, 2, MPI_UINT64_T, 0, coord_comm);
+  good = good && mine[0] == first[0] && mine[1] == first[1];
   int all = 0;
-  MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, comm);
-  if (g_rank == 0 && name[0] != 0) unlink(name);
-  return all ? 0 : -1;
+  MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, coord_comm);
+  if (g_rank == 0 && folder != NULL && fd >= 0) unlink(path);
+  if (all) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+// A page of memory needs one kernel; namespaces of it pass for machines, and see each other's files alone.
+static void attach_page(void) {
+  const char* folders[] = {NULL, "/dev/shm", "/tmp", "."};
+  int fd = -1;
+  for (int i = 0; fd < 0 && i < 4; i++) fd = open_backing(folders[i]);
+  void* p = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (fd >= 0) close(fd);
+  int good = p != MAP_FAILED;
+  int all = 0;
+  MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, coord_comm);
+  if (all)
+    page = p;
+  else if (good)
+    munmap(p, sizeof(Page));
+}
+
+// Names the running kernel. 0 where the system does not say.
+static uint64_t kernel_id(void) {
+  char text[64] = "";
+  FILE* f = fopen("/proc/sys/kernel/random/boot_id", "r");
+  if (f == NULL) return 0;
+  char* got = fgets(text, sizeof text, f);
+  fclose(f);
+  return got == NULL ? 0 : hash_text(text);
+}
+
+// Who is on which machine: those of one kernel share its processors and perhaps a page, those of one kernel and network
+// are a machine for the launcher. Returns the number of kernels.
+static int find_machines(void) {
+  enum { kKernel, kNetwork, kIds };
+  uint64_t mine[kIds] = {kernel_id(), network_id()};
+  uint64_t(*all)[kIds] = calloc((size_t)g_ranks, sizeof *all);
+  MPI_Allgather(mine, kIds, MPI_UINT64_T, all, kIds, MPI_UINT64_T, coord_comm);
+  int kernels = 0;
+  local_rank = local_ranks = machines = 0;
+  for (int r = 0; r < g_ranks; r++) {
+    int new_kernel = 1;
+    machine_of[r] = -1;
+    for (int e = 0; e < r; e++) {
+      if (all[e][kKernel] != all[r][kKernel]) continue;
+      new_kernel = 0;
+      if (all[e][kNetwork] == all[r][kNetwork]) machine_of[r] = machine_of[e];
+    }
+    if (r == g_rank) is_first = machine_of[r] < 0;
+    if (machine_of[r] < 0) machine_of[r] = machines++;
+    kernels += new_kernel;
+    local_rank += all[r][kKernel] == mine[kKernel] && r < g_rank;
+    local_ranks += all[r][kKernel] == mine[kKernel];
+  }
+  free(all);
+  int here = local_ranks > cpu_count();
+  MPI_Allreduce(&here, &is_crowded, 1, MPI_INT, MPI_MAX, coord_comm);
+  return kernels;
 }
 
 int shared_attach(MPI_Comm comm) {
-  int fd = -1;
   if (g_ranks > kMaxRanks) {
     fprintf(stderr, "%s: at most %d ranks\n", g_program.name, kMaxRanks);
     return -1;
   }
-  if (open_backing(comm, &fd) != 0) {
-    fprintf(stderr, "%s: rank %d cannot share a page with rank 0: all ranks must run on one machine\n", g_program.name,
-            g_rank);
+  coord_comm = comm;
+  const int kernels = find_machines();
+  if (kernels == 1 && !g_settings.no_page) attach_page();
+  if (page != NULL) return 0;
+  if (g_program.by_page) {
+    if (g_rank == 0)
+      fprintf(stderr, "%s: %s\n", g_program.name,
+              kernels > 1 ? "all ranks must run on one machine" : "the ranks share no page of memory or of a file");
     return -1;
   }
-  void* p = mmap(NULL, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  int good = p != MAP_FAILED;
-  int all = 0;
-  MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, comm);
-  if (!all) return -1;
-  page = p;
-  return 0;
+  gathered_values = calloc((size_t)g_ranks * kGatherMax, sizeof *gathered_values);
+  return gathered_values == NULL ? -1 : 0;
 }
 
 void shared_detach(void) {
   if (page != NULL) munmap(page, sizeof(Page));
   page = NULL;
+  free(gathered_values);
+}
+
+int shares_page(void) { return page != NULL; }
+int crowded(void) { return is_crowded; }
+int machine_count(void) { return machines; }
+int machine_of_rank(int rank) { return machine_of[rank]; }
+int is_first_of_machine(void) { return is_first; }
+
+uint64_t hash_text(const char* text) {
+  uint64_t hash = 1469598103934665603u;  // FNV-1a
+  for (; *text != 0; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+  return hash;
 }
 
 void coord_barrier(void) {
+  if (page == NULL) {
+    MPI_Barrier(coord_comm);
+    return;
+  }
   barrier_goal += (uint64_t)g_ranks;
   atomic_fetch_add(&page->arrived.v, 1);
   for (int i = 0; atomic_load(&page->arrived.v) < barrier_goal; i++) relax(i);
 }
 
 void coord_gather(const double* values, int n) {
+  if (page == NULL) {
+    gathered_each = n;
+    MPI_Gather(values, n, MPI_DOUBLE, gathered_values, n, MPI_DOUBLE, 0, coord_comm);
+    return;
+  }
   coord_barrier();  // nobody still reads the last values
   memcpy(page->slot[g_rank].values, values, (size_t)n * sizeof *values);
   coord_barrier();
 }
 
-double gathered(int rank, int k) { return page->slot[rank].values[k]; }
+double gathered(int rank, int k) {
+  return page == NULL ? gathered_values[rank * gathered_each + k] : page->slot[rank].values[k];
+}
 
 double coord_bcast(double value) {
   uint64_t bits;
+  if (page == NULL) {
+    MPI_Bcast(&value, 1, MPI_DOUBLE, 0, coord_comm);
+    return value;
+  }
   coord_barrier();
   if (g_rank == 0) {
     memcpy(&bits, &value, 8);
@@ -148,7 +248,7 @@ double flat_allreduce(double value) {
   double sum = 0;
   for (int r = 0; r < g_ranks; r++) {
     while (atomic_load_explicit(&page->flat[half][r].turn, memory_order_acquire) < turn) {
-      if (g_ranks > cpu_count()) {
+      if (crowded()) {
         sched_yield();
       } else {
 #if defined(__x86_64__)
@@ -201,14 +301,14 @@ static double line_side(int me) {
 }
 
 double line_time_us(void) {
-  if (g_ranks < 2 || cpu_count() < 2) return 0;
+  if (page == NULL || cpu_count() < 2) return 0;
   coord_barrier();
   static uint64_t goal = 0;
   goal += 2;
   if (g_rank < 2) {
     cpu_set_t before;
     sched_getaffinity(0, sizeof before, &before);
-    if (pinned < 0 || g_ranks > cpu_count()) {  // pinned for this measurement only
+    if (pinned < 0 || crowded()) {  // pinned for this measurement only
       int seen = 0;
       for (int c = 0; c < CPU_SETSIZE; c++) {
         if (!CPU_ISSET((size_t)c, &allowed)) continue;
@@ -305,7 +405,7 @@ void pin_before_init(void) {
 }
 
 void pin_after_init(void) {
-  const int place = place_of(g_rank, g_ranks);
+  const int place = place_of(local_rank, local_ranks);
   if (place < 0) {
     pinned = -1;
     sched_setaffinity(0, sizeof allowed, &allowed);
@@ -319,7 +419,7 @@ int pinned_cpu(void) { return pinned; }
 // With a processor for each rank the median, which other work on the machine hardly moves; where ranks take turns,
 // waiting for the scheduler is part of every program's time, and rare long waits are most of it.
 double typical_us(double* times_us, int count) {
-  if (g_ranks <= cpu_count()) return median(times_us, count);
+  if (!crowded()) return median(times_us, count);
   double sum = 0;
   for (int i = 0; i < count; i++) sum += times_us[i];
   return count > 0 ? sum / count : 0;

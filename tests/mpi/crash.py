@@ -16,9 +16,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
+from machines.placement import Placement  # noqa: E402
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
 from matrix.programs import Setting  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402

@@ -18,8 +18,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
+from machines.placement import Placement  # noqa: E402
 from matrix.launch import Zerohop, launch  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
 from matrix.programs import collectives_binary, semantics_binary  # noqa: E402
 from matrix.results import read_lines  # noqa: E402
 

@@ -27,10 +27,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "dev"))
 
-from matrix import namespaces  # noqa: E402
+from machines import namespaces  # noqa: E402
+from machines.launcher import libfabric  # noqa: E402
+from machines.placement import Placement  # noqa: E402
 from matrix.launch import job  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
-from matrix.remote import libfabric  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 

@@ -26,8 +26,8 @@ ROOT = HERE.parent.parent
 SOURCES = HERE / "profiler"
 sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
+from machines.placement import Placement  # noqa: E402
 from matrix.launch import Outcome, launch  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 

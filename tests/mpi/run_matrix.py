@@ -5,7 +5,7 @@
 
 A cell is host x ranks x ways x program. Ways: all, without CMA, without the shared heap. Ranks: 1 2 3 5, 8 for
 collectives; 4n2 / 4n1 for four ranks of which two / one make a node (ZEROHOP_NODE_RANKS), 5n2, 16n4 and 16n2 alike; 4@2
-and 6@3 for four / six ranks, by twos, on two / three machines made of namespaces (matrix/namespaces.py), to which the
+and 6@3 for four / six ranks, by twos, on two / three machines made of namespaces (dev/machines), to which the
 host's own launcher goes and which TCP connects; 4@2c deals the ranks out in turn. Where no namespaces may be made, or
 a host cannot leave its machine, these are skipped and the reason is said.
 
@@ -32,12 +32,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
-from matrix import cover, namespaces, remote  # noqa: E402
+from machines import launcher, namespaces  # noqa: E402
+from machines.placement import Placement  # noqa: E402
+from matrix import cover  # noqa: E402
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.known import KnownFailures  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
 from matrix.named_program import named_program  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
 from matrix.programs import WORK, Program, Setting, programs  # noqa: E402
 from matrix.results import Results, Test  # noqa: E402
 
@@ -102,7 +103,7 @@ def effort_of(host: str, placement: Placement, quick: bool) -> str:
 
 def why_not_placed(host, placement: Placement) -> str:
     """Why the host cannot run a job on these machines, or nothing."""
-    return (remote.why_not(host) or namespaces.why_not()) if placement.machines else ""
+    return (launcher.why_not(host) or namespaces.why_not()) if placement.machines else ""
 
 
 # ---- baselines
@@ -120,7 +121,7 @@ class Baselines:
         self, host, program: Program, placement: Placement, effort: str, only: str, without: tuple[str, ...]
     ) -> tuple[Results, float]:
         """What the host alone makes of the program, and the seconds it took now (0 when it was kept)."""
-        where = [str(placement), remote.environment(host)] if placement.machines else placement.ranks
+        where = [str(placement), launcher.environment(host)] if placement.machines else placement.ranks
         hangs = self._known.hangs(host.name, program.name, placement)
         what = [host.name, library_digest(host), program.name, program.digest()]
         how = [where, effort, self._seed, only, hangs, without]

@@ -32,9 +32,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
+from machines.placement import Placement  # noqa: E402
 from matrix import programs  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
 from matrix.results import Results, Test  # noqa: E402
 from older_hosts import LEFT_OUT, YOUNG_MPICH  # noqa: E402
 from run_matrix import served  # noqa: E402

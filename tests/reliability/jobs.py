@@ -12,8 +12,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "mpi"), str(ROOT / "dev")]
 
+from machines.placement import Placement  # noqa: E402
 from matrix.launch import Outcome, Zerohop, launch  # noqa: E402
-from matrix.placement import Placement  # noqa: E402
 from matrix.programs import WORK, binary_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402

@@ -6,7 +6,8 @@ import dataclasses
 import fnmatch
 from pathlib import Path
 
-from matrix.placement import Placement
+from machines.placement import Placement
+
 from matrix.results import Results
 
 try:

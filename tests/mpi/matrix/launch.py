@@ -13,8 +13,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from matrix import namespaces, remote
-from matrix.placement import Placement
+from machines import launcher, namespaces
+from machines.placement import Placement
 
 TOKEN = "ZH_TEST_JOB"  # every process of a job carries it in its environment
 
@@ -88,8 +88,8 @@ def job(host, placement: Placement, program: list[str]) -> Iterator[tuple[list[s
         yield host.command(placement.ranks, *program), {}
         return
     with namespaces.Nodes(placement.machines) as nodes:
-        command = remote.command(host, placement, nodes.names, namespaces.AGENT, *program)
-        yield nodes.enter(command), remote.environment(host)
+        command = launcher.command(host, placement, nodes.names, namespaces.AGENT, *program)
+        yield nodes.enter(command), launcher.environment(host)
 
 
 def launch(

@@ -16,8 +16,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from machines.placement import Placement
+
 from matrix.launch import Outcome, Zerohop, launch
-from matrix.placement import Placement
 from matrix.results import Results, Test, read_lines
 
 HERE = Path(__file__).resolve().parent.parent

@@ -52,6 +52,33 @@ std::vector<LaunchRecord> made_up() {
   return all;
 }
 
+TEST(CollReport, TellsWhatWasSentBetweenMachines) {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 6; ++round) {
+    for (const bool zerohop : {false, true}) {
+      Json c = one_case("bcast", 1024, zerohop ? Arms{{9}, {3}, {9}} : Arms{{9}}, 7);
+      c["metrics"]["sent_bytes"] = zerohop ? Arms{{2000}, {1000}, {2000}} : Arms{{2000}};
+      c["metrics"]["sent_packets"] = zerohop ? Arms{{4}, {2}, {4}} : Arms{{4}};
+      LaunchRecord r = launch(round, "mpich", zerohop, Json::array({c}));
+      r.document["placement"] = "several";
+      r.document["machine_of"] = std::vector<int>{0, 1, 0, 1};
+      all.push_back(r);
+    }
+  }
+  const Judged judged = judge(all, {});
+  const std::string table = coll_table_of(judged, repetitions_of(all), false);
+  EXPECT_NE(table.find("on 2 machines in turn · several"), std::string::npos) << table;
+  EXPECT_NE(table.find("sent 2000 B in 4.000, zerohop 1000 B in 2.000"), std::string::npos) << table;
+  EXPECT_EQ(summaries_of(judged).size(), 1U);
+}
+
+TEST(CollReport, NamesHowRanksAreSpread) {
+  EXPECT_EQ(machines_text({{"machine_of", {0, 0, 1, 1, 2}}}), "3 machines");
+  EXPECT_EQ(machines_text({{"machine_of", {0, 1, 0}}}), "2 machines in turn");
+  EXPECT_EQ(machines_text({{"machine_of", {0, 0}}}), "");
+  EXPECT_EQ(machines_text(Json::object()), "");
+}
+
 TEST(CollReport, SummaryIsTheGeometricMeanAgainstTheBestPeerOfEachSize) {
   const auto summaries = summaries_of(judge(made_up(), {}));
   ASSERT_EQ(summaries.size(), 1U) << "the raw line is no collective";

@@ -429,6 +429,10 @@ class Cli(Case):
             (("algorithms", "--chunks", "4K,x"), "no size: x"),
             (("algorithms", "--node-ranks", "0"), "--node-ranks"),
             (("algorithms", "--only", "nope"), "no such collective: nope"),
+            (("coll", "--machines", "1"), "--machines"),
+            (("coll", "--cyclic"), "--cyclic requires --machines"),
+            (("coll", "--ranks", "2", "--machines", "3"), "2 ranks cannot be on 3 machines"),
+            (("algorithms", "--machines", "2", "--node-ranks", "2"), "--machines excludes --node-ranks"),
         ):
             r = zerohop("bench", *args)
             self.assertEqual(r.returncode, 2, args)

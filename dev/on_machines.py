@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Starts an MPI job on several machines made of namespaces of this one, with TCP between them, by the host's launcher.
+
+    dev/on_machines.py --host NAME --machines N [--cyclic] -n RANKS PROGRAM [ARGUMENT...]
+
+Neighbours share a machine, or, with --cyclic, ranks are dealt out in turn. The machines have a network, processes and
+shared memory of their own, and this machine's files and processors. They end with the job, or with this process. Exit
+code: the launcher's; 2 where there can be no such machines (root, or user namespaces that anybody may make), and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from machines import launcher, namespaces
+from machines.placement import Placement
+
+import hosts as mpi_hosts
+
+CANNOT = 2
+
+
+def fail(why: str) -> int:
+    print(f"on_machines.py: {why}", file=sys.stderr)
+    return CANNOT
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", required=True, help="a name of dev/hosts.py")
+    parser.add_argument("--machines", type=int, required=True)
+    parser.add_argument("--cyclic", action="store_true")
+    parser.add_argument("-n", dest="ranks", type=int, required=True)
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    a = parser.parse_args()
+    try:
+        host = mpi_hosts.host(a.host)
+    except KeyError as unknown:
+        return fail(unknown.args[0])
+    if not 1 <= a.machines <= a.ranks or not a.program:
+        return fail("at least one machine, as many ranks as machines, and a program")
+    if why := launcher.why_not(host):
+        return fail(why)
+    placement = Placement(a.ranks, machines=a.machines, cyclic=a.cyclic)
+    try:
+        with namespaces.Nodes(a.machines) as nodes:
+            command = launcher.command(host, placement, nodes.names, namespaces.AGENT, *a.program)
+            variables = host.environment(**launcher.environment(host))
+            return subprocess.run(nodes.enter(command), env=variables, stdin=subprocess.DEVNULL, check=False).returncode
+    except namespaces.NotPermitted as refusal:
+        return fail(f"no machines can be made of namespaces here: {refusal}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
