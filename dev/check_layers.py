@@ -6,7 +6,8 @@
 - mpi.h only in src/mpi, bench/mpi, tests/mpi and examples
 - <atomic> and std::atomic only in src/base/atomic.h (and in the model checker that stands in for it)
 - within src, system calls and their headers only in src/os, and in those files that are these very calls
-- a file stays below 600 lines
+- a file stays below 600 lines, a function within 60 (src, tools, bench)
+- no circle of includes
 - no two types of the namespaces of src, made in headers, have one name
 - no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line,
   optional)
@@ -26,6 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 600
+MAX_FUNCTION_LINES = 60
 
 # Lowest first.
 ORDER = ["base", "os", "node", "shm", "copy", "tune", "p2p", "coll", "engine", "capi", "mpi"]
@@ -65,6 +67,10 @@ TYPE = re.compile(
     r"(\w+)\b(?!::)(?:\s+final)?\s*(?::[^;{]*)?\{|^using\s+(\w+)\s*=",
     re.M,
 )
+
+# The head of a function, as clang-format leaves it: at the margin, or one step in, of a class.
+FUNCTION = re.compile(r"^((?:  )?)(?!.*\b(?:namespace|class|struct|enum|union|extern)\b)[^\s#/}{].*[)\w>] \{$")
+FUNCTION_FOLDERS = ("src/", "tools/", "bench/")
 
 Finding = tuple[str, int, str]
 
@@ -141,6 +147,8 @@ def check_file(path: str, text: str, private: list[re.Pattern[str]]) -> Iterator
     is_code = path.split("/")[0] in SOURCE_FOLDERS and suffix in C_SUFFIXES | {".py"}
     if is_code and len(lines) >= MAX_LINES:
         yield path, len(lines), f"{len(lines)} lines; a file has one subject and stays below {MAX_LINES}"
+    if suffix in C_SUFFIXES and path.startswith(FUNCTION_FOLDERS):
+        yield from check_functions(path, lines)
     layer = layer_of(path)
     room = room_of(path.removeprefix("src/"))
     if layer and room and room not in ROOMS[layer]:
@@ -160,6 +168,38 @@ def check_file(path: str, text: str, private: list[re.Pattern[str]]) -> Iterator
         for pattern in private:
             if pattern.search(line):
                 yield path, number, f"private word ({pattern.pattern})"
+
+
+def check_functions(path: str, lines: list[str]) -> Iterator[Finding]:
+    """Functions that are too long."""
+    for first, line in enumerate(lines):
+        head = FUNCTION.match(line)
+        if not head:
+            continue
+        length = next((n for n, later in enumerate(lines[first:], 1) if later.startswith(head[1] + "}")), 0)
+        if length > MAX_FUNCTION_LINES:
+            yield path, first + 1, f"a function of {length} lines; it does one thing, in at most {MAX_FUNCTION_LINES}"
+
+
+def check_circles(texts: dict[str, str]) -> Iterator[Finding]:
+    """Headers of src that include each other, by whatever way round."""
+    seen: dict[str, list[str]] = {}
+    for path, text in texts.items():
+        if layer_of(path) is not None:
+            names = (m[2] for line in text.splitlines() if (m := INCLUDE.match(line)) and m[1] == '"')
+            seen[path] = [f"src/{name}" for name in names if f"src/{name}" in texts]
+    done: set[str] = set()
+
+    def walk(path: str, way: list[str]) -> Iterator[Finding]:
+        if path in way:
+            yield path, 1, f"a circle of includes: {' -> '.join([*way[way.index(path) :], path])}"
+        elif path not in done:
+            for name in seen[path]:
+                yield from walk(name, [*way, path])
+            done.add(path)
+
+    for path in seen:
+        yield from walk(path, [])
 
 
 def check_type_names(texts: dict[str, str]) -> Iterator[Finding]:
@@ -196,7 +236,7 @@ def check(root: Path) -> list[Finding]:
     texts = {name: (root / name).read_text(errors="replace") for name in files(root)}
     for name, text in texts.items():
         found.extend(check_file(name, text, private))
-    return found + list(check_type_names(texts))
+    return found + list(check_type_names(texts)) + list(check_circles(texts))
 
 
 PLANTED = {
@@ -213,6 +253,12 @@ PLANTED = {
     "src/copy/call.cpp": ("int x = process_vm_readv(a, b, c, d, e, 0);\n", "is a system call"),
     "src/node/header.cpp": ("#include <sys/mman.h>\n", "<sys/mman.h> is only for src/os"),
     "src/engine/long.cpp": ("\n" * MAX_LINES, "stays below"),
+    "src/engine/endless.cpp": ("int f() {\n" + "  g();\n" * (MAX_FUNCTION_LINES - 1) + "}\n", "a function of 61 lines"),
+    "tools/method.cpp": (
+        "struct A {\n  int f() const {\n" + "    g();\n" * MAX_FUNCTION_LINES + "  }\n};\n",
+        "62 lines",
+    ),
+    "src/node/about.h": ('#include "node/round.h"\n', "a circle of includes: src/node/about.h -> src/node/round.h"),
     "src/other/file.cpp": ("\n", "no layer known"),
     "tools/path.cpp": ("// see /" + "home/someone/notes\n", "a path of one machine"),
     "docs/note.md": ("This mends issue " + "12.\n", "an issue number"),
@@ -221,6 +267,9 @@ CLEAN = {
     "src/engine/ok.cpp": '#include "p2p/request.h"\n#include "base/status.h"\n  region.mmap(x); // fork()\n',
     "src/coll/algorithms/ok.cpp": '#include "coll/schedule/run.h"\n#include "coll/types.h"\n',
     "src/coll/analysis/ok.cpp": '#include "coll/analysis/pairs.h"\n',
+    "src/node/round.h": '#include "node/about.h"\n',
+    "src/node/sees.cpp": '#include "node/about.h"\n',
+    "src/engine/whole.cpp": "int f() {\n" + "  g();\n" * (MAX_FUNCTION_LINES - 2) + "}\n",
     "src/base/twice.h": "struct Twin {\n  struct Part {};\n};\nclass Later;\n",
     "src/os/part.h": "class Part {\n};\nclass Later;\n",
     "src/os/ok.cpp": "#include <sys/mman.h>\nvoid* p = mmap(a, b, c, d, e, f);\n",

@@ -277,8 +277,10 @@ void bind(int cpu) {
   os::bind_to(one);
 }
 
-int bench_raw(const Options& o) {
-  std::vector<int> cpus = o.cpus;
+/// The two CPUs; 0, or the exit code after a message.
+int choose_cpus(const Options& o, std::vector<int>* chosen) {
+  std::vector<int>& cpus = *chosen;
+  cpus = o.cpus;
   const os::CpuSet allowed = os::allowed_cpus();
   for (const int cpu : cpus) {
     if (cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus && allowed.has(static_cast<uint32_t>(cpu))) {
@@ -300,13 +302,22 @@ int bench_raw(const Options& o) {
     fmt::print(stderr, "zerohop bench raw: needs two CPUs, this process may use only {}\n", allowed.to_string());
     return 77;
   }
+  return 0;
+}
+
+Status make_scratch(std::byte** scratch) {
   const uint64_t bytes = tune::MeasuringPair::scratch_bytes(kLimits);
   os::Descriptor fd;
-  std::byte* scratch = nullptr;
   Status status = os::make_memfd("zerohop-bench", bytes, &fd);
   if (status.ok()) status = os::back_range(fd.get(), 0, bytes);
-  if (status.ok()) status = os::map_shared(fd.get(), bytes, &scratch);
-  if (!status.ok()) {
+  return status.ok() ? os::map_shared(fd.get(), bytes, scratch) : status;
+}
+
+int bench_raw(const Options& o) {
+  std::vector<int> cpus;
+  if (const int code = choose_cpus(o, &cpus); code != 0) return code;
+  std::byte* scratch = nullptr;
+  if (const Status status = make_scratch(&scratch); !status.ok()) {
     fmt::print(stderr, "zerohop bench raw: {} (errno {})\n", status.what(), status.error());
     return 1;
   }

@@ -122,91 +122,122 @@ int refuse(const std::string& why) {
   return 2;
 }
 
-int schedule(const Arguments& a) {
-  const Collective collective = coll::collective_named(a.collective);
-  if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
-    return refuse("no collective '" + a.collective + "'; `zerohop schedule --list` names them");
-  }
-  if (a.list) return list(a);
-  const std::vector<uint32_t> nodes = node_of_ranks(a);
-  if (nodes.empty()) return refuse("1 to " + std::to_string(kMostRanks) + " ranks, please");
-  if (a.root >= nodes.size()) return refuse("there is no rank " + std::to_string(a.root));
+Problem problem_of(const Arguments& a, const std::vector<uint32_t>& nodes) {
   Problem problem;
-  problem.collective = collective;
+  problem.collective = coll::collective_named(a.collective);
   problem.root = a.root;
   problem.element_bytes = a.element_bytes;
   problem.count = a.bytes / a.element_bytes;
   problem.chunk_bytes = a.chunk;
   problem.commutative = !a.ordered;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
-  const std::string name = a.algorithm.empty() ? std::string(coll::choose(problem)) : a.algorithm;
-  std::vector<Problem> problems = coll::for_all_ranks(problem);
-  for (Problem& p : problems) {
-    p.in_place = a.in_place && collective != Collective::kBarrier && collective != Collective::kBcast &&
-                 (!coll::has_root(collective) || p.self == p.root);
-  }
+  return problem;
+}
+
+/// One algorithm's schedules of all ranks, and what is known of them.
+struct Found {
+  Problem problem;
+  std::string algorithm;
+  std::vector<uint32_t> nodes;  ///< by rank
   std::vector<Schedule> schedules;
-  if (const Status s = coll::build(problems, name, &schedules); !s.ok()) {
-    return refuse(name + ": " + s.what() + "; `zerohop schedule --list " + a.collective + "` names the algorithms");
+  coll::Verdict verdict;
+  coll::Timeline times;
+  [[nodiscard]] uint64_t scratch() const {
+    uint64_t most = 0;
+    for (const Schedule& s : schedules) most = std::max(most, s.scratch_bytes);
+    return most;
   }
-  const coll::Verdict verdict = coll::check(problems, schedules);
-  const coll::Timeline times =
-      verdict.proved() ? coll::timeline(schedules, *problem.layout, coll::logical_prices()) : coll::Timeline{};
-  const Algorithm& algorithm = *coll::algorithm(collective, name);
-  std::string title = a.collective + " by " + name + ": " + std::to_string(nodes.size()) + " ranks on " +
-                      std::to_string(problem.layout->nodes()) + (problem.layout->nodes() == 1 ? " node" : " nodes");
-  if (collective != Collective::kBarrier) title += ", " + format_size(problem.bytes());
+};
+
+std::string title_of(const Arguments& a, const Found& f) {
+  std::string title = a.collective + " by " + f.algorithm + ": " + std::to_string(f.nodes.size()) + " ranks on " +
+                      std::to_string(f.problem.layout->nodes()) + (f.problem.layout->nodes() == 1 ? " node" : " nodes");
+  if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
   if (a.chunk > 0) title += " in chunks of " + format_size(a.chunk);
-  if (coll::has_root(collective)) title += ", root " + std::to_string(a.root);
-  if (!a.svg.empty() && verdict.proved()) {
-    if (!write_file(a.svg, coll::draw(schedules, *problem.layout, times, title), "schedule")) return 2;
-  }
-  uint64_t scratch = 0;
-  for (const Schedule& s : schedules) scratch = std::max(scratch, s.scratch_bytes);
-  if (a.as_json) {
-    json out = {{"collective", a.collective},
-                {"algorithm", name},
-                {"what", algorithm.what},
-                {"source", algorithm.source},
-                {"node_of_rank", nodes},
-                {"bytes", problem.bytes()},
-                {"chunk_bytes", problem.chunk_bytes},
-                {"root", problem.root},
-                {"proved", verdict.proved()},
-                {"fault", verdict.fault},
-                {"messages", verdict.messages},
-                {"message_bytes", verdict.message_bytes},
-                {"messages_between_nodes", verdict.node_messages},
-                {"bytes_between_nodes", verdict.node_bytes},
-                {"scratch_bytes", scratch},
-                {"logical_time", times.end},
-                {"ranks", json::array()}};
-    for (size_t rank = 0; rank < schedules.size() && !a.no_steps && verdict.proved(); ++rank) {
-      json steps = json::array();
-      for (uint32_t i = 0; i < schedules[rank].steps.size(); ++i) {
-        steps.push_back(json_of(schedules[rank].steps[i], i, schedules[rank], times.spans[rank][i]));
-      }
-      out["ranks"].push_back(std::move(steps));
+  if (coll::has_root(f.problem.collective)) title += ", root " + std::to_string(a.root);
+  return title;
+}
+
+void print_json(const Arguments& a, const Found& f) {
+  const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
+  json out = {{"collective", a.collective},
+              {"algorithm", f.algorithm},
+              {"what", algorithm.what},
+              {"source", algorithm.source},
+              {"node_of_rank", f.nodes},
+              {"bytes", f.problem.bytes()},
+              {"chunk_bytes", f.problem.chunk_bytes},
+              {"root", f.problem.root},
+              {"proved", f.verdict.proved()},
+              {"fault", f.verdict.fault},
+              {"messages", f.verdict.messages},
+              {"message_bytes", f.verdict.message_bytes},
+              {"messages_between_nodes", f.verdict.node_messages},
+              {"bytes_between_nodes", f.verdict.node_bytes},
+              {"scratch_bytes", f.scratch()},
+              {"logical_time", f.times.end},
+              {"ranks", json::array()}};
+  for (size_t rank = 0; rank < f.schedules.size() && !a.no_steps && f.verdict.proved(); ++rank) {
+    json steps = json::array();
+    for (uint32_t i = 0; i < f.schedules[rank].steps.size(); ++i) {
+      steps.push_back(json_of(f.schedules[rank].steps[i], i, f.schedules[rank], f.times.spans[rank][i]));
     }
-    std::printf("%s\n", out.dump(2).c_str());
-    return verdict.proved() ? 0 : 1;
+    out["ranks"].push_back(std::move(steps));
   }
+  std::printf("%s\n", out.dump(2).c_str());
+}
+
+void print_text(const Arguments& a, const Found& f, const std::string& title) {
+  const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   std::printf("%s\n%s [%s]\n\n", title.c_str(), std::string(algorithm.what).c_str(),
               std::string(algorithm.source).c_str());
   std::printf(
       "%llu steps, %llu messages of %s in all, between nodes %llu of %s; scratch %s on a rank; logical time %g\n",
-      static_cast<unsigned long long>(verdict.steps), static_cast<unsigned long long>(verdict.messages),
-      format_size(verdict.message_bytes).c_str(), static_cast<unsigned long long>(verdict.node_messages),
-      format_size(verdict.node_bytes).c_str(), format_size(scratch).c_str(), times.end);
-  if (verdict.proved()) {
-    std::printf(
-        "proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
-    if (!a.svg.empty()) std::printf("drawn in %s\n", a.svg.c_str());
-    if (!a.no_steps) print_steps(schedules, times);
-  } else {
-    std::printf("WRONG: %s\n", verdict.fault.c_str());
+      static_cast<unsigned long long>(f.verdict.steps), static_cast<unsigned long long>(f.verdict.messages),
+      format_size(f.verdict.message_bytes).c_str(), static_cast<unsigned long long>(f.verdict.node_messages),
+      format_size(f.verdict.node_bytes).c_str(), format_size(f.scratch()).c_str(), f.times.end);
+  if (!f.verdict.proved()) {
+    std::printf("WRONG: %s\n", f.verdict.fault.c_str());
+    return;
   }
-  return verdict.proved() ? 0 : 1;
+  std::printf("proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
+  if (!a.svg.empty()) std::printf("drawn in %s\n", a.svg.c_str());
+  if (!a.no_steps) print_steps(f.schedules, f.times);
+}
+
+int schedule(const Arguments& a) {
+  const Collective collective = coll::collective_named(a.collective);
+  if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
+    return refuse("no collective '" + a.collective + "'; `zerohop schedule --list` names them");
+  }
+  if (a.list) return list(a);
+  Found f;
+  f.nodes = node_of_ranks(a);
+  if (f.nodes.empty()) return refuse("1 to " + std::to_string(kMostRanks) + " ranks, please");
+  if (a.root >= f.nodes.size()) return refuse("there is no rank " + std::to_string(a.root));
+  f.problem = problem_of(a, f.nodes);
+  f.algorithm = a.algorithm.empty() ? std::string(coll::choose(f.problem)) : a.algorithm;
+  std::vector<Problem> problems = coll::for_all_ranks(f.problem);
+  for (Problem& p : problems) {
+    p.in_place = a.in_place && collective != Collective::kBarrier && collective != Collective::kBcast &&
+                 (!coll::has_root(collective) || p.self == p.root);
+  }
+  if (const Status s = coll::build(problems, f.algorithm, &f.schedules); !s.ok()) {
+    return refuse(f.algorithm + ": " + s.what() + "; `zerohop schedule --list " + a.collective +
+                  "` names the algorithms");
+  }
+  f.verdict = coll::check(problems, f.schedules);
+  if (f.verdict.proved()) f.times = coll::timeline(f.schedules, *f.problem.layout, coll::logical_prices());
+  const std::string title = title_of(a, f);
+  if (!a.svg.empty() && f.verdict.proved()) {
+    if (!write_file(a.svg, coll::draw(f.schedules, *f.problem.layout, f.times, title), "schedule")) return 2;
+  }
+  if (a.as_json) {
+    print_json(a, f);
+  } else {
+    print_text(a, f, title);
+  }
+  return f.verdict.proved() ? 0 : 1;
 }
 
 }  // namespace

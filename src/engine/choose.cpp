@@ -57,75 +57,105 @@ std::string Rank::choice_text(uint32_t peer) const {
          ", ring to " + size_text(c.ring_bytes_max);
 }
 
-Status Rank::choose(node::Bootstrap& world) {
-  State& s = *state_;
-  p2p::Endpoint& e = *s.endpoint;
-  tune::Profile profile = builtin_profile();
-  const std::string folder = tune::cache_folder(s.config.calibration_folder);
-  bool have = false;
-  Offer offer{0};
-  bool quick = false;
-  if (!s.config.profile.empty()) {
-    have = tune::named_profile(s.config.profile, &profile);
-    s.profile_note = "thresholds named " + s.config.profile + " (ZEROHOP_PROFILE)";
-  } else if (s.config.calibrate) {
-    const Status loaded = tune::load_profile(folder, tune::this_machine(), &profile);
-    have = loaded.ok() && tune::covers(profile, levels_of(node_));
-    if (have) s.profile_note = "kept calibration of this machine";
-    const bool unusable = !loaded.ok() && loaded.code() != Code::kWouldBlock;
-    if (unusable) {
-      s.profile_note = std::string("calibration file ignored: ") + loaded.what();
-      if (node_.self() == 0) s.complaint = s.profile_note;
+/// The steps of choose().
+class Rank::Chooser {
+ public:
+  Chooser(Rank& rank, node::Bootstrap& world) : s_(*rank.state_), node_(rank.node_), world_(world) {}
+
+  /// As named, or kept by an earlier job; what has to be measured, if anything.
+  void look_up() {
+    if (!s_.config.profile.empty()) {
+      have_ = tune::named_profile(s_.config.profile, &profile_);
+      s_.profile_note = "thresholds named " + s_.config.profile + " (ZEROHOP_PROFILE)";
+    } else if (s_.config.calibrate) {
+      look_up_kept();
+    } else {
+      s_.profile_note = "built-in choices (calibration is off)";
     }
-    quick = have && tune::wants_look(profile, levels_of(node_));
-    if ((!have || quick) && node_.self() == 0 && node_.size() > 1 && !s.oversubscribed) {
-      offer.scratch = e.make_scratch(tune::calibration_bytes(quick));
-    }
-  } else {
-    s.profile_note = "built-in choices (calibration is off)";
   }
-  std::vector<Offer> offers(static_cast<size_t>(world.size()));
-  if (Status status = world.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
-  const Offset scratch = offers[static_cast<size_t>(node_.world_rank(0))].scratch;
-  if (scratch != kNoOffset) {
+
+  /// With the other ranks of the node, where its first one has made room to.
+  Status measure() {
+    Offer offer{0};
+    if (wanted_ && node_.self() == 0 && node_.size() > 1 && !s_.oversubscribed) {
+      offer.scratch = s_.endpoint->make_scratch(tune::calibration_bytes(quick_));
+    }
+    std::vector<Offer> offers(static_cast<size_t>(world_.size()));
+    if (Status status = world_.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
+    const Offset scratch = offers[static_cast<size_t>(node_.world_rank(0))].scratch;
+    if (scratch != kNoOffset) measure_in(scratch);
+    bool measured_somewhere = false;
+    for (const Offer& o : offers) measured_somewhere = measured_somewhere || o.scratch != kNoOffset;
+    if (measured_somewhere) {  // nobody touches a scratch any more when this has come back
+      if (Status status = world_.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
+      if (offer.scratch != kNoOffset) s_.endpoint->drop_scratch(offer.scratch, tune::calibration_bytes(quick_));
+    }
+    if (s_.profile_note.empty()) s_.profile_note = "built-in choices";
+    return kOk;
+  }
+
+  [[nodiscard]] tune::PairChoice at_level(node::Level level) const {
+    tune::PairChoice c = tune::choose(static_cast<int>(level), have_ ? &profile_ : nullptr);
+    if (s_.oversubscribed) c = tune::on_shared_cpus(c, tune::is_far(static_cast<int>(level)));
+    if (s_.config.single_copy_min != 0) {
+      c.single_copy_min = s_.config.single_copy_min;
+      c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
+      if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
+    }
+    return c;
+  }
+
+ private:
+  void look_up_kept() {
+    const Status loaded = tune::load_profile(folder(), tune::this_machine(), &profile_);
+    have_ = loaded.ok() && tune::covers(profile_, levels_of(node_));
+    if (have_) s_.profile_note = "kept calibration of this machine";
+    if (!loaded.ok() && loaded.code() != Code::kWouldBlock) {
+      s_.profile_note = std::string("calibration file ignored: ") + loaded.what();
+      if (node_.self() == 0) s_.complaint = s_.profile_note;
+    }
+    quick_ = have_ && tune::wants_look(profile_, levels_of(node_));
+    wanted_ = !have_ || quick_;
+  }
+
+  void measure_in(Offset scratch) {
     tune::CalibrationGroup group;
     group.self = node_.self();
     group.size = node_.size();
     group.pid = node_.pid(node_.self());
-    group.cma = s.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
-    group.quick = quick;
-    group.folder = folder;
+    group.cma = s_.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
+    group.quick = quick_;
+    group.folder = folder();
     group.scratch = node_.base() + scratch;
     group.levels = levels_of(node_);
     for (uint32_t i = 0; i < node_.size(); ++i) group.lines.push_back(node_.line_ns(i));
     tune::Profile measured;
-    if (tune::prepare_profile(group, &measured, &s.profile_note)) {
-      profile = measured;
-      have = true;
+    if (tune::prepare_profile(group, &measured, &s_.profile_note)) {
+      profile_ = measured;
+      have_ = true;
     }
   }
-  bool measured_somewhere = false;
-  for (const Offer& o : offers) measured_somewhere = measured_somewhere || o.scratch != kNoOffset;
-  if (measured_somewhere) {  // nobody touches a scratch any more when this has come back
-    if (Status status = world.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
-    if (offer.scratch != kNoOffset) e.drop_scratch(offer.scratch, tune::calibration_bytes(quick));
-  }
-  if (s.profile_note.empty()) s.profile_note = "built-in choices";
+
+  [[nodiscard]] std::string folder() const { return tune::cache_folder(s_.config.calibration_folder); }
+
+  State& s_;
+  node::Node& node_;
+  node::Bootstrap& world_;
+  tune::Profile profile_ = builtin_profile();
+  bool have_ = false;    ///< else thresholds are the built-in ones
+  bool wanted_ = false;  ///< a measurement
+  bool quick_ = false;   ///< only whether what is kept still holds
+};
+
+Status Rank::choose(node::Bootstrap& world) {
+  Chooser chooser(*this, world);
+  chooser.look_up();
+  if (Status status = chooser.measure(); !status.ok()) return status;
   for (uint32_t i = 0; i < node_.size(); ++i) {
     const node::Level level = node_.level(node_.self(), i);
-    const auto at_level = [&](node::Level l) {
-      tune::PairChoice c = tune::choose(static_cast<int>(l), have ? &profile : nullptr);
-      if (s.oversubscribed) c = tune::on_shared_cpus(c, tune::is_far(static_cast<int>(l)));
-      if (s.config.single_copy_min != 0) {
-        c.single_copy_min = s.config.single_copy_min;
-        c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
-        if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
-      }
-      return c;
-    };
     const bool far = tune::is_far(static_cast<int>(level));
-    e.set_choices(i, at_level(far ? node::Level::kSameCore : level), at_level(far ? level : node::Level::kSharedL3),
-                  far);
+    state_->endpoint->set_choices(i, chooser.at_level(far ? node::Level::kSameCore : level),
+                                  chooser.at_level(far ? level : node::Level::kSharedL3), far);
   }
   return kOk;
 }

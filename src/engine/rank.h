@@ -208,6 +208,7 @@ class Rank {
   class Guard;
   class TeamServices;
   struct Waiter;
+  class Chooser;
   Status choose(node::Bootstrap& world);
   void watch_memory();
   void leave(Guard& guard);

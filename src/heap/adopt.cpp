@@ -29,6 +29,21 @@ bool first_of_mapped_block(const void* address) {
   return words[0] == 0 && (words[1] & kFlags) == kMapped && (words[1] & ~kFlags) % kPage == 0 && words[1] > kPage;
 }
 
+bool is_waited_on(Pages pages) {
+  // Who waits on a futex that processes may share would wait for a page that is somewhere else.
+  struct Search {
+    Pages pages;
+    bool found;
+  } waits{pages, false};
+  os::for_each_futex_wait(
+      [](uintptr_t address, void* argument) {
+        auto& s = *static_cast<Search*>(argument);
+        s.found = s.found || (address / kPage >= s.pages.first && address / kPage < s.pages.end());
+      },
+      &waits);
+  return waits.found;
+}
+
 }  // namespace
 
 Pages Heap::wanted_pages(const void* address, size_t n) const {
@@ -165,18 +180,12 @@ const char* Heap::obstacle(Pages pages) {
     if (from < excluded_[i].to && excluded_[i].from < to) return "it has attributes that shared memory would not keep";
   }
   if (const char* why = obstacle_of_process(); why != nullptr) return why;
-  // Who waits on a futex that processes may share would wait for a page that is somewhere else.
-  struct Search {
-    Pages pages;
-    bool found;
-  } waits{pages, false};
-  os::for_each_futex_wait(
-      [](uintptr_t address, void* argument) {
-        auto& s = *static_cast<Search*>(argument);
-        s.found = s.found || (address / kPage >= s.pages.first && address / kPage < s.pages.end());
-      },
-      &waits);
-  if (waits.found) return "a thread waits on a futex in it";
+  if (is_waited_on(pages)) return "a thread waits on a futex in it";
+  return obstacle_of_mappings(pages);
+}
+
+// What the kernel says of those that are not adopted yet.
+const char* Heap::obstacle_of_mappings(Pages pages) {
   const os::Mappings mappings;
   const char* why = nullptr;
   table_.for_each(Bit::kShared, false, pages, [&](Pages run) {
@@ -191,33 +200,34 @@ const char* Heap::obstacle(Pages pages) {
       } else if (mapping.stack || os::in_thread_stack(mappings, mapping, at)) {
         why = "it is a stack";
       }
-      at = found ? mapping.to : to;
+      at = found ? mapping.to : run.end() * kPage;
     }
-    if (why != nullptr) return;
-    bool knows_huge = false;
-    switch (os::behind(run.address(), run.bytes(), &knows_huge)) {
-      case os::Behind::kPrivate:
-        // A system that does not tell of huge pages: where they are given unasked, or the program has asked.
-        if (!knows_huge && !huge_too_ && !shared_memory_has_huge_pages() && run.bytes() >= kHugePage &&
-            (private_only_from() != 0 || (huge_wishes_.load_relaxed() != 0 && private_memory_has_huge_pages()))) {
-          why = "it may have huge pages";
-        }
-        break;
-      case os::Behind::kHuge:
-        if (!huge_too_ && !shared_memory_has_huge_pages()) why = "it has huge pages";
-        break;
-      case os::Behind::kUntouched:
-        why = "it was never written";
-        break;
-      case os::Behind::kFile:
-        why = "it is a file's";
-        break;
-      case os::Behind::kUnknown:
-        why = "/proc does not tell of its pages";
-        break;
-    }
+    if (why == nullptr) why = obstacle_behind(run);
   });
   return why;
+}
+
+const char* Heap::obstacle_behind(Pages run) const {
+  bool knows_huge = false;
+  switch (os::behind(run.address(), run.bytes(), &knows_huge)) {
+    case os::Behind::kPrivate:
+      // A system that does not tell of huge pages: where they are given unasked, or the program has asked.
+      if (!knows_huge && !huge_too_ && !shared_memory_has_huge_pages() && run.bytes() >= kHugePage &&
+          (private_only_from() != 0 || (huge_wishes_.load_relaxed() != 0 && private_memory_has_huge_pages()))) {
+        return "it may have huge pages";
+      }
+      break;
+    case os::Behind::kHuge:
+      if (!huge_too_ && !shared_memory_has_huge_pages()) return "it has huge pages";
+      break;
+    case os::Behind::kUntouched:
+      return "it was never written";
+    case os::Behind::kFile:
+      return "it is a file's";
+    case os::Behind::kUnknown:
+      return "/proc does not tell of its pages";
+  }
+  return nullptr;
 }
 
 bool Heap::adopt(Pages pages) {

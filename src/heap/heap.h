@@ -141,6 +141,8 @@ class Heap final : public SharedHeap {
   [[nodiscard]] bool lost() const;
   [[nodiscard]] const char* obstacle(Pages pages);
   [[nodiscard]] const char* obstacle_of_process();
+  [[nodiscard]] const char* obstacle_of_mappings(Pages pages);
+  [[nodiscard]] const char* obstacle_behind(Pages run) const;
   bool adopt(Pages pages);
   bool adopt_chunk(Pages pages);
   void forget(Pages pages);

@@ -1,4 +1,4 @@
-// The stages of Node::join and what ranks tell each other in them. Used by joiner.cpp and its tests only.
+// The stages of Node::join and what ranks tell each other in them. Used by joiner.cpp, identify.cpp and tests only.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,11 @@ struct Vote {
   char address[112];  ///< leader: socket or file
 };
 
+/// Status holds static texts; a reason that came from another process is kept for the rest of this one.
+const char* keep_text(const std::string& text);
+/// Adds a fact to a "; " list.
+void note(std::string* notes, const std::string& text);
+
 class Joiner {
  public:
   Joiner(Bootstrap& world, const JoinConfig& config) : world_(world), config_(config) {}
@@ -69,6 +74,9 @@ class Joiner {
 
  private:
   Status identify();
+  Card own_card();
+  [[nodiscard]] Status of_one_kind() const;
+  void lay_out();
   void assign_nodes();
   void count_cpus();
   Status create();

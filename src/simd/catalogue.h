@@ -86,6 +86,31 @@ Kernel pair(Op op) {
   }
 }
 
+/// Of a type that is a value and its place.
+template <template <class Operation, class Element> class Loop>
+Kernel find_pair(Op op, Type type) {
+  switch (type) {
+    case Type::kFloatInt:
+      return pair<Loop, float, int>(op);
+    case Type::kDoubleInt:
+      return pair<Loop, double, int>(op);
+    case Type::kLongInt:
+      return pair<Loop, long, int>(op);
+    case Type::kIntInt:
+      return pair<Loop, int, int>(op);
+    case Type::kShortInt:
+      return pair<Loop, short, int>(op);
+    case Type::kLongDoubleInt:
+      return pair<Loop, long double, int>(op);
+    case Type::kFloatFloat:
+      return pair<Loop, float, float>(op);
+    case Type::kDoubleDouble:
+      return pair<Loop, double, double>(op);
+    default:
+      return nullptr;
+  }
+}
+
 template <template <class Operation, class Element> class Loop>
 Kernel find(Op op, Type type) {
   switch (type) {
@@ -133,21 +158,14 @@ Kernel find(Op op, Type type) {
     case Type::kLogical8:
       return logical<Loop, uint64_t>(op);
     case Type::kFloatInt:
-      return pair<Loop, float, int>(op);
     case Type::kDoubleInt:
-      return pair<Loop, double, int>(op);
     case Type::kLongInt:
-      return pair<Loop, long, int>(op);
     case Type::kIntInt:
-      return pair<Loop, int, int>(op);
     case Type::kShortInt:
-      return pair<Loop, short, int>(op);
     case Type::kLongDoubleInt:
-      return pair<Loop, long double, int>(op);
     case Type::kFloatFloat:
-      return pair<Loop, float, float>(op);
     case Type::kDoubleDouble:
-      return pair<Loop, double, double>(op);
+      return find_pair<Loop>(op, type);
     case Type::kCount:
       break;
   }
