@@ -111,9 +111,13 @@ int start_recv(Operation* op, const MessageCall& call) {
   if (comes_by_engine(info, call.rank)) return recv_by_engine(op, call);
   op->host_request = MPI_REQUEST_NULL;
   const bool any = call.rank == MPI_ANY_SOURCE;
-  if (!any && info->wild->empty()) {
-    op->state = Operation::State::kHost;
-    return call.arguments().hand_to(counted::Irecv<MPI_Count>, &op->host_request);
+  if (!any) {
+    // Else a receive from anywhere, which another thread adds now, might be given this one's message.
+    const TableLock lock(info->wild_mutex);
+    if (info->wild->empty()) {
+      op->state = Operation::State::kHost;
+      return call.arguments().hand_to(counted::Irecv<MPI_Count>, &op->host_request);
+    }
   }
   hold_comm(info);
   op->info = info;

@@ -37,7 +37,10 @@ bool WildcardQueue::blocked(const Operation* op) const {
   return false;
 }
 
-bool WildcardQueue::claims(int source, int tag) const { return first_match(source, tag) != nullptr; }
+bool WildcardQueue::claims(int source, int tag) const {
+  const TableLock lock(comm_->wild_mutex);
+  return first_match(source, tag) != nullptr;
+}
 
 Operation* WildcardQueue::first_match(int source, int tag) const {
   for (Operation* op : waiting_) {
@@ -82,7 +85,7 @@ int WildcardQueue::improbe(int source, int tag, int* flag, MPI_Message* message,
   MPI_Status seen;
   const int error = host.Iprobe(source, tag, comm_->handle, flag, &seen);
   if (error != MPI_SUCCESS || *flag == 0) return error;
-  if (claims(seen.MPI_SOURCE, seen.MPI_TAG)) {
+  if (first_match(seen.MPI_SOURCE, seen.MPI_TAG) != nullptr) {
     *flag = 0;
     return MPI_SUCCESS;
   }
