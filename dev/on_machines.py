@@ -39,15 +39,18 @@ def main() -> int:
         host = mpi_hosts.host(a.host)
     except KeyError as unknown:
         return fail(unknown.args[0])
-    if not 1 <= a.machines <= a.ranks or not a.program:
-        return fail("at least one machine, as many ranks as machines, and a program")
+    if a.machines < 1 or a.ranks < 1 or not a.program:
+        return fail("at least one machine, one rank, and a program")
+    placement = Placement(a.ranks, machines=a.machines, cyclic=a.cyclic)
+    if (used := placement.machines_used()) < a.machines:
+        return fail(f"{a.ranks} ranks would fill {used} of {a.machines} machines")
     if why := launcher.why_not(host):
         return fail(why)
-    placement = Placement(a.ranks, machines=a.machines, cyclic=a.cyclic)
     try:
         with namespaces.Nodes(a.machines) as nodes:
             command = launcher.command(host, placement, nodes.names, namespaces.AGENT, *a.program)
-            variables = host.environment(**launcher.environment(host))
+            # Benchmarks that pin their ranks must know that the machines have the same processors.
+            variables = host.environment(**launcher.environment(host), ZH_ONE_KERNEL="1")
             return subprocess.run(nodes.enter(command), env=variables, stdin=subprocess.DEVNULL, check=False).returncode
     except namespaces.NotPermitted as refusal:
         return fail(f"no machines can be made of namespaces here: {refusal}")

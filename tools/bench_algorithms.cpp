@@ -175,7 +175,15 @@ coll::Selection selection_of(const Tables& tables, bool several_nodes) {
   return selection;
 }
 
-int save(const AlgorithmOptions& o, const Tables& tables) {
+/// As one launch with so many ranks tells it.
+std::string machines_of(const Launches& launches, int ranks) {
+  for (const LaunchRecord& r : launches.records) {
+    if (r.document.value("ranks", 0) == ranks) return machines_text(r.document);
+  }
+  return {};
+}
+
+int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tables) {
   Options options;
   options.read_environment(environ);
   const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
@@ -189,7 +197,8 @@ int save(const AlgorithmOptions& o, const Tables& tables) {
   coll::Selection saved;
   if (saved.load(path).code() == Code::kInvalid)
     fmt::print(stderr, "zerohop {}: what was in {} is replaced\n", kCommand, path);
-  saved.replace(selection_of(tables, o.node_ranks > 0 || o.bench.hosts.machines > 0));
+  const bool several_nodes = o.node_ranks > 0 || !machines_text(launches.records.front().document).empty();
+  saved.replace(selection_of(tables, several_nodes));
   if (!write_file(path, saved.text(), kCommand)) return 2;
   fmt::print("\nsaved in {}\n", path);
   return 0;
@@ -235,7 +244,7 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
   const Tables tables = tables_of(launches);
   for (const auto& [key, cells] : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
-    const std::string machines = machines_text(launches.records.front().document);
+    const std::string machines = machines_of(launches, key.second);
     const std::string spread = machines.empty() ? "" : " on " + machines;
     const std::string host = launches.records.front().host;
     print_table(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
@@ -249,7 +258,7 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
   if (!o.bench.json_path.empty())
     written &= write_file(o.bench.json_path, json_of(tables, launches.machine, o.node_ranks).dump(1) + "\n", kCommand);
   if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
-  const int code = o.save && !launches.records.empty() ? save(o, tables) : 0;
+  const int code = o.save && !launches.records.empty() ? save(o, launches, tables) : 0;
   return written ? code : 2;
 }
 

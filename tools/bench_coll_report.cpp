@@ -181,6 +181,10 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, 
     const auto it = by_group.find({kRaw, "", r.key.buffers, r.key.ranks, r.placement, r.host});
     return it == by_group.end() ? nullptr : it->second.begin()->second.row[1];
   };
+  const auto sent_text = [&](const RowGroup& group, uint64_t size) {
+    const auto it = sent.find({group, size});
+    return it == sent.end() ? std::string() : it->second.text();
+  };
   std::string out;
   for (const auto& [group, sizes] : by_group) {
     bool first = true;
@@ -196,7 +200,7 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, 
                          reps == repetitions.end() ? 0 : reps->second, times_of_peer(t, mean->host),
                          t.text([](const Row& r) { return number_text(r.zerohop.mid); }), mean->best_peer,
                          times_of_peer(t, mean->best_peer), interval_text(mean->to_best_peer),
-                         interval_text(mean->to_own_host), interval_text(mean->noise), sent[{group, size}].text());
+                         interval_text(mean->to_own_host), interval_text(mean->noise), sent_text(group, size));
     }
   }
   out += "\nGeometric mean of the ratios over the sizes\n";

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -73,8 +74,7 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
   const std::string command = "bench " + bench.name;
   std::string wrong = bench.check ? bench.check() : "";
   for (const int ranks : o.ranks) {
-    if (wrong.empty() && ranks < o.hosts.machines)
-      wrong = fmt::format("{} ranks cannot be on {} machines (name more by --ranks)", ranks, o.hosts.machines);
+    if (wrong.empty() && o.names_ranks && o.rejudge_path.empty()) wrong = wrong_machines(o, ranks);
   }
   if (!wrong.empty()) {
     fmt::print(stderr, "zerohop {}: {}\n", command, wrong);
@@ -152,7 +152,17 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
   return c;
 }
 
+std::string wrong_machines(const BenchOptions& o, int ranks) {
+  const int machines = o.hosts.machines;
+  if (machines == 0) return {};
+  // Neighbours fill one machine after the other.
+  const int each = (ranks + machines - 1) / machines;
+  const int used = o.hosts.cyclic ? std::min(ranks, machines) : (ranks + each - 1) / each;
+  return used == machines ? "" : fmt::format("{} ranks would fill {} of {} machines", ranks, used, machines);
+}
+
 void add_ranks_option(CLI::App& command, BenchOptions* options) {
+  options->names_ranks = true;
   command.add_option("--ranks", options->ranks, "Comma list of numbers of ranks")
       ->delimiter(',')
       ->check(CLI::Range(2, kMostRanks))

@@ -36,6 +36,7 @@ struct BenchOptions {
   bool quick = false;
   bool null_test = false;
   bool one_under = false;                  ///< zerohop under the first of the usual hosts alone
+  bool names_ranks = false;                ///< `ranks` are what will be launched
   bool strict = false;                     ///< show the limits and goals, and end with 1 when one is missed
   std::vector<std::string> own_arguments;  ///< what only this benchmark's program understands
 };
@@ -71,6 +72,8 @@ struct MpiBench {
 /// Adds the subcommand with the options that all have. The benchmark's callables see `options` settled: with its pace.
 CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& options, MpiBench bench);
 void add_ranks_option(CLI::App& command, BenchOptions* options);
+/// Why so many ranks cannot be spread over the machines that are asked for; "": they can.
+std::string wrong_machines(const BenchOptions& options, int ranks);
 void add_strict_option(CLI::App& command, BenchOptions* options, const std::string& about);
 
 inline constexpr int kMostRanks = 256;  // kMaxRanks of bench/mpi/bench.h

@@ -52,7 +52,7 @@ struct Judgement {
 
 struct Row {
   CaseKey key;
-  std::string placement;  ///< near or far
+  std::string placement;  ///< near, far, or several (machines)
   std::string host;       ///< under which zerohop ran
   std::string machines;   ///< machines_text()
   int rounds = 0;

@@ -184,6 +184,10 @@ std::string what_is_wrong(const Options& o) {
   if (o.rejudge_path.empty() && groups_of(o).empty())
     return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
            " (only latency, noreuse, first and streams are with others than malloc)";
+  if (o.hosts.machines > 0 && o.by_placement) return "--by-placement tells two ranks of one machine apart";
+  for (const Group& g : groups_of(o)) {
+    if (std::string wrong = wrong_machines(o, g.ranks); o.rejudge_path.empty() && !wrong.empty()) return wrong;
+  }
   if (o.raw == "auto" || o.raw == "off") return "";
   std::string problem;
   const auto document = read_json(o.raw, &problem);

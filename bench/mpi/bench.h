@@ -114,12 +114,12 @@ double median(double* values, int count);
 
 // --- agreement (shared.c)
 // --------------------------------------------------------------------------------- Without messages, by one page that
-// all ranks of a machine share, or, on several machines, by `comm`, which is the host's alone and stays the caller's.
+// all ranks under one kernel share, or, under several, by `comm`, which is the host's alone and stays the caller's.
 // Returns 0, or -1 with a line on stderr.
 int shared_attach(MPI_Comm comm);
 void shared_detach(void);
 int shares_page(void);
-// Whether some machine has more ranks than processors.
+// Whether under some kernel there are more ranks than processors for them.
 int crowded(void);
 // Namespaces with a network of their own count as machines.
 int machine_count(void);

@@ -1,6 +1,7 @@
 // The benchmark of collectives, bench_coll_<abi>: one table of collectives, one measuring loop. Every call is timed
 // alone on every rank: data are rewritten before it and verified after it, with all ranks between two barriers that are
-// not MPI's. Values are those of IMB and OSU: the least, mean and greatest over the ranks of a rank's mean time.
+// not MPI's (where ranks share a page). Values are those of IMB and OSU: the least, mean and greatest over the ranks of
+// a rank's mean time.
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,8 +167,11 @@ static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double*
     int root = c->rooted && g_settings.rotate_root ? (int)(turn % (uint64_t)g_ranks) : 0;
     size_t step = i < 0 ? 1 : kPerLine;
     if (i == 0) {
-      if (counts_sent()) coord_barrier();  // nothing of the warm-up is under way
-      if (is_first_of_machine()) network_sent(&sent[0][0], &sent[0][1]);
+      if (counts_sent()) {  // nothing of the warm-up is under way, and nobody begins before all counters are read
+        coord_barrier();
+        if (is_first_of_machine()) network_sent(&sent[0][0], &sent[0][1]);
+        coord_barrier();
+      }
       begin = ticks();
     }
     turn++;

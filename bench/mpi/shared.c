@@ -45,7 +45,7 @@ static MPI_Comm coord_comm = MPI_COMM_NULL;
 static double* gathered_values = NULL;
 static int gathered_each = 0;
 static int is_crowded = 0;
-static int local_rank = 0;  // among the ranks of this machine
+static int local_rank = 0;  // among the ranks of this kernel that may use the same processors
 static int local_ranks = 1;
 static int machines = 1;
 static int machine_of[kMaxRanks];
@@ -87,7 +87,10 @@ static int open_backing(const char* folder) {
       snprintf(path, sizeof path, "%s/p2p-bench-XXXXXX", folder);
       fd = mkstemp(path);
     }
-    if (fd < 0 || posix_fallocate(fd, 0, sizeof(Page)) != 0) path[0] = 0;
+    if (fd < 0 || posix_fallocate(fd, 0, sizeof(Page)) != 0) {
+      if (fd >= 0 && folder != NULL) unlink(path);
+      path[0] = 0;
+    }
   }
   MPI_Bcast(path, sizeof path, MPI_CHAR, 0, coord_comm);
   if (g_rank != 0 && path[0] != 0) fd = open(path, O_RDWR | O_CLOEXEC);
@@ -100,7 +103,7 @@ static int open_backing(const char* folder) {
   good = good && mine[0] == first[0] && mine[1] == first[1];
   int all = 0;
   MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, coord_comm);
-  if (g_rank == 0 && folder != NULL && fd >= 0) unlink(path);
+  if (g_rank == 0 && folder != NULL && path[0] != 0) unlink(path);
   if (all) return fd;
   if (fd >= 0) close(fd);
   return -1;
@@ -132,31 +135,44 @@ static uint64_t kernel_id(void) {
   return got == NULL ? 0 : hash_text(text);
 }
 
+typedef struct {
+  uint64_t kernel;
+  uint64_t network;
+  cpu_set_t allowed;
+} Whereabouts;
+
 // Who is on which machine: those of one kernel share its processors and perhaps a page, those of one kernel and network
 // are a machine for the launcher. Returns the number of kernels.
 static int find_machines(void) {
-  enum { kKernel, kNetwork, kIds };
-  uint64_t mine[kIds] = {kernel_id(), network_id()};
-  uint64_t(*all)[kIds] = calloc((size_t)g_ranks, sizeof *all);
-  MPI_Allgather(mine, kIds, MPI_UINT64_T, all, kIds, MPI_UINT64_T, coord_comm);
+  Whereabouts mine = {.kernel = kernel_id(), .network = network_id(), .allowed = allowed};
+  Whereabouts* all = calloc((size_t)g_ranks, sizeof *all);
+  if (all == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
+  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, coord_comm);
   int kernels = 0;
+  int kernel_ranks = 0;
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
   local_rank = local_ranks = machines = 0;
   for (int r = 0; r < g_ranks; r++) {
     int new_kernel = 1;
     machine_of[r] = -1;
     for (int e = 0; e < r; e++) {
-      if (all[e][kKernel] != all[r][kKernel]) continue;
+      if (all[e].kernel != all[r].kernel) continue;
       new_kernel = 0;
-      if (all[e][kNetwork] == all[r][kNetwork]) machine_of[r] = machine_of[e];
+      if (all[e].network == all[r].network) machine_of[r] = machine_of[e];
     }
     if (r == g_rank) is_first = machine_of[r] < 0;
     if (machine_of[r] < 0) machine_of[r] = machines++;
     kernels += new_kernel;
-    local_rank += all[r][kKernel] == mine[kKernel] && r < g_rank;
-    local_ranks += all[r][kKernel] == mine[kKernel];
+    if (all[r].kernel != mine.kernel) continue;
+    kernel_ranks++;
+    CPU_OR(&processors, &processors, &all[r].allowed);
+    if (!CPU_EQUAL(&all[r].allowed, &mine.allowed)) continue;
+    local_rank += r < g_rank;
+    local_ranks++;
   }
   free(all);
-  int here = local_ranks > cpu_count();
+  int here = kernel_ranks > CPU_COUNT(&processors);
   MPI_Allreduce(&here, &is_crowded, 1, MPI_INT, MPI_MAX, coord_comm);
   return kernels;
 }
@@ -398,9 +414,13 @@ void pin_before_init(void) {
   static const char* const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "PMIX_RANK",
                                            NULL};
   static const char* const size_names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_SIZE", NULL};
+  // Machines made of namespaces (dev/on_machines.py) have the same processors: there the ranks of all count.
+  static const char* const all_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
+  static const char* const all_size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
+  const int one_kernel = getenv("ZH_ONE_KERNEL") != NULL;
   read_allowed();
-  int rank = env_number(rank_names);
-  int size = env_number(size_names);
+  int rank = env_number(one_kernel ? all_rank_names : rank_names);
+  int size = env_number(one_kernel ? all_size_names : size_names);
   if (rank >= 0 && size > 0 && place_of(rank, size) >= 0) pin_to(place_of(rank, size));
 }
 

@@ -28,6 +28,10 @@ class Placement:
     def most_per_machine(self) -> int:
         return -(-self.ranks // max(1, self.machines))
 
+    def machines_used(self) -> int:
+        """How many have a rank: neighbours fill one machine after the other."""
+        return min(self.ranks, self.machines) if self.cyclic else -(-self.ranks // self.most_per_machine())
+
     def under_host_alone(self) -> Placement:
         """The same job for a host that knows nothing of pretended nodes."""
         return dataclasses.replace(self, node_ranks=0)

@@ -72,10 +72,20 @@ TEST(CollReport, TellsWhatWasSentBetweenMachines) {
   EXPECT_EQ(summaries_of(judged).size(), 1U);
 }
 
+TEST(CollReport, OnOneMachineNothingIsSaidOfWhatIsSent) {
+  const auto all = made_up();
+  EXPECT_EQ(coll_table_of(judge(all, {}), repetitions_of(all), false).find("sent"), std::string::npos);
+}
+
 TEST(CollReport, NamesHowRanksAreSpread) {
-  EXPECT_EQ(machines_text({{"machine_of", {0, 0, 1, 1, 2}}}), "3 machines");
-  EXPECT_EQ(machines_text({{"machine_of", {0, 1, 0}}}), "2 machines in turn");
-  EXPECT_EQ(machines_text({{"machine_of", {0, 0}}}), "");
+  const auto text_of = [](const std::vector<int>& machine_of) {
+    Json document = Json::object();
+    document["machine_of"] = machine_of;
+    return machines_text(document);
+  };
+  EXPECT_EQ(text_of({0, 0, 1, 1, 2}), "3 machines");
+  EXPECT_EQ(text_of({0, 1, 0}), "2 machines in turn");
+  EXPECT_EQ(text_of({0, 0}), "");
   EXPECT_EQ(machines_text(Json::object()), "");
 }
 

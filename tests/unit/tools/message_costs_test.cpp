@@ -53,9 +53,10 @@ TEST(MessageCosts, ATimeIsTwoEndsAndAStrideIsWhatItAddsInTheSameLaunch) {
 }
 
 TEST(MessageCosts, OnlyThePlacementThatMostLaunchesHadCounts) {
-  const json cases = {message(1024, 0, 4)};
-  const std::vector<LaunchRecord> launches = {launch("far", {message(1024, 0, 9)}), launch("near", cases),
-                                              launch("none", {message(1024, 0, 1)}), launch("near", cases)};
+  const json cases = json::array({message(1024, 0, 4)});
+  const std::vector<LaunchRecord> launches = {launch("far", json::array({message(1024, 0, 9)})), launch("near", cases),
+                                              launch("none", json::array({message(1024, 0, 1)})),
+                                              launch("near", cases)};
   const MessageCosts costs = message_costs_of(launches);
   EXPECT_EQ(costs.placement, "near");
   EXPECT_EQ(costs.launches, 2);
@@ -66,7 +67,7 @@ TEST(MessageCosts, OnlyThePlacementThatMostLaunchesHadCounts) {
 
 TEST(MessageCosts, NothingOfNothing) {
   EXPECT_EQ(message_costs_of({}).launches, 0);
-  const std::vector<LaunchRecord> launches = {launch("none", {message(1024, 0, 4)})};
+  const std::vector<LaunchRecord> launches = {launch("none", json::array({message(1024, 0, 4)}))};
   const MessageCosts costs = message_costs_of(launches);
   EXPECT_EQ(costs.placement, "");
   EXPECT_EQ(costs.left_out, 1);

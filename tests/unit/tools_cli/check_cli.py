@@ -431,7 +431,10 @@ class Cli(Case):
             (("algorithms", "--only", "nope"), "no such collective: nope"),
             (("coll", "--machines", "1"), "--machines"),
             (("coll", "--cyclic"), "--cyclic requires --machines"),
-            (("coll", "--ranks", "2", "--machines", "3"), "2 ranks cannot be on 3 machines"),
+            (("coll", "--ranks", "2", "--machines", "3"), "2 ranks would fill 2 of 3 machines"),
+            (("coll", "--ranks", "8,5", "--machines", "4"), "5 ranks would fill 3 of 4 machines"),
+            (("p2p", "--only", "latency", "--machines", "3"), "2 ranks would fill 2 of 3 machines"),
+            (("p2p", "--by-placement", "--machines", "2"), "--by-placement"),
             (("algorithms", "--machines", "2", "--node-ranks", "2"), "--machines excludes --node-ranks"),
         ):
             r = zerohop("bench", *args)
