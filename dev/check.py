@@ -262,6 +262,7 @@ STAGES = [
     Stage("links", "qcf", checker("dev/check_links.py")),
     Stage("sync labels", "qcf", checker("dev/check_sync_labels.py")),
     Stage("exports", "qcf", checker("dev/check_exports.py")),
+    Stage("functions", "qcf", command_stage(PYTHON, "dev/check_table.py", timeout_s=120)),
     Stage("variables", "qcf", variables),
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),

@@ -54,14 +54,14 @@ constexpr OptionSpec kTable[] = {
      "file that receives every rank's counters as JSON, however the job ends; %j is the job's id, %r the rank, %p the "
      "process (with one of these two each rank writes a file of its own)"},
     {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange, "engine",
-     "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep at once)"},
+     "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep soon)"},
     {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",
      "bound of the shared memory of one rank; used as traffic asks for it, and beyond it only for sends under way "
      "(1 KiB each, up to 1 GiB more)"},
     {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
     {"ZEROHOP_COPIERS", OptionType::kInt, "8", "", 1, 1 << 20, "coll",
-     "ranks that copy from or into one rank's memory through the kernel at once, in a collective with one root"},
+     "ranks that copy from or into one rank's memory through the kernel at once, in a collective"},
     {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
      "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
      "CPUs"},
@@ -79,8 +79,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange, "all",
      "file of NAME=value lines, weaker than the environment"},
     {"ZEROHOP_PTRACER", OptionType::kBool, "1", "", 0, 1, "node",
-     "0: do not open this process to its user's others (PR_SET_PTRACER) where Yama's ptrace scope is 1; CMA is then "
-     "lost"},
+     "0: do not allow the user's other processes to trace this one (PR_SET_PTRACER); where Yama's ptrace scope is 1, "
+     "CMA is then lost"},
     {"ZEROHOP_SEGMENT", OptionType::kEnum, "auto", "auto|memfd|file", kNoRange, kNoRange, "node",
      "kind of the node's shared memory; auto: memfd, else a file that loses its name at once"},
     {"ZEROHOP_FOLDER", OptionType::kString, "", "", kNoRange, kNoRange, "node",
