@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "bench_check.h"
 #include "coll/algorithms/algorithms.h"
 #include "commands.h"
 #include "model/closed_forms.h"
@@ -20,6 +21,7 @@
 #include "model_case.h"
 #include "model_compare_command.h"
 #include "model_crossover.h"
+#include "model_picture.h"
 #include "model_profile.h"
 #include "text.h"
 
@@ -38,6 +40,7 @@ struct Arguments {
   uint32_t chips = 0;  ///< 0: as the profile has it
   bool no_walk = false;
   bool as_json = false;
+  std::string svg;  ///< where crossover draws; "": nowhere
   ModelCase wanted;
 };
 
@@ -244,6 +247,15 @@ int crossover(Arguments a) {
   }
   c.bytes = kLastBytes;
   const std::vector<std::string> notes = notes_on(c, *parameters);
+  const std::string title = fmt::format("Fastest by the walk of {}: {}, {} to {}", name_of(kCrossoverModel),
+                                        cluster_text(c), format_size(kFirstBytes), format_size(kLastBytes));
+  if (!a.svg.empty()) {
+    std::vector<CrossoverBar> bars;
+    for (const Crossing& x : crossings) bars.push_back({std::string(name_of(x.collective)), x.takeovers});
+    if (!write_file(a.svg, crossover_svg(title + ", profile " + parameters->name, bars, kFirstBytes, kLastBytes),
+                    "model crossover"))
+      return 2;
+  }
   if (a.as_json) {
     json out = cluster_json(a, *parameters);
     out["model"] = name_of(kCrossoverModel);
@@ -255,8 +267,6 @@ int crossover(Arguments a) {
     return 0;
   }
   const size_t columns = output_columns();
-  const std::string title = fmt::format("Fastest by the walk of {}: {}, {} to {}", name_of(kCrossoverModel),
-                                        cluster_text(c), format_size(kFirstBytes), format_size(kLastBytes));
   fmt::print("{}\n{}\n", wrapped(title, 0, 2, columns),
              hanging("profile " + parameters->name + ": ", parameters->about, columns));
   fmt::print("  {:>10}  {:<26} {:>14}\n", "from", "algorithm", "µs there");
@@ -342,10 +352,12 @@ void add_crossover(CLI::App* parent) {
       "say. All\n"
       "collectives take a second at 64 ranks, a minute at 512.\n\n"
       "  zerohop model crossover --ranks 64 --nodes 8\n"
-      "  zerohop model crossover allgather -r 64 -n 8 -p infiniband-ddr-like --json\n\n"
+      "  zerohop model crossover allgather -r 64 -n 8 -p infiniband-ddr-like --json\n"
+      "  zerohop model crossover -r 64 -n 8 --svg crossover.svg    a bar for each collective\n\n"
       "Ends with 0, or 2 if there is nothing to predict.");
   command->add_option("collective", a->collective, "One alone (see zerohop schedule --list); otherwise all");
   add_cluster_options(command, a);
+  command->add_option("--svg", a->svg, "Draw it, to this file")->check(&wrong_output);
   command->callback([a] { exit_code = crossover(*a); });
 }
 

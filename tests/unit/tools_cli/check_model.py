@@ -2,8 +2,10 @@
 
 import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 from cli import Case, zerohop
 
@@ -93,6 +95,18 @@ class Model(Case):
         self.assertLess(after, before)
         self.assertAlmostEqual(after, later[0]["us"])
         self.assertIn("Fastest by the walk", model("crossover", "bcast").stdout)
+
+    def test_crossover_draws_a_stretch_for_each_algorithm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "out.svg"
+            out = self.of("crossover", "-r", "16", "-n", "4", "--svg", str(file))
+            tree = ElementTree.fromstring(file.read_text())
+        told = [t.text for t in tree.iter("{http://www.w3.org/2000/svg}title")]
+        takeovers = [t for line in out["collectives"] for t in line["takeovers"]]
+        self.assertEqual([t.split(" from ")[0] for t in told], [t["algorithm"] for t in takeovers])
+        r = model("crossover", "bcast", "--svg", "/no/such/out.svg")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("no folder /no/such", r.stderr)
 
     def test_takeovers_leave_out_what_has_too_many_steps(self):
         r = model("crossover", "alltoall", "-r", "8192", "-n", "8")
