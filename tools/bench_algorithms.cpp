@@ -46,6 +46,7 @@ struct AlgorithmOptions {
   BenchOptions bench;
   std::vector<std::string> chunks = {kUsualChunk};
   uint32_t node_ranks = 0;
+  std::string line;  ///< near or far: only launches whose first two ranks were so; empty: all
   bool save = false;
   std::string abi;  ///< of the host under which zerohop ran
 };
@@ -102,10 +103,16 @@ struct Cell {
 using Cells = std::map<uint64_t, std::map<std::string, Cell>>;  ///< by size and setting
 using Tables = std::map<std::pair<std::string, int>, Cells>;    ///< by collective and number of ranks
 
-/// All launches count, whatever the placement of their first two ranks, which is all that a launch knows of it.
-Tables tables_of(const Launches& launches) {
+bool counts(const LaunchRecord& record, const std::string& line) {
+  return line.empty() || record.document.value("placement", "") == line;
+}
+
+/// All launches count, whatever the placement of their first two ranks, which is all that a launch knows of it, unless
+/// one is asked for.
+Tables tables_of(const Launches& launches, const std::string& line) {
   Tables tables;
   for (const LaunchRecord& record : launches.records) {
+    if (!counts(record, line)) continue;
     const nlohmann::json& d = record.document;
     for (const nlohmann::json& c : d.value("cases", nlohmann::json::array())) {
       const auto arms = c.value("/metrics/time_us"_json_pointer, std::vector<std::vector<double>>{});
@@ -225,9 +232,11 @@ nlohmann::json rows_of(const Tables& tables, uint32_t node_ranks) {
   return rows;
 }
 
-nlohmann::json json_of(const Tables& tables, const MachineLoad& machine, uint32_t node_ranks) {
-  return {
-      {"schema", "zerohop-bench-algorithms/1"}, {"machine", json_of(machine)}, {"rows", rows_of(tables, node_ranks)}};
+nlohmann::json json_of(const Tables& tables, const MachineLoad& machine, const AlgorithmOptions& o) {
+  return {{"schema", "zerohop-bench-algorithms/1"},
+          {"machine", json_of(machine)},
+          {"line", o.line},
+          {"rows", rows_of(tables, o.node_ranks)}};
 }
 
 std::string csv_of(const Tables& tables) {
@@ -241,7 +250,7 @@ std::string csv_of(const Tables& tables) {
 }
 
 int report(const AlgorithmOptions& o, const Launches& launches) {
-  const Tables tables = tables_of(launches);
+  const Tables tables = tables_of(launches, o.line);
   for (const auto& [key, cells] : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
     const std::string machines = machines_of(launches, key.second);
@@ -250,15 +259,19 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
     print_table(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
                 host, cells);
   }
+  if (!o.line.empty()) {
+    const auto others = std::ranges::count_if(launches.records, [&](const auto& r) { return !counts(r, o.line); });
+    fmt::print("\n{} launches, {} left out that were not {}\n", launches.records.size(), others, o.line);
+  }
   fmt::print(
       "\nTimes in µs: means over the ranks, medians over the launches; * the least ratio to the host beside it.\n"
       "algorithm/4K: in pieces of 4 KiB instead of {}; /0: whole.\n",
       kUsualChunk);
   bool written = true;
   if (!o.bench.json_path.empty())
-    written &= write_file(o.bench.json_path, json_of(tables, launches.machine, o.node_ranks).dump(1) + "\n", kCommand);
+    written &= write_file(o.bench.json_path, json_of(tables, launches.machine, o).dump(1) + "\n", kCommand);
   if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
-  const int code = o.save && !launches.records.empty() ? save(o, launches, tables) : 0;
+  const int code = o.save && !tables.empty() ? save(o, launches, tables) : 0;
   return written ? code : 2;
 }
 
@@ -305,6 +318,8 @@ void add_bench_algorithms_command(CLI::App& bench) {
   c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)")
       ->check(CLI::Range(1, kMostRanks))
       ->excludes("--machines");
+  c->add_option("--line", o->line, "Only launches whose first two ranks were near or far, by their raw line")
+      ->check(CLI::IsMember({"near", "far"}));
   c->add_flag("--save", o->save, "Write the fastest into the table that jobs on this machine read");
 }
 
