@@ -111,6 +111,7 @@ extern uint64_t g_errors;
 // A sequence number never used before by this rank pair; both ranks step alike.
 uint64_t next_seq(void);
 double median(double* values, int count);
+uint64_t hash_text(const char* text);
 
 // --- agreement (shared.c)
 // --------------------------------------------------------------------------------- Without messages, by one page that
@@ -125,7 +126,6 @@ int crowded(void);
 int machine_count(void);
 int machine_of_rank(int rank);
 int is_first_of_machine(void);
-uint64_t hash_text(const char* text);
 void coord_barrier(void);
 // All ranks give n values (n <= 16); after it rank 0 may read rank r's k-th value by gathered(r, k) until the next
 // gather.

@@ -1,5 +1,5 @@
-// Time, buffers and the rewriting of data for the MPI benchmark programs. Called by every sub-benchmark; sends
-// nothing.
+// Time, buffers, the rewriting of data and names as numbers for the MPI benchmark programs. Called by every
+// sub-benchmark; sends nothing.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,4 +195,10 @@ double median(double* values, int count) {
   if (count <= 0) return 0;
   qsort(values, (size_t)count, sizeof *values, by_value);
   return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+uint64_t hash_text(const char* text) {
+  uint64_t hash = 1469598103934665603u;  // FNV-1a
+  for (; *text != 0; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+  return hash;
 }

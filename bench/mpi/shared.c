@@ -208,12 +208,6 @@ int machine_count(void) { return machines; }
 int machine_of_rank(int rank) { return machine_of[rank]; }
 int is_first_of_machine(void) { return is_first; }
 
-uint64_t hash_text(const char* text) {
-  uint64_t hash = 1469598103934665603u;  // FNV-1a
-  for (; *text != 0; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-  return hash;
-}
-
 void coord_barrier(void) {
   if (page == NULL) {
     MPI_Barrier(coord_comm);
