@@ -71,8 +71,8 @@ class Picture {
 
  private:
   [[nodiscard]] double place(uint64_t bytes) const {
-    const double whole = std::log2(static_cast<double>(last_) / static_cast<double>(first_));
-    return kLeft + kWidth * std::log2(static_cast<double>(bytes) / static_cast<double>(first_)) / whole;
+    const double whole = std::log10(static_cast<double>(last_) / static_cast<double>(first_));
+    return kLeft + kWidth * std::log10(static_cast<double>(bytes) / static_cast<double>(first_)) / whole;
   }
 
   const char* color_of(std::string_view algorithm) {
