@@ -164,7 +164,8 @@ def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) ->
                     result.notes.append(f"skipped: {case.get('name')}")
                 else:
                     result.failed += 1
-                    said = [line for line in (case.findtext("system-out") or "").splitlines() if line[:1] not in "["]
+                    lines = (case.findtext("system-out") or "").splitlines()
+                    said = [line for line in lines if line and not line.startswith("[")]
                     result.notes.append(
                         "\n        | ".join([f"failed: {case.get('name')}", *said[-FAILED_TEST_LINES:]])
                     )

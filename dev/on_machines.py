@@ -47,11 +47,10 @@ def main() -> int:
     if why := launcher.why_not(host):
         return fail(why)
     try:
-        with namespaces.Nodes(a.machines) as nodes:
-            command = launcher.command(host, placement, nodes.names, namespaces.AGENT, *a.program)
+        with launcher.job(host, placement, *a.program) as (command, variables):
             # Benchmarks that pin their ranks must know that the machines have the same processors.
-            variables = host.environment(**launcher.environment(host), ZH_ONE_KERNEL="1")
-            return subprocess.run(nodes.enter(command), env=variables, stdin=subprocess.DEVNULL, check=False).returncode
+            env = host.environment(**variables, ZH_ONE_KERNEL="1")
+            return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, check=False).returncode
     except namespaces.NotPermitted as refusal:
         return fail(f"no machines can be made of namespaces here: {refusal}")
 

@@ -8,9 +8,12 @@
 #include <cmath>
 
 #include "base/options.h"
+#include "coll/analysis/draw.h"
 
 namespace zh::tools {
 namespace {
+
+using coll::svg_text;
 
 constexpr double kLeft = 150;  // names of collectives
 constexpr double kWidth = 820;
@@ -24,19 +27,13 @@ constexpr double kLegendWidth = 230;
 constexpr std::array kColors = {"#2a6fbb", "#d9601a", "#3c9a5f", "#7b5ea7", "#a3324c", "#5f6b7a",
                                 "#0f8b8d", "#8f6b1f", "#c2477f", "#3f4fa8", "#557a2b", "#9a5b3c"};
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 class Picture {
  public:
   Picture(uint64_t first_bytes, uint64_t last_bytes) : first_(first_bytes), last_(last_bytes) {}
 
   void bar(const CrossoverBar& bar, double y) {
     out_ += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\">{}</text>\n", kLeft - 10, y + 16,
-                        escaped(bar.name));
+                        svg_text(bar.name));
     for (size_t i = 0; i < bar.takeovers.size(); ++i) {
       const Takeover& t = bar.takeovers[i];
       const bool is_last = i + 1 == bar.takeovers.size();
@@ -62,7 +59,7 @@ class Picture {
       const double at = y + 18.0 * static_cast<double>(static_cast<int>(i) / columns);
       out_ += fmt::format("<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", x, at - 10,
                           kColors[i % kColors.size()]);
-      out_ += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", x + 17, at, escaped(names_[i]));
+      out_ += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", x + 17, at, svg_text(names_[i]));
     }
     return 18.0 * std::ceil(static_cast<double>(names_.size()) / columns);
   }
@@ -86,10 +83,10 @@ class Picture {
     out_ += fmt::format(
         "<g><title>{} from {}, {:.2f} µs there</title><rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" "
         "height=\"{:.0f}\" fill=\"{}\" stroke=\"#ffffff\"/>",
-        escaped(t.algorithm), format_size(t.from_bytes), t.us, from, y, to - from, kBar, color_of(t.algorithm));
+        svg_text(t.algorithm), format_size(t.from_bytes), t.us, from, y, to - from, kBar, color_of(t.algorithm));
     if (kLetter * static_cast<double>(t.algorithm.size()) < to - from - 6) {
       out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\" fill=\"#ffffff\">{}</text>",
-                          (from + to) / 2, y + 16, escaped(t.algorithm));
+                          (from + to) / 2, y + 16, svg_text(t.algorithm));
     }
     out_ += "</g>\n";
   }
@@ -113,7 +110,7 @@ std::string crossover_svg(const std::string& title, std::span<const CrossoverBar
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
       "<text x=\"14\" y=\"28\" font-size=\"14\">{2}</text>\n{3}</svg>\n",
-      kLeft + kWidth + 40, height, escaped(title), picture.text());
+      kLeft + kWidth + 40, height, svg_text(title), picture.text());
 }
 
 }  // namespace zh::tools

@@ -68,9 +68,9 @@ void results_close(double line_before_us, double line_after_us, const int* cpus)
   for (int r = 0; r < g_ranks; r++) fprintf(out, "%s%d", r ? ", " : "", machine_of_rank(r));
   fprintf(out, "],\n \"line_us\": {\"before\": %.4f, \"after\": %.4f}, \"placement\": \"%s\",\n", line_before_us,
           line_after_us,
-          !shares_page()               ? "several"
-          : strcmp(before, after) == 0 ? before
-                                       : "mixed");
+          machine_count() > 1 || !shares_page() ? "several"
+          : strcmp(before, after) == 0          ? before
+                                                : "mixed");
   fprintf(out, " \"errors\": %.0f}\n", errors);
   if (out != stdout) fclose(out);
   g_errors = (uint64_t)errors;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import hosts as mpi_hosts
 from machines import namespaces
 from machines.placement import Placement
@@ -61,3 +64,13 @@ def environment(host) -> dict[str, str]:
         case _:
             # Over the TCP of UCX a ring of MPI_Sendrecv with wildcards hangs (sendrecv.different_counts_and_types).
             return {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+
+
+@contextlib.contextmanager
+def job(host, placement: Placement, *program: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The command line that starts `program` on machines of its own, which last as long as the context; its variables.
+
+    Raises namespaces.NotPermitted where none can be made.
+    """
+    with namespaces.Nodes(placement.machines) as nodes:
+        yield nodes.enter(command(host, placement, nodes.names, namespaces.AGENT, *program)), environment(host)

@@ -30,12 +30,6 @@ constexpr const char* kReduceColor = "#3c9a5f";
   out += text;
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 const char* place_name(Place place) {
   return place == Place::kInput ? "input" : place == Place::kOutput ? "output" : "scratch";
 }
@@ -76,7 +70,7 @@ class Picture {
              color + 1, color);
     }
     out_ += "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
-    append(out_, "<text x=\"12\" y=\"24\" font-size=\"15\" font-weight=\"bold\">%s</text>\n", escaped(title).c_str());
+    append(out_, "<text x=\"12\" y=\"24\" font-size=\"15\" font-weight=\"bold\">%s</text>\n", svg_text(title).c_str());
     legend();
     lanes();
     // Arrows first: boxes stay readable on top of them.
@@ -157,7 +151,7 @@ class Picture {
            "stroke-width=\"0.7\"><title>",
            x(span.start), row_of(rank, step), std::max(1.0, (span.end - span.start) * scale_), row_,
            color_of(rank, step));
-    append(out_, "rank %u, step %u: %s</title></rect>\n", rank, i, escaped(describe(step)).c_str());
+    append(out_, "rank %u, step %u: %s</title></rect>\n", rank, i, svg_text(describe(step)).c_str());
   }
 
   void arrow(uint32_t rank, uint32_t i) {
@@ -184,6 +178,12 @@ class Picture {
 };
 
 }  // namespace
+
+std::string svg_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return out;
+}
 
 std::string describe(const Step& step) {
   const std::string from = range_text(step.from, step.from_at, step.bytes);

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from machines import launcher, namespaces
+from machines import launcher
 from machines.placement import Placement
 
 TOKEN = "ZH_TEST_JOB"  # every process of a job carries it in its environment
@@ -87,9 +87,8 @@ def job(host, placement: Placement, program: list[str]) -> Iterator[tuple[list[s
     if not placement.machines:
         yield host.command(placement.ranks, *program), {}
         return
-    with namespaces.Nodes(placement.machines) as nodes:
-        command = launcher.command(host, placement, nodes.names, namespaces.AGENT, *program)
-        yield nodes.enter(command), launcher.environment(host)
+    with launcher.job(host, placement, *program) as started:
+        yield started
 
 
 def launch(
