@@ -90,7 +90,7 @@ Result Rank::send(const SendArgs& args) {
   WaitScope scope(*this);
   {
     Guard guard(s);
-    r = s.endpoint->sends().isend(args);
+    r = s.endpoint->sends().isend(args, true);
   }
   if (r == nullptr) return {.code = Code::kNoMemory};
   while (!done(r)) scope.pause();

@@ -27,7 +27,8 @@ class Sender {
   /// Sends at once if the message fits beside its envelope or into a free block; false if it did not (nothing
   /// happened).
   [[nodiscard]] bool send_now(const SendArgs& args);
-  [[nodiscard]] Request* isend(const SendArgs& args);
+  /// `waits`: the caller does nothing else until it is sent, so this end may go along while the receiver reads.
+  [[nodiscard]] Request* isend(const SendArgs& args, bool waits = false);
   /// False if the message has been matched.
   bool cancel(Request* send);
 
@@ -42,7 +43,7 @@ class Sender {
 
  private:
   [[nodiscard]] Request* make(const SendArgs& args);
-  Submitted submit(Request* send);
+  Submitted submit(Request* send, bool waits = false);
   bool submit_queued(Channel& peer);
   void wait_in_queue(Request* send, bool first);
 

@@ -24,7 +24,7 @@ struct PairChoice {
   uint32_t mapped_min = 8 << 10;         ///< from here on a mapped buffer is used directly when both/one end is mapped
   uint32_t mapped_eager_min = 8 << 10;   ///< ... also of messages up to eager_max
   uint32_t piped_min = 4 << 10;          ///< an eager block above this is read while it is written
-  uint32_t piped_max = 256 << 10;        ///< ... and so goes a message up to this whose buffer is not mapped
+  uint32_t piped_max = 256 << 10;        ///< ... and so goes a blocking send up to this whose buffer is not mapped
   uint32_t chunk_piped = 4 << 10;        ///< ... in steps of this at both its ends
   uint32_t chunk_piped_most = 16 << 10;  ///< ... and of this between them
   uint32_t chunk_cells = 8 << 10;        ///< bytes per pipelined cell

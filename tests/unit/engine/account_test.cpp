@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "p2p/counters.h"
 #include "team_support.h"
@@ -80,6 +82,50 @@ TEST_P(Account, IsReadByOthers) {
     EXPECT_NE(told.find(R"("messages":2000,"bytes":2000)"), std::string::npos) << told;
     EXPECT_EQ(r.rank->account(1).calls.rows[CallCounts::kRows].calls, 0U);
     ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+// Both ends are busy while a block is read as it is written: only a caller that would wait anyway sends a long one so.
+TEST_P(Account, OnlyAWaitingSenderWritesALongBlock) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "ranks that share a processor send no such blocks";
+  constexpr uint64_t kBytes = 64 << 10;
+  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 2;
+    config.world = GetParam();
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    std::vector<std::byte> bytes(kBytes);
+    const auto blocks = [&] {
+      uint64_t n = 0;
+      for (const p2p::Tally& t : r.rank->account(0).counters.sent[static_cast<uint32_t>(p2p::Path::kEager)]) {
+        n += static_cast<uint64_t>(t.messages);
+      }
+      return n;
+    };
+    for (const bool waits : {true, false}) {
+      if (r.node->self() == 0) {
+        engine::SendArgs send;
+        send.dest = 1;
+        send.data = {bytes.data(), kBytes, nullptr};
+        const uint64_t before = blocks();
+        if (waits) {
+          ASSERT_EQ(r.rank->send(send).code, Code::kOk);
+        } else {
+          engine::Request* request = r.rank->isend(send);
+          r.rank->wait(request);
+          r.rank->release(request);
+        }
+        EXPECT_EQ(blocks() - before, waits ? 1U : 0U);
+      } else {
+        engine::RecvArgs recv;
+        recv.peer = 0;
+        recv.source = 0;
+        recv.buffer = {bytes.data(), kBytes, nullptr};
+        EXPECT_EQ(r.rank->recv(recv).bytes, kBytes);
+      }
+      ASSERT_TRUE(world.barrier().ok());
+    }
   });
 }
 
