@@ -34,7 +34,7 @@ SUMMARY = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 PYTHON = sys.executable
 BEGIN = time.monotonic()
 # The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
-MATRIX_S = {"pairwise": (1560, 300, 600), "full": (5400, 900, 2700)}
+MATRIX_S = {"pairwise": (1380, 240, 600), "full": (5400, 900, 2700)}
 FAILED_TEST_LINES = 12  # of a failed test's output, at the end of the whole run
 
 
