@@ -168,7 +168,7 @@ std::string_view choose(const Problem& p) {
       return several_nodes && if_nodes_in_order(p) ? "hierarchical" : "binomial";
     case Collective::kAllreduce:
       if (!if_nodes_in_order(p)) return bytes > kSmall ? "reduce-scatter-allgather" : "recursive-doubling";
-      if (several_nodes) return bytes > kSmall ? "shmem-parallel" : "hierarchical";
+      if (several_nodes) return bytes > kSmall && !p.blocks ? "shmem-parallel" : "hierarchical";
       return bytes > kSmall ? "reduce-scatter-allgather" : "recursive-doubling";
     case Collective::kReduceScatter:
       return "pairwise";

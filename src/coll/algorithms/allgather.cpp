@@ -72,14 +72,9 @@ std::vector<Range> runs_of(const Problem& p, uint32_t node) {
   return runs;
 }
 
-void leader_ring(Builder& b, const Problem& p) {
-  const Layout& layout = *p.layout;
-  const uint32_t nodes = layout.nodes();
-  const uint32_t mine = layout.node_of(p.self);
-  const Group node = node_group(p, mine);
+/// All ranks of a node get its own pieces: up to the leader, and from there to every other rank but the piece's owner.
+void exchange_in_node(Builder& b, const Problem& p, const Group& node) {
   const uint32_t leader = node.ranks[0];
-  own_piece(b, p);
-  // The node's own pieces: up to the leader, and from there to every other rank but the piece's owner.
   if (p.self != leader) b.send(leader, p.send_piece(p.self));
   for (uint32_t i = 0; i < node.size(); ++i) {
     const uint32_t owner = node.ranks[i];
@@ -93,6 +88,20 @@ void leader_ring(Builder& b, const Problem& p) {
       if (k != i) b.send(node.ranks[k], i == 0 ? p.send_piece(p.self) : piece);
     }
   }
+}
+
+void leader_ring(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const uint32_t nodes = layout.nodes();
+  const uint32_t mine = layout.node_of(p.self);
+  const Group node = node_group(p, mine);
+  const uint32_t leader = node.ranks[0];
+  own_piece(b, p);
+  if (p.team) {
+    for (uint32_t i = 0; i < node.size(); ++i) share(b, node, i, p.recv_piece(node.ranks[i]));
+  } else {
+    exchange_in_node(b, p, node);
+  }
   // Whole nodes' pieces round the ring of leaders, each shared inside the node while the next one travels.
   const uint32_t next = layout.members((mine + 1) % nodes)[0];
   const uint32_t previous = layout.members((mine + nodes - 1) % nodes)[0];
@@ -103,7 +112,7 @@ void leader_ring(Builder& b, const Problem& p) {
     }
     for (const Range& run : runs_of(p, (out + nodes - 1) % nodes)) {
       if (p.self == leader) b.receive(previous, run);
-      bcast_linear(b, node, 0, run);
+      p.team ? share(b, node, 0, run) : bcast_linear(b, node, 0, run);
     }
   }
 }

@@ -92,13 +92,17 @@ void hierarchical(Builder& b, const Problem& p) {
   const Group node = node_group(p, p.layout->node_of(p.self));
   const Group heads = leaders(p, kNoStep);
   ScratchTurns turns(b);
+  Range before{};  // a team goes through its steps in order: it combines the next chunk while one is between nodes
   Chunks(p, p.output()).each([&](Range out) {
     turns.next();
     const Range in = p.input().part(out.at, out.bytes);
-    if (node.size() > 1) reduce_linear(b, node, 0, in, out);
+    if (node.size() > 1) p.team ? combine(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
     allreduce_doubling(b, heads, node.size() > 1 ? out : in, out);
-    bcast_linear(b, node, 0, out);
+    if (!p.team) return bcast_linear(b, node, 0, out);
+    if (before.bytes != 0) share(b, node, 0, before);
+    before = out;
   });
+  if (before.bytes != 0) share(b, node, 0, before);
 }
 
 /// The vector is cut into as many slices as the smallest node has ranks. The k-th rank of every node combines slice k

@@ -18,9 +18,22 @@ uint32_t dissemination_round(Builder& b, const Group& group, uint32_t before) {
 
 void dissemination(Builder& b, const Problem& p) { dissemination_round(b, everybody(p), kNoStep); }
 
+/// The same, where the node's team tells of its ranks, and them.
+void by_team(Builder& b, const Problem& p, const Group& node) {
+  const uint32_t leader = node.ranks[0];
+  if (node.self != 0) {
+    b.contribute(leader, 0, {});
+    b.take(leader, 0, {});
+    return;
+  }
+  const uint32_t here = b.collect(leader, 0, {}, {});
+  b.give(leader, 0, {}, {dissemination_round(b, leaders(p, kNoStep), here)});
+}
+
 /// Ranks tell their leader, leaders each other, and the leader its ranks.
 void hierarchical(Builder& b, const Problem& p) {
   const Group node = node_group(p, p.layout->node_of(p.self));
+  if (p.team && node.size() > 1) return by_team(b, p, node);
   if (node.self != 0) {
     b.await(node.ranks[0], {b.signal(node.ranks[0])});
     return;

@@ -77,8 +77,9 @@ void leader_ring(Builder& b, const Problem& p) {
   const Group node = node_group(p, layout.node_of(p.self));
   const uint32_t v = (layout.node_of(p.self) + layout.nodes() - layout.node_of(p.root)) % layout.nodes();
   // Each chunk goes on to the ranks of the node while the next one travels between nodes.
-  const auto share = [&](Range chunk) { bcast_linear(b, node, node.index(ring.ranks[v]), chunk); };
-  ScatterRing pass(p, ring.size(), data_of(p), share);
+  const uint32_t head = node.index(ring.ranks[v]);
+  const auto pass_on = [&](Range chunk) { p.team ? share(b, node, head, chunk) : bcast_linear(b, node, head, chunk); };
+  ScatterRing pass(p, ring.size(), data_of(p), pass_on);
   if (ring.has_self()) {
     pass.tell(b, ring);
   } else {
@@ -93,7 +94,8 @@ void hierarchical(Builder& b, const Problem& p) {
   const Group node = node_group(p, my_node);
   Chunks(p, data_of(p)).each([&](Range chunk) {
     bcast_binomial(b, heads, layout.node_of(p.root), chunk);
-    bcast_binomial(b, node, node.index(heads.ranks[my_node]), chunk);
+    const uint32_t head = node.index(heads.ranks[my_node]);
+    p.team ? share(b, node, head, chunk) : bcast_binomial(b, node, head, chunk);
   });
 }
 

@@ -41,7 +41,8 @@ void hierarchical(Builder& b, const Problem& p) {
     Range combined = in;
     if (node.size() > 1) {
       if (heads.has_self()) combined = b.scratch(in.bytes);
-      reduce_linear(b, node, node.index(heads.ranks[my_node]), in, combined);
+      const uint32_t head = node.index(heads.ranks[my_node]);
+      p.team ? combine(b, node, head, in, combined) : reduce_linear(b, node, head, in, combined);
     }
     reduce_linear(b, heads, layout.node_of(p.root), combined, p.output().part(in.at, in.bytes));
   });

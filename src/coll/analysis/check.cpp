@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coll/analysis/pairs.h"
+#include "coll/analysis/shared_steps.h"
 #include "coll/analysis/terms.h"
 #include "coll/schedule/interval_map.h"
 
@@ -132,12 +133,30 @@ std::string check_tags(const Schedule& schedule, const Waits& waits, uint32_t ra
   return "";
 }
 
+/// A team takes a rank's shared steps in the order in which they may begin, so there must be one.
+std::string check_shared_order(const Schedule& schedule, const Waits& waits, uint32_t rank) {
+  uint32_t before = kNoStep;
+  for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    if (!schedule.steps[i].shared()) continue;
+    if (before != kNoStep && !waits.ordered(before, i)) {
+      return step_name(rank, i) + "does not wait for the shared step " + std::to_string(before);
+    }
+    before = i;
+  }
+  return "";
+}
+
 // --- All ranks together.
 
 class Execution {
  public:
-  Execution(std::span<const Problem> problems, std::span<const Schedule> schedules, const Pairs& pairs)
-      : problems_(problems), schedules_(schedules), pairs_(pairs), terms_(static_cast<uint32_t>(problems.size())) {
+  Execution(std::span<const Problem> problems, std::span<const Schedule> schedules, const Pairs& pairs,
+            const SharedSteps& shared)
+      : problems_(problems),
+        schedules_(schedules),
+        pairs_(pairs),
+        shared_(shared),
+        terms_(static_cast<uint32_t>(problems.size())) {
     for (uint32_t rank = 0; rank < problems.size(); ++rank) ranks_.push_back(start_of(rank));
   }
 
@@ -238,6 +257,8 @@ class Execution {
       case StepKind::kSend:
       case StepKind::kReceive:
         break;
+      default:
+        return share(*shared_.group(rank, i));
     }
     const uint32_t other = pairs_.partner[rank][i];
     if (!ranks_[step.peer].started[other]) return;
@@ -248,21 +269,59 @@ class Execution {
   void meet(uint32_t source, uint32_t send, uint32_t dest, uint32_t receive) {
     const Step& from = schedules_[source].steps[send];
     write(dest, schedules_[dest].steps[receive], read(source, from.from, from.from_at, from.bytes));
-    if (!ranks_[source].heard.empty()) {
-      for (size_t r = 0; r < ranks_.size(); ++r) {
-        if (ranks_[source].heard[send][r]) ranks_[dest].heard[receive][r] = true;
-      }
-    }
+    tell({source, send}, {dest, receive});
     complete(source, send);
     complete(dest, receive);
   }
 
+  /// Nothing happens before all ranks of the node have begun.
+  void share(const SharedSteps::Group& group) {
+    for (const StepOf& end : group.ends) {
+      if (!ranks_[end.rank].started[end.step]) return;
+    }
+    const StepOf root = group.root_end();
+    const Step& step = schedules_[root.rank].steps[root.step];
+    if (step.kind == StepKind::kGive) {
+      const std::vector<Stretch> data = read(root.rank, step.from, step.from_at, step.bytes);
+      for (const StepOf& end : group.ends) {
+        if (end.rank == root.rank) continue;
+        write(end.rank, schedules_[end.rank].steps[end.step], data);
+        tell(root, end);
+      }
+    } else {
+      std::vector<Stretch> result;
+      for (const StepOf& end : group.ends) {
+        const Step& from = schedules_[end.rank].steps[end.step];
+        const bool first = &end == group.ends.data();
+        result = first ? read(end.rank, from.from, from.from_at, from.bytes)
+                       : combined(root.rank, root.step, result, end.rank, from.from, from.from_at);
+        if (end.rank != root.rank) tell(end, root);
+      }
+      write(root.rank, step, result);
+    }
+    for (const StepOf& end : group.ends) complete(end.rank, end.step);
+  }
+
+  /// Barrier: what one knew when it began its step the other knows at the end of its own.
+  void tell(const StepOf& from, const StepOf& to) {
+    if (ranks_[from.rank].heard.empty()) return;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[from.rank].heard[from.step][r]) ranks_[to.rank].heard[to.step][r] = true;
+    }
+  }
+
   void reduce(uint32_t rank, uint32_t i, const Step& step) {
+    write(rank, step, combined(rank, i, read(rank, step.from, step.from_at, step.bytes), rank, step.to, step.to_at));
+  }
+
+  /// `operands` op what lies from `at` on in a buffer of rank `other`, by step `i` of `rank`.
+  std::vector<Stretch> combined(uint32_t rank, uint32_t i, const std::vector<Stretch>& operands, uint32_t other,
+                                Place place, uint64_t at) {
     const uint64_t element = problems_[rank].element_bytes;
-    if (step.bytes % element != 0) fault_ = step_name(rank, i) + "combines a part of an element";
+    if (schedules_[rank].steps[i].bytes % element != 0) fault_ = step_name(rank, i) + "combines a part of an element";
     std::vector<Stretch> result;
-    for (const Stretch& left : read(rank, step.from, step.from_at, step.bytes)) {
-      for (Stretch right : read(rank, step.to, step.to_at + left.at, left.bytes)) {
+    for (const Stretch& left : operands) {
+      for (Stretch right : read(other, place, at + left.at, left.bytes)) {
         const int64_t position = left.held.shift + signed_of(left.at + right.at);
         const Term term = terms_.combine(left.held.term, right.held.term);
         if (term == kNothing) fault_ = step_name(rank, i) + "combines an operand twice, or what was never written";
@@ -272,7 +331,7 @@ class Execution {
         result.push_back({left.at + right.at, right.bytes, {term, left.held.shift}});
       }
     }
-    write(rank, step, result);
+    return result;
   }
 
   void complete(uint32_t rank, uint32_t i) {
@@ -391,6 +450,7 @@ class Execution {
   std::span<const Problem> problems_;
   std::span<const Schedule> schedules_;
   const Pairs& pairs_;
+  const SharedSteps& shared_;
   Terms terms_;
   std::vector<RankState> ranks_;
   std::vector<std::pair<uint32_t, uint32_t>> ready_;
@@ -427,12 +487,16 @@ Verdict check(std::span<const Problem> problems, std::span<const Schedule> sched
     const Waits waits(schedules[rank]);
     verdict.fault = check_races(schedules[rank], waits, rank);
     if (verdict.proved()) verdict.fault = check_tags(schedules[rank], waits, rank);
+    if (verdict.proved()) verdict.fault = check_shared_order(schedules[rank], waits, rank);
   }
   if (!verdict.proved()) return verdict;
   const Pairs pairs = pair_messages(schedules);
   verdict.fault = pairs.complaint;
   if (!verdict.proved()) return verdict;
-  Execution execution(problems, schedules, pairs);
+  const SharedSteps shared = match_shared(schedules, *problems[0].layout);
+  verdict.fault = shared.complaint;
+  if (!verdict.proved()) return verdict;
+  Execution execution(problems, schedules, pairs, shared);
   verdict.fault = execution.run();
   if (verdict.proved()) verdict.fault = execution.check_results();
   return verdict;

@@ -20,6 +20,7 @@ constexpr const char* kNodeColor = "#2a6fbb";
 constexpr const char* kNetColor = "#d9601a";
 constexpr const char* kCopyColor = "#8a8f98";
 constexpr const char* kReduceColor = "#3c9a5f";
+constexpr const char* kSharedColor = "#8b5fbf";
 
 [[gnu::format(printf, 2, 3)]] void append(std::string& out, const char* format, ...) {
   char text[1024];
@@ -96,6 +97,7 @@ class Picture {
   [[nodiscard]] const char* color_of(uint32_t rank, const Step& step) const {
     if (step.kind == StepKind::kCopy) return kCopyColor;
     if (step.kind == StepKind::kReduce) return kReduceColor;
+    if (step.shared()) return kSharedColor;
     return between(rank, step) ? kNetColor : kNodeColor;
   }
 
@@ -103,7 +105,8 @@ class Picture {
     const std::pair<const char*, const char*> entries[] = {{kNodeColor, "message inside a node"},
                                                            {kNetColor, "message between nodes"},
                                                            {kCopyColor, "copy"},
-                                                           {kReduceColor, "reduction"}};
+                                                           {kReduceColor, "reduction"},
+                                                           {kSharedColor, "shared by a node"}};
     double at = 12;
     for (const auto& [color, text] : entries) {
       append(out_, "<rect x=\"%.0f\" y=\"37\" width=\"12\" height=\"10\" fill=\"%s\"/>", at, color);
@@ -198,6 +201,14 @@ std::string describe(const Step& step) {
       return step.bytes == 0 ? "signal " + peer : "send " + from + " to " + peer;
     case StepKind::kReceive:
       return step.bytes == 0 ? "await " + peer : "receive " + to + " from " + peer;
+    case StepKind::kGive:
+      return step.bytes == 0 ? "tell the node" : "give " + from + " to the node";
+    case StepKind::kTake:
+      return step.bytes == 0 ? "hear " + peer + " with the node" : "take " + to + " from " + peer;
+    case StepKind::kContribute:
+      return step.bytes == 0 ? "tell " + peer + " with the node" : "contribute " + from + " to " + peer;
+    case StepKind::kCollect:
+      return step.bytes == 0 ? "hear the node" : to + " = " + from + " of the whole node";
   }
   return "";
 }

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "coll/analysis/pairs.h"
+#include "coll/analysis/shared_steps.h"
 
 namespace zh::coll {
 namespace {
@@ -19,7 +20,11 @@ double logical_price(const void*, const Step& step, bool between) { return !step
 class Simulation {
  public:
   Simulation(std::span<const Schedule> schedules, const Layout& layout, const Prices& prices)
-      : schedules_(schedules), layout_(layout), prices_(prices), pairs_(pair_messages(schedules)) {
+      : schedules_(schedules),
+        layout_(layout),
+        prices_(prices),
+        pairs_(pair_messages(schedules)),
+        shared_(match_shared(schedules, layout)) {
     for (const Schedule& schedule : schedules) {
       Rank& rank = ranks_.emplace_back();
       const size_t n = schedule.steps.size();
@@ -35,7 +40,7 @@ class Simulation {
   }
 
   Timeline run() {
-    if (!pairs_.complaint.empty()) return std::move(out_);
+    if (!pairs_.complaint.empty() || !shared_.complaint.empty()) return std::move(out_);
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       for (uint32_t i = 0; i < ranks_[rank].left.size(); ++i) {
         if (ranks_[rank].left[i] == 0) offer(rank, i);
@@ -58,7 +63,7 @@ class Simulation {
 
  private:
   enum PortKind { kWork, kNodeOut, kNodeIn, kNetOut, kNetIn, kPortKinds };
-  /// A step of a rank; of a message, its send.
+  /// A step of a rank, by first_end().
   struct Candidate {
     uint32_t step, rank;
     auto operator<=>(const Candidate&) const = default;
@@ -74,7 +79,7 @@ class Simulation {
     std::vector<uint32_t> left;
     std::vector<double> ready;  ///< when what a step waits for ends
     std::vector<std::vector<uint32_t>> followers;
-    std::vector<bool> offered;  ///< sends
+    std::vector<bool> offered;  ///< by first_end()
     std::array<Port, kPortKinds> ports;
   };
   /// What may start now, in order.
@@ -94,27 +99,32 @@ class Simulation {
     const bool out = step.kind == StepKind::kSend;
     return ranks_[rank].ports[out ? (net ? kNetOut : kNodeOut) : (net ? kNetIn : kNodeIn)];
   }
-  /// The other end's.
-  [[nodiscard]] Port& peer_port(uint32_t rank, uint32_t i) {
+  /// Calls f(rank, step) for all that are one with a step: it alone, both ends of a message, all of a shared one.
+  template <typename F>
+  void each_end(uint32_t rank, uint32_t i, F&& f) const {
+    if (const SharedSteps::Group* group = shared_.group(rank, i); group != nullptr) {
+      for (const StepOf& end : group->ends) f(end.rank, end.step);
+      return;
+    }
+    f(rank, i);
     const Step& step = schedules_[rank].steps[i];
-    return port(step.peer, schedules_[step.peer].steps[pairs_.partner[rank][i]]);
+    if (step.message()) f(step.peer, pairs_.partner[rank][i]);
   }
 
   /// When it could start if no port were busy.
   double ready(uint32_t rank, uint32_t i) {
-    const Step& step = schedules_[rank].steps[i];
-    const double here = ranks_[rank].ready[i];
-    return step.message() ? std::max(here, ranks_[step.peer].ready[pairs_.partner[rank][i]]) : here;
+    double last = 0;
+    each_end(rank, i, [&](uint32_t r, uint32_t s) { last = std::max(last, ranks_[r].ready[s]); });
+    return last;
   }
 
   /// The port that is busy longest beyond the offer's start; null if none is.
   Port* busy_port(const Offer& offer) {
-    const Step& step = schedules_[offer.rank].steps[offer.step];
-    Port* last = &port(offer.rank, step);
-    if (step.message()) {
-      Port* const other = &peer_port(offer.rank, offer.step);
-      if (other->free > last->free) last = other;
-    }
+    Port* last = nullptr;
+    each_end(offer.rank, offer.step, [&](uint32_t r, uint32_t s) {
+      Port* const used = &port(r, schedules_[r].steps[s]);
+      if (last == nullptr || used->free > last->free) last = used;
+    });
     return last->free > offer.start ? last : nullptr;
   }
 
@@ -137,27 +147,28 @@ class Simulation {
     call(at, next);
   }
 
-  /// The step waits for nothing more; a message is offered once, when its other end is so far.
-  void offer(uint32_t rank, uint32_t i) {
+  /// A message's send, the root of a shared step, or the step itself: it stands for all ends.
+  [[nodiscard]] StepOf first_end(uint32_t rank, uint32_t i) const {
+    if (const SharedSteps::Group* group = shared_.group(rank, i); group != nullptr) return group->root_end();
     const Step& step = schedules_[rank].steps[i];
-    if (!step.message()) return offers_.push({ready(rank, i), i, rank, nullptr});
-    const uint32_t other = pairs_.partner[rank][i];
-    if (ranks_[step.peer].left[other] != 0) return;
-    const bool sends = step.kind == StepKind::kSend;
-    const uint32_t source = sends ? rank : step.peer;
-    const uint32_t send = sends ? i : other;
-    if (ranks_[source].offered[send]) return;
-    ranks_[source].offered[send] = true;
-    offers_.push({ready(source, send), send, source, nullptr});
+    return step.kind == StepKind::kReceive ? StepOf{step.peer, pairs_.partner[rank][i]} : StepOf{rank, i};
+  }
+
+  /// The step waits for nothing more; it is offered once, when its other ends are so far.
+  void offer(uint32_t rank, uint32_t i) {
+    bool all = true;
+    each_end(rank, i, [&](uint32_t r, uint32_t s) { all = all && ranks_[r].left[s] == 0; });
+    const StepOf first = first_end(rank, i);
+    if (!all || ranks_[first.rank].offered[first.step]) return;
+    ranks_[first.rank].offered[first.step] = true;
+    offers_.push({ready(first.rank, first.step), first.step, first.rank, nullptr});
   }
 
   void perform(uint32_t rank, uint32_t i, double start) {
     const Step& step = schedules_[rank].steps[i];
     const double end = start + prices_.of(prices_.context, step, between(rank, step));
-    finish(rank, i, {start, end});
-    if (step.message()) finish(step.peer, pairs_.partner[rank][i], {start, end});
-    release(rank, i, end);
-    if (step.message()) release(step.peer, pairs_.partner[rank][i], end);
+    each_end(rank, i, [&](uint32_t r, uint32_t s) { finish(r, s, {start, end}); });
+    each_end(rank, i, [&](uint32_t r, uint32_t s) { release(r, s, end); });
   }
 
   void finish(uint32_t rank, uint32_t i, Span span) {
@@ -179,6 +190,7 @@ class Simulation {
   const Layout& layout_;
   const Prices& prices_;
   Pairs pairs_;
+  SharedSteps shared_;
   std::vector<Rank> ranks_;
   std::priority_queue<Offer, std::vector<Offer>, std::greater<>> offers_;
   Timeline out_;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "coll/analysis/pairs.h"
+#include "coll/analysis/shared_steps.h"
 
 namespace zh::coll {
 namespace {
@@ -54,10 +55,22 @@ struct Walker {
   double look = kNever;       ///< when it will look next
 };
 
+Layout layout_of(const model::Pricing& pricing, size_t ranks) {
+  std::vector<uint32_t> nodes;
+  for (uint32_t rank = 0; rank < ranks; ++rank) nodes.push_back(pricing.node_of(rank));
+  return Layout(nodes);
+}
+
 class Walk {
  public:
   Walk(std::span<const Schedule> schedules, const model::Pricing& pricing)
-      : schedules_(schedules), pricing_(pricing), pairs_(pair_messages(schedules)), links_(pricing.nodes()) {
+      : schedules_(schedules),
+        pricing_(pricing),
+        pairs_(pair_messages(schedules)),
+        shared_(match_shared(schedules, layout_of(pricing, schedules.size()))),
+        missing_(shared_.groups.size()),
+        links_(pricing.nodes()) {
+    for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = shared_.groups[g].ends.size();
     walkers_.reserve(schedules.size());
     for (const Schedule& schedule : schedules) {
       Walker& w = walkers_.emplace_back();
@@ -74,7 +87,7 @@ class Walk {
   }
 
   Timeline run() {
-    if (!pairs_.complaint.empty()) return std::move(out_);
+    if (!pairs_.complaint.empty() || !shared_.complaint.empty()) return std::move(out_);
     for (uint32_t rank = 0; rank < walkers_.size(); ++rank) {
       for (uint32_t i = 0; i < walkers_[rank].left.size(); ++i) {
         if (walkers_[rank].left[i] == 0) events_.push({0, What::kReady, i, rank});
@@ -91,7 +104,11 @@ class Walk {
           reach(event.rank, event.step, event.at);
           break;
         case What::kReady:
-          queue(event.rank, event.step, event.at);
+          if (shared_.group(event.rank, event.step) != nullptr) {
+            join(event.rank, event.step, event.at);
+          } else {
+            queue(event.rank, event.step, event.at);
+          }
           break;
         case What::kLook:
           look(event.rank, event.at);
@@ -159,6 +176,21 @@ class Walk {
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
   }
 
+  /// The last rank of a node that comes to a shared step takes all along; each does nothing else from then on.
+  void join(uint32_t rank, uint32_t i, double now) {
+    if (--missing_[shared_.group_of[rank][i]] > 0) return;
+    const SharedSteps::Group& group = *shared_.group(rank, i);
+    double start = now;
+    for (const StepOf& end : group.ends) start = std::max(start, walkers_[end.rank].free);
+    const double over = start + pricing_.work(schedules_[rank].steps[i].bytes);
+    out_.end = std::max(out_.end, over);
+    for (const StepOf& end : group.ends) {
+      walkers_[end.rank].free = over;
+      out_.spans[end.rank][end.step] = {start, over};
+      for (const uint32_t follower : walkers_[end.rank].followers[end.step]) settle(end.rank, follower, over);
+    }
+  }
+
   void leave(uint32_t rank, uint32_t i, double now) {
     const Step& step = schedules_[rank].steps[i];
     const model::MessagePrice price = pricing_.message(rank, step.peer, step.bytes);
@@ -184,7 +216,9 @@ class Walk {
   std::span<const Schedule> schedules_;
   const model::Pricing& pricing_;
   Pairs pairs_;
-  std::vector<Link> links_;  ///< by node
+  SharedSteps shared_;
+  std::vector<size_t> missing_;  ///< by group: ranks that have not come to the step
+  std::vector<Link> links_;      ///< by node
   std::vector<Walker> walkers_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   Timeline out_;

@@ -95,6 +95,35 @@ uint32_t Builder::signal(uint32_t rank, After after) { return message(StepKind::
 
 uint32_t Builder::await(uint32_t rank, After after) { return message(StepKind::kReceive, rank, {}, after); }
 
+uint32_t Builder::shared(StepKind kind, uint32_t peer, uint32_t place, Range from, Range to, After after) {
+  Step step;
+  step.kind = kind;
+  step.from = from.place;
+  step.from_at = from.at;
+  step.to = to.place;
+  step.to_at = to.at;
+  step.bytes = step.reads() ? from.bytes : to.bytes;
+  step.peer = peer;
+  step.tag = place;
+  return last_shared_ = add(step, after, last_shared_);
+}
+
+uint32_t Builder::give(uint32_t peer, uint32_t place, Range from, After after) {
+  return shared(StepKind::kGive, peer, place, from, {}, after);
+}
+
+uint32_t Builder::take(uint32_t peer, uint32_t place, Range to, After after) {
+  return shared(StepKind::kTake, peer, place, {}, to, after);
+}
+
+uint32_t Builder::contribute(uint32_t peer, uint32_t place, Range from, After after) {
+  return shared(StepKind::kContribute, peer, place, from, {}, after);
+}
+
+uint32_t Builder::collect(uint32_t peer, uint32_t place, Range from, Range to, After after) {
+  return shared(StepKind::kCollect, peer, place, from, to, after);
+}
+
 Range Builder::scratch(uint64_t bytes) {
   const Range range{Place::kScratch, scratch_, bytes};
   scratch_ += round_up(bytes, kLineBytes);  // also enough for any element

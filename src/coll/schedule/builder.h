@@ -29,6 +29,13 @@ class Builder {
   uint32_t signal(uint32_t rank, After after = {});
   uint32_t await(uint32_t rank, After after = {});
 
+  // Steps of a node's team, each after the one before, so that all its ranks take them in one order. They are told by
+  // every rank of the node; `peer` is the one that gives or collects, `place` its place among them. Also of no bytes.
+  uint32_t give(uint32_t peer, uint32_t place, Range from, After after = {});
+  uint32_t take(uint32_t peer, uint32_t place, Range to, After after = {});
+  uint32_t contribute(uint32_t peer, uint32_t place, Range from, After after = {});
+  uint32_t collect(uint32_t peer, uint32_t place, Range from, Range to, After after = {});
+
   /// Memory that lasts as long as the collective.
   [[nodiscard]] Range scratch(uint64_t bytes);
   /// Gives memory back: what comes later may use it again, and waits for its last use.
@@ -47,6 +54,7 @@ class Builder {
 
   uint32_t local(StepKind kind, Range from, Range to);
   uint32_t message(StepKind kind, uint32_t rank, Range range, After after);
+  uint32_t shared(StepKind kind, uint32_t peer, uint32_t place, Range from, Range to, After after);
   uint32_t add(Step step, After after, uint32_t also_after);
   /// The last step with this kind, peer and tag: tags are used again after kTags messages.
   [[nodiscard]] uint32_t same_tag(const Step& step) const;
@@ -55,6 +63,7 @@ class Builder {
   Schedule schedule_;
   std::vector<uint32_t> sent_, received_;  ///< messages so far, by rank
   std::vector<uint32_t> found_;            ///< the waits of the step at hand
+  uint32_t last_shared_ = kNoStep;
   IntervalMap<Users> output_, scratch_users_;
   uint64_t scratch_ = 0;
 };

@@ -167,6 +167,22 @@ void reduce_linear(Builder& b, const Group& group, uint32_t root, Range in, Rang
   for (uint32_t i = 1; i < n; ++i) fold.right(operand(i, fold.acc()));
 }
 
+void share(Builder& b, const Group& node, uint32_t root, Range data) {
+  if (!node.has_self() || node.size() == 1 || data.bytes == 0) return;
+  const uint32_t giver = node.ranks[root];
+  node.self == root ? b.give(giver, root, data) : b.take(giver, root, data);
+}
+
+void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out) {
+  if (!node.has_self() || in.bytes == 0) return;
+  if (node.size() == 1) {
+    b.copy(in, out);
+    return;
+  }
+  const uint32_t collector = node.ranks[root];
+  node.self == root ? b.collect(collector, root, in, out) : b.contribute(collector, root, in);
+}
+
 void reduce_binomial(Builder& b, const Group& group, Range in, Range out) {
   if (!group.has_self()) return;
   const uint32_t n = group.size();

@@ -81,6 +81,10 @@ struct Problem {
   /// own piece at its place), or for scatter the root keeps its piece in the input.
   bool in_place = false;
   bool uniform = true;  ///< false: a v- or w-variant; the same on all ranks
+  bool blocks = false;  ///< the call returns when its part is done; the same on all ranks
+  /// The ranks of this node have a team, which takes its shared steps. The same on all ranks of the node, and only
+  /// where the call blocks; what travels between nodes must not follow from it.
+  bool team = false;
   std::shared_ptr<const Layout> layout;
   /// Not uniform, by rank: pieces of the input. scatter: on the root; alltoall: on all; reduce_scatter: on all, piece r
   /// is what rank r receives.

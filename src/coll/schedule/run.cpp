@@ -60,6 +60,7 @@ void Run::start(const Call& call) {
   std::copy(plan_->n_waits_.begin(), plan_->n_waits_.end(), waits_.begin());
   std::copy(plan_->at_once_.begin(), plan_->at_once_.end(), ready_.begin());
   next_ = 0;
+  shared_ = kNoStep;
   n_ready_ = static_cast<uint32_t>(plan_->at_once_.size());
   left_ = static_cast<uint32_t>(waits_.size());
 }
@@ -85,8 +86,32 @@ std::byte* Run::memory(Place place) const {
   return scratch_.get();
 }
 
+// After a fault the node's ranks get nothing, as other nodes do (perform()), and learn of it by that.
+void Run::share() {
+  const uint32_t index = std::exchange(shared_, kNoStep);
+  const Step& step = plan_->schedule_.steps[index];
+  const std::byte* from = memory(step.from) + step.from_at;
+  std::byte* to = memory(step.to) + step.to_at;
+  const bool spoilt = call_.exact && code_ != Code::kOk;
+  Code code = Code::kOk;
+  if (step.bytes == 0) {
+    code = call_.node->meet();
+  } else if (step.kind == StepKind::kGive) {
+    code = call_.node->give(from, spoilt ? 0 : step.bytes, step.tag);
+  } else if (step.kind == StepKind::kTake) {
+    code = call_.node->take(to, step.bytes, step.tag);
+  } else {
+    code = call_.node->reduce(from, to, step.bytes / call_.how.element_bytes, call_.how, step.tag);
+  }
+  end_message(index, code);
+}
+
 void Run::perform(uint32_t index) {
   const Step& step = plan_->schedule_.steps[index];
+  if (step.shared()) {
+    shared_ = index;
+    return;
+  }
   const std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
   const int32_t tag = call_.first_tag + static_cast<int32_t>(step.tag);
@@ -104,6 +129,8 @@ void Run::perform(uint32_t index) {
       break;
     case StepKind::kReceive:
       code = transport_.receive(step.peer, tag, to, step.bytes, &handle);
+      break;
+    default:  // shared
       break;
   }
   if (handle != nullptr) {
@@ -148,6 +175,7 @@ void Run::fail(Code code) {
   code_ = code;
   left_ = 0;
   next_ = n_ready_ = 0;
+  shared_ = kNoStep;
 }
 
 }  // namespace zh::coll

@@ -38,6 +38,21 @@ class Transport {
   ~Transport() = default;
 };
 
+/// What the ranks of a node do together. Each function waits until the others have called the same one: all call the
+/// same ones in the same order. Codes as those of Transport.
+class NodeSteps {
+ public:
+  virtual Code meet() = 0;
+  /// All get what rank `root` of the node gives.
+  virtual Code give(const void* data, uint64_t bytes, uint32_t root) = 0;
+  virtual Code take(void* data, uint64_t bytes, uint32_t root) = 0;
+  /// out = in of the first op ... op in of the last, on `root` alone.
+  virtual Code reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) = 0;
+
+ protected:
+  ~NodeSteps() = default;
+};
+
 /// A schedule made ready to run: kept by whoever expects the same call again, shared by any number of runs.
 class Plan {
  public:
@@ -62,6 +77,7 @@ struct Call {
   Reduction how;          ///< reductions
   int32_t first_tag = 0;  ///< the run uses tags [first_tag, first_tag + kTags)
   bool exact = false;     ///< a message that brings less than it should spoils the call, as one that brings more does
+  NodeSteps* node = nullptr;  ///< takes the shared steps of a schedule that has any
 };
 
 class Run {
@@ -78,6 +94,9 @@ class Run {
   /// Starts, copies and combines whatever may be by now. True once the call has ended: code() says how. Then, and
   /// before the first start(), it does nothing.
   bool advance();
+  /// Whether a shared step is next, which advance() leaves to share(): it waits for the other ranks of the node.
+  [[nodiscard]] bool shared_is_next() const { return shared_ != kNoStep; }
+  void share();
   /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid: the rest of the call went on then,
   /// so that the others end too; and they, where the call is `exact`, learn of it by empty messages. Else what the
   /// transport or fail() said: the rest was given up.
@@ -110,7 +129,8 @@ class Run {
   std::vector<UnderWay> under_way_;
   uint32_t next_ = 0;
   uint32_t n_ready_ = 0;
-  uint32_t left_ = 0;  ///< steps that are not complete
+  uint32_t left_ = 0;          ///< steps that are not complete
+  uint32_t shared_ = kNoStep;  ///< the one that may be taken now; they follow each other
   Code code_ = Code::kOk;
 };
 

@@ -27,6 +27,11 @@ enum class StepKind : uint8_t {
   kReduce,   ///< to = from op to; `from` holds the operand of the lower ranks (MPI standard 6.9.1)
   kSend,     ///< sends `from` to `peer`
   kReceive,  ///< receives into `to` from `peer`
+  // Steps that all ranks of a node take together, by their team: the k-th of one is the k-th of the others.
+  kGive,        ///< all others of the node get `from`
+  kTake,        ///< gets `to` from `peer`, which gives
+  kContribute,  ///< `from` is an operand of what `peer` collects
+  kCollect,     ///< to = from of the node's first rank op ... op from of its last
 };
 
 constexpr uint32_t kNoStep = ~uint32_t{0};
@@ -40,17 +45,21 @@ struct Step {
   StepKind kind = StepKind::kCopy;
   Place from = Place::kInput;  ///< copy, reduce, send
   Place to = Place::kInput;    ///< copy, reduce, receive
-  uint32_t peer = 0;           ///< send, receive: rank of the communicator
-  uint32_t tag = 0;            ///< send, receive: < kTags; of two messages of a pair with one tag, the second waits
-  uint32_t first_wait = 0;     ///< Schedule::waits[first_wait, first_wait + n_waits)
+  uint32_t peer = 0;           ///< messages; shared: who gives or collects. A rank of the communicator
+  uint32_t tag = 0;         ///< messages: < kTags; of two of a pair with one tag, the second waits. Shared: the place
+                            ///< of `peer` among the ranks of its node
+  uint32_t first_wait = 0;  ///< Schedule::waits[first_wait, first_wait + n_waits)
   uint32_t n_waits = 0;
   uint64_t from_at = 0;  ///< bytes from the start of the buffer
   uint64_t to_at = 0;
-  uint64_t bytes = 0;  ///< 0: a message that only says that it was sent
+  uint64_t bytes = 0;  ///< 0: a message that only says that it was sent; shared: that its rank is so far
 
-  [[nodiscard]] bool reads() const { return kind != StepKind::kReceive; }
-  [[nodiscard]] bool writes() const { return kind != StepKind::kSend; }
+  [[nodiscard]] bool reads() const { return kind != StepKind::kReceive && kind != StepKind::kTake; }
+  [[nodiscard]] bool writes() const {
+    return kind != StepKind::kSend && kind != StepKind::kGive && kind != StepKind::kContribute;
+  }
   [[nodiscard]] bool message() const { return kind == StepKind::kSend || kind == StepKind::kReceive; }
+  [[nodiscard]] bool shared() const { return kind >= StepKind::kGive; }
 };
 
 struct Schedule {

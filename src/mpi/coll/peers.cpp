@@ -105,27 +105,29 @@ int PeerBuffers::close() {
   return MPI_SUCCESS;
 }
 
-coll::Team* settle_team(CommInfo* comm) {
+void settle_team(CommInfo* comm) {
   comm->coll = CommInfo::Coll::kNone;
-  if (shim.rank == nullptr || !comm->all_local || !shim.collectives) return nullptr;
+  if (shim.rank == nullptr || comm->lone || !shim.collectives) return;
   std::vector<uint32_t> members;
-  members.reserve(static_cast<size_t>(comm->size));
-  for (int32_t i = 0; i < comm->size; ++i) members.push_back(static_cast<uint32_t>(comm->local[i]));
+  uint32_t self = 0;
+  for (int32_t i = 0; i < comm->size; ++i) {
+    if (i == comm->rank) self = static_cast<uint32_t>(members.size());
+    if (comm->local[i] >= 0) members.push_back(static_cast<uint32_t>(comm->local[i]));
+  }
+  const size_t here = members.size();
   {
     const TableLock lock(teams_mutex);
-    comm->team =
-        shim.rank->make_team(team_context(comm->context), std::move(members), static_cast<uint32_t>(comm->rank));
+    comm->team = shim.rank->make_team(team_context(comm->context), std::move(members), self);
   }
   // Waits for the other members, so without the lock: other threads are busy with other communicators meanwhile.
   if (comm->team == nullptr || !comm->team->ready()) {
     comm->team.reset();
     shim.rank->count_fallback("collectives: not all members have memory for a team");
-    return nullptr;
+    return;
   }
-  comm->coll = CommInfo::Coll::kTeam;
-  shim.rank->log().print(LogLevel::kDebug, "communicator of %d ranks: its blocking collectives go by a team",
-                         comm->size);
-  return comm->team.get();
+  comm->coll = comm->all_local ? CommInfo::Coll::kTeam : CommInfo::Coll::kNodeTeam;
+  shim.rank->log().print(LogLevel::kDebug, "communicator of %d ranks: its blocking collectives go by a team%s",
+                         comm->size, here == static_cast<size_t>(comm->size) ? "" : " inside each node");
 }
 
 }  // namespace zh::mpi

@@ -199,16 +199,23 @@ inline int finish(Code code, MPI_Comm comm, Buffers&... received) {
   return error;
 }
 
+/// Makes a team of the members on this node, where they all have the memory. Synchronises them.
+void settle_team(CommInfo* comm);
 /// The member's team if it serves this collective of the communicator, else null. Synchronising when it is asked for
-/// the first time.
-coll::Team* settle_team(CommInfo* comm);
+/// the first time, as the next one.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
   if (shim.algorithms[static_cast<size_t>(collective)].has_value()) [[unlikely]]
     return nullptr;
-  if (comm->coll == CommInfo::Coll::kTeam) [[likely]]
-    return comm->team.get();
-  return settle_team(comm);
+  if (comm->coll == CommInfo::Coll::kUnsettled) [[unlikely]]
+    settle_team(comm);
+  return comm->coll == CommInfo::Coll::kTeam ? comm->team.get() : nullptr;
+}
+/// The team of a node's members, on a communicator that has others; null if there is none.
+inline coll::Team* node_team_of(CommInfo* comm) {
+  if (comm->all_local) return nullptr;
+  if (comm->coll == CommInfo::Coll::kUnsettled) settle_team(comm);
+  return comm->coll == CommInfo::Coll::kNodeTeam ? comm->team.get() : nullptr;
 }
 
 }  // namespace zh::mpi

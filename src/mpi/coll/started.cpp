@@ -19,7 +19,10 @@ constexpr uint64_t kTagMask = 0x3fffffff;
 
 std::mutex active_mutex;  // always taken: the engine's helper thread may come at any time
 std::vector<Started*> active;
+uint32_t with_team = 0;  // under way beside these
 Atomic<uint32_t> n_active{0};
+
+void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_team); }
 
 std::shared_ptr<const coll::Layout> layout_of(const std::vector<int>& world_ranks) {
   std::vector<uint32_t> nodes;
@@ -46,7 +49,7 @@ std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
 }
 
 Status Runs::plan(const coll::Problem& p, Chosen* out) {
-  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place};
+  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
   if (p.uniform && known != known_.end()) {
     known_.splice(known_.begin(), known_, known);
@@ -73,11 +76,16 @@ Runs* runs_of(CommInfo* comm) {
   return comm->runs.get();
 }
 
-Started::Started(std::shared_ptr<Runs> runs, bool persistent)
+Started::Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team)
     : runs_(std::move(runs)), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
   transport_ = persistent ? runs_->transport_of(runs_->inits++) : runs_->transport();
   problem.layout = runs_->layout_;
   problem.self = runs_->self_;
+  if (team != nullptr) node_.emplace(*team);
+}
+
+void Started::agree(uint32_t digest) {
+  if (node_.has_value()) problem.team = node_->agree(digest);
 }
 
 Started::~Started() {
@@ -109,8 +117,11 @@ void Started::refuse(int error) {
     --(persistent_ ? runs_->inits : runs_->calls);
     return;
   }
-  const std::lock_guard lock(active_mutex);
-  transport_->announce(number_, coll::kRefused);
+  {
+    const std::lock_guard lock(active_mutex);
+    transport_->announce(number_, coll::kRefused);
+  }
+  agree(coll::kRefused);
 }
 
 int Started::start() {
@@ -136,11 +147,36 @@ int Started::start() {
   done_.store_relaxed(0);
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
-  run_->start({input.base(), output.base(), reducing.how, tag, exact});
-  if (advance(false)) return MPI_SUCCESS;
-  active.push_back(this);
-  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  run_->start({input.base(), output.base(), reducing.how, tag, exact, problem.team ? &*node_ : nullptr});
+  if (problem.team) {  // its steps wait for others, so finish() takes them, without the mutex
+    ++with_team;
+  } else {
+    if (advance(false)) return MPI_SUCCESS;
+    active.push_back(this);
+  }
+  count_active();
   return MPI_SUCCESS;
+}
+
+void Started::finish() {
+  if (run_ != nullptr && problem.team) return run_with_team();
+  turn_until([this] { return look(); });
+}
+
+void Started::run_with_team() {
+  engine::Internode* internode = shim.rank->internode();
+  bool ended = false;
+  while (!ended) {
+    turn_until([&] {
+      internode->progress();
+      ended = advance(false);
+      return ended || run_->shared_is_next();
+    });
+    if (!ended) run_->share();
+  }
+  const std::lock_guard lock(active_mutex);
+  --with_team;
+  count_active();
 }
 
 bool Started::contradicted() {
@@ -179,7 +215,7 @@ void advance_started(bool alone) {
   if (internode != nullptr && !alone) internode->progress();
   const auto ended = [alone](Started* s) { return (!alone || s->alone()) && s->advance(alone); };
   active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());
-  n_active.store_relaxed(static_cast<uint32_t>(active.size()));
+  count_active();
   active_mutex.unlock();
 }
 

@@ -5,9 +5,11 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 
 #include "base/atomic.h"
 #include "coll/schedule/run.h"
+#include "engine/team_steps.h"
 #include "mpi/coll/held.h"
 #include "mpi/handles/context.h"
 #include "mpi/handles/reduction.h"
@@ -45,6 +47,7 @@ class Runs {
     uint64_t element_bytes;
     bool commutative;
     bool in_place;
+    bool team;
     [[nodiscard]] bool operator==(const Key&) const = default;
   };
   struct Known {
@@ -69,8 +72,9 @@ Runs* runs_of(CommInfo* comm);
 
 class Started {
  public:
-  /// Takes its number, which members share because they make the same calls in the same order.
-  Started(std::shared_ptr<Runs> runs, bool persistent);
+  /// Takes its number, which members share because they make the same calls in the same order. `team`: of the members
+  /// on this node, for a call that blocks; may be null.
+  Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team = nullptr);
   ~Started();
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
@@ -85,9 +89,14 @@ class Started {
   int ready();
   /// MPI_SUCCESS, or an error that was raised.
   int start();
+  /// Of a call that blocks: waits until it is complete.
+  void finish();
   /// In place of that, where something is wrong with this rank's arguments, which gave that error: members that wait
   /// for it learn so, unless it is without effect (peers.h).
   void refuse(int error);
+  /// Whether all members on this node take part in the call as this one does, so that a team may share its steps. All
+  /// of them ask, and it is the same for all.
+  void agree(uint32_t digest);
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
   /// When complete: error class, not raised.
@@ -107,10 +116,12 @@ class Started {
   bool contradicted();
   /// Whether it goes on without a call of MPI.
   [[nodiscard]] bool alone() const;
+  void run_with_team();
 
   std::shared_ptr<Runs> runs_;
   std::shared_ptr<coll::Transport> transport_;
   std::unique_ptr<coll::Run> run_;
+  std::optional<engine::TeamSteps> node_;
   uint64_t number_;       ///< of the call; of persistent ones, of the next start
   uint64_t started_ = 0;  ///< number of the call under way
   uint64_t ask_at_ns_ = 0;
@@ -136,6 +147,7 @@ template <typename Call>
 int set_up(const Call& call, const CommInfo& info, Started& started) {
   started.problem.collective = Call::kCollective;
   ZH_STEP(call.prepare(info, started));
+  started.agree(coll::digest(started.problem));
   const bool empty = started.problem.uniform && started.problem.count == 0;
   if (empty && Call::kCollective != coll::Collective::kBarrier) return MPI_SUCCESS;
   return started.ready();

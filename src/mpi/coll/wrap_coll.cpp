@@ -9,8 +9,9 @@ namespace {
 
 /// By a schedule, until it ends.
 template <typename Call>
-int run_schedule(const Call& call, const CommInfo& info, CallWay* way) {
-  Started started(info.runs, false);
+int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
+  Started started(info.runs, false, node_team_of(&info));
+  started.problem.blocks = true;
   const int result = set_up(call, info, started);
   *way = way_of(started);
   if (result != kGoOn && result != MPI_SUCCESS) {
@@ -18,7 +19,7 @@ int run_schedule(const Call& call, const CommInfo& info, CallWay* way) {
     return result;
   }
   if (const int error = started.start(); error != MPI_SUCCESS) return error;
-  turn_until([&started] { return started.look(); });
+  started.finish();
   if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier
   return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
 }

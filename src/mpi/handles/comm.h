@@ -35,13 +35,18 @@ struct CommInfo {
   std::mutex wild_mutex;
   std::unique_ptr<WildcardQueue> wild;  ///< only of communicators that span nodes
   // Collectives (peers.h): settled at the first one. One thread at a time may be in a collective of a communicator.
-  enum class Coll : uint8_t { kUnsettled, kTeam, kNone };
+  enum class Coll : uint8_t {
+    kUnsettled,
+    kTeam,      ///< all members are on this node and have one: it serves the blocking ones
+    kNodeTeam,  ///< those of this node have one: it takes the shared steps of schedules (coll/schedule/run.h)
+    kNone,
+  };
   Coll coll = Coll::kUnsettled;
-  std::unique_ptr<coll::Team> team;  ///< for blocking ones, where all members are on this node
-  std::shared_ptr<Runs> runs;        ///< for all others (started.h); made at the first
-  uint32_t holders = 0;              ///< requests that may outlive the handle (MPI standard 7.4.3)
-  bool freed = false;                ///< the program has; it lives for its holders
-  bool host_keeps = false;           ///< then: the host's lives as long, as holders need it
+  std::unique_ptr<coll::Team> team;
+  std::shared_ptr<Runs> runs;  ///< for all others (started.h); made at the first
+  uint32_t holders = 0;        ///< requests that may outlive the handle (MPI standard 7.4.3)
+  bool freed = false;          ///< the program has; it lives for its holders
+  bool host_keeps = false;     ///< then: the host's lives as long, as holders need it
 
   CommInfo();
   ~CommInfo();

@@ -12,6 +12,7 @@ namespace {
 
 using coll::Algorithm;
 using coll::Collective;
+using coll::kNoStep;
 using coll::Layout;
 using coll::Problem;
 using coll::Schedule;
@@ -103,6 +104,32 @@ TEST_P(EveryCollective, ListsAndInPlace) {
   }
 }
 
+// What a node shares by its team changes nothing between nodes, so some may have one and others not.
+TEST_P(EveryCollective, Teams) {
+  for (uint32_t ranks = 1; ranks <= 16; ++ranks) {
+    for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
+      for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{50}}) {
+        Problem problem;
+        problem.collective = GetParam();
+        problem.element_bytes = 4;
+        problem.count = count;
+        problem.chunk_bytes = 48;
+        problem.layout = layout;
+        problem.root = (ranks * 2) / 3;
+        each_algorithm(problem, [](const Problem& p, const Algorithm& a) {
+          const uint64_t messages = prove(make_problems(p, true), a).node_messages;
+          for (const bool some : {false, true}) {
+            const std::vector<Problem> problems = with_teams(make_problems(p, true), some);
+            EXPECT_EQ(prove(problems, a).node_messages, messages) << text(problems[0], a.name);
+            prove(in_place(problems), a);
+          }
+        });
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(EveryCollective, TheChoiceFits) {
   for (const uint32_t ranks : {1u, 2u, 4u, 7u, 16u}) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
@@ -142,13 +169,14 @@ Problem planted_problem(Collective collective) {
 /// Builds all ranks' schedules of every algorithm that fits, lets `plant` spoil them (false: nothing to spoil there)
 /// and expects the checker to find it. Returns how many were spoiled.
 template <typename Plant>
-int plant_everywhere(Plant&& plant) {
+int plant_everywhere(Plant&& plant, bool teams = false) {
   int planted = 0;
   for (const Collective collective : all_collectives()) {
     const Problem problem = planted_problem(collective);
     for (const Algorithm& algorithm : coll::algorithms(collective)) {
       if (!algorithm.fits(problem)) continue;
-      const std::vector<Problem> problems = coll::for_all_ranks(problem);
+      std::vector<Problem> problems = coll::for_all_ranks(problem);
+      if (teams) problems = with_teams(std::move(problems), false);
       for (size_t rank = 0; rank < problems.size(); ++rank) {
         std::vector<Schedule> schedules;
         EXPECT_TRUE(coll::build(problems, algorithm.name, &schedules).ok());
@@ -267,6 +295,61 @@ TEST(PlantedFault, CombinedTwice) {
               s.waits.push_back(static_cast<uint32_t>(s.steps.size()) - 2);
               return true;
             }),
+            20);
+}
+
+/// The `n`-th shared step, counting from 0.
+Step* find_shared(Schedule& schedule, int n = 0) {
+  return find_step(schedule, [&n](const Step& x) { return x.shared() && n-- == 0; });
+}
+
+TEST(PlantedFault, SharedStepLeftOut) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  Step* step = find_shared(s);
+                  if (step != nullptr) step->kind = StepKind::kCopy;
+                  return step != nullptr;
+                },
+                true),
+            20);
+}
+
+TEST(PlantedFault, SharedWithAnotherRank) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  Step* step = find_shared(s);
+                  if (step != nullptr) step->tag ^= 1;
+                  return step != nullptr;
+                },
+                true),
+            20);
+}
+
+TEST(PlantedFault, SharedStepsInNoOrder) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  const Step* first = find_shared(s);
+                  Step* second = find_shared(s, 1);
+                  if (second == nullptr) return false;
+                  const auto before = static_cast<uint32_t>(first - s.steps.data());
+                  // All that it waits for, by whatever way, is taken away.
+                  for (Step& step : s.steps) {
+                    if (&step > first && &step <= second) step.n_waits = 0;
+                  }
+                  return before != kNoStep;
+                },
+                true),
+            20);
+}
+
+TEST(PlantedFault, SharedBytesFromElsewhere) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  Step* step = find_step(s, [](const Step& x) { return x.shared() && x.reads() && x.bytes > 0; });
+                  if (step != nullptr) step->from_at += 4;
+                  return step != nullptr;
+                },
+                true),
             20);
 }
 

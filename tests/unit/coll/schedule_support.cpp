@@ -106,6 +106,14 @@ std::vector<Problem> in_place(std::vector<Problem> problems) {
   return problems;
 }
 
+std::vector<Problem> with_teams(std::vector<Problem> problems, bool some) {
+  for (Problem& p : problems) {
+    p.blocks = true;
+    p.team = !some || p.layout->node_of(p.self) % 2 == 0;
+  }
+  return problems;
+}
+
 std::vector<Collective> all_collectives() {
   std::vector<Collective> all;
   for (size_t c = 0; c < static_cast<size_t>(Collective::kCount); ++c) all.push_back(static_cast<Collective>(c));
@@ -116,7 +124,7 @@ std::string text(const Problem& p, std::string_view algorithm) {
   std::string out = std::string(name_of(p.collective)) + " " + std::string(algorithm) + ", root " +
                     std::to_string(p.root) + ", count " + std::to_string(p.count) + ", chunks of " +
                     std::to_string(p.chunk_bytes) + (p.uniform ? "" : ", lists") + (p.in_place ? ", in place" : "") +
-                    (p.commutative ? "" : ", in rank order") + ", nodes";
+                    (p.commutative ? "" : ", in rank order") + (p.team ? ", teams" : "") + ", nodes";
   for (uint32_t r = 0; r < p.ranks(); ++r) out += " " + std::to_string(p.layout->node_of(r));
   return out;
 }

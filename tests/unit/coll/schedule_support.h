@@ -21,6 +21,9 @@ namespace zh::test {
 /// The same with MPI_IN_PLACE wherever MPI allows it.
 [[nodiscard]] std::vector<coll::Problem> in_place(std::vector<coll::Problem> problems);
 
+/// The same where every node has a team, or (`some`) every second one.
+[[nodiscard]] std::vector<coll::Problem> with_teams(std::vector<coll::Problem> problems, bool some);
+
 [[nodiscard]] std::vector<coll::Collective> all_collectives();
 [[nodiscard]] bool has_lists(coll::Collective collective);
 /// What failed, for messages of tests.

@@ -123,6 +123,34 @@ TEST(Timeline, SharingInsideNodesHidesBehindTheRing) {
   EXPECT_LE(with_node_mates, leaders_alone + 2 * 2);
 }
 
+// A node's team shares a chunk in one step, however many ranks there are: the multicore collectives paper's
+// section 4.1.
+TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
+  const auto time = [](Collective collective, std::string_view algorithm, uint32_t ranks_per_node) {
+    Problem problem;
+    problem.collective = collective;
+    problem.count = 512 << 10;
+    problem.chunk_bytes = 32 << 10;
+    problem.layout = blocks_of(8 * ranks_per_node, 8);
+    const std::vector<Problem> problems = with_teams(coll::for_all_ranks(problem), false);
+    std::vector<Schedule> schedules;
+    EXPECT_TRUE(coll::build(problems, algorithm, &schedules).ok());
+    return coll::timeline(schedules, *problem.layout, coll::logical_prices()).end;
+  };
+  const std::pair<Collective, std::string_view> all[] = {{Collective::kBarrier, "hierarchical"},
+                                                         {Collective::kBcast, "leader-ring"},
+                                                         {Collective::kBcast, "hierarchical"},
+                                                         {Collective::kReduce, "hierarchical"},
+                                                         {Collective::kAllreduce, "hierarchical"}};
+  for (const auto& [collective, algorithm] : all) {
+    const double few = time(collective, algorithm, 4);
+    for (const uint32_t ranks_per_node : {8u, 16u, 32u}) {
+      EXPECT_LE(time(collective, algorithm, ranks_per_node), 1.5 * few)
+          << coll::name_of(collective) << " " << algorithm << ", " << ranks_per_node << " ranks a node";
+    }
+  }
+}
+
 TEST(Draw, HasEveryRankStepAndMessage) {
   const Built b = built(Collective::kAllreduce, "hierarchical", 6, 2);
   const std::string svg = coll::draw(b.schedules, *blocks_of(6, 2), b.times, "a < b");

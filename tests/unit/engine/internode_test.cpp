@@ -14,6 +14,8 @@
 
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
+#include "coll/team/team.h"
+#include "engine/team_steps.h"
 #include "storm_support.h"
 
 namespace zh::test {
@@ -235,6 +237,18 @@ class Spanning {
         std::make_shared<const std::vector<int32_t>>(everybody), self_);
   }
 
+  /// From now on collectives block, and this rank's node shares by a team.
+  void use_team() {
+    std::vector<uint32_t> members;
+    for (const uint32_t rank : layout_->members(layout_->node_of(self_))) {
+      members.push_back(static_cast<uint32_t>(rank_.node->local_index(static_cast<int>(rank))));
+    }
+    const auto place = std::find(members.begin(), members.end(), rank_.node->self()) - members.begin();
+    if (members.size() == 1) return;
+    team_ = rank_.rank->make_team(10, members, static_cast<uint32_t>(place));
+    ASSERT_TRUE(team_->ready());
+  }
+
   /// Messages to other nodes that this rank sent for it.
   uint64_t run(Problem problem, std::string_view algorithm, const std::vector<uint64_t>& in,
                std::vector<uint64_t>& out) {
@@ -242,6 +256,7 @@ class Spanning {
     problem.chunk_bytes = 16 << 10;
     problem.self = self_;
     problem.layout = layout_;
+    problem.team = team_ != nullptr;
     coll::Schedule schedule;
     EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
     uint64_t expected = 0;
@@ -255,11 +270,19 @@ class Spanning {
     coll::Reduction how;
     how.element_bytes = 8;
     how.kernel = add;
-    run->start({in.data(), out.data(), how, 0});
-    rank_.rank->wait_until([&] {
-      rank_.rank->internode()->progress();
-      return run->advance();
-    });
+    coll::Call call{in.data(), out.data(), how, 0};
+    std::unique_ptr<engine::TeamSteps> node;
+    if (team_ != nullptr) node = std::make_unique<engine::TeamSteps>(*team_);
+    call.node = node.get();
+    run->start(call);
+    for (bool ended = false; !ended;) {
+      rank_.rank->wait_until([&] {
+        rank_.rank->internode()->progress();
+        ended = run->advance();
+        return ended || run->shared_is_next();
+      });
+      if (!ended) run->share();
+    }
     EXPECT_EQ(run->code(), Code::kOk);
     EXPECT_EQ(rank_.rank->internode()->stats().messages - before, expected);
     return expected;
@@ -277,12 +300,14 @@ class Spanning {
   EngineRank rank_;
   std::shared_ptr<const coll::Layout> layout_;
   std::unique_ptr<engine::SpanTransport> transport_;
+  std::unique_ptr<coll::Team> team_;
   uint32_t self_ = 0;
 };
 
 struct Shape {
   int ranks;
   uint32_t node_ranks;
+  bool teams;
 };
 class AcrossNodes : public ::testing::TestWithParam<Shape> {};
 
@@ -293,6 +318,7 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
   const auto n = static_cast<uint64_t>(ranks);
   run_ranks(World::kThreads, ranks, [&](TestBootstrap& world) {
     Spanning span(world, network, node_ranks);
+    if (GetParam().teams) span.use_team();
     const uint64_t self = span.self();
     const std::span<const uint32_t> node = span.layout().members(span.layout().node_of(span.self()));
     for (const uint64_t count : {uint64_t{1}, uint64_t{100}, uint64_t{9000}}) {
@@ -305,6 +331,17 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
         problem.count = count;
         span.run(problem, algorithm.name, in, out);
         for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
+      }
+      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kReduce)) {
+        std::fill(out.begin(), out.end(), 99);
+        Problem problem;
+        problem.collective = Collective::kReduce;
+        problem.count = count;
+        problem.root = 1;
+        span.run(problem, algorithm.name, in, out);
+        for (uint64_t i = 0; i < count && self == 1; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
+        problem.collective = Collective::kBarrier;
+        span.run(problem, "hierarchical", in, out);
       }
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
         Problem problem;
@@ -336,9 +373,12 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, AcrossNodes, ::testing::Values(Shape{5, 2}, Shape{8, 4}, Shape{7, 3}),
+INSTANTIATE_TEST_SUITE_P(Shapes, AcrossNodes,
+                         ::testing::Values(Shape{5, 2, false}, Shape{8, 4, false}, Shape{7, 3, false},
+                                           Shape{5, 2, true}, Shape{8, 4, true}, Shape{7, 3, true}),
                          [](const auto& shape) {
-                           return std::to_string(shape.param.ranks) + "by" + std::to_string(shape.param.node_ranks);
+                           return std::to_string(shape.param.ranks) + "by" + std::to_string(shape.param.node_ranks) +
+                                  (shape.param.teams ? "teams" : "");
                          });
 
 }  // namespace
