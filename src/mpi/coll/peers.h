@@ -204,7 +204,7 @@ inline int finish(Code code, MPI_Comm comm, Buffers&... received) {
 coll::Team* settle_team(CommInfo* comm);
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (shim.algorithms[static_cast<size_t>(collective)].has_value()) [[unlikely]]
+  if (shim.algorithms.named[static_cast<size_t>(collective)].has_value()) [[unlikely]]
     return nullptr;
   if (comm->coll == CommInfo::Coll::kTeam) [[likely]]
     return comm->team.get();
