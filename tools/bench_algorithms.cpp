@@ -60,6 +60,8 @@ std::string setting_of(const std::string& algorithm, const std::string& chunk) {
   return chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
 }
 
+std::string algorithm_of(const std::string& setting) { return setting.substr(0, setting.find('/')); }
+
 /// Bytes of the pieces of a setting, 0: whole.
 uint64_t chunk_of(const std::string& setting) {
   const size_t slash = setting.find('/');
@@ -135,7 +137,7 @@ Tables tables_of(const Launches& launches, const std::string& line) {
 std::string fastest_of(const std::map<std::string, Cell>& by_setting, bool named_only) {
   std::string best;
   for (const auto& [setting, cell] : by_setting) {
-    if (named_only && (setting == kAuto || setting.find('/') != std::string::npos)) continue;
+    if (named_only && setting == kAuto) continue;
     if (best.empty() || cell.ratio() < by_setting.at(best).ratio()) best = setting;
   }
   return best;
@@ -162,21 +164,25 @@ void print_table(const std::string& heading, const std::string& host, const Cell
   }
 }
 
-/// The fastest named algorithm from each size on, where it changes.
+/// The fastest named algorithm and its chunk from each size on, where they change.
 coll::Selection selection_of(const Tables& tables, bool several_nodes) {
   coll::Selection selection;
   for (const auto& [key, cells] : tables) {
     std::string last;
     for (const auto& [size, by_setting] : cells) {
-      std::string name = fastest_of(by_setting, true);
-      if (name.empty()) continue;
-      if (by_setting.at(name).ratio() > kNoGain) name = coll::kHostAlgorithm;
-      if (name == last) continue;
-      const coll::Collective collective = coll::collective_named(key.first);
-      const uint64_t from = last.empty() ? 0 : size;
-      const coll::Algorithm* algorithm = name == coll::kHostAlgorithm ? nullptr : coll::algorithm(collective, name);
-      selection.add({collective, static_cast<uint32_t>(key.second), several_nodes, from, algorithm});
-      last = name;
+      std::string setting = fastest_of(by_setting, true);
+      if (setting.empty()) continue;
+      if (by_setting.at(setting).ratio() > kNoGain) setting = coll::kHostAlgorithm;
+      if (setting == last) continue;
+      coll::Selection::Entry entry{};
+      entry.collective = coll::collective_named(key.first);
+      entry.ranks = static_cast<uint32_t>(key.second);
+      entry.several_nodes = several_nodes;
+      entry.from_bytes = last.empty() ? 0 : size;
+      entry.algorithm = coll::algorithm(entry.collective, algorithm_of(setting));  // null: the host's
+      if (entry.algorithm != nullptr) entry.chunk_bytes = chunk_of(setting);
+      selection.add(entry);
+      last = setting;
     }
   }
   return selection;
@@ -202,8 +208,9 @@ int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tabl
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   coll::Selection saved;
-  if (saved.load(path).code() == Code::kInvalid)
-    fmt::print(stderr, "zerohop {}: what was in {} is replaced\n", kCommand, path);
+  std::string why;
+  if (saved.load(path, &why).code() == Code::kInvalid)
+    fmt::print(stderr, "zerohop {}: what was there is replaced: {}\n", kCommand, why);
   const bool several_nodes = o.node_ranks > 0 || !machines_text(launches.records.front().document).empty();
   saved.replace(selection_of(tables, several_nodes));
   if (!write_file(path, saved.text(), kCommand)) return 2;

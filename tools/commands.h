@@ -26,6 +26,8 @@ extern int exit_code;
 [[nodiscard]] std::string find_library();
 /// Whether the whole text is in the file now; if not, `zerohop <command>` says so on standard error.
 [[nodiscard]] bool write_file(const std::string& path, const std::string& text, const std::string& command);
+/// "2026-01-31", in UTC.
+[[nodiscard]] std::string today();
 /// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.
 [[nodiscard]] int launched_rank();
 /// Ranks of the job on this machine by the launchers' variables; 0 if unknown.

@@ -1,6 +1,7 @@
-// What several subcommands need: the exit code, the library's place, files of results, the launcher's hints.
+// What several subcommands need: the exit code, the library's place, files of results, the day, the launcher's hints.
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 
 #include "commands.h"
@@ -40,6 +41,15 @@ bool write_file(const std::string& path, const std::string& text, const std::str
   out.close();
   if (!out) std::fprintf(stderr, "zerohop %s: cannot write %s\n", command.c_str(), path.c_str());
   return !out.fail();
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[sizeof "2026-01-31"];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
 }
 
 int launched_rank() {

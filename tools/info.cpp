@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,9 @@
 #include "coll/algorithms/selection.h"
 #include "commands.h"
 #include "heap_facts.h"
+#include "info_choice.h"
 #include "info_text.h"
+#include "model_case.h"
 #include "node/machine.h"
 #include "os/affinity.h"
 #include "os/clock.h"
@@ -35,6 +39,10 @@ struct Arguments {
   std::vector<std::string> options;
   bool as_json = false;
   bool markdown = false;
+  std::string collective;  ///< the question of one call, if there is one
+  std::optional<uint64_t> size;
+  uint32_t ranks = 0;  ///< 0: as many as there are CPUs
+  uint32_t nodes = 1;
 };
 
 json variables_of(const Options& options) {
@@ -167,20 +175,59 @@ json calibration_of(const Options& options) {
   return out;
 }
 
-/// The algorithms that were measured as the fastest under hosts of one ABI.
-json collectives_of(const Options& options, const char* abi) {
-  const std::string path = coll::selection_path(tune::cache_folder(options.get_text(Opt::kCache)), abi);
+/// A kept table of algorithms, under hosts of one ABI.
+json table_of(const std::string& path) {
   coll::Selection selection;
-  const Status s = selection.load(path);
-  json out = {{"path", path}, {"present", s.ok()}, {"why_not", s.ok() ? "" : s.what()}, {"entries", json::array()}};
+  std::string why;
+  const Status s = selection.load(path, &why);
+  if (!s.ok() && why.empty()) why = s.what();
+  json out = {{"path", path}, {"present", s.ok()}, {"why_not", why}, {"entries", json::array()}};
   for (const coll::Selection::Entry& e : selection.entries()) {
     out["entries"].push_back({{"collective", coll::name_of(e.collective)},
                               {"ranks", e.ranks},
                               {"several_nodes", e.several_nodes},
                               {"from_bytes", e.from_bytes},
-                              {"algorithm", e.algorithm != nullptr ? e.algorithm->name : coll::kHostAlgorithm}});
+                              {"algorithm", e.algorithm != nullptr ? e.algorithm->name : coll::kHostAlgorithm},
+                              {"chunk_bytes", e.chunk_bytes ? json(*e.chunk_bytes) : json(nullptr)}});
   }
   return out;
+}
+
+int refuse(const std::string& why) {
+  std::fprintf(stderr, "zerohop info: %s\n", why.c_str());
+  return 2;
+}
+
+/// Which algorithm serves one call.
+int answer(const Arguments& arguments, const Options& options) {
+  ChoiceQuestion question;
+  question.collective = coll::collective_named(arguments.collective);
+  if (question.collective == coll::Collective::kCount)
+    return refuse("no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
+  if (!arguments.size && question.collective != coll::Collective::kBarrier)
+    return refuse("--size, please: bytes of the vector, or of one rank's piece");
+  node::Machine machine;
+  const bool known = machine.load(options.get_text(Opt::kTopology)).ok();
+  question.bytes = question.collective == coll::Collective::kBarrier ? 0 : *arguments.size;
+  question.ranks = arguments.ranks > 0 ? arguments.ranks : std::max(2U, machine.summary().cpus);
+  question.nodes = arguments.nodes;
+  if (const std::string fault = fault_of(question); !fault.empty()) return refuse(fault);
+  coll::Tiles tiles;
+  if (known) tiles = coll::tiles_for(machine.summary().l1d_bytes, machine.summary().l2_bytes);
+  json answers = json::object();
+  for (const std::string_view abi : coll::kAbis)
+    answers[std::string(abi)] = choice_json(question, facts_of(options, abi, tiles));
+  const json out = {{"collective", arguments.collective},
+                    {"bytes", question.bytes},
+                    {"ranks", question.ranks},
+                    {"nodes", question.nodes},
+                    {"under", answers}};
+  if (arguments.as_json) {
+    std::printf("%s\n", out.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+  } else {
+    std::fputs(choice_text(question, answers, output_columns()).c_str(), stdout);
+  }
+  return 0;
 }
 
 int info(const Arguments& arguments) {
@@ -198,8 +245,14 @@ int info(const Arguments& arguments) {
     wrong = !options.set(text.substr(0, equal), value, Source::kCommandLine).ok() || wrong;
   }
   options.read_environment(environ);
+  if (!arguments.collective.empty()) return wrong ? 2 : answer(arguments, options);
+  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
   json collectives = json::object();
-  for (const char* abi : {"mpich", "ompi", "abi"}) collectives[abi] = collectives_of(options, abi);
+  json modelled = json::object();
+  for (const std::string_view abi : coll::kAbis) {
+    collectives[std::string(abi)] = table_of(coll::selection_path(folder, abi));
+    modelled[std::string(abi)] = table_of(coll::model_selection_path(folder, abi));
+  }
   const json out = {{"version", ZH_VERSION},
                     {"variables", variables_of(options)},
                     {"complaints", options.complaints()},
@@ -207,7 +260,8 @@ int info(const Arguments& arguments) {
                     {"usable", usable_of(options)},
                     {"heap", heap_section(look_at_heap(options))},
                     {"calibration", calibration_of(options)},
-                    {"collectives", std::move(collectives)}};
+                    {"collectives", std::move(collectives)},
+                    {"collectives_by_model", std::move(modelled)}};
   if (arguments.as_json) {
     std::printf("%s\n", out.dump(2, ' ', false, json::error_handler_t::replace).c_str());
   } else {
@@ -225,6 +279,28 @@ void add_info_command(CLI::App& app) {
   command->add_option("-o,--option", arguments->options, "NAME=VALUE as for `zerohop run`, to see its effect")
       ->type_size(1)
       ->allow_extra_args(false);
+  command->footer(
+      "With --collective it says instead which algorithm is in force for such a call, which source said so (a "
+      "variable,\n"
+      "the measured table, the table by a model, or the default), and by how much it is ahead by the model, where a\n"
+      "profile is kept. Measured tables keep no times.\n\n"
+      "  zerohop info\n"
+      "  zerohop info --collective allreduce --size 1M --ranks 8\n"
+      "  zerohop info --collective bcast --size 64K --ranks 16 --nodes 4 --json\n\n"
+      "Ends with 0, or 2 if a value or the question is wrong.");
+  CLI::Option* collective =
+      command->add_option("--collective", arguments->collective, "bcast, allreduce, ... (see zerohop schedule --list)");
+  command->add_option("--size", arguments->size, "Bytes of the vector, or of one rank's piece")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{0}, kMostModelBytes))
+      ->needs(collective);
+  command->add_option("--ranks", arguments->ranks, "Ranks, a multiple of the nodes; otherwise as many as CPUs")
+      ->check(CLI::Range(2U, kOneWalk.ranks))
+      ->needs(collective);
+  command->add_option("--nodes", arguments->nodes, "Nodes on which they lie in blocks")
+      ->check(CLI::Range(1U, kOneWalk.ranks))
+      ->needs(collective)
+      ->capture_default_str();
   command->add_flag("--json", arguments->as_json, "Print JSON");
   command->add_flag("--variables-markdown", arguments->markdown,
                     "Print the table of all variables (docs/user/variables.md)");

@@ -144,8 +144,9 @@ void calibration(const json& c, Page* page) {
   }
 }
 
-/// One table for each binary interface; those that say the same are told once.
-void collectives(const json& tables, Page* page) {
+/// One table for each binary interface; those that say the same are told once. `if_none`: what to say of one that is
+/// not there.
+void collectives(const json& tables, const std::string& what, const std::string& if_none, Page* page) {
   std::vector<bool> told(tables.size(), false);
   size_t i = 0;
   for (auto table = tables.begin(); table != tables.end(); ++table, ++i) {
@@ -161,17 +162,19 @@ void collectives(const json& tables, Page* page) {
       told[k] = true;
       of += ", " + other.key();
     }
-    page->title("Algorithms of collectives under " + of);
+    page->title(what + " under " + of);
     if (!present) {
-      page->line(text_of(table.value()["why_not"]) +
-                 ": size and layout choose; `zerohop bench algorithms --save` measures");
+      page->line(text_of(table.value()["why_not"]) + if_none);
       continue;
     }
     page->line("kept in " + text_of(table.value()["path"]));
     for (const json& e : table.value()["entries"]) {
-      page->line(fmt::format("{:>4} ranks, {}, from {} on: {}", e["ranks"].get<unsigned>(),
+      const json& chunk = e["chunk_bytes"];
+      std::string cut;
+      if (!chunk.is_null()) cut = chunk == 0 ? ", whole" : ", in chunks of " + format_size(chunk.get<uint64_t>());
+      page->line(fmt::format("{:>4} ranks, {}, from {} on: {}{}", e["ranks"].get<unsigned>(),
                              is_true(e["several_nodes"]) ? "several nodes" : "one node",
-                             format_size(e["from_bytes"].get<uint64_t>()), text_of(e["algorithm"])),
+                             format_size(e["from_bytes"].get<uint64_t>()), text_of(e["algorithm"]), cut),
                  fmt::format("  {:<14} ", text_of(e["collective"])));
     }
   }
@@ -187,7 +190,10 @@ std::string info_text(const json& info, size_t columns) {
   usable(info["usable"], &page);
   heap(info["heap"], &page);
   calibration(info["calibration"], &page);
-  collectives(info["collectives"], &page);
+  collectives(info["collectives"], "Algorithms of collectives", ": `zerohop bench algorithms --save` measures one",
+              &page);
+  collectives(info["collectives_by_model"], "Algorithms of collectives by a model",
+              ": `zerohop model choose --save` makes one, for where nothing was measured", &page);
   return page.text();
 }
 

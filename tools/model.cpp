@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,8 +18,9 @@
 #include "model/closed_forms.h"
 #include "model/profiles.h"
 #include "model_case.h"
+#include "model_choose_command.h"
 #include "model_compare_command.h"
-#include "model_crossover.h"
+#include "model_crossing.h"
 #include "model_picture.h"
 #include "model_profile.h"
 #include "text.h"
@@ -43,11 +43,6 @@ struct Arguments {
   std::string svg;  ///< where crossover draws; "": nowhere
   ModelCase wanted;
 };
-
-constexpr uint64_t kFirstBytes = 8;
-constexpr uint64_t kLastBytes = 4 << 20;
-/// Without links, algorithms that send many messages at once always win.
-constexpr Model kCrossoverModel = Model::kLinked;
 
 int refuse(const std::string& why) {
   fmt::print(stderr, "zerohop model: {}\n", why);
@@ -179,36 +174,6 @@ int predict(Arguments a) {
   return 0;
 }
 
-struct Crossing {
-  Collective collective = Collective::kBcast;
-  std::vector<Takeover> takeovers;
-  std::map<std::string_view, std::string> left_out;  ///< algorithm, why
-};
-
-Crossing crossing_of(ModelCase c, const Parameters& parameters) {
-  Crossing out{c.collective, {}, {}};
-  std::vector<std::string_view> algorithms;
-  const uint64_t last = c.collective == Collective::kBarrier ? kFirstBytes : kLastBytes;
-  for (const coll::Algorithm& algorithm : coll::algorithms(c.collective)) {
-    c.algorithm = algorithm.name;
-    c.bytes = last;
-    std::string problem;
-    (void)schedules_of(c, kManyWalks, &problem);
-    if (problem.empty()) algorithms.push_back(algorithm.name);
-    if (!problem.empty()) out.left_out[algorithm.name] = problem;
-  }
-  std::map<std::pair<std::string_view, uint64_t>, double> known;
-  out.takeovers = takeovers(algorithms, kFirstBytes, last, [&](std::string_view algorithm, uint64_t bytes) {
-    const auto [it, is_new] = known.try_emplace({algorithm, bytes}, 0.0);
-    if (!is_new) return it->second;
-    c.algorithm = algorithm;
-    c.bytes = bytes;
-    std::string problem;
-    return it->second = walk_us(c, schedules_of(c, kManyWalks, &problem), kCrossoverModel, parameters);
-  });
-  return out;
-}
-
 void print_crossing(const Crossing& crossing) {
   fmt::print("\n{}\n", name_of(crossing.collective));
   for (const Takeover& t : crossing.takeovers) {
@@ -240,27 +205,27 @@ int crossover(Arguments a) {
     const auto collective = static_cast<Collective>(i);
     if (!a.collective.empty() && collective != a.wanted.collective) continue;
     c.collective = collective;
-    crossings.push_back(crossing_of(c, *parameters));
+    crossings.push_back(crossing_of(c, *parameters, [&c](uint64_t) { return c.chunk; }));
   }
   if (std::all_of(crossings.begin(), crossings.end(), [](const Crossing& x) { return x.takeovers.empty(); })) {
     return refuse(crossings[0].left_out.begin()->second);
   }
-  c.bytes = kLastBytes;
+  c.bytes = kComparedTo;
   const std::vector<std::string> notes = notes_on(c, *parameters);
-  const std::string title = fmt::format("Fastest by the walk of {}: {}, {} to {}", name_of(kCrossoverModel),
-                                        cluster_text(c), format_size(kFirstBytes), format_size(kLastBytes));
+  const std::string title = fmt::format("Fastest by the walk of {}: {}, {} to {}", name_of(kComparisonModel),
+                                        cluster_text(c), format_size(kComparedFrom), format_size(kComparedTo));
   if (!a.svg.empty()) {
     std::vector<CrossoverBar> bars;
     for (const Crossing& x : crossings) bars.push_back({std::string(name_of(x.collective)), x.takeovers});
-    if (!write_file(a.svg, crossover_svg(title + ", profile " + parameters->name, bars, kFirstBytes, kLastBytes),
+    if (!write_file(a.svg, crossover_svg(title + ", profile " + parameters->name, bars, kComparedFrom, kComparedTo),
                     "model crossover"))
       return 2;
   }
   if (a.as_json) {
     json out = cluster_json(a, *parameters);
-    out["model"] = name_of(kCrossoverModel);
-    out["from_bytes"] = kFirstBytes;
-    out["to_bytes"] = kLastBytes;
+    out["model"] = name_of(kComparisonModel);
+    out["from_bytes"] = kComparedFrom;
+    out["to_bytes"] = kComparedTo;
     out["notes"] = notes;
     for (const Crossing& crossing : crossings) out["collectives"].push_back(crossing_json(crossing));
     std::printf("%s\n", out.dump(2).c_str());
@@ -389,9 +354,11 @@ void add_model_command(CLI::App& app) {
       "A prediction needs no machine and measures nothing: it is as good as the profile that it is made from.\n\n"
       "  zerohop model predict bcast -a binomial --ranks 64 --nodes 8 --size 4K\n"
       "  zerohop model crossover --ranks 64 --nodes 8\n"
+      "  zerohop model choose --profile here.json --save\n"
       "  zerohop model compare measured.json --profile here.json");
   add_predict(command);
   add_crossover(command);
+  add_model_choose_command(command);
   add_model_compare_command(command);
   add_profile(command);
 }

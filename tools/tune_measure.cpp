@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <ctime>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -33,15 +32,6 @@ constexpr std::string_view kCommand = "tune";
 int refuse(int code, const std::string& why) {
   fmt::print(stderr, "zerohop tune: {}\n", why);
   return code;
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[sizeof "2026-01-31"];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
 }
 
 std::string name_of(const MessageCost& cost) {

@@ -1,20 +1,15 @@
 // What the shim's files share: the engine of this process, its memory, a few facts, and the lock of its tables.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "base/atomic.h"
-#include "coll/algorithms/selection.h"
+#include "coll/algorithms/precedence.h"
 #include "engine/rank.h"
 #include "mpi/entry/host.h"
 
 namespace zh::mpi {
-
-/// Nothing: as measured, or as coll::choose() has it. Null: the host's own collective.
-using NamedAlgorithm = std::optional<const coll::Algorithm*>;
 
 struct Shim {
   engine::Rank* rank = nullptr;  ///< null before MPI_Init, after MPI_Finalize, and when everything stays with the host
@@ -31,9 +26,8 @@ struct Shim {
   bool traces_calls = false;  ///< ZEROHOP_LOG is debug; likewise
   [[nodiscard]] bool watches_calls() const { return counts_calls || traces_calls; }
   // Of all ranks, as rank 0 was told:
-  std::array<NamedAlgorithm, static_cast<size_t>(coll::Collective::kCount)> algorithms{};
-  coll::Selection selection;  ///< measured on this machine
-  uint64_t chunk_bytes = 0;   ///< ZEROHOP_CHUNK
+  coll::Precedence algorithms;
+  uint64_t chunk_bytes = 0;  ///< ZEROHOP_CHUNK
 };
 extern Shim shim;
 

@@ -5,7 +5,7 @@
 
 Counts of every collective and form by number of members, messages and bytes; MPI_Abort; a rank that is killed; names
 with the job, the rank and the process; a file that cannot be written; a path with a blank. And ZEROHOP_LOG=debug tells
-which way calls and messages went. Closing line:
+which way calls and messages went. Tables of algorithms and variables choose in their order. Closing line:
 `N passed, N failed, N skipped`.
 """
 
@@ -238,6 +238,33 @@ def the_debug_log_tells_each_decision_once(host, folder: Path) -> None:
             expect(len(found) == len(set(found)), f"told twice: {found}")
 
 
+def tables_choose_the_algorithm(host, folder: Path) -> None:
+    cache = {"ZEROHOP_CACHE": str(folder)}
+    said = subprocess.run(
+        [ZEROHOP.command, "info", "--json"], env=os.environ | cache, capture_output=True, text=True, check=True
+    )
+    info = json.loads(said.stdout)
+    measured, modelled = (Path(info[key][host.abi]["path"]) for key in ("collectives", "collectives_by_model"))
+
+    def uses(algorithm: str, **env: str) -> str:
+        job = run(host, folder / "stats.json", **cache, **env)
+        expect(job.outcome.code == 0, job.outcome.tail())
+        for entry in read(folder / "stats.json")["ranks"]:
+            by = set(entry["schedules"]["allreduce"])
+            expect(by == {algorithm}, f"rank {entry['rank']}: {by}, not {algorithm}")
+        return job.outcome.output
+
+    uses("recursive-doubling")
+    modelled.write_text("allreduce 2 one 0 single-reducer 8192\n")
+    uses("single-reducer")
+    measured.write_text("allreduce 2 one 0 ring\n")
+    uses("ring")
+    uses("shmem-cyclic", ZEROHOP_ALLREDUCE="cyclic")
+    measured.write_text("allreduce 2 one 0 rung\n")
+    lines = [line for line in uses("single-reducer").splitlines() if "not obeyed" in line]
+    expect(len(lines) == 1 and f"{measured}: line 1: the fifth word" in lines[0], lines)
+
+
 CASES = (
     everything_is_counted,
     the_hosts_collectives_are_counted,
@@ -251,6 +278,7 @@ CASES = (
     a_link_stays_one,
     a_pipe_without_reader_is_told,
     the_debug_log_tells_each_decision_once,
+    tables_choose_the_algorithm,
 )
 
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kOne = "one";
 constexpr std::string_view kSeveral = "several";
+constexpr uint64_t kMostChunk = uint64_t{1} << 46;  // as ZEROHOP_CHUNK
 
 /// What is before the first of `ends`, which leaves the text.
 std::string_view cut(std::string_view* text, const char* ends) {
@@ -34,10 +35,53 @@ bool to_number(std::string_view word, Number* out) {
   return error == std::errc() && end == word.data() + word.size();
 }
 
+/// The words of a line.
+struct Words {
+  static constexpr size_t kLeast = 5, kMost = 6;
+  std::string_view word[kMost + 1];  // one more, to see that there are too many
+  size_t n = 0;
+  /// False of an empty line.
+  bool read(std::string_view line) {
+    while (n <= kMost && !(word[n] = next_word(&line)).empty()) ++n;
+    return n > 0;
+  }
+};
+
+/// Null, or what is wrong with the line.
+const char* entry_of(const Words& words, Selection::Entry* out) {
+  const auto& w = words.word;
+  if (words.n < Words::kLeast || words.n > Words::kMost) {
+    return "a line has 5 or 6 words: collective, ranks, one or several, bytes, algorithm, chunk";
+  }
+  out->collective = collective_named(w[0]);
+  if (out->collective == Collective::kCount) return "the first word is no collective";
+  if (!to_number(w[1], &out->ranks) || out->ranks < 2) return "the second word is no number of ranks, 2 or more";
+  out->several_nodes = w[2] == kSeveral;
+  if (!out->several_nodes && w[2] != kOne) return "the third word is neither one nor several";
+  if (!to_number(w[3], &out->from_bytes)) return "the fourth word is no number of bytes";
+  out->algorithm = algorithm(out->collective, w[4]);
+  const bool host = w[4] == kHostAlgorithm;
+  if (out->algorithm == nullptr && !host) return "the fifth word is no algorithm of this collective";
+  if (words.n < Words::kMost) return nullptr;
+  if (host) return "the host's own collective has no chunk";
+  uint64_t chunk = 0;
+  if (!to_number(w[5], &chunk) || chunk > kMostChunk)
+    return "the sixth word is no number of bytes of a chunk, 64T at most";
+  out->chunk_bytes = chunk;
+  return nullptr;
+}
+
+std::string path_of(const std::string& folder, const char* what, std::string_view abi, const char* ending) {
+  if (folder.empty()) return "";
+  char key[32];
+  std::snprintf(key, sizeof key, "-%016" PRIx64 "-", tune::this_machine().hash());
+  return folder + "/" + what + key + std::string(abi) + ending;
+}
+
 }  // namespace
 
-std::optional<const Algorithm*> Selection::find(const Problem& problem) const {
-  if (!problem.uniform || entries_.empty()) return std::nullopt;  // else ranks know different sizes
+const Selection::Entry* Selection::find(const Problem& problem) const {
+  if (!problem.uniform) return nullptr;  // ranks know different sizes
   const Entry* best = nullptr;
   for (const Entry& e : entries_) {
     const bool meant = e.collective == problem.collective && e.several_nodes == (problem.layout->nodes() > 1) &&
@@ -47,8 +91,8 @@ std::optional<const Algorithm*> Selection::find(const Problem& problem) const {
         best == nullptr || e.ranks > best->ranks || (e.ranks == best->ranks && e.from_bytes > best->from_bytes);
     if (nearer) best = &e;
   }
-  if (best == nullptr || (best->algorithm != nullptr && !best->algorithm->fits(problem))) return std::nullopt;
-  return best->algorithm;
+  if (best == nullptr || (best->algorithm != nullptr && !best->algorithm->fits(problem))) return nullptr;
+  return best;
 }
 
 void Selection::replace(const Selection& other) {
@@ -60,32 +104,26 @@ void Selection::replace(const Selection& other) {
   entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
 }
 
-Status Selection::load(const std::string& path) {
+Status Selection::load(const std::string& path, std::string* why) {
   entries_.clear();
   bool exists = false;
   const std::string text = tune::read_file(path, &exists);
-  return exists ? parse(text) : Status{Code::kWouldBlock, "nothing was measured"};
+  if (!exists) return {Code::kWouldBlock, "there is no table"};
+  const Status s = parse(text, why);
+  if (!s.ok() && why != nullptr) *why = path + ": " + *why;
+  return s;
 }
 
-Status Selection::parse(std::string_view text) {
+Status Selection::parse(std::string_view text, std::string* why) {
   entries_.clear();
-  while (!text.empty()) {
+  for (size_t number = 1; !text.empty(); ++number) {
     std::string_view line = cut(&text, "\n");
-    line = cut(&line, "#");
-    std::string_view words[6];
-    size_t n = 0;
-    while (n < 6 && !(words[n] = next_word(&line)).empty()) ++n;
-    if (n == 0) continue;
+    Words words;
+    if (!words.read(cut(&line, "#"))) continue;
     Entry entry{};
-    entry.collective = collective_named(words[0]);
-    entry.several_nodes = words[2] == kSeveral;
-    if (entry.collective != Collective::kCount) entry.algorithm = algorithm(entry.collective, words[4]);
-    const bool named =
-        entry.algorithm != nullptr || (entry.collective != Collective::kCount && words[4] == kHostAlgorithm);
-    const bool good = n == 5 && named && to_number(words[1], &entry.ranks) && entry.ranks > 1 &&
-                      (entry.several_nodes || words[2] == kOne) && to_number(words[3], &entry.from_bytes);
-    if (!good) {
+    if (const char* wrong = entry_of(words, &entry); wrong != nullptr) {
       entries_.clear();
+      if (why != nullptr) *why = "line " + std::to_string(number) + ": " + wrong;
       return {Code::kInvalid, "a line of the table of algorithms is not understood"};
     }
     entries_.push_back(entry);
@@ -93,23 +131,31 @@ Status Selection::parse(std::string_view text) {
   return kOk;
 }
 
-std::string Selection::text() const {
-  std::string out =
-      "# Algorithms of collectives, measured by `zerohop bench algorithms --save`.\n"
-      "# collective, ranks, one or several nodes, bytes from which on, algorithm\n";
+std::string Selection::text(std::string_view heading) const {
+  std::string out(heading);
+  out.append(
+      "# collective, ranks, one or several nodes, bytes from which on, algorithm, bytes of a chunk (0: whole; none: as "
+      "ZEROHOP_CHUNK)\n");
   for (const Entry& e : entries_) {
     out.append(name_of(e.collective)).append(" ").append(std::to_string(e.ranks)).append(" ");
     out.append(e.several_nodes ? kSeveral : kOne).append(" ").append(std::to_string(e.from_bytes)).append(" ");
-    out.append(e.algorithm != nullptr ? e.algorithm->name : kHostAlgorithm).append("\n");
+    out.append(e.algorithm != nullptr ? e.algorithm->name : kHostAlgorithm);
+    if (e.chunk_bytes) out.append(" ").append(std::to_string(*e.chunk_bytes));
+    out.append("\n");
   }
   return out;
 }
 
 std::string selection_path(const std::string& folder, std::string_view abi) {
-  if (folder.empty()) return "";
-  char name[40];
-  std::snprintf(name, sizeof name, "/collectives-%016" PRIx64 "-", tune::this_machine().hash());
-  return (folder + name).append(abi).append(".txt");
+  return path_of(folder, "collectives", abi, ".txt");
+}
+
+std::string model_selection_path(const std::string& folder, std::string_view abi) {
+  return path_of(folder, "collectives-model", abi, ".txt");
+}
+
+std::string model_profile_path(const std::string& folder, std::string_view abi) {
+  return path_of(folder, "collectives-model", abi, ".json");
 }
 
 }  // namespace zh::coll

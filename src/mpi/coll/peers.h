@@ -205,7 +205,7 @@ void settle_team(CommInfo* comm);
 /// the first time, as the next one.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (shim.algorithms[static_cast<size_t>(collective)].has_value()) [[unlikely]]
+  if (shim.algorithms.named[static_cast<size_t>(collective)].has_value()) [[unlikely]]
     return nullptr;
   if (comm->coll == CommInfo::Coll::kUnsettled) [[unlikely]]
     settle_team(comm);

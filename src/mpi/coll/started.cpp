@@ -48,7 +48,8 @@ std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
   return std::make_shared<engine::SpanTransport>(*shim.rank, internode, context, members_, world_, self_);
 }
 
-Status Runs::plan(const coll::Problem& p, Chosen* out) {
+Status Runs::plan(coll::Problem* problem, Chosen* out) {
+  coll::Problem& p = *problem;
   const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
   if (p.uniform && known != known_.end()) {
@@ -57,10 +58,10 @@ Status Runs::plan(const coll::Problem& p, Chosen* out) {
     return kOk;
   }
   coll::Schedule schedule;
-  NamedAlgorithm wanted = shim.algorithms[static_cast<size_t>(p.collective)];
-  if (!wanted.has_value() || (*wanted != nullptr && !(*wanted)->fits(p))) wanted = shim.selection.find(p);
-  const coll::Algorithm* how = wanted.value_or(coll::algorithm(p.collective, coll::choose(p)));
+  const coll::AlgorithmChoice choice = shim.algorithms.choose(p);
+  const coll::Algorithm* how = choice.algorithm;
   if (how == nullptr) return kOk;
+  p.chunk_bytes = choice.chunk_bytes;
   if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
@@ -98,7 +99,7 @@ Started::~Started() {
 int Started::ready() {
   if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
   Runs::Chosen chosen;
-  Status status = runs_->plan(problem, &chosen);
+  Status status = runs_->plan(&problem, &chosen);
   if (status.ok() && chosen.plan == nullptr) return leave_to_host("collectives: named or measured as the host's");
   if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
   algorithm_ = chosen.algorithm;

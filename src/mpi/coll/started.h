@@ -27,7 +27,8 @@ class Runs {
     size_t algorithm = 0;                    ///< place in coll::algorithms()
   };
   /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
-  Status plan(const coll::Problem& problem, Chosen* out);
+  /// A new one takes its chunk from the choice.
+  Status plan(coll::Problem* problem, Chosen* out);
   /// Messages of one persistent operation, whose starts other members may order differently among those of others.
   [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
     return make_transport(persistent_context(context_, init));

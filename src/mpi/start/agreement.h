@@ -18,13 +18,14 @@ struct JobTerms {
   bool collectives;
   AlgorithmNumbers algorithms;
   uint64_t chunk_bytes;
+  bool chunk_set;
   bool statistics;  ///< of rank 0
 };
 
 /// Collective. Sets what the shim does from now on. Null, or why everything stays with the host.
 const char* agree_on_terms(HostBootstrap& world, const JobTerms& mine);
 
-/// Gives rank 0's table of measured algorithms to all.
-void share_selection(HostBootstrap& world, const Options& options);
+/// Gives rank 0's tables of algorithms, measured and by a model, to all.
+void share_selections(HostBootstrap& world, const Options& options);
 
 }  // namespace zh::mpi

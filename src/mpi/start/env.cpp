@@ -52,9 +52,10 @@ const char* start_engine(HostBootstrap& world) {
   terms.algorithms =
       read_algorithms(job->options, [&](const std::string& why) { say_once(world.rank(), "not obeyed", why.c_str()); });
   terms.chunk_bytes = job->options.get_number(Opt::kChunk);
+  terms.chunk_set = job->options.source(Opt::kChunk) != Source::kDefault;
   terms.statistics = !job->options.get_text(Opt::kStats).empty();
   if (const char* why = agree_on_terms(world, terms); why != nullptr) return why;
-  if (shim.collectives) share_selection(world, job->options);
+  if (shim.collectives) share_selections(world, job->options);
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   engine::Config config;
   apply(job->options, &config);

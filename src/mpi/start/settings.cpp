@@ -44,18 +44,13 @@ void apply(const Options& options, engine::Config* out) {
 
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {
   AlgorithmNumbers numbers{};
-  for (size_t i = 0; i < kCollectives; ++i) {
+  for (size_t i = 0; i < coll::kCollectives; ++i) {
     const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
     const std::string& wanted = options.get_text(option);
-    if (wanted == "auto" || wanted.empty()) continue;
-    if (wanted == coll::kHostAlgorithm) {
-      numbers[i] = kHostNumber;
-      continue;
-    }
     const auto collective = static_cast<coll::Collective>(i);
     const auto all = coll::algorithms(collective);
-    if (const coll::Algorithm* found = coll::algorithm_called(collective, wanted); found != nullptr) {
-      numbers[i] = static_cast<uint8_t>(found - all.data() + 1);
+    if (coll::NamedAlgorithm found; coll::read_name(collective, wanted, &found)) {
+      if (found) numbers[i] = *found == nullptr ? kHostNumber : static_cast<uint8_t>(*found - all.data() + 1);
       continue;
     }
     std::string there;
@@ -66,9 +61,9 @@ AlgorithmNumbers read_algorithms(const Options& options, const std::function<voi
   return numbers;
 }
 
-std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
-  std::array<NamedAlgorithm, kCollectives> found{};
-  for (size_t i = 0; i < kCollectives; ++i) {
+std::array<coll::NamedAlgorithm, coll::kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
+  std::array<coll::NamedAlgorithm, coll::kCollectives> found{};
+  for (size_t i = 0; i < coll::kCollectives; ++i) {
     const auto all = coll::algorithms(static_cast<coll::Collective>(i));
     if (numbers[i] != 0) found[i] = numbers[i] == kHostNumber ? nullptr : &all[numbers[i] - 1U];
   }

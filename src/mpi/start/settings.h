@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/options.h"
-#include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/precedence.h"
 #include "engine/rank.h"
 #include "mpi/shim.h"
 #include "node/node.h"
@@ -18,11 +18,10 @@ Options read_options();
 void apply(const Options& options, node::JoinConfig* out);
 void apply(const Options& options, engine::Config* out);
 
-constexpr size_t kCollectives = static_cast<size_t>(coll::Collective::kCount);
 /// By collective: 0 for none in particular, 255 for the host's own, else the place in coll::algorithms() plus one.
-using AlgorithmNumbers = std::array<uint8_t, kCollectives>;
+using AlgorithmNumbers = std::array<uint8_t, coll::kCollectives>;
 /// What ZEROHOP_BCAST and its like name; `complain` gets a line for each that there is not.
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain);
-std::array<NamedAlgorithm, kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
+std::array<coll::NamedAlgorithm, coll::kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
 
 }  // namespace zh::mpi

@@ -1,8 +1,12 @@
-// The table of measured algorithms: which entry holds, what is refused.
+// Tables of algorithms: which entry holds, lines with and without a chunk, what is refused.
 #include "coll/algorithms/selection.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
+#include <set>
 #include <vector>
 
 namespace zh::test {
@@ -23,16 +27,16 @@ Problem allreduce_of(uint32_t ranks, uint32_t nodes, uint64_t bytes) {
 }
 
 std::string found(const Selection& selection, const Problem& problem) {
-  const auto algorithm = selection.find(problem);
-  if (!algorithm.has_value()) return "";
-  return std::string(*algorithm == nullptr ? coll::kHostAlgorithm : (*algorithm)->name);
+  const Selection::Entry* entry = selection.find(problem);
+  if (entry == nullptr) return "";
+  return std::string(entry->algorithm == nullptr ? coll::kHostAlgorithm : entry->algorithm->name);
 }
 
 constexpr const char* kText =
     "# a comment\n"
     "\n"
     "allreduce 4 one 0 recursive-doubling\n"
-    "allreduce 4 one 1000 ring  # large\n"
+    "allreduce 4 one 1000 ring 4096 # large\n"
     "allreduce 8 one 0 single-reducer\n"
     "allreduce 8 one 4000000 host\n"
     "allreduce 4 several 0 hierarchical\n";
@@ -70,6 +74,30 @@ TEST(Selection, ReadsWhatItWrites) {
   EXPECT_EQ(again.text(), selection.text());
 }
 
+TEST(Selection, AChunkIsASixthWordOrNone) {
+  Selection selection;
+  ASSERT_TRUE(selection.parse("bcast 2 one 0 binomial\nbcast 2 one 9 linear 0\nbcast 2 one 99 linear 512\n").ok());
+  EXPECT_EQ(selection.entries()[0].chunk_bytes, std::nullopt);
+  EXPECT_EQ(selection.entries()[1].chunk_bytes, 0U);
+  EXPECT_EQ(selection.entries()[2].chunk_bytes, 512U);
+  EXPECT_EQ(selection.text("# from somewhere\n").substr(0, 18), "# from somewhere\n#");
+  EXPECT_TRUE(
+      selection.text("").ends_with("\nbcast 2 one 0 binomial\nbcast 2 one 9 linear 0\nbcast 2 one 99 linear 512\n"));
+}
+
+TEST(Selection, EachHostAndSourceHasAFileOfItsOwn) {
+  std::set<std::string> paths;
+  for (const std::string_view abi : coll::kAbis) {
+    for (const auto& path : {coll::selection_path, coll::model_selection_path, coll::model_profile_path}) {
+      paths.insert(path("/cache", abi));
+      EXPECT_EQ(path("", abi), "");
+    }
+  }
+  EXPECT_EQ(paths.size(), 9U);
+  const std::string by_model = coll::model_selection_path("/cache", "ompi");
+  EXPECT_TRUE(by_model.starts_with("/cache/collectives-model-") && by_model.ends_with("-ompi.txt")) << by_model;
+}
+
 TEST(Selection, ReplacesWhatWasMeasuredAnew) {
   Selection selection;
   Selection newer;
@@ -84,11 +112,44 @@ TEST(Selection, ReplacesWhatWasMeasuredAnew) {
 TEST(Selection, RefusesWhatItDoesNotUnderstand) {
   for (const char* bad :
        {"allreduce 4 one 0", "allreduce 4 one 0 quick", "allreduce 1 one 0 ring", "allreduce 4 many 0 ring",
-        "all 4 one 0 ring", "allreduce 4 one 0 ring ring", "allreduce x one 0 ring"}) {
+        "all 4 one 0 ring", "allreduce 4 one 0 ring ring", "allreduce x one 0 ring", "allreduce 4 one 0 ring -1",
+        "allreduce 4 one 0 ring 64K", "allreduce 4 one 0 ring 1 1", "allreduce 4 one 0 host 1",
+        "allreduce 4 one 0 ring 18446744073709551615"}) {
     Selection selection;
+    ASSERT_TRUE(selection.parse("allreduce 2 one 0 ring\n").ok());
     EXPECT_EQ(selection.parse(bad).code(), Code::kInvalid) << bad;
     EXPECT_EQ(found(selection, allreduce_of(4, 1, 8)), "");
   }
+}
+
+TEST(Selection, SaysWhichLineIsWrongAndHow) {
+  const struct {
+    const char* line;
+    const char* said;
+  } cases[] = {
+      {"allreduce 4 one 0", "line 3: a line has 5 or 6 words"},
+      {"all 4 one 0 ring", "line 3: the first word is no collective"},
+      {"allreduce 1 one 0 ring", "line 3: the second word is no number of ranks"},
+      {"allreduce 4 many 0 ring", "line 3: the third word is neither one nor several"},
+      {"allreduce 4 one -8 ring", "line 3: the fourth word is no number of bytes"},
+      {"allreduce 4 one 0 bruck", "line 3: the fifth word is no algorithm of this collective"},
+      {"allreduce 4 one 0 ring 4K", "line 3: the sixth word is no number of bytes of a chunk"},
+      {"allreduce 4 one 0 host 4", "line 3: the host's own collective has no chunk"},
+  };
+  const std::string path = testing::TempDir() + "zh_selection_test." + std::to_string(getpid());
+  for (const auto& c : cases) {
+    std::string why;
+    Selection selection;
+    const std::string text = "# a comment\nallreduce 4 one 0 ring\n" + std::string(c.line) + "\n";
+    EXPECT_EQ(selection.parse(text, &why).code(), Code::kInvalid);
+    EXPECT_TRUE(why.starts_with(c.said)) << why;
+    std::ofstream(path) << text;
+    EXPECT_EQ(selection.load(path, &why).code(), Code::kInvalid);
+    EXPECT_TRUE(why.starts_with(path + ": " + c.said)) << why;
+    EXPECT_TRUE(selection.entries().empty());
+  }
+  std::remove(path.c_str());
+  EXPECT_EQ(Selection().load(path).code(), Code::kWouldBlock);
 }
 
 }  // namespace

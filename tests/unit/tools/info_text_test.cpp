@@ -23,6 +23,10 @@ json no_table() {
   return {{"path", "/c/t.txt"}, {"present", false}, {"why_not", "nothing measured"}, {"entries", json::array()}};
 }
 
+json no_model() {
+  return {{"path", "/c/m.txt"}, {"present", false}, {"why_not", "nothing predicted"}, {"entries", json::array()}};
+}
+
 json document() {
   const json choice = {{"inline_max", 192}, {"eager_max", 16384}, {"single_copy_min", 2 << 20}, {"mapped_min", 8192}};
   return {{"version", "1.2"},
@@ -57,7 +61,8 @@ json document() {
                {"standing", "same-core     found alike by 2 of 2 jobs"},
                {"line_ns", 65.0},
                {"choice", choice}}}}}},
-          {"collectives", {{"abi", no_table()}, {"mpich", no_table()}, {"ompi", no_table()}}}};
+          {"collectives", {{"abi", no_table()}, {"mpich", no_table()}, {"ompi", no_table()}}},
+          {"collectives_by_model", {{"abi", no_model()}, {"mpich", no_model()}, {"ompi", no_model()}}}};
 }
 
 size_t times(const std::string& text, const std::string& part) {
@@ -80,11 +85,20 @@ TEST(InfoText, SaysNothingTwice) {
 TEST(InfoText, TablesThatDifferAreToldApart) {
   json d = document();
   d["collectives"]["mpich"]["present"] = true;
-  d["collectives"]["mpich"]["entries"] = {
-      {{"collective", "bcast"}, {"ranks", 4}, {"several_nodes", true}, {"from_bytes", 0}, {"algorithm", "ring"}}};
+  json entry = {{"collective", "bcast"}, {"ranks", 4},          {"several_nodes", true},
+                {"from_bytes", 0},       {"algorithm", "ring"}, {"chunk_bytes", nullptr}};
+  d["collectives"]["mpich"]["entries"].push_back(entry);
+  for (const uint64_t chunk : {0, 8192}) {
+    entry["chunk_bytes"] = chunk;
+    d["collectives"]["mpich"]["entries"].push_back(entry);
+  }
   const std::string text = info_text(d, 80);
   EXPECT_NE(text.find("under abi, ompi\n"), std::string::npos) << text;
   EXPECT_NE(text.find("under mpich\n  kept in /c/t.txt\n  bcast"), std::string::npos) << text;
+  EXPECT_NE(text.find("on: ring\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("on: ring, whole\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("on: ring, in chunks of 8K\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("by a model under abi, mpich, ompi\n  nothing predicted: "), std::string::npos) << text;
 }
 
 TEST(InfoText, AThresholdThatNothingReachesIsNever) {

@@ -22,6 +22,7 @@ with Path({noted!r}).open("a") as out:
 option = lambda name: args[args.index(name) + 1]
 arms, order = option("--arms").split(","), int(option("--sizes"))
 mine = 1.0 if os.environ.get("ZEROHOP_BCAST") == "leader-ring" else 2.0
+mine /= 2 if os.environ.get("ZEROHOP_CHUNK") == os.environ.get("FASTEST_CHUNK", "none") else 1
 times = [[mine if arm == "zerohop" else 4.0] for arm in arms]
 bench = option("--only") if "--only" in args else "matmul"
 case = dict(bench=bench, size=1024, buffers="malloc", order=order, metrics=dict(time_us=times, comm_us=times))
@@ -384,10 +385,16 @@ class Cli(Case):
         self.assertEqual(fastest, {"leader-ring", "leader-ring/4K"})
         (table,) = (folder / "cache").glob("collectives-*.txt")
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
-        self.assertEqual(lines, ["bcast 4 several 0 leader-ring"])
-        entry = {"collective": "bcast", "ranks": 4, "several_nodes": True, "from_bytes": 0, "algorithm": "leader-ring"}
+        self.assertEqual(lines, ["bcast 4 several 0 leader-ring 65536"])
+        entry = {"collective": "bcast", "ranks": 4, "several_nodes": True, "from_bytes": 0,
+                 "algorithm": "leader-ring", "chunk_bytes": 65536}  # fmt: skip
         info = zerohop("info", "--json", ZEROHOP_CACHE=str(folder / "cache"))
         self.assertEqual(json.loads(info.stdout)["collectives"]["ompi"]["entries"], [entry])
+        r, _ = self.bench_with_a_made_up_host(
+            *arguments, *files, "--node-ranks", "2", bench="algorithms", ZEROHOP_CACHE=str(folder / "cache"),
+            FASTEST_CHUNK="4K",
+        )  # fmt: skip
+        self.assertEqual(table.read_text().splitlines()[2:], ["bcast 4 several 0 leader-ring 4096"])
         r, _ = self.bench_with_a_made_up_host("--only", "everything", bench="algorithms")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("no such collective", r.stderr)

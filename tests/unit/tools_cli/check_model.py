@@ -29,7 +29,7 @@ class Model(Case):
         return str(path)
 
     def test_help_teaches_and_fits(self):
-        for args in ([], ["predict"], ["crossover"], ["compare"], ["profile"]):
+        for args in ([], ["predict"], ["crossover"], ["choose"], ["compare"], ["profile"]):
             r = model(*args, "--help")
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("  zerohop model ", r.stdout)

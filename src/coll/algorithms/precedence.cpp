@@ -1,0 +1,45 @@
+// See precedence.h.
+#include "coll/algorithms/precedence.h"
+
+namespace zh::coll {
+
+bool read_name(Collective collective, std::string_view word, NamedAlgorithm* out) {
+  out->reset();
+  if (word == "auto" || word.empty()) return true;
+  if (word == kHostAlgorithm) {
+    *out = nullptr;
+    return true;
+  }
+  const Algorithm* found = algorithm_called(collective, word);
+  if (found == nullptr) return false;
+  *out = found;
+  return true;
+}
+
+std::string_view name_of(ChosenBy by) {
+  switch (by) {
+    case ChosenBy::kVariable:
+      return "variable";
+    case ChosenBy::kMeasured:
+      return "measured";
+    case ChosenBy::kModel:
+      return "model";
+    case ChosenBy::kDefault:
+      break;
+  }
+  return "default";
+}
+
+AlgorithmChoice Precedence::choose(const Problem& problem) const {
+  const uint64_t usual = problem.chunk_bytes;
+  const NamedAlgorithm& wanted = named[static_cast<size_t>(problem.collective)];
+  if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) return {*wanted, usual, ChosenBy::kVariable};
+  for (const ChosenBy by : {ChosenBy::kMeasured, ChosenBy::kModel}) {
+    const Selection::Entry* entry = (by == ChosenBy::kMeasured ? measured : modelled).find(problem);
+    if (entry == nullptr) continue;
+    return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(usual), by};
+  }
+  return {algorithm(problem.collective, coll::choose(problem)), usual, ChosenBy::kDefault};
+}
+
+}  // namespace zh::coll

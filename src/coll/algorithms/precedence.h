@@ -1,0 +1,44 @@
+// Which algorithm a schedule is made by: the first that has a word of a variable, the measured table, the table by a
+// model, and choose(). All ranks hold the same and so come to the same. Asked by the shim for each new problem, and by
+// `zerohop info`; refuses to know where the tables come from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "coll/algorithms/selection.h"
+
+namespace zh::coll {
+
+constexpr size_t kCollectives = static_cast<size_t>(Collective::kCount);
+
+/// Nothing: none was named. Null: the host's own collective.
+using NamedAlgorithm = std::optional<const Algorithm*>;
+
+/// What a variable such as ZEROHOP_BCAST names: nothing for "auto" and "". False if there is no such algorithm.
+bool read_name(Collective collective, std::string_view word, NamedAlgorithm* out);
+
+enum class ChosenBy : uint8_t { kVariable, kMeasured, kModel, kDefault };
+/// "variable", "measured", "model", "default".
+[[nodiscard]] std::string_view name_of(ChosenBy by);
+
+struct AlgorithmChoice {
+  const Algorithm* algorithm = nullptr;  ///< null: the host's own collective
+  uint64_t chunk_bytes = 0;              ///< 0: whole
+  ChosenBy by = ChosenBy::kDefault;
+};
+
+struct Precedence {
+  std::array<NamedAlgorithm, kCollectives> named{};
+  Selection measured;      ///< by `zerohop bench algorithms --save`
+  Selection modelled;      ///< by `zerohop model choose --save`
+  bool chunk_set = false;  ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
+
+  /// Always one that fits. problem.chunk_bytes is that of ZEROHOP_CHUNK; the choice has the one to build with, which
+  /// the entry of a table may have of its own. O(entries).
+  [[nodiscard]] AlgorithmChoice choose(const Problem& problem) const;
+};
+
+}  // namespace zh::coll

@@ -1,0 +1,101 @@
+// Who has the first word on an algorithm and its chunk.
+#include "coll/algorithms/precedence.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace zh::test {
+namespace {
+
+using coll::AlgorithmChoice;
+using coll::ChosenBy;
+using coll::Collective;
+using coll::Precedence;
+using coll::Problem;
+
+constexpr uint64_t kUsualChunk = 64 << 10;
+
+Problem allreduce_of(uint32_t ranks, uint64_t bytes) {
+  Problem problem;
+  problem.collective = Collective::kAllreduce;
+  problem.count = bytes;
+  problem.chunk_bytes = kUsualChunk;
+  problem.layout = coll::Layout::one_node(ranks);
+  return problem;
+}
+
+std::string told(const AlgorithmChoice& choice) {
+  const std::string_view algorithm = choice.algorithm != nullptr ? choice.algorithm->name : coll::kHostAlgorithm;
+  return std::string(algorithm) + " " + std::to_string(choice.chunk_bytes) + " " + std::string(name_of(choice.by));
+}
+
+void name(Precedence* precedence, std::string_view word) {
+  auto& named = precedence->named[static_cast<size_t>(Collective::kAllreduce)];
+  EXPECT_TRUE(coll::read_name(Collective::kAllreduce, word, &named));
+}
+
+TEST(Precedence, VariableThenMeasuredThenModelThenDefault) {
+  Precedence precedence;
+  const Problem problem = allreduce_of(4, 8);
+  EXPECT_EQ(told(precedence.choose(problem)), "recursive-doubling 65536 default");
+  ASSERT_TRUE(precedence.modelled.parse("allreduce 2 one 0 single-reducer 8192\n").ok());
+  EXPECT_EQ(told(precedence.choose(problem)), "single-reducer 8192 model");
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 hierarchical 4096\n").ok());
+  EXPECT_EQ(told(precedence.choose(problem)), "hierarchical 4096 measured");
+  name(&precedence, "cyclic");
+  EXPECT_EQ(told(precedence.choose(problem)), "shmem-cyclic 65536 variable");
+  name(&precedence, "host");
+  EXPECT_EQ(told(precedence.choose(problem)), "host 65536 variable");
+}
+
+TEST(Precedence, ASourceWithoutAWordLeavesItToTheNext) {
+  Precedence precedence;
+  ASSERT_TRUE(precedence.measured.parse("allreduce 8 one 0 hierarchical\nallreduce 2 several 0 ring\n").ok());
+  ASSERT_TRUE(precedence.modelled.parse("allreduce 4 one 0 single-reducer\n").ok());
+  EXPECT_EQ(precedence.choose(allreduce_of(8, 8)).by, ChosenBy::kMeasured);
+  EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).by, ChosenBy::kModel);
+  EXPECT_EQ(precedence.choose(allreduce_of(2, 8)).by, ChosenBy::kDefault);
+}
+
+TEST(Precedence, WhatDoesNotFitLeavesItToTheNext) {
+  Precedence precedence;
+  Problem ordered = allreduce_of(4, 8);
+  ordered.commutative = false;
+  name(&precedence, "ring");
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 ring\n").ok());
+  ASSERT_TRUE(precedence.modelled.parse("allreduce 2 one 0 single-reducer\n").ok());
+  EXPECT_EQ(told(precedence.choose(ordered)), "single-reducer 65536 model");
+  precedence.modelled = {};
+  EXPECT_EQ(told(precedence.choose(ordered)), "recursive-doubling 65536 default");
+}
+
+TEST(Precedence, MeasuredAsTheHostsIsTheHosts) {
+  Precedence precedence;
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 host\n").ok());
+  ASSERT_TRUE(precedence.modelled.parse("allreduce 2 one 0 single-reducer\n").ok());
+  EXPECT_EQ(told(precedence.choose(allreduce_of(4, 8))), "host 65536 measured");
+}
+
+TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
+  Precedence precedence;
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 ring 0\n").ok());
+  EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).chunk_bytes, 0U);
+  precedence.chunk_set = true;
+  EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).chunk_bytes, kUsualChunk);
+}
+
+TEST(Precedence, NamesAreReadAsVariablesHaveThem) {
+  coll::NamedAlgorithm named;
+  EXPECT_TRUE(coll::read_name(Collective::kBcast, "auto", &named));
+  EXPECT_FALSE(named.has_value());
+  EXPECT_TRUE(coll::read_name(Collective::kBcast, "host", &named));
+  EXPECT_EQ(named.value(), nullptr);
+  EXPECT_TRUE(coll::read_name(Collective::kBcast, "leader-ring", &named));
+  EXPECT_EQ(named.value()->name, "leader-ring");
+  EXPECT_FALSE(coll::read_name(Collective::kBcast, "nonsense", &named));
+  EXPECT_FALSE(named.has_value());
+}
+
+}  // namespace
+}  // namespace zh::test

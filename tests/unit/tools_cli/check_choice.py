@@ -1,0 +1,123 @@
+"""Checks `zerohop model choose` and `zerohop info --collective` as users call them: the table that is kept, and which
+algorithm is in force. Usage: check_choice.py <zerohop> <cc>"""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from cli import Case, zerohop
+
+TOPOLOGY = "synthetic:core:4 l2:1(size=2097152) l1:1(size=32768) pu:1"
+
+
+def model(*args, **env):
+    return zerohop("model", *args, **env)
+
+
+class Choice(Case):
+    def kept(self, *args, topology=TOPOLOGY, **env):
+        """The answer of `model choose --save`, its lines without comments and the folder."""
+        folder = tempfile.mkdtemp(dir=self.folder.name)
+        r = model("choose", *args, "--save", "--json", ZEROHOP_CACHE=folder, ZEROHOP_TOPOLOGY=topology, **env)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        (table,) = Path(folder).glob("collectives-model-*-ompi.txt")
+        text = table.read_text().splitlines()
+        return json.loads(r.stdout), [line for line in text if not line.startswith("#")], text, folder
+
+    def test_choose_saves_a_table_with_tiles_of_this_machines_caches(self):
+        out, lines, text, folder = self.kept("-p", "gigabit-like", "-r", "4,8", "-n", "2", "--abi", "ompi")
+        self.assertEqual(out["tiles"], {"small_bytes": 8 << 10, "large_bytes": 256 << 10})
+        self.assertEqual([(t["ranks"], t["nodes"]) for t in out["tables"]], [(4, 1), (8, 1), (4, 2), (8, 2)])
+        self.assertEqual(len(out["saved"]), 1)
+        self.assertRegex(text[1], r"^# \d{4}-\d\d-\d\d, walks of mlog_nP\+links, profile gigabit-like")
+        told = []
+        for table in out["tables"]:
+            kind = "several" if table["nodes"] > 1 else "one"
+            for c in table["collectives"]:
+                for e in c["entries"]:
+                    chunk = "" if e["chunk_bytes"] is None else f" {e['chunk_bytes']}"
+                    told.append(f"{c['collective']} {table['ranks']} {kind} {e['from_bytes']} {e['algorithm']}{chunk}")
+        self.assertEqual(lines, told)
+        self.assertIn(" 8192", "\n".join(lines))
+        self.assertFalse(list(Path(folder).glob("*-mpich.*")), "for one interface alone")
+        info = json.loads(zerohop("info", "--json", ZEROHOP_CACHE=folder).stdout)
+        self.assertEqual(len(info["collectives_by_model"]["ompi"]["entries"]), len(lines))
+        self.assertFalse(info["collectives"]["ompi"]["present"])
+
+    def test_what_was_chosen_is_in_force(self):
+        out, _, _, folder = self.kept("-p", "gigabit-like", "-r", "8", "-n", "2")
+        self.assertEqual(len(out["saved"]), 3)
+        entries = {c["collective"]: c["entries"] for c in out["tables"][1]["collectives"]}["allreduce"]
+        for entry in entries:
+            size = max(8, entry["from_bytes"])
+            args = ("info", "--collective", "allreduce", "--size", str(size), "--ranks", "8", "--nodes", "2", "--json")
+            r = zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_TOPOLOGY=TOPOLOGY)
+            answer = json.loads(r.stdout)["under"]["ompi"]
+            self.assertEqual((answer["source"], answer["algorithm"]), ("model", entry["algorithm"]))
+            self.assertAlmostEqual(answer["times"]["in_force_us"], entry["us"])
+            self.assertIn(answer["times"]["profile"], "gigabit-like")
+            named = json.loads(zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_ALLREDUCE="ring").stdout)
+            self.assertEqual(named["under"]["ompi"]["source"], "variable")
+        text = zerohop(*args[:-1], ZEROHOP_CACHE=folder).stdout
+        self.assertIn("Under abi, mpich, ompi", text)
+        self.assertIn("the table by a model", text)
+        self.assertIn("by mlog_nP+links and profile gigabit-like", " ".join(text.split()))
+
+    def test_choose_without_save_keeps_nothing(self):
+        folder = tempfile.mkdtemp(dir=self.folder.name)
+        r = model("choose", "-p", "gigabit-like", "-r", "2", ZEROHOP_CACHE=folder)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("Nothing is kept: --save does that.", r.stdout)
+        self.assertIn("2 ranks on one node", r.stdout)
+        self.assertEqual(list(Path(folder).iterdir()), [])
+
+    def test_choose_without_known_caches_leaves_chunks_alone(self):
+        out, lines, _, _ = self.kept("-p", "gigabit-like", "-r", "4", topology="synthetic:core:4 pu:1")
+        self.assertEqual({len(line.split()) for line in lines}, {5})
+        self.assertIn("caches are not known", " ".join(out["notes"]))
+
+    def test_choose_refuses(self):
+        for args, said in (
+            ((), "--profile is required"),
+            (("-p", "/no/such.json"), "no profile /no/such.json"),
+            (("-p", "gigabit-like", "-r", "6,9", "-n", "2"), "9 ranks do not go into 2 nodes alike"),
+            (("-p", "gigabit-like", "-r", "1"), "--ranks"),
+            (("-p", "gigabit-like", "--abi", "lam"), "lam"),
+        ):
+            r = model("choose", *args)
+            self.assertEqual(r.returncode, 2, args)
+            self.assertIn(said, r.stderr)
+        r = model("choose", "-p", "gigabit-like", "-r", "2", "--save", ZEROHOP_CACHE="/dev/null/x")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("cannot write /dev/null/x/collectives-model-", r.stderr)
+
+    def test_info_answers_which_algorithm_is_in_force(self):
+        ask = ("info", "--collective", "allreduce", "--size", "1M", "--ranks", "4")
+        folder = tempfile.mkdtemp(dir=self.folder.name)
+        out = json.loads(zerohop(*ask, "--json", ZEROHOP_CACHE=folder).stdout)
+        self.assertEqual((out["collective"], out["bytes"], out["ranks"], out["nodes"]), ("allreduce", 1 << 20, 4, 1))
+        self.assertEqual(set(out["under"]), {"abi", "mpich", "ompi"})
+        answer = out["under"]["ompi"]
+        self.assertEqual((answer["source"], answer["blocking"], answer["chunk_bytes"]), ("default", "team", 65536))
+        self.assertIs(answer["times"]["known"], False)
+        text = zerohop(*ask, ZEROHOP_CACHE=folder, ZEROHOP_ALLREDUCE="cyclic").stdout
+        self.assertIn("shmem-cyclic", text)
+        self.assertIn("a variable", text)
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 80)
+        self.assertEqual(zerohop("info", "--collective", "barrier", ZEROHOP_CACHE=folder).returncode, 0)
+        for args, said in (
+            (("--collective", "allreduce"), "--size, please"),
+            (("--collective", "all", "--size", "8"), "no collective 'all'"),
+            (("--collective", "bcast", "--size", "8", "--ranks", "5", "--nodes", "2"), "a multiple of 2"),
+            (("--size", "8"), "--collective"),
+        ):
+            r = zerohop("info", *args)
+            self.assertEqual(r.returncode, 2, args)
+            self.assertIn(said, r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
