@@ -30,13 +30,18 @@ std::map<Key, double> times_of(const json& document) {
 
 std::string placement_of(const LaunchRecord& launch) { return launch.document.value("placement", ""); }
 
-/// near or far, whichever more launches had.
+/// near, far or several (machines), whichever most launches had.
 std::string most_common_placement(std::span<const LaunchRecord> launches) {
   std::map<std::string, int> counts;
   for (const LaunchRecord& launch : launches) ++counts[placement_of(launch)];
-  const int near = counts["near"];
-  const int far = counts["far"];
-  return near == 0 && far == 0 ? "" : near >= far ? "near" : "far";
+  std::string most;
+  int most_launches = 0;
+  for (const char* placement : {"near", "far", "several"}) {
+    if (counts[placement] <= most_launches) continue;
+    most = placement;
+    most_launches = counts[placement];
+  }
+  return most;
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct MessageCost {
 };
 
 struct MessageCosts {
-  std::string placement;           ///< of the launches used: "near" or "far"; "" if there is none
+  std::string placement;           ///< of the launches used: "near", "far", "several" (machines); "" if there is none
   int launches = 0;                ///< used
   int left_out = 0;                ///< at another placement
   double line_us = 0;              ///< median of their raw cache line times

@@ -13,9 +13,13 @@
 namespace zh::tools {
 namespace {
 
+using model::CacheSize;
 using model::CommLevel;
+using model::CopyThresholds;
 using model::CostTable;
 using model::LevelCosts;
+using model::MachineFacts;
+using model::MeasuredLevel;
 using model::Parameters;
 using model::StridedCosts;
 using nlohmann::json;
@@ -30,6 +34,8 @@ json table_json(const CostTable& table) {
   return out;
 }
 
+constexpr const char* kNeverText = "never";
+
 json level_json(const LevelCosts& costs) {
   json out = {{"overhead", table_json(costs.overhead)}};
   if (!costs.network.empty()) out["network"] = table_json(costs.network);
@@ -41,6 +47,46 @@ json level_json(const LevelCosts& costs) {
     out["latency"].push_back({{"stride", row.stride}, {"us", table_json(row.table)}});
   }
   return out;
+}
+
+json measured_json(const MeasuredLevel& m) {
+  json out = m.stands_for.empty() ? level_json(m.costs) : json::object();
+  if (!m.stands_for.empty()) out["stands_for"] = m.stands_for;
+  out["level"] = m.level;
+  if (!m.processors.empty()) out["processors"] = m.processors;
+  out["placement"] = m.placement;
+  if (m.line_us > 0) out["line_us"] = m.line_us;
+  out["launches"] = m.launches;
+  out["noisy"] = m.noisy;
+  return out;
+}
+
+json cache_json(const CacheSize& cache) {
+  json out = {{"name", cache.name}};
+  if (cache.described != 0) out["described"] = cache.described;
+  if (cache.measured == 0) return out;
+  out["measured"] = cache.measured;
+  if (cache.at_least) out["at_least"] = true;
+  out["noisy"] = cache.noisy;
+  return out;
+}
+
+json copies_json(const CopyThresholds& copies) {
+  json out = {{"level", copies.level}};
+  const auto add = [&](const char* key, const std::optional<uint64_t>& from) {
+    if (from) out[key] = *from == model::kNeverWins ? json(kNeverText) : json(*from);
+  };
+  add("nontemporal", copies.nontemporal);
+  add("kernel_both", copies.kernel_both);
+  add("mapped_both", copies.mapped_both);
+  return out;
+}
+
+/// What was not measured is left out.
+void add_facts(const MachineFacts& facts, json* out) {
+  for (const MeasuredLevel& m : facts.levels) (*out)["measured_levels"].push_back(measured_json(m));
+  for (const CacheSize& cache : facts.caches) (*out)["caches"].push_back(cache_json(cache));
+  for (const CopyThresholds& copies : facts.copies) (*out)["copies"].push_back(copies_json(copies));
 }
 
 /// Reads one document. The first thing that is wrong becomes the problem; after it nothing is read.
@@ -61,12 +107,15 @@ class Reader {
       fail(fmt::format("\"version\" is {}, and this zerohop reads version {} alone", version, kVersion));
       return p;
     }
-    known(document, "", {"format", "version", "name", "about", "sources", "chips_per_node", "levels"});
+    known(document, "",
+          {"format", "version", "name", "about", "sources", "chips_per_node", "levels", "measured_levels", "caches",
+           "copies"});
     p.name = text(document, "name");
     p.about = document.contains("about") ? text(document, "about") : "";
     sources(document, &p);
     p.chips_per_node = document.contains("chips_per_node") ? whole(document["chips_per_node"], "chips_per_node") : 1;
     levels(document, &p);
+    facts(document, &p.facts);
     if (problem_.empty()) problem_ = p.fault();
     return p;
   }
@@ -102,12 +151,14 @@ class Reader {
 
   void sources(const json& document, Parameters* p) {
     if (!document.contains("sources")) return;
-    const json& list = document["sources"];
+    p->sources = texts(document["sources"], "sources");
+  }
+
+  std::vector<std::string> texts(const json& list, const std::string& where) {
     const auto is_text = [](const json& line) { return line.is_string(); };
-    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text)) {
-      return fail("sources: a list of texts, please");
-    }
-    p->sources = list.get<std::vector<std::string>>();
+    if (list.is_array() && std::all_of(list.begin(), list.end(), is_text)) return list.get<std::vector<std::string>>();
+    fail(where + ": a list of texts, please");
+    return {};
   }
 
   CostTable table(const json& list, const std::string& where) {
@@ -154,15 +205,102 @@ class Reader {
       if (level == CommLevel::kInterChip) p->has_inter_chip = there;
       if (!there && level == CommLevel::kInterChip) continue;
       if (!there || !levels[name].is_object()) return fail(where + ": an object with its tables, please");
-      const json& object = levels[name];
-      known(object, where + ".", {"overhead", "latency", "network", "link", "gap"});
-      LevelCosts& costs = p->levels[static_cast<size_t>(level)];
-      if (object.contains("overhead")) costs.overhead = table(object["overhead"], where + ".overhead");
-      if (object.contains("latency")) costs.latency = latency(object["latency"], where + ".latency");
-      if (object.contains("network")) costs.network = table(object["network"], where + ".network");
-      if (object.contains("link")) costs.link = table(object["link"], where + ".link");
-      if (object.contains("gap")) costs.gap = table(object["gap"], where + ".gap");
+      known(levels[name], where + ".", {"overhead", "latency", "network", "link", "gap"});
+      p->levels[static_cast<size_t>(level)] = costs(levels[name], where + ".");
     }
+  }
+
+  LevelCosts costs(const json& object, const std::string& where) {
+    LevelCosts out;
+    if (object.contains("overhead")) out.overhead = table(object["overhead"], where + "overhead");
+    if (object.contains("latency")) out.latency = latency(object["latency"], where + "latency");
+    if (object.contains("network")) out.network = table(object["network"], where + "network");
+    if (object.contains("link")) out.link = table(object["link"], where + "link");
+    if (object.contains("gap")) out.gap = table(object["gap"], where + "gap");
+    return out;
+  }
+
+  void facts(const json& document, MachineFacts* f) {
+    each(document, "measured_levels",
+         [&](const json& o, const std::string& at) { f->levels.push_back(measured(o, at)); });
+    each(document, "caches", [&](const json& o, const std::string& at) { f->caches.push_back(cache(o, at)); });
+    each(document, "copies", [&](const json& o, const std::string& at) { f->copies.push_back(copies(o, at)); });
+  }
+
+  /// Every object of a list that may be missing.
+  template <typename Read>
+  void each(const json& document, const char* key, const Read& read) {
+    if (!document.contains(key)) return;
+    const json& list = document[key];
+    const auto is_object = [](const json& entry) { return entry.is_object(); };
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_object)) {
+      return fail(fmt::format("{}: a list of objects, please", key));
+    }
+    for (size_t i = 0; i < list.size(); ++i) read(list[i], fmt::format("{}, entry {}, ", key, i + 1));
+  }
+
+  MeasuredLevel measured(const json& object, const std::string& where) {
+    known(object, where,
+          {"level", "processors", "placement", "line_us", "launches", "noisy", "stands_for", "overhead", "latency",
+           "network", "link", "gap"});
+    MeasuredLevel m;
+    m.level = text(object, "level");
+    if (object.contains("processors")) {
+      const json& list = object["processors"];
+      if (!list.is_array()) fail(where + "processors: a list of whole numbers, please");
+      for (const json& cpu : list) m.processors.push_back(whole(cpu, where + "processors"));
+    }
+    if (object.contains("placement")) m.placement = text(object, "placement");
+    if (object.contains("line_us")) m.line_us = not_negative(object["line_us"], where + "line_us");
+    if (object.contains("launches")) m.launches = whole(object["launches"], where + "launches");
+    if (object.contains("noisy")) m.noisy = texts(object["noisy"], where + "noisy");
+    if (object.contains("stands_for")) m.stands_for = text(object, "stands_for");
+    m.costs = costs(object, where);
+    return m;
+  }
+
+  CacheSize cache(const json& object, const std::string& where) {
+    known(object, where, {"name", "described", "measured", "at_least", "noisy"});
+    CacheSize c;
+    c.name = text(object, "name");
+    if (object.contains("described")) c.described = bytes(object["described"], where + "described");
+    if (object.contains("measured")) c.measured = bytes(object["measured"], where + "measured");
+    if (object.contains("at_least")) c.at_least = truth(object["at_least"], where + "at_least");
+    if (object.contains("noisy")) c.noisy = truth(object["noisy"], where + "noisy");
+    return c;
+  }
+
+  CopyThresholds copies(const json& object, const std::string& where) {
+    known(object, where, {"level", "nontemporal", "kernel_both", "mapped_both"});
+    CopyThresholds c;
+    c.level = text(object, "level");
+    const auto from = [&](const char* key) -> std::optional<uint64_t> {
+      if (!object.contains(key)) return std::nullopt;
+      if (object[key] == kNeverText) return model::kNeverWins;
+      return bytes(object[key], where + key);
+    };
+    c.nontemporal = from("nontemporal");
+    c.kernel_both = from("kernel_both");
+    c.mapped_both = from("mapped_both");
+    return c;
+  }
+
+  uint64_t bytes(const json& value, const std::string& where) {
+    if (value.is_number_integer() && value >= 0) return value.get<uint64_t>();
+    fail(fmt::format("{}: a number of bytes, please; it is {}", where, value.dump()));
+    return 0;
+  }
+
+  double not_negative(const json& value, const std::string& where) {
+    if (value.is_number() && value >= 0) return value.get<double>();
+    fail(fmt::format("{}: a number, please, 0 or more; it is {}", where, value.dump()));
+    return 0;
+  }
+
+  bool truth(const json& value, const std::string& where) {
+    if (value.is_boolean()) return value.get<bool>();
+    fail(fmt::format("{}: true or false, please; it is {}", where, value.dump()));
+    return false;
   }
 
   std::string problem_;
@@ -176,9 +314,11 @@ json profile_json(const Parameters& p) {
     if (level == CommLevel::kInterChip && !p.has_inter_chip) continue;
     levels[std::string(name_of(level))] = level_json(p.levels[static_cast<size_t>(level)]);
   }
-  return {{"format", kFormat}, {"version", kVersion},  {"name", p.name},
-          {"about", p.about},  {"sources", p.sources}, {"chips_per_node", p.chips_per_node},
-          {"levels", levels}};
+  json out = {{"format", kFormat}, {"version", kVersion},  {"name", p.name},
+              {"about", p.about},  {"sources", p.sources}, {"chips_per_node", p.chips_per_node},
+              {"levels", levels}};
+  add_facts(p.facts, &out);
+  return out;
 }
 
 json profile_origin_json(const Parameters& p) { return {{"name", p.name}, {"about", p.about}, {"sources", p.sources}}; }

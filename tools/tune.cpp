@@ -64,6 +64,57 @@ int show_or_renew(const Arguments& arguments) {
   return 0;
 }
 
+std::string wrong_machines(const std::string& value) {
+  return value == "2" ? "" : "2, please: one for each rank of a job of two";
+}
+
+/// Three ways to come by nodes, of which one can be taken.
+void add_node_options(CLI::App* command, CLI::Option* json, MeasureOptions* measure) {
+  CLI::Option* pretend =
+      command
+          ->add_flag("--pretend-nodes", measure->pretend_nodes,
+                     "Measure between nodes, too, that ZEROHOP_NODE_RANKS makes of this machine, as `zerohop bench "
+                     "algorithms --node-ranks` does")
+          ->needs(json);
+  CLI::Option* machines =
+      command
+          ->add_option("--machines", measure->hosts.machines,
+                       "Measure between so many machines, too, made of namespaces of this one with TCP between them: 2")
+          ->check(&wrong_machines)
+          ->needs(json)
+          ->excludes(pretend)
+          ->excludes(command->get_option("--mpiexec"));
+  command
+      ->add_option(
+          "--between", measure->between,
+          "Measure between nodes, too: a launcher with its arguments that puts two ranks on two nodes, such as "
+          "\"mpiexec -hosts a,b -ppn 1\"")
+      ->check(&wrong_command)
+      ->needs(json)
+      ->excludes(pretend)
+      ->excludes(machines);
+}
+
+void add_measure_options(CLI::App* command, MeasureOptions* measure) {
+  CLI::Option* json = command
+                          ->add_option("--json", measure->json_path,
+                                       "Measure what messages cost here and write it as a profile for `zerohop model`")
+                          ->type_name("FILE")
+                          ->check(&wrong_output);
+  command->add_option("--base", measure->base, "Profile whose costs between nodes are taken over")
+      ->capture_default_str()
+      ->needs(json);
+  command
+      ->add_option(
+          "--rounds", measure->rounds,
+          "Launches at each distance; fewer than 6 leave every cost noisy (default: 8, or as many from 6 on as "
+          "fit into 45 s)")
+      ->check(CLI::Range(1, 1000))
+      ->needs(json);
+  add_under_options(*command, &measure->hosts);
+  add_node_options(command, json, measure);
+}
+
 }  // namespace
 
 void add_tune_command(CLI::App& app) {
@@ -76,30 +127,16 @@ void add_tune_command(CLI::App& app) {
       "virtual processors.\n"
       "\n"
       "--json measures something else: what messages of ranks cost by size and stride, as overhead and latency of the\n"
-      "mlog_nP models. It takes half a minute, runs real jobs, and changes no choice of zerohop.\n"
+      "mlog_nP models, at every distance that two processors have here, and what caches there are. It takes less than\n"
+      "a minute, runs real jobs, and changes no choice of zerohop. Costs between nodes come from --base, unless nodes "
+      "are\n"
+      "made (--machines) or named (--between).\n"
       "\n"
       "  zerohop tune --json here.json\n"
+      "  zerohop tune --json cluster.json --between \"mpiexec -hosts a,b -ppn 1\"\n"
       "  zerohop model crossover --ranks 8 --profile here.json");
   command->add_flag("--renew", arguments->renew, "Forget what is kept: the next two jobs measure again");
-  MeasureOptions* measure = &arguments->measure;
-  CLI::Option* json = command
-                          ->add_option("--json", measure->json_path,
-                                       "Measure what messages cost here and write it as a profile for `zerohop model`")
-                          ->type_name("FILE")
-                          ->check(&wrong_output);
-  command->add_option("--base", measure->base, "Profile whose costs between nodes are taken over")
-      ->capture_default_str()
-      ->needs(json);
-  command
-      ->add_flag("--pretend-nodes", measure->pretend_nodes,
-                 "Measure between nodes, too, that ZEROHOP_NODE_RANKS makes of this machine, as `zerohop bench "
-                 "algorithms --node-ranks` does")
-      ->needs(json);
-  command->add_option("--rounds", measure->rounds, "Launches; fewer than 6 leave every cost noisy")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->needs(json);
-  add_under_options(*command, &measure->hosts);
+  add_measure_options(command, &arguments->measure);
   command->callback([arguments] {
     exit_code = arguments->measure.json_path.empty() ? show_or_renew(*arguments) : measure_profile(arguments->measure);
   });

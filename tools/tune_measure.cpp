@@ -2,7 +2,10 @@
 #include "tune_measure.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string_view>
@@ -13,32 +16,36 @@
 #include "bench_report.h"
 #include "bench_rounds.h"
 #include "commands.h"
+#include "level_pairs.h"
 #include "machine_load.h"
 #include "message_costs.h"
 #include "model_profile.h"
+#include "os/affinity.h"
 #include "text.h"
+#include "tune/caches.h"
 #include "tune/profile.h"
+#include "tuned_profile.h"
 
 namespace zh::tools {
 namespace {
 
-using model::CommLevel;
 using model::Parameters;
+using Clock = std::chrono::steady_clock;
 
 constexpr int kCannotKeep = 1;
 constexpr int kCannotMeasure = 2;
 constexpr std::string_view kCommand = "tune";
+constexpr const char* kBetweenNodes = "other-node";
 
 int refuse(int code, const std::string& why) {
   fmt::print(stderr, "zerohop tune: {}\n", why);
   return code;
 }
 
-std::string name_of(const MessageCost& cost) {
-  return cost.stride == 0 ? format_size(cost.bytes) : fmt::format("{}{}S", format_size(cost.bytes), cost.stride);
-}
+void say(const std::string& text) { fmt::print(stderr, "zerohop tune: {}
+", text); }
 
-void print_costs(const char* where, const MessageCosts& measured) {
+void print_costs(const std::string& where, const MessageCosts& measured) {
   const auto print = [&](const char* what, bool strided) {
     fmt::print("{}\n", what);
     for (const MessageCost& cost : measured.costs) {
@@ -47,8 +54,8 @@ void print_costs(const char* where, const MessageCosts& measured) {
       }
     }
   };
-  fmt::print("{}: {} launches, {} (a cache line from one rank to the other: {:.3f} µs)", where, measured.launches,
-             measured.placement, measured.line_us);
+  fmt::print("{}: {} launches, {}", where, measured.launches, measured.placement);
+  if (measured.line_us > 0) fmt::print(" (a cache line from one rank to the other: {:.3f} µs)", measured.line_us);
   if (measured.left_out > 0) fmt::print("; {} launches at another placement left out", measured.left_out);
   fmt::print("\n\n");
   print("half of a contiguous message's time, µs [95 % interval]; inside a node the overhead o at each end", false);
@@ -56,69 +63,184 @@ void print_costs(const char* where, const MessageCosts& measured) {
   fmt::print("\n");
 }
 
-struct Measured {
-  MessageCosts inside;
-  std::optional<MessageCosts> between;
+void print_facts(const MachineMeasured& m) {
+  fmt::print("caches, as one process may use them\n");
+  for (const model::CacheSize& cache : m.caches) {
+    const std::string size =
+        cache.measured == 0 ? "not found" : (cache.at_least ? "at least " : "") + format_size(cache.measured);
+    fmt::print("  {:<12} {:>14}{}{}\n", cache.name, size,
+               cache.described == 0 ? "" : "  of " + format_size(cache.described), cache.noisy ? "  noisy" : "");
+  }
+  const auto from = [](const std::optional<uint64_t>& size) {
+    return !size ? std::string("?") : *size == model::kNeverWins ? "never" : format_size(*size);
+  };
+  if (!m.copies.empty()) {
+    fmt::print("copies, from which size on: non-temporal stores; both ends through the kernel; both ends, mapped\n");
+  }
+  for (const model::CopyThresholds& c : m.copies) {
+    fmt::print("  {:<12} {:>8} {:>8} {:>8}\n", c.level, from(c.nontemporal), from(c.kernel_both), from(c.mapped_both));
+  }
+  fmt::print("\n");
+}
+
+/// What is known of the machine before anything is measured.
+struct Plan {
+  node::Machine machine;
+  os::CpuSet allowed;
+  std::vector<LevelPair> pairs;
+  ModelLevels levels;
+
+  [[nodiscard]] const LevelPair& intra_chip() const {
+    return *std::find_if(pairs.begin(), pairs.end(), [&](const LevelPair& p) { return p.level == levels.intra_chip; });
+  }
 };
 
-std::string launches_text(const MessageCosts& measured, const BenchHost& host) {
-  std::string noisy;
-  for (const MessageCost& cost : measured.costs) {
-    if (cost.noisy()) noisy += (noisy.empty() ? "" : ", ") + name_of(cost);
+std::string what_is_wrong(const Options& options, Plan* plan) {
+  const Status status = plan->machine.load(options.get_text(Opt::kTopology));
+  if (!status.ok()) return status.what();
+  plan->allowed = os::allowed_cpus();
+  plan->pairs = plan_pairs(plan->machine, plan->allowed);
+  plan->levels = model_levels(plan->machine.summary(), plan->pairs);
+  if (plan->pairs.empty()) {
+    return fmt::format("two processors are needed, and this process may use {} (taskset, a container's limits)",
+                       plan->allowed.to_string());
   }
-  return fmt::format(
-      "measured {} with zerohop {} under {}, {} launches of 2 ranks, {}, cache line {:.3f} us; noisy: {}", today(),
-      ZH_VERSION, host.name, measured.launches, measured.placement, measured.line_us,
-      noisy.empty() ? "nothing" : noisy);
+  for (const LevelPair& p : plan->pairs) {
+    say(fmt::format("distance {}: processors {} and {}", node::to_string(p.level), p.first, p.second));
+  }
+  return "";
 }
 
-std::vector<std::string> sources_of(const Measured& measured, const BenchHost& host, const Parameters& base) {
-  const tune::MachineId machine = tune::this_machine();
-  std::vector<std::string> sources = {
-      "intra-cmp: " + launches_text(measured.inside, host),
-      fmt::format("machine: {}; Linux {}{}", machine.cpu, machine.kernel,
-                  machine.hypervisor.empty() ? "" : "; hypervisor " + machine.hypervisor),
-      "inter-cmp: not measured, as on one chip",
-      measured.between
-          ? "inter-node: pretended nodes of one rank, messages by the host inside the machine; overhead as "
-            "intra-cmp; " +
-                launches_text(*measured.between, host)
-          : "inter-node: not measured, that of the profile " + base.name,
-  };
-  return sources;
+PlannedLaunch strided_launch(const BenchHost& host, const std::string& setting, const LevelPair* pair) {
+  BenchOptions b;
+  b.only = "strided";
+  b.blocks = 5;
+  b.block_us = 2000;
+  if (pair != nullptr) b.own_arguments = {"--processors", fmt::format("{},{}", pair->first, pair->second)};
+  PlannedLaunch launch = plan_launch("p2p", b, host, 2, kZerohopArm);
+  launch.setting = setting;
+  return launch;
 }
 
-Parameters parameters_of(const Measured& measured, const BenchHost& host, const Parameters& base) {
-  Parameters p;
-  p.name = "measured";
-  p.about =
-      fmt::format("this machine between two ranks that are {}, measured {} under {}; between nodes {}",
-                  measured.inside.placement, today(), host.name, measured.between ? "as pretended" : "as " + base.name);
-  p.sources = sources_of(measured, host, base);
-  p.levels[static_cast<size_t>(CommLevel::kIntraChip)] = level_costs(measured.inside);
-  p.levels[static_cast<size_t>(CommLevel::kInterNode)] =
-      measured.between ? between_costs(measured.inside, *measured.between) : base.at(CommLevel::kInterNode);
-  return p;
+/// How nodes are reached.
+struct Nodes {
+  Hosts hosts;      ///< which put the ranks of a job on different ones
+  std::string how;  ///< empty: not at all
+};
+
+std::optional<Nodes> choose_nodes(const MeasureOptions& o) {
+  Nodes nodes;
+  HostOptions options = o.hosts;
+  if (o.hosts.machines > 0) {
+    nodes.how = "machines made of namespaces of this one, messages by the host over TCP";
+  } else if (!o.between.empty()) {
+    options.mpiexec = o.between;
+    nodes.how = fmt::format("nodes of `{}`, messages by the host", o.between);
+  } else {
+    return nodes;
+  }
+  const std::optional<Hosts> hosts = choose_hosts(options, true, std::string(kCommand), "p2p");
+  if (!hosts) return std::nullopt;
+  nodes.hosts = *hosts;
+  return nodes;
 }
 
-constexpr const char* kPretendedNodes = "pretended_nodes";
+std::vector<PlannedLaunch> launches_of(const MeasureOptions& o, const Plan& plan, const BenchHost& host, Nodes* nodes) {
+  std::vector<PlannedLaunch> launches;
+  for (const LevelPair& p : plan.pairs) launches.push_back(strided_launch(host, node::to_string(p.level), &p));
+  if (o.pretend_nodes) {
+    launches.push_back(strided_launch(host, kBetweenNodes, &plan.intra_chip()));
+    launches.back().spec.env["ZEROHOP_NODE_RANKS"] = "1";
+    nodes->how = "pretended nodes of one rank, messages by the host inside the machine";
+  } else if (!nodes->how.empty()) {
+    // Machines made of namespaces have this one's processors; those of others are unknown.
+    const LevelPair* pair = o.hosts.machines > 0 ? &plan.intra_chip() : nullptr;
+    launches.push_back(strided_launch(nodes->hosts.under.front(), kBetweenNodes, pair));
+  }
+  return launches;
+}
 
-/// `placement`: of that alone, unless it is empty.
-MessageCosts costs_with(const Rounds& rounds, const std::string& setting, const std::string& placement) {
+/// Of 8 rounds those beyond the sixth, which alone give an interval, are made only while there is time.
+void run_rounds(const MeasureOptions& o, const std::vector<PlannedLaunch>& launches, LoadWatch* watch, Rounds* rounds) {
+  constexpr int kEnough = 6;
+  constexpr int kUsual = 8;
+  constexpr std::chrono::seconds kLong{45};
+  const Clock::time_point start = Clock::now();
+  const int most = o.rounds > 0 ? o.rounds : kUsual;
+  for (int round = 0; round < most && rounds->failures() == 0; ++round) {
+    if (o.rounds == 0 && round >= kEnough && Clock::now() - start > kLong) break;
+    rounds->run_group("strided", round, most, launches);
+    watch->look();
+  }
+}
+
+/// `pair`: only launches whose ranks were there. `placement`: of that alone, unless it is empty.
+MessageCosts costs_of(const Rounds& rounds, const std::string& setting, const LevelPair* pair,
+                      const std::string& placement) {
   std::vector<LaunchRecord> records = rounds.launches().records;
+  std::vector<int> processors;
+  if (pair != nullptr) processors = {static_cast<int>(pair->first), static_cast<int>(pair->second)};
+  std::sort(processors.begin(), processors.end());  // the first rank takes the one of the lower number
   std::erase_if(records, [&](const LaunchRecord& r) {
-    return r.setting != setting || (!placement.empty() && r.document.value("placement", "") != placement);
+    const nlohmann::json& d = r.document;
+    return r.setting != setting || (!placement.empty() && d.value("placement", "") != placement) ||
+           (pair != nullptr && d.value("cpus", std::vector<int>{}) != processors);
   });
   return message_costs_of(records);
 }
 
-BenchOptions launch_options(const MeasureOptions& o) {
-  BenchOptions b;
-  b.hosts = o.hosts;
-  b.only = "strided";
-  b.blocks = 5;
-  b.block_us = 2000;
-  return b;
+std::vector<model::CacheSize> measure_caches(const Plan& plan) {
+  const node::Machine::Summary& s = plan.machine.summary();
+  const tune::CacheBytes described = {s.l1d_bytes, s.l2_bytes, s.l3_bytes};
+  constexpr uint64_t kLeast = 32 << 20;
+  constexpr uint64_t kMost = 256 << 20;
+  constexpr int kPasses = 5;
+  const uint64_t room = os::cgroup_memory(os::find_cgroup()).headroom() / 4;
+  const uint64_t last = std::min(room, std::clamp(2 * std::max(s.l2_bytes, s.l3_bytes), kLeast, kMost));
+  os::CpuSet one;
+  one.add(plan.intra_chip().first);
+  say(fmt::format("reading up to {} over and over on processor {}, for the caches", format_size(last),
+                  plan.intra_chip().first));
+  (void)os::bind_to(one);
+  const std::vector<tune::ReadCurve> passes = tune::sweep_reads(last, kPasses);
+  (void)os::bind_to(plan.allowed);
+  return cache_sizes(tune::caches_of(passes, described), described);
+}
+
+std::vector<model::CopyThresholds> known_copies(const Options& options) {
+  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  tune::Profile profile;
+  if (folder.empty() || !tune::load_profile(folder, tune::this_machine(), &profile).ok()) return {};
+  return copy_thresholds(profile);
+}
+
+/// What the launches say; the problem with them, or "".
+std::string gather(const Rounds& rounds, const Plan& plan, const Nodes& nodes, MachineMeasured* m) {
+  m->levels = plan.levels;
+  for (const LevelPair& p : plan.pairs) m->pairs.push_back({p, costs_of(rounds, node::to_string(p.level), &p, "")});
+  const PairMeasured& intra = *m->at(plan.levels.intra_chip);
+  if (intra.costs.launches == 0) {
+    return fmt::format(
+        "no launch kept its ranks on the processors {} and {}, at one placement, to its end; run it again",
+        intra.pair.first, intra.pair.second);
+  }
+  if (nodes.how.empty()) return "";
+  const bool pretended = nodes.hosts.under.empty();
+  const std::string placement = pretended ? intra.costs.placement : "several";
+  m->between = NodesMeasured{nodes.how, costs_of(rounds, kBetweenNodes, nullptr, placement)};
+  if (m->between->costs.launches > 0) return "";
+  return pretended ? "no launch between nodes kept one placement to its end; run it again"
+                   : "both ranks of the launches between nodes lay on one node: let the launcher put one on each";
+}
+
+void print_all(const MachineMeasured& m) {
+  for (const PairMeasured& p : m.pairs) {
+    if (p.costs.launches == 0) continue;
+    print_costs(fmt::format("{}, processors {} and {}", node::to_string(p.pair.level), p.pair.first, p.pair.second),
+                p.costs);
+  }
+  if (m.between) print_costs("between nodes: " + m.between->how, m.between->costs);
+  print_facts(m);
 }
 
 }  // namespace
@@ -127,36 +249,38 @@ int measure_profile(const MeasureOptions& o) {
   std::string problem;
   const std::optional<Parameters> base = find_profile(o.base, &problem);
   if (!base) return refuse(kCannotMeasure, problem);
-  const std::optional<Hosts> hosts = choose_hosts(o.hosts, true, std::string(kCommand), "p2p");
+  Options options;
+  options.read_environment(environ);
+  HostOptions here = o.hosts;
+  here.machines = 0;
+  const std::optional<Hosts> hosts = choose_hosts(here, true, std::string(kCommand), "p2p");
   if (!hosts) return kCannotMeasure;
-  const BenchHost& host = hosts->under.front();
+  std::optional<Nodes> nodes = choose_nodes(o);
+  if (!nodes) return kCannotMeasure;
+  Plan plan;
+  problem = what_is_wrong(options, &plan);
+  if (!problem.empty()) return refuse(kCannotMeasure, problem);
   LoadWatch watch;
   const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) fmt::print(stderr, "zerohop tune: {}\n", busy);
+  if (!busy.empty()) say(busy);
+  MachineMeasured m;
+  m.host = hosts->under.front().name;
+  m.date = today();
+  m.machine = tune::this_machine();
+  m.caches = measure_caches(plan);
+  watch.look();
   Rounds rounds;
-  std::vector<PlannedLaunch> launches = {plan_launch("p2p", launch_options(o), host, 2, kZerohopArm)};
-  if (o.pretend_nodes) {
-    launches.push_back(launches.front());
-    launches.back().setting = kPretendedNodes;
-    launches.back().spec.env["ZEROHOP_NODE_RANKS"] = "1";
-  }
-  for (int round = 0; round < o.rounds && rounds.failures() == 0; ++round) {
-    for (const PlannedLaunch& launch : launches) (void)rounds.launch("strided", round, o.rounds, launch);
-    watch.look();
-  }
+  run_rounds(o, launches_of(o, plan, hosts->under.front(), &*nodes), &watch, &rounds);
   if (rounds.failures() > 0) return refuse(kCannotMeasure, "a launch failed, so nothing is written");
-  Measured measured{costs_with(rounds, "", ""), {}};
-  if (o.pretend_nodes) measured.between = costs_with(rounds, kPretendedNodes, measured.inside.placement);
-  if (measured.inside.launches == 0 || (measured.between && measured.between->launches == 0)) {
-    return refuse(kCannotKeep, "no launch kept one placement to its end; run it again");
-  }
-  print_costs("inside a node", measured.inside);
-  if (measured.between) print_costs("between pretended nodes", *measured.between);
+  problem = gather(rounds, plan, *nodes, &m);
+  if (!problem.empty()) return refuse(kCannotKeep, problem);
+  m.copies = known_copies(options);
+  print_all(m);
   if (watch.load().busy_during()) {
     std::fflush(stdout);
     return refuse(kCannotKeep, "nothing is written, such times are not the machine's. " + run_line_of(watch.load()));
   }
-  const Parameters parameters = parameters_of(measured, host, *base);
+  const Parameters parameters = parameters_of(m, *base);
   const std::string fault = parameters.fault();
   if (!fault.empty()) return refuse(kCannotKeep, "the costs make no profile: " + fault);
   if (!write_file(o.json_path, profile_json(parameters).dump(2) + "\n", std::string(kCommand))) return kCannotMeasure;

@@ -36,24 +36,26 @@ typedef struct {
   int arm_count;
   const char* arm_name[kMaxArms];
   MPI_Comm arm_comm[kMaxArms];
-  int pin;              // 1: ranks pin themselves to distinct processors where there are enough
-  Placement placement;  // ... and where there are not
-  int no_page;          // even where one machine's ranks could share it
-  int quick;            // fewer sizes and depths
-  int rotate_root;      // collectives: the root moves on by one rank with every call
+  int pin;                 // 1: ranks pin themselves to distinct processors where there are enough
+  Placement placement;     // ... and where there are not
+  const char* processors;  // "2,5": those alone, as if the machine had no others; NULL: all that the job may use
+  int no_page;             // even where one machine's ranks could share it
+  int quick;               // fewer sizes and depths
+  int rotate_root;         // collectives: the root moves on by one rank with every call
 } Settings;
 
 // One benchmark program: what launch.c does not know. Defined once in each program.
 typedef struct {
   const char* name;
-  const char* schema;   // of the document
-  const char* about;    // one line of help
-  const char* options;  // help for the options that mean something to this program only
-  const char* sizes;    // help of --sizes: what a size is
-  size_t size_step;     // sizes are multiples of it ...
-  size_t size_most;     // ... and not larger than this
-  int by_page;          // needs the page that ranks of one machine share
-  void (*run)(void);    // every sub-benchmark that is selected
+  const char* schema;        // of the document
+  const char* about;         // one line of help
+  const char* options;       // help for the options that mean something to this program only
+  const char* sizes;         // help of --sizes: what a size is
+  size_t size_step;          // sizes are multiples of it ...
+  size_t size_most;          // ... and not larger than this
+  int by_page;               // needs the page that ranks of one machine share ...
+  const char* without_page;  // ... but for this sub-benchmark alone
+  void (*run)(void);         // every sub-benchmark that is selected
 } Program;
 extern const Program g_program;
 

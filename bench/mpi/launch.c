@@ -26,6 +26,7 @@ static const char kHelp[] =
     "  --label TEXT         name of this launch in the document\n"
     "  --memory-match TEXT  mappings with this in their name are the library's memory (default zerohop)\n"
     "  --quick              fewer sizes and depths\n"
+    "  --processors LIST    those of each machine alone, such as 2,5: the first rank on the lowest number, and so on\n"
     "  --no-pin             leave the processor choice to launcher and kernel\n"
     "  --no-page            agree over the host MPI, as where no memory is shared\n"
     "  --placement HOW      of more ranks than processors: free (default), block, cyclic\n";
@@ -67,24 +68,15 @@ static int parse_placement(const char* word) {
   return -1;
 }
 
+static int is_processor_list(const char* list) { return *list != 0 && strspn(list, "0123456789,") == strlen(list); }
+
 static int parse(int argc, char** argv) {
-  static const struct option options[] = {{"out", 1, 0, 'o'},
-                                          {"arms", 1, 0, 'a'},
-                                          {"only", 1, 0, 'l'},
-                                          {"sizes", 1, 0, 's'},
-                                          {"buffers", 1, 0, 'b'},
-                                          {"blocks", 1, 0, 'n'},
-                                          {"label", 1, 0, 't'},
-                                          {"memory-match", 1, 0, 'm'},
-                                          {"quick", 0, 0, 'q'},
-                                          {"no-pin", 0, 0, 'p'},
-                                          {"block-us", 1, 0, 'u'},
-                                          {"help", 0, 0, 'h'},
-                                          {"case-s", 1, 0, 'c'},
-                                          {"rotate-root", 0, 0, 'r'},
-                                          {"placement", 1, 0, 'w'},
-                                          {"no-page", 0, 0, 'g'},
-                                          {0, 0, 0, 0}};
+  static const struct option options[] = {{"out", 1, 0, 'o'},     {"arms", 1, 0, 'a'},         {"only", 1, 0, 'l'},
+                                          {"sizes", 1, 0, 's'},   {"buffers", 1, 0, 'b'},      {"blocks", 1, 0, 'n'},
+                                          {"label", 1, 0, 't'},   {"memory-match", 1, 0, 'm'}, {"quick", 0, 0, 'q'},
+                                          {"no-pin", 0, 0, 'p'},  {"block-us", 1, 0, 'u'},     {"help", 0, 0, 'h'},
+                                          {"case-s", 1, 0, 'c'},  {"rotate-root", 0, 0, 'r'},  {"placement", 1, 0, 'w'},
+                                          {"no-page", 0, 0, 'g'}, {"processors", 1, 0, 'x'},   {0, 0, 0, 0}};
   static char default_arms[] = "host";
   parse_arms(default_arms);
   int o;
@@ -104,6 +96,7 @@ static int parse(int argc, char** argv) {
     if (o == 'q') g_settings.quick = 1;
     if (o == 'p') g_settings.pin = 0;
     if (o == 'g') g_settings.no_page = 1;
+    if (o == 'x') bad = !is_processor_list(g_settings.processors = optarg);
     if (o == 'w') bad = parse_placement(optarg);
     if (o == 'h') {
       printf("%s: %s\n%s", g_program.name, g_program.about, g_program.options);

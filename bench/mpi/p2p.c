@@ -27,5 +27,6 @@ const Program g_program = {
     .size_step = 8,
     .size_most = 1 << 30,
     .by_page = 1,
+    .without_page = "strided",
     .run = run,
 };

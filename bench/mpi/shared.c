@@ -177,6 +177,12 @@ static int find_machines(void) {
   return kernels;
 }
 
+static int needs_page(void) {
+  const char* only = g_settings.only;
+  return g_program.by_page &&
+         (only == NULL || g_program.without_page == NULL || strcmp(only, g_program.without_page) != 0);
+}
+
 int shared_attach(MPI_Comm comm) {
   if (g_ranks > kMaxRanks) {
     fprintf(stderr, "%s: at most %d ranks\n", g_program.name, kMaxRanks);
@@ -186,7 +192,7 @@ int shared_attach(MPI_Comm comm) {
   const int kernels = find_machines();
   if (kernels == 1 && !g_settings.no_page) attach_page();
   if (page != NULL) return 0;
-  if (g_program.by_page) {
+  if (needs_page()) {
     if (g_rank == 0)
       fprintf(stderr, "%s: %s\n", g_program.name,
               kernels > 1 ? "all ranks must run on one machine" : "the ranks share no page of memory or of a file");
@@ -386,6 +392,15 @@ static void pin_to(int index) {
 // 1's descendants in common, which nobody can ask for. All online processors that the kernel lets us choose are taken
 // instead.
 static void read_allowed(void) {
+  if (g_settings.processors != NULL) {  // what the kernel refuses of them stays unpinned, and the document says so
+    CPU_ZERO(&allowed);
+    for (const char* p = g_settings.processors; *p != 0; p += *p == ',') {
+      char* end;
+      CPU_SET((size_t)strtoul(p, &end, 10), &allowed);
+      p = end;
+    }
+    return;
+  }
   sched_getaffinity(0, sizeof allowed, &allowed);
   if (CPU_COUNT(&allowed) > 1) return;
   cpu_set_t mine = allowed;

@@ -1,7 +1,9 @@
 // Ping-pong of strided messages of two ranks: elements of four bytes, each starting `stride` bytes behind the one
 // before it. Sizes and strides are those by which the mlog_nP paper classifies messages (section 5: "4K8S" is 4 KiB at
 // a stride of 8). Stride 0 is the contiguous message of as many elements: its time is the overhead, and what a stride
-// costs more is the latency (section 3.1), so that each launch holds both parts of the paper's figure 2.
+// costs more is the latency (section 3.1), so that each launch holds both parts of the paper's figure 2. Between ranks
+// that share a page each message carries its time stamp; else the clocks may be two machines', and half of rank 0's
+// round trip is taken.
 #include <string.h>
 
 #include "bench.h"
@@ -24,42 +26,53 @@ static uint32_t element(const char* buffer, size_t i) {
 static void set_element(char* buffer, size_t i, uint32_t v) { memcpy(buffer + i * step, &v, kElement); }
 
 // The time stamp takes the first two elements.
-static void give(const Case* c, MPI_Comm comm, uint64_t seq) {
+static void fill(const Case* c, uint64_t seq) {
   size_t n = c->size_bytes / kElement;
   for (size_t i = 2; i < n; i++) set_element(out_buffer, i, (uint32_t)(seq + i));
+}
+
+static uint64_t give(MPI_Comm comm) {
   uint64_t now = ticks_after_stores();
   set_element(out_buffer, 0, (uint32_t)now);
   set_element(out_buffer, 1, (uint32_t)(now >> 32));
   MPI_Send(out_buffer, count, type, 1 - g_rank, kTag, comm);
+  return now;
 }
 
-static void take(const Case* c, int i, MPI_Comm comm, uint64_t seq, int warm) {
+// `asked`: when the message went out to which this is the answer; 0: the message's own stamp counts.
+static void take(const Case* c, int i, MPI_Comm comm, uint64_t seq, int warm, uint64_t asked) {
   size_t n = c->size_bytes / kElement;
   MPI_Recv(in_buffer, count, type, 1 - g_rank, kTag, comm, MPI_STATUS_IGNORE);
   uint64_t now = ticks();
   uint64_t sent = element(in_buffer, 0) | (uint64_t)element(in_buffer, 1) << 32;
-  if (!warm) samples[i] = ticks_to_us((double)(int64_t)(now - sent));
+  if (!warm) {
+    samples[i] = asked == 0 ? ticks_to_us((double)(int64_t)(now - sent)) : ticks_to_us((double)(now - asked)) / 2;
+  }
   for (size_t k = (warm || n < 3) ? 2 : n - 1; k < n; k++) g_errors += element(in_buffer, k) != (uint32_t)(seq + k);
 }
 
 static double pingpong(const Case* c, MPI_Comm comm, int warm, int iters, double* out) {
+  const int one_clock = shares_page();
   uint64_t begin = ticks();
   for (int i = -warm; i < iters; i++) {
     if (i == 0) begin = ticks();
     uint64_t seq = next_seq();
     uint64_t back = next_seq();
     if (g_rank == 0) {
-      give(c, comm, seq);
-      take(c, i, comm, back, i < 0);
+      fill(c, seq);
+      uint64_t asked = give(comm);
+      take(c, i, comm, back, i < 0, one_clock ? 0 : asked);
     } else {
-      take(c, i, comm, seq, i < 0);
-      give(c, comm, back);
+      if (!one_clock) fill(c, back);  // it would be part of the round trip
+      take(c, i, comm, seq, i < 0, 0);
+      if (one_clock) fill(c, back);
+      give(comm);
     }
   }
   double seconds = ticks_to_us((double)(ticks() - begin)) * 1e-6;
   double mine = median(samples, iters);
   coord_gather(&mine, 1);
-  if (g_rank == 0) out[0] = (gathered(0, 0) + gathered(1, 0)) / 2;
+  if (g_rank == 0) out[0] = one_clock ? (gathered(0, 0) + gathered(1, 0)) / 2 : gathered(0, 0);
   return seconds;
 }
 

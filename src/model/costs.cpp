@@ -60,4 +60,14 @@ std::string StridedCosts::fault() const {
   return "";
 }
 
+std::string LevelCosts::fault() const {
+  if (overhead.empty()) return "overhead: no points; every level needs it";
+  if (const std::string fault = overhead.fault(); !fault.empty()) return "overhead: " + fault;
+  if (const std::string fault = latency.fault(); !fault.empty()) return "latency: " + fault;
+  if (const std::string fault = network.fault(); !fault.empty()) return "network: " + fault;
+  if (const std::string fault = gap.fault(); !fault.empty()) return "gap: " + fault;
+  if (const std::string fault = link.fault(); !fault.empty()) return "link: " + fault;
+  return "";
+}
+
 }  // namespace zh::model

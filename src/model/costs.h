@@ -1,5 +1,5 @@
-// Costs in µs by message size and stride, as tables of points. Part of a parameter set (parameters.h). It refuses to
-// know what a cost is for.
+// Costs in µs by message size and stride, as tables of points, and the costs of one level. Part of a parameter set
+// (parameters.h). It refuses to know which level that is.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,19 @@ struct StridedCosts {
   [[nodiscard]] double us_at(double bytes, uint64_t stride) const;
   [[nodiscard]] std::string fault() const;
   bool operator==(const StridedCosts&) const = default;
+};
+
+/// The parameters of one level. The two ends of a message are taken to cost the same (section 3.1).
+struct LevelCosts {
+  CostTable overhead;    ///< o at one end: f(s, 1)_0, the middleware with a contiguous message
+  StridedCosts latency;  ///< l at one end: f(s, d)_0, what a strided message costs more
+  CostTable network;     ///< o_net: f(s, 1)_1; empty inside a node, where a message has n = 2 implicit transfers, not 3
+  CostTable link;  ///< how long a message keeps its nodes' links busy, each in its direction, part of o_net; empty:
+                   ///< links are never busy (and inside a node there is none)
+  CostTable gap;   ///< g, least time between the starts of two receptions of a rank; empty: g = o (section 4.1)
+  /// What makes a table unusable ("overhead: ..."), "" if nothing does.
+  [[nodiscard]] std::string fault() const;
+  bool operator==(const LevelCosts&) const = default;
 };
 
 }  // namespace zh::model

@@ -5,6 +5,24 @@
 #include <limits>
 
 namespace zh::model {
+namespace {
+
+/// Costs of a distance are either those of a level of the models, or its own tables.
+std::string fault_of(const std::vector<MeasuredLevel>& measured) {
+  for (const MeasuredLevel& m : measured) {
+    const std::string where = "measured_levels, " + m.level + ": ";
+    const bool stands = std::any_of(kAllLevels.begin(), kAllLevels.end(),
+                                    [&](CommLevel level) { return name_of(level) == m.stands_for; });
+    if (!m.stands_for.empty() && !stands) return where + "stands_for: intra-cmp, inter-cmp or inter-node, please";
+    if (stands && m.costs != LevelCosts{})
+      return where + "its costs are in levels." + m.stands_for + "; no tables here";
+    if (stands) continue;
+    if (const std::string fault = m.costs.fault(); !fault.empty()) return where + fault;
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string_view name_of(CommLevel level) {
   constexpr std::string_view kNames[] = {"intra-cmp", "inter-cmp", "inter-node"};
@@ -47,22 +65,17 @@ std::string Parameters::fault() const {
     if (level == CommLevel::kInterChip && !has_inter_chip) continue;
     const LevelCosts& costs = levels[static_cast<size_t>(level)];
     const std::string where = "levels." + std::string(name_of(level)) + ".";
-    if (costs.overhead.empty()) return where + "overhead: no points; every level needs it";
     const bool between = level == CommLevel::kInterNode;
     if (between && costs.network.empty()) return where + "network: no points; the level between nodes needs it";
     if (!between && !costs.network.empty()) return where + "network: a message inside a node uses none; leave it out";
-    if (const std::string fault = costs.overhead.fault(); !fault.empty()) return where + "overhead: " + fault;
-    if (const std::string fault = costs.latency.fault(); !fault.empty()) return where + "latency: " + fault;
-    if (const std::string fault = costs.network.fault(); !fault.empty()) return where + "network: " + fault;
-    if (const std::string fault = costs.gap.fault(); !fault.empty()) return where + "gap: " + fault;
     if (!between && !costs.link.empty()) return where + "link: a message inside a node uses none; leave it out";
-    if (const std::string fault = costs.link.fault(); !fault.empty()) return where + "link: " + fault;
+    if (const std::string fault = costs.fault(); !fault.empty()) return where + fault;
     for (const CostTable::Point& point : costs.link.points) {
       if (point.us > costs.network.us_at(point.bytes))
         return where + "link: a message is on the link for a part of its network time, not longer";
     }
   }
-  return "";
+  return fault_of(facts.levels);
 }
 
 }  // namespace zh::model

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/costs.h"
+#include "model/machine_facts.h"
 
 namespace zh::model {
 
@@ -44,17 +45,6 @@ struct MessageShape {
   uint64_t stride = 0;
 };
 
-/// The parameters of one level. The two ends of a message are taken to cost the same (section 3.1).
-struct LevelCosts {
-  CostTable overhead;    ///< o at one end: f(s, 1)_0, the middleware with a contiguous message
-  StridedCosts latency;  ///< l at one end: f(s, d)_0, what a strided message costs more
-  CostTable network;     ///< o_net: f(s, 1)_1; empty inside a node, where a message has n = 2 implicit transfers, not 3
-  CostTable link;  ///< how long a message keeps its nodes' links busy, each in its direction, part of o_net; empty:
-                   ///< links are never busy (and inside a node there is none)
-  CostTable gap;   ///< g, least time between the starts of two receptions of a rank; empty: g = o (section 4.1)
-  bool operator==(const LevelCosts&) const = default;
-};
-
 struct Parameters {
   std::string name;
   std::string about;                 ///< one line
@@ -62,6 +52,7 @@ struct Parameters {
   uint32_t chips_per_node = 1;
   bool has_inter_chip = false;             ///< false: between chips is as on one chip
   std::array<LevelCosts, kLevels> levels;  ///< by CommLevel
+  MachineFacts facts;                      ///< what else was measured; no equation reads it
 
   [[nodiscard]] const LevelCosts& at(CommLevel level) const;
   /// The largest size that every table of the level in use reaches; beyond it costs are continued lines.

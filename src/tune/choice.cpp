@@ -158,6 +158,22 @@ PairChoice choose(int level, const Profile* profile) {
   return choice;
 }
 
+Crossovers crossovers_of(const DistanceClass& c) {
+  constexpr uint64_t kFrom = 1 << 10;  // the first point of a curve
+  Crossovers out;
+  if (!c.cells.empty() && !c.cells_nt.empty()) {
+    out.nontemporal = crossover(kFrom, [&](uint64_t n) { return c.cells_nt.us_at(n) / c.cells.us_at(n); });
+  }
+  if (!c.cma_both.empty() && !(c.cma_read.empty() && c.cma_write.empty())) {
+    out.kernel_both =
+        crossover(kFrom, [&](uint64_t n) { return c.cma_both.us_at(n) / least(c.cma_read, c.cma_write, n); });
+  }
+  if (!c.mapped_both.empty() && !c.mapped_one.empty()) {
+    out.mapped_both = crossover(kFrom, [&](uint64_t n) { return c.mapped_both.us_at(n) / c.mapped_one.us_at(n); });
+  }
+  return out;
+}
+
 PairChoice on_shared_cpus(PairChoice choice, bool far) {
   // Measured with 8 ranks on 2 processors, 64 KiB eager and mapped: near 10.9 and 9.1 us (pairs), 55 and 51 (exchange);
   // far, where one end alone reads what the other processor has in its cache, 11.1 and 9.2, 73 and 120. A ring of 4 MiB

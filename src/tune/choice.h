@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "copy/kernels.h"
 
@@ -54,6 +55,15 @@ struct PairChoice {
 /// of the scheduler there, and the receiver seldom runs while the sender copies: eager further up, in one piece, from a
 /// ring that stays in a cache.
 [[nodiscard]] PairChoice on_shared_cpus(PairChoice choice, bool far);
+
+/// From which size on the curves of `c` alone have one way clearly ahead of another, whatever is built in; kNever where
+/// they never do, nothing where a curve is missing. Powers of two from 1 KiB to 4 MiB.
+struct Crossovers {
+  std::optional<uint64_t> nontemporal;  ///< two copies: non-temporal stores by the sender, against ordinary ones
+  std::optional<uint64_t> kernel_both;  ///< one copy by the kernel: by both ends, against the faster end alone
+  std::optional<uint64_t> mapped_both;  ///< one copy out of mapped memory: by both ends, against one alone
+};
+[[nodiscard]] Crossovers crossovers_of(const DistanceClass& c);
 
 /// Whether the curves of `c` turn choices: enough jobs have found the same.
 [[nodiscard]] bool in_force(const DistanceClass& c);

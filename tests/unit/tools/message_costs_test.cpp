@@ -65,6 +65,17 @@ TEST(MessageCosts, OnlyThePlacementThatMostLaunchesHadCounts) {
   EXPECT_TRUE(find(costs, 1024, 0)->noisy()) << "two launches show no spread";
 }
 
+TEST(MessageCosts, LaunchesOnSeveralMachinesHaveNoLine) {
+  LaunchRecord apart = launch("several", json::array({message(1024, 0, 40)}));
+  apart.document["line_us"] = {{"before", 0.0}, {"after", 0.0}};
+  const std::vector<LaunchRecord> launches(6, apart);
+  const MessageCosts costs = message_costs_of(launches);
+  EXPECT_EQ(costs.placement, "several");
+  EXPECT_EQ(costs.launches, 6);
+  EXPECT_EQ(costs.line_us, 0);
+  EXPECT_DOUBLE_EQ(find(costs, 1024, 0)->us.mid, 20);
+}
+
 TEST(MessageCosts, NothingOfNothing) {
   EXPECT_EQ(message_costs_of({}).launches, 0);
   const std::vector<LaunchRecord> launches = {launch("none", json::array({message(1024, 0, 4)}))};

@@ -36,6 +36,66 @@ TEST(ModelProfile, IsReadAsItWasWritten) {
   }
 }
 
+/// Facts of every form.
+model::MachineFacts some_facts() {
+  model::MachineFacts facts;
+  facts.levels.push_back({"shared-l3", {0, 2}, "near", 0.05, 8, {"1K8S"}, "intra-cmp", {}});
+  facts.levels.push_back({"same-core", {0, 1}, "near", 0.03, 6, {}, "", {}});
+  facts.levels.back().costs.overhead.points = {{8, 0.2}, {1024, 0.3}};
+  facts.levels.back().costs.latency.rows.push_back({64, {{{1024, 0.4}}}});
+  facts.levels.push_back({"other-node", {}, "several", 0, 8, {}, "inter-node", {}});
+  facts.caches = {{"L1d", 32768, 32768, false, false}, {"L2", 0, 0, false, false}, {"last-level", 1, 2, true, true}};
+  facts.copies = {{"shared-l3", 2048, model::kNeverWins, std::nullopt}, {"same-core", {}, {}, 8192}};
+  return facts;
+}
+
+TEST(ModelProfile, FactsAreReadAsTheyWereWritten) {
+  model::Parameters p = model::built_in_profiles().front();
+  EXPECT_FALSE(profile_json(p).contains("measured_levels")) << "what was not measured is left out";
+  p.facts = some_facts();
+  const json written = profile_json(p);
+  EXPECT_FALSE(written["measured_levels"][0].contains("overhead")) << "its tables are in levels.intra-cmp";
+  EXPECT_EQ(written["copies"][0]["kernel_both"], "never");
+  EXPECT_FALSE(written["copies"][0].contains("mapped_both"));
+  std::string problem;
+  EXPECT_EQ(profile_from(json::parse(written.dump()), &problem), p) << problem;
+}
+
+TEST(ModelProfile, WhatIsWrongWithAFactIsNamed) {
+  const struct {
+    const char* said;
+    std::function<void(json*)> spoil;
+  } cases[] = {
+      {"caches: a list of objects", [](json* p) { (*p)["caches"] = 5; }},
+      {"copies: a list of objects", [](json* p) { (*p)["copies"] = json::array({1}); }},
+      {"caches, entry 2, size: there is no such key; there are name, described",
+       [](json* p) { (*p)["caches"][1]["size"] = 1; }},
+      {"caches, entry 1, measured: a number of bytes", [](json* p) { (*p)["caches"][0]["measured"] = -4; }},
+      {"caches, entry 1, noisy: true or false", [](json* p) { (*p)["caches"][0]["noisy"] = 0; }},
+      {"copies, entry 1, nontemporal: a number of bytes", [](json* p) { (*p)["copies"][0]["nontemporal"] = "x"; }},
+      {"measured_levels, entry 1, processor: there is no such key",
+       [](json* p) { (*p)["measured_levels"][0]["processor"] = 1; }},
+      {"measured_levels, entry 1, processors: a whole number",
+       [](json* p) { (*p)["measured_levels"][0]["processors"] = json::array({-1}); }},
+      {"measured_levels, entry 1, line_us: a number", [](json* p) { (*p)["measured_levels"][0]["line_us"] = -1; }},
+      {"measured_levels, entry 1, noisy: a list of texts", [](json* p) { (*p)["measured_levels"][0]["noisy"] = 1; }},
+      {"measured_levels, shared-l3: stands_for: intra-cmp",
+       [](json* p) { (*p)["measured_levels"][0]["stands_for"] = "chip"; }},
+      {"measured_levels, shared-l3: its costs are in levels.intra-cmp",
+       [](json* p) { (*p)["measured_levels"][0]["overhead"] = (*p)["measured_levels"][1]["overhead"]; }},
+      {"measured_levels, same-core: overhead: no points",
+       [](json* p) { (*p)["measured_levels"][1].erase("overhead"); }},
+  };
+  model::Parameters p = model::built_in_profiles().front();
+  p.facts = some_facts();
+  for (const auto& c : cases) {
+    json spoilt = profile_json(p);
+    c.spoil(&spoilt);
+    const std::string problem = problem_with(spoilt);
+    EXPECT_NE(problem.find(c.said), std::string::npos) << c.said << "\nsaid: " << problem;
+  }
+}
+
 TEST(ModelProfile, WhatIsNoProfileIsRefusedByItsKind) {
   EXPECT_EQ(problem_with(good()), "");
   EXPECT_NE(problem_with(json::array()).find("no JSON object"), std::string::npos);

@@ -1,12 +1,36 @@
 """Checks `zerohop tune` as users call it: what is kept, and what is said of it. Usage: check_tune.py <zerohop> <cc>"""
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from cli import Case, zerohop
+from cli import ZEROHOP, Case, zerohop
+
+# A launcher that starts nothing: ranks are where they shall be, a message costs 2 µs and its elements' stride as many
+# ns. Called "mpiexec-apart" it puts the two on different nodes, "mpiexec-bound" on processors of its own choice.
+MPIEXEC = """#!{python} -IS
+import json, sys
+from pathlib import Path
+args = sys.argv[1:]
+if "--version" in args:
+    sys.exit(1)
+option = lambda name: args[args.index(name) + 1]
+kind = Path(sys.argv[0]).name
+apart = kind == "mpiexec-apart"
+free = kind == "mpiexec-bound" or "--processors" not in args
+cpus = [-1, -1] if free else json.loads("[" + option("--processors") + "]")
+cases = [dict(bench="strided", size=4096, stride=stride, buffers="malloc",
+              metrics=dict(time_us=[[(20 if apart else 2) + stride / 1000]])) for stride in (0, 8, 512)]
+line = 0.0 if apart else 0.2
+document = dict(placement="several" if apart else "far", line_us=dict(before=line, after=line), cpus=cpus, cases=cases,
+                zerohop_loaded=True, errors=0)
+Path(option("--out")).write_text(json.dumps(document))
+"""
+TWO_PROCESSORS = len(os.sched_getaffinity(0)) >= 2
 
 
 class Tune(Case):
@@ -39,6 +63,84 @@ class Tune(Case):
                 self.assertEqual("ZEROHOP_PROFILE=builtin: jobs use nothing" in zerohop("tune", **env).stdout, said)
                 self.assertEqual("not used: ZEROHOP_PROFILE" in zerohop("info", **env).stdout, said)
                 self.assertEqual(json.loads(zerohop("info", "--json", **env).stdout)["calibration"]["used"], not said)
+
+    def test_what_cannot_be_asked_is_refused(self):
+        for args, said in (
+            (["--machines", "2"], "--json"),
+            (["--json", "x.json", "--machines", "3"], "one for each rank"),
+            (["--json", "x.json", "--machines", "2", "--pretend-nodes"], "excludes"),
+            (["--json", "x.json", "--between", "no-such-launcher -n"], "no program that can be run"),
+        ):
+            r = zerohop("tune", *args)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertIn(said, r.stderr)
+
+
+class Measure(unittest.TestCase):
+    def setUp(self):
+        name = tempfile.TemporaryDirectory()
+        self.addCleanup(name.cleanup)
+        self.folder = Path(name.name)
+        for path in ("mpiexec", "mpiexec-apart", "mpiexec-bound", "bench_p2p_ompi"):
+            (self.folder / path).write_text(MPIEXEC.format(python=sys.executable))
+            (self.folder / path).chmod(0o755)
+
+    def measure(self, *args, launcher="mpiexec", processors=None):
+        """The command's end, and the profile; nothing instead of one where other programs disturb."""
+        out = self.folder / "here.json"
+        out.unlink(missing_ok=True)
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
+        host = ["--mpiexec", str(self.folder / launcher), "--abi", "ompi", "--programs", str(self.folder)]
+        r = subprocess.run(
+            [ZEROHOP, "tune", "--json", str(out), *host, *args],
+            env=clean | {"TMPDIR": str(self.folder), "ZEROHOP_CACHE": str(self.folder)},
+            preexec_fn=processors and (lambda: os.sched_setaffinity(0, processors)),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        if "The machine was busy" in r.stderr:
+            self.assertEqual((r.returncode, out.exists()), (1, False))
+            return r, None
+        return r, json.loads(out.read_text()) if out.exists() else None
+
+    def test_a_distance_needs_two_processors(self):
+        r, profile = self.measure(processors=[min(os.sched_getaffinity(0))])
+        self.assertEqual((r.returncode, profile), (2, None))
+        self.assertIn("two processors are needed, and this process may use", r.stderr)
+
+    @unittest.skipUnless(TWO_PROCESSORS, "one processor")
+    def test_every_distance_and_cache_is_in_the_profile(self):
+        r, profile = self.measure("--rounds", "6")
+        self.assertIn("caches, as one process may use them", r.stdout, r.stderr)
+        if profile is None:
+            return
+        self.assertEqual(r.returncode, 0, r.stderr)
+        stands_for = {m.get("stands_for"): m for m in profile["measured_levels"]}
+        self.assertEqual(len(stands_for["intra-cmp"]["processors"]), 2)
+        self.assertEqual((stands_for["intra-cmp"]["launches"], stands_for["intra-cmp"]["noisy"]), (6, []))
+        self.assertEqual(profile["levels"]["intra-cmp"]["overhead"], [[4096, 1.0]])
+        self.assertTrue(profile["caches"])
+        shown = zerohop("model", "profile", str(self.folder / "here.json"))
+        self.assertEqual(json.loads(shown.stdout), profile, shown.stderr)
+
+    @unittest.skipUnless(TWO_PROCESSORS, "one processor")
+    def test_ranks_that_are_elsewhere_are_not_measured(self):
+        r, profile = self.measure("--rounds", "1", launcher="mpiexec-bound")
+        self.assertEqual((r.returncode, profile), (1, None))
+        self.assertIn("no launch kept its ranks on the processors", r.stderr)
+
+    @unittest.skipUnless(TWO_PROCESSORS, "one processor")
+    def test_between_nodes_by_a_launcher(self):
+        r, profile = self.measure("--rounds", "6", "--between", str(self.folder / "mpiexec-apart"))
+        self.assertIn("between nodes: nodes of `", r.stdout, r.stderr)
+        if profile is not None:
+            self.assertEqual(profile["levels"]["inter-node"]["network"], [[4096, 18.0]])
+            self.assertEqual(profile["measured_levels"][-1]["level"], "other-node")
+        r, profile = self.measure("--rounds", "1", "--between", str(self.folder / "mpiexec"))
+        self.assertEqual((r.returncode, profile), (1, None))
+        self.assertIn("lay on one node", r.stderr)
 
 
 if __name__ == "__main__":

@@ -186,6 +186,27 @@ TEST(Choice, WithoutCmaItsThresholdStaysBuiltIn) {
   EXPECT_EQ(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
 }
 
+TEST(Choice, CrossoversAreThoseOfTheCurvesAlone) {
+  DistanceClass c = far_class();
+  Crossovers x = crossovers_of(c);
+  // 0.6 + 0.1 n against 0.3 + 0.4 n (µs, n in KiB): a gain of 5 % from 1.1 KiB on.
+  EXPECT_EQ(x.nontemporal, 2U << 10);
+  // The writer alone takes 3 + 0.08 n, both 3 + 0.05 n: a gain of 5 % from 5.8 KiB on.
+  EXPECT_EQ(x.kernel_both, 8U << 10);
+  // 0.3 + 0.07 n against 0.5 + 0.04 n: a gain of 5 % from 8.1 KiB on.
+  EXPECT_EQ(x.mapped_both, 16U << 10);
+  c.cells_nt = line(0.6F, 0.4F);
+  c.mapped_both = Curve{};
+  c.cma_read = Curve{};
+  x = crossovers_of(c);
+  EXPECT_EQ(x.nontemporal, kNever);
+  EXPECT_EQ(x.mapped_both, std::nullopt);
+  EXPECT_EQ(x.kernel_both, 8U << 10) << "the writer's curve is there";
+  c.cma_write = Curve{};
+  EXPECT_EQ(crossovers_of(c).kernel_both, std::nullopt);
+  EXPECT_EQ(crossovers_of(DistanceClass{}).nontemporal, std::nullopt);
+}
+
 TEST(Curve, IsLinearBetweenAndBeyondItsPoints) {
   Curve c;
   c.add(100, 1, 0);
