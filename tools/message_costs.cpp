@@ -75,7 +75,8 @@ MessageCosts message_costs_of(std::span<const LaunchRecord> launches) {
       }
     }
   }
-  out.line_us = lines.empty() ? 0 : median(lines);
+  // Machines made of namespaces share a line, but no message goes by it.
+  out.line_us = lines.empty() || out.placement == "several" ? 0 : median(lines);
   for (const auto& [key, us] : values) out.costs.push_back({key.second, key.first, median_interval(us)});
   return out;
 }

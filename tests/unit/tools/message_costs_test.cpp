@@ -66,9 +66,7 @@ TEST(MessageCosts, OnlyThePlacementThatMostLaunchesHadCounts) {
 }
 
 TEST(MessageCosts, LaunchesOnSeveralMachinesHaveNoLine) {
-  LaunchRecord apart = launch("several", json::array({message(1024, 0, 40)}));
-  apart.document["line_us"] = {{"before", 0.0}, {"after", 0.0}};
-  const std::vector<LaunchRecord> launches(6, apart);
+  const std::vector<LaunchRecord> launches(6, launch("several", json::array({message(1024, 0, 40)})));
   const MessageCosts costs = message_costs_of(launches);
   EXPECT_EQ(costs.placement, "several");
   EXPECT_EQ(costs.launches, 6);
