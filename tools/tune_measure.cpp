@@ -42,8 +42,7 @@ int refuse(int code, const std::string& why) {
   return code;
 }
 
-void say(const std::string& text) { fmt::print(stderr, "zerohop tune: {}
-", text); }
+void say(const std::string& text) { fmt::print(stderr, "zerohop tune: {}\n", text); }
 
 void print_costs(const std::string& where, const MessageCosts& measured) {
   const auto print = [&](const char* what, bool strided) {
