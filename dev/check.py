@@ -241,6 +241,18 @@ def variables(log: Path) -> Result:
     )
 
 
+def simulation(log: Path) -> Result:
+    """The walk of schedules beside SimGrid, where that is installed."""
+    # A package that came after the first configuration counts.
+    code, _ = run(["cmake", str(BUILD / "cmake" / "release")], log, 300)
+    parts = BUILD / "cmake" / "release" / "parts.txt"
+    if code != 0 or not parts.exists():
+        return Result(failed=1, notes=["preset release cannot be configured"])
+    if "walk beside SimGrid     no:" in parts.read_text():
+        return Result(skipped=1, notes=["skipped: SimGrid is not installed (package libsimgrid-dev)"])
+    return ctest("release", "simulation", timeout_s=1800)(log)
+
+
 def ruff(log: Path) -> Result:
     return command_stage(str(BUILD / "env" / "tools" / "bin" / "ruff"), "check", "-q", ".")(log)
 
@@ -269,12 +281,13 @@ STAGES = [
     Stage("ruff", "qcf", ruff),
     Stage("unit", "q", ctest("release", "unit")),
     Stage("heap, the short half", "q", ctest("release", "heap", "heap-long")),
-    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap")),
+    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap|simulation")),
     Stage("heap", "cf", ctest("release", "heap")),
     Stage("address sanitizer", "cf", ctest("asan", "unit|stress|fuzz", timeout_s=1200)),
     Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
     Stage("clang-tidy", "cf", clang_tidy),
     Stage("conformance, pairwise", "c", matrix("pairwise")),
+    Stage("walk beside SimGrid", "f", simulation),
     Stage("clang build", "f", ctest("clang", "unit")),
     Stage("debug build", "f", ctest("debug", "unit|stress")),
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),

@@ -16,9 +16,9 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// The walk reckons in whole units, so that sums are exact for half a second: who is first among what becomes ready at
-/// one moment must not hang on how sums of the same terms in another order are rounded. Costs of profiles that have 6
-/// decimals, or 20 binary digits, are whole: this is 10^6 times 2^14, too.
-constexpr double kUnitsPerUs = 15625.0 * (1 << 20);
+/// one moment must not hang on how sums of the same terms in another order are rounded. Costs of 6 decimals are whole,
+/// and so are thirds and binary fractions of them, which lines between costs at 1, 4 and 16 KiB have.
+constexpr double kUnitsPerUs = 1e6 * 3 * (1 << 12);
 double units(double us) { return std::nearbyint(us * kUnitsPerUs); }
 
 /// Something that is ready to be done: first come, first served, and the earlier step where they come together.
