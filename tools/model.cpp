@@ -21,6 +21,7 @@
 #include "model_case.h"
 #include "model_compare_command.h"
 #include "model_crossover.h"
+#include "model_papers_command.h"
 #include "model_picture.h"
 #include "model_profile.h"
 #include "text.h"
@@ -392,6 +393,7 @@ void add_model_command(CLI::App& app) {
       "  zerohop model compare measured.json --profile here.json");
   add_predict(command);
   add_crossover(command);
+  add_model_papers_command(command);
   add_model_compare_command(command);
   add_profile(command);
 }
