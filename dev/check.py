@@ -241,6 +241,30 @@ def variables(log: Path) -> Result:
     )
 
 
+def papers(log: Path) -> Result:
+    """docs/design/models.md has the table that the command prints."""
+    tool, page = BUILD / "bin" / "zerohop", ROOT / "docs" / "design" / "models.md"
+    if not tool.exists():
+        log.write_text("no build/bin/zerohop\n")
+        return Result(failed=1)
+    code, said = run([str(tool), "model", "papers", "--markdown"], log, 300)
+    good = code == 0 and said.strip() != "" and said.strip() in page.read_text()
+    told = "docs/design/models.md does not have what this prints: build/bin/zerohop model papers --markdown"
+    return Result(int(good), int(not good), notes=[] if good else [told])
+
+
+def simulation(log: Path) -> Result:
+    """The walk of schedules beside SimGrid, where that is installed."""
+    # A package that came after the first configuration counts.
+    code, _ = run(["cmake", str(BUILD / "cmake" / "release")], log, 300)
+    parts = BUILD / "cmake" / "release" / "parts.txt"
+    if code != 0 or not parts.exists():
+        return Result(failed=1, notes=["preset release cannot be configured"])
+    if "walk beside SimGrid     no:" in parts.read_text():
+        return Result(skipped=1, notes=["skipped: SimGrid is not installed (package libsimgrid-dev)"])
+    return ctest("release", "simulation", timeout_s=1800)(log)
+
+
 def ruff(log: Path) -> Result:
     return command_stage(str(BUILD / "env" / "tools" / "bin" / "ruff"), "check", "-q", ".")(log)
 
@@ -265,16 +289,18 @@ STAGES = [
     Stage("exports", "qcf", checker("dev/check_exports.py")),
     Stage("functions", "qcf", command_stage(PYTHON, "dev/check_table.py", timeout_s=120)),
     Stage("variables", "qcf", variables),
+    Stage("papers' figures", "f", papers),
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),
     Stage("unit", "q", ctest("release", "unit")),
     Stage("heap, the short half", "q", ctest("release", "heap", "heap-long")),
-    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap")),
+    Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap|simulation")),
     Stage("heap", "cf", ctest("release", "heap")),
     Stage("address sanitizer", "cf", ctest("asan", "unit|stress|fuzz", timeout_s=1200)),
     Stage("thread sanitizer", "cf", ctest("tsan", "unit|stress", timeout_s=1200)),
     Stage("clang-tidy", "cf", clang_tidy),
     Stage("conformance, pairwise", "c", matrix("pairwise")),
+    Stage("walk beside SimGrid", "f", simulation),
     Stage("clang build", "f", ctest("clang", "unit")),
     Stage("debug build", "f", ctest("debug", "unit|stress")),
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),

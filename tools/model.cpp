@@ -21,6 +21,7 @@
 #include "model_choose_command.h"
 #include "model_compare_command.h"
 #include "model_crossing.h"
+#include "model_papers_command.h"
 #include "model_picture.h"
 #include "model_profile.h"
 #include "text.h"
@@ -359,6 +360,7 @@ void add_model_command(CLI::App& app) {
   add_predict(command);
   add_crossover(command);
   add_model_choose_command(command);
+  add_model_papers_command(command);
   add_model_compare_command(command);
   add_profile(command);
 }

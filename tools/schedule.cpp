@@ -44,7 +44,12 @@ struct Arguments {
   std::string svg;
 };
 
-constexpr uint32_t kMostRanks = 1024;
+// What is shown fits some 4 GiB: a step takes 300 bytes with its proof and its time, a stretch of bytes 100.
+constexpr uint32_t kMostRanks = 131'072;
+constexpr uint64_t kMostSteps = 8'000'000;
+constexpr uint64_t kMostStretches = 12'000'000;
+/// Of a picture.
+constexpr uint32_t kMostDrawnRanks = 1024;
 
 int list(const Arguments& a) {
   json out = json::array();
@@ -205,6 +210,37 @@ void print_text(const Arguments& a, const Found& f, const std::string& title) {
   if (!a.no_steps) print_steps(f.schedules, f.times);
 }
 
+std::vector<Problem> problems_of(const Arguments& a, const Problem& problem) {
+  std::vector<Problem> problems = coll::for_all_ranks(problem);
+  const Collective collective = problem.collective;
+  for (Problem& p : problems) {
+    p.in_place = a.in_place && collective != Collective::kBarrier && collective != Collective::kBcast &&
+                 (!coll::has_root(collective) || p.self == p.root);
+  }
+  return problems;
+}
+
+/// Every rank's own schedule, and the proof of all of them together. Says why not, "" if all is there.
+std::string find(const std::vector<Problem>& problems, Found* f) {
+  uint64_t steps = 0;
+  f->schedules.reserve(problems.size());
+  for (const Problem& problem : problems) {
+    if (const Status s = coll::build(problem, f->algorithm, &f->schedules.emplace_back()); !s.ok()) {
+      return std::string(s.what()) + "; `zerohop schedule --list " + std::string(name_of(problem.collective)) +
+             "` names the algorithms";
+    }
+    steps += f->schedules.back().steps.size();
+    if (steps > kMostSteps) {
+      return "the schedules of " + std::to_string(problems.size()) + " ranks have more than " +
+             std::to_string(kMostSteps) + " steps: fewer ranks, larger chunks or another algorithm, please";
+    }
+  }
+  f->verdict = coll::check(problems, f->schedules, {kMostStretches});
+  if (f->verdict.gave_up) return "not proved, since " + f->verdict.fault;
+  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, *f->problem.layout, coll::logical_prices());
+  return "";
+}
+
 int schedule(const Arguments& a) {
   const Collective collective = coll::collective_named(a.collective);
   if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
@@ -215,19 +251,14 @@ int schedule(const Arguments& a) {
   f.nodes = node_of_ranks(a);
   if (f.nodes.empty()) return refuse("1 to " + std::to_string(kMostRanks) + " ranks, please");
   if (a.root >= f.nodes.size()) return refuse("there is no rank " + std::to_string(a.root));
+  if (!a.svg.empty() && f.nodes.size() > kMostDrawnRanks) {
+    return refuse("a picture has " + std::to_string(kMostDrawnRanks) + " ranks at most, not " +
+                  std::to_string(f.nodes.size()) + ": leave --svg out");
+  }
   f.problem = problem_of(a, f.nodes);
   f.algorithm = a.algorithm.empty() ? std::string(coll::choose(f.problem)) : a.algorithm;
-  std::vector<Problem> problems = coll::for_all_ranks(f.problem);
-  for (Problem& p : problems) {
-    p.in_place = a.in_place && collective != Collective::kBarrier && collective != Collective::kBcast &&
-                 (!coll::has_root(collective) || p.self == p.root);
-  }
-  if (const Status s = coll::build(problems, f.algorithm, &f.schedules); !s.ok()) {
-    return refuse(f.algorithm + ": " + s.what() + "; `zerohop schedule --list " + a.collective +
-                  "` names the algorithms");
-  }
-  f.verdict = coll::check(problems, f.schedules);
-  if (f.verdict.proved()) f.times = coll::timeline(f.schedules, *f.problem.layout, coll::logical_prices());
+  if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
+    return refuse(f.algorithm + ": " + why);
   const std::string title = title_of(a, f);
   if (!a.svg.empty() && f.verdict.proved()) {
     if (!write_file(a.svg, coll::draw(f.schedules, *f.problem.layout, f.times, title), "schedule")) return 2;
@@ -248,13 +279,15 @@ void add_schedule_command(CLI::App& app) {
   command->footer(
       "A collective of several steps is described once, as a schedule: copies, reductions and messages of every rank,\n"
       "and which of them wait for which. The library runs it; this command proves it and shows it, for any number of\n"
-      "ranks and nodes. Sizes may be written 64K or 1M.\n\n"
+      "ranks and nodes up to 131072 ranks, or 8 million steps of all of them. Sizes may be written 64K or 1M.\n\n"
       "  zerohop schedule --list                                  all collectives and algorithms\n"
       "  zerohop schedule allreduce --nodes 4                     what zerohop would choose\n"
       "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks-per-node 2 --chunk 8K --svg ring.svg\n"
-      "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n\n"
+      "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
+      "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n\n"
       "Time in the table and the picture is logical: a copy or reduction takes 1, a message inside a node 2, one\n"
-      "between nodes 4. Ends with 0 if the schedule is proved, 1 if a fault was found.");
+      "between nodes 4. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 if there is none\n"
+      "to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");
   command->add_option("-n,--nodes", a->nodes, "Nodes")->check(CLI::Range(1u, kMostRanks))->capture_default_str();

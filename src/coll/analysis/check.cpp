@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coll/analysis/pairs.h"
+#include "coll/analysis/rank_set.h"
 #include "coll/analysis/shared_steps.h"
 #include "coll/analysis/terms.h"
 #include "coll/schedule/interval_map.h"
@@ -40,9 +41,15 @@ int64_t signed_of(uint64_t value) { return static_cast<int64_t>(value); }
 
 class Waits {
  public:
-  explicit Waits(const Schedule& schedule) : words_((schedule.steps.size() + 63) / 64) {
-    bits_.resize(schedule.steps.size() * words_, 0);
-    for (size_t i = 0; i < schedule.steps.size(); ++i) {
+  explicit Waits(const Schedule& schedule) : schedule_(schedule) {
+    const size_t n = schedule.steps.size();
+    if (n > kMostRows) {
+      seen_.resize(n, kNoStep);
+      return;
+    }
+    words_ = (n + 63) / 64;
+    bits_.resize(n * words_, 0);
+    for (size_t i = 0; i < n; ++i) {
       for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) {
         for (size_t w = 0; w < words_; ++w) bits_[i * words_ + w] |= bits_[wait * words_ + w];
         bits_[i * words_ + wait / 64] |= uint64_t{1} << wait % 64;
@@ -50,13 +57,36 @@ class Waits {
     }
   }
   /// Whether `later` starts only after `earlier` is complete.
-  [[nodiscard]] bool ordered(uint32_t earlier, uint32_t later) const {
-    return (bits_[later * words_ + earlier / 64] >> earlier % 64 & 1) != 0;
+  [[nodiscard]] bool ordered(uint32_t earlier, uint32_t later) {
+    return bits_.empty() ? search(earlier, later) : (bits_[later * words_ + earlier / 64] >> earlier % 64 & 1) != 0;
   }
 
  private:
-  size_t words_;
-  std::vector<uint64_t> bits_;
+  static constexpr size_t kMostRows = 8192;  ///< a bit for each pair of steps: 8 MiB
+
+  /// Goes back from `later`. Most steps name what they wait for themselves, so it is seldom far.
+  bool search(uint32_t earlier, uint32_t later) {
+    ++searches_;
+    open_.assign(1, later);
+    while (!open_.empty()) {
+      const Step& step = schedule_.steps[open_.back()];
+      open_.pop_back();
+      for (const uint32_t wait : schedule_.waits_of(step)) {
+        if (wait == earlier) return true;
+        if (wait < earlier || seen_[wait] == searches_) continue;
+        seen_[wait] = searches_;
+        open_.push_back(wait);
+      }
+    }
+    return false;
+  }
+
+  const Schedule& schedule_;
+  size_t words_ = 0;
+  std::vector<uint64_t> bits_;  ///< by step: all that it waits for
+  std::vector<uint32_t> seen_;  ///< by step: the last search that came by
+  std::vector<uint32_t> open_;
+  uint32_t searches_ = 0;
 };
 
 std::string check_bounds(const Problem& problem, const Schedule& schedule, uint32_t rank) {
@@ -83,7 +113,7 @@ std::string check_bounds(const Problem& problem, const Schedule& schedule, uint3
   return "";
 }
 
-std::string check_races(const Schedule& schedule, const Waits& waits, uint32_t rank) {
+std::string check_races(const Schedule& schedule, Waits& waits, uint32_t rank) {
   struct Users {
     uint32_t writer = kNoStep;
     std::vector<uint32_t> readers;
@@ -117,7 +147,7 @@ std::string check_races(const Schedule& schedule, const Waits& waits, uint32_t r
 }
 
 /// Of messages of one pair and tag the order of starting decides which is which, so there must be one.
-std::string check_tags(const Schedule& schedule, const Waits& waits, uint32_t rank) {
+std::string check_tags(const Schedule& schedule, Waits& waits, uint32_t rank) {
   std::vector<std::pair<uint64_t, uint32_t>> seen;
   for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
@@ -151,12 +181,14 @@ std::string check_shared_order(const Schedule& schedule, const Waits& waits, uin
 class Execution {
  public:
   Execution(std::span<const Problem> problems, std::span<const Schedule> schedules, const Pairs& pairs,
-            const SharedSteps& shared)
+            const SharedSteps& shared, const CheckLimits& limits)
       : problems_(problems),
         schedules_(schedules),
         pairs_(pairs),
         shared_(shared),
+        limits_(limits),
         terms_(static_cast<uint32_t>(problems.size())) {
+    ranks_.reserve(problems.size());
     for (uint32_t rank = 0; rank < problems.size(); ++rank) ranks_.push_back(start_of(rank));
   }
 
@@ -190,13 +222,15 @@ class Execution {
     return "";
   }
 
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
+
  private:
   struct RankState {
     IntervalMap<Held> input, output, scratch;
     std::vector<uint32_t> left;                    ///< waits that are not complete, by step
     std::vector<std::vector<uint32_t>> followers;  ///< steps that wait for it
     std::vector<bool> started, done;
-    std::vector<std::vector<bool>> heard;  ///< barrier: by step, of whose start it knows
+    std::vector<RankSet> heard;  ///< barrier: by step, of whose start it knows
   };
 
   RankState start_of(uint32_t rank) {
@@ -218,10 +252,7 @@ class Execution {
       state.left.push_back(schedule.steps[i].n_waits);
       for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) state.followers[wait].push_back(i);
     }
-    if (p.collective == Collective::kBarrier) {
-      state.heard.assign(n, std::vector<bool>(problems_.size()));
-      for (std::vector<bool>& heard : state.heard) heard[rank] = true;
-    }
+    if (p.collective == Collective::kBarrier) state.heard.assign(n, RankSet(rank));
     return state;
   }
 
@@ -232,16 +263,32 @@ class Execution {
 
   std::vector<Stretch> read(uint32_t rank, Place place, uint64_t at, uint64_t bytes) {
     std::vector<Stretch> out;
-    buffer(rank, place).visit(at, bytes, [&](uint64_t from, uint64_t to, Held& held) {
+    IntervalMap<Held>& held_there = buffer(rank, place);
+    const size_t before = held_there.size();
+    held_there.visit(at, bytes, [&](uint64_t from, uint64_t to, Held& held) {
       out.push_back({from - at, to - from, {held.term, held.shift + signed_of(at)}});
     });
+    account(before, held_there.size(), out.size());
     return out;
   }
 
   void write(uint32_t rank, const Step& step, const std::vector<Stretch>& data) {
+    IntervalMap<Held>& held_there = buffer(rank, step.to);
+    const size_t before = held_there.size();
     for (const Stretch& s : data) {
-      buffer(rank, step.to).assign(step.to_at + s.at, s.bytes, {s.held.term, s.held.shift - signed_of(step.to_at)});
+      held_there.assign(step.to_at + s.at, s.bytes, {s.held.term, s.held.shift - signed_of(step.to_at)});
     }
+    account(before, held_there.size(), data.size());
+  }
+
+  /// Gives up where the proof would take more memory or time than it may.
+  void account(size_t before, size_t after, size_t moved) {
+    stretches_ += after - before;  // modulo 2^64: it may become less
+    moved_ += moved;
+    if (stretches_ <= limits_.stretches && moved_ <= 16 * limits_.stretches) return;
+    gave_up_ = true;
+    fault_ = "the ranks hold bytes of more than " + std::to_string(limits_.stretches) +
+             " origins: fewer ranks or bytes, please";
   }
 
   void start(uint32_t rank, uint32_t i) {
@@ -304,10 +351,7 @@ class Execution {
 
   /// Barrier: what one knew when it began its step the other knows at the end of its own.
   void tell(const StepOf& from, const StepOf& to) {
-    if (ranks_[from.rank].heard.empty()) return;
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[from.rank].heard[from.step][r]) ranks_[to.rank].heard[to.step][r] = true;
-    }
+    if (!ranks_[from.rank].heard.empty()) ranks_[to.rank].heard[to.step].add(ranks_[from.rank].heard[from.step]);
   }
 
   void reduce(uint32_t rank, uint32_t i, const Step& step) {
@@ -338,11 +382,7 @@ class Execution {
     RankState& state = ranks_[rank];
     state.done[i] = true;
     for (const uint32_t follower : state.followers[i]) {
-      if (!state.heard.empty()) {
-        for (size_t r = 0; r < ranks_.size(); ++r) {
-          if (state.heard[i][r]) state.heard[follower][r] = true;
-        }
-      }
+      if (!state.heard.empty()) state.heard[follower].add(state.heard[i]);
       if (--state.left[follower] == 0) ready_.emplace_back(rank, follower);
     }
   }
@@ -422,10 +462,12 @@ class Execution {
     check_untouched(rank, end, p.output_bytes(), fault);
     if (p.collective == Collective::kAllreduce && rank > 0) compare_with_first(rank, fault);
     if (p.collective == Collective::kBarrier && problems_.size() > 1) {
-      for (uint32_t r = 0; r < ranks_.size() && fault.empty(); ++r) {
-        bool heard = false;
-        for (const std::vector<bool>& step : ranks_[rank].heard) heard = heard || step[r];
-        if (!heard) fault = "leaves the barrier without having heard of rank " + std::to_string(r);
+      RankSet heard;
+      for (const RankSet& step : ranks_[rank].heard) heard.add(step);
+      if (!heard.is_first(static_cast<uint32_t>(ranks_.size()))) {
+        uint32_t missed = 0;
+        while (heard.overlaps(RankSet(missed))) ++missed;
+        fault = "leaves the barrier without having heard of rank " + std::to_string(missed);
       }
     }
     return fault;
@@ -451,10 +493,14 @@ class Execution {
   std::span<const Schedule> schedules_;
   const Pairs& pairs_;
   const SharedSteps& shared_;
+  const CheckLimits& limits_;
   Terms terms_;
   std::vector<RankState> ranks_;
   std::vector<std::pair<uint32_t, uint32_t>> ready_;
   std::string fault_;
+  uint64_t stretches_ = 0;  ///< in all buffers, but for one of each
+  uint64_t moved_ = 0;      ///< so far
+  bool gave_up_ = false;
 };
 
 void count(std::span<const Problem> problems, std::span<const Schedule> schedules, Verdict& verdict) {
@@ -474,7 +520,7 @@ void count(std::span<const Problem> problems, std::span<const Schedule> schedule
 
 }  // namespace
 
-Verdict check(std::span<const Problem> problems, std::span<const Schedule> schedules) {
+Verdict check(std::span<const Problem> problems, std::span<const Schedule> schedules, const CheckLimits& limits) {
   Verdict verdict;
   if (problems.empty() || problems.size() != schedules.size()) {
     verdict.fault = "not one schedule for every rank";
@@ -484,7 +530,7 @@ Verdict check(std::span<const Problem> problems, std::span<const Schedule> sched
   for (uint32_t rank = 0; rank < schedules.size() && verdict.proved(); ++rank) {
     verdict.fault = check_bounds(problems[rank], schedules[rank], rank);
     if (!verdict.proved()) break;
-    const Waits waits(schedules[rank]);
+    Waits waits(schedules[rank]);
     verdict.fault = check_races(schedules[rank], waits, rank);
     if (verdict.proved()) verdict.fault = check_tags(schedules[rank], waits, rank);
     if (verdict.proved()) verdict.fault = check_shared_order(schedules[rank], waits, rank);
@@ -496,8 +542,9 @@ Verdict check(std::span<const Problem> problems, std::span<const Schedule> sched
   const SharedSteps shared = match_shared(schedules, *problems[0].layout);
   verdict.fault = shared.complaint;
   if (!verdict.proved()) return verdict;
-  Execution execution(problems, schedules, pairs, shared);
+  Execution execution(problems, schedules, pairs, shared, limits);
   verdict.fault = execution.run();
+  verdict.gave_up = execution.gave_up();
   if (verdict.proved()) verdict.fault = execution.check_results();
   return verdict;
 }

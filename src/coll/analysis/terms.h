@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "coll/analysis/rank_set.h"
+
 namespace zh::coll {
 
 using Term = uint32_t;
@@ -24,9 +26,8 @@ class Terms {
  private:
   struct Facts {
     uint32_t first = 0, last = 0;  ///< lowest and highest rank
-    uint32_t count = 0;
     bool in_order = true;
-    std::vector<uint64_t> ranks;  ///< bit set
+    RankSet ranks;
   };
   std::vector<Facts> facts_;
   std::map<std::pair<Term, Term>, Term> known_;

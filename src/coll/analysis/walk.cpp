@@ -2,6 +2,7 @@
 #include "coll/analysis/walk.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <queue>
@@ -14,6 +15,12 @@ namespace zh::coll {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// The walk reckons in whole units, so that sums are exact for half a second: who is first among what becomes ready at
+/// one moment must not hang on how sums of the same terms in another order are rounded. Costs of 6 decimals are whole,
+/// and so are thirds and binary fractions of them, which lines between costs at 1, 4 and 16 KiB have.
+constexpr double kUnitsPerUs = 1e6 * 3 * (1 << 12);
+double units(double us) { return std::nearbyint(us * kUnitsPerUs); }
 
 /// Something that is ready to be done: first come, first served, and the earlier step where they come together.
 struct Ready {
@@ -119,6 +126,11 @@ class Walk {
   }
 
  private:
+  [[nodiscard]] model::MessagePrice price_of(uint32_t from, uint32_t to, uint64_t bytes) const {
+    const model::MessagePrice price = pricing_.message(from, to, bytes);
+    return {units(price.send), units(price.network), units(price.link), units(price.receive), units(price.gap)};
+  }
+
   void queue(uint32_t rank, uint32_t step, double at) {
     Walker& w = walkers_[rank];
     const bool receives = schedules_[rank].steps[step].kind == StepKind::kReceive;
@@ -156,7 +168,7 @@ class Walk {
     const Step& step = schedules_[rank].steps[i];
     double engaged = 0;
     if (step.kind == StepKind::kSend) {
-      const model::MessagePrice price = pricing_.message(rank, step.peer, step.bytes);
+      const model::MessagePrice price = price_of(rank, step.peer, step.bytes);
       engaged = price.send;
       if (price.link > 0) {
         events_.push({start + price.send, What::kLeaves, i, rank});
@@ -164,15 +176,15 @@ class Walk {
         settle(step.peer, pairs_.partner[rank][i], start + price.send + price.network);
       }
     } else if (step.kind == StepKind::kReceive) {
-      const model::MessagePrice price = pricing_.message(step.peer, rank, step.bytes);
+      const model::MessagePrice price = price_of(step.peer, rank, step.bytes);
       engaged = price.receive;
       w.next_reception = start + price.gap;
     } else {
-      engaged = pricing_.work(step.bytes);
+      engaged = units(pricing_.work(step.bytes));
     }
     w.free = start + engaged;
-    out_.spans[rank][i] = {start, w.free};
-    out_.end = std::max(out_.end, w.free);
+    out_.spans[rank][i] = {start / kUnitsPerUs, w.free / kUnitsPerUs};
+    out_.end = std::max(out_.end, out_.spans[rank][i].end);
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
   }
 
@@ -193,7 +205,7 @@ class Walk {
 
   void leave(uint32_t rank, uint32_t i, double now) {
     const Step& step = schedules_[rank].steps[i];
-    const model::MessagePrice price = pricing_.message(rank, step.peer, step.bytes);
+    const model::MessagePrice price = price_of(rank, step.peer, step.bytes);
     double& free = links_[pricing_.node_of(rank)].out;
     const double start = std::max(now, free);
     free = start + price.link;
@@ -202,7 +214,7 @@ class Walk {
   void reach(uint32_t rank, uint32_t i, double now) {
     const Step& step = schedules_[rank].steps[i];
     double& free = links_[pricing_.node_of(step.peer)].in;
-    free = std::max(now, free) + pricing_.message(rank, step.peer, step.bytes).link;
+    free = std::max(now, free) + price_of(rank, step.peer, step.bytes).link;
     settle(step.peer, pairs_.partner[rank][i], free);
   }
 

@@ -2,6 +2,7 @@
 // (who touched these bytes last) and by the checker (what do these bytes hold).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -36,6 +37,9 @@ class IntervalMap {
     cell->second = value;
     cells_.erase(std::next(cell), end);
   }
+
+  /// Stretches that it consists of now.
+  [[nodiscard]] size_t size() const { return cells_.size(); }
 
  private:
   using Cells = std::map<uint64_t, Value>;

@@ -82,6 +82,20 @@ class Cli(Case):
             self.assertEqual(zerohop("schedule", *args).returncode, 2, args)
         self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
 
+    def test_schedule_of_very_many_ranks(self):
+        r = zerohop("schedule", "bcast", "-n", "100", "-r", "40", "-b", "64", "--no-steps")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("4000 ranks on 100 nodes", r.stdout)
+        self.assertIn("proved: no deadlock", r.stdout)
+        for args, said in (
+            (("bcast", "-n", "1000", "-r", "132"), "1 to 131072 ranks"),
+            (("alltoall", "-n", "100", "-r", "40", "-a", "linear"), "more than 8000000 steps"),
+            (("bcast", "-n", "100", "-r", "40", "--svg", "no.svg"), "a picture has 1024 ranks at most, not 4000"),
+        ):
+            r = zerohop("schedule", *args, "--no-steps")
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertIn(said, r.stderr)
+
     def test_unknown_words_are_named(self):
         for args, said in (
             (["rnu"], "there is no command rnu; there are: run info doctor bench"),

@@ -29,7 +29,7 @@ class Model(Case):
         return str(path)
 
     def test_help_teaches_and_fits(self):
-        for args in ([], ["predict"], ["crossover"], ["choose"], ["compare"], ["profile"]):
+        for args in ([], ["predict"], ["crossover"], ["choose"], ["compare"], ["papers"], ["profile"]):
             r = model(*args, "--help")
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("  zerohop model ", r.stdout)
@@ -78,6 +78,29 @@ class Model(Case):
         r = model("predict", "allreduce", "-r", "1024000", "-n", "1000")
         self.assertEqual(r.returncode, 2)
         self.assertIn("131072 ranks at most", r.stderr)
+
+    def test_papers_figures_beside_their_values(self):
+        svg = Path(self.folder.name) / "papers.svg"
+        (figure,) = self.of("papers", "--only", "ML 8", "--svg", str(svg))["figures"]
+        self.assertEqual((figure["nodes"], figure["ranks_per_node"], figure["any_root"]), (8, 8, True))
+        self.assertAlmostEqual(figure["paper_gain"], 1.328, 3)
+        places = [(row["profile"], row["cyclic"]) for row in figure["rows"]]
+        self.assertEqual(len(set(places)), 4)
+        for row in figure["rows"]:
+            gains = [p["mlog_nP+links"]["gain"] for p in row["points"]]
+            self.assertAlmostEqual(row["gain"], max(gains))
+            self.assertAlmostEqual(row["least_gain"], min(gains))
+            self.assertTrue(row["shown"] or row["why"], "what is not shown is explained")
+            self.assertEqual(row["shown"], max(gains) >= 1.164 and min(gains) >= 1.10)
+        tree = ElementTree.fromstring(svg.read_text())
+        self.assertEqual(len(list(tree.iter("{http://www.w3.org/2000/svg}polyline"))), 4)
+        r = model("papers", "--only", "ML 8")
+        self.assertIn("in blocks, less: ", r.stdout)
+        for line in r.stdout.splitlines():
+            self.assertLessEqual(len(line), 80)
+        r = model("papers", "--only", "XY")
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("there are CC 5 (a), CC 5 (b)", r.stderr)
 
     def test_takeovers(self):
         out = self.of("crossover", "-r", "16", "-n", "4")

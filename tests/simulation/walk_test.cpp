@@ -1,0 +1,147 @@
+// The walk of schedules (src/coll/analysis/walk.h) beside SimGrid, on the same machine of the same costs: two
+// simulators that share no line. Built where SimGrid is installed.
+#include "coll/analysis/walk.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coll/algorithms/algorithms.h"
+#include "model/profiles.h"
+#include "replay.h"
+
+namespace zh::test {
+namespace {
+
+using coll::Collective;
+using coll::Schedule;
+using model::Cluster;
+using model::Model;
+using model::Parameters;
+using model::Pricing;
+
+/// Costs that are sums of powers of two, so that neither simulator rounds: what meets at one moment meets in both.
+Parameters exact_parameters() {
+  using model::CostTable;
+  const auto line = [](double at_0, double at_64k) { return CostTable{{{0, at_0}, {65536, at_64k}}}; };
+  Parameters p;
+  p.name = "exact";
+  p.chips_per_node = 2;
+  p.has_inter_chip = true;
+  p.levels[0] = {line(0.25, 16.25), {{{8, line(0, 4)}}}, {}, {}, {}};
+  p.levels[1] = {line(0.375, 24.375), {{{8, line(0, 6)}}}, {}, {}, {}};
+  p.levels[2] = {line(0.5, 32.5), {{{8, line(0, 8)}}}, line(2, 66), line(0, 64), {}};
+  return p;
+}
+
+std::vector<Parameters> machines() {
+  std::vector<Parameters> out{exact_parameters()};
+  for (const Parameters& p : model::built_in_profiles()) out.push_back(p);
+  return out;
+}
+
+struct Case {
+  Collective collective = Collective::kBcast;
+  std::string_view algorithm;
+  Cluster cluster;
+  uint64_t bytes = 0;
+  uint64_t stride = 0;
+  uint64_t chunk = 0;
+};
+
+std::string text(const Case& c) {
+  return std::string(name_of(c.collective)) + " by " + std::string(c.algorithm) + ", " +
+         std::to_string(c.cluster.ranks) + " ranks on " + std::to_string(c.cluster.nodes) +
+         (c.cluster.cyclic ? " in turn, " : ", ") + std::to_string(c.bytes) + " bytes at stride " +
+         std::to_string(c.stride) + " in chunks of " + std::to_string(c.chunk);
+}
+
+std::vector<Schedule> schedules_of(const Case& c) {
+  coll::Problem problem;
+  problem.collective = c.collective;
+  problem.count = c.bytes;
+  problem.chunk_bytes = c.chunk;
+  std::vector<uint32_t> node_of(c.cluster.ranks);
+  for (uint32_t rank = 0; rank < c.cluster.ranks; ++rank) node_of[rank] = c.cluster.node_of(rank);
+  problem.layout = std::make_shared<const coll::Layout>(node_of);
+  std::vector<Schedule> out;
+  EXPECT_TRUE(coll::build(coll::for_all_ranks(problem), c.algorithm, &out).ok()) << text(c);
+  return out;
+}
+
+/// Every algorithm of every collective on 4 to 16 ranks of 1 to 4 nodes.
+std::vector<Case> cases() {
+  constexpr Cluster kClusters[] = {{4, 1, 2, false}, {6, 3, 2, false},  {8, 2, 2, false},
+                                   {8, 4, 2, true},  {12, 3, 2, false}, {16, 4, 2, true}};
+  std::vector<Case> out;
+  for (uint8_t i = 0; i < static_cast<uint8_t>(Collective::kCount); ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+      for (const Cluster& cluster : kClusters) {
+        out.push_back({collective, algorithm.name, cluster, 4096, 8, 1024});
+        out.push_back({collective, algorithm.name, cluster, 65536, 0, 0});
+      }
+    }
+  }
+  return out;
+}
+
+/// How much longer SimGrid takes than the walk, as a share of the walk.
+double excess(const Case& c, Model model, const Parameters& parameters, Wires wires) {
+  const std::vector<Schedule> schedules = schedules_of(c);
+  const Pricing pricing(model, parameters, c.cluster, c.stride);
+  const double walked = coll::walk(schedules, pricing).end;
+  const std::optional<double> simulated = replay(schedules, pricing, wires);
+  EXPECT_TRUE(simulated.has_value()) << text(c) << ": not all steps ran";
+  return simulated.value_or(0) / walked - 1;
+}
+
+constexpr double kTolerance = 1e-6;
+
+TEST(WalkBesideSimGrid, IsEqualWhereEachMessageHasAWireOfItsOwn) {
+  for (const Parameters& p : machines()) {
+    for (const Model model : model::kPaperModels) {
+      for (const Case& c : cases()) {
+        EXPECT_NEAR(excess(c, model, p, Wires::kOwn), 0, kTolerance)
+            << p.name << ", " << name_of(model) << ", " << text(c);
+      }
+    }
+  }
+}
+
+TEST(WalkBesideSimGrid, IsEqualWhereMessagesTakeTurnsOnLinks) {
+  for (const Parameters& p : machines()) {
+    for (const Case& c : cases()) {
+      EXPECT_NEAR(excess(c, Model::kLinked, p, Wires::kTurns), 0, kTolerance) << p.name << ", " << text(c);
+    }
+  }
+}
+
+// Of messages that share a link at equal parts all arrive late, where of those that take turns the first is early: what
+// goes on from each then begins later. Where one is allowed to pass, it may begin earlier.
+TEST(WalkBesideSimGrid, IsNearWhereMessagesShareLinksAtEqualParts) {
+  size_t equal = 0;
+  size_t all = 0;
+  for (const Parameters& p : machines()) {
+    for (const Case& c : cases()) {
+      const double more = excess(c, Model::kLinked, p, Wires::kParts);
+      EXPECT_GT(more, -0.15) << p.name << ", " << text(c);
+      EXPECT_LT(more, 1.5) << p.name << ", " << text(c);
+      equal += std::abs(more) < kTolerance ? 1 : 0;
+      all += 1;
+      // A root alone keeps its link as busy either way, and its last message is there when the link has done all.
+      if (c.collective == Collective::kBcast && c.algorithm == "linear") {
+        EXPECT_NEAR(more, 0, kTolerance) << p.name << ", " << text(c);
+      }
+    }
+  }
+  EXPECT_GT(equal, all * 2 / 5);
+  RecordProperty("equal", std::to_string(equal) + " of " + std::to_string(all));
+}
+
+}  // namespace
+}  // namespace zh::test
