@@ -26,6 +26,7 @@ ModelCase case_of(const ChoiceQuestion& question) {
   c.collective = question.collective;
   c.bytes = question.bytes;
   c.cluster = {question.ranks, question.nodes, 1, false};
+  c.team = question.nodes > 1;
   return c;
 }
 

@@ -67,19 +67,15 @@ std::optional<Parameters> settle(Arguments* a, std::string* problem) {
 std::string cluster_text(const ModelCase& c) {
   const auto many = [](uint32_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); };
   return fmt::format("{} on {} of {}{}", many(c.cluster.ranks, "rank"), many(c.cluster.nodes, "node"),
-                     many(c.cluster.chips_per_node, "chip"), c.cluster.cyclic ? ", dealt out in turn" : "");
+                     many(c.cluster.chips_per_node, "chip"), c.cluster.cyclic ? ", dealt out in turn" : "") +
+         (c.team ? ", sharing by teams" : "");
 }
 
 json cluster_json(const Arguments& a, const Parameters& p) {
   const ModelCase& c = a.wanted;
-  return {{"ranks", c.cluster.ranks},
-          {"nodes", c.cluster.nodes},
-          {"chips_per_node", c.cluster.chips_per_node},
-          {"cyclic", c.cluster.cyclic},
-          {"root", c.root},
-          {"stride", c.stride},
-          {"chunk_bytes", c.chunk},
-          {"profile", profile_origin_json(p)}};
+  return {{"ranks", c.cluster.ranks},   {"nodes", c.cluster.nodes}, {"chips_per_node", c.cluster.chips_per_node},
+          {"cyclic", c.cluster.cyclic}, {"team", c.team},           {"root", c.root},
+          {"stride", c.stride},         {"chunk_bytes", c.chunk},   {"profile", profile_origin_json(p)}};
 }
 
 void print_notes(const std::vector<std::string>& notes) {
@@ -272,6 +268,9 @@ void add_cluster_options(CLI::App* command, const std::shared_ptr<Arguments>& a)
       ->check(CLI::Range(1u, kMostModelRanks))
       ->capture_default_str();
   command->add_flag("--cyclic", c.cluster.cyclic, "Ranks are dealt out to the nodes in turn, not in blocks");
+  command->add_flag("--team", c.team,
+                    "The ranks of a node share by their team, as in blocking calls of several nodes; closed forms "
+                    "know messages alone");
   command->add_option("--chips", a->chips, "Chips (CMPs) of a node; otherwise as the profile has them")
       ->check(CLI::Range(1u, 1024u));
   command->add_option("--root", c.root, "Root rank")->capture_default_str();

@@ -31,6 +31,7 @@ coll::Problem problem_of(const ModelCase& c) {
   problem.element_bytes = c.bytes % 8 == 0 ? 8 : 1;
   problem.count = c.bytes / problem.element_bytes;
   problem.chunk_bytes = c.chunk;
+  problem.blocks = problem.team = c.team;
   problem.layout = std::make_shared<const coll::Layout>(node_of);
   return problem;
 }

@@ -34,6 +34,7 @@ struct ModelCase {
   uint64_t bytes = 1024;  ///< of the vector, or of one rank's piece
   uint64_t stride = 0;
   uint64_t chunk = 0;
+  bool team = false;  ///< the ranks of a node share by their team, as in the blocking calls of several nodes
 };
 
 /// Why there is no such cluster or root, "" if there is.

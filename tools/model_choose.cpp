@@ -45,6 +45,7 @@ Predicted predicted_table(coll::Collective collective, const model::Cluster& clu
   ModelCase c;
   c.collective = collective;
   c.cluster = cluster;
+  c.team = cluster.nodes > 1;  // there schedules serve blocking calls alone
   const bool known = tiles != coll::Tiles{};
   const auto chunk_of = [&](uint64_t bytes) { return known ? tiles.chunk_of(bytes) : kUsualChunkBytes; };
   Crossing crossing = crossing_of(c, parameters, chunk_of);

@@ -36,10 +36,10 @@ constexpr const char* kHelp =
     "table: jobs of this machine obey it where no variable names an algorithm and nothing was measured by `zerohop\n"
     "bench algorithms --save`. It serves where a schedule does: communicators of several nodes, nonblocking and\n"
     "persistent calls. A blocking call on one node is served by a team.\n\n"
-    "  zerohop tune --json here.json                                what messages cost here\n"
-    "  zerohop model choose --profile here.json                     one node, 2, 4 and 8 ranks\n"
-    "  zerohop model choose --profile here.json -r 8,16 -n 2 --save\n"
-    "  zerohop info --collective allreduce --size 1M --ranks 8      which one is in force, and why\n\n"
+    "  zerohop tune --json here.json                    what messages cost here\n"
+    "  zerohop model choose -p here.json                one node, 2, 4 and 8 ranks\n"
+    "  zerohop model choose -p here.json -r 8,16 -n 2 --save\n"
+    "  zerohop info --collective allreduce --size 1M    which one is in force, and why\n\n"
     "Ends with 0, or 2 if there is nothing to predict or the table cannot be kept.";
 
 struct Arguments {

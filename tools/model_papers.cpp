@@ -25,14 +25,12 @@ uint64_t of_64k(uint64_t) { return 64_K; }
 uint64_t to_fit_caches(uint64_t bytes) { return bytes < 512_K ? 8_K : 1_M; }
 
 constexpr std::string_view kRingInBlocks =
-    "in blocks the ring over all ranks crosses each link once, as the ring of leaders does, and a leader hands every "
-    "chunk to its node by messages, where the paper's shares a buffer.";
-constexpr std::string_view kSharesByMessages =
-    "the leaders hand every piece to their nodes by messages, where the paper's share a buffer.";
+    "the ring over all ranks crosses each link once, as the ring of leaders does, and its parts are smaller.";
 constexpr std::string_view kNoMemory = "the models give each rank's copies all of the memory, which the paper's share.";
 constexpr std::string_view kAsPlaced =
-    "a tree or ring over ranks that are dealt out crosses links with most of its messages; of which placement the "
-    "paper's greatest gain is, is not told.";
+    "messages over all ranks wait for each other at the ends and links of a node, where a team copies at once; how "
+    "ranks "
+    "lay at the paper's greatest gain is not told.";
 constexpr std::string_view kTiles =
     "from 64 KiB on, the ring over all ranks crosses each link once, in parts, where the tree sends all; and what "
     "tiles "
@@ -50,7 +48,7 @@ constexpr PaperFigure kFigures[] = {
      .chunk = of_64k,
      .says = "up to 1.78",
      .gain = 1.78,
-     .less = {kRingInBlocks, kSharesByMessages},
+     .less = {kRingInBlocks, kRingInBlocks},
      .more = kAsPlaced},
     {.id = "CC 5 (b)",
      .title = "as CC 5 (a), with 8 ranks on a node",
@@ -63,7 +61,7 @@ constexpr PaperFigure kFigures[] = {
      .chunk = of_64k,
      .says = "up to 1.90",
      .gain = 1.90,
-     .less = {kRingInBlocks, kSharesByMessages},
+     .less = {kRingInBlocks, kRingInBlocks},
      .more = kAsPlaced},
     {.id = "CC 6 (b)",
      .title = "MPI_Allreduce in a node, one reducer before, all ranks after",
@@ -102,7 +100,7 @@ constexpr PaperFigure kFigures[] = {
      .chunk = whole,
      .says = "up to 4",
      .gain = 4,
-     .less = {kSharesByMessages, kSharesByMessages},
+     .less = {kRingInBlocks, kRingInBlocks},
      .more = kAsPlaced},
     {.id = "ML 8",
      .title = "MPI_Bcast from any root, tree (8 KiB) or scatter and ring before, hierarchical in tiles after",
@@ -149,6 +147,7 @@ void add_size(const PaperFigure& figure, uint64_t bytes, bool cyclic, std::span<
     ModelCase after = c;
     c.algorithm = figure.before.at(bytes);
     after.algorithm = figure.after;
+    after.team = figure.nodes > 1;  // the papers' share a buffer
     after.chunk = figure.chunk(bytes);
     std::string problem;
     const std::vector<coll::Schedule> old_way = schedules_of(c, kOneWalk, &problem);

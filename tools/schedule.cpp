@@ -32,6 +32,7 @@ struct Arguments {
   uint32_t ranks_per_node = 8;
   std::vector<uint32_t> ranks_on;
   bool cyclic = false;
+  bool team = false;
   uint32_t root = 0;
   uint64_t bytes = 64 << 10;
   uint64_t element_bytes = 1;
@@ -135,6 +136,7 @@ Problem problem_of(const Arguments& a, const std::vector<uint32_t>& nodes) {
   problem.count = a.bytes / a.element_bytes;
   problem.chunk_bytes = a.chunk;
   problem.commutative = !a.ordered;
+  problem.blocks = problem.team = a.team;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
   return problem;
 }
@@ -297,6 +299,8 @@ void add_schedule_command(CLI::App& app) {
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
       ->check(CLI::Range(0u, kMostRanks));
   command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");
+  command->add_flag("--team", a->team,
+                    "The ranks of a node share by their team, as in blocking calls of several nodes");
   command->add_option("--root", a->root, "Root rank")->capture_default_str();
   command->add_option("-b,--bytes", a->bytes, "Bytes of the vector, or of one rank's piece")
       ->transform(CLI::AsSizeValue(false))

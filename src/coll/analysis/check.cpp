@@ -164,7 +164,7 @@ std::string check_tags(const Schedule& schedule, Waits& waits, uint32_t rank) {
 }
 
 /// A team takes a rank's shared steps in the order in which they may begin, so there must be one.
-std::string check_shared_order(const Schedule& schedule, const Waits& waits, uint32_t rank) {
+std::string check_shared_order(const Schedule& schedule, Waits& waits, uint32_t rank) {
   uint32_t before = kNoStep;
   for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
     if (!schedule.steps[i].shared()) continue;

@@ -111,11 +111,7 @@ class Walk {
           reach(event.rank, event.step, event.at);
           break;
         case What::kReady:
-          if (shared_.group(event.rank, event.step) != nullptr) {
-            join(event.rank, event.step, event.at);
-          } else {
-            queue(event.rank, event.step, event.at);
-          }
+          queue(event.rank, event.step, event.at);
           break;
         case What::kLook:
           look(event.rank, event.at);
@@ -140,7 +136,7 @@ class Walk {
 
   void look_at(uint32_t rank, double at) {
     Walker& w = walkers_[rank];
-    if (w.look <= at) return;
+    if (w.look <= at || at == kNever) return;
     w.look = at;
     events_.push({at, What::kLook, kNoStep, rank});
   }
@@ -166,6 +162,7 @@ class Walk {
   void perform(uint32_t rank, uint32_t i, double start) {
     Walker& w = walkers_[rank];
     const Step& step = schedules_[rank].steps[i];
+    if (step.shared()) return join(rank, i, start);
     double engaged = 0;
     if (step.kind == StepKind::kSend) {
       const model::MessagePrice price = price_of(rank, step.peer, step.bytes);
@@ -188,18 +185,18 @@ class Walk {
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
   }
 
-  /// The last rank of a node that comes to a shared step takes all along; each does nothing else from then on.
-  void join(uint32_t rank, uint32_t i, double now) {
+  /// Who has come to a shared step does nothing else until it is over. It begins when the last one has come.
+  void join(uint32_t rank, uint32_t i, double start) {
+    walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
-    double start = now;
-    for (const StepOf& end : group.ends) start = std::max(start, walkers_[end.rank].free);
-    const double over = start + pricing_.work(schedules_[rank].steps[i].bytes);
-    out_.end = std::max(out_.end, over);
+    const double over = start + units(pricing_.work(schedules_[rank].steps[i].bytes));
     for (const StepOf& end : group.ends) {
       walkers_[end.rank].free = over;
-      out_.spans[end.rank][end.step] = {start, over};
+      out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};
+      out_.end = std::max(out_.end, out_.spans[end.rank][end.step].end);
       for (const uint32_t follower : walkers_[end.rank].followers[end.step]) settle(end.rank, follower, over);
+      look_at(end.rank, over);
     }
   }
 

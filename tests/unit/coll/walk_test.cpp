@@ -66,6 +66,24 @@ TEST(Walk, ValuesByHand) {
   EXPECT_EQ(bcast(p, Model::kMlogNP, {4, 4, 1}, "linear", 500, 8), 3 * 6 + 15 + 6);
 }
 
+// All of a node copy at once what its leader has, and then nothing else is to be done.
+TEST(Walk, RanksThatShareByATeamTakeOneCopyTogether) {
+  const Parameters p = round_parameters();
+  for (const uint32_t ranks_per_node : {2U, 3U, 8U}) {
+    const Cluster cluster{2 * ranks_per_node, 2, 1};
+    Problem problem;
+    problem.collective = Collective::kBcast;
+    problem.count = 500;
+    problem.layout = blocks_of(cluster.ranks, 2);
+    std::vector<Schedule> schedules;
+    ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
+    const model::Pricing pricing(Model::kMlogNP, p, cluster, 8);
+    const Timeline times = coll::walk(schedules, pricing);
+    EXPECT_DOUBLE_EQ(times.end, 27 + pricing.work(500));
+    EXPECT_DOUBLE_EQ(times.spans[0].back().end, 6 + pricing.work(500)) << "the root's node waits for no message";
+  }
+}
+
 TEST(Walk, MessagesOfANodeTakeTurnsOnItsLink) {
   const Parameters p = round_parameters();
   constexpr Cluster kFour{4, 4, 1};

@@ -29,6 +29,7 @@ double us_of(Collective collective, std::string_view algorithm, uint64_t bytes, 
   c.collective = collective;
   c.algorithm = algorithm;
   c.cluster = {8, 2, 1, false};
+  c.team = true;
   c.bytes = bytes;
   c.chunk = chunk;
   std::string problem;
