@@ -82,7 +82,7 @@ bool all_rise(const Parts& parts, const std::vector<size_t>& bounds) {
   return true;
 }
 
-double apart(uint64_t a, uint64_t b) { return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b))); }
+double apart(uint64_t a, uint64_t b) { return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b))); }
 
 /// Rises from `rise` on, given to caches from `cache` on: each in turn to a later one, as many as can be, those that
 /// are described closest to it.

@@ -246,22 +246,25 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
     info = json.loads(said.stdout)
     measured, modelled = (Path(info[key][host.abi]["path"]) for key in ("collectives", "collectives_by_model"))
 
+    several = {"leader-ring", "scatter-ring-allgather", "linear"}  # calls of one node have others by default
+
     def uses(algorithm: str, **env: str) -> str:
-        job = run(host, folder / "stats.json", **cache, **env)
+        # Blocking calls of several nodes go by schedules.
+        job = run(host, folder / "stats.json", ZEROHOP_NODE_RANKS="2", NO_PERSISTENT="1", **cache, **env)
         expect(job.outcome.code == 0, job.outcome.tail())
         for entry in read(folder / "stats.json")["ranks"]:
-            by = set(entry["schedules"]["allreduce"])
+            by = {name.removeprefix("bcast by ") for name in entry["schedules"]} & several
             expect(by == {algorithm}, f"rank {entry['rank']}: {by}, not {algorithm}")
         return job.outcome.output
 
-    uses("recursive-doubling")
-    modelled.write_text("allreduce 2 one 0 single-reducer 8192\n")
-    uses("single-reducer")
-    measured.write_text("allreduce 2 one 0 ring\n")
-    uses("ring")
-    uses("shmem-cyclic", ZEROHOP_ALLREDUCE="cyclic")
-    measured.write_text("allreduce 2 one 0 rung\n")
-    lines = [line for line in uses("single-reducer").splitlines() if "not obeyed" in line]
+    uses("leader-ring")
+    modelled.write_text("bcast 2 several 0 scatter-ring-allgather 8192\n")
+    uses("scatter-ring-allgather")
+    measured.write_text("bcast 2 several 0 linear\n")
+    uses("linear")
+    uses("leader-ring", ZEROHOP_BCAST="leader-ring")
+    measured.write_text("bcast 2 several 0 rung\n")
+    lines = [line for line in uses("scatter-ring-allgather").splitlines() if "not obeyed" in line]
     expect(len(lines) == 1 and f"{measured}: line 1: the fifth word" in lines[0], lines)
 
 

@@ -45,9 +45,7 @@ class Cli(Case):
             ["tune", "--help"],
             ["doctor", "--help"],
             ["bench", "--help"],
-            ["bench", "p2p", "--help"],
-            ["bench", "coll", "--help"],
-            ["bench", "matmul", "--help"],
+            *(["bench", name, "--help"] for name in ("p2p", "coll", "matmul")),
             ["schedule", "--help"],
         ):
             r = zerohop(*args)
