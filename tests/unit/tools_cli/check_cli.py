@@ -40,10 +40,7 @@ class Cli(Case):
         for args in (
             [],
             ["--help"],
-            ["run", "--help"],
-            ["info", "--help"],
-            ["tune", "--help"],
-            ["doctor", "--help"],
+            *([name, "--help"] for name in ("run", "info", "tune", "doctor")),
             ["bench", "--help"],
             *(["bench", name, "--help"] for name in ("p2p", "coll", "matmul")),
             ["schedule", "--help"],
