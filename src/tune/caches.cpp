@@ -149,7 +149,8 @@ class Walk {
     const uint64_t after = os::now_ns();
     // What was read is used, so that it is read.
     for (std::byte*& at : at_) asm volatile("" : "+r"(at));
-    return static_cast<double>(after - before) / static_cast<double>(reads / kWalkers * kWalkers);
+    const uint64_t made = reads / kWalkers * kWalkers;
+  return static_cast<double>(after - before) / static_cast<double>(made);
   }
 
  private:
