@@ -21,6 +21,9 @@ class TeamSteps final : public coll::NodeSteps {
     return team_.allreduce(mine, least, 2, how) == Code::kOk && least[0] == ~least[1];
   }
 
+  /// In place of agree(), for a rank that will not share: those that ask learn so. Waits for nobody.
+  void pass() { team_.refuse(true); }
+
   Code meet() override { return team_.barrier(); }
   Code give(const void* data, uint64_t bytes, uint32_t root) override {
     return bcast(const_cast<void*>(data), bytes, root);

@@ -150,7 +150,7 @@ class Walk {
     // What was read is used, so that it is read.
     for (std::byte*& at : at_) asm volatile("" : "+r"(at));
     const uint64_t made = reads / kWalkers * kWalkers;
-  return static_cast<double>(after - before) / static_cast<double>(made);
+    return static_cast<double>(after - before) / static_cast<double>(made);
   }
 
  private:

@@ -39,6 +39,12 @@ Status build(const Problem& problem, std::string_view name, Schedule* out);
 /// Those of all ranks.
 Status build(std::span<const Problem> problems, std::string_view name, std::vector<Schedule>* out);
 
+/// Nodes of fewer ranks share nothing by default.
+constexpr uint32_t kLeastSharers = 4;
+/// Whether nodes that have teams should share this call's steps by them (Problem::team). By what all ranks know alike,
+/// if they agree on the length.
+[[nodiscard]] bool worth_sharing(const Problem& problem);
+
 /// A choice that needs no measurement: the same on all ranks, and always one that fits. O(1).
 [[nodiscard]] std::string_view choose(const Problem& problem);
 

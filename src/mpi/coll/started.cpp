@@ -86,7 +86,12 @@ Started::Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team)
 }
 
 void Started::agree(uint32_t digest) {
-  if (node_.has_value()) problem.team = node_->agree(digest);
+  if (!node_.has_value()) return;
+  if (digest == coll::kRefused || !coll::worth_sharing(problem)) {
+    node_->pass();
+  } else {
+    problem.team = node_->agree(digest);
+  }
 }
 
 Started::~Started() {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/atomic.h"
+#include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
 #include "engine/team_steps.h"
 #include "mpi/coll/held.h"
@@ -34,6 +35,10 @@ class Runs {
     return make_transport(persistent_context(context_, init));
   }
   [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
+  /// Whether calls may be worth sharing by nodes' teams.
+  [[nodiscard]] bool may_share() const {
+    return layout_->nodes() > 1 && layout_->smallest_node() >= coll::kLeastSharers;
+  }
 
   MPI_Comm comm;  ///< on which errors are raised
   uint64_t calls = 0;
@@ -95,8 +100,8 @@ class Started {
   /// In place of that, where something is wrong with this rank's arguments, which gave that error: members that wait
   /// for it learn so, unless it is without effect (peers.h).
   void refuse(int error);
-  /// Whether all members on this node take part in the call as this one does, so that a team may share its steps. All
-  /// of them ask, and it is the same for all.
+  /// Whether all members on this node take part in the call as this one does and it is worth it, so that their team
+  /// shares its steps. Each call comes here once on each member, and it is the same for all.
   void agree(uint32_t digest);
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
