@@ -287,8 +287,8 @@ void add_schedule_command(CLI::App& app) {
       "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks-per-node 2 --chunk 8K --svg ring.svg\n"
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
       "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n\n"
-      "Time in the table and the picture is logical: a copy or reduction takes 1, a message inside a node 2, one\n"
-      "between nodes 4. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 if there is none\n"
+      "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a\n"
+      "node 2, one between nodes 4. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 if there is none\n"
       "to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");

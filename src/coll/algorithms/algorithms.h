@@ -39,8 +39,8 @@ Status build(const Problem& problem, std::string_view name, Schedule* out);
 /// Those of all ranks.
 Status build(std::span<const Problem> problems, std::string_view name, std::vector<Schedule>* out);
 
-/// Nodes of fewer ranks share nothing by default.
-constexpr uint32_t kLeastSharers = 4;
+/// Whether any call of this layout is worth_sharing().
+[[nodiscard]] bool may_share(const Layout& layout);
 /// Whether nodes that have teams should share this call's steps by them (Problem::team). By what all ranks know alike,
 /// if they agree on the length.
 [[nodiscard]] bool worth_sharing(const Problem& problem);

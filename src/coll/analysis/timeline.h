@@ -18,7 +18,8 @@ struct Prices {
   const void* context = nullptr;
 };
 
-/// For pictures: a copy or reduction takes 1, a message inside a node 2, one between nodes 4, whatever their bytes.
+/// For pictures: a copy, reduction or shared step takes 1, a message inside a node 2, one between nodes 4, whatever
+/// their bytes.
 [[nodiscard]] Prices logical_prices();
 
 struct Span {
@@ -34,6 +35,7 @@ struct Timeline {
 /// A rank does one thing of each kind at a time: a copy or reduction, a send and a receive inside its node, a send and
 /// a receive between nodes; what was ready first goes first. That is the one-ported model of the mlog_nP paper (section
 /// 4), by level, so that work inside nodes overlaps with the network (multicore collectives paper, section 4.1).
+/// A shared step is work of all ranks of its node at the same time, at one price.
 /// The schedules must be proved (check.h). O(steps log steps).
 [[nodiscard]] Timeline timeline(std::span<const Schedule> schedules, const Layout& layout, const Prices& prices);
 

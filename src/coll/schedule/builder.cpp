@@ -6,6 +6,22 @@
 #include "base/shm_types.h"
 
 namespace zh::coll {
+namespace {
+
+/// Of ranges that it reads, writes or both.
+Step step_of(StepKind kind, Range from, Range to) {
+  Step step;
+  step.kind = kind;
+  step.from = from.place;
+  step.from_at = from.at;
+  step.to = to.place;
+  step.to_at = to.at;
+  step.bytes = step.reads() ? from.bytes : to.bytes;
+  return step;
+}
+
+}  // namespace
+
 Builder::Builder(uint32_t ranks) : sent_(ranks, 0), received_(ranks, 0), output_(Users{}), scratch_users_(Users{}) {}
 
 void Builder::touch(Place place, uint64_t at, uint64_t bytes, bool writes) {
@@ -45,15 +61,7 @@ uint32_t Builder::add(Step step, After after, uint32_t also_after) {
 }
 
 uint32_t Builder::local(StepKind kind, Range from, Range to) {
-  if (from.bytes == 0) return kNoStep;
-  Step step;
-  step.kind = kind;
-  step.from = from.place;
-  step.from_at = from.at;
-  step.to = to.place;
-  step.to_at = to.at;
-  step.bytes = from.bytes;
-  return add(step, {}, kNoStep);
+  return from.bytes == 0 ? kNoStep : add(step_of(kind, from, to), {}, kNoStep);
 }
 
 uint32_t Builder::copy(Range from, Range to) {
@@ -96,13 +104,7 @@ uint32_t Builder::signal(uint32_t rank, After after) { return message(StepKind::
 uint32_t Builder::await(uint32_t rank, After after) { return message(StepKind::kReceive, rank, {}, after); }
 
 uint32_t Builder::shared(StepKind kind, uint32_t peer, uint32_t place, Range from, Range to, After after) {
-  Step step;
-  step.kind = kind;
-  step.from = from.place;
-  step.from_at = from.at;
-  step.to = to.place;
-  step.to_at = to.at;
-  step.bytes = step.reads() ? from.bytes : to.bytes;
+  Step step = step_of(kind, from, to);
   step.peer = peer;
   step.tag = place;
   return last_shared_ = add(step, after, last_shared_);

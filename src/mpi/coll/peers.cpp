@@ -114,7 +114,6 @@ void settle_team(CommInfo* comm) {
     if (i == comm->rank) self = static_cast<uint32_t>(members.size());
     if (comm->local[i] >= 0) members.push_back(static_cast<uint32_t>(comm->local[i]));
   }
-  const size_t here = members.size();
   {
     const TableLock lock(teams_mutex);
     comm->team = shim.rank->make_team(team_context(comm->context), std::move(members), self);
@@ -127,7 +126,7 @@ void settle_team(CommInfo* comm) {
   }
   comm->coll = comm->all_local ? CommInfo::Coll::kTeam : CommInfo::Coll::kNodeTeam;
   shim.rank->log().print(LogLevel::kDebug, "communicator of %d ranks: its blocking collectives go by a team%s",
-                         comm->size, here == static_cast<size_t>(comm->size) ? "" : " inside each node");
+                         comm->size, comm->all_local ? "" : " inside each node");
 }
 
 }  // namespace zh::mpi

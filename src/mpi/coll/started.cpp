@@ -85,12 +85,12 @@ Started::Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team)
   if (team != nullptr) node_.emplace(*team);
 }
 
-void Started::agree(uint32_t digest) {
+void Started::agree(bool refuses) {
   if (!node_.has_value()) return;
-  if (digest == coll::kRefused || !coll::worth_sharing(problem)) {
+  if (refuses || !coll::worth_sharing(problem)) {
     node_->pass();
   } else {
-    problem.team = node_->agree(digest);
+    problem.team = node_->agree(coll::digest(problem));
   }
 }
 
@@ -127,7 +127,7 @@ void Started::refuse(int error) {
     const std::lock_guard lock(active_mutex);
     transport_->announce(number_, coll::kRefused);
   }
-  agree(coll::kRefused);
+  agree(true);
 }
 
 int Started::start() {

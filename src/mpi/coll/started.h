@@ -36,9 +36,7 @@ class Runs {
   }
   [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
   /// Whether calls may be worth sharing by nodes' teams.
-  [[nodiscard]] bool may_share() const {
-    return layout_->nodes() > 1 && layout_->smallest_node() >= coll::kLeastSharers;
-  }
+  [[nodiscard]] bool may_share() const { return coll::may_share(*layout_); }
 
   MPI_Comm comm;  ///< on which errors are raised
   uint64_t calls = 0;
@@ -102,7 +100,8 @@ class Started {
   void refuse(int error);
   /// Whether all members on this node take part in the call as this one does and it is worth it, so that their team
   /// shares its steps. Each call comes here once on each member, and it is the same for all.
-  void agree(uint32_t digest);
+  /// `refuses`: this one takes no part.
+  void agree(bool refuses = false);
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
   /// When complete: error class, not raised.
@@ -153,7 +152,7 @@ template <typename Call>
 int set_up(const Call& call, const CommInfo& info, Started& started) {
   started.problem.collective = Call::kCollective;
   ZH_STEP(call.prepare(info, started));
-  started.agree(coll::digest(started.problem));
+  started.agree();
   const bool empty = started.problem.uniform && started.problem.count == 0;
   if (empty && Call::kCollective != coll::Collective::kBarrier) return MPI_SUCCESS;
   return started.ready();
