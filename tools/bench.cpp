@@ -6,6 +6,7 @@
 #include "bench_matmul.h"
 #include "bench_p2p.h"
 #include "bench_raw.h"
+#include "bench_shapes.h"
 #include "commands.h"
 
 namespace zh::tools {
@@ -13,12 +14,14 @@ namespace zh::tools {
 void add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
       "bench",
-      "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, matmul), algorithms.");
+      "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, matmul), algorithms,\n"
+      "the mlog_nP paper's shapes.");
   bench->require_subcommand(1);
   add_bench_p2p_command(*bench);
   add_bench_coll_command(*bench);
   add_bench_matmul_command(*bench);
   add_bench_algorithms_command(*bench);
+  add_bench_shapes_command(*bench);
   add_bench_raw(*bench);
 }
 

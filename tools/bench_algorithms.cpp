@@ -188,12 +188,10 @@ coll::Selection selection_of(const Tables& tables, bool several_nodes) {
   return selection;
 }
 
-/// As one launch with so many ranks tells it.
-std::string machines_of(const Launches& launches, int ranks) {
-  for (const LaunchRecord& r : launches.records) {
-    if (r.document.value("ranks", 0) == ranks) return machines_text(r.document);
-  }
-  return {};
+/// The first launch with so many ranks; there is one.
+const nlohmann::json& launch_of(const Launches& launches, int ranks) {
+  const auto has = [ranks](const LaunchRecord& r) { return r.document.value("ranks", 0) == ranks; };
+  return std::ranges::find_if(launches.records, has)->document;
 }
 
 int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tables) {
@@ -218,14 +216,17 @@ int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tabl
   return 0;
 }
 
-nlohmann::json rows_of(const Tables& tables, uint32_t node_ranks) {
+nlohmann::json rows_of(const Launches& launches, const Tables& tables, uint32_t node_ranks) {
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [key, cells] : tables) {
+    const MachineSpread spread = spread_of(launch_of(launches, key.second));
     for (const auto& [size, by_setting] : cells) {
       for (const auto& [setting, cell] : by_setting) {
         rows.push_back({{"collective", key.first},
                         {"ranks", key.second},
                         {"node_ranks", node_ranks},
+                        {"machines", spread.machines},
+                        {"in_turn", spread.in_turn},
                         {"bytes", size},
                         {"algorithm", setting},
                         {"chunk_bytes", chunk_of(setting)},
@@ -239,16 +240,16 @@ nlohmann::json rows_of(const Tables& tables, uint32_t node_ranks) {
   return rows;
 }
 
-nlohmann::json json_of(const Tables& tables, const MachineLoad& machine, const AlgorithmOptions& o) {
-  return {{"schema", "zerohop-bench-algorithms/1"},
-          {"machine", json_of(machine)},
+nlohmann::json json_of(const Launches& launches, const Tables& tables, const AlgorithmOptions& o) {
+  return {{"schema", kAlgorithmsSchema},
+          {"machine", json_of(launches.machine)},
           {"line", o.line},
-          {"rows", rows_of(tables, o.node_ranks)}};
+          {"rows", rows_of(launches, tables, o.node_ranks)}};
 }
 
-std::string csv_of(const Tables& tables) {
+std::string csv_of(const Launches& launches, const Tables& tables) {
   std::string text = "collective,ranks,bytes,algorithm,us,to_host,launches\n";
-  for (const nlohmann::json& r : rows_of(tables, 0)) {
+  for (const nlohmann::json& r : rows_of(launches, tables, 0)) {
     text += fmt::format("{},{},{},{},{:.6g},{:.6g},{}\n", r["collective"].get<std::string>(), r["ranks"].get<int>(),
                         r["bytes"].get<uint64_t>(), r["algorithm"].get<std::string>(), r["us"].get<double>(),
                         r["to_host"].get<double>(), r["launches"].get<size_t>());
@@ -260,7 +261,7 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
   const Tables tables = tables_of(launches, o.line);
   for (const auto& [key, cells] : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
-    const std::string machines = machines_of(launches, key.second);
+    const std::string machines = machines_text(launch_of(launches, key.second));
     const std::string spread = machines.empty() ? "" : " on " + machines;
     const std::string host = launches.records.front().host;
     print_table(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
@@ -276,8 +277,8 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
       kUsualChunk);
   bool written = true;
   if (!o.bench.json_path.empty())
-    written &= write_file(o.bench.json_path, json_of(tables, launches.machine, o).dump(1) + "\n", kCommand);
-  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
+    written &= write_file(o.bench.json_path, json_of(launches, tables, o).dump(1) + "\n", kCommand);
+  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(launches, tables), kCommand);
   const int code = o.save && !tables.empty() ? save(o, launches, tables) : 0;
   return written ? code : 2;
 }

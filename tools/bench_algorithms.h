@@ -7,6 +7,9 @@ class App;
 
 namespace zh::tools {
 
+/// Of the JSON whose rows `zerohop model compare` reads.
+inline constexpr const char* kAlgorithmsSchema = "zerohop-bench-algorithms/1";
+
 void add_bench_algorithms_command(CLI::App& bench);
 
 }  // namespace zh::tools

@@ -267,12 +267,16 @@ void finish(Row* row, const Series& s, const RawLimits& raw) {
 
 }  // namespace
 
-std::string machines_text(const Json& document) {
+MachineSpread spread_of(const Json& document) {
   const auto machine_of = document.value("machine_of", std::vector<int>{});
   const auto last = std::max_element(machine_of.begin(), machine_of.end());
-  if (last == machine_of.end() || *last == 0) return {};
-  return fmt::format("{} machines{}", *last + 1,
-                     std::is_sorted(machine_of.begin(), machine_of.end()) ? "" : " in turn");
+  if (last == machine_of.end()) return {};
+  return {*last + 1, !std::is_sorted(machine_of.begin(), machine_of.end())};
+}
+
+std::string machines_text(const Json& document) {
+  const MachineSpread spread = spread_of(document);
+  return spread.machines == 1 ? "" : fmt::format("{} machines{}", spread.machines, spread.in_turn ? " in turn" : "");
 }
 
 void add_raw_document(const nlohmann::json& document, RawLimits* out) {

@@ -71,7 +71,13 @@ struct Row {
 /// buffers; "ring" is the raw ring's time per 8-byte message.
 using RawLimits = std::map<std::tuple<std::string, std::string, uint64_t>, double>;
 
-/// "2 machines", "2 machines in turn" (as ranks were dealt out); empty where all ranks of the launch share one.
+/// Over how many machines the ranks of a launch were spread.
+struct MachineSpread {
+  int machines = 1;
+  bool in_turn = false;  ///< dealt out one by one, not in blocks
+};
+MachineSpread spread_of(const nlohmann::json& document);
+/// "2 machines", "2 machines in turn"; empty where all ranks of the launch share one.
 std::string machines_text(const nlohmann::json& document);
 
 /// Reads the document of `zerohop bench raw --json` into `out`, keeping the least time of each key.

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/options.h"
+#include "bench_algorithms.h"
 #include "coll/algorithms/algorithms.h"
 #include "model/closed_forms.h"
 
@@ -17,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kSchema = "zerohop-bench-algorithms/1";
 constexpr std::string_view kAuto = "auto";  // what zerohop does by itself: no one algorithm
 
 Interval interval_of(const json& j) {
@@ -41,24 +41,27 @@ std::optional<MeasuredCase> case_of(const json& row) {
   c.chunk = row.value("chunk_bytes", uint64_t{0});
   c.bytes = row.value("bytes", uint64_t{0});
   c.cluster.ranks = row.value("ranks", 0u);
+  c.stride = row.value("stride", uint64_t{0});
   const auto node_ranks = row.value("node_ranks", 0u);
   if (node_ranks != 0 && c.cluster.ranks % node_ranks != 0) return std::nullopt;
-  c.cluster.nodes = node_ranks == 0 ? 1 : c.cluster.ranks / node_ranks;
+  c.cluster.nodes = node_ranks == 0 ? row.value("machines", 1u) : c.cluster.ranks / node_ranks;
+  c.cluster.cyclic = row.value("in_turn", false);
   m.us = interval_of(row.value("slowest_us", json()));
   const bool known = c.collective != coll::Collective::kCount && c.algorithm != kAuto &&
                      coll::algorithm(c.collective, c.algorithm) != nullptr;
-  if (!known || c.cluster.ranks == 0 || m.us.mid <= 0) return std::nullopt;
+  if (!known || c.cluster.ranks == 0 || c.cluster.nodes == 0 || m.us.mid <= 0) return std::nullopt;
   return fault_of(c).empty() ? std::optional(m) : std::nullopt;
 }
 
 auto summary_key(const ModelCase& c, bool walk) {
-  return std::make_tuple(c.collective, c.algorithm, c.chunk, c.cluster.ranks, c.cluster.nodes, walk);
+  return std::make_tuple(c.collective, c.algorithm, c.chunk, c.stride != 0, c.cluster.ranks, c.cluster.nodes,
+                         c.cluster.cyclic, walk);
 }
 
 }  // namespace
 
 std::optional<std::vector<MeasuredCase>> measured_cases(const json& document, std::string* problem) {
-  if (!document.is_object() || document.value("schema", "") != kSchema) {
+  if (!document.is_object() || document.value("schema", "") != kAlgorithmsSchema) {
     *problem = "it is no result of `zerohop bench algorithms --json`";
     return std::nullopt;
   }

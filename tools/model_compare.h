@@ -19,8 +19,8 @@ struct MeasuredCase {
   Interval us;     ///< of the slowest rank, over the launches
 };
 
-/// The cases of a document that `zerohop bench algorithms --json` wrote. Nothing if it is none, or holds nothing to
-/// compare: `*problem` says why.
+/// The cases of a document that `zerohop bench algorithms --json` or `bench shapes --json` wrote. Nothing if it is
+/// none, or holds nothing to compare: `*problem` says why.
 [[nodiscard]] std::optional<std::vector<MeasuredCase>> measured_cases(const nlohmann::json& document,
                                                                       std::string* problem);
 
@@ -38,9 +38,9 @@ struct Comparison {
 /// Predicted against measured, as a share of the measured: 0.05 is 5 % too much.
 [[nodiscard]] double relative_error(double predicted_us, double measured_us);
 
-/// Of the points of one algorithm and one way of predicting.
+/// Of the points of one algorithm, contiguous or strided, and one way of predicting.
 struct ErrorSummary {
-  ModelCase what;     ///< of the first point; bytes are not the summary's
+  ModelCase what;     ///< of the first point; bytes and stride are not the summary's
   bool walk = false;  ///< false: closed form
   int points = 0;
   double spread = 0;  ///< mean half width of the measured intervals, as a share of their medians

@@ -1,5 +1,5 @@
-// `zerohop model compare`: how far the models are from what `zerohop bench algorithms` measured. Measures nothing
-// itself.
+// `zerohop model compare`: how far the models are from what `zerohop bench algorithms` and `bench shapes` measured.
+// Measures nothing itself.
 #include "model_compare_command.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,14 @@ const char* way_of(bool walk) { return walk ? "walk" : "closed form"; }
 std::string case_name(const ModelCase& c) {
   std::string name = fmt::format("{} {}", coll::name_of(c.collective), c.algorithm);
   if (c.chunk > 0) name += "/" + format_size(c.chunk);
-  return name + fmt::format(" {}x{}", c.cluster.nodes, c.cluster.ranks_per_node());
+  if (c.stride > 0) name += " strided";
+  return name +
+         fmt::format(" {}x{}{}", c.cluster.nodes, c.cluster.ranks_per_node(), c.cluster.cyclic ? " in turn" : "");
+}
+
+/// "4K", and as the paper has it "4K8S": 4 KiB at a stride of 8.
+std::string shape_name(const ModelCase& c) {
+  return format_size(c.bytes) + (c.stride > 0 ? format_size(c.stride) + "S" : "");
 }
 
 json by_model(const ByModel& values) {
@@ -58,12 +65,15 @@ json case_json(const ModelCase& c) {
           {"algorithm", c.algorithm},
           {"chunk_bytes", c.chunk},
           {"ranks", c.cluster.ranks},
-          {"nodes", c.cluster.nodes}};
+          {"nodes", c.cluster.nodes},
+          {"cyclic", c.cluster.cyclic},
+          {"strided", c.stride > 0}};
 }
 
 json comparison_json(const Comparison& c) {
   json out = case_json(c.measured.what);
   out["bytes"] = c.measured.what.bytes;
+  out["stride"] = c.measured.what.stride;
   out["measured_us"] = interval_json(c.measured.us);
   out["closed_form_us"] = by_model(c.form);
   out["walk_us"] = by_model(c.walk);
@@ -97,7 +107,7 @@ void print_points(const std::vector<Comparison>& comparisons) {
   print_models(kWidth, [](size_t i) { return std::string(name_of(model::kAllModels[i])); });
   for (const Comparison& c : comparisons) {
     const auto line = [&](bool walk, const ByModel& us) {
-      fmt::print("{:<34} {:>8} {:>26}  {:<11}", case_name(c.measured.what), format_size(c.measured.what.bytes),
+      fmt::print("{:<34} {:>8} {:>26}  {:<11}", case_name(c.measured.what), shape_name(c.measured.what),
                  interval_text(c.measured.us), way_of(walk));
       print_models(kWidth, [&](size_t i) { return us[i] ? number_text(*us[i]) : "-"; });
     };
@@ -157,15 +167,20 @@ int compare_file(const Arguments& a) {
 
 void add_model_compare_command(CLI::App* model) {
   auto a = std::make_shared<Arguments>();
-  CLI::App* command = model->add_subcommand("compare", "Predictions beside what `zerohop bench algorithms` measured.");
+  CLI::App* command = model->add_subcommand(
+      "compare", "Predictions beside what `zerohop bench algorithms` and `bench shapes` measured.");
   command->footer(
       "Each measured algorithm is predicted by three models: by the paper's closed form where it has one, and by a\n"
       "walk. The table has the mean and the greatest error of each, beside the spread of the measurement.\n\n"
       "  zerohop tune --json here.json\n"
       "  zerohop bench algorithms --only bcast --ranks 2 --json measured.json\n"
-      "  zerohop model compare measured.json --profile here.json\n\n"
+      "  zerohop model compare measured.json --profile here.json\n"
+      "  zerohop bench shapes --ranks 2 --line near --json shapes.json      the paper's\n"
+      "  zerohop model compare shapes.json --profile here.json      strided broadcasts\n\n"
       "Ends with 0 however far they are apart, or 2 if there is nothing to compare.");
-  command->add_option("file", a->file, "What `zerohop bench algorithms --json` wrote")->required()->check(&wrong_input);
+  command->add_option("file", a->file, "What `zerohop bench algorithms --json` or `bench shapes --json` wrote")
+      ->required()
+      ->check(&wrong_input);
   command->add_option("-p,--profile", a->profile, "The machine's profile: a file, or a built-in one")->required();
   command->add_flag("--points", a->points, "Every size by itself, too");
   command->add_flag("--json", a->as_json, "Print JSON: points and summaries; errors are shares, 0.05 for 5 %");

@@ -170,11 +170,12 @@ int each_buffers(const char* kinds[3]);
 
 // --- sub-benchmarks
 // --------------------------------------------------------------------------------------------------------
-void bench_pingpong(void);  // latency, reuse, queues
-void bench_first(void);     // first
-void bench_stream(void);    // bandwidth, bidirectional, rate, multipair
-void bench_progress(void);  // overlap, skew, breakdown
-void bench_strided(void);   // strided
-void bench_many(void);      // pairs, exchange, alltoall_once, memory
+void bench_pingpong(void);       // latency, reuse, queues
+void bench_first(void);          // first
+void bench_stream(void);         // bandwidth, bidirectional, rate, multipair
+void bench_progress(void);       // overlap, skew, breakdown
+void bench_strided(void);        // strided
+void bench_strided_bcast(void);  // linear_bcast, binomial_bcast
+void bench_many(void);           // pairs, exchange, alltoall_once, memory
 
 #endif  // ZEROHOP_BENCH_MPI_BENCH_H_

@@ -257,6 +257,7 @@ static void run(void) {
   }
   free(displs);
   free(counts);
+  bench_strided_bcast();
 }
 
 const Program g_program = {
@@ -266,7 +267,7 @@ const Program g_program = {
     .options =
         "  --only LIST          flat (the raw line: 8 bytes, no MPI),barrier,bcast,reduce,allreduce,gather,scatter,\n"
         "                       allgather,alltoall,reduce_scatter,reduce_scatter_block,scan,exscan,gatherv,scatterv,\n"
-        "                       allgatherv,alltoallv\n"
+        "                       allgatherv,alltoallv; linear_bcast,binomial_bcast: of strided messages\n"
         "  --rotate-root        the root moves on by one rank with every call\n",
     .sizes = "bytes of one rank's block",
     .size_step = 8,

@@ -2,10 +2,10 @@
 
     python3 -m zerohop.plot_models comparison.json comparison.svg
 
-One panel for each collective, algorithm, piece size and number of ranks and nodes, after figures 3 and 4 of the mlog_nP
-paper: the measured time with its 95 % interval, and each model's prediction, by the closed form where the paper has one
-and by the walk elsewhere. Behind a model's name stands its mean error. Sizes in bytes, times in microseconds, both axes
-logarithmic. Needs matplotlib (dev/requirements-plots.txt). Exit code 2 when the file holds no comparison.
+One panel for each collective, algorithm, piece size, stride and number of ranks and nodes, after figures 3 and 4 of the
+mlog_nP paper: the measured time with its 95 % interval, and each model's prediction, by the closed form where the paper
+has one and by the walk elsewhere. Behind a model's name stands its mean error. Sizes in bytes, times in microseconds,
+both axes logarithmic. Needs matplotlib (dev/requirements-plots.txt). Exit code 2 when the file holds no comparison.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def panel_of(point: dict) -> str:
     """Title of the panel in which a point is drawn."""
     pieces = f"/{point['chunk_bytes']}" if point["chunk_bytes"] else ""
     where = f"{point['nodes']} x {point['ranks'] // point['nodes']} ranks"
-    return f"{point['collective']} {point['algorithm']}{pieces}, {where}"
+    stride = f", stride {point['stride']}" if point.get("stride") else ""
+    return f"{point['collective']} {point['algorithm']}{pieces}, {where}{stride}"
 
 
 def prediction(point: dict, model: str) -> float | None:

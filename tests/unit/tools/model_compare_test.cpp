@@ -40,6 +40,29 @@ TEST(ModelCompare, RowsOfAlgorithmsAreCases) {
   EXPECT_EQ((*cases)[1].what.cluster.nodes, 2U);
 }
 
+TEST(ModelCompare, RowsSayTheStrideAndTheMachines) {
+  json strided = row("bcast", "linear", 4, 0, 4096, 5);
+  strided["stride"] = 64;
+  strided["machines"] = 2;
+  strided["in_turn"] = true;
+  json plain = row("bcast", "linear", 4, 0, 4096, 3);
+  json nowhere = plain;
+  nowhere["machines"] = 0;
+  std::string problem;
+  const auto cases = measured_cases(document(json::array({strided, plain, nowhere})), &problem);
+  ASSERT_TRUE(cases.has_value()) << problem;
+  ASSERT_EQ(cases->size(), 2U);
+  EXPECT_EQ((*cases)[0].what.stride, 64U);
+  EXPECT_EQ((*cases)[0].what.cluster.nodes, 2U);
+  EXPECT_TRUE((*cases)[0].what.cluster.cyclic);
+  EXPECT_EQ((*cases)[1].what.stride, 0U);
+  EXPECT_EQ((*cases)[1].what.cluster.nodes, 1U);
+  const model::Parameters& profile = *model::built_in_profile("gigabit-like");
+  EXPECT_GT(*compare((*cases)[0], profile).walk[2], *compare((*cases)[1], profile).walk[2]);
+  EXPECT_EQ(summaries({compare((*cases)[0], profile), compare((*cases)[1], profile)}).size(), 4U)
+      << "forms and walks; what lies at a stride and on other machines is no point of the same algorithm";
+}
+
 TEST(ModelCompare, WhatIsNoResultIsRefused) {
   std::string problem;
   EXPECT_FALSE(measured_cases(json::array(), &problem));

@@ -1,4 +1,7 @@
-"""Checks the ways of `zerohop bench p2p` to launch that are not rounds. Usage: check_bench_cli.py <zerohop>"""
+"""Checks the ways of `zerohop bench p2p` to launch that are not rounds, and `zerohop bench shapes`.
+
+Usage: check_bench_cli.py <zerohop>
+"""
 
 import json
 import os
@@ -34,6 +37,8 @@ with noted.open("a") as out:
 arms = option("--arms").split(",")
 times = [[2.0 + 0.1 * len(jobs) if arm == "zerohop" else 4.0] for arm in arms]
 case = dict(bench="latency", size=1024, buffers="malloc", metrics=dict(time_us=times))
+if "linear_bcast" in option("--only"):
+    case = dict(bench="linear_bcast", size=1024, stride=8, buffers="malloc", metrics=dict(t_max_us=times))
 line = dict(n=0.05, f=0.2)[letters[min(number, len(letters) - 1)]]
 document = dict(placement="near" if line < 0.1 else "far", line_us=dict(before=line, after=line), ranks=2, arms=arms,
                 cases=[case], zerohop_loaded="run" in args, errors=0)
@@ -49,17 +54,18 @@ class Bench(unittest.TestCase):
         for path, text in (
             (self.folder / "mpiexec", MPIEXEC.format(python=sys.executable, folder=name.name)),
             (self.folder / "bench_p2p_ompi", "#!/bin/sh\n"),
+            (self.folder / "bench_coll_ompi", "#!/bin/sh\n"),
         ):
             path.write_text(text)
             path.chmod(0o755)
 
-    def bench(self, placements, *args):
+    def bench(self, placements, *args, bench="p2p"):
         (self.folder / "placements").write_text(placements)
         noted = self.folder / "noted"
         noted.unlink(missing_ok=True)
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
         host = ["--mpiexec", str(self.folder / "mpiexec"), "--abi", "ompi", "--programs", str(self.folder)]
-        command = [ZEROHOP, "bench", "p2p", *host, "--raw", "off", *args]
+        command = [ZEROHOP, "bench", bench, *host, *(["--raw", "off"] if bench == "p2p" else []), *args]
         env = clean | {"TMPDIR": str(self.folder)}
         r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
         return r, [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
@@ -114,6 +120,24 @@ class Bench(unittest.TestCase):
             self.assertEqual([round(ratio[k], 6) for k in ("low", "median", "high")], [1.15] * 3)
         self.assertIn("1.150 [1.150, 1.150]", r.stdout)
         self.assertEqual(list(self.folder.glob("zerohop-bench-*")), [])
+
+    def test_shapes_are_rows_that_models_are_compared_with(self):
+        out = self.folder / "shapes.json"
+        r, launches = self.bench("nf", "--rounds", "6", "--line", "far", "--json", str(out), bench="shapes")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(len(launches), 12, "the host alone and zerohop beside it, in each round")
+        self.assertIn("12 launches, 1 left out that were not far", r.stdout)
+        rows = json.loads(out.read_text())["rows"]
+        self.assertEqual(
+            [(x["algorithm"], x["bytes"], x["stride"], x["machines"]) for x in rows], [("linear", 1024, 8, 1)]
+        )
+        self.assertAlmostEqual(rows[0]["slowest_us"]["median"], 2.0)
+        compared = subprocess.run(
+            [ZEROHOP, "model", "compare", str(out), "-p", "gigabit-like", "--points"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(compared.returncode, 0, compared.stderr)
+        self.assertRegex(compared.stdout, r"bcast linear strided 1x2 +1K8S +2\.00")
 
     def test_options_that_do_not_go_together(self):
         for args, said in (
