@@ -82,6 +82,11 @@ void Rank::TeamServices::count_staged(uint64_t bytes) {
   rank_.state_->staged.add(bytes);
 }
 
+uint64_t Rank::TeamServices::streamed_from(uint32_t rank) const {
+  Guard guard(*rank_.state_);
+  return rank_.state_->endpoint->choice(rank).nontemporal_min;
+}
+
 uint32_t Rank::TeamServices::copiers() const { return rank_.state_->config.copiers; }
 bool Rank::TeamServices::alive(uint32_t rank) { return !rank_.node_.ended(rank); }
 

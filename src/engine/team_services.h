@@ -24,6 +24,7 @@ class Rank::TeamServices final : public coll::Services {
   [[nodiscard]] const Atomic<uint32_t>* sleepers() const override;
   void wake(uint32_t rank) override;
   void count_staged(uint64_t bytes) override;
+  [[nodiscard]] uint64_t streamed_from(uint32_t rank) const override;
   [[nodiscard]] uint32_t copiers() const override;
   [[nodiscard]] bool alive(uint32_t rank) override;
 

@@ -129,6 +129,7 @@ class Member final : public coll::Services, public copy::MemoryAccess {
     return Code::kOk;
   }
   void abandon(p2p::Request*) override { check(false, "every message comes"); }
+  [[nodiscard]] uint64_t streamed_from(uint32_t) const override { return ~uint64_t{0}; }
   [[nodiscard]] const Atomic<uint32_t>* sleepers() const override { return nullptr; }
   void wake(uint32_t) override {}
   void wait(bool (*ready)(void*), void* context) override {

@@ -44,7 +44,7 @@ Code Team::State::claim(uint64_t bytes, bool aligned, std::byte** room) {
 Code Team::State::contribute(const copy::Buffer& data, bool aligned) {
   std::byte* room = nullptr;
   const Code code = claim(data.bytes, aligned, &room);
-  if (code == Code::kOk) gather_bytes(room, data, data.bytes);
+  if (code == Code::kOk) gather_bytes(room, data, data.bytes, store_of(data.bytes));
   return code;
 }
 

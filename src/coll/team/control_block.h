@@ -20,6 +20,14 @@ constexpr uint32_t kSlots = 64;
 #endif
 /// Bytes of one contribution that are copied through the control block; larger ones are reached where they lie.
 constexpr uint64_t kSmallBytes = 16 << 10;
+/// The same of two members that each have a CPU: a message then takes less time (measured from 8 KiB on, near and far).
+constexpr uint64_t kSmallBytesOfTwo = 4 << 10;
+/// Reductions and scans of two are one message up to here. Reductions then are shared, as far as they are near; a scan
+/// would take more memory than is kept.
+constexpr uint64_t kLargestReduceOfTwo = 512 << 10;
+constexpr uint64_t kLargestScanOfTwo = 4 << 20;
+/// Pieces of a scatter where ranks outnumber CPUs: up to here each is a message.
+constexpr uint64_t kLargestScatteredMessage = 256 << 10;
 /// The same of a scatter, whose root says everybody's piece: where ranks outnumber CPUs, to be ahead is worth a copy.
 constexpr uint64_t kSmallScatterBytes = 32 << 10;
 /// The ring in which they lie, and its unit.
@@ -86,7 +94,7 @@ struct alignas(kPairBytes) ContributionShm {
   std::byte payload[kInlineBytes];
   copy::RemoteBufferShm source;
   uint32_t ring_at;  ///< byte of the ring
-  uint32_t reserved;
+  uint32_t apart;    ///< kMemory. 1: most other members share no cache with the owner
   alignas(kPairBytes) copy::RemoteBufferShm target;
   Atomic<uint64_t> stage;  ///< seq << 32 | steps done, of collectives in steps
   uint64_t stride;

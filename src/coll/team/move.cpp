@@ -30,7 +30,7 @@ Code Team::State::give_pieces(const Pieces& send, bool small) {
   std::byte* out = nullptr;
   if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
   for (uint32_t i = 0; i < size; ++i) {
-    if (i != self) gather_bytes(out + i * n, send[i], n);
+    if (i != self) gather_bytes(out + i * n, send[i], n, store_of(n));
   }
   publish();
   return Code::kOk;
@@ -45,7 +45,7 @@ Code Team::State::end_given() {
   return code;
 }
 
-// --- Messages: two members are a message's two ends, and both of them copy.
+// --- Messages: both ends copy, and where ranks outnumber CPUs a sender need not wait for its receiver.
 
 Code Team::State::start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out) {
   ContributionShm* mine = nullptr;
@@ -134,7 +134,7 @@ Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32
 
 Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const bool large = data.bytes > kSmallBytes;
+  const bool large = data.bytes > small_bytes();
   if (self != root) {
     const Code code = take_from_root(root, data, 0, 1, large);
     if (code == Code::kOk) end();
@@ -153,18 +153,13 @@ Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
 
 Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (self != root) return send.bytes > kSmallBytes ? give_large_to_root(send, root) : give_small_to_root(send);
-  const bool large = recv.first.bytes > kSmallBytes;
-  if (large && size > 2) return gather_by_writing(send, recv);
-  p2p::Request* const message = large ? start_receive(1 - self, recv[1 - self]) : nullptr;
-  copy_own(recv[self], send);  // while the other end copies
-  bool came = false;
-  if (large) {
-    const Code code = await_message(1 - self, message, recv.first.bytes, &came);
-    if (code != Code::kOk) return code;
+  if (self != root) return send.bytes > small_bytes() ? give_large_to_root(send, root) : give_small_to_root(send);
+  if (recv.first.bytes > small_bytes()) {
+    return size == 2 || crowded ? gather_by_messages(send, recv) : gather_by_writing(send, recv);
   }
+  copy_own(recv[self], send);
   bool waited_for = false;
-  for (uint32_t i = 0; i < size && !came; ++i) {
+  for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
     if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
     waited_for = waited_for || slot(i).way == ContributionWay::kWritten;
@@ -183,10 +178,10 @@ Code Team::State::give_small_to_root(const copy::Buffer& send) {
   return code;
 }
 
-// Of two, as a message; else into the root's memory, once that says where. A root without room for it says nothing, and
-// finds the length in this rank's slot.
+// As a message of two, or where ranks outnumber CPUs; else into the root's memory, once that says where. A root without
+// room for it says nothing, and finds the length in this rank's slot.
 Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
-  if (size == 2) {
+  if (size == 2 || crowded) {
     p2p::Request* message = nullptr;
     if (const Code code = start_message(root, send, &message); code != Code::kOk) return code;
     const Code code = await_taken(root, message);
@@ -207,6 +202,30 @@ Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
     const Code code = throttled(root, theirs.target, [&] { return write(root, self * theirs.stride, n, source); });
     if (code != Code::kOk) return code;
   }
+  end();
+  return Code::kOk;
+}
+
+// All are asked for before they come, so that both ends copy.
+Code Team::State::gather_by_messages(const copy::Buffer& send, const Pieces& recv) {
+  for (uint32_t i = 0; i < size; ++i) pieces_under_way[i] = i == self ? nullptr : start_receive(i, recv[i]);
+  copy_own(recv[self], send);  // while others copy
+  bool waited_for = false;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (i == self) continue;
+    bool came = false;
+    if (pieces_under_way[i] != nullptr) {
+      const Code code = await_message(i, pieces_under_way[i], recv.first.bytes, &came);
+      if (code != Code::kOk) return code;
+    }
+    if (came) continue;
+    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
+    waited_for = waited_for || slot(i).way == ContributionWay::kWritten;
+  }
+  if (waited_for) {
+    if (const Code code = contribute_nothing(); code != Code::kOk) return code;
+  }
+  all_arrived();
   end();
   return Code::kOk;
 }
@@ -238,24 +257,41 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
 
 Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const uint64_t most = crowded ? kSmallScatterBytes : kSmallBytes;
+  const uint64_t most = crowded ? kSmallScatterBytes : size == 2 ? 2 * kSmallBytesOfTwo : kSmallBytes;
   if (self != root) {
     const Code code = take_from_root(root, recv, self, size, recv.bytes * size > most);
     if (code == Code::kOk) end();
     return code;
   }
   const bool large = send.first.bytes * size > most;
-  if (size != 2 || !large) {
-    if (const Code code = give_pieces(send, !large); code != Code::kOk) return code;
-    copy_own(recv, send[self]);
-    return end_given();
+  if (large && (size == 2 || (crowded && send.first.bytes <= kLargestScatteredMessage))) {
+    return scatter_by_messages(send, recv);
   }
-  p2p::Request* message = nullptr;
-  if (const Code code = start_message(1 - self, send[1 - self], &message); code != Code::kOk) return code;
-  copy_own(recv, send[self]);  // while the other end copies
-  const Code code = await_taken(1 - self, message);
+  if (const Code code = give_pieces(send, !large); code != Code::kOk) return code;
+  copy_own(recv, send[self]);
+  return end_given();
+}
+
+Code Team::State::scatter_by_messages(const Pieces& send, const copy::Buffer& recv) {
+  ContributionShm* mine = nullptr;
+  if (const Code code = own_slot(&mine); code != Code::kOk) return code;
+  Code outcome = Code::kOk;
+  for (uint32_t i = 0; i < size; ++i) {
+    pieces_under_way[i] = nullptr;
+    if (i == self) continue;
+    pieces_under_way[i] = services.send(members[i], context, message_tag(), send[i], p2p::SendMode::kStandard);
+    if (pieces_under_way[i] == nullptr) outcome = Code::kNoMemory;
+  }
+  mine->way = ContributionWay::kMessage;
+  mine->bytes = send.first.bytes;
+  publish();
+  copy_own(recv, send[self]);  // while others copy
+  for (uint32_t i = 0; i < size; ++i) {
+    if (pieces_under_way[i] == nullptr) continue;
+    if (const Code code = await_taken(i, pieces_under_way[i]); code != Code::kOk) return code;
+  }
   end();
-  return code;
+  return outcome;
 }
 
 Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {

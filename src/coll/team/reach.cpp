@@ -57,6 +57,7 @@ Code Team::State::offer(const void* source, uint64_t source_bytes, void* target,
   mine->way = ContributionWay::kMemory;
   mine->bytes = piece;
   mine->stride = stride;
+  mine->apart = streamed != kNeverStreamed ? 1 : 0;
   mine->stage.store_relaxed(stage_of(0));
   if (source != nullptr) services.memory().describe(source, source_bytes, !gaps, &mine->source);
   if (target != nullptr && target == source) {

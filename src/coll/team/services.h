@@ -52,6 +52,9 @@ class Services {
   virtual void wake(uint32_t rank) = 0;
   /// A reduction of that many bytes of input has gone through staging areas.
   virtual void count_staged(uint64_t bytes) = 0;
+  /// Contributions of this many bytes and more for that rank go past this one's caches: it shares none of them. It may
+  /// change while a job runs.
+  [[nodiscard]] virtual uint64_t streamed_from(uint32_t rank) const = 0;
   /// Ranks that may copy from or into one rank's memory through the kernel at once, 1 or more.
   [[nodiscard]] virtual uint32_t copiers() const = 0;
   /// False once that rank's process has ended. Cheap enough to ask in a wait now and then.

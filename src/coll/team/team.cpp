@@ -35,7 +35,8 @@ Team::State::State(Services& services_in, ControlBlockPool& pool_in, uint64_t co
       sleepers(services_in.sleepers()),
       fallbacks_seen(members.size(), 0),
       slices(members.size() + 1, 0),
-      answers(members.size(), nullptr) {}
+      answers(members.size(), nullptr),
+      pieces_under_way(members.size(), nullptr) {}
 
 Team::State::~State() {
   if (usable) pool.give(context, seq, offsets[self], offsets);
@@ -121,6 +122,19 @@ bool Team::State::set_up() {
   for (uint32_t i = 0; i < size; ++i) control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
   usable = true;
   return true;
+}
+
+// Members that take turns on CPUs are as near as the scheduler has them.
+void Team::State::look_at_distances() {
+  constexpr uint64_t kLargest = 1 << 20;  // a pair that streams from here on only shares a cache
+  uint32_t apart = 0;
+  uint64_t least = kNeverStreamed;
+  for (uint32_t i = 0; i < size && !crowded; ++i) {
+    const uint64_t from = i == self ? kNeverStreamed : services.streamed_from(members[i]);
+    apart += from <= kLargest ? 1 : 0;
+    least = std::min(least, from);
+  }
+  streamed = 2 * apart > size - 1 ? least : kNeverStreamed;
 }
 
 // While it waits a rank also serves those that could not reach its memory, and notices when a member dies.
@@ -237,6 +251,7 @@ Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
 Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
+  if (s.is_message(bytes, kLargestReduceOfTwo)) return s.outcome(s.reduce_of_two(in, out, count, how, root));
   return s.outcome(bytes <= kSmallBytes ? s.cico_reduce(in, out, bytes, how, root)
                                         : s.single_copy_reduce(in, out, count, how, root, false));
 }
@@ -260,6 +275,7 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
 Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
+  if (s.is_message(bytes, kLargestScanOfTwo)) return s.outcome(s.scan_of_two(in, out, count, how, exclusive));
   return s.outcome(bytes <= kSmallBytes ? s.cico_scan(in, out, bytes, how, exclusive)
                                         : s.single_copy_scan(in, out, count, how, exclusive));
 }

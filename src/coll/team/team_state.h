@@ -61,12 +61,15 @@ struct Team::State {
   // --- team.cpp: setting up, waiting
 
   [[nodiscard]] bool set_up();
+  /// Ranks move while a job runs: looks now and then whether most other members share no cache with this one.
+  void look_at_distances();
   /// Begins the next collective. kPeerDead once a member's death was seen: those that have not seen it yet must not
   /// take this rank's next contribution for the one that they wait for.
   Code begin() {
     if (broken) [[unlikely]]
       return Code::kPeerDead;
-    ++seq;
+    if (++seq % kSlots == 1) [[unlikely]]
+      look_at_distances();
     fault = Code::kOk;
     less = false;
     return Code::kOk;
@@ -146,7 +149,8 @@ struct Team::State {
   /// while it waits for others anyway (measured at 2 ranks far: 512 bytes a fifth, 16 KiB a seventh less time).
   void ask_ahead() {
     const ContributionShm& mine = slot(self);
-    if ((mine.way != ContributionWay::kInline && mine.way != ContributionWay::kRing) || mine.bytes < kAskedBytes)
+    if ((mine.way != ContributionWay::kInline && mine.way != ContributionWay::kRing) || mine.bytes < kAskedBytes ||
+        mine.bytes >= streamed)
       return;
     const ContributionShm& next = control(self).slots[(seq + 1) % kSlots];
     prefetch_for_write(&next.seq);
@@ -249,6 +253,10 @@ struct Team::State {
   Code cico_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
   /// Room for `bytes` in this rank's slot, `aligned` where the program's own code will read them; then publish().
   Code claim(uint64_t bytes, bool aligned, std::byte** room);
+  /// How this rank writes bytes that the others read.
+  [[nodiscard]] copy::Store store_of(uint64_t bytes) const {
+    return bytes >= streamed ? copy::Store::kNonTemporal : copy::Store::kTemporal;
+  }
   /// Puts bytes there.
   Code contribute(const copy::Buffer& data, bool aligned);
   /// Room for `bytes` in this rank's ring.
@@ -265,9 +273,24 @@ struct Team::State {
     fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
   }
 
+  // --- two_members.cpp: reductions of two
+
+  /// Whether a reduction of so many bytes, `most` of them at most, is one message between two members.
+  [[nodiscard]] bool is_message(uint64_t bytes, uint64_t most) const {
+    return size == 2 && !crowded && bytes > kSmallBytesOfTwo && bytes <= most;
+  }
+  Code reduce_of_two(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root);
+  Code scan_of_two(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
+  /// This member's input goes to the other one, which takes it if it means the same call.
+  Code send_operand(const void* in, uint64_t bytes);
+  /// `*operand`: the other one's; null where lengths disagree.
+  Code receive_operand(uint64_t bytes, std::byte** operand);
+
   // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
-  /// A message to the other member of two; this rank's slot says that there is one.
+  /// Most bytes of one contribution that go through the control block.
+  [[nodiscard]] uint64_t small_bytes() const { return size == 2 && !crowded ? kSmallBytesOfTwo : kSmallBytes; }
+  /// A message to one member; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
   /// One that was not taken is never taken for that of another collective.
   [[nodiscard]] int32_t message_tag() const { return static_cast<int32_t>(seq & 0xfffff) << 4 | kMessageTag; }
@@ -289,6 +312,8 @@ struct Team::State {
   Code even_bcast(const copy::Buffer& data, uint32_t root);
   Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
+  Code gather_by_messages(const copy::Buffer& send, const Pieces& recv);
+  Code scatter_by_messages(const Pieces& send, const copy::Buffer& recv);
   Code give_small_to_root(const copy::Buffer& send);
   Code give_large_to_root(const copy::Buffer& send, uint32_t root);
   Code even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
@@ -352,8 +377,10 @@ struct Team::State {
   uint32_t polls;
   uint32_t copiers;
   const Atomic<uint32_t>* sleepers;
-  uint32_t seq = 0;   ///< of the collective at hand, or the latest
-  uint32_t safe = 0;  ///< every member has done this collective
+  static constexpr uint64_t kNeverStreamed = ~uint64_t{0};
+  uint64_t streamed = kNeverStreamed;  ///< contributions of so many bytes and more go past this rank's caches
+  uint32_t seq = 0;                    ///< of the collective at hand, or the latest
+  uint32_t safe = 0;                   ///< every member has done this collective
   static constexpr uint32_t kBlocks = kRingBytes / kBlockBytes;
   uint32_t next_block = 0;             ///< of the ring
   uint32_t block_users[kBlocks] = {};  ///< the collective that used it last
@@ -371,7 +398,8 @@ struct Team::State {
   std::vector<uint64_t> fallbacks_seen;
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])
   std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
-  Offset edges = kNoOffset;            ///< EdgesShm of what is offered; kept, once it was needed
+  std::vector<p2p::Request*> pieces_under_way;  ///< by member, of a gather or scatter by messages
+  Offset edges = kNoOffset;                     ///< EdgesShm of what is offered; kept, once it was needed
   std::byte* offered_target = nullptr;
   const std::byte* offered_source = nullptr;
   Scratch packed;    ///< what others read or write in place of a buffer with a layout
@@ -412,12 +440,13 @@ inline void scatter_bytes(const copy::Buffer& to, const std::byte* from, uint64_
     copy::unpack(to, 0, n, from, copy::Store::kTemporal);
   }
 }
-inline void gather_bytes(std::byte* to, const copy::Buffer& from, uint64_t n) {
+inline void gather_bytes(std::byte* to, const copy::Buffer& from, uint64_t n,
+                         copy::Store store = copy::Store::kTemporal) {
   if (n == 0) return;
   if (from.layout == nullptr) {
-    copy::copy_bytes(to, from.base, n, copy::Store::kTemporal);
+    copy::copy_bytes(to, from.base, n, store);
   } else {
-    copy::pack(from, 0, n, to, copy::Store::kTemporal);
+    copy::pack(from, 0, n, to, store);
   }
 }
 /// This rank's own piece, from one of its buffers to another; nothing if they are the same.

@@ -533,6 +533,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.cma = config.cma;
   engine.copiers = config.copiers;
   engine.calibrate = false;
+  if (!config.streams) engine.profile = "papers";
   engine.single_copy_min = config.single_copy_min;
   engine.skew = config.skew;
   engine.near_line_ns = config.near_line_ns;

@@ -28,6 +28,7 @@ struct StormConfig {
   float near_line_ns = node::kNearLineNs;
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;
+  bool streams = true;  ///< far pairs write past their caches; false: none does, as by the papers' thresholds
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t away_percent = 3;             ///< steps in which a rank computes without calling in
   bool threads = false;                  ///< Rank::enable_threads()

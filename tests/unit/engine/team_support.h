@@ -75,6 +75,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
     uint32_t size;
     FakeHeap* heap;
     bool shifted = false;  ///< buffers begin anywhere in a page
+    bool streams = true;   ///< see StormConfig
     std::vector<std::byte*> taken;
     uint32_t call = 0;
     uint64_t user_calls = 0;
@@ -127,6 +128,8 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
                 config.ranks = c.ranks;
                 config.cma = c.memory != Memory::kMessages && c.memory != Memory::kEdges;
                 config.copiers = 2;
+                // Two that are far apart share nothing of what is mapped, unless nobody streams.
+                config.streams = c.world == World::kThreads;
                 heap.whole = c.memory == Memory::kMapped;
                 const bool shifted = c.memory == Memory::kEdges || c.memory == Memory::kEdgesKernel;
                 if (heap.whole || shifted) config.heap = &heap;
@@ -142,6 +145,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
                            static_cast<uint32_t>(c.ranks),
                            config.heap != nullptr ? &heap : nullptr,
                            shifted,
+                           config.streams,
                            {},
                            0,
                            0,
