@@ -197,7 +197,7 @@ const nlohmann::json& launch_of(const Launches& launches, int ranks) {
 int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tables) {
   Options options;
   options.read_environment(environ);
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const std::string folder = tune::kept_folders(options.get_text(Opt::kCache), "").own;
   const std::string path = coll::selection_path(folder, o.abi);
   if (path.empty()) {
     fmt::print(stderr, "zerohop bench algorithms: no folder to save in: set ZEROHOP_CACHE\n");

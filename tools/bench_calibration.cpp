@@ -28,7 +28,7 @@ std::string setting_of(int beside) { return fmt::format("beside {}", beside); }
 /// What the calibration in a folder knows, one line.
 std::string standing_of(const std::string& folder) {
   tune::Profile profile;
-  const Status status = tune::load_profile(folder, tune::this_machine(), &profile);
+  const Status status = tune::load_profile({folder, ""}, tune::this_machine(), &profile);
   if (!status.ok()) return status.what();
   std::string all;
   for (uint32_t i = 0; i < profile.n_classes; ++i) all += (i == 0 ? "" : "; ") + tune::standing(profile.classes[i]);

@@ -46,7 +46,8 @@ struct Check {
 
 /// The measured copy costs that are kept for this machine (doctor_calibration.cpp).
 struct CalibrationFacts {
-  std::string path;  ///< of the file
+  std::string path;    ///< of the file that is read
+  std::string folder;  ///< of the user's own
   bool switched_off = false;
   bool writable = true;  ///< jobs can keep what they measure
   Status loaded;         ///< as load_profile() says it

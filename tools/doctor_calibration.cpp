@@ -32,12 +32,13 @@ std::string oddity(const tune::DistanceClass& c, int64_t now) {
 
 CalibrationFacts look_at_calibration(const Options& options) {
   CalibrationFacts f;
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const std::string& folder = f.folder = folders.own;
   const tune::MachineId machine = tune::this_machine();
   f.switched_off = !options.get_bool(Opt::kCalibrate);
-  f.path = folder.empty() ? "" : tune::profile_path(folder, machine);
+  f.path = tune::profile_path(folders, machine);
   f.now = os::seconds_since_1970();
-  f.loaded = tune::load_profile(folder, machine, &f.profile);
+  f.loaded = tune::load_profile(folders, machine, &f.profile);
   // Jobs make the folder: the nearest one that exists decides.
   std::filesystem::path place = folder;
   std::error_code none;
@@ -72,7 +73,7 @@ Check check_calibration(const CalibrationFacts& f) {
   if (!f.writable) {
     c.state = State::kWarn;
     c.finding += (c.finding.empty() ? "" : "; ") + std::string("what jobs measure cannot be kept in ") +
-                 (f.path.empty() ? "any folder" : f.path.substr(0, f.path.rfind('/')));
+                 (f.folder.empty() ? "any folder" : f.folder);
     c.cost = "each job measures again, and none confirms another";
     c.cure = "set ZEROHOP_CACHE to a folder that can be written";
     return c;

@@ -150,13 +150,13 @@ json choice_of(const tune::PairChoice& c) {
 
 /// The kept profile of this machine and what is chosen for each class of distance: by it, or by ZEROHOP_PROFILE.
 json calibration_of(const Options& options) {
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
   const tune::MachineId machine = tune::this_machine();
   tune::Profile profile;
-  const Status s = tune::load_profile(folder, machine, &profile);
+  const Status s = tune::load_profile(folders, machine, &profile);
   tune::Profile named;
   const bool used = options.is(Opt::kProfile, "auto") || !tune::named_profile(options.get_text(Opt::kProfile), &named);
-  json out = {{"path", tune::profile_path(folder, machine)},
+  json out = {{"path", tune::profile_path(folders, machine)},
               {"present", s.ok()},
               {"used", used},
               {"why_not", s.ok() ? "" : s.what()},
@@ -246,12 +246,12 @@ int info(const Arguments& arguments) {
   }
   options.read_environment(environ);
   if (!arguments.collective.empty()) return wrong ? 2 : answer(arguments, options);
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
   json collectives = json::object();
   json modelled = json::object();
   for (const std::string_view abi : coll::kAbis) {
-    collectives[std::string(abi)] = table_of(coll::selection_path(folder, abi));
-    modelled[std::string(abi)] = table_of(coll::model_selection_path(folder, abi));
+    collectives[std::string(abi)] = table_of(coll::selection_path(folders, abi));
+    modelled[std::string(abi)] = table_of(coll::model_selection_path(folders, abi));
   }
   const json out = {{"version", ZH_VERSION},
                     {"variables", variables_of(options)},

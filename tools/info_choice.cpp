@@ -179,13 +179,13 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::T
     facts.complaints.push_back(fmt::format("{}={}: there is no such algorithm; `zerohop schedule --list` names them",
                                            option_table()[static_cast<size_t>(option)].name, word));
   }
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
-  for (const auto& [table, path] : {std::pair{&facts.precedence.measured, coll::selection_path(folder, abi)},
-                                    std::pair{&facts.precedence.modelled, coll::model_selection_path(folder, abi)}}) {
+  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  for (const auto& [table, path] : {std::pair{&facts.precedence.measured, coll::selection_path(folders, abi)},
+                                    std::pair{&facts.precedence.modelled, coll::model_selection_path(folders, abi)}}) {
     std::string why;
     if (table->load(path, &why).code() == Code::kInvalid) facts.complaints.push_back(why);
   }
-  facts.no_profile = read_profile(coll::model_profile_path(folder, abi), &facts.profile);
+  facts.no_profile = read_profile(coll::model_profile_path(folders, abi), &facts.profile);
   return facts;
 }
 

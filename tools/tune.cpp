@@ -24,32 +24,38 @@ struct Arguments {
   MeasureOptions measure;
 };
 
+int renew(const Options& options, const tune::KeptFolders& folders) {
+  const std::string path = tune::profile_path(folders.own, tune::this_machine());
+  const bool removed = std::remove(path.c_str()) == 0;
+  if (!removed && errno != ENOENT) {
+    std::fprintf(stderr, "zerohop tune: cannot remove %s: %s\n", path.c_str(), std::strerror(errno));
+    return 1;
+  }
+  std::printf("%s: %s\n", removed ? "Forgotten" : "Nothing was kept", path.c_str());
+  if (const std::string left = tune::profile_path(folders, tune::this_machine()); left != path) {
+    std::printf("The site's is in force: %s\n", left.c_str());
+    return 0;
+  }
+  std::puts(options.get_bool(Opt::kCalibrate) ? "The next two jobs of two ranks or more measure again."
+                                              : "ZEROHOP_CALIBRATE=0: jobs measure nothing.");
+  return 0;
+}
+
 int show_or_renew(const Arguments& arguments) {
   Options options;
   options.read_environment(environ);
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
-  if (folder.empty()) {
+  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const std::string path = tune::profile_path(folders, tune::this_machine());
+  if (path.empty() || (arguments.renew && folders.own.empty())) {
     std::fprintf(stderr, "zerohop tune: there is no folder for what is measured: set HOME or ZEROHOP_CACHE\n");
     return 1;
   }
-  const std::string path = tune::profile_path(folder, tune::this_machine());
-  if (arguments.renew) {
-    const bool removed = std::remove(path.c_str()) == 0;
-    if (!removed && errno != ENOENT) {
-      std::fprintf(stderr, "zerohop tune: cannot remove %s: %s\n", path.c_str(), std::strerror(errno));
-      return 1;
-    }
-    const bool measures = options.get_bool(Opt::kCalibrate);
-    std::printf("%s: %s\n%s\n", removed ? "Forgotten" : "Nothing was kept", path.c_str(),
-                measures ? "The next two jobs of two ranks or more measure again."
-                         : "ZEROHOP_CALIBRATE=0: jobs measure nothing.");
-    return 0;
-  }
+  if (arguments.renew) return renew(options, folders);
   if (!options.is(Opt::kProfile, "auto")) {
     std::printf("ZEROHOP_PROFILE=%s: jobs use nothing of what is kept.\n", options.get_text(Opt::kProfile).c_str());
   }
   tune::Profile profile;
-  const Status status = tune::load_profile(folder, tune::this_machine(), &profile);
+  const Status status = tune::load_profile(folders, tune::this_machine(), &profile);
   if (!status.ok()) {
     std::printf("%s: %s\n", path.c_str(), status.what());
     return 0;

@@ -67,6 +67,9 @@ constexpr OptionSpec kTable[] = {
      "CPUs"},
     {"ZEROHOP_CACHE", OptionType::kString, "", "", kNoRange, kNoRange, "tune",
      "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
+    {"ZEROHOP_SITE", OptionType::kString, "/etc/zerohop", "", kNoRange, kNoRange, "tune",
+     "folder of calibrations and tables of algorithms for all users: files that ZEROHOP_CACHE does not have are read "
+     "from it; empty: none"},
     {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune",
      "0: take the built-in thresholds, measure nothing at start"},
     {"ZEROHOP_PROFILE", OptionType::kEnum, "auto", "auto|builtin|papers", kNoRange, kNoRange, "tune",

@@ -41,6 +41,7 @@ enum class Opt : uint8_t {
   kCopiers,
   kSkew,
   kCache,
+  kSite,
   kCalibrate,
   kProfile,
   kLog,

@@ -107,7 +107,7 @@ class Rank::Chooser {
 
  private:
   void look_up_kept() {
-    const Status loaded = tune::load_profile(folder(), tune::this_machine(), &profile_);
+    const Status loaded = tune::load_profile(folders(), tune::this_machine(), &profile_);
     have_ = loaded.ok() && tune::covers(profile_, levels_of(node_));
     if (have_) s_.profile_note = "kept calibration of this machine";
     if (!loaded.ok() && loaded.code() != Code::kWouldBlock) {
@@ -125,7 +125,7 @@ class Rank::Chooser {
     group.pid = node_.pid(node_.self());
     group.cma = s_.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
     group.quick = quick_;
-    group.folder = folder();
+    group.folders = folders();
     group.scratch = node_.base() + scratch;
     group.levels = levels_of(node_);
     for (uint32_t i = 0; i < node_.size(); ++i) group.lines.push_back(node_.line_ns(i));
@@ -136,7 +136,9 @@ class Rank::Chooser {
     }
   }
 
-  [[nodiscard]] std::string folder() const { return tune::cache_folder(s_.config.calibration_folder); }
+  [[nodiscard]] tune::KeptFolders folders() const {
+    return tune::kept_folders(s_.config.calibration_folder, s_.config.site_folder);
+  }
 
   State& s_;
   node::Node& node_;

@@ -55,6 +55,7 @@ struct Config {
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS
   std::string calibration_folder;        ///< ZEROHOP_CACHE
+  std::string site_folder;               ///< ZEROHOP_SITE
   std::string profile;                   ///< ZEROHOP_PROFILE: a name of tune::named_profile(); empty: as calibrated
   bool calibrate = true;                 ///< false: built-in choices (tests)
   Log log;                               ///< ZEROHOP_LOG

@@ -153,10 +153,10 @@ DistanceClass* class_at(Profile* profile, int level) {
 /// Rank 0: what this job is to do, with the pairs that do it.
 Phase begin(const CalibrationGroup& group, const MachineId& machine, CalibrationShm* shm, Profile* earlier,
             std::string* note) {
-  const Status loaded = load_profile(group.folder, machine, earlier);
+  const Status loaded = load_profile(group.folders, machine, earlier);
   if (loaded.ok() && covers(*earlier, group.levels)) {
     std::memcpy(&shm->profile, earlier, sizeof *earlier);
-    *note = "kept profile " + profile_path(group.folder, machine);
+    *note = "kept profile " + profile_path(group.folders, machine);
     if (!group.quick) return Phase::kReady;
     const int64_t now = os::seconds_since_1970();
     plan(group, shm, [&](int level) {
@@ -309,7 +309,7 @@ bool prepare_profile(const CalibrationGroup& group, Profile* profile, std::strin
     if (group.self == 0) {
       if (all_came) {
         conclude(shm, phase, earlier, note);
-        if (const Status saved = save_profile(group.folder, machine, shm->profile); !saved.ok()) {
+        if (const Status saved = save_profile(group.folders.own, machine, shm->profile); !saved.ok()) {
           *note += std::string(", not kept: ") + saved.what();
         }
       } else {

@@ -30,7 +30,7 @@ struct CalibrationGroup {
   bool quick = false;           ///< rank 0's counts. Only look whether the kept profile still holds
   std::vector<uint8_t> levels;  ///< node::Level between i and j at [i * size + j]; needed on rank 0
   std::vector<float> lines;     ///< a line's time to each rank when the levels were found, ns; 0 or none: unknown
-  std::string folder;           ///< cache_folder(); rank 0's counts
+  KeptFolders folders;          ///< rank 0's count
   std::byte* scratch =
       nullptr;  ///< calibration_bytes(quick) of shared memory: zeroed, page aligned, backed; the same for all
 };

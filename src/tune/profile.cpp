@@ -234,7 +234,17 @@ std::string read_file(const std::string& path, bool* exists) {
   return text;
 }
 
-std::string cache_folder(const std::string& chosen) {
+const std::string& KeptFolders::with(const std::string& name) const {
+  std::error_code none;
+  const auto has = [&](const std::string& folder) {
+    return !folder.empty() && std::filesystem::exists(folder + "/" + name, none);
+  };
+  return !has(own) && has(site) ? site : own;
+}
+
+namespace {
+
+std::string own_folder(const std::string& chosen) {
   if (!chosen.empty()) return chosen;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && cache[0] == '/') {
     return std::string(cache) + "/zerohop";
@@ -245,11 +255,22 @@ std::string cache_folder(const std::string& chosen) {
   return "";
 }
 
+std::string profile_name(const MachineId& machine) { return "calibration-" + hex(machine.hash()) + ".json"; }
+
+}  // namespace
+
+KeptFolders kept_folders(const std::string& chosen, const std::string& site) { return {own_folder(chosen), site}; }
+
 std::string profile_path(const std::string& folder, const MachineId& machine) {
-  return folder + "/calibration-" + hex(machine.hash()) + ".json";
+  return folder.empty() ? "" : folder + "/" + profile_name(machine);
 }
 
-Status load_profile(const std::string& folder, const MachineId& machine, Profile* out) {
+std::string profile_path(const KeptFolders& folders, const MachineId& machine) {
+  return profile_path(folders.with(profile_name(machine)), machine);
+}
+
+Status load_profile(const KeptFolders& folders, const MachineId& machine, Profile* out) {
+  const std::string& folder = folders.with(profile_name(machine));
   if (folder.empty()) return {Code::kWouldBlock, "no folder for the calibration"};
   bool exists = false;
   const std::string text = read_file(profile_path(folder, machine), &exists);

@@ -94,13 +94,25 @@ struct MachineId {
 /// A whole file of that folder, at most 1 MiB; "" if there is none, or something else of that name.
 [[nodiscard]] std::string read_file(const std::string& path, bool* exists);
 
-/// `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no home.
-[[nodiscard]] std::string cache_folder(const std::string& chosen);
+/// Where files about machines lie. Jobs and commands write into their user's own folder. What it does not have they
+/// read from the site's, which an administrator fills for all users.
+struct KeptFolders {
+  std::string own;   ///< "": there is none
+  std::string site;  ///< "": there is none
+  /// The one that a file of this name is read from.
+  [[nodiscard]] const std::string& with(const std::string& name) const;
+};
+/// own: `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no
+/// home. site: ZEROHOP_SITE.
+[[nodiscard]] KeptFolders kept_folders(const std::string& chosen, const std::string& site);
+/// "" without a folder.
 [[nodiscard]] std::string profile_path(const std::string& folder, const MachineId& machine);
+/// The file that is read.
+[[nodiscard]] std::string profile_path(const KeptFolders& folders, const MachineId& machine);
 
 /// kOk: `*out` is the machine's kept profile. kWouldBlock: none has been kept yet. Else the file is there but corrupt,
 /// of another machine or of another version: what() says so and `*out` is untouched.
-Status load_profile(const std::string& folder, const MachineId& machine, Profile* out);
+Status load_profile(const KeptFolders& folders, const MachineId& machine, Profile* out);
 /// Writes the file under another name and renames it, so that a reader sees the old or the new one. Makes the folder.
 Status save_profile(const std::string& folder, const MachineId& machine, const Profile& profile);
 

@@ -144,7 +144,7 @@ std::string feed_profile(const std::string& input) {
   const tune::MachineId machine = tune::MachineId{"cpu", "kernel", "hypervisor", "topology"};
   write(tune::profile_path(folder().path(), machine), input);
   tune::Profile profile;
-  const Status s = tune::load_profile(folder().path(), machine, &profile);
+  const Status s = tune::load_profile({folder().path(), ""}, machine, &profile);
   if (!s.ok()) {
     if (!one_line(s.what())) return "refused without a word";
     return profile.n_classes == 0 ? "" : "refused, and left something";

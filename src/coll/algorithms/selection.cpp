@@ -6,8 +6,6 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "tune/profile.h"
-
 namespace zh::coll {
 namespace {
 
@@ -71,11 +69,19 @@ const char* entry_of(const Words& words, Selection::Entry* out) {
   return nullptr;
 }
 
-std::string path_of(const std::string& folder, const char* what, std::string_view abi, const char* ending) {
-  if (folder.empty()) return "";
+constexpr const char* kMeasured = "collectives";
+constexpr const char* kModelled = "collectives-model";
+constexpr const char* kTable = ".txt";
+constexpr const char* kProfile = ".json";
+
+std::string file_name(const char* what, std::string_view abi, const char* ending) {
   char key[32];
   std::snprintf(key, sizeof key, "-%016" PRIx64 "-", tune::this_machine().hash());
-  return folder + "/" + what + key + std::string(abi) + ending;
+  return what + (key + std::string(abi)) + ending;
+}
+
+std::string path_of(const std::string& folder, const char* what, std::string_view abi, const char* ending) {
+  return folder.empty() ? "" : folder + "/" + file_name(what, abi, ending);
 }
 
 }  // namespace
@@ -147,15 +153,27 @@ std::string Selection::text(std::string_view heading) const {
 }
 
 std::string selection_path(const std::string& folder, std::string_view abi) {
-  return path_of(folder, "collectives", abi, ".txt");
+  return path_of(folder, kMeasured, abi, kTable);
 }
 
 std::string model_selection_path(const std::string& folder, std::string_view abi) {
-  return path_of(folder, "collectives-model", abi, ".txt");
+  return path_of(folder, kModelled, abi, kTable);
 }
 
 std::string model_profile_path(const std::string& folder, std::string_view abi) {
-  return path_of(folder, "collectives-model", abi, ".json");
+  return path_of(folder, kModelled, abi, kProfile);
+}
+
+std::string selection_path(const tune::KeptFolders& folders, std::string_view abi) {
+  return selection_path(folders.with(file_name(kMeasured, abi, kTable)), abi);
+}
+
+std::string model_selection_path(const tune::KeptFolders& folders, std::string_view abi) {
+  return model_selection_path(folders.with(file_name(kModelled, abi, kTable)), abi);
+}
+
+std::string model_profile_path(const tune::KeptFolders& folders, std::string_view abi) {
+  return model_profile_path(folders.with(file_name(kModelled, abi, kTable)), abi);
 }
 
 }  // namespace zh::coll

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "coll/algorithms/algorithms.h"
+#include "tune/profile.h"
 
 namespace zh::coll {
 
@@ -57,11 +58,16 @@ constexpr std::string_view kHostAlgorithm = "host";
 /// The ABIs of hosts.
 constexpr std::string_view kAbis[] = {"mpich", "ompi", "abi"};
 
-/// The file of this machine for hosts of one ABI in the folder of the calibration cache (tune::cache_folder()); ""
-/// without a folder. Messages between nodes are the host's, so each has its own.
+/// The file of this machine for hosts of one ABI in a folder as tune::kept_folders() has them; "" without a folder.
+/// Messages between nodes are the host's, so each has its own.
 [[nodiscard]] std::string selection_path(const std::string& folder, std::string_view abi);
 /// The same of the table by a model, and of the profile that it was made from.
 [[nodiscard]] std::string model_selection_path(const std::string& folder, std::string_view abi);
 [[nodiscard]] std::string model_profile_path(const std::string& folder, std::string_view abi);
+
+/// The files that are read; a profile is that of the table.
+[[nodiscard]] std::string selection_path(const tune::KeptFolders& folders, std::string_view abi);
+[[nodiscard]] std::string model_selection_path(const tune::KeptFolders& folders, std::string_view abi);
+[[nodiscard]] std::string model_profile_path(const tune::KeptFolders& folders, std::string_view abi);
 
 }  // namespace zh::coll

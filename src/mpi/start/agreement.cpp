@@ -36,9 +36,9 @@ void share_selections(HostBootstrap& world, const Options& options) {
   coll::Selection* const tables[] = {&shim.algorithms.measured, &shim.algorithms.modelled};
   std::string texts[std::size(tables)];
   if (world.rank() == 0) {
-    const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
-    const std::string paths[] = {coll::selection_path(folder, ZH_ABI_NAME),
-                                 coll::model_selection_path(folder, ZH_ABI_NAME)};
+    const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+    const std::string paths[] = {coll::selection_path(folders, ZH_ABI_NAME),
+                                 coll::model_selection_path(folders, ZH_ABI_NAME)};
     for (size_t i = 0; i < std::size(tables); ++i) {
       std::string why;
       if (tables[i]->load(paths[i], &why).code() == Code::kInvalid) say_once(0, "not obeyed", why.c_str());

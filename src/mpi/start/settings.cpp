@@ -38,6 +38,7 @@ void apply(const Options& options, engine::Config* out) {
   out->single_copy_min = options.get_number(Opt::kSingleCopy, 0);
   out->copiers = static_cast<uint32_t>(options.get_number(Opt::kCopiers));
   out->calibration_folder = options.get_text(Opt::kCache);
+  out->site_folder = options.get_text(Opt::kSite);
   out->calibrate = options.get_bool(Opt::kCalibrate);
   if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
 }

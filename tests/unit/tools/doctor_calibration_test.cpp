@@ -15,6 +15,7 @@ constexpr int64_t kHourS = 3600;
 CalibrationFacts good() {
   CalibrationFacts f;
   f.path = "/c/zerohop/calibration-1.json";
+  f.folder = "/c/zerohop";
   f.now = os::seconds_since_1970();
   f.profile.n_classes = 1;
   tune::DistanceClass& c = f.profile.classes[0];

@@ -56,6 +56,24 @@ class Tune(Case):
             self.assertEqual(r.returncode, 1)
             self.assertIn("cannot remove", r.stderr)
 
+    def test_what_the_user_lacks_is_read_from_the_sites_folder(self):
+        with tempfile.TemporaryDirectory() as own, tempfile.TemporaryDirectory() as site:
+            folders = {"ZEROHOP_CACHE": own, "ZEROHOP_SITE": site}
+
+            def in_force():
+                return Path(json.loads(zerohop("info", "--json", **folders).stdout)["calibration"]["path"])
+
+            name = in_force().name
+            self.assertEqual(in_force().parent, Path(own), "where jobs will keep it")
+            (Path(site) / name).write_text("{")
+            self.assertEqual(in_force(), Path(site) / name)
+            self.assertIn(f"{site}/{name}: the calibration file is corrupt", zerohop("tune", **folders).stdout)
+            (Path(own) / name).write_text("{")
+            self.assertEqual(in_force(), Path(own) / name)
+            r = zerohop("tune", "--renew", **folders)
+            self.assertIn(f"Forgotten: {own}/{name}\nThe site's is in force: {site}/{name}", r.stdout)
+            self.assertTrue((Path(site) / name).exists(), "an administrator's")
+
     def test_a_named_profile_is_told_beside_what_is_kept(self):
         with tempfile.TemporaryDirectory() as folder:
             for name, said in (("builtin", True), ("auto", False)):

@@ -77,7 +77,7 @@ class Calibration : public testing::Test {
       group.quick = quick;
       // Ranks 0 and 1 at one level, rank 2 at another.
       group.levels = {0, 2, 3, 2, 0, 3, 3, 3, 0};
-      group.folder = folder_;
+      group.folders = {folder_, ""};
       group.scratch = scratch;
       std::string note;
       Outcome& mine = outcomes_[rank];
@@ -103,7 +103,7 @@ TEST_F(Calibration, AllRanksAgreeAndAGoodRunIsKept) {
   bool served = false;
   ASSERT_TRUE(job(true, &served)) << note_;
   Profile kept;
-  const Status status = load_profile(folder_, this_machine(), &kept);
+  const Status status = load_profile({folder_, ""}, this_machine(), &kept);
   EXPECT_TRUE(status.ok() && served) << note_;
   if (served) {
     EXPECT_EQ(outcomes_[0].profile.n_classes, 2U);
@@ -180,7 +180,7 @@ TEST_F(Calibration, AQuickLookIsKeptAndMeasuresOnlyWhatIsDue) {
   ASSERT_TRUE(job(true, &served, true)) << note_;
   ASSERT_TRUE(served) << note_;
   Profile now;
-  ASSERT_TRUE(load_profile(folder_, this_machine(), &now).ok());
+  ASSERT_TRUE(load_profile({folder_, ""}, this_machine(), &now).ok());
   EXPECT_GT(now.classes[0].looked_at, 0);
   EXPECT_LE(now.classes[0].doubts, 1U);
   EXPECT_TRUE(in_force(now.classes[0])) << "one job alone does not take it out of force";

@@ -58,10 +58,10 @@ class Kept : public testing::Test {
 
 TEST_F(Kept, ComesBackAsItWasSaved) {
   Profile loaded;
-  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kWouldBlock);
+  EXPECT_EQ(load_profile({folder_, ""}, machine_, &loaded).code(), Code::kWouldBlock);
   ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
   ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok()) << "over the old one";
-  const Status status = load_profile(folder_, machine_, &loaded);
+  const Status status = load_profile({folder_, ""}, machine_, &loaded);
   ASSERT_TRUE(status.ok()) << status.what();
   EXPECT_EQ(std::memcmp(&loaded, &profile_, sizeof loaded), 0);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "a draft was left behind";
@@ -72,10 +72,10 @@ TEST_F(Kept, IsNotUsedOnAnotherMachine) {
   MachineId other = machine_;
   other.kernel = "6.2";
   Profile loaded;
-  EXPECT_EQ(load_profile(folder_, other, &loaded).code(), Code::kWouldBlock);
+  EXPECT_EQ(load_profile({folder_, ""}, other, &loaded).code(), Code::kWouldBlock);
   // Somebody copied the file, or two hashes met.
   fs::copy_file(path(), profile_path(folder_, other));
-  EXPECT_EQ(load_profile(folder_, other, &loaded).code(), Code::kInvalid);
+  EXPECT_EQ(load_profile({folder_, ""}, other, &loaded).code(), Code::kInvalid);
   EXPECT_EQ(loaded.n_classes, 0U);
 }
 
@@ -86,7 +86,7 @@ TEST_F(Kept, IsRefusedWhenCutAnywhere) {
   for (size_t n = 0; n < content; n += 37) {
     write(whole.substr(0, n));
     Profile loaded;
-    ASSERT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid) << "cut at " << n;
+    ASSERT_EQ(load_profile({folder_, ""}, machine_, &loaded).code(), Code::kInvalid) << "cut at " << n;
     ASSERT_EQ(loaded.n_classes, 0U);
   }
 }
@@ -102,7 +102,7 @@ TEST_F(Kept, NeverYieldsImpossibleNumbersWhateverIsWritten) {
     for (uint64_t k = 0; k <= random() % 3; ++k) bad[random() % bad.size()] = letters[random() % letters.size()];
     write(bad);
     Profile loaded;
-    if (!load_profile(folder_, machine_, &loaded).ok()) {
+    if (!load_profile({folder_, ""}, machine_, &loaded).ok()) {
       ++refused;
       continue;
     }
@@ -128,7 +128,7 @@ TEST_F(Kept, AMachineThatWasNeverQuietIsTriedAgainAfterADay) {
     profile_.classes[0].measured_at = os::seconds_since_1970() - age_s;
     ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
     Profile loaded;
-    ASSERT_TRUE(load_profile(folder_, machine_, &loaded).ok());
+    ASSERT_TRUE(load_profile({folder_, ""}, machine_, &loaded).ok());
     EXPECT_EQ(loaded.classes[0].attempts, age_s == 3600 ? kMostAttempts : 0U);
     EXPECT_EQ(loaded.classes[1].attempts, kMostAttempts) << "what counts is not measured again";
   }
@@ -137,10 +137,10 @@ TEST_F(Kept, AMachineThatWasNeverQuietIsTriedAgainAfterADay) {
 TEST_F(Kept, IsNoPipeAndNoFolder) {
   fs::create_directories(path());
   Profile loaded;
-  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid);
+  EXPECT_EQ(load_profile({folder_, ""}, machine_, &loaded).code(), Code::kInvalid);
   fs::remove(path());
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
-  EXPECT_EQ(load_profile(folder_, machine_, &loaded).code(), Code::kInvalid);
+  EXPECT_EQ(load_profile({folder_, ""}, machine_, &loaded).code(), Code::kInvalid);
 }
 
 TEST_F(Kept, OfAnotherVersionIsRefused) {
@@ -151,7 +151,7 @@ TEST_F(Kept, OfAnotherVersionIsRefused) {
   old.replace(at, 12, "\"version\": 0");
   write(old);
   Profile loaded;
-  const Status status = load_profile(folder_, machine_, &loaded);
+  const Status status = load_profile({folder_, ""}, machine_, &loaded);
   EXPECT_EQ(status.code(), Code::kInvalid);
   EXPECT_NE(std::string(status.what()).find("version"), std::string::npos);
 }
@@ -161,7 +161,7 @@ TEST_F(Kept, CurvesThatAreNoisyOrImpossibleDoNotCount) {
   profile_.classes[0].mapped_one.points[0].us = 58.7F;
   ASSERT_TRUE(save_profile(folder_, machine_, profile_).ok());
   Profile loaded;
-  ASSERT_TRUE(load_profile(folder_, machine_, &loaded).ok());
+  ASSERT_TRUE(load_profile({folder_, ""}, machine_, &loaded).ok());
   for (const DistanceClass& c : {loaded.classes[0], loaded.classes[1]}) {
     EXPECT_TRUE(c.mapped_one.empty());
     EXPECT_FALSE(c.cells.empty());
@@ -174,6 +174,23 @@ TEST_F(Kept, CannotBeWrittenWhereTheFolderIsAFile) {
   EXPECT_FALSE(save_profile("", machine_, profile_).ok());
 }
 
+TEST_F(Kept, IsTheSitesWhereTheUserHasNone) {
+  const KeptFolders folders = {folder_, root_ + "/site"};
+  Profile loaded;
+  EXPECT_EQ(load_profile(folders, machine_, &loaded).code(), Code::kWouldBlock);
+  EXPECT_EQ(profile_path(folders, machine_), path()) << "where the own one will be";
+  ASSERT_TRUE(save_profile(folders.site, machine_, profile_).ok());
+  ASSERT_TRUE(load_profile(folders, machine_, &loaded).ok());
+  EXPECT_EQ(profile_path(folders, machine_), profile_path(folders.site, machine_));
+  EXPECT_TRUE(load_profile({"", folders.site}, machine_, &loaded).ok()) << "a user without a home";
+  profile_.classes[0].jobs += 1;
+  ASSERT_TRUE(save_profile(folders.own, machine_, profile_).ok());
+  ASSERT_TRUE(load_profile(folders, machine_, &loaded).ok());
+  EXPECT_EQ(loaded.classes[0].jobs, profile_.classes[0].jobs) << "the own one goes first";
+  write("not a profile");
+  EXPECT_EQ(load_profile(folders, machine_, &loaded).code(), Code::kInvalid) << "and is not passed over when broken";
+}
+
 TEST(Machine, IsTheSameTwiceAndNamesItsProcessor) {
   const MachineId a = this_machine();
   EXPECT_EQ(a, this_machine());
@@ -181,16 +198,16 @@ TEST(Machine, IsTheSameTwiceAndNamesItsProcessor) {
   EXPECT_FALSE(a.kernel.empty());
 }
 
-TEST(CacheFolder, IsTheChosenOneThenXdgThenHome) {
-  EXPECT_EQ(cache_folder("/x/y"), "/x/y");
+TEST(KeptFolders, TheOwnIsTheChosenOneThenXdgThenHome) {
+  EXPECT_EQ(kept_folders("/x/y", "").own, "/x/y");
   setenv("XDG_CACHE_HOME", "/xdg", 1);
-  EXPECT_EQ(cache_folder(""), "/xdg/zerohop");
+  EXPECT_EQ(kept_folders("", "").own, "/xdg/zerohop");
   setenv("XDG_CACHE_HOME", "relative", 1);
   setenv("HOME", "/h", 1);
-  EXPECT_EQ(cache_folder(""), "/h/.cache/zerohop");
+  EXPECT_EQ(kept_folders("", "").own, "/h/.cache/zerohop");
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
-  EXPECT_EQ(cache_folder(""), "");
+  EXPECT_EQ(kept_folders("", "").own, "");
 }
 
 }  // namespace
