@@ -82,11 +82,16 @@ json copies_json(const CopyThresholds& copies) {
   return out;
 }
 
+json contention_json(const model::Contention& c) {
+  return {{"way", c.way}, {"bytes", c.bytes}, {"us", c.us}, {"noisy", c.noisy}};
+}
+
 /// What was not measured is left out.
 void add_facts(const MachineFacts& facts, json* out) {
   for (const MeasuredLevel& m : facts.levels) (*out)["measured_levels"].push_back(measured_json(m));
   for (const CacheSize& cache : facts.caches) (*out)["caches"].push_back(cache_json(cache));
   for (const CopyThresholds& copies : facts.copies) (*out)["copies"].push_back(copies_json(copies));
+  for (const model::Contention& c : facts.contention) (*out)["contention"].push_back(contention_json(c));
 }
 
 /// Reads one document. The first thing that is wrong becomes the problem; after it nothing is read.
@@ -109,7 +114,7 @@ class Reader {
     }
     known(document, "",
           {"format", "version", "name", "about", "sources", "chips_per_node", "levels", "measured_levels", "caches",
-           "copies"});
+           "copies", "contention"});
     p.name = text(document, "name");
     p.about = document.contains("about") ? text(document, "about") : "";
     sources(document, &p);
@@ -225,6 +230,8 @@ class Reader {
          [&](const json& o, const std::string& at) { f->levels.push_back(measured(o, at)); });
     each(document, "caches", [&](const json& o, const std::string& at) { f->caches.push_back(cache(o, at)); });
     each(document, "copies", [&](const json& o, const std::string& at) { f->copies.push_back(copies(o, at)); });
+    each(document, "contention",
+         [&](const json& o, const std::string& at) { f->contention.push_back(contention(o, at)); });
   }
 
   /// Every object of a list that may be missing.
@@ -282,6 +289,28 @@ class Reader {
     c.nontemporal = from("nontemporal");
     c.kernel_both = from("kernel_both");
     c.mapped_both = from("mapped_both");
+    return c;
+  }
+
+  model::Contention contention(const json& object, const std::string& where) {
+    known(object, where, {"way", "bytes", "us", "noisy"});
+    model::Contention c;
+    c.way = text(object, "way");
+    c.bytes = object.contains("bytes") ? bytes(object["bytes"], where + "bytes") : 0;
+    if (object.contains("noisy")) c.noisy = truth(object["noisy"], where + "noisy");
+    const json list = object.contains("us") ? object["us"] : json::array();
+    uint32_t last = 0;
+    for (const json& at : list.is_array() ? list : json::array({list})) {
+      const bool pair = at.is_array() && at.size() == 2 && at[0].is_number_unsigned() && at[1].is_number() &&
+                        at[0] > last && at[1] > 0;
+      if (!pair) {
+        fail(where + "us: a list of [readers, µs], please, by rising numbers from 1 on");
+        return c;
+      }
+      last = at[0].get<uint32_t>();
+      c.us.emplace_back(last, at[1].get<double>());
+    }
+    if (c.us.empty() || c.us.front().first != 1) fail(where + "us: a list of [readers, µs], please, the first of 1");
     return c;
   }
 

@@ -16,6 +16,7 @@
 #include "bench_report.h"
 #include "bench_rounds.h"
 #include "commands.h"
+#include "contention.h"
 #include "level_pairs.h"
 #include "machine_load.h"
 #include "message_costs.h"
@@ -78,6 +79,12 @@ void print_facts(const MachineMeasured& m) {
   }
   for (const model::CopyThresholds& c : m.copies) {
     fmt::print("  {:<12} {:>8} {:>8} {:>8}\n", c.level, from(c.nontemporal), from(c.kernel_both), from(c.mapped_both));
+  }
+  if (!m.contention.empty()) fmt::print("readers of one rank's memory at once: µs of the slowest\n");
+  for (const model::Contention& c : m.contention) {
+    fmt::print("  {:<8} {:>5}", c.way, format_size(c.bytes));
+    for (const auto& [readers, us] : c.us) fmt::print("  {} of {}", number_text(us), readers);
+    fmt::print("{}\n", c.noisy ? "  noisy" : "");
   }
   fmt::print("\n");
 }
@@ -206,10 +213,27 @@ std::vector<model::CacheSize> measure_caches(const Plan& plan) {
   return cache_sizes(tune::caches_of(passes, described), described);
 }
 
+/// Processors that share no core with an earlier one.
+std::vector<uint32_t> cores_of(const Plan& plan) {
+  std::vector<uint32_t> cores;
+  const auto one = [](uint32_t cpu) {
+    os::CpuSet set;
+    set.add(cpu);
+    return set;
+  };
+  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
+    const auto shares = [&](uint32_t other) {
+      return plan.machine.level(one(cpu), one(other)) == node::Level::kSameCore;
+    };
+    if (plan.allowed.has(cpu) && std::ranges::none_of(cores, shares)) cores.push_back(cpu);
+  }
+  return cores;
+}
+
 std::vector<model::CopyThresholds> known_copies(const Options& options) {
-  const std::string folder = tune::cache_folder(options.get_text(Opt::kCache));
+  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
   tune::Profile profile;
-  if (folder.empty() || !tune::load_profile(folder, tune::this_machine(), &profile).ok()) return {};
+  if (!tune::load_profile(folders, tune::this_machine(), &profile).ok()) return {};
   return copy_thresholds(profile);
 }
 
@@ -267,6 +291,7 @@ int measure_profile(const MeasureOptions& o) {
   m.date = today();
   m.machine = tune::this_machine();
   m.caches = measure_caches(plan);
+  m.contention = measure_contention(cores_of(plan));
   watch.look();
   Rounds rounds;
   run_rounds(o, launches_of(o, plan, hosts->under.front(), &*nodes), &watch, &rounds);

@@ -123,7 +123,7 @@ Parameters parameters_of(const MachineMeasured& m, const Parameters& base) {
   }
   p.levels[static_cast<size_t>(CommLevel::kInterNode)] =
       m.between ? between_costs(intra.costs, m.between->costs) : base.at(CommLevel::kInterNode);
-  p.facts = {measured_levels(m), m.caches, m.copies};
+  p.facts = {measured_levels(m), m.caches, m.copies, m.contention};
   return p;
 }
 

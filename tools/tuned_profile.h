@@ -31,6 +31,7 @@ struct MachineMeasured {
   std::optional<NodesMeasured> between;
   std::vector<model::CacheSize> caches;
   std::vector<model::CopyThresholds> copies;
+  std::vector<model::Contention> contention;
   std::string host;
   std::string date;
   tune::MachineId machine;

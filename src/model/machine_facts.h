@@ -1,11 +1,12 @@
 // What was measured of a machine beside the parameters of the models: all its distances, its caches, its ways of
 // copying. Part of a parameter set (parameters.h), which carries it from `zerohop tune` to whoever reads a profile. It
-// refuses to know how a figure was found; no equation depends on one.
+// refuses to know how a figure was found. No equation depends on one; shared steps of a walk cost by `contention`.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/costs.h"
@@ -48,10 +49,23 @@ struct CopyThresholds {
   bool operator==(const CopyThresholds&) const = default;
 };
 
+constexpr const char* kMappedWay = "mapped";
+constexpr const char* kKernelWay = "kernel";  ///< process_vm_readv, through the page locks of the memory's owner
+
+/// What it takes that several processes read one process's memory at once, each on a processor of its own.
+struct Contention {
+  std::string way;                              ///< one of the two
+  uint64_t bytes = 0;                           ///< that each reads
+  std::vector<std::pair<uint32_t, double>> us;  ///< by readers, from one on: the slowest one's time
+  bool noisy = false;
+  bool operator==(const Contention&) const = default;
+};
+
 struct MachineFacts {
   std::vector<MeasuredLevel> levels;
   std::vector<CacheSize> caches;
   std::vector<CopyThresholds> copies;
+  std::vector<Contention> contention;
   bool operator==(const MachineFacts&) const = default;
 };
 

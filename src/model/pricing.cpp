@@ -1,7 +1,29 @@
 // See pricing.h.
 #include "model/pricing.h"
 
+#include <algorithm>
+
 namespace zh::model {
+namespace {
+
+/// By how much each of so many readers takes longer than one alone; 1 where it is not known.
+double slowdown(const std::vector<Contention>& measured, uint64_t bytes, uint32_t readers) {
+  const Contention* nearest = nullptr;  // of the sizes not above, else the least
+  for (const Contention& c : measured) {
+    if (c.way != kMappedWay || c.noisy || c.us.empty()) continue;
+    if (nearest == nullptr || (c.bytes <= bytes && c.bytes > nearest->bytes)) nearest = &c;
+  }
+  if (nearest == nullptr) return 1;
+  const auto& us = nearest->us;
+  const auto above = std::ranges::find_if(us, [&](const auto& at) { return at.first >= readers; });
+  if (above == us.end()) return us.back().second / us.front().second;
+  if (above == us.begin()) return 1;
+  const auto below = above - 1;
+  const double share = static_cast<double>(readers - below->first) / (above->first - below->first);
+  return (below->second + share * (above->second - below->second)) / us.front().second;
+}
+
+}  // namespace
 
 MessagePrice Pricing::message(uint32_t from, uint32_t to, uint64_t bytes) const {
   const LevelCosts& costs = parameters_.at(priced_as(model_, cluster_.level(from, to)));
@@ -14,6 +36,11 @@ MessagePrice Pricing::message(uint32_t from, uint32_t to, uint64_t bytes) const 
 
 double Pricing::work(uint64_t bytes) const {
   return parameters_.at(CommLevel::kIntraChip).overhead.us_at(static_cast<double>(bytes));
+}
+
+double Pricing::shared(uint64_t bytes, uint32_t readers) const {
+  const bool contends = model_ == Model::kLinked && bytes > 0;
+  return work(bytes) * (contends ? std::max(1.0, slowdown(parameters_.facts.contention, bytes, readers)) : 1);
 }
 
 }  // namespace zh::model

@@ -32,6 +32,10 @@ class Pricing {
   /// A copy inside a rank: one implicit transfer by the processor, f(s, 1)_0 of the nearest level. A reduction is
   /// priced as a copy, for want of a parameter in the models.
   [[nodiscard]] double work(uint64_t bytes) const;
+  /// What so many ranks of a node read at once out of one rank's memory: one copy. With links it takes longer by what
+  /// the machine's readers were measured to take longer than one alone; with more readers than were measured, no
+  /// longer.
+  [[nodiscard]] double shared(uint64_t bytes, uint32_t readers) const;
 
  private:
   Model model_;

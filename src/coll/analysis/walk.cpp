@@ -190,7 +190,8 @@ class Walk {
     walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
-    const double over = start + units(pricing_.work(schedules_[rank].steps[i].bytes));
+    const auto others = static_cast<uint32_t>(group.ends.size() - 1);
+    const double over = start + units(pricing_.shared(schedules_[rank].steps[i].bytes, others));
     for (const StepOf& end : group.ends) {
       walkers_[end.rank].free = over;
       out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};

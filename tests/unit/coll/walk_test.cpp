@@ -84,6 +84,20 @@ TEST(Walk, RanksThatShareByATeamTakeOneCopyTogether) {
   }
 }
 
+TEST(Walk, ReadersOfOneMemoryContendWhereThatWasMeasured) {
+  Parameters p = round_parameters();
+  p.facts.contention = {{"mapped", 64, {{1, 1}, {3, 2}}, false}};
+  const Cluster cluster{4, 1, 1};
+  Problem problem;
+  problem.collective = Collective::kBcast;
+  problem.count = 500;
+  problem.layout = blocks_of(cluster.ranks, 1);
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
+  const model::Pricing pricing(Model::kLinked, p, cluster, 0);
+  EXPECT_DOUBLE_EQ(coll::walk(schedules, pricing).end, 2 * pricing.work(500)) << "three read what the root has";
+}
+
 TEST(Walk, MessagesOfANodeTakeTurnsOnItsLink) {
   const Parameters p = round_parameters();
   constexpr Cluster kFour{4, 4, 1};

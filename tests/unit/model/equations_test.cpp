@@ -182,6 +182,27 @@ TEST(ClosedForms, AThousandNodesTakeNoTime) {
   EXPECT_GT(form(Model::kMlogNP, "binomial", {128'000, 1000, 2}, 77'777), 0);
 }
 
+TEST(Pricing, ReadersOfOneMemoryTakeLongerAsWasMeasured) {
+  Parameters p = test::round_parameters();
+  const auto priced = [&](uint64_t bytes, uint32_t readers, Model model = Model::kLinked) {
+    const Pricing pricing(model, p, kCluster, 0);
+    return pricing.shared(bytes, readers) / pricing.work(bytes);
+  };
+  EXPECT_EQ(priced(500, 3), 1) << "nothing was measured";
+  p.facts.contention = {{"kernel", 64, {{1, 1}, {4, 9}}, false},
+                        {"mapped", 256, {{1, 10}, {2, 12}, {4, 20}}, false},
+                        {"mapped", 4096, {{1, 10}, {4, 30}}, false}};
+  EXPECT_EQ(priced(500, 1), 1);
+  EXPECT_DOUBLE_EQ(priced(500, 2), 1.2);
+  EXPECT_DOUBLE_EQ(priced(500, 3), 1.6) << "between the numbers that were measured";
+  EXPECT_DOUBLE_EQ(priced(500, 60), 2) << "as with the most that were measured";
+  EXPECT_DOUBLE_EQ(priced(64, 4), 2) << "the least size stands for those below";
+  EXPECT_DOUBLE_EQ(priced(5000, 4), 3);
+  EXPECT_EQ(priced(500, 4, Model::kMlogNP), 1) << "the paper's models do not know it";
+  p.facts.contention[1].noisy = p.facts.contention[2].noisy = true;
+  EXPECT_EQ(priced(500, 4), 1);
+}
+
 TEST(Pricing, SplitsAMessageIntoItsParts) {
   Parameters p = test::round_parameters();
   const Pricing mlog(Model::kMlogNP, p, kCluster, 8);

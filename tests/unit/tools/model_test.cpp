@@ -46,6 +46,7 @@ model::MachineFacts some_facts() {
   facts.levels.push_back({"other-node", {}, "several", 0, 8, {}, "inter-node", {}});
   facts.caches = {{"L1d", 32768, 32768, false, false}, {"L2", 0, 0, false, false}, {"last-level", 1, 2, true, true}};
   facts.copies = {{"shared-l3", 2048, model::kNeverWins, std::nullopt}, {"same-core", {}, {}, 8192}};
+  facts.contention = {{"mapped", 65536, {{1, 6.5}, {2, 8}}, false}, {"kernel", 1048576, {{1, 90}}, true}};
   return facts;
 }
 
@@ -72,6 +73,16 @@ TEST(ModelProfile, WhatIsWrongWithAFactIsNamed) {
        [](json* p) { (*p)["caches"][1]["size"] = 1; }},
       {"caches, entry 1, measured: a number of bytes", [](json* p) { (*p)["caches"][0]["measured"] = -4; }},
       {"caches, entry 1, noisy: true or false", [](json* p) { (*p)["caches"][0]["noisy"] = 0; }},
+      {"contention, entry 1, us: a list of [readers",
+       [](json* p) {
+         (*p)["contention"][0]["us"] = {{2, 1}};
+       }},
+      {"contention, entry 1, us: a list of [readers",
+       [](json* p) {
+         (*p)["contention"][0]["us"] = {{1, 1}, {1, 2}};
+       }},
+      {"contention, entry 2, us: a list of [readers", [](json* p) { (*p)["contention"][1]["us"] = 7; }},
+      {"contention, entry 1, ways: there is no such key", [](json* p) { (*p)["contention"][0]["ways"] = 1; }},
       {"copies, entry 1, nontemporal: a number of bytes", [](json* p) { (*p)["copies"][0]["nontemporal"] = "x"; }},
       {"measured_levels, entry 1, processor: there is no such key",
        [](json* p) { (*p)["measured_levels"][0]["processor"] = 1; }},
