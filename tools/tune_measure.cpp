@@ -266,6 +266,7 @@ int measure_profile(const MeasureOptions& o) {
   m.host = hosts->under.front().name;
   m.date = today();
   m.machine = tune::this_machine();
+  m.processors = static_cast<uint32_t>(plan.allowed.count());
   m.caches = measure_caches(plan);
   watch.look();
   Rounds rounds;
