@@ -233,6 +233,7 @@ nlohmann::json rows_of(const Launches& launches, const Tables& tables, uint32_t 
                         {"us", cell.time()},
                         {"slowest_us", interval_json(median_interval(cell.slowest_us))},
                         {"to_host", cell.ratio()},
+                        {"to_host_interval", interval_json(median_interval(cell.to_host))},
                         {"launches", cell.us.size()}});
       }
     }

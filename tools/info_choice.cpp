@@ -86,7 +86,7 @@ json times_json(const ChoiceQuestion& question, const ChoiceFacts& facts, const 
   out["profile"] = facts.profile->name;
   out["model"] = name_of(kComparisonModel);
   ModelCase c = case_of(question);
-  c.cluster.chips_per_node = facts.profile->chips_per_node;
+  c.cluster = on_nodes_of(*facts.profile, c.cluster);
   for (const coll::Algorithm& a : coll::algorithms(question.collective)) {
     const bool in_force = &a == choice.algorithm;
     c.algorithm = a.name;

@@ -21,6 +21,7 @@
 #include "model_choose_command.h"
 #include "model_compare_command.h"
 #include "model_crossing.h"
+#include "model_judge_command.h"
 #include "model_papers_command.h"
 #include "model_picture.h"
 #include "model_profile.h"
@@ -38,7 +39,8 @@ using nlohmann::json;
 struct Arguments {
   std::string collective;
   std::string profile = "gigabit-like";
-  uint32_t chips = 0;  ///< 0: as the profile has it
+  uint32_t chips = 0;       ///< 0: as the profile has it
+  uint32_t processors = 0;  ///< the same
   bool no_walk = false;
   bool as_json = false;
   std::string svg;  ///< where crossover draws; "": nowhere
@@ -59,7 +61,9 @@ std::optional<Parameters> settle(Arguments* a, std::string* problem) {
   }
   std::optional<Parameters> parameters = find_profile(a->profile, problem);
   if (!parameters) return std::nullopt;
-  a->wanted.cluster.chips_per_node = a->chips > 0 ? a->chips : parameters->chips_per_node;
+  if (a->chips > 0) parameters->chips_per_node = a->chips;
+  if (a->processors > 0) parameters->processors_per_node = a->processors;
+  a->wanted.cluster = on_nodes_of(*parameters, a->wanted.cluster);
   *problem = fault_of(a->wanted);
   return problem->empty() ? parameters : std::nullopt;
 }
@@ -68,14 +72,22 @@ std::string cluster_text(const ModelCase& c) {
   const auto many = [](uint32_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); };
   return fmt::format("{} on {} of {}{}", many(c.cluster.ranks, "rank"), many(c.cluster.nodes, "node"),
                      many(c.cluster.chips_per_node, "chip"), c.cluster.cyclic ? ", dealt out in turn" : "") +
+         (c.cluster.processors_per_node > 0 ? ", " + many(c.cluster.processors_per_node, "processor") + " each" : "") +
          (c.team ? ", sharing by teams" : "");
 }
 
 json cluster_json(const Arguments& a, const Parameters& p) {
   const ModelCase& c = a.wanted;
-  return {{"ranks", c.cluster.ranks},   {"nodes", c.cluster.nodes}, {"chips_per_node", c.cluster.chips_per_node},
-          {"cyclic", c.cluster.cyclic}, {"team", c.team},           {"root", c.root},
-          {"stride", c.stride},         {"chunk_bytes", c.chunk},   {"profile", profile_origin_json(p)}};
+  return {{"ranks", c.cluster.ranks},
+          {"nodes", c.cluster.nodes},
+          {"chips_per_node", c.cluster.chips_per_node},
+          {"processors_per_node", c.cluster.processors_per_node},
+          {"cyclic", c.cluster.cyclic},
+          {"team", c.team},
+          {"root", c.root},
+          {"stride", c.stride},
+          {"chunk_bytes", c.chunk},
+          {"profile", profile_origin_json(p)}};
 }
 
 void print_notes(const std::vector<std::string>& notes) {
@@ -273,6 +285,11 @@ void add_cluster_options(CLI::App* command, const std::shared_ptr<Arguments>& a)
                     "know messages alone");
   command->add_option("--chips", a->chips, "Chips (CMPs) of a node; otherwise as the profile has them")
       ->check(CLI::Range(1u, 1024u));
+  command
+      ->add_option("--processors", a->processors,
+                   "Processors of a node, for which ranks wait in the walk if they are more; otherwise as the profile "
+                   "has them, if it does")
+      ->check(CLI::Range(1u, model::kMostProcessors));
   command->add_option("--root", c.root, "Root rank")->capture_default_str();
   command->add_option("-d,--stride", c.stride, "Bytes from one element's start to the next one's; 0: contiguous")
       ->transform(CLI::AsSizeValue(false))
@@ -355,12 +372,14 @@ void add_model_command(CLI::App& app) {
       "  zerohop model predict bcast -a binomial --ranks 64 --nodes 8 --size 4K\n"
       "  zerohop model crossover --ranks 64 --nodes 8\n"
       "  zerohop model choose --profile here.json --save\n"
-      "  zerohop model compare measured.json --profile here.json");
+      "  zerohop model compare measured.json --profile here.json\n"
+      "  zerohop model judge measured.json --profile here.json");
   add_predict(command);
   add_crossover(command);
   add_model_choose_command(command);
   add_model_papers_command(command);
   add_model_compare_command(command);
+  add_model_judge_command(command);
   add_profile(command);
 }
 

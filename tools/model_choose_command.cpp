@@ -15,11 +15,11 @@
 
 #include "base/options.h"
 #include "commands.h"
+#include "machine_tiles.h"
 #include "model_case.h"
 #include "model_choose.h"
 #include "model_crossing.h"
 #include "model_profile.h"
-#include "node/machine.h"
 #include "text.h"
 #include "tune/profile.h"
 
@@ -46,6 +46,7 @@ struct Arguments {
   std::string profile;
   std::vector<uint32_t> ranks = {2, 4, 8};
   uint32_t nodes = 1;
+  uint32_t processors = 0;  ///< 0: as the profile has it
   std::vector<std::string> abis{std::begin(coll::kAbis), std::end(coll::kAbis)};
   bool save = false;
   bool as_json = false;
@@ -72,11 +73,11 @@ Part part_of(const model::Cluster& cluster, const coll::Tiles& tiles, const mode
 }
 
 /// One node for all numbers of ranks, then several nodes if they are wanted. "" or why there is no such cluster.
-std::string clusters_of(const Arguments& a, uint32_t chips, std::vector<model::Cluster>* out) {
+std::string clusters_of(const Arguments& a, const model::Parameters& parameters, std::vector<model::Cluster>* out) {
   for (const uint32_t nodes : a.nodes > 1 ? std::vector{1U, a.nodes} : std::vector{1U}) {
     for (const uint32_t ranks : a.ranks) {
       ModelCase c;
-      c.cluster = {ranks, nodes, chips, false};
+      c.cluster = on_nodes_of(parameters, {.ranks = ranks, .nodes = nodes});
       if (std::string fault = fault_of(c); !fault.empty()) return fault;
       if (ranks > kManyWalks.ranks) return fmt::format("{} ranks at most, not {}", kManyWalks.ranks, ranks);
       out->push_back(c.cluster);
@@ -104,9 +105,10 @@ json json_of(const Part& part) {
 }
 
 void print(const Part& part) {
-  const auto& [ranks, nodes, chips, cyclic] = part.cluster;
-  fmt::print("\n{} ranks on {}\n  {:<14} {:>9}  {:<24} {:>8} {:>12}\n", ranks,
-             nodes == 1 ? "one node" : fmt::format("{} nodes", nodes), "", "from", "algorithm", "chunk", "µs there");
+  const model::Cluster& c = part.cluster;
+  fmt::print("\n{} ranks on {}\n  {:<14} {:>9}  {:<24} {:>8} {:>12}\n", c.ranks,
+             c.nodes == 1 ? "one node" : fmt::format("{} nodes", c.nodes), "", "from", "algorithm", "chunk",
+             "µs there");
   for (const auto& [collective, predicted] : part.collectives) {
     std::string name(name_of(collective));
     for (const auto& [entry, us] : predicted.entries) {
@@ -152,27 +154,13 @@ std::vector<std::string> save(const Arguments& a, const Options& options, const 
   return paths;
 }
 
-/// None, with a note, where the caches are not known.
-coll::Tiles tiles_here(const Options& options, std::vector<std::string>* notes) {
-  node::Machine machine;
-  const Status s = machine.load(options.get_text(Opt::kTopology));
-  coll::Tiles tiles;
-  if (s.ok()) tiles = coll::tiles_for(machine.summary().l1d_bytes, machine.summary().l2_bytes);
-  if (tiles == coll::Tiles{}) {
-    notes->push_back(fmt::format("The sizes of the caches are not known{}{}: chunks are those of ZEROHOP_CHUNK.",
-                                 s.ok() ? "" : ", ", s.what()));
-  }
-  return tiles;
-}
-
 void print_all(const Arguments& a, const model::Parameters& parameters, const coll::Tiles& tiles,
                const std::vector<Part>& parts) {
   const size_t columns = output_columns();
   fmt::print("Fastest by the walk of {}, {} to {}\n{}", name_of(kComparisonModel), format_size(kComparedFrom),
              format_size(kComparedTo), hanging("profile " + parameters.name + ": ", parameters.about, columns));
   if (tiles != coll::Tiles{}) {
-    const auto size = [](uint64_t bytes) { return bytes == 0 ? "none" : format_size(bytes); };
-    fmt::print("tiles: {} of L1, {} of L2; - where the algorithm does not cut\n", size(tiles.small), size(tiles.large));
+    fmt::print("tiles: {}; - where the algorithm does not cut\n", tiles_text(tiles));
   }
   for (const Part& part : parts) print(part);
   fmt::print("\n");
@@ -181,10 +169,11 @@ void print_all(const Arguments& a, const model::Parameters& parameters, const co
 
 int choose(const Arguments& a) {
   std::string problem;
-  const std::optional<model::Parameters> parameters = find_profile(a.profile, &problem);
+  std::optional<model::Parameters> parameters = find_profile(a.profile, &problem);
   if (!parameters) return refuse(problem);
+  if (a.processors > 0) parameters->processors_per_node = a.processors;
   std::vector<model::Cluster> clusters;
-  problem = clusters_of(a, parameters->chips_per_node, &clusters);
+  problem = clusters_of(a, *parameters, &clusters);
   if (!problem.empty()) return refuse(problem);
   Options options;
   options.read_environment(environ);
@@ -231,6 +220,10 @@ void add_model_choose_command(CLI::App* model) {
   command->add_option("-n,--nodes", a->nodes, "Also for so many nodes, on which ranks lie in blocks")
       ->check(CLI::Range(1U, kManyWalks.ranks))
       ->capture_default_str();
+  command
+      ->add_option("--processors", a->processors,
+                   "Processors of a node, for which ranks wait if they are more; otherwise as the profile has them")
+      ->check(CLI::Range(1U, model::kMostProcessors));
   command->add_flag("--save", a->save, "Keep the table: it takes the place of the one that was kept before");
   command
       ->add_option("--abi", a->abis,

@@ -18,8 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kAuto = "auto";  // what zerohop does by itself: no one algorithm
-
 Interval interval_of(const json& j) {
   Interval out;
   if (!j.is_object()) return out;
@@ -47,8 +45,10 @@ std::optional<MeasuredCase> case_of(const json& row) {
   c.cluster.nodes = node_ranks == 0 ? row.value("machines", 1u) : c.cluster.ranks / node_ranks;
   c.cluster.cyclic = row.value("in_turn", false);
   m.us = interval_of(row.value("slowest_us", json()));
-  const bool known = c.collective != coll::Collective::kCount && c.algorithm != kAuto &&
-                     coll::algorithm(c.collective, c.algorithm) != nullptr;
+  m.to_host = interval_of(row.value("to_host_interval", json()));
+  if (m.to_host.count == 0) m.to_host.mid = m.to_host.low = m.to_host.high = row.value("to_host", 0.0);
+  const bool known = c.collective != coll::Collective::kCount &&
+                     (c.algorithm == kOwnChoice || coll::algorithm(c.collective, c.algorithm) != nullptr);
   if (!known || c.cluster.ranks == 0 || c.cluster.nodes == 0 || m.us.mid <= 0) return std::nullopt;
   return fault_of(c).empty() ? std::optional(m) : std::nullopt;
 }
@@ -76,17 +76,23 @@ std::optional<std::vector<MeasuredCase>> measured_cases(const json& document, st
     *problem = fmt::format("its rows are not as that command writes them ({})", e.what());
     return std::nullopt;
   }
-  if (!cases.empty()) return cases;
+  if (std::ranges::any_of(cases, [](const auto& m) { return m.what.algorithm != kOwnChoice; })) return cases;
   *problem = older ? "its rows have no \"slowest_us\": measure again with this zerohop"
                    : "none of its rows is an algorithm that this zerohop has, with ranks that go into nodes alike";
   return std::nullopt;
+}
+
+model::Cluster measured_cluster(const model::Cluster& cluster, const model::Parameters& parameters) {
+  model::Cluster out = on_nodes_of(parameters, cluster);
+  if (out.processors_per_node > 0) out.processors_per_node = std::max(1U, out.processors_per_node / cluster.nodes);
+  return out;
 }
 
 Comparison compare(const MeasuredCase& measured, const model::Parameters& parameters) {
   Comparison out;
   out.measured = measured;
   ModelCase& c = out.measured.what;
-  c.cluster.chips_per_node = parameters.chips_per_node;
+  c.cluster = measured_cluster(c.cluster, parameters);
   const std::vector<coll::Schedule> schedules = schedules_of(c, kOneWalk, &out.no_walk);
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
   for (size_t i = 0; i < model::kAllModels.size(); ++i) {

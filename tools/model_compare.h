@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model_case.h"
@@ -13,16 +14,23 @@
 
 namespace zh::tools {
 
+/// What zerohop does by itself, in place of an algorithm's name.
+constexpr std::string_view kOwnChoice = "auto";
+
 /// One algorithm at one size.
 struct MeasuredCase {
-  ModelCase what;  ///< its cluster has no chips of its own: fill them in from the profile
-  Interval us;     ///< of the slowest rank, over the launches
+  ModelCase what;    ///< its cluster has no chips and processors: see measured_cluster()
+  Interval us;       ///< of the slowest rank, over the launches
+  Interval to_host;  ///< ratio to the host's own collective in the same launch; 0: not told; not valid: a median alone
 };
 
-/// The cases of a document that `zerohop bench algorithms --json` or `bench shapes --json` wrote. Nothing if it is
-/// none, or holds nothing to compare: `*problem` says why.
+/// The cases of a document that `zerohop bench algorithms --json` or `bench shapes --json` wrote, kOwnChoice among
+/// them. Nothing if it is none, or holds no algorithm that this zerohop has: `*problem` says why.
 [[nodiscard]] std::optional<std::vector<MeasuredCase>> measured_cases(const nlohmann::json& document,
                                                                       std::string* problem);
+
+/// The cluster on the machine of these parameters, whose processors its pretended nodes share.
+[[nodiscard]] model::Cluster measured_cluster(const model::Cluster& cluster, const model::Parameters& parameters);
 
 /// By model::Model: µs, or a share. The one of a model that has none is empty.
 using ByModel = std::array<std::optional<double>, model::kAllModels.size()>;

@@ -137,7 +137,9 @@ int compare_file(const Arguments& a) {
   const auto parameters = find_profile(a.profile, &problem);
   if (!parameters) return refuse(problem);
   std::vector<Comparison> comparisons;
-  for (const MeasuredCase& m : *cases) comparisons.push_back(compare(m, *parameters));
+  for (const MeasuredCase& m : *cases) {
+    if (m.what.algorithm != kOwnChoice) comparisons.push_back(compare(m, *parameters));
+  }
   const std::vector<ErrorSummary> all = summaries(comparisons);
   if (a.as_json) {
     json out = {{"schema", "zerohop-model-comparison/1"},

@@ -113,11 +113,13 @@ class Reader {
       return p;
     }
     known(document, "",
-          {"format", "version", "name", "about", "sources", "chips_per_node", "levels", "measured_levels", "caches",
-           "copies", "contention"});
+          {"format", "version", "name", "about", "sources", "chips_per_node", "processors_per_node", "levels",
+           "measured_levels", "caches", "copies", "contention"});
     p.name = text(document, "name");
     p.about = document.contains("about") ? text(document, "about") : "";
     sources(document, &p);
+    if (document.contains("processors_per_node"))
+      p.processors_per_node = whole(document["processors_per_node"], "processors_per_node");
     p.chips_per_node = document.contains("chips_per_node") ? whole(document["chips_per_node"], "chips_per_node") : 1;
     levels(document, &p);
     facts(document, &p.facts);
@@ -346,6 +348,7 @@ json profile_json(const Parameters& p) {
   json out = {{"format", kFormat}, {"version", kVersion},  {"name", p.name},
               {"about", p.about},  {"sources", p.sources}, {"chips_per_node", p.chips_per_node},
               {"levels", levels}};
+  if (p.processors_per_node > 0) out["processors_per_node"] = p.processors_per_node;
   add_facts(p.facts, &out);
   return out;
 }

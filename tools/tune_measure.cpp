@@ -290,6 +290,7 @@ int measure_profile(const MeasureOptions& o) {
   m.host = hosts->under.front().name;
   m.date = today();
   m.machine = tune::this_machine();
+  m.processors = static_cast<uint32_t>(plan.allowed.count());
   m.caches = measure_caches(plan);
   m.contention = measure_contention(cores_of(plan));
   watch.look();

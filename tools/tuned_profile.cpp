@@ -116,6 +116,7 @@ Parameters parameters_of(const MachineMeasured& m, const Parameters& base) {
                         intra.costs.placement, m.date, m.host, m.between ? "measured" : base.name);
   p.sources = sources_of(m, base);
   p.levels[static_cast<size_t>(CommLevel::kIntraChip)] = level_costs(intra.costs);
+  p.processors_per_node = m.processors;
   p.has_inter_chip = is_there(inter);
   if (p.has_inter_chip) {
     p.levels[static_cast<size_t>(CommLevel::kInterChip)] = level_costs(inter->costs);

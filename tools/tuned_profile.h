@@ -29,6 +29,7 @@ struct MachineMeasured {
   std::vector<PairMeasured> pairs;  ///< all that were planned; that of levels.intra_chip has launches
   ModelLevels levels;
   std::optional<NodesMeasured> between;
+  uint32_t processors = 0;  ///< that jobs may use
   std::vector<model::CacheSize> caches;
   std::vector<model::CopyThresholds> copies;
   std::vector<model::Contention> contention;

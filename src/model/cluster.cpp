@@ -15,6 +15,12 @@ CommLevel Cluster::level(uint32_t a, uint32_t b) const {
   return chip_of(a) == chip_of(b) ? CommLevel::kIntraChip : CommLevel::kInterChip;
 }
 
+Cluster on_nodes_of(const Parameters& parameters, Cluster cluster) {
+  cluster.chips_per_node = parameters.chips_per_node;
+  cluster.processors_per_node = parameters.processors_per_node;
+  return cluster;
+}
+
 uint32_t tree_steps(uint32_t ranks) { return static_cast<uint32_t>(std::bit_width(ranks - 1)); }
 
 CountByLevel linear_sends(const Cluster& cluster, uint32_t root) {

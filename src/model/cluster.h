@@ -14,6 +14,8 @@ struct Cluster {
   uint32_t nodes = 1;           ///< >= 1
   uint32_t chips_per_node = 1;  ///< >= 1
   bool cyclic = false;          ///< ranks are dealt out to the nodes in turn
+  /// How many of a node's ranks work at once; 0: all of them, as in the paper. Only the walk knows it.
+  uint32_t processors_per_node = 0;
 
   [[nodiscard]] uint32_t ranks_per_node() const { return ranks / nodes; }
   [[nodiscard]] uint32_t node_of(uint32_t rank) const { return cyclic ? rank % nodes : rank / ranks_per_node(); }
@@ -24,6 +26,9 @@ struct Cluster {
   /// The level of a message between two ranks.
   [[nodiscard]] CommLevel level(uint32_t a, uint32_t b) const;
 };
+
+/// The cluster on nodes that have the chips and processors of these parameters.
+[[nodiscard]] Cluster on_nodes_of(const Parameters& parameters, Cluster cluster);
 
 /// Something counted, or priced, by CommLevel.
 using CountByLevel = std::array<uint32_t, kLevels>;

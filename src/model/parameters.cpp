@@ -61,6 +61,7 @@ double Parameters::last_bytes() const {
 std::string Parameters::fault() const {
   constexpr uint32_t kMostChips = 1024;
   if (chips_per_node == 0 || chips_per_node > kMostChips) return "chips_per_node: a number from 1 to 1024, please";
+  if (processors_per_node > kMostProcessors) return "processors_per_node: a number from 0 to 1048576, please";
   for (const CommLevel level : kAllLevels) {
     if (level == CommLevel::kInterChip && !has_inter_chip) continue;
     const LevelCosts& costs = levels[static_cast<size_t>(level)];

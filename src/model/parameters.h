@@ -45,11 +45,14 @@ struct MessageShape {
   uint64_t stride = 0;
 };
 
+constexpr uint32_t kMostProcessors = 1U << 20;
+
 struct Parameters {
   std::string name;
   std::string about;                 ///< one line
   std::vector<std::string> sources;  ///< where which figures come from
   uint32_t chips_per_node = 1;
+  uint32_t processors_per_node = 0;        ///< for which a node's ranks wait if they are more; 0: not known
   bool has_inter_chip = false;             ///< false: between chips is as on one chip
   std::array<LevelCosts, kLevels> levels;  ///< by CommLevel
   MachineFacts facts;                      ///< what else was measured; no equation reads it

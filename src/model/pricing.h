@@ -29,6 +29,10 @@ class Pricing {
   [[nodiscard]] MessagePrice message(uint32_t from, uint32_t to, uint64_t bytes) const;
   [[nodiscard]] uint32_t node_of(uint32_t rank) const { return cluster_.node_of(rank); }
   [[nodiscard]] uint32_t nodes() const { return cluster_.nodes; }
+  /// Of a node, for which its ranks wait; 0: each rank has one of its own.
+  [[nodiscard]] uint32_t processors() const {
+    return cluster_.processors_per_node < cluster_.ranks_per_node() ? cluster_.processors_per_node : 0;
+  }
   /// A copy inside a rank: one implicit transfer by the processor, f(s, 1)_0 of the nearest level. A reduction is
   /// priced as a copy, for want of a parameter in the models.
   [[nodiscard]] double work(uint64_t bytes) const;

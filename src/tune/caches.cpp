@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -23,13 +24,19 @@ class Parts {
   explicit Parts(std::span<const ReadCost> curve) {
     for (size_t i = 0; i < curve.size(); ++i) {
       const double y = std::log(std::max(middle(curve, i), 1e-3));
+      all_.push_back(y);
       sum_.push_back(sum_.back() + y);
       squares_.push_back(squares_.back() + y * y);
     }
   }
-  [[nodiscard]] size_t size() const { return sum_.size() - 1; }
-  [[nodiscard]] double mean(size_t from, size_t to) const {
-    return (sum_[to] - sum_[from]) / static_cast<double>(to - from);
+  [[nodiscard]] size_t size() const { return all_.size(); }
+  /// The median: a point at the foot of a rise does not lift the part before it.
+  [[nodiscard]] double height(size_t from, size_t to) const {
+    std::vector<double> part(all_.begin() + static_cast<std::ptrdiff_t>(from),
+                             all_.begin() + static_cast<std::ptrdiff_t>(to));
+    std::sort(part.begin(), part.end());
+    const size_t half = part.size() / 2;
+    return part.size() % 2 != 0 ? part[half] : (part[half - 1] + part[half]) / 2;
   }
   [[nodiscard]] double error(size_t from, size_t to) const {
     const double sum = sum_[to] - sum_[from];
@@ -45,12 +52,15 @@ class Parts {
     return std::clamp(curve[i].ns, std::min(before, after), std::max(before, after));
   }
 
+  std::vector<double> all_;
   std::vector<double> sum_ = {0};
   std::vector<double> squares_ = {0};
 };
 
 /// Where the `count` flat parts of least error begin and end: count + 1 bounds. Empty if there are too few points.
-std::vector<size_t> flat_parts(const Parts& parts, size_t count) {
+/// `may_be`: whether the points from one on, to before another, may be a part.
+template <typename MayBe>
+std::vector<size_t> flat_parts(const Parts& parts, size_t count, const MayBe& may_be) {
   const size_t n = parts.size();
   const double never = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> least(count + 1, std::vector<double>(n + 1, never));
@@ -59,6 +69,7 @@ std::vector<size_t> flat_parts(const Parts& parts, size_t count) {
   for (size_t k = 1; k <= count; ++k) {
     for (size_t to = kLeastPoints; to <= n; ++to) {
       for (size_t from = 0; from + kLeastPoints <= to; ++from) {
+        if (!may_be(from, to)) continue;
         const double error = least[k - 1][from] + parts.error(from, to);
         if (error < least[k][to]) {
           least[k][to] = error;
@@ -76,8 +87,8 @@ std::vector<size_t> flat_parts(const Parts& parts, size_t count) {
 
 bool all_rise(const Parts& parts, const std::vector<size_t>& bounds) {
   for (size_t i = 2; i < bounds.size(); ++i) {
-    const double before = parts.mean(bounds[i - 2], bounds[i - 1]);
-    if (parts.mean(bounds[i - 1], bounds[i]) - before < std::log(kLeastRise)) return false;
+    const double before = parts.height(bounds[i - 2], bounds[i - 1]);
+    if (parts.height(bounds[i - 1], bounds[i]) - before < std::log(kLeastRise)) return false;
   }
   return true;
 }
@@ -181,8 +192,12 @@ double read_cost(std::byte* memory, uint64_t bytes, std::mt19937_64* random) {
 
 std::vector<uint64_t> rises_of(std::span<const ReadCost> curve) {
   const Parts parts(curve);
-  for (size_t count = kCaches + 1; count > 1; --count) {
-    const std::vector<size_t> bounds = flat_parts(parts, count);
+  for (size_t count = kCaches + 2; count > 1; --count) {
+    const auto may_be = [&](size_t from, size_t to) {
+      const bool between = from > 0 && to < curve.size();
+      return count <= kCaches + 1 || !between || curve[to - 1].bytes >= kPlainStep * curve[from - 1].bytes;
+    };
+    const std::vector<size_t> bounds = flat_parts(parts, count, may_be);
     if (bounds.empty() || !all_rise(parts, bounds)) continue;
     std::vector<uint64_t> rises;
     for (size_t i = 1; i + 1 < bounds.size(); ++i) rises.push_back(curve[bounds[i] - 1].bytes);
@@ -208,9 +223,12 @@ std::array<CacheFound, kCaches> caches_of(std::span<const ReadCurve> passes, con
     std::vector<uint64_t>& sizes = found[i];
     if (sizes.empty()) continue;
     std::sort(sizes.begin(), sizes.end());
-    out[i].bytes = sizes[sizes.size() / 2];
-    out[i].noisy = sizes.size() < passes.size() ||
-                   static_cast<double>(sizes.back()) > kPassesAgree * static_cast<double>(sizes.front());
+    const uint64_t middle = sizes[sizes.size() / 2];
+    const auto agree = std::count_if(sizes.begin(), sizes.end(), [middle](uint64_t bytes) {
+      return apart(bytes, middle) <= std::log(kPassesAgree) + 1e-9;
+    });
+    out[i].bytes = middle;
+    out[i].noisy = 4 * (passes.size() - static_cast<size_t>(agree)) > passes.size();
   }
   if (found.back().empty() && described.back() != 0 && end != 0) {
     out.back().bytes = end;
@@ -241,8 +259,13 @@ std::vector<ReadCurve> sweep_reads(uint64_t last_bytes, int passes) {
   os::want_huge_pages(memory, sizes.back());
   std::mt19937_64 random(1);
   std::vector<ReadCurve> curves(static_cast<size_t>(passes));
-  for (ReadCurve& curve : curves) {
-    for (const uint64_t bytes : sizes) curve.push_back({bytes, read_cost(memory, bytes, &random)});
+  for (int sweep = 0; sweep < kSweepsOfAPass; ++sweep) {
+    for (ReadCurve& curve : curves) {
+      curve.resize(sizes.size(), {0, std::numeric_limits<double>::infinity()});
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        curve[i] = {sizes[i], std::min(curve[i].ns, read_cost(memory, sizes[i], &random))};
+      }
+    }
   }
   os::unmap_raw(memory, sizes.back());
   return curves;

@@ -46,10 +46,11 @@ struct Event {
   }
 };
 
-/// When a node's link is free, each direction for itself.
-struct Link {
+/// When what the ranks of a node share is free: its link, each direction for itself, and its processors.
+struct Shared {
   double out = 0;
   double in = 0;
+  std::vector<double> processors;  ///< none: each rank has its own
 };
 
 struct Walker {
@@ -76,7 +77,7 @@ class Walk {
         pairs_(pair_messages(schedules)),
         shared_(match_shared(schedules, layout_of(pricing, schedules.size()))),
         missing_(shared_.groups.size()),
-        links_(pricing.nodes()) {
+        nodes_(pricing.nodes(), Shared{0, 0, std::vector<double>(pricing.processors(), 0.0)}) {
     for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = shared_.groups[g].ends.size();
     walkers_.reserve(schedules.size());
     for (const Schedule& schedule : schedules) {
@@ -127,6 +128,14 @@ class Walk {
     return {units(price.send), units(price.network), units(price.link), units(price.receive), units(price.gap)};
   }
 
+  Shared& node_of(uint32_t rank) { return nodes_[pricing_.node_of(rank)]; }
+
+  /// The processor of the rank's node that is free first; null where the rank has one of its own.
+  double* processor_for(uint32_t rank) {
+    std::vector<double>& all = node_of(rank).processors;
+    return all.empty() ? nullptr : &*std::min_element(all.begin(), all.end());
+  }
+
   void queue(uint32_t rank, uint32_t step, double at) {
     Walker& w = walkers_[rank];
     const bool receives = schedules_[rank].steps[step].kind == StepKind::kReceive;
@@ -150,6 +159,9 @@ class Walk {
     if (w.others.empty() && !may_receive) {
       if (!w.receives.empty()) look_at(rank, w.next_reception);
       return;
+    }
+    if (const double* processor = processor_for(rank); processor != nullptr && now < *processor) {
+      return look_at(rank, *processor);
     }
     const bool receives = may_receive && (w.others.empty() || w.others.top() > w.receives.top());
     ReadyQueue& from = receives ? w.receives : w.others;
@@ -180,6 +192,7 @@ class Walk {
       engaged = units(pricing_.work(step.bytes));
     }
     w.free = start + engaged;
+    if (double* processor = processor_for(rank)) *processor = w.free;
     out_.spans[rank][i] = {start / kUnitsPerUs, w.free / kUnitsPerUs};
     out_.end = std::max(out_.end, out_.spans[rank][i].end);
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
@@ -190,8 +203,12 @@ class Walk {
     walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
-    const auto others = static_cast<uint32_t>(group.ends.size() - 1);
-    const double over = start + units(pricing_.shared(schedules_[rank].steps[i].bytes, others));
+    std::vector<double>& processors = node_of(rank).processors;
+    const size_t at_once = processors.empty() ? group.ends.size() : processors.size();
+    const auto turns = static_cast<double>((group.ends.size() + at_once - 1) / at_once);
+    const auto readers = static_cast<uint32_t>(std::min(group.ends.size() - 1, at_once));
+    const double over = start + turns * units(pricing_.shared(schedules_[rank].steps[i].bytes, readers));
+    std::fill(processors.begin(), processors.end(), over);
     for (const StepOf& end : group.ends) {
       walkers_[end.rank].free = over;
       out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};
@@ -204,14 +221,14 @@ class Walk {
   void leave(uint32_t rank, uint32_t i, double now) {
     const Step& step = schedules_[rank].steps[i];
     const model::MessagePrice price = price_of(rank, step.peer, step.bytes);
-    double& free = links_[pricing_.node_of(rank)].out;
+    double& free = node_of(rank).out;
     const double start = std::max(now, free);
     free = start + price.link;
     events_.push({start + std::max(0.0, price.network - price.link), What::kReaches, i, rank});
   }
   void reach(uint32_t rank, uint32_t i, double now) {
     const Step& step = schedules_[rank].steps[i];
-    double& free = links_[pricing_.node_of(step.peer)].in;
+    double& free = node_of(step.peer).in;
     free = std::max(now, free) + price_of(rank, step.peer, step.bytes).link;
     settle(step.peer, pairs_.partner[rank][i], free);
   }
@@ -228,7 +245,7 @@ class Walk {
   Pairs pairs_;
   SharedSteps shared_;
   std::vector<size_t> missing_;  ///< by group: ranks that have not come to the step
-  std::vector<Link> links_;      ///< by node
+  std::vector<Shared> nodes_;
   std::vector<Walker> walkers_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   Timeline out_;

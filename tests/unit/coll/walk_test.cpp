@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "coll/algorithms/algorithms.h"
 #include "model/closed_forms.h"
 #include "model/profiles.h"
 #include "schedule_support.h"
@@ -96,6 +99,76 @@ TEST(Walk, ReadersOfOneMemoryContendWhereThatWasMeasured) {
   ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
   const model::Pricing pricing(Model::kLinked, p, cluster, 0);
   EXPECT_DOUBLE_EQ(coll::walk(schedules, pricing).end, 2 * pricing.work(500)) << "three read what the root has";
+}
+
+TEST(Walk, RanksWaitForTheProcessorsOfTheirNode) {
+  const Parameters p = round_parameters();
+  // Three messages of an end of 3 on each side. The root's sends take one processor all the time, the receptions the
+  // other; on one alone all six ends follow each other.
+  const auto us = [&](uint32_t processors) {
+    return bcast(p, Model::kMlogNP, {4, 1, 1, false, processors}, "linear", 500, 8);
+  };
+  EXPECT_EQ(us(0), 12);
+  EXPECT_EQ(us(2), 12);
+  EXPECT_EQ(us(1), 18);
+  // Each node has its own: two messages out of the root, one of which goes to the other node, then one in each.
+  EXPECT_EQ(bcast(p, Model::kMlogNP, {4, 2, 1, false, 1}, "hierarchical", 500, 8),
+            bcast(p, Model::kMlogNP, {4, 2, 1}, "hierarchical", 500, 8));
+}
+
+TEST(Walk, AsManyProcessorsAsRanksAreAsOneForEach) {
+  const Parameters p = round_parameters();
+  for (size_t i = 0; i < static_cast<size_t>(Collective::kCount); ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (const coll::Algorithm& a : coll::algorithms(collective)) {
+      const auto us = [&](uint32_t processors) {
+        return walked(p, Model::kLinked, {8, 2, 2, false, processors}, collective, a.name, 4096).times.end;
+      };
+      EXPECT_EQ(us(4), us(0)) << a.name;
+      EXPECT_EQ(us(9), us(0)) << a.name;
+      EXPECT_GE(us(1), us(0)) << a.name;
+    }
+  }
+}
+
+// All work of a node's ranks, told by their spans, has to fit onto its processors, and these never do two things.
+TEST(Walk, NoMoreRanksWorkAtOnceThanThereAreProcessors) {
+  const Parameters p = round_parameters();
+  for (const uint32_t processors : {1U, 2U, 3U}) {
+    for (const coll::Algorithm& a : coll::algorithms(Collective::kAllreduce)) {
+      const Walked w = walked(p, Model::kMlogNP, {8, 1, 1, false, processors}, Collective::kAllreduce, a.name, 4096);
+      std::vector<std::pair<double, int>> changes;  // an end comes before a begin at the same time
+      for (const auto& spans : w.times.spans) {
+        for (const auto& span : spans) {
+          changes.emplace_back(span.start, 1);
+          changes.emplace_back(span.end, -1);
+        }
+      }
+      std::sort(changes.begin(), changes.end());
+      int at_once = 0;
+      for (const auto& [at, by] : changes) {
+        at_once += by;
+        EXPECT_LE(at_once, static_cast<int>(processors)) << a.name << " at " << at;
+      }
+      EXPECT_EQ(at_once, 0);
+    }
+  }
+}
+
+TEST(Walk, CopiesOfASharedStepTakeTurnsOnFewProcessors) {
+  const Parameters p = round_parameters();
+  Problem problem;
+  problem.collective = Collective::kBcast;
+  problem.count = 500;
+  problem.layout = blocks_of(8, 2);
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
+  for (const uint32_t processors : {1U, 2U, 3U, 4U}) {
+    const Cluster cluster{8, 2, 1, false, processors};
+    const model::Pricing pricing(Model::kMlogNP, p, cluster, 8);
+    const double turns = processors == 1 ? 4 : processors == 4 ? 1 : 2;
+    EXPECT_DOUBLE_EQ(coll::walk(schedules, pricing).end, 27 + turns * pricing.work(500));
+  }
 }
 
 TEST(Walk, MessagesOfANodeTakeTurnsOnItsLink) {

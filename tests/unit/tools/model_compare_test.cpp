@@ -32,12 +32,13 @@ TEST(ModelCompare, RowsOfAlgorithmsAreCases) {
   std::string problem;
   const auto cases = measured_cases(document(rows), &problem);
   ASSERT_TRUE(cases.has_value()) << problem;
-  ASSERT_EQ(cases->size(), 2U) << "auto, unknown ones and ranks that do not go into nodes are left out";
+  ASSERT_EQ(cases->size(), 3U) << "unknown ones and ranks that do not go into nodes are left out";
   EXPECT_EQ((*cases)[0].what.algorithm, "binomial");
   EXPECT_EQ((*cases)[0].what.cluster.nodes, 1U);
   EXPECT_EQ((*cases)[0].us.mid, 5);
-  EXPECT_EQ((*cases)[1].what.algorithm, "hierarchical");
-  EXPECT_EQ((*cases)[1].what.cluster.nodes, 2U);
+  EXPECT_EQ((*cases)[1].what.algorithm, kOwnChoice);
+  EXPECT_EQ((*cases)[2].what.algorithm, "hierarchical");
+  EXPECT_EQ((*cases)[2].what.cluster.nodes, 2U);
 }
 
 TEST(ModelCompare, RowsSayTheStrideAndTheMachines) {
@@ -78,6 +79,17 @@ TEST(ModelCompare, WhatIsNoResultIsRefused) {
   EXPECT_FALSE(measured_cases(document(json::array({wrong})), &problem));
   EXPECT_FALSE(measured_cases(document(json::array({row("bcast", "no-such", 8, 0, 8, 1)})), &problem));
   EXPECT_NE(problem.find("none of its rows"), std::string::npos) << problem;
+  EXPECT_FALSE(measured_cases(document(json::array({row("bcast", "auto", 8, 0, 8, 1)})), &problem));
+}
+
+TEST(ModelCompare, PretendedNodesShareTheMachinesProcessors) {
+  model::Parameters p = *model::built_in_profile("gigabit-like");
+  EXPECT_EQ(measured_cluster({8, 2, 1}, p).processors_per_node, 0U) << "not known";
+  p.processors_per_node = 6;
+  EXPECT_EQ(measured_cluster({8, 1, 1}, p).processors_per_node, 6U);
+  EXPECT_EQ(measured_cluster({8, 2, 1}, p).processors_per_node, 3U);
+  EXPECT_EQ(measured_cluster({8, 8, 1}, p).processors_per_node, 1U);
+  EXPECT_EQ(measured_cluster({8, 8, 1}, p).chips_per_node, p.chips_per_node);
 }
 
 TEST(ModelCompare, AMachineThatIsAsTheProfileSaysShowsNoError) {

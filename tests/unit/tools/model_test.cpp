@@ -32,6 +32,7 @@ TEST(ModelProfile, IsReadAsItWasWritten) {
     p.has_inter_chip = false;
     p.levels[static_cast<size_t>(model::CommLevel::kInterChip)] = {};
     p.levels[0].gap = {{{0, 3}}};
+    p.processors_per_node = 4;
     EXPECT_EQ(profile_from(profile_json(p), &problem), p) << problem;
   }
 }
@@ -127,6 +128,8 @@ TEST(ModelProfile, WhatIsWrongIsNamed) {
       {"sources: a list of texts", [](json* p) { (*p)["sources"] = {1}; }},
       {"chips_per_node: a whole number", [](json* p) { (*p)["chips_per_node"] = -2; }},
       {"chips_per_node: a number from 1", [](json* p) { (*p)["chips_per_node"] = 0; }},
+      {"processors_per_node: a whole number", [](json* p) { (*p)["processors_per_node"] = "two"; }},
+      {"processors_per_node: a number from 0", [](json* p) { (*p)["processors_per_node"] = 1 << 21; }},
       {"levels: an object", [](json* p) { p->erase("levels"); }},
       {"levels.inter-node: an object", [](json* p) { (*p)["levels"].erase("inter-node"); }},
       {"levels.intra-cmp.overhead: no points", [](json* p) { (*p)["levels"]["intra-cmp"].erase("overhead"); }},

@@ -51,7 +51,10 @@ model::Parameters profile_of(const MachineMeasured& m) {
 double overhead(const model::Parameters& p, CommLevel level) { return p.at(level).overhead.us_at(1024); }
 
 TEST(TunedProfile, EachDistanceIsALevelOfTheModelsOrKeptBeside) {
-  const model::Parameters p = profile_of(two_sockets());
+  MachineMeasured m = two_sockets();
+  m.processors = 16;
+  const model::Parameters p = profile_of(m);
+  EXPECT_EQ(p.processors_per_node, 16U);
   EXPECT_DOUBLE_EQ(overhead(p, CommLevel::kIntraChip), 2);
   EXPECT_DOUBLE_EQ(overhead(p, CommLevel::kInterChip), 4);
   EXPECT_EQ(p.at(CommLevel::kInterNode), model::built_in_profiles().front().at(CommLevel::kInterNode));

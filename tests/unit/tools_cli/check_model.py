@@ -29,7 +29,7 @@ class Model(Case):
         return str(path)
 
     def test_help_teaches_and_fits(self):
-        for args in ([], ["predict"], ["crossover"], ["choose"], ["compare"], ["papers"], ["profile"]):
+        for args in ([], ["predict"], ["crossover"], ["choose"], ["compare"], ["judge"], ["papers"], ["profile"]):
             r = model(*args, "--help")
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("  zerohop model ", r.stdout)
@@ -155,6 +155,45 @@ class Model(Case):
         r = model("compare", str(path), "-p", "gigabit-like")
         self.assertEqual(r.returncode, 2)
         self.assertIn("no result of `zerohop bench algorithms --json`", r.stderr)
+
+    def test_judges_choices_by_what_was_measured(self):
+        """A machine on which the built-in choice takes three times the model's."""
+        at = {"collective": "bcast", "chunk_bytes": 65536, "ranks": 8, "node_ranks": 4, "bytes": 1 << 20}
+        path = Path(self.folder.name) / "measured.json"
+
+        def row(algorithm, us, to_host):
+            spread = {"median": us, "low": 0.99 * us, "high": 1.01 * us, "count": 8, "valid": True}
+            return at | {"algorithm": algorithm, "slowest_us": spread, "to_host": to_host}
+
+        tables = self.of("choose", "-p", "gigabit-like", "-r", "8", "-n", "2")["tables"]
+        (entries,) = (c["entries"] for c in tables[1]["collectives"] if c["collective"] == "bcast")
+        chosen = [e["algorithm"] for e in entries if e["from_bytes"] <= 1 << 20][-1]
+        others = {"linear", "binomial", "leader-ring", "hierarchical"} - {chosen}
+        rows = [row(chosen, 10, 0.5), row("auto", 12, 1.2)] + [row(name, 30, 1.5) for name in others]
+        path.write_text(json.dumps({"schema": "zerohop-bench-algorithms/1", "rows": rows}))
+        out = self.of("judge", str(path), "-p", "gigabit-like")
+        (cell,) = out["cells"]
+        self.assertEqual((cell["best"], cell["best_is_told"], cell["own_to_host"]), (chosen, True, 1.2))
+        self.assertEqual((cell["slower_than_host"], cell["surely_slower_than_host"]), (True, False), "a median alone")
+        self.assertEqual((cell["model"]["measured_as"], cell["model"]["is"]), (chosen, "near"))
+        self.assertEqual(out["all"]["model"]["near_best"], 1)
+        self.assertEqual([line["collective"] for line in out["collectives"]], ["bcast"])
+        text = model("judge", str(path), "-p", "gigabit-like", "--points").stdout
+        self.assertIn("100 % (1 of 1)", text)
+        self.assertIn("bcast 2x4 1M 1.20 [?]", text)
+        path.write_text(json.dumps({"schema": "zerohop-bench-algorithms/1", "rows": rows[:2]}))
+        r = model("judge", str(path), "-p", "gigabit-like")
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("two algorithms to choose from", r.stderr)
+
+    def test_ranks_wait_for_processors(self):
+        args = ("predict", "allgather", "-a", "ring", "-r", "8", "-n", "1", "-s", "64K")
+        each = self.of(*args)["predictions"][3]["walk_us"]
+        self.assertAlmostEqual(self.of(*args, "--processors", "8")["predictions"][3]["walk_us"], each)
+        two = self.of(*args, "--processors", "2")
+        self.assertEqual(two["processors_per_node"], 2)
+        self.assertGreater(two["predictions"][3]["walk_us"], 3 * each)
+        self.assertIn("2 processors each", model(*args, "--processors", "2").stdout)
 
     def test_profiles_are_shown_and_read(self):
         listed = model("profile")

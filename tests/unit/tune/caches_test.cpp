@@ -48,13 +48,26 @@ TEST(Caches, ACurveRisesBehindEachLevel) {
   EXPECT_EQ(rises_of(curve_of(1, {{32 * kK, 4}, {kM, 30}}, 16 * kM)), (std::vector<uint64_t>{32 * kK, kM}));
 }
 
+TEST(Caches, AFourthRiseTakesNoneOfTheCachesAway) {
+  // Behind 8 MiB the processor walks page tables.
+  const std::vector<Level> levels = {{32 * kK, 1.7}, {kM, 5}, {8 * kM, 9}, {32 * kM, 80}};
+  EXPECT_EQ(rises_of(curve_of(1, levels, 256 * kM, 0, 0.03)), (std::vector<uint64_t>{32 * kK, kM, 8 * kM, 32 * kM}));
+  const std::vector<ReadCurve> passes(3, curve_of(1, levels, 256 * kM, 0, 0.03));
+  const auto found = caches_of(passes, {32 * kK, kM, 32 * kM});
+  EXPECT_EQ(found[0].bytes, 32 * kK) << "the least of the rises";
+  EXPECT_EQ(found[1].bytes, kM);
+  EXPECT_EQ(found[2].bytes, 32 * kM);
+}
+
 TEST(Caches, ARiseThatTakesADoublingIsFoundInItsMiddle) {
-  const std::vector<uint64_t> rises = rises_of(curve_of(1.2, kThree, 128 * kM, 1, 0.03));
-  ASSERT_EQ(rises.size(), 3U);
-  for (size_t i = 0; i < 3; ++i) {
-    const double off = static_cast<double>(rises[i]) / static_cast<double>(kThree[i].bytes);
-    EXPECT_GE(off, 0.7) << rises[i];
-    EXPECT_LE(off, 1.4) << rises[i];
+  for (const double doublings : {1.0, 1.5}) {
+    const std::vector<uint64_t> rises = rises_of(curve_of(1.2, kThree, 128 * kM, doublings, 0.03));
+    ASSERT_EQ(rises.size(), 3U);
+    for (size_t i = 0; i < 3; ++i) {
+      const double off = static_cast<double>(rises[i]) / static_cast<double>(kThree[i].bytes);
+      EXPECT_GE(off, 0.7) << rises[i];
+      EXPECT_LE(off, 1.4) << rises[i];
+    }
   }
 }
 
@@ -123,6 +136,21 @@ TEST(Caches, PassesThatDisagreeAreNoisyAndTheirMedianStays) {
   passes[1] = curve_of(1, {{32 * kK, 4}, {kM, 14}}, 64 * kM);
   found = caches_of(passes, described);
   EXPECT_TRUE(found[2].noisy) << "a pass without it";
+}
+
+TEST(Caches, WhatRepeatsIsFirmThoughOnePassWasDisturbed) {
+  const CacheBytes described = {32 * kK, kM, 32 * kM};
+  std::vector<ReadCurve> passes(5, curve_of(1, {{32 * kK, 4}, {kM, 14}, {24 * kM, 60}}, 64 * kM));
+  passes[2] = curve_of(1, {{kM, 14}, {4 * kM, 60}}, 64 * kM);
+  auto found = caches_of(passes, described);
+  EXPECT_EQ(found[0].bytes, 32 * kK);
+  EXPECT_EQ(found[2].bytes, 24 * kM);
+  for (const CacheFound& cache : found) EXPECT_FALSE(cache.noisy);
+  passes[4] = passes[2];
+  found = caches_of(passes, described);
+  EXPECT_TRUE(found[0].noisy) << "two of five passes did not find it";
+  EXPECT_FALSE(found[1].noisy);
+  EXPECT_TRUE(found[2].noisy);
 }
 
 TEST(Caches, SizesOfASweepRiseAndHoldWholePages) {
