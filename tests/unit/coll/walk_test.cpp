@@ -168,6 +168,7 @@ TEST(Walk, EverythingRunsAfterWhatItWaitsForAndOneAtATime) {
   const Cluster cluster{6, 3, 2};
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+      if (algorithm.by_domains) continue;
       const Walked w = walked(p, Model::kMlogNP, cluster, collective, algorithm.name, 64, 0, 0, 16);
       for (size_t rank = 0; rank < w.schedules.size(); ++rank) {
         const Schedule& schedule = w.schedules[rank];
@@ -200,6 +201,7 @@ TEST(Walk, GrowsWithSize) {
   for (const Collective collective : all_collectives()) {
     if (collective == Collective::kBarrier) continue;
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+      if (algorithm.by_domains) continue;
       double before = 0;
       for (const uint64_t bytes : {1024U, 65536U, 4194304U}) {
         const double us = walked(p, Model::kMlogNP, {16, 4, 2}, collective, algorithm.name, bytes).times.end;
