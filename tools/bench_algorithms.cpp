@@ -17,6 +17,7 @@
 #include "bench_report.h"
 #include "coll/algorithms/selection.h"
 #include "commands.h"
+#include "level_pairs.h"
 #include "stats.h"
 #include "tune/profile.h"
 
@@ -34,7 +35,8 @@ constexpr const char* kExamples =
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
     "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
-    "schedule does: communicators of several nodes, nonblocking and persistent calls.";
+    "schedule does: communicators of several nodes, nonblocking and persistent calls. Algorithms that end in -domains\n"
+    "are compared on one node of several sockets, memory nodes or last-level caches; the host has to bind ranks there.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 constexpr const char* kCommand = "bench algorithms";
@@ -70,8 +72,19 @@ uint64_t chunk_of(const std::string& setting) {
   return bytes;
 }
 
+/// Whether ranks of one node may be of several domains: sockets, memory nodes or last-level caches.
+bool may_divide(const AlgorithmOptions& o) {
+  if (o.node_ranks > 0 || o.bench.hosts.machines > 0) return false;
+  Options options;
+  options.read_environment(environ);
+  node::Machine machine;
+  if (!machine.load(options.get_text(Opt::kTopology)).ok()) return false;
+  return model_levels(machine.summary(), plan_pairs(machine, os::allowed_cpus())).inter_chip.has_value();
+}
+
 void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchHost& host = hosts.under.front();
+  const bool divides = may_divide(o);
   for (const int ranks : o.bench.ranks) {
     for (const std::string& name : o.bench.only.empty() ? kUsual : split(o.bench.only)) {
       std::vector<PlannedLaunch> planned;
@@ -87,7 +100,9 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
       };
       plan(kAuto, kUsualChunk);
       for (const coll::Algorithm& a : coll::algorithms(coll::collective_named(name))) {
-        for (const std::string& chunk : o.chunks) plan(std::string(a.name), chunk);
+        for (const std::string& chunk : o.chunks) {
+          if (divides || !a.by_domains) plan(std::string(a.name), chunk);
+        }
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
     }

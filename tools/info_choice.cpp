@@ -21,17 +21,19 @@ using coll::AlgorithmChoice;
 using coll::ChosenBy;
 using nlohmann::json;
 
-ModelCase case_of(const ChoiceQuestion& question) {
+ModelCase case_of(const ChoiceQuestion& question, uint32_t chips_per_node = 1) {
   ModelCase c;
   c.collective = question.collective;
   c.bytes = question.bytes;
-  c.cluster = {question.ranks, question.nodes, 1, false};
+  c.cluster = {question.ranks, question.nodes, chips_per_node, false};
   c.team = question.nodes > 1;
   return c;
 }
 
 coll::Problem problem_of(const ChoiceQuestion& question, const ChoiceFacts& facts) {
-  coll::Problem problem = problem_of(case_of(question));
+  // As ranks lie that are bound: in blocks on the chips of the profile.
+  const uint32_t chips = facts.profile ? facts.profile->chips_per_node : 1;
+  coll::Problem problem = problem_of(case_of(question, chips));
   problem.chunk_bytes = facts.chunk_bytes;
   return problem;
 }
@@ -89,6 +91,7 @@ json times_json(const ChoiceQuestion& question, const ChoiceFacts& facts, const 
   c.cluster = on_nodes_of(*facts.profile, c.cluster);
   for (const coll::Algorithm& a : coll::algorithms(question.collective)) {
     const bool in_force = &a == choice.algorithm;
+    if (a.by_domains && !in_force && !divides_node(c, *facts.profile)) continue;
     c.algorithm = a.name;
     c.chunk = in_force ? choice.chunk_bytes : chunk_of_others(question, facts, choice);
     std::string problem;
@@ -194,6 +197,7 @@ json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
   const AlgorithmChoice choice = facts.precedence.choose(problem);
   const Service service = service_of(question, facts, choice);
   return {{"algorithm", name_of(choice.algorithm)},
+          {"by_domains", choice.algorithm != nullptr && choice.algorithm->by_domains},
           {"chunk_bytes", choice.chunk_bytes},
           {"source", name_of(choice.by)},
           {"sources", sources_json(problem, facts.precedence)},
@@ -223,8 +227,9 @@ std::string choice_text(const ChoiceQuestion& question, const json& answers, siz
     const auto chunk = a["chunk_bytes"].get<uint64_t>();
     text += "\n" + hanging("", "Under " + names, columns);
     text += hanging("  algorithm   ",
-                    fmt::format("{}; where it cuts, {}", a["algorithm"].get<std::string>(),
-                                chunk == 0 ? "whole" : "in chunks of " + format_size(chunk)),
+                    fmt::format("{}; where it cuts, {}{}", a["algorithm"].get<std::string>(),
+                                chunk == 0 ? "whole" : "in chunks of " + format_size(chunk),
+                                a["by_domains"].get<bool>() ? "; if ranks are bound to several sockets" : ""),
                     columns);
     text += hanging("  chosen by   ", source_text(a["source"].get<std::string>()), columns);
     text += hanging("  sources     ", sources_text(a), columns);

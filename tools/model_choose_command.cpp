@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -70,6 +71,12 @@ Part part_of(const model::Cluster& cluster, const coll::Tiles& tiles, const mode
     part.collectives.emplace_back(collective, predicted_table(collective, cluster, tiles, parameters));
   }
   return part;
+}
+
+bool has_domains(const Part& part) {
+  return std::ranges::any_of(part.collectives, [](const auto& of) {
+    return std::ranges::any_of(of.second.entries, [](const auto& e) { return e.entry.algorithm->by_domains; });
+  });
 }
 
 /// One node for all numbers of ranks, then several nodes if they are wanted. "" or why there is no such cluster.
@@ -186,6 +193,11 @@ int choose(const Arguments& a) {
   std::vector<Part> parts;
   parts.reserve(clusters.size());
   for (const model::Cluster& cluster : clusters) parts.push_back(part_of(cluster, tiles, *parameters));
+  if (std::ranges::any_of(parts, has_domains)) {
+    notes.emplace_back(
+        "Lines of algorithms that end in -domains are for jobs whose ranks are bound to several sockets, memory nodes "
+        "or caches, as the profile's chips are; the line behind each is for other jobs.");
+  }
   std::vector<std::string> saved;
   if (a.save) saved = save(a, options, parts, *parameters);
   if (a.save && saved.empty()) return 2;

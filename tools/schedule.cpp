@@ -31,6 +31,7 @@ struct Arguments {
   uint32_t nodes = 1;
   uint32_t ranks_per_node = 8;
   std::vector<uint32_t> ranks_on;
+  uint32_t sockets = 1;
   bool cyclic = false;
   bool team = false;
   uint32_t root = 0;
@@ -72,15 +73,13 @@ int list(const Arguments& a) {
   return 0;
 }
 
-/// Node of every rank; empty if there are none or too many.
-std::vector<uint32_t> node_of_ranks(const Arguments& a) {
-  std::vector<uint32_t> sizes = a.ranks_on;
-  if (sizes.empty()) sizes.assign(a.nodes, a.ranks_per_node);
+/// Which of parts of these sizes every rank is of, in blocks or in turn; empty if there are no ranks or too many.
+std::vector<uint32_t> part_of_ranks(std::vector<uint32_t> sizes, bool cyclic) {
   uint64_t ranks = 0;
   for (const uint32_t size : sizes) ranks += size;
   std::vector<uint32_t> out;
   if (ranks > kMostRanks) return out;
-  if (!a.cyclic) {
+  if (!cyclic) {
     for (uint32_t node = 0; node < sizes.size(); ++node) out.insert(out.end(), sizes[node], node);
     return out;
   }
@@ -92,6 +91,20 @@ std::vector<uint32_t> node_of_ranks(const Arguments& a) {
     }
   }
   return out;
+}
+
+/// Node of every rank; empty if there are none or too many.
+std::vector<uint32_t> node_of_ranks(const Arguments& a) {
+  std::vector<uint32_t> sizes = a.ranks_on;
+  if (sizes.empty()) sizes.assign(a.nodes, a.ranks_per_node);
+  return part_of_ranks(sizes, a.cyclic);
+}
+
+/// Socket of every rank of one node: as even as it goes, in blocks or dealt out in turn.
+std::vector<uint32_t> socket_of_ranks(const Arguments& a, uint32_t ranks) {
+  std::vector<uint32_t> sizes(a.sockets, ranks / a.sockets);
+  for (uint32_t socket = 0; socket < ranks % a.sockets; ++socket) ++sizes[socket];
+  return part_of_ranks(sizes, a.cyclic);
 }
 
 json json_of(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
@@ -138,6 +151,7 @@ Problem problem_of(const Arguments& a, const std::vector<uint32_t>& nodes) {
   problem.commutative = !a.ordered;
   problem.blocks = problem.team = a.team;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
+  if (a.sockets > 1) problem.domains = coll::Layout::of_domains(socket_of_ranks(a, problem.ranks()));
   return problem;
 }
 
@@ -149,6 +163,10 @@ struct Found {
   std::vector<Schedule> schedules;
   coll::Verdict verdict;
   coll::Timeline times;
+  /// What messages are timed and drawn by: sockets where there are any. But shared steps are of the whole node.
+  [[nodiscard]] const coll::Layout& shown() const {
+    return problem.domains != nullptr && !problem.team ? *problem.domains : *problem.layout;
+  }
   [[nodiscard]] uint64_t scratch() const {
     uint64_t most = 0;
     for (const Schedule& s : schedules) most = std::max(most, s.scratch_bytes);
@@ -159,6 +177,7 @@ struct Found {
 std::string title_of(const Arguments& a, const Found& f) {
   std::string title = a.collective + " by " + f.algorithm + ": " + std::to_string(f.nodes.size()) + " ranks on " +
                       std::to_string(f.problem.layout->nodes()) + (f.problem.layout->nodes() == 1 ? " node" : " nodes");
+  if (f.problem.domains) title += " of " + std::to_string(f.problem.domains->nodes()) + " sockets";
   if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
   if (a.chunk > 0) title += " in chunks of " + format_size(a.chunk);
   if (coll::has_root(f.problem.collective)) title += ", root " + std::to_string(a.root);
@@ -172,6 +191,7 @@ void print_json(const Arguments& a, const Found& f) {
               {"what", algorithm.what},
               {"source", algorithm.source},
               {"node_of_rank", f.nodes},
+              {"sockets", f.problem.domains ? f.problem.domains->nodes() : 1},
               {"bytes", f.problem.bytes()},
               {"chunk_bytes", f.problem.chunk_bytes},
               {"root", f.problem.root},
@@ -181,6 +201,8 @@ void print_json(const Arguments& a, const Found& f) {
               {"message_bytes", f.verdict.message_bytes},
               {"messages_between_nodes", f.verdict.node_messages},
               {"bytes_between_nodes", f.verdict.node_bytes},
+              {"messages_between_sockets", f.verdict.domain_messages},
+              {"bytes_between_sockets", f.verdict.domain_bytes},
               {"scratch_bytes", f.scratch()},
               {"logical_time", f.times.end},
               {"ranks", json::array()}};
@@ -198,11 +220,14 @@ void print_text(const Arguments& a, const Found& f, const std::string& title) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   std::printf("%s\n%s [%s]\n\n", title.c_str(), std::string(algorithm.what).c_str(),
               std::string(algorithm.source).c_str());
-  std::printf(
-      "%llu steps, %llu messages of %s in all, between nodes %llu of %s; scratch %s on a rank; logical time %g\n",
-      static_cast<unsigned long long>(f.verdict.steps), static_cast<unsigned long long>(f.verdict.messages),
-      format_size(f.verdict.message_bytes).c_str(), static_cast<unsigned long long>(f.verdict.node_messages),
-      format_size(f.verdict.node_bytes).c_str(), format_size(f.scratch()).c_str(), f.times.end);
+  const coll::Verdict& v = f.verdict;
+  const bool divided = f.problem.domains != nullptr;
+  std::printf("%llu steps, %llu messages of %s in all, between %s %llu of %s; scratch %s on a rank; logical time %g\n",
+              static_cast<unsigned long long>(v.steps), static_cast<unsigned long long>(v.messages),
+              format_size(v.message_bytes).c_str(), divided ? "sockets" : "nodes",
+              static_cast<unsigned long long>(divided ? v.domain_messages : v.node_messages),
+              format_size(divided ? v.domain_bytes : v.node_bytes).c_str(), format_size(f.scratch()).c_str(),
+              f.times.end);
   if (!f.verdict.proved()) {
     std::printf("WRONG: %s\n", f.verdict.fault.c_str());
     return;
@@ -239,7 +264,7 @@ std::string find(const std::vector<Problem>& problems, Found* f) {
   }
   f->verdict = coll::check(problems, f->schedules, {kMostStretches});
   if (f->verdict.gave_up) return "not proved, since " + f->verdict.fault;
-  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, *f->problem.layout, coll::logical_prices());
+  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, f->shown(), coll::logical_prices());
   return "";
 }
 
@@ -253,6 +278,9 @@ int schedule(const Arguments& a) {
   f.nodes = node_of_ranks(a);
   if (f.nodes.empty()) return refuse("1 to " + std::to_string(kMostRanks) + " ranks, please");
   if (a.root >= f.nodes.size()) return refuse("there is no rank " + std::to_string(a.root));
+  if (a.sockets > 1 && std::ranges::any_of(f.nodes, [](uint32_t node) { return node != 0; })) {
+    return refuse("--sockets divides the ranks of one node");
+  }
   if (!a.svg.empty() && f.nodes.size() > kMostDrawnRanks) {
     return refuse("a picture has " + std::to_string(kMostDrawnRanks) + " ranks at most, not " +
                   std::to_string(f.nodes.size()) + ": leave --svg out");
@@ -263,7 +291,7 @@ int schedule(const Arguments& a) {
     return refuse(f.algorithm + ": " + why);
   const std::string title = title_of(a, f);
   if (!a.svg.empty() && f.verdict.proved()) {
-    if (!write_file(a.svg, coll::draw(f.schedules, *f.problem.layout, f.times, title), "schedule")) return 2;
+    if (!write_file(a.svg, coll::draw(f.schedules, f.shown(), f.times, title), "schedule")) return 2;
   }
   if (a.as_json) {
     print_json(a, f);
@@ -285,11 +313,14 @@ void add_schedule_command(CLI::App& app) {
       "  zerohop schedule --list                                  all collectives and algorithms\n"
       "  zerohop schedule allreduce --nodes 4                     what zerohop would choose\n"
       "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks-per-node 2 --chunk 8K --svg ring.svg\n"
+      "  zerohop schedule bcast -a leader-ring-domains -r 16 --sockets 2\n"
+      "                                                           leaders of sockets\n"
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
       "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n\n"
       "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a\n"
-      "node 2, one between nodes 4. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 if there is none\n"
-      "to prove or it is too large.");
+      "node or socket 2, one between them 4. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 if "
+      "there\n"
+      "is none to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");
   command->add_option("-n,--nodes", a->nodes, "Nodes")->check(CLI::Range(1u, kMostRanks))->capture_default_str();
@@ -298,7 +329,10 @@ void add_schedule_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
       ->check(CLI::Range(0u, kMostRanks));
-  command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");
+  command->add_option("--sockets", a->sockets, "Sockets of one node, for algorithms that end in -domains")
+      ->check(CLI::Range(1u, kMostRanks))
+      ->capture_default_str();
+  command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes, or sockets, in turn, not in blocks");
   command->add_flag("--team", a->team,
                     "The ranks of a node share by their team, as in blocking calls of several nodes");
   command->add_option("--root", a->root, "Root rank")->capture_default_str();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/invariant.h"
+#include "node/domains.h"
 #include "node/line_time.h"
 #include "node/machine.h"
 #include "os/peer_mem.h"
@@ -68,6 +69,8 @@ Status Joiner::run(std::unique_ptr<Node>* out) {
   node_->levels_.resize(size_t{n} * n);
   for (size_t i = 0; i < node_->levels_.size(); ++i) node_->levels_[i] = static_cast<Level>(levels[i]);
   node_->line_ns_.assign(lines, lines + n);
+  const uint32_t* domains = at<uint32_t>(node_->base_, header_.domains);
+  node_->domains_.assign(domains, domains + n);
   node_->segment_fd_ = segment_.release();
   open_pidfds();
   describe();
@@ -326,7 +329,6 @@ Status Joiner::compute_levels() {
   const uint32_t n = node_->size_;
   std::vector<os::CpuSet> places(n);
   for (uint32_t i = 0; i < n; ++i) places[i] = config_.topology_file.empty() ? card(i).cpus : machine.place(i);
-  uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
   // Ranks are often bound alike, so the few different pairs of sets are looked up once.
   std::vector<uint32_t> kind(n);
   for (uint32_t i = 0; i < n; ++i) {
@@ -339,17 +341,21 @@ Status Joiner::compute_levels() {
     }
   }
   std::map<std::pair<uint32_t, uint32_t>, Level> known;
+  const auto level_of = [&](uint32_t a, uint32_t b) {
+    const auto [entry, is_new] = known.try_emplace(std::minmax(kind[a], kind[b]), Level::kSelf);
+    if (is_new) entry->second = machine.level(places[a], places[b]);
+    return entry->second;
+  };
+  std::vector<Level> found(size_t{n} * n, Level::kSelf), own(n);
   for (uint32_t a = 0; a < n; ++a) {
+    own[a] = level_of(a, a);
     for (uint32_t b = 0; b < n; ++b) {
-      if (a == b) {
-        levels[a * n + b] = static_cast<uint8_t>(Level::kSelf);
-        continue;
-      }
-      const auto [entry, is_new] = known.try_emplace(std::minmax(kind[a], kind[b]), Level::kSelf);
-      if (is_new) entry->second = machine.level(places[a], places[b]);
-      levels[a * n + b] = static_cast<uint8_t>(entry->second);
+      if (a != b) found[a * n + b] = level_of(a, b);
     }
   }
+  std::ranges::transform(found, at<uint8_t>(node_->base_, header_.levels),
+                         [](Level level) { return static_cast<uint8_t>(level); });
+  std::ranges::copy(domains_of(found, own), at<uint32_t>(node_->base_, header_.domains));
   return kOk;
 }
 

@@ -93,6 +93,9 @@ class Node {
   [[nodiscard]] int world_size() const { return static_cast<int>(local_of_world_.size()); }
 
   [[nodiscard]] Level level(uint32_t a, uint32_t b) const { return levels_[a * size_ + b]; }
+  /// Number of the domain of a rank of this node: its socket, memory node or last-level cache by the topology, as it
+  /// was bound when it joined; 0 for all where they are not divided (domains.h).
+  [[nodiscard]] uint32_t domain_of(uint32_t index) const { return domains_[index]; }
   /// One-way time of a cache line between this rank and `index`, nanoseconds; 0 if it was not measured.
   [[nodiscard]] float line_ns(uint32_t index) const { return line_ns_[index]; }
   /// CPUs that this node's ranks may use altogether (affinity and cgroup quota).
@@ -136,6 +139,7 @@ class Node {
   std::vector<int> world_of_local_;
   std::vector<Level> levels_;
   std::vector<float> line_ns_;
+  std::vector<uint32_t> domains_;
   std::vector<uint8_t> cma_;
   std::string how_;
 };

@@ -1,5 +1,5 @@
-// The byte map of a node's segment: header, one slot per rank, the levels matrix, the ranks' parts, their annexes.
-// Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
+// The byte map of a node's segment: header, one slot per rank, the levels matrix, the ranks' domains and parts, their
+// annexes. Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@ struct HeaderShm {
   uint64_t slots;    ///< Offset of SlotShm[ranks]
   uint64_t levels;   ///< Offset of uint8_t[ranks * ranks], row = a, column = b
   uint64_t lines;    ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
+  uint64_t domains;  ///< Offset of uint32_t[ranks], see domains.h
   uint64_t parts;    ///< Offset of the first rank's part, page aligned
   uint64_t annexes;  ///< Offset of the first rank's annex, page aligned
   uint64_t annex_bytes;
@@ -32,7 +33,7 @@ struct HeaderShm {
 
   [[nodiscard]] const char* broken_invariant() const;
 };
-static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 88);
+static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 96);
 
 /// One rank's place for joining.
 /// Writers: all fields by the slot's rank. Readers: all (token), the partner of a measurement (ball), ranks that sleep
@@ -69,7 +70,8 @@ inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex
   h.slots = round_up(sizeof(HeaderShm), kPairBytes);
   h.levels = h.slots + ranks * sizeof(SlotShm);
   h.lines = round_up(h.levels + uint64_t{ranks} * ranks, kLineBytes);
-  h.parts = round_up(h.lines + uint64_t{ranks} * ranks * sizeof(float), page_bytes);
+  h.domains = h.lines + uint64_t{ranks} * ranks * sizeof(float);
+  h.parts = round_up(h.domains + ranks * sizeof(uint32_t), page_bytes);
   h.annexes = h.parts + ranks * rank_bytes;
   h.annex_bytes = annex_bytes;
   h.segment_bytes = h.annexes + ranks * annex_bytes;

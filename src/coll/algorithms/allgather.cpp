@@ -124,6 +124,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"bruck", "log2 P messages of doubling size, then a rotation", "Bruck et al. 1997", always, bruck},
     {"leader-ring", "ring of whole nodes' pieces among leaders, shared inside nodes meanwhile",
      "multicore collectives paper, section 4.1", always, leader_ring},
+    {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
+     "multicore collectives paper, section 4.1", if_domains, over_domains<leader_ring>, true},
 };
 
 }  // namespace

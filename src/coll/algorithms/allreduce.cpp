@@ -152,6 +152,12 @@ constexpr Algorithm kAlgorithms[] = {
      "multicore collectives paper, section 4.2", if_nodes_in_order, shmem_parallel},
     {"shmem-cyclic", "as shmem-parallel, each rank starting elsewhere", "multicore collectives paper, section 4.2",
      if_commutative, shmem_cyclic},
+    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<hierarchical>, true},
+    {"shmem-parallel-domains", "as shmem-parallel, in each socket, memory node or cache of one node, then between them",
+     "multicore collectives paper, section 4.2", if_domains_in_order, over_domains<shmem_parallel>, true},
+    {"shmem-cyclic-domains", "as shmem-parallel-domains, each rank starting elsewhere",
+     "multicore collectives paper, section 4.2", if_domains_commutative, over_domains<shmem_cyclic>, true},
 };
 
 }  // namespace

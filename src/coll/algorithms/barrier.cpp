@@ -48,6 +48,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"dissemination", "log2 P rounds of messages without bytes", "Hensgen, Finkel, Manber 1988", always, dissemination},
     {"hierarchical", "leaders hear of their nodes, then of each other", "mlog_nP paper, section 6", always,
      hierarchical},
+    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<hierarchical>, true},
 };
 
 }  // namespace

@@ -108,6 +108,10 @@ constexpr Algorithm kAlgorithms[] = {
      "multicore collectives paper, section 4.1", always, leader_ring},
     {"hierarchical", "binomial among leaders, then binomial inside nodes, chunk by chunk",
      "mlog_nP paper, sections 6 and 7.1", always, hierarchical},
+    {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
+     "multicore collectives paper, section 4.1", if_domains, over_domains<leader_ring>, true},
+    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<hierarchical>, true},
 };
 
 }  // namespace

@@ -24,4 +24,20 @@ inline bool if_commutative(const Problem& p) { return p.commutative; }
 /// For what combines by nodes: their ranks must follow each other unless the order does not matter.
 inline bool if_nodes_in_order(const Problem& p) { return p.commutative || p.layout->consecutive(); }
 
+// Algorithms whose leaders are those of one node's domains; their names end in -domains.
+
+inline bool if_domains(const Problem& p) { return p.domains != nullptr; }
+inline bool if_domains_in_order(const Problem& p) {
+  return p.domains != nullptr && (p.commutative || p.domains->consecutive());
+}
+inline bool if_domains_commutative(const Problem& p) { return p.domains != nullptr && p.commutative; }
+/// The same algorithm where domains stand for nodes. They have no teams: that of the node is one of all ranks.
+template <void (*kTell)(Builder&, const Problem&)>
+void over_domains(Builder& b, const Problem& p) {
+  Problem divided = p;
+  divided.layout = p.domains;
+  divided.team = false;
+  kTell(b, divided);
+}
+
 }  // namespace zh::coll

@@ -54,6 +54,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"binomial", "a binomial tree; in rank order by way of rank 0", "mlog_nP paper, section 6", always, binomial},
     {"hierarchical", "leaders combine their nodes, the root the leaders', chunk by chunk", "mlog_nP paper, section 6",
      if_nodes_in_order, hierarchical},
+    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<hierarchical>, true},
 };
 
 }  // namespace

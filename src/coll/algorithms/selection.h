@@ -22,7 +22,8 @@ constexpr std::string_view kMeasuredHeading =
 class Selection {
  public:
   /// From `from_bytes` (of the vector, or of a piece) on, up to the next entry of the same collective, ranks and kind
-  /// of layout. Holds for jobs of `ranks` ranks and more, up to the next larger number that was measured.
+  /// of layout. Holds for jobs of `ranks` ranks and more, up to the next larger number that was measured. Of two that
+  /// begin at the same size, one by domains holds where the node is divided (Problem::domains), the other elsewhere.
   struct Entry {
     Collective collective;
     uint32_t ranks;

@@ -31,6 +31,19 @@ std::shared_ptr<const coll::Layout> layout_of(const std::vector<int>& world_rank
   return std::make_shared<const coll::Layout>(nodes);
 }
 
+/// Null unless all are on this node, which is divided.
+std::shared_ptr<const coll::Layout> domains_of(const std::vector<int>& world_ranks) {
+  const node::Node& node = shim.rank->node();
+  std::vector<uint32_t> domains;
+  domains.reserve(world_ranks.size());
+  for (const int rank : world_ranks) {
+    const int index = node.local_index(rank);
+    if (index < 0) return nullptr;
+    domains.push_back(node.domain_of(static_cast<uint32_t>(index)));
+  }
+  return coll::Layout::of_domains(domains);
+}
+
 }  // namespace
 
 Runs::Runs(const CommInfo& info)
@@ -40,6 +53,7 @@ Runs::Runs(const CommInfo& info)
       members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
       world_(std::make_shared<const std::vector<int32_t>>(info.world.begin(), info.world.end())),
       layout_(layout_of(info.world)),
+      domains_(domains_of(info.world)),
       transport_(make_transport(nonblocking_context(context_))) {}
 
 std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
@@ -81,6 +95,7 @@ Started::Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team)
     : runs_(std::move(runs)), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
   transport_ = persistent ? runs_->transport_of(runs_->inits++) : runs_->transport();
   problem.layout = runs_->layout_;
+  problem.domains = runs_->domains_;
   problem.self = runs_->self_;
   if (team != nullptr) node_.emplace(*team);
 }

@@ -65,6 +65,7 @@ class Runs {
   std::shared_ptr<const std::vector<int32_t>> members_;
   std::shared_ptr<const std::vector<int32_t>> world_;
   std::shared_ptr<const coll::Layout> layout_;
+  std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;
   std::list<Known> known_;  ///< the last used first
 

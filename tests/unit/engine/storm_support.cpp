@@ -518,6 +518,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   nodes.measure_line = false;
   nodes.cma = config.cma;
   nodes.node_ranks = config.node_ranks;
+  nodes.topology_file = config.topology;
   const Status joined = node::Node::join(world, nodes, &r.node);
   EXPECT_TRUE(joined.ok()) << joined.what();
   if (!joined.ok()) return {};

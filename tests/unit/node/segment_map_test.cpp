@@ -14,7 +14,7 @@ TEST(SegmentMap, HeaderIsWhatItsSizesMakeOfIt) {
   const auto* const made = "the header is what make_header() makes of its sizes";
   for (uint64_t HeaderShm::*field :
        {&HeaderShm::magic, &HeaderShm::layout_hash, &HeaderShm::segment_bytes, &HeaderShm::slots, &HeaderShm::levels,
-        &HeaderShm::lines, &HeaderShm::parts, &HeaderShm::annexes}) {
+        &HeaderShm::lines, &HeaderShm::domains, &HeaderShm::parts, &HeaderShm::annexes}) {
     HeaderShm header = whole;
     header.*field += kPageBytes;
     EXPECT_STREQ(header.broken_invariant(), made);

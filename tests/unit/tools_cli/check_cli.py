@@ -57,40 +57,6 @@ class Cli(Case):
     def test_version(self):
         self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
 
-    def test_schedule_is_proved_and_drawn(self):
-        svg = str(Path(self.folder.name) / "ring.svg")
-        r = zerohop("schedule", "bcast", "-a", "leader-ring", "-n", "4", "-r", "2", "-c", "8K", "--svg", svg)
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn("proved: no deadlock", r.stdout)
-        self.assertIn("to rank 4", r.stdout)
-        self.assertTrue(Path(svg).read_text().startswith("<svg "))
-
-    def test_schedule_json_and_list(self):
-        for line in json.loads(zerohop("schedule", "--list", "--json").stdout):
-            r = zerohop("schedule", line["collective"], "-a", line["algorithm"], "--ranks-on", "3", "1", "2", "--json")
-            out = json.loads(r.stdout)
-            self.assertTrue(out["proved"], line)
-            self.assertEqual(len(out["ranks"]), 6)
-
-    def test_schedule_refuses(self):
-        for args in (["nonsense"], ["bcast", "-a", "nonsense"], ["bcast", "--root", "8"], []):
-            self.assertEqual(zerohop("schedule", *args).returncode, 2, args)
-        self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
-
-    def test_schedule_of_very_many_ranks(self):
-        r = zerohop("schedule", "bcast", "-n", "100", "-r", "40", "-b", "64", "--no-steps")
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn("4000 ranks on 100 nodes", r.stdout)
-        self.assertIn("proved: no deadlock", r.stdout)
-        for args, said in (
-            (("bcast", "-n", "1000", "-r", "132"), "1 to 131072 ranks"),
-            (("alltoall", "-n", "100", "-r", "40", "-a", "linear"), "more than 8000000 steps"),
-            (("bcast", "-n", "100", "-r", "40", "--svg", "no.svg"), "a picture has 1024 ranks at most, not 4000"),
-        ):
-            r = zerohop("schedule", *args, "--no-steps")
-            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
-            self.assertIn(said, r.stderr)
-
     def test_unknown_words_are_named(self):
         for args, said in (
             (["rnu"], "there is no command rnu; there are: run info doctor bench"),

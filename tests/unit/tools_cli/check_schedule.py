@@ -1,0 +1,68 @@
+"""Checks `zerohop schedule` as users call it: steps, proofs, pictures. Usage: check_schedule.py <zerohop> <cc>"""
+
+import json
+import sys
+import unittest
+from pathlib import Path
+
+from cli import Case, zerohop
+
+
+class Schedule(Case):
+    def test_schedule_is_proved_and_drawn(self):
+        svg = str(Path(self.folder.name) / "ring.svg")
+        r = zerohop("schedule", "bcast", "-a", "leader-ring", "-n", "4", "-r", "2", "-c", "8K", "--svg", svg)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("proved: no deadlock", r.stdout)
+        self.assertIn("to rank 4", r.stdout)
+        self.assertTrue(Path(svg).read_text().startswith("<svg "))
+
+    def test_schedule_json_and_list(self):
+        for line in json.loads(zerohop("schedule", "--list", "--json").stdout):
+            divided = line["algorithm"].endswith("-domains")
+            ranks = ["-n", "1", "-r", "6", "--sockets", "2"] if divided else ["--ranks-on", "3", "1", "2"]
+            r = zerohop("schedule", line["collective"], "-a", line["algorithm"], *ranks, "--json")
+            out = json.loads(r.stdout)
+            self.assertTrue(out["proved"], line)
+            self.assertEqual(len(out["ranks"]), 6)
+
+    def test_schedule_by_sockets(self):
+        def crossing(algorithm, *more):
+            r = zerohop("schedule", "bcast", "-a", algorithm, "-r", "16", "-b", "1K", "--sockets", "2", "--json", *more)
+            out = json.loads(r.stdout)
+            self.assertTrue(out["proved"])
+            self.assertEqual((out["sockets"], out["messages_between_nodes"]), (2, 0))
+            return out["bytes_between_sockets"], out["logical_time"]
+
+        self.assertEqual(crossing("linear")[0], 8 * 1024)
+        self.assertEqual(crossing("leader-ring-domains")[0], 1024)
+        self.assertEqual(crossing("hierarchical-domains", "--cyclic")[0], 1024)
+        self.assertLess(crossing("hierarchical-domains", "--cyclic")[1], crossing("linear", "--cyclic")[1])
+        text = zerohop("schedule", "bcast", "-a", "leader-ring-domains", "-r", "16", "--sockets", "2").stdout
+        self.assertIn("16 ranks on 1 node of 2 sockets", text)
+        self.assertIn("between sockets 2 of 64K", text)
+        for args in (["-n", "2", "--sockets", "2"], ["--sockets", "1"], ["-r", "4", "--sockets", "4"]):
+            self.assertEqual(zerohop("schedule", "bcast", "-a", "leader-ring-domains", *args).returncode, 2, args)
+
+    def test_schedule_refuses(self):
+        for args in (["nonsense"], ["bcast", "-a", "nonsense"], ["bcast", "--root", "8"], []):
+            self.assertEqual(zerohop("schedule", *args).returncode, 2, args)
+        self.assertEqual(zerohop("schedule", "allreduce", "-a", "ring", "--ordered").returncode, 2)
+
+    def test_schedule_of_very_many_ranks(self):
+        r = zerohop("schedule", "bcast", "-n", "100", "-r", "40", "-b", "64", "--no-steps")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("4000 ranks on 100 nodes", r.stdout)
+        self.assertIn("proved: no deadlock", r.stdout)
+        for args, said in (
+            (("bcast", "-n", "1000", "-r", "132"), "1 to 131072 ranks"),
+            (("alltoall", "-n", "100", "-r", "40", "-a", "linear"), "more than 8000000 steps"),
+            (("bcast", "-n", "100", "-r", "40", "--svg", "no.svg"), "a picture has 1024 ranks at most, not 4000"),
+        ):
+            r = zerohop("schedule", *args, "--no-steps")
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertIn(said, r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
