@@ -24,22 +24,15 @@ Atomic<uint32_t> n_active{0};
 
 void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_team); }
 
-std::shared_ptr<const coll::Layout> layout_of(const std::vector<int>& world_ranks) {
-  std::vector<uint32_t> nodes;
-  nodes.reserve(world_ranks.size());
-  for (const int rank : world_ranks) nodes.push_back(shim.rank->node().node_of(rank));
-  return std::make_shared<const coll::Layout>(nodes);
-}
-
 }  // namespace
 
 Runs::Runs(const CommInfo& info)
     : comm(info.handle),
       context_(info.context),
       self_(static_cast<uint32_t>(info.rank)),
-      members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
-      world_(std::make_shared<const std::vector<int32_t>>(info.world.begin(), info.world.end())),
-      layout_(layout_of(info.world)),
+      members_{info.members->local(), info.members},
+      world_{info.members->world(), info.members},
+      layout_(info.members->layout()),
       transport_(make_transport(nonblocking_context(context_))) {}
 
 std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
