@@ -157,15 +157,15 @@ void Internode::let_go() {
 }
 
 Code SpanTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
-  if ((*members_)[rank] >= 0) return inside_.send(rank, tag, data, bytes, handle);
-  const Code code = internode_.send((*world_)[rank], context_, tag, data, bytes, handle);
+  if (members_[rank] >= 0) return inside_.send(rank, tag, data, bytes, handle);
+  const Code code = internode_.send(world_[rank], context_, tag, data, bytes, handle);
   if (*handle != nullptr) *handle = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*handle) | kInternodeBit);
   return code;
 }
 
 Code SpanTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
-  if ((*members_)[rank] >= 0) return inside_.receive(rank, tag, data, bytes, handle);
-  const Code code = internode_.receive((*world_)[rank], context_, tag, data, bytes, handle);
+  if (members_[rank] >= 0) return inside_.receive(rank, tag, data, bytes, handle);
+  const Code code = internode_.receive(world_[rank], context_, tag, data, bytes, handle);
   if (*handle != nullptr) *handle = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*handle) | kInternodeBit);
   return code;
 }

@@ -108,8 +108,7 @@ class Internode {
 class SpanTransport final : public coll::Transport {
  public:
   /// `members`: as in RunTransport; `world`: world ranks, by rank of the communicator.
-  SpanTransport(Rank& rank, Internode& internode, uint64_t context, std::shared_ptr<const std::vector<int32_t>> members,
-                std::shared_ptr<const std::vector<int32_t>> world, uint32_t self)
+  SpanTransport(Rank& rank, Internode& internode, uint64_t context, RankList members, RankList world, uint32_t self)
       : inside_(rank, context, members, self),
         internode_(internode),
         context_(context),
@@ -129,8 +128,8 @@ class SpanTransport final : public coll::Transport {
   RunTransport inside_;
   Internode& internode_;
   uint64_t context_;
-  std::shared_ptr<const std::vector<int32_t>> members_;
-  std::shared_ptr<const std::vector<int32_t>> world_;
+  RankList members_;
+  RankList world_;
 };
 
 }  // namespace zh::engine

@@ -57,13 +57,10 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     if (status.ok()) rank->watch_memory();
   }
   // Nobody may send before every receiver's queues stand, and all must agree whether they do.
-  const auto mine = static_cast<uint8_t>(status.code());
-  std::vector<uint8_t> all(static_cast<size_t>(world.size()));
-  if (Status s = world.allgather(&mine, 1, all.data()); !s.ok()) return s;
-  for (const uint8_t code : all) {
-    if (code != 0 && status.ok()) status = {static_cast<Code>(code), "another rank could not set up its queues"};
-  }
+  uint64_t failure = status.ok() ? ~uint64_t{0} : static_cast<uint64_t>(status.code());
+  if (Status s = world.least({&failure, 1}); !s.ok()) return s;
   if (!status.ok()) return status;
+  if (failure != ~uint64_t{0}) return {static_cast<Code>(failure), "another rank could not set up its queues"};
   if (Status s = rank->choose(world); !s.ok()) return s;
   *out = std::move(rank);
   return kOk;

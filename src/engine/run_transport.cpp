@@ -16,7 +16,7 @@ Code code_of(const Result& result, uint64_t asked) {
 
 Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
   SendArgs args;
-  args.dest = static_cast<uint32_t>((*members_)[rank]);
+  args.dest = static_cast<uint32_t>(members_[rank]);
   args.source = static_cast<int32_t>(self_);
   args.tag = tag;
   args.context = context_;
@@ -30,7 +30,7 @@ Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t b
 
 Code RunTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
   RecvArgs args;
-  args.peer = (*members_)[rank];
+  args.peer = members_[rank];
   args.source = static_cast<int32_t>(rank);
   args.tag = tag;
   args.context = context_;
@@ -63,7 +63,7 @@ void RunTransport::abandon(void* handle) {
 void RunTransport::announce(uint64_t number, uint32_t digest) { rank_.announce_call(context_, number, digest); }
 
 bool RunTransport::contradicted(uint64_t number, uint32_t digest) const {
-  return std::any_of(members_->begin(), members_->end(), [&](int32_t member) {
+  return std::ranges::any_of(members_.ranks, [&](int32_t member) {
     return member >= 0 && rank_.call_contradicted(static_cast<uint32_t>(member), context_, number, digest);
   });
 }

@@ -2,19 +2,29 @@
 // engine. Called by coll::Run on behalf of the shim and the tests. It refuses to know collectives.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "coll/schedule/run.h"
 #include "engine/rank.h"
 
 namespace zh::engine {
 
+/// A list by rank of a communicator, which communicators may share.
+struct RankList {
+  std::span<const int32_t> ranks;
+  std::shared_ptr<const void> owner;  ///< of their memory
+
+  [[nodiscard]] int32_t operator[](size_t rank) const { return ranks[rank]; }
+};
+
 class RunTransport : public coll::Transport {
  public:
   /// `members`: node-local indices by rank of the communicator, < 0 for ranks of other nodes, which get no messages
   /// here; `self`: this rank. No other messages have `context`.
-  RunTransport(Rank& rank, uint64_t context, std::shared_ptr<const std::vector<int32_t>> members, uint32_t self)
+  RunTransport(Rank& rank, uint64_t context, RankList members, uint32_t self)
       : rank_(rank), context_(context), members_(std::move(members)), self_(self) {}
   virtual ~RunTransport() = default;
   RunTransport(const RunTransport&) = delete;
@@ -31,7 +41,7 @@ class RunTransport : public coll::Transport {
  private:
   Rank& rank_;
   uint64_t context_;
-  std::shared_ptr<const std::vector<int32_t>> members_;
+  RankList members_;
   uint32_t self_;
 };
 

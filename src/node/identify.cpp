@@ -1,8 +1,8 @@
 // Who is here: what each rank says of itself, which ranks share a node, how many processors there are, and how the
-// node's segment is divided. The first stage of Node::join (joiner.h); all ranks come to the same conclusions.
+// node's segment is divided. The first stages of Node::join (joiner.h); all ranks come to the same conclusions.
 #include <algorithm>
 #include <map>
-#include <set>
+#include <numeric>
 #include <utility>
 
 #include "node/joiner.h"
@@ -13,6 +13,7 @@
 namespace zh::node {
 namespace {
 
+constexpr uint64_t kSeed = 0xcbf29ce484222325u;
 constexpr uint64_t kAnnexesMax = uint64_t{256} << 30;
 constexpr uint64_t kSegmentMax = uint64_t{127} << 30;  // queue entries are named by 31 bits, in lines
 
@@ -24,16 +25,61 @@ uint64_t hash(const std::string& text, uint64_t seed) {
 
 }  // namespace
 
+Status Joiner::meet() {
+  if (Status s = of_one_kind(); !s.ok()) return s;
+  const std::string kernel = config_.machine.empty() ? os::boot_id() : config_.machine;
+  const std::string who = kernel + "\n" + os::host_name() + "\n" + std::to_string(os::user_id());
+  key_ = place_key(hash(kernel, kSeed), hash(who, kSeed));
+  std::vector<uint64_t> keys(static_cast<size_t>(world_.size()));
+  if (Status s = world_.allgather(&key_, sizeof key_, keys.data()); !s.ok()) return s;
+  roster_ = make_roster(keys, config_.node_ranks, world_.rank());
+  if (!roster_.one_machine) {
+    if (Status s = world_.among(roster_.machine, &machine_); !s.ok()) return s;
+  }
+  ranks_ = roster_.machine;
+  if (machine_ == nullptr) {
+    ranks_.resize(keys.size());
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+  }
+  return kOk;
+}
+
+/// What all ranks of the job must have alike is compared first, since keys are read by it.
+Status Joiner::of_one_kind() {
+  struct Kind {
+    uint64_t build;
+    uint64_t node_ranks;
+  };
+  Kind mine{hash(std::to_string(os::page_bytes()), kLayoutHash), config_.node_ranks};
+  if (config_.fail_stage == static_cast<int>(JoinStage::kIdentify)) mine.build = 0;
+  // The least of a value and of its complement: the least and the greatest.
+  uint64_t both[] = {mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks};
+  if (Status s = world_.least(both); !s.ok()) return s;
+  if (both[0] == ~both[1] && both[2] == ~both[3]) return kOk;
+  std::vector<Kind> all(static_cast<size_t>(world_.size()));
+  if (Status s = world_.allgather(&mine, sizeof mine, all.data()); !s.ok()) return s;
+  for (size_t r = 1; r < all.size(); ++r) {
+    const std::string rank = "rank " + std::to_string(r);
+    if (all[r].build != all[0].build) {
+      return {Code::kInvalid, keep_text(rank + " runs another build of zerohop than rank 0")};
+    }
+    if (all[r].node_ranks != all[0].node_ranks) {
+      return {Code::kInvalid, keep_text("ZEROHOP_NODE_RANKS differs between rank 0 and " + rank)};
+    }
+  }
+  return {Code::kIo, "the ranks cannot agree: the same values were told in two ways"};
+}
+
 Status Joiner::identify() {
   if (os::yama_scope() == 1 && config_.cma && config_.tracer && os::allow_any_tracer() != 0) {
     note(&notes_, "Yama scope 1 and PR_SET_PTRACER refused");
   }
   const Card mine = own_card();
-  cards_.resize(static_cast<size_t>(world_.size()));
-  if (Status s = world_.allgather(&mine, sizeof mine, cards_.data()); !s.ok()) return s;
-  // From here all ranks hold the same cards, so all come to the same conclusions.
-  if (Status s = of_one_kind(); !s.ok()) return s;
-  assign_nodes();
+  cards_.resize(ranks_.size());
+  if (Status s = group().allgather(&mine, sizeof mine, cards_.data()); !s.ok()) return s;
+  // From here all ranks of a machine hold the same cards, so all come to the same conclusions.
+  find_members();
+  if (Status s = names_are_told_apart(); !s.ok()) return s;
   count_cpus();
   lay_out();
   return kOk;
@@ -41,12 +87,14 @@ Status Joiner::identify() {
 
 Card Joiner::own_card() {
   private_token_ = std::make_unique<uint64_t>(os::random_token());
-  const std::string who = os::boot_id() + "\n" + os::host_name() + "\n" + std::to_string(os::user_id());
+  const std::string kernel = config_.machine.empty() ? os::boot_id() : config_.machine;
+  const std::string who = kernel + "\n" + os::host_name() + "\n" + std::to_string(os::user_id());
   const os::Cgroup cgroup = os::find_cgroup();
   Card mine{};
-  mine.key[0] = hash(who, 0xcbf29ce484222325u);
+  mine.place = key_;
+  mine.key[0] = hash(who, kSeed);
   mine.key[1] = hash(who, 0x84222325cbf29ce4u);
-  mine.kernel = hash(os::boot_id(), 1);
+  mine.kernel = hash(kernel, 1);
   mine.token = *private_token_;
   mine.token_address = reinterpret_cast<uint64_t>(private_token_.get());
   mine.pid_namespace = os::namespace_id("pid");
@@ -58,29 +106,13 @@ Card Joiner::own_card() {
   mine.annex_bytes = config_.annex_bytes;
   mine.address_space = os::address_space_left();
   mine.file_bytes = os::soft_limit(os::Limit::kFileSize);
-  mine.layout_hash = kLayoutHash;
   mine.page_bytes = static_cast<uint32_t>(os::page_bytes());
-  mine.node_ranks = config_.node_ranks;
   mine.pid = os::process_id();
   mine.cma = config_.cma ? 1 : 0;
   mine.measure = config_.measure_line ? 1 : 0;
   mine.synthetic = config_.topology_file.empty() ? 0 : 1;
   mine.cpus = os::allowed_cpus();
-  if (config_.fail_stage == static_cast<int>(JoinStage::kIdentify)) mine.layout_hash = 0;
   return mine;
-}
-
-Status Joiner::of_one_kind() const {
-  for (size_t r = 1; r < cards_.size(); ++r) {
-    const Card& c = cards_[r];
-    if (c.layout_hash != cards_[0].layout_hash || c.page_bytes != cards_[0].page_bytes) {
-      return {Code::kInvalid, keep_text("rank " + std::to_string(r) + " runs another build of zerohop than rank 0")};
-    }
-    if (c.node_ranks != cards_[0].node_ranks) {
-      return {Code::kInvalid, keep_text("ZEROHOP_NODE_RANKS differs between rank 0 and rank " + std::to_string(r))};
-    }
-  }
-  return kOk;
 }
 
 /// The segment's parts, by what every rank of the node may have.
@@ -102,43 +134,24 @@ void Joiner::lay_out() {
     rank_bytes = kSegmentMax / node_->size_;
     note(&notes_, "parts made smaller so that the segment stays below 127 GiB: lower ZEROHOP_MEMORY");
   }
+  const SegmentRanks of{node_->size_, static_cast<uint32_t>(world_.size())};
   // Annexes are for what few programs need; where something is scarce there are none.
-  const uint64_t whole = make_header(node_->size_, rank_bytes, annex_bytes, page).segment_bytes;
+  const uint64_t whole = make_header(of, rank_bytes, annex_bytes, page).segment_bytes;
   if (address_space != os::kUnlimited || whole > file_bytes) annex_bytes = 0;
-  header_ = make_header(node_->size_, rank_bytes / page * page, annex_bytes / page * page, page);
+  header_ = make_header(of, rank_bytes / page * page, annex_bytes / page * page, page);
   node_->page_bytes_ = page;
 }
 
-void Joiner::assign_nodes() {
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<int>> machines;
-  const int n = world_.size();
-  for (int r = 0; r < n; ++r) {
-    const Card& c = cards_[static_cast<size_t>(r)];
-    machines[{c.key[0], c.key[1]}].push_back(r);
+void Joiner::find_members() {
+  node_->nodes_ = static_cast<int>(roster_.nodes);
+  node_->world_size_ = world_.size();
+  node_->world_of_local_ = roster_.members;
+  node_->size_ = static_cast<uint32_t>(roster_.members.size());
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    const auto place = std::ranges::lower_bound(ranks_, roster_.members[i]);
+    places_.push_back(static_cast<uint32_t>(place - ranks_.begin()));
+    if (roster_.members[i] == world_.rank()) node_->self_ = i;
   }
-  const Card& own = cards_[static_cast<size_t>(world_.rank())];
-  const uint32_t split = own.node_ranks;
-  node_->local_of_world_.assign(static_cast<size_t>(n), -1);
-  node_->node_of_world_.assign(static_cast<size_t>(n), 0);
-  node_->nodes_ = 0;
-  for (const auto& [key, ranks] : machines) {
-    const size_t step = split > 0 ? split : ranks.size();
-    for (size_t first = 0; first < ranks.size(); first += step) {
-      const auto number = static_cast<uint32_t>(node_->nodes_++);
-      const size_t last = std::min(first + step, ranks.size());
-      for (size_t i = first; i < last; ++i) node_->node_of_world_[static_cast<size_t>(ranks[i])] = number;
-      const bool mine = ranks[first] <= world_.rank() && world_.rank() <= ranks[last - 1] &&
-                        std::binary_search(ranks.begin(), ranks.end(), world_.rank());
-      if (!mine) continue;
-      machine_ranks_ = static_cast<uint32_t>(ranks.size());
-      for (size_t i = first; i < last; ++i) {
-        node_->local_of_world_[static_cast<size_t>(ranks[i])] = static_cast<int>(i - first);
-        node_->world_of_local_.push_back(ranks[i]);
-      }
-    }
-  }
-  node_->size_ = static_cast<uint32_t>(node_->world_of_local_.size());
-  node_->self_ = static_cast<uint32_t>(node_->local_of_world_[static_cast<size_t>(world_.rank())]);
   for (uint32_t i = 0; i < node_->size_; ++i) {
     node_->pids_.push_back(card(i).pid);
     node_->known_pids_.push_back(card(i).pid_namespace == card(node_->self_).pid_namespace ? 1 : 0);
@@ -149,8 +162,22 @@ void Joiner::assign_nodes() {
   node_->pid_fds_.assign(node_->size_, -1);
 }
 
+/// Keys are short; cards have the whole names. The same on all ranks of the group.
+Status Joiner::names_are_told_apart() const {
+  std::map<uint64_t, const Card*> machines, nodes;
+  for (const Card& c : cards_) {
+    const Card& machine = *machines.try_emplace(machine_of(c.place), &c).first->second;
+    const Card& node = *nodes.try_emplace(c.place, &c).first->second;
+    if (c.kernel != machine.kernel || c.key[0] != node.key[0] || c.key[1] != node.key[1]) {
+      return {Code::kInvalid, "the names of two nodes have the same hash"};
+    }
+  }
+  return kOk;
+}
+
 void Joiner::count_cpus() {
-  // By kernel, so that every rank also knows which others will measure (the number of collectives depends on it).
+  // By kernel, so that every rank also knows which others of the group will measure: its number of collectives depends
+  // on it.
   struct Use {
     os::CpuSet cpus;
     std::map<uint64_t, uint64_t> quotas;
@@ -160,14 +187,15 @@ void Joiner::count_cpus() {
     const Card* any = nullptr;
   };
   std::map<uint64_t, Use> kernels;
-  const Card& own = cards_[static_cast<size_t>(world_.rank())];
+  const Card& own = card(node_->self_);
   for (const Card& c : cards_) {
     Use& use = kernels[c.kernel];
     use.cpus.add(c.cpus);
     use.quotas[c.cgroup] = c.quota_milli;
     use.measure = use.measure && c.measure != 0 && c.synthetic == 0;
     if (use.any == nullptr) use.any = &c;
-    use.one_node = use.one_node && c.key[0] == use.any->key[0] && c.key[1] == use.any->key[1] && own.node_ranks == 0;
+    use.one_node =
+        use.one_node && c.key[0] == use.any->key[0] && c.key[1] == use.any->key[1] && config_.node_ranks == 0;
     ++use.ranks;
   }
   for (auto& [kernel, use] : kernels) {
@@ -182,7 +210,7 @@ void Joiner::count_cpus() {
     // Where ranks pretend to be alone on their nodes nobody has anybody to measure with. Of several nodes that share
     // too few processors none knows when the others sleep.
     const bool crowded = use.ranks > usable;
-    const bool measures = use.measure && use.ranks > 1 && own.node_ranks != 1 && (!crowded || use.one_node);
+    const bool measures = use.measure && use.ranks > 1 && config_.node_ranks != 1 && (!crowded || use.one_node);
     any_measures_ = any_measures_ || measures;
     if (kernel != own.kernel) continue;
     if (measures && node_->size_ > 1) {

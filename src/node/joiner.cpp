@@ -1,5 +1,6 @@
-// Node::join: from "we are N ranks with a collective" to "we share memory", in a fixed series of collectives that every
-// rank takes part in whatever happens to it, so that a failure of one is a failure of all and nobody hangs.
+// Node::join: from "we are N ranks with a collective" to "we share memory", in a series of collectives that every rank
+// of a machine takes part in whatever happens to it, so that a failure of one is a failure of all and nobody hangs. The
+// whole job meets at the beginning and at the end.
 #include "node/joiner.h"
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/invariant.h"
@@ -54,15 +57,25 @@ Status Node::join(Bootstrap& world, const JoinConfig& config, std::unique_ptr<No
 
 Status Joiner::run(std::unique_ptr<Node>* out) {
   node_.reset(new Node());
+  if (Status s = meet(); !s.ok()) return s;
+  if (Status s = settle(stages()); !s.ok()) return s;
+  finish();
+  *out = std::move(node_);
+  return kOk;
+}
+
+Status Joiner::stages() {
   if (Status s = identify(); !s.ok()) return s;
   if (Status s = agree(JoinStage::kCreate, create()); !s.ok()) return s;
   if (Status s = reach(); !s.ok()) return s;
   if (Status s = agree(JoinStage::kVerify, verify()); !s.ok()) return s;
-  if (any_measures_) {
-    if (measurers_) time_lines();
-    if (Status s = agree(JoinStage::kMeasure, kOk); !s.ok()) return s;
-    if (Status s = agree(JoinStage::kFinish, measure()); !s.ok()) return s;
-  }
+  if (!any_measures_) return kOk;
+  if (measurers_) time_lines();
+  if (Status s = agree(JoinStage::kMeasure, kOk); !s.ok()) return s;
+  return agree(JoinStage::kFinish, measure());
+}
+
+void Joiner::finish() {
   const uint32_t n = node_->size_;
   const uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
   const float* lines = at<float>(node_->base_, header_.lines) + size_t{node_->self_} * n;
@@ -74,8 +87,6 @@ Status Joiner::run(std::unique_ptr<Node>* out) {
   node_->segment_fd_ = segment_.release();
   open_pidfds();
   describe();
-  *out = std::move(node_);
-  return kOk;
 }
 
 // --- agreement
@@ -92,17 +103,30 @@ Vote Joiner::vote_of(JoinStage stage, const Status& mine) const {
 }
 
 Status Joiner::exchange(const Vote& mine) {
-  votes_.resize(static_cast<size_t>(world_.size()));
-  return world_.allgather(&mine, sizeof mine, votes_.data());
+  votes_.resize(ranks_.size());
+  return group().allgather(&mine, sizeof mine, votes_.data());
 }
 
-Status Joiner::first_failure() const {
-  for (size_t r = 0; r < votes_.size(); ++r) {
-    const Vote& v = votes_[r];
+Status Joiner::first_failure() {
+  for (size_t i = 0; i < votes_.size(); ++i) {
+    const Vote& v = votes_[i];
     if (v.code == static_cast<int32_t>(Code::kOk)) continue;
-    return {static_cast<Code>(v.code), keep_text("rank " + std::to_string(r) + ": " + v.what), v.error};
+    culprit_ = ranks_[i];
+    return {static_cast<Code>(v.code), keep_text("rank " + std::to_string(culprit_) + ": " + v.what), v.error};
   }
   return kOk;
+}
+
+Status Joiner::settle(const Status& mine) {
+  // Who fails without a culprit, because the ranks of its machine could not speak to each other, is one itself.
+  const int culprit = culprit_ >= 0 ? culprit_ : world_.rank();
+  uint64_t first = mine.ok() ? ~uint64_t{0} : static_cast<uint64_t>(culprit);
+  if (Status s = world_.least({&first, 1}); !s.ok()) return s;
+  if (first == ~uint64_t{0}) return kOk;
+  Vote vote = vote_of(JoinStage::kStages, mine);
+  if (Status s = world_.broadcast(static_cast<int>(first), &vote, sizeof vote); !s.ok()) return s;
+  vote.what[sizeof vote.what - 1] = '\0';
+  return {static_cast<Code>(vote.code), keep_text(vote.what), vote.error};
 }
 
 Status Joiner::agree(JoinStage stage, Status mine) {
@@ -149,9 +173,31 @@ Status Joiner::create_memory(bool keep_name, std::string* path) {
   std::byte* base = nullptr;
   if (s = os::map_shared_range(segment_.get(), 0, header_.parts, true, &base); !s.ok()) return s;
   std::memcpy(base, &header_, sizeof header_);
+  write_tables(base);
   ZH_CHECK_INVARIANT(at<HeaderShm>(base, 0)->broken_invariant());
   os::unmap(base, header_.parts);
   return kOk;
+}
+
+void Joiner::write_tables(std::byte* base) const {
+  std::ranges::copy(roster_.node_of, at<uint32_t>(base, header_.node_of));
+  auto* local_of = at<int32_t>(base, header_.local_of);
+  std::fill_n(local_of, header_.world_ranks, -1);
+  for (uint32_t i = 0; i < node_->size_; ++i) local_of[node_->world_of_local_[i]] = static_cast<int32_t>(i);
+  auto* every_rank = at<int32_t>(base, header_.every_rank);
+  std::iota(every_rank, every_rank + header_.world_ranks, 0);
+}
+
+/// Whether write_tables() of this rank would have written the same.
+bool Joiner::tables_are_right() const {
+  if (!std::ranges::equal(roster_.node_of, std::span(node_->nodes_of(), header_.world_ranks))) return false;
+  const uint32_t own_node = roster_.node_of[static_cast<size_t>(world_.rank())];
+  int32_t next = 0;
+  for (int32_t rank = 0; rank < static_cast<int32_t>(header_.world_ranks); ++rank) {
+    const int32_t expected = roster_.node_of[static_cast<size_t>(rank)] == own_node ? next++ : -1;
+    if (node_->local_index(rank) != expected || node_->world_ranks()[rank] != rank) return false;
+  }
+  return true;
 }
 
 /// Maps the segment behind segment_ and signs it.
@@ -168,6 +214,7 @@ Status Joiner::map() {
   node_->annexes_ = header_.annexes;
   node_->annex_bytes_ = header_.annex_bytes;
   node_->annex_opened_.assign(node_->size_, 0);
+  node_->tables_ = {header_.slots, header_.local_of, header_.node_of, header_.every_rank};
   if (std::memcmp(base, &header_, sizeof header_) != 0) {
     return {Code::kInvalid, "the segment that was reached is not this job's"};
   }
@@ -176,7 +223,7 @@ Status Joiner::map() {
 }
 
 Status Joiner::reach() {
-  const std::vector<Vote> offers = votes_;
+  const int offered_fd = told(0).fd;
   Status mine{Code::kNotSupported, "no way to reach the segment is allowed"};
   auto reached = [&] { return node_->base_ != nullptr && mine.ok(); };
   // All votes of a way are collected before the next is tried; `missing` counts those of this node.
@@ -187,7 +234,7 @@ Status Joiner::reach() {
     *everyone = std::all_of(votes_.begin(), votes_.end(), [](const Vote& v) { return v.reached != 0; });
     *missing = 0;
     for (uint32_t i = 0; i < node_->size_; ++i) {
-      *missing += votes_[static_cast<size_t>(node_->world_of_local_[i])].reached == 0 ? 1 : 0;
+      *missing += told(i).reached == 0 ? 1 : 0;
     }
     return kOk;
   };
@@ -199,7 +246,7 @@ Status Joiner::reach() {
     reach_way_ = "its maker";
   } else if ((config_.reach_ways & JoinConfig::kReachProc) != 0) {
     const bool same_pids = card(0).pid_namespace == card(node_->self_).pid_namespace;
-    mine = same_pids ? os::open_peer_descriptor(card(0).pid, offers[static_cast<size_t>(leader())].fd, &segment_)
+    mine = same_pids ? os::open_peer_descriptor(card(0).pid, offered_fd, &segment_)
                      : Status{Code::kNotPermitted, "other PID namespace, so no /proc/<pid>/fd"};
     if (mine.ok()) mine = map();
     reach_way_ = "/proc/<pid>/fd";
@@ -237,15 +284,15 @@ Status Joiner::reach_by_socket(uint32_t missing) {
     mine = server.listen(*private_token_, one_network ? "" : folder);
     if (mine.ok()) copy_text(vote.address, sizeof vote.address, server.address());
   }
-  const std::vector<Vote> before = votes_;
+  const bool has_reached = told(node_->self_).reached != 0;
   if (Status s = exchange(vote); !s.ok()) return {Code::kPeerDead, s.what(), s.error()};
-  const char* address = votes_[static_cast<size_t>(leader())].address;
+  const char* address = told(0).address;
   if (address[0] == '\0') return {Code::kNotSupported, "no socket passes the segment's descriptor"};
   if (serve) {
     // A rank that cannot connect costs the others the time limit, and never a hang.
     return server.serve(segment_.get(), static_cast<int>(missing), kSocketTimeoutNs);
   }
-  if (before[static_cast<size_t>(world_.rank())].reached != 0) return kOk;
+  if (has_reached) return kOk;
   if ((config_.reach_ways & JoinConfig::kReachSocket) == 0) {
     // Takes its place in the queue, so that the leader need not wait for it.
     os::Descriptor unused;
@@ -258,7 +305,7 @@ Status Joiner::reach_by_socket(uint32_t missing) {
   return mine;
 }
 
-/// The last way: all ranks of all nodes change to a segment that has a name for a moment.
+/// The last way: all ranks of the machine change to a segment that has a name for a moment.
 Status Joiner::reach_by_file() {
   Status mine = kOk;
   std::string path;
@@ -269,7 +316,7 @@ Status Joiner::reach_by_file() {
     if (mine.ok() && path.size() < sizeof vote.address) copy_text(vote.address, sizeof vote.address, path);
   }
   if (Status s = exchange(vote); !s.ok()) mine = s;
-  const char* address = mine.ok() ? votes_[static_cast<size_t>(leader())].address : "";
+  const char* address = mine.ok() ? told(0).address : "";
   if (mine.ok() && address[0] == '\0')
     mine = {Code::kNotSupported, "no way to reach the segment worked: /proc, socket, file"};
   if (mine.ok() && !allowed) mine = {Code::kNotSupported, "no way to reach the segment is allowed"};
@@ -292,6 +339,7 @@ Status Joiner::verify() {
       return {Code::kInvalid, "a rank's token is not in the segment: it is another memory"};
     }
   }
+  if (!tables_are_right()) return {Code::kInvalid, "the segment says of the job's ranks what is not so"};
   probe_cma();
   return is_leader() ? compute_levels() : kOk;
 }

@@ -8,17 +8,18 @@
 
 #include "node/measurers.h"
 #include "node/node.h"
+#include "node/roster.h"
 #include "node/segment_map.h"
 #include "os/affinity.h"
 #include "os/segment.h"
 
 namespace zh::node {
 
-/// A failure of one rank at any of these makes all ranks fail with its reason (JoinConfig::fail_stage provokes it in
-/// tests).
+/// A failure of one rank at any of these makes the ranks of its machine stop there, and in the end all ranks fail with
+/// its reason (JoinConfig::fail_stage provokes it in tests).
 enum class JoinStage : int {
-  kIdentify,  ///< who I am; node membership follows from everyone's answers
-  kCreate,    ///< the leader makes the segment
+  kIdentify,  ///< builds and settings are compared; keys tell which ranks share a node, cards who they are
+  kCreate,    ///< the leader makes the segment; from here on among the ranks of a machine
   kReach,     ///< everyone maps it, by up to three ways
   kVerify,    ///< everyone's token is found in it; CMA probe; the leader computes levels
   kMeasure,   ///< line times (only if some node measures)
@@ -26,8 +27,9 @@ enum class JoinStage : int {
   kStages,
 };
 
-/// What a rank says of itself.
+/// What a rank says of itself to the others of its machine.
 struct Card {
+  uint64_t place;          ///< place_key(), as all ranks of the job know it
   uint64_t key[2];         ///< hash of boot id, host name, user: equal = may share memory
   uint64_t kernel;         ///< hash of boot id: equal = the same CPUs, also for containers with host names of their own
   uint64_t token;          ///< random, to be found in the segment and by CMA
@@ -41,9 +43,7 @@ struct Card {
   uint64_t annex_bytes;
   uint64_t address_space;
   uint64_t file_bytes;  ///< that a file may have (ulimit -f)
-  uint64_t layout_hash;
   uint32_t page_bytes;
-  uint32_t node_ranks;
   int32_t pid;
   uint8_t cma;
   uint8_t measure;
@@ -62,6 +62,8 @@ struct Vote {
   char address[112];  ///< leader: socket or file
 };
 
+static_assert(sizeof(Card) == 648 && sizeof(Vote) == 328, "docs/design/scale.md says so");
+
 /// Status holds static texts; a reason that came from another process is kept for the rest of this one.
 const char* keep_text(const std::string& text);
 /// Adds a fact to a "; " list.
@@ -73,14 +75,19 @@ class Joiner {
   Status run(std::unique_ptr<Node>* out);
 
  private:
+  Status stages();
+  Status meet();
+  Status of_one_kind();
   Status identify();
   Card own_card();
-  [[nodiscard]] Status of_one_kind() const;
-  void lay_out();
-  void assign_nodes();
+  void find_members();
+  [[nodiscard]] Status names_are_told_apart() const;
   void count_cpus();
+  void lay_out();
   Status create();
   Status create_memory(bool keep_name, std::string* path);
+  void write_tables(std::byte* base) const;
+  [[nodiscard]] bool tables_are_right() const;
   Status reach();
   Status map();
   Status reach_by_socket(uint32_t missing);
@@ -90,29 +97,37 @@ class Joiner {
   Status compute_levels();
   void time_lines();
   Status measure();
+  void finish();
   void open_pidfds();
   void describe();
 
-  /// All ranks tell how `stage` went: the first failure (lowest rank) becomes everyone's.
+  /// The machine's ranks tell how `stage` went: the first failure (lowest rank) becomes that of all of them.
   Status agree(JoinStage stage, Status mine);
+  /// All ranks of the job: the failure of the lowest rank on any machine becomes everyone's.
+  Status settle(const Status& mine);
   Status exchange(const Vote& mine);
   [[nodiscard]] Vote vote_of(JoinStage stage, const Status& mine) const;
-  [[nodiscard]] Status first_failure() const;
-  [[nodiscard]] const Card& card(uint32_t index) const {
-    return cards_[static_cast<size_t>(node_->world_of_local_[index])];
-  }
+  Status first_failure();
+  [[nodiscard]] const Card& card(uint32_t index) const { return cards_[places_[index]]; }
+  [[nodiscard]] const Vote& told(uint32_t index) const { return votes_[places_[index]]; }
   [[nodiscard]] int leader() const { return node_->world_of_local_[0]; }
   [[nodiscard]] bool is_leader() const { return node_->self_ == 0; }
+  [[nodiscard]] Bootstrap& group() { return machine_ != nullptr ? *machine_ : world_; }
 
   Bootstrap& world_;
   const JoinConfig& config_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<uint64_t> private_token_;
-  std::vector<Card> cards_;  // by world rank
-  std::vector<Vote> votes_;  // by world rank, of the last stage
+  Roster roster_;
+  uint64_t key_ = 0;
+  std::unique_ptr<Bootstrap> machine_;  // null: the world serves
+  std::vector<int> ranks_;              // world ranks in group(), ascending
+  std::vector<uint32_t> places_;        // in group(), by index on the node
+  std::vector<Card> cards_;             // by place in group()
+  std::vector<Vote> votes_;             // ..., of the last stage
+  int culprit_ = -1;                    // world rank whose failure ended the stages
   os::Descriptor segment_;
   HeaderShm header_{};
-  uint32_t machine_ranks_ = 1;
   bool any_measures_ = false;
   std::unique_ptr<Measurers> measurers_;  // of this node; none if it measures nothing
   std::string memory_kind_;

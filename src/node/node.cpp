@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "node/segment_map.h"
 #include "os/affinity.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -70,6 +71,14 @@ void Node::release(Offset offset, uint64_t bytes) {
   const Offset own = part(self_);
   if (offset < own || offset + bytes > own + rank_bytes_) return;
   (void)os::release_range(segment_fd_, offset, bytes);
+}
+
+void Node::leave_word(uint64_t word) {
+  at<SlotShm>(base_, tables_.slots)[self_].word.store_release(word);  // N4 -> N4
+}
+
+uint64_t Node::word_of(uint32_t index) const {
+  return at<SlotShm>(base_, tables_.slots)[index].word.load_acquire();  // N4 -> N4: what the word tells of
 }
 
 bool Node::alive(uint32_t index) {

@@ -13,22 +13,13 @@
 
 #include "base/shm_types.h"
 #include "base/status.h"
+#include "node/bootstrap.h"
 
 namespace zh::node {
 
 /// Distance of two ranks, nearest first; from hwloc, corrected by the measured time of a cache line.
 enum class Level : uint8_t { kSelf, kSameCore, kSharedL2, kSharedL3, kSameNuma, kSameSocket, kOtherSocket };
 [[nodiscard]] const char* to_string(Level level);
-
-/// What joining needs from outside: a collective over all ranks of the job (the host's Allgather, or a test's own).
-class Bootstrap {
- public:
-  virtual ~Bootstrap() = default;
-  [[nodiscard]] virtual int rank() const = 0;  ///< in the world, 0 <= rank < size
-  [[nodiscard]] virtual int size() const = 0;
-  /// out[i * bytes .. +bytes) = rank i's `in`, on every rank.
-  virtual Status allgather(const void* in, size_t bytes, void* out) = 0;
-};
 
 struct JoinConfig {
   /// Address space of one rank's part of the segment: a budget, and as much again in reserve (shm/arena.h). Memory
@@ -38,6 +29,7 @@ struct JoinConfig {
   uint64_t annex_bytes = 0;
   uint32_t node_ranks = 0;    ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
   std::string topology_file;  ///< hwloc XML or "synthetic:..." instead of this machine, for tests
+  std::string machine;        ///< tests: this name instead of the kernel's boot id, so that there are several machines
   bool measure_line = true;   ///< correct levels by the measured line time
   bool cma = true;            ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
   bool tracer = true;         ///< under Yama's scope 1, open this process to its user's others (ZEROHOP_PTRACER)
@@ -57,8 +49,9 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// Collective over `world`. On failure every rank gets a failure with the same reason and nothing is left behind.
-  /// The Status' text lives for the rest of the process.
+  /// Collective over `world`, to which each rank tells 8 bytes and a few words that are reduced; all else is told among
+  /// the ranks of a machine (Bootstrap::among). On failure every rank gets a failure with the same reason and nothing
+  /// is left behind. The Status' text lives for the rest of the process.
   static Status join(Bootstrap& world, const JoinConfig& config, std::unique_ptr<Node>* out);
 
   [[nodiscard]] uint32_t self() const { return self_; }    ///< index of this rank among the node's
@@ -84,13 +77,21 @@ class Node {
   /// Whether pid(index) means that process here too (the same PID namespace): what it has open can then be reached.
   [[nodiscard]] bool knows_pid(uint32_t index) const { return known_pids_[index] != 0; }
   [[nodiscard]] bool same_process(uint32_t index) const { return pids_[index] == pids_[self_]; }
-  /// Node of a world rank, and its index there; index is -1 for a rank of another node.
-  [[nodiscard]] int local_index(int world_rank) const { return local_of_world_[static_cast<size_t>(world_rank)]; }
-  /// Number of a world rank's node, the same on all ranks.
-  [[nodiscard]] uint32_t node_of(int world_rank) const { return node_of_world_[static_cast<size_t>(world_rank)]; }
+  /// By world rank, in the segment, where the node's ranks share them: the index on this node (-1 for ranks of others),
+  /// the number of the rank's node (the same on all ranks), and the rank itself.
+  [[nodiscard]] const int32_t* local_indices() const { return at<const int32_t>(base_, tables_.local_of); }
+  [[nodiscard]] const uint32_t* nodes_of() const { return at<const uint32_t>(base_, tables_.node_of); }
+  [[nodiscard]] const int32_t* world_ranks() const { return at<const int32_t>(base_, tables_.ranks); }
+  [[nodiscard]] int local_index(int world_rank) const { return local_indices()[world_rank]; }
+  [[nodiscard]] uint32_t node_of(int world_rank) const { return nodes_of()[world_rank]; }
   [[nodiscard]] int world_rank(uint32_t index) const { return world_of_local_[index]; }
   [[nodiscard]] int nodes() const { return nodes_; }  ///< nodes of the whole job
-  [[nodiscard]] int world_size() const { return static_cast<int>(local_of_world_.size()); }
+  [[nodiscard]] int world_size() const { return world_size_; }
+
+  /// For a rank's first words to its node, while the job starts: leave_word() on one, a collective of all, word_of() on
+  /// the others.
+  void leave_word(uint64_t word);
+  [[nodiscard]] uint64_t word_of(uint32_t index) const;
 
   [[nodiscard]] Level level(uint32_t a, uint32_t b) const { return levels_[a * size_ + b]; }
   /// Number of the domain of a rank of this node: its socket, memory node or last-level cache by the topology, as it
@@ -128,14 +129,16 @@ class Node {
   uint32_t size_ = 0;
   uint32_t usable_cpus_ = 1;
   int nodes_ = 1;
+  int world_size_ = 1;
+  struct {
+    Offset slots, local_of, node_of, ranks;
+  } tables_{};
   int segment_fd_ = -1;
   std::vector<pid_t> pids_;
   std::vector<uint8_t> known_pids_;
   std::vector<int> pid_fds_;
   std::vector<uint64_t> next_look_;  ///< ticks before which alive() repeats its last answer
   std::vector<uint8_t> ended_;
-  std::vector<int> local_of_world_;
-  std::vector<uint32_t> node_of_world_;
   std::vector<int> world_of_local_;
   std::vector<Level> levels_;
   std::vector<float> line_ns_;

@@ -1,5 +1,6 @@
-// The byte map of a node's segment: header, one slot per rank, the levels matrix, the ranks' domains and parts, their
-// annexes. Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
+// The byte map of a node's segment: header, one slot per rank, the levels matrix, the ranks' domains, what is known of
+// each rank of the world, the ranks' parts, their annexes.
+// Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
 #pragma once
 
 #include <cstddef>
@@ -21,30 +22,36 @@ struct HeaderShm {
   uint64_t layout_hash;  ///< of the builds that share the segment; different builds refuse each other
   uint64_t segment_bytes;
   uint64_t rank_bytes;
-  uint64_t slots;    ///< Offset of SlotShm[ranks]
-  uint64_t levels;   ///< Offset of uint8_t[ranks * ranks], row = a, column = b
-  uint64_t lines;    ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
-  uint64_t domains;  ///< Offset of uint32_t[ranks], see domains.h
-  uint64_t parts;    ///< Offset of the first rank's part, page aligned
-  uint64_t annexes;  ///< Offset of the first rank's annex, page aligned
+  uint64_t slots;       ///< Offset of SlotShm[ranks]
+  uint64_t levels;      ///< Offset of uint8_t[ranks * ranks], row = a, column = b
+  uint64_t lines;       ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
+  uint64_t domains;     ///< Offset of uint32_t[ranks], see domains.h
+  uint64_t node_of;     ///< Offset of uint32_t[world_ranks], number of the rank's node
+  uint64_t local_of;    ///< Offset of int32_t[world_ranks], index on this node or -1
+  uint64_t every_rank;  ///< Offset of int32_t[world_ranks], 0, 1, 2, ...: the members of the world
+  uint64_t parts;       ///< Offset of the first rank's part, page aligned
+  uint64_t annexes;     ///< Offset of the first rank's annex, page aligned
   uint64_t annex_bytes;
   uint32_t ranks;
   uint32_t page_bytes;
+  uint32_t world_ranks;  ///< of the whole job
+  uint32_t reserved;
 
   [[nodiscard]] const char* broken_invariant() const;
 };
-static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 96);
+static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 128);
 
 /// One rank's place for joining.
-/// Writers: all fields by the slot's rank. Readers: all (token), the partner of a measurement (ball), ranks that sleep
-/// while others measure (measured).
+/// Writers: all fields by the slot's rank. Readers: all (token, word), the partner of a measurement (ball), ranks that
+/// sleep while others measure (measured).
 /// Invariant: token is 0 or the rank's token; ball only rises; measured is 0, then 1. Memory as it is at one moment
 /// tells only the last.
 /// Wrap: ball takes each value once per join. Crash: a ball or an end that does not come has a time limit.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint64_t> token;
+  Atomic<uint64_t> word;      ///< Node::leave_word()
   Atomic<uint32_t> measured;  ///< this rank has ended its measurements
-  std::byte pad[kPairBytes - sizeof(Atomic<uint64_t>) - sizeof(Atomic<uint32_t>)];
+  std::byte pad[kPairBytes - 2 * sizeof(Atomic<uint64_t>) - sizeof(Atomic<uint32_t>)];
   Atomic<uint32_t> ball;  ///< bounced between two ranks to time a cache line
   std::byte pad2[kPairBytes - sizeof(Atomic<uint32_t>)];
 
@@ -59,19 +66,32 @@ constexpr uint64_t kMagic = 0x31706f686f72657a;  // "zerohop1"
 /// compiler's idea of it.
 constexpr uint64_t kLayoutHash = kLayoutText + sizeof(HeaderShm) + sizeof(SlotShm) + sizeof(void*);
 
-/// Fills all offsets for `ranks` parts of rank_bytes and annexes of annex_bytes (already page aligned).
-inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex_bytes, uint64_t page_bytes) {
+/// How many ranks a segment is for: of its node, and of the world.
+struct SegmentRanks {
+  uint32_t node;
+  uint32_t world;
+};
+
+/// Fills all offsets for a part of rank_bytes and an annex of annex_bytes (already page aligned) for each of the node's
+/// ranks.
+inline HeaderShm make_header(SegmentRanks of, uint64_t rank_bytes, uint64_t annex_bytes, uint64_t page_bytes) {
+  const uint32_t ranks = of.node;
+  const uint64_t table_bytes = round_up(of.world * sizeof(uint32_t), kLineBytes);
   HeaderShm h{};
   h.magic = kMagic;
   h.layout_hash = kLayoutHash;
   h.rank_bytes = rank_bytes;
   h.ranks = ranks;
+  h.world_ranks = of.world;
   h.page_bytes = static_cast<uint32_t>(page_bytes);
   h.slots = round_up(sizeof(HeaderShm), kPairBytes);
   h.levels = h.slots + ranks * sizeof(SlotShm);
   h.lines = round_up(h.levels + uint64_t{ranks} * ranks, kLineBytes);
   h.domains = h.lines + uint64_t{ranks} * ranks * sizeof(float);
-  h.parts = round_up(h.domains + ranks * sizeof(uint32_t), page_bytes);
+  h.node_of = round_up(h.domains + ranks * sizeof(uint32_t), kLineBytes);
+  h.local_of = h.node_of + table_bytes;
+  h.every_rank = h.local_of + table_bytes;
+  h.parts = round_up(h.every_rank + table_bytes, page_bytes);
   h.annexes = h.parts + ranks * rank_bytes;
   h.annex_bytes = annex_bytes;
   h.segment_bytes = h.annexes + ranks * annex_bytes;
@@ -81,7 +101,7 @@ inline HeaderShm make_header(uint32_t ranks, uint64_t rank_bytes, uint64_t annex
 inline const char* HeaderShm::broken_invariant() const {
   if (ranks == 0 || page_bytes == 0) return "a segment has ranks and pages";
   if (rank_bytes % page_bytes != 0 || annex_bytes % page_bytes != 0) return "parts and annexes are whole pages";
-  const HeaderShm made = make_header(ranks, rank_bytes, annex_bytes, page_bytes);
+  const HeaderShm made = make_header({ranks, world_ranks}, rank_bytes, annex_bytes, page_bytes);
   return std::memcmp(this, &made, sizeof made) != 0 ? "the header is what make_header() makes of its sizes" : nullptr;
 }
 

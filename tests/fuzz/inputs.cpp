@@ -193,7 +193,7 @@ std::string feed_segment(const std::string& input) {
   const std::string content = input.empty() ? "" : input.substr(1);
   const bool by_file = (how & 1) != 0;
   // As long as the header says; or as its content; or a page; or a little less than it says.
-  const uint64_t whole = node::make_header(2, 256 << 10, 0, os::page_bytes()).segment_bytes;
+  const uint64_t whole = node::make_header({2, 2}, 256 << 10, 0, os::page_bytes()).segment_bytes;
   const uint64_t lengths[] = {whole, content.size(), os::page_bytes(), whole - 1};
   const uint64_t length = lengths[how >> 1 & 3];
   os::Descriptor memory;
@@ -217,7 +217,7 @@ std::string feed_segment(const std::string& input) {
 }
 
 std::string true_header() {
-  const node::HeaderShm header = node::make_header(2, 256 << 10, 0, os::page_bytes());
+  const node::HeaderShm header = node::make_header({2, 2}, 256 << 10, 0, os::page_bytes());
   return {reinterpret_cast<const char*>(&header), sizeof header};
 }
 

@@ -16,7 +16,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,72 +36,120 @@ inline const char* to_string(World kind) { return kind == World::kThreads ? "thr
 /// For INSTANTIATE_TEST_SUITE_P: names the instance.
 inline std::string world_name(const ::testing::TestParamInfo<World>& info) { return to_string(info.param); }
 
-/// What the ranks of a test world share: a barrier and an exchange area, anonymous shared memory.
-/// Writers: every rank, its own slot of `data` between two barriers; the barrier's words by all; `broken` by anyone.
-/// Readers: all. Invariant: `arrived` < n. Wrap: `generation` may wrap, only equality is used.
-/// Crash: the parent (or the rank's thread wrapper) sets `broken`, which ends every wait.
-struct WorldShm {
+/// A barrier of some ranks.
+/// Writers: all of these. Readers: they. Invariant: `arrived` is less than how many they are. Wrap: `generation` may
+/// wrap, only equality is used. Crash: as WorldShm.
+struct BarrierShm {
   Atomic<uint32_t> arrived;
   Atomic<uint32_t> generation;
+};
+
+/// What the ranks of a test world share: barriers and an exchange area, anonymous shared memory.
+/// Writers: every rank, its own slot of `data` between two barriers; `broken` by anyone. Readers: all.
+/// Invariant: none. Wrap: none. Crash: the parent (or the rank's thread wrapper) sets `broken`, which ends every wait.
+struct WorldShm {
+  static constexpr size_t kParts = 500;
+  BarrierShm all;
   Atomic<uint32_t> broken;
   uint32_t n;
+  BarrierShm parts[kParts];  ///< by the first rank of a part
   // The exchange area follows at kDataOffset.
 };
 constexpr size_t kDataOffset = 4096;
+static_assert(sizeof(WorldShm) <= kDataOffset);
 constexpr size_t kDataBytes = size_t{64} << 20;
 
 class TestBootstrap final : public node::Bootstrap {
  public:
-  TestBootstrap(WorldShm* world, int rank) : world_(world), rank_(rank) {}
+  TestBootstrap(WorldShm* world, int rank) : world_(world), meeting_(&world->all), rank_(rank), self_(rank) {
+    for (int r = 0; r < static_cast<int>(world->n); ++r) ranks_.push_back(r);
+  }
   [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return static_cast<int>(world_->n); }
+  [[nodiscard]] int size() const override { return static_cast<int>(ranks_.size()); }
 
   Status allgather(const void* in, size_t bytes, void* out) override {
     ++allgathers_;
+    gathered_bytes_ += bytes;
+    return exchange(in, bytes, out);
+  }
+
+  Status least(std::span<uint64_t> values) override {
+    ++reductions_;
+    std::vector<uint64_t> all(values.size() * ranks_.size());
+    if (Status s = exchange(values.data(), values.size_bytes(), all.data()); !s.ok()) return s;
+    for (size_t i = 0; i < all.size(); ++i) {
+      values[i % values.size()] = std::min(values[i % values.size()], all[i]);
+    }
+    return kOk;
+  }
+
+  Status among(std::span<const int> ranks, std::unique_ptr<node::Bootstrap>* out) override {
+    ++splits_;
+    if (size() > static_cast<int>(WorldShm::kParts)) return Bootstrap::among(ranks, out);
+    const auto place = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+    auto part = std::make_unique<TestBootstrap>(world_, rank_);
+    part->meeting_ = &world_->parts[ranks.front()];
+    part->ranks_.assign(ranks.begin(), ranks.end());
+    part->rank_ = static_cast<int>(place);
+    *out = std::move(part);
+    return kOk;
+  }
+
+  /// All ranks meet; an error once a rank of the world has died or failed.
+  Status barrier() {
+    BarrierShm& meeting = *meeting_;
+    const uint32_t generation = meeting.generation.load_acquire();    // W1 -> W1: everything before the last arrival
+    if (meeting.arrived.fetch_add_acq_rel(1) + 1 == ranks_.size()) {  // W2 -> W2: slots written before arriving
+      meeting.arrived.store_relaxed(0);
+      meeting.generation.store_release(generation + 1);  // W1 -> W1
+      os::futex_wake(meeting.generation, os::kWakeAll);
+      return kOk;
+    }
+    while (meeting.generation.load_acquire() == generation) {  // W1 -> W1
+      if (world_->broken.load_acquire() != 0) {                // W3 -> W3: pairs with mark_broken
+        return {Code::kPeerDead, "a rank of the test world has ended"};
+      }
+      os::futex_wait(meeting.generation, generation, 50'000'000);
+    }
+    return kOk;
+  }
+
+  /// How often this rank has been in an allgather of the whole world, with how many bytes in all; in a reduction; in a
+  /// call of among().
+  [[nodiscard]] int allgathers() const { return allgathers_; }
+  [[nodiscard]] size_t gathered_bytes() const { return gathered_bytes_; }
+  [[nodiscard]] int reductions() const { return reductions_; }
+  [[nodiscard]] int splits() const { return splits_; }
+
+ private:
+  Status exchange(const void* in, size_t bytes, void* out) {
     const size_t piece = kDataBytes / world_->n;  // large contributions go in pieces
     size_t at = 0;
     do {
       const size_t n = std::min(piece, bytes - at);
-      std::memcpy(slot(rank_, piece), static_cast<const std::byte*>(in) + at, n);
+      std::memcpy(slot(self_, piece), static_cast<const std::byte*>(in) + at, n);
       if (Status s = barrier(); !s.ok()) return s;
-      for (int r = 0; r < size(); ++r) {
-        std::memcpy(static_cast<std::byte*>(out) + static_cast<size_t>(r) * bytes + at, slot(r, piece), n);
+      for (size_t i = 0; i < ranks_.size(); ++i) {
+        std::memcpy(static_cast<std::byte*>(out) + i * bytes + at, slot(ranks_[i], piece), n);
       }
       if (Status s = barrier(); !s.ok()) return s;
       at += n;
     } while (at < bytes);
     return kOk;
   }
-
-  /// All ranks meet; an error once a rank of the world has died or failed.
-  Status barrier() {
-    const uint32_t generation =
-        world_->generation.load_acquire();                        // W1 -> W1: everything before the last rank's arrival
-    if (world_->arrived.fetch_add_acq_rel(1) + 1 == world_->n) {  // W2 -> W2: slots written before arriving
-      world_->arrived.store_relaxed(0);
-      world_->generation.store_release(generation + 1);  // W1 -> W1
-      os::futex_wake(world_->generation, os::kWakeAll);
-      return kOk;
-    }
-    while (world_->generation.load_acquire() == generation) {  // W1 -> W1
-      if (world_->broken.load_acquire() != 0) {                // W3 -> W3: pairs with mark_broken
-        return {Code::kPeerDead, "a rank of the test world has ended"};
-      }
-      os::futex_wait(world_->generation, generation, 50'000'000);
-    }
-    return kOk;
-  }
-
-  [[nodiscard]] int allgathers() const { return allgathers_; }
-
- private:
   [[nodiscard]] std::byte* slot(int rank, size_t piece) const {
     return reinterpret_cast<std::byte*>(world_) + kDataOffset + static_cast<size_t>(rank) * piece;
   }
 
   WorldShm* world_;
-  int rank_;
+  BarrierShm* meeting_;
+  std::vector<int> ranks_;  ///< of the world, by rank of this
+  int rank_;                ///< among them
+  int self_;                ///< in the world
   int allgathers_ = 0;
+  size_t gathered_bytes_ = 0;
+  int reductions_ = 0;
+  int splits_ = 0;
 };
 
 using RankBody = std::function<void(TestBootstrap& world)>;
@@ -113,7 +163,7 @@ namespace detail {
 
 inline void mark_broken(WorldShm* world) {
   world->broken.store_release(1);  // W3 -> W3
-  os::futex_wake(world->generation, os::kWakeAll);
+  os::futex_wake(world->all.generation, os::kWakeAll);
 }
 
 class SharedWorld {

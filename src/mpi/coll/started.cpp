@@ -2,6 +2,7 @@
 #include "mpi/coll/started.h"
 
 #include <algorithm>
+#include <span>
 
 #include "coll/algorithms/algorithms.h"
 #include "engine/internode.h"
@@ -24,22 +25,12 @@ Atomic<uint32_t> n_active{0};
 
 void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_team); }
 
-std::shared_ptr<const coll::Layout> layout_of(const std::vector<int>& world_ranks) {
-  std::vector<uint32_t> nodes;
-  nodes.reserve(world_ranks.size());
-  for (const int rank : world_ranks) nodes.push_back(shim.rank->node().node_of(rank));
-  return std::make_shared<const coll::Layout>(nodes);
-}
-
-/// Null unless all are on this node, which is divided.
-std::shared_ptr<const coll::Layout> domains_of(const std::vector<int>& world_ranks) {
-  const node::Node& node = shim.rank->node();
+/// Null unless all are on this node, which is divided. `local`: node-local indices, -1 elsewhere.
+std::shared_ptr<const coll::Layout> domains_of(std::span<const int32_t> local) {
   std::vector<uint32_t> domains;
-  domains.reserve(world_ranks.size());
-  for (const int rank : world_ranks) {
-    const int index = node.local_index(rank);
+  for (const int32_t index : local) {
     if (index < 0) return nullptr;
-    domains.push_back(node.domain_of(static_cast<uint32_t>(index)));
+    domains.push_back(shim.rank->node().domain_of(static_cast<uint32_t>(index)));
   }
   return coll::Layout::of_domains(domains);
 }
@@ -50,10 +41,10 @@ Runs::Runs(const CommInfo& info)
     : comm(info.handle),
       context_(info.context),
       self_(static_cast<uint32_t>(info.rank)),
-      members_(std::make_shared<const std::vector<int32_t>>(info.local.get(), info.local.get() + info.size)),
-      world_(std::make_shared<const std::vector<int32_t>>(info.world.begin(), info.world.end())),
-      layout_(layout_of(info.world)),
-      domains_(domains_of(info.world)),
+      members_{info.members->local(), info.members},
+      world_{info.members->world(), info.members},
+      layout_(info.members->layout()),
+      domains_(domains_of(info.members->local())),
       transport_(make_transport(nonblocking_context(context_))) {}
 
 std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {

@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
+#include "engine/run_transport.h"
 #include "engine/team_steps.h"
 #include "mpi/coll/held.h"
 #include "mpi/handles/context.h"
@@ -62,8 +63,8 @@ class Runs {
 
   uint64_t context_;
   uint32_t self_;
-  std::shared_ptr<const std::vector<int32_t>> members_;
-  std::shared_ptr<const std::vector<int32_t>> world_;
+  engine::RankList members_;
+  engine::RankList world_;
   std::shared_ptr<const coll::Layout> layout_;
   std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <numeric>
+#include <span>
 
 #include "coll/team/team.h"
 #include "mpi/coll/started.h"
@@ -30,37 +32,32 @@ struct FreedHandler {
 constexpr size_t kMostFreed = 1024;
 std::deque<FreedHandler> freed_handlers;  // the latest; errors on older ones are returned
 
-/// World ranks of the members, in order; empty if one is not in this world or `comm` is an intercommunicator.
-std::vector<int> members_of(MPI_Comm comm) {
+MemberLists member_lists;
+
+/// The host's answer, in one call for all of them: false if one is not in this world, or `comm` an intercommunicator.
+bool translate(MPI_Comm comm, std::span<int32_t> world_ranks) {
   int inter = 0;
   host.Comm_test_inter(comm, &inter);
-  if (inter != 0) return {};
+  if (inter != 0) return false;
   MPI_Group group;
   MPI_Group world;
-  int n = 0;
   host.Comm_group(comm, &group);
   host.Comm_group(MPI_COMM_WORLD, &world);
-  host.Comm_size(comm, &n);  // of MPICH's topologies with fewer places than ranks, the group is too large
-  std::vector<int> ranks(static_cast<size_t>(n));
-  std::vector<int> world_ranks(static_cast<size_t>(n));
-  for (int i = 0; i < n; ++i) ranks[static_cast<size_t>(i)] = i;
-  host.Group_translate_ranks(group, n, ranks.data(), world, world_ranks.data());
+  std::vector<int> ranks(world_ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  host.Group_translate_ranks(group, static_cast<int>(ranks.size()), ranks.data(), world, world_ranks.data());
   host.Group_free(&group);
   host.Group_free(&world);
-  for (const int rank : world_ranks) {
-    if (rank < 0 || rank >= shim.world_size) return {};
-  }
-  return world_ranks;
+  return std::ranges::all_of(world_ranks, [](int rank) { return rank >= 0 && rank < shim.world_size; });
 }
 
-/// Whether any node has two of them.
-bool share_nodes(const node::Node& node, const std::vector<int>& world_ranks) {
-  std::vector<bool> seen(static_cast<size_t>(node.nodes()));
-  for (const int rank : world_ranks) {
-    if (seen[node.node_of(rank)]) return true;
-    seen[node.node_of(rank)] = true;
-  }
-  return false;
+/// Null if `comm` cannot be taken.
+std::shared_ptr<const Members> members_of(MPI_Comm comm, const CommInfo& parent, Kin kin) {
+  int n = 0;
+  host.Comm_size(comm, &n);  // of MPICH's topologies with fewer places than ranks, the group is too large
+  if (n == 0) return nullptr;
+  return member_lists.made(parent.members, kin, n,
+                           [comm](std::span<int32_t> world_ranks) { return translate(comm, world_ranks); });
 }
 
 void destroy(CommInfo* info) {
@@ -69,25 +66,19 @@ void destroy(CommInfo* info) {
 }
 
 /// Makes the entry if members share nodes.
-void take(MPI_Comm comm, uint64_t context, std::vector<int> world_ranks) {
-  const node::Node& node = shim.rank->node();
+void take(MPI_Comm comm, uint64_t context, std::shared_ptr<const Members> members) {
+  if (!members->share_a_node()) return;
   auto info = std::make_unique<CommInfo>();
   info->handle = comm;
   info->context = context;
-  info->size = static_cast<int32_t>(world_ranks.size());
-  info->local = std::make_unique<int32_t[]>(world_ranks.size());
-  int here = 0;
-  for (size_t i = 0; i < world_ranks.size(); ++i) {
-    info->local[i] = node.local_index(world_ranks[i]);
-    if (info->local[i] >= 0) ++here;
-    if (info->local[i] == static_cast<int32_t>(node.self())) info->rank = static_cast<int32_t>(i);
-  }
-  if (!share_nodes(node, world_ranks)) return;
-  info->lone = here < 2;
-  info->all_local = here == info->size;
-  info->world = std::move(world_ranks);
+  info->rank = members->self();
+  info->size = members->size();
+  info->lone = members->here() < 2;
+  info->all_local = members->here() == info->size;
+  info->local = members->local().data();
+  info->members = std::move(members);
   if (!info->all_local && !info->lone) info->wild = std::make_unique<WildcardQueue>(info.get());
-  shim.rank->name_members(context, {info->local.get(), info->world.size()});
+  shim.rank->name_members(context, info->members->local());
   const TableLock lock(comms_mutex);
   comms.insert(key_of(comm), info.release());
 }
@@ -107,28 +98,47 @@ void drop_stale(MPI_Comm made) {
 
 }  // namespace
 
-void take_world() { take(MPI_COMM_WORLD, kWorldContext, members_of(MPI_COMM_WORLD)); }
+void take_world() {
+  const node::Node& node = shim.rank->node();
+  const auto n = static_cast<size_t>(node.world_size());
+  member_lists.open({{node.world_ranks(), n},
+                     node.local_indices(),
+                     node.nodes_of(),
+                     static_cast<uint32_t>(node.nodes()),
+                     node.self()});
+  take(MPI_COMM_WORLD, kWorldContext, member_lists.world());
+}
 
+namespace {
 uint64_t count_creation(CommInfo* parent) {
   const TableLock lock(comms_mutex);
   return parent->creations++;
 }
+}  // namespace
 
-void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made) {
-  if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
-  drop_stale(made);
-  std::vector<int> members = members_of(made);
-  if (members.empty()) return;
-  const uint64_t group = hash_group(members.data(), members.size());
-  take(made, derive_context(parent_context, creations, group), std::move(members));
+std::unique_ptr<ExpectedComm> expect_duplicate(CommInfo* parent, bool served) {
+  const uint64_t creations = count_creation(parent);
+  if (!served) return nullptr;
+  const uint64_t context = derive_context(parent->context, creations, parent->members->hash());
+  return std::make_unique<ExpectedComm>(ExpectedComm{context, parent->members});
 }
 
-void made_collectively(MPI_Comm parent, MPI_Comm made, bool served) {
+void made_as_expected(const ExpectedComm& expected, MPI_Comm made) {
+  if (shim.rank == nullptr || made == MPI_COMM_NULL) return;
+  drop_stale(made);
+  take(made, expected.context, expected.members);
+}
+
+void made_collectively(MPI_Comm parent, MPI_Comm made, Kin kin, bool served) {
   if (shim.rank == nullptr) return;
   CommInfo* info = known(parent);
   if (info == nullptr) return;
   const uint64_t creations = count_creation(info);
-  if (served) made_later(info->context, creations, made);
+  if (!served || made == MPI_COMM_NULL) return;
+  drop_stale(made);
+  const auto members = members_of(made, *info, kin);
+  if (members == nullptr) return;
+  take(made, derive_context(info->context, creations, members->hash()), members);
 }
 
 void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
@@ -136,15 +146,15 @@ void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
   CommInfo* info = known(parent);
   if (info == nullptr) return;
   drop_stale(made);
-  std::vector<int> members = members_of(made);
-  if (members.empty()) return;
-  const uint64_t group = hash_group(members.data(), members.size());
+  const auto members = members_of(made, *info, Kin::kOther);
+  if (members == nullptr) return;
+  const uint64_t group = members->hash();
   uint64_t calls = 0;
   {
     const TableLock lock(comms_mutex);
     calls = info->group_calls[mix(group, static_cast<uint64_t>(static_cast<uint32_t>(tag)))]++;
   }
-  take(made, derive_group_context(info->context, group, tag, calls), std::move(members));
+  take(made, derive_group_context(info->context, group, tag, calls), members);
 }
 
 void hold_comm(CommInfo* info) {
@@ -232,6 +242,7 @@ void forget_all_comms() {
     if (info.holders == 0) delete &info;
   });
   comms.clear();
+  member_lists.close();
 }
 
 }  // namespace zh::mpi

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mpi/handles/handle_map.h"
+#include "mpi/handles/members.h"
 #include "mpi/shim.h"
 
 namespace zh::coll {
@@ -20,7 +21,7 @@ namespace zh::mpi {
 class Runs;
 class WildcardQueue;
 
-/// A taken communicator. Fields up to `local` never change after it is made.
+/// A taken communicator. Fields up to `members` never change after it is made.
 struct CommInfo {
   MPI_Comm handle;
   uint64_t context = 0;
@@ -28,8 +29,8 @@ struct CommInfo {
   int32_t size = 0;
   bool all_local = false;                    ///< every member is on this node
   bool lone = false;                         ///< no other member is on this node: point-to-point is the host's
-  std::unique_ptr<int32_t[]> local;          ///< node-local index by rank, -1 elsewhere
-  std::vector<int> world;                    ///< world rank by rank
+  const int32_t* local = nullptr;            ///< node-local index by rank, -1 elsewhere
+  std::shared_ptr<const Members> members;    ///< shared with communicators of the same ones
   uint64_t creations = 0;                    ///< calls collective over this communicator that made one
   std::map<uint64_t, uint64_t> group_calls;  ///< MPI_Comm_create_group by hash of group and tag
   std::mutex wild_mutex;
@@ -71,12 +72,18 @@ inline bool is_rank(const CommInfo* comm, int rank) {
 void take_world();
 /// After a constructor that is collective over `parent` returned MPI_SUCCESS: counts it and takes `made` if it should
 /// be. `served` false: the communicator must stay with the host.
-void made_collectively(MPI_Comm parent, MPI_Comm made, bool served);
+void made_collectively(MPI_Comm parent, MPI_Comm made, Kin kin, bool served);
 /// The same for MPI_Comm_create_group.
 void made_by_group(MPI_Comm parent, MPI_Comm made, int tag);
-/// For MPI_Comm_idup: the count is taken when the call is made, the handle is known when it completes.
-uint64_t count_creation(CommInfo* parent);
-void made_later(uint64_t parent_context, uint64_t creations, MPI_Comm made);
+/// Of a communicator that will be there when MPI_Comm_idup completes; all that follows from the parent as it was at the
+/// call.
+struct ExpectedComm {
+  uint64_t context;
+  std::shared_ptr<const Members> members;
+};
+/// At the call: counts it. Null if the communicator must stay with the host (`served` false).
+[[nodiscard]] std::unique_ptr<ExpectedComm> expect_duplicate(CommInfo* parent, bool served);
+void made_as_expected(const ExpectedComm& expected, MPI_Comm made);
 /// For a persistent request of `info`, or a receive that its WildcardQueue has seen. Giving up the last one may free
 /// the host's communicator, which calls the program's callbacks.
 void hold_comm(CommInfo* info);

@@ -21,10 +21,13 @@ bool wants_host(MPI_Info info) {
 }
 
 /// After a collective constructor.
-int made(int error, MPI_Comm parent, const MPI_Comm* out, bool served = true) {
-  if (error == MPI_SUCCESS) made_collectively(parent, *out, served);
+int made(int error, MPI_Comm parent, const MPI_Comm* out, Kin kin, bool served = true) {
+  if (error == MPI_SUCCESS) made_collectively(parent, *out, kin, served);
   return error;
 }
+
+/// MPI standard 8.5.1: without reordering each process keeps its rank.
+Kin of_topology(int reorder) { return reorder == 0 ? Kin::kFirst : Kin::kOther; }
 
 template <typename Call>
 int idup(MPI_Comm comm, MPI_Comm* out, MPI_Request* handle, bool served, Call&& call) {
@@ -46,9 +49,7 @@ int idup(MPI_Comm comm, MPI_Comm* out, MPI_Request* handle, bool served, Call&& 
   op.state = Operation::State::kHost;
   request->kind = UserRequest::Kind::kCommDup;
   request->made = out;
-  request->parent_context = info->context;
-  request->creations = count_creation(info);
-  request->served = served;
+  request->expected = expect_duplicate(info, served).release();
   return MPI_SUCCESS;
 }
 
@@ -56,10 +57,10 @@ int idup(MPI_Comm comm, MPI_Comm* out, MPI_Request* handle, bool served, Call&& 
 
 namespace wrap {
 
-int Comm_dup(MPI_Comm comm, MPI_Comm* out) { return made(host.Comm_dup(comm, out), comm, out); }
+int Comm_dup(MPI_Comm comm, MPI_Comm* out) { return made(host.Comm_dup(comm, out), comm, out, Kin::kSame); }
 
 int Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* out) {
-  return made(host.Comm_dup_with_info(comm, info, out), comm, out, !wants_host(info));
+  return made(host.Comm_dup_with_info(comm, info, out), comm, out, Kin::kSame, !wants_host(info));
 }
 
 int Comm_idup(MPI_Comm comm, MPI_Comm* out, MPI_Request* request) {
@@ -72,7 +73,7 @@ int Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* out, MPI_Request
 }
 
 int Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* out) {
-  return made(host.Comm_create(comm, group, out), comm, out);
+  return made(host.Comm_create(comm, group, out), comm, out, Kin::kOther);
 }
 
 int Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* out) {
@@ -82,35 +83,36 @@ int Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* out) {
 }
 
 int Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* out) {
-  return made(host.Comm_split(comm, color, key, out), comm, out);
+  return made(host.Comm_split(comm, color, key, out), comm, out, Kin::kOther);
 }
 
 int Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* out) {
-  return made(host.Comm_split_type(comm, type, key, info, out), comm, out);
+  return made(host.Comm_split_type(comm, type, key, info, out), comm, out, Kin::kOther);
 }
 
 int Cart_create(MPI_Comm comm, int n, const int* dims, const int* periods, int reorder, MPI_Comm* out) {
-  return made(host.Cart_create(comm, n, dims, periods, reorder, out), comm, out);
+  return made(host.Cart_create(comm, n, dims, periods, reorder, out), comm, out, of_topology(reorder));
 }
 
 int Cart_sub(MPI_Comm comm, const int* remain, MPI_Comm* out) {
-  return made(host.Cart_sub(comm, remain, out), comm, out);
+  return made(host.Cart_sub(comm, remain, out), comm, out, Kin::kOther);
 }
 
 int Graph_create(MPI_Comm comm, int n, const int* index, const int* edges, int reorder, MPI_Comm* out) {
-  return made(host.Graph_create(comm, n, index, edges, reorder, out), comm, out);
+  return made(host.Graph_create(comm, n, index, edges, reorder, out), comm, out, of_topology(reorder));
 }
 
 int Dist_graph_create(MPI_Comm comm, int n, const int* sources, const int* degrees, const int* destinations,
                       const int* weights, MPI_Info info, int reorder, MPI_Comm* out) {
-  return made(host.Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder, out), comm, out);
+  return made(host.Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder, out), comm, out,
+              of_topology(reorder));
 }
 
 int Dist_graph_create_adjacent(MPI_Comm comm, int n_in, const int* sources, const int* source_weights, int n_out,
                                const int* destinations, const int* weights, MPI_Info info, int reorder, MPI_Comm* out) {
   return made(host.Dist_graph_create_adjacent(comm, n_in, sources, source_weights, n_out, destinations, weights, info,
                                               reorder, out),
-              comm, out);
+              comm, out, of_topology(reorder));
 }
 
 namespace {

@@ -137,6 +137,8 @@ void free_request(UserRequest* request) {
   }
   delete request->started;
   request->started = nullptr;
+  delete request->expected;
+  request->expected = nullptr;
   if (request->call.data.type != nullptr) drop(request->call.data.type);
   request->call.data.type = nullptr;
   if (request->datatype_owned) host.Type_free(&request->call.datatype);
@@ -182,8 +184,9 @@ void write_no_message(MPI_Status* status) { write_status(status, MPI_ANY_SOURCE,
 
 /// The communicator that MPI_Comm_idup has made; the program may use it as soon as it is told.
 void take_made(UserRequest* request) {
-  if (request->served) made_later(request->parent_context, request->creations, *request->made);
-  request->served = false;
+  if (request->expected != nullptr) made_as_expected(*request->expected, *request->made);
+  delete request->expected;
+  request->expected = nullptr;
 }
 }  // namespace
 

@@ -7,6 +7,7 @@
 namespace zh::mpi {
 
 struct BsendBuffer;
+struct ExpectedComm;
 class Started;
 
 struct alignas(64) UserRequest {
@@ -33,9 +34,7 @@ struct alignas(64) UserRequest {
   std::byte* scratch = nullptr;  ///< malloc: the copy that MPI_Isendrecv_replace sends
   // kCommDup
   MPI_Comm* made = nullptr;
-  uint64_t parent_context = 0;
-  uint64_t creations = 0;
-  bool served = false;
+  ExpectedComm* expected = nullptr;  ///< owned; null once it is there
   // kFlush
   BsendBuffer* buffer = nullptr;
   // kCollective, kPersistentCollective

@@ -1,11 +1,12 @@
 #include "mpi/start/agreement.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "mpi/shim.h"
 #include "tune/profile.h"
@@ -17,19 +18,30 @@ void say_once(int rank, const char* what, const char* why) {
 }
 
 const char* agree_on_terms(HostBootstrap& world, const JobTerms& mine) {
-  std::vector<JobTerms> all(static_cast<size_t>(world.size()));
-  if (!world.allgather(&mine, sizeof mine, all.data()).ok()) return "the ranks cannot agree";
-  shim.collectives = std::all_of(all.begin(), all.end(), [](const JobTerms& t) { return t.collectives; });
-  shim.algorithms.named = algorithms_of(all[0].algorithms);
-  shim.algorithms.chunk_set = all[0].chunk_set;
-  shim.chunk_bytes = all[0].chunk_bytes;
-  shim.counts_calls = all[0].statistics;
-  if (std::any_of(all.begin(), all.end(), [](const JobTerms& t) { return t.devices; })) {
+  // What holds if it does for all, then what rank 0 says; the others say the greatest there.
+  enum : size_t { kReady, kNoDevices, kCollectives, kChunkBytes, kSet, kNumbers };
+  static_assert(sizeof mine.algorithms <= 2 * sizeof(uint64_t));
+  std::array<uint64_t, kNumbers + 2> terms{};
+  terms[kReady] = mine.ready ? 1 : 0;
+  terms[kNoDevices] = mine.devices ? 0 : 1;
+  terms[kCollectives] = mine.collectives ? 1 : 0;
+  terms[kChunkBytes] = mine.chunk_bytes;
+  terms[kSet] = (mine.chunk_set ? 1U : 0U) | (mine.statistics ? 2U : 0U);
+  std::memcpy(&terms[kNumbers], mine.algorithms.data(), sizeof mine.algorithms);
+  if (world.rank() != 0) std::fill(terms.begin() + kChunkBytes, terms.end(), ~uint64_t{0});
+  if (!world.least(terms).ok()) return "the ranks cannot agree";
+  AlgorithmNumbers numbers;
+  std::memcpy(numbers.data(), &terms[kNumbers], sizeof numbers);
+  shim.collectives = terms[kCollectives] != 0;
+  shim.algorithms.named = algorithms_of(numbers);
+  shim.algorithms.chunk_set = (terms[kSet] & 1U) != 0;
+  shim.chunk_bytes = terms[kChunkBytes];
+  shim.counts_calls = (terms[kSet] & 2U) != 0;
+  if (terms[kNoDevices] == 0) {
     return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_DEVICES=0: there are "
            "none)";
   }
-  const bool ready = std::all_of(all.begin(), all.end(), [](const JobTerms& t) { return t.ready; });
-  return ready ? nullptr : "no memory for request handles";
+  return terms[kReady] != 0 ? nullptr : "no memory for request handles";
 }
 
 void share_selections(HostBootstrap& world, const Options& options) {

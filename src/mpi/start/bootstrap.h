@@ -2,41 +2,60 @@
 // through the launcher's store.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/status.h"
 #include "mpi/entry/host.h"
 #include "mpi/start/launcher.h"
-#include "node/node.h"
+#include "node/bootstrap.h"
 #include "node/roll_call.h"
 
 namespace zh::mpi {
 
-/// The host's Allgather over a private duplicate of MPI_COMM_WORLD.
+/// The host's collectives over a communicator of zerohop's own.
 class HostBootstrap final : public node::Bootstrap {
  public:
-  HostBootstrap() {
-    host.Comm_dup(MPI_COMM_WORLD, &world_);
-    host.Comm_rank(world_, &rank_);
-    host.Comm_size(world_, &size_);
+  /// Over MPI_COMM_WORLD. Collective.
+  HostBootstrap() : HostBootstrap(own_world()) {}
+  /// `comm` is freed with it.
+  explicit HostBootstrap(MPI_Comm comm) : comm_(comm) {
+    host.Comm_rank(comm_, &rank_);
+    host.Comm_size(comm_, &size_);
   }
-  ~HostBootstrap() override { host.Comm_free(&world_); }
+  ~HostBootstrap() override { host.Comm_free(&comm_); }
   HostBootstrap(const HostBootstrap&) = delete;
   HostBootstrap& operator=(const HostBootstrap&) = delete;
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
   Status allgather(const void* in, size_t bytes, void* out) override {
     const int n = static_cast<int>(bytes);
-    const int error = host.Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, world_);
-    return error == MPI_SUCCESS ? kOk : Status{Code::kIo, "the host's allgather failed"};
+    return status_of(host.Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, comm_), "the host's allgather failed");
   }
-  [[nodiscard]] MPI_Comm comm() const { return world_; }
+  Status least(std::span<uint64_t> values) override {
+    const auto n = static_cast<int>(values.size());
+    return status_of(host.Allreduce(MPI_IN_PLACE, values.data(), n, MPI_UINT64_T, MPI_MIN, comm_),
+                     "the host's allreduce failed");
+  }
+  Status among(std::span<const int> ranks, std::unique_ptr<node::Bootstrap>* out) override {
+    MPI_Comm part;
+    const int error = host.Comm_split(comm_, ranks.front(), rank_, &part);
+    if (error == MPI_SUCCESS) *out = std::make_unique<HostBootstrap>(part);
+    return status_of(error, "the host's communicator cannot be split");
+  }
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
 
  private:
-  MPI_Comm world_{};
+  static MPI_Comm own_world() {
+    MPI_Comm comm;
+    host.Comm_dup(MPI_COMM_WORLD, &comm);
+    return comm;
+  }
+  static Status status_of(int error, const char* what) { return error == MPI_SUCCESS ? kOk : Status{Code::kIo, what}; }
+
+  MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 1;
 };
@@ -62,10 +81,8 @@ class HostRoll final : public node::Roll {
 
 /// All ranks end with the same answer.
 inline bool all_agree(HostBootstrap& world, bool mine) {
-  std::vector<char> all(static_cast<size_t>(world.size()));
-  const char one = mine ? 1 : 0;
-  if (!world.allgather(&one, 1, all.data()).ok()) return false;
-  return std::find(all.begin(), all.end(), 0) == all.end();
+  uint64_t all = mine ? 1 : 0;
+  return world.least({&all, 1}).ok() && all != 0;
 }
 
 }  // namespace zh::mpi

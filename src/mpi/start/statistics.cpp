@@ -217,11 +217,10 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
       error = each_its_own_ ? write(path_, so_far(rank.node().self(), 1)) : write(path_, so_far(0, rank.node().size()));
     }
   }
-  std::vector<int> errors(static_cast<size_t>(world_size));
-  host.Allgather(&error, sizeof error, MPI_BYTE, errors.data(), sizeof error, MPI_BYTE, world);
-  const auto first = std::find_if(errors.begin(), errors.end(), [](int e) { return e != 0; });
-  if (first != errors.end() && world_rank == 0) complain(*first);
-  if (each_its_own_ ? error != 0 : errors[0] != 0) {
+  int errors[] = {error, world_rank == 0 ? error : 0};  // of any rank, of rank 0
+  host.Allreduce(MPI_IN_PLACE, errors, 2, MPI_INT, MPI_MAX, world);
+  if (errors[0] != 0 && world_rank == 0) complain(errors[0]);
+  if ((each_its_own_ ? error : errors[1]) != 0) {
     rank_ = nullptr;
     return false;
   }

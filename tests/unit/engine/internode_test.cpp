@@ -221,20 +221,14 @@ class Spanning {
     StormConfig config;
     config.node_ranks = node_ranks;
     rank_ = make_rank(world, config);
-    std::vector<int32_t> local;
-    std::vector<int32_t> everybody;
-    std::vector<uint32_t> nodes;
-    for (int r = 0; r < world.size(); ++r) {
-      local.push_back(rank_.node->local_index(r));
-      everybody.push_back(r);
-      nodes.push_back(rank_.node->node_of(r));
-    }
+    const node::Node& node = *rank_.node;
+    const auto n = static_cast<size_t>(node.world_size());
     self_ = static_cast<uint32_t>(world.rank());
-    layout_ = std::make_shared<const coll::Layout>(nodes);
+    layout_ = std::make_shared<const coll::Layout>(std::span(node.nodes_of(), n));
     EXPECT_TRUE(rank_.rank->open_internode(std::make_unique<NetworkCarrier>(network, world.rank())).ok());
-    transport_ = std::make_unique<engine::SpanTransport>(
-        *rank_.rank, *rank_.rank->internode(), 9, std::make_shared<const std::vector<int32_t>>(local),
-        std::make_shared<const std::vector<int32_t>>(everybody), self_);
+    transport_ = std::make_unique<engine::SpanTransport>(*rank_.rank, *rank_.rank->internode(), 9,
+                                                         engine::RankList{{node.local_indices(), n}, nullptr},
+                                                         engine::RankList{{node.world_ranks(), n}, nullptr}, self_);
   }
 
   /// From now on collectives block, and this rank's node shares by a team.

@@ -25,10 +25,10 @@ class AllRanks final : public engine::RunTransport {
       : RunTransport(rank, context, everybody(rank.node().size()), rank.node().self()) {}
 
  private:
-  static std::shared_ptr<const std::vector<int32_t>> everybody(uint32_t n) {
-    std::vector<int32_t> ranks(n);
-    for (uint32_t i = 0; i < n; ++i) ranks[i] = static_cast<int32_t>(i);
-    return std::make_shared<const std::vector<int32_t>>(std::move(ranks));
+  static engine::RankList everybody(uint32_t n) {
+    const auto ranks = std::make_shared<std::vector<int32_t>>(n);
+    for (uint32_t i = 0; i < n; ++i) (*ranks)[i] = static_cast<int32_t>(i);
+    return {*ranks, ranks};
   }
 };
 

@@ -119,6 +119,114 @@ TEST_P(Join, SplitsConsecutiveRanksIntoPretendedNodes) {
   });
 }
 
+/// Ranks r, r + machines, r + 2 machines, ... are on one machine.
+JoinConfig on_machine(const TestBootstrap& world, int machines) {
+  JoinConfig config = small();
+  config.machine = "machine " + std::to_string(world.rank() % machines);
+  return config;
+}
+
+// To all ranks of the job a rank tells 8 bytes; two reductions are the rest.
+TEST_P(Join, MachinesKeepToThemselvesWhatOnlyTheyNeed) {
+  constexpr int kMachines = 4;
+  run_ranks(GetParam(), 3 * kMachines, [&](TestBootstrap& world) {
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, on_machine(world, kMachines), &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
+    EXPECT_EQ(world.reductions(), 2);
+    EXPECT_EQ(world.splits(), 1);
+    EXPECT_EQ(node->nodes(), kMachines);
+    EXPECT_EQ(node->world_size(), 3 * kMachines);
+    ASSERT_EQ(node->size(), 3U);
+    EXPECT_EQ(node->self(), static_cast<uint32_t>(world.rank() / kMachines));
+    for (int r = 0; r < 3 * kMachines; ++r) {
+      const bool here = r % kMachines == world.rank() % kMachines;
+      EXPECT_EQ(node->node_of(r), static_cast<uint32_t>(r % kMachines));
+      EXPECT_EQ(node->local_index(r), here ? r / kMachines : -1);
+      EXPECT_EQ(node->world_ranks()[r], r);
+    }
+    expect_shared(*node, world);
+  });
+}
+
+TEST_P(Join, OneMachineIsNotSplit) {
+  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, small(), &node).ok());
+    EXPECT_EQ(world.splits(), 0);
+    EXPECT_EQ(world.reductions(), 2);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+TEST_P(Join, PretendedNodesOnSeveralMachines) {
+  run_ranks(GetParam(), 8, [&](TestBootstrap& world) {
+    JoinConfig config = on_machine(world, 2);
+    config.node_ranks = 3;
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config, &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    EXPECT_EQ(node->nodes(), 4);  // ranks 0 2 4 | 6 and 1 3 5 | 7
+    EXPECT_EQ(node->size(), world.rank() < 6 ? 3U : 1U);
+    expect_shared(*node, world);
+  });
+}
+
+TEST_P(Join, AFailureOnOneMachineFailsAllAlike) {
+  for (int stage = 0; stage <= static_cast<int>(JoinStage::kVerify); ++stage) {
+    run_ranks(GetParam(), 6, [&](TestBootstrap& world) {
+      JoinConfig config = on_machine(world, 3);
+      if (world.rank() == 4) config.fail_stage = stage;  // the second rank of machine 1
+      std::unique_ptr<Node> node;
+      const Status s = Node::join(world, config, &node);
+      EXPECT_FALSE(s.ok()) << "stage " << stage;
+      EXPECT_EQ(node, nullptr);
+      EXPECT_NE(std::string(s.what()).find("rank 4"), std::string::npos) << s.what();
+      char mine[256] = {};
+      std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
+      std::vector<char> texts(6 * sizeof mine);
+      ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
+      for (size_t r = 0; r < 6; ++r) EXPECT_STREQ(texts.data() + r * sizeof mine, mine);
+    });
+  }
+}
+
+/// A collective of the job that cannot be split: all ranks take part in everything.
+class Unsplit final : public Bootstrap {
+ public:
+  explicit Unsplit(TestBootstrap& world) : world_(world) {}
+  [[nodiscard]] int rank() const override { return world_.rank(); }
+  [[nodiscard]] int size() const override { return world_.size(); }
+  Status allgather(const void* in, size_t bytes, void* out) override { return world_.allgather(in, bytes, out); }
+
+ private:
+  TestBootstrap& world_;
+};
+
+TEST_P(Join, AnAllgatherOfTheWorldIsEnough) {
+  run_ranks(GetParam(), 6, [&](TestBootstrap& world) {
+    Unsplit unsplit(world);
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(unsplit, on_machine(world, 3), &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    EXPECT_EQ(node->nodes(), 3);
+    EXPECT_EQ(node->local_index(world.rank()), world.rank() / 3);
+    expect_shared(*node, world);
+  });
+}
+
+TEST_P(Join, WordsReachTheNode) {
+  run_ranks(GetParam(), 4, [&](TestBootstrap& world) {
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, on_machine(world, 2), &node).ok());
+    node->leave_word(100 + static_cast<uint64_t>(world.rank()));
+    ASSERT_TRUE(world.barrier().ok());
+    for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(node->word_of(i), 100 + static_cast<uint64_t>(node->world_rank(i)));
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Join, EveryWayToTheSegmentWorks) {
   const char* expected[] = {"/proc/<pid>/fd", "Unix socket", "named file"};
   for (int way = 0; way < 3; ++way) {

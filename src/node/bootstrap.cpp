@@ -1,0 +1,33 @@
+// What follows from an allgather alone; see bootstrap.h.
+#include "node/bootstrap.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace zh::node {
+
+Status Bootstrap::least(std::span<uint64_t> values) {
+  std::vector<uint64_t> all(values.size() * static_cast<size_t>(size()));
+  if (Status s = allgather(values.data(), values.size_bytes(), all.data()); !s.ok()) return s;
+  for (size_t i = 0; i < all.size(); ++i) {
+    uint64_t& value = values[i % values.size()];
+    value = std::min(value, all[i]);
+  }
+  return kOk;
+}
+
+Status Bootstrap::among(std::span<const int> /*ranks*/, std::unique_ptr<Bootstrap>* out) {
+  out->reset();
+  return kOk;
+}
+
+Status Bootstrap::broadcast(int root, void* data, size_t bytes) {
+  std::vector<uint64_t> words((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t), ~uint64_t{0});
+  if (rank() == root) std::memcpy(words.data(), data, bytes);
+  if (Status s = least(words); !s.ok()) return s;
+  std::memcpy(data, words.data(), bytes);
+  return kOk;
+}
+
+}  // namespace zh::node
