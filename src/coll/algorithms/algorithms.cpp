@@ -1,6 +1,7 @@
 // See algorithms.h. Also what becomes of a schedule when the call is made in place.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/shm_types.h"
@@ -32,7 +33,9 @@ void rename_own_piece(Schedule& schedule, const Problem& p) {
 
 /// Everything else works from a copy that is made first.
 void copy_input_first(Schedule& schedule, uint64_t bytes) {
-  if (bytes == 0) return;
+  const bool read = std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                                [](const Step& s) { return s.reads() && s.from == Place::kInput; });
+  if (bytes == 0 || !read) return;
   const uint64_t input = round_up(schedule.scratch_bytes, kLineBytes);
   schedule.scratch_bytes = input + bytes;
   for (Step& step : schedule.steps) {

@@ -15,6 +15,9 @@ namespace zh::coll {
 
 class Builder;
 
+/// The algorithm of which the host's own collective is the part between nodes. It takes the same steps for any length.
+constexpr std::string_view kHostLeaders = "host-leaders";
+
 struct Algorithm {
   std::string_view name;
   std::string_view what;    ///< one line

@@ -190,7 +190,9 @@ class Walk {
     walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
-    const double over = start + units(pricing_.work(schedules_[rank].steps[i].bytes));
+    const StepOf& root = group.root_end();
+    const bool of_leaders = schedules_[rank].steps[i].of_leaders;
+    const double over = start + (of_leaders ? price_among(group) : units(pricing_.work(bytes_of(root))));
     for (const StepOf& end : group.ends) {
       walkers_[end.rank].free = over;
       out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};
@@ -198,6 +200,26 @@ class Walk {
       for (const uint32_t follower : walkers_[end.rank].followers[end.step]) settle(end.rank, follower, over);
       look_at(end.rank, over);
     }
+  }
+
+  [[nodiscard]] uint64_t bytes_of(const StepOf& end) const {
+    return schedules_[end.rank].written(schedules_[end.rank].steps[end.step]);
+  }
+
+  /// Leaders take as many exchanges as their number has doublings, of all bytes or, of parts, of twice as many each
+  /// time. The models do not know what the host does there.
+  [[nodiscard]] double price_among(const SharedSteps::Group& group) const {
+    const Step& step = schedules_[group.root_end().rank].steps[group.root_end().step];
+    const bool reduces = step.kind == StepKind::kCollect || step.kind == StepKind::kCombine;
+    const size_t leaders = group.ends.size();
+    double price = 0;
+    for (size_t done = 1; done < leaders; done *= 2) {
+      uint64_t bytes = step.bytes;
+      if (step.n_parts != 0) bytes = bytes_of(group.root_end()) / leaders * std::min(done, leaders - done);
+      const model::MessagePrice message = price_of(group.ends[0].rank, group.ends[1].rank, bytes);
+      price += message.send + message.network + message.receive + (reduces ? units(pricing_.work(bytes)) : 0);
+    }
+    return price;
   }
 
   void leave(uint32_t rank, uint32_t i, double now) {
