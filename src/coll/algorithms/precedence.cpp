@@ -53,7 +53,8 @@ HostLeads Precedence::host_leads(const Problem& problem) const {
     return std::any_of(table.entries().begin(), table.entries().end(),
                        [&](const Selection::Entry& e) { return e.collective == problem.collective; });
   };
-  return has_word(measured) || has_word(modelled) ? HostLeads::kSometimes : HostLeads::kNever;
+  if (has_word(measured) || has_word(modelled)) return HostLeads::kSometimes;
+  return coll::host_leads(problem) ? HostLeads::kAlways : HostLeads::kNever;
 }
 
 }  // namespace zh::coll

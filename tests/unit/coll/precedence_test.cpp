@@ -91,6 +91,8 @@ TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   problem.blocks = true;
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever) << "one node";
   problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 1, 1});
+  EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kAlways);
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 default");
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders\n").ok());
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kSometimes);
   name(&precedence, "leaders");
