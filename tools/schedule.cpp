@@ -108,13 +108,17 @@ std::vector<uint32_t> socket_of_ranks(const Arguments& a, uint32_t ranks) {
 }
 
 json json_of(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
-  static constexpr const char* kKinds[] = {"copy", "reduce", "send", "receive"};
+  static constexpr const char* kKinds[] = {"copy", "reduce",     "send",    "receive", "give",
+                                           "take", "contribute", "collect", "part",    "assemble",
+                                           "meet", "combine",    "exchange"};
   static constexpr const char* kPlaces[] = {"input", "output", "scratch"};
   json out = {{"step", index},       {"kind", kKinds[static_cast<size_t>(step.kind)]},
               {"bytes", step.bytes}, {"waits_for", schedule.waits_of(step)},
               {"start", span.start}, {"end", span.end}};
-  if (step.message()) out["peer"] = step.peer;
+  if (step.message() || step.shared()) out["peer"] = step.peer;
   if (step.message()) out["tag"] = step.tag;
+  if (step.shared()) out["with"] = step.of_leaders ? "leaders" : "node";
+  if (step.n_parts != 0) out["parts"] = schedule.parts_of(step);
   if (step.reads()) out["from"] = {{"buffer", kPlaces[static_cast<size_t>(step.from)]}, {"at", step.from_at}};
   if (step.writes()) out["to"] = {{"buffer", kPlaces[static_cast<size_t>(step.to)]}, {"at", step.to_at}};
   return out;
@@ -318,9 +322,9 @@ void add_schedule_command(CLI::App& app) {
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
       "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n\n"
       "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a\n"
-      "node or socket 2, one between them 4. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 if "
-      "there\n"
-      "is none to prove or it is too large.");
+      "node or socket 2, one between them 4, a step of N leaders log2 N times 4. Ends with 0 if the schedule is "
+      "proved,\n"
+      "1 if a fault was found, 2 if there is none to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");
   command->add_option("-n,--nodes", a->nodes, "Nodes")->check(CLI::Range(1u, kMostRanks))->capture_default_str();

@@ -164,6 +164,8 @@ class Rank {
   [[nodiscard]] std::string told_json(uint32_t index) const;
   /// Counts a message that a collective sends.
   void count_collective_message(uint64_t bytes);
+  /// Counts a collective of the host among leaders, of so many bytes on this rank.
+  void count_leader_step(uint64_t bytes);
   /// Counts a call of the layer above; `key` is neither 0 nor p2p::CallCounts::kOther.
   void count_call(uint64_t key, uint64_t bytes);
   /// Where a rank of the node keeps its numbers, or this one.

@@ -85,7 +85,8 @@ struct Rank::State {
   Atomic<uint32_t> helper_stop;
   Atomic<uint64_t> left_ticks;  ///< clock of the latest return to the program with unfinished work
   std::vector<std::pair<const char*, uint64_t>> fallbacks;
-  p2p::Tally staged;  ///< reductions through staging areas, and the bytes of this rank's inputs
+  p2p::Tally staged;      ///< reductions through staging areas, and the bytes of this rank's inputs
+  p2p::Tally by_leaders;  ///< collectives of the host among leaders, and their bytes on this rank
   /// Calls by collective and place in coll::algorithms().
   std::array<std::vector<uint64_t>, static_cast<size_t>(coll::Collective::kCount)> schedules;
 };

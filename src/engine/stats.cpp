@@ -195,7 +195,9 @@ std::string Rank::stats_json() const {
   if (s.internode != nullptr) {
     const Internode::Stats between = s.internode->stats();
     json.key("between_nodes").open('{').key("sent").value(between.messages);
-    json.key("sent_bytes").value(between.bytes).close('}');
+    json.key("sent_bytes").value(between.bytes);
+    json.key("host_collectives").value(s.by_leaders.messages);
+    json.key("host_collective_bytes").value(s.by_leaders.bytes).close('}');
   }
   if (s.config.heap != nullptr) shared_heap(json.key("heap"), *s.config.heap);
   json.key("helper_started").value(s.has_helper ? 1 : 0);
@@ -219,6 +221,11 @@ std::string Rank::told_json(uint32_t index) const {
 void Rank::count_collective_message(uint64_t bytes) {
   Guard guard(*state_);
   account().counters.of_collectives.add(bytes);
+}
+
+void Rank::count_leader_step(uint64_t bytes) {
+  Guard guard(*state_);
+  state_->by_leaders.add(bytes);
 }
 
 void Rank::count_call(uint64_t key, uint64_t bytes) {

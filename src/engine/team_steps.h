@@ -1,6 +1,9 @@
 // The shared steps of a schedule (coll/schedule/run.h) by a node's team.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "coll/schedule/run.h"
 #include "coll/team/team.h"
 #include "simd/reduce.h"
@@ -9,38 +12,52 @@ namespace zh::engine {
 
 class TeamSteps final : public coll::NodeSteps {
  public:
-  explicit TeamSteps(coll::Team& team) : team_(team) {}
+  explicit TeamSteps(coll::Team& team) : team_(team) {
+    least_.element_bytes = sizeof(uint64_t);
+    least_.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
+  }
 
   /// Whether all take the call for the same (coll::digest()). The same answer for all; waits for them.
   [[nodiscard]] bool agree(uint32_t digest) {
     const uint64_t mine[2] = {digest, ~uint64_t{digest}};
     uint64_t least[2] = {};
-    coll::Reduction how;
-    how.element_bytes = sizeof(uint64_t);
-    how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
-    return team_.allreduce(mine, least, 2, how) == Code::kOk && least[0] == ~least[1];
+    return team_.allreduce(mine, least, 2, least_) == Code::kOk && least[0] == ~least[1];
   }
 
   /// In place of agree(), for a rank that will not share: those that ask learn so. Waits for nobody.
   void pass() { team_.refuse(true); }
 
-  Code meet() override { return team_.barrier(); }
   Code give(const void* data, uint64_t bytes, uint32_t root) override {
     return bcast(const_cast<void*>(data), bytes, root);
   }
   Code take(void* data, uint64_t bytes, uint32_t root) override {
     const Code code = bcast(data, bytes, root);
+    if (code == Code::kInvalid) return Code::kIo;  // nothing was given; less is no error of a team's
     return code == Code::kOk && team_.fell_short() ? Code::kInvalid : code;
   }
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override {
-    return team_.reduce(in, out, count, how, root);
+    return team_.reduce(in, out, count, count == 0 ? least_ : how, root);
   }
+  Code part(const void* data, uint64_t bytes, bool even, uint32_t root) override {
+    return team_.gather(buffer(const_cast<void*>(data), bytes), {}, root, even);
+  }
+  Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) override {
+    coll::Pieces pieces{buffer(all, parts[0]), static_cast<int64_t>(parts[0]), nullptr};
+    std::vector<copy::Buffer> list;
+    auto* at = static_cast<std::byte*>(all);
+    for (size_t i = 0; i < parts.size() && !even; at += parts[i++]) list.push_back(buffer(at, parts[i]));
+    if (!even) pieces.list = list.data();
+    const Code code = team_.gather(buffer(const_cast<void*>(own), parts[team_.self()]), pieces, team_.self(), even);
+    return code == Code::kInvalid ? Code::kIo : code;  // as in take()
+  }
+  void refuse() override { team_.refuse(false); }
 
  private:
-  Code bcast(void* data, uint64_t bytes, uint32_t root) {
-    return team_.bcast({static_cast<std::byte*>(data), bytes, nullptr}, root);
-  }
+  Code bcast(void* data, uint64_t bytes, uint32_t root) { return team_.bcast(buffer(data, bytes), root); }
+  static copy::Buffer buffer(void* data, uint64_t bytes) { return {static_cast<std::byte*>(data), bytes, nullptr}; }
+
   coll::Team& team_;
+  coll::Reduction least_;  ///< of agree(); also what combines no elements
 };
 
 }  // namespace zh::engine

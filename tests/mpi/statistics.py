@@ -246,7 +246,7 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
     info = json.loads(said.stdout)
     measured, modelled = (Path(info[key][host.abi]["path"]) for key in ("collectives", "collectives_by_model"))
 
-    several = {"leader-ring", "scatter-ring-allgather", "linear"}  # calls of one node have others by default
+    several = {"host-leaders", "leader-ring", "scatter-ring-allgather", "linear"}  # one node has others by default
 
     def uses(algorithm: str, **env: str) -> str:
         # Blocking calls of several nodes go by schedules.
@@ -255,9 +255,13 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
         for entry in read(folder / "stats.json")["ranks"]:
             by = {name.removeprefix("bcast by ") for name in entry["schedules"]} & several
             expect(by == {algorithm}, f"rank {entry['rank']}: {by}, not {algorithm}")
+            by_host = entry["between_nodes"]["host_collectives"]
+            leads = entry["node_index"] == 0
+            expect(leads or by_host == 0, f"rank {entry['rank']} leads no node: {by_host} among leaders")
+            expect(by_host > 0 or not leads or algorithm != "host-leaders", f"rank {entry['rank']}: none among leaders")
         return job.outcome.output
 
-    uses("leader-ring")
+    uses("host-leaders")
     modelled.write_text("bcast 2 several 0 scatter-ring-allgather 8192\n")
     uses("scatter-ring-allgather")
     measured.write_text("bcast 2 several 0 linear\n")

@@ -1,6 +1,7 @@
 // See algorithms.h. Also what becomes of a schedule when the call is made in place.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/shm_types.h"
@@ -32,7 +33,9 @@ void rename_own_piece(Schedule& schedule, const Problem& p) {
 
 /// Everything else works from a copy that is made first.
 void copy_input_first(Schedule& schedule, uint64_t bytes) {
-  if (bytes == 0) return;
+  const bool read = std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                                [](const Step& s) { return s.reads() && s.from == Place::kInput; });
+  if (bytes == 0 || !read) return;
   const uint64_t input = round_up(schedule.scratch_bytes, kLineBytes);
   schedule.scratch_bytes = input + bytes;
   for (Step& step : schedule.steps) {
@@ -170,7 +173,23 @@ bool worth_sharing(const Problem& p) {
   return p.blocks && gains && p.uniform && p.bytes() >= kLeastBytes && may_share(*p.layout);
 }
 
+bool host_leads(const Problem& p) {
+  if (!p.blocks || p.layout->nodes() == 1 || p.layout->nodes() == p.ranks()) return false;
+  switch (p.collective) {
+    case Collective::kBarrier:
+    case Collective::kBcast:
+    case Collective::kAllgather:
+      return true;
+    case Collective::kReduce:
+    case Collective::kAllreduce:
+      return if_nodes_in_order(p);
+    default:
+      return false;
+  }
+}
+
 std::string_view choose(const Problem& p) {
+  if (host_leads(p)) return kHostLeaders;
   // Small: few messages. Large: few bytes, pipelined. The limits are those of MPICH where the papers name none.
   constexpr uint64_t kSmall = 2048;
   constexpr uint64_t kLarge = 128 << 10;

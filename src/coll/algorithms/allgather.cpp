@@ -117,6 +117,98 @@ void leader_ring(Builder& b, const Problem& p) {
   }
 }
 
+/// The pieces of all ranks, one node's behind another's: the output itself where it is so, else scratch memory.
+class ByNodes {
+ public:
+  ByNodes(Builder& b, const Problem& p) : p_(p), straight_(p.uniform && p.layout->consecutive()) {
+    uint64_t total = 0;
+    for (uint32_t node = 0; node < p.layout->nodes(); ++node) {
+      const uint64_t before = total;
+      for (const uint32_t rank : p.layout->members(node)) {
+        places_.push_back({total, p.recv_piece(rank).bytes});
+        total += places_.back().bytes;
+      }
+      bytes_of_nodes_.push_back(total - before);
+    }
+    all_ = straight_ ? Range{Place::kOutput, 0, total} : b.scratch(total);
+  }
+
+  [[nodiscard]] Range all() const { return all_; }
+  [[nodiscard]] const std::vector<uint64_t>& bytes_of_nodes() const { return bytes_of_nodes_; }
+  /// The piece of the i-th rank of a node.
+  [[nodiscard]] Range piece(uint32_t node, uint32_t i) const {
+    const Piece& place = places_[first(node) + i];
+    return all_.part(place.at, place.bytes);
+  }
+  [[nodiscard]] std::vector<uint64_t> bytes_in(uint32_t node) const {
+    std::vector<uint64_t> bytes;
+    for (uint32_t i = 0; i < p_.layout->members(node).size(); ++i) bytes.push_back(piece(node, i).bytes);
+    return bytes;
+  }
+  [[nodiscard]] Range part_of(uint32_t node) const { return all_.part(places_[first(node)].at, bytes_of_nodes_[node]); }
+
+  [[nodiscard]] bool straight() const { return straight_; }
+
+  /// The pieces of others to where they belong.
+  void unpack(Builder& b) const {
+    if (straight_) return;
+    for (uint32_t node = 0; node < p_.layout->nodes(); ++node) {
+      const std::span<const uint32_t> members = p_.layout->members(node);
+      for (uint32_t i = 0; i < members.size(); ++i) {
+        if (members[i] != p_.self) b.copy(piece(node, i), p_.recv_piece(members[i]));
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] size_t first(uint32_t node) const {
+    size_t before = 0;
+    for (uint32_t i = 0; i < node; ++i) before += p_.layout->members(i).size();
+    return before;
+  }
+
+  const Problem& p_;
+  bool straight_;
+  Range all_;
+  std::vector<Piece> places_;  ///< by node and rank
+  std::vector<uint64_t> bytes_of_nodes_;
+};
+
+/// Without a team. Nobody gets its own piece back, which may lie where it is sent from.
+void pass_down(Builder& b, const ByNodes& pieces, const Group& node, uint32_t mine) {
+  const Range all = pieces.all();
+  for (uint32_t i = 1; i < node.size(); ++i) {
+    const Range own = pieces.piece(mine, i);
+    const uint64_t before = own.at - all.at;
+    for (const Range& run : {all.part(0, before), all.part(before + own.bytes, all.bytes - before - own.bytes)}) {
+      if (node.self == 0) b.send(node.ranks[i], run);
+      if (node.self == i) b.receive(node.ranks[0], run);
+    }
+  }
+}
+
+void host_leaders(Builder& b, const Problem& p) {
+  const uint32_t mine = p.layout->node_of(p.self);
+  const Group node = node_group(p, mine);
+  const ByNodes pieces(b, p);
+  const Range own = p.send_piece(p.self);
+  const SharedBy leader{node.ranks[0]};
+  const bool team = p.team && node.size() > 1;
+  if (node.self != 0) {
+    team ? b.part(leader, own, p.uniform) : b.send(node.ranks[0], own);
+  } else if (team) {
+    b.assemble(leader, own, pieces.part_of(mine), pieces.bytes_in(mine), p.uniform);
+  } else {
+    b.copy(own, pieces.piece(mine, 0));
+    for (uint32_t i = 1; i < node.size(); ++i) b.receive(node.ranks[i], pieces.piece(mine, i));
+  }
+  if (node.self == 0) b.exchange(between_leaders(p), mine, pieces.all(), pieces.bytes_of_nodes());
+  team ? share(b, node, 0, pieces.all()) : pass_down(b, pieces, node, mine);
+  const bool has_own = pieces.straight() && (team || node.self == 0);
+  if (!has_own) own_piece(b, p);
+  pieces.unpack(b);
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"ring", "every rank passes pieces on to the next", "multicore collectives paper, section 2", always, ring},
     {"recursive-doubling", "exchanges of doubling size; Bruck's where ranks are no power of two",
@@ -124,6 +216,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"bruck", "log2 P messages of doubling size, then a rotation", "Bruck et al. 1997", always, bruck},
     {"leader-ring", "ring of whole nodes' pieces among leaders, shared inside nodes meanwhile",
      "multicore collectives paper, section 4.1", always, leader_ring},
+    {kHostLeaders, "nodes' pieces to leaders, the host's allgather among them, shared inside nodes", kHostLeadersSource,
+     if_several_nodes, host_leaders},
     {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
      "multicore collectives paper, section 4.1", if_domains, over_domains<leader_ring>, true},
 };

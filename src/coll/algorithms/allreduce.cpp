@@ -138,6 +138,16 @@ void sliced(Builder& b, const Problem& p, bool cyclic) {
 void shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }
 void shmem_cyclic(Builder& b, const Problem& p) { sliced(b, p, true); }
 
+void host_leaders(Builder& b, const Problem& p) {
+  const Group node = node_group(p, p.layout->node_of(p.self));
+  const Range out = p.output();
+  const Range in = p.in_place ? out : p.input();
+  const bool alone = node.size() == 1;
+  if (!alone) p.team ? combine(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
+  if (node.self == 0) b.combine(between_leaders(p), alone ? in : out, out);
+  p.team ? share(b, node, 0, out) : bcast_binomial(b, node, 0, out);
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"single-reducer", "rank 0 combines everything and sends it back",
      "multicore collectives paper, section 4.2 (the default)", always, single_reducer},
@@ -152,6 +162,8 @@ constexpr Algorithm kAlgorithms[] = {
      "multicore collectives paper, section 4.2", if_nodes_in_order, shmem_parallel},
     {"shmem-cyclic", "as shmem-parallel, each rank starting elsewhere", "multicore collectives paper, section 4.2",
      if_commutative, shmem_cyclic},
+    {kHostLeaders, "leaders combine their nodes, then the host's allreduce among them", kHostLeadersSource,
+     if_several_nodes_in_order, host_leaders},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
      "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<hierarchical>, true},
     {"shmem-parallel-domains", "as shmem-parallel, in each socket, memory node or cache of one node, then between them",

@@ -20,14 +20,31 @@ void dissemination(Builder& b, const Problem& p) { dissemination_round(b, everyb
 
 /// The same, where the node's team tells of its ranks, and them.
 void by_team(Builder& b, const Problem& p, const Group& node) {
-  const uint32_t leader = node.ranks[0];
+  const SharedBy leader{node.ranks[0]};
   if (node.self != 0) {
-    b.contribute(leader, 0, {});
-    b.take(leader, 0, {});
+    b.contribute(leader, {});
+    b.take(leader, {});
     return;
   }
-  const uint32_t here = b.collect(leader, 0, {}, {});
-  b.give(leader, 0, {}, {dissemination_round(b, leaders(p, kNoStep), here)});
+  const uint32_t here = b.collect(leader, {}, {});
+  b.give(leader, {}, {dissemination_round(b, leaders(p, kNoStep), here)});
+}
+
+/// The team tells its leader, leaders meet, and each tells its team.
+void host_leaders(Builder& b, const Problem& p) {
+  const Group node = node_group(p, p.layout->node_of(p.self));
+  const SharedBy leader{node.ranks[0]};
+  const bool alone = node.size() == 1;
+  if (node.self != 0) {
+    p.team ? b.take(leader, {}, {b.contribute(leader, {})}) : b.await(node.ranks[0], {b.signal(node.ranks[0])});
+    return;
+  }
+  uint32_t heard = kNoStep;
+  if (p.team && !alone) heard = b.collect(leader, {}, {});
+  for (uint32_t i = 1; i < node.size() && !p.team; ++i) heard = b.await(node.ranks[i], {heard});
+  const uint32_t met = b.meet(between_leaders(p), {heard});
+  if (p.team && !alone) b.give(leader, {}, {met});
+  for (uint32_t i = 1; i < node.size() && !p.team; ++i) b.signal(node.ranks[i], {met});
 }
 
 /// Ranks tell their leader, leaders each other, and the leader its ranks.
@@ -48,6 +65,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"dissemination", "log2 P rounds of messages without bytes", "Hensgen, Finkel, Manber 1988", always, dissemination},
     {"hierarchical", "leaders hear of their nodes, then of each other", "mlog_nP paper, section 6", always,
      hierarchical},
+    {kHostLeaders, "leaders hear of their nodes, then meet by the host's barrier", kHostLeadersSource, if_several_nodes,
+     host_leaders},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
      "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<hierarchical>, true},
 };

@@ -99,6 +99,23 @@ void hierarchical(Builder& b, const Problem& p) {
   });
 }
 
+/// A root that leads no node tells its own first.
+void host_leaders(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const uint32_t from = layout.node_of(p.root);
+  const bool at_root = layout.node_of(p.self) == from;
+  const bool root_leads = layout.members(from)[0] == p.root;
+  const Group node = node_group(p, layout.node_of(p.self));
+  const Range data = data_of(p);
+  const auto inside = [&](uint32_t root) { p.team ? share(b, node, root, data) : bcast_binomial(b, node, root, data); };
+  if (at_root && !root_leads) inside(node.index(p.root));
+  if (node.self == 0) {
+    const SharedBy by = between_leaders(p, from);
+    at_root ? b.give(by, data) : b.take(by, data);
+  }
+  if (!at_root || root_leads) inside(0);
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"linear", "the root sends to everybody", "mlog_nP paper, section 5.2", always, linear},
     {"binomial", "a binomial tree over all ranks", "mlog_nP paper, section 7.2", always, binomial},
@@ -108,6 +125,8 @@ constexpr Algorithm kAlgorithms[] = {
      "multicore collectives paper, section 4.1", always, leader_ring},
     {"hierarchical", "binomial among leaders, then binomial inside nodes, chunk by chunk",
      "mlog_nP paper, sections 6 and 7.1", always, hierarchical},
+    {kHostLeaders, "the host's broadcast among leaders, then shared inside nodes", kHostLeadersSource, if_several_nodes,
+     host_leaders},
     {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
      "multicore collectives paper, section 4.1", if_domains, over_domains<leader_ring>, true},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",

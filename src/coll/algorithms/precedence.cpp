@@ -1,6 +1,8 @@
 // See precedence.h.
 #include "coll/algorithms/precedence.h"
 
+#include <algorithm>
+
 namespace zh::coll {
 
 bool read_name(Collective collective, std::string_view word, NamedAlgorithm* out) {
@@ -40,6 +42,19 @@ AlgorithmChoice Precedence::choose(const Problem& problem) const {
     return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(usual), by};
   }
   return {algorithm(problem.collective, coll::choose(problem)), usual, ChosenBy::kDefault};
+}
+
+HostLeads Precedence::host_leads(const Problem& problem) const {
+  const NamedAlgorithm& wanted = named[static_cast<size_t>(problem.collective)];
+  if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) {
+    return *wanted != nullptr && (*wanted)->name == kHostLeaders ? HostLeads::kAlways : HostLeads::kNever;
+  }
+  const auto has_word = [&](const Selection& table) {
+    return std::any_of(table.entries().begin(), table.entries().end(),
+                       [&](const Selection::Entry& e) { return e.collective == problem.collective; });
+  };
+  if (has_word(measured) || has_word(modelled)) return HostLeads::kSometimes;
+  return coll::host_leads(problem) ? HostLeads::kAlways : HostLeads::kNever;
 }
 
 }  // namespace zh::coll

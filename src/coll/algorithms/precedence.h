@@ -30,6 +30,10 @@ struct AlgorithmChoice {
   ChosenBy by = ChosenBy::kDefault;
 };
 
+/// Ranks may take each other's call for one of another length, which is an error: only what is so for all lengths is
+/// the same for them.
+enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
+
 struct Precedence {
   std::array<NamedAlgorithm, kCollectives> named{};
   Selection measured;      ///< by `zerohop bench algorithms --save`
@@ -39,6 +43,8 @@ struct Precedence {
   /// Always one that fits. problem.chunk_bytes is that of ZEROHOP_CHUNK; the choice has the one to build with, which
   /// the entry of a table may have of its own. O(entries).
   [[nodiscard]] AlgorithmChoice choose(const Problem& problem) const;
+  /// Whether that is kHostLeaders for this call and those that differ from it by length. O(entries).
+  [[nodiscard]] HostLeads host_leads(const Problem& problem) const;
 };
 
 }  // namespace zh::coll

@@ -48,12 +48,36 @@ void hierarchical(Builder& b, const Problem& p) {
   });
 }
 
+/// The result goes to the leader of the root's node, and from there to a root that is another rank.
+void host_leaders(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const uint32_t to = layout.node_of(p.root);
+  const uint32_t receiver = layout.members(to)[0];
+  const Group node = node_group(p, layout.node_of(p.self));
+  const bool leads = node.self == 0;
+  const Range in = p.in_place ? p.output() : p.input();
+  Range combined = in;
+  if (node.size() > 1) {
+    if (leads) combined = p.self == p.root ? p.output() : b.scratch(p.bytes());
+    p.team ? combine(b, node, 0, in, combined) : reduce_linear(b, node, 0, in, combined);
+  }
+  if (leads) {
+    const SharedBy by = between_leaders(p, to);
+    p.self != receiver ? b.contribute(by, combined) : b.collect(by, combined, p.self == p.root ? p.output() : combined);
+  }
+  if (receiver == p.root) return;
+  if (p.self == receiver) b.send(p.root, combined);
+  if (p.self == p.root) b.receive(receiver, p.output());
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"linear", "the root combines everybody's, chunk by chunk", "MPI standard 6.9.1: exactly in rank order", always,
      linear},
     {"binomial", "a binomial tree; in rank order by way of rank 0", "mlog_nP paper, section 6", always, binomial},
     {"hierarchical", "leaders combine their nodes, the root the leaders', chunk by chunk", "mlog_nP paper, section 6",
      if_nodes_in_order, hierarchical},
+    {kHostLeaders, "leaders combine their nodes, then the host's reduction among them", kHostLeadersSource,
+     if_several_nodes_in_order, host_leaders},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
      "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<hierarchical>, true},
 };

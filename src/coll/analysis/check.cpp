@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "coll/analysis/check_rank.h"
 #include "coll/analysis/pairs.h"
 #include "coll/analysis/rank_set.h"
 #include "coll/analysis/shared_steps.h"
@@ -27,156 +28,7 @@ struct Stretch {
   Held held;  ///< shift relative to the message's start
 };
 
-std::string place_name(Place place) {
-  return place == Place::kInput ? "input" : place == Place::kOutput ? "output" : "scratch";
-}
-
-std::string step_name(size_t rank, size_t step) {
-  return "rank " + std::to_string(rank) + ", step " + std::to_string(step) + ": ";
-}
-
 int64_t signed_of(uint64_t value) { return static_cast<int64_t>(value); }
-
-// --- One rank by itself: bounds, waits, races.
-
-class Waits {
- public:
-  explicit Waits(const Schedule& schedule) : schedule_(schedule) {
-    const size_t n = schedule.steps.size();
-    if (n > kMostRows) {
-      seen_.resize(n, kNoStep);
-      return;
-    }
-    words_ = (n + 63) / 64;
-    bits_.resize(n * words_, 0);
-    for (size_t i = 0; i < n; ++i) {
-      for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) {
-        for (size_t w = 0; w < words_; ++w) bits_[i * words_ + w] |= bits_[wait * words_ + w];
-        bits_[i * words_ + wait / 64] |= uint64_t{1} << wait % 64;
-      }
-    }
-  }
-  /// Whether `later` starts only after `earlier` is complete.
-  [[nodiscard]] bool ordered(uint32_t earlier, uint32_t later) {
-    return bits_.empty() ? search(earlier, later) : (bits_[later * words_ + earlier / 64] >> earlier % 64 & 1) != 0;
-  }
-
- private:
-  static constexpr size_t kMostRows = 8192;  ///< a bit for each pair of steps: 8 MiB
-
-  /// Goes back from `later`. Most steps name what they wait for themselves, so it is seldom far.
-  bool search(uint32_t earlier, uint32_t later) {
-    ++searches_;
-    open_.assign(1, later);
-    while (!open_.empty()) {
-      const Step& step = schedule_.steps[open_.back()];
-      open_.pop_back();
-      for (const uint32_t wait : schedule_.waits_of(step)) {
-        if (wait == earlier) return true;
-        if (wait < earlier || seen_[wait] == searches_) continue;
-        seen_[wait] = searches_;
-        open_.push_back(wait);
-      }
-    }
-    return false;
-  }
-
-  const Schedule& schedule_;
-  size_t words_ = 0;
-  std::vector<uint64_t> bits_;  ///< by step: all that it waits for
-  std::vector<uint32_t> seen_;  ///< by step: the last search that came by
-  std::vector<uint32_t> open_;
-  uint32_t searches_ = 0;
-};
-
-std::string check_bounds(const Problem& problem, const Schedule& schedule, uint32_t rank) {
-  const uint64_t sizes[] = {problem.input_bytes(), problem.output_bytes(), schedule.scratch_bytes};
-  for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    if (uint64_t{step.first_wait} + step.n_waits > schedule.waits.size()) return step_name(rank, i) + "no such waits";
-    for (const uint32_t wait : schedule.waits_of(step)) {
-      if (wait >= i) return step_name(rank, i) + "waits for itself or a later step";
-    }
-    if (step.bytes == 0) continue;
-    const auto outside = [&](Place place, uint64_t at) {
-      const uint64_t size = sizes[static_cast<size_t>(place)];
-      return at > size || step.bytes > size - at;
-    };
-    if (step.reads() && outside(step.from, step.from_at)) {
-      return step_name(rank, i) + "reads outside of the " + place_name(step.from);
-    }
-    if (step.writes() && outside(step.to, step.to_at)) {
-      return step_name(rank, i) + "writes outside of the " + place_name(step.to);
-    }
-    if (step.writes() && step.to == Place::kInput) return step_name(rank, i) + "writes the input";
-  }
-  return "";
-}
-
-std::string check_races(const Schedule& schedule, Waits& waits, uint32_t rank) {
-  struct Users {
-    uint32_t writer = kNoStep;
-    std::vector<uint32_t> readers;
-  };
-  IntervalMap<Users> users[2] = {IntervalMap<Users>(Users{}), IntervalMap<Users>(Users{})};
-  std::string fault;
-  const auto touch = [&](uint32_t self, Place place, uint64_t at, uint64_t bytes, bool writes) {
-    if (place == Place::kInput) return;  // nobody writes it
-    users[place == Place::kScratch ? 1 : 0].visit(at, bytes, [&](uint64_t, uint64_t, Users& last) {
-      const auto race = [&](uint32_t other) {
-        if (other == kNoStep || other == self || waits.ordered(other, self)) return;
-        fault = step_name(rank, self) + "touches the same " + place_name(place) + " as step " + std::to_string(other) +
-                " without waiting for it";
-      };
-      race(last.writer);
-      if (!writes) {
-        last.readers.push_back(self);
-        return;
-      }
-      for (const uint32_t reader : last.readers) race(reader);
-      last.readers.clear();
-      last.writer = self;
-    });
-  };
-  for (uint32_t i = 0; i < schedule.steps.size() && fault.empty(); ++i) {
-    const Step& step = schedule.steps[i];
-    if (step.reads()) touch(i, step.from, step.from_at, step.bytes, false);
-    if (step.writes()) touch(i, step.to, step.to_at, step.bytes, true);
-  }
-  return fault;
-}
-
-/// Of messages of one pair and tag the order of starting decides which is which, so there must be one.
-std::string check_tags(const Schedule& schedule, Waits& waits, uint32_t rank) {
-  std::vector<std::pair<uint64_t, uint32_t>> seen;
-  for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    const uint64_t sends = step.kind == StepKind::kSend ? 1 : 0;
-    if (step.message()) seen.emplace_back((uint64_t{step.peer} << 32 | step.tag) * 2 + sends, i);
-  }
-  std::sort(seen.begin(), seen.end());
-  for (size_t k = 1; k < seen.size(); ++k) {
-    const auto [tag, earlier] = seen[k - 1];
-    if (tag != seen[k].first || waits.ordered(earlier, seen[k].second)) continue;
-    return step_name(rank, seen[k].second) + "does not wait for step " + std::to_string(earlier) + " of the same tag";
-  }
-  return "";
-}
-
-/// A team takes a rank's shared steps in the order in which they may begin, so there must be one.
-std::string check_shared_order(const Schedule& schedule, Waits& waits, uint32_t rank) {
-  uint32_t before = kNoStep;
-  for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
-    if (!schedule.steps[i].shared()) continue;
-    if (before != kNoStep && !waits.ordered(before, i)) {
-      return step_name(rank, i) + "does not wait for the shared step " + std::to_string(before);
-    }
-    before = i;
-  }
-  return "";
-}
-
-// --- All ranks together.
 
 class Execution {
  public:
@@ -321,32 +173,85 @@ class Execution {
     complete(dest, receive);
   }
 
-  /// Nothing happens before all ranks of the node have begun.
+  /// Nothing happens before all ranks of the group have begun.
   void share(const SharedSteps::Group& group) {
     for (const StepOf& end : group.ends) {
       if (!ranks_[end.rank].started[end.step]) return;
     }
     const StepOf root = group.root_end();
-    const Step& step = schedules_[root.rank].steps[root.step];
-    if (step.kind == StepKind::kGive) {
-      const std::vector<Stretch> data = read(root.rank, step.from, step.from_at, step.bytes);
-      for (const StepOf& end : group.ends) {
-        if (end.rank == root.rank) continue;
-        write(end.rank, schedules_[end.rank].steps[end.step], data);
-        tell(root, end);
+    const Step& step = step_at(root);
+    switch (step.kind) {
+      case StepKind::kGive: {
+        const std::vector<Stretch> data = read(root.rank, step.from, step.from_at, step.bytes);
+        for (const StepOf& end : group.ends) {
+          if (end.rank != root.rank) write(end.rank, step_at(end), data);
+        }
+        break;
       }
-    } else {
-      std::vector<Stretch> result;
-      for (const StepOf& end : group.ends) {
-        const Step& from = schedules_[end.rank].steps[end.step];
-        const bool first = &end == group.ends.data();
-        result = first ? read(end.rank, from.from, from.from_at, from.bytes)
-                       : combined(root.rank, root.step, result, end.rank, from.from, from.from_at);
-        if (end.rank != root.rank) tell(end, root);
+      case StepKind::kCollect:
+        write(root.rank, step, combined(group));
+        break;
+      case StepKind::kCombine: {
+        const std::vector<Stretch> result = combined(group);
+        for (const StepOf& end : group.ends) write(end.rank, step_at(end), result);
+        break;
       }
-      write(root.rank, step, result);
+      case StepKind::kAssemble:
+        write(root.rank, step, parts_of(group));
+        break;
+      case StepKind::kExchange: {
+        const std::vector<Stretch> all = parts_of(group);
+        for (const StepOf& end : group.ends) write(end.rank, step_at(end), all);
+        break;
+      }
+      default:  // kMeet
+        break;
     }
+    tell_all(group, step.kind);
     for (const StepOf& end : group.ends) complete(end.rank, end.step);
+  }
+
+  [[nodiscard]] const Step& step_at(const StepOf& end) const { return schedules_[end.rank].steps[end.step]; }
+
+  /// The operands of all, combined by the root's step.
+  std::vector<Stretch> combined(const SharedSteps::Group& group) {
+    std::vector<Stretch> result;
+    for (const StepOf& end : group.ends) {
+      const Step& from = step_at(end);
+      const bool first = &end == group.ends.data();
+      result = first
+                   ? read(end.rank, from.from, from.from_at, from.bytes)
+                   : combined(group.root_end().rank, group.root_end().step, result, end.rank, from.from, from.from_at);
+    }
+    return result;
+  }
+
+  /// One behind another. A shift counts from the start of them all.
+  std::vector<Stretch> parts_of(const SharedSteps::Group& group) {
+    std::vector<Stretch> all;
+    uint64_t before = 0;
+    for (const StepOf& end : group.ends) {
+      const Step& from = step_at(end);
+      for (const Stretch& s : read(end.rank, from.from, from.from_at, from.bytes)) {
+        all.push_back({before + s.at, s.bytes, {s.held.term, s.held.shift - signed_of(before)}});
+      }
+      before += from.bytes;
+    }
+    return all;
+  }
+
+  /// Barrier: whoever gets something knows what those know from which it comes.
+  void tell_all(const SharedSteps::Group& group, StepKind kind) {
+    if (ranks_[group.ends[0].rank].heard.empty()) return;
+    const bool from_root = kind == StepKind::kGive;
+    const bool to_root = kind == StepKind::kCollect || kind == StepKind::kAssemble;
+    RankSet known = ranks_[group.root_end().rank].heard[group.root_end().step];
+    for (const StepOf& end : group.ends) {
+      if (!from_root) known.add(ranks_[end.rank].heard[end.step]);
+    }
+    for (const StepOf& end : group.ends) {
+      if (!to_root || end.rank == group.root_end().rank) ranks_[end.rank].heard[end.step].add(known);
+    }
   }
 
   /// Barrier: what one knew when it began its step the other knows at the end of its own.
@@ -532,12 +437,7 @@ Verdict check(std::span<const Problem> problems, std::span<const Schedule> sched
   }
   count(problems, schedules, verdict);
   for (uint32_t rank = 0; rank < schedules.size() && verdict.proved(); ++rank) {
-    verdict.fault = check_bounds(problems[rank], schedules[rank], rank);
-    if (!verdict.proved()) break;
-    Waits waits(schedules[rank]);
-    verdict.fault = check_races(schedules[rank], waits, rank);
-    if (verdict.proved()) verdict.fault = check_tags(schedules[rank], waits, rank);
-    if (verdict.proved()) verdict.fault = check_shared_order(schedules[rank], waits, rank);
+    verdict.fault = check_rank(problems[rank], schedules[rank], rank);
   }
   if (!verdict.proved()) return verdict;
   const Pairs pairs = pair_messages(schedules);

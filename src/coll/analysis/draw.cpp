@@ -97,13 +97,14 @@ class Picture {
   [[nodiscard]] const char* color_of(uint32_t rank, const Step& step) const {
     if (step.kind == StepKind::kCopy) return kCopyColor;
     if (step.kind == StepKind::kReduce) return kReduceColor;
+    if (step.of_leaders) return kNetColor;
     if (step.shared()) return kSharedColor;
     return between(rank, step) ? kNetColor : kNodeColor;
   }
 
   void legend() {
     const std::pair<const char*, const char*> entries[] = {{kNodeColor, "message inside a node"},
-                                                           {kNetColor, "message between nodes"},
+                                                           {kNetColor, "message or step between nodes"},
                                                            {kCopyColor, "copy"},
                                                            {kReduceColor, "reduction"},
                                                            {kSharedColor, "shared by a node"}};
@@ -148,7 +149,7 @@ class Picture {
   void box(uint32_t rank, uint32_t i) {
     const Step& step = schedules_[rank].steps[i];
     const Span span = times_.spans[rank][i];
-    if (!step.message() && step.bytes == 0) return;
+    if (!step.message() && !step.of_leaders && step.bytes == 0) return;
     append(out_,
            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\" fill=\"%s\" stroke=\"#fff\" "
            "stroke-width=\"0.7\"><title>",
@@ -192,6 +193,8 @@ std::string describe(const Step& step) {
   const std::string from = range_text(step.from, step.from_at, step.bytes);
   const std::string to = range_text(step.to, step.to_at, step.bytes);
   const std::string peer = "rank " + std::to_string(step.peer);
+  const std::string group = step.of_leaders ? "the leaders" : "the node";
+  const std::string start = std::string(place_name(step.to)) + " from " + std::to_string(step.to_at);
   switch (step.kind) {
     case StepKind::kCopy:
       return "copy " + from + " to " + to;
@@ -202,13 +205,23 @@ std::string describe(const Step& step) {
     case StepKind::kReceive:
       return step.bytes == 0 ? "await " + peer : "receive " + to + " from " + peer;
     case StepKind::kGive:
-      return step.bytes == 0 ? "tell the node" : "give " + from + " to the node";
+      return step.bytes == 0 ? "tell " + group : "give " + from + " to " + group;
     case StepKind::kTake:
-      return step.bytes == 0 ? "hear " + peer + " with the node" : "take " + to + " from " + peer;
+      return step.bytes == 0 ? "hear " + peer + " with " + group : "take " + to + " from " + peer;
     case StepKind::kContribute:
-      return step.bytes == 0 ? "tell " + peer + " with the node" : "contribute " + from + " to " + peer;
+      return step.bytes == 0 ? "tell " + peer + " with " + group : "contribute " + from + " to " + peer;
     case StepKind::kCollect:
-      return step.bytes == 0 ? "hear the node" : to + " = " + from + " of the whole node";
+      return step.bytes == 0 ? "hear " + group : to + " = " + from + " of " + group;
+    case StepKind::kPart:
+      return "give " + from + " to what " + peer + " assembles";
+    case StepKind::kAssemble:
+      return start + " = " + from + " and the parts of " + group;
+    case StepKind::kMeet:
+      return "meet " + group;
+    case StepKind::kCombine:
+      return to + " = " + from + " of " + group + ", on all of them";
+    case StepKind::kExchange:
+      return start + " = the parts of " + group + ", on all of them";
   }
   return "";
 }

@@ -6,12 +6,32 @@
 namespace zh::coll {
 namespace {
 
-bool gives_or_takes(StepKind kind) { return kind == StepKind::kGive || kind == StepKind::kTake; }
+/// The kind of the root's step in a group of which one step has this kind.
+StepKind kind_of_root(StepKind kind) {
+  switch (kind) {
+    case StepKind::kTake:
+      return StepKind::kGive;
+    case StepKind::kContribute:
+      return StepKind::kCollect;
+    case StepKind::kPart:
+      return StepKind::kAssemble;
+    default:
+      return kind;
+  }
+}
 
-/// Of the ranks of one node.
+bool has_parts(StepKind kind) { return kind == StepKind::kPart || kind == StepKind::kAssemble; }
+
+/// Whether all ends have steps of one kind.
+bool is_alike(StepKind kind) {
+  return kind == StepKind::kMeet || kind == StepKind::kCombine || kind == StepKind::kExchange;
+}
+
+/// Of the ranks of one node, or of the leaders of all.
 class Matching {
  public:
-  Matching(std::span<const Schedule> schedules, SharedSteps& out) : schedules_(schedules), out_(out) {}
+  Matching(std::span<const Schedule> schedules, bool leaders, SharedSteps& out)
+      : schedules_(schedules), leaders_(leaders), whose_(leaders ? " among leaders" : " of its node"), out_(out) {}
 
   void match(std::span<const uint32_t> members) {
     std::vector<std::vector<uint32_t>> shared;
@@ -19,7 +39,7 @@ class Matching {
     for (size_t i = 1; i < members.size(); ++i) {
       if (shared[i].size() == shared[0].size()) continue;
       complain(members[i], "takes " + std::to_string(shared[i].size()) + " shared steps, rank " +
-                               std::to_string(members[0]) + " of its node " + std::to_string(shared[0].size()));
+                               std::to_string(members[0]) + whose_ + " " + std::to_string(shared[0].size()));
       return;
     }
     for (size_t k = 0; k < shared[0].size() && out_.complaint.empty(); ++k) {
@@ -40,7 +60,7 @@ class Matching {
     std::vector<uint32_t> out;
     const std::vector<Step>& steps = schedules_[rank].steps;
     for (uint32_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].shared()) out.push_back(i);
+      if (steps[i].shared() && steps[i].of_leaders == leaders_) out.push_back(i);
     }
     return out;
   }
@@ -53,28 +73,59 @@ class Matching {
     const Step& first = step_at(group.ends[0]);
     group.root = first.tag;
     if (group.root >= group.ends.size() || group.root_end().rank != first.peer) {
-      return complain(group.ends[0].rank, "shares a step with a rank that is not at that place of its node");
+      return complain(group.ends[0].rank, "shares a step with a rank that is not at that place" + whose_);
     }
+    const Step& root = step_at(group.root_end());
     for (size_t i = 0; i < group.ends.size(); ++i) {
       const Step& step = step_at(group.ends[i]);
-      const bool roots = step.kind == StepKind::kGive || step.kind == StepKind::kCollect;
-      const bool fits = step.peer == first.peer && step.tag == first.tag && step.bytes == first.bytes &&
-                        gives_or_takes(step.kind) == gives_or_takes(first.kind) && roots == (i == group.root);
-      if (!fits) return complain(group.ends[i].rank, "takes another shared step than the first rank of its node");
+      const bool roots = is_alike(step.kind) || kind_of_root(step.kind) == step.kind;
+      const bool fits = step.peer == first.peer && step.tag == first.tag && step.even == first.even &&
+                        kind_of_root(step.kind) == root.kind && roots == (is_alike(root.kind) || i == group.root) &&
+                        bytes_fit(group, i);
+      if (!fits) return complain(group.ends[i].rank, "takes another shared step than the first rank" + whose_);
     }
   }
 
+  [[nodiscard]] bool bytes_fit(const SharedSteps::Group& group, size_t i) const {
+    const Step& root = step_at(group.root_end());
+    const Step& step = step_at(group.ends[i]);
+    if (root.n_parts == 0) return step.bytes == root.bytes && step.n_parts == 0;
+    const std::span<const uint64_t> parts = schedules_[group.root_end().rank].parts_of(root);
+    const std::span<const uint64_t> theirs = schedules_[group.ends[i].rank].parts_of(step);
+    const bool knows = step.kind == root.kind;  // the sizes of all parts
+    const bool even = !has_parts(step.kind) || !step.even || step.bytes == root.bytes;
+    return parts.size() == group.ends.size() && step.bytes == parts[i] && even &&
+           (knows ? std::equal(parts.begin(), parts.end(), theirs.begin(), theirs.end()) : theirs.empty());
+  }
+
   std::span<const Schedule> schedules_;
+  bool leaders_;
+  std::string whose_;
   SharedSteps& out_;
 };
+
+/// "" if no other ranks than leaders take steps of theirs.
+std::string check_leaders(std::span<const Schedule> schedules, const Layout& layout) {
+  for (uint32_t rank = 0; rank < schedules.size(); ++rank) {
+    if (layout.members(layout.node_of(rank))[0] == rank) continue;
+    const std::vector<Step>& steps = schedules[rank].steps;
+    const bool leads = std::any_of(steps.begin(), steps.end(), [](const Step& s) { return s.of_leaders; });
+    if (leads) return "rank " + std::to_string(rank) + " takes a step of leaders, and leads no node";
+  }
+  return "";
+}
 
 }  // namespace
 
 SharedSteps match_shared(std::span<const Schedule> schedules, const Layout& layout) {
   SharedSteps out;
   for (const Schedule& schedule : schedules) out.group_of.emplace_back(schedule.steps.size(), kNoStep);
-  Matching matching(schedules, out);
-  for (uint32_t node = 0; node < layout.nodes() && out.complaint.empty(); ++node) matching.match(layout.members(node));
+  out.complaint = check_leaders(schedules, layout);
+  Matching inside(schedules, false, out);
+  for (uint32_t node = 0; node < layout.nodes() && out.complaint.empty(); ++node) inside.match(layout.members(node));
+  std::vector<uint32_t> leaders;
+  for (uint32_t node = 0; node < layout.nodes(); ++node) leaders.push_back(layout.members(node)[0]);
+  if (out.complaint.empty()) Matching(schedules, true, out).match(leaders);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Which steps of a node's ranks are one: the k-th shared step of a rank is the k-th of all others of its node. Used by
-// the checker, the timeline and the walk.
+// Which steps of a group's ranks are one: the k-th shared step of a rank is the k-th of all others of its node, and the
+// k-th step of leaders of one the k-th of all others. Used by the checker, the timeline and the walk.
 #pragma once
 
 #include <span>
@@ -18,7 +18,8 @@ struct StepOf {
 };
 
 struct SharedSteps {
-  /// Those who take a step together, by rank; `root` is the place of the giver or collector.
+  /// Those who take a step together, in the group's order; `root` is the place of the one that gives, collects or
+  /// assembles, or stands for all.
   struct Group {
     std::vector<StepOf> ends;
     uint32_t root = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <compare>
 #include <functional>
 #include <optional>
@@ -165,10 +166,19 @@ class Simulation {
   }
 
   void perform(uint32_t rank, uint32_t i, double start) {
-    const Step& step = schedules_[rank].steps[i];
-    const double end = start + prices_.of(prices_.context, step, between(rank, step));
+    const double end = start + price_of(rank, i);
     each_end(rank, i, [&](uint32_t r, uint32_t s) { finish(r, s, {start, end}); });
     each_end(rank, i, [&](uint32_t r, uint32_t s) { release(r, s, end); });
+  }
+
+  /// A step of leaders takes as many exchanges between nodes as their number has binary digits.
+  [[nodiscard]] double price_of(uint32_t rank, uint32_t i) const {
+    Step step = schedules_[rank].steps[i];
+    if (!step.of_leaders) return prices_.of(prices_.context, step, between(rank, step));
+    step.kind = StepKind::kSend;
+    step.bytes = schedules_[rank].written(step);
+    const auto others = static_cast<uint32_t>(shared_.group(rank, i)->ends.size() - 1);
+    return std::bit_width(others) * prices_.of(prices_.context, step, true);
   }
 
   void finish(uint32_t rank, uint32_t i, Span span) {

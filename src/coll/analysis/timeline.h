@@ -19,7 +19,7 @@ struct Prices {
 };
 
 /// For pictures: a copy, reduction or shared step takes 1, a message inside a node 2, one between nodes 4, whatever
-/// their bytes.
+/// their bytes; a step of leaders 4 for each doubling of their number.
 [[nodiscard]] Prices logical_prices();
 
 struct Span {

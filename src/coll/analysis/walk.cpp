@@ -203,12 +203,13 @@ class Walk {
     walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
-    std::vector<double>& processors = node_of(rank).processors;
-    const size_t at_once = processors.empty() ? group.ends.size() : processors.size();
-    const auto turns = static_cast<double>((group.ends.size() + at_once - 1) / at_once);
-    const auto readers = static_cast<uint32_t>(std::min(group.ends.size() - 1, at_once));
-    const double over = start + turns * units(pricing_.shared(schedules_[rank].steps[i].bytes, readers));
-    std::fill(processors.begin(), processors.end(), over);
+    const StepOf& root = group.root_end();
+    const bool of_leaders = schedules_[rank].steps[i].of_leaders;
+    const double over = start + (of_leaders ? price_among(group) : price_inside(group, bytes_of(root)));
+    if (!of_leaders) {
+      std::vector<double>& processors = node_of(rank).processors;
+      std::fill(processors.begin(), processors.end(), over);
+    }
     for (const StepOf& end : group.ends) {
       walkers_[end.rank].free = over;
       out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};
@@ -216,6 +217,35 @@ class Walk {
       for (const uint32_t follower : walkers_[end.rank].followers[end.step]) settle(end.rank, follower, over);
       look_at(end.rank, over);
     }
+  }
+
+  [[nodiscard]] uint64_t bytes_of(const StepOf& end) const {
+    return schedules_[end.rank].written(schedules_[end.rank].steps[end.step]);
+  }
+
+  /// All of a node copy at once, as many as have processors.
+  [[nodiscard]] double price_inside(const SharedSteps::Group& group, uint64_t bytes) {
+    const std::vector<double>& processors = node_of(group.ends[0].rank).processors;
+    const size_t at_once = processors.empty() ? group.ends.size() : processors.size();
+    const auto turns = static_cast<double>((group.ends.size() + at_once - 1) / at_once);
+    const auto readers = static_cast<uint32_t>(std::min(group.ends.size() - 1, at_once));
+    return turns * units(pricing_.shared(bytes, readers));
+  }
+
+  /// Leaders take as many exchanges as their number has doublings, of all bytes or, of parts, of twice as many each
+  /// time. The models do not know what the host does there.
+  [[nodiscard]] double price_among(const SharedSteps::Group& group) const {
+    const Step& step = schedules_[group.root_end().rank].steps[group.root_end().step];
+    const bool reduces = step.kind == StepKind::kCollect || step.kind == StepKind::kCombine;
+    const size_t leaders = group.ends.size();
+    double price = 0;
+    for (size_t done = 1; done < leaders; done *= 2) {
+      uint64_t bytes = step.bytes;
+      if (step.n_parts != 0) bytes = bytes_of(group.root_end()) / leaders * std::min(done, leaders - done);
+      const model::MessagePrice message = price_of(group.ends[0].rank, group.ends[1].rank, bytes);
+      price += message.send + message.network + message.receive + (reduces ? units(pricing_.work(bytes)) : 0);
+    }
+    return price;
   }
 
   void leave(uint32_t rank, uint32_t i, double now) {

@@ -49,7 +49,7 @@ uint32_t Builder::add(Step step, After after, uint32_t also_after) {
     if (step_before != kNoStep) found_.push_back(step_before);
   }
   if (step.reads()) touch(step.from, step.from_at, step.bytes, false);
-  if (step.writes()) touch(step.to, step.to_at, step.bytes, true);
+  if (step.writes()) touch(step.to, step.to_at, schedule_.written(step), true);
   std::sort(found_.begin(), found_.end());
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   if (!found_.empty() && found_.back() == self) found_.pop_back();  // copies within one buffer
@@ -103,27 +103,60 @@ uint32_t Builder::signal(uint32_t rank, After after) { return message(StepKind::
 
 uint32_t Builder::await(uint32_t rank, After after) { return message(StepKind::kReceive, rank, {}, after); }
 
-uint32_t Builder::shared(StepKind kind, uint32_t peer, uint32_t place, Range from, Range to, After after) {
-  Step step = step_of(kind, from, to);
-  step.peer = peer;
-  step.tag = place;
+uint32_t Builder::shared(Step step, const SharedBy& by, After after) {
+  step.peer = by.peer;
+  step.tag = by.place;
+  step.of_leaders = by.leaders;
   return last_shared_ = add(step, after, last_shared_);
 }
 
-uint32_t Builder::give(uint32_t peer, uint32_t place, Range from, After after) {
-  return shared(StepKind::kGive, peer, place, from, {}, after);
+void Builder::divide(Step& step, std::span<const uint64_t> parts) {
+  step.first_part = static_cast<uint32_t>(schedule_.parts.size());
+  step.n_parts = static_cast<uint32_t>(parts.size());
+  schedule_.parts.insert(schedule_.parts.end(), parts.begin(), parts.end());
 }
 
-uint32_t Builder::take(uint32_t peer, uint32_t place, Range to, After after) {
-  return shared(StepKind::kTake, peer, place, {}, to, after);
+uint32_t Builder::give(const SharedBy& by, Range from, After after) {
+  return shared(step_of(StepKind::kGive, from, {}), by, after);
 }
 
-uint32_t Builder::contribute(uint32_t peer, uint32_t place, Range from, After after) {
-  return shared(StepKind::kContribute, peer, place, from, {}, after);
+uint32_t Builder::take(const SharedBy& by, Range to, After after) {
+  return shared(step_of(StepKind::kTake, {}, to), by, after);
 }
 
-uint32_t Builder::collect(uint32_t peer, uint32_t place, Range from, Range to, After after) {
-  return shared(StepKind::kCollect, peer, place, from, to, after);
+uint32_t Builder::contribute(const SharedBy& by, Range from, After after) {
+  return shared(step_of(StepKind::kContribute, from, {}), by, after);
+}
+
+uint32_t Builder::collect(const SharedBy& by, Range from, Range to, After after) {
+  return shared(step_of(StepKind::kCollect, from, to), by, after);
+}
+
+uint32_t Builder::part(const SharedBy& by, Range from, bool even) {
+  Step step = step_of(StepKind::kPart, from, {});
+  step.even = even;
+  return shared(step, by);
+}
+
+uint32_t Builder::assemble(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even) {
+  Step step = step_of(StepKind::kAssemble, from, to);
+  step.even = even;
+  divide(step, parts);
+  return shared(step, by);
+}
+
+uint32_t Builder::meet(const SharedBy& by, After after) { return shared(step_of(StepKind::kMeet, {}, {}), by, after); }
+
+uint32_t Builder::combine(const SharedBy& by, Range from, Range to) {
+  return shared(step_of(StepKind::kCombine, from, to), by);
+}
+
+uint32_t Builder::exchange(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts) {
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < own; ++i) before += parts[i];
+  Step step = step_of(StepKind::kExchange, all.part(before, parts[own]), all);
+  divide(step, parts);
+  return shared(step, by);
 }
 
 Range Builder::scratch(uint64_t bytes) {

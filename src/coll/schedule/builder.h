@@ -4,12 +4,20 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "coll/schedule/interval_map.h"
 #include "coll/schedule/schedule.h"
 
 namespace zh::coll {
+
+/// Who takes a step together, and which of them gives, collects or assembles.
+struct SharedBy {
+  uint32_t peer = 0;     ///< that rank; where all are alike, the first
+  uint32_t place = 0;    ///< its place in the group
+  bool leaders = false;  ///< the first ranks of all nodes; else the ranks of a node
+};
 
 /// Steps of no bytes are left out (kNoStep), also as something to wait for. A step waits for the earlier ones that
 /// write what it reads or writes, or read what it writes; `after` adds what the data does not say. The n-th message
@@ -29,12 +37,19 @@ class Builder {
   uint32_t signal(uint32_t rank, After after = {});
   uint32_t await(uint32_t rank, After after = {});
 
-  // Steps of a node's team, each after the one before, so that all its ranks take them in one order. They are told by
-  // every rank of the node; `peer` is the one that gives or collects, `place` its place among them. Also of no bytes.
-  uint32_t give(uint32_t peer, uint32_t place, Range from, After after = {});
-  uint32_t take(uint32_t peer, uint32_t place, Range to, After after = {});
-  uint32_t contribute(uint32_t peer, uint32_t place, Range from, After after = {});
-  uint32_t collect(uint32_t peer, uint32_t place, Range from, Range to, After after = {});
+  // Steps that a group takes together, each after the one before, so that all its ranks take them in one order. They
+  // are told by every rank of the group. Also of no bytes.
+  uint32_t give(const SharedBy& by, Range from, After after = {});
+  uint32_t take(const SharedBy& by, Range to, After after = {});
+  uint32_t contribute(const SharedBy& by, Range from, After after = {});
+  uint32_t collect(const SharedBy& by, Range from, Range to, After after = {});
+  uint32_t part(const SharedBy& by, Range from, bool even);
+  /// `parts`: bytes of the parts of all, which `to` is made of.
+  uint32_t assemble(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even);
+  uint32_t meet(const SharedBy& by, After after = {});
+  uint32_t combine(const SharedBy& by, Range from, Range to);
+  /// `all` has the own part in its place.
+  uint32_t exchange(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts);
 
   /// Memory that lasts as long as the collective.
   [[nodiscard]] Range scratch(uint64_t bytes);
@@ -54,7 +69,9 @@ class Builder {
 
   uint32_t local(StepKind kind, Range from, Range to);
   uint32_t message(StepKind kind, uint32_t rank, Range range, After after);
-  uint32_t shared(StepKind kind, uint32_t peer, uint32_t place, Range from, Range to, After after);
+  uint32_t shared(Step step, const SharedBy& by, After after = {});
+  /// Tells what a step's parts are.
+  void divide(Step& step, std::span<const uint64_t> parts);
   uint32_t add(Step step, After after, uint32_t also_after);
   /// The last step with this kind, peer and tag: tags are used again after kTags messages.
   [[nodiscard]] uint32_t same_tag(const Step& step) const;

@@ -168,19 +168,23 @@ void reduce_linear(Builder& b, const Group& group, uint32_t root, Range in, Rang
 }
 
 void share(Builder& b, const Group& node, uint32_t root, Range data) {
-  if (!node.has_self() || node.size() == 1 || data.bytes == 0) return;
-  const uint32_t giver = node.ranks[root];
-  node.self == root ? b.give(giver, root, data) : b.take(giver, root, data);
+  if (!node.has_self() || node.size() == 1) return;
+  const SharedBy by{node.ranks[root], root};
+  node.self == root ? b.give(by, data) : b.take(by, data);
 }
 
 void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out) {
-  if (!node.has_self() || in.bytes == 0) return;
+  if (!node.has_self()) return;
   if (node.size() == 1) {
     b.copy(in, out);
     return;
   }
-  const uint32_t collector = node.ranks[root];
-  node.self == root ? b.collect(collector, root, in, out) : b.contribute(collector, root, in);
+  const SharedBy by{node.ranks[root], root};
+  node.self == root ? b.collect(by, in, out) : b.contribute(by, in);
+}
+
+SharedBy between_leaders(const Problem& problem, uint32_t node) {
+  return {problem.layout->members(node)[0], node, true};
 }
 
 void reduce_binomial(Builder& b, const Group& group, Range in, Range out) {

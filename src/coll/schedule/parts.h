@@ -110,12 +110,15 @@ void reduce_binomial(Builder& b, const Group& group, Range in, Range out);
 /// out = in of the first op ... op in of the last, on all; the same bits on all. `in` may be `out`.
 void allreduce_doubling(Builder& b, const Group& group, Range in, Range out);
 
-// Inside a node that has a team (Problem::team); `node` are all its ranks.
+// Inside a node that has a team (Problem::team); `node` are all its ranks. Also of no bytes.
 
 /// All get `data` of `root`.
 void share(Builder& b, const Group& node, uint32_t root, Range data);
 /// As reduce_linear.
 void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out);
+
+/// The step that the first ranks of all nodes take together, in the order of nodes; that of `node` gives or collects.
+[[nodiscard]] SharedBy between_leaders(const Problem& problem, uint32_t node = 0);
 
 /// The members of a group that fold pairs so that a power of two is left; keeps the order of ranks.
 struct Folded {

@@ -17,6 +17,7 @@ Plan::Plan(Schedule schedule) : schedule_(std::move(schedule)) {
     n_waits_.push_back(step.n_waits);
     for (const uint32_t wait : schedule_.waits_of(step)) ++first_[wait + 1];
     if (step.message()) ++n_messages_;
+    shares_ = shares_ || step.shared();
   }
   for (size_t i = 0; i < steps.size(); ++i) first_[i + 1] += first_[i];
   followers_.resize(first_.back());
@@ -86,25 +87,63 @@ std::byte* Run::memory(Place place) const {
   return scratch_.get();
 }
 
-// After a fault the node's ranks get nothing, as other nodes do (perform()), and learn of it by that.
 void Run::share() {
   const uint32_t index = std::exchange(shared_, kNoStep);
   const Step& step = plan_->schedule_.steps[index];
+  const Code code = step.of_leaders ? share_with_leaders(step) : share_with_node(step);
+  // The others of the node wait for the rest of its steps.
+  const bool goes_on = step.of_leaders || code == Code::kIo;
+  if (!goes_on) return end_message(index, code);
+  if (code_ == Code::kOk) code_ = code;
+  complete(index);
+}
+
+// After a fault the node's ranks get nothing, and learn of it by that.
+Code Run::share_with_node(const Step& step) {
   const std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
-  const bool spoilt = call_.exact && code_ != Code::kOk;
-  Code code = Code::kOk;
-  if (step.bytes == 0) {
-    code = call_.node->meet();
-  } else if (step.kind == StepKind::kGive) {
-    code = call_.node->give(from, spoilt ? 0 : step.bytes, step.tag);
-  } else if (step.kind == StepKind::kTake) {
-    code = call_.node->take(to, step.bytes, step.tag);
-  } else {
-    code = call_.node->reduce(from, to, step.bytes / call_.how.element_bytes, call_.how, step.tag);
+  NodeSteps& node = *call_.node;
+  const bool gives = step.kind == StepKind::kGive || step.kind == StepKind::kContribute || step.kind == StepKind::kPart;
+  if (call_.refused || (gives && code_ != Code::kOk)) {
+    node.refuse();
+    return Code::kOk;
   }
-  end_message(index, code);
+  switch (step.kind) {
+    case StepKind::kGive:
+      return node.give(from, step.bytes, step.tag);
+    case StepKind::kTake:
+      return node.take(to, step.bytes, step.tag);
+    case StepKind::kPart:
+      return node.part(from, step.bytes, step.even, step.tag);
+    case StepKind::kAssemble:
+      return node.assemble(from, to, plan_->schedule_.parts_of(step), step.even);
+    default:
+      return node.reduce(from, to, count_of(step), call_.how, step.tag);
+  }
 }
+
+Code Run::share_with_leaders(const Step& step) {
+  if (call_.refused) return Code::kOk;
+  std::byte* from = memory(step.from) + step.from_at;
+  std::byte* to = memory(step.to) + step.to_at;
+  LeaderSteps& leaders = *call_.leaders;
+  switch (step.kind) {
+    case StepKind::kMeet:
+      return leaders.meet();
+    case StepKind::kGive:
+      return leaders.bcast(from, step.bytes, step.tag);
+    case StepKind::kTake:
+      return leaders.bcast(to, step.bytes, step.tag);
+    case StepKind::kCombine:
+      return leaders.allreduce(from, to, count_of(step), call_.how);
+    case StepKind::kExchange:
+      return leaders.allgather(to, plan_->schedule_.parts_of(step));
+    default:
+      return leaders.reduce(from, to, count_of(step), call_.how, step.tag);
+  }
+}
+
+uint64_t Run::count_of(const Step& step) const { return step.bytes == 0 ? 0 : step.bytes / call_.how.element_bytes; }
 
 void Run::perform(uint32_t index) {
   const Step& step = plan_->schedule_.steps[index];

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -38,19 +39,40 @@ class Transport {
   ~Transport() = default;
 };
 
-/// What the ranks of a node do together. Each function waits until the others have called the same one: all call the
-/// same ones in the same order. Codes as those of Transport.
+/// What the ranks of a node do together: all call the same functions in the same order. Whoever gets something waits
+/// for those that give it, also of no bytes. Codes as those of Transport; kIo: a rank refused.
 class NodeSteps {
  public:
-  virtual Code meet() = 0;
   /// All get what rank `root` of the node gives.
   virtual Code give(const void* data, uint64_t bytes, uint32_t root) = 0;
   virtual Code take(void* data, uint64_t bytes, uint32_t root) = 0;
   /// out = in of the first op ... op in of the last, on `root` alone.
   virtual Code reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) = 0;
+  /// Rank `root` gets the parts of all, one behind another. `even`: they are of one size, as all know.
+  virtual Code part(const void* data, uint64_t bytes, bool even, uint32_t root) = 0;
+  virtual Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) = 0;
+  /// In place of any of these, for a rank that has nothing to give: those that wait for it learn so.
+  virtual void refuse() = 0;
 
  protected:
   ~NodeSteps() = default;
+};
+
+/// What the leaders of all nodes do together, in the order of nodes, as NodeSteps has it.
+class LeaderSteps {
+ public:
+  /// Returns when all have come.
+  virtual Code meet() = 0;
+  /// From `data` of the leader of node `root` into that of all others.
+  virtual Code bcast(void* data, uint64_t bytes, uint32_t root) = 0;
+  /// out = in of the first op ... op in of the last; `in` may be `out`. On `root` alone, or on all.
+  virtual Code reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) = 0;
+  virtual Code allreduce(const void* in, void* out, uint64_t count, const Reduction& how) = 0;
+  /// `all` has the parts of all, one behind another; the own one is there already.
+  virtual Code allgather(void* all, std::span<const uint64_t> parts) = 0;
+
+ protected:
+  ~LeaderSteps() = default;
 };
 
 /// A schedule made ready to run: kept by whoever expects the same call again, shared by any number of runs.
@@ -59,6 +81,8 @@ class Plan {
   explicit Plan(Schedule schedule);
 
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+  /// Whether it has steps that wait for other ranks, of its node or of leaders: Run::share() takes them.
+  [[nodiscard]] bool shares() const { return shares_; }
 
  private:
   friend class Run;
@@ -68,6 +92,7 @@ class Plan {
   std::vector<uint32_t> followers_;  ///< steps
   std::vector<uint32_t> at_once_;    ///< steps that wait for nothing: receives, sends, the rest
   uint32_t n_messages_ = 0;
+  bool shares_ = false;
 };
 
 /// One call's buffers, of the sizes that the schedule's problem gives.
@@ -77,7 +102,11 @@ struct Call {
   Reduction how;          ///< reductions
   int32_t first_tag = 0;  ///< the run uses tags [first_tag, first_tag + kTags)
   bool exact = false;     ///< a message that brings less than it should spoils the call, as one that brings more does
-  NodeSteps* node = nullptr;  ///< takes the shared steps of a schedule that has any
+  NodeSteps* node = nullptr;       ///< take the shared steps of a schedule that has any
+  LeaderSteps* leaders = nullptr;  ///< ... those of leaders
+  /// This rank takes no part: it tells its node so in each shared step, and other nodes nothing. Its schedule has no
+  /// bytes then.
+  bool refused = false;
 };
 
 class Run {
@@ -94,12 +123,13 @@ class Run {
   /// Starts, copies and combines whatever may be by now. True once the call has ended: code() says how. Then, and
   /// before the first start(), it does nothing.
   bool advance();
-  /// Whether a shared step is next, which advance() leaves to share(): it waits for the other ranks of the node.
+  /// Whether a shared step is next, which advance() leaves to share(): it waits for other ranks.
   [[nodiscard]] bool shared_is_next() const { return shared_ != kNoStep; }
   void share();
   /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid: the rest of the call went on then,
-  /// so that the others end too; and they, where the call is `exact`, learn of it by empty messages. Else what the
-  /// transport or fail() said: the rest was given up.
+  /// so that the others end too; and they, where the call is `exact`, learn of it by empty messages. After a fault in a
+  /// step of leaders, what that said: the rest went on likewise. A node's ranks learn of any fault by steps in which
+  /// others refuse. Else what the transport or fail() said: the rest was given up.
   [[nodiscard]] Code code() const { return code_; }
   /// Ends the call under way.
   void fail(Code code);
@@ -119,6 +149,10 @@ class Run {
   void complete(uint32_t step);
   void poll();
   void end_message(uint32_t step, Code code);
+  [[nodiscard]] Code share_with_node(const Step& step);
+  [[nodiscard]] Code share_with_leaders(const Step& step);
+  /// Elements of a reduction.
+  [[nodiscard]] uint64_t count_of(const Step& step) const;
 
   std::shared_ptr<const Plan> plan_;
   Transport& transport_;

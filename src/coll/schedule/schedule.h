@@ -27,11 +27,17 @@ enum class StepKind : uint8_t {
   kReduce,   ///< to = from op to; `from` holds the operand of the lower ranks (MPI standard 6.9.1)
   kSend,     ///< sends `from` to `peer`
   kReceive,  ///< receives into `to` from `peer`
-  // Steps that all ranks of a node take together, by their team: the k-th of one is the k-th of the others.
-  kGive,        ///< all others of the node get `from`
+  // Steps that the ranks of a group take together: those of a node, by their team, or the leaders of all nodes, by the
+  // host's collective. The k-th of one is the k-th of the others.
+  kGive,        ///< all others of the group get `from`
   kTake,        ///< gets `to` from `peer`, which gives
   kContribute,  ///< `from` is an operand of what `peer` collects
-  kCollect,     ///< to = from of the node's first rank op ... op from of its last
+  kCollect,     ///< to = from of the group's first rank op ... op from of its last
+  kPart,        ///< `from` is this rank's part of what `peer` assembles
+  kAssemble,    ///< `to` gets the parts of all, one behind another; `from` is the own one
+  kMeet,        ///< all have come
+  kCombine,     ///< all get to = from of the first op ... op from of the last
+  kExchange,    ///< `to` gets the parts of all on every rank; `from` is the own one, in its place there
 };
 
 constexpr uint32_t kNoStep = ~uint32_t{0};
@@ -45,18 +51,26 @@ struct Step {
   StepKind kind = StepKind::kCopy;
   Place from = Place::kInput;  ///< copy, reduce, send
   Place to = Place::kInput;    ///< copy, reduce, receive
-  uint32_t peer = 0;           ///< messages; shared: who gives or collects. A rank of the communicator
+  bool of_leaders = false;     ///< shared: by the first ranks of all nodes, in the order of nodes; else by a node's
+  bool even = false;           ///< parts: all are of one size, as all know
+  uint32_t peer = 0;           ///< messages; shared: who gives, collects or assembles. A rank of the communicator
   uint32_t tag = 0;         ///< messages: < kTags; of two of a pair with one tag, the second waits. Shared: the place
-                            ///< of `peer` among the ranks of its node
+                            ///< of `peer` in the group
+  uint32_t first_part = 0;  ///< assemble, exchange: the sizes of the parts are Schedule::parts[first_part, + n_parts)
+  uint32_t n_parts = 0;
   uint32_t first_wait = 0;  ///< Schedule::waits[first_wait, first_wait + n_waits)
   uint32_t n_waits = 0;
   uint64_t from_at = 0;  ///< bytes from the start of the buffer
   uint64_t to_at = 0;
-  uint64_t bytes = 0;  ///< 0: a message that only says that it was sent; shared: that its rank is so far
+  uint64_t bytes = 0;  ///< 0: a message that only says that it was sent; shared: that its rank is so far. Of parts: of
+                       ///< the own one
 
-  [[nodiscard]] bool reads() const { return kind != StepKind::kReceive && kind != StepKind::kTake; }
+  [[nodiscard]] bool reads() const {
+    return kind != StepKind::kReceive && kind != StepKind::kTake && kind != StepKind::kMeet;
+  }
   [[nodiscard]] bool writes() const {
-    return kind != StepKind::kSend && kind != StepKind::kGive && kind != StepKind::kContribute;
+    return kind != StepKind::kSend && kind != StepKind::kGive && kind != StepKind::kContribute &&
+           kind != StepKind::kPart && kind != StepKind::kMeet;
   }
   [[nodiscard]] bool message() const { return kind == StepKind::kSend || kind == StepKind::kReceive; }
   [[nodiscard]] bool shared() const { return kind >= StepKind::kGive; }
@@ -65,10 +79,21 @@ struct Step {
 struct Schedule {
   std::vector<Step> steps;      ///< a step waits for earlier ones only, so this is an order that works
   std::vector<uint32_t> waits;  ///< indices of steps
+  std::vector<uint64_t> parts;  ///< bytes
   uint64_t scratch_bytes = 0;
 
   [[nodiscard]] std::span<const uint32_t> waits_of(const Step& step) const {
     return std::span<const uint32_t>(waits).subspan(step.first_wait, step.n_waits);
+  }
+  [[nodiscard]] std::span<const uint64_t> parts_of(const Step& step) const {
+    return std::span<const uint64_t>(parts).subspan(step.first_part, step.n_parts);
+  }
+  /// Bytes from Step::to_at on that it writes, or has where they are already.
+  [[nodiscard]] uint64_t written(const Step& step) const {
+    if (step.n_parts == 0) return step.bytes;
+    uint64_t bytes = 0;
+    for (const uint64_t part : parts_of(step)) bytes += part;
+    return bytes;
   }
 };
 

@@ -55,8 +55,8 @@ struct Bcast {
 
   int prepare(const CommInfo& info, Started& s) const {
     HeldBuffer& buffer = info.rank == root ? s.input : s.output;
-    ZH_STEP(open(info, &buffer));
     s.problem.root = static_cast<uint32_t>(root);
+    ZH_STEP(open(info, &buffer));
     s.problem.count = buffer.piece_bytes(info.rank);
     return kGoOn;
   }

@@ -22,6 +22,7 @@ inline int judge_op(MPI_Op op, MPI_Datatype datatype, MPI_Comm comm, Reducing* r
     if (const int error = learn_type(datatype, 1, comm, &type); type == nullptr) return error;
   }
   if (!find_reduction(*info, op, *type, &r->user, &r->how)) return leave_to_host(kOtherReductions);
+  r->handle = op;
   r->op = info;
   r->type = type;
   return kGoOn;
@@ -86,8 +87,8 @@ struct Reduce {
   }
 
   int prepare(const CommInfo& info, Started& s) const {
-    ZH_STEP(judge_rooted(info, &s.reducing));
     s.problem.root = static_cast<uint32_t>(root);
+    ZH_STEP(judge_rooted(info, &s.reducing));
     plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
     return kGoOn;
   }

@@ -20,10 +20,10 @@ constexpr uint64_t kTagMask = 0x3fffffff;
 
 std::mutex active_mutex;  // always taken: the engine's helper thread may come at any time
 std::vector<Started*> active;
-uint32_t with_team = 0;  // under way beside these
+uint32_t with_others = 0;  // under way beside these
 Atomic<uint32_t> n_active{0};
 
-void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_team); }
+void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_others); }
 
 /// Null unless all are on this node, which is divided. `local`: node-local indices, -1 elsewhere.
 std::shared_ptr<const coll::Layout> domains_of(std::span<const int32_t> local) {
@@ -76,24 +76,51 @@ Status Runs::plan(coll::Problem* problem, Chosen* out) {
   return kOk;
 }
 
+coll::HostLeads Runs::host_leads(const coll::Problem& p) {
+  const size_t key = static_cast<size_t>(p.collective) * 4 + (p.commutative ? 2 : 0) + (p.uniform ? 1 : 0);
+  if (!host_leads_[key].has_value()) host_leads_[key] = shim.algorithms.host_leads(p);
+  return *host_leads_[key];
+}
+
+Leaders* Runs::leaders() {
+  if (layout_->members(layout_->node_of(self_))[0] != self_) return nullptr;
+  if (leaders_ == nullptr) leaders_ = std::make_unique<Leaders>(context_, *layout_, world_.ranks, self_);
+  return leaders_.get();
+}
+
 Runs* runs_of(CommInfo* comm) {
   if (comm == nullptr || shim.rank == nullptr || !shim.collectives) return nullptr;
   if (comm->runs == nullptr) comm->runs = std::make_shared<Runs>(*comm);
   return comm->runs.get();
 }
 
-Started::Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team)
-    : runs_(std::move(runs)), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
+Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
+    : runs_(std::move(runs)), blocks_(blocks), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
   transport_ = persistent ? runs_->transport_of(runs_->inits++) : runs_->transport();
   problem.layout = runs_->layout_;
   problem.domains = runs_->domains_;
   problem.self = runs_->self_;
-  if (team != nullptr) node_.emplace(*team);
+  problem.blocks = blocks != nullptr;
 }
 
 void Started::agree(bool refuses) {
-  if (!node_.has_value()) return;
-  if (refuses || !coll::worth_sharing(problem)) {
+  if (blocks_ == nullptr) return;
+  const coll::HostLeads leads = runs_->host_leads(problem);
+  of_any_length_ = leads == coll::HostLeads::kAlways;
+  if (leads == coll::HostLeads::kNever && !runs_->may_share()) return;
+  coll::Team* const team = node_team_of(blocks_);
+  if (team == nullptr) return;
+  node_.emplace(*team);
+  if (of_any_length_) {
+    problem.team = true;
+    return;
+  }
+  const auto by_leaders = [&] {
+    const coll::Algorithm* how =
+        leads == coll::HostLeads::kSometimes ? shim.algorithms.choose(problem).algorithm : nullptr;
+    return how != nullptr && how->name == coll::kHostLeaders;
+  };
+  if (refuses || !(coll::worth_sharing(problem) || by_leaders())) {
     node_->pass();
   } else {
     problem.team = node_->agree(coll::digest(problem));
@@ -112,7 +139,9 @@ int Started::ready() {
   Runs::Chosen chosen;
   Status status = runs_->plan(&problem, &chosen);
   if (status.ok() && chosen.plan == nullptr) return leave_to_host("collectives: named or measured as the host's");
+  if (status.ok()) shares_ = chosen.plan->shares();
   if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
+  if (Leaders* leaders = shares_ ? runs_->leaders() : nullptr; leaders != nullptr) leaders_.emplace(*leaders, reducing);
   algorithm_ = chosen.algorithm;
   if (!status.ok()) return raise(error_site(), class_of(status.code()));
   if (reducing.how.user != nullptr) {
@@ -133,7 +162,28 @@ void Started::refuse(int error) {
     const std::lock_guard lock(active_mutex);
     transport_->announce(number_, coll::kRefused);
   }
+  problem.commutative = reducing.how.commutative;
   agree(true);
+  if (of_any_length_ && node_.has_value()) take_no_part();
+}
+
+// The members on this node have begun the call's steps, or will.
+void Started::take_no_part() {
+  problem.count = 0;
+  problem.uniform = true;
+  problem.in_place = false;
+  problem.send.clear();
+  problem.recv.clear();
+  coll::Schedule schedule;
+  if (!coll::build(problem, coll::kHostLeaders, &schedule).ok()) return;
+  std::unique_ptr<coll::Run> run;
+  const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
+  if (!coll::Run::create(plan, *transport_, &run).ok()) return;
+  coll::Call call;
+  call.node = &*node_;
+  call.refused = true;
+  run->start(call);
+  while (!run->advance() && run->shared_is_next()) run->share();
 }
 
 int Started::start() {
@@ -159,9 +209,10 @@ int Started::start() {
   done_.store_relaxed(0);
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
-  run_->start({input.base(), output.base(), reducing.how, tag, exact, problem.team ? &*node_ : nullptr});
-  if (problem.team) {  // its steps wait for others, so finish() takes them, without the mutex
-    ++with_team;
+  coll::LeaderSteps* const leaders = leaders_.has_value() ? &*leaders_ : nullptr;
+  run_->start({input.base(), output.base(), reducing.how, tag, exact, problem.team ? &*node_ : nullptr, leaders});
+  if (shares_) {  // its steps wait for others, so finish() takes them, without the mutex
+    ++with_others;
   } else {
     if (advance(false)) return MPI_SUCCESS;
     active.push_back(this);
@@ -171,11 +222,11 @@ int Started::start() {
 }
 
 void Started::finish() {
-  if (run_ != nullptr && problem.team) return run_with_team();
+  if (shares_) return run_with_others();
   turn_until([this] { return look(); });
 }
 
-void Started::run_with_team() {
+void Started::run_with_others() {
   engine::Internode* internode = shim.rank->internode();
   bool ended = false;
   while (!ended) {
@@ -187,7 +238,7 @@ void Started::run_with_team() {
     if (!ended) run_->share();
   }
   const std::lock_guard lock(active_mutex);
-  --with_team;
+  --with_others;
   count_active();
 }
 

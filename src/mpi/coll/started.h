@@ -3,6 +3,7 @@
 // wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request handles and what a schedule does.
 #pragma once
 
+#include <array>
 #include <list>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "engine/run_transport.h"
 #include "engine/team_steps.h"
 #include "mpi/coll/held.h"
+#include "mpi/coll/leaders.h"
 #include "mpi/handles/context.h"
 #include "mpi/handles/reduction.h"
 
@@ -38,6 +40,14 @@ class Runs {
   [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
   /// Whether calls may be worth sharing by nodes' teams.
   [[nodiscard]] bool may_share() const { return coll::may_share(*layout_); }
+  /// Whether the host's collectives are the part between nodes of such calls.
+  [[nodiscard]] coll::HostLeads host_leads(const coll::Problem& problem);
+  /// Null on ranks that lead no node.
+  [[nodiscard]] Leaders* leaders();
+  /// When the program frees the communicator.
+  void free_leaders() {
+    if (leaders_ != nullptr) leaders_->free();
+  }
 
   MPI_Comm comm;  ///< on which errors are raised
   uint64_t calls = 0;
@@ -68,6 +78,9 @@ class Runs {
   std::shared_ptr<const coll::Layout> layout_;
   std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;
+  std::unique_ptr<Leaders> leaders_;
+  /// What host_leads() said, by collective and what else it follows from.
+  std::array<std::optional<coll::HostLeads>, 4 * coll::kCollectives> host_leads_;
   std::list<Known> known_;  ///< the last used first
 
   friend class Started;
@@ -78,9 +91,9 @@ Runs* runs_of(CommInfo* comm);
 
 class Started {
  public:
-  /// Takes its number, which members share because they make the same calls in the same order. `team`: of the members
-  /// on this node, for a call that blocks; may be null.
-  Started(std::shared_ptr<Runs> runs, bool persistent, coll::Team* team = nullptr);
+  /// Takes its number, which members share because they make the same calls in the same order. `blocks`: the
+  /// communicator, for a call that blocks.
+  Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks = nullptr);
   ~Started();
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
@@ -100,10 +113,12 @@ class Started {
   /// In place of that, where something is wrong with this rank's arguments, which gave that error: members that wait
   /// for it learn so, unless it is without effect (peers.h).
   void refuse(int error);
-  /// Whether all members on this node take part in the call as this one does and it is worth it, so that their team
-  /// shares its steps. Each call comes here once on each member, and it is the same for all.
-  /// `refuses`: this one takes no part.
+  /// Whether the team of the members on this node shares the steps of the call: where it is worth it and all of them
+  /// take part in it as this one does, or where all lengths take the same steps. Each call comes here once on each
+  /// member, and it is the same for all. `refuses`: this one takes no part.
   void agree(bool refuses = false);
+  /// Whether it takes its steps whatever its length.
+  [[nodiscard]] bool of_any_length() const { return of_any_length_; }
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
   /// When complete: error class, not raised.
@@ -123,18 +138,23 @@ class Started {
   bool contradicted();
   /// Whether it goes on without a call of MPI.
   [[nodiscard]] bool alone() const;
-  void run_with_team();
+  void run_with_others();
+  void take_no_part();
 
   std::shared_ptr<Runs> runs_;
   std::shared_ptr<coll::Transport> transport_;
+  CommInfo* blocks_;
   std::unique_ptr<coll::Run> run_;
   std::optional<engine::TeamSteps> node_;
+  std::optional<HostLeaders> leaders_;
   uint64_t number_;       ///< of the call; of persistent ones, of the next start
   uint64_t started_ = 0;  ///< number of the call under way
   uint64_t ask_at_ns_ = 0;
   uint32_t digest_ = 0;
   uint32_t idle_ = 0;
   bool persistent_;
+  bool of_any_length_ = false;
+  bool shares_ = false;  ///< has steps that wait for others
   bool holds_operation_ = false;
   size_t algorithm_ = 0;
   int error_ = MPI_SUCCESS;
@@ -155,7 +175,7 @@ int set_up(const Call& call, const CommInfo& info, Started& started) {
   started.problem.collective = Call::kCollective;
   ZH_STEP(call.prepare(info, started));
   started.agree();
-  const bool empty = started.problem.uniform && started.problem.count == 0;
+  const bool empty = started.problem.uniform && started.problem.count == 0 && !started.of_any_length();
   if (empty && Call::kCollective != coll::Collective::kBarrier) return MPI_SUCCESS;
   return started.ready();
 }

@@ -10,8 +10,7 @@ namespace {
 /// By a schedule, until it ends.
 template <typename Call>
 int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
-  Started started(info.runs, false, info.runs->may_share() ? node_team_of(&info) : nullptr);
-  started.problem.blocks = true;
+  Started started(info.runs, false, &info);
   const int result = set_up(call, info, started);
   *way = way_of(started);
   if (result != kGoOn && result != MPI_SUCCESS) {

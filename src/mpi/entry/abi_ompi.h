@@ -31,6 +31,7 @@
 #undef MPI_SHORT_INT
 #undef MPI_LONG_DOUBLE_INT
 #undef MPI_INT64_T
+#undef MPI_ERRORS_RETURN
 
 // name of the constant, its type, symbol in the library
 #define ZH_PREDEFINED(X)                                 \
@@ -55,7 +56,8 @@
   X(LONG_INT, MPI_Datatype, ompi_mpi_long_int)           \
   X(2INT, MPI_Datatype, ompi_mpi_2int)                   \
   X(SHORT_INT, MPI_Datatype, ompi_mpi_short_int)         \
-  X(LONG_DOUBLE_INT, MPI_Datatype, ompi_mpi_longdbl_int)
+  X(LONG_DOUBLE_INT, MPI_Datatype, ompi_mpi_longdbl_int) \
+  X(ERRORS_RETURN, MPI_Errhandler, ompi_mpi_errors_return)
 
 namespace zh::mpi {
 
@@ -97,6 +99,7 @@ inline void store_status(MPI_Status* status, int source, int tag, unsigned long 
 #define MPI_2INT (::zh::mpi::predefined.v_2INT)
 #define MPI_SHORT_INT (::zh::mpi::predefined.v_SHORT_INT)
 #define MPI_LONG_DOUBLE_INT (::zh::mpi::predefined.v_LONG_DOUBLE_INT)
+#define MPI_ERRORS_RETURN (::zh::mpi::predefined.v_ERRORS_RETURN)
 
 // Newer constants that Open MPI 5 does not have; zerohop implements what they belong to.
 #ifndef MPI_BUFFER_AUTOMATIC

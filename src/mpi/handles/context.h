@@ -33,9 +33,10 @@ constexpr uint64_t derive_group_context(uint64_t parent, uint64_t group, int tag
   return mix(mix(mix(mix(parent, 1), group), static_cast<uint64_t>(static_cast<uint32_t>(tag))), same_calls);
 }
 
-// A communicator's messages for its collectives: the nonblocking ones, each persistent one, the team's.
+// A communicator's messages for its collectives: the nonblocking ones, each persistent one, the team's, the leaders'.
 constexpr uint64_t nonblocking_context(uint64_t comm) { return mix(comm, 2); }
 constexpr uint64_t persistent_context(uint64_t comm, uint64_t init) { return mix(mix(comm, 3), init); }
 constexpr uint64_t team_context(uint64_t comm) { return mix(comm, 4); }
+constexpr uint64_t leaders_context(uint64_t comm) { return mix(comm, 5); }
 
 }  // namespace zh::mpi

@@ -72,7 +72,8 @@ struct Reducing {
   void* out = nullptr;
   coll::Reduction how;
   UserOp user;
-  OpInfo* op = nullptr;      ///< of `user`, where it is the program's
+  MPI_Op handle{};
+  OpInfo* op = nullptr;
   TypeInfo* type = nullptr;  ///< of the elements
 };
 

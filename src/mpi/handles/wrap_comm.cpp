@@ -130,6 +130,7 @@ int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
   if (error != MPI_SUCCESS) return error;
   bsend_forget(handle);
   if (info != nullptr) {
+    if (info->runs != nullptr) info->runs->free_leaders();
     forget_comm(handle, context);
     keep_handler(context, handler);
   }
@@ -139,7 +140,9 @@ int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
 
 int Comm_free(MPI_Comm* comm) {
   const CommInfo* info = own_comm(*comm);
+  const std::shared_ptr<Runs> runs = info != nullptr ? info->runs : nullptr;
   if (info != nullptr && outlives_its_handle(*comm)) {
+    if (runs != nullptr) runs->free_leaders();
     *comm = MPI_COMM_NULL;
     return MPI_SUCCESS;
   }

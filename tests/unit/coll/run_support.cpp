@@ -207,4 +207,65 @@ std::vector<std::byte> expected_output(const std::vector<Problem>& problems, uin
   return before;
 }
 
+Meeting::Meeting(uint32_t leaders) : brought_(leaders), all_(leaders) {
+  for (uint32_t i = 0; i < leaders; ++i) ends_.emplace_back(*this, i);
+}
+
+Code Meeting::End::leave() {
+  meeting_.all_.arrive_and_wait();
+  return meeting_.failing_ == self_ ? Code::kIo : Code::kOk;
+}
+
+Code Meeting::End::meet() { return leave(); }
+
+Code Meeting::End::bcast(void* data, uint64_t bytes, uint32_t root) {
+  meeting_.brought_[self_] = {data, data};
+  meeting_.all_.arrive_and_wait();
+  if (self_ != root && bytes > 0) std::memcpy(data, meeting_.brought_[root].in, bytes);
+  return leave();
+}
+
+std::vector<std::byte> Meeting::End::combined(uint64_t count, const Reduction& how) {
+  meeting_.all_.arrive_and_wait();
+  const uint64_t bytes = count * how.element_bytes;
+  const auto copy_of = [&](uint32_t leader) {
+    const auto* from = static_cast<const std::byte*>(meeting_.brought_[leader].in);
+    return std::vector<std::byte>(from, from + bytes);
+  };
+  std::vector<std::byte> sum = copy_of(0);
+  for (uint32_t i = 1; i < meeting_.brought_.size(); ++i) {
+    std::vector<std::byte> next = copy_of(i);
+    how.combine(sum.data(), next.data(), count);
+    sum = std::move(next);
+  }
+  meeting_.all_.arrive_and_wait();
+  return sum;
+}
+
+Code Meeting::End::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
+  meeting_.brought_[self_] = {in, out};
+  const std::vector<std::byte> result = combined(count, how);
+  if (self_ == root && !result.empty()) std::memcpy(out, result.data(), result.size());
+  return leave();
+}
+
+Code Meeting::End::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
+  meeting_.brought_[self_] = {in, out};
+  const std::vector<std::byte> result = combined(count, how);
+  if (!result.empty()) std::memcpy(out, result.data(), result.size());
+  return leave();
+}
+
+Code Meeting::End::allgather(void* all, std::span<const uint64_t> parts) {
+  meeting_.brought_[self_] = {all, all};
+  meeting_.all_.arrive_and_wait();
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    const auto* from = static_cast<const std::byte*>(meeting_.brought_[i].in) + at;
+    if (i != self_ && parts[i] > 0) std::memcpy(static_cast<std::byte*>(all) + at, from, parts[i]);
+    at += parts[i];
+  }
+  return leave();
+}
+
 }  // namespace zh::test

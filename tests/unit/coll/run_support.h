@@ -2,6 +2,7 @@
 // MPI standard defines, computed plainly. Used by run_test.cpp and by the engine's test of schedules.
 #pragma once
 
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -66,6 +67,42 @@ class Network {
   int fail_in_ = 0;
   bool lengths_may_differ_ = false;
   size_t open_ = 0;
+};
+
+/// Steps of leaders, each of which is a thread: none leaves before all have come and their data have been moved.
+class Meeting {
+ public:
+  explicit Meeting(uint32_t leaders);
+  [[nodiscard]] coll::LeaderSteps& of(uint32_t leader) { return ends_[leader]; }
+  /// The call of that leader fails from now on.
+  void fail(uint32_t leader) { failing_ = leader; }
+
+ private:
+  struct Brought {
+    const void* in = nullptr;
+    void* out = nullptr;
+  };
+  class End final : public coll::LeaderSteps {
+   public:
+    End(Meeting& meeting, uint32_t self) : meeting_(meeting), self_(self) {}
+    Code meet() override;
+    Code bcast(void* data, uint64_t bytes, uint32_t root) override;
+    Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
+    Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
+    Code allgather(void* all, std::span<const uint64_t> parts) override;
+
+   private:
+    /// in of the first op ... op in of the last, and no one's buffers are in use afterwards.
+    std::vector<std::byte> combined(uint64_t count, const coll::Reduction& how);
+    Code leave();
+    Meeting& meeting_;
+    uint32_t self_;
+  };
+
+  std::deque<End> ends_;
+  std::vector<Brought> brought_;
+  std::barrier<> all_;
+  uint32_t failing_ = ~0U;
 };
 
 /// Multiplies 2x2 matrices of uint32 modulo 2^32: associative, exact, and not commutative.

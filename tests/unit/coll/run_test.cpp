@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "coll/schedule/run.h"
 #include "run_support.h"
@@ -29,7 +30,11 @@ Bytes random_bytes(std::mt19937_64& rng, uint64_t n, bool doubles) {
 class Ranks {
  public:
   Ranks(std::vector<Problem> problems, const Algorithm& algorithm, const coll::Reduction& how, uint64_t seed)
-      : problems_(std::move(problems)), how_(how), rng_(seed), network(problems_[0].ranks(), seed + 1) {
+      : problems_(std::move(problems)),
+        how_(how),
+        rng_(seed),
+        network(problems_[0].ranks(), seed + 1),
+        meeting(problems_[0].layout->nodes()) {
     for (const Problem& p : problems_) {
       coll::Schedule schedule;
       EXPECT_TRUE(coll::build(p, algorithm.name, &schedule).ok());
@@ -49,7 +54,8 @@ class Ranks {
       outputs.push_back(random_bytes(rng_, problems_[r].output_bytes(), doubles));
       before.push_back(outputs[r]);
       const bool exact = coll::reduces(problems_[r].collective);
-      runs[r]->start({inputs[r].data(), outputs[r].data(), how_, first_tag, exact});
+      const uint32_t node = problems_[r].layout->node_of(static_cast<uint32_t>(r));
+      runs[r]->start({inputs[r].data(), outputs[r].data(), how_, first_tag, exact, nullptr, &meeting.of(node)});
     }
   }
 
@@ -82,17 +88,30 @@ class Ranks {
       }
       ended = 0;
       for (const std::unique_ptr<coll::Run>& run : runs) ended += run->advance() ? 1 : 0;
+      let_leaders_meet();
     }
     return ended == runs.size();
   }
 
  private:
+  /// Where all leaders have come to a step of theirs, each takes it as a thread.
+  void let_leaders_meet() {
+    std::vector<coll::Run*> come;
+    for (const std::unique_ptr<coll::Run>& run : runs) {
+      if (run->shared_is_next()) come.push_back(run.get());
+    }
+    if (come.size() != problems_[0].layout->nodes()) return;
+    std::vector<std::jthread> threads;
+    for (coll::Run* run : come) threads.emplace_back([run] { run->share(); });
+  }
+
   std::vector<Problem> problems_;
   coll::Reduction how_;
   std::mt19937_64 rng_;
 
  public:
   Network network;
+  Meeting meeting;
   std::vector<std::unique_ptr<coll::Run>> runs;
   std::vector<Bytes> inputs, outputs, before;
 };
@@ -254,6 +273,29 @@ TEST(RunSchedule, FailureEndsTheCallAndLeavesNothingUnderWay) {
     EXPECT_TRUE(failed);
     all.runs.clear();
     EXPECT_EQ(all.network.open(), 0u);
+  }
+}
+
+// Its node's ranks get what the leader has, or empty messages where less is an error; nobody waits for ever.
+TEST(RunSchedule, AFaultAmongLeadersEndsTheCallEverywhere) {
+  Problem problem;
+  problem.element_bytes = 4;
+  problem.count = 10;
+  problem.layout = blocks_of(7, 3);
+  problem.root = 4;
+  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
+    problem.collective = collective;
+    Ranks all(coll::for_all_ranks(problem), *coll::algorithm(collective, coll::kHostLeaders), int_sum(), 3);
+    all.network.let_lengths_differ();
+    all.meeting.fail(1);
+    all.start(false, 0);
+    ASSERT_TRUE(all.finish()) << coll::name_of(collective);
+    const uint32_t leader = problem.layout->members(1)[0];
+    EXPECT_EQ(all.runs[leader]->code(), Code::kIo);
+    if (collective != Collective::kBcast) {
+      EXPECT_NE(all.runs[leader + 1]->code(), Code::kOk) << coll::name_of(collective);
+    }
+    EXPECT_EQ(all.runs[0]->code(), Code::kOk);
   }
 }
 

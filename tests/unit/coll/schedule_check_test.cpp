@@ -405,6 +405,92 @@ TEST(PlantedFault, SharedBytesFromElsewhere) {
             20);
 }
 
+TEST(PlantedFault, LeadersStepTakenWithTheNode) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+                  if (step != nullptr) step->of_leaders = false;
+                  return step != nullptr;
+                },
+                true),
+            10);
+}
+
+TEST(PlantedFault, NodesStepTakenWithLeaders) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  Step* step = find_shared(s);
+                  if (step == nullptr || step->of_leaders) return false;
+                  step->of_leaders = true;
+                  return true;
+                },
+                true),
+            20);
+}
+
+TEST(PlantedFault, LeadersStepLeftOut) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+              if (step != nullptr) *step = {.kind = StepKind::kCopy};
+              return step != nullptr;
+            }),
+            10);
+}
+
+TEST(PlantedFault, AnotherKindOfStepAmongLeaders) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+              if (step == nullptr) return false;
+              step->kind = step->kind == StepKind::kCombine ? StepKind::kCollect : StepKind::kCombine;
+              return true;
+            }),
+            10);
+}
+
+TEST(PlantedFault, AnotherRootAmongLeaders) {
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+              if (step != nullptr) step->tag = (step->tag + 1) % 3;
+              return step != nullptr;
+            }),
+            10);
+}
+
+TEST(PlantedFault, PartOfAnotherSize) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  if (s.parts.empty()) return false;
+                  s.parts.back() -= 4;
+                  return true;
+                },
+                true),
+            2);
+}
+
+TEST(PlantedFault, PartsThatOneTakesForEven) {
+  EXPECT_GT(plant_everywhere(
+                [](Schedule& s) {
+                  Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kPart; });
+                  if (step != nullptr) step->even = !step->even;
+                  return step != nullptr;
+                },
+                true),
+            2);
+}
+
+TEST(PlantedFault, NobodyMeets) {
+  std::vector<Problem> problems = with_teams(coll::for_all_ranks(planted_problem(Collective::kBarrier)), false);
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(problems, coll::kHostLeaders, &schedules).ok());
+  for (Schedule& s : schedules) {
+    Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+    if (step == nullptr) continue;
+    step->of_leaders = false;
+    step->kind = StepKind::kCopy;
+  }
+  EXPECT_NE(coll::check(problems, schedules).fault.find("without having heard"), std::string::npos);
+}
+
 TEST(PlantedFault, BarrierRoundMissing) {
   const std::vector<Problem> problems = coll::for_all_ranks(planted_problem(Collective::kBarrier));
   std::vector<Schedule> schedules;
@@ -479,6 +565,32 @@ TEST(Schedules, OnlyADividedNodeHasDomains) {
   }
 }
 
+TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
+  for (const bool team : {false, true}) {
+    for (const Collective collective : all_collectives()) {
+      const Algorithm* how = coll::algorithm(collective, coll::kHostLeaders);
+      if (how == nullptr) continue;
+      std::vector<std::vector<StepKind>> usual;
+      for (const uint64_t count : {0u, 1u, 1000u, 1'000'000u}) {
+        Problem problem = planted_problem(collective);
+        problem.count = count;
+        std::vector<Problem> problems = coll::for_all_ranks(problem);
+        if (team) problems = with_teams(std::move(problems), false);
+        std::vector<Schedule> schedules;
+        ASSERT_TRUE(coll::build(problems, how->name, &schedules).ok());
+        std::vector<std::vector<StepKind>> kinds(schedules.size());
+        for (size_t rank = 0; rank < schedules.size(); ++rank) {
+          for (const Step& step : schedules[rank].steps) {
+            if (step.shared()) kinds[rank].push_back(step.kind);
+          }
+        }
+        if (usual.empty()) usual = kinds;
+        EXPECT_EQ(kinds, usual) << text(problem, how->name);
+      }
+    }
+  }
+}
+
 // A rank that took its node for divided in another way would break the call: the proof finds it.
 TEST(PlantedFault, DomainsThatDiffer) {
   int planted = 0;
@@ -495,6 +607,19 @@ TEST(PlantedFault, DomainsThatDiffer) {
     }
   }
   EXPECT_GT(planted, 5);
+}
+
+TEST(Schedules, HostLeadsCallsThatBlockOnSeveralNodes) {
+  Problem problem = planted_problem(Collective::kAllreduce);
+  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  problem.blocks = true;
+  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+  problem.layout = Layout::one_node(7);
+  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  problem.layout = std::make_shared<const Layout>(std::vector<uint32_t>{0, 1, 0, 1});
+  EXPECT_NE(coll::choose(problem), coll::kHostLeaders) << "operands in rank order";
+  problem.commutative = true;
+  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
 }
 
 TEST(Schedules, TagsAreUsedAgainInOrder) {

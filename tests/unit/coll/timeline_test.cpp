@@ -46,6 +46,13 @@ TEST(Timeline, KnownTimes) {
   EXPECT_EQ(built(Collective::kBarrier, "dissemination", 8, 1).times.end, 6);
 }
 
+TEST(Timeline, LeadersTakeAnExchangeForEachDoubling) {
+  // One message of 4 between 2 nodes, and of 3 to 4 nodes two; none inside, for each rank is alone.
+  EXPECT_EQ(built(Collective::kAllreduce, coll::kHostLeaders, 2, 2).times.end, 4);
+  EXPECT_EQ(built(Collective::kAllreduce, coll::kHostLeaders, 3, 3).times.end, 8);
+  EXPECT_EQ(built(Collective::kBarrier, coll::kHostLeaders, 4, 4).times.end, 8);
+}
+
 TEST(Timeline, EverythingRunsAfterWhatItWaitsFor) {
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
@@ -139,11 +146,12 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
     EXPECT_TRUE(coll::build(problems, algorithm, &schedules).ok());
     return coll::timeline(schedules, *problem.layout, coll::logical_prices()).end;
   };
-  const std::pair<Collective, std::string_view> all[] = {{Collective::kBarrier, "hierarchical"},
-                                                         {Collective::kBcast, "leader-ring"},
-                                                         {Collective::kBcast, "hierarchical"},
-                                                         {Collective::kReduce, "hierarchical"},
-                                                         {Collective::kAllreduce, "hierarchical"}};
+  const std::pair<Collective, std::string_view> all[] = {
+      {Collective::kBarrier, "hierarchical"},       {Collective::kBcast, "leader-ring"},
+      {Collective::kBcast, "hierarchical"},         {Collective::kReduce, "hierarchical"},
+      {Collective::kAllreduce, "hierarchical"},     {Collective::kBarrier, coll::kHostLeaders},
+      {Collective::kBcast, coll::kHostLeaders},     {Collective::kReduce, coll::kHostLeaders},
+      {Collective::kAllgather, coll::kHostLeaders}, {Collective::kAllreduce, coll::kHostLeaders}};
   for (const auto& [collective, algorithm] : all) {
     const double few = time(collective, algorithm, 4);
     for (const uint32_t ranks_per_node : {8u, 16u, 32u}) {

@@ -15,6 +15,7 @@
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
 #include "coll/team/team.h"
+#include "engine/leader_messages.h"
 #include "engine/team_steps.h"
 #include "storm_support.h"
 
@@ -254,9 +255,11 @@ class Spanning {
     coll::Schedule schedule;
     EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
     uint64_t expected = 0;
+    bool leads = false;
     for (const coll::Step& step : schedule.steps) {
       const bool leaves = step.kind == coll::StepKind::kSend && layout_->node_of(step.peer) != layout_->node_of(self_);
       if (leaves) ++expected;
+      leads = leads || step.of_leaders;
     }
     const uint64_t before = rank_.rank->internode()->stats().messages;
     std::unique_ptr<coll::Run> run;
@@ -268,6 +271,8 @@ class Spanning {
     std::unique_ptr<engine::TeamSteps> node;
     if (team_ != nullptr) node = std::make_unique<engine::TeamSteps>(*team_);
     call.node = node.get();
+    call.leaders = leads ? &leaders_of_nodes() : nullptr;
+    call.exact = coll::reduces(problem.collective);
     run->start(call);
     for (bool ended = false; !ended;) {
       rank_.rank->wait_until([&] {
@@ -278,8 +283,23 @@ class Spanning {
       if (!ended) run->share();
     }
     EXPECT_EQ(run->code(), Code::kOk);
-    EXPECT_EQ(rank_.rank->internode()->stats().messages - before, expected);
-    return expected;
+    const uint64_t sent = rank_.rank->internode()->stats().messages - before;
+    if (!leads) {
+      EXPECT_EQ(sent, expected);
+    }
+    return sent;
+  }
+
+  /// For a rank that leads its node.
+  coll::LeaderSteps& leaders_of_nodes() {
+    if (leaders_ == nullptr) {
+      std::vector<int32_t> world;
+      for (uint32_t node = 0; node < layout_->nodes(); ++node) {
+        world.push_back(static_cast<int32_t>(layout_->members(node)[0]));
+      }
+      leaders_ = std::make_unique<engine::LeaderMessages>(*rank_.rank, 11, std::move(world), layout_->node_of(self_));
+    }
+    return *leaders_;
   }
 
   [[nodiscard]] const coll::Layout& layout() const { return *layout_; }
@@ -295,6 +315,7 @@ class Spanning {
   std::shared_ptr<const coll::Layout> layout_;
   std::unique_ptr<engine::SpanTransport> transport_;
   std::unique_ptr<coll::Team> team_;
+  std::unique_ptr<engine::LeaderMessages> leaders_;
   uint32_t self_ = 0;
 };
 
@@ -338,6 +359,7 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
         for (uint64_t i = 0; i < count && self == 1; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
         problem.collective = Collective::kBarrier;
         span.run(problem, "hierarchical", in, out);
+        span.run(problem, coll::kHostLeaders, in, out);
       }
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
         if (algorithm.by_domains) continue;
@@ -352,9 +374,21 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
           ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<ptrdiff_t>(count), out.begin()));
         }
         const bool leads = self == node[0] || self == problem.root;
-        const bool by_leaders = algorithm.name == "leader-ring" || algorithm.name == "hierarchical";
+        const bool by_leaders =
+            algorithm.name == "leader-ring" || algorithm.name == "hierarchical" || algorithm.name == coll::kHostLeaders;
         if (by_leaders && !leads) {
           EXPECT_EQ(sent, 0u) << algorithm.name;
+        }
+      }
+      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllgather)) {
+        Problem problem;
+        problem.collective = Collective::kAllgather;
+        problem.count = count;
+        for (uint64_t i = 0; i < count; ++i) in[i] = self * 1000 + i;
+        std::fill(out.begin(), out.end(), 99);
+        span.run(problem, algorithm.name, in, out);
+        for (uint64_t i = 0; i < n * count; ++i) {
+          ASSERT_EQ(out[i], (i / count) * 1000 + i % count) << algorithm.name;
         }
       }
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAlltoall)) {

@@ -1,0 +1,111 @@
+// See leader_messages.h.
+#include "engine/leader_messages.h"
+
+#include <numeric>
+#include <utility>
+
+#include "coll/algorithms/algorithms.h"
+#include "simd/reduce.h"
+
+namespace zh::engine {
+namespace {
+
+constexpr uint64_t kTagMask = 0x3fffffff;  // tags stay positive
+
+std::shared_ptr<const coll::Layout> apart(size_t leaders) {
+  std::vector<uint32_t> node(leaders);
+  std::iota(node.begin(), node.end(), 0U);
+  return std::make_shared<const coll::Layout>(node);
+}
+
+RankList list_of(std::vector<int32_t> ranks) {
+  auto owner = std::make_shared<const std::vector<int32_t>>(std::move(ranks));
+  return {*owner, owner};
+}
+
+/// No leader is on this one's node but itself.
+RankList local_of(const Rank& rank, size_t leaders, uint32_t self) {
+  std::vector<int32_t> local(leaders, -1);
+  local[self] = static_cast<int32_t>(rank.node().self());
+  return list_of(std::move(local));
+}
+
+}  // namespace
+
+LeaderMessages::LeaderMessages(Rank& rank, uint64_t context, std::vector<int32_t> world, uint32_t self)
+    : rank_(rank),
+      layout_(apart(world.size())),
+      self_(self),
+      transport_(rank, *rank.internode(), context, local_of(rank, layout_->ranks(), self), list_of(std::move(world)),
+                 self) {}
+
+coll::Problem LeaderMessages::problem_of(coll::Collective collective, uint64_t count, uint64_t element_bytes) const {
+  coll::Problem problem;
+  problem.collective = collective;
+  problem.self = self_;
+  problem.count = count;
+  problem.element_bytes = element_bytes;
+  problem.layout = layout_;
+  return problem;
+}
+
+Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, coll::Call call) {
+  coll::Schedule schedule;
+  if (const Status s = coll::build(problem, algorithm, &schedule); !s.ok()) return s.code();
+  std::unique_ptr<coll::Run> run;
+  const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
+  if (const Status s = coll::Run::create(plan, transport_, &run); !s.ok()) return s.code();
+  call.first_tag = static_cast<int32_t>((calls_++ * coll::kTags) & kTagMask);
+  run->start(call);
+  rank_.wait_until([&] {
+    rank_.internode()->progress();
+    return run->advance();
+  });
+  return run->code();
+}
+
+Code LeaderMessages::meet() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
+
+Code LeaderMessages::bcast(void* data, uint64_t bytes, uint32_t root) {
+  coll::Problem problem = problem_of(coll::Collective::kBcast, bytes, 1);
+  problem.root = root;
+  return run(problem, "binomial", {data, data, {}});
+}
+
+Code LeaderMessages::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
+  coll::Problem problem = problem_of(coll::Collective::kReduce, count, how.element_bytes);
+  problem.root = root;
+  problem.commutative = how.commutative;
+  problem.in_place = in == out && self_ == root;
+  return run(problem, "binomial", {in, out, how});
+}
+
+Code LeaderMessages::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
+  coll::Problem problem = problem_of(coll::Collective::kAllreduce, count, how.element_bytes);
+  problem.commutative = how.commutative;
+  problem.in_place = in == out;
+  constexpr uint64_t kFew = 2048;  // as coll::choose() has it
+  return run(problem, problem.bytes() > kFew ? "reduce-scatter-allgather" : "recursive-doubling", {in, out, how});
+}
+
+Code LeaderMessages::allgather(void* all, std::span<const uint64_t> parts) {
+  coll::Problem problem = problem_of(coll::Collective::kAllgather, parts[self_], 1);
+  problem.uniform = false;
+  problem.in_place = true;
+  uint64_t at = 0;
+  for (const uint64_t bytes : parts) {
+    problem.recv.push_back({at, bytes});
+    at += bytes;
+  }
+  return run(problem, "ring", {nullptr, all, {}});
+}
+
+bool LeaderMessages::on_all(bool here) {
+  uint64_t least = here ? 1 : 0;
+  coll::Reduction how;
+  how.element_bytes = sizeof least;
+  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
+  return allreduce(&least, &least, 1, how) == Code::kOk && least == 1;
+}
+
+}  // namespace zh::engine

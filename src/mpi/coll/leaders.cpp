@@ -1,0 +1,151 @@
+// See leaders.h.
+#include "mpi/coll/leaders.h"
+
+#include <utility>
+
+#include "mpi/coll/call_data.h"
+#include "mpi/coll/call_reduce.h"
+#include "mpi/handles/context.h"
+#include "mpi/start/job.h"
+
+namespace zh::mpi {
+namespace {
+
+/// Hosts have a limit of communicators, which belongs to the program: MPICH has 2048.
+constexpr uint32_t kMostComms = 256;
+Atomic<uint32_t> comms_of_leaders{0};
+
+std::vector<int> leaders_of(const coll::Layout& layout, std::span<const int32_t> world) {
+  std::vector<int> out;
+  for (uint32_t node = 0; node < layout.nodes(); ++node) out.push_back(world[layout.members(node)[0]]);
+  return out;
+}
+
+/// While one lives, errors on zerohop's duplicate of MPI_COMM_WORLD are returned.
+class ErrorsReturn {
+ public:
+  explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
+    host.Comm_get_errhandler(comm_, &before_);
+    host.Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  ~ErrorsReturn() {
+    host.Comm_set_errhandler(comm_, before_);
+    host.Errhandler_free(&before_);
+  }
+  ErrorsReturn(const ErrorsReturn&) = delete;
+  ErrorsReturn& operator=(const ErrorsReturn&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler before_;
+};
+
+Code code_of(int error) {
+  if (error == MPI_SUCCESS) return Code::kOk;
+  int error_class = error;
+  host.Error_class(error, &error_class);
+  return error_class == MPI_ERR_TRUNCATE ? Code::kTruncated : Code::kIo;
+}
+
+}  // namespace
+
+Leaders::Leaders(uint64_t context, const coll::Layout& layout, std::span<const int32_t> world, uint32_t self)
+    : world_(leaders_of(layout, world)),
+      self_(layout.node_of(self)),
+      context_(context),
+      messages_(*shim.rank, leaders_context(context), {world_.begin(), world_.end()}, self_),
+      comm_(MPI_COMM_NULL) {}
+
+int Leaders::make() {
+  const MPI_Comm world = job->world->comm();
+  const ErrorsReturn errors(world);
+  MPI_Group all;
+  MPI_Group group;
+  if (const int error = host.Comm_group(world, &all); error != MPI_SUCCESS) return error;
+  int error = host.Group_incl(all, static_cast<int>(world_.size()), world_.data(), &group);
+  host.Group_free(&all);
+  if (error != MPI_SUCCESS) return error;
+  // Threads make those of different communicators at the same time: the tag keeps them apart.
+  const auto tag = static_cast<int>(leaders_context(context_) % static_cast<uint64_t>(shim.tag_ub));
+  error = host.Comm_create_group(world, group, tag, &comm_);
+  host.Group_free(&group);
+  return error != MPI_SUCCESS ? error : host.Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+}
+
+// Whoever has one while others have not keeps it unused: to free it takes all of them.
+void Leaders::settle() {
+  state_ = State::kMessages;
+  const char* why = "collectives: leaders have as many communicators as they may";
+  if (messages_.on_all(comms_of_leaders.load_relaxed() < kMostComms)) {
+    why = "collectives: the host made no communicator of leaders";
+    comms_of_leaders.fetch_add_relaxed(1);
+    if (messages_.on_all(make() == MPI_SUCCESS)) state_ = State::kHost;
+  }
+  if (state_ == State::kMessages) shim.rank->count_fallback(why);
+}
+
+void Leaders::free() {
+  if (std::exchange(state_, State::kUnsettled) != State::kHost) return;
+  host.Comm_free(&comm_);
+  comms_of_leaders.fetch_add_relaxed(~0U);
+}
+
+template <typename Form, typename Call>
+Code HostLeaders::by_host(const Call& call, uint64_t bytes) {
+  shim.rank->count_leader_step(bytes);
+  return code_of(call.template forward<Form>(leaders_.comm()));
+}
+
+Code HostLeaders::meet() {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->meet();
+  return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0);
+}
+
+Code HostLeaders::bcast(void* data, uint64_t bytes, uint32_t root) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->bcast(data, bytes, root);
+  const Data<MPI_Count> all(data, static_cast<MPI_Count>(bytes), MPI_BYTE);
+  return by_host<form::Bcast>(calls::Bcast<MPI_Count>{all, static_cast<int>(root), leaders_.comm()}, bytes);
+}
+
+Code HostLeaders::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
+    return messages->reduce(in, out, count, how, root);
+  }
+  const bool in_place = in == out && root == leaders_.self();
+  const Operands<MPI_Count> x{in_place ? MPI_IN_PLACE : in, out, static_cast<MPI_Count>(count), reducing_.type->handle,
+                              reducing_.handle};
+  return by_host<form::Reduce>(calls::Reduce<MPI_Count>{x, static_cast<int>(root), leaders_.comm()},
+                               count * how.element_bytes);
+}
+
+Code HostLeaders::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
+    return messages->allreduce(in, out, count, how);
+  }
+  const Operands<MPI_Count> x{in == out ? MPI_IN_PLACE : in, out, static_cast<MPI_Count>(count), reducing_.type->handle,
+                              reducing_.handle};
+  return by_host<form::Allreduce>(calls::Allreduce<MPI_Count>{x, leaders_.comm()}, count * how.element_bytes);
+}
+
+Code HostLeaders::allgather(void* all, std::span<const uint64_t> parts) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->allgather(all, parts);
+  std::vector<MPI_Count> counts;
+  std::vector<MPI_Aint> places;
+  MPI_Aint at = 0;
+  for (const uint64_t bytes : parts) {
+    counts.push_back(static_cast<MPI_Count>(bytes));
+    places.push_back(at);
+    at += static_cast<MPI_Aint>(bytes);
+  }
+  const Data<MPI_Count> own(MPI_IN_PLACE, 0, MPI_BYTE);
+  const uint64_t bytes = parts[leaders_.self()];
+  const bool even = std::all_of(counts.begin(), counts.end(), [&](MPI_Count n) { return n == counts[0]; });
+  if (even) {
+    const Data<MPI_Count> list(all, counts[0], MPI_BYTE);
+    return by_host<form::Allgather>(calls::Allgather<MPI_Count>{own, list, leaders_.comm()}, bytes);
+  }
+  const Listed<MPI_Count> list(all, counts.data(), places.data(), MPI_BYTE);
+  return by_host<form::Allgatherv>(calls::Allgatherv<MPI_Count>{own, list, leaders_.comm()}, bytes);
+}
+
+}  // namespace zh::mpi
