@@ -3,19 +3,17 @@
 // agree.
 #include <algorithm>
 #include <cstdio>
+#include <new>
 
+#include "base/invariant.h"
 #include "engine/state.h"
 #include "tune/calibrate.h"
+#include "tune/kept_shm.h"
 #include "tune/profile.h"
 
 namespace zh::engine {
 
 namespace {
-
-/// What the ranks tell each other before anyone measures.
-struct Offer {
-  uint64_t scratch;  ///< where this rank, first of its node, has made room to measure; 0: it has not
-};
 
 tune::Profile builtin_profile() {
   tune::Profile profile;
@@ -57,7 +55,7 @@ std::string Rank::choice_text(uint32_t peer) const {
          ", ring to " + size_text(c.ring_bytes_max);
 }
 
-/// The steps of choose().
+/// The steps of choose(). The node's first rank reads what is kept, and tells the others.
 class Rank::Chooser {
  public:
   Chooser(Rank& rank, node::Bootstrap& world) : s_(*rank.state_), node_(rank.node_), world_(world) {}
@@ -67,29 +65,26 @@ class Rank::Chooser {
     if (!s_.config.profile.empty()) {
       have_ = tune::named_profile(s_.config.profile, &profile_);
       s_.profile_note = "thresholds named " + s_.config.profile + " (ZEROHOP_PROFILE)";
-    } else if (s_.config.calibrate) {
-      look_up_kept();
-    } else {
+    } else if (!s_.config.calibrate) {
       s_.profile_note = "built-in choices (calibration is off)";
+    } else if (is_first()) {
+      look_up_kept();
     }
   }
 
   /// With the other ranks of the node, where its first one has made room to.
   Status measure() {
-    Offer offer{0};
-    if (wanted_ && node_.self() == 0 && node_.size() > 1 && !s_.oversubscribed) {
-      offer.scratch = s_.endpoint->make_scratch(tune::calibration_bytes(quick_));
-    }
-    std::vector<Offer> offers(static_cast<size_t>(world_.size()));
-    if (Status status = world_.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
-    const Offset scratch = offers[static_cast<size_t>(node_.world_rank(0))].scratch;
+    uint64_t barrier = 0;
+    Offset scratch = kNoOffset;
+    const Offset told = is_first() ? tell(&scratch) : kNoOffset;
+    node_.leave_word(told);
+    if (Status status = world_.least({&barrier, 1}); !status.ok()) return status;
+    const Offset heard = node_.word_of(0);
+    if (heard != kNoOffset && !is_first()) scratch = hear(heard);
     if (scratch != kNoOffset) measure_in(scratch);
-    bool measured_somewhere = false;
-    for (const Offer& o : offers) measured_somewhere = measured_somewhere || o.scratch != kNoOffset;
-    if (measured_somewhere) {  // nobody touches a scratch any more when this has come back
-      if (Status status = world_.allgather(&offer, sizeof offer, offers.data()); !status.ok()) return status;
-      if (offer.scratch != kNoOffset) s_.endpoint->drop_scratch(offer.scratch, tune::calibration_bytes(quick_));
-    }
+    // Nobody touches what was told, nor a scratch, any more when this has come back.
+    if (Status status = world_.least({&barrier, 1}); !status.ok()) return status;
+    if (told != kNoOffset) forget(told, scratch);
     if (s_.profile_note.empty()) s_.profile_note = "built-in choices";
     return kOk;
   }
@@ -106,13 +101,49 @@ class Rank::Chooser {
   }
 
  private:
+  /// Of a node on which anybody asks.
+  [[nodiscard]] bool is_first() const { return node_.self() == 0 && node_.size() > 1; }
+  [[nodiscard]] bool as_calibrated() const { return s_.config.profile.empty() && s_.config.calibrate; }
+
+  /// Where what was looked up lies from now on, and `*scratch` if there is something to measure; 0 without memory.
+  Offset tell(Offset* scratch) {
+    const Offset told = s_.endpoint->make_scratch(sizeof(tune::KeptShm));
+    if (told == kNoOffset) return told;
+    if (wanted_ && !s_.oversubscribed) *scratch = s_.endpoint->make_scratch(tune::calibration_bytes(quick_));
+    auto* kept = new (node_.base() + told) tune::KeptShm{};
+    kept->scratch = *scratch;
+    kept->have = have_ ? 1 : 0;
+    kept->quick = quick_ ? 1 : 0;
+    std::snprintf(kept->note, sizeof kept->note, "%s", s_.profile_note.c_str());
+    kept->profile = profile_;
+    ZH_CHECK_INVARIANT(kept->broken_invariant());
+    return told;
+  }
+
+  /// In the reverse order, so that the arena ends where it did.
+  void forget(Offset told, Offset scratch) {
+    if (scratch != kNoOffset) s_.endpoint->drop_scratch(scratch, tune::calibration_bytes(quick_));
+    s_.endpoint->drop_scratch(told, sizeof(tune::KeptShm));
+  }
+
+  /// What the first rank has told; where it has made room to measure.
+  Offset hear(Offset told) {
+    const auto& kept = *at<const tune::KeptShm>(node_.base(), told);
+    quick_ = kept.quick != 0;
+    if (!as_calibrated()) return kept.scratch;
+    have_ = kept.have != 0;
+    profile_ = kept.profile;
+    s_.profile_note = kept.note;
+    return kept.scratch;
+  }
+
   void look_up_kept() {
     const Status loaded = tune::load_profile(folder(), tune::this_machine(), &profile_);
     have_ = loaded.ok() && tune::covers(profile_, levels_of(node_));
     if (have_) s_.profile_note = "kept calibration of this machine";
     if (!loaded.ok() && loaded.code() != Code::kWouldBlock) {
       s_.profile_note = std::string("calibration file ignored: ") + loaded.what();
-      if (node_.self() == 0) s_.complaint = s_.profile_note;
+      s_.complaint = s_.profile_note;
     }
     quick_ = have_ && tune::wants_look(profile_, levels_of(node_));
     wanted_ = !have_ || quick_;

@@ -2,9 +2,11 @@
 // meanwhile is checked by the calibration itself, in builds with assertions.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 
 #include "tune/calibration_shm.h"
+#include "tune/kept_shm.h"
 #include "tune/scratch_shm.h"
 
 namespace zh::tune {
@@ -84,6 +86,13 @@ TEST_F(DirectionInvariant, IsFoundBroken) {
   EXPECT_STREQ(broken(), "the cells in use are at most the ring");
   d_->cells[2].value.store_relaxed(4);
   EXPECT_STREQ(broken(), "a piece lies in the cell of its number");
+}
+
+TEST(KeptInvariant, IsFoundBroken) {
+  KeptShm kept{};
+  EXPECT_STREQ(kept.broken_invariant(), nullptr);
+  std::memset(kept.note, 'x', sizeof kept.note);
+  EXPECT_STREQ(kept.broken_invariant(), "the note ends");
 }
 
 }  // namespace

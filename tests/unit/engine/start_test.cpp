@@ -1,0 +1,117 @@
+// A rank's start: how much all ranks of a job tell each other, and that one rank of a node reads what an earlier job
+// has measured.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "os/clock.h"
+#include "team_support.h"
+#include "tune/profile.h"
+
+namespace zh::test {
+namespace {
+
+constexpr int kRanks = 3;
+
+/// A folder of the test's own, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "zh-kept-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Curves of every level, with a ring that is not the built-in one.
+tune::Profile everywhere() {
+  tune::Profile profile;
+  for (int32_t level = 1; level <= static_cast<int32_t>(node::Level::kOtherSocket); ++level) {
+    tune::DistanceClass& c = profile.classes[profile.n_classes++];
+    c.level = level;
+    c.line_ns = 120;  // far enough for any level, and near enough
+    c.ring_bytes = 32 << 10;
+    c.jobs = tune::kConfirmed;
+    c.attempts = 2;
+    c.looked_at = c.measured_at = os::seconds_since_1970();
+    for (tune::Curve* curve : {&c.cells, &c.cells_nt}) {
+      curve->add(1 << 10, 0.5F, 0.1F);
+      curve->add(1 << 20, 100, 0.1F);
+    }
+  }
+  return profile;
+}
+
+node::JoinConfig small() {
+  node::JoinConfig config;
+  config.rank_bytes = 8 << 20;
+  config.measure_line = false;
+  return config;
+}
+
+// docs/design/scale.md: 8 bytes of each rank, and five reductions of a few words.
+TEST(Start, TellsAllRanksOfTheJobLittle) {
+  run_ranks(World::kProcesses, 6, [](TestBootstrap& world) {
+    node::JoinConfig nodes = small();
+    nodes.machine = "machine " + std::to_string(world.rank() / 2);
+    std::unique_ptr<node::Node> node;
+    ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+    engine::Config config;
+    config.calibrate = false;
+    std::unique_ptr<engine::Rank> rank;
+    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
+    EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
+    EXPECT_EQ(world.reductions(), 5);
+    ASSERT_TRUE(world.barrier().ok());
+    rank.reset();
+  });
+}
+
+class Kept : public ::testing::TestWithParam<World> {};
+
+TEST_P(Kept, IsReadByTheFirstRankAlone) {
+  const Folder folder;
+  ASSERT_TRUE(tune::save_profile(folder.path(), tune::this_machine(), everywhere()).ok());
+  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+    std::unique_ptr<node::Node> node;
+    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
+    engine::Config config;
+    config.calibration_folder = world.rank() == 0 ? folder.path() : folder.path() + "/of no use";
+    std::unique_ptr<engine::Rank> rank;
+    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
+    EXPECT_EQ(rank->choices_note(), "kept calibration of this machine");
+    const std::string choice = rank->choice_text(node->self() == 2 ? 1 : 2);
+    EXPECT_NE(choice.find("ring to 32K"), std::string::npos) << choice;
+    ASSERT_TRUE(world.barrier().ok());
+    rank.reset();
+  });
+}
+
+TEST_P(Kept, IsAskedForByRanksThatWantIt) {
+  const Folder folder;
+  ASSERT_TRUE(tune::save_profile(folder.path(), tune::this_machine(), everywhere()).ok());
+  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+    std::unique_ptr<node::Node> node;
+    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
+    engine::Config config;
+    config.calibration_folder = folder.path();
+    config.calibrate = world.rank() != 1;
+    std::unique_ptr<engine::Rank> rank;
+    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
+    EXPECT_EQ(rank->choices_note() == "kept calibration of this machine", world.rank() != 1) << rank->choices_note();
+    ASSERT_TRUE(world.barrier().ok());
+    rank.reset();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, Kept, ::testing::Values(World::kThreads, World::kProcesses), world_name);
+
+}  // namespace
+}  // namespace zh::test
