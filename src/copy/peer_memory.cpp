@@ -6,12 +6,20 @@
 
 #include "copy/cma.h"
 #include "copy/kernels.h"
+#include "os/affinity.h"
 
 namespace zh::copy {
 
 namespace {
-constexpr size_t kWindowBudget = size_t{8} << 30;  // address space, not memory
-constexpr uint64_t kPieceBytes = 256 << 10;        // of one access, so that a rank that forks need not wait for long
+/// Address space for windows, not memory: a few of each peer's, so that a turn through all of them gives up none.
+uint64_t window_budget(uint32_t ranks) {
+  constexpr uint64_t kLeast = uint64_t{8} << 30;
+  constexpr uint64_t kWindowsOfAPeer = 4;
+  const uint64_t wanted = std::max(kLeast, ranks * kWindowsOfAPeer * kWindowBytes);
+  return std::min(wanted, std::max(kLeast, os::address_space_left() / 4));
+}
+
+constexpr uint64_t kPieceBytes = 256 << 10;  // of one access, so that a rank that forks need not wait for long
 }  // namespace
 
 PeerMemory::PeerMemory(node::Node& node, const PeerMemoryConfig& config, MemoryObserver& observer)
@@ -20,7 +28,7 @@ PeerMemory::PeerMemory(node::Node& node, const PeerMemoryConfig& config, MemoryO
       self_(node.self()),
       cma_(config.cma),
       own_(config.regions, config.heap),
-      windows_(kWindowBudget) {}
+      windows_(window_budget(node.size())) {}
 
 void PeerMemory::attach(std::vector<shm::AccessShm*> words) {
   words_ = std::move(words);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;  ///< unit of bookkeeping; the system's pages may be larger
 constexpr uint64_t kWindowPages = kWindowBytes / kPage;
+constexpr size_t kMostOpen = 32;  ///< descriptors of peers' regions
 
 struct Window {
   uint32_t peer = 0;
@@ -34,11 +35,14 @@ struct Window {
   }
 };
 
+/// A peer's region as a file. Windows outlive its descriptor, which is opened again for the next one.
 struct Opened {
   uint32_t peer = 0;
   uint32_t region = 0;
   uint32_t generation = 0;
-  os::Descriptor fd;  ///< not valid: it could not be opened, and is not tried again
+  bool refused = false;    ///< it could not be opened, and is not tried again
+  uint64_t last_used = 0;  ///< number of the use
+  os::Descriptor fd;
 };
 
 uint64_t key_of(uint32_t peer, uint32_t region, uint64_t index) {
@@ -92,23 +96,40 @@ struct RegionCache::State {
   }
 
   int open(uint32_t peer, int pid, int remote_fd, const RegionRef& ref) {
+    Opened& entry = entry_of(peer, ref);
+    if (entry.refused) return -1;
+    entry.last_used = ++uses;
+    if (entry.fd.valid()) return entry.fd.get();
+    close_one_of_many();
+    // Another file under the number is a failure, too: the program may close what it has not opened.
+    entry.refused = !os::open_peer_memory(pid, remote_fd, ref.generation, &entry.fd).ok();
+    return entry.fd.get();
+  }
+
+  Opened& entry_of(uint32_t peer, const RegionRef& ref) {
     Opened* entry = nullptr;
     for (Opened& o : opened) {
       if (o.peer != peer || o.region != ref.region) continue;
-      if (o.generation == ref.generation) return o.fd.get();
+      if (o.generation == ref.generation) return o;
       // The peer has another region under the same number: what we hold of the old one is of no use.
       drop_if([&](const Window& w) { return w.peer == peer && w.region == ref.region; });
-      o.fd.reset();
       entry = &o;
     }
     if (entry == nullptr) entry = &opened.emplace_back();
-    entry->peer = peer;
-    entry->region = ref.region;
-    entry->generation = ref.generation;
-    // A failure leaves it without a descriptor, and so does another file under the number: the program may close what
-    // it has not opened.
-    (void)os::open_peer_memory(pid, remote_fd, ref.generation, &entry->fd);
-    return entry->fd.get();
+    *entry = {peer, ref.region, ref.generation, false, 0, {}};
+    return *entry;
+  }
+
+  /// The program has a limit of descriptors, and perhaps as many peers.
+  void close_one_of_many() {
+    Opened* oldest = nullptr;
+    size_t open_now = 0;
+    for (Opened& o : opened) {
+      if (!o.fd.valid()) continue;
+      ++open_now;
+      if (oldest == nullptr || o.last_used < oldest->last_used) oldest = &o;
+    }
+    if (open_now >= kMostOpen) oldest->fd.reset();
   }
 
   [[nodiscard]] Place map(uint32_t peer, int pid, int remote_fd, const RegionRef& ref, Direction direction) {
@@ -168,6 +189,7 @@ struct RegionCache::State {
   std::list<Window> windows;  ///< most recently used first
   std::unordered_multimap<uint64_t, Place> places;
   std::vector<Opened> opened;
+  uint64_t uses = 0;
 };
 
 RegionCache::RegionCache(size_t budget_bytes) : state_(std::make_unique<State>(budget_bytes)) {}

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 
 #include "copy/regions.h"
 #include "os/process.h"
@@ -119,6 +121,42 @@ TEST(RegionCache, MapsPagesInOnceAndMakesNone) {
   *q = std::byte{5};
   EXPECT_EQ(*p, std::byte{5});
   EXPECT_EQ(owner.backed_bytes(), backed);
+}
+
+size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+// Windows need no descriptor, and what was closed is opened again for the next one.
+TEST(RegionCache, KeepsFewDescriptorsOfManyPeers) {
+  constexpr uint32_t kPeers = 500;
+  RegionOwner owner;
+  RegionCache cache(uint64_t{64} << 30);
+  auto* p = static_cast<std::byte*>(owner.allocate(3 * kWindowBytes, 64));
+  ASSERT_NE(p, nullptr);
+  *p = std::byte{7};
+  RegionRef ref;
+  ASSERT_TRUE(owner.locate(p, 1, &ref));
+  const int fd = owner.descriptor(ref.region);
+  const size_t before = open_descriptors();
+  for (uint32_t peer = 0; peer < kPeers; ++peer) {
+    const std::byte* q = first_of(cache, peer, getpid(), fd, ref, 64);
+    ASSERT_NE(q, nullptr) << peer;
+    EXPECT_EQ(*q, std::byte{7});
+  }
+  EXPECT_EQ(open_descriptors(), before + 32);
+  RegionRef next = ref;
+  next.offset += kWindowBytes;
+  for (uint32_t peer = 0; peer < kPeers; ++peer) {
+    ASSERT_NE(first_of(cache, peer, getpid(), fd, next, 64), nullptr) << peer;
+    ASSERT_NE(first_of(cache, peer, getpid(), fd, ref, 64), nullptr) << peer;
+  }
+  EXPECT_EQ(open_descriptors(), before + 32);
+  EXPECT_EQ(cache.stats().mapped, 2U * kPeers);
+  EXPECT_EQ(cache.stats().refused, 0U);
+  for (uint32_t peer = 0; peer < kPeers; ++peer) cache.forget(peer);
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(RegionCache, SeesMemoryThatWasReleasedAndTakenAgain) {
