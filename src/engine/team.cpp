@@ -15,12 +15,17 @@ constexpr uint32_t kPolls = 2000;
 
 std::byte* Rank::TeamServices::base() const { return rank_.node_.base(); }
 
-// Messages must not run out of memory because of many communicators.
+// Messages must not run out of memory because of many communicators, nor these because rings have grown first: an
+// eighth of the budget is the teams' whatever rings have taken of their half.
 Offset Rank::TeamServices::allocate(uint64_t bytes) {
   Guard guard(*rank_.state_);
   p2p::Endpoint& e = *rank_.state_->endpoint;
-  if (e.arena().used_bytes() + bytes > e.arena().budget_bytes() / 2) return kNoOffset;
-  return e.make_scratch(bytes);
+  const uint64_t budget = e.arena().budget_bytes();
+  const bool in_common_half = e.arena().used_bytes() + bytes <= budget / 2;
+  if (!in_common_half && allocated_ + bytes > budget / 8) return kNoOffset;
+  const Offset offset = e.make_scratch(bytes);
+  if (offset != kNoOffset) allocated_ += bytes;
+  return offset;
 }
 
 copy::MemoryAccess& Rank::TeamServices::memory() { return rank_.state_->endpoint->memory(); }

@@ -29,6 +29,7 @@ class Rank::TeamServices final : public coll::Services {
 
  private:
   Rank& rank_;
+  uint64_t allocated_ = 0;  ///< bytes; teams keep them
 };
 
 }  // namespace zh::engine

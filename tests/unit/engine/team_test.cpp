@@ -314,6 +314,50 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
   });
 }
 
+// Rings may take the half of the budget that teams share with them; an eighth is the teams' all the same.
+TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
+  constexpr uint64_t kBytes = 8000;
+  constexpr int kMessages = 800;
+  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 3;
+    config.rank_bytes = 32 << 20;
+    config.cma = false;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
+    std::vector<std::byte> data(kBytes);
+    std::vector<engine::Request*> sends;
+    for (int i = 0; i < 2 * kMessages; ++i) {
+      engine::SendArgs args;
+      args.dest = (self + 1 + static_cast<uint32_t>(i % 2)) % 3;
+      args.source = static_cast<int32_t>(self);
+      args.context = 7;
+      args.data = {data.data(), kBytes, nullptr};
+      sends.push_back(r.rank->isend(args));
+    }
+    ASSERT_TRUE(world.barrier().ok());
+    for (int i = 0; i < 2 * kMessages; ++i) {
+      engine::RecvArgs args;
+      args.peer = args.source = static_cast<int32_t>((self + 1 + static_cast<uint32_t>(i % 2)) % 3);
+      args.context = 7;
+      args.buffer = {data.data(), kBytes, nullptr};
+      ASSERT_EQ(r.rank->recv(args).code, Code::kOk);
+    }
+    for (engine::Request* request : sends) {
+      r.rank->wait(request);
+      r.rank->release(request);
+    }
+    std::vector<std::unique_ptr<Team>> teams;
+    for (uint64_t k = 0; k < 8; ++k) {
+      teams.push_back(r.rank->make_team(100 + k, {0, 1, 2}, self));
+      EXPECT_TRUE(teams.back()->ready()) << k;
+    }
+    teams.clear();
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 // Ranks that were told to wait in different ways choose the same algorithms.
 TEST(TeamWaiting, MayDiffer) {
   run_ranks(World::kThreads, 2, [](TestBootstrap& world) {
