@@ -311,6 +311,7 @@ STAGES = [
     Stage("installed by pip", "f", script_stage("tests/install.py", "--pip", timeout_s=1800)),
     Stage("hosts of unknown names", "qcf", script_stage("tests/mpi/unknown_hosts.py", timeout_s=300)),
     Stage("jobs with ranks without it", "cf", script_stage("tests/mpi/partial_jobs.py", timeout_s=900)),
+    Stage("machines with kernels of their own", "cf", script_stage("tests/mpi/kernels.py", timeout_s=600)),
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
     Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
     Stage("profilers", "cf", script_stage("tests/mpi/profilers.py", timeout_s=600)),

@@ -67,10 +67,12 @@ def environment(host) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def job(host, placement: Placement, *program: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+def job(
+    host, placement: Placement, *program: str, own_kernels: bool = False
+) -> Iterator[tuple[list[str], dict[str, str]]]:
     """The command line that starts `program` on machines of its own, which last as long as the context; its variables.
 
     Raises namespaces.NotPermitted where none can be made.
     """
-    with namespaces.Nodes(placement.machines) as nodes:
+    with namespaces.Nodes(placement.machines, own_kernels) as nodes:
         yield nodes.enter(command(host, placement, nodes.names, namespaces.AGENT, *program)), environment(host)

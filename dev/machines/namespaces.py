@@ -44,10 +44,14 @@ ip link set bridge0 up
 {_READY}
 """
 
-# It begins among the head's files: there the agent looks for its process id.
+# It begins among the head's files: there the agent looks for its process id. Programs tell kernels apart by boot ids.
 _NODE = f"""{_BOOT}
 echo "$pid" > "/dev/shm/node.$1"
 own_memory
+if [ "$2" = True ]; then
+  cat /proc/sys/kernel/random/uuid > /dev/shm/boot_id
+  mount --bind /dev/shm/boot_id /proc/sys/kernel/random/boot_id
+fi
 {_READY}
 """
 _CABLE = """
@@ -62,9 +66,13 @@ class NotPermitted(Exception):
 
 
 class Nodes:
-    """A head and `count` nodes, from `with` to its end; `enter` and the agent run commands there."""
+    """A head and `count` nodes, from `with` to its end; `enter` and the agent run commands there.
 
-    def __init__(self, count: int):
+    `own_kernels`: the nodes say that each has a kernel of its own, as machines do.
+    """
+
+    def __init__(self, count: int, own_kernels: bool = False):
+        self._own_kernels = own_kernels
         self.names = [f"zh-node{i}" for i in range(count)]
         self._holders: list[subprocess.Popen] = []
         self._enter: list[str] = []
@@ -103,7 +111,7 @@ class Nodes:
         lines = ["127.0.0.1 localhost", f"{NETWORK}.254 zh-head", *(f"{a} {n}" for n, a in addresses.items())]
         head = self._head("\n".join(lines))
         for i, name in enumerate(self.names):
-            pid = self._hold([*self._enter, "unshare", *_OWN, "--fork"], _NODE, name)
+            pid = self._hold([*self._enter, "unshare", *_OWN, "--fork"], _NODE, name, str(self._own_kernels))
             command = [*self._enter, "sh", "-ec", _CABLE, "sh", str(pid), str(i), addresses[name]]
             done = subprocess.run(command, capture_output=True, text=True, timeout=SETUP_TIMEOUT_S)
             if done.returncode != 0:
