@@ -126,7 +126,8 @@ Status Joiner::settle(const Status& mine) {
   Vote vote = vote_of(JoinStage::kStages, mine);
   if (Status s = world_.broadcast(static_cast<int>(first), &vote, sizeof vote); !s.ok()) return s;
   vote.what[sizeof vote.what - 1] = '\0';
-  return {static_cast<Code>(vote.code), keep_text(vote.what), vote.error};
+  const auto code = static_cast<Code>(vote.code);
+  return {code == Code::kOk ? Code::kIo : code, keep_text(vote.what), vote.error};
 }
 
 Status Joiner::agree(JoinStage stage, Status mine) {

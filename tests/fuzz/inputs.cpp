@@ -97,6 +97,8 @@ class FalseLeader final : public node::Bootstrap {
     }
     return kOk;
   }
+  /// What rank 1 says is the least.
+  Status least(std::span<uint64_t> /*values*/) override { return kOk; }
 
  private:
   static constexpr int kSocketVote = 3;  // create, reached, socket

@@ -36,7 +36,7 @@ tune::Profile everywhere() {
   for (int32_t level = 1; level <= static_cast<int32_t>(node::Level::kOtherSocket); ++level) {
     tune::DistanceClass& c = profile.classes[profile.n_classes++];
     c.level = level;
-    c.line_ns = 60;
+    c.line_ns = 120;  // far enough for any level, and near enough
     c.ring_bytes = 32 << 10;
     c.jobs = tune::kConfirmed;
     c.attempts = 2;
