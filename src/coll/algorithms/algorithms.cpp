@@ -180,7 +180,6 @@ bool host_leads(const Problem& p) {
     case Collective::kBcast:
     case Collective::kAllgather:
       return true;
-    case Collective::kReduce:
     case Collective::kAllreduce:
       return if_nodes_in_order(p);
     default:
