@@ -85,6 +85,7 @@ bool may_divide(const AlgorithmOptions& o) {
 void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchHost& host = hosts.under.front();
   const bool divides = may_divide(o);
+  const bool several_nodes = o.node_ranks > 0 || o.bench.hosts.machines > 0 || !o.bench.hosts.mpiexec.empty();
   for (const int ranks : o.bench.ranks) {
     for (const std::string& name : o.bench.only.empty() ? kUsual : split(o.bench.only)) {
       std::vector<PlannedLaunch> planned;
@@ -101,7 +102,8 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
       plan(kAuto, kUsualChunk);
       for (const coll::Algorithm& a : coll::algorithms(coll::collective_named(name))) {
         for (const std::string& chunk : o.chunks) {
-          if (divides || !a.by_domains) plan(std::string(a.name), chunk);
+          const bool fits = a.by_domains ? divides : a.name != coll::kHostLeaders || several_nodes;
+          if (fits) plan(std::string(a.name), chunk);
         }
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));

@@ -126,6 +126,18 @@ std::vector<Collective> all_collectives() {
   return all;
 }
 
+coll::Problem planted_problem(coll::Collective collective) {
+  coll::Problem problem;
+  problem.collective = collective;
+  problem.element_bytes = 4;
+  problem.count = 21;
+  problem.chunk_bytes = 16;
+  problem.layout = blocks_of(7, 3);
+  problem.root = 2;
+  problem.commutative = false;
+  return problem;
+}
+
 std::string text(const Problem& p, std::string_view algorithm) {
   std::string out = std::string(name_of(p.collective)) + " " + std::string(algorithm) + ", root " +
                     std::to_string(p.root) + ", count " + std::to_string(p.count) + ", chunks of " +

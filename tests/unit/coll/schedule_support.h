@@ -29,6 +29,8 @@ namespace zh::test {
 
 [[nodiscard]] std::vector<coll::Collective> all_collectives();
 [[nodiscard]] bool has_lists(coll::Collective collective);
+/// A small one in chunks, on unequal nodes, whose operands do not commute: something to spoil in most algorithms.
+[[nodiscard]] coll::Problem planted_problem(coll::Collective collective);
 /// What failed, for messages of tests.
 [[nodiscard]] std::string text(const coll::Problem& problem, std::string_view algorithm);
 
