@@ -81,7 +81,7 @@ std::vector<Case> cases() {
   for (uint8_t i = 0; i < static_cast<uint8_t>(Collective::kCount); ++i) {
     const auto collective = static_cast<Collective>(i);
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
+      if (algorithm.by_domains || algorithm.name == coll::kHostLeaders) continue;
       for (const Cluster& cluster : kClusters) {
         out.push_back({collective, algorithm.name, cluster, 4096, 8, 1024});
         out.push_back({collective, algorithm.name, cluster, 65536, 0, 0});
