@@ -227,9 +227,9 @@ class Walk {
   [[nodiscard]] double price_inside(const SharedSteps::Group& group, uint64_t bytes) {
     const std::vector<double>& processors = node_of(group.ends[0].rank).processors;
     const size_t at_once = processors.empty() ? group.ends.size() : processors.size();
-    const auto turns = static_cast<double>((group.ends.size() + at_once - 1) / at_once);
+    const size_t turns = (group.ends.size() + at_once - 1) / at_once;
     const auto readers = static_cast<uint32_t>(std::min(group.ends.size() - 1, at_once));
-    return turns * units(pricing_.shared(bytes, readers));
+    return static_cast<double>(turns) * units(pricing_.shared(bytes, readers));
   }
 
   /// Leaders take as many exchanges as their number has doublings, of all bytes or, of parts, of twice as many each
