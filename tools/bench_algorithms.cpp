@@ -205,16 +205,10 @@ coll::Selection selection_of(const Tables& tables, bool several_nodes) {
   return selection;
 }
 
-/// The first launch with so many ranks; there is one.
-const nlohmann::json& launch_of(const Launches& launches, int ranks) {
-  const auto has = [ranks](const LaunchRecord& r) { return r.document.value("ranks", 0) == ranks; };
-  return std::ranges::find_if(launches.records, has)->document;
-}
-
 int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tables) {
   Options options;
   options.read_environment(environ);
-  const std::string folder = tune::kept_folders(options.get_text(Opt::kCache), "").own;
+  const std::string folder = tune::kept_folders(options).own;
   const std::string path = coll::selection_path(folder, o.abi);
   if (path.empty()) {
     fmt::print(stderr, "zerohop bench algorithms: no folder to save in: set ZEROHOP_CACHE\n");
@@ -236,7 +230,7 @@ int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tabl
 nlohmann::json rows_of(const Launches& launches, const Tables& tables, uint32_t node_ranks) {
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [key, cells] : tables) {
-    const MachineSpread spread = spread_of(launch_of(launches, key.second));
+    const MachineSpread spread = spread_of(launches.records, key.second);
     for (const auto& [size, by_setting] : cells) {
       for (const auto& [setting, cell] : by_setting) {
         rows.push_back({{"collective", key.first},
@@ -279,7 +273,7 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
   const Tables tables = tables_of(launches, o.line);
   for (const auto& [key, cells] : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
-    const std::string machines = machines_text(launch_of(launches, key.second));
+    const std::string machines = machines_text(spread_of(launches.records, key.second));
     const std::string spread = machines.empty() ? "" : " on " + machines;
     const std::string host = launches.records.front().host;
     print_table(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),

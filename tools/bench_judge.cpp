@@ -274,8 +274,15 @@ MachineSpread spread_of(const Json& document) {
   return {*last + 1, !std::is_sorted(machine_of.begin(), machine_of.end())};
 }
 
-std::string machines_text(const Json& document) {
-  const MachineSpread spread = spread_of(document);
+MachineSpread spread_of(const std::vector<LaunchRecord>& launches, int ranks) {
+  const auto has = [ranks](const LaunchRecord& r) { return r.document.value("ranks", 0) == ranks; };
+  const auto found = std::find_if(launches.begin(), launches.end(), has);
+  return found == launches.end() ? MachineSpread() : spread_of(found->document);
+}
+
+std::string machines_text(const Json& document) { return machines_text(spread_of(document)); }
+
+std::string machines_text(const MachineSpread& spread) {
   return spread.machines == 1 ? "" : fmt::format("{} machines{}", spread.machines, spread.in_turn ? " in turn" : "");
 }
 

@@ -77,7 +77,10 @@ struct MachineSpread {
   bool in_turn = false;  ///< dealt out one by one, not in blocks
 };
 MachineSpread spread_of(const nlohmann::json& document);
+/// Of the first launch with so many ranks.
+MachineSpread spread_of(const std::vector<LaunchRecord>& launches, int ranks);
 /// "2 machines", "2 machines in turn"; empty where all ranks of the launch share one.
+std::string machines_text(const MachineSpread& spread);
 std::string machines_text(const nlohmann::json& document);
 
 /// Reads the document of `zerohop bench raw --json` into `out`, keeping the least time of each key.

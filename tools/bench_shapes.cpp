@@ -45,17 +45,10 @@ void run_round(const BenchOptions& o, const Hosts& hosts, int round, Rounds* rou
     rounds->run_group(fmt::format("shapes x{}", ranks), round, o.rounds, plan_launches("coll", o, hosts, ranks));
 }
 
-/// Of the first launch with so many ranks.
-MachineSpread spread_with(const std::vector<LaunchRecord>& launches, int ranks) {
-  const auto has = [ranks](const LaunchRecord& r) { return r.document.value("ranks", 0) == ranks; };
-  const auto found = std::ranges::find_if(launches, has);
-  return found == launches.end() ? MachineSpread() : spread_of(found->document);
-}
-
 nlohmann::json rows_of(const Judged& judged, const std::vector<LaunchRecord>& launches) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Row& row : judged.rows) {
-    const MachineSpread spread = spread_with(launches, row.key.ranks);
+    const MachineSpread spread = spread_of(launches, row.key.ranks);
     rows.push_back({{"collective", "bcast"},
                     {"algorithm", row.key.bench.substr(0, row.key.bench.find(kBcast))},
                     {"chunk_bytes", 0},

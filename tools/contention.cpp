@@ -179,11 +179,12 @@ std::vector<model::Contention> measure_contention(std::span<const uint32_t> proc
   (void)os::bind_to(last);
   std::vector<model::Contention> out;
   const std::vector<uint32_t> readers = numbers_of_readers(most);
+  const bool complete = children.size() == most;
   for (const Way way : {Way::kMapped, Way::kKernel}) {
     for (const uint64_t bytes : kSizes) {
       std::vector<std::vector<double>> us;
-      for (const uint32_t n : readers) us.push_back(repeat(arena, way, bytes, n));
-      const bool all = children.size() == most && std::ranges::none_of(us, [](const auto& t) { return t.empty(); });
+      for (const uint32_t n : readers) us.push_back(complete ? repeat(arena, way, bytes, n) : std::vector<double>());
+      const bool all = std::ranges::none_of(us, [](const auto& t) { return t.empty(); });
       if (all) out.push_back(contention_of(kWayNames[static_cast<size_t>(way)], bytes, readers, std::move(us)));
     }
   }

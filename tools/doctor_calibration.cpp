@@ -32,7 +32,7 @@ std::string oddity(const tune::DistanceClass& c, int64_t now) {
 
 CalibrationFacts look_at_calibration(const Options& options) {
   CalibrationFacts f;
-  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const tune::KeptFolders folders = tune::kept_folders(options);
   const std::string& folder = f.folder = folders.own;
   const tune::MachineId machine = tune::this_machine();
   f.switched_off = !options.get_bool(Opt::kCalibrate);

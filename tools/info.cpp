@@ -150,7 +150,7 @@ json choice_of(const tune::PairChoice& c) {
 
 /// The kept profile of this machine and what is chosen for each class of distance: by it, or by ZEROHOP_PROFILE.
 json calibration_of(const Options& options) {
-  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const tune::KeptFolders folders = tune::kept_folders(options);
   const tune::MachineId machine = tune::this_machine();
   tune::Profile profile;
   const Status s = tune::load_profile(folders, machine, &profile);
@@ -246,7 +246,7 @@ int info(const Arguments& arguments) {
   }
   options.read_environment(environ);
   if (!arguments.collective.empty()) return wrong ? 2 : answer(arguments, options);
-  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const tune::KeptFolders folders = tune::kept_folders(options);
   json collectives = json::object();
   json modelled = json::object();
   for (const std::string_view abi : coll::kAbis) {

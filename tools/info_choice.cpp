@@ -182,7 +182,7 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::T
     facts.complaints.push_back(fmt::format("{}={}: there is no such algorithm; `zerohop schedule --list` names them",
                                            option_table()[static_cast<size_t>(option)].name, word));
   }
-  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const tune::KeptFolders folders = tune::kept_folders(options);
   for (const auto& [table, path] : {std::pair{&facts.precedence.measured, coll::selection_path(folders, abi)},
                                     std::pair{&facts.precedence.modelled, coll::model_selection_path(folders, abi)}}) {
     std::string why;

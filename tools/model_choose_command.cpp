@@ -137,7 +137,7 @@ void print(const Part& part) {
 std::vector<std::string> save(const Arguments& a, const Options& options, const std::vector<Part>& parts,
                               const model::Parameters& parameters) {
   std::vector<std::string> paths;
-  const std::string folder = tune::kept_folders(options.get_text(Opt::kCache), "").own;
+  const std::string folder = tune::kept_folders(options).own;
   if (folder.empty()) {
     (void)refuse("no folder to save in: set ZEROHOP_CACHE");
     return paths;

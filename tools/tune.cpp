@@ -44,7 +44,7 @@ int renew(const Options& options, const tune::KeptFolders& folders) {
 int show_or_renew(const Arguments& arguments) {
   Options options;
   options.read_environment(environ);
-  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const tune::KeptFolders folders = tune::kept_folders(options);
   const std::string path = tune::profile_path(folders, tune::this_machine());
   if (path.empty() || (arguments.renew && folders.own.empty())) {
     std::fprintf(stderr, "zerohop tune: there is no folder for what is measured: set HOME or ZEROHOP_CACHE\n");

@@ -231,7 +231,7 @@ std::vector<uint32_t> cores_of(const Plan& plan) {
 }
 
 std::vector<model::CopyThresholds> known_copies(const Options& options) {
-  const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+  const tune::KeptFolders folders = tune::kept_folders(options);
   tune::Profile profile;
   if (!tune::load_profile(folders, tune::this_machine(), &profile).ok()) return {};
   return copy_thresholds(profile);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/options.h"
 #include "copy/kernels.h"
 #include "node/node.h"
 #include "os/clock.h"
@@ -260,6 +261,10 @@ std::string profile_name(const MachineId& machine) { return "calibration-" + hex
 }  // namespace
 
 KeptFolders kept_folders(const std::string& chosen, const std::string& site) { return {own_folder(chosen), site}; }
+
+KeptFolders kept_folders(const Options& options) {
+  return kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+}
 
 std::string profile_path(const std::string& folder, const MachineId& machine) {
   return folder.empty() ? "" : folder + "/" + profile_name(machine);

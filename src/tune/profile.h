@@ -9,6 +9,10 @@
 
 #include "base/status.h"
 
+namespace zh {
+class Options;
+}
+
 namespace zh::tune {
 
 /// One-way time by message size. Empty if the way was not measured or does not work.
@@ -105,6 +109,7 @@ struct KeptFolders {
 /// own: `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no
 /// home. site: ZEROHOP_SITE.
 [[nodiscard]] KeptFolders kept_folders(const std::string& chosen, const std::string& site);
+[[nodiscard]] KeptFolders kept_folders(const Options& options);
 /// "" without a folder.
 [[nodiscard]] std::string profile_path(const std::string& folder, const MachineId& machine);
 /// The file that is read.

@@ -154,13 +154,22 @@ Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
 Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) return send.bytes > small_bytes() ? give_large_to_root(send, root) : give_small_to_root(send);
-  if (recv.first.bytes > small_bytes()) {
-    return size == 2 || crowded ? gather_by_messages(send, recv) : gather_by_writing(send, recv);
+  const bool large = recv.first.bytes > small_bytes();
+  if (large && size > 2 && !crowded) return gather_by_writing(send, recv);
+  // Messages are asked for before they come, so that both ends copy.
+  for (uint32_t i = 0; i < size; ++i) {
+    pieces_under_way[i] = large && i != self ? start_receive(i, recv[i]) : nullptr;
   }
-  copy_own(recv[self], send);
+  copy_own(recv[self], send);  // while others copy
   bool waited_for = false;
   for (uint32_t i = 0; i < size; ++i) {
     if (i == self) continue;
+    bool came = false;
+    if (pieces_under_way[i] != nullptr) {
+      const Code code = await_message(i, pieces_under_way[i], recv.first.bytes, &came);
+      if (code != Code::kOk) return code;
+    }
+    if (came) continue;
     if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
     waited_for = waited_for || slot(i).way == ContributionWay::kWritten;
   }
@@ -202,30 +211,6 @@ Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
     const Code code = throttled(root, theirs.target, [&] { return write(root, self * theirs.stride, n, source); });
     if (code != Code::kOk) return code;
   }
-  end();
-  return Code::kOk;
-}
-
-// All are asked for before they come, so that both ends copy.
-Code Team::State::gather_by_messages(const copy::Buffer& send, const Pieces& recv) {
-  for (uint32_t i = 0; i < size; ++i) pieces_under_way[i] = i == self ? nullptr : start_receive(i, recv[i]);
-  copy_own(recv[self], send);  // while others copy
-  bool waited_for = false;
-  for (uint32_t i = 0; i < size; ++i) {
-    if (i == self) continue;
-    bool came = false;
-    if (pieces_under_way[i] != nullptr) {
-      const Code code = await_message(i, pieces_under_way[i], recv.first.bytes, &came);
-      if (code != Code::kOk) return code;
-    }
-    if (came) continue;
-    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
-    waited_for = waited_for || slot(i).way == ContributionWay::kWritten;
-  }
-  if (waited_for) {
-    if (const Code code = contribute_nothing(); code != Code::kOk) return code;
-  }
-  all_arrived();
   end();
   return Code::kOk;
 }

@@ -285,6 +285,8 @@ struct Team::State {
   Code send_operand(const void* in, uint64_t bytes);
   /// `*operand`: the other one's; null where lengths disagree.
   Code receive_operand(uint64_t bytes, std::byte** operand);
+  /// out = theirs op in; `out` may be `in`.
+  static void combine_behind(std::byte* theirs, const void* in, void* out, uint64_t count, const Reduction& how);
 
   // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
@@ -312,7 +314,6 @@ struct Team::State {
   Code even_bcast(const copy::Buffer& data, uint32_t root);
   Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
-  Code gather_by_messages(const copy::Buffer& send, const Pieces& recv);
   Code scatter_by_messages(const Pieces& send, const copy::Buffer& recv);
   Code give_small_to_root(const copy::Buffer& send);
   Code give_large_to_root(const copy::Buffer& send, uint32_t root);

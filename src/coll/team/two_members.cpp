@@ -32,6 +32,12 @@ Code Team::State::receive_operand(uint64_t bytes, std::byte** operand) {
   return contribute_nothing();  // the other one may wait for it
 }
 
+void Team::State::combine_behind(std::byte* theirs, const void* in, void* out, uint64_t count, const Reduction& how) {
+  if (how.kernel != nullptr) return how.kernel(theirs, in, out, count);
+  if (out != in) std::memcpy(out, in, count * how.element_bytes);
+  how.combine(theirs, out, count);
+}
+
 Code Team::State::reduce_of_two(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t bytes = count * how.element_bytes;
@@ -42,18 +48,16 @@ Code Team::State::reduce_of_two(const void* in, void* out, uint64_t count, const
   }
   std::byte* theirs = nullptr;
   if (const Code code = receive_operand(bytes, &theirs); code != Code::kOk) return code;
-  if (theirs != nullptr && how.kernel != nullptr) {
-    const auto* const mine = static_cast<const std::byte*>(in);
-    how.kernel(self == 0 ? mine : theirs, self == 0 ? theirs : mine, static_cast<std::byte*>(out), count);
-  } else if (theirs != nullptr && self == 0) {
+  if (theirs != nullptr && self == 1) {
+    combine_behind(theirs, in, out, count, how);
+  } else if (theirs != nullptr && how.kernel != nullptr) {
+    how.kernel(in, theirs, out, count);
+  } else if (theirs != nullptr) {
     std::byte* const mine = prefix.get(bytes);  // the function may be careless with its first argument
     if (mine == nullptr) return Code::kNoMemory;
     std::memcpy(mine, in, bytes);
     how.combine(mine, theirs, count);
     std::memcpy(out, theirs, bytes);
-  } else if (theirs != nullptr) {
-    if (out != in) std::memcpy(out, in, bytes);
-    how.combine(theirs, static_cast<std::byte*>(out), count);
   }
   all_arrived();
   end();
@@ -74,8 +78,7 @@ Code Team::State::scan_of_two(const void* in, void* out, uint64_t count, const R
   if (theirs != nullptr && exclusive) {
     std::memcpy(out, theirs, bytes);
   } else if (theirs != nullptr) {
-    if (out != in) std::memcpy(out, in, bytes);
-    how.combine(theirs, static_cast<std::byte*>(out), count);
+    combine_behind(theirs, in, out, count, how);
   }
   all_arrived();
   end();

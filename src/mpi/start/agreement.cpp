@@ -48,7 +48,7 @@ void share_selections(HostBootstrap& world, const Options& options) {
   coll::Selection* const tables[] = {&shim.algorithms.measured, &shim.algorithms.modelled};
   std::string texts[std::size(tables)];
   if (world.rank() == 0) {
-    const tune::KeptFolders folders = tune::kept_folders(options.get_text(Opt::kCache), options.get_text(Opt::kSite));
+    const tune::KeptFolders folders = tune::kept_folders(options);
     const std::string paths[] = {coll::selection_path(folders, ZH_ABI_NAME),
                                  coll::model_selection_path(folders, ZH_ABI_NAME)};
     for (size_t i = 0; i < std::size(tables); ++i) {

@@ -12,12 +12,10 @@ namespace {
 using coll::Algorithm;
 using coll::Collective;
 using coll::kNoStep;
-using coll::Layout;
 using coll::Problem;
 using coll::Schedule;
 using coll::Step;
 using coll::StepKind;
-using coll::Verdict;
 
 /// Builds all ranks' schedules of every algorithm that fits, lets `plant` spoil them (false: nothing to spoil there)
 /// and expects the checker to find it. Returns how many were spoiled.

@@ -11,7 +11,6 @@ namespace {
 
 using coll::Algorithm;
 using coll::Collective;
-using coll::kNoStep;
 using coll::Layout;
 using coll::Problem;
 using coll::Schedule;
