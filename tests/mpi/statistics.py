@@ -261,7 +261,7 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
             expect(by_host > 0 or not leads or algorithm != "host-leaders", f"rank {entry['rank']}: none among leaders")
         return job.outcome.output
 
-    uses("leader-ring")
+    uses("host-leaders")
     modelled.write_text("bcast 2 several 0 scatter-ring-allgather 8192\n")
     uses("scatter-ring-allgather")
     measured.write_text("bcast 2 several 0 linear\n")

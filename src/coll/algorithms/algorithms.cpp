@@ -173,7 +173,22 @@ bool worth_sharing(const Problem& p) {
   return p.blocks && gains && p.uniform && p.bytes() >= kLeastBytes && may_share(*p.layout);
 }
 
+bool host_leads(const Problem& p) {
+  if (!p.blocks || p.layout->nodes() == 1 || p.layout->nodes() == p.ranks()) return false;
+  switch (p.collective) {
+    case Collective::kBarrier:
+    case Collective::kBcast:
+    case Collective::kAllgather:
+      return true;
+    case Collective::kAllreduce:
+      return if_nodes_in_order(p);
+    default:
+      return false;
+  }
+}
+
 std::string_view choose(const Problem& p) {
+  if (host_leads(p)) return kHostLeaders;
   // Small: few messages. Large: few bytes, pipelined. The limits are those of MPICH where the papers name none.
   constexpr uint64_t kSmall = 2048;
   constexpr uint64_t kLarge = 128 << 10;

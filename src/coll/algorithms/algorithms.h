@@ -52,5 +52,7 @@ Status build(std::span<const Problem> problems, std::string_view name, std::vect
 
 /// A choice that needs no measurement: the same on all ranks, and always one that fits. O(1).
 [[nodiscard]] std::string_view choose(const Problem& problem);
+/// Whether choose() says kHostLeaders for this call and for those that differ from it by length alone.
+[[nodiscard]] bool host_leads(const Problem& problem);
 
 }  // namespace zh::coll

@@ -54,7 +54,7 @@ HostLeads Precedence::host_leads(const Problem& problem) const {
                        [&](const Selection::Entry& e) { return e.collective == problem.collective; });
   };
   if (has_word(measured) || has_word(modelled)) return HostLeads::kSometimes;
-  return HostLeads::kNever;
+  return coll::host_leads(problem) ? HostLeads::kAlways : HostLeads::kNever;
 }
 
 }  // namespace zh::coll

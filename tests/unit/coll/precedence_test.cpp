@@ -85,13 +85,14 @@ TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
   EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).chunk_bytes, kUsualChunk);
 }
 
-TEST(Precedence, HostLeadsAllLengthsWhereAVariableSaysSo) {
+TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   Precedence precedence;
   Problem problem = allreduce_of(4, 8);
   problem.blocks = true;
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever) << "one node";
   problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 1, 1});
-  EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever);
+  EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kAlways);
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 default");
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders\n").ok());
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kSometimes);
   name(&precedence, "leaders");

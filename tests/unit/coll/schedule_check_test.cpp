@@ -281,6 +281,19 @@ TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
   }
 }
 
+TEST(Schedules, HostLeadsCallsThatBlockOnSeveralNodes) {
+  Problem problem = planted_problem(Collective::kAllreduce);
+  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  problem.blocks = true;
+  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+  problem.layout = Layout::one_node(7);
+  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  problem.layout = std::make_shared<const Layout>(std::vector<uint32_t>{0, 1, 0, 1});
+  EXPECT_NE(coll::choose(problem), coll::kHostLeaders) << "operands in rank order";
+  problem.commutative = true;
+  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+}
+
 TEST(Schedules, TagsAreUsedAgainInOrder) {
   Problem problem;
   problem.collective = Collective::kAllgather;

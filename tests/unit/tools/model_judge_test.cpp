@@ -191,7 +191,7 @@ TEST(ModelJudge, TheBuiltInChoiceIsThatOfJobsWithoutATable) {
   cell.bytes = 1024 * kK;
   EXPECT_EQ(built_in(cell)->algorithm, "scatter-ring-allgather");
   cell.cluster.nodes = 2;
-  EXPECT_EQ(built_in(cell)->algorithm, "leader-ring");
+  EXPECT_EQ(built_in(cell)->algorithm, coll::kHostLeaders);
 }
 
 }  // namespace
