@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "node/line_time.h"
@@ -23,6 +24,7 @@ class Endpoint;
 }  // namespace zh::p2p
 
 namespace zh::coll {
+class StartedTeam;
 class Team;
 enum class Collective : uint8_t;
 }  // namespace zh::coll
@@ -127,11 +129,30 @@ class Rank {
     while (!done()) scope.pause();
   }
 
+  /// Only looks for `done()`, for about the time in which a peer that runs would bring it about: what comes without the
+  /// engine is seen sooner so than by wait_until(). True once it is done.
+  template <typename Done>
+  bool look_for(Done&& done) {
+    for (uint32_t i = 0; i < looks(); ++i) {
+      if (done()) return true;
+      if (i % kLooksPerNotice == kLooksPerNotice - 1 && keeps_cpu_from_peer()) break;
+      cpu_relax();
+    }
+    return done();
+  }
+  /// How often that is; 1 where ranks outnumber CPUs.
+  [[nodiscard]] uint32_t looks() const;
+  /// Whether to look any longer would keep a rank of the node from its CPU.
+  [[nodiscard]] bool keeps_cpu_from_peer();
+
   // --- Collectives of a communicator that is all on this node (coll/team/team.h).
 
   /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
   /// out of memory. The team must be gone before the Rank.
   [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
+  /// The same for started ones (coll/team/started_team.h).
+  [[nodiscard]] std::unique_ptr<coll::StartedTeam> make_started_team(uint64_t context, std::vector<uint32_t> members,
+                                                                     uint32_t self);
 
   // What schedules tell each other (p2p/calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);
@@ -206,6 +227,7 @@ class Rank {
   };
 
  private:
+  static constexpr uint32_t kLooksPerNotice = 64;
   Rank(node::Node& node, const Config& config);
   struct State;
   class Guard;
@@ -214,6 +236,7 @@ class Rank {
   class Chooser;
   Status choose(node::Bootstrap& world);
   void watch_memory();
+  void prepare_teams();
   void leave(Guard& guard);
   void want_helper(Guard& guard);
   void start_helper(Guard& guard);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "coll/team/services.h"
+#include "coll/team/started_team.h"
 #include "coll/team/team.h"
 #include "engine/team_services.h"
 
@@ -10,7 +11,7 @@ namespace zh::engine {
 
 namespace {
 /// Looks at a flag before everything else gets a turn: about the time in which a member that runs would set it.
-constexpr uint32_t kPolls = 2000;
+constexpr uint32_t kLooks = 2000;
 }  // namespace
 
 std::byte* Rank::TeamServices::base() const { return rank_.node_.base(); }
@@ -75,9 +76,11 @@ void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
   while (!ready(context)) scope.pause();
 }
 
-uint32_t Rank::TeamServices::polls() const { return rank_.state_->patient ? kPolls : 1; }
+uint32_t Rank::looks() const { return state_->patient ? kLooks : 1; }
+bool Rank::keeps_cpu_from_peer() { return state_->notice_company(p2p::kAnyPeer); }
 
-bool Rank::TeamServices::keeps_cpu_from_peer() { return rank_.state_->notice_company(p2p::kAnyPeer); }
+uint32_t Rank::TeamServices::polls() const { return rank_.looks(); }
+bool Rank::TeamServices::keeps_cpu_from_peer() { return rank_.keeps_cpu_from_peer(); }
 
 const Atomic<uint32_t>* Rank::TeamServices::sleepers() const { return &rank_.state_->endpoint->sleepers(); }
 void Rank::TeamServices::wake(uint32_t rank) { rank_.state_->endpoint->wake(rank); }
@@ -95,14 +98,24 @@ uint64_t Rank::TeamServices::streamed_from(uint32_t rank) const {
 uint32_t Rank::TeamServices::copiers() const { return rank_.state_->config.copiers; }
 bool Rank::TeamServices::alive(uint32_t rank) { return !rank_.node_.ended(rank); }
 
-std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {
+void Rank::prepare_teams() {
   State& s = *state_;
-  {
-    Guard guard(s);
-    if (!s.team_services) s.team_services = std::make_unique<TeamServices>(*this);
-    if (!s.control_blocks) s.control_blocks = std::make_unique<coll::ControlBlockPool>(*s.team_services);
-  }
-  return std::make_unique<coll::Team>(*s.team_services, *s.control_blocks, context, std::move(members), self);
+  Guard guard(s);
+  if (!s.team_services) s.team_services = std::make_unique<TeamServices>(*this);
+  if (!s.control_blocks) s.control_blocks = std::make_unique<coll::ControlBlockPool>(*s.team_services);
+}
+
+std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {
+  prepare_teams();
+  return std::make_unique<coll::Team>(*state_->team_services, *state_->control_blocks, context, std::move(members),
+                                      self);
+}
+
+std::unique_ptr<coll::StartedTeam> Rank::make_started_team(uint64_t context, std::vector<uint32_t> members,
+                                                           uint32_t self) {
+  prepare_teams();
+  return std::make_unique<coll::StartedTeam>(*state_->team_services, *state_->control_blocks, context,
+                                             std::move(members), self);
 }
 
 }  // namespace zh::engine

@@ -14,6 +14,7 @@
 #include "base/crash_point.h"
 #include "coll/team/team.h"
 #include "engine/rank.h"
+#include "engine/small_started.h"
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/yield.h"
@@ -140,6 +141,81 @@ TEST_P(CrashTeam, OthersAreTold) {
   }
   EXPECT_EQ(shared_files(), before);
 }
+
+class CrashStarted : public ::testing::TestWithParam<const char*> {};
+
+/// Two calls under way at once, again and again, until one has an error; the last code.
+Code start_until_error(Rank& rank, engine::SmallStarted& small, uint64_t* number) {
+  const coll::Reduction sum{8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
+  coll::Problem problem;
+  problem.self = rank.node().self();
+  problem.count = 1;
+  problem.element_bytes = 8;
+  problem.layout = coll::Layout::one_node(kRanks);
+  for (int round = 0; round < kRounds; ++round) {
+    int64_t in = 1;
+    int64_t out[2] = {};
+    coll::StartedCall calls[2];
+    for (int i = 0; i < 2; ++i) {
+      problem.collective = i == 0 ? coll::Collective::kAllreduce : coll::Collective::kBcast;
+      problem.root = static_cast<uint32_t>(round % kRanks);
+      coll::Call buffers;
+      buffers.input = &in;
+      buffers.output = &out[i];
+      buffers.how = sum;
+      small.begin(problem, (*number)++, buffers, &calls[i]);
+    }
+    rank.wait_until([&] {
+      for (coll::StartedCall& call : calls) EXPECT_NE(small.advance(&call), engine::SmallStarted::Progress::kUnserved);
+      return calls[0].ended && calls[1].ended;
+    });
+    EXPECT_TRUE(calls[0].code != Code::kOk || out[0] == kRanks);
+    for (const coll::StartedCall& call : calls) {
+      if (call.code != Code::kOk) return call.code;
+    }
+  }
+  return Code::kOk;
+}
+
+void run_started(const char* point, int hit) {
+  run_ranks(World::kProcesses, kRanks,
+            [&](TestBootstrap& world) {
+              node::JoinConfig nodes;
+              nodes.measure_line = false;
+              nodes.rank_bytes = 32 << 20;
+              std::unique_ptr<node::Node> node;
+              ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+              engine::Config config;
+              config.calibrate = false;
+              std::unique_ptr<Rank> rank;
+              ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+              const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
+              engine::SmallStarted small(*rank, 5, {*members, members}, node->self());
+              if (world.rank() == kVictim) {
+                if (point == nullptr) kill(getpid(), SIGKILL);
+                g_fatal_point = point;
+                g_hits_left = hit;
+              }
+              uint64_t number = 0;
+              EXPECT_EQ(start_until_error(*rank, small, &number), Code::kPeerDead);
+              EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
+              EXPECT_EQ(start_until_error(*rank, small, &number), Code::kPeerDead);
+              expect_whole(*node);
+            },
+            {.timeout_s = 30, .may_die = kVictim});
+}
+
+TEST_P(CrashStarted, OthersAreTold) {
+  const auto before = shared_files();
+  for (const int hit : {1, 50}) {
+    SCOPED_TRACE(std::string(GetParam()) + ", hit " + std::to_string(hit));
+    run_started(GetParam(), hit);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(shared_files(), before);
+}
+
+TEST(CrashStartedEarly, OthersAreToldWhoWaitToKnowEachOther) { run_started(nullptr, 0); }
 
 // A receive from anybody, posted and blocking, does not wait for ever for a peer that is gone; nor does one that is
 // started afterwards, or a probe. Where others are left, they are told once and can go on.
@@ -378,6 +454,9 @@ INSTANTIATE_TEST_SUITE_P(Points, CrashTeam,
                                            TeamCase{"team: copying", true},
                                            TeamCase{"team: fallback requested", false}),
                          point_name<TeamCase>);
+
+INSTANTIATE_TEST_SUITE_P(Points, CrashStarted,
+                         ::testing::Values("started: contributed", "started: published", "started: not yet done"));
 
 INSTANTIATE_TEST_SUITE_P(
     Points, Crash,

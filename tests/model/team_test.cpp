@@ -142,7 +142,7 @@ class ControlBlocksScenario final : public TeamScenario {
  public:
   ControlBlocksScenario() : TeamScenario(3) {}
   void run(uint32_t me) override {
-    coll::ControlBlockPool& pool = *pools_[me];
+    auto& pool = pools_[me]->controls();
     check(pool.take(1) == offset_of(me), "the first control block");
     taken_.fetch_add_acq_rel(1);  // a team begins when all have told each other where their control blocks are
     await([&] { return taken_.load_acquire() == 3; });
@@ -200,6 +200,10 @@ void crash_point(const char* name) {
     }
     if (d.step >= 1 && d.step <= d.rounds) data_write(staging_room(me, d.step - 1, me));
     ++d.step;
+  } else if (at == "started: contributed") {
+    data_write(started_payload(me));
+  } else if (at == "started: not yet done") {
+    if (d.reads_slot_of >= 0) data_read(started_payload(static_cast<uint32_t>(d.reads_slot_of)));
   } else if (at == "team: edges kept") {
     announce_edges(g_segment.parts[me].edges.source, d.kept.next(), data_write);
   } else if (at == "team: edges read") {

@@ -34,6 +34,7 @@ struct Part {
   std::array<ControlBlockShm, kControlBlocksMax> blocks;
   alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
   coll::EdgesShm edges;
+  coll::StartedBlockShm started;
 };
 struct Segment {
   std::byte header[kPairBytes];  // offset 0 is no memory
@@ -64,7 +65,9 @@ class Member final : public coll::Services, public copy::MemoryAccess {
     Part& part = g_segment.parts[self_];
     const void* const p = bytes == coll::kStagingBytes      ? static_cast<const void*>(part.staging)
                           : bytes == sizeof(coll::EdgesShm) ? static_cast<const void*>(&part.edges)
-                                                            : static_cast<const void*>(&part.blocks.at(blocks_++));
+                          : bytes == sizeof(coll::StartedBlockShm)
+                              ? static_cast<const void*>(&part.started)
+                              : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
   }
   [[nodiscard]] copy::MemoryAccess& memory() override { return *this; }
@@ -198,6 +201,9 @@ inline const std::byte* payload(uint32_t member) {
   const Doing& d = g_doing[self()];
   return d.in_ring ? control(member).ring : control(member).slots[d.seq % coll::kSlots].payload;
 }
+inline const std::byte* started_payload(uint32_t member) {
+  return g_segment.parts[member].started.slots[g_doing[self()].seq % coll::kStartedSlots].payload;
+}
 inline void before_store(const void* where, uint64_t) {
   const coll::FallbackShm& fallback = g_segment.parts[self()].blocks[0].fallback;
   if (where == &fallback.word) data_write(&fallback.from);
@@ -256,6 +262,7 @@ class TeamScenario : public Scenario {
     set_store_hook(before_store);
     for (uint32_t i = 0; i < members; ++i) {
       for (ControlBlockShm& block : g_segment.parts[i].blocks) std::memset(static_cast<void*>(&block), 0, sizeof block);
+      std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::StartedBlockShm));
       services_.push_back(std::make_unique<Member>(i, boxes_, polls));
       pools_.push_back(std::make_unique<coll::ControlBlockPool>(*services_[i]));
     }

@@ -152,6 +152,18 @@ struct ControlBlockShm {
   ContributionShm slots[kSlots];
   alignas(kPairBytes) std::byte ring[kRingBytes];
 
+  /// For the owner, while it serves no team: nothing is done.
+  void reset() {
+    done.store_relaxed(0);
+    fallback.word.store_relaxed(0);
+    arrivals.store_relaxed(0);
+    throttle.inside.store_relaxed(0);
+    result.seq.store_relaxed(0);
+    for (ContributionShm& slot : slots) {
+      slot.seq.store_relaxed(0);
+      slot.stage.store_relaxed(0);
+    }
+  }
   /// For any member (control_block_invariant.cpp).
   [[nodiscard]] const char* broken_invariant(uint64_t team, uint32_t members) const;
 };

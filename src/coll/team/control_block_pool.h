@@ -1,27 +1,25 @@
-// The control blocks of one rank, for all its teams, its staging areas and its areas for edges. A control block is used
-// again when every member of its old team has done the last collective there. One object per rank, owned by
-// engine::Rank; thread safe.
+// The shared memory of one rank's teams: control blocks, blocks of started collectives, staging areas and areas for
+// edges. One object per rank, owned by engine::Rank; thread safe.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
+#include "coll/team/block_pool.h"
 #include "coll/team/control_block.h"
+#include "coll/team/started_block.h"
 
 namespace zh::coll {
 
-class Services;
-
 class ControlBlockPool {
  public:
-  explicit ControlBlockPool(Services& services) : services_(services) {}
+  explicit ControlBlockPool(Services& services) : services_(services), controls_(services), started_(services) {}
 
-  /// A control block for team `context`, nothing done; kNoOffset when the budget of shared memory is used up.
-  [[nodiscard]] Offset take(uint64_t context);
-  /// The team `context` is gone here, after `done` collectives; `blocks` are all its members' control blocks, `own`
-  /// among them.
-  void give(uint64_t context, uint32_t done, Offset own, std::vector<Offset> blocks);
+  /// For blocking collectives.
+  [[nodiscard]] BlockPool<ControlBlockShm>& controls() { return controls_; }
+  /// For started ones.
+  [[nodiscard]] BlockPool<StartedBlockShm>& started() { return started_; }
 
   /// An EdgesShm for a team; kNoOffset when the budget is used up.
   [[nodiscard]] Offset take_edges();
@@ -34,23 +32,15 @@ class ControlBlockPool {
   void give_staging(Offset area);
 
  private:
-  struct Retired {
-    uint64_t context;
-    uint32_t done;
-    Offset own;
-    std::vector<Offset> blocks;
-  };
-  [[nodiscard]] bool quiet(const Retired& team) const;
   [[nodiscard]] Offset take_area(std::vector<Offset>& idle, uint64_t bytes);
   void give_area(std::vector<Offset>& idle, Offset area);
-  [[nodiscard]] ControlBlockShm* control(Offset offset) const;
 
   Services& services_;
+  BlockPool<ControlBlockShm> controls_;
+  BlockPool<StartedBlockShm> started_;
   std::mutex mutex_;
-  std::vector<Offset> idle_;
   std::vector<Offset> idle_staging_;
   std::vector<Offset> idle_edges_;
-  std::vector<Retired> retired_;
 };
 
 }  // namespace zh::coll

@@ -39,7 +39,7 @@ Team::State::State(Services& services_in, ControlBlockPool& pool_in, uint64_t co
       pieces_under_way(members.size(), nullptr) {}
 
 Team::State::~State() {
-  if (usable) pool.give(context, seq, offsets[self], offsets);
+  if (usable) pool.controls().give(context, seq, offsets[self], offsets);
   // Who offers memory waits until nobody looks at it; after a death somebody may.
   if (edges != kNoOffset && !broken) pool.give_edges(edges);
 }
@@ -89,7 +89,7 @@ Code Team::State::contribute_nothing() {
 bool Team::State::set_up() {
   asked = true;
   offsets.assign(size + 1, kNoOffset);
-  Offset own = pool.take(context);
+  Offset own = pool.controls().take(context);
   const auto bytes_of = [](void* p, uint64_t n) { return copy::Buffer{static_cast<std::byte*>(p), n, nullptr}; };
   const uint64_t list_bytes = offsets.size() * sizeof(Offset);
   Code code = Code::kOk;
@@ -113,7 +113,7 @@ bool Team::State::set_up() {
     }
   }
   if (code != Code::kOk || offsets[self] == kNoOffset) {
-    if (own != kNoOffset) pool.give(context, 0, own, {});
+    if (own != kNoOffset) pool.controls().give(context, 0, own, {});
     return false;
   }
   crowded = offsets[size] != 0;

@@ -11,6 +11,7 @@
 #include "base/invariant.h"
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
+#include "coll/team/fold.h"
 #include "coll/team/services.h"
 #include "coll/team/team.h"
 
@@ -412,23 +413,15 @@ struct Team::State {
 template <typename Operand>
 void Team::State::fold(uint32_t first, uint32_t last, uint64_t n, std::byte* out, const Reduction& how,
                        const Operand& operand) {
+  if (how.kernel != nullptr) return fold_by_kernel(first, last, n, out, how, operand);
+  if (n != 0) std::memcpy(out, operand(last), n);
   const uint64_t count = n / how.element_bytes;
-  const std::byte* right = operand(last);
-  if (first == last || how.kernel == nullptr) {
-    if (n != 0) std::memcpy(out, right, n);
-    right = out;
-  }
-  for (uint32_t i = last; i-- > first;) {
+  for (uint32_t i = last; i-- > first && count != 0;) {
     const std::byte* const left = operand(i);
-    if (how.kernel != nullptr) {
-      how.kernel(left, right, out, count);
-    } else if (count != 0) {
-      // The function may be careless with its first argument; the other members read that, too.
-      std::byte* const own = incoming.get(n);
-      if (own != nullptr) std::memcpy(own, left, n);
-      how.user(how.context, own != nullptr ? own : const_cast<std::byte*>(left), out, count);
-    }
-    right = out;
+    // The function may be careless with its first argument; the other members read that, too.
+    std::byte* const own = incoming.get(n);
+    if (own != nullptr) std::memcpy(own, left, n);
+    how.user(how.context, own != nullptr ? own : const_cast<std::byte*>(left), out, count);
   }
 }
 

@@ -1,0 +1,109 @@
+// StartedTeam: the members of a communicator on one node, and their small collectives that go on after the call has
+// returned (nonblocking and persistent ones), over shared memory alone. What a member gives is in its slot when the
+// call returns; whoever needs it takes it when its rank is in MPI next. Nothing here waits. Called by
+// engine::SmallStarted, one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "coll/team/control_block_pool.h"
+#include "coll/team/services.h"
+#include "coll/types.h"
+#include "os/clock.h"
+
+namespace zh::coll {
+
+/// One call of one member: what it gives, and what it does with what others give. Every contribution consists of
+/// `pieces` of `bytes`; all members agree on both, or there is an error. Stays where it is until it has ended.
+struct StartedCall {
+  uint64_t number = 0;  ///< the same on all members; those of one member ascend
+  /// pieces * bytes, kStartedBytes at most. Read when the call begins or, if its slot is not free, some time later.
+  const void* give = nullptr;
+  bool gives = false;  ///< also where a contribution has no bytes
+  /// The members whose contributions it takes: [first, end).
+  uint32_t first = 0;
+  uint32_t end = 0;
+  uint32_t pieces = 1;
+  uint32_t piece = 0;  ///< which of them it takes of each
+  uint64_t bytes = 0;
+  /// Gets those pieces one behind another, or combined. Written in advance() only, after `give` has been read.
+  void* out = nullptr;
+  Reduction how;       ///< has a kernel: pieces are combined in the order of members
+  bool exact = false;  ///< less than there is room for is an error, too
+
+  // What has come of it:
+  bool published = false;
+  uint64_t before = 0;  ///< the call that had its slot last
+  bool ended = false;
+  uint32_t next = 0;  ///< what members before this one give is there
+  /// When it has ended: kOk; kPeerDead; or, where members disagree on a length, on those that see it: kTruncated (more
+  /// came than there is room for, or goes into a reduction) or kInvalid (less did). What has been given to fail().
+  Code code = Code::kOk;
+};
+
+class StartedTeam {
+ public:
+  /// `members`: node-local indices in the order of the communicator's ranks; `self`: this rank's place among them.
+  /// `context` is the same on every member.
+  StartedTeam(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> members,
+              uint32_t self);
+  ~StartedTeam();
+  StartedTeam(const StartedTeam&) = delete;
+  StartedTeam& operator=(const StartedTeam&) = delete;
+
+  /// This member's block, for all members to know; kNoOffset when the budget of shared memory is used up. Once.
+  [[nodiscard]] Offset take_block();
+  /// The blocks of all members, in their order. From now on calls go on.
+  void open(std::vector<Offset> blocks);
+  /// In place of that: some member has none, and all know it.
+  void give_up();
+
+  /// Before or after open(), in the order of numbers.
+  void begin(StartedCall* call);
+  /// Gives and takes what may be by now. True once the call has ended. A call that has ended stays so.
+  bool advance(StartedCall* call);
+  /// Ends a call that was begun.
+  void fail(StartedCall* call, Code code);
+  /// Whether a member has died, as far as was seen. Looks now and then.
+  bool look_for_deaths();
+
+ private:
+  bool try_to_end(StartedCall* call);
+  bool publish(StartedCall* call);
+  /// Whether every member has done the collectives up to that one.
+  bool is_done(uint64_t seq);
+  void take(StartedCall* call);
+  void copy_pieces(StartedCall* call);
+  void combine_pieces(StartedCall* call);
+  void end(StartedCall* call);
+  void tell_done();
+  void wake_sleepers();
+  [[nodiscard]] StartedBlockShm& block(uint32_t member) const { return *blocks_[member]; }
+  [[nodiscard]] StartedSlotShm& slot(uint32_t member, const StartedCall* call) const {
+    return blocks_[member]->slots[seq_of(call) % kStartedSlots];
+  }
+  [[nodiscard]] static uint64_t seq_of(const StartedCall* call) { return call->number + 1; }
+
+  Services& services_;
+  ControlBlockPool& pool_;
+  uint64_t context_;
+  std::vector<uint32_t> members_;
+  uint32_t size_;
+  uint32_t self_;
+  Offset own_ = kNoOffset;
+  std::vector<Offset> offsets_;                  ///< by member; empty before open()
+  std::vector<StartedBlockShm*> blocks_;         ///< likewise
+  std::vector<uint64_t> under_way_;              ///< the `seq`s of calls that have not ended, ascending
+  uint64_t latest_ = 0;                          ///< ... of the last one that was begun
+  uint64_t latest_in_slot_[kStartedSlots] = {};  ///< ... of those that give
+  uint64_t done_ = 0;                            ///< in this member's block
+  uint64_t safe_ = 0;                            ///< every member has done those up to this one
+  uint32_t looks_ = 0;
+  os::Interval death_checks_;
+  bool dead_ = false;
+};
+
+}  // namespace zh::coll

@@ -1,0 +1,65 @@
+// SmallStarted: small nonblocking and persistent collectives of a communicator on one node, through shared memory
+// (coll/team/started_team.h). Members tell each other where their blocks are by messages at the first call, which does
+// not wait for that. Called by the shim, one thread at a time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "coll/schedule/problem.h"
+#include "coll/schedule/run.h"
+#include "coll/team/started_team.h"
+#include "engine/rank.h"
+#include "engine/run_transport.h"
+
+namespace zh::engine {
+
+class SmallStarted {
+ public:
+  /// Everyone reads everyone. A guess: that many have not been measured.
+  static constexpr uint32_t kMostRanks = 32;
+  /// Pieces of one contribution.
+  [[nodiscard]] static uint32_t pieces_of(const coll::Problem& p) {
+    const bool one_each = p.collective == coll::Collective::kReduceScatter ||
+                          p.collective == coll::Collective::kScatter || p.collective == coll::Collective::kAlltoall;
+    return one_each ? p.ranks() : 1;
+  }
+  /// Whether it serves the call, of ranks that are all on one node. The same on all ranks.
+  [[nodiscard]] static bool fits(const coll::Problem& p) {
+    return p.uniform && p.ranks() <= kMostRanks && p.bytes() <= coll::kStartedBytes / pieces_of(p);
+  }
+
+  /// `members`: node-local indices by rank of the communicator; `self`: this rank. No other messages have `context`.
+  SmallStarted(Rank& rank, uint64_t context, const RankList& members, uint32_t self);
+  ~SmallStarted();
+  SmallStarted(const SmallStarted&) = delete;
+  SmallStarted& operator=(const SmallStarted&) = delete;
+
+  /// Begins what `problem` describes, with buffers as coll::Call has them. Calls begin in the order of their numbers.
+  void begin(const coll::Problem& problem, uint64_t number, const coll::Call& buffers, coll::StartedCall* call);
+  enum class Progress : uint8_t {
+    kWaits,
+    kEnded,    ///< call->code says how
+    kUnserved  ///< some member lacks memory: all members take another way for this call, which is forgotten here
+  };
+  Progress advance(coll::StartedCall* call);
+  /// Ends a call that waits.
+  void fail(coll::StartedCall* call, Code code) { team_->fail(call, code); }
+
+ private:
+  enum class State : uint8_t { kNew, kSettingUp, kServes, kUnserved, kFailed };
+  void begin_set_up();
+  void set_up();
+
+  RunTransport transport_;
+  std::unique_ptr<coll::StartedTeam> team_;
+  std::unique_ptr<coll::Run> set_up_;
+  uint32_t self_;
+  uint32_t size_;
+  Offset own_ = kNoOffset;
+  std::vector<Offset> blocks_;  ///< by member, while they are told
+  State state_ = State::kNew;
+  Code fault_ = Code::kOk;  ///< kFailed: what has kept members from telling
+};
+
+}  // namespace zh::engine
