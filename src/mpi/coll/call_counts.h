@@ -13,7 +13,8 @@ namespace zh::mpi {
 /// How a call was served; kFirstAlgorithm + i: as a schedule, by the i-th of coll::algorithms().
 enum class CallWay : uint8_t { kHost, kTeam, kNothingToDo, kFirstAlgorithm };
 inline CallWay way_of(const Started& started) {
-  if (!started.has_run()) return CallWay::kNothingToDo;
+  if (!started.does_anything()) return CallWay::kNothingToDo;
+  if (started.is_small()) return CallWay::kTeam;
   return static_cast<CallWay>(static_cast<size_t>(CallWay::kFirstAlgorithm) + started.algorithm());
 }
 

@@ -53,9 +53,19 @@ std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
   return std::make_shared<engine::SpanTransport>(*shim.rank, internode, context, members_, world_, self_);
 }
 
-Status Runs::plan(coll::Problem* problem, Chosen* out) {
+std::unique_ptr<engine::SmallStarted> Runs::make_small(uint64_t context) const {
+  return std::make_unique<engine::SmallStarted>(*shim.rank, small_context(context), members_, self_);
+}
+
+engine::SmallStarted* Runs::small() {
+  if (small_ == nullptr) small_ = make_small(nonblocking_context(context_));
+  return small_.get();
+}
+
+Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) {
   coll::Problem& p = *problem;
   const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
+  const std::lock_guard lock(known_mutex_);
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
   if (p.uniform && known != known_.end()) {
     known_.splice(known_.begin(), known_, known);
@@ -65,12 +75,14 @@ Status Runs::plan(coll::Problem* problem, Chosen* out) {
   coll::Schedule schedule;
   const coll::AlgorithmChoice choice = shim.algorithms.choose(p);
   const coll::Algorithm* how = choice.algorithm;
-  if (how == nullptr) return kOk;
+  const bool leaves = how == nullptr;
+  if (leaves && may_leave) return kOk;
+  if (leaves) how = coll::algorithm(p.collective, coll::choose(p));
   p.chunk_bytes = choice.chunk_bytes;
   if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
-  if (!p.uniform) return kOk;
+  if (!p.uniform || leaves) return kOk;
   known_.push_front({key, *out});
   if (known_.size() > kKnown) known_.pop_back();
   return kOk;
@@ -96,7 +108,8 @@ Runs* runs_of(CommInfo* comm) {
 
 Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
     : runs_(std::move(runs)), blocks_(blocks), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
-  transport_ = persistent ? runs_->transport_of(runs_->inits++) : runs_->transport();
+  if (persistent) init_ = runs_->inits++;
+  transport_ = persistent ? runs_->transport_of(init_) : runs_->transport();
   problem.layout = runs_->layout_;
   problem.domains = runs_->domains_;
   problem.self = runs_->self_;
@@ -134,15 +147,20 @@ Started::~Started() {
   drop_handle(reducing.type);
 }
 
+// What members know alike decides who serves the call. A member that lacks memory has all of them take messages, also
+// for calls that have begun; so these are never the host's.
 int Started::ready() {
-  if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
-  Runs::Chosen chosen;
-  Status status = runs_->plan(&problem, &chosen);
-  if (status.ok() && chosen.plan == nullptr) return leave_to_host("collectives: named or measured as the host's");
-  if (status.ok()) shares_ = chosen.plan->shares();
-  if (status.ok()) status = coll::Run::create(std::move(chosen.plan), *transport_, &run_);
+  const bool is_named = shim.algorithms.named[static_cast<size_t>(problem.collective)].has_value();
+  const bool started = blocks_ == nullptr && reducing.how.user == nullptr;
+  if (started && !is_named && engine::SmallStarted::fits(problem)) {
+    if (persistent_) own_small_ = runs_->small_of(init_);
+    small_ = persistent_ ? own_small_.get() : runs_->small();
+    return kGoOn;
+  }
+  bool leaves = false;
+  const Status status = make_run(&leaves);
+  if (leaves) return leave_to_host("collectives: named or measured as the host's");
   if (Leaders* leaders = shares_ ? runs_->leaders() : nullptr; leaders != nullptr) leaders_.emplace(*leaders, reducing);
-  algorithm_ = chosen.algorithm;
   if (!status.ok()) return raise(error_site(), class_of(status.code()));
   if (reducing.how.user != nullptr) {
     hold(reducing.op);
@@ -150,6 +168,19 @@ int Started::ready() {
     holds_operation_ = true;
   }
   return kGoOn;
+}
+
+Status Started::make_run(bool* leaves) {
+  if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
+  Runs::Chosen chosen;
+  if (Status s = runs_->plan(&problem, &chosen, leaves != nullptr); !s.ok()) return s;
+  if (chosen.plan == nullptr) {
+    *leaves = true;
+    return kOk;
+  }
+  shares_ = chosen.plan->shares();
+  algorithm_ = chosen.algorithm;
+  return coll::Run::create(std::move(chosen.plan), *transport_, &run_);
 }
 
 // Takes the mutex, as members that read it expect one writer.
@@ -191,7 +222,7 @@ int Started::start() {
   started_ = number_;
   if (persistent_) ++number_;
   digest_ = coll::digest(problem);
-  if (run_ == nullptr) {
+  if (!does_anything()) {
     const std::lock_guard lock(active_mutex);
     transport_->announce(started_, digest_);
     return MPI_SUCCESS;
@@ -200,17 +231,15 @@ int Started::start() {
   if (problem.in_place) {
     if (const int error = output.pack(); error != MPI_SUCCESS) return error;
   }
-  const auto tag = static_cast<int32_t>((started_ * coll::kTags) & kTagMask);
-  // Less may come in a broadcast where the host lets it; in a reduction what lacks would be made up.
-  const bool exact = coll::reduces(problem.collective) ||
-                     (kRefusesShortBcast && problem.uniform && problem.collective == coll::Collective::kBcast);
-  shim.rank->count_schedule(problem.collective, algorithm_);
   const std::lock_guard lock(active_mutex);
   done_.store_relaxed(0);
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
-  coll::LeaderSteps* const leaders = leaders_.has_value() ? &*leaders_ : nullptr;
-  run_->start({input.base(), output.base(), reducing.how, tag, exact, problem.team ? &*node_ : nullptr, leaders});
+  if (small_ != nullptr) {
+    small_->begin(problem, started_, buffers(), &small_call_);
+  } else {
+    start_run();
+  }
   if (shares_) {  // its steps wait for others, so finish() takes them, without the mutex
     ++with_others;
   } else {
@@ -219,6 +248,25 @@ int Started::start() {
   }
   count_active();
   return MPI_SUCCESS;
+}
+
+coll::Call Started::buffers() {
+  coll::Call call;
+  call.input = input.base();
+  call.output = output.base();
+  call.how = reducing.how;
+  call.first_tag = static_cast<int32_t>((started_ * coll::kTags) & kTagMask);
+  // Less may come in a broadcast where the host lets it; in a reduction what lacks would be made up.
+  call.exact = coll::reduces(problem.collective) ||
+               (kRefusesShortBcast && problem.uniform && problem.collective == coll::Collective::kBcast);
+  call.node = problem.team ? &*node_ : nullptr;
+  call.leaders = leaders_.has_value() ? &*leaders_ : nullptr;
+  return call;
+}
+
+void Started::start_run() {
+  shim.rank->count_schedule(problem.collective, algorithm_);
+  run_->start(buffers());
 }
 
 void Started::finish() {
@@ -251,14 +299,46 @@ bool Started::contradicted() {
   return !first && transport_->contradicted(started_, digest_);
 }
 
+bool Started::step() {
+  if (small_ != nullptr) {
+    switch (small_->advance(&small_call_)) {
+      case engine::SmallStarted::Progress::kWaits:
+        return false;
+      case engine::SmallStarted::Progress::kEnded:
+        code_ = small_call_.code;
+        return true;
+      case engine::SmallStarted::Progress::kUnserved:
+        break;
+    }
+    if (const Status status = make_run(nullptr); !status.ok()) {
+      code_ = status.code();
+      return true;
+    }
+    small_ = nullptr;
+    start_run();
+  }
+  if (!run_->advance()) return false;
+  code_ = run_->code();
+  return true;
+}
+
+void Started::fail(Code code) {
+  if (small_ != nullptr) {
+    small_->fail(&small_call_, code);
+  } else {
+    run_->fail(code);
+  }
+  code_ = code;
+}
+
 bool Started::advance(bool alone) {
-  if (!run_->advance()) {
+  if (!step()) {
     if (!contradicted()) return false;
-    run_->fail(Code::kInvalid);
+    fail(Code::kInvalid);
   }
   // The other members are served; the rest waits for the rank itself.
   if (alone && output.unpacked_by_host()) return false;
-  error_ = run_->code() == Code::kOk ? output.unpack() : class_of(run_->code());
+  error_ = code_ == Code::kOk ? output.unpack() : class_of(code_);
   done_.store_release(1);  // RN0 -> RN1: the result and the outcome before done
   return true;
 }

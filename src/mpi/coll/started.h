@@ -1,17 +1,20 @@
-// Collectives as schedules that run over point-to-point (coll/schedule/run.h), a little whenever this rank is inside
-// MPI: nonblocking ones, persistent ones from start to start, and blocking ones that no team serves. Made by
+// Collectives that go on a little whenever this rank is inside MPI: nonblocking ones, persistent ones from start to
+// start, and blocking ones that no team serves. Small ones of one node go through shared memory
+// (engine/small_started.h), all others as schedules over point-to-point (coll/schedule/run.h). Made by
 // wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request handles and what a schedule does.
 #pragma once
 
 #include <array>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "base/atomic.h"
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
 #include "engine/run_transport.h"
+#include "engine/small_started.h"
 #include "engine/team_steps.h"
 #include "mpi/coll/held.h"
 #include "mpi/coll/leaders.h"
@@ -31,8 +34,14 @@ class Runs {
     size_t algorithm = 0;                    ///< place in coll::algorithms()
   };
   /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
-  /// A new one takes its chunk from the choice.
-  Status plan(coll::Problem* problem, Chosen* out);
+  /// A new one takes its chunk from the choice. `may_leave`: the host's own may be chosen, then there is none. For any
+  /// thread.
+  Status plan(coll::Problem* problem, Chosen* out, bool may_leave);
+  /// What serves small nonblocking calls, and those of one persistent operation.
+  [[nodiscard]] engine::SmallStarted* small();
+  [[nodiscard]] std::unique_ptr<engine::SmallStarted> small_of(uint64_t init) const {
+    return make_small(persistent_context(context_, init));
+  }
   /// Messages of one persistent operation, whose starts other members may order differently among those of others.
   [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
     return make_transport(persistent_context(context_, init));
@@ -55,6 +64,7 @@ class Runs {
 
  private:
   [[nodiscard]] std::shared_ptr<coll::Transport> make_transport(uint64_t context) const;
+  [[nodiscard]] std::unique_ptr<engine::SmallStarted> make_small(uint64_t context) const;
   struct Key {
     coll::Collective collective;
     uint32_t root;
@@ -78,9 +88,11 @@ class Runs {
   std::shared_ptr<const coll::Layout> layout_;
   std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;
+  std::unique_ptr<engine::SmallStarted> small_;  ///< made at the first call
   std::unique_ptr<Leaders> leaders_;
   /// What host_leads() said, by collective and what else it follows from.
   std::array<std::optional<coll::HostLeads>, 4 * coll::kCollectives> host_leads_;
+  std::mutex known_mutex_;
   std::list<Known> known_;  ///< the last used first
 
   friend class Started;
@@ -125,8 +137,10 @@ class Started {
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] ErrorSite error_site() const { return {runs_->comm, runs_->context_}; }
   [[nodiscard]] const Runs* runs() const { return runs_.get(); }
-  /// Once it is ready: whether there is anything to do, and by which of coll::algorithms().
-  [[nodiscard]] bool has_run() const { return run_ != nullptr; }
+  /// Once it is ready: whether there is anything to do; whether it goes through shared memory; if not, by which of
+  /// coll::algorithms().
+  [[nodiscard]] bool does_anything() const { return small_ != nullptr || run_ != nullptr; }
+  [[nodiscard]] bool is_small() const { return small_ != nullptr; }
   [[nodiscard]] size_t algorithm() const { return algorithm_; }
 
  private:
@@ -134,6 +148,13 @@ class Started {
   friend bool started_advance_alone();
   /// True once it is complete. `alone`: as advance_started() has it.
   bool advance(bool alone);
+  /// True once the call under way has ended, as code_ says.
+  bool step();
+  void fail(Code code);
+  /// Makes run_. `*leaves`, where that may be: the host serves the call instead.
+  Status make_run(bool* leaves);
+  void start_run();
+  [[nodiscard]] coll::Call buffers();
   /// Whether members disagree about the call; seldom looked at.
   bool contradicted();
   /// Whether it goes on without a call of MPI.
@@ -145,8 +166,12 @@ class Started {
   std::shared_ptr<coll::Transport> transport_;
   CommInfo* blocks_;
   std::unique_ptr<coll::Run> run_;
+  engine::SmallStarted* small_ = nullptr;            ///< in its place, as long as it serves the call
+  std::unique_ptr<engine::SmallStarted> own_small_;  ///< ... a persistent one's
+  coll::StartedCall small_call_;
   std::optional<engine::TeamSteps> node_;
   std::optional<HostLeaders> leaders_;
+  uint64_t init_ = 0;     ///< number among the persistent ones
   uint64_t number_;       ///< of the call; of persistent ones, of the next start
   uint64_t started_ = 0;  ///< number of the call under way
   uint64_t ask_at_ns_ = 0;
@@ -157,6 +182,7 @@ class Started {
   bool shares_ = false;  ///< has steps that wait for others
   bool holds_operation_ = false;
   size_t algorithm_ = 0;
+  Code code_ = Code::kOk;
   int error_ = MPI_SUCCESS;
   Atomic<uint32_t> done_{1};
 };
