@@ -235,6 +235,7 @@ int Started::start() {
   done_.store_relaxed(0);
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
+  comes_by_itself_ = small_ != nullptr;
   if (small_ != nullptr) {
     small_->begin(problem, started_, buffers(), &small_call_);
   } else {
@@ -349,6 +350,10 @@ bool Started::look() {
   advance_started();
   // RN1 <- RN0: the result and the outcome
   return done_.load_acquire() != 0;
+}
+
+void Started::look_for_long() {
+  if (comes_by_itself_ && shim.rank != nullptr) shim.rank->look_for([this] { return look(); });
 }
 
 // One thread at a time is enough; the others go on looking at their own.

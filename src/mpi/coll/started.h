@@ -133,6 +133,8 @@ class Started {
   [[nodiscard]] bool of_any_length() const { return of_any_length_; }
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
+  /// For whoever is going to wait: looks for a while before the engine is turned, where that brings it on.
+  void look_for_long();
   /// When complete: error class, not raised.
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] ErrorSite error_site() const { return {runs_->comm, runs_->context_}; }
@@ -179,7 +181,8 @@ class Started {
   uint32_t idle_ = 0;
   bool persistent_;
   bool of_any_length_ = false;
-  bool shares_ = false;  ///< has steps that wait for others
+  bool shares_ = false;           ///< has steps that wait for others
+  bool comes_by_itself_ = false;  ///< the call under way, as it began: others bring it about without this rank's engine
   bool holds_operation_ = false;
   size_t algorithm_ = 0;
   Code code_ = Code::kOk;

@@ -4,6 +4,7 @@
 #include <climits>
 #include <vector>
 
+#include "mpi/coll/started.h"
 #include "mpi/p2p/wildcard.h"
 #include "mpi/wrap.h"
 
@@ -21,6 +22,11 @@ bool in_status(int error) {
   int error_class = MPI_ERR_OTHER;
   host.Error_class(error, &error_class);
   return error_class == MPI_ERR_IN_STATUS;
+}
+
+void wait_for(UserRequest* request) {
+  if (request->started != nullptr) request->started->look_for_long();
+  turn_until([request] { return look(request); });
 }
 
 int finish_single(UserRequest* request, MPI_Request* handle, MPI_Status* status) {
@@ -243,7 +249,7 @@ int Wait(MPI_Request* handle, MPI_Status* status) {
     if (request->kind == UserRequest::Kind::kPlain && op.state == Operation::State::kEngine) [[likely]] {
       shim.rank->wait(op.engine);
     } else {
-      turn_until([request] { return look(request); });
+      wait_for(request);
     }
     return finish_single(request, handle, status);
   }
@@ -281,7 +287,7 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
     bool raised = true;
     int error = MPI_SUCCESS;
     if (request != nullptr) {
-      turn_until([request] { return look(request); });
+      wait_for(request);
       site = error_site(request);
       error = finish(request, &requests[i], status, &raised);
     } else if (requests[i] == MPI_REQUEST_NULL) {
