@@ -35,7 +35,8 @@ constexpr const char* kExamples =
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
     "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
-    "schedule does: communicators of several nodes, nonblocking and persistent calls. Algorithms that end in -domains\n"
+    "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 240\n"
+    "bytes. Algorithms that end in -domains "
     "are compared on one node of several sockets, memory nodes or last-level caches; the host has to bind ranks there.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};

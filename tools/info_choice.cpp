@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/small_started.h"
 #include "json_file.h"
 #include "model_case.h"
 #include "model_crossing.h"
@@ -64,12 +65,14 @@ struct Service {
   const char* nonblocking;
 };
 
-Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, const AlgorithmChoice& choice) {
+Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, const coll::Problem& problem,
+                   const AlgorithmChoice& choice) {
   constexpr const char* kHost = "host";
   if (!facts.serves || question.nodes == question.ranks) return {kHost, kHost};
   const char* by_choice = choice.algorithm != nullptr ? "schedule" : kHost;
   if (question.nodes > 1) return {by_choice, kHost};
-  return {facts.precedence.named[static_cast<size_t>(question.collective)] ? by_choice : "team", by_choice};
+  if (facts.precedence.named[static_cast<size_t>(question.collective)]) return {by_choice, by_choice};
+  return {"team", engine::SmallStarted::fits(problem) ? "team" : by_choice};
 }
 
 /// Bytes of a chunk that the others would have in the place of the choice.
@@ -195,7 +198,7 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::T
 json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
   const coll::Problem problem = problem_of(question, facts);
   const AlgorithmChoice choice = facts.precedence.choose(problem);
-  const Service service = service_of(question, facts, choice);
+  const Service service = service_of(question, facts, problem, choice);
   return {{"algorithm", name_of(choice.algorithm)},
           {"by_domains", choice.algorithm != nullptr && choice.algorithm->by_domains},
           {"chunk_bytes", choice.chunk_bytes},

@@ -71,8 +71,9 @@ TEST(InfoChoice, NamesTheSourceThatWon) {
 
 TEST(InfoChoice, SaysWhomItServes) {
   ChoiceFacts f = facts();
-  const auto served = [&f](uint32_t ranks, uint32_t nodes) {
-    const json a = choice_json(allreduce(8, ranks, nodes), f);
+  uint64_t bytes = 1024;
+  const auto served = [&](uint32_t ranks, uint32_t nodes) {
+    const json a = choice_json(allreduce(bytes, ranks, nodes), f);
     return a["blocking"].get<std::string>() + " " + a["nonblocking"].get<std::string>();
   };
   EXPECT_EQ(served(4, 1), "team schedule");
@@ -81,7 +82,11 @@ TEST(InfoChoice, SaysWhomItServes) {
   ASSERT_TRUE(f.precedence.measured.parse("allreduce 2 one 0 host\nallreduce 2 several 0 host\n").ok());
   EXPECT_EQ(served(4, 1), "team host");
   EXPECT_EQ(served(4, 2), "host host");
-  // A variable takes a blocking call from the team.
+  // Small ones read no table.
+  bytes = 8;
+  EXPECT_EQ(served(4, 1), "team team");
+  EXPECT_EQ(served(4, 2), "host host");
+  // A variable takes a call from the team.
   f.precedence.named[static_cast<size_t>(Collective::kAllreduce)] = coll::algorithm(Collective::kAllreduce, "ring");
   EXPECT_EQ(served(4, 1), "schedule schedule");
   f.serves = false;
