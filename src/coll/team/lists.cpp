@@ -34,7 +34,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
   } else {
     mine->way = ContributionWay::kMemoryTable;
     if (!plain) room = packed.get(total);
-    if (!plain && room == nullptr) return Code::kNoMemory;
+    if (!plain && room == nullptr) return decline();
   }
   uint64_t next = small ? table_bytes : 0;
   for (uint32_t i = 0; i < size; ++i) {

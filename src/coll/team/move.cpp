@@ -13,7 +13,7 @@ namespace zh::coll {
 Code Team::State::give(const copy::Buffer& send) {
   if (send.bytes > kSmallBytes) {
     const std::byte* const source = contiguous(send);
-    return source == nullptr ? Code::kNoMemory : offer(source, send.bytes, nullptr, 0);
+    return source == nullptr ? decline() : offer(source, send.bytes, nullptr, 0);
   }
   if (const Code code = contribute(send, false); code != Code::kOk) return code;
   publish();
@@ -25,7 +25,7 @@ Code Team::State::give_pieces(const Pieces& send, bool small) {
   if (!small) {
     uint64_t stride = 0;
     const std::byte* const source = contiguous(send, &stride);
-    return source == nullptr ? Code::kNoMemory : offer(source, stride * (size - 1) + n, nullptr, 0, stride, n);
+    return source == nullptr ? decline() : offer(source, stride * (size - 1) + n, nullptr, 0, stride, n);
   }
   std::byte* out = nullptr;
   if (const Code code = claim(n * size, false, &out); code != Code::kOk) return code;
@@ -51,7 +51,7 @@ Code Team::State::start_message(uint32_t member, const copy::Buffer& data, p2p::
   ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   *out = services.send(members[member], context, message_tag(), data, p2p::SendMode::kStandard);
-  if (*out == nullptr) return Code::kNoMemory;
+  if (*out == nullptr) return decline();
   mine->way = ContributionWay::kMessage;
   mine->bytes = data.bytes;
   publish();
@@ -121,6 +121,7 @@ Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32
   if (size == 2 && large) {
     bool came = false;
     const Code code = await_message(root, start_receive(root, recv), recv.bytes, &came);
+    if (code == Code::kNoMemory) return decline();  // the root waits until its message is taken
     if (code != Code::kOk || came) return code;
   } else if (const Code code = await(root); code != Code::kOk) {
     return code;
@@ -170,8 +171,10 @@ Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint
       if (code != Code::kOk) return code;
     }
     if (came) continue;
-    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
-    waited_for = waited_for || slot(i).way == ContributionWay::kWritten;
+    const Code code = take(i, recv[i], 0, 1);
+    if (code == Code::kNoMemory) fail(code);
+    if (code != Code::kOk && code != Code::kNoMemory) return code;
+    waited_for = waited_for || code == Code::kNoMemory || slot(i).way == ContributionWay::kWritten;
   }
   if (waited_for) {
     if (const Code code = contribute_nothing(); code != Code::kOk) return code;
@@ -197,6 +200,8 @@ Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
     end();
     return code;
   }
+  const std::byte* const source = contiguous(send);
+  if (source == nullptr) return decline();
   ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
   mine->way = ContributionWay::kWritten;
@@ -205,8 +210,6 @@ Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
   if (const Code code = await(root); code != Code::kOk) return code;
   const ContributionShm& theirs = slot(root);
   if (theirs.way == ContributionWay::kMemory) {
-    const std::byte* const source = contiguous(send);
-    if (source == nullptr) return Code::kNoMemory;
     const uint64_t n = std::min(send.bytes, theirs.bytes);
     const Code code = throttled(root, theirs.target, [&] { return write(root, self * theirs.stride, n, source); });
     if (code != Code::kOk) return code;
@@ -221,7 +224,7 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
   const bool direct = recv.first.layout == nullptr && recv.stride >= static_cast<int64_t>(n);
   std::byte* const target = direct ? recv.first.base : packed.get(n * size);
   const uint64_t stride = direct ? static_cast<uint64_t>(recv.stride) : n;
-  if (target == nullptr) return Code::kNoMemory;
+  if (target == nullptr) return decline();
   if (const Code code = offer(nullptr, 0, target, stride * (size - 1) + n, stride, n); code != Code::kOk) return code;
   copy_own(recv[self], send);
   Code code = await_done();
@@ -260,12 +263,18 @@ Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uin
 Code Team::State::scatter_by_messages(const Pieces& send, const copy::Buffer& recv) {
   ContributionShm* mine = nullptr;
   if (const Code code = own_slot(&mine); code != Code::kOk) return code;
-  Code outcome = Code::kOk;
+  bool whole = true;
   for (uint32_t i = 0; i < size; ++i) {
     pieces_under_way[i] = nullptr;
-    if (i == self) continue;
+    if (i == self || !whole) continue;
     pieces_under_way[i] = services.send(members[i], context, message_tag(), send[i], p2p::SendMode::kStandard);
-    if (pieces_under_way[i] == nullptr) outcome = Code::kNoMemory;
+    whole = pieces_under_way[i] != nullptr;
+  }
+  if (!whole) {
+    for (p2p::Request* const message : pieces_under_way) {
+      if (message != nullptr) services.abandon(message);
+    }
+    return decline();
   }
   mine->way = ContributionWay::kMessage;
   mine->bytes = send.first.bytes;
@@ -276,7 +285,7 @@ Code Team::State::scatter_by_messages(const Pieces& send, const copy::Buffer& re
     if (const Code code = await_taken(i, pieces_under_way[i]); code != Code::kOk) return code;
   }
   end();
-  return outcome;
+  return Code::kOk;
 }
 
 Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {

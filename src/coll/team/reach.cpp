@@ -144,7 +144,10 @@ Code Team::State::write(uint32_t member, uint64_t from, uint64_t n, const void* 
 Code Team::State::read_into(uint32_t member, uint64_t from, uint64_t n, const copy::Buffer& out) {
   if (out.layout == nullptr) return read(member, from, n, out.base);
   std::byte* const room = incoming.get(kChunkBytes);
-  if (room == nullptr) return Code::kNoMemory;
+  if (room == nullptr) {  // nobody else needs what this rank takes
+    fail(Code::kNoMemory);
+    return Code::kOk;
+  }
   for (uint64_t at_byte = 0; at_byte < n; at_byte += kChunkBytes) {
     const uint64_t now = std::min(kChunkBytes, n - at_byte);
     if (const Code code = read(member, from + at_byte, now, room); code != Code::kOk) return code;

@@ -51,6 +51,9 @@ Code Team::State::fold_members(const std::byte* in, uint64_t from, uint64_t n, s
   return Code::kOk;
 }
 
+// Asked for before anything is offered: others count on a member that has offered its memory.
+bool Team::State::has_room(uint64_t bytes) { return chunk.get(bytes) != nullptr && incoming.get(bytes) != nullptr; }
+
 // Every member has seen all lengths, so that those of large inputs do this alike, and nobody looks into any memory.
 Code Team::State::give_up_together(bool to_all) {
   const Code code = to_all && counts() ? arrive_in_vain() : Code::kOk;
@@ -63,6 +66,8 @@ Code Team::State::single_copy_reduce(const void* in, void* out, uint64_t count, 
   if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t e = how.element_bytes;
   const bool receives = to_all || self == root;
+  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e);
+  if (!has_room(per_chunk * e)) return decline(to_all);
   if (const Code code = offer(in, count * e, receives ? out : nullptr, count * e); code != Code::kOk) return code;
   if (const Code code = await_all(); code != Code::kOk) return code;
   if (!agree(0, size - 1, count * e)) [[unlikely]]
@@ -78,9 +83,7 @@ Code Team::State::single_copy_reduce(const void* in, void* out, uint64_t count, 
   }
   const uint64_t first = slices[self] / e;
   const uint64_t end_of_slice = slices[self + 1] / e;
-  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e);
   std::byte* const room = chunk.get(per_chunk * e);
-  if (room == nullptr) return Code::kNoMemory;
   auto* const output = static_cast<std::byte*>(out);
   // In place, an input must last until it has been combined; of two members' only one operand is this one's.
   const bool straight = receives && (in != out || (size == 2 && how.kernel != nullptr));
@@ -117,18 +120,18 @@ Code Team::State::single_copy_reduce_scatter(const void* in, void* out, const ui
   // Members have to agree on every slice, not only on their sum.
   uint64_t digest = 0;
   for (uint32_t i = 0; i < size; ++i) digest += slices[i + 1];
+  const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
+  const bool in_place = overlap(in, total, out, bytes);
+  std::byte* const result = in_place ? prefix.get(bytes + 1) : static_cast<std::byte*>(out);
+  if ((result == nullptr && bytes != 0) || !has_room(per_chunk)) return decline();
   if (const Code code = offer(in, total, nullptr, 0, digest, digest); code != Code::kOk) return code;
   if (const Code code = await_all(); code != Code::kOk) return code;
   if (!agree(0, size - 1, digest)) [[unlikely]]
     return give_up_together(false);
-  const bool in_place = overlap(in, total, out, bytes);
-  std::byte* const result = in_place ? prefix.get(bytes + 1) : static_cast<std::byte*>(out);
-  if (result == nullptr && bytes != 0) return Code::kNoMemory;
   bool served = false;
   Code code = Code::kOk;
   if (stages(0, 0)) code = staged_reduce({static_cast<const std::byte*>(in), nullptr, result, how}, &served);
   if (!served && code == Code::kOk) {
-    const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
     for (uint64_t at_byte = 0; at_byte < bytes && code == Code::kOk; at_byte += per_chunk) {
       const uint64_t n = std::min(per_chunk, bytes - at_byte);
       code = fold_members(static_cast<const std::byte*>(in), slices[self] + at_byte, n, result + at_byte, how);
@@ -159,7 +162,7 @@ Code Team::State::single_copy_scan(const void* in, void* out, uint64_t count, co
   std::byte* const sums = exclusive ? prefix.get(bytes) : static_cast<std::byte*>(out);
   const uint64_t per_chunk = std::max<uint64_t>(1, kChunkBytes / e) * e;
   std::byte* const left = chunk.get(per_chunk);
-  if (sums == nullptr || left == nullptr) return Code::kNoMemory;
+  if (sums == nullptr || left == nullptr) return decline();
   if (sums != in) std::memcpy(sums, in, bytes);
   if (const Code code = offer(sums, bytes, nullptr, 0); code != Code::kOk) return code;
   if (self != 0) {

@@ -83,6 +83,15 @@ Code Team::State::contribute_nothing() {
   return Code::kOk;
 }
 
+Code Team::State::decline(bool to_all) {
+  if (const Code code = contribute_nothing(); code != Code::kOk) return code;
+  if (to_all && counts()) {
+    if (const Code code = arrive_in_vain(); code != Code::kOk) return code;
+  }
+  end();
+  return Code::kNoMemory;
+}
+
 // Every member tells member 0 where its control block is, and gets the list of all: no message but these is ever needed
 // to find a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member 0's
 // word: they choose algorithms by it, and ranks may have been told to wait in different ways.
@@ -219,10 +228,7 @@ uint32_t Team::begun() const { return state_->seq; }
 bool Team::fell_short() const { return state_->less; }
 
 void Team::refuse(bool to_all) {
-  State& s = *state_;
-  if (s.begin() != Code::kOk || s.contribute_nothing() != Code::kOk) return;
-  if (to_all && s.counts() && s.arrive_in_vain() != Code::kOk) return;
-  s.end();
+  if (state_->begin() == Code::kOk) state_->decline(to_all);
 }
 
 Code Team::barrier() { return state_->cico_barrier(); }

@@ -31,12 +31,13 @@ class Team {
   [[nodiscard]] uint32_t size() const;
   [[nodiscard]] uint32_t self() const;
 
-  // All return kOk, kPeerDead or kNoMemory; or, where members disagree on a length, on those that see it: kTruncated
-  // (more came than there is room for, or goes into a reduction) or kInvalid (less goes into a reduction, or a member
-  // refused). Members stay together, so that the next collective is a right one again. Buffers of one rank do not
-  // overlap, except that a rank's own piece may be given as both send and receive buffer ("in place"), and `in` may be
-  // `out` of a reduction. Layouts may differ between ranks. Where a v- or w-variant is meant, `Pieces::list` is set on
-  // all ranks that give pieces and `uniform` is false; else all pieces of all ranks have the same number of bytes.
+  // All return kOk, kPeerDead or kNoMemory (on a member that has none for its part); or, where members disagree on a
+  // length, on those that see it: kTruncated (more came than there is room for, or goes into a reduction) or kInvalid
+  // (less goes into a reduction, or a member refused or had no memory). Members stay together, so that the next
+  // collective is a right one again. Buffers of one rank do not overlap, except that a rank's own piece may be given as
+  // both send and receive buffer ("in place"), and `in` may be `out` of a reduction. Layouts may differ between ranks.
+  // Where a v- or w-variant is meant, `Pieces::list` is set on all ranks that give pieces and `uniform` is false; else
+  // all pieces of all ranks have the same number of bytes.
 
   Code barrier();
   Code bcast(const copy::Buffer& data, uint32_t root);

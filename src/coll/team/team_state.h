@@ -37,8 +37,10 @@ class Scratch {
   /// Null when out of memory. Valid until the next call.
   [[nodiscard]] std::byte* get(uint64_t bytes) {
     if (bytes > size_) {
-      memory_.reset(new (std::nothrow) std::byte[bytes]);
-      size_ = memory_ ? bytes : 0;
+      std::unique_ptr<std::byte[]> larger(new (std::nothrow) std::byte[bytes]);
+      if (!larger) return nullptr;
+      memory_ = std::move(larger);
+      size_ = bytes;
     }
     return memory_.get();
   }
@@ -93,6 +95,9 @@ struct Team::State {
   bool agree(uint32_t first, uint32_t last, uint64_t bytes);
   /// This rank's contribution is that it has none; published.
   Code contribute_nothing();
+  /// Ends the collective at hand for want of memory, before this rank has contributed anything: whoever waits for it
+  /// learns so, as of a member that refuses. kNoMemory.
+  Code decline(bool to_all = false);
   /// Ends it: nothing of others is needed any more.
   void end() {
     ZH_CRASH_POINT("team: not yet done");
@@ -329,6 +334,8 @@ struct Team::State {
 
   // --- single_copy_reduce.cpp
 
+  /// Whether there is memory to combine chunks of so many bytes; it stays.
+  [[nodiscard]] bool has_room(uint64_t bytes);
   Code give_up_together(bool to_all);
   Code break_chain();
   Code single_copy_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root, bool to_all);

@@ -21,9 +21,10 @@ Code Team::State::send_operand(const void* in, uint64_t bytes) {
 Code Team::State::receive_operand(uint64_t bytes, std::byte** operand) {
   const uint32_t other = 1 - self;
   std::byte* const room = incoming.get(bytes);
-  if (room == nullptr) return Code::kNoMemory;
+  if (room == nullptr) return decline();
   bool came = false;
   const Code received = await_message(other, start_receive(other, {room, bytes, nullptr}), 0, &came);
+  if (received == Code::kNoMemory) return decline();
   if (received != Code::kOk) return received;
   if (const Code code = await(other); code != Code::kOk) return code;
   *operand = agree(other, other, bytes) && came ? room : nullptr;
@@ -46,6 +47,11 @@ Code Team::State::reduce_of_two(const void* in, void* out, uint64_t count, const
     end();
     return code;
   }
+  std::byte* mine = nullptr;  // the function may be careless with its first argument
+  if (self == 0 && how.kernel == nullptr) {
+    mine = prefix.get(bytes);
+    if (mine == nullptr) return decline();
+  }
   std::byte* theirs = nullptr;
   if (const Code code = receive_operand(bytes, &theirs); code != Code::kOk) return code;
   if (theirs != nullptr && self == 1) {
@@ -53,8 +59,6 @@ Code Team::State::reduce_of_two(const void* in, void* out, uint64_t count, const
   } else if (theirs != nullptr && how.kernel != nullptr) {
     how.kernel(in, theirs, out, count);
   } else if (theirs != nullptr) {
-    std::byte* const mine = prefix.get(bytes);  // the function may be careless with its first argument
-    if (mine == nullptr) return Code::kNoMemory;
     std::memcpy(mine, in, bytes);
     how.combine(mine, theirs, count);
     std::memcpy(out, theirs, bytes);
