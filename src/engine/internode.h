@@ -8,9 +8,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/optional_lock.h"
 #include "base/status.h"
 #include "engine/carrier.h"
@@ -39,19 +43,36 @@ class Internode {
   bool test(void* handle, Code* code);
   void abandon(void* handle);
 
+  // Calls that ranks give up, by the numbers of their context. Senders of much wait until somebody takes it.
+
+  /// Messages of that context with tags [first_tag, first_tag + coll::kTags) are let go as they come, until a receive
+  /// asks for one of these tags again.
+  void let_go_of(uint64_t context, int32_t first_tag);
+  /// Tells a rank that this one has given that call up; with kDeaths for the context, that rank `number` of the world
+  /// has died.
+  static constexpr uint64_t kDeaths = ~uint64_t{0};
+  void tell_given_up(int32_t rank, uint64_t context, uint64_t number);
+  /// Whether another rank has told that.
+  [[nodiscard]] bool was_given_up(uint64_t context, uint64_t number);
+  /// Whether another rank has told of the death of any of these.
+  [[nodiscard]] bool any_dead(std::span<const int32_t> world_ranks);
+  /// Whether messages may have to be let go, by progress(). For any thread.
+  [[nodiscard]] bool lets_go() const { return letting_go_.load_relaxed() != 0; }
+
   /// Takes what has arrived and lets go of what was sent.
   void progress();
   [[nodiscard]] Stats stats() const { return stats_; }
 
  private:
+  enum class Kind : int32_t { kMessage, kGivenUp };
   /// Precedes the payload, which follows at once if it is short, else as a message of its own under `data_tag`.
   struct Header {
     uint64_t context;
-    uint64_t bytes;
+    uint64_t bytes;  ///< kGivenUp: the number of the call
     int32_t source;
     int32_t tag;
     int32_t data_tag;
-    int32_t reserved;
+    Kind kind;
   };
   static constexpr uint64_t kFrameBytes = 4096;
   static constexpr uint64_t kInlineBytes = kFrameBytes - sizeof(Header);
@@ -83,6 +104,8 @@ class Internode {
     std::unique_ptr<std::byte[]> frame;
   };
 
+  [[nodiscard]] bool is_let_go(uint64_t context, int32_t tag) const;
+  void let_go_of_message(const Header& header);
   void take_arrived();
   void take(const Header& header, const std::byte* payload);
   void deliver(const Header& header, const std::byte* payload, Pending* to);
@@ -98,7 +121,11 @@ class Internode {
   std::multimap<Key, Pending*> posted_;
   std::multimap<Key, Arrived> arrived_;
   std::deque<Sent> sent_;
-  std::map<int32_t, int32_t> data_tags_;  ///< the last one used, by rank
+  std::vector<std::pair<uint64_t, int32_t>> let_go_;  ///< context, first tag
+  std::vector<Sent> unwanted_;                        ///< payloads that are let go, under way
+  std::set<std::pair<uint64_t, uint64_t>> given_up_;  ///< context, number; those of kDeaths are last
+  Atomic<uint32_t> letting_go_{0};                    ///< let_go_ or unwanted_ has any
+  std::map<int32_t, int32_t> data_tags_;              ///< the last one used, by rank
   Stats stats_;
   bool threaded_;
   std::mutex mutex_;
@@ -121,8 +148,10 @@ class SpanTransport final : public coll::Transport {
   void abandon(void* handle) override;
   void announce(uint64_t number, uint32_t digest) override { inside_.announce(number, digest); }
   [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override {
-    return inside_.contradicted(number, digest);
+    return inside_.contradicted(number, digest) || internode_.was_given_up(context_, number);
   }
+  void give_up(uint64_t number, int32_t first_tag) override;
+  [[nodiscard]] bool bereft() const override { return inside_.bereft() || internode_.any_dead(world_.ranks); }
 
  private:
   RunTransport inside_;

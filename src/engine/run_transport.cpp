@@ -9,7 +9,8 @@ namespace zh::engine {
 namespace {
 
 Code code_of(const Result& result, uint64_t asked) {
-  return result.code == Code::kOk && result.bytes < asked ? Code::kInvalid : result.code;
+  if (result.code != Code::kOk || result.bytes >= asked) return result.code;
+  return result.bytes == 0 ? Code::kIo : Code::kInvalid;
 }
 
 }  // namespace
@@ -66,6 +67,17 @@ bool RunTransport::contradicted(uint64_t number, uint32_t digest) const {
   return std::ranges::any_of(members_.ranks, [&](int32_t member) {
     return member >= 0 && rank_.call_contradicted(static_cast<uint32_t>(member), context_, number, digest);
   });
+}
+
+bool RunTransport::bereft() const {
+  for (uint32_t rank = 0; rank < members_.ranks.size(); ++rank) {
+    if (is_dead(rank)) return true;
+  }
+  return false;
+}
+
+bool RunTransport::is_dead(uint32_t rank) const {
+  return members_[rank] >= 0 && rank_.node().ended(static_cast<uint32_t>(members_[rank]));
 }
 
 }  // namespace zh::engine

@@ -35,8 +35,12 @@ class RunTransport : public coll::Transport {
   bool test(void* handle, Code* code) override;
   void abandon(void* handle) override;
   void announce(uint64_t number, uint32_t digest) override;
-  /// Asks the ranks of this node.
+  void give_up(uint64_t, int32_t) override {}
+  // Both ask the ranks of this node.
   [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override;
+  [[nodiscard]] bool bereft() const override;
+  /// Whether that rank is of this node and has died.
+  [[nodiscard]] bool is_dead(uint32_t rank) const;
 
  private:
   Rank& rank_;

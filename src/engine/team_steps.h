@@ -1,8 +1,9 @@
 // The shared steps of a schedule (coll/schedule/run.h) by a node's team.
 #pragma once
 
+#include <memory>
+#include <new>
 #include <span>
-#include <vector>
 
 #include "coll/schedule/run.h"
 #include "coll/team/team.h"
@@ -43,10 +44,14 @@ class TeamSteps final : public coll::NodeSteps {
   }
   Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) override {
     coll::Pieces pieces{buffer(all, parts[0]), static_cast<int64_t>(parts[0]), nullptr};
-    std::vector<copy::Buffer> list;
+    std::unique_ptr<copy::Buffer[]> list(even ? nullptr : new (std::nothrow) copy::Buffer[parts.size()]);
+    if (!even && list == nullptr) {
+      refuse();
+      return Code::kNoMemory;
+    }
     auto* at = static_cast<std::byte*>(all);
-    for (size_t i = 0; i < parts.size() && !even; at += parts[i++]) list.push_back(buffer(at, parts[i]));
-    if (!even) pieces.list = list.data();
+    for (size_t i = 0; i < parts.size() && !even; at += parts[i++]) list[i] = buffer(at, parts[i]);
+    pieces.list = list.get();
     const Code code = team_.gather(buffer(const_cast<void*>(own), parts[team_.self()]), pieces, team_.self(), even);
     return code == Code::kInvalid ? Code::kIo : code;  // as in take()
   }

@@ -6,9 +6,41 @@
 #include <new>
 #include <utility>
 
+#include "base/crash_point.h"
 #include "base/shm_types.h"
 
 namespace zh::coll {
+
+namespace {
+
+bool is_of_length(Code code) { return code == Code::kTruncated || code == Code::kInvalid; }
+
+/// What a spoilt message has: nothing, or one byte of this where none are meant.
+constexpr std::byte kSpoilt{};
+uint64_t spoilt_bytes(uint64_t bytes) { return bytes == 0 ? 1 : 0; }
+
+#ifdef ZH_CRASH_POINTS
+const char* before(const Step& step) {
+  static constexpr const char* kNames[][2] = {
+      {"step: copy", ""},
+      {"step: reduce", ""},
+      {"step: send", ""},
+      {"step: receive", ""},
+      {"step: give", "step of leaders: give"},
+      {"step: take", "step of leaders: take"},
+      {"step: contribute", "step of leaders: contribute"},
+      {"step: collect", "step of leaders: collect"},
+      {"step: part", ""},
+      {"step: assemble", ""},
+      {"", "step of leaders: meet"},
+      {"", "step of leaders: combine"},
+      {"", "step of leaders: exchange"},
+  };
+  return kNames[static_cast<size_t>(step.kind)][step.of_leaders ? 1 : 0];
+}
+#endif
+
+}  // namespace
 
 Plan::Plan(Schedule schedule) : schedule_(std::move(schedule)) {
   const std::vector<Step>& steps = schedule_.steps;
@@ -48,7 +80,8 @@ Run::Run(std::shared_ptr<const Plan> plan, Transport& transport)
     : plan_(std::move(plan)), transport_(transport), waits_(plan_->n_waits_), ready_(plan_->n_waits_.size()) {
   under_way_.reserve(plan_->n_messages_);
   const uint64_t bytes = plan_->schedule_.scratch_bytes;
-  if (bytes > 0) scratch_.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kLineBytes})));
+  if (bytes == 0) return;
+  scratch_.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kLineBytes}, std::nothrow)));
 }
 
 Run::~Run() {
@@ -57,7 +90,9 @@ Run::~Run() {
 
 void Run::start(const Call& call) {
   call_ = call;
-  code_ = Code::kOk;
+  empty_handed_ = call.empty_handed || (scratch_ == nullptr && plan_->schedule_.scratch_bytes > 0);
+  gave_up_ = false;
+  code_ = empty_handed_ ? Code::kNoMemory : Code::kOk;
   std::copy(plan_->n_waits_.begin(), plan_->n_waits_.end(), waits_.begin());
   std::copy(plan_->at_once_.begin(), plan_->at_once_.end(), ready_.begin());
   next_ = 0;
@@ -67,10 +102,11 @@ void Run::start(const Call& call) {
 }
 
 bool Run::advance() {
+  bool starved = false;
   while (left_ > 0) {
-    while (next_ < n_ready_) perform(ready_[next_++]);
+    while (next_ < n_ready_ && !starved) starved = !perform(ready_[next_++]);
     poll();
-    if (next_ == n_ready_) break;
+    if (next_ == n_ready_ || starved) break;
   }
   return left_ == 0;
 }
@@ -90,24 +126,24 @@ std::byte* Run::memory(Place place) const {
 void Run::share() {
   const uint32_t index = std::exchange(shared_, kNoStep);
   const Step& step = plan_->schedule_.steps[index];
-  const Code code = step.of_leaders ? share_with_leaders(step) : share_with_node(step);
+  ZH_CRASH_POINT(before(step));
+  if (!step.of_leaders) return end_message(index, share_with_node(step));
   // The others of the node wait for the rest of its steps.
-  const bool goes_on = step.of_leaders || code == Code::kIo;
-  if (!goes_on) return end_message(index, code);
+  const Code code = share_with_leaders(step);
   if (code_ == Code::kOk) code_ = code;
   complete(index);
 }
 
 // After a fault the node's ranks get nothing, and learn of it by that.
 Code Run::share_with_node(const Step& step) {
-  const std::byte* from = memory(step.from) + step.from_at;
-  std::byte* to = memory(step.to) + step.to_at;
   NodeSteps& node = *call_.node;
   const bool gives = step.kind == StepKind::kGive || step.kind == StepKind::kContribute || step.kind == StepKind::kPart;
-  if (call_.refused || (gives && code_ != Code::kOk)) {
+  if (call_.refused || empty_handed_ || gave_up_ || (gives && code_ != Code::kOk)) {
     node.refuse();
     return Code::kOk;
   }
+  const std::byte* from = memory(step.from) + step.from_at;
+  std::byte* to = memory(step.to) + step.to_at;
   switch (step.kind) {
     case StepKind::kGive:
       return node.give(from, step.bytes, step.tag);
@@ -123,7 +159,7 @@ Code Run::share_with_node(const Step& step) {
 }
 
 Code Run::share_with_leaders(const Step& step) {
-  if (call_.refused) return Code::kOk;
+  if (call_.refused || empty_handed_ || gave_up_) return Code::kOk;
   std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
   LeaderSteps& leaders = *call_.leaders;
@@ -145,38 +181,52 @@ Code Run::share_with_leaders(const Step& step) {
 
 uint64_t Run::count_of(const Step& step) const { return step.bytes == 0 ? 0 : step.bytes / call_.how.element_bytes; }
 
-void Run::perform(uint32_t index) {
+bool Run::spoilt() const { return code_ != Code::kOk && (call_.exact || !is_of_length(code_)); }
+
+bool Run::perform(uint32_t index) {
   const Step& step = plan_->schedule_.steps[index];
   if (step.shared()) {
     shared_ = index;
-    return;
+    return true;
   }
-  const std::byte* from = memory(step.from) + step.from_at;
-  std::byte* to = memory(step.to) + step.to_at;
-  const int32_t tag = call_.first_tag + static_cast<int32_t>(step.tag);
+  ZH_CRASH_POINT(before(step));
+  if (step.message() && !gave_up_) return start_message(index);
+  if (!step.message() && !empty_handed_ && !gave_up_) {
+    const std::byte* from = memory(step.from) + step.from_at;
+    std::byte* to = memory(step.to) + step.to_at;
+    if (step.kind == StepKind::kCopy) {
+      if (step.bytes > 0 && from != to) std::memcpy(to, from, step.bytes);
+    } else if (code_ == Code::kOk) {
+      call_.how.combine(from, to, step.bytes / call_.how.element_bytes);
+    }
+  }
+  complete(index);
+  return true;
+}
+
+// Without memory for a message, a send goes without bytes at the next turn, which takes next to none.
+bool Run::start_message(uint32_t index) {
+  const Step& step = plan_->schedule_.steps[index];
   void* handle = nullptr;
   Code code = Code::kOk;
-  switch (step.kind) {
-    case StepKind::kCopy:
-      if (step.bytes > 0 && from != to) std::memcpy(to, from, step.bytes);
-      break;
-    case StepKind::kReduce:
-      if (code_ == Code::kOk) call_.how.combine(from, to, step.bytes / call_.how.element_bytes);
-      break;
-    case StepKind::kSend:
-      code = transport_.send(step.peer, tag, from, call_.exact && code_ != Code::kOk ? 0 : step.bytes, &handle);
-      break;
-    case StepKind::kReceive:
-      code = transport_.receive(step.peer, tag, to, step.bytes, &handle);
-      break;
-    default:  // shared
-      break;
+  if (step.kind == StepKind::kReceive) {
+    std::byte* to = empty_handed_ ? nullptr : memory(step.to) + step.to_at;
+    code = transport_.receive(step.peer, tag_of(step), to, empty_handed_ ? 0 : step.bytes, &handle);
+  } else if (spoilt()) {
+    code = transport_.send(step.peer, tag_of(step), &kSpoilt, spoilt_bytes(step.bytes), &handle);
+  } else {
+    code = transport_.send(step.peer, tag_of(step), memory(step.from) + step.from_at, step.bytes, &handle);
   }
   if (handle != nullptr) {
     under_way_.push_back({handle, index});
+  } else if (code == Code::kNoMemory) {
+    if (code_ == Code::kOk) code_ = code;
+    --next_;
+    return false;
   } else {
     end_message(index, code);
   }
+  return true;
 }
 
 void Run::complete(uint32_t index) {
@@ -201,20 +251,26 @@ void Run::poll() {
   }
 }
 
-void Run::end_message(uint32_t step, Code code) {
-  const bool of_length = code == Code::kTruncated || code == Code::kInvalid;
-  if (code != Code::kOk && !of_length) return fail(code);
-  if (code_ == Code::kOk && (code == Code::kTruncated || call_.exact)) code_ = code;
-  complete(step);
+void Run::end_message(uint32_t index, Code code) {
+  const Step& step = plan_->schedule_.steps[index];
+  ZH_CRASH_POINT("step: ended");
+  if (step.kind == StepKind::kReceive && step.bytes == 0 && code == Code::kTruncated) code = Code::kIo;
+  const bool goes_on = code == Code::kOk || is_of_length(code) || code == Code::kIo || code == Code::kNoMemory;
+  if (!goes_on) fail(code);
+  const bool is_fault = code != Code::kOk && (code != Code::kInvalid || call_.exact);
+  if (code_ == Code::kOk && is_fault) code_ = code;
+  complete(index);
 }
 
 void Run::fail(Code code) {
-  for (const UnderWay& message : under_way_) transport_.abandon(message.handle);
-  under_way_.clear();
+  if (left_ == 0 || gave_up_) return;
+  gave_up_ = true;
   code_ = code;
-  left_ = 0;
-  next_ = n_ready_ = 0;
-  shared_ = kNoStep;
+  for (const UnderWay& message : under_way_) {
+    transport_.abandon(message.handle);
+    complete(message.step);
+  }
+  under_way_.clear();
 }
 
 }  // namespace zh::coll

@@ -18,8 +18,8 @@ namespace zh::coll {
 class Transport {
  public:
   /// Starts a message. kOk: `*handle` is null if it is complete already, else has to be given to test() or abandon().
-  /// The memory stays with the transport until then. A receive ends with kTruncated where more has come than `bytes`,
-  /// with kInvalid where less has.
+  /// The memory stays with the transport until then. kNoMemory without a handle: nothing was started. A receive ends
+  /// with kTruncated where more has come than `bytes`, with kInvalid where less has, with kIo where nothing has.
   virtual Code send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) = 0;
   virtual Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) = 0;
   /// True once complete; `*code` says how it ended, and the handle is gone. Only looks: whoever calls Run::advance()
@@ -31,9 +31,14 @@ class Transport {
   /// Tells the other ranks what this one takes its call with that number for (digest() of its problem; kRefused: it
   /// takes no part).
   virtual void announce(uint64_t number, uint32_t digest) = 0;
-  /// Whether another rank has announced something else under that number. Not every rank can be asked: false says
-  /// nothing.
+  /// This rank waits for nothing any more of its call with that number, whose tags are [first_tag, first_tag + kTags).
+  /// Ranks that cannot ask it are told so; what others still send for the call is taken and let go, so that they end.
+  virtual void give_up(uint64_t number, int32_t first_tag) = 0;
+  /// Whether another rank has announced something else under that number, or has told that it has given it up. Not
+  /// every rank can be asked: false says nothing.
   [[nodiscard]] virtual bool contradicted(uint64_t number, uint32_t digest) const = 0;
+  /// Whether a rank has died that can be asked about. Others may have given the call up because of that.
+  [[nodiscard]] virtual bool bereft() const = 0;
 
  protected:
   ~Transport() = default;
@@ -107,11 +112,15 @@ struct Call {
   /// This rank takes no part: it tells its node so in each shared step, and other nodes nothing. Its schedule has no
   /// bytes then.
   bool refused = false;
+  /// There was no memory for this rank's buffers, which nobody touches: it takes all its steps, but those of leaders,
+  /// without them, tells the others so and ends with kNoMemory.
+  bool empty_handed = false;
 };
 
 class Run {
  public:
-  /// Allocates all that it will need. kNoMemory.
+  /// Allocates all that it will need. kNoMemory: for lists of its steps. Without memory for the schedule's scratch its
+  /// calls are empty-handed.
   static Status create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out);
   /// Gives up what is still under way.
   ~Run();
@@ -126,13 +135,16 @@ class Run {
   /// Whether a shared step is next, which advance() leaves to share(): it waits for other ranks.
   [[nodiscard]] bool shared_is_next() const { return shared_ != kNoStep; }
   void share();
-  /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid: the rest of the call went on then,
-  /// so that the others end too; and they, where the call is `exact`, learn of it by empty messages. After a fault in a
-  /// step of leaders, what that said: the rest went on likewise. A node's ranks learn of any fault by steps in which
-  /// others refuse. Else what the transport or fail() said: the rest was given up.
+  /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid; where this one lacked memory,
+  /// kNoMemory; where another one had an error, kIo; after a fault in a step of leaders, what that said. The rest of
+  /// the call went on then, so that the others end too. They learn of it by messages without bytes, or with one where
+  /// none are meant (of lengths that disagree: where the call is `exact`), and a node's ranks by steps in which others
+  /// refuse. Else what the transport or fail() said: this rank has given the call up.
   [[nodiscard]] Code code() const { return code_; }
-  /// Ends the call under way.
+  /// Gives the call under way up: what is left of it are shared steps of its node, which this rank refuses.
   void fail(Code code);
+  /// Whether that has happened. Then, when the call has ended, its transport is to be told (Transport::give_up()).
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
 
  private:
   struct UnderWay {
@@ -145,7 +157,9 @@ class Run {
 
   Run(std::shared_ptr<const Plan> plan, Transport& transport);
   [[nodiscard]] std::byte* memory(Place place) const;
-  void perform(uint32_t step);
+  /// False where there is no memory to start it: it is the next one again.
+  bool perform(uint32_t step);
+  bool start_message(uint32_t step);
   void complete(uint32_t step);
   void poll();
   void end_message(uint32_t step, Code code);
@@ -153,6 +167,9 @@ class Run {
   [[nodiscard]] Code share_with_leaders(const Step& step);
   /// Elements of a reduction.
   [[nodiscard]] uint64_t count_of(const Step& step) const;
+  [[nodiscard]] int32_t tag_of(const Step& step) const { return call_.first_tag + static_cast<int32_t>(step.tag); }
+  /// Whether what this rank has is not what the others expect, so that it sends none of it.
+  [[nodiscard]] bool spoilt() const;
 
   std::shared_ptr<const Plan> plan_;
   Transport& transport_;
@@ -165,6 +182,8 @@ class Run {
   uint32_t n_ready_ = 0;
   uint32_t left_ = 0;          ///< steps that are not complete
   uint32_t shared_ = kNoStep;  ///< the one that may be taken now; they follow each other
+  bool empty_handed_ = false;
+  bool gave_up_ = false;
   Code code_ = Code::kOk;
 };
 

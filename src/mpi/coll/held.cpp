@@ -15,14 +15,14 @@ HeldBuffer::~HeldBuffer() {
   for (const Elements& e : parts_) drop_handle(e.type);
 }
 
-int HeldBuffer::open(const Elements& elements, MPI_Comm comm) {
+int HeldBuffer::open(const Elements& elements, MPI_Comm) {
   if (piece_bytes_ == 0) piece_bytes_ = elements.bytes();
   parts_.assign(1, elements);
   base_ = elements.buf;
-  return contiguous(elements) ? kGoOn : stage(elements.bytes(), comm);
+  return contiguous(elements) ? kGoOn : stage(elements.bytes());
 }
 
-int HeldBuffer::place_list(MPI_Comm comm, bool copied) {
+int HeldBuffer::place_list(bool copied) {
   uintptr_t lowest = UINTPTR_MAX;
   uint64_t total = 0;
   for (const Elements& e : parts_) {
@@ -37,12 +37,14 @@ int HeldBuffer::place_list(MPI_Comm comm, bool copied) {
   }
   if (total == 0) return kGoOn;
   base_ = reinterpret_cast<std::byte*>(lowest);
-  return copied ? stage(total, comm) : kGoOn;
+  return copied ? stage(total) : kGoOn;
 }
 
-int HeldBuffer::stage(uint64_t bytes, MPI_Comm comm) {
+// No error of the call yet: the others have begun it or will, and learn by its steps (coll::Call::empty_handed).
+int HeldBuffer::stage(uint64_t bytes) {
   base_ = scratch_.get(bytes);
-  if (base_ == nullptr) return raise(comm, MPI_ERR_NO_MEM);
+  lacks_memory_ = base_ == nullptr;
+  if (lacks_memory_) return kGoOn;
   for (const Elements& e : parts_) hold_handle(e.type);
   return kGoOn;
 }

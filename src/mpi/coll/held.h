@@ -18,9 +18,11 @@ class HeldBuffer {
   HeldBuffer(const HeldBuffer&) = delete;
   HeldBuffer& operator=(const HeldBuffer&) = delete;
 
+  /// Whether there was none for a private copy: the buffer then has its sizes, and no memory.
+  [[nodiscard]] bool lacks_memory() const { return lacks_memory_; }
   /// Memory that is used as it lies.
   void open(void* memory) { base_ = static_cast<std::byte*>(memory); }
-  int open(const Elements& elements, MPI_Comm comm);
+  int open(const Elements& elements, MPI_Comm);
   /// A buffer for each member. `copied`: bytes between the pieces may not be there, so that a list is copied in any
   /// case.
   template <typename N>
@@ -36,7 +38,7 @@ class HeldBuffer {
   int open(const List& list, const CommInfo& comm, bool copied = false) {
     parts_.resize(static_cast<size_t>(comm.size));
     ZH_STEP(judge(list, comm, parts_.data()));
-    return place_list(comm.handle, copied);
+    return place_list(copied);
   }
 
   [[nodiscard]] std::byte* base() const { return base_; }
@@ -58,8 +60,8 @@ class HeldBuffer {
   [[nodiscard]] bool unpacked_by_host() const;
 
  private:
-  int place_list(MPI_Comm comm, bool copied);
-  int stage(uint64_t bytes, MPI_Comm comm);
+  int place_list(bool copied);
+  int stage(uint64_t bytes);
 
   std::byte* base_ = nullptr;
   uint64_t piece_bytes_ = 0;
@@ -67,6 +69,7 @@ class HeldBuffer {
   std::vector<Elements> parts_;  ///< by member, or all in one
   std::vector<coll::Piece> pieces_;
   ScratchMemory scratch_;
+  bool lacks_memory_ = false;
 };
 
 }  // namespace zh::mpi

@@ -2,6 +2,7 @@
 #include "mpi/coll/started.h"
 
 #include <algorithm>
+#include <new>
 #include <span>
 
 #include "coll/algorithms/algorithms.h"
@@ -11,12 +12,13 @@
 namespace zh::mpi {
 namespace {
 
-/// How long a call stands still before this rank asks whether the others are in the same one, and asks again.
+/// How long a call stands still before this rank asks whether the others live and are in the same one, and asks again.
 constexpr uint64_t kAskAfterNs = 100'000'000;
 constexpr uint32_t kIdleTurns = 64;  // of which one looks at the clock
 
 /// Tags stay positive; what has the same tag again began a million collectives earlier.
 constexpr uint64_t kTagMask = 0x3fffffff;
+int32_t first_tag(uint64_t number) { return static_cast<int32_t>((number * coll::kTags) & kTagMask); }
 
 std::mutex active_mutex;  // always taken: the engine's helper thread may come at any time
 std::vector<Started*> active;
@@ -62,7 +64,7 @@ engine::SmallStarted* Runs::small() {
   return small_.get();
 }
 
-Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) {
+Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   coll::Problem& p = *problem;
   const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
   const std::lock_guard lock(known_mutex_);
@@ -86,6 +88,8 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) {
   known_.push_front({key, *out});
   if (known_.size() > kKnown) known_.pop_back();
   return kOk;
+} catch (const std::bad_alloc&) {
+  return {Code::kNoMemory, "memory for a collective's plan"};
 }
 
 coll::HostLeads Runs::host_leads(const coll::Problem& p) {
@@ -133,11 +137,27 @@ void Started::agree(bool refuses) {
         leads == coll::HostLeads::kSometimes ? shim.algorithms.choose(problem).algorithm : nullptr;
     return how != nullptr && how->name == coll::kHostLeaders;
   };
-  if (refuses || !(coll::worth_sharing(problem) || by_leaders())) {
+  // Whoever agrees takes the steps, so it has all that they need before.
+  problem.team = !refuses && (coll::worth_sharing(problem) || by_leaders());
+  problem.team = problem.team && make_run(true).ok();
+  if (!problem.team) {
     node_->pass();
   } else {
     problem.team = node_->agree(coll::digest(problem));
   }
+  if (!problem.team) run_.reset();
+}
+
+/// By the problem as it is now; left_to_host_ or run_ says what has come of it.
+Status Started::make_run(bool may_leave) {
+  if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
+  Runs::Chosen chosen;
+  if (Status s = runs_->plan(&problem, &chosen, may_leave); !s.ok()) return s;
+  left_to_host_ = chosen.plan == nullptr;
+  algorithm_ = chosen.algorithm;
+  if (left_to_host_) return kOk;
+  shares_ = chosen.plan->shares();
+  return coll::Run::create(std::move(chosen.plan), *transport_, &run_);
 }
 
 Started::~Started() {
@@ -153,34 +173,21 @@ int Started::ready() {
   const bool is_named = shim.algorithms.named[static_cast<size_t>(problem.collective)].has_value();
   const bool started = blocks_ == nullptr && reducing.how.user == nullptr;
   if (started && !is_named && engine::SmallStarted::fits(problem)) {
+    if (input.lacks_memory() || output.lacks_memory()) return raise(error_site(), MPI_ERR_NO_MEM);
     if (persistent_) own_small_ = runs_->small_of(init_);
     small_ = persistent_ ? own_small_.get() : runs_->small();
     return kGoOn;
   }
-  bool leaves = false;
-  const Status status = make_run(&leaves);
-  if (leaves) return leave_to_host("collectives: named or measured as the host's");
-  if (Leaders* leaders = shares_ ? runs_->leaders() : nullptr; leaders != nullptr) leaders_.emplace(*leaders, reducing);
+  const Status status = run_ != nullptr ? kOk : make_run(true);
   if (!status.ok()) return raise(error_site(), class_of(status.code()));
+  if (left_to_host_) return leave_to_host("collectives: named or measured as the host's");
+  if (Leaders* leaders = shares_ ? runs_->leaders() : nullptr; leaders != nullptr) leaders_.emplace(*leaders, reducing);
   if (reducing.how.user != nullptr) {
     hold(reducing.op);
     hold_handle(reducing.type);
     holds_operation_ = true;
   }
   return kGoOn;
-}
-
-Status Started::make_run(bool* leaves) {
-  if (problem.uniform) problem.chunk_bytes = shim.chunk_bytes;
-  Runs::Chosen chosen;
-  if (Status s = runs_->plan(&problem, &chosen, leaves != nullptr); !s.ok()) return s;
-  if (chosen.plan == nullptr) {
-    *leaves = true;
-    return kOk;
-  }
-  shares_ = chosen.plan->shares();
-  algorithm_ = chosen.algorithm;
-  return coll::Run::create(std::move(chosen.plan), *transport_, &run_);
 }
 
 // Takes the mutex, as members that read it expect one writer.
@@ -193,8 +200,9 @@ void Started::refuse(int error) {
     const std::lock_guard lock(active_mutex);
     transport_->announce(number_, coll::kRefused);
   }
+  transport_->give_up(number_, first_tag(number_));
   problem.commutative = reducing.how.commutative;
-  agree(true);
+  if (!node_.has_value()) agree(true);
   if (of_any_length_ && node_.has_value()) take_no_part();
 }
 
@@ -256,7 +264,7 @@ coll::Call Started::buffers() {
   call.input = input.base();
   call.output = output.base();
   call.how = reducing.how;
-  call.first_tag = static_cast<int32_t>((started_ * coll::kTags) & kTagMask);
+  call.first_tag = first_tag(started_);
   // Less may come in a broadcast where the host lets it; in a reduction what lacks would be made up.
   call.exact = coll::reduces(problem.collective) ||
                (kRefusesShortBcast && problem.uniform && problem.collective == coll::Collective::kBcast);
@@ -267,7 +275,9 @@ coll::Call Started::buffers() {
 
 void Started::start_run() {
   shim.rank->count_schedule(problem.collective, algorithm_);
-  run_->start(buffers());
+  coll::Call call = buffers();
+  call.empty_handed = input.lacks_memory() || output.lacks_memory();
+  run_->start(call);
 }
 
 void Started::finish() {
@@ -291,13 +301,16 @@ void Started::run_with_others() {
   count_active();
 }
 
-bool Started::contradicted() {
-  if (++idle_ % kIdleTurns != 0) return false;
+Code Started::trouble() {
+  if (run_ != nullptr && run_->gave_up()) return Code::kOk;
+  if (++idle_ % kIdleTurns != 0) return Code::kOk;
   const uint64_t now = os::now_ns();
   const bool first = ask_at_ns_ == 0;
-  if (now < ask_at_ns_) return false;
+  if (now < ask_at_ns_) return Code::kOk;
   ask_at_ns_ = now + kAskAfterNs;
-  return !first && transport_->contradicted(started_, digest_);
+  if (first) return Code::kOk;
+  if (transport_->bereft()) return Code::kPeerDead;
+  return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
 }
 
 bool Started::step() {
@@ -311,7 +324,8 @@ bool Started::step() {
       case engine::SmallStarted::Progress::kUnserved:
         break;
     }
-    if (const Status status = make_run(nullptr); !status.ok()) {
+    if (const Status status = make_run(false); !status.ok()) {
+      transport_->announce(started_, coll::kRefused);  // the others wait for this rank's messages
       code_ = status.code();
       return true;
     }
@@ -334,9 +348,12 @@ void Started::fail(Code code) {
 
 bool Started::advance(bool alone) {
   if (!step()) {
-    if (!contradicted()) return false;
-    fail(Code::kInvalid);
+    const Code code = trouble();
+    if (code == Code::kOk) return false;
+    fail(code);
+    if (small_ == nullptr && !step()) return false;
   }
+  if (run_ != nullptr && run_->gave_up()) transport_->give_up(started_, first_tag(started_));
   // The other members are served; the rest waits for the rank itself.
   if (alone && output.unpacked_by_host()) return false;
   error_ = code_ == Code::kOk ? output.unpack() : class_of(code_);
@@ -358,8 +375,10 @@ void Started::look_for_long() {
 
 // One thread at a time is enough; the others go on looking at their own.
 void advance_started(bool alone) {
-  if (n_active.load_relaxed() == 0 || shim.rank == nullptr || !active_mutex.try_lock()) return;
+  if (shim.rank == nullptr) return;
   engine::Internode* internode = shim.rank->internode();
+  const bool lets_go = internode != nullptr && internode->lets_go();
+  if ((n_active.load_relaxed() == 0 && !lets_go) || !active_mutex.try_lock()) return;
   if (internode != nullptr && !alone) internode->progress();
   const auto ended = [alone](Started* s) { return (!alone || s->alone()) && s->advance(alone); };
   active.erase(std::remove_if(active.begin(), active.end(), ended), active.end());

@@ -116,8 +116,10 @@ class Started {
   HeldBuffer output;
   Reducing reducing;
 
-  /// After that: everything that a start needs. Returns a step (peers.h). Without it, starts are complete at once.
+  /// After that: everything that a start needs. Returns a step (peers.h). Without it, starts are complete at once, as
+  /// those of nothing() are.
   int ready();
+  void nothing() { run_.reset(); }
   /// MPI_SUCCESS, or an error that was raised.
   int start();
   /// Of a call that blocks: waits until it is complete.
@@ -153,12 +155,13 @@ class Started {
   /// True once the call under way has ended, as code_ says.
   bool step();
   void fail(Code code);
-  /// Makes run_. `*leaves`, where that may be: the host serves the call instead.
-  Status make_run(bool* leaves);
+  /// By the problem as it is now; left_to_host_, where that may be, or run_ says what has come of it.
+  Status make_run(bool may_leave);
   void start_run();
   [[nodiscard]] coll::Call buffers();
-  /// Whether members disagree about the call; seldom looked at.
-  bool contradicted();
+  /// What keeps the call from ending, where it stands still: members that disagree about it, or a dead one. Seldom
+  /// looked at.
+  Code trouble();
   /// Whether it goes on without a call of MPI.
   [[nodiscard]] bool alone() const;
   void run_with_others();
@@ -181,7 +184,8 @@ class Started {
   uint32_t idle_ = 0;
   bool persistent_;
   bool of_any_length_ = false;
-  bool shares_ = false;           ///< has steps that wait for others
+  bool shares_ = false;  ///< has steps that wait for others
+  bool left_to_host_ = false;
   bool comes_by_itself_ = false;  ///< the call under way, as it began: others bring it about without this rank's engine
   bool holds_operation_ = false;
   size_t algorithm_ = 0;
@@ -205,8 +209,9 @@ int set_up(const Call& call, const CommInfo& info, Started& started) {
   ZH_STEP(call.prepare(info, started));
   started.agree();
   const bool empty = started.problem.uniform && started.problem.count == 0 && !started.of_any_length();
-  if (empty && Call::kCollective != coll::Collective::kBarrier) return MPI_SUCCESS;
-  return started.ready();
+  if (!empty || Call::kCollective == coll::Collective::kBarrier) return started.ready();
+  started.nothing();
+  return MPI_SUCCESS;
 }
 
 }  // namespace zh::mpi

@@ -34,6 +34,7 @@ bool Network::deliver() {
   std::swap(matched_[rng_() % matched_.size()], matched_.back());
   Message& m = *matched_.back();
   matched_.pop_back();
+  if (m.taken_back) return true;
   EXPECT_TRUE(lengths_may_differ_ || m.from_bytes == m.to_bytes) << m.from_bytes << " to " << m.to_bytes;
   const void* from = m.kept.empty() ? m.from : m.kept.data();
   const uint64_t bytes = std::min(m.from_bytes, m.to_bytes);
@@ -43,11 +44,17 @@ bool Network::deliver() {
 }
 
 Code Network::Endpoint::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
-  if (network_.fails()) return Code::kPeerDead;
+  if (is_dead(rank)) return Code::kPeerDead;
+  if (network_.fails()) return Code::kNoMemory;
   Message& m = network_.find(rank_, rank, tag, true);
   m.sent = true;
   m.from = data;
   m.from_bytes = bytes;
+  const bool let_go = network_.ranks_[rank].let_go_.contains(tag - tag % static_cast<int32_t>(coll::kTags));
+  if (let_go && !m.received) {
+    m.received = true;
+    network_.matched_.push_back(&m);
+  }
   if (network_.rng_() % 2 == 0) {
     const auto* bytes_of = static_cast<const std::byte*>(data);
     if (bytes > 0) m.kept.assign(bytes_of, bytes_of + bytes);
@@ -59,7 +66,8 @@ Code Network::Endpoint::send(uint32_t rank, int32_t tag, const void* data, uint6
 }
 
 Code Network::Endpoint::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
-  if (network_.fails()) return Code::kPeerDead;
+  if (is_dead(rank)) return Code::kPeerDead;
+  if (network_.fails()) return Code::kNoMemory;
   Message& m = network_.find(rank, rank_, tag, false);
   m.received = true;
   m.to = data;
@@ -71,20 +79,47 @@ Code Network::Endpoint::receive(uint32_t rank, int32_t tag, void* data, uint64_t
 
 bool Network::Endpoint::test(void* handle, Code* code) {
   const auto* m = static_cast<const Message*>(handle);
-  if (!m->arrived) return false;
   const bool receiver = m->dest == rank_;
-  *code = !receiver || m->from_bytes == m->to_bytes ? Code::kOk
-          : m->from_bytes > m->to_bytes             ? Code::kTruncated
-                                                    : Code::kInvalid;
+  const bool dead = is_dead(receiver ? m->source : m->dest);
+  if (!m->arrived && !dead) return false;
+  *code = !m->arrived                                 ? Code::kPeerDead
+          : !receiver || m->from_bytes == m->to_bytes ? Code::kOk
+          : m->from_bytes > m->to_bytes               ? Code::kTruncated
+          : m->from_bytes == 0                        ? Code::kIo
+                                                      : Code::kInvalid;
   --network_.open_;
   return true;
 }
 
 bool Network::Endpoint::contradicted(uint64_t number, uint32_t digest) const {
   return std::any_of(network_.ranks_.begin(), network_.ranks_.end(), [&](const Endpoint& other) {
+    if (is_far(other.rank_)) return other.given_up_.contains(number);
     const auto it = other.announced_.find(number);
     return it != other.announced_.end() && it->second != digest;
   });
+}
+
+// What was sent for the call arrives nowhere.
+void Network::Endpoint::give_up(uint64_t number, int32_t first_tag) {
+  network_.death_told_ = network_.death_told_ || bereft();
+  given_up_.insert(number);
+  let_go_.insert(first_tag);
+  for (Message& m : network_.messages_) {
+    const bool concerned = m.dest == rank_ && m.sent && !m.received && m.tag >= first_tag &&
+                           m.tag < first_tag + static_cast<int32_t>(coll::kTags);
+    if (!concerned) continue;
+    m.received = true;
+    network_.matched_.push_back(&m);
+  }
+}
+
+bool Network::Endpoint::bereft() const {
+  return network_.death_told_ || (network_.dead_ != ~0U && is_dead(network_.dead_));
+}
+
+bool Network::Endpoint::is_far(uint32_t rank) const {
+  const coll::Layout* layout = network_.layout_.get();
+  return layout != nullptr && layout->node_of(rank) != layout->node_of(rank_);
 }
 
 void Network::Endpoint::abandon(void* handle) {
@@ -92,7 +127,7 @@ void Network::Endpoint::abandon(void* handle) {
   if (m->dest == rank_) {
     m->to = nullptr;
   } else {
-    m->from_bytes = m->to_bytes = 0;
+    m->taken_back = true;
   }
   --network_.open_;
 }

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "coll/schedule/problem.h"
@@ -23,8 +25,12 @@ class Network {
   [[nodiscard]] coll::Transport& of(uint32_t rank) { return ranks_[rank]; }
   /// Lets one matched message arrive; false if there is none.
   bool deliver();
-  /// The n-th start of a message from now on fails.
+  /// There is no memory for the n-th start of a message from now on.
   void fail_after(int messages) { fail_in_ = messages; }
+  /// Messages to and from that rank end with kPeerDead from now on.
+  void kill(uint32_t rank) { dead_ = rank; }
+  /// Ranks can ask those of their node alone from now on; before, all.
+  void set_nodes(std::shared_ptr<const coll::Layout> layout) { layout_ = std::move(layout); }
   /// Ranks may disagree on the lengths of messages from now on.
   void let_lengths_differ() { lengths_may_differ_ = true; }
   /// Messages that nobody tested or abandoned.
@@ -39,6 +45,7 @@ class Network {
     uint64_t from_bytes = 0, to_bytes = 0;
     std::vector<std::byte> kept;  ///< eager: the sender's copy
     bool sent = false, received = false, arrived = false;
+    bool taken_back = false;  ///< by its sender: it does not arrive
   };
   class Endpoint final : public coll::Transport {
    public:
@@ -48,12 +55,18 @@ class Network {
     bool test(void* handle, Code* code) override;
     void abandon(void* handle) override;
     void announce(uint64_t number, uint32_t digest) override { announced_[number] = digest; }
+    void give_up(uint64_t number, int32_t first_tag) override;
     [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override;
+    [[nodiscard]] bool bereft() const override;
 
    private:
+    [[nodiscard]] bool is_far(uint32_t rank) const;
+    [[nodiscard]] bool is_dead(uint32_t rank) const { return network_.dead_ == rank && !is_far(rank); }
     Network& network_;
     uint32_t rank_;
     std::map<uint64_t, uint32_t> announced_;
+    std::set<uint64_t> given_up_;
+    std::set<int32_t> let_go_;  ///< first tags
   };
 
   /// The oldest message that lacks the end asked for, or a new one.
@@ -65,6 +78,9 @@ class Network {
   std::vector<Message*> matched_;
   std::mt19937_64 rng_;
   int fail_in_ = 0;
+  uint32_t dead_ = ~0U;
+  bool death_told_ = false;
+  std::shared_ptr<const coll::Layout> layout_;
   bool lengths_may_differ_ = false;
   size_t open_ = 0;
 };

@@ -1,12 +1,15 @@
 // Run: every algorithm with real data over a network that delivers in any order, runs started again, and failures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "coll/schedule/run.h"
 #include "run_support.h"
 #include "schedule_support.h"
+#include "support/short_memory.h"
 
 namespace zh::test {
 namespace {
@@ -55,7 +58,12 @@ class Ranks {
       before.push_back(outputs[r]);
       const bool exact = coll::reduces(problems_[r].collective);
       const uint32_t node = problems_[r].layout->node_of(static_cast<uint32_t>(r));
-      runs[r]->start({inputs[r].data(), outputs[r].data(), how_, first_tag, exact, nullptr, &meeting.of(node)});
+      coll::Call call{inputs[r].data(), outputs[r].data(), how_, first_tag, exact, nullptr, &meeting.of(node)};
+      if (r == empty_handed) {
+        call.input = call.output = nullptr;
+        call.empty_handed = true;
+      }
+      runs[r]->start(call);
     }
   }
 
@@ -69,11 +77,38 @@ class Ranks {
   void announce(uint64_t number) {
     for (const Problem& p : problems_) network.of(p.self).announce(number, coll::digest(p));
   }
-  /// Ends the runs of ranks that know of another one in another call.
-  void ask(uint64_t number) {
+  /// Ends the runs of ranks that stand still and see that they wait in vain, and tells of those that gave up. Whoever
+  /// has ended and sees a death does so as in its next call.
+  void look_around(uint64_t number) {
     for (const Problem& p : problems_) {
-      if (runs[p.self]->advance() || !network.of(p.self).contradicted(number, coll::digest(p))) continue;
-      runs[p.self]->fail(Code::kInvalid);
+      coll::Run& run = *runs[p.self];
+      coll::Transport& transport = network.of(p.self);
+      const bool bereft = transport.bereft();
+      if (!run.advance() && (bereft || transport.contradicted(number, coll::digest(p)))) {
+        run.fail(bereft ? Code::kPeerDead : Code::kInvalid);
+      }
+      if (run.advance() && (run.gave_up() || bereft)) transport.give_up(run.gave_up() ? number : number + 1, 0);
+    }
+  }
+  /// finish() of ranks that look around.
+  bool end(uint64_t number) {
+    for (int times = 0; times < 10; ++times) {
+      if (finish(3'000)) return true;
+      look_around(number);
+    }
+    return false;
+  }
+  /// That rank has died before it did anything of the call.
+  void kill(uint32_t rank) {
+    network.kill(rank);
+    const auto nothing = std::make_shared<coll::Plan>(coll::Schedule{});
+    ASSERT_TRUE(coll::Run::create(nothing, network.of(rank), &runs[rank]).ok());
+  }
+  /// Whoever of the others has no error has the right result.
+  void expect_right_or_told(uint32_t but, const std::string& what) const {
+    for (uint32_t r = 0; r < runs.size(); ++r) {
+      if (r == but || runs[r]->code() != Code::kOk) continue;
+      EXPECT_EQ(outputs[r], expected_output(problems_, r, inputs, how_, before[r])) << "rank " << r << " of " << what;
     }
   }
 
@@ -114,6 +149,7 @@ class Ranks {
   Meeting meeting;
   std::vector<std::unique_ptr<coll::Run>> runs;
   std::vector<Bytes> inputs, outputs, before;
+  uint32_t empty_handed = ~0U;
 };
 
 class RunEvery : public ::testing::TestWithParam<Collective> {};
@@ -253,26 +289,108 @@ TEST(RunSchedule, InPlace) {
   }
 }
 
-TEST(RunSchedule, FailureEndsTheCallAndLeavesNothingUnderWay) {
+/// Six ranks of two nodes.
+Problem of_two_nodes(Collective collective) {
   Problem problem;
-  problem.collective = Collective::kAllreduce;
+  problem.collective = collective;
   problem.element_bytes = 4;
   problem.count = 10;
-  problem.layout = blocks_of(8, 2);
-  const Algorithm& algorithm = *coll::algorithm(Collective::kAllreduce, "recursive-doubling");
-  for (const int after : {1, 2, 5, 9}) {
-    Ranks all(coll::for_all_ranks(problem), algorithm, int_sum(), 3);
-    all.start(false, 0);
-    all.network.fail_after(after);
-    bool failed = false;
-    for (int turn = 0; turn < 100 && !failed; ++turn) {
-      for (const std::unique_ptr<coll::Run>& run : all.runs)
-        failed = failed || (run->advance() && run->code() != Code::kOk);
-      all.network.deliver();
+  problem.chunk_bytes = 16;
+  problem.layout = blocks_of(6, 2);
+  problem.root = 3;
+  return problem;
+}
+
+TEST(RunSchedule, WantOfMemoryForAMessageIsToldToAll) {
+  uint64_t seed = 1;
+  for (const Collective collective : all_collectives()) {
+    const Problem problem = of_two_nodes(collective);
+    for (const Algorithm& algorithm : coll::algorithms(collective)) {
+      if (!algorithm.fits(problem) || algorithm.name == coll::kHostLeaders) continue;
+      for (const int after : {1, 2, 5, 9, 20}) {
+        const std::string what = text(problem, algorithm.name) + ", start " + std::to_string(after);
+        Ranks all(coll::for_all_ranks(problem), algorithm, int_sum(), ++seed);
+        all.network.let_lengths_differ();
+        all.start(false, 0);
+        all.network.fail_after(after);
+        ASSERT_TRUE(all.finish()) << what;
+        all.expect_right_or_told(problem.ranks(), what);
+        if (after == 1) {
+          EXPECT_TRUE(std::ranges::any_of(all.runs, [](const auto& run) { return run->code() == Code::kNoMemory; }));
+        }
+        EXPECT_EQ(all.network.open(), 0u) << what;
+      }
     }
-    EXPECT_TRUE(failed);
-    all.runs.clear();
-    EXPECT_EQ(all.network.open(), 0u);
+  }
+}
+
+TEST(RunSchedule, ThatARankComesEmptyHandedIsToldToAll) {
+  uint64_t seed = 1;
+  for (const Collective collective : all_collectives()) {
+    const Problem problem = of_two_nodes(collective);
+    for (const Algorithm& algorithm : coll::algorithms(collective)) {
+      if (!algorithm.fits(problem) || algorithm.name == coll::kHostLeaders) continue;
+      for (uint32_t rank = 0; rank < problem.ranks(); ++rank) {
+        const std::string what = text(problem, algorithm.name) + ", without memory rank " + std::to_string(rank);
+        Ranks all(coll::for_all_ranks(problem), algorithm, int_sum(), ++seed);
+        all.network.let_lengths_differ();
+        all.empty_handed = rank;
+        all.start(false, 0);
+        ASSERT_TRUE(all.finish()) << what;
+        EXPECT_EQ(all.runs[rank]->code(), Code::kNoMemory) << what;
+        all.expect_right_or_told(rank, what);
+        if (collective == Collective::kBarrier) {
+          EXPECT_NE(all.runs[(rank + 1) % 6]->code(), Code::kOk) << what;
+        }
+        EXPECT_EQ(all.network.open(), 0u) << what;
+      }
+    }
+  }
+}
+
+TEST(RunSchedule, WithoutScratchACallIsEmptyHanded) {
+  const Problem problem = of_two_nodes(Collective::kAllreduce);
+  Ranks all(coll::for_all_ranks(problem), *coll::algorithm(problem.collective, "hierarchical"), int_sum(), 5);
+  Problem own = problem;
+  own.self = 2;
+  coll::Schedule schedule;
+  ASSERT_TRUE(coll::build(own, "hierarchical", &schedule).ok());
+  schedule.scratch_bytes = 1 << 20;
+  {
+    const ShortMemory out(1 << 20);
+    ASSERT_TRUE(
+        coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), all.network.of(2), &all.runs[2]).ok());
+  }
+  all.network.let_lengths_differ();
+  all.start(false, 0);
+  ASSERT_TRUE(all.finish());
+  for (uint32_t r = 0; r < 6; ++r) EXPECT_EQ(all.runs[r]->code(), r == 2 ? Code::kNoMemory : Code::kIo) << r;
+}
+
+// Those of its node see it, give the call up and tell the other nodes so, whether it led its node or not.
+TEST(RunSchedule, ADeathIsToldToOtherNodes) {
+  uint64_t seed = 1;
+  for (const Collective collective : all_collectives()) {
+    const Problem problem = of_two_nodes(collective);
+    for (const Algorithm& algorithm : coll::algorithms(collective)) {
+      if (!algorithm.fits(problem) || algorithm.name == coll::kHostLeaders) continue;
+      for (uint32_t rank = 0; rank < problem.ranks(); ++rank) {
+        const std::string what = text(problem, algorithm.name) + ", dead rank " + std::to_string(rank);
+        Ranks all(coll::for_all_ranks(problem), algorithm, int_sum(), ++seed);
+        all.network.let_lengths_differ();
+        all.network.set_nodes(problem.layout);
+        all.start(false, 0);
+        all.announce(7);
+        all.kill(rank);
+        ASSERT_TRUE(all.end(7)) << what;
+        all.expect_right_or_told(rank, what);
+        if (collective == Collective::kAllreduce || collective == Collective::kBarrier) {
+          EXPECT_NE(all.runs[rank < 3 ? 3 : 0]->code(), Code::kOk) << what;
+        }
+        all.runs.clear();
+        EXPECT_EQ(all.network.open(), 0u) << what;
+      }
+    }
   }
 }
 
@@ -311,10 +429,7 @@ void disagree(const Problem& problem, uint32_t odd, uint64_t odd_count, const Al
   all.announce(7);
   const std::string what = text(problem, usual.name) + ", rank " + std::to_string(odd) + " has " +
                            std::to_string(odd_count) + " by " + std::string(other.name);
-  if (!all.finish(3'000)) {
-    all.ask(7);
-    ASSERT_TRUE(all.finish()) << what;
-  }
+  ASSERT_TRUE(all.end(7)) << what;
   bool told = false;
   for (const std::unique_ptr<coll::Run>& run : all.runs) {
     told = told || run->code() != Code::kOk;

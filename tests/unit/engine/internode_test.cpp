@@ -8,8 +8,10 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coll/algorithms/algorithms.h"
@@ -140,7 +142,9 @@ TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
     std::vector<std::vector<uint8_t>> out;
     std::vector<std::vector<uint8_t>> in;
     std::vector<void*> sends;
-    std::vector<void*> receives;
+    std::vector<std::pair<size_t, void*>> receives;
+    // Less has come than was asked for, or nothing.
+    const auto outcome = [&](size_t i) { return out[i].empty() ? Code::kIo : Code::kInvalid; };
     const auto send_all = [&] {
       for (size_t i = 0; i < 60; ++i) {
         out.emplace_back(kSizes[i % 6], static_cast<uint8_t>(i));
@@ -157,8 +161,8 @@ TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
           if (i % 10 != key) continue;
           void* handle = nullptr;
           const Code code = pair.b.receive(0, i % 2, static_cast<int32_t>(i % 5), in[i].data(), in[i].size(), &handle);
-          ASSERT_EQ(code, handle != nullptr ? Code::kOk : Code::kInvalid) << "less has come than was asked for";
-          if (handle != nullptr) receives.push_back(handle);
+          ASSERT_EQ(code, handle != nullptr ? Code::kOk : outcome(i));
+          if (handle != nullptr) receives.emplace_back(i, handle);
         }
       }
     };
@@ -169,7 +173,7 @@ TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
       receive_all();
     }
     for (void* handle : sends) EXPECT_EQ(pair.finish(pair.a, handle), Code::kOk);
-    for (void* handle : receives) EXPECT_EQ(pair.finish(pair.b, handle), Code::kInvalid);
+    for (const auto& [i, handle] : receives) EXPECT_EQ(pair.finish(pair.b, handle), outcome(i)) << i;
     for (size_t i = 0; i < 60; ++i) {
       EXPECT_TRUE(std::equal(out[i].begin(), out[i].end(), in[i].begin())) << i;
       EXPECT_EQ(in[i][out[i].size()], 0xee) << i;
@@ -207,6 +211,46 @@ TEST(Internode, WhatIsGivenUpIsNotTouched) {
   for (int i = 0; i < 100; ++i) pair.turn();
   pair.a.abandon(send);
   EXPECT_EQ(in, std::vector<uint8_t>(100'000, 0xee));
+}
+
+// One end waits for nothing of a call any more. What the other one sends for it, before and after, holds that one up no
+// longer; and a later call with the same tags gets its own.
+TEST(Internode, MessagesOfACallThatWasGivenUpAreLetGo) {
+  constexpr int32_t kFirst = 3 * static_cast<int32_t>(coll::kTags);
+  constexpr int32_t kOther = kFirst + static_cast<int32_t>(coll::kTags);
+  Pair pair;
+  const std::vector<uint8_t> out(100'000, 7);
+  std::vector<uint8_t> in(100'000, 0xee);
+  void* before = nullptr;
+  void* after = nullptr;
+  void* other = nullptr;
+  ASSERT_EQ(pair.a.send(1, 1, kFirst + 5, out.data(), out.size(), &before), Code::kOk);
+  ASSERT_EQ(pair.a.send(1, 1, kOther, out.data(), out.size(), &other), Code::kOk);
+  for (int i = 0; i < 100; ++i) pair.turn();
+  EXPECT_FALSE(pair.b.lets_go());
+  pair.b.let_go_of(1, kFirst);
+  pair.b.tell_given_up(0, 1, 77);
+  EXPECT_TRUE(pair.b.lets_go());
+  EXPECT_EQ(pair.finish(pair.a, before), Code::kOk);
+  ASSERT_EQ(pair.a.send(1, 1, kFirst + 6, out.data(), out.size(), &after), Code::kOk);
+  EXPECT_EQ(pair.finish(pair.a, after), Code::kOk);
+  for (int i = 0; i < 100; ++i) pair.turn();
+  EXPECT_TRUE(pair.a.was_given_up(1, 77));
+  EXPECT_FALSE(pair.a.was_given_up(1, 78));
+  EXPECT_FALSE(pair.a.was_given_up(2, 77));
+  // Other tags, and these when they come again.
+  for (const int32_t tag : {kOther, kFirst + 5}) {
+    void* receive = nullptr;
+    void* send = nullptr;
+    ASSERT_EQ(pair.b.receive(0, 1, tag, in.data(), in.size(), &receive), Code::kOk);
+    if (tag != kOther) {
+      ASSERT_EQ(pair.a.send(1, 1, tag, out.data(), out.size(), &send), Code::kOk);
+    }
+    EXPECT_EQ(pair.finish(pair.b, receive), Code::kOk);
+    EXPECT_EQ(pair.finish(pair.a, tag == kOther ? other : send), Code::kOk);
+    EXPECT_EQ(in, out);
+    in.assign(in.size(), 0xee);
+  }
 }
 
 void add(const void* a, const void* b, void* out, size_t n) {
@@ -247,13 +291,7 @@ class Spanning {
   /// Messages to other nodes that this rank sent for it.
   uint64_t run(Problem problem, std::string_view algorithm, const std::vector<uint64_t>& in,
                std::vector<uint64_t>& out) {
-    problem.element_bytes = 8;
-    problem.chunk_bytes = 16 << 10;
-    problem.self = self_;
-    problem.layout = layout_;
-    problem.team = team_ != nullptr;
-    coll::Schedule schedule;
-    EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
+    coll::Schedule schedule = schedule_of(&problem, algorithm);
     uint64_t expected = 0;
     bool leads = false;
     for (const coll::Step& step : schedule.steps) {
@@ -262,12 +300,44 @@ class Spanning {
       leads = leads || step.of_leaders;
     }
     const uint64_t before = rank_.rank->internode()->stats().messages;
+    EXPECT_EQ(carry_out(problem, std::move(schedule), in, out, false), Code::kOk);
+    const uint64_t sent = rank_.rank->internode()->stats().messages - before;
+    if (!leads) {
+      EXPECT_EQ(sent, expected);
+    }
+    return sent;
+  }
+
+  /// How a call ends on this rank, which has no memory for its buffers if it is `empty_handed`.
+  Code attempt(Problem problem, std::string_view algorithm, const std::vector<uint64_t>& in, std::vector<uint64_t>& out,
+               bool empty_handed) {
+    coll::Schedule schedule = schedule_of(&problem, algorithm);
+    return carry_out(problem, std::move(schedule), in, out, empty_handed);
+  }
+
+ private:
+  coll::Schedule schedule_of(Problem* problem, std::string_view algorithm) {
+    problem->element_bytes = 8;
+    problem->chunk_bytes = 16 << 10;
+    problem->self = self_;
+    problem->layout = layout_;
+    problem->team = team_ != nullptr;
+    coll::Schedule schedule;
+    EXPECT_TRUE(coll::build(*problem, algorithm, &schedule).ok());
+    return schedule;
+  }
+
+  Code carry_out(const Problem& problem, coll::Schedule schedule, const std::vector<uint64_t>& in,
+                 std::vector<uint64_t>& out, bool empty_handed) {
+    const bool leads = std::ranges::any_of(schedule.steps, [](const coll::Step& step) { return step.of_leaders; });
     std::unique_ptr<coll::Run> run;
     EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), *transport_, &run).ok());
     coll::Reduction how;
     how.element_bytes = 8;
     how.kernel = add;
     coll::Call call{in.data(), out.data(), how, 0};
+    call.empty_handed = empty_handed;
+    if (empty_handed) call.input = call.output = nullptr;
     std::unique_ptr<engine::TeamSteps> node;
     if (team_ != nullptr) node = std::make_unique<engine::TeamSteps>(*team_);
     call.node = node.get();
@@ -282,14 +352,10 @@ class Spanning {
       });
       if (!ended) run->share();
     }
-    EXPECT_EQ(run->code(), Code::kOk);
-    const uint64_t sent = rank_.rank->internode()->stats().messages - before;
-    if (!leads) {
-      EXPECT_EQ(sent, expected);
-    }
-    return sent;
+    return run->code();
   }
 
+ public:
   /// For a rank that leads its node.
   coll::LeaderSteps& leaders_of_nodes() {
     if (leaders_ == nullptr) {
@@ -399,6 +465,72 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
         for (uint64_t i = 0; i < n * count; ++i) in[i] = self * n + i / count;
         span.run(problem, algorithm.name, in, out);
         for (uint64_t i = 0; i < n * count; ++i) ASSERT_EQ(out[i], (i / count) * n + self) << algorithm.name;
+      }
+    }
+    span.end(world);
+  });
+}
+
+/// Number `i` of what rank `self` of `n` must have of a call to which rank r brings (r + 1) * (i + 1); nothing where it
+/// gets none.
+std::optional<uint64_t> expected(const Problem& problem, uint64_t n, uint64_t self, uint64_t i) {
+  const uint64_t count = problem.count;
+  switch (problem.collective) {
+    case Collective::kBcast:
+      return self == problem.root ? std::nullopt : std::optional((problem.root + 1) * (i + 1));
+    case Collective::kReduce:
+      return self != problem.root ? std::nullopt : std::optional(n * (n + 1) / 2 * (i + 1));
+    case Collective::kAllreduce:
+      return n * (n + 1) / 2 * (i + 1);
+    case Collective::kAllgather:
+      return (i / count + 1) * (i % count + 1);
+    default:
+      return std::nullopt;
+  }
+}
+
+// One rank has no memory for its buffers. All end, whoever has no error has the right result, and no message stays that
+// a later call would take for its own. Steps of leaders cannot tell other nodes.
+TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
+  const int ranks = GetParam().ranks;
+  Network network;
+  const auto n = static_cast<uint64_t>(ranks);
+  run_ranks(World::kThreads, ranks, [&](TestBootstrap& world) {
+    Spanning span(world, network, GetParam().node_ranks);
+    if (GetParam().teams) span.use_team();
+    const uint64_t self = span.self();
+    for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce,
+                                        Collective::kAllgather, Collective::kBarrier}) {
+      for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
+        const bool by_host = algorithm.name == coll::kHostLeaders;
+        if (algorithm.by_domains) continue;
+        for (const uint64_t victim : {uint64_t{1}, uint64_t{0}, n - 1}) {
+          if (by_host && (victim != 1 || collective == Collective::kBarrier)) continue;
+          for (const uint64_t count : {uint64_t{100}, uint64_t{9000}}) {
+            Problem problem;
+            problem.collective = collective;
+            problem.count = collective == Collective::kBarrier ? 0 : count;
+            problem.root = static_cast<uint32_t>(n - 1);
+            const bool gathers = collective == Collective::kAllgather;
+            std::vector<uint64_t> in(count);
+            for (uint64_t i = 0; i < count; ++i) in[i] = (self + 1) * (i + 1);
+            for (const bool short_of_memory : {true, false}) {
+              std::vector<uint64_t> out(gathers ? n * count : count, 99);
+              const bool empty_handed = short_of_memory && self == victim;
+              const Code code = span.attempt(problem, algorithm.name, in, out, empty_handed);
+              if (empty_handed) {
+                ASSERT_EQ(code, Code::kNoMemory) << algorithm.name;
+              } else if (!short_of_memory) {
+                ASSERT_EQ(code, Code::kOk) << algorithm.name;
+              }
+              for (uint64_t i = 0; i < out.size() && code == Code::kOk; ++i) {
+                if (by_host && short_of_memory) break;
+                const std::optional<uint64_t> right = expected(problem, n, self, i);
+                ASSERT_EQ(out[i], right.value_or(99)) << algorithm.name << ", " << i << " without " << victim;
+              }
+            }
+          }
+        }
       }
     }
     span.end(world);
