@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "base/crash_point.h"
 #include "coll/team/team.h"
 #include "engine/rank.h"
 #include "engine/small_started.h"
+#include "fatal_point.h"
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/yield.h"
@@ -22,19 +22,7 @@
 #include "support/fake_heap.h"
 #include "survivor.h"
 
-namespace zh {
-
-namespace {
-const char* g_fatal_point = nullptr;  // where this process ends itself
-int g_hits_left = 0;
-}  // namespace
-
-void crash_point(const char* name) {
-  if (g_fatal_point == nullptr || std::strcmp(name, g_fatal_point) != 0 || --g_hits_left != 0) return;
-  kill(getpid(), SIGKILL);
-}
-
-namespace test {
+namespace zh::test {
 namespace {
 
 class Crash : public ::testing::TestWithParam<Case> {};
@@ -62,8 +50,7 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
                 ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
                 Survivor me(*rank, c);
                 if (world.rank() == kVictim) {
-                  g_fatal_point = c.point;
-                  g_hits_left = hit;
+                  die_at(c.point, hit);
                   me.rounds();
                   ADD_FAILURE() << "the point was never reached";
                   return;
@@ -117,10 +104,7 @@ TEST_P(CrashTeam, OthersAreTold) {
                 int64_t* const out = in + kElements;
                 std::fill_n(in, kElements, 1);
                 const bool victim = world.rank() == kVictim;
-                if (victim) {
-                  g_fatal_point = c.point;
-                  g_hits_left = hit;
-                }
+                if (victim) die_at(c.point, hit);
                 Code code = Code::kOk;
                 for (int round = 0; round < kRounds && code == Code::kOk; ++round) {
                   // Everybody is the last to arrive at times.
@@ -193,8 +177,7 @@ void run_started(const char* point, int hit) {
               engine::SmallStarted small(*rank, 5, {*members, members}, node->self());
               if (world.rank() == kVictim) {
                 if (point == nullptr) kill(getpid(), SIGKILL);
-                g_fatal_point = point;
-                g_hits_left = hit;
+                die_at(point, hit);
               }
               uint64_t number = 0;
               EXPECT_EQ(start_until_error(*rank, small, &number), Code::kPeerDead);
@@ -348,8 +331,7 @@ TEST(CrashAway, TheReceiverComesBackToAnEnd) {
                 receive.context = 5;
                 receive.buffer = {data.data(), data.size(), nullptr};
                 if (world.rank() == kVictim) {
-                  g_fatal_point = point;
-                  g_hits_left = 1;
+                  die_at(point, 1);
                   for (int i = 0; i < 20'000; ++i) {
                     send.data = {data.data(), i % 2 == 0 ? 8U : data.size(), nullptr};
                     EXPECT_EQ(rank->send(send).code, Code::kOk);
@@ -418,8 +400,7 @@ TEST(CrashAccess, TheOwnerForksAllTheSame) {
                 Request* request = victim ? nullptr : start();
                 ASSERT_TRUE(world.barrier().ok());
                 if (victim) {
-                  g_fatal_point = point;
-                  g_hits_left = 1;
+                  die_at(point, 1);
                   rank->wait(start());
                   ADD_FAILURE() << "the point was never reached";
                   return;
@@ -475,5 +456,4 @@ INSTANTIATE_TEST_SUITE_P(
     point_name<Case>);
 
 }  // namespace
-}  // namespace test
-}  // namespace zh
+}  // namespace zh::test

@@ -4,6 +4,7 @@
 #include "coll.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int in[64], out[1024];
@@ -101,16 +102,76 @@ CASE(coll_errors, null_communicator) {
   EXPECT_CLASS(MPI_Allreduce(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_NULL), MPI_ERR_COMM);
 }
 
-// Collectives without end, small ones and large ones: crash_program.py kills a rank amid them.
-SCENARIO(endless_collectives) {
-  enum { kCount = 300000 };
+// Where zerohop serves this process's collectives, on one node or between nodes of several ranks.
+static bool served(void) {
+  const char *preloads = getenv("LD_PRELOAD"), *on = getenv("ZEROHOP_COLLECTIVES"), *all = getenv("ZEROHOP_ENABLE");
+  const char* node_ranks = getenv("ZEROHOP_NODE_RANKS");
+  if ((on != NULL && strcmp(on, "0") == 0) || (all != NULL && strcmp(all, "0") == 0)) return false;
+  if (node_ranks != NULL && strcmp(node_ranks, "1") == 0) return false;
+  return preloads != NULL && strstr(preloads, "zerohop") != NULL;
+}
+
+// No more than a little memory from now on, or again as much as there was.
+static void limit_memory(bool limited) {
+  static rlim_t before;
+  struct rlimit limit;
+  getrlimit(RLIMIT_AS, &limit);
+  if (limited) {
+    unsigned long pages = 0;
+    FILE* file = fopen("/proc/self/statm", "r");
+    EXPECT(file != NULL && fscanf(file, "%lu", &pages) == 1, "no /proc/self/statm");
+    if (file != NULL) fclose(file);
+    before = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (8 << 20);
+  } else {
+    limit.rlim_cur = before;
+  }
+  EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+// The root has no memory for a private copy of what it gives, if it needs one: then all are told, and none waits.
+CASE(coll_errors, without_memory) {
+  enum { kBlocks = 5 << 20 };  // more than malloc ever takes from what it has
+  NEED_RANKS(2);
+  if (!served() || size > 8) SKIP("hosts alone may wait for ever");
+  double* data = calloc(2 * (size_t)kBlocks, sizeof *data);
+  MPI_Datatype gaps;
+  OK(MPI_Type_vector(kBlocks, 1, 2, MPI_DOUBLE, &gaps));
+  OK(MPI_Type_commit(&gaps));
+  for (int root = 0; root < size; root += size - 1) {
+    int sum = -1, classes[2] = {0, 0};
+    check_at("root", root);
+    if (rank == root) limit_memory(true);
+    const int class = check_class(MPI_Bcast(data, 1, gaps, root, comm));
+    if (rank == root) limit_memory(false);
+    classes[rank == root ? 0 : 1] = class;
+    const bool told = rank == root ? class == MPI_ERR_NO_MEM : class == MPI_ERR_OTHER;
+    EXPECT(told || class == MPI_SUCCESS, "%s", check_class_name(class));
+    MPI_Allreduce(MPI_IN_PLACE, classes, 2, MPI_INT, MPI_MAX, coll_host());
+    EXPECT((classes[0] == MPI_SUCCESS) == (class == MPI_SUCCESS), "the root has %s, this rank %s",
+           check_class_name(classes[0]), check_class_name(class));
+    OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
+    EXPECT_EQ(sum, size * (size - 1) / 2);
+  }
+  OK(MPI_Type_free(&gaps));
+  free(data);
+}
+
+// Says who this rank is, and rank 0 that all are there.
+static void meet_to_be_killed(int rank) {
   signal(SIGALRM, SIG_DFL);
   printf("pid %d %ld\n", rank, (long)getpid());
   fflush(stdout);
-  double *a = calloc(kCount, sizeof *a), *b = calloc(kCount, sizeof *b);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) printf("running\n");
   fflush(stdout);
+}
+
+// Collectives without end, small ones and large ones: crash_program.py kills a rank amid them.
+SCENARIO(endless_collectives) {
+  enum { kCount = 300000 };
+  double *a = calloc(kCount, sizeof *a), *b = calloc(kCount, sizeof *b);
+  meet_to_be_killed(rank);
   for (int i = 0;; ++i) {
     MPI_Allreduce(a, b, i % 5 == 4 ? kCount : 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Bcast(a, i % 3 == 2 ? kCount : 10, MPI_DOUBLE, i % size, MPI_COMM_WORLD);
@@ -118,3 +179,23 @@ SCENARIO(endless_collectives) {
   }
   return 0;
 }
+
+// The same of one collective alone; the last rank is the root.
+enum { kEndlessCount = 60000 };
+static double endless_in[kEndlessCount], *endless_out;
+#define ENDLESS(name, call)                                                  \
+  SCENARIO(endless_##name) {                                                 \
+    const int root __attribute__((unused)) = size - 1;                       \
+    endless_out = calloc((size_t)size * kEndlessCount, sizeof *endless_out); \
+    meet_to_be_killed(rank);                                                 \
+    for (int i = 0;; ++i) {                                                  \
+      const int n __attribute__((unused)) = i % 4 == 3 ? kEndlessCount : 10; \
+      call;                                                                  \
+    }                                                                        \
+    return 0;                                                                \
+  }
+ENDLESS(bcast, MPI_Bcast(endless_in, n, MPI_DOUBLE, root, MPI_COMM_WORLD))
+ENDLESS(reduce, MPI_Reduce(endless_in, endless_out, n, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD))
+ENDLESS(allreduce, MPI_Allreduce(endless_in, endless_out, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD))
+ENDLESS(allgather, MPI_Allgather(endless_in, n, MPI_DOUBLE, endless_out, n, MPI_DOUBLE, MPI_COMM_WORLD))
+ENDLESS(barrier, MPI_Barrier(MPI_COMM_WORLD))

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from matrix.launch import TOKEN, end_all, processes_with
@@ -28,14 +29,37 @@ from matrix.results import Results, Test
 
 BEGIN_TIMEOUT_S = 90  # Intel MPI at twice as many ranks as processors, under load
 END_TIMEOUT_S = 20
-# (scenario, victim as index from 0 or -1): mid-transfer, while all the others wait for the victim, amid collectives.
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    name: str
+    scenario: str
+    victim: int  # rank, or -1
+    env: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+# Mid-transfer, while all the others wait for the victim, amid collectives.
 PLANS = (
-    ("endless", 0),
-    ("endless", -1),
-    ("endless_wait", 0),
-    ("endless_collectives", 0),
-    ("endless_collectives", -1),
+    Plan("endless.first", "endless", 0),
+    Plan("endless.last", "endless", -1),
+    Plan("endless_wait.first", "endless_wait", 0),
+    Plan("endless_collectives.first", "endless_collectives", 0),
+    Plan("endless_collectives.last", "endless_collectives", -1),
 )
+# Amid each collective that nodes share: the leader of the first node, its second rank, and the root, which leads none.
+SPANNING = ("bcast", "reduce", "allreduce", "allgather", "barrier")
+ALGORITHMS = {"default": {}, "host_leaders": {"ZEROHOP_{}": "host-leaders"}}
+VICTIMS = {"leader": 0, "member": 1, "root": -1}
+
+
+def spanning_plans() -> Iterator[Plan]:
+    for collective in SPANNING:
+        for algorithm, variables in ALGORITHMS.items():
+            env = {name.format(collective.upper()): value for name, value in variables.items()}
+            for role, victim in VICTIMS.items():
+                yield Plan(f"nodes.{collective}.{algorithm}.{role}", f"endless_{collective}", victim, env)
+
 
 # Names by which the hosts call their own segments and folders.
 HOST_FILES = ("mpich_", "Intel_MPI", "sm_segment", "vader_segment", "ompi.", "prte.", "pmix")
@@ -127,18 +151,19 @@ def _kill_and_wait(process, folder: Path, ranks: int, victim: int, after_s, end_
     result.processes, result.seconds = stay, time.monotonic() - start
 
 
-def kill_one(setting: Setting, scenario: str, victim: int, log: list[str]) -> dict[str, Test]:
+def kill_one(setting: Setting, plan: Plan, log: list[str]) -> dict[str, Test]:
     """Runs one plan; the tests are that the job ends, that no process stays, and that no file stays."""
     prefix = setting.zerohop.prefix() if setting.zerohop else []
-    build = collectives_binary if scenario == "endless_collectives" else semantics_binary
-    command = setting.host.command(setting.ranks, *prefix, build(setting.host), "--scenario", scenario)
-    killed = kill_job(command, setting.host.environment(**setting.env), setting.ranks, victim, 0.05)
+    build = semantics_binary if plan.scenario in ("endless", "endless_wait") else collectives_binary
+    command = setting.host.command(setting.ranks, *prefix, build(setting.host), "--scenario", plan.scenario)
+    environment = setting.host.environment(**setting.env, **plan.env)
+    killed = kill_job(command, environment, setting.ranks, plan.victim, 0.05)
     log.append(killed.output)
     if killed.no_kill:
         return {"begins": Test("fail", killed.no_kill)}
     if killed.code is None:
         return {"ends": Test("fail", f"{END_TIMEOUT_S} s after the kill the job still runs")}
-    log.append(f"{scenario} {victim}: ended after {killed.seconds:.1f} s")
+    log.append(f"{plan.name}: ended after {killed.seconds:.1f} s")
     tests = {"ends": Test("ok") if killed.code else Test("fail", "the launcher's exit code is 0")}
     for name, stays in (
         ("no_process_stays", killed.processes),
@@ -173,13 +198,20 @@ def _run(setting: Setting, log: list[str]) -> Results:
     results: Results = {}
     if setting.ranks < 2:
         return {"crash": Test("skip", "needs 2 ranks")}
-    for scenario, victim in PLANS:
-        name = f"crash.{scenario}.{'first' if victim == 0 else 'last'}"
+    for plan in (*PLANS, *(spanning_plans() if spans(setting) else ())):
+        name = f"crash.{plan.name}"
         if setting.only and not fnmatch.fnmatch(name, setting.only):
             continue
-        for part, test in kill_one(setting, scenario, victim, log).items():
-            results[f"{name}.{part}"] = test
+        for part, test in kill_one(setting, plan, log).items():
+            # Those that nodes share have no run of the host alone to excuse what it leaves.
+            if part != "no_file_stays" or plan in PLANS:
+                results[f"{name}.{part}"] = test
     return results
+
+
+def spans(setting: Setting) -> bool:
+    """Whether zerohop has nodes of several ranks to lead."""
+    return setting.zerohop is not None and 2 <= setting.placement.node_ranks < setting.ranks
 
 
 def crash_program() -> Program:
