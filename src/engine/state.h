@@ -88,7 +88,7 @@ struct Rank::State {
   p2p::Tally staged;      ///< reductions through staging areas, and the bytes of this rank's inputs
   p2p::Tally by_leaders;  ///< collectives of the host among leaders, and their bytes on this rank
   /// Calls by collective and place in coll::algorithms().
-  std::array<std::vector<uint64_t>, static_cast<size_t>(coll::Collective::kCount)> schedules;
+  std::array<std::vector<uint64_t>, static_cast<size_t>(coll::Collective::kNeighbor) + 1> schedules;
 };
 
 /// The process-private mutex of a rank, taken only when there is more than one thread; never held

@@ -76,6 +76,7 @@ void make_in_place(Schedule& schedule, const Problem& p) {
     case Collective::kBarrier:
     case Collective::kBcast:
     case Collective::kCount:
+    case Collective::kNeighbor:
       return;
   }
 }
@@ -106,6 +107,8 @@ std::span<const Algorithm> algorithms(Collective collective) {
       return allgather_algorithms();
     case Collective::kAlltoall:
       return alltoall_algorithms();
+    case Collective::kNeighbor:
+      return neighbor_algorithms();
     case Collective::kCount:
       break;
   }
@@ -221,6 +224,8 @@ std::string_view choose(const Problem& p) {
     case Collective::kAlltoall:
       if (p.uniform && bytes <= 64 && p.ranks() >= 8) return "bruck";
       return p.uniform && bytes > kLarge ? "pairwise" : "linear";
+    case Collective::kNeighbor:
+      return "linear";
     case Collective::kCount:
       break;
   }

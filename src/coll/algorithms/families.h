@@ -17,6 +17,7 @@ namespace zh::coll {
 [[nodiscard]] std::span<const Algorithm> scatter_algorithms();
 [[nodiscard]] std::span<const Algorithm> allgather_algorithms();
 [[nodiscard]] std::span<const Algorithm> alltoall_algorithms();
+[[nodiscard]] std::span<const Algorithm> neighbor_algorithms();
 
 constexpr std::string_view kHostLeadersSource = "HAN: Luo et al. 2020 (a tuned module between nodes)";
 

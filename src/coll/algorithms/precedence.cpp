@@ -34,7 +34,7 @@ std::string_view name_of(ChosenBy by) {
 
 AlgorithmChoice Precedence::choose(const Problem& problem) const {
   const uint64_t usual = problem.chunk_bytes;
-  const NamedAlgorithm& wanted = named[static_cast<size_t>(problem.collective)];
+  const NamedAlgorithm wanted = named_for(problem.collective);
   if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) return {*wanted, usual, ChosenBy::kVariable};
   for (const ChosenBy by : {ChosenBy::kMeasured, ChosenBy::kModel}) {
     const Selection::Entry* entry = (by == ChosenBy::kMeasured ? measured : modelled).find(problem);
@@ -45,7 +45,7 @@ AlgorithmChoice Precedence::choose(const Problem& problem) const {
 }
 
 HostLeads Precedence::host_leads(const Problem& problem) const {
-  const NamedAlgorithm& wanted = named[static_cast<size_t>(problem.collective)];
+  const NamedAlgorithm wanted = named_for(problem.collective);
   if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) {
     return *wanted != nullptr && (*wanted)->name == kHostLeaders ? HostLeads::kAlways : HostLeads::kNever;
   }

@@ -35,11 +35,16 @@ struct AlgorithmChoice {
 enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
 
 struct Precedence {
-  std::array<NamedAlgorithm, kCollectives> named{};
-  Selection measured;      ///< by `zerohop bench algorithms --save`
-  Selection modelled;      ///< by `zerohop model choose --save`
-  bool chunk_set = false;  ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
+  std::array<NamedAlgorithm, kCollectives> named{};  ///< see named_for()
+  Selection measured;                                ///< by `zerohop bench algorithms --save`
+  Selection modelled;                                ///< by `zerohop model choose --save`
+  bool chunk_set = false;                            ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
 
+  /// What a variable names; nothing where there is none for the collective.
+  [[nodiscard]] NamedAlgorithm named_for(Collective collective) const {
+    const auto place = static_cast<size_t>(collective);
+    return place < named.size() ? named[place] : std::nullopt;
+  }
   /// Always one that fits. problem.chunk_bytes is that of ZEROHOP_CHUNK; the choice has the one to build with, which
   /// the entry of a table may have of its own. O(entries).
   [[nodiscard]] AlgorithmChoice choose(const Problem& problem) const;

@@ -2,6 +2,7 @@
 #include "coll/analysis/check.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -339,6 +340,24 @@ class Execution {
           out.push_back({p.recv_piece(r).at, p.recv_piece(r).bytes, problems_[r].send_piece(rank).at, r, 0});
         }
         break;
+      case Collective::kNeighbor:
+        return expected_of_neighbors(rank);
+    }
+    return out;
+  }
+
+  /// The k-th edge from a rank meets the k-th that it has to this one.
+  [[nodiscard]] std::vector<Expected> expected_of_neighbors(uint32_t rank) const {
+    const Problem& p = problems_[rank];
+    std::vector<Expected> out;
+    std::map<uint32_t, size_t> next;  // by source: where its destinations are to be looked through
+    for (uint32_t i = 0; i < p.sources.size(); ++i) {
+      const Problem& source = problems_[p.sources[i]];
+      size_t& edge = next[p.sources[i]];
+      while (edge < source.destinations.size() && source.destinations[edge] != rank) ++edge;
+      const Range to = p.recv_piece(i);
+      out.push_back({to.at, to.bytes, source.send_piece(static_cast<uint32_t>(edge)).at, p.sources[i], 0});
+      ++edge;
     }
     return out;
   }

@@ -20,7 +20,9 @@ uint64_t end_of(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-std::string_view name_of(Collective collective) { return kNames[static_cast<size_t>(collective)]; }
+std::string_view name_of(Collective collective) {
+  return collective == Collective::kNeighbor ? "neighbor" : kNames[static_cast<size_t>(collective)];
+}
 
 Collective collective_named(std::string_view name) {
   return static_cast<Collective>(std::find(kNames.begin(), kNames.end(), name) - kNames.begin());
@@ -108,6 +110,8 @@ uint64_t Problem::input_bytes() const {
     case Collective::kAlltoall:
       if (in_place) return 0;
       return uniform ? ranks() * bytes() : end_of(send);
+    case Collective::kNeighbor:
+      return end_of(send);
   }
   return 0;
 }
@@ -136,6 +140,8 @@ uint64_t Problem::output_bytes() const {
     case Collective::kReduceScatter:
       if (!in_place) return send_piece(self).bytes;
       return uniform ? ranks() * bytes() : end_of(send);
+    case Collective::kNeighbor:
+      return end_of(recv);
   }
   return 0;
 }

@@ -25,7 +25,8 @@ enum class Collective : uint8_t {
   kScatter,
   kAllgather,
   kAlltoall,
-  kCount,
+  kCount,     ///< of those that have several algorithms, which variables and tables name
+  kNeighbor,  ///< MPI_Neighbor_*: the steps follow from the neighbours, so that there is nothing to choose
 };
 
 [[nodiscard]] std::string_view name_of(Collective collective);
@@ -67,9 +68,10 @@ class Layout {
 struct Piece {
   uint64_t at = 0;
   uint64_t bytes = 0;
+  [[nodiscard]] bool operator==(const Piece&) const = default;
 };
 
-/// All ranks of a communicator have the same, except for `self`, `in_place` and the lists.
+/// All ranks of a communicator have the same, except for `self`, `in_place`, the lists and the neighbours.
 struct Problem {
   Collective collective = Collective::kBarrier;
   uint32_t self = 0;
@@ -98,11 +100,16 @@ struct Problem {
   /// Not uniform, by rank: pieces of the output. gather: on the root; allgather: on all, of equal bytes on all;
   /// alltoall: on all.
   std::vector<Piece> recv;
+  /// kNeighbor, never uniform: the ranks that this one receives from and sends to, a rank as often as there are edges
+  /// (MPI standard 8.6). The k-th edge to a rank is the k-th that it has from this one. `send` and `recv` are by place
+  /// in these lists.
+  std::vector<uint32_t> sources;
+  std::vector<uint32_t> destinations;
 
   [[nodiscard]] uint32_t ranks() const { return layout->ranks(); }
   /// Bytes of the vector, or of a uniform piece, or of the own one.
   [[nodiscard]] uint64_t bytes() const { return count * element_bytes; }
-  /// The input's piece for `rank`, and the output's from `rank`.
+  /// The input's piece for `rank`, and the output's from `rank`. kNeighbor: `rank` is a place in the lists.
   [[nodiscard]] Range send_piece(uint32_t rank) const;
   [[nodiscard]] Range recv_piece(uint32_t rank) const;
   /// Size of this rank's buffers, 0 where it has none (in place: the other one stands for both).

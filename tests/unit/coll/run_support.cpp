@@ -162,6 +162,16 @@ void add(const void* a, const void* b, void* out, size_t n) {
   }
 }
 
+/// The place among its sender's destinations of the edge that is the i-th of `rank`'s sources: the k-th between the two
+/// is the k-th in both lists.
+uint32_t place_at_sender(const std::vector<Problem>& problems, uint32_t rank, uint32_t i) {
+  const std::vector<uint32_t>& in = problems[rank].sources;
+  const std::vector<uint32_t>& out = problems[in[i]].destinations;
+  auto before = std::count(in.begin(), in.begin() + i, in[i]);
+  const auto found = std::find_if(out.begin(), out.end(), [&](uint32_t to) { return to == rank && before-- == 0; });
+  return static_cast<uint32_t>(found - out.begin());
+}
+
 }  // namespace
 
 Reduction matrix_product() {
@@ -236,6 +246,13 @@ std::vector<std::byte> expected_output(const std::vector<Problem>& problems, uin
     case Collective::kAlltoall:
       for (uint32_t r = 0; r < all; ++r) {
         put(p.recv_piece(r).at, inputs[r].data() + problems[r].send_piece(rank).at, p.recv_piece(r).bytes);
+      }
+      break;
+    case Collective::kNeighbor:
+      for (uint32_t i = 0; i < p.sources.size(); ++i) {
+        const uint32_t source = p.sources[i];
+        const uint64_t from = problems[source].send_piece(place_at_sender(problems, rank, i)).at;
+        put(p.recv_piece(i).at, inputs[source].data() + from, p.recv_piece(i).bytes);
       }
       break;
   }
