@@ -1,6 +1,6 @@
 // A collective call as a value: its arguments in groups, and how they are handed to the host, with counts of either
-// type. The calls (call_data.h, call_reduce.h) are made of these groups, whether they block or not. Refuses to know
-// teams and schedules.
+// type. The calls (call_data.h, call_neighbor.h, call_reduce.h) are made of these groups, whether they block or not.
+// Refuses to know teams and schedules.
 #pragma once
 
 #include <climits>
@@ -20,6 +20,9 @@ template <typename N>
 using Displacement = std::conditional_t<std::is_same_v<N, int>, int, MPI_Aint>;
 
 constexpr int kEverywhere = INT_MIN;  ///< a group that means something at every rank, not at the root alone
+// ... and that has an entry for each neighbour of the caller's, not for each member.
+constexpr int kDestinations = INT_MIN + 1;
+constexpr int kSources = INT_MIN + 2;
 
 /// Consecutive elements: of one message, or as many for each member.
 template <typename N>
@@ -56,6 +59,19 @@ struct Typed {
   const Displacement<N>* places;
   const MPI_Datatype* types;
   int root = kEverywhere;
+  [[nodiscard]] auto flat() const { return std::make_tuple(buf, counts, places, types); }
+};
+
+/// The same with places that are of any size whatever the counts are: MPI_Neighbor_alltoallw.
+template <typename N>
+struct TypedFar {
+  TypedFar(const void* b, const N* n, const MPI_Aint* p, const MPI_Datatype* t, int neighbours)
+      : buf(const_cast<void*>(b)), counts(n), places(p), types(t), root(neighbours) {}
+  void* buf;
+  const N* counts;
+  const MPI_Aint* places;
+  const MPI_Datatype* types;
+  int root;
   [[nodiscard]] auto flat() const { return std::make_tuple(buf, counts, places, types); }
 };
 
@@ -96,7 +112,7 @@ int call_flat(Function function, const Groups&... groups) {
   return std::apply(function, std::tuple_cat(flat(groups)...));
 }
 
-/// How many members' counts a group of a call on `comm` has; 0 where it means nothing.
+/// How many members' or neighbours' counts a group of a call on `comm` has; 0 where it means nothing.
 int members_meant(MPI_Comm comm, int root);
 
 /// A group with int counts for hosts that have no others. error(): what does not fit.
@@ -179,6 +195,19 @@ class Narrowed<Typed<MPI_Count>> {
 };
 
 template <>
+class Narrowed<TypedFar<MPI_Count>> {
+ public:
+  Narrowed(const TypedFar<MPI_Count>& x, MPI_Comm comm)
+      : x_(x), arrays_(members_meant(comm, x.root), x.counts, static_cast<const MPI_Aint*>(nullptr)) {}
+  [[nodiscard]] int error() const { return arrays_.error(); }
+  [[nodiscard]] auto flat() const { return std::make_tuple(x_.buf, arrays_.counts(), x_.places, x_.types); }
+
+ private:
+  TypedFar<MPI_Count> x_;
+  NarrowArrays arrays_;
+};
+
+template <>
 class Narrowed<ListedOperands<MPI_Count>> {
  public:
   Narrowed(const ListedOperands<MPI_Count>& x, MPI_Comm comm)
@@ -211,6 +240,8 @@ template <typename N>
 constexpr bool kArrays<Listed<N>> = true;
 template <typename N>
 constexpr bool kArrays<Typed<N>> = true;
+template <typename N>
+constexpr bool kArrays<TypedFar<N>> = true;
 template <typename N>
 constexpr bool kArrays<ListedOperands<N>> = true;
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mpi/coll/call_data.h"
+#include "mpi/coll/call_neighbor.h"
 #include "mpi/coll/call_reduce.h"
 #include "p2p/counters.h"
 
@@ -42,6 +43,10 @@ uint64_t part_of(const Typed<N>& x, int member) {
   return bytes_of(x.counts[member], x.types[member]);
 }
 template <typename N>
+uint64_t part_of(const TypedFar<N>& x, int neighbour) {
+  return bytes_of(x.counts[neighbour], x.types[neighbour]);
+}
+template <typename N>
 uint64_t part_of(const Operands<N>& x, int) {
   return bytes_of(x.count, x.type);
 }
@@ -77,6 +82,16 @@ uint64_t payload(const calls::AllgatherTo<N, Group>& call, const Caller& me) {
 template <typename N, template <typename> typename Group>
 uint64_t payload(const calls::AlltoallOf<N, Group>& call, const Caller& me) {
   return parts_of(call.send.buf == MPI_IN_PLACE ? call.recv : call.send, me.members);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::NeighborAllgatherTo<N, Group>& call, const Caller& me) {
+  return part_of(call.send, me.rank);
+}
+template <typename N, template <typename> typename Group>
+uint64_t payload(const calls::NeighborAlltoallOf<N, Group>& call, const Caller&) {
+  uint64_t sum = 0;
+  for (const int32_t block : neighborhood_of(call.comm).destinations.used) sum += part_of(call.send, block);
+  return sum;
 }
 template <typename N, template <typename> typename Group>
 uint64_t payload(const calls::ReduceScatterOf<N, Group>& call, const Caller& me) {

@@ -29,6 +29,7 @@ int HeldBuffer::place_list(bool copied) {
     if (!contiguous(e)) copied = true;
     if (e.bytes() > 0) lowest = std::min(lowest, reinterpret_cast<uintptr_t>(e.buf));
   }
+  pieces_.reserve(parts_.size());
   for (const Elements& e : parts_) {
     const uint64_t bytes = e.bytes();
     const uint64_t at = copied ? total : reinterpret_cast<uintptr_t>(e.buf) - lowest;

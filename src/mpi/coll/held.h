@@ -37,8 +37,13 @@ class HeldBuffer {
   template <typename List>
   int open(const List& list, const CommInfo& comm, bool copied = false) {
     parts_.resize(static_cast<size_t>(comm.size));
-    ZH_STEP(judge(list, comm, parts_.data()));
+    ZH_STEP(judge(list, comm.size, comm.handle, parts_.data()));
     return place_list(copied);
+  }
+  /// A buffer for each neighbour.
+  int open(std::vector<Elements> parts) {
+    parts_ = std::move(parts);
+    return place_list(false);
   }
 
   [[nodiscard]] std::byte* base() const { return base_; }

@@ -2,6 +2,7 @@
 #include "mpi/coll/peers.h"
 
 #include "coll/team/team.h"
+#include "mpi/coll/neighborhood.h"
 #include "mpi/handles/context.h"
 
 namespace zh::mpi {
@@ -15,6 +16,8 @@ bool needs_copy(const TypeInfo* type, Use use) { return use == Use::kCopy || typ
 
 int members_meant(MPI_Comm comm, int root) {
   if (comm == MPI_COMM_NULL) return 0;
+  if (root == kDestinations) return neighborhood_of(comm).destinations.blocks;
+  if (root == kSources) return neighborhood_of(comm).sources.blocks;
   int inter = 0;
   int n = 0;
   int rank = 0;

@@ -56,27 +56,28 @@ inline int judge(const Data<N>& data, MPI_Comm comm, Elements* out) {
   return judge(data.buf, data.count, type, comm, out);
 }
 
-/// Lists of elements for each member, into an array of as many.
+/// Lists of elements for each of `n` members or neighbours, into an array of as many.
 template <typename N>
-inline int judge(const Listed<N>& list, const CommInfo& comm, Elements* out) {
-  const bool empty = std::all_of(list.counts, list.counts + comm.size, [](N count) { return count == 0; });
+inline int judge(const Listed<N>& list, int32_t n, MPI_Comm comm, Elements* out) {
+  const bool empty = std::all_of(list.counts, list.counts + n, [](N count) { return count == 0; });
   TypeInfo* type = nullptr;
-  if (const int error = find_type(list.type, empty ? 0 : 1, comm.handle, &type); type == nullptr) return error;
-  if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
-  for (int32_t i = 0; i < comm.size; ++i) {
+  if (const int error = find_type(list.type, empty ? 0 : 1, comm, &type); type == nullptr) return error;
+  if (list.buf == MPI_IN_PLACE) return raise(comm, kNotInPlace);
+  for (int32_t i = 0; i < n; ++i) {
     const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]) * type->extent;
-    ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm.handle, &out[i]));
+    ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm, &out[i]));
   }
   return kGoOn;
 }
-template <typename N>
-inline int judge(const Typed<N>& list, const CommInfo& comm, Elements* out) {
-  if (list.buf == MPI_IN_PLACE) return raise(comm.handle, kNotInPlace);
-  for (int32_t i = 0; i < comm.size; ++i) {
+/// Typed or TypedFar.
+template <typename List>
+inline int judge(const List& list, int32_t n, MPI_Comm comm, Elements* out) {
+  if (list.buf == MPI_IN_PLACE) return raise(comm, kNotInPlace);
+  for (int32_t i = 0; i < n; ++i) {
     TypeInfo* type = nullptr;
-    if (const int error = find_type(list.types[i], list.counts[i], comm.handle, &type); type == nullptr) return error;
+    if (const int error = find_type(list.types[i], list.counts[i], comm, &type); type == nullptr) return error;
     const auto at = reinterpret_cast<intptr_t>(list.buf) + static_cast<int64_t>(list.places[i]);
-    ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm.handle, &out[i]));
+    ZH_STEP(judge(reinterpret_cast<void*>(at), list.counts[i], type, comm, &out[i]));
   }
   return kGoOn;
 }
@@ -151,7 +152,7 @@ class PeerBuffers {
   int open(const List& list, const CommInfo& comm) {
     start(comm);
     ZH_STEP(make_list());
-    ZH_STEP(judge(list, comm, elements_.get()));
+    ZH_STEP(judge(list, comm.size, comm.handle, elements_.get()));
     return stage_list();
   }
 
@@ -205,7 +206,7 @@ void settle_team(CommInfo* comm);
 /// the first time, as the next one.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (shim.algorithms.named[static_cast<size_t>(collective)].has_value()) [[unlikely]]
+  if (shim.algorithms.named_for(collective).has_value()) [[unlikely]]
     return nullptr;
   if (comm->coll == CommInfo::Coll::kUnsettled) [[unlikely]]
     settle_team(comm);

@@ -66,10 +66,16 @@ engine::SmallStarted* Runs::small() {
 
 Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   coll::Problem& p = *problem;
-  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
+  const bool of_neighbors = p.collective == coll::Collective::kNeighbor;
+  const bool lasting = p.uniform || of_neighbors;
+  Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team, {}, {}};
+  if (of_neighbors) {
+    key.send = p.send;
+    key.recv = p.recv;
+  }
   const std::lock_guard lock(known_mutex_);
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
-  if (p.uniform && known != known_.end()) {
+  if (lasting && known != known_.end()) {
     known_.splice(known_.begin(), known_, known);
     *out = known->chosen;
     return kOk;
@@ -84,8 +90,8 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   if (Status s = coll::build(p, how->name, &schedule); !s.ok()) return s;
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
-  if (!p.uniform || leaves) return kOk;
-  known_.push_front({key, *out});
+  if (!lasting || leaves) return kOk;
+  known_.push_front({std::move(key), *out});
   if (known_.size() > kKnown) known_.pop_back();
   return kOk;
 } catch (const std::bad_alloc&) {
@@ -102,6 +108,11 @@ Leaders* Runs::leaders() {
   if (layout_->members(layout_->node_of(self_))[0] != self_) return nullptr;
   if (leaders_ == nullptr) leaders_ = std::make_unique<Leaders>(context_, *layout_, world_.ranks, self_);
   return leaders_.get();
+}
+
+const Neighborhood& Runs::neighborhood() {
+  if (!neighborhood_.has_value()) neighborhood_ = ask_neighborhood(comm);
+  return *neighborhood_;
 }
 
 Runs* runs_of(CommInfo* comm) {
@@ -121,7 +132,7 @@ Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
 }
 
 void Started::agree(bool refuses) {
-  if (blocks_ == nullptr) return;
+  if (blocks_ == nullptr || problem.collective == coll::Collective::kNeighbor) return;
   const coll::HostLeads leads = runs_->host_leads(problem);
   of_any_length_ = leads == coll::HostLeads::kAlways;
   if (leads == coll::HostLeads::kNever && !runs_->may_share()) return;

@@ -18,6 +18,7 @@
 #include "engine/team_steps.h"
 #include "mpi/coll/held.h"
 #include "mpi/coll/leaders.h"
+#include "mpi/coll/neighborhood.h"
 #include "mpi/handles/context.h"
 #include "mpi/handles/reduction.h"
 
@@ -53,6 +54,8 @@ class Runs {
   [[nodiscard]] coll::HostLeads host_leads(const coll::Problem& problem);
   /// Null on ranks that lead no node.
   [[nodiscard]] Leaders* leaders();
+  /// Who a rank's neighbours are, which never changes.
+  [[nodiscard]] const Neighborhood& neighborhood();
   /// When the program frees the communicator.
   void free_leaders() {
     if (leaders_ != nullptr) leaders_->free();
@@ -73,6 +76,7 @@ class Runs {
     bool commutative;
     bool in_place;
     bool team;
+    std::vector<coll::Piece> send, recv;  ///< of neighbours
     [[nodiscard]] bool operator==(const Key&) const = default;
   };
   struct Known {
@@ -90,6 +94,7 @@ class Runs {
   std::shared_ptr<coll::Transport> transport_;
   std::unique_ptr<engine::SmallStarted> small_;  ///< made at the first call
   std::unique_ptr<Leaders> leaders_;
+  std::optional<Neighborhood> neighborhood_;
   /// What host_leads() said, by collective and what else it follows from.
   std::array<std::optional<coll::HostLeads>, 4 * coll::kCollectives> host_leads_;
   std::mutex known_mutex_;
@@ -129,7 +134,7 @@ class Started {
   void refuse(int error);
   /// Whether the team of the members on this node shares the steps of the call: where it is worth it and all of them
   /// take part in it as this one does, or where all lengths take the same steps. Each call comes here once on each
-  /// member, and it is the same for all. `refuses`: this one takes no part.
+  /// member, and it is the same for all. Never of neighbours. `refuses`: this one takes no part.
   void agree(bool refuses = false);
   /// Whether it takes its steps whatever its length.
   [[nodiscard]] bool of_any_length() const { return of_any_length_; }

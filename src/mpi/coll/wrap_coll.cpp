@@ -1,7 +1,8 @@
-// Blocking collectives: each wrapper makes its call (call_data.h, call_reduce.h) and runs it. Also MPI_Reduce_local and
-// what makes and frees operations.
+// Blocking collectives: each wrapper makes its call (call_data.h, call_neighbor.h, call_reduce.h) and runs it. Also
+// MPI_Reduce_local and what makes and frees operations.
 #include "mpi/coll/call_counts.h"
 #include "mpi/coll/call_data.h"
+#include "mpi/coll/call_neighbor.h"
 #include "mpi/coll/call_reduce.h"
 
 namespace zh::mpi {
@@ -23,19 +24,30 @@ int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
   return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
 }
 
+/// By the members' team, where they have one that knows the collective. False: it does not serve the call.
+template <typename Call>
+bool run_by_team(const Call& call, CommInfo* info, int* result) {
+  if constexpr (Call::kCollective != coll::Collective::kNeighbor) {
+    coll::Team* team = team_of(info, Call::kCollective);
+    if (team == nullptr) return false;
+    const uint32_t begun = team->begun();
+    *result = call.serve(*info, *team);
+    // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
+    if (*result != MPI_SUCCESS && *result != kToHost && team->begun() == begun && !is_without_effect(*result))
+        [[unlikely]]
+      team->refuse(Call::kCollective == coll::Collective::kAllreduce);
+    return true;
+  }
+  return false;
+}
+
 /// A blocking collective call; `Form` are the host's functions for it.
 template <typename Form, typename Call>
 int run(const Call& call) {
   CommInfo* info = known(call.comm);
   int result = kToHost;
   CallWay way = CallWay::kTeam;
-  if (coll::Team* team = team_of(info, Call::kCollective); team != nullptr) [[likely]] {
-    const uint32_t begun = team->begun();
-    result = call.serve(*info, *team);
-    // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
-    if (result != MPI_SUCCESS && result != kToHost && team->begun() == begun && !is_without_effect(result)) [[unlikely]]
-      team->refuse(Call::kCollective == coll::Collective::kAllreduce);
-  } else if (runs_of(info) != nullptr) {
+  if (!run_by_team(call, info, &result) && runs_of(info) != nullptr) {
     result = run_schedule(call, *info, &way);
   }
   if (result == kToHost) {

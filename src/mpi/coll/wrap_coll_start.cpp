@@ -1,7 +1,8 @@
-// Nonblocking and persistent collectives: each wrapper makes its call (call_data.h, call_reduce.h), prepares it as a
-// schedule and gives it to a request.
+// Nonblocking and persistent collectives: each wrapper makes its call (call_data.h, call_neighbor.h, call_reduce.h),
+// prepares it as a schedule and gives it to a request.
 #include "mpi/coll/call_counts.h"
 #include "mpi/coll/call_data.h"
+#include "mpi/coll/call_neighbor.h"
 #include "mpi/coll/call_reduce.h"
 #include "mpi/coll/started.h"
 

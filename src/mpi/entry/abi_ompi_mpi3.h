@@ -29,4 +29,14 @@ int PMPI_Reduce_scatter_init(const void*, void*, const int*, MPI_Datatype, MPI_O
 int PMPI_Reduce_scatter_block_init(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 int PMPI_Scan_init(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 int PMPI_Exscan_init(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
+int PMPI_Neighbor_allgather_init(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Info,
+                                 MPI_Request*);
+int PMPI_Neighbor_allgatherv_init(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
+                                  MPI_Info, MPI_Request*);
+int PMPI_Neighbor_alltoall_init(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Info,
+                                MPI_Request*);
+int PMPI_Neighbor_alltoallv_init(const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*,
+                                 MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request*);
+int PMPI_Neighbor_alltoallw_init(const void*, const int*, const MPI_Aint*, const MPI_Datatype*, void*, const int*,
+                                 const MPI_Aint*, const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
 }

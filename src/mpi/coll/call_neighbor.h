@@ -1,0 +1,143 @@
+// Collectives of neighbourhoods (MPI standard 8.6): what each hands to a schedule and to the host, as call_data.h has
+// it of the others. No team serves them: each rank waits for its neighbours alone. Called by wrap_coll.cpp and
+// wrap_coll_start.cpp.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "coll/algorithms/neighbor.h"
+#include "mpi/coll/neighborhood.h"
+#include "mpi/coll/peers.h"
+#include "mpi/coll/started.h"
+
+namespace zh::mpi::calls {
+
+/// The entries of a list that are of a neighbour.
+template <typename T>
+std::vector<T> picked(const T* list, const std::vector<int32_t>& used) {
+  std::vector<T> out;
+  out.reserve(used.size());
+  for (const int32_t i : used) out.push_back(list[i]);
+  return out;
+}
+
+// The blocks of the neighbours, judged. Those of MPI_PROC_NULL may be anything.
+
+template <typename N>
+int judge_blocks(const Data<N>& data, const Neighborhood::Side& side, MPI_Comm comm, std::vector<Elements>* out) {
+  Elements first;
+  ZH_STEP(judge(data, comm, &first));
+  out->assign(side.used.size(), first);
+  for (size_t i = 0; i < out->size(); ++i) {
+    const auto at = reinterpret_cast<intptr_t>(first.buf) + side.used[i] * first.count * first.type->extent;
+    (*out)[i].buf = reinterpret_cast<std::byte*>(at);
+  }
+  return kGoOn;
+}
+template <typename N>
+int judge_blocks(const Listed<N>& list, const Neighborhood::Side& side, MPI_Comm comm, std::vector<Elements>* out) {
+  const auto counts = picked(list.counts, side.used);
+  const auto places = picked(list.places, side.used);
+  out->resize(side.used.size());
+  return judge(Listed<N>(list.buf, counts.data(), places.data(), list.type), static_cast<int32_t>(out->size()), comm,
+               out->data());
+}
+template <typename N>
+int judge_blocks(const TypedFar<N>& list, const Neighborhood::Side& side, MPI_Comm comm, std::vector<Elements>* out) {
+  const auto counts = picked(list.counts, side.used);
+  const auto places = picked(list.places, side.used);
+  const auto types = picked(list.types, side.used);
+  out->resize(side.used.size());
+  return judge(TypedFar<N>(list.buf, counts.data(), places.data(), types.data(), list.root),
+               static_cast<int32_t>(out->size()), comm, out->data());
+}
+
+/// A buffer with a block for each neighbour of one side. Without neighbours it may be anything.
+template <typename Group>
+int open_blocks(const Group& group, const Neighborhood::Side& side, MPI_Comm comm, HeldBuffer* out) {
+  if (side.used.empty()) return kGoOn;
+  std::vector<Elements> blocks;
+  ZH_STEP(judge_blocks(group, side, comm, &blocks));
+  return out->open(std::move(blocks), comm);
+}
+
+/// What all of them begin with: who the neighbours are, and where what they send goes.
+template <typename Group>
+int open_received(const Group& recv, const CommInfo& info, Started& s) {
+  const Neighborhood& near = info.runs->neighborhood();
+  if (!near.served) return leave_to_host("collectives of neighbours: no topology, or two neighbours that are one rank");
+  s.problem.uniform = false;
+  s.problem.sources = near.sources.ranks;
+  s.problem.destinations = near.destinations.ranks;
+  ZH_STEP(open_blocks(recv, near.sources, info.handle, &s.output));
+  s.problem.recv = s.output.pieces();
+  return kGoOn;
+}
+
+/// What all of them end with: what this rank gives to itself has to fit.
+inline int expect_own(const coll::Problem& problem, MPI_Comm comm) {
+  bool fits = true;
+  coll::each_own_edge(problem, [&](uint32_t to, uint32_t from) {
+    fits = fits && problem.send_piece(to).bytes <= problem.recv_piece(from).bytes;
+  });
+  return fits ? kGoOn : raise(comm, MPI_ERR_TRUNCATE);
+}
+
+/// The same block to each neighbour.
+template <typename N, template <typename> typename Group>
+struct NeighborAllgatherTo {
+  static constexpr auto kCollective = coll::Collective::kNeighbor;
+  Data<N> send;
+  Group<N> recv;
+  MPI_Comm comm;
+
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, send, recv);
+  }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    ZH_STEP(open_received(recv, info, s));
+    if (s.problem.destinations.empty()) return kGoOn;
+    Elements mine;
+    ZH_STEP(judge(send, comm, &mine));
+    ZH_STEP(s.input.open(mine, comm));
+    s.problem.send.assign(s.problem.destinations.size(), {0, mine.bytes()});
+    return expect_own(s.problem, comm);
+  }
+};
+
+/// A block of its own to each neighbour.
+template <typename N, template <typename> typename Group>
+struct NeighborAlltoallOf {
+  static constexpr auto kCollective = coll::Collective::kNeighbor;
+  Group<N> send;
+  Group<N> recv;
+  MPI_Comm comm;
+
+  template <typename Form, typename End>
+  [[nodiscard]] int forward(const End& end) const {
+    return call_host<N, Form>(end, send, recv);
+  }
+
+  int prepare(const CommInfo& info, Started& s) const {
+    ZH_STEP(open_received(recv, info, s));
+    ZH_STEP(open_blocks(send, info.runs->neighborhood().destinations, comm, &s.input));
+    s.problem.send = s.input.pieces();
+    return expect_own(s.problem, comm);
+  }
+};
+
+template <typename N>
+using Neighbor_allgather = NeighborAllgatherTo<N, Data>;
+template <typename N>
+using Neighbor_allgatherv = NeighborAllgatherTo<N, Listed>;
+template <typename N>
+using Neighbor_alltoall = NeighborAlltoallOf<N, Data>;
+template <typename N>
+using Neighbor_alltoallv = NeighborAlltoallOf<N, Listed>;
+template <typename N>
+using Neighbor_alltoallw = NeighborAlltoallOf<N, TypedFar>;
+
+}  // namespace zh::mpi::calls
