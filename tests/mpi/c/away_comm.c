@@ -169,7 +169,7 @@ AWAY_BETWEEN(sendrecv)
 AWAY_BETWEEN(inter_barrier)
 AWAY_BETWEEN(inter_allgather)
 
-// ---- collectives that stay with the host, by neighbours and by the communicator's info
+// ---- collectives of neighbours, and those that stay with the host by the communicator's info
 
 static MPI_Comm ring;
 static int to_ring[2], from_ring[2], ones[2] = {1, 1}, places[2] = {0, 1};

@@ -218,7 +218,7 @@ CASE(coll_comms, nonblocking_beside_blocking) {
   OK(MPI_Comm_free(&other));
 }
 
-// Neighbourhood collectives stay with the host; those of the same communicator around them may not.
+// Neighbourhood collectives amid others of the same communicator, which may go another way.
 CASE(coll_comms, neighbourhood) {
   MPI_Comm ring;
   OK(MPI_Cart_create(comm, 1, &size, &(int){1}, 0, &ring));
