@@ -59,7 +59,7 @@ int open_blocks(const Group& group, const Neighborhood::Side& side, MPI_Comm com
   if (side.used.empty()) return kGoOn;
   std::vector<Elements> blocks;
   ZH_STEP(judge_blocks(group, side, comm, &blocks));
-  return out->open(std::move(blocks), comm);
+  return out->open(std::move(blocks));
 }
 
 /// What all of them begin with: who the neighbours are, and where what they send goes.

@@ -181,7 +181,7 @@ Started::~Started() {
 // What members know alike decides who serves the call. A member that lacks memory has all of them take messages, also
 // for calls that have begun; so these are never the host's.
 int Started::ready() {
-  const bool is_named = shim.algorithms.named[static_cast<size_t>(problem.collective)].has_value();
+  const bool is_named = shim.algorithms.named_for(problem.collective).has_value();
   const bool started = blocks_ == nullptr && reducing.how.user == nullptr;
   if (started && !is_named && engine::SmallStarted::fits(problem)) {
     if (input.lacks_memory() || output.lacks_memory()) return raise(error_site(), MPI_ERR_NO_MEM);

@@ -228,8 +228,6 @@ static void make_side(struct Item* it, struct Side* side, bool listed, uint64_t*
   int order[kMostEdges];
   bool typed = it->what == kEachw;
   side->types[0].map = NULL;
-  side->counts[0] = 0;
-  side->handles[0] = MPI_INT;  // where there are no blocks
   for (int b = 0; b < side->blocks; ++b) {
     if (b == 0 || typed) side->types[b] = coll_type(it->unit, kEach[coll_pick(own, 6)], own);
     const struct CollType* type = &side->types[typed ? b : 0];
@@ -268,20 +266,24 @@ static void free_side(const struct Item* it, struct Side* side) {
   for (int b = 0; b < side->blocks && (b == 0 || it->what == kEachw); ++b) coll_type_free(&side->types[b]);
 }
 
+// A rank without edges has one block of no use, as the counts of all ranks have to match (Open MPI takes a count of
+// nothing to receive for no call).
 static void make_sides(struct Item* it, uint64_t* own) {
   const struct Around* a = &it->around;
-  it->send.blocks = to_all(it) ? 1 : a->destinations.count;
-  it->recv.blocks = a->sources.count;
-  for (int b = 0; b < it->send.blocks; ++b) it->send.units[b] = units_of(it, a->rank, b);
-  for (int b = 0; b < it->recv.blocks; ++b) {
+  int sent = to_all(it) ? 1 : a->destinations.count, received = a->sources.count;
+  it->send.blocks = sent ? sent : 1;
+  it->recv.blocks = received ? received : 1;
+  it->send.units[0] = it->recv.units[0] = it->units;
+  for (int b = 0; b < sent; ++b) it->send.units[b] = units_of(it, a->rank, b);
+  for (int b = 0; b < received; ++b) {
     bool there = a->sources.rank[b] != MPI_PROC_NULL;
     it->recv.units[b] = there ? units_of(it, a->sources.rank[b], place_at_sender(a, b)) : it->units;
   }
   make_side(it, &it->send, it->what >= kEachv, own);
   make_side(it, &it->recv, it->what != kToAll && it->what != kEach, own);
-  for (int b = 0; b < it->send.blocks; ++b) put(it, &it->send, b, key_of(it, a->rank, b));
+  for (int b = 0; b < sent; ++b) put(it, &it->send, b, key_of(it, a->rank, b));
   memcpy(it->send.buffer.area, it->send.buffer.image, it->send.buffer.len_bytes);
-  for (int b = 0; b < it->recv.blocks; ++b)
+  for (int b = 0; b < received; ++b)
     if (a->sources.rank[b] != MPI_PROC_NULL)
       put(it, &it->recv, b, key_of(it, a->sources.rank[b], place_at_sender(a, b)));
 }
