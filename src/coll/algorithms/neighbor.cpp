@@ -30,7 +30,7 @@ void linear(Builder& b, const Problem& p) {
     const uint32_t before = sent.size() < kUnderWay ? kNoStep : sent[sent.size() - kUnderWay];
     sent.push_back(from.bytes > 0 ? b.send(p.destinations[i], from, {before}) : b.signal(p.destinations[i], {before}));
   }
-  each_own_edge(p, [&](uint32_t to, uint32_t from) {
+  each_own_edge(p.sources, p.destinations, p.self, [&](uint32_t to, uint32_t from) {
     const Range given = p.send_piece(to);
     const Range taken = p.recv_piece(from);
     const uint64_t bytes = std::min(given.bytes, taken.bytes);

@@ -68,20 +68,19 @@ int open_received(const Group& recv, const CommInfo& info, Started& s) {
   const Neighborhood& near = info.runs->neighborhood();
   if (!near.served) return leave_to_host("collectives of neighbours: no topology, or two neighbours that are one rank");
   s.problem.uniform = false;
-  s.problem.sources = near.sources.ranks;
-  s.problem.destinations = near.destinations.ranks;
   ZH_STEP(open_blocks(recv, near.sources, info.handle, &s.output));
   s.problem.recv = s.output.pieces();
   return kGoOn;
 }
 
 /// What all of them end with: what this rank gives to itself has to fit.
-inline int expect_own(const coll::Problem& problem, MPI_Comm comm) {
+inline int expect_own(const CommInfo& info, const coll::Problem& problem) {
+  const Neighborhood& near = info.runs->neighborhood();
   bool fits = true;
-  coll::each_own_edge(problem, [&](uint32_t to, uint32_t from) {
-    fits = fits && problem.send_piece(to).bytes <= problem.recv_piece(from).bytes;
+  coll::each_own_edge(near.sources.ranks, near.destinations.ranks, problem.self, [&](uint32_t to, uint32_t from) {
+    fits = fits && problem.send[to].bytes <= problem.recv[from].bytes;
   });
-  return fits ? kGoOn : raise(comm, MPI_ERR_TRUNCATE);
+  return fits ? kGoOn : raise(info.handle, MPI_ERR_TRUNCATE);
 }
 
 /// The same block to each neighbour.
@@ -99,12 +98,13 @@ struct NeighborAllgatherTo {
 
   int prepare(const CommInfo& info, Started& s) const {
     ZH_STEP(open_received(recv, info, s));
-    if (s.problem.destinations.empty()) return kGoOn;
+    const size_t edges = info.runs->neighborhood().destinations.ranks.size();
+    if (edges == 0) return kGoOn;
     Elements mine;
     ZH_STEP(judge(send, comm, &mine));
     ZH_STEP(s.input.open(mine, comm));
-    s.problem.send.assign(s.problem.destinations.size(), {0, mine.bytes()});
-    return expect_own(s.problem, comm);
+    s.problem.send.assign(edges, {0, mine.bytes()});
+    return expect_own(info, s.problem);
   }
 };
 
@@ -125,7 +125,7 @@ struct NeighborAlltoallOf {
     ZH_STEP(open_received(recv, info, s));
     ZH_STEP(open_blocks(send, info.runs->neighborhood().destinations, comm, &s.input));
     s.problem.send = s.input.pieces();
-    return expect_own(s.problem, comm);
+    return expect_own(info, s.problem);
   }
 };
 

@@ -68,17 +68,19 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   coll::Problem& p = *problem;
   const bool of_neighbors = p.collective == coll::Collective::kNeighbor;
   const bool lasting = p.uniform || of_neighbors;
-  Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team, {}, {}};
-  if (of_neighbors) {
-    key.send = p.send;
-    key.recv = p.recv;
-  }
+  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
   const std::lock_guard lock(known_mutex_);
-  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.key == key; });
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) {
+    return k.key == key && (!of_neighbors || (k.send == p.send && k.recv == p.recv));
+  });
   if (lasting && known != known_.end()) {
     known_.splice(known_.begin(), known_, known);
     *out = known->chosen;
     return kOk;
+  }
+  if (of_neighbors) {
+    p.sources = neighborhood().sources.ranks;
+    p.destinations = neighborhood().destinations.ranks;
   }
   coll::Schedule schedule;
   const coll::AlgorithmChoice choice = shim.algorithms.choose(p);
@@ -91,11 +93,32 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
   if (!lasting || leaves) return kOk;
-  known_.push_front({std::move(key), *out});
+  known_.push_front({key, {}, {}, *out, nullptr});
+  if (of_neighbors) {
+    known_.front().send = p.send;
+    known_.front().recv = p.recv;
+  }
   if (known_.size() > kKnown) known_.pop_back();
   return kOk;
 } catch (const std::bad_alloc&) {
   return {Code::kNoMemory, "memory for a collective's plan"};
+}
+
+std::unique_ptr<coll::Run> Runs::idle_run(const coll::Plan* plan) {
+  const std::lock_guard lock(known_mutex_);
+  Known* const known = known_of(plan);
+  return known != nullptr ? std::move(known->idle) : nullptr;
+}
+
+void Runs::keep_run(const coll::Plan* plan, std::unique_ptr<coll::Run> run) {
+  const std::lock_guard lock(known_mutex_);
+  if (Known* const known = known_of(plan); known != nullptr) known->idle = std::move(run);
+}
+
+Runs::Known* Runs::known_of(const coll::Plan* plan) {
+  const auto known =
+      std::find_if(known_.begin(), known_.end(), [plan](const Known& k) { return k.chosen.plan.get() == plan; });
+  return known != known_.end() ? &*known : nullptr;
 }
 
 coll::HostLeads Runs::host_leads(const coll::Problem& p) {
@@ -168,10 +191,17 @@ Status Started::make_run(bool may_leave) {
   algorithm_ = chosen.algorithm;
   if (left_to_host_) return kOk;
   shares_ = chosen.plan->shares();
+  if (blocks_ != nullptr && problem.collective == coll::Collective::kNeighbor) {
+    plan_ = chosen.plan;
+    run_ = runs_->idle_run(plan_.get());
+    if (run_ != nullptr) return kOk;
+  }
   return coll::Run::create(std::move(chosen.plan), *transport_, &run_);
 }
 
 Started::~Started() {
+  if (plan_ != nullptr && run_ != nullptr && done_.load_relaxed() != 0 && run_->code() == Code::kOk)
+    runs_->keep_run(plan_.get(), std::move(run_));
   run_.reset();
   if (!holds_operation_) return;
   drop(reducing.op);

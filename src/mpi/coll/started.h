@@ -43,6 +43,11 @@ class Runs {
   [[nodiscard]] std::unique_ptr<engine::SmallStarted> small_of(uint64_t init) const {
     return make_small(persistent_context(context_, init));
   }
+  /// A run of a plan that plan() gave, for a call that blocks; null: it has to be made. The memory of runs is worth
+  /// keeping where messages are short.
+  [[nodiscard]] std::unique_ptr<coll::Run> idle_run(const coll::Plan* plan);
+  /// Gives it back when it has ended well.
+  void keep_run(const coll::Plan* plan, std::unique_ptr<coll::Run> run);
   /// Messages of one persistent operation, whose starts other members may order differently among those of others.
   [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
     return make_transport(persistent_context(context_, init));
@@ -76,14 +81,16 @@ class Runs {
     bool commutative;
     bool in_place;
     bool team;
-    std::vector<coll::Piece> send, recv;  ///< of neighbours
     [[nodiscard]] bool operator==(const Key&) const = default;
   };
   struct Known {
     Key key;
+    std::vector<coll::Piece> send, recv;  ///< of neighbours: what else the plan follows from
     Chosen chosen;
+    std::unique_ptr<coll::Run> idle;  ///< of the plan
   };
   static constexpr size_t kKnown = 16;
+  [[nodiscard]] Known* known_of(const coll::Plan* plan);  ///< known_mutex_ is held
 
   uint64_t context_;
   uint32_t self_;
@@ -179,6 +186,7 @@ class Started {
   engine::SmallStarted* small_ = nullptr;            ///< in its place, as long as it serves the call
   std::unique_ptr<engine::SmallStarted> own_small_;  ///< ... a persistent one's
   coll::StartedCall small_call_;
+  std::shared_ptr<const coll::Plan> plan_;  ///< of a run that is to be kept
   std::optional<engine::TeamSteps> node_;
   std::optional<HostLeaders> leaders_;
   uint64_t init_ = 0;     ///< number among the persistent ones
