@@ -29,6 +29,10 @@ class Internode {
     uint64_t bytes = 0;     ///< of them, without what describes them
   };
 
+  /// Longer messages are announced by one of their own. Up to here a copy at both ends is cheaper than that. What
+  /// nobody has asked for yet is kept.
+  static constexpr uint64_t kInlineBytes = 16 << 10;
+
   /// `threaded`: calls come from several threads.
   Internode(std::unique_ptr<Carrier> carrier, bool threaded);
   /// All messages must have been received by their peers, or have been given up.
@@ -74,8 +78,7 @@ class Internode {
     int32_t data_tag;
     Kind kind;
   };
-  static constexpr uint64_t kFrameBytes = 4096;
-  static constexpr uint64_t kInlineBytes = kFrameBytes - sizeof(Header);
+  static constexpr uint64_t kFrameBytes = sizeof(Header) + kInlineBytes;
   static constexpr int32_t kHeaderTag = 0;
   static constexpr size_t kFrames = 8;
 

@@ -129,6 +129,19 @@ class Rank {
     while (!done()) scope.pause();
   }
 
+  /// While one exists the rank's waits are for what comes over a network, longer than a change of process takes: where
+  /// ranks outnumber CPUs it sleeps soon, so that whoever serves the network has a CPU.
+  class NetworkScope {
+   public:
+    explicit NetworkScope(Rank& rank);
+    ~NetworkScope();
+    NetworkScope(const NetworkScope&) = delete;
+    NetworkScope& operator=(const NetworkScope&) = delete;
+
+   private:
+    Rank& rank_;
+  };
+
   /// Only looks for `done()`, for about the time in which a peer that runs would bring it about: what comes without the
   /// engine is seen sooner so than by wait_until(). True once it is done.
   template <typename Done>

@@ -69,6 +69,7 @@ struct Rank::State {
   /// while this rank looks for it. Tells the others where this rank is.
   bool notice_company(int32_t peer);
   Atomic<uint32_t> company;       ///< the latest answer
+  Atomic<uint32_t> for_network;   ///< NetworkScopes that there are, of all threads
   Atomic<uint32_t> next_noticed;  ///< by turns; the one found, while it is
   std::string profile_note;       ///< where the choices come from
   std::string complaint;          ///< one line for the user, on one rank; empty if there is none

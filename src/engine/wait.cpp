@@ -13,7 +13,7 @@ namespace zh::engine {
 namespace {
 constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
 constexpr uint32_t kIdlePerNotice = 16;         // ... before the others' CPUs are looked at
-constexpr uint32_t kIdlePassive = 200;          // ... before sleeping, when the user asked for passive waiting
+constexpr uint32_t kIdlePassive = 200;          // ... before sleeping soon: as the user wants, or for the network
 constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
 // A sleep ends by itself, for the host's messages call nobody and a wake-up can be lost to the race of flag and ring.
 // The longer the wait has lasted the rarer it looks, for no wait gets longer by more than a 64th, or the least: Linux
@@ -86,6 +86,9 @@ Rank::WaitScope::~WaitScope() {
   }
 }
 
+Rank::NetworkScope::NetworkScope(Rank& rank) : rank_(rank) { rank.state_->for_network.fetch_add_relaxed(1); }
+Rank::NetworkScope::~NetworkScope() { rank_.state_->for_network.fetch_add_relaxed(~0U); }
+
 bool Rank::WaitScope::turn_only() {
   State& s = *rank_.state_;
   if (++turns_ % kStampEvery == 0) s.endpoint->part().state.stamp.store_relaxed(os::ticks());
@@ -128,7 +131,8 @@ void Rank::WaitScope::pause() {
     cpu_relax();
     return;
   }
-  if (policy == WaitPolicy::kPassive && idle_ > kIdlePassive) {
+  const bool sleeps_soon = policy == WaitPolicy::kPassive || (s.oversubscribed && s.for_network.load_relaxed() != 0);
+  if (sleeps_soon && idle_ > kIdlePassive) {
     sleep_word_ = s.endpoint->announce_sleep();
     return;
   }

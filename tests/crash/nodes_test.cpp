@@ -32,7 +32,7 @@ using coll::Problem;
 constexpr int kWorld = 4;  // two nodes of two ranks; the first of each leads it
 constexpr uint32_t kNodeRanks = 2;
 constexpr uint32_t kRoot = 3;
-constexpr uint64_t kCount = 1500;
+constexpr uint64_t kCount = 2500;  // too long for a message that brings its bytes along; a node's pieces fit a pipe
 constexpr double kLookEveryUs = 20'000;
 
 struct NodesCase {
@@ -121,7 +121,7 @@ class Member {
     problem.root = kRoot;
     problem.count = collective == Collective::kBarrier ? 0 : kCount;
     problem.element_bytes = 8;
-    problem.chunk_bytes = 8 << 10;
+    problem.chunk_bytes = 17 << 10;
     problem.layout = layout_;
     problem.blocks = problem.team = true;
     coll::Schedule schedule;

@@ -57,11 +57,24 @@ PROGRAMS_OF = {
     **dict.fromkeys(("5n2", "4@2", "4@2c", "6@3"), ("collectives", "semantics")),
 }
 # Cases that are all zerohop's where ranks share nodes: they have no baseline, and no failure of the host excuses them.
-# Where there are several nodes, what is started belongs to the host, which fails much of it.
+# Where there are several nodes, what is started belongs to the host, which fails much of it, and so do some that block.
 OWN_SUBJECTS = ("coll_move", "coll_reduce", "coll_in_place", "coll_layouts", "coll_lopsided")
 OWN = (*(f"{subject}.*" for subject in OWN_SUBJECTS), "coll_order.*")
-OWN_BETWEEN_NODES = (*(f"{subject}.*_blocking" for subject in OWN_SUBJECTS), "coll_order.*")
-LEFT_OUT_BETWEEN_NODES = tuple(f"{subject}.*_[np]*" for subject in ("coll_in_place", "coll_layouts", "coll_lopsided"))
+OWN_CALLS_BETWEEN_NODES = ("bcast", "reduce", "allreduce", "scan", "exscan", "gatherv", "allgather", "allgatherv")
+HOSTS_BETWEEN_NODES = (
+    "*_[np]*",
+    "gather_blocking",
+    "scatter*_blocking",
+    "alltoall*_blocking",
+    "reduce_scatter*_blocking",
+)
+OWN_BETWEEN_NODES = (*(f"{subject}.{call}_blocking" for subject in OWN_SUBJECTS for call in OWN_CALLS_BETWEEN_NODES),
+                     "coll_order.*")  # fmt: skip
+LEFT_OUT_BETWEEN_NODES = tuple(
+    f"{subject}.{calls}"
+    for subject in ("coll_in_place", "coll_layouts", "coll_lopsided")
+    for calls in HOSTS_BETWEEN_NODES
+)
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")

@@ -161,9 +161,11 @@ Status build(std::span<const Problem> problems, std::string_view name, std::vect
   return kOk;
 }
 
-bool may_share(const Layout& layout) {
+bool may_share(const Problem& p) {
   constexpr uint32_t kLeastRanks = 4;  // see worth_sharing()
-  return layout.nodes() > 1 && layout.smallest_node() >= kLeastRanks;
+  const bool gains = p.collective == Collective::kBcast || p.collective == Collective::kAllreduce ||
+                     p.collective == Collective::kAllgather;
+  return p.blocks && gains && p.uniform && p.layout->nodes() > 1 && p.layout->smallest_node() >= kLeastRanks;
 }
 
 bool worth_sharing(const Problem& p) {
@@ -171,9 +173,21 @@ bool worth_sharing(const Problem& p) {
   // of 97, an allreduce 153 instead of 260, an allgather 355 instead of 752; with 2 an allreduce of 1 MiB takes twice
   // as long, and short broadcasts, which nobody waits for, twice or thrice. Reductions to a root gain nothing.
   constexpr uint64_t kLeastBytes = 16 << 10;
-  const bool gains = p.collective == Collective::kBcast || p.collective == Collective::kAllreduce ||
-                     p.collective == Collective::kAllgather;
-  return p.blocks && gains && p.uniform && p.bytes() >= kLeastBytes && may_share(*p.layout);
+  return may_share(p) && p.bytes() >= kLeastBytes;
+}
+
+bool host_serves(const Problem& p) {
+  if (!p.blocks || p.layout->nodes() == 1) return false;
+  switch (p.collective) {
+    case Collective::kGather:
+      return p.uniform;
+    case Collective::kScatter:
+    case Collective::kAlltoall:
+    case Collective::kReduceScatter:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool host_leads(const Problem& p) {

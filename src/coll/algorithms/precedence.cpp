@@ -41,6 +41,7 @@ AlgorithmChoice Precedence::choose(const Problem& problem) const {
     if (entry == nullptr) continue;
     return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(usual), by};
   }
+  if (host_serves(problem)) return {nullptr, usual, ChosenBy::kDefault};
   return {algorithm(problem.collective, coll::choose(problem)), usual, ChosenBy::kDefault};
 }
 

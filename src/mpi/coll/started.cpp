@@ -158,7 +158,7 @@ void Started::agree(bool refuses) {
   if (blocks_ == nullptr || problem.collective == coll::Collective::kNeighbor) return;
   const coll::HostLeads leads = runs_->host_leads(problem);
   of_any_length_ = leads == coll::HostLeads::kAlways;
-  if (leads == coll::HostLeads::kNever && !runs_->may_share()) return;
+  if (leads == coll::HostLeads::kNever && !coll::may_share(problem)) return;
   coll::Team* const team = node_team_of(blocks_);
   if (team == nullptr) return;
   node_.emplace(*team);
@@ -221,7 +221,7 @@ int Started::ready() {
   }
   const Status status = run_ != nullptr ? kOk : make_run(true);
   if (!status.ok()) return raise(error_site(), class_of(status.code()));
-  if (left_to_host_) return leave_to_host("collectives: named or measured as the host's");
+  if (left_to_host_) return leave_to_host("collectives: the host's by name, table or default");
   if (Leaders* leaders = shares_ ? runs_->leaders() : nullptr; leaders != nullptr) leaders_.emplace(*leaders, reducing);
   if (reducing.how.user != nullptr) {
     hold(reducing.op);
@@ -335,7 +335,9 @@ void Started::run_with_others() {
       ended = advance(false);
       return ended || run_->shared_is_next();
     });
-    if (!ended) run_->share();
+    if (ended) break;
+    const engine::Rank::NetworkScope patience(*shim.rank);
+    run_->share();
   }
   const std::lock_guard lock(active_mutex);
   --with_others;

@@ -53,8 +53,6 @@ class Runs {
     return make_transport(persistent_context(context_, init));
   }
   [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
-  /// Whether calls may be worth sharing by nodes' teams.
-  [[nodiscard]] bool may_share() const { return coll::may_share(*layout_); }
   /// Whether the host's collectives are the part between nodes of such calls.
   [[nodiscard]] coll::HostLeads host_leads(const coll::Problem& problem);
   /// Null on ranks that lead no node.

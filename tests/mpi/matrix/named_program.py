@@ -12,7 +12,13 @@ from pathlib import Path
 from matrix.programs import COLL_SOURCES, ROOT, Program, Setting, collectives_binary, run_cases
 from matrix.results import Results, Test
 
-CASES = ("coll_move.*_blocking", "coll_reduce.*_blocking", "coll_userop.*_blocking", "coll_move.*_nonblocking")
+CASES = (
+    "coll_move.*_blocking",
+    "coll_reduce.*_blocking",
+    "coll_userop.*_blocking",
+    "coll_move.*_nonblocking",
+    "coll_errors.without_memory",
+)
 COMMAND = Path(os.environ.get("ZH_BUILD_DIR", ROOT / "build")) / "bin" / "zerohop"
 CHUNK = "1000"  # so that vectors of the tests have several pieces, and a shorter last one
 

@@ -105,6 +105,42 @@ TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever);
 }
 
+TEST(Precedence, HostServesBetweenNodesWhereLeadersGainNothing) {
+  struct Case {
+    Collective collective;
+    bool uniform;
+    bool by_host;
+  };
+  for (const Case& c : {Case{Collective::kAlltoall, true, true}, Case{Collective::kAlltoall, false, true},
+                        Case{Collective::kReduceScatter, true, true}, Case{Collective::kReduceScatter, false, true},
+                        Case{Collective::kGather, true, true}, Case{Collective::kGather, false, false},
+                        Case{Collective::kScatter, true, true}, Case{Collective::kScatter, false, true},
+                        Case{Collective::kReduce, true, false}, Case{Collective::kScan, true, false},
+                        Case{Collective::kBcast, true, false}}) {
+    for (const uint64_t bytes : {uint64_t{8}, uint64_t{1} << 20}) {
+      Precedence precedence;
+      Problem problem;
+      problem.collective = c.collective;
+      problem.count = bytes;
+      problem.uniform = c.uniform;
+      problem.blocks = true;
+      problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 0, 0, 1, 1, 1, 1});
+      const std::string what = std::string(coll::name_of(c.collective)) + " of " + std::to_string(bytes);
+      const auto by_host = [&] { return precedence.choose(problem).algorithm == nullptr; };
+      EXPECT_EQ(by_host(), c.by_host) << what;
+      if (c.by_host) {
+        EXPECT_FALSE(coll::may_share(problem)) << what << ": members that refuse their arguments would tell a team";
+        EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever) << what;
+      }
+      problem.blocks = false;
+      EXPECT_FALSE(by_host()) << what;
+      problem.blocks = true;
+      problem.layout = coll::Layout::one_node(8);
+      EXPECT_FALSE(by_host()) << what;
+    }
+  }
+}
+
 TEST(Precedence, NamesAreReadAsVariablesHaveThem) {
   coll::NamedAlgorithm named;
   EXPECT_TRUE(coll::read_name(Collective::kBcast, "auto", &named));

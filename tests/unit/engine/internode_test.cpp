@@ -136,7 +136,8 @@ struct Pair {
 };
 
 TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
-  constexpr uint64_t kSizes[] = {0, 1, 4000, 4064, 4065, 100'000};
+  constexpr uint64_t kInline = Internode::kInlineBytes;
+  constexpr uint64_t kSizes[] = {0, 1, kInline - 64, kInline, kInline + 1, 100'000};
   for (const bool receives_first : {true, false}) {
     Pair pair;
     std::vector<std::vector<uint8_t>> out;
@@ -179,7 +180,7 @@ TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
       EXPECT_EQ(in[i][out[i].size()], 0xee) << i;
     }
     EXPECT_EQ(pair.a.stats().messages, 60u);
-    EXPECT_EQ(pair.a.stats().bytes, 10u * (0 + 1 + 4000 + 4064 + 4065 + 100'000));
+    EXPECT_EQ(pair.a.stats().bytes, 10u * (1 + 3 * kInline - 63 + 100'000));
     EXPECT_EQ(pair.b.stats().messages, 0u);
   }
 }
@@ -318,7 +319,7 @@ class Spanning {
  private:
   coll::Schedule schedule_of(Problem* problem, std::string_view algorithm) {
     problem->element_bytes = 8;
-    problem->chunk_bytes = 16 << 10;
+    problem->chunk_bytes = Internode::kInlineBytes + 4096;
     problem->self = self_;
     problem->layout = layout_;
     problem->team = team_ != nullptr;
