@@ -76,7 +76,7 @@ void add_ranks_option(CLI::App& command, BenchOptions* options);
 std::string wrong_machines(const BenchOptions& options, int ranks);
 void add_strict_option(CLI::App& command, BenchOptions* options, const std::string& about);
 
-inline constexpr int kMostRanks = 256;  // kMaxRanks of bench/mpi/bench.h
+inline constexpr int kMostRanks = 4096;  // kMaxRanks of bench/mpi/bench.h
 
 inline constexpr const char* kHostArm = "host";
 inline constexpr const char* kZerohopArm = "zerohop";

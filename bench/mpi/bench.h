@@ -13,7 +13,7 @@ enum {
   kMaxMetrics = 8,
   kMaxBlocks = 64,
   kMaxIters = 20000,
-  kMaxRanks = 256,
+  kMaxRanks = 4096,
   kMaxSizes = 32,
   kWindow = 64,
 };
