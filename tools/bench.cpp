@@ -3,6 +3,7 @@
 
 #include "bench_algorithms.h"
 #include "bench_coll.h"
+#include "bench_figure.h"
 #include "bench_matmul.h"
 #include "bench_p2p.h"
 #include "bench_raw.h"
@@ -15,13 +16,14 @@ void add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
       "bench",
       "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, matmul), algorithms,\n"
-      "the mlog_nP paper's shapes.");
+      "the mlog_nP paper's shapes, the papers' figures.");
   bench->require_subcommand(1);
   add_bench_p2p_command(*bench);
   add_bench_coll_command(*bench);
   add_bench_matmul_command(*bench);
   add_bench_algorithms_command(*bench);
   add_bench_shapes_command(*bench);
+  add_bench_figure_command(*bench);
   add_bench_raw(*bench);
 }
 

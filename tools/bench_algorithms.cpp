@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "bench_command.h"
 #include "bench_report.h"
+#include "bench_series.h"
 #include "coll/algorithms/selection.h"
 #include "commands.h"
 #include "level_pairs.h"
@@ -54,11 +55,6 @@ struct AlgorithmOptions {
   std::string abi;  ///< of the host under which zerohop ran
 };
 
-std::string upper(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::string setting_of(const std::string& algorithm, const std::string& chunk) {
   return chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
 }
@@ -95,8 +91,7 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
         part.only = name;
         PlannedLaunch p = plan_launch("coll", part, host, ranks, kPairedArms);
         p.setting = setting_of(algorithm, chunk);
-        p.spec.env["ZEROHOP_" + upper(name)] = algorithm;
-        p.spec.env["ZEROHOP_CHUNK"] = chunk;
+        choose_algorithm(name, algorithm, chunk, &p);
         if (o.node_ranks > 0) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(o.node_ranks);
         planned.push_back(std::move(p));
       };
@@ -112,16 +107,8 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
   }
 }
 
-/// One algorithm at one size: medians of a launch's blocks, by launch.
-struct Cell {
-  std::vector<double> us;
-  std::vector<double> slowest_us;  ///< of the slowest rank
-  std::vector<double> to_host;
-  [[nodiscard]] double time() const { return median(us); }
-  [[nodiscard]] double ratio() const { return median(to_host); }
-};
-using Cells = std::map<uint64_t, std::map<std::string, Cell>>;  ///< by size and setting
-using Tables = std::map<std::pair<std::string, int>, Cells>;    ///< by collective and number of ranks
+using Cells = std::map<uint64_t, std::map<std::string, SeriesCell>>;  ///< by size and setting
+using Tables = std::map<std::pair<std::string, int>, Cells>;          ///< by collective and number of ranks
 
 bool counts(const LaunchRecord& record, const std::string& line) {
   return line.empty() || record.document.value("placement", "") == line;
@@ -132,27 +119,18 @@ bool counts(const LaunchRecord& record, const std::string& line) {
 Tables tables_of(const Launches& launches, const std::string& line) {
   Tables tables;
   for (const LaunchRecord& record : launches.records) {
-    if (!counts(record, line)) continue;
+    if (!record.zerohop || !counts(record, line)) continue;
     const nlohmann::json& d = record.document;
     for (const nlohmann::json& c : d.value("cases", nlohmann::json::array())) {
-      const auto arms = c.value("/metrics/time_us"_json_pointer, std::vector<std::vector<double>>{});
-      if (arms.size() != 3) continue;  // kPairedArms
-      std::vector<double> host = arms[0];
-      host.insert(host.end(), arms[2].begin(), arms[2].end());
-      const double us = median(arms[1]);
       Cells& cells = tables[{c.value("bench", ""), d.value("ranks", 0)}];
-      Cell& cell = cells[c.value("size", uint64_t{0})][record.setting];
-      cell.us.push_back(us);
-      const auto slowest = c.value("/metrics/t_max_us"_json_pointer, std::vector<std::vector<double>>{});
-      if (slowest.size() == arms.size()) cell.slowest_us.push_back(median(slowest[1]));
-      cell.to_host.push_back(us / median(host));
+      cells[c.value("size", uint64_t{0})][record.setting].add(c);
     }
   }
   return tables;
 }
 
 /// The setting with the least ratio to the host; "" if there is none.
-std::string fastest_of(const std::map<std::string, Cell>& by_setting, bool named_only) {
+std::string fastest_of(const std::map<std::string, SeriesCell>& by_setting, bool named_only) {
   std::string best;
   for (const auto& [setting, cell] : by_setting) {
     if (named_only && setting == kAuto) continue;
@@ -170,7 +148,7 @@ void print_table(const std::string& heading, const std::string& host, const Cell
   for (const std::string& s : settings) fmt::print(" {:>{}} ", s, std::max<size_t>(s.size(), 9));
   fmt::print("\n");
   for (const auto& [size, by_setting] : cells) {
-    const Cell& first = by_setting.begin()->second;
+    const SeriesCell& first = by_setting.begin()->second;
     const std::string best = fastest_of(by_setting, false);
     fmt::print("{:>9} {:>10}", size, number_text(first.time() / first.ratio()));
     for (const std::string& s : settings) {

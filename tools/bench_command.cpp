@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -194,6 +195,14 @@ std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOpt
   for (const BenchHost& h : hosts.peers) planned.push_back(plan_launch(name, o, h, ranks, kHostArm));
   for (const BenchHost& h : hosts.under) planned.push_back(plan_launch(name, o, h, ranks, kPairedArms));
   return planned;
+}
+
+void choose_algorithm(const std::string& collective, const std::string& algorithm, const std::string& chunk,
+                      PlannedLaunch* launch) {
+  std::string variable = "ZEROHOP_";
+  for (const char c : collective) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (!algorithm.empty()) launch->spec.env[variable] = algorithm;
+  if (!chunk.empty()) launch->spec.env["ZEROHOP_CHUNK"] = chunk;
 }
 
 std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& part) {

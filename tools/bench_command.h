@@ -76,7 +76,7 @@ void add_ranks_option(CLI::App& command, BenchOptions* options);
 std::string wrong_machines(const BenchOptions& options, int ranks);
 void add_strict_option(CLI::App& command, BenchOptions* options, const std::string& about);
 
-inline constexpr int kMostRanks = 256;  // kMaxRanks of bench/mpi/bench.h
+inline constexpr int kMostRanks = 4096;  // kMaxRanks of bench/mpi/bench.h
 
 inline constexpr const char* kHostArm = "host";
 inline constexpr const char* kZerohopArm = "zerohop";
@@ -87,6 +87,10 @@ PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const 
                           const std::string& arms);
 /// Every host bare, and zerohop under each that carries it.
 std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts, int ranks);
+
+/// Zerohop carries `collective` out so in this launch (ZEROHOP_<COLLECTIVE>, ZEROHOP_CHUNK); "" leaves one as it is.
+void choose_algorithm(const std::string& collective, const std::string& algorithm, const std::string& chunk,
+                      PlannedLaunch* launch);
 
 /// Those of `part` (a comma list) that --only names; all when it names none.
 std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& part);

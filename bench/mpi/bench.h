@@ -13,7 +13,7 @@ enum {
   kMaxMetrics = 8,
   kMaxBlocks = 64,
   kMaxIters = 20000,
-  kMaxRanks = 256,
+  kMaxRanks = 4096,
   kMaxSizes = 32,
   kWindow = 64,
 };
@@ -42,6 +42,7 @@ typedef struct {
   int no_page;             // even where one machine's ranks could share it
   int quick;               // fewer sizes and depths
   int rotate_root;         // collectives: the root moves on by one rank with every call
+  const char* forms;       // ... comma list of blocking, nonblocking, persistent
 } Settings;
 
 // One benchmark program: what launch.c does not know. Defined once in each program.
@@ -79,6 +80,8 @@ struct Case {
 };
 
 extern Settings g_settings;
+// A duplicate of `from` for one arm: the host's alone, or left to whoever serves it.
+MPI_Comm communicator_of(const char* arm, MPI_Comm from);
 // The communicator of the arm that is being measured: what a rank turns while it waits outside MPI.
 extern MPI_Comm g_progress_comm;
 extern int g_rank;
@@ -163,6 +166,7 @@ void network_sent(double* bytes, double* packets);
 void results_open(void);
 void results_close(double line_before_us, double line_after_us, const int* cpus);
 void run_case(Case* c);
+int in_list(const char* list, const char* word);  // comma list
 int selected(const char* bench);
 // The sizes of a sub-benchmark: those of the command line, else its own list.
 int sizes_for(const size_t* own, int own_count, size_t* out);

@@ -1,128 +1,24 @@
-// The benchmark of collectives, bench_coll_<abi>: one table of collectives, one measuring loop. Every call is timed
-// alone on every rank: data are rewritten before it and verified after it, with all ranks between two barriers that are
-// not MPI's (where ranks share a page). Values are those of IMB and OSU: the least, mean and greatest over the ranks of
-// a rank's mean time.
+// The benchmark of collectives, bench_coll_<abi>: one measuring loop. Every call is timed alone on every rank: data are
+// rewritten before it and verified after it, with all ranks between two barriers that are not MPI's (where ranks share
+// a page). Values are those of IMB and OSU: the least, mean and greatest over the ranks of a rank's mean time. What is
+// called is coll_calls.c's and coll_neighbors.c's.
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "bench.h"
+#include "coll.h"
 
-enum { kMostBytes = 32 << 20 };  // of one buffer: sizes of which every rank holds one block per rank end there
-
-typedef enum { kNobody, kEverybody, kRoot } Who;
-
-// A received block is the sum over some ranks of what each had for this place.
-typedef enum { kFromRoot, kFromBlock, kFromAll, kFromUpToMe, kFromBelowMe } From;
-
-typedef struct {
-  const char* name;
-  void (*call)(MPI_Comm comm, int root, int count);
-  int send_blocks;  // 1, or 0 for one block per rank
-  int recv_blocks;
-  Who sender;
-  Who receiver;
-  From from;
-  int to_me;  // the block was made for the receiver, not the same for all
-  int rooted;
-} Collective;
-
-static double* send_buffer = NULL;
-static double* recv_buffer = NULL;
-static int* counts = NULL;
-static int* displs = NULL;
+double* send_buffer = NULL;
+double* recv_buffer = NULL;
 static double samples[kMaxIters];
-
-// Elements are doubles, so that the same data serve reductions; all sums are whole numbers below 2^53.
-
-static void call_barrier(MPI_Comm comm, int root, int n) {
-  (void)root, (void)n;
-  MPI_Barrier(comm);
-}
-static void call_bcast(MPI_Comm comm, int root, int n) { MPI_Bcast(recv_buffer, n, MPI_DOUBLE, root, comm); }
-static void call_reduce(MPI_Comm comm, int root, int n) {
-  MPI_Reduce(send_buffer, recv_buffer, n, MPI_DOUBLE, MPI_SUM, root, comm);
-}
-static void call_allreduce(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Allreduce(send_buffer, recv_buffer, n, MPI_DOUBLE, MPI_SUM, comm);
-}
-static void call_gather(MPI_Comm comm, int root, int n) {
-  MPI_Gather(send_buffer, n, MPI_DOUBLE, recv_buffer, n, MPI_DOUBLE, root, comm);
-}
-static void call_gatherv(MPI_Comm comm, int root, int n) {
-  MPI_Gatherv(send_buffer, n, MPI_DOUBLE, recv_buffer, counts, displs, MPI_DOUBLE, root, comm);
-}
-static void call_scatter(MPI_Comm comm, int root, int n) {
-  MPI_Scatter(send_buffer, n, MPI_DOUBLE, recv_buffer, n, MPI_DOUBLE, root, comm);
-}
-static void call_scatterv(MPI_Comm comm, int root, int n) {
-  MPI_Scatterv(send_buffer, counts, displs, MPI_DOUBLE, recv_buffer, n, MPI_DOUBLE, root, comm);
-}
-static void call_allgather(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Allgather(send_buffer, n, MPI_DOUBLE, recv_buffer, n, MPI_DOUBLE, comm);
-}
-static void call_allgatherv(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Allgatherv(send_buffer, n, MPI_DOUBLE, recv_buffer, counts, displs, MPI_DOUBLE, comm);
-}
-static void call_alltoall(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Alltoall(send_buffer, n, MPI_DOUBLE, recv_buffer, n, MPI_DOUBLE, comm);
-}
-static void call_alltoallv(MPI_Comm comm, int root, int n) {
-  (void)root, (void)n;
-  MPI_Alltoallv(send_buffer, counts, displs, MPI_DOUBLE, recv_buffer, counts, displs, MPI_DOUBLE, comm);
-}
-static void call_reduce_scatter(MPI_Comm comm, int root, int n) {
-  (void)root, (void)n;
-  MPI_Reduce_scatter(send_buffer, recv_buffer, counts, MPI_DOUBLE, MPI_SUM, comm);
-}
-static void call_reduce_scatter_block(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Reduce_scatter_block(send_buffer, recv_buffer, n, MPI_DOUBLE, MPI_SUM, comm);
-}
-static void call_scan(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Scan(send_buffer, recv_buffer, n, MPI_DOUBLE, MPI_SUM, comm);
-}
-static void call_exscan(MPI_Comm comm, int root, int n) {
-  (void)root;
-  MPI_Exscan(send_buffer, recv_buffer, n, MPI_DOUBLE, MPI_SUM, comm);
-}
-// The raw line beside allreduce: the same 8 bytes summed through shared memory alone.
-static void call_flat(MPI_Comm comm, int root, int n) {
-  (void)comm, (void)root, (void)n;
-  recv_buffer[0] = flat_allreduce(send_buffer[0]);
-}
-
-static const Collective kCollectives[] = {
-    {"flat", call_flat, 1, 1, kEverybody, kEverybody, kFromAll, 0, 0},
-    {"barrier", call_barrier, 1, 1, kNobody, kNobody, kFromAll, 0, 0},
-    {"bcast", call_bcast, 1, 1, kRoot, kEverybody, kFromRoot, 0, 1},
-    {"reduce", call_reduce, 1, 1, kEverybody, kRoot, kFromAll, 0, 1},
-    {"allreduce", call_allreduce, 1, 1, kEverybody, kEverybody, kFromAll, 0, 0},
-    {"gather", call_gather, 1, 0, kEverybody, kRoot, kFromBlock, 0, 1},
-    {"scatter", call_scatter, 0, 1, kRoot, kEverybody, kFromRoot, 1, 1},
-    {"allgather", call_allgather, 1, 0, kEverybody, kEverybody, kFromBlock, 0, 0},
-    {"alltoall", call_alltoall, 0, 0, kEverybody, kEverybody, kFromBlock, 1, 0},
-    {"reduce_scatter", call_reduce_scatter, 0, 1, kEverybody, kEverybody, kFromAll, 1, 0},
-    {"reduce_scatter_block", call_reduce_scatter_block, 0, 1, kEverybody, kEverybody, kFromAll, 1, 0},
-    {"scan", call_scan, 1, 1, kEverybody, kEverybody, kFromUpToMe, 0, 0},
-    {"exscan", call_exscan, 1, 1, kEverybody, kEverybody, kFromBelowMe, 0, 0},
-    {"gatherv", call_gatherv, 1, 0, kEverybody, kRoot, kFromBlock, 0, 1},
-    {"scatterv", call_scatterv, 0, 1, kRoot, kEverybody, kFromRoot, 1, 1},
-    {"allgatherv", call_allgatherv, 1, 0, kEverybody, kEverybody, kFromBlock, 0, 0},
-    {"alltoallv", call_alltoallv, 0, 0, kEverybody, kEverybody, kFromBlock, 1, 0},
-};
-enum { kCollectiveCount = (int)(sizeof kCollectives / sizeof kCollectives[0]), kInQuick = 10, kPerLine = 8 };
+static const char* const kFormNames[kFormCount] = {
+    [kBlocking] = "blocking", [kNonblocking] = "nonblocking", [kPersistent] = "persistent"};
 
 static const Collective* current = NULL;
+static Form current_form = kBlocking;
 
 static int concerns(Who who, int root) { return who == kEverybody || (who == kRoot && g_rank == root); }
 
-// Element i of what `source` has for `target`. The first of each cache line changes with every call.
-static double element(double sources, double source_sum, int target, size_t i, uint64_t turn) {
+double element(double sources, double source_sum, int target, size_t i, uint64_t turn) {
   double common = 9176.0 * target + (double)(i % 4096) + (i % kPerLine == 0 ? 1e6 * (double)(turn % 1000000) : 0);
   return sources * common + 1009.0 * source_sum;
 }
@@ -152,19 +48,82 @@ static void check(const Collective* c, size_t n, int root, uint64_t turn, size_t
 // Not where the benchmark's own agreement goes over the network too.
 static int counts_sent(void) { return shares_page() && machine_count() > 1; }
 
-static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double* out) {
+static int is_neighborhood(const Collective* c) { return c->from == kFromNeighbors; }
+
+static void fill_for(const Collective* c, size_t n, int root, uint64_t turn, size_t step) {
+  if (!concerns(c->sender, root)) return;
+  if (is_neighborhood(c)) {
+    neighbors_fill(c, n, turn, step);
+    return;
+  }
+  // A broadcast has one buffer, which was overwritten by the last root's elements.
+  size_t fill_step = is_bcast(c) && g_settings.rotate_root ? 1 : step;
+  double* from = is_bcast(c) ? recv_buffer : send_buffer;
+  fill(from, c->send_blocks != 0 ? c->send_blocks : g_ranks, n, c->send_blocks == 0, turn, fill_step);
+}
+
+static void check_for(const Collective* c, size_t n, int root, uint64_t turn, size_t step) {
+  if (!concerns(c->receiver, root)) return;
+  if (is_neighborhood(c))
+    neighbors_check(c, n, turn, step);
+  else
+    check(c, n, root, turn, step);
+}
+
+static int roots_of(const Collective* c) { return c->rooted && g_settings.rotate_root ? g_ranks : 1; }
+
+// How the calls of a loop are made: in which form, and how long each computes between its start and its wait.
+typedef struct {
+  Form form;
+  double work_us;
+  MPI_Request* kept;  // one for each root, of persistent calls
+} Way;
+
+static void call_once(const Collective* c, const Way* way, MPI_Comm comm, int root, int n) {
+  if (way->form == kBlocking) {
+    c->call(kBlocking, comm, root, n, NULL);
+    return;
+  }
+  MPI_Request started;
+  MPI_Request* request = way->form == kPersistent ? &way->kept[root] : &started;
+  if (way->form == kPersistent)
+    MPI_Start(request);
+  else
+    c->call(way->form, comm, root, n, request);
+  if (way->work_us > 0) compute_us(way->work_us);
+  MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+static void make_kept(const Collective* c, Way* way, MPI_Comm comm, int n) {
+  if (way->form != kPersistent) return;
+  way->kept = calloc((size_t)roots_of(c), sizeof *way->kept);
+  for (int r = 0; r < roots_of(c); r++) c->call(kPersistent, comm, r, n, &way->kept[r]);
+}
+
+static void free_kept(const Collective* c, Way* way) {
+  for (int r = 0; way->kept != NULL && r < roots_of(c); r++) MPI_Request_free(&way->kept[r]);
+  free(way->kept);
+}
+
+// Of this rank, besides its computation.
+typedef struct {
+  double us;
+  double seconds;  // of all the calls, rewriting and verifying included
+  double sent_bytes;
+  double sent_packets;
+} Taken;
+
+static Taken loop(const Case* k, MPI_Comm comm, Way way, int warm, int iters) {
   static uint64_t turn = 0;
   const Collective* c = current;
   size_t n = k->size_bytes / sizeof(double);
-  int send_blocks = c->send_blocks != 0 ? c->send_blocks : g_ranks;
-  // A broadcast has one buffer.
-  double* from = c->call == call_bcast ? recv_buffer : send_buffer;
   int alone = !crowded();
   double sent[2][2] = {{0}};
+  make_kept(c, &way, comm, (int)n);
   coord_barrier();
   uint64_t begin = ticks();
   for (int i = -warm; i < iters; i++) {
-    int root = c->rooted && g_settings.rotate_root ? (int)(turn % (uint64_t)g_ranks) : 0;
+    int root = (int)(turn % (uint64_t)roots_of(c));
     size_t step = i < 0 ? 1 : kPerLine;
     if (i == 0) {
       if (counts_sent()) {  // nothing of the warm-up is under way, and nobody begins before all counters are read
@@ -175,88 +134,168 @@ static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double*
       begin = ticks();
     }
     turn++;
-    // A broadcast's buffer was overwritten by the last root's elements.
-    size_t fill_step = c->call == call_bcast && g_settings.rotate_root ? 1 : step;
-    if (concerns(c->sender, root)) fill(from, send_blocks, n, c->send_blocks == 0, turn, fill_step);
+    fill_for(c, n, root, turn, step);
     if (alone) coord_barrier();
     uint64_t start = ticks();
-    c->call(comm, root, (int)n);
+    call_once(c, &way, comm, root, (int)n);
     uint64_t end = ticks();
-    if (i >= 0) samples[i] = ticks_to_us((double)(end - start));
+    if (i >= 0) samples[i] = ticks_to_us((double)(end - start)) - way.work_us;
     if (alone) coord_barrier();
-    if (concerns(c->receiver, root)) check(c, n, root, turn, step);
+    check_for(c, n, root, turn, step);
   }
-  double seconds = ticks_to_us((double)(ticks() - begin)) * 1e-6;
-  double mine[3] = {typical_us(samples, iters)};
+  Taken taken = {.seconds = ticks_to_us((double)(ticks() - begin)) * 1e-6, .us = typical_us(samples, iters)};
   if (counts_sent()) {
     coord_barrier();
     if (is_first_of_machine()) network_sent(&sent[1][0], &sent[1][1]);
-    for (int m = 0; m < 2 && iters > 0; m++) mine[1 + m] = (sent[1][m] - sent[0][m]) / iters;
+    if (iters > 0) taken.sent_bytes = (sent[1][0] - sent[0][0]) / iters;
+    if (iters > 0) taken.sent_packets = (sent[1][1] - sent[0][1]) / iters;
   }
-  coord_gather(mine, 3);
-  if (g_rank == 0 && iters > 0) {
-    double sum = 0;
-    out[1] = out[2] = gathered(0, 0);
-    out[3] = out[4] = 0;
-    for (int r = 0; r < g_ranks; r++) {
-      double v = gathered(r, 0);
-      sum += v;
-      out[3] += gathered(r, 1);
-      out[4] += gathered(r, 2);
-      if (v < out[1]) out[1] = v;
-      if (v > out[2]) out[2] = v;
-    }
-    out[0] = sum / g_ranks;
-  }
-  return seconds;
+  free_kept(c, &way);
+  return taken;
 }
 
-static void run_size(const Collective* c, size_t size_bytes, const char* kind) {
-  int send_blocks = c->send_blocks != 0 ? c->send_blocks : g_ranks;
-  int recv_blocks = c->recv_blocks != 0 ? c->recv_blocks : g_ranks;
-  int most = send_blocks > recv_blocks ? send_blocks : recv_blocks;
-  if (most > 1 && size_bytes * (size_t)most > kMostBytes) return;
-  send_buffer = buffer_get(kind, size_bytes * (size_t)send_blocks);
-  recv_buffer = buffer_get(kind, size_bytes * (size_t)recv_blocks);
-  for (int r = 0; r < g_ranks; r++) {
-    counts[r] = (int)(size_bytes / sizeof(double));
-    displs[r] = r * counts[r];
+// Of the k-th values that were gathered.
+static double sum_of(int k) {
+  double sum = 0;
+  for (int r = 0; r < g_ranks; r++) sum += gathered(r, k);
+  return sum;
+}
+
+// Rank 0's, on every rank.
+static double mean_over_ranks(double mine) {
+  coord_gather(&mine, 1);
+  return coord_bcast(g_rank == 0 ? sum_of(0) / g_ranks : 0);
+}
+
+static double measure(const Case* k, MPI_Comm comm, int warm, int iters, double* out) {
+  Taken pure = loop(k, comm, (Way){.form = current_form}, warm, iters);
+  Taken left = {0};
+  double work_us = 0;
+  if (current_form != kBlocking) {
+    Taken blocking = loop(k, comm, (Way){.form = kBlocking}, warm, iters);
+    work_us = mean_over_ranks(blocking.us);
+    left = loop(k, comm, (Way){.form = current_form, .work_us = work_us}, warm, iters);
+    pure.seconds += blocking.seconds + left.seconds;
   }
+  double mine[] = {pure.us, left.us, pure.sent_bytes, pure.sent_packets};
+  coord_gather(mine, 4);
+  if (g_rank == 0 && iters > 0) {
+    *out++ = sum_of(0) / g_ranks;
+    double least = gathered(0, 0);
+    double most = least;
+    for (int r = 1; r < g_ranks; r++) {
+      if (gathered(r, 0) < least) least = gathered(r, 0);
+      if (gathered(r, 0) > most) most = gathered(r, 0);
+    }
+    *out++ = least;
+    *out++ = most;
+    if (current_form != kBlocking) {
+      *out++ = sum_of(1) / g_ranks;
+      *out++ = work_us;
+    }
+    if (counts_sent()) {
+      *out++ = sum_of(2);
+      *out++ = sum_of(3);
+    }
+  }
+  return pure.seconds;
+}
+
+// "nonblocking", "rotating_root", both, or NULL.
+static const char* variant_of(const Collective* c) {
+  static char text[64];
+  const int rotates = roots_of(c) > 1;
+  if (current_form == kBlocking) return rotates ? "rotating_root" : NULL;
+  snprintf(text, sizeof text, "%s%s", kFormNames[current_form], rotates ? " rotating_root" : "");
+  return text;
+}
+
+static void run_case_of(const Collective* c, size_t size_bytes, const char* kind, size_t send_count,
+                        size_t recv_count) {
+  send_buffer = buffer_get(kind, send_count * sizeof(double));
+  recv_buffer = buffer_get(kind, recv_count * sizeof(double));
   current = c;
   Case k = {.bench = c->name,
             .size_bytes = c->sender == kNobody ? 0 : size_bytes,
             .buffers = kind,
-            .variant = c->rooted && g_settings.rotate_root ? "rotating_root" : NULL,
+            .variant = variant_of(c),
             .min_iters = crowded() ? 2 : 8,
             .max_iters = kMaxIters,
-            .metric_count = counts_sent() ? 5 : 3,
-            .metric_name = {"time_us", "t_min_us", "t_max_us", "sent_bytes", "sent_packets"},
+            .metric_count = 3,
+            .metric_name = {"time_us", "t_min_us", "t_max_us"},
             .block = measure};
+  if (current_form != kBlocking) {
+    k.metric_name[k.metric_count++] = "left_us";
+    k.metric_name[k.metric_count++] = "computed_us";
+  }
+  if (counts_sent()) {
+    k.metric_name[k.metric_count++] = "sent_bytes";
+    k.metric_name[k.metric_count++] = "sent_packets";
+  }
   run_case(&k);
   buffer_put(kind, send_buffer);
   buffer_put(kind, recv_buffer);
 }
 
-static void run(void) {
+static void run_size(const Collective* c, size_t size_bytes, const char* kind) {
+  const size_t n = size_bytes / sizeof(double);
+  if (is_neighborhood(c)) {
+    if (neighbors_set_block(c, size_bytes))
+      run_case_of(c, size_bytes, kind, neighbors_send_count(c, n), neighbors_recv_count(c, n));
+    neighbors_end_block();
+    return;
+  }
+  size_t send_blocks = (size_t)(c->send_blocks != 0 ? c->send_blocks : g_ranks);
+  size_t recv_blocks = (size_t)(c->recv_blocks != 0 ? c->recv_blocks : g_ranks);
+  size_t most = send_blocks > recv_blocks ? send_blocks : recv_blocks;
+  if (most > 1 && size_bytes * most > kMostBytes) return;
+  calls_set_block(size_bytes);
+  run_case_of(c, size_bytes, kind, n * send_blocks, n * recv_blocks);
+}
+
+static void run_collective(const Collective* c) {
   static const size_t all[] = {8, 64, 512, 4096, 32768, 262144, 1048576, 4194304};
   static const size_t few[] = {8, 4096, 65536, 1048576};
   size_t sizes[kMaxSizes];
   const char* kinds[3];
   int size_count = g_settings.quick ? sizes_for(few, 4, sizes) : sizes_for(all, 8, sizes);
   int kind_count = each_buffers(kinds);
-  counts = calloc((size_t)g_ranks, sizeof *counts);
-  displs = calloc((size_t)g_ranks, sizeof *displs);
-  for (int i = 0; i < kCollectiveCount; i++) {
-    const Collective* c = &kCollectives[i];
-    if (c->call == call_flat && !shares_page()) continue;
-    if (!selected(c->name) || (g_settings.only == NULL && g_settings.quick && i >= kInQuick)) continue;
-    for (int b = 0; b < kind_count; b++) {
-      int one_size = c->call == call_flat || c->call == call_barrier;
-      for (int s = 0; s < (one_size ? 1 : size_count); s++) run_size(c, one_size ? 8 : sizes[s], kinds[b]);
-    }
+  const int one_size = is_flat(c) || is_barrier(c);
+  for (int b = 0; b < kind_count; b++)
+    for (int s = 0; s < (one_size ? 1 : size_count); s++) run_size(c, one_size ? 8 : sizes[s], kinds[b]);
+}
+
+// The raw line has no forms.
+static int has_form(const Collective* c, Form form) {
+  return is_flat(c) ? form == kBlocking && shares_page() : form != kPersistent || has_persistent();
+}
+
+static int any_selected(const Collective* list, int count) {
+  int any = 0;
+  for (int i = 0; i < count; i++) any |= selected(list[i].name);
+  return any;
+}
+
+static void run_form(Form form) {
+  current_form = form;
+  const int quick = g_settings.only == NULL && g_settings.quick;
+  for (int i = 0; i < (quick ? kInQuick : kCollectiveCount); i++) {
+    if (selected(kCollectives[i].name) && has_form(&kCollectives[i], form)) run_collective(&kCollectives[i]);
   }
-  free(displs);
-  free(counts);
+  if (quick || !any_selected(kNeighborhoods, kNeighborhoodCount)) return;
+  neighbors_open();
+  for (int i = 0; i < kNeighborhoodCount; i++) {
+    if (selected(kNeighborhoods[i].name) && has_form(&kNeighborhoods[i], form)) run_collective(&kNeighborhoods[i]);
+  }
+  neighbors_close();
+}
+
+static void run(void) {
+  calls_open();
+  for (Form form = kBlocking; form < kFormCount; form++) {
+    if (in_list(g_settings.forms, kFormNames[form])) run_form(form);
+  }
+  calls_close();
   bench_strided_bcast();
 }
 
@@ -267,7 +306,10 @@ const Program g_program = {
     .options =
         "  --only LIST          flat (the raw line: 8 bytes, no MPI),barrier,bcast,reduce,allreduce,gather,scatter,\n"
         "                       allgather,alltoall,reduce_scatter,reduce_scatter_block,scan,exscan,gatherv,scatterv,\n"
-        "                       allgatherv,alltoallv; linear_bcast,binomial_bcast: of strided messages\n"
+        "                       allgatherv,alltoallv,neighbor_allgather,neighbor_alltoall,neighbor_alltoallw;\n"
+        "                       linear_bcast,binomial_bcast: of strided messages\n"
+        "  --form LIST          blocking (default),nonblocking,persistent; the last two also tell the time that is\n"
+        "                       left when the rank computes meanwhile as long as the blocking call takes\n"
         "  --rotate-root        the root moves on by one rank with every call\n",
     .sizes = "bytes of one rank's block",
     .size_step = 8,

@@ -76,7 +76,7 @@ void results_close(double line_before_us, double line_after_us, const int* cpus)
   g_errors = (uint64_t)errors;
 }
 
-static int in_list(const char* list, const char* word) {
+int in_list(const char* list, const char* word) {
   size_t len = strlen(word);
   for (const char* p = list; p != NULL && *p != 0;) {
     size_t n = strcspn(p, ",");

@@ -9,8 +9,13 @@
 
 #include "bench.h"
 
-Settings g_settings = {
-    .label = "", .buffers = "malloc", .memory_match = "zerohop", .blocks = 5, .block_us = 4000, .pin = 1};
+Settings g_settings = {.label = "",
+                       .buffers = "malloc",
+                       .forms = "blocking",
+                       .memory_match = "zerohop",
+                       .blocks = 5,
+                       .block_us = 4000,
+                       .pin = 1};
 int g_rank = 0;
 int g_ranks = 1;
 
@@ -70,17 +75,40 @@ static int parse_placement(const char* word) {
 
 static int is_processor_list(const char* list) { return *list != 0 && strspn(list, "0123456789,") == strlen(list); }
 
+static int is_form_list(const char* list) {
+  static const char* const forms[] = {"blocking", "nonblocking", "persistent"};
+  size_t known = 0;
+  size_t words = 1;
+  for (int i = 0; i < 3; i++) known += (size_t)in_list(list, forms[i]);
+  for (const char* p = list; *p != 0; p++) words += *p == ',';
+  return known == words;
+}
+
+static const struct option kOptions[] = {{"out", 1, 0, 'o'},
+                                         {"arms", 1, 0, 'a'},
+                                         {"only", 1, 0, 'l'},
+                                         {"sizes", 1, 0, 's'},
+                                         {"buffers", 1, 0, 'b'},
+                                         {"blocks", 1, 0, 'n'},
+                                         {"label", 1, 0, 't'},
+                                         {"memory-match", 1, 0, 'm'},
+                                         {"quick", 0, 0, 'q'},
+                                         {"no-pin", 0, 0, 'p'},
+                                         {"block-us", 1, 0, 'u'},
+                                         {"help", 0, 0, 'h'},
+                                         {"case-s", 1, 0, 'c'},
+                                         {"rotate-root", 0, 0, 'r'},
+                                         {"placement", 1, 0, 'w'},
+                                         {"no-page", 0, 0, 'g'},
+                                         {"processors", 1, 0, 'x'},
+                                         {"form", 1, 0, 'f'},
+                                         {0, 0, 0, 0}};
+
 static int parse(int argc, char** argv) {
-  static const struct option options[] = {{"out", 1, 0, 'o'},     {"arms", 1, 0, 'a'},         {"only", 1, 0, 'l'},
-                                          {"sizes", 1, 0, 's'},   {"buffers", 1, 0, 'b'},      {"blocks", 1, 0, 'n'},
-                                          {"label", 1, 0, 't'},   {"memory-match", 1, 0, 'm'}, {"quick", 0, 0, 'q'},
-                                          {"no-pin", 0, 0, 'p'},  {"block-us", 1, 0, 'u'},     {"help", 0, 0, 'h'},
-                                          {"case-s", 1, 0, 'c'},  {"rotate-root", 0, 0, 'r'},  {"placement", 1, 0, 'w'},
-                                          {"no-page", 0, 0, 'g'}, {"processors", 1, 0, 'x'},   {0, 0, 0, 0}};
   static char default_arms[] = "host";
   parse_arms(default_arms);
   int o;
-  while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
+  while ((o = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
     int bad = 0;
     if (o == 'o') g_settings.out_path = optarg;
     if (o == 'a') bad = parse_arms(optarg);
@@ -98,6 +126,7 @@ static int parse(int argc, char** argv) {
     if (o == 'g') g_settings.no_page = 1;
     if (o == 'x') bad = !is_processor_list(g_settings.processors = optarg);
     if (o == 'w') bad = parse_placement(optarg);
+    if (o == 'f') bad = !is_form_list(g_settings.forms = optarg);
     if (o == 'h') {
       printf("%s: %s\n%s", g_program.name, g_program.about, g_program.options);
       printf("  --sizes LIST         %s, with K or M; default: each sub-benchmark's own list\n%s", g_program.sizes,
@@ -113,12 +142,12 @@ static int parse(int argc, char** argv) {
 }
 
 // Any MPI ignores a key that it does not know, so that the same program measures hosts that never heard of it.
-static MPI_Comm communicator_of(const char* arm) {
+MPI_Comm communicator_of(const char* arm, MPI_Comm from) {
   MPI_Comm comm;
   MPI_Info info;
   MPI_Info_create(&info);
   if (strcmp(arm, "host") == 0) MPI_Info_set(info, "zerohop", "off");
-  MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+  MPI_Comm_dup_with_info(from, info, &comm);
   MPI_Info_free(&info);
   return comm;
 }
@@ -134,10 +163,11 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s: at least two ranks are needed\n", g_program.name);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  MPI_Comm agreement = communicator_of("host");
+  MPI_Comm agreement = communicator_of("host", MPI_COMM_WORLD);
   if (shared_attach(agreement) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
   pin_after_init();
-  for (int a = 0; a < g_settings.arm_count; a++) g_settings.arm_comm[a] = communicator_of(g_settings.arm_name[a]);
+  for (int a = 0; a < g_settings.arm_count; a++)
+    g_settings.arm_comm[a] = communicator_of(g_settings.arm_name[a], MPI_COMM_WORLD);
   int cpu = pinned_cpu();
   int* cpus = calloc((size_t)g_ranks, sizeof *cpus);
   MPI_Gather(&cpu, 1, MPI_INT, cpus, 1, MPI_INT, 0, agreement);

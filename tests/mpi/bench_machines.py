@@ -31,6 +31,10 @@ ONCE = ("--rounds", "1", "--blocks", "1", "--block-us", "200", "--timeout", str(
 CASES = {
     "coll": ("--ranks", "4", "--only", "bcast,gather", "--sizes", str(BYTES)),
     "coll, in turn": ("--ranks", "4", "--cyclic", "--only", "bcast,gather", "--sizes", str(BYTES)),
+    "coll, started": (
+        *("--ranks", "4", "--form", "nonblocking,persistent"),
+        *("--only", "bcast,neighbor_alltoallw", "--sizes", str(BYTES)),
+    ),
     "matmul": ("--ranks", "4", "--sizes", "16"),
     "algorithms": ("--ranks", "4", "--only", "bcast", "--sizes", str(BYTES)),
     "no shared page": ("--only", "flat,bcast,allreduce", "--sizes", str(BYTES)),
@@ -70,6 +74,9 @@ def what_is_wrong(host: str, case: str, file: Path) -> str:
     spread = "2 machines in turn" if "in turn" in case else "2 machines"
     if named := {r["machines"] for r in rows} - {spread}:
         return f"rows on {named}, not on {spread}"
+    if case == "coll, started":
+        told = {(r["bench"], r["variant"]) for r in rows if r["metric"] == "left_us"}
+        return "" if len(told) == 4 else f"what is left is told of {sorted(told)} alone"
     if bench != "coll":
         return ""
     counted = 0

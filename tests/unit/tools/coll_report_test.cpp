@@ -77,6 +77,43 @@ TEST(CollReport, OnOneMachineNothingIsSaidOfWhatIsSent) {
   EXPECT_EQ(coll_table_of(judge(all, {}), repetitions_of(all), false).find("sent"), std::string::npos);
 }
 
+std::vector<LaunchRecord> started() {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 6; ++round) {
+    for (const bool zerohop : {false, true}) {
+      Json plain = one_case("allreduce", 1024, zerohop ? Arms{{40}, {20}, {40}} : Arms{{40}}, 7);
+      Json c = one_case("allreduce", 1024, zerohop ? Arms{{80}, {60}, {80}} : Arms{{80}}, 7);
+      c["variant"] = "nonblocking";
+      c["metrics"]["left_us"] = zerohop ? Arms{{32}, {8}, {32}} : Arms{{32}};
+      c["metrics"]["computed_us"] = zerohop ? Arms{{41}, {21}, {41}} : Arms{{41}};
+      all.push_back(launch(round, "mpich", zerohop, Json::array({plain, c})));
+    }
+  }
+  return all;
+}
+
+TEST(CollReport, TellsWhatAStartedCallLeavesToARankThatComputes) {
+  const std::vector<LaunchRecord> all = started();
+  const std::string table = coll_table_of(judge(all, {}), repetitions_of(all), true);
+  const size_t heading = table.find("computed mpich, zh");
+  ASSERT_NE(heading, std::string::npos) << table;
+  EXPECT_GT(heading, table.find("allreduce nonblocking · ")) << table;
+  const std::string row = table.substr(table.find('\n', heading) + 1);
+  EXPECT_EQ(row.substr(0, row.find("0.250")),
+            "    1024      41.00     21.00       32.00     8.000    mpich     32.00  ");
+  EXPECT_EQ(table.find("computed", heading + 10), std::string::npos) << "blocking calls leave nothing";
+}
+
+TEST(CollReport, StartedCallsAreSummedUpApartAndHaveNoGoal) {
+  const auto summaries = summaries_of(judge(started(), {}));
+  ASSERT_EQ(summaries.size(), 2U);
+  EXPECT_EQ(summaries[0].key.variant, "");
+  EXPECT_FALSE(misses_goal(summaries[0]));
+  EXPECT_EQ(summaries[1].key.variant, "nonblocking");
+  EXPECT_NEAR(summaries[1].to_best_peer.mean, 0.75, 1e-9);
+  EXPECT_FALSE(misses_goal(summaries[1])) << "0.75 is above the goal of the blocking call, 0.50";
+}
+
 TEST(CollReport, NamesHowRanksAreSpread) {
   const auto text_of = [](const std::vector<int>& machine_of) {
     Json document = Json::object();

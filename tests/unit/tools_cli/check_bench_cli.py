@@ -1,4 +1,4 @@
-"""Checks the ways of `zerohop bench p2p` to launch that are not rounds, and `zerohop bench shapes`.
+"""Checks the ways of `zerohop bench p2p` to launch that are not rounds, and `shapes`, `coll --form` and `figure`.
 
 Usage: check_bench_cli.py <zerohop>
 """
@@ -32,11 +32,15 @@ if "run" in args and os.environ.get("ZEROHOP_CALIBRATE") != "0" and "ZEROHOP_CAC
     jobs = cache.read_text().splitlines() if cache.exists() else []
     cache.write_text("\\n".join([*jobs, "job"]))
 with noted.open("a") as out:
-    print(json.dumps(dict(zerohop="run" in args, beside=len(beside) - 1, calibrate=os.environ.get("ZEROHOP_CALIBRATE"),
+    print(json.dumps(dict(zerohop="run" in args, only=option("--only"), args=args,
+                          chosen=[os.environ.get(k) for k in ("ZEROHOP_BCAST", "ZEROHOP_CHUNK", "ZEROHOP_NODE_RANKS")],
+                          beside=len(beside) - 1, calibrate=os.environ.get("ZEROHOP_CALIBRATE"),
                           cache=os.environ.get("ZEROHOP_CACHE"))), file=out)
 arms = option("--arms").split(",")
 times = [[2.0 + 0.1 * len(jobs) if arm == "zerohop" else 4.0] for arm in arms]
 case = dict(bench="latency", size=1024, buffers="malloc", metrics=dict(time_us=times))
+if "--form" in args:
+    case |= dict(bench=option("--only"), variant=option("--form"))
 if "linear_bcast" in option("--only"):
     case = dict(bench="linear_bcast", size=1024, stride=8, buffers="malloc", metrics=dict(t_max_us=times))
 line = dict(n=0.05, f=0.2)[letters[min(number, len(letters) - 1)]]
@@ -138,6 +142,72 @@ class Bench(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(compared.returncode, 0, compared.stderr)
         self.assertRegex(compared.stdout, r"bcast linear strided 1x2 +1K8S +2\.00")
+
+    def test_forms_reach_the_program_and_persistent_collectives_have_launches_of_their_own(self):
+        once = ("--rounds", "1", "--ranks", "2", "--only", "flat,bcast,reduce")
+        for form, groups in (
+            ("nonblocking", ["bcast,reduce"]),
+            ("persistent", ["bcast", "reduce"]),
+            ("blocking,persistent", ["flat", "bcast", "reduce"]),
+        ):
+            r, launches = self.bench("f", *once, "--form", form, bench="coll")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual([x["only"] for x in launches if x["zerohop"]], groups)
+            for launch in launches:
+                args = launch["args"]
+                self.assertEqual(args[args.index("--form") + 1], form)
+        r, launches = self.bench("f", "--form", "lazy", bench="coll")
+        self.assertEqual((r.returncode, launches), (2, []))
+        self.assertIn("lazy", r.stderr)
+
+    def test_a_figure_has_a_column_for_each_way(self):
+        out, csv = self.folder / "figure.json", self.folder / "figure.csv"
+        r, launches = self.bench(
+            "f", "ml-6", "--rounds", "2", "--layout", "1x4", "--json", str(out), "--csv", str(csv), bench="figure"
+        )
+        self.assertEqual(r.returncode, 0, r.stderr)
+        tiles = ["0", "4K", "8K", "16K", "64K"]
+        first = [x["chosen"][:2] for x in launches[:7]]
+        self.assertEqual(first, [[None, None]] * 2 + [["binomial", tile] for tile in tiles])
+        self.assertEqual({x["args"][x["args"].index("-n") + 1] for x in launches}, {"4"})
+        self.assertEqual({x["only"] for x in launches}, {"bcast"})
+        document = json.loads(out.read_text())
+        self.assertEqual((document["figure"], document["pretended_nodes"]), ("ml-6", False))
+        rows = {row["series"]: row for row in document["rows"]}
+        self.assertEqual(set(rows), {"custom", "zerohop", *(f"zerohop binomial/{tile}" for tile in tiles)})
+        self.assertEqual(rows["custom"]["us"]["median"], 4.0)
+        self.assertIsNone(rows["custom"]["to_host"])
+        for series, row in rows.items():
+            self.assertEqual(row["layout"], "1x4")
+            self.assertEqual(row["us"]["count"], 2)
+            if series != "custom":
+                self.assertEqual((row["us"]["median"], row["to_host"]["median"]), (2.0, 0.5))
+        self.assertIn("2.000 (0.500)", r.stdout)
+        self.assertEqual(len(csv.read_text().splitlines()), 8)
+
+    def test_a_figure_pretends_nodes_for_zerohop_alone(self):
+        r, launches = self.bench("f", "ml-8", "--rounds", "1", "--layout", "2x4", "--pretend", bench="figure")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual([x["chosen"][2] for x in launches], [None, "4", "4", "4"])
+        self.assertTrue(all("--rotate-root" in x["args"] for x in launches))
+
+    def test_figures_are_told_and_refused(self):
+        r, launches = self.bench("f", "--list", bench="figure")
+        self.assertEqual((r.returncode, launches), (0, []), r.stderr)
+        for name in ("limic-12", "limic-13", "cc-5a", "cc-5b", "cc-5c", "cc-7", "ml-6", "ml-7", "ml-8"):
+            self.assertIn(f"\n{name}\n", "\n" + r.stdout)
+        self.assertLessEqual(max(len(line) for line in r.stdout.splitlines()), 80)
+        for args, said in (
+            ((), "--list"),
+            (("cc-9",), "no such figure: cc-9"),
+            (("cc-7", "--machines", "2"), "--layout"),
+            (("cc-7", "--layout", "2x"), "no layout: 2x"),
+            (("cc-7", "--layout", "1x1"), "no layout: 1x1"),
+            (("cc-7", "--layout", "64x65"), "no layout: 64x65"),
+        ):
+            r, launches = self.bench("f", *args, bench="figure")
+            self.assertEqual((r.returncode, launches), (2, []), args)
+            self.assertIn(said, r.stderr, args)
 
     def test_options_that_do_not_go_together(self):
         for args, said in (
