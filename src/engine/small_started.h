@@ -16,8 +16,9 @@ namespace zh::engine {
 
 class SmallStarted {
  public:
-  /// Everyone reads everyone. A guess: that many have not been measured.
+  /// Everyone reads everyone. Guesses: that many have not been measured.
   static constexpr uint32_t kMostRanks = 32;
+  static constexpr uint64_t kMostReadBytes = 8192;
   /// Pieces of one contribution.
   [[nodiscard]] static uint32_t pieces_of(const coll::Problem& p) {
     const bool one_each = p.collective == coll::Collective::kReduceScatter ||
@@ -26,7 +27,8 @@ class SmallStarted {
   }
   /// Whether it serves the call, of ranks that are all on one node. The same on all ranks.
   [[nodiscard]] static bool fits(const coll::Problem& p) {
-    return p.uniform && p.ranks() <= kMostRanks && p.bytes() <= coll::kStartedBytes / pieces_of(p);
+    return p.uniform && p.ranks() <= kMostRanks && p.bytes() <= coll::kStartedBytes / pieces_of(p) &&
+           p.bytes() <= kMostReadBytes / p.ranks();
   }
 
   /// `members`: node-local indices by rank of the communicator; `self`: this rank. No other messages have `context`.

@@ -211,6 +211,9 @@ std::string_view choose(const Problem& p) {
   constexpr uint64_t kLarge = 128 << 10;
   const bool several_nodes = p.layout->nodes() > 1 && p.layout->nodes() < p.ranks();
   const uint64_t bytes = p.bytes();
+  // Of two ranks that share a node, measured: one exchange of the whole vector is as fast up to here, halves after it.
+  constexpr uint64_t kWholeOfTwo = 16 << 10;
+  const bool two = p.ranks() == 2 && p.layout->nodes() == 1;
   switch (p.collective) {
     case Collective::kBarrier:
       return several_nodes ? "hierarchical" : "dissemination";
@@ -218,8 +221,11 @@ std::string_view choose(const Problem& p) {
       if (bytes > kLarge && p.ranks() > 2) return several_nodes ? "leader-ring" : "scatter-ring-allgather";
       return several_nodes ? "hierarchical" : "binomial";
     case Collective::kReduce:
+      if (two && bytes > kLarge) return "linear";
       return several_nodes && if_nodes_in_order(p) ? "hierarchical" : "binomial";
     case Collective::kAllreduce:
+      if (two && bytes <= kWholeOfTwo) return "recursive-doubling";
+      if (two && p.commutative) return "ring";
       if (!if_nodes_in_order(p)) return bytes > kSmall ? "reduce-scatter-allgather" : "recursive-doubling";
       if (several_nodes) return bytes > kSmall && !worth_sharing(p) ? "shmem-parallel" : "hierarchical";
       return bytes > kSmall ? "reduce-scatter-allgather" : "recursive-doubling";

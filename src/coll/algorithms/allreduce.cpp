@@ -57,10 +57,26 @@ void reduce_scatter_allgather(Builder& b, const Problem& p) {
   unfold_pairs(b, group, folded, out);
 }
 
+/// Each of two combines its half where the result is to be, and gives it to the other one. In place nothing is copied
+/// before. Not in chunks: where both copy at once, several messages take longer than one.
+void halves_of_two(Builder& b, const Problem& p) {
+  const uint32_t other = 1 - p.self;
+  const auto half = [&](Range whole, uint32_t rank) { return block(whole, rank, 2, p.element_bytes); };
+  const Range in = p.in_place ? p.output() : p.input();
+  const Range mine = half(p.output(), p.self);
+  const Range operand = p.in_place ? b.scratch(mine.bytes) : mine;
+  b.send(other, half(in, other));
+  b.receive(other, operand);
+  b.reduce(p.in_place ? operand : half(in, p.self), mine);
+  b.send(other, mine);
+  b.receive(other, half(p.output(), other));
+}
+
 /// Part k is summed up on its way round, ending on rank k, and goes round once more.
 void ring(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
   if (n == 1) return recursive_doubling(b, p);
+  if (n == 2) return halves_of_two(b, p);
   const uint32_t next = (p.self + 1) % n;
   const uint32_t previous = (p.self + n - 1) % n;
   const auto part = [&](Range whole, uint32_t i) { return block(whole, i, n, p.element_bytes); };

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/crash_point.h"
-#include "base/shm_types.h"
 
 namespace zh::coll {
 
@@ -65,27 +64,40 @@ Plan::Plan(Schedule schedule) : schedule_(std::move(schedule)) {
   std::stable_sort(at_once_.begin(), at_once_.end(), [&](uint32_t a, uint32_t b) { return urgency(a) < urgency(b); });
 }
 
-void Run::Free::operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{kLineBytes}); }
-
-Status Run::create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out) {
+Status Run::create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out,
+                   ScratchPool* pool) {
   try {
-    out->reset(new Run(std::move(plan), transport));
+    out->reset(new Run(std::move(plan), transport, pool));
   } catch (const std::bad_alloc&) {
     return {Code::kNoMemory, "memory for a collective under way"};
   }
+  (*out)->take_scratch();
   return kOk;
 }
 
-Run::Run(std::shared_ptr<const Plan> plan, Transport& transport)
-    : plan_(std::move(plan)), transport_(transport), waits_(plan_->n_waits_), ready_(plan_->n_waits_.size()) {
+Run::Run(std::shared_ptr<const Plan> plan, Transport& transport, ScratchPool* pool)
+    : plan_(std::move(plan)),
+      transport_(transport),
+      pool_(pool),
+      waits_(plan_->n_waits_),
+      ready_(plan_->n_waits_.size()) {
   under_way_.reserve(plan_->n_messages_);
-  const uint64_t bytes = plan_->schedule_.scratch_bytes;
-  if (bytes == 0) return;
-  scratch_.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kLineBytes}, std::nothrow)));
 }
 
 Run::~Run() {
   for (const UnderWay& message : under_way_) transport_.abandon(message.handle);
+  release_scratch();
+}
+
+void Run::take_scratch() {
+  const uint64_t bytes = plan_->schedule_.scratch_bytes;
+  if (bytes == 0 || scratch_ != nullptr) return;
+  scratch_ = pool_ != nullptr ? pool_->take(bytes, &scratch_size_) : ScratchPool::allocate(bytes);
+}
+
+void Run::release_scratch() {
+  std::byte* const scratch = std::exchange(scratch_, nullptr);
+  pool_ != nullptr ? pool_->give(scratch, scratch_size_) : ScratchPool::free(scratch);
 }
 
 void Run::start(const Call& call) {
@@ -120,7 +132,7 @@ std::byte* Run::memory(Place place) const {
     case Place::kScratch:
       break;
   }
-  return scratch_.get();
+  return scratch_;
 }
 
 void Run::share() {

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "coll/schedule/schedule.h"
+#include "coll/schedule/scratch_pool.h"
 #include "coll/types.h"
 
 namespace zh::coll {
@@ -119,13 +120,19 @@ struct Call {
 
 class Run {
  public:
-  /// Allocates all that it will need. kNoMemory: for lists of its steps. Without memory for the schedule's scratch its
-  /// calls are empty-handed.
-  static Status create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out);
+  /// Allocates all that it will need, the schedule's scratch memory from `pool` if there is one, which outlives it.
+  /// kNoMemory: for lists of its steps. Without memory for scratch its calls are empty-handed.
+  static Status create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out,
+                       ScratchPool* pool = nullptr);
   /// Gives up what is still under way.
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
+
+  /// Between calls: gives the scratch memory back, for runs of other plans, and takes some again before the next start.
+  void release_scratch();
+  void take_scratch();
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
 
   /// Begins a call; the last one must have ended. Communicates nothing yet, allocates nothing.
   void start(const Call& call);
@@ -151,11 +158,8 @@ class Run {
     void* handle;
     uint32_t step;
   };
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
 
-  Run(std::shared_ptr<const Plan> plan, Transport& transport);
+  Run(std::shared_ptr<const Plan> plan, Transport& transport, ScratchPool* pool);
   [[nodiscard]] std::byte* memory(Place place) const;
   /// False where there is no memory to start it: it is the next one again.
   bool perform(uint32_t step);
@@ -174,7 +178,9 @@ class Run {
   std::shared_ptr<const Plan> plan_;
   Transport& transport_;
   Call call_;
-  std::unique_ptr<std::byte, Free> scratch_;
+  ScratchPool* pool_;
+  std::byte* scratch_ = nullptr;
+  uint64_t scratch_size_ = 0;    ///< as the pool has it
   std::vector<uint32_t> waits_;  ///< by step: how many it still waits for
   std::vector<uint32_t> ready_;  ///< steps in the order in which they became ready; [0, next_) were performed
   std::vector<UnderWay> under_way_;

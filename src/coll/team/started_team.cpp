@@ -14,6 +14,8 @@ namespace zh::coll {
 namespace {
 constexpr uint32_t kLooksPerClock = 16;
 constexpr double kDeathCheckEveryUs = 5000;
+/// Members whose next contributions are asked for ahead: a cache's open misses.
+constexpr uint32_t kMostAsked = 8;
 }  // namespace
 
 StartedTeam::StartedTeam(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> members,
@@ -78,9 +80,19 @@ bool StartedTeam::try_to_end(StartedCall* call) {
     // SS1 <- SS0: the member's contribution.
     if (slot(call->next, call).seq.load_acquire() != seq_of(call)) return false;
   }
+  ask_for_next(call);
   take(call);
   end(call);
   return true;
+}
+
+// Members that only give run ahead, so what comes next may be there already. Where it is not, this member still has the
+// line from the slot's last use, and asks for nothing.
+void StartedTeam::ask_for_next(const StartedCall* call) const {
+  if (call->end - call->first > kMostAsked) return;
+  for (uint32_t i = call->first; i < call->end; ++i) {
+    __builtin_prefetch(&blocks_[i]->slots[(seq_of(call) + 1) % kStartedSlots]);
+  }
 }
 
 bool StartedTeam::publish(StartedCall* call) {

@@ -72,6 +72,7 @@ class StartedTeam {
 
  private:
   bool try_to_end(StartedCall* call);
+  void ask_for_next(const StartedCall* call) const;
   bool publish(StartedCall* call);
   /// Whether every member has done the collectives up to that one.
   bool is_done(uint64_t seq);

@@ -12,12 +12,12 @@ bool contiguous(const Elements& e) { return e.type->kind == TypeInfo::Kind::kCon
 
 HeldBuffer::~HeldBuffer() {
   if (!scratch_.used()) return;
-  for (const Elements& e : parts_) drop_handle(e.type);
+  for (const Elements& e : parts()) drop_handle(e.type);
 }
 
 int HeldBuffer::open(const Elements& elements, MPI_Comm) {
   if (piece_bytes_ == 0) piece_bytes_ = elements.bytes();
-  parts_.assign(1, elements);
+  one_ = elements;
   base_ = elements.buf;
   return contiguous(elements) ? kGoOn : stage(elements.bytes());
 }
@@ -25,12 +25,12 @@ int HeldBuffer::open(const Elements& elements, MPI_Comm) {
 int HeldBuffer::place_list(bool copied) {
   uintptr_t lowest = UINTPTR_MAX;
   uint64_t total = 0;
-  for (const Elements& e : parts_) {
+  for (const Elements& e : list_) {
     if (!contiguous(e)) copied = true;
     if (e.bytes() > 0) lowest = std::min(lowest, reinterpret_cast<uintptr_t>(e.buf));
   }
-  pieces_.reserve(parts_.size());
-  for (const Elements& e : parts_) {
+  pieces_.reserve(list_.size());
+  for (const Elements& e : list_) {
     const uint64_t bytes = e.bytes();
     const uint64_t at = copied ? total : reinterpret_cast<uintptr_t>(e.buf) - lowest;
     pieces_.push_back({bytes > 0 ? at : 0, bytes});
@@ -46,13 +46,13 @@ int HeldBuffer::stage(uint64_t bytes) {
   base_ = scratch_.get(bytes);
   lacks_memory_ = base_ == nullptr;
   if (lacks_memory_) return kGoOn;
-  for (const Elements& e : parts_) hold_handle(e.type);
+  for (const Elements& e : parts()) hold_handle(e.type);
   return kGoOn;
 }
 
 Elements HeldBuffer::at(int32_t member) const {
-  if (!pieces_.empty()) return parts_[static_cast<size_t>(member)];
-  Elements e = parts_[0];
+  if (!pieces_.empty()) return list_[static_cast<size_t>(member)];
+  Elements e = one_;
   e.count /= members_;
   const auto first = reinterpret_cast<intptr_t>(e.buf);
   e.buf = reinterpret_cast<std::byte*>(first + member * e.count * e.type->extent);
@@ -72,7 +72,7 @@ int HeldBuffer::expect_own(int32_t self, uint64_t bytes, MPI_Comm comm) {
 int HeldBuffer::pack() {
   if (!scratch_.used()) return MPI_SUCCESS;
   std::byte* to = base_;
-  for (const Elements& e : parts_) {
+  for (const Elements& e : parts()) {
     if (const int error = pack_elements(e, to); error != MPI_SUCCESS) return error;
     to += e.bytes();
   }
@@ -80,15 +80,16 @@ int HeldBuffer::pack() {
 }
 
 bool HeldBuffer::unpacked_by_host() const {
-  return scratch_.used() && std::any_of(parts_.begin(), parts_.end(),
-                                        [](const Elements& e) { return e.type->kind == TypeInfo::Kind::kPacked; });
+  return scratch_.used() &&
+         std::ranges::any_of(parts(), [](const Elements& e) { return e.type->kind == TypeInfo::Kind::kPacked; });
 }
 
 int HeldBuffer::unpack() {
   if (!scratch_.used()) return MPI_SUCCESS;
   const std::byte* from = base_;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const Elements& e = parts_[i];
+  const std::span<const Elements> all = parts();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Elements& e = all[i];
     const uint64_t bytes = pieces_.empty() ? e.bytes() : pieces_[i].bytes;
     if (const int error = unpack_elements(from, bytes, e); error != MPI_SUCCESS) return error;
     from += e.bytes();

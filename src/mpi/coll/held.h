@@ -4,6 +4,7 @@
 // started.cpp.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "coll/schedule/problem.h"
@@ -36,13 +37,13 @@ class HeldBuffer {
   }
   template <typename List>
   int open(const List& list, const CommInfo& comm, bool copied = false) {
-    parts_.resize(static_cast<size_t>(comm.size));
-    ZH_STEP(judge(list, comm.size, comm.handle, parts_.data()));
+    list_.resize(static_cast<size_t>(comm.size));
+    ZH_STEP(judge(list, comm.size, comm.handle, list_.data()));
     return place_list(copied);
   }
   /// A buffer for each neighbour.
   int open(std::vector<Elements> parts) {
-    parts_ = std::move(parts);
+    list_ = std::move(parts);
     return place_list(false);
   }
 
@@ -67,11 +68,17 @@ class HeldBuffer {
  private:
   int place_list(bool copied);
   int stage(uint64_t bytes);
+  /// By member, or all in one; none where memory is used as it lies.
+  [[nodiscard]] std::span<const Elements> parts() const {
+    if (!list_.empty()) return list_;
+    return {&one_, one_.type != nullptr ? 1U : 0U};
+  }
 
   std::byte* base_ = nullptr;
   uint64_t piece_bytes_ = 0;
-  int32_t members_ = 1;          ///< whose pieces are in one part
-  std::vector<Elements> parts_;  ///< by member, or all in one
+  int32_t members_ = 1;  ///< whose pieces are in one part
+  Elements one_{};       ///< without a type: there is none
+  std::vector<Elements> list_;
   std::vector<coll::Piece> pieces_;
   ScratchMemory scratch_;
   bool lacks_memory_ = false;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "coll/algorithms/algorithms.h"
+#include "coll/schedule/scratch_pool.h"
 #include "engine/internode.h"
 #include "os/clock.h"
 
@@ -26,6 +27,15 @@ uint32_t with_others = 0;  // under way beside these
 Atomic<uint32_t> n_active{0};
 
 void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_others); }
+
+/// Of all communicators. Never destroyed: a program may free requests in its exit handlers.
+coll::ScratchPool& scratch_pool = *new coll::ScratchPool;
+
+/// Another pointer to what the communicator keeps, which lives longer and so is not counted.
+template <typename T>
+std::shared_ptr<T> uncounted(const std::shared_ptr<T>& kept) {
+  return {std::shared_ptr<void>(), kept.get()};
+}
 
 /// Null unless all are on this node, which is divided. `local`: node-local indices, -1 elsewhere.
 std::shared_ptr<const coll::Layout> domains_of(std::span<const int32_t> local) {
@@ -75,7 +85,7 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   });
   if (lasting && known != known_.end()) {
     known_.splice(known_.begin(), known_, known);
-    *out = known->chosen;
+    *out = {known->plan, known->algorithm, std::move(known->idle)};
     return kOk;
   }
   if (of_neighbors) {
@@ -93,7 +103,7 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   out->plan = std::make_shared<const coll::Plan>(std::move(schedule));
   out->algorithm = static_cast<size_t>(how - coll::algorithms(p.collective).data());
   if (!lasting || leaves) return kOk;
-  known_.push_front({key, {}, {}, *out, nullptr});
+  known_.push_front({key, {}, {}, out->plan, out->algorithm, nullptr});
   if (of_neighbors) {
     known_.front().send = p.send;
     known_.front().recv = p.recv;
@@ -104,21 +114,12 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   return {Code::kNoMemory, "memory for a collective's plan"};
 }
 
-std::unique_ptr<coll::Run> Runs::idle_run(const coll::Plan* plan) {
+void Runs::keep_run(std::unique_ptr<coll::Run> run) {
+  run->release_scratch();
   const std::lock_guard lock(known_mutex_);
-  Known* const known = known_of(plan);
-  return known != nullptr ? std::move(known->idle) : nullptr;
-}
-
-void Runs::keep_run(const coll::Plan* plan, std::unique_ptr<coll::Run> run) {
-  const std::lock_guard lock(known_mutex_);
-  if (Known* const known = known_of(plan); known != nullptr) known->idle = std::move(run);
-}
-
-Runs::Known* Runs::known_of(const coll::Plan* plan) {
   const auto known =
-      std::find_if(known_.begin(), known_.end(), [plan](const Known& k) { return k.chosen.plan.get() == plan; });
-  return known != known_.end() ? &*known : nullptr;
+      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.plan.get() == &run->plan(); });
+  if (known != known_.end()) known->idle = std::move(run);
 }
 
 coll::HostLeads Runs::host_leads(const coll::Problem& p) {
@@ -147,9 +148,10 @@ Runs* runs_of(CommInfo* comm) {
 Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
     : runs_(std::move(runs)), blocks_(blocks), number_(persistent ? 0 : runs_->calls++), persistent_(persistent) {
   if (persistent) init_ = runs_->inits++;
-  transport_ = persistent ? runs_->transport_of(init_) : runs_->transport();
-  problem.layout = runs_->layout_;
-  problem.domains = runs_->domains_;
+  if (persistent) own_transport_ = runs_->transport_of(init_);
+  transport_ = persistent ? own_transport_.get() : runs_->transport();
+  problem.layout = uncounted(runs_->layout_);
+  problem.domains = uncounted(runs_->domains_);
   problem.self = runs_->self_;
   problem.blocks = blocks != nullptr;
 }
@@ -191,17 +193,16 @@ Status Started::make_run(bool may_leave) {
   algorithm_ = chosen.algorithm;
   if (left_to_host_) return kOk;
   shares_ = chosen.plan->shares();
-  if (blocks_ != nullptr && problem.collective == coll::Collective::kNeighbor) {
-    plan_ = chosen.plan;
-    run_ = runs_->idle_run(plan_.get());
-    if (run_ != nullptr) return kOk;
-  }
-  return coll::Run::create(std::move(chosen.plan), *transport_, &run_);
+  if (persistent_ || chosen.idle == nullptr)
+    return coll::Run::create(std::move(chosen.plan), *transport_, &run_, &scratch_pool);
+  run_ = std::move(chosen.idle);
+  run_->take_scratch();
+  return kOk;
 }
 
 Started::~Started() {
-  if (plan_ != nullptr && run_ != nullptr && done_.load_relaxed() != 0 && run_->code() == Code::kOk)
-    runs_->keep_run(plan_.get(), std::move(run_));
+  const bool may_keep = run_ != nullptr && !persistent_ && done_.load_relaxed() != 0;
+  if (may_keep && run_->code() == Code::kOk) runs_->keep_run(std::move(run_));
   run_.reset();
   if (!holds_operation_) return;
   drop(reducing.op);
@@ -258,7 +259,7 @@ void Started::take_no_part() {
   if (!coll::build(problem, coll::kHostLeaders, &schedule).ok()) return;
   std::unique_ptr<coll::Run> run;
   const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
-  if (!coll::Run::create(plan, *transport_, &run).ok()) return;
+  if (!coll::Run::create(plan, *transport_, &run, &scratch_pool).ok()) return;
   coll::Call call;
   call.node = &*node_;
   call.refused = true;

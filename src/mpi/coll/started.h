@@ -33,6 +33,7 @@ class Runs {
   struct Chosen {
     std::shared_ptr<const coll::Plan> plan;  ///< null: the host's own collective
     size_t algorithm = 0;                    ///< place in coll::algorithms()
+    std::unique_ptr<coll::Run> idle;         ///< of the plan and transport(), as keep_run() got it; or null
   };
   /// The plan of a collective, kept if all that it follows from is in the key: the same call is likely to come again.
   /// A new one takes its chunk from the choice. `may_leave`: the host's own may be chosen, then there is none. For any
@@ -43,16 +44,13 @@ class Runs {
   [[nodiscard]] std::unique_ptr<engine::SmallStarted> small_of(uint64_t init) const {
     return make_small(persistent_context(context_, init));
   }
-  /// A run of a plan that plan() gave, for a call that blocks; null: it has to be made. The memory of runs is worth
-  /// keeping where messages are short.
-  [[nodiscard]] std::unique_ptr<coll::Run> idle_run(const coll::Plan* plan);
-  /// Gives it back when it has ended well.
-  void keep_run(const coll::Plan* plan, std::unique_ptr<coll::Run> run);
+  /// Keeps a run over transport() that has ended well, without scratch memory, for the next call of its plan.
+  void keep_run(std::unique_ptr<coll::Run> run);
   /// Messages of one persistent operation, whose starts other members may order differently among those of others.
   [[nodiscard]] std::shared_ptr<coll::Transport> transport_of(uint64_t init) const {
     return make_transport(persistent_context(context_, init));
   }
-  [[nodiscard]] const std::shared_ptr<coll::Transport>& transport() const { return transport_; }
+  [[nodiscard]] coll::Transport* transport() const { return transport_.get(); }
   /// Whether the host's collectives are the part between nodes of such calls.
   [[nodiscard]] coll::HostLeads host_leads(const coll::Problem& problem);
   /// Null on ranks that lead no node.
@@ -84,11 +82,11 @@ class Runs {
   struct Known {
     Key key;
     std::vector<coll::Piece> send, recv;  ///< of neighbours: what else the plan follows from
-    Chosen chosen;
-    std::unique_ptr<coll::Run> idle;  ///< of the plan
+    std::shared_ptr<const coll::Plan> plan;
+    size_t algorithm;
+    std::unique_ptr<coll::Run> idle;
   };
   static constexpr size_t kKnown = 16;
-  [[nodiscard]] Known* known_of(const coll::Plan* plan);  ///< known_mutex_ is held
 
   uint64_t context_;
   uint32_t self_;
@@ -178,13 +176,13 @@ class Started {
   void take_no_part();
 
   std::shared_ptr<Runs> runs_;
-  std::shared_ptr<coll::Transport> transport_;
+  std::shared_ptr<coll::Transport> own_transport_;  ///< a persistent one's
+  coll::Transport* transport_;                      ///< that, or the communicator's
   CommInfo* blocks_;
   std::unique_ptr<coll::Run> run_;
   engine::SmallStarted* small_ = nullptr;            ///< in its place, as long as it serves the call
   std::unique_ptr<engine::SmallStarted> own_small_;  ///< ... a persistent one's
   coll::StartedCall small_call_;
-  std::shared_ptr<const coll::Plan> plan_;  ///< of a run that is to be kept
   std::optional<engine::TeamSteps> node_;
   std::optional<HostLeaders> leaders_;
   uint64_t init_ = 0;     ///< number among the persistent ones
