@@ -97,7 +97,7 @@ class Matching {
       const bool roots = is_alike(step.kind) || kind_of_root(step.kind) == step.kind;
       const bool fits = step.peer == first.peer && step.tag == first.tag && step.even == first.even &&
                         kind_of_root(step.kind) == root.kind && roots == (is_alike(root.kind) || i == group.root) &&
-                        bytes_fit(group, i);
+                        bytes_fit(group, i) && is_in_place(group, i);
       if (!fits) return complain(group.ends[i].rank, "takes another shared step than the first rank" + whose_);
     }
   }
@@ -113,6 +113,16 @@ class Matching {
     const bool even = !may_be_even(step.kind) || !step.even || step.bytes == root.bytes;
     return parts.size() == group.ends.size() && step.bytes == parts[i] && even &&
            (knows ? std::equal(parts.begin(), parts.end(), theirs.begin(), theirs.end()) : theirs.empty());
+  }
+
+  /// Whether the own part lies where it belongs among those of all, where the step leaves it there.
+  [[nodiscard]] bool is_in_place(const SharedSteps::Group& group, size_t i) const {
+    const Step& step = step_at(group.ends[i]);
+    const bool stays = step.kind == StepKind::kExchange || (step.kind == StepKind::kAssemble && step.of_leaders);
+    if (!stays) return true;
+    uint64_t at = step.to_at;
+    for (size_t k = 0; k < i; ++k) at += schedules_[group.ends[i].rank].parts_of(step)[k];
+    return step.bytes == 0 || (step.from == step.to && step.from_at == at);
   }
 
   /// What one has for another, that one expects of it.

@@ -81,8 +81,8 @@ class LeaderSteps {
   // Where `all` has the parts of all, `parts` are their bytes, one behind another in the order of nodes.
   /// The own part is there already.
   virtual Code allgather(void* all, std::span<const uint64_t> parts) = 0;
-  /// `all` of the leader of node `root` gets own of all; of the others, `all` and `parts` mean nothing. `even`: parts
-  /// are of one size, as all know.
+  /// `all` of the leader of node `root` gets own of all; its own one is in its place there. Of the others, `all` and
+  /// `parts` mean nothing. `even`: parts are of one size, as all know.
   virtual Code gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
                       uint32_t root) = 0;
   /// `own` of all others is their part of `all` of the leader of node `root`; as gather() has it.

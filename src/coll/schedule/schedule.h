@@ -34,7 +34,7 @@ enum class StepKind : uint8_t {
   kContribute,    ///< `from` is an operand of what `peer` collects
   kCollect,       ///< to = from of the group's first rank op ... op from of its last
   kPart,          ///< `from` is this rank's part of what `peer` assembles
-  kAssemble,      ///< `to` gets the parts of all, one behind another; `from` is the own one
+  kAssemble,      ///< `to` gets the parts of all, one behind another; `from` is the own one, of leaders in its place
   kDeal,          ///< all others of the group get their parts of `from`, which lie there one behind another
   kPick,          ///< gets `to`, its part of what `peer` deals
   kMeet,          ///< all have come
