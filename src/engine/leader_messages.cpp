@@ -11,6 +11,7 @@ namespace zh::engine {
 namespace {
 
 constexpr uint64_t kTagMask = 0x3fffffff;  // tags stay positive
+constexpr uint64_t kFew = 2048;            // bytes, as coll::choose() has it
 
 std::shared_ptr<const coll::Layout> apart(size_t leaders) {
   std::vector<uint32_t> node(leaders);
@@ -28,6 +29,17 @@ RankList local_of(const Rank& rank, size_t leaders, uint32_t self) {
   std::vector<int32_t> local(leaders, -1);
   local[self] = static_cast<int32_t>(rank.node().self());
   return list_of(std::move(local));
+}
+
+/// Pieces of these bytes, one behind another.
+std::vector<coll::Piece> in_a_row(std::span<const uint64_t> parts) {
+  std::vector<coll::Piece> pieces;
+  uint64_t at = 0;
+  for (const uint64_t bytes : parts) {
+    pieces.push_back({at, bytes});
+    at += bytes;
+  }
+  return pieces;
 }
 
 }  // namespace
@@ -84,7 +96,6 @@ Code LeaderMessages::allreduce(const void* in, void* out, uint64_t count, const 
   coll::Problem problem = problem_of(coll::Collective::kAllreduce, count, how.element_bytes);
   problem.commutative = how.commutative;
   problem.in_place = in == out;
-  constexpr uint64_t kFew = 2048;  // as coll::choose() has it
   return run(problem, problem.bytes() > kFew ? "reduce-scatter-allgather" : "recursive-doubling", {in, out, how});
 }
 
@@ -92,12 +103,51 @@ Code LeaderMessages::allgather(void* all, std::span<const uint64_t> parts) {
   coll::Problem problem = problem_of(coll::Collective::kAllgather, parts[self_], 1);
   problem.uniform = false;
   problem.in_place = true;
-  uint64_t at = 0;
-  for (const uint64_t bytes : parts) {
-    problem.recv.push_back({at, bytes});
-    at += bytes;
-  }
+  problem.recv = in_a_row(parts);
   return run(problem, "ring", {nullptr, all, {}});
+}
+
+Code LeaderMessages::gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
+                            uint32_t root) {
+  coll::Problem problem = problem_of(coll::Collective::kGather, bytes, 1);
+  problem.root = root;
+  problem.uniform = even;
+  problem.in_place = self_ == root;  // from its place there
+  if (!even) problem.recv = in_a_row(parts);
+  return run(problem, even && bytes <= kFew ? "binomial" : "linear", {own, all, {}});
+}
+
+Code LeaderMessages::scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
+                             uint32_t root) {
+  coll::Problem problem = problem_of(coll::Collective::kScatter, bytes, 1);
+  problem.root = root;
+  problem.uniform = even;
+  problem.in_place = self_ == root;
+  if (!even) problem.send = in_a_row(parts);
+  return run(problem, even && bytes <= kFew ? "binomial" : "linear", {all, own, {}});
+}
+
+Code LeaderMessages::alltoall(const void* in, void* out, std::span<const uint64_t> parts) {
+  coll::Problem problem = problem_of(coll::Collective::kAlltoall, 0, 1);
+  problem.uniform = false;
+  problem.send = problem.recv = in_a_row(parts);
+  return run(problem, "linear", {in, out, {}});
+}
+
+Code LeaderMessages::reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts,
+                                    const coll::Reduction& how) {
+  coll::Problem problem = problem_of(coll::Collective::kReduceScatter, 0, how.element_bytes);
+  problem.uniform = false;
+  problem.send = in_a_row(parts);
+  problem.commutative = how.commutative;
+  problem.in_place = in == out;
+  return run(problem, "pairwise", {in, out, how});
+}
+
+Code LeaderMessages::exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
+  coll::Problem problem = problem_of(coll::Collective::kExscan, count, how.element_bytes);
+  problem.commutative = how.commutative;
+  return run(problem, "recursive-doubling", {in, out, how});
 }
 
 bool LeaderMessages::on_all(bool here) {

@@ -43,6 +43,30 @@ class TeamSteps final : public coll::NodeSteps {
     return team_.gather(buffer(const_cast<void*>(data), bytes), {}, root, even);
   }
   Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) override {
+    return with_pieces(all, parts, even, [&](const coll::Pieces& pieces) {
+      const Code code = team_.gather(buffer(const_cast<void*>(own), parts[team_.self()]), pieces, team_.self(), even);
+      return code == Code::kInvalid ? Code::kIo : code;  // as in take()
+    });
+  }
+  Code deal(const void* all, std::span<const uint64_t> parts, bool even) override {
+    return with_pieces(const_cast<void*>(all), parts, even, [&](const coll::Pieces& pieces) {
+      return team_.scatter(pieces, pieces[team_.self()], team_.self(), even);
+    });
+  }
+  Code pick(void* data, uint64_t bytes, bool even, uint32_t root) override {
+    const Code code = team_.scatter({}, buffer(data, bytes), root, even);
+    if (code == Code::kInvalid) return Code::kIo;  // as in take()
+    return code == Code::kOk && team_.fell_short() ? Code::kInvalid : code;
+  }
+  Code scan(const void* in, void* out, uint64_t count, const coll::Reduction& how, bool exclusive) override {
+    return team_.scan(in, out, count, count == 0 ? least_ : how, exclusive);
+  }
+  void refuse() override { team_.refuse(false); }
+
+ private:
+  /// Calls f(pieces), of which `all` consists.
+  template <typename F>
+  Code with_pieces(void* all, std::span<const uint64_t> parts, bool even, F&& f) {
     coll::Pieces pieces{buffer(all, parts[0]), static_cast<int64_t>(parts[0]), nullptr};
     std::unique_ptr<copy::Buffer[]> list(even ? nullptr : new (std::nothrow) copy::Buffer[parts.size()]);
     if (!even && list == nullptr) {
@@ -52,12 +76,8 @@ class TeamSteps final : public coll::NodeSteps {
     auto* at = static_cast<std::byte*>(all);
     for (size_t i = 0; i < parts.size() && !even; at += parts[i++]) list[i] = buffer(at, parts[i]);
     pieces.list = list.get();
-    const Code code = team_.gather(buffer(const_cast<void*>(own), parts[team_.self()]), pieces, team_.self(), even);
-    return code == Code::kInvalid ? Code::kIo : code;  // as in take()
+    return f(pieces);
   }
-  void refuse() override { team_.refuse(false); }
-
- private:
   Code bcast(void* data, uint64_t bytes, uint32_t root) { return team_.bcast(buffer(data, bytes), root); }
   static copy::Buffer buffer(void* data, uint64_t bytes) { return {static_cast<std::byte*>(data), bytes, nullptr}; }
 

@@ -128,9 +128,9 @@ class Member {
     EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
     std::unique_ptr<coll::Run> run;
     EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), *transport_, &run).ok());
-    std::vector<uint64_t> in(kCount);
+    std::vector<uint64_t> in(kCount * kWorld);
     std::vector<uint64_t> out(kCount * kWorld);
-    for (uint64_t i = 0; i < kCount; ++i) in[i] = (self_ + 1) * (i + 1);
+    for (uint64_t i = 0; i < in.size(); ++i) in[i] = (self_ + 1) * (i + 1);
     coll::Call call{in.data(), out.data(), sum(), static_cast<int32_t>(coll::kTags * calls_++)};
     call.exact = coll::reduces(collective);
     engine::TeamSteps steps(*team_);
@@ -166,15 +166,26 @@ class Member {
   }
 
   void expect_result(Collective collective, const std::vector<uint64_t>& out) const {
+    const uint64_t before = self_ * (self_ + 1) / 2;  // what the ranks before sum up to
     for (uint64_t i = 0; i < out.size(); ++i) {
-      if (collective == Collective::kAllgather) {
+      if (collective == Collective::kAllgather || (collective == Collective::kGather && self_ == kRoot)) {
         ASSERT_EQ(out[i], (i / kCount + 1) * (i % kCount + 1)) << i;
+      } else if (collective == Collective::kAlltoall) {
+        ASSERT_EQ(out[i], (i / kCount + 1) * (self_ * kCount + i % kCount + 1)) << i;
       } else if (i >= kCount) {
         return;
       } else if (collective == Collective::kAllreduce || (collective == Collective::kReduce && self_ == kRoot)) {
         ASSERT_EQ(out[i], 10 * (i + 1)) << i;
       } else if (collective == Collective::kBcast && self_ != kRoot) {
         ASSERT_EQ(out[i], (kRoot + 1) * (i + 1)) << i;
+      } else if (collective == Collective::kScatter) {
+        ASSERT_EQ(out[i], (kRoot + 1) * (self_ * kCount + i + 1)) << i;
+      } else if (collective == Collective::kReduceScatter) {
+        ASSERT_EQ(out[i], 10 * (self_ * kCount + i + 1)) << i;
+      } else if (collective == Collective::kScan) {
+        ASSERT_EQ(out[i], (before + self_ + 1) * (i + 1)) << i;
+      } else if (collective == Collective::kExscan && self_ > 0) {
+        ASSERT_EQ(out[i], before * (i + 1)) << i;
       }
     }
   }
@@ -236,8 +247,8 @@ TEST_P(CrashNodes, OthersAreToldOrEnded) {
 
 std::vector<NodesCase> nodes_cases() {
   std::vector<NodesCase> all;
-  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce,
-                                      Collective::kAllgather, Collective::kBarrier}) {
+  for (size_t i = 0; i < static_cast<size_t>(Collective::kCount); ++i) {
+    const auto collective = static_cast<Collective>(i);
     for (const std::string_view name : {"hierarchical", "leader-ring", "host-leaders"}) {
       if (coll::algorithm(collective, name) == nullptr) continue;
       for (const int victim : {0, 1, 3}) all.push_back({collective, name, victim});

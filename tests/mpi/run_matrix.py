@@ -38,7 +38,7 @@ from matrix import cover  # noqa: E402
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.known import KnownFailures  # noqa: E402
 from matrix.launch import Zerohop  # noqa: E402
-from matrix.named_program import named_program  # noqa: E402
+from matrix.named_program import LEADER_RANKS, named_programs  # noqa: E402
 from matrix.programs import WORK, Program, Setting, programs  # noqa: E402
 from matrix.results import Results, Test  # noqa: E402
 
@@ -53,8 +53,8 @@ NOCMA_RANKS = ("2", "4n2")
 ABI_RANKS = ("1", "2", "4n2", "4@2")
 # Many ranks for the shapes of collectives only; several nodes for what crosses them.
 PROGRAMS_OF = {
-    **dict.fromkeys(("8", "16n4", "16n2"), ("collectives",)),
-    **dict.fromkeys(("5n2", "4@2", "4@2c", "6@3"), ("collectives", "semantics")),
+    **dict.fromkeys(("8", "16n4", "16n2"), ("collectives", "collectives-leaders")),
+    **dict.fromkeys(("5n2", "4@2", "4@2c", "6@3"), ("collectives", "collectives-leaders", "semantics")),
 }
 # Cases that are all zerohop's where ranks share nodes: they have no baseline, and no failure of the host excuses them.
 # Where there are several nodes, what is started belongs to the host, which fails much of it, and so do some that block.
@@ -281,6 +281,8 @@ class Matrix:
             # Schedules do not ask how their messages travel inside a node.
             if name.program == "collectives-named" and (name.cma != "cma" or name.ranks not in ("3", "5", "4n2")):
                 return False
+            if name.program == "collectives-leaders" and (name.cma != "cma" or name.ranks not in LEADER_RANKS):
+                return False
             if name.program not in PROGRAMS_OF.get(name.ranks, (name.program,)):
                 return False
             # Sixteen ranks that poll busily would take hours.
@@ -458,7 +460,7 @@ def main() -> int:
         raise SystemExit(f"no such host here: {', '.join(unknown)} (there are: {', '.join(all_hosts)})")
     if not all_hosts:
         raise SystemExit("no MPI host is installed: run dev/setup")
-    all_programs = {p.name: p for p in [*programs(), named_program(), crash_program()]}
+    all_programs = {p.name: p for p in [*programs(), *named_programs(), crash_program()]}
     # A job and its nodes end with this process also when it is told to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     matrix = Matrix(arguments, all_hosts, all_programs)

@@ -2,6 +2,7 @@
 // call is made in place; no message ever overwrites it.
 #include <bit>
 
+#include "coll/algorithms/by_nodes.h"
 #include "coll/algorithms/families.h"
 
 namespace zh::coll {
@@ -117,68 +118,10 @@ void leader_ring(Builder& b, const Problem& p) {
   }
 }
 
-/// The pieces of all ranks, one node's behind another's: the output itself where it is so, else scratch memory.
-class ByNodes {
- public:
-  ByNodes(Builder& b, const Problem& p) : p_(p), straight_(p.uniform && p.layout->consecutive()) {
-    uint64_t total = 0;
-    for (uint32_t node = 0; node < p.layout->nodes(); ++node) {
-      const uint64_t before = total;
-      for (const uint32_t rank : p.layout->members(node)) {
-        places_.push_back({total, p.recv_piece(rank).bytes});
-        total += places_.back().bytes;
-      }
-      bytes_of_nodes_.push_back(total - before);
-    }
-    all_ = straight_ ? Range{Place::kOutput, 0, total} : b.scratch(total);
-  }
-
-  [[nodiscard]] Range all() const { return all_; }
-  [[nodiscard]] const std::vector<uint64_t>& bytes_of_nodes() const { return bytes_of_nodes_; }
-  /// The piece of the i-th rank of a node.
-  [[nodiscard]] Range piece(uint32_t node, uint32_t i) const {
-    const Piece& place = places_[first(node) + i];
-    return all_.part(place.at, place.bytes);
-  }
-  [[nodiscard]] std::vector<uint64_t> bytes_in(uint32_t node) const {
-    std::vector<uint64_t> bytes;
-    for (uint32_t i = 0; i < p_.layout->members(node).size(); ++i) bytes.push_back(piece(node, i).bytes);
-    return bytes;
-  }
-  [[nodiscard]] Range part_of(uint32_t node) const { return all_.part(places_[first(node)].at, bytes_of_nodes_[node]); }
-
-  [[nodiscard]] bool straight() const { return straight_; }
-
-  /// The pieces of others to where they belong.
-  void unpack(Builder& b) const {
-    if (straight_) return;
-    for (uint32_t node = 0; node < p_.layout->nodes(); ++node) {
-      const std::span<const uint32_t> members = p_.layout->members(node);
-      for (uint32_t i = 0; i < members.size(); ++i) {
-        if (members[i] != p_.self) b.copy(piece(node, i), p_.recv_piece(members[i]));
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] size_t first(uint32_t node) const {
-    size_t before = 0;
-    for (uint32_t i = 0; i < node; ++i) before += p_.layout->members(i).size();
-    return before;
-  }
-
-  const Problem& p_;
-  bool straight_;
-  Range all_;
-  std::vector<Piece> places_;  ///< by node and rank
-  std::vector<uint64_t> bytes_of_nodes_;
-};
-
 /// Without a team. Nobody gets its own piece back, which may lie where it is sent from.
-void pass_down(Builder& b, const ByNodes& pieces, const Group& node, uint32_t mine) {
-  const Range all = pieces.all();
+void pass_down(Builder& b, const ByNodes& by_nodes, Range all, const Group& node, uint32_t mine) {
   for (uint32_t i = 1; i < node.size(); ++i) {
-    const Range own = pieces.piece(mine, i);
+    const Range own = by_nodes.piece(all, mine, i);
     const uint64_t before = own.at - all.at;
     for (const Range& run : {all.part(0, before), all.part(before + own.bytes, all.bytes - before - own.bytes)}) {
       if (node.self == 0) b.send(node.ranks[i], run);
@@ -190,23 +133,19 @@ void pass_down(Builder& b, const ByNodes& pieces, const Group& node, uint32_t mi
 void host_leaders(Builder& b, const Problem& p) {
   const uint32_t mine = p.layout->node_of(p.self);
   const Group node = node_group(p, mine);
-  const ByNodes pieces(b, p);
-  const Range own = p.send_piece(p.self);
-  const SharedBy leader{node.ranks[0]};
+  const ByNodes by_nodes(*p.layout, p.uniform, [&p](uint32_t rank) { return p.recv_piece(rank).bytes; });
+  const bool straight = by_nodes.straight();
+  const Range all = straight ? Range{Place::kOutput, 0, by_nodes.total()} : b.scratch(by_nodes.total());
   const bool team = p.team && node.size() > 1;
-  if (node.self != 0) {
-    team ? b.part(leader, own, p.uniform) : b.send(node.ranks[0], own);
-  } else if (team) {
-    b.assemble(leader, own, pieces.part_of(mine), pieces.bytes_in(mine), p.uniform);
-  } else {
-    b.copy(own, pieces.piece(mine, 0));
-    for (uint32_t i = 1; i < node.size(); ++i) b.receive(node.ranks[i], pieces.piece(mine, i));
-  }
-  if (node.self == 0) b.exchange(between_leaders(p), mine, pieces.all(), pieces.bytes_of_nodes());
-  team ? share(b, node, 0, pieces.all()) : pass_down(b, pieces, node, mine);
-  const bool has_own = pieces.straight() && (team || node.self == 0);
+  assemble(b, node, team, p.send_piece(p.self), by_nodes.part_of(all, mine), by_nodes.bytes_in(mine), p.uniform);
+  if (node.self == 0) b.exchange(between_leaders(p), mine, all, by_nodes.bytes_of_nodes());
+  team ? share(b, node, 0, all) : pass_down(b, by_nodes, all, node, mine);
+  const bool has_own = straight && (team || node.self == 0);
   if (!has_own) own_piece(b, p);
-  pieces.unpack(b);
+  if (straight) return;
+  by_nodes.each(all, [&](uint32_t rank, Range piece) {
+    if (rank != p.self) b.copy(piece, p.recv_piece(rank));
+  });
 }
 
 constexpr Algorithm kAlgorithms[] = {

@@ -83,12 +83,88 @@ void bruck(Builder& b, const Problem& p) {
   for (uint32_t i = 0; i < n; ++i) b.copy(pieces.part(i * bytes, bytes), p.recv_piece((p.self + n - i) % n));
 }
 
+/// A rank that is one of consecutive ones has nothing to sort: its own buffers are by nodes.
+bool is_sorted(const Problem& p, const Group& node) { return node.size() == 1 && p.layout->consecutive(); }
+
+/// What a node's ranks have for all, `in` rank by rank, to `out`, where what goes to one rank lies together.
+void sort_by_receiver(Builder& b, const Problem& p, uint32_t senders, Range in, Range out) {
+  uint64_t at = 0;
+  for (uint32_t node = 0; node < p.layout->nodes(); ++node) {
+    for (const uint32_t receiver : p.layout->members(node)) {
+      for (uint32_t i = 0; i < senders; ++i) {
+        b.copy(in.part((uint64_t{i} * p.ranks() + receiver) * p.bytes(), p.bytes()), out.part(at, p.bytes()));
+        at += p.bytes();
+      }
+    }
+  }
+}
+
+/// What has come so from all nodes, to `out`, rank by rank.
+void sort_by_sender(Builder& b, const Problem& p, uint32_t receivers, Range in, Range out) {
+  uint64_t at = 0;
+  for (uint32_t node = 0; node < p.layout->nodes(); ++node) {
+    const std::span<const uint32_t> senders = p.layout->members(node);
+    for (uint32_t i = 0; i < receivers; ++i) {
+      for (size_t k = 0; k < senders.size();) {
+        size_t run = 1;
+        while (k + run < senders.size() && senders[k + run] == senders[k] + run) ++run;
+        b.copy(in.part(at, run * p.bytes()),
+               out.part((uint64_t{i} * p.ranks() + senders[k]) * p.bytes(), run * p.bytes()));
+        at += run * p.bytes();
+        k += run;
+      }
+    }
+  }
+}
+
+/// For small pieces: leaders sort them.
+void host_leaders(Builder& b, const Problem& p) {
+  const uint32_t mine = p.layout->node_of(p.self);
+  const Group node = node_group(p, mine);
+  const uint64_t bytes = p.ranks() * p.bytes();
+  const Range in{Place::kInput, 0, bytes};
+  const Range out{Place::kOutput, 0, bytes};
+  const std::vector<uint64_t> of_members(node.size(), bytes);
+  std::vector<uint64_t> of_nodes;
+  for (uint32_t i = 0; i < p.layout->nodes(); ++i) {
+    of_nodes.push_back(node.size() * p.layout->members(i).size() * p.bytes());
+  }
+  if (is_sorted(p, node)) {
+    b.trade(between_leaders(p), mine, in, out, of_nodes);
+    return;
+  }
+  Range all{};
+  if (node.self == 0) all = b.scratch(node.size() * bytes);
+  assemble(b, node, p.team, in, all, of_members, true);
+  if (node.self == 0) {
+    const Range sorted = b.scratch(all.bytes);
+    sort_by_receiver(b, p, node.size(), all, sorted);
+    b.trade(between_leaders(p), mine, sorted, all, of_nodes);
+    sort_by_sender(b, p, node.size(), all, sorted);
+    all = sorted;
+  }
+  deal(b, node, p.team, 0, all, out, of_members, true);
+  if (node.self == 0) b.copy(all.part(0, bytes), out);
+}
+
+/// Leaders copy piece by piece: not more of them than a plan should have.
+bool if_few_pieces(const Problem& p) {
+  constexpr uint64_t kMost = 1 << 16;
+  uint64_t largest = 0;
+  for (uint32_t node = 0; node < p.layout->nodes(); ++node) {
+    largest = std::max<uint64_t>(largest, p.layout->members(node).size());
+  }
+  return if_several_nodes_uniform(p) && largest * p.ranks() <= kMost;
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"linear", "everybody with everybody, 16 messages each way at a time", "multicore collectives paper, section 3",
      always, linear},
     {"pairwise", "one partner at a time, both directions at once", "multicore collectives paper, section 4.3", always,
      pairwise},
     {"bruck", "log2 P messages, each byte forwarded up to log2 P times", "Bruck et al. 1997", if_uniform, bruck},
+    {kHostLeaders, "leaders sort their nodes' pieces, then the host's alltoall among them", kHostLeadersSource,
+     if_few_pieces, host_leaders},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Gathers and scatters, uniform and by lists.
 #include <algorithm>
 
+#include "coll/algorithms/by_nodes.h"
 #include "coll/algorithms/families.h"
 
 namespace zh::coll {
@@ -95,15 +96,94 @@ void scatter_binomial(Builder& b, const Problem& p) {
   b.copy(subtrees.v() == 0 ? p.send_piece(p.self) : subtrees.first(), p.recv_piece(p.self));
 }
 
+ByNodes by_nodes_of(const Problem& p) {
+  return {*p.layout, true, [&p](uint32_t) { return p.bytes(); }};
+}
+
+/// The pieces go to the leader of the root's node, and from there to a root that is another rank.
+void gather_host_leaders(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const uint32_t to = layout.node_of(p.root);
+  const uint32_t receiver = layout.members(to)[0];
+  const uint32_t mine = layout.node_of(p.self);
+  const Group node = node_group(p, mine);
+  const ByNodes by_nodes = by_nodes_of(p);
+  const bool at_root = p.self == p.root;
+  const bool leads = node.self == 0;
+  Range all{};
+  if (at_root && by_nodes.straight()) {
+    all = {Place::kOutput, 0, by_nodes.total()};
+  } else if (at_root || p.self == receiver) {
+    all = b.scratch(by_nodes.total());
+  }
+  Range here = p.send_piece(p.self);
+  if (p.self == receiver) {
+    here = by_nodes.part_of(all, mine);
+  } else if (leads && node.size() > 1) {
+    here = b.scratch(by_nodes.bytes_of_nodes()[mine]);
+  }
+  const uint32_t given = assemble(b, node, p.team, p.send_piece(p.self), here, by_nodes.bytes_in(mine), true);
+  if (leads) {
+    const SharedBy by = between_leaders(p, to);
+    p.self == receiver ? b.assemble(by, here, all, by_nodes.bytes_of_nodes(), by_nodes.even())
+                       : b.part(by, here, by_nodes.even());
+  }
+  if (receiver != p.root) pass(b, p.self, receiver, p.root, all, {given});
+  if (!at_root || by_nodes.straight()) return;
+  by_nodes.each(all, [&](uint32_t rank, Range piece) {
+    b.copy(rank == p.self ? p.send_piece(p.self) : piece, p.recv_piece(rank));
+  });
+}
+
+/// The root serves its own node, and its leader the others. Between leaders as gather_host_leaders().
+void scatter_host_leaders(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const uint32_t from = layout.node_of(p.root);
+  const uint32_t sender = layout.members(from)[0];
+  const uint32_t mine = layout.node_of(p.self);
+  const Group node = node_group(p, mine);
+  const ByNodes by_nodes = by_nodes_of(p);
+  const bool at_root = p.self == p.root;
+  const bool leads = node.self == 0;
+  const Range own = p.recv_piece(p.self);
+  Range all{};
+  if (at_root && by_nodes.straight()) {
+    all = {Place::kInput, 0, by_nodes.total()};
+  } else if (at_root || p.self == sender) {
+    all = b.scratch(by_nodes.total());
+  }
+  if (at_root && !by_nodes.straight()) {
+    by_nodes.each(all, [&](uint32_t rank, Range piece) { b.copy(p.send_piece(rank), piece); });
+  }
+  if (sender != p.root) pass(b, p.self, p.root, sender, all);
+  Range here{};  // the pieces of the node, on the rank that serves it
+  if (mine == from) {
+    here = at_root ? by_nodes.part_of(all, mine) : Range{};
+  } else if (leads) {
+    here = node.size() > 1 ? b.scratch(by_nodes.bytes_of_nodes()[mine]) : own;
+  }
+  if (leads) {
+    const SharedBy by = between_leaders(p, from);
+    p.self == sender ? b.deal(by, all, by_nodes.bytes_of_nodes(), by_nodes.even()) : b.pick(by, here, by_nodes.even());
+  }
+  deal(b, node, p.team, mine == from ? node.index(p.root) : 0, here, own, by_nodes.bytes_in(mine), true);
+  if (at_root) b.copy(p.send_piece(p.self), own);
+  if (leads && mine != from) b.copy(here.part(0, own.bytes), own);
+}
+
 constexpr Algorithm kGather[] = {
     {"linear", "everybody sends to the root", "MPI standard 6.5; mlog_nP paper, section 6", always, gather_linear},
     {"binomial", "subtrees collect before they send", "mlog_nP paper, section 6", if_uniform, gather_binomial},
+    {kHostLeaders, "nodes' pieces to leaders, then the host's gather among them", kHostLeadersSource,
+     if_several_nodes_uniform, gather_host_leaders},
 };
 
 constexpr Algorithm kScatter[] = {
     {"linear", "the root sends to everybody", "MPI standard 6.6; mlog_nP paper, section 6", always, scatter_linear},
     {"binomial", "recursive halving of what is sent", "multicore collectives paper, section 4.1", if_uniform,
      scatter_binomial},
+    {kHostLeaders, "the host's scatter among leaders of whole nodes' pieces, then inside nodes", kHostLeadersSource,
+     if_several_nodes_uniform, scatter_host_leaders},
 };
 
 }  // namespace

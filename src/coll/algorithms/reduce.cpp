@@ -65,9 +65,7 @@ void host_leaders(Builder& b, const Problem& p) {
     const SharedBy by = between_leaders(p, to);
     p.self != receiver ? b.contribute(by, combined) : b.collect(by, combined, p.self == p.root ? p.output() : combined);
   }
-  if (receiver == p.root) return;
-  if (p.self == receiver) b.send(p.root, combined);
-  if (p.self == p.root) b.receive(receiver, p.output());
+  if (receiver != p.root) pass(b, p.self, receiver, p.root, p.self == p.root ? p.output() : combined);
 }
 
 constexpr Algorithm kAlgorithms[] = {

@@ -1,4 +1,5 @@
 // Reductions whose result is cut among the ranks.
+#include "coll/algorithms/by_nodes.h"
 #include "coll/algorithms/families.h"
 
 namespace zh::coll {
@@ -46,11 +47,41 @@ void reduce_then_scatter(Builder& b, const Problem& p) {
   b.copy(result.part(0, p.recv_piece(0).bytes), p.recv_piece(0));
 }
 
+/// Leaders combine whole vectors of their nodes. Among themselves they have the pieces of a node's ranks together.
+void host_leaders(Builder& b, const Problem& p) {
+  const uint32_t mine = p.layout->node_of(p.self);
+  const Group node = node_group(p, mine);
+  const ByNodes by_nodes(*p.layout, true, [&p](uint32_t rank) { return p.send_piece(rank).bytes; });
+  const bool alone = node.size() == 1;
+  const Range in{p.in_place ? Place::kOutput : Place::kInput, 0, by_nodes.total()};
+  const Range own = p.recv_piece(p.self);
+  Range here{};
+  Range sum = in;
+  if (!alone) {
+    if (node.self == 0) sum = b.scratch(in.bytes);
+    p.team ? combine(b, node, 0, in, sum) : reduce_linear(b, node, 0, in, sum);
+  }
+  if (node.self == 0) {
+    const Range whole = sum;
+    if (!by_nodes.straight()) {
+      sum = b.scratch(in.bytes);
+      by_nodes.each(sum,
+                    [&](uint32_t rank, Range piece) { b.copy(whole.part(p.send_piece(rank).at, piece.bytes), piece); });
+    }
+    here = alone ? own : b.scratch(by_nodes.bytes_of_nodes()[mine]);
+    b.combine_parts(between_leaders(p), sum, here, by_nodes.bytes_of_nodes());
+  }
+  deal(b, node, p.team, 0, here, own, by_nodes.bytes_in(mine), p.uniform);
+  if (node.self == 0) b.copy(here.part(0, own.bytes), own);
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"pairwise", "everybody's part to its rank, combined there", "multicore collectives paper, section 4.2", always,
      pairwise},
     {"reduce-then-scatter", "binomial reduction to rank 0, which hands out the parts", "MPI standard 6.10", always,
      reduce_then_scatter},
+    {kHostLeaders, "leaders combine their nodes, then the host's reduce-scatter among them", kHostLeadersSource,
+     if_several_nodes_in_order, host_leaders},
 };
 
 }  // namespace

@@ -190,10 +190,10 @@ class Execution {
         break;
       }
       case StepKind::kCollect:
-        write(root.rank, step, combined(group));
+        write(root.rank, step, combined(group, {0, step.bytes}));
         break;
       case StepKind::kCombine: {
-        const std::vector<Stretch> result = combined(group);
+        const std::vector<Stretch> result = combined(group, {0, step.bytes});
         for (const StepOf& end : group.ends) write(end.rank, step_at(end), result);
         break;
       }
@@ -205,7 +205,8 @@ class Execution {
         for (const StepOf& end : group.ends) write(end.rank, step_at(end), all);
         break;
       }
-      default:  // kMeet
+      default:
+        share_parts(group);
         break;
     }
     tell_all(group, step.kind);
@@ -214,30 +215,72 @@ class Execution {
 
   [[nodiscard]] const Step& step_at(const StepOf& end) const { return schedules_[end.rank].steps[end.step]; }
 
-  /// The operands of all, combined by the root's step.
-  std::vector<Stretch> combined(const SharedSteps::Group& group) {
-    std::vector<Stretch> result;
-    for (const StepOf& end : group.ends) {
-      const Step& from = step_at(end);
-      const bool first = &end == group.ends.data();
-      result = first
-                   ? read(end.rank, from.from, from.from_at, from.bytes)
-                   : combined(group.root_end().rank, group.root_end().step, result, end.rank, from.from, from.from_at);
+  /// Of what is parted or goes from rank to rank. kMeet moves nothing.
+  void share_parts(const SharedSteps::Group& group) {
+    const StepKind kind = step_at(group.root_end()).kind;
+    std::vector<std::vector<Stretch>> results(group.ends.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (kind == StepKind::kDeal && i != group.root) {
+        results[i] = part_at(group, group.root, i);
+      } else if (kind == StepKind::kCombineParts) {
+        results[i] = combined(group, place_of(group, group.root, i));
+      } else if (kind == StepKind::kTrade) {
+        for (size_t k = 0; k < results.size(); ++k) append(&results[i], part_at(group, k, i));
+      } else if (kind == StepKind::kScan || kind == StepKind::kExscan) {
+        results[i] = i == 0 ? operand_at(group, 0) : combined(group, results[i - 1], i);
+      }
     }
-    return result;
+    const bool of_one_before = kind == StepKind::kExscan;
+    for (size_t i = results.size(); of_one_before && i-- > 0;) {
+      results[i] = i > 0 ? results[i - 1] : std::vector<Stretch>{{0, step_at(group.ends[0]).bytes, Held{}}};
+    }
+    for (size_t i = 0; i < results.size(); ++i) write(group.ends[i].rank, step_at(group.ends[i]), results[i]);
   }
 
-  /// One behind another. A shift counts from the start of them all.
+  /// The part for the i-th in what the k-th end has, from its start on.
+  [[nodiscard]] Piece place_of(const SharedSteps::Group& group, size_t k, size_t i) const {
+    const std::span<const uint64_t> parts = schedules_[group.ends[k].rank].parts_of(step_at(group.ends[k]));
+    Piece place{0, parts[i]};
+    for (size_t before = 0; before < i; ++before) place.at += parts[before];
+    return place;
+  }
+  std::vector<Stretch> part_at(const SharedSteps::Group& group, size_t k, size_t i) {
+    const StepOf& end = group.ends[k];
+    const Piece place = place_of(group, k, i);
+    return read(end.rank, step_at(end).from, step_at(end).from_at + place.at, place.bytes);
+  }
+  std::vector<Stretch> operand_at(const SharedSteps::Group& group, size_t i) {
+    const StepOf& end = group.ends[i];
+    return read(end.rank, step_at(end).from, step_at(end).from_at, step_at(end).bytes);
+  }
+
+  /// A shift counts from the start of them all.
+  static void append(std::vector<Stretch>* all, const std::vector<Stretch>& more) {
+    const uint64_t before = all->empty() ? 0 : all->back().at + all->back().bytes;
+    for (const Stretch& s : more) {
+      all->push_back({before + s.at, s.bytes, {s.held.term, s.held.shift - signed_of(before)}});
+    }
+  }
+
+  /// Those bytes of the operands of all, combined by the root's step.
+  std::vector<Stretch> combined(const SharedSteps::Group& group, const Piece& place) {
+    const StepOf& first = group.ends[0];
+    std::vector<Stretch> result = read(first.rank, step_at(first).from, step_at(first).from_at + place.at, place.bytes);
+    for (size_t i = 1; i < group.ends.size(); ++i) result = combined(group, result, i, place.at);
+    return result;
+  }
+  /// `operands` op that of the i-th end.
+  std::vector<Stretch> combined(const SharedSteps::Group& group, const std::vector<Stretch>& operands, size_t i,
+                                uint64_t at = 0) {
+    const StepOf& root = group.root_end();
+    const StepOf& end = group.ends[i];
+    return combined(root.rank, root.step, operands, end.rank, step_at(end).from, step_at(end).from_at + at);
+  }
+
+  /// One behind another.
   std::vector<Stretch> parts_of(const SharedSteps::Group& group) {
     std::vector<Stretch> all;
-    uint64_t before = 0;
-    for (const StepOf& end : group.ends) {
-      const Step& from = step_at(end);
-      for (const Stretch& s : read(end.rank, from.from, from.from_at, from.bytes)) {
-        all.push_back({before + s.at, s.bytes, {s.held.term, s.held.shift - signed_of(before)}});
-      }
-      before += from.bytes;
-    }
+    for (size_t i = 0; i < group.ends.size(); ++i) append(&all, operand_at(group, i));
     return all;
   }
 

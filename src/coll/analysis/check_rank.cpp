@@ -77,7 +77,7 @@ std::string check_bounds(const Problem& problem, const Schedule& schedule, uint3
       const uint64_t size = sizes[static_cast<size_t>(place)];
       return bytes != 0 && (at > size || bytes > size - at);
     };
-    if (step.reads() && outside(step.from, step.from_at, step.bytes)) {
+    if (step.reads() && outside(step.from, step.from_at, schedule.read(step))) {
       return step_name(rank, i) + "reads outside of the " + place_name(step.from);
     }
     const uint64_t written = step.writes() ? schedule.written(step) : 0;
@@ -116,7 +116,7 @@ std::string check_races(const Schedule& schedule, Waits& waits, uint32_t rank) {
   };
   for (uint32_t i = 0; i < schedule.steps.size() && fault.empty(); ++i) {
     const Step& step = schedule.steps[i];
-    if (step.reads()) touch(i, step.from, step.from_at, step.bytes, false);
+    if (step.reads()) touch(i, step.from, step.from_at, schedule.read(step), false);
     if (step.writes()) touch(i, step.to, step.to_at, schedule.written(step), true);
   }
   return fault;

@@ -216,12 +216,25 @@ std::string describe(const Step& step) {
       return "give " + from + " to what " + peer + " assembles";
     case StepKind::kAssemble:
       return start + " = " + from + " and the parts of " + group;
+    case StepKind::kDeal:
+      return "deal what is in " + std::string(place_name(step.from)) + " from " + std::to_string(step.from_at) +
+             " out to " + group;
+    case StepKind::kPick:
+      return "pick " + to + " of what " + peer + " deals";
     case StepKind::kMeet:
       return "meet " + group;
     case StepKind::kCombine:
       return to + " = " + from + " of " + group + ", on all of them";
     case StepKind::kExchange:
       return start + " = the parts of " + group + ", on all of them";
+    case StepKind::kTrade:
+      return start + " = the parts of " + group + " for this rank, for parts of " + place_name(step.from);
+    case StepKind::kCombineParts:
+      return to + " = its part of what " + group + " combine";
+    case StepKind::kScan:
+      return to + " = " + from + " of " + group + " up to this rank";
+    case StepKind::kExscan:
+      return to + " = " + from + " of " + group + " before this rank";
   }
   return "";
 }

@@ -15,16 +15,32 @@ StepKind kind_of_root(StepKind kind) {
       return StepKind::kCollect;
     case StepKind::kPart:
       return StepKind::kAssemble;
+    case StepKind::kPick:
+      return StepKind::kDeal;
     default:
       return kind;
   }
 }
 
-bool has_parts(StepKind kind) { return kind == StepKind::kPart || kind == StepKind::kAssemble; }
+/// Whether Step::even says something.
+bool may_be_even(StepKind kind) {
+  return kind == StepKind::kPart || kind == StepKind::kAssemble || kind == StepKind::kDeal || kind == StepKind::kPick;
+}
 
 /// Whether all ends have steps of one kind.
 bool is_alike(StepKind kind) {
-  return kind == StepKind::kMeet || kind == StepKind::kCombine || kind == StepKind::kExchange;
+  switch (kind) {
+    case StepKind::kMeet:
+    case StepKind::kCombine:
+    case StepKind::kExchange:
+    case StepKind::kTrade:
+    case StepKind::kCombineParts:
+    case StepKind::kScan:
+    case StepKind::kExscan:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// Of the ranks of one node, or of the leaders of all.
@@ -81,7 +97,7 @@ class Matching {
       const bool roots = is_alike(step.kind) || kind_of_root(step.kind) == step.kind;
       const bool fits = step.peer == first.peer && step.tag == first.tag && step.even == first.even &&
                         kind_of_root(step.kind) == root.kind && roots == (is_alike(root.kind) || i == group.root) &&
-                        bytes_fit(group, i);
+                        bytes_fit(group, i) && is_in_place(group, i);
       if (!fits) return complain(group.ends[i].rank, "takes another shared step than the first rank" + whose_);
     }
   }
@@ -90,12 +106,34 @@ class Matching {
     const Step& root = step_at(group.root_end());
     const Step& step = step_at(group.ends[i]);
     if (root.n_parts == 0) return step.bytes == root.bytes && step.n_parts == 0;
+    if (root.kind == StepKind::kTrade) return parts_face_each_other(group, i);
     const std::span<const uint64_t> parts = schedules_[group.root_end().rank].parts_of(root);
     const std::span<const uint64_t> theirs = schedules_[group.ends[i].rank].parts_of(step);
     const bool knows = step.kind == root.kind;  // the sizes of all parts
-    const bool even = !has_parts(step.kind) || !step.even || step.bytes == root.bytes;
+    const bool even = !may_be_even(step.kind) || !step.even || step.bytes == root.bytes;
     return parts.size() == group.ends.size() && step.bytes == parts[i] && even &&
            (knows ? std::equal(parts.begin(), parts.end(), theirs.begin(), theirs.end()) : theirs.empty());
+  }
+
+  /// Whether the own part lies where it belongs among those of all, where the step leaves it there.
+  [[nodiscard]] bool is_in_place(const SharedSteps::Group& group, size_t i) const {
+    const Step& step = step_at(group.ends[i]);
+    const bool stays = step.kind == StepKind::kExchange || (step.kind == StepKind::kAssemble && step.of_leaders);
+    if (!stays) return true;
+    uint64_t at = step.to_at;
+    for (size_t k = 0; k < i; ++k) at += schedules_[group.ends[i].rank].parts_of(step)[k];
+    return step.bytes == 0 || (step.from == step.to && step.from_at == at);
+  }
+
+  /// What one has for another, that one expects of it.
+  [[nodiscard]] bool parts_face_each_other(const SharedSteps::Group& group, size_t i) const {
+    const auto parts_at = [&](size_t k) { return schedules_[group.ends[k].rank].parts_of(step_at(group.ends[k])); };
+    const std::span<const uint64_t> mine = parts_at(i);
+    if (mine.size() != group.ends.size() || step_at(group.ends[i]).bytes != mine[i]) return false;
+    for (size_t k = 0; k < i; ++k) {
+      if (parts_at(k)[i] != mine[k]) return false;
+    }
+    return true;
   }
 
   std::span<const Schedule> schedules_;

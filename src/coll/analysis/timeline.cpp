@@ -176,7 +176,7 @@ class Simulation {
     Step step = schedules_[rank].steps[i];
     if (!step.of_leaders) return prices_.of(prices_.context, step, between(rank, step));
     step.kind = StepKind::kSend;
-    step.bytes = schedules_[rank].written(step);
+    step.bytes = schedules_[rank].total(step);
     const auto others = static_cast<uint32_t>(shared_.group(rank, i)->ends.size() - 1);
     return std::bit_width(others) * prices_.of(prices_.context, step, true);
   }

@@ -220,7 +220,7 @@ class Walk {
   }
 
   [[nodiscard]] uint64_t bytes_of(const StepOf& end) const {
-    return schedules_[end.rank].written(schedules_[end.rank].steps[end.step]);
+    return schedules_[end.rank].total(schedules_[end.rank].steps[end.step]);
   }
 
   /// All of a node copy at once, as many as have processors.
@@ -232,16 +232,19 @@ class Walk {
     return static_cast<double>(turns) * units(pricing_.shared(bytes, readers));
   }
 
-  /// Leaders take as many exchanges as their number has doublings, of all bytes or, of parts, of twice as many each
-  /// time. The models do not know what the host does there.
+  /// Leaders take as many exchanges as their number has doublings: of all bytes; of parts, of twice as many each time;
+  /// of parts for each other, of half of them. The models do not know what the host does there.
   [[nodiscard]] double price_among(const SharedSteps::Group& group) const {
     const Step& step = schedules_[group.root_end().rank].steps[group.root_end().step];
-    const bool reduces = step.kind == StepKind::kCollect || step.kind == StepKind::kCombine;
+    const bool reduces = step.kind == StepKind::kCollect || step.kind == StepKind::kCombine ||
+                         step.kind == StepKind::kCombineParts || step.kind == StepKind::kExscan;
+    const bool trades = step.kind == StepKind::kTrade;
     const size_t leaders = group.ends.size();
     double price = 0;
     for (size_t done = 1; done < leaders; done *= 2) {
       uint64_t bytes = step.bytes;
-      if (step.n_parts != 0) bytes = bytes_of(group.root_end()) / leaders * std::min(done, leaders - done);
+      const size_t parts = trades ? leaders / 2 : std::min(done, leaders - done);
+      if (step.n_parts != 0) bytes = bytes_of(group.root_end()) / leaders * parts;
       const model::MessagePrice message = price_of(group.ends[0].rank, group.ends[1].rank, bytes);
       price += message.send + message.network + message.receive + (reduces ? units(pricing_.work(bytes)) : 0);
     }

@@ -48,7 +48,7 @@ uint32_t Builder::add(Step step, After after, uint32_t also_after) {
   for (const uint32_t step_before : after) {
     if (step_before != kNoStep) found_.push_back(step_before);
   }
-  if (step.reads()) touch(step.from, step.from_at, step.bytes, false);
+  if (step.reads()) touch(step.from, step.from_at, schedule_.read(step), false);
   if (step.writes()) touch(step.to, step.to_at, schedule_.written(step), true);
   std::sort(found_.begin(), found_.end());
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
@@ -70,10 +70,11 @@ uint32_t Builder::copy(Range from, Range to) {
 
 uint32_t Builder::reduce(Range from, Range to) { return local(StepKind::kReduce, from, to); }
 
-uint32_t Builder::message(StepKind kind, uint32_t rank, Range range, After after) {
+uint32_t Builder::message(StepKind kind, uint32_t rank, Range range, After after, bool whole) {
   uint32_t& count = (kind == StepKind::kSend ? sent_ : received_)[rank];
   Step step;
   step.kind = kind;
+  step.whole = whole;
   (kind == StepKind::kSend ? step.from : step.to) = range.place;
   (kind == StepKind::kSend ? step.from_at : step.to_at) = range.at;
   step.bytes = range.bytes;
@@ -95,8 +96,8 @@ uint32_t Builder::send(uint32_t rank, Range from, After after) {
   return from.bytes == 0 ? kNoStep : message(StepKind::kSend, rank, from, after);
 }
 
-uint32_t Builder::receive(uint32_t rank, Range to, After after) {
-  return to.bytes == 0 ? kNoStep : message(StepKind::kReceive, rank, to, after);
+uint32_t Builder::receive(uint32_t rank, Range to, After after, bool whole) {
+  return to.bytes == 0 ? kNoStep : message(StepKind::kReceive, rank, to, after, whole);
 }
 
 uint32_t Builder::signal(uint32_t rank, After after) { return message(StepKind::kSend, rank, {}, after); }
@@ -145,6 +146,19 @@ uint32_t Builder::assemble(const SharedBy& by, Range from, Range to, std::span<c
   return shared(step, by);
 }
 
+uint32_t Builder::deal(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even) {
+  Step step = step_of(StepKind::kDeal, all.part(0, parts[by.place]), {});
+  step.even = even;
+  divide(step, parts);
+  return shared(step, by);
+}
+
+uint32_t Builder::pick(const SharedBy& by, Range to, bool even) {
+  Step step = step_of(StepKind::kPick, {}, to);
+  step.even = even;
+  return shared(step, by);
+}
+
 uint32_t Builder::meet(const SharedBy& by, After after) { return shared(step_of(StepKind::kMeet, {}, {}), by, after); }
 
 uint32_t Builder::combine(const SharedBy& by, Range from, Range to) {
@@ -157,6 +171,26 @@ uint32_t Builder::exchange(const SharedBy& by, uint32_t own, Range all, std::spa
   Step step = step_of(StepKind::kExchange, all.part(before, parts[own]), all);
   divide(step, parts);
   return shared(step, by);
+}
+
+uint32_t Builder::trade(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts) {
+  Step step = step_of(StepKind::kTrade, from.part(0, parts[own]), to);
+  divide(step, parts);
+  return shared(step, by);
+}
+
+uint32_t Builder::combine_parts(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts) {
+  Step step = step_of(StepKind::kCombineParts, from.part(0, to.bytes), to);
+  divide(step, parts);
+  return shared(step, by);
+}
+
+uint32_t Builder::scan(const SharedBy& by, Range from, Range to) {
+  return shared(step_of(StepKind::kScan, from, to), by);
+}
+
+uint32_t Builder::exscan(const SharedBy& by, Range from, Range to) {
+  return shared(step_of(StepKind::kExscan, from, to), by);
 }
 
 Range Builder::scratch(uint64_t bytes) {

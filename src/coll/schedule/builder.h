@@ -32,7 +32,8 @@ class Builder {
   /// to = from op to.
   uint32_t reduce(Range from, Range to);
   uint32_t send(uint32_t rank, Range from, After after = {});
-  uint32_t receive(uint32_t rank, Range to, After after = {});
+  /// `whole`: less than `to` is an error (Step::whole).
+  uint32_t receive(uint32_t rank, Range to, After after = {}, bool whole = false);
   /// Messages without bytes.
   uint32_t signal(uint32_t rank, After after = {});
   uint32_t await(uint32_t rank, After after = {});
@@ -44,12 +45,22 @@ class Builder {
   uint32_t contribute(const SharedBy& by, Range from, After after = {});
   uint32_t collect(const SharedBy& by, Range from, Range to, After after = {});
   uint32_t part(const SharedBy& by, Range from, bool even);
-  /// `parts`: bytes of the parts of all, which `to` is made of.
+  // `parts`: bytes of the parts of all, by place in the group. `even`: they are of one size, as all know.
+  /// `to` is made of them.
   uint32_t assemble(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even);
+  /// `all` consists of them; this rank has its own.
+  uint32_t deal(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even);
+  uint32_t pick(const SharedBy& by, Range to, bool even);
   uint32_t meet(const SharedBy& by, After after = {});
   uint32_t combine(const SharedBy& by, Range from, Range to);
   /// `all` has the own part in its place.
   uint32_t exchange(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts);
+  /// `parts`: of `from` and of `to`, which are for and of the ranks of the group. `own`: this rank's place there.
+  uint32_t trade(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts);
+  /// `to` is the own part.
+  uint32_t combine_parts(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts);
+  uint32_t scan(const SharedBy& by, Range from, Range to);
+  uint32_t exscan(const SharedBy& by, Range from, Range to);
 
   /// Memory that lasts as long as the collective.
   [[nodiscard]] Range scratch(uint64_t bytes);
@@ -68,7 +79,7 @@ class Builder {
   };
 
   uint32_t local(StepKind kind, Range from, Range to);
-  uint32_t message(StepKind kind, uint32_t rank, Range range, After after);
+  uint32_t message(StepKind kind, uint32_t rank, Range range, After after, bool whole = false);
   uint32_t shared(Step step, const SharedBy& by, After after = {});
   /// Tells what a step's parts are.
   void divide(Step& step, std::span<const uint64_t> parts);

@@ -183,6 +183,44 @@ void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out) 
   node.self == root ? b.collect(by, in, out) : b.contribute(by, in);
 }
 
+uint32_t assemble(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
+                  bool even) {
+  if (!node.has_self()) return kNoStep;
+  if (team && node.size() > 1) {
+    const SharedBy first{node.ranks[0]};
+    return node.self == 0 ? b.assemble(first, own, all, parts, even) : b.part(first, own, even);
+  }
+  if (node.self != 0) return b.send(node.ranks[0], own);
+  const uint32_t copied = b.copy(own, all.part(0, parts[0]));
+  uint64_t at = parts[0];
+  for (uint32_t i = 1; i < node.size(); at += parts[i++]) b.receive(node.ranks[i], all.part(at, parts[i]));
+  return copied;
+}
+
+void deal(Builder& b, const Group& node, bool team, uint32_t root, Range all, Range own,
+          std::span<const uint64_t> parts, bool even) {
+  if (!node.has_self() || node.size() == 1) return;
+  if (team) {
+    const SharedBy by{node.ranks[root], root};
+    node.self == root ? b.deal(by, all, parts, even) : b.pick(by, own, even);
+    return;
+  }
+  if (node.self != root) {
+    b.receive(node.ranks[root], own);
+    return;
+  }
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < node.size(); at += parts[i++]) {
+    if (i != root) b.send(node.ranks[i], all.part(at, parts[i]));
+  }
+}
+
+uint32_t pass(Builder& b, uint32_t self, uint32_t from, uint32_t to, Range data, Builder::After after) {
+  if (self == from) return data.bytes == 0 ? b.signal(to, after) : b.send(to, data, after);
+  if (self == to) return data.bytes == 0 ? b.await(from, after) : b.receive(from, data, after, true);
+  return kNoStep;
+}
+
 SharedBy between_leaders(const Problem& problem, uint32_t node) {
   return {problem.layout->members(node)[0], node, true};
 }

@@ -117,6 +117,20 @@ void share(Builder& b, const Group& node, uint32_t root, Range data);
 /// As reduce_linear.
 void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out);
 
+// Inside a node with or without a team. `parts`: bytes of what each rank gives or gets, one behind another; `even`:
+// they are of one size, as all know.
+
+/// `all` of index 0 gets `own` of all. Returns the step after which this rank's own has been read.
+uint32_t assemble(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
+                  bool even);
+/// All but `root` get `own`, their parts of its `all`.
+void deal(Builder& b, const Group& node, bool team, uint32_t root, Range all, Range own,
+          std::span<const uint64_t> parts, bool even);
+
+/// One message from rank to rank, also of no bytes: then it says that, so that ranks that disagree on the length need
+/// not wait for each other. Told by all; returns the step of the two that have one.
+uint32_t pass(Builder& b, uint32_t self, uint32_t from, uint32_t to, Range data, Builder::After after = {});
+
 /// The step that the first ranks of all nodes take together, in the order of nodes; that of `node` gives or collects.
 [[nodiscard]] SharedBy between_leaders(const Problem& problem, uint32_t node = 0);
 

@@ -12,6 +12,21 @@ namespace zh::coll {
 
 namespace {
 
+/// Of steps that others of the node depend on.
+bool gives(StepKind kind) {
+  switch (kind) {
+    case StepKind::kGive:
+    case StepKind::kContribute:
+    case StepKind::kPart:
+    case StepKind::kDeal:
+    case StepKind::kScan:
+    case StepKind::kExscan:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_of_length(Code code) { return code == Code::kTruncated || code == Code::kInvalid; }
 
 /// What a spoilt message has: nothing, or one byte of this where none are meant.
@@ -29,11 +44,17 @@ const char* before(const Step& step) {
       {"step: take", "step of leaders: take"},
       {"step: contribute", "step of leaders: contribute"},
       {"step: collect", "step of leaders: collect"},
-      {"step: part", ""},
-      {"step: assemble", ""},
+      {"step: part", "step of leaders: part"},
+      {"step: assemble", "step of leaders: assemble"},
+      {"step: deal", "step of leaders: deal"},
+      {"step: pick", "step of leaders: pick"},
       {"", "step of leaders: meet"},
       {"", "step of leaders: combine"},
       {"", "step of leaders: exchange"},
+      {"", "step of leaders: trade"},
+      {"", "step of leaders: combine parts"},
+      {"step: scan", ""},
+      {"step: exscan", "step of leaders: exscan"},
   };
   return kNames[static_cast<size_t>(step.kind)][step.of_leaders ? 1 : 0];
 }
@@ -149,8 +170,7 @@ void Run::share() {
 // After a fault the node's ranks get nothing, and learn of it by that.
 Code Run::share_with_node(const Step& step) {
   NodeSteps& node = *call_.node;
-  const bool gives = step.kind == StepKind::kGive || step.kind == StepKind::kContribute || step.kind == StepKind::kPart;
-  if (call_.refused || empty_handed_ || gave_up_ || (gives && code_ != Code::kOk)) {
+  if (call_.refused || empty_handed_ || gave_up_ || (gives(step.kind) && code_ != Code::kOk)) {
     node.refuse();
     return Code::kOk;
   }
@@ -165,6 +185,13 @@ Code Run::share_with_node(const Step& step) {
       return node.part(from, step.bytes, step.even, step.tag);
     case StepKind::kAssemble:
       return node.assemble(from, to, plan_->schedule_.parts_of(step), step.even);
+    case StepKind::kDeal:
+      return node.deal(from, plan_->schedule_.parts_of(step), step.even);
+    case StepKind::kPick:
+      return node.pick(to, step.bytes, step.even, step.tag);
+    case StepKind::kScan:
+    case StepKind::kExscan:
+      return node.scan(from, to, count_of(step), call_.how, step.kind == StepKind::kExscan);
     default:
       return node.reduce(from, to, count_of(step), call_.how, step.tag);
   }
@@ -174,6 +201,7 @@ Code Run::share_with_leaders(const Step& step) {
   if (call_.refused || empty_handed_ || gave_up_) return Code::kOk;
   std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
+  const std::span<const uint64_t> parts = plan_->schedule_.parts_of(step);
   LeaderSteps& leaders = *call_.leaders;
   switch (step.kind) {
     case StepKind::kMeet:
@@ -185,7 +213,21 @@ Code Run::share_with_leaders(const Step& step) {
     case StepKind::kCombine:
       return leaders.allreduce(from, to, count_of(step), call_.how);
     case StepKind::kExchange:
-      return leaders.allgather(to, plan_->schedule_.parts_of(step));
+      return leaders.allgather(to, parts);
+    case StepKind::kPart:
+      return leaders.gather(from, step.bytes, nullptr, {}, step.even, step.tag);
+    case StepKind::kAssemble:
+      return leaders.gather(from, step.bytes, to, parts, step.even, step.tag);
+    case StepKind::kDeal:
+      return leaders.scatter(from, parts, nullptr, step.bytes, step.even, step.tag);
+    case StepKind::kPick:
+      return leaders.scatter(nullptr, {}, to, step.bytes, step.even, step.tag);
+    case StepKind::kTrade:
+      return leaders.alltoall(from, to, parts);
+    case StepKind::kCombineParts:
+      return leaders.reduce_scatter(from, to, parts, call_.how);
+    case StepKind::kExscan:
+      return leaders.exscan(from, to, count_of(step), call_.how);
     default:
       return leaders.reduce(from, to, count_of(step), call_.how, step.tag);
   }
@@ -202,7 +244,8 @@ bool Run::perform(uint32_t index) {
     return true;
   }
   ZH_CRASH_POINT(before(step));
-  if (step.message() && !gave_up_) return start_message(index);
+  const bool in_vain = gave_up_ || (call_.refused && step.kind == StepKind::kReceive);
+  if (step.message() && !in_vain) return start_message(index);
   if (!step.message() && !empty_handed_ && !gave_up_) {
     const std::byte* from = memory(step.from) + step.from_at;
     std::byte* to = memory(step.to) + step.to_at;
@@ -267,6 +310,7 @@ void Run::end_message(uint32_t index, Code code) {
   const Step& step = plan_->schedule_.steps[index];
   ZH_CRASH_POINT("step: ended");
   if (step.kind == StepKind::kReceive && step.bytes == 0 && code == Code::kTruncated) code = Code::kIo;
+  if (step.whole && code == Code::kInvalid) code = Code::kIo;
   const bool goes_on = code == Code::kOk || is_of_length(code) || code == Code::kIo || code == Code::kNoMemory;
   if (!goes_on) fail(code);
   const bool is_fault = code != Code::kOk && (code != Code::kInvalid || call_.exact);

@@ -57,6 +57,11 @@ class NodeSteps {
   /// Rank `root` gets the parts of all, one behind another. `even`: they are of one size, as all know.
   virtual Code part(const void* data, uint64_t bytes, bool even, uint32_t root) = 0;
   virtual Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) = 0;
+  /// All others get their parts of what rank `root` of the node has, one behind another.
+  virtual Code deal(const void* all, std::span<const uint64_t> parts, bool even) = 0;
+  virtual Code pick(void* data, uint64_t bytes, bool even, uint32_t root) = 0;
+  /// out = in of the first op ... op in of this rank, or `exclusive`, of the one before; the first gets nothing then.
+  virtual Code scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) = 0;
   /// In place of any of these, for a rank that has nothing to give: those that wait for it learn so.
   virtual void refuse() = 0;
 
@@ -74,8 +79,22 @@ class LeaderSteps {
   /// out = in of the first op ... op in of the last; `in` may be `out`. On `root` alone, or on all.
   virtual Code reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) = 0;
   virtual Code allreduce(const void* in, void* out, uint64_t count, const Reduction& how) = 0;
-  /// `all` has the parts of all, one behind another; the own one is there already.
+  // Where `all` has the parts of all, `parts` are their bytes, one behind another in the order of nodes.
+  /// The own part is there already.
   virtual Code allgather(void* all, std::span<const uint64_t> parts) = 0;
+  /// `all` of the leader of node `root` gets own of all; its own one is in its place there. Of the others, `all` and
+  /// `parts` mean nothing. `even`: parts are of one size, as all know.
+  virtual Code gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
+                      uint32_t root) = 0;
+  /// `own` of all others is their part of `all` of the leader of node `root`; as gather() has it.
+  virtual Code scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
+                       uint32_t root) = 0;
+  /// The i-th part of `in` is the own place's part of `out` of the leader of node i.
+  virtual Code alltoall(const void* in, void* out, std::span<const uint64_t> parts) = 0;
+  /// `out` gets the own part of in of the first op ... op in of the last; `in` may be `out`.
+  virtual Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const Reduction& how) = 0;
+  /// out = in of the first op ... op in of the one before; the first gets nothing. `in` is not `out`.
+  virtual Code exscan(const void* in, void* out, uint64_t count, const Reduction& how) = 0;
 
  protected:
   ~LeaderSteps() = default;
@@ -110,8 +129,8 @@ struct Call {
   bool exact = false;     ///< a message that brings less than it should spoils the call, as one that brings more does
   NodeSteps* node = nullptr;       ///< take the shared steps of a schedule that has any
   LeaderSteps* leaders = nullptr;  ///< ... those of leaders
-  /// This rank takes no part: it tells its node so in each shared step, and other nodes nothing. Its schedule has no
-  /// bytes then.
+  /// This rank takes no part: it tells its node so in each shared step and by messages without bytes, and receives
+  /// none. Its schedule has no bytes then.
   bool refused = false;
   /// There was no memory for this rank's buffers, which nobody touches: it takes all its steps, but those of leaders,
   /// without them, tells the others so and ends with kNoMemory.

@@ -29,15 +29,21 @@ enum class StepKind : uint8_t {
   kReceive,  ///< receives into `to` from `peer`
   // Steps that the ranks of a group take together: those of a node, by their team, or the leaders of all nodes, by the
   // host's collective. The k-th of one is the k-th of the others.
-  kGive,        ///< all others of the group get `from`
-  kTake,        ///< gets `to` from `peer`, which gives
-  kContribute,  ///< `from` is an operand of what `peer` collects
-  kCollect,     ///< to = from of the group's first rank op ... op from of its last
-  kPart,        ///< `from` is this rank's part of what `peer` assembles
-  kAssemble,    ///< `to` gets the parts of all, one behind another; `from` is the own one
-  kMeet,        ///< all have come
-  kCombine,     ///< all get to = from of the first op ... op from of the last
-  kExchange,    ///< `to` gets the parts of all on every rank; `from` is the own one, in its place there
+  kGive,          ///< all others of the group get `from`
+  kTake,          ///< gets `to` from `peer`, which gives
+  kContribute,    ///< `from` is an operand of what `peer` collects
+  kCollect,       ///< to = from of the group's first rank op ... op from of its last
+  kPart,          ///< `from` is this rank's part of what `peer` assembles
+  kAssemble,      ///< `to` gets the parts of all, one behind another; `from` is the own one, of leaders in its place
+  kDeal,          ///< all others of the group get their parts of `from`, which lie there one behind another
+  kPick,          ///< gets `to`, its part of what `peer` deals
+  kMeet,          ///< all have come
+  kCombine,       ///< all get to = from of the first op ... op from of the last
+  kExchange,      ///< `to` gets the parts of all on every rank; `from` is the own one, in its place there
+  kTrade,         ///< each gets `to`, the parts for it of all; `from` has its own parts for all
+  kCombineParts,  ///< each gets `to`, its part of from of the first op ... op from of the last
+  kScan,          ///< to = from of the first op ... op from of this rank
+  kExscan,        ///< to = from of the first op ... op from of the one before; the first gets nothing
 };
 
 constexpr uint32_t kNoStep = ~uint32_t{0};
@@ -53,10 +59,11 @@ struct Step {
   Place to = Place::kInput;    ///< copy, reduce, receive
   bool of_leaders = false;     ///< shared: by the first ranks of all nodes, in the order of nodes; else by a node's
   bool even = false;           ///< parts: all are of one size, as all know
+  bool whole = false;          ///< receive: of several pieces, which are of no use where less comes
   uint32_t peer = 0;           ///< messages; shared: who gives, collects or assembles. A rank of the communicator
   uint32_t tag = 0;         ///< messages: < kTags; of two of a pair with one tag, the second waits. Shared: the place
                             ///< of `peer` in the group
-  uint32_t first_part = 0;  ///< assemble, exchange: the sizes of the parts are Schedule::parts[first_part, + n_parts)
+  uint32_t first_part = 0;  ///< of who knows all parts: their sizes are Schedule::parts[first_part, + n_parts)
   uint32_t n_parts = 0;
   uint32_t first_wait = 0;  ///< Schedule::waits[first_wait, first_wait + n_waits)
   uint32_t n_waits = 0;
@@ -66,11 +73,11 @@ struct Step {
                        ///< the own one
 
   [[nodiscard]] bool reads() const {
-    return kind != StepKind::kReceive && kind != StepKind::kTake && kind != StepKind::kMeet;
+    return kind != StepKind::kReceive && kind != StepKind::kTake && kind != StepKind::kPick && kind != StepKind::kMeet;
   }
   [[nodiscard]] bool writes() const {
     return kind != StepKind::kSend && kind != StepKind::kGive && kind != StepKind::kContribute &&
-           kind != StepKind::kPart && kind != StepKind::kMeet;
+           kind != StepKind::kPart && kind != StepKind::kDeal && kind != StepKind::kMeet;
   }
   [[nodiscard]] bool message() const { return kind == StepKind::kSend || kind == StepKind::kReceive; }
   [[nodiscard]] bool shared() const { return kind >= StepKind::kGive; }
@@ -88,12 +95,23 @@ struct Schedule {
   [[nodiscard]] std::span<const uint64_t> parts_of(const Step& step) const {
     return std::span<const uint64_t>(parts).subspan(step.first_part, step.n_parts);
   }
-  /// Bytes from Step::to_at on that it writes, or has where they are already.
-  [[nodiscard]] uint64_t written(const Step& step) const {
+  /// Bytes of all its parts together, or of a step without parts.
+  [[nodiscard]] uint64_t total(const Step& step) const {
     if (step.n_parts == 0) return step.bytes;
     uint64_t bytes = 0;
     for (const uint64_t part : parts_of(step)) bytes += part;
     return bytes;
+  }
+  /// Bytes from Step::from_at on that it reads; from Step::to_at on that it writes, or has where they are already.
+  [[nodiscard]] uint64_t read(const Step& step) const {
+    const bool all =
+        step.kind == StepKind::kDeal || step.kind == StepKind::kTrade || step.kind == StepKind::kCombineParts;
+    return all ? total(step) : step.bytes;
+  }
+  [[nodiscard]] uint64_t written(const Step& step) const {
+    const bool all =
+        step.kind == StepKind::kAssemble || step.kind == StepKind::kExchange || step.kind == StepKind::kTrade;
+    return all ? total(step) : step.bytes;
   }
 };
 

@@ -1,6 +1,8 @@
 // See leaders.h.
 #include "mpi/coll/leaders.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "mpi/coll/call_data.h"
@@ -46,6 +48,32 @@ Code code_of(int error) {
   host.Error_class(error, &error_class);
   return error_class == MPI_ERR_TRUNCATE ? Code::kTruncated : Code::kIo;
 }
+
+bool all_alike(std::span<const uint64_t> parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](uint64_t bytes) { return bytes == parts[0]; });
+}
+
+/// Parts of all leaders, one behind another, as the host's calls list them.
+class InARow {
+ public:
+  InARow(std::span<const uint64_t> parts, uint64_t element_bytes) {
+    MPI_Aint at = 0;
+    for (const uint64_t bytes : parts) {
+      counts_.push_back(bytes == 0 ? 0 : static_cast<MPI_Count>(bytes / element_bytes));
+      places_.push_back(at);
+      at += static_cast<MPI_Aint>(bytes);
+    }
+  }
+  [[nodiscard]] const MPI_Count* counts() const { return counts_.data(); }
+  /// Of bytes. `root`: as Listed has it.
+  [[nodiscard]] Listed<MPI_Count> of(const void* all, int root) const {
+    return {all, counts_.data(), places_.data(), MPI_BYTE, root};
+  }
+
+ private:
+  std::vector<MPI_Count> counts_;
+  std::vector<MPI_Aint> places_;
+};
 
 }  // namespace
 
@@ -129,23 +157,83 @@ Code HostLeaders::allreduce(const void* in, void* out, uint64_t count, const col
 
 Code HostLeaders::allgather(void* all, std::span<const uint64_t> parts) {
   if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->allgather(all, parts);
-  std::vector<MPI_Count> counts;
-  std::vector<MPI_Aint> places;
-  MPI_Aint at = 0;
-  for (const uint64_t bytes : parts) {
-    counts.push_back(static_cast<MPI_Count>(bytes));
-    places.push_back(at);
-    at += static_cast<MPI_Aint>(bytes);
-  }
   const Data<MPI_Count> own(MPI_IN_PLACE, 0, MPI_BYTE);
   const uint64_t bytes = parts[leaders_.self()];
-  const bool even = std::all_of(counts.begin(), counts.end(), [&](MPI_Count n) { return n == counts[0]; });
-  if (even) {
-    const Data<MPI_Count> list(all, counts[0], MPI_BYTE);
+  if (all_alike(parts)) {
+    const Data<MPI_Count> list(all, static_cast<MPI_Count>(bytes), MPI_BYTE);
     return by_host<form::Allgather>(calls::Allgather<MPI_Count>{own, list, leaders_.comm()}, bytes);
   }
-  const Listed<MPI_Count> list(all, counts.data(), places.data(), MPI_BYTE);
+  const InARow row(parts, 1);
+  const auto list = row.of(all, kEverywhere);
   return by_host<form::Allgatherv>(calls::Allgatherv<MPI_Count>{own, list, leaders_.comm()}, bytes);
+}
+
+Code HostLeaders::gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
+                         uint32_t root) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
+    return messages->gather(own, bytes, all, parts, even, root);
+  }
+  const auto to = static_cast<int>(root);
+  const bool receives = root == leaders_.self();  // its own part is in its place
+  const Data<MPI_Count> mine(receives ? MPI_IN_PLACE : own, static_cast<MPI_Count>(bytes), MPI_BYTE);
+  if (even) {
+    const Data<MPI_Count> list(all, static_cast<MPI_Count>(bytes), MPI_BYTE, to);
+    return by_host<form::Gather>(calls::Gather<MPI_Count>{mine, list, to, leaders_.comm()}, bytes);
+  }
+  const InARow row(parts, 1);
+  return by_host<form::Gatherv>(calls::Gatherv<MPI_Count>{mine, row.of(all, to), to, leaders_.comm()}, bytes);
+}
+
+Code HostLeaders::scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
+                          uint32_t root) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
+    return messages->scatter(all, parts, own, bytes, even, root);
+  }
+  const auto from = static_cast<int>(root);
+  const bool sends = root == leaders_.self();
+  const Data<MPI_Count> mine(sends ? MPI_IN_PLACE : own, static_cast<MPI_Count>(bytes), MPI_BYTE);
+  if (even) {
+    const Data<MPI_Count> list(all, static_cast<MPI_Count>(bytes), MPI_BYTE, from);
+    return by_host<form::Scatter>(calls::Scatter<MPI_Count>{list, mine, from, leaders_.comm()}, bytes);
+  }
+  const InARow row(parts, 1);
+  return by_host<form::Scatterv>(calls::Scatterv<MPI_Count>{row.of(all, from), mine, from, leaders_.comm()}, bytes);
+}
+
+Code HostLeaders::alltoall(const void* in, void* out, std::span<const uint64_t> parts) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->alltoall(in, out, parts);
+  const uint64_t bytes = std::accumulate(parts.begin(), parts.end(), uint64_t{0});
+  if (all_alike(parts)) {
+    const auto each = static_cast<MPI_Count>(parts[0]);
+    const Data<MPI_Count> give(in, each, MPI_BYTE);
+    const Data<MPI_Count> get(out, each, MPI_BYTE);
+    return by_host<form::Alltoall>(calls::Alltoall<MPI_Count>{give, get, leaders_.comm()}, bytes);
+  }
+  const InARow row(parts, 1);
+  const auto give = row.of(in, kEverywhere);
+  const auto get = row.of(out, kEverywhere);
+  return by_host<form::Alltoallv>(calls::Alltoallv<MPI_Count>{give, get, leaders_.comm()}, bytes);
+}
+
+Code HostLeaders::reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts,
+                                 const coll::Reduction& how) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
+    return messages->reduce_scatter(in, out, parts, how);
+  }
+  const void* from = in == out ? MPI_IN_PLACE : in;
+  const uint64_t bytes = std::accumulate(parts.begin(), parts.end(), uint64_t{0});
+  const MPI_Datatype type = reducing_.type->handle;
+  const InARow row(parts, how.element_bytes);
+  const ListedOperands<MPI_Count> x{from, out, row.counts(), type, reducing_.handle};
+  return by_host<form::Reduce_scatter>(calls::Reduce_scatter<MPI_Count>{x, leaders_.comm()}, bytes);
+}
+
+Code HostLeaders::exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
+  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
+    return messages->exscan(in, out, count, how);
+  }
+  const Operands<MPI_Count> x{in, out, static_cast<MPI_Count>(count), reducing_.type->handle, reducing_.handle};
+  return by_host<form::Exscan>(calls::Exscan<MPI_Count>{x, leaders_.comm()}, count * how.element_bytes);
 }
 
 }  // namespace zh::mpi

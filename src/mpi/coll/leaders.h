@@ -55,6 +55,13 @@ class HostLeaders final : public coll::LeaderSteps {
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
   Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
   Code allgather(void* all, std::span<const uint64_t> parts) override;
+  Code gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
+              uint32_t root) override;
+  Code scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
+               uint32_t root) override;
+  Code alltoall(const void* in, void* out, std::span<const uint64_t> parts) override;
+  Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const coll::Reduction& how) override;
+  Code exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
 
  private:
   template <typename Form, typename Call>

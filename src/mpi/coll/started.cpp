@@ -262,6 +262,7 @@ void Started::take_no_part() {
   if (!coll::Run::create(plan, *transport_, &run, &scratch_pool).ok()) return;
   coll::Call call;
   call.node = &*node_;
+  call.first_tag = first_tag(number_);
   call.refused = true;
   run->start(call);
   while (!run->advance() && run->shared_is_next()) run->share();

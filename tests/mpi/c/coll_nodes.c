@@ -70,25 +70,43 @@ static int disagree(MPI_Comm comm, enum CollWhat what, void* send, void* recv, i
   return check_class(coll_call(&c));
 }
 
+// Whether the host's collective among leaders is the part between nodes of a call: by default of some, of all others
+// where that is named.
+static bool by_leaders(enum CollWhat what) {
+  static const char* const kVariables[kWhats] = {
+      [kGather] = "ZEROHOP_GATHER",     [kScatter] = "ZEROHOP_SCATTER",
+      [kAlltoall] = "ZEROHOP_ALLTOALL", [kReduceScatterBlock] = "ZEROHOP_REDUCE_SCATTER",
+      [kScan] = "ZEROHOP_SCAN",         [kExscan] = "ZEROHOP_EXSCAN",
+      [kReduce] = "ZEROHOP_REDUCE"};
+  const char* named = kVariables[what] != NULL ? getenv(kVariables[what]) : "host-leaders";
+  return named != NULL && strcmp(named, "host-leaders") == 0;
+}
+
 // The last rank, which leads no node, has another length than all others.
 CASE(coll_nodes, lengths_inside_a_node) {
   static const int kCounts[][2] = {{2, 3}, {2, 1}, {0, 4}, {4, 0}, {1, 30000}, {30000, 1}, {100000, 100001}};
-  static const enum CollWhat kCalls[] = {kBcast, kAllreduce, kAllgather, kReduce};
+  static const enum CollWhat kCalls[] = {kBcast,    kAllreduce,          kAllgather, kGather, kScatter,
+                                         kAlltoall, kReduceScatterBlock, kScan,      kExscan, kReduce};
   const int ranks = pretended(size);
   if (ranks == 0) SKIP("needs pretended nodes of two ranks and more");
   const bool on_last_node = rank / ranks == (size - 1) / ranks;
   for (int i = 0; i < (int)(sizeof kCounts / sizeof *kCounts); ++i) {
     for (int k = 0; k < (int)(sizeof kCalls / sizeof *kCalls); ++k) {
       const enum CollWhat what = kCalls[k];
+      // By messages, which tell other nodes of an error.
+      const bool by_messages = what == kReduce && getenv("ZEROHOP_REDUCE") == NULL;
+      if (!by_messages && !by_leaders(what)) continue;
       const int count = kCounts[i][rank == size - 1], most = 100001;
       int *send = calloc((size_t)most * (size_t)size, sizeof *send),
           *recv = calloc((size_t)most * (size_t)size, sizeof *recv);
       check_at(coll_what_name(what), i);
-      const int class = disagree(comm, what, send, recv, count, 0);
+      // From a root and to one that leads no node, as well.
+      const int root = i % 2 != 0 && what != kBcast && what != kReduce ? size - 1 : 0;
+      const int class = disagree(comm, what, send, recv, count, root);
       EXPECT(class == MPI_SUCCESS || class == MPI_ERR_TRUNCATE || class == MPI_ERR_OTHER, "%s, %d",
              coll_what_name(what), class);
       // Nobody has what the last rank's node was to combine; without elements nobody wants it.
-      const bool lacks_result = what == kReduce && rank == 0 && kCounts[i][0] > 0;
+      const bool lacks_result = by_messages && rank == 0 && kCounts[i][0] > 0;
       if (lacks_result) EXPECT(class != MPI_SUCCESS, "Reduce, %d: no error", i);
       if (!on_last_node && !lacks_result)
         EXPECT(class == MPI_SUCCESS, "%s, %d: the length is right on this node", coll_what_name(what), i);
@@ -96,7 +114,8 @@ CASE(coll_nodes, lengths_inside_a_node) {
       if (rank == size - 1 && (reads_too_much || what == kAllreduce)) {
         EXPECT(class != MPI_SUCCESS, "%s, %d ints among %d: no error", coll_what_name(what), count, kCounts[i][0]);
       }
-      if (what == kAllreduce && on_last_node) EXPECT(class != MPI_SUCCESS, "Allreduce, %d: no error", i);
+      const bool lacks_operands = what == kAllreduce || what == kReduceScatterBlock;
+      if (lacks_operands && on_last_node) EXPECT(class != MPI_SUCCESS, "%s, %d: no error", coll_what_name(what), i);
       use(comm, i);
       free(send);
       free(recv);
@@ -110,14 +129,26 @@ CASE(coll_nodes, arguments_refused_inside_a_node) {
   if (ranks == 0) SKIP("needs pretended nodes of two ranks and more");
 #if defined(MPICH_NAME) || defined(I_MPI_VERSION)
   static const int kCounts[] = {1, 1000, 50000};
-  const bool on_last_node = rank / ranks == (size - 1) / ranks;
-  for (int i = 0; i < 3; ++i) {
-    int *send = calloc((size_t)kCounts[i], sizeof *send), *recv = calloc((size_t)kCounts[i], sizeof *recv);
-    const int class = disagree(comm, kAllreduce, rank == size - 1 ? recv : send, recv, kCounts[i], 0);
-    if (rank == size - 1) {
-      EXPECT(class == MPI_ERR_BUFFER, "%d ints: %s", kCounts[i], check_class_name(class));
+  static const enum CollWhat kCalls[] = {kAllreduce, kGather, kScatter, kAlltoall, kReduceScatterBlock, kScan, kExscan};
+  const bool on_last_node = rank / ranks == (size - 1) / ranks, refused = rank == size - 1;
+  for (int i = 0; i < 3 * (int)(sizeof kCalls / sizeof *kCalls); ++i) {
+    const enum CollWhat what = kCalls[i / 3];
+    if (!by_leaders(what)) continue;
+    check_at(coll_what_name(what), i);
+    const size_t count = (size_t)kCounts[i % 3], place = (what < kReduce ? (size_t)rank : 0) * count;
+    int *send = calloc(count * (size_t)size, sizeof *send), *recv = calloc(count * (size_t)size, sizeof *recv);
+    // The piece that it sends to itself is the one that it receives.
+    int *from = !refused ? send : what == kGather ? recv + place : recv, *to = recv;
+    if (refused && what == kScatter) to = recv + place;
+    const int class = disagree(comm, what, from, to, kCounts[i % 3], size - 1);
+    const bool all_depend = what == kAllreduce || what == kReduceScatterBlock || what == kAlltoall;
+    if (refused) {
+      EXPECT(class == MPI_ERR_BUFFER, "%zu ints: %s", count, check_class_name(class));
+    } else if (!on_last_node) {
+      EXPECT(class == MPI_SUCCESS, "%zu ints: %s", count, check_class_name(class));
     } else {
-      EXPECT(class == (on_last_node ? MPI_ERR_OTHER : MPI_SUCCESS), "%d ints: %s", kCounts[i], check_class_name(class));
+      EXPECT(class == MPI_ERR_OTHER || (!all_depend && class == MPI_SUCCESS), "%zu ints: %s", count,
+             check_class_name(class));
     }
     use(comm, i);
     free(send);

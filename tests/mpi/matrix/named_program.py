@@ -1,4 +1,7 @@
-"""Collectives by each named algorithm (ZEROHOP_BCAST and its like), in all forms, inside a node and across nodes."""
+"""Collectives by each named algorithm (ZEROHOP_BCAST and its like), in all forms, inside a node and across nodes.
+
+Those by host-leaders under every host, whose own collectives are the part between nodes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import json
 import os
 import subprocess
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from matrix.programs import COLL_SOURCES, ROOT, Program, Setting, collectives_binary, run_cases
@@ -20,32 +25,48 @@ CASES = (
     "coll_errors.without_memory",
 )
 COMMAND = Path(os.environ.get("ZH_BUILD_DIR", ROOT / "build")) / "bin" / "zerohop"
+LEADERS = "host-leaders"
+LEADER_CASES = (*CASES[:3], "coll_layouts.*_blocking", "coll_order.*", "coll_nodes.*_inside_a_node")
+LEADER_RANKS = ("4n2", "5n2", "16n4", "4@2", "6@3")  # several nodes
 CHUNK = "1000"  # so that vectors of the tests have several pieces, and a shorter last one
 
 
-def _rounds() -> list[dict[str, str]]:
-    """Variables of as many runs as the collective with most algorithms has; the others begin again."""
+def _names() -> dict[str, list[str]]:
+    """All algorithms, by variable."""
     listed = subprocess.run([COMMAND, "schedule", "--list", "--json"], capture_output=True, text=True, check=True)
     names = defaultdict(list)
     for entry in json.loads(listed.stdout):
         names[f"ZEROHOP_{entry['collective'].upper()}"].append(entry["algorithm"])
+    return names
+
+
+def _rounds() -> list[dict[str, str]]:
+    """Variables of as many runs as the collective with most algorithms has; the others begin again."""
+    names = _names()
     most = max(len(algorithms) for algorithms in names.values())
     return [{name: all_[i % len(all_)] for name, all_ in names.items()} for i in range(most)]
 
 
-def _ran(stats: Path, variables: dict[str, str]) -> Test:
-    """Whether the named algorithms were what ran."""
-    ran = json.loads(stats.read_text())["ranks"][0]["schedules"] if stats.exists() else {}
-    named = {f"{name.removeprefix('ZEROHOP_').lower()} by {algorithm}" for name, algorithm in variables.items()}
-    return Test("ok") if named & set(ran) else Test("fail", f"none of {variables} ran, but {ran}")
+def _ran(stats: Path) -> set[str]:
+    """What ran on the first rank, each as "bcast by linear"."""
+    return set(json.loads(stats.read_text())["ranks"][0]["schedules"]) if stats.exists() else set()
 
 
-def _run(setting: Setting, log: list[str]) -> Results:
+def _described(variables: dict[str, str]) -> set[str]:
+    return {f"{name.removeprefix('ZEROHOP_').lower()} by {algorithm}" for name, algorithm in variables.items()}
+
+
+def _leaders() -> list[dict[str, str]]:
+    return [{name: LEADERS for name, algorithms in _names().items() if LEADERS in algorithms}]
+
+
+def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[str, ...]) -> Results:
     results: Results = {}
-    for number, variables in enumerate(_rounds() if setting.zerohop else [{}], 1):
+    for number, variables in enumerate(rounds() if setting.zerohop else [{}], 1):
         log.append(f"--- {variables}")
         named = dataclasses.replace(setting, env={**setting.env, **variables, "ZEROHOP_CHUNK": CHUNK})
-        for cases in CASES:
+        missing = _described(variables)
+        for cases in all_cases:
             if setting.zerohop:
                 stats = Path(setting.env["ZEROHOP_STATS"])
                 stats.unlink(missing_ok=True)
@@ -54,7 +75,12 @@ def _run(setting: Setting, log: list[str]) -> Results:
                     why = f"with algorithm {number} of each: {test.why}" if test.status == "fail" else test.why
                     results[name] = dataclasses.replace(test, why=why)
             if setting.zerohop:
-                results[f"(algorithms {number} ran {cases})"] = _ran(stats, variables)
+                ran = _ran(stats)
+                missing -= ran
+                why = "" if _described(variables) & ran else f"none of {variables} ran, but {sorted(ran)}"
+                results[f"(algorithms {number} ran {cases})"] = Test("fail", why) if why else Test("ok")
+        if setting.zerohop and rounds is _leaders:
+            results["(all of them ran)"] = Test("fail", f"not {sorted(missing)}") if missing else Test("ok")
     return results
 
 
@@ -62,5 +88,9 @@ def _usable(host) -> str:
     return "" if host.name == "openmpi" else "which algorithm is named does not depend on the host"
 
 
-def named_program() -> Program:
-    return Program("collectives-named", _run, [*COLL_SOURCES, Path(__file__)], _usable, cost=6)
+def named_programs() -> list[Program]:
+    sources = [*COLL_SOURCES, Path(__file__)]
+    return [
+        Program("collectives-named", partial(_run, rounds=_rounds, all_cases=CASES), sources, _usable, cost=6),
+        Program("collectives-leaders", partial(_run, rounds=_leaders, all_cases=LEADER_CASES), sources, cost=2),
+    ]

@@ -269,12 +269,86 @@ TEST(PlantedFault, PartOfAnotherSize) {
 TEST(PlantedFault, PartsThatOneTakesForEven) {
   EXPECT_GT(plant_everywhere(
                 [](Schedule& s) {
-                  Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kPart; });
+                  Step* step = find_step(
+                      s, [](const Step& x) { return x.kind == StepKind::kPart || x.kind == StepKind::kPick; });
                   if (step != nullptr) step->even = !step->even;
                   return step != nullptr;
                 },
                 true),
             2);
+}
+
+/// The schedules of host-leaders with teams, spoiled alike on all ranks, so that their steps still fit each other.
+template <typename Plant>
+std::string fault_of_all(Collective collective, Plant&& plant) {
+  const std::vector<Problem> problems = with_teams(coll::for_all_ranks(planted_problem(collective)), false);
+  std::vector<Schedule> schedules;
+  EXPECT_TRUE(coll::build(problems, coll::kHostLeaders, &schedules).ok());
+  int planted = 0;
+  for (Schedule& schedule : schedules) planted += plant(schedule) ? 1 : 0;
+  EXPECT_GT(planted, 1);
+  return coll::check(problems, schedules).fault;
+}
+
+TEST(PlantedFault, InclusiveForExclusive) {
+  const auto other_kind = [](Schedule& s) {
+    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kScan || x.kind == StepKind::kExscan; });
+    if (step != nullptr) step->kind = step->kind == StepKind::kScan ? StepKind::kExscan : StepKind::kScan;
+    return step != nullptr;
+  };
+  EXPECT_NE(fault_of_all(Collective::kScan, other_kind), "");
+  EXPECT_NE(fault_of_all(Collective::kExscan, other_kind), "");
+  EXPECT_NE(fault_of_all(Collective::kScan,
+                         [](Schedule& s) {
+                           Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+                           if (step != nullptr) step->kind = StepKind::kScan;
+                           return step != nullptr;
+                         }),
+            "");
+}
+
+TEST(PlantedFault, NothingIsPutBeforeTheFirstNode) {
+  // Its leader gets no prefix, and must not use one.
+  std::vector<Problem> problems = with_teams(coll::for_all_ranks(planted_problem(Collective::kScan)), false);
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(problems, coll::kHostLeaders, &schedules).ok());
+  Schedule& first = schedules[0];
+  const auto exscan = static_cast<uint32_t>(first.steps.size()) - 1;
+  ASSERT_EQ(first.steps[exscan].kind, StepKind::kExscan);
+  Step use = first.steps[exscan];
+  use = {
+      .kind = StepKind::kReduce, .from = use.to, .to = coll::Place::kOutput, .from_at = use.to_at, .bytes = use.bytes};
+  use.first_wait = static_cast<uint32_t>(first.waits.size());
+  use.n_waits = 1;
+  first.waits.push_back(exscan);
+  first.steps.push_back(use);
+  EXPECT_NE(coll::check(problems, schedules).fault.find("what was never written"), std::string::npos);
+}
+
+TEST(PlantedFault, PartsInAnotherOrder) {
+  // The parts of nodes of 3, 2 and 2 ranks.
+  const auto turned = [](StepKind kind) {
+    return [kind](Schedule& s) {
+      Step* step = find_step(s, [kind](const Step& x) { return x.kind == kind && x.of_leaders; });
+      if (step == nullptr) return false;
+      std::swap(s.parts[step->first_part], s.parts[step->first_part + 1]);
+      return true;
+    };
+  };
+  EXPECT_NE(fault_of_all(Collective::kReduceScatter, turned(StepKind::kCombineParts)), "");
+  EXPECT_NE(fault_of_all(Collective::kAlltoall, turned(StepKind::kTrade)), "");
+}
+
+TEST(PlantedFault, LeadersTradeWhatIsNotSorted) {
+  const auto unsorted = [](Schedule& s) {
+    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kTrade; });
+    if (step == nullptr) return false;
+    // The first two copies of its leader, each to the other one's place.
+    Step* first = find_step(s, [](const Step& x) { return x.kind == StepKind::kCopy; });
+    std::swap(first[0].to_at, first[1].to_at);
+    return true;
+  };
+  EXPECT_NE(fault_of_all(Collective::kAlltoall, unsorted).find("output"), std::string::npos);
 }
 
 TEST(PlantedFault, NobodyMeets) {

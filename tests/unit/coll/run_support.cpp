@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace zh::test {
 
@@ -270,24 +271,31 @@ Code Meeting::End::leave() {
 
 Code Meeting::End::meet() { return leave(); }
 
-Code Meeting::End::bcast(void* data, uint64_t bytes, uint32_t root) {
-  meeting_.brought_[self_] = {data, data};
+void Meeting::End::bring(const void* in, std::span<const uint64_t> parts) {
+  meeting_.brought_[self_] = {in, parts};
   meeting_.all_.arrive_and_wait();
+}
+
+uint64_t Meeting::End::before(std::span<const uint64_t> parts, size_t i) {
+  return std::accumulate(parts.begin(), parts.begin() + static_cast<int64_t>(i), uint64_t{0});
+}
+
+Code Meeting::End::bcast(void* data, uint64_t bytes, uint32_t root) {
+  bring(data);
   if (self_ != root && bytes > 0) std::memcpy(data, meeting_.brought_[root].in, bytes);
   return leave();
 }
 
-std::vector<std::byte> Meeting::End::combined(uint64_t count, const Reduction& how) {
-  meeting_.all_.arrive_and_wait();
+std::vector<std::byte> Meeting::End::combined(uint64_t count, const Reduction& how, size_t end) {
   const uint64_t bytes = count * how.element_bytes;
-  const auto copy_of = [&](uint32_t leader) {
+  const auto copy_of = [&](size_t leader) {
     const auto* from = static_cast<const std::byte*>(meeting_.brought_[leader].in);
     return std::vector<std::byte>(from, from + bytes);
   };
-  std::vector<std::byte> sum = copy_of(0);
-  for (uint32_t i = 1; i < meeting_.brought_.size(); ++i) {
+  std::vector<std::byte> sum;
+  for (size_t i = 0; i < end; ++i) {
     std::vector<std::byte> next = copy_of(i);
-    how.combine(sum.data(), next.data(), count);
+    if (i > 0) how.combine(sum.data(), next.data(), count);
     sum = std::move(next);
   }
   meeting_.all_.arrive_and_wait();
@@ -295,27 +303,75 @@ std::vector<std::byte> Meeting::End::combined(uint64_t count, const Reduction& h
 }
 
 Code Meeting::End::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
-  meeting_.brought_[self_] = {in, out};
-  const std::vector<std::byte> result = combined(count, how);
+  bring(in);
+  const std::vector<std::byte> result = combined(count, how, meeting_.brought_.size());
   if (self_ == root && !result.empty()) std::memcpy(out, result.data(), result.size());
   return leave();
 }
 
 Code Meeting::End::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
-  meeting_.brought_[self_] = {in, out};
-  const std::vector<std::byte> result = combined(count, how);
+  bring(in);
+  const std::vector<std::byte> result = combined(count, how, meeting_.brought_.size());
+  if (!result.empty()) std::memcpy(out, result.data(), result.size());
+  return leave();
+}
+
+Code Meeting::End::reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const Reduction& how) {
+  bring(in);
+  const uint64_t total = before(parts, parts.size());
+  const std::vector<std::byte> result = combined(total / how.element_bytes, how, meeting_.brought_.size());
+  if (parts[self_] > 0) std::memcpy(out, result.data() + before(parts, self_), parts[self_]);
+  return leave();
+}
+
+Code Meeting::End::exscan(const void* in, void* out, uint64_t count, const Reduction& how) {
+  bring(in);
+  const std::vector<std::byte> result = combined(count, how, self_);
   if (!result.empty()) std::memcpy(out, result.data(), result.size());
   return leave();
 }
 
 Code Meeting::End::allgather(void* all, std::span<const uint64_t> parts) {
-  meeting_.brought_[self_] = {all, all};
-  meeting_.all_.arrive_and_wait();
-  uint64_t at = 0;
+  bring(all);
   for (uint32_t i = 0; i < parts.size(); ++i) {
-    const auto* from = static_cast<const std::byte*>(meeting_.brought_[i].in) + at;
-    if (i != self_ && parts[i] > 0) std::memcpy(static_cast<std::byte*>(all) + at, from, parts[i]);
-    at += parts[i];
+    const auto* from = static_cast<const std::byte*>(meeting_.brought_[i].in) + before(parts, i);
+    if (i != self_ && parts[i] > 0) std::memcpy(static_cast<std::byte*>(all) + before(parts, i), from, parts[i]);
+  }
+  return leave();
+}
+
+Code Meeting::End::gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
+                          uint32_t root) {
+  bring(own);
+  EXPECT_TRUE(self_ != root || bytes == 0 || own == static_cast<std::byte*>(all) + before(parts, self_));
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    EXPECT_TRUE(!even || parts[i] == bytes);
+    if (i != self_ && parts[i] > 0) {
+      std::memcpy(static_cast<std::byte*>(all) + before(parts, i), meeting_.brought_[i].in, parts[i]);
+    }
+  }
+  return leave();
+}
+
+Code Meeting::End::scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
+                           uint32_t root) {
+  bring(all, parts);
+  const Brought& given = meeting_.brought_[root];
+  EXPECT_TRUE(given.parts[self_] == bytes && (!even || given.parts[0] == bytes));
+  if (self_ != root && bytes > 0) {
+    std::memcpy(own, static_cast<const std::byte*>(given.in) + before(given.parts, self_), bytes);
+  }
+  return leave();
+}
+
+Code Meeting::End::alltoall(const void* in, void* out, std::span<const uint64_t> parts) {
+  bring(in, parts);
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    const Brought& given = meeting_.brought_[i];
+    EXPECT_EQ(given.parts[self_], parts[i]);
+    if (parts[i] == 0) continue;
+    std::memcpy(static_cast<std::byte*>(out) + before(parts, i),
+                static_cast<const std::byte*>(given.in) + before(given.parts, self_), parts[i]);
   }
   return leave();
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "coll/schedule/problem.h"
@@ -96,7 +97,7 @@ class Meeting {
  private:
   struct Brought {
     const void* in = nullptr;
-    void* out = nullptr;
+    std::span<const uint64_t> parts;  ///< of `in`, where it has any
   };
   class End final : public coll::LeaderSteps {
    public:
@@ -106,10 +107,22 @@ class Meeting {
     Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
     Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
     Code allgather(void* all, std::span<const uint64_t> parts) override;
+    Code gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
+                uint32_t root) override;
+    Code scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
+                 uint32_t root) override;
+    Code alltoall(const void* in, void* out, std::span<const uint64_t> parts) override;
+    Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts,
+                        const coll::Reduction& how) override;
+    Code exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
 
    private:
-    /// in of the first op ... op in of the last, and no one's buffers are in use afterwards.
-    std::vector<std::byte> combined(uint64_t count, const coll::Reduction& how);
+    /// Waits until all have brought something.
+    void bring(const void* in, std::span<const uint64_t> parts = {});
+    /// in of the first op ... op in of the one before `end`, and no one's buffers are in use afterwards.
+    std::vector<std::byte> combined(uint64_t count, const coll::Reduction& how, size_t end);
+    /// Bytes before one's part.
+    static uint64_t before(std::span<const uint64_t> parts, size_t i);
     Code leave();
     Meeting& meeting_;
     uint32_t self_;

@@ -401,7 +401,9 @@ TEST(RunSchedule, AFaultAmongLeadersEndsTheCallEverywhere) {
   problem.count = 10;
   problem.layout = blocks_of(7, 3);
   problem.root = 4;
-  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
+  for (const Collective collective :
+       {Collective::kBcast, Collective::kReduce, Collective::kAllreduce, Collective::kGather, Collective::kScatter,
+        Collective::kReduceScatter, Collective::kAlltoall, Collective::kScan, Collective::kExscan}) {
     problem.collective = collective;
     Ranks all(coll::for_all_ranks(problem), *coll::algorithm(collective, coll::kHostLeaders), int_sum(), 3);
     all.network.let_lengths_differ();
@@ -410,7 +412,8 @@ TEST(RunSchedule, AFaultAmongLeadersEndsTheCallEverywhere) {
     ASSERT_TRUE(all.finish()) << coll::name_of(collective);
     const uint32_t leader = problem.layout->members(1)[0];
     EXPECT_EQ(all.runs[leader]->code(), Code::kIo);
-    if (collective != Collective::kBcast) {
+    const bool from_root = collective == Collective::kBcast || collective == Collective::kScatter;
+    if (!from_root) {  // the root is the next rank
       EXPECT_NE(all.runs[leader + 1]->code(), Code::kOk) << coll::name_of(collective);
     }
     EXPECT_EQ(all.runs[0]->code(), Code::kOk);

@@ -220,6 +220,17 @@ TEST(Schedules, LeadersAloneCrossBetweenNodes) {
             12u);
 }
 
+TEST(Schedules, BetweenNodesTheHostAloneCarries) {
+  for (const Collective collective : all_collectives()) {
+    for (const std::shared_ptr<const Layout>& layout : {blocks_of(16, 4), blocks_of(7, 3), blocks_of(5, 5)}) {
+      Problem problem = planted_problem(collective);
+      problem.layout = layout;
+      const Verdict verdict = prove(coll::for_all_ranks(problem), *coll::algorithm(collective, coll::kHostLeaders));
+      EXPECT_EQ(verdict.node_messages, 0U) << text(problem, coll::kHostLeaders);
+    }
+  }
+}
+
 TEST(Schedules, LeadersAloneCrossBetweenDomains) {
   Problem problem;
   problem.count = 1024;
