@@ -10,23 +10,16 @@ void pairwise(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
   const Range mine = p.send_piece(p.self);
   const Range out = p.recv_piece(p.self);
-  // Of two: a chunk is combined while its bytes are in the cache and the next one travels.
-  Problem cut = p;
-  if (n > 2) cut.chunk_bytes = 0;
-  const auto chunks = [&](Range piece) { return Chunks(cut, piece); };
   for (uint32_t step = 1; step < n; ++step) {
     const uint32_t to = (p.self + step) % n;
-    chunks(p.send_piece(to)).each([&](Range part) { b.send(to, part); });
+    b.send(to, p.send_piece(to));
   }
   // In rank order, or in the order in which the partners' turns come.
+  const Group group = everybody(p);
+  if (!p.commutative) return reduce_linear(b, group, p.self, mine, out);
   std::vector<uint32_t> turns;
   for (uint32_t step = 0; step < n; ++step) turns.push_back((p.self + n - step) % n);
-  const Group group = p.commutative ? Group(turns, p.self) : everybody(p);
-  ScratchTurns scratch(b);
-  chunks(mine).each([&](Range in) {
-    scratch.next();
-    reduce_linear(b, group, p.commutative ? 0 : p.self, in, out.part(in.at - mine.at, in.bytes));
-  });
+  reduce_linear(b, Group(turns, p.self), 0, mine, out);
 }
 
 void reduce_then_scatter(Builder& b, const Problem& p) {

@@ -88,7 +88,7 @@ class Spanning {
  private:
   coll::Schedule schedule_of(Problem* problem, std::string_view algorithm) {
     problem->element_bytes = 8;
-    problem->chunk_bytes = Internode::kInlineBytes + 4096;
+    problem->chunk_bytes = engine::Internode::kInlineBytes + 4096;
     problem->self = self_;
     problem->layout = layout_;
     problem->team = team_ != nullptr;
