@@ -176,40 +176,70 @@ bool worth_sharing(const Problem& p) {
   return may_share(p) && p.bytes() >= kLeastBytes;
 }
 
-bool host_serves(const Problem& p) {
-  if (!p.blocks || p.layout->nodes() == 1) return false;
-  switch (p.collective) {
-    case Collective::kGather:
-      return p.uniform;
-    case Collective::kScatter:
-    case Collective::kAlltoall:
-    case Collective::kReduceScatter:
-      return true;
-    default:
-      return false;
-  }
+namespace {
+
+bool leaders_fit(const Problem& p) {
+  const Algorithm* how = algorithm(p.collective, kHostLeaders);
+  return how != nullptr && how->fits(p);
 }
 
+/// Between nodes, bytes of a piece up to which leaders gain by alltoall's fewer messages.
+constexpr uint64_t kShortPiece = 8 << 10;
+
+/// A chain through all ranks then has as few messages between nodes as any algorithm, and few others.
+bool crosses_few_nodes(const Problem& p) {
+  constexpr uint32_t kFewNodes = 4, kFewRanks = 32;
+  return p.layout->consecutive() && p.layout->nodes() <= kFewNodes && p.ranks() <= kFewRanks;
+}
+
+bool spans_shared_nodes(const Problem& p) { return p.layout->nodes() > 1 && p.layout->nodes() < p.ranks(); }
+
+}  // namespace
+
+// Measured on 2 machines of namespaces, 2 processors, Intel MPI (docs/design/schedules.md).
 bool host_leads(const Problem& p) {
-  if (!p.blocks || p.layout->nodes() == 1 || p.layout->nodes() == p.ranks()) return false;
+  constexpr uint32_t kDealingNode = 4;  // ranks: with 2 on each the parts are not worth the steps that deal them out
+  if (!p.blocks || !spans_shared_nodes(p)) return false;
   switch (p.collective) {
     case Collective::kBarrier:
     case Collective::kBcast:
     case Collective::kAllgather:
       return true;
     case Collective::kAllreduce:
-      return if_nodes_in_order(p);
+      return leaders_fit(p);
+    case Collective::kScatter:
+    case Collective::kReduceScatter:
+      return leaders_fit(p) && p.layout->smallest_node() >= kDealingNode;
+    default:
+      return false;
+  }
+}
+
+bool host_leads_short(const Problem& p) {
+  return p.blocks && spans_shared_nodes(p) && p.collective == Collective::kAlltoall && leaders_fit(p);
+}
+
+bool host_serves(const Problem& p) {
+  if (!p.blocks || p.layout->nodes() == 1 || host_leads(p)) return false;
+  switch (p.collective) {
+    case Collective::kGather:
+      return p.uniform;
+    case Collective::kScatter:
+    case Collective::kReduceScatter:
+      return true;
+    case Collective::kAlltoall:
+      return !host_leads_short(p) || p.bytes() > kShortPiece;
     default:
       return false;
   }
 }
 
 std::string_view choose(const Problem& p) {
-  if (host_leads(p)) return kHostLeaders;
+  if (host_leads(p) || (host_leads_short(p) && p.bytes() <= kShortPiece)) return kHostLeaders;
   // Small: few messages. Large: few bytes, pipelined. The limits are those of MPICH where the papers name none.
   constexpr uint64_t kSmall = 2048;
   constexpr uint64_t kLarge = 128 << 10;
-  const bool several_nodes = p.layout->nodes() > 1 && p.layout->nodes() < p.ranks();
+  const bool several_nodes = spans_shared_nodes(p);
   const uint64_t bytes = p.bytes();
   // Of two ranks that share a node, measured: one exchange of the whole vector is as fast up to here, halves after it.
   constexpr uint64_t kWholeOfTwo = 16 << 10;
@@ -233,6 +263,7 @@ std::string_view choose(const Problem& p) {
       return "pairwise";
     case Collective::kScan:
     case Collective::kExscan:
+      if (several_nodes && crosses_few_nodes(p)) return "linear";
       return p.chunk_bytes > 0 && bytes > kLarge ? "linear" : "recursive-doubling";
     case Collective::kGather:
     case Collective::kScatter:

@@ -52,11 +52,13 @@ Status build(std::span<const Problem> problems, std::string_view name, std::vect
 
 /// A choice that needs no measurement: the same on all ranks, and always one that fits. O(1).
 [[nodiscard]] std::string_view choose(const Problem& problem);
-/// Whether the host's own collective is better than all of these where nobody has measured them: of several nodes,
-/// where leaders gain nothing (docs/design/schedules.md). The same for all lengths, since ranks that disagree on one
-/// must not wait for each other in different places.
-[[nodiscard]] bool host_serves(const Problem& problem);
 /// Whether choose() says kHostLeaders for this call and for those that differ from it by length alone.
 [[nodiscard]] bool host_leads(const Problem& problem);
+/// Whether it does for the short ones of them, where host_leads() is false.
+[[nodiscard]] bool host_leads_short(const Problem& problem);
+/// Whether the host's own collective is better than all of these where nobody has measured them: of several nodes,
+/// where leaders gain nothing (docs/design/schedules.md). The same for all lengths but where host_leads_short(), since
+/// ranks that disagree on one must not wait for each other in different places.
+[[nodiscard]] bool host_serves(const Problem& problem);
 
 }  // namespace zh::coll

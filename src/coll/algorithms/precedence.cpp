@@ -55,7 +55,8 @@ HostLeads Precedence::host_leads(const Problem& problem) const {
                        [&](const Selection::Entry& e) { return e.collective == problem.collective; });
   };
   if (has_word(measured) || has_word(modelled)) return HostLeads::kSometimes;
-  return coll::host_leads(problem) ? HostLeads::kAlways : HostLeads::kNever;
+  if (coll::host_leads(problem)) return HostLeads::kAlways;
+  return coll::host_leads_short(problem) ? HostLeads::kSometimes : HostLeads::kNever;
 }
 
 }  // namespace zh::coll

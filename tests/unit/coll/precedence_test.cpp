@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace zh::test {
@@ -105,38 +106,56 @@ TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever);
 }
 
-TEST(Precedence, HostServesBetweenNodesWhereLeadersGainNothing) {
+TEST(Precedence, BetweenNodesLeadersServeOrTheHostWhereTheyGainNothing) {
+  using coll::HostLeads;
+  const auto two_nodes_of = [](uint32_t ranks) {
+    std::vector<uint32_t> node_of(2 * ranks);
+    std::fill(node_of.begin() + ranks, node_of.end(), 1);
+    return std::make_shared<const coll::Layout>(node_of);
+  };
   struct Case {
     Collective collective;
+    uint32_t node_ranks;
     bool uniform;
-    bool by_host;
+    const char* of_8_bytes;
+    const char* of_1_mib;
+    HostLeads leads;
   };
-  for (const Case& c : {Case{Collective::kAlltoall, true, true}, Case{Collective::kAlltoall, false, true},
-                        Case{Collective::kReduceScatter, true, true}, Case{Collective::kReduceScatter, false, true},
-                        Case{Collective::kGather, true, true}, Case{Collective::kGather, false, false},
-                        Case{Collective::kScatter, true, true}, Case{Collective::kScatter, false, true},
-                        Case{Collective::kReduce, true, false}, Case{Collective::kScan, true, false},
-                        Case{Collective::kBcast, true, false}}) {
+  for (const Case& c : {Case{Collective::kAlltoall, 4, true, "host-leaders", "host", HostLeads::kSometimes},
+                        Case{Collective::kAlltoall, 4, false, "host", "host", HostLeads::kNever},
+                        Case{Collective::kReduceScatter, 4, true, "host-leaders", "host-leaders", HostLeads::kAlways},
+                        Case{Collective::kReduceScatter, 2, true, "host", "host", HostLeads::kNever},
+                        Case{Collective::kReduceScatter, 4, false, "host-leaders", "host-leaders", HostLeads::kAlways},
+                        Case{Collective::kGather, 4, true, "host", "host", HostLeads::kNever},
+                        Case{Collective::kGather, 4, false, "linear", "linear", HostLeads::kNever},
+                        Case{Collective::kScatter, 4, true, "host-leaders", "host-leaders", HostLeads::kAlways},
+                        Case{Collective::kScatter, 2, true, "host", "host", HostLeads::kNever},
+                        Case{Collective::kScatter, 4, false, "host", "host", HostLeads::kNever},
+                        Case{Collective::kReduce, 4, true, "hierarchical", "hierarchical", HostLeads::kNever},
+                        Case{Collective::kScan, 4, true, "linear", "linear", HostLeads::kNever},
+                        Case{Collective::kScan, 64, true, "recursive-doubling", "linear", HostLeads::kNever}}) {
+    const Precedence precedence;
+    Problem problem;
+    problem.collective = c.collective;
+    problem.uniform = c.uniform;
+    problem.chunk_bytes = kUsualChunk;
     for (const uint64_t bytes : {uint64_t{8}, uint64_t{1} << 20}) {
-      Precedence precedence;
-      Problem problem;
-      problem.collective = c.collective;
-      problem.count = bytes;
-      problem.uniform = c.uniform;
-      problem.blocks = true;
-      problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 0, 0, 1, 1, 1, 1});
       const std::string what = std::string(coll::name_of(c.collective)) + " of " + std::to_string(bytes);
-      const auto by_host = [&] { return precedence.choose(problem).algorithm == nullptr; };
-      EXPECT_EQ(by_host(), c.by_host) << what;
-      if (c.by_host) {
-        EXPECT_FALSE(coll::may_share(problem)) << what << ": members that refuse their arguments would tell a team";
-        EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever) << what;
-      }
-      problem.blocks = false;
-      EXPECT_FALSE(by_host()) << what;
+      problem.count = bytes;
+      problem.layout = two_nodes_of(c.node_ranks);
       problem.blocks = true;
-      problem.layout = coll::Layout::one_node(8);
-      EXPECT_FALSE(by_host()) << what;
+      EXPECT_EQ(told(precedence.choose(problem)),
+                std::string(bytes == 8 ? c.of_8_bytes : c.of_1_mib) + " 65536 default")
+          << what;
+      EXPECT_EQ(precedence.host_leads(problem), c.leads) << what;
+      // Members that refuse their arguments would tell a team of it where the others tell none.
+      EXPECT_FALSE(coll::may_share(problem)) << what;
+      problem.blocks = false;
+      EXPECT_NE(precedence.choose(problem).algorithm, nullptr) << what;
+      problem.blocks = true;
+      problem.layout = coll::Layout::one_node(2 * c.node_ranks);
+      ASSERT_NE(precedence.choose(problem).algorithm, nullptr) << what;
+      EXPECT_NE(precedence.choose(problem).algorithm->name, coll::kHostLeaders) << what;
     }
   }
 }
