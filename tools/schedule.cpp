@@ -108,9 +108,10 @@ std::vector<uint32_t> socket_of_ranks(const Arguments& a, uint32_t ranks) {
 }
 
 json json_of(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
-  static constexpr const char* kKinds[] = {"copy", "reduce",     "send",    "receive", "give",
-                                           "take", "contribute", "collect", "part",    "assemble",
-                                           "meet", "combine",    "exchange"};
+  static constexpr const char* kKinds[] = {
+      "copy", "reduce", "send", "receive", "give",     "take",  "contribute",    "collect", "part",  "assemble",
+      "deal", "pick",   "meet", "combine", "exchange", "trade", "combine parts", "scan",    "exscan"};
+  static_assert(std::size(kKinds) == static_cast<size_t>(coll::StepKind::kExscan) + 1, "every kind has a name");
   static constexpr const char* kPlaces[] = {"input", "output", "scratch"};
   json out = {{"step", index},       {"kind", kKinds[static_cast<size_t>(step.kind)]},
               {"bytes", step.bytes}, {"waits_for", schedule.waits_of(step)},
