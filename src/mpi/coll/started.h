@@ -127,7 +127,10 @@ class Started {
   /// After that: everything that a start needs. Returns a step (peers.h). Without it, starts are complete at once, as
   /// those of nothing() are.
   int ready();
-  void nothing() { run_.reset(); }
+  void nothing() {
+    run_.reset();
+    shares_ = false;
+  }
   /// MPI_SUCCESS, or an error that was raised.
   int start();
   /// Of a call that blocks: waits until it is complete.
