@@ -61,19 +61,22 @@ PROGRAMS_OF = {
 OWN_SUBJECTS = ("coll_move", "coll_reduce", "coll_in_place", "coll_layouts", "coll_lopsided")
 OWN = (*(f"{subject}.*" for subject in OWN_SUBJECTS), "coll_order.*")
 OWN_CALLS_BETWEEN_NODES = ("bcast", "reduce", "allreduce", "scan", "exscan", "gatherv", "allgather", "allgatherv")
-HOSTS_BETWEEN_NODES = (
-    "*_[np]*",
-    "gather_blocking",
-    "scatter*_blocking",
-    "alltoall*_blocking",
-    "reduce_scatter*_blocking",
-)
 OWN_BETWEEN_NODES = (*(f"{subject}.{call}_blocking" for subject in OWN_SUBJECTS for call in OWN_CALLS_BETWEEN_NODES),
                      "coll_order.*")  # fmt: skip
-LEFT_OUT_BETWEEN_NODES = tuple(
-    f"{subject}.{calls}"
-    for subject in ("coll_in_place", "coll_layouts", "coll_lopsided")
-    for calls in HOSTS_BETWEEN_NODES
+HOSTS_BETWEEN_NODES = ("gather_blocking", "scatter*_blocking", "alltoall[vw]_blocking")
+STARTED_BETWEEN_NODES = tuple(f"{subject}.*_[np]*" for subject in ("coll_in_place", "coll_layouts", "coll_lopsided"))
+LEFT_OUT_BETWEEN_NODES = (
+    *STARTED_BETWEEN_NODES,
+    *(f"{subject}.{calls}" for subject in ("coll_in_place", "coll_layouts", "coll_lopsided")
+      for calls in ("alltoall_blocking", "reduce_scatter*_blocking", *HOSTS_BETWEEN_NODES)),
+    *(f"coll_move.{calls}" for calls in HOSTS_BETWEEN_NODES),
+)  # fmt: skip
+# Where algorithms are named, all that block are zerohop's but forms that few of these fit.
+UNFIT_BETWEEN_NODES = ("scatterv_blocking", "alltoall[vw]_blocking")
+OWN_NAMED_BETWEEN_NODES = (*(f"{subject}.*_blocking" for subject in OWN_SUBJECTS), "coll_order.*")
+LEFT_OUT_NAMED_BETWEEN_NODES = (
+    *STARTED_BETWEEN_NODES,
+    *(f"{subject}.{calls}" for subject in OWN_SUBJECTS for calls in UNFIT_BETWEEN_NODES),
 )
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
@@ -353,8 +356,11 @@ class Matrix:
         own: tuple[str, ...] = ()
         left_out: tuple[str, ...] = ()
         if self.arguments.zerohop == "on" and not placement.alone():
-            own = OWN if placement.together() else OWN_BETWEEN_NODES
-            left_out = () if placement.together() else LEFT_OUT_BETWEEN_NODES
+            named = program.name.startswith("collectives-")
+            own = OWN_NAMED_BETWEEN_NODES if named else OWN_BETWEEN_NODES
+            left_out = LEFT_OUT_NAMED_BETWEEN_NODES if named else LEFT_OUT_BETWEEN_NODES
+            if placement.together():
+                own, left_out = OWN, ()
         without = (*own, *left_out)
         baseline, baseline_s = self.baselines.get(host, program, alone, effort, self.arguments.only, without)
         if self.arguments.zerohop == "off":
