@@ -73,7 +73,9 @@ def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[st
                 if results.get(name) is None or test.status == "fail":
                     why = f"with algorithm {number} of each: {test.why}" if test.status == "fail" else test.why
                     results[name] = dataclasses.replace(test, why=why)
-            if setting.zerohop:
+            # Between nodes what is started is the host's.
+            serves = setting.placement.together() or not cases.endswith("_nonblocking")
+            if setting.zerohop and serves:
                 ran = _ran(stats)
                 missing -= ran
                 why = "" if _described(variables) & ran else f"none of {variables} ran, but {sorted(ran)}"
