@@ -64,10 +64,11 @@ OWN_CALLS_BETWEEN_NODES = ("bcast", "reduce", "allreduce", "scan", "exscan", "ga
 OWN_BETWEEN_NODES = (*(f"{subject}.{call}_blocking" for subject in OWN_SUBJECTS for call in OWN_CALLS_BETWEEN_NODES),
                      "coll_order.*")  # fmt: skip
 HOSTS_BETWEEN_NODES = ("gather_blocking", "scatter*_blocking", "alltoall[vw]_blocking")
-STARTED_BETWEEN_NODES = tuple(f"{subject}.*_[np]*" for subject in ("coll_in_place", "coll_layouts", "coll_lopsided"))
+HARD_ON_HOSTS = ("coll_in_place", "coll_layouts", "coll_lopsided")
+STARTED_BETWEEN_NODES = tuple(f"{subject}.*_[np]*" for subject in HARD_ON_HOSTS)
 LEFT_OUT_BETWEEN_NODES = (
     *STARTED_BETWEEN_NODES,
-    *(f"{subject}.{calls}" for subject in ("coll_in_place", "coll_layouts", "coll_lopsided")
+    *(f"{subject}.{calls}" for subject in HARD_ON_HOSTS
       for calls in ("alltoall_blocking", "reduce_scatter*_blocking", *HOSTS_BETWEEN_NODES)),
     *(f"coll_move.{calls}" for calls in HOSTS_BETWEEN_NODES),
 )  # fmt: skip

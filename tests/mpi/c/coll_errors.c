@@ -131,24 +131,11 @@ static void limit_memory(bool limited) {
 
 // The root has no memory for a private copy of what it gives, if it needs one: then all are told, and none waits. (A
 // broadcast between nodes is the host's, whose leaders cannot be told.)
-// Really, or because zerohop is told so.
-static bool on_several_nodes(void) {
-  const char* pretended = getenv("ZEROHOP_NODE_RANKS");
-  char mine[MPI_MAX_PROCESSOR_NAME] = "", first[MPI_MAX_PROCESSOR_NAME];
-  int length = 0, differ = 0;
-  MPI_Get_processor_name(mine, &length);
-  memcpy(first, mine, sizeof first);
-  MPI_Bcast(first, sizeof first, MPI_CHAR, 0, coll_host());
-  differ = strcmp(first, mine) != 0;
-  MPI_Allreduce(MPI_IN_PLACE, &differ, 1, MPI_INT, MPI_LOR, coll_host());
-  return differ || pretended != NULL;
-}
-
 CASE(coll_errors, without_memory) {
   enum { kBlocks = 5 << 20 };  // more than malloc ever takes from what it has
   NEED_RANKS(2);
   if (!served() || size > 8) SKIP("hosts alone may wait for ever");
-  if (getenv("ZEROHOP_SCATTER") == NULL && on_several_nodes()) SKIP("the host's, unless an algorithm is named");
+  if (getenv("ZEROHOP_SCATTER") == NULL && !coll_one_node()) SKIP("the host's, unless an algorithm is named");
   double* data = calloc(2 * (size_t)kBlocks, sizeof *data);
   MPI_Datatype gaps;
   OK(MPI_Type_vector(kBlocks / size, 1, 2, MPI_DOUBLE, &gaps));

@@ -18,24 +18,10 @@ enum { kPairCount = sizeof kPairs / sizeof *kPairs };
 
 static int length_of(const struct Lengths* l, int rank) { return rank == l->odd_rank ? l->odd : l->usual; }
 
-// All ranks have one node, in truth and as zerohop is told.
-static bool one_node(void) {
-  static int ranks_here = 0;
-  int ranks;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks_here == 0) {
-    MPI_Comm here;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-    MPI_Comm_size(here, &ranks_here);
-    MPI_Comm_free(&here);
-  }
-  return ranks_here == ranks && getenv("ZEROHOP_NODE_RANKS") == NULL;
-}
-
 // Served by zerohop's teams.
 static bool served(void) {
   const char *preloads = getenv("LD_PRELOAD"), *on = getenv("ZEROHOP_COLLECTIVES"), *all = getenv("ZEROHOP_ENABLE");
-  if (!one_node() || (on != NULL && strcmp(on, "0") == 0) || (all != NULL && strcmp(all, "0") == 0)) return false;
+  if (!coll_one_node() || (on != NULL && strcmp(on, "0") == 0) || (all != NULL && strcmp(all, "0") == 0)) return false;
   return preloads != NULL && strstr(preloads, "zerohop") != NULL;
 }
 

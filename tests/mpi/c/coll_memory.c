@@ -62,6 +62,19 @@ MPI_Comm coll_host(void) {
   return host;
 }
 
+bool coll_one_node(void) {
+  static int ranks_here = 0;
+  int ranks;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks_here == 0) {
+    MPI_Comm here;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    MPI_Comm_size(here, &ranks_here);
+    MPI_Comm_free(&here);
+  }
+  return ranks_here == ranks && getenv("ZEROHOP_NODE_RANKS") == NULL;
+}
+
 uint64_t coll_hash(const void* data, size_t len_bytes) {
   const unsigned char* at = data;
   uint64_t hash = 1469598103934665603u;
