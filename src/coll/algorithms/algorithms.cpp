@@ -183,9 +183,6 @@ bool leaders_fit(const Problem& p) {
   return how != nullptr && how->fits(p);
 }
 
-/// Between nodes, bytes of a piece up to which leaders gain by alltoall's fewer messages.
-constexpr uint64_t kShortPiece = 8 << 10;
-
 /// A chain through all ranks then has as few messages between nodes as any algorithm, and few others.
 bool crosses_few_nodes(const Problem& p) {
   constexpr uint32_t kFewNodes = 4, kFewRanks = 32;
@@ -219,23 +216,32 @@ bool host_leads_short(const Problem& p) {
   return p.blocks && spans_shared_nodes(p) && p.collective == Collective::kAlltoall && leaders_fit(p);
 }
 
+namespace {
+
+/// Whether choose() says kHostLeaders.
+bool host_leads_this(const Problem& p) {
+  constexpr uint64_t kShortPiece = 8 << 10;  // bytes up to which leaders gain by fewer messages
+  return host_leads(p) || (host_leads_short(p) && p.bytes() <= kShortPiece);
+}
+
+}  // namespace
+
 bool host_serves(const Problem& p) {
-  if (!p.blocks || p.layout->nodes() == 1 || host_leads(p)) return false;
+  if (!p.blocks || p.layout->nodes() == 1 || host_leads_this(p)) return false;
   switch (p.collective) {
     case Collective::kGather:
       return p.uniform;
     case Collective::kScatter:
     case Collective::kReduceScatter:
-      return true;
     case Collective::kAlltoall:
-      return !host_leads_short(p) || p.bytes() > kShortPiece;
+      return true;
     default:
       return false;
   }
 }
 
 std::string_view choose(const Problem& p) {
-  if (host_leads(p) || (host_leads_short(p) && p.bytes() <= kShortPiece)) return kHostLeaders;
+  if (host_leads_this(p)) return kHostLeaders;
   // Small: few messages. Large: few bytes, pipelined. The limits are those of MPICH where the papers name none.
   constexpr uint64_t kSmall = 2048;
   constexpr uint64_t kLarge = 128 << 10;
