@@ -45,6 +45,8 @@ class SmallStarted {
     kUnserved  ///< some member lacks memory: all members take another way for this call, which is forgotten here
   };
   Progress advance(coll::StartedCall* call);
+  /// Once that has said kWaits: as StartedTeam has it.
+  [[nodiscard]] const Atomic<uint64_t>* awaited(const coll::StartedCall* call) const { return team_->awaited(call); }
   /// Ends a call that waits.
   void fail(coll::StartedCall* call, Code code) { team_->fail(call, code); }
 

@@ -68,6 +68,11 @@ bool StartedTeam::advance(StartedCall* call) {
   return true;
 }
 
+const Atomic<uint64_t>* StartedTeam::awaited(const StartedCall* call) const {
+  const bool gave = !blocks_.empty() && (!call->gives || call->published);
+  return gave && call->next < call->end ? &slot(call->next, call).seq : nullptr;
+}
+
 bool StartedTeam::look_for_deaths() {
   if (dead_ || ++looks_ % kLooksPerClock != 0 || !death_checks_.over(kDeathCheckEveryUs)) return dead_;
   dead_ = std::any_of(members_.begin(), members_.end(), [this](uint32_t rank) { return !services_.alive(rank); });

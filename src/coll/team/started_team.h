@@ -65,6 +65,12 @@ class StartedTeam {
   void begin(StartedCall* call);
   /// Gives and takes what may be by now. True once the call has ended. A call that has ended stays so.
   bool advance(StartedCall* call);
+  /// The flag that the call waits for, which advance() has not seen yet; null: it waits for something else. And whether
+  /// it has come by now. That one is for any thread, as long as the call has not ended.
+  [[nodiscard]] const Atomic<uint64_t>* awaited(const StartedCall* call) const;
+  [[nodiscard]] static bool has_come(const Atomic<uint64_t>& awaited, const StartedCall& call) {
+    return awaited.load_relaxed() == seq_of(&call);
+  }
   /// Ends a call that was begun.
   void fail(StartedCall* call, Code code);
   /// Whether a member has died, as far as was seen. Looks now and then.

@@ -26,6 +26,9 @@ std::vector<Started*> active;
 uint32_t with_others = 0;  // under way beside these
 Atomic<uint32_t> n_active{0};
 
+/// Memory of a Started that has gone, or null.
+Atomic<void*> spare_started{nullptr};
+
 void count_active() { n_active.store_relaxed(static_cast<uint32_t>(active.size()) + with_others); }
 
 /// Of all communicators. Never destroyed: a program may free requests in its exit handlers.
@@ -200,6 +203,15 @@ Status Started::make_run(bool may_leave) {
   return kOk;
 }
 
+void* Started::operator new(size_t bytes) {
+  void* const spare = spare_started.exchange_acq_rel(nullptr);  // SM1 <- SM0: the last use of that memory
+  return spare != nullptr ? spare : ::operator new(bytes);
+}
+
+void Started::operator delete(void* memory) {
+  ::operator delete(spare_started.exchange_acq_rel(memory));  // SM0 -> SM1: the last use of that memory
+}
+
 Started::~Started() {
   const bool may_keep = run_ != nullptr && !persistent_ && done_.load_relaxed() != 0;
   if (may_keep && run_->code() == Code::kOk) runs_->keep_run(std::move(run_));
@@ -284,6 +296,7 @@ int Started::start() {
   }
   const std::lock_guard lock(active_mutex);
   done_.store_relaxed(0);
+  awaited_.store_relaxed(nullptr);
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
   comes_by_itself_ = small_ != nullptr;
@@ -362,6 +375,7 @@ bool Started::step() {
   if (small_ != nullptr) {
     switch (small_->advance(&small_call_)) {
       case engine::SmallStarted::Progress::kWaits:
+        awaited_.store_relaxed(small_->awaited(&small_call_));
         return false;
       case engine::SmallStarted::Progress::kEnded:
         code_ = small_call_.code;
@@ -375,6 +389,7 @@ bool Started::step() {
       return true;
     }
     small_ = nullptr;
+    awaited_.store_relaxed(nullptr);
     start_run();
   }
   if (!run_->advance()) return false;
@@ -415,7 +430,13 @@ bool Started::look() {
 }
 
 void Started::look_for_long() {
-  if (comes_by_itself_ && shim.rank != nullptr) shim.rank->look_for([this] { return look(); });
+  if (!comes_by_itself_ || shim.rank == nullptr) return;
+  shim.rank->look_for([this] { return !still_waits() && look(); });
+}
+
+bool Started::still_waits() const {
+  const Atomic<uint64_t>* const awaited = awaited_.load_relaxed();
+  return awaited != nullptr && n_active.load_relaxed() == 1 && !coll::StartedTeam::has_come(*awaited, small_call_);
 }
 
 // One thread at a time is enough; the others go on looking at their own.

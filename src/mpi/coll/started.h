@@ -117,6 +117,9 @@ class Started {
   ~Started();
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
+  /// One that has gone leaves its memory to the next: programs mostly have one at a time.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* memory);
 
   // Filled in by prepare() of the calls.
   coll::Problem problem;
@@ -170,6 +173,8 @@ class Started {
   Status make_run(bool may_leave);
   void start_run();
   [[nodiscard]] coll::Call buffers();
+  /// For any thread: whether nothing is under way but this call, and what it waits for has not come.
+  [[nodiscard]] bool still_waits() const;
   /// What keeps the call from ending, where it stands still: members that disagree about it, or a dead one. Seldom
   /// looked at.
   Code trouble();
@@ -204,6 +209,7 @@ class Started {
   Code code_ = Code::kOk;
   int error_ = MPI_SUCCESS;
   Atomic<uint32_t> done_{1};
+  Atomic<const Atomic<uint64_t>*> awaited_{nullptr};  ///< of small_call_
 };
 
 /// Advances everything that was started and has not ended. Cheap when there is nothing. `alone`: for the engine's
