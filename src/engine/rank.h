@@ -24,6 +24,7 @@ class Endpoint;
 }  // namespace zh::p2p
 
 namespace zh::coll {
+class StagedTeam;
 class StartedTeam;
 class Team;
 enum class Collective : uint8_t;
@@ -166,6 +167,9 @@ class Rank {
   /// The same for started ones (coll/team/started_team.h).
   [[nodiscard]] std::unique_ptr<coll::StartedTeam> make_started_team(uint64_t context, std::vector<uint32_t> members,
                                                                      uint32_t self);
+  /// ... (coll/team/staged_team.h).
+  [[nodiscard]] std::unique_ptr<coll::StagedTeam> make_staged_team(uint64_t context, std::vector<uint32_t> members,
+                                                                   uint32_t self);
 
   // What schedules tell each other (p2p/calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);

@@ -4,13 +4,13 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "coll/schedule/problem.h"
 #include "coll/schedule/run.h"
 #include "coll/team/started_team.h"
+#include "engine/block_exchange.h"
 #include "engine/rank.h"
-#include "engine/run_transport.h"
+#include "engine/started_exchange.h"
 
 namespace zh::engine {
 
@@ -19,12 +19,6 @@ class SmallStarted {
   /// Everyone reads everyone. Guesses: that many have not been measured.
   static constexpr uint32_t kMostRanks = 32;
   static constexpr uint64_t kMostReadBytes = 8192;
-  /// Pieces of one contribution.
-  [[nodiscard]] static uint32_t pieces_of(const coll::Problem& p) {
-    const bool one_each = p.collective == coll::Collective::kReduceScatter ||
-                          p.collective == coll::Collective::kScatter || p.collective == coll::Collective::kAlltoall;
-    return one_each ? p.ranks() : 1;
-  }
   /// Whether it serves the call, of ranks that are all on one node. The same on all ranks.
   [[nodiscard]] static bool fits(const coll::Problem& p) {
     return p.uniform && p.ranks() <= kMostRanks && p.bytes() <= coll::kStartedBytes / pieces_of(p) &&
@@ -39,11 +33,7 @@ class SmallStarted {
 
   /// Begins what `problem` describes, with buffers as coll::Call has them. Calls begin in the order of their numbers.
   void begin(const coll::Problem& problem, uint64_t number, const coll::Call& buffers, coll::StartedCall* call);
-  enum class Progress : uint8_t {
-    kWaits,
-    kEnded,    ///< call->code says how
-    kUnserved  ///< some member lacks memory: all members take another way for this call, which is forgotten here
-  };
+  using Progress = StartedProgress;
   Progress advance(coll::StartedCall* call);
   /// Once that has said kWaits: as StartedTeam has it.
   [[nodiscard]] const Atomic<uint64_t>* awaited(const coll::StartedCall* call) const { return team_->awaited(call); }
@@ -55,13 +45,8 @@ class SmallStarted {
   void begin_set_up();
   void set_up();
 
-  RunTransport transport_;
+  BlockExchange exchange_;
   std::unique_ptr<coll::StartedTeam> team_;
-  std::unique_ptr<coll::Run> set_up_;
-  uint32_t self_;
-  uint32_t size_;
-  Offset own_ = kNoOffset;
-  std::vector<Offset> blocks_;  ///< by member, while they are told
   State state_ = State::kNew;
   Code fault_ = Code::kOk;  ///< kFailed: what has kept members from telling
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "coll/team/services.h"
+#include "coll/team/staged_team.h"
 #include "coll/team/started_team.h"
 #include "coll/team/team.h"
 #include "engine/team_services.h"
@@ -116,6 +117,13 @@ std::unique_ptr<coll::StartedTeam> Rank::make_started_team(uint64_t context, std
   prepare_teams();
   return std::make_unique<coll::StartedTeam>(*state_->team_services, *state_->control_blocks, context,
                                              std::move(members), self);
+}
+
+std::unique_ptr<coll::StagedTeam> Rank::make_staged_team(uint64_t context, std::vector<uint32_t> members,
+                                                         uint32_t self) {
+  prepare_teams();
+  return std::make_unique<coll::StagedTeam>(*state_->team_services, *state_->control_blocks, context,
+                                            std::move(members), self);
 }
 
 }  // namespace zh::engine

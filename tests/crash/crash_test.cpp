@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coll/team/team.h"
+#include "engine/large_started.h"
 #include "engine/rank.h"
 #include "engine/small_started.h"
 #include "fatal_point.h"
@@ -186,6 +187,72 @@ void run_started(const char* point, int hit) {
               expect_whole(*node);
             },
             {.timeout_s = 30, .may_die = kVictim});
+}
+
+class CrashStaged : public ::testing::TestWithParam<const char*> {};
+
+/// Allreduces of several rounds, until one has an error; the last code.
+Code stage_until_error(Rank& rank, engine::LargeStarted& large, uint64_t* number) {
+  constexpr uint64_t kCount = 100'000;
+  coll::Problem problem;
+  problem.collective = coll::Collective::kAllreduce;
+  problem.self = rank.node().self();
+  problem.count = kCount;
+  problem.element_bytes = 8;
+  problem.layout = coll::Layout::one_node(kRanks);
+  const std::vector<int64_t> in(kCount, 1);
+  std::vector<int64_t> out(kCount, 0);
+  for (int round = 0; round < kRounds; ++round) {
+    coll::StagedCall call;
+    coll::Call buffers;
+    buffers.input = in.data();
+    buffers.output = out.data();
+    buffers.how = {8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
+    large.begin(problem, (*number)++, buffers, &call);
+    rank.wait_until([&] {
+      large.advance(&call);
+      return call.ended;
+    });
+    EXPECT_FALSE(call.unserved);
+    if (call.code != Code::kOk) return call.code;
+    EXPECT_EQ(out.front() + out.back(), 2 * kRanks);
+  }
+  return Code::kOk;
+}
+
+void run_staged(const char* point, int hit) {
+  run_ranks(
+      World::kProcesses, kRanks,
+      [&](TestBootstrap& world) {
+        node::JoinConfig nodes;
+        nodes.measure_line = false;
+        nodes.rank_bytes = 32 << 20;
+        std::unique_ptr<node::Node> node;
+        ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+        engine::Config config;
+        config.calibrate = false;
+        std::unique_ptr<Rank> rank;
+        ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+        const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
+        engine::LargeStarted large(*rank, 5, {*members, members}, node->self(), engine::LargeStarted::Where::kAnywhere);
+        if (world.rank() == kVictim) die_at(point, hit);
+        uint64_t number = 0;
+        EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
+        EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
+        EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
+        expect_whole(*node);
+      },
+      {.timeout_s = 30, .may_die = kVictim});
+}
+
+TEST_P(CrashStaged, OthersAreTold) {
+  const auto before = shared_files();
+  for (const int hit : {1, 4, 20}) {
+    SCOPED_TRACE(std::string(GetParam()) + ", hit " + std::to_string(hit));
+    run_staged(GetParam(), hit);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(shared_files(), before);
 }
 
 TEST_P(CrashStarted, OthersAreTold) {
@@ -436,6 +503,9 @@ INSTANTIATE_TEST_SUITE_P(Points, CrashTeam,
                                            TeamCase{"team: fallback requested", false}),
                          point_name<TeamCase>);
 
+INSTANTIATE_TEST_SUITE_P(Points, CrashStaged,
+                         ::testing::Values("staged: contributed", "staged: put", "staged: step taken",
+                                           "staged: step told"));
 INSTANTIATE_TEST_SUITE_P(Points, CrashStarted,
                          ::testing::Values("started: contributed", "started: published", "started: not yet done"));
 

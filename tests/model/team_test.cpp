@@ -200,6 +200,17 @@ void crash_point(const char* name) {
     }
     if (d.step >= 1 && d.step <= d.rounds) data_write(staging_room(me, d.step - 1, me));
     ++d.step;
+  } else if (at == "staged: contributed") {
+    data_write(&g_segment.parts[me].staged.digest);
+    d.step = 0;
+  } else if (at == "staged: step taken") {
+    for (uint32_t i = 0; i < g_members; ++i) {
+      if (d.step == 1 && i != me) data_read(&g_segment.parts[i].staged.digest);
+      if (d.step < d.rounds && i != me) data_write(staging_room(me, d.step, i));
+      if (d.step >= 2 && i != me) data_read(staging_room(i, d.step - 2, i));
+    }
+    if (d.step >= 1 && d.step <= d.rounds) data_write(staging_room(me, d.step - 1, me));
+    ++d.step;
   } else if (at == "started: contributed") {
     data_write(started_payload(me));
   } else if (at == "started: not yet done") {

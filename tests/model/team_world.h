@@ -35,6 +35,7 @@ struct Part {
   alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
   coll::EdgesShm edges;
   coll::StartedBlockShm started;
+  coll::StagedBlockShm staged;
 };
 struct Segment {
   std::byte header[kPairBytes];  // offset 0 is no memory
@@ -63,10 +64,11 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] std::byte* base() const override { return reinterpret_cast<std::byte*>(&g_segment); }
   [[nodiscard]] Offset allocate(uint64_t bytes) override {
     Part& part = g_segment.parts[self_];
-    const void* const p = bytes == coll::kStagingBytes      ? static_cast<const void*>(part.staging)
-                          : bytes == sizeof(coll::EdgesShm) ? static_cast<const void*>(&part.edges)
-                          : bytes == sizeof(coll::StartedBlockShm)
-                              ? static_cast<const void*>(&part.started)
+    const void* const p = bytes == coll::kStagingBytes             ? static_cast<const void*>(part.staging)
+                          : bytes == sizeof(coll::EdgesShm)        ? static_cast<const void*>(&part.edges)
+                          : bytes == sizeof(coll::StartedBlockShm) ? static_cast<const void*>(&part.started)
+                          : bytes == sizeof(coll::StagedBlockShm)
+                              ? static_cast<const void*>(&part.staged)
                               : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
   }
@@ -263,6 +265,7 @@ class TeamScenario : public Scenario {
     for (uint32_t i = 0; i < members; ++i) {
       for (ControlBlockShm& block : g_segment.parts[i].blocks) std::memset(static_cast<void*>(&block), 0, sizeof block);
       std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::StartedBlockShm));
+      std::memset(static_cast<void*>(&g_segment.parts[i].staged), 0, sizeof(coll::StagedBlockShm));
       services_.push_back(std::make_unique<Member>(i, boxes_, polls));
       pools_.push_back(std::make_unique<coll::ControlBlockPool>(*services_[i]));
     }

@@ -8,25 +8,28 @@
 
 #include "coll/team/block_pool.h"
 #include "coll/team/control_block.h"
+#include "coll/team/staged_block.h"
 #include "coll/team/started_block.h"
 
 namespace zh::coll {
 
 class ControlBlockPool {
  public:
-  explicit ControlBlockPool(Services& services) : services_(services), controls_(services), started_(services) {}
+  explicit ControlBlockPool(Services& services)
+      : services_(services), controls_(services), started_(services), staged_(services) {}
 
   /// For blocking collectives.
   [[nodiscard]] BlockPool<ControlBlockShm>& controls() { return controls_; }
-  /// For started ones.
+  /// For small started ones, and for large ones.
   [[nodiscard]] BlockPool<StartedBlockShm>& started() { return started_; }
+  [[nodiscard]] BlockPool<StagedBlockShm>& staged() { return staged_; }
 
   /// An EdgesShm for a team; kNoOffset when the budget is used up.
   [[nodiscard]] Offset take_edges();
   /// No member looks at it any more.
   void give_edges(Offset area);
 
-  /// kStagingBytes for the one collective at hand; kNoOffset when the budget is used up.
+  /// kStagingBytes for one collective; kNoOffset when the budget is used up.
   [[nodiscard]] Offset take_staging();
   /// No member looks at it any more.
   void give_staging(Offset area);
@@ -38,6 +41,7 @@ class ControlBlockPool {
   Services& services_;
   BlockPool<ControlBlockShm> controls_;
   BlockPool<StartedBlockShm> started_;
+  BlockPool<StagedBlockShm> staged_;
   std::mutex mutex_;
   std::vector<Offset> idle_staging_;
   std::vector<Offset> idle_edges_;

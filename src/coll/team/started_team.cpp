@@ -12,8 +12,6 @@
 namespace zh::coll {
 
 namespace {
-constexpr uint32_t kLooksPerClock = 16;
-constexpr double kDeathCheckEveryUs = 5000;
 /// Members whose next contributions are asked for ahead: a cache's open misses.
 constexpr uint32_t kMostAsked = 8;
 }  // namespace
@@ -23,8 +21,8 @@ StartedTeam::StartedTeam(Services& services, ControlBlockPool& pool, uint64_t co
     : services_(services),
       pool_(pool),
       context_(context),
-      members_(std::move(members)),
-      size_(static_cast<uint32_t>(members_.size())),
+      members_(services, std::move(members), self),
+      size_(members_.size()),
       self_(self) {}
 
 // A block that others may look at, and not know that this member is gone, is never used again.
@@ -73,12 +71,6 @@ const Atomic<uint64_t>* StartedTeam::awaited(const StartedCall* call) const {
   return gave && call->next < call->end ? &slot(call->next, call).seq : nullptr;
 }
 
-bool StartedTeam::look_for_deaths() {
-  if (dead_ || ++looks_ % kLooksPerClock != 0 || !death_checks_.over(kDeathCheckEveryUs)) return dead_;
-  dead_ = std::any_of(members_.begin(), members_.end(), [this](uint32_t rank) { return !services_.alive(rank); });
-  return dead_;
-}
-
 bool StartedTeam::try_to_end(StartedCall* call) {
   if (blocks_.empty() || (call->gives && !publish(call))) return false;
   for (; call->next < call->end; ++call->next) {
@@ -112,7 +104,7 @@ bool StartedTeam::publish(StartedCall* call) {
   ZH_CRASH_POINT("started: published");
   ZH_CHECK_INVARIANT(block(self_).broken_invariant(context_));
   call->published = true;
-  wake_sleepers();
+  members_.wake_sleepers();
   return true;
 }
 
@@ -179,15 +171,7 @@ void StartedTeam::tell_done() {
   done_ = done;
   block(self_).done.store_release(done);  // SD0 -> SD1: this member's last reads
   ZH_CHECK_INVARIANT(block(self_).broken_invariant(context_));
-  wake_sleepers();
-}
-
-void StartedTeam::wake_sleepers() {
-  const Atomic<uint32_t>* const sleepers = services_.sleepers();
-  if (sleepers == nullptr || sleepers->load_relaxed() == 0) return;
-  for (uint32_t i = 0; i < size_; ++i) {
-    if (i != self_) services_.wake(members_[i]);
-  }
+  members_.wake_sleepers();
 }
 
 }  // namespace zh::coll

@@ -10,28 +10,15 @@
 
 #include "base/status.h"
 #include "coll/team/control_block_pool.h"
+#include "coll/team/exchange.h"
 #include "coll/team/services.h"
-#include "coll/types.h"
-#include "os/clock.h"
+#include "coll/team/team_members.h"
 
 namespace zh::coll {
 
-/// One call of one member: what it gives, and what it does with what others give. Every contribution consists of
-/// `pieces` of `bytes`; all members agree on both, or there is an error. Stays where it is until it has ended.
-struct StartedCall {
-  uint64_t number = 0;  ///< the same on all members; those of one member ascend
-  /// pieces * bytes, kStartedBytes at most. Read when the call begins or, if its slot is not free, some time later.
-  const void* give = nullptr;
-  bool gives = false;  ///< also where a contribution has no bytes
-  /// The members whose contributions it takes: [first, end).
-  uint32_t first = 0;
-  uint32_t end = 0;
-  uint32_t pieces = 1;
-  uint32_t piece = 0;  ///< which of them it takes of each
-  uint64_t bytes = 0;
-  /// Gets those pieces one behind another, or combined. Written in advance() only, after `give` has been read.
-  void* out = nullptr;
-  Reduction how;       ///< has a kernel: pieces are combined in the order of members
+/// A call whose contributions are kStartedBytes at most. `give` is read when it begins or, if its slot is not free,
+/// some time later; `out` is written after that. Stays where it is until it has ended.
+struct StartedCall : Exchange {
   bool exact = false;  ///< less than there is room for is an error, too
 
   // What has come of it:
@@ -74,7 +61,7 @@ class StartedTeam {
   /// Ends a call that was begun.
   void fail(StartedCall* call, Code code);
   /// Whether a member has died, as far as was seen. Looks now and then.
-  bool look_for_deaths();
+  bool look_for_deaths() { return members_.look_for_deaths(); }
 
  private:
   bool try_to_end(StartedCall* call);
@@ -87,7 +74,6 @@ class StartedTeam {
   void combine_pieces(StartedCall* call);
   void end(StartedCall* call);
   void tell_done();
-  void wake_sleepers();
   [[nodiscard]] StartedBlockShm& block(uint32_t member) const { return *blocks_[member]; }
   [[nodiscard]] StartedSlotShm& slot(uint32_t member, const StartedCall* call) const {
     return blocks_[member]->slots[seq_of(call) % kStartedSlots];
@@ -97,7 +83,7 @@ class StartedTeam {
   Services& services_;
   ControlBlockPool& pool_;
   uint64_t context_;
-  std::vector<uint32_t> members_;
+  TeamMembers members_;
   uint32_t size_;
   uint32_t self_;
   Offset own_ = kNoOffset;
@@ -108,9 +94,6 @@ class StartedTeam {
   uint64_t latest_in_slot_[kStartedSlots] = {};  ///< ... of those that give
   uint64_t done_ = 0;                            ///< in this member's block
   uint64_t safe_ = 0;                            ///< every member has done those up to this one
-  uint32_t looks_ = 0;
-  os::Interval death_checks_;
-  bool dead_ = false;
 };
 
 }  // namespace zh::coll

@@ -135,15 +135,7 @@ bool Team::State::set_up() {
 
 // Members that take turns on CPUs are as near as the scheduler has them.
 void Team::State::look_at_distances() {
-  constexpr uint64_t kLargest = 1 << 20;  // a pair that streams from here on only shares a cache
-  uint32_t apart = 0;
-  uint64_t least = kNeverStreamed;
-  for (uint32_t i = 0; i < size && !crowded; ++i) {
-    const uint64_t from = i == self ? kNeverStreamed : services.streamed_from(members[i]);
-    apart += from <= kLargest ? 1 : 0;
-    least = std::min(least, from);
-  }
-  streamed = 2 * apart > size - 1 ? least : kNeverStreamed;
+  streamed = crowded ? kNeverStreamed : streamed_from_most(services, members, self);
 }
 
 // While it waits a rank also serves those that could not reach its memory, and notices when a member dies.

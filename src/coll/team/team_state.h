@@ -3,15 +3,15 @@
 #pragma once
 
 #include <cstring>
-#include <memory>
-#include <new>
 #include <vector>
 
 #include "base/crash_point.h"
 #include "base/invariant.h"
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
+#include "coll/team/distance.h"
 #include "coll/team/fold.h"
+#include "coll/team/scratch.h"
 #include "coll/team/services.h"
 #include "coll/team/team.h"
 
@@ -30,31 +30,6 @@ constexpr uint64_t kAskedBytes = 256;
 /// order.
 constexpr int32_t kMessageTag = 2;  // and the number of the collective above it
 constexpr int32_t kFirstFreeTag = 3;
-
-/// Private memory of a call that needs some; kept for the next one if it is not large.
-class Scratch {
- public:
-  /// Null when out of memory. Valid until the next call.
-  [[nodiscard]] std::byte* get(uint64_t bytes) {
-    if (bytes > size_) {
-      std::unique_ptr<std::byte[]> larger(new (std::nothrow) std::byte[bytes]);
-      if (!larger) return nullptr;
-      memory_ = std::move(larger);
-      size_ = bytes;
-    }
-    return memory_.get();
-  }
-  void shrink() {
-    if (size_ <= kKeepBytes) return;
-    memory_.reset();
-    size_ = 0;
-  }
-
- private:
-  static constexpr uint64_t kKeepBytes = 4 << 20;
-  std::unique_ptr<std::byte[]> memory_;
-  uint64_t size_ = 0;
-};
 
 struct Team::State {
   State(Services& services_in, ControlBlockPool& pool_in, uint64_t context_in, std::vector<uint32_t> members_in,
@@ -386,7 +361,6 @@ struct Team::State {
   uint32_t polls;
   uint32_t copiers;
   const Atomic<uint32_t>* sleepers;
-  static constexpr uint64_t kNeverStreamed = ~uint64_t{0};
   uint64_t streamed = kNeverStreamed;  ///< contributions of so many bytes and more go past this rank's caches
   uint32_t seq = 0;                    ///< of the collective at hand, or the latest
   uint32_t safe = 0;                   ///< every member has done this collective

@@ -72,6 +72,15 @@ std::unique_ptr<engine::SmallStarted> Runs::make_small(uint64_t context) const {
   return std::make_unique<engine::SmallStarted>(*shim.rank, small_context(context), members_, self_);
 }
 
+std::unique_ptr<engine::LargeStarted> Runs::make_large(uint64_t context) const {
+  return std::make_unique<engine::LargeStarted>(*shim.rank, large_context(context), members_, self_);
+}
+
+engine::LargeStarted* Runs::large() {
+  if (large_ == nullptr) large_ = make_large(nonblocking_context(context_));
+  return large_.get();
+}
+
 engine::SmallStarted* Runs::small() {
   if (small_ == nullptr) small_ = make_small(nonblocking_context(context_));
   return small_.get();
@@ -223,15 +232,31 @@ Started::~Started() {
 
 // What members know alike decides who serves the call. A member that lacks memory has all of them take messages, also
 // for calls that have begun; so these are never the host's.
-int Started::ready() {
-  const bool is_named = shim.algorithms.named_for(problem.collective).has_value();
-  const bool started = blocks_ == nullptr && reducing.how.user == nullptr;
-  if (started && !is_named && engine::SmallStarted::fits(problem)) {
-    if (input.lacks_memory() || output.lacks_memory()) return raise(error_site(), MPI_ERR_NO_MEM);
+bool Started::choose_team(int* error) {
+  if (blocks_ != nullptr || reducing.how.user != nullptr || shim.algorithms.named_for(problem.collective).has_value())
+    return false;
+  if (engine::SmallStarted::fits(problem)) {
+    if (input.lacks_memory() || output.lacks_memory()) {
+      *error = raise(error_site(), MPI_ERR_NO_MEM);
+      return true;
+    }
     if (persistent_) own_small_ = runs_->small_of(init_);
     small_ = persistent_ ? own_small_.get() : runs_->small();
-    return kGoOn;
+    return true;
   }
+  if (!engine::LargeStarted::fits(problem)) return false;
+  const coll::AlgorithmChoice choice = shim.algorithms.choose(problem);
+  if (choice.by != coll::ChosenBy::kDefault || choice.algorithm == nullptr) return false;
+  if (persistent_) own_large_ = runs_->large_of(init_);
+  engine::LargeStarted* const large = persistent_ ? own_large_.get() : runs_->large();
+  const std::lock_guard lock(active_mutex);
+  if (!large->is_out()) large_ = large;
+  return large_ != nullptr;
+}
+
+int Started::ready() {
+  int error = kGoOn;
+  if (choose_team(&error)) return error;
   const Status status = run_ != nullptr ? kOk : make_run(true);
   if (!status.ok()) return raise(error_site(), class_of(status.code()));
   if (left_to_host_) return leave_to_host("collectives: the host's by name, table or default");
@@ -299,9 +324,11 @@ int Started::start() {
   awaited_.store_relaxed(nullptr);
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
-  comes_by_itself_ = small_ != nullptr;
+  comes_by_itself_ = by_team();
   if (small_ != nullptr) {
     small_->begin(problem, started_, buffers(), &small_call_);
+  } else if (large_ != nullptr) {
+    large_->begin(problem, started_, buffers(), &large_call_);
   } else {
     start_run();
   }
@@ -326,14 +353,13 @@ coll::Call Started::buffers() {
                (kRefusesShortBcast && problem.uniform && problem.collective == coll::Collective::kBcast);
   call.node = problem.team ? &*node_ : nullptr;
   call.leaders = leaders_.has_value() ? &*leaders_ : nullptr;
+  call.empty_handed = input.lacks_memory() || output.lacks_memory();
   return call;
 }
 
 void Started::start_run() {
   shim.rank->count_schedule(problem.collective, algorithm_);
-  coll::Call call = buffers();
-  call.empty_handed = input.lacks_memory() || output.lacks_memory();
-  run_->start(call);
+  run_->start(buffers());
 }
 
 void Started::finish() {
@@ -371,16 +397,20 @@ Code Started::trouble() {
   return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
 }
 
+engine::StartedProgress Started::advance_team() {
+  return small_ != nullptr ? small_->advance(&small_call_) : large_->advance(&large_call_);
+}
+
 bool Started::step() {
-  if (small_ != nullptr) {
-    switch (small_->advance(&small_call_)) {
-      case engine::SmallStarted::Progress::kWaits:
-        awaited_.store_relaxed(small_->awaited(&small_call_));
+  if (by_team()) {
+    switch (advance_team()) {
+      case engine::StartedProgress::kWaits:
+        if (small_ != nullptr) awaited_.store_relaxed(small_->awaited(&small_call_));
         return false;
-      case engine::SmallStarted::Progress::kEnded:
-        code_ = small_call_.code;
+      case engine::StartedProgress::kEnded:
+        code_ = small_ != nullptr ? small_call_.code : large_call_.code;
         return true;
-      case engine::SmallStarted::Progress::kUnserved:
+      case engine::StartedProgress::kUnserved:
         break;
     }
     if (const Status status = make_run(false); !status.ok()) {
@@ -389,6 +419,7 @@ bool Started::step() {
       return true;
     }
     small_ = nullptr;
+    large_ = nullptr;
     awaited_.store_relaxed(nullptr);
     start_run();
   }
@@ -400,6 +431,8 @@ bool Started::step() {
 void Started::fail(Code code) {
   if (small_ != nullptr) {
     small_->fail(&small_call_, code);
+  } else if (large_ != nullptr) {
+    large_->fail(&large_call_, code);
   } else {
     run_->fail(code);
   }
@@ -411,7 +444,7 @@ bool Started::advance(bool alone) {
     const Code code = trouble();
     if (code == Code::kOk) return false;
     fail(code);
-    if (small_ == nullptr && !step()) return false;
+    if (!by_team() && !step()) return false;
   }
   if (run_ != nullptr && run_->gave_up()) transport_->give_up(started_, first_tag(started_));
   // The other members are served; the rest waits for the rank itself.

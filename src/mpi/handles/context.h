@@ -38,7 +38,8 @@ constexpr uint64_t nonblocking_context(uint64_t comm) { return mix(comm, 2); }
 constexpr uint64_t persistent_context(uint64_t comm, uint64_t init) { return mix(mix(comm, 3), init); }
 constexpr uint64_t team_context(uint64_t comm) { return mix(comm, 4); }
 constexpr uint64_t leaders_context(uint64_t comm) { return mix(comm, 5); }
-/// Of `started`, one of the first two: what members tell each other before small collectives.
+/// Of `started`, one of the first two: what members tell each other before small and before large collectives.
 constexpr uint64_t small_context(uint64_t started) { return mix(started, 6); }
+constexpr uint64_t large_context(uint64_t started) { return mix(started, 7); }
 
 }  // namespace zh::mpi

@@ -1,5 +1,5 @@
-// Small started collectives of real ranks: calls with their memory and what has to come of them. Used by
-// small_started_test.cpp.
+// Started collectives of real ranks: calls with their memory and what has to come of them. Used by
+// small_started_test.cpp and large_started_test.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/large_started.h"
 #include "engine/small_started.h"
 #include "team_support.h"
 
@@ -40,32 +41,34 @@ struct SmallCall {
   bool in_place = false;
 };
 
-/// One rank's side of a call.
-struct SmallUnderWay {
-  SmallCall what;
-  std::vector<uint64_t> in;
-  std::vector<uint64_t> out;
-  std::vector<uint64_t> expected;  ///< of `out`
-  coll::StartedCall call;
-};
-
-/// A rank with a communicator of all ranks.
-class SmallRank {
+/// A rank with a communicator of all ranks, whose calls `Way` serves.
+template <typename Way, typename CallOfWay>
+class StartedRank {
  public:
-  SmallRank(engine::Rank& rank, uint64_t context)
+  /// One rank's side of a call.
+  struct UnderWay {
+    SmallCall what;
+    std::vector<uint64_t> in;
+    std::vector<uint64_t> out;
+    std::vector<uint64_t> expected;  ///< of `out`
+    CallOfWay call;
+  };
+
+  template <typename... More>
+  StartedRank(engine::Rank& rank, uint64_t context, More... more)
       : rank_(rank),
         size_(rank.node().size()),
         self_(rank.node().self()),
         layout_(coll::Layout::one_node(size_)),
-        small_(std::make_unique<SmallStarted>(rank, context, everybody(size_), self_)) {}
+        small_(std::make_unique<Way>(rank, context, everybody(size_), self_, more...)) {}
 
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] uint32_t self() const { return self_; }
-  [[nodiscard]] SmallStarted& small() { return *small_; }
+  [[nodiscard]] Way& small() { return *small_; }
 
-  SmallUnderWay* begin(const SmallCall& what) {
-    under_way.push_back(std::make_unique<SmallUnderWay>());
-    SmallUnderWay& u = *under_way.back();
+  UnderWay* begin(const SmallCall& what) {
+    under_way.push_back(std::make_unique<UnderWay>());
+    UnderWay& u = *under_way.back();
     u.what = what;
     fill(u);
     coll::Problem problem;
@@ -76,7 +79,7 @@ class SmallRank {
     problem.element_bytes = 8;
     problem.in_place = what.in_place;
     problem.layout = layout_;
-    EXPECT_TRUE(SmallStarted::fits(problem));
+    EXPECT_TRUE(Way::fits(problem));
     coll::Call buffers;
     const bool from_output = what.in_place && what.collective != Collective::kScatter;
     buffers.input = from_output ? nullptr : u.in.data();
@@ -92,7 +95,7 @@ class SmallRank {
   void advance_all() {
     for (const auto& u : under_way) small_->advance(&u->call);
   }
-  void wait(const SmallUnderWay* u) {
+  void wait(const UnderWay* u) {
     rank_.wait_until([&] {
       advance_all();
       return u->call.ended;
@@ -100,7 +103,7 @@ class SmallRank {
   }
   /// Waits, looks at what has come, and forgets it.
   void finish(size_t place) {
-    const SmallUnderWay& u = *under_way.at(place);
+    const UnderWay& u = *under_way.at(place);
     wait(&u);
     ASSERT_EQ(u.call.code, Code::kOk);
     ASSERT_EQ(u.out, u.expected) << coll::name_of(u.what.collective) << ", number " << u.what.number << ", root "
@@ -111,7 +114,7 @@ class SmallRank {
     while (!under_way.empty()) ASSERT_NO_FATAL_FAILURE(finish(0));
   }
 
-  std::vector<std::unique_ptr<SmallUnderWay>> under_way;
+  std::vector<std::unique_ptr<UnderWay>> under_way;
   bool exact = false;
 
  private:
@@ -128,7 +131,7 @@ class SmallRank {
     for (uint32_t r = last; r-- > 0;) x = compose(of(what, r, i), x);
     return x;
   }
-  void fill(SmallUnderWay& u) const {
+  void fill(UnderWay& u) const {
     const SmallCall& w = u.what;
     const uint64_t n = w.count;
     u.in.resize(size_ * n);
@@ -143,7 +146,7 @@ class SmallRank {
     for (uint64_t i = 0; i < n; ++i) expect(u, i);
   }
   /// Element `i` of a piece, or of the vector.
-  void expect(SmallUnderWay& u, uint64_t i) const {
+  void expect(UnderWay& u, uint64_t i) const {
     const SmallCall& w = u.what;
     const uint64_t n = w.count;
     const bool is_root = self_ == w.root;
@@ -182,7 +185,11 @@ class SmallRank {
   uint32_t size_;
   uint32_t self_;
   std::shared_ptr<const coll::Layout> layout_;
-  std::unique_ptr<SmallStarted> small_;
+  std::unique_ptr<Way> small_;
 };
+
+using SmallRank = StartedRank<SmallStarted, coll::StartedCall>;
+using SmallUnderWay = SmallRank::UnderWay;
+using LargeRank = StartedRank<engine::LargeStarted, coll::StagedCall>;
 
 }  // namespace zh::test
