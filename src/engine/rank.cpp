@@ -50,6 +50,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     endpoint.far_line_ns = config.far_line_ns;
     endpoint.most_line_ns = config.most_line_ns;
     endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
+    endpoint.polled_senders = config.polled_senders;
     endpoint.regions = config.regions;
     endpoint.heap = config.heap;
     endpoint.log = config.log;

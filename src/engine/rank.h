@@ -54,6 +54,7 @@ struct Config {
   float near_line_ns = node::kNearLineNs;  ///< see p2p::EndpointConfig
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;
+  uint32_t polled_senders = 8;           ///< see p2p::EndpointConfig
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS

@@ -32,6 +32,7 @@ struct EndpointConfig {
   float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
   uint32_t turns_offered = 32;             ///< a few microseconds of a sender that waits: see SendTurn
   Log log;                                 ///< told of each decision at level debug
+  uint32_t polled_senders = 8;             ///< of a receiver; those that connect later ring its bell
   uint64_t push_at_start = 128 << 10;      ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
@@ -45,6 +46,7 @@ struct OldRing {
 struct Channel {
   PartShm* part = nullptr;
   shm::EnvelopeProducer out;
+  shm::BellShm* bell = nullptr;  ///< rung behind each envelope; null: the peer polls this rank's ring
   shm::PayloadRing payload;
   shm::PayloadRing overflow;  ///< for what a lagging receiver leaves lying, beyond the size that is good for caches
   tune::PairChoice choice;

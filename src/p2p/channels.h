@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/crash_point.h"
 #include "base/status.h"
 #include "node/node.h"
 #include "os/clock.h"
@@ -73,6 +74,10 @@ class Channels {
       followed = false;
     }
     peer.out.publish(slot, followed);
+    if (peer.bell != nullptr) [[unlikely]] {
+      ZH_CRASH_POINT("publish: not rung");
+      peer.bell->ring(self_ % shm::BellShm::kSenders);
+    }
   }
   /// A block for `bytes` of payload. `matched`: for a cell of a message that its receiver is taking.
   [[nodiscard]] bool claim_block(Channel& peer, uint64_t bytes, shm::BlockShm* block, bool matched = false);

@@ -98,6 +98,8 @@ class Endpoint {
   /// How many ranks of the node sleep; a word that rarely changes.
   [[nodiscard]] const Atomic<uint32_t>& sleepers() const { return channels_.sleepers(); }
 
+  /// Rings that the next turn looks at, but for those whose bell rings.
+  [[nodiscard]] size_t open_rings() { return matcher_.sources().open().size(); }
   [[nodiscard]] PartShm& part() const { return channels_.part(); }
   [[nodiscard]] PartShm& part(uint32_t peer) const { return *channels_[peer].part; }
   [[nodiscard]] Counters& counters() const { return channels_.counters(); }

@@ -18,7 +18,11 @@ constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
 }  // namespace
 
 Matcher::Matcher(Channels& channels, Requests& requests)
-    : channels_(channels), requests_(requests), queues_(channels.base(), nullptr, nullptr), taken_(2 * kDrainBudget) {}
+    : channels_(channels),
+      requests_(requests),
+      queues_(channels.base(), nullptr, nullptr),
+      sources_(channels),
+      taken_(2 * kDrainBudget) {}
 
 Status Matcher::open() {
   queues_ = Queues(channels_.base(), &channels_.part().queues, nullptr);
@@ -121,16 +125,6 @@ void Matcher::free_entry(Ref ref) {
 
 // --- Envelopes
 
-void Matcher::find_sources() {
-  // A3 -> A2: rings announced before are seen below.
-  announced_seen_ = channels_.part().state.announced.load_acquire();
-  for (uint32_t i = 0; i < channels_.size(); ++i) {
-    if (channels_[i].listening || channels_.ring_from(i) == nullptr) continue;
-    channels_[i].listening = true;
-    sources_.push_back(i);
-  }
-}
-
 // Needs the lock, as does what follows up to drain().
 void Matcher::take(Request* request, const shm::EnvelopeShm& slot, uint32_t sender) {
   Taken& taken = taken_[taken_count_++];
@@ -206,12 +200,13 @@ void Matcher::drain_posted(uint32_t sender) {
 
 void Matcher::search(Request* r) {
   QueuesShm& q = queues();
-  look_for_sources();
   bool ready = q.arrivals.load_relaxed() != r->arrivals_seen;
   if (r->peer != kAnyPeer) {
-    ready = ready || arrived(static_cast<uint32_t>(r->peer));
+    sources_.look_for_new();
+    ready = ready || sources_.arrived(static_cast<uint32_t>(r->peer));
   } else {
-    for (const uint32_t s : sources_) ready = ready || arrived(s);
+    sources_.update();
+    for (const uint32_t s : sources_.open()) ready = ready || sources_.arrived(s);
   }
   if (!ready) return;
   refill_messages(2 * kDrainBudget);
@@ -234,10 +229,12 @@ void Matcher::drain_for(Request* r) {
     return;
   }
   // Start behind the source served last, so that none starves.
-  const auto n = static_cast<uint32_t>(sources_.size());
+  const std::vector<uint32_t>& open = sources_.open();
+  const auto n = static_cast<uint32_t>(open.size());
+  if (next_source_ >= n) next_source_ = 0;
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t k = (next_source_ + i) % n;
-    drain_own(sources_[k], kDrainBudget, r, false);
+    drain_own(open[k], kDrainBudget, r, false);
     if (taken_count_ != 0 && taken_[taken_count_ - 1].request == r) {
       next_source_ = (k + 1) % n;
       return;

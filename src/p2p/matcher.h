@@ -12,6 +12,7 @@
 #include "p2p/channels.h"
 #include "p2p/queues.h"
 #include "p2p/requests.h"
+#include "p2p/sources.h"
 #include "p2p/types.h"
 
 namespace zh::p2p {
@@ -37,15 +38,11 @@ class Matcher {
   // This rank's own queues. False, where a call says whether it was done: the queues are broken for good.
 
   [[nodiscard]] QueuesShm& queues() const { return channels_.part().queues; }
-  /// Peers whose rings towards this rank exist, once look_for_sources() has found them.
-  [[nodiscard]] const std::vector<uint32_t>& sources() const { return sources_; }
-  void look_for_sources() {
-    if (channels_.part().state.announced.load_relaxed() != announced_seen_) find_sources();
-  }
+  [[nodiscard]] Sources& sources() { return sources_; }
   /// Moves the envelopes of one ring, up to a budget, if there are any; `*moved` says whether.
   [[nodiscard]] bool drain(uint32_t sender, bool* moved) {
     *moved = false;
-    return !arrived(sender) || drain_arrived(sender, moved);
+    return !sources_.arrived(sender) || drain_arrived(sender, moved);
   }
   /// Takes envelopes of one ring as long as a posted receive matches the first of them.
   void drain_posted(uint32_t sender);
@@ -119,10 +116,6 @@ class Matcher {
 
   [[nodiscard]] bool lock();
   void unlock() { queues().lock.unlock(); }
-  [[nodiscard]] bool arrived(uint32_t sender) const {
-    shm::EnvelopeRingShm* ring = channels_.ring_from(sender);
-    return ring != nullptr && shm::EnvelopeConsumer::ready(ring);
-  }
   /// Hands envelopes to `place(slot, ring)` until it takes no more, following the ring when it moves.
   template <typename Place>
   uint32_t drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place);
@@ -132,7 +125,6 @@ class Matcher {
   void take_unexpected(Request* request, Ref ref);
   void note_matched();
   void drain_for(Request* unposted);
-  void find_sources();
   [[nodiscard]] bool drain_arrived(uint32_t sender, bool* moved);
   [[nodiscard]] Ref take_all_matched();
 
@@ -158,9 +150,9 @@ class Matcher {
   Channels& channels_;
   Requests& requests_;
   Queues queues_;
-  std::vector<uint32_t> sources_;
-  uint32_t announced_seen_ = 0;
-  uint32_t next_source_ = 0;  ///< where a receive from anywhere begins to look, so that no source starves
+  Sources sources_;
+  uint32_t next_source_ =
+      0;  ///< of the open ones: where a receive from anywhere begins to look, so that no source starves
   std::vector<Taken> taken_;
   uint32_t taken_count_ = 0;
   std::vector<Ref> free_posted_;

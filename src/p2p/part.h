@@ -9,6 +9,7 @@
 #include "p2p/counters.h"
 #include "p2p/queues.h"
 #include "shm/access.h"
+#include "shm/bell.h"
 
 namespace zh::p2p {
 
@@ -42,13 +43,12 @@ struct MatchedShm {
 static_assert(kShmSafe<MatchedShm> && sizeof(MatchedShm) <= kPairBytes);
 
 /// What a rank tells its peers about itself.
-/// Writers: the owner, but for `announced` (any sender), `skewed` (whoever drains, under the lock), `helper` (peers
-/// turn kWaits into kCalled), `sleeping` (who wakes the owner adds 1), `sleepers` (every rank) and `matched`.
-/// Readers: peers.
-/// Invariant: none across fields; each is a hint that the protocols survive when stale. `helper` is one of Helper,
-/// `skewed` 0 or 1.
-/// Wrap: stamp is 64 bits wide; announced and sleeping are only compared for change. Crash: hints of a dead rank are
-/// harmless; who died asleep stays counted, so that the others look for sleepers more often.
+/// Writers: the owner, but for `announced` and `polled` (any sender), `skewed` (whoever drains, under the lock),
+/// `helper` (peers turn kWaits into kCalled), `sleeping` (who wakes the owner adds 1), `sleepers` (every rank) and
+/// `matched`. Readers: peers. Invariant: none across fields; each is a hint that the protocols survive when stale.
+/// `helper` is one of Helper, `skewed` 0 or 1. Wrap: stamp is 64 bits wide; announced and sleeping are only compared
+/// for change; polled counts ranks at most. Crash: hints of a dead rank are harmless; who died asleep stays counted, so
+/// that the others look for sleepers more often; a place among the polled is not used again.
 struct RankStateShm {
   alignas(kPairBytes) Atomic<uint64_t> stamp;  ///< clock ticks of the owner's latest turn
   Atomic<uint32_t> inside;                     ///< > 0 while the owner waits inside MPI
@@ -56,6 +56,7 @@ struct RankStateShm {
   alignas(kPairBytes) Atomic<uint32_t> sleeping;   ///< futex word: odd while the owner sleeps or is about to
   Atomic<uint32_t> skewed;                         ///< 1 while this receiver lags behind its senders
   alignas(kPairBytes) Atomic<uint32_t> announced;  ///< senders that ever connected; changes tell the owner to look
+  Atomic<uint32_t> polled;                         ///< senders that asked for a place among those that need not ring
   alignas(kPairBytes) Atomic<uint32_t> helper;     ///< Helper; futex word of the helper thread
   alignas(kPairBytes) MatchedShm matched;
   alignas(kPairBytes) Atomic<uint32_t> sleepers;  ///< of the node's first rank only: how many ranks sleep
@@ -66,6 +67,7 @@ struct RankStateShm {
 static_assert(kShmSafe<RankStateShm>);
 
 /// Head of a part; `Atomic<uint64_t> in[ranks]` follows: the ring that is consumed now, by sender (kNoOffset: none).
+/// Behind them the bells of the senders, on lines of their own.
 /// Writers: in[s] by sender s once, then by the holder of the lock at a ring's marker. Readers: owner, sender s.
 /// Invariant: as the members'; in[s] is kNoOffset or the offset of a ring. Wrap: none. Crash: as the members'.
 struct PartShm {
@@ -76,8 +78,14 @@ struct PartShm {
   alignas(kPairBytes) AccountShm account;
 
   [[nodiscard]] Atomic<uint64_t>* in() { return reinterpret_cast<Atomic<uint64_t>*>(this + 1); }
+  [[nodiscard]] shm::BellShm* bells(uint32_t ranks) {
+    return reinterpret_cast<shm::BellShm*>(reinterpret_cast<std::byte*>(this) + bells_at(ranks));
+  }
+  [[nodiscard]] static constexpr uint64_t bells_at(uint32_t ranks) {
+    return round_up(sizeof(PartShm) + ranks * sizeof(Atomic<uint64_t>), kPairBytes);
+  }
   [[nodiscard]] static constexpr uint64_t size_bytes(uint32_t ranks) {
-    return sizeof(PartShm) + ranks * sizeof(Atomic<uint64_t>);
+    return bells_at(ranks) + shm::BellShm::words(ranks) * sizeof(shm::BellShm);
   }
   /// Of what needs no lock; for anyone, at any time (part_invariant.cpp). Under the lock: Queues, EnvelopeRingShm.
   [[nodiscard]] const char* broken_invariant(uint32_t ranks) const;

@@ -50,6 +50,10 @@ const char* PartShm::broken_invariant(uint32_t ranks) const {
   for (uint32_t sender = 0; sender < ranks; ++sender) {
     if (rings[sender].load_relaxed() % kLineBytes != 0) return "`in` holds offsets of rings";
   }
+  const auto* bells = reinterpret_cast<const shm::BellShm*>(reinterpret_cast<const std::byte*>(this) + bells_at(ranks));
+  for (uint32_t first = 0; first < ranks; first += shm::BellShm::kSenders, ++bells) {
+    if (const char* broken = bells->broken_invariant(ranks - first); broken != nullptr) return broken;
+  }
   return nullptr;
 }
 

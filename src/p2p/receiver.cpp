@@ -41,9 +41,9 @@ bool Receiver::take_matched() {
 }
 
 bool Receiver::collect() {
-  matcher_.look_for_sources();
+  matcher_.sources().update();
   bool moved = take_matched();
-  for (const uint32_t sender : matcher_.sources()) {
+  for (const uint32_t sender : matcher_.sources().open()) {
     bool more = false;
     if (!matcher_.drain(sender, &more)) return moved;
     if (!more) continue;

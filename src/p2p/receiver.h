@@ -60,7 +60,10 @@ class Receiver {
   /// See Deaths::name().
   void name_members(uint64_t context, std::span<const int32_t> members) { deaths_.name(context, members); }
   void forget_members(uint64_t context) { deaths_.forget(context); }
-  void note_death(uint32_t peer) { deaths_.add(peer); }
+  void note_death(uint32_t peer) {
+    deaths_.add(peer);
+    matcher_.sources().note_death(peer);
+  }
   /// This rank's queues are broken: its requests are told. True if that is news.
   bool note_broken();
   /// Receives that nothing can come for any more fail.

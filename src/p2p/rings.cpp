@@ -26,6 +26,10 @@ bool Channels::connect(Channel& peer) {
   auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
   std::memset(static_cast<void*>(ring), 0, ring_bytes);
   ring->capacity = kEnvelopesFirst;
+  if (peer.part->state.polled.fetch_add_relaxed(1) >= config_.polled_senders) {
+    peer.bell = peer.part->bells(size()) + self_ / shm::BellShm::kSenders;
+    ring->rings_bell = 1;
+  }
   peer.out.attach(ring);
   ZH_CRASH_POINT("connect: ring made");
   // A0 -> A1: the ring's header before its offset.
@@ -54,6 +58,7 @@ void Channels::grow_envelopes(Channel& peer) {
   auto* ring = at<shm::EnvelopeRingShm>(base_, offset);
   std::memset(static_cast<void*>(ring), 0, bytes);
   ring->capacity = capacity;
+  ring->rings_bell = peer.bell != nullptr ? 1 : 0;
   shm::EnvelopeShm* marker = peer.out.claim(0);
   if (marker == nullptr) {
     arena_.free(offset, bytes);

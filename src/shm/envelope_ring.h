@@ -74,16 +74,16 @@ constexpr uint8_t kRingMoved = 0xff;
 /// Kind of the envelope that fills a second half when the next message does not fit there. No consumer sees it.
 constexpr uint8_t kHalfSkipped = 0xfe;
 
-/// Writers: producer (slots, write side), consumer (consumed, under the receiver's lock). Readers: both.
-/// Invariant: consumed <= produced <= consumed + 2 * capacity, in free-running positions, two for each slot; a slot is
-/// written only when its position + 2 - consumed <= 2 * capacity. From `consumed` on the published envelopes come
-/// first: none lies behind a place that is not published. `consumed` stands at a second half only behind an envelope
-/// that says `followed`.
-/// Wrap: positions run freely modulo 2^32; capacity is a power of two.
-/// Crash: the producer dying between claim and publish leaves an unpublished slot that nobody waits for by itself.
+/// Writers: producer (header, before the ring is named; slots), consumer (consumed, under the receiver's lock).
+/// Readers: both. Invariant: consumed <= produced <= consumed + 2 * capacity, in free-running positions, two for each
+/// slot; a slot is written only when its position + 2 - consumed <= 2 * capacity. From `consumed` on the published
+/// envelopes come first: none lies behind a place that is not published. `consumed` stands at a second half only behind
+/// an envelope that says `followed`. Wrap: positions run freely modulo 2^32; capacity is a power of two. Crash: the
+/// producer dying between claim and publish leaves an unpublished slot that nobody waits for by itself.
 struct EnvelopeRingShm {
-  uint32_t capacity;  ///< slots
-  uint32_t reserved[31];
+  uint32_t capacity;    ///< slots
+  uint32_t rings_bell;  ///< 1: the producer rings its consumer's bell (shm/bell.h) behind each envelope
+  uint32_t reserved[30];
   alignas(kPairBytes) Atomic<uint32_t> consumed;
   Atomic<uint32_t> line;  ///< the time of a line, as the consumer has seen it (p2p/line_watch.h); a hint
   uint32_t reserved2[30];

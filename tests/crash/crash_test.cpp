@@ -47,6 +47,7 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
                 config.calibrate = false;
                 config.single_copy_min = 64 << 10;
                 config.wait = c.wait;
+                config.polled_senders = c.polled_senders;
                 std::unique_ptr<Rank> rank;
                 ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
                 Survivor me(*rank, c);
@@ -348,6 +349,53 @@ TEST(CrashWildcard, EndsWhenAPeerDies) {
             {.timeout_s = 30, .may_die = kVictim});
 }
 
+// What a sender published is received, though it died before its bell.
+TEST(CrashWildcard, AMessageWithoutBellIsReceived) {
+  for (const bool posted : {false, true}) {
+    run_ranks(World::kProcesses, 2,
+              [&](TestBootstrap& world) {
+                node::JoinConfig nodes;
+                nodes.measure_line = false;
+                nodes.rank_bytes = 32 << 20;
+                std::unique_ptr<node::Node> node;
+                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
+                engine::Config config;
+                config.calibrate = false;
+                config.polled_senders = 0;
+                std::unique_ptr<Rank> rank;
+                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                std::byte token{7};
+                if (world.rank() == kVictim) {
+                  SendArgs send;
+                  send.source = kVictim;
+                  send.context = 5;
+                  send.data = {&token, 1, nullptr};
+                  die_at("publish: not rung", 2);
+                  for (int i = 0; i < 2; ++i) EXPECT_EQ(rank->send(send).code, Code::kOk);
+                  ADD_FAILURE() << "the point was never reached";
+                  return;
+                }
+                // The death is seen before the rings are looked at.
+                while (!node->ended(kVictim)) os::yield_cpu();
+                for (const Code expected : {Code::kOk, Code::kOk, Code::kPeerDead}) {
+                  std::byte got{};
+                  RecvArgs any;
+                  any.context = 5;
+                  any.buffer = {&got, 1, nullptr};
+                  if (posted) {
+                    Request* r = rank->irecv(any);
+                    rank->wait(r);
+                    EXPECT_EQ(rank->result(r).code, expected);
+                    rank->release(r);
+                  } else {
+                    EXPECT_EQ(rank->recv(any).code, expected);
+                  }
+                }
+              },
+              {.timeout_s = 30, .may_die = kVictim});
+  }
+}
+
 // As a program that does nothing else: the probe itself finds out.
 TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
   run_ranks(World::kProcesses, 2,
@@ -514,6 +562,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"connect: ring made", true, false, 0, 2}, Case{"connect: ring named", true, false, 0, 2},
                       Case{"inline: slot filled", true},
                       Case{"inline: slot filled", true, false, 0, 4, engine::WaitPolicy::kPassive},
+                      Case{"publish: not rung", true, false, 0, 4, engine::WaitPolicy::kAuto, 0},
+                      Case{"publish: not rung", true, true, 0, 4, engine::WaitPolicy::kAuto, 0},
                       Case{"eager: slot and block filled", true}, Case{"transfer: slot filled", true},
                       Case{"transfer: offered", true}, Case{"grow: marker filled", true, true, 2000, 1},
                       Case{"drain: matched, not consumed", true}, Case{"peer: entry filled", true, true},

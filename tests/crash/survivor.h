@@ -41,6 +41,7 @@ struct Case {
   uint32_t burst = 0;  ///< small messages in a row, to fill a ring
   int later_hit = 4;   ///< the point kills at its first hit, and in a second run at this one
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
+  uint32_t polled_senders = 8;  ///< see p2p::EndpointConfig
 };
 
 inline void compute(uint64_t ns) {

@@ -327,7 +327,7 @@ void Rendezvous::publish_memory(Request* r, uint64_t /*bytes*/, bool /*exact*/, 
 // --- Matching. Nobody is in a call of the host here.
 
 Matcher::Matcher(Channels& channels, Requests& requests)
-    : channels_(channels), requests_(requests), queues_(nullptr, nullptr, nullptr) {}
+    : channels_(channels), requests_(requests), queues_(nullptr, nullptr, nullptr), sources_(channels) {}
 uint32_t Matcher::progress_peer(uint32_t /*dest*/) { return 0; }
 bool Sender::may_buffer(const Request* /*request*/) const { return false; }
 void Sender::buffer_offered(Request* /*request*/) { mc::fail("no offer changes here"); }

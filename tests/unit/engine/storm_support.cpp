@@ -536,6 +536,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.calibrate = false;
   if (!config.streams) engine.profile = "papers";
   engine.single_copy_min = config.single_copy_min;
+  engine.polled_senders = config.polled_senders;
   engine.skew = config.skew;
   engine.near_line_ns = config.near_line_ns;
   engine.far_line_ns = config.far_line_ns;

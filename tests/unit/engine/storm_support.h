@@ -25,7 +25,8 @@ struct StormConfig {
   uint64_t single_copy_min = 0;
   uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve
   uint64_t annex_bytes = 0;
-  int skew = 1;  ///< on with more ranks than CPUs as well
+  uint32_t polled_senders = 8;  ///< see p2p::EndpointConfig
+  int skew = 1;                 ///< on with more ranks than CPUs as well
   float near_line_ns = node::kNearLineNs;
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;

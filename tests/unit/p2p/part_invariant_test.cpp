@@ -13,6 +13,7 @@ constexpr uint32_t kRanks = 3;
 struct Whole {
   PartShm part;
   Atomic<uint64_t> in[kRanks];
+  alignas(kPairBytes) shm::BellShm bells;
 };
 
 class PartInvariant : public ::testing::Test {
@@ -48,6 +49,14 @@ TEST_F(PartInvariant, RingsAndQueuesAreNamedOrNot) {
   EXPECT_STREQ(broken(), nullptr);
   part().in()[kRanks - 1].store_relaxed(1);
   EXPECT_STREQ(broken(), "`in` holds offsets of rings");
+}
+
+TEST_F(PartInvariant, BellsAreOfRanks) {
+  ASSERT_EQ(part().bells(kRanks), &whole_->bells);
+  part().bells(kRanks)->ring(kRanks - 1);
+  EXPECT_STREQ(broken(), nullptr);
+  part().bells(kRanks)->ring(kRanks);
+  EXPECT_STREQ(broken(), "a bell is a rank's");
 }
 
 TEST_F(PartInvariant, AnEntryOfCallsLiesWhereItsNumbersSay) {
