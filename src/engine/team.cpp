@@ -1,4 +1,5 @@
 // What the collectives need of a rank (coll/team/services.h), and the making of teams.
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -18,15 +19,26 @@ constexpr uint32_t kLooks = 2000;
 std::byte* Rank::TeamServices::base() const { return rank_.node_.base(); }
 
 // Messages must not run out of memory because of many communicators, nor these because rings have grown first: an
-// eighth of the budget is the teams' whatever rings have taken of their half.
+// eighth of the budget is the teams' whatever rings have taken of their half. What teams can do without counts for half
+// of that eighth at most, wherever it was taken.
 Offset Rank::TeamServices::allocate(uint64_t bytes) {
   Guard guard(*rank_.state_);
+  const uint64_t own = rank_.state_->endpoint->arena().budget_bytes() / 8;
+  return allocate(bytes, needed_ + std::min(spare_, own / 2) + bytes <= own, &needed_);
+}
+
+Offset Rank::TeamServices::allocate_spare(uint64_t bytes) {
+  Guard guard(*rank_.state_);
+  const uint64_t own = rank_.state_->endpoint->arena().budget_bytes() / 8;
+  return allocate(bytes, spare_ + bytes <= own / 2 && needed_ + spare_ + bytes <= own, &spare_);
+}
+
+// Under the lock.
+Offset Rank::TeamServices::allocate(uint64_t bytes, bool in_own_part, uint64_t* count) {
   p2p::Endpoint& e = *rank_.state_->endpoint;
-  const uint64_t budget = e.arena().budget_bytes();
-  const bool in_common_half = e.arena().used_bytes() + bytes <= budget / 2;
-  if (!in_common_half && allocated_ + bytes > budget / 8) return kNoOffset;
-  const Offset offset = e.make_scratch(bytes);
-  if (offset != kNoOffset) allocated_ += bytes;
+  const bool in_common_half = e.arena().used_bytes() + bytes <= e.arena().budget_bytes() / 2;
+  const Offset offset = in_common_half || in_own_part ? e.make_scratch(bytes) : kNoOffset;
+  if (offset != kNoOffset) *count += bytes;
   return offset;
 }
 

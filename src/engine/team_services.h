@@ -11,6 +11,7 @@ class Rank::TeamServices final : public coll::Services {
   explicit TeamServices(Rank& rank) : rank_(rank) {}
   [[nodiscard]] std::byte* base() const override;
   [[nodiscard]] Offset allocate(uint64_t bytes) override;
+  [[nodiscard]] Offset allocate_spare(uint64_t bytes) override;
   [[nodiscard]] copy::MemoryAccess& memory() override;
   [[nodiscard]] p2p::Request* send(uint32_t dest, uint64_t context, int32_t tag, const copy::Buffer& data,
                                    p2p::SendMode mode) override;
@@ -29,8 +30,11 @@ class Rank::TeamServices final : public coll::Services {
   [[nodiscard]] bool alive(uint32_t rank) override;
 
  private:
+  [[nodiscard]] Offset allocate(uint64_t bytes, bool in_own_part, uint64_t* count);
+
   Rank& rank_;
-  uint64_t allocated_ = 0;  ///< bytes; teams keep them
+  uint64_t needed_ = 0;  ///< bytes that allocate() has given; teams keep them
+  uint64_t spare_ = 0;   ///< ... and allocate_spare()
 };
 
 }  // namespace zh::engine

@@ -42,6 +42,42 @@ class AllreduceScenario final : public TeamScenario {
   bool counted_;
 };
 
+// --- The control blocks grow, alike on all members, or on none; what was contributed before is read on the way.
+
+class GrowthScenario final : public TeamScenario {
+ public:
+  /// `spare`: how many members have memory for it.
+  GrowthScenario(uint32_t members, uint32_t spare, uint32_t calls) : TeamScenario(members), calls_(calls) {
+    for (uint32_t i = 0; i < spare; ++i) services_[i]->spares = true;
+    grown_ = spare == members;
+  }
+  void run(uint32_t me) override {
+    const auto team = make_team(me);
+    for (uint32_t call = 0; call < calls_; ++call) {
+      Doing& d = next();
+      d.contributes = true;
+      d.grown = grown_ && d.seq >= coll::kGrowAt + coll::kFirstSlots;
+      const uint64_t in = value(call, me);
+      uint64_t out = 0;
+      check(team->allreduce(&in, &out, 1, kSmallSum) == Code::kOk, "it ends well");
+      check(out == total(call), "the sum is right");
+      check(team->grown() == d.grown, "all members switch at the same collective");
+    }
+  }
+
+ private:
+  uint32_t calls_;
+};
+
+TEST(ModelTeam, ControlBlocksGrow) {
+  prove([] { return std::make_unique<GrowthScenario>(2, 2, 5); }, 300,
+        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
+}
+TEST(ModelTeam, ControlBlocksGrowTogetherOrNot) {
+  prove([] { return std::make_unique<GrowthScenario>(2, 1, 5); }, 300,
+        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
+}
+
 TEST(ModelTeam, SmallAllreduce) {
   prove([] { return std::make_unique<AllreduceScenario>(2, 0, 4); }, 300,
         {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
@@ -56,12 +92,16 @@ TEST(ModelTeam, CountedAllreduce) {
 
 class RootedScenario final : public TeamScenario {
  public:
-  explicit RootedScenario(uint64_t bytes) : TeamScenario(2), bytes_(bytes) {}
+  explicit RootedScenario(uint64_t bytes, bool grows = false) : TeamScenario(2), bytes_(bytes), calls_(grows ? 5 : 4) {
+    for (const auto& s : services_) s->spares = grows;
+    grown_ = grows;
+  }
   void run(uint32_t me) override {
     const auto team = make_team(me);
     std::vector<std::byte> data(bytes_);
-    for (uint32_t call = 0; call < 4; ++call) {
+    for (uint32_t call = 0; call < calls_; ++call) {
       Doing& d = next();
+      d.grown = grown_ && d.seq >= coll::kGrowAt + coll::kFirstSlots;
       d.in_ring = bytes_ > coll::kInlineBytes;
       d.contributes = me == 0;
       if (me != 0) d.reads_slot_of = 0;
@@ -73,8 +113,12 @@ class RootedScenario final : public TeamScenario {
 
  private:
   uint64_t bytes_;
+  uint32_t calls_;
 };
 
+TEST(ModelTeam, RootRunsAheadOfGrowth) {
+  prove([] { return std::make_unique<RootedScenario>(8, true); }, 500, {kBlocksServeOneTeam, kNoFallback}, bounded());
+}
 TEST(ModelTeam, RootRunsAhead) {
   prove([] { return std::make_unique<RootedScenario>(8); }, 500, {kBlocksServeOneTeam, kNoFallback});
 }

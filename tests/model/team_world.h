@@ -36,6 +36,7 @@ struct Part {
   coll::EdgesShm edges;
   coll::StartedBlockShm started;
   coll::StagedBlockShm staged;
+  coll::LargerBlockShm larger;
 };
 struct Segment {
   std::byte header[kPairBytes];  // offset 0 is no memory
@@ -71,6 +72,10 @@ class Member final : public coll::Services, public copy::MemoryAccess {
                               ? static_cast<const void*>(&part.staged)
                               : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
+  }
+  [[nodiscard]] Offset allocate_spare(uint64_t) override {
+    if (!spares) return kNoOffset;
+    return static_cast<Offset>(reinterpret_cast<const std::byte*>(&g_segment.parts[self_].larger) - base());
   }
   [[nodiscard]] copy::MemoryAccess& memory() override { return *this; }
   void describe(const void* address, uint64_t bytes, bool, copy::RemoteBufferShm* out) override {
@@ -152,6 +157,7 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] uint32_t copiers() const override { return 1; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
+  bool spares = false;  ///< there is memory for a larger block
   bool mapped = true;
   uint64_t edge_bytes = 0;  ///< of each end of what is mapped
 
@@ -186,6 +192,7 @@ struct Doing {
   bool contributes = false;
   int reads_slot_of = -1;
   bool in_ring = false;  ///< contributions are, which has room for one
+  bool grown = false;    ///< ... and on the larger block
   bool reads_result = false;
   uint32_t rounds = 0;  ///< of a staged reduction
   uint32_t step = 0;
@@ -201,7 +208,8 @@ inline uint32_t g_members = 0;
 inline const ControlBlockShm& control(uint32_t member) { return g_segment.parts[member].blocks[0]; }
 inline const std::byte* payload(uint32_t member) {
   const Doing& d = g_doing[self()];
-  return d.in_ring ? control(member).ring : control(member).slots[d.seq % coll::kSlots].payload;
+  if (d.grown) return g_segment.parts[member].larger.slots[d.seq % coll::kSlots].payload;
+  return d.in_ring ? control(member).ring : control(member).slots[d.seq % coll::kFirstSlots].payload;
 }
 inline const std::byte* started_payload(uint32_t member) {
   return g_segment.parts[member].started.slots[g_doing[self()].seq % coll::kStartedSlots].payload;
@@ -266,6 +274,7 @@ class TeamScenario : public Scenario {
       for (ControlBlockShm& block : g_segment.parts[i].blocks) std::memset(static_cast<void*>(&block), 0, sizeof block);
       std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::StartedBlockShm));
       std::memset(static_cast<void*>(&g_segment.parts[i].staged), 0, sizeof(coll::StagedBlockShm));
+      std::memset(static_cast<void*>(&g_segment.parts[i].larger.slots), 0, sizeof g_segment.parts[i].larger.slots);
       services_.push_back(std::make_unique<Member>(i, boxes_, polls));
       pools_.push_back(std::make_unique<coll::ControlBlockPool>(*services_[i]));
     }
@@ -273,7 +282,9 @@ class TeamScenario : public Scenario {
   ~TeamScenario() override { set_store_hook(nullptr); }
   [[nodiscard]] uint32_t threads() const override { return members_; }
   void finish() override {
-    for (uint32_t i = 0; i < members_; ++i) ZH_CHECK_INVARIANT(control(i).broken_invariant(kTeam, members_));
+    for (uint32_t i = 0; i < members_; ++i) {
+      ZH_CHECK_INVARIANT(control(i).broken_invariant(kTeam, members_, grown_ ? &g_segment.parts[i].larger : nullptr));
+    }
   }
 
  protected:
@@ -298,6 +309,7 @@ class TeamScenario : public Scenario {
     return d;
   }
 
+  bool grown_ = false;
   uint32_t members_;
   std::array<std::array<Mailbox, kMembersMax>, kMembersMax> boxes_ = {};
   std::vector<std::unique_ptr<Member>> services_;

@@ -15,7 +15,7 @@ constexpr uint32_t kCountedMembers = 5;
 
 Code Team::State::claim_ring(uint64_t bytes, ContributionShm* mine) {
   const auto blocks = static_cast<uint32_t>(std::max<uint64_t>(1, (bytes + kBlockBytes - 1) / kBlockBytes));
-  if (next_block + blocks > kBlocks) next_block = 0;
+  if (next_block + blocks > ring_blocks) next_block = 0;
   mine->ring_at = next_block * kBlockBytes;
   uint32_t latest = block_users[next_block];
   for (uint32_t i = 0; i < blocks; ++i) {
@@ -37,7 +37,7 @@ Code Team::State::claim(uint64_t bytes, bool aligned, std::byte** room) {
   }
   mine->way = ContributionWay::kRing;
   const Code code = claim_ring(bytes, mine);
-  *room = control(self).ring + mine->ring_at;
+  *room = rings_of[self] + mine->ring_at;
   return code;
 }
 
@@ -120,7 +120,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   if (const Code code = contribute(bytes_at(in, bytes), aligned); code != Code::kOk) return code;
   publish();
   ResultShm& result = control(0).result;
-  std::byte* const room = bytes <= kInlineBytes && !aligned ? result.payload : result.large;
+  std::byte* const room = bytes <= kInlineBytes && !aligned ? result.payload : result_room;
   const bool reduces = how.element_bytes != 0;
   bool last = false;
   if (const Code code = arrive(&last); code != Code::kOk) return code;

@@ -13,13 +13,21 @@
 namespace zh::coll {
 
 /// Collectives that a member may be ahead of another. Where ranks outnumber CPUs, so many take one change of process.
+/// kFirstSlots: on the control block; kSlots: once it has grown. kGrowAt: the number of the collective before which a
+/// member makes a larger block.
 #ifdef ZH_MODEL_CHECK
 constexpr uint32_t kSlots = 2;  // every reuse is met soon
+constexpr uint32_t kFirstSlots = 2;
+constexpr uint32_t kGrowAt = 2;
 #else
 constexpr uint32_t kSlots = 64;
+constexpr uint32_t kFirstSlots = 8;
+constexpr uint32_t kGrowAt = 16;
 #endif
-/// Bytes of one contribution that are copied through the control block; larger ones are reached where they lie.
+/// Bytes of one contribution that are copied through the larger block; larger ones are reached where they lie.
 constexpr uint64_t kSmallBytes = 16 << 10;
+/// The same of the control block.
+constexpr uint64_t kFirstSmallBytes = 2 << 10;
 /// The same of two members that each have a CPU: a message then takes less time (measured from 8 KiB on, near and far).
 constexpr uint64_t kSmallBytesOfTwo = 4 << 10;
 /// Reductions and scans of two are one message up to here. Reductions then are shared, as far as they are near; a scan
@@ -34,8 +42,10 @@ constexpr uint64_t kSmallScatterBytes = 32 << 10;
 constexpr uint32_t kBlockBytes = 1 << 10;
 #ifdef ZH_MODEL_CHECK
 constexpr uint32_t kRingBytes = kBlockBytes;
+constexpr uint32_t kFirstRingBytes = kBlockBytes;
 #else
 constexpr uint32_t kRingBytes = 128 << 10;
+constexpr uint32_t kFirstRingBytes = 16 << 10;
 #endif
 /// Bytes of payload in the flag's own line and those behind it.
 constexpr uint64_t kInlineBytes = 560;
@@ -62,7 +72,7 @@ static_assert(kShmSafe<EdgesShm>);
 /// Where a member's contribution to one collective is.
 enum class ContributionWay : uint16_t {
   kInline,       ///< `bytes` behind the flag
-  kRing,         ///< `bytes` in the control block's ring, from `ring_at`
+  kRing,         ///< `bytes` in the ring, from `ring_at`
   kMemory,       ///< where `source` and `target` say; pieces of several members, of `bytes`, are `stride` apart
   kRingTable,    ///< the ring has a PieceShm for every member, and the pieces behind
   kMemoryTable,  ///< the same, but the pieces lie in `source`
@@ -79,14 +89,17 @@ struct PieceShm {
   uint64_t bytes;
 };
 static_assert(kShmSafe<PieceShm>);
+/// A table of pieces has to fit into the first ring.
+constexpr uint32_t kMembersMax = kFirstRingBytes / sizeof(PieceShm);
 
 /// A member's contribution to collective number `seq`.
-/// Writers: its owner, once every member has done collective seq - kSlots (and, in the ring, those that used it last).
+/// Writers: its owner, once every member has done the collective that had the slot before (and, in the ring, those that
+/// used it last).
 /// Readers: members, once `seq` is the number of the collective they are in. Invariant: everything but `seq`,
 /// `stage` and `staging` is immutable from the store of `seq` until all members have done that collective. Before it,
 /// `way` is set, what it says of payload fits there, and what can be mapped of `source` and `target` lies inside them.
-/// Wrap: only equality of `seq` is asked, and a slot's old number is kSlots behind. Crash: a flag that does not come;
-/// who waits sees the death.
+/// Wrap: only equality of `seq` is asked, and a slot's old number is as far behind as there are slots. Crash: a flag
+/// that does not come; who waits sees the death.
 struct alignas(kPairBytes) ContributionShm {
   Atomic<uint32_t> seq;
   ContributionWay way;
@@ -101,8 +114,14 @@ struct alignas(kPairBytes) ContributionShm {
   Offset staging;  ///< of a staged reduction, once `stage` counts a step; kNoOffset: no memory
   Offset edges;    ///< EdgesShm of `source` and `target`; kNoOffset: there are none, or no memory for them
 
-  /// For the owner before it publishes, and for members after (control_block_invariant.cpp).
-  [[nodiscard]] const char* broken_invariant() const;
+  /// For the owner, while no team is served.
+  void reset() {
+    seq.store_relaxed(0);
+    stage.store_relaxed(0);
+  }
+  /// For the owner before it publishes, and for members after (control_block_invariant.cpp). `ring_bytes`: of the ring
+  /// that goes with the slot.
+  [[nodiscard]] const char* broken_invariant(uint32_t ring_bytes) const;
 };
 static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
 
@@ -113,7 +132,8 @@ struct alignas(kPairBytes) ResultShm {
   Atomic<uint32_t> seq;
   uint32_t wrong;  ///< 1: there is none, because contributions differ in length
   std::byte payload[kInlineBytes];
-  alignas(kPairBytes) std::byte large[kSmallBytes];  ///< of more than kInlineBytes, or for the program's own code
+  /// Of more than kInlineBytes, or for the program's own code, until the block has grown.
+  alignas(kPairBytes) std::byte large[kFirstSmallBytes];
 
   /// For who makes it, before `seq`, and for the others after.
   [[nodiscard]] const char* broken_invariant() const {
@@ -137,20 +157,37 @@ struct FallbackShm {
 };
 static_assert(kShmSafe<FallbackShm>);
 
+/// What takes the place of a control block's slots, ring and room for results once the team has been used for a while
+/// (growth.cpp). It stays with the control block.
+/// Writers, Readers, Crash: as ControlBlockShm. Invariant: as its slots' and ring's. Wrap: as ContributionShm.
+struct LargerBlockShm {
+  ContributionShm slots[kSlots];
+  alignas(kPairBytes) std::byte result[kSmallBytes];
+  alignas(kPairBytes) std::byte ring[kRingBytes];
+
+  /// For the owner, before it tells of it.
+  void reset() {
+    for (ContributionShm& slot : slots) slot.reset();
+  }
+};
+static_assert(kShmSafe<LargerBlockShm>);
+
 /// Writers: the owner; `throttle` and `result` as they say; `arrivals` by every member; these two on the control block
 /// of member 0 only. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
-/// names the team that the control block serves. A collective whose number mod kSlots is i has slot i, and no slot or
-/// step is of one that comes after done + 1. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody uses
-/// the team any more.
+/// names the team that the control block serves. Of n slots, the number of whose collectives mod n is i have slot i,
+/// and no slot or step is of one that comes after done + 1. `larger` is kNoOffset or a LargerBlockShm, and changes only
+/// before the owner has done collective kGrowAt. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody
+/// uses the team any more.
 struct ControlBlockShm {
   alignas(kPairBytes) Atomic<uint64_t> context;
   alignas(kPairBytes) Atomic<uint32_t> done;  ///< collectives for which the owner needs nothing from others any more
   FallbackShm fallback;
   ThrottleShm throttle;  ///< of those that copy from or into the owner's memory
   alignas(kPairBytes) Atomic<uint32_t> arrivals;
+  Atomic<uint64_t> larger;  ///< LargerBlockShm, for members that have seen collective kGrowAt done
   ResultShm result;
-  ContributionShm slots[kSlots];
-  alignas(kPairBytes) std::byte ring[kRingBytes];
+  ContributionShm slots[kFirstSlots];
+  alignas(kPairBytes) std::byte ring[kFirstRingBytes];
 
   /// For the owner, while it serves no team: nothing is done.
   void reset() {
@@ -159,13 +196,10 @@ struct ControlBlockShm {
     arrivals.store_relaxed(0);
     throttle.inside.store_relaxed(0);
     result.seq.store_relaxed(0);
-    for (ContributionShm& slot : slots) {
-      slot.seq.store_relaxed(0);
-      slot.stage.store_relaxed(0);
-    }
+    for (ContributionShm& slot : slots) slot.reset();
   }
-  /// For any member (control_block_invariant.cpp).
-  [[nodiscard]] const char* broken_invariant(uint64_t team, uint32_t members) const;
+  /// For any member (control_block_invariant.cpp). `grown`: what is used in place of its slots; or null.
+  [[nodiscard]] const char* broken_invariant(uint64_t team, uint32_t members, const LargerBlockShm* grown) const;
 };
 static_assert(kShmSafe<ControlBlockShm>);
 

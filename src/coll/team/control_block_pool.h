@@ -20,6 +20,8 @@ class ControlBlockPool {
 
   /// For blocking collectives.
   [[nodiscard]] BlockPool<ControlBlockShm>& controls() { return controls_; }
+  /// What a control block grows into; kNoOffset when others may need the memory. It stays with that block.
+  [[nodiscard]] Offset make_larger() { return services_.allocate_spare(sizeof(LargerBlockShm)); }
   /// For small started ones, and for large ones.
   [[nodiscard]] BlockPool<StartedBlockShm>& started() { return started_; }
   [[nodiscard]] BlockPool<StagedBlockShm>& staged() { return staged_; }

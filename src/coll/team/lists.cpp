@@ -23,12 +23,12 @@ Code Team::State::list_offer_table(const Pieces& send) {
     low = std::min(low, reinterpret_cast<uintptr_t>(piece.base));
     high = std::max(high, reinterpret_cast<uintptr_t>(piece.base) + piece.bytes);
   }
-  const bool small = table_bytes + total <= kSmallBytes;
-  if (const Code code = claim_ring(small ? table_bytes + total : table_bytes, mine); code != Code::kOk) return code;
-  std::byte* const start = control(self).ring + mine->ring_at;
+  const bool fits = table_bytes + total <= small;
+  if (const Code code = claim_ring(fits ? table_bytes + total : table_bytes, mine); code != Code::kOk) return code;
+  std::byte* const start = rings_of[self] + mine->ring_at;
   auto* table = reinterpret_cast<PieceShm*>(start);
   std::byte* room = nullptr;
-  if (small) {
+  if (fits) {
     mine->way = ContributionWay::kRingTable;
     room = start;
   } else {
@@ -36,7 +36,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
     if (!plain) room = packed.get(total);
     if (!plain && room == nullptr) return decline();
   }
-  uint64_t next = small ? table_bytes : 0;
+  uint64_t next = fits ? table_bytes : 0;
   for (uint32_t i = 0; i < size; ++i) {
     const copy::Buffer piece = send[i];
     table[i] = {0, i == self ? 0 : piece.bytes};

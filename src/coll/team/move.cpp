@@ -11,7 +11,7 @@ namespace zh::coll {
 // --- Giving
 
 Code Team::State::give(const copy::Buffer& send) {
-  if (send.bytes > kSmallBytes) {
+  if (send.bytes > small) {
     const std::byte* const source = contiguous(send);
     return source == nullptr ? decline() : offer(source, send.bytes, nullptr, 0);
   }
@@ -20,9 +20,9 @@ Code Team::State::give(const copy::Buffer& send) {
   return Code::kOk;
 }
 
-Code Team::State::give_pieces(const Pieces& send, bool small) {
+Code Team::State::give_pieces(const Pieces& send, bool copied) {
   const uint64_t n = send.first.bytes;
-  if (!small) {
+  if (!copied) {
     uint64_t stride = 0;
     const std::byte* const source = contiguous(send, &stride);
     return source == nullptr ? decline() : offer(source, stride * (size - 1) + n, nullptr, 0, stride, n);
@@ -245,7 +245,10 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
 
 Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const uint64_t most = crowded ? kSmallScatterBytes : size == 2 ? 2 * kSmallBytesOfTwo : kSmallBytes;
+  const uint64_t most = small < kSmallBytes ? small
+                        : crowded           ? kSmallScatterBytes
+                        : size == 2         ? 2 * kSmallBytesOfTwo
+                                            : kSmallBytes;
   if (self != root) {
     const Code code = take_from_root(root, recv, self, size, recv.bytes * size > most);
     if (code == Code::kOk) end();
@@ -303,7 +306,7 @@ Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
 // Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
 Code Team::State::even_alltoall(const Pieces& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = give_pieces(send, send.first.bytes * size <= kSmallBytes); code != Code::kOk) return code;
+  if (const Code code = give_pieces(send, send.first.bytes * size <= small); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = after_self(k);

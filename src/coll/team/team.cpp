@@ -98,7 +98,7 @@ Code Team::State::decline(bool to_all) {
 bool Team::State::set_up() {
   asked = true;
   offsets.assign(size + 1, kNoOffset);
-  Offset own = pool.controls().take(context);
+  Offset own = size <= kMembersMax ? pool.controls().take(context) : kNoOffset;
   const auto bytes_of = [](void* p, uint64_t n) { return copy::Buffer{static_cast<std::byte*>(p), n, nullptr}; };
   const uint64_t list_bytes = offsets.size() * sizeof(Offset);
   Code code = Code::kOk;
@@ -128,7 +128,13 @@ bool Team::State::set_up() {
   crowded = offsets[size] != 0;
   offsets.resize(size);
   control_of.resize(size);
-  for (uint32_t i = 0; i < size; ++i) control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
+  slots_of.resize(size);
+  rings_of.resize(size);
+  for (uint32_t i = 0; i < size; ++i) {
+    control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
+    use(i, control(i).slots, control(i).ring);
+  }
+  result_room = control(0).result.large;
   usable = true;
   return true;
 }
@@ -217,6 +223,7 @@ uint32_t Team::size() const { return state_->size; }
 uint32_t Team::self() const { return state_->self; }
 
 uint32_t Team::begun() const { return state_->seq; }
+bool Team::grown() const { return state_->small == kSmallBytes; }
 bool Team::fell_short() const { return state_->less; }
 
 void Team::refuse(bool to_all) {
@@ -250,15 +257,15 @@ Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& ho
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
   if (s.is_message(bytes, kLargestReduceOfTwo)) return s.outcome(s.reduce_of_two(in, out, count, how, root));
-  return s.outcome(bytes <= kSmallBytes ? s.cico_reduce(in, out, bytes, how, root)
-                                        : s.single_copy_reduce(in, out, count, how, root, false));
+  return s.outcome(bytes <= s.small ? s.cico_reduce(in, out, bytes, how, root)
+                                    : s.single_copy_reduce(in, out, count, how, root, false));
 }
 
 Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return s.outcome(bytes <= kSmallBytes ? s.cico_allreduce(in, out, bytes, how)
-                                        : s.single_copy_reduce(in, out, count, how, 0, true));
+  return s.outcome(bytes <= s.small ? s.cico_allreduce(in, out, bytes, how)
+                                    : s.single_copy_reduce(in, out, count, how, 0, true));
 }
 
 Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -266,16 +273,16 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
   uint64_t total = 0;
   for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
   const uint64_t bytes = total * how.element_bytes;
-  return s.outcome(bytes <= kSmallBytes ? s.cico_reduce_scatter(in, out, counts, bytes, how)
-                                        : s.single_copy_reduce_scatter(in, out, counts, how));
+  return s.outcome(bytes <= s.small ? s.cico_reduce_scatter(in, out, counts, bytes, how)
+                                    : s.single_copy_reduce_scatter(in, out, counts, how));
 }
 
 Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
   if (s.is_message(bytes, kLargestScanOfTwo)) return s.outcome(s.scan_of_two(in, out, count, how, exclusive));
-  return s.outcome(bytes <= kSmallBytes ? s.cico_scan(in, out, bytes, how, exclusive)
-                                        : s.single_copy_scan(in, out, count, how, exclusive));
+  return s.outcome(bytes <= s.small ? s.cico_scan(in, out, bytes, how, exclusive)
+                                    : s.single_copy_scan(in, out, count, how, exclusive));
 }
 
 }  // namespace zh::coll

@@ -55,6 +55,8 @@ class Team {
 
   /// Collectives that this member has begun.
   [[nodiscard]] uint32_t begun() const;
+  /// Whether the control blocks have grown, alike on all members.
+  [[nodiscard]] bool grown() const;
   /// Whether less has come in the last one than this member had room for.
   [[nodiscard]] bool fell_short() const;
   /// In place of the next one, which this member cannot take part in: the others learn so. `to_all`: an allreduce.

@@ -50,8 +50,12 @@ struct Team::State {
       look_at_distances();
     fault = Code::kOk;
     less = false;
-    return Code::kOk;
+    return growth_is_over ? Code::kOk : grow();
   }
+  /// growth.cpp: what the collective at hand begins with, if it has one of two numbers.
+  Code grow();
+  /// Where member's contributions are from now on.
+  void use(uint32_t member, ContributionShm* slots, std::byte* ring);
   /// The collective at hand goes on, but not as it should; the first fault is told.
   void fail(Code code) {
     if (fault == Code::kOk) fault = code;
@@ -78,7 +82,7 @@ struct Team::State {
     ZH_CRASH_POINT("team: not yet done");
     // CN0 -> CN1: this rank's last reads of control blocks, and its accesses to others' memory.
     control(self).done.store_release(seq);
-    ZH_CHECK_INVARIANT(control(self).broken_invariant(context, size));
+    ZH_CHECK_INVARIANT(broken_invariant());
     wake_sleepers();
   }
   /// Members that sleep look at their flags again. Called when this one has set what they may wait for: before it waits
@@ -108,7 +112,7 @@ struct Team::State {
   /// This rank's slot of the collective at hand, free to be written.
   Code own_slot(ContributionShm** out) {
     *out = &slot(self);
-    return await_past(seq - kSlots);
+    return await_past(seq - slot_mask - 1);
   }
   /// Until every member has done collective `past`.
   Code await_past(uint32_t past) {
@@ -120,7 +124,7 @@ struct Team::State {
   /// Makes what is in this rank's slot known.
   void publish() {
     ZH_CRASH_POINT("team: contributed");
-    ZH_CHECK_INVARIANT(slot(self).broken_invariant());
+    ZH_CHECK_INVARIANT(slot(self).broken_invariant(ring_blocks * kBlockBytes));
     // CS0 -> CS1: the contribution, and its memory.
     slot(self).seq.store_release(seq);
     ZH_CRASH_POINT("team: published");
@@ -133,10 +137,10 @@ struct Team::State {
     if ((mine.way != ContributionWay::kInline && mine.way != ContributionWay::kRing) || mine.bytes < kAskedBytes ||
         mine.bytes >= streamed)
       return;
-    const ContributionShm& next = control(self).slots[(seq + 1) % kSlots];
+    const ContributionShm& next = slots_of[self][(seq + 1) & slot_mask];
     prefetch_for_write(&next.seq);
     const std::byte* const room =
-        mine.way == ContributionWay::kInline ? next.payload : control(self).ring + next_block % kBlocks * kBlockBytes;
+        mine.way == ContributionWay::kInline ? next.payload : rings_of[self] + next_block % ring_blocks * kBlockBytes;
     for (uint64_t at_byte = 0; at_byte < mine.bytes; at_byte += kLineBytes) prefetch_for_write(room + at_byte);
   }
   /// Until member's contribution to the collective at hand is there.
@@ -160,7 +164,7 @@ struct Team::State {
   void reach_step(uint64_t steps) {
     // CT0 -> CT1: what the step wrote, and its last reads of what others wrote.
     slot(self).stage.store_release(stage_of(steps));
-    ZH_CHECK_INVARIANT(control(self).broken_invariant(context, size));
+    ZH_CHECK_INVARIANT(broken_invariant());
   }
   /// Until the member has.
   Code await_step(uint32_t member, uint64_t steps) {
@@ -174,7 +178,13 @@ struct Team::State {
   /// The member k places on, 0 < k < size: everyone begins with another one.
   [[nodiscard]] uint32_t after_self(uint32_t k) const { return self + k < size ? self + k : self + k - size; }
   [[nodiscard]] ControlBlockShm& control(uint32_t member) const { return *control_of[member]; }
-  [[nodiscard]] ContributionShm& slot(uint32_t member) const { return control_of[member]->slots[seq % kSlots]; }
+  [[nodiscard]] ContributionShm& slot(uint32_t member) const { return slots_of[member][seq & slot_mask]; }
+  /// What this rank's control block promises.
+  [[nodiscard]] const char* broken_invariant() const {
+    const bool grown = slots_of[self] != control(self).slots;
+    return control(self).broken_invariant(
+        context, size, grown ? at<LargerBlockShm>(services.base(), control(self).larger.load_relaxed()) : nullptr);
+  }
 
   // --- reach.cpp: other members' memory, whatever the way
 
@@ -244,7 +254,7 @@ struct Team::State {
   Code claim_ring(uint64_t bytes, ContributionShm* mine);
   [[nodiscard]] const std::byte* contents(uint32_t member) const {
     const ContributionShm& theirs = slot(member);
-    return theirs.way == ContributionWay::kInline ? theirs.payload : control(member).ring + theirs.ring_at;
+    return theirs.way == ContributionWay::kInline ? theirs.payload : rings_of[member] + theirs.ring_at;
   }
   /// out = operands of members [first, last] combined in their order; n bytes of each, at operand(member).
   template <typename Operand>
@@ -258,7 +268,7 @@ struct Team::State {
 
   /// Whether a reduction of so many bytes, `most` of them at most, is one message between two members.
   [[nodiscard]] bool is_message(uint64_t bytes, uint64_t most) const {
-    return size == 2 && !crowded && bytes > kSmallBytesOfTwo && bytes <= most;
+    return size == 2 && !crowded && bytes > small_bytes() && bytes <= most;
   }
   Code reduce_of_two(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root);
   Code scan_of_two(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
@@ -272,7 +282,9 @@ struct Team::State {
   // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
   /// Most bytes of one contribution that go through the control block.
-  [[nodiscard]] uint64_t small_bytes() const { return size == 2 && !crowded ? kSmallBytesOfTwo : kSmallBytes; }
+  [[nodiscard]] uint64_t small_bytes() const {
+    return size == 2 && !crowded && small > kSmallBytesOfTwo ? kSmallBytesOfTwo : small;
+  }
   /// A message to one member; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
   /// One that was not taken is never taken for that of another collective.
@@ -289,7 +301,7 @@ struct Team::State {
   Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
   /// One piece for all, or one for each. Publishes it.
   Code give(const copy::Buffer& send);
-  Code give_pieces(const Pieces& send, bool small);
+  Code give_pieces(const Pieces& send, bool copied);
   /// Ends the collective; a member whose memory is read stays until that is over.
   Code end_given();
   Code even_bcast(const copy::Buffer& data, uint32_t root);
@@ -364,12 +376,15 @@ struct Team::State {
   uint64_t streamed = kNeverStreamed;  ///< contributions of so many bytes and more go past this rank's caches
   uint32_t seq = 0;                    ///< of the collective at hand, or the latest
   uint32_t safe = 0;                   ///< every member has done this collective
-  static constexpr uint32_t kBlocks = kRingBytes / kBlockBytes;
-  uint32_t next_block = 0;             ///< of the ring
-  uint32_t block_users[kBlocks] = {};  ///< the collective that used it last
-  uint32_t counted = 0;                ///< arrivals expected before the next counted collective
-  uint32_t left_at = 0;                ///< `left_early`: the counted collective that this rank arrived at in vain
+  uint64_t small = kFirstSmallBytes;   ///< bytes of a contribution that are copied
+  uint32_t slot_mask = kFirstSlots - 1;
+  uint32_t ring_blocks = kFirstRingBytes / kBlockBytes;
+  uint32_t next_block = 0;                              ///< of the ring
+  uint32_t block_users[kRingBytes / kBlockBytes] = {};  ///< the collective that used it last
+  uint32_t counted = 0;                                 ///< arrivals expected before the next counted collective
+  uint32_t left_at = 0;  ///< `left_early`: the counted collective that this rank arrived at in vain
   bool left_early = false;
+  bool growth_is_over = false;  ///< no collective to come is one that grow() waits for
   bool asked = false;
   bool usable = false;
   bool crowded = false;    ///< members take turns on CPUs: to wait costs a change of process
@@ -377,6 +392,9 @@ struct Team::State {
   Code fault = Code::kOk;  ///< of the collective at hand
   bool less = false;       ///< it brought less than there was room for
   std::vector<ControlBlockShm*> control_of;
+  std::vector<ContributionShm*> slots_of;  ///< those of the control block, or of the larger one
+  std::vector<std::byte*> rings_of;        ///< likewise
+  std::byte* result_room = nullptr;        ///< likewise, of member 0: for results that are not beside their flag
   std::vector<Offset> offsets;
   std::vector<uint64_t> fallbacks_seen;
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])

@@ -14,15 +14,21 @@ constexpr uint32_t kMembers = 3;
 class ControlBlockInvariant : public ::testing::Test {
  protected:
   ControlBlockInvariant() { block_->context.store_relaxed(kTeam); }
-  [[nodiscard]] const char* broken() const { return block_->broken_invariant(kTeam, kMembers); }
-  ContributionShm& slot(uint32_t seq) { return block_->slots[seq % kSlots]; }
+  [[nodiscard]] const char* broken() const { return block_->broken_invariant(kTeam, kMembers, nullptr); }
+  ContributionShm& slot(uint32_t seq) { return block_->slots[seq % kFirstSlots]; }
 
   std::unique_ptr<ControlBlockShm> block_ = std::make_unique<ControlBlockShm>();
 };
 
+// As docs/design/scale.md says.
+TEST(ControlBlock, IsSmallUntilItGrows) {
+  EXPECT_EQ(sizeof(ControlBlockShm), 25'728U);
+  EXPECT_EQ(sizeof(LargerBlockShm), 192U << 10);
+}
+
 TEST_F(ControlBlockInvariant, HoldsOverManyCollectives) {
   EXPECT_STREQ(broken(), nullptr);
-  for (uint32_t seq = 1; seq < 3 * kSlots; ++seq) {
+  for (uint32_t seq = 1; seq < 3 * kFirstSlots; ++seq) {
     slot(seq).stage.store_relaxed(uint64_t{seq} << 32);
     EXPECT_STREQ(broken(), nullptr);
     slot(seq).seq.store_relaxed(seq);
@@ -33,7 +39,7 @@ TEST_F(ControlBlockInvariant, HoldsOverManyCollectives) {
 }
 
 TEST_F(ControlBlockInvariant, HoldsWhereNumbersWrap) {
-  for (uint32_t seq = 0U - kSlots; seq != kSlots; ++seq) {
+  for (uint32_t seq = 0U - kFirstSlots; seq != kFirstSlots; ++seq) {
     slot(seq).seq.store_relaxed(seq);
     block_->done.store_relaxed(seq - 1);
     EXPECT_STREQ(broken(), nullptr);
@@ -78,30 +84,40 @@ TEST_F(ControlBlockInvariant, AResultIsThereOrNot) {
   EXPECT_STREQ(block_->result.broken_invariant(), "there is a result or there is none");
 }
 
+TEST_F(ControlBlockInvariant, AGrownOneHasItsSlotsElsewhere) {
+  const auto larger = std::make_unique<LargerBlockShm>();
+  block_->done.store_relaxed(kFirstSlots);
+  slot(kFirstSlots).seq.store_relaxed(kFirstSlots);
+  larger->slots[kFirstSlots + 1].seq.store_relaxed(kFirstSlots + 1);
+  EXPECT_STREQ(block_->broken_invariant(kTeam, kMembers, larger.get()), nullptr);
+  larger->slots[1].seq.store_relaxed(kFirstSlots + 1);
+  EXPECT_STREQ(block_->broken_invariant(kTeam, kMembers, larger.get()), "a collective has one slot");
+}
+
 TEST_F(ControlBlockInvariant, AContributionFitsWhereItIs) {
   ContributionShm& c = block_->slots[0];
   c.way = ContributionWay::kInline;
   c.bytes = kInlineBytes;
-  EXPECT_STREQ(c.broken_invariant(), nullptr);
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), nullptr);
   c.bytes = kInlineBytes + 1;
-  EXPECT_STREQ(c.broken_invariant(), "a contribution beside its flag fits there");
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution beside its flag fits there");
   c.way = ContributionWay::kRing;
-  c.ring_at = kRingBytes - kBlockBytes;
-  EXPECT_STREQ(c.broken_invariant(), nullptr);
+  c.ring_at = kFirstRingBytes - kBlockBytes;
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), nullptr);
   c.bytes = kBlockBytes + 1;
-  EXPECT_STREQ(c.broken_invariant(), "a contribution does not leave its ring");
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution does not leave its ring");
   c.ring_at = 1;
-  EXPECT_STREQ(c.broken_invariant(), "a ring is used in whole blocks");
-  c.ring_at = kRingBytes;
-  EXPECT_STREQ(c.broken_invariant(), "a ring is used in whole blocks");
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a ring is used in whole blocks");
+  c.ring_at = kFirstRingBytes;
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a ring is used in whole blocks");
   c.way = ContributionWay::kMemory;
-  EXPECT_STREQ(c.broken_invariant(), nullptr);
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), nullptr);
   c.target.set_span(0, 1);
-  EXPECT_STREQ(c.broken_invariant(), "what can be mapped of a target lies inside it");
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a target lies inside it");
   c.source.set_span(2, 1);
-  EXPECT_STREQ(c.broken_invariant(), "what can be mapped of a source lies inside it");
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a source lies inside it");
   c.way = static_cast<ContributionWay>(8);
-  EXPECT_STREQ(c.broken_invariant(), "a contribution says where it is");
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution says where it is");
 }
 
 }  // namespace

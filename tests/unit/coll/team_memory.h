@@ -20,6 +20,7 @@ class Memory final : public Services {
     used_ += round_up(bytes, kPairBytes);
     return used_ <= kBytes ? at : kNoOffset;
   }
+  [[nodiscard]] Offset allocate_spare(uint64_t) override { std::abort(); }
   [[nodiscard]] copy::MemoryAccess& memory() override { std::abort(); }
   [[nodiscard]] p2p::Request* send(uint32_t, uint64_t, int32_t, const copy::Buffer&, p2p::SendMode) override {
     std::abort();

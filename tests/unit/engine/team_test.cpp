@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -198,6 +199,39 @@ TEST_P(Teams, RunningAhead) {
   });
 }
 
+// Lengths on both sides of what control blocks take, before they grow, while they do and after.
+TEST_P(Teams, Growing) {
+  run([](Member& m) {
+    EXPECT_FALSE(m.team.grown());
+    for (uint32_t k = 0; k < 60; ++k) {
+      ++m.call;
+      const uint64_t n = std::array{1, 100, 256, 257, 700, 2048, 2049}[k % 7];
+      const uint32_t root = k % m.size;
+      uint64_t* const in = m.input(n);
+      uint64_t* const out = m.memory(n * m.size);
+      switch (k / 7 % 4) {
+        case 0:
+          ASSERT_EQ(m.team.allreduce(in, out, n, m.sums()), Code::kOk);
+          EXPECT_ALL(n, m.sum(0, m.size - 1, i), out);
+          break;
+        case 1:
+          ASSERT_EQ(m.team.allgather(bytes(in, n), even(out, n)), Code::kOk);
+          for (uint32_t r = 0; r < m.size; ++r) EXPECT_ALL(n, value(m.call, r, i), out + r * n);
+          break;
+        case 2:
+          ASSERT_EQ(m.team.bcast(bytes(in, n), root), Code::kOk);
+          EXPECT_ALL(n, value(m.call, root, i), in);
+          break;
+        default:
+          ASSERT_EQ(m.team.reduce(in, out, n, m.compositions(), root), Code::kOk);
+          if (m.self == root) EXPECT_ALL(n, m.composed(0, m.size - 1, i), out);
+      }
+      m.give_back();
+    }
+    EXPECT_TRUE(m.team.grown());
+  });
+}
+
 // Elements for which a staging area has no room are combined where they lie.
 TEST_P(Teams, HugeElements) {
   run([](Member& m) {
@@ -350,10 +384,16 @@ TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
       r.rank->release(request);
     }
     std::vector<std::unique_ptr<Team>> teams;
-    for (uint64_t k = 0; k < 8; ++k) {
+    // Teams that grow leave room for others.
+    int grown = 0;
+    for (uint64_t k = 0; k < 40; ++k) {
       teams.push_back(r.rank->make_team(100 + k, {0, 1, 2}, self));
-      EXPECT_TRUE(teams.back()->ready()) << k;
+      ASSERT_TRUE(teams.back()->ready()) << k;
+      for (int i = 0; i < 30; ++i) ASSERT_EQ(teams.back()->barrier(), Code::kOk);
+      grown += teams.back()->grown() ? 1 : 0;
     }
+    EXPECT_GT(grown, 0);
+    EXPECT_LT(grown, 40);
     teams.clear();
     ASSERT_TRUE(world.barrier().ok());
   });
