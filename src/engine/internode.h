@@ -18,9 +18,15 @@
 #include "base/optional_lock.h"
 #include "base/status.h"
 #include "engine/carrier.h"
+#include "engine/direct_tags.h"
 #include "engine/run_transport.h"
 
 namespace zh::engine {
+
+/// Whether a tag is one of the call with that first tag.
+inline bool is_of_call(int32_t first_tag, int32_t tag) {
+  return tag >= first_tag && tag - first_tag < static_cast<int32_t>(coll::kTags);
+}
 
 class Internode {
  public:
@@ -29,8 +35,8 @@ class Internode {
     uint64_t bytes = 0;     ///< of them, without what describes them
   };
 
-  /// Longer messages are announced by one of their own. Up to here a copy at both ends is cheaper than that. What
-  /// nobody has asked for yet is kept.
+  /// Longer messages bring their bytes in a message of the host's of their own, into their place. Up to here a copy at
+  /// both ends is cheaper than that. What nobody has asked for yet is kept.
   static constexpr uint64_t kInlineBytes = 16 << 10;
 
   /// `threaded`: calls come from several threads.
@@ -41,11 +47,17 @@ class Internode {
   Internode& operator=(const Internode&) = delete;
 
   // As coll::Transport (coll/schedule/run.h) has it; `rank` is one of the world's, and messages with equal rank,
-  // context and tag match in the order of their starts.
-  Code send(int32_t rank, uint64_t context, int32_t tag, const void* data, uint64_t bytes, void** handle);
-  Code receive(int32_t rank, uint64_t context, int32_t tag, void* data, uint64_t bytes, void** handle);
+  // context and tag match in the order of their starts. `in_order`: they are of calls that block, as
+  // Transport::begin_blocking() has it, and so need no announcement.
+  Code send(int32_t rank, uint64_t context, int32_t tag, const void* data, uint64_t bytes, bool in_order,
+            void** handle);
+  Code receive(int32_t rank, uint64_t context, int32_t tag, void* data, uint64_t bytes, bool in_order, void** handle);
   bool test(void* handle, Code* code);
   void abandon(void* handle);
+
+  /// A call with these tags has stood still for long: its two ends may disagree on what is long. So direct messages
+  /// that nobody has taken are announced, and receives of whatever length take direct ones.
+  void stands_still(uint64_t context, int32_t first_tag);
 
   // Calls that ranks give up, by the numbers of their context. Senders of much wait until somebody takes it.
 
@@ -68,7 +80,12 @@ class Internode {
   [[nodiscard]] Stats stats() const { return stats_; }
 
  private:
-  enum class Kind : int32_t { kMessage, kGivenUp };
+  enum class Kind : int32_t {
+    kMessage,
+    kDirect,  ///< a direct message, announced after all
+    kRange,   ///< of direct messages of that context: data_tag is its first tag, or 0 when it is used no more
+    kGivenUp,
+  };
   /// Precedes the payload, which follows at once if it is short, else as a message of its own under `data_tag`.
   struct Header {
     uint64_t context;
@@ -77,6 +94,7 @@ class Internode {
     int32_t tag;
     int32_t data_tag;
     Kind kind;
+    uint64_t behind;  ///< 1: a direct message with its key was started before it in its call
   };
   static constexpr uint64_t kFrameBytes = sizeof(Header) + kInlineBytes;
   static constexpr int32_t kHeaderTag = 0;
@@ -88,12 +106,19 @@ class Internode {
   };
   /// A started send or receive that could not end at once.
   struct Pending {
+    Key key;  ///< of a send, with the receiver's rank
     Carrier::Request request = 0;
-    bool carried = false;  ///< `request` is under way; else it waits in posted_
+    bool sends = false;
+    bool in_order = false;  ///< a receive that a direct message may be for
+    bool posted = false;    ///< it waits in posted_
+    bool carried = false;   ///< `request` is under way, also beside the other
+    bool direct = false;    ///< ... as a direct message
+    bool told = false;      ///< it has been announced after all
     bool done = false;
     Code code = Code::kOk;
     std::byte* data = nullptr;
     uint64_t bytes = 0;
+    int32_t data_tag = 0;                ///< of a direct send
     std::unique_ptr<std::byte[]> spill;  ///< what is too long for `data`
     std::multimap<Key, Pending*>::iterator place;
   };
@@ -111,10 +136,32 @@ class Internode {
   void let_go_of_message(const Header& header);
   void take_arrived();
   void take(const Header& header, const std::byte* payload);
+  void hand_over(const Header& header, const std::byte* payload, Pending* to);
   void deliver(const Header& header, const std::byte* payload, Pending* to);
+  /// The message in arrived_ that is the next one with that key, if it is there.
+  std::multimap<Key, Arrived>::iterator next_arrived(const Key& key);
+  void settle(const Key& key);
+  void unpost(Pending* pending);
   void post(size_t frame);
   void let_go();
   int32_t next_data_tag(int32_t rank);
+  void send_frame(int32_t rank, const Header& header, const void* payload, uint64_t bytes);
+
+  // Direct messages (internode_direct.cpp).
+  DirectTags::Range* range_to(int32_t rank, uint64_t context);
+  /// The range of what comes with that key. Null: its sender has none.
+  DirectTags::Range* range_of(const Key& key) { return direct_tags_.from(std::get<0>(key), std::get<1>(key)); }
+  [[nodiscard]] bool is_next(const Header& header, const Key& key);
+  void make_room(const Key& key);  ///< before pass(), which needs no memory then
+  void pass(const Key& key);
+  void send_directly(DirectTags::Range* range, const Key& key, const void* data, uint64_t bytes, void** handle);
+  void receive_directly(const DirectTags::Range& range, Pending* pending);
+  void end_direct_receive(Pending* pending, const Carrier::Arrival& arrival);
+  void take_back_receive(Pending* pending);
+  void tell_range(int32_t rank, uint64_t context, DirectTags::Range* range);
+  void take_range(const Header& header);
+  void announce(Pending* send);
+  void stop_direct(int32_t rank, uint64_t context);
 
   std::unique_ptr<Carrier> carrier_;
   std::array<Frame, kFrames> frames_;  ///< receives from anybody, posted in turn
@@ -128,7 +175,9 @@ class Internode {
   std::vector<Sent> unwanted_;                        ///< payloads that are let go, under way
   std::set<std::pair<uint64_t, uint64_t>> given_up_;  ///< context, number; those of kDeaths are last
   Atomic<uint32_t> letting_go_{0};                    ///< let_go_ or unwanted_ has any
-  std::map<int32_t, int32_t> data_tags_;              ///< the last one used, by rank
+  std::map<int32_t, int32_t> data_tags_;              ///< the last one used for an announced message, by rank
+  DirectTags direct_tags_;
+  std::vector<Pending*> direct_sends_;  ///< that are under way
   Stats stats_;
   bool threaded_;
   std::mutex mutex_;
@@ -149,6 +198,8 @@ class SpanTransport final : public coll::Transport {
   Code receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) override;
   bool test(void* handle, Code* code) override;
   void abandon(void* handle) override;
+  void begin_blocking(int32_t first_tag) override { blocking_ = first_tag; }
+  void stands_still(int32_t first_tag) override { internode_.stands_still(context_, first_tag); }
   void announce(uint64_t number, uint32_t digest) override { inside_.announce(number, digest); }
   [[nodiscard]] bool contradicted(uint64_t number, uint32_t digest) const override {
     return inside_.contradicted(number, digest) || internode_.was_given_up(context_, number);
@@ -157,11 +208,14 @@ class SpanTransport final : public coll::Transport {
   [[nodiscard]] bool bereft() const override { return inside_.bereft() || internode_.any_dead(world_.ranks); }
 
  private:
+  [[nodiscard]] bool blocks(int32_t tag) const;
+
   RunTransport inside_;
   Internode& internode_;
   uint64_t context_;
   RankList members_;
   RankList world_;
+  int32_t blocking_ = -1;  ///< first tag of the newest call that blocks
 };
 
 }  // namespace zh::engine

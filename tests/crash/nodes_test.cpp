@@ -139,6 +139,7 @@ class Member {
     const auto number = static_cast<uint64_t>(calls_);
     const uint32_t digest = coll::digest(problem);
     transport_->announce(number, digest);
+    transport_->begin_blocking(call.first_tag);
     run->start(call);
     os::Interval looks;
     for (bool ended = false; !ended;) {
@@ -146,6 +147,7 @@ class Member {
         rank_->internode()->progress();
         ended = run->advance();
         if (!ended && looks.over(kLookEveryUs)) {
+          transport_->stands_still(call.first_tag);
           if (transport_->bereft()) run->fail(Code::kPeerDead);
           if (transport_->contradicted(number, digest)) run->fail(Code::kInvalid);
         }

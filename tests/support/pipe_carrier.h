@@ -67,23 +67,27 @@ class PipeCarrier final : public engine::Carrier {
   Request receive(int32_t rank, int32_t tag, void* data, uint64_t bytes) override {
     return add({rank, tag, static_cast<std::byte*>(data), bytes}).number;
   }
-  bool test(Request* request) override {
+  bool test(Request* request, Arrival* arrival) override {
     write_all();
     for (int from = 0; from < pipes_.ranks(); ++from) read_from(from);
     match();
     const auto found = find(*request);
     if (!found->done) return false;
+    if (arrival != nullptr) *arrival = found->arrival;
     operations_.erase(found);
     return true;
   }
   // Of a frame that has begun the rest has to follow.
-  void cancel(Request* request) override {
+  bool cancel(Request* request, Arrival* arrival) override {
     const auto found = find(*request);
-    if (found->moved == 0 || found->done) {
-      operations_.erase(found);
-    } else {
-      while (!test(request)) continue;
+    if (found->moved != 0 && !found->done) {
+      while (!test(request, arrival)) continue;
+      return false;
     }
+    const bool cancelled = !found->done;
+    if (!cancelled && arrival != nullptr) *arrival = found->arrival;
+    operations_.erase(found);
+    return cancelled;
   }
 
  private:
@@ -99,6 +103,7 @@ class PipeCarrier final : public engine::Carrier {
     size_t moved = 0;
     Request number = 0;
     bool done = false;
+    Arrival arrival = {};
   };
   struct Message {
     int32_t from, tag;
@@ -147,8 +152,8 @@ class PipeCarrier final : public engine::Carrier {
         return o.tag == message.tag && (o.rank == kAnyRank || o.rank == message.from);
       });
       if (m == messages_.end()) continue;
-      if (m->bytes.size() > o.bytes) std::abort();
-      if (!m->bytes.empty()) std::memcpy(o.data, m->bytes.data(), m->bytes.size());
+      o.arrival = {std::min<uint64_t>(m->bytes.size(), o.bytes), m->bytes.size() > o.bytes};
+      if (o.arrival.bytes > 0) std::memcpy(o.data, m->bytes.data(), o.arrival.bytes);
       messages_.erase(m);
       o.done = true;
     }

@@ -29,6 +29,12 @@ class Transport {
   /// Gives a message up; its memory is not touched after this returns.
   virtual void abandon(void* handle) = 0;
 
+  /// The call with tags [first_tag, first_tag + kTags) begins, and blocks: every rank ends it before its next one that
+  /// blocks, so that messages of such calls with equal rank and place in their call start in the order of calls.
+  virtual void begin_blocking(int32_t /*first_tag*/) {}
+  /// That call, which may block or not, has stood still for long.
+  virtual void stands_still(int32_t /*first_tag*/) {}
+
   /// Tells the other ranks what this one takes its call with that number for (digest() of its problem; kRefused: it
   /// takes no part).
   virtual void announce(uint64_t number, uint32_t digest) = 0;

@@ -359,6 +359,7 @@ coll::Call Started::buffers() {
 
 void Started::start_run() {
   shim.rank->count_schedule(problem.collective, algorithm_);
+  if (blocks_ != nullptr && !persistent_) transport_->begin_blocking(first_tag(started_));
   run_->start(buffers());
 }
 
@@ -393,6 +394,7 @@ Code Started::trouble() {
   if (now < ask_at_ns_) return Code::kOk;
   ask_at_ns_ = now + kAskAfterNs;
   if (first) return Code::kOk;
+  transport_->stands_still(first_tag(started_));
   if (transport_->bereft()) return Code::kPeerDead;
   return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
 }

@@ -26,7 +26,7 @@ namespace zh::mpi {
   X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x)       \
   X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit)     \
   X(Type_dup) X(Pack) X(Unpack) X(Pack_size) X(Query_thread) X(Error_class) X(Finalized) X(Grequest_start)             \
-  X(Grequest_complete)                                                                                                  \
+  X(Grequest_complete) X(Get_elements_x) X(Test_cancelled)                                                                                                \
   X(Topo_test) X(Cartdim_get) X(Cart_get) X(Cart_shift) X(Graph_neighbors_count) X(Graph_neighbors)                    \
   X(Dist_graph_neighbors_count) X(Dist_graph_neighbors)
 #define ZH_HOST_BLOCKING(X)                                                                                            \

@@ -8,7 +8,8 @@
 
 namespace zh::mpi {
 
-/// `world`: a duplicate of MPI_COMM_WORLD that nobody else sends messages on; outlives the carrier.
+/// `world`: a duplicate of MPI_COMM_WORLD that outlives the carrier, which makes another one for its messages.
+/// Collective over it, and so is the carrier's end.
 std::unique_ptr<engine::Carrier> make_carrier(MPI_Comm world);
 
 }  // namespace zh::mpi

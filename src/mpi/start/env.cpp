@@ -67,9 +67,11 @@ const char* start_engine(HostBootstrap& world) {
   // Forked children need the heap's handlers, which make this memory their own.
   if (config.heap != nullptr) job->regions = std::make_unique<copy::RegionOwner>();
   config.regions = job->regions.get();
+  const bool spans = job->node->nodes() > 1 && shim.collectives;
+  std::unique_ptr<engine::Carrier> carrier = spans ? make_carrier(world.comm()) : nullptr;  // all make one, or none
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
-  if (s.ok() && job->node->nodes() > 1 && shim.collectives) s = job->rank->open_internode(make_carrier(world.comm()));
+  if (s.ok() && spans) s = job->rank->open_internode(std::move(carrier));
   if (!all_agree(world, s.ok())) {
     job->rank.reset();
     if (config.heap != nullptr) config.heap->remove_client(&child_watch);

@@ -15,6 +15,7 @@
 #include "engine/leader_messages.h"
 #include "engine/team_steps.h"
 #include "network_support.h"
+#include "os/clock.h"
 #include "storm_support.h"
 
 namespace zh::test {
@@ -22,6 +23,8 @@ namespace {
 
 using coll::Collective;
 using coll::Problem;
+
+constexpr double kLookEveryUs = 20'000;
 
 void add(const void* a, const void* b, void* out, size_t n) {
   const auto* x = static_cast<const uint64_t*>(a);
@@ -105,7 +108,7 @@ class Spanning {
     coll::Reduction how;
     how.element_bytes = 8;
     how.kernel = add;
-    coll::Call call{in.data(), out.data(), how, 0};
+    coll::Call call{in.data(), out.data(), how, static_cast<int32_t>(coll::kTags * calls_++)};
     call.empty_handed = empty_handed;
     if (empty_handed) call.input = call.output = nullptr;
     std::unique_ptr<engine::TeamSteps> node;
@@ -113,11 +116,14 @@ class Spanning {
     call.node = node.get();
     call.leaders = leads ? &leaders_of_nodes() : nullptr;
     call.exact = coll::reduces(problem.collective);
+    transport_->begin_blocking(call.first_tag);
     run->start(call);
+    os::Interval looks;
     for (bool ended = false; !ended;) {
       rank_.rank->wait_until([&] {
         rank_.rank->internode()->progress();
         ended = run->advance();
+        if (!ended && looks.over(kLookEveryUs)) transport_->stands_still(call.first_tag);
         return ended || run->shared_is_next();
       });
       if (!ended) run->share();
@@ -156,6 +162,7 @@ class Spanning {
   std::unique_ptr<coll::Team> team_;
   std::unique_ptr<engine::LeaderMessages> leaders_;
   uint32_t self_ = 0;
+  uint32_t calls_ = 0;
 };
 
 struct Shape {

@@ -29,6 +29,8 @@ class Network {
   };
   std::mutex mutex;
   std::list<std::shared_ptr<Message>> messages;
+  uint64_t sent = 0;       ///< messages so far
+  int32_t tag_ub = 32767;  ///< what MPI asks for
 };
 
 class NetworkCarrier final : public engine::Carrier {
@@ -37,37 +39,48 @@ class NetworkCarrier final : public engine::Carrier {
       : network_(network), self_(self), random_(static_cast<uint32_t>(self)) {}
   ~NetworkCarrier() override { EXPECT_TRUE(operations_.empty()) << "requests are left"; }
   [[nodiscard]] int32_t self() const override { return self_; }
-  [[nodiscard]] int32_t tag_ub() const override { return 20; }  // tags are used again soon
+  [[nodiscard]] int32_t tag_ub() const override { return network_.tag_ub; }
 
   Request send(int32_t rank, int32_t tag, const void* data, uint64_t bytes) override {
     const auto* from = static_cast<const std::byte*>(data);
     auto message = std::make_shared<Network::Message>(Network::Message{self_, rank, tag, {from, from + bytes}});
     const std::lock_guard lock(network_.mutex);
     network_.messages.push_back(message);
+    ++network_.sent;
     return add({message, nullptr, 0, 0, 0});
   }
   Request receive(int32_t rank, int32_t tag, void* data, uint64_t bytes) override {
     return add({nullptr, static_cast<std::byte*>(data), bytes, rank, tag});
   }
-  bool test(Request* request) override {
+  bool test(Request* request, Arrival* arrival) override {
     if (random_() % 3 != 0) return false;
     const std::lock_guard lock(network_.mutex);
     for (Operation& operation : operations_) advance(operation);
     const auto found = find(*request);
     if (!found->done) return false;
+    if (arrival != nullptr) *arrival = found->arrival;
     operations_.erase(found);
     return true;
   }
-  void cancel(Request* request) override { operations_.erase(find(*request)); }
+  bool cancel(Request* request, Arrival* arrival) override {
+    const std::lock_guard lock(network_.mutex);
+    for (Operation& operation : operations_) advance(operation);
+    const auto found = find(*request);
+    const bool cancelled = !found->done;
+    if (!cancelled && arrival != nullptr) *arrival = found->arrival;
+    operations_.erase(found);
+    return cancelled;
+  }
 
  private:
   struct Operation {
-    std::shared_ptr<Network::Message> message;
-    std::byte* data;  ///< null: a send
+    std::shared_ptr<Network::Message> message;  ///< of a send
+    std::byte* data;
     uint64_t bytes;
     int32_t from, tag;
     Request number = 0;
     bool done = false;
+    Arrival arrival = {};
   };
   using Place = std::list<Operation>::iterator;
 
@@ -83,7 +96,7 @@ class NetworkCarrier final : public engine::Carrier {
   /// In the order of their starts: a message goes to the first receive that it fits.
   void advance(Operation& o) {
     if (o.done) return;
-    if (o.data == nullptr) {
+    if (o.message != nullptr) {
       o.done = o.message->bytes.size() <= Network::kBuffered || o.message->received;
       return;
     }
@@ -92,8 +105,8 @@ class NetworkCarrier final : public engine::Carrier {
     };
     const auto m = std::find_if(network_.messages.begin(), network_.messages.end(), fits);
     if (m == network_.messages.end()) return;
-    EXPECT_LE((*m)->bytes.size(), o.bytes);
-    std::memcpy(o.data, (*m)->bytes.data(), (*m)->bytes.size());
+    o.arrival = {std::min<uint64_t>((*m)->bytes.size(), o.bytes), (*m)->bytes.size() > o.bytes};
+    if (o.arrival.bytes > 0) std::memcpy(o.data, (*m)->bytes.data(), o.arrival.bytes);
     (*m)->received = true;
     network_.messages.erase(m);
     o.done = true;
