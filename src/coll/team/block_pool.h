@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -40,6 +41,8 @@ class BlockPool {
     } else {
       offset = services_.allocate(sizeof(Block));
       if (offset == kNoOffset) return kNoOffset;
+      // It may have been something else before, and reset() leaves what stays with a block.
+      std::memset(static_cast<void*>(block(offset)), 0, sizeof(Block));
     }
     Block* fresh = block(offset);
     fresh->reset();                         // who sees this and still the old team waits a little longer

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
+
+#include "coll/team/control_block_pool.h"
+#include "team_memory.h"
 
 namespace zh::coll {
 namespace {
@@ -118,6 +122,18 @@ TEST_F(ControlBlockInvariant, AContributionFitsWhereItIs) {
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a source lies inside it");
   c.way = static_cast<ContributionWay>(8);
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution says where it is");
+}
+
+// Memory of the segment may have been a ring before.
+TEST(ControlBlockPool, ANewBlockHasNothingOfWhatItsMemoryWas) {
+  Memory memory;
+  const Offset before = memory.allocate(sizeof(ControlBlockShm));
+  std::memset(memory.base() + before, 0xa5, 2 * sizeof(ControlBlockShm));
+  memory.free_last(sizeof(ControlBlockShm));
+  ControlBlockPool pool(memory);
+  const auto* block = at<ControlBlockShm>(memory.base(), pool.controls().take(kTeam));
+  EXPECT_EQ(block->larger.load_relaxed(), kNoOffset);
+  EXPECT_EQ(block->context.load_relaxed(), kTeam);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What teams of started collectives in one thread need: shared memory, and nothing else of a rank; and an operation
-// whose order shows. Used by started_team_test.cpp and staged_team_test.cpp.
+// whose order shows. Used by started_team_test.cpp, staged_team_test.cpp and control_block_test.cpp.
 #pragma once
 
 #include <cstdlib>
@@ -20,6 +20,8 @@ class Memory final : public Services {
     used_ += round_up(bytes, kPairBytes);
     return used_ <= kBytes ? at : kNoOffset;
   }
+  /// What allocate() gave last.
+  void free_last(uint64_t bytes) { used_ -= round_up(bytes, kPairBytes); }
   [[nodiscard]] Offset allocate_spare(uint64_t) override { std::abort(); }
   [[nodiscard]] copy::MemoryAccess& memory() override { std::abort(); }
   [[nodiscard]] p2p::Request* send(uint32_t, uint64_t, int32_t, const copy::Buffer&, p2p::SendMode) override {
