@@ -36,8 +36,8 @@ constexpr uint64_t kLargestReduceOfTwo = 512 << 10;
 constexpr uint64_t kLargestScanOfTwo = 4 << 20;
 /// Pieces of a scatter where ranks outnumber CPUs: up to here each is a message.
 constexpr uint64_t kLargestScatteredMessage = 256 << 10;
-/// The same of a scatter, whose root says everybody's piece: where ranks outnumber CPUs, to be ahead is worth a copy.
-constexpr uint64_t kSmallScatterBytes = 32 << 10;
+/// Of a broadcast, a gather or all pieces of a scatter where ranks outnumber CPUs: to be ahead is worth a copy.
+constexpr uint64_t kSmallCrowdedBytes = 32 << 10;
 /// The ring in which they lie, and its unit.
 constexpr uint32_t kBlockBytes = 1 << 10;
 #ifdef ZH_MODEL_CHECK

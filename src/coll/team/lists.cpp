@@ -79,7 +79,7 @@ Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
 Code Team::State::list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
-    const Code code = give(send);
+    const Code code = give(send, small);
     return code == Code::kOk ? end_given() : code;
   }
   copy_own(recv[self], send);

@@ -10,8 +10,8 @@ namespace zh::coll {
 
 // --- Giving
 
-Code Team::State::give(const copy::Buffer& send) {
-  if (send.bytes > small) {
+Code Team::State::give(const copy::Buffer& send, uint64_t copied_to) {
+  if (send.bytes > copied_to) {
     const std::byte* const source = contiguous(send);
     return source == nullptr ? decline() : offer(source, send.bytes, nullptr, 0);
   }
@@ -135,14 +135,14 @@ Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32
 
 Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const bool large = data.bytes > small_bytes();
+  const bool large = data.bytes > small_one_way();
   if (self != root) {
     const Code code = take_from_root(root, data, 0, 1, large);
     if (code == Code::kOk) end();
     return code;
   }
   if (size != 2 || !large) {
-    const Code code = give(data);
+    const Code code = give(data, small_one_way());
     return code == Code::kOk ? end_given() : code;
   }
   p2p::Request* message = nullptr;
@@ -154,8 +154,8 @@ Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
 
 Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (self != root) return send.bytes > small_bytes() ? give_large_to_root(send, root) : give_small_to_root(send);
-  const bool large = recv.first.bytes > small_bytes();
+  if (self != root) return send.bytes > small_one_way() ? give_large_to_root(send, root) : give_small_to_root(send);
+  const bool large = recv.first.bytes > small_one_way();
   if (large && size > 2 && !crowded) return gather_by_writing(send, recv);
   // Messages are asked for before they come, so that both ends copy.
   for (uint32_t i = 0; i < size; ++i) {
@@ -185,7 +185,7 @@ Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint
 }
 
 Code Team::State::give_small_to_root(const copy::Buffer& send) {
-  const Code code = give(send);
+  const Code code = give(send, small_one_way());
   if (code == Code::kOk) end();
   return code;
 }
@@ -246,7 +246,7 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
 Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   const uint64_t most = small < kSmallBytes ? small
-                        : crowded           ? kSmallScatterBytes
+                        : crowded           ? kSmallCrowdedBytes
                         : size == 2         ? 2 * kSmallBytesOfTwo
                                             : kSmallBytes;
   if (self != root) {
@@ -293,7 +293,7 @@ Code Team::State::scatter_by_messages(const Pieces& send, const copy::Buffer& re
 
 Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = give(send); code != Code::kOk) return code;
+  if (const Code code = give(send, small); code != Code::kOk) return code;
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = after_self(k);

@@ -285,6 +285,10 @@ struct Team::State {
   [[nodiscard]] uint64_t small_bytes() const {
     return size == 2 && !crowded && small > kSmallBytesOfTwo ? kSmallBytesOfTwo : small;
   }
+  /// The same where one member alone gives or gets, so that others can be ahead of who is not there yet.
+  [[nodiscard]] uint64_t small_one_way() const {
+    return crowded && small == kSmallBytes ? kSmallCrowdedBytes : small_bytes();
+  }
   /// A message to one member; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
   /// One that was not taken is never taken for that of another collective.
@@ -299,8 +303,8 @@ struct Team::State {
   Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
   /// The same from a root, which all members read at once. `large`: it will probably not be on the control block.
   Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
-  /// One piece for all, or one for each. Publishes it.
-  Code give(const copy::Buffer& send);
+  /// One piece for all, copied up to so many bytes, or one for each. Publishes it.
+  Code give(const copy::Buffer& send, uint64_t copied_to);
   Code give_pieces(const Pieces& send, bool copied);
   /// Ends the collective; a member whose memory is read stays until that is over.
   Code end_given();

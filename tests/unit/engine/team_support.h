@@ -161,7 +161,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
               },
               {.timeout_s = timeout_s});
   }
-  static std::vector<uint64_t> counts() { return {0, 1, 7, 8, 100, 2048, 2049, 5000, 20'011, 131'072}; }
+  static std::vector<uint64_t> counts() { return {0, 1, 7, 8, 100, 2048, 2049, 4096, 5000, 20'011, 131'072}; }
 };
 
 inline copy::Buffer bytes(const uint64_t* p, uint64_t n) {

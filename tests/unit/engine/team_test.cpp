@@ -423,6 +423,39 @@ TEST(TeamWaiting, MayDiffer) {
   });
 }
 
+// Where ranks take turns on CPUs, whoever gives does not wait for those that take, up to 32 KiB.
+TEST(TeamWaiting, IsNotForThoseThatHaveNoCpu) {
+  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
+    StormConfig config;
+    config.ranks = 3;
+    config.wait = engine::WaitPolicy::kPassive;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, r.node->self());
+    ASSERT_TRUE(team->ready());
+    while (!team->grown()) ASSERT_EQ(team->barrier(), Code::kOk);
+    constexpr uint64_t kCount = 4096;
+    const bool root = team->self() == 0;
+    std::vector<uint64_t> mine(kCount, team->self() + 1);
+    std::vector<uint64_t> all(3 * kCount);
+    const auto bcast = [&] { ASSERT_EQ(team->bcast(bytes(mine.data(), kCount), 0), Code::kOk); };
+    const auto gather = [&] {
+      ASSERT_EQ(team->gather(bytes(mine.data(), kCount), even(all.data(), kCount), 0, true), Code::kOk);
+    };
+    if (!root) gather();
+    ASSERT_TRUE(world.barrier().ok());
+    if (root) {
+      gather();
+      for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(all[(i + 1) * kCount - 1], i + 1);
+      bcast();
+    }
+    ASSERT_TRUE(world.barrier().ok());
+    if (!root) bcast();
+    EXPECT_ALL(kCount, 1U, mine);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Teams, ::testing::ValuesIn(cases()), team_case_name);
 
 }  // namespace
