@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "copy/layout.h"
 #include "simd/reduce.h"
@@ -37,6 +38,13 @@ struct Pieces {
     piece.base += static_cast<int64_t>(member) * stride;
     return piece;
   }
+};
+
+/// One side of a neighbourhood (MPI standard 8.6), by edge.
+struct Blocks {
+  std::span<const uint32_t> members;  ///< at the other ends, each as often as there are edges to it
+  std::span<const uint16_t> nth;      ///< edges of the same member before this one
+  Pieces pieces;                      ///< by edge; a stride of 0: the same for all
 };
 
 }  // namespace zh::coll

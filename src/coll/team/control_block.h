@@ -76,6 +76,7 @@ enum class ContributionWay : uint16_t {
   kMemory,       ///< where `source` and `target` say; pieces of several members, of `bytes`, are `stride` apart
   kRingTable,    ///< the ring has a PieceShm for every member, and the pieces behind
   kMemoryTable,  ///< the same, but the pieces lie in `source`
+  kBlocks,       ///< the ring has `stride` NeighborBlockShm and the short ones of these blocks, in `bytes` together
   kMessage,      ///< a message brings it
   kWritten,      ///< its owner writes `bytes` into the root's memory
   kNothing       ///< there is none: its owner could not take part
@@ -91,6 +92,17 @@ struct PieceShm {
 static_assert(kShmSafe<PieceShm>);
 /// A table of pieces has to fit into the first ring.
 constexpr uint32_t kMembersMax = kFirstRingBytes / sizeof(PieceShm);
+
+/// One block of a neighbourhood.
+struct NeighborBlockShm {
+  uint64_t bytes;
+  uint32_t from;    ///< bytes from the start of the table; its largest number: a message brings it
+  uint16_t member;  ///< whose it is
+  uint16_t nth;     ///< blocks for the same member before it
+};
+static_assert(kShmSafe<NeighborBlockShm>);
+/// On one side of a member.
+constexpr uint32_t kMostEdges = 64;
 
 /// A member's contribution to collective number `seq`.
 /// Writers: its owner, once every member has done the collective that had the slot before (and, in the ring, those that

@@ -16,10 +16,12 @@ bool is_well(const copy::RemoteBufferShm& buffer) {
 const char* ContributionShm::broken_invariant(uint32_t ring_bytes) const {
   if (way > ContributionWay::kNothing) return "a contribution says where it is";
   if (way == ContributionWay::kInline && bytes > kInlineBytes) return "a contribution beside its flag fits there";
-  const bool in_ring =
-      way == ContributionWay::kRing || way == ContributionWay::kRingTable || way == ContributionWay::kMemoryTable;
+  const bool whole = way == ContributionWay::kRing || way == ContributionWay::kBlocks;
+  const bool in_ring = whole || way == ContributionWay::kRingTable || way == ContributionWay::kMemoryTable;
   if (in_ring && (ring_at % kBlockBytes != 0 || ring_at >= ring_bytes)) return "a ring is used in whole blocks";
-  if (way == ContributionWay::kRing && bytes > ring_bytes - ring_at) return "a contribution does not leave its ring";
+  if (whole && bytes > ring_bytes - ring_at) return "a contribution does not leave its ring";
+  if (way == ContributionWay::kBlocks && (stride > kMostEdges || bytes < stride * sizeof(NeighborBlockShm)))
+    return "a table of blocks fits what it begins";
   const bool in_memory = way == ContributionWay::kMemory || way == ContributionWay::kMemoryTable;
   if (in_memory && !is_well(source)) return "what can be mapped of a source lies inside it";
   return way == ContributionWay::kMemory && !is_well(target) ? "what can be mapped of a target lies inside it"

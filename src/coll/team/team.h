@@ -53,6 +53,12 @@ class Team {
   /// MPI_Scan, or MPI_Exscan (`exclusive`: `out` of rank 0 is left alone).
   Code scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
 
+  /// Whether neighbors() may be called: no member has more than 64 edges on one side. `edges`: those of this one.
+  /// Collective and synchronising; before the first call of the other.
+  [[nodiscard]] bool agree_on_edges(uint32_t edges);
+  /// The k-th block sent to a member is its k-th received from this one. Waits for those that send to this member.
+  Code neighbors(const Blocks& send, const Blocks& recv);
+
   /// Collectives that this member has begun.
   [[nodiscard]] uint32_t begun() const;
   /// Whether the control blocks have grown, alike on all members.

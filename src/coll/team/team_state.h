@@ -323,6 +323,11 @@ struct Team::State {
   Code list_offer_table(const Pieces& send);
   Code list_take_piece(uint32_t member, const copy::Buffer& recv);
 
+  // --- neighbors.cpp
+
+  struct NeighborCall;
+  Code exchange_blocks(const Blocks& send, const Blocks& recv);
+
   // --- single_copy_reduce.cpp
 
   /// Whether there is memory to combine chunks of so many bytes; it stays.
@@ -388,6 +393,7 @@ struct Team::State {
   uint32_t counted = 0;                                 ///< arrivals expected before the next counted collective
   uint32_t left_at = 0;  ///< `left_early`: the counted collective that this rank arrived at in vain
   bool left_early = false;
+  uint32_t most_edges = 0;      ///< of any member, on one side of a neighbourhood
   bool growth_is_over = false;  ///< no collective to come is one that grow() waits for
   bool asked = false;
   bool usable = false;

@@ -1,12 +1,13 @@
 // Collectives of neighbourhoods (MPI standard 8.6): what each hands to a schedule and to the host, as call_data.h has
-// it of the others. No team serves them: each rank waits for its neighbours alone. Called by wrap_coll.cpp and
-// wrap_coll_start.cpp.
+// it of the others, and a blocking call to a team. Called by wrap_coll.cpp and wrap_coll_start.cpp.
 #pragma once
 
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "coll/algorithms/neighbor.h"
+#include "coll/team/team.h"
 #include "mpi/coll/neighborhood.h"
 #include "mpi/coll/peers.h"
 #include "mpi/coll/started.h"
@@ -62,6 +63,16 @@ int open_blocks(const Group& group, const Neighborhood::Side& side, MPI_Comm com
   return out->open(std::move(blocks));
 }
 
+/// The same for a team. Every place of the buffer, if all are of a neighbour.
+template <typename Group>
+int open_blocks(const Group& group, const Neighborhood::Side& side, const CommInfo& info, PeerBuffers* out) {
+  if (side.used.empty()) return kGoOn;
+  if (side.used.size() == static_cast<size_t>(side.blocks)) return out->open(group, info, side.used.size());
+  std::vector<Elements> blocks;
+  ZH_STEP(judge_blocks(group, side, info.handle, &blocks));
+  return out->open(std::span<const Elements>(blocks), info);
+}
+
 /// What all of them begin with: who the neighbours are, and where what they send goes.
 template <typename Group>
 int open_received(const Group& recv, const CommInfo& info, Started& s) {
@@ -74,13 +85,20 @@ int open_received(const Group& recv, const CommInfo& info, Started& s) {
 }
 
 /// What all of them end with: what this rank gives to itself has to fit.
-inline int expect_own(const CommInfo& info, const coll::Problem& problem) {
+template <typename Given, typename Taken>
+int expect_own(const CommInfo& info, const Given& given, const Taken& taken) {
   const Neighborhood& near = info.runs->neighborhood();
   bool fits = true;
-  coll::each_own_edge(near.sources.ranks, near.destinations.ranks, problem.self, [&](uint32_t to, uint32_t from) {
-    fits = fits && problem.send[to].bytes <= problem.recv[from].bytes;
-  });
+  coll::each_own_edge(near.sources.ranks, near.destinations.ranks, static_cast<uint32_t>(info.rank),
+                      [&](uint32_t to, uint32_t from) { fits = fits && given[to].bytes <= taken[from].bytes; });
   return fits ? kGoOn : raise(info.handle, MPI_ERR_TRUNCATE);
+}
+
+/// By a team, once both buffers are open.
+inline int exchange(const CommInfo& info, coll::Team& team, const coll::Pieces& given, PeerBuffers& taken) {
+  const Neighborhood& near = info.runs->neighborhood();
+  ZH_STEP(expect_own(info, given, taken.pieces()));
+  return finish(team.neighbors(near.destinations.of(given), near.sources.of(taken.pieces())), info.handle, taken);
 }
 
 /// The same block to each neighbour.
@@ -96,6 +114,19 @@ struct NeighborAllgatherTo {
     return call_host<N, Form>(end, send, recv);
   }
 
+  int serve(const CommInfo& info, coll::Team& team) const {
+    const Neighborhood& near = info.runs->neighborhood();
+    PeerBuffers in(Use::kReceive);
+    OneBuffer out(Use::kSend);
+    ZH_STEP(open_blocks(recv, near.sources, info, &in));
+    if (!near.destinations.ranks.empty()) {
+      Elements mine;
+      ZH_STEP(judge(send, comm, &mine));
+      ZH_STEP(out.open(mine, comm));
+    }
+    return exchange(info, team, {out.view(), 0, nullptr}, in);
+  }
+
   int prepare(const CommInfo& info, Started& s) const {
     ZH_STEP(open_received(recv, info, s));
     const size_t edges = info.runs->neighborhood().destinations.ranks.size();
@@ -104,7 +135,7 @@ struct NeighborAllgatherTo {
     ZH_STEP(judge(send, comm, &mine));
     ZH_STEP(s.input.open(mine, comm));
     s.problem.send.assign(edges, {0, mine.bytes()});
-    return expect_own(info, s.problem);
+    return expect_own(info, s.problem.send, s.problem.recv);
   }
 };
 
@@ -121,11 +152,20 @@ struct NeighborAlltoallOf {
     return call_host<N, Form>(end, send, recv);
   }
 
+  int serve(const CommInfo& info, coll::Team& team) const {
+    const Neighborhood& near = info.runs->neighborhood();
+    PeerBuffers in(Use::kReceive);
+    PeerBuffers out(Use::kSend);
+    ZH_STEP(open_blocks(recv, near.sources, info, &in));
+    ZH_STEP(open_blocks(send, near.destinations, info, &out));
+    return exchange(info, team, out.pieces(), in);
+  }
+
   int prepare(const CommInfo& info, Started& s) const {
     ZH_STEP(open_received(recv, info, s));
     ZH_STEP(open_blocks(send, info.runs->neighborhood().destinations, comm, &s.input));
     s.problem.send = s.input.pieces();
-    return expect_own(info, s.problem);
+    return expect_own(info, s.problem.send, s.problem.recv);
   }
 };
 

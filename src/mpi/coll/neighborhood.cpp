@@ -1,6 +1,10 @@
 // See neighborhood.h.
 #include "mpi/coll/neighborhood.h"
 
+#include <algorithm>
+
+#include "coll/team/team.h"
+#include "mpi/coll/peers.h"
 #include "mpi/coll/started.h"
 #include "mpi/handles/comm.h"
 
@@ -70,6 +74,13 @@ void Neighborhood::Side::add(int rank) {
   ++blocks;
 }
 
+void Neighborhood::Side::number() {
+  nth.clear();
+  for (auto at = ranks.begin(); at != ranks.end(); ++at) {
+    nth.push_back(static_cast<uint16_t>(std::count(ranks.begin(), at, *at)));
+  }
+}
+
 Neighborhood ask_neighborhood(MPI_Comm comm) {
   Neighborhood found;
   int inter = 0;
@@ -81,6 +92,23 @@ Neighborhood ask_neighborhood(MPI_Comm comm) {
   if (kind == MPI_GRAPH) ask_graph(comm, &found);
   if (kind == MPI_DIST_GRAPH) ask_distributed_graph(comm, &found);
   return found;
+}
+
+coll::Team* neighbor_team_of(CommInfo* comm) {
+  coll::Team* team = settled_team_of(comm);
+  Runs* runs = team != nullptr ? runs_of(comm) : nullptr;
+  if (runs == nullptr) return nullptr;
+  Neighborhood& near = runs->neighborhood();
+  if (!near.served) return nullptr;
+  if (!near.by_team.has_value()) {
+    const size_t edges = std::max(near.sources.ranks.size(), near.destinations.ranks.size());
+    near.by_team = team->agree_on_edges(static_cast<uint32_t>(edges));
+    if (*near.by_team) {
+      near.sources.number();
+      near.destinations.number();
+    }
+  }
+  return *near.by_team ? team : nullptr;
 }
 
 Neighborhood neighborhood_of(MPI_Comm comm) {

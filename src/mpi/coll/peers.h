@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 
 #include "coll/types.h"
 #include "mpi/coll/call.h"
@@ -137,10 +138,11 @@ class OneBuffer {
 class PeerBuffers {
  public:
   explicit PeerBuffers(Use use) : use_(use) {}
+  /// `n`: pieces, if they are not one for each member.
   template <typename N>
-  int open(const Data<N>& data, const CommInfo& comm) {
+  int open(const Data<N>& data, const CommInfo& comm, size_t n = 0) {
     ZH_STEP(judge(data, comm.handle, &first_));
-    start(comm);
+    start(comm, n);
     pieces_.first = describe(first_);
     pieces_.stride = first_.count * first_.type->extent;
     if (use_ != Use::kCopy && first_.type->kind != TypeInfo::Kind::kPacked) [[likely]]
@@ -149,10 +151,17 @@ class PeerBuffers {
   }
 
   template <typename List>
-  int open(const List& list, const CommInfo& comm) {
-    start(comm);
+  int open(const List& list, const CommInfo& comm, size_t n = 0) {
+    start(comm, n);
     ZH_STEP(make_list());
-    ZH_STEP(judge(list, comm.size, comm.handle, elements_.get()));
+    ZH_STEP(judge(list, static_cast<int32_t>(n_), comm.handle, elements_.get()));
+    return stage_list();
+  }
+  /// Pieces that have been judged.
+  int open(std::span<const Elements> pieces, const CommInfo& comm) {
+    start(comm, pieces.size());
+    ZH_STEP(make_list());
+    std::copy(pieces.begin(), pieces.end(), elements_.get());
     return stage_list();
   }
 
@@ -172,9 +181,9 @@ class PeerBuffers {
   int close();
 
  private:
-  void start(const CommInfo& comm) {
+  void start(const CommInfo& comm, size_t n) {
     comm_ = comm.handle;
-    n_ = static_cast<size_t>(comm.size);
+    n_ = n != 0 ? n : static_cast<size_t>(comm.size);
   }
   int make_list();
   int stage_even();
@@ -202,15 +211,20 @@ inline int finish(Code code, MPI_Comm comm, Buffers&... received) {
 
 /// Makes a team of the members on this node, where they all have the memory. Synchronises them.
 void settle_team(CommInfo* comm);
-/// The member's team if it serves this collective of the communicator, else null. Synchronising when it is asked for
-/// the first time, as the next one.
+/// The team of all members of a communicator of one node, else null. Synchronising when it is asked for the first time,
+/// as the next ones.
+inline coll::Team* settled_team_of(CommInfo* comm) {
+  if (comm == nullptr) return nullptr;
+  if (comm->coll == CommInfo::Coll::kUnsettled) [[unlikely]]
+    settle_team(comm);
+  return comm->coll == CommInfo::Coll::kTeam ? comm->team.get() : nullptr;
+}
+/// The member's team if it serves this collective of the communicator, else null.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
   if (shim.algorithms.named_for(collective).has_value()) [[unlikely]]
     return nullptr;
-  if (comm->coll == CommInfo::Coll::kUnsettled) [[unlikely]]
-    settle_team(comm);
-  return comm->coll == CommInfo::Coll::kTeam ? comm->team.get() : nullptr;
+  return settled_team_of(comm);
 }
 /// The team of a node's members, on a communicator that has others; null if there is none.
 inline coll::Team* node_team_of(CommInfo* comm) {

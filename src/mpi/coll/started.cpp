@@ -146,7 +146,7 @@ Leaders* Runs::leaders() {
   return leaders_.get();
 }
 
-const Neighborhood& Runs::neighborhood() {
+Neighborhood& Runs::neighborhood() {
   if (!neighborhood_.has_value()) neighborhood_ = ask_neighborhood(comm);
   return *neighborhood_;
 }

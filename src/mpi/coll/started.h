@@ -62,7 +62,7 @@ class Runs {
   /// Null on ranks that lead no node.
   [[nodiscard]] Leaders* leaders();
   /// Who a rank's neighbours are, which never changes.
-  [[nodiscard]] const Neighborhood& neighborhood();
+  [[nodiscard]] Neighborhood& neighborhood();
   /// When the program frees the communicator.
   void free_leaders() {
     if (leaders_ != nullptr) leaders_->free();

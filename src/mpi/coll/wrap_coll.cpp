@@ -27,18 +27,20 @@ int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
 /// By the members' team, where they have one that knows the collective. False: it does not serve the call.
 template <typename Call>
 bool run_by_team(const Call& call, CommInfo* info, int* result) {
-  if constexpr (Call::kCollective != coll::Collective::kNeighbor) {
-    coll::Team* team = team_of(info, Call::kCollective);
-    if (team == nullptr) return false;
-    const uint32_t begun = team->begun();
-    *result = call.serve(*info, *team);
-    // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
-    if (*result != MPI_SUCCESS && *result != kToHost && team->begun() == begun && !is_without_effect(*result))
-        [[unlikely]]
-      team->refuse(Call::kCollective == coll::Collective::kAllreduce);
-    return true;
+  coll::Team* team = nullptr;
+  if constexpr (Call::kCollective == coll::Collective::kNeighbor) {
+    team = neighbor_team_of(info);
+  } else {
+    team = team_of(info, Call::kCollective);
   }
-  return false;
+  if (team == nullptr) return false;
+  const uint32_t begun = team->begun();
+  *result = call.serve(*info, *team);
+  // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
+  if (*result != MPI_SUCCESS && *result != kToHost && team->begun() == begun && !is_without_effect(*result))
+      [[unlikely]]
+    team->refuse(Call::kCollective == coll::Collective::kAllreduce);
+  return true;
 }
 
 /// A blocking collective call; `Form` are the host's functions for it.
