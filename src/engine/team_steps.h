@@ -61,6 +61,26 @@ class TeamSteps final : public coll::NodeSteps {
   Code scan(const void* in, void* out, uint64_t count, const coll::Reduction& how, bool exclusive) override {
     return team_.scan(in, out, count, count == 0 ? least_ : how, exclusive);
   }
+  Code combine_parts(const void* in, void* out, std::span<const uint64_t> parts, const coll::Reduction& how) override {
+    std::unique_ptr<uint64_t[]> counts(new (std::nothrow) uint64_t[parts.size()]);
+    if (counts == nullptr) {
+      refuse();
+      return Code::kNoMemory;
+    }
+    uint64_t total = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      counts[i] = parts[i] == 0 ? 0 : parts[i] / how.element_bytes;
+      total += counts[i];
+    }
+    return team_.reduce_scatter(in, out, counts.get(), total == 0 ? least_ : how);
+  }
+  Code exchange(void* all, std::span<const uint64_t> parts) override {
+    return with_pieces(all, parts, false, [&](const coll::Pieces& pieces) {
+      const Code code = team_.allgather(pieces[team_.self()], pieces);
+      if (code == Code::kInvalid) return Code::kIo;  // as in take()
+      return code == Code::kOk && team_.fell_short() ? Code::kInvalid : code;
+    });
+  }
   void refuse() override { team_.refuse(false); }
 
  private:

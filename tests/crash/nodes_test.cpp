@@ -251,7 +251,7 @@ std::vector<NodesCase> nodes_cases() {
   std::vector<NodesCase> all;
   for (size_t i = 0; i < static_cast<size_t>(Collective::kCount); ++i) {
     const auto collective = static_cast<Collective>(i);
-    for (const std::string_view name : {"hierarchical", "leader-ring", "host-leaders"}) {
+    for (const std::string_view name : {"hierarchical", "leader-ring", "host-leaders", "shmem-parallel"}) {
       if (coll::algorithm(collective, name) == nullptr) continue;
       for (const int victim : {0, 1, 3}) all.push_back({collective, name, victim});
     }

@@ -121,34 +121,64 @@ void hierarchical(Builder& b, const Problem& p) {
   if (before.bytes != 0) share(b, node, 0, before);
 }
 
-/// The vector is cut into as many slices as the smallest node has ranks. The k-th rank of every node combines slice k
-/// of its node's ranks, then of all nodes, and hands it to its node.
+/// A node's ranks and the slices of the vector: as many as the smallest node has ranks, one each for the first ranks of
+/// every node.
+struct Sliced {
+  Group node;
+  Group peers;  ///< those of all nodes that have the same slice
+  uint32_t slices;
+  uint64_t element_bytes;
+
+  explicit Sliced(const Problem& p)
+      : node(node_group(p, p.layout->node_of(p.self))),
+        peers({}, p.self),
+        slices(p.layout->smallest_node()),
+        element_bytes(p.element_bytes) {
+    if (node.self >= slices) return;
+    std::vector<uint32_t> ranks;
+    for (uint32_t other = 0; other < p.layout->nodes(); ++other) ranks.push_back(p.layout->members(other)[node.self]);
+    peers = Group(ranks, p.self);
+  }
+  /// Nothing for a rank without slice.
+  [[nodiscard]] Range slice(Range whole, uint32_t k) const {
+    return k < slices ? block(whole, k, slices, element_bytes) : whole.part(whole.bytes, 0);
+  }
+  /// By rank of the node.
+  [[nodiscard]] std::vector<uint64_t> bytes_of_slices(Range whole) const {
+    std::vector<uint64_t> bytes;
+    for (uint32_t k = 0; k < node.size(); ++k) bytes.push_back(slice(whole, k).bytes);
+    return bytes;
+  }
+};
+
+/// Inside a node that has no team: f(k) for all its slices. Cyclic: every rank starts with another one.
+template <typename F>
+void each_slice(const Sliced& s, bool cyclic, F&& f) {
+  const uint32_t m = s.node.size();
+  for (uint32_t i = 0; i < m; ++i) {
+    const uint32_t k = ((cyclic ? s.node.self : 0) + i) % m;
+    if (k < s.slices) f(k);
+  }
+}
+
+/// The k-th rank of every node combines slice k of its node's ranks, then of all nodes, and hands it to its node.
 void sliced(Builder& b, const Problem& p, bool cyclic) {
-  const Layout& layout = *p.layout;
-  const Group node = node_group(p, layout.node_of(p.self));
-  const uint32_t slices = layout.smallest_node();
-  const uint32_t m = node.size();
-  const auto slice = [&](Range whole, uint32_t k) { return block(whole, k, slices, p.element_bytes); };
-  // Cyclic: every rank starts with another slice, and its reduction with its own operand, so that nobody's buffer is
-  // read by all at once.
-  const uint32_t first = cyclic ? node.self : 0;
-  for (uint32_t i = 0; i < m; ++i) {
-    const uint32_t k = (first + i) % m;
-    if (k >= slices) continue;
-    const Group order = cyclic ? node.rotated(k) : node;
-    const Range to = slice(p.output(), k);
-    if (m > 1) reduce_linear(b, order, cyclic ? 0 : k, slice(p.input(), k), to);
+  const Sliced s(p);
+  const Range out = p.output();
+  const Range in = p.team && p.in_place ? out : p.input();
+  const Range mine = s.slice(out, s.node.self);
+  const bool alone = s.node.size() == 1;
+  const std::vector<uint64_t> parts = s.bytes_of_slices(out);
+  if (p.team && !alone) combine_parts(b, s.node, in, mine, parts);
+  if (!p.team && !alone) {
+    each_slice(s, cyclic, [&](uint32_t k) {
+      // Cyclic: with its own operand first, so that nobody's buffer is read by all at once.
+      reduce_linear(b, cyclic ? s.node.rotated(k) : s.node, cyclic ? 0 : k, s.slice(in, k), s.slice(out, k));
+    });
   }
-  if (node.self < slices) {
-    std::vector<uint32_t> peers;
-    for (uint32_t other = 0; other < layout.nodes(); ++other) peers.push_back(layout.members(other)[node.self]);
-    const Range to = slice(p.output(), node.self);
-    allreduce_doubling(b, Group(peers, p.self), m > 1 ? to : slice(p.input(), node.self), to);
-  }
-  for (uint32_t i = 0; i < m; ++i) {
-    const uint32_t k = (first + i) % m;
-    if (k < slices) bcast_linear(b, node, k, slice(p.output(), k));
-  }
+  allreduce_doubling(b, s.peers, alone ? s.slice(in, s.node.self) : mine, mine);
+  if (p.team) return exchange(b, s.node, out, parts);
+  each_slice(s, cyclic, [&](uint32_t k) { bcast_linear(b, s.node, k, s.slice(out, k)); });
 }
 
 void shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }

@@ -183,6 +183,20 @@ void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out) 
   node.self == root ? b.collect(by, in, out) : b.contribute(by, in);
 }
 
+void combine_parts(Builder& b, const Group& node, Range in, Range own, std::span<const uint64_t> parts) {
+  if (!node.has_self()) return;
+  if (node.size() == 1) {
+    b.copy(in, own);
+    return;
+  }
+  b.combine_parts({node.ranks[0]}, in, own, parts);
+}
+
+void exchange(Builder& b, const Group& node, Range all, std::span<const uint64_t> parts) {
+  if (!node.has_self() || node.size() == 1) return;
+  b.exchange({node.ranks[0]}, node.self, all, parts);
+}
+
 uint32_t assemble(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
                   bool even) {
   if (!node.has_self()) return kNoStep;

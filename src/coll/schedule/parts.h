@@ -116,6 +116,11 @@ void allreduce_doubling(Builder& b, const Group& group, Range in, Range out);
 void share(Builder& b, const Group& node, uint32_t root, Range data);
 /// As reduce_linear.
 void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out);
+// `parts`: bytes of each rank's part of a vector, one behind another; a rank may have none.
+/// `own` of each gets its part of in of the first op ... op in of the last. It may lie in `in`.
+void combine_parts(Builder& b, const Group& node, Range in, Range own, std::span<const uint64_t> parts);
+/// All get all parts of `all`, where each has its own one.
+void exchange(Builder& b, const Group& node, Range all, std::span<const uint64_t> parts);
 
 // Inside a node with or without a team. `parts`: bytes of what each rank gives or gets, one behind another; `even`:
 // they are of one size, as all know.

@@ -19,6 +19,8 @@ bool gives(StepKind kind) {
     case StepKind::kContribute:
     case StepKind::kPart:
     case StepKind::kDeal:
+    case StepKind::kExchange:
+    case StepKind::kCombineParts:
     case StepKind::kScan:
     case StepKind::kExscan:
       return true;
@@ -50,9 +52,9 @@ const char* before(const Step& step) {
       {"step: pick", "step of leaders: pick"},
       {"", "step of leaders: meet"},
       {"", "step of leaders: combine"},
-      {"", "step of leaders: exchange"},
+      {"step: exchange", "step of leaders: exchange"},
       {"", "step of leaders: trade"},
-      {"", "step of leaders: combine parts"},
+      {"step: combine parts", "step of leaders: combine parts"},
       {"step: scan", ""},
       {"step: exscan", "step of leaders: exscan"},
   };
@@ -189,6 +191,10 @@ Code Run::share_with_node(const Step& step) {
       return node.deal(from, plan_->schedule_.parts_of(step), step.even);
     case StepKind::kPick:
       return node.pick(to, step.bytes, step.even, step.tag);
+    case StepKind::kCombineParts:
+      return node.combine_parts(from, to, plan_->schedule_.parts_of(step), call_.how);
+    case StepKind::kExchange:
+      return node.exchange(to, plan_->schedule_.parts_of(step));
     case StepKind::kScan:
     case StepKind::kExscan:
       return node.scan(from, to, count_of(step), call_.how, step.kind == StepKind::kExscan);

@@ -68,6 +68,11 @@ class NodeSteps {
   virtual Code pick(void* data, uint64_t bytes, bool even, uint32_t root) = 0;
   /// out = in of the first op ... op in of this rank, or `exclusive`, of the one before; the first gets nothing then.
   virtual Code scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) = 0;
+  // `parts`: bytes of the parts of all, one behind another.
+  /// `out` gets the own part of in of the first op ... op in of the last; it may lie in `in`.
+  virtual Code combine_parts(const void* in, void* out, std::span<const uint64_t> parts, const Reduction& how) = 0;
+  /// `all` gets the parts of all on every rank; the own one is there already.
+  virtual Code exchange(void* all, std::span<const uint64_t> parts) = 0;
   /// In place of any of these, for a rank that has nothing to give: those that wait for it learn so.
   virtual void refuse() = 0;
 

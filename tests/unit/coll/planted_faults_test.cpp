@@ -278,12 +278,12 @@ TEST(PlantedFault, PartsThatOneTakesForEven) {
             2);
 }
 
-/// The schedules of host-leaders with teams, spoiled alike on all ranks, so that their steps still fit each other.
+/// The schedules of an algorithm with teams, spoiled alike on all ranks, so that their steps still fit each other.
 template <typename Plant>
-std::string fault_of_all(Collective collective, Plant&& plant) {
+std::string fault_of_all(Collective collective, Plant&& plant, std::string_view algorithm = coll::kHostLeaders) {
   const std::vector<Problem> problems = with_teams(coll::for_all_ranks(planted_problem(collective)), false);
   std::vector<Schedule> schedules;
-  EXPECT_TRUE(coll::build(problems, coll::kHostLeaders, &schedules).ok());
+  EXPECT_TRUE(coll::build(problems, algorithm, &schedules).ok());
   int planted = 0;
   for (Schedule& schedule : schedules) planted += plant(schedule) ? 1 : 0;
   EXPECT_GT(planted, 1);
@@ -337,6 +337,30 @@ TEST(PlantedFault, PartsInAnotherOrder) {
   };
   EXPECT_NE(fault_of_all(Collective::kReduceScatter, turned(StepKind::kCombineParts)), "");
   EXPECT_NE(fault_of_all(Collective::kAlltoall, turned(StepKind::kTrade)), "");
+}
+
+TEST(PlantedFault, PartsOfANodeInAnotherOrder) {
+  // The first two slices of 21 elements are 11 and 10, and the node of three ranks has one without.
+  for (const StepKind kind : {StepKind::kCombineParts, StepKind::kExchange}) {
+    const auto turned = [kind](Schedule& s) {
+      Step* step = find_step(s, [kind](const Step& x) { return x.kind == kind; });
+      if (step == nullptr || step->of_leaders) return false;
+      std::swap(s.parts[step->first_part], s.parts[step->first_part + 1]);
+      return true;
+    };
+    EXPECT_NE(fault_of_all(Collective::kAllreduce, turned, "shmem-parallel"), "");
+  }
+}
+
+TEST(PlantedFault, ExchangedFromElsewhere) {
+  // What a rank has is not where it belongs among the parts of all.
+  const auto moved = [](Schedule& s) {
+    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kExchange && x.bytes > 0; });
+    if (step != nullptr) step->from_at ^= 4;
+    return step != nullptr;
+  };
+  EXPECT_NE(fault_of_all(Collective::kAllreduce, moved, "shmem-parallel").find("another shared step"),
+            std::string::npos);
 }
 
 TEST(PlantedFault, LeadersTradeWhatIsNotSorted) {

@@ -153,7 +153,8 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
       {Collective::kBcast, coll::kHostLeaders},     {Collective::kReduce, coll::kHostLeaders},
       {Collective::kAllgather, coll::kHostLeaders}, {Collective::kAllreduce, coll::kHostLeaders},
       {Collective::kGather, coll::kHostLeaders},    {Collective::kScatter, coll::kHostLeaders},
-      {Collective::kScan, coll::kHostLeaders},      {Collective::kReduceScatter, coll::kHostLeaders}};
+      {Collective::kScan, coll::kHostLeaders},      {Collective::kReduceScatter, coll::kHostLeaders},
+      {Collective::kAllreduce, "shmem-parallel"},   {Collective::kAllreduce, "shmem-cyclic"}};
   for (const auto& [collective, algorithm] : all) {
     const double few = time(collective, algorithm, 4);
     for (const uint32_t ranks_per_node : {8u, 16u, 32u}) {

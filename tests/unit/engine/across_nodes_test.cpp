@@ -406,6 +406,33 @@ TEST_P(AcrossNodes, LengthsThatDisagreeInANodeKeepNobodyWaiting) {
   });
 }
 
+// Nobody has asked before whether lengths are the same, so the steps of a node have to tell, and what goes between
+// nodes says so to the others.
+TEST_P(AcrossNodes, SlicesThatDisagreeInANodeAreAnErrorOfAll) {
+  if (!GetParam().teams) GTEST_SKIP() << "messages say so";
+  constexpr uint64_t kCounts[][2] = {{100, 104}, {104, 100}, {100, 9000}, {9000, 100}};
+  Network network;
+  run_ranks(World::kThreads, GetParam().ranks, [&](TestBootstrap& world) {
+    Spanning span(world, network, GetParam().node_ranks);
+    span.use_team();
+    for (const std::string_view algorithm : {"shmem-parallel", "shmem-cyclic"}) {
+      for (const auto& [usual, odd] : kCounts) {
+        Problem problem;
+        problem.collective = Collective::kAllreduce;
+        problem.count = span.self() == 1 ? odd : usual;
+        const std::vector<uint64_t> in(9000, 1);
+        std::vector<uint64_t> out(9000);
+        EXPECT_NE(span.attempt(problem, algorithm, in, out, false), Code::kOk)
+            << algorithm << ", " << usual << " and " << odd;
+        problem.count = 5000;
+        ASSERT_EQ(span.attempt(problem, algorithm, in, out, false), Code::kOk);
+        ASSERT_EQ(out[4999], static_cast<uint64_t>(GetParam().ranks));
+      }
+    }
+    span.end(world);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, AcrossNodes,
                          ::testing::Values(Shape{5, 2, false}, Shape{8, 4, false}, Shape{7, 3, false},
                                            Shape{5, 2, true}, Shape{8, 4, true}, Shape{7, 3, true}),
