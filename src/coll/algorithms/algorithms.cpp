@@ -163,8 +163,9 @@ Status build(std::span<const Problem> problems, std::string_view name, std::vect
 
 bool may_share(const Problem& p) {
   constexpr uint32_t kLeastRanks = 4;  // see worth_sharing()
+  const bool scatters = p.collective == Collective::kReduceScatter && p.layout->consecutive();
   const bool gains = p.collective == Collective::kBcast || p.collective == Collective::kAllreduce ||
-                     p.collective == Collective::kAllgather;
+                     p.collective == Collective::kAllgather || scatters;
   return p.blocks && gains && p.uniform && p.layout->nodes() > 1 && p.layout->smallest_node() >= kLeastRanks;
 }
 
@@ -173,7 +174,8 @@ bool worth_sharing(const Problem& p) {
   // of 97, an allreduce 153 instead of 260, an allgather 355 instead of 752; with 2 an allreduce of 1 MiB takes twice
   // as long, and short broadcasts, which nobody waits for, twice or thrice. Reductions to a root gain nothing.
   constexpr uint64_t kLeastBytes = 16 << 10;
-  return may_share(p) && p.bytes() >= kLeastBytes;
+  const uint64_t pieces = p.collective == Collective::kReduceScatter ? p.ranks() : 1;
+  return may_share(p) && p.bytes() * pieces >= kLeastBytes;
 }
 
 namespace {

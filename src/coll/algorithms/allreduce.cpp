@@ -161,24 +161,36 @@ void each_slice(const Sliced& s, bool cyclic, F&& f) {
   }
 }
 
-/// The k-th rank of every node combines slice k of its node's ranks, then of all nodes, and hands it to its node.
+/// Slice k of what a node's ranks have goes to its k-th rank, which combines it.
+void combine_slices(Builder& b, const Problem& p, const Sliced& s, Range in, Range out, bool cyclic) {
+  if (s.node.size() == 1) return;
+  if (p.team) return combine_parts(b, s.node, in, s.slice(out, s.node.self), s.bytes_of_slices(out));
+  each_slice(s, cyclic, [&](uint32_t k) {
+    // Cyclic: with its own operand first, so that nobody's buffer is read by all at once.
+    reduce_linear(b, cyclic ? s.node.rotated(k) : s.node, cyclic ? 0 : k, s.slice(in, k), s.slice(out, k));
+  });
+}
+
+/// The k-th rank of every node combines slice k of its node's ranks, then of all nodes, and hands it to its node. Calls
+/// that block do so in chunks, whose slices are as long as other algorithms' chunks.
 void sliced(Builder& b, const Problem& p, bool cyclic) {
   const Sliced s(p);
-  const Range out = p.output();
-  const Range in = p.team && p.in_place ? out : p.input();
-  const Range mine = s.slice(out, s.node.self);
-  const bool alone = s.node.size() == 1;
-  const std::vector<uint64_t> parts = s.bytes_of_slices(out);
-  if (p.team && !alone) combine_parts(b, s.node, in, mine, parts);
-  if (!p.team && !alone) {
-    each_slice(s, cyclic, [&](uint32_t k) {
-      // Cyclic: with its own operand first, so that nobody's buffer is read by all at once.
-      reduce_linear(b, cyclic ? s.node.rotated(k) : s.node, cyclic ? 0 : k, s.slice(in, k), s.slice(out, k));
-    });
-  }
-  allreduce_doubling(b, s.peers, alone ? s.slice(in, s.node.self) : mine, mine);
-  if (p.team) return exchange(b, s.node, out, parts);
-  each_slice(s, cyclic, [&](uint32_t k) { bcast_linear(b, s.node, k, s.slice(out, k)); });
+  const bool from_output = p.team && p.in_place;
+  Problem cut = p;
+  cut.chunk_bytes = p.blocks ? p.chunk_bytes * s.slices : 0;
+  ScratchTurns turns(b);
+  Range before{};  // a team combines the next chunk while one is between nodes
+  Chunks(cut, p.output()).each([&](Range out) {
+    turns.next();
+    const Range in = from_output ? out : p.input().part(out.at, out.bytes);
+    const Range mine = s.slice(out, s.node.self);
+    combine_slices(b, p, s, in, out, cyclic);
+    allreduce_doubling(b, s.peers, s.node.size() == 1 ? s.slice(in, s.node.self) : mine, mine);
+    if (!p.team) return each_slice(s, cyclic, [&](uint32_t k) { bcast_linear(b, s.node, k, s.slice(out, k)); });
+    if (before.bytes != 0) exchange(b, s.node, before, s.bytes_of_slices(before));
+    before = out;
+  });
+  if (before.bytes != 0) exchange(b, s.node, before, s.bytes_of_slices(before));
 }
 
 void shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }

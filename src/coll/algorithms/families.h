@@ -29,6 +29,8 @@ inline bool if_commutative(const Problem& p) { return p.commutative; }
 /// For what combines by nodes: their ranks must follow each other unless the order does not matter.
 inline bool if_nodes_in_order(const Problem& p) { return p.commutative || p.layout->consecutive(); }
 inline bool if_several_nodes_in_order(const Problem& p) { return if_several_nodes(p) && if_nodes_in_order(p); }
+/// For what leaves a node's pieces where they lie.
+inline bool if_several_nodes_consecutive(const Problem& p) { return if_several_nodes(p) && p.layout->consecutive(); }
 
 // Algorithms whose leaders are those of one node's domains; their names end in -domains.
 

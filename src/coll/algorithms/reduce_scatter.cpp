@@ -68,6 +68,63 @@ void host_leaders(Builder& b, const Problem& p) {
   if (node.self == 0) b.copy(here.part(0, own.bytes), own);
 }
 
+/// How the ranks of one node divide the pieces for those of another one among themselves, in order.
+struct Division {
+  uint32_t pieces;
+  uint32_t ranks;
+
+  /// Pieces [first(i), first(i + 1)) are those of the i-th rank.
+  [[nodiscard]] uint32_t first(uint32_t i) const { return static_cast<uint32_t>(uint64_t{i} * pieces / ranks); }
+  /// The rank that has a piece.
+  [[nodiscard]] uint32_t owner(uint32_t piece) const {
+    return static_cast<uint32_t>((uint64_t{piece + 1} * ranks + pieces - 1) / pieces - 1);
+  }
+};
+
+/// What a node's ranks have of `in` is combined, and each gets its part, which it returns.
+Range combine_divided(Builder& b, const Problem& p, const Group& node, Range in, const std::vector<uint64_t>& parts) {
+  if (node.size() == 1) return in;
+  const Range own = b.scratch(parts[node.self]);
+  if (p.team) {
+    combine_parts(b, node, in, own, parts);
+    return own;
+  }
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < node.size(); at += parts[i++]) reduce_linear(b, node, i, in.part(at, parts[i]), own);
+  return own;
+}
+
+/// Each rank combines what its node has for its counterparts on one node after the other, and sends it to them. Then it
+/// combines what its counterparts have sent to it.
+void shmem_parallel(Builder& b, const Problem& p) {
+  const Layout& layout = *p.layout;
+  const uint32_t mine = layout.node_of(p.self);
+  const Group node = node_group(p, mine);
+  const ByNodes by_nodes(layout, true, [&p](uint32_t rank) { return p.send_piece(rank).bytes; });
+  const bool from_output = p.in_place && node.size() > 1;
+  const Range all{from_output ? Place::kOutput : Place::kInput, 0, by_nodes.total()};
+  Range own{};
+  for (uint32_t step = 1; step <= layout.nodes(); ++step) {
+    const uint32_t to = (mine + step) % layout.nodes();  // its own node last: others wait for theirs
+    const std::vector<uint64_t> pieces = by_nodes.bytes_in(to);
+    const Division division{static_cast<uint32_t>(pieces.size()), node.size()};
+    std::vector<uint64_t> parts(node.size(), 0);
+    for (uint32_t k = 0; k < pieces.size(); ++k) parts[division.owner(k)] += pieces[k];
+    const Range sum = combine_divided(b, p, node, by_nodes.part_of(all, to), parts);
+    if (to == mine) own = sum;
+    uint64_t at = 0;
+    for (uint32_t k = division.first(node.self); k < division.first(node.self + 1) && to != mine; at += pieces[k++]) {
+      b.send(layout.members(to)[k], sum.part(at, pieces[k]));
+    }
+  }
+  std::vector<uint32_t> counterparts;
+  for (uint32_t from = 0; from < layout.nodes(); ++from) {
+    const std::span<const uint32_t> ranks = layout.members(from);
+    counterparts.push_back(ranks[Division{node.size(), static_cast<uint32_t>(ranks.size())}.owner(node.self)]);
+  }
+  reduce_linear(b, Group(counterparts, p.self), mine, own, p.recv_piece(p.self));
+}
+
 constexpr Algorithm kAlgorithms[] = {
     {"pairwise", "everybody's part to its rank, combined there", "multicore collectives paper, section 4.2", always,
      pairwise},
@@ -75,6 +132,8 @@ constexpr Algorithm kAlgorithms[] = {
      reduce_then_scatter},
     {kHostLeaders, "leaders combine their nodes, then the host's reduce-scatter among them", kHostLeadersSource,
      if_several_nodes_in_order, host_leaders},
+    {"shmem-parallel", "every rank of a node combines its counterparts' pieces, then what these send to it",
+     "multicore collectives paper, section 4.2", if_several_nodes_consecutive, shmem_parallel},
 };
 
 }  // namespace

@@ -191,10 +191,10 @@ struct ReduceScatterOf {
   }
 
   int prepare(const CommInfo& info, Started& s) const {
+    s.problem.uniform = std::is_same_v<Group<N>, Operands<N>>;  // also of a rank that refuses its arguments
     Shares shares;
     ZH_STEP(judge_all(info, &s.reducing, &shares));
     plan_reduction(operands.in, shares.counts()[info.rank], s);
-    s.problem.uniform = std::is_same_v<Group<N>, Operands<N>>;
     uint64_t at = 0;
     for (int32_t i = 0; i < info.size && !s.problem.uniform; ++i) {
       const uint64_t bytes = shares.counts()[i] * s.reducing.how.element_bytes;

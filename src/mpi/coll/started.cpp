@@ -185,15 +185,15 @@ void Started::agree(bool refuses) {
         leads == coll::HostLeads::kSometimes ? shim.algorithms.choose(problem).algorithm : nullptr;
     return how != nullptr && how->name == coll::kHostLeaders;
   };
-  // Whoever agrees takes the steps, so it has all that they need before.
+  // Whoever agrees takes the steps, so it has all that they need before. An algorithm may have none to share.
   problem.team = !refuses && (coll::worth_sharing(problem) || by_leaders());
-  problem.team = problem.team && make_run(true).ok();
+  problem.team = problem.team && make_run(true).ok() && shares_;
   if (!problem.team) {
     node_->pass();
   } else {
     problem.team = node_->agree(coll::digest(problem));
   }
-  if (!problem.team) run_.reset();
+  if (!problem.team && run_ != nullptr) runs_->keep_run(std::move(run_));
 }
 
 /// By the problem as it is now; left_to_host_ or run_ says what has come of it.

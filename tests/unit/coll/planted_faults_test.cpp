@@ -340,11 +340,12 @@ TEST(PlantedFault, PartsInAnotherOrder) {
 }
 
 TEST(PlantedFault, PartsOfANodeInAnotherOrder) {
-  // The first two slices of 21 elements are 11 and 10, and the node of three ranks has one without.
+  // The first two slices of the last chunk, of 5 elements, are 3 and 2, and the node of three ranks has one without.
   for (const StepKind kind : {StepKind::kCombineParts, StepKind::kExchange}) {
     const auto turned = [kind](Schedule& s) {
-      Step* step = find_step(s, [kind](const Step& x) { return x.kind == kind; });
-      if (step == nullptr || step->of_leaders) return false;
+      const Step* step = find_step(
+          s, [&](const Step& x) { return x.kind == kind && !x.of_leaders && s.parts_of(x)[0] != s.parts_of(x)[1]; });
+      if (step == nullptr) return false;
       std::swap(s.parts[step->first_part], s.parts[step->first_part + 1]);
       return true;
     };

@@ -115,7 +115,9 @@ TEST_P(EveryCollective, Teams) {
         problem.layout = layout;
         problem.root = (ranks * 2) / 3;
         each_algorithm(problem, [](const Problem& p, const Algorithm& a) {
-          const uint64_t messages = prove(make_problems(p, true), a).node_messages;
+          std::vector<Problem> without = make_problems(p, true);
+          for (Problem& q : without) q.blocks = true;
+          const uint64_t messages = prove(without, a).node_messages;
           for (const bool some : {false, true}) {
             const std::vector<Problem> problems = with_teams(make_problems(p, true), some);
             EXPECT_EQ(prove(problems, a).node_messages, messages) << text(problems[0], a.name);
@@ -303,6 +305,36 @@ TEST(Schedules, HostLeadsCallsThatBlockOnSeveralNodes) {
   EXPECT_NE(coll::choose(problem), coll::kHostLeaders) << "operands in rank order";
   problem.commutative = true;
   EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+}
+
+TEST(Schedules, ReduceScattersAreWorthSharingByAllPiecesTogether) {
+  Problem problem = planted_problem(Collective::kReduceScatter);
+  problem.blocks = true;
+  problem.element_bytes = 1;
+  problem.layout = blocks_of(8, 2);
+  problem.count = 2047;
+  EXPECT_FALSE(coll::worth_sharing(problem));
+  problem.count = 2048;
+  EXPECT_TRUE(coll::worth_sharing(problem));
+  problem.uniform = false;
+  EXPECT_FALSE(coll::may_share(problem)) << "members of a node know different lengths";
+  problem.uniform = true;
+  problem.layout = std::make_shared<const Layout>(std::vector<uint32_t>{0, 1, 0, 1, 0, 1, 0, 1});
+  EXPECT_FALSE(coll::may_share(problem)) << "pieces of a node do not follow each other";
+}
+
+TEST(Schedules, SlicesOfChunksAreAsLongAsChunksOfOthers) {
+  Problem problem = planted_problem(Collective::kAllreduce);
+  problem.layout = blocks_of(8, 2);
+  problem.element_bytes = 4;
+  problem.count = 1000;
+  problem.chunk_bytes = 400;
+  const Algorithm& algorithm = *coll::algorithm(Collective::kAllreduce, "shmem-parallel");
+  EXPECT_EQ(prove(coll::for_all_ranks(problem), algorithm).node_messages, 8U) << "a nonblocking call: two for a slice";
+  // 4000 bytes in chunks of 1600: three of them.
+  for (const bool some : {false, true}) {
+    EXPECT_EQ(prove(with_teams(coll::for_all_ranks(problem), some), algorithm).node_messages, 3 * 8U);
+  }
 }
 
 TEST(Schedules, TagsAreUsedAgainInOrder) {

@@ -147,14 +147,15 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
     return coll::timeline(schedules, *problem.layout, coll::logical_prices()).end;
   };
   const std::pair<Collective, std::string_view> all[] = {
-      {Collective::kBarrier, "hierarchical"},       {Collective::kBcast, "leader-ring"},
-      {Collective::kBcast, "hierarchical"},         {Collective::kReduce, "hierarchical"},
-      {Collective::kAllreduce, "hierarchical"},     {Collective::kBarrier, coll::kHostLeaders},
-      {Collective::kBcast, coll::kHostLeaders},     {Collective::kReduce, coll::kHostLeaders},
-      {Collective::kAllgather, coll::kHostLeaders}, {Collective::kAllreduce, coll::kHostLeaders},
-      {Collective::kGather, coll::kHostLeaders},    {Collective::kScatter, coll::kHostLeaders},
-      {Collective::kScan, coll::kHostLeaders},      {Collective::kReduceScatter, coll::kHostLeaders},
-      {Collective::kAllreduce, "shmem-parallel"},   {Collective::kAllreduce, "shmem-cyclic"}};
+      {Collective::kBarrier, "hierarchical"},        {Collective::kBcast, "leader-ring"},
+      {Collective::kBcast, "hierarchical"},          {Collective::kReduce, "hierarchical"},
+      {Collective::kAllreduce, "hierarchical"},      {Collective::kBarrier, coll::kHostLeaders},
+      {Collective::kBcast, coll::kHostLeaders},      {Collective::kReduce, coll::kHostLeaders},
+      {Collective::kAllgather, coll::kHostLeaders},  {Collective::kAllreduce, coll::kHostLeaders},
+      {Collective::kGather, coll::kHostLeaders},     {Collective::kScatter, coll::kHostLeaders},
+      {Collective::kScan, coll::kHostLeaders},       {Collective::kReduceScatter, coll::kHostLeaders},
+      {Collective::kAllreduce, "shmem-parallel"},    {Collective::kAllreduce, "shmem-cyclic"},
+      {Collective::kReduceScatter, "shmem-parallel"}};
   for (const auto& [collective, algorithm] : all) {
     const double few = time(collective, algorithm, 4);
     for (const uint32_t ranks_per_node : {8u, 16u, 32u}) {
