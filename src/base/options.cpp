@@ -62,6 +62,9 @@ constexpr OptionSpec kTable[] = {
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
     {"ZEROHOP_COPIERS", OptionType::kInt, "8", "", 1, 1 << 20, "coll",
      "ranks that copy from or into one rank's memory through the kernel at once, in a collective"},
+    {"ZEROHOP_GROUP", OptionType::kInt, "0", "", 0, 1 << 20, "coll",
+     "ranks of a group in small barriers and reductions of a node; 0: as their number says, none where ranks outnumber "
+     "CPUs; 1: no groups"},
     {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
      "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
      "CPUs"},

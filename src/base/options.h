@@ -39,6 +39,7 @@ enum class Opt : uint8_t {
   kMemory,
   kSingleCopy,
   kCopiers,
+  kGroup,
   kSkew,
   kCache,
   kSite,

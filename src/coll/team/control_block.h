@@ -79,6 +79,7 @@ enum class ContributionWay : uint16_t {
   kBlocks,       ///< the ring has `stride` NeighborBlockShm and the short ones of these blocks, in `bytes` together
   kMessage,      ///< a message brings it
   kWritten,      ///< its owner writes `bytes` into the root's memory
+  kOfNoGroup,    ///< `bytes` of a reduction in groups, whose members differ in length: there is no partial result
   kNothing       ///< there is none: its owner could not take part
 };
 /// `bytes` of kNothing: as long as nothing else.
@@ -137,9 +138,10 @@ struct alignas(kPairBytes) ContributionShm {
 };
 static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
 
-/// The result of a small reduction, made by whichever member arrived last.
-/// Writers: that member. Readers: the others. Invariant: as ContributionShm's; a member that arrives has done all
-/// collectives before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as ContributionShm.
+/// The result of a small reduction, made by whichever member arrived last or, in groups, by member 0.
+/// Writers: that member. Readers: the others; in groups, those of the control block's group. Invariant: as
+/// ContributionShm's; a member that arrives has done all collectives before, so nobody reads the old result when the
+/// last one has arrived. Wrap, Crash: as ContributionShm.
 struct alignas(kPairBytes) ResultShm {
   Atomic<uint32_t> seq;
   uint32_t wrong;  ///< 1: there is none, because contributions differ in length
@@ -184,12 +186,12 @@ struct LargerBlockShm {
 };
 static_assert(kShmSafe<LargerBlockShm>);
 
-/// Writers: the owner; `throttle` and `result` as they say; `arrivals` by every member; these two on the control block
-/// of member 0 only. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
-/// names the team that the control block serves. Of n slots, the number of whose collectives mod n is i have slot i,
-/// and no slot or step is of one that comes after done + 1. `larger` is kNoOffset or a LargerBlockShm, and changes only
-/// before the owner has done collective kGrowAt. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody
-/// uses the team any more.
+/// Writers: the owner; `throttle` and `result` as they say; `arrivals` by every member, on the control block of member
+/// 0 only. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or names the
+/// team that the control block serves. Of n slots, the number of whose collectives mod n is i have slot i, and no slot
+/// or step is of one that comes after done + 1. `larger` is kNoOffset or a LargerBlockShm, and changes only before the
+/// owner has done collective kGrowAt. Wrap: `done` and `arrivals` are compared by difference. Crash: nobody uses the
+/// team any more.
 struct ControlBlockShm {
   alignas(kPairBytes) Atomic<uint64_t> context;
   alignas(kPairBytes) Atomic<uint32_t> done;  ///< collectives for which the owner needs nothing from others any more

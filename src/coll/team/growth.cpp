@@ -8,9 +8,10 @@
 
 namespace zh::coll {
 
-void Team::State::use(uint32_t member, ContributionShm* slots, std::byte* ring) {
+void Team::State::use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result_room) {
   slots_of[member] = slots;
   rings_of[member] = ring;
+  result_rooms[member] = result_room;
 }
 
 // Who waits here has done all before, so nobody waits for it. What was contributed before lies where it was, for those
@@ -31,8 +32,7 @@ Code Team::State::grow() {
   }
   for (uint32_t i = 0; i < size; ++i) {
     auto* larger = at<LargerBlockShm>(services.base(), control(i).larger.load_relaxed());
-    use(i, larger->slots, larger->ring);
-    if (i == 0) result_room = larger->result;
+    use(i, larger->slots, larger->ring, larger->result);
   }
   small = kSmallBytes;
   slot_mask = kSlots - 1;

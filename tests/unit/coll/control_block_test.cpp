@@ -120,7 +120,7 @@ TEST_F(ControlBlockInvariant, AContributionFitsWhereItIs) {
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a target lies inside it");
   c.source.set_span(2, 1);
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a source lies inside it");
-  c.way = static_cast<ContributionWay>(8);
+  c.way = static_cast<ContributionWay>(9);
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution says where it is");
 }
 

@@ -262,6 +262,11 @@ std::vector<TeamCase> cases() {
       }
     }
   }
+  // Small reductions in groups, the last of which has one member, or is whole.
+  all.push_back({World::kThreads, 5, Memory::kMapped, 2});
+  all.push_back({World::kProcesses, 5, Memory::kKernel, 2});
+  all.push_back({World::kProcesses, 8, Memory::kMessages, 4});
+  all.push_back({World::kProcesses, 8, Memory::kMapped, 3});
   return all;
 }
 
