@@ -44,6 +44,7 @@ const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduc
 constexpr const char* kCommand = "bench algorithms";
 constexpr const char* kAuto = "auto";
 constexpr const char* kUsualChunk = "64K";
+constexpr const char* kWhole = "0";
 constexpr double kNoGain = 1.05;  // slower than the host by more than this: the host's own collective serves
 
 struct AlgorithmOptions {
@@ -69,6 +70,20 @@ uint64_t chunk_of(const std::string& setting) {
   return bytes;
 }
 
+/// Leaders take vectors whole by default, and nothing else of some collectives; of others in chunks as well.
+std::vector<std::string> chunks_for(coll::Collective collective, const coll::Algorithm& algorithm,
+                                    const std::vector<std::string>& wanted) {
+  if (algorithm.name != coll::kHostLeaders) return wanted;
+  std::vector<std::string> chunks = {kWhole};
+  for (const std::string& chunk : wanted) {
+    coll::Problem problem;
+    problem.collective = collective;
+    (void)parse_size(chunk, &problem.chunk_bytes);
+    if (coll::leaders_cut(problem)) chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
 /// Whether ranks of one node may be of several domains: sockets, memory nodes or last-level caches.
 bool may_divide(const AlgorithmOptions& o) {
   if (o.node_ranks > 0 || o.bench.hosts.machines > 0) return false;
@@ -91,16 +106,16 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
         part.only = name;
         PlannedLaunch p = plan_launch("coll", part, host, ranks, kPairedArms);
         p.setting = setting_of(algorithm, chunk);
-        choose_algorithm(name, algorithm, chunk, &p);
+        choose_algorithm(name, algorithm, algorithm == kAuto ? "" : chunk, &p);
         if (o.node_ranks > 0) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(o.node_ranks);
         planned.push_back(std::move(p));
       };
       plan(kAuto, kUsualChunk);
-      for (const coll::Algorithm& a : coll::algorithms(coll::collective_named(name))) {
-        for (const std::string& chunk : o.chunks) {
-          const bool fits = a.by_domains ? divides : a.name != coll::kHostLeaders || several_nodes;
-          if (fits) plan(std::string(a.name), chunk);
-        }
+      const coll::Collective collective = coll::collective_named(name);
+      for (const coll::Algorithm& a : coll::algorithms(collective)) {
+        const bool fits = a.by_domains ? divides : a.name != coll::kHostLeaders || several_nodes;
+        if (!fits) continue;
+        for (const std::string& chunk : chunks_for(collective, a, o.chunks)) plan(std::string(a.name), chunk);
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
     }

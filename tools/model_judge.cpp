@@ -106,7 +106,8 @@ std::optional<Choice> built_in(const ModelCase& cell) {
   ModelCase c = cell;
   c.chunk = kUsualChunkBytes;
   c.team = c.cluster.nodes > 1;  // the measured calls block
-  return Choice{std::string(coll::choose(problem_of(c))), c.chunk};
+  const std::string_view algorithm = coll::choose(problem_of(c));
+  return Choice{std::string(algorithm), algorithm == coll::kHostLeaders ? 0 : c.chunk};
 }
 
 bool JudgedCell::surely_slower_than_host() const {

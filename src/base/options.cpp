@@ -106,7 +106,7 @@ constexpr OptionSpec kTable[] = {
     algorithm_of("ZEROHOP_ALLTOALL"),
     {"ZEROHOP_CHUNK", OptionType::kSize, "64K", "", 0, kMaxSize, "shim",
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
-     "algorithms may have others; as rank 0 has it"},
+     "algorithms may have others, and host-leaders takes vectors whole; as rank 0 has it"},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 

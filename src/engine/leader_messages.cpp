@@ -1,6 +1,7 @@
 // See leader_messages.h.
 #include "engine/leader_messages.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -29,6 +30,14 @@ RankList local_of(const Rank& rank, size_t leaders, uint32_t self) {
   std::vector<int32_t> local(leaders, -1);
   local[self] = static_cast<int32_t>(rank.node().self());
   return list_of(std::move(local));
+}
+
+/// Of uint64.
+coll::Reduction least_of() {
+  coll::Reduction how;
+  how.element_bytes = sizeof(uint64_t);
+  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
+  return how;
 }
 
 /// Pieces of these bytes, one behind another.
@@ -61,14 +70,20 @@ coll::Problem LeaderMessages::problem_of(coll::Collective collective, uint64_t c
   return problem;
 }
 
-Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, coll::Call call) {
+Code LeaderMessages::start(const coll::Problem& problem, const char* algorithm, coll::Call call,
+                           std::unique_ptr<coll::Run>* out) {
   coll::Schedule schedule;
   if (const Status s = coll::build(problem, algorithm, &schedule); !s.ok()) return s.code();
-  std::unique_ptr<coll::Run> run;
   const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
-  if (const Status s = coll::Run::create(plan, transport_, &run); !s.ok()) return s.code();
+  if (const Status s = coll::Run::create(plan, transport_, out); !s.ok()) return s.code();
   call.first_tag = static_cast<int32_t>((calls_++ * coll::kTags) & kTagMask);
-  run->start(call);
+  (*out)->start(call);
+  return Code::kOk;
+}
+
+Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, const coll::Call& call) {
+  std::unique_ptr<coll::Run> run;
+  if (const Code code = start(problem, algorithm, call, &run); code != Code::kOk) return code;
   rank_.wait_until([&] {
     rank_.internode()->progress();
     return run->advance();
@@ -76,27 +91,76 @@ Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, co
   return run->code();
 }
 
-Code LeaderMessages::meet() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
-
-Code LeaderMessages::bcast(void* data, uint64_t bytes, uint32_t root) {
-  coll::Problem problem = problem_of(coll::Collective::kBcast, bytes, 1);
-  problem.root = root;
-  return run(problem, "binomial", {data, data, {}});
+Code LeaderMessages::begin(const Way& way, void** handle) {
+  std::unique_ptr<coll::Run>& run = *std::find(begun_.begin(), begun_.end(), nullptr);
+  const Code code = start(way.problem, way.algorithm, way.call, &run);
+  if (code == Code::kOk) *handle = &run;
+  return code;
 }
 
-Code LeaderMessages::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
+bool LeaderMessages::test(void* handle, Code* code) {
+  std::unique_ptr<coll::Run>& run = *static_cast<std::unique_ptr<coll::Run>*>(handle);
+  rank_.internode()->progress();
+  if (!run->advance()) return false;
+  *code = run->code();
+  run.reset();
+  return true;
+}
+
+Code LeaderMessages::meet() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
+
+Code LeaderMessages::compare(uint64_t steps, uint64_t bytes) {
+  const uint64_t mine[4] = {steps, ~steps, bytes, ~bytes};
+  uint64_t least[4] = {};
+  if (const Code code = allreduce(mine, least, 4, least_of()); code != Code::kOk) return code;
+  return least[0] == ~least[1] && least[2] == ~least[3] ? Code::kOk : Code::kIo;
+}
+
+LeaderMessages::Way LeaderMessages::way_of_bcast(void* data, uint64_t bytes, uint32_t root) const {
+  coll::Problem problem = problem_of(coll::Collective::kBcast, bytes, 1);
+  problem.root = root;
+  return {problem, "binomial", {data, data, {}}};
+}
+
+LeaderMessages::Way LeaderMessages::way_of_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how,
+                                                  uint32_t root) const {
   coll::Problem problem = problem_of(coll::Collective::kReduce, count, how.element_bytes);
   problem.root = root;
   problem.commutative = how.commutative;
   problem.in_place = in == out && self_ == root;
-  return run(problem, "binomial", {in, out, how});
+  return {problem, "binomial", {in, out, how}};
 }
 
-Code LeaderMessages::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
+LeaderMessages::Way LeaderMessages::way_of_allreduce(const void* in, void* out, uint64_t count,
+                                                     const coll::Reduction& how) const {
   coll::Problem problem = problem_of(coll::Collective::kAllreduce, count, how.element_bytes);
   problem.commutative = how.commutative;
   problem.in_place = in == out;
-  return run(problem, problem.bytes() > kFew ? "reduce-scatter-allgather" : "recursive-doubling", {in, out, how});
+  return {problem, problem.bytes() > kFew ? "reduce-scatter-allgather" : "recursive-doubling", {in, out, how}};
+}
+
+Code LeaderMessages::bcast(void* data, uint64_t bytes, uint32_t root) { return run(way_of_bcast(data, bytes, root)); }
+
+Code LeaderMessages::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
+  return run(way_of_reduce(in, out, count, how, root));
+}
+
+Code LeaderMessages::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
+  return run(way_of_allreduce(in, out, count, how));
+}
+
+Code LeaderMessages::begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) {
+  return begin(way_of_bcast(data, bytes, root), handle);
+}
+
+Code LeaderMessages::begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
+                                  void** handle) {
+  return begin(way_of_reduce(in, out, count, how, root), handle);
+}
+
+Code LeaderMessages::begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how,
+                                     void** handle) {
+  return begin(way_of_allreduce(in, out, count, how), handle);
 }
 
 Code LeaderMessages::allgather(void* all, std::span<const uint64_t> parts) {
@@ -152,10 +216,7 @@ Code LeaderMessages::exscan(const void* in, void* out, uint64_t count, const col
 
 bool LeaderMessages::on_all(bool here) {
   uint64_t least = here ? 1 : 0;
-  coll::Reduction how;
-  how.element_bytes = sizeof least;
-  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
-  return allreduce(&least, &least, 1, how) == Code::kOk && least == 1;
+  return allreduce(&least, &least, 1, least_of()) == Code::kOk && least == 1;
 }
 
 }  // namespace zh::engine

@@ -34,15 +34,22 @@ std::string_view name_of(ChosenBy by) {
 
 AlgorithmChoice Precedence::choose(const Problem& problem) const {
   const uint64_t usual = problem.chunk_bytes;
+  const auto chunk_for = [&](const Algorithm* how) {
+    return how != nullptr && how->name == kHostLeaders ? chunk_of_leaders(usual) : usual;
+  };
   const NamedAlgorithm wanted = named_for(problem.collective);
-  if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) return {*wanted, usual, ChosenBy::kVariable};
+  if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) {
+    return {*wanted, chunk_for(*wanted), ChosenBy::kVariable};
+  }
   for (const ChosenBy by : {ChosenBy::kMeasured, ChosenBy::kModel}) {
     const Selection::Entry* entry = (by == ChosenBy::kMeasured ? measured : modelled).find(problem);
     if (entry == nullptr) continue;
-    return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(usual), by};
+    const uint64_t chunk = chunk_for(entry->algorithm);
+    return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(chunk), by};
   }
   if (host_serves(problem)) return {nullptr, usual, ChosenBy::kDefault};
-  return {algorithm(problem.collective, coll::choose(problem)), usual, ChosenBy::kDefault};
+  const Algorithm* how = algorithm(problem.collective, coll::choose(problem));
+  return {how, chunk_for(how), ChosenBy::kDefault};
 }
 
 HostLeads Precedence::host_leads(const Problem& problem) const {

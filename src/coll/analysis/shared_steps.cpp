@@ -37,6 +37,7 @@ bool is_alike(StepKind kind) {
     case StepKind::kCombineParts:
     case StepKind::kScan:
     case StepKind::kExscan:
+    case StepKind::kCompare:
       return true;
     default:
       return false;
@@ -96,8 +97,9 @@ class Matching {
       const Step& step = step_at(group.ends[i]);
       const bool roots = is_alike(step.kind) || kind_of_root(step.kind) == step.kind;
       const bool fits = step.peer == first.peer && step.tag == first.tag && step.even == first.even &&
-                        kind_of_root(step.kind) == root.kind && roots == (is_alike(root.kind) || i == group.root) &&
-                        bytes_fit(group, i) && is_in_place(group, i);
+                        step.goes_on == first.goes_on && kind_of_root(step.kind) == root.kind &&
+                        roots == (is_alike(root.kind) || i == group.root) && bytes_fit(group, i) &&
+                        is_in_place(group, i);
       if (!fits) return complain(group.ends[i].rank, "takes another shared step than the first rank" + whose_);
     }
   }

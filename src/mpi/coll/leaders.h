@@ -3,6 +3,7 @@
 // kind (started.h). Refuses to know schedules.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -48,9 +49,12 @@ class Leaders {
 /// The steps of one call.
 class HostLeaders final : public coll::LeaderSteps {
  public:
-  HostLeaders(Leaders& leaders, const Reducing& reducing) : leaders_(leaders), reducing_(reducing) {}
+  HostLeaders(Leaders& leaders, const Reducing& reducing) : leaders_(leaders), reducing_(reducing) {
+    requests_.fill(MPI_REQUEST_NULL);
+  }
 
   Code meet() override;
+  Code compare(uint64_t steps, uint64_t bytes) override;
   Code bcast(void* data, uint64_t bytes, uint32_t root) override;
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
   Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
@@ -63,12 +67,21 @@ class HostLeaders final : public coll::LeaderSteps {
   Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const coll::Reduction& how) override;
   Code exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
 
+  Code begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) override;
+  Code begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
+                    void** handle) override;
+  Code begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, void** handle) override;
+  bool test(void* handle, Code* code) override;
+
  private:
   template <typename Form, typename Call>
   Code by_host(const Call& call, uint64_t bytes);
+  template <typename Form, typename Call>
+  Code begin(const Call& call, uint64_t bytes, void** handle);
 
   Leaders& leaders_;
   const Reducing& reducing_;
+  std::array<MPI_Request, coll::kLeadersUnderWay> requests_;  ///< MPI_REQUEST_NULL: free
 };
 
 }  // namespace zh::mpi

@@ -84,6 +84,7 @@ class Runs {
     bool commutative;
     bool in_place;
     bool team;
+    bool same_length;
     [[nodiscard]] bool operator==(const Key&) const = default;
   };
   struct Known {
@@ -150,10 +151,10 @@ class Started {
   /// for it learn so, unless it is without effect (peers.h).
   void refuse(int error);
   /// Whether the team of the members on this node shares the steps of the call: where it is worth it and all of them
-  /// take part in it as this one does, or where all lengths take the same steps. Each call comes here once on each
+  /// take part in it as this one does, or where all lengths may take the same steps. Each call comes here once on each
   /// member, and it is the same for all. Never of neighbours. `refuses`: this one takes no part.
   void agree(bool refuses = false);
-  /// Whether it takes its steps whatever its length.
+  /// Whether it takes steps by kHostLeaders whatever its length.
   [[nodiscard]] bool of_any_length() const { return of_any_length_; }
   /// Whether it is complete. Advances everything that was started.
   [[nodiscard]] bool look();
@@ -177,6 +178,11 @@ class Started {
   /// True once the call under way has ended, as code_ says.
   bool step();
   void fail(Code code);
+  /// agree(), where the team shares in any case: whether the steps may be those of chunks (Problem::same_length).
+  void agree_to_cut(bool refuses);
+  /// Whether all members on this node want to share the steps of a run made now, and take the call for the same. If
+  /// not, there is none.
+  [[nodiscard]] bool can_agree(bool wants);
   /// By the problem as it is now; left_to_host_, where that may be, or run_ says what has come of it.
   Status make_run(bool may_leave);
   /// Whether a team of the members serves it; `*error` is of this rank alone.

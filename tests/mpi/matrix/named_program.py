@@ -52,18 +52,24 @@ def _ran(stats: Path) -> set[str]:
 
 
 def _described(variables: dict[str, str]) -> set[str]:
-    return {f"{name.removeprefix('ZEROHOP_').lower()} by {algorithm}" for name, algorithm in variables.items()}
+    return {
+        f"{name.removeprefix('ZEROHOP_').lower()} by {algorithm}"
+        for name, algorithm in variables.items()
+        if name != "ZEROHOP_CHUNK"
+    }
 
 
 def _leaders() -> list[dict[str, str]]:
-    return [{name: LEADERS for name, algorithms in _names().items() if LEADERS in algorithms}]
+    """In chunks, and whole vectors as by default."""
+    named = {name: LEADERS for name, algorithms in _names().items() if LEADERS in algorithms}
+    return [named, {**named, "ZEROHOP_CHUNK": "0"}]
 
 
 def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[str, ...]) -> Results:
     results: Results = {}
     for number, variables in enumerate(rounds() if setting.zerohop else [{}], 1):
         log.append(f"--- {variables}")
-        named = dataclasses.replace(setting, env={**setting.env, **variables, "ZEROHOP_CHUNK": CHUNK})
+        named = dataclasses.replace(setting, env={**setting.env, "ZEROHOP_CHUNK": CHUNK, **variables})
         missing = _described(variables)
         for cases in all_cases:
             if setting.zerohop:

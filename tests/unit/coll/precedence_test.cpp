@@ -86,6 +86,28 @@ TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
   EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).chunk_bytes, kUsualChunk);
 }
 
+TEST(Precedence, LeadersCutOnlyWhereAChunkIsGiven) {
+  Precedence precedence;
+  Problem problem = allreduce_of(4, 8);
+  problem.blocks = true;
+  problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 1, 1});
+  EXPECT_EQ(precedence.choose(problem).chunk_bytes, 0U);
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders\n").ok());
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 0 measured");
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders 4096\n").ok());
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 4096 measured");
+  precedence.chunk_set = true;
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 measured");
+  name(&precedence, "leaders");
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 variable");
+  for (const Collective collective : {Collective::kBarrier, Collective::kAllgather, Collective::kAllreduce}) {
+    problem.collective = collective;
+    EXPECT_EQ(coll::leaders_cut(problem), collective == Collective::kAllreduce);
+  }
+  problem.chunk_bytes = 0;
+  EXPECT_FALSE(coll::leaders_cut(problem));
+}
+
 TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   Precedence precedence;
   Problem problem = allreduce_of(4, 8);
@@ -93,7 +115,7 @@ TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever) << "one node";
   problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 1, 1});
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kAlways);
-  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 default");
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 0 default");
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders\n").ok());
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kSometimes);
   name(&precedence, "leaders");
@@ -144,9 +166,9 @@ TEST(Precedence, BetweenNodesLeadersServeOrTheHostWhereTheyGainNothing) {
       problem.count = bytes;
       problem.layout = two_nodes_of(c.node_ranks);
       problem.blocks = true;
-      EXPECT_EQ(told(precedence.choose(problem)),
-                std::string(bytes == 8 ? c.of_8_bytes : c.of_1_mib) + " 65536 default")
-          << what;
+      const std::string algorithm = bytes == 8 ? c.of_8_bytes : c.of_1_mib;
+      const std::string chunk = algorithm == coll::kHostLeaders ? "0" : "65536";
+      EXPECT_EQ(told(precedence.choose(problem)), algorithm + " " + chunk + " default") << what;
       EXPECT_EQ(precedence.host_leads(problem), c.leads) << what;
       // Members that refuse their arguments would tell a team of it where the others tell none. Of a reduce-scatter
       // they know the form before.

@@ -271,6 +271,75 @@ Code Meeting::End::leave() {
 
 Code Meeting::End::meet() { return leave(); }
 
+Code Meeting::End::compare(uint64_t steps, uint64_t bytes) {
+  const uint64_t mine[2] = {steps, bytes};
+  bring(mine);
+  const bool same = std::ranges::all_of(
+      meeting_.brought_, [&](const Brought& other) { return std::memcmp(other.in, mine, sizeof mine) == 0; });
+  meeting_.all_.arrive_and_wait();
+  return same ? Code::kOk : Code::kIo;
+}
+
+Code Meeting::End::begin(Begun::Kind kind, const void* in, void* out, uint64_t count, const Reduction& how,
+                         uint32_t root, void** handle) {
+  EXPECT_LE(++under_way_, coll::kLeadersUnderWay);
+  const std::lock_guard lock(meeting_.mutex_);
+  if (begun_ == meeting_.begun_.size()) {
+    meeting_.begun_.push_back({kind, root, count, how, {meeting_.ends_.size(), {nullptr, nullptr}}});
+  }
+  Begun& step = meeting_.begun_[begun_++];
+  EXPECT_TRUE(step.kind == kind && step.count == count && step.root == root);
+  step.buffers[self_] = {in, out};
+  if (++step.come == step.buffers.size()) carry_out(step);
+  *handle = &step;
+  return Code::kOk;
+}
+
+void Meeting::carry_out(const Begun& step) {
+  const uint64_t bytes = step.count * step.how.element_bytes;
+  if (bytes == 0) return;
+  if (step.kind == Begun::Kind::kBcast) {
+    for (uint32_t i = 0; i < step.buffers.size(); ++i) {
+      if (i != step.root) std::memcpy(step.buffers[i].second, step.buffers[step.root].first, bytes);
+    }
+    return;
+  }
+  std::vector<std::byte> sum;
+  for (const auto& [in, out] : step.buffers) {
+    const auto* from = static_cast<const std::byte*>(in);
+    std::vector<std::byte> next(from, from + bytes);
+    if (!sum.empty()) step.how.combine(sum.data(), next.data(), step.count);
+    sum = std::move(next);
+  }
+  for (uint32_t i = 0; i < step.buffers.size(); ++i) {
+    if (step.kind == Begun::Kind::kAllreduce || i == step.root) std::memcpy(step.buffers[i].second, sum.data(), bytes);
+  }
+}
+
+Code Meeting::End::begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) {
+  Reduction of_bytes;
+  of_bytes.element_bytes = 1;
+  return begin(Begun::Kind::kBcast, data, data, bytes, of_bytes, root, handle);
+}
+
+Code Meeting::End::begin_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root,
+                                void** handle) {
+  return begin(Begun::Kind::kReduce, in, out, count, how, root, handle);
+}
+
+Code Meeting::End::begin_allreduce(const void* in, void* out, uint64_t count, const Reduction& how, void** handle) {
+  return begin(Begun::Kind::kAllreduce, in, out, count, how, 0, handle);
+}
+
+bool Meeting::End::test(void* handle, Code* code) {
+  const std::lock_guard lock(meeting_.mutex_);
+  const auto* step = static_cast<const Begun*>(handle);
+  if (step->come < step->buffers.size() || ++looks_ % 3 != 0) return false;
+  --under_way_;
+  *code = meeting_.failing_ == self_ ? Code::kIo : Code::kOk;
+  return true;
+}
+
 void Meeting::End::bring(const void* in, std::span<const uint64_t> parts) {
   meeting_.brought_[self_] = {in, parts};
   meeting_.all_.arrive_and_wait();

@@ -24,11 +24,11 @@ struct Built {
   Timeline times;
 };
 
-Built built(Collective collective, std::string_view name, uint32_t ranks, uint32_t nodes) {
+Built built(Collective collective, std::string_view name, uint32_t ranks, uint32_t nodes, uint64_t chunk = 8) {
   Problem problem;
   problem.collective = collective;
   problem.count = 64;
-  problem.chunk_bytes = 8;
+  problem.chunk_bytes = chunk;
   problem.layout = blocks_of(ranks, nodes);
   Built out;
   EXPECT_TRUE(coll::build(coll::for_all_ranks(problem), name, &out.schedules).ok());
@@ -48,8 +48,8 @@ TEST(Timeline, KnownTimes) {
 
 TEST(Timeline, LeadersTakeAnExchangeForEachDoubling) {
   // One message of 4 between 2 nodes, and of 3 to 4 nodes two; none inside, for each rank is alone.
-  EXPECT_EQ(built(Collective::kAllreduce, coll::kHostLeaders, 2, 2).times.end, 4);
-  EXPECT_EQ(built(Collective::kAllreduce, coll::kHostLeaders, 3, 3).times.end, 8);
+  EXPECT_EQ(built(Collective::kAllreduce, coll::kHostLeaders, 2, 2, 0).times.end, 4);
+  EXPECT_EQ(built(Collective::kAllreduce, coll::kHostLeaders, 3, 3, 0).times.end, 8);
   EXPECT_EQ(built(Collective::kBarrier, coll::kHostLeaders, 4, 4).times.end, 8);
 }
 
@@ -161,6 +161,29 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
     for (const uint32_t ranks_per_node : {8u, 16u, 32u}) {
       EXPECT_LE(time(collective, algorithm, ranks_per_node), 1.5 * few)
           << coll::name_of(collective) << " " << algorithm << ", " << ranks_per_node << " ranks a node";
+    }
+  }
+}
+
+// The multicore collectives paper's section 4.1: a chunk is between nodes while another one is copied inside.
+TEST(Timeline, ChunksOfLeadersOverlapWithTheirNodes) {
+  const auto by_bytes = [](const void*, const coll::Step& step, bool between) {
+    return 1 + static_cast<double>(step.bytes) / (between ? 1024 : 2048);
+  };
+  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
+    for (const uint32_t root : {0u, 1u}) {
+      const auto time = [&](uint64_t chunk) {
+        Problem problem;
+        problem.collective = collective;
+        problem.count = 1 << 20;
+        problem.chunk_bytes = chunk;
+        problem.root = coll::has_root(collective) ? root : 0;
+        problem.layout = blocks_of(16, 4);
+        std::vector<Schedule> schedules;
+        EXPECT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), coll::kHostLeaders, &schedules).ok());
+        return coll::timeline(schedules, *problem.layout, {by_bytes, nullptr}).end;
+      };
+      EXPECT_LT(time(64 << 10), 0.85 * time(0)) << coll::name_of(collective) << ", root " << root;
     }
   }
 }
