@@ -114,13 +114,25 @@ TEST_F(ControlBlockInvariant, AContributionFitsWhereItIs) {
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a ring is used in whole blocks");
   c.ring_at = kFirstRingBytes;
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a ring is used in whole blocks");
+  c.way = ContributionWay::kBlocks;
+  c.ring_at = 0;
+  c.stride = 1;
+  c.bytes = sizeof(NeighborBlockShm);
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), nullptr);
+  c.stride = 2;
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a table of blocks fits what it begins");
+  c.bytes = kFirstRingBytes + 1;
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution does not leave its ring");
+  c.bytes = kFirstRingBytes;
+  c.stride = kMostEdges + 1;
+  EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a table of blocks fits what it begins");
   c.way = ContributionWay::kMemory;
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), nullptr);
   c.target.set_span(0, 1);
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a target lies inside it");
   c.source.set_span(2, 1);
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "what can be mapped of a source lies inside it");
-  c.way = static_cast<ContributionWay>(9);
+  c.way = static_cast<ContributionWay>(static_cast<uint16_t>(ContributionWay::kNothing) + 1);
   EXPECT_STREQ(c.broken_invariant(kFirstRingBytes), "a contribution says where it is");
 }
 
