@@ -36,7 +36,9 @@ struct Around {
 
 using Distances = std::vector<uint32_t>;
 
-TEST_P(Teams, BlocksOfNeighbors) {
+class NeighborTeams : public Teams {};
+
+TEST_P(NeighborTeams, BlocksOfNeighbors) {
   run([](Member& m) {
     for (const Distances& distances : {Distances{1}, Distances{1, 1, 2, 0}, Distances{1, 0, 1, 0, 3, 2, 1}}) {
       const Around near(m.self, m.size, distances);
@@ -60,7 +62,7 @@ TEST_P(Teams, BlocksOfNeighbors) {
 }
 
 /// Of a length of its own for each edge, short and long ones by turns.
-TEST_P(Teams, BlocksOfNeighborsInLists) {
+TEST_P(NeighborTeams, BlocksOfNeighborsInLists) {
   run([](Member& m) {
     const Around near(m.self, m.size, {1, 2, 1, 0, 1});
     const uint32_t edges = 5;
@@ -89,7 +91,7 @@ TEST_P(Teams, BlocksOfNeighborsInLists) {
 }
 
 /// Chains: who only sends is ahead of who only receives, and members without neighbours of both.
-TEST_P(Teams, NeighborsRunAhead) {
+TEST_P(NeighborTeams, NeighborsRunAhead) {
   run([](Member& m) {
     Edges to;
     Edges from;
@@ -112,7 +114,7 @@ TEST_P(Teams, NeighborsRunAhead) {
 }
 
 /// Member 0 sends more, or less, than the others expect, short where they expect long and the other way round.
-TEST_P(Teams, LengthsOfBlocksThatDisagree) {
+TEST_P(NeighborTeams, LengthsOfBlocksThatDisagree) {
   run([](Member& m) {
     const Around near(m.self, m.size, {1});
     ASSERT_TRUE(m.team.agree_on_edges(1));
@@ -142,7 +144,7 @@ TEST_P(Teams, LengthsOfBlocksThatDisagree) {
   });
 }
 
-TEST_P(Teams, ANeighborThatRefuses) {
+TEST_P(NeighborTeams, ANeighborThatRefuses) {
   run([](Member& m) {
     const Around near(m.self, m.size, {1, 2});
     ASSERT_TRUE(m.team.agree_on_edges(2));
@@ -169,12 +171,23 @@ TEST_P(Teams, ANeighborThatRefuses) {
   });
 }
 
-TEST_P(Teams, TooManyEdgesAreNotServed) {
+TEST_P(NeighborTeams, TooManyEdgesAreNotServed) {
   run([](Member& m) {
     EXPECT_FALSE(m.team.agree_on_edges(m.self == m.size - 1 ? coll::kMostEdges + 1 : 1));
     EXPECT_TRUE(m.team.agree_on_edges(coll::kMostEdges));
   });
 }
+
+std::vector<TeamCase> neighbor_cases() {
+  std::vector<TeamCase> all;
+  for (const Memory memory : {Memory::kMapped, Memory::kKernel, Memory::kMessages}) {
+    for (const int ranks : {2, 5}) all.push_back({World::kProcesses, ranks, memory});
+    all.push_back({World::kThreads, 3, memory});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, NeighborTeams, ::testing::ValuesIn(neighbor_cases()), team_case_name);
 
 }  // namespace
 }  // namespace zh::test
