@@ -353,7 +353,7 @@ class Cli(Case):
             FASTEST_CHUNK="4K",
         )  # fmt: skip
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual(len(launches), 2 * (1 + 2 * 6), "two rounds of auto, and of six algorithms in two pieces")
+        self.assertEqual(len(launches), 2 * (1 + 2 * 6 + 1), "two rounds of auto, six algorithms in pieces, one whole")
         self.assertIn("bcast · 4 ranks · nodes of 2 · 2 rounds", r.stdout)
         self.assertEqual(r.stdout.count("0.500*"), 1)
         rows = json.loads((folder / "algorithms.json").read_text())["rows"]
