@@ -61,6 +61,7 @@ Code Team::State::finish(p2p::Request* request, uint64_t room) {
     return Code::kOk;
   }
   less = less || bytes < room;
+  if (code == Code::kPeerDead) broken = true;
   return code;
 }
 
