@@ -100,7 +100,9 @@ struct Team::State::NeighborCall {
     for (uint32_t k = 0; k < recv.members.size(); ++k) {
       if (!is_own(recv, k)) continue;
       for (uint32_t i = 0; i < send.members.size(); ++i) {
-        if (is_own(send, i) && send.nth[i] == recv.nth[k]) copy_own(recv.pieces[k], send.pieces[i]);
+        if (!is_own(send, i) || send.nth[i] != recv.nth[k]) continue;
+        s.fit(send.pieces[i].bytes, recv.pieces[k].bytes);  // too much is an error of this member alone
+        copy_own(recv.pieces[k], send.pieces[i]);
       }
     }
   }

@@ -85,19 +85,18 @@ int open_received(const Group& recv, const CommInfo& info, Started& s) {
 }
 
 /// What all of them end with: what this rank gives to itself has to fit.
-template <typename Given, typename Taken>
-int expect_own(const CommInfo& info, const Given& given, const Taken& taken) {
+inline int expect_own(const CommInfo& info, const coll::Problem& problem) {
   const Neighborhood& near = info.runs->neighborhood();
   bool fits = true;
-  coll::each_own_edge(near.sources.ranks, near.destinations.ranks, static_cast<uint32_t>(info.rank),
-                      [&](uint32_t to, uint32_t from) { fits = fits && given[to].bytes <= taken[from].bytes; });
+  coll::each_own_edge(near.sources.ranks, near.destinations.ranks, problem.self, [&](uint32_t to, uint32_t from) {
+    fits = fits && problem.send[to].bytes <= problem.recv[from].bytes;
+  });
   return fits ? kGoOn : raise(info.handle, MPI_ERR_TRUNCATE);
 }
 
 /// By a team, once both buffers are open.
 inline int exchange(const CommInfo& info, coll::Team& team, const coll::Pieces& given, PeerBuffers& taken) {
   const Neighborhood& near = info.runs->neighborhood();
-  ZH_STEP(expect_own(info, given, taken.pieces()));
   return finish(team.neighbors(near.destinations.of(given), near.sources.of(taken.pieces())), info.handle, taken);
 }
 
@@ -135,7 +134,7 @@ struct NeighborAllgatherTo {
     ZH_STEP(judge(send, comm, &mine));
     ZH_STEP(s.input.open(mine, comm));
     s.problem.send.assign(edges, {0, mine.bytes()});
-    return expect_own(info, s.problem.send, s.problem.recv);
+    return expect_own(info, s.problem);
   }
 };
 
@@ -165,7 +164,7 @@ struct NeighborAlltoallOf {
     ZH_STEP(open_received(recv, info, s));
     ZH_STEP(open_blocks(send, info.runs->neighborhood().destinations, comm, &s.input));
     s.problem.send = s.input.pieces();
-    return expect_own(info, s.problem.send, s.problem.recv);
+    return expect_own(info, s.problem);
   }
 };
 

@@ -144,6 +144,28 @@ TEST_P(NeighborTeams, LengthsOfBlocksThatDisagree) {
   });
 }
 
+/// Too much for oneself is an error of that member alone.
+TEST_P(NeighborTeams, TooMuchForOneself) {
+  run([](Member& m) {
+    const Around near(m.self, m.size, {0, 1});
+    ASSERT_TRUE(m.team.agree_on_edges(2));
+    for (const uint64_t n : {8, 5000}) {
+      ++m.call;
+      const uint64_t* out = m.input(2 * n);
+      uint64_t* in = m.memory(2 * n);
+      std::fill_n(in, 2 * n, 7);
+      const uint64_t room = m.self == 0 ? n / 2 : n;
+      const copy::Buffer take[] = {bytes(in, room), bytes(in + n, n)};
+      const Code code = m.team.neighbors(near.to.of(even(out, n)), near.from.of({{}, 0, take}));
+      EXPECT_EQ(code, m.self == 0 ? Code::kTruncated : Code::kOk);
+      EXPECT_ALL(room, value(m.call, m.self, i), in);
+      EXPECT_ALL(n - room, 7U, in + room);
+      EXPECT_ALL(n, value(m.call, near.from.members[1], n + i), in + n);
+      m.give_back();
+    }
+  });
+}
+
 TEST_P(NeighborTeams, ANeighborThatRefuses) {
   run([](Member& m) {
     const Around near(m.self, m.size, {1, 2});
