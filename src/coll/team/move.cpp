@@ -245,10 +245,7 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
 
 Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const uint64_t most = small < kSmallBytes ? small
-                        : crowded           ? kSmallCrowdedBytes
-                        : size == 2         ? 2 * kSmallBytesOfTwo
-                                            : kSmallBytes;
+  const uint64_t most = size == 2 && !crowded && grown() ? 2 * kSmallBytesOfTwo : small_one_way();
   if (self != root) {
     const Code code = take_from_root(root, recv, self, size, recv.bytes * size > most);
     if (code == Code::kOk) end();

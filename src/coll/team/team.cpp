@@ -227,7 +227,7 @@ uint32_t Team::size() const { return state_->size; }
 uint32_t Team::self() const { return state_->self; }
 
 uint32_t Team::begun() const { return state_->seq; }
-bool Team::grown() const { return state_->small == kSmallBytes; }
+bool Team::grown() const { return state_->grown(); }
 bool Team::fell_short() const { return state_->less; }
 
 void Team::refuse(bool to_all) {

@@ -308,14 +308,14 @@ struct Team::State {
 
   // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
+  /// Whether the control blocks have grown, alike on all members.
+  [[nodiscard]] bool grown() const { return small == kSmallBytes; }
   /// Most bytes of one contribution that go through the control block.
   [[nodiscard]] uint64_t small_bytes() const {
     return size == 2 && !crowded && small > kSmallBytesOfTwo ? kSmallBytesOfTwo : small;
   }
   /// The same where one member alone gives or gets, so that others can be ahead of who is not there yet.
-  [[nodiscard]] uint64_t small_one_way() const {
-    return crowded && small == kSmallBytes ? kSmallCrowdedBytes : small_bytes();
-  }
+  [[nodiscard]] uint64_t small_one_way() const { return crowded && grown() ? kSmallCrowdedBytes : small_bytes(); }
   /// A message to one member; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
   /// One that was not taken is never taken for that of another collective.
