@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "coll/algorithms/algorithms.h"
-#include "simd/reduce.h"
+#include "coll/compare.h"
 
 namespace zh::engine {
 namespace {
@@ -30,14 +30,6 @@ RankList local_of(const Rank& rank, size_t leaders, uint32_t self) {
   std::vector<int32_t> local(leaders, -1);
   local[self] = static_cast<int32_t>(rank.node().self());
   return list_of(std::move(local));
-}
-
-/// Of uint64.
-coll::Reduction least_of() {
-  coll::Reduction how;
-  how.element_bytes = sizeof(uint64_t);
-  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
-  return how;
 }
 
 /// Pieces of these bytes, one behind another.
@@ -110,10 +102,11 @@ bool LeaderMessages::test(void* handle, Code* code) {
 Code LeaderMessages::meet() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
 
 Code LeaderMessages::compare(uint64_t steps, uint64_t bytes) {
-  const uint64_t mine[4] = {steps, ~steps, bytes, ~bytes};
-  uint64_t least[4] = {};
-  if (const Code code = allreduce(mine, least, 4, least_of()); code != Code::kOk) return code;
-  return least[0] == ~least[1] && least[2] == ~least[3] ? Code::kOk : Code::kIo;
+  const coll::Compared<2> mine({steps, bytes});
+  coll::Compared<2> least = mine;
+  const Code code = allreduce(mine.words, least.words, mine.kCount, coll::least_word());
+  if (code != Code::kOk) return code;
+  return least.alike() ? Code::kOk : Code::kIo;
 }
 
 LeaderMessages::Way LeaderMessages::way_of_bcast(void* data, uint64_t bytes, uint32_t root) const {
@@ -216,7 +209,7 @@ Code LeaderMessages::exscan(const void* in, void* out, uint64_t count, const col
 
 bool LeaderMessages::on_all(bool here) {
   uint64_t least = here ? 1 : 0;
-  return allreduce(&least, &least, 1, least_of()) == Code::kOk && least == 1;
+  return allreduce(&least, &least, 1, coll::least_word()) == Code::kOk && least == 1;
 }
 
 }  // namespace zh::engine

@@ -5,24 +5,21 @@
 #include <new>
 #include <span>
 
+#include "coll/compare.h"
 #include "coll/schedule/run.h"
 #include "coll/team/team.h"
-#include "simd/reduce.h"
 
 namespace zh::engine {
 
 class TeamSteps final : public coll::NodeSteps {
  public:
-  explicit TeamSteps(coll::Team& team) : team_(team) {
-    least_.element_bytes = sizeof(uint64_t);
-    least_.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
-  }
+  explicit TeamSteps(coll::Team& team) : team_(team) {}
 
   /// Whether all take the call for the same (coll::digest()). The same answer for all; waits for them.
   [[nodiscard]] bool agree(uint32_t digest) {
-    const uint64_t mine[2] = {digest, ~uint64_t{digest}};
-    uint64_t least[2] = {};
-    return team_.allreduce(mine, least, 2, least_) == Code::kOk && least[0] == ~least[1];
+    const coll::Compared<1> mine({digest});
+    coll::Compared<1> least = mine;
+    return team_.allreduce(mine.words, least.words, mine.kCount, least_) == Code::kOk && least.alike();
   }
 
   /// In place of agree(), for a rank that will not share: those that ask learn so. Waits for nobody.
@@ -102,7 +99,7 @@ class TeamSteps final : public coll::NodeSteps {
   static copy::Buffer buffer(void* data, uint64_t bytes) { return {static_cast<std::byte*>(data), bytes, nullptr}; }
 
   coll::Team& team_;
-  coll::Reduction least_;  ///< of agree(); also what combines no elements
+  coll::Reduction least_ = coll::least_word();  ///< of agree(); also what combines no elements
 };
 
 }  // namespace zh::engine

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coll/compare.h"
 #include "coll/team/team_state.h"
 
 namespace zh::coll {
@@ -188,12 +189,9 @@ Code Team::State::exchange_blocks(const Blocks& send, const Blocks& recv) {
 }
 
 bool Team::agree_on_edges(uint32_t edges) {
-  Reduction least;
-  least.element_bytes = sizeof(uint64_t);
-  least.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
-  const uint64_t mine = ~uint64_t{edges};
+  const uint64_t mine = ~uint64_t{edges};  // the least complement is of the most
   uint64_t of_all = 0;
-  if (allreduce(&mine, &of_all, 1, least) != Code::kOk) return false;
+  if (allreduce(&mine, &of_all, 1, least_word()) != Code::kOk) return false;
   state_->most_edges = static_cast<uint32_t>(~of_all);
   return state_->most_edges <= kMostEdges;
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "coll/compare.h"
 #include "mpi/coll/call_data.h"
 #include "mpi/coll/call_reduce.h"
 #include "mpi/handles/context.h"
@@ -153,11 +154,11 @@ Code HostLeaders::meet() {
 
 Code HostLeaders::compare(uint64_t steps, uint64_t bytes) {
   if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->compare(steps, bytes);
-  uint64_t least[4] = {steps, ~steps, bytes, ~bytes};
-  const Operands<MPI_Count> x{MPI_IN_PLACE, least, 4, MPI_UINT64_T, MPI_MIN};
-  const Code code = by_host<form::Allreduce>(calls::Allreduce<MPI_Count>{x, leaders_.comm()}, sizeof least);
+  coll::Compared<2> least({steps, bytes});
+  const Operands<MPI_Count> x{MPI_IN_PLACE, least.words, least.kCount, MPI_UINT64_T, MPI_MIN};
+  const Code code = by_host<form::Allreduce>(calls::Allreduce<MPI_Count>{x, leaders_.comm()}, sizeof least.words);
   if (code != Code::kOk) return code;
-  return least[0] == ~least[1] && least[2] == ~least[3] ? Code::kOk : Code::kIo;
+  return least.alike() ? Code::kOk : Code::kIo;
 }
 
 Code HostLeaders::bcast(void* data, uint64_t bytes, uint32_t root) {

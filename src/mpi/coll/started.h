@@ -1,8 +1,8 @@
 // Collectives that go on a little whenever this rank is inside MPI: nonblocking ones, persistent ones from start to
 // start, and blocking ones that no team serves. Small ones of one node go through shared memory, and so do some large
 // ones (engine/small_started.h, engine/large_started.h), all others as schedules over point-to-point
-// (coll/schedule/run.h). Made by
-// wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request handles and what a schedule does.
+// (coll/schedule/run.h). Made by wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request
+// handles and what a schedule does.
 #pragma once
 
 #include <array>
