@@ -35,21 +35,14 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
     SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::JoinConfig nodes;
-                nodes.measure_line = false;
-                nodes.cma = c.cma;
-                nodes.rank_bytes = 32 << 20;
-                std::unique_ptr<node::Node> node;
-                const Status joined = node::Node::join(world, nodes, &node);
-                ASSERT_TRUE(joined.ok()) << joined.what();
                 engine::Config config;
                 config.cma = c.cma;
-                config.calibrate = false;
                 config.single_copy_min = 64 << 10;
                 config.wait = c.wait;
                 config.polled_senders = c.polled_senders;
+                std::unique_ptr<node::Node> node;
                 std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                ASSERT_TRUE(join(world, config, &node, &rank));
                 Survivor me(*rank, c);
                 if (world.rank() == kVictim) {
                   die_at(c.point, hit);
@@ -84,21 +77,15 @@ TEST_P(CrashTeam, OthersAreTold) {
     SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::JoinConfig nodes;
-                nodes.measure_line = false;
-                nodes.cma = c.cma;
-                nodes.rank_bytes = 32 << 20;
-                std::unique_ptr<node::Node> node;
-                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
                 engine::Config config;
                 config.cma = c.cma;
-                config.calibrate = false;
                 config.copiers = 1;
                 config.group_members = c.group;
                 test::FakeHeap heap(16 << 20);
                 if (c.mapped) config.heap = &heap;
+                std::unique_ptr<node::Node> node;
                 std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                ASSERT_TRUE(join(world, config, &node, &rank));
                 std::vector<uint32_t> members{0, 1, 2};
                 std::swap(members[c.place], members[kVictim]);
                 // A swap is its own inverse.
@@ -173,15 +160,9 @@ Code start_until_error(Rank& rank, engine::SmallStarted& small, uint64_t* number
 void run_started(const char* point, int hit) {
   run_ranks(World::kProcesses, kRanks,
             [&](TestBootstrap& world) {
-              node::JoinConfig nodes;
-              nodes.measure_line = false;
-              nodes.rank_bytes = 32 << 20;
               std::unique_ptr<node::Node> node;
-              ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-              engine::Config config;
-              config.calibrate = false;
               std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+              ASSERT_TRUE(join(world, {}, &node, &rank));
               const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
               engine::SmallStarted small(*rank, 5, {*members, members}, node->self());
               if (world.rank() == kVictim) {
@@ -232,15 +213,9 @@ void run_staged(const char* point, int hit) {
   run_ranks(
       World::kProcesses, kRanks,
       [&](TestBootstrap& world) {
-        node::JoinConfig nodes;
-        nodes.measure_line = false;
-        nodes.rank_bytes = 32 << 20;
         std::unique_ptr<node::Node> node;
-        ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-        engine::Config config;
-        config.calibrate = false;
         std::unique_ptr<Rank> rank;
-        ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+        ASSERT_TRUE(join(world, {}, &node, &rank));
         const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
         engine::LargeStarted large(*rank, 5, {*members, members}, node->self(), engine::LargeStarted::Where::kAnywhere);
         if (world.rank() == kVictim) die_at(point, hit);
@@ -280,15 +255,9 @@ TEST(CrashStartedEarly, OthersAreToldWhoWaitToKnowEachOther) { run_started(nullp
 TEST(CrashWildcard, EndsWhenAPeerDies) {
   run_ranks(World::kProcesses, kRanks,
             [&](TestBootstrap& world) {
-              node::JoinConfig nodes;
-              nodes.measure_line = false;
-              nodes.rank_bytes = 32 << 20;
               std::unique_ptr<node::Node> node;
-              ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-              engine::Config config;
-              config.calibrate = false;
               std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+              ASSERT_TRUE(join(world, {}, &node, &rank));
               constexpr uint64_t kAll = 5, kPair = 6, kOthers = 7, kKnown = 8;
               const auto self = static_cast<int32_t>(world.rank());
               const int32_t other = kRanks - kVictim - self;
@@ -361,16 +330,11 @@ TEST(CrashWildcard, AMessageWithoutBellIsReceived) {
   for (const bool posted : {false, true}) {
     run_ranks(World::kProcesses, 2,
               [&](TestBootstrap& world) {
-                node::JoinConfig nodes;
-                nodes.measure_line = false;
-                nodes.rank_bytes = 32 << 20;
-                std::unique_ptr<node::Node> node;
-                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
                 engine::Config config;
-                config.calibrate = false;
                 config.polled_senders = 0;
+                std::unique_ptr<node::Node> node;
                 std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                ASSERT_TRUE(join(world, config, &node, &rank));
                 std::byte token{7};
                 if (world.rank() == kVictim) {
                   SendArgs send;
@@ -407,15 +371,9 @@ TEST(CrashWildcard, AMessageWithoutBellIsReceived) {
 TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
   run_ranks(World::kProcesses, 2,
             [&](TestBootstrap& world) {
-              node::JoinConfig nodes;
-              nodes.measure_line = false;
-              nodes.rank_bytes = 32 << 20;
               std::unique_ptr<node::Node> node;
-              ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-              engine::Config config;
-              config.calibrate = false;
               std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+              ASSERT_TRUE(join(world, {}, &node, &rank));
               if (world.rank() == kVictim) {
                 compute(20'000'000);
                 kill(getpid(), SIGKILL);
@@ -436,15 +394,9 @@ TEST(CrashAway, TheReceiverComesBackToAnEnd) {
     SCOPED_TRACE(point);
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::JoinConfig nodes;
-                nodes.measure_line = false;
-                nodes.rank_bytes = 32 << 20;
                 std::unique_ptr<node::Node> node;
-                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-                engine::Config config;
-                config.calibrate = false;
                 std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                ASSERT_TRUE(join(world, {}, &node, &rank));
                 std::vector<std::byte> data(3000);
                 SendArgs send;
                 send.context = 5;
@@ -490,17 +442,12 @@ TEST(CrashAccess, TheOwnerForksAllTheSame) {
     SCOPED_TRACE(point);
     run_ranks(World::kProcesses, 2,
               [&](TestBootstrap& world) {
-                node::JoinConfig nodes;
-                nodes.measure_line = false;
-                nodes.rank_bytes = 32 << 20;
-                std::unique_ptr<node::Node> node;
-                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
                 FakeHeap heap(16 << 20);
                 engine::Config config;
-                config.calibrate = false;
                 config.heap = &heap;
+                std::unique_ptr<node::Node> node;
                 std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                ASSERT_TRUE(join(world, config, &node, &rank));
                 constexpr uint64_t kBytes = 1 << 20;
                 std::byte* data = heap.take(kBytes);
                 heap.use_twice(data, kBytes);

@@ -24,15 +24,9 @@ TEST_P(CrashNeighbors, OthersAreTold) {
     SCOPED_TRACE(std::string(point) + ", hit " + std::to_string(hit));
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
-                node::JoinConfig nodes;
-                nodes.measure_line = false;
-                nodes.rank_bytes = 32 << 20;
                 std::unique_ptr<node::Node> node;
-                ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-                engine::Config config;
-                config.calibrate = false;
                 std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+                ASSERT_TRUE(join(world, {}, &node, &rank));
                 const auto team = rank->make_team(5, {0, 1, 2}, node->self());
                 ASSERT_TRUE(team->ready() && team->agree_on_edges(2));
                 const uint32_t self = team->self();

@@ -82,20 +82,14 @@ void collectives(Rank& rank) {
 
 void live_until_told(TestBootstrap& world, const Plan& plan, uint64_t* death_ns) {
   const Case& c = plan.messages;
-  node::JoinConfig nodes;
-  nodes.measure_line = false;
-  nodes.cma = c.cma;
-  nodes.rank_bytes = 32 << 20;
-  std::unique_ptr<node::Node> node;
-  ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
   engine::Config config;
   config.cma = c.cma;
-  config.calibrate = false;
   config.single_copy_min = 64 << 10;
   config.copiers = 1;
   config.wait = c.wait;
+  std::unique_ptr<node::Node> node;
   std::unique_ptr<Rank> rank;
-  ASSERT_TRUE(Rank::create(*node, world, config, &rank).ok());
+  ASSERT_TRUE(join(world, config, &node, &rank));
   if (world.rank() == kVictim) {
     *death_ns = os::now_ns() + plan.delay_ns;
     die_in(plan.delay_ns);

@@ -44,6 +44,20 @@ struct Case {
   uint32_t polled_senders = 8;  ///< see p2p::EndpointConfig
 };
 
+/// Has this rank join its node without measuring anything; false where that fails, which is told.
+inline bool join(TestBootstrap& world, engine::Config config, std::unique_ptr<node::Node>* node,
+                 std::unique_ptr<Rank>* rank) {
+  node::JoinConfig nodes;
+  nodes.measure_line = false;
+  nodes.cma = config.cma;
+  nodes.rank_bytes = 32 << 20;
+  config.calibrate = false;
+  Status status = node::Node::join(world, nodes, node);
+  if (status.ok()) status = Rank::create(**node, world, config, rank);
+  EXPECT_TRUE(status.ok()) << status.what();
+  return status.ok();
+}
+
 inline void compute(uint64_t ns) {
   const uint64_t end = os::now_ns() + ns;
   while (os::now_ns() < end) os::yield_cpu();
