@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/large_started.h"
 #include "engine/small_started.h"
 #include "json_file.h"
 #include "model_case.h"
@@ -72,7 +73,10 @@ Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, con
   const char* by_choice = choice.algorithm != nullptr ? "schedule" : kHost;
   if (question.nodes > 1) return {by_choice, kHost};
   if (facts.precedence.named[static_cast<size_t>(question.collective)]) return {by_choice, by_choice};
-  return {"team", engine::SmallStarted::fits(problem) ? "team" : by_choice};
+  if (engine::SmallStarted::fits(problem)) return {"team", "team"};
+  const bool staged =
+      choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && engine::LargeStarted::fits(problem);
+  return {"team", staged ? "team-if-apart" : by_choice};
 }
 
 /// Bytes of a chunk that the others would have in the place of the choice.
@@ -142,6 +146,7 @@ std::string serves_text(const json& answer) {
   const auto nonblocking = answer["nonblocking"].get<std::string>();
   const auto who = [](const std::string& by) {
     if (by == "team") return "a team, which reads no table";
+    if (by == "team-if-apart") return "a team if ranks mostly share no cache, else a schedule by this algorithm";
     return by == "schedule" ? "a schedule by this algorithm" : "the host's own collective";
   };
   return fmt::format("blocking calls: {}; nonblocking and persistent ones: {}", who(blocking), who(nonblocking));

@@ -38,8 +38,8 @@ struct ChoiceFacts {
 [[nodiscard]] ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::Tiles& tiles);
 
 /// "algorithm" and "chunk_bytes" in force, their "source"; "sources": the word of each, in order; "blocking" and
-/// "nonblocking": who serves such a call; "times": predictions for the algorithm in force and for the fastest other
-/// one.
+/// "nonblocking": who serves such a call, "team", "team-if-apart" (ranks that mostly share no cache), "schedule" or
+/// "host"; "times": predictions for the algorithm in force and for the fastest other one.
 [[nodiscard]] nlohmann::json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts);
 
 /// `answers`: by ABI; those that are alike are told once.

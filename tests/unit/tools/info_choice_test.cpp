@@ -79,9 +79,14 @@ TEST(InfoChoice, SaysWhomItServes) {
   EXPECT_EQ(served(4, 1), "team schedule");
   EXPECT_EQ(served(4, 2), "schedule host");
   EXPECT_EQ(served(4, 4), "host host");
+  bytes = 64 << 10;
+  EXPECT_EQ(served(4, 1), "team team-if-apart");
+  expect(told(allreduce(bytes, 4, 1), f), "a team if ranks mostly share no cache, else a schedule by this algorithm");
   ASSERT_TRUE(f.precedence.measured.parse("allreduce 2 one 0 host\nallreduce 2 several 0 host\n").ok());
   EXPECT_EQ(served(4, 1), "team host");
   EXPECT_EQ(served(4, 2), "host host");
+  bytes = 1024;
+  EXPECT_EQ(served(4, 1), "team host");
   // Small ones read no table.
   bytes = 8;
   EXPECT_EQ(served(4, 1), "team team");
