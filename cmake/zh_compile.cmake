@@ -22,9 +22,9 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
-# Sanitizer builds keep the assertions.
-set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g")
-set(CMAKE_C_FLAGS_SANITIZE "-O1 -g")
+# Sanitizer builds keep the assertions; their reports need lines, not variables.
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
+set(CMAKE_C_FLAGS_SANITIZE "-O1 -g1")
 
 find_program(ZH_CCACHE_PROGRAM ccache)
 if(ZH_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
