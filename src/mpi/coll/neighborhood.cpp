@@ -56,10 +56,9 @@ void ask_distributed_graph(MPI_Comm comm, Neighborhood* out) {
   int weighted = 0;
   host.Dist_graph_neighbors_count(comm, &n_in, &n_out, &weighted);
   std::vector<int> in = room_for(n_in);
-  std::vector<int> in_weights = room_for(n_in);
   std::vector<int> to = room_for(n_out);
-  std::vector<int> to_weights = room_for(n_out);
-  host.Dist_graph_neighbors(comm, n_in, in.data(), in_weights.data(), n_out, to.data(), to_weights.data());
+  // Without weights: Intel MPI 2021.10 has none of a communicator's duplicate, and copies them all the same.
+  host.Dist_graph_neighbors(comm, n_in, in.data(), host.unweighted, n_out, to.data(), host.unweighted);
   for (int i = 0; i < n_in; ++i) out->sources.add(in[static_cast<size_t>(i)]);
   for (int i = 0; i < n_out; ++i) out->destinations.add(to[static_cast<size_t>(i)]);
 }

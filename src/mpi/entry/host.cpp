@@ -109,6 +109,13 @@ const char* load_host(void* library) {
   ZH_OPTIONAL(Message_fromint)
   ZH_OPTIONAL(Get_library_version)
 #undef ZH_OPTIONAL
+#if defined(ZH_ABI_MPICH)
+  const void* const unweighted = host_object(library, "MPI_UNWEIGHTED");
+  if (unweighted == nullptr) return lacks("MPI_UNWEIGHTED");
+  host.unweighted = *static_cast<int* const*>(unweighted);
+#else
+  host.unweighted = MPI_UNWEIGHTED;
+#endif
 #if defined(ZH_ABI_OMPI)
 #define ZH_X(name, type, symbol)                                          \
   predefined.v_##name = static_cast<type>(host_object(library, #symbol)); \

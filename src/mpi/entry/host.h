@@ -99,6 +99,7 @@ struct Host {
 #undef ZH_B
 #undef ZH_X
   bool large_counts;  ///< it has all functions with large counts (MPI 4.0)
+  int* unweighted;    ///< MPI_UNWEIGHTED, which the libraries of MPICH's ABI hold
   // Where the host has them.
   int (*Request_get_status_any)(int, const MPI_Request*, int*, int*, MPI_Status*);
   int (*Request_c2f)(MPI_Request);
