@@ -62,6 +62,28 @@ void* host_object(void* library, const char* symbol) {
   return address != nullptr ? address : dlsym(library, symbol);
 }
 
+namespace {
+
+const char* load_objects([[maybe_unused]] void* library) {
+#if defined(ZH_ABI_MPICH)
+  const void* const unweighted = host_object(library, "MPI_UNWEIGHTED");
+  if (unweighted == nullptr) return lacks("MPI_UNWEIGHTED");
+  host.unweighted = *static_cast<int* const*>(unweighted);
+#else
+  host.unweighted = MPI_UNWEIGHTED;
+#endif
+#if defined(ZH_ABI_OMPI)
+#define ZH_X(name, type, symbol)                                          \
+  predefined.v_##name = static_cast<type>(host_object(library, #symbol)); \
+  if (predefined.v_##name == nullptr) return lacks(#symbol);
+  ZH_PREDEFINED(ZH_X)
+#undef ZH_X
+#endif
+  return nullptr;
+}
+
+}  // namespace
+
 const char* load_host(void* library) {
 #define ZH_X(name) \
   if (!find(library, #name, &host.name)) return lacks("MPI_" #name);
@@ -109,21 +131,7 @@ const char* load_host(void* library) {
   ZH_OPTIONAL(Message_fromint)
   ZH_OPTIONAL(Get_library_version)
 #undef ZH_OPTIONAL
-#if defined(ZH_ABI_MPICH)
-  const void* const unweighted = host_object(library, "MPI_UNWEIGHTED");
-  if (unweighted == nullptr) return lacks("MPI_UNWEIGHTED");
-  host.unweighted = *static_cast<int* const*>(unweighted);
-#else
-  host.unweighted = MPI_UNWEIGHTED;
-#endif
-#if defined(ZH_ABI_OMPI)
-#define ZH_X(name, type, symbol)                                          \
-  predefined.v_##name = static_cast<type>(host_object(library, #symbol)); \
-  if (predefined.v_##name == nullptr) return lacks(#symbol);
-  ZH_PREDEFINED(ZH_X)
-#undef ZH_X
-#endif
-  return nullptr;
+  return load_objects(library);
 }
 
 namespace counted {
