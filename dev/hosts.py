@@ -77,6 +77,12 @@ _OPENMPI_ENV = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
 }
+_OPENMPI_4_ENV = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+}
 
 
 def hosts(include_missing: bool = False) -> list[Host]:
@@ -95,17 +101,32 @@ def hosts(include_missing: bool = False) -> list[Host]:
 def older_hosts() -> list[Host]:
     """Libraries older than MPI 4, whether installed or not. Their programs are those of the hosts of today."""
     impi_env = {"I_MPI_FABRICS": "shm", "I_MPI_ROOT": str(ENV_DIR / "impi-2021.10")}
-    openmpi_env = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
-    }
     return [
-        _host("openmpi-4.1", "openmpi-4.1", "ompi", "mpicc", "libmpi.so.40", openmpi_env),
+        _host("openmpi-4.1", "openmpi-4.1", "ompi", "mpicc", "libmpi.so.40", _OPENMPI_4_ENV),
         _host("mpich-3.4", "mpich-3.4", "mpich", "mpicc", "libmpi.so.12", {}),
         _host("impi-2021.10", "impi-2021.10", "mpich", "mpicc", "libmpi.so.12", impi_env),
     ]
+
+
+def distribution_hosts() -> list[Host]:
+    """Debian's and Ubuntu's packages of this machine, whether installed or not; see can_compile()."""
+
+    def of(family: str, abi: str, soname: str, env: dict[str, str]) -> Host:
+        mpicc, mpiexec = f"/usr/bin/mpicc.{family}", f"/usr/bin/mpiexec.{family}"
+        return Host(f"debian-{family}", abi, mpicc, [mpiexec], env, "/usr/bin/python3", "", "", soname)
+
+    return [
+        of("mpich", "mpich", "libmpich.so.12", {}),
+        of("openmpi", "ompi", "libmpi.so.40", _OPENMPI_4_ENV),
+    ]
+
+
+def can_compile(host: Host) -> bool:
+    """Whether the compiler wrapper is there, and mpi.h too, which distributions have in a package of its own."""
+    if not Path(host.mpicc).exists() or not Path(host.mpiexec[0]).exists():
+        return False
+    command = [host.mpicc, "-include", "mpi.h", "-E", "-x", "c", "/dev/null"]
+    return subprocess.run(command, env=host.environment(), capture_output=True).returncode == 0
 
 
 def host(name: str) -> Host:

@@ -83,9 +83,7 @@ class Host:
     env: dict[str, str]
     compilers: dict[str, str]
     hydra: bool
-
-    def installed(self) -> bool:
-        return Path(self.mpiexec[0]).exists() and Path(self.compilers["z"]).exists()
+    installed: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,13 +135,10 @@ def known_hosts() -> list[Host]:
             compilers["s"] = h.mpicc
         if h.name + "-abi" in today:
             compilers["a"] = today[h.name + "-abi"].mpicc
-        found.append(Host(h.name, h.mpiexec, h.env, compilers, h.abi == "mpich"))
-    openmpi_env = next(h.env for h in mpi_hosts.older_hosts() if h.abi == "ompi")
-    openmpi_env = {k: v for k, v in openmpi_env.items() if k != "LD_LIBRARY_PATH"}
-    found.append(Host("debian-mpich", ["/usr/bin/mpiexec.mpich"], {}, {"z": "/usr/bin/mpicc.mpich"}, True))
-    found.append(
-        Host("debian-openmpi", ["/usr/bin/mpirun.openmpi"], openmpi_env, {"z": "/usr/bin/mpicc.openmpi"}, False)
-    )
+        installed = Path(h.mpiexec[0]).exists() and Path(compilers["z"]).exists()
+        found.append(Host(h.name, h.mpiexec, h.env, compilers, h.abi == "mpich", installed))
+    for h in mpi_hosts.distribution_hosts():
+        found.append(Host(h.name, h.mpiexec, h.env, {"z": h.mpicc}, h.abi == "mpich", mpi_hosts.can_compile(h)))
     return found
 
 
@@ -255,7 +250,7 @@ def main() -> int:
         for host in known_hosts():
             if arguments.host not in host.name:
                 continue
-            if not host.installed():
+            if not host.installed:
                 print(f"skipped: {host.name} is not installed", flush=True)
                 skipped += 1
                 continue

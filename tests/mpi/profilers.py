@@ -79,14 +79,10 @@ def wheels() -> list[Toolchain]:
 def distribution() -> list[Toolchain]:
     """The hosts of the distribution, where they are installed: Debian's have Fortran."""
     found = []
-    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                 "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}  # fmt: skip
-    for name, env in (("mpich", {}), ("openmpi", variables)):
-        mpicc, mpiexec, mpif90 = (shutil.which(f"{word}.{name}") for word in ("mpicc", "mpiexec", "mpif90"))
-        if not mpicc or not mpiexec:
-            continue
-        host = mpi_hosts.Host(f"system-{name}", "", mpicc, [mpiexec], env, "", "", "", "")
-        found.append(Toolchain(host, [mpicc], [], [mpif90] if mpif90 and shutil.which("gfortran") else None))
+    for host in filter(mpi_hosts.can_compile, mpi_hosts.distribution_hosts()):
+        mpif90 = host.mpicc.replace("mpicc", "mpif90")
+        fortran = [mpif90] if Path(mpif90).exists() and shutil.which("gfortran") else None
+        found.append(Toolchain(host, [host.mpicc], [], fortran))
     return found
 
 

@@ -67,14 +67,15 @@ class Doctor(Case):
         return str(path)
 
     def test_doctor_looks_for_library_and_modules(self):
-        modules = ("libzerohop-mpich.so", "libzerohop-ompi.so", "libzerohop-abi.so")
+        modules = ("libzerohop-ompi.so", "libzerohop-mpich.so", "libzerohop-abi.so")
+        path = f"{self.an_mpi()[0]}:{os.environ['PATH']}"  # so that this machine's own do not count
         for files, library, state in (
             ((), "bad", "bad"),
             (("libzerohop.so",), "ok", "bad"),
             (("libzerohop.so", *modules), "ok", "ok"),
             (("libzerohop.so", modules[0]), "ok", "ok"),
         ):
-            checks = self.doctor(command=self.installed(*files))
+            checks = self.doctor(command=self.installed(*files), PATH=path)
             self.assertEqual((checks["library"]["state"], checks["modules"]["state"]), (library, state), files)
 
     def an_mpi(self, version="5.0.3", soname="libmpi.so.40"):
@@ -113,6 +114,7 @@ class Doctor(Case):
         shim = self.made("shim/libzerohop.so", "int PMPI_Init(void) { return 0; }", "-shared", "-fPIC")
         env |= {"LD_PRELOAD": "libzerohop.so", "LD_LIBRARY_PATH": str(Path(shim).parent)}
         self.assertIn("links with libmpi.so.40", self.doctor(program, command=command, **env)["program"]["finding"])
+        _, library, program = self.an_mpi("2.1.1", "libmpi.so.20")  # which no machine has any longer
         Path(library).unlink()
         found = self.doctor(program, command=command)["program"]
         self.assertEqual(found["state"], "bad")
