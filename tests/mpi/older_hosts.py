@@ -32,7 +32,6 @@ YOUNG = {
     "coll_reduce.*_persistent": "compares with the host's persistent reductions",
     "coll_in_place.*_persistent": "the same",
     "coll_userop.*_persistent": "an operation on elements with gaps is the host's",
-    "coll_neighbors.all*_persistent": "grids on which both neighbours are one rank are the host's",
     "sessions.*": "calls MPI_Session_init",
 }
 YOUNG_MPICH = {
@@ -54,7 +53,6 @@ LEFT_OUT = {
         "coll_in_place.*": "the same",
         "coll_pairs.*": "the same",
         "coll_userop.*": "the host loses the end of long vectors with gaps",
-        "coll_neighbors.all*": "the host loses the end of long blocks on grids that are its own",
         "coll_neighbors.mistakes": "the host waits for ever",
         "errors.rank_of_receives": "the host's MPI_Probe of a wrong rank waits for ever",
         "proc_null.persistent": "the host gives another source",

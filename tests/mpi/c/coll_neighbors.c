@@ -50,10 +50,12 @@ static struct Edges edges_to(uint64_t draw, int rank, int size) {
   return edges;
 }
 
+// Grids on which both neighbours are one rank stay with the host, and hosts older than MPI 4 lack or break them.
 static void make_grid(MPI_Comm comm, int size, int dimensions, uint64_t* shared, struct Around* a) {
-  int dims[3] = {0, 0, 0}, periods[3];
-  for (int d = 0; d < 3; ++d) periods[d] = coll_pick(shared, 2);
+  int dims[3] = {0, 0, 0}, periods[3], version, subversion;
+  OK(MPI_Get_version(&version, &subversion));
   OK(MPI_Dims_create(size, dimensions, dims));
+  for (int d = 0; d < 3; ++d) periods[d] = coll_pick(shared, 2) && (version >= 4 || dims[d] > 2);
   OK(MPI_Cart_create(comm, dimensions, dims, periods, 0, &a->comm));
   for (int d = 0; d < dimensions; ++d) {
     int below, above;
