@@ -142,25 +142,24 @@ def system(root: Path | None, zerohop: Zerohop) -> list[Version]:
     enter = [] if root is None else ["unshare", "-m", "--propagation", "private", "sh", "-ec", ENTER, "sh", root, ROOT]
     enter = [str(word) for word in enter]
     today = {h.name: h for h in mpi_hosts.hosts()}
-    openmpi_env = {**mpi_hosts.older_hosts()[0].env, "LD_LIBRARY_PATH": SYSTEM_LIBRARIES}
     # Debian's MPICH has another name, which the test programs do not ask for.
     renamed = FOLDER / "libmpi"
     site = {"PYTHONPATH": str(next(Path(today["mpich"].libdir).glob("python3*/site-packages"), ""))}
     found = []
-    for family, env, netpipe in (
-        ("mpich", {"LD_LIBRARY_PATH": str(renamed)}, "NPmpich2"),
-        ("openmpi", openmpi_env, "NPopenmpi"),
+    own = {h.name.removeprefix("debian-"): h for h in mpi_hosts.distribution_hosts()}
+    for family, libraries, netpipe in (
+        ("mpich", str(renamed), "NPmpich2"),
+        ("openmpi", SYSTEM_LIBRARIES, "NPopenmpi"),
     ):
-        launcher = f"/usr/bin/mpiexec.{family}"
-        if family not in today or not Path(f"{root or ''}{launcher}").exists():
+        if family not in today or not Path(f"{root or ''}{own[family].mpiexec[0]}").exists():
             continue
         host = dataclasses.replace(
             today[family],
-            name=f"debian-{family}",
-            mpiexec=[*enter, launcher],
-            env={**env, **site, "MPI4PY_MPIABI": family},
-            libdir=env["LD_LIBRARY_PATH"],
-            python="/usr/bin/python3",
+            name=own[family].name,
+            mpiexec=[*enter, *own[family].mpiexec],
+            env={**own[family].env, "LD_LIBRARY_PATH": libraries, **site, "MPI4PY_MPIABI": family},
+            libdir=libraries,
+            python=own[family].python,
         )
         demo = [f"/usr/bin/{netpipe}", *netpipe_options()]
         left_out = left_out_of(host.name)
