@@ -26,6 +26,12 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
 set(CMAKE_C_FLAGS_SANITIZE "-O1 -g1")
 
+# Files of a target are compiled together: a third of the processor time, for headers are read and templates made once.
+# A layer is one unit; larger targets set UNITY_BUILD_BATCH_SIZE so that a changed file is rebuilt within 15 seconds.
+# The preset `plain` compiles each file alone, so that none comes to lean on another's includes.
+option(CMAKE_UNITY_BUILD "Compile the files of a target together" ON)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
+
 find_program(ZH_CCACHE_PROGRAM ccache)
 if(ZH_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${ZH_CCACHE_PROGRAM})
@@ -40,8 +46,10 @@ target_compile_options(zh_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
   $<$<BOOL:${ZH_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 reports null dereferences through inlined standard-library code that cannot happen.
-  target_compile_options(zh_warnings INTERFACE -Wno-null-dereference -Wduplicated-cond -Wlogical-op)
+  # GCC 12 reports null dereferences through inlined standard-library code that cannot happen; and in a unity build every
+  # type of a source file that holds one of an unnamed namespace, as if a header had it.
+  target_compile_options(zh_warnings INTERFACE -Wno-null-dereference -Wduplicated-cond -Wlogical-op
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 else()
   # Part of Clang's -Wconversion, not of GCC's for C++: one meaning for both.
   target_compile_options(zh_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion>)

@@ -25,7 +25,7 @@
 namespace zh::tools {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kAlgorithmsExamples =
     "Every launch has one algorithm of one collective, by ZEROHOP_<COLLECTIVE> and ZEROHOP_CHUNK; `auto` is what\n"
     "zerohop does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared "
     "by\n"
@@ -41,7 +41,7 @@ constexpr const char* kExamples =
     "are compared on one node of several sockets, memory nodes or last-level caches; the host has to bind ranks there.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
-constexpr const char* kCommand = "bench algorithms";
+constexpr const char* kAlgorithmsCommand = "bench algorithms";
 constexpr const char* kAuto = "auto";
 constexpr const char* kUsualChunk = "64K";
 constexpr const char* kWhole = "0";
@@ -56,7 +56,7 @@ struct AlgorithmOptions {
   std::string abi;  ///< of the host under which zerohop ran
 };
 
-std::string setting_of(const std::string& algorithm, const std::string& chunk) {
+std::string algorithm_setting(const std::string& algorithm, const std::string& chunk) {
   return chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
 }
 
@@ -94,7 +94,7 @@ bool may_divide(const AlgorithmOptions& o) {
   return model_levels(machine.summary(), plan_pairs(machine, os::allowed_cpus())).inter_chip.has_value();
 }
 
-void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
+void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchHost& host = hosts.under.front();
   const bool divides = may_divide(o);
   const bool several_nodes = o.node_ranks > 0 || o.bench.hosts.machines > 0 || !o.bench.hosts.mpiexec.empty();
@@ -105,7 +105,7 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
         BenchOptions part = o.bench;
         part.only = name;
         PlannedLaunch p = plan_launch("coll", part, host, ranks, kPairedArms);
-        p.setting = setting_of(algorithm, chunk);
+        p.setting = algorithm_setting(algorithm, chunk);
         choose_algorithm(name, algorithm, algorithm == kAuto ? "" : chunk, &p);
         if (o.node_ranks > 0) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(o.node_ranks);
         planned.push_back(std::move(p));
@@ -122,8 +122,8 @@ void run_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds*
   }
 }
 
-using Cells = std::map<uint64_t, std::map<std::string, SeriesCell>>;  ///< by size and setting
-using Tables = std::map<std::pair<std::string, int>, Cells>;          ///< by collective and number of ranks
+using Cells = std::map<uint64_t, std::map<std::string, SeriesCell>>;   ///< by size and setting
+using AlgorithmTables = std::map<std::pair<std::string, int>, Cells>;  ///< by collective and number of ranks
 
 bool counts(const LaunchRecord& record, const std::string& line) {
   return line.empty() || record.document.value("placement", "") == line;
@@ -131,8 +131,8 @@ bool counts(const LaunchRecord& record, const std::string& line) {
 
 /// All launches count, whatever the placement of their first two ranks, which is all that a launch knows of it, unless
 /// one is asked for.
-Tables tables_of(const Launches& launches, const std::string& line) {
-  Tables tables;
+AlgorithmTables algorithm_tables(const Launches& launches, const std::string& line) {
+  AlgorithmTables tables;
   for (const LaunchRecord& record : launches.records) {
     if (!record.zerohop || !counts(record, line)) continue;
     const nlohmann::json& d = record.document;
@@ -154,7 +154,7 @@ std::string fastest_of(const std::map<std::string, SeriesCell>& by_setting, bool
   return best;
 }
 
-void print_table(const std::string& heading, const std::string& host, const Cells& cells) {
+void print_algorithms(const std::string& heading, const std::string& host, const Cells& cells) {
   std::set<std::string> settings;
   for (const auto& [size, by_setting] : cells) {
     for (const auto& [setting, cell] : by_setting) settings.insert(setting);
@@ -176,7 +176,7 @@ void print_table(const std::string& heading, const std::string& host, const Cell
 }
 
 /// The fastest named algorithm and its chunk from each size on, where they change.
-coll::Selection selection_of(const Tables& tables, bool several_nodes) {
+coll::Selection selection_of(const AlgorithmTables& tables, bool several_nodes) {
   coll::Selection selection;
   for (const auto& [key, cells] : tables) {
     std::string last;
@@ -199,7 +199,7 @@ coll::Selection selection_of(const Tables& tables, bool several_nodes) {
   return selection;
 }
 
-int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tables) {
+int save_algorithms(const AlgorithmOptions& o, const Launches& launches, const AlgorithmTables& tables) {
   Options options;
   options.read_environment(environ);
   const std::string folder = tune::kept_folders(options).own;
@@ -213,15 +213,15 @@ int save(const AlgorithmOptions& o, const Launches& launches, const Tables& tabl
   coll::Selection saved;
   std::string why;
   if (saved.load(path, &why).code() == Code::kInvalid)
-    fmt::print(stderr, "zerohop {}: what was there is replaced: {}\n", kCommand, why);
+    fmt::print(stderr, "zerohop {}: what was there is replaced: {}\n", kAlgorithmsCommand, why);
   const bool several_nodes = o.node_ranks > 0 || !machines_text(launches.records.front().document).empty();
   saved.replace(selection_of(tables, several_nodes));
-  if (!write_file(path, saved.text(), kCommand)) return 2;
+  if (!write_file(path, saved.text(), kAlgorithmsCommand)) return 2;
   fmt::print("\nsaved in {}\n", path);
   return 0;
 }
 
-nlohmann::json rows_of(const Launches& launches, const Tables& tables, uint32_t node_ranks) {
+nlohmann::json algorithm_rows(const Launches& launches, const AlgorithmTables& tables, uint32_t node_ranks) {
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [key, cells] : tables) {
     const MachineSpread spread = spread_of(launches.records, key.second);
@@ -246,16 +246,16 @@ nlohmann::json rows_of(const Launches& launches, const Tables& tables, uint32_t 
   return rows;
 }
 
-nlohmann::json json_of(const Launches& launches, const Tables& tables, const AlgorithmOptions& o) {
+nlohmann::json algorithms_json(const Launches& launches, const AlgorithmTables& tables, const AlgorithmOptions& o) {
   return {{"schema", kAlgorithmsSchema},
           {"machine", json_of(launches.machine)},
           {"line", o.line},
-          {"rows", rows_of(launches, tables, o.node_ranks)}};
+          {"rows", algorithm_rows(launches, tables, o.node_ranks)}};
 }
 
-std::string csv_of(const Launches& launches, const Tables& tables) {
+std::string algorithms_csv(const Launches& launches, const AlgorithmTables& tables) {
   std::string text = "collective,ranks,bytes,algorithm,us,to_host,launches\n";
-  for (const nlohmann::json& r : rows_of(launches, tables, 0)) {
+  for (const nlohmann::json& r : algorithm_rows(launches, tables, 0)) {
     text += fmt::format("{},{},{},{},{:.6g},{:.6g},{}\n", r["collective"].get<std::string>(), r["ranks"].get<int>(),
                         r["bytes"].get<uint64_t>(), r["algorithm"].get<std::string>(), r["us"].get<double>(),
                         r["to_host"].get<double>(), r["launches"].get<size_t>());
@@ -263,15 +263,15 @@ std::string csv_of(const Launches& launches, const Tables& tables) {
   return text;
 }
 
-int report(const AlgorithmOptions& o, const Launches& launches) {
-  const Tables tables = tables_of(launches, o.line);
+int report_algorithms(const AlgorithmOptions& o, const Launches& launches) {
+  const AlgorithmTables tables = algorithm_tables(launches, o.line);
   for (const auto& [key, cells] : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
     const std::string machines = machines_text(spread_of(launches.records, key.second));
     const std::string spread = machines.empty() ? "" : " on " + machines;
     const std::string host = launches.records.front().host;
-    print_table(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
-                host, cells);
+    print_algorithms(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
+                     host, cells);
   }
   if (!o.line.empty()) {
     const auto others = std::ranges::count_if(launches.records, [&](const auto& r) { return !counts(r, o.line); });
@@ -283,9 +283,10 @@ int report(const AlgorithmOptions& o, const Launches& launches) {
       kUsualChunk);
   bool written = true;
   if (!o.bench.json_path.empty())
-    written &= write_file(o.bench.json_path, json_of(launches, tables, o).dump(1) + "\n", kCommand);
-  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(launches, tables), kCommand);
-  const int code = o.save && !tables.empty() ? save(o, launches, tables) : 0;
+    written &= write_file(o.bench.json_path, algorithms_json(launches, tables, o).dump(1) + "\n", kAlgorithmsCommand);
+  if (!o.bench.csv_path.empty())
+    written &= write_file(o.bench.csv_path, algorithms_csv(launches, tables), kAlgorithmsCommand);
+  const int code = o.save && !tables.empty() ? save_algorithms(o, launches, tables) : 0;
   return written ? code : 2;
 }
 
@@ -302,16 +303,16 @@ void add_bench_algorithms_command(CLI::App& bench) {
   b.name = "algorithms";
   b.program = "coll";
   b.about = "Named algorithms of collectives side by side; --save makes this machine's jobs use the fastest";
-  b.examples = kExamples;
+  b.examples = kAlgorithmsExamples;
   b.sizes = "Comma list of bytes per rank, with K or M";
   b.quick = "Four sizes";
   b.usual_pace = {6, 3, 2000, 0.3};
   b.quick_pace = {3, 3, 1000, 0.2};
   b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) {
     o->abi = hosts.under.front().abi;
-    run_round(*o, hosts, round, rounds);
+    algorithms_round(*o, hosts, round, rounds);
   };
-  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  b.report = [o](const Launches& launches) { return report_algorithms(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, common, std::move(b));
   add_ranks_option(*c, common.get());
   c->add_option("--only", o->bench.only,

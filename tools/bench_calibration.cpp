@@ -19,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBuiltIn = "built-in";
+constexpr const char* kBuiltInSetting = "built-in";
 // Two that find the same put curves in force; one more, for beside other work one may find nothing.
 constexpr int kCalibratingJobs = 3;
 
-std::string setting_of(int beside) { return fmt::format("beside {}", beside); }
+std::string beside_setting(int beside) { return fmt::format("beside {}", beside); }
 
 /// What the calibration in a folder knows, one line.
 std::string standing_of(const std::string& folder) {
@@ -64,21 +64,21 @@ bool run_calibrations(const std::vector<int>& beside, int rounds_wanted, const P
   }
   std::error_code failed;
   for (const int n : beside) {
-    const fs::path cache = folder.path() / setting_of(n);
+    const fs::path cache = folder.path() / beside_setting(n);
     fs::create_directories(cache, failed);
     if (!calibrate(n, cache, launch, command)) return false;
   }
   for (int round = 0; round < rounds_wanted; ++round) {
     std::vector<PlannedLaunch> planned = {launch};
-    planned.back().setting = kBuiltIn;
+    planned.back().setting = kBuiltInSetting;
     planned.back().spec.env["ZEROHOP_CALIBRATE"] = "0";
     for (const int n : beside) {
-      const fs::path copy = folder.path() / "in use" / setting_of(n);
+      const fs::path copy = folder.path() / "in use" / beside_setting(n);
       fs::remove_all(copy, failed);
       fs::create_directories(copy, failed);
-      fs::copy(folder.path() / setting_of(n), copy, fs::copy_options::recursive, failed);
+      fs::copy(folder.path() / beside_setting(n), copy, fs::copy_options::recursive, failed);
       planned.push_back(launch);
-      planned.back().setting = setting_of(n);
+      planned.back().setting = beside_setting(n);
       planned.back().spec.env["ZEROHOP_CACHE"] = copy.string();
     }
     rounds->run_group(kCalibrationGroup, round, rounds_wanted, std::move(planned));
@@ -101,10 +101,10 @@ std::vector<CalibrationRow> calibration_rows_of(const std::vector<LaunchRecord>&
   }
   std::vector<CalibrationRow> rows;
   for (const auto& [which, settings] : times) {
-    const auto built_in = settings.find(kBuiltIn);
+    const auto built_in = settings.find(kBuiltInSetting);
     if (built_in == settings.end()) continue;
     for (const auto& [setting, by_round] : settings) {
-      if (setting == kBuiltIn) continue;
+      if (setting == kBuiltInSetting) continue;
       std::vector<double> us;
       std::vector<double> base;
       std::vector<double> ratios;

@@ -17,13 +17,13 @@
 namespace zh::tools {
 namespace {
 
-constexpr const char* kCollectives =
+constexpr const char* kTimedCollectives =
     "barrier,bcast,reduce,allreduce,gather,scatter,allgather,alltoall,reduce_scatter,reduce_scatter_block,scan,"
     "exscan,gatherv,scatterv,allgatherv,alltoallv,neighbor_allgather,neighbor_alltoall,neighbor_alltoallw";
 constexpr const char* kPersistent = "persistent";
 const std::vector<std::string> kForms = {"blocking", "nonblocking", kPersistent};
 
-constexpr const char* kExamples =
+constexpr const char* kCollExamples =
     "  zerohop bench coll --quick               the main ones at four sizes\n"
     "  zerohop bench coll --only bcast,reduce --sizes 8,4K,1M --ranks 2,4,8\n"
     "  zerohop bench coll --form nonblocking,persistent --only allreduce\n"
@@ -44,12 +44,12 @@ struct CollOptions {
 };
 
 /// Collectives of one launch: few, so that a round of a group sees one nature of the machine.
-std::vector<std::string> groups_of(const CollOptions& o) {
+std::vector<std::string> coll_groups(const CollOptions& o) {
   const bool main_ones = o.bench.only.empty() && o.bench.quick;
   const std::string raw = o.forms.empty() || contains(o.forms, "blocking") ? "flat," : "";
   const std::string quick = raw + "barrier,bcast,reduce,allreduce,gather,scatter,allgather,alltoall";
   // Persistent collectives are new to some hosts: what fails there must not take the others with it.
-  if (contains(o.forms, kPersistent)) return split(main_ones ? quick : raw + kCollectives);
+  if (contains(o.forms, kPersistent)) return split(main_ones ? quick : raw + kTimedCollectives);
   if (main_ones) return {quick};
   // The raw line belongs to the launches of allreduce.
   return {raw + "barrier,allreduce", "bcast,reduce",         "gather,scatter",
@@ -57,10 +57,10 @@ std::vector<std::string> groups_of(const CollOptions& o) {
           "gatherv,scatterv",        "allgatherv,alltoallv", "neighbor_allgather,neighbor_alltoall,neighbor_alltoallw"};
 }
 
-void run_round(const CollOptions& all, const Hosts& hosts, int round, Rounds* rounds) {
+void coll_round(const CollOptions& all, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchOptions& o = all.bench;
   for (const int ranks : o.ranks) {
-    for (const std::string& group : groups_of(all)) {
+    for (const std::string& group : coll_groups(all)) {
       const std::vector<std::string> wanted = wanted_of(o, group);
       if (wanted.empty()) continue;
       BenchOptions part = o;
@@ -71,7 +71,7 @@ void run_round(const CollOptions& all, const Hosts& hosts, int round, Rounds* ro
   }
 }
 
-int report(const BenchOptions& o, const Launches& launches) {
+int report_coll(const BenchOptions& o, const Launches& launches) {
   const Judged judged = judge(launches.records, {});
   std::fputs(coll_table_of(judged, repetitions_of(launches.records), o.strict).c_str(), stdout);
   const std::vector<CollSummary> summaries = summaries_of(judged);
@@ -90,17 +90,17 @@ void add_bench_coll_command(CLI::App& bench) {
   MpiBench b;
   b.name = "coll";
   b.about = "Host MPIs and zerohop side by side: collectives, in rounds of short launches";
-  b.examples = kExamples;
+  b.examples = kCollExamples;
   b.sizes = "Comma list of bytes per rank, with K or M";
   b.quick = "Four sizes, the main collectives, one host below zerohop";
   b.usual_pace = {10, 5, 4000, 1};
   b.quick_pace = {6, 3, 2000, 0.3};
-  b.run_round = [all](const Hosts& hosts, int round, Rounds* rounds) { run_round(*all, hosts, round, rounds); };
-  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  b.run_round = [all](const Hosts& hosts, int round, Rounds* rounds) { coll_round(*all, hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report_coll(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   add_ranks_option(*c, o.get());
   add_strict_option(*c, o.get(), "Show the project's goals for the means; exit code 1 when one lies above");
-  const std::vector<std::string> names = split(std::string("flat,") + kCollectives);
+  const std::vector<std::string> names = split(std::string("flat,") + kTimedCollectives);
   std::string told;
   for (const std::string& name : names) told += (told.empty() ? "" : ", ") + name;
   c->add_option("--only", o->only, "Comma list of " + told + "; flat: 8 bytes without MPI")

@@ -20,7 +20,7 @@ constexpr const char* kRaw = "flat";
 constexpr const char* kSentBytes = "sent_bytes";
 constexpr const char* kSentPackets = "sent_packets";
 /// Of a started call beside which the rank computes: what it takes more than the computation, and that.
-constexpr const char* kLeft = "left_us";
+constexpr const char* kLeftMetric = "left_us";
 constexpr const char* kComputed = "computed_us";
 
 /// What a row is, apart from size and metric.
@@ -198,7 +198,7 @@ std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, 
   for (const Row& r : judged.rows) {
     if (r.key.metric == kSentBytes) sent[{group_of(r), r.key.size}].bytes = &r;
     if (r.key.metric == kSentPackets) sent[{group_of(r), r.key.size}].packets = &r;
-    if (r.key.metric == kLeft) overlaps[group_of(r)][r.key.size].left = &r;
+    if (r.key.metric == kLeftMetric) overlaps[group_of(r)][r.key.size].left = &r;
     if (r.key.metric == kComputed) overlaps[group_of(r)][r.key.size].computed = &r;
     for (int m = 0; m < 3; ++m) {
       if (r.key.metric == kMetrics[m]) by_group[group_of(r)][r.key.size].row[m] = &r;

@@ -17,10 +17,10 @@
 namespace zh::tools {
 namespace {
 
-constexpr int kCannotRun = 127;
+constexpr int kNothingToRun = 127;
 constexpr int kMostBlocks = 64;  // kMaxBlocks of bench/mpi/bench.h
 
-void settle(const Pace& pace, BenchOptions* o) {
+void settle_pace(const Pace& pace, BenchOptions* o) {
   if (o->rounds <= 0) o->rounds = pace.rounds;
   if (o->blocks <= 0) o->blocks = pace.blocks;
   if (o->block_us <= 0) o->block_us = pace.block_us;
@@ -61,7 +61,7 @@ int become_program(const MpiBench& bench, const BenchOptions& o) {
   if (!o.json_path.empty()) command.insert(command.end(), {"--out", o.json_path});
   const int error = os::execute(zerohop, command);
   fmt::print(stderr, "zerohop bench {}: {}: {}\n", bench.name, zerohop, std::strerror(error));
-  return kCannotRun;
+  return kNothingToRun;
 }
 
 int report_with_load(const MpiBench& bench, const Launches& launches) {
@@ -146,7 +146,7 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
       ->capture_default_str();
   c->add_flag("--null", o->null_test, "Run everything without zerohop: every ratio must come out at 1");
   c->final_callback([options, bench = std::move(bench)] {
-    settle(options->quick ? bench.quick_pace : bench.usual_pace, options.get());
+    settle_pace(options->quick ? bench.quick_pace : bench.usual_pace, options.get());
     const int code = run_bench(bench, *options);
     if (code != 0) throw CLI::RuntimeError(code);
   });

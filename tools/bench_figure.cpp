@@ -24,11 +24,11 @@
 namespace zh::tools {
 namespace {
 
-constexpr const char* kCommand = "bench figure";
+constexpr const char* kFigureCommand = "bench figure";
 constexpr const char* kSchema = "zerohop-bench-figure/1";
 constexpr int kMostMachines = 64;  // as --machines has it
 
-constexpr const char* kExamples =
+constexpr const char* kFigureExamples =
     "  zerohop bench figure --list\n"
     "  zerohop bench figure ml-6 --json ml-6.json\n"
     "  zerohop bench figure limic-13 --hosts openmpi,mpich --under mpich\n"
@@ -60,7 +60,7 @@ std::optional<FigureLayout> layout_of(const std::string& text) {
   return all < 2 || all > kMostRanks ? std::nullopt : std::optional(l);
 }
 
-std::string text_of(const FigureLayout& l) { return fmt::format("{}x{}", l.nodes, l.ranks_per_node); }
+std::string layout_text(const FigureLayout& l) { return fmt::format("{}x{}", l.nodes, l.ranks_per_node); }
 
 std::string wrong_layout(const std::string& text) {
   return layout_of(text) ? "" : fmt::format("no layout: {} (nodes x ranks on each, 2 to {} ranks)", text, kMostRanks);
@@ -85,7 +85,7 @@ std::string settle_figure(FigureOptions* o) {
   if (o->bench.hosts.machines > 0) return "a figure has its own nodes: --layout changes them, not --machines";
   for (const FigureLayout& l : layouts_of(*o, *figure)) {
     if (makes_machines(*o, l) && l.nodes > kMostMachines)
-      return fmt::format("{}: at most {} nodes of namespaces (--pretend, or real ones by --mpiexec)", text_of(l),
+      return fmt::format("{}: at most {} nodes of namespaces (--pretend, or real ones by --mpiexec)", layout_text(l),
                          kMostMachines);
   }
   o->bench.only = figure->collective;
@@ -103,7 +103,7 @@ const Hosts* hosts_for(FigureOptions* o, const Hosts& plain, const FigureLayout&
   HostOptions on = o->bench.hosts;
   on.machines = layout.nodes;
   on.cyclic = way.in_turn;
-  auto hosts = choose_hosts(on, true, kCommand, "coll");
+  auto hosts = choose_hosts(on, true, kFigureCommand, "coll");
   return hosts ? &o->on_machines.emplace(key, *std::move(hosts)).first->second : nullptr;
 }
 
@@ -113,7 +113,7 @@ std::string joined_words(std::initializer_list<std::string_view> words) {
   return all;
 }
 
-std::string setting_of(const FigureAlgorithm& a, const FigureWay& way) {
+std::string figure_setting(const FigureAlgorithm& a, const FigureWay& way) {
   const std::string cut = a.chunk.empty() ? "" : fmt::format("/{}", a.chunk);
   return joined_words({std::string(a.name) + cut, way.name});
 }
@@ -132,7 +132,7 @@ std::vector<PlannedLaunch> plan(const FigureOptions& o, const Figure& figure, co
   }
   for (const FigureAlgorithm& a : figure.algorithms) {
     PlannedLaunch p = plan_launch("coll", part, hosts.under.front(), ranks, kPairedArms);
-    p.setting = setting_of(a, way);
+    p.setting = figure_setting(a, way);
     choose_algorithm(std::string(figure.collective), std::string(a.name), std::string(a.chunk), &p);
     if (o.pretend && layout.nodes > 1) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(layout.ranks_per_node);
     planned.push_back(std::move(p));
@@ -140,7 +140,7 @@ std::vector<PlannedLaunch> plan(const FigureOptions& o, const Figure& figure, co
   return planned;
 }
 
-void run_round(FigureOptions* o, const Hosts& plain, int round, Rounds* rounds) {
+void figure_round(FigureOptions* o, const Hosts& plain, int round, Rounds* rounds) {
   const Figure& figure = *figure_named(o->name);
   for (const FigureLayout& layout : layouts_of(*o, figure)) {
     std::vector<PlannedLaunch> planned;
@@ -154,12 +154,12 @@ void run_round(FigureOptions* o, const Hosts& plain, int round, Rounds* rounds) 
       }
       for (PlannedLaunch& p : plan(*o, figure, *hosts, layout, way)) planned.push_back(std::move(p));
     }
-    rounds->run_group(text_of(layout), round, o->bench.rounds, std::move(planned));
+    rounds->run_group(layout_text(layout), round, o->bench.rounds, std::move(planned));
   }
 }
 
 /// The figure's points in one layout.
-struct Table {
+struct FigureTable {
   std::string layout;
   std::vector<std::string> series;  ///< in the order of the first round
   std::map<uint64_t, std::map<std::string, SeriesCell>> cells;
@@ -170,10 +170,10 @@ struct Table {
 
 std::string series_of(const LaunchRecord& r) { return joined_words({r.zerohop ? "zerohop" : r.host, r.setting}); }
 
-std::vector<Table> tables_of(const Launches& launches) {
-  std::vector<Table> tables;
+std::vector<FigureTable> figure_tables(const Launches& launches) {
+  std::vector<FigureTable> tables;
   for (const LaunchRecord& r : launches.records) {
-    auto t = std::ranges::find(tables, r.group, &Table::layout);
+    auto t = std::ranges::find(tables, r.group, &FigureTable::layout);
     if (t == tables.end()) {
       t = tables.emplace(t);
       t->layout = r.group;
@@ -194,7 +194,7 @@ std::string cell_text(const SeriesCell& cell) {
   return cell.to_host.empty() ? us : fmt::format("{} ({})", us, number_text(cell.ratio()));
 }
 
-void print_table(const Table& t, int rounds) {
+void print_figure(const FigureTable& t, int rounds) {
   const auto width = [](const std::string& series) {
     constexpr size_t kNarrowest = 14;
     return std::max(series.size(), kNarrowest) + 2;
@@ -213,9 +213,9 @@ void print_table(const Table& t, int rounds) {
   }
 }
 
-nlohmann::json rows_of(const std::vector<Table>& tables) {
+nlohmann::json figure_rows(const std::vector<FigureTable>& tables) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const Table& t : tables) {
+  for (const FigureTable& t : tables) {
     for (const auto& [size, by_series] : t.cells) {
       for (const auto& [series, cell] : by_series) {
         rows.push_back({{"layout", t.layout},
@@ -233,9 +233,9 @@ nlohmann::json rows_of(const std::vector<Table>& tables) {
   return rows;
 }
 
-std::string csv_of(const std::vector<Table>& tables) {
+std::string figure_csv(const std::vector<FigureTable>& tables) {
   std::string text = "layout,ranks,bytes,series,us,to_host,launches\n";
-  for (const Table& t : tables) {
+  for (const FigureTable& t : tables) {
     for (const auto& [size, by_series] : t.cells) {
       for (const auto& [series, cell] : by_series) {
         const std::string ratio = cell.to_host.empty() ? "" : fmt::format("{:.6g}", cell.ratio());
@@ -256,14 +256,14 @@ void print_about(const Figure& f, size_t columns) {
   line("not here", f.not_here);
 }
 
-int report(const FigureOptions& o, const Launches& launches) {
+int report_figure(const FigureOptions& o, const Launches& launches) {
   const Figure& figure = *figure_named(o.name);
-  const std::vector<Table> tables = tables_of(launches);
+  const std::vector<FigureTable> tables = figure_tables(launches);
   fmt::print("{}: {}, {}\n", figure.id, figure.source, figure.collective);
   print_about(figure, output_columns());
   int rounds = 0;
   for (const LaunchRecord& r : launches.records) rounds = std::max(rounds, r.round + 1);
-  for (const Table& t : tables) print_table(t, rounds);
+  for (const FigureTable& t : tables) print_figure(t, rounds);
   fmt::print(
       "\nTimes in µs: means over the ranks, medians over the launches. In brackets: by the host's own time in the "
       "same\n"
@@ -276,10 +276,10 @@ int report(const FigureOptions& o, const Launches& launches) {
                                      {"collective", figure.collective},
                                      {"pretended_nodes", o.pretend},
                                      {"machine", json_of(launches.machine)},
-                                     {"rows", rows_of(tables)}};
-    written &= write_file(o.bench.json_path, document.dump(1) + "\n", kCommand);
+                                     {"rows", figure_rows(tables)}};
+    written &= write_file(o.bench.json_path, document.dump(1) + "\n", kFigureCommand);
   }
-  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(tables), kCommand);
+  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, figure_csv(tables), kFigureCommand);
   return written ? 0 : 2;
 }
 
@@ -287,7 +287,7 @@ int report(const FigureOptions& o, const Launches& launches) {
   const size_t columns = output_columns();
   for (const Figure& f : figures()) {
     std::string layouts;
-    for (const FigureLayout& l : f.layouts) layouts += (layouts.empty() ? "" : ", ") + text_of(l);
+    for (const FigureLayout& l : f.layouts) layouts += (layouts.empty() ? "" : ", ") + layout_text(l);
     fmt::print("{}\n", f.id);
     std::fputs(hanging("  source    ", f.source, columns).c_str(), stdout);
     std::fputs(hanging("  shows     ", f.shows, columns).c_str(), stdout);
@@ -312,14 +312,14 @@ void add_bench_figure_command(CLI::App& bench) {
   b.name = "figure";
   b.program = "coll";
   b.about = "A figure of the papers, measured here: its series as a table, host and zerohop side by side";
-  b.examples = kExamples;
+  b.examples = kFigureExamples;
   b.sizes = "Comma list of bytes of a block, with K or M (default: the figure's)";
   b.quick = "Fewer rounds";
   b.usual_pace = {6, 3, 2000, 0.5};
   b.quick_pace = {2, 2, 1000, 0.2};
   b.check = [o] { return settle_figure(o.get()); };
-  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(o.get(), hosts, round, rounds); };
-  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { figure_round(o.get(), hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report_figure(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, common, std::move(b));
   c->add_option("figure", o->name, "Its name, such as cc-5a or ml-6");
   c->add_flag_callback(

@@ -35,7 +35,7 @@ constexpr std::string_view kNetwork =
     "nodes are namespaces of this machine that share its processors, and TCP stands for the paper's network: only "
     "ratios say something";
 
-constexpr Figure kFigures[] = {
+constexpr Figure kBenchFigures[] = {
     {.id = "limic-12",
      .source = "LiMIC paper, figure 12",
      .shows = "MPI_Alltoall of small messages, two processes on two and on four nodes",
@@ -147,11 +147,11 @@ constexpr FigureElsewhere kElsewhere[] = {
 
 }  // namespace
 
-std::span<const Figure> figures() { return kFigures; }
+std::span<const Figure> figures() { return kBenchFigures; }
 
 const Figure* figure_named(std::string_view id) {
-  const auto found = std::ranges::find(kFigures, id, &Figure::id);
-  return found == std::end(kFigures) ? nullptr : found;
+  const auto found = std::ranges::find(kBenchFigures, id, &Figure::id);
+  return found == std::end(kBenchFigures) ? nullptr : found;
 }
 
 std::span<const FigureElsewhere> figures_elsewhere() { return kElsewhere; }

@@ -29,7 +29,7 @@ constexpr LibraryName kLibraries[] = {{"ompi", "libmpi.so.40"},
                                       {"abi", "libmpi_abi.so.1"},
                                       {"abi", "libmpi_abi.so.0"}};
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool has_part(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 std::string word_after(const std::string& text, const std::string& mark) {
   const size_t at = text.find(mark);
@@ -160,13 +160,14 @@ bool put_on_machines(const HostOptions& o, const std::string& command, Hosts* ho
 }  // namespace
 
 LauncherKind launcher_kind(const std::string& version_text) {
-  if (has(version_text, "Open MPI") || has(version_text, "OpenRTE"))
+  if (has_part(version_text, "Open MPI") || has_part(version_text, "OpenRTE"))
     return {"openmpi", "ompi",
-            "Open MPI " + word_after(version_text, has(version_text, "(Open MPI)") ? "(Open MPI)" : ") ")};
-  if (has(version_text, "PRRTE") || has(version_text, "prterun")) return {"openmpi", "ompi", "Open MPI"};
-  if (has(version_text, "Intel(R) MPI")) return {"impi", "mpich", "Intel MPI " + word_after(version_text, "Version ")};
-  if (has(version_text, "MVAPICH") || has(version_text, "mvapich")) return {"mvapich", "mpich", "MVAPICH"};
-  if (has(version_text, "HYDRA") || has(version_text, "MPICH"))
+            "Open MPI " + word_after(version_text, has_part(version_text, "(Open MPI)") ? "(Open MPI)" : ") ")};
+  if (has_part(version_text, "PRRTE") || has_part(version_text, "prterun")) return {"openmpi", "ompi", "Open MPI"};
+  if (has_part(version_text, "Intel(R) MPI"))
+    return {"impi", "mpich", "Intel MPI " + word_after(version_text, "Version ")};
+  if (has_part(version_text, "MVAPICH") || has_part(version_text, "mvapich")) return {"mvapich", "mpich", "MVAPICH"};
+  if (has_part(version_text, "HYDRA") || has_part(version_text, "MPICH"))
     return {"mpich", "mpich", "MPICH " + word_after(version_text, "Version:")};
   return {};
 }

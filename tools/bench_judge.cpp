@@ -186,7 +186,7 @@ bool applies(const Limit& l, const Row& row) {
 }
 
 /// The paired values of one row, one entry per round.
-struct Series {
+struct LaunchSeries {
   std::string machines;
   std::vector<double> zerohop;
   std::vector<double> lines;
@@ -201,7 +201,7 @@ struct Series {
 bool more_is_better(const std::string& metric) { return metric == "over_share" || metric == "arrived_share"; }
 bool is_time(const std::string& metric) { return metric.ends_with("_us"); }
 
-Judgement judgement_of(const Limit& l, const Row& row, const Series& s) {
+Judgement judgement_of(const Limit& l, const Row& row, const LaunchSeries& s) {
   Judgement j;
   j.limit = &l;
   j.bound = l.bound;
@@ -240,7 +240,7 @@ Judgement judgement_of(const Limit& l, const Row& row, const Series& s) {
   return j;
 }
 
-void finish(Row* row, const Series& s, const RawLimits& raw) {
+void finish(Row* row, const LaunchSeries& s, const RawLimits& raw) {
   row->machines = s.machines;
   row->rounds = static_cast<int>(s.zerohop.size());
   row->zerohop = median_interval(s.zerohop);
@@ -323,11 +323,11 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
   }
   add_wall_share(&launches);
 
-  std::map<std::tuple<CaseKey, std::string, std::string>, Series> series;
+  std::map<std::tuple<CaseKey, std::string, std::string>, LaunchSeries> series;
   for (const Parsed& z : launches) {
     if (!z.record->zerohop || z.record->setting == kHeapOffSetting) continue;
     for (const auto& [key, sample] : z.samples) {
-      Series& s = series[{key, z.placement, z.record->host}];
+      LaunchSeries& s = series[{key, z.placement, z.record->host}];
       s.machines = machines_text(z.record->document);
       s.zerohop.push_back(sample.value);
       s.lines.push_back(sample.line_us);

@@ -9,7 +9,7 @@ constexpr uint64_t kM = 1024 * kK;
 constexpr uint64_t kAnySize = ~uint64_t{0};
 
 // One line per sentence of "what it must show". Times are one way (ping-pong) or per message (streams).
-constexpr Limit kLimits[] = {
+constexpr Limit kP2pLimits[] = {
     {"latency", "time_us", 8, 8, "malloc", "", "", 2, Compare::kBestPeerExcess, 0.5,
      "above the raw line at most half of the best peer"},
     {"latency", "time_us", kK, kK, "malloc", "", "", 2, Compare::kBestPeer, 0.75, "at most 0.75 of the best peer"},
@@ -57,7 +57,7 @@ struct CollectiveLimit {
   double at_two;
   double at_many;
 };
-constexpr CollectiveLimit kCollectives[] = {
+constexpr CollectiveLimit kCollectiveLimits[] = {
     {"barrier", 1 / 1.5, 1 / 2.0},   {"bcast", 1 / 1.5, 1 / 1.3},          {"reduce", 1 / 1.5, 1 / 2.0},
     {"allreduce", 1 / 1.5, 1 / 2.0}, {"allgather", 1 / 1.5, 1 / 2.0},      {"alltoall", 1 / 1.5, 1 / 2.0},
     {"gather", 1 / 1.5, 1 / 1.3},    {"reduce_scatter", 1 / 1.5, 1 / 2.0}, {"scatter", 1 / 1.5, 1 / 1.3},
@@ -67,13 +67,13 @@ constexpr int kMany = 8;
 }  // namespace
 
 double collective_bound(std::string_view collective, int ranks) {
-  for (const CollectiveLimit& l : kCollectives) {
+  for (const CollectiveLimit& l : kCollectiveLimits) {
     if (l.collective == collective) return ranks == 2 ? l.at_two : ranks >= kMany ? l.at_many : 0;
   }
   return 0;
 }
 
-std::span<const Limit> limits() { return kLimits; }
+std::span<const Limit> limits() { return kP2pLimits; }
 
 std::string_view name_of(Compare c) {
   switch (c) {

@@ -14,7 +14,7 @@
 namespace zh::tools {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kMatmulExamples =
     "The application of the paper on multicore collectives (CCGrid 2008): C = A B, square matrices of doubles by "
     "blocks\n"
     "of rows. Each multiplication gathers B with one MPI_Allgather, which is all it communicates, and then computes "
@@ -31,13 +31,13 @@ constexpr const char* kExamples =
     "one near 1 of the whole mean that the computation outweighs it. With more ranks than processors both hold the\n"
     "waiting for a processor, too. Ends with 2 if a launch failed or a file could not be written.";
 
-void run_round(const BenchOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
+void matmul_round(const BenchOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   for (const int ranks : o.ranks) {
     rounds->run_group(fmt::format("matmul x{}", ranks), round, o.rounds, plan_launches("matmul", o, hosts, ranks));
   }
 }
 
-int report(const BenchOptions& o, const Launches& launches) {
+int report_matmul(const BenchOptions& o, const Launches& launches) {
   const Judged judged = judge(launches.records, {});
   const std::string times =
       "of the slowest rank for one multiplication, comm_us in MPI_Allgather; * marks the best peer";
@@ -55,14 +55,14 @@ void add_bench_matmul_command(CLI::App& bench) {
   b.name = "matmul";
   b.about =
       "Host MPIs and zerohop side by side: a matrix multiplication over MPI_Allgather, in rounds of short launches";
-  b.examples = kExamples;
+  b.examples = kMatmulExamples;
   b.sizes = "Comma list of orders of the matrices, up to 4096 (default 16,32,64,128,256,512)";
   b.size_range = {.most = 4096, .step = 1};
   b.quick = "Three orders, one host below zerohop";
   b.usual_pace = {10, 5, 4000, 1};
   b.quick_pace = {6, 3, 2000, 0.3};
-  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
-  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { matmul_round(*o, hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report_matmul(*o, launches); };
   add_ranks_option(*add_mpi_bench(bench, o, std::move(b)), o.get());
 }
 

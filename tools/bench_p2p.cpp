@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostBusyLoops = 64;
 
-struct Options : BenchOptions {
+struct P2pOptions : BenchOptions {
   std::string raw = "auto";
   int ranks_many = 8;
   bool by_placement = false;
@@ -54,7 +54,7 @@ struct Group {
   bool fresh_job = false;    ///< zerohop against its bare host, wall time included; nothing else in the job
 };
 
-std::vector<Group> groups_of(const Options& o) {
+std::vector<Group> p2p_groups(const P2pOptions& o) {
   const std::vector<Group> all = {
       {"latency", "latency", "malloc", 2, false, true},
       {"latency-static", "latency", "static", 2, false, true},
@@ -85,7 +85,7 @@ std::vector<Group> groups_of(const Options& o) {
   return chosen;
 }
 
-std::vector<PlannedLaunch> launches_of(const Options& o, const Group& g, const Hosts& hosts) {
+std::vector<PlannedLaunch> p2p_launches(const P2pOptions& o, const Group& g, const Hosts& hosts) {
   BenchOptions part = o;
   part.only = g.only;
   part.buffers = g.buffers;
@@ -129,23 +129,23 @@ void measure_raw(Rounds* rounds) {
   fs::remove(file, ignored);
 }
 
-void add_raw_file(const Options& o, Rounds* rounds) {
+void add_raw_file(const P2pOptions& o, Rounds* rounds) {
   std::string problem;
   rounds->add_raw(read_json(o.raw, &problem));
 }
 
-void run_round(const Options& o, const Hosts& hosts, int round, Rounds* rounds) {
+void p2p_round(const P2pOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   if (o.raw == "auto") {
     if (round == 0 || !o.quick) measure_raw(rounds);  // it takes as long as a quick round's launches
   } else if (o.raw != "off" && round == 0) {
     add_raw_file(o, rounds);
   }
-  for (const Group& g : groups_of(o)) rounds->run_group(g.name, round, o.rounds, launches_of(o, g, hosts));
+  for (const Group& g : p2p_groups(o)) rounds->run_group(g.name, round, o.rounds, p2p_launches(o, g, hosts));
 }
 
-void run_by_placement(const Options& o, const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
+void run_by_placement(const P2pOptions& o, const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
   std::vector<PlacedGroup> groups;
-  for (const Group& g : groups_of(o)) groups.push_back({g.name, launches_of(o, g, hosts)});
+  for (const Group& g : p2p_groups(o)) groups.push_back({g.name, p2p_launches(o, g, hosts)});
   if (o.raw != "auto" && o.raw != "off") add_raw_file(o, rounds);
   // Once for each placement; it may change meanwhile, so that a few trials are needed.
   constexpr int kMostRaw = 6;
@@ -164,11 +164,11 @@ void run_by_placement(const Options& o, const Hosts& hosts, const std::function<
 }
 
 /// The way of launching that the options ask for, unless it is rounds.
-bool run_otherwise(const Options& o, const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
+bool run_otherwise(const P2pOptions& o, const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
   if (o.by_placement) run_by_placement(o, hosts, between, rounds);
   if (!o.calibrate_beside.empty()) {
     BenchOptions part = o;
-    const Group g = groups_of(o).front();
+    const Group g = p2p_groups(o).front();
     part.only = g.only;
     part.buffers = g.buffers;
     const PlannedLaunch launch = plan_launch("p2p", part, hosts.under.front(), g.ranks, kZerohopArm);
@@ -177,15 +177,15 @@ bool run_otherwise(const Options& o, const Hosts& hosts, const std::function<voi
   return o.own_rounds();
 }
 
-std::string what_is_wrong(const Options& o) {
+std::string wrong_with_p2p(const P2pOptions& o) {
   if (o.null_test && !o.calibrate_beside.empty()) return "--null runs no zerohop, which --calibrate-beside measures";
-  if (o.rejudge_path.empty() && !o.calibrate_beside.empty() && groups_of(o).size() > 1)
+  if (o.rejudge_path.empty() && !o.calibrate_beside.empty() && p2p_groups(o).size() > 1)
     return "--calibrate-beside measures one group of sub-benchmarks: name fewer by --only and --buffers";
-  if (o.rejudge_path.empty() && groups_of(o).empty())
+  if (o.rejudge_path.empty() && p2p_groups(o).empty())
     return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
            " (only latency, noreuse, first and streams are with others than malloc)";
   if (o.hosts.machines > 0 && o.by_placement) return "--by-placement tells two ranks of one machine apart";
-  for (const Group& g : groups_of(o)) {
+  for (const Group& g : p2p_groups(o)) {
     if (std::string wrong = wrong_machines(o, g.ranks); o.rejudge_path.empty() && !wrong.empty()) return wrong;
   }
   if (o.raw == "auto" || o.raw == "off") return "";
@@ -196,7 +196,7 @@ std::string what_is_wrong(const Options& o) {
   return o.raw + " holds no raw limits (give a file that `zerohop bench raw --json` wrote)";
 }
 
-int report_calibrations(const Options& o, const Launches& launches) {
+int report_calibrations(const P2pOptions& o, const Launches& launches) {
   const std::vector<CalibrationRow> rows = calibration_rows_of(launches.records);
   std::fputs(calibration_table_of(rows).c_str(), stdout);
   if (o.json_path.empty()) return 0;
@@ -205,7 +205,7 @@ int report_calibrations(const Options& o, const Launches& launches) {
   return write_file(o.json_path, document.dump(1) + "\n", "bench p2p") ? 0 : 2;
 }
 
-int report(const Options& o, const Launches& launches) {
+int report_p2p(const P2pOptions& o, const Launches& launches) {
   if (!o.calibrate_beside.empty()) return report_calibrations(o, launches);
   RawLimits raw;
   for (const auto& d : launches.raw) add_raw_document(d, &raw);
@@ -224,7 +224,7 @@ int report(const Options& o, const Launches& launches) {
 }  // namespace
 
 void add_bench_p2p_command(CLI::App& bench) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<P2pOptions>();
   o->buffers = "malloc,static,alloc_mem";
   MpiBench b;
   b.name = "p2p";
@@ -232,12 +232,12 @@ void add_bench_p2p_command(CLI::App& bench) {
   b.sizes = "Comma list of bytes, with K or M";
   b.quick = "The main numbers in at most two minutes";
   b.quick_pace = {8, 3, 2000, 0};
-  b.check = [o] { return what_is_wrong(*o); };
-  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(*o, hosts, round, rounds); };
+  b.check = [o] { return wrong_with_p2p(*o); };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { p2p_round(*o, hosts, round, rounds); };
   b.run_otherwise = [o](const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
     return run_otherwise(*o, hosts, between, rounds);
   };
-  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  b.report = [o](const Launches& launches) { return report_p2p(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   const std::vector<std::string> names = split(
       "latency,noreuse,first,bandwidth,bidirectional,rate,queues,overlap,skew,breakdown,strided,pairs,exchange,"

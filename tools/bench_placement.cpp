@@ -20,7 +20,7 @@ std::string kind_of(const std::string& host, bool zerohop, const std::string& se
   return host + (zerohop ? " zerohop " : " bare ") + setting;
 }
 
-std::string placement_of(const LaunchRecord& r) { return r.document.value("placement", ""); }
+std::string placement_told(const LaunchRecord& r) { return r.document.value("placement", ""); }
 bool is_placed(const std::string& placement) { return placement == "near" || placement == "far"; }
 
 /// Pairs of a reference launch and one of another kind, closest in time first, each launch in one pair.
@@ -47,7 +47,7 @@ void pair(const std::vector<size_t>& references, const std::vector<size_t>& othe
 auto table_key(const Row& r) { return std::tie(r.placement, r.key.bench, r.key.buffers, r.key.ranks, r.host); }
 
 /// Launches behind the rows of a table, by host: the least of its rows.
-std::map<std::string, int> launches_of(const std::vector<const Row*>& rows) {
+std::map<std::string, int> launches_by_placement(const std::vector<const Row*>& rows) {
   std::map<std::string, int> least;
   const auto add = [&](const std::string& name, int count) {
     const auto [it, fresh] = least.try_emplace(name, count);
@@ -68,12 +68,12 @@ bool is_resolved(const std::map<std::string, int>& launches, const std::vector<s
 }
 
 /// The rows of each table, and every host that is in one of them.
-struct Tables {
+struct PlacementTables {
   std::vector<std::string> hosts;
   std::vector<std::vector<const Row*>> parts;
 };
-Tables tables_of(const Judged& judged) {
-  Tables t;
+PlacementTables placement_tables(const Judged& judged) {
+  PlacementTables t;
   std::vector<const Row*> rows;
   for (const Row& r : judged.rows) {
     rows.push_back(&r);
@@ -92,7 +92,7 @@ Tables tables_of(const Judged& judged) {
 
 std::string one_table(const std::vector<const Row*>& rows, const std::vector<std::string>& hosts) {
   const Row& first = *rows.front();
-  const std::map<std::string, int> launches = launches_of(rows);
+  const std::map<std::string, int> launches = launches_by_placement(rows);
   std::string counts;
   for (const auto& [name, count] : launches) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name, count);
   std::string lacking;
@@ -176,8 +176,8 @@ void launch_by_placement(const std::vector<PlacedGroup>& groups, double minutes,
         const LaunchRecord* made = rounds->launch(groups[g].name, pass, 0, *working[*chosen]);
         failed = made == nullptr ? failed + 1 : 0;
         if (made == nullptr) continue;
-        counts[g].note(kinds[*chosen], placement_of(*made));
-        if (is_placed(placement_of(*made))) placement = placement_of(*made);
+        counts[g].note(kinds[*chosen], placement_told(*made));
+        if (is_placed(placement_told(*made))) placement = placement_told(*made);
       }
     }
     between(placement);
@@ -189,7 +189,7 @@ std::vector<LaunchRecord> paired_by_time(const std::vector<LaunchRecord>& launch
   std::vector<LaunchRecord> out = launches;
   std::map<std::pair<std::string, std::string>, std::map<std::string, std::vector<size_t>>> parts;
   for (size_t i = 0; i < out.size(); ++i)
-    parts[{out[i].group, placement_of(out[i])}][kind_of(out[i].host, out[i].zerohop, out[i].setting)].push_back(i);
+    parts[{out[i].group, placement_told(out[i])}][kind_of(out[i].host, out[i].zerohop, out[i].setting)].push_back(i);
   for (auto& [part, kinds] : parts) {
     const auto reference = std::find_if(kinds.begin(), kinds.end(), [&](const auto& entry) {
       return out[entry.second.front()].zerohop && out[entry.second.front()].setting.empty();
@@ -205,18 +205,18 @@ std::vector<LaunchRecord> paired_by_time(const std::vector<LaunchRecord>& launch
 }
 
 std::string placement_table_of(const Judged& judged) {
-  const Tables tables = tables_of(judged);
+  const PlacementTables tables = placement_tables(judged);
   std::string out;
   for (const auto& rows : tables.parts) out += one_table(rows, tables.hosts);
   return out;
 }
 
 nlohmann::json placement_json_of(const Judged& judged) {
-  const Tables tables = tables_of(judged);
+  const PlacementTables tables = placement_tables(judged);
   nlohmann::json all = nlohmann::json::array();
   for (const auto& rows : tables.parts) {
     const Row& r = *rows.front();
-    const std::map<std::string, int> launches = launches_of(rows);
+    const std::map<std::string, int> launches = launches_by_placement(rows);
     all.push_back({{"placement", r.placement},
                    {"bench", r.key.bench},
                    {"buffers", r.key.buffers},

@@ -35,7 +35,7 @@ using copy::Store;
 using tune::Shot;
 using tune::Way;
 
-struct Options {
+struct RawOptions {
   bool quick = false;
   int blocks = 0;
   std::vector<int> cpus;
@@ -43,19 +43,19 @@ struct Options {
   std::string csv;
 };
 
-constexpr tune::ScratchLimits kLimits{.ring_bytes = 4 << 20, .message_bytes = 4 << 20};
+constexpr tune::ScratchLimits kScratchLimits{.ring_bytes = 4 << 20, .message_bytes = 4 << 20};
 
-struct Plan {
+struct RawPlan {
   uint64_t bytes;
   std::vector<Shot> shots;
 };
 
-std::vector<Plan> make_plan(bool quick) {
+std::vector<RawPlan> make_plan(bool quick) {
   std::vector<uint64_t> sizes = {8, 64, 256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10};
   for (uint64_t n = 128 << 10; n <= 4 << 20; n *= 2) sizes.push_back(n);
-  std::vector<Plan> plans;
+  std::vector<RawPlan> plans;
   for (const uint64_t n : sizes) {
-    Plan plan{n, {}};
+    RawPlan plan{n, {}};
     uint64_t trips = (quick ? 3U << 20 : 16U << 20) / n;
     trips = std::clamp<uint64_t>(trips, 5, quick ? 100 : 400);
     const auto add = [&](Shot shot) {
@@ -92,7 +92,7 @@ std::vector<Plan> make_plan(bool quick) {
 bool is_mapped(Way way) { return way == Way::kMappedRead || way == Way::kMappedBoth; }
 
 /// One configuration's results in one placement.
-struct Series {
+struct RawSeries {
   Shot shot;
   std::vector<float> us;      ///< one median per block
   std::vector<float> spread;  ///< within a block
@@ -123,13 +123,13 @@ std::string describe(const Shot& s) {
 struct Placement {
   std::vector<float> line_ns;
   std::vector<float> stream_ns;
-  std::map<uint64_t, std::vector<Series>> by_size;
+  std::map<uint64_t, std::vector<RawSeries>> by_size;
 
   void add(const Shot& shot, const tune::Timing& t) {
     auto& list = by_size[shot.bytes];
     const std::string name = describe(shot);
-    auto it = std::find_if(list.begin(), list.end(), [&](const Series& s) { return describe(s.shot) == name; });
-    if (it == list.end()) it = list.insert(list.end(), Series{shot, {}, {}});
+    auto it = std::find_if(list.begin(), list.end(), [&](const RawSeries& s) { return describe(s.shot) == name; });
+    if (it == list.end()) it = list.insert(list.end(), RawSeries{shot, {}, {}});
     it->us.push_back(t.us);
     it->spread.push_back(t.spread);
   }
@@ -141,24 +141,24 @@ struct Report {
   bool complete = false;
 };
 
-const char* placement_of(float line_ns) { return line_ns > node::kNearLineNs ? "far" : "near"; }
+const char* placement_by_line(float line_ns) { return line_ns > node::kNearLineNs ? "far" : "near"; }
 
 /// Both sides run this; only side 0 looks at the results.
-Report run(tune::MeasuringPair& pair, const std::vector<Plan>& plans, int blocks, bool show) {
+Report run_pair(tune::MeasuringPair& pair, const std::vector<RawPlan>& plans, int blocks, bool show) {
   Report report;
   if (!pair.meet()) return report;
   for (int block = 0; block < blocks; ++block) {
     if (show) fmt::print(stderr, "\rblock {}/{} ", block + 1, blocks);
     float line = pair.line_ns();
-    for (const Plan& plan : plans) {
+    for (const RawPlan& plan : plans) {
       std::vector<tune::Timing> results;
       results.reserve(plan.shots.size());
       for (const Shot& shot : plan.shots) results.push_back(pair.measure(shot));
       const tune::Timing stream = plan.bytes == 8 ? pair.stream() : tune::Timing{};
       const float after = pair.line_ns();
       if (pair.failed()) return report;
-      const std::string placement = placement_of(line);
-      if (placement == placement_of(after)) {
+      const std::string placement = placement_by_line(line);
+      if (placement == placement_by_line(after)) {
         Placement& p = report.placements[placement];
         p.line_ns.push_back((line + after) / 2);
         if (stream.ok) p.stream_ns.push_back(stream.us);
@@ -176,20 +176,20 @@ Report run(tune::MeasuringPair& pair, const std::vector<Plan>& plans, int blocks
   return report;
 }
 
-const Series* best(const std::vector<Series>& list, bool (*wanted)(const Shot&)) {
-  const Series* found = nullptr;
-  for (const Series& s : list) {
+const RawSeries* best(const std::vector<RawSeries>& list, bool (*wanted)(const Shot&)) {
+  const RawSeries* found = nullptr;
+  for (const RawSeries& s : list) {
     if (wanted(s.shot) && (found == nullptr || s.median() < found->median())) found = &s;
   }
   return found;
 }
 
-std::string cell(const Series* s) {
+std::string cell(const RawSeries* s) {
   if (s == nullptr) return fmt::format("{:>14}", "-");
   return fmt::format("{:>8.3f} ±{:>3.0f}%", s->median(), s->width() * 100);
 }
 
-void print_table(const Report& report) {
+void print_raw(const Report& report) {
   for (const auto& [name, p] : report.placements) {
     auto lines = p.line_ns;
     const tune::Quartiles q = tune::quartiles(lines);
@@ -215,8 +215,8 @@ void print_table(const Report& report) {
       column([](const Shot& s) { return s.way == Way::kCmaBoth; });
       column([](const Shot& s) { return s.way == Way::kMappedRead; });
       column([](const Shot& s) { return s.way == Way::kMappedBoth; });
-      const Series* own = best(list, [](const Shot& s) { return !is_mapped(s.way); });
-      const Series* mapped = best(list, [](const Shot& s) { return is_mapped(s.way); });
+      const RawSeries* own = best(list, [](const Shot& s) { return !is_mapped(s.way); });
+      const RawSeries* mapped = best(list, [](const Shot& s) { return is_mapped(s.way); });
       fmt::print("   {} | {}\n", own == nullptr ? "-" : describe(own->shot),
                  mapped == nullptr ? "-" : describe(mapped->shot));
     }
@@ -241,7 +241,7 @@ nlohmann::json to_json(const Report& report) {
                              {"us", tune::quartiles(stream).median / 1000}});
     }
     for (const auto& [bytes, list] : p.by_size) {
-      for (const Series& s : list) {
+      for (const RawSeries& s : list) {
         nlohmann::json row = {{"placement", name},
                               {"buffers", is_mapped(s.shot.way) ? "mapped" : "private"},
                               {"way", to_string(s.shot.way)},
@@ -261,7 +261,7 @@ nlohmann::json to_json(const Report& report) {
   return out;
 }
 
-std::string csv_of(const nlohmann::json& document) {
+std::string raw_csv(const nlohmann::json& document) {
   std::string out = "placement,buffers,way,size,us,spread,blocks,store,ring_bytes,cell_bytes\n";
   for (const auto& r : document["rows"]) {
     out += fmt::format("{},{},{},{},{:.4f},{:.3f},{},{},{},{}\n", r.value("placement", ""), r.value("buffers", ""),
@@ -278,7 +278,7 @@ void bind(int cpu) {
 }
 
 /// The two CPUs; 0, or the exit code after a message.
-int choose_cpus(const Options& o, std::vector<int>* chosen) {
+int choose_cpus(const RawOptions& o, std::vector<int>* chosen) {
   std::vector<int>& cpus = *chosen;
   cpus = o.cpus;
   const os::CpuSet allowed = os::allowed_cpus();
@@ -306,14 +306,14 @@ int choose_cpus(const Options& o, std::vector<int>* chosen) {
 }
 
 Status make_scratch(std::byte** scratch) {
-  const uint64_t bytes = tune::MeasuringPair::scratch_bytes(kLimits);
+  const uint64_t bytes = tune::MeasuringPair::scratch_bytes(kScratchLimits);
   os::Descriptor fd;
   Status status = os::make_memfd("zerohop-bench", bytes, &fd);
   if (status.ok()) status = os::back_range(fd.get(), 0, bytes);
   return status.ok() ? os::map_shared(fd.get(), bytes, scratch) : status;
 }
 
-int bench_raw(const Options& o) {
+int bench_raw(const RawOptions& o) {
   std::vector<int> cpus;
   if (const int code = choose_cpus(o, &cpus); code != 0) return code;
   std::byte* scratch = nullptr;
@@ -321,7 +321,7 @@ int bench_raw(const Options& o) {
     fmt::print(stderr, "zerohop bench raw: {} (errno {})\n", status.what(), status.error());
     return 1;
   }
-  const std::vector<Plan> plans = make_plan(o.quick);
+  const std::vector<RawPlan> plans = make_plan(o.quick);
   const int blocks = o.blocks > 0 ? o.blocks : o.quick ? 3 : 9;
   LoadWatch watch;
   const std::string busy = start_line_of(watch.load());
@@ -336,13 +336,13 @@ int bench_raw(const Options& o) {
   if (child == 0) {
     os::die_with_parent(parent);
     bind(cpus[1]);
-    tune::MeasuringPair pair(scratch, kLimits, 1, os::process_id(), true);
-    const Report unused = run(pair, plans, blocks, false);
+    tune::MeasuringPair pair(scratch, kScratchLimits, 1, os::process_id(), true);
+    const Report unused = run_pair(pair, plans, blocks, false);
     _exit(unused.complete ? 0 : 1);
   }
   bind(cpus[0]);
-  tune::MeasuringPair pair(scratch, kLimits, 0, parent, true);
-  const Report report = run(pair, plans, blocks, isatty(STDERR_FILENO) != 0);
+  tune::MeasuringPair pair(scratch, kScratchLimits, 0, parent, true);
+  const Report report = run_pair(pair, plans, blocks, isatty(STDERR_FILENO) != 0);
   int result = 0;
   waitpid(child, &result, 0);
   if (!report.complete) {
@@ -350,7 +350,7 @@ int bench_raw(const Options& o) {
     return 1;
   }
   fmt::print("CPUs {} and {}, copy kernels {}, {} blocks\n", cpus[0], cpus[1], copy::kernel_name(), blocks);
-  print_table(report);
+  print_raw(report);
   watch.look();
   const std::string was_busy = run_line_of(watch.load());
   if (!was_busy.empty()) fmt::print("{}\n", was_busy);
@@ -358,14 +358,14 @@ int bench_raw(const Options& o) {
   document["machine"] = json_of(watch.load());
   bool written = true;
   if (!o.json.empty()) written &= write_file(o.json, document.dump(1) + "\n", "bench raw");
-  if (!o.csv.empty()) written &= write_file(o.csv, csv_of(document), "bench raw");
+  if (!o.csv.empty()) written &= write_file(o.csv, raw_csv(document), "bench raw");
   return written ? 0 : 1;
 }
 
 }  // namespace
 
 void add_bench_raw(CLI::App& bench) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RawOptions>();
   CLI::App* c = bench.add_subcommand("raw", "Every way of moving bytes between two processes, without MPI");
   c->add_flag("--quick", options->quick, "Fewer repetitions (under 20 s)");
   c->add_option("--blocks", options->blocks, "Rounds over all sizes and ways")->check(CLI::Range(1, 1000));

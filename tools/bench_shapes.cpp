@@ -19,10 +19,10 @@
 namespace zh::tools {
 namespace {
 
-constexpr const char* kCommand = "bench shapes";
+constexpr const char* kShapesCommand = "bench shapes";
 constexpr const char* kBcast = "_bcast";  // linear_bcast and binomial_bcast, as the benchmark's program names them
 
-constexpr const char* kExamples =
+constexpr const char* kShapesExamples =
     "Broadcasts of the nine shapes by which the mlog_nP paper tells messages apart (section 5): 1, 4 and 16 KiB of\n"
     "elements of 4 bytes at strides of 8, 64 and 512. The program makes them of MPI_Send and MPI_Recv: the root sends\n"
     "to all in turn (linear), or ranks pass on (binomial). `zerohop model compare` sets them beside the models, as\n"
@@ -40,12 +40,12 @@ struct ShapeOptions {
   std::string line;  ///< near or far: only launches whose first two ranks were so; empty: all
 };
 
-void run_round(const BenchOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
+void shapes_round(const BenchOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   for (const int ranks : o.ranks)
     rounds->run_group(fmt::format("shapes x{}", ranks), round, o.rounds, plan_launches("coll", o, hosts, ranks));
 }
 
-nlohmann::json rows_of(const Judged& judged, const std::vector<LaunchRecord>& launches) {
+nlohmann::json shape_rows(const Judged& judged, const std::vector<LaunchRecord>& launches) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Row& row : judged.rows) {
     const MachineSpread spread = spread_of(launches, row.key.ranks);
@@ -67,7 +67,7 @@ nlohmann::json rows_of(const Judged& judged, const std::vector<LaunchRecord>& la
   return rows;
 }
 
-int report(const ShapeOptions& o, Launches launches) {
+int report_shapes(const ShapeOptions& o, Launches launches) {
   const size_t all = launches.records.size();
   if (!o.line.empty())
     std::erase_if(launches.records, [&](const auto& r) { return r.document.value("placement", "") != o.line; });
@@ -81,10 +81,10 @@ int report(const ShapeOptions& o, Launches launches) {
     const nlohmann::json document = {{"schema", kAlgorithmsSchema},
                                      {"machine", json_of(launches.machine)},
                                      {"line", o.line},
-                                     {"rows", rows_of(judged, launches.records)}};
-    written &= write_file(o.bench.json_path, document.dump(1) + "\n", kCommand);
+                                     {"rows", shape_rows(judged, launches.records)}};
+    written &= write_file(o.bench.json_path, document.dump(1) + "\n", kShapesCommand);
   }
-  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(judged), kCommand);
+  if (!o.bench.csv_path.empty()) written &= write_file(o.bench.csv_path, csv_of(judged), kShapesCommand);
   return written ? 0 : 2;
 }
 
@@ -100,13 +100,13 @@ void add_bench_shapes_command(CLI::App& bench) {
   b.name = "shapes";
   b.program = "coll";
   b.about = "Strided broadcasts of the mlog_nP paper, for `zerohop model compare`";
-  b.examples = kExamples;
+  b.examples = kShapesExamples;
   b.sizes = "Comma list of bytes, with K or M (default 1K,4K,16K)";
   b.quick = "Fewer rounds";
   b.usual_pace = {10, 5, 4000, 1};
   b.quick_pace = {6, 3, 2000, 0.3};
-  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { run_round(o->bench, hosts, round, rounds); };
-  b.report = [o](const Launches& launches) { return report(*o, launches); };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { shapes_round(o->bench, hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report_shapes(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, common, std::move(b));
   add_ranks_option(*c, common.get());
   c->add_option("--line", o->line, "Only launches whose first two ranks were near or far, by their raw line")

@@ -25,7 +25,7 @@
 namespace zh::tools {
 namespace {
 
-enum class Way : uint32_t { kMapped, kKernel };
+enum class Reading : uint32_t { kMapped, kKernel };
 constexpr const char* kWayNames[] = {model::kMappedWay, model::kKernelWay};
 constexpr uint64_t kSizes[] = {64 << 10, 1 << 20};
 constexpr uint64_t kMostBytes = 1 << 20;
@@ -46,7 +46,7 @@ struct ContentionShm {
   Atomic<uint32_t> round{0};  ///< its number, and in the low kReaderBits how many read in it: the first ones
   Atomic<uint32_t> arrived{0};
   Atomic<uint32_t> done{0};
-  Way way = Way::kMapped;
+  Reading way = Reading::kMapped;
   uint64_t bytes = 0;
   double us[kMostReaders] = {};  ///< negative: it could not read
 };
@@ -64,7 +64,7 @@ struct Arena {
 double read_once(const Arena& a, pid_t owner) {
   const ContentionShm& shm = *a.shm;
   const uint64_t begin = os::now_ns();
-  if (shm.way == Way::kMapped) {
+  if (shm.way == Reading::kMapped) {
     std::memcpy(a.private_, a.mapped, shm.bytes);
   } else {
     const iovec to = {a.private_, shm.bytes};
@@ -93,9 +93,9 @@ double read_once(const Arena& a, pid_t owner) {
 }
 
 /// The owner's part of one round: new bytes, then it sleeps. µs of the slowest reader; negative: nothing was measured.
-double one_round(const Arena& a, Way way, uint64_t bytes, uint32_t readers) {
+double one_round(const Arena& a, Reading way, uint64_t bytes, uint32_t readers) {
   ContentionShm& shm = *a.shm;
-  std::memset(way == Way::kMapped ? a.mapped : a.owners, static_cast<int>(shm.round.load_relaxed()), bytes);
+  std::memset(way == Reading::kMapped ? a.mapped : a.owners, static_cast<int>(shm.round.load_relaxed()), bytes);
   shm.way = way;
   shm.bytes = bytes;
   shm.arrived.store_relaxed(0);
@@ -129,7 +129,7 @@ bool make_arena(Arena* a) {
 }
 
 /// Nothing where a reader could not read, or did not come.
-std::vector<double> repeat(const Arena& a, Way way, uint64_t bytes, uint32_t readers) {
+std::vector<double> repeat(const Arena& a, Reading way, uint64_t bytes, uint32_t readers) {
   std::vector<double> us;
   for (int i = -kWarmUps; i < kRepetitions; ++i) {
     const double slowest = one_round(a, way, bytes, readers);
@@ -180,7 +180,7 @@ std::vector<model::Contention> measure_contention(std::span<const uint32_t> proc
   std::vector<model::Contention> out;
   const std::vector<uint32_t> readers = numbers_of_readers(most);
   const bool complete = children.size() == most;
-  for (const Way way : {Way::kMapped, Way::kKernel}) {
+  for (const Reading way : {Reading::kMapped, Reading::kKernel}) {
     for (const uint64_t bytes : kSizes) {
       std::vector<std::vector<double>> us;
       for (const uint32_t n : readers) us.push_back(complete ? repeat(arena, way, bytes, n) : std::vector<double>());

@@ -19,7 +19,7 @@
 namespace zh::tools {
 namespace {
 
-struct Arguments {
+struct DoctorArguments {
   bool as_json = false;
   std::string stats;
   std::string library;  ///< to describe, for look_at_library()
@@ -65,7 +65,7 @@ bool examine_run(const std::string& path, std::vector<Check>* checks, nlohmann::
   return true;
 }
 
-void print_text(const std::vector<Check>& checks, State worst, bool of_a_run) {
+void print_doctor_text(const std::vector<Check>& checks, State worst, bool of_a_run) {
   const size_t columns = output_columns();
   const auto line = [columns](const std::string& head, const std::string& text) {
     std::fputs(hanging(head, text, columns).c_str(), stdout);
@@ -84,7 +84,7 @@ void print_text(const std::vector<Check>& checks, State worst, bool of_a_run) {
   std::printf("\n%s\n", verdict);
 }
 
-int doctor(const Arguments& arguments) {
+int doctor(const DoctorArguments& arguments) {
   if (!arguments.library.empty()) return describe_library(arguments.library);
   if (launched_rank() != 0) return 0;
   std::vector<Check> checks;
@@ -98,7 +98,7 @@ int doctor(const Arguments& arguments) {
   State worst = State::kOk;
   for (const Check& c : checks) worst = std::max(worst, c.state);
   if (!arguments.as_json) {
-    print_text(checks, worst, of_a_run);
+    print_doctor_text(checks, worst, of_a_run);
     return static_cast<int>(worst);
   }
   nlohmann::json out = {{"version", ZH_VERSION}, {"worst", to_string(worst)}, {"checks", nlohmann::json::array()}};
@@ -115,7 +115,7 @@ int doctor(const Arguments& arguments) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command =
       app.add_subcommand("doctor",
                          "What a job will meet here, what it costs where that is not good, and the command that mends\n"

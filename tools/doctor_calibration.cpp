@@ -14,7 +14,7 @@ namespace zh::tools {
 namespace {
 
 constexpr int64_t kDayS = 86'400;
-constexpr const char* kBuiltIn = "messages go by built-in thresholds instead of measured ones";
+constexpr const char* kBuiltInCost = "messages go by built-in thresholds instead of measured ones";
 constexpr const char* kRenew = "zerohop tune --renew   (then start two jobs while the machine is quiet)";
 
 /// What is odd about one class of distance; "" if nothing is.
@@ -61,7 +61,7 @@ Check check_calibration(const CalibrationFacts& f) {
     if (f.loaded.code() != Code::kWouldBlock) {
       c.finding += ": " + f.path;
       c.state = State::kWarn;
-      c.cost = kBuiltIn;
+      c.cost = kBuiltInCost;
       c.cure = kRenew;
       return c;
     }
@@ -85,7 +85,7 @@ Check check_calibration(const CalibrationFacts& f) {
     if (odd.empty()) continue;
     c.state = State::kWarn;
     c.finding += " (" + odd + ")";
-    c.cost = std::string(kBuiltIn) + " there, or by some that no longer hold";
+    c.cost = std::string(kBuiltInCost) + " there, or by some that no longer hold";
     c.cure = kRenew;
   }
   // The table of `zerohop tune` is padded; a sentence is not.

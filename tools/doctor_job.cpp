@@ -142,14 +142,14 @@ bool is_interpreter(const std::string& path) {
   return false;
 }
 
-struct Verdict {
+struct JobVerdict {
   State state;
   std::string finding;
   std::string cost;
   std::string cure;
 };
 
-Verdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
+JobVerdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
   const MpiLibrary& library = p.mpi.front();
   std::string found = "links with " + described(library);
   if (library.path.empty()) {
@@ -172,7 +172,7 @@ Verdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFacts& 
   return {State::kOk, found, "", ""};
 }
 
-Verdict judge_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
+JobVerdict judge_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
   if (p.error != 0) {
     const bool missing = p.error == ENOENT;
     return {State::kBad, missing ? "program not found" : std::strerror(p.error), "it cannot be started",
@@ -199,7 +199,7 @@ Verdict judge_program(const ProgramFacts& p, const Parts& parts, const MpiFacts&
             kHostOnly, "preload that profiler instead of linking with it (LD_PRELOAD, before zerohop)"};
   }
   if (!p.mpi.empty()) {
-    Verdict v = judge_mpi_of(p, parts, mpi);
+    JobVerdict v = judge_mpi_of(p, parts, mpi);
     if (v.state != State::kOk || p.missing.empty()) return v;
   }
   if (!p.missing.empty()) {
@@ -218,7 +218,7 @@ Verdict judge_program(const ProgramFacts& p, const Parts& parts, const MpiFacts&
 }
 
 Check check_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
-  Verdict v = judge_program(p, parts, mpi);
+  JobVerdict v = judge_program(p, parts, mpi);
   Check c{"program", v.state, (p.path.empty() ? p.name : p.path) + ": " + v.finding, v.cost, v.cure};
   if (p.sanitizer) c.finding += "; a sanitizer watches its memory, so no buffer becomes shared";
   if (!p.profilers.empty()) c.finding += "; profilers in it: " + joined(p.profilers);

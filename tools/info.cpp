@@ -35,7 +35,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct InfoArguments {
   std::vector<std::string> options;
   bool as_json = false;
   bool markdown = false;
@@ -193,25 +193,25 @@ json table_of(const std::string& path) {
   return out;
 }
 
-int refuse(const std::string& why) {
+int refuse_info(const std::string& why) {
   std::fprintf(stderr, "zerohop info: %s\n", why.c_str());
   return 2;
 }
 
 /// Which algorithm serves one call.
-int answer(const Arguments& arguments, const Options& options) {
+int answer(const InfoArguments& arguments, const Options& options) {
   ChoiceQuestion question;
   question.collective = coll::collective_named(arguments.collective);
   if (question.collective == coll::Collective::kCount)
-    return refuse("no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
+    return refuse_info("no collective '" + arguments.collective + "'; `zerohop schedule --list` names them");
   if (!arguments.size && question.collective != coll::Collective::kBarrier)
-    return refuse("--size, please: bytes of the vector, or of one rank's piece");
+    return refuse_info("--size, please: bytes of the vector, or of one rank's piece");
   node::Machine machine;
   const bool known = machine.load(options.get_text(Opt::kTopology)).ok();
   question.bytes = question.collective == coll::Collective::kBarrier ? 0 : *arguments.size;
   question.ranks = arguments.ranks > 0 ? arguments.ranks : std::max(2U, machine.summary().cpus);
   question.nodes = arguments.nodes;
-  if (const std::string fault = fault_of(question); !fault.empty()) return refuse(fault);
+  if (const std::string fault = fault_of(question); !fault.empty()) return refuse_info(fault);
   coll::Tiles tiles;
   if (known) tiles = coll::tiles_for(machine.summary().l1d_bytes, machine.summary().l2_bytes);
   json answers = json::object();
@@ -230,7 +230,7 @@ int answer(const Arguments& arguments, const Options& options) {
   return 0;
 }
 
-int info(const Arguments& arguments) {
+int info(const InfoArguments& arguments) {
   if (arguments.markdown) {
     std::fputs(options_markdown().c_str(), stdout);
     return 0;
@@ -273,7 +273,7 @@ int info(const Arguments& arguments) {
 }  // namespace
 
 void add_info_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InfoArguments>();
   CLI::App* command =
       app.add_subcommand("info", "Variables in force and their sources, the machine, what is usable on it.");
   command->add_option("-o,--option", arguments->options, "NAME=VALUE as for `zerohop run`, to see its effect")

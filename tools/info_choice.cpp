@@ -23,7 +23,7 @@ using coll::AlgorithmChoice;
 using coll::ChosenBy;
 using nlohmann::json;
 
-ModelCase case_of(const ChoiceQuestion& question, uint32_t chips_per_node = 1) {
+ModelCase asked_case(const ChoiceQuestion& question, uint32_t chips_per_node = 1) {
   ModelCase c;
   c.collective = question.collective;
   c.bytes = question.bytes;
@@ -32,15 +32,15 @@ ModelCase case_of(const ChoiceQuestion& question, uint32_t chips_per_node = 1) {
   return c;
 }
 
-coll::Problem problem_of(const ChoiceQuestion& question, const ChoiceFacts& facts) {
+coll::Problem choice_problem(const ChoiceQuestion& question, const ChoiceFacts& facts) {
   // As ranks lie that are bound: in blocks on the chips of the profile.
   const uint32_t chips = facts.profile ? facts.profile->chips_per_node : 1;
-  coll::Problem problem = problem_of(case_of(question, chips));
+  coll::Problem problem = problem_of(asked_case(question, chips));
   problem.chunk_bytes = facts.chunk_bytes;
   return problem;
 }
 
-std::string name_of(const coll::Algorithm* algorithm) {
+std::string algorithm_name(const coll::Algorithm* algorithm) {
   return std::string(algorithm != nullptr ? algorithm->name : coll::kHostAlgorithm);
 }
 
@@ -55,7 +55,7 @@ json sources_json(const coll::Problem& problem, const coll::Precedence& preceden
     if (by == ChosenBy::kModel) alone.modelled = precedence.modelled;
     const AlgorithmChoice choice = alone.choose(problem);
     json line = {{"source", name_of(by)}, {"algorithm", nullptr}};
-    if (choice.by == by) line["algorithm"] = name_of(choice.algorithm);
+    if (choice.by == by) line["algorithm"] = algorithm_name(choice.algorithm);
     out.push_back(std::move(line));
   }
   return out;
@@ -94,7 +94,7 @@ json times_json(const ChoiceQuestion& question, const ChoiceFacts& facts, const 
   if (!facts.profile) return out;
   out["profile"] = facts.profile->name;
   out["model"] = name_of(kComparisonModel);
-  ModelCase c = case_of(question);
+  ModelCase c = asked_case(question);
   c.cluster = on_nodes_of(*facts.profile, c.cluster);
   for (const coll::Algorithm& a : coll::algorithms(question.collective)) {
     const bool in_force = &a == choice.algorithm;
@@ -175,7 +175,7 @@ std::string times_text(const json& answer) {
 
 }  // namespace
 
-std::string fault_of(const ChoiceQuestion& question) { return fault_of(case_of(question)); }
+std::string fault_of(const ChoiceQuestion& question) { return fault_of(asked_case(question)); }
 
 ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::Tiles& tiles) {
   ChoiceFacts facts;
@@ -201,10 +201,10 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::T
 }
 
 json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
-  const coll::Problem problem = problem_of(question, facts);
+  const coll::Problem problem = choice_problem(question, facts);
   const AlgorithmChoice choice = facts.precedence.choose(problem);
   const Service service = service_of(question, facts, problem, choice);
-  return {{"algorithm", name_of(choice.algorithm)},
+  return {{"algorithm", algorithm_name(choice.algorithm)},
           {"by_domains", choice.algorithm != nullptr && choice.algorithm->by_domains},
           {"chunk_bytes", choice.chunk_bytes},
           {"source", name_of(choice.by)},

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatienceS = 20;
+constexpr double kJobPatienceS = 20;
 constexpr const char* kLibraryFolders[] = {"lib", "lib64", "lib/release",
 #if defined(__aarch64__)
                                            "lib/aarch64-linux-gnu"
@@ -83,7 +83,7 @@ class Finder {
 void take_from_the_cache(Finder* finder) {
   for (const char* tool : {"/sbin/ldconfig", "/usr/sbin/ldconfig"}) {
     if (!os::readable(tool)) continue;
-    std::istringstream lines(output_of({tool, "-p"}, kPatienceS).value_or(""));
+    std::istringstream lines(output_of({tool, "-p"}, kJobPatienceS).value_or(""));
     for (std::string line; std::getline(lines, line);) {
       std::string name;
       std::string path;
@@ -132,7 +132,7 @@ MpiLibrary look_at_library(const std::string& name, const std::string& path) {
   if (kind != nullptr) out.module = kind->module;
   if (path.empty()) return out;
   // In a process of its own: what a library does when it is loaded is its own affair.
-  const auto said = output_of({os::own_folder() + "/zerohop", "doctor", "--describe-library", path}, kPatienceS);
+  const auto said = output_of({os::own_folder() + "/zerohop", "doctor", "--describe-library", path}, kJobPatienceS);
   std::istringstream lines(said.value_or(""));
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json document = nlohmann::json::parse(line, nullptr, false);
@@ -179,7 +179,7 @@ MpiFacts look_for_mpi() {
   Finder finder;
   for (const std::string& folder : split_paths(std::getenv("LD_LIBRARY_PATH"))) finder.take_folder(folder);
   if (!facts.launcher.empty()) {
-    read_launcher_version(output_of({facts.launcher, "--version"}, kPatienceS).value_or(""), &facts);
+    read_launcher_version(output_of({facts.launcher, "--version"}, kJobPatienceS).value_or(""), &facts);
     std::error_code none;
     const fs::path given = facts.launcher;
     for (const fs::path& launcher : {given, fs::canonical(given, none)}) {

@@ -33,7 +33,7 @@ std::vector<uint32_t> in_order(const node::Machine& machine, const os::CpuSet& a
   return order.empty() ? numbers_of(allowed) : order;
 }
 
-bool has(std::span<const LevelPair> pairs, Level level) {
+bool has_level(std::span<const LevelPair> pairs, Level level) {
   return std::any_of(pairs.begin(), pairs.end(), [&](const LevelPair& p) { return p.level == level; });
 }
 
@@ -60,7 +60,7 @@ std::vector<LevelPair> plan_pairs(const node::Machine& machine, const os::CpuSet
   // So neighbours have them all.
   for (size_t i = 1; i < order.size(); ++i) {
     const Level here = level(i - 1, i);
-    if (has(pairs, here)) continue;
+    if (has_level(pairs, here)) continue;
     size_t first = i - 1;
     while (first > 0 && level(first - 1, i) == here) --first;
     pairs.push_back({here, order[first], order[i]});
@@ -73,11 +73,11 @@ ModelLevels model_levels(const node::Machine::Summary& machine, std::span<const 
   ModelLevels out;
   for (const Level level : {Level::kSharedL3, Level::kSharedL2, Level::kSameNuma, Level::kSameSocket, Level::kSameCore,
                             Level::kOtherSocket}) {
-    if (out.intra_chip || !has(pairs, level)) continue;
+    if (out.intra_chip || !has_level(pairs, level)) continue;
     out.intra_chip = level;
   }
   for (const Level level : {Level::kOtherSocket, Level::kSameSocket, Level::kSameNuma}) {
-    if (out.inter_chip || !has(pairs, level) || level <= *out.intra_chip) continue;
+    if (out.inter_chip || !has_level(pairs, level) || level <= *out.intra_chip) continue;
     out.inter_chip = level;
     out.chips_per_node = std::max(1U, chips_apart(machine, level));
   }

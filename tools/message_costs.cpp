@@ -28,12 +28,12 @@ std::map<Key, double> times_of(const json& document) {
   return times;
 }
 
-std::string placement_of(const LaunchRecord& launch) { return launch.document.value("placement", ""); }
+std::string cost_placement(const LaunchRecord& launch) { return launch.document.value("placement", ""); }
 
 /// near, far or several (machines), whichever most launches had.
 std::string most_common_placement(std::span<const LaunchRecord> launches) {
   std::map<std::string, int> counts;
-  for (const LaunchRecord& launch : launches) ++counts[placement_of(launch)];
+  for (const LaunchRecord& launch : launches) ++counts[cost_placement(launch)];
   std::string most;
   int most_launches = 0;
   for (const char* placement : {"near", "far", "several"}) {
@@ -57,7 +57,7 @@ MessageCosts message_costs_of(std::span<const LaunchRecord> launches) {
   std::map<Key, std::vector<double>> values;
   std::vector<double> lines;
   for (const LaunchRecord& launch : launches) {
-    if (out.placement.empty() || placement_of(launch) != out.placement) {
+    if (out.placement.empty() || cost_placement(launch) != out.placement) {
       ++out.left_out;
       continue;
     }

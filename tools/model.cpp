@@ -36,7 +36,7 @@ using model::Parameters;
 using nlohmann::json;
 
 /// What predict and crossover are asked alike.
-struct Arguments {
+struct ModelArguments {
   std::string collective;
   std::string profile = "gigabit-like";
   uint32_t chips = 0;       ///< 0: as the profile has it
@@ -47,13 +47,13 @@ struct Arguments {
   ModelCase wanted;
 };
 
-int refuse(const std::string& why) {
+int refuse_model(const std::string& why) {
   fmt::print(stderr, "zerohop model: {}\n", why);
   return 2;
 }
 
 /// Fills in what follows from the other arguments. Nothing, with why, if they do not go together.
-std::optional<Parameters> settle(Arguments* a, std::string* problem) {
+std::optional<Parameters> settle_model(ModelArguments* a, std::string* problem) {
   a->wanted.collective = coll::collective_named(a->collective);
   if (a->wanted.collective == Collective::kCount && !a->collective.empty()) {
     *problem = "no collective '" + a->collective + "'; `zerohop schedule --list` names them";
@@ -76,7 +76,7 @@ std::string cluster_text(const ModelCase& c) {
          (c.team ? ", sharing by teams" : "");
 }
 
-json cluster_json(const Arguments& a, const Parameters& p) {
+json cluster_json(const ModelArguments& a, const Parameters& p) {
   const ModelCase& c = a.wanted;
   return {{"ranks", c.cluster.ranks},
           {"nodes", c.cluster.nodes},
@@ -94,13 +94,13 @@ void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::fputs(hanging("- ", note, output_columns()).c_str(), stdout);
 }
 
-struct Row {
+struct PredictedRow {
   Model model = Model::kLog3P;
   std::optional<model::Prediction> form;
   std::optional<double> walk_us;
 };
 
-void print_prediction(const Arguments& a, const Parameters& p, const std::vector<Row>& rows,
+void print_prediction(const ModelArguments& a, const Parameters& p, const std::vector<PredictedRow>& rows,
                       const std::vector<std::string>& notes) {
   const ModelCase& c = a.wanted;
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
@@ -112,7 +112,7 @@ void print_prediction(const Arguments& a, const Parameters& p, const std::vector
   const size_t columns = output_columns();
   fmt::print("{}\n{}\n", wrapped(title, 0, 2, columns), hanging("profile " + p.name + ": ", p.about, columns));
   fmt::print("{:<13} {:>14} {:>14}   {}\n", "µs", "closed form", "walk", "the form is");
-  for (const Row& row : rows) {
+  for (const PredictedRow& row : rows) {
     const std::string form = row.form ? fmt::format("{:.2f}", row.form->us) : "-";
     const std::string walk = row.walk_us ? fmt::format("{:.2f}", *row.walk_us) : "-";
     fmt::print("{:<13} {:>14} {:>14}   {}\n", name_of(row.model), form, walk,
@@ -125,7 +125,7 @@ void print_prediction(const Arguments& a, const Parameters& p, const std::vector
   print_notes(notes);
 }
 
-json prediction_json(const Arguments& a, const Parameters& p, const std::vector<Row>& rows,
+json prediction_json(const ModelArguments& a, const Parameters& p, const std::vector<PredictedRow>& rows,
                      const std::vector<std::string>& notes) {
   json out = cluster_json(a, p);
   out["collective"] = a.collective;
@@ -137,7 +137,7 @@ json prediction_json(const Arguments& a, const Parameters& p, const std::vector<
   for (size_t i = 0; i < model::kLevels; ++i) {
     out["message_us"][std::string(name_of(model::kAllLevels[i]))] = us[i];
   }
-  for (const Row& row : rows) {
+  for (const PredictedRow& row : rows) {
     json line = {
         {"model", name_of(row.model)}, {"closed_form_us", nullptr}, {"equation", nullptr}, {"walk_us", nullptr}};
     if (row.form) line["closed_form_us"] = row.form->us;
@@ -148,22 +148,23 @@ json prediction_json(const Arguments& a, const Parameters& p, const std::vector<
   return out;
 }
 
-int predict(Arguments a) {
+int predict(ModelArguments a) {
   std::string problem;
-  const std::optional<Parameters> parameters = settle(&a, &problem);
-  if (!parameters) return refuse(problem);
+  const std::optional<Parameters> parameters = settle_model(&a, &problem);
+  if (!parameters) return refuse_model(problem);
   ModelCase& c = a.wanted;
   if (c.algorithm.empty()) c.algorithm = coll::choose(problem_of(c));
   if (coll::algorithm(c.collective, c.algorithm) == nullptr) {
-    return refuse(fmt::format("no algorithm '{}'; `zerohop schedule --list {}` names them", c.algorithm, a.collective));
+    return refuse_model(
+        fmt::format("no algorithm '{}'; `zerohop schedule --list {}` names them", c.algorithm, a.collective));
   }
   std::vector<coll::Schedule> schedules;
   if (!a.no_walk) schedules = schedules_of(c, kOneWalk, &problem);
   const bool walks = !a.no_walk && problem.empty();
-  std::vector<Row> rows;
+  std::vector<PredictedRow> rows;
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
   for (const Model m : model::kAllModels) {
-    Row& row = rows.emplace_back(Row{m, {}, {}});
+    PredictedRow& row = rows.emplace_back(PredictedRow{m, {}, {}});
     if (c.collective == Collective::kBcast) {
       row.form = closed_form(m, *parameters, {c.algorithm, c.cluster, c.root, shape, c.chunk});
     }
@@ -173,7 +174,7 @@ int predict(Arguments a) {
   if (!problem.empty()) notes.insert(notes.begin(), "No walk: " + problem + ".");
   if (!walks && !rows[0].form) {
     const std::string no_form = fmt::format("the paper has no closed form of {} by {}", a.collective, c.algorithm);
-    return refuse(a.no_walk ? no_form + ": leave --no-walk out" : no_form + ", and no walk: " + problem);
+    return refuse_model(a.no_walk ? no_form + ": leave --no-walk out" : no_form + ", and no walk: " + problem);
   }
   if (a.as_json) {
     std::printf("%s\n", prediction_json(a, *parameters, rows, notes).dump(2).c_str());
@@ -204,10 +205,10 @@ json crossing_json(const Crossing& crossing) {
   return out;
 }
 
-int crossover(Arguments a) {
+int crossover(ModelArguments a) {
   std::string problem;
-  const std::optional<Parameters> parameters = settle(&a, &problem);
-  if (!parameters) return refuse(problem);
+  const std::optional<Parameters> parameters = settle_model(&a, &problem);
+  if (!parameters) return refuse_model(problem);
   ModelCase c = a.wanted;
   std::vector<Crossing> crossings;
   for (size_t i = 0; i < static_cast<size_t>(Collective::kCount); ++i) {
@@ -217,7 +218,7 @@ int crossover(Arguments a) {
     crossings.push_back(crossing_of(c, *parameters, [&c](uint64_t) { return c.chunk; }));
   }
   if (std::all_of(crossings.begin(), crossings.end(), [](const Crossing& x) { return x.takeovers.empty(); })) {
-    return refuse(crossings[0].left_out.begin()->second);
+    return refuse_model(crossings[0].left_out.begin()->second);
   }
   c.bytes = kComparedTo;
   const std::vector<std::string> notes = notes_on(c, *parameters);
@@ -263,7 +264,7 @@ int show_profile(const std::string& name, bool as_json) {
   } else {
     std::string problem;
     const std::optional<Parameters> parameters = find_profile(name, &problem);
-    if (!parameters) return refuse(problem);
+    if (!parameters) return refuse_model(problem);
     out = profile_json(*parameters);
   }
   std::printf("%s\n", out.dump(2).c_str());
@@ -271,7 +272,7 @@ int show_profile(const std::string& name, bool as_json) {
 }
 
 /// The options that predict and crossover share.
-void add_cluster_options(CLI::App* command, const std::shared_ptr<Arguments>& a) {
+void add_cluster_options(CLI::App* command, const std::shared_ptr<ModelArguments>& a) {
   ModelCase& c = a->wanted;
   command->add_option("-r,--ranks", c.cluster.ranks, "Ranks, a multiple of the nodes")
       ->check(CLI::Range(1u, kMostModelRanks))
@@ -306,7 +307,7 @@ void add_cluster_options(CLI::App* command, const std::shared_ptr<Arguments>& a)
 }
 
 void add_predict(CLI::App* parent) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ModelArguments>();
   CLI::App* command = parent->add_subcommand("predict", "What a collective costs, by four models side by side.");
   command->footer(
       "For each model the closed form of the paper, where it has one (bcast by linear, binomial and hierarchical),\n"
@@ -329,7 +330,7 @@ void add_predict(CLI::App* parent) {
 }
 
 void add_crossover(CLI::App* parent) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ModelArguments>();
   CLI::App* command = parent->add_subcommand("crossover", "From which size on which algorithm is fastest.");
   command->footer(
       "Walks the schedules of all algorithms from 8 B to 4 MiB at the prices of mlog_nP+links and shows where another\n"

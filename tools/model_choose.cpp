@@ -44,9 +44,9 @@ std::string_view fastest_at(const Crossing& crossing, uint64_t bytes) {
 }
 
 /// Makes the lines of one table.
-class Table {
+class ChoiceTable {
  public:
-  Table(ModelCase c, const coll::Tiles& tiles, const model::Parameters& parameters)
+  ChoiceTable(ModelCase c, const coll::Tiles& tiles, const model::Parameters& parameters)
       : c_(std::move(c)), tiles_(tiles), known_(tiles != coll::Tiles{}), parameters_(parameters) {}
 
   [[nodiscard]] uint64_t chunk_of(uint64_t bytes) const { return known_ ? tiles_.chunk_of(bytes) : kUsualChunkBytes; }
@@ -93,7 +93,7 @@ Predicted predicted_table(coll::Collective collective, const model::Cluster& clu
   c.collective = collective;
   c.cluster = cluster;
   c.team = cluster.nodes > 1;  // there schedules serve blocking calls alone
-  Table table(c, tiles, parameters);
+  ChoiceTable table(c, tiles, parameters);
   const auto chunk_of = [&table](uint64_t bytes) { return table.chunk_of(bytes); };
   const auto by_domains = [&table](const Takeover& t) { return table.by_domains(t.algorithm); };
   Crossing crossing = crossing_of(c, parameters, chunk_of);

@@ -29,8 +29,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kCommand = "model choose";
-constexpr const char* kHelp =
+constexpr const char* kChooseCommand = "model choose";
+constexpr const char* kChooseHelp =
     "Walks all algorithms of each collective at the prices of mlog_nP+links, for one node and, with --nodes, for\n"
     "several, and writes the fastest by size. Vectors are cut into tiles that fit the caches of this machine, as the\n"
     "paper's section 7 has it: a quarter of L1, from the size of the larger tile on an eighth of L2. --save keeps the\n"
@@ -43,7 +43,7 @@ constexpr const char* kHelp =
     "  zerohop info --collective allreduce --size 1M    which one is in force, and why\n\n"
     "Ends with 0, or 2 if there is nothing to predict or the table cannot be kept.";
 
-struct Arguments {
+struct ModelChooseArguments {
   std::string profile;
   std::vector<uint32_t> ranks = {2, 4, 8};
   uint32_t nodes = 1;
@@ -53,8 +53,8 @@ struct Arguments {
   bool as_json = false;
 };
 
-int refuse(const std::string& why) {
-  fmt::print(stderr, "zerohop {}: {}\n", kCommand, why);
+int refuse_model_choose(const std::string& why) {
+  fmt::print(stderr, "zerohop {}: {}\n", kChooseCommand, why);
   return 2;
 }
 
@@ -64,7 +64,7 @@ struct Part {
   std::vector<std::pair<coll::Collective, Predicted>> collectives;
 };
 
-Part part_of(const model::Cluster& cluster, const coll::Tiles& tiles, const model::Parameters& parameters) {
+Part choose_part(const model::Cluster& cluster, const coll::Tiles& tiles, const model::Parameters& parameters) {
   Part part{cluster, {}};
   for (size_t i = 0; i < static_cast<size_t>(coll::Collective::kCount); ++i) {
     const auto collective = static_cast<coll::Collective>(i);
@@ -80,7 +80,8 @@ bool has_domains(const Part& part) {
 }
 
 /// One node for all numbers of ranks, then several nodes if they are wanted. "" or why there is no such cluster.
-std::string clusters_of(const Arguments& a, const model::Parameters& parameters, std::vector<model::Cluster>* out) {
+std::string clusters_of(const ModelChooseArguments& a, const model::Parameters& parameters,
+                        std::vector<model::Cluster>* out) {
   for (const uint32_t nodes : a.nodes > 1 ? std::vector{1U, a.nodes} : std::vector{1U}) {
     for (const uint32_t ranks : a.ranks) {
       ModelCase c;
@@ -93,7 +94,7 @@ std::string clusters_of(const Arguments& a, const model::Parameters& parameters,
   return "";
 }
 
-json json_of(const Part& part) {
+json part_json(const Part& part) {
   json out = {{"ranks", part.cluster.ranks}, {"nodes", part.cluster.nodes}, {"collectives", json::array()}};
   for (const auto& [collective, predicted] : part.collectives) {
     json line = {{"collective", name_of(collective)}, {"entries", json::array()}, {"left_out", json::array()}};
@@ -134,12 +135,12 @@ void print(const Part& part) {
 
 /// The table and a copy of its profile, by which `zerohop info` tells times. Paths that were written; none, with a word
 /// on standard error, if one could not be.
-std::vector<std::string> save(const Arguments& a, const Options& options, const std::vector<Part>& parts,
-                              const model::Parameters& parameters) {
+std::vector<std::string> save_choices(const ModelChooseArguments& a, const Options& options,
+                                      const std::vector<Part>& parts, const model::Parameters& parameters) {
   std::vector<std::string> paths;
   const std::string folder = tune::kept_folders(options).own;
   if (folder.empty()) {
-    (void)refuse("no folder to save in: set ZEROHOP_CACHE");
+    (void)refuse_model_choose("no folder to save in: set ZEROHOP_CACHE");
     return paths;
   }
   coll::Selection selection;
@@ -154,15 +155,15 @@ std::vector<std::string> save(const Arguments& a, const Options& options, const 
   for (const std::string& abi : a.abis) {
     const std::string profile = coll::model_profile_path(folder, abi);
     const std::string table = coll::model_selection_path(folder, abi);
-    if (!write_file(profile, profile_json(parameters).dump(1) + "\n", kCommand)) return {};
-    if (!write_file(table, text, kCommand)) return {};
+    if (!write_file(profile, profile_json(parameters).dump(1) + "\n", kChooseCommand)) return {};
+    if (!write_file(table, text, kChooseCommand)) return {};
     paths.push_back(table);
   }
   return paths;
 }
 
-void print_all(const Arguments& a, const model::Parameters& parameters, const coll::Tiles& tiles,
-               const std::vector<Part>& parts) {
+void print_choices(const ModelChooseArguments& a, const model::Parameters& parameters, const coll::Tiles& tiles,
+                   const std::vector<Part>& parts) {
   const size_t columns = output_columns();
   fmt::print("Fastest by the walk of {}, {} to {}\n{}", name_of(kComparisonModel), format_size(kComparedFrom),
              format_size(kComparedTo), hanging("profile " + parameters.name + ": ", parameters.about, columns));
@@ -174,14 +175,14 @@ void print_all(const Arguments& a, const model::Parameters& parameters, const co
   if (!a.save) fmt::print("Nothing is kept: --save does that.\n");
 }
 
-int choose(const Arguments& a) {
+int choose(const ModelChooseArguments& a) {
   std::string problem;
   std::optional<model::Parameters> parameters = find_profile(a.profile, &problem);
-  if (!parameters) return refuse(problem);
+  if (!parameters) return refuse_model_choose(problem);
   if (a.processors > 0) parameters->processors_per_node = a.processors;
   std::vector<model::Cluster> clusters;
   problem = clusters_of(a, *parameters, &clusters);
-  if (!problem.empty()) return refuse(problem);
+  if (!problem.empty()) return refuse_model_choose(problem);
   Options options;
   options.read_environment(environ);
   std::vector<std::string> notes = {
@@ -192,14 +193,14 @@ int choose(const Arguments& a) {
   const coll::Tiles tiles = tiles_here(options, &notes);
   std::vector<Part> parts;
   parts.reserve(clusters.size());
-  for (const model::Cluster& cluster : clusters) parts.push_back(part_of(cluster, tiles, *parameters));
+  for (const model::Cluster& cluster : clusters) parts.push_back(choose_part(cluster, tiles, *parameters));
   if (std::ranges::any_of(parts, has_domains)) {
     notes.emplace_back(
         "Lines of algorithms that end in -domains are for jobs whose ranks are bound to several sockets, memory nodes "
         "or caches, as the profile's chips are; the line behind each is for other jobs.");
   }
   std::vector<std::string> saved;
-  if (a.save) saved = save(a, options, parts, *parameters);
+  if (a.save) saved = save_choices(a, options, parts, *parameters);
   if (a.save && saved.empty()) return 2;
   if (a.as_json) {
     json out = {{"profile", profile_origin_json(*parameters)},
@@ -208,11 +209,11 @@ int choose(const Arguments& a) {
                 {"notes", notes},
                 {"saved", saved},
                 {"tables", json::array()}};
-    for (const Part& part : parts) out["tables"].push_back(json_of(part));
+    for (const Part& part : parts) out["tables"].push_back(part_json(part));
     std::printf("%s\n", out.dump(2, ' ', false, json::error_handler_t::replace).c_str());
     return 0;
   }
-  print_all(a, *parameters, tiles, parts);
+  print_choices(a, *parameters, tiles, parts);
   for (const std::string& path : saved) fmt::print("saved in {}\n", path);
   for (const std::string& note : notes) std::fputs(hanging("- ", note, output_columns()).c_str(), stdout);
   return 0;
@@ -221,9 +222,9 @@ int choose(const Arguments& a) {
 }  // namespace
 
 void add_model_choose_command(CLI::App* model) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ModelChooseArguments>();
   CLI::App* command = model->add_subcommand("choose", "The table of the fastest algorithms, for jobs of this machine.");
-  command->footer(kHelp);
+  command->footer(kChooseHelp);
   command->add_option("-p,--profile", a->profile, "A file of `zerohop tune --json`, or a built-in profile")->required();
   command->add_option("-r,--ranks", a->ranks, "Comma list of ranks, each a multiple of the nodes")
       ->delimiter(',')

@@ -30,7 +30,7 @@ Interval interval_of(const json& j) {
 }
 
 /// One row; nothing where it has no algorithm, or no time.
-std::optional<MeasuredCase> case_of(const json& row) {
+std::optional<MeasuredCase> row_case(const json& row) {
   MeasuredCase m;
   ModelCase& c = m.what;
   c.collective = coll::collective_named(row.value("collective", ""));
@@ -70,7 +70,7 @@ std::optional<std::vector<MeasuredCase>> measured_cases(const json& document, st
   try {
     for (const json& row : document.at("rows")) {
       older |= !row.contains("slowest_us");
-      if (const auto m = case_of(row)) cases.push_back(*m);
+      if (const auto m = row_case(row)) cases.push_back(*m);
     }
   } catch (const json::exception& e) {
     *problem = fmt::format("its rows are not as that command writes them ({})", e.what());

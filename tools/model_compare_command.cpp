@@ -25,14 +25,14 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ModelCompareArguments {
   std::string file;
   std::string profile;
   bool points = false;
   bool as_json = false;
 };
 
-int refuse(const std::string& why) {
+int refuse_model_compare(const std::string& why) {
   fmt::print(stderr, "zerohop model: {}\n", why);
   return 2;
 }
@@ -52,7 +52,7 @@ std::string shape_name(const ModelCase& c) {
   return format_size(c.bytes) + (c.stride > 0 ? format_size(c.stride) + "S" : "");
 }
 
-json by_model(const ByModel& values) {
+json model_values_json(const ByModel& values) {
   json out;
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i]) out[std::string(name_of(model::kAllModels[i]))] = *values[i];
@@ -75,8 +75,8 @@ json comparison_json(const Comparison& c) {
   out["bytes"] = c.measured.what.bytes;
   out["stride"] = c.measured.what.stride;
   out["measured_us"] = interval_json(c.measured.us);
-  out["closed_form_us"] = by_model(c.form);
-  out["walk_us"] = by_model(c.walk);
+  out["closed_form_us"] = model_values_json(c.form);
+  out["walk_us"] = model_values_json(c.walk);
   if (!c.no_walk.empty()) out["no_walk"] = c.no_walk;
   return out;
 }
@@ -86,8 +86,8 @@ json summary_json(const ErrorSummary& s) {
   out["prediction"] = s.walk ? "walk" : "closed_form";
   out["points"] = s.points;
   out["measured_spread"] = s.spread;
-  out["mean_error"] = by_model(s.mean);
-  out["greatest_error"] = by_model(s.greatest);
+  out["mean_error"] = model_values_json(s.mean);
+  out["greatest_error"] = model_values_json(s.greatest);
   return out;
 }
 
@@ -97,11 +97,11 @@ void print_models(int width, const std::function<std::string(size_t)>& text) {
   fmt::print("\n");
 }
 
-std::string percent(double share) {
+std::string signed_percent(double share) {
   return share < 9.995 ? fmt::format("{:.1f}", 100 * share) : fmt::format("{:.0f}", 100 * share);
 }
 
-void print_points(const std::vector<Comparison>& comparisons) {
+void print_compared_points(const std::vector<Comparison>& comparisons) {
   constexpr int kWidth = 13;
   fmt::print("{:<34} {:>8} {:>26}  {:<11}", "µs", "bytes", "measured", "");
   print_models(kWidth, [](size_t i) { return std::string(name_of(model::kAllModels[i])); });
@@ -122,20 +122,21 @@ void print_summaries(const std::vector<ErrorSummary>& all) {
   fmt::print("{:<34} {:<11} {:>6} {:>8}", "error in %, mean / greatest", "", "points", "spread");
   print_models(kWidth, [](size_t i) { return std::string(name_of(model::kAllModels[i])); });
   for (const ErrorSummary& s : all) {
-    fmt::print("{:<34} {:<11} {:>6} {:>8}", case_name(s.what), way_of(s.walk), s.points, percent(s.spread));
-    print_models(kWidth,
-                 [&](size_t i) { return s.mean[i] ? percent(*s.mean[i]) + " / " + percent(*s.greatest[i]) : "-"; });
+    fmt::print("{:<34} {:<11} {:>6} {:>8}", case_name(s.what), way_of(s.walk), s.points, signed_percent(s.spread));
+    print_models(kWidth, [&](size_t i) {
+      return s.mean[i] ? signed_percent(*s.mean[i]) + " / " + signed_percent(*s.greatest[i]) : "-";
+    });
   }
 }
 
-int compare_file(const Arguments& a) {
+int compare_file(const ModelCompareArguments& a) {
   std::string problem;
   const json document = read_json(a.file, &problem);
-  if (!problem.empty()) return refuse(a.file + ": " + problem);
+  if (!problem.empty()) return refuse_model_compare(a.file + ": " + problem);
   const auto cases = measured_cases(document, &problem);
-  if (!cases) return refuse(a.file + ": " + problem);
+  if (!cases) return refuse_model_compare(a.file + ": " + problem);
   const auto parameters = find_profile(a.profile, &problem);
-  if (!parameters) return refuse(problem);
+  if (!parameters) return refuse_model_compare(problem);
   std::vector<Comparison> comparisons;
   for (const MeasuredCase& m : *cases) {
     if (m.what.algorithm != kOwnChoice) comparisons.push_back(compare(m, *parameters));
@@ -154,7 +155,7 @@ int compare_file(const Arguments& a) {
   const size_t columns = output_columns();
   std::fputs(hanging("profile " + parameters->name + ": ", parameters->about, columns).c_str(), stdout);
   fmt::print("\n");
-  if (a.points) print_points(comparisons);
+  if (a.points) print_compared_points(comparisons);
   print_summaries(all);
   std::fputs(("\n" + hanging("",
                              "1x8: 1 node of 8 ranks. Measured is the slowest rank's time; spread is half its 95 % "
@@ -168,7 +169,7 @@ int compare_file(const Arguments& a) {
 }  // namespace
 
 void add_model_compare_command(CLI::App* model) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ModelCompareArguments>();
   CLI::App* command = model->add_subcommand(
       "compare", "Predictions beside what `zerohop bench algorithms` and `bench shapes` measured.");
   command->footer(

@@ -20,7 +20,7 @@ using Cases = std::vector<const MeasuredCase*>;
 auto cluster_key(const ModelCase& c) { return std::make_tuple(c.collective, c.cluster.ranks, c.cluster.nodes); }
 auto cell_key(const ModelCase& c) { return std::tuple_cat(cluster_key(c), std::make_tuple(c.bytes)); }
 
-std::string setting_of(const ModelCase& c) {
+std::string judged_setting(const ModelCase& c) {
   return c.chunk == kUsualChunkBytes ? c.algorithm : c.algorithm + "/" + format_size(c.chunk);
 }
 
@@ -53,7 +53,7 @@ JudgedChoice judged(const std::optional<Choice>& choice, const Cases& cases, con
   const uint64_t bytes = best.what.bytes;
   const MeasuredCase* measured = closest(cases, *choice, bytes);
   if (measured == nullptr) return out;
-  out.measured_as = setting_of(measured->what);
+  out.measured_as = judged_setting(measured->what);
   out.other_chunk = choice->chunk && pieces_of(*choice->chunk, bytes) != pieces_of(measured->what.chunk, bytes);
   out.ratio = measured->us.mid / best.us.mid;
   if (out.ratio <= kNearRatio) {
@@ -133,7 +133,7 @@ std::vector<JudgedCell> judged_cells(const std::vector<MeasuredCase>& cases, con
     cell.what = best.what;
     cell.what.algorithm.clear();
     cell.what.chunk = 0;
-    cell.best = setting_of(best.what);
+    cell.best = judged_setting(best.what);
     cell.best_us = best.us;
     cell.settings = static_cast<int>(settings.size());
     cell.told = std::ranges::all_of(settings, [&](const auto* m) { return m == &best || apart(m->us, best.us); });

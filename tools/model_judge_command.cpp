@@ -27,7 +27,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kHelp =
+constexpr const char* kJudgeHelp =
     "For each collective, size and number of ranks in the measurement: the fastest\n"
     "algorithm, the one that `zerohop model choose` takes by this profile and the\n"
     "tiles of this machine, and the built-in one, with their times as multiples of\n"
@@ -41,7 +41,7 @@ constexpr const char* kHelp =
     "  zerohop model judge measured.json -p here.json --points     every cell\n\n"
     "Ends with 0 whatever it finds, or 2 if there is nothing to judge.";
 
-struct Arguments {
+struct ModelJudgeArguments {
   std::string file;
   std::string profile;
   uint32_t processors = 0;  ///< 0: as the profile has it
@@ -49,12 +49,12 @@ struct Arguments {
   bool as_json = false;
 };
 
-int refuse(const std::string& why) {
+int refuse_model_judge(const std::string& why) {
   fmt::print(stderr, "zerohop model judge: {}\n", why);
   return 2;
 }
 
-const char* name_of(Quality quality) {
+const char* quality_name(Quality quality) {
   switch (quality) {
     case Quality::kNearBest:
       return "near";
@@ -72,9 +72,11 @@ std::string setting_text(const Choice& choice) {
   return choice.chunk ? fmt::format("{}/{}", choice.algorithm, format_size(*choice.chunk)) : choice.algorithm;
 }
 
-std::string shape(const ModelCase& c) { return fmt::format("{}x{}", c.cluster.nodes, c.cluster.ranks_per_node()); }
+std::string judged_shape(const ModelCase& c) {
+  return fmt::format("{}x{}", c.cluster.nodes, c.cluster.ranks_per_node());
+}
 
-json cluster_json(const ModelCase& c) {
+json judged_cluster_json(const ModelCase& c) {
   return {{"collective", coll::name_of(c.collective)}, {"ranks", c.cluster.ranks}, {"nodes", c.cluster.nodes}};
 }
 
@@ -83,7 +85,7 @@ json choice_json(const JudgedChoice& c) {
               {"chunk_bytes", nullptr},
               {"measured_as", nullptr},
               {"ratio", nullptr},
-              {"is", name_of(c.quality)}};
+              {"is", quality_name(c.quality)}};
   if (!c.choice.algorithm.empty()) out["algorithm"] = c.choice.algorithm;
   if (c.choice.chunk) out["chunk_bytes"] = *c.choice.chunk;
   if (c.quality == Quality::kNotMeasured) return out;
@@ -94,7 +96,7 @@ json choice_json(const JudgedChoice& c) {
 }
 
 json cell_json(const JudgedCell& c) {
-  json out = cluster_json(c.what);
+  json out = judged_cluster_json(c.what);
   out["bytes"] = c.what.bytes;
   out["settings"] = c.settings;
   out["best"] = c.best;
@@ -132,7 +134,8 @@ JudgedSum whole_of(const std::vector<JudgedCell>& cells) {
   return sum;
 }
 
-void print_json(const model::Parameters& parameters, const coll::Tiles& tiles, const std::vector<JudgedCell>& cells) {
+void print_judged_json(const model::Parameters& parameters, const coll::Tiles& tiles,
+                       const std::vector<JudgedCell>& cells) {
   json out = {{"schema", "zerohop-model-judgement/1"},
               {"profile", profile_origin_json(parameters)},
               {"tiles", {{"small_bytes", tiles.small}, {"large_bytes", tiles.large}}},
@@ -143,7 +146,7 @@ void print_json(const model::Parameters& parameters, const coll::Tiles& tiles, c
               {"all", sum_json(whole_of(cells))}};
   for (const JudgedCell& c : cells) out["cells"].push_back(cell_json(c));
   for (const JudgedSum& s : sums_of(cells)) {
-    json line = cluster_json(s.what);
+    json line = judged_cluster_json(s.what);
     line.update(sum_json(s));
     out["collectives"].push_back(std::move(line));
   }
@@ -153,15 +156,16 @@ void print_json(const model::Parameters& parameters, const coll::Tiles& tiles, c
 std::string choice_text(const JudgedChoice& c) {
   if (c.quality == Quality::kNotMeasured) return (c.choice.algorithm.empty() ? "-" : setting_text(c.choice)) + " ?";
   return fmt::format("{} {:.2f}{}", c.measured_as, c.ratio,
-                     c.quality == Quality::kNearBest ? "" : fmt::format(" {}", name_of(c.quality)));
+                     c.quality == Quality::kNearBest ? "" : fmt::format(" {}", quality_name(c.quality)));
 }
 
-void print_points(const std::vector<JudgedCell>& cells) {
+void print_judged_points(const std::vector<JudgedCell>& cells) {
   const ModelCase* last = nullptr;
   for (const JudgedCell& c : cells) {
-    const bool is_new = last == nullptr || last->collective != c.what.collective || shape(*last) != shape(c.what);
+    const bool is_new =
+        last == nullptr || last->collective != c.what.collective || judged_shape(*last) != judged_shape(c.what);
     if (is_new) {
-      fmt::print("\n{} {}\n{:>6}  {:<36} {:<36} {:<36} {:>8}\n", coll::name_of(c.what.collective), shape(c.what),
+      fmt::print("\n{} {}\n{:>6}  {:<36} {:<36} {:<36} {:>8}\n", coll::name_of(c.what.collective), judged_shape(c.what),
                  "bytes", "best, µs", "model, times the best's", "built in", "to host");
     }
     last = &c.what;
@@ -186,19 +190,21 @@ void print_sums(const std::vector<JudgedSum>& sums, const JudgedSum& whole) {
   const auto line = [](const std::string& name, const JudgedSum& s) {
     fmt::print("{:<20}{:>5} {:>4}  {}  {}\n", name, s.cells, s.told, count_text(s.model), count_text(s.standard));
   };
-  for (const JudgedSum& s : sums) line(fmt::format("{} {}", coll::name_of(s.what.collective), shape(s.what)), s);
+  for (const JudgedSum& s : sums) line(fmt::format("{} {}", coll::name_of(s.what.collective), judged_shape(s.what)), s);
   if (sums.size() > 1) line("all", whole);
 }
 
-std::string share(int part, int whole) { return fmt::format("{:.0f} % ({} of {})", 100.0 * part / whole, part, whole); }
+std::string share_text(int part, int whole) {
+  return fmt::format("{:.0f} % ({} of {})", 100.0 * part / whole, part, whole);
+}
 
 std::string slower_text(const std::vector<JudgedCell>& cells) {
   std::string text;
   for (const JudgedCell& c : cells) {
     if (!c.slower_than_host()) continue;
-    text +=
-        fmt::format("{}{} {} {} {:.2f}{}", text.empty() ? "" : ", ", coll::name_of(c.what.collective), shape(c.what),
-                    format_size(c.what.bytes), c.own_to_host->mid, c.surely_slower_than_host() ? "" : " [?]");
+    text += fmt::format("{}{} {} {} {:.2f}{}", text.empty() ? "" : ", ", coll::name_of(c.what.collective),
+                        judged_shape(c.what), format_size(c.what.bytes), c.own_to_host->mid,
+                        c.surely_slower_than_host() ? "" : " [?]");
   }
   return text;
 }
@@ -211,48 +217,49 @@ void print_summary(const std::vector<JudgedCell>& cells, const JudgedSum& whole)
   fmt::print("\n");
   const auto choice = [&](const ChoiceCount& c) {
     return fmt::format("within 10 % of the best in {}; {} more are not resolved, {} not measured",
-                       share(c.near_best, whole.cells), c.not_resolved, c.not_measured);
+                       share_text(c.near_best, whole.cells), c.not_resolved, c.not_measured);
   };
   say("model: ", choice(whole.model));
   say("built in: ", choice(whole.standard));
   say("best told: ", fmt::format("in {} one setting's 95 % interval lies below all others'; elsewhere the measurement "
                                  "does not say which is the best",
-                                 share(whole.told, whole.cells)));
+                                 share_text(whole.told, whole.cells)));
   const std::string slower = slower_text(cells);
   say("zerohop itself: ",
-      slower.empty() ? "nowhere slower than the host by more than 5 %"
-                     : fmt::format("slower than the host by more than 5 % in {}, and surely so in {} ([?]: not "
-                                   "surely), as multiples of its time: {}",
-                                   share(whole.slower_than_host, whole.cells), whole.surely_slower_than_host, slower));
+      slower.empty()
+          ? "nowhere slower than the host by more than 5 %"
+          : fmt::format("slower than the host by more than 5 % in {}, and surely so in {} ([?]: not "
+                        "surely), as multiples of its time: {}",
+                        share_text(whole.slower_than_host, whole.cells), whole.surely_slower_than_host, slower));
   say("",
       "1x8: 1 node of 8 ranks. A worst is the greatest multiple of the best's time. On one node zerohop itself is "
       "the team of blocking calls, and the algorithms are those of nonblocking ones.");
 }
 
-int judge_file(const Arguments& a) {
+int judge_file(const ModelJudgeArguments& a) {
   std::string problem;
   const json document = read_json(a.file, &problem);
-  if (!problem.empty()) return refuse(a.file + ": " + problem);
+  if (!problem.empty()) return refuse_model_judge(a.file + ": " + problem);
   const auto cases = measured_cases(document, &problem);
-  if (!cases) return refuse(a.file + ": " + problem);
+  if (!cases) return refuse_model_judge(a.file + ": " + problem);
   auto parameters = find_profile(a.profile, &problem);
-  if (!parameters) return refuse(problem);
+  if (!parameters) return refuse_model_judge(problem);
   if (a.processors > 0) parameters->processors_per_node = a.processors;
   Options options;
   options.read_environment(environ);
   std::vector<std::string> notes;
   const coll::Tiles tiles = tiles_here(options, &notes);
   const std::vector<JudgedCell> cells = judged_cells(*cases, by_model(*parameters, tiles), built_in);
-  if (cells.empty()) return refuse(a.file + ": no collective at no size has two algorithms to choose from");
+  if (cells.empty()) return refuse_model_judge(a.file + ": no collective at no size has two algorithms to choose from");
   if (a.as_json) {
-    print_json(*parameters, tiles, cells);
+    print_judged_json(*parameters, tiles, cells);
     return 0;
   }
   const JudgedSum whole = whole_of(cells);
   std::fputs(hanging("profile " + parameters->name + ": ", parameters->about, output_columns()).c_str(), stdout);
   if (tiles != coll::Tiles{}) fmt::print("tiles: {}\n", tiles_text(tiles));
   for (const std::string& note : notes) std::fputs(hanging("- ", note, output_columns()).c_str(), stdout);
-  if (a.points) print_points(cells);
+  if (a.points) print_judged_points(cells);
   fmt::print("\n");
   print_sums(sums_of(cells), whole);
   print_summary(cells, whole);
@@ -262,9 +269,9 @@ int judge_file(const Arguments& a) {
 }  // namespace
 
 void add_model_judge_command(CLI::App* model) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ModelJudgeArguments>();
   CLI::App* command = model->add_subcommand("judge", "Whether the model's choices are the ones measured as fastest.");
-  command->footer(kHelp);
+  command->footer(kJudgeHelp);
   command->add_option("file", a->file, "What `zerohop bench algorithms --json` wrote")->required()->check(&wrong_input);
   command->add_option("-p,--profile", a->profile, "The machine's profile: a file, or a built-in one")->required();
   command

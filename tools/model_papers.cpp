@@ -36,7 +36,7 @@ constexpr std::string_view kTiles =
     "tiles "
     "gain is in caches, which no model knows.";
 
-constexpr PaperFigure kFigures[] = {
+constexpr PaperFigure kPaperFigures[] = {
     {.id = "CC 5 (a)",
      .title = "MPI_Bcast, scatter and ring over all ranks before, over leaders after",
      .collective = Collective::kBcast,
@@ -119,7 +119,7 @@ constexpr PaperFigure kFigures[] = {
      .more = kAsPlaced},
 };
 
-void add(BeforeAndAfter* sum, const BeforeAndAfter& part) {
+void add_part(BeforeAndAfter* sum, const BeforeAndAfter& part) {
   sum->before_us += part.before_us;
   sum->after_us += part.after_us;
 }
@@ -158,20 +158,20 @@ void add_size(const PaperFigure& figure, uint64_t bytes, bool cyclic, std::span<
         return BeforeAndAfter{walk_us(c, old_way, m, profiles[i]) / static_cast<double>(roots.size()),
                               walk_us(after, new_way, m, profiles[i]) / static_cast<double>(roots.size())};
       };
-      add(&rows[i].points.back().linked, both(Model::kLinked));
-      add(&rows[i].points.back().unlinked, both(Model::kMlogNP));
+      add_part(&rows[i].points.back().linked, both(Model::kLinked));
+      add_part(&rows[i].points.back().unlinked, both(Model::kMlogNP));
     }
   }
 }
 
 }  // namespace
 
-std::span<const PaperFigure> paper_figures() { return kFigures; }
+std::span<const PaperFigure> paper_figures() { return kPaperFigures; }
 
 namespace {
 
 double gain_of(const PaperPoint& point) { return point.linked.gain(); }
-double part_of(double gain, double part) { return 1 + (gain - 1) * part; }
+double part_of_gain(double gain, double part) { return 1 + (gain - 1) * part; }
 
 }  // namespace
 
@@ -180,13 +180,13 @@ const PaperPoint& PaperRow::best() const { return *std::ranges::max_element(poin
 const PaperPoint& PaperRow::worst() const { return *std::ranges::min_element(points, {}, gain_of); }
 
 bool PaperRow::shown() const {
-  const bool everywhere = figure->least_gain == 0 || gain_of(worst()) >= part_of(figure->least_gain, 0.5);
-  return everywhere && gain_of(best()) >= part_of(figure->gain, 0.5);
+  const bool everywhere = figure->least_gain == 0 || gain_of(worst()) >= part_of_gain(figure->least_gain, 0.5);
+  return everywhere && gain_of(best()) >= part_of_gain(figure->gain, 0.5);
 }
 
 std::string_view PaperRow::why() const {
   if (!shown()) return figure->less[cyclic ? 1 : 0];
-  return gain_of(best()) > part_of(figure->gain, 1.5) ? figure->more : "";
+  return gain_of(best()) > part_of_gain(figure->gain, 1.5) ? figure->more : "";
 }
 
 std::vector<PaperRow> rows_of(const PaperFigure& figure) {

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ModelPapersArguments {
   std::string only;
   bool as_json = false;
   bool as_markdown = false;
@@ -34,9 +34,9 @@ using Rows = std::vector<PaperRow>;
 
 const char* placement(const PaperRow& row) { return row.cyclic ? "dealt out" : "in blocks"; }
 
-std::string shape(const PaperFigure& f) { return fmt::format("{}x{}", f.nodes, f.ranks_per_node); }
+std::string paper_shape(const PaperFigure& f) { return fmt::format("{}x{}", f.nodes, f.ranks_per_node); }
 
-json times_json(const BeforeAndAfter& t) {
+json paper_times_json(const BeforeAndAfter& t) {
   return {{"before_us", t.before_us}, {"after_us", t.after_us}, {"gain", t.gain()}};
 }
 
@@ -46,8 +46,8 @@ json row_json(const PaperRow& row) {
     points.push_back({{"bytes", p.bytes},
                       {"before", row.figure->before.at(p.bytes)},
                       {"chunk_bytes", row.figure->chunk(p.bytes)},
-                      {"mlog_nP+links", times_json(p.linked)},
-                      {"mlog_nP", times_json(p.unlinked)}});
+                      {"mlog_nP+links", paper_times_json(p.linked)},
+                      {"mlog_nP", paper_times_json(p.unlinked)}});
   }
   json out = {{"profile", row.profile},
               {"cyclic", row.cyclic},
@@ -61,7 +61,7 @@ json row_json(const PaperRow& row) {
   return out;
 }
 
-void print_json(const std::vector<Rows>& figures) {
+void print_papers_json(const std::vector<Rows>& figures) {
   json out = {{"figures", json::array()}};
   for (const Rows& rows : figures) {
     const PaperFigure& f = *rows[0].figure;
@@ -105,9 +105,9 @@ void print_markdown(const std::vector<Rows>& figures) {
       const PaperPoint& p = row.best();
       const char* bold = row.shown() ? "**" : "";
       fmt::print("| {} | {} | {} | {} | {} | {} | {:.0f} | {} | {:.0f} | {}{:.2f}{} | {:.2f} | {:.2f} | {} |\n", f.id,
-                 shape(f), row.profile, placement(row), format_size(p.bytes), f.before.at(p.bytes), p.linked.before_us,
-                 f.after, p.linked.after_us, bold, p.linked.gain(), bold, row.worst().linked.gain(), p.unlinked.gain(),
-                 f.says);
+                 paper_shape(f), row.profile, placement(row), format_size(p.bytes), f.before.at(p.bytes),
+                 p.linked.before_us, f.after, p.linked.after_us, bold, p.linked.gain(), bold, row.worst().linked.gain(),
+                 p.unlinked.gain(), f.says);
     }
   }
   fmt::print("\n");
@@ -119,7 +119,7 @@ void print_markdown(const std::vector<Rows>& figures) {
   }
 }
 
-void print_table(const std::vector<Rows>& figures) {
+void print_papers_table(const std::vector<Rows>& figures) {
   const size_t columns = output_columns();
   for (const Rows& rows : figures) {
     const PaperFigure& f = *rows[0].figure;
@@ -149,7 +149,7 @@ void print_table(const std::vector<Rows>& figures) {
       stdout);
 }
 
-int papers(const Arguments& a) {
+int papers(const ModelPapersArguments& a) {
   std::vector<Rows> figures;
   for (const PaperFigure& figure : paper_figures()) {
     if (figure.id.starts_with(a.only)) figures.push_back(rows_of(figure));
@@ -163,11 +163,11 @@ int papers(const Arguments& a) {
   }
   if (!a.svg.empty() && !write_file(a.svg, papers_svg(figures), "model papers")) return 2;
   if (a.as_json) {
-    print_json(figures);
+    print_papers_json(figures);
   } else if (a.as_markdown) {
     print_markdown(figures);
   } else {
-    print_table(figures);
+    print_papers_table(figures);
   }
   return 0;
 }
@@ -175,7 +175,7 @@ int papers(const Arguments& a) {
 }  // namespace
 
 void add_model_papers_command(CLI::App* model) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ModelPapersArguments>();
   CLI::App* command = model->add_subcommand("papers", "The papers' figures of clusters, as the models have them.");
   command->footer(
       "Walks what the papers compared on clusters, the algorithms of their time and those that know nodes, with both\n"

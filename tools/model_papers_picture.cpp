@@ -17,13 +17,13 @@ using coll::svg_text;
 
 constexpr double kPanel = 300;  // width and height of a panel with its labels
 constexpr double kHigh = 230;
-constexpr double kLeft = 44;
-constexpr double kTop = 64;
+constexpr double kPanelsLeft = 44;
+constexpr double kPanelsTop = 64;
 constexpr double kWide = kPanel - 70;
 constexpr double kPlot = kHigh - 60;
 constexpr double kStepAt = 1;  // gains between two lines of the grid
 
-constexpr std::array kColors = {"#2a6fbb", "#d9601a", "#3c9a5f", "#7b5ea7"};
+constexpr std::array kCurveColors = {"#2a6fbb", "#d9601a", "#3c9a5f", "#7b5ea7"};
 
 struct Panel {
   double x, y;  ///< of its plot's upper left corner
@@ -72,11 +72,12 @@ std::string curve(const Panel& p, const PaperRow& row, const char* color) {
 std::string legend(const std::vector<PaperRow>& rows) {
   std::string out;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const double x = kLeft + 210 * static_cast<double>(i);
+    const double x = kPanelsLeft + 210 * static_cast<double>(i);
     out += fmt::format(
         "<rect x=\"{0:.0f}\" y=\"36\" width=\"11\" height=\"4\" fill=\"{1}\"/>\n"
         "<text x=\"{2:.0f}\" y=\"42\">{3}, {4}</text>\n",
-        x, kColors[i % kColors.size()], x + 17, svg_text(rows[i].profile), rows[i].cyclic ? "dealt out" : "in blocks");
+        x, kCurveColors[i % kCurveColors.size()], x + 17, svg_text(rows[i].profile),
+        rows[i].cyclic ? "dealt out" : "in blocks");
   }
   return out;
 }
@@ -91,19 +92,19 @@ std::string papers_svg(std::span<const std::vector<PaperRow>> figures) {
     const PaperFigure& f = *rows[0].figure;
     double most = f.gain;
     for (const PaperRow& row : rows) most = std::max(most, row.best().linked.gain());
-    const Panel panel{kLeft + kPanel * static_cast<double>(n % kColumns),
-                      kTop + 20 + kHigh * static_cast<double>(n / kColumns), std::ceil(most), f.sizes.size()};
+    const Panel panel{kPanelsLeft + kPanel * static_cast<double>(n % kColumns),
+                      kPanelsTop + 20 + kHigh * static_cast<double>(n / kColumns), std::ceil(most), f.sizes.size()};
     body += axes(panel, f);
-    for (size_t i = 0; i < rows.size(); ++i) body += curve(panel, rows[i], kColors[i % kColors.size()]);
+    for (size_t i = 0; i < rows.size(); ++i) body += curve(panel, rows[i], kCurveColors[i % kCurveColors.size()]);
   }
   if (!figures.empty()) body += legend(figures[0]);
-  const double height = kTop + 20 + kHigh * std::ceil(static_cast<double>(figures.size()) / kColumns);
+  const double height = kPanelsTop + 20 + kHigh * std::ceil(static_cast<double>(figures.size()) / kColumns);
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
       "<text x=\"14\" y=\"22\" font-size=\"14\">Time before / time after, by the walk of mlog_nP+links; dashed: the "
       "paper's greatest</text>\n{2}</svg>\n",
-      kLeft + kPanel * static_cast<double>(kColumns), height, body);
+      kPanelsLeft + kPanel * static_cast<double>(kColumns), height, body);
 }
 
 }  // namespace zh::tools

@@ -12,7 +12,7 @@
 namespace zh::tools {
 namespace {
 
-constexpr double kPatienceS = 20;
+constexpr double kProgramPatienceS = 20;
 
 /// "MPI_Send", but no data object, as "MPI_F08_STATUS_IGNORE".
 bool is_function_of_mpi(const std::string& name) {
@@ -64,7 +64,7 @@ bool is_of_a_sanitizer(const std::string& library) {
 void look_at_libraries(const std::string& program, const os::ElfFile& file, ProgramFacts* out) {
   // Like this and not by --list, the loader goes on where it misses a library. The program is not run.
   const std::vector<std::string> command = {"env", "LD_TRACE_LOADED_OBJECTS=1", file.loader, program};
-  std::istringstream lines(output_of(command, kPatienceS).value_or(""));
+  std::istringstream lines(output_of(command, kProgramPatienceS).value_or(""));
   for (std::string line; std::getline(lines, line);) {
     std::string name;
     std::string path;

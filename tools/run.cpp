@@ -26,14 +26,14 @@ constexpr int kUsage = 2;
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 
-struct Arguments {
+struct RunArguments {
   std::vector<std::string> options;
   std::string library;
   bool dry = false;
 };
 
 /// Only one rank of a job speaks.
-void say(const std::string& text) {
+void run_says(const std::string& text) {
   if (launched_rank() == 0) std::fprintf(stderr, "zerohop run: %s\n", text.c_str());
 }
 
@@ -47,11 +47,11 @@ bool export_options(const std::vector<std::string>& given) {
   for (const std::string& text : given) {
     const size_t equal = text.find('=');
     if (equal == std::string::npos) {
-      say("--option wants NAME=VALUE, not \"" + text + "\"");
+      run_says("--option wants NAME=VALUE, not \"" + text + "\"");
       return false;
     }
     if (!options.set(text.substr(0, equal), text.substr(equal + 1), Source::kCommandLine).ok()) {
-      say(options.complaint());
+      run_says(options.complaint());
       return false;
     }
   }
@@ -75,37 +75,38 @@ std::string plain_name(const std::string& library) {
   const std::string folder = library.substr(0, slash);
   std::string link;
   if (slash == std::string::npos || !os::is_plain_path(library.substr(slash))) {
-    say(library + ": LD_PRELOAD cannot hold a file name with a blank, a colon or a $");
+    run_says(library + ": LD_PRELOAD cannot hold a file name with a blank, a colon or a $");
   } else if (const Status s = os::link_plain_path(folder, &link); !s.ok()) {
-    say(library +
-        ": LD_PRELOAD cannot hold a blank, a colon or a $, and no link to the folder could be made in TMPDIR or "
-        "/tmp: " +
-        std::strerror(s.error()));
+    run_says(library +
+             ": LD_PRELOAD cannot hold a blank, a colon or a $, and no link to the folder could be made in TMPDIR or "
+             "/tmp: " +
+             std::strerror(s.error()));
   } else {
     return link + library.substr(slash);
   }
   return "";
 }
 
-int run(const Arguments& arguments, const std::vector<std::string>& command) {
+int run(const RunArguments& arguments, const std::vector<std::string>& command) {
   if (command.empty()) {
-    say("no program given; for example: mpiexec -n 4 zerohop run ./app");
+    run_says("no program given; for example: mpiexec -n 4 zerohop run ./app");
     return kUsage;
   }
   std::string path;
   if (const Status s = os::find_program(command[0], &path); !s.ok()) {
-    say(shell_quoted({command[0]}) + ": " + (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
+    run_says(shell_quoted({command[0]}) + ": " +
+             (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
     return s.error() == ENOENT ? kNotFound : kCannotRun;
   }
   if (!export_options(arguments.options)) return kUsage;
   const std::string why_not = preload_obstacle(path);
   if (!why_not.empty()) {
-    say(path + " " + why_not + ". It runs without zerohop.");
+    run_says(path + " " + why_not + ". It runs without zerohop.");
   } else {
     std::string library = arguments.library.empty() ? find_library() : arguments.library;
     if (library.empty() || !os::readable(library)) {
-      say("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) +
-          "; give its place with --library");
+      run_says("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) +
+               "; give its place with --library");
       return kCannotRun;
     }
     library = plain_name(library);
@@ -122,14 +123,14 @@ int run(const Arguments& arguments, const std::vector<std::string>& command) {
     return 0;
   }
   const int error = os::execute(path, command);
-  say(path + ": " + std::strerror(error));
+  run_says(path + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kCannotRun;
 }
 
 }  // namespace
 
 void add_run_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand(
       "run",
       "Run a program with zerohop: mpiexec -n 8 zerohop run [options] ./app args...\n"

@@ -25,7 +25,7 @@ using coll::Schedule;
 using coll::Step;
 using nlohmann::json;
 
-struct Arguments {
+struct ScheduleArguments {
   std::string collective;
   std::string algorithm;
   uint32_t nodes = 1;
@@ -47,13 +47,13 @@ struct Arguments {
 };
 
 // What is shown fits some 4 GiB: a step takes 300 bytes with its proof and its time, a stretch of bytes 100.
-constexpr uint32_t kMostRanks = 131'072;
+constexpr uint32_t kMostScheduleRanks = 131'072;
 constexpr uint64_t kMostSteps = 8'000'000;
 constexpr uint64_t kMostStretches = 12'000'000;
 /// Of a picture.
 constexpr uint32_t kMostDrawnRanks = 1024;
 
-int list(const Arguments& a) {
+int list(const ScheduleArguments& a) {
   json out = json::array();
   for (size_t c = 0; c < static_cast<size_t>(Collective::kCount); ++c) {
     const auto collective = static_cast<Collective>(c);
@@ -78,7 +78,7 @@ std::vector<uint32_t> part_of_ranks(std::vector<uint32_t> sizes, bool cyclic) {
   uint64_t ranks = 0;
   for (const uint32_t size : sizes) ranks += size;
   std::vector<uint32_t> out;
-  if (ranks > kMostRanks) return out;
+  if (ranks > kMostScheduleRanks) return out;
   if (!cyclic) {
     for (uint32_t node = 0; node < sizes.size(); ++node) out.insert(out.end(), sizes[node], node);
     return out;
@@ -94,20 +94,20 @@ std::vector<uint32_t> part_of_ranks(std::vector<uint32_t> sizes, bool cyclic) {
 }
 
 /// Node of every rank; empty if there are none or too many.
-std::vector<uint32_t> node_of_ranks(const Arguments& a) {
+std::vector<uint32_t> node_of_ranks(const ScheduleArguments& a) {
   std::vector<uint32_t> sizes = a.ranks_on;
   if (sizes.empty()) sizes.assign(a.nodes, a.ranks_per_node);
   return part_of_ranks(sizes, a.cyclic);
 }
 
 /// Socket of every rank of one node: as even as it goes, in blocks or dealt out in turn.
-std::vector<uint32_t> socket_of_ranks(const Arguments& a, uint32_t ranks) {
+std::vector<uint32_t> socket_of_ranks(const ScheduleArguments& a, uint32_t ranks) {
   std::vector<uint32_t> sizes(a.sockets, ranks / a.sockets);
   for (uint32_t socket = 0; socket < ranks % a.sockets; ++socket) ++sizes[socket];
   return part_of_ranks(sizes, a.cyclic);
 }
 
-json json_of(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
+json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
   static constexpr const char* kKinds[] = {
       "copy", "reduce", "send", "receive", "give",     "take",  "contribute",    "collect", "part",  "assemble",
       "deal", "pick",   "meet", "combine", "exchange", "trade", "combine parts", "scan",    "exscan"};
@@ -141,12 +141,12 @@ void print_steps(const std::vector<Schedule>& schedules, const coll::Timeline& t
   }
 }
 
-int refuse(const std::string& why) {
+int refuse_schedule(const std::string& why) {
   std::fprintf(stderr, "zerohop schedule: %s\n", why.c_str());
   return 2;
 }
 
-Problem problem_of(const Arguments& a, const std::vector<uint32_t>& nodes) {
+Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& nodes) {
   Problem problem;
   problem.collective = coll::collective_named(a.collective);
   problem.root = a.root;
@@ -179,7 +179,7 @@ struct Found {
   }
 };
 
-std::string title_of(const Arguments& a, const Found& f) {
+std::string title_of(const ScheduleArguments& a, const Found& f) {
   std::string title = a.collective + " by " + f.algorithm + ": " + std::to_string(f.nodes.size()) + " ranks on " +
                       std::to_string(f.problem.layout->nodes()) + (f.problem.layout->nodes() == 1 ? " node" : " nodes");
   if (f.problem.domains) title += " of " + std::to_string(f.problem.domains->nodes()) + " sockets";
@@ -189,7 +189,7 @@ std::string title_of(const Arguments& a, const Found& f) {
   return title;
 }
 
-void print_json(const Arguments& a, const Found& f) {
+void print_schedule_json(const ScheduleArguments& a, const Found& f) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   json out = {{"collective", a.collective},
               {"algorithm", f.algorithm},
@@ -214,14 +214,14 @@ void print_json(const Arguments& a, const Found& f) {
   for (size_t rank = 0; rank < f.schedules.size() && !a.no_steps && f.verdict.proved(); ++rank) {
     json steps = json::array();
     for (uint32_t i = 0; i < f.schedules[rank].steps.size(); ++i) {
-      steps.push_back(json_of(f.schedules[rank].steps[i], i, f.schedules[rank], f.times.spans[rank][i]));
+      steps.push_back(step_json(f.schedules[rank].steps[i], i, f.schedules[rank], f.times.spans[rank][i]));
     }
     out["ranks"].push_back(std::move(steps));
   }
   std::printf("%s\n", out.dump(2).c_str());
 }
 
-void print_text(const Arguments& a, const Found& f, const std::string& title) {
+void print_schedule_text(const ScheduleArguments& a, const Found& f, const std::string& title) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   std::printf("%s\n%s [%s]\n\n", title.c_str(), std::string(algorithm.what).c_str(),
               std::string(algorithm.source).c_str());
@@ -242,7 +242,7 @@ void print_text(const Arguments& a, const Found& f, const std::string& title) {
   if (!a.no_steps) print_steps(f.schedules, f.times);
 }
 
-std::vector<Problem> problems_of(const Arguments& a, const Problem& problem) {
+std::vector<Problem> problems_of(const ScheduleArguments& a, const Problem& problem) {
   std::vector<Problem> problems = coll::for_all_ranks(problem);
   const Collective collective = problem.collective;
   for (Problem& p : problems) {
@@ -273,35 +273,35 @@ std::string find(const std::vector<Problem>& problems, Found* f) {
   return "";
 }
 
-int schedule(const Arguments& a) {
+int schedule(const ScheduleArguments& a) {
   const Collective collective = coll::collective_named(a.collective);
   if (collective == Collective::kCount && (!a.list || !a.collective.empty())) {
-    return refuse("no collective '" + a.collective + "'; `zerohop schedule --list` names them");
+    return refuse_schedule("no collective '" + a.collective + "'; `zerohop schedule --list` names them");
   }
   if (a.list) return list(a);
   Found f;
   f.nodes = node_of_ranks(a);
-  if (f.nodes.empty()) return refuse("1 to " + std::to_string(kMostRanks) + " ranks, please");
-  if (a.root >= f.nodes.size()) return refuse("there is no rank " + std::to_string(a.root));
+  if (f.nodes.empty()) return refuse_schedule("1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");
+  if (a.root >= f.nodes.size()) return refuse_schedule("there is no rank " + std::to_string(a.root));
   if (a.sockets > 1 && std::ranges::any_of(f.nodes, [](uint32_t node) { return node != 0; })) {
-    return refuse("--sockets divides the ranks of one node");
+    return refuse_schedule("--sockets divides the ranks of one node");
   }
   if (!a.svg.empty() && f.nodes.size() > kMostDrawnRanks) {
-    return refuse("a picture has " + std::to_string(kMostDrawnRanks) + " ranks at most, not " +
-                  std::to_string(f.nodes.size()) + ": leave --svg out");
+    return refuse_schedule("a picture has " + std::to_string(kMostDrawnRanks) + " ranks at most, not " +
+                           std::to_string(f.nodes.size()) + ": leave --svg out");
   }
-  f.problem = problem_of(a, f.nodes);
+  f.problem = asked_problem(a, f.nodes);
   f.algorithm = a.algorithm.empty() ? std::string(coll::choose(f.problem)) : a.algorithm;
   if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
-    return refuse(f.algorithm + ": " + why);
+    return refuse_schedule(f.algorithm + ": " + why);
   const std::string title = title_of(a, f);
   if (!a.svg.empty() && f.verdict.proved()) {
     if (!write_file(a.svg, coll::draw(f.schedules, f.shown(), f.times, title), "schedule")) return 2;
   }
   if (a.as_json) {
-    print_json(a, f);
+    print_schedule_json(a, f);
   } else {
-    print_text(a, f, title);
+    print_schedule_text(a, f, title);
   }
   return f.verdict.proved() ? 0 : 1;
 }
@@ -309,7 +309,7 @@ int schedule(const Arguments& a) {
 }  // namespace
 
 void add_schedule_command(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ScheduleArguments>();
   CLI::App* command = app.add_subcommand("schedule", "The steps of a collective: shown, proved and drawn.");
   command->footer(
       "A collective of several steps is described once, as a schedule: copies, reductions and messages of every rank,\n"
@@ -328,14 +328,16 @@ void add_schedule_command(CLI::App& app) {
       "1 if a fault was found, 2 if there is none to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");
-  command->add_option("-n,--nodes", a->nodes, "Nodes")->check(CLI::Range(1u, kMostRanks))->capture_default_str();
+  command->add_option("-n,--nodes", a->nodes, "Nodes")
+      ->check(CLI::Range(1u, kMostScheduleRanks))
+      ->capture_default_str();
   command->add_option("-r,--ranks-per-node", a->ranks_per_node, "Ranks on each")
-      ->check(CLI::Range(1u, kMostRanks))
+      ->check(CLI::Range(1u, kMostScheduleRanks))
       ->capture_default_str();
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
-      ->check(CLI::Range(0u, kMostRanks));
+      ->check(CLI::Range(0u, kMostScheduleRanks));
   command->add_option("--sockets", a->sockets, "Sockets of one node, for algorithms that end in -domains")
-      ->check(CLI::Range(1u, kMostRanks))
+      ->check(CLI::Range(1u, kMostScheduleRanks))
       ->capture_default_str();
   command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes, or sockets, in turn, not in blocks");
   command->add_flag("--team", a->team,

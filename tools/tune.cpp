@@ -19,7 +19,7 @@
 namespace zh::tools {
 namespace {
 
-struct Arguments {
+struct TuneArguments {
   bool renew = false;
   MeasureOptions measure;
 };
@@ -41,7 +41,7 @@ int renew(const Options& options, const tune::KeptFolders& folders) {
   return 0;
 }
 
-int show_or_renew(const Arguments& arguments) {
+int show_or_renew(const TuneArguments& arguments) {
   Options options;
   options.read_environment(environ);
   const tune::KeptFolders folders = tune::kept_folders(options);
@@ -75,19 +75,19 @@ std::string wrong_machines(const std::string& value) {
 }
 
 /// Three ways to come by nodes, of which one can be taken.
-void add_node_options(CLI::App* command, CLI::Option* json, MeasureOptions* measure) {
+void add_node_options(CLI::App* command, CLI::Option* profile, MeasureOptions* measure) {
   CLI::Option* pretend =
       command
           ->add_flag("--pretend-nodes", measure->pretend_nodes,
                      "Measure between nodes, too, that ZEROHOP_NODE_RANKS makes of this machine, as `zerohop bench "
                      "algorithms --node-ranks` does")
-          ->needs(json);
+          ->needs(profile);
   CLI::Option* machines =
       command
           ->add_option("--machines", measure->hosts.machines,
                        "Measure between so many machines, too, made of namespaces of this one with TCP between them: 2")
           ->check(&wrong_machines)
-          ->needs(json)
+          ->needs(profile)
           ->excludes(pretend)
           ->excludes(command->get_option("--mpiexec"));
   command
@@ -96,35 +96,36 @@ void add_node_options(CLI::App* command, CLI::Option* json, MeasureOptions* meas
           "Measure between nodes, too: a launcher with its arguments that puts two ranks on two nodes, such as "
           "\"mpiexec -hosts a,b -ppn 1\"")
       ->check(&wrong_command)
-      ->needs(json)
+      ->needs(profile)
       ->excludes(pretend)
       ->excludes(machines);
 }
 
 void add_measure_options(CLI::App* command, MeasureOptions* measure) {
-  CLI::Option* json = command
-                          ->add_option("--json", measure->json_path,
-                                       "Measure what messages cost here and write it as a profile for `zerohop model`")
-                          ->type_name("FILE")
-                          ->check(&wrong_output);
+  CLI::Option* profile =
+      command
+          ->add_option("--json", measure->json_path,
+                       "Measure what messages cost here and write it as a profile for `zerohop model`")
+          ->type_name("FILE")
+          ->check(&wrong_output);
   command->add_option("--base", measure->base, "Profile whose costs between nodes are taken over")
       ->capture_default_str()
-      ->needs(json);
+      ->needs(profile);
   command
       ->add_option(
           "--rounds", measure->rounds,
           "Launches at each distance; fewer than 6 leave every cost noisy (default: 8, or as many from 6 on as "
           "fit into 45 s)")
       ->check(CLI::Range(1, 1000))
-      ->needs(json);
+      ->needs(profile);
   add_under_options(*command, &measure->hosts);
-  add_node_options(command, json, measure);
+  add_node_options(command, profile, measure);
 }
 
 }  // namespace
 
 void add_tune_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TuneArguments>();
   CLI::App* command = app.add_subcommand("tune", "What is known of this machine's copy costs; have it measured again.");
   command->footer(
       "A job's start measures what ways of copying cost between its ranks (10 to 25 ms), where that is not known yet.\n"

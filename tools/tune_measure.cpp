@@ -31,19 +31,19 @@ namespace zh::tools {
 namespace {
 
 using model::Parameters;
-using Clock = std::chrono::steady_clock;
+using TuneClock = std::chrono::steady_clock;
 
 constexpr int kCannotKeep = 1;
 constexpr int kCannotMeasure = 2;
-constexpr std::string_view kCommand = "tune";
+constexpr std::string_view kTuneCommand = "tune";
 constexpr const char* kBetweenNodes = "other-node";
 
-int refuse(int code, const std::string& why) {
+int refuse_tune(int code, const std::string& why) {
   fmt::print(stderr, "zerohop tune: {}\n", why);
   return code;
 }
 
-void say(const std::string& text) { fmt::print(stderr, "zerohop tune: {}\n", text); }
+void tune_says(const std::string& text) { fmt::print(stderr, "zerohop tune: {}\n", text); }
 
 void print_costs(const std::string& where, const MessageCosts& measured) {
   const auto print = [&](const char* what, bool strided) {
@@ -90,7 +90,7 @@ void print_facts(const MachineMeasured& m) {
 }
 
 /// What is known of the machine before anything is measured.
-struct Plan {
+struct TunePlan {
   node::Machine machine;
   os::CpuSet allowed;
   std::vector<LevelPair> pairs;
@@ -101,7 +101,7 @@ struct Plan {
   }
 };
 
-std::string what_is_wrong(const Options& options, Plan* plan) {
+std::string wrong_with_tune(const Options& options, TunePlan* plan) {
   const Status status = plan->machine.load(options.get_text(Opt::kTopology));
   if (!status.ok()) return status.what();
   plan->allowed = os::allowed_cpus();
@@ -112,7 +112,7 @@ std::string what_is_wrong(const Options& options, Plan* plan) {
                        plan->allowed.to_string());
   }
   for (const LevelPair& p : plan->pairs) {
-    say(fmt::format("distance {}: processors {} and {}", node::to_string(p.level), p.first, p.second));
+    tune_says(fmt::format("distance {}: processors {} and {}", node::to_string(p.level), p.first, p.second));
   }
   return "";
 }
@@ -145,13 +145,14 @@ std::optional<Nodes> choose_nodes(const MeasureOptions& o) {
   } else {
     return nodes;
   }
-  const std::optional<Hosts> hosts = choose_hosts(options, true, std::string(kCommand), "p2p");
+  const std::optional<Hosts> hosts = choose_hosts(options, true, std::string(kTuneCommand), "p2p");
   if (!hosts) return std::nullopt;
   nodes.hosts = *hosts;
   return nodes;
 }
 
-std::vector<PlannedLaunch> launches_of(const MeasureOptions& o, const Plan& plan, const BenchHost& host, Nodes* nodes) {
+std::vector<PlannedLaunch> tune_launches(const MeasureOptions& o, const TunePlan& plan, const BenchHost& host,
+                                         Nodes* nodes) {
   std::vector<PlannedLaunch> launches;
   for (const LevelPair& p : plan.pairs) launches.push_back(strided_launch(host, node::to_string(p.level), &p));
   if (o.pretend_nodes) {
@@ -169,12 +170,12 @@ std::vector<PlannedLaunch> launches_of(const MeasureOptions& o, const Plan& plan
 /// Of 8 rounds those beyond the sixth, which alone give an interval, are made only while there is time.
 void run_rounds(const MeasureOptions& o, const std::vector<PlannedLaunch>& launches, LoadWatch* watch, Rounds* rounds) {
   constexpr int kEnough = 6;
-  constexpr int kUsual = 8;
+  constexpr int kMostRounds = 8;
   constexpr std::chrono::seconds kLong{45};
-  const Clock::time_point start = Clock::now();
-  const int most = o.rounds > 0 ? o.rounds : kUsual;
+  const TuneClock::time_point start = TuneClock::now();
+  const int most = o.rounds > 0 ? o.rounds : kMostRounds;
   for (int round = 0; round < most && rounds->failures() == 0; ++round) {
-    if (o.rounds == 0 && round >= kEnough && Clock::now() - start > kLong) break;
+    if (o.rounds == 0 && round >= kEnough && TuneClock::now() - start > kLong) break;
     rounds->run_group("strided", round, most, launches);
     watch->look();
   }
@@ -195,7 +196,7 @@ MessageCosts costs_of(const Rounds& rounds, const std::string& setting, const Le
   return message_costs_of(records);
 }
 
-std::vector<model::CacheSize> measure_caches(const Plan& plan) {
+std::vector<model::CacheSize> measure_caches(const TunePlan& plan) {
   const node::Machine::Summary& s = plan.machine.summary();
   const tune::CacheBytes described = {s.l1d_bytes, s.l2_bytes, s.l3_bytes};
   constexpr uint64_t kLeast = 32 << 20;
@@ -205,8 +206,8 @@ std::vector<model::CacheSize> measure_caches(const Plan& plan) {
   const uint64_t last = std::min(room, std::clamp(2 * std::max(s.l2_bytes, s.l3_bytes), kLeast, kMost));
   os::CpuSet one;
   one.add(plan.intra_chip().first);
-  say(fmt::format("reading up to {} over and over on processor {}, for the caches", format_size(last),
-                  plan.intra_chip().first));
+  tune_says(fmt::format("reading up to {} over and over on processor {}, for the caches", format_size(last),
+                        plan.intra_chip().first));
   (void)os::bind_to(one);
   const std::vector<tune::ReadCurve> passes = tune::sweep_reads(last, kPasses);
   (void)os::bind_to(plan.allowed);
@@ -214,7 +215,7 @@ std::vector<model::CacheSize> measure_caches(const Plan& plan) {
 }
 
 /// Processors that share no core with an earlier one.
-std::vector<uint32_t> cores_of(const Plan& plan) {
+std::vector<uint32_t> cores_of(const TunePlan& plan) {
   std::vector<uint32_t> cores;
   const auto one = [](uint32_t cpu) {
     os::CpuSet set;
@@ -238,7 +239,7 @@ std::vector<model::CopyThresholds> known_copies(const Options& options) {
 }
 
 /// What the launches say; the problem with them, or "".
-std::string gather(const Rounds& rounds, const Plan& plan, const Nodes& nodes, MachineMeasured* m) {
+std::string gather(const Rounds& rounds, const TunePlan& plan, const Nodes& nodes, MachineMeasured* m) {
   m->levels = plan.levels;
   for (const LevelPair& p : plan.pairs) m->pairs.push_back({p, costs_of(rounds, node::to_string(p.level), &p, "")});
   const PairMeasured& intra = *m->at(plan.levels.intra_chip);
@@ -256,7 +257,7 @@ std::string gather(const Rounds& rounds, const Plan& plan, const Nodes& nodes, M
                    : "both ranks of the launches between nodes lay on one node: let the launcher put one on each";
 }
 
-void print_all(const MachineMeasured& m) {
+void print_tuned(const MachineMeasured& m) {
   for (const PairMeasured& p : m.pairs) {
     if (p.costs.launches == 0) continue;
     print_costs(fmt::format("{}, processors {} and {}", node::to_string(p.pair.level), p.pair.first, p.pair.second),
@@ -271,21 +272,21 @@ void print_all(const MachineMeasured& m) {
 int measure_profile(const MeasureOptions& o) {
   std::string problem;
   const std::optional<Parameters> base = find_profile(o.base, &problem);
-  if (!base) return refuse(kCannotMeasure, problem);
+  if (!base) return refuse_tune(kCannotMeasure, problem);
   Options options;
   options.read_environment(environ);
   HostOptions here = o.hosts;
   here.machines = 0;
-  const std::optional<Hosts> hosts = choose_hosts(here, true, std::string(kCommand), "p2p");
+  const std::optional<Hosts> hosts = choose_hosts(here, true, std::string(kTuneCommand), "p2p");
   if (!hosts) return kCannotMeasure;
   std::optional<Nodes> nodes = choose_nodes(o);
   if (!nodes) return kCannotMeasure;
-  Plan plan;
-  problem = what_is_wrong(options, &plan);
-  if (!problem.empty()) return refuse(kCannotMeasure, problem);
+  TunePlan plan;
+  problem = wrong_with_tune(options, &plan);
+  if (!problem.empty()) return refuse_tune(kCannotMeasure, problem);
   LoadWatch watch;
   const std::string busy = start_line_of(watch.load());
-  if (!busy.empty()) say(busy);
+  if (!busy.empty()) tune_says(busy);
   MachineMeasured m;
   m.host = hosts->under.front().name;
   m.date = today();
@@ -295,20 +296,22 @@ int measure_profile(const MeasureOptions& o) {
   m.contention = measure_contention(cores_of(plan));
   watch.look();
   Rounds rounds;
-  run_rounds(o, launches_of(o, plan, hosts->under.front(), &*nodes), &watch, &rounds);
-  if (rounds.failures() > 0) return refuse(kCannotMeasure, "a launch failed, so nothing is written");
+  run_rounds(o, tune_launches(o, plan, hosts->under.front(), &*nodes), &watch, &rounds);
+  if (rounds.failures() > 0) return refuse_tune(kCannotMeasure, "a launch failed, so nothing is written");
   problem = gather(rounds, plan, *nodes, &m);
-  if (!problem.empty()) return refuse(kCannotKeep, problem);
+  if (!problem.empty()) return refuse_tune(kCannotKeep, problem);
   m.copies = known_copies(options);
-  print_all(m);
+  print_tuned(m);
   if (watch.load().busy_during()) {
     std::fflush(stdout);
-    return refuse(kCannotKeep, "nothing is written, such times are not the machine's. " + run_line_of(watch.load()));
+    return refuse_tune(kCannotKeep,
+                       "nothing is written, such times are not the machine's. " + run_line_of(watch.load()));
   }
   const Parameters parameters = parameters_of(m, *base);
   const std::string fault = parameters.fault();
-  if (!fault.empty()) return refuse(kCannotKeep, "the costs make no profile: " + fault);
-  if (!write_file(o.json_path, profile_json(parameters).dump(2) + "\n", std::string(kCommand))) return kCannotMeasure;
+  if (!fault.empty()) return refuse_tune(kCannotKeep, "the costs make no profile: " + fault);
+  if (!write_file(o.json_path, profile_json(parameters).dump(2) + "\n", std::string(kTuneCommand)))
+    return kCannotMeasure;
   fmt::print("\nWritten: {}\n  zerohop model predict bcast -a binomial --ranks 2 --profile {}\n", o.json_path,
              o.json_path);
   return 0;

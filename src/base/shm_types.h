@@ -12,6 +12,9 @@ namespace zh {
 constexpr size_t kLineBytes = 64;
 constexpr size_t kPairBytes = 128;
 
+/// Unit of bookkeeping of memory; the system's pages may be larger.
+constexpr uint64_t kPage = 4096;
+
 /// A position in the node's segment, in bytes from its start. 0 (the segment's header) means "none".
 using Offset = uint64_t;
 constexpr Offset kNoOffset = 0;

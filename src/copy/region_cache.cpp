@@ -16,7 +16,6 @@
 namespace zh::copy {
 namespace {
 
-constexpr uint64_t kPage = 4096;  ///< unit of bookkeeping; the system's pages may be larger
 constexpr uint64_t kWindowPages = kWindowBytes / kPage;
 constexpr size_t kMostOpen = 32;  ///< descriptors of peers' regions
 

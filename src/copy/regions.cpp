@@ -21,7 +21,6 @@
 namespace zh::copy {
 namespace {
 
-constexpr uint64_t kPage = 4096;                   ///< unit of allocation; the system's pages may be larger
 constexpr uint64_t kFirstRegionBytes = 256 << 20;  ///< address space, not memory; each further region is twice as large
 constexpr uint32_t kMaxRegions = 32;
 constexpr uint64_t kSlabPages = 16;

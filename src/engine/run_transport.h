@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "coll/schedule/run.h"
 #include "engine/rank.h"
@@ -18,6 +19,8 @@ struct RankList {
   std::shared_ptr<const void> owner;  ///< of their memory
 
   [[nodiscard]] int32_t operator[](size_t rank) const { return ranks[rank]; }
+  /// All ranks, where all are of this node.
+  [[nodiscard]] std::vector<uint32_t> indices() const { return {ranks.begin(), ranks.end()}; }
 };
 
 class RunTransport : public coll::Transport {

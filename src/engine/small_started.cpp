@@ -5,14 +5,8 @@
 
 namespace zh::engine {
 
-namespace {
-
-std::vector<uint32_t> indices(const RankList& members) { return {members.ranks.begin(), members.ranks.end()}; }
-
-}  // namespace
-
 SmallStarted::SmallStarted(Rank& rank, uint64_t context, const RankList& members, uint32_t self)
-    : exchange_(rank, context, members, self), team_(rank.make_started_team(context, indices(members), self)) {}
+    : exchange_(rank, context, members, self), team_(rank.make_started_team(context, members.indices(), self)) {}
 
 SmallStarted::~SmallStarted() = default;
 

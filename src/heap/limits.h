@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace zh::heap {
+#include "base/shm_types.h"
 
-constexpr uint64_t kPage = 4096;
+namespace zh::heap {
 
 /// User addresses have so many bits. A page lies in the memory file where it lies in the address space, so the file is
 /// as long as that; it has memory only where pages were adopted.

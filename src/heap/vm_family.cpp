@@ -29,7 +29,7 @@ using zh::heap::next;
 using zh::heap::process_heap;
 using Protection = zh::heap::Heap::Protection;
 
-bool whole_pages(const void* at) { return reinterpret_cast<uintptr_t>(at) % zh::heap::kPage == 0; }
+bool whole_pages(const void* at) { return reinterpret_cast<uintptr_t>(at) % zh::kPage == 0; }
 
 bool meets_heap(const void* at, size_t n) { return n != 0 && whole_pages(at) && process_heap.touches(at, n); }
 
@@ -125,7 +125,7 @@ int unmap(void* at, size_t n) {
   return process_heap.replace(at, n, &do_munmap, &call) ? 0 : -1;
 }
 
-size_t whole(size_t n) { return (n + zh::heap::kPage - 1) / zh::heap::kPage * zh::heap::kPage; }
+size_t whole(size_t n) { return (n + zh::kPage - 1) / zh::kPage * zh::kPage; }
 
 // Several mappings lie where the program knows one, and the system resizes and moves one at a time.
 void* resize_mapping(std::byte* at, size_t old_bytes, size_t new_bytes, int flags, void* target) {
@@ -263,7 +263,7 @@ ZH_EXPORT void* shmat(int id, const void* at, int flags) noexcept {
   constexpr uintptr_t kNone = ~uintptr_t{0};
   if ((flags & SHM_REMAP) == 0 || at == nullptr || !process_heap.holds_any()) return next().shmat(id, at, flags);
   shmid_ds segment{};
-  const uintptr_t place = reinterpret_cast<uintptr_t>(at) / zh::heap::kPage * zh::heap::kPage;
+  const uintptr_t place = reinterpret_cast<uintptr_t>(at) / zh::kPage * zh::kPage;
   auto* const from = reinterpret_cast<void*>((flags & SHM_RND) != 0 ? place : reinterpret_cast<uintptr_t>(at));
   if (shmctl(id, IPC_STAT, &segment) != 0 || !meets_heap(from, segment.shm_segsz)) return next().shmat(id, at, flags);
   struct Attach {

@@ -9,8 +9,8 @@
 namespace zh::p2p {
 
 namespace {
-constexpr uint32_t kSpinsBeforeYield = 1000;
-constexpr uint32_t kLooksPerDeathCheck = 256;
+constexpr uint32_t kFullRingSpins = 1000;
+constexpr uint32_t kFullRingLooksPerDeathCheck = 256;
 
 /// What a piped message's next step adds: the receiver begins early, then counts little, and has little left to copy
 /// when the sender is ready.
@@ -95,7 +95,7 @@ bool Eager::copy_piped(const copy::Buffer& buffer, uint64_t n, const shm::FarShm
   uint64_t done = 0;
   // The first piece came with the envelope: no line of the head is fetched for it.
   uint64_t ready = std::min<uint64_t>(far.where, n);
-  os::Backoff backoff(kSpinsBeforeYield, kLooksPerDeathCheck);
+  os::Backoff backoff(kFullRingSpins, kFullRingLooksPerDeathCheck);
   for (; done < n; ready = std::min(head->filled.load_acquire(), n)) {  // F0 -> F1: the piece after
     if (ready > done) {
       copy::unpack(buffer, done, ready - done, payload + done, copy::Store::kTemporal);

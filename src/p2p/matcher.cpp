@@ -11,8 +11,8 @@
 namespace zh::p2p {
 
 namespace {
-constexpr uint32_t kSpinsBeforeYield = 64;
-constexpr uint32_t kLooksPerDeathCheck = 1024;
+constexpr uint32_t kLockSpins = 64;
+constexpr uint32_t kLockLooksPerDeathCheck = 1024;
 constexpr uint32_t kPostedSlab = 64;
 constexpr uint64_t kPrivateBytes = uint64_t{512} << 20;
 }  // namespace
@@ -37,7 +37,7 @@ bool Matcher::lock() {
   const uint32_t self = channels_.self();
   if (lock.try_lock(self)) return true;
   if (queues().broken.load_relaxed() != 0) return false;
-  for (os::Backoff backoff(kSpinsBeforeYield, kLooksPerDeathCheck); !lock.try_lock(self);) {
+  for (os::Backoff backoff(kLockSpins, kLockLooksPerDeathCheck); !lock.try_lock(self);) {
     if (backoff.pause() && broken_for_good(queues())) return false;
   }
   return true;

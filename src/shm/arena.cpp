@@ -8,7 +8,6 @@
 namespace zh::shm {
 
 namespace {
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kStep = 64 << 10;
 constexpr uint64_t kAnnexStep = 1 << 20;  // a step asks the system for its limits
 constexpr uint64_t kLargeMin = 64 << 10;

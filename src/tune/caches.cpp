@@ -2,12 +2,14 @@
 #include "tune/caches.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
 #include <random>
 
+#include "base/shm_types.h"
 #include "os/clock.h"
 #include "os/vm.h"
 
@@ -15,7 +17,6 @@ namespace zh::tune {
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr uint64_t kPage = 4096;
 constexpr size_t kLeastPoints = 2;
 
 /// Sums of logarithms, so that the squared error of any part of a curve is known at once.
@@ -93,7 +94,9 @@ bool all_rise(const Parts& parts, const std::vector<size_t>& bounds) {
   return true;
 }
 
-double apart(uint64_t a, uint64_t b) { return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b))); }
+double log_distance(uint64_t a, uint64_t b) {
+  return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
+}
 
 /// Rises from `rise` on, given to caches from `cache` on: each in turn to a later one, as many as can be, those that
 /// are described closest to it.
@@ -115,7 +118,7 @@ Naming named_by(std::span<const uint64_t> rises, const CacheBytes& described, si
   Naming with = named_by(rises.subspan(1), described, cache + 1);
   with.bytes[cache] = rises.front();
   ++with.named;
-  with.apart += apart(rises.front(), described[cache]);
+  with.apart += log_distance(rises.front(), described[cache]);
   return with.better_than(best) ? with : best;
 }
 
@@ -225,7 +228,7 @@ std::array<CacheFound, kCaches> caches_of(std::span<const ReadCurve> passes, con
     std::sort(sizes.begin(), sizes.end());
     const uint64_t middle = sizes[sizes.size() / 2];
     const auto agree = std::count_if(sizes.begin(), sizes.end(), [middle](uint64_t bytes) {
-      return apart(bytes, middle) <= std::log(kPassesAgree) + 1e-9;
+      return log_distance(bytes, middle) <= std::log(kPassesAgree) + 1e-9;
     });
     out[i].bytes = middle;
     out[i].noisy = 4 * (passes.size() - static_cast<size_t>(agree)) > passes.size();

@@ -20,21 +20,21 @@ namespace {
 
 constexpr ScratchLimits kScratch{.ring_bytes = 4 << 20, .message_bytes = 1 << 20};
 constexpr ScratchLimits kQuickScratch{.ring_bytes = 64 << 10, .message_bytes = Look::kBytes};
-constexpr uint64_t kPatienceNs = 10'000'000'000;
+constexpr uint64_t kTurnPatienceNs = 10'000'000'000;
 
 struct Size {
   uint64_t bytes;
   uint32_t trips;
 };
-constexpr PairChoice kUsual;
+constexpr PairChoice kUsualChoice;
 constexpr Size kSizes[] = {{1 << 10, 50}, {4 << 10, 50}, {16 << 10, 30}, {64 << 10, 20}, {256 << 10, 12}, {1 << 20, 8}};
 constexpr uint32_t kRings[] = {512 << 10, 64 << 10, 4 << 20};
 
-constexpr uint64_t head_bytes() { return round_up(sizeof(CalibrationShm), 4096); }
+constexpr uint64_t head_bytes() { return round_up(sizeof(CalibrationShm), kPage); }
 
 /// Sleeps until `word` is no longer `value`; false after kPatienceNs.
 bool wait_change(const Atomic<uint32_t>& word, uint32_t value) {
-  const uint64_t until = os::now_ns() + kPatienceNs;
+  const uint64_t until = os::now_ns() + kTurnPatienceNs;
   for (;;) {
     if (word.load_acquire() != value) return true;  // TP1 <- TP0: the fields behind the phase or turn
     const uint64_t now = os::now_ns();
@@ -64,9 +64,9 @@ void plan(const CalibrationGroup& group, CalibrationShm* shm, Wanted&& wanted) {
 
 /// As the protocols do it: an eager block in small steps, a larger message in cells.
 uint32_t chunk_for(Way way, uint64_t bytes) {
-  if (way == Way::kCells) return bytes <= kUsual.eager_max ? kUsual.chunk_piped : kUsual.chunk_cells;
-  if (way == Way::kMappedBoth) return static_cast<uint32_t>(mapped_chunk(bytes, kUsual));
-  return static_cast<uint32_t>(std::min<uint64_t>(bytes / 4, kUsual.chunk_both));
+  if (way == Way::kCells) return bytes <= kUsualChoice.eager_max ? kUsualChoice.chunk_piped : kUsualChoice.chunk_cells;
+  if (way == Way::kMappedBoth) return static_cast<uint32_t>(mapped_chunk(bytes, kUsualChoice));
+  return static_cast<uint32_t>(std::min<uint64_t>(bytes / 4, kUsualChoice.chunk_both));
 }
 
 /// What this job has measured beside what earlier ones did at the same distances.

@@ -10,14 +10,14 @@
 namespace zh::tune {
 namespace {
 
-struct Way {
+struct PlausibleWay {
   const char* name;
   Curve DistanceClass::*curve;
   float fixed_us;  ///< what a message may cost beside its lines and bytes
 };
 constexpr float kLineWork = 2;      // stores, loads and a few instructions
 constexpr float kSystemCalls = 10;  // two of them, with everything that watches them
-constexpr Way kWays[] = {
+constexpr PlausibleWay kWays[] = {
     {"cells", &DistanceClass::cells, kLineWork},
     {"cells_nt", &DistanceClass::cells_nt, kLineWork},
     {"cma_read", &DistanceClass::cma_read, kSystemCalls},
@@ -28,17 +28,17 @@ constexpr Way kWays[] = {
 };
 
 constexpr float kMostLineNs = 5000;        // several times that of the largest machines: what is above was a time slice
-constexpr float kLines = 20;               // that the ends exchange for one message
+constexpr float kMessageLines = 20;        // that the ends exchange for one message
 constexpr float kUsPerByte = 1.0F / 1000;  // 1 GB/s
 constexpr float kFalls = 0.8F;             // a larger message may seem this much faster
 constexpr float kSlower = 2;               // where one copy is compared with two
 constexpr float kAgrees = 1.5F;            // two jobs, one point
 
-bool possible(const Curve& curve, const Way& way, float line_ns) {
+bool possible(const Curve& curve, const PlausibleWay& way, float line_ns) {
   if (curve.worst_spread() > kMaxSpread) return false;
   for (uint32_t i = 0; i < curve.n; ++i) {
     const Curve::Point& p = curve.points[i];
-    const float most = way.fixed_us + kLines * line_ns / 1000 + kUsPerByte * static_cast<float>(p.bytes);
+    const float most = way.fixed_us + kMessageLines * line_ns / 1000 + kUsPerByte * static_cast<float>(p.bytes);
     if (p.us > most) return false;
     if (i > 0 && p.us < kFalls * curve.points[i - 1].us) return false;
   }
@@ -49,7 +49,7 @@ bool possible(const Curve& curve, const Way& way, float line_ns) {
 bool no_slower(const Curve& one, const Curve& other, float line_ns) {
   for (uint32_t i = 0; i < one.n && !other.empty(); ++i) {
     const Curve::Point& p = one.points[i];
-    if (p.us > kSlower * other.us_at(p.bytes) + kLines * line_ns / 1000) return false;
+    if (p.us > kSlower * other.us_at(p.bytes) + kMessageLines * line_ns / 1000) return false;
   }
   return true;
 }
@@ -59,13 +59,13 @@ bool was_elsewhere(const DistanceClass& c) {
   return is_far(c.level) ? c.line_ns <= node::kNearLineNs : c.line_ns >= node::kFarLineNs;
 }
 
-float apart(float a, float b) { return std::max(a, b) / std::min(a, b); }
+float ratio_between(float a, float b) { return std::max(a, b) / std::min(a, b); }
 
 bool agree(const Curve& a, const Curve& b) {
   if (a.n != b.n) return false;
   for (uint32_t i = 0; i < a.n; ++i) {
     if (a.points[i].bytes != b.points[i].bytes) return false;
-    if (apart(a.points[i].us, b.points[i].us) > kAgrees) return false;
+    if (ratio_between(a.points[i].us, b.points[i].us) > kAgrees) return false;
   }
   return true;
 }
@@ -85,15 +85,15 @@ std::string drop_impossible(DistanceClass* c) {
   const bool slept = c->line_ns > kMostLineNs;
   if (slept) c->line_ns = 0;
   if (slept || was_elsewhere(*c)) {
-    for (const Way& way : kWays) c->*way.curve = Curve{};
+    for (const PlausibleWay& way : kWays) c->*way.curve = Curve{};
     return "all";
   }
   std::string dropped;
-  const auto drop = [&](const Way& way) {
+  const auto drop = [&](const PlausibleWay& way) {
     dropped += std::string(dropped.empty() ? "" : ", ") + way.name;
     c->*way.curve = Curve{};
   };
-  for (const Way& way : kWays) {
+  for (const PlausibleWay& way : kWays) {
     Curve& curve = c->*way.curve;
     if (curve.empty()) continue;
     const bool mapped = way.curve == &DistanceClass::mapped_one || way.curve == &DistanceClass::mapped_both;
@@ -104,11 +104,11 @@ std::string drop_impossible(DistanceClass* c) {
 
 LookVerdict judge(const DistanceClass& kept, const Look& look) {
   constexpr float kMovedLine = 2;
-  if (look.line_ns <= 0 || apart(look.line_ns, kept.line_ns) > kMovedLine) return LookVerdict::kUnknown;
+  if (look.line_ns <= 0 || ratio_between(look.line_ns, kept.line_ns) > kMovedLine) return LookVerdict::kUnknown;
   LookVerdict verdict = LookVerdict::kUnknown;
   const auto compare = [&](const Curve& curve, float us) {
     if (curve.empty() || us <= 0) return;
-    if (apart(curve.us_at(Look::kBytes), us) > kAgrees) {
+    if (ratio_between(curve.us_at(Look::kBytes), us) > kAgrees) {
       verdict = LookVerdict::kContradicts;
     } else if (verdict == LookVerdict::kUnknown) {
       verdict = LookVerdict::kHolds;
@@ -137,7 +137,7 @@ DistanceClass joined(const DistanceClass& kept, const DistanceClass& now) {
   if (now.cells.empty() || now.cells_nt.empty()) {
     out = kept;
   } else if (agree(kept.cells, now.cells) && agree(kept.cells_nt, now.cells_nt)) {
-    for (const Way& way : kWays) {
+    for (const PlausibleWay& way : kWays) {
       const Curve& a = kept.*way.curve;
       const Curve& b = now.*way.curve;
       out.*way.curve = agree(a, b) ? mean(a, b) : Curve{};

@@ -18,11 +18,9 @@
 namespace zh::tune {
 namespace {
 
-constexpr uint64_t kPatienceNs = 5'000'000'000;
+constexpr uint64_t kPairPatienceNs = 5'000'000'000;
 constexpr uint32_t kSpinsBeforeYield = 2000;  // the other side may need this CPU
 constexpr uint32_t kLooksPerClock = 1;
-
-constexpr uint64_t kPage = 4096;
 
 uint64_t area_bytes(const ScratchLimits& limits) {
   return round_up(limits.ring_bytes, kPage) + 2 * round_up(limits.message_bytes, kPage);
@@ -92,7 +90,7 @@ struct MeasuringPair::State {
     for (os::Backoff backoff(kSpinsBeforeYield, kLooksPerClock); !done();) {
       if (!backoff.pause()) continue;
       const uint64_t now = os::now_ns();
-      if (until == 0) until = now + kPatienceNs;
+      if (until == 0) until = now + kPairPatienceNs;
       if (now < until) continue;
       failed = true;
       return false;

@@ -32,7 +32,8 @@ using coll::Problem;
 constexpr int kWorld = 4;  // two nodes of two ranks; the first of each leads it
 constexpr uint32_t kNodeRanks = 2;
 constexpr uint32_t kRoot = 3;
-constexpr uint64_t kCount = 2500;  // too long for a message that brings its bytes along; a node's pieces fit a pipe
+constexpr uint64_t kNodesCount =
+    2500;  // too long for a message that brings its bytes along; a node's pieces fit a pipe
 constexpr uint64_t kChunk = 17 << 10;
 constexpr uint64_t kLeadersChunk = 6 << 10;  // four, of which the last is shorter
 constexpr double kLookEveryUs = 20'000;
@@ -122,7 +123,7 @@ class Member {
     problem.collective = collective;
     problem.self = self_;
     problem.root = kRoot;
-    problem.count = collective == Collective::kBarrier ? 0 : kCount;
+    problem.count = collective == Collective::kBarrier ? 0 : kNodesCount;
     problem.element_bytes = 8;
     problem.chunk_bytes = chunk_bytes;
     problem.layout = layout_;
@@ -131,8 +132,8 @@ class Member {
     EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
     std::unique_ptr<coll::Run> run;
     EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), *transport_, &run).ok());
-    std::vector<uint64_t> in(kCount * kWorld);
-    std::vector<uint64_t> out(kCount * kWorld);
+    std::vector<uint64_t> in(kNodesCount * kWorld);
+    std::vector<uint64_t> out(kNodesCount * kWorld);
     for (uint64_t i = 0; i < in.size(); ++i) in[i] = (self_ + 1) * (i + 1);
     coll::Call call{in.data(), out.data(), sum(), static_cast<int32_t>(coll::kTags * calls_++)};
     call.exact = coll::reduces(collective);
@@ -174,19 +175,19 @@ class Member {
     const uint64_t before = self_ * (self_ + 1) / 2;  // what the ranks before sum up to
     for (uint64_t i = 0; i < out.size(); ++i) {
       if (collective == Collective::kAllgather || (collective == Collective::kGather && self_ == kRoot)) {
-        ASSERT_EQ(out[i], (i / kCount + 1) * (i % kCount + 1)) << i;
+        ASSERT_EQ(out[i], (i / kNodesCount + 1) * (i % kNodesCount + 1)) << i;
       } else if (collective == Collective::kAlltoall) {
-        ASSERT_EQ(out[i], (i / kCount + 1) * (self_ * kCount + i % kCount + 1)) << i;
-      } else if (i >= kCount) {
+        ASSERT_EQ(out[i], (i / kNodesCount + 1) * (self_ * kNodesCount + i % kNodesCount + 1)) << i;
+      } else if (i >= kNodesCount) {
         return;
       } else if (collective == Collective::kAllreduce || (collective == Collective::kReduce && self_ == kRoot)) {
         ASSERT_EQ(out[i], 10 * (i + 1)) << i;
       } else if (collective == Collective::kBcast && self_ != kRoot) {
         ASSERT_EQ(out[i], (kRoot + 1) * (i + 1)) << i;
       } else if (collective == Collective::kScatter) {
-        ASSERT_EQ(out[i], (kRoot + 1) * (self_ * kCount + i + 1)) << i;
+        ASSERT_EQ(out[i], (kRoot + 1) * (self_ * kNodesCount + i + 1)) << i;
       } else if (collective == Collective::kReduceScatter) {
-        ASSERT_EQ(out[i], 10 * (self_ * kCount + i + 1)) << i;
+        ASSERT_EQ(out[i], 10 * (self_ * kNodesCount + i + 1)) << i;
       } else if (collective == Collective::kScan) {
         ASSERT_EQ(out[i], (before + self_ + 1) * (i + 1)) << i;
       } else if (collective == Collective::kExscan && self_ > 0) {

@@ -68,7 +68,7 @@ void Explorer::fail(const std::string& what) {
 // Two operations of different threads on one location that nothing orders: the other order must be tried as well.
 void Explorer::note_race(const Location& l, uint32_t t, bool writes) {
   if (!options_.exhaustive) return;
-  for (const Access& a : l.accesses) {
+  for (const AccessMade& a : l.accesses) {
     if (a.thread == t || !(a.writes || writes)) continue;
     if (a.transition + 1 <= fibres_[t].depends[a.thread + 1]) continue;
     Node& node = path_[transitions_[a.transition].node];

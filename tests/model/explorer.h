@@ -41,7 +41,7 @@ struct Store {
   std::array<uint32_t, kClocks> seen;  ///< when each thread first saw it, kNever if not yet
 };
 
-struct Access {
+struct AccessMade {
   uint32_t thread;
   uint32_t transition;
   bool writes;
@@ -50,7 +50,7 @@ struct Access {
 struct Location {
   const void* address = nullptr;
   std::vector<Store> stores;
-  std::vector<Access> accesses;
+  std::vector<AccessMade> accesses;
   Clock writes_cv{};  ///< dependence clocks of the search
   Clock all_cv{};
 };

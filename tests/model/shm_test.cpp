@@ -72,12 +72,12 @@ struct SmallRing {
 };
 static_assert(offsetof(SmallRing, slots) == sizeof(EnvelopeRingShm));
 
-enum class Ring : uint8_t { kWholeLines, kHalfLines, kMoves };
+enum class RingKind : uint8_t { kWholeLines, kHalfLines, kMoves };
 
 class RingScenario : public Scenario {
  public:
-  explicit RingScenario(Ring kind)
-      : kind_(kind), moves_(kind == Ring::kMoves), messages_(kind == Ring::kHalfLines ? 5 : 3) {
+  explicit RingScenario(RingKind kind)
+      : kind_(kind), moves_(kind == RingKind::kMoves), messages_(kind == RingKind::kHalfLines ? 5 : 3) {
     first_.reset(0xfffffffeU);
     second_.reset(0xfffffffeU);
     producer_.attach(&first_.ring);
@@ -105,11 +105,11 @@ class RingScenario : public Scenario {
   void produce() {
     for (int32_t i = 0; i < messages_; ++i) {
       if (moves_ && i == 1) move();
-      EnvelopeShm* slot = claim(kind_ == Ring::kHalfLines);
+      EnvelopeShm* slot = claim(kind_ == RingKind::kHalfLines);
       data_write(&slot->kind);
       slot->kind = 0;
       slot->source = i;
-      producer_.publish(slot, kind_ == Ring::kHalfLines || (moves_ && i == 0));
+      producer_.publish(slot, kind_ == RingKind::kHalfLines || (moves_ && i == 0));
     }
     // The old ring may be used for anything once the consumer reads elsewhere.
     if (moves_ && in_.load_acquire() == 2) {
@@ -177,7 +177,7 @@ class RingScenario : public Scenario {
     }
   }
 
-  Ring kind_;
+  RingKind kind_;
   bool moves_;
   int32_t messages_;
   OwnerLockShm lock_;
@@ -189,17 +189,17 @@ class RingScenario : public Scenario {
 };
 
 TEST(ModelShm, EnvelopeRingWithTwoConsumers) {
-  prove([] { return std::make_unique<RingScenario>(Ring::kWholeLines); }, 100);
+  prove([] { return std::make_unique<RingScenario>(RingKind::kWholeLines); }, 100);
 }
 
 TEST(ModelShm, EnvelopesShareLines) {
-  prove([] { return std::make_unique<RingScenario>(Ring::kHalfLines); }, 100);
+  prove([] { return std::make_unique<RingScenario>(RingKind::kHalfLines); }, 100);
 }
 
 TEST(ModelShm, EnvelopeRingMovesToAnother) {
   // No slot is used twice here.
   prove(
-      [] { return std::make_unique<RingScenario>(Ring::kMoves); }, 100,
+      [] { return std::make_unique<RingScenario>(RingKind::kMoves); }, 100,
       {{"consume release", "see EnvelopeRingWithTwoConsumers"}, {"claim acquire", "see EnvelopeRingWithTwoConsumers"}});
 }
 

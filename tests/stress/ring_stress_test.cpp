@@ -69,7 +69,7 @@ TEST(LockStress, EightProcesses) { lock_stress(World::kProcesses, 8, 400'000 * s
 
 constexpr uint32_t kSmallSlots = 8;
 constexpr uint32_t kLargeSlots = 32;
-constexpr uint64_t kTurnsPerWalk = 16;
+constexpr uint64_t kRingTurnsPerWalk = 16;
 constexpr uint64_t kPayloadBytes = sizeof(shm::ReleasedShm) + (16 << 10);
 
 /// One directed pair. Writers: sender (rings, payload), the holder of the receiver's lock (`in`, `received`).
@@ -205,7 +205,7 @@ class RingRank {
     slot->context = o.sent;
     o.producer.publish(slot, is_short && rng_() % 4 != 0);
     ++o.sent;
-    if (o.sent % kTurnsPerWalk == 0) {
+    if (o.sent % kRingTurnsPerWalk == 0) {
       EXPECT_STREQ(o.producer.broken_invariant(), nullptr);
       EXPECT_STREQ(o.payload.broken_invariant(), nullptr);
     }
@@ -228,7 +228,7 @@ class RingRank {
     const Offset in = p.in.load_acquire();  // A1 -> A0
     if (in == kNoOffset) return 0;
     auto* ring = at<EnvelopeRingShm>(base_, in);
-    if (++drains_ % kTurnsPerWalk == 0) {
+    if (++drains_ % kRingTurnsPerWalk == 0) {
       EXPECT_STREQ(ring->broken_invariant(), nullptr);
     }
     uint64_t taken = 0;

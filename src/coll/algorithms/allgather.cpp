@@ -8,11 +8,11 @@
 namespace zh::coll {
 namespace {
 
-void own_piece(Builder& b, const Problem& p) { b.copy(p.send_piece(p.self), p.recv_piece(p.self)); }
+void allgather_own_piece(Builder& b, const Problem& p) { b.copy(p.send_piece(p.self), p.recv_piece(p.self)); }
 
-void ring(Builder& b, const Problem& p) {
+void allgather_ring(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
-  own_piece(b, p);
+  allgather_own_piece(b, p);
   for (uint32_t step = 0; step + 1 < n; ++step) {
     const uint32_t out = (p.self + n - step) % n;
     b.send((p.self + 1) % n, step == 0 ? p.send_piece(p.self) : p.recv_piece(out));
@@ -21,7 +21,7 @@ void ring(Builder& b, const Problem& p) {
 }
 
 /// Bruck's: any number of ranks, any pieces, log2 P messages. Piece i in scratch is that of rank self + i.
-void bruck(Builder& b, const Problem& p) {
+void allgather_bruck(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
   std::vector<uint64_t> start(n + 1, 0);
   for (uint32_t i = 0; i < n; ++i) start[i + 1] = start[i] + p.recv_piece((p.self + i) % n).bytes;
@@ -32,7 +32,7 @@ void bruck(Builder& b, const Problem& p) {
     b.send((p.self + n - have) % n, all.part(0, start[more]));
     b.receive((p.self + have) % n, all.part(start[have], start[have + more] - start[have]));
   }
-  own_piece(b, p);
+  allgather_own_piece(b, p);
   // Uniform pieces lie as two runs, from the next rank to the last and from the first to the one before.
   for (uint32_t i = 1; i < n;) {
     const uint32_t rank = (p.self + i) % n;
@@ -44,10 +44,10 @@ void bruck(Builder& b, const Problem& p) {
   }
 }
 
-void recursive_doubling(Builder& b, const Problem& p) {
+void allgather_recursive_doubling(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
-  if (!std::has_single_bit(n) || !p.uniform) return bruck(b, p);
-  own_piece(b, p);
+  if (!std::has_single_bit(n) || !p.uniform) return allgather_bruck(b, p);
+  allgather_own_piece(b, p);
   const auto run = [&](uint32_t first, uint32_t ranks) {
     return Range{Place::kOutput, p.recv_piece(first).at, ranks * p.bytes()};
   };
@@ -91,13 +91,13 @@ void exchange_in_node(Builder& b, const Problem& p, const Group& node) {
   }
 }
 
-void leader_ring(Builder& b, const Problem& p) {
+void allgather_leader_ring(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const uint32_t nodes = layout.nodes();
   const uint32_t mine = layout.node_of(p.self);
   const Group node = node_group(p, mine);
   const uint32_t leader = node.ranks[0];
-  own_piece(b, p);
+  allgather_own_piece(b, p);
   if (p.team) {
     for (uint32_t i = 0; i < node.size(); ++i) share(b, node, i, p.recv_piece(node.ranks[i]));
   } else {
@@ -130,7 +130,7 @@ void pass_down(Builder& b, const ByNodes& by_nodes, Range all, const Group& node
   }
 }
 
-void host_leaders(Builder& b, const Problem& p) {
+void allgather_host_leaders(Builder& b, const Problem& p) {
   const uint32_t mine = p.layout->node_of(p.self);
   const Group node = node_group(p, mine);
   const ByNodes by_nodes(*p.layout, p.uniform, [&p](uint32_t rank) { return p.recv_piece(rank).bytes; });
@@ -141,28 +141,29 @@ void host_leaders(Builder& b, const Problem& p) {
   if (node.self == 0) b.exchange(between_leaders(p), mine, all, by_nodes.bytes_of_nodes());
   team ? share(b, node, 0, all) : pass_down(b, by_nodes, all, node, mine);
   const bool has_own = straight && (team || node.self == 0);
-  if (!has_own) own_piece(b, p);
+  if (!has_own) allgather_own_piece(b, p);
   if (straight) return;
   by_nodes.each(all, [&](uint32_t rank, Range piece) {
     if (rank != p.self) b.copy(piece, p.recv_piece(rank));
   });
 }
 
-constexpr Algorithm kAlgorithms[] = {
-    {"ring", "every rank passes pieces on to the next", "multicore collectives paper, section 2", always, ring},
+constexpr Algorithm kAllgatherAlgorithms[] = {
+    {"ring", "every rank passes pieces on to the next", "multicore collectives paper, section 2", always,
+     allgather_ring},
     {"recursive-doubling", "exchanges of doubling size; Bruck's where ranks are no power of two",
-     "multicore collectives paper, section 2", always, recursive_doubling},
-    {"bruck", "log2 P messages of doubling size, then a rotation", "Bruck et al. 1997", always, bruck},
+     "multicore collectives paper, section 2", always, allgather_recursive_doubling},
+    {"bruck", "log2 P messages of doubling size, then a rotation", "Bruck et al. 1997", always, allgather_bruck},
     {"leader-ring", "ring of whole nodes' pieces among leaders, shared inside nodes meanwhile",
-     "multicore collectives paper, section 4.1", always, leader_ring},
+     "multicore collectives paper, section 4.1", always, allgather_leader_ring},
     {kHostLeaders, "nodes' pieces to leaders, the host's allgather among them, shared inside nodes", kHostLeadersSource,
-     if_several_nodes, host_leaders},
+     if_several_nodes, allgather_host_leaders},
     {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
-     "multicore collectives paper, section 4.1", if_domains, over_domains<leader_ring>, true},
+     "multicore collectives paper, section 4.1", if_domains, over_domains<allgather_leader_ring>, true},
 };
 
 }  // namespace
 
-std::span<const Algorithm> allgather_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> allgather_algorithms() { return kAllgatherAlgorithms; }
 
 }  // namespace zh::coll

@@ -8,7 +8,9 @@
 namespace zh::coll {
 namespace {
 
-void recursive_doubling(Builder& b, const Problem& p) { allreduce_doubling(b, everybody(p), p.input(), p.output()); }
+void allreduce_recursive_doubling(Builder& b, const Problem& p) {
+  allreduce_doubling(b, everybody(p), p.input(), p.output());
+}
 
 /// Rabenseifner's, with neighbours first: what is combined is always of ranks that follow each other, so that operands
 /// stay in order. The part of a member is then the one with its bits reversed.
@@ -75,9 +77,9 @@ void halves_of_two(Builder& b, const Problem& p) {
 }
 
 /// Part k is summed up on its way round, ending on rank k, and goes round once more.
-void ring(Builder& b, const Problem& p) {
+void allreduce_ring(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
-  if (n == 1) return recursive_doubling(b, p);
+  if (n == 1) return allreduce_recursive_doubling(b, p);
   if (n == 2) return halves_of_two(b, p);
   const uint32_t next = (p.self + 1) % n;
   const uint32_t previous = (p.self + n - 1) % n;
@@ -100,13 +102,13 @@ void ring(Builder& b, const Problem& p) {
   }
 }
 
-void single_reducer(Builder& b, const Problem& p) {
+void allreduce_single_reducer(Builder& b, const Problem& p) {
   const Group group = everybody(p);
   reduce_linear(b, group, 0, p.input(), p.output());
   bcast_linear(b, group, 0, p.output());
 }
 
-void hierarchical(Builder& b, const Problem& p) {
+void allreduce_hierarchical(Builder& b, const Problem& p) {
   const Group node = node_group(p, p.layout->node_of(p.self));
   const Group heads = leaders(p, kNoStep);
   ScratchTurns turns(b);
@@ -195,10 +197,10 @@ void sliced(Builder& b, const Problem& p, bool cyclic) {
   if (before.bytes != 0) exchange(b, s.node, before, s.bytes_of_slices(before));
 }
 
-void shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }
-void shmem_cyclic(Builder& b, const Problem& p) { sliced(b, p, true); }
+void allreduce_shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }
+void allreduce_shmem_cyclic(Builder& b, const Problem& p) { sliced(b, p, true); }
 
-void host_leaders(Builder& b, const Problem& p) {
+void allreduce_host_leaders(Builder& b, const Problem& p) {
   const Group node = node_group(p, p.layout->node_of(p.self));
   const Range out = p.output();
   const Range in = p.in_place ? out : p.input();
@@ -217,32 +219,34 @@ void host_leaders(Builder& b, const Problem& p) {
   pass_on(*before);
 }
 
-constexpr Algorithm kAlgorithms[] = {
+constexpr Algorithm kAllreduceAlgorithms[] = {
     {"single-reducer", "rank 0 combines everything and sends it back",
-     "multicore collectives paper, section 4.2 (the default)", always, single_reducer},
+     "multicore collectives paper, section 4.2 (the default)", always, allreduce_single_reducer},
     {"recursive-doubling", "log2 P exchanges of the whole vector", "multicore collectives paper, section 3", always,
-     recursive_doubling},
+     allreduce_recursive_doubling},
     {"reduce-scatter-allgather", "exchanges of halving, then of doubling size (Rabenseifner's)",
      "multicore collectives paper, section 3", always, reduce_scatter_allgather},
-    {"ring", "every part goes round twice; moves least, in P steps", "Patarasuk and Yuan 2009", if_commutative, ring},
+    {"ring", "every part goes round twice; moves least, in P steps", "Patarasuk and Yuan 2009", if_commutative,
+     allreduce_ring},
     {"hierarchical", "leaders combine their nodes, then each other, chunk by chunk", "mlog_nP paper, section 6",
-     if_nodes_in_order, hierarchical},
+     if_nodes_in_order, allreduce_hierarchical},
     {"shmem-parallel", "every rank of a node combines a slice, between nodes as well",
-     "multicore collectives paper, section 4.2", if_nodes_in_order, shmem_parallel},
+     "multicore collectives paper, section 4.2", if_nodes_in_order, allreduce_shmem_parallel},
     {"shmem-cyclic", "as shmem-parallel, each rank starting elsewhere", "multicore collectives paper, section 4.2",
-     if_commutative, shmem_cyclic},
+     if_commutative, allreduce_shmem_cyclic},
     {kHostLeaders, "leaders combine their nodes, then the host's allreduce among them", kHostLeadersSource,
-     if_several_nodes_in_order, host_leaders},
+     if_several_nodes_in_order, allreduce_host_leaders},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<hierarchical>, true},
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order,
+     over_domains<allreduce_hierarchical>, true},
     {"shmem-parallel-domains", "as shmem-parallel, in each socket, memory node or cache of one node, then between them",
-     "multicore collectives paper, section 4.2", if_domains_in_order, over_domains<shmem_parallel>, true},
+     "multicore collectives paper, section 4.2", if_domains_in_order, over_domains<allreduce_shmem_parallel>, true},
     {"shmem-cyclic-domains", "as shmem-parallel-domains, each rank starting elsewhere",
-     "multicore collectives paper, section 4.2", if_domains_commutative, over_domains<shmem_cyclic>, true},
+     "multicore collectives paper, section 4.2", if_domains_commutative, over_domains<allreduce_shmem_cyclic>, true},
 };
 
 }  // namespace
 
-std::span<const Algorithm> allreduce_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> allreduce_algorithms() { return kAllreduceAlgorithms; }
 
 }  // namespace zh::coll

@@ -7,14 +7,14 @@
 namespace zh::coll {
 namespace {
 
-constexpr uint32_t kUnderWay = 16;  // messages in each direction at a time: more only crowd queues and cells
+constexpr uint32_t kPairsUnderWay = 16;  // messages in each direction at a time: more only crowd queues and cells
 
-void own_piece(Builder& b, const Problem& p) { b.copy(p.send_piece(p.self), p.recv_piece(p.self)); }
+void alltoall_own_piece(Builder& b, const Problem& p) { b.copy(p.send_piece(p.self), p.recv_piece(p.self)); }
 
 /// One partner at a time, both directions at once. For powers of two partners face each other in every step.
-void pairwise(Builder& b, const Problem& p) {
+void alltoall_pairwise(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
-  own_piece(b, p);
+  alltoall_own_piece(b, p);
   uint32_t sent = kNoStep;
   uint32_t received = kNoStep;
   for (uint32_t step = 1; step < n; ++step) {
@@ -30,13 +30,13 @@ void pairwise(Builder& b, const Problem& p) {
 }
 
 /// All at once, as far as the cap lets them.
-void linear(Builder& b, const Problem& p) {
+void alltoall_linear(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
-  own_piece(b, p);
+  alltoall_own_piece(b, p);
   std::vector<uint32_t> sent;
   std::vector<uint32_t> received;
   const auto before = [](const std::vector<uint32_t>& steps) {
-    return steps.size() < kUnderWay ? kNoStep : steps[steps.size() - kUnderWay];
+    return steps.size() < kPairsUnderWay ? kNoStep : steps[steps.size() - kPairsUnderWay];
   };
   for (uint32_t step = 1; step < n; ++step) {
     const uint32_t to = (p.self + step) % n;
@@ -50,7 +50,7 @@ void linear(Builder& b, const Problem& p) {
 
 /// Bruck's: log2 P messages, for pieces so small that messages cost more than bytes. Piece i in scratch is for rank
 /// self + i; in the round of bit k those with that bit move by 2^k ranks.
-void bruck(Builder& b, const Problem& p) {
+void alltoall_bruck(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
   const uint64_t bytes = p.bytes();
   const Range pieces = b.scratch(n * bytes);
@@ -118,7 +118,7 @@ void sort_by_sender(Builder& b, const Problem& p, uint32_t receivers, Range in, 
 }
 
 /// For small pieces: leaders sort them.
-void host_leaders(Builder& b, const Problem& p) {
+void alltoall_host_leaders(Builder& b, const Problem& p) {
   const uint32_t mine = p.layout->node_of(p.self);
   const Group node = node_group(p, mine);
   const uint64_t bytes = p.ranks() * p.bytes();
@@ -157,18 +157,19 @@ bool if_few_pieces(const Problem& p) {
   return if_several_nodes_uniform(p) && largest * p.ranks() <= kMost;
 }
 
-constexpr Algorithm kAlgorithms[] = {
+constexpr Algorithm kAlltoallAlgorithms[] = {
     {"linear", "everybody with everybody, 16 messages each way at a time", "multicore collectives paper, section 3",
-     always, linear},
+     always, alltoall_linear},
     {"pairwise", "one partner at a time, both directions at once", "multicore collectives paper, section 4.3", always,
-     pairwise},
-    {"bruck", "log2 P messages, each byte forwarded up to log2 P times", "Bruck et al. 1997", if_uniform, bruck},
+     alltoall_pairwise},
+    {"bruck", "log2 P messages, each byte forwarded up to log2 P times", "Bruck et al. 1997", if_uniform,
+     alltoall_bruck},
     {kHostLeaders, "leaders sort their nodes' pieces, then the host's alltoall among them", kHostLeadersSource,
-     if_few_pieces, host_leaders},
+     if_few_pieces, alltoall_host_leaders},
 };
 
 }  // namespace
 
-std::span<const Algorithm> alltoall_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> alltoall_algorithms() { return kAlltoallAlgorithms; }
 
 }  // namespace zh::coll

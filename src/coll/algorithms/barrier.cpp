@@ -16,7 +16,7 @@ uint32_t dissemination_round(Builder& b, const Group& group, uint32_t before) {
   return heard;
 }
 
-void dissemination(Builder& b, const Problem& p) { dissemination_round(b, everybody(p), kNoStep); }
+void barrier_dissemination(Builder& b, const Problem& p) { dissemination_round(b, everybody(p), kNoStep); }
 
 /// The same, where the node's team tells of its ranks, and them.
 void by_team(Builder& b, const Problem& p, const Group& node) {
@@ -31,7 +31,7 @@ void by_team(Builder& b, const Problem& p, const Group& node) {
 }
 
 /// The team tells its leader, leaders meet, and each tells its team.
-void host_leaders(Builder& b, const Problem& p) {
+void barrier_host_leaders(Builder& b, const Problem& p) {
   const Group node = node_group(p, p.layout->node_of(p.self));
   const SharedBy leader{node.ranks[0]};
   const bool alone = node.size() == 1;
@@ -48,7 +48,7 @@ void host_leaders(Builder& b, const Problem& p) {
 }
 
 /// Ranks tell their leader, leaders each other, and the leader its ranks.
-void hierarchical(Builder& b, const Problem& p) {
+void barrier_hierarchical(Builder& b, const Problem& p) {
   const Group node = node_group(p, p.layout->node_of(p.self));
   if (p.team && node.size() > 1) return by_team(b, p, node);
   if (node.self != 0) {
@@ -61,18 +61,19 @@ void hierarchical(Builder& b, const Problem& p) {
   for (uint32_t i = 1; i < node.size(); ++i) b.signal(node.ranks[i], {heard});
 }
 
-constexpr Algorithm kAlgorithms[] = {
-    {"dissemination", "log2 P rounds of messages without bytes", "Hensgen, Finkel, Manber 1988", always, dissemination},
+constexpr Algorithm kBarrierAlgorithms[] = {
+    {"dissemination", "log2 P rounds of messages without bytes", "Hensgen, Finkel, Manber 1988", always,
+     barrier_dissemination},
     {"hierarchical", "leaders hear of their nodes, then of each other", "mlog_nP paper, section 6", always,
-     hierarchical},
+     barrier_hierarchical},
     {kHostLeaders, "leaders hear of their nodes, then meet by the host's barrier", kHostLeadersSource, if_several_nodes,
-     host_leaders},
+     barrier_host_leaders},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<hierarchical>, true},
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<barrier_hierarchical>, true},
 };
 
 }  // namespace
 
-std::span<const Algorithm> barrier_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> barrier_algorithms() { return kBarrierAlgorithms; }
 
 }  // namespace zh::coll

@@ -7,9 +7,9 @@ namespace {
 
 Range data_of(const Problem& p) { return p.self == p.root ? p.input() : p.output(); }
 
-void linear(Builder& b, const Problem& p) { bcast_linear(b, everybody(p), p.root, data_of(p)); }
+void bcast_linear(Builder& b, const Problem& p) { bcast_linear(b, everybody(p), p.root, data_of(p)); }
 
-void binomial(Builder& b, const Problem& p) { bcast_binomial(b, everybody(p), p.root, data_of(p)); }
+void bcast_binomial(Builder& b, const Problem& p) { bcast_binomial(b, everybody(p), p.root, data_of(p)); }
 
 /// Van de Geijn's scatter and ring among a group whose index 0 has the data. `ready` hears of every chunk on this rank
 /// once it is there, on members in an order that depends on their index alone.
@@ -66,13 +66,13 @@ class ScatterRing {
   Ready ready_;
 };
 
-void scatter_ring(Builder& b, const Problem& p) {
+void bcast_scatter_ring(Builder& b, const Problem& p) {
   Problem whole = p;
   whole.chunk_bytes = 0;
   ScatterRing(whole, p.ranks(), data_of(p), [](Range) {}).tell(b, everybody(p).rotated(p.root));
 }
 
-void leader_ring(Builder& b, const Problem& p) {
+void bcast_leader_ring(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const Group ring = leaders(p, p.root).rotated(layout.node_of(p.root));
   const Group node = node_group(p, layout.node_of(p.self));
@@ -88,7 +88,7 @@ void leader_ring(Builder& b, const Problem& p) {
   }
 }
 
-void hierarchical(Builder& b, const Problem& p) {
+void bcast_hierarchical(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const Group heads = leaders(p, p.root);
   const uint32_t my_node = layout.node_of(p.self);
@@ -101,7 +101,7 @@ void hierarchical(Builder& b, const Problem& p) {
 }
 
 /// A root that leads no node tells its own first.
-void host_leaders(Builder& b, const Problem& p) {
+void bcast_host_leaders(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const uint32_t from = layout.node_of(p.root);
   const bool at_root = layout.node_of(p.self) == from;
@@ -120,25 +120,25 @@ void host_leaders(Builder& b, const Problem& p) {
   });
 }
 
-constexpr Algorithm kAlgorithms[] = {
-    {"linear", "the root sends to everybody", "mlog_nP paper, section 5.2", always, linear},
-    {"binomial", "a binomial tree over all ranks", "mlog_nP paper, section 7.2", always, binomial},
+constexpr Algorithm kBcastAlgorithms[] = {
+    {"linear", "the root sends to everybody", "mlog_nP paper, section 5.2", always, bcast_linear},
+    {"binomial", "a binomial tree over all ranks", "mlog_nP paper, section 7.2", always, bcast_binomial},
     {"scatter-ring-allgather", "binomial scatter, then a ring over all ranks",
-     "multicore collectives paper, section 4.1 (the flat original)", always, scatter_ring},
+     "multicore collectives paper, section 4.1 (the flat original)", always, bcast_scatter_ring},
     {"leader-ring", "scatter and ring among one leader per node, chunks shared inside nodes meanwhile",
-     "multicore collectives paper, section 4.1", always, leader_ring},
+     "multicore collectives paper, section 4.1", always, bcast_leader_ring},
     {"hierarchical", "binomial among leaders, then binomial inside nodes, chunk by chunk",
-     "mlog_nP paper, sections 6 and 7.1", always, hierarchical},
+     "mlog_nP paper, sections 6 and 7.1", always, bcast_hierarchical},
     {kHostLeaders, "the host's broadcast among leaders, then shared inside nodes", kHostLeadersSource, if_several_nodes,
-     host_leaders},
+     bcast_host_leaders},
     {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
-     "multicore collectives paper, section 4.1", if_domains, over_domains<leader_ring>, true},
+     "multicore collectives paper, section 4.1", if_domains, over_domains<bcast_leader_ring>, true},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<hierarchical>, true},
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<bcast_hierarchical>, true},
 };
 
 }  // namespace
 
-std::span<const Algorithm> bcast_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> bcast_algorithms() { return kBcastAlgorithms; }
 
 }  // namespace zh::coll

@@ -5,7 +5,7 @@
 namespace zh::coll {
 namespace {
 
-void linear(Builder& b, const Problem& p) {
+void reduce_linear(Builder& b, const Problem& p) {
   const Group group = everybody(p);
   ScratchTurns turns(b);
   Chunks(p, p.input()).each([&](Range in) {
@@ -14,7 +14,7 @@ void linear(Builder& b, const Problem& p) {
   });
 }
 
-void binomial(Builder& b, const Problem& p) {
+void reduce_binomial(Builder& b, const Problem& p) {
   const Group group = everybody(p);
   if (p.commutative || p.root == 0) {
     reduce_binomial(b, group.rotated(p.root), p.input(), p.output());
@@ -31,7 +31,7 @@ void binomial(Builder& b, const Problem& p) {
   if (p.self == p.root) b.receive(0, p.output());
 }
 
-void hierarchical(Builder& b, const Problem& p) {
+void reduce_hierarchical(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const Group heads = leaders(p, p.root);
   const uint32_t my_node = layout.node_of(p.self);
@@ -50,7 +50,7 @@ void hierarchical(Builder& b, const Problem& p) {
 }
 
 /// The result goes to the leader of the root's node, and from there to a root that is another rank.
-void host_leaders(Builder& b, const Problem& p) {
+void reduce_host_leaders(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const uint32_t to = layout.node_of(p.root);
   const uint32_t receiver = layout.members(to)[0];
@@ -75,20 +75,22 @@ void host_leaders(Builder& b, const Problem& p) {
   });
 }
 
-constexpr Algorithm kAlgorithms[] = {
+constexpr Algorithm kReduceAlgorithms[] = {
     {"linear", "the root combines everybody's, chunk by chunk", "MPI standard 6.9.1: exactly in rank order", always,
-     linear},
-    {"binomial", "a binomial tree; in rank order by way of rank 0", "mlog_nP paper, section 6", always, binomial},
+     reduce_linear},
+    {"binomial", "a binomial tree; in rank order by way of rank 0", "mlog_nP paper, section 6", always,
+     reduce_binomial},
     {"hierarchical", "leaders combine their nodes, the root the leaders', chunk by chunk", "mlog_nP paper, section 6",
-     if_nodes_in_order, hierarchical},
+     if_nodes_in_order, reduce_hierarchical},
     {kHostLeaders, "leaders combine their nodes, then the host's reduction among them", kHostLeadersSource,
-     if_several_nodes_in_order, host_leaders},
+     if_several_nodes_in_order, reduce_host_leaders},
     {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<hierarchical>, true},
+     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<reduce_hierarchical>,
+     true},
 };
 
 }  // namespace
 
-std::span<const Algorithm> reduce_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> reduce_algorithms() { return kReduceAlgorithms; }
 
 }  // namespace zh::coll

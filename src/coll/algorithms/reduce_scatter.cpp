@@ -6,7 +6,7 @@ namespace zh::coll {
 namespace {
 
 /// Everybody's part for a rank goes to that rank, one partner after the other, and is combined there.
-void pairwise(Builder& b, const Problem& p) {
+void reduce_scatter_pairwise(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
   const Range mine = p.send_piece(p.self);
   const Range out = p.recv_piece(p.self);
@@ -41,7 +41,7 @@ void reduce_then_scatter(Builder& b, const Problem& p) {
 }
 
 /// Leaders combine whole vectors of their nodes. Among themselves they have the pieces of a node's ranks together.
-void host_leaders(Builder& b, const Problem& p) {
+void reduce_scatter_host_leaders(Builder& b, const Problem& p) {
   const uint32_t mine = p.layout->node_of(p.self);
   const Group node = node_group(p, mine);
   const ByNodes by_nodes(*p.layout, true, [&p](uint32_t rank) { return p.send_piece(rank).bytes; });
@@ -96,7 +96,7 @@ Range combine_divided(Builder& b, const Problem& p, const Group& node, Range in,
 
 /// Each rank combines what its node has for its counterparts on one node after the other, and sends it to them. Then it
 /// combines what its counterparts have sent to it.
-void shmem_parallel(Builder& b, const Problem& p) {
+void reduce_scatter_shmem_parallel(Builder& b, const Problem& p) {
   const Layout& layout = *p.layout;
   const uint32_t mine = layout.node_of(p.self);
   const Group node = node_group(p, mine);
@@ -125,19 +125,19 @@ void shmem_parallel(Builder& b, const Problem& p) {
   reduce_linear(b, Group(counterparts, p.self), mine, own, p.recv_piece(p.self));
 }
 
-constexpr Algorithm kAlgorithms[] = {
+constexpr Algorithm kReduceScatterAlgorithms[] = {
     {"pairwise", "everybody's part to its rank, combined there", "multicore collectives paper, section 4.2", always,
-     pairwise},
+     reduce_scatter_pairwise},
     {"reduce-then-scatter", "binomial reduction to rank 0, which hands out the parts", "MPI standard 6.10", always,
      reduce_then_scatter},
     {kHostLeaders, "leaders combine their nodes, then the host's reduce-scatter among them", kHostLeadersSource,
-     if_several_nodes_in_order, host_leaders},
+     if_several_nodes_in_order, reduce_scatter_host_leaders},
     {"shmem-parallel", "every rank of a node combines its counterparts' pieces, then what these send to it",
-     "multicore collectives paper, section 4.2", if_several_nodes_consecutive, shmem_parallel},
+     "multicore collectives paper, section 4.2", if_several_nodes_consecutive, reduce_scatter_shmem_parallel},
 };
 
 }  // namespace
 
-std::span<const Algorithm> reduce_scatter_algorithms() { return kAlgorithms; }
+std::span<const Algorithm> reduce_scatter_algorithms() { return kReduceScatterAlgorithms; }
 
 }  // namespace zh::coll

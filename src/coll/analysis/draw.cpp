@@ -31,12 +31,12 @@ constexpr const char* kSharedColor = "#8b5fbf";
   out += text;
 }
 
-const char* place_name(Place place) {
+const char* drawn_place(Place place) {
   return place == Place::kInput ? "input" : place == Place::kOutput ? "output" : "scratch";
 }
 
 std::string range_text(Place place, uint64_t at, uint64_t bytes) {
-  return std::string(place_name(place)) + " [" + std::to_string(at) + ", " + std::to_string(at + bytes) + ")";
+  return std::string(drawn_place(place)) + " [" + std::to_string(at) + ", " + std::to_string(at + bytes) + ")";
 }
 
 class Picture {
@@ -194,7 +194,7 @@ std::string describe(const Step& step) {
   const std::string to = range_text(step.to, step.to_at, step.bytes);
   const std::string peer = "rank " + std::to_string(step.peer);
   const std::string group = step.of_leaders ? "the leaders" : "the node";
-  const std::string start = std::string(place_name(step.to)) + " from " + std::to_string(step.to_at);
+  const std::string start = std::string(drawn_place(step.to)) + " from " + std::to_string(step.to_at);
   switch (step.kind) {
     case StepKind::kCopy:
       return "copy " + from + " to " + to;
@@ -217,7 +217,7 @@ std::string describe(const Step& step) {
     case StepKind::kAssemble:
       return start + " = " + from + " and the parts of " + group;
     case StepKind::kDeal:
-      return "deal what is in " + std::string(place_name(step.from)) + " from " + std::to_string(step.from_at) +
+      return "deal what is in " + std::string(drawn_place(step.from)) + " from " + std::to_string(step.from_at) +
              " out to " + group;
     case StepKind::kPick:
       return "pick " + to + " of what " + peer + " deals";
@@ -230,7 +230,7 @@ std::string describe(const Step& step) {
     case StepKind::kExchange:
       return start + " = the parts of " + group + ", on all of them";
     case StepKind::kTrade:
-      return start + " = the parts of " + group + " for this rank, for parts of " + place_name(step.from);
+      return start + " = the parts of " + group + " for this rank, for parts of " + drawn_place(step.from);
     case StepKind::kCombineParts:
       return to + " = its part of what " + group + " combine";
     case StepKind::kScan:

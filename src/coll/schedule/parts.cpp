@@ -11,13 +11,13 @@ namespace {
 
 constexpr uint64_t kMaxChunks = 256;
 constexpr uint64_t kSmall = 4096;  // memory for every operand costs less than waiting for its last use
-constexpr uint32_t kSlots = 8;
+constexpr uint32_t kStagedSlots = 8;
 
 /// Memory for operands that arrive one after the other: each its own while they are small, else two by turns.
 class Slots {
  public:
   Slots(Builder& b, uint64_t bytes, uint32_t most) : mark_(b.scratch_mark()), b_(b) {
-    const uint32_t n = std::min(most, bytes <= kSmall ? std::max(kSlots, std::bit_width(most)) : 2u);
+    const uint32_t n = std::min(most, bytes <= kSmall ? std::max(kStagedSlots, std::bit_width(most)) : 2u);
     for (uint32_t i = 0; i < n; ++i) free_.push_back(b.scratch(bytes));
   }
   ~Slots() { b_.scratch_release(mark_); }

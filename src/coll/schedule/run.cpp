@@ -37,7 +37,7 @@ uint64_t spoilt_bytes(uint64_t bytes) { return bytes == 0 ? 1 : 0; }
 
 #ifdef ZH_CRASH_POINTS
 const char* before(const Step& step) {
-  static constexpr const char* kNames[][2] = {
+  static constexpr const char* kStepNames[][2] = {
       {"step: copy", ""},
       {"step: reduce", ""},
       {"step: send", ""},
@@ -59,7 +59,7 @@ const char* before(const Step& step) {
       {"step: exscan", "step of leaders: exscan"},
       {"", "step of leaders: compare"},
   };
-  return kNames[static_cast<size_t>(step.kind)][step.of_leaders ? 1 : 0];
+  return kStepNames[static_cast<size_t>(step.kind)][step.of_leaders ? 1 : 0];
 }
 #endif
 

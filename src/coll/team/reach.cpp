@@ -179,7 +179,7 @@ Code Team::State::combine(Theirs theirs, uint32_t member, uint64_t from, uint64_
 // The program's own function is never run on another rank's memory, nor while that is held: it may do anything.
 Code Team::State::combine_run(Theirs theirs, uint32_t member, uint64_t from, uint64_t n, const std::byte* mine,
                               std::byte* out, const Reduction& how) {
-  struct Call {
+  struct KernelCall {
     const Reduction& how;
     Theirs theirs;
     const std::byte* mine;
@@ -187,7 +187,7 @@ Code Team::State::combine_run(Theirs theirs, uint32_t member, uint64_t from, uin
     uint64_t count;
   } call{how, theirs, mine, out, n / how.element_bytes};
   const copy::Visit run_kernel = [](void* p, const std::byte* memory) {
-    const auto& c = *static_cast<const Call*>(p);
+    const auto& c = *static_cast<const KernelCall*>(p);
     const bool left = c.theirs == Theirs::kLeft;
     c.how.kernel(left ? memory : c.mine, left ? c.mine : memory, c.out, c.count);
   };

@@ -9,7 +9,6 @@ namespace zh::coll {
 
 namespace {
 constexpr uint64_t kBroken = UINT32_MAX;  // steps of a scan that does not happen
-constexpr uint64_t kSliceUnitBytes = 64;  // two members' slices of an aligned buffer share no line
 
 bool overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
   const auto x = reinterpret_cast<uintptr_t>(a);
@@ -72,7 +71,7 @@ Code Team::State::single_copy_reduce(const void* in, void* out, uint64_t count, 
   if (const Code code = await_all(); code != Code::kOk) return code;
   if (!agree(0, size - 1, count * e)) [[unlikely]]
     return give_up_together(to_all);
-  const uint64_t unit = std::max<uint64_t>(1, kSliceUnitBytes / e);
+  const uint64_t unit = std::max<uint64_t>(1, kLineBytes / e);  // two slices of an aligned buffer share no line
   const uint64_t slice = round_up((count + size - 1) / size, unit);
   for (uint32_t i = 0; i <= size; ++i) slices[i] = std::min(count, i * slice) * e;
   if (stages(to_all ? 0 : root, to_all ? size : root + 1)) {

@@ -11,7 +11,6 @@ namespace zh::coll {
 namespace {
 /// Of the staging area: a piece for every member, twice, since members are at most one step apart.
 constexpr uint32_t kHalves = 2;
-constexpr uint64_t kRoomUnitBytes = 64;
 }  // namespace
 
 // Where members share no cache, what each pushes past its own is there sooner than what the others fetch out of it.
@@ -75,7 +74,7 @@ void Team::State::take_round(const StagedReduce& call, uint64_t round) {
 Code Team::State::staged_reduce(StagedReduce call, bool* served) {
   *served = false;
   const uint64_t e = call.how.element_bytes;
-  call.room = kStagingBytes / (kHalves * size) / kRoomUnitBytes * kRoomUnitBytes;
+  call.room = kStagingBytes / (kHalves * size) / kLineBytes * kLineBytes;
   call.piece = call.room / e * e;
   if (call.piece == 0) return Code::kOk;
   uint64_t longest = 0;

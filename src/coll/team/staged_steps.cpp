@@ -13,20 +13,18 @@ namespace zh::coll {
 
 namespace {
 constexpr uint64_t kHalf = kStagingBytes / 2;
-constexpr uint64_t kRoomUnitBytes = 64;
-constexpr uint64_t kSliceUnitBytes = 64;  // two members' slices of an aligned buffer share no line
 }  // namespace
 
 bool StagedTeam::plan(StagedCall* call) {
   const uint64_t e = call->reduces() ? call->how.element_bytes : 1;
-  call->room = kHalf / places_of(call) / kRoomUnitBytes * kRoomUnitBytes;
+  call->room = kHalf / places_of(call) / kLineBytes * kLineBytes;
   call->piece_now = call->room / e * e;
   if (call->piece_now == 0) return false;
   uint64_t longest = call->bytes;
   if (call->reduces() && call->pieces == 1) {
     // The first slice is none shorter than others.
     const uint64_t count = call->bytes / e;
-    const uint64_t unit = std::max<uint64_t>(1, kSliceUnitBytes / e);
+    const uint64_t unit = std::max<uint64_t>(1, kLineBytes / e);  // two slices of an aligned buffer share no line
     call->slice = round_up((count + size_ - 1) / size_, unit) * e;
     longest = std::min(call->slice, call->bytes);
   } else {

@@ -11,7 +11,7 @@
 namespace zh::mpi {
 namespace {
 
-const char* const kNames[] = {
+const char* const kCallNames[] = {
 #define ZH_COLLECTIVE(name, nonblocking, ...) "MPI_" #name, "MPI_" #nonblocking, "MPI_" #name "_init",
 #include "mpi/entry/collectives.table"
 #undef ZH_COLLECTIVE
@@ -40,7 +40,7 @@ struct CallKey {
   uint32_t ranks;
 };
 CallKey parse(uint64_t key) {
-  return {kNames[static_cast<size_t>(key >> 48U) - 1], static_cast<coll::Collective>(key >> 40U & 0xffU),
+  return {kCallNames[static_cast<size_t>(key >> 48U) - 1], static_cast<coll::Collective>(key >> 40U & 0xffU),
           static_cast<CallWay>(key >> 32U & 0xffU), static_cast<uint32_t>(key)};
 }
 

@@ -9,7 +9,7 @@
 namespace zh::mpi {
 namespace {
 
-bool is_predefined(MPI_Datatype type) {
+bool is_never_freed(MPI_Datatype type) {
   int ni = 0, na = 0, nd = 0, combiner = MPI_COMBINER_NAMED;
   host.Type_get_envelope(type, &ni, &na, &nd, &combiner);
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
@@ -124,7 +124,7 @@ int start_recv(Operation* op, const MessageCall& call) {
   op->source = call.rank;
   op->tag = call.tag;
   op->host_type = call.datatype;
-  if (!is_predefined(call.datatype)) {  // the program may free it before a message comes
+  if (!is_never_freed(call.datatype)) {  // the program may free it before a message comes
     host.Type_dup(call.datatype, &op->host_type);
     op->host_type_owned = true;
   }

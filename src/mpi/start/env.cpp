@@ -163,8 +163,8 @@ const char* call_roll(int rank, int size) {
   if (!launcher.has_mark()) return "the launcher does not pass on what ranks tell each other";
   HostRoll roll;
   if (node::all_take_part(roll, rank, size)) return nullptr;
-  const std::string missing = node::who_is_missing(roll, rank, size);
-  if (!missing.empty()) say_once(0, "everything stays with the MPI library", missing.c_str());
+  const std::string absent = node::who_is_missing(roll, rank, size);
+  if (!absent.empty()) say_once(0, "everything stays with the MPI library", absent.c_str());
   return "";
 }
 

@@ -13,7 +13,7 @@
 namespace zh::mpi {
 namespace {
 
-const char* const kNames[] = {
+const char* const kWrapperNames[] = {
 #define ZH_F(name) #name,
 #include "mpi/entry/functions.table"
 #undef ZH_F
@@ -36,14 +36,14 @@ void* const kWrappers[] = {
 #undef ZH_B
 #undef ZH_F
 };
-constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
+constexpr unsigned kCount = sizeof(kWrapperNames) / sizeof(kWrapperNames[0]);
 
-ModuleArgs kept{};
+ModuleArgs given{};
 
 /// `all`: every function is ours; else only those that the host lacks.
 void fill_slots(const ModuleArgs& args, bool all) {
   for (unsigned i = 0; i < kCount; ++i) {
-    void* theirs = all ? nullptr : host_symbol(args.host, kNames[i]);
+    void* theirs = all ? nullptr : host_symbol(args.host, kWrapperNames[i]);
     set_slot(args.slots, kCount, args.profilers, i, theirs != nullptr ? theirs : kWrappers[i]);
   }
 }
@@ -52,14 +52,14 @@ void fill_slots(const ModuleArgs& args, bool all) {
 
 void leave_to_host() {
   shim.enabled = false;
-  fill_slots(kept, false);
+  fill_slots(given, false);
 }
 
 }  // namespace zh::mpi
 
 extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(const zh::mpi::ModuleArgs* args) {
   using namespace zh::mpi;
-  if (args->n_slots != kCount || args->hash != table_hash(kNames, kCount)) {
+  if (args->n_slots != kCount || args->hash != table_hash(kWrapperNames, kCount)) {
     return "libzerohop.so and its module are of different versions";
   }
   if (const char* why = load_host(args->host); why != nullptr) return why;
@@ -69,7 +69,7 @@ extern "C" __attribute__((visibility("default"))) const char* zh_module_fill(con
   shim.heap = args->heap;
   if (!shim.enabled && shim.heap != nullptr) shim.heap->decline("ZEROHOP_ENABLE is 0");
   launcher.set_commit_hook(args->before_commit);
-  kept = *args;
-  fill_slots(kept, shim.enabled);
+  given = *args;
+  fill_slots(given, shim.enabled);
   return nullptr;
 }

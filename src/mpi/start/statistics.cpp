@@ -192,9 +192,9 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   int world_size = 0;
   host.Comm_rank(world, &world_rank);
   host.Comm_size(world, &world_size);
-  const std::string job = job_id();
+  const std::string id = job_id();
   bool with_job = false;
-  std::string agreed = world_rank == 0 ? replaced(name, 'j', job, &with_job) : "";
+  std::string agreed = world_rank == 0 ? replaced(name, 'j', id, &with_job) : "";
   int bytes = static_cast<int>(agreed.size());
   host.Bcast(&bytes, sizeof bytes, MPI_BYTE, 0, world);
   agreed.resize(static_cast<size_t>(bytes));
@@ -207,7 +207,7 @@ bool Statistics::start(engine::Rank& rank, MPI_Comm world, const std::string& na
   started_ns_ = os::now_ns();
   head_ = std::string("{\"schema\": 1, \"version\": \"" ZH_VERSION "\", \"host\": \"") + ZH_ABI_NAME +
           "\",\n\"host_version\": " + quoted(host_version()) + ",\n\"started\": \"" + date_now() +
-          "\", \"job\": " + quoted(job) + ", \"world_size\": " + std::to_string(world_size) +
+          "\", \"job\": " + quoted(id) + ", \"world_size\": " + std::to_string(world_size) +
           ",\n\"command\": " + command_line();
   int error = 0;
   if (each_its_own_ || world_rank == 0) {

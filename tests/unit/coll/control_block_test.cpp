@@ -12,13 +12,13 @@
 namespace zh::coll {
 namespace {
 
-constexpr uint64_t kTeam = 7;
+constexpr uint64_t kBlockTeam = 7;
 constexpr uint32_t kMembers = 3;
 
 class ControlBlockInvariant : public ::testing::Test {
  protected:
-  ControlBlockInvariant() { block_->context.store_relaxed(kTeam); }
-  [[nodiscard]] const char* broken() const { return block_->broken_invariant(kTeam, kMembers, nullptr); }
+  ControlBlockInvariant() { block_->context.store_relaxed(kBlockTeam); }
+  [[nodiscard]] const char* broken() const { return block_->broken_invariant(kBlockTeam, kMembers, nullptr); }
   ContributionShm& slot(uint32_t seq) { return block_->slots[seq % kFirstSlots]; }
 
   std::unique_ptr<ControlBlockShm> block_ = std::make_unique<ControlBlockShm>();
@@ -65,7 +65,7 @@ TEST_F(ControlBlockInvariant, NobodyIsAheadOfItself) {
   slot(2).seq.store_relaxed(0);
   slot(2).stage.store_relaxed(uint64_t{2} << 32);
   EXPECT_STREQ(broken(), "nobody begins a collective before the last one ended");
-  block_->context.store_relaxed(kTeam + 1);
+  block_->context.store_relaxed(kBlockTeam + 1);
   EXPECT_STREQ(broken(), nullptr) << "it serves another team";
 }
 
@@ -93,9 +93,9 @@ TEST_F(ControlBlockInvariant, AGrownOneHasItsSlotsElsewhere) {
   block_->done.store_relaxed(kFirstSlots);
   slot(kFirstSlots).seq.store_relaxed(kFirstSlots);
   larger->slots[kFirstSlots + 1].seq.store_relaxed(kFirstSlots + 1);
-  EXPECT_STREQ(block_->broken_invariant(kTeam, kMembers, larger.get()), nullptr);
+  EXPECT_STREQ(block_->broken_invariant(kBlockTeam, kMembers, larger.get()), nullptr);
   larger->slots[1].seq.store_relaxed(kFirstSlots + 1);
-  EXPECT_STREQ(block_->broken_invariant(kTeam, kMembers, larger.get()), "a collective has one slot");
+  EXPECT_STREQ(block_->broken_invariant(kBlockTeam, kMembers, larger.get()), "a collective has one slot");
 }
 
 TEST_F(ControlBlockInvariant, AContributionFitsWhereItIs) {
@@ -143,9 +143,9 @@ TEST(ControlBlockPool, ANewBlockHasNothingOfWhatItsMemoryWas) {
   std::memset(memory.base() + before, 0xa5, 2 * sizeof(ControlBlockShm));
   memory.free_last(sizeof(ControlBlockShm));
   ControlBlockPool pool(memory);
-  const auto* block = at<ControlBlockShm>(memory.base(), pool.controls().take(kTeam));
+  const auto* block = at<ControlBlockShm>(memory.base(), pool.controls().take(kBlockTeam));
   EXPECT_EQ(block->larger.load_relaxed(), kNoOffset);
-  EXPECT_EQ(block->context.load_relaxed(), kTeam);
+  EXPECT_EQ(block->context.load_relaxed(), kBlockTeam);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using coll::Problem;
 
 constexpr uint64_t kUsualChunk = 64 << 10;
 
-Problem allreduce_of(uint32_t ranks, uint64_t bytes) {
+Problem preferred_allreduce(uint32_t ranks, uint64_t bytes) {
   Problem problem;
   problem.collective = Collective::kAllreduce;
   problem.count = bytes;
@@ -38,7 +38,7 @@ void name(Precedence* precedence, std::string_view word) {
 
 TEST(Precedence, VariableThenMeasuredThenModelThenDefault) {
   Precedence precedence;
-  const Problem problem = allreduce_of(4, 8);
+  const Problem problem = preferred_allreduce(4, 8);
   EXPECT_EQ(told(precedence.choose(problem)), "recursive-doubling 65536 default");
   ASSERT_TRUE(precedence.modelled.parse("allreduce 2 one 0 single-reducer 8192\n").ok());
   EXPECT_EQ(told(precedence.choose(problem)), "single-reducer 8192 model");
@@ -54,14 +54,14 @@ TEST(Precedence, ASourceWithoutAWordLeavesItToTheNext) {
   Precedence precedence;
   ASSERT_TRUE(precedence.measured.parse("allreduce 8 one 0 hierarchical\nallreduce 2 several 0 ring\n").ok());
   ASSERT_TRUE(precedence.modelled.parse("allreduce 4 one 0 single-reducer\n").ok());
-  EXPECT_EQ(precedence.choose(allreduce_of(8, 8)).by, ChosenBy::kMeasured);
-  EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).by, ChosenBy::kModel);
-  EXPECT_EQ(precedence.choose(allreduce_of(2, 8)).by, ChosenBy::kDefault);
+  EXPECT_EQ(precedence.choose(preferred_allreduce(8, 8)).by, ChosenBy::kMeasured);
+  EXPECT_EQ(precedence.choose(preferred_allreduce(4, 8)).by, ChosenBy::kModel);
+  EXPECT_EQ(precedence.choose(preferred_allreduce(2, 8)).by, ChosenBy::kDefault);
 }
 
 TEST(Precedence, WhatDoesNotFitLeavesItToTheNext) {
   Precedence precedence;
-  Problem ordered = allreduce_of(4, 8);
+  Problem ordered = preferred_allreduce(4, 8);
   ordered.commutative = false;
   name(&precedence, "ring");
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 ring\n").ok());
@@ -75,20 +75,20 @@ TEST(Precedence, MeasuredAsTheHostsIsTheHosts) {
   Precedence precedence;
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 host\n").ok());
   ASSERT_TRUE(precedence.modelled.parse("allreduce 2 one 0 single-reducer\n").ok());
-  EXPECT_EQ(told(precedence.choose(allreduce_of(4, 8))), "host 65536 measured");
+  EXPECT_EQ(told(precedence.choose(preferred_allreduce(4, 8))), "host 65536 measured");
 }
 
 TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
   Precedence precedence;
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 ring 0\n").ok());
-  EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).chunk_bytes, 0U);
+  EXPECT_EQ(precedence.choose(preferred_allreduce(4, 8)).chunk_bytes, 0U);
   precedence.chunk_set = true;
-  EXPECT_EQ(precedence.choose(allreduce_of(4, 8)).chunk_bytes, kUsualChunk);
+  EXPECT_EQ(precedence.choose(preferred_allreduce(4, 8)).chunk_bytes, kUsualChunk);
 }
 
 TEST(Precedence, LeadersCutOnlyWhereAChunkIsGiven) {
   Precedence precedence;
-  Problem problem = allreduce_of(4, 8);
+  Problem problem = preferred_allreduce(4, 8);
   problem.blocks = true;
   problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 1, 1});
   EXPECT_EQ(precedence.choose(problem).chunk_bytes, 0U);
@@ -110,7 +110,7 @@ TEST(Precedence, LeadersCutOnlyWhereAChunkIsGiven) {
 
 TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {
   Precedence precedence;
-  Problem problem = allreduce_of(4, 8);
+  Problem problem = preferred_allreduce(4, 8);
   problem.blocks = true;
   EXPECT_EQ(precedence.host_leads(problem), coll::HostLeads::kNever) << "one node";
   problem.layout = std::make_shared<const coll::Layout>(std::vector<uint32_t>{0, 0, 1, 1});

@@ -17,7 +17,7 @@ namespace {
 
 using coll::ScratchPool;
 
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kScratchMiB = 1 << 20;
 
 /// Takes `n` blocks at once and gives them back.
 void use(ScratchPool& pool, size_t n, uint64_t bytes) {
@@ -33,7 +33,7 @@ void use(ScratchPool& pool, size_t n, uint64_t bytes) {
 
 TEST(ScratchPool, WhatIsIdleHasABound) {
   ScratchPool pool;
-  for (const uint64_t bytes : {kMiB, 3 * kMiB, kMiB / 2, 5 * kMiB, kMiB}) {
+  for (const uint64_t bytes : {kScratchMiB, 3 * kScratchMiB, kScratchMiB / 2, 5 * kScratchMiB, kScratchMiB}) {
     use(pool, 20, bytes);
     EXPECT_LE(pool.idle_bytes(), ScratchPool::kMostIdleBytes) << bytes;
     EXPECT_GE(pool.idle_bytes(), ScratchPool::kMostIdleBytes / 2) << bytes;
@@ -52,21 +52,21 @@ TEST(ScratchPool, WhatIsLargerIsNotKept) {
 TEST(ScratchPool, ABlockIsUsedAgainWhereItFits) {
   ScratchPool pool;
   uint64_t size = 0;
-  std::byte* const large = pool.take(kMiB, &size);
+  std::byte* const large = pool.take(kScratchMiB, &size);
   pool.give(large, size);
   uint64_t other_size = 0;
-  std::byte* const small = pool.take(kMiB / 4, &other_size);
+  std::byte* const small = pool.take(kScratchMiB / 4, &other_size);
   EXPECT_NE(small, large) << "it would hold four times what it needs";
-  EXPECT_EQ(pool.take(kMiB - 1, &size), large);
-  EXPECT_EQ(size, kMiB);
+  EXPECT_EQ(pool.take(kScratchMiB - 1, &size), large);
+  EXPECT_EQ(size, kScratchMiB);
   EXPECT_EQ(pool.idle_bytes(), 0u);
   pool.give(large, size);
   pool.give(small, other_size);
-  EXPECT_EQ(pool.take(kMiB / 5, &size), small);
+  EXPECT_EQ(pool.take(kScratchMiB / 5, &size), small);
   pool.give(small, size);
 }
 
-coll::Problem allreduce_of(uint32_t rank) {
+coll::Problem pooled_allreduce(uint32_t rank) {
   coll::Problem problem;
   problem.collective = coll::Collective::kAllreduce;
   problem.self = rank;
@@ -82,7 +82,7 @@ class PooledRanks {
   PooledRanks() : network_(3, 5), pools_(3) {
     for (uint32_t r = 0; r < 3; ++r) {
       coll::Schedule schedule;
-      EXPECT_TRUE(coll::build(allreduce_of(r), "reduce-scatter-allgather", &schedule).ok());
+      EXPECT_TRUE(coll::build(pooled_allreduce(r), "reduce-scatter-allgather", &schedule).ok());
       const auto plan = std::make_shared<coll::Plan>(std::move(schedule));
       EXPECT_TRUE(coll::Run::create(plan, network_.of(r), &runs_.emplace_back(), &pools_[r]).ok());
     }

@@ -16,13 +16,13 @@
 namespace zh::coll {
 namespace {
 
-enum class What { kAllreduce, kReduce, kReduceScatter, kBcast, kGather, kScatter, kAllgather, kAlltoall, kCount };
+enum class StagedKind { kAllreduce, kReduce, kReduceScatter, kBcast, kGather, kScatter, kAllgather, kAlltoall, kCount };
 constexpr uint32_t kNobody = ~0U;
 constexpr uint64_t kUntouched = 99;
 constexpr uint64_t kBehind = 8;  ///< elements behind an output
 
-struct Planned {
-  What what;
+struct StagedPlan {
+  StagedKind what;
   uint32_t root;
   uint64_t number;
   uint64_t count;  ///< elements of 8 bytes: of the vector or of a piece
@@ -32,20 +32,22 @@ struct Planned {
   uint32_t differs = kNobody;  ///< the member that means another call
 };
 
-uint64_t value(uint64_t number, uint32_t member, uint64_t i) {
+uint64_t staged_value(uint64_t number, uint32_t member, uint64_t i) {
   return (number * 7919 + 1) << 32 | static_cast<uint32_t>(member * 131'071 + i * 17 + number % 1000);
 }
-uint64_t composed(const Planned& p, uint32_t size, uint64_t i) {
-  uint64_t x = value(p.number, size - 1, i);
-  for (uint32_t m = size - 1; m-- > 0;) x = compose(value(p.number, m, i), x);
+uint64_t composed(const StagedPlan& p, uint32_t size, uint64_t i) {
+  uint64_t x = staged_value(p.number, size - 1, i);
+  for (uint32_t m = size - 1; m-- > 0;) x = compose(staged_value(p.number, m, i), x);
   return x;
 }
-bool is_reduction(What what) { return what <= What::kReduceScatter; }
-bool one_each(What what) { return what == What::kReduceScatter || what == What::kScatter || what == What::kAlltoall; }
+bool is_reduction(StagedKind what) { return what <= StagedKind::kReduceScatter; }
+bool one_each(StagedKind what) {
+  return what == StagedKind::kReduceScatter || what == StagedKind::kScatter || what == StagedKind::kAlltoall;
+}
 
 /// A member's side of one call.
-struct Side {
-  Planned plan;
+struct StagedSide {
+  StagedPlan plan;
   std::vector<uint64_t> in;
   std::vector<uint64_t> out;
   std::vector<uint64_t> expected;
@@ -53,23 +55,23 @@ struct Side {
 };
 
 /// Whom a member takes from.
-std::pair<uint32_t, uint32_t> givers(const Planned& p, uint32_t size, uint32_t self) {
+std::pair<uint32_t, uint32_t> givers(const StagedPlan& p, uint32_t size, uint32_t self) {
   const bool is_root = self == p.root;
   switch (p.what) {
-    case What::kBcast:
+    case StagedKind::kBcast:
       return is_root ? std::pair{0U, 0U} : std::pair{p.root, p.root + 1};
-    case What::kScatter:
+    case StagedKind::kScatter:
       return is_root && p.in_place ? std::pair{0U, 0U} : std::pair{p.root, p.root + 1};
-    case What::kReduce:
-    case What::kGather:
+    case StagedKind::kReduce:
+    case StagedKind::kGather:
       return is_root ? std::pair{0U, size} : std::pair{0U, 0U};
     default:
       return {0, size};
   }
 }
 
-void expect(Side& s, uint32_t size, uint32_t self) {
-  const Planned& p = s.plan;
+void expect(StagedSide& s, uint32_t size, uint32_t self) {
+  const StagedPlan& p = s.plan;
   const uint64_t n = p.count;
   const auto [first, end] = givers(p, size, self);
   const uint64_t from = one_each(p.what) ? self * n : 0;
@@ -78,13 +80,13 @@ void expect(Side& s, uint32_t size, uint32_t self) {
       s.expected[i] = composed(p, size, from + i);
       continue;
     }
-    for (uint32_t m = first; m < end; ++m) s.expected[(m - first) * n + i] = value(p.number, m, from + i);
+    for (uint32_t m = first; m < end; ++m) s.expected[(m - first) * n + i] = staged_value(p.number, m, from + i);
   }
 }
 
-std::unique_ptr<Side> side_of(const Planned& plan, uint32_t size, uint32_t self) {
-  auto side = std::make_unique<Side>();
-  Side& s = *side;
+std::unique_ptr<StagedSide> staged_side(const StagedPlan& plan, uint32_t size, uint32_t self) {
+  auto side = std::make_unique<StagedSide>();
+  StagedSide& s = *side;
   s.plan = plan;
   const uint64_t n = plan.count;
   StagedCall& c = s.call;
@@ -93,14 +95,14 @@ std::unique_ptr<Side> side_of(const Planned& plan, uint32_t size, uint32_t self)
   c.piece = one_each(plan.what) ? self : 0;
   c.bytes = n * 8;
   std::tie(c.first, c.end) = givers(plan, size, self);
-  c.gives = (plan.what != What::kBcast && plan.what != What::kScatter) || self == plan.root;
-  for (uint64_t i = 0; i < c.pieces * n; ++i) s.in.push_back(value(plan.number, self, i));
+  c.gives = (plan.what != StagedKind::kBcast && plan.what != StagedKind::kScatter) || self == plan.root;
+  for (uint64_t i = 0; i < c.pieces * n; ++i) s.in.push_back(staged_value(plan.number, self, i));
   s.out.assign(size * n + kBehind, kUntouched);
   c.give = s.in.data();
   c.out = s.out.data();
-  const bool from_out = plan.in_place && plan.what != What::kScatter && plan.what != What::kBcast;
+  const bool from_out = plan.in_place && plan.what != StagedKind::kScatter && plan.what != StagedKind::kBcast;
   if (from_out && c.first != c.end) {
-    const bool gathers = plan.what == What::kGather || plan.what == What::kAllgather;
+    const bool gathers = plan.what == StagedKind::kGather || plan.what == StagedKind::kAllgather;
     uint64_t* const own = s.out.data() + (gathers ? self * n : 0);
     std::copy(s.in.begin(), s.in.end(), own);
     c.give = own;
@@ -113,13 +115,13 @@ std::unique_ptr<Side> side_of(const Planned& plan, uint32_t size, uint32_t self)
   return side;
 }
 
-bool is_unserved(const Planned& p) {
-  return p.lacks != kNobody || p.differs != kNobody || (p.what == What::kReduceScatter && p.in_place);
+bool is_unserved(const StagedPlan& p) {
+  return p.lacks != kNobody || p.differs != kNobody || (p.what == StagedKind::kReduceScatter && p.in_place);
 }
 
-class Members {
+class StagedMembers {
  public:
-  explicit Members(uint32_t size) : size_(size), pool_(memory), next_(size, 0), under_way_(size) {
+  explicit StagedMembers(uint32_t size) : size_(size), pool_(memory), next_(size, 0), under_way_(size) {
     std::vector<uint32_t> all(size);
     for (uint32_t i = 0; i < size; ++i) all[i] = i;
     std::vector<Offset> blocks;
@@ -130,12 +132,12 @@ class Members {
     for (const auto& team : teams_) team->open(blocks);
   }
   /// One step of a member; false where it can take none.
-  bool step(uint32_t member, const std::vector<Planned>& plans, std::mt19937_64& random) {
+  bool step(uint32_t member, const std::vector<StagedPlan>& plans, std::mt19937_64& random) {
     auto& mine = under_way_[member];
     if (next_[member] < plans.size() && mine.size() < kMost && random() % 2 == 0) {
-      const Planned& plan = plans[next_[member]++];
+      const StagedPlan& plan = plans[next_[member]++];
       if (plan.refuses == member) return true;
-      mine.push_back(side_of(plan, size_, member));
+      mine.push_back(staged_side(plan, size_, member));
       teams_[member]->begin(&mine.back()->call);
       return true;
     }
@@ -155,7 +157,7 @@ class Members {
     }
     return false;
   }
-  [[nodiscard]] bool through(const std::vector<Planned>& plans) const {
+  [[nodiscard]] bool through(const std::vector<StagedPlan>& plans) const {
     for (uint32_t i = 0; i < size_; ++i) {
       if (next_[i] < plans.size() || !under_way_[i].empty()) return false;
     }
@@ -165,8 +167,8 @@ class Members {
   Memory memory;
 
  private:
-  void look_at(const Side& side, uint32_t member) const {
-    const Planned& p = side.plan;
+  void look_at(const StagedSide& side, uint32_t member) const {
+    const StagedPlan& p = side.plan;
     EXPECT_EQ(p.refuses, kNobody) << "not all take part";
     EXPECT_EQ(side.call.code, Code::kOk);
     EXPECT_EQ(side.call.unserved, is_unserved(p)) << static_cast<int>(p.what) << (p.in_place ? ", in place" : "");
@@ -181,10 +183,10 @@ class Members {
   ControlBlockPool pool_;
   std::vector<std::unique_ptr<StagedTeam>> teams_;
   std::vector<size_t> next_;  ///< by member: the plan that it begins next
-  std::vector<std::vector<std::unique_ptr<Side>>> under_way_;
+  std::vector<std::vector<std::unique_ptr<StagedSide>>> under_way_;
 };
 
-void run_all(Members& members, uint32_t size, const std::vector<Planned>& plans, std::mt19937_64& random) {
+void run_all(StagedMembers& members, uint32_t size, const std::vector<StagedPlan>& plans, std::mt19937_64& random) {
   uint64_t in_vain = 0;
   while (!members.through(plans)) {
     // Some members are slow for a while.
@@ -196,24 +198,24 @@ void run_all(Members& members, uint32_t size, const std::vector<Planned>& plans,
 }
 
 /// Elements of the vector or of a piece: one, less than one for each member, and around the borders of rounds.
-std::vector<uint64_t> counts_of(What what, uint32_t size) {
+std::vector<uint64_t> counts_of(StagedKind what, uint32_t size) {
   const uint64_t half = kStagingBytes / 2 / 8;
   const bool by_place = is_reduction(what) || one_each(what);
   const uint64_t room = by_place ? half / size / 8 * 8 : half;
-  const uint64_t round = what == What::kAllreduce || what == What::kReduce ? room * size : room;
+  const uint64_t round = what == StagedKind::kAllreduce || what == StagedKind::kReduce ? room * size : room;
   return {1, 3, round - 1, round, round + 1, 2 * round, 3 * round + 5};
 }
 
 TEST(StagedTeamSteps, EveryCollectiveOfEverySize) {
   std::mt19937_64 random(20'262);
   for (const uint32_t size : {2U, 3U, 5U}) {
-    Members members(size);
-    std::vector<Planned> plans;
-    for (uint64_t w = 0; w < static_cast<uint64_t>(What::kCount); ++w) {
-      for (const uint64_t count : counts_of(static_cast<What>(w), size)) {
+    StagedMembers members(size);
+    std::vector<StagedPlan> plans;
+    for (uint64_t w = 0; w < static_cast<uint64_t>(StagedKind::kCount); ++w) {
+      for (const uint64_t count : counts_of(static_cast<StagedKind>(w), size)) {
         for (const bool in_place : {false, true}) {
           plans.push_back(
-              {static_cast<What>(w), static_cast<uint32_t>(random() % size), plans.size(), count, in_place});
+              {static_cast<StagedKind>(w), static_cast<uint32_t>(random() % size), plans.size(), count, in_place});
         }
       }
     }
@@ -226,14 +228,14 @@ TEST(StagedTeamSteps, EndInAnyOrderAndWithoutSomeMembers) {
   std::mt19937_64 random(20'261);
   for (int round = 0; round < 16; ++round) {
     const auto size = static_cast<uint32_t>(2 + random() % 3);
-    Members members(size);
+    StagedMembers members(size);
     members.memory.set_sleepers(static_cast<uint32_t>(round % 2));
-    std::vector<Planned> plans;
+    std::vector<StagedPlan> plans;
     // Past 32 bits; calls that are none of these lie between.
     uint64_t number = (uint64_t{1} << 32) - 20;
     for (int i = 0; i < 60; ++i) {
-      Planned p{static_cast<What>(random() % static_cast<uint64_t>(What::kCount)),
-                static_cast<uint32_t>(random() % size), number, 1 + random() % 9000};
+      StagedPlan p{static_cast<StagedKind>(random() % static_cast<uint64_t>(StagedKind::kCount)),
+                   static_cast<uint32_t>(random() % size), number, 1 + random() % 9000};
       const auto member = static_cast<uint32_t>(random() % size);
       const uint64_t odd = random() % 12;
       if (odd == 0) p.refuses = member;
@@ -260,9 +262,9 @@ TEST(StagedTeamMemory, IsUsedAgain) {
     ASSERT_EQ(std::count(blocks.begin(), blocks.end(), kNoOffset), 0);
     a.open(blocks);
     b.open(blocks);
-    const Planned plan{What::kAllreduce, 0, k, 5000};
-    const std::unique_ptr<Side> of_a = side_of(plan, 2, 0);
-    const std::unique_ptr<Side> of_b = side_of(plan, 2, 1);
+    const StagedPlan plan{StagedKind::kAllreduce, 0, k, 5000};
+    const std::unique_ptr<StagedSide> of_a = staged_side(plan, 2, 0);
+    const std::unique_ptr<StagedSide> of_b = staged_side(plan, 2, 1);
     a.begin(&of_a->call);
     b.begin(&of_b->call);
     for (bool ended = false; !ended;) {

@@ -15,32 +15,32 @@
 namespace zh::coll {
 namespace {
 
-uint64_t value(uint64_t number, uint32_t member, uint32_t piece) {
+uint64_t started_value(uint64_t number, uint32_t member, uint32_t piece) {
   return (number * 7919 + 1) << 32 | (member * 131 + piece * 17 + number % 1000);
 }
 
-enum class What { kAllreduce, kBcast, kGather, kAlltoall, kBarrier, kCount };
-struct Planned {
-  What what;
+enum class StartedKind { kAllreduce, kBcast, kGather, kAlltoall, kBarrier, kCount };
+struct StartedPlan {
+  StartedKind what;
   uint32_t root;
   uint64_t number;
   uint32_t refuses = ~0U;  ///< the member that takes no part, so that the others may give the call up
 };
 
 /// A member's side of one call.
-struct Side {
-  Planned plan;
+struct StartedSide {
+  StartedPlan plan;
   std::vector<uint64_t> in;
   std::vector<uint64_t> out;
   std::vector<uint64_t> expected;
   StartedCall call;
 };
 
-std::unique_ptr<Side> side_of(const Planned& plan, uint32_t size, uint32_t self) {
-  auto side = std::make_unique<Side>();
-  Side& s = *side;
+std::unique_ptr<StartedSide> started_side(const StartedPlan& plan, uint32_t size, uint32_t self) {
+  auto side = std::make_unique<StartedSide>();
+  StartedSide& s = *side;
   s.plan = plan;
-  for (uint32_t i = 0; i < size; ++i) s.in.push_back(value(plan.number, self, i));
+  for (uint32_t i = 0; i < size; ++i) s.in.push_back(started_value(plan.number, self, i));
   s.out.assign(size, 0);
   s.expected = s.out;
   StartedCall& c = s.call;
@@ -48,33 +48,33 @@ std::unique_ptr<Side> side_of(const Planned& plan, uint32_t size, uint32_t self)
   c.number = plan.number;
   c.give = s.in.data();
   c.out = s.out.data();
-  c.gives = plan.what != What::kBcast || is_root;
-  c.bytes = plan.what == What::kBarrier ? 0 : 8;
-  if (plan.what == What::kAlltoall) {
+  c.gives = plan.what != StartedKind::kBcast || is_root;
+  c.bytes = plan.what == StartedKind::kBarrier ? 0 : 8;
+  if (plan.what == StartedKind::kAlltoall) {
     c.pieces = size;
     c.piece = self;
   }
-  const bool takes_all = plan.what != What::kBcast && (plan.what != What::kGather || is_root);
+  const bool takes_all = plan.what != StartedKind::kBcast && (plan.what != StartedKind::kGather || is_root);
   c.end = takes_all ? size : 0;
-  if (plan.what == What::kBcast && !is_root) {
+  if (plan.what == StartedKind::kBcast && !is_root) {
     c.first = plan.root;
     c.end = plan.root + 1;
-    s.expected[0] = value(plan.number, plan.root, 0);
-  } else if (plan.what == What::kAllreduce) {
+    s.expected[0] = started_value(plan.number, plan.root, 0);
+  } else if (plan.what == StartedKind::kAllreduce) {
     c.how = {8, compose_kernel, nullptr, nullptr, false};
-    s.expected[0] = value(plan.number, size - 1, 0);
-    for (uint32_t i = size - 1; i-- > 0;) s.expected[0] = compose(value(plan.number, i, 0), s.expected[0]);
-  } else if (takes_all && plan.what != What::kBarrier) {
+    s.expected[0] = started_value(plan.number, size - 1, 0);
+    for (uint32_t i = size - 1; i-- > 0;) s.expected[0] = compose(started_value(plan.number, i, 0), s.expected[0]);
+  } else if (takes_all && plan.what != StartedKind::kBarrier) {
     for (uint32_t i = 0; i < size; ++i) {
-      s.expected[i] = value(plan.number, i, plan.what == What::kAlltoall ? self : 0);
+      s.expected[i] = started_value(plan.number, i, plan.what == StartedKind::kAlltoall ? self : 0);
     }
   }
   return side;
 }
 
-class Members {
+class StartedMembers {
  public:
-  explicit Members(uint32_t size) : size_(size), pool_(memory), next_(size, 0), under_way_(size) {
+  explicit StartedMembers(uint32_t size) : size_(size), pool_(memory), next_(size, 0), under_way_(size) {
     std::vector<uint32_t> all(size);
     for (uint32_t i = 0; i < size; ++i) all[i] = i;
     std::vector<Offset> blocks;
@@ -85,12 +85,12 @@ class Members {
     for (const auto& team : teams_) team->open(blocks);
   }
   /// One step of a member; false where it can take none.
-  bool step(uint32_t member, const std::vector<Planned>& plans, std::mt19937_64& random) {
+  bool step(uint32_t member, const std::vector<StartedPlan>& plans, std::mt19937_64& random) {
     auto& mine = under_way_[member];
     if (next_[member] < plans.size() && mine.size() < kMost && random() % 2 == 0) {
-      const Planned& plan = plans[next_[member]++];
+      const StartedPlan& plan = plans[next_[member]++];
       if (plan.refuses == member) return true;
-      mine.push_back(side_of(plan, size_, member));
+      mine.push_back(started_side(plan, size_, member));
       teams_[member]->begin(&mine.back()->call);
       teams_[member]->advance(&mine.back()->call);
       return true;
@@ -117,7 +117,7 @@ class Members {
     }
     return ended;
   }
-  [[nodiscard]] bool through(const std::vector<Planned>& plans) const {
+  [[nodiscard]] bool through(const std::vector<StartedPlan>& plans) const {
     for (uint32_t i = 0; i < size_; ++i) {
       if (next_[i] < plans.size() || !under_way_[i].empty()) return false;
     }
@@ -132,20 +132,20 @@ class Members {
   ControlBlockPool pool_;
   std::vector<std::unique_ptr<StartedTeam>> teams_;
   std::vector<size_t> next_;  ///< by member: the plan that it begins next
-  std::vector<std::vector<std::unique_ptr<Side>>> under_way_;
+  std::vector<std::vector<std::unique_ptr<StartedSide>>> under_way_;
 };
 
 TEST(StartedTeamSteps, EndInAnyOrder) {
   std::mt19937_64 random(20'261);
   for (const uint32_t size : {1U, 2U, 3U, 6U}) {
     for (int round = 0; round < 20; ++round) {
-      Members members(size);
+      StartedMembers members(size);
       members.memory.set_sleepers(static_cast<uint32_t>(round % 2));
-      std::vector<Planned> plans;
+      std::vector<StartedPlan> plans;
       // Past 32 bits; calls that are none of these, and far ones, lie between.
       uint64_t number = (uint64_t{1} << 32) - 100;
       for (int i = 0; i < 300; ++i) {
-        plans.push_back({static_cast<What>(random() % static_cast<uint64_t>(What::kCount)),
+        plans.push_back({static_cast<StartedKind>(random() % static_cast<uint64_t>(StartedKind::kCount)),
                          static_cast<uint32_t>(random() % size), number});
         if (round % 4 == 3 && random() % 10 == 0) plans.back().refuses = static_cast<uint32_t>(random() % size);
         number += random() % 8 == 0 ? 1 + random() % 50 : 1;

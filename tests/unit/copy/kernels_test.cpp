@@ -11,23 +11,23 @@
 namespace zh::copy {
 namespace {
 
-using Bytes = std::vector<unsigned char>;
+using KernelBytes = std::vector<unsigned char>;
 constexpr size_t kGuard = 128;
 
-Bytes noise(size_t n, uint64_t seed) {
+KernelBytes kernel_noise(size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
-  Bytes out(n);
+  KernelBytes out(n);
   for (auto& b : out) b = static_cast<unsigned char>(random());
   return out;
 }
 
 template <typename Copy>
 void check(Copy&& copy, size_t n, size_t dst_shift, size_t src_shift) {
-  const Bytes source = noise(n + 2 * kGuard, n + src_shift);
-  Bytes got(n + 3 * kGuard, 0x5a);
+  const KernelBytes source = kernel_noise(n + 2 * kGuard, n + src_shift);
+  KernelBytes got(n + 3 * kGuard, 0x5a);
   // Lines start at multiples of 64 of the address, so shifts are relative to one.
   const size_t to = kGuard + (64 - (reinterpret_cast<uintptr_t>(got.data()) & 63)) % 64 + dst_shift;
-  Bytes want = got;
+  KernelBytes want = got;
   if (n > 0) std::memcpy(want.data() + to, source.data() + src_shift, n);
   copy(got.data() + to, source.data() + src_shift, n);
   ASSERT_EQ(got, want) << "n " << n << " dst shift " << dst_shift << " src shift " << src_shift;

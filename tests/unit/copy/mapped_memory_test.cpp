@@ -24,7 +24,7 @@ TEST(MappedMemory, NothingIsMappableWithoutSources) {
 
 TEST(MappedMemory, MemoryThatWasAskedForIsMappedAtOnce) {
   RegionOwner regions;
-  test::FakeHeap heap(16 << 20);
+  zh::test::FakeHeap heap(16 << 20);
   const MappedMemory memory(&regions, &heap);
   void* p = regions.allocate(8 << 20, 64);
   ASSERT_NE(p, nullptr);
@@ -41,7 +41,7 @@ TEST(MappedMemory, MemoryThatWasAskedForIsMappedAtOnce) {
 
 TEST(MappedMemory, MemoryOfTheHeapIsMappedFromItsSecondUseOn) {
   RegionOwner regions;
-  test::FakeHeap heap(16 << 20);
+  zh::test::FakeHeap heap(16 << 20);
   const MappedMemory memory(&regions, &heap);
   constexpr uint64_t kBytes = 4 << 20;
   std::byte* p = heap.take(kBytes);
@@ -76,7 +76,7 @@ TEST(MappedMemory, MemoryOfTheHeapIsMappedFromItsSecondUseOn) {
 
 // Of a buffer that does not begin and end with a page, what lies in whole pages.
 TEST(MappedMemory, TheEdgesOfABufferAreNotMapped) {
-  test::FakeHeap heap(16 << 20);
+  zh::test::FakeHeap heap(16 << 20);
   const MappedMemory memory(nullptr, &heap);
   std::byte* p = heap.take(64 << 10);
   MappedBuffer where;

@@ -26,7 +26,7 @@ using coll::Problem;
 
 constexpr double kLookEveryUs = 20'000;
 
-void add(const void* a, const void* b, void* out, size_t n) {
+void add_int64(const void* a, const void* b, void* out, size_t n) {
   const auto* x = static_cast<const uint64_t*>(a);
   const auto* y = static_cast<const uint64_t*>(b);
   for (size_t i = 0; i < n; ++i) static_cast<uint64_t*>(out)[i] = x[i] + y[i];
@@ -110,7 +110,7 @@ class Spanning {
     EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), *transport_, &run).ok());
     coll::Reduction how;
     how.element_bytes = 8;
-    how.kernel = add;
+    how.kernel = add_int64;
     coll::Call call{in.data(), out.data(), how, static_cast<int32_t>(coll::kTags * calls_++)};
     call.empty_handed = empty_handed;
     if (empty_handed) call.input = call.output = nullptr;
@@ -178,7 +178,7 @@ class AcrossNodes : public ::testing::TestWithParam<Shape> {};
 
 /// Number `i` of what rank `self` of `n` must have of a call to which rank r brings (r + 1) * (i + 1); nothing where it
 /// gets none.
-std::optional<uint64_t> expected(const Problem& problem, uint64_t n, uint64_t self, uint64_t i) {
+std::optional<uint64_t> expected_across(const Problem& problem, uint64_t n, uint64_t self, uint64_t i) {
   const uint64_t count = problem.count;
   const uint64_t root = problem.root;
   const auto sum = [](uint64_t ranks) { return ranks * (ranks + 1) / 2; };
@@ -309,7 +309,7 @@ TEST_P(AcrossNodes, PiecesAndPrefixesAreRight) {
           std::fill(out.begin(), out.end(), 99);
           span.run(problem, algorithm.name, in, out);
           for (uint64_t i = 0; i < n * count; ++i) {
-            ASSERT_EQ(out[i], expected(problem, n, self, i).value_or(99)) << algorithm.name << ", " << i;
+            ASSERT_EQ(out[i], expected_across(problem, n, self, i).value_or(99)) << algorithm.name << ", " << i;
           }
         }
       }
@@ -355,7 +355,7 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
               }
               for (uint64_t i = 0; i < out.size() && code == Code::kOk; ++i) {
                 if (by_host && short_of_memory) break;
-                const std::optional<uint64_t> right = expected(problem, n, self, i);
+                const std::optional<uint64_t> right = expected_across(problem, n, self, i);
                 ASSERT_EQ(out[i], right.value_or(99)) << algorithm.name << ", " << i << " without " << victim;
               }
             }

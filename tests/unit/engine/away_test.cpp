@@ -18,15 +18,15 @@ using engine::Request;
 using engine::SendArgs;
 using p2p::SendMode;
 
-struct Case {
+struct AwayCase {
   World world;
   bool cma;
 };
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+std::string away_case_name(const ::testing::TestParamInfo<AwayCase>& info) {
   return std::string(to_string(info.param.world)) + (info.param.cma ? "" : "_no_cma");
 }
 
-SendArgs to(uint32_t dest, int32_t tag, const void* data, uint64_t bytes, SendMode mode = SendMode::kStandard) {
+SendArgs to_away(uint32_t dest, int32_t tag, const void* data, uint64_t bytes, SendMode mode = SendMode::kStandard) {
   SendArgs a;
   a.dest = dest;
   a.source = static_cast<int32_t>(1 - dest);
@@ -44,18 +44,18 @@ RecvArgs from(int32_t source, int32_t tag, void* data, uint64_t bytes) {
   a.buffer = {static_cast<std::byte*>(data), bytes, nullptr};
   return a;
 }
-void end(Rank& rank, Request* r) {
+void end_away(Rank& rank, Request* r) {
   rank.wait(r);
   EXPECT_EQ(rank.result(r).code, Code::kOk);
   rank.release(r);
 }
 
-class AwayRank : public ::testing::TestWithParam<Case> {
+class AwayRank : public ::testing::TestWithParam<AwayCase> {
  protected:
   /// Two ranks; the second one is in the host between the two steps of its part.
   template <typename Sender, typename Before, typename After>
   static void run(uint64_t rank_bytes, Sender sender, Before before, After after) {
-    const Case c = GetParam();
+    const AwayCase c = GetParam();
     run_ranks(c.world, 2, [&](TestBootstrap& world) {
       StormConfig config;
       config.world = c.world;
@@ -93,11 +93,11 @@ TEST_P(AwayRank, PostedReceivesAreFilled) {
   run(
       kRoom,
       [&](Rank& rank) {
-        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
         for (const SendMode mode : {SendMode::kStandard, SendMode::kSynchronous}) {
           for (const uint64_t n : kSizes) {
             const std::vector<std::byte> data(n, std::byte(n >> 16));
-            ASSERT_EQ(rank.send(to(1, mode == SendMode::kStandard ? 2 : 3, data.data(), n, mode)).code, Code::kOk);
+            ASSERT_EQ(rank.send(to_away(1, mode == SendMode::kStandard ? 2 : 3, data.data(), n, mode)).code, Code::kOk);
           }
         }
       },
@@ -108,7 +108,7 @@ TEST_P(AwayRank, PostedReceivesAreFilled) {
         }
       },
       [&](Rank& rank) {
-        for (Request* r : requests) end(rank, r);
+        for (Request* r : requests) end_away(rank, r);
         for (int i = 0; i < kSmall; ++i) ASSERT_EQ(numbers[static_cast<size_t>(i)], i);
         for (const auto& buffer : large) EXPECT_EQ(buffer.back(), std::byte(buffer.size() >> 16));
       });
@@ -122,10 +122,10 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
       kRoom,
       [](Rank& rank) {
         std::vector<std::byte> data(kBytes);
-        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
         for (int i = 0; i < kMedium; ++i) {
           std::memcpy(data.data(), &i, sizeof i);
-          ASSERT_EQ(rank.send(to(1, 2, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(rank.send(to_away(1, 2, data.data(), kBytes)).code, Code::kOk);
         }
         EXPECT_GT(stat(rank, "entries_lent"), 0U);
         EXPECT_GT(stat(rank, "buffered_messages"), 0U);
@@ -148,7 +148,7 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
 // The receiver's entries are in private memory, where no peer can go.
 TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
   static constexpr int kSmall = 20000;
-  const Case c = GetParam();
+  const AwayCase c = GetParam();
   run_ranks(c.world, 2, [&](TestBootstrap& world) {
     StormConfig config;
     config.world = c.world;
@@ -171,11 +171,11 @@ TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
       }
       EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
     } else {
-      for (int i = 0; i < kSmall; ++i) ASSERT_EQ(r.rank->send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+      for (int i = 0; i < kSmall; ++i) ASSERT_EQ(r.rank->send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
       int token = 1;
-      ASSERT_EQ(r.rank->send(to(1, 9, &token, sizeof token)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(to_away(1, 9, &token, sizeof token)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());
-      for (int i = kSmall; i < 2 * kSmall; ++i) ASSERT_EQ(r.rank->send(to(1, 1, &i, sizeof i)).code, Code::kOk);
+      for (int i = kSmall; i < 2 * kSmall; ++i) ASSERT_EQ(r.rank->send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());
     }
     r.rank->quiesce();
@@ -187,7 +187,7 @@ TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
 TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
   static constexpr int kMessages = 40;
   static constexpr uint64_t kBytes = 60 << 10;
-  const Case c = GetParam();
+  const AwayCase c = GetParam();
   run_ranks(c.world, 2, [&](TestBootstrap& world) {
     StormConfig config;
     config.world = c.world;
@@ -201,11 +201,11 @@ TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
       for (int i = 0; i < kMessages; ++i) {
         std::byte* const one = data.data() + static_cast<uint64_t>(i) * kBytes;
         std::memset(one, i + 1, kBytes);
-        requests.push_back(r.rank->isend(to(1, i, one, kBytes)));
+        requests.push_back(r.rank->isend(to_away(1, i, one, kBytes)));
       }
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());
-      for (Request* request : requests) end(*r.rank, request);
+      for (Request* request : requests) end_away(*r.rank, request);
       std::fill(data.begin(), data.end(), std::byte{0xff});
       ASSERT_TRUE(world.barrier().ok());
     } else {
@@ -235,12 +235,12 @@ TEST_P(AwayRank, SynchronousSendsWaitForTheirReceive) {
     int word = 5;
     if (world.rank() == 0) {
       ASSERT_TRUE(world.barrier().ok());
-      Request* request = r.rank->isend(to(1, 1, &word, sizeof word, SendMode::kSynchronous));
+      Request* request = r.rank->isend(to_away(1, 1, &word, sizeof word, SendMode::kSynchronous));
       const uint64_t stop = os::now_ns() + 20'000'000;
       r.rank->wait_until([&] { return os::now_ns() > stop; });
       EXPECT_FALSE(r.rank->done(request));
       ASSERT_TRUE(world.barrier().ok());
-      end(*r.rank, request);
+      end_away(*r.rank, request);
     } else {
       r.rank->enter_host();
       ASSERT_TRUE(world.barrier().ok());
@@ -281,9 +281,9 @@ TEST_P(AwayRank, TheCallersWorkGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AwayRank,
-                         ::testing::Values(Case{World::kThreads, true}, Case{World::kThreads, false},
-                                           Case{World::kProcesses, true}, Case{World::kProcesses, false}),
-                         case_name);
+                         ::testing::Values(AwayCase{World::kThreads, true}, AwayCase{World::kThreads, false},
+                                           AwayCase{World::kProcesses, true}, AwayCase{World::kProcesses, false}),
+                         away_case_name);
 
 }  // namespace
 }  // namespace zh::test

@@ -17,7 +17,7 @@ using engine::Request;
 using engine::Result;
 using engine::SendArgs;
 
-SendArgs send_to(uint32_t dest, uint32_t self, int32_t tag, std::byte* data, uint64_t bytes) {
+SendArgs behaving_send(uint32_t dest, uint32_t self, int32_t tag, std::byte* data, uint64_t bytes) {
   SendArgs a;
   a.dest = dest;
   a.source = static_cast<int32_t>(self);
@@ -27,7 +27,7 @@ SendArgs send_to(uint32_t dest, uint32_t self, int32_t tag, std::byte* data, uin
   return a;
 }
 
-RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes) {
+RecvArgs behaving_recv(int32_t source, int32_t tag, std::byte* data, uint64_t bytes) {
   RecvArgs a;
   a.peer = source;
   a.source = source;
@@ -37,7 +37,7 @@ RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes)
   return a;
 }
 
-StormConfig in(World world) {
+StormConfig config_in(World world) {
   StormConfig config;
   config.world = world;
   return config;
@@ -48,15 +48,15 @@ class Behaviour : public ::testing::TestWithParam<World> {};
 TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
   constexpr uint64_t kBytes = 3 << 20;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
     std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
     std::byte token{};
     if (self == 1) {
-      Request* request = r.rank->irecv(recv_from(0, 1, data.data(), kBytes));
-      ASSERT_EQ(r.rank->send(send_to(0, 1, 2, &token, 1)).code, Code::kOk);
+      Request* request = r.rank->irecv(behaving_recv(0, 1, data.data(), kBytes));
+      ASSERT_EQ(r.rank->send(behaving_send(0, 1, 2, &token, 1)).code, Code::kOk);
       // Away: nothing here calls the engine. The barrier is passed only when the sender's wait has ended.
       ASSERT_TRUE(world.barrier().ok());
       EXPECT_EQ(data[0], std::byte{0x5a});
@@ -66,8 +66,8 @@ TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
       EXPECT_EQ(r.rank->result(request).bytes, kBytes);
       r.rank->release(request);
     } else {
-      r.rank->recv(recv_from(1, 2, &token, 1));
-      Request* request = r.rank->isend(send_to(1, 0, 1, data.data(), kBytes));
+      r.rank->recv(behaving_recv(1, 2, &token, 1));
+      Request* request = r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes));
       r.rank->wait(request);
       r.rank->release(request);
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kBytes);
@@ -81,15 +81,15 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
   constexpr uint64_t kBytes = 3 << 20;
   constexpr uint64_t kMost = 128 << 10;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
     std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
     std::byte token{};
     if (self == 1) {
-      Request* request = r.rank->irecv(recv_from(0, 1, data.data(), kBytes));
-      ASSERT_EQ(r.rank->send(send_to(0, 1, 2, &token, 1)).code, Code::kOk);
+      Request* request = r.rank->irecv(behaving_recv(0, 1, data.data(), kBytes));
+      ASSERT_EQ(r.rank->send(behaving_send(0, 1, 2, &token, 1)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());  // the send has been started, and its rank computes
       r.rank->wait(request);
       EXPECT_EQ(std::count(data.begin(), data.end(), std::byte{0x5a}), static_cast<ptrdiff_t>(kBytes));
@@ -97,8 +97,8 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
       r.rank->release(request);
       ASSERT_TRUE(world.barrier().ok());
     } else {
-      r.rank->recv(recv_from(1, 2, &token, 1));
-      Request* request = r.rank->isend(send_to(1, 0, 1, data.data(), kBytes));
+      r.rank->recv(behaving_recv(1, 2, &token, 1));
+      Request* request = r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes));
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kMost);
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());  // only now is this rank in the engine again
@@ -113,7 +113,7 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
 TEST_P(Behaviour, TenThousandPostedReceives) {
   constexpr int32_t kMany = 10'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     std::vector<int32_t> data(kMany);
@@ -121,7 +121,7 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
     if (self == 1) {
       for (int32_t i = 0; i < kMany; ++i) {
         const int32_t source = i % 3 == 0 ? p2p::kAnySource : 0;
-        RecvArgs a = recv_from(source, i, reinterpret_cast<std::byte*>(&data[static_cast<size_t>(i)]), 4);
+        RecvArgs a = behaving_recv(source, i, reinterpret_cast<std::byte*>(&data[static_cast<size_t>(i)]), 4);
         a.peer = source;
         requests.push_back(r.rank->irecv(a));
         ASSERT_NE(requests.back(), nullptr);
@@ -138,7 +138,7 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
       ASSERT_TRUE(world.barrier().ok());
       for (int32_t i = kMany; i-- != 0;) {  // the other way round
         int32_t value = i * 3;
-        ASSERT_EQ(r.rank->send(send_to(1, 0, i, reinterpret_cast<std::byte*>(&value), 4)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(behaving_send(1, 0, i, reinterpret_cast<std::byte*>(&value), 4)).code, Code::kOk);
       }
     }
     ASSERT_TRUE(world.barrier().ok());
@@ -151,7 +151,7 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
   constexpr uint64_t kBytes = 20'000;
   for (const bool cma : {true, false}) {
     run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-      StormConfig config = in(GetParam());
+      StormConfig config = config_in(GetParam());
       config.cma = cma;
       config.skew = 0;  // or the messages go before anyone wants them
       EngineRank r = make_rank(world, config);
@@ -162,7 +162,7 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
         std::vector<Request*> requests;
         for (int32_t i = 0; i < kMany; ++i) {
           sent.emplace_back(kBytes, std::byte(i * 7));
-          requests.push_back(r.rank->isend(send_to(1, 0, i, sent.back().data(), kBytes)));
+          requests.push_back(r.rank->isend(behaving_send(1, 0, i, sent.back().data(), kBytes)));
           ASSERT_NE(requests.back(), nullptr);
         }
         for (int32_t i = 0; i < kMany; ++i) {
@@ -174,7 +174,7 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
       } else {
         for (int32_t k = 0; k < kMany; ++k) {
           const int32_t i = (kMany - 1 - k) * 7 % kMany;
-          ASSERT_EQ(r.rank->recv(recv_from(0, i, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(r.rank->recv(behaving_recv(0, i, data.data(), kBytes)).code, Code::kOk);
           ASSERT_EQ(data.front(), std::byte(i * 7)) << i;
           ASSERT_EQ(data.back(), std::byte(i * 7)) << i;
         }
@@ -189,13 +189,13 @@ TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
   constexpr int32_t kMany = 200;
   constexpr uint64_t kBytes = 100'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     std::vector<std::byte> data(kBytes);
     if (r.node->self() == 0) {
       std::vector<Request*> requests;
       for (int32_t i = 0; i < kMany; ++i) {
-        SendArgs args = send_to(1, 0, i, data.data(), kBytes);
+        SendArgs args = behaving_send(1, 0, i, data.data(), kBytes);
         args.mode = p2p::SendMode::kSynchronous;  // none ends before it is matched
         requests.push_back(r.rank->isend(args));
       }
@@ -213,7 +213,7 @@ TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
       r.rank->release(requests[0]);
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      const Result result = r.rank->recv(recv_from(0, p2p::kAnyTag, data.data(), kBytes));
+      const Result result = r.rank->recv(behaving_recv(0, p2p::kAnyTag, data.data(), kBytes));
       EXPECT_EQ(result.tag, 0);
     }
     r.rank->quiesce();
@@ -224,7 +224,7 @@ TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
 TEST_P(Behaviour, TenThousandUnexpectedMessages) {
   constexpr int32_t kMany = 10'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     if (self == 0) {
@@ -232,8 +232,8 @@ TEST_P(Behaviour, TenThousandUnexpectedMessages) {
       std::vector<Request*> requests;
       for (int32_t i = 0; i < kMany; ++i) {
         values[static_cast<size_t>(i)] = i;
-        requests.push_back(
-            r.rank->isend(send_to(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
+        requests.push_back(r.rank->isend(
+            behaving_send(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
       }
       for (Request* request : requests) {
         r.rank->wait(request);
@@ -241,12 +241,12 @@ TEST_P(Behaviour, TenThousandUnexpectedMessages) {
       }
     } else {
       Result seen;
-      r.rank->wait_until([&] { return r.rank->iprobe(recv_from(0, 4999, nullptr, 0), &seen); });
+      r.rank->wait_until([&] { return r.rank->iprobe(behaving_recv(0, 4999, nullptr, 0), &seen); });
       // Each tag twice: the earlier first, by any receive.
       for (int32_t i = 4999; i >= 0; --i) {
         for (int32_t lap = 0; lap < 2; ++lap) {
           int32_t value = -1;
-          const Result result = r.rank->recv(recv_from(0, i, reinterpret_cast<std::byte*>(&value), 4));
+          const Result result = r.rank->recv(behaving_recv(0, i, reinterpret_cast<std::byte*>(&value), 4));
           ASSERT_EQ(result.code, Code::kOk);
           ASSERT_EQ(value, i + 5000 * lap);
         }
@@ -272,17 +272,17 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
       std::vector<std::byte> data(kBytes, std::byte{5});
       if (r.node->self() == 0) {
         std::vector<Request*> requests;
-        for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(send_to(1, 0, 1, data.data(), kBytes)));
-        r.rank->send(send_to(1, 0, 2, data.data(), 1));
+        for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes)));
+        r.rank->send(behaving_send(1, 0, 2, data.data(), 1));
         for (Request* request : requests) {
           r.rank->wait(request);
           r.rank->release(request);
         }
       } else {
-        ASSERT_EQ(r.rank->recv(recv_from(0, 2, data.data(), kBytes)).bytes, 1u);
+        ASSERT_EQ(r.rank->recv(behaving_recv(0, 2, data.data(), kBytes)).bytes, 1u);
         for (int i = 0; i < kSends; ++i) {
           data[kBytes - 1] = std::byte{0};
-          ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+          ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
           ASSERT_EQ(data[kBytes - 1], std::byte{5});
         }
       }
@@ -296,7 +296,7 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 6000;
   run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    StormConfig config = in(GetParam());
+    StormConfig config = config_in(GetParam());
     config.rank_bytes = 4 << 20;
     config.skew = 0;
     EngineRank r = make_rank(world, config);
@@ -313,12 +313,12 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
       for (size_t i = 0; i < sent.size(); ++i) sent[i] = std::byte(i % 251);
       std::vector<Request*> requests;
       for (int i = 0; i < kSends; ++i)
-        requests.push_back(r.rank->isend(send_to(1, 0, 1, &sent[static_cast<size_t>(i)], kBytes)));
+        requests.push_back(r.rank->isend(behaving_send(1, 0, 1, &sent[static_cast<size_t>(i)], kBytes)));
       for (int i = 0; i < 300; ++i) {
-        ASSERT_EQ(r.rank->send(other_context(send_to(1, 0, 1, &sent[static_cast<size_t>(i)], 8), i % 2)).code,
+        ASSERT_EQ(r.rank->send(other_context(behaving_send(1, 0, 1, &sent[static_cast<size_t>(i)], 8), i % 2)).code,
                   Code::kOk);
       }
-      ASSERT_EQ(r.rank->send(send_to(2, 0, 1, sent.data(), 8)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(behaving_send(2, 0, 1, sent.data(), 8)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());
       for (Request* request : requests) {
         r.rank->wait(request);
@@ -326,16 +326,16 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
       }
     } else if (self == 1) {
       for (int i = 0; i < 300; ++i) {
-        ASSERT_EQ(r.rank->recv(other_context(recv_from(0, 1, data.data(), kBytes), p2p::kAnyTag)).bytes, 8U);
+        ASSERT_EQ(r.rank->recv(other_context(behaving_recv(0, 1, data.data(), kBytes), p2p::kAnyTag)).bytes, 8U);
         ASSERT_EQ(data[0], std::byte(i % 251));
       }
       ASSERT_TRUE(world.barrier().ok());
       for (int i = 0; i < kSends; ++i) {
-        ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+        ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
         ASSERT_EQ(data[0], std::byte(i % 251)) << i;
       }
     } else {
-      ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, 8U);
+      ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, 8U);
       ASSERT_TRUE(world.barrier().ok());
     }
     r.rank->quiesce();
@@ -349,7 +349,7 @@ TEST_P(Behaviour, SendsBeyondTheReserveUseTheAnnex) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 6000;
   run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    StormConfig config = in(GetParam());
+    StormConfig config = config_in(GetParam());
     config.rank_bytes = 4 << 20;
     config.annex_bytes = 64 << 20;
     config.skew = 0;
@@ -360,10 +360,10 @@ TEST_P(Behaviour, SendsBeyondTheReserveUseTheAnnex) {
     const uint64_t before = stat(*r.rank, "memory_bytes");
     if (self == 0) {
       std::vector<Request*> requests;
-      for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(send_to(1, 0, 1, data.data(), kBytes)));
+      for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes)));
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(r.rank->send(send_to(2, 0, 1, data.data(), kBytes)).code, Code::kOk);
-      ASSERT_EQ(r.rank->send(send_to(1, 0, 2, data.data(), kBytes)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(behaving_send(2, 0, 1, data.data(), kBytes)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(behaving_send(1, 0, 2, data.data(), kBytes)).code, Code::kOk);
       for (Request* request : requests) {
         r.rank->wait(request);
         r.rank->release(request);
@@ -372,15 +372,15 @@ TEST_P(Behaviour, SendsBeyondTheReserveUseTheAnnex) {
     } else if (self == 1) {
       // Not in a call while they are sent: what it took out of the rings would need no room in its sender's memory.
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(r.rank->recv(recv_from(0, 2, data.data(), kBytes)).bytes, kBytes);
+      ASSERT_EQ(r.rank->recv(behaving_recv(0, 2, data.data(), kBytes)).bytes, kBytes);
       for (int i = 0; i < kSends; ++i) {
         data.back() = std::byte{0};
-        ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+        ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
         ASSERT_EQ(data.back(), std::byte{3}) << i;
       }
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+      ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
     }
     r.rank->quiesce();
     ASSERT_TRUE(world.barrier().ok());
@@ -403,7 +403,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
       std::vector<std::byte> data(kBytes, std::byte{9});
       if (self == 0) {
         std::vector<Request*> requests;
-        for (int i = 0; i < kLate; ++i) requests.push_back(r.rank->isend(send_to(1, 0, 1, data.data(), kBytes)));
+        for (int i = 0; i < kLate; ++i) requests.push_back(r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes)));
         if (skew == 1) {
           // Released although the receiver has matched nothing: its lag is seen in its queue.
           Request* last = requests.back();
@@ -421,18 +421,18 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
       } else {
         ASSERT_TRUE(world.barrier().ok());
         for (int i = 0; i < kLate; ++i) {
-          ASSERT_EQ(r.rank->recv(recv_from(0, 1, data.data(), kBytes)).bytes, kBytes);
+          ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
         }
       }
       // Kept up with from here on: back to the single copy.
       std::byte token{};
       for (int i = 0; i < 200; ++i) {
         if (self == 0) {
-          r.rank->send(send_to(1, 0, 2, data.data(), kBytes));
-          r.rank->recv(recv_from(1, 3, &token, 1));
+          r.rank->send(behaving_send(1, 0, 2, data.data(), kBytes));
+          r.rank->recv(behaving_recv(1, 3, &token, 1));
         } else {
-          r.rank->recv(recv_from(0, 2, data.data(), kBytes));
-          r.rank->send(send_to(0, 1, 3, &token, 1));
+          r.rank->recv(behaving_recv(0, 2, data.data(), kBytes));
+          r.rank->send(behaving_send(0, 1, 3, &token, 1));
         }
       }
       ASSERT_TRUE(world.barrier().ok());
@@ -455,21 +455,21 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
 // A caller may use one Result again: nothing of the message before stays in it.
 TEST_P(Behaviour, AResultThatIsUsedAgainTellsOfItsOwnMessage) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     std::vector<std::byte> data(1000);
     constexpr uint64_t kSizes[] = {8, 1000};  // beside the envelope, and in a block
     for (const uint64_t bytes : kSizes) {
       for (int i = 0; i < 2 && self == 0; ++i) {
-        ASSERT_EQ(r.rank->send(send_to(1, 0, 1, data.data(), bytes)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(behaving_send(1, 0, 1, data.data(), bytes)).code, Code::kOk);
       }
       ASSERT_TRUE(world.barrier().ok());  // both wait in the ring
       Result result;
       for (const uint64_t room : {bytes / 2, bytes}) {
         if (self == 0) continue;
         Request* request = nullptr;
-        ASSERT_TRUE(r.rank->recv_or_start(recv_from(0, 1, data.data(), room), &result, &request));
+        ASSERT_TRUE(r.rank->recv_or_start(behaving_recv(0, 1, data.data(), room), &result, &request));
         EXPECT_EQ(result.code, room < bytes ? Code::kTruncated : Code::kOk);
         EXPECT_EQ(result.bytes, room);
       }
@@ -481,16 +481,16 @@ TEST_P(Behaviour, AResultThatIsUsedAgainTellsOfItsOwnMessage) {
 TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
   constexpr uint64_t kBytes = 300'000;
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     std::vector<std::byte> out(kBytes, std::byte{3}), in(kBytes);
-    r.rank->detach(r.rank->irecv(recv_from(static_cast<int32_t>(1 - self), 1, in.data(), kBytes)));
-    r.rank->detach(r.rank->isend(send_to(1 - self, self, 1, out.data(), kBytes)));
-    r.rank->detach(r.rank->isend(send_to(1 - self, self, 2, out.data(), 8)));
+    r.rank->detach(r.rank->irecv(behaving_recv(static_cast<int32_t>(1 - self), 1, in.data(), kBytes)));
+    r.rank->detach(r.rank->isend(behaving_send(1 - self, self, 1, out.data(), kBytes)));
+    r.rank->detach(r.rank->isend(behaving_send(1 - self, self, 2, out.data(), 8)));
     r.rank->quiesce();
     EXPECT_EQ(r.rank->pending_sends(), 0u);
-    r.rank->recv(recv_from(static_cast<int32_t>(1 - self), 2, in.data(), 8));
+    r.rank->recv(behaving_recv(static_cast<int32_t>(1 - self), 2, in.data(), 8));
     r.rank->wait_until([&] { return in[kBytes - 1] == std::byte{3} && in[8] == std::byte{3}; });
     ASSERT_TRUE(world.barrier().ok());
   });
@@ -498,7 +498,7 @@ TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
 
 TEST_P(Behaviour, BlockingPairsAndRingOfNeighbours) {
   run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, config_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self(), n = r.node->size();
     for (const uint64_t bytes :
@@ -506,9 +506,9 @@ TEST_P(Behaviour, BlockingPairsAndRingOfNeighbours) {
       std::vector<std::byte> out(bytes, std::byte(self)), in(bytes);
       for (int lap = 0; lap < 5; ++lap) {
         const uint32_t right = (self + 1) % n, left = (self + n - 1) % n;
-        Request* request = r.rank->isend(send_to(right, self, 1, out.data(), bytes));
-        const Result result = r.rank->recv(lap % 2 == 0 ? recv_from(static_cast<int32_t>(left), 1, in.data(), bytes)
-                                                        : recv_from(-1, 1, in.data(), bytes));
+        Request* request = r.rank->isend(behaving_send(right, self, 1, out.data(), bytes));
+        const Result result = r.rank->recv(lap % 2 == 0 ? behaving_recv(static_cast<int32_t>(left), 1, in.data(), bytes)
+                                                        : behaving_recv(-1, 1, in.data(), bytes));
         ASSERT_EQ(result.source, static_cast<int32_t>(left));
         ASSERT_EQ(result.bytes, bytes);
         if (bytes != 0) {

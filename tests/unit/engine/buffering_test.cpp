@@ -15,7 +15,7 @@
 namespace zh::test {
 namespace {
 
-struct Case {
+struct BufferingCase {
   uint64_t bytes;
   int count;
 };
@@ -26,7 +26,7 @@ void fill(Bytes data, uint32_t sender, int i) {
   std::fill(data.begin(), data.end(), static_cast<std::byte>(i * 7 + static_cast<int>(sender) + 1));
 }
 
-engine::SendArgs to(uint32_t dest, uint32_t self, int32_t tag, Bytes data) {
+engine::SendArgs to_buffered(uint32_t dest, uint32_t self, int32_t tag, Bytes data) {
   engine::SendArgs args;
   args.dest = dest;
   args.source = static_cast<int32_t>(self);
@@ -52,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Worlds, Buffering, ::testing::Values(World::kThreads, W
 
 TEST_P(Buffering, HeadToHead) {
   for (const bool mapped : {false, true}) {
-    for (const Case& c : {Case{1000, 2000}, Case{16'000, 600}, Case{100'000, 60}, Case{200'000, 40}}) {
+    for (const BufferingCase& c : {BufferingCase{1000, 2000}, BufferingCase{16'000, 600}, BufferingCase{100'000, 60},
+                                   BufferingCase{200'000, 40}}) {
       if (mapped && c.bytes < 4096) continue;
       run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
         std::unique_ptr<FakeHeap> heap;
@@ -70,7 +71,7 @@ TEST_P(Buffering, HeadToHead) {
         if (mapped) heap->use_twice(data.data(), data.size());
         for (int i = 0; i < c.count; ++i) {
           fill(data, self, i);
-          ASSERT_EQ(r.rank->send(to(1 - self, self, i, data)).code, Code::kOk);
+          ASSERT_EQ(r.rank->send(to_buffered(1 - self, self, i, data)).code, Code::kOk);
         }
         for (int i = 0; i < c.count; ++i) receive(*r.rank, 1 - self, i, data);
         if (::testing::Test::HasFatalFailure()) return;
@@ -93,7 +94,7 @@ TEST_P(Buffering, CopiesThatNobodyTookGoWithTheirRank) {
     std::vector<std::byte> data(200'000);
     for (int i = 0; i < 400 && r.rank->pending_sends() == 0; ++i) {  // until cells hold no more
       fill(data, self, i);
-      ASSERT_EQ(r.rank->send(to(1 - self, self, i, data)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(to_buffered(1 - self, self, i, data)).code, Code::kOk);
     }
     ASSERT_TRUE(world.barrier().ok());
     EXPECT_GT(r.rank->pending_sends(), 0U);
@@ -114,14 +115,14 @@ TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
     if (self == 0) {
       for (int i = 0; i < kMessages; ++i) {
         fill(data, 0, i);
-        ASSERT_EQ(r.rank->send(to(1, 0, i, data)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(to_buffered(1, 0, i, data)).code, Code::kOk);
       }
       fill(go, 0, kGo);
-      ASSERT_EQ(r.rank->send(to(2, 0, kGo, go)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(to_buffered(2, 0, kGo, go)).code, Code::kOk);
     } else if (self == 2) {
       receive(*r.rank, 0, kGo, go);
       fill(go, 2, kGo);
-      ASSERT_EQ(r.rank->send(to(1, 2, kGo, go)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(to_buffered(1, 2, kGo, go)).code, Code::kOk);
     } else {
       receive(*r.rank, 2, kGo, go);
       for (int i = 0; i < kMessages; ++i) receive(*r.rank, 0, i, data);
@@ -145,7 +146,7 @@ TEST_P(Buffering, ASenderThatGoesAwayAfterwards) {
     if (r.node->self() == 0) {
       for (int i = 0; i < kMessages; ++i) {
         fill(data, 0, i);
-        ASSERT_EQ(r.rank->send(to(1, 0, i, data)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(to_buffered(1, 0, i, data)).code, Code::kOk);
       }
       EXPECT_GT(stat(*r.rank, "buffered_messages"), 0U);
       ASSERT_TRUE(world.barrier().ok());  // the receiver begins
@@ -170,7 +171,7 @@ TEST_P(Buffering, ASynchronousSendWaitsForItsReceive) {
     std::vector<std::byte> data(1000);
     if (self == 0) {
       fill(data, 0, 0);
-      engine::SendArgs args = to(1, 0, 0, data);
+      engine::SendArgs args = to_buffered(1, 0, 0, data);
       args.mode = p2p::SendMode::kSynchronous;
       engine::Request* request = r.rank->isend(args);
       const uint64_t end = os::now_ns() + 20'000'000;

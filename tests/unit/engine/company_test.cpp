@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRounds = 200;
 
-engine::Result exchange(engine::Rank& rank, uint32_t self, bool any) {
+engine::Result exchange_in_company(engine::Rank& rank, uint32_t self, bool any) {
   std::byte out{1};
   std::byte in{};
   engine::SendArgs send;
@@ -31,12 +31,12 @@ engine::Result exchange(engine::Rank& rank, uint32_t self, bool any) {
   return result;
 }
 
-struct Case {
+struct CompanyCase {
   World world;
   bool any;  ///< receives from any rank
 };
 
-StormConfig config_of(const Case& c) {
+StormConfig config_of(const CompanyCase& c) {
   StormConfig config;
   config.ranks = 2;
   config.world = c.world;
@@ -51,7 +51,7 @@ void expect_noticed(TestBootstrap& world, const engine::Rank& rank) {
   EXPECT_GT(found[0] + found[1], 0U);
 }
 
-class Company : public ::testing::TestWithParam<Case> {};
+class Company : public ::testing::TestWithParam<CompanyCase> {};
 
 // What was found while the ranks share a CPU, and then while each has its own.
 TEST_P(Company, IsNoticedAndForgotten) {
@@ -62,19 +62,19 @@ TEST_P(Company, IsNoticedAndForgotten) {
     const uint32_t self = r.node->self();
     const os::CpuSet before = os::allowed_cpus();
     stay_on(0);
-    for (int i = 0; i < kRounds; ++i) ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
+    for (int i = 0; i < kRounds; ++i) ASSERT_EQ(exchange_in_company(*r.rank, self, GetParam().any).code, Code::kOk);
     expect_noticed(world, *r.rank);
     ASSERT_EQ(os::bind_to(before), 0);
     stay_on(self);
     // Long waits, so that both say where they are now.
     for (int i = 0; i < kRounds; ++i) {
       if (i % 2 == static_cast<int>(self)) compute(100'000);
-      ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
+      ASSERT_EQ(exchange_in_company(*r.rank, self, GetParam().any).code, Code::kOk);
     }
     const uint64_t settled = stat(*r.rank, "shared_cpu");
     for (int i = 0; i < kRounds; ++i) {
       if (i % 2 == static_cast<int>(self)) compute(100'000);
-      ASSERT_EQ(exchange(*r.rank, self, GetParam().any).code, Code::kOk);
+      ASSERT_EQ(exchange_in_company(*r.rank, self, GetParam().any).code, Code::kOk);
     }
     EXPECT_EQ(stat(*r.rank, "shared_cpu"), settled);
     ASSERT_TRUE(world.barrier().ok());
@@ -97,8 +97,8 @@ TEST_P(Company, IsNoticedInCollectives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Company,
-                         ::testing::Values(Case{World::kProcesses, false}, Case{World::kProcesses, true},
-                                           Case{World::kThreads, false}, Case{World::kThreads, true}));
+                         ::testing::Values(CompanyCase{World::kProcesses, false}, CompanyCase{World::kProcesses, true},
+                                           CompanyCase{World::kThreads, false}, CompanyCase{World::kThreads, true}));
 
 }  // namespace
 }  // namespace zh::test

@@ -11,7 +11,7 @@ namespace zh::test {
 namespace {
 
 using engine::DirectTags;
-constexpr int32_t kCall = static_cast<int32_t>(coll::kTags);
+constexpr int32_t kTagCall = static_cast<int32_t>(coll::kTags);
 
 TEST(DirectTags, RangesAreApartAndWithinTheHostsTags) {
   for (const int32_t tag_ub : {20, 32766, 32767, (1 << 20) - 1, 1 << 28, INT_MAX}) {
@@ -26,7 +26,7 @@ TEST(DirectTags, RangesAreApartAndWithinTheHostsTags) {
       if (first == 0) continue;
       ++ranges;
       ASSERT_EQ(first, end) << "behind the one before";
-      for (const int32_t tag : {0, 1, 15 * kCall + 3, 0x3fffffff}) {
+      for (const int32_t tag : {0, 1, 15 * kTagCall + 3, 0x3fffffff}) {
         ASSERT_GE(range->data_tag(tag), first);
         ASSERT_LE(range->data_tag(tag), tag_ub);
         end = std::max(end, int64_t{range->data_tag(tag)} + 1);
@@ -42,16 +42,16 @@ TEST(DirectTags, RangesAreApartAndWithinTheHostsTags) {
 TEST(DirectTags, NeighboursInACallAndInCallsThatFollowHaveDifferentTags) {
   DirectTags tags(32767);
   const DirectTags::Range& range = *tags.open(0, 0, tags.next(0));
-  for (int32_t tag = 0; tag < 16 * kCall; ++tag) EXPECT_EQ(range.data_tag(tag), range.first() + tag);
-  EXPECT_EQ(range.data_tag(16 * kCall), range.first());
+  for (int32_t tag = 0; tag < 16 * kTagCall; ++tag) EXPECT_EQ(range.data_tag(tag), range.first() + tag);
+  EXPECT_EQ(range.data_tag(16 * kTagCall), range.first());
 }
 
 TEST(DirectTags, KnowsWhatHasPassedInTheNewestCall) {
   DirectTags tags(32767);
   DirectTags::Range& range = *tags.learn(0, 0, 1 << 14);
-  constexpr int32_t kLast = 0x3fffffff - kCall + 1;  // then first tags begin again
-  int32_t before = kLast - 2 * kCall;
-  for (const int32_t call : {kLast - kCall, kLast, 0, kCall}) {
+  constexpr int32_t kLast = 0x3fffffff - kTagCall + 1;  // then first tags begin again
+  int32_t before = kLast - 2 * kTagCall;
+  for (const int32_t call : {kLast - kTagCall, kLast, 0, kTagCall}) {
     EXPECT_FALSE(range.used(call + 7));
     EXPECT_FALSE(range.is_past(call + 7));
     for (const int32_t tag : {call + 7, call + 9}) range.make_room(tag);
@@ -64,7 +64,7 @@ TEST(DirectTags, KnowsWhatHasPassedInTheNewestCall) {
     EXPECT_FALSE(range.passed(call + 9));
     EXPECT_FALSE(range.used(call + 8));
     EXPECT_TRUE(range.is_past(before + 8)) << "the call is over";
-    EXPECT_FALSE(range.is_past(call + kCall));
+    EXPECT_FALSE(range.is_past(call + kTagCall));
     before = call;
   }
 }

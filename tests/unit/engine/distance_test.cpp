@@ -15,7 +15,7 @@ using p2p::Distance;
 using p2p::LineWatch;
 
 constexpr int kRoundsPerLook = 1000;
-constexpr int kMostRounds = 2'000'000;  // on a machine that is busy for seconds
+constexpr int kMostAgreeing = 2'000'000;  // on a machine that is busy for seconds
 
 constexpr p2p::LineLimits kLimits{100, 150, 1000};
 
@@ -93,10 +93,10 @@ std::string single_copy_min(const engine::Rank& rank) {
   return json.substr(at, json.find(',', at) - at);
 }
 
-class Distances : public ::testing::TestWithParam<World> {};
+class AgreedDistances : public ::testing::TestWithParam<World> {};
 
 // Whatever the line needs here is taken for near, then for far; whatever the ranks began with, one of them is a change.
-TEST_P(Distances, ChangeWhatASenderDoes) {
+TEST_P(AgreedDistances, ChangeWhatASenderDoes) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
   for (const bool far : {false, true}) {
     SCOPED_TRACE(far ? "far" : "near");
@@ -128,7 +128,7 @@ TEST_P(Distances, ChangeWhatASenderDoes) {
       for (int i = 1; token == std::byte{1}; ++i) {
         if (self == 0) {
           const bool looks = i % kRoundsPerLook == 0;  // which takes long: the answer is there when it comes back
-          const bool over = looks && (i > kMostRounds || single_copy_min(*r.rank) == wanted);
+          const bool over = looks && (i > kMostAgreeing || single_copy_min(*r.rank) == wanted);
           token = over ? std::byte{0} : std::byte{1};
           ASSERT_EQ(r.rank->send(send).code, Code::kOk);
           const std::byte said = token;
@@ -148,7 +148,7 @@ TEST_P(Distances, ChangeWhatASenderDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, Distances, ::testing::Values(World::kProcesses, World::kThreads),
+INSTANTIATE_TEST_SUITE_P(Worlds, AgreedDistances, ::testing::Values(World::kProcesses, World::kThreads),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 }  // namespace

@@ -23,10 +23,10 @@ using engine::SendArgs;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kEdges[] = {0, 1, 16, 2048, 4080, 4095};
 constexpr uint64_t kMiddles[] = {kPage, 2 * kPage, 3 * kPage, 16 << 10, 60 << 10, 300 << 10};
-constexpr uint64_t kGuard = 64;
-constexpr std::byte kUntouched{0xee};
+constexpr uint64_t kEdgeGuard = 64;
+constexpr std::byte kEdgeUntouched{0xee};
 
-struct Case {
+struct EdgesCase {
   World world;
   bool source_mapped;
   bool target_mapped;
@@ -34,13 +34,13 @@ struct Case {
   bool forks;
 };
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string edges_case_name(const ::testing::TestParamInfo<EdgesCase>& info) {
+  const EdgesCase& c = info.param;
   return std::string(to_string(c.world)) + (c.source_mapped ? "_source" : "") + (c.target_mapped ? "_target" : "") +
          (c.cma ? "" : "_no_cma") + (c.forks ? "_forks" : "");
 }
 
-std::byte content(uint32_t message, uint64_t k) {
+std::byte edge_content(uint32_t message, uint64_t k) {
   return static_cast<std::byte>(message * 37 + k * 7 + (k >> 8) * 13 + 1);
 }
 
@@ -70,7 +70,7 @@ class Room {
   std::byte* memory_ = nullptr;
 };
 
-class Edges : public ::testing::TestWithParam<Case> {
+class Edges : public ::testing::TestWithParam<EdgesCase> {
  protected:
   static bool posted_first(uint32_t message) { return message % 2 == 0; }
   static SendArgs send_args(uint32_t dest, std::byte* p, uint64_t n) {
@@ -91,7 +91,7 @@ class Edges : public ::testing::TestWithParam<Case> {
   }
   static void send(Rank& rank, Room& room, uint32_t message, uint64_t head, uint64_t n) {
     std::byte* const p = room.buffer(head, n);
-    for (uint64_t k = 0; k < n; ++k) p[k] = content(message, k);
+    for (uint64_t k = 0; k < n; ++k) p[k] = edge_content(message, k);
     if (posted_first(message)) {
       std::byte go{};
       ASSERT_EQ(rank.recv(recv_args(1, &go, 1)).code, Code::kOk);
@@ -106,7 +106,7 @@ class Edges : public ::testing::TestWithParam<Case> {
   static void receive(Rank& rank, Room& room, uint32_t message, uint64_t head, uint64_t n) {
     const uint64_t capacity = message % 7 != 0 ? n : n - std::min<uint64_t>(n / 2, 1 + message % 5000);
     std::byte* const p = room.buffer(head, capacity);
-    std::memset(p - kGuard, static_cast<int>(kUntouched), n + 2 * kGuard);
+    std::memset(p - kEdgeGuard, static_cast<int>(kEdgeUntouched), n + 2 * kEdgeGuard);
     Request* const r = rank.irecv(recv_args(0, p, capacity));
     if (posted_first(message)) {
       std::byte go{};
@@ -116,16 +116,16 @@ class Edges : public ::testing::TestWithParam<Case> {
     ASSERT_EQ(rank.result(r).bytes, capacity);
     ASSERT_EQ(rank.result(r).code, capacity < n ? Code::kTruncated : Code::kOk);
     rank.release(r);
-    for (uint64_t k = 0; k < n + 2 * kGuard; ++k) {
-      const bool inside = k >= kGuard && k < kGuard + capacity;
-      ASSERT_EQ(p[k - kGuard], inside ? content(message, k - kGuard) : kUntouched)
-          << "byte " << k - kGuard << " of " << n << ", capacity " << capacity << ", head " << head;
+    for (uint64_t k = 0; k < n + 2 * kEdgeGuard; ++k) {
+      const bool inside = k >= kEdgeGuard && k < kEdgeGuard + capacity;
+      ASSERT_EQ(p[k - kEdgeGuard], inside ? edge_content(message, k - kEdgeGuard) : kEdgeUntouched)
+          << "byte " << k - kEdgeGuard << " of " << n << ", capacity " << capacity << ", head " << head;
     }
   }
 };
 
 TEST_P(Edges, EveryByteArrivesAndNoOther) {
-  const Case c = GetParam();
+  const EdgesCase c = GetParam();
   run_ranks(c.world, 2,
             [&](TestBootstrap& world) {
               FakeHeap heap(8 << 20);
@@ -176,8 +176,8 @@ TEST_P(Edges, EveryByteArrivesAndNoOther) {
             {.timeout_s = 120});
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<EdgesCase> edge_cases() {
+  std::vector<EdgesCase> all;
   for (const World world : {World::kThreads, World::kProcesses}) {
     for (const int mapped : {1, 2, 3}) {
       for (const bool cma : {true, false}) {
@@ -189,7 +189,7 @@ std::vector<Case> cases() {
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(All, Edges, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(All, Edges, ::testing::ValuesIn(edge_cases()), edges_case_name);
 
 }  // namespace
 }  // namespace zh::test

@@ -9,10 +9,10 @@ namespace {
 
 using engine::LargeStarted;
 
-constexpr uint64_t kContext = 78;
+constexpr uint64_t kLargeContext = 78;
 constexpr uint64_t kLeast = LargeStarted::kLeastBytes / 8;
 
-StormConfig in(World world, int ranks) {
+StormConfig large_in(World world, int ranks) {
   StormConfig config;
   config.world = world;
   config.ranks = ranks;
@@ -23,10 +23,10 @@ StormConfig in(World world, int ranks) {
 template <typename Body>
 void run_all(World world, int ranks, Body&& body) {
   run_ranks(world, ranks, [&](TestBootstrap& bootstrap) {
-    EngineRank r = make_rank(bootstrap, in(world, ranks));
+    EngineRank r = make_rank(bootstrap, large_in(world, ranks));
     ASSERT_NE(r.rank, nullptr);
     {
-      LargeRank me(*r.rank, kContext, LargeStarted::Where::kAnywhere);
+      LargeRank me(*r.rank, kLargeContext, LargeStarted::Where::kAnywhere);
       body(me, *r.rank);
       ASSERT_TRUE(bootstrap.barrier().ok());
     }
@@ -50,7 +50,7 @@ const std::vector<Served>& served() {
   };
   return all;
 }
-bool may_be_in_place(Collective collective, bool is_root) {
+bool large_in_place(Collective collective, bool is_root) {
   if (collective == Collective::kReduce) return is_root;
   // A reduce_scatter in place takes another way.
   return collective != Collective::kBcast && collective != Collective::kReduceScatter;
@@ -66,7 +66,7 @@ TEST_P(Large, EveryCollective) {
         for (const uint64_t count : s.counts) {
           for (const bool in_place : {false, true}) {
             const auto root = static_cast<uint32_t>(number % me.size());
-            const bool is_one = in_place && may_be_in_place(s.collective, me.self() == root);
+            const bool is_one = in_place && large_in_place(s.collective, me.self() == root);
             const auto* const u = me.begin({s.collective, number++, count, root, is_one});
             me.wait(u);
             ASSERT_FALSE(u->call.unserved);
@@ -141,12 +141,12 @@ TEST(LargeMemory, WhatOneLacksNobodyUses) {
 
 TEST(LargeNear, IsForMessages) {
   run_ranks(World::kThreads, 2, [](TestBootstrap& world) {
-    StormConfig config = in(World::kThreads, 2);
+    StormConfig config = large_in(World::kThreads, 2);
     config.streams = false;
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     {
-      LargeRank me(*r.rank, kContext);
+      LargeRank me(*r.rank, kLargeContext);
       EXPECT_FALSE(me.small().is_out());
       EXPECT_EQ(outcome(me, *r.rank, {Collective::kAllreduce, 0, kLeast, 0, false}),
                 engine::StartedProgress::kUnserved);

@@ -45,7 +45,7 @@ coll::Reduction sum() {
   return how;
 }
 
-StormConfig in(World world) {
+StormConfig scheduled_in(World world) {
   StormConfig config;
   config.world = world;
   return config;
@@ -78,7 +78,7 @@ class ScheduleRun : public ::testing::TestWithParam<World> {};
 TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
   constexpr uint32_t kRanks = 5;
   run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, scheduled_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     AllRanks transport(*r.rank, 77);
@@ -108,7 +108,7 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
   constexpr uint32_t kRanks = 4;
   constexpr uint64_t kCount = 3000;
   run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, scheduled_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     AllRanks transport(*r.rank, 77);
@@ -182,7 +182,7 @@ TEST_P(ScheduleRun, ByDomainsOfAPretendedMachine) {
   for (const char* machine : {"synthetic:pack:2 numa:1 l3:1 core:3 pu:1", "synthetic:pack:1 numa:1 l3:2 core:4 pu:1",
                               "synthetic:pack:2 numa:1 l3:1 core:1 pu:1"}) {
     run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-      StormConfig config = in(GetParam());
+      StormConfig config = scheduled_in(GetParam());
       config.topology = machine;
       EngineRank r = make_rank(world, config);
       ASSERT_NE(r.rank, nullptr);
@@ -210,7 +210,7 @@ TEST_P(ScheduleRun, ByDomainsOfAPretendedMachine) {
 TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
   constexpr uint32_t kRanks = 3;
   run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam()));
+    EngineRank r = make_rank(world, scheduled_in(GetParam()));
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
     AllRanks first(*r.rank, 77);

@@ -15,21 +15,21 @@
 namespace zh::test {
 namespace {
 
-constexpr int kMostRounds = 4000;  // a wake-up may find the sleeper between two sleeps, above all beside other work
+constexpr int kMostSleeps = 4000;  // a wake-up may find the sleeper between two sleeps, above all beside other work
 constexpr uint64_t kLate = 4'000'000;
 
 using Task = void (*)(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b);
 
-struct Case {
+struct SleepCase {
   const char* name;
   World world;
   Task task;
 };
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+std::string sleep_case_name(const ::testing::TestParamInfo<SleepCase>& info) {
   return std::string(to_string(info.param.world)) + "_" + info.param.name;
 }
 
-const Reduction kSum{8, sum_kernel, nullptr, nullptr, true};
+const Reduction kSleepersSum{8, sum_kernel, nullptr, nullptr, true};
 
 void barrier(Team& team, std::vector<uint64_t>&, std::vector<uint64_t>&) { ASSERT_EQ(team.barrier(), Code::kOk); }
 void bcast(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>&) {
@@ -42,17 +42,17 @@ void gather(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
   ASSERT_EQ(team.gather(bytes(a.data(), 1), even(b.data(), 1), 1, true), Code::kOk);
 }
 void allreduce(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
-  ASSERT_EQ(team.allreduce(a.data(), b.data(), 1, kSum), Code::kOk);
+  ASSERT_EQ(team.allreduce(a.data(), b.data(), 1, kSleepersSum), Code::kOk);
 }
 void large_allreduce(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
-  ASSERT_EQ(team.allreduce(a.data(), b.data(), b.size(), kSum), Code::kOk);
+  ASSERT_EQ(team.allreduce(a.data(), b.data(), b.size(), kSleepersSum), Code::kOk);
 }
 
-class Sleep : public ::testing::TestWithParam<Case> {};
+class Sleep : public ::testing::TestWithParam<SleepCase> {};
 
 // Rank 0 comes late, when rank 1 sleeps.
 TEST_P(Sleep, IsEndedByTheTeam) {
-  const Case c = GetParam();
+  const SleepCase c = GetParam();
   run_ranks(c.world, 2, [&](TestBootstrap& world) {
     StormConfig config;
     config.ranks = 2;
@@ -67,7 +67,7 @@ TEST_P(Sleep, IsEndedByTheTeam) {
     std::vector<uint64_t> a(40'000, 1);
     std::vector<uint64_t> b(40'000);
     uint64_t woken[2] = {0, 0};
-    for (int round = 0; round < kMostRounds && woken[1] == 0; ++round) {
+    for (int round = 0; round < kMostSleeps && woken[1] == 0; ++round) {
       const uint64_t before = stat(*r.rank, "woken");
       if (world.rank() == 0) compute(kLate);
       c.task(*team, a, b);
@@ -79,8 +79,8 @@ TEST_P(Sleep, IsEndedByTheTeam) {
   });
 }
 
-std::vector<Case> sleep_cases() {
-  std::vector<Case> cases;
+std::vector<SleepCase> sleep_cases() {
+  std::vector<SleepCase> cases;
   for (const World world : {World::kThreads, World::kProcesses}) {
     cases.insert(cases.end(), {{"barrier", world, barrier},
                                {"bcast", world, bcast},
@@ -91,7 +91,7 @@ std::vector<Case> sleep_cases() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), sleep_case_name);
 
 engine::SendArgs to_one(int tag, std::span<std::byte> data) {
   engine::SendArgs send;
@@ -110,7 +110,7 @@ engine::RecvArgs from_zero(int tag, std::span<std::byte> data) {
   recv.buffer = {data.data(), data.size(), nullptr};
   return recv;
 }
-void end(engine::Rank& rank, engine::Request* request) {
+void end_asleep(engine::Rank& rank, engine::Request* request) {
   rank.wait(request);
   rank.release(request);
 }
@@ -127,15 +127,15 @@ TEST(SleepOfThreads, IsEndedByEithersMessage) {
     ASSERT_NE(r.rank, nullptr);
     if (os::allowed_cpus().count() > 1) stay_on(r.node->self());
     uint64_t woken[2] = {0, 0};
-    for (int round = 0; round < kMostRounds && woken[1] < 2; ++round) {
+    for (int round = 0; round < kMostSleeps && woken[1] < 2; ++round) {
       const uint64_t before = stat(*r.rank, "woken");
       if (world.rank() == 0) {
         for (const int tag : {round % 2, 1 - round % 2}) {
           compute(kLate);
-          end(*r.rank, r.rank->isend(to_one(tag, {})));
+          end_asleep(*r.rank, r.rank->isend(to_one(tag, {})));
         }
       } else {
-        const auto receive = [&](int tag) { end(*r.rank, r.rank->irecv(from_zero(tag, {}))); };
+        const auto receive = [&](int tag) { end_asleep(*r.rank, r.rank->irecv(from_zero(tag, {}))); };
         std::thread other(receive, 0);
         receive(1);
         other.join();
@@ -189,10 +189,10 @@ TEST(HelperThread, RestsWhileItsOwnerWaits) {
       getrusage(RUSAGE_SELF, &after);
       EXPECT_LT(static_cast<uint64_t>(after.ru_nvcsw - before.ru_nvcsw), (os::now_ns() - begin) / 2'000'000);
       ASSERT_TRUE(world.barrier().ok());
-      end(*r.rank, request);
+      end_asleep(*r.rank, request);
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      end(*r.rank, r.rank->irecv(from_zero(0, data)));
+      end_asleep(*r.rank, r.rank->irecv(from_zero(0, data)));
     }
     ASSERT_TRUE(world.barrier().ok());
   });

@@ -18,7 +18,7 @@ namespace zh::test {
 using coll::Collective;
 using engine::SmallStarted;
 
-constexpr uint64_t kUntouched = 99;
+constexpr uint64_t kUntouchedWord = 99;
 constexpr uint64_t kBehind = 64;  ///< elements behind an output
 
 inline void compose_kernel(const void* a, const void* b, void* out, size_t n) {
@@ -136,7 +136,7 @@ class StartedRank {
     const uint64_t n = w.count;
     u.in.resize(size_ * n);
     for (uint64_t i = 0; i < u.in.size(); ++i) u.in[i] = of(w, self_, i);
-    u.out.assign(size_ * n + kBehind, kUntouched);
+    u.out.assign(size_ * n + kBehind, kUntouchedWord);
     if (w.in_place && (w.collective == Collective::kGather || w.collective == Collective::kAllgather)) {
       for (uint64_t i = 0; i < n; ++i) u.out[self_ * n + i] = u.in[i];
     } else if (w.in_place && w.collective != Collective::kScatter) {

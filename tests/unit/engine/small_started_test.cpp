@@ -8,7 +8,7 @@
 namespace zh::test {
 namespace {
 
-StormConfig in(World world, int ranks, uint64_t rank_bytes = 32 << 20) {
+StormConfig ranks_in(World world, int ranks, uint64_t rank_bytes = 32 << 20) {
   StormConfig config;
   config.world = world;
   config.ranks = ranks;
@@ -42,7 +42,7 @@ class Small : public ::testing::TestWithParam<World> {};
 TEST_P(Small, EveryCollective) {
   for (const int ranks : {1, 2, 5}) {
     run_ranks(GetParam(), ranks, [&](TestBootstrap& world) {
-      EngineRank r = make_rank(world, in(GetParam(), ranks));
+      EngineRank r = make_rank(world, ranks_in(GetParam(), ranks));
       ASSERT_NE(r.rank, nullptr);
       {
         SmallRank me(*r.rank, kContext);
@@ -87,9 +87,9 @@ TEST(SmallFits, WhatASlotHolds) {
 }
 
 /// Random calls, of which up to 20 are under way, are waited for in an order of each rank's own; blocking ones between.
-class Storm {
+class SmallStorm {
  public:
-  Storm(engine::Rank& rank, uint64_t first_number, uint64_t seed)
+  SmallStorm(engine::Rank& rank, uint64_t first_number, uint64_t seed)
       : me_(rank, kContext), shared_(seed), own_(seed + me_.self() + 1), number_(first_number) {
     std::vector<uint32_t> members(me_.size());
     std::iota(members.begin(), members.end(), 0U);
@@ -146,11 +146,11 @@ TEST_P(Small, ManyUnderWayInAnyOrder) {
   const uint64_t seed = storm_seed();
   for (const int ranks : {2, 4}) {
     run_ranks(GetParam(), ranks, [&](TestBootstrap& world) {
-      EngineRank r = make_rank(world, in(GetParam(), ranks));
+      EngineRank r = make_rank(world, ranks_in(GetParam(), ranks));
       ASSERT_NE(r.rank, nullptr);
       {
         // Numbers go past 32 bits on the way.
-        Storm storm(*r.rank, (uint64_t{1} << 32) - 500, seed);
+        SmallStorm storm(*r.rank, (uint64_t{1} << 32) - 500, seed);
         ASSERT_NO_FATAL_FAILURE(storm.run(1000));
         ASSERT_TRUE(world.barrier().ok());
         r.rank->set_host_progress({});
@@ -165,7 +165,7 @@ TEST_P(Small, ManyUnderWayInAnyOrder) {
 void run_ahead(World kind, uint64_t stride) {
   constexpr uint64_t kCalls = 3 * coll::kStartedSlots;
   run_ranks(kind, 3, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(kind, 3));
+    EngineRank r = make_rank(world, ranks_in(kind, 3));
     ASSERT_NE(r.rank, nullptr);
     {
       SmallRank me(*r.rank, kContext);
@@ -197,7 +197,7 @@ TEST_P(Small, ARootRunsAheadWhereOtherCallsLieBetween) { run_ahead(GetParam(), 1
 
 TEST_P(Small, LengthsThatDisagree) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam(), 2));
+    EngineRank r = make_rank(world, ranks_in(GetParam(), 2));
     ASSERT_NE(r.rank, nullptr);
     {
       SmallRank me(*r.rank, kContext);
@@ -205,7 +205,7 @@ TEST_P(Small, LengthsThatDisagree) {
       const auto code_of = [&](Collective collective, uint64_t of_0, uint64_t of_1) {
         const SmallUnderWay* u = me.begin({collective, number++, me.self() == 0 ? of_0 : of_1, 0, false});
         me.wait(u);
-        EXPECT_EQ(std::vector(u->out.end() - kBehind, u->out.end()), std::vector(kBehind, kUntouched));
+        EXPECT_EQ(std::vector(u->out.end() - kBehind, u->out.end()), std::vector(kBehind, kUntouchedWord));
         const Code code = u->call.code;
         me.under_way.clear();
         return code;
@@ -233,7 +233,7 @@ TEST_P(Small, LengthsThatDisagree) {
 // A member takes no part in a call, which the others then give up; the next ones are right, also in the same slot.
 TEST_P(Small, ACallIsGivenUp) {
   run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(GetParam(), 3));
+    EngineRank r = make_rank(world, ranks_in(GetParam(), 3));
     ASSERT_NE(r.rank, nullptr);
     {
       SmallRank me(*r.rank, kContext);
@@ -261,7 +261,7 @@ TEST_P(Small, ACallIsGivenUp) {
 // Programs may make and free communicators and persistent operations without end.
 TEST(SmallMemory, IsUsedAgain) {
   run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(World::kThreads, 3, 16 << 20));
+    EngineRank r = make_rank(world, ranks_in(World::kThreads, 3, 16 << 20));
     ASSERT_NE(r.rank, nullptr);
     for (uint64_t k = 0; k < 2000; ++k) {
       SmallRank me(*r.rank, 100 + k);
@@ -276,7 +276,7 @@ TEST(SmallMemory, IsUsedAgain) {
 // Without memory for one member all of them say so, of calls that began before it was known and of later ones.
 TEST(SmallMemory, ThatOneLacksNobodyHas) {
   run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
-    EngineRank r = make_rank(world, in(World::kThreads, 3, 16 << 20));
+    EngineRank r = make_rank(world, ranks_in(World::kThreads, 3, 16 << 20));
     ASSERT_NE(r.rank, nullptr);
     {
       std::vector<std::unique_ptr<coll::StartedTeam>> others;

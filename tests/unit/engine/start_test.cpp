@@ -14,7 +14,7 @@
 namespace zh::test {
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kStartRanks = 3;
 
 /// A folder of the test's own, removed at the end.
 class Folder {
@@ -79,7 +79,7 @@ class Kept : public ::testing::TestWithParam<World> {};
 TEST_P(Kept, IsReadByTheFirstRankAlone) {
   const Folder folder;
   ASSERT_TRUE(tune::save_profile(folder.path(), tune::this_machine(), everywhere()).ok());
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+  run_ranks(GetParam(), kStartRanks, [&](TestBootstrap& world) {
     std::unique_ptr<node::Node> node;
     ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
     engine::Config config;
@@ -97,7 +97,7 @@ TEST_P(Kept, IsReadByTheFirstRankAlone) {
 TEST_P(Kept, IsAskedForByRanksThatWantIt) {
   const Folder folder;
   ASSERT_TRUE(tune::save_profile(folder.path(), tune::this_machine(), everywhere()).ok());
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+  run_ranks(GetParam(), kStartRanks, [&](TestBootstrap& world) {
     std::unique_ptr<node::Node> node;
     ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
     engine::Config config;

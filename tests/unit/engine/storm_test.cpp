@@ -7,9 +7,9 @@
 namespace zh::test {
 namespace {
 
-class Storm : public ::testing::TestWithParam<StormConfig> {};
+class StormTest : public ::testing::TestWithParam<StormConfig> {};
 
-TEST_P(Storm, EveryMessageArrivesOnceWholeAndInOrder) {
+TEST_P(StormTest, EveryMessageArrivesOnceWholeAndInOrder) {
   const StormConfig config = GetParam();
   const uint64_t seed = storm_seed();
   run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); });
@@ -103,7 +103,7 @@ std::vector<StormConfig> configs() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Storm, ::testing::ValuesIn(configs()), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(All, StormTest, ::testing::ValuesIn(configs()), [](const auto& instance) {
   return std::string(to_string(instance.param.world)) + "_" + instance.param.name;
 });
 

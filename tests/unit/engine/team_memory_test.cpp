@@ -25,7 +25,7 @@ class TeamsShortOfMemory : public Teams {
   };
 };
 
-constexpr uint64_t kCount = 20'011;
+constexpr uint64_t kMemoryCount = 20'011;
 
 TEST_P(TeamsShortOfMemory, OthersAreTold) {
   // Every second number: whoever offers such memory has to pack it.
@@ -36,31 +36,31 @@ TEST_P(TeamsShortOfMemory, OthersAreTold) {
   uint64_t* in = nullptr;
   uint64_t* out = nullptr;
   const auto expect = [&](uint64_t step, const std::function<uint64_t(uint64_t)>& of) {
-    for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(out[i * step], of(i)) << i;
+    for (uint64_t i = 0; i < kMemoryCount; ++i) ASSERT_EQ(out[i * step], of(i)) << i;
   };
-  const auto even_spread = [&](uint64_t* p) { return Pieces{spread(p, kCount), 2 * kCount * 8, nullptr}; };
+  const auto even_spread = [&](uint64_t* p) { return Pieces{spread(p, kMemoryCount), 2 * kMemoryCount * 8, nullptr}; };
   const Act acts[] = {
-      {"bcast", false, [&](Member& m) { return m.team.bcast(spread(m.self == 0 ? in : out, kCount), 0); },
+      {"bcast", false, [&](Member& m) { return m.team.bcast(spread(m.self == 0 ? in : out, kMemoryCount), 0); },
        [&](Member& m) {
          if (m.self != 0) expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * i); });
        }},
-      {"gather", false, [&](Member& m) { return m.team.gather(spread(in, kCount), even_spread(out), 0, true); },
+      {"gather", false, [&](Member& m) { return m.team.gather(spread(in, kMemoryCount), even_spread(out), 0, true); },
        [&](Member& m) {
          if (m.self == 0) expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * i); });
        }},
-      {"scatter", false, [&](Member& m) { return m.team.scatter(even_spread(in), bytes(out, kCount), 0, true); },
-       [&](Member& m) { expect(1, [&](uint64_t i) { return value(m.call, 0, 2 * (m.self * kCount + i)); }); }},
-      {"allgather", true, [&](Member& m) { return m.team.allgather(spread(in, kCount), even_spread(out)); },
+      {"scatter", false, [&](Member& m) { return m.team.scatter(even_spread(in), bytes(out, kMemoryCount), 0, true); },
+       [&](Member& m) { expect(1, [&](uint64_t i) { return value(m.call, 0, 2 * (m.self * kMemoryCount + i)); }); }},
+      {"allgather", true, [&](Member& m) { return m.team.allgather(spread(in, kMemoryCount), even_spread(out)); },
        [&](Member& m) { expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * i); }); }},
       {"alltoall", true, [&](Member& m) { return m.team.alltoall(even_spread(in), even_spread(out), true); },
-       [&](Member& m) { expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * (m.self * kCount + i)); }); }},
-      {"reduce", false, [&](Member& m) { return m.team.reduce(in, out, kCount, m.compositions(), 0); },
+       [&](Member& m) { expect(2, [&](uint64_t i) { return value(m.call, 0, 2 * (m.self * kMemoryCount + i)); }); }},
+      {"reduce", false, [&](Member& m) { return m.team.reduce(in, out, kMemoryCount, m.compositions(), 0); },
        [&](Member& m) {
          if (m.self == 0) expect(1, [&](uint64_t i) { return m.composed(0, m.size - 1, i); });
        }},
-      {"allreduce", true, [&](Member& m) { return m.team.allreduce(in, out, kCount, m.compositions()); },
+      {"allreduce", true, [&](Member& m) { return m.team.allreduce(in, out, kMemoryCount, m.compositions()); },
        [&](Member& m) { expect(1, [&](uint64_t i) { return m.composed(0, m.size - 1, i); }); }},
-      {"exscan", false, [&](Member& m) { return m.team.scan(in, out, kCount, m.compositions(), true); },
+      {"exscan", false, [&](Member& m) { return m.team.scan(in, out, kMemoryCount, m.compositions(), true); },
        [&](Member& m) {
          if (m.self != 0) expect(1, [&](uint64_t i) { return m.composed(0, m.self - 1, i); });
        }},
@@ -73,8 +73,8 @@ TEST_P(TeamsShortOfMemory, OthersAreTold) {
         // Later calls would find the memory that earlier ones have left.
         for (int times = 0; times < 3; ++times) {
           ++m.call;
-          in = m.input(2 * kCount * m.size);
-          out = m.memory(2 * kCount * m.size);
+          in = m.input(2 * kMemoryCount * m.size);
+          out = m.memory(2 * kMemoryCount * m.size);
           Code code = Code::kOk;
           {
             const ShortMemory out_of(victim && times == 0 ? 1 : ~uint64_t{0});

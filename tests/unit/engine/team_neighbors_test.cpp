@@ -12,7 +12,7 @@
 namespace zh::test {
 namespace {
 
-struct Edges {
+struct NeighborEdges {
   std::vector<uint32_t> members;
   std::vector<uint16_t> nth;
 
@@ -25,7 +25,7 @@ struct Edges {
 
 /// Everybody sends to those `distances` on, and receives from those as far before.
 struct Around {
-  Edges to, from;
+  NeighborEdges to, from;
   Around(uint32_t self, uint32_t size, const std::vector<uint32_t>& distances) {
     for (const uint32_t d : distances) {
       to.add((self + d) % size);
@@ -93,8 +93,8 @@ TEST_P(NeighborTeams, BlocksOfNeighborsInLists) {
 /// Chains: who only sends is ahead of who only receives, and members without neighbours of both.
 TEST_P(NeighborTeams, NeighborsRunAhead) {
   run([](Member& m) {
-    Edges to;
-    Edges from;
+    NeighborEdges to;
+    NeighborEdges from;
     if (m.self + 1 < m.size) to.add(m.self + 1);
     if (m.self > 0) from.add(m.self - 1);
     ASSERT_TRUE(m.team.agree_on_edges(1));

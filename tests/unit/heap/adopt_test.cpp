@@ -17,7 +17,7 @@ namespace {
 
 using zh::Atomic;
 
-constexpr size_t kN = 16 * kPage;
+constexpr size_t kAdoptBytes = 16 * kPage;
 
 void used_twice(Heap& heap, const void* p, size_t n, SharedPlace* place) {
   EXPECT_EQ(heap.publish(p, n, true, place), Sharing::kLater);
@@ -26,30 +26,30 @@ void used_twice(Heap& heap, const void* p, size_t n, SharedPlace* place) {
 
 TEST(Adopt, NothingBeforeTheStart) {
   Heap& heap = unused_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kNot);
-  EXPECT_EQ(heap.share(p, kN), Sharing::kNot);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.share(p, kAdoptBytes), Sharing::kNot);
   EXPECT_FALSE(heap.holds_any());
   EXPECT_TRUE(is_plain(p));
 }
 
 TEST(Adopt, ABufferIsSharedFromItsSecondUseOn) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 5);
+  std::byte* p = filled(kAdoptBytes, 5);
   SharedPlace place;
-  EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kLater);
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kLater);
   EXPECT_TRUE(is_plain(p));
-  EXPECT_FALSE(heap.locate(p, kN, &place));
-  EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kMapped);
-  EXPECT_TRUE(heap.locate(p, kN, &place));
+  EXPECT_FALSE(heap.locate(p, kAdoptBytes, &place));
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kMapped);
+  EXPECT_TRUE(heap.locate(p, kAdoptBytes, &place));
   EXPECT_TRUE(mapping_at(p).shared);
-  EXPECT_TRUE(holds(p, kN, 5));
+  EXPECT_TRUE(holds(p, kAdoptBytes, 5));
   const Stats stats = heap.stats();
   EXPECT_EQ(stats.first_uses, 1U);
   EXPECT_EQ(stats.adopted, 1U);
-  EXPECT_EQ(stats.adopted_bytes, kN);
-  EXPECT_EQ(stats.shared_bytes, kN);
+  EXPECT_EQ(stats.adopted_bytes, kAdoptBytes);
+  EXPECT_EQ(stats.shared_bytes, kAdoptBytes);
 }
 
 TEST(Adopt, APeerSeesWhatIsWrittenAndTheOtherWayRound) {
@@ -70,25 +70,25 @@ TEST(Adopt, APeerSeesWhatIsWrittenAndTheOtherWayRound) {
 
 TEST(Adopt, OnlyTheOwnerOfABufferSharesIt) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(heap.publish(p, kN, false, &place), Sharing::kNot);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(heap.publish(p, kAdoptBytes, false, &place), Sharing::kNot);
   EXPECT_EQ(heap.stats().first_uses, 0U);
-  used_twice(heap, p, kN, &place);
-  EXPECT_EQ(heap.publish(p, kN, false, &place), Sharing::kMapped) << "what is shared already counts";
+  used_twice(heap, p, kAdoptBytes, &place);
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, false, &place), Sharing::kMapped) << "what is shared already counts";
 }
 
 TEST(Adopt, SharingByHandIsAtOnce) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
-  EXPECT_EQ(heap.share(p, kN), Sharing::kMapped);
-  EXPECT_EQ(heap.share(p, kN), Sharing::kMapped);
+  std::byte* p = filled(kAdoptBytes, 1);
+  EXPECT_EQ(heap.share(p, kAdoptBytes), Sharing::kMapped);
+  EXPECT_EQ(heap.share(p, kAdoptBytes), Sharing::kMapped);
   EXPECT_EQ(heap.stats().adopted, 1U);
 }
 
 TEST(Adopt, OnlyWholePagesInsideAreShared) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
   EXPECT_EQ(heap.share(p + 1, 2 * kPage - 2), Sharing::kNot);
   EXPECT_EQ(heap.publish(p + 1, kPage, true, &place), Sharing::kNot);
@@ -104,13 +104,13 @@ TEST(Adopt, OnlyWholePagesInsideAreShared) {
   EXPECT_EQ(heap.publish(p + 2 * kPage, kPage, false, &place), Sharing::kMapped);
   EXPECT_EQ(place.from, 0U);
   EXPECT_EQ(place.end, kPage);
-  EXPECT_FALSE(heap.locate(p, kN, &place)) << "some of it is not shared";
+  EXPECT_FALSE(heap.locate(p, kAdoptBytes, &place)) << "some of it is not shared";
 }
 
 TEST(Adopt, EdgesThatANeighbourHasSharedCount) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
-  ASSERT_EQ(heap.share(p, kN), Sharing::kMapped);
+  std::byte* p = filled(kAdoptBytes, 1);
+  ASSERT_EQ(heap.share(p, kAdoptBytes), Sharing::kMapped);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p + 100, 4 * kPage, &place));
   EXPECT_EQ(place.from, 0U);
@@ -120,15 +120,15 @@ TEST(Adopt, EdgesThatANeighbourHasSharedCount) {
 
 TEST(Adopt, BuffersGrowTogether) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   ASSERT_EQ(heap.share(p + 2 * kPage, 3 * kPage), Sharing::kMapped);
   p[2 * kPage] = std::byte{7};
   SharedPlace place;
-  used_twice(heap, p, kN, &place);
+  used_twice(heap, p, kAdoptBytes, &place);
   EXPECT_EQ(p[2 * kPage], std::byte{7});
-  EXPECT_EQ(place.end, kN);
-  EXPECT_EQ(heap.stats().shared_bytes, kN) << "no page is counted twice";
-  EXPECT_EQ(heap.stats().adopted_bytes, kN);
+  EXPECT_EQ(place.end, kAdoptBytes);
+  EXPECT_EQ(heap.stats().shared_bytes, kAdoptBytes) << "no page is counted twice";
+  EXPECT_EQ(heap.stats().adopted_bytes, kAdoptBytes);
 }
 
 TEST(Adopt, TheFirstPageOfABlockThatLibcHasMapped) {
@@ -159,16 +159,16 @@ TEST(Adopt, TheFirstPageOfABlockThatLibcHasMapped) {
 
 TEST(Adopt, BuffersOverSeveralMappings) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 2);
+  std::byte* p = filled(kAdoptBytes, 2);
   constexpr int kReadWrite = PROT_READ | PROT_WRITE;
   void* other =
       mmap(p + 4 * kPage, 4 * kPage, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   ASSERT_EQ(other, p + 4 * kPage);
   std::memset(other, 3, 4 * kPage);
   SharedPlace place;
-  used_twice(heap, p + 5, kN - 10, &place);
+  used_twice(heap, p + 5, kAdoptBytes - 10, &place);
   EXPECT_TRUE(holds(p, 4 * kPage, 2) && holds(p + 4 * kPage, 4 * kPage, 3) && holds(p + 8 * kPage, 8 * kPage, 2));
-  EXPECT_EQ(heap.stats().shared_bytes, kN - 2 * kPage);
+  EXPECT_EQ(heap.stats().shared_bytes, kAdoptBytes - 2 * kPage);
 }
 
 /// Memory that may not be adopted: refused at every use, and as it was afterwards.
@@ -187,40 +187,40 @@ void refused(Heap& heap, const void* p, size_t n, const std::string& why) {
 
 TEST(Refused, ProtectedMemory) {
   for (const int protection : {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE | PROT_EXEC}) {
-    std::byte* p = filled(kN, 1);
+    std::byte* p = filled(kAdoptBytes, 1);
     ASSERT_EQ(mprotect(p + 8 * kPage, kPage, protection), 0);
-    refused(fresh_heap(), p, kN, "read and written");
-    EXPECT_EQ(mprotect(p, kN, PROT_READ | PROT_WRITE), 0);
-    EXPECT_TRUE(holds(p, kN, 1));
+    refused(fresh_heap(), p, kAdoptBytes, "read and written");
+    EXPECT_EQ(mprotect(p, kAdoptBytes, PROT_READ | PROT_WRITE), 0);
+    EXPECT_TRUE(holds(p, kAdoptBytes, 1));
   }
 }
 
 TEST(Refused, SharedMemoryAndHoles) {
-  void* p = mmap(nullptr, kN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  std::memset(p, 1, kN);
-  refused(fresh_heap(), p, kN, "private memory");
-  std::byte* q = filled(kN, 1);
+  void* p = mmap(nullptr, kAdoptBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  std::memset(p, 1, kAdoptBytes);
+  refused(fresh_heap(), p, kAdoptBytes, "private memory");
+  std::byte* q = filled(kAdoptBytes, 1);
   munmap(q + 3 * kPage, kPage);
-  refused(fresh_heap(), q, kN, "private memory");
+  refused(fresh_heap(), q, kAdoptBytes, "private memory");
 }
 
 TEST(Refused, PrivateMappingsOfFiles) {
   const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  auto* p = static_cast<std::byte*>(mmap(nullptr, kN, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
+  auto* p = static_cast<std::byte*>(mmap(nullptr, kAdoptBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
   ASSERT_NE(static_cast<void*>(p), MAP_FAILED);
-  std::memset(p, 1, kN);
-  refused(fresh_heap(), p, kN, "file");
+  std::memset(p, 1, kAdoptBytes);
+  refused(fresh_heap(), p, kAdoptBytes, "file");
   close(fd);
 }
 
 TEST(Refused, WhatWasNeverWritten) {
   constexpr int kReadWrite = PROT_READ | PROT_WRITE;
-  auto* p = static_cast<std::byte*>(mmap(nullptr, kN, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  refused(fresh_heap(), p, kN, "never written");
-  std::memset(p, 1, kN - kPage);
-  refused(fresh_heap(), p, kN, "never written");
-  EXPECT_TRUE(holds(p + kN - kPage, kPage, 0));  // now the page of zeros is there
-  refused(fresh_heap(), p, kN, "never written");
+  auto* p = static_cast<std::byte*>(mmap(nullptr, kAdoptBytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  refused(fresh_heap(), p, kAdoptBytes, "never written");
+  std::memset(p, 1, kAdoptBytes - kPage);
+  refused(fresh_heap(), p, kAdoptBytes, "never written");
+  EXPECT_TRUE(holds(p + kAdoptBytes - kPage, kPage, 0));  // now the page of zeros is there
+  refused(fresh_heap(), p, kAdoptBytes, "never written");
 }
 
 TEST(Refused, Stacks) {
@@ -244,9 +244,9 @@ TEST(Refused, Stacks) {
 
 TEST(Refused, WhatWasExcludedByAdvice) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   heap.exclude(p + 4 * kPage, kPage);
-  refused(heap, p, kN, "attributes");
+  refused(heap, p, kAdoptBytes, "attributes");
   EXPECT_EQ(heap.share(p, 4 * kPage), Sharing::kMapped) << "beside it";
   EXPECT_EQ(heap.share(p + 5 * kPage, 4 * kPage), Sharing::kMapped);
 }
@@ -265,42 +265,43 @@ TEST(Refused, TooManyExclusionsEndIt) {
 
 TEST(Refused, WhileMemoryIsLocked) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   std::byte* locked = filled(kPage, 1);
   if (syscall(SYS_mlock, locked, kPage) != 0) GTEST_SKIP() << "mlock is not permitted";
-  refused(heap, p, kN, "locked");
+  refused(heap, p, kAdoptBytes, "locked");
   syscall(SYS_munlock, locked, kPage);
   usleep(20'000);
-  EXPECT_EQ(heap.share(p, kN), Sharing::kMapped);
+  EXPECT_EQ(heap.share(p, kAdoptBytes), Sharing::kMapped);
 }
 
 TEST(Refused, WhileSomebodyElseRemembersPages) {
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   constexpr int kUserModeOnly = 1;
   const auto fault = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | kUserModeOnly));
   if (fault >= 0) {
-    refused(fresh_heap(), p, kN, "userfaultfd");
+    refused(fresh_heap(), p, kAdoptBytes, "userfaultfd");
     close(fault);
   }
   std::array<uint64_t, 32> parameters{};
   const auto ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, parameters.data()));
   if (ring >= 0) {
-    refused(fresh_heap(), p, kN, "io_uring");
+    refused(fresh_heap(), p, kAdoptBytes, "io_uring");
     close(ring);
   }
-  EXPECT_EQ(fresh_heap().share(p, kN), Sharing::kMapped);
+  EXPECT_EQ(fresh_heap().share(p, kAdoptBytes), Sharing::kMapped);
   if (fault < 0 || ring < 0) GTEST_SKIP() << "userfaultfd: " << fault << ", io_uring: " << ring;
 }
 
 TEST(Refused, UnderALimitOfFileSizeOrData) {
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   for (const auto which : {RLIMIT_FSIZE, RLIMIT_DATA}) {
     EXPECT_EQ(in_process([&] {
                 Heap& heap = fresh_heap();
                 const bool before = heap.share(p, 2 * kPage) == Sharing::kMapped;
                 const rlimit limit{uint64_t{1} << 33, uint64_t{1} << 33};
                 setrlimit(which, &limit);
-                return before && heap.share(p, kN) == Sharing::kNot && heap.declined() == nullptr && holds(p, kN, 1);
+                return before && heap.share(p, kAdoptBytes) == Sharing::kNot && heap.declined() == nullptr &&
+                       holds(p, kAdoptBytes, 1);
               }),
               0);
   }
@@ -308,21 +309,21 @@ TEST(Refused, UnderALimitOfFileSizeOrData) {
 
 TEST(Adopt, ARefusalIsNotForEver) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
-  refused(heap, p, kN, "read and written");
+  refused(heap, p, kAdoptBytes, "read and written");
   ASSERT_EQ(mprotect(p, kPage, PROT_READ | PROT_WRITE), 0);
   usleep(10'000);
   SharedPlace place;
-  used_twice(heap, p, kN, &place);
+  used_twice(heap, p, kAdoptBytes, &place);
 }
 
 TEST(Adopt, AClosedDescriptorEndsIt) {
   for (const bool replaced : {false, true}) {
     Heap& heap = fresh_heap();
-    std::byte* p = filled(kN, 1);
+    std::byte* p = filled(kAdoptBytes, 1);
     SharedPlace place;
-    used_twice(heap, p, kN, &place);
+    used_twice(heap, p, kAdoptBytes, &place);
     const int fd = heap.descriptor(place.region);
     ASSERT_GE(fd, 0);
     close(fd);
@@ -334,12 +335,12 @@ TEST(Adopt, AClosedDescriptorEndsIt) {
       ASSERT_EQ(ftruncate(file, 4096), 0);
       ASSERT_EQ(dup2(file, fd), fd);
     }
-    EXPECT_EQ(heap.share(filled(kN, 2), kN), Sharing::kNot);
+    EXPECT_EQ(heap.share(filled(kAdoptBytes, 2), kAdoptBytes), Sharing::kNot);
     EXPECT_NE(heap.declined(), nullptr);
-    EXPECT_TRUE(holds(p, kN, 1));
-    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kN, 1); }), 0);
-    EXPECT_TRUE(heap.come_back(p, kN));
-    EXPECT_TRUE(holds(p, kN, 1) && is_plain(p));
+    EXPECT_TRUE(holds(p, kAdoptBytes, 1));
+    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kAdoptBytes, 1); }), 0);
+    EXPECT_TRUE(heap.come_back(p, kAdoptBytes));
+    EXPECT_TRUE(holds(p, kAdoptBytes, 1) && is_plain(p));
     if (replaced) {
       EXPECT_EQ(lseek(fd, 0, SEEK_END), 4096) << "the program's file is left alone";
       close(fd);
@@ -350,15 +351,15 @@ TEST(Adopt, AClosedDescriptorEndsIt) {
 
 TEST(Adopt, DecliningKeepsWhatIsShared) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
-  used_twice(heap, p, kN, &place);
+  used_twice(heap, p, kAdoptBytes, &place);
   heap.decline("a reason");
   heap.decline("another one");
   EXPECT_STREQ(heap.declined(), "a reason");
-  EXPECT_EQ(heap.publish(p, kN, true, &place), Sharing::kMapped);
-  EXPECT_EQ(heap.share(filled(kN, 1), kN), Sharing::kNot);
-  EXPECT_EQ(heap.publish(filled(kN, 1), kN, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kMapped);
+  EXPECT_EQ(heap.share(filled(kAdoptBytes, 1), kAdoptBytes), Sharing::kNot);
+  EXPECT_EQ(heap.publish(filled(kAdoptBytes, 1), kAdoptBytes, true, &place), Sharing::kNot);
 }
 
 TEST(Adopt, BuffersThatComeAndGoNeverRunOut) {
@@ -374,7 +375,7 @@ TEST(Adopt, BuffersThatComeAndGoNeverRunOut) {
 
 TEST(Adopt, ThreadsShareTheSameBufferOnce) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(64 * kN, 1);
+  std::byte* p = filled(64 * kAdoptBytes, 1);
   std::vector<std::thread> threads;
   Atomic<uint32_t> mapped{0};
   for (int t = 0; t < 4; ++t) {
@@ -382,15 +383,15 @@ TEST(Adopt, ThreadsShareTheSameBufferOnce) {
       SharedPlace place;
       for (size_t i = 0; i < 64; ++i) {
         for (int k = 0; k < 3; ++k)
-          mapped.fetch_add_relaxed(heap.publish(p + i * kN, kN, true, &place) == Sharing::kMapped);
+          mapped.fetch_add_relaxed(heap.publish(p + i * kAdoptBytes, kAdoptBytes, true, &place) == Sharing::kMapped);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GE(mapped.load_relaxed(), 4 * 64U);
-  EXPECT_EQ(heap.stats().shared_bytes, 64 * kN);
-  EXPECT_EQ(heap.stats().adopted_bytes, 64 * kN);
-  EXPECT_TRUE(holds(p, 64 * kN, 1));
+  EXPECT_EQ(heap.stats().shared_bytes, 64 * kAdoptBytes);
+  EXPECT_EQ(heap.stats().adopted_bytes, 64 * kAdoptBytes);
+  EXPECT_TRUE(holds(p, 64 * kAdoptBytes, 1));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace zh::heap::test {
 namespace {
 
-constexpr size_t kN = 64 << 10;
+constexpr size_t kBlockBytes = 64 << 10;
 
 struct Known {
   std::byte* p;
@@ -53,56 +53,56 @@ class Blocks : public ::testing::Test {
 };
 
 TEST_F(Blocks, PrivateOnesAreTheAllocators) {
-  std::byte* p = block(kN, 1);
+  std::byte* p = block(kBlockBytes, 1);
   EXPECT_FALSE(heap.keep(p));
-  shared(kN, 1);
+  shared(kBlockBytes, 1);
   EXPECT_FALSE(heap.keep(p));
   EXPECT_TRUE(heap.prepare_resize(p));
-  EXPECT_EQ(heap.reuse(kN), nullptr);
+  EXPECT_EQ(heap.reuse(kBlockBytes), nullptr);
 }
 
 TEST_F(Blocks, SharedOnesWaitForTheNextAllocation) {
-  std::byte* p = shared(kN, 3, 16);
+  std::byte* p = shared(kBlockBytes, 3, 16);
   errno = 77;
   ASSERT_TRUE(heap.keep(p));
   EXPECT_EQ(errno, 77);
   EXPECT_EQ(heap.stats().kept_blocks, 1U);
-  EXPECT_EQ(heap.stats().kept_bytes, kN);
-  EXPECT_EQ(heap.reuse(kN + 1), nullptr);
-  EXPECT_EQ(heap.reuse(kN / 2), nullptr);
-  EXPECT_EQ(heap.reuse(kN - 100), p);
-  EXPECT_EQ(heap.reuse(kN), nullptr) << "handed out once";
+  EXPECT_EQ(heap.stats().kept_bytes, kBlockBytes);
+  EXPECT_EQ(heap.reuse(kBlockBytes + 1), nullptr);
+  EXPECT_EQ(heap.reuse(kBlockBytes / 2), nullptr);
+  EXPECT_EQ(heap.reuse(kBlockBytes - 100), p);
+  EXPECT_EQ(heap.reuse(kBlockBytes), nullptr) << "handed out once";
   EXPECT_EQ(heap.stats().reused_blocks, 1U);
   EXPECT_EQ(heap.stats().kept_bytes, 0U);
   SharedPlace place;
-  EXPECT_TRUE(heap.locate(p, kN, &place)) << "and is shared still";
+  EXPECT_TRUE(heap.locate(p, kBlockBytes, &place)) << "and is shared still";
   EXPECT_TRUE(heap.keep(p));
   EXPECT_TRUE(g_freed.empty());
 }
 
 TEST_F(Blocks, ADoubleFreeAborts) {
-  std::byte* p = shared(kN, 3);
+  std::byte* p = shared(kBlockBytes, 3);
   ASSERT_TRUE(heap.keep(p));
   EXPECT_DEATH((void)heap.keep(p), "double free");
-  EXPECT_EQ(heap.reuse(kN), p);
+  EXPECT_EQ(heap.reuse(kBlockBytes), p);
   EXPECT_TRUE(heap.keep(p)) << "allocated in between";
 }
 
 TEST_F(Blocks, OnlySoMany) {
   std::vector<std::byte*> all;
-  for (uint32_t i = 0; i < kKeptBlocks + 4; ++i) all.push_back(shared(kN, 1));
+  for (uint32_t i = 0; i < kKeptBlocks + 4; ++i) all.push_back(shared(kBlockBytes, 1));
   for (std::byte* p : all) EXPECT_TRUE(heap.keep(p));
   EXPECT_EQ(heap.stats().kept_blocks, kKeptBlocks);
   EXPECT_EQ(g_freed, std::vector<void*>(all.begin(), all.begin() + 4)) << "the oldest go";
   EXPECT_TRUE(is_plain(all[0]));
-  EXPECT_EQ(heap.stats().shared_bytes, kKeptBlocks * kN);
+  EXPECT_EQ(heap.stats().shared_bytes, kKeptBlocks * kBlockBytes);
 }
 
 TEST_F(Blocks, OnlySoManyBytes) {
   std::byte* large = shared(kKeptBlockBytes, 1);
   std::byte* too_large = shared(kKeptBlockBytes + kPage, 1);
   std::byte* other = shared(kKeptBlockBytes, 1);
-  std::byte* small = shared(kN, 1);
+  std::byte* small = shared(kBlockBytes, 1);
   EXPECT_TRUE(heap.keep(large));
   EXPECT_FALSE(heap.keep(too_large)) << "the allocator's, and private";
   EXPECT_TRUE(is_plain(too_large) && is_plain(too_large + kKeptBlockBytes));
@@ -116,10 +116,10 @@ TEST_F(Blocks, OnlySoManyBytes) {
 }
 
 TEST_F(Blocks, WhatNobodyAsksForGoes) {
-  std::byte* old = shared(kN, 1);
+  std::byte* old = shared(kBlockBytes, 1);
   ASSERT_TRUE(heap.keep(old));
   usleep(kKeptNs / 1000 + 10'000);
-  std::byte* young = shared(2 * kN, 1);
+  std::byte* young = shared(2 * kBlockBytes, 1);
   ASSERT_TRUE(heap.keep(young));
   EXPECT_EQ(g_freed, std::vector<void*>{old});
   EXPECT_TRUE(heap.trim());
@@ -130,18 +130,18 @@ TEST_F(Blocks, WhatNobodyAsksForGoes) {
 }
 
 TEST_F(Blocks, OnlyThoseThatAreMostlyShared) {
-  std::byte* little = block(kN, 1);
-  ASSERT_EQ(heap.share(little, kN / 4), Sharing::kMapped);
+  std::byte* little = block(kBlockBytes, 1);
+  ASSERT_EQ(heap.share(little, kBlockBytes / 4), Sharing::kMapped);
   EXPECT_FALSE(heap.keep(little));
-  std::byte* much = block(kN, 1);
-  ASSERT_EQ(heap.share(much, kN / 2), Sharing::kMapped);
+  std::byte* much = block(kBlockBytes, 1);
+  ASSERT_EQ(heap.share(much, kBlockBytes / 2), Sharing::kMapped);
   EXPECT_TRUE(heap.keep(much));
 }
 
 TEST_F(Blocks, NoneWithASpecialPage) {
   using Protection = Heap::Protection;
   for (int kind = 0; kind < 3; ++kind) {
-    std::byte* p = shared(kN, 1);
+    std::byte* p = shared(kBlockBytes, 1);
     if (kind == 0) heap.protect(p, kPage, Protection::kRead);
     if (kind == 1) heap.mark(Bit::kWiped, p, kPage, true);
     if (kind == 2) heap.mark(Bit::kHidden, p, kPage, true);
@@ -151,21 +151,21 @@ TEST_F(Blocks, NoneWithASpecialPage) {
 }
 
 TEST_F(Blocks, NoneWhereNothingIsSharedAnyMore) {
-  std::byte* p = shared(kN, 1);
+  std::byte* p = shared(kBlockBytes, 1);
   heap.decline("a reason");
   EXPECT_FALSE(heap.keep(p));
   EXPECT_TRUE(is_plain(p));
 }
 
 TEST_F(Blocks, AResizeGetsPrivateMemoryWithTheSameContents) {
-  std::byte* p = shared(kN, 6, 16);
+  std::byte* p = shared(kBlockBytes, 6, 16);
   ASSERT_TRUE(heap.prepare_resize(p));
-  EXPECT_TRUE(holds(p, kN, 6));
-  for (size_t at = 0; at < kN; at += kPage) EXPECT_TRUE(is_plain(p + at));
+  EXPECT_TRUE(holds(p, kBlockBytes, 6));
+  for (size_t at = 0; at < kBlockBytes; at += kPage) EXPECT_TRUE(is_plain(p + at));
   EXPECT_FALSE(heap.holds_any());
-  EXPECT_EQ(mapping_at(p).to, mapping_at(p + kN - 1).to) << "one mapping, as libc made it: it may move it";
+  EXPECT_EQ(mapping_at(p).to, mapping_at(p + kBlockBytes - 1).to) << "one mapping, as libc made it: it may move it";
   SharedPlace place;
-  EXPECT_FALSE(heap.locate(p, kN, &place));
+  EXPECT_FALSE(heap.locate(p, kBlockBytes, &place));
 }
 
 TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
@@ -196,17 +196,17 @@ TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
 
 TEST_F(Blocks, NeighboursOfAFreedBlockKeepTheirPages) {
   // Two blocks in one arena: the page between them belongs to both.
-  std::byte* arena = filled(4 * kN, 5);
-  g_blocks.push_back({arena + 16, 2 * kN});
-  g_blocks.push_back({arena + 2 * kN + 32, 2 * kN - 32});
-  ASSERT_EQ(heap.share(arena, 4 * kN), Sharing::kMapped);
+  std::byte* arena = filled(4 * kBlockBytes, 5);
+  g_blocks.push_back({arena + 16, 2 * kBlockBytes});
+  g_blocks.push_back({arena + 2 * kBlockBytes + 32, 2 * kBlockBytes - 32});
+  ASSERT_EQ(heap.share(arena, 4 * kBlockBytes), Sharing::kMapped);
   heap.decline("so that nothing is kept");
   EXPECT_FALSE(heap.keep(arena + 16));
-  EXPECT_TRUE(holds(arena + 2 * kN, 2 * kN, 5));
+  EXPECT_TRUE(holds(arena + 2 * kBlockBytes, 2 * kBlockBytes, 5));
   EXPECT_TRUE(holds(arena, 16, 5)) << "the allocator's words in front of the block";
   SharedPlace place;
-  EXPECT_TRUE(heap.locate(arena + 2 * kN + 32, 2 * kN - 32, &place));
-  EXPECT_TRUE(holds(arena + 2 * kN, kPage, 5));
+  EXPECT_TRUE(heap.locate(arena + 2 * kBlockBytes + 32, 2 * kBlockBytes - 32, &place));
+  EXPECT_TRUE(holds(arena + 2 * kBlockBytes, kPage, 5));
 }
 
 }  // namespace

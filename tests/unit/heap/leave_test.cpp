@@ -9,10 +9,10 @@
 namespace zh::heap::test {
 namespace {
 
-constexpr size_t kN = 64 * kPage;
+constexpr size_t kLeaveBytes = 64 * kPage;
 using Protection = Heap::Protection;
 
-std::byte* shared(Heap& heap, size_t n, int value) {
+std::byte* shared_pages(Heap& heap, size_t n, int value) {
   std::byte* p = filled(n, value);
   EXPECT_EQ(heap.share(p, n), Sharing::kMapped);
   return p;
@@ -20,25 +20,25 @@ std::byte* shared(Heap& heap, size_t n, int value) {
 
 TEST(Leave, WhatComesBackIsPrivateAndComplete) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, 3 * kN, 4);
+  std::byte* p = shared_pages(heap, 3 * kLeaveBytes, 4);
   SharedPlace place;
-  ASSERT_TRUE(heap.locate(p, 3 * kN, &place));
+  ASSERT_TRUE(heap.locate(p, 3 * kLeaveBytes, &place));
   std::byte* seen = as_peer(heap, place);
-  EXPECT_TRUE(heap.touches(p + kN, 1));
-  ASSERT_TRUE(heap.come_back(p + kN + 1, kN - 2));
-  EXPECT_FALSE(heap.touches(p + kN, kN));
-  EXPECT_TRUE(heap.touches(p, kN));
-  EXPECT_TRUE(holds(p, 3 * kN, 4));
-  EXPECT_TRUE(is_plain(p + kN) && is_plain(p + 2 * kN - 1));
-  EXPECT_TRUE(mapping_at(p).shared && mapping_at(p + 2 * kN).shared);
-  p[kN] = std::byte{9};
-  EXPECT_NE(seen[kN], std::byte{9});
-  EXPECT_TRUE(holds(seen + kN, kN, 0)) << "its memory went back to the system";
-  EXPECT_FALSE(heap.locate(p, 3 * kN, &place));
-  EXPECT_EQ(heap.stats().returned_bytes, kN);
-  EXPECT_EQ(heap.stats().shared_bytes, 2 * kN);
-  EXPECT_EQ(heap.share(p, 3 * kN), Sharing::kMapped) << "and may be shared again";
-  EXPECT_EQ(p[kN], std::byte{9});
+  EXPECT_TRUE(heap.touches(p + kLeaveBytes, 1));
+  ASSERT_TRUE(heap.come_back(p + kLeaveBytes + 1, kLeaveBytes - 2));
+  EXPECT_FALSE(heap.touches(p + kLeaveBytes, kLeaveBytes));
+  EXPECT_TRUE(heap.touches(p, kLeaveBytes));
+  EXPECT_TRUE(holds(p, 3 * kLeaveBytes, 4));
+  EXPECT_TRUE(is_plain(p + kLeaveBytes) && is_plain(p + 2 * kLeaveBytes - 1));
+  EXPECT_TRUE(mapping_at(p).shared && mapping_at(p + 2 * kLeaveBytes).shared);
+  p[kLeaveBytes] = std::byte{9};
+  EXPECT_NE(seen[kLeaveBytes], std::byte{9});
+  EXPECT_TRUE(holds(seen + kLeaveBytes, kLeaveBytes, 0)) << "its memory went back to the system";
+  EXPECT_FALSE(heap.locate(p, 3 * kLeaveBytes, &place));
+  EXPECT_EQ(heap.stats().returned_bytes, kLeaveBytes);
+  EXPECT_EQ(heap.stats().shared_bytes, 2 * kLeaveBytes);
+  EXPECT_EQ(heap.share(p, 3 * kLeaveBytes), Sharing::kMapped) << "and may be shared again";
+  EXPECT_EQ(p[kLeaveBytes], std::byte{9});
 }
 
 struct Range {
@@ -57,26 +57,26 @@ bool map_zeros(void* argument) {
 
 TEST(Leave, WhatIsTakenAwayIsForgotten) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, 3 * kN, 4);
+  std::byte* p = shared_pages(heap, 3 * kLeaveBytes, 4);
   SharedPlace place;
-  ASSERT_TRUE(heap.locate(p, 3 * kN, &place));
+  ASSERT_TRUE(heap.locate(p, 3 * kLeaveBytes, &place));
   std::byte* seen = as_peer(heap, place);
-  Range middle{p + kN, kN};
+  Range middle{p + kLeaveBytes, kLeaveBytes};
   ASSERT_TRUE(heap.replace(middle.p, middle.n, &unmap, &middle));
   EXPECT_FALSE(heap.touches(middle.p, middle.n));
-  EXPECT_TRUE(holds(seen + kN, kN, 0));
-  EXPECT_TRUE(holds(p, kN, 4) && holds(p + 2 * kN, kN, 4));
-  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kN, 4); }), 0);
-  Range first{p, kN};
+  EXPECT_TRUE(holds(seen + kLeaveBytes, kLeaveBytes, 0));
+  EXPECT_TRUE(holds(p, kLeaveBytes, 4) && holds(p + 2 * kLeaveBytes, kLeaveBytes, 4));
+  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kLeaveBytes, 4); }), 0);
+  Range first{p, kLeaveBytes};
   ASSERT_TRUE(heap.replace(first.p, first.n, &map_zeros, &first));
-  EXPECT_TRUE(holds(p, kN, 0) && is_plain(p));
-  EXPECT_EQ(heap.stats().shared_bytes, kN);
+  EXPECT_TRUE(holds(p, kLeaveBytes, 0) && is_plain(p));
+  EXPECT_EQ(heap.stats().shared_bytes, kLeaveBytes);
 }
 
 TEST(Leave, ACallThatFailsChangesNothing) {
   Heap& heap = fresh_heap();
   constexpr size_t n = 2 * kForkCopyBytes;
-  std::byte* p = shared(heap, n, 4);
+  std::byte* p = shared_pages(heap, n, 4);
   heap.protect(p, kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
   EXPECT_FALSE(heap.replace(p, n, &refuse, nullptr));
@@ -94,22 +94,22 @@ TEST(Leave, ACallThatFailsChangesNothing) {
 
 TEST(Leave, DroppedContentsReadAsZeroAndAreBackedBeforeTheNextUse) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, kN, 4);
+  std::byte* p = shared_pages(heap, kLeaveBytes, 4);
   heap.drop_contents(p + kPage, 2 * kPage);
-  EXPECT_TRUE(holds(p, kPage, 4) && holds(p + kPage, 2 * kPage, 0) && holds(p + 3 * kPage, kN - 3 * kPage, 4));
+  EXPECT_TRUE(holds(p, kPage, 4) && holds(p + kPage, 2 * kPage, 0) && holds(p + 3 * kPage, kLeaveBytes - 3 * kPage, 4));
   SharedPlace place;
-  EXPECT_TRUE(heap.locate(p, kN, &place));
-  heap.drop_contents(p, kN);
-  EXPECT_EQ(heap.publish(p, kN, false, &place), Sharing::kMapped);
-  std::vector<unsigned char> in_core(kN / kPage);
-  ASSERT_EQ(mincore(p, kN, in_core.data()), 0);
+  EXPECT_TRUE(heap.locate(p, kLeaveBytes, &place));
+  heap.drop_contents(p, kLeaveBytes);
+  EXPECT_EQ(heap.publish(p, kLeaveBytes, false, &place), Sharing::kMapped);
+  std::vector<unsigned char> in_core(kLeaveBytes / kPage);
+  ASSERT_EQ(mincore(p, kLeaveBytes, in_core.data()), 0);
   for (const unsigned char page : in_core) EXPECT_EQ(page & 1, 1);
 }
 
 TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
   Heap& heap = fresh_heap();
   constexpr size_t n = 2 * kForkCopyBytes;
-  std::byte* p = shared(heap, n, 4);
+  std::byte* p = shared_pages(heap, n, 4);
   std::array<int, 2> go{};
   ASSERT_EQ(pipe(go.data()), 0);
   Atomic<uint32_t> stop{0};
@@ -124,9 +124,9 @@ TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
     (void)!read(go[0], &byte, 1);
     bool ok = holds(p, n, 4);
     // As madvise(MADV_DONTNEED) does, while the parent's pages of the same file are shared again.
-    if (madvise(p, kN, MADV_DONTNEED) != 0) _exit(2);
-    heap.drop_contents(p, kN);
-    ok = ok && holds(p, kN, 0) && holds(p + kN, n - kN, 4);
+    if (madvise(p, kLeaveBytes, MADV_DONTNEED) != 0) _exit(2);
+    heap.drop_contents(p, kLeaveBytes);
+    ok = ok && holds(p, kLeaveBytes, 0) && holds(p + kLeaveBytes, n - kLeaveBytes, 4);
     _exit(ok ? 0 : 1);
   }
   heap.after_fork_in_parent();
@@ -142,37 +142,37 @@ TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
 
 TEST(Leave, ProtectedPagesAreOutOfReach) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, kN, 4);
+  std::byte* p = shared_pages(heap, kLeaveBytes, 4);
   SharedPlace place;
   for (const Protection protection : {Protection::kNone, Protection::kRead}) {
     heap.protect(p + kPage, kPage, protection);
-    EXPECT_FALSE(heap.locate(p, kN, &place));
-    EXPECT_TRUE(heap.locate(p + 2 * kPage, kN - 2 * kPage, &place));
-    EXPECT_EQ(heap.share(p, kN), Sharing::kNot);
-    heap.protect(p, kN, Protection::kReadWrite);
-    EXPECT_TRUE(heap.locate(p, kN, &place));
+    EXPECT_FALSE(heap.locate(p, kLeaveBytes, &place));
+    EXPECT_TRUE(heap.locate(p + 2 * kPage, kLeaveBytes - 2 * kPage, &place));
+    EXPECT_EQ(heap.share(p, kLeaveBytes), Sharing::kNot);
+    heap.protect(p, kLeaveBytes, Protection::kReadWrite);
+    EXPECT_TRUE(heap.locate(p, kLeaveBytes, &place));
   }
 }
 
 TEST(Leave, ProtectedPagesComeBackProtected) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, kN, 4);
+  std::byte* p = shared_pages(heap, kLeaveBytes, 4);
   heap.protect(p, 4 * kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, 4 * kPage, PROT_READ), 0);
   heap.protect(p + 4 * kPage, 4 * kPage, Protection::kNone);
   ASSERT_EQ(mprotect(p + 4 * kPage, 4 * kPage, PROT_NONE), 0);
-  ASSERT_TRUE(heap.come_back(p, kN));
+  ASSERT_TRUE(heap.come_back(p, kLeaveBytes));
   EXPECT_FALSE(heap.holds_any());
   EXPECT_TRUE(mapping_at(p).readable && !mapping_at(p).writable);
   EXPECT_FALSE(mapping_at(p + 4 * kPage).readable);
   EXPECT_TRUE(is_plain(p + 8 * kPage));
-  ASSERT_EQ(mprotect(p, kN, PROT_READ | PROT_WRITE), 0);
-  EXPECT_TRUE(holds(p, kN, 4));
+  ASSERT_EQ(mprotect(p, kLeaveBytes, PROT_READ | PROT_WRITE), 0);
+  EXPECT_TRUE(holds(p, kLeaveBytes, 4));
 }
 
 TEST(Leave, PlainStretchesAreThoseThatAreNotShared) {
   Heap& heap = fresh_heap();
-  std::byte* p = filled(kN, 1);
+  std::byte* p = filled(kLeaveBytes, 1);
   ASSERT_EQ(heap.share(p + 4 * kPage, 4 * kPage), Sharing::kMapped);
   ASSERT_EQ(heap.share(p + 10 * kPage, 4 * kPage), Sharing::kMapped);
   std::vector<std::pair<std::byte*, size_t>> seen;

@@ -32,7 +32,7 @@ std::vector<uint32_t> domains_on(const Machine& machine, const std::vector<os::C
   return domains_of(levels, own);
 }
 
-struct Expectation {
+struct DomainExpectation {
   const char* machine;
   std::vector<Cpus> ranks;
   std::vector<uint32_t> domains;
@@ -45,7 +45,7 @@ constexpr const char* kTwoByFour = "synthetic:pack:2 numa:4 l3:1 core:16 pu:1";
 
 TEST(Domains, AreTheFarthestThatRanksSpan) {
   if (!Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
-  const Expectation list[] = {
+  const DomainExpectation list[] = {
       // Sockets, however ranks lie on them, in order and not.
       {kChiplets, {{0, 0}, {31, 31}, {128, 128}, {255, 255}}, {0, 0, 1, 1}},
       {kChiplets, {{200, 200}, {3, 3}, {129, 129}, {40, 40}}, {0, 1, 0, 1}},
@@ -65,7 +65,7 @@ TEST(Domains, AreTheFarthestThatRanksSpan) {
       {"synthetic:pack:1 l3:1 core:8 pu:2", {{0, 15}, {0, 15}}, {0, 0}},
       {kChiplets, {{77, 77}}, {0}},
   };
-  for (const Expectation& e : list) {
+  for (const DomainExpectation& e : list) {
     Machine machine;
     ASSERT_TRUE(machine.load(e.machine).ok()) << e.machine;
     std::vector<os::CpuSet> ranks;

@@ -10,7 +10,7 @@
 namespace zh::node {
 namespace {
 
-os::CpuSet cpus(std::initializer_list<uint32_t> list) {
+os::CpuSet machine_cpus(std::initializer_list<uint32_t> list) {
   os::CpuSet set;
   for (const uint32_t c : list) set.add(c);
   return set;
@@ -46,9 +46,9 @@ TEST(Machine, LevelsOfDescribedMachines) {
   for (const Expectation& e : list) {
     Machine machine;
     ASSERT_TRUE(machine.load(e.machine).ok()) << e.machine;
-    EXPECT_STREQ(to_string(machine.level(cpus(e.a), cpus(e.b))), to_string(e.level))
-        << e.machine << ": CPUs " << cpus(e.a).to_string() << " and " << cpus(e.b).to_string();
-    EXPECT_EQ(machine.level(cpus(e.a), cpus(e.b)), machine.level(cpus(e.b), cpus(e.a)));
+    EXPECT_STREQ(to_string(machine.level(machine_cpus(e.a), machine_cpus(e.b))), to_string(e.level))
+        << e.machine << ": CPUs " << machine_cpus(e.a).to_string() << " and " << machine_cpus(e.b).to_string();
+    EXPECT_EQ(machine.level(machine_cpus(e.a), machine_cpus(e.b)), machine.level(machine_cpus(e.b), machine_cpus(e.a)));
   }
 }
 
@@ -56,9 +56,9 @@ TEST(Machine, AnUnknownSetCountsAsTheWholeMachine) {
   if (!Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
   Machine machine;
   ASSERT_TRUE(machine.load("synthetic:pack:2 l3:1 core:4 pu:1").ok());
-  EXPECT_EQ(machine.level({}, cpus({0})), Level::kOtherSocket);
+  EXPECT_EQ(machine.level({}, machine_cpus({0})), Level::kOtherSocket);
   EXPECT_EQ(machine.cores({}), 8u);
-  EXPECT_EQ(machine.cores(cpus({1, 2})), 2u);
+  EXPECT_EQ(machine.cores(machine_cpus({1, 2})), 2u);
 }
 
 TEST(Machine, ThisMachineLoadsAndHasAnIdentity) {

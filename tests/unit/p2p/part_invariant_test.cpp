@@ -8,18 +8,18 @@
 namespace zh::p2p {
 namespace {
 
-constexpr uint32_t kRanks = 3;
+constexpr uint32_t kPartRanks = 3;
 
 struct Whole {
   PartShm part;
-  Atomic<uint64_t> in[kRanks];
+  Atomic<uint64_t> in[kPartRanks];
   alignas(kPairBytes) shm::BellShm bells;
 };
 
 class PartInvariant : public ::testing::Test {
  protected:
   PartShm& part() { return whole_->part; }
-  [[nodiscard]] const char* broken() const { return whole_->part.broken_invariant(kRanks); }
+  [[nodiscard]] const char* broken() const { return whole_->part.broken_invariant(kPartRanks); }
 
   std::unique_ptr<Whole> whole_ = std::make_unique<Whole>();
 };
@@ -34,11 +34,11 @@ TEST_F(PartInvariant, HintsHaveTheirValues) {
 }
 
 TEST_F(PartInvariant, WordsNameRanks) {
-  part().access.accessing.store_relaxed(kRanks + 1);
+  part().access.accessing.store_relaxed(kPartRanks + 1);
   EXPECT_STREQ(broken(), "`accessing` is 0 or the index + 1 of a rank");
-  part().access.accessing.store_relaxed(kRanks);
+  part().access.accessing.store_relaxed(kPartRanks);
   EXPECT_STREQ(broken(), nullptr);
-  ASSERT_TRUE(part().queues.lock.try_lock(kRanks));
+  ASSERT_TRUE(part().queues.lock.try_lock(kPartRanks));
   EXPECT_STREQ(broken(), "a lock's word is 0 or its holder's index + 1");
 }
 
@@ -47,15 +47,15 @@ TEST_F(PartInvariant, RingsAndQueuesAreNamedOrNot) {
   EXPECT_STREQ(broken(), "queues are broken or not");
   part().queues.broken.store_relaxed(1);
   EXPECT_STREQ(broken(), nullptr);
-  part().in()[kRanks - 1].store_relaxed(1);
+  part().in()[kPartRanks - 1].store_relaxed(1);
   EXPECT_STREQ(broken(), "`in` holds offsets of rings");
 }
 
 TEST_F(PartInvariant, BellsAreOfRanks) {
-  ASSERT_EQ(part().bells(kRanks), &whole_->bells);
-  part().bells(kRanks)->ring(kRanks - 1);
+  ASSERT_EQ(part().bells(kPartRanks), &whole_->bells);
+  part().bells(kPartRanks)->ring(kPartRanks - 1);
   EXPECT_STREQ(broken(), nullptr);
-  part().bells(kRanks)->ring(kRanks);
+  part().bells(kPartRanks)->ring(kPartRanks);
   EXPECT_STREQ(broken(), "a bell is a rank's");
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kEntries = 80;
 constexpr uint32_t kPostedUnits = sizeof(PostedShm) / kLineBytes;
 constexpr uint32_t kMessageUnits = kMessageBytes / kLineBytes;
-constexpr uint64_t kContext = 5;
+constexpr uint64_t kQueueContext = 5;
 
 class QueuesInvariant : public ::testing::Test {
  protected:
@@ -31,7 +31,7 @@ class QueuesInvariant : public ::testing::Test {
     const Ref ref = (1 + posts_++ * kPostedUnits) | place;
     PostedShm* p = queues_.posted(ref);
     *p = PostedShm{};
-    p->context = kContext;
+    p->context = kQueueContext;
     p->source = source;
     p->tag = tag;
     queues_.post(ref);
@@ -40,7 +40,7 @@ class QueuesInvariant : public ::testing::Test {
   Ref arrive(int32_t source, int32_t tag) {
     const Ref ref = queues_.take_free_message();
     MessageShm* m = queues_.message(ref);
-    m->context = kContext;
+    m->context = kQueueContext;
     m->source = source;
     m->tag = tag;
     m->kind = Kind::kTransfer;

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-LaunchRecord launch(int round, const std::string& setting, const std::string& placement, double us) {
+LaunchRecord calibrated_launch(int round, const std::string& setting, const std::string& placement, double us) {
   const Json c = {{"bench", "latency"}, {"size", 1024}, {"metrics", {{"time_us", {{us, us}}}}}};
   return {round, kCalibrationGroup, "mpich", true, setting, 1, {{"placement", placement}, {"cases", {c}}}};
 }
@@ -26,9 +26,9 @@ TEST(Calibrations, ArePairedWithBuiltInThresholdsOfTheSameRoundAndPlacement) {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 8; ++round) {
     const double slow = 1 + round;
-    all.push_back(launch(round, "built-in", round == 7 ? "near" : "far", 2 * slow));
-    all.push_back(launch(round, "beside 2", "far", 3 * slow));
-    all.push_back(launch(round, "beside 0", round == 6 ? "mixed" : "far", 2 * slow));
+    all.push_back(calibrated_launch(round, "built-in", round == 7 ? "near" : "far", 2 * slow));
+    all.push_back(calibrated_launch(round, "beside 2", "far", 3 * slow));
+    all.push_back(calibrated_launch(round, "beside 0", round == 6 ? "mixed" : "far", 2 * slow));
   }
   const auto rows = calibration_rows_of(all);
   ASSERT_EQ(rows.size(), 2U);
@@ -43,7 +43,9 @@ TEST(Calibrations, ArePairedWithBuiltInThresholdsOfTheSameRoundAndPlacement) {
 }
 
 TEST(Calibrations, WithoutAPairThereIsNoRow) {
-  EXPECT_TRUE(calibration_rows_of({launch(0, "beside 1", "far", 2), launch(1, "built-in", "far", 2)}).empty());
+  EXPECT_TRUE(
+      calibration_rows_of({calibrated_launch(0, "beside 1", "far", 2), calibrated_launch(1, "built-in", "far", 2)})
+          .empty());
 }
 
 bool runs(pid_t process) {

@@ -8,7 +8,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-LaunchRecord launch(const std::string& host, bool zerohop, const std::string& placement, double at_s, double us) {
+LaunchRecord placed_launch(const std::string& host, bool zerohop, const std::string& placement, double at_s,
+                           double us) {
   const Json arms = zerohop ? Json{"host", "zerohop", "host"} : Json{"host"};
   const Json times = zerohop ? Json{{2 * us}, {us}, {2 * us}} : Json{{us}};
   const Json c = {{"bench", "latency"}, {"size", 1024}, {"buffers", "malloc"}, {"metrics", {{"time_us", times}}}};
@@ -49,9 +50,10 @@ TEST(PlacementCounts, OnlyWhatWasSeenMustBeFull) {
 }
 
 TEST(PairedByTime, TheClosestOfTheSamePlacementShareARound) {
-  const auto paired = paired_by_time({launch("mpich", true, "near", 0, 1), launch("impi", false, "far", 1, 1),
-                                      launch("impi", false, "near", 90, 1), launch("mpich", true, "near", 100, 1),
-                                      launch("impi", false, "near", 103, 1), launch("impi", false, "near", 5, 1)});
+  const auto paired =
+      paired_by_time({placed_launch("mpich", true, "near", 0, 1), placed_launch("impi", false, "far", 1, 1),
+                      placed_launch("impi", false, "near", 90, 1), placed_launch("mpich", true, "near", 100, 1),
+                      placed_launch("impi", false, "near", 103, 1), placed_launch("impi", false, "near", 5, 1)});
   EXPECT_EQ(paired[5].round, paired[0].round);
   EXPECT_EQ(paired[4].round, paired[3].round) << "3 s away, the other one 10 s";
   EXPECT_NE(paired[0].round, paired[3].round);
@@ -63,8 +65,8 @@ TEST(PairedByTime, RatiosOutliveAMachineThatSlowsDown) {
   for (int i = 0; i < 10; ++i) {
     const double slow = 1 + i;
     // The order turns: launches of one pass are neighbours in time, whatever their order.
-    all.push_back(launch("impi", false, "far", 100.0 * i + (i % 2 != 0 ? 1 : 3), 4 * slow));
-    all.push_back(launch("mpich", true, "far", 100.0 * i + 2, 2 * slow));
+    all.push_back(placed_launch("impi", false, "far", 100.0 * i + (i % 2 != 0 ? 1 : 3), 4 * slow));
+    all.push_back(placed_launch("mpich", true, "far", 100.0 * i + 2, 2 * slow));
   }
   const Judged judged = judge(paired_by_time(all), {});
   ASSERT_EQ(judged.rows.size(), 1U);
@@ -78,15 +80,15 @@ TEST(PlacementTable, APlacementWithTooFewLaunchesIsPrintedAndSaidToBeNotResolved
   std::vector<LaunchRecord> all;
   for (int i = 0; i < 10; ++i) {
     const std::string placement = i < 9 ? "far" : "near";
-    all.push_back(launch("impi", false, placement, i, 4));
-    all.push_back(launch("mpich", true, placement, i, 2));
+    all.push_back(placed_launch("impi", false, placement, i, 4));
+    all.push_back(placed_launch("mpich", true, placement, i, 2));
   }
   const std::string few = placement_table_of(judge(paired_by_time(all), {}));
   EXPECT_NE(few.find("\nfar · latency · malloc"), std::string::npos) << few;
   EXPECT_NE(few.find("launches: impi 9, zerohop 9\n  not resolved"), std::string::npos) << few;
   EXPECT_NE(few.find("launches: impi 1, zerohop 1\n  not resolved"), std::string::npos) << few;
-  all.push_back(launch("impi", false, "far", 20, 4));
-  all.push_back(launch("mpich", true, "far", 20, 2));
+  all.push_back(placed_launch("impi", false, "far", 20, 4));
+  all.push_back(placed_launch("mpich", true, "far", 20, 2));
   const std::string enough = placement_table_of(judge(paired_by_time(all), {}));
   EXPECT_NE(enough.find("launches: impi 10, zerohop 10\nsize"), std::string::npos) << enough;
   EXPECT_NE(enough.find("0.500 [0.500, 0.500]"), std::string::npos) << enough;
@@ -96,10 +98,10 @@ TEST(PlacementTable, AHostThatNeverRanInAPlacementLeavesItUnresolved) {
   std::vector<LaunchRecord> all;
   for (int i = 0; i < 10; ++i) {
     for (const char* placement : {"far", "near"}) {
-      all.push_back(launch("impi", false, placement, i, 4));
-      all.push_back(launch("mpich", true, placement, i, 2));
+      all.push_back(placed_launch("impi", false, placement, i, 4));
+      all.push_back(placed_launch("mpich", true, placement, i, 2));
     }
-    all.push_back(launch("openmpi", false, "near", i, 3));
+    all.push_back(placed_launch("openmpi", false, "near", i, 3));
   }
   const std::string table = placement_table_of(judge(paired_by_time(all), {}));
   EXPECT_NE(table.find("impi 10, zerohop 10\n  not resolved"), std::string::npos) << table;

@@ -10,9 +10,9 @@ namespace zh::tools {
 namespace {
 
 using Json = nlohmann::json;
-using Arms = std::vector<std::vector<double>>;
+using CollArms = std::vector<std::vector<double>>;
 
-Json one_case(const std::string& bench, uint64_t size, const Arms& mean, int iters) {
+Json one_coll_case(const std::string& bench, uint64_t size, const CollArms& mean, int iters) {
   return {{"bench", bench},
           {"size", size},
           {"buffers", "malloc"},
@@ -20,7 +20,7 @@ Json one_case(const std::string& bench, uint64_t size, const Arms& mean, int ite
           {"metrics", {{"time_us", mean}, {"t_min_us", mean}, {"t_max_us", mean}}}};
 }
 
-LaunchRecord launch(int round, const std::string& host, bool zerohop, const Json& cases) {
+LaunchRecord coll_launch(int round, const std::string& host, bool zerohop, const Json& cases) {
   const std::vector<std::string> arms =
       zerohop ? std::vector<std::string>{"host", "zerohop", "host"} : std::vector<std::string>{"host"};
   return {round,
@@ -40,14 +40,16 @@ std::vector<LaunchRecord> made_up() {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) {
     // The best peer differs by size: openmpi at 8 bytes, impi at 1024.
-    all.push_back(launch(round, "openmpi", false,
-                         Json::array({one_case("allreduce", 8, {{10}}, 5), one_case("allreduce", 1024, {{40}}, 5)})));
-    all.push_back(launch(round, "impi", false,
-                         Json::array({one_case("allreduce", 8, {{20}}, 5), one_case("allreduce", 1024, {{32}}, 5)})));
-    all.push_back(launch(
-        round, "openmpi", true,
-        Json::array({one_case("allreduce", 8, {{10}, {5}, {10}}, 90 + round),
-                     one_case("allreduce", 1024, {{40}, {64}, {40}}, 7), one_case("flat", 8, {{3}, {3}, {3}}, 7)})));
+    all.push_back(coll_launch(
+        round, "openmpi", false,
+        Json::array({one_coll_case("allreduce", 8, {{10}}, 5), one_coll_case("allreduce", 1024, {{40}}, 5)})));
+    all.push_back(coll_launch(
+        round, "impi", false,
+        Json::array({one_coll_case("allreduce", 8, {{20}}, 5), one_coll_case("allreduce", 1024, {{32}}, 5)})));
+    all.push_back(coll_launch(round, "openmpi", true,
+                              Json::array({one_coll_case("allreduce", 8, {{10}, {5}, {10}}, 90 + round),
+                                           one_coll_case("allreduce", 1024, {{40}, {64}, {40}}, 7),
+                                           one_coll_case("flat", 8, {{3}, {3}, {3}}, 7)})));
   }
   return all;
 }
@@ -56,10 +58,10 @@ TEST(CollReport, TellsWhatWasSentBetweenMachines) {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) {
     for (const bool zerohop : {false, true}) {
-      Json c = one_case("bcast", 1024, zerohop ? Arms{{9}, {3}, {9}} : Arms{{9}}, 7);
-      c["metrics"]["sent_bytes"] = zerohop ? Arms{{2000}, {1000}, {2000}} : Arms{{2000}};
-      c["metrics"]["sent_packets"] = zerohop ? Arms{{4}, {2}, {4}} : Arms{{4}};
-      LaunchRecord r = launch(round, "mpich", zerohop, Json::array({c}));
+      Json c = one_coll_case("bcast", 1024, zerohop ? CollArms{{9}, {3}, {9}} : CollArms{{9}}, 7);
+      c["metrics"]["sent_bytes"] = zerohop ? CollArms{{2000}, {1000}, {2000}} : CollArms{{2000}};
+      c["metrics"]["sent_packets"] = zerohop ? CollArms{{4}, {2}, {4}} : CollArms{{4}};
+      LaunchRecord r = coll_launch(round, "mpich", zerohop, Json::array({c}));
       r.document["placement"] = "several";
       r.document["machine_of"] = std::vector<int>{0, 1, 0, 1};
       all.push_back(r);
@@ -81,12 +83,12 @@ std::vector<LaunchRecord> started() {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) {
     for (const bool zerohop : {false, true}) {
-      Json plain = one_case("allreduce", 1024, zerohop ? Arms{{40}, {20}, {40}} : Arms{{40}}, 7);
-      Json c = one_case("allreduce", 1024, zerohop ? Arms{{80}, {60}, {80}} : Arms{{80}}, 7);
+      Json plain = one_coll_case("allreduce", 1024, zerohop ? CollArms{{40}, {20}, {40}} : CollArms{{40}}, 7);
+      Json c = one_coll_case("allreduce", 1024, zerohop ? CollArms{{80}, {60}, {80}} : CollArms{{80}}, 7);
       c["variant"] = "nonblocking";
-      c["metrics"]["left_us"] = zerohop ? Arms{{32}, {8}, {32}} : Arms{{32}};
-      c["metrics"]["computed_us"] = zerohop ? Arms{{41}, {21}, {41}} : Arms{{41}};
-      all.push_back(launch(round, "mpich", zerohop, Json::array({plain, c})));
+      c["metrics"]["left_us"] = zerohop ? CollArms{{32}, {8}, {32}} : CollArms{{32}};
+      c["metrics"]["computed_us"] = zerohop ? CollArms{{41}, {21}, {41}} : CollArms{{41}};
+      all.push_back(coll_launch(round, "mpich", zerohop, Json::array({plain, c})));
     }
   }
   return all;
@@ -137,15 +139,15 @@ TEST(CollReport, SummaryIsTheGeometricMeanAgainstTheBestPeerOfEachSize) {
 TEST(CollReport, WhatNoPeerRanIsNotCompared) {
   const auto peers = [](const Json& cases) {
     std::vector<LaunchRecord> records;
-    records.push_back(launch(0, "impi", false, cases));
-    records.push_back(launch(0, "openmpi", true,
-                             Json::array({one_case("allreduce", 8, {{10}, {5}, {10}}, 9),
-                                          one_case("allreduce", 1024, {{40}, {20}, {40}}, 9)})));
+    records.push_back(coll_launch(0, "impi", false, cases));
+    records.push_back(coll_launch(0, "openmpi", true,
+                                  Json::array({one_coll_case("allreduce", 8, {{10}, {5}, {10}}, 9),
+                                               one_coll_case("allreduce", 1024, {{40}, {20}, {40}}, 9)})));
     return judge(records, {});
   };
-  const std::string one = coll_table_of(peers(Json::array({one_case("allreduce", 8, {{20}}, 5)})), {}, false);
+  const std::string one = coll_table_of(peers(Json::array({one_coll_case("allreduce", 8, {{20}}, 5)})), {}, false);
   EXPECT_NE(one.find("/ best peer 0.250 (1 sizes)   / own host 0.500\n"), std::string::npos) << one;
-  const std::string none = coll_table_of(peers(Json::array({one_case("bcast", 8, {{20}}, 5)})), {}, false);
+  const std::string none = coll_table_of(peers(Json::array({one_coll_case("bcast", 8, {{20}}, 5)})), {}, false);
   EXPECT_NE(none.find("/ best peer -   / own host 0.500\n"), std::string::npos) << none;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kHourS = 3600;
 
-CalibrationFacts good() {
+CalibrationFacts good_calibration() {
   CalibrationFacts f;
   f.path = "/c/zerohop/calibration-1.json";
   f.folder = "/c/zerohop";
@@ -35,13 +35,13 @@ void expect_warning(const CalibrationFacts& f, const std::string& word) {
 }
 
 TEST(DoctorCalibration, AgeNoiseAndConfirmationsAreTold) {
-  const Check c = check_calibration(good());
+  const Check c = check_calibration(good_calibration());
   EXPECT_EQ(c.state, State::kOk);
   EXPECT_EQ(c.finding, "shared-l3 found alike by 3 of 4 jobs, the last 2.0 h ago, noise 25 %: in force");
 }
 
 TEST(DoctorCalibration, WhatIsFreshIsNotOddYet) {
-  CalibrationFacts f = good();
+  CalibrationFacts f = good_calibration();
   f.profile.classes[0].jobs = 1;
   EXPECT_EQ(check_calibration(f).state, State::kOk);
   f.profile.classes[0].measured_at = f.now - 30 * kHourS;
@@ -50,29 +50,29 @@ TEST(DoctorCalibration, WhatIsFreshIsNotOddYet) {
 }
 
 TEST(DoctorCalibration, Oddities) {
-  CalibrationFacts f = good();
+  CalibrationFacts f = good_calibration();
   f.profile.classes[0].doubts = 1;
   expect_warning(f, "contradicted");
-  f = good();
+  f = good_calibration();
   f.profile.classes[0].measured_at = f.now + kHourS;
   expect_warning(f, "a clock was set back");
-  f = good();
+  f = good_calibration();
   f.profile.classes[0].jobs = 0;
   f.profile.classes[0].attempts = tune::kMostAttempts;
   expect_warning(f, "no two jobs found the same");
-  f = good();
+  f = good_calibration();
   f.profile.classes[0].cma_write = f.profile.classes[0].mapped_both = {};
   expect_warning(f, "too noisy");
 }
 
 TEST(DoctorCalibration, AFileThatIsRefused) {
-  CalibrationFacts f = good();
+  CalibrationFacts f = good_calibration();
   f.loaded = Status{Code::kInvalid, "the calibration file is of another machine"};
   expect_warning(f, "another machine: /c/zerohop/calibration-1.json");
 }
 
 TEST(DoctorCalibration, NoneIsNoFaultUnlessNoneCanBeKept) {
-  CalibrationFacts f = good();
+  CalibrationFacts f = good_calibration();
   f.loaded = Status{Code::kWouldBlock, "no calibration kept for this machine"};
   EXPECT_EQ(check_calibration(f).state, State::kOk);
   EXPECT_NE(check_calibration(f).finding.find("first two jobs"), std::string::npos);

@@ -21,7 +21,7 @@ HeapFacts good_machine() {
   return f;
 }
 
-Check check_of(const HeapFacts& facts, const std::string& name) {
+Check heap_check(const HeapFacts& facts, const std::string& name) {
   for (Check& c : heap_checks(facts)) {
     if (name == c.name) return c;
   }
@@ -59,16 +59,16 @@ TEST(DoctorHeap, WhateverCostsHasACure) {
 TEST(DoctorHeap, HugePagesOfPrivateMemoryOnly) {
   HeapFacts f = good_machine();
   f.huge_pages_stay = true;
-  const Check c = check_of(f, "huge_pages");
+  const Check c = heap_check(f, "huge_pages");
   EXPECT_EQ(c.state, State::kOk);
   EXPECT_NE(c.cost.find("huge pages"), std::string::npos) << c.cost;
   EXPECT_NE(c.finding.find("[madvise]"), std::string::npos) << c.finding;
   EXPECT_EQ(c.cure.find("echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"), 0U) << c.cure;
   f.used = false;
-  EXPECT_TRUE(check_of(f, "huge_pages").cost.empty()) << "without the heap it costs nothing";
+  EXPECT_TRUE(heap_check(f, "huge_pages").cost.empty()) << "without the heap it costs nothing";
   f.used = true;
   f.shared_huge_pages.clear();
-  EXPECT_EQ(check_of(f, "huge_pages").cure.find("ZEROHOP_HEAP=1"), 0U) << "a kernel without huge shared memory";
+  EXPECT_EQ(heap_check(f, "huge_pages").cure.find("ZEROHOP_HEAP=1"), 0U) << "a kernel without huge shared memory";
 }
 
 TEST(DoctorHeap, WhatTheUserSwitchedOffIsNoFault) {
@@ -76,15 +76,15 @@ TEST(DoctorHeap, WhatTheUserSwitchedOffIsNoFault) {
   f.used = false;
   f.switched_off = true;
   f.why = "ZEROHOP_HEAP is 0";
-  EXPECT_EQ(check_of(f, "shared_heap").state, State::kOk);
-  EXPECT_NE(check_of(f, "shared_heap").finding.find(f.why), std::string::npos);
+  EXPECT_EQ(heap_check(f, "shared_heap").state, State::kOk);
+  EXPECT_NE(heap_check(f, "shared_heap").finding.find(f.why), std::string::npos);
   f.switched_off = false;
-  EXPECT_EQ(check_of(f, "shared_heap").state, State::kWarn);
+  EXPECT_EQ(heap_check(f, "shared_heap").state, State::kWarn);
   f.overcommit = "2";
-  EXPECT_EQ(check_of(f, "shared_heap").cure, "sysctl -w vm.overcommit_memory=0");
+  EXPECT_EQ(heap_check(f, "shared_heap").cure, "sysctl -w vm.overcommit_memory=0");
   f.overcommit = "0";
   f.why = "a limit on the size of files is set (ulimit -f)";
-  EXPECT_EQ(check_of(f, "shared_heap").cure, "ulimit -f unlimited");
+  EXPECT_EQ(heap_check(f, "shared_heap").cure, "ulimit -f unlimited");
 }
 
 TEST(DoctorHeap, SizesAreReadable) {

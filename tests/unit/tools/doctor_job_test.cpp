@@ -11,7 +11,7 @@
 namespace zh::tools {
 namespace {
 
-Parts whole() { return {"/p/lib/libzerohop.so", true, {mpi::kMpichModule, mpi::kOpenMpiModule, mpi::kAbiModule}}; }
+Parts whole_job() { return {"/p/lib/libzerohop.so", true, {mpi::kMpichModule, mpi::kOpenMpiModule, mpi::kAbiModule}}; }
 
 MpiLibrary open_mpi(const std::string& version = "5.0.3") {
   return {"libmpi.so.40", "/m/lib/libmpi.so.40", "Open MPI v" + version + ", package: somebody's", mpi::kOpenMpiModule};
@@ -47,12 +47,13 @@ Check check_of(const std::vector<Check>& checks, const std::string& name) {
   return {"none", State::kOk, "", "", ""};
 }
 
-Check program_check(const ProgramFacts& p, const MpiFacts& mpi = machine_of(open_mpi()), const Parts& parts = whole()) {
+Check program_check(const ProgramFacts& p, const MpiFacts& mpi = machine_of(open_mpi()),
+                    const Parts& parts = whole_job()) {
   return check_of(job_checks(parts, mpi, &p, {}), "program");
 }
 
 TEST(DoctorJob, AWholeInstallationWithAnMpiIsWell) {
-  for (const Check& c : job_checks(whole(), machine_of(open_mpi()), nullptr, {}))
+  for (const Check& c : job_checks(whole_job(), machine_of(open_mpi()), nullptr, {}))
     EXPECT_EQ(c.state, State::kOk) << c.name;
 }
 
@@ -61,13 +62,13 @@ TEST(DoctorJob, WithoutLibraryOrModulesNothingWorks) {
   const auto nothing = job_checks(parts, machine_of(open_mpi()), nullptr, {});
   EXPECT_EQ(check_of(nothing, "library").state, State::kBad);
   EXPECT_EQ(check_of(nothing, "modules").state, State::kBad);
-  parts = whole();
+  parts = whole_job();
   parts.library_whole = false;
   EXPECT_EQ(check_of(job_checks(parts, {}, nullptr, {}), "library").state, State::kBad) << "a file that is no library";
 }
 
 TEST(DoctorJob, AMissingModuleMattersWhereItsMpiIs) {
-  Parts parts = whole();
+  Parts parts = whole_job();
   parts.modules = {mpi::kMpichModule};
   const Check c = check_of(job_checks(parts, machine_of(open_mpi()), nullptr, {}), "modules");
   EXPECT_EQ(c.state, State::kWarn);
@@ -78,7 +79,7 @@ TEST(DoctorJob, AMissingModuleMattersWhereItsMpiIs) {
 
 TEST(DoctorJob, VersionsAreThoseOfTheUserGuide) {
   const auto finding = [](const MpiLibrary& library) {
-    return check_of(job_checks(whole(), machine_of(library), nullptr, {}), "mpi").finding;
+    return check_of(job_checks(whole_job(), machine_of(library), nullptr, {}), "mpi").finding;
   };
   EXPECT_NE(finding(open_mpi()).find("Open MPI 5.0.3, served ("), std::string::npos) << finding(open_mpi());
   EXPECT_NE(finding(open_mpi("6.1.0")).find("served; tried were 4.1, 5.0"), std::string::npos);
@@ -90,12 +91,12 @@ TEST(DoctorJob, VersionsAreThoseOfTheUserGuide) {
 TEST(DoctorJob, AnUnknownMpiIsNotServed) {
   MpiLibrary odd = open_mpi();
   odd.module = "";
-  EXPECT_EQ(check_of(job_checks(whole(), machine_of(odd), nullptr, {}), "mpi").state, State::kBad);
+  EXPECT_EQ(check_of(job_checks(whole_job(), machine_of(odd), nullptr, {}), "mpi").state, State::kBad);
   EXPECT_EQ(program_check(program_of(odd)).state, State::kBad);
   MpiFacts both = machine_of(odd);
   both.libraries.push_back(open_mpi());
-  EXPECT_EQ(check_of(job_checks(whole(), both, nullptr, {}), "mpi").state, State::kOk) << "another one is served";
-  EXPECT_EQ(check_of(job_checks(whole(), {}, nullptr, {}), "mpi").state, State::kWarn) << "none at all";
+  EXPECT_EQ(check_of(job_checks(whole_job(), both, nullptr, {}), "mpi").state, State::kOk) << "another one is served";
+  EXPECT_EQ(check_of(job_checks(whole_job(), {}, nullptr, {}), "mpi").state, State::kWarn) << "none at all";
 }
 
 TEST(DoctorJob, AProgramOfTheMachinesMpiIsWell) {
@@ -121,7 +122,7 @@ TEST(DoctorJob, WhatKeepsZerohopOutOfAProgramIsBad) {
   bad([](ProgramFacts* p) { p->mpi[0].path = ""; }, "does not find");
   bad([](ProgramFacts* p) { p->doubtful_profiler = "libprof.so"; }, "libprof.so");
   bad([](ProgramFacts* p) { p->script_of = "/no/python", p->interpreter_missing = true; }, "/no/python");
-  Parts parts = whole();
+  Parts parts = whole_job();
   parts.modules = {mpi::kMpichModule};
   EXPECT_EQ(program_check(program_of(open_mpi()), machine_of(open_mpi()), parts).state, State::kBad);
 }
@@ -151,7 +152,7 @@ TEST(DoctorJob, ProgramsThatLoadTheirMpiLater) {
 }
 
 TEST(DoctorJob, Preloads) {
-  const auto check = [](const Preload& p) { return check_of(job_checks(whole(), {}, nullptr, {p}), "preloads"); };
+  const auto check = [](const Preload& p) { return check_of(job_checks(whole_job(), {}, nullptr, {p}), "preloads"); };
   EXPECT_EQ(check({"/p/lib/libzerohop.so", true, false, false}).state, State::kOk);
   EXPECT_EQ(check({"/q/lib/libzerohop.so", true, false, true}).state, State::kWarn);
   EXPECT_EQ(check({"libno.so", false, false, false}).state, State::kWarn);

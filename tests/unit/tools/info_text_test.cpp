@@ -27,7 +27,7 @@ json no_model() {
   return {{"path", "/c/m.txt"}, {"present", false}, {"why_not", "nothing predicted"}, {"entries", json::array()}};
 }
 
-json document() {
+json info_document() {
   const json choice = {{"inline_max", 192}, {"eager_max", 16384}, {"single_copy_min", 2 << 20}, {"mapped_min", 8192}};
   return {{"version", "1.2"},
           {"variables",
@@ -72,7 +72,7 @@ size_t times(const std::string& text, const std::string& part) {
 }
 
 TEST(InfoText, SaysNothingTwice) {
-  const std::string text = info_text(document(), 80);
+  const std::string text = info_text(info_document(), 80);
   EXPECT_EQ(times(text, "algorithm of it"), 1U) << text;
   EXPECT_NE(text.find("  BCAST, SCAN = auto (default)\n  REDUCE = ring (environment)\n      algorithm of it\n"),
             std::string::npos)
@@ -83,7 +83,7 @@ TEST(InfoText, SaysNothingTwice) {
 }
 
 TEST(InfoText, TablesThatDifferAreToldApart) {
-  json d = document();
+  json d = info_document();
   d["collectives"]["mpich"]["present"] = true;
   json entry = {{"collective", "bcast"}, {"ranks", 4},          {"several_nodes", true},
                 {"from_bytes", 0},       {"algorithm", "ring"}, {"chunk_bytes", nullptr}};
@@ -102,7 +102,7 @@ TEST(InfoText, TablesThatDifferAreToldApart) {
 }
 
 TEST(InfoText, AThresholdThatNothingReachesIsNever) {
-  json d = document();
+  json d = info_document();
   EXPECT_NE(info_text(d, 200).find("cells to 2M, then one copy; mapped from 8K"), std::string::npos);
   d["calibration"]["classes"][0]["choice"]["single_copy_min"] = tune::kNever;
   EXPECT_NE(info_text(d, 200).find("then cells, one copy never"), std::string::npos);
@@ -111,7 +111,7 @@ TEST(InfoText, AThresholdThatNothingReachesIsNever) {
 
 TEST(InfoText, FitsTheColumns) {
   for (const size_t columns : {40U, 80U, 120U}) {
-    std::istringstream lines(info_text(document(), columns));
+    std::istringstream lines(info_text(info_document(), columns));
     size_t widest = 0;
     for (std::string line; std::getline(lines, line);) {
       widest = std::max(widest, columns_of(line));

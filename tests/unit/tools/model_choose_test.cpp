@@ -24,7 +24,7 @@ Predicted predicted(Collective collective, uint32_t ranks, uint32_t nodes, const
   return predicted_table(collective, {ranks, nodes, 1, false}, tiles, profile());
 }
 
-double us_of(Collective collective, std::string_view algorithm, uint64_t bytes, uint64_t chunk) {
+double chosen_us(Collective collective, std::string_view algorithm, uint64_t bytes, uint64_t chunk) {
   ModelCase c;
   c.collective = collective;
   c.algorithm = algorithm;
@@ -49,16 +49,16 @@ TEST(PredictedTable, HasTheFastestAtEachSize) {
       next = entry.from_bytes + 1;
       const uint64_t bytes = std::max<uint64_t>(entry.from_bytes, kComparedFrom);
       const uint64_t chunk = kTiles.chunk_of(bytes);
-      EXPECT_DOUBLE_EQ(us, us_of(collective, entry.algorithm->name, bytes, chunk)) << entry.algorithm->name;
+      EXPECT_DOUBLE_EQ(us, chosen_us(collective, entry.algorithm->name, bytes, chunk)) << entry.algorithm->name;
     }
     // Between the sizes that are compared a third one may be ahead by a little.
     for (uint64_t bytes = kComparedFrom; bytes <= kComparedTo; bytes *= 2) {
       std::string_view chosen;
       for (const auto& [entry, us] : table.entries) chosen = entry.from_bytes <= bytes ? entry.algorithm->name : chosen;
-      const double us = us_of(collective, chosen, bytes, kTiles.chunk_of(bytes));
+      const double us = chosen_us(collective, chosen, bytes, kTiles.chunk_of(bytes));
       for (const coll::Algorithm& other : coll::algorithms(collective)) {
         if (other.by_domains) continue;
-        const double others = us_of(collective, other.name, bytes, kTiles.chunk_of(bytes));
+        const double others = chosen_us(collective, other.name, bytes, kTiles.chunk_of(bytes));
         EXPECT_LE(us, others * (1 + 1e-9)) << other.name << " " << bytes;
       }
     }
@@ -86,7 +86,7 @@ TEST(PredictedTable, WhereNoCacheIsKnownNoEntryHasAChunk) {
   for (const auto& [entry, us] : predicted(Collective::kBcast, 8, 2, {}).entries) {
     EXPECT_FALSE(entry.chunk_bytes);
     const uint64_t bytes = std::max<uint64_t>(entry.from_bytes, kComparedFrom);
-    EXPECT_DOUBLE_EQ(us, us_of(Collective::kBcast, entry.algorithm->name, bytes, kUsualChunkBytes));
+    EXPECT_DOUBLE_EQ(us, chosen_us(Collective::kBcast, entry.algorithm->name, bytes, kUsualChunkBytes));
   }
 }
 

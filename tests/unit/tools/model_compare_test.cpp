@@ -23,14 +23,14 @@ json row(const std::string& collective, const std::string& algorithm, int ranks,
           {"slowest_us", {{"median", us}, {"low", 0.9 * us}, {"high", 1.1 * us}, {"count", 8}, {"valid", true}}}};
 }
 
-json document(const json& rows) { return {{"schema", "zerohop-bench-algorithms/1"}, {"rows", rows}}; }
+json compared_document(const json& rows) { return {{"schema", "zerohop-bench-algorithms/1"}, {"rows", rows}}; }
 
 TEST(ModelCompare, RowsOfAlgorithmsAreCases) {
   const json rows = {row("bcast", "binomial", 8, 0, 1024, 5), row("bcast", "auto", 8, 0, 1024, 4),
                      row("bcast", "hierarchical/4K", 8, 4, 65536, 9), row("bcast", "no-such", 8, 0, 8, 1),
                      row("allreduce", "ring", 6, 4, 8, 1)};
   std::string problem;
-  const auto cases = measured_cases(document(rows), &problem);
+  const auto cases = measured_cases(compared_document(rows), &problem);
   ASSERT_TRUE(cases.has_value()) << problem;
   ASSERT_EQ(cases->size(), 3U) << "unknown ones and ranks that do not go into nodes are left out";
   EXPECT_EQ((*cases)[0].what.algorithm, "binomial");
@@ -50,7 +50,7 @@ TEST(ModelCompare, RowsSayTheStrideAndTheMachines) {
   json nowhere = plain;
   nowhere["machines"] = 0;
   std::string problem;
-  const auto cases = measured_cases(document(json::array({strided, plain, nowhere})), &problem);
+  const auto cases = measured_cases(compared_document(json::array({strided, plain, nowhere})), &problem);
   ASSERT_TRUE(cases.has_value()) << problem;
   ASSERT_EQ(cases->size(), 2U);
   EXPECT_EQ((*cases)[0].what.stride, 64U);
@@ -72,14 +72,14 @@ TEST(ModelCompare, WhatIsNoResultIsRefused) {
   EXPECT_NE(problem.find("not as that command writes them"), std::string::npos) << problem;
   json older = row("bcast", "binomial", 8, 0, 1024, 5);
   older.erase("slowest_us");
-  EXPECT_FALSE(measured_cases(document(json::array({older})), &problem));
+  EXPECT_FALSE(measured_cases(compared_document(json::array({older})), &problem));
   EXPECT_NE(problem.find("slowest_us"), std::string::npos) << problem;
   json wrong = row("bcast", "binomial", 8, 0, 1024, 5);
   wrong["ranks"] = "eight";
-  EXPECT_FALSE(measured_cases(document(json::array({wrong})), &problem));
-  EXPECT_FALSE(measured_cases(document(json::array({row("bcast", "no-such", 8, 0, 8, 1)})), &problem));
+  EXPECT_FALSE(measured_cases(compared_document(json::array({wrong})), &problem));
+  EXPECT_FALSE(measured_cases(compared_document(json::array({row("bcast", "no-such", 8, 0, 8, 1)})), &problem));
   EXPECT_NE(problem.find("none of its rows"), std::string::npos) << problem;
-  EXPECT_FALSE(measured_cases(document(json::array({row("bcast", "auto", 8, 0, 8, 1)})), &problem));
+  EXPECT_FALSE(measured_cases(compared_document(json::array({row("bcast", "auto", 8, 0, 8, 1)})), &problem));
 }
 
 TEST(ModelCompare, PretendedNodesShareTheMachinesProcessors) {

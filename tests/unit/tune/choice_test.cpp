@@ -15,7 +15,7 @@ constexpr int kSocket = static_cast<int>(node::Level::kSameSocket);
 constexpr int kOther = static_cast<int>(node::Level::kOtherSocket);
 
 /// A curve of fixed cost and bandwidth.
-Curve line(float fixed_us, float us_per_kib) {
+Curve straight_line(float fixed_us, float us_per_kib) {
   Curve c;
   for (const uint64_t n : {1U << 10, 4U << 10, 16U << 10, 64U << 10, 256U << 10}) {
     c.add(n, fixed_us + us_per_kib * static_cast<float>(n >> 10), 0.1F);
@@ -29,13 +29,13 @@ DistanceClass far_class() {
   c.jobs = kConfirmed;
   c.line_ns = 250;
   c.ring_bytes = 1 << 20;
-  c.cells = line(0.3F, 0.4F);
-  c.cells_nt = line(0.6F, 0.1F);
-  c.cma_read = line(3.0F, 0.10F);
-  c.cma_write = line(3.0F, 0.08F);
-  c.cma_both = line(3.0F, 0.05F);
-  c.mapped_one = line(0.3F, 0.07F);
-  c.mapped_both = line(0.5F, 0.04F);
+  c.cells = straight_line(0.3F, 0.4F);
+  c.cells_nt = straight_line(0.6F, 0.1F);
+  c.cma_read = straight_line(3.0F, 0.10F);
+  c.cma_write = straight_line(3.0F, 0.08F);
+  c.cma_both = straight_line(3.0F, 0.05F);
+  c.mapped_one = straight_line(0.3F, 0.07F);
+  c.mapped_both = straight_line(0.5F, 0.04F);
   return c;
 }
 
@@ -72,9 +72,9 @@ TEST(Choice, ThePapersThresholdsComeByLevel) {
 
 TEST(Choice, CrossoversFollowTheCurves) {
   DistanceClass k = far_class();
-  k.cells_nt = line(1.2F, 0.1F);
-  k.mapped_one = line(2, 0.07F);
-  k.mapped_both = line(2, 0.04F);
+  k.cells_nt = straight_line(1.2F, 0.1F);
+  k.mapped_one = straight_line(2, 0.07F);
+  k.mapped_both = straight_line(2, 0.04F);
   const Profile p = one_class(k);
   const PairChoice c = choose(kL3, &p);
   // 1.2 + 0.1 k < 0.95 (0.3 + 0.4 k) from k = 3.3 KiB on.
@@ -91,20 +91,20 @@ TEST(Choice, CrossoversFollowTheCurves) {
 
 TEST(Choice, AThresholdDoesNotMoveForALittle) {
   DistanceClass k = far_class();
-  k.mapped_both = line(0.2F, 0.07F);
-  k.mapped_one = line(0.3F, 0.08F);
-  k.cells_nt = line(0.2F, 0.1F);
+  k.mapped_both = straight_line(0.2F, 0.07F);
+  k.mapped_one = straight_line(0.3F, 0.08F);
+  k.cells_nt = straight_line(0.2F, 0.1F);
   // 1.7 + 0.07 k < 0.95 (0.2 + 0.1 k) from k = 60 KiB on, but the loss between is what may move it.
   Profile p = one_class(k);
   EXPECT_EQ(choose(kL3, &p).mapped_min, 64U << 10);
   p.classes[0].line_ns = 30;  // 0.18 + 0.2 + 0.07 k: about as long as two copies from 8 KiB on
-  p.classes[0].mapped_both = line(0.2F, 0.085F);
+  p.classes[0].mapped_both = straight_line(0.2F, 0.085F);
   EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
 }
 
 TEST(Choice, MessagesWithoutAWholePageAreNotMapped) {
   DistanceClass k = far_class();
-  k.mapped_one = k.mapped_both = line(0.01F, 0.001F);
+  k.mapped_one = k.mapped_both = straight_line(0.01F, 0.001F);
   const Profile p = one_class(k);
   EXPECT_EQ(choose(kL3, &p).mapped_min, 8U << 10);
 }
@@ -119,7 +119,7 @@ TEST(Choice, EveryLevelCountsForItself) {
 
 TEST(Choice, StreamsThatWinWhereverMeasuredWinForLessAsBuiltIn) {
   DistanceClass k = far_class();
-  k.cells_nt = line(0.1F, 0.1F);
+  k.cells_nt = straight_line(0.1F, 0.1F);
   const PairChoice c = choose(kL3, nullptr);
   const Profile p = one_class(k);
   EXPECT_EQ(choose(kL3, &p).nontemporal_min, std::min(512U, c.nontemporal_min));
@@ -128,11 +128,11 @@ TEST(Choice, StreamsThatWinWhereverMeasuredWinForLessAsBuiltIn) {
 
 TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
   DistanceClass k = far_class();
-  k.cells_nt = line(0.3F, 0.5F);
-  k.cma_read = k.cma_write = line(3.0F, 0.5F);
-  k.cma_both = line(4.0F, 0.7F);
-  k.mapped_one = line(3.0F, 0.5F);
-  k.mapped_both = line(3.0F, 0.5F);
+  k.cells_nt = straight_line(0.3F, 0.5F);
+  k.cma_read = k.cma_write = straight_line(3.0F, 0.5F);
+  k.cma_both = straight_line(4.0F, 0.7F);
+  k.mapped_one = straight_line(3.0F, 0.5F);
+  k.mapped_both = straight_line(3.0F, 0.5F);
   const Profile p = one_class(k);
   const PairChoice c = choose(kL3, &p);
   EXPECT_GE(c.nontemporal_min, 1U << 30);
@@ -195,7 +195,7 @@ TEST(Choice, CrossoversAreThoseOfTheCurvesAlone) {
   EXPECT_EQ(x.kernel_both, 8U << 10);
   // 0.3 + 0.07 n against 0.5 + 0.04 n: a gain of 5 % from 8.1 KiB on.
   EXPECT_EQ(x.mapped_both, 16U << 10);
-  c.cells_nt = line(0.6F, 0.4F);
+  c.cells_nt = straight_line(0.6F, 0.4F);
   c.mapped_both = Curve{};
   c.cma_read = Curve{};
   x = crossovers_of(c);
