@@ -118,9 +118,11 @@ def checker(script: str) -> Callable[[Path], Result]:
     def action(log: Path) -> Result:
         result = Result()
         for arguments in (["--self-test"], []):
-            code, _ = run([PYTHON, script, *arguments], log, 300)
-            result.passed += code == 0
-            result.failed += code != 0
+            part = command_stage(PYTHON, script, *arguments, timeout_s=300)(log)
+            result.passed += part.passed
+            result.failed += part.failed
+            result.skipped += part.skipped
+            result.notes += part.notes
         return result
 
     return action
@@ -292,6 +294,7 @@ STAGES = [
     Stage("functions", "qcf", command_stage(PYTHON, "dev/check_table.py", timeout_s=120)),
     Stage("variables", "qcf", variables),
     Stage("papers' figures", "cf", papers),
+    Stage("instruction budgets", "cf", checker("dev/budgets.py")),
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),
     Stage("unit", "q", ctest("release", "unit")),

@@ -185,7 +185,7 @@ def the_plain_program_is_served():
 @case
 def under_valgrind():
     if shutil.which("valgrind") is None:
-        skip("no valgrind (dev/setup full)")
+        skip("no valgrind (dev/setup check)")
     for mode in MODES:
         env = environment(mode)
         good = run(["valgrind", "-q", "--error-exitcode=9", CORE, "quiet"], env)
