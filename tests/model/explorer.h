@@ -136,6 +136,7 @@ class Explorer {
   }
   Order weakened(Order order, const Site& site, const char* kind);
   bool torn(const Site& site);
+  bool mutated(Mutation::Kind mutation, const Site& site, const char* kind);
   void push_store(Location& l, uint64_t value, Order order, const Clock* continued);
   uint64_t read_store(Location& l, uint32_t index, Order order);
   [[nodiscard]] uint32_t oldest_visible(const Location& l) const;
@@ -176,7 +177,18 @@ class Explorer {
 
   bool tracing_ = false;
   std::string trace_;
-  std::set<std::pair<const char*, int>> seen_sites_[3];
+  struct Operation {
+    const char* file;
+    int line;
+    const char* kind;
+    bool operator==(const Operation&) const = default;
+  };
+  struct OperationHash {
+    size_t operator()(const Operation& o) const {
+      return reinterpret_cast<size_t>(o.file) + reinterpret_cast<size_t>(o.kind) + static_cast<size_t>(o.line) * 1021;
+    }
+  };
+  std::unordered_map<Operation, bool, OperationHash> mutated_;
 };
 
 }  // namespace zh::mc

@@ -77,19 +77,23 @@ std::string Explorer::site_name(const Site& site, const char* kind) {
          " " + kind;
 }
 
-Order Explorer::weakened(Order order, const Site& site, const char* kind) {
-  if (order == Order::kRelaxed) return order;
-  if (seen_sites_[0].insert({site.file, site.line}).second) report_.sites.insert(site_name(site, kind));
-  if (options_.mutation.kind == Mutation::Kind::kRelaxed && options_.mutation.site == site_name(site, kind)) {
-    return Order::kRelaxed;
+// Whether the mutation is of this operation. Names are made once: they cost more than the operation.
+bool Explorer::mutated(Mutation::Kind mutation, const Site& site, const char* kind) {
+  auto [it, added] = mutated_.try_emplace({site.file, site.line, kind}, false);
+  if (added) {
+    const std::string name = site_name(site, kind);
+    report_.sites.insert(name);
+    it->second = options_.mutation.kind == mutation && options_.mutation.site == name;
   }
-  return order;
+  return it->second;
 }
 
-bool Explorer::torn(const Site& site) {
-  if (seen_sites_[1].insert({site.file, site.line}).second) report_.sites.insert(site_name(site, "rmw"));
-  return options_.mutation.kind == Mutation::Kind::kTorn && options_.mutation.site == site_name(site, "rmw");
+Order Explorer::weakened(Order order, const Site& site, const char* kind) {
+  if (order == Order::kRelaxed) return order;
+  return mutated(Mutation::Kind::kRelaxed, site, kind) ? Order::kRelaxed : order;
 }
+
+bool Explorer::torn(const Site& site) { return mutated(Mutation::Kind::kTorn, site, "rmw"); }
 
 void Explorer::trace(const char* what, const void* address, uint64_t value, const Site& site) {
   if (!tracing_) return;

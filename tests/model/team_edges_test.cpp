@@ -57,9 +57,9 @@ TEST(ModelTeam, LargeScanWithEdges) {
 // The members write, and the root takes from its edges' area what they wrote, and nothing that is its own.
 class GatherScenario final : public TeamScenario {
  public:
-  explicit GatherScenario(uint32_t root) : TeamScenario(3), root_(root), all_(3 * kHugeBytes) {
+  explicit GatherScenario(uint32_t root) : TeamScenario(3), root_(root) {
     for (const auto& s : services_) s->edge_bytes = kEdge;
-    for (auto& memory : mine_) memory.resize(kHugeBytes);
+    need_memory(3 * kHugeBytes);
   }
   void run(uint32_t me) override {
     const auto team = make_team(me);
@@ -71,22 +71,20 @@ class GatherScenario final : public TeamScenario {
                     : root_ == 1 ? std::array<uint32_t, 3>{1, 2, 2}
                                  : std::array<uint32_t, 3>{1, 0, 0};
     const bool is_root = me == root_;
-    for (uint32_t i = 0; is_root && i < 3; ++i) put_value(all_.data() + i * kHugeBytes, 0);
-    std::byte* const mine = is_root ? all_.data() + me * kHugeBytes : mine_.at(me).data();
+    for (uint32_t i = 0; is_root && i < 3; ++i) put_value(out_.at(root_).data() + i * kHugeBytes, 0);
+    std::byte* const mine = is_root ? out_.at(root_).data() + me * kHugeBytes : in_.at(me).data();
     put_value(mine, value(0, me));
-    const coll::Pieces all{{all_.data(), kHugeBytes, nullptr}, kHugeBytes, nullptr};
+    const coll::Pieces all{{out_.at(root_).data(), kHugeBytes, nullptr}, kHugeBytes, nullptr};
     check(team->gather({mine, kHugeBytes, nullptr}, all, root_, true) == Code::kOk, "it ends well");
     put_value(mine, value(0, me));
     for (uint32_t i = 0; is_root && i < 3; ++i) {
-      check_value(all_.data() + i * kHugeBytes, value(0, i));
-      put_value(all_.data() + i * kHugeBytes, 0);
+      check_value(out_.at(root_).data() + i * kHugeBytes, value(0, i));
+      put_value(out_.at(root_).data() + i * kHugeBytes, 0);
     }
   }
 
  private:
   uint32_t root_;
-  std::vector<std::byte> all_;
-  std::array<std::vector<std::byte>, kMembersMax> mine_;
 };
 
 TEST(ModelTeam, LargeGatherWithEdges) {

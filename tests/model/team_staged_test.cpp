@@ -19,9 +19,7 @@ using coll::StagedTeam;
 class StagedScenario final : public TeamScenario {
  public:
   StagedScenario(uint32_t elements, uint32_t calls) : TeamScenario(2), elements_(elements), calls_(calls) {
-    for (uint32_t i = 0; i < 2; ++i) {
-      for (std::vector<std::byte>* memory : {&in_[i], &out_[i]}) memory->resize(calls * elements * kHugeBytes);
-    }
+    need_memory(calls * elements * kHugeBytes);
   }
   void run(uint32_t me) override {
     StagedTeam team(*services_[me], *pools_[me], kTeam, {0, 1}, me);
@@ -77,8 +75,6 @@ class StagedScenario final : public TeamScenario {
 
   uint32_t elements_;
   uint32_t calls_;
-  std::array<std::vector<std::byte>, kMembersMax> in_;
-  std::array<std::vector<std::byte>, kMembersMax> out_;
   Atomic<uint32_t> taken_{0};
 };
 

@@ -3,6 +3,7 @@
 // and what orders them, announce those accesses. Used by team_test.cpp, which defines them, and team_edges_test.cpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -314,6 +315,16 @@ class TeamScenario : public Scenario {
     return d;
   }
 
+  /// Of each member, with whatever the execution before left there.
+  void need_memory(uint64_t bytes) {
+    for (uint32_t i = 0; i < members_; ++i) {
+      for (std::vector<std::byte>* memory : {&in_[i], &out_[i]}) memory->resize(std::max(memory->size(), bytes));
+    }
+  }
+
+  // Kept from one execution to the next: fresh pages would take a third of the time.
+  inline static std::array<std::vector<std::byte>, kMembersMax> in_;
+  inline static std::array<std::vector<std::byte>, kMembersMax> out_;
   bool grown_ = false;
   uint32_t members_;
   std::array<std::array<Mailbox, kMembersMax>, kMembersMax> boxes_ = {};
@@ -342,9 +353,7 @@ class LargeScenario final : public TeamScenario {
       s->mapped = rounds == 0;
       s->edge_bytes = edge_bytes;
     }
-    for (uint32_t i = 0; i < 2; ++i) {
-      for (std::vector<std::byte>* memory : {&in_[i], &out_[i]}) memory->resize(elements * kHugeBytes);
-    }
+    need_memory(elements * kHugeBytes);
   }
   void run(uint32_t me) override {
     const auto team = make_team(me);
@@ -378,8 +387,6 @@ class LargeScenario final : public TeamScenario {
   uint32_t rounds_;
   uint32_t calls_;
   bool in_place_;
-  std::array<std::vector<std::byte>, kMembersMax> in_;
-  std::array<std::vector<std::byte>, kMembersMax> out_;
 };
 
 }  // namespace zh::mc
