@@ -4,7 +4,6 @@
 #include "bench_raw.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,14 +16,13 @@
 #include <vector>
 
 #include "bench_check.h"
+#include "bench_lines.h"
+#include "both_sides.h"
 #include "commands.h"
 #include "copy/kernels.h"
 #include "machine_load.h"
 #include "node/line_time.h"
 #include "os/affinity.h"
-#include "os/clock.h"
-#include "os/process.h"
-#include "os/segment.h"
 #include "tune/choice.h"
 #include "tune/ways.h"
 
@@ -37,6 +35,7 @@ using tune::Way;
 
 struct RawOptions {
   bool quick = false;
+  bool lines = false;
   int blocks = 0;
   std::vector<int> cpus;
   std::string json;
@@ -271,12 +270,6 @@ std::string raw_csv(const nlohmann::json& document) {
   return out;
 }
 
-void bind(int cpu) {
-  os::CpuSet one;
-  one.add(static_cast<uint32_t>(cpu));
-  os::bind_to(one);
-}
-
 /// The two CPUs; 0, or the exit code after a message.
 int choose_cpus(const RawOptions& o, std::vector<int>* chosen) {
   std::vector<int>& cpus = *chosen;
@@ -305,50 +298,22 @@ int choose_cpus(const RawOptions& o, std::vector<int>* chosen) {
   return 0;
 }
 
-Status make_scratch(std::byte** scratch) {
-  const uint64_t bytes = tune::MeasuringPair::scratch_bytes(kScratchLimits);
-  os::Descriptor fd;
-  Status status = os::make_memfd("zerohop-bench", bytes, &fd);
-  if (status.ok()) status = os::back_range(fd.get(), 0, bytes);
-  return status.ok() ? os::map_shared(fd.get(), bytes, scratch) : status;
-}
-
 int bench_raw(const RawOptions& o) {
   std::vector<int> cpus;
   if (const int code = choose_cpus(o, &cpus); code != 0) return code;
-  std::byte* scratch = nullptr;
-  if (const Status status = make_scratch(&scratch); !status.ok()) {
-    fmt::print(stderr, "zerohop bench raw: {} (errno {})\n", status.what(), status.error());
-    return 1;
-  }
   const std::vector<RawPlan> plans = make_plan(o.quick);
   const int blocks = o.blocks > 0 ? o.blocks : o.quick ? 3 : 9;
   LoadWatch watch;
   const std::string busy = start_line_of(watch.load());
   if (!busy.empty()) fmt::print(stderr, "zerohop bench raw: {}\n", busy);
-  (void)os::ticks_per_us();  // measured before the fork: both sides then use one value
-  const pid_t parent = os::process_id();
-  const pid_t child = fork();
-  if (child < 0) {
-    fmt::print(stderr, "zerohop bench raw: fork failed\n");
-    return 1;
-  }
-  if (child == 0) {
-    os::die_with_parent(parent);
-    bind(cpus[1]);
-    tune::MeasuringPair pair(scratch, kScratchLimits, 1, os::process_id(), true);
-    const Report unused = run_pair(pair, plans, blocks, false);
-    _exit(unused.complete ? 0 : 1);
-  }
-  bind(cpus[0]);
-  tune::MeasuringPair pair(scratch, kScratchLimits, 0, parent, true);
-  const Report report = run_pair(pair, plans, blocks, isatty(STDERR_FILENO) != 0);
-  int result = 0;
-  waitpid(child, &result, 0);
-  if (!report.complete) {
-    fmt::print(stderr, "zerohop bench raw: the two processes lost each other (a CPU taken away, or a kill)\n");
-    return 1;
-  }
+  bind_to_cpu(static_cast<uint32_t>(cpus[0]));
+  Report report;
+  const bool complete = on_both_sides(kScratchLimits, [&](tune::MeasuringPair& pair, int side) {
+    bind_to_cpu(static_cast<uint32_t>(cpus[static_cast<size_t>(side)]));
+    report = run_pair(pair, plans, blocks, side == 0 && isatty(STDERR_FILENO) != 0);
+    return report.complete;
+  });
+  if (!complete) return 1;
   fmt::print("CPUs {} and {}, copy kernels {}, {} blocks\n", cpus[0], cpus[1], copy::kernel_name(), blocks);
   print_raw(report);
   watch.look();
@@ -372,10 +337,13 @@ void add_bench_raw(CLI::App& bench) {
   c->add_option("--cpus", options->cpus, "The two CPUs (default: the first two that this process may use)")
       ->delimiter(',')
       ->expected(2);
+  c->add_flag("--lines", options->lines,
+              "Only how long a cache line takes between every two CPUs that this process may use")
+      ->excludes("--quick", "--blocks", "--cpus");
   c->add_option("--json", options->json, "Write all results to this file")->check(&wrong_output);
   c->add_option("--csv", options->csv, "The same as comma-separated values")->check(&wrong_output);
   c->callback([options] {
-    const int result = bench_raw(*options);
+    const int result = options->lines ? bench_lines(options->json, options->csv) : bench_raw(*options);
     if (result != 0) throw CLI::RuntimeError(result);
   });
 }

@@ -74,6 +74,20 @@ class Bench(unittest.TestCase):
         r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
         return r, [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two processors")
+    def test_lines_has_every_pair_of_processors(self):
+        out = self.folder / "lines.json"
+        command = [ZEROHOP, "bench", "raw", "--lines", "--json", str(out), "--csv", str(self.folder / "lines.csv")]
+        r = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        document, cpus = json.loads(out.read_text()), sorted(os.sched_getaffinity(0))
+        self.assertEqual(
+            [row["cpus"] for row in document["rows"]], [[a, b] for a in cpus for b in cpus if a < b], r.stdout
+        )
+        self.assertTrue(all(row["ns"] > 0 for row in document["rows"]))
+        self.assertEqual({row["level"] for row in document["rows"]}, {d["level"] for d in document["distances"]})
+        self.assertEqual(len((self.folder / "lines.csv").read_text().splitlines()), 1 + len(document["rows"]))
+
     def test_by_placement_goes_on_until_each_has_enough(self):
         out, kept = str(self.folder / "out.json"), str(self.folder / "launches.json")
         r, launches = self.bench("nnnffffnnf" * 6, "--by-placement", "--json", out, "--launches", kept)

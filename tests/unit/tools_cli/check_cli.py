@@ -391,6 +391,7 @@ class Cli(Case):
             (("p2p", "--mpiexec", "sh", "--abi", "nope"), "nope"),
             (("raw", "--cpus", "0", "999"), "may not use CPU 999"),
             (("raw", "--cpus", "0,0"), "give two different ones"),
+            (("raw", "--lines", "--cpus", "0,1"), "--cpus excludes --lines"),
             (("raw", "--json", "/no/such/out.json"), "no folder /no/such"),
             (("p2p", "--csv", "/"), "give the name of a file"),
             (("p2p", "--launches", "/no/such/launches.json"), "no folder /no/such"),
