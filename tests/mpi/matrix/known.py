@@ -10,11 +10,6 @@ from machines.placement import Placement
 
 from matrix.results import Results
 
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    from pip._vendor import tomli as tomllib
-
 
 @dataclasses.dataclass
 class Entry:
@@ -46,6 +41,10 @@ class Entry:
 
 class KnownFailures:
     def __init__(self, path: Path):
+        try:
+            import tomllib
+        except ModuleNotFoundError:  # Python 3.10
+            from pip._vendor import tomli as tomllib
         self._path = path
         text = path.read_text() if path.exists() else ""
         self.entries = [Entry(**table) for table in tomllib.loads(text).get("failure", [])]
