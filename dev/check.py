@@ -321,6 +321,7 @@ STAGES = [
     Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
     Stage("profilers", "cf", script_stage("tests/mpi/profilers.py", timeout_s=600)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
+    Stage("script for large machines", "f", command_stage("dev/large_machine.sh", "--check", timeout_s=600)),
     Stage("conformance, full", "f", matrix("full")),
 ]
 
