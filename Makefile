@@ -14,7 +14,9 @@ install: build ## the command, the libraries and the header under PREFIX (/usr/l
 	@cmake --install build/cmake/release --prefix "$(PREFIX)" >build/install.log
 	@echo "installed: $(DESTDIR)$(PREFIX)/bin/zerohop"
 
-demo: build ## unmodified MPI programs without and with zerohop, side by side
+demo: ## unmodified MPI programs without and with zerohop, side by side
+	@dev/setup build
+	@dev/build release demo
 	@python3 dev/demo.py
 
 check-quick: ## unit tests and lint of a release build, under three minutes

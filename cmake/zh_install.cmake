@@ -30,8 +30,14 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/zerohop.pc.in ${PROJECT_BINARY_DIR}/z
 install(FILES ${PROJECT_BINARY_DIR}/zerohop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# What `make build` and `make demo` need: what is installed, without tests and tools of development.
+# What `make build` needs: what is installed, without tests and tools of development; and what `make demo` runs.
 add_custom_target(product)
+add_custom_target(demo)
+foreach(target IN ITEMS zerohop zerohop-mpich zerohop-ompi zerohop_tool)
+  if(TARGET ${target})
+    add_dependencies(demo ${target})
+  endif()
+endforeach()
 foreach(target IN ITEMS zerohop zerohop-mpich zerohop-ompi zerohop-abi zerohop_tool zerohop_p2p)
   if(TARGET ${target})
     add_dependencies(product ${target})

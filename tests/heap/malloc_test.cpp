@@ -328,7 +328,7 @@ HEAP_TEST(MemoryIsReused) {
   Mapping mapping;
   uintptr_t low = UINTPTR_MAX;
   uintptr_t high = 0;
-  const int rounds = mode() == Mode::kShared ? 200 : 2000;  // all of them is written to then
+  const int rounds = mode() == Mode::kShared ? 100 : 2000;  // all of them is written to then
   for (int i = 0; i < rounds; ++i) {
     void* p = malloc(48 * kMiB);
     CHECK(p != nullptr && mapping_of(p, &mapping));

@@ -15,10 +15,12 @@
 namespace zh::heap_test {
 namespace {
 
-size_t factor() {
+/// `n` times ZH_STRESS; a third where all large memory is shared, for a step takes a hundred times as long there.
+size_t steps(size_t n) {
   const char* text = getenv("ZH_STRESS");
-  const long n = text == nullptr ? 1 : atol(text);
-  return n > 0 ? static_cast<size_t>(n) : 1;
+  const long factor = text == nullptr ? 1 : atol(text);
+  if (factor > 0) n *= static_cast<size_t>(factor);
+  return mode() == Mode::kShared ? (n + 2) / 3 : n;
 }
 
 int processors() {
@@ -74,12 +76,12 @@ size_t mixed_size(Random* random) {
   return random->size(8 * kMiB, 64 * kMiB);
 }
 
-void random_mix(int threads, size_t steps) {
+void random_mix(int threads, size_t n_steps) {
   in_threads(threads, [=](int index) {
     constexpr size_t kSlots = 24;
     Block slots[kSlots];
     Random random(static_cast<uint64_t>(index) + 100);
-    for (size_t step = 0; step < steps; ++step) {
+    for (size_t step = 0; step < n_steps; ++step) {
       Block& b = slots[random.below(kSlots)];
       const size_t action = random.below(10);
       if (b.p != nullptr && action < 3) {
@@ -117,18 +119,18 @@ void random_mix(int threads, size_t steps) {
   });
 }
 
-HEAP_TEST(RandomMixOneThread) { random_mix(1, 6000 * factor()); }
-HEAP_TEST(RandomMixAThreadPerProcessor) { random_mix(processors(), 4000 * factor()); }
-HEAP_TEST(RandomMixFourThreadsPerProcessor) { random_mix(4 * processors(), 2000 * factor()); }
+HEAP_TEST(RandomMixOneThread) { random_mix(1, steps(6000)); }
+HEAP_TEST(RandomMixAThreadPerProcessor) { random_mix(processors(), steps(4000)); }
+HEAP_TEST(RandomMixFourThreadsPerProcessor) { random_mix(4 * processors(), steps(2000)); }
 
 HEAP_TEST(BlocksFreedByOtherThreads) {
   constexpr size_t kSlots = 64;
   static Block slots[kSlots];
   static std::mutex locks[kSlots];
-  const size_t steps = 1500 * factor();
+  const size_t n_steps = steps(1500);
   in_threads(3 * processors(), [=](int index) {
     Random random(static_cast<uint64_t>(index) + 1);
-    for (size_t step = 0; step < steps; ++step) {
+    for (size_t step = 0; step < n_steps; ++step) {
       Block mine;
       mine.n = random.below(4) == 0 ? random.size(kMiB, 4 * kMiB) : random.size(16 * kKiB, 256 * kKiB);
       mine.seed = random.next();
@@ -149,7 +151,7 @@ HEAP_TEST(BlocksFreedByOtherThreads) {
 }
 
 HEAP_TEST(ReallocStorm) {
-  const size_t rounds = 30 * factor();
+  const size_t rounds = steps(30);
   in_threads(2 * processors(), [=](int index) {
     Random random(static_cast<uint64_t>(index) + 50);
     for (size_t round = 0; round < rounds; ++round) {
@@ -180,10 +182,10 @@ HEAP_TEST(ReallocStorm) {
 }
 
 HEAP_TEST(CallocIsZeroBesideDirtyFrees) {
-  const size_t steps = 3000 * factor();
+  const size_t n_steps = steps(3000);
   in_threads(2 * processors(), [=](int index) {
     Random random(static_cast<uint64_t>(index) + 900);
-    for (size_t step = 0; step < steps; ++step) {
+    for (size_t step = 0; step < n_steps; ++step) {
       const size_t n = random.size(16 * kKiB, 512 * kKiB);
       void* p = calloc(n, 1);
       CHECK(p != nullptr);
@@ -257,7 +259,7 @@ HEAP_TEST(ForksBesideAllocatingThreads) {
     CHECK(made == 0);
   }
   auto* mine = static_cast<char*>(malloc(2 * kMiB));
-  for (uint64_t round = 0; round < 60 * factor(); ++round) {
+  for (uint64_t round = 0; round < steps(60); ++round) {
     fill(mine, 2 * kMiB, round);
     const int child = fork_child([=] {
       verify(mine, 2 * kMiB, round, "the forking thread's block, in the child");

@@ -36,6 +36,13 @@ inline const char* to_string(World kind) { return kind == World::kThreads ? "thr
 /// For INSTANTIATE_TEST_SUITE_P: names the instance.
 inline std::string world_name(const ::testing::TestParamInfo<World>& info) { return to_string(info.param); }
 
+/// Sanitizers look at what a path does; more ranks on the same path take longer and show them nothing new.
+#ifdef ZH_SANITIZE
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 /// A barrier of some ranks.
 /// Writers: all of these. Readers: they. Invariant: `arrived` is less than how many they are. Wrap: `generation` may
 /// wrap, only equality is used. Crash: as WorldShm.

@@ -338,6 +338,7 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
         for (const uint64_t victim : {uint64_t{1}, uint64_t{0}, n - 1}) {
           if (by_host && (victim != 1 || collective == Collective::kBarrier)) continue;
           for (const uint64_t count : {uint64_t{100}, uint64_t{9000}}) {
+            if (victim != 1 && count != 100) continue;  // who lacks memory matters at one size, the size for one
             Problem problem;
             problem.collective = collective;
             problem.count = collective == Collective::kBarrier ? 0 : count;

@@ -257,7 +257,7 @@ std::vector<TeamCase> cases() {
     for (const int ranks : {2, 3, 5, 8}) {
       for (const Memory memory :
            {Memory::kMapped, Memory::kKernel, Memory::kMessages, Memory::kEdges, Memory::kEdgesKernel}) {
-        if (world == World::kThreads && ranks > 5) continue;
+        if (ranks > (kSanitized ? 3 : world == World::kThreads ? 5 : 8)) continue;
         all.push_back({world, ranks, memory});
       }
     }
