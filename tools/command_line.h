@@ -1,7 +1,9 @@
-// How the command line is explained and refused. Called by main.cpp and the subcommands; refuses to know what they do.
+// How the command line is explained and refused. Called by both programs of
+// `zerohop` and by the subcommands; refuses to know what they do.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,10 @@ class HelpFormatter : public CLI::Formatter {
 /// The arguments of `zerohop` without the "--" that may stand before the program of `zerohop run`, which CLI11 takes as
 /// the end of the subcommand.
 [[nodiscard]] std::vector<std::string> arguments_of(int argc, const char* const* argv);
+
+using AddCommand = void (*)(CLI::App&);
+/// Reads the command line and runs what it asks for; returns the process's exit code.
+int command_main(int argc, const char* const* argv, std::initializer_list<AddCommand> commands);
 
 /// The words so that a shell reads them as they are.
 [[nodiscard]] std::string shell_quoted(const std::vector<std::string>& words);

@@ -1,4 +1,5 @@
-// The subcommands of `zerohop`: one function and one file each. main.cpp calls them; they know nothing of each other.
+// The subcommands of `zerohop`: one function and one file each. Both programs call them; they know nothing of
+// each other.
 #pragma once
 
 #include <string>

@@ -61,8 +61,6 @@ struct ProgramFacts {
   bool sanitizer = false;
 };
 [[nodiscard]] ProgramFacts look_at_program(const std::string& name);
-/// Why LD_PRELOAD cannot work for the program; "" if it can.
-[[nodiscard]] std::string preload_obstacle(const std::string& path);
 
 /// A line of what the loader lists: "libx.so => path", or the path alone; path is "" if it was not found. False if it
 /// names no library.

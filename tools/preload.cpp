@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "os/loaded_symbols.h"
+#include "os/program.h"
 
 namespace zh::tools {
 
@@ -57,6 +58,15 @@ std::string preload_with(const std::string& list, const std::string& library) {
   std::string result;
   for (const std::string& entry : entries) result += (result.empty() ? "" : ":") + entry;
   return result;
+}
+
+std::string preload_obstacle(const std::string& path) {
+  os::ProgramKind kind = os::inspect_program(path);
+  if (kind.privileged) return "is setuid, setgid or has file capabilities, so the system ignores preloaded libraries";
+  if (!kind.interpreter.empty()) kind = os::inspect_program(kind.interpreter);
+  if (kind.elf && !kind.same_class) return "is a 32-bit program";
+  if (kind.elf && !kind.dynamic) return "is statically linked: link it with the shared MPI library";
+  return "";
 }
 
 }  // namespace zh::tools

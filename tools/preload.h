@@ -1,5 +1,4 @@
-// LD_PRELOAD: what stands in it, and where libzerohop.so goes. Called by `zerohop run` and `zerohop doctor`; refuses to
-// know what a program is.
+// LD_PRELOAD: what stands in it, and where libzerohop.so goes. Called by `zerohop run` and `zerohop doctor`.
 #pragma once
 
 #include <string>
@@ -14,6 +13,9 @@ namespace zh::tools {
 /// Whether it defines functions of MPI and is no MPI library: that has those of the profiling interface itself. One
 /// that is not loaded, because it cannot be, is neither.
 [[nodiscard]] bool is_profiler(const std::string& entry);
+
+/// Why LD_PRELOAD cannot work for the program; "" if it can.
+[[nodiscard]] std::string preload_obstacle(const std::string& path);
 
 /// `list` with `library` in it once: in front, but behind the last profiler, so that the profiler sees the program's
 /// calls and zerohop those of the profiler. The objects of the list are looked at where they are loaded into this

@@ -8,6 +8,7 @@
 #include "mpi/entry/known_hosts.h"
 #include "os/elf_file.h"
 #include "os/program.h"
+#include "preload.h"
 
 namespace zh::tools {
 namespace {
@@ -80,15 +81,6 @@ void look_at_libraries(const std::string& program, const os::ElfFile& file, Prog
 }
 
 }  // namespace
-
-std::string preload_obstacle(const std::string& path) {
-  os::ProgramKind kind = os::inspect_program(path);
-  if (kind.privileged) return "is setuid, setgid or has file capabilities, so the system ignores preloaded libraries";
-  if (!kind.interpreter.empty()) kind = os::inspect_program(kind.interpreter);
-  if (kind.elf && !kind.same_class) return "is a 32-bit program";
-  if (kind.elf && !kind.dynamic) return "is statically linked: link it with the shared MPI library";
-  return "";
-}
 
 ProgramFacts look_at_program(const std::string& name) {
   ProgramFacts out;

@@ -14,7 +14,6 @@
 #include "base/options.h"
 #include "command_line.h"
 #include "commands.h"
-#include "job_facts.h"
 #include "os/plain_path.h"
 #include "os/program.h"
 #include "preload.h"

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import CC, ZEROHOP, Case, zerohop
+from cli import CC, ZEROHOP, Case, copy_command, zerohop
 
 # A launcher that starts nothing: the document says what a run of the benchmark would, and that order 13 came out wrong.
 MPIEXEC = """#!{python} -IS
@@ -442,7 +442,7 @@ class Cli(Case):
             env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
             copy = folder / "copy" / "bin" / "zerohop"
             copy.parent.mkdir(parents=True)
-            shutil.copy(ZEROHOP, copy)  # above the built one lies dev/hosts.py
+            copy_command(copy.parent)  # above the built one lies dev/hosts.py
 
             def bench(*args):
                 command = [str(copy), "bench", "matmul", "--programs", self.made_up_programs(), *args]

@@ -16,6 +16,12 @@ LIBRARY = (
 )
 
 
+def copy_command(folder):
+    """Both programs of the command into a folder; the path of the one that users call."""
+    shutil.copy(Path(ZEROHOP).with_name("zerohop-tools"), folder)
+    return shutil.copy(ZEROHOP, Path(folder) / "zerohop")
+
+
 def zerohop(*args, command=ZEROHOP, **env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
     return subprocess.run([command, *args], env=clean | env, capture_output=True, text=True, timeout=60, check=False)
@@ -49,4 +55,4 @@ class Case(unittest.TestCase):
         (tree / "lib").mkdir()
         for name in files:
             shutil.copy(self.lib, tree / "lib" / name)
-        return shutil.copy(ZEROHOP, tree / "bin" / "zerohop")
+        return copy_command(tree / "bin")
