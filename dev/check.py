@@ -34,7 +34,7 @@ SUMMARY = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 PYTHON = sys.executable
 BEGIN = time.monotonic()
 # The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
-MATRIX_S = {"pairwise": (1380, 240, 600), "full": (5400, 900, 2700)}
+MATRIX_S = {"pairwise": (1200, 180, 420), "full": (3600, 700, 1500)}
 BUILD_S = 2400  # with an empty compiler cache, on two processors that others use as well
 # Tests without a second thread, by program and name.
 ONE_THREAD = (
@@ -187,42 +187,48 @@ def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) ->
     return action
 
 
+def tidied_units() -> dict[tuple[str, ...], dict]:
+    """What the release build compiles of src: sources -> entry of the database; a binary interface once."""
+    database = BUILD / "cmake" / "release" / "compile_commands.json"
+    units: dict[tuple[str, ...], dict] = {}
+    for entry in json.loads(database.read_text()) if database.exists() else []:
+        path = Path(entry["file"])
+        if path.parent.name == "Unity":
+            sources = re.findall(r'#include "(.*)"', path.read_text())
+        else:
+            sources = [str(path)]
+        if all(s.endswith(".cpp") and Path(s).is_relative_to(ROOT / "src") for s in sources):
+            units.setdefault(tuple(sources), entry)
+    return units
+
+
 def clang_tidy(log: Path) -> Result:
-    """clang-tidy over src, one count per file. A file whose preprocessed text passed before is not looked at again."""
+    """clang-tidy over src, one count per unit. One whose preprocessed text passed before is not looked at again."""
     tool = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
     clang = shutil.which("clang++-14") or shutil.which("clang++")
-    # The preset in which each file is compiled alone.
-    database = BUILD / "cmake" / "plain" / "compile_commands.json"
-    run(["cmake", "--preset", "plain"], log, 300)
-    if not tool or not clang or not database.exists():
-        log.write_text(f"clang-tidy {tool}, clang++ {clang}, {database} exists: {database.exists()}\n")
+    units = tidied_units()
+    if not tool or not clang or not units:
+        log.write_text(f"clang-tidy {tool}, clang++ {clang}, {len(units)} units in the release build\n")
         return Result(failed=1)
     cache = BUILD / "cache" / "tidy"
     cache.mkdir(parents=True, exist_ok=True)
     salt = (ROOT / ".clang-tidy").read_bytes() + tool.encode()
-    entries = {}
-    for entry in json.loads(database.read_text()):
-        path = Path(entry["file"])
-        if path.suffix == ".cpp" and path.is_relative_to(ROOT / "src"):
-            entries.setdefault(path, entry)
 
-    def one(path: Path) -> tuple[Path, int, str]:
-        entry = entries[path]
+    def one(entry: dict) -> tuple[str, int, str]:
+        path = entry["file"]
         arguments = entry["command"].split()
         flags = [a for a in arguments if a.startswith(("-I", "-D", "-std="))]
         for index, argument in enumerate(arguments):
             if argument in ("-isystem", "-include"):
                 flags += [argument, arguments[index + 1]]
         flags = [f.replace('\\"', '"') for f in flags]
-        text = subprocess.run(
-            [clang, *flags, "-E", "-C", str(path)], capture_output=True, cwd=entry["directory"]
-        ).stdout
+        text = subprocess.run([clang, *flags, "-E", "-C", path], capture_output=True, cwd=entry["directory"]).stdout
         stamp = cache / hashlib.sha256(salt + " ".join(flags).encode() + text).hexdigest()
         if stamp.exists() and text:
             return path, 0, ""
         done = subprocess.run(
-            [tool, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(path), "--", *flags, "-Wno-everything"],
-            capture_output=True, text=True, cwd=entry["directory"], timeout=300,
+            [tool, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", path, "--", *flags, "-Wno-everything"],
+            capture_output=True, text=True, cwd=entry["directory"], timeout=600,
         )  # fmt: skip
         if done.returncode == 0:
             stamp.touch()
@@ -230,11 +236,13 @@ def clang_tidy(log: Path) -> Result:
 
     result = Result()
     with ThreadPoolExecutor(JOBS) as pool, log.open("a") as out:
-        for path, code, said in pool.map(one, sorted(entries)):
+        for path, code, said in pool.map(one, units.values()):
             result.passed += code == 0
             result.failed += code != 0
             if code:
-                result.notes.append(f"findings: {path.relative_to(ROOT)}")
+                result.notes += re.findall(r"^\S+: (?:warning|error): .*", said, re.MULTILINE)[:5] or [
+                    f"findings: {path}"
+                ]
                 out.write(said)
     return result
 
