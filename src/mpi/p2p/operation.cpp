@@ -21,7 +21,7 @@ int no_memory(MPI_Comm comm) { return raise(comm, MPI_ERR_NO_MEM); }
 /// Sets `buffer` for the engine; keeps what must live until the end in `op`.
 int keep_data(Operation* op, const Elements& data, copy::Buffer* buffer) {
   if (data.type->kind != TypeInfo::Kind::kContiguous) {
-    hold(data.type);
+    hold_handle(data.type);  // what is packed, the host unpacks at the end
     op->type = data.type;
   }
   if (data.type->kind != TypeInfo::Kind::kPacked) {
@@ -41,7 +41,7 @@ void release_data(Operation* op) {
     op->info = nullptr;
   }
   if (op->type != nullptr) {
-    drop(op->type);
+    drop_handle(op->type);
     op->type = nullptr;
   }
   if (op->packed != nullptr) {

@@ -147,6 +147,14 @@ CASE(types_basic, hindexed_block) {
   round_trip(comm, rank, size, type, map_ints, 60, 0);
 }
 
+CASE(types_basic, one_displaced_block) {
+  const MPI_Aint displacement = 7 * 4;
+  for (int i = 0; i < 5; ++i) map_ints[i] = 7 + i;
+  MPI_Datatype type;
+  OK(MPI_Type_create_hindexed_block(1, 5, &displacement, MPI_INT, &type));
+  round_trip(comm, rank, size, type, map_ints, 5, 0);
+}
+
 CASE(types_basic, struct_of_blocks) {
   int lengths[] = {2, 1, 3}, n = 0;
   MPI_Aint displacements[] = {0, 40, 16};
@@ -303,6 +311,33 @@ CASE(types_basic, freed_while_in_use) {
     break;
   }
   OK(MPI_Type_free(&other));
+}
+
+CASE(types_basic, freed_while_packed) {
+  // More blocks than anybody describes: the host unpacks them, when the program knows of the datatype no more.
+  int left = (rank + size - 1) % size, right = (rank + 1) % size;
+  enum { kBlocks = 300000 };
+  int *out = check_buffer(kBlocks * 4), *in = check_buffer(kBlocks * 4 * 4), *at = malloc(kBlocks * sizeof *at);
+  uint64_t state = 5;
+  for (int i = 0; i < kBlocks; ++i) {
+    at[i] = 4 * i + (int)(check_random(&state) % 3);
+    out[i] = rank * 1000000 + i;
+  }
+  MPI_Datatype type;
+  OK(MPI_Type_create_indexed_block(kBlocks, 1, at, MPI_INT, &type));
+  OK(MPI_Type_commit(&type));
+  MPI_Request requests[2];
+  OK(MPI_Irecv(in, 1, type, left, 1, comm, &requests[0]));
+  OK(MPI_Type_free(&type));
+  OK(MPI_Barrier(comm));
+  OK(MPI_Isend(out, kBlocks, MPI_INT, right, 1, comm, &requests[1]));
+  OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+  for (int i = 0; i < kBlocks; ++i) {
+    if (in[at[i]] == left * 1000000 + i) continue;
+    EXPECT(false, "int %d is %d, expected %d", at[i], in[at[i]], left * 1000000 + i);
+    break;
+  }
+  free(at);
 }
 
 CASE(types_basic, handle_reuse) {
