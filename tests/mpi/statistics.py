@@ -159,16 +159,17 @@ def a_killed_rank_is_in_the_file(host, folder: Path) -> None:
     compare(document, job)
     # The launcher may have ended the others before one of them could write again.
     expect(document["end"] in ("running", "a rank died"), document["end"])
+    expect(("dead_ranks" in document) == (document["end"] == "a rank died"), document.get("dead_ranks"))
 
 
 def each_rank_has_a_file(host, folder: Path) -> None:
-    made = run(host, folder / "%j-%r-%p-100%%.json", SLURM_JOB_ID="77")
+    made = run(host, folder / "%j-%r-%p-100%%p.json", SLURM_JOB_ID="77")
     expect(made.outcome.code == 0, made.outcome.tail())
     names = sorted(path.name for path in folder.iterdir())
     expect(len(names) == RANKS, names)
     for rank, name in enumerate(names):
         job, number, pid, percent = name.split("-")
-        expect(job == "77" and number == str(rank) and int(pid) > 1 and percent == "100%.json", name)
+        expect(job == "77" and number == str(rank) and int(pid) > 1 and percent == "100%p.json", name)
         objects = read(folder / name)["ranks"]
         expect([entry["rank"] for entry in objects] == [rank], name)
         expect(counted(objects[0]) == made.calls[rank], f"{name} has other counts than the program")
@@ -238,6 +239,13 @@ def the_debug_log_tells_each_decision_once(host, folder: Path) -> None:
             expect(len(found) == len(set(found)), f"told twice: {found}")
 
 
+def the_users_threshold_is_in_the_log(host, folder: Path) -> None:
+    job = run(host, folder / "stats.json", "nothing", ZEROHOP_LOG="info", ZEROHOP_SINGLE_COPY="77K")
+    ways = [line for line in job.outcome.output.splitlines() if ": to rank " in line]
+    expect(ways, job.outcome.tail())
+    expect(all("one copy from 77K" in way or "never (no CMA)" in way for way in ways), ways)
+
+
 def tables_choose_the_algorithm(host, folder: Path) -> None:
     cache = {"ZEROHOP_CACHE": str(folder)}
     said = subprocess.run(
@@ -298,6 +306,7 @@ CASES = (
     a_link_stays_one,
     a_pipe_without_reader_is_told,
     the_debug_log_tells_each_decision_once,
+    the_users_threshold_is_in_the_log,
     tables_choose_the_algorithm,
     sockets_have_leaders,
 )

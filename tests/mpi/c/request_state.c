@@ -174,5 +174,8 @@ CASE(request_state, get_status_lists) {
     EXPECT(list[i] != MPI_REQUEST_NULL, "a request is gone");
   }
   OK(MPI_Waitall(4, list, MPI_STATUSES_IGNORE));
+  OK(MPI_Request_get_status_any(4, list, &index, &flag, MPI_STATUS_IGNORE));
+  EXPECT_EQ(flag, 1);
+  EXPECT_EQ(index, MPI_UNDEFINED);
 }
 #endif
