@@ -122,6 +122,7 @@ TEST(Members, SharedNodesAreSeen) {
   World world(4, 3);
   EXPECT_FALSE(world.made(world.lists().world(), Kin::kOther, {0, 3, 6, 9})->share_a_node());
   EXPECT_TRUE(world.made(world.lists().world(), Kin::kOther, {0, 3, 6, 7})->share_a_node()) << "on another's node";
+  EXPECT_TRUE(world.made(world.lists().world(), Kin::kOther, {0, 3, 4, 6})->share_a_node()) << "not the last ones";
 }
 
 TEST(Members, ListsGoWithTheirLastCommunicator) {
