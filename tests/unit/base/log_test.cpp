@@ -30,6 +30,7 @@ TEST(Log, PrefixesAndFilters) {
 TEST(Log, CutsLongLines) {
   const std::string text = captured(LogLevel::kWarn, LogLevel::kWarn, std::string(4000, 'x').c_str());
   EXPECT_LT(text.size(), 2100u);
+  EXPECT_EQ(text.find('\0'), std::string::npos);
   EXPECT_EQ(text.back(), '\n');
 }
 

@@ -97,6 +97,13 @@ TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
   std::filesystem::remove(path);
 }
 
+TEST(Options, OfTwoValuesFromOneSourceTheLastCounts) {
+  Options options;
+  ASSERT_TRUE(options.set("WAIT", "spin", Source::kCommandLine).ok());
+  ASSERT_TRUE(options.set("WAIT", "passive", Source::kCommandLine).ok());
+  EXPECT_TRUE(options.is(Opt::kWait, "passive"));
+}
+
 TEST(Options, AMissingFileIsReported) {
   const char* environment[] = {"ZEROHOP_CONFIG=/no/such/file", nullptr};
   Options options;
