@@ -55,6 +55,13 @@ TEST(Roster, RanksDealtOutInTurn) {
   for (int i = 0; i < kPerNode; ++i) EXPECT_EQ(roster.members[static_cast<size_t>(i)], 234 + i * kNodes);
 }
 
+TEST(Roster, AllRanksDecideWhetherThereIsOneMachine) {
+  for (const int self : {0, 1, 2}) {
+    EXPECT_FALSE(make_roster(keys_of(3, [](int r) { return r % 2; }), 0, self).one_machine) << self;
+    EXPECT_TRUE(make_roster(keys_of(3, [](int) { return 7; }), 0, self).one_machine) << self;
+  }
+}
+
 TEST(Roster, AllRanksNumberNodesAlike) {
   const auto keys = keys_of(60, [](int r) { return r * 7 % 5; });
   const Roster first = make_roster(keys, 0, 0);

@@ -114,6 +114,22 @@ TEST(PrivateRoom, OpensFromItsStart) {
   EXPECT_FALSE(room.open((64 << 20) + 1));
 }
 
+TEST(PrivateRoom, OpensNothingBeyondItsEnd) {
+  constexpr uint64_t kBytes = (1 << 20) + 4096;  // no whole number of steps
+  PrivateRoom above;
+  PrivateRoom room;
+  ASSERT_TRUE(above.reserve(4 << 20));
+  ASSERT_TRUE(room.reserve(kBytes));
+  EXPECT_TRUE(room.open(kBytes));
+  room.base()[kBytes - 1] = std::byte{7};
+  if (above.base() != room.base() + kBytes) return;  // the kernel had another place
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  EXPECT_EQ(write(pipe_ends[1], above.base(), 1), -1);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+}
+
 TEST(Segment, TheAddressSpaceLimitIsAnError) {
 #ifdef ZH_SANITIZE
   GTEST_SKIP() << "sanitizers reserve terabytes of address space";
@@ -224,7 +240,9 @@ TEST(Probe, WhatIsAskedForInAdvanceIsThere) {
 TEST(Futex, WakesChangesAndTimesOut) {
   Atomic<uint32_t> word{5};
   EXPECT_EQ(futex_wait(word, 4), Wake::kChanged);
-  EXPECT_EQ(futex_wait(word, 5, 1'000'000), Wake::kTimedOut);
+  const uint64_t before = now_ns();
+  EXPECT_EQ(futex_wait(word, 5, 3'000'000), Wake::kTimedOut);
+  EXPECT_GE(now_ns() - before, 3'000'000U);
   std::thread other([&] {
     while (word.load_acquire() == 5) futex_wait(word, 5);  // T1 -> T1
   });
@@ -328,6 +346,8 @@ TEST(Cgroup, VersionTwo) {
   const MemoryLimit memory = cgroup_memory(cgroup, f.path());
   EXPECT_EQ(memory.limit_bytes, 1000000000u);
   EXPECT_EQ(memory.headroom(), 800000000u);
+  (void)f.write("a/b/cpu.max", "200000 100000\n");
+  EXPECT_DOUBLE_EQ(cgroup_cpu_quota(cgroup, f.path()), 2.0) << "the tighter one holds";
 }
 
 TEST(Cgroup, VersionOneAndHiddenPath) {

@@ -60,6 +60,7 @@ std::string hydra(const std::string& line) {
   if (line == "cmd=init pmi_version=1 pmi_subversion=1") return "cmd=response_to_init pmi_version=1 rc=0";
   if (line == "cmd=get_my_kvsname") return "cmd=my_kvsname kvsname=kvs_7_0_vm";
   if (line == "cmd=put kvsname=kvs_7_0_vm key=zerohop-3 value=abc") return "cmd=put_result rc=0 msg=success";
+  if (line == "cmd=put kvsname=kvs_7_0_vm key=zerohop-4 value=abc") return "cmd=put_result rc=-1 msg=no_room";
   if (line == "cmd=get kvsname=kvs_7_0_vm key=zerohop-3") return "cmd=get_result rc=0 msg=success value=abc";
   if (line == "cmd=get kvsname=kvs_7_0_vm key=zerohop-4") return "cmd=get_result rc=-1 msg=key_not_found value=unknown";
   if (line == "cmd=get kvsname=kvs_7_0_vm key=zerohop-5") return "cmd=get_result rc=1";
@@ -71,6 +72,7 @@ TEST(Pmi, PutAndGet) {
   PmiClient pmi;
   ASSERT_TRUE(pmi.open().ok());
   EXPECT_TRUE(pmi.put("zerohop-3", "abc").ok());
+  EXPECT_FALSE(pmi.put("zerohop-4", "abc").ok());
   std::string value;
   EXPECT_TRUE(pmi.get("zerohop-3", &value).ok());
   EXPECT_EQ(value, "abc");
