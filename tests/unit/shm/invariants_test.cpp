@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "shm/access.h"
+#include "shm/bell.h"
 #include "shm/envelope_ring.h"
 #include "shm/owner_lock.h"
 #include "shm/payload_ring.h"
@@ -221,6 +222,20 @@ TEST(AccessInvariant, MemoryIsNotOpenedAnewMeanwhile) {
   EXPECT_STREQ(access.broken_invariant(), "an access is announced while it lasts, and only one at a time");
   words[0].accessing.store_relaxed(2);
   words[1].epoch.store_relaxed(epoch);
+}
+
+TEST(AccessInvariant, WhoReadThatMemoryIsClosedIsNotLetIn) {
+  AccessShm words[2] = {};
+  close_access(words[1]);
+  const Access access(words[0], words[1], 1, words[1].epoch.load_relaxed());
+  EXPECT_FALSE(access.granted());
+}
+
+TEST(Bells, EverySenderHasOne) {
+  for (uint32_t ranks = 1; ranks <= 5 * BellShm::kSenders; ++ranks) {
+    EXPECT_GT(BellShm::words(ranks) * BellShm::kSenders, ranks - 1) << ranks;
+    EXPECT_LT(BellShm::words(ranks) * BellShm::kSenders, ranks + BellShm::kSenders) << ranks;
+  }
 }
 
 }  // namespace
