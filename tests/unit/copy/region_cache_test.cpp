@@ -226,6 +226,9 @@ TEST(RegionCache, RefusesWhatCannotBeMapped) {
   const int other = open("/proc/self/exe", O_RDONLY);
   EXPECT_EQ(first_of(cache, 0, getpid(), other, RegionRef{7, 1, 0}, 8), nullptr) << "another file";
   close(other);
+  const RegionRef of_before{ref.region, ref.generation + 1, ref.offset};
+  EXPECT_EQ(first_of(cache, 0, getpid(), owner.descriptor(ref.region), of_before, 8), nullptr) << "other memory";
+  EXPECT_NE(first_of(cache, 0, getpid(), owner.descriptor(ref.region), ref, 8), nullptr) << "what is there now";
   ref.offset = uint64_t{1} << 40;
   EXPECT_EQ(first_of(cache, 0, getpid(), owner.descriptor(ref.region), ref, 8), nullptr) << "beyond the region";
   ref.offset = ~uint64_t{0} - 3;
