@@ -149,6 +149,7 @@ TEST(Judge, TwoContradictionsInARowTakeAClassOutOfForce) {
   EXPECT_EQ(c.doubts, 1U);
   note_look(&c, LookVerdict::kHolds, kNow);
   EXPECT_EQ(c.doubts, 0U);
+  c.attempts = 3;
   note_look(&c, LookVerdict::kContradicts, kNow);
   note_look(&c, LookVerdict::kContradicts, kNow);
   EXPECT_FALSE(in_force(c));
@@ -168,6 +169,13 @@ TEST(Joined, TwoJobsThatAgreeConfirmEachOther) {
   EXPECT_EQ(both.attempts, 3U);
   EXPECT_GT(both.cells.points[0].us, kept.cells.points[0].us);
   EXPECT_LT(both.cells.points[0].us, again.cells.points[0].us);
+}
+
+TEST(Joined, EveryJobThatAgreesIsCounted) {
+  DistanceClass kept = joined(quiet(), quiet());
+  EXPECT_EQ(kept.jobs, 2U);
+  kept = joined(kept, quiet());
+  EXPECT_EQ(kept.jobs, 3U);
 }
 
 TEST(Joined, AWayOnWhichTheyDisagreeKeepsItsBuiltInChoice) {
