@@ -74,6 +74,23 @@ TEST(Start, TellsAllRanksOfTheJobLittle) {
   });
 }
 
+TEST(Start, RanksWithoutAProcessorOfTheirOwnHaveSmallerRings) {
+  run_ranks(World::kProcesses, 2, [](TestBootstrap& world) {
+    stay_on(0);
+    std::unique_ptr<node::Node> node;
+    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
+    EXPECT_TRUE(node->oversubscribed());
+    engine::Config config;
+    config.calibrate = false;
+    std::unique_ptr<engine::Rank> rank;
+    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
+    const std::string choice = rank->choice_text(1 - node->self());
+    EXPECT_NE(choice.find("ring to 128K"), std::string::npos) << choice;
+    ASSERT_TRUE(world.barrier().ok());
+    rank.reset();
+  });
+}
+
 class Kept : public ::testing::TestWithParam<World> {};
 
 TEST_P(Kept, IsReadByTheFirstRankAlone) {

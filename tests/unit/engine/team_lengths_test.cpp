@@ -154,6 +154,19 @@ TEST_P(Teams, AnOperandThatNobodyTakesKeepsNobody) {
   });
 }
 
+// A little, then as much as the ring of a control block that has grown takes: the last call uses blocks of both again.
+TEST_P(Teams, ARootWaitsForTheReadersOfEveryBlock) {
+  run([](Member& m) {
+    for (int k = 0; k < 40; ++k) ASSERT_EQ(m.team.barrier(), Code::kOk);
+    for (uint64_t call = 1; call <= 9; ++call) {
+      std::vector<uint64_t> data(call == 1 ? 128 : 2048, m.self == 0 ? call : 0);
+      if (m.self != 0 && call == 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ASSERT_EQ(m.team.bcast(bytes(data.data(), data.size()), 0), Code::kOk);
+      EXPECT_EQ(std::count(data.begin(), data.end(), call), static_cast<std::ptrdiff_t>(data.size())) << call;
+    }
+  });
+}
+
 // Slices that differ, of inputs that do not.
 TEST_P(Teams, SlicesOfAReductionThatDisagree) {
   run([](Member& m) {
