@@ -138,6 +138,58 @@ TEST(PlantedFault, OperandsSwapped) {
             10);
 }
 
+TEST(PlantedFault, OperandsOfEachOther) {
+  // Two receives, each of the rank that the other one was to hear: all operands are there, in another order.
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              const auto with_data = [](const Step& x) { return x.kind == StepKind::kReceive && x.bytes > 0; };
+              Step* one = find_step(s, with_data);
+              if (one == nullptr) return false;
+              Step* other = find_step(s, [&](const Step& x) {
+                return with_data(x) && x.peer != one->peer && x.tag == one->tag && x.bytes == one->bytes;
+              });
+              if (other == nullptr) return false;
+              std::swap(one->peer, other->peer);
+              return true;
+            }),
+            30);
+}
+
+TEST(PlantedFault, ReadsBehindTheEnd) {
+  // Into scratch that nobody looks at, after everything else.
+  EXPECT_GT(plant_everywhere([](Schedule& s) {
+              uint64_t end = 0;
+              for (const Step& x : s.steps) {
+                if (x.writes() && x.to == coll::Place::kOutput) end = std::max(end, x.to_at + s.written(x));
+              }
+              if (end < 8) return false;
+              Step beyond{.kind = StepKind::kCopy};
+              beyond.from = coll::Place::kOutput;
+              beyond.from_at = end - 4;
+              beyond.to = coll::Place::kScratch;
+              beyond.to_at = s.scratch_bytes;
+              beyond.bytes = 8;
+              s.scratch_bytes += beyond.bytes;
+              beyond.first_wait = static_cast<uint32_t>(s.waits.size());
+              beyond.n_waits = static_cast<uint32_t>(s.steps.size());
+              for (uint32_t i = 0; i < beyond.n_waits; ++i) s.waits.push_back(i);
+              s.steps.push_back(beyond);
+              return true;
+            }),
+            50);
+}
+
+TEST(PlantedFault, AResultOfTheFirstRankOfAnExclusiveScan) {
+  const std::vector<Problem> problems = coll::for_all_ranks(planted_problem(Collective::kExscan));
+  std::vector<Schedule> schedules;
+  ASSERT_TRUE(coll::build(problems, "linear", &schedules).ok());
+  Step own{.kind = StepKind::kCopy};
+  own.from = coll::Place::kInput;
+  own.to = coll::Place::kOutput;
+  own.bytes = problems[0].bytes();
+  schedules[0].steps.push_back(own);
+  EXPECT_NE(coll::check(problems, schedules).fault.find("should not be written"), std::string::npos);
+}
+
 TEST(PlantedFault, CombinedTwice) {
   EXPECT_GT(plant_everywhere([](Schedule& s) {
               Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kReduce; });

@@ -367,6 +367,21 @@ TEST(Schedules, TagsAreUsedAgainInOrder) {
   EXPECT_EQ(tag_zero, 2);
 }
 
+TEST(Digest, TellsCallsApartAndNotRanks) {
+  const Problem problem = planted_problem(Collective::kBcast);
+  Problem other = problem;
+  other.self = 3;
+  EXPECT_EQ(coll::digest(other), coll::digest(problem));
+  other.root = problem.root + 1;
+  EXPECT_NE(coll::digest(other), coll::digest(problem));
+  other = problem;
+  ++other.count;
+  EXPECT_NE(coll::digest(other), coll::digest(problem));
+  other = problem;
+  other.collective = Collective::kReduce;
+  EXPECT_NE(coll::digest(other), coll::digest(problem));
+}
+
 TEST(Schedules, WhatDoesNotFitIsRefused) {
   Problem problem = planted_problem(Collective::kAllreduce);
   Schedule schedule;
