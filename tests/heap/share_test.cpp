@@ -204,6 +204,18 @@ HEAP_TEST(ADoubleFreeIsNoticed) {
   CHECK(!rerun("frees_twice"));
 }
 
+HEAP_TEST(CallocOfAFreedBlockIsZero) {
+  for (const size_t n : {kMiB / 8, kMiB, 2 * kMiB}) {
+    auto* p = static_cast<unsigned char*>(malloc(n));
+    fill(p, n, 3);
+    shared_as(p, n, 0, "a block");
+    free(p);
+    auto* q = static_cast<unsigned char*>(calloc(1, n));
+    verify_zero(q, n, "calloc behind a block that was shared");
+    free(q);
+  }
+}
+
 HEAP_TEST(UsableSizesAreLibcs) {
   for (const size_t n : {20 * kKiB, 100 * kKiB, kMiB, 40 * kMiB}) {
     void* p = malloc(n);

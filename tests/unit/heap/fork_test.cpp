@@ -1,4 +1,5 @@
 // fork(): the child sees the memory as it was, neither side the other's writes, and nothing of other threads is lost.
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <semaphore.h>
 #include <sys/syscall.h>
@@ -75,6 +76,16 @@ TEST_P(Forks, BothSidesHaveTheirOwn) {
   EXPECT_EQ(heap.declined(), nullptr);
 }
 
+TEST_P(Forks, TheChildHasNoDescriptorOfTheParentsMemory) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  SharedPlace place;
+  ASSERT_TRUE(heap.locate(p, n(), &place));
+  const int fd = heap.descriptor(place.region);
+  EXPECT_EQ(fork_and_wait(heap, [fd] { return fcntl(fd, F_GETFD) < 0; }), 0);
+  EXPECT_GE(fcntl(fd, F_GETFD), 0);
+}
+
 TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, n(), 1);
@@ -112,6 +123,20 @@ TEST_P(Forks, WipedPagesAreZeroInTheChild) {
               0);
     EXPECT_TRUE(holds(p, n(), 1));
   }
+}
+
+TEST_P(Forks, PagesThatLeftBeforeAreWipedToo) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
+  if (is_plain(p)) return;  // then the kernel does it
+  heap.mark(Bit::kWiped, p + kPage, kPage, true);
+  EXPECT_EQ(
+      fork_and_wait(
+          heap,
+          [&] { return holds(p, kPage, 1) && holds(p + kPage, kPage, 0) && holds(p + 2 * kPage, n() - 2 * kPage, 1); }),
+      0);
+  EXPECT_TRUE(holds(p, n(), 1));
 }
 
 TEST_P(Forks, HiddenPagesAreMissingInTheChild) {
