@@ -71,6 +71,7 @@ TEST(CApi, ProbesCancelsAndReportsErrors) {
     zh_status status{};
     EXPECT_EQ(zh_isend(self, 7, 0, 1, &whole, 1, &request), -EINVAL);
     EXPECT_EQ(zh_isend(self, 0, -3, 1, &whole, 1, &request), -EINVAL);
+    EXPECT_EQ(zh_irecv(self, 0, ZH_ANY_TAG - 1, 1, &whole, 1, &request), -EINVAL);
     ASSERT_EQ(zh_irecv(self, ZH_ANY_SOURCE, 77, 1, &whole, 1, &request), 0);
     EXPECT_EQ(zh_cancel(self, request), 1);
     EXPECT_EQ(zh_wait(self, request, &status), 0);
@@ -93,6 +94,17 @@ TEST(CApi, ProbesCancelsAndReportsErrors) {
     }
     EXPECT_EQ(zh_close(self), 0);
   });
+}
+
+TEST(CApi, AJobThatIsNoneIsRefused) {
+  zh_rank* self = nullptr;
+  for (const int rank : {-1, 2, 3}) {
+    const zh_job job{rank, 2, allgather, nullptr, 0};
+    EXPECT_EQ(zh_open(&job, &self), -EINVAL) << rank;
+  }
+  const zh_job mute{0, 2, nullptr, nullptr, 0};
+  EXPECT_EQ(zh_open(&mute, &self), -EINVAL);
+  EXPECT_EQ(self, nullptr);
 }
 
 }  // namespace
