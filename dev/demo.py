@@ -230,7 +230,7 @@ def use_tools_environment() -> None:
 def main() -> int:
     use_tools_environment()
     parser = argparse.ArgumentParser(description="Unmodified MPI programs without and with zerohop.")
-    parser.add_argument("--rounds", type=int, default=5, help="launches of each side (default 5)")
+    parser.add_argument("--rounds", type=int, default=3, help="launches of each side (default 3)")
     parser.add_argument("--host", action="append", help="only this host (repeatable; default mpich and openmpi)")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     arguments = parser.parse_args()
