@@ -19,11 +19,11 @@ demo: ## unmodified MPI programs without and with zerohop, side by side
 	@dev/build release demo
 	@python3 dev/demo.py
 
-check-quick: ## unit tests and lint of a release build, under three minutes
+check-quick: ## quick tests and lint of a release build, two minutes
 	@dev/setup check
 	@python3 dev/check.py quick
 
-check: ## everything that must hold before a change goes in, under 35 minutes on two cores
+check: ## everything that must hold before a change goes in, half an hour on two cores
 	@dev/setup check
 	@python3 dev/check.py check
 

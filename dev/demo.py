@@ -90,7 +90,7 @@ def programs(host: hosts.Host, folder: Path) -> list[Program]:
             )
         )
     elif host.abi == "ompi" and netpipe.exists():
-        command = [str(netpipe), "-p", "0", "-l", "8", "-u", str(SIZES[-1]), "-n", "100", "-o", os.devnull]
+        command = [str(netpipe), "-p", "0", "-l", "8", "-u", str(SIZES[-1]), "-n", "40", "-o", os.devnull]
         pattern = r"(?P<size>\d+) bytes +\d+ times --> +[\d.]+ Mbps in +(?P<time>[\d.]+) usec"
         shown.append(Program("NetPIPE (Debian)", command, parse_sizes(pattern, 1)))
     else:
