@@ -85,7 +85,7 @@ def _compile(name: str, command: list[str], sources: list[Path], env: dict[str, 
             if len(old.name) == len(target.name):
                 old.unlink(missing_ok=True)
         fresh = target.with_suffix(f".{os.getpid()}")
-        units = [str(path) for path in sources if path.suffix in (".c", ".f", ".f90")]
+        units = [str(path) for path in sources if path.suffix in (".c", ".cpp", ".f", ".f90")]
         built = subprocess.run([*command, *units, "-o", str(fresh)], env=env, capture_output=True, text=True)
         if built.returncode != 0:
             raise SystemExit(f"{' '.join(command)} failed:\n{built.stdout}{built.stderr}")
@@ -105,6 +105,7 @@ def _c_sources(collectives: bool) -> list[Path]:
 
 C_SOURCES = _c_sources(False)
 COLL_SOURCES = _c_sources(True)
+UNWIND_SOURCES = [HERE / "cxx" / "unwind.cpp", HERE / "c" / "check.c", HERE / "c" / "check.h"]
 C_FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-pthread"]
 
 
@@ -114,6 +115,12 @@ def semantics_binary(host) -> str:
 
 def collectives_binary(host) -> str:
     return _compile(f"mpi_collectives-{host.name}", [host.mpicc, *C_FLAGS], COLL_SOURCES, host.environment())
+
+
+def unwind_binary(host) -> str:
+    """C++, with the same harness."""
+    flags = [f for f in C_FLAGS if not f.startswith("-std")]
+    return _compile(f"mpi_unwind-{host.name}", [host.mpicc, *flags, "-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state"], UNWIND_SOURCES, host.environment())
 
 
 def binary_of(host, source: Path) -> str:
@@ -407,6 +414,8 @@ def programs() -> list[Program]:
         Program("semantics-mt", _semantics(multiple), C_SOURCES, cost=3),
         Program("collectives", _semantics([], collectives_binary), COLL_SOURCES, cost=2),
         Program("collectives-mt", _semantics(multiple, collectives_binary, "coll_threads.*"), COLL_SOURCES, cost=0.5),
+        Program("unwind", _semantics([], unwind_binary), UNWIND_SOURCES, cost=0.3),
+        Program("unwind-mt", _semantics(multiple, unwind_binary), UNWIND_SOURCES, cost=0.3),
         Program("imb", _imb, [Path(__file__)], _imb_usable, cost=0.5),
         Program("scenarios", _scenarios, C_SOURCES, cost=2),
     ]
