@@ -53,8 +53,11 @@ Status Joiner::of_one_kind() {
   Kind mine{hash(std::to_string(os::page_bytes()), kLayoutHash), config_.node_ranks};
   if (config_.fail_stage == static_cast<int>(JoinStage::kIdentify)) mine.build = 0;
   // The least of a value and of its complement: the least and the greatest.
-  uint64_t both[] = {mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks};
+  // The last one is 1: whoever took these numbers for signed would start on wrong answers.
+  const uint64_t order = world_.rank() == 0 ? 1 : ~uint64_t{0};
+  uint64_t both[] = {mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks, order};
   if (Status s = world_.least(both); !s.ok()) return s;
+  if (both[4] != 1) return {Code::kIo, "the host's MPI_MIN gives wrong results"};
   if (both[0] == ~both[1] && both[2] == ~both[3]) return kOk;
   std::vector<Kind> all(static_cast<size_t>(world_.size()));
   if (Status s = world_.allgather(&mine, sizeof mine, all.data()); !s.ok()) return s;

@@ -155,7 +155,8 @@ Code HostLeaders::meet() {
 Code HostLeaders::compare(uint64_t steps, uint64_t bytes) {
   if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->compare(steps, bytes);
   coll::Compared<2> least({steps, bytes});
-  const Operands<MPI_Count> x{MPI_IN_PLACE, least.words, least.kCount, MPI_UINT64_T, MPI_MIN};
+  // Any order will do; MPICH 4.0 has none for unsigned numbers that its algorithms agree on.
+  const Operands<MPI_Count> x{MPI_IN_PLACE, least.words, least.kCount, MPI_INT64_T, MPI_MIN};
   const Code code = by_host<form::Allreduce>(calls::Allreduce<MPI_Count>{x, leaders_.comm()}, sizeof least.words);
   if (code != Code::kOk) return code;
   return least.alike() ? Code::kOk : Code::kIo;

@@ -20,7 +20,6 @@
 #undef MPI_INT
 #undef MPI_MAX
 #undef MPI_MIN
-#undef MPI_UINT64_T
 #undef MPI_PACKED
 #undef MPI_INFO_NULL
 #undef MPI_GROUP_NULL
@@ -45,7 +44,7 @@
   X(OP_NULL, MPI_Op, ompi_mpi_op_null)                   \
   X(BYTE, MPI_Datatype, ompi_mpi_byte)                   \
   X(INT, MPI_Datatype, ompi_mpi_int)                     \
-  X(UINT64_T, MPI_Datatype, ompi_mpi_uint64_t)           \
+  X(INT64_T, MPI_Datatype, ompi_mpi_int64_t)             \
   X(MAX, MPI_Op, ompi_mpi_op_max)                        \
   X(MIN, MPI_Op, ompi_mpi_op_min)                        \
   X(PACKED, MPI_Datatype, ompi_mpi_packed)               \
@@ -87,7 +86,7 @@ inline void store_status(MPI_Status* status, int source, int tag, unsigned long 
 #define MPI_OP_NULL (::zh::mpi::predefined.v_OP_NULL)
 #define MPI_BYTE (::zh::mpi::predefined.v_BYTE)
 #define MPI_INT (::zh::mpi::predefined.v_INT)
-#define MPI_UINT64_T (::zh::mpi::predefined.v_UINT64_T)
+#define MPI_INT64_T (::zh::mpi::predefined.v_INT64_T)
 #define MPI_MAX (::zh::mpi::predefined.v_MAX)
 #define MPI_MIN (::zh::mpi::predefined.v_MIN)
 #define MPI_PACKED (::zh::mpi::predefined.v_PACKED)

@@ -34,10 +34,14 @@ class HostBootstrap final : public node::Bootstrap {
     const int n = static_cast<int>(bytes);
     return status_of(host.Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, comm_), "the host's allgather failed");
   }
+  /// By signed numbers in the same order: MPICH 4.0 takes unsigned ones for signed.
   Status least(std::span<uint64_t> values) override {
+    constexpr uint64_t kTop = uint64_t{1} << 63;
     const auto n = static_cast<int>(values.size());
-    return status_of(host.Allreduce(MPI_IN_PLACE, values.data(), n, MPI_UINT64_T, MPI_MIN, comm_),
-                     "the host's allreduce failed");
+    for (uint64_t& value : values) value ^= kTop;
+    const int error = host.Allreduce(MPI_IN_PLACE, values.data(), n, MPI_INT64_T, MPI_MIN, comm_);
+    for (uint64_t& value : values) value ^= kTop;
+    return status_of(error, "the host's allreduce failed");
   }
   Status among(std::span<const int> ranks, std::unique_ptr<node::Bootstrap>* out) override {
     MPI_Comm part;

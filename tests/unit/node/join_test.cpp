@@ -70,6 +70,16 @@ TEST_P(Join, SharesMemoryBetweenAllRanks) {
   }
 }
 
+TEST_P(Join, AHostThatTakesUnsignedNumbersForSignedIsAnError) {
+  run_ranks(GetParam(), 3, [](TestBootstrap& world) {
+    world.take_for_signed();
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, small(), &node);
+    EXPECT_FALSE(s.ok());
+    EXPECT_NE(std::string(s.what()).find("MPI_MIN"), std::string::npos) << s.what();
+  });
+}
+
 TEST_P(Join, MoreRanksThanProcessorsAgreeOnLines) {
   const auto cpus = static_cast<int>(os::allowed_cpus().count());
   if (cpus > 8) GTEST_SKIP() << "too many ranks would be needed";
