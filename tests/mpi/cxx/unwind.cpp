@@ -101,8 +101,8 @@ CASE(unwind, error_handler_of_messages) {
       EXPECT_THROWN("communicator", MPI_Isend(&value, 1, MPI_INT, size + 70, 0, own, &request));
       EXPECT_THROWN("communicator", MPI_Irecv(&value, -1, MPI_INT, 0, 0, own, &request));
       EXPECT_THROWN("communicator", MPI_Probe(size + 70, 0, own, MPI_STATUS_IGNORE));
-      EXPECT_THROWN("communicator", MPI_Sendrecv(&value, 1, MPI_INT, size + 70, 0, &value, 1, MPI_INT, 0, 0, own,
-                                                 MPI_STATUS_IGNORE));
+      EXPECT_THROWN("communicator",
+                    MPI_Sendrecv(&value, 1, MPI_INT, size + 70, 0, &value, 1, MPI_INT, 0, 0, own, MPI_STATUS_IGNORE));
     }
     exchange(own, rank, size);
   }

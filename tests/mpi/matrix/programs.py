@@ -119,8 +119,8 @@ def collectives_binary(host) -> str:
 
 def unwind_binary(host) -> str:
     """C++, with the same harness."""
-    flags = [f for f in C_FLAGS if not f.startswith("-std")]
-    return _compile(f"mpi_unwind-{host.name}", [host.mpicc, *flags, "-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state"], UNWIND_SOURCES, host.environment())
+    flags = [flag for flag in C_FLAGS if not flag.startswith("-std")] + ["-Wl,--no-as-needed,-lstdc++"]
+    return _compile(f"mpi_unwind-{host.name}", [host.mpicc, *flags], UNWIND_SOURCES, host.environment())
 
 
 def binary_of(host, source: Path) -> str:
