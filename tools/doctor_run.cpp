@@ -74,6 +74,12 @@ std::string percent(double part) {
 /// Of the bytes sent; where more were mapped nobody asks why the others were not.
 constexpr double kWellMapped = 0.9;
 
+std::string seconds(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
 /// Why no more bytes were mapped, what can be mended first; `mendable` if there is such a reason.
 std::string why_not_mapped(const RunStats& run, bool* mendable) {
   std::string why;
@@ -104,7 +110,8 @@ std::string why_not_mapped(const RunStats& run, bool* mendable) {
     say(percent(share(run.small_bytes, run.bytes)) + " were in messages too small to be worth it", false);
   }
   if (run.heap_first_uses > 0) {
-    say(std::to_string(run.heap_first_uses) + " uses came before the tenth of their buffer, from which on it is shared",
+    say(std::to_string(run.heap_first_uses) +
+            " uses came before their buffer had been used often enough for sharing to pay",
         false);
   }
   if (run.revoked > 0) say("buffers were taken back while they were used: the program forks or protects them", false);
@@ -137,6 +144,9 @@ Check check_run(const RunStats& run) {
     c.finding += "; buffers that stayed private: " + size_text(run.heap_declined_bytes) +
                  ", made private again: " + size_text(run.heap_returned_bytes) +
                  ", forks: " + std::to_string(run.forks);
+  }
+  if (run.heap_spent_ns != 0) {
+    c.finding += "; sharing saved " + seconds(run.heap_saved_ns) + " s, cost " + seconds(run.heap_spent_ns) + " s";
   }
   if (run.bytes == 0 || (run.mapped_share() >= kWellMapped && run.ranks_declined == 0)) return c;
   bool mendable = false;

@@ -25,9 +25,9 @@ HeapFacts look_at_heap(const Options& options) {
   facts.overcommit = os::read_small_file("/proc/sys/vm/overcommit_memory");
   facts.private_huge_pages = os::read_small_file("/sys/kernel/mm/transparent_hugepage/enabled");
   facts.shared_huge_pages = os::read_small_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-  facts.huge_too = decision.huge_too;
+  facts.huge_too = decision.always;
   facts.huge_pages_stay =
-      !decision.huge_too && heap::private_memory_has_huge_pages() && !heap::shared_memory_has_huge_pages();
+      !decision.always && heap::private_memory_has_huge_pages() && !heap::shared_memory_has_huge_pages();
   facts.populate = os::probe_populate();
   facts.sibling_file = os::probe_sibling_file();
   facts.pagemap = os::probe_pagemap();

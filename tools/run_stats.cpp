@@ -72,6 +72,8 @@ bool add_rank(const json& rank, RunStats* out) {
   if (!why.empty() && out->ranks_declined++ == 0) out->heap_declined = why;
   if (out->heap_refused.empty()) out->heap_refused = heap.value("declined_latest", "");
   return add(heap.value("first_uses", none), &out->heap_first_uses) &&
+         add(heap.value("saved_ns", none), &out->heap_saved_ns) &&
+         add(heap.value("spent_ns", none), &out->heap_spent_ns) &&
          add(heap.value("declined_bytes", none), &out->heap_declined_bytes) &&
          add(heap.value("returned_bytes", none), &out->heap_returned_bytes) &&
          add(heap.value("forks", none), &out->forks);

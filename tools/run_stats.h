@@ -42,6 +42,8 @@ struct RunStats {
   uint64_t ranks_without_heap = 0;  ///< whose program's memory was left alone
   std::string heap_refused;         ///< why a buffer had to stay private, the latest of the first rank that says so
   uint64_t heap_first_uses = 0;     ///< of buffers, before the one at which they become shared
+  uint64_t heap_saved_ns = 0;       ///< by shared buffers, of all ranks
+  uint64_t heap_spent_ns = 0;       ///< on making them so
   uint64_t windows_refused = 0;     ///< of peers' memory, that could not be mapped
   uint64_t revoked = 0;             ///< mapped buffers that a peer took back while they were used
   uint64_t small_bytes = 0;         ///< in messages too small to be mapped

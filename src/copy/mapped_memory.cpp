@@ -1,7 +1,6 @@
 #include "copy/mapped_memory.h"
 
 #include "copy/regions.h"
-#include "heap/shared_heap.h"
 
 namespace zh::copy {
 namespace {
@@ -26,7 +25,8 @@ MappedMemory::Declined MappedMemory::declined() const {
   return {stats.declined, stats.declined_why};
 }
 
-Published MappedMemory::publish(const void* address, size_t n, bool exact, bool exclusive, MappedBuffer* out) const {
+Published MappedMemory::publish(const void* address, size_t n, bool exact, const heap::Use& use,
+                                MappedBuffer* out) const {
   RegionRef ref;
   if (regions_ != nullptr && regions_->locate(address, n, &ref)) {
     *out = {ref, regions_->descriptor(ref.region), 0, n};
@@ -35,9 +35,9 @@ Published MappedMemory::publish(const void* address, size_t n, bool exact, bool 
   if (heap_ == nullptr) return Published::kNot;
   const bool unsure = !exact && n > kUnsureMax;
   heap::SharedPlace place;
-  const heap::Sharing use = heap_->publish(address, n, exclusive && !unsure, &place);
-  if (use != heap::Sharing::kMapped && unsure) return Published::kAskAgain;
-  if (use != heap::Sharing::kMapped) return use == heap::Sharing::kLater ? Published::kFirstUse : Published::kNot;
+  const heap::Sharing how = heap_->publish(address, n, {use.exclusive && !unsure, use.saves_ns}, &place);
+  if (how != heap::Sharing::kMapped && unsure) return Published::kAskAgain;
+  if (how != heap::Sharing::kMapped) return how == heap::Sharing::kLater ? Published::kFirstUse : Published::kNot;
   const int fd = heap_->descriptor(place.region);
   if (fd < 0) return Published::kNot;
   *out = {{kHeapRegions + place.region, place.generation, place.offset}, fd, place.from, place.end};

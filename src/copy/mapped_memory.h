@@ -6,10 +6,7 @@
 #include <cstdint>
 
 #include "copy/region_ref.h"
-
-namespace zh::heap {
-class SharedHeap;
-}
+#include "heap/shared_heap.h"
 
 namespace zh::copy {
 
@@ -54,8 +51,8 @@ class MappedMemory {
   /// For a buffer that a message is about to use, once per message: whether peers shall map it, and then where. Memory
   /// that messages use again becomes mappable here. `exact` false: `n` is an upper bound, as for a receive whose
   /// message has not come; then nothing is made of memory that the message may never need, if it would be much.
-  /// `exclusive`: the operation owns every byte (heap/shared_heap.h).
-  [[nodiscard]] Published publish(const void* address, size_t n, bool exact, bool exclusive, MappedBuffer* out) const;
+  [[nodiscard]] Published publish(const void* address, size_t n, bool exact, const heap::Use& use,
+                                  MappedBuffer* out) const;
 
  private:
   const RegionOwner* regions_;

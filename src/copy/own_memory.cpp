@@ -27,24 +27,25 @@ void PeerMemory::close() {
 }
 
 // The epoch comes first: a place that was found before the process forked must not go out with the epoch of after.
-Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, uint64_t least, OwnBuffer* buffer) {
+Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, uint64_t least, uint64_t saves_ns,
+                              OwnBuffer* buffer) {
   // X1 -> X0: the memory as it was when it was opened.
   const uint32_t epoch = words_[self_]->epoch.load_acquire();
   if (buffer->known && buffer->epoch == epoch) return Published::kMapped;
   buffer->forget();
   buffer->epoch = epoch;
   if (shm::is_closed(epoch)) return Published::kAskAgain;
-  const Published answer = own_.publish(address, bytes, exact, true, &buffer->mapped);
+  const Published answer = own_.publish(address, bytes, exact, {true, saves_ns}, &buffer->mapped);
   buffer->known = answer != Published::kAskAgain;
   if (answer == Published::kFirstUse) observer_.first_use();
   if (!worth_mapping(buffer->mapped, bytes, least)) buffer->mapped.region.region = 0;
   return answer;
 }
 
-void PeerMemory::note_use(const void* address, uint64_t bytes) {
+void PeerMemory::note_use(const void* address, uint64_t bytes, uint64_t saves_ns) {
   if (shm::is_closed(words_[self_]->epoch.load_relaxed())) return;
   MappedBuffer unused;
-  if (own_.publish(address, bytes, true, true, &unused) == Published::kFirstUse) observer_.first_use();
+  if (own_.publish(address, bytes, true, {true, saves_ns}, &unused) == Published::kFirstUse) observer_.first_use();
 }
 
 void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
@@ -55,7 +56,8 @@ void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, R
   const uint32_t epoch = words_[self_]->epoch.load_acquire();
   if (shm::is_closed(epoch)) return;
   MappedBuffer mapped;
-  if (own_.publish(address, bytes, true, exclusive, &mapped) == Published::kFirstUse) observer_.first_use();
+  const auto saves_ns = static_cast<uint64_t>(static_cast<float>(bytes) * saved_ns_per_byte_);
+  if (own_.publish(address, bytes, true, {exclusive, saves_ns}, &mapped) == Published::kFirstUse) observer_.first_use();
   if (worth_mapping(mapped, bytes, least_mapped_))
     out->set_mapped(mapped.region, mapped.fd, epoch, mapped.from, mapped.end);
 }

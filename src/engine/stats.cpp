@@ -141,6 +141,7 @@ void shared_heap(Json& json, const heap::SharedHeap& heap) {
   json.key("reused_blocks").value(s.reused_blocks).key("first_uses").value(s.first_uses);
   json.key("declined").value(s.declined).key("declined_bytes").value(s.declined_bytes);
   json.key("declined_latest").value(s.declined_why);
+  json.key("saved_ns").value(s.saved_ns).key("spent_ns").value(s.spent_ns);
   json.key("forks").value(s.forks).key("forks_copied").value(s.forks_copied).close('}');
 }
 

@@ -79,46 +79,67 @@ bool Heap::place_of(const void* address, size_t n, SharedPlace* place) const {
 
 bool Heap::locate(const void* address, size_t n, SharedPlace* place) const { return place_of(address, n, place); }
 
-Sharing Heap::publish(const void* address, size_t n, bool exclusive, SharedPlace* place) {
-  if (place_of(address, n, place)) {
-    const Pages pages = pages_around(static_cast<const std::byte*>(address) + place->from, place->end - place->from);
-    return table_.none(Bit::kBare, pages) || back(pages) ? Sharing::kMapped : Sharing::kNot;
-  }
-  if (!exclusive || !takes()) return Sharing::kNot;
+Sharing Heap::publish(const void* address, size_t n, const Use& use, SharedPlace* place) {
   const Pages pages = wanted_pages(address, n);
-  if (pages.n == 0) return Sharing::kNot;
-  const Sharing use = adopt_later(pages, false);
-  return use == Sharing::kMapped && !place_of(address, n, place) ? Sharing::kNot : use;
+  if (place_of(address, n, place)) {
+    if (use.saves_ns != 0) pay_back_.save(pages.first, pages.n, use.saves_ns);
+    return Sharing::kMapped;
+  }
+  if (!use.exclusive || !takes() || pages.n == 0) return Sharing::kNot;
+  const Sharing answer = adopt_later(pages, use.saves_ns);
+  return answer == Sharing::kMapped && !place_of(address, n, place) ? Sharing::kNot : answer;
 }
 
 Sharing Heap::share(const void* address, size_t n) {
   const Pages pages = wanted_pages(address, n);
   if (!takes() || pages.n == 0) return Sharing::kNot;
-  return reachable(pages) ? Sharing::kMapped : adopt_later(pages, true);
+  return reachable(pages) ? Sharing::kMapped : adopt(pages);
 }
 
-// Memory behind pages whose contents the program has dropped: peers must not be the ones to make it.
-bool Heap::back(Pages pages) {
-  if (!os::populate_for_write(pages.address(), pages.bytes())) return false;
-  table_.clear(Bit::kBare, pages);
-  return true;
-}
-
-// Counts a use, and adopts at the use that is wanted.
-Sharing Heap::adopt_later(Pages pages, bool now) {
-  if (!now) {
-    if (!uses_.count(pages.first, uses_wanted_)) {
-      first_uses_.fetch_add_relaxed(1);
-      return Sharing::kLater;
-    }
-    if (os::now_ns() < retry_ns_) return Sharing::kNot;
+Sharing Heap::adopt_later(Pages pages, uint64_t saves_ns) {
+  if (frozen_.load_relaxed() != 0) thaw_in_time();
+  // Pages that the memory file still has are not made anew.
+  const uint64_t left = table_.count(Bit::kLeft, pages);
+  const uint64_t price_ns = price_.of(pages.n - left + left / 4);
+  const bool due = around_.at_second_use
+                       ? pay_back_.used_before(pages.first)
+                       : pay_back_.forgo(pages.first, pages.n, saves_ns, price_ns) && can_owe(price_ns);
+  if (!due) {
+    first_uses_.fetch_add_relaxed(1);
+    return Sharing::kLater;
   }
+  if (os::now_ns() < retry_ns_) return Sharing::kNot;
+  return adopt(pages);
+}
+
+bool Heap::can_owe(uint64_t price_ns) const {
+  const uint64_t spent = pay_back_.spent_ns();
+  const uint64_t saved = pay_back_.saved_ns();
+  if (spent <= saved) return true;
+  const uint64_t part = (os::now_ns() - started_ns_) / kOwedPart;
+  return spent - saved + price_ns <= (part > kOwedNs ? part : kOwedNs);
+}
+
+Sharing Heap::adopt(Pages pages) {
+  const uint64_t begin = os::now_ns();
   const Locked lock(mutex_);
   if (!takes()) return Sharing::kNot;
   if (!table_.prepare(pages)) return refuse(pages, "no address space");
-  if (const char* why = obstacle(pages); why != nullptr) return refuse(pages, why);
+  const char* const why = obstacle(pages);
+  const uint64_t looked = os::now_ns();
+  if (why != nullptr) {
+    pay_back_.spend(looked - begin);
+    return refuse(pages, why);
+  }
+  const uint64_t exchanged = pages.n - table_.count(Bit::kShared, pages);
+  const bool fresh = table_.none(Bit::kLeft, pages);
   bool ok = true;
-  table_.for_each(Bit::kShared, false, pages, [&](Pages run) { ok = ok && adopt(run); });
+  table_.for_each(Bit::kShared, false, pages, [&](Pages run) { ok = ok && exchange(run); });
+  const uint64_t end = os::now_ns();
+  // Peers map the pages for about as much again.
+  const uint64_t exchange_ns = 2 * (end - looked);
+  price_.learn(looked - begin, fresh ? exchanged : 0, exchange_ns);
+  pay_back_.shared(pages.first, looked - begin + exchange_ns);
   if (!ok) return refuse(pages, "no memory");
   backoff_ns_ = 0;
   return Sharing::kMapped;
@@ -130,7 +151,7 @@ Sharing Heap::refuse(Pages pages, const char* why) {
   counts_.declined_why = why;
   backoff_ns_ = backoff_ns_ == 0 ? kFirstBackoffNs : 2 * backoff_ns_ < kMaxBackoffNs ? 2 * backoff_ns_ : kMaxBackoffNs;
   retry_ns_ = os::now_ns() + backoff_ns_;
-  uses_.forget(pages.first);
+  pay_back_.forget(pages.first);
   return Sharing::kNot;
 }
 
@@ -154,7 +175,8 @@ const char* Heap::obstacle_of_process() {
   const uint64_t now = os::now_ns();
   if (looked_ns_ == 0 || now - looked_ns_ > kLookAgainNs) {
     looked_ns_ = now;
-    found_ = os::holder_of_pages();
+    found_ = system_obstacle();
+    if (found_ == nullptr) found_ = os::holder_of_pages();
     if (found_ == nullptr) found_ = os::manages_pages_unseen();
   }
   return found_;
@@ -167,7 +189,9 @@ const char* Heap::obstacle(Pages pages) {
     decline("the program has closed the heap's descriptor");
     return why_.load_relaxed();
   }
-  if (const char* why = system_obstacle(); why != nullptr) return why;
+  if (const char* why = limit_obstacle(); why != nullptr) return why;
+  thaw();
+  if (!table_.none(Bit::kFrozen, pages)) return "a forked child may still see it";
   if (stretches_ >= kMaxStretches) {  // counted up so far; now without those that have gone
     stretches_ = 0;
     for (const Bit bit : {Bit::kShared, Bit::kLeft}) table_.for_each(bit, [this](Pages) { ++stretches_; });
@@ -180,7 +204,7 @@ const char* Heap::obstacle(Pages pages) {
     if (from < excluded_[i].to && excluded_[i].from < to) return "it has attributes that shared memory would not keep";
   }
   if (const char* why = obstacle_of_process(); why != nullptr) return why;
-  if (is_waited_on(pages)) return "a thread waits on a futex in it";
+  if (os::threads_of_process() != 1 && is_waited_on(pages)) return "a thread waits on a futex in it";
   return obstacle_of_mappings(pages);
 }
 
@@ -202,7 +226,9 @@ const char* Heap::obstacle_of_mappings(Pages pages) {
       }
       at = found ? mapping.to : run.end() * kPage;
     }
-    if (why == nullptr) why = obstacle_behind(run);
+    table_.for_each(Bit::kLeft, false, run, [&](Pages plain) {
+      if (why == nullptr) why = obstacle_behind(plain);
+    });
   });
   return why;
 }
@@ -230,14 +256,14 @@ const char* Heap::obstacle_behind(Pages run) const {
   return nullptr;
 }
 
-bool Heap::adopt(Pages pages) {
+bool Heap::exchange(Pages pages) {
   if (around_.ask_about_blocks != nullptr) around_.ask_about_blocks();
   for (uint64_t page = pages.first; page < pages.end();) {
     // Chunks end at multiples of their size, so that huge pages are not divided.
     const uint64_t step = shared_memory_has_huge_pages() ? kHugePage / kPage : kChunkPages;
     const uint64_t chunk_end = (page / step + 1) * step;
     const uint64_t end = pages.end() < chunk_end ? pages.end() : chunk_end;
-    if (!adopt_chunk({page, end - page})) return false;
+    if (!exchange_chunk({page, end - page})) return false;
     page = end;
   }
   ++stretches_;
@@ -245,7 +271,7 @@ bool Heap::adopt(Pages pages) {
   return true;
 }
 
-bool Heap::adopt_chunk(Pages pages) {
+bool Heap::exchange_chunk(Pages pages) {
   const uint64_t bytes = pages.bytes();
   std::byte* const at = pages.address();
   std::byte* const copy = os::map_file(fd_, pages.first * kPage, bytes, pages.first * kPage);

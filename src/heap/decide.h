@@ -6,8 +6,9 @@ namespace zh::heap {
 
 struct Decision {
   bool use = false;
-  bool huge_too = false;  ///< ZEROHOP_HEAP=1: also where private memory has huge pages and shared memory would not
-  const char* why = "";   ///< static text: why not, or by what
+  bool always =
+      false;  ///< ZEROHOP_HEAP=1: at the second use, also where private memory has huge pages and shared would not
+  const char* why = "";  ///< static text: why not, or by what
 };
 
 /// From the environment. No system call.

@@ -1,8 +1,13 @@
 // fork() without exec: a child must see the memory as it was, and neither side the other's later writes. Private memory
-// has that from the system, shared memory does not. Where little is shared the child copies it, while the parent waits
-// in its handler and stays as it was; else it becomes private before the fork. Shared pages are kept from children, so
-// one that is made without these handlers has nothing there.
+// has that from the system, shared memory does not. So a private mapping of the same pages takes the place of the
+// shared one before the fork: both sides read the file's pages, and who writes one gets a copy, as after any fork.
+// Nobody writes the file's pages meanwhile: the buffers are private, and become shared again when no child can see them
+// any more. Where a device holds pages they must stay, so there the child copies all, while the parent waits. Shared
+// pages are kept from children, so one that is made without these handlers has nothing there.
+#include <utility>
+
 #include "heap/heap.h"
+#include "os/clock.h"
 #include "os/own_memory.h"
 
 namespace zh::heap {
@@ -10,8 +15,6 @@ namespace {
 
 /// What a thread uses of its stack, on either side of a frame, until it is out of the handlers.
 constexpr uint64_t kStackPages = 16;
-/// From this fork on, forks seem to be the program's habit.
-constexpr uint64_t kManyForks = 3;
 
 }  // namespace
 
@@ -31,11 +34,67 @@ void Heap::give_back_stacks() {
   os::for_each_thread(give_back, this);
 }
 
-bool Heap::come_back_before_fork() {
-  const bool alone = os::threads_of_process() == 1;
+// Every child holds a lock of the file by a page that it inherits.
+bool Heap::lock_for_child() {
+  if (!lost()) children_ = os::map_lock(fd_);
+  return children_ != nullptr;
+}
+
+bool Heap::freeze() {
   bool ok = true;
-  table_.for_each(Bit::kShared, [&](Pages run) { ok = ok && (alone ? copy_back(run) : leave_beside_threads(run)); });
+  bool protected_ones = false;
+  table_.for_each(Bit::kShared, [&](Pages run) {
+    table_.for_each(Bit::kGuarded, false, run, [&](Pages plain) { ok = freeze(plain) && ok; });
+    protected_ones = protected_ones || !table_.none(Bit::kShared, run);
+  });
+  if (protected_ones) table_.for_each(Bit::kShared, [&](Pages run) { ok = exchange_protected(run) && ok; });
+  table_.for_each(Bit::kFrozen, [this](Pages run) { wake_futexes(Bit::kFrozen, run); });
   return ok;
+}
+
+// Other threads may write at any time: they write the file until the mapping changes, and copies of their own after.
+bool Heap::freeze(Pages pages) {
+  if (!os::map_file_at(pages.address(), pages.bytes(), fd_, pages.first * kPage, true)) return false;
+  pass_on_hidden(pages);
+  pay_back_.returned(pages.first, pages.n, pages.n * price_.page_ns() / 8);
+  counts_.returned_bytes += pages.bytes();
+  table_.clear(Bit::kShared, pages);
+  table_.set(Bit::kLeft, pages);
+  table_.set(Bit::kFrozen, pages);
+  shared_pages_ -= pages.n;
+  left_pages_ += pages.n;
+  frozen_.store_relaxed(1);
+  return true;
+}
+
+// What left before may still be the file's pages, which this process has only read since.
+void Heap::freeze_left() {
+  if (children_ == nullptr) {
+    table_.for_each(Bit::kLeft, [](Pages run) { (void)os::populate_for_write(run.address(), run.bytes()); });
+    return;
+  }
+  table_.for_each(Bit::kLeft, [this](Pages run) { table_.set(Bit::kFrozen, run); });
+  frozen_.store_relaxed(1);
+}
+
+// Once no child can see the file's pages: what nobody has mapped any more goes.
+void Heap::thaw() {
+  if (frozen_.load_relaxed() == 0 || lost() || !os::lock_is_free(fd_)) return;
+  table_.for_each(Bit::kFrozen, [this](Pages run) {
+    table_.clear(Bit::kFrozen, run);
+    table_.for_each(Bit::kLeft, false, run, [this](Pages gone) { punch(gone); });
+  });
+  frozen_.store_relaxed(0);
+}
+
+// Where nothing else asks: what a child has seen of freed memory goes some time after the child.
+void Heap::thaw_in_time() {
+  constexpr uint64_t kEveryNs = 10'000'000;
+  const Locked lock(mutex_);
+  const uint64_t now = os::now_ns();
+  if (now - thawed_ns_ < kEveryNs) return;
+  thawed_ns_ = now;
+  thaw();
 }
 
 void Heap::before_fork() {
@@ -58,22 +117,30 @@ void Heap::before_fork() {
   for (uint32_t i = 0; i < kept_.blocks(); ++i) {  // nobody wants what is in them
     (void)drop_block(kept_.at(i).address, kept_.at(i).bytes);
   }
+  if (shared_pages_ + left_pages_ == 0) return;
+  const uint64_t begin = os::now_ns();
+  thaw();
+  const bool locked = lock_for_child();
+  if (left_pages_ != 0 && !lost()) freeze_left();
   if (shared_pages_ == 0) return;
   ++counts_.forks;
   give_back_stacks();
-  const uint64_t limit = counts_.forks < kManyForks ? kForkCopyBytes : kForkAgainBytes;
   // A device that the program has opened since may write to these very pages: they must stay.
-  const bool child_copies = shared_pages_ * kPage <= limit || os::holder_of_pages() != nullptr;
-  if (child_copies && !lost() && (tether_.writer >= 0 || os::make_tether(&tether_))) {
+  if (os::holder_of_pages() != nullptr && (tether_.writer >= 0 || os::make_tether(&tether_))) {
     fork_way_ = ForkWay::kCopy;
     ++counts_.forks_copied;
     return;
   }
-  fork_way_ = ForkWay::kReturned;
+  fork_way_ = ForkWay::kFrozen;
   keep_peers_away(true);
-  if (!come_back_before_fork()) os::say_line("a forked child will lack memory: out of memory", "");
-  uses_wanted_ += around_.uses / 2;
-  if (++fork_returns_ == kMaxForkReturns) decline("the program forks again and again");
+  bool ok = true;
+  if (locked) {
+    ok = freeze();
+  } else {
+    table_.for_each(Bit::kShared, [&](Pages run) { ok = leave_beside_threads(run) && ok; });
+  }
+  if (!ok) os::say_line("a forked child will lack memory: out of memory", "");
+  pay_back_.spend(os::now_ns() - begin);
 }
 
 void Heap::after_fork_in_parent() {
@@ -84,7 +151,8 @@ void Heap::after_fork_in_parent() {
     os::close_fd(tether_.reader);
     tether_ = {};
   }
-  if (fork_way_ == ForkWay::kReturned) keep_peers_away(false);
+  if (fork_way_ == ForkWay::kFrozen) keep_peers_away(false);
+  if (children_ != nullptr) os::unmap_raw(std::exchange(children_, nullptr), kPage);
   os::SignalMask signals = fork_signals_;
   mutex_.unlock();
   signals.unblock();
@@ -93,6 +161,7 @@ void Heap::after_fork_in_parent() {
 void Heap::after_fork_in_child() {
   if (!started() || leaves_inner_fork()) return;
   decline("a forked child that runs no other program");
+  children_ = nullptr;  // it stays mapped
   if (fork_way_ == ForkWay::kCopy) copy_in_child();
   if (tether_.writer >= 0) {
     for (Client* client : clients_) {

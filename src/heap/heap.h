@@ -11,8 +11,8 @@
 #include "heap/kept_blocks.h"
 #include "heap/limits.h"
 #include "heap/page_table.h"
+#include "heap/pay_back.h"
 #include "heap/shared_heap.h"
-#include "heap/use_counts.h"
 #include "os/mutex.h"
 #include "os/vm.h"
 
@@ -26,7 +26,7 @@ struct Surroundings {
   bool (*calls_intact)() = nullptr;      ///< do the program's calls still lead to vm_family.cpp?
   bool libc_blocks = false;              ///< blocks have the form of libc's
   bool keeps_blocks = true;              ///< allocations lead here as well, so that a kept block finds its next user
-  uint32_t uses = kUses;                 ///< of a buffer before it is adopted, with the one at hand
+  bool at_second_use = false;            ///< buffers become shared then, whether it pays or not
 };
 
 class Heap final : public SharedHeap {
@@ -44,7 +44,7 @@ class Heap final : public SharedHeap {
 
   // --- adopt.cpp
   [[nodiscard]] bool locate(const void* address, size_t n, SharedPlace* place) const override;
-  [[nodiscard]] Sharing publish(const void* address, size_t n, bool exclusive, SharedPlace* place) override;
+  [[nodiscard]] Sharing publish(const void* address, size_t n, const Use& use, SharedPlace* place) override;
   /// Adopts now all that publish() would adopt at a later use.
   [[nodiscard]] Sharing share(const void* address, size_t n);
 
@@ -93,6 +93,10 @@ class Heap final : public SharedHeap {
   [[nodiscard]] bool guarded(const void* address, size_t bytes) const {
     return !table_.none(Bit::kGuarded, pages_around(address, bytes));
   }
+  /// A mapping that begins there has gone: what messages did with it says nothing of the next one.
+  void forget_uses(const void* address) {
+    if (first_uses_.load_relaxed() != 0) pay_back_.forget(pages_inside(address, 2 * kPage).first);
+  }
   /// The program wants huge pages.
   void wish_huge_pages() { huge_wishes_.store_relaxed(1); }
 
@@ -121,7 +125,7 @@ class Heap final : public SharedHeap {
     os::SignalsBlocked signals_;
     os::MutexGuard lock_;
   };
-  enum class ForkWay : uint8_t { kNone, kCopy, kReturned };
+  enum class ForkWay : uint8_t { kNone, kCopy, kFrozen };
 
   [[nodiscard]] bool takes() const { return started() && why_.load_relaxed() == nullptr; }
   [[nodiscard]] bool meets(Pages pages) const {
@@ -132,8 +136,9 @@ class Heap final : public SharedHeap {
   }
   [[nodiscard]] Pages wanted_pages(const void* address, size_t n) const;
   [[nodiscard]] bool place_of(const void* address, size_t n, SharedPlace* place) const;
-  bool back(Pages pages);
-  Sharing adopt_later(Pages pages, bool now);
+  Sharing adopt_later(Pages pages, uint64_t saves_ns);
+  [[nodiscard]] bool can_owe(uint64_t price_ns) const;
+  Sharing adopt(Pages pages);
   Sharing refuse(Pages pages, const char* why);
 
   // Under the lock.
@@ -143,8 +148,8 @@ class Heap final : public SharedHeap {
   [[nodiscard]] const char* obstacle_of_process();
   [[nodiscard]] const char* obstacle_of_mappings(Pages pages);
   [[nodiscard]] const char* obstacle_behind(Pages run) const;
-  bool adopt(Pages pages);
-  bool adopt_chunk(Pages pages);
+  bool exchange(Pages pages);
+  bool exchange_chunk(Pages pages);
   void forget(Pages pages);
   void put(Bit bit, Pages pages, bool value);
   void punch(Pages pages);
@@ -153,25 +158,34 @@ class Heap final : public SharedHeap {
   bool copy_back(Pages pages);
   bool leave_beside_threads(Pages pages);
   bool exchange_protected(Pages pages);
+  void pass_on_hidden(Pages pages);
   void pass_marks_on(Pages pages);
+  template <typename Visit>
+  void for_each_protection(Pages pages, Visit&& visit);
   template <typename Visit>
   void for_each_mapping(Pages pages, Visit&& visit);
   void look_again(Pages pages);
   void give_back_stacks();
-  void wake_futexes(Pages pages);
+  void wake_futexes(Bit bit, Pages pages);
   void keep_peers_away(bool away);
   void release_old_blocks(uint64_t bytes, KeptBlock* out, uint32_t* n);
   void free_blocks(const KeptBlock* blocks, uint32_t n);
   void release_idle_blocks();
   void clear_bits(Pages pages);
-  bool come_back_before_fork();
+  bool lock_for_child();
+  void freeze_left();
+  bool freeze();
+  bool freeze(Pages pages);
+  void thaw();
+  void thaw_in_time();
   void copy_in_child();
 
   // Read by every call of the two families, seldom written.
   alignas(64) Atomic<uint64_t> held_pages_{0};
   Atomic<uint32_t> started_{0};
   Atomic<const char*> why_{nullptr};
-  UseCounts uses_;
+  PayBack pay_back_;
+  Price price_;
   Atomic<uint32_t> reuses_missed_{0};
   PageTable table_;
   KeptBlocks kept_;
@@ -183,11 +197,12 @@ class Heap final : public SharedHeap {
   int fd_ = -1;
   uint64_t id_ = 0;
   bool tried_ = false;
-  uint32_t uses_wanted_ = kUses;
   uint64_t shared_pages_ = 0;
   uint64_t left_pages_ = 0;
-  uint32_t stretches_ = 0;  ///< separate ones that are shared: an upper bound
-  uint64_t retry_ns_ = 0;   ///< nothing is tried before
+  Atomic<uint32_t> frozen_{0};  ///< some page is
+  uint64_t thawed_ns_ = 0;      ///< when that was looked at for a message
+  uint32_t stretches_ = 0;      ///< separate ones that are shared: an upper bound
+  uint64_t retry_ns_ = 0;       ///< nothing is tried before
   uint64_t backoff_ns_ = 0;
   uint64_t looked_ns_ = 0;  ///< when the process was looked at
   const char* found_ = nullptr;
@@ -203,11 +218,12 @@ class Heap final : public SharedHeap {
   /// True in the handlers of a fork inside the one that is looked after.
   [[nodiscard]] bool leaves_inner_fork() { return forks_inside_ != 0 && forks_inside_-- != 0; }
 
-  uint32_t fork_returns_ = 0;
   uint32_t forks_inside_ = 0;
   ForkWay fork_way_ = ForkWay::kNone;
   os::SignalMask fork_signals_;
   os::Tether tether_;
+  std::byte* children_ = nullptr;  ///< while a fork is under way: what a child keeps of the file's lock
+  uint64_t started_ns_ = 0;
 
   Stats counts_;
   Atomic<uint64_t> first_uses_{0};

@@ -29,6 +29,8 @@ void Heap::put(Bit bit, Pages pages, bool value) {
 }
 
 void Heap::punch(Pages pages) {
+  // What is not wanted here, a forked child may still see.
+  if (!table_.none(Bit::kFrozen, pages)) return;
   if (!lost()) (void)os::return_file_pages(fd_, pages.first * kPage, pages.bytes());
 }
 
@@ -77,9 +79,13 @@ bool Heap::copy_back(Pages pages) {
 }
 
 // What the program has asked for forked children, of memory that is the system's again.
-void Heap::pass_marks_on(Pages pages) {
+void Heap::pass_on_hidden(Pages pages) {
   table_.for_each(Bit::kHidden, true, pages,
                   [](Pages run) { (void)os::keep_from_children(run.address(), run.bytes(), true); });
+}
+
+void Heap::pass_marks_on(Pages pages) {
+  pass_on_hidden(pages);
   table_.for_each(Bit::kWiped, true, pages, [](Pages run) { os::wipe_in_children(run.address(), run.bytes()); });
 }
 
@@ -94,18 +100,26 @@ bool Heap::leave_beside_threads(Pages pages) {
     if (!os::populate_for_write(at, chunk.bytes())) {
       for (uint64_t i = 0; i < chunk.bytes(); i += kPage) os::touch_for_write(at + i);
     }
-    table_.for_each(Bit::kHidden, true, chunk,
-                    [](Pages run) { (void)os::keep_from_children(run.address(), run.bytes(), true); });
-    wake_futexes(chunk);
+    pass_on_hidden(chunk);
+    wake_futexes(Bit::kShared, chunk);
     punch(chunk);
     const uint64_t n = table_.count(Bit::kShared, chunk);
     table_.clear(Bit::kShared, chunk);
-    table_.clear(Bit::kBare, chunk);
     table_.set(Bit::kLeft, chunk);
     shared_pages_ -= n;
     left_pages_ += n;
     counts_.returned_bytes += n * kPage;
     return true;
+  });
+}
+
+/// visit(pages, guarded, readable) for each stretch that is protected alike.
+template <typename Visit>
+void Heap::for_each_protection(Pages pages, Visit&& visit) {
+  table_.for_each(Bit::kGuarded, false, pages, [&](Pages run) { visit(run, false, false); });
+  table_.for_each(Bit::kGuarded, true, pages, [&](Pages guarded) {
+    table_.for_each(Bit::kReadable, false, guarded, [&](Pages run) { visit(run, true, false); });
+    table_.for_each(Bit::kReadable, true, guarded, [&](Pages run) { visit(run, true, true); });
   });
 }
 
@@ -138,25 +152,23 @@ bool Heap::exchange_protected(Pages pages) {
     }
     os::unmap_raw(old, run.bytes());
   };
-  table_.for_each(Bit::kGuarded, false, pages, [&](Pages run) { each(run, false, false); });
-  table_.for_each(Bit::kGuarded, true, pages, [&](Pages guarded) {
-    table_.for_each(Bit::kReadable, false, guarded, [&](Pages run) { each(run, true, false); });
-    table_.for_each(Bit::kReadable, true, guarded, [&](Pages run) { each(run, true, true); });
-  });
+  for_each_protection(pages, each);
   return ok;
 }
 
 // Who waits on a futex that processes may share waits for the file's page; now the word is somewhere else. Being woken
 // for nothing is something that waiters expect.
-void Heap::wake_futexes(Pages pages) {
+void Heap::wake_futexes(Bit bit, Pages pages) {
   struct Search {
     Heap& heap;
     Pages pages;
-  } search{*this, pages};
+    Bit bit;
+  } search{*this, pages, bit};
   os::for_each_futex_wait(
       [](uintptr_t address, void* argument) {
         const auto& s = *static_cast<Search*>(argument);
         if (address / kPage < s.pages.first || address / kPage >= s.pages.end()) return;
+        if (s.heap.table_.none(s.bit, {address / kPage, 1})) return;
         const uintptr_t page = address / kPage * kPage;
         std::byte* const again = os::map_file(s.heap.fd_, page, kPage, page);
         if (again == nullptr) return;
@@ -258,10 +270,16 @@ void Heap::look_again() {
 void Heap::drop_contents(void* address, size_t bytes) {
   const Locked lock(mutex_);
   const Pages pages = pages_around(address, bytes);
-  table_.for_each(Bit::kShared, true, pages, [this](Pages run) {
-    table_.set(Bit::kBare, run);
-    (void)os::return_pages(run.address(), run.bytes());
-  });
+  // Memory that is made anew each time is not worth sharing, and must cost nothing until it is touched.
+  const auto renew = [this](Pages run, bool guarded, bool readable) {
+    punch(run);
+    if (!os::map_private_at(run.address(), run.bytes())) return;
+    if (guarded) (void)os::protect(run.address(), run.bytes(), readable);
+    counts_.returned_bytes += run.bytes();
+    pass_marks_on(run);
+    forget(run);
+  };
+  table_.for_each(Bit::kShared, true, pages, [&](Pages run) { for_each_protection(run, renew); });
   // What shows behind dropped copies is the file: a hole in it, or, in a forked child, what the parent has there by
   // now.
   table_.for_each(Bit::kLeft, true, pages, [this](Pages run) {

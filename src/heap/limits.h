@@ -20,10 +20,10 @@ constexpr unsigned kAddressBits = 47;
 /// number of mappings (vm.max_map_count, 65530).
 constexpr uint32_t kMaxStretches = 2048;
 
-/// A buffer is adopted at this use. That costs as much as 8 to 15 messages gain where ranks have caches of their own,
-/// and 30 to 60 where they share one; waiting for about as many loses little in long runs, and nothing where buffers
-/// are used a few times.
-constexpr uint32_t kUses = 10;
+/// What sharing may have cost in all beyond what it has saved: so much, or a part of the time that the process has run.
+/// One buffer may cost more than that, while nothing else is owed.
+constexpr uint64_t kOwedNs = 10'000'000;
+constexpr uint64_t kOwedPart = 100;
 
 /// Pages exchanged in one step. That much memory is needed twice for a moment.
 constexpr uint32_t kChunkPages = 64;
@@ -37,14 +37,9 @@ constexpr uint64_t kKeptNs = 1'000'000'000;
 /// Smaller blocks are never kept.
 constexpr uint64_t kLeastKeptBytes = 12 << 10;
 
-/// Up to this much, a forked child copies what is shared; beyond it, it becomes private before the fork.
-constexpr uint64_t kForkCopyBytes = 8 << 20;
-/// The same where forks seem to be the program's habit.
-constexpr uint64_t kForkAgainBytes = 1 << 20;
-/// After so many forks before which memory had to become private, nothing is adopted any more.
-constexpr uint32_t kMaxForkReturns = 8;
-
 /// Why nothing can be put into memory files under this system's settings; null if nothing speaks against it.
 [[nodiscard]] const char* system_obstacle();
+/// The part of it that the program itself may change at any time. Cheap.
+[[nodiscard]] const char* limit_obstacle();
 
 }  // namespace zh::heap

@@ -129,7 +129,8 @@ __attribute__((constructor)) void start() {
   around.libc_blocks = next().is_libc;
   around.keeps_blocks = in_this_library(dlsym(RTLD_DEFAULT, "malloc")) && in_this_library(dlsym(RTLD_DEFAULT, "free"));
   if (!next().tells_sizes) process_heap.decline("the program's allocator does not tell the sizes of its blocks");
-  process_heap.start(around, decision.huge_too);
+  around.at_second_use = decision.always;
+  process_heap.start(around, decision.always);
 }
 
 }  // namespace

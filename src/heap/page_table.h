@@ -36,12 +36,12 @@ struct Pages {
 
 enum class Bit : uint8_t {
   kShared,    ///< mapped from the memory file, peers may map it too
-  kBare,      ///< of these, may have no memory behind it
   kGuarded,   ///< of these, protected by the program, or on the way out: not to be reached by peers
   kReadable,  ///< of these, protected from writing only
   kWiped,     ///< of these (or left ones), a forked child shall see zeros (MADV_WIPEONFORK)
   kHidden,    ///< of these, a forked child shall have nothing there (MADV_DONTFORK)
-  kLeft,      ///< private again, but by copies of pages in a mapping of the memory file
+  kLeft,      ///< private again, but in a private mapping of the memory file
+  kFrozen,    ///< the page of the memory file is what a forked child may still see: nobody writes it
 };
 constexpr uint32_t kBitKinds = 7;
 
@@ -86,9 +86,6 @@ class PageTable {
       if (leaf != nullptr) const_cast<Leaf*>(leaf)->bits[index(bit)].clear(first, n);
       return true;
     });
-  }
-  void clear_all(Pages pages) {
-    for (uint32_t i = 0; i < kBitKinds; ++i) clear(static_cast<Bit>(i), pages);
   }
   /// visit(pages) for each stretch in which the bit is `value`. Stretches end at the bounds of leaves.
   template <typename Visit>

@@ -24,6 +24,14 @@ enum class Sharing : uint8_t {
   kMapped
 };
 
+/// A use of a buffer by a message or a collective.
+struct Use {
+  /// Every byte belongs to the operation, so that until it ends nobody else writes them (MPI 4.1, 3.7.2); else only
+  /// what is shared already counts.
+  bool exclusive = true;
+  uint64_t saves_ns = 0;  ///< what it saves this process, or would, that peers can map the buffer
+};
+
 /// Someone through whom peers reach this process's memory.
 class Client {
  public:
@@ -52,6 +60,8 @@ struct Stats {
   uint64_t kept_bytes = 0;        ///< their bytes
   uint64_t reused_blocks = 0;     ///< allocations that such a block served
   uint64_t first_uses = 0;        ///< publish() that answered kLater
+  uint64_t saved_ns = 0;          ///< what messages have saved by shared memory, as the pairs' curves say
+  uint64_t spent_ns = 0;          ///< what making it shared and private again has cost
   uint64_t declined = 0;          ///< publish() that found memory which must stay as it is
   uint64_t declined_bytes = 0;    ///< their bytes
   const char* declined_why = "";  ///< the reason of the latest
@@ -64,10 +74,8 @@ class SharedHeap {
   /// Fills `*place` if a part of [address, address + n) can be mapped now. No system call, no lock.
   [[nodiscard]] virtual bool locate(const void* address, size_t n, SharedPlace* place) const = 0;
 
-  /// For a buffer that a message is about to use: as locate(), but memory that messages use again becomes mappable
-  /// here. `exclusive`: every byte belongs to the operation, so that until it ends nobody else writes them (MPI 4.1,
-  /// 3.7.2); else only what is shared already counts. All of [place->from, place->end) has memory behind it.
-  [[nodiscard]] virtual Sharing publish(const void* address, size_t n, bool exclusive, SharedPlace* place) = 0;
+  /// For a buffer that a message is about to use: as locate(), but memory becomes mappable here once that pays.
+  [[nodiscard]] virtual Sharing publish(const void* address, size_t n, const Use& use, SharedPlace* place) = 0;
 
   /// Descriptor of a region, for peers of the same user; -1 if there is none.
   [[nodiscard]] virtual int descriptor(uint32_t region) const = 0;

@@ -119,8 +119,10 @@ void* map(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
 }
 
 int unmap(void* at, size_t n) {
-  if (!meets_heap(at, n)) [[likely]]
+  if (!meets_heap(at, n)) [[likely]] {
+    process_heap.forget_uses(at);
     return next().munmap(at, n);
+  }
   Call call{at, n, 0, 0, -1, 0, nullptr};
   return process_heap.replace(at, n, &do_munmap, &call) ? 0 : -1;
 }

@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -233,6 +235,26 @@ void pull_tether(int writer) {
   const char byte = 0;
   while (write(writer, &byte, 1) < 0 && errno == EINTR) {
   }
+}
+
+// The lock is the open file's, which lives as long as the mapping, whatever descriptors a child closes.
+std::byte* map_lock(int fd) {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const int again = open(path, O_RDWR | O_CLOEXEC);
+  if (again < 0) return nullptr;
+  std::byte* page = nullptr;
+  if (flock(again, LOCK_SH | LOCK_NB) == 0) {
+    page = checked(raw_mmap(nullptr, page_bytes(), PROT_NONE, MAP_SHARED, again, 0));
+  }
+  close(again);
+  return page;
+}
+
+bool lock_is_free(int fd) {
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) return false;
+  flock(fd, LOCK_UN);
+  return true;
 }
 
 void say_line(const char* a, const char* b) {

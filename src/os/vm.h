@@ -76,6 +76,12 @@ bool make_tether(Tether* out);
 void wait_for_tether(int reader);
 void pull_tether(int writer);
 
+/// A page that holds a lock of the file for as long as any process has it mapped: this one, and children that it forks
+/// meanwhile, but not what they run by exec. Null if refused.
+[[nodiscard]] std::byte* map_lock(int fd);
+/// Nobody has such a page of the file mapped.
+[[nodiscard]] bool lock_is_free(int fd);
+
 /// First bytes of a small file of /proc or /sys, ended by 0; false if it cannot be read.
 bool read_text(const char* path, char* out, size_t bytes);
 /// One line to standard error, by one system call.

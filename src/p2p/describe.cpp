@@ -24,11 +24,15 @@ bool Rendezvous::prefers_mapping(const copy::Buffer& buffer, uint64_t bytes, int
 
 // Enough of the buffer must be whole pages: libc's blocks begin and end inside some.
 void Rendezvous::note_use(const Channel& peer, const copy::Buffer& buffer) {
-  if (buffer.bytes >= 2 * uint64_t{peer.choice.mapped_min}) memory_.note_use(buffer.base, buffer.bytes);
+  if (buffer.bytes >= 2 * uint64_t{peer.choice.mapped_min}) {
+    memory_.note_use(buffer.base, buffer.bytes, tune::mapped_saves_ns(buffer.bytes, peer.choice));
+  }
 }
 
 void Rendezvous::look_up(Request* r, uint64_t bytes, bool exact) {
-  const copy::Published answer = memory_.look_up(r->buffer.base, bytes, exact, choice_for(r->peer).mapped_min, &r->own);
+  const tune::PairChoice& choice = choice_for(r->peer);
+  const copy::Published answer =
+      memory_.look_up(r->buffer.base, bytes, exact, choice.mapped_min, tune::mapped_saves_ns(bytes, choice), &r->own);
   if (answer == copy::Published::kNot && channels_.trace() != nullptr) {
     channels_.trace()->stays_private(r->buffer.base, bytes, memory_.own().declined());
   }

@@ -154,6 +154,16 @@ PairChoice choose(int level, const Profile* profile) {
       return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n);
     });
     choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
+    const auto saves = [&](uint64_t n) {
+      float others_us = two_copies(n);
+      if (!c->cma_read.empty() && !c->cma_write.empty()) {
+        others_us = std::min(others_us, least(c->cma_read, c->cma_write, n) + agree_us);
+      }
+      const float saved_us = others_us - least(c->mapped_one, c->mapped_both, n) - meet_us;
+      return std::max(0.0F, saved_us) * 1000 / 2 / static_cast<float>(n);
+    };
+    choice.mapped_saves = saves(256 << 10);
+    choice.mapped_saves_long = saves(kLargest);
   }
   return choice;
 }

@@ -55,8 +55,8 @@ class FakeHeap final : public heap::SharedHeap {
   /// As two messages would.
   void use_twice(const std::byte* p, uint64_t n) {
     heap::SharedPlace place;
-    (void)publish(p, n, true, &place);
-    EXPECT_EQ(publish(p, n, true, &place), heap::Sharing::kMapped);
+    (void)publish(p, n, {}, &place);
+    EXPECT_EQ(publish(p, n, {}, &place), heap::Sharing::kMapped);
     publications = 0;
   }
 
@@ -88,13 +88,13 @@ class FakeHeap final : public heap::SharedHeap {
     const std::lock_guard lock(mutex_);
     return find(address, n, place) && all_shared(*place);
   }
-  [[nodiscard]] heap::Sharing publish(const void* address, size_t n, bool exclusive,
+  [[nodiscard]] heap::Sharing publish(const void* address, size_t n, const heap::Use& use,
                                       heap::SharedPlace* place) override {
     const std::lock_guard lock(mutex_);
     ++publications;
     if (!find(address, n, place)) return heap::Sharing::kNot;
     if (all_shared(*place)) return heap::Sharing::kMapped;
-    if (!exclusive) return heap::Sharing::kNot;
+    if (!use.exclusive) return heap::Sharing::kNot;
     bool first = false;
     for (uint64_t k = first_page(*place); k < end_page(*place); ++k) {
       first = first || !used_pages_[k];

@@ -19,7 +19,7 @@ TEST(MappedMemory, NothingIsMappableWithoutSources) {
   MappedBuffer where;
   EXPECT_FALSE(none.any());
   EXPECT_FALSE(none.contains(&here, sizeof here));
-  EXPECT_EQ(none.publish(&here, sizeof here, true, true, &where), Published::kNot);
+  EXPECT_EQ(none.publish(&here, sizeof here, true, {}, &where), Published::kNot);
 }
 
 TEST(MappedMemory, MemoryThatWasAskedForIsMappedAtOnce) {
@@ -30,7 +30,7 @@ TEST(MappedMemory, MemoryThatWasAskedForIsMappedAtOnce) {
   ASSERT_NE(p, nullptr);
   for (const bool exact : {true, false}) {
     MappedBuffer where;
-    EXPECT_EQ(memory.publish(p, 8 << 20, exact, true, &where), Published::kMapped);
+    EXPECT_EQ(memory.publish(p, 8 << 20, exact, {}, &where), Published::kMapped);
     EXPECT_EQ(where.region.region, 1U);
     EXPECT_EQ(where.fd, regions.descriptor(1));
   }
@@ -47,20 +47,20 @@ TEST(MappedMemory, MemoryOfTheHeapIsMappedFromItsSecondUseOn) {
   std::byte* p = heap.take(kBytes);
   int elsewhere = 0;
   MappedBuffer where;
-  EXPECT_EQ(memory.publish(p, kBytes, false, true, &where), Published::kAskAgain) << "a message may be much shorter";
-  EXPECT_EQ(memory.publish(p, kBytes, true, true, &where), Published::kFirstUse) << "the question was no use";
+  EXPECT_EQ(memory.publish(p, kBytes, false, {}, &where), Published::kAskAgain) << "a message may be much shorter";
+  EXPECT_EQ(memory.publish(p, kBytes, true, {}, &where), Published::kFirstUse) << "the question was no use";
   EXPECT_EQ(where.region.region, 0U);
-  EXPECT_EQ(memory.publish(p, kBytes, true, true, &where), Published::kMapped);
-  EXPECT_EQ(memory.publish(p, kBytes, false, true, &where), Published::kMapped) << "nothing is made of what is shared";
-  EXPECT_EQ(memory.publish(&elsewhere, sizeof elsewhere, true, true, &where), Published::kNot);
-  EXPECT_EQ(memory.publish(p + 4096, 4096, false, true, &where), Published::kMapped);
+  EXPECT_EQ(memory.publish(p, kBytes, true, {}, &where), Published::kMapped);
+  EXPECT_EQ(memory.publish(p, kBytes, false, {}, &where), Published::kMapped) << "nothing is made of what is shared";
+  EXPECT_EQ(memory.publish(&elsewhere, sizeof elsewhere, true, {}, &where), Published::kNot);
+  EXPECT_EQ(memory.publish(p + 4096, 4096, false, {}, &where), Published::kMapped);
   EXPECT_EQ(where.from, 0U);
   EXPECT_EQ(where.end, 4096U);
 
   // A peer keeps both sources apart, and finds the right bytes.
   void* other = regions.allocate(kBytes, 64);
   MappedBuffer others;
-  ASSERT_EQ(memory.publish(other, kBytes, true, true, &others), Published::kMapped);
+  ASSERT_EQ(memory.publish(other, kBytes, true, {}, &others), Published::kMapped);
   EXPECT_NE(where.region.region, others.region.region);
   std::memset(p, 3, kBytes);
   std::memset(other, 4, kBytes);
@@ -80,17 +80,17 @@ TEST(MappedMemory, TheEdgesOfABufferAreNotMapped) {
   const MappedMemory memory(nullptr, &heap);
   std::byte* p = heap.take(64 << 10);
   MappedBuffer where;
-  EXPECT_EQ(memory.publish(p + 4095, 4096, true, true, &where), Published::kNot);
-  EXPECT_EQ(memory.publish(p + 16, 20'000, true, true, &where), Published::kFirstUse);
-  EXPECT_EQ(memory.publish(p + 16, 20'000, true, false, &where), Published::kNot) << "not its own alone";
+  EXPECT_EQ(memory.publish(p + 4095, 4096, true, {}, &where), Published::kNot);
+  EXPECT_EQ(memory.publish(p + 16, 20'000, true, {}, &where), Published::kFirstUse);
+  EXPECT_EQ(memory.publish(p + 16, 20'000, true, {.exclusive = false}, &where), Published::kNot) << "not its own alone";
   EXPECT_FALSE(memory.contains(p + 16, 20'000));
   std::memset(p, 1, 64 << 10);
-  ASSERT_EQ(memory.publish(p + 16, 20'000, true, true, &where), Published::kMapped);
+  ASSERT_EQ(memory.publish(p + 16, 20'000, true, {}, &where), Published::kMapped);
   EXPECT_EQ(where.from, 4096U - 16);
   EXPECT_EQ(where.end, 16384U - 16);
   EXPECT_EQ(where.region.offset % 4096, 16U);
   EXPECT_TRUE(memory.contains(p + 16, 20'000));
-  EXPECT_EQ(memory.publish(p + 4096, 4096, true, false, &where), Published::kMapped) << "shared already";
+  EXPECT_EQ(memory.publish(p + 4096, 4096, true, {.exclusive = false}, &where), Published::kMapped) << "shared already";
 
   RegionCache cache(2 * kWindowBytes);
   std::memset(p, 2, 64 << 10);

@@ -59,7 +59,7 @@ class Room {
   std::byte* buffer(uint64_t head, uint64_t n) {
     std::byte* const p = memory_ + 2 * kPage - head;
     heap::SharedPlace place;
-    for (int i = 0; i < 2 && heap_ != nullptr; ++i) (void)heap_->publish(p, n, true, &place);
+    for (int i = 0; i < 2 && heap_ != nullptr; ++i) (void)heap_->publish(p, n, {}, &place);
     return p;
   }
 

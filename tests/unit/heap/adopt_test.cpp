@@ -20,15 +20,15 @@ using zh::Atomic;
 constexpr size_t kAdoptBytes = 16 * kPage;
 
 void used_twice(Heap& heap, const void* p, size_t n, SharedPlace* place) {
-  EXPECT_EQ(heap.publish(p, n, true, place), Sharing::kLater);
-  EXPECT_EQ(heap.publish(p, n, true, place), Sharing::kMapped);
+  EXPECT_EQ(heap.publish(p, n, {}, place), Sharing::kLater);
+  EXPECT_EQ(heap.publish(p, n, {}, place), Sharing::kMapped);
 }
 
 TEST(Adopt, NothingBeforeTheStart) {
   Heap& heap = unused_heap();
   std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kNot);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(heap.publish(p, kAdoptBytes, {}, &place), Sharing::kNot);
   EXPECT_EQ(heap.share(p, kAdoptBytes), Sharing::kNot);
   EXPECT_FALSE(heap.holds_any());
   EXPECT_TRUE(is_plain(p));
@@ -38,10 +38,10 @@ TEST(Adopt, ABufferIsSharedFromItsSecondUseOn) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kAdoptBytes, 5);
   SharedPlace place;
-  EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kLater);
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, {}, &place), Sharing::kLater);
   EXPECT_TRUE(is_plain(p));
   EXPECT_FALSE(heap.locate(p, kAdoptBytes, &place));
-  EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kMapped);
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, {}, &place), Sharing::kMapped);
   EXPECT_TRUE(heap.locate(p, kAdoptBytes, &place));
   EXPECT_TRUE(mapping_at(p).shared);
   EXPECT_TRUE(holds(p, kAdoptBytes, 5));
@@ -72,10 +72,11 @@ TEST(Adopt, OnlyTheOwnerOfABufferSharesIt) {
   Heap& heap = fresh_heap();
   std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(heap.publish(p, kAdoptBytes, false, &place), Sharing::kNot);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(heap.publish(p, kAdoptBytes, {.exclusive = false}, &place), Sharing::kNot);
   EXPECT_EQ(heap.stats().first_uses, 0U);
   used_twice(heap, p, kAdoptBytes, &place);
-  EXPECT_EQ(heap.publish(p, kAdoptBytes, false, &place), Sharing::kMapped) << "what is shared already counts";
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, {.exclusive = false}, &place), Sharing::kMapped)
+      << "what is shared already counts";
 }
 
 TEST(Adopt, SharingByHandIsAtOnce) {
@@ -91,8 +92,8 @@ TEST(Adopt, OnlyWholePagesInsideAreShared) {
   std::byte* p = filled(kAdoptBytes, 1);
   SharedPlace place;
   EXPECT_EQ(heap.share(p + 1, 2 * kPage - 2), Sharing::kNot);
-  EXPECT_EQ(heap.publish(p + 1, kPage, true, &place), Sharing::kNot);
-  EXPECT_EQ(heap.publish(p, 0, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.publish(p + 1, kPage, {}, &place), Sharing::kNot);
+  EXPECT_EQ(heap.publish(p, 0, {}, &place), Sharing::kNot);
   used_twice(heap, p + 100, 4 * kPage, &place);
   EXPECT_EQ(place.offset, reinterpret_cast<uintptr_t>(p) + 100);
   EXPECT_EQ(place.from, kPage - 100);
@@ -101,7 +102,7 @@ TEST(Adopt, OnlyWholePagesInsideAreShared) {
   EXPECT_TRUE(mapping_at(p + kPage).shared);
   EXPECT_TRUE(is_plain(p + 4 * kPage));
   // The whole of what can be mapped, and no more, is what a part of it gets.
-  EXPECT_EQ(heap.publish(p + 2 * kPage, kPage, false, &place), Sharing::kMapped);
+  EXPECT_EQ(heap.publish(p + 2 * kPage, kPage, {.exclusive = false}, &place), Sharing::kMapped);
   EXPECT_EQ(place.from, 0U);
   EXPECT_EQ(place.end, kPage);
   EXPECT_FALSE(heap.locate(p, kAdoptBytes, &place)) << "some of it is not shared";
@@ -140,7 +141,7 @@ TEST(Adopt, TheFirstPageOfABlockThatLibcHasMapped) {
   Surroundings around;
   around.libc_blocks = true;
   Heap& heap = unused_heap();
-  around.uses = 2;
+  around.at_second_use = true;
   heap.start(around, true);
   SharedPlace place;
   used_twice(heap, p, n, &place);
@@ -178,9 +179,9 @@ void refused(Heap& heap, const void* p, size_t n, const std::string& why) {
   EXPECT_NE(std::string(heap.stats().declined_why).find(why), std::string::npos) << heap.stats().declined_why;
   EXPECT_FALSE(heap.locate(p, n, &place));
   usleep(3000);  // refusals are not repeated at once
-  const Sharing first = heap.publish(p, n, true, &place);
+  const Sharing first = heap.publish(p, n, {}, &place);
   EXPECT_EQ(first, Sharing::kLater);
-  EXPECT_EQ(heap.publish(p, n, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.publish(p, n, {}, &place), Sharing::kNot);
   EXPECT_EQ(heap.stats().shared_bytes, 0U);
   EXPECT_EQ(heap.stats().declined, 2U);
 }
@@ -357,9 +358,9 @@ TEST(Adopt, DecliningKeepsWhatIsShared) {
   heap.decline("a reason");
   heap.decline("another one");
   EXPECT_STREQ(heap.declined(), "a reason");
-  EXPECT_EQ(heap.publish(p, kAdoptBytes, true, &place), Sharing::kMapped);
+  EXPECT_EQ(heap.publish(p, kAdoptBytes, {}, &place), Sharing::kMapped);
   EXPECT_EQ(heap.share(filled(kAdoptBytes, 1), kAdoptBytes), Sharing::kNot);
-  EXPECT_EQ(heap.publish(filled(kAdoptBytes, 1), kAdoptBytes, true, &place), Sharing::kNot);
+  EXPECT_EQ(heap.publish(filled(kAdoptBytes, 1), kAdoptBytes, {}, &place), Sharing::kNot);
 }
 
 TEST(Adopt, BuffersThatComeAndGoNeverRunOut) {
@@ -383,7 +384,7 @@ TEST(Adopt, ThreadsShareTheSameBufferOnce) {
       SharedPlace place;
       for (size_t i = 0; i < 64; ++i) {
         for (int k = 0; k < 3; ++k)
-          mapped.fetch_add_relaxed(heap.publish(p + i * kAdoptBytes, kAdoptBytes, true, &place) == Sharing::kMapped);
+          mapped.fetch_add_relaxed(heap.publish(p + i * kAdoptBytes, kAdoptBytes, {}, &place) == Sharing::kMapped);
       }
     });
   }

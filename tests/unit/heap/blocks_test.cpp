@@ -36,7 +36,7 @@ class Blocks : public ::testing::Test {
     Surroundings around;
     around.usable_bytes = &usable_bytes;
     around.free_block = &free_block;
-    around.uses = 2;
+    around.at_second_use = true;
     heap.start(around, true);
   }
   static std::byte* block(size_t n, int value, size_t behind_page = 0) {
@@ -174,7 +174,7 @@ TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
   around.usable_bytes = [](void* p) { return uint64_t{malloc_usable_size(p)}; };
   around.libc_blocks = true;
   Heap& libcs = unused_heap();
-  around.uses = 2;
+  around.at_second_use = true;
   libcs.start(around, true);
   constexpr size_t n = 48 << 20;
   auto* p = static_cast<std::byte*>(malloc(n));

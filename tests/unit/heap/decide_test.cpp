@@ -23,7 +23,7 @@ class Decide : public ::testing::Test {
 
 TEST_F(Decide, EverywhereByDefault) {
   EXPECT_TRUE(decide().use);
-  EXPECT_FALSE(decide().huge_too);
+  EXPECT_FALSE(decide().always);
   EXPECT_STREQ(decide().why, "the default");
   // Neither launchers nor libc's switches matter: its blocks stay libc's.
   for (const char* name : {"PMI_RANK", "MALLOC_CHECK_", "MALLOC_PERTURB_"}) {
@@ -36,7 +36,7 @@ TEST_F(Decide, EverywhereByDefault) {
 TEST_F(Decide, TheUsersWordDecides) {
   set("ZEROHOP_HEAP", "1");
   EXPECT_TRUE(decide().use);
-  EXPECT_TRUE(decide().huge_too);
+  EXPECT_TRUE(decide().always);
   set("ZEROHOP_HEAP", " 0");
   EXPECT_FALSE(decide().use);
   EXPECT_NE(std::string(decide().why).find("ZEROHOP_HEAP"), std::string::npos);
@@ -48,7 +48,7 @@ TEST_F(Decide, TheUsersWordDecides) {
   }
   set("ZEROHOP_ENABLE", "yes");
   EXPECT_TRUE(decide().use);
-  EXPECT_FALSE(decide().huge_too);
+  EXPECT_FALSE(decide().always);
 }
 
 TEST_F(Decide, WatchersOfMemoryAreLeftAlone) {

@@ -28,7 +28,7 @@ inline Heap& unused_heap() {
 inline Heap& fresh_heap() {
   Heap& heap = unused_heap();
   Surroundings around;
-  around.uses = 2;
+  around.at_second_use = true;
   heap.start(around, true);
   return heap;
 }

@@ -32,7 +32,6 @@ TEST(Limits, OnlyThoseOnDataAndFilesCount) {
 
 TEST(Limits, TheyFitEachOther) {
   EXPECT_GE(kKeptBytes, kKeptBlockBytes);
-  EXPECT_LE(kForkAgainBytes, kForkCopyBytes);
   EXPECT_LE(kMaxStretches * 3, 65530U) << "each may divide a mapping into three";
 }
 

@@ -89,7 +89,7 @@ TEST(PageTable, EveryBitOfItsOwn) {
   for (uint32_t i = 0; i < kBitKinds; ++i) {
     EXPECT_EQ(runs(table, static_cast<Bit>(i), true, {0, 20}), (Runs{{i, 1}}));
   }
-  table.clear_all({0, 5});
+  for (uint32_t i = 0; i < kBitKinds; ++i) table.clear(static_cast<Bit>(i), {0, 5});
   for (uint32_t i = 0; i < kBitKinds; ++i) EXPECT_EQ(table.count(static_cast<Bit>(i), {0, 20}), i < 5 ? 0U : 1U);
 }
 

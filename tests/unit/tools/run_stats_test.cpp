@@ -67,7 +67,7 @@ TEST(RunStats, ALowShareHasItsReasons) {
   expect(of({{"declined_latest", "it has huge pages"}, {"declined_bytes", 1 << 20}}, none), State::kWarn,
          "buffers of 1.0 MiB had to stay private, the latest because it has huge pages");
   expect(of(none, {{"windows_refused", 3}}), State::kWarn, "peers' memory could not be mapped, 3 times");
-  expect(of({{"first_uses", 7}}, none), State::kOk, "7 uses came before the tenth");
+  expect(of({{"first_uses", 7}}, none), State::kOk, "7 uses came before their buffer had been used often enough");
   expect(of(nullptr, none), State::kOk,
          "ranks whose buffers were not shared (ZEROHOP_HEAP=0, or zerohop stayed out): 1 of 1");
   expect(of(none, none), State::kOk, "no reason was counted");
