@@ -241,6 +241,7 @@ class Rank {
     uint32_t turns_ = 0;
     uint32_t idle_ = 0;
     uint64_t idle_since_ns_ = 0;
+    uint64_t looked_ns_ = 0;   ///< the latest look at the clock since something moved
     bool helped_ = false;      ///< peers were helped, perhaps with copies, which this rank may leave behind
     uint32_t sleep_word_ = 0;  ///< of a sleep that is announced, which is odd; else 0
   };

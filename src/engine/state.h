@@ -16,6 +16,7 @@
 #include "coll/schedule/problem.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
+#include "engine/busy_watch.h"
 #include "engine/internode.h"
 #include "engine/rank.h"
 #include "heap/shared_heap.h"
@@ -64,10 +65,13 @@ struct Rank::State {
   /// Looks for peers that have ended, if the last look is some milliseconds old. Under the Guard.
   void reap_in_time();
   bool patient = false;  ///< a blocking receive may look for its message for a while by itself
-  [[nodiscard]] bool looks_for_long() const { return patient && company.load_relaxed() == 0; }
+  [[nodiscard]] bool looks_for_long() const { return patient && company.load_relaxed() == 0 && !others_want_cpu(); }
   /// Whether the peer that is waited for (kAnyPeer: one of some) was last seen on this rank's CPU, where it cannot run
   /// while this rank looks for it. Tells the others where this rank is.
   bool notice_company(int32_t peer);
+  BusyWatch busy;
+  [[nodiscard]] bool others_want_cpu() const { return busy.busy(&os::now_ns); }
+  void note_looks(uint64_t from_ns, uint64_t to_ns);
   Atomic<uint32_t> company;       ///< the latest answer
   Atomic<uint32_t> for_network;   ///< NetworkScopes that there are, of all threads
   Atomic<uint32_t> next_noticed;  ///< by turns; the one found, while it is

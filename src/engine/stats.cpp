@@ -170,7 +170,7 @@ void told_by(Json& json, const p2p::PartShm& part) {
   json.key("buffered_bytes").value(c.buffered.bytes).close('}');
   json.key("sends_parked").value(c.parked).key("sends_told_of").value(c.unparked);
   json.key("ring_full").value(c.ring_full).key("rings_grown").value(c.rings_grown);
-  json.key("shared_cpu").value(c.company);
+  json.key("shared_cpu").value(c.company).key("busy_cpu").value(c.busy);
   json.key("distance_changes").value(c.distance_changes);
   json.key("slept").value(c.slept).key("woken").value(c.woken);
 }

@@ -89,7 +89,7 @@ void Rank::TeamServices::wait(bool (*ready)(void*), void* context) {
   while (!ready(context)) scope.pause();
 }
 
-uint32_t Rank::looks() const { return state_->patient ? kLooks : 1; }
+uint32_t Rank::looks() const { return state_->patient && !state_->others_want_cpu() ? kLooks : 1; }
 bool Rank::keeps_cpu_from_peer() { return state_->notice_company(p2p::kAnyPeer); }
 
 uint32_t Rank::TeamServices::polls() const { return rank_.looks(); }

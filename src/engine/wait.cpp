@@ -11,9 +11,10 @@
 namespace zh::engine {
 
 namespace {
-constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
-constexpr uint32_t kIdlePerNotice = 16;         // ... before the others' CPUs are looked at
-constexpr uint32_t kIdlePassive = 200;          // ... before sleeping soon: as the user wants, or for the network
+constexpr uint32_t kIdleBeforeYield = 1000;  // idle turns before the CPU is offered to others
+constexpr uint32_t kIdlePerNotice = 16;      // ... before the others' CPUs are looked at
+constexpr uint32_t kIdlePassive =
+    200;  // ... before sleeping soon: as the user wants, beside others, or for the network
 constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
 // A sleep ends by itself, for the host's messages call nobody and a wake-up can be lost to the race of flag and ring.
 // The longer the wait has lasted the rarer it looks, for no wait gets longer by more than a 64th, or the least: Linux
@@ -55,6 +56,12 @@ bool Rank::State::notice_company(int32_t peer) {
   }
   company.store_relaxed(found ? 1 : 0);
   return found;
+}
+
+void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
+  if (config.wait == WaitPolicy::kSpin || !busy.note(from_ns, to_ns, &os::switches_of_thread)) return;
+  Guard guard(*this);
+  ++endpoint->counters().busy;
 }
 
 void Rank::State::reap_in_time() {
@@ -110,7 +117,7 @@ void Rank::WaitScope::pause() {
   }
   if (moved) {
     idle_ = 0;
-    idle_since_ns_ = 0;
+    idle_since_ns_ = looked_ns_ = 0;
     return;
   }
   ++idle_;
@@ -126,13 +133,18 @@ void Rank::WaitScope::pause() {
     s.reap_in_time();
   }
   if (idle_ % kIdlePerNotice == 0 || s.company.load_relaxed() != 0) s.notice_company(p2p::kAnyPeer);
+  if (idle_ % kIdlePerNotice == 0) {
+    const uint64_t now = os::now_ns();
+    if (looked_ns_ != 0) s.note_looks(looked_ns_, now);
+    looked_ns_ = now;
+  }
   const WaitPolicy policy = s.config.wait;
   if (policy == WaitPolicy::kSpin) {
     cpu_relax();
     return;
   }
-  const bool sleeps_soon = policy == WaitPolicy::kPassive || (s.oversubscribed && s.for_network.load_relaxed() != 0);
-  if (sleeps_soon && idle_ > kIdlePassive) {
+  if (idle_ > kIdlePassive && (policy == WaitPolicy::kPassive || s.others_want_cpu() ||
+                               (s.oversubscribed && s.for_network.load_relaxed() != 0))) {
     sleep_word_ = s.endpoint->announce_sleep();
     return;
   }
@@ -141,15 +153,19 @@ void Rank::WaitScope::pause() {
     cpu_relax();
     return;
   }
-  if (idle_since_ns_ == 0) idle_since_ns_ = os::now_ns();
+  const uint64_t before = os::now_ns();
+  if (idle_since_ns_ == 0) idle_since_ns_ = before;
   os::yield_cpu();
+  const uint64_t after = os::now_ns();
+  s.note_looks(before, after);
+  looked_ns_ = after;
   s.endpoint->part().state.stamp.store_relaxed(os::ticks());
   {
     Guard guard(s);
     s.endpoint->expect(false);
     s.reap_in_time();
   }
-  if (idle_ % kHostEvery == 0 && os::now_ns() - idle_since_ns_ > kSleepAfterNs) {
+  if (idle_ % kHostEvery == 0 && after - idle_since_ns_ > kSleepAfterNs) {
     sleep_word_ = s.endpoint->announce_sleep();
   }
 }
@@ -161,6 +177,7 @@ void Rank::WaitScope::sleep() {
   const uint64_t most_ns = std::clamp(idle_ns / kSleepPart, s.host_progress ? kSleepHostNs : kSleepNs, kSleepMostNs);
   const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
   end_sleep();
+  looked_ns_ = 0;
   Guard guard(s);
   s.endpoint->expect(false);
   ++s.endpoint->counters().slept;

@@ -57,6 +57,7 @@ struct Counters {
   Count pull_failed;  ///< single copies that ended early and went on through cells
   Count push_failed;
   Count slept;
+  Count busy;               ///< times that other programs were found to want this rank's CPU
   Count company;            ///< times that a peer was found on the same CPU
   Count distance_changes;   ///< times that a peer was found near instead of far, or far instead of near
   Count woken;              ///< sleeps that a peer has ended
