@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "os/elf_file.h"
 #include "os/loaded_symbols.h"
 #include "os/program.h"
 
@@ -47,11 +48,27 @@ bool is_profiler(const std::string& entry) {
   return found;
 }
 
-std::string preload_with(const std::string& list, const std::string& library) {
+std::vector<std::string> runtimes_of(const std::string& program) {
+  std::vector<std::string> runtimes;
+  for (const std::string& name : os::read_elf(program).needed) {
+    for (const char* prefix : {"libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so", "libclang_rt."}) {
+      if (name.rfind(prefix, 0) == 0) runtimes.push_back(name);
+    }
+  }
+  return runtimes;
+}
+
+std::string preload_with(const std::string& list, const std::string& library,
+                         const std::vector<std::string>& runtimes) {
   std::vector<std::string> entries = preloads_of(list);
   std::erase(entries, library);
-  size_t place = 0;
-  for (size_t i = 0; i < entries.size(); ++i) {
+  for (const std::string& runtime : runtimes) std::erase(entries, runtime);
+  entries.insert(entries.begin(), runtimes.begin(), runtimes.end());
+  const auto debugging = std::stable_partition(
+      entries.begin() + static_cast<ptrdiff_t>(runtimes.size()), entries.end(),
+      [](const std::string& entry) { return entry.find("libc_malloc_debug.so") != std::string::npos; });
+  auto place = static_cast<size_t>(debugging - entries.begin());
+  for (size_t i = place; i < entries.size(); ++i) {
     if (is_profiler(entries[i])) place = i + 1;
   }
   entries.insert(entries.begin() + static_cast<ptrdiff_t>(place), library);

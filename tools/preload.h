@@ -17,9 +17,14 @@ namespace zh::tools {
 /// Why LD_PRELOAD cannot work for the program; "" if it can.
 [[nodiscard]] std::string preload_obstacle(const std::string& path);
 
+/// The sanitizers' runtimes that a program asks for. They want to come before all other libraries, by LD_PRELOAD if
+/// something else is there.
+[[nodiscard]] std::vector<std::string> runtimes_of(const std::string& program);
+
 /// `list` with `library` in it once: in front, but behind the last profiler, so that the profiler sees the program's
 /// calls and zerohop those of the profiler. The objects of the list are looked at where they are loaded into this
-/// process, too.
-[[nodiscard]] std::string preload_with(const std::string& list, const std::string& library);
+/// process, too. Before all stand the `runtimes`, and libc's own debugging malloc, which must have every block.
+[[nodiscard]] std::string preload_with(const std::string& list, const std::string& library,
+                                       const std::vector<std::string>& runtimes);
 
 }  // namespace zh::tools

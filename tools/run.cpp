@@ -111,7 +111,7 @@ int run(const RunArguments& arguments, const std::vector<std::string>& command) 
     library = plain_name(library);
     if (library.empty()) return kCannotRun;
     const char* before = std::getenv("LD_PRELOAD");
-    os::set_variable("LD_PRELOAD", preload_with(before != nullptr ? before : "", library));
+    os::set_variable("LD_PRELOAD", preload_with(before != nullptr ? before : "", library, runtimes_of(path)));
   }
   if (arguments.dry) {
     const char* preload = std::getenv("LD_PRELOAD");

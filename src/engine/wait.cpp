@@ -6,6 +6,7 @@
 #include "os/affinity.h"
 #include "os/clock.h"
 #include "os/futex.h"
+#include "os/process.h"
 #include "os/yield.h"
 
 namespace zh::engine {
@@ -59,7 +60,7 @@ bool Rank::State::notice_company(int32_t peer) {
 }
 
 void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
-  if (config.wait == WaitPolicy::kSpin || !busy.note(from_ns, to_ns, &os::switches_of_thread)) return;
+  if (config.wait == WaitPolicy::kSpin || !busy.note(from_ns, to_ns, &os::thread_switches)) return;
   Guard guard(*this);
   ++endpoint->counters().busy;
 }

@@ -31,6 +31,7 @@ Decision decide() {
   if (is_word(choice, "0")) return {false, false, "ZEROHOP_HEAP is 0"};
   if (says_no(std::getenv("ZEROHOP_ENABLE"))) return {false, false, "ZEROHOP_ENABLE is 0"};
   if (getauxval(AT_SECURE) != 0) return {false, false, "the program runs with more rights than its user"};
+  if (contains("LD_PRELOAD", "libc_malloc_debug")) return {false, false, "libc watches the program's blocks"};
   if (contains("LD_PRELOAD", "vgpreload")) return {false, false, "the program runs under valgrind"};
   for (void (*init)() : {&__asan_init, &__tsan_init, &__msan_init, &__hwasan_init, &__lsan_init}) {
     if (init != nullptr) return {false, false, "a sanitizer watches the program's memory"};

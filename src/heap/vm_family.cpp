@@ -12,11 +12,15 @@
 
 #include "heap/heap.h"
 #include "heap/next.h"
+#include "os/own_memory.h"
 
 #define ZH_EXPORT extern "C" __attribute__((visibility("default")))
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
 #endif
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
@@ -79,6 +83,7 @@ int advise_heap(void* at, size_t n, int advice) {
     case MADV_KEEPONFORK:
       process_heap.mark(Bit::kWiped, at, n, advice == MADV_WIPEONFORK);
       return advise_private(at, n, advice, false);
+    case MADV_COLLAPSE:
     case MADV_GUARD_INSTALL:
       if (!process_heap.come_back(at, n)) return failed(ENOMEM);
       return next().madvise(at, n, advice);
@@ -129,17 +134,39 @@ int unmap(void* at, size_t n) {
 
 size_t whole(size_t n) { return (n + zh::kPage - 1) / zh::kPage * zh::kPage; }
 
+/// What the program has mapped at the end of [at, +bytes), as protection bits.
+int protection_at_end(const std::byte* at, size_t bytes) {
+  zh::os::Mapping mapping;
+  if (!zh::os::Mappings().find(reinterpret_cast<uintptr_t>(at) + bytes - 1, &mapping)) return PROT_READ | PROT_WRITE;
+  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
+         (mapping.executable ? PROT_EXEC : 0);
+}
+
+/// Moves private memory that is several mappings, each with its protection; false if something is missing.
+bool move_pieces(std::byte* at, size_t bytes, std::byte* target) {
+  for (size_t done = 0; done < bytes;) {
+    zh::os::Mapping mapping;
+    const auto from = reinterpret_cast<uintptr_t>(at) + done;
+    if (!zh::os::Mappings().find(from, &mapping)) return failed(EFAULT), false;
+    const size_t n = mapping.to - from < bytes - done ? mapping.to - from : bytes - done;
+    if (next().mremap(at + done, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, target + done) == MAP_FAILED) return false;
+    done += n;
+  }
+  return true;
+}
+
 // Several mappings lie where the program knows one, and the system resizes and moves one at a time.
 void* resize_mapping(std::byte* at, size_t old_bytes, size_t new_bytes, int flags, void* target) {
   constexpr int kFixed = MREMAP_FIXED;
   constexpr int kKnown = MREMAP_MAYMOVE | MREMAP_FIXED;
   old_bytes = whole(old_bytes);
   new_bytes = whole(new_bytes);
-  // MREMAP_DONTUNMAP, what is an error, and protections that have to move along.
-  if ((flags & ~kKnown) != 0 || new_bytes == 0 || old_bytes == 0 || process_heap.guarded(at, old_bytes)) {
-    if (!process_heap.come_back(at, old_bytes)) return failed(ENOMEM), MAP_FAILED;
-    return next().mremap(at, old_bytes, new_bytes, flags, target);
-  }
+  const bool guarded = process_heap.guarded(at, old_bytes);
+  // MREMAP_DONTUNMAP, and what is an error.
+  const bool by_system = (flags & ~kKnown) != 0 || new_bytes == 0 || old_bytes == 0;
+  if ((by_system || guarded) && !process_heap.come_back(at, old_bytes)) return failed(ENOMEM), MAP_FAILED;
+  if (by_system) return next().mremap(at, old_bytes, new_bytes, flags, target);
+  const int protection = guarded ? protection_at_end(at, old_bytes) : PROT_READ | PROT_WRITE;
   if ((flags & kFixed) == 0) {
     if (new_bytes <= old_bytes) {
       return new_bytes == old_bytes || unmap(at + new_bytes, old_bytes - new_bytes) == 0 ? at : MAP_FAILED;
@@ -147,18 +174,24 @@ void* resize_mapping(std::byte* at, size_t old_bytes, size_t new_bytes, int flag
     const size_t more = new_bytes - old_bytes;
     void* const wanted = at + old_bytes;
     constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
-    void* const there = next().mmap(wanted, more, PROT_READ | PROT_WRITE, kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
+    void* const there = next().mmap(wanted, more, protection, kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
     if (there == wanted) return at;
     if (there != MAP_FAILED) next().munmap(there, more);
     if ((flags & MREMAP_MAYMOVE) == 0) return failed(ENOMEM), MAP_FAILED;
-    target = next().mmap(nullptr, new_bytes, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
+    target = next().mmap(nullptr, new_bytes, protection, kAnonymous, -1, 0);
   } else {
     const auto* const to = static_cast<std::byte*>(target);
     if (!whole_pages(to) || (to < at + old_bytes && at < to + new_bytes)) return failed(EINVAL), MAP_FAILED;
-    target = map(target, new_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    target = map(target, new_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   }
   if (target == MAP_FAILED) return MAP_FAILED;
-  std::memcpy(target, at, old_bytes < new_bytes ? old_bytes : new_bytes);
+  const size_t kept = old_bytes < new_bytes ? old_bytes : new_bytes;
+  if (guarded) {
+    if (!move_pieces(at, kept, static_cast<std::byte*>(target))) return MAP_FAILED;
+    if (kept < old_bytes) unmap(at + kept, old_bytes - kept);
+    return target;
+  }
+  std::memcpy(target, at, kept);
   unmap(at, old_bytes);
   return target;
 }

@@ -1,8 +1,6 @@
 // Calibration of the tick counter; see clock.h.
 #include "os/clock.h"
 
-#include <sys/resource.h>
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -50,11 +48,6 @@ double measure() {
 }
 
 }  // namespace
-
-uint64_t switches_of_thread() {
-  rusage usage{};
-  return getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<uint64_t>(usage.ru_nivcsw) : 0;
-}
 
 double ticks_per_us() {
   // A constant of the machine, not state: the same for every rank of the process.

@@ -18,9 +18,6 @@ namespace zh::os {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-/// How often the calling thread has lost its CPU without waiting for anything; sched_yield counts.
-[[nodiscard]] uint64_t switches_of_thread();
-
 /// The clock on the wall.
 [[nodiscard]] inline int64_t seconds_since_1970() { return static_cast<int64_t>(std::time(nullptr)); }
 

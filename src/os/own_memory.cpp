@@ -70,7 +70,7 @@ constexpr uint64_t kIsHuge = 1 << 6;
 /// Reads a file line by line; visit(line) returns false to stop. Lines longer than the buffer are cut.
 template <typename Visit>
 bool for_each_line(int fd, Visit&& visit) {
-  char text[4096];
+  char text[1024];  // a thread that sends may have a small stack
   size_t have = 0;
   bool cut = false;
   if (lseek(fd, 0, SEEK_SET) != 0) return false;
@@ -110,7 +110,7 @@ template <typename Visit>
 bool for_each_entry(const char* path, Visit&& visit) {
   const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return false;
-  alignas(8) char buffer[2048];
+  alignas(8) char buffer[1024];
   bool more = true;
   long n = 0;
   while (more && (n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
@@ -124,16 +124,16 @@ bool for_each_entry(const char* path, Visit&& visit) {
   return n >= 0;
 }
 
-/// The number behind `name` in a text of lines «Name: number kB»; 0 if it is not there.
-uint64_t number_of(const char* text, const char* name) {
-  const char* at = std::strstr(text, name);
-  return at == nullptr ? 0 : std::strtoull(at + std::strlen(name), nullptr, 10);
+/// The number of a line «Name: number kB»; 0 if it is another line.
+uint64_t number_of(const char* line, const char* name) {
+  const size_t n = std::strlen(name);
+  return std::strncmp(line, name, n) == 0 ? std::strtoull(line + n, nullptr, 10) : 0;
 }
 
 Behind behind_by_text(int fd, const void* at, uint64_t bytes) {
   constexpr uint64_t kPresent = uint64_t{1} << 63;
   constexpr uint64_t kShare = uint64_t{1} << 61;
-  constexpr uint64_t kBatch = 256;
+  constexpr uint64_t kBatch = 64;
   uint64_t entries[kBatch];
   const uint64_t page = page_bytes();
   const uint64_t pages = bytes / page;
@@ -286,10 +286,18 @@ bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t
 }
 
 const char* holder_of_pages() {
-  char text[4096];
-  if (!read_text("/proc/self/status", text, sizeof text)) return "/proc does not tell of this process";
-  if (number_of(text, "\nVmLck:") != 0) return "the process has locked memory (mlock)";
-  if (number_of(text, "\nVmPin:") != 0) return "a device has pinned memory of the process";
+  const char* why = nullptr;
+  bool told = false;
+  const int status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  for_each_line(status, [&](const char* line) {
+    if (number_of(line, "VmLck:") != 0) why = "the process has locked memory (mlock)";
+    if (number_of(line, "VmPin:") != 0) why = "a device has pinned memory of the process";
+    told = std::strncmp(line, "VmRSS:", 6) == 0;  // the others come before
+    return !told;
+  });
+  close_fd(status);
+  if (!told) return "/proc does not tell of this process";
+  if (why != nullptr) return why;
   static constexpr struct {
     const char* prefix;
     const char* why;
@@ -309,7 +317,6 @@ const char* holder_of_pages() {
       {"/dev/userfaultfd", "a userfaultfd is open"},
       {"/dev/accel/", "an accelerator is open"},
   };
-  const char* why = nullptr;
   const bool read = for_each_entry("/proc/self/fd", [&](int folder, const char* name) {
     char target[64];
     const ssize_t n = readlinkat(folder, name, target, sizeof target - 1);

@@ -104,17 +104,18 @@ uint64_t thread_switches() {
 std::string read_small_file(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "";
-  char text[8192];
+  std::string text(8192, '\0');  // not on the stack: a thread that sends may have a small one
   size_t have = 0;
-  while (have < sizeof text) {
-    const ssize_t n = read(fd, text + have, sizeof text - have);
+  while (have < text.size()) {
+    const ssize_t n = read(fd, text.data() + have, text.size() - have);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     have += static_cast<size_t>(n);
   }
   close(fd);
   while (have > 0 && text[have - 1] == '\n') --have;
-  return std::string(text, have);
+  text.resize(have);
+  return text;
 }
 
 uint64_t random_token() {

@@ -3,6 +3,8 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -94,10 +96,12 @@ ProgramKind inspect_program(const std::string& path) {
 }
 
 std::string own_folder() {
-  char path[4096];
+  char path[PATH_MAX];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  if (n <= 0 || n == static_cast<ssize_t>(sizeof path)) return "";
-  const std::string text(path, static_cast<size_t>(n));
+  std::string text(path, n > 0 && n < static_cast<ssize_t>(sizeof path) ? static_cast<size_t>(n) : 0);
+  // Without /proc: by the name under which it was started.
+  const auto* started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (text.empty() && started != nullptr && realpath(started, path) != nullptr) text = path;
   return text.substr(0, text.rfind('/'));
 }
 

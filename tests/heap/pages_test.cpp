@@ -419,6 +419,46 @@ HEAP_TEST(PagesThatGrow) {
   free(copy);
 }
 
+/// A mapping of 4 MiB of which messages have used the middle.
+unsigned char* shared_in_the_middle() {
+  auto* p = static_cast<unsigned char*>(anonymous(4 * kMiB));
+  fill(p, 4 * kMiB, 5);
+  if (mode() != Mode::kBare) CHECK(share(p + kMiB, 2 * kMiB) == 0);
+  return p;
+}
+
+HEAP_TEST(ProtectedPagesThatGrowAndShrink) {
+  for (const bool shrinks : {false, true}) {
+    unsigned char* p = shared_in_the_middle();
+    CHECK(mprotect(p, 4 * kMiB, PROT_READ) == 0);
+    const size_t bytes = shrinks ? 2 * kMiB : 8 * kMiB;
+    auto* target = shrinks ? static_cast<unsigned char*>(anonymous(bytes)) : nullptr;
+    const int flags = shrinks ? MREMAP_MAYMOVE | MREMAP_FIXED : MREMAP_MAYMOVE;
+    void* const moved = mremap(p, 4 * kMiB, bytes, flags, target);
+    CHECK(moved != MAP_FAILED, "errno %d", errno);
+    auto* q = static_cast<unsigned char*>(moved);
+    CHECK(mprotect(q, bytes, PROT_READ | PROT_WRITE) == 0);
+    fill(q + (shrinks ? bytes : 4 * kMiB) - kMiB, kMiB, 6);  // may be written now
+    auto* whole = static_cast<unsigned char*>(malloc(4 * kMiB));
+    fill(whole, 4 * kMiB, 5);
+    CHECK(memcmp(q, whole, (shrinks ? bytes : 4 * kMiB) - kMiB) == 0, "protected pages lost their contents");
+    if (!shrinks) verify_zero(q + 4 * kMiB, 4 * kMiB, "the new half");
+    free(whole);
+    CHECK(munmap(q, bytes) == 0);
+  }
+}
+
+HEAP_TEST(HugePagesByForce) {
+  unsigned char* plain = static_cast<unsigned char*>(anonymous(4 * kMiB));
+  fill(plain, 4 * kMiB, 5);
+  constexpr int kCollapse = 25;
+  const int expected = madvise(plain, 4 * kMiB, kCollapse) == 0 ? 0 : errno;
+  unsigned char* p = shared_in_the_middle();
+  const int got = madvise(p, 4 * kMiB, kCollapse) == 0 ? 0 : errno;
+  CHECK(got == expected || got == EAGAIN, "errno %d, not %d", got, expected);
+  verify(p, 4 * kMiB, 5, "after MADV_COLLAPSE");
+}
+
 HEAP_TEST(ShrunkByMremap) {
   const Block b;
   CHECK(mremap(b.window, Block::kWindow, Block::kWindow / 2, 0) == b.window);

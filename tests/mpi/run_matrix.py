@@ -3,7 +3,7 @@
 
     tests/mpi/run_matrix.py [--cover pairwise|full] [--quick] [--zerohop on|off] [--host H] [--ranks R] [--program P]
 
-A cell is host x ranks x ways x program. Ways: all, without CMA, without the shared heap. Ranks: 1 2 3 5, 8 for
+A cell is host x ranks x ways x program. Ways: all; without CMA, and buffers shared at their second use; without the shared heap. Ranks: 1 2 3 5, 8 for
 collectives; 4n2 / 4n1 for four ranks of which two / one make a node (ZEROHOP_NODE_RANKS), 5n2, 16n4 and 16n2 alike; 4@2
 and 6@3 for four / six ranks, by twos, on two / three machines made of namespaces (dev/machines), to which the
 host's own launcher goes and which TCP connects; 4@2c deals the ranks out in turn. Where no namespaces may be made, or
@@ -80,7 +80,7 @@ LEFT_OUT_NAMED_BETWEEN_NODES = (
     *(f"{subject}.{calls}" for subject in OWN_SUBJECTS for calls in UNFIT_BETWEEN_NODES),
 )
 SERVED = ("semantics", "semantics-mt", "collectives")
-WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0"}, "noheap": {"ZEROHOP_HEAP": "0"}}
+WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0", "ZEROHOP_HEAP": "1"}, "noheap": {"ZEROHOP_HEAP": "0"}}
 CELL = ("host", "ranks", "cma", "program")
 BUDGET_S = {"quick": 120, "pairwise": 600, "full": 2700}
 

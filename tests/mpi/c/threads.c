@@ -55,6 +55,36 @@ CASE(threads, same_communicator) {
   run(work, kThreads, ring);
 }
 
+// The least stack that a thread can have: 16 KiB on most systems, of which libc takes a part.
+static void* send_large(void* argument) {
+  struct Work* w = argument;
+  MPI_Send(w->requests, w->count, MPI_BYTE, w->number, 3, w->comm);
+  return NULL;
+}
+
+CASE(threads, messages_of_a_thread_with_a_small_stack) {
+  if (!threads_allowed()) return;
+  NEED_RANKS(2);
+  const int peer = rank ^ 1;
+  if (peer >= size) return;
+  const size_t bytes = 2 << 20;
+  char* out = check_buffer(bytes);
+  char* in = check_buffer(bytes);
+  for (int i = 0; i < check_reps(30); ++i) {
+    check_fill(out, bytes, check_key(rank, i, 0, 0));
+    struct Work work = {.comm = comm, .number = peer, .count = (int)bytes, .requests = (MPI_Request*)(void*)out};
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 16384 < PTHREAD_STACK_MIN ? (size_t)PTHREAD_STACK_MIN : 16384);
+    EXPECT_EQ(pthread_create(&thread, &attributes, send_large, &work), 0);
+    OK(MPI_Recv(in, (int)bytes, MPI_BYTE, peer, 3, comm, MPI_STATUS_IGNORE));
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    EXPECT_FILL(in, bytes, check_key(peer, i, 0, 0));
+  }
+}
+
 CASE(threads, own_communicators) {
   if (!threads_allowed()) return;
   struct Work work[kThreads];

@@ -55,6 +55,8 @@ TEST_F(Decide, WatchersOfMemoryAreLeftAlone) {
   set("ZEROHOP_HEAP", "1");
   set("LD_PRELOAD", "/usr/lib/valgrind/vgpreload_core-amd64-linux.so:/usr/lib/libzerohop.so");
   EXPECT_FALSE(decide().use);
+  set("LD_PRELOAD", "libc_malloc_debug.so.0:/usr/lib/libzerohop.so");
+  EXPECT_FALSE(decide().use);
   set("LD_PRELOAD", "/usr/lib/libzerohop.so");
   EXPECT_TRUE(decide().use);
 }

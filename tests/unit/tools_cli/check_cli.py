@@ -110,6 +110,19 @@ class Cli(Case):
                 r = self.run_("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=separator.join(before))
                 self.assertEqual(r.stdout.strip().split(":"), after, before)
 
+    def test_run_goes_behind_what_must_come_first(self):
+        folder = Path(self.folder.name)
+        (folder / "empty.c").write_text("int main(void) { return 0; }")
+        watched = str(folder / "watched")
+        built = subprocess.run([CC, "-fsanitize=address", str(folder / "empty.c"), "-o", watched], capture_output=True)
+        if built.returncode == 0:
+            said = self.run_("--print", watched).stdout
+            self.assertRegex(said, rf"LD_PRELOAD=libasan\.so\.\d+:{self.lib} ")
+            self.assertEqual(self.run_(watched).returncode, 0)
+        before = "/lib/libother.so:/lib/libc_malloc_debug.so.0"
+        said = self.run_("--print", "true", LD_PRELOAD=before).stdout
+        self.assertIn(f"LD_PRELOAD=/lib/libc_malloc_debug.so.0:{self.lib}:/lib/libother.so ", said)
+
     def test_run_passes_the_exit_code(self):
         self.assertEqual(self.run_("sh", "-c", "exit 41").returncode, 41)
         self.assertEqual(self.run_("true").returncode, 0)
