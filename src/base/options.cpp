@@ -41,9 +41,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy",
      "0: never copy through the kernel (process_vm_readv/writev)"},
     {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange, "heap, shim",
-     "let peers map buffers that large messages use again: auto (where nothing speaks against it), 1 (also where "
-     "memory "
-     "loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
+     "let peers map buffers that large messages use again: auto (once that pays, where nothing speaks against it), 1 (at "
+     "their second use, also where memory loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
     {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim", "0: collectives stay with the host MPI"},
     {"ZEROHOP_DEVICES", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange, "shim",
      "auto: everything stays with the host MPI where the driver of a GPU is loaded after MPI_Init, since messages may "
