@@ -41,7 +41,8 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy",
      "0: never copy through the kernel (process_vm_readv/writev)"},
     {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange, "heap, shim",
-     "let peers map buffers that large messages use again: auto (once that pays, where nothing speaks against it), 1 (at "
+     "let peers map buffers that large messages use again: auto (once that pays, where nothing speaks against it), 1 "
+     "(at "
      "their second use, also where memory loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
     {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim", "0: collectives stay with the host MPI"},
     {"ZEROHOP_DEVICES", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange, "shim",
