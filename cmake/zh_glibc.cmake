@@ -1,3 +1,5 @@
+# zh::unwinder - for libraries below which the program's functions are called: its exceptions pass (unwinder.c).
+#
 # zh::glibc and zh::glibc_math - what is shipped runs with glibc 2.28 and newer, whatever glibc it was built with.
 #
 # A binary refers to the newest version of each function that its build machine has. --wrap sends the references to such
@@ -11,6 +13,8 @@ add_library(zh_glibc INTERFACE)
 add_library(zh_glibc_math INTERFACE)
 add_library(zh::glibc ALIAS zh_glibc)
 add_library(zh::glibc_math ALIAS zh_glibc_math)
+add_library(zh_unwinder INTERFACE)
+add_library(zh::unwinder ALIAS zh_unwinder)
 
 # zh_wrap(<target> <files>...): whoever links the target takes the stand-ins of the files for what they stand for. They are objects
 # that are given, not members of an archive, as the C++ runtime comes last on the linker's command line; --gc-sections
@@ -26,9 +30,9 @@ function(zh_wrap target)
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_objects>)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
   foreach(source IN LISTS sources)
-    file(STRINGS ${source} lines REGEX "^[^#]*(BIND|REPLACE|STAND_IN)\\([a-z_0-9]+")
+    file(STRINGS ${source} lines REGEX "^[^#]*(BIND|REPLACE|STAND_IN|FORWARD)\\([A-Za-z_0-9]+")
     foreach(line IN LISTS lines)
-      string(REGEX REPLACE ".*(BIND|REPLACE|STAND_IN)\\(([a-z_0-9]+).*" "\\2" name "${line}")
+      string(REGEX REPLACE ".*(BIND|REPLACE|STAND_IN|FORWARD)\\(([A-Za-z_0-9]+).*" "\\2" name "${line}")
       target_link_options(${target} INTERFACE -Wl,--wrap=${name})
     endforeach()
   endforeach()
@@ -40,6 +44,7 @@ if(ZH_HAVE_GLIBC AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$" AND NOT
   enable_language(ASM)
   zh_wrap(zh_glibc versions.S newer.c)
   zh_wrap(zh_glibc_math math.S)
+  zh_wrap(zh_unwinder unwinder.c)
   target_link_libraries(zh_glibc INTERFACE
     -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state)
 endif()

@@ -57,18 +57,16 @@ function(zh_gtest target)
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test-cache)
 endfunction()
 
-# zh_preload_library(<target> [EXPORTS <version script>] [ALLOW_UNDEFINED] [CALLS_BACK])
+# zh_preload_library(<target> [EXPORTS <version script>] [ALLOW_UNDEFINED])
 # For a shared library that lives in programs which are not ours: it brings its own C++ runtime, hidden; it exports only what
 # the version script names; it leaves nothing undefined that libc does not provide.
-# CALLS_BACK: the program's functions are called from below it, so exceptions and cancelled threads unwind through its
-# frames: by the program's unwinder, which a hidden one of its own cannot serve.
 function(zh_preload_library target)
-  cmake_parse_arguments(arg "ALLOW_UNDEFINED;CALLS_BACK" "EXPORTS" "" ${ARGN})
+  cmake_parse_arguments(arg "ALLOW_UNDEFINED" "EXPORTS" "" ${ARGN})
   set_target_properties(${target} PROPERTIES
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(${target} PRIVATE zh_options zh_warnings zh::glibc)
   target_link_options(${target} PRIVATE
-    $<IF:$<BOOL:${arg_CALLS_BACK}>,-shared-libgcc,-static-libgcc> $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,relro
+    -static-libgcc $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,relro
     -Wl,--build-id=sha1)
   if(NOT arg_ALLOW_UNDEFINED AND NOT ZH_SANITIZE)
     target_link_options(${target} PRIVATE -Wl,-z,defs)

@@ -7,8 +7,7 @@ For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/li
   the functions by which programs find the host's library (MPI_Get_version and the like).
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
   start.
-- no C++ runtime visible, and nothing needed but libc's own libraries; a module takes the program's unwinder as well, by
-  which an exception of one of the program's functions passes through it.
+- no C++ runtime visible, and nothing needed but libc's own libraries.
 - no symbol of a glibc newer than 2.28, in the command ../bin/zerohop and its tools too.
 - preloading libzerohop.so into a program without MPI changes nothing, also with LD_BIND_NOW.
 
@@ -36,7 +35,6 @@ NEVER = re.compile(r"^P?MPI_(Get_version|Get_library_version|Abi_\w+|Pcontrol)$"
 HOST_SYMBOL = re.compile(r"^(P?MPIX?_|MPIR_|MPID_|MPII_|ompi_|opal_|pmix_|PMI)", re.IGNORECASE)
 CXX_RUNTIME = re.compile(r"^(_Z|__cxa_(?!finalize|atexit)|__gxx_personality|_Unwind_|__gcc_personality)")
 NEEDED_OK = re.compile(r"^(libc|libm|libdl|libpthread|librt)\.so\.\d+$|^ld-linux.*")
-UNWINDER = re.compile(r"^_Unwind_|^libgcc_s\.so\.1$")
 GLIBC_FLOOR = (2, 28)
 
 
@@ -88,13 +86,11 @@ def check_library(library: Path, expected: set[str] | None) -> list[str]:
     for name in sorted(undefined):
         if HOST_SYMBOL.match(name):
             wrong.append(f"refers to {name} of the host")
-        elif CXX_RUNTIME.match(name) and not (expected is None and UNWINDER.match(name)):
+        elif CXX_RUNTIME.match(name):
             wrong.append(f"takes {name} of the C++ runtime from outside")
     for name in re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-dW", str(library))):
-        if not NEEDED_OK.match(name) and not (expected is None and UNWINDER.match(name)):
+        if not NEEDED_OK.match(name):
             wrong.append(f"needs {name}")
-    if expected is None and "personality" in run("nm", str(library)) and "_Unwind_Resume" not in undefined:
-        wrong.append("brings an unwinder of its own, through which the program's exceptions cannot pass")
     if re.search(r"\(TEXTREL\)", run("readelf", "-dW", str(library))):
         wrong.append("has text relocations")
     return [f"{library.name}: {w}" for w in wrong] + newer_glibc(library)
@@ -186,10 +182,6 @@ def self_test() -> int:
             print("self-test: a missing function was not found")
             surprises += 1
         build(GOOD, "", "libzerohop.so")
-        build("int __gxx_personality_v0(void) { return 0; }", "", "libzerohop-test.so")
-        if not any("an unwinder of its own" in f for f in check(folder, table, set())[0]):
-            print("self-test: a module with an unwinder of its own was not found")
-            surprises += 1
         build("int MPI_Init(void) { return 0; }", "", "libzerohop-test.so")
         if not any("libzerohop-test.so: exports MPI_Init" in f for f in check(folder, table, set())[0]):
             print("self-test: a module that exports an MPI name was not found")
@@ -204,7 +196,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.self_test:
         surprises = self_test()
-        print(f"check_exports self-test: {len(PLANTED) + 3} faults planted, {surprises} surprises")
+        print(f"check_exports self-test: {len(PLANTED) + 2} faults planted, {surprises} surprises")
         return 1 if surprises else 0
     found, libraries = check(arguments.lib.resolve())
     for line in found:

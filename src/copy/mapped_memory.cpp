@@ -25,7 +25,7 @@ MappedMemory::Declined MappedMemory::declined() const {
   return {stats.declined, stats.declined_why};
 }
 
-Published MappedMemory::publish(const void* address, size_t n, bool exact, const heap::Use& use,
+Published MappedMemory::publish(const void* address, size_t n, bool exact, const heap::BufferUse& use,
                                 MappedBuffer* out) const {
   RegionRef ref;
   if (regions_ != nullptr && regions_->locate(address, n, &ref)) {

@@ -51,7 +51,7 @@ class MappedMemory {
   /// For a buffer that a message is about to use, once per message: whether peers shall map it, and then where. Memory
   /// that messages use again becomes mappable here. `exact` false: `n` is an upper bound, as for a receive whose
   /// message has not come; then nothing is made of memory that the message may never need, if it would be much.
-  [[nodiscard]] Published publish(const void* address, size_t n, bool exact, const heap::Use& use,
+  [[nodiscard]] Published publish(const void* address, size_t n, bool exact, const heap::BufferUse& use,
                                   MappedBuffer* out) const;
 
  private:

@@ -235,6 +235,7 @@ class Rank {
     bool turn_only();  ///< one turn of the engine; true if anything moved
 
    private:
+    void notice_others();
     void sleep();
     void end_sleep();
     Rank& rank_;

@@ -106,6 +106,15 @@ bool Rank::WaitScope::turn_only() {
   return moved;
 }
 
+void Rank::WaitScope::notice_others() {
+  State& s = *rank_.state_;
+  if (idle_ % kIdlePerNotice == 0 || s.company.load_relaxed() != 0) s.notice_company(p2p::kAnyPeer);
+  if (idle_ % kIdlePerNotice != 0) return;
+  const uint64_t now = os::now_ns();
+  if (looked_ns_ != 0) s.note_looks(looked_ns_, now);
+  looked_ns_ = now;
+}
+
 void Rank::WaitScope::pause() {
   State& s = *rank_.state_;
   const bool moved = turn_only();
@@ -133,12 +142,7 @@ void Rank::WaitScope::pause() {
     s.endpoint->help_peers(in_vain);
     s.reap_in_time();
   }
-  if (idle_ % kIdlePerNotice == 0 || s.company.load_relaxed() != 0) s.notice_company(p2p::kAnyPeer);
-  if (idle_ % kIdlePerNotice == 0) {
-    const uint64_t now = os::now_ns();
-    if (looked_ns_ != 0) s.note_looks(looked_ns_, now);
-    looked_ns_ = now;
-  }
+  notice_others();
   const WaitPolicy policy = s.config.wait;
   if (policy == WaitPolicy::kSpin) {
     cpu_relax();

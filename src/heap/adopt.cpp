@@ -79,7 +79,7 @@ bool Heap::place_of(const void* address, size_t n, SharedPlace* place) const {
 
 bool Heap::locate(const void* address, size_t n, SharedPlace* place) const { return place_of(address, n, place); }
 
-Sharing Heap::publish(const void* address, size_t n, const Use& use, SharedPlace* place) {
+Sharing Heap::publish(const void* address, size_t n, const BufferUse& use, SharedPlace* place) {
   const Pages pages = wanted_pages(address, n);
   if (place_of(address, n, place)) {
     if (use.saves_ns != 0) pay_back_.save(pages.first, pages.n, use.saves_ns);
@@ -271,6 +271,11 @@ bool Heap::exchange(Pages pages) {
   return true;
 }
 
+// Of pages that have left, the file may have the only copy.
+void Heap::punch_unused(Pages pages) {
+  table_.for_each(Bit::kLeft, false, pages, [this](Pages run) { punch(run); });
+}
+
 bool Heap::exchange_chunk(Pages pages) {
   const uint64_t bytes = pages.bytes();
   std::byte* const at = pages.address();
@@ -281,7 +286,7 @@ bool Heap::exchange_chunk(Pages pages) {
   // In one call. An old system has none, and makes them page by page as they are written.
   if (!os::populate_for_write(copy, bytes) && os::can_populate()) {
     os::unmap_raw(copy, bytes);
-    punch(pages);
+    punch_unused(pages);
     return false;
   }
   std::memcpy(copy, at, bytes);
@@ -295,7 +300,7 @@ bool Heap::exchange_chunk(Pages pages) {
     }
     os::unmap_raw(copy, bytes);
     if (untouched) {
-      punch(pages);
+      punch_unused(pages);
       return false;
     }
     (void)os::keep_from_children(at, bytes, true);

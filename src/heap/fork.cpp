@@ -77,6 +77,13 @@ void Heap::freeze_left() {
   frozen_.store_relaxed(1);
 }
 
+uint64_t Heap::pages_for_children() const {
+  uint64_t n = 0;
+  if (frozen_.load_relaxed() == 0) return 0;
+  table_.for_each(Bit::kFrozen, [&](Pages run) { n += run.n - table_.count(Bit::kLeft, run); });
+  return n;
+}
+
 // Once no child can see the file's pages: what nobody has mapped any more goes.
 void Heap::thaw() {
   if (frozen_.load_relaxed() == 0 || lost() || !os::lock_is_free(fd_)) return;
@@ -113,14 +120,16 @@ void Heap::before_fork() {
     if (!os::make_tether(&tether_))
       os::say_line("a forked child will share memory of MPI_Alloc_mem: no descriptor", "");
   }
-  if (shared_pages_ == 0) return;
+  if (shared_pages_ + left_pages_ == 0) return;
   for (uint32_t i = 0; i < kept_.blocks(); ++i) {  // nobody wants what is in them
     (void)drop_block(kept_.at(i).address, kept_.at(i).bytes);
   }
   if (shared_pages_ + left_pages_ == 0) return;
   const uint64_t begin = os::now_ns();
   thaw();
-  const bool locked = lock_for_child();
+  // What a child that lives on keeps of memory that is free here has a bound: then the pages become private by copies.
+  constexpr uint64_t kMostKeptPages = (uint64_t{64} << 20) / kPage;
+  const bool locked = pages_for_children() < kMostKeptPages && lock_for_child();
   if (left_pages_ != 0 && !lost()) freeze_left();
   if (shared_pages_ == 0) return;
   ++counts_.forks;

@@ -44,7 +44,7 @@ class Heap final : public SharedHeap {
 
   // --- adopt.cpp
   [[nodiscard]] bool locate(const void* address, size_t n, SharedPlace* place) const override;
-  [[nodiscard]] Sharing publish(const void* address, size_t n, const Use& use, SharedPlace* place) override;
+  [[nodiscard]] Sharing publish(const void* address, size_t n, const BufferUse& use, SharedPlace* place) override;
   /// Adopts now all that publish() would adopt at a later use.
   [[nodiscard]] Sharing share(const void* address, size_t n);
 
@@ -153,6 +153,7 @@ class Heap final : public SharedHeap {
   void forget(Pages pages);
   void put(Bit bit, Pages pages, bool value);
   void punch(Pages pages);
+  void punch_unused(Pages pages);
   bool drop(Pages pages);
   bool drop_block(void* block, uint64_t bytes);
   bool copy_back(Pages pages);
@@ -173,6 +174,7 @@ class Heap final : public SharedHeap {
   void release_idle_blocks();
   void clear_bits(Pages pages);
   bool lock_for_child();
+  [[nodiscard]] uint64_t pages_for_children() const;
   void freeze_left();
   bool freeze();
   bool freeze(Pages pages);

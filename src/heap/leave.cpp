@@ -128,29 +128,29 @@ void Heap::for_each_protection(Pages pages, Visit&& visit) {
 bool Heap::exchange_protected(Pages pages) {
   bool ok = true;
   const auto each = [&](Pages run, bool guarded, bool readable) {
+    const bool left = !table_.none(Bit::kLeft, run);
     if (!guarded) {
-      ok = leave_beside_threads(run) && ok;
+      ok = (left ? copy_back(run) : leave_beside_threads(run)) && ok;
       return;
     }
-    std::byte* const old = os::map_again(run.address(), run.bytes());
-    std::byte* const copy = old == nullptr ? nullptr : os::map_lazy(run.bytes());
-    if (copy == nullptr) {
+    std::byte* const copy = os::map_lazy(run.bytes());
+    if (copy == nullptr || !os::read_protected(run.address(), copy, run.bytes())) {
+      os::unmap_raw(copy, run.bytes());
       ok = false;
       return;
     }
-    (void)os::unprotect(old, run.bytes());
-    std::memcpy(copy, old, run.bytes());
     (void)os::protect(copy, run.bytes(), readable);
     if (os::move_to(run.address(), copy, run.bytes())) {
-      (void)os::return_pages(old, run.bytes());
-      counts_.returned_bytes += run.bytes();
+      if (!left) {
+        punch(run);
+        counts_.returned_bytes += run.bytes();
+      }
       pass_marks_on(run);
       forget(run);
     } else {
       os::unmap_raw(copy, run.bytes());
       ok = false;
     }
-    os::unmap_raw(old, run.bytes());
   };
   for_each_protection(pages, each);
   return ok;
@@ -251,7 +251,12 @@ void Heap::look_again(Pages pages) {
   });
   table_.for_each(Bit::kLeft, true, pages, [&](Pages run) {
     for_each_mapping(run, [&](Pages part, const os::Mapping& m) {
-      if (m.to != 0 ? ((m.inode ^ id_) & kInode) != 0 : !os::is_mapped(part.address(), part.bytes())) forget(part);
+      if (m.to != 0 ? ((m.inode ^ id_) & kInode) != 0 : !os::is_mapped(part.address(), part.bytes())) {
+        forget(part);
+        return;
+      }
+      put(Bit::kGuarded, part, m.to != 0 && !(m.readable && m.writable));
+      put(Bit::kReadable, part, m.to != 0 && m.readable && !m.writable);
     });
   });
 }
@@ -296,10 +301,12 @@ void Heap::protect(void* address, size_t bytes, Protection protection) {
   const Locked lock(mutex_);
   const bool guarded = protection != Protection::kReadWrite;
   if (guarded) keep_peers_away(true);
-  table_.for_each(Bit::kShared, true, pages_around(address, bytes), [&](Pages run) {
-    put(Bit::kGuarded, run, guarded);
-    put(Bit::kReadable, run, protection == Protection::kRead);
-  });
+  for (const Bit bit : {Bit::kShared, Bit::kLeft}) {
+    table_.for_each(bit, true, pages_around(address, bytes), [&](Pages run) {
+      put(Bit::kGuarded, run, guarded);
+      put(Bit::kReadable, run, protection == Protection::kRead);
+    });
+  }
   if (guarded) keep_peers_away(false);
 }
 

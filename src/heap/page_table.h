@@ -36,7 +36,7 @@ struct Pages {
 
 enum class Bit : uint8_t {
   kShared,    ///< mapped from the memory file, peers may map it too
-  kGuarded,   ///< of these, protected by the program, or on the way out: not to be reached by peers
+  kGuarded,   ///< of these (or left ones), protected by the program, or on the way out: not to be reached by peers
   kReadable,  ///< of these, protected from writing only
   kWiped,     ///< of these (or left ones), a forked child shall see zeros (MADV_WIPEONFORK)
   kHidden,    ///< of these, a forked child shall have nothing there (MADV_DONTFORK)

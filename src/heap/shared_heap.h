@@ -25,7 +25,7 @@ enum class Sharing : uint8_t {
 };
 
 /// A use of a buffer by a message or a collective.
-struct Use {
+struct BufferUse {
   /// Every byte belongs to the operation, so that until it ends nobody else writes them (MPI 4.1, 3.7.2); else only
   /// what is shared already counts.
   bool exclusive = true;
@@ -75,7 +75,7 @@ class SharedHeap {
   [[nodiscard]] virtual bool locate(const void* address, size_t n, SharedPlace* place) const = 0;
 
   /// For a buffer that a message is about to use: as locate(), but memory becomes mappable here once that pays.
-  [[nodiscard]] virtual Sharing publish(const void* address, size_t n, const Use& use, SharedPlace* place) = 0;
+  [[nodiscard]] virtual Sharing publish(const void* address, size_t n, const BufferUse& use, SharedPlace* place) = 0;
 
   /// Descriptor of a region, for peers of the same user; -1 if there is none.
   [[nodiscard]] virtual int descriptor(uint32_t region) const = 0;

@@ -244,6 +244,9 @@ ZH_EXPORT void* mremap(void* at, size_t old_bytes, size_t new_bytes, int flags, 
   va_start(rest, flags);
   void* target = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
   va_end(rest);
+  // Makes a second mapping of shared memory; of private memory there is none to be had.
+  if (old_bytes == 0 && meets_heap(at, 1)) [[unlikely]]
+    return failed(EINVAL), MAP_FAILED;
   if (meets_heap(at, old_bytes)) [[unlikely]]
     return resize_mapping(static_cast<std::byte*>(at), old_bytes, new_bytes, flags, target);
   if (target != nullptr && meets_heap(target, new_bytes)) [[unlikely]] {

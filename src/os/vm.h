@@ -46,7 +46,8 @@ bool populate_for_write(const void* at, uint64_t bytes);
 void touch_for_write(std::byte* at);
 /// To be read only, or not at all; and as it was.
 bool protect(std::byte* at, uint64_t bytes, bool readable);
-bool unprotect(std::byte* at, uint64_t bytes);
+/// Reads this process's memory whatever its protection; false where the system refuses.
+bool read_protected(const std::byte* at, std::byte* out, uint64_t bytes);
 /// Waiters on the shared futex at this address, all of them.
 void wake_futex(const void* at);
 

@@ -448,6 +448,29 @@ HEAP_TEST(ProtectedPagesThatGrowAndShrink) {
   }
 }
 
+HEAP_TEST(PrivateMemoryHasNoSecondMapping) {
+  unsigned char* p = shared_in_the_middle();
+  CHECK(mremap(p + kMiB, 0, kMiB, MREMAP_MAYMOVE) == MAP_FAILED && errno == EINVAL, "errno %d", errno);
+}
+
+HEAP_TEST(ProtectedPagesThatGrowAfterAFork) {
+  for (const int protection : {PROT_READ, PROT_NONE}) {
+    unsigned char* p = shared_in_the_middle();
+    join_child(fork_child([&] { verify(p, 4 * kMiB, 5, "a child's view"); }), "the child");
+    CHECK(mprotect(p, 4 * kMiB, protection) == 0);
+    void* const moved = mremap(p, 4 * kMiB, 8 * kMiB, MREMAP_MAYMOVE);
+    CHECK(moved != MAP_FAILED, "errno %d", errno);
+    auto* q = static_cast<unsigned char*>(moved);
+    int pipe_ends[2];
+    CHECK(pipe(pipe_ends) == 0);
+    CHECK(write(pipe_ends[1], "x", 1) == 1);
+    CHECK(read(pipe_ends[0], q + 2 * kMiB, 1) == -1 && errno == EFAULT, "what was protected can be written");
+    CHECK(mprotect(q, 8 * kMiB, PROT_READ | PROT_WRITE) == 0);
+    verify(q, 4 * kMiB, 5, "protected pages after a fork");
+    CHECK(munmap(q, 8 * kMiB) == 0);
+  }
+}
+
 HEAP_TEST(HugePagesByForce) {
   unsigned char* plain = static_cast<unsigned char*>(anonymous(4 * kMiB));
   fill(plain, 4 * kMiB, 5);

@@ -3,11 +3,11 @@
 
     tests/mpi/run_matrix.py [--cover pairwise|full] [--quick] [--zerohop on|off] [--host H] [--ranks R] [--program P]
 
-A cell is host x ranks x ways x program. Ways: all; without CMA, and buffers shared at their second use; without the shared heap. Ranks: 1 2 3 5, 8 for
-collectives; 4n2 / 4n1 for four ranks of which two / one make a node (ZEROHOP_NODE_RANKS), 5n2, 16n4 and 16n2 alike; 4@2
-and 6@3 for four / six ranks, by twos, on two / three machines made of namespaces (dev/machines), to which the
-host's own launcher goes and which TCP connects; 4@2c deals the ranks out in turn. Where no namespaces may be made, or
-a host cannot leave its machine, these are skipped and the reason is said.
+A cell is host x ranks x ways x program. Ways: all; without CMA, and buffers shared at their second use; without the
+shared heap. Ranks: 1 2 3 5, 8 for collectives; 4n2 / 4n1 for four ranks of which two / one make a node
+(ZEROHOP_NODE_RANKS), 5n2, 16n4 and 16n2 alike; 4@2 and 6@3 for four / six ranks, by twos, on two / three machines made
+of namespaces (dev/machines), to which the host's own launcher goes and which TCP connects; 4@2c deals the ranks out in
+turn. Where no namespaces may be made, or a host cannot leave its machine, these are skipped and the reason is said.
 
 For each cell with zerohop the host alone, on as many machines, is run once as its baseline (kept in build/tests-mpi by
 host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that

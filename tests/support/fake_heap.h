@@ -88,7 +88,7 @@ class FakeHeap final : public heap::SharedHeap {
     const std::lock_guard lock(mutex_);
     return find(address, n, place) && all_shared(*place);
   }
-  [[nodiscard]] heap::Sharing publish(const void* address, size_t n, const heap::Use& use,
+  [[nodiscard]] heap::Sharing publish(const void* address, size_t n, const heap::BufferUse& use,
                                       heap::SharedPlace* place) override {
     const std::lock_guard lock(mutex_);
     ++publications;

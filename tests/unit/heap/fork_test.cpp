@@ -173,6 +173,71 @@ TEST_P(Forks, ASecondChildSeesWhatTheParentHasOnlyReadSince) {
   EXPECT_TRUE(holds(p, n(), 5));
 }
 
+TEST_P(Forks, EveryChildHasItsOwnThoughNothingIsSharedAnyMore) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  Living first(heap, p, n(), [] {});
+  Living second(heap, p, n(), [] {});  // the first fork has left nothing that is shared
+  EXPECT_EQ(first.end(), 0);
+  EXPECT_EQ(heap.share(p, n()), Sharing::kNot) << "the second one may still see it";
+  std::memset(p, 6, n());
+  EXPECT_EQ(second.end(), 0);
+  EXPECT_EQ(heap.share(p, n()), Sharing::kMapped);
+}
+
+TEST_P(Forks, AChildThatLivesOnKeepsNoMoreThanABound) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  SharedPlace place;
+  ASSERT_TRUE(heap.locate(p, n(), &place));
+  Living child(heap, p, n(), [] {});
+  constexpr size_t kEach = 16 << 20;
+  for (int i = 0; i < 20; ++i) {
+    std::byte* q = shared(heap, kEach, 1);
+    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(q, kEach, 1); }), 0);
+    struct Range {
+      std::byte* p;
+    } range{q};
+    EXPECT_TRUE(heap.replace(
+        q, kEach, [](void* r) { return munmap(static_cast<Range*>(r)->p, kEach) == 0; }, &range));
+  }
+  struct stat info {};
+  fstat(heap.descriptor(place.region), &info);
+  EXPECT_LT(static_cast<size_t>(info.st_blocks) * 512, n() + 7 * kEach);
+  EXPECT_EQ(child.end(), 0);
+}
+
+TEST_P(Forks, ARefusedExchangeLosesNothing) {
+  Heap& heap = fresh_heap();
+  std::byte* p = shared(heap, n(), 1);
+  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
+  // No mapping can be made any more, as near vm.max_map_count.
+  const int refused = in_process([&] {
+    rlimit limit{1 << 20, RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+    return heap.share(p, n()) != Sharing::kMapped && holds(p, n(), 1);
+  });
+  EXPECT_EQ(refused, 0);
+  EXPECT_TRUE(holds(p, n(), 1));
+}
+
+TEST_P(Forks, WhatHasLeftMayBeProtected) {
+  for (const bool readable : {false, true}) {
+    Heap& heap = fresh_heap();
+    std::byte* p = shared(heap, n(), 1);
+    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
+    heap.protect(p + kPage, 2 * kPage, readable ? Protection::kRead : Protection::kNone);
+    ASSERT_EQ(mprotect(p + kPage, 2 * kPage, readable ? PROT_READ : PROT_NONE), 0);
+    EXPECT_TRUE(heap.guarded(p, n()));
+    EXPECT_TRUE(heap.come_back(p, n()));
+    EXPECT_EQ(mapping_at(p + kPage).readable, readable);
+    EXPECT_FALSE(mapping_at(p + kPage).writable);
+    EXPECT_EQ(mapping_at(p + kPage).inode, 0U);
+    ASSERT_EQ(mprotect(p, n(), PROT_READ | PROT_WRITE), 0);
+    EXPECT_TRUE(holds(p, n(), 1));
+  }
+}
+
 TEST_P(Forks, WhatAChildSeesOfFreedMemoryGoesWithTheChild) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, n(), 1);
