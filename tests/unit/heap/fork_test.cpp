@@ -1,14 +1,10 @@
 // fork(): the child sees the memory as it was, neither side the other's writes, and nothing of other threads is lost.
 #include <fcntl.h>
-#include <linux/futex.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,36 +17,6 @@ using Protection = Heap::Protection;
 
 constexpr size_t kLittle = 1 << 20;
 constexpr size_t kMuch = 16 << 20;
-
-std::byte* shared(Heap& heap, size_t n, int value) {
-  std::byte* p = filled(n, value);
-  EXPECT_EQ(heap.share(p, n), Sharing::kMapped) << heap.stats().declined_why;
-  return p;
-}
-
-/// Another thread, so that the process has two; it does nothing, or what it is given, again and again.
-class Beside {
- public:
-  explicit Beside(void (*work)(void*) = nullptr, void* argument = nullptr)
-      : thread_([this, work, argument] {
-          while (stop_.load_relaxed() == 0) {
-            if (work == nullptr) {
-              usleep(500);
-            } else {
-              work(argument);
-            }
-          }
-        }) {}
-  ~Beside() { end(); }
-  void end() {
-    stop_.store_relaxed(1);
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  Atomic<uint32_t> stop_{0};
-  std::thread thread_;
-};
 
 class Forks : public ::testing::TestWithParam<std::pair<size_t, bool>> {
  protected:
@@ -376,135 +342,6 @@ INSTANTIATE_TEST_SUITE_P(Ways, Forks,
                            return std::string(way.param.first == kLittle ? "Little" : "Much") +
                                   (way.param.second ? "BesideAThread" : "Alone");
                          });
-
-/// A word on each page, counted up by one thread.
-struct Counters {
-  std::byte* p;
-  size_t n;
-  uint64_t rounds = 0;
-  static void count(void* argument) {
-    auto& c = *static_cast<Counters*>(argument);
-    for (size_t at = 0; at < c.n; at += kPage) {
-      reinterpret_cast<Atomic<uint64_t>*>(c.p + at)->fetch_add_relaxed(1);
-    }
-    ++c.rounds;
-  }
-  [[nodiscard]] uint64_t at(size_t i) const {
-    return reinterpret_cast<Atomic<uint64_t>*>(p + i * kPage)->load_relaxed();
-  }
-};
-
-TEST(ForkBesideWriters, NoIncrementIsLostAndTheChildIsFrozen) {
-  Heap& heap = fresh_heap();
-  Counters a{shared(heap, kMuch, 0), kMuch / 2};
-  Counters b{a.p + kMuch / 2, kMuch / 2};
-  {
-    Beside first(&Counters::count, &a);
-    Beside second(&Counters::count, &b);
-    for (int i = 0; i < 5; ++i) {
-      EXPECT_EQ(fork_and_wait(heap,
-                              [&] {
-                                std::vector<uint64_t> seen;
-                                for (size_t k = 0; k < kMuch / kPage; ++k) seen.push_back(a.at(k));
-                                usleep(5000);
-                                bool same = true;
-                                for (size_t k = 0; k < kMuch / kPage; ++k) same = same && a.at(k) == seen[k];
-                                // A moment of the parent: pages are counted one after the other.
-                                for (size_t k = 1; k < kMuch / 2 / kPage; ++k) {
-                                  same =
-                                      same && (seen[k] == seen[0] || seen[k] + 1 == seen[0]) && seen[k] <= seen[k - 1];
-                                }
-                                return same;
-                              }),
-                0);
-      usleep(2000);
-    }
-  }
-  for (size_t k = 0; k < kMuch / 2 / kPage; ++k) {
-    ASSERT_EQ(a.at(k), a.rounds) << k;
-    ASSERT_EQ(b.at(k), b.rounds) << k;
-  }
-}
-
-TEST(ForkBesideWriters, NoIncrementIsLostWherePagesAreProtectedBesideThem) {
-  Heap& heap = fresh_heap();
-  Counters a{shared(heap, kMuch, 0), kMuch / 2};
-  std::byte* other = a.p + kMuch / 2;
-  {
-    Beside first(&Counters::count, &a);
-    heap.protect(other, 5 * kPage, Protection::kRead);
-    ASSERT_EQ(mprotect(other, 5 * kPage, PROT_READ), 0);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(fork_and_wait(heap, [&] { return holds(other, kPage, 0); }), 0);
-  }
-  for (size_t k = 0; k < kMuch / 2 / kPage; ++k) ASSERT_EQ(a.at(k), a.rounds) << k;
-}
-
-/// Waits for a futex that processes may share until the word changes.
-struct Waiter {
-  Atomic<uint32_t>* word;
-  Atomic<uint32_t> waits{0};
-  bool woken = false;
-  std::thread thread;
-
-  explicit Waiter(std::byte* at) : word(reinterpret_cast<Atomic<uint32_t>*>(at)), thread([this] { run(); }) {
-    while (waits.load_relaxed() == 0) std::this_thread::yield();
-    usleep(20'000);  // it sleeps now
-  }
-  void run() {
-    const timespec limit{20, 0};
-    woken = true;
-    while (word->load_relaxed() == 0 && woken) {
-      waits.fetch_add_relaxed(1);
-      const long n = syscall(SYS_futex, word, FUTEX_WAIT, 0, &limit, nullptr, 0);
-      woken = n == 0 || errno != ETIMEDOUT;
-    }
-  }
-  bool wake() {
-    word->store_relaxed(1);
-    syscall(SYS_futex, word, FUTEX_WAKE, 100, nullptr, nullptr, 0);
-    thread.join();
-    return woken;
-  }
-};
-
-TEST(ForkBesideWaiters, FutexesAreWokenOnPagesThatBecamePrivate) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, kMuch, 0);
-  std::vector<std::unique_ptr<Waiter>> waiters;
-  for (size_t i = 0; i < 6; ++i) waiters.push_back(std::make_unique<Waiter>(p + i * kMuch / 6 / 8 * 8));
-  EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
-  EXPECT_EQ(heap.stats().shared_bytes, 0U);
-  for (auto& waiter : waiters) EXPECT_TRUE(waiter->wake());
-}
-
-TEST(ForkBesideWaiters, SemaphoresOfProcessesArePostedAfterwards) {
-  for (const size_t n : {kLittle, kMuch}) {
-    Heap& heap = fresh_heap();
-    std::byte* p = shared(heap, n, 0);
-    auto* semaphore = reinterpret_cast<sem_t*>(p + n / 2);
-    ASSERT_EQ(sem_init(semaphore, 1, 0), 0);
-    Atomic<uint32_t> passed{0};
-    std::thread waiter([&] {
-      timespec limit{};
-      clock_gettime(CLOCK_REALTIME, &limit);
-      limit.tv_sec += 20;
-      for (int i = 0; i < 2; ++i) {
-        while (sem_timedwait(semaphore, &limit) != 0 && errno == EINTR) {
-        }
-        if (errno != ETIMEDOUT) passed.fetch_add_relaxed(1);
-      }
-    });
-    usleep(20'000);
-    EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
-    sem_post(semaphore);
-    while (passed.load_relaxed() == 0) std::this_thread::yield();
-    usleep(20'000);
-    EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
-    sem_post(semaphore);
-    waiter.join();
-    EXPECT_EQ(passed.load_relaxed(), 2U);
-  }
-}
 
 class CountingClient final : public Client {
  public:

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 
 #include "heap/heap.h"
 #include "os/own_memory.h"
@@ -104,5 +105,36 @@ constexpr bool kSanitized =
 #else
     false;
 #endif
+
+/// Private memory that is shared at once.
+inline std::byte* shared(Heap& heap, size_t n, int value) {
+  std::byte* p = filled(n, value);
+  EXPECT_EQ(heap.share(p, n), Sharing::kMapped) << heap.stats().declined_why;
+  return p;
+}
+
+/// Another thread, so that the process has two; it does nothing, or what it is given, again and again.
+class Beside {
+ public:
+  explicit Beside(void (*work)(void*) = nullptr, void* argument = nullptr)
+      : thread_([this, work, argument] {
+          while (stop_.load_relaxed() == 0) {
+            if (work == nullptr) {
+              usleep(500);
+            } else {
+              work(argument);
+            }
+          }
+        }) {}
+  ~Beside() { end(); }
+  void end() {
+    stop_.store_relaxed(1);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  Atomic<uint32_t> stop_{0};
+  std::thread thread_;
+};
 
 }  // namespace zh::heap::test
