@@ -123,6 +123,7 @@ void Rank::WaitScope::pause() {
       end_sleep();
     } else {
       sleep();
+      if (s.host_progress) s.host_progress();  // a sleep is as long as many turns
     }
   }
   if (moved) {

@@ -62,6 +62,7 @@ class PipeCarrier final : public engine::Carrier {
     o.frame.resize(sizeof header + bytes);
     std::memcpy(o.frame.data(), &header, sizeof header);
     if (bytes > 0) std::memcpy(o.frame.data() + sizeof header, data, bytes);
+    write_all();  // as a host's call does: the rank may wait for its node before it asks about this message
     return o.number;
   }
   Request receive(int32_t rank, int32_t tag, void* data, uint64_t bytes) override {
