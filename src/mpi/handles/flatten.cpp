@@ -2,6 +2,7 @@
 #include "mpi/handles/flatten.h"
 
 #include <cstddef>
+#include <new>
 
 namespace zh::mpi {
 namespace {
@@ -273,7 +274,11 @@ bool flatten_at(MPI_Datatype type, TypeMap* out, int depth) {
 }  // namespace
 
 bool flatten(MPI_Datatype type, TypeMap* out) {
-  if (!flatten_at(type, out, 0)) return false;
+  try {
+    if (!flatten_at(type, out, 0)) return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   uint64_t bytes = 0;
   for (const copy::Block& block : out->blocks) bytes += block.len_bytes;
   MPI_Count size = 0;

@@ -15,7 +15,8 @@ struct TypeMap {
   int64_t extent = 0;
 };
 
-/// False when the type cannot be taken apart within reason (darray, millions of blocks, unknown constructors).
+/// False when the type cannot be taken apart within reason (darray, millions of blocks, unknown constructors, no memory
+/// for that): then the host packs it.
 [[nodiscard]] bool flatten(MPI_Datatype type, TypeMap* out);
 
 /// `type` is a datatype.
