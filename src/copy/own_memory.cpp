@@ -56,7 +56,8 @@ void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, R
   const uint32_t epoch = words_[self_]->epoch.load_acquire();
   if (shm::is_closed(epoch)) return;
   MappedBuffer mapped;
-  const auto saves_ns = static_cast<uint64_t>(static_cast<float>(bytes) * saved_ns_per_byte_);
+  const uint64_t saves_ns =
+      bytes < saves_from_ ? 0 : static_cast<uint64_t>(static_cast<float>(bytes) * saved_ns_per_byte_);
   if (own_.publish(address, bytes, true, {exclusive, saves_ns}, &mapped) == Published::kFirstUse) observer_.first_use();
   if (worth_mapping(mapped, bytes, least_mapped_))
     out->set_mapped(mapped.region, mapped.fd, epoch, mapped.from, mapped.end);

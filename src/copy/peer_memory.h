@@ -70,9 +70,10 @@ class PeerMemory final : public MemoryAccess {
   void attach(std::vector<shm::AccessShm*> words);
   /// What MemoryAccess locks, once several threads of the rank may call.
   void lock_by(std::mutex& mutex) { mutex_ = &mutex; }
-  /// Bytes from which on a collective's buffer is worth mapping, and what that saves this rank.
-  void set_least_mapped(uint64_t bytes, float saved_ns_per_byte) {
+  /// Bytes from which on a collective's buffer is worth mapping, from which that saves this rank time, and how much.
+  void set_least_mapped(uint64_t bytes, uint64_t saves_from, float saved_ns_per_byte) {
     least_mapped_ = bytes;
+    saves_from_ = saves_from;
     saved_ns_per_byte_ = saved_ns_per_byte;
   }
   /// Uses no memory of the shared heap from now on. Before the first message only.
@@ -155,6 +156,7 @@ class PeerMemory final : public MemoryAccess {
   bool cma_;
   std::mutex* mutex_ = nullptr;
   uint64_t least_mapped_ = 0;
+  uint64_t saves_from_ = 0;
   float saved_ns_per_byte_ = 0;
   MappedMemory own_;
   RegionCache windows_;

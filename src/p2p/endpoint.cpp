@@ -32,7 +32,7 @@ void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tu
 }
 
 void Endpoint::tell_worth(const tune::PairChoice& choice) {
-  memory_.set_least_mapped(choice.mapped_min, choice.mapped_saves);
+  memory_.set_least_mapped(choice.mapped_min, choice.mapped_saves_min, choice.mapped_saves);
 }
 
 bool Endpoint::cancel(Request* r) {

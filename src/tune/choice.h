@@ -24,8 +24,8 @@ struct PairChoice {
   bool sender_copies = true;             ///< ... which is the sender, while it is inside MPI; else the receiver
   uint32_t mapped_min = 8 << 10;         ///< from here on a mapped buffer is used directly when both/one end is mapped
   uint32_t mapped_eager_min = 8 << 10;   ///< ... also of messages up to eager_max
-  float mapped_saves = 0.012F;           ///< ns a byte that a mapped buffer saves each of both ends
-  float mapped_saves_long = 0.035F;      ///< ... of messages that leave the caches
+  uint64_t mapped_saves_min = 1 << 20;   ///< a mapped buffer saves time from this message size on, and then ...
+  float mapped_saves = 0.025F;           ///< ... so many ns a byte at each of both ends
   uint32_t piped_min = 4 << 10;          ///< an eager block above this is read while it is written
   uint32_t piped_max = 256 << 10;        ///< ... and so goes a blocking send up to this whose buffer is not mapped
   uint32_t chunk_piped = 4 << 10;        ///< ... in steps of this at both its ends
@@ -48,9 +48,7 @@ struct PairChoice {
 
 /// ns that each end of a message saves if its buffer is mapped, against the next best way.
 [[nodiscard]] inline uint64_t mapped_saves_ns(uint64_t bytes, const PairChoice& choice) {
-  constexpr uint64_t kLong = 2 << 20;
-  return static_cast<uint64_t>(static_cast<float>(bytes) *
-                               (bytes < kLong ? choice.mapped_saves : choice.mapped_saves_long));
+  return bytes < choice.mapped_saves_min ? 0 : static_cast<uint64_t>(static_cast<float>(bytes) * choice.mapped_saves);
 }
 
 /// A pair is *far* when its ranks share no cache but a socket's last one: each then works behind a cache of its own.
