@@ -101,9 +101,9 @@ Sharing Heap::adopt_later(Pages pages, uint64_t saves_ns) {
   // Pages that the memory file still has are not made anew.
   const uint64_t left = table_.count(Bit::kLeft, pages);
   const uint64_t price_ns = price_.of(pages.n - left + left / 4);
-  const bool due = around_.at_second_use
-                       ? pay_back_.used_before(pages.first)
-                       : pay_back_.forgo(pages.first, pages.n, saves_ns, price_ns) && can_owe(price_ns);
+  const bool due = around_.at_second_use ? pay_back_.used_before(pages.first)
+                                         : saves_ns != 0 && pay_back_.forgo(pages.first, pages.n, saves_ns, price_ns) &&
+                                               can_owe(price_ns);
   if (!due) {
     first_uses_.fetch_add_relaxed(1);
     return Sharing::kLater;

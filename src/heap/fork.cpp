@@ -42,13 +42,11 @@ bool Heap::lock_for_child() {
 
 bool Heap::freeze() {
   bool ok = true;
-  bool protected_ones = false;
   table_.for_each(Bit::kShared, [&](Pages run) {
     table_.for_each(Bit::kGuarded, false, run, [&](Pages plain) { ok = freeze(plain) && ok; });
-    protected_ones = protected_ones || !table_.none(Bit::kShared, run);
   });
-  if (protected_ones) table_.for_each(Bit::kShared, [&](Pages run) { ok = exchange_protected(run) && ok; });
-  table_.for_each(Bit::kFrozen, [this](Pages run) { wake_futexes(Bit::kFrozen, run); });
+  table_.for_each(Bit::kShared, [&](Pages run) { ok = exchange_protected(run) && ok; });  // those that are protected
+  wake_futexes(Bit::kFrozen, {0, ~uint64_t{0}});                                          // all threads are asked once
   return ok;
 }
 
@@ -97,10 +95,10 @@ void Heap::thaw() {
 // Where nothing else asks: what a child has seen of freed memory goes some time after the child.
 void Heap::thaw_in_time() {
   constexpr uint64_t kEveryNs = 10'000'000;
-  const Locked lock(mutex_);
   const uint64_t now = os::now_ns();
-  if (now - thawed_ns_ < kEveryNs) return;
-  thawed_ns_ = now;
+  if (now - thawed_ns_.load_relaxed() < kEveryNs) return;
+  thawed_ns_.store_relaxed(now);
+  const Locked lock(mutex_);
   thaw();
 }
 

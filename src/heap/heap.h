@@ -139,6 +139,7 @@ class Heap final : public SharedHeap {
   Sharing adopt_later(Pages pages, uint64_t saves_ns);
   [[nodiscard]] bool can_owe(uint64_t price_ns) const;
   Sharing adopt(Pages pages);
+  void thaw_in_time();
   Sharing refuse(Pages pages, const char* why);
 
   // Under the lock.
@@ -179,7 +180,6 @@ class Heap final : public SharedHeap {
   bool freeze();
   bool freeze(Pages pages);
   void thaw();
-  void thaw_in_time();
   void copy_in_child();
 
   // Read by every call of the two families, seldom written.
@@ -201,10 +201,10 @@ class Heap final : public SharedHeap {
   bool tried_ = false;
   uint64_t shared_pages_ = 0;
   uint64_t left_pages_ = 0;
-  Atomic<uint32_t> frozen_{0};  ///< some page is
-  uint64_t thawed_ns_ = 0;      ///< when that was looked at for a message
-  uint32_t stretches_ = 0;      ///< separate ones that are shared: an upper bound
-  uint64_t retry_ns_ = 0;       ///< nothing is tried before
+  Atomic<uint32_t> frozen_{0};     ///< some page is
+  Atomic<uint64_t> thawed_ns_{0};  ///< when that was looked at for a message
+  uint32_t stretches_ = 0;         ///< separate ones that are shared: an upper bound
+  uint64_t retry_ns_ = 0;          ///< nothing is tried before
   uint64_t backoff_ns_ = 0;
   uint64_t looked_ns_ = 0;  ///< when the process was looked at
   const char* found_ = nullptr;

@@ -113,10 +113,14 @@ class Living {
 TEST_P(Forks, AChildThatClosesAllDescriptorsStillHasItsOwn) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, n(), 1);
+  std::array<int, 2> closed{};
+  ASSERT_EQ(pipe(closed.data()), 0);
   Living child(heap, p, n(), [] {
     for (int fd = 1; fd < 1024; ++fd) close(fd);
   });
-  usleep(50'000);
+  close(closed[1]);
+  char byte = 0;
+  EXPECT_EQ(read(closed[0], &byte, 1), 0) << "the child has closed its end";
   EXPECT_EQ(heap.share(p, n()), Sharing::kNot);
   std::memset(p, 4, n());
   EXPECT_EQ(child.end(), 0);
@@ -128,7 +132,6 @@ TEST_P(Forks, ASecondChildSeesWhatTheParentHasOnlyReadSince) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, n(), 1);
   EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
-  usleep(3000);
   std::byte* other = shared(heap, kLittle, 1);  // looks whether the first child has ended
   Living child(heap, p, n(), [] {});
   EXPECT_EQ(heap.share(p, n()), Sharing::kNot);
