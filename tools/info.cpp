@@ -142,7 +142,7 @@ json heap_section(const HeapFacts& facts) {
 
 json choice_of(const tune::PairChoice& c) {
   return {{"inline_max", c.inline_max},           {"eager_max", c.eager_max},
-          {"single_copy_min", c.single_copy_min}, {"mapped_min", c.mapped_min},
+          {"single_copy_min", c.single_copy_min}, {"mapped_min", c.mapped.least},
           {"chunk_cells", c.chunk_cells},         {"both_ends_min", c.both_ends_min},
           {"sender_copies", c.sender_copies},     {"nontemporal_min", c.nontemporal_min},
           {"ring_bytes_max", c.ring_bytes_max}};

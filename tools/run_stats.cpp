@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Messages of smaller sizes are never mapped (mapped_min of tune/choice.h is no less).
+/// Messages of smaller sizes are never mapped (PairChoice::mapped of tune/choice.h).
 constexpr int64_t kSmallBelow = 4 << 10;
 
 /// False if it is no count, or the sum none.

@@ -12,13 +12,6 @@ constexpr size_t kUnsureMax = 1 << 20;
 
 }  // namespace
 
-bool MappedMemory::contains(const void* address, size_t n) const {
-  RegionRef ref;
-  if (regions_ != nullptr && regions_->locate(address, n, &ref)) return true;
-  heap::SharedPlace place;
-  return heap_ != nullptr && heap_->locate(address, n, &place);
-}
-
 MappedMemory::Declined MappedMemory::declined() const {
   if (heap_ == nullptr) return {};
   const heap::Stats stats = heap_->stats();

@@ -9,9 +9,9 @@ namespace {
 constexpr uint32_t kSpinsBeforeYield = 1000;
 constexpr uint32_t kLooksPerDeathCheck = 64;
 
-bool worth_mapping(const MappedBuffer& mapped, uint64_t bytes, uint64_t least) {
-  return mapped.from <= kEdgeMax && mapped.end <= bytes && bytes - mapped.end <= kEdgeMax &&
-         mapped.end >= mapped.from + least;
+/// The edges, which go another way, are short.
+bool worth_mapping(const MappedBuffer& mapped, uint64_t bytes) {
+  return mapped.from <= kEdgeMax && mapped.end <= bytes && bytes - mapped.end <= kEdgeMax && mapped.end > mapped.from;
 }
 }  // namespace
 
@@ -27,8 +27,7 @@ void PeerMemory::close() {
 }
 
 // The epoch comes first: a place that was found before the process forked must not go out with the epoch of after.
-Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, uint64_t least, uint64_t saves_ns,
-                              OwnBuffer* buffer) {
+Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, uint64_t saves_ns, OwnBuffer* buffer) {
   // X1 -> X0: the memory as it was when it was opened.
   const uint32_t epoch = words_[self_]->epoch.load_acquire();
   if (buffer->known && buffer->epoch == epoch) return Published::kMapped;
@@ -38,29 +37,21 @@ Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, u
   const Published answer = own_.publish(address, bytes, exact, {true, saves_ns}, &buffer->mapped);
   buffer->known = answer != Published::kAskAgain;
   if (answer == Published::kFirstUse) observer_.first_use();
-  if (!worth_mapping(buffer->mapped, bytes, least)) buffer->mapped.region.region = 0;
+  if (!worth_mapping(buffer->mapped, bytes)) buffer->mapped.region.region = 0;
   return answer;
-}
-
-void PeerMemory::note_use(const void* address, uint64_t bytes, uint64_t saves_ns) {
-  if (shm::is_closed(words_[self_]->epoch.load_relaxed())) return;
-  MappedBuffer unused;
-  if (own_.publish(address, bytes, true, {true, saves_ns}, &unused) == Published::kFirstUse) observer_.first_use();
 }
 
 void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
   const OptionalLock lock(mutex_);
   out->set_private(address, bytes);
-  if (!own_.any() || bytes < least_mapped_) return;
+  if (!own_.any() || bytes < gain_.least) return;
   // X1 -> X0: the memory as it was when it was opened.
   const uint32_t epoch = words_[self_]->epoch.load_acquire();
   if (shm::is_closed(epoch)) return;
   MappedBuffer mapped;
-  const uint64_t saves_ns =
-      bytes < saves_from_ ? 0 : static_cast<uint64_t>(static_cast<float>(bytes) * saved_ns_per_byte_);
-  if (own_.publish(address, bytes, true, {exclusive, saves_ns}, &mapped) == Published::kFirstUse) observer_.first_use();
-  if (worth_mapping(mapped, bytes, least_mapped_))
-    out->set_mapped(mapped.region, mapped.fd, epoch, mapped.from, mapped.end);
+  const heap::BufferUse use{exclusive, gain_.saves_ns(bytes)};
+  if (own_.publish(address, bytes, true, use, &mapped) == Published::kFirstUse) observer_.first_use();
+  if (worth_mapping(mapped, bytes)) out->set_mapped(mapped.region, mapped.fd, epoch, mapped.from, mapped.end);
 }
 
 }  // namespace zh::copy

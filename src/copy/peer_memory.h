@@ -70,12 +70,8 @@ class PeerMemory final : public MemoryAccess {
   void attach(std::vector<shm::AccessShm*> words);
   /// What MemoryAccess locks, once several threads of the rank may call.
   void lock_by(std::mutex& mutex) { mutex_ = &mutex; }
-  /// Bytes from which on a collective's buffer is worth mapping, from which that saves this rank time, and how much.
-  void set_least_mapped(uint64_t bytes, uint64_t saves_from, float saved_ns_per_byte) {
-    least_mapped_ = bytes;
-    saves_from_ = saves_from;
-    saved_ns_per_byte_ = saved_ns_per_byte;
-  }
+  /// Of the buffers that describe() is asked for.
+  void set_gain(const MappingGain& gain) { gain_ = gain; }
   /// Uses no memory of the shared heap from now on. Before the first message only.
   void leave_heap() { own_.leave_heap(); }
 
@@ -88,13 +84,9 @@ class PeerMemory final : public MemoryAccess {
   void open() { shm::open_access(*words_[self_]); }
   [[nodiscard]] const MappedMemory& own() const { return own_; }
   /// Finds out where peers can map the first `bytes` of a message's buffer, unless `buffer` knows and no fork has
-  /// revoked it. What can be mapped must be worth it by itself, `least` bytes or more: the edges go another way.
-  /// `saves_ns`: what that saves this end. `exact` and the answer as of MappedMemory::publish(); kMapped also if the
-  /// buffer knew.
-  Published look_up(const void* address, uint64_t bytes, bool exact, uint64_t least, uint64_t saves_ns,
-                    OwnBuffer* buffer);
-  /// Counts a use of a buffer whose message goes another way.
-  void note_use(const void* address, uint64_t bytes, uint64_t saves_ns);
+  /// revoked it. `saves_ns`: what that saves this end. `exact` and the answer as of MappedMemory::publish(); kMapped
+  /// also if the buffer knew.
+  Published look_up(const void* address, uint64_t bytes, bool exact, uint64_t saves_ns, OwnBuffer* buffer);
 
   // Peers'.
 
@@ -155,9 +147,7 @@ class PeerMemory final : public MemoryAccess {
   uint32_t self_;
   bool cma_;
   std::mutex* mutex_ = nullptr;
-  uint64_t least_mapped_ = 0;
-  uint64_t saves_from_ = 0;
-  float saved_ns_per_byte_ = 0;
+  MappingGain gain_;
   MappedMemory own_;
   RegionCache windows_;
   std::vector<shm::AccessShm*> words_;

@@ -51,7 +51,7 @@ std::string Rank::choice_text(uint32_t peer) const {
          (cma ? size_text(c.single_copy_min) + " by the " + (c.sender_copies ? "sender" : "receiver") +
                     ", by both ends from " + size_text(c.both_ends_min)
               : std::string("never (no CMA)")) +
-         ", mapped from " + size_text(c.mapped_min) + ", non-temporal from " + size_text(c.nontemporal_min) +
+         ", mapped from " + size_text(c.mapped.least) + ", non-temporal from " + size_text(c.nontemporal_min) +
          ", ring to " + size_text(c.ring_bytes_max);
 }
 
@@ -93,7 +93,7 @@ class Rank::Chooser {
     tune::PairChoice c = tune::choose(static_cast<int>(level), have_ ? &profile_ : nullptr);
     if (s_.oversubscribed) c = tune::on_shared_cpus(c, tune::is_far(static_cast<int>(level)));
     if (s_.config.single_copy_min != 0) {
-      c.single_copy_min = s_.config.single_copy_min;
+      c.single_copy_min = c.mapped.least = s_.config.single_copy_min;
       c.eager_max = static_cast<uint32_t>(std::min<uint64_t>(tune::PairChoice{}.eager_max, c.single_copy_min - 1));
       if (c.inline_max > c.eager_max) c.inline_max = c.eager_max;
     }

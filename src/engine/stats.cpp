@@ -247,7 +247,7 @@ std::string Rank::choices_json() const {
     json.key("level").value(node::to_string(node_.level(node_.self(), i))).key("line_ns").real(node_.line_ns(i));
     json.key("cma").value(node_.cma(i) && s.config.cma ? 1 : 0);
     json.key("inline_max").value(c.inline_max).key("eager_max").value(c.eager_max);
-    json.key("single_copy_min").value(c.single_copy_min).key("mapped_min").value(c.mapped_min);
+    json.key("single_copy_min").value(c.single_copy_min).key("mapped_min").value(c.mapped.least);
     json.key("nontemporal_min")
         .value(c.nontemporal_min)
         .key("both_ends_min")

@@ -56,7 +56,7 @@ Pages Heap::wanted_pages(const void* address, size_t n) const {
 }
 
 // The whole pages must be reachable; the first and the last one, of which the buffer has a part, may be as well.
-bool Heap::place_of(const void* address, size_t n, SharedPlace* place) const {
+bool Heap::locate(const void* address, size_t n, SharedPlace* place) const {
   if (held_pages_.load_acquire() == 0) return false;  // HP1 <- HP0: the file's identity
   const Pages around = pages_around(address, n);
   Pages pages = pages_inside(address, n);
@@ -77,17 +77,15 @@ bool Heap::place_of(const void* address, size_t n, SharedPlace* place) const {
   return true;
 }
 
-bool Heap::locate(const void* address, size_t n, SharedPlace* place) const { return place_of(address, n, place); }
-
 Sharing Heap::publish(const void* address, size_t n, const BufferUse& use, SharedPlace* place) {
   const Pages pages = wanted_pages(address, n);
-  if (place_of(address, n, place)) {
+  if (locate(address, n, place)) {
     if (use.saves_ns != 0) pay_back_.save(pages.first, pages.n, use.saves_ns);
     return Sharing::kMapped;
   }
   if (!use.exclusive || !takes() || pages.n == 0) return Sharing::kNot;
   const Sharing answer = adopt_later(pages, use.saves_ns);
-  return answer == Sharing::kMapped && !place_of(address, n, place) ? Sharing::kNot : answer;
+  return answer == Sharing::kMapped && !locate(address, n, place) ? Sharing::kNot : answer;
 }
 
 Sharing Heap::share(const void* address, size_t n) {

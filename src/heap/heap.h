@@ -43,7 +43,8 @@ class Heap final : public SharedHeap {
   [[nodiscard]] bool holds_any() const { return held_pages_.load_relaxed() != 0; }
 
   // --- adopt.cpp
-  [[nodiscard]] bool locate(const void* address, size_t n, SharedPlace* place) const override;
+  /// Fills `*place` if a part of [address, address + n) can be mapped now. No system call, no lock.
+  [[nodiscard]] bool locate(const void* address, size_t n, SharedPlace* place) const;
   [[nodiscard]] Sharing publish(const void* address, size_t n, const BufferUse& use, SharedPlace* place) override;
   /// Adopts now all that publish() would adopt at a later use.
   [[nodiscard]] Sharing share(const void* address, size_t n);
@@ -135,7 +136,6 @@ class Heap final : public SharedHeap {
     return table_.all(Bit::kShared, pages) && table_.none(Bit::kGuarded, pages);
   }
   [[nodiscard]] Pages wanted_pages(const void* address, size_t n) const;
-  [[nodiscard]] bool place_of(const void* address, size_t n, SharedPlace* place) const;
   Sharing adopt_later(Pages pages, uint64_t saves_ns);
   [[nodiscard]] bool can_owe(uint64_t price_ns) const;
   Sharing adopt(Pages pages);

@@ -71,10 +71,8 @@ struct Stats {
 
 class SharedHeap {
  public:
-  /// Fills `*place` if a part of [address, address + n) can be mapped now. No system call, no lock.
-  [[nodiscard]] virtual bool locate(const void* address, size_t n, SharedPlace* place) const = 0;
-
-  /// For a buffer that a message is about to use: as locate(), but memory becomes mappable here once that pays.
+  /// For a buffer that a message is about to use: fills `*place` if a part of it can be mapped, which it can once that
+  /// pays. No system call, no lock where it can already.
   [[nodiscard]] virtual Sharing publish(const void* address, size_t n, const BufferUse& use, SharedPlace* place) = 0;
 
   /// Descriptor of a region, for peers of the same user; -1 if there is none.

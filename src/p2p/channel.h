@@ -30,7 +30,6 @@ struct EndpointConfig {
   float near_line_ns = node::kNearLineNs;  ///< line times that make a pair near, or far, while the job runs
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
-  uint32_t turns_offered = 32;             ///< a few microseconds of a sender that waits: see SendTurn
   Log log;                                 ///< told of each decision at level debug
   uint32_t polled_senders = 8;             ///< of a receiver; those that connect later ring its bell
   uint64_t push_at_start = 128 << 10;      ///< bytes that starting a send copies itself; the rest whoever comes first

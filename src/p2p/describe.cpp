@@ -16,23 +16,9 @@ bool Rendezvous::can_map(const copy::Buffer& buffer, int32_t peer) const {
   return memory_.maps(static_cast<uint32_t>(peer != kAnyPeer ? peer : self));
 }
 
-bool Rendezvous::prefers_mapping(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
-  if (!may_be_mapped(buffer, bytes, peer)) return false;
-  const tune::PairChoice& choice = channels_[peer].choice;
-  return bytes > choice.eager_max || bytes >= choice.mapped_eager_min;
-}
-
-// Enough of the buffer must be whole pages: libc's blocks begin and end inside some.
-void Rendezvous::note_use(const Channel& peer, const copy::Buffer& buffer) {
-  if (buffer.bytes >= 2 * uint64_t{peer.choice.mapped_min}) {
-    memory_.note_use(buffer.base, buffer.bytes, tune::mapped_saves_ns(buffer.bytes, peer.choice));
-  }
-}
-
 void Rendezvous::look_up(Request* r, uint64_t bytes, bool exact) {
   const tune::PairChoice& choice = choice_for(r->peer);
-  const copy::Published answer =
-      memory_.look_up(r->buffer.base, bytes, exact, choice.mapped_min, tune::mapped_saves_ns(bytes, choice), &r->own);
+  const copy::Published answer = memory_.look_up(r->buffer.base, bytes, exact, choice.mapped.saves_ns(bytes), &r->own);
   if (answer == copy::Published::kNot && channels_.trace() != nullptr) {
     channels_.trace()->stays_private(r->buffer.base, bytes, memory_.own().declined());
   }
@@ -42,7 +28,7 @@ void Rendezvous::publish_layout(Request* r, int32_t peer, copy::RemoteBufferShm*
   const copy::Buffer& buffer = r->buffer;
   const tune::PairChoice& choice = choice_for(peer);
   const uint64_t size = buffer.layout->description_bytes();
-  const bool large = buffer.bytes >= std::min<uint64_t>(choice.mapped_min, choice.eager_max);
+  const bool large = buffer.bytes >= std::min<uint64_t>(choice.mapped.least, choice.eager_max);
   const Offset copy = large && size <= kLayoutMax ? channels_.arena().allocate(size) : kNoOffset;
   if (copy == kNoOffset) {
     out->layout = copy::kHiddenLayout;

@@ -19,7 +19,7 @@ Status Endpoint::init() {
   std::vector<shm::AccessShm*> words;
   for (const Channel& peer : channels_) words.push_back(&peer.part->access);
   memory_.attach(std::move(words));
-  tell_worth(channels_[channels_.self()].choice);
+  memory_.set_gain(tune::kTeamGain);
   if (channels_.config().heap != nullptr) memory_.open();
   for (uint32_t i = 0; i < channels_.size(); ++i) all_by_kernel_ = all_by_kernel_ && memory_.kernel(i);
   all_by_kernel_ = all_by_kernel_ || channels_.size() == 1;
@@ -28,11 +28,6 @@ Status Endpoint::init() {
 
 void Endpoint::set_choices(uint32_t peer, const tune::PairChoice& near, const tune::PairChoice& far, bool is_far) {
   channels_.set_choices(peer, near, far, is_far);
-  if (peer == channels_.self()) tell_worth(choice(peer));
-}
-
-void Endpoint::tell_worth(const tune::PairChoice& choice) {
-  memory_.set_least_mapped(choice.mapped_min, choice.mapped_saves_min, choice.mapped_saves);
 }
 
 bool Endpoint::cancel(Request* r) {

@@ -133,7 +133,6 @@ class Endpoint {
         receiver_(channels_, requests_, matcher_, eager_, rendezvous_),
         sender_(channels_, requests_, memory_, matcher_, eager_, rendezvous_) {}
   Status init();
-  void tell_worth(const tune::PairChoice& choice);
 
   Channels channels_;
   MemoryNotes notes_;

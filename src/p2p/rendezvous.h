@@ -32,9 +32,9 @@ class Rendezvous {
   // describe.cpp: this rank's buffers as peers reach them.
 
   /// Whether a message goes by mapped memory once its buffer is.
-  [[nodiscard]] bool prefers_mapping(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const;
-  /// An eager message is a use of its buffer as well.
-  void note_use(const Channel& peer, const copy::Buffer& buffer);
+  [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
+    return bytes >= choice_for(peer).mapped.least && can_map(buffer, peer);
+  }
   /// Where peers can map the first `bytes` of a request's buffer.
   void look_up(Request* request, uint64_t bytes, bool exact);
   /// How `peer` can reach a request's buffer, of which the message takes `bytes` (or at most, unless `exact`). A layout
@@ -92,8 +92,7 @@ class Rendezvous {
   enum class Detour : uint8_t {
     kNone,
     kReturned,  ///< the receiver could not pull, or asked for cells
-    kLag,       ///< it lags: cells release this sender
-    kLate  ///< were its buffer private it would be eager: it must not bind its sender to a receiver that stays away
+    kLag        ///< it lags: cells release this sender
   };
   /// One look of a sender at its transfer.
   struct SendTurn {
@@ -113,9 +112,6 @@ class Rendezvous {
   /// The choice of a pair, or this rank's own where any peer may come.
   [[nodiscard]] const tune::PairChoice& choice_for(int32_t peer) const {
     return channels_[peer != kAnyPeer ? static_cast<uint32_t>(peer) : channels_.self()].choice;
-  }
-  [[nodiscard]] bool may_be_mapped(const copy::Buffer& buffer, uint64_t bytes, int32_t peer) const {
-    return bytes >= choice_for(peer).mapped_min && can_map(buffer, peer);
   }
   [[nodiscard]] bool can_map(const copy::Buffer& buffer, int32_t peer) const;
   void publish_layout(Request* request, int32_t peer, copy::RemoteBufferShm* out);

@@ -43,7 +43,6 @@ Request* Requests::make() {
   r->message_bytes = r->finished = r->moved_direct = 0;
   r->carry[0] = r->carry[1] = {};
   r->cells_seen = 0;
-  r->turns_offered = 0;
   r->arrivals_seen = ~uint64_t{0};
   r->path = Path::kCells;
   r->hidden = false;

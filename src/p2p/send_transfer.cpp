@@ -108,12 +108,9 @@ Rendezvous::Detour Rendezvous::detour_of(Request* r, TransferShm& t, bool matche
   if (t.offered() == Direct::kCells || matched || dest == channels_.self()) return Detour::kNone;
   const Channel& peer = channels_[dest];
   const EndpointConfig& config = channels_.config();
-  if (config.skew != 0 && r->message_bytes <= kSkewBytesMax && peer.part->state.skewed.load_relaxed() != 0) {
-    return Detour::kLag;
-  }
-  const bool late = r->message_bytes <= peer.choice.eager_max && r->mode != SendMode::kSynchronous &&
-                    ++r->turns_offered > config.turns_offered;
-  return late ? Detour::kLate : Detour::kNone;
+  const bool lags =
+      config.skew != 0 && r->message_bytes <= kSkewBytesMax && peer.part->state.skewed.load_relaxed() != 0;
+  return lags ? Detour::kLag : Detour::kNone;
 }
 
 bool Rendezvous::advance_send(Request* r, uint64_t push_most) {

@@ -2,15 +2,10 @@
 
 namespace zh::p2p {
 
-// A buffer that peers may map is looked up once, for the request of its message.
 bool Sender::send_now(const SendArgs& args) {
   Channel& peer = channels_[args.dest];
   const uint64_t n = args.data.bytes;
   if (n > peer.choice.eager_max || !peer.waiting.lets(args.context)) return false;
-  if (n > peer.choice.inline_max && rendezvous_.prefers_mapping(args.data, n, static_cast<int32_t>(args.dest))) {
-    if (memory_.own().contains(args.data.base, n)) return false;
-    rendezvous_.note_use(peer, args.data);
-  }
   return eager_.send(peer, args, peer.choice.eager_max);
 }
 
@@ -37,7 +32,7 @@ Request* Sender::isend(const SendArgs& args, bool waits) {
     requests_.fail(r, Code::kPeerDead);
     return r;
   }
-  if (rendezvous_.prefers_mapping(r->buffer, r->message_bytes, r->peer)) rendezvous_.look_up(r, r->message_bytes, true);
+  if (rendezvous_.may_be_mapped(r->buffer, r->message_bytes, r->peer)) rendezvous_.look_up(r, r->message_bytes, true);
   const bool first = peer.waiting.lets(r->context);
   if (first && submit(r, waits) == Submitted::kYes) {
     if (r->stage == Stage::kTransfer && (peer.stalled || peer.in_host()) && may_buffer(r)) buffer_offered(r);

@@ -54,7 +54,7 @@ void Trace::connected(uint32_t peer, const tune::PairChoice& c, bool is_far) {
       "first message to rank %d, which is %s: inline to %s, eager to %s (private buffers to %s), mapped from %s, "
       "CMA from %s",
       ranks_[peer], distance(is_far), Size(c.inline_max).text, Size(c.eager_max).text,
-      Size(std::max(c.eager_max, c.piped_max)).text, Size(c.mapped_min).text, Size(c.single_copy_min).text);
+      Size(std::max(c.eager_max, c.piped_max)).text, Size(c.mapped.least).text, Size(c.single_copy_min).text);
 }
 
 void Trace::sent(uint32_t peer, Path path, uint64_t bytes, const tune::PairChoice& c, bool is_far) {
@@ -66,7 +66,7 @@ void Trace::sent(uint32_t peer, Path path, uint64_t bytes, const tune::PairChoic
       LogLevel::kDebug,
       "first of %s to %s bytes this way to rank %d: %s (%s: eager to %s, private to %s, mapped from %s, CMA from %s)",
       Size(size_from(bytes)).text, Size(size_below(bytes)).text, ranks_[peer], name_of(path), distance(is_far),
-      Size(c.eager_max).text, Size(std::max(c.eager_max, c.piped_max)).text, Size(c.mapped_min).text,
+      Size(c.eager_max).text, Size(std::max(c.eager_max, c.piped_max)).text, Size(c.mapped.least).text,
       Size(c.single_copy_min).text);
 }
 

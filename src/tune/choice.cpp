@@ -38,14 +38,12 @@ uint32_t near_ring_bytes() { return is_amd() ? 4 << 20 : 512 << 10; }
 PairChoice built_in(bool far) {
   PairChoice choice;
   if (far) {
-    // Measured far, 16 KiB: two copies in 2.0 us, mapped in 2.4, for both ends must meet first. Near 1.1 and 0.8.
-    choice.mapped_eager_min = static_cast<uint32_t>(1) << 30;
     choice.nontemporal_min = far_streaming_min();
     choice.single_copy_min = 4 << 20;
-    // Written before and read after, us a message far: 64 KiB 28 mapped and 11 not, 1 MiB 340 and 260, 4 MiB 1330 and
-    // 1510. Near: 11 and 7, 69 and 130, 430 and 680.
-    choice.mapped_saves_min = 4 << 20;
-    choice.mapped_saves = 0.02F;
+    // With data written before and read after, us a message: 64 KiB 28 mapped and 11 not, 1 MiB 340 and 260, 4 MiB 1330
+    // and 1510. Near: 64 KiB 8 and 6, 256 KiB 27 and 22, 512 KiB 42 and 49, 1 MiB 71 and 98, 4 MiB 252 and 365. The
+    // sender writes anew what the receiver has read, which costs it as much as the copy saves.
+    choice.mapped.least = 4 << 20;
   } else {
     choice.ring_bytes_max = near_ring_bytes();
   }
@@ -153,19 +151,17 @@ PairChoice choose(int level, const Profile* profile) {
   if (!c->mapped_one.empty() && !c->mapped_both.empty()) {
     // Both ends must learn of each other first; seen to be half as much again as for a copy by one.
     const float meet_us = 1.5F * agree_us;
-    // Never from a smaller size: of a malloc'ed message of 4 KiB no whole page can be mapped, and each would ask.
-    const uint64_t mapped = threshold(choice.mapped_min, choice.mapped_min, [&](uint64_t n) {
+    // Never from a smaller size than built in: the curves are of data that nobody has just written, or reads next.
+    choice.mapped.least = threshold(choice.mapped.least, choice.mapped.least, [&](uint64_t n) {
       return (least(c->mapped_one, c->mapped_both, n) + meet_us) / two_copies(n);
     });
-    choice.mapped_min = static_cast<uint32_t>(std::min<uint64_t>(mapped, 1 << 30));
-    // From the same size on as built in: the curves are of data that nobody has just written, or reads next.
-    const uint64_t n = std::min(choice.mapped_saves_min, kLargest);
+    const uint64_t n = std::min(choice.mapped.least, kLargest);
     float others_us = two_copies(n);
     if (!c->cma_read.empty() && !c->cma_write.empty()) {
       others_us = std::min(others_us, least(c->cma_read, c->cma_write, n) + agree_us);
     }
     const float saved_us = others_us - least(c->mapped_one, c->mapped_both, n) - meet_us;
-    choice.mapped_saves = std::max(0.0F, saved_us) * 1000 / 2 / static_cast<float>(n);
+    choice.mapped.ns_per_byte = std::max(0.0F, saved_us) * 1000 / 2 / static_cast<float>(n);
   }
   return choice;
 }
@@ -194,7 +190,6 @@ PairChoice on_shared_cpus(PairChoice choice, bool far) {
   constexpr uint32_t kRing = 128 << 10;
   choice.eager_max = static_cast<uint32_t>(std::min<uint64_t>(eager, choice.single_copy_min - 1));
   choice.piped_min = choice.piped_max = choice.eager_max;
-  choice.mapped_min = std::max(choice.mapped_min, choice.eager_max + 1);
   choice.ring_bytes_max = std::min(choice.ring_bytes_max, kRing);
   return choice;
 }

@@ -39,7 +39,8 @@ def start(
     host = hosts[name]
     env = environment(MODE, launched=False) | host.env
     env["ZH_TEST_MARK"] = mark
-    env["ZEROHOP_HEAP"] = "1"  # buffers become shared at their second use
+    # Buffers become shared at their second use, and messages of them are mapped, short as they are.
+    env |= {"ZEROHOP_HEAP": "1", "ZEROHOP_SINGLE_COPY": "16K"}
     env["OPENBLAS_NUM_THREADS"] = "1"
     env["NUMPY_MADVISE_HUGEPAGE"] = "0"  # memory in huge pages stays private where shared memory has none
     # The launcher itself is not preloaded; the ranks are.

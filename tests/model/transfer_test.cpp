@@ -182,7 +182,7 @@ std::vector<Case> cases() {
   // The sender may copy as soon as it has offered, while the receiver comes.
   s = {};
   s.source_mapped = true;
-  s.impatient = true;
+  s.lagging = true;
   s.bytes = 2 * kUnitBytes;
   all.push_back({"SenderThatDoesNotWaitForItsReceiver", s, {}, 1000});
   s.target_mapped = true;
@@ -191,7 +191,7 @@ std::vector<Case> cases() {
   s.ring_units = kMappedChunk / kUnitBytes;
   all.push_back({"BothCopyAndTheSenderDoesNotWait", s, bounded(2, 1), 1000});
   s = {};
-  s.source_mapped = s.impatient = true;
+  s.source_mapped = s.lagging = true;
   s.source_edges[0] = s.source_edges[1] = 1;
   s.bytes = 4 * kUnitBytes;
   s.cell_bytes = 2 * kUnitBytes;

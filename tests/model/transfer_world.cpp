@@ -186,7 +186,6 @@ std::byte* RegionCache::resolve(uint32_t peer, int, int, const RegionRef& ref, u
   std::byte* const first = peer == 0 ? &mc::g_world->source[0][0] : &mc::g_world->target[0][0];
   return first + ref.offset / mc::kUnitBytes;
 }
-bool MappedMemory::contains(const void*, size_t) const { return true; }
 
 // This rank's own side of PeerMemory: see Rendezvous::publish_memory() below for the rest.
 void PeerMemory::close() {
@@ -242,7 +241,6 @@ Status Channels::open() {
   for (uint32_t i = 0; i < 2; ++i) peers_[i].part = &g_segment.parts[i];
   Channel& peer = peers_[1 - self_];
   peer.choice.inline_max = peer.choice.eager_max = 0;
-  if (setup.impatient) peer.choice.eager_max = static_cast<uint32_t>(setup.bytes);
   peer.choice.piped_max = 0;
   peer.choice.single_copy_min = 0;
   peer.choice.chunk_cells = static_cast<uint32_t>(setup.cell_bytes);
@@ -303,10 +301,6 @@ void Requests::drop_layout(Request* /*request*/) {}
 
 // --- This rank's buffers
 
-bool Rendezvous::prefers_mapping(const copy::Buffer& /*buffer*/, uint64_t /*bytes*/, int32_t /*peer*/) const {
-  return g_world->setup.source_mapped;
-}
-void Rendezvous::note_use(const Channel& /*peer*/, const copy::Buffer& /*buffer*/) {}
 void Rendezvous::look_up(Request* r, uint64_t /*bytes*/, bool /*exact*/) { r->own.mapped.region.region = 1; }
 
 bool Rendezvous::can_map(const copy::Buffer& /*buffer*/, int32_t /*peer*/) const {
@@ -386,8 +380,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
     if (setup.forking == static_cast<int>(i)) shm::open_access(g_segment.parts[i].access);
     g_world->nodes[i] = node::NodeTestAccess::make(i, i == 0 ? setup.sender_cma : setup.receiver_cma);
     p2p::EndpointConfig config;
-    config.skew = 0;
-    if (setup.impatient) config.turns_offered = 0;
+    config.skew = setup.lagging ? 1 : 0;
     config.push_at_start = setup.push_at_start;
     check(Endpoint::open(*g_world->nodes[i], config, &g_world->endpoints[i]).ok(), "opened");
   }
@@ -445,7 +438,9 @@ void TransferScenario::send() {
     p2p::SendArgs args;
     args.dest = 1;
     args.data = {buffer, setup.bytes, nullptr};
-    wait(e, e.sends().isend(args));
+    const Request* r = e.sends().isend(args);
+    if (setup.lagging) g_segment.parts[1].state.skewed.store_relaxed(1);
+    wait(e, r);
     // Complete: the buffer is the program's again.
     for (uint64_t u = 0; u < units(setup.bytes); ++u) {
       data_write(buffer + u);

@@ -84,10 +84,6 @@ class FakeHeap final : public heap::SharedHeap {
       }
     });
   }
-  [[nodiscard]] bool locate(const void* address, size_t n, heap::SharedPlace* place) const override {
-    const std::lock_guard lock(mutex_);
-    return find(address, n, place) && all_shared(*place);
-  }
   [[nodiscard]] heap::Sharing publish(const void* address, size_t n, const heap::BufferUse& use,
                                       heap::SharedPlace* place) override {
     const std::lock_guard lock(mutex_);

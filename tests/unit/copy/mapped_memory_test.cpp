@@ -18,7 +18,6 @@ TEST(MappedMemory, NothingIsMappableWithoutSources) {
   int here = 0;
   MappedBuffer where;
   EXPECT_FALSE(none.any());
-  EXPECT_FALSE(none.contains(&here, sizeof here));
   EXPECT_EQ(none.publish(&here, sizeof here, true, {}, &where), Published::kNot);
 }
 
@@ -34,8 +33,6 @@ TEST(MappedMemory, MemoryThatWasAskedForIsMappedAtOnce) {
     EXPECT_EQ(where.region.region, 1U);
     EXPECT_EQ(where.fd, regions.descriptor(1));
   }
-  EXPECT_TRUE(memory.contains(p, 8 << 20));
-  EXPECT_FALSE(memory.contains(p, 9 << 20));
   EXPECT_EQ(heap.publications, 0U);
 }
 
@@ -83,13 +80,11 @@ TEST(MappedMemory, TheEdgesOfABufferAreNotMapped) {
   EXPECT_EQ(memory.publish(p + 4095, 4096, true, {}, &where), Published::kNot);
   EXPECT_EQ(memory.publish(p + 16, 20'000, true, {}, &where), Published::kFirstUse);
   EXPECT_EQ(memory.publish(p + 16, 20'000, true, {.exclusive = false}, &where), Published::kNot) << "not its own alone";
-  EXPECT_FALSE(memory.contains(p + 16, 20'000));
   std::memset(p, 1, 64 << 10);
   ASSERT_EQ(memory.publish(p + 16, 20'000, true, {}, &where), Published::kMapped);
   EXPECT_EQ(where.from, 4096U - 16);
   EXPECT_EQ(where.end, 16384U - 16);
   EXPECT_EQ(where.region.offset % 4096, 16U);
-  EXPECT_TRUE(memory.contains(p + 16, 20'000));
   EXPECT_EQ(memory.publish(p + 4096, 4096, true, {.exclusive = false}, &where), Published::kMapped) << "shared already";
 
   RegionCache cache(2 * kWindowBytes);

@@ -18,7 +18,6 @@ using engine::Request;
 using engine::SendArgs;
 
 constexpr uint64_t kLarge = 1 << 20;
-constexpr uint64_t kEager = 16 << 10;
 
 SendArgs send_to(uint32_t dest, int32_t tag, std::byte* data, uint64_t bytes) {
   SendArgs a;
@@ -58,6 +57,7 @@ class Heap : public ::testing::TestWithParam<World> {
       config.world = GetParam();
       config.cma = cma;
       config.heap = &heap;
+      config.single_copy_min = kLarge;
       EngineRank r = make_rank(world, config);
       ASSERT_NE(r.rank, nullptr);
       body(world, *r.rank, heap, r.node->self());
@@ -73,7 +73,7 @@ TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
     constexpr uint64_t kMapped = 5;
     constexpr int kMostMessages = 2'000;
     constexpr auto kLast = std::byte{255};
-    for (const uint64_t bytes : {uint64_t{20'000}, kLarge}) {
+    for (const uint64_t bytes : {kLarge, 2 * kLarge}) {
       std::byte* data = heap.take(bytes);
       const uint64_t before = stat(rank, "first_uses");
       const auto mapped_messages = [&] { return stat(rank, "by_one_end") + stat(rank, "by_both_ends"); };
@@ -102,29 +102,9 @@ TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
   });
 }
 
-// What would be eager were its buffer private must not wait for a receiver that does not come.
-TEST_P(Heap, AShortMessageOfASharedBufferDoesNotBindItsSender) {
-  run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
-    std::byte* data = heap.take(kEager);
-    heap.use_twice(data, kEager);
-    for (int i = 1; i <= 8; ++i) {
-      if (self == 0) {
-        std::memset(data, i, kEager);
-        ASSERT_EQ(rank.send(send_to(1, 1, data, kEager)).code, Code::kOk);
-        std::memset(data, 0, kEager);
-      }
-      ASSERT_TRUE(world.barrier().ok());
-      if (self == 1) {
-        ASSERT_EQ(rank.recv(recv_from(0, 1, data, kEager)).bytes, kEager);
-        EXPECT_TRUE(all_are(data, kEager, static_cast<std::byte>(i)));
-      }
-    }
-  });
-}
-
 TEST_P(Heap, AMessageAsksOnceOnEitherSide) {
   run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
-    for (const uint64_t bytes : {uint64_t{64}, uint64_t{10'000}, uint64_t{200'000}, kLarge, 2 * kLarge}) {
+    for (const uint64_t bytes : {uint64_t{64}, kLarge - 1, kLarge, 2 * kLarge}) {
       std::byte* data = heap.take(bytes);
       if (bytes > 4096) heap.use_twice(data, bytes);
       constexpr int kMessages = 5;
@@ -152,12 +132,10 @@ TEST_P(Heap, AMessageAsksOnceOnEitherSide) {
         }
       }
       const uint64_t asked = heap.publications - before;
-      const uint64_t expected = bytes < 4096 ? 0 : kMessages;
+      const uint64_t expected = bytes < kLarge ? 0 : kMessages;
       if (self == 1 && bytes > kLarge) {
         // A large posted receive asks when its message is known, if it is not the sender that joins them.
         EXPECT_LE(asked, expected);
-      } else if (bytes > 4096 && bytes <= kEager) {
-        EXPECT_LE(asked, expected);  // between far ranks it is eager, and one that has arrived is copied out at once
       } else {
         EXPECT_EQ(asked, expected) << bytes;
       }
@@ -200,7 +178,7 @@ TEST_P(Heap, WhatWasToldBeforeAForkGoesAnotherWay) {
   for (const bool cma : {true, false}) {
     run(
         [](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
-          for (const uint64_t bytes : {uint64_t{10'000}, kLarge, 5 * kLarge}) {
+          for (const uint64_t bytes : {kLarge / 2, kLarge, 5 * kLarge}) {
             fork_between(world, rank, heap, self, bytes);
             if (::testing::Test::HasFatalFailure()) return;
           }

@@ -85,28 +85,29 @@ TEST(Choice, CrossoversFollowTheCurves) {
   EXPECT_EQ(c.single_copy_min, 64U << 10);
   EXPECT_EQ(c.ring_bytes_max, 1U << 20);
   EXPECT_TRUE(c.sender_copies);
-  // 3.5 + 0.04 k < 0.95 (1.2 + 0.1 k) from k = 43 KiB on.
-  EXPECT_EQ(c.mapped_min, 64U << 10);
 }
 
 TEST(Choice, AThresholdDoesNotMoveForALittle) {
   DistanceClass k = far_class();
-  k.mapped_both = straight_line(0.2F, 0.07F);
-  k.mapped_one = straight_line(0.3F, 0.08F);
   k.cells_nt = straight_line(0.2F, 0.1F);
-  // 1.7 + 0.07 k < 0.95 (0.2 + 0.1 k) from k = 60 KiB on, but the loss between is what may move it.
+  k.cma_both = straight_line(0.2F, 0.07F);
+  // 1.2 + 0.07 k < 0.95 (0.2 + 0.1 k) from k = 41 KiB on.
   Profile p = one_class(k);
-  EXPECT_EQ(choose(kL3, &p).mapped_min, 64U << 10);
-  p.classes[0].line_ns = 30;  // 0.18 + 0.2 + 0.07 k: about as long as two copies from 8 KiB on
-  p.classes[0].mapped_both = straight_line(0.2F, 0.085F);
-  EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
+  EXPECT_EQ(choose(kL3, &p).single_copy_min, 64U << 10);
+  p.classes[0].cma_both = straight_line(0.2F, 0.09F);
+  EXPECT_EQ(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
 }
 
-TEST(Choice, MessagesWithoutAWholePageAreNotMapped) {
+// What is measured is data that nobody has just written, and that nobody reads next.
+TEST(Choice, CurvesDoNotMakeSmallerMessagesMapped) {
   DistanceClass k = far_class();
   k.mapped_one = k.mapped_both = straight_line(0.01F, 0.001F);
   const Profile p = one_class(k);
-  EXPECT_EQ(choose(kL3, &p).mapped_min, 8U << 10);
+  const PairChoice c = choose(kL3, &p);
+  EXPECT_EQ(c.mapped.least, choose(kL3, nullptr).mapped.least);
+  EXPECT_EQ(c.mapped.saves_ns(c.mapped.least - 1), 0U);
+  // 1.51 + 0.001 k us instead of 4 + 0.08 k, at two ends.
+  EXPECT_NEAR(static_cast<double>(c.mapped.saves_ns(4 << 20)), 163'040, 10);
 }
 
 TEST(Choice, EveryLevelCountsForItself) {
@@ -137,7 +138,7 @@ TEST(Choice, AWayThatIsNeverBetterIsNeverChosen) {
   const PairChoice c = choose(kL3, &p);
   EXPECT_GE(c.nontemporal_min, 1U << 30);
   EXPECT_GE(c.single_copy_min, uint64_t{1} << 30);
-  EXPECT_GE(c.mapped_min, 1U << 30);
+  EXPECT_GE(c.mapped.least, 1U << 30);
   EXPECT_GE(c.both_ends_min, uint64_t{1} << 30);
 }
 
@@ -148,7 +149,7 @@ TEST(Choice, OnSharedCpusMessagesNeedFewerAnswers) {
     EXPECT_GT(c.eager_max, alone.eager_max);
     EXPECT_LT(c.eager_max, c.single_copy_min);
     EXPECT_GE(c.piped_min, c.eager_max) << "nobody reads while it is written";
-    EXPECT_GT(c.mapped_min, c.eager_max);
+    EXPECT_GT(c.mapped.least, c.eager_max);
     EXPECT_GE(c.ring_bytes_max, 2 * c.eager_max);
     EXPECT_EQ(c.nontemporal_min, alone.nontemporal_min);
   }
@@ -172,11 +173,11 @@ TEST(Choice, WhatOneJobAloneHasFoundIsNotUsed) {
   k.jobs = 1;
   Profile p = one_class(k);
   EXPECT_EQ(choose(kL3, &p).single_copy_min, choose(kL3, nullptr).single_copy_min);
-  EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
+  EXPECT_EQ(choose(kL3, &p).mapped.least, choose(kL3, nullptr).mapped.least);
   EXPECT_FALSE(covers(p, kL3)) << "the next job measures again";
   p.classes[0].attempts = kMostAttempts;
   EXPECT_TRUE(covers(p, kL3)) << "a machine that is never quiet";
-  EXPECT_EQ(choose(kL3, &p).mapped_min, choose(kL3, nullptr).mapped_min);
+  EXPECT_EQ(choose(kL3, &p).mapped.least, choose(kL3, nullptr).mapped.least);
 }
 
 TEST(Choice, WithoutCmaItsThresholdStaysBuiltIn) {

@@ -185,7 +185,7 @@ TEST(Joined, AWayOnWhichTheyDisagreeKeepsItsBuiltInChoice) {
   p.n_classes = 1;
   p.classes[0] = joined(quiet(), other);
   EXPECT_EQ(p.classes[0].jobs, kConfirmed);
-  EXPECT_EQ(choose(kFar, &p).mapped_min, choose(kFar, nullptr).mapped_min);
+  EXPECT_EQ(choose(kFar, &p).mapped.least, choose(kFar, nullptr).mapped.least);
 }
 
 TEST(Joined, CellsOnWhichTheyDisagreeBeginAnew) {
