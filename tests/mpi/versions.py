@@ -245,11 +245,11 @@ def run_part(version: Version, part: str, ranks: int, said: list[str]) -> Count:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     without = version.left_out if part in ("p2p", "collectives") else ()
-    env = {"ZEROHOP_STATS": str(folder / "stats.json")}
+    # A file of each launch: of mpi4py's groups the last one hardly sends.
+    env = {"ZEROHOP_STATS": str(folder / "stats-%j.json")}
     setting = programs.Setting(version.host, Placement(ranks), version.zerohop, env, effort="low", without=without)
     start = time.monotonic()
     results = RUN[part](version, setting)
-    # Fortran programs tell of no more than themselves: the file is that of the last launch.
     if ranks > 1 and any(test.status != "skip" for test in results.values()):
         results["(zerohop took part)"] = served(folder)
         for path in folder.glob("stats*"):
