@@ -32,7 +32,7 @@ Status Channels::open() {
   }
   const Offset matched = arena_.allocate(kMatchedRingBytes);
   if (matched == kNoOffset) return {Code::kNoMemory, "no shared memory for cells"};
-  matched_ring_.attach(base_, matched, kMatchedRingBytes);
+  if (!matched_ring_.attach(base_, matched, kMatchedRingBytes)) return {Code::kNoMemory, "no memory for cells"};
   return kOk;
 }
 

@@ -84,11 +84,16 @@ void Channels::grow_payload(Channel& peer, uint64_t wanted) {
   if (peer.payload.attached() && (bytes <= peer.payload.size_bytes() || !may_grow(bytes))) return;
   const Offset offset = arena_.allocate(bytes);
   if (offset == kNoOffset) return;
+  shm::PayloadRing larger;
+  if (!larger.attach(base_, offset, bytes)) {
+    arena_.free(offset, bytes);
+    return;
+  }
   if (peer.payload.attached()) {
-    peer.old.push_back({peer.payload.memory(), peer.payload.size_bytes(), peer.payload});
+    peer.old.push_back({peer.payload.memory(), peer.payload.size_bytes(), std::move(peer.payload)});
     ++counters().rings_grown;
   }
-  peer.payload.attach(base_, offset, bytes);
+  peer.payload = std::move(larger);
   if (trace_) trace_->grown(rank_of(peer), "payload", bytes, "bytes");
 }
 
@@ -128,7 +133,10 @@ bool Channels::claim_overflow(Channel& peer, uint64_t bytes, shm::BlockShm* bloc
   if (!peer.overflow.attached()) {
     const Offset offset = may_grow(kOverflowBytes) ? arena_.allocate(kOverflowBytes) : kNoOffset;
     if (offset == kNoOffset) return false;
-    peer.overflow.attach(base_, offset, kOverflowBytes);
+    if (!peer.overflow.attach(base_, offset, kOverflowBytes)) {
+      arena_.free(offset, kOverflowBytes);
+      return false;
+    }
     if (trace_) trace_->grown(rank_of(peer), "overflow", kOverflowBytes, "bytes, since the peer lags");
   }
   last_ring_ = &peer.overflow;

@@ -4,8 +4,12 @@
 // apart from what the sender writes, so that starting a block costs no exchange of lines. It refuses to know messages.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 
 #include "base/atomic.h"
 #include "base/invariant.h"
@@ -39,33 +43,35 @@ struct PipedShm {
 };
 static_assert(kShmSafe<PipedShm> && sizeof(PipedShm) == kLineBytes);
 
-/// The words that free a ring's blocks, in front of the payload.
+/// A word that frees blocks of a ring; the ring's `words`, a power of two, lie in front of the payload.
 /// Writers: the receiver; the sender once, before the ring is used. Readers: the sender.
-/// Invariant: word[n % kBlocks] == n + 1 exactly when block n + 1 has been freed and block n + 1 + kBlocks has not; 0
-/// until the first one has.
-/// Wrap: numbers run freely modulo 2^32; kBlocks divides it. Crash: a dead receiver's blocks stay busy; the sender
+/// Invariant: word n % words == n + 1 exactly when block n + 1 has been freed and block n + 1 + words has not; 0 until
+/// the first one has.
+/// Wrap: numbers run freely modulo 2^32; `words` divides it. Crash: a dead receiver's blocks stay busy; the sender
 /// drops the ring with the peer.
 struct ReleasedShm {
-  static constexpr uint32_t kBlocks = 256;
-  Atomic<uint32_t> word[kBlocks];
+  static constexpr uint32_t kLeastWords = 256;
+  static constexpr uint64_t kLeastBytes = kLeastWords * sizeof(uint32_t);
+  Atomic<uint32_t> freed;
 
-  /// What the word of a block holds while that block is busy; `word_now` is one of two in a ring's first lap.
-  [[nodiscard]] static bool names_one_before(uint32_t number, uint32_t word_now) {
-    return word_now == number - kBlocks || (word_now == 0 && number <= kBlocks);
+  /// Of a ring of so many bytes: a burst of messages of a KiB that nobody takes fills it.
+  [[nodiscard]] static uint32_t words_of(uint64_t ring_bytes) {
+    constexpr uint64_t kBlockBytes = 1 << 10;
+    return std::max(kLeastWords, static_cast<uint32_t>(std::bit_floor(ring_bytes / kBlockBytes)));
   }
-  [[nodiscard]] const char* broken_invariant() const {
-    for (uint32_t i = 0; i < kBlocks; ++i) {
-      const uint32_t freed = word[i].load_relaxed();
-      if (freed != 0 && (freed - 1) % kBlocks != i) return "a word frees only blocks of its own place";
-    }
-    return nullptr;
+  /// What the word of a block holds while that block is busy; `word_now` is one of two in a ring's first lap.
+  [[nodiscard]] static bool names_one_before(uint32_t number, uint32_t words, uint32_t word_now) {
+    return word_now == number - words || (word_now == 0 && number <= words);
   }
 };
-static_assert(kShmSafe<ReleasedShm>);
+static_assert(kShmSafe<ReleasedShm> && sizeof(ReleasedShm) == sizeof(uint32_t));
 
 inline const char* BlockShm::broken_invariant(std::byte* base) const {
   if (released % sizeof(uint32_t) != 0) return "the word that frees a block is aligned";
-  return ReleasedShm::names_one_before(number, at<Atomic<uint32_t>>(base, released)->load_relaxed())
+  // How many words the ring has the block does not say.
+  const uint32_t word_now = at<ReleasedShm>(base, released)->freed.load_relaxed();
+  const uint32_t words = std::max(number - word_now, ReleasedShm::kLeastWords);
+  return word_now == 0 || (std::has_single_bit(words) && ReleasedShm::names_one_before(number, words, word_now))
              ? nullptr
              : "a block is freed once, after the one that had its word before";
 }
@@ -73,23 +79,30 @@ inline const char* BlockShm::broken_invariant(std::byte* base) const {
 /// Called by the receiver when it has copied the payload out.
 inline void release_block(std::byte* base, const BlockShm& block) {
   ZH_CHECK_INVARIANT(block.broken_invariant(base));
-  at<Atomic<uint32_t>>(base, block.released)->store_release(block.number);  // B1 -> B0: the payload has been read.
+  at<ReleasedShm>(base, block.released)->freed.store_release(block.number);  // B1 -> B0: the payload has been read.
 }
 
 /// The sender's private state; the memory is the sender's own part of the segment.
 class PayloadRing {
  public:
-  /// `memory` is relative to `base`; `size_bytes` includes the words of ReleasedShm.
-  void attach(std::byte* base, Offset memory, uint64_t size_bytes) {
+  /// `memory` is relative to `base`; `size_bytes` includes the words that free blocks. False if there is no memory for
+  /// what the sender notes of each block; then nothing has changed.
+  [[nodiscard]] bool attach(std::byte* base, Offset memory, uint64_t size_bytes) {
+    const uint32_t words = ReleasedShm::words_of(size_bytes);
+    std::unique_ptr<uint64_t[]> ends(new (std::nothrow) uint64_t[words]);
+    if (ends == nullptr) return false;
+    ends_ = std::move(ends);
+    words_ = words;
     released_ = at<ReleasedShm>(base, memory);
-    for (Atomic<uint32_t>& word : released_->word) word.store_relaxed(0);  // before any block is named to the receiver
+    for (uint32_t i = 0; i < words; ++i) released_[i].freed.store_relaxed(0);  // before the receiver learns of a block
     memory_ = memory;
-    size_ = size_bytes - sizeof(ReleasedShm);
+    size_ = size_bytes - words * sizeof(ReleasedShm);
     total_ = size_bytes;
     head_ = tail_ = 0;
     first_ = next_ = 0;
+    return true;
   }
-  [[nodiscard]] bool attached() const { return released_ != nullptr; }
+  [[nodiscard]] bool attached() const { return ends_ != nullptr; }
   [[nodiscard]] uint64_t size_bytes() const { return total_; }
   [[nodiscard]] Offset memory() const { return memory_; }
   [[nodiscard]] uint64_t laps() const { return size_ == 0 ? 0 : head_ / size_; }
@@ -111,11 +124,11 @@ class PayloadRing {
     }
     last_ = head_;
     head_ += filler;
-    const uint32_t slot = next_ % ReleasedShm::kBlocks;
-    *out = {memory_ + sizeof(ReleasedShm) + head_ % size_, memory_ + slot * sizeof(Atomic<uint32_t>), ++next_, 0};
+    const uint32_t slot = slot_of(next_);
+    *out = {memory_ + words_ * sizeof(ReleasedShm) + head_ % size_, memory_ + slot * sizeof(ReleasedShm), ++next_, 0};
     head_ += need;
     ends_[slot] = head_;
-    ZH_CHECK_INVARIANT(ReleasedShm::names_one_before(next_, released_->word[slot].load_relaxed())
+    ZH_CHECK_INVARIANT(ReleasedShm::names_one_before(next_, words_, released_[slot].freed.load_relaxed())
                            ? nullptr
                            : "a block is busy from its allocation on");
     return true;
@@ -134,28 +147,32 @@ class PayloadRing {
   [[nodiscard]] const char* broken_invariant() const {
     if (!attached()) return nullptr;
     if (head_ - tail_ > size_) return "the blocks in use are at most the ring";
-    if (next_ - first_ > ReleasedShm::kBlocks) return "a word frees one block at a time";
+    if (next_ - first_ > words_) return "a word frees one block at a time";
     uint64_t end = tail_;
     for (uint32_t n = first_; n != next_; ++n) {
-      const uint32_t slot = n % ReleasedShm::kBlocks;
+      const uint32_t slot = slot_of(n);
       if (ends_[slot] <= end || ends_[slot] > head_) return "blocks lie one behind the other";
       end = ends_[slot];
-      const uint32_t word = released_->word[slot].load_relaxed();
-      if (word != n + 1 && !ReleasedShm::names_one_before(n + 1, word)) return "a word frees no block but its own";
+      const uint32_t word = released_[slot].freed.load_relaxed();
+      if (word != n + 1 && !ReleasedShm::names_one_before(n + 1, words_, word))
+        return "a word frees no block but its own";
     }
     if (end != head_) return "nothing lies behind the latest block";
-    return released_->broken_invariant();
+    for (uint32_t i = 0; i < words_; ++i) {
+      const uint32_t freed = released_[i].freed.load_relaxed();
+      if (freed != 0 && slot_of(freed - 1) != i) return "a word frees only blocks of its own place";
+    }
+    return nullptr;
   }
 
  private:
-  [[nodiscard]] bool fits(uint64_t bytes) const {
-    return next_ - first_ < ReleasedShm::kBlocks && head_ + bytes - tail_ <= size_;
-  }
+  [[nodiscard]] uint32_t slot_of(uint32_t block) const { return block & (words_ - 1); }
+  [[nodiscard]] bool fits(uint64_t bytes) const { return next_ - first_ < words_ && head_ + bytes - tail_ <= size_; }
   void reclaim() {
     while (first_ != next_) {
-      const uint32_t slot = first_ % ReleasedShm::kBlocks;
+      const uint32_t slot = slot_of(first_);
       // B0 -> B1: the receiver has finished reading before the bytes are written again.
-      if (released_->word[slot].load_acquire() != first_ + 1) return;
+      if (released_[slot].freed.load_acquire() != first_ + 1) return;
       tail_ = ends_[slot];
       ++first_;
     }
@@ -170,7 +187,8 @@ class PayloadRing {
   uint64_t last_ = 0;
   uint32_t first_ = 0;  ///< blocks freed, modulo 2^32
   uint32_t next_ = 0;   ///< blocks ever allocated
-  uint64_t ends_[ReleasedShm::kBlocks] = {};
+  uint32_t words_ = 0;
+  std::unique_ptr<uint64_t[]> ends_;  ///< where each block ends, by its word
 };
 
 }  // namespace zh::shm

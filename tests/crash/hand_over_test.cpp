@@ -32,9 +32,9 @@ TEST(HandOverDeathTest, AnEnvelope) {
 }
 
 TEST(HandOverDeathTest, ABlock) {
-  alignas(kPairBytes) std::byte memory[sizeof(shm::ReleasedShm) + 4 * kLineBytes] = {};
+  alignas(kPairBytes) std::byte memory[shm::ReleasedShm::kLeastBytes + 4 * kLineBytes] = {};
   shm::PayloadRing ring;
-  ring.attach(memory, 0, sizeof memory);
+  ASSERT_TRUE(ring.attach(memory, 0, sizeof memory));
   shm::BlockShm block;
   ASSERT_TRUE(ring.allocate(1, &block));
   shm::release_block(memory, block);

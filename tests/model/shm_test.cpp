@@ -284,7 +284,7 @@ TEST(ModelShm, BellsShareAWord) {
 
 class PayloadScenario final : public Scenario {
  public:
-  PayloadScenario() { ring_.attach(memory_, 0, sizeof memory_); }
+  PayloadScenario() { check(ring_.attach(memory_, 0, sizeof memory_), "attached"); }
   [[nodiscard]] uint32_t threads() const override { return 3; }
 
   void run(uint32_t thread) override {
@@ -319,7 +319,7 @@ class PayloadScenario final : public Scenario {
     Atomic<uint32_t> full;
     shm::BlockShm block;
   };
-  alignas(kPairBytes) std::byte memory_[sizeof(shm::ReleasedShm) + 4 * kLineBytes] = {};
+  alignas(kPairBytes) std::byte memory_[shm::ReleasedShm::kLeastBytes + 4 * kLineBytes] = {};
   shm::PayloadRing ring_;
   Mail mail_[kBlocks];
 };

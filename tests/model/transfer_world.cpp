@@ -37,8 +37,8 @@ struct Segment {
   Ring ring;
   alignas(kPairBytes) TransferShm transfer;
   alignas(kPairBytes) p2p::PartShm parts[2];
-  alignas(kPairBytes) std::byte payload[sizeof(shm::ReleasedShm) + kUnitsMax * kUnitBytes];
-  alignas(kPairBytes) std::byte matched[sizeof(shm::ReleasedShm) + kUnitsMax * kUnitBytes];
+  alignas(kPairBytes) std::byte payload[shm::ReleasedShm::kLeastBytes + kUnitsMax * kUnitBytes];
+  alignas(kPairBytes) std::byte matched[shm::ReleasedShm::kLeastBytes + kUnitsMax * kUnitBytes];
 };
 alignas(4096) Segment g_segment;
 
@@ -248,10 +248,10 @@ Status Channels::open() {
   peer.choice.both_ends_min = setup.both_ends ? 0 : ~uint64_t{0};
   peer.choice.sender_copies = setup.sender_copies;
   if (self_ != 0) return kOk;
-  const uint64_t ring = sizeof(shm::ReleasedShm) + setup.ring_units * mc::kUnitBytes;
+  const uint64_t ring = shm::ReleasedShm::kLeastBytes + setup.ring_units * mc::kUnitBytes;
   peer.choice.ring_bytes_max = static_cast<uint32_t>(ring);
-  peer.payload.attach(base_, mc::offset_in_segment(g_segment.payload), ring);
-  matched_ring_.attach(base_, mc::offset_in_segment(g_segment.matched), ring);
+  mc::check(peer.payload.attach(base_, mc::offset_in_segment(g_segment.payload), ring), "attached");
+  mc::check(matched_ring_.attach(base_, mc::offset_in_segment(g_segment.matched), ring), "attached");
   peer.out.attach(&g_segment.ring.ring);
   return kOk;
 }

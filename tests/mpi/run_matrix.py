@@ -80,7 +80,11 @@ LEFT_OUT_NAMED_BETWEEN_NODES = (
     *(f"{subject}.{calls}" for subject in OWN_SUBJECTS for calls in UNFIT_BETWEEN_NODES),
 )
 SERVED = ("semantics", "semantics-mt", "collectives")
-WAYS_ENV = {"cma": {}, "nocma": {"ZEROHOP_CMA": "0", "ZEROHOP_HEAP": "1", "ZEROHOP_SINGLE_COPY": "24K"}, "noheap": {"ZEROHOP_HEAP": "0"}}
+WAYS_ENV = {
+    "cma": {},
+    "nocma": {"ZEROHOP_CMA": "0", "ZEROHOP_HEAP": "1", "ZEROHOP_SINGLE_COPY": "24K"},
+    "noheap": {"ZEROHOP_HEAP": "0"},
+}
 CELL = ("host", "ranks", "cma", "program")
 BUDGET_S = {"quick": 120, "pairwise": 600, "full": 2700}
 

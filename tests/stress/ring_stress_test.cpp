@@ -70,7 +70,7 @@ TEST(LockStress, EightProcesses) { lock_stress(World::kProcesses, 8, 400'000 * s
 constexpr uint32_t kSmallSlots = 8;
 constexpr uint32_t kLargeSlots = 32;
 constexpr uint64_t kRingTurnsPerWalk = 16;
-constexpr uint64_t kPayloadBytes = sizeof(shm::ReleasedShm) + (16 << 10);
+constexpr uint64_t kPayloadBytes = shm::ReleasedShm::kLeastBytes + (16 << 10);
 
 /// One directed pair. Writers: sender (rings, payload), the holder of the receiver's lock (`in`, `received`).
 /// Readers: both. Invariant: `received` envelopes have been consumed. Wrap: none. Crash: the test ends.
@@ -112,7 +112,7 @@ class RingRank {
       reset(p.small, p.small_slots, kSmallSlots, 0xfffffff0U);
       reset(p.large, p.large_slots, kLargeSlots, 0xffffffe0U);
       out_[d].producer.attach(&p.small);
-      out_[d].payload.attach(base_, offset_of(p.payload), kPayloadBytes);
+      if (!out_[d].payload.attach(base_, offset_of(p.payload), kPayloadBytes)) std::abort();
       p.in.store_release(offset_of(&p.small));  // A0 -> A1: the rings before their offset
     }
   }

@@ -132,23 +132,23 @@ TEST_F(RingInvariant, WhatIsFollowedIsShort) {
 
 class BlockInvariant : public ::testing::Test {
  protected:
-  BlockInvariant() { ring_.attach(memory_, 0, sizeof memory_); }
+  BlockInvariant() { EXPECT_TRUE(ring_.attach(memory_, 0, sizeof memory_)); }
   BlockShm take(uint64_t bytes = 1) {
     BlockShm block{};
     EXPECT_TRUE(ring_.allocate(bytes, &block));
     return block;
   }
   Atomic<uint32_t>& word(uint32_t number) {
-    return reinterpret_cast<ReleasedShm*>(memory_)->word[(number - 1) % ReleasedShm::kBlocks];
+    return reinterpret_cast<ReleasedShm*>(memory_)[(number - 1) % ReleasedShm::kLeastWords].freed;
   }
 
-  alignas(kPairBytes) std::byte memory_[sizeof(ReleasedShm) + 8 * kLineBytes] = {};
+  alignas(kPairBytes) std::byte memory_[ReleasedShm::kLeastBytes + 8 * kLineBytes] = {};
   PayloadRing ring_;
 };
 
 TEST_F(BlockInvariant, HoldsOverLaps) {
   EXPECT_STREQ(PayloadRing().broken_invariant(), nullptr);
-  for (uint32_t i = 0; i < 3 * ReleasedShm::kBlocks; ++i) {
+  for (uint32_t i = 0; i < 3 * ReleasedShm::kLeastWords; ++i) {
     const BlockShm first = take(1 + i % 100);
     const BlockShm second = take(64);
     EXPECT_STREQ(ring_.broken_invariant(), nullptr);

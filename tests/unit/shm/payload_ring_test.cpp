@@ -13,7 +13,7 @@ namespace {
 
 struct Ring {
   explicit Ring(uint64_t bytes) : memory(new (std::align_val_t{kPairBytes}) std::byte[bytes]()) {
-    ring.attach(memory, 0, bytes);
+    EXPECT_TRUE(ring.attach(memory, 0, bytes));
   }
   ~Ring() { operator delete[](memory, std::align_val_t{kPairBytes}); }
   Ring(const Ring&) = delete;
@@ -26,7 +26,7 @@ TEST(PayloadRing, EmptyRingTakesAnyBlockThatFitsFromAnyPosition) {
   constexpr uint64_t kBytes = 2048;
   for (uint64_t offset = 0; offset < kBytes; offset += kLineBytes) {
     for (uint64_t want = 1; want <= kBytes; want += 61) {
-      Ring r(kBytes + sizeof(ReleasedShm));
+      Ring r(kBytes + ReleasedShm::kLeastBytes);
       for (uint64_t at = 0; at + 2 * kLineBytes <= offset; at += 2 * kLineBytes) {
         BlockShm b;
         ASSERT_TRUE(r.ring.allocate(1, &b));
@@ -40,12 +40,22 @@ TEST(PayloadRing, EmptyRingTakesAnyBlockThatFitsFromAnyPosition) {
   }
 }
 
+// A burst of messages of a KiB that the receiver leaves lying.
+TEST(PayloadRing, ALargeRingIsFullOfBytesAndNotOfBlocks) {
+  constexpr uint64_t kBytes = 4 << 20;
+  Ring r(kBytes);
+  uint64_t blocks = 0;
+  for (BlockShm b; r.ring.allocate(1 << 10, &b);) ++blocks;
+  EXPECT_GT(blocks, kBytes / (1 << 10) * 99 / 100);
+  EXPECT_STREQ(r.ring.broken_invariant(), nullptr);
+}
+
 TEST(PayloadRing, RandomBlocksNeverOverlap) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937 rng(seed);
   constexpr uint64_t kBytes = 8192;
-  Ring r(kBytes + sizeof(ReleasedShm));
+  Ring r(kBytes + ReleasedShm::kLeastBytes);
   struct Live {
     BlockShm block;
     uint64_t bytes;
