@@ -169,13 +169,32 @@ uint64_t size_of(int fd) {
   return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
+namespace {
+/// Makes the pages by the fault of a write, which fails here where it would end the process (Linux 5.14).
+int touch_range(int fd, uint64_t offset, uint64_t bytes) {
+  void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (p == MAP_FAILED) return errno;
+  int error = 0;
+  while (!populate_for_write(p, bytes)) {
+    error = errno;
+    if (error != EINTR) break;
+    error = 0;
+  }
+  munmap(p, bytes);
+  return error == EFAULT ? ENOSPC : error == EINVAL ? EOPNOTSUPP : error;
+}
+}  // namespace
+
 Status back_range(int fd, uint64_t offset, uint64_t bytes) {
   int error = 0;
   do {
     error = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (error == EINTR);
-  if (error == EOPNOTSUPP) {  // a file system without fallocate (TMPDIR on some network or FUSE mounts)
-    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  // A file system without fallocate (TMPDIR on some network or FUSE mounts), or a container that refuses it.
+  if (error == EOPNOTSUPP || error == ENOSYS || error == EPERM) {
+    const int touched = touch_range(fd, offset, bytes);
+    error =
+        touched == EOPNOTSUPP ? posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes)) : touched;
   }
   return from_errno("fallocate of the segment", error);
 }

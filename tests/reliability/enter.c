@@ -20,7 +20,7 @@ static const struct {
     {"pidfd_open", SYS_pidfd_open, EPERM},
     {"clone", SYS_clone, EAGAIN},
     {"clone3", SYS_clone3, EAGAIN},
-    {"fallocate", SYS_fallocate, EOPNOTSUPP},
+    {"fallocate", SYS_fallocate, ENOSYS},
 };
 enum { kMost = sizeof kCalls / sizeof *kCalls };
 

@@ -2,14 +2,21 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -59,6 +66,44 @@ TEST(Segment, MemfdIsSharedAndSparse) {
   EXPECT_EQ(static_cast<int>(b[0]), 0);
   unmap(a, 1 << 20);
   unmap(b, 4096);
+}
+
+// As filters of containers do.
+void refuse_fallocate(unsigned error) {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {static_cast<unsigned short>(std::size(code)), code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(9);
+}
+
+TEST(Segment, RoomIsFoundWithoutFallocate) {
+  for (const unsigned error : {ENOSYS, EPERM, EOPNOTSUPP}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Descriptor fd;
+      if (!make_memfd("zh-test", 1 << 20, &fd).ok()) _exit(8);
+      std::byte* a = nullptr;
+      if (!map_shared(fd.get(), 1 << 20, &a).ok()) _exit(7);
+      a[4096] = std::byte{5};
+      refuse_fallocate(error);
+      if (fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, 0, 4096) == 0) _exit(6);
+      if (!back_range(fd.get(), 4096, 8192).ok()) _exit(5);
+      struct stat info {};
+      if (fstat(fd.get(), &info) != 0 || info.st_blocks * 512 < 8192) _exit(4);
+      if (a[4096] != std::byte{5}) _exit(3);
+      _exit(back_range(fd.get(), 1 << 20, 4096).ok() ? 2 : 0);  // behind the end there is none
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << error;
+    if (WEXITSTATUS(status) == 9) GTEST_SKIP() << "no filters of system calls here";
+    EXPECT_EQ(WEXITSTATUS(status), 0) << error;
+  }
 }
 
 TEST(Segment, MappingBeyondTheEndIsRefused) {
