@@ -29,8 +29,10 @@ Status Node::reserve(Offset offset, uint64_t bytes) {
     return {Code::kInvalid, "reserve: not within this rank's part of the segment"};
   }
   if (in_annex && end != begin && !open(end - 1)) return {Code::kNoMemory, "an annex of the segment cannot be opened"};
-  // Above a cgroup's limit fallocate does not fail: the kernel kills a process. So ask first.
-  const uint64_t headroom = os::cgroup_memory(os::find_cgroup()).headroom();
+  // Above a cgroup's limit fallocate does not fail: the kernel kills a process. So ask first. Where there was no limit
+  // at the start, a send opens no files.
+  const uint64_t headroom =
+      memory_limited_ ? os::cgroup_memory(os::find_cgroup()).headroom() : uint64_t{os::kUnlimited};
   if (end - begin > headroom) {
     return {Code::kNoMemory,
             "the memory limit of the cgroup (memory.max) leaves no room for more of the segment: raise it or lower "

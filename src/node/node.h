@@ -134,6 +134,7 @@ class Node {
     Offset slots, local_of, node_of, ranks;
   } tables_{};
   int segment_fd_ = -1;
+  bool memory_limited_ = false;  ///< the cgroup has a limit, or those above it
   std::vector<pid_t> pids_;
   std::vector<uint8_t> known_pids_;
   std::vector<int> pid_fds_;
