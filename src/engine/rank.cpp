@@ -217,21 +217,25 @@ Request* Rank::imrecv(Message* message, const copy::Buffer& buffer) {
 
 bool Rank::progress() {
   State& s = *state_;
-  Guard guard(s);
-  const bool moved = s.endpoint->turn();
-  // A program that only polls (MPI_Test, MPI_Iprobe) must also get a reluctant peer going, and let it run.
-  if (moved) {
-    s.idle_polls = 0;
-  } else if (++s.idle_polls % kHostEvery == 0) {
+  bool others_wait = false;
+  {
+    Guard guard(s);
+    if (s.endpoint->turn()) {
+      s.idle_polls = 0;
+      return true;
+    }
+    // A program that only polls (MPI_Test, MPI_Iprobe) must also get a reluctant peer going, and let it run.
+    if (++s.idle_polls % kHostEvery != 0) return false;
     const uint64_t now = os::now_ns();
     if (s.idle_polls == kHostEvery) s.idle_polls_since_ns = now;
     const bool in_vain = now - s.idle_polls_since_ns > s.in_vain_ns();
     s.endpoint->help_peers(in_vain);
     leave(guard);
-    if (s.oversubscribed) os::yield_cpu();
     s.reap_in_time();
+    others_wait = s.oversubscribed || s.polled_by_another();
   }
-  return moved;
+  if (others_wait) os::yield_cpu();
+  return false;
 }
 
 uint64_t Rank::pending_sends() const {

@@ -21,6 +21,7 @@
 #include "engine/rank.h"
 #include "heap/shared_heap.h"
 #include "os/clock.h"
+#include "os/mutex.h"
 #include "p2p/endpoint.h"
 
 namespace zh::engine {
@@ -57,6 +58,12 @@ struct Rank::State {
     endpoint->memory().lock_by(mutex);
   }
   uint32_t idle_polls = 0;
+  uintptr_t last_poller = 0;
+  /// Whether another thread has polled in vain since this one did: they may have one processor. Under the Guard.
+  bool polled_by_another() {
+    const uintptr_t before = std::exchange(last_poller, os::Mutex::this_thread());
+    return before != 0 && before != last_poller;
+  }
   uint64_t idle_polls_since_ns = 0;  ///< when they began to move nothing
   /// After which time a peer that takes nothing is taken to wait for something else. Where ranks outnumber processors
   /// it may only have lost its own.
