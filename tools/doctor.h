@@ -62,6 +62,8 @@ struct CalibrationFacts {
 
 /// What a run made of it, by its statistics (doctor_run.cpp).
 [[nodiscard]] Check check_run(const RunStats& run);
+/// Whether other programs wanted the job's processors.
+[[nodiscard]] Check check_company(const RunStats& run);
 /// That, how the run ended, and its collectives.
 [[nodiscard]] std::vector<Check> run_checks(const RunStats& run);
 

@@ -159,6 +159,19 @@ Check check_run(const RunStats& run) {
   return c;
 }
 
-std::vector<Check> run_checks(const RunStats& run) { return {check_job(run), check_run(run), check_collectives(run)}; }
+Check check_company(const RunStats& run) {
+  Check c{"processors", State::kOk, "no rank found that other programs want its processor", "", ""};
+  if (run.busy_ranks == 0) return c;
+  c.state = State::kWarn;
+  c.finding = "other programs wanted the processors of " + std::to_string(run.busy_ranks) + " of " +
+              rank_count(run.ranks) + ", which therefore slept soon when they waited";
+  c.cost = "a rank that waits is woken by its peer, which takes some microseconds a message";
+  c.cure = "leave the job's processors to it: fewer ranks, or other programs elsewhere (taskset, cpusets)";
+  return c;
+}
+
+std::vector<Check> run_checks(const RunStats& run) {
+  return {check_job(run), check_run(run), check_collectives(run), check_company(run)};
+}
 
 }  // namespace zh::tools

@@ -8,8 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Messages of smaller sizes are never mapped (PairChoice::mapped of tune/choice.h).
-constexpr int64_t kSmallBelow = 4 << 10;
+/// Messages of smaller sizes are not mapped (PairChoice::mapped of tune/choice.h).
+constexpr int64_t kSmallBelow = 512 << 10;
 
 /// False if it is no count, or the sum none.
 bool add(const json& count, uint64_t* sum) {
@@ -57,6 +57,8 @@ bool add_rank(const json& rank, RunStats* out) {
   }
   if (rank.contains("calls") && !add_calls(rank["calls"], out)) return false;
   const json none = 0;
+  const json busy = rank.value("busy_cpu", none);
+  out->busy_ranks += busy.is_number() && busy.get<double>() > 0 ? 1 : 0;
   const json mapped = rank.value("mapped", json::object());
   if (!add(mapped.value("windows_refused", none), &out->windows_refused) ||
       !add(mapped.value("revoked", none), &out->revoked)) {

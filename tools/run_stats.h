@@ -41,6 +41,7 @@ struct RunStats {
   uint64_t forks = 0;
   uint64_t ranks_without_heap = 0;  ///< whose program's memory was left alone
   std::string heap_refused;         ///< why a buffer had to stay private, the latest of the first rank that says so
+  uint64_t busy_ranks = 0;          ///< that found others wanting their CPU
   uint64_t heap_first_uses = 0;     ///< of buffers, before the one at which they become shared
   uint64_t heap_saved_ns = 0;       ///< by shared buffers, of all ranks
   uint64_t heap_spent_ns = 0;       ///< on making them so

@@ -13,7 +13,7 @@ using nlohmann::json;
 json rank(uint64_t mapped, uint64_t cells, const char* declined) {
   json r;
   r["sent"]["by_path"] = {{"inline", json::array()},
-                          {"cells", {{{"below_bytes", 65536}, {"messages", 2}, {"bytes", cells}}}},
+                          {"cells", {{{"below_bytes", 1048576}, {"messages", 2}, {"bytes", cells}}}},
                           {"mapped",
                            {{{"below_bytes", 1048576}, {"messages", 1}, {"bytes", mapped / 2}},
                             {{"below_bytes", 2097152}, {"messages", 1}, {"bytes", mapped - mapped / 2}}}}};
@@ -35,6 +35,18 @@ TEST(RunStats, TheShareIsThatOfAllRanksBytes) {
   EXPECT_EQ(check_run(run).state, State::kOk);
   EXPECT_EQ(check_run(run).finding.find("45.0 % of"), 0U) << check_run(run).finding;
   EXPECT_NE(check_run(run).finding.find("cells 55.0 %"), std::string::npos) << check_run(run).finding;
+}
+
+TEST(RunStats, OtherProgramsOnTheJobsProcessorsAreTold) {
+  json busy = rank(1, 1, "");
+  busy["busy_cpu"] = 3;
+  RunStats run;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(1, 1, ""), busy}}}, &run));
+  EXPECT_EQ(check_company(run).state, State::kWarn);
+  EXPECT_NE(check_company(run).finding.find("of 1 of 2 ranks"), std::string::npos) << check_company(run).finding;
+  RunStats quiet;
+  ASSERT_TRUE(read_run({{"schema", 1}, {"ranks", {rank(1, 1, "")}}}, &quiet));
+  EXPECT_EQ(check_company(quiet).state, State::kOk);
 }
 
 TEST(RunStats, AHeapThatDeclinedIsNamed) {
@@ -112,7 +124,7 @@ TEST(RunStats, CollectivesOfAllRanksAreSummedByFunctionWayAndMembers) {
   EXPECT_EQ(run.calls[0].calls, 5U) << "most calls first";
   EXPECT_EQ(run.calls[0].bytes, 200U);
   const std::vector<Check> checks = run_checks(run);
-  ASSERT_EQ(checks.size(), 3U);
+  ASSERT_EQ(checks.size(), 4U);
   EXPECT_EQ(checks[0].finding.find("2 ranks of 4"), 0U) << checks[0].finding;
   EXPECT_NE(checks[0].cost.find("MPI_Abort"), std::string::npos) << checks[0].cost;
   EXPECT_EQ(checks[2].finding.find("6 calls of 204 B: host 16.7 %, team 83.3 %"), 0U) << checks[2].finding;
