@@ -21,7 +21,7 @@ inline bool is_without_effect(int error) {
   int error_class = error;
   host.Error_class(error, &error_class);
   return error_class == MPI_ERR_ROOT || error_class == MPI_ERR_COUNT || error_class == MPI_ERR_TYPE ||
-         error_class == MPI_ERR_OP;
+         error_class == MPI_ERR_OP || error_class == MPI_ERR_BUFFER || error_class == MPI_ERR_ARG;
 }
 
 // What hosts call a mistake: MPI_IN_PLACE where it is not allowed, a reduction without a datatype (Open MPI asks first

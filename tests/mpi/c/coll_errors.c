@@ -9,15 +9,17 @@
 
 static int in[64], out[1024];
 
-// The class that `comm` gives for mistake `which`; false when there are no more.
-static bool mistake(int which, MPI_Comm comm, int size, int* code, const char** what) {
+// The class that `comm` gives for mistake `which`; false when there are no more. Where a root is wrong, it is this
+// rank.
+static bool mistake(int which, MPI_Comm comm, int rank, int size, int* code, const char** what) {
 #define MISTAKE(n, text, call) \
   case n:                      \
     *what = text;              \
     *code = (call);            \
     return true
   MPI_Datatype bad_type = MPI_DATATYPE_NULL;
-  switch (which) {  // from 20 on: negative counts of reductions, which MPICH does not look at
+  // From 20 on: negative counts of reductions, which MPICH does not look at. From 30 on: buffers, each host's own.
+  switch (which) {
     MISTAKE(0, "Bcast, root too large", MPI_Bcast(out, 1, MPI_INT, size, comm));
     MISTAKE(1, "Bcast, root negative", MPI_Bcast(out, 1, MPI_INT, -5, comm));
     MISTAKE(2, "Bcast, count negative", MPI_Bcast(out, -1, MPI_INT, 0, comm));
@@ -41,6 +43,22 @@ static bool mistake(int which, MPI_Comm comm, int size, int* code, const char** 
     MISTAKE(11, "Scatter, root too large", MPI_Scatter(out, 1, MPI_INT, in, 1, MPI_INT, size, comm));
     MISTAKE(17, "Exscan, no operation", MPI_Exscan(in, out, 1, MPI_INT, MPI_OP_NULL, comm));
     MISTAKE(18, "Allreduce, SUM of bytes", MPI_Allreduce(in, out, 1, MPI_BYTE, MPI_SUM, comm));
+#ifdef OPEN_MPI
+    MISTAKE(30, "Bcast, in place", MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, comm));
+    MISTAKE(31, "Allgather into in place", MPI_Allgather(in, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm));
+    MISTAKE(32, "Scatter from in place", MPI_Scatter(MPI_IN_PLACE, 1, MPI_INT, out, 1, MPI_INT, rank, comm));
+    MISTAKE(33, "Gather into in place", MPI_Gather(in, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, rank, comm));
+    MISTAKE(34, "Reduce into in place", MPI_Reduce(in, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, rank, comm));
+    MISTAKE(35, "Alltoall into in place", MPI_Alltoall(in, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm));
+#else
+    MISTAKE(30, "Bcast, no buffer", MPI_Bcast(NULL, 1, MPI_INT, 0, comm));
+    MISTAKE(31, "Allgather into in place", MPI_Allgather(in, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm));
+    MISTAKE(32, "Scatter, same buffer", MPI_Scatter(out, 1, MPI_INT, out + rank, 1, MPI_INT, rank, comm));
+    MISTAKE(33, "Reduce, the same buffer", MPI_Reduce(out, out, 1, MPI_INT, MPI_SUM, rank, comm));
+    MISTAKE(34, "Gather, the same buffer", MPI_Gather(out + rank, 1, MPI_INT, out, 1, MPI_INT, rank, comm));
+    MISTAKE(35, "Allreduce, the same buffer", MPI_Allreduce(out, out, 1, MPI_INT, MPI_SUM, comm));
+    MISTAKE(36, "Alltoall, the same buffer", MPI_Alltoall(out, 1, MPI_INT, out, 1, MPI_INT, comm));
+#endif
   }
   return false;
 }
@@ -50,8 +68,8 @@ static void mistakes(MPI_Comm comm, int rank, int size, int from, int to) {
     int code = 0, host_code = 0, sum = -1;
     const char* what = "";
     check_at("mistake", i);
-    if (!mistake(i, coll_host(), size, &host_code, &what)) break;
-    mistake(i, comm, size, &code, &what);
+    if (!mistake(i, coll_host(), rank, size, &host_code, &what)) break;
+    mistake(i, comm, rank, size, &code, &what);
     EXPECT(check_class(code) == check_class(host_code), "%s: %s, the host gives %s", what,
            check_class_name(check_class(code)), check_class_name(check_class(host_code)));
     OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
@@ -63,7 +81,7 @@ static void mistakes(MPI_Comm comm, int rank, int size, int from, int to) {
 }
 // What one rank alone has asked for wrongly, and was told so, has not happened.
 static void mistakes_of_one(MPI_Comm comm, int rank, int size) {
-  static const int kMistakes[] = {0, 1, 3, 4, 5, 8, 12};
+  static const int kMistakes[] = {0, 1, 3, 4, 5, 8, 12, 30, 31, 32, 33, 34, 35};
   NEED_RANKS(2);
   OK(MPI_Barrier(comm));
   for (int i = 0; i < (int)(sizeof kMistakes / sizeof *kMistakes); ++i) {
@@ -72,9 +90,14 @@ static void mistakes_of_one(MPI_Comm comm, int rank, int size) {
     MPI_Request request;
     check_at("mistake", kMistakes[i]);
     if (rank == i % size) {
-      mistake(kMistakes[i], comm, size, &code, &what);
+      mistake(kMistakes[i], comm, rank, size, &code, &what);
       EXPECT(code != MPI_SUCCESS, "%s: success", what);
       EXPECT_CLASS(MPI_Ibcast(&sum, 1, MPI_INT, size, comm, &request), MPI_ERR_ROOT);
+#ifdef OPEN_MPI
+      EXPECT_CLASS(MPI_Ibcast(MPI_IN_PLACE, 1, MPI_INT, 0, comm, &request), MPI_ERR_ARG);
+#else
+      EXPECT_CLASS(MPI_Iallreduce(&sum, &sum, 1, MPI_INT, MPI_SUM, comm, &request), MPI_ERR_BUFFER);
+#endif
     }
     OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
     EXPECT_EQ(sum, size * (size - 1) / 2);
@@ -93,8 +116,9 @@ CASE(coll_errors, moving) { mistakes(comm, rank, size, 0, 8); }
 CASE(coll_errors, reducing) { mistakes(comm, rank, size, 8, 20); }
 CASE(coll_errors, reducing_negative_counts) {
   OK(MPI_Barrier(comm));  // hosts may end the job here: rank 0 has told of the case before
-  mistakes(comm, rank, size, 20, 100);
+  mistakes(comm, rank, size, 20, 30);
 }
+CASE(coll_errors, buffers) { mistakes(comm, rank, size, 30, 100); }
 
 CASE(coll_errors, null_communicator) {
   EXPECT_CLASS(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM);
