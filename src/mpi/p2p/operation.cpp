@@ -3,6 +3,8 @@
 #include "mpi/p2p/operation.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
 #include "mpi/p2p/wildcard.h"
 
@@ -197,9 +199,46 @@ void take_outcome(Operation* op) {
   if (op->result.code != Code::kOk) op->error = class_of(op->result.code);
 }
 
+#if defined(ZH_ABI_OMPI)
+int judge_end(const p2p::Result&, const TypeInfo&) { return MPI_SUCCESS; }
+#else
+namespace {
+
+bool is_intel_mpi() {
+  std::vector<char> text(16384);  // MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most
+  int length = 0;
+  host.Get_library_version(text.data(), &length);
+  return std::strstr(text.data(), "Intel(R) MPI") != nullptr;
+}
+
+/// MPI_UNDEFINED where the last one is not whole.
+MPI_Count basic_elements(uint64_t bytes, const TypeInfo& type) {
+  MPI_Status status;
+  MPI_Count elements = 0;
+  write_status(&status, 0, 0, bytes, false);
+  host.Get_elements_x(&status, type.handle, &elements);
+  return elements;
+}
+
+}  // namespace
+
+// These hosts unpack basic elements, and what is left over in the end tells them. Intel MPI does so where all are of
+// one size, and says that there was no room for it. (MPICH itself does not look at long messages, nor at a rank's own.)
+int judge_end(const p2p::Result& result, const TypeInfo& type) {
+  if (type.kind != TypeInfo::Kind::kLayout || result.code != Code::kOk || result.cancelled) return MPI_SUCCESS;
+  if (type.size == 0 || result.bytes % type.size == 0) return MPI_SUCCESS;
+  if (basic_elements(result.bytes, type) != MPI_UNDEFINED) return MPI_SUCCESS;
+  static const bool intel_mpi = is_intel_mpi();
+  if (!intel_mpi) return MPI_ERR_TYPE;
+  const auto elements = static_cast<uint64_t>(basic_elements(type.size, type));
+  return type.size % elements == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+}
+#endif
+
 int finish(Operation* op, MPI_Status* status, bool* raised) {
   *raised = false;
   take_outcome(op);
+  if (op->type != nullptr && op->receives && op->error == MPI_SUCCESS) op->error = judge_end(op->result, *op->type);
   const int error = op->error;
   if (op->host_status) {
     *raised = error != MPI_SUCCESS;

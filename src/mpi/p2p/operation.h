@@ -101,6 +101,9 @@ bool look(Operation* op);
 bool poll(Operation* op);
 /// After look(): the engine's outcome into `op`, the data to where the program wants it; then kDone.
 void take_outcome(Operation* op);
+/// The error class of a message that ends inside of one of the basic elements of the type that it was received as;
+/// MPI_SUCCESS where it does not, or where the host does not mind, as where the type has no gaps.
+[[gnu::cold, gnu::noinline]] int judge_end(const p2p::Result& result, const TypeInfo& type);
 /// Gives the outcome and returns the operation to kNone. The error class is returned, not raised, except that the host
 /// has raised those of its own requests; `*raised` says so.
 int finish(Operation* op, MPI_Status* status, bool* raised);

@@ -42,7 +42,14 @@ template <typename N>
   }
   p2p::RecvArgs args = recv_args(call.info, call.rank, call.tag);
   args.buffer = describe(call.data);
-  return settle(shim.rank->recv(args), call.comm, status, true);
+  const p2p::Result result = shim.rank->recv(args);
+  if (args.buffer.layout != nullptr) [[unlikely]] {
+    if (const int error = judge_end(result, *call.data.type); error != MPI_SUCCESS) {
+      write_result(status, result, true);
+      return raise(call.comm, error);
+    }
+  }
+  return settle(result, call.comm, status, true);
 }
 
 /// A request that `begin` starts the operation of. Errors of that have been raised.
