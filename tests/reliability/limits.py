@@ -62,6 +62,7 @@ def limits() -> list[Limit]:
               deny("memfd_create")),
         Limit("ulimit -f 0", (), ("prlimit", "--fsize=0"), says=LEFT),
         Limit("ulimit -v 1 GiB", (), ("prlimit", f"--as={1 << 30}"), may_say=LEFT),
+        Limit("ulimit -v 600 MiB", (), ("prlimit", f"--as={600 << 20}")),
         Limit("ulimit -n 24", (), ("prlimit", "--nofile=24")),
         Limit("no thread can be made (ulimit -u)", (), ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups",
               "prlimit", f"--nproc={RANKS}"), quick=True),

@@ -1,6 +1,7 @@
 // Minting of handles, and the life of own requests.
 #include "mpi/p2p/requests.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include "mpi/coll/started.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/wildcard.h"
+#include "os/affinity.h"
 #include "os/room.h"
 
 namespace zh::mpi {
@@ -22,6 +24,7 @@ constexpr uintptr_t kNowhere = uintptr_t{1} << 63;
 std::byte* request_arena = reinterpret_cast<std::byte*>(kNowhere);
 std::byte* message_arena = reinterpret_cast<std::byte*>(kNowhere);
 UserRequest** request_chunks[kMaxRequests / kChunk];
+uint32_t most_messages = kMaxMessages;
 
 namespace {
 
@@ -80,9 +83,11 @@ bool make_chunk() {
 
 bool prepare_handles() {
 #if !ZH_ABI_INT_HANDLES
-  // Mostly addresses are needed; slots open as they are used.
-  if (!request_room.reserve(uint64_t{kMaxRequests} * kSlotBytes)) return false;
-  if (!message_room.reserve(uint64_t{kMaxMessages} * kSlotBytes)) return false;
+  // Mostly addresses are needed; slots open as they are used. Of limited ones (ulimit -v) most are the program's.
+  const uint64_t chunks = os::address_space_left() / 16 / (kChunk * kSlotBytes);
+  most_messages = static_cast<uint32_t>(std::min<uint64_t>(kMaxMessages, chunks * kChunk));
+  if (!request_room.reserve(std::min<uint64_t>(kMaxRequests, chunks * kChunk) * kSlotBytes)) return false;
+  if (!message_room.reserve(most_messages * kSlotBytes)) return false;
   request_arena = request_room.base();
   message_arena = message_room.base();
   return true;
@@ -305,7 +310,7 @@ int cancel(UserRequest* request) {
 bool mint_message(p2p::Message* message, const ErrorSite& site, MPI_Message* handle) {
   const TableLock lock(messages_mutex);
   if (idle_messages.empty()) {
-    if (messages.size() >= kMaxMessages) return false;
+    if (messages.size() >= most_messages) return false;
 #if !ZH_ABI_INT_HANDLES
     if (!message_room.open((messages.size() + 1) * kSlotBytes)) return false;
 #endif

@@ -48,6 +48,7 @@ constexpr uint32_t kFirstFortran = 0x2c000001;
 constexpr uint32_t kMaxRequests = 1U << (ZH_ABI_REQUEST_SLOT_BYTES > 16 ? 21 : ZH_ABI_REQUEST_SLOT_BYTES > 0 ? 22 : 24);
 constexpr uint32_t kFirstMessage = 0x2e000001;  ///< messages have a range of their own
 constexpr uint32_t kMaxMessages = 1U << 18;
+extern uint32_t most_messages;  ///< for which there are addresses
 
 /// Address space for handles; called once. False when there is no memory.
 bool prepare_handles();
@@ -79,7 +80,11 @@ inline uintptr_t message_index(MPI_Message handle) {
 }
 #endif
 
-inline bool is_own(MPI_Request handle) { return index_of(handle) < kMaxRequests; }
+/// Of what has been made: where addresses are short, others' objects may lie where more of ours would.
+inline bool is_own(MPI_Request handle) {
+  const auto index = index_of(handle);
+  return index < kMaxRequests && request_chunks[index / kChunk] != nullptr;
+}
 
 /// The request behind one of our handles, or null if it is the host's (or no live one of ours).
 inline UserRequest* own(MPI_Request handle) {
@@ -129,7 +134,7 @@ struct OwnMessage {
   ErrorSite site;
 };
 bool mint_message(p2p::Message* message, const ErrorSite& site, MPI_Message* handle);
-inline bool is_own_message(MPI_Message handle) { return message_index(handle) < kMaxMessages; }
+inline bool is_own_message(MPI_Message handle) { return message_index(handle) < most_messages; }
 /// Takes the message out of the table; message is null if the handle is stale.
 OwnMessage take_message(MPI_Message handle);
 
