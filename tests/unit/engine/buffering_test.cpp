@@ -110,7 +110,7 @@ TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
     const uint32_t self = r.node->self();
     constexpr int kMessages = 1500;
     constexpr int kGo = kMessages;
-    std::vector<std::byte> data(1000);
+    std::vector<std::byte> data(8000);
     std::vector<std::byte> go(1);
     if (self == 0) {
       for (int i = 0; i < kMessages; ++i) {
@@ -142,7 +142,7 @@ TEST_P(Buffering, ASenderThatGoesAwayAfterwards) {
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     constexpr int kMessages = 3000;
-    std::vector<std::byte> data(1000);
+    std::vector<std::byte> data(4000);
     if (r.node->self() == 0) {
       for (int i = 0; i < kMessages; ++i) {
         fill(data, 0, i);
