@@ -1,5 +1,7 @@
 // Blocking collectives: each wrapper makes its call (call_data.h, call_neighbor.h, call_reduce.h) and runs it. Also
 // MPI_Reduce_local and what makes and frees operations.
+#include <utility>
+
 #include "mpi/coll/call_counts.h"
 #include "mpi/coll/call_data.h"
 #include "mpi/coll/call_neighbor.h"
@@ -24,8 +26,22 @@ int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
   return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
 }
 
+/// Of a refused call hosts have told nobody. Made again, rightly, it meets the others' calls (MPICH's noalias.c); if
+/// this rank goes on to another one, they learn that it takes no part in theirs.
+template <typename Form, typename Call>
+CommInfo::Refused refused(const Call& call, coll::Team* team) {
+  int root = kEverywhere;
+  if constexpr (requires { call.root; }) root = call.root;
+  return {team, static_cast<uint16_t>(Form::kId), root, Call::kCollective == coll::Collective::kAllreduce};
+}
+
+[[gnu::cold]] void settle_refused(const CommInfo::Refused& now, CommInfo* info) {
+  const CommInfo::Refused before = std::exchange(info->refused, {});
+  if (before.call != now.call || before.root != now.root) before.team->refuse(before.to_all);
+}
+
 /// By the members' team, where they have one that knows the collective. False: it does not serve the call.
-template <typename Call>
+template <typename Form, typename Call>
 bool run_by_team(const Call& call, CommInfo* info, int* result) {
   coll::Team* team = nullptr;
   if constexpr (Call::kCollective == coll::Collective::kNeighbor) {
@@ -34,12 +50,18 @@ bool run_by_team(const Call& call, CommInfo* info, int* result) {
     team = team_of(info, Call::kCollective);
   }
   if (team == nullptr) return false;
+  if (info->refused.team != nullptr) [[unlikely]]
+    settle_refused(refused<Form>(call, team), info);
   const uint32_t begun = team->begun();
   *result = call.serve(*info, *team);
   // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
-  if (*result != MPI_SUCCESS && *result != kToHost && team->begun() == begun && !is_without_effect(*result))
-      [[unlikely]]
-    team->refuse(Call::kCollective == coll::Collective::kAllreduce);
+  if (*result != MPI_SUCCESS && *result != kToHost && team->begun() == begun) [[unlikely]] {
+    if (is_of_buffers(*result)) {
+      info->refused = refused<Form>(call, team);
+    } else if (!is_without_effect(*result)) {
+      team->refuse(Call::kCollective == coll::Collective::kAllreduce);
+    }
+  }
   return true;
 }
 
@@ -49,7 +71,7 @@ int run(const Call& call) {
   CommInfo* info = known(call.comm);
   int result = kToHost;
   CallWay way = CallWay::kTeam;
-  if (!run_by_team(call, info, &result) && runs_of(info) != nullptr) {
+  if (!run_by_team<Form>(call, info, &result) && runs_of(info) != nullptr) {
     result = run_schedule(call, *info, &way);
   }
   if (result == kToHost) {

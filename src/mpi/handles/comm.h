@@ -44,6 +44,13 @@ struct CommInfo {
   };
   Coll coll = Coll::kUnsettled;
   std::unique_ptr<coll::Team> team;
+  /// A blocking collective that this rank was refused for its buffers, while the others may wait for it in theirs.
+  struct Refused {
+    coll::Team* team = nullptr;  ///< null: there is none
+    uint16_t call = 0;
+    int root = 0;
+    bool to_all = false;
+  } refused;
   std::shared_ptr<Runs> runs;  ///< for all others (started.h); made at the first
   uint32_t holders = 0;        ///< requests that may outlive the handle (MPI standard 7.4.3)
   bool freed = false;          ///< the program has; it lives for its holders

@@ -81,7 +81,7 @@ static void mistakes(MPI_Comm comm, int rank, int size, int from, int to) {
 }
 // What one rank alone has asked for wrongly, and was told so, has not happened.
 static void mistakes_of_one(MPI_Comm comm, int rank, int size) {
-  static const int kMistakes[] = {0, 1, 3, 4, 5, 8, 12, 30, 31, 32, 33, 34, 35};
+  static const int kMistakes[] = {0, 1, 3, 4, 5, 8, 12};
   NEED_RANKS(2);
   OK(MPI_Barrier(comm));
   for (int i = 0; i < (int)(sizeof kMistakes / sizeof *kMistakes); ++i) {
@@ -118,6 +118,37 @@ CASE(coll_errors, reducing_negative_counts) {
   OK(MPI_Barrier(comm));  // hosts may end the job here: rank 0 has told of the case before
   mistakes(comm, rank, size, 20, 30);
 }
+#ifndef OPEN_MPI
+// What the root was refused for its buffers it makes again, while the others are in the first.
+static int rooted(int which, MPI_Comm comm, int rank, bool alias) {
+  int* const to = alias && rank == 0 ? out : in;
+  switch (which) {
+    case 0:
+      return MPI_Reduce(out, to, 1, MPI_INT, MPI_SUM, 0, comm);
+    case 1:
+      return MPI_Gather(out, 1, MPI_INT, to, 1, MPI_INT, 0, comm);
+    default:
+      return MPI_Scatter(out, 1, MPI_INT, to, 1, MPI_INT, 0, comm);
+  }
+}
+
+CASE(coll_errors, made_again) {
+  NEED_RANKS(2);
+  for (int which = 0; which < 3; ++which) {
+    int sum = -1;
+    check_at("call", which);
+    for (int i = 0; i < size; ++i) out[i] = which == 2 ? i : rank + 1;
+    if (rank == 0) EXPECT_CLASS(rooted(which, comm, rank, true), MPI_ERR_BUFFER);
+    OK(rooted(which, comm, rank, false));
+    if (which == 2) EXPECT_EQ(in[0], rank);
+    if (which == 0 && rank == 0) EXPECT_EQ(in[0], size * (size + 1) / 2);
+    if (which == 1 && rank == 0) EXPECT_EQ(in[size - 1], size);
+    OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
+    EXPECT_EQ(sum, size * (size - 1) / 2);
+  }
+}
+#endif
+
 CASE(coll_errors, buffers) { mistakes(comm, rank, size, 30, 100); }
 
 CASE(coll_errors, null_communicator) {
