@@ -35,9 +35,7 @@ class Atomic {
   T fetch_add_acq_rel(T v) { return value_.fetch_add(v, std::memory_order_acq_rel); }
   T fetch_sub_acq_rel(T v) { return value_.fetch_sub(v, std::memory_order_acq_rel); }
   T fetch_or_relaxed(T v) { return value_.fetch_or(v, std::memory_order_relaxed); }
-  T fetch_or_release(T v) { return value_.fetch_or(v, std::memory_order_release); }
   T fetch_and_relaxed(T v) { return value_.fetch_and(v, std::memory_order_relaxed); }
-  T fetch_and_acq_rel(T v) { return value_.fetch_and(v, std::memory_order_acq_rel); }
   /// On failure `expected` holds the value seen (relaxed).
   bool cas_acquire(T& expected, T desired) {
     return value_.compare_exchange_strong(expected, desired, std::memory_order_acquire, std::memory_order_relaxed);

@@ -5,26 +5,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/atomic.h"
-
 namespace zh {
 
 enum class LogLevel : uint8_t { kError, kWarn, kInfo, kDebug };
 /// "error", "warn", "info", "debug"; kWarn for anything else.
 [[nodiscard]] LogLevel log_level(std::string_view word);
-
-/// A place in the code that speaks once per process: `static LogSite site;`.
-class LogSite {
- public:
-  constexpr LogSite() = default;
-  [[nodiscard]] bool first_time() {
-    uint32_t expected = 0;
-    return said_.cas_relaxed(expected, 1);
-  }
-
- private:
-  Atomic<uint32_t> said_{0};
-};
 
 class Log {
  public:

@@ -211,9 +211,7 @@ class Rank {
   /// Where a rank of the node keeps its numbers, or this one.
   [[nodiscard]] p2p::AccountShm& account(uint32_t index) const;
   [[nodiscard]] p2p::AccountShm& account() const;
-  /// Table of ways chosen by pair and size, as JSON, for `zerohop info`.
-  [[nodiscard]] std::string choices_json() const;
-  /// The same of one peer, as a line for the log.
+  /// The sizes from which on messages to a peer go which way, as a line for the log.
   [[nodiscard]] std::string choice_text(uint32_t peer) const;
   /// Where the choices come from, and a line that the user should see (empty if there is none).
   [[nodiscard]] const std::string& choices_note() const;

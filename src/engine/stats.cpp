@@ -237,26 +237,4 @@ void Rank::count_call(uint64_t key, uint64_t bytes) {
 p2p::AccountShm& Rank::account() const { return account(node_.self()); }
 p2p::AccountShm& Rank::account(uint32_t index) const { return state_->endpoint->part(index).account; }
 
-std::string Rank::choices_json() const {
-  const State& s = *state_;
-  Json json;
-  json.open('[');
-  for (uint32_t i = 0; i < node_.size(); ++i) {
-    const tune::PairChoice& c = s.endpoint->choice(i);
-    json.open('{').key("peer").value(static_cast<uint64_t>(node_.world_rank(i)));
-    json.key("level").value(node::to_string(node_.level(node_.self(), i))).key("line_ns").real(node_.line_ns(i));
-    json.key("cma").value(node_.cma(i) && s.config.cma ? 1 : 0);
-    json.key("inline_max").value(c.inline_max).key("eager_max").value(c.eager_max);
-    json.key("single_copy_min").value(c.single_copy_min).key("mapped_min").value(c.mapped.least);
-    json.key("nontemporal_min")
-        .value(c.nontemporal_min)
-        .key("both_ends_min")
-        .value(c.both_ends_min)
-        .key("sender_copies")
-        .value(c.sender_copies ? 1 : 0);
-    json.key("ring_bytes_max").value(c.ring_bytes_max).close('}');
-  }
-  return json.close(']').take();
-}
-
 }  // namespace zh::engine

@@ -43,20 +43,6 @@ bool map_at(std::byte* at, uint64_t bytes, int flags, int fd, uint64_t offset) {
   return raw_mmap(at, bytes, kReadWrite, flags | MAP_FIXED, fd, offset) != MAP_FAILED;
 }
 
-/// `call`: pread or pwrite, until all is moved.
-template <typename Byte, typename Call>
-bool move_all(Call call, int fd, uint64_t offset, Byte* data, uint64_t bytes) {
-  while (bytes > 0) {
-    const ssize_t n = call(fd, data, bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    offset += static_cast<uint64_t>(n);
-    data += n;
-    bytes -= static_cast<uint64_t>(n);
-  }
-  return true;
-}
-
 }  // namespace
 
 std::byte* map_lazy(uint64_t bytes) {
@@ -137,7 +123,7 @@ bool protect(std::byte* at, uint64_t bytes, bool readable) {
 bool read_protected(const std::byte* at, std::byte* out, uint64_t bytes) {
   const int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  const bool ok = move_all(&pread, fd, reinterpret_cast<uintptr_t>(at), out, bytes);
+  const bool ok = read_at(fd, reinterpret_cast<uintptr_t>(at), out, bytes);
   close(fd);
   return ok;
 }
@@ -159,12 +145,16 @@ uint64_t file_id(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino ^ static_cast<uint64_t>(info.st_dev) << 40 : 0;
 }
 
-bool write_at(int fd, uint64_t offset, const std::byte* data, uint64_t bytes) {
-  return move_all(&pwrite, fd, offset, data, bytes);
-}
-
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes) {
-  return move_all(&pread, fd, offset, out, bytes);
+  while (bytes > 0) {
+    const ssize_t n = pread(fd, out, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    offset += static_cast<uint64_t>(n);
+    out += n;
+    bytes -= static_cast<uint64_t>(n);
+  }
+  return true;
 }
 
 NearMemory::NearMemory(const void* address) {

@@ -58,7 +58,6 @@ void wake_futex(const void* at);
 [[nodiscard]] uint64_t file_id(int fd);
 /// The low half of it, by which a process tells peers which file it means.
 [[nodiscard]] inline uint32_t file_generation(int fd) { return static_cast<uint32_t>(file_id(fd)); }
-bool write_at(int fd, uint64_t offset, const std::byte* data, uint64_t bytes);
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes);
 void close_fd(int fd);
 

@@ -142,7 +142,6 @@ class PayloadRing {
     reclaim();
     return head_ == tail_;
   }
-  [[nodiscard]] uint64_t in_use_bytes() const { return head_ - tail_; }
   /// What the words promise, and that the busy blocks lie one behind the other in the ring. For the sender.
   [[nodiscard]] const char* broken_invariant() const {
     if (!attached()) return nullptr;

@@ -140,7 +140,7 @@ class FakeHeap final : public heap::SharedHeap {
   void share(uint64_t page) {
     if (shared_pages_[page]) return;
     const uint64_t offset = page * kPage;
-    EXPECT_TRUE(os::write_at(fd_.get(), offset, base_ + offset, kPage));
+    EXPECT_EQ(pwrite(fd_.get(), base_ + offset, kPage, static_cast<off_t>(offset)), static_cast<ssize_t>(kPage));
     EXPECT_TRUE(os::map_file_at(base_ + offset, kPage, fd_.get(), offset, false));
     os::populate(base_ + offset, kPage);
     shared_pages_[page] = true;

@@ -44,14 +44,8 @@ class Atomic {
   T fetch_or_relaxed(T v, ZH_MC_SITE) {
     return update([v](T old) { return static_cast<T>(old | v); }, mc::Order::kRelaxed, site);
   }
-  T fetch_or_release(T v, ZH_MC_SITE) {
-    return update([v](T old) { return static_cast<T>(old | v); }, mc::Order::kRelease, site);
-  }
   T fetch_and_relaxed(T v, ZH_MC_SITE) {
     return update([v](T old) { return static_cast<T>(old & v); }, mc::Order::kRelaxed, site);
-  }
-  T fetch_and_acq_rel(T v, ZH_MC_SITE) {
-    return update([v](T old) { return static_cast<T>(old & v); }, mc::Order::kAcqRel, site);
   }
   bool cas_acquire(T& expected, T desired, ZH_MC_SITE) {
     return cas(expected, desired, mc::Order::kAcquire, mc::Order::kRelaxed, site);

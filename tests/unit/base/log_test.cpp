@@ -40,11 +40,5 @@ TEST(Log, LevelsByName) {
   EXPECT_EQ(log_level("?"), LogLevel::kWarn);
 }
 
-TEST(Log, ASiteSpeaksOnce) {
-  LogSite site;
-  EXPECT_TRUE(site.first_time());
-  EXPECT_FALSE(site.first_time());
-}
-
 }  // namespace
 }  // namespace zh
