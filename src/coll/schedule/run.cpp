@@ -196,7 +196,7 @@ void Run::begin_next() {
 Code Run::begin_with_leaders(const Step& step, void** handle) {
   std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
-  LeaderSteps& leaders = *call_.leaders;
+  LeaderSteps& leaders = call_.leaders->chosen();
   switch (step.kind) {
     case StepKind::kGive:
       return leaders.begin_bcast(from, step.bytes, step.tag, handle);
@@ -248,7 +248,7 @@ Code Run::share_with_leaders(const Step& step) {
   std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
   const std::span<const uint64_t> parts = plan_->schedule_.parts_of(step);
-  LeaderSteps& leaders = *call_.leaders;
+  LeaderSteps& leaders = call_.leaders->chosen();
   switch (step.kind) {
     case StepKind::kMeet:
       return leaders.meet();
@@ -355,7 +355,7 @@ void Run::poll() {
   for (uint32_t i = 0; i < n_leaders_;) {
     const UnderWay begun = leaders_[i];
     Code code = Code::kOk;
-    if (!call_.leaders->test(begun.handle, &code)) {
+    if (!call_.leaders->chosen().test(begun.handle, &code)) {
       ++i;
       continue;
     }

@@ -84,6 +84,8 @@ class NodeSteps {
 /// What the leaders of all nodes do together, in the order of nodes, as NodeSteps has it.
 class LeaderSteps {
  public:
+  /// What takes the steps: these, or others in their place. Known when the first step is taken, which may wait for all.
+  virtual LeaderSteps& chosen() { return *this; }
   /// Returns when all have come.
   virtual Code meet() = 0;
   /// Whether all bring the same: kIo where they do not.

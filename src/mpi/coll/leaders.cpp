@@ -141,19 +141,20 @@ void Leaders::free() {
   comms_of_leaders.fetch_add_relaxed(~0U);
 }
 
+coll::LeaderSteps& HostLeaders::chosen() {
+  coll::LeaderSteps* const messages = leaders_.messages();
+  return messages != nullptr ? *messages : *this;
+}
+
 template <typename Form, typename Call>
 Code HostLeaders::by_host(const Call& call, uint64_t bytes) {
   shim.rank->count_leader_step(bytes);
   return code_of(call.template forward<Form>(leaders_.comm()));
 }
 
-Code HostLeaders::meet() {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->meet();
-  return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0);
-}
+Code HostLeaders::meet() { return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0); }
 
 Code HostLeaders::compare(uint64_t steps, uint64_t bytes) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->compare(steps, bytes);
   coll::Compared<2> least({steps, bytes});
   // Any order will do; MPICH 4.0 has none for unsigned numbers that its algorithms agree on.
   const Operands<MPI_Count> x{MPI_IN_PLACE, least.words, least.kCount, MPI_INT64_T, MPI_MIN};
@@ -163,21 +164,14 @@ Code HostLeaders::compare(uint64_t steps, uint64_t bytes) {
 }
 
 Code HostLeaders::bcast(void* data, uint64_t bytes, uint32_t root) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->bcast(data, bytes, root);
   return by_host<form::Bcast>(bcast_of(leaders_, data, bytes, root), bytes);
 }
 
 Code HostLeaders::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->reduce(in, out, count, how, root);
-  }
   return by_host<form::Reduce>(reduce_of(leaders_, reducing_, in, out, count, root), count * how.element_bytes);
 }
 
 Code HostLeaders::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->allreduce(in, out, count, how);
-  }
   return by_host<form::Allreduce>(allreduce_of(leaders_, reducing_, in, out, count), count * how.element_bytes);
 }
 
@@ -195,30 +189,20 @@ Code HostLeaders::begin(const Call& call, uint64_t bytes, void** handle) {
 }
 
 Code HostLeaders::begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->begin_bcast(data, bytes, root, handle);
-  }
   return begin<form::Ibcast>(bcast_of(leaders_, data, bytes, root), bytes, handle);
 }
 
 Code HostLeaders::begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
                                void** handle) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->begin_reduce(in, out, count, how, root, handle);
-  }
   return begin<form::Ireduce>(reduce_of(leaders_, reducing_, in, out, count, root), count * how.element_bytes, handle);
 }
 
 Code HostLeaders::begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how,
                                   void** handle) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->begin_allreduce(in, out, count, how, handle);
-  }
   return begin<form::Iallreduce>(allreduce_of(leaders_, reducing_, in, out, count), count * how.element_bytes, handle);
 }
 
 bool HostLeaders::test(void* handle, Code* code) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->test(handle, code);
   auto* const request = static_cast<MPI_Request*>(handle);
   int complete = 0;
   const int error = host.Test(request, &complete, MPI_STATUS_IGNORE);
@@ -229,7 +213,6 @@ bool HostLeaders::test(void* handle, Code* code) {
 }
 
 Code HostLeaders::allgather(void* all, std::span<const uint64_t> parts) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->allgather(all, parts);
   const Data<MPI_Count> own(MPI_IN_PLACE, 0, MPI_BYTE);
   const uint64_t bytes = parts[leaders_.self()];
   if (all_alike(parts)) {
@@ -243,9 +226,6 @@ Code HostLeaders::allgather(void* all, std::span<const uint64_t> parts) {
 
 Code HostLeaders::gather(const void* own, uint64_t bytes, void* all, std::span<const uint64_t> parts, bool even,
                          uint32_t root) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->gather(own, bytes, all, parts, even, root);
-  }
   const auto to = static_cast<int>(root);
   const bool receives = root == leaders_.self();  // its own part is in its place
   const Data<MPI_Count> mine(receives ? MPI_IN_PLACE : own, static_cast<MPI_Count>(bytes), MPI_BYTE);
@@ -259,9 +239,6 @@ Code HostLeaders::gather(const void* own, uint64_t bytes, void* all, std::span<c
 
 Code HostLeaders::scatter(const void* all, std::span<const uint64_t> parts, void* own, uint64_t bytes, bool even,
                           uint32_t root) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->scatter(all, parts, own, bytes, even, root);
-  }
   const auto from = static_cast<int>(root);
   const bool sends = root == leaders_.self();
   const Data<MPI_Count> mine(sends ? MPI_IN_PLACE : own, static_cast<MPI_Count>(bytes), MPI_BYTE);
@@ -274,7 +251,6 @@ Code HostLeaders::scatter(const void* all, std::span<const uint64_t> parts, void
 }
 
 Code HostLeaders::alltoall(const void* in, void* out, std::span<const uint64_t> parts) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) return messages->alltoall(in, out, parts);
   const uint64_t bytes = std::accumulate(parts.begin(), parts.end(), uint64_t{0});
   if (all_alike(parts)) {
     const auto each = static_cast<MPI_Count>(parts[0]);
@@ -290,9 +266,6 @@ Code HostLeaders::alltoall(const void* in, void* out, std::span<const uint64_t> 
 
 Code HostLeaders::reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts,
                                  const coll::Reduction& how) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->reduce_scatter(in, out, parts, how);
-  }
   const void* from = in == out ? MPI_IN_PLACE : in;
   const uint64_t bytes = std::accumulate(parts.begin(), parts.end(), uint64_t{0});
   const MPI_Datatype type = reducing_.type->handle;
@@ -302,9 +275,6 @@ Code HostLeaders::reduce_scatter(const void* in, void* out, std::span<const uint
 }
 
 Code HostLeaders::exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
-  if (coll::LeaderSteps* messages = leaders_.messages(); messages != nullptr) {
-    return messages->exscan(in, out, count, how);
-  }
   const Operands<MPI_Count> x{in, out, static_cast<MPI_Count>(count), reducing_.type->handle, reducing_.handle};
   return by_host<form::Exscan>(calls::Exscan<MPI_Count>{x, leaders_.comm()}, count * how.element_bytes);
 }

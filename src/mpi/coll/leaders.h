@@ -46,13 +46,14 @@ class Leaders {
   State state_ = State::kUnsettled;
 };
 
-/// The steps of one call.
+/// The steps of one call, by the host's collectives; or the leaders' own messages in their place.
 class HostLeaders final : public coll::LeaderSteps {
  public:
   HostLeaders(Leaders& leaders, const Reducing& reducing) : leaders_(leaders), reducing_(reducing) {
     requests_.fill(MPI_REQUEST_NULL);
   }
 
+  coll::LeaderSteps& chosen() override;
   Code meet() override;
   Code compare(uint64_t steps, uint64_t bytes) override;
   Code bcast(void* data, uint64_t bytes, uint32_t root) override;
