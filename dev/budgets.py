@@ -16,7 +16,7 @@ profile of each version, or, if they are worth it, --write. Less: --write, or th
 this one gained. The table goes in with the change, and the commit says why.
 
 What else would make counts differ is fixed: the topology (two cores behind one cache, so pairs are far; the measured
-time of a line does not count under it), built-in thresholds (ZEROHOP_CALIBRATE=0, and no folders of calibrations),
+time of a line does not count under it), built-in thresholds (ZEROHOP_PROFILE=builtin, and no folders of calibrations),
 waiting that never sleeps, else a call would have to wake its peer (ZEROHOP_WAIT=spin), and the shared heap, which
 valgrind keeps out anyway (ZEROHOP_HEAP=0). valgrind shows every program the same processor, with AVX2 at most.
 Skipped, and said so: without valgrind, AVX2 or two processors, or where another compiler has built the library than
@@ -57,7 +57,7 @@ NOTHING = "nothing"  # what the program calls the count of callgrind's own reque
 VALGRIND = ("--tool=callgrind", "--quiet", "--instr-atstart=no", "--separate-threads=yes")
 SETTINGS = {
     "ZEROHOP_TOPOLOGY": "synthetic:pack:1 numa:1 l3:1 core:2 pu:1",
-    "ZEROHOP_CALIBRATE": "0",
+    "ZEROHOP_PROFILE": "builtin",
     "ZEROHOP_SITE": "",
     "ZEROHOP_WAIT": "spin",
     "ZEROHOP_HEAP": "0",

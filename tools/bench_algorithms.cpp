@@ -26,7 +26,7 @@ namespace zh::tools {
 namespace {
 
 constexpr const char* kAlgorithmsExamples =
-    "Every launch has one algorithm of one collective, by ZEROHOP_<COLLECTIVE> and ZEROHOP_CHUNK; `auto` is what\n"
+    "Every launch has one algorithm of one collective, by ZEROHOP_ALGORITHM and ZEROHOP_CHUNK; `auto` is what\n"
     "zerohop does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared "
     "by\n"
     "their ratio to it.\n\n"

@@ -71,7 +71,7 @@ bool run_calibrations(const std::vector<int>& beside, int rounds_wanted, const P
   for (int round = 0; round < rounds_wanted; ++round) {
     std::vector<PlannedLaunch> planned = {launch};
     planned.back().setting = kBuiltInSetting;
-    planned.back().spec.env["ZEROHOP_CALIBRATE"] = "0";
+    planned.back().spec.env["ZEROHOP_PROFILE"] = "builtin";
     for (const int n : beside) {
       const fs::path copy = folder.path() / "in use" / beside_setting(n);
       fs::remove_all(copy, failed);

@@ -199,9 +199,7 @@ std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOpt
 
 void choose_algorithm(const std::string& collective, const std::string& algorithm, const std::string& chunk,
                       PlannedLaunch* launch) {
-  std::string variable = "ZEROHOP_";
-  for (const char c : collective) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (!algorithm.empty()) launch->spec.env[variable] = algorithm;
+  if (!algorithm.empty()) launch->spec.env["ZEROHOP_ALGORITHM"] = collective + ":" + algorithm;
   if (!chunk.empty()) launch->spec.env["ZEROHOP_CHUNK"] = chunk;
 }
 

@@ -22,7 +22,7 @@ struct FigureWay {
 
 /// How zerohop carries the collective out.
 struct FigureAlgorithm {
-  std::string_view name;   ///< ZEROHOP_<COLLECTIVE>; "": what zerohop does by itself
+  std::string_view name;   ///< of ZEROHOP_ALGORITHM; "": what zerohop does by itself
   std::string_view chunk;  ///< ZEROHOP_CHUNK; "": its default
 };
 

@@ -35,7 +35,7 @@ CalibrationFacts look_at_calibration(const Options& options) {
   const tune::KeptFolders folders = tune::kept_folders(options);
   const std::string& folder = f.folder = folders.own;
   const tune::MachineId machine = tune::this_machine();
-  f.switched_off = !options.get_bool(Opt::kCalibrate);
+  f.switched_off = options.is(Opt::kProfile, "builtin");
   f.path = tune::profile_path(folders, machine);
   f.now = os::seconds_since_1970();
   f.loaded = tune::load_profile(folders, machine, &f.profile);
@@ -53,7 +53,7 @@ CalibrationFacts look_at_calibration(const Options& options) {
 Check check_calibration(const CalibrationFacts& f) {
   Check c{"calibration", State::kOk, "", "", ""};
   if (f.switched_off) {
-    c.finding = "switched off by ZEROHOP_CALIBRATE: built-in thresholds";
+    c.finding = "switched off by ZEROHOP_PROFILE: built-in thresholds";
     return c;
   }
   if (!f.loaded.ok()) {

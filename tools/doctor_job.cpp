@@ -10,8 +10,7 @@
 #include <iterator>
 
 #include "base/options.h"
-#include "coll/algorithms/algorithms.h"
-#include "coll/algorithms/selection.h"
+#include "coll/algorithms/precedence.h"
 #include "doctor.h"
 #include "mpi/entry/known_hosts.h"
 #include "node/machine.h"
@@ -309,14 +308,7 @@ Check check_variables(const Options& options) {
   if (c.finding.empty()) c.finding = "none is set";
   if (!options.get_bool(Opt::kEnable)) c.finding += ": every call goes to the MPI library";
   std::vector<std::string> complaints = options.complaints();
-  for (size_t i = 0; i < static_cast<size_t>(coll::Collective::kCount); ++i) {
-    const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
-    const std::string& wanted = options.get_text(option);
-    if (wanted.empty() || wanted == "auto" || wanted == coll::kHostAlgorithm) continue;
-    if (coll::algorithm_called(static_cast<coll::Collective>(i), wanted) != nullptr) continue;
-    complaints.push_back(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted +
-                         ": there is no such algorithm (`zerohop schedule --list`)");
-  }
+  static_cast<void>(coll::read_names(options.get_text(Opt::kAlgorithm), &complaints));
   if (const std::string why = what_stops_statistics(options.get_text(Opt::kStats)); !why.empty()) {
     complaints.push_back(why);
   }

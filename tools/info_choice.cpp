@@ -183,13 +183,7 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi, const coll::T
   facts.chunk_bytes = options.get_number(Opt::kChunk);
   facts.precedence.chunk_set = options.source(Opt::kChunk) != Source::kDefault;
   facts.tiles = tiles;
-  for (size_t i = 0; i < coll::kCollectives; ++i) {
-    const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
-    const std::string& word = options.get_text(option);
-    if (coll::read_name(static_cast<coll::Collective>(i), word, &facts.precedence.named[i])) continue;
-    facts.complaints.push_back(fmt::format("{}={}: there is no such algorithm; `zerohop schedule --list` names them",
-                                           option_table()[static_cast<size_t>(option)].name, word));
-  }
+  facts.precedence.named = coll::read_names(options.get_text(Opt::kAlgorithm), &facts.complaints);
   const tune::KeptFolders folders = tune::kept_folders(options);
   for (const auto& [table, path] : {std::pair{&facts.precedence.measured, coll::selection_path(folders, abi)},
                                     std::pair{&facts.precedence.modelled, coll::model_selection_path(folders, abi)}}) {

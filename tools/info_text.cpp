@@ -40,23 +40,11 @@ std::string setting(const json& variable) {
   return " = " + (value.empty() ? "(empty)" : value) + " (" + text_of(variable["source"]) + ")";
 }
 
-/// Variables that follow each other and mean the same are explained once, those of one value named together.
 void variables(const json& info, Page* page) {
   page->title("Variables (ZEROHOP_...): value (where it comes from)");
-  const json& list = info["variables"];
-  for (size_t first = 0; first < list.size();) {
-    size_t end = first;
-    std::vector<std::pair<std::string, std::string>> settings;  // value, names
-    for (; end < list.size() && list[end]["meaning"] == list[first]["meaning"]; ++end) {
-      const std::string value = setting(list[end]);
-      auto known = settings.begin();
-      while (known != settings.end() && known->first != value) ++known;
-      if (known == settings.end()) known = settings.insert(known, {value, ""});
-      known->second += (known->second.empty() ? "" : ", ") + short_name(list[end]);
-    }
-    for (const auto& [value, names] : settings) page->line(names + value);
-    page->line(text_of(list[first]["meaning"]), "      ");
-    first = end;
+  for (const json& variable : info["variables"]) {
+    page->line(short_name(variable) + setting(variable));
+    page->line(text_of(variable["meaning"]), "      ");
   }
   for (const json& complaint : info["complaints"]) page->line(text_of(complaint), "  ! ");
 }

@@ -36,7 +36,7 @@ constexpr const char* kChooseHelp =
     "paper's section 7 has it: a quarter of L1, from the size of the larger tile on an eighth of L2. --save keeps the\n"
     "table: jobs of this machine obey it where no variable names an algorithm and nothing was measured by `zerohop\n"
     "bench algorithms --save`. It serves where a schedule does: communicators of several nodes, nonblocking and\n"
-    "persistent calls of more than 240 bytes. Other calls on one node are served by a team.\n\n"
+    "persistent calls of more than 512 bytes. Other calls on one node are served by a team.\n\n"
     "  zerohop tune --json here.json                    what messages cost here\n"
     "  zerohop model choose -p here.json                one node, 2, 4 and 8 ranks\n"
     "  zerohop model choose -p here.json -r 8,16 -n 2 --save\n"
@@ -188,7 +188,7 @@ int choose(const ModelChooseArguments& a) {
   std::vector<std::string> notes = {
       "A prediction, not a measurement: `zerohop bench algorithms` says whether the machine agrees, and what it saves "
       "counts more.",
-      "It serves schedules: calls of several nodes, nonblocking and persistent ones of more than 240 bytes. Other "
+      "It serves schedules: calls of several nodes, nonblocking and persistent ones of more than 512 bytes. Other "
       "calls on one node are served by a team."};
   const coll::Tiles tiles = tiles_here(options, &notes);
   std::vector<Part> parts;

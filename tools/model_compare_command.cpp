@@ -173,7 +173,7 @@ void add_model_compare_command(CLI::App* model) {
   CLI::App* command = model->add_subcommand(
       "compare", "Predictions beside what `zerohop bench algorithms` and `bench shapes` measured.");
   command->footer(
-      "Each measured algorithm is predicted by three models: by the paper's closed form where it has one, and by a\n"
+      "Each measured algorithm is predicted by four models: by the paper's closed form where it has one, and by a\n"
       "walk. The table has the mean and the greatest error of each, beside the spread of the measurement.\n\n"
       "  zerohop tune --json here.json\n"
       "  zerohop bench algorithms --only bcast --ranks 2 --json measured.json\n"

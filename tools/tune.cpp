@@ -36,8 +36,8 @@ int renew(const Options& options, const tune::KeptFolders& folders) {
     std::printf("The site's is in force: %s\n", left.c_str());
     return 0;
   }
-  std::puts(options.get_bool(Opt::kCalibrate) ? "The next two jobs of two ranks or more measure again."
-                                              : "ZEROHOP_CALIBRATE=0: jobs measure nothing.");
+  std::puts(!options.is(Opt::kProfile, "builtin") ? "The next two jobs of two ranks or more measure again."
+                                                  : "ZEROHOP_PROFILE=builtin: jobs measure nothing.");
   return 0;
 }
 

@@ -23,18 +23,6 @@ constexpr size_t kNameMax = 100;  // a longer name is near to none of the table'
 constexpr size_t kComplaintMax = 600;
 constexpr size_t kComplaintEnd = 250;  // of these the last, which say what is allowed and what is used instead
 
-constexpr OptionSpec algorithm_of(const char* name) {
-  return {name,
-          OptionType::kString,
-          "auto",
-          "",
-          kNoRange,
-          kNoRange,
-          "shim",
-          "algorithm of this collective in all its forms, where it fits (zerohop schedule --list), or host; as rank 0 "
-          "has it"};
-}
-
 constexpr OptionSpec kTable[] = {
     {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1, "shim",
      "0: stay out of the way; every call goes to the host MPI untouched"},
@@ -73,12 +61,9 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_SITE", OptionType::kString, "/etc/zerohop", "", kNoRange, kNoRange, "tune",
      "folder of calibrations and tables of algorithms for all users: files that ZEROHOP_CACHE does not have are read "
      "from it; empty: none"},
-    {"ZEROHOP_CALIBRATE", OptionType::kBool, "1", "", 0, 1, "tune",
-     "0: take the built-in thresholds, measure nothing at start"},
     {"ZEROHOP_PROFILE", OptionType::kEnum, "auto", "auto|builtin|papers", kNoRange, kNoRange, "tune",
-     "thresholds: auto: as calibrated; builtin: as ZEROHOP_CALIBRATE=0; papers: those of the hybrid paper, one copy "
-     "from "
-     "32K, 2K or 1K by distance"},
+     "thresholds: auto: as calibrated; builtin: those that need no calibration, and nothing is measured at start; "
+     "papers: those of the hybrid paper, one copy from 32K, 2K or 1K by distance"},
     {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange, "all",
      "what is told on stderr; info: the ways chosen for each pair at MPI_Init; debug: each decision when it is first "
      "made"},
@@ -93,17 +78,9 @@ constexpr OptionSpec kTable[] = {
      "folder of segment files and sockets, where they are needed; empty: /dev/shm, else TMPDIR, else /tmp"},
     {"ZEROHOP_TOPOLOGY", OptionType::kString, "", "", kNoRange, kNoRange, "node",
      "hwloc XML file or \"synthetic:...\" instead of this machine; ranks are placed on its CPUs in turn (for tests)"},
-    algorithm_of("ZEROHOP_BARRIER"),
-    algorithm_of("ZEROHOP_BCAST"),
-    algorithm_of("ZEROHOP_REDUCE"),
-    algorithm_of("ZEROHOP_ALLREDUCE"),
-    algorithm_of("ZEROHOP_REDUCE_SCATTER"),
-    algorithm_of("ZEROHOP_SCAN"),
-    algorithm_of("ZEROHOP_EXSCAN"),
-    algorithm_of("ZEROHOP_GATHER"),
-    algorithm_of("ZEROHOP_SCATTER"),
-    algorithm_of("ZEROHOP_ALLGATHER"),
-    algorithm_of("ZEROHOP_ALLTOALL"),
+    {"ZEROHOP_ALGORITHM", OptionType::kString, "auto", "", kNoRange, kNoRange, "shim",
+     "algorithms of collectives, in all their forms, where they fit: bcast:leader-ring,allreduce:host and the like "
+     "(`zerohop schedule --list` names them; host: the MPI library's own); as rank 0 has it"},
     {"ZEROHOP_CHUNK", OptionType::kSize, "64K", "", 0, kMaxSize, "shim",
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
      "algorithms may have others, and host-leaders takes vectors whole; as rank 0 has it"},
@@ -111,6 +88,10 @@ constexpr OptionSpec kTable[] = {
 static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 
 constexpr std::string_view kPrefix = "ZEROHOP_";
+
+/// Names of before, each a collective of ZEROHOP_ALGORITHM. ZEROHOP_CALIBRATE=0 is ZEROHOP_PROFILE=builtin.
+constexpr std::string_view kRetired[] = {"barrier", "bcast",  "reduce",  "allreduce", "reduce_scatter", "scan",
+                                         "exscan",  "gather", "scatter", "allgather", "alltoall"};
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -337,6 +318,17 @@ Status Options::set(std::string_view name, std::string_view value, Source source
     }
     if (source >= values_[i].source) values_[i] = {std::move(text), source};
     return kOk;
+  }
+  const std::string rest = lower(std::string_view(full).substr(kPrefix.size()));
+  if (std::find(std::begin(kRetired), std::end(kRetired), rest) != std::end(kRetired)) {
+    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
+             ": it is ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now");
+    return {Code::kInvalid, "ZEROHOP_ variable of before"};
+  }
+  if (rest == "calibrate") {
+    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
+             ": ZEROHOP_PROFILE=builtin is its 0 now");
+    return {Code::kInvalid, "ZEROHOP_ variable of before"};
   }
   const OptionSpec* near = nearest(full);
   complain("unknown variable " + full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +

@@ -274,7 +274,7 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
     uses("scatter-ring-allgather")
     measured.write_text("bcast 2 several 0 linear\n")
     uses("linear")
-    uses("leader-ring", ZEROHOP_BCAST="leader-ring")
+    uses("leader-ring", ZEROHOP_ALGORITHM="bcast:leader-ring")
     measured.write_text("bcast 2 several 0 rung\n")
     lines = [line for line in uses("scatter-ring-allgather").splitlines() if "not obeyed" in line]
     expect(len(lines) == 1 and f"{measured}: line 1: the fifth word" in lines[0], lines)
@@ -284,7 +284,7 @@ def sockets_have_leaders(host, folder: Path) -> None:
     # Rank k is taken to be on the k-th hardware thread.
     two, one = "synthetic:pack:2 numa:1 l3:1 core:2 pu:1", "synthetic:pack:1 numa:1 l3:1 core:4 pu:1"
     for topology, divided in ((two, True), (one, False)):
-        name = {"ZEROHOP_TOPOLOGY": topology, "ZEROHOP_BCAST": "leader-ring-domains", "NO_PERSISTENT": "1"}
+        name = {"ZEROHOP_TOPOLOGY": topology, "ZEROHOP_ALGORITHM": "bcast:leader-ring-domains", "NO_PERSISTENT": "1"}
         job = run(host, folder / "stats.json", ZEROHOP_CACHE=str(folder), **name)
         expect(job.outcome.code == 0, job.outcome.tail())
         for entry in read(folder / "stats.json")["ranks"]:

@@ -5,17 +5,45 @@
 
 namespace zh::coll {
 
-bool read_name(Collective collective, std::string_view word, NamedAlgorithm* out) {
-  out->reset();
-  if (word == "auto" || word.empty()) return true;
+namespace {
+
+/// One part, "bcast:leader-ring". Returns what is wrong with it, or nothing.
+std::string read_part(std::string_view part, NamedAlgorithms* out) {
+  const size_t colon = part.find(':');
+  if (colon == std::string_view::npos) return "is not collective:algorithm";
+  const Collective collective = collective_named(part.substr(0, colon));
+  if (collective == Collective::kCount) return "there is no such collective";
+  const std::string_view word = part.substr(colon + 1);
+  NamedAlgorithm& named = (*out)[static_cast<size_t>(collective)];
+  if (word == "auto") return "";
   if (word == kHostAlgorithm) {
-    *out = nullptr;
-    return true;
+    named = nullptr;
+    return "";
   }
-  const Algorithm* found = algorithm_called(collective, word);
-  if (found == nullptr) return false;
-  *out = found;
-  return true;
+  const Algorithm* const found = algorithm_called(collective, word);
+  if (found != nullptr) {
+    named = found;
+    return "";
+  }
+  std::string there = "there are auto, host";
+  for (const Algorithm& a : algorithms(collective)) there.append(", ").append(a.name);
+  return there;
+}
+
+}  // namespace
+
+NamedAlgorithms read_names(std::string_view text, std::vector<std::string>* faults) {
+  NamedAlgorithms named{};
+  if (text == "auto") return named;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    if (part.empty()) continue;
+    if (const std::string fault = read_part(part, &named); !fault.empty()) {
+      faults->push_back("ZEROHOP_ALGORITHM: " + std::string(part) + ": " + fault);
+    }
+  }
+  return named;
 }
 
 std::string_view name_of(ChosenBy by) {

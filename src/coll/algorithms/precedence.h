@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "coll/algorithms/selection.h"
 
@@ -17,8 +19,11 @@ constexpr size_t kCollectives = static_cast<size_t>(Collective::kCount);
 /// Nothing: none was named. Null: the host's own collective.
 using NamedAlgorithm = std::optional<const Algorithm*>;
 
-/// What a variable such as ZEROHOP_BCAST names: nothing for "auto" and "". False if there is no such algorithm.
-bool read_name(Collective collective, std::string_view word, NamedAlgorithm* out);
+using NamedAlgorithms = std::array<NamedAlgorithm, kCollectives>;
+
+/// What ZEROHOP_ALGORITHM names: "bcast:leader-ring,allreduce:host"; "auto" and "" name nothing. `faults` gets a line
+/// for each part that cannot be obeyed.
+[[nodiscard]] NamedAlgorithms read_names(std::string_view text, std::vector<std::string>* faults);
 
 enum class ChosenBy : uint8_t { kVariable, kMeasured, kModel, kDefault };
 /// "variable", "measured", "model", "default".
@@ -35,10 +40,10 @@ struct AlgorithmChoice {
 enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
 
 struct Precedence {
-  std::array<NamedAlgorithm, kCollectives> named{};  ///< see named_for()
-  Selection measured;                                ///< by `zerohop bench algorithms --save`
-  Selection modelled;                                ///< by `zerohop model choose --save`
-  bool chunk_set = false;                            ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
+  NamedAlgorithms named{};  ///< see named_for()
+  Selection measured;       ///< by `zerohop bench algorithms --save`
+  Selection modelled;       ///< by `zerohop model choose --save`
+  bool chunk_set = false;   ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
 
   /// What a variable names; nothing where there is none for the collective.
   [[nodiscard]] NamedAlgorithm named_for(Collective collective) const {

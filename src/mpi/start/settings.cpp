@@ -40,31 +40,24 @@ void apply(const Options& options, engine::Config* out) {
   out->group_members = static_cast<uint32_t>(options.get_number(Opt::kGroup));
   out->calibration_folder = options.get_text(Opt::kCache);
   out->site_folder = options.get_text(Opt::kSite);
-  out->calibrate = options.get_bool(Opt::kCalibrate);
   if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
 }
 
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {
   AlgorithmNumbers numbers{};
+  std::vector<std::string> faults;
+  const coll::NamedAlgorithms named = coll::read_names(options.get_text(Opt::kAlgorithm), &faults);
+  for (const std::string& fault : faults) complain(fault);
   for (size_t i = 0; i < coll::kCollectives; ++i) {
-    const auto option = static_cast<Opt>(static_cast<size_t>(Opt::kBarrier) + i);
-    const std::string& wanted = options.get_text(option);
-    const auto collective = static_cast<coll::Collective>(i);
-    const auto all = coll::algorithms(collective);
-    if (coll::NamedAlgorithm found; coll::read_name(collective, wanted, &found)) {
-      if (found) numbers[i] = *found == nullptr ? kHostNumber : static_cast<uint8_t>(*found - all.data() + 1);
-      continue;
-    }
-    std::string there;
-    for (const coll::Algorithm& a : all) there.append(", ").append(a.name);
-    complain(std::string(option_table()[static_cast<size_t>(option)].name) + "=" + wanted + ": there are auto, host" +
-             there);
+    if (!named[i]) continue;
+    const auto all = coll::algorithms(static_cast<coll::Collective>(i));
+    numbers[i] = *named[i] == nullptr ? kHostNumber : static_cast<uint8_t>(*named[i] - all.data() + 1);
   }
   return numbers;
 }
 
-std::array<coll::NamedAlgorithm, coll::kCollectives> algorithms_of(const AlgorithmNumbers& numbers) {
-  std::array<coll::NamedAlgorithm, coll::kCollectives> found{};
+coll::NamedAlgorithms algorithms_of(const AlgorithmNumbers& numbers) {
+  coll::NamedAlgorithms found{};
   for (size_t i = 0; i < coll::kCollectives; ++i) {
     const auto all = coll::algorithms(static_cast<coll::Collective>(i));
     if (numbers[i] != 0) found[i] = numbers[i] == kHostNumber ? nullptr : &all[numbers[i] - 1U];

@@ -20,8 +20,8 @@ void apply(const Options& options, engine::Config* out);
 
 /// By collective: 0 for none in particular, 255 for the host's own, else the place in coll::algorithms() plus one.
 using AlgorithmNumbers = std::array<uint8_t, coll::kCollectives>;
-/// What ZEROHOP_BCAST and its like name; `complain` gets a line for each that there is not.
+/// What ZEROHOP_ALGORITHM names; `complain` gets a line for each part that cannot be obeyed.
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain);
-std::array<coll::NamedAlgorithm, coll::kCollectives> algorithms_of(const AlgorithmNumbers& numbers);
+coll::NamedAlgorithms algorithms_of(const AlgorithmNumbers& numbers);
 
 }  // namespace zh::mpi

@@ -29,6 +29,7 @@ int coll_pick(uint64_t* state, int n);  // 0 .. n - 1
 bool coll_chance(uint64_t* state, int percent);
 
 MPI_Comm coll_host(void);  // the ranks of the world, served by the host whatever zerohop does
+bool coll_named(const char* collective, const char* algorithm);  // by ZEROHOP_ALGORITHM; null: any
 bool coll_one_node(void);  // all ranks have one node, in truth and as zerohop is told; first asked by all of them
 /// Verifies on a communicator of the host that all ranks hold the same value.
 void coll_expect_same(uint64_t value, const char* what);

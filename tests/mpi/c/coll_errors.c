@@ -190,7 +190,7 @@ CASE(coll_errors, without_memory) {
   enum { kBlocks = 5 << 20 };  // more than malloc ever takes from what it has
   NEED_RANKS(2);
   if (!served() || size > 8) SKIP("hosts alone may wait for ever");
-  if (getenv("ZEROHOP_SCATTER") == NULL && !coll_one_node()) SKIP("the host's, unless an algorithm is named");
+  if (!coll_named("scatter", NULL) && !coll_one_node()) SKIP("the host's, unless an algorithm is named");
   double* data = calloc(2 * (size_t)kBlocks, sizeof *data);
   MPI_Datatype gaps;
   OK(MPI_Type_vector(kBlocks / size, 1, 2, MPI_DOUBLE, &gaps));

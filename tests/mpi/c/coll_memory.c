@@ -62,6 +62,18 @@ MPI_Comm coll_host(void) {
   return host;
 }
 
+bool coll_named(const char* collective, const char* algorithm) {
+  const char* all = getenv("ZEROHOP_ALGORITHM");
+  char part[80];
+  snprintf(part, sizeof part, ",%s:%s", collective, algorithm != NULL ? algorithm : "");
+  char* text = malloc((all != NULL ? strlen(all) : 0) + 3);
+  sprintf(text, ",%s,", all != NULL ? all : "");
+  const char* at = strstr(text, part);
+  const bool found = at != NULL && (algorithm == NULL || at[strlen(part)] == ',');
+  free(text);
+  return found;
+}
+
 bool coll_one_node(void) {
   static int ranks_here = 0;
   int ranks;

@@ -73,13 +73,10 @@ static int disagree(MPI_Comm comm, enum CollWhat what, void* send, void* recv, i
 // Whether the host's collective among leaders is the part between nodes of a call: by default of some, of all others
 // where that is named.
 static bool by_leaders(enum CollWhat what) {
-  static const char* const kVariables[kWhats] = {
-      [kGather] = "ZEROHOP_GATHER",     [kScatter] = "ZEROHOP_SCATTER",
-      [kAlltoall] = "ZEROHOP_ALLTOALL", [kReduceScatterBlock] = "ZEROHOP_REDUCE_SCATTER",
-      [kScan] = "ZEROHOP_SCAN",         [kExscan] = "ZEROHOP_EXSCAN",
-      [kReduce] = "ZEROHOP_REDUCE"};
-  const char* named = kVariables[what] != NULL ? getenv(kVariables[what]) : "host-leaders";
-  return named != NULL && strcmp(named, "host-leaders") == 0;
+  static const char* const kNames[kWhats] = {
+      [kGather] = "gather", [kScatter] = "scatter", [kAlltoall] = "alltoall", [kReduceScatterBlock] = "reduce_scatter",
+      [kScan] = "scan",     [kExscan] = "exscan",   [kReduce] = "reduce"};
+  return kNames[what] == NULL || coll_named(kNames[what], "host-leaders");
 }
 
 // The last rank, which leads no node, has another length than all others.
@@ -94,7 +91,7 @@ CASE(coll_nodes, lengths_inside_a_node) {
     for (int k = 0; k < (int)(sizeof kCalls / sizeof *kCalls); ++k) {
       const enum CollWhat what = kCalls[k];
       // By messages, which tell other nodes of an error.
-      const bool by_messages = what == kReduce && getenv("ZEROHOP_REDUCE") == NULL;
+      const bool by_messages = what == kReduce && !coll_named("reduce", NULL);
       if (!by_messages && !by_leaders(what)) continue;
       const int count = kCounts[i][rank == size - 1], most = 100001;
       int *send = calloc((size_t)most * (size_t)size, sizeof *send),

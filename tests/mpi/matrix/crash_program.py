@@ -49,14 +49,14 @@ PLANS = (
 )
 # Amid each collective that nodes share: the leader of the first node, its second rank, and the root, which leads none.
 SPANNING = ("bcast", "reduce", "allreduce", "allgather", "barrier")
-ALGORITHMS = {"default": {}, "host_leaders": {"ZEROHOP_{}": "host-leaders"}}
+ALGORITHMS = {"default": {}, "host_leaders": {"ZEROHOP_ALGORITHM": "{}:host-leaders"}}
 VICTIMS = {"leader": 0, "member": 1, "root": -1}
 
 
 def spanning_plans() -> Iterator[Plan]:
     for collective in SPANNING:
         for algorithm, variables in ALGORITHMS.items():
-            env = {name.format(collective.upper()): value for name, value in variables.items()}
+            env = {name: value.format(collective) for name, value in variables.items()}
             for role, victim in VICTIMS.items():
                 yield Plan(f"nodes.{collective}.{algorithm}.{role}", f"endless_{collective}", victim, env)
 

@@ -1,4 +1,4 @@
-"""Collectives by each named algorithm (ZEROHOP_BCAST and its like), in all forms, inside a node and across nodes.
+"""Collectives by each named algorithm (ZEROHOP_ALGORITHM), in all forms, inside a node and across nodes.
 
 Those by host-leaders under every host, whose own collectives are the part between nodes.
 """
@@ -27,20 +27,21 @@ COMMAND = Path(os.environ.get("ZH_BUILD_DIR", ROOT / "build")) / "bin" / "zeroho
 LEADERS = "host-leaders"
 LEADER_CASES = (*CASES[:3], "coll_layouts.*_blocking", "coll_order.*", "coll_nodes.*_inside_a_node")
 LEADER_RANKS = ("4n2", "5n2", "16n4", "4@2", "6@3")  # several nodes
+CHUNK_NAME = "ZEROHOP_CHUNK"
 CHUNK = "1000"  # so that vectors of the tests have several pieces, and a shorter last one
 
 
 def _names() -> dict[str, list[str]]:
-    """All algorithms, by variable."""
+    """All algorithms, by collective."""
     listed = subprocess.run([COMMAND, "schedule", "--list", "--json"], capture_output=True, text=True, check=True)
     names = defaultdict(list)
     for entry in json.loads(listed.stdout):
-        names[f"ZEROHOP_{entry['collective'].upper()}"].append(entry["algorithm"])
+        names[entry["collective"]].append(entry["algorithm"])
     return names
 
 
 def _rounds() -> list[dict[str, str]]:
-    """Variables of as many runs as the collective with most algorithms has; the others begin again."""
+    """Names of as many runs as the collective with most algorithms has; the others begin again."""
     names = _names()
     most = max(len(algorithms) for algorithms in names.values())
     return [{name: all_[i % len(all_)] for name, all_ in names.items()} for i in range(most)]
@@ -51,26 +52,27 @@ def _ran(stats: Path) -> set[str]:
     return set(json.loads(stats.read_text())["ranks"][0].get("schedules", {})) if stats.exists() else set()
 
 
-def _described(variables: dict[str, str]) -> set[str]:
-    return {
-        f"{name.removeprefix('ZEROHOP_').lower()} by {algorithm}"
-        for name, algorithm in variables.items()
-        if name != "ZEROHOP_CHUNK"
-    }
+def _described(names: dict[str, str]) -> set[str]:
+    return {f"{collective} by {algorithm}" for collective, algorithm in names.items() if collective != CHUNK_NAME}
+
+
+def _variables(names: dict[str, str]) -> dict[str, str]:
+    named = ",".join(f"{collective}:{algorithm}" for collective, algorithm in names.items() if collective != CHUNK_NAME)
+    return {CHUNK_NAME: names.get(CHUNK_NAME, CHUNK)} | ({"ZEROHOP_ALGORITHM": named} if named else {})
 
 
 def _leaders() -> list[dict[str, str]]:
     """In chunks, and whole vectors as by default."""
     named = {name: LEADERS for name, algorithms in _names().items() if LEADERS in algorithms}
-    return [named, {**named, "ZEROHOP_CHUNK": "0"}]
+    return [named, {**named, CHUNK_NAME: "0"}]
 
 
 def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[str, ...]) -> Results:
     results: Results = {}
-    for number, variables in enumerate(rounds() if setting.zerohop else [{}], 1):
-        log.append(f"--- {variables}")
-        named = dataclasses.replace(setting, env={**setting.env, "ZEROHOP_CHUNK": CHUNK, **variables})
-        missing = _described(variables)
+    for number, names in enumerate(rounds() if setting.zerohop else [{}], 1):
+        log.append(f"--- {names}")
+        named = dataclasses.replace(setting, env={**setting.env, **_variables(names)})
+        missing = _described(names)
         for cases in all_cases:
             if setting.zerohop:
                 stats = Path(setting.env["ZEROHOP_STATS"])
@@ -84,7 +86,7 @@ def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[st
             if setting.zerohop and serves:
                 ran = _ran(stats)
                 missing -= ran
-                why = "" if _described(variables) & ran else f"none of {variables} ran, but {sorted(ran)}"
+                why = "" if _described(names) & ran else f"none of {names} ran, but {sorted(ran)}"
                 results[f"(algorithms {number} ran {cases})"] = Test("fail", why) if why else Test("ok")
         if setting.zerohop and rounds is _leaders:
             results["(all of them ran)"] = Test("fail", f"not {sorted(missing)}") if missing else Test("ok")

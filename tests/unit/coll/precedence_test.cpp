@@ -32,8 +32,9 @@ std::string told(const AlgorithmChoice& choice) {
 }
 
 void name(Precedence* precedence, std::string_view word) {
-  auto& named = precedence->named[static_cast<size_t>(Collective::kAllreduce)];
-  EXPECT_TRUE(coll::read_name(Collective::kAllreduce, word, &named));
+  std::vector<std::string> faults;
+  precedence->named = coll::read_names("allreduce:" + std::string(word), &faults);
+  EXPECT_TRUE(faults.empty());
 }
 
 TEST(Precedence, VariableThenMeasuredThenModelThenDefault) {
@@ -184,16 +185,25 @@ TEST(Precedence, BetweenNodesLeadersServeOrTheHostWhereTheyGainNothing) {
   }
 }
 
-TEST(Precedence, NamesAreReadAsVariablesHaveThem) {
-  coll::NamedAlgorithm named;
-  EXPECT_TRUE(coll::read_name(Collective::kBcast, "auto", &named));
-  EXPECT_FALSE(named.has_value());
-  EXPECT_TRUE(coll::read_name(Collective::kBcast, "host", &named));
-  EXPECT_EQ(named.value(), nullptr);
-  EXPECT_TRUE(coll::read_name(Collective::kBcast, "leader-ring", &named));
-  EXPECT_EQ(named.value()->name, "leader-ring");
-  EXPECT_FALSE(coll::read_name(Collective::kBcast, "nonsense", &named));
-  EXPECT_FALSE(named.has_value());
+TEST(Precedence, NamesAreReadAsTheVariableHasThem) {
+  std::vector<std::string> faults;
+  Precedence p;
+  for (const char* nothing : {"", "auto", "bcast:auto", ","}) {
+    p.named = coll::read_names(nothing, &faults);
+    EXPECT_FALSE(p.named_for(Collective::kBcast).has_value()) << nothing;
+  }
+  p.named = coll::read_names("bcast:leader-ring,allreduce:host", &faults);
+  EXPECT_EQ(p.named_for(Collective::kBcast).value()->name, "leader-ring");
+  EXPECT_EQ(p.named_for(Collective::kAllreduce).value(), nullptr);
+  EXPECT_FALSE(p.named_for(Collective::kReduce).has_value());
+  EXPECT_TRUE(faults.empty());
+  p.named = coll::read_names("bcast,brodcast:linear,reduce:nonsense,scan:linear", &faults);
+  ASSERT_EQ(faults.size(), 3U);
+  EXPECT_EQ(faults[0], "ZEROHOP_ALGORITHM: bcast: is not collective:algorithm");
+  EXPECT_EQ(faults[1], "ZEROHOP_ALGORITHM: brodcast:linear: there is no such collective");
+  EXPECT_EQ(faults[2].find("ZEROHOP_ALGORITHM: reduce:nonsense: there are auto, host, "), 0U) << faults[2];
+  EXPECT_FALSE(p.named_for(Collective::kReduce).has_value());
+  EXPECT_EQ(p.named_for(Collective::kScan).value()->name, "linear") << "what is right is obeyed";
 }
 
 }  // namespace

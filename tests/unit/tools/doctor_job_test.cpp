@@ -177,12 +177,13 @@ TEST(DoctorJob, Variables) {
 
 TEST(DoctorJob, VariablesThatJobsDoNotObey) {
   Options options;
-  const char* wrong[] = {"ZEROHOP_BCAST=foo", "ZEROHOP_REDUCE=host", nullptr};
+  const char* wrong[] = {"ZEROHOP_ALGORITHM=bcast:foo,reduce:host", "ZEROHOP_SCAN=linear", nullptr};
   options.read_environment(wrong);
   const Check c = check_variables(options);
   EXPECT_EQ(c.state, State::kWarn);
-  EXPECT_NE(c.finding.find("ZEROHOP_BCAST=foo"), std::string::npos) << c.finding;
-  EXPECT_EQ(c.finding.find("ZEROHOP_REDUCE"), std::string::npos) << c.finding;
+  EXPECT_NE(c.finding.find("ZEROHOP_ALGORITHM: bcast:foo: there are auto, host, "), std::string::npos) << c.finding;
+  EXPECT_EQ(c.finding.find("reduce:host:"), std::string::npos) << c.finding;
+  EXPECT_NE(c.finding.find("it is ZEROHOP_ALGORITHM=scan:linear now"), std::string::npos) << c.finding;
 }
 
 TEST(DoctorJob, VariablesWithWhichNoJobStarts) {

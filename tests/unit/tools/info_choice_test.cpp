@@ -152,13 +152,12 @@ TEST(InfoChoice, ReadsVariablesAndBothTables) {
   Options options;
   ASSERT_TRUE(options.set("ZEROHOP_CACHE", folder, Source::kCommandLine).ok());
   ASSERT_TRUE(options.set("ZEROHOP_CHUNK", "4K", Source::kCommandLine).ok());
-  ASSERT_TRUE(options.set("ZEROHOP_BCAST", "linear", Source::kCommandLine).ok());
-  ASSERT_TRUE(options.set("ZEROHOP_REDUCE", "nonsense", Source::kCommandLine).ok());
+  ASSERT_TRUE(options.set("ZEROHOP_ALGORITHM", "bcast:linear,reduce:nonsense", Source::kCommandLine).ok());
   ChoiceFacts f = facts_of(options, "ompi", {});
   EXPECT_EQ(choice_json({Collective::kBcast, 8, 4, 1}, f)["source"], "variable");
   EXPECT_EQ(choice_json(allreduce(8, 4, 1), f)["chunk_bytes"], 4096);
   ASSERT_EQ(f.complaints.size(), 1U);
-  EXPECT_NE(f.complaints[0].find("ZEROHOP_REDUCE=nonsense: there is no such algorithm"), std::string::npos);
+  EXPECT_NE(f.complaints[0].find("ZEROHOP_ALGORITHM: reduce:nonsense: there are auto, host, "), std::string::npos);
   EXPECT_NE(f.no_profile.find("`zerohop model choose --save` keeps one"), std::string::npos);
   std::ofstream(coll::selection_path(folder, "ompi")) << "allreduce 2 one 0\n";
   std::ofstream(coll::model_selection_path(folder, "ompi")) << "allreduce 2 one 0 ring 0\n";

@@ -27,14 +27,14 @@ number = len(noted.read_text().splitlines()) if noted.exists() else 0
 letters = (folder / "placements").read_text()
 beside = Path(f"/proc/{{os.getppid()}}/task/{{os.getppid()}}/children").read_text().split()
 jobs = []
-if "run" in args and os.environ.get("ZEROHOP_CALIBRATE") != "0" and "ZEROHOP_CACHE" in os.environ:
+if "run" in args and os.environ.get("ZEROHOP_PROFILE") != "builtin" and "ZEROHOP_CACHE" in os.environ:
     cache = Path(os.environ["ZEROHOP_CACHE"]) / "jobs"
     jobs = cache.read_text().splitlines() if cache.exists() else []
     cache.write_text("\\n".join([*jobs, "job"]))
 with noted.open("a") as out:
     print(json.dumps(dict(zerohop="run" in args, only=option("--only"), args=args,
-                          chosen=[os.environ.get(k) for k in ("ZEROHOP_BCAST", "ZEROHOP_CHUNK", "ZEROHOP_NODE_RANKS")],
-                          beside=len(beside) - 1, calibrate=os.environ.get("ZEROHOP_CALIBRATE"),
+                          chosen=[os.environ.get(k) for k in ("ZEROHOP_ALGORITHM", "ZEROHOP_CHUNK", "ZEROHOP_NODE_RANKS")],
+                          beside=len(beside) - 1, profile=os.environ.get("ZEROHOP_PROFILE"),
                           cache=os.environ.get("ZEROHOP_CACHE"))), file=out)
 arms = option("--arms").split(",")
 times = [[2.0 + 0.1 * len(jobs) if arm == "zerohop" else 4.0] for arm in arms]
@@ -130,7 +130,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(len({job["cache"] for job in made}), 2)
         self.assertEqual({job["beside"] for job in judged}, {0})
         self.assertEqual(len(judged), 18)
-        self.assertEqual(sum(job["calibrate"] == "0" for job in judged), 6)
+        self.assertEqual(sum(job["profile"] == "builtin" for job in judged), 6)
         rows = json.loads(Path(out).read_text())["rows"]
         self.assertEqual([row["calibrated"] for row in rows], ["beside 0", "beside 2"])
         for row in rows:  # three jobs calibrated; none of the judged ones has added to that
@@ -182,7 +182,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         tiles = ["0", "4K", "8K", "16K", "64K"]
         first = [x["chosen"][:2] for x in launches[:7]]
-        self.assertEqual(first, [[None, None]] * 2 + [["binomial", tile] for tile in tiles])
+        self.assertEqual(first, [[None, None]] * 2 + [["bcast:binomial", tile] for tile in tiles])
         self.assertEqual({x["args"][x["args"].index("-n") + 1] for x in launches}, {"4"})
         self.assertEqual({x["only"] for x in launches}, {"bcast"})
         document = json.loads(out.read_text())

@@ -58,7 +58,7 @@ class Choice(Case):
             self.assertEqual((answer["source"], answer["algorithm"]), ("model", entry["algorithm"]))
             self.assertAlmostEqual(answer["times"]["in_force_us"], entry["us"])
             self.assertIn(answer["times"]["profile"], "gigabit-like")
-            named = json.loads(zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_ALLREDUCE="ring").stdout)
+            named = json.loads(zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_ALGORITHM="allreduce:ring").stdout)
             self.assertEqual(named["under"]["ompi"]["source"], "variable")
         text = zerohop(*args[:-1], ZEROHOP_CACHE=folder).stdout
         self.assertIn("Under abi, mpich, ompi", text)
@@ -102,7 +102,7 @@ class Choice(Case):
         answer = out["under"]["ompi"]
         self.assertEqual((answer["source"], answer["blocking"], answer["chunk_bytes"]), ("default", "team", 65536))
         self.assertIs(answer["times"]["known"], False)
-        text = zerohop(*ask, ZEROHOP_CACHE=folder, ZEROHOP_ALLREDUCE="cyclic").stdout
+        text = zerohop(*ask, ZEROHOP_CACHE=folder, ZEROHOP_ALGORITHM="allreduce:cyclic").stdout
         self.assertIn("shmem-cyclic", text)
         self.assertIn("a variable", text)
         for line in text.splitlines():

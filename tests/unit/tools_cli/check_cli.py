@@ -21,7 +21,7 @@ with Path({noted!r}).open("a") as out:
     print(*args, file=out)
 option = lambda name: args[args.index(name) + 1]
 arms, order = option("--arms").split(","), int(option("--sizes"))
-mine = 1.0 if os.environ.get("ZEROHOP_BCAST") == "leader-ring" else 2.0
+mine = 1.0 if os.environ.get("ZEROHOP_ALGORITHM") == "bcast:leader-ring" else 2.0
 mine /= 2 if os.environ.get("ZEROHOP_CHUNK") == os.environ.get("FASTEST_CHUNK", "none") else 1
 times = [[mine if arm == "zerohop" else 4.0] for arm in arms]
 bench = option("--only") if "--only" in args else "matmul"
