@@ -33,7 +33,7 @@ if "run" in args and os.environ.get("ZEROHOP_PROFILE") != "builtin" and "ZEROHOP
     cache.write_text("\\n".join([*jobs, "job"]))
 with noted.open("a") as out:
     print(json.dumps(dict(zerohop="run" in args, only=option("--only"), args=args,
-                          chosen=[os.environ.get(k) for k in ("ZEROHOP_ALGORITHM", "ZEROHOP_CHUNK", "ZEROHOP_NODE_RANKS")],
+                          chosen=[os.environ.get("ZEROHOP_" + k) for k in ("ALGORITHM", "CHUNK", "NODE_RANKS")],
                           beside=len(beside) - 1, profile=os.environ.get("ZEROHOP_PROFILE"),
                           cache=os.environ.get("ZEROHOP_CACHE"))), file=out)
 arms = option("--arms").split(",")
