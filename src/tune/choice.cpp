@@ -43,7 +43,7 @@ PairChoice built_in(bool far) {
     // With data written before and read after, us a message: 64 KiB 28 mapped and 11 not, 1 MiB 340 and 260, 4 MiB 1330
     // and 1510. Near: 64 KiB 8 and 6, 256 KiB 27 and 22, 512 KiB 42 and 49, 1 MiB 71 and 98, 4 MiB 252 and 365. The
     // sender writes anew what the receiver has read, which costs it as much as the copy saves.
-    choice.mapped.least = 4 << 20;
+    choice.mapped = {4 << 20, 0.02F};
   } else {
     choice.ring_bytes_max = near_ring_bytes();
   }

@@ -28,7 +28,7 @@ struct PairChoice {
   uint64_t single_copy_min = 2 << 20;  ///< from here on one copy by the kernel (CMA); below, cells are pipelined
   uint64_t both_ends_min = 1 << 20;    ///< from here on both ends make that copy; below, one of them alone
   bool sender_copies = true;           ///< ... which is the sender, while it is inside MPI; else the receiver
-  copy::MappingGain mapped{512 << 10, 0.02F};  ///< of a message whose buffers peers can map
+  copy::MappingGain mapped{512 << 10, 0.03F};  ///< of a message whose buffers peers can map
   uint32_t piped_min = 4 << 10;                ///< an eager block above this is read while it is written
   uint32_t piped_max = 256 << 10;        ///< ... and so goes a blocking send up to this whose buffer is not mapped
   uint32_t chunk_piped = 4 << 10;        ///< ... in steps of this at both its ends
