@@ -89,7 +89,7 @@ static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 
 constexpr std::string_view kPrefix = "ZEROHOP_";
 
-/// Names of before, each a collective of ZEROHOP_ALGORITHM. ZEROHOP_CALIBRATE=0 is ZEROHOP_PROFILE=builtin.
+/// Names of before, each a collective of ZEROHOP_ALGORITHM.
 constexpr std::string_view kRetired[] = {"barrier", "bcast",  "reduce",  "allreduce", "reduce_scatter", "scan",
                                          "exscan",  "gather", "scatter", "allgather", "alltoall"};
 
@@ -128,6 +128,14 @@ bool parse_number(std::string_view text, uint64_t* out) {
   if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
   *out = std::strtoull(std::string(text).c_str(), nullptr, 10);
   return true;
+}
+
+/// What says the same as a setting of before; nothing if there was no such name.
+std::string instead_of(std::string_view name, std::string_view value) {
+  const std::string rest = lower(name.substr(kPrefix.size()));
+  if (rest == "calibrate") return to_bool(value) == 0 ? "ZEROHOP_PROFILE=builtin" : "ZEROHOP_PROFILE=auto";
+  if (std::find(std::begin(kRetired), std::end(kRetired), rest) == std::end(kRetired)) return "";
+  return "ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value);
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -319,15 +327,8 @@ Status Options::set(std::string_view name, std::string_view value, Source source
     if (source >= values_[i].source) values_[i] = {std::move(text), source};
     return kOk;
   }
-  const std::string rest = lower(std::string_view(full).substr(kPrefix.size()));
-  if (std::find(std::begin(kRetired), std::end(kRetired), rest) != std::end(kRetired)) {
-    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
-             ": it is ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now");
-    return {Code::kInvalid, "ZEROHOP_ variable of before"};
-  }
-  if (rest == "calibrate") {
-    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
-             ": ZEROHOP_PROFILE=builtin is its 0 now");
+  if (const std::string now = instead_of(full, value); !now.empty()) {
+    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") + ": it is " + now + " now");
     return {Code::kInvalid, "ZEROHOP_ variable of before"};
   }
   const OptionSpec* near = nearest(full);

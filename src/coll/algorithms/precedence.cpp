@@ -15,7 +15,10 @@ std::string read_part(std::string_view part, NamedAlgorithms* out) {
   if (collective == Collective::kCount) return "there is no such collective";
   const std::string_view word = part.substr(colon + 1);
   NamedAlgorithm& named = (*out)[static_cast<size_t>(collective)];
-  if (word == "auto") return "";
+  if (word == "auto") {
+    named.reset();
+    return "";
+  }
   if (word == kHostAlgorithm) {
     named = nullptr;
     return "";

@@ -76,6 +76,19 @@ TEST(Options, SuggestsTheNearestName) {
   EXPECT_TRUE(options.get_bool(Opt::kCma));
 }
 
+TEST(Options, NamesOfBeforeAreRefusedWithTheNewOne) {
+  const char* environment[] = {"ZEROHOP_BCAST=ring", "ZEROHOP_CALIBRATE=0", "ZEROHOP_CALIBRATE=1", nullptr};
+  const char* now[] = {"ZEROHOP_ALGORITHM=bcast:ring", "ZEROHOP_PROFILE=builtin", "ZEROHOP_PROFILE=auto"};
+  Options options;
+  options.read_environment(environment);
+  ASSERT_EQ(options.complaints().size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NE(options.complaints()[i].find(std::string("is ignored: it is ") + now[i] + " now"), std::string::npos)
+        << options.complaints()[i];
+  }
+  EXPECT_TRUE(options.is(Opt::kAlgorithm, "auto") && options.is(Opt::kProfile, "auto"));
+}
+
 TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("zh-options-" + std::to_string(::getpid()))).string();

@@ -188,7 +188,7 @@ TEST(Precedence, BetweenNodesLeadersServeOrTheHostWhereTheyGainNothing) {
 TEST(Precedence, NamesAreReadAsTheVariableHasThem) {
   std::vector<std::string> faults;
   Precedence p;
-  for (const char* nothing : {"", "auto", "bcast:auto", ","}) {
+  for (const char* nothing : {"", "auto", "bcast:auto", "bcast:linear,bcast:auto", ","}) {
     p.named = coll::read_names(nothing, &faults);
     EXPECT_FALSE(p.named_for(Collective::kBcast).has_value()) << nothing;
   }
