@@ -93,6 +93,7 @@ Card Joiner::own_card() {
   const std::string kernel = config_.machine.empty() ? os::boot_id() : config_.machine;
   const std::string who = kernel + "\n" + os::host_name() + "\n" + std::to_string(os::user_id());
   const os::Cgroup cgroup = os::find_cgroup();
+  node_->memory_limited_ = os::cgroup_memory(cgroup).limit_bytes != os::kUnlimited;
   Card mine{};
   mine.place = key_;
   mine.key[0] = hash(who, kSeed);

@@ -85,7 +85,6 @@ void Joiner::finish() {
   const uint32_t* domains = at<uint32_t>(node_->base_, header_.domains);
   node_->domains_.assign(domains, domains + n);
   node_->segment_fd_ = segment_.release();
-  node_->memory_limited_ = os::cgroup_memory(os::find_cgroup()).limit_bytes != os::kUnlimited;
   open_pidfds();
   describe();
 }

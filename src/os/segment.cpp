@@ -175,11 +175,9 @@ int touch_range(int fd, uint64_t offset, uint64_t bytes) {
   void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) return errno;
   int error = 0;
-  while (!populate_for_write(p, bytes)) {
-    error = errno;
-    if (error != EINTR) break;
-    error = 0;
-  }
+  do {
+    error = populate_for_write(p, bytes) ? 0 : errno;
+  } while (error == EINTR);
   munmap(p, bytes);
   return error == EFAULT ? ENOSPC : error == EINVAL ? EOPNOTSUPP : error;
 }

@@ -1,5 +1,4 @@
 // This rank's buffers as peers reach them: where they can be mapped, and published layouts.
-#include <algorithm>
 #include <cstring>
 
 #include "p2p/rendezvous.h"
@@ -28,7 +27,7 @@ void Rendezvous::publish_layout(Request* r, int32_t peer, copy::RemoteBufferShm*
   const copy::Buffer& buffer = r->buffer;
   const tune::PairChoice& choice = choice_for(peer);
   const uint64_t size = buffer.layout->description_bytes();
-  const bool large = buffer.bytes >= std::min<uint64_t>(choice.mapped.least, choice.eager_max);
+  const bool large = buffer.bytes >= choice.eager_max;
   const Offset copy = large && size <= kLayoutMax ? channels_.arena().allocate(size) : kNoOffset;
   if (copy == kNoOffset) {
     out->layout = copy::kHiddenLayout;
