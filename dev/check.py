@@ -36,13 +36,13 @@ BEGIN = time.monotonic()
 # The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
 MATRIX_S = {"pairwise": (1200, 180, 420), "full": (3600, 700, 1500)}
 BUILD_S = 2400  # with an empty compiler cache, on two processors that others use as well
-# Tests without a second thread, by program and name.
-ONE_THREAD = (
-    "test_(base|costs|simd)[.]|EveryCollective[.]|StagedTeamSteps|StartedTeamSteps|CheckOfManySteps|Walk[.]|Timeline[.]"
-    "|PlantedFault[.]|Layout|Kernels[.]|PageMap[.]|PageTable[.]|PageBits[.]|KeptBlocks[.]|ElfFile[.]|RegionCache[.]|Cma[.]"
-)
 # Proofs of schedules, which move no bytes and are the same on every machine.
 PROOFS = "EveryCollective[.](Teams|Layouts|Domains)|Walk[.]|Timeline[.]|CheckOfManySteps"
+# Tests without a second thread, by program and name.
+ONE_THREAD = (
+    f"test_(base|costs|simd)[.]|EveryCollective[.]|StagedTeamSteps|StartedTeamSteps|{PROOFS}|PlantedFault[.]|Layout"
+    "|Kernels[.]|PageMap[.]|PageTable[.]|PageBits[.]|KeptBlocks[.]|ElfFile[.]|RegionCache[.]|Cma[.]"
+)
 # What the inner loop leaves to `make check`: more of the same ranks, proofs of every shape, programs without the heap.
 SLOW_UNIT = "/threads|processes_(5|8)|EveryCollective[.](Teams|Layouts|Domains)|tools_(tune|bench_cli)"
 SLOW_HEAP = "[.](bare|on)$|Limit[.]|TunablesOfLibc|MemoryIsReused|FromEverySize|new_arrays_are_zero|FiftyForks"
