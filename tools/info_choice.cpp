@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/large_started.h"
-#include "engine/small_started.h"
+#include "coll/algorithms/choose.h"
 #include "json_file.h"
 #include "model_case.h"
 #include "model_crossing.h"
@@ -73,9 +72,8 @@ Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, con
   const char* by_choice = choice.algorithm != nullptr ? "schedule" : kHost;
   if (question.nodes > 1) return {by_choice, kHost};
   if (facts.precedence.named[static_cast<size_t>(question.collective)]) return {by_choice, by_choice};
-  if (engine::SmallStarted::fits(problem)) return {"team", "team"};
-  const bool staged =
-      choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && engine::LargeStarted::fits(problem);
+  if (coll::small_fits(problem)) return {"team", "team"};
+  const bool staged = choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && coll::pipelined_fits(problem);
   return {"team", staged ? "team-if-apart" : by_choice};
 }
 

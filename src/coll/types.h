@@ -10,6 +10,22 @@
 
 namespace zh::coll {
 
+enum class Collective : uint8_t {
+  kBarrier,
+  kBcast,
+  kReduce,
+  kAllreduce,
+  kReduceScatter,  ///< MPI_Reduce_scatter and, with uniform pieces, MPI_Reduce_scatter_block
+  kScan,
+  kExscan,
+  kGather,
+  kScatter,
+  kAllgather,
+  kAlltoall,
+  kCount,     ///< of those that have several algorithms, which variables and tables name
+  kNeighbor,  ///< MPI_Neighbor_*: the steps follow from the neighbours, so that there is nothing to choose
+};
+
 /// How the elements of a reduction are combined (MPI standard 6.9). Elements are `element_bytes` apart.
 struct Reduction {
   uint64_t element_bytes = 0;

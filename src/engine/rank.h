@@ -24,8 +24,7 @@ class Endpoint;
 }  // namespace zh::p2p
 
 namespace zh::coll {
-class StagedTeam;
-class StartedTeam;
+class NodeTeam;
 class Team;
 enum class Collective : uint8_t;
 }  // namespace zh::coll
@@ -166,12 +165,9 @@ class Rank {
   /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
   /// out of memory. The team must be gone before the Rank.
   [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
-  /// The same for started ones (coll/team/started_team.h).
-  [[nodiscard]] std::unique_ptr<coll::StartedTeam> make_started_team(uint64_t context, std::vector<uint32_t> members,
-                                                                     uint32_t self);
-  /// ... (coll/team/staged_team.h).
-  [[nodiscard]] std::unique_ptr<coll::StagedTeam> make_staged_team(uint64_t context, std::vector<uint32_t> members,
-                                                                   uint32_t self);
+  /// The same for nonblocking ones, which are small or large (coll/team/node_team.h).
+  [[nodiscard]] std::unique_ptr<coll::NodeTeam> make_node_team(bool small, uint64_t context,
+                                                               std::vector<uint32_t> members, uint32_t self);
 
   // What schedules tell each other (p2p/calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);

@@ -3,9 +3,9 @@
 #include <new>
 #include <utility>
 
+#include "coll/team/pipelined_team.h"
 #include "coll/team/services.h"
-#include "coll/team/staged_team.h"
-#include "coll/team/started_team.h"
+#include "coll/team/small_team.h"
 #include "coll/team/team.h"
 #include "engine/team_services.h"
 
@@ -125,18 +125,14 @@ std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32
                                       self);
 }
 
-std::unique_ptr<coll::StartedTeam> Rank::make_started_team(uint64_t context, std::vector<uint32_t> members,
-                                                           uint32_t self) {
+std::unique_ptr<coll::NodeTeam> Rank::make_node_team(bool small, uint64_t context, std::vector<uint32_t> members,
+                                                     uint32_t self) {
   prepare_teams();
-  return std::make_unique<coll::StartedTeam>(*state_->team_services, *state_->control_blocks, context,
-                                             std::move(members), self);
-}
-
-std::unique_ptr<coll::StagedTeam> Rank::make_staged_team(uint64_t context, std::vector<uint32_t> members,
-                                                         uint32_t self) {
-  prepare_teams();
-  return std::make_unique<coll::StagedTeam>(*state_->team_services, *state_->control_blocks, context,
-                                            std::move(members), self);
+  State& s = *state_;
+  if (small) {
+    return std::make_unique<coll::SmallTeam>(*s.team_services, *s.control_blocks, context, std::move(members), self);
+  }
+  return std::make_unique<coll::PipelinedTeam>(*s.team_services, *s.control_blocks, context, std::move(members), self);
 }
 
 }  // namespace zh::engine

@@ -10,24 +10,9 @@
 #include <vector>
 
 #include "coll/schedule/schedule.h"
+#include "coll/types.h"
 
 namespace zh::coll {
-
-enum class Collective : uint8_t {
-  kBarrier,
-  kBcast,
-  kReduce,
-  kAllreduce,
-  kReduceScatter,  ///< MPI_Reduce_scatter and, with uniform pieces, MPI_Reduce_scatter_block
-  kScan,
-  kExscan,
-  kGather,
-  kScatter,
-  kAllgather,
-  kAlltoall,
-  kCount,     ///< of those that have several algorithms, which variables and tables name
-  kNeighbor,  ///< MPI_Neighbor_*: the steps follow from the neighbours, so that there is nothing to choose
-};
 
 [[nodiscard]] std::string_view name_of(Collective collective);
 /// kCount if there is no such name.

@@ -55,7 +55,7 @@ copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte
 Code Team::State::cico_barrier() {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (group != 0) return grouped_allreduce(nullptr, nullptr, 0, Reduction{});
-  if (size >= kCountedMembers || crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
+  if (size >= kCountedMembers || facts.crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
@@ -88,7 +88,7 @@ Code Team::State::cico_allreduce(const void* in, void* out, uint64_t bytes, cons
   return Code::kOk;
 }
 
-bool Team::State::counts() const { return size >= kCountedMembers || (crowded && size > 2); }
+bool Team::State::counts() const { return size >= kCountedMembers || (facts.crowded && size > 2); }
 
 // Members have to agree on who counts: all of them arrive here, or all agree to reduce what is large.
 // Who has left without looking for the result may be ahead of members that have not arrived: arrivals must not mix.

@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "coll/sizes.h"
 #include "coll/team/throttle.h"
 #include "copy/remote_buffer.h"
 
@@ -24,21 +25,7 @@ constexpr uint32_t kSlots = 64;
 constexpr uint32_t kFirstSlots = 8;
 constexpr uint32_t kGrowAt = 16;
 #endif
-/// Bytes of one contribution that are copied through the larger block; larger ones are reached where they lie.
-constexpr uint64_t kSmallBytes = 16 << 10;
-/// The same of the control block.
-constexpr uint64_t kFirstSmallBytes = 2 << 10;
-/// The same of two members that each have a CPU: a message then takes less time (measured from 8 KiB on, near and far).
-constexpr uint64_t kSmallBytesOfTwo = 4 << 10;
-/// Reductions and scans of two are one message up to here. Reductions then are shared, as far as they are near; a scan
-/// would take more memory than is kept.
-constexpr uint64_t kLargestReduceOfTwo = 512 << 10;
-constexpr uint64_t kLargestScanOfTwo = 4 << 20;
-/// Pieces of a scatter where ranks outnumber CPUs: up to here each is a message.
-constexpr uint64_t kLargestScatteredMessage = 256 << 10;
-/// Of a broadcast, a gather or all pieces of a scatter where ranks outnumber CPUs: to be ahead is worth a copy.
-constexpr uint64_t kSmallCrowdedBytes = 32 << 10;
-/// The ring in which they lie, and its unit.
+/// The ring in which small contributions lie, and its unit.
 constexpr uint32_t kBlockBytes = 1 << 10;
 #ifdef ZH_MODEL_CHECK
 constexpr uint32_t kRingBytes = kBlockBytes;

@@ -18,7 +18,7 @@ constexpr uint32_t kGroupedMembers = 16;
 // A power of two, because so many cores share a cache, as a rule.
 uint32_t Team::State::choose_group() const {
   if (const uint32_t told = services.group_members(); told != 0) return told == 1 || told >= size ? 0 : told;
-  if (crowded || size < kGroupedMembers) return 0;
+  if (facts.crowded || size < kGroupedMembers) return 0;
   uint32_t members_of_one = 1;
   while (members_of_one * members_of_one < size) members_of_one *= 2;
   return members_of_one;

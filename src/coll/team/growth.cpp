@@ -34,7 +34,7 @@ Code Team::State::grow() {
     auto* larger = at<LargerBlockShm>(services.base(), control(i).larger.load_relaxed());
     use(i, larger->slots, larger->ring, larger->result);
   }
-  small = kSmallBytes;
+  facts.grown = true;
   slot_mask = kSlots - 1;
   ring_blocks = kRingBytes / kBlockBytes;
   next_block = 0;

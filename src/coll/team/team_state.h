@@ -7,6 +7,7 @@
 
 #include "base/crash_point.h"
 #include "base/invariant.h"
+#include "coll/sizes.h"
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/distance.h"
@@ -293,10 +294,6 @@ struct Team::State {
 
   // --- two_members.cpp: reductions of two
 
-  /// Whether a reduction of so many bytes, `most` of them at most, is one message between two members.
-  [[nodiscard]] bool is_message(uint64_t bytes, uint64_t most) const {
-    return size == 2 && !crowded && bytes > small_bytes() && bytes <= most;
-  }
   Code reduce_of_two(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root);
   Code scan_of_two(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
   /// This member's input goes to the other one, which takes it if it means the same call.
@@ -308,14 +305,6 @@ struct Team::State {
 
   // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
-  /// Whether the control blocks have grown, alike on all members.
-  [[nodiscard]] bool grown() const { return small == kSmallBytes; }
-  /// Most bytes of one contribution that go through the control block.
-  [[nodiscard]] uint64_t small_bytes() const {
-    return size == 2 && !crowded && small > kSmallBytesOfTwo ? kSmallBytesOfTwo : small;
-  }
-  /// The same where one member alone gives or gets, so that others can be ahead of who is not there yet.
-  [[nodiscard]] uint64_t small_one_way() const { return crowded && grown() ? kSmallCrowdedBytes : small_bytes(); }
   /// A message to one member; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
   /// One that was not taken is never taken for that of another collective.
@@ -328,10 +317,10 @@ struct Team::State {
   /// Until the member's contribution is there; then piece `k` of its `pieces`, as much as there is room for.
   Code take(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
   Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
-  /// The same from a root, which all members read at once. `large`: it will probably not be on the control block.
-  Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
-  /// One piece for all, copied up to so many bytes, or one for each. Publishes it.
-  Code give(const copy::Buffer& send, uint64_t copied_to);
+  /// The same from a root, which all members read at once. `message`: it is probably one.
+  Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool message);
+  /// One piece for all, or one for each, copied or as memory that is offered. Publishes it.
+  Code give(const copy::Buffer& send, bool copied);
   Code give_pieces(const Pieces& send, bool copied);
   /// Ends the collective; a member whose memory is read stays until that is over.
   Code end_given();
@@ -339,8 +328,7 @@ struct Team::State {
   Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
   Code scatter_by_messages(const Pieces& send, const copy::Buffer& recv);
-  Code give_small_to_root(const copy::Buffer& send);
-  Code give_large_to_root(const copy::Buffer& send, uint32_t root);
+  Code give_to_root(const copy::Buffer& send, uint32_t root, NodeWay way);
   Code even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
   Code even_alltoall(const Pieces& send, const Pieces& recv);
   Code gather_all(const copy::Buffer& send, const Pieces& recv);
@@ -413,7 +401,7 @@ struct Team::State {
   uint64_t streamed = kNeverStreamed;  ///< contributions of so many bytes and more go past this rank's caches
   uint32_t seq = 0;                    ///< of the collective at hand, or the latest
   uint32_t safe = 0;                   ///< every member has done this collective
-  uint64_t small = kFirstSmallBytes;   ///< bytes of a contribution that are copied
+  NodeFacts facts;
   uint32_t slot_mask = kFirstSlots - 1;
   uint32_t ring_blocks = kFirstRingBytes / kBlockBytes;
   uint32_t next_block = 0;                              ///< of the ring
@@ -425,7 +413,6 @@ struct Team::State {
   bool growth_is_over = false;  ///< no collective to come is one that grow() waits for
   bool asked = false;
   bool usable = false;
-  bool crowded = false;    ///< members take turns on CPUs: to wait costs a change of process
   bool broken = false;     ///< a member has died
   Code fault = Code::kOk;  ///< of the collective at hand
   bool less = false;       ///< it brought less than there was room for

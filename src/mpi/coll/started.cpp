@@ -6,7 +6,9 @@
 #include <span>
 
 #include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/choose.h"
 #include "coll/schedule/scratch_pool.h"
+#include "coll/team/small_team.h"
 #include "engine/internode.h"
 #include "os/clock.h"
 
@@ -68,22 +70,17 @@ std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
   return std::make_shared<engine::SpanTransport>(*shim.rank, internode, context, members_, world_, self_);
 }
 
-std::unique_ptr<engine::SmallStarted> Runs::make_small(uint64_t context) const {
-  return std::make_unique<engine::SmallStarted>(*shim.rank, small_context(context), members_, self_);
+std::unique_ptr<engine::NonblockingOnNode> Runs::make_on_node(bool small, uint64_t context) const {
+  using Kind = engine::NonblockingOnNode::Kind;
+  return std::make_unique<engine::NonblockingOnNode>(*shim.rank, small ? Kind::kSmall : Kind::kPipelined,
+                                                     small ? small_context(context) : large_context(context), members_,
+                                                     self_);
 }
 
-std::unique_ptr<engine::LargeStarted> Runs::make_large(uint64_t context) const {
-  return std::make_unique<engine::LargeStarted>(*shim.rank, large_context(context), members_, self_);
-}
-
-engine::LargeStarted* Runs::large() {
-  if (large_ == nullptr) large_ = make_large(nonblocking_context(context_));
-  return large_.get();
-}
-
-engine::SmallStarted* Runs::small() {
-  if (small_ == nullptr) small_ = make_small(nonblocking_context(context_));
-  return small_.get();
+engine::NonblockingOnNode* Runs::on_node(bool small) {
+  std::unique_ptr<engine::NonblockingOnNode>& kept = small ? small_ : large_;
+  if (kept == nullptr) kept = make_on_node(small, nonblocking_context(context_));
+  return kept.get();
 }
 
 Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
@@ -249,23 +246,21 @@ Started::~Started() {
 bool Started::choose_team(int* error) {
   if (blocks_ != nullptr || reducing.how.user != nullptr || shim.algorithms.named_for(problem.collective).has_value())
     return false;
-  if (engine::SmallStarted::fits(problem)) {
-    if (input.lacks_memory() || output.lacks_memory()) {
-      *error = raise(error_site(), MPI_ERR_NO_MEM);
-      return true;
-    }
-    if (persistent_) own_small_ = runs_->small_of(init_);
-    small_ = persistent_ ? own_small_.get() : runs_->small();
+  const bool small = coll::small_fits(problem);
+  if (small && (input.lacks_memory() || output.lacks_memory())) {
+    *error = raise(error_site(), MPI_ERR_NO_MEM);
     return true;
   }
-  if (!engine::LargeStarted::fits(problem)) return false;
-  const coll::AlgorithmChoice choice = shim.algorithms.choose(problem);
-  if (choice.by != coll::ChosenBy::kDefault || choice.algorithm == nullptr) return false;
-  if (persistent_) own_large_ = runs_->large_of(init_);
-  engine::LargeStarted* const large = persistent_ ? own_large_.get() : runs_->large();
+  if (!small) {
+    if (!coll::pipelined_fits(problem)) return false;
+    const coll::AlgorithmChoice choice = shim.algorithms.choose(problem);
+    if (choice.by != coll::ChosenBy::kDefault || choice.algorithm == nullptr) return false;
+  }
+  if (persistent_) own_team_ = runs_->on_node_of(small, init_);
+  engine::NonblockingOnNode* const team = persistent_ ? own_team_.get() : runs_->on_node(small);
   const std::lock_guard lock(active_mutex);
-  if (!large->is_out()) large_ = large;
-  return large_ != nullptr;
+  if (small || !team->is_out()) team_ = team;
+  return team_ != nullptr;
 }
 
 int Started::ready() {
@@ -340,10 +335,8 @@ int Started::start() {
   ask_at_ns_ = 0;
   transport_->announce(started_, digest_);
   comes_by_itself_ = by_team();
-  if (small_ != nullptr) {
-    small_->begin(problem, started_, buffers(), &small_call_);
-  } else if (large_ != nullptr) {
-    large_->begin(problem, started_, buffers(), &large_call_);
+  if (by_team()) {
+    team_->begin(problem, started_, buffers(), &team_call_);
   } else {
     start_run();
   }
@@ -414,20 +407,17 @@ Code Started::trouble() {
   return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
 }
 
-engine::StartedProgress Started::advance_team() {
-  return small_ != nullptr ? small_->advance(&small_call_) : large_->advance(&large_call_);
-}
-
 bool Started::step() {
   if (by_team()) {
-    switch (advance_team()) {
-      case engine::StartedProgress::kWaits:
-        if (small_ != nullptr) awaited_.store_relaxed(small_->awaited(&small_call_));
+    using Progress = engine::NonblockingOnNode::Progress;
+    switch (team_->advance(&team_call_)) {
+      case Progress::kWaits:
+        awaited_.store_relaxed(team_->awaited(&team_call_));
         return false;
-      case engine::StartedProgress::kEnded:
-        code_ = small_ != nullptr ? small_call_.code : large_call_.code;
+      case Progress::kEnded:
+        code_ = team_call_.code;
         return true;
-      case engine::StartedProgress::kUnserved:
+      case Progress::kUnserved:
         break;
     }
     if (const Status status = make_run(false); !status.ok()) {
@@ -435,8 +425,7 @@ bool Started::step() {
       code_ = status.code();
       return true;
     }
-    small_ = nullptr;
-    large_ = nullptr;
+    team_ = nullptr;
     awaited_.store_relaxed(nullptr);
     start_run();
   }
@@ -446,10 +435,8 @@ bool Started::step() {
 }
 
 void Started::fail(Code code) {
-  if (small_ != nullptr) {
-    small_->fail(&small_call_, code);
-  } else if (large_ != nullptr) {
-    large_->fail(&large_call_, code);
+  if (by_team()) {
+    team_->fail(&team_call_, code);
   } else {
     run_->fail(code);
   }
@@ -486,7 +473,7 @@ void Started::look_for_long() {
 
 bool Started::still_waits() const {
   const Atomic<uint64_t>* const awaited = awaited_.load_relaxed();
-  return awaited != nullptr && n_active.load_relaxed() == 1 && !coll::StartedTeam::has_come(*awaited, small_call_);
+  return awaited != nullptr && n_active.load_relaxed() == 1 && !coll::SmallTeam::has_come(*awaited, team_call_);
 }
 
 // One thread at a time is enough; the others go on looking at their own.

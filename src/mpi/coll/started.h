@@ -1,6 +1,6 @@
 // Collectives that go on a little whenever this rank is inside MPI: nonblocking ones, persistent ones from start to
 // start, and blocking ones that no team serves. Small ones of one node go through shared memory, and so do some large
-// ones (engine/small_started.h, engine/large_started.h), all others as schedules over point-to-point
+// ones (engine/nonblocking_on_node.h), all others as schedules over point-to-point
 // (coll/schedule/run.h). Made by wrap_coll_start.cpp (owned by requests) and wrap_coll.cpp. Refuses to know request
 // handles and what a schedule does.
 #pragma once
@@ -14,9 +14,8 @@
 #include "base/atomic.h"
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
-#include "engine/large_started.h"
+#include "engine/nonblocking_on_node.h"
 #include "engine/run_transport.h"
-#include "engine/small_started.h"
 #include "engine/team_steps.h"
 #include "mpi/coll/held.h"
 #include "mpi/coll/leaders.h"
@@ -42,13 +41,9 @@ class Runs {
   /// thread.
   Status plan(coll::Problem* problem, Chosen* out, bool may_leave);
   /// What serves small and large nonblocking calls, and those of one persistent operation.
-  [[nodiscard]] engine::SmallStarted* small();
-  [[nodiscard]] engine::LargeStarted* large();
-  [[nodiscard]] std::unique_ptr<engine::SmallStarted> small_of(uint64_t init) const {
-    return make_small(persistent_context(context_, init));
-  }
-  [[nodiscard]] std::unique_ptr<engine::LargeStarted> large_of(uint64_t init) const {
-    return make_large(persistent_context(context_, init));
+  [[nodiscard]] engine::NonblockingOnNode* on_node(bool small);
+  [[nodiscard]] std::unique_ptr<engine::NonblockingOnNode> on_node_of(bool small, uint64_t init) const {
+    return make_on_node(small, persistent_context(context_, init));
   }
   /// Keeps a run over transport() that has ended well, without scratch memory, for the next call of its plan.
   void keep_run(std::unique_ptr<coll::Run> run);
@@ -74,8 +69,7 @@ class Runs {
 
  private:
   [[nodiscard]] std::shared_ptr<coll::Transport> make_transport(uint64_t context) const;
-  [[nodiscard]] std::unique_ptr<engine::SmallStarted> make_small(uint64_t context) const;
-  [[nodiscard]] std::unique_ptr<engine::LargeStarted> make_large(uint64_t context) const;
+  [[nodiscard]] std::unique_ptr<engine::NonblockingOnNode> make_on_node(bool small, uint64_t context) const;
   struct Key {
     coll::Collective collective;
     uint32_t root;
@@ -103,8 +97,7 @@ class Runs {
   std::shared_ptr<const coll::Layout> layout_;
   std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;
-  std::unique_ptr<engine::SmallStarted> small_;  ///< made at the first call
-  std::unique_ptr<engine::LargeStarted> large_;  ///< likewise
+  std::unique_ptr<engine::NonblockingOnNode> small_, large_;  ///< made at the first call
   std::unique_ptr<Leaders> leaders_;
   std::optional<Neighborhood> neighborhood_;
   /// What host_leads() said, by collective and what else it follows from.
@@ -167,7 +160,7 @@ class Started {
   /// Once it is ready: whether there is anything to do; whether it goes through shared memory; if not, by which of
   /// coll::algorithms().
   [[nodiscard]] bool does_anything() const { return by_team() || run_ != nullptr; }
-  [[nodiscard]] bool by_team() const { return small_ != nullptr || large_ != nullptr; }
+  [[nodiscard]] bool by_team() const { return team_ != nullptr; }
   [[nodiscard]] size_t algorithm() const { return algorithm_; }
 
  private:
@@ -188,7 +181,6 @@ class Started {
   /// Whether a team of the members serves it; `*error` is of this rank alone.
   bool choose_team(int* error);
   void start_run();
-  [[nodiscard]] engine::StartedProgress advance_team();
   [[nodiscard]] coll::Call buffers();
   /// For any thread: whether nothing is under way but this call, and what it waits for has not come.
   [[nodiscard]] bool still_waits() const;
@@ -205,13 +197,9 @@ class Started {
   coll::Transport* transport_;                      ///< that, or the communicator's
   CommInfo* blocks_;
   std::unique_ptr<coll::Run> run_;
-  // One of these in its place, as long as it serves the call; and a persistent one's own.
-  engine::SmallStarted* small_ = nullptr;
-  engine::LargeStarted* large_ = nullptr;
-  std::unique_ptr<engine::SmallStarted> own_small_;
-  std::unique_ptr<engine::LargeStarted> own_large_;
-  coll::StartedCall small_call_;
-  coll::StagedCall large_call_;
+  engine::NonblockingOnNode* team_ = nullptr;            ///< in the place of run_, as long as it serves the call
+  std::unique_ptr<engine::NonblockingOnNode> own_team_;  ///< a persistent one's
+  coll::NodeCall team_call_;
   std::optional<engine::TeamSteps> node_;
   std::optional<HostLeaders> leaders_;
   uint64_t init_ = 0;     ///< number among the persistent ones
@@ -230,7 +218,7 @@ class Started {
   Code code_ = Code::kOk;
   int error_ = MPI_SUCCESS;
   Atomic<uint32_t> done_{1};
-  Atomic<const Atomic<uint64_t>*> awaited_{nullptr};  ///< of small_call_
+  Atomic<const Atomic<uint64_t>*> awaited_{nullptr};  ///< of team_call_
 };
 
 /// Advances everything that was started and has not ended. Cheap when there is nothing. `alone`: for the engine's

@@ -1,5 +1,5 @@
 // Started collectives of real ranks: calls with their memory and what has to come of them. Used by
-// small_started_test.cpp and large_started_test.cpp.
+// nonblocking_small_test.cpp and nonblocking_pipelined_test.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,14 +9,16 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/large_started.h"
-#include "engine/small_started.h"
+#include "coll/algorithms/choose.h"
+#include "coll/sizes.h"
+#include "coll/team/small_block.h"
+#include "engine/nonblocking_on_node.h"
 #include "team_support.h"
 
 namespace zh::test {
 
 using coll::Collective;
-using engine::SmallStarted;
+using engine::NonblockingOnNode;
 
 constexpr uint64_t kUntouchedWord = 99;
 constexpr uint64_t kBehind = 64;  ///< elements behind an output
@@ -41,9 +43,8 @@ struct SmallCall {
   bool in_place = false;
 };
 
-/// A rank with a communicator of all ranks, whose calls `Way` serves.
-template <typename Way, typename CallOfWay>
-class StartedRank {
+/// A rank with a communicator of all ranks, whose calls go one way.
+class NonblockingRank {
  public:
   /// One rank's side of a call.
   struct UnderWay {
@@ -51,20 +52,20 @@ class StartedRank {
     std::vector<uint64_t> in;
     std::vector<uint64_t> out;
     std::vector<uint64_t> expected;  ///< of `out`
-    CallOfWay call;
+    coll::NodeCall call;
   };
 
-  template <typename... More>
-  StartedRank(engine::Rank& rank, uint64_t context, More... more)
+  NonblockingRank(engine::Rank& rank, uint64_t context, NonblockingOnNode::Kind kind)
       : rank_(rank),
         size_(rank.node().size()),
         self_(rank.node().self()),
         layout_(coll::Layout::one_node(size_)),
-        small_(std::make_unique<Way>(rank, context, everybody(size_), self_, more...)) {}
+        kind_(kind),
+        calls_(std::make_unique<NonblockingOnNode>(rank, kind, context, everybody(size_), self_)) {}
 
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] uint32_t self() const { return self_; }
-  [[nodiscard]] Way& small() { return *small_; }
+  [[nodiscard]] NonblockingOnNode& calls() { return *calls_; }
 
   UnderWay* begin(const SmallCall& what) {
     under_way.push_back(std::make_unique<UnderWay>());
@@ -79,7 +80,7 @@ class StartedRank {
     problem.element_bytes = 8;
     problem.in_place = what.in_place;
     problem.layout = layout_;
-    EXPECT_TRUE(Way::fits(problem));
+    EXPECT_TRUE(kind_ == NonblockingOnNode::Kind::kSmall ? coll::small_fits(problem) : coll::pipelined_fits(problem));
     coll::Call buffers;
     const bool from_output = what.in_place && what.collective != Collective::kScatter;
     buffers.input = from_output ? nullptr : u.in.data();
@@ -87,13 +88,13 @@ class StartedRank {
     buffers.how.element_bytes = 8;
     buffers.how.kernel = compose_kernel;
     buffers.exact = exact;
-    small_->begin(problem, what.number, buffers, &u.call);
-    small_->advance(&u.call);
+    calls_->begin(problem, what.number, buffers, &u.call);
+    calls_->advance(&u.call);
     return &u;
   }
   /// As the shim does at every turn.
   void advance_all() {
-    for (const auto& u : under_way) small_->advance(&u->call);
+    for (const auto& u : under_way) calls_->advance(&u->call);
   }
   void wait(const UnderWay* u) {
     rank_.wait_until([&] {
@@ -185,11 +186,18 @@ class StartedRank {
   uint32_t size_;
   uint32_t self_;
   std::shared_ptr<const coll::Layout> layout_;
-  std::unique_ptr<Way> small_;
+  NonblockingOnNode::Kind kind_;
+  std::unique_ptr<NonblockingOnNode> calls_;
 };
 
-using SmallRank = StartedRank<SmallStarted, coll::StartedCall>;
-using SmallUnderWay = SmallRank::UnderWay;
-using LargeRank = StartedRank<engine::LargeStarted, coll::StagedCall>;
+struct SmallRank : NonblockingRank {
+  SmallRank(engine::Rank& rank, uint64_t context) : NonblockingRank(rank, context, NonblockingOnNode::Kind::kSmall) {}
+};
+using SmallUnderWay = NonblockingRank::UnderWay;
+struct LargeRank : NonblockingRank {
+  LargeRank(engine::Rank& rank, uint64_t context,
+                     NonblockingOnNode::Kind kind = NonblockingOnNode::Kind::kPipelinedAnywhere)
+      : NonblockingRank(rank, context, kind) {}
+};
 
 }  // namespace zh::test

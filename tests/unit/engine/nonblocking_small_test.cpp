@@ -1,6 +1,6 @@
 // Small started collectives through shared memory: every collective, many under way at once in any order of waiting and
 // with blocking ones between, members that are ahead, lengths that disagree, and members without memory.
-#include "small_started_support.h"
+#include "nonblocking_support.h"
 
 #include <algorithm>
 #include <random>
@@ -21,7 +21,7 @@ constexpr uint64_t kContext = 77;
 uint64_t most_elements(Collective collective, uint32_t ranks) {
   const bool one_each = collective == Collective::kScatter || collective == Collective::kAlltoall ||
                         collective == Collective::kReduceScatter;
-  return coll::kStartedBytes / 8 / (one_each ? ranks : 1);
+  return coll::kSlotBytes / 8 / (one_each ? ranks : 1);
 }
 
 /// Whether MPI_IN_PLACE means something on a rank.
@@ -74,16 +74,16 @@ TEST(SmallFits, WhatASlotHolds) {
     problem.collective = collective;
     problem.element_bytes = 8;
     problem.count = most_elements(collective, 4);
-    EXPECT_TRUE(SmallStarted::fits(problem)) << coll::name_of(collective);
+    EXPECT_TRUE(coll::small_fits(problem)) << coll::name_of(collective);
     problem.uniform = false;
-    EXPECT_FALSE(SmallStarted::fits(problem)) << coll::name_of(collective);
+    EXPECT_FALSE(coll::small_fits(problem)) << coll::name_of(collective);
     problem.uniform = true;
     ++problem.count;
-    EXPECT_FALSE(SmallStarted::fits(problem)) << coll::name_of(collective);
+    EXPECT_FALSE(coll::small_fits(problem)) << coll::name_of(collective);
   }
   problem.count = 0;
   problem.layout = coll::Layout::one_node(33);
-  EXPECT_FALSE(SmallStarted::fits(problem));
+  EXPECT_FALSE(coll::small_fits(problem));
 }
 
 /// Random calls, of which up to 20 are under way, are waited for in an order of each rank's own; blocking ones between.
@@ -163,7 +163,7 @@ TEST_P(Small, ManyUnderWayInAnyOrder) {
 
 // A root gives what has room in its slots, and the rest when the others have taken that.
 void run_ahead(World kind, uint64_t stride) {
-  constexpr uint64_t kCalls = 3 * coll::kStartedSlots;
+  constexpr uint64_t kCalls = 3 * coll::kNonblockingSlots;
   run_ranks(kind, 3, [&](TestBootstrap& world) {
     EngineRank r = make_rank(world, ranks_in(kind, 3));
     ASSERT_NE(r.rank, nullptr);
@@ -179,7 +179,7 @@ void run_ahead(World kind, uint64_t stride) {
         begin_all();
         for (int i = 0; i < 100; ++i) me.advance_all();
         for (uint64_t i = 0; i < kCalls; ++i) {
-          EXPECT_EQ(me.under_way[i]->call.ended, i < coll::kStartedSlots) << i;
+          EXPECT_EQ(me.under_way[i]->call.ended, i < coll::kNonblockingSlots) << i;
         }
       }
       ASSERT_TRUE(world.barrier().ok());
@@ -193,7 +193,7 @@ void run_ahead(World kind, uint64_t stride) {
 }
 
 TEST_P(Small, ARootRunsAhead) { run_ahead(GetParam(), 1); }
-TEST_P(Small, ARootRunsAheadWhereOtherCallsLieBetween) { run_ahead(GetParam(), 10 * coll::kStartedSlots + 1); }
+TEST_P(Small, ARootRunsAheadWhereOtherCallsLieBetween) { run_ahead(GetParam(), 10 * coll::kNonblockingSlots + 1); }
 
 TEST_P(Small, LengthsThatDisagree) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
@@ -237,15 +237,15 @@ TEST_P(Small, ACallIsGivenUp) {
     ASSERT_NE(r.rank, nullptr);
     {
       SmallRank me(*r.rank, kContext);
-      for (uint64_t number = 0; number < 3 * coll::kStartedSlots; ++number) {
+      for (uint64_t number = 0; number < 3 * coll::kNonblockingSlots; ++number) {
         const bool given_up = number % 5 == 4;
         if (given_up && me.self() == 1) continue;
         SmallUnderWay* u = me.begin({Collective::kAllreduce, number, 2, 0, false});
         if (given_up) {
           EXPECT_FALSE(u->call.ended);
-          me.small().fail(&u->call, Code::kInvalid);
+          me.calls().fail(&u->call, Code::kInvalid);
           EXPECT_EQ(u->call.code, Code::kInvalid);
-          EXPECT_EQ(me.small().advance(&u->call), SmallStarted::Progress::kEnded);
+          EXPECT_EQ(me.calls().advance(&u->call), NonblockingOnNode::Progress::kEnded);
           me.under_way.clear();
         } else {
           ASSERT_NO_FATAL_FAILURE(me.finish(0));
@@ -279,20 +279,20 @@ TEST(SmallMemory, ThatOneLacksNobodyHas) {
     EngineRank r = make_rank(world, ranks_in(World::kThreads, 3, 16 << 20));
     ASSERT_NE(r.rank, nullptr);
     {
-      std::vector<std::unique_ptr<coll::StartedTeam>> others;
+      std::vector<std::unique_ptr<coll::NodeTeam>> others;
       for (uint64_t k = 0; r.node->self() == 1; ++k) {
-        others.push_back(r.rank->make_started_team(100 + k, {0, 1, 2}, 1));
+        others.push_back(r.rank->make_node_team(true, 100 + k, {0, 1, 2}, 1));
         if (others.back()->take_block() == kNoOffset) break;
       }
       SmallRank me(*r.rank, kContext);
       for (uint64_t number = 0; number < 4; ++number) me.begin({Collective::kAllreduce, number, 1, 0, false});
       for (const auto& u : me.under_way) {
-        SmallStarted::Progress progress = SmallStarted::Progress::kWaits;
+        NonblockingOnNode::Progress progress = NonblockingOnNode::Progress::kWaits;
         r.rank->wait_until([&] {
-          progress = me.small().advance(&u->call);
-          return progress != SmallStarted::Progress::kWaits;
+          progress = me.calls().advance(&u->call);
+          return progress != NonblockingOnNode::Progress::kWaits;
         });
-        EXPECT_EQ(progress, SmallStarted::Progress::kUnserved);
+        EXPECT_EQ(progress, NonblockingOnNode::Progress::kUnserved);
       }
       ASSERT_TRUE(world.barrier().ok());
     }

@@ -1,16 +1,14 @@
 // Large started collectives through staging areas: every collective that is served, in processes and in threads,
 // several under way at once, lengths that disagree, members that are near each other, and one that lacks memory.
-#include "small_started_support.h"
+#include "nonblocking_support.h"
 
 #include <random>
 
 namespace zh::test {
 namespace {
 
-using engine::LargeStarted;
-
 constexpr uint64_t kLargeContext = 78;
-constexpr uint64_t kLeast = LargeStarted::kLeastBytes / 8;
+constexpr uint64_t kLeast = coll::kLeastPipelinedBytes / 8;
 
 StormConfig large_in(World world, int ranks) {
   StormConfig config;
@@ -26,7 +24,7 @@ void run_all(World world, int ranks, Body&& body) {
     EngineRank r = make_rank(bootstrap, large_in(world, ranks));
     ASSERT_NE(r.rank, nullptr);
     {
-      LargeRank me(*r.rank, kLargeContext, LargeStarted::Where::kAnywhere);
+      LargeRank me(*r.rank, kLargeContext);
       body(me, *r.rank);
       ASSERT_TRUE(bootstrap.barrier().ok());
     }
@@ -101,12 +99,12 @@ TEST_P(Large, SeveralUnderWay) {
 }
 
 /// Begins a call and says what becomes of it.
-engine::StartedProgress outcome(LargeRank& me, engine::Rank& rank, const SmallCall& what) {
+NonblockingOnNode::Progress outcome(LargeRank& me, engine::Rank& rank, const SmallCall& what) {
   auto* const u = me.begin(what);
-  engine::StartedProgress progress = engine::StartedProgress::kWaits;
+  NonblockingOnNode::Progress progress = NonblockingOnNode::Progress::kWaits;
   rank.wait_until([&] {
-    progress = me.small().advance(&u->call);
-    return progress != engine::StartedProgress::kWaits;
+    progress = me.calls().advance(&u->call);
+    return progress != NonblockingOnNode::Progress::kWaits;
   });
   me.under_way.clear();
   return progress;
@@ -117,8 +115,9 @@ TEST_P(Large, LengthsThatDisagreeAreForMessages) {
     const uint64_t mine = kLeast + (me.self() == 1 ? 1 : 0);
     for (uint64_t number = 0; number < 8; number += 2) {
       EXPECT_EQ(outcome(me, rank, {Collective::kAllreduce, number, mine, 0, false}),
-                engine::StartedProgress::kUnserved);
-      EXPECT_EQ(outcome(me, rank, {Collective::kBcast, number + 1, kLeast, 0, false}), engine::StartedProgress::kEnded);
+                NonblockingOnNode::Progress::kUnserved);
+      EXPECT_EQ(outcome(me, rank, {Collective::kBcast, number + 1, kLeast, 0, false}),
+                NonblockingOnNode::Progress::kEnded);
     }
   });
 }
@@ -126,14 +125,14 @@ TEST_P(Large, LengthsThatDisagreeAreForMessages) {
 // Members that have not much memory for teams take another way together, and the right one again later.
 TEST(LargeMemory, WhatOneLacksNobodyUses) {
   run_all(World::kThreads, 3, [](LargeRank& me, engine::Rank& rank) {
-    EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 0, kLeast, 0, false}), engine::StartedProgress::kEnded);
-    std::vector<std::unique_ptr<coll::StagedTeam>> others;
+    EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 0, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
+    std::vector<std::unique_ptr<coll::NodeTeam>> others;
     for (uint64_t k = 0; me.self() == 1; ++k) {
-      others.push_back(rank.make_staged_team(1000 + k, {0, 1, 2}, 1));
+      others.push_back(rank.make_node_team(false, 1000 + k, {0, 1, 2}, 1));
       if (others.back()->take_block() == kNoOffset) break;
     }
     // The area of the first call is there still.
-    EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 1, kLeast, 0, false}), engine::StartedProgress::kEnded);
+    EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 1, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
     me.begin({Collective::kBcast, 2, kLeast, 0, false});
     ASSERT_NO_FATAL_FAILURE(me.finish_all());
   });
@@ -146,11 +145,11 @@ TEST(LargeNear, IsForMessages) {
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     {
-      LargeRank me(*r.rank, kLargeContext);
-      EXPECT_FALSE(me.small().is_out());
+      LargeRank me(*r.rank, kLargeContext, NonblockingOnNode::Kind::kPipelined);
+      EXPECT_FALSE(me.calls().is_out());
       EXPECT_EQ(outcome(me, *r.rank, {Collective::kAllreduce, 0, kLeast, 0, false}),
-                engine::StartedProgress::kUnserved);
-      EXPECT_TRUE(me.small().is_out());
+                NonblockingOnNode::Progress::kUnserved);
+      EXPECT_TRUE(me.calls().is_out());
       ASSERT_TRUE(world.barrier().ok());
     }
     r.rank->quiesce();
@@ -165,19 +164,19 @@ TEST(LargeFits, WhatIsServed) {
   for (const Served& s : served()) {
     problem.collective = s.collective;
     problem.count = kLeast;
-    EXPECT_TRUE(LargeStarted::fits(problem)) << coll::name_of(s.collective);
+    EXPECT_TRUE(coll::pipelined_fits(problem)) << coll::name_of(s.collective);
     problem.uniform = false;
-    EXPECT_FALSE(LargeStarted::fits(problem)) << coll::name_of(s.collective);
+    EXPECT_FALSE(coll::pipelined_fits(problem)) << coll::name_of(s.collective);
     problem.uniform = true;
     problem.count = kLeast - 1;
-    EXPECT_FALSE(LargeStarted::fits(problem)) << coll::name_of(s.collective);
+    EXPECT_FALSE(coll::pipelined_fits(problem)) << coll::name_of(s.collective);
     problem.count = uint64_t{1} << 30;
-    EXPECT_EQ(LargeStarted::fits(problem), coll::reduces(s.collective)) << coll::name_of(s.collective);
+    EXPECT_EQ(coll::pipelined_fits(problem), coll::reduces(s.collective)) << coll::name_of(s.collective);
   }
   problem.count = kLeast;
   for (const Collective other : {Collective::kGather, Collective::kScatter, Collective::kScan, Collective::kBarrier}) {
     problem.collective = other;
-    EXPECT_FALSE(LargeStarted::fits(problem)) << coll::name_of(other);
+    EXPECT_FALSE(coll::pipelined_fits(problem)) << coll::name_of(other);
   }
 }
 

@@ -1,5 +1,5 @@
 // The invariants of a member's block of started collectives as functions: each way to break one by hand is found.
-#include "coll/team/started_block.h"
+#include "coll/team/small_block.h"
 
 #include <gtest/gtest.h>
 
@@ -14,20 +14,20 @@ class StartedBlockInvariant : public ::testing::Test {
  protected:
   StartedBlockInvariant() { block_->context.store_relaxed(kTeam); }
   [[nodiscard]] const char* broken() const { return block_->broken_invariant(kTeam); }
-  StartedSlotShm& slot(uint64_t seq) { return block_->slots[seq % kStartedSlots]; }
+  SmallSlotShm& slot(uint64_t seq) { return block_->slots[seq % kNonblockingSlots]; }
 
-  std::unique_ptr<StartedBlockShm> block_ = std::make_unique<StartedBlockShm>();
+  std::unique_ptr<SmallBlockShm> block_ = std::make_unique<SmallBlockShm>();
 };
 
 TEST_F(StartedBlockInvariant, HoldsOverManyCollectives) {
   EXPECT_STREQ(broken(), nullptr);
-  for (uint64_t seq = 1; seq < 3 * kStartedSlots; ++seq) {
+  for (uint64_t seq = 1; seq < 3 * kNonblockingSlots; ++seq) {
     slot(seq).seq.store_relaxed(seq);
     EXPECT_STREQ(broken(), nullptr);
   }
   block_->reset();
   EXPECT_STREQ(broken(), nullptr);
-  EXPECT_EQ(slot(2 * kStartedSlots).seq.load_relaxed(), 0U);
+  EXPECT_EQ(slot(2 * kNonblockingSlots).seq.load_relaxed(), 0U);
 }
 
 TEST_F(StartedBlockInvariant, ACollectiveHasOneSlot) {
@@ -38,9 +38,9 @@ TEST_F(StartedBlockInvariant, ACollectiveHasOneSlot) {
 }
 
 TEST_F(StartedBlockInvariant, AContributionFits) {
-  slot(1).bytes = kStartedBytes;
+  slot(1).bytes = kSlotBytes;
   EXPECT_STREQ(slot(1).broken_invariant(), nullptr);
-  slot(1).bytes = kStartedBytes + 1;
+  slot(1).bytes = kSlotBytes + 1;
   EXPECT_STREQ(slot(1).broken_invariant(), "a contribution to a started collective fits its slot");
 }
 
