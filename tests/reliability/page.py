@@ -70,7 +70,7 @@ def _note(cases: list[Case]) -> str:
     said: dict[str, dict[str, list[str]]] = {}  # by label: hosts by value
     for case in cases:
         for part in case.note.replace("|", "/").split("; ") if case.status != "skipped" and case.note else []:
-            label, colon, value = ("", "", part) if part.startswith("says ") else part.rpartition(": ")
+            label, colon, value = ("", "", "says so") if part.startswith("says ") else part.rpartition(": ")
             said.setdefault(label + colon, {}).setdefault(value, []).append(case.host)
     ran = sum(case.status != "skipped" for case in cases)
     texts = []
