@@ -70,20 +70,6 @@ uint64_t chunk_of(const std::string& setting) {
   return bytes;
 }
 
-/// Leaders take vectors whole by default, and nothing else of some collectives; of others in chunks as well.
-std::vector<std::string> chunks_for(coll::Collective collective, const coll::Algorithm& algorithm,
-                                    const std::vector<std::string>& wanted) {
-  if (algorithm.name != coll::kHostLeaders) return wanted;
-  std::vector<std::string> chunks = {kWhole};
-  for (const std::string& chunk : wanted) {
-    coll::Problem problem;
-    problem.collective = collective;
-    (void)parse_size(chunk, &problem.chunk_bytes);
-    if (coll::leaders_cut(problem)) chunks.push_back(chunk);
-  }
-  return chunks;
-}
-
 /// Whether ranks of one node may be of several domains: sockets, memory nodes or last-level caches.
 bool may_divide(const AlgorithmOptions& o) {
   if (o.node_ranks > 0 || o.bench.hosts.machines > 0) return false;
@@ -115,7 +101,10 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
       for (const coll::Algorithm& a : coll::algorithms(collective)) {
         const bool fits = a.by_domains ? divides : a.name != coll::kHostLeaders || several_nodes;
         if (!fits) continue;
-        for (const std::string& chunk : chunks_for(collective, a, o.chunks)) plan(std::string(a.name), chunk);
+        const bool whole = a.name == coll::kHostLeaders;
+        for (const std::string& chunk : whole ? std::vector<std::string>{kWhole} : o.chunks) {
+          plan(std::string(a.name), chunk);
+        }
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
     }

@@ -31,7 +31,7 @@ coll::Problem problem_of(const ModelCase& c) {
   problem.element_bytes = c.bytes % 8 == 0 ? 8 : 1;
   problem.count = c.bytes / problem.element_bytes;
   problem.chunk_bytes = c.chunk;
-  problem.blocks = problem.team = problem.same_length = c.team;
+  problem.blocks = problem.team = c.team;
   problem.layout = std::make_shared<const coll::Layout>(node_of);
   if (c.cluster.nodes > 1 || c.cluster.chips_per_node == 1) return problem;
   for (uint32_t rank = 0; rank < c.cluster.ranks; ++rank) node_of[rank] = c.cluster.chip_of(rank);

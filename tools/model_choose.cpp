@@ -53,11 +53,10 @@ class ChoiceTable {
   [[nodiscard]] bool by_domains(std::string_view algorithm) const {
     return coll::algorithm(c_.collective, algorithm)->by_domains;
   }
-  /// Whether the algorithm passes vectors on in tiles. Leaders of nodes do not: the model does not know the host.
+  /// Whether the algorithm passes vectors on in tiles.
   [[nodiscard]] bool tiled(std::string_view algorithm) {
     c_.algorithm = algorithm;
-    return known_ && algorithm != coll::kHostLeaders && c_.collective != coll::Collective::kBarrier &&
-           cuts(c_, tiles_.chunk_of(kComparedTo));
+    return known_ && c_.collective != coll::Collective::kBarrier && cuts(c_, tiles_.chunk_of(kComparedTo));
   }
   /// The line of an algorithm from `bytes` on; `first`: from 0 on.
   [[nodiscard]] PredictedEntry line(std::string_view algorithm, uint64_t bytes, bool first) {
@@ -68,8 +67,7 @@ class ChoiceTable {
     entry.from_bytes = first ? 0 : bytes;
     entry.algorithm = coll::algorithm(c_.collective, algorithm);
     if (tiled(algorithm)) entry.chunk_bytes = chunk_of(bytes);
-    const uint64_t chunk = algorithm == coll::kHostLeaders ? 0 : chunk_of(bytes);
-    return {entry, us_at(c_, bytes, chunk, parameters_)};
+    return {entry, us_at(c_, bytes, chunk_of(bytes), parameters_)};
   }
 
  private:

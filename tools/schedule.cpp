@@ -154,7 +154,7 @@ Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& n
   problem.count = a.bytes / a.element_bytes;
   problem.chunk_bytes = a.chunk;
   problem.commutative = !a.ordered;
-  problem.blocks = problem.team = problem.same_length = a.team;
+  problem.blocks = problem.team = a.team;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
   if (a.sockets > 1) problem.domains = coll::Layout::of_domains(socket_of_ranks(a, problem.ranks()));
   return problem;

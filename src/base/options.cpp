@@ -83,7 +83,7 @@ constexpr OptionSpec kTable[] = {
      "(`zerohop schedule --list` names them; host: the MPI library's own); as rank 0 has it"},
     {"ZEROHOP_CHUNK", OptionType::kSize, "64K", "", 0, kMaxSize, "shim",
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
-     "algorithms may have others, and host-leaders takes vectors whole; as rank 0 has it"},
+     "algorithms may have others; host-leaders never cuts; as rank 0 has it"},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 

@@ -161,11 +161,6 @@ Status build(std::span<const Problem> problems, std::string_view name, std::vect
   return kOk;
 }
 
-bool leaders_cut(const Problem& p) {
-  return p.chunk_bytes > 0 && (p.collective == Collective::kBcast || p.collective == Collective::kReduce ||
-                               p.collective == Collective::kAllreduce);
-}
-
 bool may_share(const Problem& p) {
   constexpr uint32_t kLeastRanks = 4;  // see worth_sharing()
   const bool scatters = p.collective == Collective::kReduceScatter && p.layout->consecutive();

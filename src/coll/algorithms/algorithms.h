@@ -15,12 +15,8 @@ namespace zh::coll {
 
 class Builder;
 
-/// The algorithm of which the host's own collective is the part between nodes. It takes the same steps for any length,
-/// but where leaders_cut() and Problem::same_length.
+/// The algorithm of which the host's own collective is the part between nodes. It takes the same steps for any length.
 constexpr std::string_view kHostLeaders = "host-leaders";
-/// Whether leaders take steps by kHostLeaders whose number follows from the length, and so compare it: where a chunk is
-/// given to broadcasts, reductions and allreduces.
-[[nodiscard]] bool leaders_cut(const Problem& problem);
 
 struct Algorithm {
   std::string_view name;

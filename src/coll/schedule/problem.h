@@ -90,9 +90,6 @@ struct Problem {
   /// The ranks of this node have a team, which takes its shared steps. The same on all ranks of the node, and only
   /// where the call blocks; what travels between nodes must not follow from it.
   bool team = false;
-  /// Those ranks have found that they take the call for the same, so that their number of shared steps may follow from
-  /// the length (kHostLeaders; other algorithms share only where that is so).
-  bool same_length = false;
   std::shared_ptr<const Layout> layout;
   /// Of ranks that are all on one node: its domains, by which algorithms with leaders divide it. The same on all ranks;
   /// null: the node is not divided. What means a node (layout) stays as it is.

@@ -90,7 +90,7 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   coll::Problem& p = *problem;
   const bool of_neighbors = p.collective == coll::Collective::kNeighbor;
   const bool lasting = p.uniform || of_neighbors;
-  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team, p.same_length};
+  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
   const std::lock_guard lock(known_mutex_);
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) {
     return k.key == key && (!of_neighbors || (k.send == p.send && k.recv == p.recv));
@@ -178,8 +178,6 @@ void Started::agree(bool refuses) {
   node_.emplace(*team);
   if (of_any_length_) {
     problem.team = true;
-    problem.chunk_bytes = shim.algorithms.chunk_of_leaders(shim.chunk_bytes);
-    if (coll::leaders_cut(problem)) agree_to_cut(refuses);
     return;
   }
   const auto by_leaders = [&] {
@@ -188,14 +186,8 @@ void Started::agree(bool refuses) {
     return how != nullptr && how->name == coll::kHostLeaders;
   };
   // Whoever agrees takes the steps, so it has all that they need before.
-  problem.team = problem.same_length = !refuses && (coll::worth_sharing(problem) || by_leaders());
-  problem.team = problem.same_length = can_agree(problem.team);
-}
-
-// Members that do not take the call for the same share its steps all the same: those of whole vectors.
-void Started::agree_to_cut(bool refuses) {
-  problem.same_length = !refuses;
-  problem.same_length = can_agree(problem.same_length);
+  problem.team = !refuses && (coll::worth_sharing(problem) || by_leaders());
+  problem.team = can_agree(problem.team);
 }
 
 // Its run is made before, as the problem is now. An algorithm may have no steps to share.
@@ -304,7 +296,6 @@ void Started::take_no_part() {
   problem.count = 0;
   problem.uniform = true;
   problem.in_place = false;
-  problem.same_length = false;
   problem.send.clear();
   problem.recv.clear();
   coll::Schedule schedule;
@@ -402,7 +393,7 @@ void Started::run_with_others() {
 }
 
 Code Started::trouble() {
-  if (run_ != nullptr && (run_->gave_up() || run_->awaits_leaders())) return Code::kOk;
+  if (run_ != nullptr && run_->gave_up()) return Code::kOk;
   if (++idle_ % kIdleTurns != 0) return Code::kOk;
   const uint64_t now = os::now_ns();
   const bool first = ask_at_ns_ == 0;

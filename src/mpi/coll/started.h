@@ -84,7 +84,6 @@ class Runs {
     bool commutative;
     bool in_place;
     bool team;
-    bool same_length;
     [[nodiscard]] bool operator==(const Key&) const = default;
   };
   struct Known {
@@ -178,8 +177,6 @@ class Started {
   /// True once the call under way has ended, as code_ says.
   bool step();
   void fail(Code code);
-  /// agree(), where the team shares in any case: whether the steps may be those of chunks (Problem::same_length).
-  void agree_to_cut(bool refuses);
   /// Whether all members on this node want to share the steps of a run made now, and take the call for the same. If
   /// not, there is none.
   [[nodiscard]] bool can_agree(bool wants);

@@ -129,11 +129,8 @@ class Ranks {
   }
 
  private:
-  /// Where all leaders have come to a step of theirs, each takes it as a thread. Those that go on are begun at once.
+  /// Where all leaders have come to a step of theirs, each takes it as a thread.
   void let_leaders_meet() {
-    for (const std::unique_ptr<coll::Run>& run : runs) {
-      while (run->begins_next()) run->share();
-    }
     std::vector<coll::Run*> come;
     for (const std::unique_ptr<coll::Run>& run : runs) {
       if (run->shared_is_next()) come.push_back(run.get());

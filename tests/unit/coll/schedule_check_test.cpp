@@ -102,12 +102,6 @@ TEST_P(EveryCollective, ListsAndInPlace) {
   }
 }
 
-/// Some nodes' ranks do not take the call for the same, so far as they know.
-std::vector<Problem> some_unsure(std::vector<Problem> problems) {
-  for (Problem& p : problems) p.same_length = p.layout->node_of(p.self) % 2 != 0;
-  return problems;
-}
-
 // What a node shares by its team changes nothing between nodes, so some may have one and others not.
 TEST_P(EveryCollective, Teams) {
   for (uint32_t ranks = 1; ranks <= 16; ++ranks) {
@@ -129,7 +123,6 @@ TEST_P(EveryCollective, Teams) {
             EXPECT_EQ(prove(problems, a).node_messages, messages) << text(problems[0], a.name);
             prove(in_place(problems), a);
           }
-          prove(some_unsure(with_teams(make_problems(p, true), false)), a);
         });
         if (HasFailure()) return;
       }
@@ -275,22 +268,19 @@ TEST(Schedules, OnlyADividedNodeHasDomains) {
   }
 }
 
-/// Kinds of the steps that each rank takes with others: with the node, and `of_leaders` as well.
-std::vector<std::vector<StepKind>> shared_kinds(const std::vector<Schedule>& schedules, bool of_leaders) {
+/// Kinds of the steps that each rank takes with others.
+std::vector<std::vector<StepKind>> shared_kinds(const std::vector<Schedule>& schedules) {
   std::vector<std::vector<StepKind>> kinds(schedules.size());
   for (size_t rank = 0; rank < schedules.size(); ++rank) {
     for (const Step& step : schedules[rank].steps) {
-      if (step.shared() && (of_leaders || !step.of_leaders)) kinds[rank].push_back(step.kind);
+      if (step.shared()) kinds[rank].push_back(step.kind);
     }
   }
   return kinds;
 }
 
-// In chunks they do not; but those of a node that do not agree on the length take the same steps with each other.
 TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
-  for (const int kind : {0, 1, 2}) {
-    const bool team = kind > 0;
-    const bool chunks = kind == 2;
+  for (const bool team : {false, true}) {
     for (const Collective collective : all_collectives()) {
       const Algorithm* how = coll::algorithm(collective, coll::kHostLeaders);
       if (how == nullptr) continue;
@@ -298,13 +288,11 @@ TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
       for (const uint64_t count : {0u, 1u, 1000u, 1'000'000u}) {
         Problem problem = planted_problem(collective);
         problem.count = count;
-        if (!chunks) problem.chunk_bytes = 0;
         std::vector<Problem> problems = coll::for_all_ranks(problem);
         if (team) problems = with_teams(std::move(problems), false);
-        for (Problem& p : problems) p.same_length = false;
         std::vector<Schedule> schedules;
         ASSERT_TRUE(coll::build(problems, how->name, &schedules).ok());
-        const std::vector<std::vector<StepKind>> kinds = shared_kinds(schedules, !chunks);
+        const std::vector<std::vector<StepKind>> kinds = shared_kinds(schedules);
         if (usual.empty()) usual = kinds;
         EXPECT_EQ(kinds, usual) << text(problem, how->name);
       }

@@ -115,7 +115,7 @@ std::vector<Problem> in_place(std::vector<Problem> problems) {
 std::vector<Problem> with_teams(std::vector<Problem> problems, bool some) {
   for (Problem& p : problems) {
     p.blocks = true;
-    p.team = p.same_length = !some || p.layout->node_of(p.self) % 2 == 0;
+    p.team = !some || p.layout->node_of(p.self) % 2 == 0;
   }
   return problems;
 }

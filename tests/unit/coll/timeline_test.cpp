@@ -165,29 +165,6 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
   }
 }
 
-// The multicore collectives paper's section 4.1: a chunk is between nodes while another one is copied inside.
-TEST(Timeline, ChunksOfLeadersOverlapWithTheirNodes) {
-  const auto by_bytes = [](const void*, const coll::Step& step, bool between) {
-    return 1 + static_cast<double>(step.bytes) / (between ? 1024 : 2048);
-  };
-  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
-    for (const uint32_t root : {0u, 1u}) {
-      const auto time = [&](uint64_t chunk) {
-        Problem problem;
-        problem.collective = collective;
-        problem.count = 1 << 20;
-        problem.chunk_bytes = chunk;
-        problem.root = coll::has_root(collective) ? root : 0;
-        problem.layout = blocks_of(16, 4);
-        std::vector<Schedule> schedules;
-        EXPECT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), coll::kHostLeaders, &schedules).ok());
-        return coll::timeline(schedules, *problem.layout, {by_bytes, nullptr}).end;
-      };
-      EXPECT_LT(time(64 << 10), 0.85 * time(0)) << coll::name_of(collective) << ", root " << root;
-    }
-  }
-}
-
 TEST(Draw, HasEveryRankStepAndMessage) {
   const Built b = built(Collective::kAllreduce, "hierarchical", 6, 2);
   const std::string svg = coll::draw(b.schedules, *blocks_of(6, 2), b.times, "a < b");
