@@ -172,7 +172,7 @@ def ctest(
                 "|ForkHabit|test_heap.Leave[.]|test_heap.Limits[.]|Ways/Forks"
             )
             # Another processor's code, in shapes that have all of it: emulated threads keep the order of this one.
-            shapes = f"(All/Teams|StormTest|TeamGroups).*/threads|processes_(5|8)|/8by|{PROOFS}"
+            shapes = f"(All/Teams|StormTest|TeamOfMany).*/threads|processes_(5|8)|/8by|{PROOFS}"
             command += ["-E", f"{system}|{memory}|{shapes}"]
         if exclude:
             command += ["-LE", exclude]
