@@ -8,13 +8,11 @@
 
 namespace zh::tools {
 
-Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const ChunkOf& chunk_of, bool with_domains) {
+Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const ChunkOf& chunk_of) {
   Crossing out{c.collective, {}, {}};
   std::vector<std::string_view> algorithms;
-  const bool divides = with_domains && divides_node(c, parameters);
   const uint64_t last = c.collective == coll::Collective::kBarrier ? kComparedFrom : kComparedTo;
   for (const coll::Algorithm& algorithm : coll::algorithms(c.collective)) {
-    if (algorithm.by_domains && !divides) continue;
     c.algorithm = algorithm.name;
     c.bytes = last;
     c.chunk = chunk_of(last);

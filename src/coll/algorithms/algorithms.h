@@ -26,8 +26,6 @@ struct Algorithm {
   bool (*fits)(const Problem& problem);
   /// Tells the steps of problem.self to the builder. For Builder's use through build().
   void (*tell)(Builder& builder, const Problem& problem);
-  /// It divides one node by Problem::domains, and fits nothing else.
-  bool by_domains = false;
 };
 
 /// All that are known for a collective, the plainest first.
@@ -39,7 +37,7 @@ struct Algorithm {
 [[nodiscard]] const Algorithm* algorithm_called(Collective collective, std::string_view name);
 
 /// The schedule of problem.self. Every rank builds its own, from what it knows. kInvalid: no algorithm of this name;
-/// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform, no domains); kNoMemory.
+/// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform); kNoMemory.
 Status build(const Problem& problem, std::string_view name, Schedule* out);
 /// Those of all ranks.
 Status build(std::span<const Problem> problems, std::string_view name, std::vector<Schedule>* out);

@@ -225,13 +225,6 @@ constexpr Algorithm kAllreduceAlgorithms[] = {
      if_commutative, allreduce_shmem_cyclic},
     {kHostLeaders, "leaders combine their nodes, then the host's allreduce among them", kHostLeadersSource,
      if_several_nodes_in_order, allreduce_host_leaders},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order,
-     over_domains<allreduce_hierarchical>, true},
-    {"shmem-parallel-domains", "as shmem-parallel, in each socket, memory node or cache of one node, then between them",
-     "multicore collectives paper, section 4.2", if_domains_in_order, over_domains<allreduce_shmem_parallel>, true},
-    {"shmem-cyclic-domains", "as shmem-parallel-domains, each rank starting elsewhere",
-     "multicore collectives paper, section 4.2", if_domains_commutative, over_domains<allreduce_shmem_cyclic>, true},
 };
 
 }  // namespace

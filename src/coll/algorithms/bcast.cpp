@@ -129,10 +129,6 @@ constexpr Algorithm kBcastAlgorithms[] = {
      "mlog_nP paper, sections 6 and 7.1", always, bcast_hierarchical},
     {kHostLeaders, "the host's broadcast among leaders, then shared inside nodes", kHostLeadersSource, if_several_nodes,
      bcast_host_leaders},
-    {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
-     "multicore collectives paper, section 4.1", if_domains, over_domains<bcast_leader_ring>, true},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<bcast_hierarchical>, true},
 };
 
 }  // namespace

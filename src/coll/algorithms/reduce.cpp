@@ -77,9 +77,6 @@ constexpr Algorithm kReduceAlgorithms[] = {
      if_nodes_in_order, reduce_hierarchical},
     {kHostLeaders, "leaders combine their nodes, then the host's reduction among them", kHostLeadersSource,
      if_several_nodes_in_order, reduce_host_leaders},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<reduce_hierarchical>,
-     true},
 };
 
 }  // namespace

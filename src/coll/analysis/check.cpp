@@ -472,19 +472,15 @@ class Execution {
 
 void count(std::span<const Problem> problems, std::span<const Schedule> schedules, Verdict& verdict) {
   const Layout& layout = *problems[0].layout;
-  const Layout& domains = problems[0].domains != nullptr ? *problems[0].domains : layout;
   for (uint32_t rank = 0; rank < schedules.size(); ++rank) {
     verdict.steps += schedules[rank].steps.size();
     for (const Step& step : schedules[rank].steps) {
       if (step.kind != StepKind::kSend || step.peer >= layout.ranks()) continue;
       const bool leaves = layout.node_of(rank) != layout.node_of(step.peer);
-      const bool crosses = !leaves && domains.node_of(rank) != domains.node_of(step.peer);
       verdict.messages += 1;
       verdict.message_bytes += step.bytes;
       verdict.node_messages += leaves ? 1 : 0;
       verdict.node_bytes += leaves ? step.bytes : 0;
-      verdict.domain_messages += crosses ? 1 : 0;
-      verdict.domain_bytes += crosses ? step.bytes : 0;
     }
   }
 }

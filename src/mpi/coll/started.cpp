@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <span>
 
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/scratch_pool.h"
@@ -40,16 +39,6 @@ std::shared_ptr<T> uncounted(const std::shared_ptr<T>& kept) {
   return {std::shared_ptr<void>(), kept.get()};
 }
 
-/// Null unless all are on this node, which is divided. `local`: node-local indices, -1 elsewhere.
-std::shared_ptr<const coll::Layout> domains_of(std::span<const int32_t> local) {
-  std::vector<uint32_t> domains;
-  for (const int32_t index : local) {
-    if (index < 0) return nullptr;
-    domains.push_back(shim.rank->node().domain_of(static_cast<uint32_t>(index)));
-  }
-  return coll::Layout::of_domains(domains);
-}
-
 }  // namespace
 
 Runs::Runs(const CommInfo& info)
@@ -59,7 +48,6 @@ Runs::Runs(const CommInfo& info)
       members_{info.members->local(), info.members},
       world_{info.members->world(), info.members},
       layout_(info.members->layout()),
-      domains_(domains_of(info.members->local())),
       transport_(make_transport(nonblocking_context(context_))) {}
 
 std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
@@ -163,7 +151,6 @@ Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
   if (persistent) own_transport_ = runs_->transport_of(init_);
   transport_ = persistent ? own_transport_.get() : runs_->transport();
   problem.layout = uncounted(runs_->layout_);
-  problem.domains = uncounted(runs_->domains_);
   problem.self = runs_->self_;
   problem.blocks = blocks != nullptr;
 }

@@ -100,7 +100,6 @@ class Runs {
   engine::RankList members_;
   engine::RankList world_;
   std::shared_ptr<const coll::Layout> layout_;
-  std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;
   std::unique_ptr<engine::SmallStarted> small_;  ///< made at the first call
   std::unique_ptr<engine::LargeStarted> large_;  ///< likewise

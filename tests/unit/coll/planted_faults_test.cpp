@@ -464,23 +464,5 @@ TEST(PlantedFault, Deadlock) {
   EXPECT_NE(coll::check(problems, schedules).fault.find("wait for each other"), std::string::npos);
 }
 
-// A rank that took its node for divided in another way would break the call: the proof finds it.
-TEST(PlantedFault, DomainsThatDiffer) {
-  int planted = 0;
-  for (const Collective collective : all_collectives()) {
-    const Problem problem = divided(planted_problem(collective), blocks_of(7, 3));
-    for (const Algorithm& algorithm : coll::algorithms(collective)) {
-      if (!algorithm.by_domains || !algorithm.fits(problem)) continue;
-      std::vector<Problem> problems = coll::for_all_ranks(problem);
-      problems[3].domains = blocks_of(7, 2);
-      std::vector<Schedule> schedules;
-      ASSERT_TRUE(coll::build(problems, algorithm.name, &schedules).ok());
-      EXPECT_FALSE(coll::check(problems, schedules).proved()) << text(problem, algorithm.name);
-      ++planted;
-    }
-  }
-  EXPECT_GT(planted, 5);
-}
-
 }  // namespace
 }  // namespace zh::test

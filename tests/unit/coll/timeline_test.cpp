@@ -56,7 +56,6 @@ TEST(Timeline, LeadersTakeAnExchangeForEachDoubling) {
 TEST(Timeline, EverythingRunsAfterWhatItWaitsFor) {
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
       const Built b = built(collective, algorithm.name, 7, 3);
       for (size_t rank = 0; rank < b.schedules.size(); ++rank) {
         const Schedule& schedule = b.schedules[rank];
@@ -79,7 +78,6 @@ using PortName = std::tuple<size_t, coll::StepKind, bool>;
 TEST(Timeline, PortsDoOneThingAtATimeAndAreNotLeftIdle) {
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
       const Built b = built(collective, algorithm.name, 24, 6);
       const coll::Pairs pairs = coll::pair_messages(b.schedules);
       std::map<PortName, std::map<double, double>> busy;  // end by start

@@ -222,7 +222,6 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
       std::vector<uint64_t> in(n * count);
       std::vector<uint64_t> out(n * count);
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
-        if (algorithm.by_domains) continue;
         for (uint64_t i = 0; i < count; ++i) in[i] = i * (self + 1);
         Problem problem;
         problem.collective = Collective::kAllreduce;
@@ -231,7 +230,6 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
         for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
       }
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kReduce)) {
-        if (algorithm.by_domains) continue;
         std::fill(out.begin(), out.end(), 99);
         Problem problem;
         problem.collective = Collective::kReduce;
@@ -244,7 +242,6 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
         span.run(problem, coll::kHostLeaders, in, out);
       }
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
-        if (algorithm.by_domains) continue;
         Problem problem;
         problem.collective = Collective::kBcast;
         problem.count = count;
@@ -263,7 +260,6 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
         }
       }
       for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllgather)) {
-        if (algorithm.by_domains) continue;
         Problem problem;
         problem.collective = Collective::kAllgather;
         problem.count = count;
@@ -333,7 +329,6 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
           Collective::kExscan}) {
       for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
         const bool by_host = algorithm.name == coll::kHostLeaders;
-        if (algorithm.by_domains) continue;
         for (const uint64_t victim : {uint64_t{1}, uint64_t{0}, n - 1}) {
           if (by_host && (victim != 1 || collective == Collective::kBarrier)) continue;
           for (const uint64_t count : {uint64_t{100}, uint64_t{9000}}) {
