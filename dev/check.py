@@ -37,14 +37,14 @@ BEGIN = time.monotonic()
 MATRIX_S = {"pairwise": (1200, 180, 420), "full": (3600, 700, 1500)}
 BUILD_S = 2400  # with an empty compiler cache, on two processors that others use as well
 # Proofs of schedules, which move no bytes and are the same on every machine.
-PROOFS = "EveryCollective[.](Teams|Layouts|Domains)|Walk[.]|Timeline[.]|CheckOfManySteps"
+PROOFS = "EveryCollective[.](Teams|Layouts)|Walk[.]|Timeline[.]|CheckOfManySteps"
 # Tests without a second thread, by program and name.
 ONE_THREAD = (
     f"test_(base|costs|simd)[.]|EveryCollective[.]|StagedTeamSteps|StartedTeamSteps|{PROOFS}|PlantedFault[.]|Layout"
     "|Kernels[.]|PageMap[.]|PageTable[.]|PageBits[.]|KeptBlocks[.]|ElfFile[.]|RegionCache[.]|Cma[.]"
 )
 # What the inner loop leaves to `make check`: more of the same ranks, proofs of every shape, programs without the heap.
-SLOW_UNIT = "/threads|processes_(5|8)|EveryCollective[.](Teams|Layouts|Domains)|tools_(tune|bench_cli)"
+SLOW_UNIT = "/threads|processes_(5|8)|EveryCollective[.](Teams|Layouts)|tools_(tune|bench_cli)"
 SLOW_HEAP = "[.](bare|on)$|Limit[.]|TunablesOfLibc|MemoryIsReused|FromEverySize|new_arrays_are_zero|FiftyForks"
 FAILED_TEST_LINES = 12  # of a failed test's output, at the end of the whole run
 
@@ -172,7 +172,7 @@ def ctest(
                 "|ForkHabit|test_heap.Leave[.]|test_heap.Limits[.]|Ways/Forks"
             )
             # Another processor's code, in shapes that have all of it: emulated threads keep the order of this one.
-            shapes = f"(All/Teams|StormTest|TeamGroups).*/threads|processes_(5|8)|/8by|{PROOFS}"
+            shapes = f"(All/Teams|StormTest|TeamOfMany).*/threads|processes_(5|8)|/8by|{PROOFS}"
             command += ["-E", f"{system}|{memory}|{shapes}"]
         if exclude:
             command += ["-LE", exclude]

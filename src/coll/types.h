@@ -42,6 +42,14 @@ struct Reduction {
   }
 };
 
+/// The least of uint64_t.
+[[nodiscard]] inline Reduction least_word() {
+  Reduction how;
+  how.element_bytes = sizeof(uint64_t);
+  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
+  return how;
+}
+
 /// One buffer for every member: evenly spaced in one array, or listed.
 struct Pieces {
   copy::Buffer first;                  ///< the piece of member 0; every other has its bytes and layout

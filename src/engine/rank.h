@@ -57,7 +57,6 @@ struct Config {
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS
-  uint32_t group_members = 0;            ///< ZEROHOP_GROUP
   std::string calibration_folder;        ///< ZEROHOP_CACHE
   std::string site_folder;               ///< ZEROHOP_SITE
   std::string profile;                   ///< ZEROHOP_PROFILE: a name of tune::named_profile(); empty: as calibrated

@@ -109,7 +109,6 @@ uint64_t Rank::TeamServices::streamed_from(uint32_t rank) const {
 }
 
 uint32_t Rank::TeamServices::copiers() const { return rank_.state_->config.copiers; }
-uint32_t Rank::TeamServices::group_members() const { return rank_.state_->config.group_members; }
 bool Rank::TeamServices::alive(uint32_t rank) { return !rank_.node_.ended(rank); }
 
 void Rank::prepare_teams() {

@@ -156,12 +156,10 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] bool keeps_cpu_from_peer() override { return false; }
   void count_staged(uint64_t) override {}
   [[nodiscard]] uint32_t copiers() const override { return 1; }
-  [[nodiscard]] uint32_t group_members() const override { return group; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
   bool spares = false;  ///< there is memory for a larger block
   bool mapped = true;
-  uint32_t group = 0;
   uint64_t edge_bytes = 0;  ///< of each end of what is mapped
 
  private:
@@ -197,10 +195,7 @@ struct Doing {
   bool in_ring = false;  ///< contributions are, which has room for one
   bool grown = false;    ///< ... and on the larger block
   bool reads_result = false;
-  uint32_t result_of = 0;    ///< the member on whose control block that is
-  bool reads_all = false;    ///< the slots of all members, to say what is wrong
-  uint32_t groups_told = 0;  ///< of a result in groups
-  uint32_t rounds = 0;       ///< of a staged reduction
+  uint32_t rounds = 0;  ///< of a staged reduction
   uint32_t step = 0;
   uint32_t edges_of = 0;  ///< the member whose edges this one reads or writes
   EdgeSteps kept{};

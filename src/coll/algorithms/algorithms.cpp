@@ -138,9 +138,6 @@ const Algorithm* algorithm_called(Collective collective, std::string_view name) 
 Status build(const Problem& problem, std::string_view name, Schedule* out) {
   const Algorithm* how = algorithm(problem.collective, name);
   if (how == nullptr) return {Code::kInvalid, "no algorithm of this name"};
-  if (how->by_domains && problem.domains == nullptr) {
-    return {Code::kNotSupported, "the algorithm divides one node, and the ranks are not on several of its sockets"};
-  }
   if (!how->fits(problem)) return {Code::kNotSupported, "the algorithm does not fit the operation or its pieces"};
   try {
     Builder builder(problem.ranks());
@@ -159,11 +156,6 @@ Status build(std::span<const Problem> problems, std::string_view name, std::vect
     if (Status s = build(problems[rank], name, &(*out)[rank]); !s.ok()) return s;
   }
   return kOk;
-}
-
-bool leaders_cut(const Problem& p) {
-  return p.chunk_bytes > 0 && (p.collective == Collective::kBcast || p.collective == Collective::kReduce ||
-                               p.collective == Collective::kAllreduce);
 }
 
 bool may_share(const Problem& p) {

@@ -65,8 +65,9 @@ std::string_view name_of(ChosenBy by) {
 
 AlgorithmChoice Precedence::choose(const Problem& problem) const {
   const uint64_t usual = problem.chunk_bytes;
-  const auto chunk_for = [&](const Algorithm* how) {
-    return how != nullptr && how->name == kHostLeaders ? chunk_of_leaders(usual) : usual;
+  const auto chunk_for = [&](const Algorithm* how, std::optional<uint64_t> of_table = {}) {
+    if (how != nullptr && how->name == kHostLeaders) return uint64_t{0};  // never cuts
+    return chunk_set ? usual : of_table.value_or(usual);
   };
   const NamedAlgorithm wanted = named_for(problem.collective);
   if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) {
@@ -75,8 +76,7 @@ AlgorithmChoice Precedence::choose(const Problem& problem) const {
   for (const ChosenBy by : {ChosenBy::kMeasured, ChosenBy::kModel}) {
     const Selection::Entry* entry = (by == ChosenBy::kMeasured ? measured : modelled).find(problem);
     if (entry == nullptr) continue;
-    const uint64_t chunk = chunk_for(entry->algorithm);
-    return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(chunk), by};
+    return {entry->algorithm, chunk_for(entry->algorithm, entry->chunk_bytes), by};
   }
   if (host_serves(problem)) return {nullptr, usual, ChosenBy::kDefault};
   const Algorithm* how = algorithm(problem.collective, coll::choose(problem));

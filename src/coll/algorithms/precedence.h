@@ -50,8 +50,6 @@ struct Precedence {
     const auto place = static_cast<size_t>(collective);
     return place < named.size() ? named[place] : std::nullopt;
   }
-  /// Bytes of the chunks of kHostLeaders where no table names it: whole unless ZEROHOP_CHUNK is set, to `usual`.
-  [[nodiscard]] uint64_t chunk_of_leaders(uint64_t usual) const { return chunk_set ? usual : 0; }
   /// Always one that fits. problem.chunk_bytes is that of ZEROHOP_CHUNK; the choice has the one to build with, which
   /// the entry of a table may have of its own. O(entries).
   [[nodiscard]] AlgorithmChoice choose(const Problem& problem) const;

@@ -66,7 +66,6 @@ enum class ContributionWay : uint16_t {
   kBlocks,       ///< the ring has `stride` NeighborBlockShm and the short ones of these blocks, in `bytes` together
   kMessage,      ///< a message brings it
   kWritten,      ///< its owner writes `bytes` into the root's memory
-  kOfNoGroup,    ///< `bytes` of a reduction in groups, whose members differ in length: there is no partial result
   kNothing       ///< there is none: its owner could not take part
 };
 /// `bytes` of kNothing: as long as nothing else.
@@ -125,10 +124,9 @@ struct alignas(kPairBytes) ContributionShm {
 };
 static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
 
-/// The result of a small reduction, made by whichever member arrived last or, in groups, by member 0.
-/// Writers: that member. Readers: the others; in groups, those of the control block's group. Invariant: as
-/// ContributionShm's; a member that arrives has done all collectives before, so nobody reads the old result when the
-/// last one has arrived. Wrap, Crash: as ContributionShm.
+/// The result of a small reduction, made by whichever member arrived last, on member 0's control block.
+/// Writers: that member. Readers: the others. Invariant: as ContributionShm's; a member that arrives has done all
+/// collectives before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as ContributionShm.
 struct alignas(kPairBytes) ResultShm {
   Atomic<uint32_t> seq;
   uint32_t wrong;  ///< 1: there is none, because contributions differ in length

@@ -8,10 +8,10 @@
 
 namespace zh::coll {
 
-void Team::State::use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result_room) {
+void Team::State::use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result) {
   slots_of[member] = slots;
   rings_of[member] = ring;
-  result_rooms[member] = result_room;
+  if (member == 0) result_room = result;
 }
 
 // Who waits here has done all before, so nobody waits for it. What was contributed before lies where it was, for those

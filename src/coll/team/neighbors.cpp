@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "coll/compare.h"
 #include "coll/team/team_state.h"
+#include "coll/types.h"
 
 namespace zh::coll {
 

@@ -95,9 +95,8 @@ Code Team::State::decline(bool to_all) {
 }
 
 // Every member tells member 0 where its control block is, and gets the list of all: no message but these is ever needed
-// to find a member. A member without memory says so, and all of them give up alike. Whether it is crowded, and how
-// large groups are, is member 0's word: they choose algorithms by it, and ranks may have been told to wait in different
-// ways.
+// to find a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member
+// 0's word: they choose algorithms by it, and ranks may have been told to wait in different ways.
 bool Team::State::set_up() {
   asked = true;
   offsets.assign(size + 1, kNoOffset);
@@ -111,7 +110,7 @@ bool Team::State::set_up() {
       code = transfer(services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
     }
     facts.crowded = polls == 1;
-    offsets[size] = (facts.crowded ? 1 : 0) | choose_group() << 1;
+    offsets[size] = facts.crowded ? 1 : 0;
     if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(
@@ -129,13 +128,11 @@ bool Team::State::set_up() {
     if (own != kNoOffset) pool.controls().give(context, 0, own, {});
     return false;
   }
-  facts.crowded = (offsets[size] & 1) != 0;
-  group = static_cast<uint32_t>(offsets[size] >> 1);
+  facts.crowded = offsets[size] != 0;
   offsets.resize(size);
   control_of.resize(size);
   slots_of.resize(size);
   rings_of.resize(size);
-  result_rooms.resize(size);
   for (uint32_t i = 0; i < size; ++i) {
     control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
     use(i, control(i).slots, control(i).ring, control(i).result.large);

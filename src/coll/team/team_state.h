@@ -55,8 +55,8 @@ struct Team::State {
   }
   /// growth.cpp: what the collective at hand begins with, if it has one of two numbers.
   Code grow();
-  /// Where member's contributions are from now on.
-  void use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result_room);
+  /// Where member's contributions, and results on its control block, are from now on.
+  void use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result);
   /// The collective at hand goes on, but not as it should; the first fault is told.
   void fail(Code code) {
     if (fault == Code::kOk) fault = code;
@@ -242,13 +242,10 @@ struct Team::State {
   /// Arrives at an allreduce without result, and waits for nobody.
   Code arrive_in_vain();
   /// Leaves an allreduce that this rank finds to have no result; the others learn so.
-  Code leave_allreduce() {
-    if (group != 0) return answer_nothing();
-    return counts() ? arrive_in_vain() : Code::kOk;
-  }
-  /// Where a result of so many bytes is on a member's control block.
-  [[nodiscard]] std::byte* room_of_result(uint32_t member, uint64_t bytes, bool aligned) const {
-    return bytes <= kInlineBytes && !aligned ? control(member).result.payload : result_rooms[member];
+  Code leave_allreduce() { return counts() ? arrive_in_vain() : Code::kOk; }
+  /// Where a result of so many bytes is, on member 0's control block.
+  [[nodiscard]] std::byte* room_of_result(uint64_t bytes, bool aligned) const {
+    return bytes <= kInlineBytes && !aligned ? control(0).result.payload : result_room;
   }
   Code cico_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
   Code cico_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
@@ -273,24 +270,6 @@ struct Team::State {
   void fold_slots(uint32_t first, uint32_t last, uint64_t from, uint64_t n, std::byte* out, const Reduction& how) {
     fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
   }
-
-  // --- groups.cpp: small reductions of many members
-
-  /// For member 0: members of a group of this team; 0: there are none.
-  [[nodiscard]] uint32_t choose_group() const;
-  [[nodiscard]] uint32_t first_of_group() const { return self - self % group; }
-  Code grouped_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
-  Code grouped_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
-  /// Contributes and publishes; the first of a group, once the others of it have: what all of them contribute together.
-  Code give_operand(const void* in, uint64_t bytes, const Reduction& how);
-  /// Until all groups have contributed. `*agreed` false: there is no result, and all members have contributed.
-  Code await_groups(uint64_t bytes, bool* agreed);
-  void fold_groups(uint64_t bytes, std::byte* out, const Reduction& how);
-  /// For member 0: makes the result, and tells it to each group; or that there is none.
-  Code answer(uint64_t bytes, const Reduction& how);
-  void tell_group(uint32_t first, uint32_t wrong);
-  /// The same where it finds none; waits for nobody who is in this collective.
-  Code answer_nothing();
 
   // --- two_members.cpp: reductions of two
 
@@ -396,7 +375,6 @@ struct Team::State {
   uint32_t self;
   uint32_t polls;
   uint32_t copiers;
-  uint32_t group = 0;  ///< members of a group in small reductions; 0: there are none
   const Atomic<uint32_t>* sleepers;
   uint64_t streamed = kNeverStreamed;  ///< contributions of so many bytes and more go past this rank's caches
   uint32_t seq = 0;                    ///< of the collective at hand, or the latest
@@ -419,7 +397,7 @@ struct Team::State {
   std::vector<ControlBlockShm*> control_of;
   std::vector<ContributionShm*> slots_of;  ///< those of the control block, or of the larger one
   std::vector<std::byte*> rings_of;        ///< likewise
-  std::vector<std::byte*> result_rooms;    ///< likewise: for results that are not beside their flag
+  std::byte* result_room = nullptr;        ///< member 0's, for results that are not beside their flag
   std::vector<Offset> offsets;
   std::vector<uint64_t> fallbacks_seen;
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])

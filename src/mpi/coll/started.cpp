@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <span>
 
 #include "coll/algorithms/algorithms.h"
 #include "coll/algorithms/choose.h"
@@ -42,16 +41,6 @@ std::shared_ptr<T> uncounted(const std::shared_ptr<T>& kept) {
   return {std::shared_ptr<void>(), kept.get()};
 }
 
-/// Null unless all are on this node, which is divided. `local`: node-local indices, -1 elsewhere.
-std::shared_ptr<const coll::Layout> domains_of(std::span<const int32_t> local) {
-  std::vector<uint32_t> domains;
-  for (const int32_t index : local) {
-    if (index < 0) return nullptr;
-    domains.push_back(shim.rank->node().domain_of(static_cast<uint32_t>(index)));
-  }
-  return coll::Layout::of_domains(domains);
-}
-
 }  // namespace
 
 Runs::Runs(const CommInfo& info)
@@ -61,7 +50,6 @@ Runs::Runs(const CommInfo& info)
       members_{info.members->local(), info.members},
       world_{info.members->world(), info.members},
       layout_(info.members->layout()),
-      domains_(domains_of(info.members->local())),
       transport_(make_transport(nonblocking_context(context_))) {}
 
 std::shared_ptr<coll::Transport> Runs::make_transport(uint64_t context) const {
@@ -87,7 +75,7 @@ Status Runs::plan(coll::Problem* problem, Chosen* out, bool may_leave) try {
   coll::Problem& p = *problem;
   const bool of_neighbors = p.collective == coll::Collective::kNeighbor;
   const bool lasting = p.uniform || of_neighbors;
-  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team, p.same_length};
+  const Key key{p.collective, p.root, p.count, p.element_bytes, p.commutative, p.in_place, p.team};
   const std::lock_guard lock(known_mutex_);
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) {
     return k.key == key && (!of_neighbors || (k.send == p.send && k.recv == p.recv));
@@ -160,7 +148,6 @@ Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
   if (persistent) own_transport_ = runs_->transport_of(init_);
   transport_ = persistent ? own_transport_.get() : runs_->transport();
   problem.layout = uncounted(runs_->layout_);
-  problem.domains = uncounted(runs_->domains_);
   problem.self = runs_->self_;
   problem.blocks = blocks != nullptr;
 }
@@ -175,8 +162,6 @@ void Started::agree(bool refuses) {
   node_.emplace(*team);
   if (of_any_length_) {
     problem.team = true;
-    problem.chunk_bytes = shim.algorithms.chunk_of_leaders(shim.chunk_bytes);
-    if (coll::leaders_cut(problem)) agree_to_cut(refuses);
     return;
   }
   const auto by_leaders = [&] {
@@ -185,14 +170,8 @@ void Started::agree(bool refuses) {
     return how != nullptr && how->name == coll::kHostLeaders;
   };
   // Whoever agrees takes the steps, so it has all that they need before.
-  problem.team = problem.same_length = !refuses && (coll::worth_sharing(problem) || by_leaders());
-  problem.team = problem.same_length = can_agree(problem.team);
-}
-
-// Members that do not take the call for the same share its steps all the same: those of whole vectors.
-void Started::agree_to_cut(bool refuses) {
-  problem.same_length = !refuses;
-  problem.same_length = can_agree(problem.same_length);
+  problem.team = !refuses && (coll::worth_sharing(problem) || by_leaders());
+  problem.team = can_agree(problem.team);
 }
 
 // Its run is made before, as the problem is now. An algorithm may have no steps to share.
@@ -299,7 +278,6 @@ void Started::take_no_part() {
   problem.count = 0;
   problem.uniform = true;
   problem.in_place = false;
-  problem.same_length = false;
   problem.send.clear();
   problem.recv.clear();
   coll::Schedule schedule;
@@ -395,7 +373,7 @@ void Started::run_with_others() {
 }
 
 Code Started::trouble() {
-  if (run_ != nullptr && (run_->gave_up() || run_->awaits_leaders())) return Code::kOk;
+  if (run_ != nullptr && run_->gave_up()) return Code::kOk;
   if (++idle_ % kIdleTurns != 0) return Code::kOk;
   const uint64_t now = os::now_ns();
   const bool first = ask_at_ns_ == 0;

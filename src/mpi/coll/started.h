@@ -78,7 +78,6 @@ class Runs {
     bool commutative;
     bool in_place;
     bool team;
-    bool same_length;
     [[nodiscard]] bool operator==(const Key&) const = default;
   };
   struct Known {
@@ -95,7 +94,6 @@ class Runs {
   engine::RankList members_;
   engine::RankList world_;
   std::shared_ptr<const coll::Layout> layout_;
-  std::shared_ptr<const coll::Layout> domains_;  ///< of Problem::domains
   std::shared_ptr<coll::Transport> transport_;
   std::unique_ptr<engine::NonblockingOnNode> small_, large_;  ///< made at the first call
   std::unique_ptr<Leaders> leaders_;
@@ -171,8 +169,6 @@ class Started {
   /// True once the call under way has ended, as code_ says.
   bool step();
   void fail(Code code);
-  /// agree(), where the team shares in any case: whether the steps may be those of chunks (Problem::same_length).
-  void agree_to_cut(bool refuses);
   /// Whether all members on this node want to share the steps of a run made now, and take the call for the same. If
   /// not, there is none.
   [[nodiscard]] bool can_agree(bool wants);
