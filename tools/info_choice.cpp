@@ -70,8 +70,8 @@ Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, con
   const char* by_choice = choice.algorithm != nullptr ? "schedule" : kHost;
   if (question.nodes > 1) return {by_choice, kHost};
   if (facts.precedence.named[static_cast<size_t>(question.collective)]) return {by_choice, by_choice};
-  if (coll::small_fits(problem)) return {"team", "team"};
-  const bool staged = choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && coll::pipelined_fits(problem);
+  if (coll::fits_slots(problem)) return {"team", "team"};
+  const bool staged = choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && coll::fits_staging(problem);
   return {"team", staged ? "team-if-apart" : by_choice};
 }
 

@@ -153,7 +153,7 @@ int predict(ModelArguments a) {
   const std::optional<Parameters> parameters = settle_model(&a, &problem);
   if (!parameters) return refuse_model(problem);
   ModelCase& c = a.wanted;
-  if (c.algorithm.empty()) c.algorithm = coll::choose(problem_of(c));
+  if (c.algorithm.empty()) c.algorithm = coll::default_algorithm(problem_of(c));
   if (coll::algorithm(c.collective, c.algorithm) == nullptr) {
     return refuse_model(
         fmt::format("no algorithm '{}'; `zerohop schedule --list {}` names them", c.algorithm, a.collective));

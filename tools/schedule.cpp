@@ -269,7 +269,7 @@ int schedule(const ScheduleArguments& a) {
                            std::to_string(f.nodes.size()) + ": leave --svg out");
   }
   f.problem = asked_problem(a, f.nodes);
-  f.algorithm = a.algorithm.empty() ? std::string(coll::choose(f.problem)) : a.algorithm;
+  f.algorithm = a.algorithm.empty() ? std::string(coll::default_algorithm(f.problem)) : a.algorithm;
   if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
     return refuse_schedule(f.algorithm + ": " + why);
   const std::string title = title_of(a, f);

@@ -10,7 +10,7 @@ namespace zh::engine {
 namespace {
 
 constexpr uint64_t kTagMask = 0x3fffffff;  // tags stay positive
-constexpr uint64_t kFew = 2048;            // bytes, as coll::choose() has it
+constexpr uint64_t kFew = 2048;            // bytes, as coll::default_algorithm() has it
 
 std::shared_ptr<const coll::Layout> apart(size_t leaders) {
   std::vector<uint32_t> node(leaders);

@@ -16,8 +16,8 @@ namespace zh::engine {
 class NonblockingOnNode {
  public:
   enum class Kind : uint8_t {
-    kSmall,      ///< of coll::small_fits()
-    kPipelined,  ///< of coll::pipelined_fits(), where members mostly share no cache
+    kSmall,      ///< of coll::fits_slots()
+    kPipelined,  ///< of coll::fits_staging(), where members mostly share no cache
     kPipelinedAnywhere,
   };
   /// `members`: node-local indices by rank of the communicator; `self`: this rank. No other messages have `context`.

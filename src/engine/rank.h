@@ -38,6 +38,7 @@ class SharedHeap;
 namespace zh::engine {
 
 class Carrier;
+class CollectiveCalls;
 class Internode;
 using p2p::Message;
 using p2p::RecvArgs;
@@ -167,6 +168,9 @@ class Rank {
   /// The same for nonblocking ones, which are small or large (coll/team/node_team.h).
   [[nodiscard]] std::unique_ptr<coll::NodeTeam> make_node_team(bool small, uint64_t context,
                                                                std::vector<uint32_t> members, uint32_t self);
+
+  /// Those of all communicators that are under way. They outlive the rank with the last of them.
+  [[nodiscard]] const std::shared_ptr<CollectiveCalls>& collective_calls() const;
 
   // What schedules tell each other (p2p/calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);

@@ -118,6 +118,8 @@ void Rank::prepare_teams() {
   if (!s.control_blocks) s.control_blocks = std::make_unique<coll::ControlBlockPool>(*s.team_services);
 }
 
+const std::shared_ptr<CollectiveCalls>& Rank::collective_calls() const { return state_->collective_calls; }
+
 std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {
   prepare_teams();
   return std::make_unique<coll::Team>(*state_->team_services, *state_->control_blocks, context, std::move(members),

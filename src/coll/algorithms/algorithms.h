@@ -42,21 +42,4 @@ Status build(const Problem& problem, std::string_view name, Schedule* out);
 /// Those of all ranks.
 Status build(std::span<const Problem> problems, std::string_view name, std::vector<Schedule>* out);
 
-/// Whether any call that differs from this one by length alone is worth_sharing().
-[[nodiscard]] bool may_share(const Problem& problem);
-/// Whether nodes that have teams should share this call's steps by them (Problem::team). By what all ranks know alike,
-/// if they agree on the length.
-[[nodiscard]] bool worth_sharing(const Problem& problem);
-
-/// A choice that needs no measurement: the same on all ranks, and always one that fits. O(1).
-[[nodiscard]] std::string_view choose(const Problem& problem);
-/// Whether choose() says kHostLeaders for this call and for those that differ from it by length alone.
-[[nodiscard]] bool host_leads(const Problem& problem);
-/// Whether it does for the short ones of them, where host_leads() is false.
-[[nodiscard]] bool host_leads_short(const Problem& problem);
-/// Whether the host's own collective is better than all of these where nobody has measured them: of several nodes,
-/// where leaders gain nothing (docs/design/schedules.md). The same for all lengths but where host_leads_short(), since
-/// ranks that disagree on one must not wait for each other in different places.
-[[nodiscard]] bool host_serves(const Problem& problem);
-
 }  // namespace zh::coll

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "coll/algorithms/choose.h"
+
 namespace zh::coll {
 
 namespace {
@@ -79,7 +81,7 @@ AlgorithmChoice Precedence::choose(const Problem& problem) const {
     return {entry->algorithm, chunk_for(entry->algorithm, entry->chunk_bytes), by};
   }
   if (host_serves(problem)) return {nullptr, usual, ChosenBy::kDefault};
-  const Algorithm* how = algorithm(problem.collective, coll::choose(problem));
+  const Algorithm* how = algorithm(problem.collective, default_algorithm(problem));
   return {how, chunk_for(how), ChosenBy::kDefault};
 }
 
@@ -93,8 +95,7 @@ HostLeads Precedence::host_leads(const Problem& problem) const {
                        [&](const Selection::Entry& e) { return e.collective == problem.collective; });
   };
   if (has_word(measured) || has_word(modelled)) return HostLeads::kSometimes;
-  if (coll::host_leads(problem)) return HostLeads::kAlways;
-  return coll::host_leads_short(problem) ? HostLeads::kSometimes : HostLeads::kNever;
+  return default_leads(problem);
 }
 
 }  // namespace zh::coll

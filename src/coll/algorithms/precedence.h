@@ -40,10 +40,11 @@ struct AlgorithmChoice {
 enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
 
 struct Precedence {
-  NamedAlgorithms named{};  ///< see named_for()
-  Selection measured;       ///< by `zerohop bench algorithms --save`
-  Selection modelled;       ///< by `zerohop model choose --save`
-  bool chunk_set = false;   ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
+  NamedAlgorithms named{};   ///< see named_for()
+  Selection measured;        ///< by `zerohop bench algorithms --save`
+  Selection modelled;        ///< by `zerohop model choose --save`
+  uint64_t chunk_bytes = 0;  ///< ZEROHOP_CHUNK, or its default
+  bool chunk_set = false;    ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
 
   /// What a variable names; nothing where there is none for the collective.
   [[nodiscard]] NamedAlgorithm named_for(Collective collective) const {

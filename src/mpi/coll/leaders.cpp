@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/contexts.h"
 #include "mpi/coll/call_data.h"
 #include "mpi/coll/call_reduce.h"
-#include "mpi/handles/context.h"
 #include "mpi/start/job.h"
 
 namespace zh::mpi {
@@ -81,7 +81,7 @@ Leaders::Leaders(uint64_t context, const coll::Layout& layout, std::span<const i
     : world_(leaders_of(layout, world)),
       self_(layout.node_of(self)),
       context_(context),
-      messages_(*shim.rank, leaders_context(context), {world_.begin(), world_.end()}, self_),
+      messages_(*shim.rank, engine::leaders_context(context), {world_.begin(), world_.end()}, self_),
       comm_(MPI_COMM_NULL) {}
 
 int Leaders::make() {
@@ -94,7 +94,7 @@ int Leaders::make() {
   host.Group_free(&all);
   if (error != MPI_SUCCESS) return error;
   // Threads make those of different communicators at the same time: the tag keeps them apart.
-  const auto tag = static_cast<int>(leaders_context(context_) % static_cast<uint64_t>(shim.tag_ub));
+  const auto tag = static_cast<int>(engine::leaders_context(context_) % static_cast<uint64_t>(shim.tag_ub));
   error = host.Comm_create_group(world, group, tag, &comm_);
   host.Group_free(&group);
   return error != MPI_SUCCESS ? error : host.Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);

@@ -142,7 +142,7 @@ TEST_P(EveryCollective, TheChoiceFits) {
           problem.layout = layout;
           problem.commutative = kind % 2 == 0;
           problem.uniform = kind < 2 || !has_lists(problem.collective);
-          const Algorithm* chosen = coll::algorithm(GetParam(), coll::choose(problem));
+          const Algorithm* chosen = coll::algorithm(GetParam(), coll::default_algorithm(problem));
           ASSERT_NE(chosen, nullptr);
           EXPECT_TRUE(chosen->fits(problem));
         }
@@ -215,15 +215,15 @@ TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
 
 TEST(Schedules, HostLeadsCallsThatBlockOnSeveralNodes) {
   Problem problem = planted_problem(Collective::kAllreduce);
-  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_NE(coll::default_algorithm(problem), coll::kHostLeaders);
   problem.blocks = true;
-  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_EQ(coll::default_algorithm(problem), coll::kHostLeaders);
   problem.layout = Layout::one_node(7);
-  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_NE(coll::default_algorithm(problem), coll::kHostLeaders);
   problem.layout = std::make_shared<const Layout>(std::vector<uint32_t>{0, 1, 0, 1});
-  EXPECT_NE(coll::choose(problem), coll::kHostLeaders) << "operands in rank order";
+  EXPECT_NE(coll::default_algorithm(problem), coll::kHostLeaders) << "operands in rank order";
   problem.commutative = true;
-  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_EQ(coll::default_algorithm(problem), coll::kHostLeaders);
 }
 
 TEST(Schedules, ReduceScattersAreWorthSharingByAllPiecesTogether) {

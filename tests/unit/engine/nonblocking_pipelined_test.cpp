@@ -164,19 +164,19 @@ TEST(LargeFits, WhatIsServed) {
   for (const Served& s : served()) {
     problem.collective = s.collective;
     problem.count = kLeast;
-    EXPECT_TRUE(coll::pipelined_fits(problem)) << coll::name_of(s.collective);
+    EXPECT_TRUE(coll::fits_staging(problem)) << coll::name_of(s.collective);
     problem.uniform = false;
-    EXPECT_FALSE(coll::pipelined_fits(problem)) << coll::name_of(s.collective);
+    EXPECT_FALSE(coll::fits_staging(problem)) << coll::name_of(s.collective);
     problem.uniform = true;
     problem.count = kLeast - 1;
-    EXPECT_FALSE(coll::pipelined_fits(problem)) << coll::name_of(s.collective);
+    EXPECT_FALSE(coll::fits_staging(problem)) << coll::name_of(s.collective);
     problem.count = uint64_t{1} << 30;
-    EXPECT_EQ(coll::pipelined_fits(problem), coll::reduces(s.collective)) << coll::name_of(s.collective);
+    EXPECT_EQ(coll::fits_staging(problem), coll::reduces(s.collective)) << coll::name_of(s.collective);
   }
   problem.count = kLeast;
   for (const Collective other : {Collective::kGather, Collective::kScatter, Collective::kScan, Collective::kBarrier}) {
     problem.collective = other;
-    EXPECT_FALSE(coll::pipelined_fits(problem)) << coll::name_of(other);
+    EXPECT_FALSE(coll::fits_staging(problem)) << coll::name_of(other);
   }
 }
 

@@ -74,16 +74,16 @@ TEST(SmallFits, WhatASlotHolds) {
     problem.collective = collective;
     problem.element_bytes = 8;
     problem.count = most_elements(collective, 4);
-    EXPECT_TRUE(coll::small_fits(problem)) << coll::name_of(collective);
+    EXPECT_TRUE(coll::fits_slots(problem)) << coll::name_of(collective);
     problem.uniform = false;
-    EXPECT_FALSE(coll::small_fits(problem)) << coll::name_of(collective);
+    EXPECT_FALSE(coll::fits_slots(problem)) << coll::name_of(collective);
     problem.uniform = true;
     ++problem.count;
-    EXPECT_FALSE(coll::small_fits(problem)) << coll::name_of(collective);
+    EXPECT_FALSE(coll::fits_slots(problem)) << coll::name_of(collective);
   }
   problem.count = 0;
   problem.layout = coll::Layout::one_node(33);
-  EXPECT_FALSE(coll::small_fits(problem));
+  EXPECT_FALSE(coll::fits_slots(problem));
 }
 
 /// Random calls, of which up to 20 are under way, are waited for in an order of each rank's own; blocking ones between.

@@ -80,7 +80,7 @@ class NonblockingRank {
     problem.element_bytes = 8;
     problem.in_place = what.in_place;
     problem.layout = layout_;
-    EXPECT_TRUE(kind_ == NonblockingOnNode::Kind::kSmall ? coll::small_fits(problem) : coll::pipelined_fits(problem));
+    EXPECT_TRUE(kind_ == NonblockingOnNode::Kind::kSmall ? coll::fits_slots(problem) : coll::fits_staging(problem));
     coll::Call buffers;
     const bool from_output = what.in_place && what.collective != Collective::kScatter;
     buffers.input = from_output ? nullptr : u.in.data();
@@ -196,7 +196,7 @@ struct SmallRank : NonblockingRank {
 using SmallUnderWay = NonblockingRank::UnderWay;
 struct LargeRank : NonblockingRank {
   LargeRank(engine::Rank& rank, uint64_t context,
-                     NonblockingOnNode::Kind kind = NonblockingOnNode::Kind::kPipelinedAnywhere)
+            NonblockingOnNode::Kind kind = NonblockingOnNode::Kind::kPipelinedAnywhere)
       : NonblockingRank(rank, context, kind) {}
 };
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace zh::mpi {
+namespace zh::engine {
 
 /// Mixes `value` into `seed` (the finaliser of SplitMix64, which is a bijection of 64 bits).
 constexpr uint64_t mix(uint64_t seed, uint64_t value) {
@@ -42,4 +42,4 @@ constexpr uint64_t leaders_context(uint64_t comm) { return mix(comm, 5); }
 constexpr uint64_t small_context(uint64_t started) { return mix(started, 6); }
 constexpr uint64_t large_context(uint64_t started) { return mix(started, 7); }
 
-}  // namespace zh::mpi
+}  // namespace zh::engine
