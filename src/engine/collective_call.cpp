@@ -15,10 +15,6 @@ namespace {
 constexpr uint64_t kAskAfterNs = 100'000'000;
 constexpr uint32_t kIdleTurns = 64;  // of which one looks at the clock
 
-/// Tags stay positive; what has the same tag again began a million collectives earlier.
-constexpr uint64_t kTagMask = 0x3fffffff;
-int32_t first_tag(uint64_t number) { return static_cast<int32_t>((number * coll::kTags) & kTagMask); }
-
 /// Another pointer to what the communicator keeps, which lives longer and so is not counted.
 template <typename T>
 std::shared_ptr<T> uncounted(const std::shared_ptr<T>& kept) {
@@ -54,9 +50,9 @@ void CollectiveCall::stop() {
 void CollectiveCall::agree(bool refuses) {
   if (!blocks() || problem.collective == coll::Collective::kNeighbor) return;
   const coll::HostLeads leads = of_->host_leads(problem);
-  const coll::Sharing sharing = coll::sharing(problem, leads);
-  of_any_length_ = sharing == coll::Sharing::kAlways;
-  if (sharing == coll::Sharing::kNever) return;
+  const coll::StepSharing sharing = coll::sharing(problem, leads);
+  of_any_length_ = sharing == coll::StepSharing::kAlways;
+  if (sharing == coll::StepSharing::kNever) return;
   coll::Team* const team = node_team();
   if (team == nullptr) return;
   node_.emplace(*team);
@@ -97,11 +93,11 @@ Status CollectiveCall::make_run(bool may_leave) {
 // What members know alike decides who serves the call. A member that lacks memory has all of them take messages, also
 // for calls that have begun; so these are never the host's.
 bool CollectiveCall::choose_team() {
-  if (blocks()) return false;
   const coll::Facts facts{false, buffers.how.user == nullptr, {}};
-  const coll::Way way = coll::choose(problem, facts, of_->precedence_).way;
-  if (way != coll::Way::kSlots && way != coll::Way::kPipelined) return false;
-  const bool small = way == coll::Way::kSlots;
+  const coll::CollectiveWay way = coll::choose(problem, facts, of_->precedence_).way;
+  left_to_host_ = way == coll::CollectiveWay::kHost;
+  if (way != coll::CollectiveWay::kSlots && way != coll::CollectiveWay::kPipelined) return false;
+  const bool small = way == coll::CollectiveWay::kSlots;
   if (is_persistent()) own_team_ = of_->on_node_of(small, init_);
   NonblockingOnNode* const team = is_persistent() ? own_team_.get() : of_->on_node(small);
   const std::lock_guard lock(calls_.mutex_);
@@ -110,9 +106,12 @@ bool CollectiveCall::choose_team() {
 }
 
 Status CollectiveCall::ready() {
-  if (!choose_team()) return run_ != nullptr ? kOk : make_run(true);
-  const bool lacks = buffers.empty_handed && coll::fits_slots(problem);
-  return lacks ? Status{Code::kNoMemory, "memory for a copy of a collective's buffer"} : kOk;
+  if (!blocks()) {
+    const bool lacks = buffers.empty_handed && coll::fits_slots(problem);
+    if (choose_team()) return lacks ? Status{Code::kNoMemory, "memory for a copy of a collective's buffer"} : kOk;
+    if (left_to_host_) return kOk;
+  }
+  return run_ != nullptr ? kOk : make_run(true);
 }
 
 void CollectiveCall::withdraw() { --(is_persistent() ? of_->n_inits_ : of_->n_calls_); }
@@ -123,7 +122,7 @@ void CollectiveCall::refuse() {
     const std::lock_guard lock(calls_.mutex_);
     transport_->announce(number_, coll::kRefused);
   }
-  transport_->give_up(number_, first_tag(number_));
+  transport_->give_up(number_, coll::first_tag(number_));
   if (!node_.has_value()) agree(true);
   if (of_any_length_ && node_.has_value()) take_no_part();
 }
@@ -142,7 +141,7 @@ void CollectiveCall::take_no_part() {
   if (!coll::Run::create(plan, *transport_, &run, &calls_.scratch_pool_).ok()) return;
   coll::Call call;
   call.node = &*node_;
-  call.first_tag = first_tag(number_);
+  call.first_tag = coll::first_tag(number_);
   call.refused = true;
   run->start(call);
   while (!run->advance() && run->shared_is_next()) run->share();
@@ -175,7 +174,7 @@ void CollectiveCall::start() {
 
 void CollectiveCall::start_run() {
   rank_.count_schedule(problem.collective, algorithm_);
-  buffers.first_tag = first_tag(started_);
+  buffers.first_tag = coll::first_tag(started_);
   buffers.node = problem.team ? &*node_ : nullptr;
   if (blocks()) transport_->begin_blocking(buffers.first_tag);
   run_->start(buffers);
@@ -212,7 +211,7 @@ Code CollectiveCall::trouble() {
   if (now < ask_at_ns_) return Code::kOk;
   ask_at_ns_ = now + kAskAfterNs;
   if (first) return Code::kOk;
-  transport_->stands_still(first_tag(started_));
+  transport_->stands_still(coll::first_tag(started_));
   if (transport_->bereft()) return Code::kPeerDead;
   return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
 }
@@ -260,7 +259,7 @@ bool CollectiveCall::advance(bool alone) {
     fail(code);
     if (!by_team() && !step()) return false;
   }
-  if (run_ != nullptr && run_->gave_up()) transport_->give_up(started_, first_tag(started_));
+  if (run_ != nullptr && run_->gave_up()) transport_->give_up(started_, coll::first_tag(started_));
   // The other members are served; the rest waits for the rank itself.
   if (alone && ends_by_host()) return false;
   end(code_);

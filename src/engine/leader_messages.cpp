@@ -9,7 +9,6 @@
 namespace zh::engine {
 namespace {
 
-constexpr uint64_t kTagMask = 0x3fffffff;  // tags stay positive
 constexpr uint64_t kFew = 2048;            // bytes, as coll::default_algorithm() has it
 
 std::shared_ptr<const coll::Layout> apart(size_t leaders) {
@@ -66,7 +65,7 @@ Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, co
   const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
   std::unique_ptr<coll::Run> run;
   if (const Status s = coll::Run::create(plan, transport_, &run); !s.ok()) return s.code();
-  call.first_tag = static_cast<int32_t>((calls_++ * coll::kTags) & kTagMask);
+  call.first_tag = coll::first_tag(calls_++);
   run->start(call);
   rank_.wait_until([&] {
     rank_.internode()->progress();

@@ -32,19 +32,22 @@ Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence
   Choice choice;
   if (p.blocks && facts.team && goes_by_team(p.collective, precedence)) {
     const uint64_t pieces = p.collective == Collective::kReduceScatter ? p.ranks() : 1;
-    choice.way = Way::kTeam;
+    choice.way = CollectiveWay::kTeam;
     choice.node = node_way(p.collective, p.bytes() * pieces, facts.node);
     return choice;
   }
-  const bool on_node = !p.blocks && p.layout->nodes() == 1 && facts.kernel && goes_by_team(p.collective, precedence);
+  // While its rank waits in a call of the host for somebody who waits for this collective (MPI standard 2.9), a thread
+  // carries it on that calls neither the host, as messages between nodes need, nor the program.
+  if (!p.blocks && (p.layout->nodes() > 1 || !facts.kernel)) return choice;
+  const bool on_node = !p.blocks && goes_by_team(p.collective, precedence);
   if (on_node && fits_slots(p)) {
-    choice.way = Way::kSlots;
+    choice.way = CollectiveWay::kSlots;
     return choice;
   }
   choice.schedule = precedence.choose(p);
-  choice.way = choice.schedule.algorithm == nullptr ? Way::kHost : Way::kSchedule;
-  const bool by_default = choice.way == Way::kSchedule && choice.schedule.by == ChosenBy::kDefault;
-  if (on_node && by_default && fits_staging(p)) choice.way = Way::kPipelined;
+  choice.way = choice.schedule.algorithm == nullptr ? CollectiveWay::kHost : CollectiveWay::kSchedule;
+  const bool by_default = choice.way == CollectiveWay::kSchedule && choice.schedule.by == ChosenBy::kDefault;
+  if (on_node && by_default && fits_staging(p)) choice.way = CollectiveWay::kPipelined;
   return choice;
 }
 
@@ -167,9 +170,9 @@ std::string_view default_algorithm(const Problem& p) {
   return "";
 }
 
-Sharing sharing(const Problem& p, HostLeads leads) {
-  if (leads == HostLeads::kAlways) return Sharing::kAlways;
-  return leads == HostLeads::kSometimes || may_share(p) ? Sharing::kIfAgreed : Sharing::kNever;
+StepSharing sharing(const Problem& p, HostLeads leads) {
+  if (leads == HostLeads::kAlways) return StepSharing::kAlways;
+  return leads == HostLeads::kSometimes || may_share(p) ? StepSharing::kIfAgreed : StepSharing::kNever;
 }
 
 bool wants_to_share(const Problem& p, HostLeads leads, const Precedence& precedence) {

@@ -12,7 +12,7 @@
 
 namespace zh::coll {
 
-enum class Way : uint8_t {
+enum class CollectiveWay : uint8_t {
   kHost,       ///< the host's own collective
   kTeam,       ///< blocking: the node's team, as Choice::node says
   kSlots,      ///< nonblocking: slots in shared memory
@@ -28,7 +28,7 @@ struct Facts {
 };
 
 struct Choice {
-  Way way = Way::kHost;
+  CollectiveWay way = CollectiveWay::kHost;
   NodeWay node = NodeWay::kSmall;  ///< kTeam
   AlgorithmChoice schedule;        ///< kHost, kPipelined, kSchedule
 };
@@ -61,12 +61,12 @@ struct Choice {
 
 // --- Shared steps: whether nodes that have teams take a schedule's steps inside the node by them (Problem::team)
 
-enum class Sharing : uint8_t {
+enum class StepSharing : uint8_t {
   kNever,
   kIfAgreed,  ///< where all ranks of a node want_to_share() and take the call for the same
   kAlways,    ///< whatever their lengths are
 };
-[[nodiscard]] Sharing sharing(const Problem& problem, HostLeads leads);
+[[nodiscard]] StepSharing sharing(const Problem& problem, HostLeads leads);
 /// By what all ranks know alike, if they agree on the length.
 [[nodiscard]] bool wants_to_share(const Problem& problem, HostLeads leads, const Precedence& precedence);
 /// Whether any call that differs from this one by length alone is worth_sharing().

@@ -51,6 +51,10 @@ constexpr uint32_t kNoStep = ~uint32_t{0};
 /// Tags of a schedule are below this, so that a host with the least MPI_TAG_UB (MPI standard 9.1.2: 32767) has room for
 /// several collectives at once.
 constexpr uint32_t kTags = 1024;
+/// Of the call with that number. Tags stay positive; what has the same tag again began a million calls earlier.
+[[nodiscard]] constexpr int32_t first_tag(uint64_t number) {
+  return static_cast<int32_t>((number * kTags) & 0x3fffffff);
+}
 
 /// One step. It may start when all steps that it waits for are complete; nothing else orders steps.
 struct Step {

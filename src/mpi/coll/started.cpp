@@ -82,7 +82,11 @@ void Started::describe_buffers() {
 
 int Started::ready() {
   if (const Status status = CollectiveCall::ready(); !status.ok()) return raise(error_site(), class_of(status.code()));
-  if (left_to_host()) return leave_to_host("collectives: the host's by name, table or default");
+  if (left_to_host()) {
+    const bool unserved = !problem.blocks && reducing.how.user != nullptr;
+    return leave_to_host(unserved ? "started collectives: operations of the program"
+                                  : "collectives: the host's by name, table or default");
+  }
   if (has_leader_steps()) buffers.leaders = &leaders_.emplace(runs_.leaders(), reducing);
   if (reducing.how.user != nullptr) {
     hold(reducing.op);

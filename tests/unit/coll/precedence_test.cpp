@@ -1,4 +1,5 @@
 // Who has the first word on an algorithm and its chunk.
+#include "coll/algorithms/choose.h"
 #include "coll/algorithms/precedence.h"
 
 #include <gtest/gtest.h>

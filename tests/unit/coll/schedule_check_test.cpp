@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "coll/algorithms/choose.h"
 #include "coll/analysis/check.h"
 #include "schedule_support.h"
 
