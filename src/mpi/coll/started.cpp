@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "coll/team/team.h"
 #include "engine/collective_calls.h"
 
 namespace zh::mpi {
@@ -94,6 +95,17 @@ int Started::ready() {
     holds_operation_ = true;
   }
   return kGoOn;
+}
+
+void settle_refused(uint16_t call, int root, CommInfo* comm) {
+  const CommInfo::Refused before = std::exchange(comm->refused, {});
+  if (before.call == call && before.root == root) return;
+  if (before.team != nullptr) return before.team->refuse(before.collective == coll::Collective::kAllreduce);
+  Started takes_no_part(comm->runs, false, comm);
+  takes_no_part.problem.collective = before.collective;
+  takes_no_part.problem.uniform = before.uniform;
+  takes_no_part.reducing.how.commutative = before.commutative;
+  takes_no_part.refuse(MPI_ERR_OTHER);
 }
 
 void Started::refuse(int error) {
