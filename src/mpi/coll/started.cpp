@@ -47,10 +47,10 @@ Runs* runs_of(CommInfo* comm) {
 }
 
 Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
-    : CollectiveCall(runs, persistent          ? Kind::kPersistent
-                           : blocks != nullptr ? Kind::kBlocking
-                                               : Kind::kNonblocking),
-      runs_(*runs),
+    : CollectiveCall(std::move(runs), persistent          ? Kind::kPersistent
+                                      : blocks != nullptr ? Kind::kBlocking
+                                                          : Kind::kNonblocking),
+      runs_(static_cast<Runs&>(collectives())),
       blocks_(blocks) {}
 
 Started::~Started() {
