@@ -42,7 +42,8 @@ function(zh_unit_test layer)
 endfunction()
 
 # zh_gtest(<target> LABEL <label> SOURCES <files>... [LIBS <libraries>...] [TIMEOUT <seconds>])
-# A GoogleTest executable with a main of its own; sources see src/ and tests/.
+# A GoogleTest executable with a main of its own; sources see src/ and tests/. They may label single tests further
+# (zh_label_tests.cmake).
 function(zh_gtest target)
   cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -55,6 +56,22 @@ function(zh_gtest target)
   include(GoogleTest)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${target}."
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test-cache)
+  set(sources ${PROJECT_SOURCE_DIR}/tests/support/fork_world.h)
+  foreach(source IN LISTS arg_SOURCES)
+    get_filename_component(source ${source} ABSOLUTE)
+    list(APPEND sources ${source})
+  endforeach()
+  set(complete ON)
+  if(ZH_SANITIZE OR CMAKE_CROSSCOMPILING)
+    set(complete OFF)
+  endif()
+  set(labels ${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake)
+  file(WRITE ${labels} "set(zh_target ${target})
+set(zh_complete ${complete})
+set(zh_sources \"${sources}\")
+include(${PROJECT_SOURCE_DIR}/cmake/zh_label_tests.cmake)
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels})
 endfunction()
 
 # zh_preload_library(<target> [EXPORTS <version script>] [ALLOW_UNDEFINED])

@@ -1,4 +1,5 @@
 // Faults planted in schedules, which the proof must find.
+// label one-thread: [.]PlantedFault[.]
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Layouts against the naive oracle of layout_support.h, and the compression that make_layout promises.
+// label one-thread: Layouts?[.]
 #include "copy/layout.h"
 
 #include <gtest/gtest.h>

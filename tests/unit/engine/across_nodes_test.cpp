@@ -1,4 +1,5 @@
 // Collectives of ranks on several nodes, over a carrier that delays messages.
+// label most-ranks: AcrossNodes[.].*/8by
 #include <gtest/gtest.h>
 
 #include <algorithm>

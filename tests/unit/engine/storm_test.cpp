@@ -1,5 +1,6 @@
 // Message storms through engine::Rank: threads and processes, with and without single copy, tiny memory budgets,
 // receivers that compute, more ranks than CPUs.
+// label more-ranks: StormTest[.].*/threads
 #include <gtest/gtest.h>
 
 #include "storm_support.h"

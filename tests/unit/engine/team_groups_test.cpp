@@ -1,6 +1,8 @@
 // Small reductions in groups: as many ranks as large nodes have, one bracket of operands on all of them and every time,
 // members that refuse, and ranks that die. What every other team must do, teams in groups do in team_test.cpp and
 // team_lengths_test.cpp.
+// label more-ranks: TeamGroups[.].*/threads
+// label most-ranks: TeamGroups[.].*/threads_(64|193)_
 #include <gtest/gtest.h>
 
 #include <algorithm>

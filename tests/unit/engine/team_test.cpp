@@ -1,4 +1,5 @@
 // Collectives of a team of real ranks: every operation, small and large, against results computed here.
+// label more-ranks: All/Teams[.].*/(threads|processes_[58]_)
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,4 +1,5 @@
 // fork(): the child sees the memory as it was, neither side the other's writes, and nothing of other threads is lost.
+// label not-emulated: ForkClients|ForkHabit|Ways/Forks
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

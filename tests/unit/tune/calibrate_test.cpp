@@ -1,5 +1,6 @@
 // The calibration between real processes: all ranks agree, a kept file is used, a corrupt one is reported and replaced.
 // What is measured is not judged here: other work on the machine may make any run noisy.
+// label not-emulated: Calibration[.]AllRanks|Ways[.]EveryWay
 #include "tune/calibrate.h"
 
 #include <gtest/gtest.h>
