@@ -8,8 +8,8 @@
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
 #include "engine/run_transport.h"
+#include "engine_support.h"
 #include "node/machine.h"
-#include "storm_support.h"
 
 namespace zh::test {
 namespace {
@@ -77,10 +77,7 @@ class ScheduleRun : public ::testing::TestWithParam<World> {};
 
 TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
   constexpr uint32_t kRanks = 5;
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, scheduled_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
       if (algorithm.by_domains || algorithm.name == coll::kHostLeaders) continue;
@@ -100,17 +97,13 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
       }
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(ScheduleRun, SeveralAtOnce) {
   constexpr uint32_t kRanks = 4;
   constexpr uint64_t kCount = 3000;
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, scheduled_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     std::vector<std::unique_ptr<coll::Run>> runs;
     std::vector<std::vector<uint64_t>> inputs;
@@ -139,7 +132,6 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
     }
     for (uint64_t i = 0; i < kRanks * kCount; ++i) ASSERT_EQ(outputs.back()[i], i / kCount);
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -181,16 +173,14 @@ TEST_P(ScheduleRun, ByDomainsOfAPretendedMachine) {
   // Ranks in blocks on two sockets; unequal on caches; dealt out to sockets in turn.
   for (const char* machine : {"synthetic:pack:2 numa:1 l3:1 core:3 pu:1", "synthetic:pack:1 numa:1 l3:2 core:4 pu:1",
                               "synthetic:pack:2 numa:1 l3:1 core:1 pu:1"}) {
-    run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-      StormConfig config = scheduled_in(GetParam());
-      config.topology = machine;
-      EngineRank r = make_rank(world, config);
-      ASSERT_NE(r.rank, nullptr);
+    StormConfig config = scheduled_in(GetParam());
+    config.topology = machine;
+    run_engine(kRanks, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
       AllRanks transport(*r.rank, 77);
       Problem problem;
       problem.element_bytes = 8;
       problem.chunk_bytes = 16 << 10;
-      problem.self = r.node->self();
+      problem.self = self;
       problem.root = 4;
       std::vector<uint32_t> domains(kRanks);
       for (uint32_t i = 0; i < kRanks; ++i) domains[i] = r.node->domain_of(i);
@@ -202,17 +192,13 @@ TEST_P(ScheduleRun, ByDomainsOfAPretendedMachine) {
         run_by_domains(*r.rank, transport, problem);
       }
       r.rank->quiesce();
-      ASSERT_TRUE(world.barrier().ok());
     });
   }
 }
 
 TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
   constexpr uint32_t kRanks = 3;
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, scheduled_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     AllRanks first(*r.rank, 77);
     AllRanks second(*r.rank, 78);
     first.announce(5, self == 1 ? coll::kRefused : 9);
@@ -231,7 +217,6 @@ TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
       ASSERT_FALSE(first.contradicted(number, digest(77, number))) << number;
       ASSERT_FALSE(second.contradicted(number + 1, digest(78, number + 1))) << number;
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
