@@ -47,13 +47,13 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_900,
-    "lines of tools": 13_750,
-    "lines of tests": 58_200,
+    "lines of src": 46_150,
+    "lines of tools": 13_650,
+    "lines of tests": 57_100,
     "lines of bench": 4_550,
     "lines of dev": 3_450,
-    "words of pages": 51_000,
-    "variables": 24,
+    "words of pages": 35_000,
+    "variables": 23,
 }
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')
 

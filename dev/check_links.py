@@ -7,6 +7,8 @@
   root, from src or from the page
 - docs/<path>.md and docs/<path>.svg in any text of the repository, comments and messages included, is a file
 - every page of docs/ is in the index docs/README.md
+- docs/dev/where-is.md answers each question by one file
+- a line of a page ends within 120 columns, but in tables, code blocks and pages that a command writes
 
 Links to other sites are not followed. Code blocks are not looked at.
 
@@ -37,6 +39,9 @@ NAMED = re.compile(r"<a\b[^>]*?\b(?:id|name)=\"([^\"]+)\"")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 CODE_PATH = re.compile(r"^(?:[\w+-][\w.+-]*/)+[\w.*+-]+\.[\w*]+$")
 PAGE_PATH = re.compile(r"(?<![\w/.])docs/[\w./-]*\.(?:md|svg)\b")
+WHERE = "docs/dev/where-is.md"
+MAX_COLUMNS = 120
+WRITTEN = "<!-- Written by "
 BUILT = ("build/", "lib/", "libexec/", "bin/")  # made by the build or an installation
 
 Finding = tuple[str, int, str]
@@ -112,6 +117,20 @@ def check_names(root: Path, name: str, text: str) -> Iterator[Finding]:
                 yield name, number, f"there is no {path}"
 
 
+def check_where(text: str) -> Iterator[Finding]:
+    """Each row of the table of questions has one file in its second cell; check_page() looks whether it is there."""
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("| ") else []
+        if cells and cells[0] != "where" and not (len(cells) == 2 and CODE_PATH.match(cells[1].strip("`"))):
+            yield WHERE, number, "a question is answered by one file"
+
+
+def check_columns(page: str, text: str) -> Iterator[Finding]:
+    for number, line in prose(text) if WRITTEN not in text else ():
+        if len(line) > MAX_COLUMNS and not line.startswith("|"):
+            yield page, number, f"{len(line)} columns, more than {MAX_COLUMNS}"
+
+
 def check_index(root: Path, pages: list[str]) -> Iterator[Finding]:
     index = root / "docs" / "README.md"
     if not index.exists():
@@ -140,6 +159,9 @@ def check(root: Path) -> list[Finding]:
         text = (root / name).read_text(errors="replace")
         if name.endswith(".md"):
             found.extend(check_page(root, name, text))
+            found.extend(check_columns(name, text))
+        if name == WHERE:
+            found.extend(check_where(text))
         if name not in OWN_NAMES:
             found.extend(check_names(root, name, text))
     found.extend(check_index(root, [n for n in names if n.endswith(".md")]))
@@ -156,6 +178,11 @@ PLANTED = {
     "docs/code.md": ("Made by `coll/none.cpp`.\n", "no file `coll/none.cpp`"),
     "src/coll/message.cpp": ('const char* cure = "docs/old.md says what to do";\n', "there is no docs/old.md"),
     "docs/lost.md": ("# Lost\n", "docs/lost.md is not in the index"),
+    "docs/dev/where-is.md": (
+        "| where | file |\n|---|---|\n| is it? | in the code |\n",
+        "a question is answered by one file",
+    ),
+    "docs/wide.md": ("word " * 25 + "\n", "125 columns, more than 120"),
 }
 CLEAN = {
     "docs/good.md": "# Good\n\n## A part: *near*, `far`\n\n## A part\n\n## A part\n\n"

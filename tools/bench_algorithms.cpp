@@ -18,7 +18,6 @@
 #include "bench_series.h"
 #include "coll/algorithms/selection.h"
 #include "commands.h"
-#include "level_pairs.h"
 #include "stats.h"
 #include "tune/profile.h"
 
@@ -37,8 +36,7 @@ constexpr const char* kAlgorithmsExamples =
     "on\n\n"
     "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
     "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 240\n"
-    "bytes. Algorithms that end in -domains "
-    "are compared on one node of several sockets, memory nodes or last-level caches; the host has to bind ranks there.";
+    "bytes.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 constexpr const char* kAlgorithmsCommand = "bench algorithms";
@@ -70,33 +68,8 @@ uint64_t chunk_of(const std::string& setting) {
   return bytes;
 }
 
-/// Leaders take vectors whole by default, and nothing else of some collectives; of others in chunks as well.
-std::vector<std::string> chunks_for(coll::Collective collective, const coll::Algorithm& algorithm,
-                                    const std::vector<std::string>& wanted) {
-  if (algorithm.name != coll::kHostLeaders) return wanted;
-  std::vector<std::string> chunks = {kWhole};
-  for (const std::string& chunk : wanted) {
-    coll::Problem problem;
-    problem.collective = collective;
-    (void)parse_size(chunk, &problem.chunk_bytes);
-    if (coll::leaders_cut(problem)) chunks.push_back(chunk);
-  }
-  return chunks;
-}
-
-/// Whether ranks of one node may be of several domains: sockets, memory nodes or last-level caches.
-bool may_divide(const AlgorithmOptions& o) {
-  if (o.node_ranks > 0 || o.bench.hosts.machines > 0) return false;
-  Options options;
-  options.read_environment(environ);
-  node::Machine machine;
-  if (!machine.load(options.get_text(Opt::kTopology)).ok()) return false;
-  return model_levels(machine.summary(), plan_pairs(machine, os::allowed_cpus())).inter_chip.has_value();
-}
-
 void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchHost& host = hosts.under.front();
-  const bool divides = may_divide(o);
   const bool several_nodes = o.node_ranks > 0 || o.bench.hosts.machines > 0 || !o.bench.hosts.mpiexec.empty();
   for (const int ranks : o.bench.ranks) {
     for (const std::string& name : o.bench.only.empty() ? kUsual : split(o.bench.only)) {
@@ -113,9 +86,11 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
       plan(kAuto, kUsualChunk);
       const coll::Collective collective = coll::collective_named(name);
       for (const coll::Algorithm& a : coll::algorithms(collective)) {
-        const bool fits = a.by_domains ? divides : a.name != coll::kHostLeaders || several_nodes;
-        if (!fits) continue;
-        for (const std::string& chunk : chunks_for(collective, a, o.chunks)) plan(std::string(a.name), chunk);
+        const bool whole = a.name == coll::kHostLeaders;
+        if (whole && !several_nodes) continue;
+        for (const std::string& chunk : whole ? std::vector<std::string>{kWhole} : o.chunks) {
+          plan(std::string(a.name), chunk);
+        }
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
     }

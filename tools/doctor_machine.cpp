@@ -268,8 +268,7 @@ Check check_binding(uint32_t sockets, uint32_t reached, int ranks) {
   if (reached <= 1) return c;
   c.state = State::kWarn;
   c.cost =
-      "the system may move a rank away from its memory and its peers; what was measured for a pair no longer holds; "
-      "algorithms with a leader for each socket (-domains) do not serve";
+      "the system may move a rank away from its memory and its peers; what was measured for a pair no longer holds";
   c.cure = "mpiexec --bind-to core (Open MPI), -bind-to core (MPICH), I_MPI_PIN=1 (Intel MPI), srun --cpu-bind=cores";
   return c;
 }

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/large_started.h"
-#include "engine/small_started.h"
+#include "coll/algorithms/choose.h"
 #include "json_file.h"
 #include "model_case.h"
 #include "model_crossing.h"
@@ -23,19 +22,17 @@ using coll::AlgorithmChoice;
 using coll::ChosenBy;
 using nlohmann::json;
 
-ModelCase asked_case(const ChoiceQuestion& question, uint32_t chips_per_node = 1) {
+ModelCase asked_case(const ChoiceQuestion& question) {
   ModelCase c;
   c.collective = question.collective;
   c.bytes = question.bytes;
-  c.cluster = {question.ranks, question.nodes, chips_per_node, false};
+  c.cluster = {question.ranks, question.nodes, 1, false};
   c.team = question.nodes > 1;
   return c;
 }
 
 coll::Problem choice_problem(const ChoiceQuestion& question, const ChoiceFacts& facts) {
-  // As ranks lie that are bound: in blocks on the chips of the profile.
-  const uint32_t chips = facts.profile ? facts.profile->chips_per_node : 1;
-  coll::Problem problem = problem_of(asked_case(question, chips));
+  coll::Problem problem = problem_of(asked_case(question));
   problem.chunk_bytes = facts.chunk_bytes;
   return problem;
 }
@@ -73,9 +70,8 @@ Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, con
   const char* by_choice = choice.algorithm != nullptr ? "schedule" : kHost;
   if (question.nodes > 1) return {by_choice, kHost};
   if (facts.precedence.named[static_cast<size_t>(question.collective)]) return {by_choice, by_choice};
-  if (engine::SmallStarted::fits(problem)) return {"team", "team"};
-  const bool staged =
-      choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && engine::LargeStarted::fits(problem);
+  if (coll::fits_slots(problem)) return {"team", "team"};
+  const bool staged = choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && coll::fits_staging(problem);
   return {"team", staged ? "team-if-apart" : by_choice};
 }
 
@@ -98,7 +94,6 @@ json times_json(const ChoiceQuestion& question, const ChoiceFacts& facts, const 
   c.cluster = on_nodes_of(*facts.profile, c.cluster);
   for (const coll::Algorithm& a : coll::algorithms(question.collective)) {
     const bool in_force = &a == choice.algorithm;
-    if (a.by_domains && !in_force && !divides_node(c, *facts.profile)) continue;
     c.algorithm = a.name;
     c.chunk = in_force ? choice.chunk_bytes : chunk_of_others(question, facts, choice);
     std::string problem;
@@ -199,7 +194,6 @@ json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
   const AlgorithmChoice choice = facts.precedence.choose(problem);
   const Service service = service_of(question, facts, problem, choice);
   return {{"algorithm", algorithm_name(choice.algorithm)},
-          {"by_domains", choice.algorithm != nullptr && choice.algorithm->by_domains},
           {"chunk_bytes", choice.chunk_bytes},
           {"source", name_of(choice.by)},
           {"sources", sources_json(problem, facts.precedence)},
@@ -229,9 +223,8 @@ std::string choice_text(const ChoiceQuestion& question, const json& answers, siz
     const auto chunk = a["chunk_bytes"].get<uint64_t>();
     text += "\n" + hanging("", "Under " + names, columns);
     text += hanging("  algorithm   ",
-                    fmt::format("{}; where it cuts, {}{}", a["algorithm"].get<std::string>(),
-                                chunk == 0 ? "whole" : "in chunks of " + format_size(chunk),
-                                a["by_domains"].get<bool>() ? "; if ranks are bound to several sockets" : ""),
+                    fmt::format("{}; where it cuts, {}", a["algorithm"].get<std::string>(),
+                                chunk == 0 ? "whole" : "in chunks of " + format_size(chunk)),
                     columns);
     text += hanging("  chosen by   ", source_text(a["source"].get<std::string>()), columns);
     text += hanging("  sources     ", sources_text(a), columns);

@@ -153,7 +153,7 @@ int predict(ModelArguments a) {
   const std::optional<Parameters> parameters = settle_model(&a, &problem);
   if (!parameters) return refuse_model(problem);
   ModelCase& c = a.wanted;
-  if (c.algorithm.empty()) c.algorithm = coll::choose(problem_of(c));
+  if (c.algorithm.empty()) c.algorithm = coll::default_algorithm(problem_of(c));
   if (coll::algorithm(c.collective, c.algorithm) == nullptr) {
     return refuse_model(
         fmt::format("no algorithm '{}'; `zerohop schedule --list {}` names them", c.algorithm, a.collective));
@@ -284,10 +284,7 @@ void add_cluster_options(CLI::App* command, const std::shared_ptr<ModelArguments
   command->add_flag("--team", c.team,
                     "The ranks of a node share by their team, as in blocking calls of several nodes; closed forms "
                     "know messages alone");
-  command
-      ->add_option("--chips,--sockets", a->chips,
-                   "Chips (CMPs) of a node; otherwise as the profile has them. Of one node, algorithms that end in "
-                   "-domains have a leader for each")
+  command->add_option("--chips,--sockets", a->chips, "Chips (CMPs) of a node; otherwise as the profile has them")
       ->check(CLI::Range(1u, 1024u));
   command
       ->add_option("--processors", a->processors,

@@ -40,12 +40,8 @@ struct ModelCase {
 /// Why there is no such cluster or root, "" if there is.
 [[nodiscard]] std::string fault_of(const ModelCase& c);
 
-/// The problem of rank 0. Elements are of 8 bytes where that goes; the chips of one node are its domains.
+/// The problem of rank 0. Elements are of 8 bytes where that goes.
 [[nodiscard]] coll::Problem problem_of(const ModelCase& c);
-
-/// Whether algorithms by domains are worth a look: one node of several chips, between which messages have costs of
-/// their own. Without such costs the chips would be no more than numbers.
-[[nodiscard]] bool divides_node(const ModelCase& c, const model::Parameters& parameters);
 
 /// The schedules of all ranks. Empty if there are none or they are too many: `*problem` says why.
 [[nodiscard]] std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits,

@@ -34,15 +34,6 @@ double us_at(ModelCase c, uint64_t bytes, uint64_t chunk, const model::Parameter
   return walk_us(c, schedules_of(c, kManyWalks, &problem), kComparisonModel, parameters);
 }
 
-/// The algorithm that is ahead at a size.
-std::string_view fastest_at(const Crossing& crossing, uint64_t bytes) {
-  std::string_view algorithm = crossing.takeovers.front().algorithm;
-  for (const Takeover& t : crossing.takeovers) {
-    if (t.from_bytes <= bytes) algorithm = t.algorithm;
-  }
-  return algorithm;
-}
-
 /// Makes the lines of one table.
 class ChoiceTable {
  public:
@@ -50,14 +41,10 @@ class ChoiceTable {
       : c_(std::move(c)), tiles_(tiles), known_(tiles != coll::Tiles{}), parameters_(parameters) {}
 
   [[nodiscard]] uint64_t chunk_of(uint64_t bytes) const { return known_ ? tiles_.chunk_of(bytes) : kUsualChunkBytes; }
-  [[nodiscard]] bool by_domains(std::string_view algorithm) const {
-    return coll::algorithm(c_.collective, algorithm)->by_domains;
-  }
-  /// Whether the algorithm passes vectors on in tiles. Leaders of nodes do not: the model does not know the host.
+  /// Whether the algorithm passes vectors on in tiles.
   [[nodiscard]] bool tiled(std::string_view algorithm) {
     c_.algorithm = algorithm;
-    return known_ && algorithm != coll::kHostLeaders && c_.collective != coll::Collective::kBarrier &&
-           cuts(c_, tiles_.chunk_of(kComparedTo));
+    return known_ && c_.collective != coll::Collective::kBarrier && cuts(c_, tiles_.chunk_of(kComparedTo));
   }
   /// The line of an algorithm from `bytes` on; `first`: from 0 on.
   [[nodiscard]] PredictedEntry line(std::string_view algorithm, uint64_t bytes, bool first) {
@@ -68,8 +55,7 @@ class ChoiceTable {
     entry.from_bytes = first ? 0 : bytes;
     entry.algorithm = coll::algorithm(c_.collective, algorithm);
     if (tiled(algorithm)) entry.chunk_bytes = chunk_of(bytes);
-    const uint64_t chunk = algorithm == coll::kHostLeaders ? 0 : chunk_of(bytes);
-    return {entry, us_at(c_, bytes, chunk, parameters_)};
+    return {entry, us_at(c_, bytes, chunk_of(bytes), parameters_)};
   }
 
  private:
@@ -95,24 +81,19 @@ Predicted predicted_table(coll::Collective collective, const model::Cluster& clu
   c.team = cluster.nodes > 1;  // there schedules serve blocking calls alone
   ChoiceTable table(c, tiles, parameters);
   const auto chunk_of = [&table](uint64_t bytes) { return table.chunk_of(bytes); };
-  const auto by_domains = [&table](const Takeover& t) { return table.by_domains(t.algorithm); };
   Crossing crossing = crossing_of(c, parameters, chunk_of);
-  Crossing flat;
-  if (std::ranges::any_of(crossing.takeovers, by_domains)) flat = crossing_of(c, parameters, chunk_of, false);
   Predicted out{{}, std::move(crossing.left_out)};
   for (size_t i = 0; i < crossing.takeovers.size(); ++i) {
     const Takeover& t = crossing.takeovers[i];
     const uint64_t end = i + 1 < crossing.takeovers.size() ? crossing.takeovers[i + 1].from_bytes : UINT64_MAX;
     std::vector<uint64_t> sizes = {t.from_bytes};
-    const bool splits = by_domains(t) || table.tiled(t.algorithm);
+    const bool splits = table.tiled(t.algorithm);
     for (const uint64_t tile : {tiles.small, tiles.large}) {
       if (splits && tile > t.from_bytes && tile < end) sizes.push_back(tile);
     }
     for (const uint64_t bytes : sizes) {
       const bool first = i == 0 && bytes == t.from_bytes;
       out.entries.push_back(table.line(t.algorithm, bytes, first));
-      // Jobs whose ranks are not bound obey the table as well: at the same sizes it says who is fastest for them.
-      if (by_domains(t)) out.entries.push_back(table.line(fastest_at(flat, bytes), bytes, first));
     }
   }
   return out;

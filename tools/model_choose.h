@@ -24,9 +24,7 @@ struct PredictedEntry {
 };
 
 /// One collective on one cluster, by rising sizes: who is fastest by the walks of all algorithms, and in which tiles an
-/// algorithm that cuts passes its vector on. Where no cache is known no entry has a chunk. An entry by domains (one
-/// node of several chips that the parameters tell apart) is followed by that of the fastest other one at the same size,
-/// for jobs whose ranks are not bound.
+/// algorithm that cuts passes its vector on. Where no cache is known no entry has a chunk.
 struct Predicted {
   std::vector<PredictedEntry> entries;
   std::map<std::string_view, std::string> left_out;  ///< algorithm, why

@@ -73,12 +73,6 @@ Part choose_part(const model::Cluster& cluster, const coll::Tiles& tiles, const 
   return part;
 }
 
-bool has_domains(const Part& part) {
-  return std::ranges::any_of(part.collectives, [](const auto& of) {
-    return std::ranges::any_of(of.second.entries, [](const auto& e) { return e.entry.algorithm->by_domains; });
-  });
-}
-
 /// One node for all numbers of ranks, then several nodes if they are wanted. "" or why there is no such cluster.
 std::string clusters_of(const ModelChooseArguments& a, const model::Parameters& parameters,
                         std::vector<model::Cluster>* out) {
@@ -194,11 +188,6 @@ int choose(const ModelChooseArguments& a) {
   std::vector<Part> parts;
   parts.reserve(clusters.size());
   for (const model::Cluster& cluster : clusters) parts.push_back(choose_part(cluster, tiles, *parameters));
-  if (std::ranges::any_of(parts, has_domains)) {
-    notes.emplace_back(
-        "Lines of algorithms that end in -domains are for jobs whose ranks are bound to several sockets, memory nodes "
-        "or caches, as the profile's chips are; the line behind each is for other jobs.");
-  }
   std::vector<std::string> saved;
   if (a.save) saved = save_choices(a, options, parts, *parameters);
   if (a.save && saved.empty()) return 2;

@@ -8,18 +8,14 @@
 
 namespace zh::tools {
 
-Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const ChunkOf& chunk_of, bool with_domains) {
+Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const ChunkOf& chunk_of) {
   Crossing out{c.collective, {}, {}};
   std::vector<std::string_view> algorithms;
-  const bool divides = with_domains && divides_node(c, parameters);
   const uint64_t last = c.collective == coll::Collective::kBarrier ? kComparedFrom : kComparedTo;
-  // Leaders take vectors whole where nobody has measured chunks.
-  const auto chunk_for = [&](uint64_t bytes) { return c.algorithm == coll::kHostLeaders ? 0 : chunk_of(bytes); };
   for (const coll::Algorithm& algorithm : coll::algorithms(c.collective)) {
-    if (algorithm.by_domains && !divides) continue;
     c.algorithm = algorithm.name;
     c.bytes = last;
-    c.chunk = chunk_for(last);
+    c.chunk = chunk_of(last);
     std::string problem;
     (void)schedules_of(c, kManyWalks, &problem);
     if (problem.empty()) algorithms.push_back(algorithm.name);
@@ -31,7 +27,7 @@ Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const Chu
     if (!is_new) return it->second;
     c.algorithm = algorithm;
     c.bytes = bytes;
-    c.chunk = chunk_for(bytes);
+    c.chunk = chunk_of(bytes);
     std::string problem;
     const auto schedules = schedules_of(c, kManyWalks, &problem);
     // Smaller chunks may have too many steps where the largest vector's have not.

@@ -28,9 +28,7 @@ struct Crossing {
   std::map<std::string_view, std::string> left_out;  ///< algorithm, why
 };
 
-/// By walks of `c` with other algorithms, sizes and chunks. Algorithms by domains take part
-/// `with_domains`, on one node of several chips that the parameters tell apart.
-[[nodiscard]] Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const ChunkOf& chunk_of,
-                                   bool with_domains = true);
+/// By walks of `c` with other algorithms, sizes and chunks.
+[[nodiscard]] Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const ChunkOf& chunk_of);
 
 }  // namespace zh::tools

@@ -106,7 +106,7 @@ std::optional<Choice> built_in(const ModelCase& cell) {
   ModelCase c = cell;
   c.chunk = kUsualChunkBytes;
   c.team = c.cluster.nodes > 1;  // the measured calls block
-  const std::string_view algorithm = coll::choose(problem_of(c));
+  const std::string_view algorithm = coll::default_algorithm(problem_of(c));
   return Choice{std::string(algorithm), algorithm == coll::kHostLeaders ? 0 : c.chunk};
 }
 

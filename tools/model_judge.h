@@ -26,7 +26,7 @@ using Chooser = std::function<std::optional<Choice>(const ModelCase& cell)>;
 
 /// As `zerohop model choose` does, with these tiles. It keeps what it has walked; `parameters` have to outlive it.
 [[nodiscard]] Chooser by_model(const model::Parameters& parameters, const coll::Tiles& tiles);
-/// coll::choose(), with ZEROHOP_CHUNK's default.
+/// coll::default_algorithm(), with ZEROHOP_CHUNK's default.
 [[nodiscard]] std::optional<Choice> built_in(const ModelCase& cell);
 
 enum class Quality : uint8_t {

@@ -31,7 +31,6 @@ struct ScheduleArguments {
   uint32_t nodes = 1;
   uint32_t ranks_per_node = 8;
   std::vector<uint32_t> ranks_on;
-  uint32_t sockets = 1;
   bool cyclic = false;
   bool team = false;
   uint32_t root = 0;
@@ -100,13 +99,6 @@ std::vector<uint32_t> node_of_ranks(const ScheduleArguments& a) {
   return part_of_ranks(sizes, a.cyclic);
 }
 
-/// Socket of every rank of one node: as even as it goes, in blocks or dealt out in turn.
-std::vector<uint32_t> socket_of_ranks(const ScheduleArguments& a, uint32_t ranks) {
-  std::vector<uint32_t> sizes(a.sockets, ranks / a.sockets);
-  for (uint32_t socket = 0; socket < ranks % a.sockets; ++socket) ++sizes[socket];
-  return part_of_ranks(sizes, a.cyclic);
-}
-
 json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
   static constexpr const char* kKinds[] = {
       "copy", "reduce", "send", "receive", "give",     "take",  "contribute",    "collect", "part",  "assemble",
@@ -154,9 +146,8 @@ Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& n
   problem.count = a.bytes / a.element_bytes;
   problem.chunk_bytes = a.chunk;
   problem.commutative = !a.ordered;
-  problem.blocks = problem.team = problem.same_length = a.team;
+  problem.blocks = problem.team = a.team;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
-  if (a.sockets > 1) problem.domains = coll::Layout::of_domains(socket_of_ranks(a, problem.ranks()));
   return problem;
 }
 
@@ -168,10 +159,6 @@ struct Found {
   std::vector<Schedule> schedules;
   coll::Verdict verdict;
   coll::Timeline times;
-  /// What messages are timed and drawn by: sockets where there are any. But shared steps are of the whole node.
-  [[nodiscard]] const coll::Layout& shown() const {
-    return problem.domains != nullptr && !problem.team ? *problem.domains : *problem.layout;
-  }
   [[nodiscard]] uint64_t scratch() const {
     uint64_t most = 0;
     for (const Schedule& s : schedules) most = std::max(most, s.scratch_bytes);
@@ -182,7 +169,6 @@ struct Found {
 std::string title_of(const ScheduleArguments& a, const Found& f) {
   std::string title = a.collective + " by " + f.algorithm + ": " + std::to_string(f.nodes.size()) + " ranks on " +
                       std::to_string(f.problem.layout->nodes()) + (f.problem.layout->nodes() == 1 ? " node" : " nodes");
-  if (f.problem.domains) title += " of " + std::to_string(f.problem.domains->nodes()) + " sockets";
   if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
   if (a.chunk > 0) title += " in chunks of " + format_size(a.chunk);
   if (coll::has_root(f.problem.collective)) title += ", root " + std::to_string(a.root);
@@ -196,7 +182,6 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
               {"what", algorithm.what},
               {"source", algorithm.source},
               {"node_of_rank", f.nodes},
-              {"sockets", f.problem.domains ? f.problem.domains->nodes() : 1},
               {"bytes", f.problem.bytes()},
               {"chunk_bytes", f.problem.chunk_bytes},
               {"root", f.problem.root},
@@ -206,8 +191,6 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
               {"message_bytes", f.verdict.message_bytes},
               {"messages_between_nodes", f.verdict.node_messages},
               {"bytes_between_nodes", f.verdict.node_bytes},
-              {"messages_between_sockets", f.verdict.domain_messages},
-              {"bytes_between_sockets", f.verdict.domain_bytes},
               {"scratch_bytes", f.scratch()},
               {"logical_time", f.times.end},
               {"ranks", json::array()}};
@@ -226,13 +209,11 @@ void print_schedule_text(const ScheduleArguments& a, const Found& f, const std::
   std::printf("%s\n%s [%s]\n\n", title.c_str(), std::string(algorithm.what).c_str(),
               std::string(algorithm.source).c_str());
   const coll::Verdict& v = f.verdict;
-  const bool divided = f.problem.domains != nullptr;
-  std::printf("%llu steps, %llu messages of %s in all, between %s %llu of %s; scratch %s on a rank; logical time %g\n",
-              static_cast<unsigned long long>(v.steps), static_cast<unsigned long long>(v.messages),
-              format_size(v.message_bytes).c_str(), divided ? "sockets" : "nodes",
-              static_cast<unsigned long long>(divided ? v.domain_messages : v.node_messages),
-              format_size(divided ? v.domain_bytes : v.node_bytes).c_str(), format_size(f.scratch()).c_str(),
-              f.times.end);
+  std::printf(
+      "%llu steps, %llu messages of %s in all, between nodes %llu of %s; scratch %s on a rank; logical time %g\n",
+      static_cast<unsigned long long>(v.steps), static_cast<unsigned long long>(v.messages),
+      format_size(v.message_bytes).c_str(), static_cast<unsigned long long>(v.node_messages),
+      format_size(v.node_bytes).c_str(), format_size(f.scratch()).c_str(), f.times.end);
   if (!f.verdict.proved()) {
     std::printf("WRONG: %s\n", f.verdict.fault.c_str());
     return;
@@ -269,7 +250,7 @@ std::string find(const std::vector<Problem>& problems, Found* f) {
   }
   f->verdict = coll::check(problems, f->schedules, {kMostStretches});
   if (f->verdict.gave_up) return "not proved, since " + f->verdict.fault;
-  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, f->shown(), coll::logical_prices());
+  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, *f->problem.layout, coll::logical_prices());
   return "";
 }
 
@@ -283,20 +264,17 @@ int schedule(const ScheduleArguments& a) {
   f.nodes = node_of_ranks(a);
   if (f.nodes.empty()) return refuse_schedule("1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");
   if (a.root >= f.nodes.size()) return refuse_schedule("there is no rank " + std::to_string(a.root));
-  if (a.sockets > 1 && std::ranges::any_of(f.nodes, [](uint32_t node) { return node != 0; })) {
-    return refuse_schedule("--sockets divides the ranks of one node");
-  }
   if (!a.svg.empty() && f.nodes.size() > kMostDrawnRanks) {
     return refuse_schedule("a picture has " + std::to_string(kMostDrawnRanks) + " ranks at most, not " +
                            std::to_string(f.nodes.size()) + ": leave --svg out");
   }
   f.problem = asked_problem(a, f.nodes);
-  f.algorithm = a.algorithm.empty() ? std::string(coll::choose(f.problem)) : a.algorithm;
+  f.algorithm = a.algorithm.empty() ? std::string(coll::default_algorithm(f.problem)) : a.algorithm;
   if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
     return refuse_schedule(f.algorithm + ": " + why);
   const std::string title = title_of(a, f);
   if (!a.svg.empty() && f.verdict.proved()) {
-    if (!write_file(a.svg, coll::draw(f.schedules, f.shown(), f.times, title), "schedule")) return 2;
+    if (!write_file(a.svg, coll::draw(f.schedules, *f.problem.layout, f.times, title), "schedule")) return 2;
   }
   if (a.as_json) {
     print_schedule_json(a, f);
@@ -318,12 +296,10 @@ void add_schedule_command(CLI::App& app) {
       "  zerohop schedule --list                                  all collectives and algorithms\n"
       "  zerohop schedule allreduce --nodes 4                     what zerohop would choose\n"
       "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks-per-node 2 --chunk 8K --svg ring.svg\n"
-      "  zerohop schedule bcast -a leader-ring-domains -r 16 --sockets 2\n"
-      "                                                           leaders of sockets\n"
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
       "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n\n"
       "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a\n"
-      "node or socket 2, one between them 4, a step of N leaders log2 N times 4. Ends with 0 if the schedule is "
+      "node 2, one between nodes 4, a step of N leaders log2 N times 4. Ends with 0 if the schedule is "
       "proved,\n"
       "1 if a fault was found, 2 if there is none to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
@@ -336,10 +312,7 @@ void add_schedule_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
       ->check(CLI::Range(0u, kMostScheduleRanks));
-  command->add_option("--sockets", a->sockets, "Sockets of one node, for algorithms that end in -domains")
-      ->check(CLI::Range(1u, kMostScheduleRanks))
-      ->capture_default_str();
-  command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes, or sockets, in turn, not in blocks");
+  command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");
   command->add_flag("--team", a->team,
                     "The ranks of a node share by their team, as in blocking calls of several nodes");
   command->add_option("--root", a->root, "Root rank")->capture_default_str();

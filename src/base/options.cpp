@@ -50,9 +50,6 @@ constexpr OptionSpec kTable[] = {
      "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
     {"ZEROHOP_COPIERS", OptionType::kInt, "8", "", 1, 1 << 20, "coll",
      "ranks that copy from or into one rank's memory through the kernel at once, in a collective"},
-    {"ZEROHOP_GROUP", OptionType::kInt, "0", "", 0, 1 << 20, "coll",
-     "ranks of a group in small barriers and reductions of a node; 0: as their number says, none where ranks outnumber "
-     "CPUs; 1: no groups"},
     {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
      "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
      "CPUs"},
@@ -83,7 +80,7 @@ constexpr OptionSpec kTable[] = {
      "(`zerohop schedule --list` names them; host: the MPI library's own); as rank 0 has it"},
     {"ZEROHOP_CHUNK", OptionType::kSize, "64K", "", 0, kMaxSize, "shim",
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
-     "algorithms may have others, and host-leaders takes vectors whole; as rank 0 has it"},
+     "algorithms may have others; host-leaders never cuts; as rank 0 has it"},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 
@@ -130,12 +127,14 @@ bool parse_number(std::string_view text, uint64_t* out) {
   return true;
 }
 
-/// What says the same as a setting of before; nothing if there was no such name.
-std::string instead_of(std::string_view name, std::string_view value) {
+/// What has become of a setting of before; nothing if there was no such name.
+std::string fate_of(std::string_view name, std::string_view value) {
   const std::string rest = lower(name.substr(kPrefix.size()));
-  if (rest == "calibrate") return to_bool(value) == 0 ? "ZEROHOP_PROFILE=builtin" : "ZEROHOP_PROFILE=auto";
+  if (rest == "group") return "has gone";
+  if (rest == "calibrate")
+    return to_bool(value) == 0 ? "is ZEROHOP_PROFILE=builtin now" : "is ZEROHOP_PROFILE=auto now";
   if (std::find(std::begin(kRetired), std::end(kRetired), rest) == std::end(kRetired)) return "";
-  return "ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value);
+  return "is ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now";
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -327,8 +326,8 @@ Status Options::set(std::string_view name, std::string_view value, Source source
     if (source >= values_[i].source) values_[i] = {std::move(text), source};
     return kOk;
   }
-  if (const std::string now = instead_of(full, value); !now.empty()) {
-    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") + ": it is " + now + " now");
+  if (const std::string fate = fate_of(full, value); !fate.empty()) {
+    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") + ": it " + fate);
     return {Code::kInvalid, "ZEROHOP_ variable of before"};
   }
   const OptionSpec* near = nearest(full);

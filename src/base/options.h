@@ -39,7 +39,6 @@ enum class Opt : uint8_t {
   kMemory,
   kSingleCopy,
   kCopiers,
-  kGroup,
   kSkew,
   kCache,
   kSite,

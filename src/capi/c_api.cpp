@@ -1,22 +1,17 @@
-// include/zerohop/zerohop.h over engine::Rank: node ranks are the job's ranks, sources are the job's rank numbers.
-#include <cerrno>
+// include/zerohop/zerohop.h over engine::Rank: sources are the job's rank numbers. Collectives are in collectives.cpp.
+#include "capi/rank.h"
+
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <vector>
 
-#include "copy/layout.h"
-#include "engine/rank.h"
-#include "node/node.h"
+#include "engine/collective_calls.h"
 #include "shm/arena.h"
-#include "zerohop/zerohop.h"
-
-namespace {
 
 using namespace zh;
+using capi::to_errno;
 
-int to_errno(Code code) {
+int capi::to_errno(Code code) {
   switch (code) {
     case Code::kOk:
       return 0;
@@ -39,35 +34,6 @@ int to_errno(Code code) {
   }
   return -EIO;
 }
-
-class JobBootstrap final : public node::Bootstrap {
- public:
-  explicit JobBootstrap(const zh_job& job) : job_(job) {}
-  [[nodiscard]] int rank() const override { return job_.rank; }
-  [[nodiscard]] int size() const override { return job_.size; }
-  Status allgather(const void* in, size_t bytes, void* out) override {
-    const int error = job_.allgather(job_.user, in, bytes, out);
-    return error == 0 ? kOk : Status{Code::kIo, "the job's allgather failed", -error};
-  }
-
- private:
-  zh_job job_;
-};
-
-}  // namespace
-
-struct zh_request {
-  engine::Request* request;
-  copy::OwnedLayout layout;
-};
-struct zh_message {
-  engine::Message* message;
-};
-struct zh_rank {
-  std::unique_ptr<JobBootstrap> job;
-  std::unique_ptr<node::Node> node;
-  std::unique_ptr<engine::Rank> rank;
-};
 
 namespace {
 
@@ -103,7 +69,7 @@ void fill(zh_status* status, const engine::Result& result) {
 
 int start(engine::Request* request, copy::OwnedLayout layout, zh_request** out) {
   if (request == nullptr) return -ENOMEM;
-  *out = new (std::nothrow) zh_request{request, std::move(layout)};
+  *out = new (std::nothrow) zh_request{request, nullptr, std::move(layout)};
   return *out != nullptr ? 0 : -ENOMEM;
 }
 
@@ -144,13 +110,15 @@ int zh_open(const zh_job* job, zh_rank** out) {
   }
   std::unique_ptr<zh_rank> self(new (std::nothrow) zh_rank);
   if (!self) return -ENOMEM;
-  self->job = std::make_unique<JobBootstrap>(*job);
+  self->job = std::make_unique<capi::JobBootstrap>(*job);
   node::JoinConfig node_config;
   if (job->memory_bytes != 0) node_config.rank_bytes = shm::Arena::part_bytes(round_up(job->memory_bytes, 4096));
   Status status = node::Node::join(*self->job, node_config, &self->node);
   if (!status.ok()) return to_errno(status.code());
   status = engine::Rank::create(*self->node, *self->job, engine::Config{}, &self->rank);
   if (!status.ok()) return to_errno(status.code());
+  engine::Rank* const rank = self->rank.get();
+  rank->set_host_progress([rank] { rank->collective_calls()->advance(); });
   *out = self.release();
   return 0;
 }
@@ -190,6 +158,13 @@ int zh_irecv(zh_rank* self, int source, int tag, uint64_t context, const struct 
 }
 
 int zh_test(zh_rank* self, zh_request* request, zh_status* status) {
+  if (request->call != nullptr) {
+    self->rank->progress();
+    if (!request->call->look()) return 0;
+    if (status != nullptr) *status = {-1, -1, 0, to_errno(request->call->code()), 0};
+    delete request;
+    return 1;
+  }
   if (!self->rank->test(request->request)) return 0;
   fill(status, self->rank->result(request->request));
   self->rank->release(request->request);
@@ -198,12 +173,19 @@ int zh_test(zh_rank* self, zh_request* request, zh_status* status) {
 }
 
 int zh_wait(zh_rank* self, zh_request* request, zh_status* status) {
-  self->rank->wait(request->request);
+  if (request->call != nullptr) {
+    request->call->look_for_long();
+    request->call->finish();
+  } else {
+    self->rank->wait(request->request);
+  }
   zh_test(self, request, status);
   return 0;
 }
 
-int zh_cancel(zh_rank* self, zh_request* request) { return self->rank->cancel(request->request) ? 1 : 0; }
+int zh_cancel(zh_rank* self, zh_request* request) {
+  return request->call == nullptr && self->rank->cancel(request->request) ? 1 : 0;
+}
 
 int zh_iprobe(zh_rank* self, int source, int tag, uint64_t context, zh_status* status) {
   engine::RecvArgs args;
@@ -237,7 +219,10 @@ int zh_imrecv(zh_rank* self, zh_message* message, const struct iovec* pieces, in
   return start(request, std::move(layout), out);
 }
 
-int zh_progress(zh_rank* self) { return self->rank->progress() ? 1 : 0; }
+int zh_progress(zh_rank* self) {
+  self->rank->collective_calls()->advance();
+  return self->rank->progress() ? 1 : 0;
+}
 
 char* zh_statistics(const zh_rank* self) { return strdup(self->rank->stats_json().c_str()); }
 

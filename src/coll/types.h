@@ -10,6 +10,22 @@
 
 namespace zh::coll {
 
+enum class Collective : uint8_t {
+  kBarrier,
+  kBcast,
+  kReduce,
+  kAllreduce,
+  kReduceScatter,  ///< MPI_Reduce_scatter and, with uniform pieces, MPI_Reduce_scatter_block
+  kScan,
+  kExscan,
+  kGather,
+  kScatter,
+  kAllgather,
+  kAlltoall,
+  kCount,     ///< of those that have several algorithms, which variables and tables name
+  kNeighbor,  ///< MPI_Neighbor_*: the steps follow from the neighbours, so that there is nothing to choose
+};
+
 /// How the elements of a reduction are combined (MPI standard 6.9). Elements are `element_bytes` apart.
 struct Reduction {
   uint64_t element_bytes = 0;
@@ -25,6 +41,14 @@ struct Reduction {
     user(context, const_cast<void*>(in), inout, n);
   }
 };
+
+/// The least of uint64_t.
+[[nodiscard]] inline Reduction least_word() {
+  Reduction how;
+  how.element_bytes = sizeof(uint64_t);
+  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
+  return how;
+}
 
 /// One buffer for every member: evenly spaced in one array, or listed.
 struct Pieces {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/choose.h"
 
 namespace zh::engine {
 
@@ -14,7 +14,7 @@ Status BlockExchange::begin(const Told& own) {
   problem.count = sizeof(Told);
   problem.layout = coll::Layout::one_node(static_cast<uint32_t>(told_.size()));
   coll::Schedule schedule;
-  if (Status s = coll::build(problem, coll::choose(problem), &schedule); !s.ok()) return s;
+  if (Status s = coll::build(problem, coll::default_algorithm(problem), &schedule); !s.ok()) return s;
   if (Status s = coll::Run::create(std::make_shared<const coll::Plan>(std::move(schedule)), transport_, &run_); !s.ok())
     return s;
   own_ = own;

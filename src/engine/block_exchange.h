@@ -1,5 +1,5 @@
 // BlockExchange: members of a communicator on one node tell each other where their blocks of started collectives are,
-// by messages that go on whenever a call does. Used by SmallStarted and LargeStarted.
+// by messages that go on whenever a call does. Used by NonblockingOnNode.
 #pragma once
 
 #include <memory>

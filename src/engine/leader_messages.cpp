@@ -1,18 +1,15 @@
 // See leader_messages.h.
 #include "engine/leader_messages.h"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "coll/algorithms/algorithms.h"
-#include "coll/compare.h"
 
 namespace zh::engine {
 namespace {
 
-constexpr uint64_t kTagMask = 0x3fffffff;  // tags stay positive
-constexpr uint64_t kFew = 2048;            // bytes, as coll::choose() has it
+constexpr uint64_t kFew = 2048;            // bytes, as coll::default_algorithm() has it
 
 std::shared_ptr<const coll::Layout> apart(size_t leaders) {
   std::vector<uint32_t> node(leaders);
@@ -62,20 +59,14 @@ coll::Problem LeaderMessages::problem_of(coll::Collective collective, uint64_t c
   return problem;
 }
 
-Code LeaderMessages::start(const coll::Problem& problem, const char* algorithm, coll::Call call,
-                           std::unique_ptr<coll::Run>* out) {
+Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, coll::Call call) {
   coll::Schedule schedule;
   if (const Status s = coll::build(problem, algorithm, &schedule); !s.ok()) return s.code();
   const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
-  if (const Status s = coll::Run::create(plan, transport_, out); !s.ok()) return s.code();
-  call.first_tag = static_cast<int32_t>((calls_++ * coll::kTags) & kTagMask);
-  (*out)->start(call);
-  return Code::kOk;
-}
-
-Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, const coll::Call& call) {
   std::unique_ptr<coll::Run> run;
-  if (const Code code = start(problem, algorithm, call, &run); code != Code::kOk) return code;
+  if (const Status s = coll::Run::create(plan, transport_, &run); !s.ok()) return s.code();
+  call.first_tag = coll::first_tag(calls_++);
+  run->start(call);
   rank_.wait_until([&] {
     rank_.internode()->progress();
     return run->advance();
@@ -83,77 +74,27 @@ Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, co
   return run->code();
 }
 
-Code LeaderMessages::begin(const Way& way, void** handle) {
-  std::unique_ptr<coll::Run>& run = *std::find(begun_.begin(), begun_.end(), nullptr);
-  const Code code = start(way.problem, way.algorithm, way.call, &run);
-  if (code == Code::kOk) *handle = &run;
-  return code;
-}
-
-bool LeaderMessages::test(void* handle, Code* code) {
-  std::unique_ptr<coll::Run>& run = *static_cast<std::unique_ptr<coll::Run>*>(handle);
-  rank_.internode()->progress();
-  if (!run->advance()) return false;
-  *code = run->code();
-  run.reset();
-  return true;
-}
-
 Code LeaderMessages::meet() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
 
-Code LeaderMessages::compare(uint64_t steps, uint64_t bytes) {
-  const coll::Compared<2> mine({steps, bytes});
-  coll::Compared<2> least = mine;
-  const Code code = allreduce(mine.words, least.words, mine.kCount, coll::least_word());
-  if (code != Code::kOk) return code;
-  return least.alike() ? Code::kOk : Code::kIo;
-}
-
-LeaderMessages::Way LeaderMessages::way_of_bcast(void* data, uint64_t bytes, uint32_t root) const {
+Code LeaderMessages::bcast(void* data, uint64_t bytes, uint32_t root) {
   coll::Problem problem = problem_of(coll::Collective::kBcast, bytes, 1);
   problem.root = root;
-  return {problem, "binomial", {data, data, {}}};
+  return run(problem, "binomial", {data, data, {}});
 }
 
-LeaderMessages::Way LeaderMessages::way_of_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how,
-                                                  uint32_t root) const {
+Code LeaderMessages::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
   coll::Problem problem = problem_of(coll::Collective::kReduce, count, how.element_bytes);
   problem.root = root;
   problem.commutative = how.commutative;
   problem.in_place = in == out && self_ == root;
-  return {problem, "binomial", {in, out, how}};
-}
-
-LeaderMessages::Way LeaderMessages::way_of_allreduce(const void* in, void* out, uint64_t count,
-                                                     const coll::Reduction& how) const {
-  coll::Problem problem = problem_of(coll::Collective::kAllreduce, count, how.element_bytes);
-  problem.commutative = how.commutative;
-  problem.in_place = in == out;
-  return {problem, problem.bytes() > kFew ? "reduce-scatter-allgather" : "recursive-doubling", {in, out, how}};
-}
-
-Code LeaderMessages::bcast(void* data, uint64_t bytes, uint32_t root) { return run(way_of_bcast(data, bytes, root)); }
-
-Code LeaderMessages::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
-  return run(way_of_reduce(in, out, count, how, root));
+  return run(problem, "binomial", {in, out, how});
 }
 
 Code LeaderMessages::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
-  return run(way_of_allreduce(in, out, count, how));
-}
-
-Code LeaderMessages::begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) {
-  return begin(way_of_bcast(data, bytes, root), handle);
-}
-
-Code LeaderMessages::begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
-                                  void** handle) {
-  return begin(way_of_reduce(in, out, count, how, root), handle);
-}
-
-Code LeaderMessages::begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how,
-                                     void** handle) {
-  return begin(way_of_allreduce(in, out, count, how), handle);
+  coll::Problem problem = problem_of(coll::Collective::kAllreduce, count, how.element_bytes);
+  problem.commutative = how.commutative;
+  problem.in_place = in == out;
+  return run(problem, problem.bytes() > kFew ? "reduce-scatter-allgather" : "recursive-doubling", {in, out, how});
 }
 
 Code LeaderMessages::allgather(void* all, std::span<const uint64_t> parts) {

@@ -24,8 +24,7 @@ class Endpoint;
 }  // namespace zh::p2p
 
 namespace zh::coll {
-class StagedTeam;
-class StartedTeam;
+class NodeTeam;
 class Team;
 enum class Collective : uint8_t;
 }  // namespace zh::coll
@@ -39,6 +38,7 @@ class SharedHeap;
 namespace zh::engine {
 
 class Carrier;
+class CollectiveCalls;
 class Internode;
 using p2p::Message;
 using p2p::RecvArgs;
@@ -58,7 +58,6 @@ struct Config {
   int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
   uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
   uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS
-  uint32_t group_members = 0;            ///< ZEROHOP_GROUP
   std::string calibration_folder;        ///< ZEROHOP_CACHE
   std::string site_folder;               ///< ZEROHOP_SITE
   std::string profile;                   ///< ZEROHOP_PROFILE: a name of tune::named_profile(); empty: as calibrated
@@ -166,12 +165,12 @@ class Rank {
   /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
   /// out of memory. The team must be gone before the Rank.
   [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
-  /// The same for started ones (coll/team/started_team.h).
-  [[nodiscard]] std::unique_ptr<coll::StartedTeam> make_started_team(uint64_t context, std::vector<uint32_t> members,
-                                                                     uint32_t self);
-  /// ... (coll/team/staged_team.h).
-  [[nodiscard]] std::unique_ptr<coll::StagedTeam> make_staged_team(uint64_t context, std::vector<uint32_t> members,
-                                                                   uint32_t self);
+  /// The same for nonblocking ones, which are small or large (coll/team/node_team.h).
+  [[nodiscard]] std::unique_ptr<coll::NodeTeam> make_node_team(bool small, uint64_t context,
+                                                               std::vector<uint32_t> members, uint32_t self);
+
+  /// Those of all communicators that are under way. They outlive the rank with the last of them.
+  [[nodiscard]] const std::shared_ptr<CollectiveCalls>& collective_calls() const;
 
   // What schedules tell each other (p2p/calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);

@@ -3,9 +3,9 @@
 #include <new>
 #include <utility>
 
+#include "coll/team/pipelined_team.h"
 #include "coll/team/services.h"
-#include "coll/team/staged_team.h"
-#include "coll/team/started_team.h"
+#include "coll/team/small_team.h"
 #include "coll/team/team.h"
 #include "engine/team_services.h"
 
@@ -109,7 +109,6 @@ uint64_t Rank::TeamServices::streamed_from(uint32_t rank) const {
 }
 
 uint32_t Rank::TeamServices::copiers() const { return rank_.state_->config.copiers; }
-uint32_t Rank::TeamServices::group_members() const { return rank_.state_->config.group_members; }
 bool Rank::TeamServices::alive(uint32_t rank) { return !rank_.node_.ended(rank); }
 
 void Rank::prepare_teams() {
@@ -119,24 +118,22 @@ void Rank::prepare_teams() {
   if (!s.control_blocks) s.control_blocks = std::make_unique<coll::ControlBlockPool>(*s.team_services);
 }
 
+const std::shared_ptr<CollectiveCalls>& Rank::collective_calls() const { return state_->collective_calls; }
+
 std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {
   prepare_teams();
   return std::make_unique<coll::Team>(*state_->team_services, *state_->control_blocks, context, std::move(members),
                                       self);
 }
 
-std::unique_ptr<coll::StartedTeam> Rank::make_started_team(uint64_t context, std::vector<uint32_t> members,
-                                                           uint32_t self) {
+std::unique_ptr<coll::NodeTeam> Rank::make_node_team(bool small, uint64_t context, std::vector<uint32_t> members,
+                                                     uint32_t self) {
   prepare_teams();
-  return std::make_unique<coll::StartedTeam>(*state_->team_services, *state_->control_blocks, context,
-                                             std::move(members), self);
-}
-
-std::unique_ptr<coll::StagedTeam> Rank::make_staged_team(uint64_t context, std::vector<uint32_t> members,
-                                                         uint32_t self) {
-  prepare_teams();
-  return std::make_unique<coll::StagedTeam>(*state_->team_services, *state_->control_blocks, context,
-                                            std::move(members), self);
+  State& s = *state_;
+  if (small) {
+    return std::make_unique<coll::SmallTeam>(*s.team_services, *s.control_blocks, context, std::move(members), self);
+  }
+  return std::make_unique<coll::PipelinedTeam>(*s.team_services, *s.control_blocks, context, std::move(members), self);
 }
 
 }  // namespace zh::engine

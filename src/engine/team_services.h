@@ -27,7 +27,6 @@ class Rank::TeamServices final : public coll::Services {
   void count_staged(uint64_t bytes) override;
   [[nodiscard]] uint64_t streamed_from(uint32_t rank) const override;
   [[nodiscard]] uint32_t copiers() const override;
-  [[nodiscard]] uint32_t group_members() const override;
   [[nodiscard]] bool alive(uint32_t rank) override;
 
  private:

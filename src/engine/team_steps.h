@@ -1,11 +1,11 @@
 // The shared steps of a schedule (coll/schedule/run.h) by a node's team.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <new>
 #include <span>
 
-#include "coll/compare.h"
 #include "coll/schedule/run.h"
 #include "coll/team/team.h"
 
@@ -17,9 +17,10 @@ class TeamSteps final : public coll::NodeSteps {
 
   /// Whether all take the call for the same (coll::digest()). The same answer for all; waits for them.
   [[nodiscard]] bool agree(uint32_t digest) {
-    const coll::Compared<1> mine({digest});
-    coll::Compared<1> least = mine;
-    return team_.allreduce(mine.words, least.words, mine.kCount, least_) == Code::kOk && least.alike();
+    // The least of a word and of its complement is the word and its complement only where all gave the same word.
+    const uint64_t mine[] = {digest, ~uint64_t{digest}};
+    uint64_t least[] = {0, 0};
+    return team_.allreduce(mine, least, std::size(mine), least_) == Code::kOk && least[0] == ~least[1];
   }
 
   /// In place of agree(), for a rank that will not share: those that ask learn so. Waits for nobody.

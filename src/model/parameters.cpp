@@ -45,8 +45,6 @@ const LevelCosts& Parameters::at(CommLevel level) const {
   return levels[static_cast<size_t>(absent ? CommLevel::kIntraChip : level)];
 }
 
-bool Parameters::tells_chips_apart() const { return at(CommLevel::kInterChip) != at(CommLevel::kIntraChip); }
-
 double Parameters::last_bytes() const {
   double last = std::numeric_limits<double>::infinity();
   const auto see = [&last](const CostTable& table) {

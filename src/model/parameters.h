@@ -58,8 +58,6 @@ struct Parameters {
   MachineFacts facts;                      ///< what else was measured; no equation reads it
 
   [[nodiscard]] const LevelCosts& at(CommLevel level) const;
-  /// Whether a message between chips has costs of its own.
-  [[nodiscard]] bool tells_chips_apart() const;
   /// The largest size that every table of the level in use reaches; beyond it costs are continued lines.
   [[nodiscard]] double last_bytes() const;
   /// What makes the set unusable ("levels.intra-cmp.overhead: ..."), "" if nothing does.

@@ -25,9 +25,7 @@ struct Shim {
   bool counts_calls = false;  ///< ZEROHOP_STATS is set; only while there is a rank
   bool traces_calls = false;  ///< ZEROHOP_LOG is debug; likewise
   [[nodiscard]] bool watches_calls() const { return counts_calls || traces_calls; }
-  // Of all ranks, as rank 0 was told:
-  coll::Precedence algorithms;
-  uint64_t chunk_bytes = 0;  ///< ZEROHOP_CHUNK
+  coll::Precedence algorithms;  ///< of all ranks, as rank 0 was told
 };
 extern Shim shim;
 

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/invariant.h"
-#include "node/domains.h"
 #include "node/line_time.h"
 #include "node/machine.h"
 #include "os/peer_mem.h"
@@ -82,8 +81,6 @@ void Joiner::finish() {
   node_->levels_.resize(size_t{n} * n);
   for (size_t i = 0; i < node_->levels_.size(); ++i) node_->levels_[i] = static_cast<Level>(levels[i]);
   node_->line_ns_.assign(lines, lines + n);
-  const uint32_t* domains = at<uint32_t>(node_->base_, header_.domains);
-  node_->domains_.assign(domains, domains + n);
   node_->segment_fd_ = segment_.release();
   open_pidfds();
   describe();
@@ -395,16 +392,14 @@ Status Joiner::compute_levels() {
     if (is_new) entry->second = machine.level(places[a], places[b]);
     return entry->second;
   };
-  std::vector<Level> found(size_t{n} * n, Level::kSelf), own(n);
+  std::vector<Level> found(size_t{n} * n, Level::kSelf);
   for (uint32_t a = 0; a < n; ++a) {
-    own[a] = level_of(a, a);
     for (uint32_t b = 0; b < n; ++b) {
       if (a != b) found[a * n + b] = level_of(a, b);
     }
   }
   std::ranges::transform(found, at<uint8_t>(node_->base_, header_.levels),
                          [](Level level) { return static_cast<uint8_t>(level); });
-  std::ranges::copy(domains_of(found, own), at<uint32_t>(node_->base_, header_.domains));
   return kOk;
 }
 

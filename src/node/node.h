@@ -94,13 +94,9 @@ class Node {
   [[nodiscard]] uint64_t word_of(uint32_t index) const;
 
   [[nodiscard]] Level level(uint32_t a, uint32_t b) const { return levels_[a * size_ + b]; }
-  /// Number of the domain of a rank of this node: its socket, memory node or last-level cache by the topology, as it
-  /// was bound when it joined; 0 for all where they are not divided (domains.h).
-  [[nodiscard]] uint32_t domain_of(uint32_t index) const { return domains_[index]; }
   /// One-way time of a cache line between this rank and `index`, nanoseconds; 0 if it was not measured.
   [[nodiscard]] float line_ns(uint32_t index) const { return line_ns_[index]; }
-  /// CPUs that this node's ranks may use altogether (affinity and cgroup quota).
-  [[nodiscard]] uint32_t usable_cpus() const { return usable_cpus_; }
+  /// Whether the ranks outnumber the CPUs that they may use altogether (affinity and cgroup quota).
   [[nodiscard]] bool oversubscribed() const { return size_ > usable_cpus_; }
   /// Whether process_vm_readv/writev works towards `index` (live probe at join; false if ZEROHOP_CMA=0).
   [[nodiscard]] bool cma(uint32_t index) const { return cma_[index] != 0; }
@@ -143,7 +139,6 @@ class Node {
   std::vector<int> world_of_local_;
   std::vector<Level> levels_;
   std::vector<float> line_ns_;
-  std::vector<uint32_t> domains_;
   std::vector<uint8_t> cma_;
   std::string how_;
 };

@@ -1,5 +1,5 @@
-// The byte map of a node's segment: header, one slot per rank, the levels matrix, the ranks' domains, what is known of
-// each rank of the world, the ranks' parts, their annexes.
+// The byte map of a node's segment: header, one slot per rank, the levels matrix, what is known of each rank of
+// the world, the ranks' parts, their annexes.
 // Written while joining only; src/p2p lays out the parts. It refuses to know how the memory was made.
 #pragma once
 
@@ -25,7 +25,6 @@ struct HeaderShm {
   uint64_t slots;       ///< Offset of SlotShm[ranks]
   uint64_t levels;      ///< Offset of uint8_t[ranks * ranks], row = a, column = b
   uint64_t lines;       ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
-  uint64_t domains;     ///< Offset of uint32_t[ranks], see domains.h
   uint64_t node_of;     ///< Offset of uint32_t[world_ranks], number of the rank's node
   uint64_t local_of;    ///< Offset of int32_t[world_ranks], index on this node or -1
   uint64_t every_rank;  ///< Offset of int32_t[world_ranks], 0, 1, 2, ...: the members of the world
@@ -39,7 +38,7 @@ struct HeaderShm {
 
   [[nodiscard]] const char* broken_invariant() const;
 };
-static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 128);
+static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 120);
 
 /// One rank's place for joining.
 /// Writers: all fields by the slot's rank. Readers: all (token, word), the partner of a measurement (ball), ranks that
@@ -87,8 +86,7 @@ inline HeaderShm make_header(SegmentRanks of, uint64_t rank_bytes, uint64_t anne
   h.slots = round_up(sizeof(HeaderShm), kPairBytes);
   h.levels = h.slots + ranks * sizeof(SlotShm);
   h.lines = round_up(h.levels + uint64_t{ranks} * ranks, kLineBytes);
-  h.domains = h.lines + uint64_t{ranks} * ranks * sizeof(float);
-  h.node_of = round_up(h.domains + ranks * sizeof(uint32_t), kLineBytes);
+  h.node_of = round_up(h.lines + uint64_t{ranks} * ranks * sizeof(float), kLineBytes);
   h.local_of = h.node_of + table_bytes;
   h.every_rank = h.local_of + table_bytes;
   h.parts = round_up(h.every_rank + table_bytes, page_bytes);

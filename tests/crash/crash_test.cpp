@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "coll/team/team.h"
-#include "engine/large_started.h"
+#include "engine/nonblocking_on_node.h"
 #include "engine/rank.h"
-#include "engine/small_started.h"
 #include "fatal_point.h"
 #include "node/node.h"
 #include "os/clock.h"
@@ -63,8 +62,6 @@ struct TeamCase {
   const char* point;
   bool cma;
   bool mapped = false;
-  uint32_t group = 0;        ///< see engine::Config::group_members
-  uint32_t place = kVictim;  ///< of the victim in the team
 };
 
 class CrashTeam : public ::testing::TestWithParam<TeamCase> {};
@@ -80,16 +77,12 @@ TEST_P(CrashTeam, OthersAreTold) {
                 engine::Config config;
                 config.cma = c.cma;
                 config.copiers = 1;
-                config.group_members = c.group;
                 test::FakeHeap heap(16 << 20);
                 if (c.mapped) config.heap = &heap;
                 std::unique_ptr<node::Node> node;
                 std::unique_ptr<Rank> rank;
                 ASSERT_TRUE(join(world, config, &node, &rank));
-                std::vector<uint32_t> members{0, 1, 2};
-                std::swap(members[c.place], members[kVictim]);
-                // A swap is its own inverse.
-                const auto team = rank->make_team(5, members, members[node->self()]);
+                const auto team = rank->make_team(5, {0, 1, 2}, node->self());
                 ASSERT_TRUE(team->ready());
                 const coll::Reduction sum{8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
                 constexpr size_t kElements = 20'000;
@@ -125,7 +118,7 @@ TEST_P(CrashTeam, OthersAreTold) {
 class CrashStarted : public ::testing::TestWithParam<const char*> {};
 
 /// Two calls under way at once, again and again, until one has an error; the last code.
-Code start_until_error(Rank& rank, engine::SmallStarted& small, uint64_t* number) {
+Code start_until_error(Rank& rank, engine::NonblockingOnNode& small, uint64_t* number) {
   const coll::Reduction sum{8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
   coll::Problem problem;
   problem.self = rank.node().self();
@@ -135,7 +128,7 @@ Code start_until_error(Rank& rank, engine::SmallStarted& small, uint64_t* number
   for (int round = 0; round < kRounds; ++round) {
     int64_t in = 1;
     int64_t out[2] = {};
-    coll::StartedCall calls[2];
+    coll::NodeCall calls[2];
     for (int i = 0; i < 2; ++i) {
       problem.collective = i == 0 ? coll::Collective::kAllreduce : coll::Collective::kBcast;
       problem.root = static_cast<uint32_t>(round % kRanks);
@@ -146,11 +139,12 @@ Code start_until_error(Rank& rank, engine::SmallStarted& small, uint64_t* number
       small.begin(problem, (*number)++, buffers, &calls[i]);
     }
     rank.wait_until([&] {
-      for (coll::StartedCall& call : calls) EXPECT_NE(small.advance(&call), engine::SmallStarted::Progress::kUnserved);
+      for (coll::NodeCall& call : calls)
+        EXPECT_NE(small.advance(&call), engine::NonblockingOnNode::Progress::kUnserved);
       return calls[0].ended && calls[1].ended;
     });
     EXPECT_TRUE(calls[0].code != Code::kOk || out[0] == kRanks);
-    for (const coll::StartedCall& call : calls) {
+    for (const coll::NodeCall& call : calls) {
       if (call.code != Code::kOk) return call.code;
     }
   }
@@ -164,7 +158,8 @@ void run_started(const char* point, int hit) {
               std::unique_ptr<Rank> rank;
               ASSERT_TRUE(join(world, {}, &node, &rank));
               const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
-              engine::SmallStarted small(*rank, 5, {*members, members}, node->self());
+              engine::NonblockingOnNode small(*rank, engine::NonblockingOnNode::Kind::kSmall, 5, {*members, members},
+                                              node->self());
               if (world.rank() == kVictim) {
                 if (point == nullptr) kill(getpid(), SIGKILL);
                 die_at(point, hit);
@@ -181,7 +176,7 @@ void run_started(const char* point, int hit) {
 class CrashStaged : public ::testing::TestWithParam<const char*> {};
 
 /// Allreduces of several rounds, until one has an error; the last code.
-Code stage_until_error(Rank& rank, engine::LargeStarted& large, uint64_t* number) {
+Code stage_until_error(Rank& rank, engine::NonblockingOnNode& large, uint64_t* number) {
   constexpr uint64_t kCount = 100'000;
   coll::Problem problem;
   problem.collective = coll::Collective::kAllreduce;
@@ -192,7 +187,7 @@ Code stage_until_error(Rank& rank, engine::LargeStarted& large, uint64_t* number
   const std::vector<int64_t> in(kCount, 1);
   std::vector<int64_t> out(kCount, 0);
   for (int round = 0; round < kRounds; ++round) {
-    coll::StagedCall call;
+    coll::NodeCall call;
     coll::Call buffers;
     buffers.input = in.data();
     buffers.output = out.data();
@@ -210,22 +205,22 @@ Code stage_until_error(Rank& rank, engine::LargeStarted& large, uint64_t* number
 }
 
 void run_staged(const char* point, int hit) {
-  run_ranks(
-      World::kProcesses, kRanks,
-      [&](TestBootstrap& world) {
-        std::unique_ptr<node::Node> node;
-        std::unique_ptr<Rank> rank;
-        ASSERT_TRUE(join(world, {}, &node, &rank));
-        const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
-        engine::LargeStarted large(*rank, 5, {*members, members}, node->self(), engine::LargeStarted::Where::kAnywhere);
-        if (world.rank() == kVictim) die_at(point, hit);
-        uint64_t number = 0;
-        EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
-        EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
-        EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
-        expect_whole(*node);
-      },
-      {.timeout_s = 30, .may_die = kVictim});
+  run_ranks(World::kProcesses, kRanks,
+            [&](TestBootstrap& world) {
+              std::unique_ptr<node::Node> node;
+              std::unique_ptr<Rank> rank;
+              ASSERT_TRUE(join(world, {}, &node, &rank));
+              const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
+              engine::NonblockingOnNode large(*rank, engine::NonblockingOnNode::Kind::kPipelinedAnywhere, 5,
+                                              {*members, members}, node->self());
+              if (world.rank() == kVictim) die_at(point, hit);
+              uint64_t number = 0;
+              EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
+              EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
+              EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
+              expect_whole(*node);
+            },
+            {.timeout_s = 30, .may_die = kVictim});
 }
 
 TEST_P(CrashStaged, OthersAreTold) {
@@ -495,20 +490,15 @@ std::string point_name(const ::testing::TestParamInfo<C>& instance) {
   return name + "_" + std::to_string(instance.index);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Points, CrashTeam,
-    ::testing::Values(TeamCase{"team: contributed", true}, TeamCase{"team: published", true},
-                      TeamCase{"team: last to arrive", true}, TeamCase{"team: not yet done", true},
-                      TeamCase{"team: slice combined", true, true}, TeamCase{"team: step of a staged reduction", true},
-                      TeamCase{"team: step of a staged reduction", false}, TeamCase{"team: copying", true},
-                      TeamCase{"team: fallback requested", false},
-                      // Of members 0 and 1, and 2: one that answers, one that gives, a first one.
-                      TeamCase{"team: contributed", true, false, 2, 0}, TeamCase{"team: published", true, false, 2, 0},
-                      TeamCase{"team: group not yet told", true, false, 2, 0},
-                      TeamCase{"team: not yet done", true, false, 2, 0},
-                      TeamCase{"team: contributed", true, false, 2, 1}, TeamCase{"team: published", true, false, 2, 1},
-                      TeamCase{"team: contributed", true, false, 2, 2}, TeamCase{"team: published", true, false, 2, 2}),
-    point_name<TeamCase>);
+INSTANTIATE_TEST_SUITE_P(Points, CrashTeam,
+                         ::testing::Values(TeamCase{"team: contributed", true}, TeamCase{"team: published", true},
+                                           TeamCase{"team: last to arrive", true}, TeamCase{"team: not yet done", true},
+                                           TeamCase{"team: slice combined", true, true},
+                                           TeamCase{"team: step of a staged reduction", true},
+                                           TeamCase{"team: step of a staged reduction", false},
+                                           TeamCase{"team: copying", true},
+                                           TeamCase{"team: fallback requested", false}),
+                         point_name<TeamCase>);
 
 INSTANTIATE_TEST_SUITE_P(Points, CrashStaged,
                          ::testing::Values("staged: contributed", "staged: put", "staged: step taken",

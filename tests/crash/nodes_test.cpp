@@ -35,14 +35,12 @@ constexpr uint32_t kRoot = 3;
 constexpr uint64_t kNodesCount =
     2500;  // too long for a message that brings its bytes along; a node's pieces fit a pipe
 constexpr uint64_t kChunk = 17 << 10;
-constexpr uint64_t kLeadersChunk = 6 << 10;  // four, of which the last is shorter
 constexpr double kLookEveryUs = 20'000;
 
 struct NodesCase {
   Collective collective;
   std::string_view algorithm;
   int victim;
-  uint64_t chunk_bytes;
 };
 
 bool leads(int rank) { return rank % static_cast<int>(kNodeRanks) == 0; }
@@ -118,16 +116,16 @@ class Member {
 
   /// Number `i` of what rank r gives is (r + 1) * (i + 1). Says how the call ended; without an error its result is
   /// right.
-  Code call(Collective collective, std::string_view algorithm, uint64_t chunk_bytes) {
+  Code call(Collective collective, std::string_view algorithm) {
     Problem problem;
     problem.collective = collective;
     problem.self = self_;
     problem.root = kRoot;
     problem.count = collective == Collective::kBarrier ? 0 : kNodesCount;
     problem.element_bytes = 8;
-    problem.chunk_bytes = chunk_bytes;
+    problem.chunk_bytes = kChunk;
     problem.layout = layout_;
-    problem.blocks = problem.team = problem.same_length = true;
+    problem.blocks = problem.team = true;
     coll::Schedule schedule;
     EXPECT_TRUE(coll::build(problem, algorithm, &schedule).ok());
     std::unique_ptr<coll::Run> run;
@@ -222,13 +220,13 @@ bool die_once(const NodesCase& c, int hit) {
               std::unique_ptr<Launcher> launcher;
               if (!beside && !told) launcher = std::make_unique<Launcher>(fate);
               if (victim) die_at("step", hit);
-              me.call(c.collective, c.algorithm, c.chunk_bytes);
+              me.call(c.collective, c.algorithm);
               if (victim) {
                 fate->lived.store_relaxed(1);
                 kill(getpid(), SIGKILL);
               }
               // The next call finds it dead in any case.
-              const Code code = me.call(Collective::kBarrier, "hierarchical", 0);
+              const Code code = me.call(Collective::kBarrier, "hierarchical");
               if (beside) {
                 EXPECT_EQ(code, Code::kPeerDead);
                 EXPECT_EQ(me.team().barrier(), Code::kPeerDead);
@@ -257,14 +255,7 @@ std::vector<NodesCase> nodes_cases() {
     const auto collective = static_cast<Collective>(i);
     for (const std::string_view name : {"hierarchical", "leader-ring", "host-leaders", "shmem-parallel"}) {
       if (coll::algorithm(collective, name) == nullptr) continue;
-      const bool by_leaders = name == coll::kHostLeaders;
-      for (const int victim : {0, 1, 3}) {
-        all.push_back({collective, name, victim, by_leaders ? 0 : kChunk});
-        Problem cut;
-        cut.collective = collective;
-        cut.chunk_bytes = kLeadersChunk;
-        if (by_leaders && coll::leaders_cut(cut)) all.push_back({collective, name, victim, kLeadersChunk});
-      }
+      for (const int victim : {0, 1, 3}) all.push_back({collective, name, victim});
     }
   }
   return all;
@@ -274,7 +265,6 @@ INSTANTIATE_TEST_SUITE_P(Steps, CrashNodes, ::testing::ValuesIn(nodes_cases()), 
   const NodesCase& c = instance.param;
   std::string name(c.algorithm);
   std::replace(name.begin(), name.end(), '-', '_');
-  if (c.chunk_bytes == kLeadersChunk) name += "_cut";
   return std::string(coll::name_of(c.collective)) + "_" + name + "_" + std::to_string(c.victim);
 });
 

@@ -1,6 +1,6 @@
 // The control blocks of collectives under the model checker: the shipped algorithms of src/coll (team.cpp, cico.cpp,
-// groups.cpp, move.cpp, single_copy_reduce.cpp, staged_reduce.cpp, reach.cpp, control_block_pool.cpp) with members as
-// threads, at the smallest sizes. Each case shows that every result is right, that a slot, a cell, a staging area or a
+// move.cpp, single_copy_reduce.cpp, staged_reduce.cpp, reach.cpp, control_block_pool.cpp) with members as threads,
+// at the smallest sizes. Each case shows that every result is right, that a slot, a cell, a staging area or a
 // control block is written again only when nobody reads it, and that a member's memory is its own when its call
 // returns; together they show that none of the acquires and releases can be spared. Messages, memory of peers and the
 // waiting are doubles, which announce every plain access to the race detector.
@@ -86,97 +86,6 @@ TEST(ModelTeam, CountedAllreduce) {
   prove([] { return std::make_unique<AllreduceScenario>(3, 1, 2); }, 1000,
         {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd, {"publish release", "the arrival tells as much"}},
         bounded(1));
-}
-
-// --- In groups of two, the last of which has one member where they are three.
-
-constexpr uint32_t kGroup = 2;
-
-class GroupsScenario final : public TeamScenario {
- public:
-  /// `refuses`: the member that takes no part in call `refused`; -1: none.
-  GroupsScenario(uint32_t members, uint32_t calls, int refuses = -1, uint32_t refused = 0)
-      : TeamScenario(members), calls_(calls), refuses_(refuses), refused_(refused) {
-    for (const auto& s : services_) s->group = kGroup;
-  }
-  void run(uint32_t me) override {
-    const auto team = make_team(me);
-    for (uint32_t call = 0; call < calls_; ++call) {
-      Doing& d = next();
-      d.contributes = true;
-      const bool fails = refuses_ >= 0 && call == refused_;
-      if (fails && me == static_cast<uint32_t>(refuses_)) {
-        team->refuse(true);
-        continue;
-      }
-      d.reads_result = true;
-      d.result_of = me - me % kGroup;
-      d.reads_all = fails;
-      const uint64_t in = value(call, me);
-      uint64_t out = 0;
-      const Code code = team->allreduce(&in, &out, 1, kSmallSum);
-      check(code == (fails ? Code::kInvalid : Code::kOk), "it ends as it should");
-      check(fails || out == total(call), "the sum is right");
-    }
-  }
-
- private:
-  uint32_t calls_;
-  int refuses_;
-  uint32_t refused_;
-};
-
-// Those that only give run ahead of the first ones of groups, and these of the root.
-class GroupsReduceScenario final : public TeamScenario {
- public:
-  GroupsReduceScenario(uint32_t members, uint32_t calls, uint32_t root)
-      : TeamScenario(members), calls_(calls), root_(root) {
-    for (const auto& s : services_) s->group = kGroup;
-  }
-  void run(uint32_t me) override {
-    const auto team = make_team(me);
-    for (uint32_t call = 0; call < calls_; ++call) {
-      Doing& d = next();
-      d.contributes = true;
-      const uint64_t in = value(call, me);
-      uint64_t out = 0;
-      check(team->reduce(&in, &out, 1, kSmallSum, root_) == Code::kOk, "it ends well");
-      check(out == (me == root_ ? total(call) : 0), "the sum is right, and the root's alone");
-    }
-  }
-
- private:
-  uint32_t calls_;
-  uint32_t root_;
-};
-
-TEST(ModelTeam, AllreduceInGroups) {
-  prove([] { return std::make_unique<GroupsScenario>(4, 1); }, 100, {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd},
-        bounded(0));
-}
-TEST(ModelTeam, AllreduceInGroupsAfterAnother) {
-  prove([] { return std::make_unique<GroupsScenario>(3, 2); }, 100, {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd},
-        bounded(1));
-}
-TEST(ModelTeam, AllreduceInGroupsThatMemberZeroRefuses) {
-  prove([] { return std::make_unique<GroupsScenario>(3, 2, 0, 1); }, 100, {kBlocksServeOneTeam, kNoFallback},
-        bounded(1));
-}
-TEST(ModelTeam, AllreduceInGroupsAfterMemberZeroHasRefused) {
-  prove([] { return std::make_unique<GroupsScenario>(3, 2, 0, 0); }, 100,
-        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd}, bounded(1));
-}
-TEST(ModelTeam, AllreduceInGroupsAfterAnotherHasRefused) {
-  prove([] { return std::make_unique<GroupsScenario>(3, 2, 2, 0); }, 100,
-        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd}, bounded(1));
-}
-TEST(ModelTeam, ReduceInGroups) {
-  prove([] { return std::make_unique<GroupsReduceScenario>(3, 3, 2); }, 100, {kBlocksServeOneTeam, kNoFallback},
-        bounded(1));
-}
-TEST(ModelTeam, ReduceInGroupsToOneThatIsNotFirst) {
-  prove([] { return std::make_unique<GroupsReduceScenario>(3, 3, 1); }, 100, {kBlocksServeOneTeam, kNoFallback},
-        bounded(0));
 }
 
 // --- A root that runs ahead; its slots are written again when the others have read them.
@@ -326,10 +235,7 @@ void crash_point(const char* name) {
     if (d.contributes || d.rounds != 0) data_write(payload(me));
   } else if (at == "team: not yet done") {
     if (d.reads_slot_of >= 0) data_read(payload(static_cast<uint32_t>(d.reads_slot_of)));
-    if (d.reads_result) data_read(control(d.result_of).result.payload);
-    for (uint32_t i = 0; d.reads_all && i < g_members; ++i) data_read(payload(i));
-  } else if (at == "team: group not yet told") {
-    data_write(control(kGroup * d.groups_told++).result.payload);
+    if (d.reads_result) data_read(control(0).result.payload);
   } else if (at == "team: step of a staged reduction") {
     for (uint32_t i = 0; i < g_members; ++i) {
       if (d.step == 0) data_read(payload(i));

@@ -35,8 +35,8 @@ struct Part {
   std::array<ControlBlockShm, kControlBlocksMax> blocks;
   alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
   coll::EdgesShm edges;
-  coll::StartedBlockShm started;
-  coll::StagedBlockShm staged;
+  coll::SmallBlockShm started;
+  coll::PipelinedBlockShm staged;
   coll::LargerBlockShm larger;
 };
 struct Segment {
@@ -66,10 +66,10 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] std::byte* base() const override { return reinterpret_cast<std::byte*>(&g_segment); }
   [[nodiscard]] Offset allocate(uint64_t bytes) override {
     Part& part = g_segment.parts[self_];
-    const void* const p = bytes == coll::kStagingBytes             ? static_cast<const void*>(part.staging)
-                          : bytes == sizeof(coll::EdgesShm)        ? static_cast<const void*>(&part.edges)
-                          : bytes == sizeof(coll::StartedBlockShm) ? static_cast<const void*>(&part.started)
-                          : bytes == sizeof(coll::StagedBlockShm)
+    const void* const p = bytes == coll::kStagingBytes           ? static_cast<const void*>(part.staging)
+                          : bytes == sizeof(coll::EdgesShm)      ? static_cast<const void*>(&part.edges)
+                          : bytes == sizeof(coll::SmallBlockShm) ? static_cast<const void*>(&part.started)
+                          : bytes == sizeof(coll::PipelinedBlockShm)
                               ? static_cast<const void*>(&part.staged)
                               : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
@@ -156,12 +156,10 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] bool keeps_cpu_from_peer() override { return false; }
   void count_staged(uint64_t) override {}
   [[nodiscard]] uint32_t copiers() const override { return 1; }
-  [[nodiscard]] uint32_t group_members() const override { return group; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
   bool spares = false;  ///< there is memory for a larger block
   bool mapped = true;
-  uint32_t group = 0;
   uint64_t edge_bytes = 0;  ///< of each end of what is mapped
 
  private:
@@ -197,10 +195,7 @@ struct Doing {
   bool in_ring = false;  ///< contributions are, which has room for one
   bool grown = false;    ///< ... and on the larger block
   bool reads_result = false;
-  uint32_t result_of = 0;    ///< the member on whose control block that is
-  bool reads_all = false;    ///< the slots of all members, to say what is wrong
-  uint32_t groups_told = 0;  ///< of a result in groups
-  uint32_t rounds = 0;       ///< of a staged reduction
+  uint32_t rounds = 0;  ///< of a staged reduction
   uint32_t step = 0;
   uint32_t edges_of = 0;  ///< the member whose edges this one reads or writes
   EdgeSteps kept{};
@@ -218,7 +213,7 @@ inline const std::byte* payload(uint32_t member) {
   return d.in_ring ? control(member).ring : control(member).slots[d.seq % coll::kFirstSlots].payload;
 }
 inline const std::byte* started_payload(uint32_t member) {
-  return g_segment.parts[member].started.slots[g_doing[self()].seq % coll::kStartedSlots].payload;
+  return g_segment.parts[member].started.slots[g_doing[self()].seq % coll::kNonblockingSlots].payload;
 }
 inline void before_store(const void* where, uint64_t) {
   const coll::FallbackShm& fallback = g_segment.parts[self()].blocks[0].fallback;
@@ -278,8 +273,8 @@ class TeamScenario : public Scenario {
     set_store_hook(before_store);
     for (uint32_t i = 0; i < members; ++i) {
       for (ControlBlockShm& block : g_segment.parts[i].blocks) std::memset(static_cast<void*>(&block), 0, sizeof block);
-      std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::StartedBlockShm));
-      std::memset(static_cast<void*>(&g_segment.parts[i].staged), 0, sizeof(coll::StagedBlockShm));
+      std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::SmallBlockShm));
+      std::memset(static_cast<void*>(&g_segment.parts[i].staged), 0, sizeof(coll::PipelinedBlockShm));
       std::memset(static_cast<void*>(&g_segment.parts[i].larger.slots), 0, sizeof g_segment.parts[i].larger.slots);
       services_.push_back(std::make_unique<Member>(i, boxes_, polls));
       pools_.push_back(std::make_unique<coll::ControlBlockPool>(*services_[i]));

@@ -280,19 +280,6 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
     expect(len(lines) == 1 and f"{measured}: line 1: the fifth word" in lines[0], lines)
 
 
-def sockets_have_leaders(host, folder: Path) -> None:
-    # Rank k is taken to be on the k-th hardware thread.
-    two, one = "synthetic:pack:2 numa:1 l3:1 core:2 pu:1", "synthetic:pack:1 numa:1 l3:1 core:4 pu:1"
-    for topology, divided in ((two, True), (one, False)):
-        name = {"ZEROHOP_TOPOLOGY": topology, "ZEROHOP_ALGORITHM": "bcast:leader-ring-domains", "NO_PERSISTENT": "1"}
-        job = run(host, folder / "stats.json", ZEROHOP_CACHE=str(folder), **name)
-        expect(job.outcome.code == 0, job.outcome.tail())
-        for entry in read(folder / "stats.json")["ranks"]:
-            by = {said for said in entry["schedules"] if said.startswith("bcast by ")}
-            expect(by, f"rank {entry['rank']}: no broadcast by a schedule")
-            expect(("bcast by leader-ring-domains" in by) == divided, f"{topology}, rank {entry['rank']}: {by}")
-
-
 CASES = (
     everything_is_counted,
     the_hosts_collectives_are_counted,
@@ -308,7 +295,6 @@ CASES = (
     the_debug_log_tells_each_decision_once,
     the_users_threshold_is_in_the_log,
     tables_choose_the_algorithm,
-    sockets_have_leaders,
 )
 
 

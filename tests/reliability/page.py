@@ -11,25 +11,23 @@ HEAD = """# Reliability
 
 <!-- Written by `tests/reliability/run.py --write`; it holds what runs on one machine have shown, added up. -->
 
-What happens when a rank dies, when there is very much of something, and when a limit is in the way. One command does
-all of it again and adds its counts to those below: `tests/reliability/run.py --write`. The programs are in
-`tests/mpi/reliability/`; they check all data that they receive.
+What happens when a rank dies, when there is very much of something, and when a limit is in the way.
+`tests/reliability/run.py --write` does all of it again and adds its counts to those below. All received data are
+checked. Each kind of traffic by itself, and why a host was skipped: `tests/reliability/results.json`.
 """
 
 KILLS = """## Ranks that are killed
 
-A rank is ended by SIGKILL at a random moment of the traffic, with and without single copies by the kernel
-(`ZEROHOP_CMA`) and memory that is shared on the way (`ZEROHOP_HEAP`), on 2 to 4 ranks. The others must be given the
-host's error or be ended by the host's launcher, and nothing of the job may stay. Each job has a /dev/shm of its own,
-so that what is left there is certainly its own.
+SIGKILL ends a rank at a random moment of the traffic, with and without `ZEROHOP_CMA` and `ZEROHOP_HEAP`, on 2 to 4
+ranks. The others must get the host's error or be ended by its launcher, and nothing of the job may stay.
 
-- *told*: survivors that were given the host's error. Most launchers end them first; in the rows with errors returned
-  the launcher was asked not to.
+- *told*: survivors that got the host's error. Most launchers end them first, unless asked to return errors.
 - *longest*: from the kill until no process of the job ran any more, on a machine with other work.
-- *late*: jobs that had not ended by themselves within a minute, that ended as if nothing had happened, or that had
-  wrong data.
+- *late*: jobs that did not end by themselves within a minute, ended as if nothing had happened, or had wrong data.
 - *stayed*: processes, and files of zerohop's.
 """
+
+ERRORS_RETURNED = "errors returned"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -37,18 +35,21 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
+def _where(row: Row) -> str:
+    return f"{row.where}, {ERRORS_RETURNED}" if ERRORS_RETURNED in row.traffic else row.where
+
+
 def _kills(rows: list[Row]) -> str:
-    head = ["where", "traffic", "kills", "survivors", "told", "longest, s", "late", "stayed", "host's files"]
-    ordered = sorted(rows, key=lambda row: (row.where == FORK_WORLD, row.where, row.traffic))
-    body = [
-        [row.where, row.traffic, f"{row.kills:,}", f"{row.survivors:,}", f"{row.told:,}", f"{row.longest_s:.1f}",
-         str(row.late), str(row.processes + row.files), str(row.host_files)]
-        for row in ordered
-    ]  # fmt: skip
-    mpi = sum(row.kills for row in rows if row.where != FORK_WORLD)
-    forked = sum(row.kills for row in rows if row.where == FORK_WORLD)
-    text = KILLS + f"\n{mpi:,} kills of MPI jobs and {forked:,} of processes that use the engine without MPI:\n\n"
-    text += _table(head, body)
+    head = ["where", "kills", "survivors", "told", "longest, s", "late", "stayed", "host's files"]
+    body = []
+    for where in sorted({_where(row) for row in rows}, key=lambda name: (name == FORK_WORLD, name)):
+        those = [row for row in rows if _where(row) == where]
+        counts = [sum(getattr(row, name) for row in those) for name in ("kills", "survivors", "told")]
+        longest = f"{max(row.longest_s for row in those):.1f}"
+        ends = [sum(row.late for row in those), sum(row.processes + row.files for row in those)]
+        ends.append(sum(row.host_files for row in those))
+        body.append([where, *(f"{n:,}" for n in counts), longest, *map(str, ends)])
+    text = KILLS + "\n" + _table(head, body)
     if not_begun := sum(row.not_begun for row in rows):
         text += f"\n{not_begun} jobs did not come to their kill.\n"
     return text
@@ -56,23 +57,46 @@ def _kills(rows: list[Row]) -> str:
 
 PARTS = {
     "stops": "## Ranks that are stopped\n\nTwo pairs of ranks exchange messages; one rank is stopped (SIGSTOP) and "
-    "goes on (SIGCONT), again and again. The other pair must go on meanwhile, its partner must wait.\n",
+    "goes on (SIGCONT), again and\nagain. The other pair must go on meanwhile.\n",
     "many": "## Very many\n\nFour ranks. The note says how many there were, and what was measured.\n",
-    "limits": "## Limits\n\nEach job has something real taken away, by namespaces, resource limits or a filter of "
-    "system calls. It must run on\nwith the right data. Where everything stays with the MPI library, "
-    "or single copies are lost, one line on stderr says so,\nelse there is none. A host that "
-    "does not run there by itself is\nskipped.\n",
+    "limits": "## Limits\n\nNamespaces, resource limits or a filter of system calls take something away from a job. It "
+    "must run on with the\nright data. One line on stderr says so where everything stays with the MPI library, or "
+    "single copies are lost. A host\nthat does not run there by itself is skipped.\n",
 }
+
+
+def _note(cases: list[Case]) -> str:
+    """What the notes of one case say, once where hosts agree; a skipped one's is left to the file of results."""
+    said: dict[str, dict[str, list[str]]] = {}  # by label: hosts by value
+    for case in cases:
+        for part in case.note.replace("|", "/").split("; ") if case.status != "skipped" and case.note else []:
+            label, colon, value = ("", "", "says so") if part.startswith("says ") else part.rpartition(": ")
+            said.setdefault(label + colon, {}).setdefault(value, []).append(case.host)
+    ran = sum(case.status != "skipped" for case in cases)
+    texts = []
+    for label, values in said.items():
+        alike = len(values) == 1 and len(next(iter(values.values()))) == ran
+        told = values if alike else [f"{value} ({', '.join(hosts)})" for value, hosts in values.items()]
+        texts.append(label + ", ".join(told))
+    return "; ".join(texts)
+
+
+def _cases(cases: list[Case]) -> str:
+    hosts = sorted({case.host for case in cases})
+    body = []
+    for name in dict.fromkeys(case.name for case in cases):
+        those = sorted((case for case in cases if case.name == name), key=lambda case: case.host)
+        status = {case.host: case.status for case in those}
+        body.append([name, *(status.get(host, "") for host in hosts), _note(those)])
+    return _table(["what", *hosts, "note"], body)
 
 
 def page(rows: list[Row], cases: list[Case]) -> str:
     text = HEAD + "\n" + _kills(rows)
     for part, introduction in PARTS.items():
         wanted = [case for case in cases if case.part == part]
-        if not wanted:
-            continue
-        body = [[case.name, case.host, case.status, case.note.replace("|", "/")] for case in wanted]
-        text += f"\n{introduction}\n" + _table(["what", "host", "", "note"], body)
+        if wanted:
+            text += f"\n{introduction}\n" + _cases(wanted)
     return text
 
 

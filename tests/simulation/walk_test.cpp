@@ -85,7 +85,7 @@ std::vector<Case> cases() {
   for (uint8_t i = 0; i < static_cast<uint8_t>(Collective::kCount); ++i) {
     const auto collective = static_cast<Collective>(i);
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains || algorithm.name == coll::kHostLeaders) continue;
+      if (algorithm.name == coll::kHostLeaders) continue;
       const size_t before = out.size();
       for (const Cluster& cluster : kClusters) {
         if (!algorithm.fits(problem_of({collective, algorithm.name, cluster, 0, 0, 0}))) continue;

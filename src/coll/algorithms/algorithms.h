@@ -15,12 +15,8 @@ namespace zh::coll {
 
 class Builder;
 
-/// The algorithm of which the host's own collective is the part between nodes. It takes the same steps for any length,
-/// but where leaders_cut() and Problem::same_length.
+/// The algorithm of which the host's own collective is the part between nodes. It takes the same steps for any length.
 constexpr std::string_view kHostLeaders = "host-leaders";
-/// Whether leaders take steps by kHostLeaders whose number follows from the length, and so compare it: where a chunk is
-/// given to broadcasts, reductions and allreduces.
-[[nodiscard]] bool leaders_cut(const Problem& problem);
 
 struct Algorithm {
   std::string_view name;
@@ -30,8 +26,6 @@ struct Algorithm {
   bool (*fits)(const Problem& problem);
   /// Tells the steps of problem.self to the builder. For Builder's use through build().
   void (*tell)(Builder& builder, const Problem& problem);
-  /// It divides one node by Problem::domains, and fits nothing else.
-  bool by_domains = false;
 };
 
 /// All that are known for a collective, the plainest first.
@@ -43,26 +37,9 @@ struct Algorithm {
 [[nodiscard]] const Algorithm* algorithm_called(Collective collective, std::string_view name);
 
 /// The schedule of problem.self. Every rank builds its own, from what it knows. kInvalid: no algorithm of this name;
-/// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform, no domains); kNoMemory.
+/// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform); kNoMemory.
 Status build(const Problem& problem, std::string_view name, Schedule* out);
 /// Those of all ranks.
 Status build(std::span<const Problem> problems, std::string_view name, std::vector<Schedule>* out);
-
-/// Whether any call that differs from this one by length alone is worth_sharing().
-[[nodiscard]] bool may_share(const Problem& problem);
-/// Whether nodes that have teams should share this call's steps by them (Problem::team). By what all ranks know alike,
-/// if they agree on the length.
-[[nodiscard]] bool worth_sharing(const Problem& problem);
-
-/// A choice that needs no measurement: the same on all ranks, and always one that fits. O(1).
-[[nodiscard]] std::string_view choose(const Problem& problem);
-/// Whether choose() says kHostLeaders for this call and for those that differ from it by length alone.
-[[nodiscard]] bool host_leads(const Problem& problem);
-/// Whether it does for the short ones of them, where host_leads() is false.
-[[nodiscard]] bool host_leads_short(const Problem& problem);
-/// Whether the host's own collective is better than all of these where nobody has measured them: of several nodes,
-/// where leaders gain nothing (docs/design/schedules.md). The same for all lengths but where host_leads_short(), since
-/// ranks that disagree on one must not wait for each other in different places.
-[[nodiscard]] bool host_serves(const Problem& problem);
 
 }  // namespace zh::coll

@@ -158,8 +158,6 @@ constexpr Algorithm kAllgatherAlgorithms[] = {
      "multicore collectives paper, section 4.1", always, allgather_leader_ring},
     {kHostLeaders, "nodes' pieces to leaders, the host's allgather among them, shared inside nodes", kHostLeadersSource,
      if_several_nodes, allgather_host_leaders},
-    {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
-     "multicore collectives paper, section 4.1", if_domains, over_domains<allgather_leader_ring>, true},
 };
 
 }  // namespace

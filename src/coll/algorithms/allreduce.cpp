@@ -1,9 +1,7 @@
 // Allreduces. Each element's result is computed by one expression, whoever computes it, so all ranks get the same bits.
 #include <bit>
-#include <optional>
 
 #include "coll/algorithms/families.h"
-#include "coll/algorithms/leader_chunks.h"
 
 namespace zh::coll {
 namespace {
@@ -205,18 +203,9 @@ void allreduce_host_leaders(Builder& b, const Problem& p) {
   const Range out = p.output();
   const Range in = p.in_place ? out : p.input();
   const bool alone = node.size() == 1;
-  const auto pass_on = [&](Range part) { p.team ? share(b, node, 0, part) : bcast_binomial(b, node, 0, part); };
-  const LeaderChunks chunks(p, node.self == 0);
-  chunks.compare(b);
-  std::optional<Range> before;  // as in hierarchical()
-  chunks.inside(out, [&](Range part) {
-    const auto operand = [&](Range to) { return in.part(to.at - out.at, to.bytes); };
-    if (!alone) p.team ? combine(b, node, 0, operand(part), part) : reduce_linear(b, node, 0, operand(part), part);
-    chunks.between(0, part, [&](const SharedBy& by, Range to) { b.combine(by, alone ? operand(to) : to, to); });
-    if (before) pass_on(*before);
-    before = part;
-  });
-  pass_on(*before);
+  if (!alone) p.team ? combine(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
+  if (node.self == 0) b.combine(between_leaders(p), alone ? in : out, out);
+  p.team ? share(b, node, 0, out) : bcast_binomial(b, node, 0, out);
 }
 
 constexpr Algorithm kAllreduceAlgorithms[] = {
@@ -236,13 +225,6 @@ constexpr Algorithm kAllreduceAlgorithms[] = {
      if_commutative, allreduce_shmem_cyclic},
     {kHostLeaders, "leaders combine their nodes, then the host's allreduce among them", kHostLeadersSource,
      if_several_nodes_in_order, allreduce_host_leaders},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order,
-     over_domains<allreduce_hierarchical>, true},
-    {"shmem-parallel-domains", "as shmem-parallel, in each socket, memory node or cache of one node, then between them",
-     "multicore collectives paper, section 4.2", if_domains_in_order, over_domains<allreduce_shmem_parallel>, true},
-    {"shmem-cyclic-domains", "as shmem-parallel-domains, each rank starting elsewhere",
-     "multicore collectives paper, section 4.2", if_domains_commutative, over_domains<allreduce_shmem_cyclic>, true},
 };
 
 }  // namespace

@@ -68,8 +68,6 @@ constexpr Algorithm kBarrierAlgorithms[] = {
      barrier_hierarchical},
     {kHostLeaders, "leaders hear of their nodes, then meet by the host's barrier", kHostLeadersSource, if_several_nodes,
      barrier_host_leaders},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<barrier_hierarchical>, true},
 };
 
 }  // namespace

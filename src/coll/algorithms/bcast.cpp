@@ -1,6 +1,5 @@
 // Broadcasts. The root reads its input, all others write their output; so the root needs no copy of its own.
 #include "coll/algorithms/families.h"
-#include "coll/algorithms/leader_chunks.h"
 
 namespace zh::coll {
 namespace {
@@ -107,17 +106,16 @@ void bcast_host_leaders(Builder& b, const Problem& p) {
   const bool at_root = layout.node_of(p.self) == from;
   const bool root_leads = layout.members(from)[0] == p.root;
   const Group node = node_group(p, layout.node_of(p.self));
-  const auto pass_on = [&](uint32_t root, Range part) {
-    p.team ? share(b, node, root, part) : bcast_binomial(b, node, root, part);
+  const Range data = data_of(p);
+  const auto pass_on = [&](uint32_t root) {
+    p.team ? share(b, node, root, data) : bcast_binomial(b, node, root, data);
   };
-  const LeaderChunks chunks(p, node.self == 0);
-  chunks.compare(b);
-  chunks.inside(data_of(p), [&](Range part) {
-    if (at_root && !root_leads) pass_on(node.index(p.root), part);
-    chunks.between(from, part,
-                   [&](const SharedBy& by, Range chunk) { at_root ? b.give(by, chunk) : b.take(by, chunk); });
-    if (!at_root || root_leads) pass_on(0, part);
-  });
+  if (at_root && !root_leads) pass_on(node.index(p.root));
+  if (node.self == 0) {
+    const SharedBy by = between_leaders(p, from);
+    at_root ? b.give(by, data) : b.take(by, data);
+  }
+  if (!at_root || root_leads) pass_on(0);
 }
 
 constexpr Algorithm kBcastAlgorithms[] = {
@@ -131,10 +129,6 @@ constexpr Algorithm kBcastAlgorithms[] = {
      "mlog_nP paper, sections 6 and 7.1", always, bcast_hierarchical},
     {kHostLeaders, "the host's broadcast among leaders, then shared inside nodes", kHostLeadersSource, if_several_nodes,
      bcast_host_leaders},
-    {"leader-ring-domains", "as leader-ring, with a leader for each socket, memory node or cache of one node",
-     "multicore collectives paper, section 4.1", if_domains, over_domains<bcast_leader_ring>, true},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains, over_domains<bcast_hierarchical>, true},
 };
 
 }  // namespace

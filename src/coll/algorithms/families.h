@@ -32,20 +32,4 @@ inline bool if_several_nodes_in_order(const Problem& p) { return if_several_node
 /// For what leaves a node's pieces where they lie.
 inline bool if_several_nodes_consecutive(const Problem& p) { return if_several_nodes(p) && p.layout->consecutive(); }
 
-// Algorithms whose leaders are those of one node's domains; their names end in -domains.
-
-inline bool if_domains(const Problem& p) { return p.domains != nullptr; }
-inline bool if_domains_in_order(const Problem& p) {
-  return p.domains != nullptr && (p.commutative || p.domains->consecutive());
-}
-inline bool if_domains_commutative(const Problem& p) { return p.domains != nullptr && p.commutative; }
-/// The same algorithm where domains stand for nodes. They have no teams: that of the node is one of all ranks.
-template <void (*kTell)(Builder&, const Problem&)>
-void over_domains(Builder& b, const Problem& p) {
-  Problem divided = p;
-  divided.layout = p.domains;
-  divided.team = false;
-  kTell(b, divided);
-}
-
 }  // namespace zh::coll

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "coll/algorithms/choose.h"
+
 namespace zh::coll {
 
 namespace {
@@ -65,8 +67,9 @@ std::string_view name_of(ChosenBy by) {
 
 AlgorithmChoice Precedence::choose(const Problem& problem) const {
   const uint64_t usual = problem.chunk_bytes;
-  const auto chunk_for = [&](const Algorithm* how) {
-    return how != nullptr && how->name == kHostLeaders ? chunk_of_leaders(usual) : usual;
+  const auto chunk_for = [&](const Algorithm* how, std::optional<uint64_t> of_table = {}) {
+    if (how != nullptr && how->name == kHostLeaders) return uint64_t{0};  // never cuts
+    return chunk_set ? usual : of_table.value_or(usual);
   };
   const NamedAlgorithm wanted = named_for(problem.collective);
   if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) {
@@ -75,11 +78,10 @@ AlgorithmChoice Precedence::choose(const Problem& problem) const {
   for (const ChosenBy by : {ChosenBy::kMeasured, ChosenBy::kModel}) {
     const Selection::Entry* entry = (by == ChosenBy::kMeasured ? measured : modelled).find(problem);
     if (entry == nullptr) continue;
-    const uint64_t chunk = chunk_for(entry->algorithm);
-    return {entry->algorithm, chunk_set ? usual : entry->chunk_bytes.value_or(chunk), by};
+    return {entry->algorithm, chunk_for(entry->algorithm, entry->chunk_bytes), by};
   }
   if (host_serves(problem)) return {nullptr, usual, ChosenBy::kDefault};
-  const Algorithm* how = algorithm(problem.collective, coll::choose(problem));
+  const Algorithm* how = algorithm(problem.collective, default_algorithm(problem));
   return {how, chunk_for(how), ChosenBy::kDefault};
 }
 
@@ -93,8 +95,7 @@ HostLeads Precedence::host_leads(const Problem& problem) const {
                        [&](const Selection::Entry& e) { return e.collective == problem.collective; });
   };
   if (has_word(measured) || has_word(modelled)) return HostLeads::kSometimes;
-  if (coll::host_leads(problem)) return HostLeads::kAlways;
-  return coll::host_leads_short(problem) ? HostLeads::kSometimes : HostLeads::kNever;
+  return default_leads(problem);
 }
 
 }  // namespace zh::coll

@@ -40,18 +40,17 @@ struct AlgorithmChoice {
 enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
 
 struct Precedence {
-  NamedAlgorithms named{};  ///< see named_for()
-  Selection measured;       ///< by `zerohop bench algorithms --save`
-  Selection modelled;       ///< by `zerohop model choose --save`
-  bool chunk_set = false;   ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
+  NamedAlgorithms named{};   ///< see named_for()
+  Selection measured;        ///< by `zerohop bench algorithms --save`
+  Selection modelled;        ///< by `zerohop model choose --save`
+  uint64_t chunk_bytes = 0;  ///< ZEROHOP_CHUNK, or its default
+  bool chunk_set = false;    ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
 
   /// What a variable names; nothing where there is none for the collective.
   [[nodiscard]] NamedAlgorithm named_for(Collective collective) const {
     const auto place = static_cast<size_t>(collective);
     return place < named.size() ? named[place] : std::nullopt;
   }
-  /// Bytes of the chunks of kHostLeaders where no table names it: whole unless ZEROHOP_CHUNK is set, to `usual`.
-  [[nodiscard]] uint64_t chunk_of_leaders(uint64_t usual) const { return chunk_set ? usual : 0; }
   /// Always one that fits. problem.chunk_bytes is that of ZEROHOP_CHUNK; the choice has the one to build with, which
   /// the entry of a table may have of its own. O(entries).
   [[nodiscard]] AlgorithmChoice choose(const Problem& problem) const;

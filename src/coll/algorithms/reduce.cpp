@@ -1,6 +1,5 @@
 // Reductions to a root.
 #include "coll/algorithms/families.h"
-#include "coll/algorithms/leader_chunks.h"
 
 namespace zh::coll {
 namespace {
@@ -61,18 +60,12 @@ void reduce_host_leaders(Builder& b, const Problem& p) {
   Range combined = in;
   if (!alone && leads) combined = p.self == p.root ? p.output() : b.scratch(p.bytes());
   const Range result = p.self == p.root ? p.output() : combined;
-  const LeaderChunks chunks(p, leads);
-  chunks.compare(b);
-  chunks.inside(in, [&](Range part) {
-    const auto of = [&](Range whole, Range chunk) { return whole.part(chunk.at - in.at, chunk.bytes); };
-    const Range sum = of(combined, part);
-    if (!alone) p.team ? combine(b, node, 0, part, sum) : reduce_linear(b, node, 0, part, sum);
-    chunks.between(to, part, [&](const SharedBy& by, Range chunk) {
-      p.self != receiver ? b.contribute(by, of(combined, chunk))
-                         : b.collect(by, of(combined, chunk), of(result, chunk));
-    });
-    if (receiver != p.root) pass(b, p.self, receiver, p.root, of(result, part));
-  });
+  if (!alone) p.team ? combine(b, node, 0, in, combined) : reduce_linear(b, node, 0, in, combined);
+  if (leads) {
+    const SharedBy by = between_leaders(p, to);
+    p.self != receiver ? b.contribute(by, combined) : b.collect(by, combined, result);
+  }
+  if (receiver != p.root) pass(b, p.self, receiver, p.root, result);
 }
 
 constexpr Algorithm kReduceAlgorithms[] = {
@@ -84,9 +77,6 @@ constexpr Algorithm kReduceAlgorithms[] = {
      if_nodes_in_order, reduce_hierarchical},
     {kHostLeaders, "leaders combine their nodes, then the host's reduction among them", kHostLeadersSource,
      if_several_nodes_in_order, reduce_host_leaders},
-    {"hierarchical-domains", "as hierarchical, with leaders of one node's sockets, memory nodes or caches",
-     "mlog_nP paper, sections 4.1 (its inter-cmp level) and 6", if_domains_in_order, over_domains<reduce_hierarchical>,
-     true},
 };
 
 }  // namespace

@@ -69,13 +69,9 @@ const char* entry_of(const Words& words, Selection::Entry* out) {
   return nullptr;
 }
 
-bool by_domains(const Selection::Entry& e) { return e.algorithm != nullptr && e.algorithm->by_domains; }
-
 /// Of two entries that hold for the call, whether the first one does more closely.
-bool nearer(const Selection::Entry& e, const Selection::Entry& best, bool divided) {
-  if (e.ranks != best.ranks) return e.ranks > best.ranks;
-  if (e.from_bytes != best.from_bytes) return e.from_bytes > best.from_bytes;
-  return by_domains(e) != by_domains(best) && by_domains(e) == divided;
+bool nearer(const Selection::Entry& e, const Selection::Entry& best) {
+  return e.ranks != best.ranks ? e.ranks > best.ranks : e.from_bytes > best.from_bytes;
 }
 
 constexpr const char* kMeasured = "collectives";
@@ -102,7 +98,7 @@ const Selection::Entry* Selection::find(const Problem& problem) const {
     const bool meant = e.collective == problem.collective && e.several_nodes == (problem.layout->nodes() > 1) &&
                        e.ranks <= problem.ranks() && e.from_bytes <= problem.bytes();
     if (!meant) continue;
-    if (best == nullptr || nearer(e, *best, problem.domains != nullptr)) best = &e;
+    if (best == nullptr || nearer(e, *best)) best = &e;
   }
   if (best == nullptr || (best->algorithm != nullptr && !best->algorithm->fits(problem))) return nullptr;
   return best;

@@ -23,7 +23,7 @@ class Selection {
  public:
   /// From `from_bytes` (of the vector, or of a piece) on, up to the next entry of the same collective, ranks and kind
   /// of layout. Holds for jobs of `ranks` ranks and more, up to the next larger number that was measured. Of two that
-  /// begin at the same size, one by domains holds where the node is divided (Problem::domains), the other elsewhere.
+  /// begin at the same size, the first holds.
   struct Entry {
     Collective collective;
     uint32_t ranks;

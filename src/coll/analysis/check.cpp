@@ -83,9 +83,7 @@ class Execution {
     std::vector<uint32_t> left;                    ///< waits that are not complete, by step
     std::vector<std::vector<uint32_t>> followers;  ///< steps that wait for it
     std::vector<bool> started, done;
-    std::vector<uint32_t> going_on;  ///< steps of leaders that are begun in this order
-    size_t begun = 0;                ///< of these
-    std::vector<RankSet> heard;      ///< barrier: by step, of whose start it knows
+    std::vector<RankSet> heard;  ///< barrier: by step, of whose start it knows
   };
 
   RankState start_of(uint32_t rank) {
@@ -93,8 +91,7 @@ class Execution {
     const Schedule& schedule = schedules_[rank];
     const size_t n = schedule.steps.size();
     const Held own{terms_.input(rank), 0};
-    RankState state{
-        IntervalMap<Held>(own), IntervalMap<Held>(Held{}), IntervalMap<Held>(Held{}), {}, {}, {}, {}, {}, 0, {}};
+    RankState state{IntervalMap<Held>(own), IntervalMap<Held>(Held{}), IntervalMap<Held>(Held{}), {}, {}, {}, {}, {}};
     if (p.in_place && (p.collective == Collective::kGather || p.collective == Collective::kAllgather)) {
       const Range piece = p.recv_piece(rank);
       state.output.assign(piece.at, piece.bytes, {own.term, -signed_of(piece.at)});
@@ -106,7 +103,6 @@ class Execution {
     state.done.resize(n);
     for (uint32_t i = 0; i < n; ++i) {
       state.left.push_back(schedule.steps[i].n_waits);
-      if (schedule.steps[i].goes_on) state.going_on.push_back(i);
       for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) state.followers[wait].push_back(i);
     }
     if (p.collective == Collective::kBarrier) state.heard.assign(n, RankSet(rank));
@@ -150,7 +146,6 @@ class Execution {
 
   void start(uint32_t rank, uint32_t i) {
     const Step& step = schedules_[rank].steps[i];
-    if (step.goes_on && !takes_turn(rank, i)) return;
     ranks_[rank].started[i] = true;
     switch (step.kind) {
       case StepKind::kCopy:
@@ -169,16 +164,6 @@ class Execution {
     if (!ranks_[step.peer].started[other]) return;
     const bool sends = step.kind == StepKind::kSend;
     meet(sends ? rank : step.peer, sends ? i : other, sends ? step.peer : rank, sends ? other : i);
-  }
-
-  /// Whether a step of leaders that goes on is the next to be begun; if not, it is started after the one before it.
-  bool takes_turn(uint32_t rank, uint32_t i) {
-    RankState& state = ranks_[rank];
-    if (state.started[i] || state.going_on[state.begun] != i) return false;
-    ++state.begun;
-    const bool next = state.begun < state.going_on.size() && state.left[state.going_on[state.begun]] == 0;
-    if (next) ready_.emplace_back(rank, state.going_on[state.begun]);
-    return true;
   }
 
   void meet(uint32_t source, uint32_t send, uint32_t dest, uint32_t receive) {
@@ -230,7 +215,7 @@ class Execution {
 
   [[nodiscard]] const Step& step_at(const StepOf& end) const { return schedules_[end.rank].steps[end.step]; }
 
-  /// Of what is parted or goes from rank to rank. kMeet and kCompare move nothing.
+  /// Of what is parted or goes from rank to rank. kMeet moves nothing.
   void share_parts(const SharedSteps::Group& group) {
     const StepKind kind = step_at(group.root_end()).kind;
     std::vector<std::vector<Stretch>> results(group.ends.size());
@@ -487,19 +472,15 @@ class Execution {
 
 void count(std::span<const Problem> problems, std::span<const Schedule> schedules, Verdict& verdict) {
   const Layout& layout = *problems[0].layout;
-  const Layout& domains = problems[0].domains != nullptr ? *problems[0].domains : layout;
   for (uint32_t rank = 0; rank < schedules.size(); ++rank) {
     verdict.steps += schedules[rank].steps.size();
     for (const Step& step : schedules[rank].steps) {
       if (step.kind != StepKind::kSend || step.peer >= layout.ranks()) continue;
       const bool leaves = layout.node_of(rank) != layout.node_of(step.peer);
-      const bool crosses = !leaves && domains.node_of(rank) != domains.node_of(step.peer);
       verdict.messages += 1;
       verdict.message_bytes += step.bytes;
       verdict.node_messages += leaves ? 1 : 0;
       verdict.node_bytes += leaves ? step.bytes : 0;
-      verdict.domain_messages += crosses ? 1 : 0;
-      verdict.domain_bytes += crosses ? step.bytes : 0;
     }
   }
 }

@@ -20,8 +20,6 @@ struct Verdict {
   uint64_t message_bytes = 0;
   uint64_t node_messages = 0;  ///< those between nodes
   uint64_t node_bytes = 0;
-  uint64_t domain_messages = 0;  ///< those between domains of the node, where it is divided
-  uint64_t domain_bytes = 0;
   [[nodiscard]] bool proved() const { return fault.empty(); }
 };
 

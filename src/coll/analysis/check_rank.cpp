@@ -139,46 +139,17 @@ std::string check_tags(const Schedule& schedule, Waits& waits, uint32_t rank) {
   return "";
 }
 
-bool may_go_on(const Step& step) {
-  const bool moves = step.kind == StepKind::kGive || step.kind == StepKind::kTake || step.kind == StepKind::kCombine ||
-                     step.kind == StepKind::kContribute || step.kind == StepKind::kCollect;
-  return step.of_leaders && moves;
-}
-
-/// "" or what is wrong with the step that goes on, `which` of `going_on`. `last`: the last step of leaders before it
-/// that does not.
-std::string check_going_on(const Schedule& schedule, Waits& waits, const std::vector<uint32_t>& going_on, size_t which,
-                           uint32_t last) {
-  const uint32_t i = going_on[which];
-  if (!may_go_on(schedule.steps[i])) return "goes on, and is none that may";
-  if (last != kNoStep && !waits.ordered(last, i))
-    return "does not wait for the step of leaders " + std::to_string(last);
-  const bool fits = which < kLeadersUnderWay || waits.ordered(going_on[which - kLeadersUnderWay], i);
-  return fits ? "" : "goes on beside too many";
-}
-
 /// A rank takes its shared steps, of its node and of leaders, in the order in which they may begin, so there must be
-/// one. Those that go on are begun in an order of their own, which other steps of leaders must fit.
+/// one.
 std::string check_shared_order(const Schedule& schedule, Waits& waits, uint32_t rank) {
   uint32_t before = kNoStep;
-  uint32_t of_leaders = kNoStep;
-  std::vector<uint32_t> going_on;
   for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     if (!step.shared()) continue;
-    if (step.goes_on) {
-      going_on.push_back(i);
-      const std::string fault = check_going_on(schedule, waits, going_on, going_on.size() - 1, of_leaders);
-      if (!fault.empty()) return step_name(rank, i) + fault;
-      continue;
-    }
     if (before != kNoStep && !waits.ordered(before, i)) {
       return step_name(rank, i) + "does not wait for the shared step " + std::to_string(before);
     }
     before = i;
-    if (!step.of_leaders) continue;
-    of_leaders = i;
-    if (!going_on.empty()) return step_name(rank, i) + "comes after steps of leaders that go on";
   }
   return "";
 }

@@ -223,8 +223,6 @@ std::string describe(const Step& step) {
       return "pick " + to + " of what " + peer + " deals";
     case StepKind::kMeet:
       return "meet " + group;
-    case StepKind::kCompare:
-      return "compare the steps that are left with " + group;
     case StepKind::kCombine:
       return to + " = " + from + " of " + group + ", on all of them";
     case StepKind::kExchange:

@@ -37,7 +37,6 @@ bool is_alike(StepKind kind) {
     case StepKind::kCombineParts:
     case StepKind::kScan:
     case StepKind::kExscan:
-    case StepKind::kCompare:
       return true;
     default:
       return false;
@@ -97,9 +96,8 @@ class Matching {
       const Step& step = step_at(group.ends[i]);
       const bool roots = is_alike(step.kind) || kind_of_root(step.kind) == step.kind;
       const bool fits = step.peer == first.peer && step.tag == first.tag && step.even == first.even &&
-                        step.goes_on == first.goes_on && kind_of_root(step.kind) == root.kind &&
-                        roots == (is_alike(root.kind) || i == group.root) && bytes_fit(group, i) &&
-                        is_in_place(group, i);
+                        kind_of_root(step.kind) == root.kind && roots == (is_alike(root.kind) || i == group.root) &&
+                        bytes_fit(group, i) && is_in_place(group, i);
       if (!fits) return complain(group.ends[i].rank, "takes another shared step than the first rank" + whose_);
     }
   }

@@ -95,7 +95,6 @@ class Simulation {
     return step.message() && layout_.node_of(rank) != layout_.node_of(step.peer);
   }
   [[nodiscard]] Port& port(uint32_t rank, const Step& step) {
-    if (step.goes_on) return ranks_[rank].ports[kNetOut];
     if (!step.message()) return ranks_[rank].ports[kWork];
     const bool net = between(rank, step);
     const bool out = step.kind == StepKind::kSend;

@@ -198,28 +198,24 @@ class Walk {
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
   }
 
-  /// Who has come to a shared step does nothing else until it is over, but where it goes on. It begins when the last
-  /// one has come; of those that go on one at a time is on the network.
+  /// Who has come to a shared step does nothing else until it is over. It begins when the last one has come.
   void join(uint32_t rank, uint32_t i, double start) {
-    const bool goes_on = schedules_[rank].steps[i].goes_on;
-    walkers_[rank].free = goes_on ? start : kNever;
+    walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
     const StepOf& root = group.root_end();
     const bool of_leaders = schedules_[rank].steps[i].of_leaders;
-    if (goes_on) start = std::max(start, leaders_free_);
     const double over = start + (of_leaders ? price_among(group) : price_inside(group, bytes_of(root)));
-    if (goes_on) leaders_free_ = over;
     if (!of_leaders) {
       std::vector<double>& processors = node_of(rank).processors;
       std::fill(processors.begin(), processors.end(), over);
     }
     for (const StepOf& end : group.ends) {
-      if (!goes_on) walkers_[end.rank].free = over;
+      walkers_[end.rank].free = over;
       out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};
       out_.end = std::max(out_.end, out_.spans[end.rank][end.step].end);
       for (const uint32_t follower : walkers_[end.rank].followers[end.step]) settle(end.rank, follower, over);
-      if (!goes_on) look_at(end.rank, over);
+      look_at(end.rank, over);
     }
   }
 
@@ -282,7 +278,6 @@ class Walk {
   Pairs pairs_;
   SharedSteps shared_;
   std::vector<size_t> missing_;  ///< by group: ranks that have not come to the step
-  double leaders_free_ = 0;      ///< when the leaders' last step that goes on is over
   std::vector<Shared> nodes_;
   std::vector<Walker> walkers_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

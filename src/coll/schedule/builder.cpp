@@ -108,12 +108,7 @@ uint32_t Builder::shared(Step step, const SharedBy& by, After after) {
   step.peer = by.peer;
   step.tag = by.place;
   step.of_leaders = by.leaders;
-  step.goes_on = by.goes_on;
-  if (!step.goes_on) return last_shared_ = add(step, after, last_shared_);
-  const size_t n = going_on_.size();
-  const uint32_t before = n < kLeadersUnderWay ? compared_ : going_on_[n - kLeadersUnderWay];
-  going_on_.push_back(add(step, after, before));
-  return going_on_.back();
+  return last_shared_ = add(step, after, last_shared_);
 }
 
 void Builder::divide(Step& step, std::span<const uint64_t> parts) {
@@ -165,8 +160,6 @@ uint32_t Builder::pick(const SharedBy& by, Range to, bool even) {
 }
 
 uint32_t Builder::meet(const SharedBy& by, After after) { return shared(step_of(StepKind::kMeet, {}, {}), by, after); }
-
-uint32_t Builder::compare(const SharedBy& by) { return compared_ = shared(step_of(StepKind::kCompare, {}, {}), by); }
 
 uint32_t Builder::combine(const SharedBy& by, Range from, Range to) {
   return shared(step_of(StepKind::kCombine, from, to), by);

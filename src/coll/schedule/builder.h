@@ -17,7 +17,6 @@ struct SharedBy {
   uint32_t peer = 0;     ///< that rank; where all are alike, the first
   uint32_t place = 0;    ///< its place in the group
   bool leaders = false;  ///< the first ranks of all nodes; else the ranks of a node
-  bool goes_on = false;  ///< leaders: the step goes on beside the node's (Step::goes_on), with kLeadersUnderWay at most
 };
 
 /// Steps of no bytes are left out (kNoStep), also as something to wait for. A step waits for the earlier ones that
@@ -39,9 +38,8 @@ class Builder {
   uint32_t signal(uint32_t rank, After after = {});
   uint32_t await(uint32_t rank, After after = {});
 
-  // Steps that a group takes together, each after the one before, so that all its ranks take them in one order; but
-  // those that go on are begun in their order and wait for what the data says. They are told by every rank of the
-  // group. Also of no bytes.
+  // Steps that a group takes together, each after the one before, so that all its ranks take them in one order. They
+  // are told by every rank of the group. Also of no bytes.
   uint32_t give(const SharedBy& by, Range from, After after = {});
   uint32_t take(const SharedBy& by, Range to, After after = {});
   uint32_t contribute(const SharedBy& by, Range from, After after = {});
@@ -54,8 +52,6 @@ class Builder {
   uint32_t deal(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even);
   uint32_t pick(const SharedBy& by, Range to, bool even);
   uint32_t meet(const SharedBy& by, After after = {});
-  /// Before the steps of leaders whose number follows from the length.
-  uint32_t compare(const SharedBy& by);
   uint32_t combine(const SharedBy& by, Range from, Range to);
   /// `all` has the own part in its place.
   uint32_t exchange(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts);
@@ -96,8 +92,6 @@ class Builder {
   std::vector<uint32_t> sent_, received_;  ///< messages so far, by rank
   std::vector<uint32_t> found_;            ///< the waits of the step at hand
   uint32_t last_shared_ = kNoStep;
-  std::vector<uint32_t> going_on_;  ///< steps, in order
-  uint32_t compared_ = kNoStep;
   IntervalMap<Users> output_, scratch_users_;
   uint64_t scratch_ = 0;
 };

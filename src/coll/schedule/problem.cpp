@@ -63,12 +63,6 @@ std::shared_ptr<const Layout> Layout::one_node(uint32_t ranks) {
   return std::make_shared<const Layout>(std::vector<uint32_t>(ranks, 0));
 }
 
-std::shared_ptr<const Layout> Layout::of_domains(std::span<const uint32_t> domain_of_rank) {
-  auto domains = std::make_shared<const Layout>(domain_of_rank);
-  const bool divides = domains->nodes() > 1 && domains->nodes() < domains->ranks();
-  return divides ? domains : nullptr;
-}
-
 Range Problem::send_piece(uint32_t rank) const {
   const bool listed = !uniform && rank < send.size();
   if (collective == Collective::kAlltoall && in_place)

@@ -10,24 +10,9 @@
 #include <vector>
 
 #include "coll/schedule/schedule.h"
+#include "coll/types.h"
 
 namespace zh::coll {
-
-enum class Collective : uint8_t {
-  kBarrier,
-  kBcast,
-  kReduce,
-  kAllreduce,
-  kReduceScatter,  ///< MPI_Reduce_scatter and, with uniform pieces, MPI_Reduce_scatter_block
-  kScan,
-  kExscan,
-  kGather,
-  kScatter,
-  kAllgather,
-  kAlltoall,
-  kCount,     ///< of those that have several algorithms, which variables and tables name
-  kNeighbor,  ///< MPI_Neighbor_*: the steps follow from the neighbours, so that there is nothing to choose
-};
 
 [[nodiscard]] std::string_view name_of(Collective collective);
 /// kCount if there is no such name.
@@ -41,9 +26,6 @@ class Layout {
   /// `node_of_rank`: any numbers, equal for ranks of one node.
   explicit Layout(std::span<const uint32_t> node_of_rank);
   [[nodiscard]] static std::shared_ptr<const Layout> one_node(uint32_t ranks);
-  /// The domains of one node's ranks (sockets, memory nodes or last-level caches) in the place of nodes, for
-  /// Problem::domains. Null where they divide nothing: all ranks are of one domain, or each is of another one.
-  [[nodiscard]] static std::shared_ptr<const Layout> of_domains(std::span<const uint32_t> domain_of_rank);
 
   [[nodiscard]] uint32_t ranks() const { return static_cast<uint32_t>(node_of_.size()); }
   [[nodiscard]] uint32_t nodes() const { return static_cast<uint32_t>(first_.size()) - 1; }
@@ -90,13 +72,7 @@ struct Problem {
   /// The ranks of this node have a team, which takes its shared steps. The same on all ranks of the node, and only
   /// where the call blocks; what travels between nodes must not follow from it.
   bool team = false;
-  /// Those ranks have found that they take the call for the same, so that their number of shared steps may follow from
-  /// the length (kHostLeaders; other algorithms share only where that is so).
-  bool same_length = false;
   std::shared_ptr<const Layout> layout;
-  /// Of ranks that are all on one node: its domains, by which algorithms with leaders divide it. The same on all ranks;
-  /// null: the node is not divided. What means a node (layout) stays as it is.
-  std::shared_ptr<const Layout> domains;
   /// Not uniform, by rank: pieces of the input. scatter: on the root; alltoall: on all; reduce_scatter: on all, piece r
   /// is what rank r receives.
   std::vector<Piece> send;

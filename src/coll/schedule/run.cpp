@@ -57,7 +57,6 @@ const char* before(const Step& step) {
       {"step: combine parts", "step of leaders: combine parts"},
       {"step: scan", ""},
       {"step: exscan", "step of leaders: exscan"},
-      {"", "step of leaders: compare"},
   };
   return kStepNames[static_cast<size_t>(step.kind)][step.of_leaders ? 1 : 0];
 }
@@ -73,10 +72,6 @@ Plan::Plan(Schedule schedule) : schedule_(std::move(schedule)) {
     for (const uint32_t wait : schedule_.waits_of(step)) ++first_[wait + 1];
     if (step.message()) ++n_messages_;
     shares_ = shares_ || step.shared();
-    if (step.goes_on) going_on_.push_back(static_cast<uint32_t>(&step - steps.data()));
-    if (!step.of_leaders || step.kind == StepKind::kCompare) continue;
-    ++leader_steps_;
-    leader_bytes_ += step.bytes;
   }
   for (size_t i = 0; i < steps.size(); ++i) first_[i + 1] += first_[i];
   followers_.resize(first_.back());
@@ -136,8 +131,6 @@ void Run::start(const Call& call) {
   std::copy(plan_->n_waits_.begin(), plan_->n_waits_.end(), waits_.begin());
   std::copy(plan_->at_once_.begin(), plan_->at_once_.end(), ready_.begin());
   next_ = 0;
-  begun_ = 0;
-  leaders_differ_ = false;
   shared_ = kNoStep;
   n_ready_ = static_cast<uint32_t>(plan_->at_once_.size());
   left_ = static_cast<uint32_t>(waits_.size());
@@ -165,48 +158,15 @@ std::byte* Run::memory(Place place) const {
   return scratch_;
 }
 
-// What others wait for far away comes first.
+// After a fault among leaders the others of the node wait for the rest of its steps.
 void Run::share() {
-  if (begins_next()) return begin_next();
   const uint32_t index = std::exchange(shared_, kNoStep);
   const Step& step = plan_->schedule_.steps[index];
   ZH_CRASH_POINT(before(step));
   if (!step.of_leaders) return end_message(index, share_with_node(step));
   const Code code = share_with_leaders(step);
-  leaders_differ_ = leaders_differ_ || (step.kind == StepKind::kCompare && code != Code::kOk);
-  end_with_leaders(index, code);
-}
-
-// The others of the node wait for the rest of its steps.
-void Run::end_with_leaders(uint32_t index, Code code) {
   if (code_ == Code::kOk) code_ = code;
   complete(index);
-}
-
-void Run::begin_next() {
-  const uint32_t index = plan_->going_on_[begun_++];
-  const Step& step = plan_->schedule_.steps[index];
-  ZH_CRASH_POINT(before(step));
-  void* handle = nullptr;
-  const Code code = leads_no_more() ? Code::kOk : begin_with_leaders(step, &handle);
-  if (handle == nullptr) return end_with_leaders(index, code);
-  leaders_[n_leaders_++] = {handle, index};
-}
-
-Code Run::begin_with_leaders(const Step& step, void** handle) {
-  std::byte* from = memory(step.from) + step.from_at;
-  std::byte* to = memory(step.to) + step.to_at;
-  LeaderSteps& leaders = call_.leaders->chosen();
-  switch (step.kind) {
-    case StepKind::kGive:
-      return leaders.begin_bcast(from, step.bytes, step.tag, handle);
-    case StepKind::kTake:
-      return leaders.begin_bcast(to, step.bytes, step.tag, handle);
-    case StepKind::kCombine:
-      return leaders.begin_allreduce(from, to, count_of(step), call_.how, handle);
-    default:
-      return leaders.begin_reduce(from, to, count_of(step), call_.how, step.tag, handle);
-  }
 }
 
 // After a fault the node's ranks get nothing, and learn of it by that.
@@ -252,8 +212,6 @@ Code Run::share_with_leaders(const Step& step) {
   switch (step.kind) {
     case StepKind::kMeet:
       return leaders.meet();
-    case StepKind::kCompare:
-      return leaders.compare(plan_->leader_steps_, plan_->leader_bytes_);
     case StepKind::kGive:
       return leaders.bcast(from, step.bytes, step.tag);
     case StepKind::kTake:
@@ -288,7 +246,7 @@ bool Run::spoilt() const { return code_ != Code::kOk && (call_.exact || !is_of_l
 bool Run::perform(uint32_t index) {
   const Step& step = plan_->schedule_.steps[index];
   if (step.shared()) {
-    if (!step.goes_on) shared_ = index;
+    shared_ = index;
     return true;
   }
   ZH_CRASH_POINT(before(step));
@@ -351,17 +309,6 @@ void Run::poll() {
     under_way_[i] = under_way_.back();
     under_way_.pop_back();
     end_message(message.step, code);
-  }
-  for (uint32_t i = 0; i < n_leaders_;) {
-    const UnderWay begun = leaders_[i];
-    Code code = Code::kOk;
-    if (!call_.leaders->chosen().test(begun.handle, &code)) {
-      ++i;
-      continue;
-    }
-    leaders_[i] = leaders_[--n_leaders_];
-    ZH_CRASH_POINT("step of leaders: ended");
-    end_with_leaders(begun.step, code);
   }
 }
 

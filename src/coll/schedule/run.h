@@ -2,7 +2,6 @@
 // blocking, nonblocking and persistent collectives. It never waits, and refuses to know how messages travel.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -88,8 +87,6 @@ class LeaderSteps {
   virtual LeaderSteps& chosen() { return *this; }
   /// Returns when all have come.
   virtual Code meet() = 0;
-  /// Whether all bring the same: kIo where they do not.
-  virtual Code compare(uint64_t steps, uint64_t bytes) = 0;
   /// From `data` of the leader of node `root` into that of all others.
   virtual Code bcast(void* data, uint64_t bytes, uint32_t root) = 0;
   /// out = in of the first op ... op in of the last; `in` may be `out`. On `root` alone, or on all.
@@ -112,14 +109,6 @@ class LeaderSteps {
   /// out = in of the first op ... op in of the one before; the first gets nothing. `in` is not `out`.
   virtual Code exscan(const void* in, void* out, uint64_t count, const Reduction& how) = 0;
 
-  // The same, begun in one order by all, kLeadersUnderWay at a time. Handle, code and memory as Transport has them, but
-  // that nothing can be given up.
-  virtual Code begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) = 0;
-  virtual Code begin_reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root,
-                            void** handle) = 0;
-  virtual Code begin_allreduce(const void* in, void* out, uint64_t count, const Reduction& how, void** handle) = 0;
-  virtual bool test(void* handle, Code* code) = 0;
-
  protected:
   ~LeaderSteps() = default;
 };
@@ -140,10 +129,7 @@ class Plan {
   std::vector<uint32_t> first_;      ///< by step: followers_[first_[i], first_[i + 1]) wait for step i
   std::vector<uint32_t> followers_;  ///< steps
   std::vector<uint32_t> at_once_;    ///< steps that wait for nothing: receives, sends, the rest
-  std::vector<uint32_t> going_on_;   ///< steps of leaders that are begun, in order
   uint32_t n_messages_ = 0;
-  uint64_t leader_steps_ = 0;  ///< beside kCompare
-  uint64_t leader_bytes_ = 0;  ///< of these
   bool shares_ = false;
 };
 
@@ -170,7 +156,7 @@ class Run {
   /// kNoMemory: for lists of its steps. Without memory for scratch its calls are empty-handed.
   static Status create(std::shared_ptr<const Plan> plan, Transport& transport, std::unique_ptr<Run>* out,
                        ScratchPool* pool = nullptr);
-  /// Gives up what is still under way; there is no step of leaders then.
+  /// Gives up what is still under way.
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -185,16 +171,8 @@ class Run {
   /// Starts, copies and combines whatever may be by now. True once the call has ended: code() says how. Then, and
   /// before the first start(), it does nothing.
   bool advance();
-  /// Whether a shared step is next, which advance() leaves to share(): it waits for other ranks, but for steps of
-  /// leaders that go on.
-  [[nodiscard]] bool shared_is_next() const { return shared_ != kNoStep || begins_next(); }
-  /// Whether the next share() begins a step of leaders that goes on, and waits for nobody.
-  [[nodiscard]] bool begins_next() const {
-    return begun_ < plan_->going_on_.size() && waits_[plan_->going_on_[begun_]] == 0;
-  }
-  /// Whether what has been begun among leaders goes on. It ends, or the job does, whatever other ranks of this one's
-  /// node have done, so that nobody is to give the call up because of them meanwhile.
-  [[nodiscard]] bool awaits_leaders() const { return n_leaders_ > 0; }
+  /// Whether a shared step is next, which advance() leaves to share(): it waits for other ranks.
+  [[nodiscard]] bool shared_is_next() const { return shared_ != kNoStep; }
   void share();
   /// How the call ended. Where ranks disagree on a length, kTruncated or kInvalid; where this one lacked memory,
   /// kNoMemory; where another one had an error, kIo; after a fault in a step of leaders, what that said. The rest of
@@ -202,8 +180,7 @@ class Run {
   /// none are meant (of lengths that disagree: where the call is `exact`), and a node's ranks by steps in which others
   /// refuse. Else what the transport or fail() said: this rank has given the call up.
   [[nodiscard]] Code code() const { return code_; }
-  /// Gives the call under way up: what is left of it are shared steps of its node, which this rank refuses, and steps
-  /// of leaders that have been begun, which cannot be given up.
+  /// Gives the call under way up: what is left of it are shared steps of its node, which this rank refuses.
   void fail(Code code);
   /// Whether that has happened. Then, when the call has ended, its transport is to be told (Transport::give_up()).
   [[nodiscard]] bool gave_up() const { return gave_up_; }
@@ -224,11 +201,8 @@ class Run {
   void end_message(uint32_t step, Code code);
   [[nodiscard]] Code share_with_node(const Step& step);
   [[nodiscard]] Code share_with_leaders(const Step& step);
-  void begin_next();
-  [[nodiscard]] Code begin_with_leaders(const Step& step, void** handle);
-  void end_with_leaders(uint32_t step, Code code);
   /// Whether this rank takes no step with other leaders: none that is left.
-  [[nodiscard]] bool leads_no_more() const { return call_.refused || empty_handed_ || gave_up_ || leaders_differ_; }
+  [[nodiscard]] bool leads_no_more() const { return call_.refused || empty_handed_ || gave_up_; }
   /// Elements of a reduction.
   [[nodiscard]] uint64_t count_of(const Step& step) const;
   [[nodiscard]] int32_t tag_of(const Step& step) const { return call_.first_tag + static_cast<int32_t>(step.tag); }
@@ -244,16 +218,12 @@ class Run {
   std::vector<uint32_t> waits_;  ///< by step: how many it still waits for
   std::vector<uint32_t> ready_;  ///< steps in the order in which they became ready; [0, next_) were performed
   std::vector<UnderWay> under_way_;
-  std::array<UnderWay, kLeadersUnderWay> leaders_{};  ///< [0, n_leaders_): begun with other leaders
-  uint32_t n_leaders_ = 0;
-  uint32_t begun_ = 0;  ///< of Plan::going_on_
   uint32_t next_ = 0;
   uint32_t n_ready_ = 0;
   uint32_t left_ = 0;          ///< steps that are not complete
   uint32_t shared_ = kNoStep;  ///< the one that may be taken now; they follow each other
   bool empty_handed_ = false;
   bool gave_up_ = false;
-  bool leaders_differ_ = false;
   Code code_ = Code::kOk;
 };
 

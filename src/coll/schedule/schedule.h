@@ -44,7 +44,6 @@ enum class StepKind : uint8_t {
   kCombineParts,  ///< each gets `to`, its part of from of the first op ... op from of the last
   kScan,          ///< to = from of the first op ... op from of this rank
   kExscan,        ///< to = from of the first op ... op from of the one before; the first gets nothing
-  kCompare,       ///< of leaders: where not all have as many steps of leaders, of as many bytes, none takes one
 };
 
 constexpr uint32_t kNoStep = ~uint32_t{0};
@@ -52,10 +51,10 @@ constexpr uint32_t kNoStep = ~uint32_t{0};
 /// Tags of a schedule are below this, so that a host with the least MPI_TAG_UB (MPI standard 9.1.2: 32767) has room for
 /// several collectives at once.
 constexpr uint32_t kTags = 1024;
-
-/// Steps of leaders that go on beside others (Step::goes_on) at most: one is on the network while the one before is
-/// passed on inside the node.
-constexpr uint32_t kLeadersUnderWay = 2;
+/// Of the call with that number. Tags stay positive; what has the same tag again began a million calls earlier.
+[[nodiscard]] constexpr int32_t first_tag(uint64_t number) {
+  return static_cast<int32_t>((number * kTags) & 0x3fffffff);
+}
 
 /// One step. It may start when all steps that it waits for are complete; nothing else orders steps.
 struct Step {
@@ -63,7 +62,6 @@ struct Step {
   Place from = Place::kInput;  ///< copy, reduce, send
   Place to = Place::kInput;    ///< copy, reduce, receive
   bool of_leaders = false;     ///< shared: by the first ranks of all nodes, in the order of nodes; else by a node's
-  bool goes_on = false;        ///< of leaders: it is begun, and complete some time later; they are begun in order
   bool even = false;           ///< parts: all are of one size, as all know
   bool whole = false;          ///< receive: of several pieces, which are of no use where less comes
   uint32_t peer = 0;           ///< messages; shared: who gives, collects or assembles. A rank of the communicator
@@ -79,13 +77,12 @@ struct Step {
                        ///< the own one
 
   [[nodiscard]] bool reads() const {
-    return kind != StepKind::kReceive && kind != StepKind::kTake && kind != StepKind::kPick && !without_bytes();
+    return kind != StepKind::kReceive && kind != StepKind::kTake && kind != StepKind::kPick && kind != StepKind::kMeet;
   }
   [[nodiscard]] bool writes() const {
     return kind != StepKind::kSend && kind != StepKind::kGive && kind != StepKind::kContribute &&
-           kind != StepKind::kPart && kind != StepKind::kDeal && !without_bytes();
+           kind != StepKind::kPart && kind != StepKind::kDeal && kind != StepKind::kMeet;
   }
-  [[nodiscard]] bool without_bytes() const { return kind == StepKind::kMeet || kind == StepKind::kCompare; }
   [[nodiscard]] bool message() const { return kind == StepKind::kSend || kind == StepKind::kReceive; }
   [[nodiscard]] bool shared() const { return kind >= StepKind::kGive; }
 };

@@ -70,7 +70,7 @@ class BlockPool {
       const Block* theirs = block(offset);
       // CB1 -> CB0: what is seen of a block that serves another team is of after it was given up.
       if (theirs->context.load_acquire() != team.context) continue;
-      // CN1 -> CN0, SD1 <- SD0 and SE1 <- SE0: that member's last reads.
+      // CN1 -> CN0 and SD1 <- SD0: that member's last reads.
       if (theirs->done.load_acquire() == team.done) continue;
       // CB1 -> CB0: given up meanwhile.
       if (theirs->context.load_acquire() == team.context) return false;

@@ -54,8 +54,7 @@ copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte
 
 Code Team::State::cico_barrier() {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (group != 0) return grouped_allreduce(nullptr, nullptr, 0, Reduction{});
-  if (size >= kCountedMembers || crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
+  if (size >= kCountedMembers || facts.crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
   publish();
   if (const Code code = await_all(); code != Code::kOk) return code;
@@ -65,7 +64,6 @@ Code Team::State::cico_barrier() {
 
 Code Team::State::cico_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (group != 0) return grouped_reduce(in, out, bytes, how, root);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
   if (self == root) {
@@ -78,7 +76,6 @@ Code Team::State::cico_reduce(const void* in, void* out, uint64_t bytes, const R
 
 Code Team::State::cico_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (group != 0) return grouped_allreduce(in, out, bytes, how);
   if (counts()) return counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
@@ -88,7 +85,7 @@ Code Team::State::cico_allreduce(const void* in, void* out, uint64_t bytes, cons
   return Code::kOk;
 }
 
-bool Team::State::counts() const { return size >= kCountedMembers || (crowded && size > 2); }
+bool Team::State::counts() const { return size >= kCountedMembers || (facts.crowded && size > 2); }
 
 // Members have to agree on who counts: all of them arrive here, or all agree to reduce what is large.
 // Who has left without looking for the result may be ahead of members that have not arrived: arrivals must not mix.
@@ -123,7 +120,7 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   if (const Code code = contribute(bytes_at(in, bytes), aligned); code != Code::kOk) return code;
   publish();
   ResultShm& result = control(0).result;
-  std::byte* const room = room_of_result(0, bytes, aligned);
+  std::byte* const room = room_of_result(bytes, aligned);
   const bool reduces = how.element_bytes != 0;
   bool last = false;
   if (const Code code = arrive(&last); code != Code::kOk) return code;

@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
+#include "coll/sizes.h"
 #include "coll/team/throttle.h"
 #include "copy/remote_buffer.h"
 
@@ -24,21 +25,7 @@ constexpr uint32_t kSlots = 64;
 constexpr uint32_t kFirstSlots = 8;
 constexpr uint32_t kGrowAt = 16;
 #endif
-/// Bytes of one contribution that are copied through the larger block; larger ones are reached where they lie.
-constexpr uint64_t kSmallBytes = 16 << 10;
-/// The same of the control block.
-constexpr uint64_t kFirstSmallBytes = 2 << 10;
-/// The same of two members that each have a CPU: a message then takes less time (measured from 8 KiB on, near and far).
-constexpr uint64_t kSmallBytesOfTwo = 4 << 10;
-/// Reductions and scans of two are one message up to here. Reductions then are shared, as far as they are near; a scan
-/// would take more memory than is kept.
-constexpr uint64_t kLargestReduceOfTwo = 512 << 10;
-constexpr uint64_t kLargestScanOfTwo = 4 << 20;
-/// Pieces of a scatter where ranks outnumber CPUs: up to here each is a message.
-constexpr uint64_t kLargestScatteredMessage = 256 << 10;
-/// Of a broadcast, a gather or all pieces of a scatter where ranks outnumber CPUs: to be ahead is worth a copy.
-constexpr uint64_t kSmallCrowdedBytes = 32 << 10;
-/// The ring in which they lie, and its unit.
+/// The ring in which small contributions lie, and its unit.
 constexpr uint32_t kBlockBytes = 1 << 10;
 #ifdef ZH_MODEL_CHECK
 constexpr uint32_t kRingBytes = kBlockBytes;
@@ -79,7 +66,6 @@ enum class ContributionWay : uint16_t {
   kBlocks,       ///< the ring has `stride` NeighborBlockShm and the short ones of these blocks, in `bytes` together
   kMessage,      ///< a message brings it
   kWritten,      ///< its owner writes `bytes` into the root's memory
-  kOfNoGroup,    ///< `bytes` of a reduction in groups, whose members differ in length: there is no partial result
   kNothing       ///< there is none: its owner could not take part
 };
 /// `bytes` of kNothing: as long as nothing else.
@@ -138,10 +124,9 @@ struct alignas(kPairBytes) ContributionShm {
 };
 static_assert(kShmSafe<ContributionShm> && offsetof(ContributionShm, source) == 9 * kLineBytes);
 
-/// The result of a small reduction, made by whichever member arrived last or, in groups, by member 0.
-/// Writers: that member. Readers: the others; in groups, those of the control block's group. Invariant: as
-/// ContributionShm's; a member that arrives has done all collectives before, so nobody reads the old result when the
-/// last one has arrived. Wrap, Crash: as ContributionShm.
+/// The result of a small reduction, made by whichever member arrived last, on member 0's control block.
+/// Writers: that member. Readers: the others. Invariant: as ContributionShm's; a member that arrives has done all
+/// collectives before, so nobody reads the old result when the last one has arrived. Wrap, Crash: as ContributionShm.
 struct alignas(kPairBytes) ResultShm {
   Atomic<uint32_t> seq;
   uint32_t wrong;  ///< 1: there is none, because contributions differ in length

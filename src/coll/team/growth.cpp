@@ -8,10 +8,10 @@
 
 namespace zh::coll {
 
-void Team::State::use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result_room) {
+void Team::State::use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result) {
   slots_of[member] = slots;
   rings_of[member] = ring;
-  result_rooms[member] = result_room;
+  if (member == 0) result_room = result;
 }
 
 // Who waits here has done all before, so nobody waits for it. What was contributed before lies where it was, for those
@@ -34,7 +34,7 @@ Code Team::State::grow() {
     auto* larger = at<LargerBlockShm>(services.base(), control(i).larger.load_relaxed());
     use(i, larger->slots, larger->ring, larger->result);
   }
-  small = kSmallBytes;
+  facts.grown = true;
   slot_mask = kSlots - 1;
   ring_blocks = kRingBytes / kBlockBytes;
   next_block = 0;

@@ -23,7 +23,7 @@ Code Team::State::list_offer_table(const Pieces& send) {
     low = std::min(low, reinterpret_cast<uintptr_t>(piece.base));
     high = std::max(high, reinterpret_cast<uintptr_t>(piece.base) + piece.bytes);
   }
-  const bool fits = table_bytes + total <= small;
+  const bool fits = table_bytes + total <= facts.small();
   if (const Code code = claim_ring(fits ? table_bytes + total : table_bytes, mine); code != Code::kOk) return code;
   std::byte* const start = rings_of[self] + mine->ring_at;
   auto* table = reinterpret_cast<PieceShm*>(start);
@@ -79,7 +79,7 @@ Code Team::State::list_take_piece(uint32_t member, const copy::Buffer& recv) {
 Code Team::State::list_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (self != root) {
-    const Code code = give(send, small);
+    const Code code = give(send, send.bytes <= facts.small());
     return code == Code::kOk ? end_given() : code;
   }
   copy_own(recv[self], send);

@@ -10,8 +10,8 @@ namespace zh::coll {
 
 // --- Giving
 
-Code Team::State::give(const copy::Buffer& send, uint64_t copied_to) {
-  if (send.bytes > copied_to) {
+Code Team::State::give(const copy::Buffer& send, bool copied) {
+  if (!copied) {
     const std::byte* const source = contiguous(send);
     return source == nullptr ? decline() : offer(source, send.bytes, nullptr, 0);
   }
@@ -117,8 +117,8 @@ Code Team::State::take_arrived(uint32_t member, const copy::Buffer& recv, uint32
 }
 
 // A message is asked for before its sender is there, so that both copy.
-Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large) {
-  if (size == 2 && large) {
+Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool message) {
+  if (size == 2 && message) {
     bool came = false;
     const Code code = await_message(root, start_receive(root, recv), recv.bytes, &came);
     if (code == Code::kNoMemory) return decline();  // the root waits until its message is taken
@@ -135,14 +135,14 @@ Code Team::State::take_from_root(uint32_t root, const copy::Buffer& recv, uint32
 
 Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const bool large = data.bytes > small_one_way();
+  const NodeWay way = node_way(Collective::kBcast, data.bytes, facts);
   if (self != root) {
-    const Code code = take_from_root(root, data, 0, 1, large);
+    const Code code = take_from_root(root, data, 0, 1, way == NodeWay::kMessage);
     if (code == Code::kOk) end();
     return code;
   }
-  if (size != 2 || !large) {
-    const Code code = give(data, small_one_way());
+  if (way != NodeWay::kMessage) {
+    const Code code = give(data, way == NodeWay::kSmall);
     return code == Code::kOk ? end_given() : code;
   }
   p2p::Request* message = nullptr;
@@ -154,12 +154,12 @@ Code Team::State::even_bcast(const copy::Buffer& data, uint32_t root) {
 
 Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (self != root) return send.bytes > small_one_way() ? give_large_to_root(send, root) : give_small_to_root(send);
-  const bool large = recv.first.bytes > small_one_way();
-  if (large && size > 2 && !crowded) return gather_by_writing(send, recv);
+  const NodeWay way = node_way(Collective::kGather, self == root ? recv.first.bytes : send.bytes, facts);
+  if (self != root) return give_to_root(send, root, way);
+  if (way == NodeWay::kLarge) return gather_by_writing(send, recv);
   // Messages are asked for before they come, so that both ends copy.
   for (uint32_t i = 0; i < size; ++i) {
-    pieces_under_way[i] = large && i != self ? start_receive(i, recv[i]) : nullptr;
+    pieces_under_way[i] = way == NodeWay::kMessage && i != self ? start_receive(i, recv[i]) : nullptr;
   }
   copy_own(recv[self], send);  // while others copy
   bool waited_for = false;
@@ -184,16 +184,15 @@ Code Team::State::even_gather(const copy::Buffer& send, const Pieces& recv, uint
   return Code::kOk;
 }
 
-Code Team::State::give_small_to_root(const copy::Buffer& send) {
-  const Code code = give(send, small_one_way());
-  if (code == Code::kOk) end();
-  return code;
-}
-
-// As a message of two, or where ranks outnumber CPUs; else into the root's memory, once that says where. A root without
-// room for it says nothing, and finds the length in this rank's slot.
-Code Team::State::give_large_to_root(const copy::Buffer& send, uint32_t root) {
-  if (size == 2 || crowded) {
+// What is large goes into the root's memory, once that says where. A root without room for it says nothing, and finds
+// the length in this rank's slot.
+Code Team::State::give_to_root(const copy::Buffer& send, uint32_t root, NodeWay way) {
+  if (way == NodeWay::kSmall) {
+    const Code code = give(send, true);
+    if (code == Code::kOk) end();
+    return code;
+  }
+  if (way == NodeWay::kMessage) {
     p2p::Request* message = nullptr;
     if (const Code code = start_message(root, send, &message); code != Code::kOk) return code;
     const Code code = await_taken(root, message);
@@ -245,17 +244,14 @@ Code Team::State::gather_by_writing(const copy::Buffer& send, const Pieces& recv
 
 Code Team::State::even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  const uint64_t most = size == 2 && !crowded && grown() ? 2 * kSmallBytesOfTwo : small_one_way();
+  const NodeWay way = node_way(Collective::kScatter, self == root ? send.first.bytes : recv.bytes, facts);
   if (self != root) {
-    const Code code = take_from_root(root, recv, self, size, recv.bytes * size > most);
+    const Code code = take_from_root(root, recv, self, size, way == NodeWay::kMessage);
     if (code == Code::kOk) end();
     return code;
   }
-  const bool large = send.first.bytes * size > most;
-  if (large && (size == 2 || (crowded && send.first.bytes <= kLargestScatteredMessage))) {
-    return scatter_by_messages(send, recv);
-  }
-  if (const Code code = give_pieces(send, !large); code != Code::kOk) return code;
+  if (way == NodeWay::kMessage) return scatter_by_messages(send, recv);
+  if (const Code code = give_pieces(send, way == NodeWay::kSmall); code != Code::kOk) return code;
   copy_own(recv, send[self]);
   return end_given();
 }
@@ -290,7 +286,9 @@ Code Team::State::scatter_by_messages(const Pieces& send, const copy::Buffer& re
 
 Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = give(send, small); code != Code::kOk) return code;
+  if (const Code code = give(send, node_way(Collective::kAllgather, send.bytes, facts) == NodeWay::kSmall);
+      code != Code::kOk)
+    return code;
   copy_own(recv[self], send);
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = after_self(k);
@@ -303,7 +301,9 @@ Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
 // Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
 Code Team::State::even_alltoall(const Pieces& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
-  if (const Code code = give_pieces(send, send.first.bytes * size <= small); code != Code::kOk) return code;
+  if (const Code code = give_pieces(send, node_way(Collective::kAlltoall, send.first.bytes, facts) == NodeWay::kSmall);
+      code != Code::kOk)
+    return code;
   copy_own(recv[self], send[self]);
   for (uint32_t k = 1; k < size; ++k) {
     const uint32_t i = after_self(k);

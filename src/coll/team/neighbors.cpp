@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "coll/compare.h"
 #include "coll/team/team_state.h"
+#include "coll/types.h"
 
 namespace zh::coll {
 
@@ -32,7 +32,7 @@ struct Team::State::NeighborCall {
   p2p::Request* asked[kMostEdges];
 
   NeighborCall(State& state, const Blocks& out, const Blocks& in) : s(state), send(out), recv(in) {
-    const uint64_t room = (s.grown() ? kMostCopied : s.small) - kMostEdges * sizeof(NeighborBlockShm);
+    const uint64_t room = (s.facts.grown ? kMostCopied : s.facts.small()) - kMostEdges * sizeof(NeighborBlockShm);
     longest = std::min(kLongestCopied, room / std::max(s.most_edges, 1U) / kUnit * kUnit);
     std::fill_n(sent, send.members.size(), nullptr);
     std::fill_n(asked, recv.members.size(), nullptr);

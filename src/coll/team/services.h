@@ -59,9 +59,6 @@ class Services {
   [[nodiscard]] virtual uint64_t streamed_from(uint32_t rank) const = 0;
   /// Ranks that may copy from or into one rank's memory through the kernel at once, 1 or more.
   [[nodiscard]] virtual uint32_t copiers() const = 0;
-  /// Members of a group in small reductions; 0: as their number says; 1: there are no groups. A team's first member's
-  /// word counts.
-  [[nodiscard]] virtual uint32_t group_members() const = 0;
   /// False once that rank's process has ended. Cheap enough to ask in a wait now and then.
   [[nodiscard]] virtual bool alive(uint32_t rank) = 0;
 };

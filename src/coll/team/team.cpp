@@ -33,6 +33,7 @@ Team::State::State(Services& services_in, ControlBlockPool& pool_in, uint64_t co
       polls(services_in.polls()),
       copiers(services_in.copiers()),
       sleepers(services_in.sleepers()),
+      facts{size, false, false},
       fallbacks_seen(members.size(), 0),
       slices(members.size() + 1, 0),
       answers(members.size(), nullptr),
@@ -94,9 +95,8 @@ Code Team::State::decline(bool to_all) {
 }
 
 // Every member tells member 0 where its control block is, and gets the list of all: no message but these is ever needed
-// to find a member. A member without memory says so, and all of them give up alike. Whether it is crowded, and how
-// large groups are, is member 0's word: they choose algorithms by it, and ranks may have been told to wait in different
-// ways.
+// to find a member. A member without memory says so, and all of them give up alike. Whether it is crowded is member
+// 0's word: they choose algorithms by it, and ranks may have been told to wait in different ways.
 bool Team::State::set_up() {
   asked = true;
   offsets.assign(size + 1, kNoOffset);
@@ -109,8 +109,8 @@ bool Team::State::set_up() {
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(services.recv(members[i], context, kControlBlockTag, bytes_of(&offsets[i], sizeof(Offset))), 0);
     }
-    crowded = polls == 1;
-    offsets[size] = (crowded ? 1 : 0) | choose_group() << 1;
+    facts.crowded = polls == 1;
+    offsets[size] = facts.crowded ? 1 : 0;
     if (std::count(offsets.begin(), offsets.end() - 1, kNoOffset) != 0) offsets.assign(size + 1, kNoOffset);
     for (uint32_t i = 1; i < size && code == Code::kOk; ++i) {
       code = transfer(
@@ -128,13 +128,11 @@ bool Team::State::set_up() {
     if (own != kNoOffset) pool.controls().give(context, 0, own, {});
     return false;
   }
-  crowded = (offsets[size] & 1) != 0;
-  group = static_cast<uint32_t>(offsets[size] >> 1);
+  facts.crowded = offsets[size] != 0;
   offsets.resize(size);
   control_of.resize(size);
   slots_of.resize(size);
   rings_of.resize(size);
-  result_rooms.resize(size);
   for (uint32_t i = 0; i < size; ++i) {
     control_of[i] = at<ControlBlockShm>(services.base(), offsets[i]);
     use(i, control(i).slots, control(i).ring, control(i).result.large);
@@ -145,7 +143,7 @@ bool Team::State::set_up() {
 
 // Members that take turns on CPUs are as near as the scheduler has them.
 void Team::State::look_at_distances() {
-  streamed = crowded ? kNeverStreamed : streamed_from_most(services, members, self);
+  streamed = facts.crowded ? kNeverStreamed : streamed_from_most(services, members, self);
 }
 
 // While it waits a rank also serves those that could not reach its memory, and notices when a member dies.
@@ -227,7 +225,7 @@ uint32_t Team::size() const { return state_->size; }
 uint32_t Team::self() const { return state_->self; }
 
 uint32_t Team::begun() const { return state_->seq; }
-bool Team::grown() const { return state_->grown(); }
+bool Team::grown() const { return state_->facts.grown; }
 bool Team::fell_short() const { return state_->less; }
 
 void Team::refuse(bool to_all) {
@@ -260,16 +258,22 @@ Code Team::alltoall(const Pieces& send, const Pieces& recv, bool uniform) {
 Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  if (s.is_message(bytes, kLargestReduceOfTwo)) return s.outcome(s.reduce_of_two(in, out, count, how, root));
-  return s.outcome(bytes <= s.small ? s.cico_reduce(in, out, bytes, how, root)
-                                    : s.single_copy_reduce(in, out, count, how, root, false));
+  switch (node_way(Collective::kReduce, bytes, s.facts)) {
+    case NodeWay::kSmall:
+      return s.outcome(s.cico_reduce(in, out, bytes, how, root));
+    case NodeWay::kMessage:
+      return s.outcome(s.reduce_of_two(in, out, count, how, root));
+    case NodeWay::kLarge:
+      break;
+  }
+  return s.outcome(s.single_copy_reduce(in, out, count, how, root, false));
 }
 
 Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction& how) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  return s.outcome(bytes <= s.small ? s.cico_allreduce(in, out, bytes, how)
-                                    : s.single_copy_reduce(in, out, count, how, 0, true));
+  const bool small = node_way(Collective::kAllreduce, bytes, s.facts) == NodeWay::kSmall;
+  return s.outcome(small ? s.cico_allreduce(in, out, bytes, how) : s.single_copy_reduce(in, out, count, how, 0, true));
 }
 
 Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -277,16 +281,23 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
   uint64_t total = 0;
   for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
   const uint64_t bytes = total * how.element_bytes;
-  return s.outcome(bytes <= s.small ? s.cico_reduce_scatter(in, out, counts, bytes, how)
-                                    : s.single_copy_reduce_scatter(in, out, counts, how));
+  const bool small = node_way(Collective::kReduceScatter, bytes, s.facts) == NodeWay::kSmall;
+  return s.outcome(small ? s.cico_reduce_scatter(in, out, counts, bytes, how)
+                         : s.single_copy_reduce_scatter(in, out, counts, how));
 }
 
 Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) {
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
-  if (s.is_message(bytes, kLargestScanOfTwo)) return s.outcome(s.scan_of_two(in, out, count, how, exclusive));
-  return s.outcome(bytes <= s.small ? s.cico_scan(in, out, bytes, how, exclusive)
-                                    : s.single_copy_scan(in, out, count, how, exclusive));
+  switch (node_way(Collective::kScan, bytes, s.facts)) {
+    case NodeWay::kSmall:
+      return s.outcome(s.cico_scan(in, out, bytes, how, exclusive));
+    case NodeWay::kMessage:
+      return s.outcome(s.scan_of_two(in, out, count, how, exclusive));
+    case NodeWay::kLarge:
+      break;
+  }
+  return s.outcome(s.single_copy_scan(in, out, count, how, exclusive));
 }
 
 }  // namespace zh::coll

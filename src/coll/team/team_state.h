@@ -7,6 +7,7 @@
 
 #include "base/crash_point.h"
 #include "base/invariant.h"
+#include "coll/sizes.h"
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/distance.h"
@@ -54,8 +55,8 @@ struct Team::State {
   }
   /// growth.cpp: what the collective at hand begins with, if it has one of two numbers.
   Code grow();
-  /// Where member's contributions are from now on.
-  void use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result_room);
+  /// Where member's contributions, and results on its control block, are from now on.
+  void use(uint32_t member, ContributionShm* slots, std::byte* ring, std::byte* result);
   /// The collective at hand goes on, but not as it should; the first fault is told.
   void fail(Code code) {
     if (fault == Code::kOk) fault = code;
@@ -241,13 +242,10 @@ struct Team::State {
   /// Arrives at an allreduce without result, and waits for nobody.
   Code arrive_in_vain();
   /// Leaves an allreduce that this rank finds to have no result; the others learn so.
-  Code leave_allreduce() {
-    if (group != 0) return answer_nothing();
-    return counts() ? arrive_in_vain() : Code::kOk;
-  }
-  /// Where a result of so many bytes is on a member's control block.
-  [[nodiscard]] std::byte* room_of_result(uint32_t member, uint64_t bytes, bool aligned) const {
-    return bytes <= kInlineBytes && !aligned ? control(member).result.payload : result_rooms[member];
+  Code leave_allreduce() { return counts() ? arrive_in_vain() : Code::kOk; }
+  /// Where a result of so many bytes is, on member 0's control block.
+  [[nodiscard]] std::byte* room_of_result(uint64_t bytes, bool aligned) const {
+    return bytes <= kInlineBytes && !aligned ? control(0).result.payload : result_room;
   }
   Code cico_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
   Code cico_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
@@ -273,30 +271,8 @@ struct Team::State {
     fold(first, last, n, out, how, [&](uint32_t i) { return contents(i) + from; });
   }
 
-  // --- groups.cpp: small reductions of many members
-
-  /// For member 0: members of a group of this team; 0: there are none.
-  [[nodiscard]] uint32_t choose_group() const;
-  [[nodiscard]] uint32_t first_of_group() const { return self - self % group; }
-  Code grouped_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
-  Code grouped_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
-  /// Contributes and publishes; the first of a group, once the others of it have: what all of them contribute together.
-  Code give_operand(const void* in, uint64_t bytes, const Reduction& how);
-  /// Until all groups have contributed. `*agreed` false: there is no result, and all members have contributed.
-  Code await_groups(uint64_t bytes, bool* agreed);
-  void fold_groups(uint64_t bytes, std::byte* out, const Reduction& how);
-  /// For member 0: makes the result, and tells it to each group; or that there is none.
-  Code answer(uint64_t bytes, const Reduction& how);
-  void tell_group(uint32_t first, uint32_t wrong);
-  /// The same where it finds none; waits for nobody who is in this collective.
-  Code answer_nothing();
-
   // --- two_members.cpp: reductions of two
 
-  /// Whether a reduction of so many bytes, `most` of them at most, is one message between two members.
-  [[nodiscard]] bool is_message(uint64_t bytes, uint64_t most) const {
-    return size == 2 && !crowded && bytes > small_bytes() && bytes <= most;
-  }
   Code reduce_of_two(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root);
   Code scan_of_two(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive);
   /// This member's input goes to the other one, which takes it if it means the same call.
@@ -308,14 +284,6 @@ struct Team::State {
 
   // --- move.cpp, lists.cpp: on control blocks or where the data lie, as each giver says in its slot
 
-  /// Whether the control blocks have grown, alike on all members.
-  [[nodiscard]] bool grown() const { return small == kSmallBytes; }
-  /// Most bytes of one contribution that go through the control block.
-  [[nodiscard]] uint64_t small_bytes() const {
-    return size == 2 && !crowded && small > kSmallBytesOfTwo ? kSmallBytesOfTwo : small;
-  }
-  /// The same where one member alone gives or gets, so that others can be ahead of who is not there yet.
-  [[nodiscard]] uint64_t small_one_way() const { return crowded && grown() ? kSmallCrowdedBytes : small_bytes(); }
   /// A message to one member; this rank's slot says that there is one.
   Code start_message(uint32_t member, const copy::Buffer& data, p2p::Request** out);
   /// One that was not taken is never taken for that of another collective.
@@ -328,10 +296,10 @@ struct Team::State {
   /// Until the member's contribution is there; then piece `k` of its `pieces`, as much as there is room for.
   Code take(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
   Code take_arrived(uint32_t member, const copy::Buffer& recv, uint32_t k, uint32_t pieces);
-  /// The same from a root, which all members read at once. `large`: it will probably not be on the control block.
-  Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool large);
-  /// One piece for all, copied up to so many bytes, or one for each. Publishes it.
-  Code give(const copy::Buffer& send, uint64_t copied_to);
+  /// The same from a root, which all members read at once. `message`: it is probably one.
+  Code take_from_root(uint32_t root, const copy::Buffer& recv, uint32_t k, uint32_t pieces, bool message);
+  /// One piece for all, or one for each, copied or as memory that is offered. Publishes it.
+  Code give(const copy::Buffer& send, bool copied);
   Code give_pieces(const Pieces& send, bool copied);
   /// Ends the collective; a member whose memory is read stays until that is over.
   Code end_given();
@@ -339,8 +307,7 @@ struct Team::State {
   Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
   Code scatter_by_messages(const Pieces& send, const copy::Buffer& recv);
-  Code give_small_to_root(const copy::Buffer& send);
-  Code give_large_to_root(const copy::Buffer& send, uint32_t root);
+  Code give_to_root(const copy::Buffer& send, uint32_t root, NodeWay way);
   Code even_scatter(const Pieces& send, const copy::Buffer& recv, uint32_t root);
   Code even_alltoall(const Pieces& send, const Pieces& recv);
   Code gather_all(const copy::Buffer& send, const Pieces& recv);
@@ -408,12 +375,11 @@ struct Team::State {
   uint32_t self;
   uint32_t polls;
   uint32_t copiers;
-  uint32_t group = 0;  ///< members of a group in small reductions; 0: there are none
   const Atomic<uint32_t>* sleepers;
   uint64_t streamed = kNeverStreamed;  ///< contributions of so many bytes and more go past this rank's caches
   uint32_t seq = 0;                    ///< of the collective at hand, or the latest
   uint32_t safe = 0;                   ///< every member has done this collective
-  uint64_t small = kFirstSmallBytes;   ///< bytes of a contribution that are copied
+  NodeFacts facts;
   uint32_t slot_mask = kFirstSlots - 1;
   uint32_t ring_blocks = kFirstRingBytes / kBlockBytes;
   uint32_t next_block = 0;                              ///< of the ring
@@ -425,14 +391,13 @@ struct Team::State {
   bool growth_is_over = false;  ///< no collective to come is one that grow() waits for
   bool asked = false;
   bool usable = false;
-  bool crowded = false;    ///< members take turns on CPUs: to wait costs a change of process
   bool broken = false;     ///< a member has died
   Code fault = Code::kOk;  ///< of the collective at hand
   bool less = false;       ///< it brought less than there was room for
   std::vector<ControlBlockShm*> control_of;
   std::vector<ContributionShm*> slots_of;  ///< those of the control block, or of the larger one
   std::vector<std::byte*> rings_of;        ///< likewise
-  std::vector<std::byte*> result_rooms;    ///< likewise: for results that are not beside their flag
+  std::byte* result_room = nullptr;        ///< member 0's, for results that are not beside their flag
   std::vector<Offset> offsets;
   std::vector<uint64_t> fallbacks_seen;
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])

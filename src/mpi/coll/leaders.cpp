@@ -5,10 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "coll/compare.h"
+#include "engine/contexts.h"
 #include "mpi/coll/call_data.h"
 #include "mpi/coll/call_reduce.h"
-#include "mpi/handles/context.h"
 #include "mpi/start/job.h"
 
 namespace zh::mpi {
@@ -76,35 +75,13 @@ class InARow {
   std::vector<MPI_Aint> places_;
 };
 
-// What the host is called with, whether the call blocks or not.
-
-calls::Bcast<MPI_Count> bcast_of(const Leaders& leaders, void* data, uint64_t bytes, uint32_t root) {
-  const Data<MPI_Count> all(data, static_cast<MPI_Count>(bytes), MPI_BYTE);
-  return {all, static_cast<int>(root), leaders.comm()};
-}
-
-calls::Reduce<MPI_Count> reduce_of(const Leaders& leaders, const Reducing& how, const void* in, void* out,
-                                   uint64_t count, uint32_t root) {
-  const bool in_place = in == out && root == leaders.self();
-  const Operands<MPI_Count> x{in_place ? MPI_IN_PLACE : in, out, static_cast<MPI_Count>(count), how.type->handle,
-                              how.handle};
-  return {x, static_cast<int>(root), leaders.comm()};
-}
-
-calls::Allreduce<MPI_Count> allreduce_of(const Leaders& leaders, const Reducing& how, const void* in, void* out,
-                                         uint64_t count) {
-  const Operands<MPI_Count> x{in == out ? MPI_IN_PLACE : in, out, static_cast<MPI_Count>(count), how.type->handle,
-                              how.handle};
-  return {x, leaders.comm()};
-}
-
 }  // namespace
 
 Leaders::Leaders(uint64_t context, const coll::Layout& layout, std::span<const int32_t> world, uint32_t self)
     : world_(leaders_of(layout, world)),
       self_(layout.node_of(self)),
       context_(context),
-      messages_(*shim.rank, leaders_context(context), {world_.begin(), world_.end()}, self_),
+      messages_(*shim.rank, engine::leaders_context(context), {world_.begin(), world_.end()}, self_),
       comm_(MPI_COMM_NULL) {}
 
 int Leaders::make() {
@@ -117,7 +94,7 @@ int Leaders::make() {
   host.Group_free(&all);
   if (error != MPI_SUCCESS) return error;
   // Threads make those of different communicators at the same time: the tag keeps them apart.
-  const auto tag = static_cast<int>(leaders_context(context_) % static_cast<uint64_t>(shim.tag_ub));
+  const auto tag = static_cast<int>(engine::leaders_context(context_) % static_cast<uint64_t>(shim.tag_ub));
   error = host.Comm_create_group(world, group, tag, &comm_);
   host.Group_free(&group);
   return error != MPI_SUCCESS ? error : host.Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
@@ -154,62 +131,22 @@ Code HostLeaders::by_host(const Call& call, uint64_t bytes) {
 
 Code HostLeaders::meet() { return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0); }
 
-Code HostLeaders::compare(uint64_t steps, uint64_t bytes) {
-  coll::Compared<2> least({steps, bytes});
-  // Any order will do; MPICH 4.0 has none for unsigned numbers that its algorithms agree on.
-  const Operands<MPI_Count> x{MPI_IN_PLACE, least.words, least.kCount, MPI_INT64_T, MPI_MIN};
-  const Code code = by_host<form::Allreduce>(calls::Allreduce<MPI_Count>{x, leaders_.comm()}, sizeof least.words);
-  if (code != Code::kOk) return code;
-  return least.alike() ? Code::kOk : Code::kIo;
-}
-
 Code HostLeaders::bcast(void* data, uint64_t bytes, uint32_t root) {
-  return by_host<form::Bcast>(bcast_of(leaders_, data, bytes, root), bytes);
+  const Data<MPI_Count> all(data, static_cast<MPI_Count>(bytes), MPI_BYTE);
+  return by_host<form::Bcast>(calls::Bcast<MPI_Count>{all, static_cast<int>(root), leaders_.comm()}, bytes);
 }
 
 Code HostLeaders::reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) {
-  return by_host<form::Reduce>(reduce_of(leaders_, reducing_, in, out, count, root), count * how.element_bytes);
+  const void* from = in == out && root == leaders_.self() ? MPI_IN_PLACE : in;
+  const Operands<MPI_Count> x{from, out, static_cast<MPI_Count>(count), reducing_.type->handle, reducing_.handle};
+  return by_host<form::Reduce>(calls::Reduce<MPI_Count>{x, static_cast<int>(root), leaders_.comm()},
+                               count * how.element_bytes);
 }
 
 Code HostLeaders::allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) {
-  return by_host<form::Allreduce>(allreduce_of(leaders_, reducing_, in, out, count), count * how.element_bytes);
-}
-
-template <typename Form, typename Call>
-Code HostLeaders::begin(const Call& call, uint64_t bytes, void** handle) {
-  MPI_Request* const request = std::find(requests_.begin(), requests_.end(), MPI_REQUEST_NULL);
-  shim.rank->count_leader_step(bytes);
-  const Code code = code_of(call.template forward<Form>(Starting{leaders_.comm(), request}));
-  if (code != Code::kOk) {
-    *request = MPI_REQUEST_NULL;
-  } else if (*request != MPI_REQUEST_NULL) {
-    *handle = request;
-  }
-  return code;
-}
-
-Code HostLeaders::begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) {
-  return begin<form::Ibcast>(bcast_of(leaders_, data, bytes, root), bytes, handle);
-}
-
-Code HostLeaders::begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
-                               void** handle) {
-  return begin<form::Ireduce>(reduce_of(leaders_, reducing_, in, out, count, root), count * how.element_bytes, handle);
-}
-
-Code HostLeaders::begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how,
-                                  void** handle) {
-  return begin<form::Iallreduce>(allreduce_of(leaders_, reducing_, in, out, count), count * how.element_bytes, handle);
-}
-
-bool HostLeaders::test(void* handle, Code* code) {
-  auto* const request = static_cast<MPI_Request*>(handle);
-  int complete = 0;
-  const int error = host.Test(request, &complete, MPI_STATUS_IGNORE);
-  if (error == MPI_SUCCESS && complete == 0) return false;
-  *code = code_of(error);
-  *request = MPI_REQUEST_NULL;
-  return true;
+  const void* from = in == out ? MPI_IN_PLACE : in;
+  const Operands<MPI_Count> x{from, out, static_cast<MPI_Count>(count), reducing_.type->handle, reducing_.handle};
+  return by_host<form::Allreduce>(calls::Allreduce<MPI_Count>{x, leaders_.comm()}, count * how.element_bytes);
 }
 
 Code HostLeaders::allgather(void* all, std::span<const uint64_t> parts) {

@@ -3,7 +3,6 @@
 // kind (started.h). Refuses to know schedules.
 #pragma once
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -49,13 +48,10 @@ class Leaders {
 /// The steps of one call, by the host's collectives; or the leaders' own messages in their place.
 class HostLeaders final : public coll::LeaderSteps {
  public:
-  HostLeaders(Leaders& leaders, const Reducing& reducing) : leaders_(leaders), reducing_(reducing) {
-    requests_.fill(MPI_REQUEST_NULL);
-  }
+  HostLeaders(Leaders& leaders, const Reducing& reducing) : leaders_(leaders), reducing_(reducing) {}
 
   coll::LeaderSteps& chosen() override;
   Code meet() override;
-  Code compare(uint64_t steps, uint64_t bytes) override;
   Code bcast(void* data, uint64_t bytes, uint32_t root) override;
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
   Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
@@ -68,21 +64,12 @@ class HostLeaders final : public coll::LeaderSteps {
   Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const coll::Reduction& how) override;
   Code exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
 
-  Code begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) override;
-  Code begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
-                    void** handle) override;
-  Code begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, void** handle) override;
-  bool test(void* handle, Code* code) override;
-
  private:
   template <typename Form, typename Call>
   Code by_host(const Call& call, uint64_t bytes);
-  template <typename Form, typename Call>
-  Code begin(const Call& call, uint64_t bytes, void** handle);
 
   Leaders& leaders_;
   const Reducing& reducing_;
-  std::array<MPI_Request, coll::kLeadersUnderWay> requests_;  ///< MPI_REQUEST_NULL: free
 };
 
 }  // namespace zh::mpi

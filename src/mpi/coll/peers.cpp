@@ -2,8 +2,8 @@
 #include "mpi/coll/peers.h"
 
 #include "coll/team/team.h"
+#include "engine/contexts.h"
 #include "mpi/coll/neighborhood.h"
-#include "mpi/handles/context.h"
 
 namespace zh::mpi {
 namespace {
@@ -119,7 +119,7 @@ void settle_team(CommInfo* comm) {
   }
   {
     const TableLock lock(teams_mutex);
-    comm->team = shim.rank->make_team(team_context(comm->context), std::move(members), self);
+    comm->team = shim.rank->make_team(engine::team_context(comm->context), std::move(members), self);
   }
   // Waits for the other members, so without the lock: other threads are busy with other communicators meanwhile.
   if (comm->team == nullptr || !comm->team->ready()) {

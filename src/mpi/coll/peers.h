@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "coll/algorithms/choose.h"
 #include "coll/types.h"
 #include "mpi/coll/call.h"
 #include "mpi/handles/comm.h"
@@ -229,7 +230,7 @@ inline coll::Team* settled_team_of(CommInfo* comm) {
 /// The member's team if it serves this collective of the communicator, else null.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (shim.algorithms.named_for(collective).has_value()) [[unlikely]]
+  if (!coll::goes_by_team(collective, shim.algorithms)) [[unlikely]]
     return nullptr;
   return settled_team_of(comm);
 }

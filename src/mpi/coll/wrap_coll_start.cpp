@@ -35,9 +35,7 @@ int begin_uncounted(const Call& call, const End& end, CallWay* way) {
   CommInfo* info = known(call.comm);
   const bool persistent = is_persistent(end);
   if (runs_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
-  // A rank may go to a call of the host and wait there for somebody who waits for this collective (MPI standard 2.9).
-  // Then its helper carries on, which calls neither the host, as messages between nodes need, nor the program.
-  if (!info->all_local) {
+  if (!info->all_local) {  // coll::choose() would say so
     shim.rank->count_fallback("started collectives: between nodes");
     return call.template forward<Form>(end);
   }
@@ -45,10 +43,6 @@ int begin_uncounted(const Call& call, const End& end, CallWay* way) {
   auto started = std::make_unique<Started>(info->runs, persistent);
   const int result = set_up(call, *info, *started);
   if (result == kToHost) return call.template forward<Form>(end);
-  if (started->reducing.how.user != nullptr) {
-    shim.rank->count_fallback("started collectives: operations of the program");
-    return call.template forward<Form>(end);
-  }
   if (result != kGoOn && result != MPI_SUCCESS) {
     started->refuse(result);
     return result;

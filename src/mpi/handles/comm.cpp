@@ -8,8 +8,8 @@
 #include <span>
 
 #include "coll/team/team.h"
+#include "engine/contexts.h"
 #include "mpi/coll/started.h"
-#include "mpi/handles/context.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/wildcard.h"
 
@@ -122,7 +122,7 @@ void take_world() {
                      node.nodes_of(),
                      static_cast<uint32_t>(node.nodes()),
                      node.self()});
-  take(MPI_COMM_WORLD, kWorldContext, member_lists.world());
+  take(MPI_COMM_WORLD, engine::kWorldContext, member_lists.world());
 }
 
 namespace {
@@ -135,7 +135,7 @@ uint64_t count_creation(CommInfo* parent) {
 std::unique_ptr<ExpectedComm> expect_duplicate(CommInfo* parent, bool served) {
   const uint64_t creations = count_creation(parent);
   if (!served) return nullptr;
-  const uint64_t context = derive_context(parent->context, creations, parent->members->hash());
+  const uint64_t context = engine::derive_context(parent->context, creations, parent->members->hash());
   return std::make_unique<ExpectedComm>(ExpectedComm{context, parent->members});
 }
 
@@ -154,7 +154,7 @@ void made_collectively(MPI_Comm parent, MPI_Comm made, Kin kin, bool served) {
   drop_stale(made);
   const auto members = members_of(made, *info, kin);
   if (members == nullptr) return;
-  take(made, derive_context(info->context, creations, members->hash()), members);
+  take(made, engine::derive_context(info->context, creations, members->hash()), members);
 }
 
 void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
@@ -168,9 +168,9 @@ void made_by_group(MPI_Comm parent, MPI_Comm made, int tag) {
   uint64_t calls = 0;
   {
     const TableLock lock(comms_mutex);
-    calls = info->group_calls[mix(group, static_cast<uint64_t>(static_cast<uint32_t>(tag)))]++;
+    calls = info->group_calls[engine::mix(group, static_cast<uint64_t>(static_cast<uint32_t>(tag)))]++;
   }
-  take(made, derive_group_context(info->context, group, tag, calls), members);
+  take(made, engine::derive_group_context(info->context, group, tag, calls), members);
 }
 
 void hold_comm(CommInfo* info) {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "coll/schedule/problem.h"
-#include "mpi/handles/context.h"
+#include "engine/contexts.h"
 
 namespace zh::mpi {
 namespace {
@@ -30,7 +30,7 @@ Members::Members(const WorldTables& world, std::span<const int32_t> world_ranks,
       world_(lists_.empty() ? world_ranks : std::span<const int32_t>(lists_).first(world_ranks.size())),
       local_(lists_.empty() ? world.local_of : lists_.data() + world_ranks.size()),
       node_of_(world.node_of),
-      hash_(hash_group(world_.data(), world_.size())) {
+      hash_(engine::hash_group(world_.data(), world_.size())) {
   std::vector<bool> seen(world.nodes);
   for (size_t i = 0; i < world_.size(); ++i) {
     const uint32_t node = node_of_[world_[i]];
@@ -67,7 +67,7 @@ void MemberLists::close() {
 std::shared_ptr<const Members> MemberLists::with(std::span<const int32_t> world_ranks) {
   const auto is = [&](const Members& members) { return std::ranges::equal(members.world(), world_ranks); };
   if (is(*all_)) return all_;
-  const uint64_t hash = hash_group(world_ranks.data(), world_ranks.size());
+  const uint64_t hash = engine::hash_group(world_ranks.data(), world_ranks.size());
   const std::lock_guard lock(mutex_);
   const auto [first, last] = known_.equal_range(hash);
   for (auto entry = first; entry != last; ++entry) {

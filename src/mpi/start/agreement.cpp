@@ -35,7 +35,7 @@ const char* agree_on_terms(HostBootstrap& world, const JobTerms& mine) {
   shim.collectives = terms[kCollectives] != 0;
   shim.algorithms.named = algorithms_of(numbers);
   shim.algorithms.chunk_set = (terms[kSet] & 1U) != 0;
-  shim.chunk_bytes = terms[kChunkBytes];
+  shim.algorithms.chunk_bytes = terms[kChunkBytes];
   shim.counts_calls = (terms[kSet] & 2U) != 0;
   if (terms[kNoDevices] == 0) {
     return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_DEVICES=0: there are "

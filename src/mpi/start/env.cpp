@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "copy/regions.h"
+#include "engine/collective_calls.h"
 #include "heap/shared_heap.h"
-#include "mpi/coll/started.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/carrier.h"
 #include "mpi/start/agreement.h"
@@ -209,7 +209,8 @@ void begin() {
   shim.spans_nodes = job->node->nodes() > 1;
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
-  job->rank->set_away_work(started_advance_alone, [] { advance_started(true); });
+  job->rank->set_away_work([] { return job->rank->collective_calls()->any_alone(); },
+                           [] { job->rank->collective_calls()->advance(true); });
   shim.rank = job->rank.get();
   take_world();
   shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);

@@ -37,7 +37,6 @@ void apply(const Options& options, engine::Config* out) {
   if (!options.is(Opt::kSkew, "auto")) out->skew = options.is(Opt::kSkew, "1") ? 1 : 0;
   out->single_copy_min = options.get_number(Opt::kSingleCopy, 0);
   out->copiers = static_cast<uint32_t>(options.get_number(Opt::kCopiers));
-  out->group_members = static_cast<uint32_t>(options.get_number(Opt::kGroup));
   out->calibration_folder = options.get_text(Opt::kCache);
   out->site_folder = options.get_text(Opt::kSite);
   if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);

@@ -53,18 +53,16 @@ def _ran(stats: Path) -> set[str]:
 
 
 def _described(names: dict[str, str]) -> set[str]:
-    return {f"{collective} by {algorithm}" for collective, algorithm in names.items() if collective != CHUNK_NAME}
+    return {f"{collective} by {algorithm}" for collective, algorithm in names.items()}
 
 
 def _variables(names: dict[str, str]) -> dict[str, str]:
-    named = ",".join(f"{collective}:{algorithm}" for collective, algorithm in names.items() if collective != CHUNK_NAME)
-    return {CHUNK_NAME: names.get(CHUNK_NAME, CHUNK)} | ({"ZEROHOP_ALGORITHM": named} if named else {})
+    named = ",".join(f"{collective}:{algorithm}" for collective, algorithm in names.items())
+    return {CHUNK_NAME: CHUNK} | ({"ZEROHOP_ALGORITHM": named} if named else {})
 
 
 def _leaders() -> list[dict[str, str]]:
-    """In chunks, and whole vectors as by default."""
-    named = {name: LEADERS for name, algorithms in _names().items() if LEADERS in algorithms}
-    return [named, {**named, CHUNK_NAME: "0"}]
+    return [{name: LEADERS for name, algorithms in _names().items() if LEADERS in algorithms}]
 
 
 def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[str, ...]) -> Results:

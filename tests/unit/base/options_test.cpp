@@ -90,6 +90,14 @@ TEST(Options, NamesOfBeforeAreRefusedWithTheNewOne) {
   EXPECT_TRUE(options.is(Opt::kAlgorithm, "auto") && options.is(Opt::kProfile, "auto"));
 }
 
+TEST(Options, NamesThatHaveGoneAreRefused) {
+  const char* environment[] = {"ZEROHOP_GROUP=1", nullptr};
+  Options options;
+  options.read_environment(environment);
+  ASSERT_EQ(options.complaints().size(), 1U);
+  EXPECT_NE(options.complaints()[0].find("is ignored: it has gone"), std::string::npos) << options.complaints()[0];
+}
+
 TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("zh-options-" + std::to_string(::getpid()))).string();

@@ -1,6 +1,7 @@
 // The C face with real processes: LiMIC's calls, wildcards, pieces, probe, cancel, errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -105,6 +106,122 @@ TEST(CApi, AJobThatIsNoneIsRefused) {
   const zh_job mute{0, 2, nullptr, nullptr, 0};
   EXPECT_EQ(zh_open(&mute, &self), -EINVAL);
   EXPECT_EQ(self, nullptr);
+}
+
+/// Element i of what a rank gives.
+int64_t given(int rank, size_t i) { return (rank + 1) * int64_t{1000003} + static_cast<int64_t>(i) * 17; }
+std::vector<int64_t> given_by(int rank, size_t n) {
+  std::vector<int64_t> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = given(rank, i);
+  return v;
+}
+
+constexpr int kRanks = 3;
+
+/// Every collective once, of pieces of n elements; blocking ones, and the nonblocking ones that there are.
+void all_collectives(zh_rank* self, int me, size_t n) {
+  const size_t bytes = n * sizeof(int64_t);
+  const std::vector<int64_t> mine = given_by(me, n * kRanks);
+  std::vector<int64_t> sums(n * kRanks);
+  std::vector<int64_t> gathered;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (int r = 0; r < kRanks; ++r) sums[i] += given(r, i);
+  }
+  for (int r = 0; r < kRanks; ++r) {
+    const std::vector<int64_t> theirs = given_by(r, n);
+    gathered.insert(gathered.end(), theirs.begin(), theirs.end());
+  }
+  const auto first = [n](const std::vector<int64_t>& v) { return std::vector<int64_t>(v.begin(), v.begin() + n); };
+  for (int root = 0; root < kRanks; ++root) {
+    std::vector<int64_t> v = me == root ? mine : std::vector<int64_t>(mine.size());
+    ASSERT_EQ(zh_bcast(self, v.data(), bytes, root), 0);
+    EXPECT_EQ(first(v), given_by(root, n));
+    std::vector<int64_t> all(n * kRanks);
+    ASSERT_EQ(zh_gather(self, mine.data(), bytes, all.data(), root), 0);
+    if (me == root) {
+      EXPECT_EQ(all, gathered);
+    }
+    ASSERT_EQ(zh_scatter(self, me == root ? mine.data() : nullptr, bytes, v.data(), root), 0);
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(v[i], given(root, static_cast<size_t>(me) * n + i));
+    ASSERT_EQ(zh_reduce(self, mine.data(), v.data(), n, ZH_INT64, ZH_SUM, root), 0);
+    if (me == root) {
+      EXPECT_EQ(first(v), first(sums));
+    }
+  }
+  std::vector<int64_t> all(n * kRanks);
+  std::copy_n(mine.begin(), n, all.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(me) * n));
+  ASSERT_EQ(zh_allgather(self, nullptr, bytes, all.data()), 0);
+  EXPECT_EQ(all, gathered);
+  std::vector<int64_t> traded(n * kRanks);
+  ASSERT_EQ(zh_alltoall(self, mine.data(), bytes, traded.data()), 0);
+  for (int r = 0; r < kRanks; ++r) {
+    for (size_t i = 0; i < n; ++i)
+      ASSERT_EQ(traded[static_cast<size_t>(r) * n + i], given(r, static_cast<size_t>(me) * n + i));
+  }
+  std::vector<int64_t> sum = mine;
+  ASSERT_EQ(zh_allreduce(self, sum.data(), sum.data(), n, ZH_INT64, ZH_SUM), 0);
+  EXPECT_EQ(first(sum), first(sums));
+  ASSERT_EQ(zh_reduce_scatter(self, mine.data(), sum.data(), n, ZH_INT64, ZH_SUM), 0);
+  for (size_t i = 0; i < n; ++i) ASSERT_EQ(sum[i], sums[static_cast<size_t>(me) * n + i]);
+  ASSERT_EQ(zh_scan(self, mine.data(), sum.data(), n, ZH_INT64, ZH_MAX), 0);
+  EXPECT_EQ(first(sum), first(mine));
+  ASSERT_EQ(zh_barrier(self), 0);
+
+  std::array<zh_request*, 5> requests{};
+  std::vector<int64_t> told = me == 1 ? mine : std::vector<int64_t>(mine.size());
+  std::fill(all.begin(), all.end(), 0);
+  std::fill(traded.begin(), traded.end(), 0);
+  ASSERT_EQ(zh_iallreduce(self, mine.data(), sum.data(), n, ZH_INT64, ZH_SUM, &requests[0]), 0);
+  ASSERT_EQ(zh_ibcast(self, told.data(), bytes, 1, &requests[1]), 0);
+  ASSERT_EQ(zh_iallgather(self, mine.data(), bytes, all.data(), &requests[2]), 0);
+  ASSERT_EQ(zh_ialltoall(self, mine.data(), bytes, traded.data(), &requests[3]), 0);
+  ASSERT_EQ(zh_ibarrier(self, &requests[4]), 0);
+  for (size_t i = requests.size(); i-- > 0;) {
+    zh_status status{};
+    EXPECT_EQ(zh_cancel(self, requests[i]), 0);
+    ASSERT_EQ(zh_wait(self, requests[i], &status), 0);
+    EXPECT_EQ(status.error, 0);
+  }
+  EXPECT_EQ(first(sum), first(sums));
+  EXPECT_EQ(first(told), given_by(1, n));
+  EXPECT_EQ(all, gathered);
+  for (int r = 0; r < kRanks; ++r) EXPECT_EQ(traded[static_cast<size_t>(r) * n], given(r, static_cast<size_t>(me) * n));
+}
+
+TEST(CApi, EveryCollectiveOfEverySize) {
+  zh::test::run_ranks(zh::test::World::kProcesses, kRanks, [](Bootstrap& world) {
+    zh_rank* self = open_rank(world);
+    ASSERT_NE(self, nullptr);
+    for (const size_t n : {size_t{1}, size_t{30}, size_t{4000}, size_t{200'000}}) {
+      ASSERT_NO_FATAL_FAILURE(all_collectives(self, world.rank(), n));
+    }
+    EXPECT_EQ(zh_close(self), 0);
+  });
+}
+
+TEST(CApi, CollectivesThatAreWrongOrDisagree) {
+  zh::test::run_ranks(zh::test::World::kProcesses, 2, [](Bootstrap& world) {
+    zh_rank* self = open_rank(world);
+    ASSERT_NE(self, nullptr);
+    std::array<double, 4> in{1, 2, 3, 4};
+    std::array<double, 4> out{};
+    EXPECT_EQ(zh_bcast(self, in.data(), 8, 2), -EINVAL);
+    EXPECT_EQ(zh_allreduce(self, in.data(), out.data(), 4, ZH_DOUBLE, ZH_BXOR), -EINVAL);
+    EXPECT_EQ(zh_allreduce(self, in.data(), out.data(), 4, static_cast<zh_type>(ZH_DOUBLE + 1), ZH_SUM), -EINVAL);
+    // More from one than the other takes.
+    const int error = zh_bcast(self, in.data(), world.rank() == 0 ? 32 : 8, 0);
+    EXPECT_EQ(error, world.rank() == 0 ? 0 : -EMSGSIZE);
+    zh_request* request = nullptr;
+    zh_status status{};
+    ASSERT_EQ(zh_iallreduce(self, in.data(), out.data(), world.rank() == 0 ? 4 : 2, ZH_DOUBLE, ZH_SUM, &request), 0);
+    ASSERT_EQ(zh_wait(self, request, &status), 0);
+    EXPECT_EQ(status.error, world.rank() == 0 ? -EINVAL : -EMSGSIZE);
+    ASSERT_EQ(zh_iallreduce(self, in.data(), out.data(), 4, ZH_DOUBLE, ZH_SUM, &request), 0);
+    while (zh_test(self, request, &status) == 0) zh_progress(self);
+    EXPECT_EQ(status.error, 0);
+    EXPECT_EQ(out[1], 4.0);
+    EXPECT_EQ(zh_close(self), 0);
+  });
 }
 
 }  // namespace

@@ -256,101 +256,6 @@ TEST(PlantedFault, AnotherRootAmongLeaders) {
   EXPECT_GT(plant_in_step(among_leaders, [](Step& x) { x.tag = (x.tag + 1) % 3; }), 10);
 }
 
-/// The `n`-th step that goes on, counting from 0.
-Step* find_going_on(Schedule& schedule, int n = 0) {
-  return find_step(schedule, [&n](const Step& x) { return x.goes_on && n-- == 0; });
-}
-
-TEST(PlantedFault, LeadersStepThatEndsBeforeOthersGoOn) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_going_on(s, 1);
-                  if (step != nullptr) step->goes_on = false;
-                  return step != nullptr;
-                },
-                true),
-            5);
-}
-
-TEST(PlantedFault, NodesStepThatGoesOn) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_step(s, [](const Step& x) { return x.shared() && !x.of_leaders; });
-                  if (step != nullptr) step->goes_on = true;
-                  return step != nullptr;
-                },
-                true),
-            20);
-}
-
-TEST(PlantedFault, ComparisonThatGoesOn) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kCompare; });
-              if (step != nullptr) step->goes_on = true;
-              return step != nullptr;
-            }),
-            5);
-}
-
-TEST(PlantedFault, ComparisonLeftOut) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kCompare; });
-              if (step != nullptr) *step = {.kind = StepKind::kCopy};
-              return step != nullptr;
-            }),
-            5);
-}
-
-TEST(PlantedFault, TooManyStepsThatGoOn) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_going_on(s, coll::kLeadersUnderWay);
-                  if (step == nullptr) return false;
-                  // Nothing before it orders them any more.
-                  for (Step& x : s.steps) {
-                    if (&x <= step) x.n_waits = 0;
-                  }
-                  return true;
-                },
-                true),
-            5);
-}
-
-TEST(PlantedFault, StepsThatGoOnInAnotherOrder) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* first = find_going_on(s);
-                  Step* second = find_going_on(s, 1);
-                  if (second == nullptr) return false;
-                  std::swap(first->from_at, second->from_at);
-                  std::swap(first->to_at, second->to_at);
-                  return true;
-                },
-                true),
-            5);
-}
-
-TEST(PlantedFault, SharedBeforeItHasCome) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  const Step* come = find_step(s, [](const Step& x) {
-                    return x.goes_on && (x.kind == StepKind::kTake || x.kind == StepKind::kCombine);
-                  });
-                  if (come == nullptr) return false;
-                  const auto at = static_cast<uint32_t>(come - s.steps.data());
-                  for (Step& x : s.steps) {
-                    const auto waits = s.waits_of(x);
-                    const auto found = std::find(waits.begin(), waits.end(), at);
-                    if (x.goes_on || found == waits.end()) continue;
-                    s.waits[x.first_wait + static_cast<uint32_t>(found - waits.begin())] = 0;
-                    return true;
-                  }
-                  return false;
-                },
-                true),
-            2);
-}
-
 TEST(PlantedFault, PartOfAnotherSize) {
   EXPECT_GT(plant_everywhere(
                 [](Schedule& s) {
@@ -501,24 +406,6 @@ TEST(PlantedFault, Deadlock) {
     s.waits.push_back(static_cast<uint32_t>(in - s.steps.data()));
   }
   EXPECT_NE(coll::check(problems, schedules).fault.find("wait for each other"), std::string::npos);
-}
-
-// A rank that took its node for divided in another way would break the call: the proof finds it.
-TEST(PlantedFault, DomainsThatDiffer) {
-  int planted = 0;
-  for (const Collective collective : all_collectives()) {
-    const Problem problem = divided(planted_problem(collective), blocks_of(7, 3));
-    for (const Algorithm& algorithm : coll::algorithms(collective)) {
-      if (!algorithm.by_domains || !algorithm.fits(problem)) continue;
-      std::vector<Problem> problems = coll::for_all_ranks(problem);
-      problems[3].domains = blocks_of(7, 2);
-      std::vector<Schedule> schedules;
-      ASSERT_TRUE(coll::build(problems, algorithm.name, &schedules).ok());
-      EXPECT_FALSE(coll::check(problems, schedules).proved()) << text(problem, algorithm.name);
-      ++planted;
-    }
-  }
-  EXPECT_GT(planted, 5);
 }
 
 }  // namespace

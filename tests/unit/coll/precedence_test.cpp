@@ -1,5 +1,6 @@
 // Who has the first word on an algorithm and its chunk.
 #include "coll/algorithms/precedence.h"
+#include "coll/algorithms/choose.h"
 
 #include <gtest/gtest.h>
 
@@ -87,7 +88,8 @@ TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
   EXPECT_EQ(precedence.choose(preferred_allreduce(4, 8)).chunk_bytes, kUsualChunk);
 }
 
-TEST(Precedence, LeadersCutOnlyWhereAChunkIsGiven) {
+// A table of before may name a chunk.
+TEST(Precedence, LeadersNeverCut) {
   Precedence precedence;
   Problem problem = preferred_allreduce(4, 8);
   problem.blocks = true;
@@ -96,17 +98,11 @@ TEST(Precedence, LeadersCutOnlyWhereAChunkIsGiven) {
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders\n").ok());
   EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 0 measured");
   ASSERT_TRUE(precedence.measured.parse("allreduce 2 several 0 host-leaders 4096\n").ok());
-  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 4096 measured");
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 0 measured");
   precedence.chunk_set = true;
-  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 measured");
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 0 measured");
   name(&precedence, "leaders");
-  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 65536 variable");
-  for (const Collective collective : {Collective::kBarrier, Collective::kAllgather, Collective::kAllreduce}) {
-    problem.collective = collective;
-    EXPECT_EQ(coll::leaders_cut(problem), collective == Collective::kAllreduce);
-  }
-  problem.chunk_bytes = 0;
-  EXPECT_FALSE(coll::leaders_cut(problem));
+  EXPECT_EQ(told(precedence.choose(problem)), "host-leaders 0 variable");
 }
 
 TEST(Precedence, HostLeadsAllLengthsWhereNothingElseHasAWord) {

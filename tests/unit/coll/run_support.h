@@ -88,8 +88,7 @@ class Network {
   size_t open_ = 0;
 };
 
-/// Steps of leaders, each of which is a thread: none leaves before all have come and their data have been moved. Those
-/// that go on are complete when all have come and someone has looked a few times.
+/// Steps of leaders, each of which is a thread: none leaves before all have come and their data have been moved.
 class Meeting {
  public:
   explicit Meeting(uint32_t leaders);
@@ -98,15 +97,6 @@ class Meeting {
   void fail(uint32_t leader) { failing_ = leader; }
 
  private:
-  /// A step that goes on, of all leaders.
-  struct Begun {
-    enum class Kind : uint8_t { kBcast, kReduce, kAllreduce } kind = Kind::kBcast;
-    uint32_t root = 0;
-    uint64_t count = 0;
-    coll::Reduction how;
-    std::vector<std::pair<const void*, void*>> buffers;  ///< by leader
-    uint32_t come = 0;
-  };
   struct Brought {
     const void* in = nullptr;
     std::span<const uint64_t> parts;  ///< of `in`, where it has any
@@ -115,7 +105,6 @@ class Meeting {
    public:
     End(Meeting& meeting, uint32_t self) : meeting_(meeting), self_(self) {}
     Code meet() override;
-    Code compare(uint64_t steps, uint64_t bytes) override;
     Code bcast(void* data, uint64_t bytes, uint32_t root) override;
     Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
     Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
@@ -128,15 +117,8 @@ class Meeting {
     Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts,
                         const coll::Reduction& how) override;
     Code exscan(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
-    Code begin_bcast(void* data, uint64_t bytes, uint32_t root, void** handle) override;
-    Code begin_reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
-                      void** handle) override;
-    Code begin_allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, void** handle) override;
-    bool test(void* handle, Code* code) override;
 
    private:
-    Code begin(Begun::Kind kind, const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root,
-               void** handle);
     /// Waits until all have brought something.
     void bring(const void* in, std::span<const uint64_t> parts = {});
     /// in of the first op ... op in of the one before `end`, and no one's buffers are in use afterwards.
@@ -146,19 +128,11 @@ class Meeting {
     Code leave();
     Meeting& meeting_;
     uint32_t self_;
-    size_t begun_ = 0;
-    uint32_t under_way_ = 0;
-    uint32_t looks_ = 0;
   };
-
-  /// All have come: moves the data.
-  static void carry_out(const Begun& step);
 
   std::deque<End> ends_;
   std::vector<Brought> brought_;
   std::barrier<> all_;
-  std::mutex mutex_;
-  std::deque<Begun> begun_;
   uint32_t failing_ = ~0U;
 };
 

@@ -129,11 +129,8 @@ class Ranks {
   }
 
  private:
-  /// Where all leaders have come to a step of theirs, each takes it as a thread. Those that go on are begun at once.
+  /// Where all leaders have come to a step of theirs, each takes it as a thread.
   void let_leaders_meet() {
-    for (const std::unique_ptr<coll::Run>& run : runs) {
-      while (run->begins_next()) run->share();
-    }
     std::vector<coll::Run*> come;
     for (const std::unique_ptr<coll::Run>& run : runs) {
       if (run->shared_is_next()) come.push_back(run.get());
@@ -197,36 +194,6 @@ TEST_P(RunEvery, RealData) {
   }
 }
 
-TEST_P(RunEvery, RealDataByDomains) {
-  uint64_t seed = 1;
-  for (const uint32_t ranks : {2u, 3u, 6u, 7u, 8u}) {
-    for (const auto& domains : layouts(ranks)) {
-      for (const coll::Reduction& how : {int_sum(), matrix_product()}) {
-        Problem problem;
-        problem.collective = GetParam();
-        problem.element_bytes = how.element_bytes;
-        problem.count = 7 + seed % 5;
-        problem.chunk_bytes = 2 * how.element_bytes;
-        problem.root = static_cast<uint32_t>(seed) % ranks;
-        problem.commutative = how.commutative;
-        problem = divided(problem, domains);
-        for (const Algorithm& algorithm : coll::algorithms(GetParam())) {
-          if (!algorithm.by_domains || !algorithm.fits(problem)) continue;
-          const std::vector<Problem> problems = coll::for_all_ranks(problem);
-          Ranks all(problems, algorithm, how, ++seed);
-          all.start(false, 0);
-          const std::vector<Bytes> inputs = all.inputs;
-          ASSERT_TRUE(all.finish()) << text(problem, algorithm.name);
-          for (uint32_t r = 0; r < ranks; ++r) {
-            ASSERT_EQ(all.outputs[r], expected_output(problems, r, inputs, how, all.before[r]))
-                << "rank " << r << " of " << text(problem, algorithm.name);
-          }
-        }
-      }
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Collectives, RunEvery, ::testing::ValuesIn(all_collectives()),
                          [](const auto& p) { return std::string(coll::name_of(p.param)); });
 
@@ -238,7 +205,6 @@ TEST(RunSchedule, AllreduceOfDoublesGivesTheSameBitsEverywhereAndAlways) {
   problem.chunk_bytes = 64;
   problem.layout = blocks_of(11, 3);
   for (const Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
-    if (algorithm.by_domains) problem = divided(problem, blocks_of(11, 3));
     std::vector<Bytes> results;
     for (const uint64_t seed : {5u, 6u, 7u}) {
       Ranks all(coll::for_all_ranks(problem), algorithm, double_sum(), seed);

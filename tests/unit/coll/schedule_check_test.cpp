@@ -1,10 +1,11 @@
 // Every algorithm, proved for all numbers of ranks up to 33, all roots, many layouts, counts and chunk sizes.
 // label one-thread: EveryCollective[.]
-// label proof: EveryCollective[.](Teams|Layouts|Domains)
+// label proof: EveryCollective[.](Teams|Layouts)
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "coll/algorithms/choose.h"
 #include "coll/analysis/check.h"
 #include "schedule_support.h"
 
@@ -104,12 +105,6 @@ TEST_P(EveryCollective, ListsAndInPlace) {
   }
 }
 
-/// Some nodes' ranks do not take the call for the same, so far as they know.
-std::vector<Problem> some_unsure(std::vector<Problem> problems) {
-  for (Problem& p : problems) p.same_length = p.layout->node_of(p.self) % 2 != 0;
-  return problems;
-}
-
 // What a node shares by its team changes nothing between nodes, so some may have one and others not.
 TEST_P(EveryCollective, Teams) {
   for (uint32_t ranks = 1; ranks <= 16; ++ranks) {
@@ -131,61 +126,8 @@ TEST_P(EveryCollective, Teams) {
             EXPECT_EQ(prove(problems, a).node_messages, messages) << text(problems[0], a.name);
             prove(in_place(problems), a);
           }
-          prove(some_unsure(with_teams(make_problems(p, true), false)), a);
         });
         if (HasFailure()) return;
-      }
-    }
-  }
-}
-
-/// Calls f(problem, algorithm) for the algorithms by domains.
-template <typename F>
-void each_by_domains(const Problem& problem, F&& f) {
-  each_algorithm(problem, [&f](const Problem& p, const Algorithm& a) {
-    if (a.by_domains) f(p, a);
-  });
-}
-
-TEST_P(EveryCollective, DomainsOfAllRanksAndRoots) {
-  for (uint32_t ranks = 2; ranks <= kMostRanks; ++ranks) {
-    Problem problem;
-    problem.collective = GetParam();
-    problem.element_bytes = 4;
-    problem.count = 37;
-    problem.chunk_bytes = 48;
-    const std::vector<std::shared_ptr<const Layout>> domains = layouts(ranks);
-    const uint32_t roots = coll::has_root(GetParam()) ? ranks : 1;
-    for (problem.root = 0; problem.root < roots && !HasFailure(); ++problem.root) {
-      each_by_domains(divided(problem, domains[(problem.root + ranks) % domains.size()]),
-                      [](const Problem& p, const Algorithm& a) { prove(make_problems(p, true), a); });
-    }
-  }
-}
-
-// The team is the whole node's, so it takes no part.
-TEST_P(EveryCollective, DomainsCountsChunksListsAndTeams) {
-  for (const uint32_t ranks : {2u, 3u, 5u, 8u, 13u}) {
-    for (const std::shared_ptr<const Layout>& domains : layouts(ranks)) {
-      for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{ranks} - 1, uint64_t{1000}}) {
-        for (const uint64_t chunk : {uint64_t{0}, uint64_t{1}, uint64_t{1040}}) {
-          Problem problem;
-          problem.collective = GetParam();
-          problem.element_bytes = count % 2 != 0 ? 12 : 8;
-          problem.count = count;
-          problem.chunk_bytes = count == 1000 && chunk == 1 ? 400 : chunk;
-          problem.root = static_cast<uint32_t>(count + chunk) % ranks;
-          each_by_domains(divided(problem, domains), [](const Problem& p, const Algorithm& a) {
-            const std::vector<Problem> uniform = make_problems(p, true);
-            EXPECT_EQ(prove(uniform, a).node_messages, 0U);
-            prove(in_place(uniform), a);
-            prove(with_teams(uniform, false), a);
-            if (!has_lists(p.collective)) return;
-            prove(make_problems(p, false), a);
-            prove(in_place(make_problems(p, false)), a);
-          });
-          if (HasFailure()) return;
-        }
       }
     }
   }
@@ -203,7 +145,7 @@ TEST_P(EveryCollective, TheChoiceFits) {
           problem.layout = layout;
           problem.commutative = kind % 2 == 0;
           problem.uniform = kind < 2 || !has_lists(problem.collective);
-          const Algorithm* chosen = coll::algorithm(GetParam(), coll::choose(problem));
+          const Algorithm* chosen = coll::algorithm(GetParam(), coll::default_algorithm(problem));
           ASSERT_NE(chosen, nullptr);
           EXPECT_TRUE(chosen->fits(problem));
         }
@@ -242,57 +184,19 @@ TEST(Schedules, BetweenNodesTheHostAloneCarries) {
   }
 }
 
-TEST(Schedules, LeadersAloneCrossBetweenDomains) {
-  Problem problem;
-  problem.count = 1024;
-  problem.root = 6;
-  problem.collective = Collective::kBcast;
-  problem = divided(problem, blocks_of(16, 4));
-  for (const char* name : {"leader-ring-domains", "hierarchical-domains"}) {
-    const Verdict verdict = prove(coll::for_all_ranks(problem), *coll::algorithm(Collective::kBcast, name));
-    EXPECT_EQ(verdict.domain_bytes, 3 * 1024u);
-    EXPECT_EQ(verdict.node_bytes, 0u);
-  }
-  EXPECT_EQ(prove(coll::for_all_ranks(problem), *coll::algorithm(Collective::kBcast, "linear")).domain_bytes,
-            12 * 1024u);
-  problem.collective = Collective::kAllgather;
-  const Algorithm& ring = *coll::algorithm(Collective::kAllgather, "leader-ring-domains");
-  EXPECT_EQ(prove(coll::for_all_ranks(problem), ring).domain_messages, 12u);
-}
-
-TEST(Schedules, OnlyADividedNodeHasDomains) {
-  const auto of = [](std::vector<uint32_t> numbers) { return Layout::of_domains(numbers); };
-  EXPECT_EQ(of({3, 3, 3}), nullptr);
-  EXPECT_EQ(of({0, 1, 2}), nullptr) << "each is its own leader";
-  ASSERT_NE(of({5, 1, 5}), nullptr);
-  EXPECT_EQ(of({5, 1, 5})->nodes(), 2U);
-  EXPECT_FALSE(of({5, 1, 5})->consecutive());
-  for (const Collective collective : all_collectives()) {
-    for (const Algorithm& algorithm : coll::algorithms(collective)) {
-      EXPECT_EQ(algorithm.by_domains, algorithm.name.ends_with("-domains"));
-      if (!algorithm.by_domains) continue;
-      Schedule schedule;
-      EXPECT_EQ(coll::build(planted_problem(collective), algorithm.name, &schedule).code(), Code::kNotSupported);
-    }
-  }
-}
-
-/// Kinds of the steps that each rank takes with others: with the node, and `of_leaders` as well.
-std::vector<std::vector<StepKind>> shared_kinds(const std::vector<Schedule>& schedules, bool of_leaders) {
+/// Kinds of the steps that each rank takes with others.
+std::vector<std::vector<StepKind>> shared_kinds(const std::vector<Schedule>& schedules) {
   std::vector<std::vector<StepKind>> kinds(schedules.size());
   for (size_t rank = 0; rank < schedules.size(); ++rank) {
     for (const Step& step : schedules[rank].steps) {
-      if (step.shared() && (of_leaders || !step.of_leaders)) kinds[rank].push_back(step.kind);
+      if (step.shared()) kinds[rank].push_back(step.kind);
     }
   }
   return kinds;
 }
 
-// In chunks they do not; but those of a node that do not agree on the length take the same steps with each other.
 TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
-  for (const int kind : {0, 1, 2}) {
-    const bool team = kind > 0;
-    const bool chunks = kind == 2;
+  for (const bool team : {false, true}) {
     for (const Collective collective : all_collectives()) {
       const Algorithm* how = coll::algorithm(collective, coll::kHostLeaders);
       if (how == nullptr) continue;
@@ -300,13 +204,11 @@ TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
       for (const uint64_t count : {0u, 1u, 1000u, 1'000'000u}) {
         Problem problem = planted_problem(collective);
         problem.count = count;
-        if (!chunks) problem.chunk_bytes = 0;
         std::vector<Problem> problems = coll::for_all_ranks(problem);
         if (team) problems = with_teams(std::move(problems), false);
-        for (Problem& p : problems) p.same_length = false;
         std::vector<Schedule> schedules;
         ASSERT_TRUE(coll::build(problems, how->name, &schedules).ok());
-        const std::vector<std::vector<StepKind>> kinds = shared_kinds(schedules, !chunks);
+        const std::vector<std::vector<StepKind>> kinds = shared_kinds(schedules);
         if (usual.empty()) usual = kinds;
         EXPECT_EQ(kinds, usual) << text(problem, how->name);
       }
@@ -316,15 +218,15 @@ TEST(Schedules, LeadersTakeTheSameStepsForEveryLength) {
 
 TEST(Schedules, HostLeadsCallsThatBlockOnSeveralNodes) {
   Problem problem = planted_problem(Collective::kAllreduce);
-  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_NE(coll::default_algorithm(problem), coll::kHostLeaders);
   problem.blocks = true;
-  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_EQ(coll::default_algorithm(problem), coll::kHostLeaders);
   problem.layout = Layout::one_node(7);
-  EXPECT_NE(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_NE(coll::default_algorithm(problem), coll::kHostLeaders);
   problem.layout = std::make_shared<const Layout>(std::vector<uint32_t>{0, 1, 0, 1});
-  EXPECT_NE(coll::choose(problem), coll::kHostLeaders) << "operands in rank order";
+  EXPECT_NE(coll::default_algorithm(problem), coll::kHostLeaders) << "operands in rank order";
   problem.commutative = true;
-  EXPECT_EQ(coll::choose(problem), coll::kHostLeaders);
+  EXPECT_EQ(coll::default_algorithm(problem), coll::kHostLeaders);
 }
 
 TEST(Schedules, ReduceScattersAreWorthSharingByAllPiecesTogether) {

@@ -57,12 +57,6 @@ std::vector<std::shared_ptr<const Layout>> layouts(uint32_t ranks) {
   return all;
 }
 
-Problem divided(Problem problem, std::shared_ptr<const Layout> domains) {
-  problem.layout = Layout::one_node(domains->ranks());
-  problem.domains = std::move(domains);
-  return problem;
-}
-
 bool has_lists(Collective collective) {
   return collective == Collective::kGather || collective == Collective::kScatter ||
          collective == Collective::kAllgather || collective == Collective::kAlltoall ||
@@ -115,7 +109,7 @@ std::vector<Problem> in_place(std::vector<Problem> problems) {
 std::vector<Problem> with_teams(std::vector<Problem> problems, bool some) {
   for (Problem& p : problems) {
     p.blocks = true;
-    p.team = p.same_length = !some || p.layout->node_of(p.self) % 2 == 0;
+    p.team = !some || p.layout->node_of(p.self) % 2 == 0;
   }
   return problems;
 }
@@ -144,8 +138,6 @@ std::string text(const Problem& p, std::string_view algorithm) {
                     std::to_string(p.chunk_bytes) + (p.uniform ? "" : ", lists") + (p.in_place ? ", in place" : "") +
                     (p.commutative ? "" : ", in rank order") + (p.team ? ", teams" : "") + ", nodes";
   for (uint32_t r = 0; r < p.ranks(); ++r) out += " " + std::to_string(p.layout->node_of(r));
-  if (p.domains != nullptr) out += ", domains";
-  for (uint32_t r = 0; r < p.ranks() && p.domains != nullptr; ++r) out += " " + std::to_string(p.domains->node_of(r));
   return out;
 }
 

@@ -15,9 +15,6 @@ namespace zh::test {
 [[nodiscard]] std::vector<std::shared_ptr<const coll::Layout>> layouts(uint32_t ranks);
 [[nodiscard]] std::shared_ptr<const coll::Layout> blocks_of(uint32_t ranks, uint32_t nodes);
 
-/// The same ranks on one node that is divided so.
-[[nodiscard]] coll::Problem divided(coll::Problem problem, std::shared_ptr<const coll::Layout> domains);
-
 /// The problem of every rank, with pieces of different sizes and gaps between them where `uniform` is false and the
 /// collective has lists.
 [[nodiscard]] std::vector<coll::Problem> make_problems(const coll::Problem& problem, bool uniform);

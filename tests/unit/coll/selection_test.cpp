@@ -67,27 +67,6 @@ TEST(Selection, LeavesWhatDoesNotFitToTheDefaults) {
   EXPECT_EQ(found(selection, listed), "");
 }
 
-TEST(Selection, DomainsAndTheirReplacementBeginAtOneSize) {
-  Selection selection;
-  ASSERT_TRUE(selection
-                  .parse("allreduce 4 one 0 ring\n"
-                         "allreduce 4 one 1000 hierarchical-domains\nallreduce 4 one 1000 single-reducer\n"
-                         "allreduce 4 one 2000 recursive-doubling\nallreduce 4 one 2000 shmem-parallel-domains\n"
-                         "allreduce 4 one 3000 hierarchical-domains\n")
-                  .ok());
-  const auto of = [&selection](uint64_t bytes, bool divided) {
-    Problem problem = allreduce_of(4, 1, bytes);
-    if (divided) problem.domains = coll::Layout::of_domains(std::vector<uint32_t>{0, 0, 1, 1});
-    return found(selection, problem);
-  };
-  EXPECT_EQ(of(999, true), "ring");
-  EXPECT_EQ(of(1000, true), "hierarchical-domains");
-  EXPECT_EQ(of(1000, false), "single-reducer");
-  EXPECT_EQ(of(2000, true), "shmem-parallel-domains");
-  EXPECT_EQ(of(2000, false), "recursive-doubling");
-  EXPECT_EQ(of(3000, false), "") << "no other line, so the default";
-}
-
 TEST(Selection, ReadsWhatItWrites) {
   Selection selection;
   ASSERT_TRUE(selection.parse(kText).ok());

@@ -1,5 +1,5 @@
 // What teams of started collectives in one thread need: shared memory, and nothing else of a rank; and an operation
-// whose order shows. Used by started_team_test.cpp, staged_team_test.cpp and control_block_test.cpp.
+// whose order shows. Used by small_team_test.cpp, pipelined_team_test.cpp and control_block_test.cpp.
 #pragma once
 
 #include <cstdlib>
@@ -39,7 +39,6 @@ class Memory final : public Services {
   void count_staged(uint64_t) override {}
   [[nodiscard]] uint64_t streamed_from(uint32_t) const override { return 0; }
   [[nodiscard]] uint32_t copiers() const override { return 1; }
-  [[nodiscard]] uint32_t group_members() const override { return 0; }
   [[nodiscard]] bool alive(uint32_t) override { return true; }
 
   void set_sleepers(uint32_t n) { sleepers_.store_relaxed(n); }

@@ -57,7 +57,6 @@ TEST(Timeline, LeadersTakeAnExchangeForEachDoubling) {
 TEST(Timeline, EverythingRunsAfterWhatItWaitsFor) {
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
       const Built b = built(collective, algorithm.name, 7, 3);
       for (size_t rank = 0; rank < b.schedules.size(); ++rank) {
         const Schedule& schedule = b.schedules[rank];
@@ -80,7 +79,6 @@ using PortName = std::tuple<size_t, coll::StepKind, bool>;
 TEST(Timeline, PortsDoOneThingAtATimeAndAreNotLeftIdle) {
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
       const Built b = built(collective, algorithm.name, 24, 6);
       const coll::Pairs pairs = coll::pair_messages(b.schedules);
       std::map<PortName, std::map<double, double>> busy;  // end by start
@@ -162,29 +160,6 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
     for (const uint32_t ranks_per_node : {8u, 16u, 32u}) {
       EXPECT_LE(time(collective, algorithm, ranks_per_node), 1.5 * few)
           << coll::name_of(collective) << " " << algorithm << ", " << ranks_per_node << " ranks a node";
-    }
-  }
-}
-
-// The multicore collectives paper's section 4.1: a chunk is between nodes while another one is copied inside.
-TEST(Timeline, ChunksOfLeadersOverlapWithTheirNodes) {
-  const auto by_bytes = [](const void*, const coll::Step& step, bool between) {
-    return 1 + static_cast<double>(step.bytes) / (between ? 1024 : 2048);
-  };
-  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
-    for (const uint32_t root : {0u, 1u}) {
-      const auto time = [&](uint64_t chunk) {
-        Problem problem;
-        problem.collective = collective;
-        problem.count = 1 << 20;
-        problem.chunk_bytes = chunk;
-        problem.root = coll::has_root(collective) ? root : 0;
-        problem.layout = blocks_of(16, 4);
-        std::vector<Schedule> schedules;
-        EXPECT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), coll::kHostLeaders, &schedules).ok());
-        return coll::timeline(schedules, *problem.layout, {by_bytes, nullptr}).end;
-      };
-      EXPECT_LT(time(64 << 10), 0.85 * time(0)) << coll::name_of(collective) << ", root " << root;
     }
   }
 }

@@ -122,7 +122,6 @@ TEST(Walk, AsManyProcessorsAsRanksAreAsOneForEach) {
   for (size_t i = 0; i < static_cast<size_t>(Collective::kCount); ++i) {
     const auto collective = static_cast<Collective>(i);
     for (const coll::Algorithm& a : coll::algorithms(collective)) {
-      if (a.by_domains) continue;  // of one node alone
       const auto us = [&](uint32_t processors) {
         return walked(p, Model::kLinked, {8, 2, 2, false, processors}, collective, a.name, 4096).times.end;
       };
@@ -138,7 +137,7 @@ TEST(Walk, NoMoreRanksWorkAtOnceThanThereAreProcessors) {
   const Parameters p = round_parameters();
   for (const uint32_t processors : {1U, 2U, 3U}) {
     for (const coll::Algorithm& a : coll::algorithms(Collective::kAllreduce)) {
-      if (a.by_domains || a.name == coll::kHostLeaders) continue;
+      if (a.name == coll::kHostLeaders) continue;
       const Walked w = walked(p, Model::kMlogNP, {8, 1, 1, false, processors}, Collective::kAllreduce, a.name, 4096);
       std::vector<std::pair<double, int>> changes;  // an end comes before a begin at the same time
       for (const auto& spans : w.times.spans) {
@@ -258,7 +257,6 @@ TEST(Walk, EverythingRunsAfterWhatItWaitsForAndOneAtATime) {
   const Cluster cluster{6, 3, 2};
   for (const Collective collective : all_collectives()) {
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
       const Walked w = walked(p, Model::kMlogNP, cluster, collective, algorithm.name, 64, 0, 0, 16);
       for (size_t rank = 0; rank < w.schedules.size(); ++rank) {
         const Schedule& schedule = w.schedules[rank];
@@ -291,7 +289,6 @@ TEST(Walk, GrowsWithSize) {
   for (const Collective collective : all_collectives()) {
     if (collective == Collective::kBarrier) continue;
     for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (algorithm.by_domains) continue;
       double before = 0;
       for (const uint64_t bytes : {1024U, 65536U, 4194304U}) {
         const double us = walked(p, Model::kMlogNP, {16, 4, 2}, collective, algorithm.name, bytes).times.end;

@@ -98,7 +98,6 @@ class Spanning {
     problem->layout = layout_;
     problem->blocks = blocks_;
     problem->team = team_ != nullptr;
-    problem->same_length = problem->team && engine::TeamSteps(*team_).agree(coll::digest(*problem));
     coll::Schedule schedule;
     EXPECT_TRUE(coll::build(*problem, algorithm, &schedule).ok());
     return schedule;
@@ -232,7 +231,6 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
       for (uint64_t i = 0; i < n * count; ++i) in[i] = (self + 1) * (i + 1);
       for (const Collective collective : kAcross) {
         for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-          if (algorithm.by_domains) continue;
           Problem problem;
           problem.collective = collective;
           problem.count = collective == Collective::kBarrier ? 0 : count;
@@ -268,7 +266,6 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
       if (collective == Collective::kAlltoall) continue;
       for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
         const bool by_host = algorithm.name == coll::kHostLeaders;
-        if (algorithm.by_domains) continue;
         for (const uint64_t victim : {uint64_t{1}, uint64_t{0}, n - 1}) {
           if (by_host && (victim != 1 || collective == Collective::kBarrier)) continue;
           for (const uint64_t count : {uint64_t{100}, uint64_t{9000}}) {
@@ -361,38 +358,6 @@ TEST_P(AcrossNodes, SlicesThatDisagreeInANodeAreAnErrorOfAll) {
         problem.count = 5000;
         ASSERT_EQ(span.attempt(problem, algorithm, in, out, false), Code::kOk);
         ASSERT_EQ(out[4999], static_cast<uint64_t>(GetParam().ranks));
-      }
-    }
-    span.end(world);
-  });
-}
-
-// The first node's ranks agree on another length than all others: in chunks, leaders would take different numbers of
-// steps. They find it before the first one.
-TEST_P(AcrossNodes, NodesThatDisagreeAboutALengthInChunksEndWithAnError) {
-  constexpr uint64_t kCounts[][2] = {{9000, 5}, {5, 9000}, {9000, 9001}, {0, 9000}};
-  const auto n = static_cast<uint64_t>(GetParam().ranks);
-  Network network;
-  run_ranks(World::kThreads, GetParam().ranks, [&](TestBootstrap& world) {
-    Spanning span(world, network, GetParam().node_ranks);
-    if (GetParam().teams) span.use_team();
-    const uint32_t node = span.layout().node_of(span.self());
-    const bool leads = span.layout().members(node)[0] == span.self();
-    for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
-      for (const auto& [usual, odd] : kCounts) {
-        Problem problem;
-        problem.collective = collective;
-        problem.count = node == 0 ? odd : usual;
-        problem.root = static_cast<uint32_t>(n) - 1;
-        const std::vector<uint64_t> in(9001, 1);
-        std::vector<uint64_t> out(9001);
-        const Code code = span.attempt(problem, coll::kHostLeaders, in, out, false);
-        const bool told = leads || (collective == Collective::kAllreduce && GetParam().teams);
-        if (told) {
-          EXPECT_NE(code, Code::kOk) << coll::name_of(collective) << ", " << usual << " and " << odd;
-        }
-        problem.count = 9000;
-        ASSERT_EQ(span.attempt(problem, coll::kHostLeaders, in, out, false), Code::kOk) << coll::name_of(collective);
       }
     }
     span.end(world);

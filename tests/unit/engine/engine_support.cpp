@@ -70,7 +70,6 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine::Config engine;
   engine.cma = config.cma;
   engine.copiers = config.copiers;
-  engine.group_members = config.group_members;
   engine.calibrate = false;
   if (!config.streams) engine.profile = "papers";
   engine.single_copy_min = config.single_copy_min;

@@ -22,9 +22,8 @@ struct StormConfig {
   uint64_t largest_bytes = 3 << 20;
   bool cma = true;
   uint32_t copiers = 8;
-  uint32_t group_members = 0;  ///< see engine::Config
-  uint32_t node_ranks = 0;     ///< > 0: several nodes of so many ranks
-  std::string topology = {};   ///< of hwloc, in place of this machine's
+  uint32_t node_ranks = 0;    ///< > 0: several nodes of so many ranks
+  std::string topology = {};  ///< of hwloc, in place of this machine's
   uint64_t single_copy_min = 0;
   uint64_t rank_bytes = 128 << 20;  ///< half of it in reserve
   uint64_t annex_bytes = 0;

@@ -80,7 +80,7 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
   run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
-      if (algorithm.by_domains || algorithm.name == coll::kHostLeaders) continue;
+      if (algorithm.name == coll::kHostLeaders) continue;
       for (const uint64_t count : {1u, 100u, 20'000u}) {
         const auto run = make_run(problem_of(Collective::kAllreduce, kRanks, self, count), algorithm.name, transport);
         std::vector<uint64_t> input(count);
@@ -133,67 +133,6 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
     for (uint64_t i = 0; i < kRanks * kCount; ++i) ASSERT_EQ(outputs.back()[i], i / kCount);
     r.rank->quiesce();
   });
-}
-
-/// The outputs of all algorithms by domains that move or combine `count` numbers, on a rank of a pretended machine.
-void run_by_domains(Rank& rank, coll::Transport& transport, Problem problem) {
-  const uint64_t n = problem.ranks();
-  const uint64_t self = problem.self;
-  const uint64_t count = problem.count;
-  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce,
-                                      Collective::kAllgather, Collective::kBarrier}) {
-    problem.collective = collective;
-    for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-      if (!algorithm.by_domains) continue;
-      const auto run = make_run(problem, algorithm.name, transport);
-      std::vector<uint64_t> input(count);
-      std::vector<uint64_t> output(n * count, 99);
-      for (uint64_t i = 0; i < count; ++i) input[i] = i * (self + 1);
-      run->start({input.data(), output.data(), sum(), 0});
-      rank.wait_until([&] { return run->advance(); });
-      ASSERT_EQ(run->code(), Code::kOk);
-      for (uint64_t i = 0; i < count; ++i) {
-        if (collective == Collective::kBcast && self != problem.root) {
-          ASSERT_EQ(output[i], i * (problem.root + 1)) << algorithm.name;
-        } else if (collective == Collective::kAllreduce ||
-                   (collective == Collective::kReduce && self == problem.root)) {
-          ASSERT_EQ(output[i], i * n * (n + 1) / 2) << algorithm.name;
-        }
-        for (uint64_t r = 0; r < n && collective == Collective::kAllgather; ++r) {
-          ASSERT_EQ(output[r * count + i], i * (r + 1)) << algorithm.name;
-        }
-      }
-    }
-  }
-}
-
-TEST_P(ScheduleRun, ByDomainsOfAPretendedMachine) {
-  if (!node::Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
-  constexpr uint32_t kRanks = 6;
-  // Ranks in blocks on two sockets; unequal on caches; dealt out to sockets in turn.
-  for (const char* machine : {"synthetic:pack:2 numa:1 l3:1 core:3 pu:1", "synthetic:pack:1 numa:1 l3:2 core:4 pu:1",
-                              "synthetic:pack:2 numa:1 l3:1 core:1 pu:1"}) {
-    StormConfig config = scheduled_in(GetParam());
-    config.topology = machine;
-    run_engine(kRanks, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
-      AllRanks transport(*r.rank, 77);
-      Problem problem;
-      problem.element_bytes = 8;
-      problem.chunk_bytes = 16 << 10;
-      problem.self = self;
-      problem.root = 4;
-      std::vector<uint32_t> domains(kRanks);
-      for (uint32_t i = 0; i < kRanks; ++i) domains[i] = r.node->domain_of(i);
-      problem.layout = coll::Layout::one_node(kRanks);
-      problem.domains = coll::Layout::of_domains(domains);
-      ASSERT_NE(problem.domains, nullptr) << machine;
-      for (const uint64_t count : {1u, 100u, 20'000u}) {
-        problem.count = count;
-        run_by_domains(*r.rank, transport, problem);
-      }
-      r.rank->quiesce();
-    });
-  }
 }
 
 TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {

@@ -28,14 +28,12 @@ struct TeamCase {
   World world;
   int ranks;
   Memory memory;
-  uint32_t group = 0;  ///< see engine::Config::group_members
 };
 
 inline std::string team_case_name(const ::testing::TestParamInfo<TeamCase>& info) {
   const char* const memory[] = {"mapped", "kernel", "messages", "edges", "edges_kernel"};
   return std::string(to_string(info.param.world)) + "_" + std::to_string(info.param.ranks) + "_" +
-         memory[static_cast<int>(info.param.memory)] +
-         (info.param.group != 0 ? "_groups_of_" + std::to_string(info.param.group) : "");
+         memory[static_cast<int>(info.param.memory)];
 }
 
 /// Element `i` of what rank `r` contributes to call number `call`.
@@ -130,7 +128,6 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
                 config.ranks = c.ranks;
                 config.cma = c.memory != Memory::kMessages && c.memory != Memory::kEdges;
                 config.copiers = 2;
-                config.group_members = c.group;
                 // Two that are far apart share nothing of what is mapped, unless nobody streams.
                 config.streams = c.world == World::kThreads;
                 heap.whole = c.memory == Memory::kMapped;

@@ -1,9 +1,13 @@
 // Collectives of a team of real ranks: every operation, small and large, against results computed here.
 // label more-ranks: All/Teams[.].*/(threads|processes_[58]_)
+// label more-ranks: TeamOfMany[.]
+// label most-ranks: TeamOfMany[.].*/threads_193
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -263,11 +267,6 @@ std::vector<TeamCase> cases() {
       }
     }
   }
-  // Small reductions in groups, the last of which has one member, or is whole.
-  all.push_back({World::kThreads, 5, Memory::kMapped, 2});
-  all.push_back({World::kProcesses, 5, Memory::kKernel, 2});
-  all.push_back({World::kProcesses, 8, Memory::kMessages, 4});
-  all.push_back({World::kProcesses, 8, Memory::kMapped, 3});
   return all;
 }
 
@@ -297,6 +296,63 @@ TEST(TeamDeath, OthersAreTold) {
               {.may_die = 1});
   }
 }
+
+/// Neither associative nor commutative, in every bit.
+double bend(double left, double right) { return left * 1.0625 + 1.0 / (3.0 + right * right); }
+void bend_kernel(const void* left, const void* right, void* out, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const double x = bend(static_cast<const double*>(left)[i], static_cast<const double*>(right)[i]);
+    std::memcpy(static_cast<double*>(out) + i, &x, sizeof x);
+  }
+}
+
+class TeamOfMany : public ::testing::TestWithParam<uint32_t> {};
+
+// As many ranks as large nodes have, before and after control blocks grow: one bracket of operands on all of them.
+TEST_P(TeamOfMany, OperandsHaveOneBracket) {
+  const uint32_t ranks = GetParam();
+  run_ranks(World::kThreads, static_cast<int>(ranks),
+            [&](TestBootstrap& world) {
+              StormConfig config;
+              config.ranks = static_cast<int>(ranks);
+              config.rank_bytes = 32 << 20;
+              // So many that are always ready to run would keep each other from it.
+              config.wait = engine::WaitPolicy::kPassive;
+              EngineRank r = make_rank(world, config);
+              ASSERT_NE(r.rank, nullptr);
+              const uint32_t self = r.node->self();
+              std::vector<uint32_t> members(ranks);
+              std::iota(members.begin(), members.end(), 0U);
+              const std::unique_ptr<Team> team = r.rank->make_team(11, members, self);
+              ASSERT_TRUE(team->ready());
+              const Reduction how{8, bend_kernel, nullptr, nullptr, false};
+              for (uint32_t call = 0; call < 30; ++call) {
+                const auto operand = [call](uint32_t rank) { return std::sin(call * 37.0 + rank); };
+                double expected = operand(ranks - 1);
+                for (uint32_t i = ranks - 1; i-- > 0;) expected = bend(operand(i), expected);
+                const uint64_t n = std::array{1, 71, 250}[call % 3];
+                std::vector<double> in(n, operand(self));
+                std::vector<double> out(n, -1.0);
+                const uint32_t root = call * 5 % ranks;
+                if (call % 2 == 0) {
+                  ASSERT_EQ(team->allreduce(in.data(), out.data(), n, how), Code::kOk);
+                } else {
+                  ASSERT_EQ(team->reduce(in.data(), out.data(), n, how, root), Code::kOk);
+                  if (self != root) expected = -1.0;
+                }
+                EXPECT_ALL(n, expected, out);
+                if (call % 7 == 0) {
+                  ASSERT_EQ(team->barrier(), Code::kOk);
+                }
+              }
+              EXPECT_TRUE(team->grown());
+              r.rank->quiesce();
+              ASSERT_TRUE(world.barrier().ok());
+            },
+            {.timeout_s = 240});
+}
+INSTANTIATE_TEST_SUITE_P(Many, TeamOfMany, ::testing::Values(16U, 193U),
+                         [](const auto& ranks) { return "threads_" + std::to_string(ranks.param); });
 
 // Control blocks are used again, so that programs may make and free communicators without end.
 TEST(TeamMemory, IsUsedAgain) {

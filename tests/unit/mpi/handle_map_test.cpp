@@ -4,8 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "engine/contexts.h"
 #include "mpi/entry/module_abi.h"
-#include "mpi/handles/context.h"
 #include "mpi/handles/handle_map.h"
 
 namespace zh::mpi {
@@ -37,15 +37,15 @@ TEST(HandleMap, SurvivesManyLivesOfFewHandles) {
 }
 
 TEST(Context, DiffersByParentCountAndMembers) {
-  std::set<uint64_t> seen{kWorldContext};
+  std::set<uint64_t> seen{engine::kWorldContext};
   const int groups[][3] = {{0, 1, 2}, {0, 2, 1}, {0, 1, 3}};
   uint64_t n = 1;
-  for (const uint64_t parent : {kWorldContext, mix(kWorldContext, 9)}) {
+  for (const uint64_t parent : {engine::kWorldContext, engine::mix(engine::kWorldContext, 9)}) {
     for (uint64_t creations = 0; creations < 50; ++creations) {
       for (const auto& group : groups) {
-        seen.insert(derive_context(parent, creations, hash_group(group, 3)));
-        seen.insert(derive_group_context(parent, hash_group(group, 3), static_cast<int>(creations), 0));
-        seen.insert(derive_group_context(parent, hash_group(group, 3), 0, creations + 1));
+        seen.insert(engine::derive_context(parent, creations, engine::hash_group(group, 3)));
+        seen.insert(engine::derive_group_context(parent, engine::hash_group(group, 3), static_cast<int>(creations), 0));
+        seen.insert(engine::derive_group_context(parent, engine::hash_group(group, 3), 0, creations + 1));
         n += 3;
       }
     }
@@ -55,8 +55,8 @@ TEST(Context, DiffersByParentCountAndMembers) {
 
 TEST(Context, IsTheSameForEveryMember) {
   const int group[] = {4, 5};
-  EXPECT_EQ(derive_context(kWorldContext, 3, hash_group(group, 2)),
-            derive_context(kWorldContext, 3, hash_group(group, 2)));
+  EXPECT_EQ(engine::derive_context(engine::kWorldContext, 3, engine::hash_group(group, 2)),
+            engine::derive_context(engine::kWorldContext, 3, engine::hash_group(group, 2)));
 }
 
 TEST(ModuleTable, HashSeesOrderAndBoundaries) {

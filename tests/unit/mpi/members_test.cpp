@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coll/schedule/problem.h"
-#include "mpi/handles/context.h"
+#include "engine/contexts.h"
 
 namespace zh::mpi {
 namespace {
@@ -65,7 +65,7 @@ TEST(Members, TheWorldHasNoListsOfItsOwn) {
   EXPECT_EQ(all->here(), kPerNode);
   EXPECT_EQ(all->self(), 3 * kPerNode + 5);
   EXPECT_TRUE(all->share_a_node());
-  EXPECT_EQ(all->hash(), hash_group(world.ranks().data(), world.ranks().size()));
+  EXPECT_EQ(all->hash(), engine::hash_group(world.ranks().data(), world.ranks().size()));
 }
 
 TEST(Members, ADuplicateAsksNobodyAndSharesAll) {

@@ -14,8 +14,8 @@ TEST(SegmentMap, HeaderIsWhatItsSizesMakeOfIt) {
   const auto* const made = "the header is what make_header() makes of its sizes";
   for (uint64_t HeaderShm::*field :
        {&HeaderShm::magic, &HeaderShm::layout_hash, &HeaderShm::segment_bytes, &HeaderShm::slots, &HeaderShm::levels,
-        &HeaderShm::lines, &HeaderShm::domains, &HeaderShm::node_of, &HeaderShm::local_of, &HeaderShm::every_rank,
-        &HeaderShm::parts, &HeaderShm::annexes}) {
+        &HeaderShm::lines, &HeaderShm::node_of, &HeaderShm::local_of, &HeaderShm::every_rank, &HeaderShm::parts,
+        &HeaderShm::annexes}) {
     HeaderShm header = whole;
     header.*field += kPageBytes;
     EXPECT_STREQ(header.broken_invariant(), made);

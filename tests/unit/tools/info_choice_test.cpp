@@ -36,17 +36,6 @@ void expect(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
 }
 
-TEST(InfoChoice, DomainsAreThoseOfTheProfilesChips) {
-  ChoiceFacts f = facts();
-  f.profile = model::built_in_profiles().front();  // of two chips a node
-  ASSERT_TRUE(f.precedence.modelled.parse("allreduce 2 one 0 hierarchical-domains\nallreduce 2 one 0 ring\n").ok());
-  EXPECT_EQ(choice_json(allreduce(8, 4, 1), f)["algorithm"], "hierarchical-domains");
-  expect(told(allreduce(8, 4, 1), f), "if ranks are bound to several sockets");
-  EXPECT_NE(choice_json(allreduce(8, 4, 2), f)["algorithm"], "hierarchical-domains") << "several nodes";
-  f.profile->chips_per_node = 1;
-  EXPECT_EQ(choice_json(allreduce(8, 4, 1), f)["algorithm"], "ring");
-}
-
 TEST(InfoChoice, NamesTheSourceThatWon) {
   const ChoiceQuestion question = allreduce(8, 4, 1);
   ChoiceFacts f = facts();

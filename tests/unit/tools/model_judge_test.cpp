@@ -158,7 +158,7 @@ TEST(ModelJudge, CellsAreByCollectiveClusterAndSize) {
   EXPECT_EQ(sums[3].what.collective, Collective::kReduce);
 }
 
-// The table of `model choose`, and coll::choose().
+// The table of `model choose`, and coll::default_algorithm().
 TEST(ModelJudge, TheModelChoosesAsItsTableDoes) {
   const model::Parameters& profile = *model::built_in_profile("gigabit-like");
   const coll::Tiles tiles = {8 * kK, 128 * kK};

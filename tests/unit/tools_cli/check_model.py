@@ -55,16 +55,6 @@ class Model(Case):
             self.assertIn("section 5.2", row["equation"])
         self.assertIn("closed form", model(*args).stdout)
 
-    def test_predicts_by_sockets(self):
-        def us(algorithm):
-            out = self.of("predict", "bcast", "-a", algorithm, "-s", "64K", "-r", "12", "-n", "1", "--sockets", "2")
-            self.assertEqual(out["chips_per_node"], 2)
-            return {row["model"]: row["walk_us"] for row in out["predictions"]}["mlog_nP"]
-
-        self.assertLess(us("hierarchical-domains"), us("linear"))
-        args = ("predict", "bcast", "-a", "hierarchical-domains", "-r", "12", "-n", "1", "--sockets", "1")
-        self.assertEqual(model(*args).returncode, 2)
-
     def test_predicts_what_the_paper_has_no_form_for(self):
         out = self.of("predict", "allreduce", "-s", "64K", "-r", "16", "-n", "4")
         self.assertTrue(out["algorithm"])
@@ -75,8 +65,7 @@ class Model(Case):
 
     def test_every_algorithm_has_a_walk(self):
         for line in json.loads(zerohop("schedule", "--list", "--json").stdout):
-            where = ("-n", "1", "--sockets", "3") if line["algorithm"].endswith("-domains") else ("-n", "3")
-            out = self.of("predict", line["collective"], "-a", line["algorithm"], "-r", "12", *where, "--root", "0")
+            out = self.of("predict", line["collective"], "-a", line["algorithm"], "-r", "12", "-n", "3", "--root", "0")
             self.assertGreater(out["predictions"][3]["walk_us"], 0, line)
 
     def test_many_ranks_have_closed_forms_alone(self):

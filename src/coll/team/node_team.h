@@ -1,0 +1,151 @@
+// NodeTeam: the members of a communicator on one node, and their collectives that go on after the call has returned.
+// Nothing here waits: each member goes on when its rank is in MPI and the others are as far. SmallTeam and
+// PipelinedTeam are the two kinds. Called by engine::NonblockingOnNode, one thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/atomic.h"
+#include "base/invariant.h"
+#include "coll/team/block_pool.h"
+#include "coll/team/distance.h"
+#include "coll/team/node_call.h"
+#include "coll/team/services.h"
+#include "os/clock.h"
+
+namespace zh::coll {
+
+class NodeTeam {
+ public:
+  virtual ~NodeTeam() = default;
+  NodeTeam(const NodeTeam&) = delete;
+  NodeTeam& operator=(const NodeTeam&) = delete;
+
+  /// This member's block, for all members to know; kNoOffset when the budget of shared memory is used up. Once.
+  [[nodiscard]] virtual Offset take_block() = 0;
+  /// The blocks of all members, in their order. From now on calls go on.
+  virtual void open(std::vector<Offset> blocks) = 0;
+  /// In place of that: some member has none, and all know it.
+  virtual void give_up() = 0;
+
+  /// Before or after open(), in the order of numbers.
+  virtual void begin(NodeCall* call) = 0;
+  /// Gives and takes what may be by now. True once the call has ended. A call that has ended stays so.
+  virtual bool advance(NodeCall* call) = 0;
+  /// Ends a call that was begun.
+  virtual void fail(NodeCall* call, Code code) = 0;
+  /// The flag that the call waits for, which advance() has not seen yet; null: it waits for something else.
+  [[nodiscard]] virtual const Atomic<uint64_t>* awaited(const NodeCall*) const { return nullptr; }
+
+  /// Whether most other members share no cache with this one. Members that take turns on CPUs are as near as the
+  /// scheduler has them.
+  [[nodiscard]] bool is_apart() const {
+    return services_.polls() > 1 && streamed_from_most(services_, ranks_, self_) != kNeverStreamed;
+  }
+  /// Whether a member has died, as far as was seen. Looks now and then.
+  bool look_for_deaths() {
+    if (dead_ || ++looks_ % kLooksPerClock != 0 || !death_checks_.over(kDeathCheckEveryUs)) return dead_;
+    dead_ = std::any_of(ranks_.begin(), ranks_.end(), [this](uint32_t rank) { return !services_.alive(rank); });
+    return dead_;
+  }
+
+ protected:
+  /// `ranks`: node-local indices in the order of the communicator's ranks; `self`: this rank's place among them.
+  NodeTeam(Services& services, std::vector<uint32_t> ranks, uint32_t self)
+      : services_(services), ranks_(std::move(ranks)), size_(static_cast<uint32_t>(ranks_.size())), self_(self) {}
+
+  /// Members that sleep look at their flags again.
+  void wake_sleepers() {
+    const Atomic<uint32_t>* const sleepers = services_.sleepers();
+    if (sleepers == nullptr || sleepers->load_relaxed() == 0) return;
+    for (uint32_t i = 0; i < size_; ++i) {
+      if (i != self_) services_.wake(ranks_[i]);
+    }
+  }
+  /// Numbers in shared memory begin at 1.
+  [[nodiscard]] static uint64_t seq_of(const NodeCall* call) { return call->number + 1; }
+
+  Services& services_;
+  const std::vector<uint32_t> ranks_;
+  const uint32_t size_;
+  const uint32_t self_;
+
+ private:
+  static constexpr uint32_t kLooksPerClock = 16;
+  static constexpr double kDeathCheckEveryUs = 5000;
+  uint32_t looks_ = 0;
+  os::Interval death_checks_;
+  bool dead_ = false;
+};
+
+/// A team whose members have a `Block` of shared memory each.
+template <typename Block>
+class TeamOfBlocks : public NodeTeam {
+ public:
+  Offset take_block() final { return own_ = pool_.take(context_); }
+  void open(std::vector<Offset> blocks) final {
+    offsets_ = std::move(blocks);
+    for (const Offset offset : offsets_) blocks_.push_back(at<Block>(services_.base(), offset));
+    tell_done();
+  }
+  void give_up() final {
+    if (own_ != kNoOffset) pool_.give(context_, 0, own_, {});
+    own_ = kNoOffset;
+  }
+
+ protected:
+  /// `context` is the same on every member.
+  TeamOfBlocks(Services& services, BlockPool<Block>& pool, uint64_t context, std::vector<uint32_t> ranks, uint32_t self)
+      : NodeTeam(services, std::move(ranks), self), pool_(pool), context_(context) {}
+  // A block that others may look at, and not know that this member is gone, is never used again.
+  ~TeamOfBlocks() override {
+    if (is_open() && under_way_.empty()) pool_.give(context_, done_, own_, std::move(offsets_));
+  }
+
+  [[nodiscard]] bool is_open() const { return !blocks_.empty(); }
+  [[nodiscard]] Block& block(uint32_t member) const { return *blocks_[member]; }
+
+  /// Calls that were none of this team's, or none of this member's, are done with the next one that begins.
+  void add(NodeCall* call) {
+    call->ended = false;
+    call->unserved = false;
+    call->code = Code::kOk;
+    latest_ = seq_of(call);
+    under_way_.push_back(call);
+    tell_done();
+  }
+  void remove(NodeCall* call) {
+    call->ended = true;
+    under_way_.erase(std::find(under_way_.begin(), under_way_.end(), call));
+    tell_done();
+  }
+
+  [[nodiscard]] uint64_t context() const { return context_; }
+  [[nodiscard]] NodeCall* front() const { return under_way_.front(); }
+  [[nodiscard]] uint64_t done() const { return done_; }
+
+ private:
+  void tell_done() {
+    if (!is_open()) return;
+    const uint64_t done = under_way_.empty() ? latest_ : seq_of(under_way_.front()) - 1;
+    if (done == done_) return;
+    done_ = done;
+    block(self_).done.store_release(done);  // SD0 -> SD1: this member's last reads
+    ZH_CHECK_INVARIANT(block(self_).broken_invariant(context_));
+    wake_sleepers();
+  }
+
+  BlockPool<Block>& pool_;
+  const uint64_t context_;
+  Offset own_ = kNoOffset;
+  std::vector<Offset> offsets_;       ///< by member; empty before open()
+  std::vector<Block*> blocks_;        ///< likewise
+  std::vector<NodeCall*> under_way_;  ///< that have not ended, in the order of their numbers
+  uint64_t latest_ = 0;               ///< seq_of() the last one that was begun
+  uint64_t done_ = 0;                 ///< in this member's block
+};
+
+}  // namespace zh::coll

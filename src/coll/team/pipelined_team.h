@@ -1,0 +1,71 @@
+// PipelinedTeam: large collectives that go on after the call has returned, through staging areas in shared memory,
+// piece by piece. Nobody touches another one's memory. The steps are those of staged_reduce.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "coll/team/control_block.h"
+#include "coll/team/control_block_pool.h"
+#include "coll/team/distance.h"
+#include "coll/team/node_team.h"
+#include "coll/team/scratch.h"
+
+namespace zh::coll {
+
+/// `give` and `out` are a call's own until it has ended; they may be the same memory where each piece that comes lies
+/// where one of as many bytes was given. Calls go on one after another.
+class PipelinedTeam final : public TeamOfBlocks<PipelinedBlockShm> {
+ public:
+  PipelinedTeam(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> ranks,
+                uint32_t self)
+      : TeamOfBlocks(services, pool.pipelined(), context, std::move(ranks), self), pool_(pool) {}
+  ~PipelinedTeam() override;
+
+  void begin(NodeCall* call) override;
+  bool advance(NodeCall* call) override;
+  void fail(NodeCall* call, Code code) override;
+
+ private:
+  bool try_step(NodeCall* call);
+  bool contribute(NodeCall* call);
+  /// True once all others have done that many steps of the call.
+  [[nodiscard]] bool all_did(uint64_t seq, uint64_t steps) const;
+  [[nodiscard]] bool agree(const NodeCall* call) const;
+  void tell(NodeCall* call, uint64_t steps);
+
+  // pipelined_steps.cpp
+  /// Cuts the call into rounds; false if it cannot be carried out so, or there is no memory.
+  bool plan(NodeCall* call);
+  void take_step(NodeCall* call);
+  void put_round(const NodeCall* call, uint64_t round);
+  void combine_round(const NodeCall* call, uint64_t round);
+  void take_results(const NodeCall* call, uint64_t round);
+  void take_pieces(const NodeCall* call, uint64_t round);
+  struct Piece {
+    uint64_t from;   ///< of the slice's or the member's bytes
+    uint64_t bytes;  ///< 0: there are no more
+  };
+  /// Bytes of a reduction's slice, from the start of the vector.
+  [[nodiscard]] Piece slice_of(const NodeCall* call, uint64_t round, uint32_t slice) const;
+  [[nodiscard]] static Piece piece_of(const NodeCall* call, uint64_t round);
+  /// Where something for `place` is in a member's area.
+  [[nodiscard]] std::byte* room_of(const NodeCall* call, uint64_t round, uint32_t member, uint32_t place) const;
+  /// Places in half an area.
+  [[nodiscard]] uint32_t places_of(const NodeCall* call) const {
+    return call->reduces() || call->pieces > 1 ? size_ : 1;
+  }
+  [[nodiscard]] copy::Store store_of(uint64_t bytes) const {
+    return bytes >= streamed_ ? copy::Store::kNonTemporal : copy::Store::kTemporal;
+  }
+  [[nodiscard]] uint32_t after_self(uint32_t k) const { return self_ + k < size_ ? self_ + k : self_ + k - size_; }
+
+  ControlBlockPool& pool_;
+  Offset area_ = kNoOffset;             ///< of the call at hand, or of one that failed
+  uint64_t before_ = 0;                 ///< seq_of() the last call that all members took part in
+  uint64_t streamed_ = kNeverStreamed;  ///< pieces of so many bytes and more go past this rank's caches
+  Scratch accumulator_;
+  bool broken_ = false;  ///< a member has died; others may look at this one's area
+};
+
+}  // namespace zh::coll

@@ -1,0 +1,55 @@
+// A member's block of started collectives: what it gives to those that are under way, in shared memory. Written and
+// read by SmallTeam only; the blocks of blocking collectives are control_block.h's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "base/shm_types.h"
+#include "coll/sizes.h"
+
+namespace zh::coll {
+
+/// Started collectives that a member may be ahead of another, if they follow each other.
+#ifdef ZH_MODEL_CHECK
+constexpr uint32_t kNonblockingSlots = 2;  // every reuse is met soon
+#else
+constexpr uint32_t kNonblockingSlots = 16;
+#endif
+
+/// A member's contribution to started collective number `seq`.
+/// Writers: its owner, once every member has done all collectives up to the one that used the slot last. Readers:
+/// members that are in that collective, once `seq` is its number. Invariant: the rest is immutable from the store of
+/// `seq` until all members have done that collective. Wrap: none, 64 bits. Crash: a flag that does not come; who waits
+/// sees the death.
+struct alignas(kPairBytes) SmallSlotShm {
+  Atomic<uint64_t> seq;  ///< from 1 on
+  uint64_t bytes;
+  std::byte payload[kSlotBytes];
+
+  /// For the owner before it publishes, and for members after (small_block_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant() const;
+};
+static_assert(kShmSafe<SmallSlotShm> && sizeof(SmallSlotShm) == 5 * kPairBytes);
+
+/// Writers: the owner. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
+/// names the team that the block serves. A collective whose number mod kNonblockingSlots is i has slot i. Wrap: none,
+/// 64 bits. Crash: nobody uses the team any more.
+struct SmallBlockShm {
+  alignas(kPairBytes) Atomic<uint64_t> context;
+  /// The owner needs nothing from others any more for collectives up to this number.
+  Atomic<uint64_t> done;
+  SmallSlotShm slots[kNonblockingSlots];
+
+  /// For the owner, while it serves no team: nothing is done.
+  void reset() {
+    done.store_relaxed(0);
+    for (SmallSlotShm& slot : slots) slot.seq.store_relaxed(0);
+  }
+  /// For any member (small_block_invariant.cpp).
+  [[nodiscard]] const char* broken_invariant(uint64_t team) const;
+};
+static_assert(kShmSafe<SmallBlockShm>);
+
+}  // namespace zh::coll

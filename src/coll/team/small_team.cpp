@@ -1,0 +1,132 @@
+// See small_team.h.
+#include "coll/team/small_team.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/crash_point.h"
+#include "base/invariant.h"
+#include "coll/team/fold.h"
+
+namespace zh::coll {
+
+namespace {
+/// Members whose next contributions are asked for ahead: a cache's open misses.
+constexpr uint32_t kMostAsked = 8;
+}  // namespace
+
+void SmallTeam::begin(NodeCall* call) {
+  call->small = {};
+  call->small.next = call->first;
+  const uint64_t seq = seq_of(call);
+  if (call->gives) call->small.before = std::exchange(latest_in_slot_[seq % kNonblockingSlots], seq);
+  add(call);
+}
+
+bool SmallTeam::advance(NodeCall* call) {
+  if (call->ended || try_to_end(call)) return true;
+  if (!look_for_deaths()) return false;
+  // What the dead had finished is there.
+  if (!try_to_end(call)) fail(call, Code::kPeerDead);
+  return true;
+}
+
+const Atomic<uint64_t>* SmallTeam::awaited(const NodeCall* call) const {
+  const bool gave = is_open() && (!call->gives || call->small.published);
+  return gave && call->small.next < call->end ? &slot(call->small.next, call).seq : nullptr;
+}
+
+bool SmallTeam::try_to_end(NodeCall* call) {
+  if (!is_open() || (call->gives && !publish(call))) return false;
+  for (; call->small.next < call->end; ++call->small.next) {
+    // SS1 <- SS0: the member's contribution.
+    if (slot(call->small.next, call).seq.load_acquire() != seq_of(call)) return false;
+  }
+  ask_for_next(call);
+  take(call);
+  end(call);
+  return true;
+}
+
+// Members that only give run ahead, so what comes next may be there already. Where it is not, this member still has the
+// line from the slot's last use, and asks for nothing.
+void SmallTeam::ask_for_next(const NodeCall* call) const {
+  if (call->end - call->first > kMostAsked) return;
+  for (uint32_t i = call->first; i < call->end; ++i) {
+    __builtin_prefetch(&block(i).slots[(seq_of(call) + 1) % kNonblockingSlots]);
+  }
+}
+
+bool SmallTeam::publish(NodeCall* call) {
+  if (call->small.published) return true;
+  if (!is_done(call->small.before)) return false;
+  SmallSlotShm& mine = slot(self_, call);
+  mine.bytes = call->pieces * call->bytes;
+  if (mine.bytes != 0) std::memcpy(mine.payload, call->give, mine.bytes);
+  ZH_CRASH_POINT("started: contributed");
+  ZH_CHECK_INVARIANT(mine.broken_invariant());
+  mine.seq.store_release(seq_of(call));  // SS0 -> SS1: the contribution
+  ZH_CRASH_POINT("started: published");
+  ZH_CHECK_INVARIANT(block(self_).broken_invariant(context()));
+  call->small.published = true;
+  wake_sleepers();
+  return true;
+}
+
+// This member reads its own slot as the others do, and may have a call for it that has given nothing yet.
+bool SmallTeam::is_done(uint64_t seq) {
+  if (seq <= safe_) return true;
+  uint64_t least = done();
+  for (uint32_t i = 0; i < size_; ++i) {
+    // SD1 <- SD0: the member's reads of what is written next.
+    if (i != self_) least = std::min(least, block(i).done.load_acquire());
+  }
+  safe_ = least;
+  return seq <= safe_;
+}
+
+void SmallTeam::take(NodeCall* call) {
+  if (call->first == call->end) return;
+  if (call->reduces()) {
+    combine_pieces(call);
+  } else {
+    copy_pieces(call);
+  }
+}
+
+// Pieces are of the length that their giver takes them for.
+void SmallTeam::copy_pieces(NodeCall* call) {
+  auto* out = static_cast<std::byte*>(call->out);
+  for (uint32_t i = call->first; i < call->end; ++i, out += call->bytes) {
+    const SmallSlotShm& theirs = slot(i, call);
+    const uint64_t piece_bytes = theirs.bytes / call->pieces;
+    const uint64_t n = std::min(piece_bytes, call->bytes);
+    if (n != 0) std::memcpy(out, theirs.payload + call->piece * piece_bytes, n);
+    if (piece_bytes > call->bytes) call->code = Code::kTruncated;
+    if (piece_bytes < call->bytes && call->exact && call->code == Code::kOk) call->code = Code::kInvalid;
+  }
+}
+
+void SmallTeam::combine_pieces(NodeCall* call) {
+  const uint64_t bytes = call->pieces * call->bytes;
+  for (uint32_t i = call->first; i < call->end && call->code == Code::kOk; ++i) {
+    const uint64_t theirs = slot(i, call).bytes;
+    if (theirs != bytes) call->code = theirs > bytes ? Code::kTruncated : Code::kInvalid;
+  }
+  if (call->code != Code::kOk) return;
+  fold_by_kernel(call->first, call->end - 1, call->bytes, static_cast<std::byte*>(call->out), call->how,
+                 [&](uint32_t i) { return slot(i, call).payload + call->piece * call->bytes; });
+}
+
+void SmallTeam::fail(NodeCall* call, Code code) {
+  call->code = code;
+  end(call);
+}
+
+void SmallTeam::end(NodeCall* call) {
+  ZH_CRASH_POINT("started: not yet done");
+  remove(call);
+}
+
+}  // namespace zh::coll

@@ -1,0 +1,315 @@
+// See collective_call.h, and collective_calls.h.
+#include "engine/collective_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coll/team/small_team.h"
+#include "engine/internode.h"
+#include "os/clock.h"
+
+namespace zh::engine {
+namespace {
+
+/// How long a call stands still before this rank asks whether the others live and are in the same one, and asks again.
+constexpr uint64_t kAskAfterNs = 100'000'000;
+constexpr uint32_t kIdleTurns = 64;  // of which one looks at the clock
+
+/// Another pointer to what the communicator keeps, which lives longer and so is not counted.
+template <typename T>
+std::shared_ptr<T> uncounted(const std::shared_ptr<T>& kept) {
+  return {std::shared_ptr<void>(), kept.get()};
+}
+
+}  // namespace
+
+CollectiveCall::CollectiveCall(std::shared_ptr<Collectives> of, Kind kind)
+    : of_(std::move(of)),
+      rank_(of_->rank_),
+      calls_(*of_->calls_),
+      number_(kind == Kind::kPersistent ? 0 : of_->n_calls_++),
+      kind_(kind) {
+  if (is_persistent()) {
+    init_ = of_->n_inits_++;
+    own_transport_ = of_->transport_of(init_);
+  }
+  transport_ = is_persistent() ? own_transport_.get() : of_->transport_.get();
+  problem.layout = uncounted(of_->comm_.layout);
+  problem.self = of_->comm_.self;
+  problem.blocks = blocks();
+}
+
+CollectiveCall::~CollectiveCall() { stop(); }
+
+void CollectiveCall::stop() {
+  const bool may_keep = run_ != nullptr && !is_persistent() && done_.load_relaxed() != 0;
+  if (may_keep && run_->code() == Code::kOk) of_->keep_run(std::move(run_));
+  run_.reset();
+}
+
+void CollectiveCall::agree(bool refuses) {
+  if (!blocks() || problem.collective == coll::Collective::kNeighbor) return;
+  const coll::HostLeads leads = of_->host_leads(problem);
+  const coll::StepSharing sharing = coll::sharing(problem, leads);
+  of_any_length_ = sharing == coll::StepSharing::kAlways;
+  if (sharing == coll::StepSharing::kNever) return;
+  coll::Team* const team = node_team();
+  if (team == nullptr) return;
+  node_.emplace(*team);
+  problem.team = of_any_length_;
+  if (of_any_length_) return;
+  // Whoever agrees takes the steps, so it has all that they need before.
+  problem.team = !refuses && coll::wants_to_share(problem, leads, of_->precedence_);
+  problem.team = can_agree(problem.team);
+}
+
+// Its run is made before, as the problem is now. An algorithm may have no steps to share.
+bool CollectiveCall::can_agree(bool wants) {
+  bool agreed = false;
+  if (wants && make_run(true).ok() && shares_) {
+    agreed = node_->agree(coll::digest(problem));
+  } else {
+    node_->pass();
+  }
+  if (!agreed && run_ != nullptr) of_->keep_run(std::move(run_));
+  return agreed;
+}
+
+Status CollectiveCall::make_run(bool may_leave) {
+  if (problem.uniform) problem.chunk_bytes = of_->precedence_.chunk_bytes;
+  Collectives::Chosen chosen;
+  if (Status s = of_->plan(&problem, &chosen, may_leave); !s.ok()) return s;
+  left_to_host_ = chosen.plan == nullptr;
+  algorithm_ = chosen.algorithm;
+  if (left_to_host_) return kOk;
+  shares_ = chosen.plan->shares();
+  if (is_persistent() || chosen.idle == nullptr)
+    return coll::Run::create(std::move(chosen.plan), *transport_, &run_, &calls_.scratch_pool_);
+  run_ = std::move(chosen.idle);
+  run_->take_scratch();
+  return kOk;
+}
+
+// What members know alike decides who serves the call. A member that lacks memory has all of them take messages, also
+// for calls that have begun; so these are never the host's.
+bool CollectiveCall::choose_team() {
+  const coll::Facts facts{false, buffers.how.user == nullptr, {}};
+  const coll::CollectiveWay way = coll::choose(problem, facts, of_->precedence_).way;
+  left_to_host_ = way == coll::CollectiveWay::kHost;
+  if (way != coll::CollectiveWay::kSlots && way != coll::CollectiveWay::kPipelined) return false;
+  const bool small = way == coll::CollectiveWay::kSlots;
+  if (is_persistent()) own_team_ = of_->on_node_of(small, init_);
+  NonblockingOnNode* const team = is_persistent() ? own_team_.get() : of_->on_node(small);
+  const std::lock_guard lock(calls_.mutex_);
+  if (small || !team->is_out()) team_ = team;
+  return team_ != nullptr;
+}
+
+Status CollectiveCall::ready() {
+  if (!blocks()) {
+    const bool lacks = buffers.empty_handed && coll::fits_slots(problem);
+    if (choose_team()) return lacks ? Status{Code::kNoMemory, "memory for a copy of a collective's buffer"} : kOk;
+    if (left_to_host_) return kOk;
+  }
+  return run_ != nullptr ? kOk : make_run(true);
+}
+
+void CollectiveCall::withdraw() { --(is_persistent() ? of_->n_inits_ : of_->n_calls_); }
+
+// Takes the mutex, as members that read it expect one writer.
+void CollectiveCall::refuse() {
+  {
+    const std::lock_guard lock(calls_.mutex_);
+    transport_->announce(number_, coll::kRefused);
+  }
+  transport_->give_up(number_, coll::first_tag(number_));
+  if (!node_.has_value()) agree(true);
+  if (of_any_length_ && node_.has_value()) take_no_part();
+}
+
+// The members on this node have begun the call's steps, or will.
+void CollectiveCall::take_no_part() {
+  problem.count = 0;
+  problem.uniform = true;
+  problem.in_place = false;
+  problem.send.clear();
+  problem.recv.clear();
+  coll::Schedule schedule;
+  if (!coll::build(problem, coll::kHostLeaders, &schedule).ok()) return;
+  std::unique_ptr<coll::Run> run;
+  const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
+  if (!coll::Run::create(plan, *transport_, &run, &calls_.scratch_pool_).ok()) return;
+  coll::Call call;
+  call.node = &*node_;
+  call.first_tag = coll::first_tag(number_);
+  call.refused = true;
+  run->start(call);
+  while (!run->advance() && run->shared_is_next()) run->share();
+}
+
+void CollectiveCall::start() {
+  started_ = number_;
+  if (is_persistent()) ++number_;
+  digest_ = coll::digest(problem);
+  const std::lock_guard lock(calls_.mutex_);
+  transport_->announce(started_, digest_);
+  if (!does_anything()) return;
+  done_.store_relaxed(0);
+  awaited_.store_relaxed(nullptr);
+  ask_at_ns_ = 0;
+  comes_by_itself_ = by_team();
+  if (by_team()) {
+    team_->begin(problem, started_, buffers, &team_call_);
+  } else {
+    start_run();
+  }
+  if (shares_) {  // its steps wait for others, so finish() takes them, without the mutex
+    ++calls_.with_others_;
+  } else {
+    if (advance(false)) return;
+    calls_.active_.push_back(this);
+  }
+  calls_.count_active();
+}
+
+void CollectiveCall::start_run() {
+  rank_.count_schedule(problem.collective, algorithm_);
+  buffers.first_tag = coll::first_tag(started_);
+  buffers.node = problem.team ? &*node_ : nullptr;
+  if (blocks()) transport_->begin_blocking(buffers.first_tag);
+  run_->start(buffers);
+}
+
+void CollectiveCall::finish() {
+  if (shares_) return run_with_others();
+  rank_.wait_until([this] { return look(); });
+}
+
+void CollectiveCall::run_with_others() {
+  Internode* internode = rank_.internode();
+  bool ended = false;
+  while (!ended) {
+    rank_.wait_until([&] {
+      internode->progress();
+      ended = advance(false);
+      return ended || run_->shared_is_next();
+    });
+    if (ended) break;
+    const Rank::NetworkScope patience(rank_);
+    run_->share();
+  }
+  const std::lock_guard lock(calls_.mutex_);
+  --calls_.with_others_;
+  calls_.count_active();
+}
+
+Code CollectiveCall::trouble() {
+  if (run_ != nullptr && run_->gave_up()) return Code::kOk;
+  if (++idle_ % kIdleTurns != 0) return Code::kOk;
+  const uint64_t now = os::now_ns();
+  const bool first = ask_at_ns_ == 0;
+  if (now < ask_at_ns_) return Code::kOk;
+  ask_at_ns_ = now + kAskAfterNs;
+  if (first) return Code::kOk;
+  transport_->stands_still(coll::first_tag(started_));
+  if (transport_->bereft()) return Code::kPeerDead;
+  return transport_->contradicted(started_, digest_) ? Code::kInvalid : Code::kOk;
+}
+
+bool CollectiveCall::step() {
+  if (by_team()) {
+    using Progress = NonblockingOnNode::Progress;
+    switch (team_->advance(&team_call_)) {
+      case Progress::kWaits:
+        awaited_.store_relaxed(team_->awaited(&team_call_));
+        return false;
+      case Progress::kEnded:
+        code_ = team_call_.code;
+        return true;
+      case Progress::kUnserved:
+        break;
+    }
+    if (const Status status = make_run(false); !status.ok()) {
+      transport_->announce(started_, coll::kRefused);  // the others wait for this rank's messages
+      code_ = status.code();
+      return true;
+    }
+    team_ = nullptr;
+    awaited_.store_relaxed(nullptr);
+    start_run();
+  }
+  if (!run_->advance()) return false;
+  code_ = run_->code();
+  return true;
+}
+
+void CollectiveCall::fail(Code code) {
+  if (by_team()) {
+    team_->fail(&team_call_, code);
+  } else {
+    run_->fail(code);
+  }
+  code_ = code;
+}
+
+bool CollectiveCall::advance(bool alone) {
+  if (!step()) {
+    const Code code = trouble();
+    if (code == Code::kOk) return false;
+    fail(code);
+    if (!by_team() && !step()) return false;
+  }
+  if (run_ != nullptr && run_->gave_up()) transport_->give_up(started_, coll::first_tag(started_));
+  // The other members are served; the rest waits for the rank itself.
+  if (alone && ends_by_host()) return false;
+  end(code_);
+  done_.store_release(1);  // RN0 -> RN1: the result and the outcome before done
+  return true;
+}
+
+bool CollectiveCall::look() {
+  // RN1 <- RN0: the result and the outcome
+  if (done_.load_acquire() != 0) return true;
+  calls_.advance();
+  // RN1 <- RN0: the result and the outcome
+  return done_.load_acquire() != 0;
+}
+
+void CollectiveCall::look_for_long() {
+  if (!comes_by_itself_ || calls_.rank_ == nullptr) return;
+  rank_.look_for([this] { return !still_waits() && look(); });
+}
+
+bool CollectiveCall::still_waits() const {
+  const Atomic<uint64_t>* const awaited = awaited_.load_relaxed();
+  return awaited != nullptr && calls_.n_active_.load_relaxed() == 1 && !coll::SmallTeam::has_come(*awaited, team_call_);
+}
+
+// One thread at a time is enough; the others go on looking at their own.
+void CollectiveCalls::advance(bool alone) {
+  if (rank_ == nullptr) return;
+  Internode* internode = rank_->internode();
+  const bool lets_go = internode != nullptr && internode->lets_go();
+  if ((n_active_.load_relaxed() == 0 && !lets_go) || !mutex_.try_lock()) return;
+  if (internode != nullptr && !alone) internode->progress();
+  const auto ended = [alone](CollectiveCall* c) { return (!alone || c->goes_alone()) && c->advance(alone); };
+  active_.erase(std::remove_if(active_.begin(), active_.end(), ended), active_.end());
+  count_active();
+  mutex_.unlock();
+}
+
+bool CollectiveCalls::any_alone() {
+  if (n_active_.load_relaxed() == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(active_.begin(), active_.end(), [](const CollectiveCall* c) { return c->goes_alone(); });
+}
+
+void CollectiveCalls::finish(const Collectives& of) {
+  rank_->wait_until([&] {
+    advance();
+    const std::lock_guard lock(mutex_);
+    return std::none_of(active_.begin(), active_.end(), [&](const CollectiveCall* c) { return c->of_.get() == &of; });
+  });
+}
+
+}  // namespace zh::engine

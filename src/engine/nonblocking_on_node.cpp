@@ -1,0 +1,111 @@
+// See nonblocking_on_node.h.
+#include "engine/nonblocking_on_node.h"
+
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "coll/algorithms/choose.h"
+
+namespace zh::engine {
+
+namespace {
+
+using coll::Collective;
+
+/// Whose contributions rank `self` takes.
+std::pair<uint32_t, uint32_t> givers_of(const coll::Problem& p) {
+  const std::pair<uint32_t, uint32_t> nobody{0, 0};
+  switch (p.collective) {
+    case Collective::kBcast:
+      return p.self == p.root ? nobody : std::pair{p.root, p.root + 1};
+    case Collective::kScatter:
+      return p.in_place ? nobody : std::pair{p.root, p.root + 1};
+    case Collective::kReduce:
+    case Collective::kGather:
+      return p.self == p.root ? std::pair{0U, p.ranks()} : nobody;
+    case Collective::kScan:
+      return {0, p.self + 1};
+    case Collective::kExscan:
+      return {0, p.self};
+    default:
+      return {0, p.ranks()};
+  }
+}
+
+/// Where the contribution of rank `self` lies.
+const void* given(const coll::Problem& p, const coll::Call& buffers) {
+  if (!p.in_place || p.collective == Collective::kScatter) return buffers.input;
+  // In place the own piece is among the others'.
+  const bool gathers = p.collective == Collective::kGather || p.collective == Collective::kAllgather;
+  return static_cast<const std::byte*>(buffers.output) + (gathers ? p.self * p.bytes() : 0);
+}
+
+}  // namespace
+
+NonblockingOnNode::NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, const RankList& members, uint32_t self)
+    : kind_(kind),
+      exchange_(rank, context, members, self),
+      team_(rank.make_node_team(kind == Kind::kSmall, context, members.indices(), self)) {}
+
+void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, const coll::Call& buffers,
+                              coll::NodeCall* call) {
+  if (state_ == State::kNew) begin_set_up();
+  *call = {};
+  call->number = number;
+  call->gives = (p.collective != Collective::kBcast && p.collective != Collective::kScatter) || p.self == p.root;
+  if (call->gives) call->give = given(p, buffers);
+  call->exact = buffers.exact;
+  call->able = !buffers.empty_handed;
+  std::tie(call->first, call->end) = givers_of(p);
+  call->pieces = coll::pieces_of(p);
+  call->piece = call->pieces == 1 ? 0 : p.self;
+  call->bytes = p.bytes();
+  call->digest = uint64_t{coll::digest(p)} << 32 | p.element_bytes;
+  call->out = buffers.output;
+  if (coll::reduces(p.collective)) call->how = buffers.how;
+  if (state_ != State::kUnserved) team_->begin(call);
+}
+
+NonblockingOnNode::Progress NonblockingOnNode::advance(coll::NodeCall* call) {
+  if (state_ == State::kSettingUp) [[unlikely]]
+    set_up();
+  switch (state_) {
+    case State::kServes:
+      if (!team_->advance(call)) return Progress::kWaits;
+      return call->unserved ? Progress::kUnserved : Progress::kEnded;
+    case State::kUnserved:
+      return Progress::kUnserved;
+    case State::kFailed:
+      if (!call->ended) team_->fail(call, fault_);
+      return Progress::kEnded;
+    default:
+      return Progress::kWaits;
+  }
+}
+
+void NonblockingOnNode::begin_set_up() {
+  const bool wants = kind_ != Kind::kPipelined || team_->is_apart();
+  const Status status = exchange_.begin({team_->take_block(), wants ? uint64_t{1} : 0});
+  state_ = status.ok() ? State::kSettingUp : State::kFailed;
+  fault_ = status.code();
+}
+
+// Where members share a cache a large message is copied once, out of it.
+void NonblockingOnNode::set_up() {
+  if (!exchange_.advance(team_->look_for_deaths(), &fault_)) return;
+  std::vector<Offset> blocks = exchange_.blocks();
+  uint64_t want = 0;
+  for (const BlockExchange::Told& member : exchange_.told()) want += member.mark;
+  if (fault_ != Code::kOk) {
+    state_ = State::kFailed;
+  } else if (blocks.empty() || 2 * want <= blocks.size()) {
+    state_ = State::kUnserved;
+    team_->give_up();
+  } else {
+    state_ = State::kServes;
+    team_->open(std::move(blocks));
+  }
+}
+
+}  // namespace zh::engine
