@@ -36,8 +36,8 @@ BEGIN = time.monotonic()
 # The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
 MATRIX_S = {"pairwise": (1200, 180, 420), "full": (3600, 700, 1500)}
 BUILD_S = 2400  # with an empty compiler cache, on two processors that others use as well
-# Labels of tests (tests/README.md) that a stage or a build leaves out. The inner loop leaves to `make check` more of
-# the same ranks, proofs of every shape, programs without the heap.
+# Labels of tests (cmake/zh_label_tests.cmake) that a stage or a build leaves out. The inner loop leaves to `make check`
+# more of the same ranks, proofs of every shape, programs without the heap.
 NOT_QUICK = "threads|more-ranks|proof|slow|heap-(long|bare|on)"
 NOT_IN = {
     "asan": "threads|proof|analysis",  # ranks are processes here and threads under the other sanitizer
