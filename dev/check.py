@@ -36,16 +36,18 @@ BEGIN = time.monotonic()
 # The matrix of MPI programs fills what other stages leave of a run: (s from the run's begin to its end, least, most).
 MATRIX_S = {"pairwise": (1200, 180, 420), "full": (3600, 700, 1500)}
 BUILD_S = 2400  # with an empty compiler cache, on two processors that others use as well
-# Proofs of schedules, which move no bytes and are the same on every machine.
-PROOFS = "EveryCollective[.](Teams|Layouts)|Walk[.]|Timeline[.]|CheckOfManySteps"
-# Tests without a second thread, by program and name.
-ONE_THREAD = (
-    f"test_(base|costs|simd)[.]|EveryCollective[.]|StagedTeamSteps|StartedTeamSteps|{PROOFS}|PlantedFault[.]|Layout"
-    "|Kernels[.]|PageMap[.]|PageTable[.]|PageBits[.]|KeptBlocks[.]|ElfFile[.]|RegionCache[.]|Cma[.]"
-)
-# What the inner loop leaves to `make check`: more of the same ranks, proofs of every shape, programs without the heap.
-SLOW_UNIT = "/threads|processes_(5|8)|EveryCollective[.](Teams|Layouts)|tools_(tune|bench_cli)"
-SLOW_HEAP = "[.](bare|on)$|Limit[.]|TunablesOfLibc|MemoryIsReused|FromEverySize|new_arrays_are_zero|FiftyForks"
+# Labels of tests (cmake/zh_label_tests.cmake) that a stage or a build leaves out. The inner loop leaves to `make check`
+# more of the same ranks, proofs of every shape, programs without the heap.
+NOT_QUICK = "threads|more-ranks|proof|slow|heap-(long|bare|on)"
+NOT_IN = {
+    "asan": "threads|proof|analysis",  # ranks are processes here and threads under the other sanitizer
+    # It sees no race between processes, nor in one thread. A race is one of two threads: what 193 do together, 16 do,
+    # and 8 nodes' members what 5 and 7 do.
+    "tsan": "processes|one-thread|proof|analysis|most-ranks",
+    "debug": "command|proof|analysis",  # invariants of what moves bytes
+    # Another processor's code, in shapes that have all of it: emulated threads keep the order of this one.
+    "aarch64": "not-emulated|more-ranks|most-ranks|proof|analysis",
+}
 FAILED_TEST_LINES = 12  # of a failed test's output, at the end of the whole run
 
 
@@ -138,10 +140,8 @@ def checker(script: str) -> Callable[[Path], Result]:
     return action
 
 
-def ctest(
-    preset: str, label: str, exclude: str = "", timeout_s: float = 900, but: str = ""
-) -> Callable[[Path], Result]:
-    """Builds a preset and runs its tests whose label matches `label` and not `exclude`, but those named by `but`."""
+def ctest(preset: str, label: str, exclude: str = "", timeout_s: float = 900) -> Callable[[Path], Result]:
+    """Builds a preset and runs its tests whose label matches `label`, and none `exclude` nor what NOT_IN leaves out."""
 
     def action(log: Path) -> Result:
         code, _ = run(["dev/build", preset], log, BUILD_S)
@@ -153,31 +153,9 @@ def ctest(
         # A test is several processes or threads that wait for each other: no test may count on a processor of its own.
         command = ["ctest", "--test-dir", str(folder), "-j", str(JOBS), "-L", label, "--output-on-failure",
                    "--no-tests=error", "--output-junit", str(report)]  # fmt: skip
-        if preset == "asan":
-            # Ranks are processes here and threads under the other sanitizer.
-            command += ["-E", f"/threads|{PROOFS}"]
-        if preset == "tsan":
-            # It sees no race between processes, nor in one thread; the longest fuzz runs in the other builds. A race is
-            # one of two threads: what 193 do together, 16 do, and 8 nodes' members what 5 and 7 do.
-            command += ["-E", f"/processes|Processes|QueuesFuzz.OneRank|threads_(64|193)_|/8by|{ONE_THREAD}"]
-        if preset == "debug":
-            # Invariants of what moves bytes; the commands' own tests are of the release build.
-            command += ["-E", f"tools_|{PROOFS}"]
-        if preset == "aarch64":
-            # qemu-user has no copies between processes, no RLIMIT_AS, no polling of a pidfd, and a coarse clock. What
-            # the kernel says of threads, stacks and pages is the emulator's own: shared memory never comes back there.
-            system = "TheAddressSpaceLimit|PeerMem.Errors|Process.Ends|Calibration.AllRanks|Ways.EveryWay"
-            memory = (
-                "ThreadStacks|Threads.AreCounted|FutexWaits|Adopt[.]|Refused[.]|test_heap.Blocks[.]|ForkBeside|ForkClients"
-                "|ForkHabit|test_heap.Leave[.]|test_heap.Limits[.]|Ways/Forks"
-            )
-            # Another processor's code, in shapes that have all of it: emulated threads keep the order of this one.
-            shapes = f"(All/Teams|StormTest|TeamOfMany).*/threads|processes_(5|8)|/8by|{PROOFS}"
-            command += ["-E", f"{system}|{memory}|{shapes}"]
-        if exclude:
-            command += ["-LE", exclude]
-        if but:
-            command += ["-E", but]
+        left_out = "|".join(filter(None, [exclude, NOT_IN.get(preset)]))
+        if left_out:
+            command += ["-LE", left_out]
         code, _ = run(command, log, timeout_s)
         result = Result()
         if report.exists():
@@ -316,8 +294,8 @@ STAGES = [
     Stage("instruction budgets", "cf", checker("dev/budgets.py")),
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),
-    Stage("unit, the quick ones", "q", ctest("release", "unit", but=SLOW_UNIT)),
-    Stage("heap, the quick ones", "q", ctest("release", "heap", "heap-long", but=SLOW_HEAP)),
+    Stage("unit, the quick ones", "q", ctest("release", "unit", NOT_QUICK)),
+    Stage("heap, the quick ones", "q", ctest("release", "heap", NOT_QUICK)),
     Stage("unit, model, stress", "cf", ctest("release", ".", "mpi|heap|simulation")),
     Stage("heap", "cf", ctest("release", "heap")),
     Stage("address sanitizer", "cf", ctest("asan", "unit|stress|fuzz", timeout_s=1200)),

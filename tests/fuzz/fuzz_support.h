@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/folder.h"
+
 namespace zh::test {
 
 /// Seed of this run: ZH_TEST_SEED, else drawn; printed, so that a failure can be repeated.
@@ -33,18 +35,5 @@ class FuzzClock {
 /// The files of tests/fuzz/corpus/<folder>, sorted.
 [[nodiscard]] std::vector<std::filesystem::path> corpus(const std::string& folder);
 [[nodiscard]] std::string whole_file(const std::filesystem::path& path);
-
-/// A folder of this process that goes with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace zh::test

@@ -27,11 +27,11 @@ namespace {
 constexpr size_t kLineMax = 1000;  // of a text that a user is to read
 
 // Made before any child is forked: a child ends without destructors.
-const TemporaryFolder& folder() {
-  static const TemporaryFolder made;
+const Folder& folder() {
+  static const Folder made;
   return made;
 }
-[[maybe_unused]] const TemporaryFolder& made_early = folder();
+[[maybe_unused]] const Folder& made_early = folder();
 
 void write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 

@@ -126,7 +126,7 @@ TEST(Inputs, TheTrueOnesAreTaken) {
 }
 
 TEST(Inputs, AConfigurationThatIsNoFileIsRefusedAtOnce) {
-  const TemporaryFolder folder;
+  const Folder folder;
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path : {pipe, folder.path(), std::string("/dev/zero"), folder.path() + "/missing"}) {
@@ -143,7 +143,7 @@ TEST(Inputs, AConfigurationThatIsNoFileIsRefusedAtOnce) {
 }
 
 TEST(Inputs, ALongConfigurationIsNotHalfObeyed) {
-  const TemporaryFolder folder;
+  const Folder folder;
   const std::string path = folder.path() + "/long";
   std::ofstream(path) << std::string(2 << 20, '#') << "\nCMA=0\n";
   Options options;

@@ -14,8 +14,8 @@
 #include "match_oracle.h"
 #include "os/clock.h"
 #include "os/yield.h"
+#include "unit/engine/engine_support.h"
 #include "unit/engine/storm_plan_support.h"
-#include "unit/engine/storm_support.h"
 
 namespace zh::test {
 namespace {

@@ -188,7 +188,7 @@ HEAP_ENTRY(blocks_of_all_sizes) {
   return 0;
 }
 
-HEAP_TEST(TunablesOfLibc) {
+HEAP_TEST(TunablesOfLibc) {  // long
   const char* const settings[] = {"GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536:glibc.malloc.arena_max=1",
                                   "GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.mmap_max=0",
                                   "GLIBC_TUNABLES=glibc.malloc.perturb=123",

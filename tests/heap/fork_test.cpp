@@ -197,7 +197,7 @@ HEAP_TEST(FiveGenerations) {
   blocks.release();
 }
 
-HEAP_TEST(FiftyForks) {
+HEAP_TEST(FiftyForks) {  // long
   Blocks blocks = Blocks::served();
   const size_t before = resident_bytes();
   for (uint64_t i = 0; i < 50; ++i) {

@@ -101,21 +101,21 @@ void same_amount(Prepare prepare, const char* entry = "take_all") {
         bare.number());
 }
 
-HEAP_TEST(AddressSpaceLimit) {
+HEAP_TEST(AddressSpaceLimit) {  // long
   same_amount([] { limit(RLIMIT_AS, kGiB); });
   same_amount([] { limit(RLIMIT_AS, 200 * kMiB); });
 }
 
-HEAP_TEST(DataLimit) {
+HEAP_TEST(DataLimit) {  // long
   same_amount([] { limit(RLIMIT_DATA, 512 * kMiB); });
 }
 
-HEAP_TEST(FileSizeLimit) {
+HEAP_TEST(FileSizeLimit) {  // long
   same_amount([] { limit(RLIMIT_FSIZE, kMiB); });
   same_amount([] { limit(RLIMIT_FSIZE, 0); });
 }
 
-HEAP_TEST(DescriptorLimit) {
+HEAP_TEST(DescriptorLimit) {  // long
   same_amount([] { limit(RLIMIT_NOFILE, 100); }, "take_all_without_descriptors");
 }
 
@@ -285,7 +285,7 @@ HEAP_ENTRY(takes_too_much) {
   return 0;
 }
 
-HEAP_TEST(CgroupLimit) {
+HEAP_TEST(CgroupLimit) {  // long
   const MemoryGroup group(160 * kMiB);
   for (const bool bare : {true, false}) {
     const Outcome lives = run_entry("comes_and_goes", bare, [&] { group.enter(); });

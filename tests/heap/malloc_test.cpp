@@ -323,7 +323,7 @@ HEAP_TEST(ShrunkMemoryGoesBack) {
   free(p);
 }
 
-HEAP_TEST(MemoryIsReused) {
+HEAP_TEST(MemoryIsReused) {  // long
   // The address space of a process may be limited: a loop must not walk through it.
   Mapping mapping;
   uintptr_t low = UINTPTR_MAX;

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import programs
 from outside_run import Missing, Part, Results, Run, Wrong, junit, lines_of
-from support import BIN, ROOT, environment
+from support import ROOT, environment
 
 SOURCES = Path(__file__).resolve().parent / "outside"
 CACHE = ROOT / "build" / "cache" / "outside"
@@ -181,20 +181,6 @@ def run_java(collector: str, run: Run) -> Results:
         "java", "-Xmx512m", f"-XX:+Use{collector}GC", f"-Djava.io.tmpdir={run.folder}", "-cp", CACHE, "Outside"
     )
     return lines_of(said)
-
-
-def run_allocations(names: dict[str, int], run: Run) -> Results:
-    binary = BIN / "heap_allocations"
-    if not binary.exists():
-        raise Missing(f"no {binary} (dev/build release)")
-    results: Results = {}
-    for name, rounds in names.items():
-        results |= lines_of(run.expect(binary, name, str(rounds), name=name))
-    return results
-
-
-def allocations(quick: bool, seconds: float, **names: int) -> Part:
-    return Part("allocations", " ".join(names), seconds, functools.partial(run_allocations, names), quick)
 
 
 # ---- PostgreSQL
@@ -372,9 +358,6 @@ def all_parts() -> list[Part]:
         stressors("mincore", "memcpy", "memfd", "munmap", "bigheap", "remap", "daemon", "exec", "zombie"),
         stressors("bad-altstack", "stackmmap", "tlb-shootdown", "numa", "pagemove", "msync", "sysbadaddr", "aio",
                   "io-uring", "splice", "zlib", "qsort", "matrix", "userfaultfd"),
-        allocations(True, 3, pages=60, forks=12, growing=8, larson=12),
-        allocations(False, 4, producers=40, scratch=100, sizes=15, larson=60, growing=40),
-        allocations(False, 10, pages=400, forks=80),
         # Go gives pages back by system calls of its own, which no library sees: here only C's blocks are shared.
         Part("go", "outside.go", 2, run_go, True, refused=True),
         Part("java", "G1", 3, functools.partial(run_java, "G1"), True),

@@ -170,7 +170,7 @@ def subprocesses():
         expect(all(holds(a, 3) for a in arrays), f"arrays after subprocess {turn}")
 
 
-@case
+@case  # long
 def new_arrays_are_zero():
     for turn in range(60):
         for size in SIZES:

@@ -14,7 +14,7 @@ namespace {
 const size_t kSteps[] = {1,      16,     1000,   8192, 32000,    32767,    32768,     32769,    65536,
                          100000, 131072, 200000, kMiB, kMiB + 7, 3 * kMiB, 32 * kMiB, 48 * kMiB};
 
-HEAP_TEST(FromEverySizeToEverySize) {
+HEAP_TEST(FromEverySizeToEverySize) {  // long
   for (const size_t from : kSteps) {
     for (const size_t to : kSteps) {
       void* p = malloc(from);

@@ -36,7 +36,7 @@ YOUNG = {
 }
 YOUNG_MPICH = {
     **YOUNG,
-    "completion_mixed.waitall_over_other_kinds": "calls MPI_Psend_init",
+    "completion.waitall_over_other_kinds": "calls MPI_Psend_init",
     "request_matrix.*": "calls MPI_Psend_init",
     "large_count.derived_type_made_by_large_counts": "calls MPI_Type_contiguous_c",
     "large_count.every_send_form": "calls MPI_Get_count_c",

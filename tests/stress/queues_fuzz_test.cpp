@@ -1,6 +1,8 @@
 // The matching queues against a naive list: random posts, arrivals, cancels, probes with all wildcards, by several
 // ranks that take the lock in turn. After every step both must name the same entry. The lists lie in shared memory as
 // well, under the same lock.
+// label one-thread: QueuesFuzz[.]OneRank
+// label processes: QueuesFuzz[.].*Processes
 #include <gtest/gtest.h>
 
 #include <random>

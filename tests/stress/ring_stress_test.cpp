@@ -1,6 +1,7 @@
 // Lock, envelope rings and payload rings under more ranks than cores: every rank sends to every other, whoever holds a
 // receiver's lock empties its rings, rings move to larger ones on the way, positions wrap. Every envelope arrives once,
 // in order, whole.
+// label processes: (Ring|Lock)Stress[.].*Processes
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,6 +1,8 @@
 // Ranks for tests: N threads of one process or N forked processes, with a collective between them (node::Bootstrap).
 // Used by the tests of node, p2p, engine and everything above. A rank that fails, dies or hangs fails the test; the
 // others are released from their collectives with an error instead of hanging.
+// label threads: /threads
+// label processes: /processes
 #pragma once
 
 #include <gtest/gtest.h>

@@ -74,7 +74,6 @@ CASE(alloc_mem, alignment_by_info) {
 
 // Parent and child each have their own, though peers reach the parent's.
 CASE(alloc_mem, forked_child_has_its_own) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kBytes = 300000 };
   unsigned char *out, *in;
   OK(MPI_Alloc_mem(kBytes, MPI_INFO_NULL, &out));
@@ -100,7 +99,7 @@ CASE(alloc_mem, forked_child_has_its_own) {
 
 // The same address serves again with other sizes and contents: a peer must not see what was there before.
 CASE(alloc_mem, reused_addresses) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, rounds = check_reps(60);
+  int rounds = check_reps(60);
   for (int round = 0; round < rounds; ++round) {
     int len_bytes = 1000 + round * 37777 % 900000;
     unsigned char *out, *in;
@@ -115,7 +114,6 @@ CASE(alloc_mem, reused_addresses) {
 }
 
 CASE(alloc_mem, large_derived_type) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kRows = 100000 };
   int *out, *in;
   OK(MPI_Alloc_mem(kRows * 12, MPI_INFO_NULL, &out));

@@ -2,7 +2,6 @@
 #include "check.h"
 
 CASE(bsend_buffer, completes_without_receiver) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int len_bytes = 1 << 20;
   void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
   unsigned char* data = check_buffer((size_t)len_bytes);
@@ -43,7 +42,6 @@ CASE(bsend_buffer, detach_waits_for_delivery) {
 }
 
 CASE(bsend_buffer, space_is_reused) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int len_bytes = 3000, rounds = check_reps(100);
   void* memory = check_buffer(2 * ((size_t)len_bytes + MPI_BSEND_OVERHEAD));
   unsigned char* data = check_buffer((size_t)len_bytes);
@@ -106,7 +104,6 @@ CASE(bsend_buffer, exhausted_buffer) {
 }
 
 CASE(bsend_buffer, derived_type) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Datatype column;
   OK(MPI_Type_vector(500, 2, 5, MPI_INT, &column));
   OK(MPI_Type_commit(&column));
@@ -132,7 +129,6 @@ CASE(bsend_buffer, derived_type) {
 
 #if HAVE_MPI41
 CASE(bsend_buffer, flush_and_iflush) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int len_bytes = 100000;
   void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
   unsigned char* data = check_buffer((size_t)len_bytes);
@@ -159,7 +155,6 @@ CASE(bsend_buffer, flush_and_iflush) {
 }
 
 CASE(bsend_buffer, communicator_buffer) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int len_bytes = 50000;
   MPI_Comm own;
   OK(MPI_Comm_dup(comm, &own));
@@ -181,7 +176,6 @@ CASE(bsend_buffer, communicator_buffer) {
 
 // A communicator may be freed with its buffer attached; the next one, whose handle may be the same, has none.
 CASE(bsend_buffer, communicator_freed_with_its_buffer) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   for (int i = 0; i < 10; ++i) {
     MPI_Comm own;
     int in = -1, out = rank * 100 + i;

@@ -24,7 +24,6 @@ CASE(cancel, unmatched_receive) {
 
 // What the cancelled receive would have taken goes to the next one.
 CASE(cancel, message_is_left_for_the_next) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   for (int len_bytes = 10; len_bytes < 3000000; len_bytes *= 20) {
     unsigned char *first = check_buffer((size_t)len_bytes), *second = check_buffer((size_t)len_bytes);
     unsigned char* out = check_buffer((size_t)len_bytes);
@@ -48,7 +47,6 @@ CASE(cancel, message_is_left_for_the_next) {
 }
 
 CASE(cancel, completed_receive) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int in = -1, out = rank + 70, flag = 0, cancelled = 1;
   MPI_Request receive;
   OK(MPI_Irecv(&in, 1, MPI_INT, left, 1, comm, &receive));
@@ -65,7 +63,7 @@ CASE(cancel, completed_receive) {
 
 // A race on purpose: either the receive was cancelled and the message is still there, or it was received; never both.
 CASE(cancel, race_with_the_message) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, rounds = check_reps(100);
+  int rounds = check_reps(100);
   for (int round = 0; round < rounds; ++round) {
     int len_bytes = round % 4 == 3 ? 150000 : 1 << round % 14;
     unsigned char *in = malloc((size_t)len_bytes), *out = malloc((size_t)len_bytes);
@@ -88,7 +86,6 @@ CASE(cancel, race_with_the_message) {
 }
 
 CASE(cancel, persistent_receive_can_start_again) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int in = -1, out = rank, cancelled = 0;
   MPI_Request receive;
   OK(MPI_Recv_init(&in, 1, MPI_INT, left, 2, comm, &receive));
@@ -109,7 +106,6 @@ CASE(cancel, persistent_receive_can_start_again) {
 }
 
 CASE(cancel, among_others_in_waitall) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int in[3] = {-1, -1, -1}, out[3] = {rank, rank + 1, rank + 2}, cancelled;
   MPI_Request receives[3];
   MPI_Status statuses[3];
@@ -145,7 +141,7 @@ CASE(cancel, then_request_free) {
 CASE(cancel, thousand_posted_from_the_middle) {
   int count = check_reps(1000);
   MPI_Request* receives = malloc((size_t)count * sizeof *receives);
-  int *in = check_buffer((size_t)count * 4), right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int* in = check_buffer((size_t)count * 4);
   for (int i = 0; i < count; ++i) {
     in[i] = -1;
     OK(MPI_Irecv(&in[i], 1, MPI_INT, left, i / 2, comm, &receives[i]));

@@ -346,7 +346,8 @@ static bool run_case(const struct CheckCase* entry, MPI_Comm comm) {
   if (options.trace && world_rank == 0) printf("run %s\n", entry->name);
   fflush(stdout);
   alarm(options.timeout_s);
-  entry->function(comm, world_rank, world_size);
+  entry->function(comm, world_rank, world_size, (world_rank + world_size - 1) % world_size,
+                  (world_rank + 1) % world_size);
   verify_guards();
 
   running.file = "(end of case)";

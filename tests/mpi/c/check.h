@@ -24,7 +24,8 @@
 #define HAVE_MPI4_CORE 0
 #endif
 
-typedef void CheckFunction(MPI_Comm comm, int rank, int size);
+// `left` and `right` are the neighbours in a ring of all ranks.
+typedef void CheckFunction(MPI_Comm comm, int rank, int size, int left, int right);
 
 struct CheckCase {
   const char* name;  // "subject.case"
@@ -43,13 +44,14 @@ void check_register(struct CheckCase* entry);
 void check_register_scenario(struct CheckScenario* entry);
 
 #define CASE(subject, name)                                                                             \
-  static void subject##_##name(MPI_Comm comm, int rank, int size);                                      \
+  static CheckFunction subject##_##name;                                                                \
   static struct CheckCase subject##_##name##_entry = {#subject "." #name, subject##_##name, NULL};      \
   __attribute__((constructor)) static void subject##_##name##_register(void) {                          \
     check_register(&subject##_##name##_entry);                                                          \
   }                                                                                                     \
   static void subject##_##name(MPI_Comm comm __attribute__((unused)), int rank __attribute__((unused)), \
-                               int size __attribute__((unused)))
+                               int size __attribute__((unused)), int left __attribute__((unused)),      \
+                               int right __attribute__((unused)))
 
 // A scenario has a launch of its own (--scenario NAME): it ends the job in a way that no other case could follow.
 #define SCENARIO(name)                                                                  \

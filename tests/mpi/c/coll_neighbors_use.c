@@ -128,7 +128,6 @@ static void expect_mixed(const struct Mixed* m, int step, int left, int right, i
 
 CASE(coll_neighbors, many_under_way) {
   static struct Mixed m;
-  int left, right;
   MPI_Comm line = open_line(comm, size, &left, &right);
   for (int step = 0; step < check_reps(40); ++step) {
     MPI_Request list[5];
@@ -157,7 +156,7 @@ CASE(coll_neighbors, many_under_way) {
 // The nonblocking form returns although a neighbour has not called it yet, and will not before it hears of this rank.
 CASE(coll_neighbors, starts_without_waiting) {
   NEED_RANKS(2);
-  int left, right, got[2] = {-1, -1}, token = -1;
+  int got[2] = {-1, -1}, token = -1;
   MPI_Comm line = open_line(comm, size, &left, &right);
   for (int step = 0; step < check_reps(20); ++step) {
     MPI_Request request;
@@ -174,7 +173,7 @@ CASE(coll_neighbors, starts_without_waiting) {
 
 // A rank without neighbours waits for nobody, and may have no buffers.
 CASE(coll_neighbors, nobody) {
-  int none = 0, seven = 7, in = -1, right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int none = 0, seven = 7, in = -1;
   bool alone = rank % 2 == 0;
   MPI_Comm graph, lonely;
   OK(MPI_Dist_graph_create_adjacent(comm, 0, &none, MPI_UNWEIGHTED, 0, &none, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
@@ -200,7 +199,7 @@ CASE(coll_neighbors, nobody) {
 
 #if HAVE_LARGE_COUNT
 CASE(coll_neighbors, large_counts) {
-  int left, right, out[2] = {rank * 2, rank * 2 + 1}, in[2];
+  int out[2] = {rank * 2, rank * 2 + 1}, in[2];
   MPI_Comm line = open_line(comm, size, &left, &right);
   MPI_Count ones[2] = {1, 1};
   MPI_Aint bytes[2] = {0, sizeof(int)}, places[2] = {0, 1};
@@ -285,7 +284,7 @@ static bool mistake(int which, MPI_Comm line, MPI_Comm flat, int* code, const ch
 
 CASE(coll_neighbors, mistakes) {
   NEED_RANKS(2);
-  int left, right, got[2], code, host_code;
+  int got[2], code, host_code;
   MPI_Comm line = open_line(comm, size, &left, &right), hosts = open_line(coll_host(), size, &left, &right);
   const char* what = "";
   for (int i = 0; mistake(i, hosts, coll_host(), &host_code, &what); ++i) {
@@ -305,7 +304,7 @@ CASE(coll_neighbors, mistakes) {
 // What one rank alone asked for wrongly, and was told so, has not happened.
 CASE(coll_neighbors, mistakes_of_one) {
   NEED_RANKS(2);
-  int left, right, got[2], in[2];
+  int got[2], in[2];
   MPI_Comm line = open_line(comm, size, &left, &right);
   for (int i = 0; i < 6; ++i) {
     MPI_Request request;

@@ -223,7 +223,6 @@ CASE(coll_comms, neighbourhood) {
   MPI_Comm ring;
   OK(MPI_Cart_create(comm, 1, &size, &(int){1}, 0, &ring));
   OK(MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN));
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   for (int i = 0; i < check_reps(20); ++i) {
     int mine = rank * 100 + i, got[2] = {-1, -1}, out[2] = {rank * 10, rank * 10 + 1}, in[2] = {-1, -1};
     one_round(ring, i, check_key(i, 3, 3, 3));

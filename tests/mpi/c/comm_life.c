@@ -3,7 +3,6 @@
 
 CASE(comm_life, identical_tags_are_isolated) {
   enum { kComms = 6 };
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   MPI_Comm made[kComms];
   MPI_Request requests[2 * kComms];
   int in[kComms], out[kComms];
@@ -45,7 +44,7 @@ CASE(comm_life, deep_chain) {
 }
 
 CASE(comm_life, two_hundred_made_and_freed) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count = check_reps(200);
+  int count = check_reps(200);
   for (int i = 0; i < count; ++i) {
     MPI_Comm made;
     if (i % 4 == 3) {
@@ -65,7 +64,7 @@ CASE(comm_life, hundred_alive_at_once) {
   int count = check_reps(kMost) < kMost ? check_reps(kMost) : kMost;
   MPI_Comm made[kMost];
   MPI_Request requests[2 * kMost];
-  int in[kMost], out[kMost], left = (rank + size - 1) % size, right = (rank + 1) % size;
+  int in[kMost], out[kMost];
   for (int i = 0; i < count; ++i) OK(MPI_Comm_dup(comm, &made[i]));
   for (int i = 0; i < count; ++i) {
     out[i] = rank + i;
@@ -80,7 +79,7 @@ CASE(comm_life, hundred_alive_at_once) {
 // MPI_Comm_free with operations pending: they complete as if nothing had been freed.
 CASE(comm_life, freed_with_traffic_pending) {
   enum { kBytes = 400000 };
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, small_in = -1;
+  int small_in = -1;
   unsigned char *out = check_buffer(kBytes), *in = check_buffer(kBytes);
   for (int round = 0; round < 5; ++round) {
     MPI_Comm made, next;
@@ -130,7 +129,7 @@ CASE(comm_life, freed_before_the_message_comes) {
 
 CASE(comm_life, disconnect) {
   MPI_Comm made;
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1;
+  int in = -1;
   OK(MPI_Comm_dup(comm, &made));
   OK(MPI_Sendrecv(&rank, 1, MPI_INT, right, 0, &in, 1, MPI_INT, left, 0, made, MPI_STATUS_IGNORE));
   EXPECT_EQ(in, left);
@@ -173,7 +172,6 @@ CASE(comm_life, attributes_of_the_program) {
 // Persistent requests live on when the program frees their communicator (MPI standard 7.4.3), and their messages stay
 // apart from those of communicators made later.
 CASE(comm_life, persistent_after_free) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   for (int round = 0; round < 20; ++round) {
     MPI_Comm old, made;
     MPI_Request pair[2];
@@ -202,7 +200,7 @@ CASE(comm_life, persistent_after_free) {
 
 // Wildcard receives that are open when their communicator is freed; afterwards all of it is gone, callbacks included.
 CASE(comm_life, freed_under_open_wildcards) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, key, rounds = check_reps(3000);
+  int key, rounds = check_reps(3000);
   copies = deletions = 0;
   OK(MPI_Comm_create_keyval(on_copy, on_delete, &key, NULL));
   for (int round = 0; round < rounds; ++round) {
@@ -264,7 +262,7 @@ CASE(comm_life, persistent_truncated_after_free) {
 // MPI_Comm_disconnect waits for a receive that nobody has completed (MPI standard 11.10.4).
 CASE(comm_life, disconnect_under_an_open_wildcard) {
   NEED_RANKS(2);
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, decoy = -1, taken = 0;
+  int decoy = -1, taken = 0;
   for (int round = 0; round < 50; ++round) {
     MPI_Comm made;
     MPI_Request any, send;

@@ -86,7 +86,7 @@ CASE(comm_topo, graph_ring) {
 }
 
 CASE(comm_topo, dist_graph) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size, one = 1;
+  int one = 1;
   MPI_Comm adjacent, general;
   OK(MPI_Dist_graph_create_adjacent(comm, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
                                     &adjacent));

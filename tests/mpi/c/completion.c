@@ -1,4 +1,5 @@
-// Wait and Test: one, all, any, some, over active, inactive, null and persistent requests.
+// Wait and Test: one, all, any, some, over lists that request_matrix.c has not: empty, long, of one kind, and of the
+// library's requests beside the host's.
 #include "check.h"
 
 enum { kRequests = 8 };
@@ -19,125 +20,48 @@ static void send_one(MPI_Comm comm, int rank, int size, int tag) {
 
 static const int kOrder[kRequests] = {5, 0, 7, 2, 1, 6, 4, 3};
 
-CASE(completion, test_one) {
-  int in[kRequests], left = (rank + size - 1) % size;
-  MPI_Request receives[kRequests];
-  post(comm, rank, size, in, receives);
-  for (int i = 0; i < kRequests; ++i) {
-    int flag = 1;
-    OK(MPI_Test(&receives[i], &flag, MPI_STATUS_IGNORE));
-    EXPECT_EQ(flag, 0);
-    EXPECT(receives[i] != MPI_REQUEST_NULL, "an open request became null");
+// What every function says of `n` requests of which none is under way.
+static void nothing_to_complete(int n, MPI_Request* list) {
+  int flag = 0, index = 5, count = 5, places[3], *indices = n > 0 ? places : NULL;
+  MPI_Status status = check_blank_status(), three[3], *statuses = n > 0 ? three : MPI_STATUSES_IGNORE;
+  for (int i = 0; i < n; ++i) {
+    OK(MPI_Wait(&list[i], &status));
+    EXPECT_EMPTY_STATUS(&status);
+    status = check_blank_status();
+    OK(MPI_Test(&list[i], &flag, &status));
+    EXPECT_EQ(flag, 1);
+    EXPECT_EMPTY_STATUS(&status);
+    statuses[i] = status = check_blank_status();
+    flag = 0;
   }
-  OK(MPI_Barrier(comm));
-  for (int i = 0; i < kRequests; ++i) {
-    int tag = kOrder[i], flag = 0;
-    send_one(comm, rank, size, tag);
-    MPI_Status status = check_blank_status();
-    while (!flag) OK(MPI_Test(&receives[tag], &flag, &status));
-    EXPECT(receives[tag] == MPI_REQUEST_NULL, "a completed request is not null");
-    EXPECT_STATUS(&status, left, tag, MPI_INT, 1);
-    EXPECT_EQ(status.MPI_ERROR, -7777);
-    EXPECT_EQ(in[tag], left * 100 + tag);
-    OK(MPI_Barrier(comm));
-  }
+  OK(MPI_Waitall(n, list, statuses));
+  for (int i = 0; i < n; ++i) EXPECT_EMPTY_STATUS(&statuses[i]);
+  OK(MPI_Testall(n, list, &flag, statuses));
+  EXPECT_EQ(flag, 1);
+  OK(MPI_Waitany(n, list, &index, &status));
+  EXPECT_EQ(index, MPI_UNDEFINED);
+  EXPECT_EMPTY_STATUS(&status);
+  flag = 0;
+  index = 5;
+  OK(MPI_Testany(n, list, &index, &flag, &status));
+  EXPECT_EQ(flag, 1);
+  EXPECT_EQ(index, MPI_UNDEFINED);
+  OK(MPI_Waitsome(n, list, &count, indices, statuses));
+  EXPECT_EQ(count, MPI_UNDEFINED);
+  count = 5;
+  OK(MPI_Testsome(n, list, &count, indices, statuses));
+  EXPECT_EQ(count, MPI_UNDEFINED);
 }
 
 CASE(completion, null_requests) {
-  MPI_Request nothing[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  MPI_Status status = check_blank_status(), statuses[3];
-  int flag = 0, index = 5, count = 5, indices[3];
-  OK(MPI_Wait(&nothing[0], &status));
-  EXPECT_EMPTY_STATUS(&status);
-  status = check_blank_status();
-  OK(MPI_Test(&nothing[0], &flag, &status));
-  EXPECT_EQ(flag, 1);
-  EXPECT_EMPTY_STATUS(&status);
-  for (int i = 0; i < 3; ++i) statuses[i] = check_blank_status();
-  OK(MPI_Waitall(3, nothing, statuses));
-  for (int i = 0; i < 3; ++i) EXPECT_EMPTY_STATUS(&statuses[i]);
-  flag = 0;
-  OK(MPI_Testall(3, nothing, &flag, statuses));
-  EXPECT_EQ(flag, 1);
-  status = check_blank_status();
-  OK(MPI_Waitany(3, nothing, &index, &status));
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  EXPECT_EMPTY_STATUS(&status);
-  flag = 0;
-  index = 5;
-  OK(MPI_Testany(3, nothing, &index, &flag, &status));
-  EXPECT_EQ(flag, 1);
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  OK(MPI_Waitsome(3, nothing, &count, indices, statuses));
-  EXPECT_EQ(count, MPI_UNDEFINED);
-  count = 5;
-  OK(MPI_Testsome(3, nothing, &count, indices, statuses));
-  EXPECT_EQ(count, MPI_UNDEFINED);
+  MPI_Request list[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  nothing_to_complete(3, list);
 }
 
-CASE(completion, empty_lists) {
-  int flag = 0, index = 5, count = 5;
-  OK(MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE));
-  OK(MPI_Testall(0, NULL, &flag, MPI_STATUSES_IGNORE));
-  EXPECT_EQ(flag, 1);
-  OK(MPI_Waitany(0, NULL, &index, MPI_STATUS_IGNORE));
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  flag = 0;
-  index = 5;
-  OK(MPI_Testany(0, NULL, &index, &flag, MPI_STATUS_IGNORE));
-  EXPECT_EQ(flag, 1);
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  OK(MPI_Waitsome(0, NULL, &count, NULL, MPI_STATUSES_IGNORE));
-  EXPECT_EQ(count, MPI_UNDEFINED);
-  count = 5;
-  OK(MPI_Testsome(0, NULL, &count, NULL, MPI_STATUSES_IGNORE));
-  EXPECT_EQ(count, MPI_UNDEFINED);
-}
-
-CASE(completion, waitall_statuses) {
-  int in[kRequests], left = (rank + size - 1) % size;
-  MPI_Request receives[kRequests + 1];
-  post(comm, rank, size, in, receives + 1);
-  receives[0] = MPI_REQUEST_NULL;
-  OK(MPI_Barrier(comm));
-  for (int i = 0; i < kRequests; ++i) send_one(comm, rank, size, kOrder[i]);
-  MPI_Status statuses[kRequests + 1];
-  for (int i = 0; i <= kRequests; ++i) statuses[i] = check_blank_status();
-  OK(MPI_Waitall(kRequests + 1, receives, statuses));
-  EXPECT_EMPTY_STATUS(&statuses[0]);
-  for (int i = 0; i < kRequests; ++i) {
-    EXPECT(receives[i + 1] == MPI_REQUEST_NULL, "request %d is not null", i);
-    EXPECT_STATUS(&statuses[i + 1], left, i, MPI_INT, 1);
-    EXPECT_EQ(in[i], left * 100 + i);
-  }
-}
-
-CASE(completion, testall_is_all_or_nothing) {
-  int in[kRequests], flag = 1;
-  MPI_Request receives[kRequests];
-  post(comm, rank, size, in, receives);
-  OK(MPI_Barrier(comm));
-  for (int i = 0; i < kRequests - 1; ++i) send_one(comm, rank, size, i);
-  OK(MPI_Barrier(comm));
-  for (int turn = 0; turn < 20; ++turn) {
-    OK(MPI_Testall(kRequests, receives, &flag, MPI_STATUSES_IGNORE));
-    EXPECT_EQ(flag, 0);
-  }
-  for (int i = 0; i < kRequests; ++i) {
-    EXPECT(receives[i] != MPI_REQUEST_NULL, "Testall without success completed request %d", i);
-  }
-  OK(MPI_Barrier(comm));
-  send_one(comm, rank, size, kRequests - 1);
-  flag = 0;
-  while (!flag) OK(MPI_Testall(kRequests, receives, &flag, MPI_STATUSES_IGNORE));
-  for (int i = 0; i < kRequests; ++i) {
-    EXPECT(receives[i] == MPI_REQUEST_NULL, "request %d is not null", i);
-    EXPECT_EQ(in[i], (rank + size - 1) % size * 100 + i);
-  }
-}
+CASE(completion, empty_lists) { nothing_to_complete(0, NULL); }
 
 CASE(completion, waitany_each) {
-  int in[kRequests], left = (rank + size - 1) % size;
+  int in[kRequests];
   MPI_Request receives[kRequests];
   post(comm, rank, size, in, receives);
   OK(MPI_Barrier(comm));
@@ -168,7 +92,7 @@ CASE(completion, waitany_each) {
 }
 
 CASE(completion, waitsome_collects_all) {
-  int in[kRequests], left = (rank + size - 1) % size, seen = 0, done = 0;
+  int in[kRequests], seen = 0, done = 0;
   MPI_Request receives[kRequests];
   post(comm, rank, size, in, receives);
   OK(MPI_Barrier(comm));
@@ -201,31 +125,14 @@ CASE(completion, waitsome_collects_all) {
 
 // Persistent requests which are not started count as null ones, and keep their handle.
 CASE(completion, inactive_persistent) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
-  int in = -1, out = rank + 50, flag = 0, index = 0, count = 0, indices[3];
+  int in = -1, out = rank + 50, index = 0;
   MPI_Request list[3];
-  MPI_Status status = check_blank_status(), statuses[3];
+  MPI_Status status, statuses[3];
   OK(MPI_Recv_init(&in, 1, MPI_INT, left, 1, comm, &list[0]));
   OK(MPI_Send_init(&out, 1, MPI_INT, right, 1, comm, &list[1]));
   list[2] = MPI_REQUEST_NULL;
   MPI_Request before[2] = {list[0], list[1]};
-  OK(MPI_Wait(&list[0], &status));
-  EXPECT_EMPTY_STATUS(&status);
-  status = check_blank_status();
-  OK(MPI_Test(&list[1], &flag, &status));
-  EXPECT_EQ(flag, 1);
-  EXPECT_EMPTY_STATUS(&status);
-  OK(MPI_Waitall(3, list, statuses));
-  for (int i = 0; i < 3; ++i) EXPECT_EMPTY_STATUS(&statuses[i]);
-  OK(MPI_Waitany(3, list, &index, &status));
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  OK(MPI_Testany(3, list, &index, &flag, &status));
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  EXPECT_EQ(flag, 1);
-  OK(MPI_Waitsome(3, list, &count, indices, statuses));
-  EXPECT_EQ(count, MPI_UNDEFINED);
-  OK(MPI_Testsome(3, list, &count, indices, statuses));
-  EXPECT_EQ(count, MPI_UNDEFINED);
+  nothing_to_complete(3, list);
   EXPECT(list[0] == before[0] && list[1] == before[1], "an inactive handle changed");
 
   // Now one after the other is started: only the started one completes.
@@ -256,7 +163,6 @@ CASE(completion, inactive_persistent) {
 // Many requests at once, in and out of order, of all sizes.
 CASE(completion, thousand_requests) {
   int count = check_reps(1000);
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Request* requests = malloc(2 * (size_t)count * sizeof *requests);
   int *in = check_buffer((size_t)count * 4), *out = check_buffer((size_t)count * 4);
   for (int i = 0; i < count; ++i) {
@@ -283,4 +189,125 @@ CASE(completion, send_status_is_harmless) {
   OK(MPI_Test_cancelled(&statuses[1], &cancelled));
   EXPECT_EQ(cancelled, 0);
   EXPECT_EQ(in, rank);
+}
+
+// ---- beside requests of the host
+
+static int query(void* state, MPI_Status* status) {
+  MPI_Status_set_elements(status, MPI_INT, *(int*)state);
+  MPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = 4242;
+  status->MPI_TAG = 2424;
+  return MPI_SUCCESS;
+}
+static int release(void* state) {
+  ++*(int*)state;
+  return MPI_SUCCESS;
+}
+static int cancel(void* state, int complete) {
+  (void)state;
+  (void)complete;
+  return MPI_SUCCESS;
+}
+
+// A host request alone completes the list although own ones stay open, and the other way round.
+CASE(completion, waitany_returns_for_either_side) {
+  int in = -1, out = rank, index = -1;
+  MPI_Request list[2];
+  OK(MPI_Irecv(&in, 1, MPI_INT, left, 1, comm, &list[0]));
+  OK(MPI_Ibarrier(comm, &list[1]));
+  OK(MPI_Waitany(2, list, &index, MPI_STATUS_IGNORE));
+  EXPECT_EQ(index, 1);
+  OK(MPI_Barrier(comm));
+  OK(MPI_Send(&out, 1, MPI_INT, right, 1, comm));
+  OK(MPI_Wait(&list[0], MPI_STATUS_IGNORE));
+  EXPECT_EQ(in, left);
+
+  int state = 1;
+  OK(MPI_Grequest_start(query, release, cancel, &state, &list[0]));
+  OK(MPI_Irecv(&in, 1, MPI_INT, left, 2, comm, &list[1]));
+  OK(MPI_Barrier(comm));
+  OK(MPI_Send(&out, 1, MPI_INT, right, 2, comm));
+  OK(MPI_Waitany(2, list, &index, MPI_STATUS_IGNORE));
+  EXPECT_EQ(index, 1);
+  OK(MPI_Grequest_complete(list[0]));
+  OK(MPI_Wait(&list[0], MPI_STATUS_IGNORE));
+  EXPECT_EQ(state, 2);
+}
+
+CASE(completion, persistent_beside_host) {
+  int in = -1, out = rank + 3;
+  MPI_Request list[3];
+  OK(MPI_Recv_init(&in, 1, MPI_INT, left, 1, comm, &list[0]));
+  OK(MPI_Ssend_init(&out, 1, MPI_INT, right, 1, comm, &list[1]));
+  for (int round = 0; round < 5; ++round) {
+    in = -1;
+    OK(MPI_Startall(2, list));
+    OK(MPI_Ibarrier(comm, &list[2]));
+    OK(MPI_Waitall(3, list, MPI_STATUSES_IGNORE));
+    EXPECT_EQ(in, left + 3);
+    EXPECT(list[2] == MPI_REQUEST_NULL && list[0] != MPI_REQUEST_NULL && list[1] != MPI_REQUEST_NULL, "handles");
+  }
+  OK(MPI_Request_free(&list[0]));
+  OK(MPI_Request_free(&list[1]));
+}
+
+CASE(completion, list_of_host_requests_only) {
+  MPI_Request list[20];
+  int out[20], in[20];
+  for (int i = 0; i < 20; ++i) {
+    out[i] = rank + i;
+    OK(MPI_Iallreduce(&out[i], &in[i], 1, MPI_INT, MPI_SUM, comm, &list[i]));
+  }
+  OK(MPI_Waitall(20, list, MPI_STATUSES_IGNORE));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(in[i], size * (size - 1) / 2 + size * i);
+}
+
+// MPI_Waitall over requests of files, partitioned messages, windows and neighbours, alone and beside the library's own.
+CASE(completion, waitall_over_other_kinds) {
+  enum { kParts = 4, kDoubles = 16, kMost = 8 };  // parts where the host has them
+  int periods[1] = {1};
+  MPI_Comm ring;
+  MPI_Win window;
+  int cell = -1;
+  OK(MPI_Cart_create(comm, 1, &size, periods, 0, &ring));
+  OK(MPI_Win_create(&cell, sizeof cell, sizeof cell, MPI_INFO_NULL, comm, &window));
+  OK(MPI_Win_lock_all(0, window));
+  for (int round = 0; round < 4; ++round) {
+    MPI_Request list[kMost];
+    MPI_Status statuses[kMost];
+    int n = 0, in = -1, out = rank + round, around[2] = {-1, -1};
+    if (round % 2) OK(MPI_Irecv(&in, 1, MPI_INT, left, 5, comm, &list[n++]));
+    OK(MPI_Rput(&out, 1, MPI_INT, right, 0, 1, MPI_INT, window, &list[n++]));
+    OK(MPI_Ineighbor_allgather(&out, 1, MPI_INT, around, 1, MPI_INT, ring, &list[n++]));
+#if MPI_VERSION >= 4
+    static double from[kParts * kDoubles], to[kParts * kDoubles];
+    MPI_Request parts[2];
+    for (int i = 0; i < kParts * kDoubles; ++i) from[i] = rank * 1000 + i;
+    OK(MPI_Psend_init(from, kParts, kDoubles, MPI_DOUBLE, right, 7, comm, MPI_INFO_NULL, &parts[0]));
+    OK(MPI_Precv_init(to, kParts, kDoubles, MPI_DOUBLE, left, 7, comm, MPI_INFO_NULL, &parts[1]));
+    OK(MPI_Startall(2, parts));
+    list[n++] = parts[0];
+    list[n++] = parts[1];
+#endif
+    if (rank % 2) check_stay_away_ms(5);
+#if MPI_VERSION >= 4
+    for (int i = 0; i < kParts; ++i) OK(MPI_Pready(i, parts[0]));
+#endif
+    if (round % 2) OK(MPI_Send(&out, 1, MPI_INT, right, 5, comm));
+    OK(round < 2 ? MPI_Waitall(n, list, statuses) : MPI_Waitall(n, list, MPI_STATUSES_IGNORE));
+    if (round % 2) EXPECT_EQ(in, left + round);
+    EXPECT_EQ(around[0], left + round);
+    EXPECT_EQ(around[1], right + round);
+#if MPI_VERSION >= 4
+    EXPECT(to[kParts * kDoubles - 1] == left * 1000 + kParts * kDoubles - 1, "the last part");
+    OK(MPI_Request_free(&parts[0]));
+    OK(MPI_Request_free(&parts[1]));
+#endif
+  }
+  OK(MPI_Win_unlock_all(window));
+  OK(MPI_Barrier(comm));
+  EXPECT_EQ(cell, left + 3);
+  OK(MPI_Win_free(&window));
+  OK(MPI_Comm_free(&ring));
 }

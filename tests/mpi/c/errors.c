@@ -56,18 +56,19 @@ static void expect_handled(int code, const char* call, int expected, MPI_Comm co
 #define EXPECT_HANDLED(call, expected) \
   (check_at(__FILE__, __LINE__), calls = world_calls = 0, expect_handled(call, #call, expected, h.comm, __LINE__))
 
-#define OPEN                              \
-  struct Handlers h;                      \
-  open_handlers(&h, comm);                \
-  int value = 0, flag = 0;                \
-  MPI_Request request = MPI_REQUEST_NULL; \
-  MPI_Status status;                      \
-  MPI_Message message = MPI_MESSAGE_NULL; \
+// What the calls of a case need; its handlers go with the case.
+#define OPEN                                                  \
+  struct Handlers h __attribute__((cleanup(close_handlers))); \
+  open_handlers(&h, comm);                                    \
+  int value = 0, flag = 0;                                    \
+  MPI_Request request = MPI_REQUEST_NULL;                     \
+  MPI_Status status;                                          \
+  MPI_Message message = MPI_MESSAGE_NULL;                     \
   (void)value, (void)flag, (void)request, (void)status, (void)message
 
 CASE(errors, rank_of_sends) {
   OPEN;
-  int bad[] = {size, size + 1000, -100};
+  const int bad[] = {size, size + 1000, -100};
   for (int i = 0; i < 3; ++i) {
     EXPECT_HANDLED(MPI_Send(&value, 1, MPI_INT, bad[i], 1, h.comm), MPI_ERR_RANK);
     EXPECT_HANDLED(MPI_Ssend(&value, 1, MPI_INT, bad[i], 1, h.comm), MPI_ERR_RANK);
@@ -80,7 +81,6 @@ CASE(errors, rank_of_sends) {
     EXPECT_HANDLED(MPI_Send_init(&value, 1, MPI_INT, bad[i], 1, h.comm, &request), MPI_ERR_RANK);
   }
   EXPECT_HANDLED(MPI_Send(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, h.comm), MPI_ERR_RANK);
-  close_handlers(&h);
 }
 
 CASE(errors, rank_of_receives) {
@@ -98,7 +98,6 @@ CASE(errors, rank_of_receives) {
                    MPI_ERR_RANK);
     EXPECT_HANDLED(MPI_Sendrecv_replace(&value, 1, MPI_INT, bad[i], 1, rank, 1, h.comm, &status), MPI_ERR_RANK);
   }
-  close_handlers(&h);
 }
 
 CASE(errors, tag) {
@@ -117,7 +116,6 @@ CASE(errors, tag) {
                    MPI_ERR_TAG);
   }
   EXPECT_HANDLED(MPI_Send(&value, 1, MPI_INT, rank, MPI_ANY_TAG, h.comm), MPI_ERR_TAG);
-  close_handlers(&h);
 }
 
 CASE(errors, count) {
@@ -129,7 +127,6 @@ CASE(errors, count) {
   EXPECT_HANDLED(MPI_Recv_init(&value, -1, MPI_INT, rank, 1, h.comm, &request), MPI_ERR_COUNT);
   EXPECT_HANDLED(MPI_Sendrecv(&value, -1, MPI_INT, rank, 1, &flag, 1, MPI_INT, rank, 1, h.comm, &status),
                  MPI_ERR_COUNT);
-  close_handlers(&h);
 }
 
 CASE(errors, datatype) {
@@ -138,7 +135,6 @@ CASE(errors, datatype) {
   EXPECT_HANDLED(MPI_Isend(&value, 1, MPI_DATATYPE_NULL, rank, 1, h.comm, &request), MPI_ERR_TYPE);
   EXPECT_HANDLED(MPI_Recv(&value, 1, MPI_DATATYPE_NULL, rank, 1, h.comm, &status), MPI_ERR_TYPE);
   EXPECT_HANDLED(MPI_Irecv(&value, 1, MPI_DATATYPE_NULL, rank, 1, h.comm, &request), MPI_ERR_TYPE);
-  close_handlers(&h);
 }
 
 CASE(errors, uncommitted_datatype) {
@@ -148,7 +144,6 @@ CASE(errors, uncommitted_datatype) {
   EXPECT_HANDLED(MPI_Send(&value, 1, type, rank, 1, h.comm), MPI_ERR_TYPE);
   EXPECT_HANDLED(MPI_Irecv(&value, 1, type, rank, 1, h.comm, &request), MPI_ERR_TYPE);
   OK(MPI_Type_free(&type));
-  close_handlers(&h);
 }
 
 // A null communicator has no handler of its own: the world's (MPI-3.1) or that of self (MPI-4) is called.
@@ -195,7 +190,6 @@ CASE(errors, null_buffer) {
   // A null buffer with a zero count is no error.
   OK(MPI_Sendrecv(NULL, 0, MPI_INT, rank, 1, NULL, 0, MPI_INT, rank, 1, h.comm, MPI_STATUS_IGNORE));
   EXPECT_EQ(calls, 1);
-  close_handlers(&h);
 }
 
 CASE(errors, request_null_where_not_allowed) {
@@ -207,7 +201,7 @@ CASE(errors, request_null_where_not_allowed) {
 // After an error everything goes on: the communicator is usable, and no message was made.
 CASE(errors, communicator_survives) {
   OPEN;
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1;
+  int in = -1;
   for (int i = 0; i < 100; ++i) {
     MPI_Send(&value, 1, MPI_INT, size + i, 1, h.comm);
     MPI_Irecv(&value, 1, MPI_INT, -100 - i, 1, h.comm, &request);
@@ -215,7 +209,6 @@ CASE(errors, communicator_survives) {
   EXPECT_EQ(calls, 200);
   OK(MPI_Sendrecv(&rank, 1, MPI_INT, right, 1, &in, 1, MPI_INT, left, 1, h.comm, MPI_STATUS_IGNORE));
   EXPECT_EQ(in, left);
-  close_handlers(&h);
 }
 
 CASE(errors, handler_is_inherited_and_replaceable) {
@@ -229,5 +222,4 @@ CASE(errors, handler_is_inherited_and_replaceable) {
   EXPECT_EQ(calls, 1);
   EXPECT_HANDLED(MPI_Send(&value, 1, MPI_INT, size, 1, h.comm), MPI_ERR_RANK);
   OK(MPI_Comm_free(&child));
-  close_handlers(&h);
 }

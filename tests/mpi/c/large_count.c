@@ -4,7 +4,6 @@
 #if HAVE_LARGE_COUNT
 CASE(large_count, every_send_form) {
   enum { kBytes = 30000 };
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   void* attached = check_buffer(4 * (kBytes + MPI_BSEND_OVERHEAD));
   OK(MPI_Buffer_attach_c(attached, 4 * (kBytes + MPI_BSEND_OVERHEAD)));
   for (int kind = 0; kind < 8; ++kind) {
@@ -39,7 +38,6 @@ CASE(large_count, every_send_form) {
 CASE(large_count, persistent) {
   typedef int Init(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
   Init* inits[] = {MPI_Send_init_c, MPI_Ssend_init_c, MPI_Rsend_init_c, MPI_Bsend_init_c};
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   void* attached = check_buffer(2000 + MPI_BSEND_OVERHEAD);
   OK(MPI_Buffer_attach(attached, 2000 + MPI_BSEND_OVERHEAD));
   for (int kind = 0; kind < 4; ++kind) {
@@ -65,7 +63,7 @@ CASE(large_count, persistent) {
 }
 
 CASE(large_count, receives_and_combined) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1, value = rank;
+  int in = -1, value = rank;
   MPI_Request request;
   MPI_Message message;
   MPI_Status status = check_blank_status();
@@ -105,7 +103,6 @@ CASE(large_count, receives_and_combined) {
 
 CASE(large_count, derived_type_made_by_large_counts) {
   enum { kRows = 50000 };
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   MPI_Datatype type, other;
   MPI_Count lengths[2] = {kRows / 2, kRows / 2}, displacements[2] = {kRows, 0};
   OK(MPI_Type_vector_c(kRows, 1, 2, MPI_INT, &type));

@@ -78,7 +78,6 @@ CASE(order, free_running_stream) {
 
 // Posted order among receives that could all take the message: the first posted one gets it.
 CASE(order, first_posted_wins) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int in[8], out[8];
   MPI_Request receives[8], sends[8];
   int sources[] = {MPI_ANY_SOURCE, left, MPI_ANY_SOURCE, left, left, MPI_ANY_SOURCE, left, MPI_ANY_SOURCE};
@@ -101,7 +100,6 @@ CASE(order, first_posted_wins) {
 
 // The same on the unexpected side: the first message that fits goes to a receive.
 CASE(order, first_unexpected_wins) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int out[6], in = -1;
   MPI_Request sends[6];
   int tags[] = {3, 4, 3, 5, 4, 3};
@@ -121,7 +119,7 @@ CASE(order, first_unexpected_wins) {
 
 // Many messages wait unexpected; a late one with a tag of its own is found, and the others keep their order.
 CASE(order, long_unexpected_queue) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count = check_reps(3000), in = -1;
+  int count = check_reps(3000), in = -1;
   MPI_Request* sends = malloc((size_t)(count + 1) * sizeof *sends);
   int* out = check_buffer((size_t)(count + 1) * 4);
   for (int i = 0; i <= count; ++i) {

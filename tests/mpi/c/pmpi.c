@@ -2,7 +2,6 @@
 #include "check.h"
 
 CASE(pmpi, blocking_mixed_with_mpi) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   for (int i = 0; i < check_sizes_count; ++i) {
     size_t len_bytes = check_sizes[i];
     unsigned char *out = check_buffer(len_bytes), *in = check_buffer(len_bytes);
@@ -21,7 +20,7 @@ CASE(pmpi, blocking_mixed_with_mpi) {
 }
 
 CASE(pmpi, send_recv_and_sendrecv) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1;
+  int in = -1;
   OK(PMPI_Sendrecv(&rank, 1, MPI_INT, right, 1, &in, 1, MPI_INT, left, 1, comm, MPI_STATUS_IGNORE));
   EXPECT_EQ(in, left);
   MPI_Request request;
@@ -40,7 +39,7 @@ CASE(pmpi, send_recv_and_sendrecv) {
 }
 
 CASE(pmpi, probes_and_lists) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in[4] = {-1, -1, -1, -1}, index, flag = 0, count;
+  int in[4] = {-1, -1, -1, -1}, index, flag = 0, count;
   MPI_Request list[4];
   MPI_Status status;
   MPI_Message message;
@@ -62,7 +61,7 @@ CASE(pmpi, probes_and_lists) {
 }
 
 CASE(pmpi, persistent_and_communicators) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1;
+  int in = -1;
   MPI_Comm made;
   MPI_Request list[2];
   OK(PMPI_Comm_dup(comm, &made));

@@ -2,7 +2,6 @@
 #include "check.h"
 
 CASE(probe, probe_all_sizes) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   for (int i = 0; i < check_sizes_count; ++i) {
     size_t len_bytes = check_sizes[i];
     unsigned char *out = check_buffer(len_bytes), *in = check_buffer(len_bytes);
@@ -44,7 +43,6 @@ CASE(probe, iprobe_finds_nothing_wrong) {
   OK(MPI_Barrier(comm));
   MPI_Request send;
   int value = rank, in = -1;
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   OK(MPI_Isend(&value, 1, MPI_INT, right, 30, comm, &send));
   MPI_Status status;
   OK(MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &status));
@@ -61,7 +59,6 @@ CASE(probe, iprobe_finds_nothing_wrong) {
 
 CASE(probe, sees_the_first_of_a_source) {
   enum { kMessages = 12 };
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Request sends[kMessages];
   for (int i = 0; i < kMessages; ++i) {
     int len_bytes = i % 2 ? 90000 + i : 10 + i;  // rendezvous and eager, alternating
@@ -82,7 +79,6 @@ CASE(probe, sees_the_first_of_a_source) {
 }
 
 CASE(probe, mprobe_mrecv_all_sizes) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   for (int i = 0; i < check_sizes_count; ++i) {
     size_t len_bytes = check_sizes[i];
     unsigned char *out = check_buffer(len_bytes), *in = check_buffer(len_bytes);
@@ -110,7 +106,6 @@ CASE(probe, mprobe_mrecv_all_sizes) {
 // Messages of one source are taken by matched probes, and received in another order.
 CASE(probe, improbe_imrecv_out_of_order) {
   enum { kMessages = 10 };
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Request sends[kMessages], receives[kMessages];
   MPI_Message messages[kMessages];
   unsigned char* in[kMessages];
@@ -153,7 +148,6 @@ CASE(probe, improbe_of_nothing) {
 
 // A receive that is posted goes before a probe: what it matches is never seen by the probe.
 CASE(probe, posted_receive_wins) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int first = -1, second = -1, out[2] = {rank * 2, rank * 2 + 1};
   MPI_Request receive, sends[2];
   OK(MPI_Irecv(&first, 1, MPI_INT, left, 8, comm, &receive));
@@ -170,7 +164,6 @@ CASE(probe, posted_receive_wins) {
 }
 
 CASE(probe, mrecv_truncation) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   unsigned char *out = check_buffer(500), *in = check_buffer(100);
   check_fill(out, 500, check_key(rank, 0, 5, 0));
   MPI_Request send;
@@ -182,7 +175,6 @@ CASE(probe, mrecv_truncation) {
 }
 
 CASE(probe, mrecv_derived_type) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   enum { kCount = 20000 };
   int *out = check_buffer(kCount * 4), *in = check_buffer(kCount * 2 * 4);
   for (int i = 0; i < kCount; ++i) out[i] = rank * 100000 + i;

@@ -98,7 +98,7 @@ CASE(proc_null, probes) {
 }
 
 CASE(proc_null, mixed_with_real_ones) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1, nothing = -1;
+  int in = -1, nothing = -1;
   MPI_Request list[4];
   OK(MPI_Irecv(&nothing, 1, MPI_INT, MPI_PROC_NULL, 3, comm, &list[0]));
   OK(MPI_Irecv(&in, 1, MPI_INT, left, 3, comm, &list[1]));

@@ -1,59 +1,9 @@
-// Request_get_status and its list forms, and Request_free of requests that are still under way.
+// List forms of Request_get_status (request_matrix.c has the form for one), its progress, and Request_free of requests
+// that are still under way.
 #include "check.h"
-
-CASE(request_state, get_status) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
-  int in = -1, out = rank + 5, flag = 1;
-  MPI_Request receive;
-  OK(MPI_Irecv(&in, 1, MPI_INT, left, 4, comm, &receive));
-  MPI_Request before = receive;
-  OK(MPI_Request_get_status(receive, &flag, MPI_STATUS_IGNORE));
-  EXPECT_EQ(flag, 0);
-  OK(MPI_Barrier(comm));
-  OK(MPI_Send(&out, 1, MPI_INT, right, 4, comm));
-  MPI_Status status = check_blank_status();
-  for (flag = 0; !flag;) OK(MPI_Request_get_status(receive, &flag, &status));
-  EXPECT_STATUS(&status, left, 4, MPI_INT, 1);
-  EXPECT_EQ(in, left + 5);
-  // The request stays: asked again it says the same, and waiting for it gives the same status.
-  EXPECT(receive == before, "the handle changed");
-  status = check_blank_status();
-  OK(MPI_Request_get_status(receive, &flag, &status));
-  EXPECT_EQ(flag, 1);
-  EXPECT_STATUS(&status, left, 4, MPI_INT, 1);
-  status = check_blank_status();
-  OK(MPI_Wait(&receive, &status));
-  EXPECT_STATUS(&status, left, 4, MPI_INT, 1);
-  EXPECT(receive == MPI_REQUEST_NULL, "not null after Wait");
-}
-
-CASE(request_state, get_status_of_null_and_inactive) {
-  int flag = 0, value = 0;
-  MPI_Status status = check_blank_status();
-  OK(MPI_Request_get_status(MPI_REQUEST_NULL, &flag, &status));
-  EXPECT_EQ(flag, 1);
-  EXPECT_EMPTY_STATUS(&status);
-  MPI_Request persistent;
-  OK(MPI_Recv_init(&value, 1, MPI_INT, rank, 1, comm, &persistent));
-  flag = 0;
-  status = check_blank_status();
-  OK(MPI_Request_get_status(persistent, &flag, &status));
-  EXPECT_EQ(flag, 1);
-  EXPECT_EMPTY_STATUS(&status);
-  OK(MPI_Request_free(&persistent));
-}
-
-CASE(request_state, get_status_of_host_requests) {
-  MPI_Request barrier;
-  int flag = 0;
-  OK(MPI_Ibarrier(comm, &barrier));
-  while (!flag) OK(MPI_Request_get_status(barrier, &flag, MPI_STATUS_IGNORE));
-  OK(MPI_Wait(&barrier, MPI_STATUS_IGNORE));
-}
 
 // A rank that only polls by Request_get_status makes progress for its large messages.
 CASE(request_state, get_status_makes_progress) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kBytes = 2000000 };
   unsigned char *in = check_buffer(kBytes), *out = check_buffer(kBytes);
   check_fill(out, kBytes, check_key(rank, 0, 3, 0));
@@ -68,7 +18,6 @@ CASE(request_state, get_status_makes_progress) {
 }
 
 CASE(request_state, free_active_sends) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   for (int i = 0; i < check_sizes_count; ++i) {
     size_t len_bytes = check_sizes[i];
     unsigned char *out = check_buffer(len_bytes), *in = check_buffer(len_bytes);
@@ -88,7 +37,6 @@ CASE(request_state, free_active_sends) {
 }
 
 CASE(request_state, free_active_receive) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kBytes = 100000 };
   unsigned char *in = check_buffer(kBytes), *out = check_buffer(kBytes);
   check_fill(out, kBytes, check_key(rank, 3, 2, 0));
@@ -108,7 +56,6 @@ CASE(request_state, free_active_receive) {
 }
 
 CASE(request_state, free_active_persistent) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kBytes = 200000 };
   unsigned char *in = check_buffer(kBytes), *out = check_buffer(kBytes);
   check_fill(out, kBytes, check_key(rank, 4, 2, 0));
@@ -138,7 +85,6 @@ CASE(request_state, free_of_null_is_an_error) {
 
 #if HAVE_MPI41
 CASE(request_state, get_status_lists) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int in[4] = {-1, -1, -1, -1}, flag = 1, index = 7, count = 7, indices[4];
   MPI_Request list[4];
   MPI_Status statuses[4], status;

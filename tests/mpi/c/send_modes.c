@@ -203,7 +203,6 @@ CASE(send_modes, issend_completes_only_after_match) {
 // Eager and synchronous sends interleaved to a receiver that takes them in reverse tag order.
 CASE(send_modes, all_modes_reverse_order) {
   enum { kMessages = 24 };
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   void* attached = check_buffer(kMessages * (70000 + MPI_BSEND_OVERHEAD));
   OK(MPI_Buffer_attach(attached, kMessages * (70000 + MPI_BSEND_OVERHEAD)));
   MPI_Request sends[kMessages];

@@ -2,7 +2,6 @@
 #include "check.h"
 
 CASE(sendrecv, ring_all_sizes) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   for (int i = 0; i < check_sizes_count; ++i) {
     size_t len_bytes = check_sizes[i];
     unsigned char *out = check_buffer(len_bytes), *in = check_buffer(len_bytes);
@@ -18,7 +17,6 @@ CASE(sendrecv, ring_all_sizes) {
 }
 
 CASE(sendrecv, different_counts_and_types) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   // Everybody sends a number of ints that depends on its rank into a larger receive.
   int count = 100 + 1000 * (rank % 3), expected = 100 + 1000 * (left % 3);
   int *out = check_buffer((size_t)count * 4), *in = check_buffer(4000 * 4);
@@ -31,7 +29,6 @@ CASE(sendrecv, different_counts_and_types) {
 }
 
 CASE(sendrecv, replace_all_sizes) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   for (int i = 0; i < check_sizes_count; ++i) {
     size_t len_bytes = check_sizes[i];
     unsigned char* data = check_buffer(len_bytes);
@@ -44,7 +41,6 @@ CASE(sendrecv, replace_all_sizes) {
 }
 
 CASE(sendrecv, replace_derived_type) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Datatype type;
   OK(MPI_Type_vector(3000, 3, 7, MPI_INT, &type));
   OK(MPI_Type_commit(&type));
@@ -79,7 +75,7 @@ CASE(sendrecv, matches_plain_send_and_recv) {
 }
 
 CASE(sendrecv, shift_with_open_ends) {
-  int right = rank + 1 < size ? rank + 1 : MPI_PROC_NULL, left = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+  right = rank + 1 < size ? right : MPI_PROC_NULL, left = rank > 0 ? left : MPI_PROC_NULL;
   int len_bytes = 5000;
   unsigned char *out = check_buffer((size_t)len_bytes), *in = check_buffer((size_t)len_bytes);
   check_fill(out, (size_t)len_bytes, check_key(rank, 0, 0, 5));
@@ -98,7 +94,6 @@ CASE(sendrecv, shift_with_open_ends) {
 }
 
 CASE(sendrecv, many_in_a_row) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int rounds = check_reps(500);
   for (int round = 0; round < rounds; ++round) {
     int out[3] = {rank, round, rank ^ round}, in[3] = {0};
@@ -111,7 +106,6 @@ CASE(sendrecv, many_in_a_row) {
 #if HAVE_MPI4_CORE
 // The status is a case of its own: MPICH and Intel MPI deliver the data and fill the status with something else.
 CASE(sendrecv, isendrecv) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Request requests[32];
   unsigned char *out[32], *in[32];
   for (int i = 0; i < check_sizes_count; ++i) {
@@ -128,7 +122,6 @@ CASE(sendrecv, isendrecv) {
 }
 
 CASE(sendrecv, isendrecv_replace) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   MPI_Request requests[32];
   unsigned char* data[32];
   for (int i = 0; i < check_sizes_count; ++i) {
@@ -143,7 +136,6 @@ CASE(sendrecv, isendrecv_replace) {
 }
 
 CASE(sendrecv, isendrecv_status) {
-  int right = (rank + 1) % size, left = (rank + size - 1) % size;
   int out[3] = {1, 2, 3}, in[5];
   MPI_Request requests[2];
   MPI_Status statuses[2] = {check_blank_status(), check_blank_status()};
@@ -155,7 +147,7 @@ CASE(sendrecv, isendrecv_status) {
 }
 
 CASE(sendrecv, isendrecv_with_proc_null_ends) {
-  int right = rank + 1 < size ? rank + 1 : MPI_PROC_NULL, left = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+  right = rank + 1 < size ? right : MPI_PROC_NULL, left = rank > 0 ? left : MPI_PROC_NULL;
   int out = rank + 1000, in = -1;
   MPI_Request request;
   OK(MPI_Isendrecv(&out, 1, MPI_INT, right, 1, &in, 1, MPI_INT, left, 1, comm, &request));

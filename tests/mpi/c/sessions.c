@@ -15,7 +15,7 @@ CASE(sessions, world_set) {
   MPI_Session session;
   MPI_Comm made;
   if (!session_comm(&session, "mpi://WORLD", "zerohop.test.world", &made)) return;
-  int me, members, left = (rank + size - 1) % size, right = (rank + 1) % size;
+  int me, members;
   OK(MPI_Comm_rank(made, &me));
   OK(MPI_Comm_size(made, &members));
   EXPECT_EQ(me, rank);
@@ -53,7 +53,7 @@ CASE(sessions, beside_the_world) {
   MPI_Session session;
   MPI_Comm made;
   if (!session_comm(&session, "mpi://WORLD", "zerohop.test.mixed", &made)) return;
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in[2] = {-1, -1}, out = rank + 40;
+  int in[2] = {-1, -1}, out = rank + 40;
   MPI_Request list[4];
   OK(MPI_Irecv(&in[0], 1, MPI_INT, left, 1, made, &list[0]));
   OK(MPI_Isend(&rank, 1, MPI_INT, right, 1, made, &list[1]));

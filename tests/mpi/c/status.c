@@ -2,7 +2,7 @@
 #include "check.h"
 
 CASE(status, counts) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count = -1;
+  int count = -1;
   int out[10] = {0}, in[10];
   MPI_Status status = check_blank_status();
   OK(MPI_Sendrecv(out, 7, MPI_INT, right, 1, in, 10, MPI_INT, left, 1, comm, &status));
@@ -17,7 +17,7 @@ CASE(status, counts) {
 
 // The status of a receive counts basic elements of its own type, so that a partial last item can be told.
 CASE(status, elements_of_partial_items) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count = -1;
+  int count = -1;
   MPI_Datatype triple;
   OK(MPI_Type_contiguous(3, MPI_INT, &triple));
   OK(MPI_Type_commit(&triple));
@@ -45,7 +45,7 @@ CASE(status, elements_of_mixed_struct) {
   } out[4], in[4];
   memset(out, 0, sizeof out);
   memset(in, 0, sizeof in);
-  int lengths[] = {1, 1, 3}, left = (rank + size - 1) % size, right = (rank + 1) % size, count = -1;
+  int lengths[] = {1, 1, 3}, count = -1;
   MPI_Aint displacements[] = {offsetof(struct Item, d), offsetof(struct Item, i), offsetof(struct Item, c)};
   MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_CHAR}, raw, item;
   OK(MPI_Type_create_struct(3, lengths, displacements, types, &raw));
@@ -71,7 +71,7 @@ CASE(status, elements_of_mixed_struct) {
 }
 
 CASE(status, error_field_is_left_alone_by_single_completions) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in, flag, index;
+  int in, flag, index;
   MPI_Request request;
   MPI_Status status;
   for (int kind = 0; kind < 5; ++kind) {
@@ -96,7 +96,7 @@ CASE(status, error_field_is_left_alone_by_single_completions) {
 }
 
 CASE(status, ignored_everywhere) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in[2], index, count, indices[2], flag;
+  int in[2], index, count, indices[2], flag;
   MPI_Request r[2];
   for (int kind = 0; kind < 6; ++kind) {
     OK(MPI_Irecv(&in[0], 1, MPI_INT, left, 1, comm, &r[0]));
@@ -125,7 +125,7 @@ CASE(status, ignored_everywhere) {
 }
 
 CASE(status, of_zero_bytes) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count = -1;
+  int count = -1;
   MPI_Datatype empty;
   OK(MPI_Type_contiguous(0, MPI_INT, &empty));
   OK(MPI_Type_commit(&empty));

@@ -230,7 +230,7 @@ static void* complete(void* argument) {
 CASE(threads, completed_by_another_thread) {
   if (!threads_allowed()) return;
   enum { kEach = 50 };
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in[kThreads * kEach], out[kThreads * kEach];
+  int in[kThreads * kEach], out[kThreads * kEach];
   MPI_Request receives[kThreads * kEach], sends[kThreads * kEach];
   struct Work work[kThreads];
   for (int i = 0; i < kThreads * kEach; ++i) {

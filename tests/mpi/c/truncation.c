@@ -63,7 +63,6 @@ CASE(truncation, blocking_recv) {
 }
 
 CASE(truncation, sendrecv) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   unsigned char *out = check_buffer(1000), *in = check_buffer(1000);
   memset(out, 1, 1000);
   EXPECT_CLASS(MPI_Sendrecv(out, 1000, MPI_BYTE, right, 1, in, 500, MPI_BYTE, left, 1, comm, MPI_STATUS_IGNORE),
@@ -73,7 +72,6 @@ CASE(truncation, sendrecv) {
 
 CASE(truncation, derived_type) {
   // The receive type has room for 600 ints in 200 pieces; 1000 come.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   MPI_Datatype type;
   OK(MPI_Type_vector(200, 3, 10, MPI_INT, &type));
   OK(MPI_Type_commit(&type));
@@ -91,7 +89,6 @@ CASE(truncation, derived_type) {
 
 // In a list: MPI_ERR_IN_STATUS, and each status says what became of its own request.
 CASE(truncation, waitall_err_in_status) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int in[3] = {-1, -1, -1}, out[4] = {rank, rank + 1, rank + 2, rank + 3};
   MPI_Request receives[3];
   MPI_Status statuses[3];
@@ -122,7 +119,7 @@ CASE(truncation, waitall_err_in_status) {
 }
 
 CASE(truncation, waitsome_err_in_status) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1, out[4] = {0};
+  int in = -1, out[4] = {0};
   MPI_Request receives[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   OK(MPI_Irecv(&in, 1, MPI_INT, left, 1, comm, &receives[1]));
   OK(MPI_Barrier(comm));
@@ -138,7 +135,7 @@ CASE(truncation, waitsome_err_in_status) {
 }
 
 CASE(truncation, waitany) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, in = -1, out[4] = {0}, index = -1;
+  int in = -1, out[4] = {0}, index = -1;
   MPI_Request receives[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   OK(MPI_Irecv(&in, 1, MPI_INT, left, 1, comm, &receives[1]));
   OK(MPI_Barrier(comm));

@@ -267,7 +267,6 @@ CASE(types_basic, nested_four_deep) {
 }
 
 CASE(types_basic, empty_types) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int zero[] = {0, 0}, displacements[] = {5, 900};
   MPI_Datatype types[4];
   OK(MPI_Type_indexed(2, zero, displacements, MPI_INT, &types[0]));
@@ -288,7 +287,6 @@ CASE(types_basic, empty_types) {
 
 // A type may be freed while operations that use it are open; they go on as if it were there.
 CASE(types_basic, freed_while_in_use) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kRows = 30000 };
   int *out = check_buffer(kRows * 3 * 4), *in = check_buffer(kRows * 3 * 4);
   for (int i = 0; i < kRows * 3; ++i) out[i] = rank * 1000000 + i;
@@ -315,7 +313,6 @@ CASE(types_basic, freed_while_in_use) {
 
 CASE(types_basic, freed_while_packed) {
   // More blocks than anybody describes: the host unpacks them, when the program knows of the datatype no more.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kBlocks = 300000 };
   int *out = check_buffer(kBlocks * 4), *in = check_buffer(kBlocks * 4 * 4), *at = malloc(kBlocks * sizeof *at);
   uint64_t state = 5;
@@ -342,7 +339,6 @@ CASE(types_basic, freed_while_packed) {
 
 CASE(types_basic, handle_reuse) {
   // The same handle comes back with another layout a hundred times: nothing may be remembered of the old one.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int *out = check_buffer(4000), *in = check_buffer(4000);
   for (int round = 1; round <= 100; ++round) {
     int stride = 1 + round % 7, count = 1 + round % 50;
@@ -359,7 +355,6 @@ CASE(types_basic, handle_reuse) {
 CASE(types_basic, nothing_of_no_type) {
   // Of no elements MPICH and its like take any datatype, also none, as lists of MPI_Alltoallw often hold; others
   // refuse.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   if (MPI_Send(&rank, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, comm) != MPI_SUCCESS) SKIP("the host refuses it");
   MPI_Datatype uncommitted;
   OK(MPI_Type_contiguous(3, MPI_INT, &uncommitted));

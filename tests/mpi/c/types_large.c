@@ -101,7 +101,6 @@ PAIRING(nested_to_irregular, 5, 4)
 PAIRING(irregular_to_irregular, 4, 4)
 
 CASE(types_large, many_items_of_a_gapped_struct) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   struct Item {
     char c;
     double d;
@@ -135,7 +134,6 @@ CASE(types_large, many_items_of_a_gapped_struct) {
 
 CASE(types_large, huge_stride) {
   // Sixteen pieces, 4 MiB apart.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   size_t stride = 4u << 20;
   unsigned char *out = calloc(16, stride), *in = calloc(16, stride);
   MPI_Datatype type;

@@ -2,7 +2,6 @@
 #include "check.h"
 
 CASE(types_match, vector_to_indexed) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kItems = 12000 };
   int *out = check_buffer(kItems * 3 * 4), *in = check_buffer(kItems * 4 * 4);
   int* displacements = malloc(kItems / 2 * sizeof(int));
@@ -27,7 +26,6 @@ CASE(types_match, vector_to_indexed) {
 
 CASE(types_match, transpose) {
   // Rows on one side, columns on the other.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kN = 150 };
   double *out = check_buffer(kN * kN * 8), *in = check_buffer(kN * kN * 8);
   MPI_Datatype column, narrow, matrix;
@@ -49,7 +47,6 @@ CASE(types_match, transpose) {
 }
 
 CASE(types_match, pair_types) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
 #define PAIR(Value, type, tag)                                                                               \
   do {                                                                                                       \
     struct Pair {                                                                                            \
@@ -91,7 +88,6 @@ CASE(types_match, pair_elements_short_int) { pair_elements(comm, rank, size, MPI
 
 CASE(types_match, pair_type_to_struct) {
   // The pair's gaps do not travel: 12 bytes an item.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   struct {
     double value;
     int index;
@@ -120,7 +116,7 @@ CASE(types_match, pair_type_to_struct) {
 
 CASE(types_match, partial_receives_of_struct) {
   // Less than the posted items: elements are counted by basic type, what did not come stays untouched.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count;
+  int count;
   int lengths[] = {1, 1};
   MPI_Aint displacements[] = {0, 8};
   MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE}, item, first;
@@ -156,7 +152,7 @@ CASE(types_match, partial_receives_of_struct) {
 
 CASE(types_match, partial_vector_large) {
   // Half of a large strided receive is used.
-  int left = (rank + size - 1) % size, right = (rank + 1) % size, count;
+  int count;
   enum { kRows = 100000 };
   int *out = check_buffer(kRows / 2 * 4), *in = check_buffer(kRows * 2 * 4);
   MPI_Datatype row, narrow;
@@ -179,7 +175,6 @@ CASE(types_match, partial_vector_large) {
 }
 
 CASE(types_match, packed) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   enum { kRoom = 100000 };
   char *packed = check_buffer(kRoom), *got = check_buffer(kRoom);
   double numbers[3] = {rank + 0.5, 2, 3}, numbers_in[3];
@@ -208,7 +203,6 @@ CASE(types_match, packed) {
 }
 
 CASE(types_match, bottom_absolute_addresses) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   int a = rank + 1;
   double* b = check_buffer(5000 * 8);
   char c[7] = "abcdef";
@@ -245,7 +239,6 @@ CASE(types_match, bottom_absolute_addresses) {
 }
 
 CASE(types_match, every_basic_type) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
   MPI_Datatype types[] = {MPI_CHAR,          MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT,     MPI_UNSIGNED_SHORT,
                           MPI_INT,           MPI_UNSIGNED,    MPI_LONG,          MPI_FLOAT,     MPI_UNSIGNED_LONG,
                           MPI_LONG_LONG_INT, MPI_DOUBLE,      MPI_LONG_DOUBLE,   MPI_BYTE,      MPI_UNSIGNED_LONG_LONG,

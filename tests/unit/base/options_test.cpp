@@ -1,4 +1,5 @@
 // Options: what is obeyed, what is reported, which source wins.
+// label one-thread: ^test_base[.]
 #include "base/options.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // What lets a proof reach very many ranks: sets of ranks as runs, schedules of more steps than a matrix of waits has
 // room for, and giving up where the bytes have too many origins.
+// label analysis: [.]CheckOfManySteps[.]
 #include <gtest/gtest.h>
 
 #include <algorithm>

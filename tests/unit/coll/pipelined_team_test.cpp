@@ -1,6 +1,7 @@
 // Members of a PipelinedTeam in one thread, which takes their steps in a random order: every collective, of sizes
 // around the borders of rounds, in place and not, several under way, with members that refuse, lack memory or mean
 // another call.
+// label one-thread: [.]StagedTeamSteps[.]
 #include "coll/team/pipelined_team.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // Faults planted in schedules, which the proof must find.
+// label one-thread: [.]PlantedFault[.]
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,62 +49,48 @@ Step* find_step(Schedule& schedule, Wanted&& wanted) {
   return found == schedule.steps.end() ? nullptr : &*found;
 }
 
-TEST(PlantedFault, DroppedSend) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kSend; });
-              if (step != nullptr) *step = {.kind = StepKind::kCopy};
-              return step != nullptr;
-            }),
-            50);
+/// The same, of the first step that `wanted` holds for, in every schedule that has one.
+template <typename Wanted, typename Change>
+int plant_in_step(Wanted&& wanted, Change&& change, bool teams = false) {
+  return plant_everywhere(
+      [&](Schedule& s) {
+        Step* step = find_step(s, wanted);
+        if (step != nullptr) change(*step);
+        return step != nullptr;
+      },
+      teams);
 }
 
+const auto of_kind = [](StepKind kind) { return [kind](const Step& x) { return x.kind == kind; }; };
+const auto is_shared = [](const Step& x) { return x.shared(); };
+const auto among_leaders = [](const Step& x) { return x.of_leaders; };
+const auto leave_out = [](Step& x) { x = {.kind = StepKind::kCopy}; };
+
+TEST(PlantedFault, DroppedSend) { EXPECT_GT(plant_in_step(of_kind(StepKind::kSend), leave_out), 50); }
+
 TEST(PlantedFault, WrongPeer) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.message(); });
-              if (step != nullptr) step->peer = (step->peer + 1) % 7;
-              return step != nullptr;
-            }),
-            50);
+  EXPECT_GT(plant_in_step([](const Step& x) { return x.message(); }, [](Step& x) { x.peer = (x.peer + 1) % 7; }), 50);
 }
 
 TEST(PlantedFault, ShortChunk) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.writes() && x.bytes > 4; });
-              if (step != nullptr) step->bytes -= 4;
-              return step != nullptr;
-            }),
-            50);
+  EXPECT_GT(plant_in_step([](const Step& x) { return x.writes() && x.bytes > 4; }, [](Step& x) { x.bytes -= 4; }), 50);
 }
 
 TEST(PlantedFault, WrongChunkRead) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.reads() && x.bytes > 0; });
-              if (step != nullptr) step->from_at += 4;
-              return step != nullptr;
-            }),
-            50);
+  EXPECT_GT(plant_in_step([](const Step& x) { return x.reads() && x.bytes > 0; }, [](Step& x) { x.from_at += 4; }), 50);
 }
 
 TEST(PlantedFault, WrongChunkWritten) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.writes() && x.bytes > 0; });
-              if (step != nullptr) step->to_at += 4;
-              return step != nullptr;
-            }),
-            50);
+  EXPECT_GT(plant_in_step([](const Step& x) { return x.writes() && x.bytes > 0; }, [](Step& x) { x.to_at += 4; }), 50);
 }
 
 TEST(PlantedFault, LostWait) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              // Of a step with bytes: only data, not pacing, must be waited for.
-              Step* step = find_step(s, [&](const Step& x) {
-                return x.n_waits > 0 && (x.kind == StepKind::kReduce ||
-                                         (x.kind == StepKind::kSend && x.bytes > 0 && x.from != coll::Place::kInput));
-              });
-              if (step != nullptr) step->n_waits = 0;
-              return step != nullptr;
-            }),
-            50);
+  // Of a step with bytes: only data, not pacing, must be waited for.
+  const auto has_data = [](const Step& x) {
+    return x.n_waits > 0 &&
+           (x.kind == StepKind::kReduce || (x.kind == StepKind::kSend && x.bytes > 0 && x.from != coll::Place::kInput));
+  };
+  EXPECT_GT(plant_in_step(has_data, [](Step& x) { x.n_waits = 0; }), 50);
 }
 
 TEST(PlantedFault, WaitsSwapped) {
@@ -126,16 +113,14 @@ TEST(PlantedFault, WaitsSwapped) {
 }
 
 TEST(PlantedFault, OperandsSwapped) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) {
-                return x.kind == StepKind::kReduce && x.from != coll::Place::kInput && x.bytes > 0;
-              });
-              if (step == nullptr) return false;
-              std::swap(step->from, step->to);
-              std::swap(step->from_at, step->to_at);
-              return true;
-            }),
-            10);
+  const auto of_data = [](const Step& x) {
+    return x.kind == StepKind::kReduce && x.from != coll::Place::kInput && x.bytes > 0;
+  };
+  const auto swap = [](Step& x) {
+    std::swap(x.from, x.to);
+    std::swap(x.from_at, x.to_at);
+  };
+  EXPECT_GT(plant_in_step(of_data, swap), 10);
 }
 
 TEST(PlantedFault, OperandsOfEachOther) {
@@ -207,24 +192,14 @@ Step* find_shared(Schedule& schedule, int n = 0) {
 }
 
 TEST(PlantedFault, SharedStepLeftOut) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_shared(s);
-                  if (step != nullptr) step->kind = StepKind::kCopy;
-                  return step != nullptr;
-                },
-                true),
+  EXPECT_GT(plant_in_step(
+                is_shared, [](Step& x) { x.kind = StepKind::kCopy; }, true),
             20);
 }
 
 TEST(PlantedFault, SharedWithAnotherRank) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_shared(s);
-                  if (step != nullptr) step->tag ^= 1;
-                  return step != nullptr;
-                },
-                true),
+  EXPECT_GT(plant_in_step(
+                is_shared, [](Step& x) { x.tag ^= 1; }, true),
             20);
 }
 
@@ -246,24 +221,15 @@ TEST(PlantedFault, SharedStepsInNoOrder) {
 }
 
 TEST(PlantedFault, SharedBytesFromElsewhere) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_step(s, [](const Step& x) { return x.shared() && x.reads() && x.bytes > 0; });
-                  if (step != nullptr) step->from_at += 4;
-                  return step != nullptr;
-                },
-                true),
+  const auto of_data = [](const Step& x) { return x.shared() && x.reads() && x.bytes > 0; };
+  EXPECT_GT(plant_in_step(
+                of_data, [](Step& x) { x.from_at += 4; }, true),
             20);
 }
 
 TEST(PlantedFault, LeadersStepTakenWithTheNode) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
-                  if (step != nullptr) step->of_leaders = false;
-                  return step != nullptr;
-                },
-                true),
+  EXPECT_GT(plant_in_step(
+                among_leaders, [](Step& x) { x.of_leaders = false; }, true),
             10);
 }
 
@@ -279,32 +245,15 @@ TEST(PlantedFault, NodesStepTakenWithLeaders) {
             20);
 }
 
-TEST(PlantedFault, LeadersStepLeftOut) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
-              if (step != nullptr) *step = {.kind = StepKind::kCopy};
-              return step != nullptr;
-            }),
-            10);
-}
+TEST(PlantedFault, LeadersStepLeftOut) { EXPECT_GT(plant_in_step(among_leaders, leave_out), 10); }
 
 TEST(PlantedFault, AnotherKindOfStepAmongLeaders) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
-              if (step == nullptr) return false;
-              step->kind = step->kind == StepKind::kCombine ? StepKind::kCollect : StepKind::kCombine;
-              return true;
-            }),
-            10);
+  const auto other = [](Step& x) { x.kind = x.kind == StepKind::kCombine ? StepKind::kCollect : StepKind::kCombine; };
+  EXPECT_GT(plant_in_step(among_leaders, other), 10);
 }
 
 TEST(PlantedFault, AnotherRootAmongLeaders) {
-  EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
-              if (step != nullptr) step->tag = (step->tag + 1) % 3;
-              return step != nullptr;
-            }),
-            10);
+  EXPECT_GT(plant_in_step(among_leaders, [](Step& x) { x.tag = (x.tag + 1) % 3; }), 10);
 }
 
 TEST(PlantedFault, PartOfAnotherSize) {
@@ -319,14 +268,9 @@ TEST(PlantedFault, PartOfAnotherSize) {
 }
 
 TEST(PlantedFault, PartsThatOneTakesForEven) {
-  EXPECT_GT(plant_everywhere(
-                [](Schedule& s) {
-                  Step* step = find_step(
-                      s, [](const Step& x) { return x.kind == StepKind::kPart || x.kind == StepKind::kPick; });
-                  if (step != nullptr) step->even = !step->even;
-                  return step != nullptr;
-                },
-                true),
+  const auto parted = [](const Step& x) { return x.kind == StepKind::kPart || x.kind == StepKind::kPick; };
+  EXPECT_GT(plant_in_step(
+                parted, [](Step& x) { x.even = !x.even; }, true),
             2);
 }
 
@@ -433,7 +377,7 @@ TEST(PlantedFault, NobodyMeets) {
   std::vector<Schedule> schedules;
   ASSERT_TRUE(coll::build(problems, coll::kHostLeaders, &schedules).ok());
   for (Schedule& s : schedules) {
-    Step* step = find_step(s, [](const Step& x) { return x.of_leaders; });
+    Step* step = find_step(s, among_leaders);
     if (step == nullptr) continue;
     step->of_leaders = false;
     step->kind = StepKind::kCopy;

@@ -1,6 +1,6 @@
 // Who has the first word on an algorithm and its chunk.
-#include "coll/algorithms/choose.h"
 #include "coll/algorithms/precedence.h"
+#include "coll/algorithms/choose.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,6 @@
 // Every algorithm, proved for all numbers of ranks up to 33, all roots, many layouts, counts and chunk sizes.
+// label one-thread: EveryCollective[.]
+// label proof: EveryCollective[.](Teams|Layouts)
 #include <gtest/gtest.h>
 
 #include <algorithm>

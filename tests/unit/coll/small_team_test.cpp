@@ -1,5 +1,6 @@
 // Members of a SmallTeam in one thread, which takes their steps in a random order: any member may be any number of
 // calls ahead or behind, with many under way, and every call has to end with the right bytes.
+// label one-thread: [.]StartedTeamSteps[.]
 #include "coll/team/small_team.h"
 
 #include <gtest/gtest.h>

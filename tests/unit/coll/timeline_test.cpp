@@ -1,4 +1,5 @@
 // Timelines and pictures of schedules.
+// label analysis: [.]Timeline[.]
 #include <gtest/gtest.h>
 
 #include <algorithm>

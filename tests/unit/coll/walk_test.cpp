@@ -1,5 +1,6 @@
 // The walk of schedules: that it is the closed forms of the mlog_nP paper where they must agree, and what it does where
 // they say nothing.
+// label analysis: [.]Walk[.]
 #include "coll/analysis/walk.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // CMA between real processes: contiguous and strided sides, partial progress, errors.
+// label one-thread: [.]Cma[.]
 #include "copy/cma.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // Every copy kernel that this CPU has, at every small length and at odd alignments, against memcpy, with guard bytes.
+// label one-thread: [.]Kernels[.]
 #include "copy/kernels.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,14 @@
 // Layouts against the naive oracle of layout_support.h, and the compression that make_layout promises.
+// label one-thread: Layouts?[.]
 #include "copy/layout.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include "unit/copy/layout_support.h"
 
@@ -42,10 +46,7 @@ struct Arena {
   int64_t origin = 0;
 };
 
-struct Range {
-  uint64_t from, n;
-};
-Range random_range(std::mt19937_64& random, uint64_t bytes) {
+std::pair<uint64_t, uint64_t> random_range(std::mt19937_64& random, uint64_t bytes) {
   if (random() % 4 == 0) return {0, bytes};
   const uint64_t from = random() % bytes;
   return {from, random() % (bytes - from + 1)};
@@ -56,111 +57,113 @@ uint64_t random_message(std::mt19937_64& random, const Sample& sample) {
   return random() % 3 == 0 ? 1 + random() % whole : whole;
 }
 
+/// A message of a random layout in memory of its own, and a part of it.
+struct Message {
+  Message(std::mt19937_64& random, const Sample& of, uint64_t packed)
+      : sample(of), bytes(packed), arena(random, sample, bytes), layout(make_layout(sample.blocks, sample.extent)) {}
+  explicit Message(std::mt19937_64& random) : Message(random, random_sample(random)) {}
+  Message(std::mt19937_64& random, const Sample& of) : Message(random, of, random_message(random, of)) {
+    std::tie(from, n) = random_range(random, bytes);
+  }
+  [[nodiscard]] copy::Buffer buffer() { return {arena.base(), bytes, layout.get()}; }
+  Sample sample;
+  uint64_t bytes;
+  Arena arena;
+  OwnedLayout layout;
+  uint64_t from = 0;
+  uint64_t n = 0;
+};
+
+/// Calls `check` for many.
+template <typename Check>
+void for_messages(uint64_t seed, Check&& check) {
+  std::mt19937_64 random(seed);
+  for (uint64_t round = 0; round < kRounds && !testing::Test::HasFatalFailure(); ++round) {
+    Message m(random);
+    SCOPED_TRACE("round " + std::to_string(round) + " from " + std::to_string(m.from) + " n " + std::to_string(m.n));
+    check(random, m);
+  }
+}
+
 class Layouts : public testing::TestWithParam<Store> {};
 INSTANTIATE_TEST_SUITE_P(Stores, Layouts, testing::Values(Store::kTemporal, Store::kNonTemporal));
 
 TEST_P(Layouts, PackGathersWhatTheOracleGathers) {
-  std::mt19937_64 random(11);
-  for (uint64_t round = 0; round < kRounds; ++round) {
-    const Sample sample = random_sample(random);
-    const uint64_t bytes = random_message(random, sample);
-    Arena arena(random, sample, bytes);
-    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
-    ASSERT_NE(layout, nullptr);
-    ASSERT_STREQ(layout->broken_invariant(), nullptr);
-    ASSERT_EQ(layout->size_bytes, sample.bytes.size());
-    const auto [from, n] = random_range(random, bytes);
-    Bytes got(n + 2 * kMargin, std::byte{0x5a});
+  for_messages(11, [](std::mt19937_64&, Message& m) {
+    ASSERT_NE(m.layout, nullptr);
+    ASSERT_STREQ(m.layout->broken_invariant(), nullptr);
+    ASSERT_EQ(m.layout->size_bytes, m.sample.bytes.size());
+    Bytes got(m.n + 2 * kMargin, std::byte{0x5a});
     Bytes want = got;
-    for (uint64_t k = 0; k < n; ++k) want[kMargin + k] = arena.base()[sample.position(from + k)];
-    pack({arena.base(), bytes, layout.get()}, from, n, got.data() + kMargin, GetParam());
-    ASSERT_EQ(got, want) << "round " << round << " from " << from << " n " << n;
-  }
+    for (uint64_t k = 0; k < m.n; ++k) want[kMargin + k] = m.arena.base()[m.sample.position(m.from + k)];
+    pack(m.buffer(), m.from, m.n, got.data() + kMargin, GetParam());
+    ASSERT_EQ(got, want);
+  });
 }
 
 TEST_P(Layouts, UnpackScattersWhatTheOracleScattersAndNothingElse) {
-  std::mt19937_64 random(12);
-  for (uint64_t round = 0; round < kRounds; ++round) {
-    const Sample sample = random_sample(random);
-    const uint64_t bytes = random_message(random, sample);
-    Arena arena(random, sample, bytes);
-    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
-    const auto [from, n] = random_range(random, bytes);
-    const Bytes data = noise(random, n);
-    Arena want = arena;
-    for (uint64_t k = 0; k < n; ++k) want.base()[sample.position(from + k)] = data[k];
-    unpack({arena.base(), bytes, layout.get()}, from, n, data.data(), GetParam());
-    ASSERT_EQ(arena.memory, want.memory) << "round " << round << " from " << from << " n " << n;
-  }
+  for_messages(12, [](std::mt19937_64& random, Message& m) {
+    const Bytes data = noise(random, m.n);
+    Arena want = m.arena;
+    for (uint64_t k = 0; k < m.n; ++k) want.base()[m.sample.position(m.from + k)] = data[k];
+    unpack(m.buffer(), m.from, m.n, data.data(), GetParam());
+    ASSERT_EQ(m.arena.memory, want.memory);
+  });
 }
 
 TEST_P(Layouts, CopyRangeMovesBetweenAnyTwoLayouts) {
-  std::mt19937_64 random(13);
-  for (uint64_t round = 0; round < kRounds; ++round) {
-    const Sample to = random_sample(random);
-    const Sample of = random() % 4 == 0 ? to : random_sample(random);
-    const uint64_t bytes = std::min(random_message(random, to), random_message(random, of));
-    Arena dst(random, to, bytes);
-    Arena src(random, of, bytes);
-    const OwnedLayout dst_layout = make_layout(to.blocks, to.extent);
-    const OwnedLayout src_layout = make_layout(of.blocks, of.extent);
+  for_messages(13, [](std::mt19937_64& random, Message& to) {
+    const Sample of = random() % 4 == 0 ? to.sample : random_sample(random);
+    const uint64_t bytes = std::min(to.bytes, random_message(random, of));
+    Message source(random, of, bytes);
+    Message target(random, to.sample, bytes);
     const auto [from, n] = random_range(random, bytes);
-    Arena want = dst;
-    for (uint64_t k = from; k < from + n; ++k) want.base()[to.position(k)] = src.base()[of.position(k)];
-    copy_range({dst.base(), bytes, dst_layout.get()}, {src.base(), bytes, src_layout.get()}, from, n, GetParam());
-    ASSERT_EQ(dst.memory, want.memory) << "round " << round << " from " << from << " n " << n;
-  }
+    Arena want = target.arena;
+    for (uint64_t k = from; k < from + n; ++k) want.base()[to.sample.position(k)] = source.arena.base()[of.position(k)];
+    copy_range(target.buffer(), source.buffer(), from, n, GetParam());
+    ASSERT_EQ(target.arena.memory, want.memory);
+  });
 }
 
 TEST_P(Layouts, CopyRangeServesContiguousSides) {
-  std::mt19937_64 random(14);
-  for (uint64_t round = 0; round < kRounds; ++round) {
-    const Sample sample = random_sample(random);
-    const uint64_t bytes = random_message(random, sample);
-    Arena arena(random, sample, bytes);
-    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
-    const auto [from, n] = random_range(random, bytes);
-    Bytes plain = noise(random, bytes);
+  for_messages(14, [](std::mt19937_64& random, Message& m) {
+    Bytes plain = noise(random, m.bytes);
+    const copy::Buffer contiguous = {plain.data(), m.bytes, nullptr};
     Bytes want_plain = plain;
-    for (uint64_t k = from; k < from + n; ++k) want_plain[k] = arena.base()[sample.position(k)];
-    copy_range({plain.data(), bytes, nullptr}, {arena.base(), bytes, layout.get()}, from, n, GetParam());
+    for (uint64_t k = m.from; k < m.from + m.n; ++k) want_plain[k] = m.arena.base()[m.sample.position(k)];
+    copy_range(contiguous, m.buffer(), m.from, m.n, GetParam());
     ASSERT_EQ(plain, want_plain);
-    Arena want = arena;
-    plain = noise(random, bytes);
-    for (uint64_t k = from; k < from + n; ++k) want.base()[sample.position(k)] = plain[k];
-    copy_range({arena.base(), bytes, layout.get()}, {plain.data(), bytes, nullptr}, from, n, GetParam());
-    ASSERT_EQ(arena.memory, want.memory);
-  }
+    Arena want = m.arena;
+    const Bytes other = noise(random, m.bytes);
+    std::copy(other.begin(), other.end(), plain.begin());
+    for (uint64_t k = m.from; k < m.from + m.n; ++k) want.base()[m.sample.position(k)] = plain[k];
+    copy_range(m.buffer(), contiguous, m.from, m.n, GetParam());
+    ASSERT_EQ(m.arena.memory, want.memory);
+  });
 }
 
 TEST(Layout, IovecsListTheRangeInOrderAndStopAtTheirLimit) {
-  std::mt19937_64 random(15);
-  for (uint64_t round = 0; round < kRounds; ++round) {
-    const Sample sample = random_sample(random);
-    const uint64_t bytes = random_message(random, sample);
-    Arena arena(random, sample, bytes);
-    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
-    const auto [from, n] = random_range(random, bytes);
+  for_messages(15, [](std::mt19937_64& random, Message& m) {
     const size_t max = 1 + random() % 40;
-    uint64_t at = from;
+    const uint64_t end = m.from + m.n;
     // Several calls, each with room for `max`, list everything.
-    while (at < from + n) {
+    for (uint64_t at = m.from; at < end;) {
       std::vector<iovec> list(max);
       uint64_t covered = 0;
-      const size_t used = to_iovecs({arena.base(), bytes, layout.get()}, at, from + n - at, list.data(), max, &covered);
+      const size_t used = to_iovecs(m.buffer(), at, end - at, list.data(), max, &covered);
       ASSERT_GT(used, 0U);
       ASSERT_LE(used, max);
       uint64_t seen = 0;
       for (size_t i = 0; i < used; ++i) {
         for (size_t k = 0; k < list[i].iov_len; ++k, ++seen) {
-          ASSERT_EQ(static_cast<std::byte*>(list[i].iov_base) + k, arena.base() + sample.position(at + seen));
+          ASSERT_EQ(static_cast<std::byte*>(list[i].iov_base) + k, m.arena.base() + m.sample.position(at + seen));
         }
       }
       ASSERT_EQ(seen, covered);
-      ASSERT_TRUE(used == max || covered == from + n - at) << "stopped early";
+      ASSERT_TRUE(used == max || covered == end - at) << "stopped early";
       at += covered;
     }
-  }
+  });
 }
 
 TEST(Layout, EmptyRangesTouchNothing) {

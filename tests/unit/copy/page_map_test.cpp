@@ -1,4 +1,5 @@
 // PageMap against a plain array of free flags.
+// label one-thread: [.]PageMap[.]
 #include "copy/page_map.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // RegionCache against memory of RegionOwner: what a peer reads and writes, windows within a budget, pages mapped in.
+// label one-thread: [.]RegionCache[.]
 #include "copy/region_cache.h"
 
 #include <fcntl.h>

@@ -43,30 +43,16 @@ class Account : public ::testing::TestWithParam<World> {};
 // One rank counts while the other reads, and then reads all of it.
 TEST_P(Account, IsReadByOthers) {
   constexpr uint64_t kCalls = 2000;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = GetParam();
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    if (r.node->self() == 1) {
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    if (self == 1) {
       std::byte byte{1};
-      engine::SendArgs send;
-      send.dest = 1;
-      send.source = 1;
-      send.context = 7;
-      send.data = {&byte, 1, nullptr};
-      engine::RecvArgs recv;
-      recv.peer = 1;
-      recv.source = 1;
-      recv.context = 7;
-      recv.buffer = {&byte, 1, nullptr};
+      const engine::SendArgs send = message_to(1, 1, 0, &byte, 1);
+      const engine::RecvArgs recv = message_from(1, 0, &byte, 1);
       for (uint64_t i = 0; i < kCalls; ++i) {
         r.rank->count_call(3, 8);
         engine::Request* request = r.rank->irecv(recv);
         ASSERT_EQ(r.rank->send(send).code, Code::kOk);
-        r.rank->wait(request);
-        r.rank->release(request);
+        finish(*r.rank, request);
       }
     } else {
       uint64_t before = 0;
@@ -81,7 +67,6 @@ TEST_P(Account, IsReadByOthers) {
     EXPECT_EQ(told.find(R"({"rank":1,"node_index":1,"node_ranks":2,"sent":)"), 0U) << told;
     EXPECT_NE(told.find(R"("messages":2000,"bytes":2000)"), std::string::npos) << told;
     EXPECT_EQ(r.rank->account(1).calls.rows[CallCounts::kRows].calls, 0U);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -89,12 +74,7 @@ TEST_P(Account, IsReadByOthers) {
 TEST_P(Account, OnlyAWaitingSenderWritesALongBlock) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "ranks that share a processor send no such blocks";
   constexpr uint64_t kBytes = 64 << 10;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = GetParam();
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> bytes(kBytes);
     const auto blocks = [&] {
       uint64_t n = 0;
@@ -104,25 +84,18 @@ TEST_P(Account, OnlyAWaitingSenderWritesALongBlock) {
       return n;
     };
     for (const bool waits : {true, false}) {
-      if (r.node->self() == 0) {
-        engine::SendArgs send;
-        send.dest = 1;
-        send.data = {bytes.data(), kBytes, nullptr};
+      if (self == 0) {
+        const engine::SendArgs send = to_other(1, 0, bytes.data(), kBytes);
         const uint64_t before = blocks();
         if (waits) {
           ASSERT_EQ(r.rank->send(send).code, Code::kOk);
         } else {
           engine::Request* request = r.rank->isend(send);
-          r.rank->wait(request);
-          r.rank->release(request);
+          finish(*r.rank, request);
         }
         EXPECT_EQ(blocks() - before, waits ? 1U : 0U);
       } else {
-        engine::RecvArgs recv;
-        recv.peer = 0;
-        recv.source = 0;
-        recv.buffer = {bytes.data(), kBytes, nullptr};
-        EXPECT_EQ(r.rank->recv(recv).bytes, kBytes);
+        EXPECT_EQ(r.rank->recv(message_from(0, 0, bytes.data(), kBytes)).bytes, kBytes);
       }
       ASSERT_TRUE(world.barrier().ok());
     }

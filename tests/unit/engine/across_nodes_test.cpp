@@ -1,4 +1,5 @@
 // Collectives of ranks on several nodes, over a carrier that delays messages.
+// label most-ranks: AcrossNodes[.].*/8by
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,9 +15,9 @@
 #include "engine/internode.h"
 #include "engine/leader_messages.h"
 #include "engine/team_steps.h"
+#include "engine_support.h"
 #include "network_support.h"
 #include "os/clock.h"
-#include "storm_support.h"
 
 namespace zh::test {
 namespace {
@@ -182,8 +183,9 @@ std::optional<uint64_t> expected_across(const Problem& problem, uint64_t n, uint
   const uint64_t root = problem.root;
   const auto sum = [](uint64_t ranks) { return ranks * (ranks + 1) / 2; };
   using Expected = std::optional<uint64_t>;
-  if (i >= count && problem.collective != Collective::kAllgather && problem.collective != Collective::kGather)
-    return {};
+  const bool of_all = problem.collective == Collective::kAllgather || problem.collective == Collective::kGather ||
+                      problem.collective == Collective::kAlltoall;
+  if (i >= count && !of_all) return {};
   switch (problem.collective) {
     case Collective::kBcast:
       return self == root ? Expected() : (root + 1) * (i + 1);
@@ -203,108 +205,45 @@ std::optional<uint64_t> expected_across(const Problem& problem, uint64_t n, uint
       return self != root ? Expected() : (i / count + 1) * (i % count + 1);
     case Collective::kAllgather:
       return (i / count + 1) * (i % count + 1);
+    case Collective::kAlltoall:
+      return (i / count + 1) * (self * count + i % count + 1);
     default:
       return {};
   }
 }
 
-TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
-  const int ranks = GetParam().ranks;
-  const uint32_t node_ranks = GetParam().node_ranks;
-  Network network;
-  const auto n = static_cast<uint64_t>(ranks);
-  run_ranks(World::kThreads, ranks, [&](TestBootstrap& world) {
-    Spanning span(world, network, node_ranks);
-    if (GetParam().teams) span.use_team();
-    const uint64_t self = span.self();
-    const std::span<const uint32_t> node = span.layout().members(span.layout().node_of(span.self()));
-    for (const uint64_t count : {uint64_t{1}, uint64_t{100}, uint64_t{9000}}) {
-      std::vector<uint64_t> in(n * count);
-      std::vector<uint64_t> out(n * count);
-      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
-        for (uint64_t i = 0; i < count; ++i) in[i] = i * (self + 1);
-        Problem problem;
-        problem.collective = Collective::kAllreduce;
-        problem.count = count;
-        span.run(problem, algorithm.name, in, out);
-        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
-      }
-      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kReduce)) {
-        std::fill(out.begin(), out.end(), 99);
-        Problem problem;
-        problem.collective = Collective::kReduce;
-        problem.count = count;
-        problem.root = 1;
-        span.run(problem, algorithm.name, in, out);
-        for (uint64_t i = 0; i < count && self == 1; ++i) ASSERT_EQ(out[i], i * n * (n + 1) / 2) << algorithm.name;
-        problem.collective = Collective::kBarrier;
-        span.run(problem, "hierarchical", in, out);
-        span.run(problem, coll::kHostLeaders, in, out);
-      }
-      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kBcast)) {
-        Problem problem;
-        problem.collective = Collective::kBcast;
-        problem.count = count;
-        problem.root = static_cast<uint32_t>(ranks) - 1;
-        for (uint64_t i = 0; i < count; ++i) in[i] = i * 3;
-        std::fill(out.begin(), out.end(), 99);
-        const uint64_t sent = span.run(problem, algorithm.name, in, out);
-        if (self != problem.root) {
-          ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<ptrdiff_t>(count), out.begin()));
-        }
-        const bool leads = self == node[0] || self == problem.root;
-        const bool by_leaders =
-            algorithm.name == "leader-ring" || algorithm.name == "hierarchical" || algorithm.name == coll::kHostLeaders;
-        if (by_leaders && !leads) {
-          EXPECT_EQ(sent, 0u) << algorithm.name;
-        }
-      }
-      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllgather)) {
-        Problem problem;
-        problem.collective = Collective::kAllgather;
-        problem.count = count;
-        for (uint64_t i = 0; i < count; ++i) in[i] = self * 1000 + i;
-        std::fill(out.begin(), out.end(), 99);
-        span.run(problem, algorithm.name, in, out);
-        for (uint64_t i = 0; i < n * count; ++i) {
-          ASSERT_EQ(out[i], (i / count) * 1000 + i % count) << algorithm.name;
-        }
-      }
-      for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAlltoall)) {
-        Problem problem;
-        problem.collective = Collective::kAlltoall;
-        problem.count = count;
-        for (uint64_t i = 0; i < n * count; ++i) in[i] = self * n + i / count;
-        span.run(problem, algorithm.name, in, out);
-        for (uint64_t i = 0; i < n * count; ++i) ASSERT_EQ(out[i], (i / count) * n + self) << algorithm.name;
-      }
-    }
-    span.end(world);
-  });
-}
+constexpr Collective kAcross[] = {Collective::kBarrier,   Collective::kBcast,         Collective::kReduce,
+                                  Collective::kGather,    Collective::kScatter,       Collective::kAllreduce,
+                                  Collective::kScan,      Collective::kReduceScatter, Collective::kExscan,
+                                  Collective::kAllgather, Collective::kAlltoall};
 
-TEST_P(AcrossNodes, PiecesAndPrefixesAreRight) {
+TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
   const auto n = static_cast<uint64_t>(GetParam().ranks);
   Network network;
   run_ranks(World::kThreads, GetParam().ranks, [&](TestBootstrap& world) {
     Spanning span(world, network, GetParam().node_ranks);
     if (GetParam().teams) span.use_team();
     const uint64_t self = span.self();
+    const uint32_t leader = span.layout().members(span.layout().node_of(span.self()))[0];
     for (const uint64_t count : {uint64_t{1}, uint64_t{100}, uint64_t{9000}}) {
       std::vector<uint64_t> in(n * count);
       std::vector<uint64_t> out(n * count);
-      for (const Collective collective : {Collective::kGather, Collective::kScatter, Collective::kReduceScatter,
-                                          Collective::kScan, Collective::kExscan}) {
+      for (uint64_t i = 0; i < n * count; ++i) in[i] = (self + 1) * (i + 1);
+      for (const Collective collective : kAcross) {
         for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
           Problem problem;
           problem.collective = collective;
-          problem.count = count;
+          problem.count = collective == Collective::kBarrier ? 0 : count;
           problem.root = static_cast<uint32_t>(count % n);
-          for (uint64_t i = 0; i < n * count; ++i) in[i] = (self + 1) * (i + 1);
           std::fill(out.begin(), out.end(), 99);
-          span.run(problem, algorithm.name, in, out);
+          const uint64_t sent = span.run(problem, algorithm.name, in, out);
           for (uint64_t i = 0; i < n * count; ++i) {
             ASSERT_EQ(out[i], expected_across(problem, n, self, i).value_or(99)) << algorithm.name << ", " << i;
+          }
+          const bool by_leaders = algorithm.name == "leader-ring" || algorithm.name == "hierarchical" ||
+                                  algorithm.name == coll::kHostLeaders;
+          if (collective == Collective::kBcast && by_leaders && self != leader && self != problem.root) {
+            EXPECT_EQ(sent, 0u) << algorithm.name;
           }
         }
       }
@@ -323,10 +262,8 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
     Spanning span(world, network, GetParam().node_ranks);
     if (GetParam().teams) span.use_team();
     const uint64_t self = span.self();
-    for (const Collective collective :
-         {Collective::kBcast, Collective::kReduce, Collective::kAllreduce, Collective::kAllgather, Collective::kBarrier,
-          Collective::kGather, Collective::kScatter, Collective::kReduceScatter, Collective::kScan,
-          Collective::kExscan}) {
+    for (const Collective collective : kAcross) {
+      if (collective == Collective::kAlltoall) continue;
       for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
         const bool by_host = algorithm.name == coll::kHostLeaders;
         for (const uint64_t victim : {uint64_t{1}, uint64_t{0}, n - 1}) {
@@ -362,11 +299,6 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
   });
 }
 
-constexpr Collective kByLeaders[] = {Collective::kBcast,   Collective::kReduce,        Collective::kAllreduce,
-                                     Collective::kGather,  Collective::kScatter,       Collective::kAllgather,
-                                     Collective::kScan,    Collective::kReduceScatter, Collective::kExscan,
-                                     Collective::kAlltoall};
-
 // A rank of the first node that leads none, the root of all that have one, has another length. Nobody waits for ever,
 // other nodes notice nothing, and the next call is a right one again.
 TEST_P(AcrossNodes, LengthsThatDisagreeInANodeKeepNobodyWaiting) {
@@ -379,7 +311,7 @@ TEST_P(AcrossNodes, LengthsThatDisagreeInANodeKeepNobodyWaiting) {
     span.use_team();
     const uint64_t self = span.self();
     const bool is_beside = span.layout().node_of(span.self()) == 0;
-    for (const Collective collective : kByLeaders) {
+    for (const Collective collective : std::span(kAcross).subspan(1)) {
       for (const auto& [usual, odd] : kCounts) {
         Problem problem;
         problem.collective = collective;

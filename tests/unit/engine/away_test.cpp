@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/atomic.h"
+#include "engine_support.h"
 #include "os/clock.h"
-#include "storm_support.h"
 
 namespace zh::test {
 namespace {
@@ -26,44 +26,18 @@ std::string away_case_name(const ::testing::TestParamInfo<AwayCase>& info) {
   return std::string(to_string(info.param.world)) + (info.param.cma ? "" : "_no_cma");
 }
 
-SendArgs to_away(uint32_t dest, int32_t tag, const void* data, uint64_t bytes, SendMode mode = SendMode::kStandard) {
-  SendArgs a;
-  a.dest = dest;
-  a.source = static_cast<int32_t>(1 - dest);
-  a.tag = tag;
-  a.context = 7;
-  a.data = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
-  a.mode = mode;
-  return a;
-}
-RecvArgs from(int32_t source, int32_t tag, void* data, uint64_t bytes) {
-  RecvArgs a;
-  a.peer = a.source = source;
-  a.tag = tag;
-  a.context = 7;
-  a.buffer = {static_cast<std::byte*>(data), bytes, nullptr};
-  return a;
-}
-void end_away(Rank& rank, Request* r) {
-  rank.wait(r);
-  EXPECT_EQ(rank.result(r).code, Code::kOk);
-  rank.release(r);
-}
-
 class AwayRank : public ::testing::TestWithParam<AwayCase> {
  protected:
   /// Two ranks; the second one is in the host between the two steps of its part.
   template <typename Sender, typename Before, typename After>
   static void run(uint64_t rank_bytes, Sender sender, Before before, After after) {
     const AwayCase c = GetParam();
-    run_ranks(c.world, 2, [&](TestBootstrap& world) {
-      StormConfig config;
-      config.world = c.world;
-      config.cma = c.cma;
-      config.rank_bytes = rank_bytes;
-      EngineRank r = make_rank(world, config);
-      ASSERT_NE(r.rank, nullptr);
-      ASSERT_EQ(static_cast<int>(r.node->self()), world.rank());
+    StormConfig config;
+    config.world = c.world;
+    config.cma = c.cma;
+    config.rank_bytes = rank_bytes;
+    run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+      ASSERT_EQ(static_cast<int>(self), world.rank());
       if (world.rank() == 1) {
         before(*r.rank);
         r.rank->enter_host();
@@ -77,7 +51,6 @@ class AwayRank : public ::testing::TestWithParam<AwayCase> {
         ASSERT_TRUE(world.barrier().ok());
       }
       r.rank->quiesce();
-      ASSERT_TRUE(world.barrier().ok());
     });
   }
   static constexpr uint64_t kRoom = 128 << 20;
@@ -93,22 +66,23 @@ TEST_P(AwayRank, PostedReceivesAreFilled) {
   run(
       kRoom,
       [&](Rank& rank) {
-        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to_other(1, 1, &i, sizeof i)).code, Code::kOk);
         for (const SendMode mode : {SendMode::kStandard, SendMode::kSynchronous}) {
           for (const uint64_t n : kSizes) {
             const std::vector<std::byte> data(n, std::byte(n >> 16));
-            ASSERT_EQ(rank.send(to_away(1, mode == SendMode::kStandard ? 2 : 3, data.data(), n, mode)).code, Code::kOk);
+            ASSERT_EQ(rank.send(to_other(1, mode == SendMode::kStandard ? 2 : 3, data.data(), n, mode)).code,
+                      Code::kOk);
           }
         }
       },
       [&](Rank& rank) {
-        for (int& n : numbers) requests.push_back(rank.irecv(from(0, 1, &n, sizeof n)));
+        for (int& n : numbers) requests.push_back(rank.irecv(message_from(0, 1, &n, sizeof n)));
         for (const int tag : {2, 3}) {
-          for (auto& buffer : large) requests.push_back(rank.irecv(from(0, tag, buffer.data(), buffer.size())));
+          for (auto& buffer : large) requests.push_back(rank.irecv(message_from(0, tag, buffer.data(), buffer.size())));
         }
       },
       [&](Rank& rank) {
-        for (Request* r : requests) end_away(rank, r);
+        for (Request* r : requests) EXPECT_EQ(finish(rank, r).code, Code::kOk);
         for (int i = 0; i < kSmall; ++i) ASSERT_EQ(numbers[static_cast<size_t>(i)], i);
         for (const auto& buffer : large) EXPECT_EQ(buffer.back(), std::byte(buffer.size() >> 16));
       });
@@ -122,10 +96,10 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
       kRoom,
       [](Rank& rank) {
         std::vector<std::byte> data(kBytes);
-        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
+        for (int i = 0; i < kSmall; ++i) ASSERT_EQ(rank.send(to_other(1, 1, &i, sizeof i)).code, Code::kOk);
         for (int i = 0; i < kMedium; ++i) {
           std::memcpy(data.data(), &i, sizeof i);
-          ASSERT_EQ(rank.send(to_away(1, 2, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(rank.send(to_other(1, 2, data.data(), kBytes)).code, Code::kOk);
         }
         EXPECT_GT(stat(rank, "entries_lent"), 0U);
         EXPECT_GT(stat(rank, "buffered_messages"), 0U);
@@ -134,12 +108,12 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
       [](Rank& rank) {
         std::vector<std::byte> data(kBytes);
         for (int i = 0; i < kMedium; ++i) {
-          ASSERT_EQ(rank.recv(from(0, 2, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(rank.recv(message_from(0, 2, data.data(), kBytes)).code, Code::kOk);
           ASSERT_EQ(std::memcmp(data.data(), &i, sizeof i), 0) << i;
         }
         for (int i = 0; i < kSmall; ++i) {
           int in = -1;
-          ASSERT_EQ(rank.recv(from(0, 1, &in, sizeof in)).code, Code::kOk);
+          ASSERT_EQ(rank.recv(message_from(0, 1, &in, sizeof in)).code, Code::kOk);
           ASSERT_EQ(in, i);
         }
       });
@@ -149,37 +123,34 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
 TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
   static constexpr int kSmall = 20000;
   const AwayCase c = GetParam();
-  run_ranks(c.world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = c.world;
-    config.cma = c.cma;
-    config.rank_bytes = 6 << 20;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = c.world;
+  config.cma = c.cma;
+  config.rank_bytes = 6 << 20;
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 1) {
       int token = 0;
       // Waits in the engine for a message that comes last: the others pile up.
-      ASSERT_EQ(r.rank->recv(from(0, 9, &token, sizeof token)).code, Code::kOk);
+      ASSERT_EQ(r.rank->recv(message_from(0, 9, &token, sizeof token)).code, Code::kOk);
       r.rank->enter_host();
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());
       r.rank->leave_host();
       for (int i = 0; i < 2 * kSmall; ++i) {
         int in = -1;
-        ASSERT_EQ(r.rank->recv(from(0, 1, &in, sizeof in)).code, Code::kOk);
+        ASSERT_EQ(r.rank->recv(message_from(0, 1, &in, sizeof in)).code, Code::kOk);
         ASSERT_EQ(in, i);
       }
       EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
     } else {
-      for (int i = 0; i < kSmall; ++i) ASSERT_EQ(r.rank->send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
+      for (int i = 0; i < kSmall; ++i) ASSERT_EQ(r.rank->send(to_other(1, 1, &i, sizeof i)).code, Code::kOk);
       int token = 1;
-      ASSERT_EQ(r.rank->send(to_away(1, 9, &token, sizeof token)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(to_other(1, 9, &token, sizeof token)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());
-      for (int i = kSmall; i < 2 * kSmall; ++i) ASSERT_EQ(r.rank->send(to_away(1, 1, &i, sizeof i)).code, Code::kOk);
+      for (int i = kSmall; i < 2 * kSmall; ++i) ASSERT_EQ(r.rank->send(to_other(1, 1, &i, sizeof i)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -188,24 +159,22 @@ TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
   static constexpr int kMessages = 40;
   static constexpr uint64_t kBytes = 60 << 10;
   const AwayCase c = GetParam();
-  run_ranks(c.world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = c.world;
-    config.cma = c.cma;
-    config.single_copy_min = 32 << 10;  // so that each is an offer
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = c.world;
+  config.cma = c.cma;
+  config.single_copy_min = 32 << 10;  // so that each is an offer
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     std::vector<std::byte> data(kMessages * kBytes);
     if (world.rank() == 0) {
       std::vector<Request*> requests;
       for (int i = 0; i < kMessages; ++i) {
         std::byte* const one = data.data() + static_cast<uint64_t>(i) * kBytes;
         std::memset(one, i + 1, kBytes);
-        requests.push_back(r.rank->isend(to_away(1, i, one, kBytes)));
+        requests.push_back(r.rank->isend(to_other(1, i, one, kBytes)));
       }
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());
-      for (Request* request : requests) end_away(*r.rank, request);
+      for (Request* request : requests) EXPECT_EQ(finish(*r.rank, request).code, Code::kOk);
       std::fill(data.begin(), data.end(), std::byte{0xff});
       ASSERT_TRUE(world.barrier().ok());
     } else {
@@ -215,52 +184,44 @@ TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
       ASSERT_TRUE(world.barrier().ok());
       r.rank->leave_host();
       for (int i = kMessages; i-- != 0;) {
-        ASSERT_EQ(r.rank->recv(from(0, i, data.data(), kBytes)).code, Code::kOk);
+        ASSERT_EQ(r.rank->recv(message_from(0, i, data.data(), kBytes)).code, Code::kOk);
         ASSERT_EQ(data[0], std::byte(i + 1));
         ASSERT_EQ(data[kBytes - 1], std::byte(i + 1));
       }
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(AwayRank, SynchronousSendsWaitForTheirReceive) {
-  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = GetParam().world;
-    config.cma = GetParam().cma;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = GetParam().world;
+  config.cma = GetParam().cma;
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     int word = 5;
     if (world.rank() == 0) {
       ASSERT_TRUE(world.barrier().ok());
-      Request* request = r.rank->isend(to_away(1, 1, &word, sizeof word, SendMode::kSynchronous));
+      Request* request = r.rank->isend(to_other(1, 1, &word, sizeof word, SendMode::kSynchronous));
       const uint64_t stop = os::now_ns() + 20'000'000;
       r.rank->wait_until([&] { return os::now_ns() > stop; });
       EXPECT_FALSE(r.rank->done(request));
       ASSERT_TRUE(world.barrier().ok());
-      end_away(*r.rank, request);
+      EXPECT_EQ(finish(*r.rank, request).code, Code::kOk);
     } else {
       r.rank->enter_host();
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());
       r.rank->leave_host();
       word = 0;
-      EXPECT_EQ(r.rank->recv(from(0, 1, &word, sizeof word)).code, Code::kOk);
+      EXPECT_EQ(r.rank->recv(message_from(0, 1, &word, sizeof word)).code, Code::kOk);
       EXPECT_EQ(word, 5);
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 // What the caller has under way goes on, until there is none, also when calls of the host nest and follow each other.
 TEST_P(AwayRank, TheCallersWorkGoesOn) {
-  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = GetParam().world;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  run_engine(2, config_in(GetParam().world), [&](TestBootstrap&, EngineRank& r, uint32_t) {
     Atomic<uint32_t> left{0};
     r.rank->set_away_work([&] { return left.load_relaxed() != 0; },
                           [&] {
@@ -276,7 +237,6 @@ TEST_P(AwayRank, TheCallersWorkGoesOn) {
       r.rank->leave_host();
     }
     EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "storm_support.h"
+#include "engine_support.h"
 
 namespace zh::test {
 namespace {
@@ -17,46 +17,17 @@ using engine::Request;
 using engine::Result;
 using engine::SendArgs;
 
-SendArgs behaving_send(uint32_t dest, uint32_t self, int32_t tag, std::byte* data, uint64_t bytes) {
-  SendArgs a;
-  a.dest = dest;
-  a.source = static_cast<int32_t>(self);
-  a.tag = tag;
-  a.context = 7;
-  a.data = {data, bytes, nullptr};
-  return a;
-}
-
-RecvArgs behaving_recv(int32_t source, int32_t tag, std::byte* data, uint64_t bytes) {
-  RecvArgs a;
-  a.peer = source;
-  a.source = source;
-  a.tag = tag;
-  a.context = 7;
-  a.buffer = {data, bytes, nullptr};
-  return a;
-}
-
-StormConfig config_in(World world) {
-  StormConfig config;
-  config.world = world;
-  return config;
-}
-
 class Behaviour : public ::testing::TestWithParam<World> {};
 
 TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
   constexpr uint64_t kBytes = 3 << 20;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
     std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
     std::byte token{};
     if (self == 1) {
-      Request* request = r.rank->irecv(behaving_recv(0, 1, data.data(), kBytes));
-      ASSERT_EQ(r.rank->send(behaving_send(0, 1, 2, &token, 1)).code, Code::kOk);
+      Request* request = r.rank->irecv(message_from(0, 1, data.data(), kBytes));
+      ASSERT_EQ(r.rank->send(message_to(0, 1, 2, &token, 1)).code, Code::kOk);
       // Away: nothing here calls the engine. The barrier is passed only when the sender's wait has ended.
       ASSERT_TRUE(world.barrier().ok());
       EXPECT_EQ(data[0], std::byte{0x5a});
@@ -66,30 +37,25 @@ TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
       EXPECT_EQ(r.rank->result(request).bytes, kBytes);
       r.rank->release(request);
     } else {
-      r.rank->recv(behaving_recv(1, 2, &token, 1));
-      Request* request = r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes));
-      r.rank->wait(request);
-      r.rank->release(request);
+      r.rank->recv(message_from(1, 2, &token, 1));
+      Request* request = r.rank->isend(message_to(1, 0, 1, data.data(), kBytes));
+      finish(*r.rank, request);
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kBytes);
       ASSERT_TRUE(world.barrier().ok());
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
   constexpr uint64_t kBytes = 3 << 20;
   constexpr uint64_t kMost = 128 << 10;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
     std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
     std::byte token{};
     if (self == 1) {
-      Request* request = r.rank->irecv(behaving_recv(0, 1, data.data(), kBytes));
-      ASSERT_EQ(r.rank->send(behaving_send(0, 1, 2, &token, 1)).code, Code::kOk);
+      Request* request = r.rank->irecv(message_from(0, 1, data.data(), kBytes));
+      ASSERT_EQ(r.rank->send(message_to(0, 1, 2, &token, 1)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());  // the send has been started, and its rank computes
       r.rank->wait(request);
       EXPECT_EQ(std::count(data.begin(), data.end(), std::byte{0x5a}), static_cast<ptrdiff_t>(kBytes));
@@ -97,31 +63,26 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
       r.rank->release(request);
       ASSERT_TRUE(world.barrier().ok());
     } else {
-      r.rank->recv(behaving_recv(1, 2, &token, 1));
-      Request* request = r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes));
+      r.rank->recv(message_from(1, 2, &token, 1));
+      Request* request = r.rank->isend(message_to(1, 0, 1, data.data(), kBytes));
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kMost);
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());  // only now is this rank in the engine again
-      r.rank->wait(request);
-      r.rank->release(request);
+      finish(*r.rank, request);
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kMost);
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Behaviour, TenThousandPostedReceives) {
   constexpr int32_t kMany = 10'000;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<int32_t> data(kMany);
     std::vector<Request*> requests;
     if (self == 1) {
       for (int32_t i = 0; i < kMany; ++i) {
         const int32_t source = i % 3 == 0 ? p2p::kAnySource : 0;
-        RecvArgs a = behaving_recv(source, i, reinterpret_cast<std::byte*>(&data[static_cast<size_t>(i)]), 4);
+        RecvArgs a = message_from(source, i, reinterpret_cast<std::byte*>(&data[static_cast<size_t>(i)]), 4);
         a.peer = source;
         requests.push_back(r.rank->irecv(a));
         ASSERT_NE(requests.back(), nullptr);
@@ -138,10 +99,9 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
       ASSERT_TRUE(world.barrier().ok());
       for (int32_t i = kMany; i-- != 0;) {  // the other way round
         int32_t value = i * 3;
-        ASSERT_EQ(r.rank->send(behaving_send(1, 0, i, reinterpret_cast<std::byte*>(&value), 4)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(message_to(1, 0, i, reinterpret_cast<std::byte*>(&value), 4)).code, Code::kOk);
       }
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -150,37 +110,33 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
   constexpr int32_t kMany = 3000;
   constexpr uint64_t kBytes = 20'000;
   for (const bool cma : {true, false}) {
-    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-      StormConfig config = config_in(GetParam());
-      config.cma = cma;
-      config.skew = 0;  // or the messages go before anyone wants them
-      EngineRank r = make_rank(world, config);
-      ASSERT_NE(r.rank, nullptr);
+    StormConfig config = config_in(GetParam());
+    config.cma = cma;
+    config.skew = 0;  // or the messages go before anyone wants them
+    run_engine(2, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
       std::vector<std::byte> data(kBytes);
-      if (r.node->self() == 0) {
+      if (self == 0) {
         std::vector<std::vector<std::byte>> sent;
         std::vector<Request*> requests;
         for (int32_t i = 0; i < kMany; ++i) {
           sent.emplace_back(kBytes, std::byte(i * 7));
-          requests.push_back(r.rank->isend(behaving_send(1, 0, i, sent.back().data(), kBytes)));
+          requests.push_back(r.rank->isend(message_to(1, 0, i, sent.back().data(), kBytes)));
           ASSERT_NE(requests.back(), nullptr);
         }
         for (int32_t i = 0; i < kMany; ++i) {
-          r.rank->wait(requests[static_cast<size_t>(i)]);
-          r.rank->release(requests[static_cast<size_t>(i)]);
+          finish(*r.rank, requests[static_cast<size_t>(i)]);
         }
         EXPECT_GT(stat(*r.rank, "sends_parked"), uint64_t{kMany} / 2);
         EXPECT_GT(stat(*r.rank, "sends_told_of"), 0U);
       } else {
         for (int32_t k = 0; k < kMany; ++k) {
           const int32_t i = (kMany - 1 - k) * 7 % kMany;
-          ASSERT_EQ(r.rank->recv(behaving_recv(0, i, data.data(), kBytes)).code, Code::kOk);
+          ASSERT_EQ(r.rank->recv(message_from(0, i, data.data(), kBytes)).code, Code::kOk);
           ASSERT_EQ(data.front(), std::byte(i * 7)) << i;
           ASSERT_EQ(data.back(), std::byte(i * 7)) << i;
         }
       }
       r.rank->quiesce();
-      ASSERT_TRUE(world.barrier().ok());
     });
   }
 }
@@ -188,14 +144,12 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
 TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
   constexpr int32_t kMany = 200;
   constexpr uint64_t kBytes = 100'000;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes);
-    if (r.node->self() == 0) {
+    if (self == 0) {
       std::vector<Request*> requests;
       for (int32_t i = 0; i < kMany; ++i) {
-        SendArgs args = behaving_send(1, 0, i, data.data(), kBytes);
+        SendArgs args = message_to(1, 0, i, data.data(), kBytes);
         args.mode = p2p::SendMode::kSynchronous;  // none ends before it is matched
         requests.push_back(r.rank->isend(args));
       }
@@ -209,51 +163,42 @@ TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
         r.rank->release(request);
       }
       ASSERT_TRUE(world.barrier().ok());
-      r.rank->wait(requests[0]);
-      r.rank->release(requests[0]);
+      finish(*r.rank, requests[0]);
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      const Result result = r.rank->recv(behaving_recv(0, p2p::kAnyTag, data.data(), kBytes));
+      const Result result = r.rank->recv(message_from(0, p2p::kAnyTag, data.data(), kBytes));
       EXPECT_EQ(result.tag, 0);
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Behaviour, TenThousandUnexpectedMessages) {
   constexpr int32_t kMany = 10'000;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     if (self == 0) {
       std::vector<int32_t> values(kMany);
       std::vector<Request*> requests;
       for (int32_t i = 0; i < kMany; ++i) {
         values[static_cast<size_t>(i)] = i;
         requests.push_back(r.rank->isend(
-            behaving_send(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
+            message_to(1, 0, i % 5000, reinterpret_cast<std::byte*>(&values[static_cast<size_t>(i)]), 4)));
       }
-      for (Request* request : requests) {
-        r.rank->wait(request);
-        r.rank->release(request);
-      }
+      finish(*r.rank, requests);
     } else {
       Result seen;
-      r.rank->wait_until([&] { return r.rank->iprobe(behaving_recv(0, 4999, nullptr, 0), &seen); });
+      r.rank->wait_until([&] { return r.rank->iprobe(message_from(0, 4999, nullptr, 0), &seen); });
       // Each tag twice: the earlier first, by any receive.
       for (int32_t i = 4999; i >= 0; --i) {
         for (int32_t lap = 0; lap < 2; ++lap) {
           int32_t value = -1;
-          const Result result = r.rank->recv(behaving_recv(0, i, reinterpret_cast<std::byte*>(&value), 4));
+          const Result result = r.rank->recv(message_from(0, i, reinterpret_cast<std::byte*>(&value), 4));
           ASSERT_EQ(result.code, Code::kOk);
           ASSERT_EQ(value, i + 5000 * lap);
         }
       }
       EXPECT_GE(stat(*r.rank, "high_water"), 4999u);
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -262,31 +207,25 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 1200;  // four times as many; on busy processors a few of them take a turn of the scheduler
   for (const bool cma : {true, false}) {
-    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-      StormConfig config;
-      config.world = GetParam();
-      config.cma = cma;
-      config.rank_bytes = 6 << 20;
-      EngineRank r = make_rank(world, config);
-      ASSERT_NE(r.rank, nullptr);
+    StormConfig config;
+    config.world = GetParam();
+    config.cma = cma;
+    config.rank_bytes = 6 << 20;
+    run_engine(2, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
       std::vector<std::byte> data(kBytes, std::byte{5});
-      if (r.node->self() == 0) {
+      if (self == 0) {
         std::vector<Request*> requests;
-        for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes)));
-        r.rank->send(behaving_send(1, 0, 2, data.data(), 1));
-        for (Request* request : requests) {
-          r.rank->wait(request);
-          r.rank->release(request);
-        }
+        for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(message_to(1, 0, 1, data.data(), kBytes)));
+        r.rank->send(message_to(1, 0, 2, data.data(), 1));
+        finish(*r.rank, requests);
       } else {
-        ASSERT_EQ(r.rank->recv(behaving_recv(0, 2, data.data(), kBytes)).bytes, 1u);
+        ASSERT_EQ(r.rank->recv(message_from(0, 2, data.data(), kBytes)).bytes, 1u);
         for (int i = 0; i < kSends; ++i) {
           data[kBytes - 1] = std::byte{0};
-          ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
+          ASSERT_EQ(r.rank->recv(message_from(0, 1, data.data(), kBytes)).bytes, kBytes);
           ASSERT_EQ(data[kBytes - 1], std::byte{5});
         }
       }
-      ASSERT_TRUE(world.barrier().ok());
     });
   }
 }
@@ -295,14 +234,11 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
 TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 6000;
-  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    StormConfig config = config_in(GetParam());
-    config.rank_bytes = 4 << 20;
-    config.skew = 0;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config = config_in(GetParam());
+  config.rank_bytes = 4 << 20;
+  config.skew = 0;
+  run_engine(3, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes);
-    const uint32_t self = r.node->self();
     const auto other_context = [](auto args, int32_t tag) {
       args.context = 8;
       args.tag = tag;
@@ -313,33 +249,29 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
       for (size_t i = 0; i < sent.size(); ++i) sent[i] = std::byte(i % 251);
       std::vector<Request*> requests;
       for (int i = 0; i < kSends; ++i)
-        requests.push_back(r.rank->isend(behaving_send(1, 0, 1, &sent[static_cast<size_t>(i)], kBytes)));
+        requests.push_back(r.rank->isend(message_to(1, 0, 1, &sent[static_cast<size_t>(i)], kBytes)));
       for (int i = 0; i < 300; ++i) {
-        ASSERT_EQ(r.rank->send(other_context(behaving_send(1, 0, 1, &sent[static_cast<size_t>(i)], 8), i % 2)).code,
+        ASSERT_EQ(r.rank->send(other_context(message_to(1, 0, 1, &sent[static_cast<size_t>(i)], 8), i % 2)).code,
                   Code::kOk);
       }
-      ASSERT_EQ(r.rank->send(behaving_send(2, 0, 1, sent.data(), 8)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(message_to(2, 0, 1, sent.data(), 8)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());
-      for (Request* request : requests) {
-        r.rank->wait(request);
-        r.rank->release(request);
-      }
+      finish(*r.rank, requests);
     } else if (self == 1) {
       for (int i = 0; i < 300; ++i) {
-        ASSERT_EQ(r.rank->recv(other_context(behaving_recv(0, 1, data.data(), kBytes), p2p::kAnyTag)).bytes, 8U);
+        ASSERT_EQ(r.rank->recv(other_context(message_from(0, 1, data.data(), kBytes), p2p::kAnyTag)).bytes, 8U);
         ASSERT_EQ(data[0], std::byte(i % 251));
       }
       ASSERT_TRUE(world.barrier().ok());
       for (int i = 0; i < kSends; ++i) {
-        ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
+        ASSERT_EQ(r.rank->recv(message_from(0, 1, data.data(), kBytes)).bytes, kBytes);
         ASSERT_EQ(data[0], std::byte(i % 251)) << i;
       }
     } else {
-      ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, 8U);
+      ASSERT_EQ(r.rank->recv(message_from(0, 1, data.data(), kBytes)).bytes, 8U);
       ASSERT_TRUE(world.barrier().ok());
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -348,42 +280,35 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
 TEST_P(Behaviour, SendsBeyondTheReserveUseTheAnnex) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 6000;
-  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    StormConfig config = config_in(GetParam());
-    config.rank_bytes = 4 << 20;
-    config.annex_bytes = 64 << 20;
-    config.skew = 0;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config = config_in(GetParam());
+  config.rank_bytes = 4 << 20;
+  config.annex_bytes = 64 << 20;
+  config.skew = 0;
+  run_engine(3, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes, std::byte{3});
-    const uint32_t self = r.node->self();
     const uint64_t before = stat(*r.rank, "memory_bytes");
     if (self == 0) {
       std::vector<Request*> requests;
-      for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes)));
+      for (int i = 0; i < kSends; ++i) requests.push_back(r.rank->isend(message_to(1, 0, 1, data.data(), kBytes)));
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(r.rank->send(behaving_send(2, 0, 1, data.data(), kBytes)).code, Code::kOk);
-      ASSERT_EQ(r.rank->send(behaving_send(1, 0, 2, data.data(), kBytes)).code, Code::kOk);
-      for (Request* request : requests) {
-        r.rank->wait(request);
-        r.rank->release(request);
-      }
+      ASSERT_EQ(r.rank->send(message_to(2, 0, 1, data.data(), kBytes)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(message_to(1, 0, 2, data.data(), kBytes)).code, Code::kOk);
+      finish(*r.rank, requests);
       EXPECT_GT(stat(*r.rank, "memory_bytes"), before + (4 << 20));
     } else if (self == 1) {
       // Not in a call while they are sent: what it took out of the rings would need no room in its sender's memory.
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(r.rank->recv(behaving_recv(0, 2, data.data(), kBytes)).bytes, kBytes);
+      ASSERT_EQ(r.rank->recv(message_from(0, 2, data.data(), kBytes)).bytes, kBytes);
       for (int i = 0; i < kSends; ++i) {
         data.back() = std::byte{0};
-        ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
+        ASSERT_EQ(r.rank->recv(message_from(0, 1, data.data(), kBytes)).bytes, kBytes);
         ASSERT_EQ(data.back(), std::byte{3}) << i;
       }
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
+      ASSERT_EQ(r.rank->recv(message_from(0, 1, data.data(), kBytes)).bytes, kBytes);
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -391,19 +316,16 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   constexpr uint64_t kBytes = 16 << 10;
   constexpr int kLate = 40;
   for (const int skew : {0, 1}) {
-    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-      StormConfig config;
-      config.world = GetParam();
-      config.skew = skew;
-      config.single_copy_min = 2 << 10;
-      EngineRank r = make_rank(world, config);
-      ASSERT_NE(r.rank, nullptr);
-      const uint32_t self = r.node->self();
+    StormConfig config;
+    config.world = GetParam();
+    config.skew = skew;
+    config.single_copy_min = 2 << 10;
+    run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
       if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
       std::vector<std::byte> data(kBytes, std::byte{9});
       if (self == 0) {
         std::vector<Request*> requests;
-        for (int i = 0; i < kLate; ++i) requests.push_back(r.rank->isend(behaving_send(1, 0, 1, data.data(), kBytes)));
+        for (int i = 0; i < kLate; ++i) requests.push_back(r.rank->isend(message_to(1, 0, 1, data.data(), kBytes)));
         if (skew == 1) {
           // Released although the receiver has matched nothing: its lag is seen in its queue.
           Request* last = requests.back();
@@ -411,28 +333,25 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
           EXPECT_GT(stat(*r.rank, "messages_through_cells"), 0u);
         }
         ASSERT_TRUE(world.barrier().ok());
-        for (Request* request : requests) {
-          r.rank->wait(request);
-          r.rank->release(request);
-        }
+        finish(*r.rank, requests);
         if (skew == 0) {
           EXPECT_EQ(stat(*r.rank, "messages_through_cells"), 0u);
         }
       } else {
         ASSERT_TRUE(world.barrier().ok());
         for (int i = 0; i < kLate; ++i) {
-          ASSERT_EQ(r.rank->recv(behaving_recv(0, 1, data.data(), kBytes)).bytes, kBytes);
+          ASSERT_EQ(r.rank->recv(message_from(0, 1, data.data(), kBytes)).bytes, kBytes);
         }
       }
       // Kept up with from here on: back to the single copy.
       std::byte token{};
       for (int i = 0; i < 200; ++i) {
         if (self == 0) {
-          r.rank->send(behaving_send(1, 0, 2, data.data(), kBytes));
-          r.rank->recv(behaving_recv(1, 3, &token, 1));
+          r.rank->send(message_to(1, 0, 2, data.data(), kBytes));
+          r.rank->recv(message_from(1, 3, &token, 1));
         } else {
-          r.rank->recv(behaving_recv(0, 2, data.data(), kBytes));
-          r.rank->send(behaving_send(0, 1, 3, &token, 1));
+          r.rank->recv(message_from(0, 2, data.data(), kBytes));
+          r.rank->send(message_to(0, 1, 3, &token, 1));
         }
       }
       ASSERT_TRUE(world.barrier().ok());
@@ -454,71 +373,59 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
 
 // A caller may use one Result again: nothing of the message before stays in it.
 TEST_P(Behaviour, AResultThatIsUsedAgainTellsOfItsOwnMessage) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(1000);
     constexpr uint64_t kSizes[] = {8, 1000};  // beside the envelope, and in a block
     for (const uint64_t bytes : kSizes) {
       for (int i = 0; i < 2 && self == 0; ++i) {
-        ASSERT_EQ(r.rank->send(behaving_send(1, 0, 1, data.data(), bytes)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(message_to(1, 0, 1, data.data(), bytes)).code, Code::kOk);
       }
       ASSERT_TRUE(world.barrier().ok());  // both wait in the ring
       Result result;
       for (const uint64_t room : {bytes / 2, bytes}) {
         if (self == 0) continue;
         Request* request = nullptr;
-        ASSERT_TRUE(r.rank->recv_or_start(behaving_recv(0, 1, data.data(), room), &result, &request));
+        ASSERT_TRUE(r.rank->recv_or_start(message_from(0, 1, data.data(), room), &result, &request));
         EXPECT_EQ(result.code, room < bytes ? Code::kTruncated : Code::kOk);
         EXPECT_EQ(result.bytes, room);
       }
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Behaviour, DetachedRequestsEndByThemselves) {
   constexpr uint64_t kBytes = 300'000;
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     std::vector<std::byte> out(kBytes, std::byte{3}), in(kBytes);
-    r.rank->detach(r.rank->irecv(behaving_recv(static_cast<int32_t>(1 - self), 1, in.data(), kBytes)));
-    r.rank->detach(r.rank->isend(behaving_send(1 - self, self, 1, out.data(), kBytes)));
-    r.rank->detach(r.rank->isend(behaving_send(1 - self, self, 2, out.data(), 8)));
+    r.rank->detach(r.rank->irecv(message_from(static_cast<int32_t>(1 - self), 1, in.data(), kBytes)));
+    r.rank->detach(r.rank->isend(message_to(1 - self, self, 1, out.data(), kBytes)));
+    r.rank->detach(r.rank->isend(message_to(1 - self, self, 2, out.data(), 8)));
     r.rank->quiesce();
     EXPECT_EQ(r.rank->pending_sends(), 0u);
-    r.rank->recv(behaving_recv(static_cast<int32_t>(1 - self), 2, in.data(), 8));
+    r.rank->recv(message_from(static_cast<int32_t>(1 - self), 2, in.data(), 8));
     r.rank->wait_until([&] { return in[kBytes - 1] == std::byte{3} && in[8] == std::byte{3}; });
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Behaviour, BlockingPairsAndRingOfNeighbours) {
-  run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self(), n = r.node->size();
+  run_engine(5, config_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
+    const uint32_t n = r.node->size();
     for (const uint64_t bytes :
          {uint64_t{0}, uint64_t{8}, uint64_t{193}, uint64_t{5000}, uint64_t{20'000}, uint64_t{2'100'000}}) {
       std::vector<std::byte> out(bytes, std::byte(self)), in(bytes);
       for (int lap = 0; lap < 5; ++lap) {
         const uint32_t right = (self + 1) % n, left = (self + n - 1) % n;
-        Request* request = r.rank->isend(behaving_send(right, self, 1, out.data(), bytes));
-        const Result result = r.rank->recv(lap % 2 == 0 ? behaving_recv(static_cast<int32_t>(left), 1, in.data(), bytes)
-                                                        : behaving_recv(-1, 1, in.data(), bytes));
+        Request* request = r.rank->isend(message_to(right, self, 1, out.data(), bytes));
+        const Result result = r.rank->recv(lap % 2 == 0 ? message_from(static_cast<int32_t>(left), 1, in.data(), bytes)
+                                                        : message_from(-1, 1, in.data(), bytes));
         ASSERT_EQ(result.source, static_cast<int32_t>(left));
         ASSERT_EQ(result.bytes, bytes);
         if (bytes != 0) {
           ASSERT_EQ(in[bytes - 1], std::byte(left));
         }
-        r.rank->wait(request);
-        r.rank->release(request);
+        finish(*r.rank, request);
       }
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

@@ -8,8 +8,8 @@
 
 #include <vector>
 
+#include "engine_support.h"
 #include "os/clock.h"
-#include "storm_support.h"
 #include "support/fake_heap.h"
 
 namespace zh::test {
@@ -26,22 +26,9 @@ void fill(Bytes data, uint32_t sender, int i) {
   std::fill(data.begin(), data.end(), static_cast<std::byte>(i * 7 + static_cast<int>(sender) + 1));
 }
 
-engine::SendArgs to_buffered(uint32_t dest, uint32_t self, int32_t tag, Bytes data) {
-  engine::SendArgs args;
-  args.dest = dest;
-  args.source = static_cast<int32_t>(self);
-  args.tag = tag;
-  args.data = {data.data(), data.size(), nullptr};
-  return args;
-}
-
 void receive(engine::Rank& rank, uint32_t sender, int i, Bytes data) {
-  engine::RecvArgs args;
-  args.peer = args.source = static_cast<int32_t>(sender);
-  args.tag = i;
-  args.buffer = {data.data(), data.size(), nullptr};
   std::fill(data.begin(), data.end(), std::byte{0});
-  ASSERT_EQ(rank.recv(args).code, Code::kOk);
+  ASSERT_EQ(rank.recv(message_from(static_cast<int32_t>(sender), i, data.data(), data.size())).code, Code::kOk);
   std::vector<std::byte> wanted(data.size());
   fill(wanted, sender, i);
   ASSERT_TRUE(std::equal(data.begin(), data.end(), wanted.begin())) << "message " << i << " of rank " << sender;
@@ -71,7 +58,7 @@ TEST_P(Buffering, HeadToHead) {
         if (mapped) heap->use_twice(data.data(), data.size());
         for (int i = 0; i < c.count; ++i) {
           fill(data, self, i);
-          ASSERT_EQ(r.rank->send(to_buffered(1 - self, self, i, data)).code, Code::kOk);
+          ASSERT_EQ(r.rank->send(message_to(1 - self, self, i, data.data(), data.size())).code, Code::kOk);
         }
         for (int i = 0; i < c.count; ++i) receive(*r.rank, 1 - self, i, data);
         if (::testing::Test::HasFatalFailure()) return;
@@ -85,16 +72,11 @@ TEST_P(Buffering, HeadToHead) {
 
 // The address sanitizer's build finds what is left.
 TEST_P(Buffering, CopiesThatNobodyTookGoWithTheirRank) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = GetParam();
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(200'000);
     for (int i = 0; i < 400 && r.rank->pending_sends() == 0; ++i) {  // until cells hold no more
       fill(data, self, i);
-      ASSERT_EQ(r.rank->send(to_buffered(1 - self, self, i, data)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(message_to(1 - self, self, i, data.data(), data.size())).code, Code::kOk);
     }
     ASSERT_TRUE(world.barrier().ok());
     EXPECT_GT(r.rank->pending_sends(), 0U);
@@ -102,12 +84,7 @@ TEST_P(Buffering, CopiesThatNobodyTookGoWithTheirRank) {
 }
 
 TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
-  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = GetParam();
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(3, config_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     constexpr int kMessages = 1500;
     constexpr int kGo = kMessages;
     std::vector<std::byte> data(8000);
@@ -115,38 +92,35 @@ TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
     if (self == 0) {
       for (int i = 0; i < kMessages; ++i) {
         fill(data, 0, i);
-        ASSERT_EQ(r.rank->send(to_buffered(1, 0, i, data)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(message_to(1, 0, i, data.data(), data.size())).code, Code::kOk);
       }
       fill(go, 0, kGo);
-      ASSERT_EQ(r.rank->send(to_buffered(2, 0, kGo, go)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(message_to(2, 0, kGo, go.data(), go.size())).code, Code::kOk);
     } else if (self == 2) {
       receive(*r.rank, 0, kGo, go);
       fill(go, 2, kGo);
-      ASSERT_EQ(r.rank->send(to_buffered(1, 2, kGo, go)).code, Code::kOk);
+      ASSERT_EQ(r.rank->send(message_to(1, 2, kGo, go.data(), go.size())).code, Code::kOk);
     } else {
       receive(*r.rank, 2, kGo, go);
       for (int i = 0; i < kMessages; ++i) receive(*r.rank, 0, i, data);
     }
     if (::testing::Test::HasFatalFailure()) return;
     while (r.rank->pending_sends() != 0) r.rank->progress();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 // The copies are still with the sender when it stops calling the library; its helper brings them.
 TEST_P(Buffering, ASenderThatGoesAwayAfterwards) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = GetParam();
-    config.cma = false;  // or the receiver fetches them
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = GetParam();
+  config.cma = false;  // or the receiver fetches them
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     constexpr int kMessages = 3000;
     std::vector<std::byte> data(4000);
-    if (r.node->self() == 0) {
+    if (self == 0) {
       for (int i = 0; i < kMessages; ++i) {
         fill(data, 0, i);
-        ASSERT_EQ(r.rank->send(to_buffered(1, 0, i, data)).code, Code::kOk);
+        ASSERT_EQ(r.rank->send(message_to(1, 0, i, data.data(), data.size())).code, Code::kOk);
       }
       EXPECT_GT(stat(*r.rank, "buffered_messages"), 0U);
       ASSERT_TRUE(world.barrier().ok());  // the receiver begins
@@ -157,33 +131,25 @@ TEST_P(Buffering, ASenderThatGoesAwayAfterwards) {
       ASSERT_TRUE(world.barrier().ok());
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Buffering, ASynchronousSendWaitsForItsReceive) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.world = GetParam();
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(1000);
     if (self == 0) {
       fill(data, 0, 0);
-      engine::SendArgs args = to_buffered(1, 0, 0, data);
+      engine::SendArgs args = message_to(1, 0, 0, data.data(), data.size());
       args.mode = p2p::SendMode::kSynchronous;
       engine::Request* request = r.rank->isend(args);
       const uint64_t end = os::now_ns() + 20'000'000;
       while (os::now_ns() < end) ASSERT_FALSE(r.rank->test(request));
       ASSERT_TRUE(world.barrier().ok());
-      r.rank->wait(request);
-      r.rank->release(request);
+      finish(*r.rank, request);
     } else {
       ASSERT_TRUE(world.barrier().ok());
       receive(*r.rank, 0, 0, data);
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

@@ -56,10 +56,7 @@ class Company : public ::testing::TestWithParam<CompanyCase> {};
 // What was found while the ranks share a CPU, and then while each has its own.
 TEST_P(Company, IsNoticedAndForgotten) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
-  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_of(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(2, config_of(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     const os::CpuSet before = os::allowed_cpus();
     stay_on(0);
     for (int i = 0; i < kRounds; ++i) ASSERT_EQ(exchange_in_company(*r.rank, self, GetParam().any).code, Code::kOk);
@@ -77,22 +74,18 @@ TEST_P(Company, IsNoticedAndForgotten) {
       ASSERT_EQ(exchange_in_company(*r.rank, self, GetParam().any).code, Code::kOk);
     }
     EXPECT_EQ(stat(*r.rank, "shared_cpu"), settled);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 // The flags of a team's collectives are waited for in the same way.
 TEST_P(Company, IsNoticedInCollectives) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
-  run_ranks(GetParam().world, 2, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, config_of(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
+  run_engine(2, config_of(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, self);
     ASSERT_TRUE(team->ready());
     stay_on(0);
     for (int i = 0; i < kRounds; ++i) ASSERT_EQ(team->barrier(), Code::kOk);
     expect_noticed(world, *r.rank);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

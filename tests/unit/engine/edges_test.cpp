@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/atomic.h"
-#include "storm_support.h"
+#include "engine_support.h"
 #include "support/fake_heap.h"
 
 namespace zh::test {
@@ -73,30 +73,14 @@ class Room {
 class Edges : public ::testing::TestWithParam<EdgesCase> {
  protected:
   static bool posted_first(uint32_t message) { return message % 2 == 0; }
-  static SendArgs send_args(uint32_t dest, std::byte* p, uint64_t n) {
-    SendArgs a;
-    a.dest = dest;
-    a.source = static_cast<int32_t>(1 - dest);
-    a.context = 7;
-    a.data = {p, n, nullptr};
-    return a;
-  }
-  static RecvArgs recv_args(int32_t source, std::byte* p, uint64_t n) {
-    RecvArgs a;
-    a.peer = a.source = source;
-    a.tag = 0;
-    a.context = 7;
-    a.buffer = {p, n, nullptr};
-    return a;
-  }
   static void send(Rank& rank, Room& room, uint32_t message, uint64_t head, uint64_t n) {
     std::byte* const p = room.buffer(head, n);
     for (uint64_t k = 0; k < n; ++k) p[k] = edge_content(message, k);
     if (posted_first(message)) {
       std::byte go{};
-      ASSERT_EQ(rank.recv(recv_args(1, &go, 1)).code, Code::kOk);
+      ASSERT_EQ(rank.recv(message_from(1, 0, &go, 1)).code, Code::kOk);
     }
-    SendArgs a = send_args(1, p, n);
+    SendArgs a = to_other(1, 0, p, n);
     a.mode = message % 5 == 0 ? p2p::SendMode::kSynchronous : p2p::SendMode::kStandard;
     Request* const r = rank.isend(a);
     rank.wait(r);
@@ -107,10 +91,10 @@ class Edges : public ::testing::TestWithParam<EdgesCase> {
     const uint64_t capacity = message % 7 != 0 ? n : n - std::min<uint64_t>(n / 2, 1 + message % 5000);
     std::byte* const p = room.buffer(head, capacity);
     std::memset(p - kEdgeGuard, static_cast<int>(kEdgeUntouched), n + 2 * kEdgeGuard);
-    Request* const r = rank.irecv(recv_args(0, p, capacity));
+    Request* const r = rank.irecv(message_from(0, 0, p, capacity));
     if (posted_first(message)) {
       std::byte go{};
-      ASSERT_EQ(rank.send(send_args(0, &go, 1)).code, Code::kOk);
+      ASSERT_EQ(rank.send(to_other(0, 0, &go, 1)).code, Code::kOk);
     }
     rank.wait(r);
     ASSERT_EQ(rank.result(r).bytes, capacity);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "storm_support.h"
+#include "engine_support.h"
 #include "support/fake_heap.h"
 
 namespace zh::test {
@@ -18,25 +18,6 @@ using engine::Request;
 using engine::SendArgs;
 
 constexpr uint64_t kLarge = 1 << 20;
-
-SendArgs send_to(uint32_t dest, int32_t tag, std::byte* data, uint64_t bytes) {
-  SendArgs a;
-  a.dest = dest;
-  a.source = static_cast<int32_t>(1 - dest);
-  a.tag = tag;
-  a.context = 7;
-  a.data = {data, bytes, nullptr};
-  return a;
-}
-
-RecvArgs recv_from(int32_t source, int32_t tag, std::byte* data, uint64_t bytes) {
-  RecvArgs a;
-  a.peer = a.source = source;
-  a.tag = tag;
-  a.context = 7;
-  a.buffer = {data, bytes, nullptr};
-  return a;
-}
 
 bool all_are(const std::byte* p, uint64_t n, std::byte value) {
   for (uint64_t k = 0; k < n; ++k) {
@@ -84,10 +65,10 @@ TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
           ASSERT_TRUE(world.barrier().ok());
           const bool last = i + 1 >= 20 && mapped_messages() - mapped >= kMapped;
           std::memset(data, std::to_integer<int>(last ? kLast : value), bytes);
-          ASSERT_EQ(rank.send(send_to(1, 1, data, bytes)).code, Code::kOk);
+          ASSERT_EQ(rank.send(to_other(1, 1, data, bytes)).code, Code::kOk);
           EXPECT_LE(mapped_messages() - mapped, static_cast<uint64_t>(i)) << bytes;
         } else {
-          Request* posted = rank.irecv(recv_from(0, 1, data, bytes));
+          Request* posted = rank.irecv(message_from(0, 1, data, bytes));
           ASSERT_TRUE(world.barrier().ok());
           rank.wait(posted);
           ASSERT_EQ(rank.result(posted).bytes, bytes);
@@ -115,20 +96,18 @@ TEST_P(Heap, AMessageAsksOnceOnEitherSide) {
           if (posted_first) {
             ASSERT_TRUE(world.barrier().ok());
           }
-          Request* r = i < 3 ? rank.isend(send_to(1, 1, data, bytes)) : nullptr;
+          Request* r = i < 3 ? rank.isend(to_other(1, 1, data, bytes)) : nullptr;
           if (r == nullptr) {
-            ASSERT_EQ(rank.send(send_to(1, 1, data, bytes)).code, Code::kOk);
+            ASSERT_EQ(rank.send(to_other(1, 1, data, bytes)).code, Code::kOk);
           } else {
-            rank.wait(r);
-            rank.release(r);
+            finish(rank, r);
           }
         } else {
-          Request* r = rank.irecv(recv_from(0, 1, data, bytes));
+          Request* r = rank.irecv(message_from(0, 1, data, bytes));
           if (posted_first) {
             ASSERT_TRUE(world.barrier().ok());
           }
-          rank.wait(r);
-          rank.release(r);
+          finish(rank, r);
         }
       }
       const uint64_t asked = heap.publications - before;
@@ -153,8 +132,8 @@ void fork_between(TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t sel
   std::memset(in, 0, bytes);
   std::memset(out, static_cast<int>(self) + 1, bytes);
   if (self == 0) {
-    Request* r = rank.irecv(recv_from(1, 1, in, bytes));
-    Request* s = rank.isend(send_to(1, 2, out, bytes));
+    Request* r = rank.irecv(message_from(1, 1, in, bytes));
+    Request* s = rank.isend(to_other(1, 2, out, bytes));
     heap.pretend_fork_and_scribble();
     ASSERT_TRUE(world.barrier().ok());
     rank.wait(r);
@@ -163,10 +142,9 @@ void fork_between(TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t sel
     rank.release(s);
   } else {
     ASSERT_TRUE(world.barrier().ok());
-    Request* s = rank.isend(send_to(0, 1, out, bytes));
-    ASSERT_EQ(rank.recv(recv_from(0, 2, in, bytes)).bytes, bytes);
-    rank.wait(s);
-    rank.release(s);
+    Request* s = rank.isend(to_other(0, 1, out, bytes));
+    ASSERT_EQ(rank.recv(message_from(0, 2, in, bytes)).bytes, bytes);
+    finish(rank, s);
   }
   EXPECT_TRUE(all_are(in, bytes, static_cast<std::byte>(2 - self)));
   ASSERT_TRUE(world.barrier().ok());
@@ -187,10 +165,10 @@ TEST_P(Heap, WhatWasToldBeforeAForkGoesAnotherWay) {
           heap.use_twice(data, kLarge);
           const uint64_t mapped = stat(rank, "by_one_end") + stat(rank, "by_both_ends");
           if (self == 0) {
-            ASSERT_EQ(rank.send(send_to(1, 3, data, kLarge)).code, Code::kOk);
+            ASSERT_EQ(rank.send(to_other(1, 3, data, kLarge)).code, Code::kOk);
             EXPECT_EQ(stat(rank, "by_one_end") + stat(rank, "by_both_ends"), mapped + 1);
           } else {
-            ASSERT_EQ(rank.recv(recv_from(0, 3, data, kLarge)).bytes, kLarge);
+            ASSERT_EQ(rank.recv(message_from(0, 3, data, kLarge)).bytes, kLarge);
           }
         },
         cma);
@@ -207,8 +185,8 @@ TEST_P(Heap, APeerEndsTransfersWhileTheRankThatForkedIsAway) {
     heap.use_twice(out, kLarge);
     std::memset(out, static_cast<int>(self) + 1, kLarge);
     if (self == 0) {
-      Request* r = rank.irecv(recv_from(1, 1, in, kLarge));
-      Request* s = rank.isend(send_to(1, 2, out, kLarge));
+      Request* r = rank.irecv(message_from(1, 1, in, kLarge));
+      Request* s = rank.isend(to_other(1, 2, out, kLarge));
       heap.pretend_fork_and_scribble();
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());  // passed when the peer has ended both
@@ -219,8 +197,8 @@ TEST_P(Heap, APeerEndsTransfersWhileTheRankThatForkedIsAway) {
       rank.release(s);
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      ASSERT_EQ(rank.send(send_to(0, 1, out, kLarge)).code, Code::kOk);
-      ASSERT_EQ(rank.recv(recv_from(0, 2, in, kLarge)).bytes, kLarge);
+      ASSERT_EQ(rank.send(to_other(0, 1, out, kLarge)).code, Code::kOk);
+      ASSERT_EQ(rank.recv(message_from(0, 2, in, kLarge)).bytes, kLarge);
       EXPECT_TRUE(all_are(in, kLarge, std::byte{1}));
       ASSERT_TRUE(world.barrier().ok());
     }
@@ -233,9 +211,9 @@ TEST_P(Heap, WithoutAPlaceAmongTheForksClientsItIsNotUsed) {
         std::byte* data = heap.take(kLarge);
         heap.use_twice(data, kLarge);
         if (self == 0) {
-          ASSERT_EQ(rank.send(send_to(1, 1, data, kLarge)).code, Code::kOk);
+          ASSERT_EQ(rank.send(to_other(1, 1, data, kLarge)).code, Code::kOk);
         } else {
-          ASSERT_EQ(rank.recv(recv_from(0, 1, data, kLarge)).bytes, kLarge);
+          ASSERT_EQ(rank.recv(message_from(0, 1, data, kLarge)).bytes, kLarge);
         }
         EXPECT_EQ(stat(rank, "by_one_end") + stat(rank, "by_both_ends"), 0U);
         EXPECT_EQ(heap.publications, 0U);
@@ -255,7 +233,7 @@ TEST(HeapChild, DoesNothingWhenItEnds) {
     std::byte* data = heap.take(kLarge);
     heap.use_twice(data, kLarge);
     std::memset(data, static_cast<int>(self), kLarge);
-    Request* send = r.rank->isend(send_to(1 - self, 1, data, kLarge));
+    Request* send = r.rank->isend(to_other(1 - self, 1, data, kLarge));
     pid_t child = 0;
     heap.pretend_fork([&] { child = ::fork(); });
     if (child == 0) {
@@ -268,10 +246,9 @@ TEST(HeapChild, DoesNothingWhenItEnds) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
     std::byte* in = heap.take(kLarge);
-    ASSERT_EQ(r.rank->recv(recv_from(static_cast<int32_t>(1 - self), 1, in, kLarge)).bytes, kLarge);
+    ASSERT_EQ(r.rank->recv(message_from(static_cast<int32_t>(1 - self), 1, in, kLarge)).bytes, kLarge);
     EXPECT_TRUE(all_are(in, kLarge, static_cast<std::byte>(1 - self)));
-    r.rank->wait(send);
-    r.rank->release(send);
+    finish(*r.rank, send);
     ASSERT_TRUE(world.barrier().ok());
   });
 }

@@ -8,8 +8,8 @@
 #include "coll/algorithms/algorithms.h"
 #include "coll/schedule/run.h"
 #include "engine/run_transport.h"
+#include "engine_support.h"
 #include "node/machine.h"
-#include "storm_support.h"
 
 namespace zh::test {
 namespace {
@@ -77,10 +77,7 @@ class ScheduleRun : public ::testing::TestWithParam<World> {};
 
 TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
   constexpr uint32_t kRanks = 5;
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, scheduled_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
       if (algorithm.name == coll::kHostLeaders) continue;
@@ -100,17 +97,13 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
       }
     }
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(ScheduleRun, SeveralAtOnce) {
   constexpr uint32_t kRanks = 4;
   constexpr uint64_t kCount = 3000;
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, scheduled_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     std::vector<std::unique_ptr<coll::Run>> runs;
     std::vector<std::vector<uint64_t>> inputs;
@@ -139,16 +132,12 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
     }
     for (uint64_t i = 0; i < kRanks * kCount; ++i) ASSERT_EQ(outputs.back()[i], i / kCount);
     r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
   constexpr uint32_t kRanks = 3;
-  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
-    EngineRank r = make_rank(world, scheduled_in(GetParam()));
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     AllRanks first(*r.rank, 77);
     AllRanks second(*r.rank, 78);
     first.announce(5, self == 1 ? coll::kRefused : 9);
@@ -167,7 +156,6 @@ TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
       ASSERT_FALSE(first.contradicted(number, digest(77, number))) << number;
       ASSERT_FALSE(second.contradicted(number + 1, digest(78, number + 1))) << number;
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

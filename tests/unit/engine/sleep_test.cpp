@@ -53,16 +53,13 @@ class Sleep : public ::testing::TestWithParam<SleepCase> {};
 // Rank 0 comes late, when rank 1 sleeps.
 TEST_P(Sleep, IsEndedByTheTeam) {
   const SleepCase c = GetParam();
-  run_ranks(c.world, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = c.world;
-    config.wait = engine::WaitPolicy::kPassive;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = c.world;
+  config.wait = engine::WaitPolicy::kPassive;
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     // On one CPU the sleeper, when its time is over, waits for the other's computation to end, and never sleeps then.
-    if (os::allowed_cpus().count() > 1) stay_on(r.node->self());
-    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
+    if (os::allowed_cpus().count() > 1) stay_on(self);
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, self);
     ASSERT_TRUE(team->ready());
     std::vector<uint64_t> a(40'000, 1);
     std::vector<uint64_t> b(40'000);
@@ -75,7 +72,6 @@ TEST_P(Sleep, IsEndedByTheTeam) {
       ASSERT_TRUE(world.allgather(&mine, sizeof mine, woken).ok());
     }
     EXPECT_GT(woken[1], 0U);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -93,49 +89,24 @@ std::vector<SleepCase> sleep_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), sleep_case_name);
 
-engine::SendArgs to_one(int tag, std::span<std::byte> data) {
-  engine::SendArgs send;
-  send.dest = 1;
-  send.source = 0;
-  send.tag = tag;
-  send.context = 7;
-  send.data = {data.data(), data.size(), nullptr};
-  return send;
-}
-engine::RecvArgs from_zero(int tag, std::span<std::byte> data) {
-  engine::RecvArgs recv;
-  recv.peer = recv.source = 0;
-  recv.tag = tag;
-  recv.context = 7;
-  recv.buffer = {data.data(), data.size(), nullptr};
-  return recv;
-}
-void end_asleep(engine::Rank& rank, engine::Request* request) {
-  rank.wait(request);
-  rank.release(request);
-}
-
 // Two threads of rank 1 sleep, each for a message of its own: the message of either wakes its receiver.
 TEST(SleepOfThreads, IsEndedByEithersMessage) {
-  run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = World::kProcesses;
-    config.wait = engine::WaitPolicy::kPassive;
-    config.threads = true;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    if (os::allowed_cpus().count() > 1) stay_on(r.node->self());
+  StormConfig config;
+  config.world = World::kProcesses;
+  config.wait = engine::WaitPolicy::kPassive;
+  config.threads = true;
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    if (os::allowed_cpus().count() > 1) stay_on(self);
     uint64_t woken[2] = {0, 0};
     for (int round = 0; round < kMostSleeps && woken[1] < 2; ++round) {
       const uint64_t before = stat(*r.rank, "woken");
       if (world.rank() == 0) {
         for (const int tag : {round % 2, 1 - round % 2}) {
           compute(kLate);
-          end_asleep(*r.rank, r.rank->isend(to_one(tag, {})));
+          finish(*r.rank, r.rank->isend(to_other(1, tag, nullptr, 0)));
         }
       } else {
-        const auto receive = [&](int tag) { end_asleep(*r.rank, r.rank->irecv(from_zero(tag, {}))); };
+        const auto receive = [&](int tag) { finish(*r.rank, r.rank->irecv(message_from(0, tag, nullptr, 0))); };
         std::thread other(receive, 0);
         receive(1);
         other.join();
@@ -144,42 +115,34 @@ TEST(SleepOfThreads, IsEndedByEithersMessage) {
       ASSERT_TRUE(world.allgather(&mine, sizeof mine, woken).ok());
     }
     EXPECT_GE(woken[1], 2U);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 // A wait of half a second ends its sleeps by itself at less than every other millisecond.
 TEST(LongSleep, LooksTheMoreRarelyTheLongerItLasts) {
-  run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = World::kProcesses;
-    config.wait = engine::WaitPolicy::kPassive;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = World::kProcesses;
+  config.wait = engine::WaitPolicy::kPassive;
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 1) {
       const uint64_t begin = os::now_ns();
       r.rank->wait_until([&] { return os::now_ns() - begin > 512'000'000; });
       EXPECT_GT(stat(*r.rank, "slept"), 0U);
       EXPECT_LT(stat(*r.rank, "slept"), (os::now_ns() - begin) / 2'000'000);
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 // Its owner has left a send behind, and then waits: the helper need not look every half millisecond.
 TEST(HelperThread, RestsWhileItsOwnerWaits) {
-  run_ranks(World::kProcesses, 2, [&](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 2;
-    config.world = World::kProcesses;
-    config.cma = false;
-    config.wait = engine::WaitPolicy::kSpin;  // the owner itself gives its CPU to nobody
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.world = World::kProcesses;
+  config.cma = false;
+  config.wait = engine::WaitPolicy::kSpin;  // the owner itself gives its CPU to nobody
+  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     std::vector<std::byte> data(3 << 20);
     if (world.rank() == 0) {
-      engine::Request* request = r.rank->isend(to_one(0, data));
+      engine::Request* request = r.rank->isend(to_other(1, 0, data.data(), data.size()));
       EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
       rusage before{};
       getrusage(RUSAGE_SELF, &before);
@@ -189,12 +152,11 @@ TEST(HelperThread, RestsWhileItsOwnerWaits) {
       getrusage(RUSAGE_SELF, &after);
       EXPECT_LT(static_cast<uint64_t>(after.ru_nvcsw - before.ru_nvcsw), (os::now_ns() - begin) / 2'000'000);
       ASSERT_TRUE(world.barrier().ok());
-      end_asleep(*r.rank, request);
+      finish(*r.rank, request);
     } else {
       ASSERT_TRUE(world.barrier().ok());
-      end_asleep(*r.rank, r.rank->irecv(from_zero(0, data)));
+      finish(*r.rank, r.rank->irecv(message_from(0, 0, data.data(), data.size())));
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

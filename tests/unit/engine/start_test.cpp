@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "os/clock.h"
+#include "support/folder.h"
 #include "team_support.h"
 #include "tune/profile.h"
 
@@ -15,20 +15,6 @@ namespace zh::test {
 namespace {
 
 constexpr int kStartRanks = 3;
-
-/// A folder of the test's own, removed at the end.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zh-kept-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Curves of every level, with a ring that is not the built-in one.
 tune::Profile everywhere() {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "copy/layout.h"
-#include "storm_support.h"
+#include "engine_support.h"
 #include "support/fake_heap.h"
 
 namespace zh::test {

@@ -7,26 +7,11 @@
 #include <random>
 #include <vector>
 
-#include "os/affinity.h"
 #include "os/clock.h"
 #include "os/process.h"
-#include "os/yield.h"
 #include "storm_plan_support.h"
 
-namespace zh::node {
-
-struct NodeTestAccess {
-  static std::byte*& base(Node& node) { return node.base_; }
-};
-
-}  // namespace zh::node
-
 namespace zh::test {
-
-EngineRank::~EngineRank() {
-  rank.reset();
-  if (node != nullptr && shares_base) node::NodeTestAccess::base(*node) = own_base;
-}
 
 namespace {
 
@@ -334,9 +319,7 @@ class Storm {
       const size_t log = log_receive(kMixed, source, kAnyTag);
       Request* request = rank_.imrecv(message, log_[log].data->buffer());
       ASSERT_NE(request, nullptr);
-      rank_.wait(request);
-      const Result result = rank_.result(request);
-      rank_.release(request);
+      const Result result = finish(rank_, request);
       EXPECT_EQ(result.source, matched.source);
       EXPECT_EQ(result.tag, matched.tag);
       EXPECT_EQ(result.bytes, std::min(matched.bytes, log_[log].capacity));
@@ -403,9 +386,7 @@ class Storm {
     }
     uint32_t left = 0;
     for (size_t i = 0; i < requests.size(); ++i) {
-      rank_.wait(requests[i]);
-      const Result result = rank_.result(requests[i]);
-      rank_.release(requests[i]);
+      const Result result = finish(rank_, requests[i]);
       ASSERT_EQ(result.code, Code::kOk);
       if (i >= size_) continue;
       ids[i].resize(result.bytes / sizeof(uint32_t));
@@ -420,10 +401,7 @@ class Storm {
       if (rng_() % 2 == 0) {
         result = rank_.recv(args);
       } else {
-        Request* request = rank_.irecv(args);
-        rank_.wait(request);
-        result = rank_.result(request);
-        rank_.release(request);
+        result = finish(rank_, rank_.irecv(args));
       }
       const auto source = static_cast<size_t>(result.source);
       ASSERT_LT(source, size_);
@@ -492,66 +470,6 @@ class Storm {
 
 }  // namespace
 
-uint64_t storm_seed() {
-  const char* given = std::getenv("ZH_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : os::random_token() % 1'000'000'000;
-  std::printf("seed %llu (repeat with ZH_TEST_SEED)\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
-void compute(uint64_t ns) {
-  const uint64_t end = os::now_ns() + ns;
-  while (os::now_ns() < end) os::yield_cpu();
-}
-
-uint64_t stat(const engine::Rank& rank, const std::string& key) {
-  const std::string json = rank.stats_json();
-  const size_t at = json.find("\"" + key + "\":");
-  return at == std::string::npos ? ~uint64_t{0} : std::strtoull(json.c_str() + at + key.size() + 3, nullptr, 10);
-}
-
-EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
-  EngineRank r;
-  node::JoinConfig nodes;
-  nodes.rank_bytes = config.rank_bytes;
-  nodes.annex_bytes = config.annex_bytes;
-  nodes.measure_line = false;
-  nodes.cma = config.cma;
-  nodes.node_ranks = config.node_ranks;
-  nodes.topology_file = config.topology;
-  const Status joined = node::Node::join(world, nodes, &r.node);
-  EXPECT_TRUE(joined.ok()) << joined.what();
-  if (!joined.ok()) return {};
-  if (config.world == World::kThreads) {
-    r.shares_base = true;
-    std::byte*& base = node::NodeTestAccess::base(*r.node);
-    std::vector<std::byte*> bases(static_cast<size_t>(world.size()));
-    if (!world.allgather(&base, sizeof base, bases.data()).ok()) return {};
-    if (r.node->self() != 0) r.own_base = base;
-    base = bases[static_cast<size_t>(r.node->world_rank(0))];
-  }
-  engine::Config engine;
-  engine.cma = config.cma;
-  engine.copiers = config.copiers;
-  engine.calibrate = false;
-  if (!config.streams) engine.profile = "papers";
-  engine.single_copy_min = config.single_copy_min;
-  engine.polled_senders = config.polled_senders;
-  engine.skew = config.skew;
-  engine.near_line_ns = config.near_line_ns;
-  engine.far_line_ns = config.far_line_ns;
-  engine.most_line_ns = config.most_line_ns;
-  engine.wait = config.wait;
-  engine.log = config.log;
-  engine.heap = config.heap;
-  engine.regions = config.regions;
-  const Status made = engine::Rank::create(*r.node, world, engine, &r.rank);
-  EXPECT_TRUE(made.ok()) << made.what();
-  if (!made.ok()) return r;
-  if (config.threads) r.rank->enable_threads();
-  return r;
-}
-
 void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed) {
   std::unique_ptr<FakeHeap> heap;
   StormConfig own = config;
@@ -569,18 +487,6 @@ void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed) {
   while (r.rank->pending_sends() != 0 && os::now_ns() < end) r.rank->progress();
   ASSERT_EQ(r.rank->pending_sends(), 0u);
   ASSERT_TRUE(world.barrier().ok());
-}
-
-void stay_on(uint32_t nth) {
-  const os::CpuSet allowed = os::allowed_cpus();
-  os::CpuSet one;
-  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
-    if (allowed.has(cpu) && nth-- == 0) {
-      one.add(cpu);
-      break;
-    }
-  }
-  ASSERT_EQ(os::bind_to(one), 0);
 }
 
 }  // namespace zh::test

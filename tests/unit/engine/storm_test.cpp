@@ -1,5 +1,6 @@
 // Message storms through engine::Rank: threads and processes, with and without single copy, tiny memory budgets,
 // receivers that compute, more ranks than CPUs.
+// label more-ranks: StormTest[.].*/threads
 #include <gtest/gtest.h>
 
 #include "storm_support.h"
@@ -15,90 +16,36 @@ TEST_P(StormTest, EveryMessageArrivesOnceWholeAndInOrder) {
   run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); });
 }
 
-StormConfig base(const char* name, World world, int ranks) {
-  StormConfig c;
-  c.name = name;
-  c.world = world;
-  c.ranks = ranks;
-#ifdef ZH_SANITIZE
-  c.messages = 80;
-#endif
-  return c;
-}
-
 std::vector<StormConfig> configs() {
-  std::vector<StormConfig> all;
-  for (const World world : {World::kThreads, World::kProcesses}) {
-    all.push_back(base("plain", world, 3));
-    all.push_back(base("alone", world, 1));
-    StormConfig c = base("no_cma", world, 3);
-    c.cma = false;
-    all.push_back(c);
-    c = base("single_copy_2k", world, 3);
-    c.single_copy_min = 2 << 10;
-    all.push_back(c);
-    c = base("single_copy_2k_away", world, 2);
-    c.single_copy_min = 2 << 10;
-    c.away_percent = 25;
-    c.messages /= 2;
-    all.push_back(c);
-    c = base("away_no_cma", world, 2);
-    c.cma = false;
-    c.away_percent = 25;
-    c.messages /= 2;
-    all.push_back(c);
-    c = base("one_mib", world, 3);
-    c.rank_bytes = 2 << 20;
-    c.messages *= 2;
-    all.push_back(c);
-    c = base("one_mib_no_cma", world, 3);
-    c.rank_bytes = 2 << 20;
-    c.cma = false;
-    all.push_back(c);
-    c = base("two_mib_2k", world, 4);
-    c.rank_bytes = 4 << 20;
-    c.single_copy_min = 2 << 10;
-    all.push_back(c);
-    c = base("no_skew", world, 3);
-    c.skew = 0;
-    all.push_back(c);
-    c = base("passive", world, 3);
-    c.wait = engine::WaitPolicy::kPassive;
-    all.push_back(c);
-    c = base("eight", world, 8);
-    c.messages /= 2;
-    all.push_back(c);
-    c.name = "bells_eight";
-    c.polled_senders = 2;
-    all.push_back(c);
-    c = base("bells", world, 3);
-    c.polled_senders = 0;
-    all.push_back(c);
-    c = base("bells_away", world, 3);
-    c.polled_senders = 0;
-    c.away_percent = 25;
-    c.messages /= 2;
-    all.push_back(c);
-    c = base("bells_one_mib", world, 4);
-    c.polled_senders = 0;
-    c.rank_bytes = 2 << 20;
-    all.push_back(c);
-    c = base("mapped", world, 3);
-    c.mapped = true;
-    all.push_back(c);
-    c.name = "mapped_no_cma";
-    c.cma = false;
-    all.push_back(c);
-    c = base("mapped_forks", world, 3);
-    c.mapped = c.forks = true;
-    c.away_percent = 10;
-    all.push_back(c);
-    c.name = "mapped_forks_no_cma";
-    c.cma = false;
-    all.push_back(c);
-    c = base("mutex", world, 3);
-    c.threads = true;
-    all.push_back(c);
+  const uint32_t many = StormConfig().messages;
+  constexpr uint64_t kMiB = 1 << 20;
+  std::vector<StormConfig> all = {
+      {.name = "plain"},
+      {.name = "alone", .ranks = 1},
+      {.name = "no_cma", .cma = false},
+      {.name = "single_copy_2k", .single_copy_min = 2 << 10},
+      {.name = "single_copy_2k_away", .ranks = 2, .messages = many / 2, .single_copy_min = 2 << 10, .away_percent = 25},
+      {.name = "away_no_cma", .ranks = 2, .messages = many / 2, .cma = false, .away_percent = 25},
+      {.name = "one_mib", .messages = many * 2, .rank_bytes = 2 * kMiB},
+      {.name = "one_mib_no_cma", .cma = false, .rank_bytes = 2 * kMiB},
+      {.name = "two_mib_2k", .ranks = 4, .single_copy_min = 2 << 10, .rank_bytes = 4 * kMiB},
+      {.name = "no_skew", .skew = 0},
+      {.name = "passive", .wait = engine::WaitPolicy::kPassive},
+      {.name = "eight", .ranks = 8, .messages = many / 2},
+      {.name = "bells_eight", .ranks = 8, .messages = many / 2, .polled_senders = 2},
+      {.name = "bells", .polled_senders = 0},
+      {.name = "bells_away", .messages = many / 2, .polled_senders = 0, .away_percent = 25},
+      {.name = "bells_one_mib", .ranks = 4, .rank_bytes = 2 * kMiB, .polled_senders = 0},
+      {.name = "mapped", .mapped = true},
+      {.name = "mapped_no_cma", .cma = false, .mapped = true},
+      {.name = "mapped_forks", .away_percent = 10, .mapped = true, .forks = true},
+      {.name = "mapped_forks_no_cma", .cma = false, .away_percent = 10, .mapped = true, .forks = true},
+      {.name = "mutex", .threads = true},
+  };
+  const size_t n = all.size();
+  for (size_t i = 0; i < n; ++i) {
+    all.push_back(all[i]);
+    all.back().world = World::kProcesses;
   }
   return all;
 }

@@ -1,5 +1,6 @@
 // Members that run out of memory in a collective: they say so, whoever waits for them learns of it, whoever has no
 // error has the right result, and the team works on.
+// label more-ranks: TeamsShortOfMemory[.].*/processes_[58]_
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Collectives of neighbourhoods by a team of real ranks: short blocks, long ones and both, several edges between two
 // members, edges to oneself, lengths that disagree and members that refuse.
+// label more-ranks: NeighborTeams[.].*/processes_[58]_
 #include <gtest/gtest.h>
 
 #include <algorithm>

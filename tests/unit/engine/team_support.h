@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "coll/team/team.h"
-#include "storm_support.h"
+#include "engine_support.h"
 #include "support/fake_heap.h"
 
 namespace zh::test {

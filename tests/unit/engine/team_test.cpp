@@ -1,4 +1,7 @@
 // Collectives of a team of real ranks: every operation, small and large, against results computed here.
+// label more-ranks: All/Teams[.].*/(threads|processes_[58]_)
+// label more-ranks: TeamOfMany[.]
+// label most-ranks: TeamOfMany[.].*/threads_193
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -273,18 +276,16 @@ TEST(TeamDeath, OthersAreTold) {
   for (const uint64_t n : {uint64_t{1}, uint64_t{100'000}}) {
     run_ranks(World::kProcesses, kRanks,
               [n](TestBootstrap& world) {
-                StormConfig config;
-                config.world = World::kProcesses;
-                config.ranks = kRanks;
-                EngineRank r = make_rank(world, config);
+                EngineRank r = make_rank(world, config_in(World::kProcesses));
                 ASSERT_NE(r.rank, nullptr);
-                const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, r.node->self());
+                const uint32_t self = r.node->self();
+                const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, self);
                 ASSERT_TRUE(team->ready());
                 std::vector<uint64_t> in(n, 1);
                 std::vector<uint64_t> out(n);
                 const Reduction how{8, sum_kernel, nullptr, nullptr, true};
                 for (int k = 0; k < 5; ++k) ASSERT_EQ(team->allreduce(in.data(), out.data(), n, how), Code::kOk);
-                if (r.node->self() == 1) {
+                if (self == 1) {
                   raise(SIGKILL);
                 }
                 Code code = Code::kOk;
@@ -355,34 +356,27 @@ INSTANTIATE_TEST_SUITE_P(Many, TeamOfMany, ::testing::Values(16U, 193U),
 
 // Control blocks are used again, so that programs may make and free communicators without end.
 TEST(TeamMemory, IsUsedAgain) {
-  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 3;
-    config.rank_bytes = 16 << 20;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.rank_bytes = 16 << 20;
+  run_engine(3, config, [](TestBootstrap&, EngineRank& r, uint32_t self) {
     for (uint64_t k = 0; k < 2000; ++k) {
-      const std::unique_ptr<Team> team = r.rank->make_team(100 + k, {0, 1, 2}, r.node->self());
+      const std::unique_ptr<Team> team = r.rank->make_team(100 + k, {0, 1, 2}, self);
       ASSERT_TRUE(team->ready());
       uint64_t x = k;
       ASSERT_EQ(team->bcast(bytes(&x, 1), static_cast<uint32_t>(k % 3)), Code::kOk);
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 // Without memory for one member, all of them say so.
 TEST(TeamMemory, ThatOneLacksNobodyHas) {
-  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 3;
-    config.rank_bytes = 16 << 20;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
+  StormConfig config;
+  config.rank_bytes = 16 << 20;
+  run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::unique_ptr<Team>> teams;
     bool ready = true;
     for (uint64_t k = 0; ready && k < 2000; ++k) {
-      teams.push_back(r.rank->make_team(100 + k, {0, 1, 2}, r.node->self()));
+      teams.push_back(r.rank->make_team(100 + k, {0, 1, 2}, self));
       ready = teams.back()->ready();
     }
     EXPECT_FALSE(ready);
@@ -394,7 +388,7 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
     EXPECT_EQ(all[0], all[2]);
     // Nor is there any for a staging area.
     constexpr uint64_t kElements = 50'000;
-    const std::vector<uint64_t> in(kElements, r.node->self());
+    const std::vector<uint64_t> in(kElements, self);
     std::vector<uint64_t> out(kElements);
     const Reduction how{8, sum_kernel, nullptr, nullptr, true};
     for (int k = 0; k < 3; ++k) {
@@ -404,7 +398,6 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
     }
     EXPECT_EQ(stat(*r.rank, "staged_reductions"), 0U);
     teams.clear();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -412,14 +405,10 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
 TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
   constexpr uint64_t kBytes = 8000;
   constexpr int kMessages = 800;
-  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 3;
-    config.rank_bytes = 32 << 20;
-    config.cma = false;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    const uint32_t self = r.node->self();
+  StormConfig config;
+  config.rank_bytes = 32 << 20;
+  config.cma = false;
+  run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes);
     std::vector<engine::Request*> sends;
     for (int i = 0; i < 2 * kMessages; ++i) {
@@ -454,7 +443,6 @@ TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
     EXPECT_GT(grown, 0);
     EXPECT_LT(grown, 40);
     teams.clear();
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -462,13 +450,12 @@ TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
 TEST(TeamWaiting, MayDiffer) {
   run_ranks(World::kThreads, 2, [](TestBootstrap& world) {
     StormConfig config;
-    config.ranks = 2;
     config.wait = world.rank() == 0 ? engine::WaitPolicy::kAuto : engine::WaitPolicy::kPassive;
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
-    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, r.node->self());
-    ASSERT_TRUE(team->ready());
     const uint32_t self = r.node->self();
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, self);
+    ASSERT_TRUE(team->ready());
     std::vector<uint64_t> all(2 * 3000);
     std::iota(all.begin(), all.end(), 0U);
     std::vector<uint64_t> mine(3000);
@@ -484,13 +471,10 @@ TEST(TeamWaiting, MayDiffer) {
 
 // Where ranks take turns on CPUs, whoever gives does not wait for those that take, up to 32 KiB.
 TEST(TeamWaiting, IsNotForThoseThatHaveNoCpu) {
-  run_ranks(World::kThreads, 3, [](TestBootstrap& world) {
-    StormConfig config;
-    config.ranks = 3;
-    config.wait = engine::WaitPolicy::kPassive;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, r.node->self());
+  StormConfig config;
+  config.wait = engine::WaitPolicy::kPassive;
+  run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, self);
     ASSERT_TRUE(team->ready());
     while (!team->grown()) ASSERT_EQ(team->barrier(), Code::kOk);
     constexpr uint64_t kCount = 4096;
@@ -511,7 +495,6 @@ TEST(TeamWaiting, IsNotForThoseThatHaveNoCpu) {
     ASSERT_TRUE(world.barrier().ok());
     if (!root) bcast();
     EXPECT_ALL(kCount, 1U, mine);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

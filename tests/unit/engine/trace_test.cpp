@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "storm_support.h"
+#include "engine_support.h"
 
 namespace zh::test {
 namespace {

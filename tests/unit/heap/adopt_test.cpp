@@ -1,4 +1,5 @@
 // Adoption: when memory becomes shared, which part of a buffer, and which memory never does.
+// label not-emulated: [.](Adopt|Refused)[.]
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
 // Blocks of the malloc family: kept for the next allocation of their size, dropped, or made private before a resize.
 // The allocator is the test's own: blocks are mappings, and it writes down what it is given back.
+// label not-emulated: [.]Blocks[.]
 #include <malloc.h>
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // fork() beside other threads: none of their writes is lost, and who waits on a futex in shared memory is woken.
+// label not-emulated: [.]ForkBeside
+// label processes: SemaphoresOfProcesses
 #include <linux/futex.h>
 #include <semaphore.h>
 #include <sys/syscall.h>

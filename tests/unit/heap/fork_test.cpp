@@ -1,4 +1,5 @@
 // fork(): the child sees the memory as it was, neither side the other's writes, and nothing of other threads is lost.
+// label not-emulated: ForkClients|ForkHabit|Ways/Forks
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -25,11 +26,11 @@ class Forks : public ::testing::TestWithParam<std::pair<size_t, bool>> {
     if (GetParam().second) beside.emplace_back(std::make_unique<Beside>());
   }
   std::vector<std::unique_ptr<Beside>> beside;
+  Heap& heap = fresh_heap();
+  std::byte* const p = shared(heap, n(), 1);
 };
 
 TEST_P(Forks, BothSidesHaveTheirOwn) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   EXPECT_EQ(fork_and_wait(heap,
                           [&] {
                             if (!holds(p, n(), 1)) return false;
@@ -45,8 +46,6 @@ TEST_P(Forks, BothSidesHaveTheirOwn) {
 }
 
 TEST_P(Forks, TheChildHasNoDescriptorOfTheParentsMemory) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, n(), &place));
   const int fd = heap.descriptor(place.region);
@@ -55,8 +54,6 @@ TEST_P(Forks, TheChildHasNoDescriptorOfTheParentsMemory) {
 }
 
 TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   std::array<int, 2> go{};
   ASSERT_EQ(pipe(go.data()), 0);
   heap.before_fork();
@@ -83,15 +80,15 @@ TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
 class Living {
  public:
   template <typename Begin>
-  Living(Heap& heap, const std::byte* p, size_t n, Begin&& begin) {
+  Living(Heap& of, const std::byte* p, size_t n, Begin&& begin) {
     EXPECT_EQ(pipe(go_.data()), 0);
-    heap.before_fork();
+    of.before_fork();
     pid_ = fork();
     if (pid_ != 0) {
-      heap.after_fork_in_parent();
+      of.after_fork_in_parent();
       return;
     }
-    heap.after_fork_in_child();
+    of.after_fork_in_child();
     dup2(go_[0], 0);
     begin();
     char byte = 0;
@@ -111,8 +108,6 @@ class Living {
 };
 
 TEST_P(Forks, AChildThatClosesAllDescriptorsStillHasItsOwn) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   std::array<int, 2> closed{};
   ASSERT_EQ(pipe(closed.data()), 0);
   Living child(heap, p, n(), [] {
@@ -129,8 +124,6 @@ TEST_P(Forks, AChildThatClosesAllDescriptorsStillHasItsOwn) {
 }
 
 TEST_P(Forks, ASecondChildSeesWhatTheParentHasOnlyReadSince) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
   std::byte* other = shared(heap, kLittle, 1);  // looks whether the first child has ended
   Living child(heap, p, n(), [] {});
@@ -143,8 +136,6 @@ TEST_P(Forks, ASecondChildSeesWhatTheParentHasOnlyReadSince) {
 }
 
 TEST_P(Forks, EveryChildHasItsOwnThoughNothingIsSharedAnyMore) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   Living first(heap, p, n(), [] {});
   Living second(heap, p, n(), [] {});  // the first fork has left nothing that is shared
   EXPECT_EQ(first.end(), 0);
@@ -155,8 +146,6 @@ TEST_P(Forks, EveryChildHasItsOwnThoughNothingIsSharedAnyMore) {
 }
 
 TEST_P(Forks, AChildThatLivesOnKeepsNoMoreThanABound) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, n(), &place));
   Living child(heap, p, n(), [] {});
@@ -177,8 +166,6 @@ TEST_P(Forks, AChildThatLivesOnKeepsNoMoreThanABound) {
 }
 
 TEST_P(Forks, ARefusedExchangeLosesNothing) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
   // No mapping can be made any more, as near vm.max_map_count.
   const int refused = in_process([&] {
@@ -192,24 +179,22 @@ TEST_P(Forks, ARefusedExchangeLosesNothing) {
 
 TEST_P(Forks, WhatHasLeftMayBeProtected) {
   for (const bool readable : {false, true}) {
-    Heap& heap = fresh_heap();
-    std::byte* p = shared(heap, n(), 1);
-    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
-    heap.protect(p + kPage, 2 * kPage, readable ? Protection::kRead : Protection::kNone);
-    ASSERT_EQ(mprotect(p + kPage, 2 * kPage, readable ? PROT_READ : PROT_NONE), 0);
-    EXPECT_TRUE(heap.guarded(p, n()));
-    EXPECT_TRUE(heap.come_back(p, n()));
-    EXPECT_EQ(mapping_at(p + kPage).readable, readable);
-    EXPECT_FALSE(mapping_at(p + kPage).writable);
-    EXPECT_EQ(mapping_at(p + kPage).inode, 0U);
-    ASSERT_EQ(mprotect(p, n(), PROT_READ | PROT_WRITE), 0);
-    EXPECT_TRUE(holds(p, n(), 1));
+    Heap& own = fresh_heap();
+    std::byte* q = shared(own, n(), 1);
+    EXPECT_EQ(fork_and_wait(own, [&] { return holds(q, n(), 1); }), 0);
+    own.protect(q + kPage, 2 * kPage, readable ? Protection::kRead : Protection::kNone);
+    ASSERT_EQ(mprotect(q + kPage, 2 * kPage, readable ? PROT_READ : PROT_NONE), 0);
+    EXPECT_TRUE(own.guarded(q, n()));
+    EXPECT_TRUE(own.come_back(q, n()));
+    EXPECT_EQ(mapping_at(q + kPage).readable, readable);
+    EXPECT_FALSE(mapping_at(q + kPage).writable);
+    EXPECT_EQ(mapping_at(q + kPage).inode, 0U);
+    ASSERT_EQ(mprotect(q, n(), PROT_READ | PROT_WRITE), 0);
+    EXPECT_TRUE(holds(q, n(), 1));
   }
 }
 
 TEST_P(Forks, WhatAChildSeesOfFreedMemoryGoesWithTheChild) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, n(), &place));
   const auto file_bytes = [&] {
@@ -229,8 +214,6 @@ TEST_P(Forks, WhatAChildSeesOfFreedMemoryGoesWithTheChild) {
 }
 
 TEST_P(Forks, AChildThatRunsAnotherProgramHoldsNothing) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   heap.before_fork();
   const pid_t pid = fork();
   if (pid == 0) {
@@ -251,8 +234,6 @@ TEST_P(Forks, AChildThatRunsAnotherProgramHoldsNothing) {
 }
 
 TEST_P(Forks, WipedPagesAreZeroInTheChild) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   heap.mark(Bit::kWiped, p + kPage, 2 * kPage, true);
   heap.mark(Bit::kWiped, p + 2 * kPage, kPage, false);
   for (int i = 0; i < 2; ++i) {
@@ -267,8 +248,6 @@ TEST_P(Forks, WipedPagesAreZeroInTheChild) {
 }
 
 TEST_P(Forks, PagesThatLeftBeforeAreWipedToo) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
   if (is_plain(p)) return;  // then the kernel does it
   heap.mark(Bit::kWiped, p + kPage, kPage, true);
@@ -281,8 +260,6 @@ TEST_P(Forks, PagesThatLeftBeforeAreWipedToo) {
 }
 
 TEST_P(Forks, HiddenPagesAreMissingInTheChild) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   heap.mark(Bit::kHidden, p + kPage, 2 * kPage, true);
   heap.mark(Bit::kHidden, p + 2 * kPage, kPage, false);
   for (int i = 0; i < 2; ++i) {
@@ -298,8 +275,6 @@ TEST_P(Forks, HiddenPagesAreMissingInTheChild) {
 }
 
 TEST_P(Forks, ProtectedPagesStaySoOnBothSides) {
-  Heap& heap = fresh_heap();
-  std::byte* p = shared(heap, n(), 1);
   heap.protect(p, kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
   heap.protect(p + kPage, kPage, Protection::kNone);
@@ -317,25 +292,25 @@ TEST_P(Forks, FreedBlocksThatAreKeptAreNobodysInTheChild) {
   static std::byte* block = nullptr;
   static size_t bytes = 0;
   Surroundings around;
-  around.usable_bytes = [](void* p) { return p == block ? bytes : uint64_t{0}; };
+  around.usable_bytes = [](void* at) { return at == block ? bytes : uint64_t{0}; };
   around.free_block = [](void*) {};
-  Heap& heap = unused_heap();
+  Heap& own = unused_heap();
   around.at_second_use = true;
-  heap.start(around, true);
+  own.start(around, true);
   bytes = kLittle;
-  block = shared(heap, bytes, 1);
-  std::byte* p = shared(heap, n(), 2);
-  ASSERT_TRUE(heap.keep(block));
-  EXPECT_EQ(fork_and_wait(heap,
+  block = shared(own, bytes, 1);
+  std::byte* other = shared(own, n(), 2);
+  ASSERT_TRUE(own.keep(block));
+  EXPECT_EQ(fork_and_wait(own,
                           [&] {
                             std::memset(block, 5, bytes);
-                            return holds(p, n(), 2);
+                            return holds(other, n(), 2);
                           }),
             0);
   EXPECT_TRUE(is_plain(block)) << "nobody wants what is in them";
-  EXPECT_EQ(heap.reuse(bytes), block);
+  EXPECT_EQ(own.reuse(bytes), block);
   std::memset(block, 6, bytes);
-  EXPECT_TRUE(holds(p, n(), 2));
+  EXPECT_TRUE(holds(other, n(), 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Forks,

@@ -1,4 +1,5 @@
 // Freed blocks that wait for the next allocation of their size.
+// label one-thread: [.]KeptBlocks[.]
 #include "heap/kept_blocks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // What the calls that manage pages do to shared memory: taken away, replaced, dropped, protected, marked.
+// label not-emulated: [.]Leave[.]
 #include <thread>
 #include <utility>
 #include <vector>

@@ -1,4 +1,5 @@
 // Settings and limits under which nothing can be put into memory files.
+// label not-emulated: [.]Limits[.]
 #include "heap/limits.h"
 
 #include <gtest/gtest.h>

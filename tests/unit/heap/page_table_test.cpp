@@ -1,4 +1,5 @@
 // The bits of the pages: leaves, their bounds, and what lies beyond.
+// label one-thread: [.]PageTable[.]
 #include "heap/page_table.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Each equation of the paper by values reckoned by hand: a message of 500 bytes at stride 8 (model_support.h), and the
 // paper's 64 ranks on 8 nodes of two chips.
+// label one-thread: ^test_costs[.]
 #include "model/equations.h"
 
 #include <gtest/gtest.h>

@@ -16,11 +16,13 @@
 #include "node/node.h"
 #include "os/affinity.h"
 #include "os/process.h"
+#include "support/folder.h"
 #include "support/fork_world.h"
 
 namespace zh::node {
 namespace {
 
+using test::Folder;
 using test::run_ranks;
 using test::TestBootstrap;
 using test::World;
@@ -276,21 +278,6 @@ TEST_P(Join, FilesServeWhereMemfdIsRefused) {
     expect_shared(*node, world);
   });
 }
-
-/// A folder of the test's own, removed at the end, and empty then.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zh-join-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path_); }
-
- private:
-  std::string path_;
-};
 
 TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
   for (int stage = 0; stage < static_cast<int>(JoinStage::kStages); ++stage) {

@@ -1,4 +1,5 @@
 // What files on disk say of themselves: this program, its libraries, and files that are no ELF files or lie.
+// label one-thread: [.]ElfFile[.]
 #include "os/elf_file.h"
 
 #include <elf.h>

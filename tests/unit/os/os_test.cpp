@@ -1,4 +1,5 @@
 // The system calls' wrappers against the real system.
+// label not-emulated: TheAddressSpaceLimit|PeerMem[.]Errors|Process[.]Ends
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,6 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -29,28 +29,12 @@
 #include "os/process.h"
 #include "os/room.h"
 #include "os/segment.h"
+#include "support/folder.h"
 
 namespace zh::os {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zh-os-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path file = std::filesystem::path(path_) / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-    return file.string();
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using test::Folder;
 
 TEST(Segment, MemfdIsSharedAndSparse) {
   Descriptor fd;
@@ -375,14 +359,14 @@ TEST(Affinity, BindingIsSeen) {
 
 TEST(Cgroup, VersionTwo) {
   Folder f;
-  (void)f.write("cgroup.controllers", "cpu memory\n");
-  (void)f.write("a/cpu.max", "400000 100000\n");
-  (void)f.write("a/memory.max", "1000000000\n");
-  (void)f.write("a/memory.current", "300000000\n");
-  (void)f.write("a/memory.stat", "anon 5\ninactive_file 100000000\n");
-  (void)f.write("a/b/cpu.max", "max 100000\n");
-  (void)f.write("a/b/memory.max", "max\n");
-  (void)f.write("a/b/memory.current", "1\n");
+  f.write("cgroup.controllers", "cpu memory\n");
+  f.write("a/cpu.max", "400000 100000\n");
+  f.write("a/memory.max", "1000000000\n");
+  f.write("a/memory.current", "300000000\n");
+  f.write("a/memory.stat", "anon 5\ninactive_file 100000000\n");
+  f.write("a/b/cpu.max", "max 100000\n");
+  f.write("a/b/memory.max", "max\n");
+  f.write("a/b/memory.current", "1\n");
   const std::string proc = f.write("proc", "0::/a/b\n");
   const Cgroup cgroup = find_cgroup(f.path(), proc);
   EXPECT_TRUE(cgroup.v2);
@@ -391,15 +375,15 @@ TEST(Cgroup, VersionTwo) {
   const MemoryLimit memory = cgroup_memory(cgroup, f.path());
   EXPECT_EQ(memory.limit_bytes, 1000000000u);
   EXPECT_EQ(memory.headroom(), 800000000u);
-  (void)f.write("a/b/cpu.max", "200000 100000\n");
+  f.write("a/b/cpu.max", "200000 100000\n");
   EXPECT_DOUBLE_EQ(cgroup_cpu_quota(cgroup, f.path()), 2.0) << "the tighter one holds";
 }
 
 TEST(Cgroup, VersionOneAndHiddenPath) {
   Folder f;
-  (void)f.write("cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
-  (void)f.write("cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-  (void)f.write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+  f.write("cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
+  f.write("cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  f.write("memory/memory.limit_in_bytes", "9223372036854771712\n");
   // The path is the host's: not visible in a container, whose own cgroup is the mount's root.
   const std::string proc = f.write("proc", "5:cpu,cpuacct:/docker/0123\n4:memory:/docker/0123\n1:name=systemd:/x\n");
   const Cgroup cgroup = find_cgroup(f.path(), proc);

@@ -1,4 +1,5 @@
 // What the system tells of this process's own memory.
+// label not-emulated: ThreadStacks|Threads[.]AreCounted|FutexWaits
 #include "os/own_memory.h"
 
 #include <fcntl.h>

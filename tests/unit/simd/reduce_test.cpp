@@ -1,5 +1,6 @@
 // Every operation on every type, on every target that this CPU has, against one element at a time: all short lengths,
 // odd addresses, the result over either operand, and bytes around it.
+// label one-thread: ^test_simd[.]
 #include "simd/reduce.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // The calibration between real processes: all ranks agree, a kept file is used, a corrupt one is reported and replaced.
 // What is measured is not judged here: other work on the machine may make any run noisy.
+// label not-emulated: Calibration[.]AllRanks|Ways[.]EveryWay
 #include "tune/calibrate.h"
 
 #include <gtest/gtest.h>
@@ -9,12 +10,12 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <new>
 
 #include "os/clock.h"
 #include "os/process.h"
+#include "support/folder.h"
 #include "tune/choice.h"
 
 namespace zh::tune {
@@ -56,13 +57,9 @@ class Calibration : public testing::Test {
  protected:
   static constexpr uint32_t kRanks = 3;
   void SetUp() override {
-    char name[] = "/tmp/zh-calibrate-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
     outcomes_ = reinterpret_cast<Outcome*>(shared(sizeof(Outcome) * kRanks));
     ASSERT_NE(outcomes_, nullptr);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   /// One job: all ranks prepare; true if all agree. `served`: whether they have a profile.
   bool job(bool may_measure, bool* served, bool quick = false) {
@@ -94,7 +91,8 @@ class Calibration : public testing::Test {
     return ran;
   }
 
-  std::string folder_;
+  const test::Folder made_;
+  const std::string folder_ = made_.path();
   std::string note_;
   Outcome* outcomes_ = nullptr;
 };

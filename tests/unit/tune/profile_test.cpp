@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <random>
 
 #include "os/clock.h"
+#include "support/folder.h"
 
 namespace zh::tune {
 namespace {
@@ -21,10 +21,6 @@ namespace fs = std::filesystem;
 class Kept : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/zh-profile-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = std::string(name) + "/deep/folder";
-    root_ = name;
     machine_ = {"cpu \"quoted\"", "6.1", "hv", "0-1"};
     profile_.n_classes = 2;
     for (uint32_t i = 0; i < 2; ++i) {
@@ -41,8 +37,6 @@ class Kept : public testing::Test {
       }
     }
   }
-  void TearDown() override { fs::remove_all(root_); }
-
   [[nodiscard]] std::string path() const { return profile_path(folder_, machine_); }
   [[nodiscard]] std::string text() const {
     std::ifstream in(path());
@@ -50,8 +44,8 @@ class Kept : public testing::Test {
   }
   void write(const std::string& text) const { std::ofstream(path()) << text; }
 
-  std::string root_;
-  std::string folder_;
+  const test::Folder root_;
+  const std::string folder_ = root_.path() + "/deep/folder";
   MachineId machine_;
   Profile profile_;
 };
@@ -169,13 +163,13 @@ TEST_F(Kept, CurvesThatAreNoisyOrImpossibleDoNotCount) {
 }
 
 TEST_F(Kept, CannotBeWrittenWhereTheFolderIsAFile) {
-  std::ofstream(root_ + "/file") << "x";
-  EXPECT_FALSE(save_profile(root_ + "/file", machine_, profile_).ok());
+  std::ofstream(root_.path() + "/file") << "x";
+  EXPECT_FALSE(save_profile(root_.path() + "/file", machine_, profile_).ok());
   EXPECT_FALSE(save_profile("", machine_, profile_).ok());
 }
 
 TEST_F(Kept, IsTheSitesWhereTheUserHasNone) {
-  const KeptFolders folders = {folder_, root_ + "/site"};
+  const KeptFolders folders = {folder_, root_.path() + "/site"};
   Profile loaded;
   EXPECT_EQ(load_profile(folders, machine_, &loaded).code(), Code::kWouldBlock);
   EXPECT_EQ(profile_path(folders, machine_), path()) << "where the own one will be";
