@@ -1,0 +1,361 @@
+// See judge.h.
+#include "tools/bench/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace zh::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+/// One launch's numbers of one case: a median per arm, and the paired ratios' medians where there are three arms.
+struct Sample {
+  double value = 0;  ///< the only arm's, or zerohop's
+  std::optional<double> to_own_host;
+  std::optional<double> noise;
+  double line_us = 0;
+};
+
+struct Parsed {
+  const LaunchRecord* record = nullptr;
+  std::string placement;
+  double line_us = 0;
+  std::map<CaseKey, Sample> samples;
+};
+
+std::vector<double> block_ratios(const std::vector<double>& top, const std::vector<double>& below) {
+  std::vector<double> r;
+  for (size_t i = 0; i < std::min(top.size(), below.size()); ++i) {
+    if (below[i] > 0) r.push_back(top[i] / below[i]);
+  }
+  return r;
+}
+
+/// Blocks run in the order host, zerohop, host: each block of zerohop makes one pair with either neighbour. (Their mean
+/// would be drawn up by one disturbed block, and zerohop look faster than it is.)
+Sample sample_of(const std::vector<std::vector<double>>& arms, const std::vector<std::string>& names) {
+  Sample s;
+  const auto z = std::find(names.begin(), names.end(), "zerohop");
+  if (z == names.end()) {
+    s.value = median(arms.front());
+    if (arms.size() == 2) s.noise = median(block_ratios(arms[1], arms[0]));
+    return s;
+  }
+  const auto at = static_cast<size_t>(z - names.begin());
+  s.value = median(arms[at]);
+  if (arms.size() == 3 && at == 1) {
+    std::vector<double> pairs = block_ratios(arms[1], arms[0]);
+    for (const double r : block_ratios(arms[1], arms[2])) pairs.push_back(r);
+    s.to_own_host = median(pairs);
+    s.noise = median(block_ratios(arms[2], arms[0]));
+  } else if (arms.size() == 2 && at == 1) {
+    s.to_own_host = median(block_ratios(arms[1], arms[0]));
+  }
+  return s;
+}
+
+/// Latency behind 10,000 others divided by latency behind none, from the same launch.
+void add_growth(Parsed* p) {
+  std::map<CaseKey, Sample> grown;
+  for (const auto& [key, sample] : p->samples) {
+    if (key.bench != "queues" || key.param <= 0) continue;
+    CaseKey empty = key;
+    empty.param = 0;
+    const auto base = p->samples.find(empty);
+    if (base == p->samples.end() || base->second.value <= 0) continue;
+    CaseKey k = key;
+    k.metric = "growth";
+    Sample s;
+    s.value = sample.value / base->second.value;
+    s.line_us = p->line_us;
+    grown[k] = s;
+  }
+  p->samples.insert(grown.begin(), grown.end());
+}
+
+/// Growth of the producer's time by growth of the consumer's: 1 when the producer waits for the consumer, 0 when it
+/// does not.
+void add_slope(Parsed* p, const std::map<CaseKey, int>& windows) {
+  std::map<CaseKey, Sample> slopes;
+  for (const auto& [key, sample] : p->samples) {
+    if (key.bench != "skew") continue;
+    CaseKey k = key;
+    k.metric = "slope";
+    k.param = 0;
+    if (slopes.count(k) != 0) continue;
+    const CaseKey* least = nullptr;
+    const CaseKey* most = nullptr;
+    for (const auto& [other, ignored] : p->samples) {
+      if (other.bench != "skew" || other.size != key.size || other.variant != key.variant) continue;
+      if (least == nullptr || other.param < least->param) least = &other;
+      if (most == nullptr || other.param > most->param) most = &other;
+    }
+    if (least == nullptr || least == most) continue;
+    const double delay = (most->param - least->param) * windows.at(*most);
+    Sample s;
+    s.value = (p->samples.at(*most).value - p->samples.at(*least).value) / delay;
+    s.line_us = p->line_us;
+    slopes[k] = s;
+  }
+  p->samples.insert(slopes.begin(), slopes.end());
+}
+
+/// Memory after everybody spoke to everybody, as a share of what is allowed.
+void add_memory_share(Parsed* p, int ranks) {
+  std::map<CaseKey, Sample> shares;
+  for (const auto& [key, sample] : p->samples) {
+    if (key.metric != "memory_after_kib") continue;
+    CaseKey k = key;
+    k.metric = "memory_share";
+    Sample s = sample;
+    s.to_own_host = s.noise = std::nullopt;
+    s.value = sample.value / (4096.0 + 64.0 * (ranks - 1));
+    shares[k] = s;
+  }
+  p->samples.insert(shares.begin(), shares.end());
+}
+
+Parsed parse(const LaunchRecord& record) {
+  Parsed p;
+  p.record = &record;
+  const Json& d = record.document;
+  p.placement = d.value("placement", "none");
+  const Json line = d.value("line_us", Json::object());
+  p.line_us = (line.value("before", 0.0) + line.value("after", 0.0)) / 2;
+  const int ranks = d.value("ranks", 0);
+  const auto names = d.value("arms", std::vector<std::string>{});
+  std::map<CaseKey, int> windows;
+  for (const Json& c : d.value("cases", Json::array())) {
+    CaseKey key;
+    key.bench = c.value("bench", "");
+    key.size = c.value("size", uint64_t{0});
+    key.buffers = c.value("buffers", "");
+    key.variant = c.value("variant", "");
+    key.ranks = ranks;
+    for (const char* name : {"depth", "use", "c2_us", "order", "stride"}) {
+      if (c.contains(name)) key.param = c[name].get<double>();
+    }
+    if (key.bench == "skew") key.variant = record.setting.empty() ? "measured_defaults" : record.setting;
+    const Json metrics = c.value("metrics", Json::object());  // items() of a temporary would outlive it
+    for (const auto& [metric, arms_json] : metrics.items()) {
+      key.metric = metric;
+      const auto arms = arms_json.get<std::vector<std::vector<double>>>();
+      if (arms.empty() || arms.size() != names.size()) continue;
+      Sample s = sample_of(arms, names);
+      s.line_us = p.line_us;
+      p.samples[key] = s;
+      windows[key] = c.value("window", 1);
+    }
+  }
+  add_growth(&p);
+  add_slope(&p, windows);
+  if (record.zerohop) add_memory_share(&p, ranks);
+  return p;
+}
+
+/// Whole-job time against its allowance, for launches that measure a fresh job.
+void add_wall_share(std::vector<Parsed>* launches) {
+  for (Parsed& z : *launches) {
+    if (!z.record->zerohop) continue;
+    for (const Parsed& h : *launches) {
+      const bool same =
+          h.record->round == z.record->round && h.record->group == z.record->group && h.record->host == z.record->host;
+      if (!same || h.record->zerohop) continue;
+      for (const auto& [key, sample] : std::map<CaseKey, Sample>(z.samples)) {
+        if (key.bench != "everybody" || key.metric != "time_us") continue;
+        CaseKey k = key;
+        k.metric = "wall_share";
+        const double host_s = h.record->wall_s;
+        Sample s;
+        s.value = z.record->wall_s / (host_s + std::max(0.1 * host_s, 0.5));
+        s.line_us = z.line_us;
+        z.samples[k] = s;
+      }
+    }
+  }
+}
+
+bool applies(const Limit& l, const Row& row) {
+  const CaseKey& k = row.key;
+  return l.bench == k.bench && l.metric == k.metric && k.size >= l.size_min && k.size <= l.size_max &&
+         (l.buffers.empty() || l.buffers == k.buffers) && (l.variant.empty() || l.variant == k.variant) &&
+         (l.placement.empty() || l.placement == row.placement) && (l.ranks == 0 || l.ranks == k.ranks);
+}
+
+/// The paired values of one row, one entry per round.
+struct LaunchSeries {
+  std::string machines;
+  std::vector<double> zerohop;
+  std::vector<double> lines;
+  std::vector<double> own;
+  std::vector<double> noise;
+  std::vector<double> heap_off;                            // zerohop / zerohop without the shared heap
+  std::map<std::string, std::vector<double>> peer;         // every round in which the peer had the row's placement
+  std::map<std::string, std::vector<double>> peer_ratio;   // zerohop / peer
+  std::map<std::string, std::vector<double>> peer_excess;  // the same above the raw line
+};
+
+bool more_is_better(const std::string& metric) { return metric == "over_share" || metric == "arrived_share"; }
+bool is_time(const std::string& metric) { return metric.ends_with("_us"); }
+
+Judgement judgement_of(const Limit& l, const Row& row, const LaunchSeries& s) {
+  Judgement j;
+  j.limit = &l;
+  j.bound = l.bound;
+  auto shifted = [&](auto change) {
+    std::vector<double> v;
+    for (size_t i = 0; i < s.zerohop.size(); ++i) v.push_back(change(s.zerohop[i], s.lines[i]));
+    return median_interval(v);
+  };
+  switch (l.compare) {
+    case Compare::kBestPeer:
+      j.value = row.to_best_peer;
+      if (l.bound == 1.05 && row.best_peer == "impi" && row.key.size <= kCellsBytes) j.bound = kCellsBound;
+      break;
+    case Compare::kBestPeerExcess:
+      if (const auto it = s.peer_excess.find(row.best_peer); it != s.peer_excess.end())
+        j.value = median_interval(it->second);
+      break;
+    case Compare::kOwnHost:
+      j.value = row.to_own_host;
+      break;
+    case Compare::kHeapOff:
+      j.value = median_interval(s.heap_off);
+      break;
+    case Compare::kRawRatio:
+      if (row.raw_us) j.value = shifted([&](double z, double) { return z / *row.raw_us; });
+      break;
+    case Compare::kRawExtra:
+      if (row.raw_us) j.value = shifted([&](double z, double line) { return z - *row.raw_us - line; });
+      break;
+    case Compare::kValueAtLeast:
+    case Compare::kValueAtMost:
+      j.value = row.zerohop;
+      break;
+  }
+  j.verdict = l.compare == Compare::kValueAtLeast ? judge_at_least(j.value, j.bound) : judge_at_most(j.value, j.bound);
+  return j;
+}
+
+void finish(Row* row, const LaunchSeries& s, const RawLimits& raw) {
+  row->machines = s.machines;
+  row->rounds = static_cast<int>(s.zerohop.size());
+  row->zerohop = median_interval(s.zerohop);
+  row->line_us = median(s.lines);
+  row->to_own_host = median_interval(s.own);
+  row->noise = median_interval(s.noise);
+  for (const auto& [host, values] : s.peer) {
+    row->peers[host] = median_interval(values);
+    const double mine = row->peers[host].mid;
+    const bool first = row->best_peer.empty();
+    const double best = first ? 0 : row->peers[row->best_peer].mid;
+    if (first || (more_is_better(row->key.metric) ? mine > best : mine < best)) row->best_peer = host;
+  }
+  if (!row->best_peer.empty() && is_time(row->key.metric)) {
+    if (const auto it = s.peer_ratio.find(row->best_peer); it != s.peer_ratio.end())
+      row->to_best_peer = median_interval(it->second);
+  }
+  const std::string kind = row->key.bench == "rate" ? "ring" : row->key.buffers;
+  if (const auto it = raw.find({row->placement, kind, row->key.size}); it != raw.end()) row->raw_us = it->second;
+  for (const Limit& l : limits()) {
+    if (applies(l, *row)) row->judgements.push_back(judgement_of(l, *row, s));
+  }
+}
+
+}  // namespace
+
+MachineSpread spread_of(const Json& document) {
+  const auto machine_of = document.value("machine_of", std::vector<int>{});
+  const auto last = std::max_element(machine_of.begin(), machine_of.end());
+  if (last == machine_of.end()) return {};
+  return {*last + 1, !std::is_sorted(machine_of.begin(), machine_of.end())};
+}
+
+MachineSpread spread_of(const std::vector<LaunchRecord>& launches, int ranks) {
+  const auto has = [ranks](const LaunchRecord& r) { return r.document.value("ranks", 0) == ranks; };
+  const auto found = std::find_if(launches.begin(), launches.end(), has);
+  return found == launches.end() ? MachineSpread() : spread_of(found->document);
+}
+
+std::string machines_text(const Json& document) { return machines_text(spread_of(document)); }
+
+std::string machines_text(const MachineSpread& spread) {
+  return spread.machines == 1 ? "" : fmt::format("{} machines{}", spread.machines, spread.in_turn ? " in turn" : "");
+}
+
+void add_raw_document(const nlohmann::json& document, RawLimits* out) {
+  if (!document.is_object()) return;
+  const std::string whole = document.value("placement", "");
+  for (const Json& r : document.value("rows", Json::array())) {
+    if (!r.is_object()) continue;
+    const double us = r.value("us", 0.0);
+    const std::string placement = r.value("placement", whole);
+    const std::string buffers = r.value("buffers", "");
+    const uint64_t size = r.value("size", uint64_t{0});
+    if (us <= 0 || placement.empty() || size == 0) continue;
+    auto keep = [&](const char* kind) {
+      auto [it, fresh] = out->try_emplace({placement, kind, size}, us);
+      if (!fresh) it->second = std::min(it->second, us);
+    };
+    // A mapped buffer may be copied like a private one.
+    if (buffers == "private" || buffers == "mapped") {
+      for (const char* kind : {"malloc", "static", "alloc_mem"}) keep(kind);
+    }
+    if (buffers == "ring") keep("ring");
+  }
+}
+
+Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
+  Judged result;
+  std::vector<Parsed> launches;
+  for (const LaunchRecord& r : records) {
+    ++result.launches;
+    Parsed p = parse(r);
+    // "several": on several machines the first two ranks' line says nothing of the job.
+    if (p.placement != "near" && p.placement != "far" && p.placement != "several") {
+      ++result.mixed;
+      continue;
+    }
+    launches.push_back(std::move(p));
+  }
+  add_wall_share(&launches);
+
+  std::map<std::tuple<CaseKey, std::string, std::string>, LaunchSeries> series;
+  for (const Parsed& z : launches) {
+    if (!z.record->zerohop || z.record->setting == kHeapOffSetting) continue;
+    for (const auto& [key, sample] : z.samples) {
+      LaunchSeries& s = series[{key, z.placement, z.record->host}];
+      s.machines = machines_text(z.record->document);
+      s.zerohop.push_back(sample.value);
+      s.lines.push_back(sample.line_us);
+      if (sample.to_own_host && is_time(key.metric)) s.own.push_back(*sample.to_own_host);
+      if (sample.noise && is_time(key.metric)) s.noise.push_back(*sample.noise);
+      for (const Parsed& p : launches) {
+        const LaunchRecord& r = *p.record;
+        if (r.round != z.record->round || r.group != z.record->group || p.placement != z.placement) continue;
+        const auto it = p.samples.find(key);
+        if (it == p.samples.end()) continue;
+        if (r.setting == kHeapOffSetting && r.host == z.record->host && it->second.value > 0) {
+          s.heap_off.push_back(sample.value / it->second.value);
+        }
+        if (r.zerohop) continue;
+        s.peer[r.host].push_back(it->second.value);
+        if (it->second.value > 0) s.peer_ratio[r.host].push_back(sample.value / it->second.value);
+        const double above = it->second.value - p.line_us;
+        if (above > 0) s.peer_excess[r.host].push_back((sample.value - z.line_us) / above);
+      }
+    }
+  }
+  for (const auto& [id, s] : series) {
+    Row row;
+    std::tie(row.key, row.placement, row.host) = id;
+    finish(&row, s, raw);
+    result.rows.push_back(std::move(row));
+  }
+  return result;
+}
+
+}  // namespace zh::tools
