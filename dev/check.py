@@ -277,18 +277,6 @@ def variables(log: Path) -> Result:
     )
 
 
-def papers(log: Path) -> Result:
-    """docs/design/models.md has the table that the command prints."""
-    tool, page = BUILD / "bin" / "zerohop", ROOT / "docs" / "design" / "models.md"
-    if not tool.exists():
-        log.write_text("no build/bin/zerohop\n")
-        return Result(failed=1)
-    code, said = run([str(tool), "model", "papers", "--markdown"], log, 300)
-    good = code == 0 and said.strip() != "" and said.strip() in page.read_text()
-    told = "docs/design/models.md does not have what this prints: build/bin/zerohop model papers --markdown"
-    return Result(int(good), int(not good), notes=[] if good else [told])
-
-
 def simulation(log: Path) -> Result:
     """The walk of schedules beside SimGrid, where that is installed."""
     # A package that came after the first configuration counts.
@@ -325,7 +313,6 @@ STAGES = [
     Stage("exports", "qcf", checker("dev/check_exports.py")),
     Stage("functions", "qcf", command_stage(PYTHON, "dev/check_table.py", timeout_s=120)),
     Stage("variables", "qcf", variables),
-    Stage("papers' figures", "cf", papers),
     Stage("instruction budgets", "cf", checker("dev/budgets.py")),
     Stage("format", "qcf", command_stage("dev/format", "--check")),
     Stage("ruff", "qcf", ruff),

@@ -9,7 +9,8 @@
 - a file stays below 600 lines, a function within 60 (src, tools, bench)
 - no circle of includes
 - no two types of the namespaces of src, made in headers, have one name
-- the whole stays within its budget (BUDGET): lines of source by folder, words of pages, variables
+- the whole stays within its budget (BUDGET): lines of source by folder, words of pages, variables,
+  leaf commands
 - no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line,
   optional)
 
@@ -46,7 +47,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "model": {"cli", "bench"},
         "tune": {"cli", "bench", "model"},
         "doctor": {"cli", "bench"},
-        "info": {"cli", "model", "doctor"},
+        "info": {"cli", "bench", "model", "doctor"},
     },
 }
 # Rooms for tools and tests: nothing else in src sees them.
@@ -57,13 +58,15 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 46_900,
-    "lines of tools": 13_750,
-    "lines of tests": 58_200,
-    "lines of bench": 4_550,
-    "lines of dev": 3_450,
-    "words of pages": 51_000,
+    "lines of tools": 9_500,
+    "lines of tests": 57_100,
+    "lines of bench": 4_520,
+    "lines of dev": 3_420,
+    "words of pages": 49_200,
     "variables": 24,
+    "leaf commands": 11,
 }
+LEAF = re.compile(r'(?:add_subcommand\(\s*|\bb\.name = )"(?!bench"|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')
 
 MPI_FOLDERS = ("src/mpi/", "bench/mpi/", "tests/mpi/", "examples/")
@@ -270,6 +273,8 @@ def amounts(texts: dict[str, str]) -> dict[str, int]:
         folder = f"lines of {name.split('/')[0]}"
         if folder in counts and Path(name).suffix in C_SUFFIXES | {".py", ".sh"}:
             counts[folder] += text.count("\n")
+        if name.startswith("tools/") and Path(name).suffix == ".cpp":
+            counts["leaf commands"] += len(LEAF.findall(text))
         if Path(name).suffix == ".md":
             counts["words of pages"] += len(text.split())
     counts["variables"] = len(set(VARIABLE.findall(texts.get("src/base/options.cpp", ""))))

@@ -1,24 +1,18 @@
 // `zerohop bench algorithms`: the named algorithms of each collective beside each other, and the table of the fastest
 // that jobs on this machine then use (coll/algorithms/selection.h). Launches the benchmark of collectives; measures
 // nothing itself.
-#include "tools/bench/algorithms.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <set>
 
 #include "base/options.h"
 #include "coll/algorithms/selection.h"
 #include "tools/bench/command.h"
-#include "tools/bench/level_pairs.h"
 #include "tools/bench/report.h"
 #include "tools/bench/series.h"
-#include "tools/bench/stats.h"
 #include "tools/cli/commands.h"
 #include "tune/profile.h"
 
@@ -26,19 +20,16 @@ namespace zh::tools {
 namespace {
 
 constexpr const char* kAlgorithmsExamples =
-    "Every launch has one algorithm of one collective, by ZEROHOP_ALGORITHM and ZEROHOP_CHUNK; `auto` is what\n"
-    "zerohop does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared "
-    "by\n"
-    "their ratio to it.\n\n"
+    "Every launch has one algorithm of one collective, by ZEROHOP_ALGORITHM and ZEROHOP_CHUNK; `auto` is what zerohop "
+    "does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared by their "
+    "ratio to it.\n\n"
     "  zerohop bench algorithms --only allreduce --ranks 8 --sizes 64K,1M,4M\n"
     "  zerohop bench algorithms --only bcast --ranks 16 --node-ranks 4 --chunks 0,4K,16K,64K    tiles against none\n"
     "  zerohop bench algorithms --machines 2 --ranks 4 --only allreduce --under mpich     between machines, over TCP\n"
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
     "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
-    "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 240\n"
-    "bytes. Algorithms that end in -domains "
-    "are compared on one node of several sockets, memory nodes or last-level caches; the host has to bind ranks there.";
+    "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 240 bytes.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 constexpr const char* kAlgorithmsCommand = "bench algorithms";
@@ -51,7 +42,6 @@ struct AlgorithmOptions {
   BenchOptions bench;
   std::vector<std::string> chunks = {kUsualChunk};
   uint32_t node_ranks = 0;
-  std::string line;  ///< near or far: only launches whose first two ranks were so; empty: all
   bool save = false;
   std::string abi;  ///< of the host under which zerohop ran
 };
@@ -70,33 +60,8 @@ uint64_t chunk_of(const std::string& setting) {
   return bytes;
 }
 
-/// Leaders take vectors whole by default, and nothing else of some collectives; of others in chunks as well.
-std::vector<std::string> chunks_for(coll::Collective collective, const coll::Algorithm& algorithm,
-                                    const std::vector<std::string>& wanted) {
-  if (algorithm.name != coll::kHostLeaders) return wanted;
-  std::vector<std::string> chunks = {kWhole};
-  for (const std::string& chunk : wanted) {
-    coll::Problem problem;
-    problem.collective = collective;
-    (void)parse_size(chunk, &problem.chunk_bytes);
-    if (coll::leaders_cut(problem)) chunks.push_back(chunk);
-  }
-  return chunks;
-}
-
-/// Whether ranks of one node may be of several domains: sockets, memory nodes or last-level caches.
-bool may_divide(const AlgorithmOptions& o) {
-  if (o.node_ranks > 0 || o.bench.hosts.machines > 0) return false;
-  Options options;
-  options.read_environment(environ);
-  node::Machine machine;
-  if (!machine.load(options.get_text(Opt::kTopology)).ok()) return false;
-  return model_levels(machine.summary(), plan_pairs(machine, os::allowed_cpus())).inter_chip.has_value();
-}
-
 void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   const BenchHost& host = hosts.under.front();
-  const bool divides = may_divide(o);
   const bool several_nodes = o.node_ranks > 0 || o.bench.hosts.machines > 0 || !o.bench.hosts.mpiexec.empty();
   for (const int ranks : o.bench.ranks) {
     for (const std::string& name : o.bench.only.empty() ? kUsual : split(o.bench.only)) {
@@ -113,82 +78,40 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
       plan(kAuto, kUsualChunk);
       const coll::Collective collective = coll::collective_named(name);
       for (const coll::Algorithm& a : coll::algorithms(collective)) {
-        const bool fits = a.by_domains ? divides : a.name != coll::kHostLeaders || several_nodes;
-        if (!fits) continue;
-        for (const std::string& chunk : chunks_for(collective, a, o.chunks)) plan(std::string(a.name), chunk);
+        const bool leaders = a.name == coll::kHostLeaders;  // they take vectors whole
+        if (a.by_domains || (leaders && !several_nodes)) continue;
+        for (const std::string& chunk : leaders ? std::vector<std::string>{kWhole} : o.chunks)
+          plan(std::string(a.name), chunk);
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
     }
   }
 }
 
-using Cells = std::map<uint64_t, std::map<std::string, SeriesCell>>;   ///< by size and setting
-using AlgorithmTables = std::map<std::pair<std::string, int>, Cells>;  ///< by collective and number of ranks
-
-bool counts(const LaunchRecord& record, const std::string& line) {
-  return line.empty() || record.document.value("placement", "") == line;
-}
-
-/// All launches count, whatever the placement of their first two ranks, which is all that a launch knows of it, unless
-/// one is asked for.
-AlgorithmTables algorithm_tables(const Launches& launches, const std::string& line) {
-  AlgorithmTables tables;
-  for (const LaunchRecord& record : launches.records) {
-    if (!record.zerohop || !counts(record, line)) continue;
-    const nlohmann::json& d = record.document;
-    for (const nlohmann::json& c : d.value("cases", nlohmann::json::array())) {
-      Cells& cells = tables[{c.value("bench", ""), d.value("ranks", 0)}];
-      cells[c.value("size", uint64_t{0})][record.setting].add(c);
-    }
-  }
-  return tables;
-}
-
-/// The setting with the least ratio to the host; "" if there is none.
-std::string fastest_of(const std::map<std::string, SeriesCell>& by_setting, bool named_only) {
+/// The named setting with the least ratio to the host; "" if there is none.
+std::string fastest_named(const std::map<std::string, SeriesCell>& by_setting) {
   std::string best;
   for (const auto& [setting, cell] : by_setting) {
-    if (named_only && setting == kAuto) continue;
+    if (setting == kAuto) continue;
     if (best.empty() || cell.ratio() < by_setting.at(best).ratio()) best = setting;
   }
   return best;
 }
 
-void print_algorithms(const std::string& heading, const std::string& host, const Cells& cells) {
-  std::set<std::string> settings;
-  for (const auto& [size, by_setting] : cells) {
-    for (const auto& [setting, cell] : by_setting) settings.insert(setting);
-  }
-  fmt::print("\n{}\n{:>9} {:>10}", heading, "bytes", host);
-  for (const std::string& s : settings) fmt::print(" {:>{}} ", s, std::max<size_t>(s.size(), 9));
-  fmt::print("\n");
-  for (const auto& [size, by_setting] : cells) {
-    const SeriesCell& first = by_setting.begin()->second;
-    const std::string best = fastest_of(by_setting, false);
-    fmt::print("{:>9} {:>10}", size, number_text(first.time() / first.ratio()));
-    for (const std::string& s : settings) {
-      const auto found = by_setting.find(s);
-      const std::string text = found == by_setting.end() ? "-" : number_text(found->second.time());
-      fmt::print(" {:>{}}{}", text, std::max<size_t>(s.size(), 9), s == best ? "*" : " ");
-    }
-    fmt::print("\n");
-  }
-}
-
 /// The fastest named algorithm and its chunk from each size on, where they change.
-coll::Selection selection_of(const AlgorithmTables& tables, bool several_nodes) {
+coll::Selection selection_of(const std::vector<SeriesTable>& tables, bool pretended) {
   coll::Selection selection;
-  for (const auto& [key, cells] : tables) {
+  for (const SeriesTable& table : tables) {
     std::string last;
-    for (const auto& [size, by_setting] : cells) {
-      std::string setting = fastest_of(by_setting, true);
+    for (const auto& [size, by_setting] : table.cells) {
+      std::string setting = fastest_named(by_setting);
       if (setting.empty()) continue;
       if (by_setting.at(setting).ratio() > kNoGain) setting = coll::kHostAlgorithm;
       if (setting == last) continue;
       coll::Selection::Entry entry{};
-      entry.collective = coll::collective_named(key.first);
-      entry.ranks = static_cast<uint32_t>(key.second);
-      entry.several_nodes = several_nodes;
+      entry.collective = coll::collective_named(table.collective);
+      entry.ranks = static_cast<uint32_t>(table.ranks);
+      entry.several_nodes = pretended || table.spread.machines > 1;
       entry.from_bytes = last.empty() ? 0 : size;
       entry.algorithm = coll::algorithm(entry.collective, algorithm_of(setting));  // null: the host's
       if (entry.algorithm != nullptr) entry.chunk_bytes = chunk_of(setting);
@@ -199,7 +122,7 @@ coll::Selection selection_of(const AlgorithmTables& tables, bool several_nodes) 
   return selection;
 }
 
-int save_algorithms(const AlgorithmOptions& o, const Launches& launches, const AlgorithmTables& tables) {
+int save_algorithms(const AlgorithmOptions& o, const std::vector<SeriesTable>& tables) {
   Options options;
   options.read_environment(environ);
   const std::string folder = tune::kept_folders(options).own;
@@ -214,79 +137,34 @@ int save_algorithms(const AlgorithmOptions& o, const Launches& launches, const A
   std::string why;
   if (saved.load(path, &why).code() == Code::kInvalid)
     fmt::print(stderr, "zerohop {}: what was there is replaced: {}\n", kAlgorithmsCommand, why);
-  const bool several_nodes = o.node_ranks > 0 || !machines_text(launches.records.front().document).empty();
-  saved.replace(selection_of(tables, several_nodes));
+  saved.replace(selection_of(tables, o.node_ranks > 0));
   if (!write_file(path, saved.text(), kAlgorithmsCommand)) return 2;
   fmt::print("\nsaved in {}\n", path);
   return 0;
 }
 
-nlohmann::json algorithm_rows(const Launches& launches, const AlgorithmTables& tables, uint32_t node_ranks) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const auto& [key, cells] : tables) {
-    const MachineSpread spread = spread_of(launches.records, key.second);
-    for (const auto& [size, by_setting] : cells) {
-      for (const auto& [setting, cell] : by_setting) {
-        rows.push_back({{"collective", key.first},
-                        {"ranks", key.second},
-                        {"node_ranks", node_ranks},
-                        {"machines", spread.machines},
-                        {"in_turn", spread.in_turn},
-                        {"bytes", size},
-                        {"algorithm", setting},
-                        {"chunk_bytes", chunk_of(setting)},
-                        {"us", cell.time()},
-                        {"slowest_us", interval_json(median_interval(cell.slowest_us))},
-                        {"to_host", cell.ratio()},
-                        {"to_host_interval", interval_json(median_interval(cell.to_host))},
-                        {"launches", cell.us.size()}});
-      }
-    }
-  }
-  return rows;
-}
-
-nlohmann::json algorithms_json(const Launches& launches, const AlgorithmTables& tables, const AlgorithmOptions& o) {
-  return {{"schema", kAlgorithmsSchema},
-          {"machine", json_of(launches.machine)},
-          {"line", o.line},
-          {"rows", algorithm_rows(launches, tables, o.node_ranks)}};
-}
-
-std::string algorithms_csv(const Launches& launches, const AlgorithmTables& tables) {
-  std::string text = "collective,ranks,bytes,algorithm,us,to_host,launches\n";
-  for (const nlohmann::json& r : algorithm_rows(launches, tables, 0)) {
-    text += fmt::format("{},{},{},{},{:.6g},{:.6g},{}\n", r["collective"].get<std::string>(), r["ranks"].get<int>(),
-                        r["bytes"].get<uint64_t>(), r["algorithm"].get<std::string>(), r["us"].get<double>(),
-                        r["to_host"].get<double>(), r["launches"].get<size_t>());
-  }
-  return text;
-}
-
 int report_algorithms(const AlgorithmOptions& o, const Launches& launches) {
-  const AlgorithmTables tables = algorithm_tables(launches, o.line);
-  for (const auto& [key, cells] : tables) {
+  // All launches count, whatever the placement of their first two ranks, which is all that a launch knows of it, unless
+  // one is asked for.
+  const std::vector<SeriesTable> tables = series_tables(launches.records, [&](const LaunchRecord& r) {
+    return r.zerohop && is_at(r, o.bench.line) ? r.setting : std::string();
+  });
+  for (const SeriesTable& t : tables) {
     const std::string nodes = o.node_ranks > 0 ? fmt::format(" · nodes of {}", o.node_ranks) : "";
-    const std::string machines = machines_text(spread_of(launches.records, key.second));
-    const std::string spread = machines.empty() ? "" : " on " + machines;
-    const std::string host = launches.records.front().host;
-    print_algorithms(fmt::format("{} · {} ranks{}{} · {} rounds", key.first, key.second, nodes, spread, o.bench.rounds),
-                     host, cells);
-  }
-  if (!o.line.empty()) {
-    const auto others = std::ranges::count_if(launches.records, [&](const auto& r) { return !counts(r, o.line); });
-    fmt::print("\n{} launches, {} left out that were not {}\n", launches.records.size(), others, o.line);
+    const std::string machines = machines_text(t.spread);
+    fmt::print("\n{} · {} ranks{}{} · zerohop under {} · {} rounds\n{}", t.collective, t.ranks, nodes,
+               machines.empty() ? "" : " on " + machines, t.host, t.rounds, series_text(t));
   }
   fmt::print(
-      "\nTimes in µs: means over the ranks, medians over the launches; * the least ratio to the host beside it.\n"
-      "algorithm/4K: in pieces of 4 KiB instead of {}; /0: whole.\n",
-      kUsualChunk);
-  bool written = true;
-  if (!o.bench.json_path.empty())
-    written &= write_file(o.bench.json_path, algorithms_json(launches, tables, o).dump(1) + "\n", kAlgorithmsCommand);
-  if (!o.bench.csv_path.empty())
-    written &= write_file(o.bench.csv_path, algorithms_csv(launches, tables), kAlgorithmsCommand);
-  const int code = o.save && !tables.empty() ? save_algorithms(o, launches, tables) : 0;
+      "\n{}Times in µs: means over the ranks, medians over the launches; in brackets by the host's own in the same\n"
+      "launch, * the least. algorithm/4K: in pieces of 4 KiB instead of {}; /0: whole.\n",
+      left_out_text(launches.records, o.bench.line), kUsualChunk);
+  nlohmann::json document = {{"schema", kAlgorithmsSchema}, {"line", o.bench.line}};
+  document["rows"] = series_rows(tables, [&](const SeriesTable&, const std::string& setting, nlohmann::json* row) {
+    row->update({{"algorithm", setting}, {"chunk_bytes", chunk_of(setting)}, {"node_ranks", o.node_ranks}});
+  });
+  const bool written = write_document(o.bench, std::move(document), launches.machine, kAlgorithmsCommand);
+  const int code = o.save && !tables.empty() ? save_algorithms(o, tables) : 0;
   return written ? code : 2;
 }
 
@@ -299,9 +177,9 @@ void add_bench_algorithms_command(CLI::App& bench) {
   o->bench.hosts.usual_under = o->bench.hosts.usual_hosts = "openmpi";
   o->bench.ranks = {8};
   o->bench.timeout_s = 300;
+  o->bench.program = "coll";
   MpiBench b;
   b.name = "algorithms";
-  b.program = "coll";
   b.about = "Named algorithms of collectives side by side; --save makes this machine's jobs use the fastest";
   b.examples = kAlgorithmsExamples;
   b.sizes = "Comma list of bytes per rank, with K or M";
@@ -333,8 +211,7 @@ void add_bench_algorithms_command(CLI::App& bench) {
   c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)")
       ->check(CLI::Range(1, kMostRanks))
       ->excludes("--machines");
-  c->add_option("--line", o->line, "Only launches whose first two ranks were near or far, by their raw line")
-      ->check(CLI::IsMember({"near", "far"}));
+  add_line_option(*c, common.get());
   c->add_flag("--save", o->save, "Write the fastest into the table that jobs on this machine read");
 }
 

@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "tools/bench/level_pairs.h"
 
 namespace zh::tools {
 namespace {
@@ -24,11 +25,7 @@ bool refuse_sides(const char* what, int error) {
 
 }  // namespace
 
-void bind_to_cpu(uint32_t cpu) {
-  os::CpuSet one;
-  one.add(cpu);
-  (void)os::bind_to(one);
-}
+void bind_to_cpu(uint32_t cpu) { (void)os::bind_to(only(cpu)); }
 
 bool on_both_sides(const tune::ScratchLimits& limits,
                    const std::function<bool(tune::MeasuringPair& pair, int side)>& part) {

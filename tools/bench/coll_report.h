@@ -2,7 +2,6 @@
 // made of them; starts nothing.
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,10 +9,6 @@
 #include "tools/bench/judge.h"
 
 namespace zh::tools {
-
-/// Zerohop's calls timed in one block, the least of all launches, by host and case.
-using Repetitions = std::map<std::pair<std::string, CaseKey>, int>;
-Repetitions repetitions_of(const std::vector<LaunchRecord>& records);
 
 /// Geometric mean of the median ratios of those sizes that have one.
 struct MeanRatio {
@@ -32,11 +27,8 @@ struct CollSummary {
 };
 std::vector<CollSummary> summaries_of(const Judged& judged);
 
-/// Whether its mean lies above what the project wants it to be; false where some size lacks a ratio.
-bool misses_goal(const CollSummary& summary);
-
-/// One block of lines per collective, then the summary, `with_goals` beside each what it should be.
-std::string coll_table_of(const Judged& judged, const Repetitions& repetitions, bool with_goals);
+/// Times and ratios of each collective, then the summary and the sizes at which zerohop is slower.
+std::string coll_table_of(const Judged& judged);
 nlohmann::json json_of(const std::vector<CollSummary>& summaries);
 
 }  // namespace zh::tools

@@ -43,10 +43,8 @@ std::vector<std::string> program_arguments(const BenchOptions& o) {
 
 /// Whether somebody else's launcher started this process as a rank.
 bool in_a_job() {
-  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  return is_set("PMI_RANK") || is_set("OMPI_COMM_WORLD_RANK") || is_set("PMIX_RANK");
 }
 
 /// This rank becomes the benchmark program with zerohop preloaded. Returns only when it cannot.
@@ -54,8 +52,7 @@ int become_program(const MpiBench& bench, const BenchOptions& o) {
   const bool openmpi = std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
   const std::string zerohop = os::own_folder() + "/zerohop";
   const std::string abi = openmpi ? "ompi" : o.hosts.abi.empty() ? "mpich" : o.hosts.abi;
-  std::vector<std::string> command = {zerohop, "run", bench_program(o.hosts, bench.program, abi), "--arms",
-                                      kPairedArms};
+  std::vector<std::string> command = {zerohop, "run", bench_program(o.hosts, o.program, abi), "--arms", kPairedArms};
   const std::vector<std::string> arguments = program_arguments(o);
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (!o.json_path.empty()) command.insert(command.end(), {"--out", o.json_path});
@@ -86,15 +83,13 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
     return launches ? report_with_load(bench, *launches) : 2;
   }
   if (in_a_job()) return become_program(bench, o);
-  const auto hosts = choose_hosts(o.hosts, o.quick || o.one_under, command, bench.program);
+  const auto hosts = choose_hosts(o.hosts, o.quick || o.one_under, command, o.program);
   if (!hosts) return 2;
   LoadWatch watch;
   const std::string busy = start_line_of(watch.load());
   if (!busy.empty()) fmt::print(stderr, "zerohop {}: {}\n", command, busy);
   Rounds rounds;
-  const bool done = bench.run_otherwise && bench.run_otherwise(
-                                               *hosts, [&] { watch.look(); }, &rounds);
-  for (int round = 0; !done && round < o.rounds; ++round) {
+  for (int round = 0; round < o.rounds; ++round) {
     bench.run_round(*hosts, round, &rounds);
     watch.look();
     if (rounds.failures() > 0 && rounds.launches().records.empty() && round + 1 < o.rounds) {
@@ -112,9 +107,21 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
 
 }  // namespace
 
+void add_bench_command(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand(
+      "bench",
+      "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll), algorithms,\n"
+      "and the figures of the papers.");
+  bench->require_subcommand(1);
+  for (const auto add : {add_bench_p2p_command, add_bench_coll_command, add_bench_algorithms_command,
+                         add_bench_papers_command, add_bench_raw_command}) {
+    add(*bench);
+  }
+}
+
 CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& options, MpiBench bench) {
   BenchOptions* o = options.get();
-  if (bench.program.empty()) bench.program = bench.name;
+  if (o->program.empty()) o->program = bench.name;
   CLI::App* c = parent.add_subcommand(bench.name, bench.about);
   c->footer(bench.examples);
   add_host_options(*c, &o->hosts);
@@ -132,8 +139,8 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
         return wrong_names({"malloc", "static", "alloc_mem"}, list);
       })
       ->capture_default_str();
-  c->add_option("--json", o->json_path, "Write the judged rows as JSON")->check(&wrong_output);
-  c->add_option("--csv", o->csv_path, "Write the judged rows as CSV")->check(&wrong_output);
+  c->add_option("--json", o->json_path, "Write all results as JSON (`python3 -m zerohop.csv FILE` makes CSV of it)")
+      ->check(&wrong_output);
   c->add_option("--launches", o->launches_path, "Write every launch's document, for --rejudge")->check(&wrong_output);
   c->add_option("--rejudge", o->rejudge_path, "Judge the launches of an earlier run again; starts nothing")
       ->check(&wrong_input);
@@ -170,8 +177,19 @@ void add_ranks_option(CLI::App& command, BenchOptions* options) {
       ->default_str("2,8");
 }
 
-void add_strict_option(CLI::App& command, BenchOptions* options, const std::string& about) {
-  command.add_flag("--strict", options->strict, about);
+void add_line_option(CLI::App& command, BenchOptions* options) {
+  command
+      .add_option("--line", options->line, "Only launches whose first two ranks were near or far, by their raw line")
+      ->check(CLI::IsMember({"near", "far"}));
+}
+
+bool is_at(const LaunchRecord& record, const std::string& line) {
+  return line.empty() || record.document.value("placement", "") == line;
+}
+
+std::string left_out_text(const std::vector<LaunchRecord>& launches, const std::string& line) {
+  const auto others = std::ranges::count_if(launches, [&](const auto& r) { return !is_at(r, line); });
+  return line.empty() ? "" : fmt::format("{} launches, {} left out that were not {}\n", launches.size(), others, line);
 }
 
 PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const BenchHost& host, int ranks,
@@ -210,17 +228,17 @@ std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& par
   return benches;
 }
 
+bool write_document(const BenchOptions& o, nlohmann::json document, const MachineLoad& machine,
+                    const std::string& command) {
+  document["machine"] = json_of(machine);
+  return o.json_path.empty() || write_file(o.json_path, document.dump(1) + "\n", command);
+}
+
 bool write_judged(const BenchOptions& o, const Judged& judged, const MachineLoad& machine, const std::string& command,
                   const nlohmann::json& summary) {
-  bool written = true;
-  if (!o.json_path.empty()) {
-    nlohmann::json document = json_of(judged);
-    document["machine"] = json_of(machine);
-    if (!summary.is_null()) document["summary"] = summary;
-    written &= write_file(o.json_path, document.dump(1) + "\n", command);
-  }
-  if (!o.csv_path.empty()) written &= write_file(o.csv_path, csv_of(judged), command);
-  return written;
+  nlohmann::json document = json_of(judged);
+  if (!summary.is_null()) document["summary"] = summary;
+  return write_document(o, std::move(document), machine, command);
 }
 
 }  // namespace zh::tools

@@ -1,6 +1,6 @@
 // What the benchmarks of MPI programs have in common as commands: their options, the command line of one launch, and
-// the way from the rounds to the table and the files. Used by `zerohop bench p2p`, `coll` and `matmul`, each of which
-// says what a round launches and what is printed of it.
+// the way from the rounds to the table and the files. Used by `zerohop bench p2p`, `coll`, `algorithms` and `papers`,
+// each of which says what a round launches and what is printed of it.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,23 @@ class App;
 
 namespace zh::tools {
 
+void add_bench_p2p_command(CLI::App& bench);
+void add_bench_coll_command(CLI::App& bench);
+void add_bench_algorithms_command(CLI::App& bench);
+void add_bench_papers_command(CLI::App& bench);
+void add_bench_raw_command(CLI::App& bench);
+/// `zerohop bench raw --lines`: how long a cache line takes between every two CPUs. The command's exit code.
+int bench_lines(const std::string& json_path);
+
 struct BenchOptions {
   HostOptions hosts;
-  std::string only;  ///< sub-benchmarks; empty: the benchmark's own choice
+  std::string program;  ///< bench_<program>_<abi>; empty: named as the benchmark
+  std::string only;     ///< sub-benchmarks; empty: the benchmark's own choice
   std::string sizes;
   std::string buffers = "malloc";
   std::vector<int> ranks = {2, 8};
   std::string json_path;
-  std::string csv_path;
+  std::string line;  ///< near or far: only launches whose first two ranks were so; empty: all
   std::string launches_path;
   std::string rejudge_path;
   int rounds = 0;  ///< this and the next three: 0 until the benchmark's Pace fills it in
@@ -37,7 +46,6 @@ struct BenchOptions {
   bool null_test = false;
   bool one_under = false;                  ///< zerohop under the first of the usual hosts alone
   bool names_ranks = false;                ///< `ranks` are what will be launched
-  bool strict = false;                     ///< show the limits and goals, and end with 1 when one is missed
   std::vector<std::string> own_arguments;  ///< what only this benchmark's program understands
 };
 
@@ -49,10 +57,9 @@ struct Pace {
   double case_s = 0;  ///< 0: a case makes all its blocks
 };
 
-/// One benchmark: `zerohop bench <name>`, whose program is bench_<program>_<abi>.
+/// One benchmark: `zerohop bench <name>`.
 struct MpiBench {
   std::string name;
-  std::string program;
   std::string about;
   std::string examples;  ///< below the options in the help
   std::string sizes;     ///< help of --sizes
@@ -63,8 +70,6 @@ struct MpiBench {
   /// What is wrong with the options as a whole; unset or "": nothing.
   std::function<std::string()> check;
   std::function<void(const Hosts& hosts, int round, Rounds* rounds)> run_round;
-  /// Makes the launches in a way of its own, calling `between` where a round ends; false: rounds as usual are wanted.
-  std::function<bool(const Hosts& hosts, const std::function<void()>& between, Rounds* rounds)> run_otherwise;
   /// Prints and writes; the command's exit code.
   std::function<int(const Launches& launches)> report;
 };
@@ -74,7 +79,11 @@ CLI::App* add_mpi_bench(CLI::App& parent, const std::shared_ptr<BenchOptions>& o
 void add_ranks_option(CLI::App& command, BenchOptions* options);
 /// Why so many ranks cannot be spread over the machines that are asked for; "": they can.
 std::string wrong_machines(const BenchOptions& options, int ranks);
-void add_strict_option(CLI::App& command, BenchOptions* options, const std::string& about);
+void add_line_option(CLI::App& command, BenchOptions* options);
+/// Whether the launch was at that line; all are at "".
+bool is_at(const LaunchRecord& record, const std::string& line);
+/// How many launches were not, for the end of a table.
+std::string left_out_text(const std::vector<LaunchRecord>& launches, const std::string& line);
 
 inline constexpr int kMostRanks = 4096;  // kMaxRanks of bench/mpi/bench.h
 
@@ -95,8 +104,11 @@ void choose_algorithm(const std::string& collective, const std::string& algorith
 /// Those of `part` (a comma list) that --only names; all when it names none.
 std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& part);
 
-/// Writes the files that --json and --csv name; `summary`, unless null, goes into the JSON. False after a message when
-/// one could not be written.
+/// Writes the file that --json names, if it names one: the document and what else the machine did. False after a
+/// message when it could not be written.
+bool write_document(const BenchOptions& o, nlohmann::json document, const MachineLoad& machine,
+                    const std::string& command);
+/// The same of judged rows; `summary`, unless null, goes into it.
 bool write_judged(const BenchOptions& o, const Judged& judged, const MachineLoad& machine, const std::string& command,
                   const nlohmann::json& summary = nullptr);
 

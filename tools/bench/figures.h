@@ -1,7 +1,8 @@
 // The papers' figures as descriptions: what each shows, and which launches show it here. Data alone; `zerohop bench
-// figure` (figure.h) runs them.
+// papers` (papers.cpp) runs them.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -26,29 +27,27 @@ struct FigureAlgorithm {
   std::string_view chunk;  ///< ZEROHOP_CHUNK; "": its default
 };
 
+/// What is told of a figure.
+enum class FigureTelling : uint8_t {
+  kSeries,  ///< times by size, a column for each way
+  kMatmul,  ///< a matrix multiplication, judged as the other benchmarks are
+  kShapes,  ///< strided broadcasts made of messages: rows that `zerohop model report` reads
+};
+
 struct Figure {
   std::string_view id;          ///< "cc-5a"
   std::string_view source;      ///< paper and figure
-  std::string_view shows;       ///< in the paper
-  std::string_view here;        ///< what is measured
-  std::string_view not_here;    ///< what one machine cannot show of it
-  std::string_view collective;  ///< as bench coll names it
+  std::string_view shows;       ///< in the paper, and what is measured here
+  std::string_view collective;  ///< what the program measures
   std::string_view sizes;       ///< comma list of bytes of a block
   std::span<const FigureLayout> layouts;
   std::span<const FigureWay> ways;
   std::span<const FigureAlgorithm> algorithms;
   bool any_root = false;  ///< the root moves on with every call
+  FigureTelling telling = FigureTelling::kSeries;
 };
-
 std::span<const Figure> figures();
 /// Null if there is none of this name.
 const Figure* figure_named(std::string_view id);
-
-/// What other commands show of the papers' figures.
-struct FigureElsewhere {
-  std::string_view figures;
-  std::string_view command;
-};
-std::span<const FigureElsewhere> figures_elsewhere();
 
 }  // namespace zh::tools

@@ -57,67 +57,6 @@ Sample sample_of(const std::vector<std::vector<double>>& arms, const std::vector
   return s;
 }
 
-/// Latency behind 10,000 others divided by latency behind none, from the same launch.
-void add_growth(Parsed* p) {
-  std::map<CaseKey, Sample> grown;
-  for (const auto& [key, sample] : p->samples) {
-    if (key.bench != "queues" || key.param <= 0) continue;
-    CaseKey empty = key;
-    empty.param = 0;
-    const auto base = p->samples.find(empty);
-    if (base == p->samples.end() || base->second.value <= 0) continue;
-    CaseKey k = key;
-    k.metric = "growth";
-    Sample s;
-    s.value = sample.value / base->second.value;
-    s.line_us = p->line_us;
-    grown[k] = s;
-  }
-  p->samples.insert(grown.begin(), grown.end());
-}
-
-/// Growth of the producer's time by growth of the consumer's: 1 when the producer waits for the consumer, 0 when it
-/// does not.
-void add_slope(Parsed* p, const std::map<CaseKey, int>& windows) {
-  std::map<CaseKey, Sample> slopes;
-  for (const auto& [key, sample] : p->samples) {
-    if (key.bench != "skew") continue;
-    CaseKey k = key;
-    k.metric = "slope";
-    k.param = 0;
-    if (slopes.count(k) != 0) continue;
-    const CaseKey* least = nullptr;
-    const CaseKey* most = nullptr;
-    for (const auto& [other, ignored] : p->samples) {
-      if (other.bench != "skew" || other.size != key.size || other.variant != key.variant) continue;
-      if (least == nullptr || other.param < least->param) least = &other;
-      if (most == nullptr || other.param > most->param) most = &other;
-    }
-    if (least == nullptr || least == most) continue;
-    const double delay = (most->param - least->param) * windows.at(*most);
-    Sample s;
-    s.value = (p->samples.at(*most).value - p->samples.at(*least).value) / delay;
-    s.line_us = p->line_us;
-    slopes[k] = s;
-  }
-  p->samples.insert(slopes.begin(), slopes.end());
-}
-
-/// Memory after everybody spoke to everybody, as a share of what is allowed.
-void add_memory_share(Parsed* p, int ranks) {
-  std::map<CaseKey, Sample> shares;
-  for (const auto& [key, sample] : p->samples) {
-    if (key.metric != "memory_after_kib") continue;
-    CaseKey k = key;
-    k.metric = "memory_share";
-    Sample s = sample;
-    s.to_own_host = s.noise = std::nullopt;
-    s.value = sample.value / (4096.0 + 64.0 * (ranks - 1));
-    shares[k] = s;
-  }
-  p->samples.insert(shares.begin(), shares.end());
-}
-
 Parsed parse(const LaunchRecord& record) {
   Parsed p;
   p.record = &record;
@@ -127,7 +66,6 @@ Parsed parse(const LaunchRecord& record) {
   p.line_us = (line.value("before", 0.0) + line.value("after", 0.0)) / 2;
   const int ranks = d.value("ranks", 0);
   const auto names = d.value("arms", std::vector<std::string>{});
-  std::map<CaseKey, int> windows;
   for (const Json& c : d.value("cases", Json::array())) {
     CaseKey key;
     key.bench = c.value("bench", "");
@@ -147,42 +85,16 @@ Parsed parse(const LaunchRecord& record) {
       Sample s = sample_of(arms, names);
       s.line_us = p.line_us;
       p.samples[key] = s;
-      windows[key] = c.value("window", 1);
     }
   }
-  add_growth(&p);
-  add_slope(&p, windows);
-  if (record.zerohop) add_memory_share(&p, ranks);
+  // What a whole job takes, of launches that are made for it.
+  for (const auto& [key, sample] : std::map(p.samples)) {
+    if (key.bench != "everybody" || key.metric != "time_us") continue;
+    CaseKey whole = key;
+    whole.metric = "wall_s";
+    p.samples[whole] = {record.wall_s, std::nullopt, std::nullopt, p.line_us};
+  }
   return p;
-}
-
-/// Whole-job time against its allowance, for launches that measure a fresh job.
-void add_wall_share(std::vector<Parsed>* launches) {
-  for (Parsed& z : *launches) {
-    if (!z.record->zerohop) continue;
-    for (const Parsed& h : *launches) {
-      const bool same =
-          h.record->round == z.record->round && h.record->group == z.record->group && h.record->host == z.record->host;
-      if (!same || h.record->zerohop) continue;
-      for (const auto& [key, sample] : std::map<CaseKey, Sample>(z.samples)) {
-        if (key.bench != "everybody" || key.metric != "time_us") continue;
-        CaseKey k = key;
-        k.metric = "wall_share";
-        const double host_s = h.record->wall_s;
-        Sample s;
-        s.value = z.record->wall_s / (host_s + std::max(0.1 * host_s, 0.5));
-        s.line_us = z.line_us;
-        z.samples[k] = s;
-      }
-    }
-  }
-}
-
-bool applies(const Limit& l, const Row& row) {
-  const CaseKey& k = row.key;
-  return l.bench == k.bench && l.metric == k.metric && k.size >= l.size_min && k.size <= l.size_max &&
-         (l.buffers.empty() || l.buffers == k.buffers) && (l.variant.empty() || l.variant == k.variant) &&
-         (l.placement.empty() || l.placement == row.placement) && (l.ranks == 0 || l.ranks == k.ranks);
 }
 
 /// The paired values of one row, one entry per round.
@@ -192,53 +104,13 @@ struct LaunchSeries {
   std::vector<double> lines;
   std::vector<double> own;
   std::vector<double> noise;
-  std::vector<double> heap_off;                            // zerohop / zerohop without the shared heap
-  std::map<std::string, std::vector<double>> peer;         // every round in which the peer had the row's placement
-  std::map<std::string, std::vector<double>> peer_ratio;   // zerohop / peer
-  std::map<std::string, std::vector<double>> peer_excess;  // the same above the raw line
+  std::vector<double> heap_off;                           // zerohop / zerohop without the shared heap
+  std::map<std::string, std::vector<double>> peer;        // every round in which the peer had the row's placement
+  std::map<std::string, std::vector<double>> peer_ratio;  // zerohop / peer
 };
 
 bool more_is_better(const std::string& metric) { return metric == "over_share" || metric == "arrived_share"; }
 bool is_time(const std::string& metric) { return metric.ends_with("_us"); }
-
-Judgement judgement_of(const Limit& l, const Row& row, const LaunchSeries& s) {
-  Judgement j;
-  j.limit = &l;
-  j.bound = l.bound;
-  auto shifted = [&](auto change) {
-    std::vector<double> v;
-    for (size_t i = 0; i < s.zerohop.size(); ++i) v.push_back(change(s.zerohop[i], s.lines[i]));
-    return median_interval(v);
-  };
-  switch (l.compare) {
-    case Compare::kBestPeer:
-      j.value = row.to_best_peer;
-      if (l.bound == 1.05 && row.best_peer == "impi" && row.key.size <= kCellsBytes) j.bound = kCellsBound;
-      break;
-    case Compare::kBestPeerExcess:
-      if (const auto it = s.peer_excess.find(row.best_peer); it != s.peer_excess.end())
-        j.value = median_interval(it->second);
-      break;
-    case Compare::kOwnHost:
-      j.value = row.to_own_host;
-      break;
-    case Compare::kHeapOff:
-      j.value = median_interval(s.heap_off);
-      break;
-    case Compare::kRawRatio:
-      if (row.raw_us) j.value = shifted([&](double z, double) { return z / *row.raw_us; });
-      break;
-    case Compare::kRawExtra:
-      if (row.raw_us) j.value = shifted([&](double z, double line) { return z - *row.raw_us - line; });
-      break;
-    case Compare::kValueAtLeast:
-    case Compare::kValueAtMost:
-      j.value = row.zerohop;
-      break;
-  }
-  j.verdict = l.compare == Compare::kValueAtLeast ? judge_at_least(j.value, j.bound) : judge_at_most(j.value, j.bound);
-  return j;
-}
 
 void finish(Row* row, const LaunchSeries& s, const RawLimits& raw) {
   row->machines = s.machines;
@@ -247,6 +119,7 @@ void finish(Row* row, const LaunchSeries& s, const RawLimits& raw) {
   row->line_us = median(s.lines);
   row->to_own_host = median_interval(s.own);
   row->noise = median_interval(s.noise);
+  row->to_heap_off = median_interval(s.heap_off);
   for (const auto& [host, values] : s.peer) {
     row->peers[host] = median_interval(values);
     const double mine = row->peers[host].mid;
@@ -260,9 +133,6 @@ void finish(Row* row, const LaunchSeries& s, const RawLimits& raw) {
   }
   const std::string kind = row->key.bench == "rate" ? "ring" : row->key.buffers;
   if (const auto it = raw.find({row->placement, kind, row->key.size}); it != raw.end()) row->raw_us = it->second;
-  for (const Limit& l : limits()) {
-    if (applies(l, *row)) row->judgements.push_back(judgement_of(l, *row, s));
-  }
 }
 
 }  // namespace
@@ -272,12 +142,6 @@ MachineSpread spread_of(const Json& document) {
   const auto last = std::max_element(machine_of.begin(), machine_of.end());
   if (last == machine_of.end()) return {};
   return {*last + 1, !std::is_sorted(machine_of.begin(), machine_of.end())};
-}
-
-MachineSpread spread_of(const std::vector<LaunchRecord>& launches, int ranks) {
-  const auto has = [ranks](const LaunchRecord& r) { return r.document.value("ranks", 0) == ranks; };
-  const auto found = std::find_if(launches.begin(), launches.end(), has);
-  return found == launches.end() ? MachineSpread() : spread_of(found->document);
 }
 
 std::string machines_text(const Json& document) { return machines_text(spread_of(document)); }
@@ -321,8 +185,6 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
     }
     launches.push_back(std::move(p));
   }
-  add_wall_share(&launches);
-
   std::map<std::tuple<CaseKey, std::string, std::string>, LaunchSeries> series;
   for (const Parsed& z : launches) {
     if (!z.record->zerohop || z.record->setting == kHeapOffSetting) continue;
@@ -344,8 +206,6 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
         if (r.zerohop) continue;
         s.peer[r.host].push_back(it->second.value);
         if (it->second.value > 0) s.peer_ratio[r.host].push_back(sample.value / it->second.value);
-        const double above = it->second.value - p.line_us;
-        if (above > 0) s.peer_excess[r.host].push_back((sample.value - z.line_us) / above);
       }
     }
   }

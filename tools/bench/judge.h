@@ -1,6 +1,5 @@
-// Turns the documents of many launches into rows: per case, placement and zerohop's host the peers' medians, paired
-// ratios with their intervals, and the verdict on every limit that applies. Called after the rounds; starts nothing,
-// prints nothing.
+// Turns the documents of many launches into rows: per case, placement and zerohop's host the peers' medians and paired
+// ratios with their intervals. Called after the rounds; starts nothing, prints nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include <tuple>
 #include <vector>
 
-#include "tools/bench/limits.h"
 #include "tools/bench/stats.h"
 
 namespace zh::tools {
@@ -31,6 +29,9 @@ struct LaunchRecord {
   double at_s = 0;  ///< when it began, from the beginning of the run
 };
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LaunchRecord, round, group, host, zerohop, setting, wall_s, document,
+                                                at_s)
+
 /// Names one measured quantity. `variant` includes a forced setting.
 struct CaseKey {
   std::string bench;
@@ -41,13 +42,6 @@ struct CaseKey {
   double param = 0;  ///< the case's second parameter: depth, c2_us, order or stride
   int ranks = 0;
   auto operator<=>(const CaseKey&) const = default;
-};
-
-struct Judgement {
-  const Limit* limit = nullptr;
-  double bound = 0;  ///< the limit's bound, or the one that the named exception gives
-  Interval value;
-  Verdict verdict = Verdict::kNotResolved;
 };
 
 struct Row {
@@ -64,7 +58,7 @@ struct Row {
   Interval to_best_peer;  ///< paired by round
   Interval to_own_host;   ///< paired by block, one median per launch
   Interval noise;         ///< own host against itself, the same way
-  std::vector<Judgement> judgements;
+  Interval to_heap_off;   ///< to zerohop without the shared heap, paired by round
 };
 
 /// Best raw time in microseconds by (placement, buffers, size): private or mapped, the best of all, for every kind of
@@ -77,8 +71,6 @@ struct MachineSpread {
   bool in_turn = false;  ///< dealt out one by one, not in blocks
 };
 MachineSpread spread_of(const nlohmann::json& document);
-/// Of the first launch with so many ranks.
-MachineSpread spread_of(const std::vector<LaunchRecord>& launches, int ranks);
 /// "2 machines", "2 machines in turn"; empty where all ranks of the launch share one.
 std::string machines_text(const MachineSpread& spread);
 std::string machines_text(const nlohmann::json& document);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <stdlib.h>  // mkdtemp
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,13 +16,32 @@
 #include <thread>
 
 #include "os/program.h"
-#include "tools/cli/scratch_folder.h"
 
 namespace zh::tools {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+
+/// A private folder for what a launch leaves, removed with everything in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    const char* base = std::getenv("TMPDIR");
+    std::string name = fmt::format("{}/zerohop-bench-XXXXXX", base != nullptr && *base != 0 ? base : "/tmp");
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] std::string file(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -143,11 +163,7 @@ std::vector<BenchHost> find_hosts(const std::string& hosts_py, std::string* prob
     return hosts;
   }
   for (const auto& h : table) {
-    BenchHost host;
-    host.name = h.value("name", "");
-    host.abi = h.value("abi", "");
-    host.mpiexec = h.value("mpiexec", std::vector<std::string>{});
-    host.env = h.value("env", std::map<std::string, std::string>{});
+    BenchHost host = h;
     if (!host.name.empty() && !host.mpiexec.empty()) hosts.push_back(std::move(host));
   }
   if (hosts.empty()) *problem = "no MPI host is installed (run dev/setup, or name one with --mpiexec)";

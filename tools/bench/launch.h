@@ -18,6 +18,8 @@ struct BenchHost {
   std::map<std::string, std::string> env;  ///< variables for launcher and ranks
 };
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BenchHost, name, abi, mpiexec, env)
+
 struct LaunchSpec {
   const BenchHost* host = nullptr;
   int ranks = 2;

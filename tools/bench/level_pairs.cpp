@@ -8,20 +8,6 @@ namespace {
 
 using node::Level;
 
-os::CpuSet only(uint32_t cpu) {
-  os::CpuSet set;
-  set.add(cpu);
-  return set;
-}
-
-std::vector<uint32_t> numbers_of(const os::CpuSet& set) {
-  std::vector<uint32_t> numbers;
-  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
-    if (set.has(cpu)) numbers.push_back(cpu);
-  }
-  return numbers;
-}
-
 /// The allowed processors so that those that share something are neighbours; by number where nothing is known.
 std::vector<uint32_t> in_order(const node::Machine& machine, const os::CpuSet& allowed) {
   std::vector<uint32_t> order;
@@ -51,6 +37,20 @@ uint32_t chips_apart(const node::Machine::Summary& m, Level level) {
 }
 
 }  // namespace
+
+os::CpuSet only(uint32_t cpu) {
+  os::CpuSet set;
+  set.add(cpu);
+  return set;
+}
+
+std::vector<uint32_t> numbers_of(const os::CpuSet& set) {
+  std::vector<uint32_t> numbers;
+  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
+    if (set.has(cpu)) numbers.push_back(cpu);
+  }
+  return numbers;
+}
 
 std::vector<LevelPair> plan_pairs(const node::Machine& machine, const os::CpuSet& allowed) {
   const std::vector<uint32_t> order = in_order(machine, allowed);

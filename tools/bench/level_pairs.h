@@ -1,5 +1,6 @@
 // Which processors stand for which distance of a machine, and which distances stand for the levels of the mlog_nP
-// models. Pure functions over a topology; called by `zerohop tune --json`. It refuses to know what is measured there.
+// models. Pure functions over a topology; called by `zerohop tune --json` and `bench raw`. It refuses to know what is
+// measured there.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,10 @@
 #include "os/affinity.h"
 
 namespace zh::tools {
+
+/// The set of one processor, and the numbers of a set.
+[[nodiscard]] os::CpuSet only(uint32_t cpu);
+[[nodiscard]] std::vector<uint32_t> numbers_of(const os::CpuSet& set);
 
 struct LevelPair {
   node::Level level = node::Level::kSelf;

@@ -1,6 +1,5 @@
-// See lines.h. The line is that of src/tune/ways.h, as in the rest of `zerohop bench raw`.
-#include "tools/bench/lines.h"
-
+// `zerohop bench raw --lines`: how long a cache line takes between every two CPUs. The line is that of src/tune/ways.h,
+// as in the rest of `zerohop bench raw`.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "node/machine.h"
 #include "os/affinity.h"
 #include "tools/bench/both_sides.h"
+#include "tools/bench/command.h"
 #include "tools/bench/level_pairs.h"
 #include "tools/bench/machine_load.h"
 #include "tools/cli/commands.h"
@@ -22,12 +22,6 @@ namespace zh::tools {
 namespace {
 
 using Matrix = std::vector<std::vector<float>>;  ///< one way, ns; 0: not measured
-
-os::CpuSet one_cpu(uint32_t cpu) {
-  os::CpuSet set;
-  set.add(cpu);
-  return set;
-}
 
 /// The row of `cpus[row]`: its times with the later ones. The lines lie in its memory.
 bool measure_row(const std::vector<uint32_t>& cpus, size_t row, Matrix* matrix) {
@@ -59,7 +53,7 @@ nlohmann::json document_of(const node::Machine& machine, const std::vector<uint3
   nlohmann::json out = {{"schema", "zerohop-bench-lines/1"}, {"rows", nlohmann::json::array()}};
   for (size_t i = 0; i < cpus.size(); ++i) {
     for (size_t k = i + 1; k < cpus.size(); ++k) {
-      const char* level = node::to_string(machine.level(one_cpu(cpus[i]), one_cpu(cpus[k])));
+      const char* level = node::to_string(machine.level(only(cpus[i]), only(cpus[k])));
       out["rows"].push_back({{"cpus", {cpus[i], cpus[k]}}, {"level", level}, {"ns", matrix[i][k]}});
     }
   }
@@ -79,13 +73,10 @@ void print_levels(const nlohmann::json& document) {
 
 }  // namespace
 
-int bench_lines(const std::string& json_path, const std::string& csv_path) {
+int bench_lines(const std::string& json_path) {
   constexpr int kNotHere = 77;
   const os::CpuSet allowed = os::allowed_cpus();
-  std::vector<uint32_t> cpus;
-  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
-    if (allowed.has(cpu)) cpus.push_back(cpu);
-  }
+  const std::vector<uint32_t> cpus = numbers_of(allowed);
   if (cpus.size() < 2) {
     fmt::print(stderr, "zerohop bench raw: needs two CPUs, this process may use only {}\n", allowed.to_string());
     return kNotHere;
@@ -111,14 +102,7 @@ int bench_lines(const std::string& json_path, const std::string& csv_path) {
   const std::string was_busy = run_line_of(watch.load());
   if (!was_busy.empty()) fmt::print("{}\n", was_busy);
   document["machine"] = json_of(watch.load());
-  std::string csv = "first,second,level,ns\n";
-  for (const auto& row : document["rows"])
-    csv += fmt::format("{},{},{},{:.1f}\n", row["cpus"][0].get<int>(), row["cpus"][1].get<int>(),
-                       row["level"].get<std::string>(), row["ns"].get<float>());
-  bool written = true;
-  if (!json_path.empty()) written &= write_file(json_path, document.dump(1) + "\n", "bench raw");
-  if (!csv_path.empty()) written &= write_file(csv_path, csv, "bench raw");
-  return written ? 0 : 1;
+  return json_path.empty() || write_file(json_path, document.dump(1) + "\n", "bench raw") ? 0 : 1;
 }
 
 }  // namespace zh::tools

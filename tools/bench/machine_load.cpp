@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <thread>
-#include <vector>
 
 namespace zh::tools {
 namespace {
@@ -24,15 +22,6 @@ std::string file_text(const char* path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-/// Processes that run or wait for a processor, without the caller; the load average of the last minute beside.
-int waiting_now(double* load_average) {
-  int running = 1;
-  double minute = 0;
-  if (std::sscanf(file_text("/proc/loadavg").c_str(), "%lf %*f %*f %d/", &minute, &running) == 2)
-    *load_average = minute;
-  return std::max(0, running - 1);
 }
 
 double used_by(int who) {
@@ -58,47 +47,27 @@ std::optional<double> busy_seconds_of(const std::string& proc_stat, double ticks
   return busy / ticks_per_second;
 }
 
-bool MachineLoad::busy_at_start() const { return known && (at_start >= limit_of(*this) || waiting >= 1); }
-bool MachineLoad::busy_during() const { return known && during >= limit_of(*this); }
+bool MachineLoad::busy_at_start() const { return known && others_at_start >= limit_of(*this); }
+bool MachineLoad::busy_during() const { return known && others_during >= limit_of(*this); }
 
 std::string start_line_of(const MachineLoad& load) {
   if (!load.busy_at_start()) return {};
   return fmt::format(
-      "the machine is busy: other programs use {:.1f} of {} processors, {} run or wait (load average {:.1f}); times "
-      "will "
-      "be longer and vary more",
-      load.at_start, load.processors, load.waiting, load.load_average);
+      "the machine is busy: other programs use {:.1f} of {} processors; times will be longer and vary more",
+      load.others_at_start, load.processors);
 }
 
 std::string run_line_of(const MachineLoad& load) {
   if (!load.busy_during()) return {};
   return fmt::format(
       "The machine was busy: other programs used {:.1f} of {} processors during the run, {:.1f} in the busiest round.",
-      load.during, load.processors, load.most);
+      load.others_during, load.processors, load.others_most);
 }
 
 nlohmann::json json_of(const MachineLoad& load) {
-  if (!load.known) return nullptr;
-  return {{"processors", load.processors},
-          {"load_average", load.load_average},
-          {"waiting_at_start", load.waiting},
-          {"others_at_start", load.at_start},
-          {"others_during", load.during},
-          {"others_most", load.most},
-          {"busy", load.busy_at_start() || load.busy_during()}};
-}
-
-MachineLoad load_from(const nlohmann::json& j) {
-  MachineLoad load;
-  if (!j.is_object()) return load;
-  load.known = true;
-  load.processors = j.value("processors", 0);
-  load.load_average = j.value("load_average", 0.0);
-  load.waiting = j.value("waiting_at_start", 0);
-  load.at_start = j.value("others_at_start", 0.0);
-  load.during = j.value("others_during", 0.0);
-  load.most = j.value("others_most", 0.0);
-  return load;
+  nlohmann::json out = load.known ? nlohmann::json(load) : nlohmann::json();
+  if (load.known) out["busy"] = load.busy_at_start() || load.busy_during();
+  return out;
 }
 
 std::optional<LoadWatch::Moment> LoadWatch::now() {
@@ -114,29 +83,21 @@ double LoadWatch::others(const Moment& from, const Moment& to) {
 }
 
 LoadWatch::LoadWatch() {
-  constexpr int kLooks = 10;
   const auto before = now();
-  if (!before) return;
-  std::vector<int> waiting;
-  for (int i = 0; i < kLooks; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    waiting.push_back(waiting_now(&load_.load_average));
-  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto after = now();
-  if (!after) return;
-  std::sort(waiting.begin(), waiting.end());
+  if (!before || !after) return;
   load_.known = true;
   load_.processors = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  load_.waiting = waiting[kLooks / 2];
-  load_.at_start = others(*before, *after);
+  load_.others_at_start = others(*before, *after);
   begun_ = last_ = *after;
 }
 
 void LoadWatch::look() {
   const auto here = load_.known ? now() : std::nullopt;
   if (!here || here->when - last_.when < std::chrono::duration<double>(kShortestRoundS)) return;
-  load_.most = std::max(load_.most, others(last_, *here));
-  load_.during = others(begun_, *here);
+  load_.others_most = std::max(load_.others_most, others(last_, *here));
+  load_.others_during = others(begun_, *here);
   last_ = *here;
 }
 

@@ -17,20 +17,20 @@ std::optional<double> busy_seconds_of(const std::string& proc_stat, double ticks
 struct MachineLoad {
   bool known = false;
   int processors = 0;
-  double load_average = 0;  ///< of the minute before the start
-  int waiting = 0;          ///< others that ran or waited for a processor at the start
-  double at_start = 0;
-  double during = 0;  ///< mean of the run
-  double most = 0;    ///< in the busiest round
+  double others_at_start = 0;
+  double others_during = 0;  ///< mean of the run
+  double others_most = 0;    ///< in the busiest round
 
   [[nodiscard]] bool busy_at_start() const;
   [[nodiscard]] bool busy_during() const;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MachineLoad, known, processors, others_at_start, others_during,
+                                                others_most)
+/// Null where nothing is known.
+nlohmann::json json_of(const MachineLoad& load);
 /// One line, or nothing when the machine is quiet.
 std::string start_line_of(const MachineLoad& load);
 std::string run_line_of(const MachineLoad& load);
-nlohmann::json json_of(const MachineLoad& load);
-MachineLoad load_from(const nlohmann::json& j);
 
 /// Watches from its construction on. What this process and the children that it waited for use is not counted.
 class LoadWatch {

@@ -1,7 +1,5 @@
 // `zerohop bench p2p`: which launches of the point-to-point benchmark a round has, and the verdict on its limits. How a
 // benchmark runs as a whole is command.h's. Measures nothing itself.
-#include "tools/bench/p2p.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,29 +14,19 @@
 #include <vector>
 
 #include "os/program.h"
-#include "tools/bench/calibration.h"
 #include "tools/bench/command.h"
-#include "tools/bench/placement.h"
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/json_file.h"
+#include "tools/cli/inputs.h"
 
 namespace zh::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostBusyLoops = 64;
-
 struct P2pOptions : BenchOptions {
   std::string raw = "auto";
   int ranks_many = 8;
-  bool by_placement = false;
-  double minutes = 10;
-  std::vector<int> calibrate_beside;
-  CLI::App* command = nullptr;  ///< knows which options were given
-
-  [[nodiscard]] bool own_rounds() const { return by_placement || !calibrate_beside.empty(); }
 };
 
 /// Launches of one group are compared with each other: short, so that a round of a group sees one nature of the
@@ -72,14 +59,11 @@ std::vector<Group> p2p_groups(const P2pOptions& o) {
       {"everybody", "everybody", "malloc", 64, false, false, true},
   };
   // A quick run looks at the main numbers in one launch per host and round.
-  if (o.only.empty() && o.quick && !o.own_rounds()) return {{"quick", "latency,rate,bandwidth,overlap", "malloc"}};
-  const bool named = o.command != nullptr && o.command->count("--buffers") > 0;
-  const std::vector<std::string> kinds = split(o.own_rounds() && !named ? "malloc" : o.buffers);
-  BenchOptions part = o;
-  if (o.own_rounds() && o.only.empty()) part.only = "latency";
+  if (o.only.empty() && o.quick) return {{"quick", "latency,rate,bandwidth,overlap", "malloc"}};
+  const std::vector<std::string> kinds = split(o.buffers);
   std::vector<Group> chosen;
   for (Group g : all) {
-    g.only = joined(wanted_of(part, g.only));
+    g.only = joined(wanted_of(o, g.only));
     if (!g.only.empty() && contains(kinds, g.buffers)) chosen.push_back(g);
   }
   return chosen;
@@ -109,7 +93,7 @@ std::vector<PlannedLaunch> p2p_launches(const P2pOptions& o, const Group& g, con
       planned.push_back(std::move(p));
     }
   };
-  if (g.heap_off && !o.by_placement) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}});
+  if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}});
   if (g.forced_skew) {
     add("single_copy_skew_off", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}});
     add("single_copy_skew_on", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}});
@@ -143,48 +127,10 @@ void p2p_round(const P2pOptions& o, const Hosts& hosts, int round, Rounds* round
   for (const Group& g : p2p_groups(o)) rounds->run_group(g.name, round, o.rounds, p2p_launches(o, g, hosts));
 }
 
-void run_by_placement(const P2pOptions& o, const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
-  std::vector<PlacedGroup> groups;
-  for (const Group& g : p2p_groups(o)) groups.push_back({g.name, p2p_launches(o, g, hosts)});
-  if (o.raw != "auto" && o.raw != "off") add_raw_file(o, rounds);
-  // Once for each placement; it may change meanwhile, so that a few trials are needed.
-  constexpr int kMostRaw = 6;
-  int raw_runs = o.raw == "auto" ? 0 : kMostRaw;
-  launch_by_placement(
-      groups, o.minutes,
-      [&](const std::string& placement) {
-        RawLimits known;
-        for (const auto& d : rounds->launches().raw) add_raw_document(d, &known);
-        const bool has = std::any_of(known.begin(), known.end(),
-                                     [&](const auto& entry) { return std::get<0>(entry.first) == placement; });
-        if (!placement.empty() && !has && raw_runs++ < kMostRaw) measure_raw(rounds);
-        between();
-      },
-      rounds);
-}
-
-/// The way of launching that the options ask for, unless it is rounds.
-bool run_otherwise(const P2pOptions& o, const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
-  if (o.by_placement) run_by_placement(o, hosts, between, rounds);
-  if (!o.calibrate_beside.empty()) {
-    BenchOptions part = o;
-    const Group g = p2p_groups(o).front();
-    part.only = g.only;
-    part.buffers = g.buffers;
-    const PlannedLaunch launch = plan_launch("p2p", part, hosts.under.front(), g.ranks, kZerohopArm);
-    if (!run_calibrations(o.calibrate_beside, o.rounds, launch, between, "bench p2p", rounds)) rounds->note_failure();
-  }
-  return o.own_rounds();
-}
-
 std::string wrong_with_p2p(const P2pOptions& o) {
-  if (o.null_test && !o.calibrate_beside.empty()) return "--null runs no zerohop, which --calibrate-beside measures";
-  if (o.rejudge_path.empty() && !o.calibrate_beside.empty() && p2p_groups(o).size() > 1)
-    return "--calibrate-beside measures one group of sub-benchmarks: name fewer by --only and --buffers";
   if (o.rejudge_path.empty() && p2p_groups(o).empty())
     return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
            " (only latency, noreuse, first and streams are with others than malloc)";
-  if (o.hosts.machines > 0 && o.by_placement) return "--by-placement tells two ranks of one machine apart";
   for (const Group& g : p2p_groups(o)) {
     if (std::string wrong = wrong_machines(o, g.ranks); o.rejudge_path.empty() && !wrong.empty()) return wrong;
   }
@@ -196,29 +142,13 @@ std::string wrong_with_p2p(const P2pOptions& o) {
   return o.raw + " holds no raw limits (give a file that `zerohop bench raw --json` wrote)";
 }
 
-int report_calibrations(const P2pOptions& o, const Launches& launches) {
-  const std::vector<CalibrationRow> rows = calibration_rows_of(launches.records);
-  std::fputs(calibration_table_of(rows).c_str(), stdout);
-  if (o.json_path.empty()) return 0;
-  const nlohmann::json document = {
-      {"schema", "zerohop-bench-calibrations/1"}, {"machine", json_of(launches.machine)}, {"rows", json_of(rows)}};
-  return write_file(o.json_path, document.dump(1) + "\n", "bench p2p") ? 0 : 2;
-}
-
 int report_p2p(const P2pOptions& o, const Launches& launches) {
-  if (!o.calibrate_beside.empty()) return report_calibrations(o, launches);
   RawLimits raw;
   for (const auto& d : launches.raw) add_raw_document(d, &raw);
-  const Judged judged = judge(o.by_placement ? paired_by_time(launches.records) : launches.records, raw);
-  const std::string table =
-      o.by_placement && !o.strict ? placement_table_of(judged) : table_of(judged, {.rate = true, .limits = o.strict});
-  std::fputs((table + closing_of(judged, "one way or per message; * marks the best peer")).c_str(), stdout);
-  const nlohmann::json summary = o.by_placement ? placement_json_of(judged) : nlohmann::json();
-  if (!write_judged(o, judged, launches.machine, "bench p2p", summary)) return 2;
-  bool missed = false;
-  for (const Row& r : judged.rows)
-    for (const Judgement& j : r.judgements) missed |= j.verdict == Verdict::kMissed;
-  return o.strict && missed ? 1 : 0;
+  const Judged judged = judge(launches.records, raw);
+  std::fputs((table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer")).c_str(),
+             stdout);
+  return write_judged(o, judged, launches.machine, "bench p2p") ? 0 : 2;
 }
 
 }  // namespace
@@ -234,9 +164,6 @@ void add_bench_p2p_command(CLI::App& bench) {
   b.quick_pace = {8, 3, 2000, 0};
   b.check = [o] { return wrong_with_p2p(*o); };
   b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { p2p_round(*o, hosts, round, rounds); };
-  b.run_otherwise = [o](const Hosts& hosts, const std::function<void()>& between, Rounds* rounds) {
-    return run_otherwise(*o, hosts, between, rounds);
-  };
   b.report = [o](const Launches& launches) { return report_p2p(*o, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   const std::vector<std::string> names = split(
@@ -253,27 +180,6 @@ void add_bench_p2p_command(CLI::App& bench) {
   c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")
       ->check(CLI::Range(2, kMostRanks))
       ->capture_default_str();
-  o->command = c;
-  CLI::Option* by_placement = c->add_flag_callback(
-      "--by-placement", [o] { o->by_placement = o->one_under = true; },
-      "Near and far apart: launches until each placement that the machine takes has 10 of each host, or --minutes are "
-      "over; a table for each (default --only latency --buffers malloc, zerohop under the first host)");
-  c->add_option("--minutes", o->minutes, "Longest time of --by-placement")
-      ->needs(by_placement)
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  c->add_option_function<std::vector<int>>(
-       "--calibrate-beside",
-       [o](const std::vector<int>& loops) {
-         o->calibrate_beside = loops;
-         o->one_under = true;
-       },
-       "Comma list of numbers: calibrate beside so many busy loops, then compare each calibration, in quiet, with "
-       "built-in thresholds")
-      ->delimiter(',')
-      ->check(CLI::Range(0, kMostBusyLoops))
-      ->excludes(by_placement);
-  add_strict_option(*c, o.get(), "Show the project's limits, met and missed; exit code 1 when one is missed");
 }
 
 }  // namespace zh::tools

@@ -1,8 +1,6 @@
 // `zerohop bench raw`: times every way of moving n bytes between two processes on two CPUs, without MPI: the machine's
 // limit, by size and placement. The measuring loops are the calibration's own (src/tune/ways.h); this file chooses what
 // to measure, groups it by the raw line time, and prints.
-#include "tools/bench/raw.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,10 +17,11 @@
 #include "node/line_time.h"
 #include "os/affinity.h"
 #include "tools/bench/both_sides.h"
-#include "tools/bench/lines.h"
+#include "tools/bench/command.h"
 #include "tools/bench/machine_load.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/inputs.h"
+#include "tools/cli/text.h"
 #include "tune/choice.h"
 #include "tune/ways.h"
 
@@ -39,7 +38,6 @@ struct RawOptions {
   int blocks = 0;
   std::vector<int> cpus;
   std::string json;
-  std::string csv;
 };
 
 constexpr tune::ScratchLimits kScratchLimits{.ring_bytes = 4 << 20, .message_bytes = 4 << 20};
@@ -90,21 +88,18 @@ std::vector<RawPlan> make_plan(bool quick) {
 
 bool is_mapped(Way way) { return way == Way::kMappedRead || way == Way::kMappedBoth; }
 
+tune::Quartiles quartiles_of(std::vector<float> values) { return tune::quartiles(values); }
+
 /// One configuration's results in one placement.
 struct RawSeries {
   Shot shot;
   std::vector<float> us;      ///< one median per block
   std::vector<float> spread;  ///< within a block
-  [[nodiscard]] float median() const {
-    auto copy = us;
-    return tune::quartiles(copy).median;
-  }
+  [[nodiscard]] float median() const { return quartiles_of(us).median; }
   /// The larger of the spread within a block and between blocks, as a part of the median.
   [[nodiscard]] float width() const {
-    auto between = us;
-    auto within = spread;
-    const tune::Quartiles q = tune::quartiles(between);
-    return std::max((q.high - q.low) / q.median, tune::quartiles(within).median);
+    const tune::Quartiles q = quartiles_of(us);
+    return std::max((q.high - q.low) / q.median, quartiles_of(spread).median);
   }
 };
 
@@ -184,60 +179,56 @@ const RawSeries* best(const std::vector<RawSeries>& list, bool (*wanted)(const S
 }
 
 std::string cell(const RawSeries* s) {
-  if (s == nullptr) return fmt::format("{:>14}", "-");
-  return fmt::format("{:>8.3f} ±{:>3.0f}%", s->median(), s->width() * 100);
+  return s == nullptr ? "-" : fmt::format("{:.3f} ±{:.0f}%", s->median(), s->width() * 100);
 }
 
 void print_raw(const Report& report) {
+  using Wanted = bool (*)(const Shot&);
+  constexpr std::pair<const char*, Wanted> kColumns[] = {
+      {"inline", [](const Shot& s) { return s.way == Way::kInline; }},
+      {"cells", [](const Shot& s) { return s.way == Way::kCells && s.store == Store::kTemporal; }},
+      {"cells-nt", [](const Shot& s) { return s.way == Way::kCells && s.store == Store::kNonTemporal; }},
+      {"cma-read", [](const Shot& s) { return s.way == Way::kCmaRead; }},
+      {"cma-write", [](const Shot& s) { return s.way == Way::kCmaWrite; }},
+      {"cma-both", [](const Shot& s) { return s.way == Way::kCmaBoth; }},
+      {"mapped-read", [](const Shot& s) { return s.way == Way::kMappedRead; }},
+      {"mapped-both", [](const Shot& s) { return s.way == Way::kMappedBoth; }},
+  };
   for (const auto& [name, p] : report.placements) {
-    auto lines = p.line_ns;
-    const tune::Quartiles q = tune::quartiles(lines);
+    const tune::Quartiles q = quartiles_of(p.line_ns);
     fmt::print("\nplacement {}: raw line {:.0f} ns (quartiles {:.0f} to {:.0f})", name, q.median, q.low, q.high);
-    if (!p.stream_ns.empty()) {
-      auto stream = p.stream_ns;
-      fmt::print("; stream of lines {:.1f} ns a message", tune::quartiles(stream).median);
+    if (!p.stream_ns.empty()) fmt::print("; stream of lines {:.1f} ns a message", quartiles_of(p.stream_ns).median);
+    std::vector<std::string> heads = {"bytes"};
+    for (const auto& [way, wanted] : kColumns) heads.emplace_back(way);
+    heads.insert(heads.end(), {"best private", "best mapped"});
+    Table table(heads, 0);
+    for (const auto& [bytes, list] : p.by_size) {
+      std::vector<std::string> cells = {std::to_string(bytes)};
+      for (const auto& [way, wanted] : kColumns) cells.push_back(cell(best(list, wanted)));
+      for (const Wanted wanted : {Wanted([](const Shot& s) { return !is_mapped(s.way); }),
+                                  Wanted([](const Shot& s) { return is_mapped(s.way); })}) {
+        const RawSeries* found = best(list, wanted);
+        cells.push_back(found == nullptr ? "-" : describe(found->shot));
+      }
+      table.add(std::move(cells));
     }
-    fmt::print(
-        "\none way, microseconds, median ± spread\n{:>9} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14}   "
-        "{}\n",
-        "bytes", "inline", "cells", "cells-nt", "cma-read", "cma-write", "cma-both", "mapped-read", "mapped-both",
-        "best private | best mapped");
-    for (const auto& entry : p.by_size) {
-      const auto& list = entry.second;
-      fmt::print("{:>9}", entry.first);
-      const auto column = [&](bool (*wanted)(const Shot&)) { fmt::print(" {}", cell(best(list, wanted))); };
-      column([](const Shot& s) { return s.way == Way::kInline; });
-      column([](const Shot& s) { return s.way == Way::kCells && s.store == Store::kTemporal; });
-      column([](const Shot& s) { return s.way == Way::kCells && s.store == Store::kNonTemporal; });
-      column([](const Shot& s) { return s.way == Way::kCmaRead; });
-      column([](const Shot& s) { return s.way == Way::kCmaWrite; });
-      column([](const Shot& s) { return s.way == Way::kCmaBoth; });
-      column([](const Shot& s) { return s.way == Way::kMappedRead; });
-      column([](const Shot& s) { return s.way == Way::kMappedBoth; });
-      const RawSeries* own = best(list, [](const Shot& s) { return !is_mapped(s.way); });
-      const RawSeries* mapped = best(list, [](const Shot& s) { return is_mapped(s.way); });
-      fmt::print("   {} | {}\n", own == nullptr ? "-" : describe(own->shot),
-                 mapped == nullptr ? "-" : describe(mapped->shot));
-    }
+    fmt::print("\none way, microseconds, median ± spread\n{}", table.text());
   }
-  if (report.mixed > 0) {
+  if (report.mixed > 0)
     fmt::print("\n{} sizes were dropped: the placement changed while they were measured.\n", report.mixed);
-  }
 }
 
 nlohmann::json to_json(const Report& report) {
   nlohmann::json out = {{"kernel", copy::kernel_name()}, {"dropped", report.mixed}, {"rows", nlohmann::json::array()}};
   out["placement"] = report.placements.size() == 1 ? report.placements.begin()->first : "mixed";
   for (const auto& [name, p] : report.placements) {
-    auto lines = p.line_ns;
-    out["line_ns"][name] = tune::quartiles(lines).median;
+    out["line_ns"][name] = quartiles_of(p.line_ns).median;
     if (!p.stream_ns.empty()) {
-      auto stream = p.stream_ns;
       out["rows"].push_back({{"placement", name},
                              {"buffers", "ring"},
                              {"way", "stream"},
                              {"size", 8},
-                             {"us", tune::quartiles(stream).median / 1000}});
+                             {"us", quartiles_of(p.stream_ns).median / 1000}});
     }
     for (const auto& [bytes, list] : p.by_size) {
       for (const RawSeries& s : list) {
@@ -260,42 +251,30 @@ nlohmann::json to_json(const Report& report) {
   return out;
 }
 
-std::string raw_csv(const nlohmann::json& document) {
-  std::string out = "placement,buffers,way,size,us,spread,blocks,store,ring_bytes,cell_bytes\n";
-  for (const auto& r : document["rows"]) {
-    out += fmt::format("{},{},{},{},{:.4f},{:.3f},{},{},{},{}\n", r.value("placement", ""), r.value("buffers", ""),
-                       r.value("way", ""), r.value("size", 0), r.value("us", 0.0), r.value("spread", 0.0),
-                       r.value("blocks", 0), r.value("store", ""), r.value("ring_bytes", 0), r.value("cell_bytes", 0));
-  }
-  return out;
-}
-
 /// The two CPUs; 0, or the exit code after a message.
 int choose_cpus(const RawOptions& o, std::vector<int>* chosen) {
+  const os::CpuSet allowed = os::allowed_cpus();
+  const auto refuse = [](int code, const std::string& why) {
+    fmt::print(stderr, "zerohop bench raw: {}\n", why);
+    return code;
+  };
   std::vector<int>& cpus = *chosen;
   cpus = o.cpus;
-  const os::CpuSet allowed = os::allowed_cpus();
   for (const int cpu : cpus) {
-    if (cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus && allowed.has(static_cast<uint32_t>(cpu))) {
-      continue;
-    }
-    fmt::print(stderr, "zerohop bench raw: this process may not use CPU {}, only {}: give two of these by --cpus\n",
-               cpu, allowed.to_string());
-    return 2;
+    const bool known = cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus;
+    if (!known || !allowed.has(static_cast<uint32_t>(cpu)))
+      return refuse(2, fmt::format("this process may not use CPU {}, only {}: give two of these by --cpus", cpu,
+                                   allowed.to_string()));
   }
-  if (cpus.size() == 2 && cpus[0] == cpus[1]) {
-    fmt::print(stderr, "zerohop bench raw: --cpus names CPU {} twice: give two different ones of {}\n", cpus[0],
-               allowed.to_string());
-    return 2;
-  }
+  if (cpus.size() == 2 && cpus[0] == cpus[1])
+    return refuse(
+        2, fmt::format("--cpus names CPU {} twice: give two different ones of {}", cpus[0], allowed.to_string()));
   for (uint32_t c = 0; c < os::CpuSet::kMaxCpus && cpus.size() < 2; ++c) {
     if (allowed.has(c)) cpus.push_back(static_cast<int>(c));
   }
-  if (cpus.size() < 2) {
-    fmt::print(stderr, "zerohop bench raw: needs two CPUs, this process may use only {}\n", allowed.to_string());
-    return 77;
-  }
-  return 0;
+  return cpus.size() == 2
+             ? 0
+             : refuse(77, fmt::format("needs two CPUs, this process may use only {}", allowed.to_string()));
 }
 
 int bench_raw(const RawOptions& o) {
@@ -321,15 +300,12 @@ int bench_raw(const RawOptions& o) {
   if (!was_busy.empty()) fmt::print("{}\n", was_busy);
   nlohmann::json document = to_json(report);
   document["machine"] = json_of(watch.load());
-  bool written = true;
-  if (!o.json.empty()) written &= write_file(o.json, document.dump(1) + "\n", "bench raw");
-  if (!o.csv.empty()) written &= write_file(o.csv, raw_csv(document), "bench raw");
-  return written ? 0 : 1;
+  return o.json.empty() || write_file(o.json, document.dump(1) + "\n", "bench raw") ? 0 : 1;
 }
 
 }  // namespace
 
-void add_bench_raw(CLI::App& bench) {
+void add_bench_raw_command(CLI::App& bench) {
   auto options = std::make_shared<RawOptions>();
   CLI::App* c = bench.add_subcommand("raw", "Every way of moving bytes between two processes, without MPI");
   c->add_flag("--quick", options->quick, "Fewer repetitions (under 20 s)");
@@ -341,9 +317,8 @@ void add_bench_raw(CLI::App& bench) {
               "Only how long a cache line takes between every two CPUs that this process may use")
       ->excludes("--quick", "--blocks", "--cpus");
   c->add_option("--json", options->json, "Write all results to this file")->check(&wrong_output);
-  c->add_option("--csv", options->csv, "The same as comma-separated values")->check(&wrong_output);
   c->callback([options] {
-    const int result = options->lines ? bench_lines(options->json, options->csv) : bench_raw(*options);
+    const int result = options->lines ? bench_lines(options->json) : bench_raw(*options);
     if (result != 0) throw CLI::RuntimeError(result);
   });
 }

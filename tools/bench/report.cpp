@@ -8,14 +8,10 @@
 #include <tuple>
 
 #include "base/options.h"
+#include "tools/cli/text.h"
 
 namespace zh::tools {
 namespace {
-
-void pad(std::string* line, const std::string& cell, size_t width) {
-  *line += cell;
-  line->append(cell.size() < width ? width - cell.size() : 1, ' ');
-}
 
 std::vector<std::string> peer_names(const Judged& judged) {
   std::set<std::string> names;
@@ -24,23 +20,17 @@ std::vector<std::string> peer_names(const Judged& judged) {
   return {names.begin(), names.end()};
 }
 
-size_t case_width(const Judged& judged) {
-  size_t w = 6;
-  for (const Row& r : judged.rows) w = std::max(w, case_text(r.key).size() + 2);
-  return w;
-}
-
 /// Rows below one heading.
-auto heading_key(const Row& r) { return std::tie(r.key.bench, r.key.buffers, r.key.ranks, r.placement, r.host); }
-
-std::string judgement_text(const Judgement& j) {
-  const char* sign = j.limit->compare == Compare::kValueAtLeast ? ">=" : "<=";
-  return fmt::format("    {:<13} {} {} {:.3g}: {}  ({})\n", name_of(j.verdict), name_of(j.limit->compare), sign,
-                     j.bound, interval_text(j.value), j.limit->text);
+/// The variant of a collective is its form.
+std::string form_of(const CaseKey& k) {
+  const bool is_form = k.variant.starts_with("nonblocking") || k.variant.starts_with("persistent");
+  return is_form ? " " + k.variant : "";
+}
+auto heading_key(const Row& r) {
+  return std::make_tuple(r.key.bench, form_of(r.key), r.key.buffers, r.key.ranks, r.placement, r.host);
 }
 
-}  // namespace
-
+/// Size and second parameter of a row, and its metric unless that is the time.
 std::string case_text(const CaseKey& k) {
   std::string t = format_size(k.size);
   if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
@@ -52,6 +42,8 @@ std::string case_text(const CaseKey& k) {
   if (k.metric != "time_us") t += " " + k.metric;
   return t;
 }
+
+}  // namespace
 
 nlohmann::json interval_json(const Interval& i) {
   if (i.count == 0) return nullptr;
@@ -84,57 +76,41 @@ std::string closing_of(const Judged& judged, const std::string& times) {
       judged.launches, judged.mixed, times);
 }
 
-std::string table_of(const Judged& judged, TableParts parts) {
+std::string table_of(const Judged& judged, bool rate) {
   const std::vector<std::string> peers = peer_names(judged);
-  const size_t width = case_width(judged);
   const bool with_raw = std::any_of(judged.rows.begin(), judged.rows.end(), [](const Row& r) { return r.raw_us; });
   // Rows come by case; with several hosts or numbers of ranks the next row would be below another heading.
   std::vector<const Row*> rows;
   for (const Row& r : judged.rows) rows.push_back(&r);
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row* a, const Row* b) { return heading_key(*a) < heading_key(*b); });
+  std::vector<std::string> heads = {"size"};
+  if (with_raw) heads.emplace_back("raw");
+  heads.insert(heads.end(), peers.begin(), peers.end());
+  heads.insert(heads.end(), {"zerohop", "/ best peer (95 %)", "/ own host (95 %)", "host / host"});
+  if (rate) heads.emplace_back("MB/s");
   std::string out;
-  const Row* before = nullptr;
-  int counts[3] = {0, 0, 0};
-  for (const Row* row : rows) {
-    const Row& r = *row;
-    if (before == nullptr || heading_key(*before) != heading_key(r)) {
-      out += fmt::format("\n{} · {} · raw line {} µs\n", r.key.bench, launches_text(r), number_text(r.line_us));
-      std::string line;
-      pad(&line, "size", width);
-      if (with_raw) pad(&line, "raw", 10);
-      for (const std::string& p : peers) pad(&line, p, 11);
-      pad(&line, "zerohop", 11);
-      pad(&line, "/ best peer (95 %)", 27);
-      pad(&line, "/ own host (95 %)", 27);
-      pad(&line, "host / host", 27);
-      if (parts.rate) line += "MB/s";
-      out += line + "\n";
+  for (size_t i = 0; i < rows.size();) {
+    const Row& first = *rows[i];
+    out += fmt::format("\n{}{} · {} · raw line {} µs\n", first.key.bench, form_of(first.key), launches_text(first),
+                       number_text(first.line_us));
+    Table table(heads);
+    for (; i < rows.size() && heading_key(*rows[i]) == heading_key(first); ++i) {
+      const Row& r = *rows[i];
+      std::vector<std::string> cells = {case_text(r.key)};
+      if (with_raw) cells.push_back(r.raw_us ? number_text(*r.raw_us) : "-");
+      for (const std::string& p : peers) {
+        const auto it = r.peers.find(p);
+        cells.push_back(it == r.peers.end() ? "-" : number_text(it->second.mid) + (p == r.best_peer ? "*" : " "));
+      }
+      cells.insert(cells.end(), {number_text(r.zerohop.mid), interval_text(r.to_best_peer),
+                                 interval_text(r.to_own_host), interval_text(r.noise)});
+      const bool timed = rate && r.key.metric == "time_us" && r.zerohop.mid > 0;
+      if (timed) cells.push_back(fmt::format("{:.0f}", static_cast<double>(r.key.size) / r.zerohop.mid));
+      table.add(std::move(cells));
     }
-    before = row;
-    std::string line;
-    pad(&line, case_text(r.key), width);
-    if (with_raw) pad(&line, r.raw_us ? number_text(*r.raw_us) : "-", 10);
-    for (const std::string& p : peers) {
-      const auto it = r.peers.find(p);
-      const std::string mark = p == r.best_peer ? "*" : "";
-      pad(&line, it == r.peers.end() ? "-" : number_text(it->second.mid) + mark, 11);
-    }
-    pad(&line, number_text(r.zerohop.mid), 11);
-    pad(&line, interval_text(r.to_best_peer), 27);
-    pad(&line, interval_text(r.to_own_host), 27);
-    pad(&line, interval_text(r.noise), 27);
-    if (parts.rate && r.key.metric == "time_us" && r.zerohop.mid > 0)
-      line += fmt::format("{:.0f}", static_cast<double>(r.key.size) / r.zerohop.mid);
-    out += line + "\n";
-    if (!parts.limits) continue;
-    for (const Judgement& j : r.judgements) {
-      out += judgement_text(j);
-      ++counts[static_cast<int>(j.verdict)];
-    }
+    out += table.text();
   }
-  if (counts[0] + counts[1] + counts[2] > 0)
-    out += fmt::format("\nlimits: {} met, {} missed, {} not resolved\n", counts[0], counts[1], counts[2]);
   return out;
 }
 
@@ -143,14 +119,6 @@ nlohmann::json json_of(const Judged& judged) {
   for (const Row& r : judged.rows) {
     nlohmann::json peers = nlohmann::json::object();
     for (const auto& [name, value] : r.peers) peers[name] = interval_json(value);
-    nlohmann::json limits_json = nlohmann::json::array();
-    for (const Judgement& j : r.judgements) {
-      limits_json.push_back({{"limit", j.limit->text},
-                             {"compare", name_of(j.limit->compare)},
-                             {"bound", j.bound},
-                             {"value", interval_json(j.value)},
-                             {"verdict", name_of(j.verdict)}});
-    }
     nlohmann::json row = {{"bench", r.key.bench},     {"metric", r.key.metric},   {"size", r.key.size},
                           {"buffers", r.key.buffers}, {"variant", r.key.variant}, {"param", r.key.param},
                           {"ranks", r.key.ranks},     {"placement", r.placement}, {"host", r.host},
@@ -161,38 +129,14 @@ nlohmann::json json_of(const Judged& judged) {
     row["to_best_peer"] = interval_json(r.to_best_peer);
     row["to_own_host"] = interval_json(r.to_own_host);
     row["host_to_host"] = interval_json(r.noise);
+    row["to_heap_off"] = interval_json(r.to_heap_off);
     if (r.raw_us) row["raw_us"] = *r.raw_us;
-    row["limits"] = std::move(limits_json);
     rows.push_back(std::move(row));
   }
   return {{"schema", "zerohop-bench-judged/1"},
           {"launches", judged.launches},
           {"mixed", judged.mixed},
           {"rows", std::move(rows)}};
-}
-
-std::string csv_of(const Judged& judged) {
-  const std::vector<std::string> peers = peer_names(judged);
-  std::string out = "bench,metric,size,buffers,variant,param,ranks,placement,host,rounds,line_us,raw_us";
-  for (const std::string& p : peers) out += "," + p;
-  out += ",best_peer,zerohop,ratio,ratio_low,ratio_high,own_host,own_host_low,own_host_high,host_host,verdicts\n";
-  for (const Row& r : judged.rows) {
-    out += fmt::format("{},{},{},{},{},{:g},{},{},{},{},{:.4g},", r.key.bench, r.key.metric, r.key.size, r.key.buffers,
-                       r.key.variant, r.key.param, r.key.ranks, r.placement, r.host, r.rounds, r.line_us);
-    if (r.raw_us) out += fmt::format("{:.5g}", *r.raw_us);
-    for (const std::string& p : peers) {
-      const auto it = r.peers.find(p);
-      out += it == r.peers.end() ? "," : fmt::format(",{:.5g}", it->second.mid);
-    }
-    std::string verdicts;
-    for (const Judgement& j : r.judgements)
-      verdicts += fmt::format("{}{}<{:.3g}:{}", verdicts.empty() ? "" : ";", name_of(j.limit->compare), j.bound,
-                              name_of(j.verdict));
-    out += fmt::format(",{},{:.5g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{}\n", r.best_peer, r.zerohop.mid,
-                       r.to_best_peer.mid, r.to_best_peer.low, r.to_best_peer.high, r.to_own_host.mid,
-                       r.to_own_host.low, r.to_own_host.high, r.noise.mid, verdicts);
-  }
-  return out;
 }
 
 }  // namespace zh::tools

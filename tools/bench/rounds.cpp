@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "tools/cli/commands.h"
-#include "tools/cli/json_file.h"
+#include "tools/cli/inputs.h"
 
 namespace zh::tools {
 namespace {
@@ -19,24 +19,6 @@ std::string why_unusable(const LaunchResult& r, bool expect_zerohop) {
   if (r.document.value("zerohop_loaded", false) != expect_zerohop)
     return expect_zerohop ? "zerohop was not loaded" : "zerohop was loaded into a bare launch";
   return {};
-}
-
-nlohmann::json json_of(const LaunchRecord& r) {
-  return {{"round", r.round},     {"group", r.group},   {"host", r.host}, {"zerohop", r.zerohop},
-          {"setting", r.setting}, {"wall_s", r.wall_s}, {"at_s", r.at_s}, {"document", r.document}};
-}
-
-LaunchRecord record_from(const nlohmann::json& j) {
-  LaunchRecord r;
-  r.round = j.value("round", 0);
-  r.group = j.value("group", "");
-  r.host = j.value("host", "");
-  r.zerohop = j.value("zerohop", false);
-  r.setting = j.value("setting", "");
-  r.wall_s = j.value("wall_s", 0.0);
-  r.at_s = j.value("at_s", 0.0);
-  r.document = j.value("document", nlohmann::json::object());
-  return r;
 }
 
 std::string hint_for(const std::string& problem) {
@@ -84,10 +66,9 @@ const LaunchRecord* Rounds::launch(const std::string& group, int round, int roun
 
 bool write_launches(const std::string& path, const Launches& launches, const std::string& command) {
   nlohmann::json all = {{"schema", "zerohop-bench-launches/1"},
-                        {"launches", nlohmann::json::array()},
+                        {"launches", launches.records},
                         {"raw", launches.raw},
                         {"machine", json_of(launches.machine)}};
-  for (const LaunchRecord& r : launches.records) all["launches"].push_back(json_of(r));
   return write_file(path, all.dump() + "\n", command);
 }
 
@@ -103,9 +84,9 @@ std::optional<Launches> read_launches(const std::string& path, const std::string
     return std::nullopt;
   }
   Launches launches;
-  for (const auto& j : all["launches"]) launches.records.push_back(record_from(j));
+  launches.records = all["launches"].get<std::vector<LaunchRecord>>();
   launches.raw = all.value("raw", nlohmann::json::array());
-  launches.machine = load_from(all.value("machine", nlohmann::json()));
+  if (all.contains("machine") && all["machine"].is_object()) launches.machine = all["machine"];
   return launches;
 }
 

@@ -48,28 +48,4 @@ Interval median_interval(std::span<const double> values, double confidence) {
   return r;
 }
 
-Verdict judge_at_most(const Interval& value, double limit) {
-  if (!value.valid) return Verdict::kNotResolved;
-  if (value.high <= limit) return Verdict::kMet;
-  return value.low > limit ? Verdict::kMissed : Verdict::kNotResolved;
-}
-
-Verdict judge_at_least(const Interval& value, double limit) {
-  if (!value.valid) return Verdict::kNotResolved;
-  if (value.low >= limit) return Verdict::kMet;
-  return value.high < limit ? Verdict::kMissed : Verdict::kNotResolved;
-}
-
-std::string_view name_of(Verdict v) {
-  switch (v) {
-    case Verdict::kMet:
-      return "met";
-    case Verdict::kMissed:
-      return "missed";
-    case Verdict::kNotResolved:
-      break;
-  }
-  return "not resolved";
-}
-
 }  // namespace zh::tools

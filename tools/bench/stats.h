@@ -1,9 +1,8 @@
-// The statistics of the benchmarks: medians, the distribution-free interval of a median, and the judgement of a limit
-// on it. Called by the judge of `zerohop bench`; knows nothing of benchmarks.
+// The statistics of the benchmarks: medians, and the distribution-free interval of a median. Called by the judge of
+// `zerohop bench`; knows nothing of benchmarks.
 #pragma once
 
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace zh::tools {
@@ -25,13 +24,5 @@ struct Interval {
 /// Order-statistic interval [x(k), x(n+1-k)] with the largest k whose binomial coverage is still at least `confidence`.
 /// It supposes nothing about the distribution except that the values are independent.
 Interval median_interval(std::span<const double> values, double confidence = 0.95);
-
-enum class Verdict { kMet, kMissed, kNotResolved };
-
-/// Met when the whole interval keeps the limit, missed when the whole interval breaks it, else not resolved.
-Verdict judge_at_most(const Interval& value, double limit);
-Verdict judge_at_least(const Interval& value, double limit);
-
-std::string_view name_of(Verdict v);
 
 }  // namespace zh::tools

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <system_error>
 
 #include "tools/cli/commands.h"
 #include "tools/cli/text.h"
@@ -46,16 +47,29 @@ std::string path_of(const CLI::App* app) {
 }
 
 constexpr const char* kDescription =
-    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified MPI program and the MPI library "
-    "it "
-    "already uses.\n\n"
+    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified MPI program and the MPI library\n"
+    "it already uses.\n\n"
     "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
     "  zerohop doctor                       what this machine permits, and what mends it\n"
     "  zerohop info                         variables in force and what is usable here\n"
     "  zerohop bench p2p                    host and zerohop side by side\n"
     "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
-    "  zerohop model predict bcast          what it would cost on a machine of given costs\n"
-    "  zerohop tune                         what is known of copy costs here, and measuring again\n";
+    "  zerohop tune                         what is known of costs here, measuring, choosing by a model\n"
+    "  zerohop model report                 how far models are from what was measured\n";
+
+/// Commands of before, and what does the same now.
+struct Renamed {
+  const char* parent;
+  const char* name;
+  const char* now;
+};
+constexpr Renamed kRenamed[] = {
+    {"bench", "figure", "bench papers"},      {"bench", "shapes", "bench papers ml-2"},
+    {"bench", "matmul", "bench papers cc-8"}, {"model", "predict", "schedule COLLECTIVE --profile PROFILE"},
+    {"model", "profile", "tune --profile"},   {"model", "choose", "tune --model PROFILE"},
+    {"model", "compare", "model report"},     {"model", "judge", "model report"},
+    {"model", "crossover", "model report"},   {"model", "papers", "model report --papers"},
+};
 
 constexpr const char* kFooter =
     "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
@@ -95,6 +109,10 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   if (!unknown.empty() && lacks_command) {
     what = "there is no command " + shell_quoted({unknown.front()}) + "; there are:";
     for (const CLI::App* known : command->get_subcommands({})) what += " " + known->get_name();
+    for (const Renamed& r : kRenamed) {
+      if (command->get_name() == r.parent && unknown.front() == r.name)
+        what = std::string(r.name) + " is now `zerohop " + r.now + "`";
+    }
   } else if (!unknown.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     what = "not expected: " + shell_quoted(unknown);
   }
@@ -150,6 +168,8 @@ int command_main(int argc, const char* const* argv, std::initializer_list<AddCom
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
     code = exit_code;
+  } catch (const std::system_error&) {
+    code = 1;  // what fmt throws where it cannot print
   } catch (const CLI::RuntimeError& e) {
     code = e.get_exit_code();  // a subcommand's own result
   } catch (const CLI::ParseError& e) {

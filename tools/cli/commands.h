@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -33,5 +34,9 @@ extern int exit_code;
 [[nodiscard]] int launched_rank();
 /// Ranks of the job on this machine by the launchers' variables; 0 if unknown.
 [[nodiscard]] int launched_local_ranks();
+
+/// Becomes `python3 -m zerohop.<module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
+/// the exit code, after a message.
+int become_python(const std::string& module, const std::vector<std::string>& arguments);
 
 }  // namespace zh::tools

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "base/options.h"
@@ -100,6 +103,23 @@ std::string wrong_input(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored) || access(path.c_str(), R_OK) != 0) return "no file that can be read: " + path;
   return "";
+}
+
+nlohmann::json read_json(const std::string& path, std::string* problem) {
+  problem->clear();
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  std::error_code none;
+  // A folder can be opened, and throws when it is read.
+  if (fs::is_directory(path, none)) {
+    *problem = std::strerror(EISDIR);
+  } else if (!file) {
+    *problem = std::strerror(errno != 0 ? errno : EIO);
+  } else {
+    text << file.rdbuf();
+  }
+  return nlohmann::json::parse(text.str(), nullptr, false);
 }
 
 }  // namespace zh::tools

@@ -1,8 +1,9 @@
-// Checks of the benchmarks' options, as CLI11 takes them: each says what is wrong with a value and what would be right,
-// or nothing. Called while the command line is read, before anything runs.
+// What users name: lists and files. The checks are as CLI11 takes them: each says what is wrong with a value and what
+// would be right, or nothing. Called by the subcommands.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,8 @@ std::string wrong_command(const std::string& command);
 std::string wrong_output(const std::string& path);
 /// A file that can be read.
 std::string wrong_input(const std::string& path);
+
+/// The file's document; discarded if it is none. `*problem` is "" or why the file cannot be read ("Is a directory").
+[[nodiscard]] nlohmann::json read_json(const std::string& path, std::string* problem);
 
 }  // namespace zh::tools

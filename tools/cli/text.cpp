@@ -51,4 +51,22 @@ std::string hanging(const std::string& head, std::string_view text, size_t colum
   return head + wrapped(text, indent, indent, columns) + "\n";
 }
 
+std::string Table::text() const {
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+  }
+  std::string out;
+  for (const std::vector<std::string>& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - columns_of(row[i]), ' ');
+      line += (i == 0 ? "" : "  ") + (i < left_ ? row[i] + blanks : blanks + row[i]);
+    }
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
 }  // namespace zh::tools

@@ -51,42 +51,29 @@ CalibrationFacts look_at_calibration(const Options& options) {
 }
 
 Check check_calibration(const CalibrationFacts& f) {
-  Check c{"calibration", State::kOk, "", "", ""};
-  if (f.switched_off) {
-    c.finding = "switched off by ZEROHOP_PROFILE: built-in thresholds";
-    return c;
+  if (f.switched_off) return {"calibration", "switched off by ZEROHOP_PROFILE: built-in thresholds"};
+  Check c{"calibration", f.loaded.ok() ? "" : f.loaded.what()};
+  if (!f.loaded.ok() && f.loaded.code() != Code::kWouldBlock) {
+    c.finding += ": " + f.path;
+    return c.mark(State::kWarn, kBuiltInCost, kRenew);
   }
-  if (!f.loaded.ok()) {
-    c.finding = f.loaded.what();
-    if (f.loaded.code() != Code::kWouldBlock) {
-      c.finding += ": " + f.path;
-      c.state = State::kWarn;
-      c.cost = kBuiltInCost;
-      c.cure = kRenew;
-      return c;
-    }
-    if (f.writable) {
-      c.finding += "; the first two jobs of two ranks or more measure it";
-      return c;
-    }
+  if (!f.loaded.ok() && f.writable) {
+    c.finding += "; the first two jobs of two ranks or more measure it";
+    return c;
   }
   if (!f.writable) {
-    c.state = State::kWarn;
     c.finding += (c.finding.empty() ? "" : "; ") + std::string("what jobs measure cannot be kept in ") +
                  (f.folder.empty() ? "any folder" : f.folder);
-    c.cost = "each job measures again, and none confirms another";
-    c.cure = "set ZEROHOP_CACHE to a folder that can be written";
-    return c;
+    return c.mark(State::kWarn, "each job measures again, and none confirms another",
+                  "set ZEROHOP_CACHE to a folder that can be written");
   }
   for (uint32_t i = 0; i < f.profile.n_classes; ++i) {
     const tune::DistanceClass& d = f.profile.classes[i];
     c.finding += (i == 0 ? "" : "; ") + tune::standing(d);
     const std::string odd = oddity(d, f.now);
     if (odd.empty()) continue;
-    c.state = State::kWarn;
     c.finding += " (" + odd + ")";
-    c.cost = std::string(kBuiltInCost) + " there, or by some that no longer hold";
-    c.cure = kRenew;
+    c.mark(State::kWarn, std::string(kBuiltInCost) + " there, or by some that no longer hold", kRenew);
   }
   // The table of `zerohop tune` is padded; a sentence is not.
   for (size_t at = 0; (at = c.finding.find("  ", at)) != std::string::npos;) c.finding.erase(at, 1);

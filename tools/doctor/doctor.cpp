@@ -1,5 +1,6 @@
 // `zerohop doctor`: what a job will meet here, what it costs where that is not good, and the command that mends it.
 // Asks for the checks, prints them, and makes the exit code of them.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,7 @@
 
 #include "base/options.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/json_file.h"
+#include "tools/cli/inputs.h"
 #include "tools/cli/text.h"
 #include "tools/doctor/doctor.h"
 
@@ -71,17 +72,14 @@ void print_doctor_text(const std::vector<Check>& checks, State worst, bool of_a_
     std::fputs(hanging(head, text, columns).c_str(), stdout);
   };
   for (const Check& c : checks) {
-    char head[32];
-    std::snprintf(head, sizeof head, "%-4s  %-16s  ", to_string(c.state), c.name);
-    line(head, c.finding);
+    line(fmt::format("{:<4}  {:<16}  ", to_string(c.state), c.name), c.finding);
     if (!c.cost.empty()) line("      costs: ", c.cost);
     if (!c.cure.empty()) line("      mend:  ", c.cure);
   }
   if (of_a_run) return;
-  const char* verdict = worst == State::kOk     ? "All is well."
-                        : worst == State::kWarn ? "Something costs speed: see \"warn\" above."
-                                                : "Zerohop cannot work so: see \"bad\" above.";
-  std::printf("\n%s\n", verdict);
+  constexpr const char* kVerdicts[] = {"All is well.", "Something costs speed: see \"warn\" above.",
+                                       "Zerohop cannot work so: see \"bad\" above."};
+  std::printf("\n%s\n", kVerdicts[static_cast<size_t>(worst)]);
 }
 
 int doctor(const DoctorArguments& arguments) {

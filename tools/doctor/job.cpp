@@ -1,5 +1,6 @@
 // The doctor's checks of what a job meets before it runs: zerohop's own files, the MPI library, what is preloaded, the
 // variables, the program. Judges what job_facts.h has found.
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "coll/algorithms/precedence.h"
 #include "mpi/entry/known_hosts.h"
 #include "node/machine.h"
+#include "tools/cli/inputs.h"
 #include "tools/doctor/doctor.h"
 
 namespace zh::tools {
@@ -37,11 +39,7 @@ const std::vector<Tried>& tried() {
   return table;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
+std::string listed(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 /// "", or that nobody has tried the version.
 std::string untried(const std::string& text) {
@@ -53,7 +51,7 @@ std::string untried(const std::string& text) {
       if (v.major == version.major && v.minor == version.minor) return "";
       names.push_back(std::to_string(v.major) + "." + std::to_string(v.minor));
     }
-    return "; tried were " + joined(names);
+    return "; tried were " + listed(names);
   }
   return text.empty() ? "" : "; not tried";
 }
@@ -65,54 +63,42 @@ std::string described(const MpiLibrary& library) {
   return library.name + ": " + what + ", " + served + (library.path.empty() ? "" : " (" + library.path + ")");
 }
 
-bool has(const std::vector<std::string>& list, const std::string& word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 Check check_library(const Parts& parts) {
-  Check c{"library", State::kOk, parts.library, "", ""};
+  Check c{"library", parts.library};
   if (parts.library_whole) return c;
-  c.state = State::kBad;
   c.finding = parts.library.empty() ? "libzerohop.so is not beside this command (../lib)"
                                     : parts.library + " is no shared library for this machine";
-  c.cost = "`zerohop run` starts nothing";
-  c.cure = kInstallAgain;
-  return c;
+  return c.mark(State::kBad, "`zerohop run` starts nothing", kInstallAgain);
 }
 
 Check check_modules(const Parts& parts, const MpiFacts& mpi) {
-  Check c{"modules", State::kOk, joined(parts.modules), "", ""};
+  Check c{"modules", listed(parts.modules)};
   if (parts.modules.empty()) {
-    c.state = State::kBad;
     c.finding = "no module for an MPI library is beside libzerohop.so";
-    c.cost = kHostOnly;
-    c.cure = kInstallAgain;
-    return c;
+    return c.mark(State::kBad, kHostOnly, kInstallAgain);
   }
   std::vector<std::string> lacking;
   std::vector<std::string> libraries;
   for (const MpiLibrary& library : mpi.libraries) {
-    if (library.module.empty() || has(parts.modules, library.module)) continue;
-    if (!has(lacking, library.module)) lacking.push_back(library.module);
+    if (library.module.empty() || contains(parts.modules, library.module)) continue;
+    if (!contains(lacking, library.module)) lacking.push_back(library.module);
     libraries.push_back(library.name);
   }
   if (lacking.empty()) return c;
-  c.state = State::kWarn;
-  c.finding = "missing: " + joined(lacking) + ", for " + joined(libraries);
-  c.cost = "jobs under that MPI library run without zerohop";
-  c.cure = "build zerohop with that library's mpi.h (the table at the end of the configuration says what was left out)";
-  return c;
+  c.finding = "missing: " + listed(lacking) + ", for " + listed(libraries);
+  return c.mark(
+      State::kWarn, "jobs under that MPI library run without zerohop",
+      "build zerohop with that library's mpi.h (the table at the end of the configuration says what was left out)");
 }
 
 Check check_mpi(const MpiFacts& mpi, bool program_decides) {
-  Check c{"mpi", State::kOk, "", "", ""};
+  Check c{"mpi"};
   if (mpi.launcher.empty() && mpi.libraries.empty()) {
     c.finding = "neither a launcher (mpiexec, mpirun, srun) on PATH nor an MPI library that the loader finds";
     if (program_decides) return c;
-    c.state = State::kWarn;
-    c.cost = "there is nothing that zerohop could make faster, unless a program brings its MPI library with it";
-    c.cure = "put the bin folder of an MPI library on PATH (often: module load openmpi)";
-    return c;
+    return c.mark(State::kWarn,
+                  "there is nothing that zerohop could make faster, unless a program brings its MPI library with it",
+                  "put the bin folder of an MPI library on PATH (often: module load openmpi)");
   }
   c.finding = mpi.launcher.empty() ? "no launcher (mpiexec, mpirun, srun) on PATH" : mpi.launcher;
   if (!mpi.launcher_version.empty()) c.finding += " (" + mpi.launcher_version + ")";
@@ -123,10 +109,8 @@ Check check_mpi(const MpiFacts& mpi, bool program_decides) {
   if (program_decides || mpi.libraries.empty() || std::any_of(mpi.libraries.begin(), mpi.libraries.end(), served)) {
     return c;
   }
-  c.state = State::kBad;
-  c.cost = kHostOnly;
-  c.cure = "use MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)";
-  return c;
+  return c.mark(State::kBad, kHostOnly,
+                "use MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)");
 }
 
 /// Programs that load their MPI library when a script asks for it.
@@ -144,8 +128,8 @@ bool is_interpreter(const std::string& path) {
 struct JobVerdict {
   State state;
   std::string finding;
-  std::string cost;
-  std::string cure;
+  std::string cost = {};
+  std::string cure = {};
 };
 
 JobVerdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
@@ -159,7 +143,7 @@ JobVerdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFact
     return {State::kBad, found, kHostOnly,
             "link it with MPICH, Open MPI or Intel MPI in a version of the user guide's table (docs/user/guide.md)"};
   }
-  if (!has(parts.modules, library.module)) {
+  if (!contains(parts.modules, library.module)) {
     return {State::kBad, found + "; its module " + library.module + " is missing", kHostOnly,
             "build zerohop with that library's mpi.h"};
   }
@@ -168,49 +152,36 @@ JobVerdict judge_mpi_of(const ProgramFacts& p, const Parts& parts, const MpiFact
     return {State::kBad, found + ", but " + mpi.launcher + " belongs to " + mpi.launcher_version,
             "each rank is a job of its own, of one rank", "start it with the mpiexec of its own MPI library"};
   }
-  return {State::kOk, found, "", ""};
+  return {State::kOk, found};
 }
 
 JobVerdict judge_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
-  if (p.error != 0) {
-    const bool missing = p.error == ENOENT;
-    return {State::kBad, missing ? "program not found" : std::strerror(p.error), "it cannot be started",
-            missing ? "give its path, or put its folder on PATH" : "chmod +x, or give the program and not its folder"};
-  }
-  if (p.interpreter_missing) {
-    return {State::kBad, "a script of " + p.script_of + ", which is not there", "it cannot be started",
-            "mend the first line of the script"};
-  }
-  if (p.other_machine) {
-    return {State::kBad, "made for another kind of processor", "it cannot be started", "compile it on this machine"};
-  }
-  if (!p.obstacle.empty()) {
-    return {State::kBad, p.obstacle, "it runs without zerohop",
-            "a 64-bit, dynamically linked program without such rights"};
-  }
-  if (p.holds_mpi) {
-    return {State::kBad, "its MPI library is linked into it statically", "it runs without zerohop",
-            "link it with the shared MPI library"};
-  }
-  if (!p.doubtful_profiler.empty()) {
-    return {State::kBad,
-            p.doubtful_profiler + ", a profiler, looks up functions itself and may call the MPI library past zerohop",
-            kHostOnly, "preload that profiler instead of linking with it (LD_PRELOAD, before zerohop)"};
-  }
+  constexpr const char* kNotStarted = "it cannot be started";
+  constexpr const char* kWithout = "it runs without zerohop";
+  const auto bad = [](std::string finding, const char* cost, const char* cure) {
+    return JobVerdict{State::kBad, std::move(finding), cost, cure};
+  };
+  if (p.error == ENOENT) return bad("program not found", kNotStarted, "give its path, or put its folder on PATH");
+  if (p.error != 0) return bad(std::strerror(p.error), kNotStarted, "chmod +x, or give the program and not its folder");
+  if (p.interpreter_missing)
+    return bad("a script of " + p.script_of + ", which is not there", kNotStarted, "mend the first line of the script");
+  if (p.other_machine) return bad("made for another kind of processor", kNotStarted, "compile it on this machine");
+  if (!p.obstacle.empty()) return bad(p.obstacle, kWithout, "a 64-bit, dynamically linked program without such rights");
+  if (p.holds_mpi)
+    return bad("its MPI library is linked into it statically", kWithout, "link it with the shared MPI library");
+  if (!p.doubtful_profiler.empty())
+    return bad(
+        p.doubtful_profiler + ", a profiler, looks up functions itself and may call the MPI library past zerohop",
+        kHostOnly, "preload that profiler instead of linking with it (LD_PRELOAD, before zerohop)");
   if (!p.mpi.empty()) {
     JobVerdict v = judge_mpi_of(p, parts, mpi);
     if (v.state != State::kOk || p.missing.empty()) return v;
   }
-  if (!p.missing.empty()) {
-    return {State::kBad, "the loader does not find " + joined(p.missing), "it cannot be started",
-            "put their folder in LD_LIBRARY_PATH"};
-  }
-  if (!p.script_of.empty()) {
-    return {State::kOk, "a script, run by " + p.script_of + "; its MPI library is the one that it loads later", "", ""};
-  }
-  if (is_interpreter(p.path)) {
-    return {State::kOk, "links with no MPI library; what it loads or starts later is served", "", ""};
-  }
+  if (!p.missing.empty())
+    return bad("the loader does not find " + listed(p.missing), kNotStarted, "put their folder in LD_LIBRARY_PATH");
+  if (!p.script_of.empty())
+    return {State::kOk, "a script, run by " + p.script_of + "; its MPI library is the one that it loads later"};
+  if (is_interpreter(p.path)) return {State::kOk, "links with no MPI library; what it loads or starts later is served"};
   return {State::kWarn, "links with no MPI library",
           "zerohop has nothing to do in it, unless it loads an MPI library or starts an MPI program later",
           "give the program that calls MPI"};
@@ -218,9 +189,9 @@ JobVerdict judge_program(const ProgramFacts& p, const Parts& parts, const MpiFac
 
 Check check_program(const ProgramFacts& p, const Parts& parts, const MpiFacts& mpi) {
   JobVerdict v = judge_program(p, parts, mpi);
-  Check c{"program", v.state, (p.path.empty() ? p.name : p.path) + ": " + v.finding, v.cost, v.cure};
+  Check c{"program", (p.path.empty() ? p.name : p.path) + ": " + v.finding, v.state, v.cost, v.cure};
   if (p.sanitizer) c.finding += "; a sanitizer watches its memory, so no buffer becomes shared";
-  if (!p.profilers.empty()) c.finding += "; profilers in it: " + joined(p.profilers);
+  if (!p.profilers.empty()) c.finding += "; profilers in it: " + listed(p.profilers);
   return c;
 }
 
@@ -255,7 +226,7 @@ std::string what_stops_statistics(const std::string& name) {
 }
 
 Check check_preloads(const std::vector<Preload>& preloads) {
-  Check c{"preloads", State::kOk, "nothing is preloaded (LD_PRELOAD)", "", ""};
+  Check c{"preloads", "nothing is preloaded (LD_PRELOAD)"};
   std::vector<std::string> names;
   std::vector<std::string> failed;
   std::string other;
@@ -265,18 +236,16 @@ Check check_preloads(const std::vector<Preload>& preloads) {
     if (p.other_zerohop) other = p.entry;
   }
   if (names.empty()) return c;
-  c.finding = joined(names);
+  c.finding = listed(names);
   if (!other.empty()) {
-    c.state = State::kWarn;
     c.finding += "; " + other + " is not the library of this command";
-    c.cost =
-        "two copies of zerohop meet in each process; ranks with different ones leave everything to the MPI library";
-    c.cure = "take it out of LD_PRELOAD";
+    c.mark(State::kWarn,
+           "two copies of zerohop meet in each process; ranks with different ones leave everything to the MPI library",
+           "take it out of LD_PRELOAD");
   } else if (!failed.empty()) {
-    c.state = State::kWarn;
-    c.finding += "; cannot be loaded: " + joined(failed);
-    c.cost = "each process complains and goes on without it";
-    c.cure = "take it out of LD_PRELOAD, or mend its path";
+    c.finding += "; cannot be loaded: " + listed(failed);
+    c.mark(State::kWarn, "each process complains and goes on without it",
+           "take it out of LD_PRELOAD, or mend its path");
   }
   return c;
 }
@@ -299,7 +268,7 @@ std::string short_version(const std::string& text) {
 }
 
 Check check_variables(const Options& options) {
-  Check c{"variables", State::kOk, "", "", ""};
+  Check c{"variables"};
   for (size_t i = 0; i < option_table().size(); ++i) {
     const auto option = static_cast<Opt>(i);
     if (options.source(option) == Source::kDefault) continue;

@@ -1,4 +1,4 @@
-// See job_facts.h. The program has a file of its own (program_facts.cpp).
+// See job_facts.h.
 #include "tools/doctor/job_facts.h"
 
 #include <dlfcn.h>
@@ -9,12 +9,13 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "mpi/entry/known_hosts.h"
 #include "os/elf_file.h"
 #include "os/program.h"
-#include "tools/bench/launch.h"
+#include "tools/bench/hosts.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/preload.h"
 
@@ -94,6 +95,71 @@ void take_from_the_cache(Finder* finder) {
   }
 }
 
+/// "MPI_Send", but no data object, as "MPI_F08_STATUS_IGNORE".
+bool is_function_of_mpi(const std::string& name) {
+  return name.size() > 5 && name.starts_with("MPI_") && name[4] >= 'A' && name[4] <= 'Z' && name[5] >= 'a' &&
+         name[5] <= 'z';
+}
+
+/// What a file has to do with MPI, by its symbols.
+struct Role {
+  bool library = false;   ///< it defines PMPI_Init
+  bool profiler = false;  ///< it defines functions of MPI and none of the profiling interface
+  bool doubtful = false;  ///< a profiler that looks functions up itself (as src/mpi/entry/profilers.cpp judges)
+};
+
+Role role_of(const std::string& path) {
+  std::set<std::string> defined;
+  std::set<std::string> taken;
+  bool profiling_interface = false;
+  bool looks_up = false;
+  Role role;
+  os::any_symbol(path, [&](const std::string& versioned, bool here) {
+    const std::string name = versioned.substr(0, versioned.find('@'));
+    if (here && is_function_of_mpi(name)) defined.insert(name);
+    if (here && name.starts_with("PMPI_")) profiling_interface = true;
+    if (here && name == "PMPI_Init") role.library = true;
+    if (!here && name.starts_with("PMPI_")) taken.insert(name.substr(1));
+    if (!here && (name == "dlsym" || name == "dlvsym")) looks_up = true;
+    return false;
+  });
+  role.profiler = !defined.empty() && !profiling_interface;
+  for (const std::string& name : defined) role.doubtful |= role.profiler && looks_up && !taken.contains(name);
+  return role;
+}
+
+void note(const std::string& file, const Role& role, ProgramFacts* out) {
+  if (!role.profiler) return;
+  out->profilers.push_back(file);
+  if (role.doubtful) out->doubtful_profiler = file;
+}
+
+bool is_of_a_sanitizer(const std::string& library) {
+  for (const char* name : {"libasan.", "libtsan.", "libmsan.", "libhwasan.", "liblsan."}) {
+    if (library.starts_with(name)) return true;
+  }
+  return false;
+}
+
+/// The libraries of a dynamically linked program, as its own loader finds them.
+void look_at_libraries(const std::string& program, const os::ElfFile& file, ProgramFacts* out) {
+  // Like this and not by --list, the loader goes on where it misses a library. The program is not run.
+  const std::vector<std::string> command = {"env", "LD_TRACE_LOADED_OBJECTS=1", file.loader, program};
+  std::istringstream lines(output_of(command, kJobPatienceS).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    std::string name;
+    std::string path;
+    if (!read_loader_line(line, &name, &path) || name.starts_with("libzerohop")) continue;
+    out->sanitizer |= is_of_a_sanitizer(name);
+    if (path.empty()) out->missing.push_back(name);
+    const bool known = mpi::host_called(name.c_str()) != nullptr;
+    const Role role = path.empty() || known ? Role{} : role_of(path);
+    if (known || role.library) out->mpi.push_back(look_at_library(name, path));
+    // They come in the order in which names are looked up: behind the MPI library nobody sees the program's calls.
+    if (out->mpi.empty()) note(name, role, out);
+  }
+}
+
 }  // namespace
 
 Parts look_at_parts() {
@@ -147,27 +213,9 @@ MpiLibrary look_at_library(const std::string& name, const std::string& path) {
 }
 
 void read_launcher_version(const std::string& text, MpiFacts* facts) {
-  const auto behind = [&text](const char* mark) {
-    size_t at = text.find(mark);
-    if (at == std::string::npos) return std::string();
-    at = text.find_first_not_of(" \t:)", at + std::strlen(mark));
-    if (at == std::string::npos) return std::string();
-    return text.substr(at, text.find_first_of(" \t\n,", at) - at);
-  };
-  if (text.find("Intel(R) MPI") != std::string::npos) {
-    facts->launcher_version = "Intel MPI " + behind("Version");
-    facts->launcher_module = mpi::kMpichModule;
-  } else if (text.find("HYDRA") != std::string::npos) {
-    facts->launcher_version = "MPICH " + behind("Version");
-    facts->launcher_module = mpi::kMpichModule;
-  } else {
-    for (const char* mark : {"(Open MPI", "(OpenRTE"}) {
-      if (text.find(mark) == std::string::npos) continue;
-      facts->launcher_version = "Open MPI " + behind(mark);
-      facts->launcher_module = mpi::kOpenMpiModule;
-    }
-  }
-  if (facts->launcher_version.empty()) facts->launcher_version = text.substr(0, text.find('\n'));
+  const LauncherKind kind = launcher_kind(text);
+  facts->launcher_version = kind.version.empty() ? text.substr(0, text.find('\n')) : kind.version;
+  facts->launcher_module = kind.abi == "ompi" ? mpi::kOpenMpiModule : kind.abi == "mpich" ? mpi::kMpichModule : "";
 }
 
 MpiFacts look_for_mpi() {
@@ -229,6 +277,28 @@ bool read_loader_line(const std::string& line, std::string* name, std::string* p
   if (const size_t address = path->rfind(" (0x"); address != std::string::npos) path->resize(address);
   if (*path == "not found") path->clear();
   return true;
+}
+
+ProgramFacts look_at_program(const std::string& name) {
+  ProgramFacts out;
+  out.name = name;
+  if (const Status s = os::find_program(name, &out.path); !s.ok()) {
+    out.error = s.error();
+    return out;
+  }
+  out.obstacle = preload_obstacle(out.path);
+  out.script_of = os::inspect_program(out.path).interpreter;
+  const std::string program = out.script_of.empty() ? out.path : out.script_of;
+  out.interpreter_missing = !os::readable(program) && !out.script_of.empty();
+  const os::ElfFile file = os::read_elf(program);
+  if (!file.valid) return out;
+  out.other_machine = !file.same_machine;
+  if (out.other_machine) return out;
+  const Role role = role_of(program);
+  out.holds_mpi = role.library;
+  note(std::filesystem::path(program).filename(), role, &out);
+  if (!file.loader.empty()) look_at_libraries(program, file, &out);
+  return out;
 }
 
 }  // namespace zh::tools

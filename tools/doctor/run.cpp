@@ -1,7 +1,8 @@
 // What `zerohop doctor --stats` says of a run: how it ended, the ways of its messages and why no more of them were
 // mapped, and its collectives.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <map>
 
@@ -17,23 +18,23 @@ std::string times(uint64_t calls) { return std::to_string(calls) + (calls == 1 ?
 
 std::string rank_count(uint64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
 
+std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
+
 Check check_job(const RunStats& run) {
-  Check c{"job", State::kOk, "", "", ""};
-  c.finding = rank_count(run.ranks);
-  if (run.world_size > run.ranks) c.finding += " of " + std::to_string(run.world_size);
+  Check c{"job", rank_count(run.ranks)};
+  if (run.world_size > run.ranks) c.finding += fmt::format(" of {}", run.world_size);
   if (!run.host_version.empty()) c.finding += " under " + run.host_version;
-  if (!run.started.empty()) c.finding += ", from " + run.started + " to " + run.written;
+  if (!run.started.empty()) c.finding += fmt::format(", from {} to {}", run.started, run.written);
   if (!run.command.empty()) c.finding += ": " + run.command;
   if (run.end == "MPI_Finalize" || run.end.empty()) return c;
-  c.state = State::kWarn;
-  c.cost = "the counters are those of that moment: ";
-  c.cost += run.end == "running" ? "the job was running, or was killed since" : "the job ended by: " + run.end;
-  c.cure = "none is needed if the job was to end so";
-  return c;
+  return c.mark(
+      State::kWarn,
+      "the counters are those of that moment: " +
+          (run.end == "running" ? "the job was running, or was killed since" : "the job ended by: " + run.end),
+      "none is needed if the job was to end so");
 }
 
 Check check_collectives(const RunStats& run) {
-  Check c{"collectives", State::kOk, "none were counted", "", ""};
   uint64_t all = 0;
   uint64_t bytes = 0;
   std::map<std::string, uint64_t> by;
@@ -42,20 +43,17 @@ Check check_collectives(const RunStats& run) {
     bytes += calls.bytes;
     by[calls.by == "team" || calls.by == "host" ? calls.by : "schedules"] += calls.calls;
   }
-  if (all == 0) return c;
-  c.finding = times(all) + " of " + amount(bytes);
+  if (all == 0) return {"collectives", "none were counted"};
+  Check c{"collectives", times(all) + " of " + amount(bytes)};
   const char* separator = ": ";
   for (const auto& [way, calls] : by) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%s%s %.1f %%", separator, way.c_str(),
-                  100 * static_cast<double>(calls) / static_cast<double>(all));
-    c.finding += text;
+    c.finding += separator + way + " " + percent(static_cast<double>(calls) / static_cast<double>(all));
     separator = ", ";
   }
   for (size_t i = 0; i < std::min(run.calls.size(), kMostNamed); ++i) {
     const RunStats::Calls& calls = run.calls[i];
-    c.finding += (i == 0 ? "; " : ", ") + calls.call + " of " + rank_count(calls.ranks) + " by " + calls.by + " " +
-                 times(calls.calls) + " of " + amount(calls.bytes);
+    c.finding += fmt::format("{}{} of {} by {} {} of {}", i == 0 ? "; " : ", ", calls.call, rank_count(calls.ranks),
+                             calls.by, times(calls.calls), amount(calls.bytes));
   }
   if (run.calls.size() > kMostNamed) c.finding += ", and others (--json)";
   return c;
@@ -65,20 +63,10 @@ double share(uint64_t part, uint64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(whole, 1));
 }
 
-std::string percent(double part) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * part);
-  return text;
-}
-
 /// Of the bytes sent; where more were mapped nobody asks why the others were not.
 constexpr double kWellMapped = 0.9;
 
-std::string seconds(uint64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", static_cast<double>(ns) / 1e9);
-  return text;
-}
+std::string seconds(uint64_t ns) { return fmt::format("{:.3g}", static_cast<double>(ns) / 1e9); }
 
 /// Why no more bytes were mapped, what can be mended first; `mendable` if there is such a reason.
 std::string why_not_mapped(const RunStats& run, bool* mendable) {
@@ -97,7 +85,7 @@ std::string why_not_mapped(const RunStats& run, bool* mendable) {
         true);
   }
   if (!run.heap_refused.empty()) {
-    say("buffers of " + size_text(run.heap_declined_bytes) + " had to stay private, the latest because " +
+    say("buffers of " + amount(run.heap_declined_bytes) + " had to stay private, the latest because " +
             run.heap_refused,
         true);
   }
@@ -121,18 +109,17 @@ std::string why_not_mapped(const RunStats& run, bool* mendable) {
 }  // namespace
 
 std::string amount(uint64_t bytes) {
+  if (bytes == ~uint64_t{0}) return "unlimited";
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
   auto n = static_cast<double>(bytes);
   for (; n >= 1024 && unit + 1 < std::size(kUnits); n /= 1024) ++unit;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f %s", unit == 0 ? 0 : 1, n, kUnits[unit]);
-  return text;
+  return fmt::format("{:.{}f} {}", n, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 Check check_run(const RunStats& run) {
-  Check c{"run", State::kOk, "", "", ""};
-  c.finding = percent(run.mapped_share()) + " of " + size_text(run.bytes) + " sent inside nodes by " +
+  Check c{"run"};
+  c.finding = percent(run.mapped_share()) + " of " + amount(run.bytes) + " sent inside nodes by " +
               rank_count(run.ranks) + " went through mapped memory";
   const char* separator = "; the rest: ";
   for (const RunStats::Way& way : run.ways) {
@@ -141,9 +128,8 @@ Check check_run(const RunStats& run) {
     separator = ", ";
   }
   if (run.heap && run.heap_declined_bytes + run.heap_returned_bytes + run.forks != 0) {
-    c.finding += "; buffers that stayed private: " + size_text(run.heap_declined_bytes) +
-                 ", made private again: " + size_text(run.heap_returned_bytes) +
-                 ", forks: " + std::to_string(run.forks);
+    c.finding += "; buffers that stayed private: " + amount(run.heap_declined_bytes) +
+                 ", made private again: " + amount(run.heap_returned_bytes) + ", forks: " + std::to_string(run.forks);
   }
   if (run.heap_spent_ns != 0) {
     c.finding += "; sharing saved " + seconds(run.heap_saved_ns) + " s, cost " + seconds(run.heap_spent_ns) + " s";
@@ -153,21 +139,17 @@ Check check_run(const RunStats& run) {
   const std::string why = why_not_mapped(run, &mendable);
   c.finding += ". Why not more: " + why;
   if (!mendable) return c;
-  c.state = State::kWarn;
-  c.cost = "large messages of those buffers are copied twice, or by the kernel, instead of straight";
-  c.cure = "docs/design/heap.md names each reason and what to do";
-  return c;
+  return c.mark(State::kWarn, "large messages of those buffers are copied twice, or by the kernel, instead of straight",
+                "docs/design/heap.md names each reason and what to do");
 }
 
 Check check_company(const RunStats& run) {
-  Check c{"processors", State::kOk, "no rank found that other programs want its processor", "", ""};
+  Check c{"processors", "no rank found that other programs want its processor"};
   if (run.busy_ranks == 0) return c;
-  c.state = State::kWarn;
   c.finding = "other programs wanted the processors of " + std::to_string(run.busy_ranks) + " of " +
               rank_count(run.ranks) + ", which therefore slept soon when they waited";
-  c.cost = "a rank that waits is woken by its peer, which takes some microseconds a message";
-  c.cure = "leave the job's processors to it: fewer ranks, or other programs elsewhere (taskset, cpusets)";
-  return c;
+  return c.mark(State::kWarn, "a rank that waits is woken by its peer, which takes some microseconds a message",
+                "leave the job's processors to it: fewer ranks, or other programs elsewhere (taskset, cpusets)");
 }
 
 std::vector<Check> run_checks(const RunStats& run) {

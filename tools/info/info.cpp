@@ -21,9 +21,10 @@
 #include "os/probe.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "tools/bench/level_pairs.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/text.h"
-#include "tools/doctor/heap_facts.h"
+#include "tools/doctor/doctor.h"
 #include "tools/info/choice.h"
 #include "tools/info/text.h"
 #include "tools/model/case.h"
@@ -88,18 +89,12 @@ json machine_of(const Options& options) {
          {"ticks_per_us", os::ticks_per_us()},
          {"steady_ticks", os::ticks_are_steady()}};
   // Levels between the CPUs this process may use, as pairs of single CPUs.
-  const os::CpuSet allowed = os::allowed_cpus();
   json levels = json::object();
-  std::vector<uint32_t> cpus;
-  for (uint32_t c = 0; c < os::CpuSet::kMaxCpus && cpus.size() < 256; ++c) {
-    if (allowed.has(c)) cpus.push_back(c);
-  }
+  std::vector<uint32_t> cpus = numbers_of(os::allowed_cpus());
+  cpus.resize(std::min<size_t>(cpus.size(), 256));
   for (size_t i = 0; i < cpus.size(); ++i) {
     for (size_t k = i + 1; k < cpus.size(); ++k) {
-      os::CpuSet a, b;
-      a.add(cpus[i]);
-      b.add(cpus[k]);
-      const char* level = node::to_string(machine.level(a, b));
+      const char* level = node::to_string(machine.level(only(cpus[i]), only(cpus[k])));
       levels[level] = levels.value(level, 0) + 1;
     }
   }
@@ -108,22 +103,15 @@ json machine_of(const Options& options) {
 }
 
 json usable_of(const Options& options) {
-  json out;
+  const auto entry = [](const std::string& why_not) { return json{{"usable", why_not.empty()}, {"why_not", why_not}}; };
+  const auto told = [](int error) { return error == 0 ? std::string() : std::strerror(-error); };
   const Status memfd = os::probe_memfd();
-  out["memfd"] = {{"usable", memfd.ok()}, {"why_not", memfd.ok() ? "" : memfd.what()}};
-  int cma = options.get_bool(Opt::kCma)
-                ? os::probe_sibling_read(options.get_bool(Opt::kPtracer) && os::yama_scope() == 1)
-                : -ECANCELED;
-  out["cma"] = {{"usable", cma == 0},
-                {"why_not", cma == 0                       ? ""
-                            : !options.get_bool(Opt::kCma) ? "switched off by ZEROHOP_CMA"
-                                                           : std::strerror(-cma)}};
-  out["pidfd"] = {{"usable", os::probe_pidfd() == 0},
-                  {"why_not", os::probe_pidfd() == 0 ? "" : std::strerror(-os::probe_pidfd())}};
-  const std::string library = find_library();
-  out["library"] = {{"usable", !library.empty()},
-                    {"why_not", library.empty() ? "libzerohop.so is not beside this command" : ""}};
-  return out;
+  const bool asks_yama = options.get_bool(Opt::kPtracer) && os::yama_scope() == 1;
+  return {{"memfd", entry(memfd.ok() ? "" : memfd.what())},
+          {"cma", entry(options.get_bool(Opt::kCma) ? told(os::probe_sibling_read(asks_yama))
+                                                    : "switched off by ZEROHOP_CMA")},
+          {"pidfd", entry(told(os::probe_pidfd()))},
+          {"library", entry(find_library().empty() ? "libzerohop.so is not beside this command" : "")}};
 }
 
 json heap_section(const HeapFacts& facts) {
@@ -207,16 +195,14 @@ int answer(const InfoArguments& arguments, const Options& options) {
   if (!arguments.size && question.collective != coll::Collective::kBarrier)
     return refuse_info("--size, please: bytes of the vector, or of one rank's piece");
   node::Machine machine;
-  const bool known = machine.load(options.get_text(Opt::kTopology)).ok();
+  (void)machine.load(options.get_text(Opt::kTopology));
   question.bytes = question.collective == coll::Collective::kBarrier ? 0 : *arguments.size;
   question.ranks = arguments.ranks > 0 ? arguments.ranks : std::max(2U, machine.summary().cpus);
   question.nodes = arguments.nodes;
   if (const std::string fault = fault_of(question); !fault.empty()) return refuse_info(fault);
-  coll::Tiles tiles;
-  if (known) tiles = coll::tiles_for(machine.summary().l1d_bytes, machine.summary().l2_bytes);
   json answers = json::object();
   for (const std::string_view abi : coll::kAbis)
-    answers[std::string(abi)] = choice_json(question, facts_of(options, abi, tiles));
+    answers[std::string(abi)] = choice_json(question, facts_of(options, abi));
   const json out = {{"collective", arguments.collective},
                     {"bytes", question.bytes},
                     {"ranks", question.ranks},
@@ -280,10 +266,9 @@ void add_info_command(CLI::App& app) {
       ->type_size(1)
       ->allow_extra_args(false);
   command->footer(
-      "With --collective it says instead which algorithm is in force for such a call, which source said so (a "
-      "variable,\n"
-      "the measured table, the table by a model, or the default), and by how much it is ahead by the model, where a\n"
-      "profile is kept. Measured tables keep no times.\n\n"
+      "With --collective it says instead which algorithm is in force for such a call, and which source said so (a "
+      "variable, the measured table, the table by a model, or the default). `zerohop schedule --profile` prices "
+      "it.\n\n"
       "  zerohop info\n"
       "  zerohop info --collective allreduce --size 1M --ranks 8\n"
       "  zerohop info --collective bcast --size 64K --ranks 16 --nodes 4 --json\n\n"

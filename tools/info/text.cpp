@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -135,28 +136,14 @@ void calibration(const json& c, Page* page) {
 /// One table for each binary interface; those that say the same are told once. `if_none`: what to say of one that is
 /// not there.
 void collectives(const json& tables, const std::string& what, const std::string& if_none, Page* page) {
-  std::vector<bool> told(tables.size(), false);
-  size_t i = 0;
-  for (auto table = tables.begin(); table != tables.end(); ++table, ++i) {
-    if (told[i]) continue;
-    const bool present = is_true(table.value()["present"]);
-    std::string of = table.key();
-    size_t k = i + 1;
-    for (auto other = std::next(table); other != tables.end(); ++other, ++k) {
-      if (is_true(other.value()["present"]) != present || other.value()["why_not"] != table.value()["why_not"] ||
-          other.value()["entries"] != table.value()["entries"]) {
-        continue;
-      }
-      told[k] = true;
-      of += ", " + other.key();
-    }
-    page->title(what + " under " + of);
-    if (!present) {
-      page->line(text_of(table.value()["why_not"]) + if_none);
+  for (const auto& [names, table] : told_once(tables, "path")) {
+    page->title(what + " under " + names);
+    if (!is_true(table["present"])) {
+      page->line(text_of(table["why_not"]) + if_none);
       continue;
     }
-    page->line("kept in " + text_of(table.value()["path"]));
-    for (const json& e : table.value()["entries"]) {
+    page->line("kept in " + text_of(table["path"]));
+    for (const json& e : table["entries"]) {
       const json& chunk = e["chunk_bytes"];
       std::string cut;
       if (!chunk.is_null()) cut = chunk == 0 ? ", whole" : ", in chunks of " + format_size(chunk.get<uint64_t>());
@@ -170,6 +157,24 @@ void collectives(const json& tables, const std::string& what, const std::string&
 
 }  // namespace
 
+std::vector<std::pair<std::string, json>> told_once(const json& by_name, const char* apart) {
+  std::vector<std::pair<std::string, json>> told;
+  const auto compared = [apart](json value) {
+    value.erase(apart);
+    return value;
+  };
+  for (const auto& [name, value] : by_name.items()) {
+    const json mine = compared(value);
+    const auto alike = std::ranges::find_if(told, [&](const auto& t) { return compared(t.second) == mine; });
+    if (alike != told.end()) {
+      alike->first += ", " + name;
+    } else {
+      told.emplace_back(name, value);
+    }
+  }
+  return told;
+}
+
 std::string info_text(const json& info, size_t columns) {
   Page page(columns);
   page.line("zerohop " + text_of(info["version"]), "");
@@ -181,7 +186,7 @@ std::string info_text(const json& info, size_t columns) {
   collectives(info["collectives"], "Algorithms of collectives", ": `zerohop bench algorithms --save` measures one",
               &page);
   collectives(info["collectives_by_model"], "Algorithms of collectives by a model",
-              ": `zerohop model choose --save` makes one, for where nothing was measured", &page);
+              ": `zerohop tune --model --save` makes one, for where nothing was measured", &page);
   return page.text();
 }
 

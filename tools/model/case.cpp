@@ -33,14 +33,7 @@ coll::Problem problem_of(const ModelCase& c) {
   problem.chunk_bytes = c.chunk;
   problem.blocks = problem.team = problem.same_length = c.team;
   problem.layout = std::make_shared<const coll::Layout>(node_of);
-  if (c.cluster.nodes > 1 || c.cluster.chips_per_node == 1) return problem;
-  for (uint32_t rank = 0; rank < c.cluster.ranks; ++rank) node_of[rank] = c.cluster.chip_of(rank);
-  problem.domains = coll::Layout::of_domains(node_of);
   return problem;
-}
-
-bool divides_node(const ModelCase& c, const model::Parameters& parameters) {
-  return parameters.tells_chips_apart() && problem_of(c).domains != nullptr;
 }
 
 std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits, std::string* problem) {

@@ -1,5 +1,5 @@
-// What `zerohop model` predicts: a collective on a cluster, its closed forms and the walk of its schedule. Called by
-// the subcommands of model.cpp; refuses to know how results are shown.
+// What models predict: a collective on a cluster, its closed forms and the walk of its schedule. Called by the commands
+// that predict; refuses to know how results are shown.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,6 @@ struct WalkLimits {
 constexpr WalkLimits kOneWalk = {131'072, 16'000'000};
 /// Of each of the hundreds that a comparison of all algorithms at all sizes takes.
 constexpr WalkLimits kManyWalks = {4096, 2'000'000};
-/// Closed forms look at every rank once.
-constexpr uint32_t kMostModelRanks = 16'777'216;
 constexpr uint64_t kMostModelBytes = uint64_t{1} << 30;
 
 struct ModelCase {
@@ -40,12 +38,8 @@ struct ModelCase {
 /// Why there is no such cluster or root, "" if there is.
 [[nodiscard]] std::string fault_of(const ModelCase& c);
 
-/// The problem of rank 0. Elements are of 8 bytes where that goes; the chips of one node are its domains.
+/// The problem of rank 0. Elements are of 8 bytes where that goes.
 [[nodiscard]] coll::Problem problem_of(const ModelCase& c);
-
-/// Whether algorithms by domains are worth a look: one node of several chips, between which messages have costs of
-/// their own. Without such costs the chips would be no more than numbers.
-[[nodiscard]] bool divides_node(const ModelCase& c, const model::Parameters& parameters);
 
 /// The schedules of all ranks. Empty if there are none or they are too many: `*problem` says why.
 [[nodiscard]] std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits,

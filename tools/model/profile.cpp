@@ -4,363 +4,271 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <concepts>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/profiles.h"
-#include "tools/cli/json_file.h"
+#include "tools/cli/inputs.h"
 
 namespace zh::tools {
 namespace {
 
-using model::CacheSize;
 using model::CommLevel;
-using model::CopyThresholds;
 using model::CostTable;
-using model::LevelCosts;
-using model::MachineFacts;
-using model::MeasuredLevel;
 using model::Parameters;
 using model::StridedCosts;
 using nlohmann::json;
 
 constexpr const char* kFormat = "zerohop-model-profile";
 constexpr int kVersion = 1;
-constexpr const char* kTableForm = "a list of [bytes, microseconds], for example [[0, 1.5], [1024, 3]]";
-
-json table_json(const CostTable& table) {
-  json out = json::array();
-  for (const CostTable::Point& point : table.points) out.push_back({point.bytes, point.us});
-  return out;
-}
-
 constexpr const char* kNeverText = "never";
 
-json level_json(const LevelCosts& costs) {
-  json out = {{"overhead", table_json(costs.overhead)}};
-  if (!costs.network.empty()) out["network"] = table_json(costs.network);
-  if (!costs.link.empty()) out["link"] = table_json(costs.link);
-  if (!costs.gap.empty()) out["gap"] = table_json(costs.gap);
-  if (costs.latency.rows.empty()) return out;
-  out["latency"] = json::array();
-  for (const StridedCosts::Row& row : costs.latency.rows) {
-    out["latency"].push_back({{"stride", row.stride}, {"us", table_json(row.table)}});
-  }
-  return out;
+// The keys of each object, for both directions.
+template <typename Fields>
+void visit(model::LevelCosts& c, Fields& f) {
+  f("overhead", c.overhead);
+  f("latency", c.latency);
+  f("network", c.network);
+  f("link", c.link);
+  f("gap", c.gap);
+}
+template <typename Fields>
+void visit(StridedCosts::Row& r, Fields& f) {
+  f("stride", r.stride);
+  f("us", r.table);
+}
+template <typename Fields>
+void visit(model::MeasuredLevel& m, Fields& f) {
+  f("level", m.level);
+  f("processors", m.processors);
+  f("placement", m.placement);
+  f("line_us", m.line_us);
+  f("launches", m.launches);
+  f("noisy", m.noisy);
+  f("stands_for", m.stands_for);
+  visit(m.costs, f);
+}
+template <typename Fields>
+void visit(model::CacheSize& c, Fields& f) {
+  f("name", c.name);
+  f("described", c.described);
+  f("measured", c.measured);
+  f("at_least", c.at_least);
+  f("noisy", c.noisy);
+}
+template <typename Fields>
+void visit(model::CopyThresholds& c, Fields& f) {
+  f("level", c.level);
+  f("nontemporal", c.nontemporal);
+  f("kernel_both", c.kernel_both);
+  f("mapped_both", c.mapped_both);
+}
+template <typename Fields>
+void visit(model::Contention& c, Fields& f) {
+  f("way", c.way);
+  f("bytes", c.bytes);
+  f("us", c.us);
+  f("noisy", c.noisy);
+}
+template <typename Fields>
+void visit(std::array<model::LevelCosts, model::kLevels>& levels, Fields& f) {
+  for (const CommLevel level : model::kAllLevels) f(name_of(level), levels[static_cast<size_t>(level)]);
+}
+template <typename Fields>
+void visit(Parameters& p, Fields& f) {
+  f("name", p.name);
+  f("about", p.about);
+  f("sources", p.sources);
+  f("chips_per_node", p.chips_per_node);
+  f("processors_per_node", p.processors_per_node);
+  f("levels", p.levels);
+  f("measured_levels", p.facts.levels);
+  f("caches", p.facts.caches);
+  f("copies", p.facts.copies);
+  f("contention", p.facts.contention);
 }
 
-json measured_json(const MeasuredLevel& m) {
-  json out = m.stands_for.empty() ? level_json(m.costs) : json::object();
-  if (!m.stands_for.empty()) out["stands_for"] = m.stands_for;
-  out["level"] = m.level;
-  if (!m.processors.empty()) out["processors"] = m.processors;
-  out["placement"] = m.placement;
-  if (m.line_us > 0) out["line_us"] = m.line_us;
-  out["launches"] = m.launches;
-  out["noisy"] = m.noisy;
-  return out;
-}
-
-json cache_json(const CacheSize& cache) {
-  json out = {{"name", cache.name}};
-  if (cache.described != 0) out["described"] = cache.described;
-  if (cache.measured == 0) return out;
-  out["measured"] = cache.measured;
-  if (cache.at_least) out["at_least"] = true;
-  out["noisy"] = cache.noisy;
-  return out;
-}
-
-json copies_json(const CopyThresholds& copies) {
-  json out = {{"level", copies.level}};
-  const auto add = [&](const char* key, const std::optional<uint64_t>& from) {
-    if (from) out[key] = *from == model::kNeverWins ? json(kNeverText) : json(*from);
-  };
-  add("nontemporal", copies.nontemporal);
-  add("kernel_both", copies.kernel_both);
-  add("mapped_both", copies.mapped_both);
-  return out;
-}
-
-json contention_json(const model::Contention& c) {
-  return {{"way", c.way}, {"bytes", c.bytes}, {"us", c.us}, {"noisy", c.noisy}};
-}
-
-/// What was not measured is left out.
-void add_facts(const MachineFacts& facts, json* out) {
-  for (const MeasuredLevel& m : facts.levels) (*out)["measured_levels"].push_back(measured_json(m));
-  for (const CacheSize& cache : facts.caches) (*out)["caches"].push_back(cache_json(cache));
-  for (const CopyThresholds& copies : facts.copies) (*out)["copies"].push_back(copies_json(copies));
-  for (const model::Contention& c : facts.contention) (*out)["contention"].push_back(contention_json(c));
-}
-
-/// Reads one document. The first thing that is wrong becomes the problem; after it nothing is read.
-class Reader {
+/// Takes every field for one that is to be written. What has no value, or none but its default, is left out.
+class Writer {
  public:
-  Parameters read(const json& document) {
-    Parameters p;
-    if (!document.is_object()) {
-      fail("no JSON object");
-      return p;
-    }
-    if (!document.contains("format") || document["format"] != kFormat) {
-      fail(fmt::format("it has no \"format\": \"{}\", so it is another kind of file", kFormat));
-      return p;
-    }
-    if (!document.contains("version") || document["version"] != kVersion) {
-      const std::string version = document.contains("version") ? document["version"].dump() : "missing";
-      fail(fmt::format("\"version\" is {}, and this zerohop reads version {} alone", version, kVersion));
-      return p;
-    }
-    known(document, "",
-          {"format", "version", "name", "about", "sources", "chips_per_node", "processors_per_node", "levels",
-           "measured_levels", "caches", "copies", "contention"});
-    p.name = text(document, "name");
-    p.about = document.contains("about") ? text(document, "about") : "";
-    sources(document, &p);
-    if (document.contains("processors_per_node"))
-      p.processors_per_node = whole(document["processors_per_node"], "processors_per_node");
-    p.chips_per_node = document.contains("chips_per_node") ? whole(document["chips_per_node"], "chips_per_node") : 1;
-    levels(document, &p);
-    facts(document, &p.facts);
-    if (problem_.empty()) problem_ = p.fault();
-    return p;
+  template <typename T>
+  void operator()(std::string_view key, T& value) {
+    json written = to_json(value);
+    const bool nothing = written.is_null() || written == json(0) || written == json(0.0) || written == json(false) ||
+                         written == json("") || written.size() == 0;
+    if (!nothing) out[std::string(key)] = std::move(written);
   }
-
-  [[nodiscard]] const std::string& problem() const { return problem_; }
+  json out = json::object();
 
  private:
-  void fail(const std::string& problem) {
-    if (problem_.empty()) problem_ = problem;
+  static json to_json(CostTable& table) {
+    json list = json::array();
+    for (const CostTable::Point& point : table.points) list.push_back({point.bytes, point.us});
+    return list;
   }
-
-  /// A misspelt key would silently count for nothing.
-  void known(const json& object, const std::string& where, std::initializer_list<std::string_view> keys) {
-    for (const auto& [key, ignored] : object.items()) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-        fail(fmt::format("{}{}: there is no such key; there are {}", where, key, fmt::join(keys, ", ")));
-      }
+  static json to_json(StridedCosts& costs) { return to_json(costs.rows); }
+  static json to_json(std::optional<uint64_t>& size) {
+    return !size ? json() : *size == model::kNeverWins ? json(kNeverText) : json(*size);
+  }
+  template <typename T>
+  static json to_json(T& value) {
+    if constexpr (requires(Writer & w) { visit(value, w); }) {
+      Writer inner;
+      visit(value, inner);
+      return inner.out;
+    } else {
+      return value;
     }
   }
-
-  std::string text(const json& object, const char* key) {
-    const auto it = object.find(key);
-    if (it != object.end() && it->is_string()) return it->get<std::string>();
-    fail(fmt::format("{}: a text, please", key));
-    return "";
+  template <typename T>
+  static json to_json(std::vector<T>& list) {
+    json all = json::array();
+    for (T& value : list) all.push_back(to_json(value));
+    return all;
   }
-
-  uint32_t whole(const json& value, const std::string& where) {
-    if (value.is_number_integer() && value >= 0 && value <= UINT32_MAX) return value.get<uint32_t>();
-    fail(fmt::format("{}: a whole number, please, 0 or more; it is {}", where, value.dump()));
-    return 0;
-  }
-
-  void sources(const json& document, Parameters* p) {
-    if (!document.contains("sources")) return;
-    p->sources = texts(document["sources"], "sources");
-  }
-
-  std::vector<std::string> texts(const json& list, const std::string& where) {
-    const auto is_text = [](const json& line) { return line.is_string(); };
-    if (list.is_array() && std::all_of(list.begin(), list.end(), is_text)) return list.get<std::vector<std::string>>();
-    fail(where + ": a list of texts, please");
-    return {};
-  }
-
-  CostTable table(const json& list, const std::string& where) {
-    CostTable out;
-    if (!list.is_array()) {
-      fail(fmt::format("{}: {}, please", where, kTableForm));
-      return out;
-    }
-    for (const json& point : list) {
-      if (!point.is_array() || point.size() != 2 || !point[0].is_number() || !point[1].is_number()) {
-        fail(fmt::format("{}: point {} is {}; a table is {}", where, out.points.size() + 1, point.dump(), kTableForm));
-        return out;
-      }
-      out.points.push_back({point[0].get<double>(), point[1].get<double>()});
-    }
-    return out;
-  }
-
-  StridedCosts latency(const json& list, const std::string& where) {
-    StridedCosts out;
-    constexpr const char* kForm = R"(a list of {"stride": bytes, "us": [[bytes, microseconds], ...]})";
-    if (!list.is_array()) fail(fmt::format("{}: {}, please", where, kForm));
-    for (const json& row : list) {
-      if (!row.is_object() || !row.contains("stride") || !row.contains("us")) {
-        fail(fmt::format("{}: row {} is none of {}", where, out.rows.size() + 1, kForm));
-        return out;
-      }
-      known(row, where + ".", {"stride", "us"});
-      out.rows.push_back({whole(row["stride"], where + ".stride"), table(row["us"], where + ".us")});
-    }
-    return out;
-  }
-
-  void levels(const json& document, Parameters* p) {
-    if (!document.contains("levels") || !document["levels"].is_object()) {
-      return fail(R"(levels: an object with "intra-cmp", "inter-node" and, if known, "inter-cmp", please)");
-    }
-    const json& levels = document["levels"];
-    known(levels, "levels.", {"intra-cmp", "inter-cmp", "inter-node"});
-    for (const CommLevel level : model::kAllLevels) {
-      const std::string name(name_of(level));
-      const std::string where = "levels." + name;
-      const bool there = levels.contains(name);
-      if (level == CommLevel::kInterChip) p->has_inter_chip = there;
-      if (!there && level == CommLevel::kInterChip) continue;
-      if (!there || !levels[name].is_object()) return fail(where + ": an object with its tables, please");
-      known(levels[name], where + ".", {"overhead", "latency", "network", "link", "gap"});
-      p->levels[static_cast<size_t>(level)] = costs(levels[name], where + ".");
-    }
-  }
-
-  LevelCosts costs(const json& object, const std::string& where) {
-    LevelCosts out;
-    if (object.contains("overhead")) out.overhead = table(object["overhead"], where + "overhead");
-    if (object.contains("latency")) out.latency = latency(object["latency"], where + "latency");
-    if (object.contains("network")) out.network = table(object["network"], where + "network");
-    if (object.contains("link")) out.link = table(object["link"], where + "link");
-    if (object.contains("gap")) out.gap = table(object["gap"], where + "gap");
-    return out;
-  }
-
-  void facts(const json& document, MachineFacts* f) {
-    each(document, "measured_levels",
-         [&](const json& o, const std::string& at) { f->levels.push_back(measured(o, at)); });
-    each(document, "caches", [&](const json& o, const std::string& at) { f->caches.push_back(cache(o, at)); });
-    each(document, "copies", [&](const json& o, const std::string& at) { f->copies.push_back(copies(o, at)); });
-    each(document, "contention",
-         [&](const json& o, const std::string& at) { f->contention.push_back(contention(o, at)); });
-  }
-
-  /// Every object of a list that may be missing.
-  template <typename Read>
-  void each(const json& document, const char* key, const Read& read) {
-    if (!document.contains(key)) return;
-    const json& list = document[key];
-    const auto is_object = [](const json& entry) { return entry.is_object(); };
-    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_object)) {
-      return fail(fmt::format("{}: a list of objects, please", key));
-    }
-    for (size_t i = 0; i < list.size(); ++i) read(list[i], fmt::format("{}, entry {}, ", key, i + 1));
-  }
-
-  MeasuredLevel measured(const json& object, const std::string& where) {
-    known(object, where,
-          {"level", "processors", "placement", "line_us", "launches", "noisy", "stands_for", "overhead", "latency",
-           "network", "link", "gap"});
-    MeasuredLevel m;
-    m.level = text(object, "level");
-    if (object.contains("processors")) {
-      const json& list = object["processors"];
-      if (!list.is_array()) fail(where + "processors: a list of whole numbers, please");
-      for (const json& cpu : list) m.processors.push_back(whole(cpu, where + "processors"));
-    }
-    if (object.contains("placement")) m.placement = text(object, "placement");
-    if (object.contains("line_us")) m.line_us = not_negative(object["line_us"], where + "line_us");
-    if (object.contains("launches")) m.launches = whole(object["launches"], where + "launches");
-    if (object.contains("noisy")) m.noisy = texts(object["noisy"], where + "noisy");
-    if (object.contains("stands_for")) m.stands_for = text(object, "stands_for");
-    m.costs = costs(object, where);
-    return m;
-  }
-
-  CacheSize cache(const json& object, const std::string& where) {
-    known(object, where, {"name", "described", "measured", "at_least", "noisy"});
-    CacheSize c;
-    c.name = text(object, "name");
-    if (object.contains("described")) c.described = bytes(object["described"], where + "described");
-    if (object.contains("measured")) c.measured = bytes(object["measured"], where + "measured");
-    if (object.contains("at_least")) c.at_least = truth(object["at_least"], where + "at_least");
-    if (object.contains("noisy")) c.noisy = truth(object["noisy"], where + "noisy");
-    return c;
-  }
-
-  CopyThresholds copies(const json& object, const std::string& where) {
-    known(object, where, {"level", "nontemporal", "kernel_both", "mapped_both"});
-    CopyThresholds c;
-    c.level = text(object, "level");
-    const auto from = [&](const char* key) -> std::optional<uint64_t> {
-      if (!object.contains(key)) return std::nullopt;
-      if (object[key] == kNeverText) return model::kNeverWins;
-      return bytes(object[key], where + key);
-    };
-    c.nontemporal = from("nontemporal");
-    c.kernel_both = from("kernel_both");
-    c.mapped_both = from("mapped_both");
-    return c;
-  }
-
-  model::Contention contention(const json& object, const std::string& where) {
-    known(object, where, {"way", "bytes", "us", "noisy"});
-    model::Contention c;
-    c.way = text(object, "way");
-    c.bytes = object.contains("bytes") ? bytes(object["bytes"], where + "bytes") : 0;
-    if (object.contains("noisy")) c.noisy = truth(object["noisy"], where + "noisy");
-    const json list = object.contains("us") ? object["us"] : json::array();
-    uint32_t last = 0;
-    for (const json& at : list.is_array() ? list : json::array({list})) {
-      const bool pair = at.is_array() && at.size() == 2 && at[0].is_number_unsigned() && at[1].is_number() &&
-                        at[0] > last && at[1] > 0;
-      if (!pair) {
-        fail(where + "us: a list of [readers, µs], please, by rising numbers from 1 on");
-        return c;
-      }
-      last = at[0].get<uint32_t>();
-      c.us.emplace_back(last, at[1].get<double>());
-    }
-    if (c.us.empty() || c.us.front().first != 1) fail(where + "us: a list of [readers, µs], please, the first of 1");
-    return c;
-  }
-
-  uint64_t bytes(const json& value, const std::string& where) {
-    if (value.is_number_integer() && value >= 0) return value.get<uint64_t>();
-    fail(fmt::format("{}: a number of bytes, please; it is {}", where, value.dump()));
-    return 0;
-  }
-
-  double not_negative(const json& value, const std::string& where) {
-    if (value.is_number() && value >= 0) return value.get<double>();
-    fail(fmt::format("{}: a number, please, 0 or more; it is {}", where, value.dump()));
-    return 0;
-  }
-
-  bool truth(const json& value, const std::string& where) {
-    if (value.is_boolean()) return value.get<bool>();
-    fail(fmt::format("{}: true or false, please; it is {}", where, value.dump()));
-    return false;
-  }
-
-  std::string problem_;
 };
+
+/// Takes every field for one that may be read. The first thing that is wrong becomes the problem; after it nothing is
+/// read.
+class Reader {
+ public:
+  Reader(const json& object, std::string where, std::string* problem)
+      : object_(object), where_(std::move(where)), problem_(*problem) {
+    if (!object.is_object()) fail(where_.substr(0, where_.find_last_not_of(". ,") + 1), "an object, please");
+  }
+
+  template <typename T>
+  void operator()(std::string_view key, T& value) {
+    keys_.emplace_back(key);
+    if (!problem_.empty() || !object_.contains(key)) return;
+    read(object_[std::string(key)], where_ + std::string(key), &value);
+  }
+  /// A misspelt key would silently count for nothing; `also` are keys besides those of the fields.
+  void end(std::initializer_list<const char*> also = {}) {
+    keys_.insert(keys_.end(), also.begin(), also.end());
+    for (const auto& [key, ignored] : object_.items()) {
+      if (std::ranges::find(keys_, key) == keys_.end())
+        fail(where_ + key, fmt::format("there is no such key; there are {}", fmt::join(keys_, ", ")));
+    }
+  }
+
+ private:
+  void fail(const std::string& where, const std::string& what) {
+    if (problem_.empty()) problem_ = where + ": " + what;
+  }
+  bool wants(bool good, const json& value, const std::string& where, const char* what) {
+    if (!good) fail(where, fmt::format("{}, please; it is {}", what, value.dump()));
+    return good;
+  }
+
+  void read(const json& value, const std::string& where, std::string* out) {
+    if (wants(value.is_string(), value, where, "a text")) *out = value;
+  }
+  void read(const json& value, const std::string& where, bool* out) {
+    if (wants(value.is_boolean(), value, where, "true or false")) *out = value;
+  }
+  template <std::unsigned_integral T>
+  void read(const json& value, const std::string& where, T* out) {
+    const bool good = value.is_number_integer() && value >= 0 && value <= std::numeric_limits<T>::max();
+    if (wants(good, value, where, "a whole number, 0 or more")) *out = value;
+  }
+  void read(const json& value, const std::string& where, double* out) {
+    if (wants(value.is_number() && value >= 0, value, where, "a number, 0 or more")) *out = value;
+  }
+  void read(const json& value, const std::string& where, std::optional<uint64_t>* out) {
+    *out = model::kNeverWins;
+    if (value != kNeverText) read(value, where, &out->emplace());
+  }
+  void read(const json& value, const std::string& where, CostTable* out) {
+    constexpr const char* kForm = "a list of [bytes, microseconds], for example [[0, 1.5], [1024, 3]]";
+    if (!wants(value.is_array(), value, where, kForm)) return;
+    for (const json& point : value) {
+      const bool good = point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number();
+      if (!wants(good, point, fmt::format("{}: point {}", where, out->points.size() + 1), kForm)) return;
+      out->points.push_back({point[0].get<double>(), point[1].get<double>()});
+    }
+  }
+  void read(const json& value, const std::string& where, StridedCosts* out) { read(value, where, &out->rows); }
+  /// Readers and µs, by rising numbers from one on.
+  void read(const json& value, const std::string& where, std::pair<uint32_t, double>* out) {
+    const bool good = value.is_array() && value.size() == 2 && value[0].is_number_integer() && value[1].is_number() &&
+                      value[0] > 0 && value[1] > 0;
+    if (wants(good, value, where, "[readers, µs]")) *out = value;
+  }
+  template <typename T>
+  void read(const json& value, const std::string& where, std::vector<T>* out) {
+    if (!wants(value.is_array(), value, where, "a list")) return;
+    for (const json& entry : value) {
+      const std::string at = fmt::format("{}, entry {}", where, out->size() + 1);
+      read(entry, at, &out->emplace_back());
+    }
+  }
+  template <typename T>
+  requires requires(T& value, Reader& r) { visit(value, r); }
+  void read(const json& value, const std::string& where, T* out) {
+    Reader inner(value, where + (where.find(", entry ") == std::string::npos ? "." : ", "), &problem_);
+    visit(*out, inner);
+    if (problem_.empty()) inner.end();
+  }
+
+  const json& object_;
+  std::string where_;
+  std::string& problem_;
+  std::vector<std::string> keys_;
+};
+
+/// What no table shows by itself.
+std::string fault_of(const json& document, const Parameters& p) {
+  if (p.name.empty()) return "name: a text, please";
+  for (const CommLevel level : {CommLevel::kIntraChip, CommLevel::kInterNode}) {
+    if (!document.contains("levels") || !document["levels"].contains(name_of(level)))
+      return fmt::format("levels.{}: an object with its tables, please", name_of(level));
+  }
+  for (const model::Contention& c : p.facts.contention) {
+    const auto falls = [](const auto& a, const auto& b) { return a.first >= b.first; };
+    if (c.us.empty() || c.us.front().first != 1 || std::ranges::adjacent_find(c.us, falls) != c.us.end())
+      return "contention: us: a list of [readers, µs], please, by rising numbers from 1 on";
+  }
+  return p.fault();
+}
 
 }  // namespace
 
-json profile_json(const Parameters& p) {
-  json levels;
-  for (const CommLevel level : model::kAllLevels) {
-    if (level == CommLevel::kInterChip && !p.has_inter_chip) continue;
-    levels[std::string(name_of(level))] = level_json(p.levels[static_cast<size_t>(level)]);
+json profile_json(const Parameters& parameters) {
+  Parameters p = parameters;
+  // What stands for a level of the models has its tables there.
+  for (model::MeasuredLevel& m : p.facts.levels) {
+    if (!m.stands_for.empty()) m.costs = {};
   }
-  json out = {{"format", kFormat}, {"version", kVersion},  {"name", p.name},
-              {"about", p.about},  {"sources", p.sources}, {"chips_per_node", p.chips_per_node},
-              {"levels", levels}};
-  if (p.processors_per_node > 0) out["processors_per_node"] = p.processors_per_node;
-  add_facts(p.facts, &out);
-  return out;
+  if (!p.has_inter_chip) p.levels[static_cast<size_t>(CommLevel::kInterChip)] = {};
+  Writer writer;
+  visit(p, writer);
+  writer.out.update({{"format", kFormat}, {"version", kVersion}});
+  return writer.out;
 }
 
 json profile_origin_json(const Parameters& p) { return {{"name", p.name}, {"about", p.about}, {"sources", p.sources}}; }
 
 std::optional<Parameters> profile_from(const json& document, std::string* problem) {
-  Reader reader;
-  Parameters p = reader.read(document);
-  *problem = reader.problem();
-  if (!problem->empty()) return std::nullopt;
-  return p;
+  problem->clear();
+  Parameters p;
+  if (!document.is_object()) {
+    *problem = "no JSON object";
+  } else if (!document.contains("format") || document["format"] != kFormat) {
+    *problem = fmt::format("it has no \"format\": \"{}\", so it is another kind of file", kFormat);
+  } else if (!document.contains("version") || document["version"] != kVersion) {
+    const std::string version = document.contains("version") ? document["version"].dump() : "missing";
+    *problem = fmt::format("\"version\" is {}, and this zerohop reads version {} alone", version, kVersion);
+  } else {
+    Reader reader(document, "", problem);
+    visit(p, reader);
+    if (problem->empty()) reader.end({"format", "version"});
+    if (problem->empty()) p.has_inter_chip = document["levels"].contains(name_of(CommLevel::kInterChip));
+    if (problem->empty()) *problem = fault_of(document, p);
+  }
+  return problem->empty() ? std::optional(p) : std::nullopt;
 }
 
 std::optional<Parameters> find_profile(const std::string& name_or_file, std::string* problem) {
@@ -375,7 +283,7 @@ std::optional<Parameters> find_profile(const std::string& name_or_file, std::str
   std::optional<Parameters> out;
   if (!document.is_discarded()) out = profile_from(document, &fault);
   if (!out) {
-    *problem = fmt::format("{} is no profile of a machine: {}; `zerohop model profile {}` prints one to start from",
+    *problem = fmt::format("{} is no profile of a machine: {}; `zerohop tune --profile {}` prints one to start from",
                            name_or_file, fault, model::built_in_profiles().front().name);
   }
   return out;

@@ -1,5 +1,7 @@
-// `zerohop schedule`: shows the schedule of a collective, proves it and draws it. Needs no MPI and no machine of that
-// size: schedules are data.
+// `zerohop schedule`: shows the schedule of a collective, proves it, draws it, and prices it on a machine of given
+// costs. Needs no MPI and no machine of that size: schedules are data.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +16,10 @@
 #include "coll/analysis/draw.h"
 #include "coll/analysis/timeline.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/inputs.h"
+#include "tools/cli/text.h"
+#include "tools/model/costs.h"
+#include "tools/model/profile.h"
 
 namespace zh::tools {
 namespace {
@@ -31,7 +37,6 @@ struct ScheduleArguments {
   uint32_t nodes = 1;
   uint32_t ranks_per_node = 8;
   std::vector<uint32_t> ranks_on;
-  uint32_t sockets = 1;
   bool cyclic = false;
   bool team = false;
   uint32_t root = 0;
@@ -44,6 +49,10 @@ struct ScheduleArguments {
   bool no_steps = false;
   bool as_json = false;
   std::string svg;
+  std::string profile;  ///< of the machine whose costs are told; "": none
+  uint64_t stride = 0;
+  uint32_t chips = 0;       ///< 0: as the profile has it
+  uint32_t processors = 0;  ///< the same
 };
 
 // What is shown fits some 4 GiB: a step takes 300 bytes with its proof and its time, a stretch of bytes 100.
@@ -58,53 +67,35 @@ int list(const ScheduleArguments& a) {
   for (size_t c = 0; c < static_cast<size_t>(Collective::kCount); ++c) {
     const auto collective = static_cast<Collective>(c);
     if (!a.collective.empty() && a.collective != name_of(collective)) continue;
-    if (!a.as_json) std::printf("%s\n", std::string(name_of(collective)).c_str());
+    if (!a.as_json) fmt::print("{}\n", name_of(collective));
     for (const Algorithm& algorithm : coll::algorithms(collective)) {
       out.push_back({{"collective", name_of(collective)},
                      {"algorithm", algorithm.name},
                      {"what", algorithm.what},
                      {"source", algorithm.source}});
-      if (a.as_json) continue;
-      std::printf("  %-25s %s\n  %-25s   [%s]\n", std::string(algorithm.name).c_str(),
-                  std::string(algorithm.what).c_str(), "", std::string(algorithm.source).c_str());
+      if (!a.as_json)
+        fmt::print("  {:<25} {}\n  {:<25}   [{}]\n", algorithm.name, algorithm.what, "", algorithm.source);
     }
   }
-  if (a.as_json) std::printf("%s\n", out.dump(2).c_str());
+  if (a.as_json) fmt::print("{}\n", out.dump(2));
   return 0;
 }
 
-/// Which of parts of these sizes every rank is of, in blocks or in turn; empty if there are no ranks or too many.
-std::vector<uint32_t> part_of_ranks(std::vector<uint32_t> sizes, bool cyclic) {
-  uint64_t ranks = 0;
-  for (const uint32_t size : sizes) ranks += size;
-  std::vector<uint32_t> out;
-  if (ranks > kMostScheduleRanks) return out;
-  if (!cyclic) {
-    for (uint32_t node = 0; node < sizes.size(); ++node) out.insert(out.end(), sizes[node], node);
-    return out;
-  }
-  while (out.size() < ranks) {
-    for (uint32_t node = 0; node < sizes.size(); ++node) {
-      if (sizes[node] == 0) continue;
-      --sizes[node];
-      out.push_back(node);
-    }
-  }
-  return out;
-}
-
-/// Node of every rank; empty if there are none or too many.
+/// Node of every rank, in blocks or in turn; empty if there are no ranks or too many.
 std::vector<uint32_t> node_of_ranks(const ScheduleArguments& a) {
   std::vector<uint32_t> sizes = a.ranks_on;
   if (sizes.empty()) sizes.assign(a.nodes, a.ranks_per_node);
-  return part_of_ranks(sizes, a.cyclic);
-}
-
-/// Socket of every rank of one node: as even as it goes, in blocks or dealt out in turn.
-std::vector<uint32_t> socket_of_ranks(const ScheduleArguments& a, uint32_t ranks) {
-  std::vector<uint32_t> sizes(a.sockets, ranks / a.sockets);
-  for (uint32_t socket = 0; socket < ranks % a.sockets; ++socket) ++sizes[socket];
-  return part_of_ranks(sizes, a.cyclic);
+  uint64_t ranks = 0;
+  for (const uint32_t size : sizes) ranks += size;
+  std::vector<uint32_t> out;
+  while (ranks <= kMostScheduleRanks && out.size() < ranks) {
+    for (uint32_t node = 0; node < sizes.size(); ++node) {
+      const uint32_t taken = a.cyclic ? std::min(1U, sizes[node]) : sizes[node];
+      sizes[node] -= taken;
+      out.insert(out.end(), taken, node);
+    }
+  }
+  return out;
 }
 
 json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
@@ -126,23 +117,22 @@ json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll:
 }
 
 void print_steps(const std::vector<Schedule>& schedules, const coll::Timeline& times) {
-  std::printf("\nrank step  time      waits for     what\n");
+  fmt::print("\nrank step  time      waits for     what\n");
   for (size_t rank = 0; rank < schedules.size(); ++rank) {
     const Schedule& schedule = schedules[rank];
     for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
       std::string waits;
-      for (const uint32_t wait : schedule.waits_of(schedule.steps[i])) {
+      for (const uint32_t wait : schedule.waits_of(schedule.steps[i]))
         waits += (waits.empty() ? "" : " ") + std::to_string(wait);
-      }
       const coll::Span span = times.spans[rank][i];
-      std::printf("%4zu %4u  %3g-%-4g  %-12s  %s\n", rank, i, span.start, span.end, waits.empty() ? "-" : waits.c_str(),
-                  describe(schedule.steps[i]).c_str());
+      fmt::print("{:4} {:4}  {:3g}-{:<4g}  {:<12}  {}\n", rank, i, span.start, span.end, waits.empty() ? "-" : waits,
+                 describe(schedule.steps[i]));
     }
   }
 }
 
 int refuse_schedule(const std::string& why) {
-  std::fprintf(stderr, "zerohop schedule: %s\n", why.c_str());
+  fmt::print(stderr, "zerohop schedule: {}\n", why);
   return 2;
 }
 
@@ -156,7 +146,6 @@ Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& n
   problem.commutative = !a.ordered;
   problem.blocks = problem.team = problem.same_length = a.team;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
-  if (a.sockets > 1) problem.domains = coll::Layout::of_domains(socket_of_ranks(a, problem.ranks()));
   return problem;
 }
 
@@ -168,10 +157,7 @@ struct Found {
   std::vector<Schedule> schedules;
   coll::Verdict verdict;
   coll::Timeline times;
-  /// What messages are timed and drawn by: sockets where there are any. But shared steps are of the whole node.
-  [[nodiscard]] const coll::Layout& shown() const {
-    return problem.domains != nullptr && !problem.team ? *problem.domains : *problem.layout;
-  }
+  json costs;  ///< of the machine that was named
   [[nodiscard]] uint64_t scratch() const {
     uint64_t most = 0;
     for (const Schedule& s : schedules) most = std::max(most, s.scratch_bytes);
@@ -180,12 +166,12 @@ struct Found {
 };
 
 std::string title_of(const ScheduleArguments& a, const Found& f) {
-  std::string title = a.collective + " by " + f.algorithm + ": " + std::to_string(f.nodes.size()) + " ranks on " +
-                      std::to_string(f.problem.layout->nodes()) + (f.problem.layout->nodes() == 1 ? " node" : " nodes");
-  if (f.problem.domains) title += " of " + std::to_string(f.problem.domains->nodes()) + " sockets";
+  const uint32_t nodes = f.problem.layout->nodes();
+  std::string title = fmt::format("{} by {}: {} ranks on {} {}", a.collective, f.algorithm, f.nodes.size(), nodes,
+                                  nodes == 1 ? "node" : "nodes");
   if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
   if (a.chunk > 0) title += " in chunks of " + format_size(a.chunk);
-  if (coll::has_root(f.problem.collective)) title += ", root " + std::to_string(a.root);
+  if (coll::has_root(f.problem.collective)) title += fmt::format(", root {}", a.root);
   return title;
 }
 
@@ -196,7 +182,6 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
               {"what", algorithm.what},
               {"source", algorithm.source},
               {"node_of_rank", f.nodes},
-              {"sockets", f.problem.domains ? f.problem.domains->nodes() : 1},
               {"bytes", f.problem.bytes()},
               {"chunk_bytes", f.problem.chunk_bytes},
               {"root", f.problem.root},
@@ -206,11 +191,10 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
               {"message_bytes", f.verdict.message_bytes},
               {"messages_between_nodes", f.verdict.node_messages},
               {"bytes_between_nodes", f.verdict.node_bytes},
-              {"messages_between_sockets", f.verdict.domain_messages},
-              {"bytes_between_sockets", f.verdict.domain_bytes},
               {"scratch_bytes", f.scratch()},
               {"logical_time", f.times.end},
               {"ranks", json::array()}};
+  if (!f.costs.is_null()) out["costs"] = f.costs;
   for (size_t rank = 0; rank < f.schedules.size() && !a.no_steps && f.verdict.proved(); ++rank) {
     json steps = json::array();
     for (uint32_t i = 0; i < f.schedules[rank].steps.size(); ++i) {
@@ -218,27 +202,23 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
     }
     out["ranks"].push_back(std::move(steps));
   }
-  std::printf("%s\n", out.dump(2).c_str());
+  fmt::print("{}\n", out.dump(2));
 }
 
 void print_schedule_text(const ScheduleArguments& a, const Found& f, const std::string& title) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
-  std::printf("%s\n%s [%s]\n\n", title.c_str(), std::string(algorithm.what).c_str(),
-              std::string(algorithm.source).c_str());
   const coll::Verdict& v = f.verdict;
-  const bool divided = f.problem.domains != nullptr;
-  std::printf("%llu steps, %llu messages of %s in all, between %s %llu of %s; scratch %s on a rank; logical time %g\n",
-              static_cast<unsigned long long>(v.steps), static_cast<unsigned long long>(v.messages),
-              format_size(v.message_bytes).c_str(), divided ? "sockets" : "nodes",
-              static_cast<unsigned long long>(divided ? v.domain_messages : v.node_messages),
-              format_size(divided ? v.domain_bytes : v.node_bytes).c_str(), format_size(f.scratch()).c_str(),
-              f.times.end);
-  if (!f.verdict.proved()) {
-    std::printf("WRONG: %s\n", f.verdict.fault.c_str());
+  fmt::print("{}\n{} [{}]\n\n", title, algorithm.what, algorithm.source);
+  fmt::print("{} steps, {} messages of {} in all, between nodes {} of {}; scratch {} on a rank; logical time {:g}\n",
+             v.steps, v.messages, format_size(v.message_bytes), v.node_messages, format_size(v.node_bytes),
+             format_size(f.scratch()), f.times.end);
+  if (!v.proved()) {
+    fmt::print("WRONG: {}\n", v.fault);
     return;
   }
-  std::printf("proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
-  if (!a.svg.empty()) std::printf("drawn in %s\n", a.svg.c_str());
+  fmt::print("proved: no deadlock with any mix of eager and synchronous sends, no race, the right bytes everywhere\n");
+  if (!a.svg.empty()) fmt::print("drawn in {}\n", a.svg);
+  if (!f.costs.is_null()) fmt::print("\n{}", costs_text(f.costs, output_columns()));
   if (!a.no_steps) print_steps(f.schedules, f.times);
 }
 
@@ -258,18 +238,41 @@ std::string find(const std::vector<Problem>& problems, Found* f) {
   f->schedules.reserve(problems.size());
   for (const Problem& problem : problems) {
     if (const Status s = coll::build(problem, f->algorithm, &f->schedules.emplace_back()); !s.ok()) {
-      return std::string(s.what()) + "; `zerohop schedule --list " + std::string(name_of(problem.collective)) +
-             "` names the algorithms";
+      return fmt::format("{}; `zerohop schedule --list {}` names the algorithms", s.what(),
+                         name_of(problem.collective));
     }
     steps += f->schedules.back().steps.size();
     if (steps > kMostSteps) {
-      return "the schedules of " + std::to_string(problems.size()) + " ranks have more than " +
-             std::to_string(kMostSteps) + " steps: fewer ranks, larger chunks or another algorithm, please";
+      return fmt::format(
+          "the schedules of {} ranks have more than {} steps: fewer ranks, larger chunks or another "
+          "algorithm, please",
+          problems.size(), kMostSteps);
     }
   }
   f->verdict = coll::check(problems, f->schedules, {kMostStretches});
   if (f->verdict.gave_up) return "not proved, since " + f->verdict.fault;
-  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, f->shown(), coll::logical_prices());
+  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, *f->problem.layout, coll::logical_prices());
+  return "";
+}
+
+/// What it costs on the machine of the profile; "" or why nobody knows.
+std::string price(const ScheduleArguments& a, Found* f) {
+  std::string problem;
+  std::optional<model::Parameters> parameters = find_profile(a.profile, &problem);
+  if (!parameters) return problem;
+  if (!a.ranks_on.empty()) return "--profile takes nodes that are alike: --nodes and --ranks-per-node";
+  if (a.chips > 0) parameters->chips_per_node = a.chips;
+  if (a.processors > 0) parameters->processors_per_node = a.processors;
+  ModelCase c;
+  c.collective = f->problem.collective;
+  c.algorithm = f->algorithm;
+  c.cluster = on_nodes_of(*parameters, {.ranks = f->problem.ranks(), .nodes = a.nodes, .cyclic = a.cyclic});
+  c.root = a.root;
+  c.bytes = a.bytes;
+  c.stride = a.stride;
+  c.chunk = a.chunk;
+  c.team = a.team;
+  f->costs = costs_json(c, f->schedules, *parameters);
   return "";
 }
 
@@ -283,20 +286,20 @@ int schedule(const ScheduleArguments& a) {
   f.nodes = node_of_ranks(a);
   if (f.nodes.empty()) return refuse_schedule("1 to " + std::to_string(kMostScheduleRanks) + " ranks, please");
   if (a.root >= f.nodes.size()) return refuse_schedule("there is no rank " + std::to_string(a.root));
-  if (a.sockets > 1 && std::ranges::any_of(f.nodes, [](uint32_t node) { return node != 0; })) {
-    return refuse_schedule("--sockets divides the ranks of one node");
-  }
   if (!a.svg.empty() && f.nodes.size() > kMostDrawnRanks) {
-    return refuse_schedule("a picture has " + std::to_string(kMostDrawnRanks) + " ranks at most, not " +
-                           std::to_string(f.nodes.size()) + ": leave --svg out");
+    return refuse_schedule(
+        fmt::format("a picture has {} ranks at most, not {}: leave --svg out", kMostDrawnRanks, f.nodes.size()));
   }
   f.problem = asked_problem(a, f.nodes);
   f.algorithm = a.algorithm.empty() ? std::string(coll::choose(f.problem)) : a.algorithm;
   if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
     return refuse_schedule(f.algorithm + ": " + why);
+  if (!a.profile.empty()) {
+    if (const std::string why = price(a, &f); !why.empty()) return refuse_schedule(why);
+  }
   const std::string title = title_of(a, f);
   if (!a.svg.empty() && f.verdict.proved()) {
-    if (!write_file(a.svg, coll::draw(f.schedules, f.shown(), f.times, title), "schedule")) return 2;
+    if (!write_file(a.svg, coll::draw(f.schedules, *f.problem.layout, f.times, title), "schedule")) return 2;
   }
   if (a.as_json) {
     print_schedule_json(a, f);
@@ -306,26 +309,41 @@ int schedule(const ScheduleArguments& a) {
   return f.verdict.proved() ? 0 : 1;
 }
 
+void add_pricing_options(CLI::App* command, ScheduleArguments* a) {
+  CLI::Option* profile = command->add_option("-p,--profile", a->profile,
+                                             "Tell what it costs on this machine: built in, or a file (zerohop tune)");
+  command->add_option("-d,--stride", a->stride, "Bytes from one element's start to the next one's; 0: contiguous")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(profile);
+  command->add_option("--chips", a->chips, "Chips (CMPs) of a node (default: the profile's)")
+      ->check(CLI::Range(1U, 1024U))
+      ->needs(profile);
+  command->add_option("--processors", a->processors, "Processors of a node, for which more ranks wait (the profile's)")
+      ->check(CLI::Range(1U, model::kMostProcessors))
+      ->needs(profile);
+}
+
 }  // namespace
 
 void add_schedule_command(CLI::App& app) {
   auto a = std::make_shared<ScheduleArguments>();
-  CLI::App* command = app.add_subcommand("schedule", "The steps of a collective: shown, proved and drawn.");
+  CLI::App* command = app.add_subcommand("schedule", "The steps of a collective: shown, proved, drawn and priced.");
   command->footer(
-      "A collective of several steps is described once, as a schedule: copies, reductions and messages of every rank,\n"
-      "and which of them wait for which. The library runs it; this command proves it and shows it, for any number of\n"
+      "A collective of several steps is described once, as a schedule: copies, reductions and messages of every rank, "
+      "and which of them wait for which. The library runs it; this command proves it and shows it, for any number of "
       "ranks and nodes up to 131072 ranks, or 8 million steps of all of them. Sizes may be written 64K or 1M.\n\n"
       "  zerohop schedule --list                                  all collectives and algorithms\n"
       "  zerohop schedule allreduce --nodes 4                     what zerohop would choose\n"
       "  zerohop schedule bcast --algorithm leader-ring --nodes 4 --ranks-per-node 2 --chunk 8K --svg ring.svg\n"
-      "  zerohop schedule bcast -a leader-ring-domains -r 16 --sockets 2\n"
-      "                                                           leaders of sockets\n"
       "  zerohop schedule scan --ranks-on 3 1 4 --no-steps        unequal nodes, the verdict alone\n"
-      "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n\n"
-      "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a\n"
-      "node or socket 2, one between them 4, a step of N leaders log2 N times 4. Ends with 0 if the schedule is "
-      "proved,\n"
-      "1 if a fault was found, 2 if there is none to prove or it is too large.");
+      "  zerohop schedule bcast -n 1000 -r 128 --no-steps         128,000 ranks; some seconds\n"
+      "  zerohop schedule bcast -n 8 -p gigabit-like --no-steps   what it would cost\n\n"
+      "Time in the table and the picture is logical: a copy, reduction or shared step takes 1, a message inside a node "
+      "2, one between them 4, a step of N leaders log2 N times 4. With --profile it is also told in µs, by the paper's "
+      "closed form where it has one (bcast by linear, binomial, hierarchical) and by a walk of the steps at the prices "
+      "of four models: log3P knows one level, 2log{2,3}P two, mlog_nP three; with links, a node's messages share its "
+      "link. A prediction is as good as the profile. Ends with 0 if the schedule is proved, 1 if a fault was found, 2 "
+      "if there is none to prove or it is too large.");
   command->add_option("collective", a->collective, "bcast, allreduce, ... (see --list)");
   command->add_option("-a,--algorithm", a->algorithm, "By name (see --list); otherwise zerohop's choice");
   command->add_option("-n,--nodes", a->nodes, "Nodes")
@@ -336,15 +354,13 @@ void add_schedule_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--ranks-on", a->ranks_on, "Ranks on each node, one number per node, instead of the two above")
       ->check(CLI::Range(0u, kMostScheduleRanks));
-  command->add_option("--sockets", a->sockets, "Sockets of one node, for algorithms that end in -domains")
-      ->check(CLI::Range(1u, kMostScheduleRanks))
-      ->capture_default_str();
-  command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes, or sockets, in turn, not in blocks");
+  command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");
   command->add_flag("--team", a->team,
                     "The ranks of a node share by their team, as in blocking calls of several nodes");
   command->add_option("--root", a->root, "Root rank")->capture_default_str();
   command->add_option("-b,--bytes", a->bytes, "Bytes of the vector, or of one rank's piece")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{0}, kMostModelBytes))
       ->capture_default_str();
   command->add_option("--element", a->element_bytes, "Bytes of an element, which is never cut")
       ->check(CLI::Range(1u, 65536u))
@@ -354,7 +370,8 @@ void add_schedule_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--ordered", a->ordered, "The operation does not commute");
   command->add_flag("--in-place", a->in_place, "As with MPI_IN_PLACE, where it is allowed");
-  command->add_option("--svg", a->svg, "Draw it into this file");
+  command->add_option("--svg", a->svg, "Draw it into this file")->check(&wrong_output);
+  add_pricing_options(command, a.get());
   command->add_flag("--no-steps", a->no_steps, "Leave the table of steps out");
   command->add_flag("--list", a->list, "Name the algorithms, of one collective or of all");
   command->add_flag("--json", a->as_json, "Print JSON");

@@ -20,6 +20,7 @@
 #include "os/process.h"
 #include "os/segment.h"
 #include "os/vm.h"
+#include "tools/bench/level_pairs.h"
 #include "tools/bench/stats.h"
 
 namespace zh::tools {
@@ -76,9 +77,7 @@ double read_once(const Arena& a, pid_t owner) {
 
 [[noreturn]] void be_reader(const Arena& a, uint32_t self, uint32_t processor, pid_t owner) {
   os::die_with_parent(owner);
-  os::CpuSet own;
-  own.add(processor);
-  (void)os::bind_to(own);
+  (void)os::bind_to(only(processor));
   std::memset(a.private_, 1, kMostBytes);
   ContentionShm& shm = *a.shm;
   for (uint32_t seen = 0, round = 0;; seen = round) {
@@ -174,9 +173,7 @@ std::vector<model::Contention> measure_contention(std::span<const uint32_t> proc
     if (child == 0) be_reader(arena, i, processors[i], owner);
     if (child > 0) children.push_back(child);
   }
-  os::CpuSet last;
-  last.add(processors[most - 1]);
-  (void)os::bind_to(last);
+  (void)os::bind_to(only(processors[most - 1]));
   std::vector<model::Contention> out;
   const std::vector<uint32_t> readers = numbers_of_readers(most);
   const bool complete = children.size() == most;

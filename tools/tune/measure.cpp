@@ -1,5 +1,5 @@
-// See measure.h.
-#include "tools/tune/measure.h"
+// See tune.h.
+#include "tools/tune/tune.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -46,40 +46,31 @@ int refuse_tune(int code, const std::string& why) {
 void tune_says(const std::string& text) { fmt::print(stderr, "zerohop tune: {}\n", text); }
 
 void print_costs(const std::string& where, const MessageCosts& measured) {
-  const auto print = [&](const char* what, bool strided) {
-    fmt::print("{}\n", what);
-    for (const MessageCost& cost : measured.costs) {
-      if ((cost.stride != 0) == strided) {
-        fmt::print("  {:<8} {:>24}{}\n", name_of(cost), interval_text(cost.us), cost.noisy() ? "  noisy" : "");
-      }
-    }
-  };
   fmt::print("{}: {} launches, {}", where, measured.launches, measured.placement);
   if (measured.line_us > 0) fmt::print(" (a cache line from one rank to the other: {:.3f} µs)", measured.line_us);
   if (measured.left_out > 0) fmt::print("; {} launches at another placement left out", measured.left_out);
-  fmt::print("\n\n");
-  print("half of a contiguous message's time, µs [95 % interval]; inside a node the overhead o at each end", false);
-  print("latency l at each end, µs: what a stride costs more (4K8S: 4 KiB at a stride of 8 bytes)", true);
-  fmt::print("\n");
+  // Contiguous: half of a message's time, inside a node the overhead o at each end. Strided, such as 4K8S (4 KiB at a
+  // stride of 8 bytes): the latency l at each end, what the stride costs more.
+  Table table({"  shape", "µs at each end [95 % interval]", ""}, 1);
+  for (const MessageCost& cost : measured.costs)
+    table.add({"  " + name_of(cost), interval_text(cost.us), cost.noisy() ? "noisy" : ""});
+  fmt::print("\n{}\n", table.text());
 }
 
 void print_facts(const MachineMeasured& m) {
-  fmt::print("caches, as one process may use them\n");
-  for (const model::CacheSize& cache : m.caches) {
-    const std::string size =
-        cache.measured == 0 ? "not found" : (cache.at_least ? "at least " : "") + format_size(cache.measured);
-    fmt::print("  {:<12} {:>14}{}{}\n", cache.name, size,
-               cache.described == 0 ? "" : "  of " + format_size(cache.described), cache.noisy ? "  noisy" : "");
+  Table caches({"caches, as one process may use them", "", "of", ""});
+  for (const model::CacheSize& c : m.caches) {
+    caches.add({"  " + c.name,
+                c.measured == 0 ? "not found" : (c.at_least ? "at least " : "") + format_size(c.measured),
+                c.described == 0 ? "" : format_size(c.described), c.noisy ? "noisy" : ""});
   }
   const auto from = [](const std::optional<uint64_t>& size) {
     return !size ? std::string("?") : *size == model::kNeverWins ? "never" : format_size(*size);
   };
-  if (!m.copies.empty()) {
-    fmt::print("copies, from which size on: non-temporal stores; both ends through the kernel; both ends, mapped\n");
-  }
-  for (const model::CopyThresholds& c : m.copies) {
-    fmt::print("  {:<12} {:>8} {:>8} {:>8}\n", c.level, from(c.nontemporal), from(c.kernel_both), from(c.mapped_both));
-  }
+  Table copies({"copies, from which size on", "non-temporal stores", "both ends, kernel", "both ends, mapped"});
+  for (const model::CopyThresholds& c : m.copies)
+    copies.add({"  " + c.level, from(c.nontemporal), from(c.kernel_both), from(c.mapped_both)});
+  fmt::print("{}{}", caches.text(), copies.empty() ? "" : copies.text());
   if (!m.contention.empty()) fmt::print("readers of one rank's memory at once: µs of the slowest\n");
   for (const model::Contention& c : m.contention) {
     fmt::print("  {:<8} {:>5}", c.way, format_size(c.bytes));
@@ -204,11 +195,9 @@ std::vector<model::CacheSize> measure_caches(const TunePlan& plan) {
   constexpr int kPasses = 5;
   const uint64_t room = os::cgroup_memory(os::find_cgroup()).headroom() / 4;
   const uint64_t last = std::min(room, std::clamp(2 * std::max(s.l2_bytes, s.l3_bytes), kLeast, kMost));
-  os::CpuSet one;
-  one.add(plan.intra_chip().first);
   tune_says(fmt::format("reading up to {} over and over on processor {}, for the caches", format_size(last),
                         plan.intra_chip().first));
-  (void)os::bind_to(one);
+  (void)os::bind_to(only(plan.intra_chip().first));
   const std::vector<tune::ReadCurve> passes = tune::sweep_reads(last, kPasses);
   (void)os::bind_to(plan.allowed);
   return cache_sizes(tune::caches_of(passes, described), described);
@@ -217,16 +206,11 @@ std::vector<model::CacheSize> measure_caches(const TunePlan& plan) {
 /// Processors that share no core with an earlier one.
 std::vector<uint32_t> cores_of(const TunePlan& plan) {
   std::vector<uint32_t> cores;
-  const auto one = [](uint32_t cpu) {
-    os::CpuSet set;
-    set.add(cpu);
-    return set;
-  };
-  for (uint32_t cpu = 0; cpu < os::CpuSet::kMaxCpus; ++cpu) {
+  for (const uint32_t cpu : numbers_of(plan.allowed)) {
     const auto shares = [&](uint32_t other) {
-      return plan.machine.level(one(cpu), one(other)) == node::Level::kSameCore;
+      return plan.machine.level(only(cpu), only(other)) == node::Level::kSameCore;
     };
-    if (plan.allowed.has(cpu) && std::ranges::none_of(cores, shares)) cores.push_back(cpu);
+    if (std::ranges::none_of(cores, shares)) cores.push_back(cpu);
   }
   return cores;
 }
@@ -312,8 +296,7 @@ int measure_profile(const MeasureOptions& o) {
   if (!fault.empty()) return refuse_tune(kCannotKeep, "the costs make no profile: " + fault);
   if (!write_file(o.json_path, profile_json(parameters).dump(2) + "\n", std::string(kTuneCommand)))
     return kCannotMeasure;
-  fmt::print("\nWritten: {}\n  zerohop model predict bcast -a binomial --ranks 2 --profile {}\n", o.json_path,
-             o.json_path);
+  fmt::print("\nWritten: {}\n  zerohop schedule bcast --no-steps --profile {}\n", o.json_path, o.json_path);
   return 0;
 }
 

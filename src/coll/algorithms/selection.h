@@ -1,5 +1,5 @@
 // Selection: a table of which algorithm serves a collective by a schedule, and in which chunks. `zerohop bench
-// algorithms` writes what was measured on a machine, `zerohop model choose` what a model predicts of it; rank 0 reads
+// algorithms` writes what was measured on a machine, `zerohop tune --model` what a model predicts of it; rank 0 reads
 // both when the job begins and gives them to all ranks. It refuses to know how it was found, and which table counts
 // more (precedence.h).
 #pragma once

@@ -1,5 +1,4 @@
-// The judge on made-up launches: pairing by round and placement, the best peer, paired blocks, derived quantities,
-// verdicts.
+// The judge on made-up launches: pairing by round and placement, the best peer, paired blocks, derived quantities.
 #include "tools/bench/judge.h"
 
 #include <gtest/gtest.h>
@@ -48,12 +47,6 @@ LaunchRecord carried(int round, const std::string& placement, uint64_t size, dou
           document(placement, {"host", "zerohop", "host"}, Json::array({one_case("latency", size, "time_us", arms)}))};
 }
 
-const Judgement* find(const Row& row, Compare c, double bound) {
-  for (const Judgement& j : row.judgements)
-    if (j.limit->compare == c && j.limit->bound == bound) return &j;
-  return nullptr;
-}
-
 TEST(Judge, PairsWithinARoundAgainstThePeerWithTheLeastMedian) {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 8; ++round) {
@@ -70,9 +63,6 @@ TEST(Judge, PairsWithinARoundAgainstThePeerWithTheLeastMedian) {
   EXPECT_DOUBLE_EQ(row.to_best_peer.high, 0.5);
   EXPECT_DOUBLE_EQ(row.to_own_host.mid, 0.25);
   EXPECT_DOUBLE_EQ(row.noise.mid, 1);
-  const Judgement* j = find(row, Compare::kBestPeer, 0.75);
-  ASSERT_NE(j, nullptr);
-  EXPECT_EQ(j->verdict, Verdict::kMet);
 }
 
 TEST(Judge, KeepsPlacementsApartAndLeavesMixedLaunchesOut) {
@@ -88,36 +78,6 @@ TEST(Judge, KeepsPlacementsApartAndLeavesMixedLaunchesOut) {
     EXPECT_EQ(row.rounds, 4);
     EXPECT_EQ(row.to_best_peer.count, row.placement == "far" ? 3 : 4);
     EXPECT_FALSE(row.to_best_peer.valid);  // four rounds resolve nothing
-    for (const Judgement& j : row.judgements) EXPECT_EQ(j.verdict, Verdict::kNotResolved);
-  }
-}
-
-TEST(Judge, EightBytesAreComparedAboveTheRawLine) {
-  std::vector<LaunchRecord> all;
-  for (int round = 0; round < 6; ++round) {
-    all.push_back(bare(round, "impi", "near", 8, 0.16));
-    all.push_back(carried(round, "near", 8, 0.9, 0.10));
-  }
-  const Judged judged = judge(all, {});
-  const Judgement* j = find(judged.rows.at(0), Compare::kBestPeerExcess, 0.5);
-  ASSERT_NE(j, nullptr);
-  EXPECT_NEAR(j->value.mid, 0.4, 1e-9);
-  EXPECT_EQ(j->verdict, Verdict::kMet);
-}
-
-TEST(Judge, CellsMayCostTenPercentOnlyAgainstIntelMpiAndOnlyUpTo256K) {
-  for (const uint64_t size : {uint64_t{65536}, uint64_t{1} << 20}) {
-    for (const char* peer : {"impi", "openmpi"}) {
-      std::vector<LaunchRecord> all;
-      for (int round = 0; round < 6; ++round) {
-        all.push_back(bare(round, peer, "near", size, 10));
-        all.push_back(carried(round, "near", size, 20, 10.8));
-      }
-      const Judgement* j = find(judge(all, {}).rows.at(0), Compare::kBestPeer, 1.05);
-      ASSERT_NE(j, nullptr);
-      const bool excused = size == 65536 && std::string(peer) == "impi";
-      EXPECT_EQ(j->verdict, excused ? Verdict::kMet : Verdict::kMissed) << size << " " << peer;
-    }
   }
 }
 
@@ -134,9 +94,6 @@ TEST(Judge, RawLimitsAreTheBestWayOfTheSamePlacement) {
   const Row row = judge(all, raw).rows.at(0);
   ASSERT_TRUE(row.raw_us.has_value());
   EXPECT_EQ(*row.raw_us, 2.5);
-  const Judgement* j = find(row, Compare::kRawRatio, 1.20);
-  ASSERT_NE(j, nullptr);
-  EXPECT_EQ(j->verdict, Verdict::kMet);
 }
 
 TEST(Judge, ComparesWithTheHeapSwitchedOffInTheSameRound) {
@@ -149,67 +106,13 @@ TEST(Judge, ComparesWithTheHeapSwitchedOffInTheSameRound) {
   }
   const Judged judged = judge(all, {});
   ASSERT_EQ(judged.rows.size(), 1U) << "a launch without the heap has no row of its own";
-  const Judgement* j = find(judged.rows.at(0), Compare::kHeapOff, 1.05);
-  ASSERT_NE(j, nullptr);
-  EXPECT_NEAR(j->value.mid, 0.9, 1e-9);
-  EXPECT_EQ(j->verdict, Verdict::kMet);
-}
-
-TEST(Judge, DerivesGrowthOfQueuesAndSlopeOfSkew) {
-  std::vector<LaunchRecord> all;
-  for (int round = 0; round < 6; ++round) {
-    Json empty = one_case("queues", 8, "time_us", {{0.2}});
-    Json deep = one_case("queues", 8, "time_us", {{0.7}});
-    empty["variant"] = deep["variant"] = "posted";
-    empty["depth"] = 0;
-    deep["depth"] = 10000;
-    Json quick = one_case("skew", 16384, "c3_us", {{100}});
-    Json slow = one_case("skew", 16384, "c3_us", {{100 + 64 * 90}});
-    quick["c2_us"] = 10;
-    slow["c2_us"] = 100;
-    quick["window"] = slow["window"] = 64;
-    all.push_back({round, "g", "mpich", true, "single_copy_skew_off", 1,
-                   document("near", {"zerohop"}, {empty, deep, quick, slow})});
-  }
-  bool growth = false;
-  bool slope = false;
-  for (const Row& row : judge(all, {}).rows) {
-    if (row.key.metric == "growth") {
-      growth = true;
-      EXPECT_NEAR(row.zerohop.mid, 3.5, 1e-9);
-      ASSERT_EQ(row.judgements.size(), 1u);
-      EXPECT_EQ(row.judgements[0].verdict, Verdict::kMissed);
-    }
-    if (row.key.metric == "slope") {
-      slope = true;
-      EXPECT_NEAR(row.zerohop.mid, 1.0, 1e-9);
-      ASSERT_EQ(row.judgements.size(), 1u);  // with the switch off the papers' linear growth is what must be seen
-      EXPECT_EQ(row.judgements[0].verdict, Verdict::kMet);
-    }
-  }
-  EXPECT_TRUE(growth);
-  EXPECT_TRUE(slope);
+  EXPECT_NEAR(judged.rows.at(0).to_heap_off.mid, 0.9, 1e-9);
+  EXPECT_EQ(judged.rows.at(0).to_heap_off.count, 6);
 }
 
 TEST(Judge, ABrokenDocumentIsLeftOutAndNotFollowed) {
   const LaunchRecord nothing{0, "g", "mpich", true, "", 1, Json::object()};
   EXPECT_EQ(judge({nothing}, {}).mixed, 1);
-}
-
-TEST(Report, NamesEveryVerdictAndIsReadableAgain) {
-  std::vector<LaunchRecord> all;
-  for (int round = 0; round < 6; ++round) {
-    all.push_back(bare(round, "impi", "near", 1024, 2));
-    all.push_back(carried(round, "near", 1024, 4, 3));
-  }
-  const Judged judged = judge(all, {});
-  EXPECT_EQ(table_of(judged, {}).find("missed"), std::string::npos) << "limits are shown when they are asked for";
-  const std::string table = table_of(judged, {.rate = true, .limits = true});
-  EXPECT_NE(table.find("missed"), std::string::npos);
-  EXPECT_NE(table.find("met"), std::string::npos);
-  EXPECT_EQ(Json::parse(json_of(judged).dump())["rows"].size(), 1u);
-  const std::string csv = csv_of(judged);
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
 TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
@@ -222,7 +125,7 @@ TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
   ASSERT_EQ(judged.rows.size(), 1U);
   EXPECT_EQ(judged.rows[0].key.param, 16);
   EXPECT_DOUBLE_EQ(judged.rows[0].to_own_host.mid, 0.5);
-  EXPECT_NE(table_of(judged, {}).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, {});
+  EXPECT_NE(table_of(judged, false).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, false);
 }
 
 TEST(BenchReport, RowsOfOneHeadingStandTogether) {
@@ -233,7 +136,7 @@ TEST(BenchReport, RowsOfOneHeadingStandTogether) {
       all.back().host = host;
     }
   }
-  const std::string table = table_of(judge(all, {}), {});
+  const std::string table = table_of(judge(all, {}), true);
   size_t headings = 0;
   for (size_t at = table.find("zerohop under"); at != std::string::npos; at = table.find("zerohop under", at + 1))
     ++headings;

@@ -53,22 +53,5 @@ TEST(MedianInterval, HoldsTheTrueMedianAsOftenAsItSays) {
   EXPECT_LT(share, 0.975);  // n = 12: 0.9614
 }
 
-TEST(Judgement, IsMetMissedOrNotResolved) {
-  Interval i;
-  i.valid = true;
-  i.low = 0.9;
-  i.high = 1.0;
-  EXPECT_EQ(judge_at_most(i, 1.05), Verdict::kMet);
-  EXPECT_EQ(judge_at_most(i, 1.0), Verdict::kMet);
-  EXPECT_EQ(judge_at_most(i, 0.95), Verdict::kNotResolved);
-  EXPECT_EQ(judge_at_most(i, 0.85), Verdict::kMissed);
-  EXPECT_EQ(judge_at_least(i, 0.9), Verdict::kMet);
-  EXPECT_EQ(judge_at_least(i, 0.95), Verdict::kNotResolved);
-  EXPECT_EQ(judge_at_least(i, 1.1), Verdict::kMissed);
-  i.valid = false;
-  EXPECT_EQ(judge_at_most(i, 5), Verdict::kNotResolved);
-  EXPECT_EQ(judge_at_least(i, 0), Verdict::kNotResolved);
-}
-
 }  // namespace
 }  // namespace zh::tools

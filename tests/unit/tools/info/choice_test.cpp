@@ -1,4 +1,4 @@
-// What `zerohop info --collective` answers: who is in force, who said so, whom it serves, and by how much it is ahead.
+// What `zerohop info --collective` answers: who is in force, who said so, and whom it serves.
 #include "tools/info/choice.h"
 
 #include <gtest/gtest.h>
@@ -7,9 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-
-#include "model/profiles.h"
-#include "tools/model/profile.h"
 
 namespace zh::tools {
 namespace {
@@ -24,7 +21,6 @@ ChoiceQuestion allreduce(uint64_t bytes, uint32_t ranks, uint32_t nodes) {
 ChoiceFacts facts() {
   ChoiceFacts f;
   f.chunk_bytes = 64 << 10;
-  f.no_profile = "no profile here";
   return f;
 }
 
@@ -34,17 +30,6 @@ std::string told(const ChoiceQuestion& question, const ChoiceFacts& f) {
 
 void expect(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
-}
-
-TEST(InfoChoice, DomainsAreThoseOfTheProfilesChips) {
-  ChoiceFacts f = facts();
-  f.profile = model::built_in_profiles().front();  // of two chips a node
-  ASSERT_TRUE(f.precedence.modelled.parse("allreduce 2 one 0 hierarchical-domains\nallreduce 2 one 0 ring\n").ok());
-  EXPECT_EQ(choice_json(allreduce(8, 4, 1), f)["algorithm"], "hierarchical-domains");
-  expect(told(allreduce(8, 4, 1), f), "if ranks are bound to several sockets");
-  EXPECT_NE(choice_json(allreduce(8, 4, 2), f)["algorithm"], "hierarchical-domains") << "several nodes";
-  f.profile->chips_per_node = 1;
-  EXPECT_EQ(choice_json(allreduce(8, 4, 1), f)["algorithm"], "ring");
 }
 
 TEST(InfoChoice, NamesTheSourceThatWon) {
@@ -99,37 +84,6 @@ TEST(InfoChoice, SaysWhomItServes) {
   expect(told(allreduce(8, 4, 1), facts()), "blocking calls: a team, which reads no table");
 }
 
-TEST(InfoChoice, TellsTimesOfTheWinnerAndTheNext) {
-  ChoiceFacts f = facts();
-  const ChoiceQuestion question = allreduce(1 << 20, 8, 2);
-  json times = choice_json(question, f)["times"];
-  EXPECT_EQ(times["known"], false);
-  expect(told(question, f), "no profile here");
-  f.profile = model::built_in_profiles().front();
-  f.tiles = {8 << 10, 1 << 20};
-  ASSERT_TRUE(f.precedence.modelled.parse("allreduce 2 several 0 ring\n").ok());
-  times = choice_json(question, f)["times"];
-  EXPECT_EQ(times["known"], true);
-  EXPECT_GT(times["in_force_us"].get<double>(), 0);
-  EXPECT_NE(times["other"], "ring");
-  EXPECT_GT(times["other_us"].get<double>(), 0);
-  const bool ahead = times["other_us"].get<double>() >= times["in_force_us"].get<double>();
-  const std::string text = told(question, f);
-  expect(text, "and profile gigabit-like: ring ");
-  expect(text, ahead ? " % more" : " % less");
-}
-
-TEST(InfoChoice, SaysThatMeasuredTablesKeepNoTimes) {
-  ChoiceFacts f = facts();
-  ASSERT_TRUE(f.precedence.measured.parse("allreduce 2 one 0 ring\n").ok());
-  expect(told(allreduce(8, 4, 1), f), "measured tables keep no times; no profile here");
-  f.profile = model::built_in_profiles().front();
-  expect(told(allreduce(8, 4, 1), f),
-         "measured tables keep no times; by mlog_nP+links and profile gigabit-like: ring ");
-  ASSERT_TRUE(f.precedence.measured.parse("allreduce 2 one 0 host\n").ok());
-  expect(told(allreduce(8, 4, 1), f), "the algorithm in force has no price; the fastest is ");
-}
-
 TEST(InfoChoice, AnswersThatAreAlikeAreToldOnce) {
   const ChoiceQuestion question = allreduce(8, 4, 1);
   ChoiceFacts other = facts();
@@ -153,26 +107,21 @@ TEST(InfoChoice, ReadsVariablesAndBothTables) {
   ASSERT_TRUE(options.set("ZEROHOP_CACHE", folder, Source::kCommandLine).ok());
   ASSERT_TRUE(options.set("ZEROHOP_CHUNK", "4K", Source::kCommandLine).ok());
   ASSERT_TRUE(options.set("ZEROHOP_ALGORITHM", "bcast:linear,reduce:nonsense", Source::kCommandLine).ok());
-  ChoiceFacts f = facts_of(options, "ompi", {});
+  ChoiceFacts f = facts_of(options, "ompi");
   EXPECT_EQ(choice_json({Collective::kBcast, 8, 4, 1}, f)["source"], "variable");
   EXPECT_EQ(choice_json(allreduce(8, 4, 1), f)["chunk_bytes"], 4096);
   ASSERT_EQ(f.complaints.size(), 1U);
   EXPECT_NE(f.complaints[0].find("ZEROHOP_ALGORITHM: reduce:nonsense: there are auto, host, "), std::string::npos);
-  EXPECT_NE(f.no_profile.find("`zerohop model choose --save` keeps one"), std::string::npos);
   std::ofstream(coll::selection_path(folder, "ompi")) << "allreduce 2 one 0\n";
   std::ofstream(coll::model_selection_path(folder, "ompi")) << "allreduce 2 one 0 ring 0\n";
-  std::ofstream(coll::model_profile_path(folder, "ompi")) << profile_json(model::built_in_profiles().front());
-  f = facts_of(options, "ompi", {});
+  f = facts_of(options, "ompi");
   ASSERT_EQ(f.complaints.size(), 2U);
   EXPECT_NE(f.complaints[1].find("-ompi.txt: line 1: a line has 5 or 6 words"), std::string::npos);
-  EXPECT_TRUE(f.profile.has_value());
   // ZEROHOP_CHUNK counts more than the table's.
   const json a = choice_json(allreduce(8, 4, 1), f);
   EXPECT_EQ(a["source"], "model");
   EXPECT_EQ(a["chunk_bytes"], 4096);
-  EXPECT_EQ(choice_json(allreduce(8, 4, 1), facts_of(options, "mpich", {}))["source"], "default");
-  std::ofstream(coll::model_profile_path(folder, "ompi")) << "{";
-  EXPECT_NE(facts_of(options, "ompi", {}).no_profile.find("is no profile: it is not JSON"), std::string::npos);
+  EXPECT_EQ(choice_json(allreduce(8, 4, 1), facts_of(options, "mpich"))["source"], "default");
   std::filesystem::remove_all(folder);
 }
 

@@ -7,7 +7,6 @@
 
 #include "model/profiles.h"
 #include "tools/model/case.h"
-#include "tools/model/crossing.h"
 
 namespace zh::tools {
 namespace {
@@ -87,86 +86,6 @@ TEST(PredictedTable, WhereNoCacheIsKnownNoEntryHasAChunk) {
     EXPECT_FALSE(entry.chunk_bytes);
     const uint64_t bytes = std::max<uint64_t>(entry.from_bytes, kComparedFrom);
     EXPECT_DOUBLE_EQ(us, chosen_us(Collective::kBcast, entry.algorithm->name, bytes, kUsualChunkBytes));
-  }
-}
-
-/// The profile with costs between chips that are `factor` times those on one.
-model::Parameters dearer(double factor) {
-  model::Parameters p = profile();
-  p.has_inter_chip = true;
-  model::LevelCosts& between = p.levels[static_cast<size_t>(model::CommLevel::kInterChip)];
-  between = p.at(model::CommLevel::kIntraChip);
-  for (model::CostTable::Point& point : between.overhead.points) point.us *= factor;
-  return p;
-}
-
-std::vector<PredictedEntry> by_domains_of(const model::Parameters& p, Collective collective,
-                                          const model::Cluster& cluster) {
-  std::vector<PredictedEntry> found = predicted_table(collective, cluster, {}, p).entries;
-  std::erase_if(found, [](const PredictedEntry& e) { return !e.entry.algorithm->by_domains; });
-  return found;
-}
-
-double walked_us(const model::Parameters& p, const model::Cluster& cluster, const PredictedEntry& e,
-                 std::string_view algorithm) {
-  ModelCase c;
-  c.collective = e.entry.collective;
-  c.algorithm = algorithm;
-  c.cluster = cluster;
-  c.bytes = std::max<uint64_t>(e.entry.from_bytes, kComparedFrom);
-  c.chunk = kUsualChunkBytes;
-  std::string problem;
-  return walk_us(c, schedules_of(c, kManyWalks, &problem), kComparisonModel, p);
-}
-
-TEST(PredictedTable, DomainsAreChosenWhereMessagesBetweenChipsAreDearer) {
-  const model::Cluster sockets{12, 1, 2, false};  // no tree over all ranks follows these of itself
-  const model::Parameters p = dearer(8);
-  size_t chosen = 0;
-  for (const Collective collective : {Collective::kBcast, Collective::kAllreduce, Collective::kAllgather}) {
-    for (const PredictedEntry& e : by_domains_of(p, collective, sockets)) {
-      ++chosen;
-      EXPECT_FALSE(e.entry.several_nodes);
-      EXPECT_DOUBLE_EQ(e.us, walked_us(p, sockets, e, e.entry.algorithm->name));
-      for (const coll::Algorithm& other : coll::algorithms(collective)) {
-        if (other.by_domains || other.name == coll::kHostLeaders) continue;
-        EXPECT_LT(e.us, walked_us(p, sockets, e, other.name)) << other.name;
-      }
-    }
-  }
-  EXPECT_GT(chosen, 2U);
-}
-
-TEST(PredictedTable, DomainsAreNotChosenWhereTheyMakeNoDifference) {
-  model::Parameters unknown = dearer(1);
-  unknown.has_inter_chip = false;
-  for (const Collective collective : {Collective::kBcast, Collective::kAllreduce, Collective::kBarrier}) {
-    EXPECT_TRUE(by_domains_of(dearer(1), collective, {12, 1, 2, false}).empty()) << coll::name_of(collective);
-    EXPECT_TRUE(by_domains_of(unknown, collective, {12, 1, 2, false}).empty()) << coll::name_of(collective);
-    EXPECT_TRUE(by_domains_of(dearer(8), collective, {12, 1, 1, false}).empty()) << "one chip";
-    EXPECT_TRUE(by_domains_of(dearer(8), collective, {12, 2, 2, false}).empty()) << "several nodes";
-  }
-}
-
-TEST(PredictedTable, JobsThatAreNotBoundHaveALineWhereverDomainsHaveOne) {
-  for (const Tiles& tiles : {Tiles{}, kTiles}) {
-    Selection table;
-    for (const auto& [entry, us] : predicted_table(Collective::kBcast, {12, 1, 2, false}, tiles, dearer(8)).entries)
-      table.add(entry);
-    ModelCase c;
-    c.collective = Collective::kBcast;
-    size_t divided = 0;
-    for (uint64_t bytes = kComparedFrom; bytes <= kComparedTo; bytes *= 2) {
-      c.bytes = bytes;
-      for (const uint32_t chips : {1U, 2U}) {
-        c.cluster = {12, 1, chips, false};
-        const Selection::Entry* entry = table.find(problem_of(c));
-        ASSERT_NE(entry, nullptr) << bytes << ", " << chips;
-        EXPECT_TRUE(chips == 2 || !entry->algorithm->by_domains) << bytes;
-        divided += static_cast<size_t>(entry->algorithm->by_domains);
-      }
-    }
-    EXPECT_GT(divided, 0U);
   }
 }
 

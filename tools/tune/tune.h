@@ -1,13 +1,19 @@
-// `zerohop tune --json`: measures what messages cost here, at every distance, and what caches there are, and writes it
-// as a profile for `zerohop model`.
+// The parts of `zerohop tune`: measuring what messages cost (measure.cpp), and the algorithms that a model takes by
+// such costs (choose.cpp).
 #pragma once
 
+#include <cstdint>
+#include <iterator>
 #include <string>
+#include <vector>
 
+#include "coll/algorithms/selection.h"
 #include "tools/bench/hosts.h"
 
 namespace zh::tools {
 
+/// `zerohop tune --json`: measures what messages cost here, at every distance, and what caches there are, and writes it
+/// as a profile.
 struct MeasureOptions {
   HostOptions hosts;  ///< its machines: measure between nodes, too, that are made of namespaces
   std::string json_path;
@@ -20,5 +26,19 @@ struct MeasureOptions {
 /// The command's exit code: 0 with a profile written, 1 where the machine gave none that can be kept, 2 where it could
 /// not be measured.
 int measure_profile(const MeasureOptions& options);
+
+/// `zerohop tune --model`. Measures nothing itself.
+struct ChooseOptions {
+  std::string profile;
+  std::vector<uint32_t> ranks = {2, 4, 8};
+  uint32_t nodes = 1;
+  uint32_t processors = 0;  ///< 0: as the profile has it
+  std::vector<std::string> abis{std::begin(coll::kAbis), std::end(coll::kAbis)};
+  bool save = false;
+  bool as_json = false;
+};
+
+/// The command's exit code: 2 if there is nothing to predict or the table cannot be kept.
+int choose_by_model(const ChooseOptions& options);
 
 }  // namespace zh::tools
