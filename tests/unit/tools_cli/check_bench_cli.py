@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
-from zerohop import by_placement
+from zerohop import by_placement, limits
 
 ZEROHOP = sys.argv[1]
 # A launcher that starts nothing and does not tell its version. The placement of its n-th launch is the n-th letter of a
@@ -205,6 +205,44 @@ class Bench(unittest.TestCase):
             r, launches = self.bench("f", *args, bench="papers")
             self.assertEqual((r.returncode, launches), (2, []), args)
             self.assertIn(said, r.stderr, args)
+
+    def test_limits_are_met_missed_or_open(self):
+        def interval(low, high, *, valid=True):
+            return {"low": low, "median": (low + high) / 2, "high": high, "valid": valid}
+
+        row = {
+            "bench": "latency",
+            "metric": "time_us",
+            "size": 64 << 10,
+            "buffers": "malloc",
+            "variant": "",
+            "ranks": 2,
+        }
+        row |= {"placement": "near", "host": "mpich", "best_peer": "impi", "line_us": 0.1, "raw_us": 2.0, "param": 0}
+        row |= {
+            "zerohop": interval(2.2, 2.3),
+            "to_best_peer": interval(1.06, 1.08),
+            "peers": {"impi": interval(2, 2.2)},
+        }
+        row |= {"to_own_host": interval(0.5, 0.6), "to_heap_off": interval(1.0, 1.1)}
+
+        def verdicts(**changes):
+            told = limits.judged_rows([row | changes])
+            return {what.split(": ")[1].split()[0] + what.split("limit ")[1]: verdict for verdict, what in told}
+
+        near = verdicts()
+        self.assertEqual(near["to_best_peer1.1"], "met", "Intel MPI's cells are as good as cells get")
+        self.assertEqual(near["raw1.2"], "met")
+        self.assertEqual(near["to_heap_off1.05"], "open")
+        self.assertEqual(verdicts(best_peer="openmpi")["to_best_peer1.05"], "missed")
+        self.assertEqual(verdicts(size=1 << 20)["to_best_peer1.05"], "missed")
+        self.assertEqual(verdicts(zerohop=interval(2.5, 2.6))["raw1.2"], "missed")
+        self.assertEqual(verdicts(to_own_host=interval(0.5, 0.6, valid=False))["to_own_host1.05"], "open")
+        self.assertEqual(verdicts(size=8, zerohop=interval(0.9, 0.95))["excess0.5"], "met", "above the raw line")
+        skew = row | {"bench": "skew", "metric": "c3_us", "size": 16 << 10, "variant": "single_copy_skew_off"}
+        slow = skew | {"param": 100, "zerohop": interval(5862, 5862)}
+        told = limits.judged_shares([skew | {"param": 10, "zerohop": interval(102, 102)}, slow])
+        self.assertEqual([(v, "slope of the producer's time 1," in what) for v, what in told], [("met", True)])
 
 
 if __name__ == "__main__":
