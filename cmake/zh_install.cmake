@@ -20,6 +20,9 @@ endif()
 install(TARGETS zerohop_p2p EXPORT zerohop LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/zerohop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# What `zerohop model report` is written in.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/zerohop DESTINATION ${CMAKE_INSTALL_DATADIR}/zerohop/python
+        FILES_MATCHING PATTERN "*.py")
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zerohop)
 install(EXPORT zerohop NAMESPACE zerohop:: DESTINATION ${package_dir} FILE zerohopConfig.cmake)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/zerohopConfigVersion.cmake COMPATIBILITY SameMinorVersion)

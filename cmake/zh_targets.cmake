@@ -22,14 +22,15 @@ function(zh_layer name)
 endfunction()
 
 # zh_unit_test(<layer> [TARGET <name>] [LIBS <libraries>...])
-# Executable test_<layer>, or of another name, from tests/unit/<layer>/*_test.cpp (and *_support.cpp), each case one ctest entry with label "unit".
+# Executable test_<layer>, or of another name, from tests/unit/<layer>/*_test.cpp, its rooms and
+# *_support.cpp, each case one ctest entry with label "unit".
 function(zh_unit_test layer)
   cmake_parse_arguments(arg "" "TARGET" "LIBS" ${ARGN})
   if(NOT arg_TARGET)
     set(arg_TARGET test_${layer})
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/${layer}/*_test.cpp
-       ${PROJECT_SOURCE_DIR}/tests/unit/${layer}/*_support.cpp)
+  set(path ${PROJECT_SOURCE_DIR}/tests/unit/${layer})
+  file(GLOB sources CONFIGURE_DEPENDS ${path}/*_test.cpp ${path}/*/*_test.cpp ${path}/*_support.cpp)
   if(NOT sources)
     return()
   endif()
@@ -105,34 +106,34 @@ function(zh_optional_subdirectory folder)
   endif()
 endfunction()
 
-# zh_command(<folder>): the command, from <folder>/*.cpp. Target zerohop_tool is bin/zerohop (`zerohop` is the library), which
-# has `zerohop run` and starts bin/zerohop-tools, target zerohop_tools, for everything else; their code is in the libraries
-# zh_command and zh_<folder>, which tests/unit/<folder> tests. The C++ runtime is inside, so that they run where only libc
-# is installed.
+# zh_command(<folder>): the command, from the rooms of <folder>. Target zerohop_tool is bin/zerohop (`zerohop` is the
+# library), which has `zerohop run` and starts bin/zerohop-tools, target zerohop_tools, for everything else; their code is in
+# the libraries zh_command (<folder>/cli) and zh_<folder>, which tests/unit/<folder> tests. The C++ runtime is inside, so that
+# they run where only libc is installed.
 function(zh_command folder)
   set(path ${PROJECT_SOURCE_DIR}/${folder})
   if(NOT ZH_TOOL_HEADERS_FOUND)
     return()
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${path}/*.cpp)
-  set(command_sources command_line common preload run text)
-  list(TRANSFORM command_sources REPLACE "(.+)" "${path}/\\1.cpp")
-  list(REMOVE_ITEM sources ${path}/main.cpp ${path}/tools_main.cpp ${command_sources})
+  file(GLOB command_sources CONFIGURE_DEPENDS ${path}/cli/*.cpp)
+  list(REMOVE_ITEM command_sources ${path}/cli/main.cpp ${path}/cli/tools_main.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${path}/*/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/cli/")
   add_library(zh_command STATIC ${command_sources})
   target_link_libraries(zh_command PUBLIC zh_os zh_base zh::tool_headers zh_options ${CMAKE_DL_LIBS} PRIVATE zh_warnings)
   add_library(zh_${folder} STATIC ${sources})
   target_link_libraries(zh_${folder} PUBLIC zh_command zh_engine zh_coll_analysis PRIVATE zh_warnings)
   set_target_properties(zh_${folder} PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
-  add_executable(zerohop_tool ${path}/main.cpp)
+  add_executable(zerohop_tool ${path}/cli/main.cpp)
   set_target_properties(zerohop_tool PROPERTIES OUTPUT_NAME zerohop)
   target_link_libraries(zerohop_tool PRIVATE zh_command)
-  add_executable(zerohop_tools ${path}/tools_main.cpp)
+  add_executable(zerohop_tools ${path}/cli/tools_main.cpp)
   set_target_properties(zerohop_tools PROPERTIES OUTPUT_NAME zerohop-tools)
   target_link_libraries(zerohop_tools PRIVATE zh_${folder})
   foreach(target zh_command zh_${folder})
     # Half of a first build is these files; what a command measures with lies in src/.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${path})
+    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   endforeach()
   foreach(target zerohop_tool zerohop_tools)
     target_link_libraries(${target} PRIVATE zh_warnings zh::glibc zh::glibc_math)

@@ -1,6 +1,6 @@
 """How much of the processors other programs use: what dev/demo.py says of the machine before and after it measures.
 
-Counts as `zerohop bench` does (tools/machine_load.h); silent where the kernel keeps no count.
+Counts as `zerohop bench` does (tools/bench/machine_load.h); silent where the kernel keeps no count.
 """
 
 from __future__ import annotations

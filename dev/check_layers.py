@@ -9,7 +9,8 @@
 - a file stays below 600 lines, a function within 60 (src, tools, bench)
 - no circle of includes
 - no two types of the namespaces of src, made in headers, have one name
-- the whole stays within its budget (BUDGET): lines of source by folder, words of pages, variables
+- the whole stays within its budget (BUDGET): lines of source by folder, words of pages, variables,
+  leaf commands
 - no machine paths, no issue numbers, no words from <git folder>/private-words (one regular expression per line,
   optional)
 
@@ -39,6 +40,15 @@ OVERRIDES = "_family.cpp"
 # Rooms of a layer: the rooms that each may see beside the layer's own files. What is in none sees none.
 ROOMS: dict[str, dict[str, set[str]]] = {
     "coll": {"team": set(), "schedule": set(), "algorithms": {"schedule"}, "analysis": {"schedule"}},
+    # Not of src: tools/<room>/file.cpp.
+    "tools": {
+        "cli": set(),
+        "bench": {"cli"},
+        "model": {"cli", "bench"},
+        "tune": {"cli", "bench", "model"},
+        "doctor": {"cli", "bench"},
+        "info": {"cli", "bench", "model", "doctor"},
+    },
 }
 # Rooms for tools and tests: nothing else in src sees them.
 TOOL_ROOMS = {"coll/analysis"}
@@ -47,14 +57,16 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_150,
-    "lines of tools": 13_650,
+    "lines of src": 46_500,
+    "lines of tools": 9_500,
     "lines of tests": 56_750,
-    "lines of bench": 4_550,
-    "lines of dev": 3_450,
+    "lines of bench": 4_520,
+    "lines of dev": 3_420,
     "words of pages": 35_000,
     "variables": 23,
+    "leaf commands": 11,
 }
+LEAF = re.compile(r'(?:add_subcommand\(\s*|\bb\.name = )"(?!bench"|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')
 
 MPI_FOLDERS = ("src/mpi/", "bench/mpi/", "tests/mpi/", "examples/")
@@ -103,10 +115,10 @@ def room_of(path: str) -> str:
 
 
 def check_rooms(path: str, name: str) -> Iterator[str]:
-    """Findings of the file src/`path` that includes `name`."""
+    """Findings of the file src/`path` (or tools/…) that includes `name`."""
     layer, room, target = path.split("/")[0], room_of(path), room_of(name)
     place = f"{name.split('/')[0]}/{target}"
-    if place in TOOL_ROOMS and (layer, room) != (name.split("/")[0], target):
+    if layer != "tools" and place in TOOL_ROOMS and (layer, room) != (name.split("/")[0], target):
         yield f"{place} is for tools and tests"
     elif target and name.startswith(f"{layer}/") and target != room and target not in ROOMS[layer].get(room, set()):
         yield f"{layer}/{room or '*'} may not see {layer}/{target}"
@@ -135,7 +147,7 @@ def check_c_line(path: str, layer: str | None, line: str) -> Iterator[str]:
         target = name.split("/")[0] if "/" in name else None
         if layer and include[1] == '"' and (target in ORDER or target in SIDE) and not may_include(layer, target):
             yield f"{layer} may not see {target}: includes point down ({' < '.join(ORDER)})"
-        if layer and include[1] == '"':
+        if (layer or path.startswith("tools/")) and include[1] == '"':
             yield from check_rooms(path.removeprefix("src/"), name)
         if name in ("mpi.h", "mpi_abi.h", "mpi.mod") and not path.startswith(MPI_FOLDERS):
             yield f"{name} is only for {', '.join(MPI_FOLDERS)}"
@@ -261,6 +273,8 @@ def amounts(texts: dict[str, str]) -> dict[str, int]:
         folder = f"lines of {name.split('/')[0]}"
         if folder in counts and Path(name).suffix in C_SUFFIXES | {".py", ".sh"}:
             counts[folder] += text.count("\n")
+        if name.startswith("tools/") and Path(name).suffix == ".cpp":
+            counts["leaf commands"] += len(LEAF.findall(text))
         if Path(name).suffix == ".md":
             counts["words of pages"] += len(text.split())
     counts["variables"] = len(set(VARIABLE.findall(texts.get("src/base/options.cpp", ""))))
@@ -287,6 +301,7 @@ PLANTED = {
     "src/coll/team/plan.cpp": ('#include "coll/schedule/run.h"\n', "coll/team may not see coll/schedule"),
     "src/coll/root.h": ('#include "coll/team/team.h"\n', "coll/* may not see coll/team"),
     "src/engine/proof.cpp": ('#include "coll/analysis/check.h"\n', "coll/analysis is for tools and tests"),
+    "tools/cli/up.cpp": ('#include "tools/bench/judge.h"\n', "tools/cli may not see tools/bench"),
     "src/node/twice.h": ("struct Twin final {\n};\n", "has a type Twin as well"),
     "src/coll/attic/old.cpp": ("\n", "no room known"),
     "src/simd/side.h": ('#include "os/clock.h"\n', "simd may not see os"),

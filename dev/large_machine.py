@@ -120,9 +120,10 @@ class Run:
                         self.zerohop(name, "bench", *words, *how, *under, cpus=cpus)
         finally:
             for label, (words, _) in cases.items():
-                self.judge(f"{name}-{label}", words[0], sorted(kept.glob(f"{name}-{label}.*.json")))
+                bench = words[:2] if words[0] == "papers" else words[:1]
+                self.judge(f"{name}-{label}", bench, sorted(kept.glob(f"{name}-{label}.*.json")))
 
-    def judge(self, name: str, bench: str, parts: list[Path]) -> None:
+    def judge(self, name: str, bench: list[str], parts: list[Path]) -> None:
         """One table of the launches of several rounds and hosts: OUT/<name>.txt and .json."""
         merged: dict = {}
         for path in parts:
@@ -135,7 +136,7 @@ class Run:
             path.write_text(json.dumps(merged))
             for part in parts:
                 part.unlink()
-            self.zerohop(name, "bench", bench, "--rejudge", str(path), "--json", str(self.out / f"{name}.json"))
+            self.zerohop(name, "bench", *bench, "--rejudge", str(path), "--json", str(self.out / f"{name}.json"))
 
 
 # ---- the parts
@@ -208,18 +209,18 @@ def models(run: Run) -> None:
     if not Path(profile).exists():
         raise Skipped("no profile was tuned")
     cores = run.cores()
-    cases = {f"shapes-{n}": (["shapes", "--ranks", str(n)], cores[:n]) for n in run.ranks(2, 8)}
+    cases = {f"shapes-{n}": (["papers", "ml-2", "--layout", f"1x{n}"], cores[:n]) for n in run.ranks(2, 8)}
     if not run.quick:
         n = run.ranks(2, 8)[-1]
         only = ["--only", "bcast,allreduce,allgather", "--sizes", SIZES]
         cases[f"algorithms-{n}"] = (["algorithms", *only, "--ranks", str(n)], cores[:n])
-    run.zerohop("models", "model", "crossover", "--ranks", str(len(cores)), "--nodes", "1", "--profile", profile)
+    run.zerohop("models", "tune", "--model", profile, "--ranks", str(len(cores)))
     try:
         run.rounds("models", cases, HOSTS[:1])
     finally:
         for label in cases:
             if (path := run.out / f"models-{label}.json").exists():
-                run.zerohop(f"models-{label}", "model", "compare", str(path), "--profile", profile, "--points")
+                run.zerohop(f"models-{label}", "model", "report", str(path), "--profile", profile, "--points")
 
 
 # ---- conformance

@@ -21,7 +21,7 @@ pack() {
   local target=$1 bytes env=build/env
   "${limited[@]}" 600 "${companion[@]}"
   mkdir "$scratch/zerohop"
-  (cd "$root" && tar -cf - --exclude=__pycache__ dev/large_machine.{sh,py} dev/hosts.py dev/machines \
+  (cd "$root" && tar -cf - --exclude=__pycache__ dev/large_machine.{sh,py} dev/hosts.py dev/machines python \
     tests/mpi/{run_matrix.py,matrix} build/tests-mpi/prepared \
     build/bin/{zerohop,zerohop-tools,bench_{p2p,coll}_{mpich,ompi}} build/lib/libzerohop*.so* \
     $env/mpich/{bin/{mpiexec,mpicc,hydra_pmi_proxy},lib/{libmpi.so.12,mpich}} \

@@ -149,7 +149,7 @@ def program_cases(root: Path, folder: Path, quick: bool) -> tuple[list[Case], li
     else:
         absent.append("NumPy: no build/env/mpich (dev/setup)")
     # The longer one takes 350 MiB and some seconds.
-    compiler = compiler_case(root, "src/engine/rank.cpp" if quick else "tools/bench_judge.cpp")
+    compiler = compiler_case(root, "src/engine/rank.cpp" if quick else "tools/bench/judge.cpp")
     found.append(compiler) if isinstance(compiler, Case) else absent.append(compiler)
     programs, libraries = root / "build/env/programs/usr", root / "build/env/openmpi/lib"
     lammps = programs / "bin" / "lmp"

@@ -1,4 +1,4 @@
-"""The interval of a median and the judgement of a limit on it, as tools/stats.cpp has them, for drivers in Python."""
+"""The interval of a median and the judgement of a limit on it, as tools/bench/stats.cpp has the former."""
 
 from __future__ import annotations
 

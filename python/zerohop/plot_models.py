@@ -1,11 +1,15 @@
-"""Draws `zerohop model compare --json` as one picture: measured and predicted times over the message size.
+"""Draws `zerohop model report --json` as one picture: measured and predicted times over the message size.
 
-    python3 -m zerohop.plot_models comparison.json comparison.svg
+    python3 -m zerohop.plot_models report.json report.svg
 
 One panel for each collective, algorithm, piece size, stride and number of ranks and nodes, after figures 3 and 4 of the
 mlog_nP paper: the measured time with its 95 % interval, and each model's prediction, by the closed form where the paper
 has one and by the walk elsewhere. Behind a model's name stands its mean error. Sizes in bytes, times in microseconds,
-both axes logarithmic. Needs matplotlib (dev/requirements-plots.txt). Exit code 2 when the file holds no comparison.
+both axes logarithmic.
+
+What `zerohop tune --model P --print-json` printed is drawn as a bar for each collective of its last table, with a
+stretch for each algorithm from the size on at which it is the fastest. Needs matplotlib (dev/requirements-plots.txt).
+Exit code 2 when the file holds neither.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import matplotlib.pyplot as plt
 # Text stays text, and the same results give the same file.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "zerohop"})
 
-SCHEMA = "zerohop-model-comparison/1"
+SCHEMA = "zerohop-model-report/1"
 COLOURS = {"log3P": "#b79a20", "2log{2,3}P": "#4c78a8", "mlog_nP": "#54a24b", "mlog_nP+links": "#9467bd"}
 COLUMNS = 3
 
@@ -75,14 +79,41 @@ def draw(axes: plt.Axes, title: str, points: list[dict]) -> None:
     axes.legend(fontsize=7)
 
 
+def draw_bars(document: dict) -> plt.Figure:
+    """Who is fastest at which size, on a logarithmic axis from 8 B to 4 MiB."""
+    table = document["tables"][-1]
+    collectives = [c for c in reversed(table["collectives"]) if c["entries"]]
+    names = list(dict.fromkeys(e["algorithm"] for c in collectives for e in c["entries"]))
+    colours = dict(zip(names, plt.get_cmap("tab20").colors, strict=False))
+    figure, axes = plt.subplots(figsize=(10, 0.45 * len(collectives) + 1.5))
+    for y, collective in enumerate(collectives):
+        starts = [math.log2(max(8, e["from_bytes"])) for e in collective["entries"]]
+        for entry, start, end in zip(collective["entries"], starts, [*starts[1:], 22], strict=True):
+            axes.barh(y, end - start, left=start, color=colours[entry["algorithm"]], edgecolor="white")
+            if end - start > 0.13 * len(entry["algorithm"]):
+                axes.text((start + end) / 2, y, entry["algorithm"], ha="center", va="center", fontsize=7)
+    axes.set_yticks(range(len(collectives)), [c["collective"] for c in collectives])
+    axes.set_xticks(range(3, 23, 3), ["8", "64", "512", "4K", "32K", "256K", "2M"])
+    profile = document["profile"]["name"]
+    axes.set_title(
+        f"Fastest by {document['model']}: {table['ranks']} ranks on {table['nodes']} nodes, {profile}", fontsize=9
+    )
+    axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[n]) for n in names], names, fontsize=6, ncols=2,
+                loc="upper left", bbox_to_anchor=(1, 1))  # fmt: skip
+    return figure
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("comparison", type=Path, help="file of zerohop model compare --json")
+    parser.add_argument("report", type=Path, help="file of zerohop model report --json")
     parser.add_argument("picture", type=Path, help="file to write (.svg)")
     arguments = parser.parse_args()
-    document = json.loads(arguments.comparison.read_text())
-    if document.get("schema") != SCHEMA or not document["points"]:
-        print(f"{arguments.comparison}: no points of `zerohop model compare --json`", file=sys.stderr)
+    document = json.loads(arguments.report.read_text())
+    if document.get("tables"):
+        draw_bars(document).savefig(arguments.picture, metadata={"Date": None}, bbox_inches="tight")
+        return 0
+    if document.get("schema") != SCHEMA or not document.get("points"):
+        print(f"{arguments.report}: no points of `zerohop model report --json`", file=sys.stderr)
         return 2
     panels: dict[str, list[dict]] = defaultdict(list)
     for point in document["points"]:

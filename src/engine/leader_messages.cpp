@@ -9,7 +9,7 @@
 namespace zh::engine {
 namespace {
 
-constexpr uint64_t kFew = 2048;            // bytes, as coll::default_algorithm() has it
+constexpr uint64_t kFew = 2048;  // bytes, as coll::default_algorithm() has it
 
 std::shared_ptr<const coll::Layout> apart(size_t leaders) {
   std::vector<uint32_t> node(leaders);

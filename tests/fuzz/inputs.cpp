@@ -17,7 +17,7 @@
 #include "os/process.h"
 #include "os/segment.h"
 #include "os/vm.h"
-#include "tools/run_stats.h"
+#include "tools/doctor/run_stats.h"
 #include "tune/choice.h"
 #include "tune/profile.h"
 

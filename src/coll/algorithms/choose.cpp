@@ -40,7 +40,7 @@ Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence
   // carries it on that calls neither the host, as messages between nodes need, nor the program.
   if (!p.blocks && (p.layout->nodes() > 1 || !facts.kernel)) return choice;
   if (goes_by_slots(p, facts, precedence)) {
-    choice.way = CollectiveWay::kSlots;
+    choice.way = CollectiveWay::kInSlots;
     return choice;
   }
   choice.schedule = precedence.choose(p);

@@ -15,7 +15,7 @@ namespace zh::coll {
 enum class CollectiveWay : uint8_t {
   kHost,       ///< the host's own collective
   kTeam,       ///< blocking: the node's team, as Choice::node says
-  kSlots,      ///< nonblocking: slots in shared memory
+  kInSlots,    ///< nonblocking: slots in shared memory
   kPipelined,  ///< nonblocking: staging areas in shared memory, where most ranks share no cache; else as kSchedule
   kSchedule,   ///< messages, and steps of nodes' teams and of leaders, by Choice::schedule
 };
@@ -54,7 +54,7 @@ struct Choice {
   return p.uniform && p.ranks() <= kMostNonblockingRanks && p.bytes() <= kSlotBytes &&
          p.bytes() * pieces_of(p) <= kSlotBytes && p.bytes() * p.ranks() <= kMostReadBytes;
 }
-/// Whether choose() says kSlots.
+/// Whether choose() says kInSlots.
 [[nodiscard]] inline bool goes_by_slots(const Problem& p, const Facts& facts, const Precedence& precedence) {
   return !p.blocks && p.layout->nodes() == 1 && facts.kernel && fits_slots(p) && goes_by_team(p.collective, precedence);
 }

@@ -42,7 +42,7 @@ enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
 struct Precedence {
   NamedAlgorithms named{};   ///< see named_for()
   Selection measured;        ///< by `zerohop bench algorithms --save`
-  Selection modelled;        ///< by `zerohop model choose --save`
+  Selection modelled;        ///< by `zerohop tune --model --save`
   uint64_t chunk_bytes = 0;  ///< ZEROHOP_CHUNK, or its default
   bool chunk_set = false;    ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
 

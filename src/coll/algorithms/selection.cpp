@@ -76,17 +76,15 @@ bool nearer(const Selection::Entry& e, const Selection::Entry& best) {
 
 constexpr const char* kMeasured = "collectives";
 constexpr const char* kModelled = "collectives-model";
-constexpr const char* kTable = ".txt";
-constexpr const char* kProfile = ".json";
 
-std::string file_name(const char* what, std::string_view abi, const char* ending) {
+std::string file_name(const char* what, std::string_view abi) {
   char key[32];
   std::snprintf(key, sizeof key, "-%016" PRIx64 "-", tune::this_machine().hash());
-  return what + (key + std::string(abi)) + ending;
+  return what + (key + std::string(abi)) + ".txt";
 }
 
-std::string path_of(const std::string& folder, const char* what, std::string_view abi, const char* ending) {
-  return folder.empty() ? "" : folder + "/" + file_name(what, abi, ending);
+std::string path_of(const std::string& folder, const char* what, std::string_view abi) {
+  return folder.empty() ? "" : folder + "/" + file_name(what, abi);
 }
 
 }  // namespace
@@ -155,28 +153,18 @@ std::string Selection::text(std::string_view heading) const {
   return out;
 }
 
-std::string selection_path(const std::string& folder, std::string_view abi) {
-  return path_of(folder, kMeasured, abi, kTable);
-}
+std::string selection_path(const std::string& folder, std::string_view abi) { return path_of(folder, kMeasured, abi); }
 
 std::string model_selection_path(const std::string& folder, std::string_view abi) {
-  return path_of(folder, kModelled, abi, kTable);
-}
-
-std::string model_profile_path(const std::string& folder, std::string_view abi) {
-  return path_of(folder, kModelled, abi, kProfile);
+  return path_of(folder, kModelled, abi);
 }
 
 std::string selection_path(const tune::KeptFolders& folders, std::string_view abi) {
-  return selection_path(folders.with(file_name(kMeasured, abi, kTable)), abi);
+  return selection_path(folders.with(file_name(kMeasured, abi)), abi);
 }
 
 std::string model_selection_path(const tune::KeptFolders& folders, std::string_view abi) {
-  return model_selection_path(folders.with(file_name(kModelled, abi, kTable)), abi);
-}
-
-std::string model_profile_path(const tune::KeptFolders& folders, std::string_view abi) {
-  return model_profile_path(folders.with(file_name(kModelled, abi, kTable)), abi);
+  return model_selection_path(folders.with(file_name(kModelled, abi)), abi);
 }
 
 }  // namespace zh::coll

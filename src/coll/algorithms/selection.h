@@ -1,5 +1,5 @@
 // Selection: a table of which algorithm serves a collective by a schedule, and in which chunks. `zerohop bench
-// algorithms` writes what was measured on a machine, `zerohop model choose` what a model predicts of it; rank 0 reads
+// algorithms` writes what was measured on a machine, `zerohop tune --model` what a model predicts of it; rank 0 reads
 // both when the job begins and gives them to all ranks. It refuses to know how it was found, and which table counts
 // more (precedence.h).
 #pragma once
@@ -62,13 +62,11 @@ constexpr std::string_view kAbis[] = {"mpich", "ompi", "abi"};
 /// The file of this machine for hosts of one ABI in a folder as tune::kept_folders() has them; "" without a folder.
 /// Messages between nodes are the host's, so each has its own.
 [[nodiscard]] std::string selection_path(const std::string& folder, std::string_view abi);
-/// The same of the table by a model, and of the profile that it was made from.
+/// The same of the table by a model.
 [[nodiscard]] std::string model_selection_path(const std::string& folder, std::string_view abi);
-[[nodiscard]] std::string model_profile_path(const std::string& folder, std::string_view abi);
 
-/// The files that are read; a profile is that of the table.
+/// The files that are read.
 [[nodiscard]] std::string selection_path(const tune::KeptFolders& folders, std::string_view abi);
 [[nodiscard]] std::string model_selection_path(const tune::KeptFolders& folders, std::string_view abi);
-[[nodiscard]] std::string model_profile_path(const tune::KeptFolders& folders, std::string_view abi);
 
 }  // namespace zh::coll

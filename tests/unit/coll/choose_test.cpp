@@ -81,11 +81,11 @@ CollectiveWay nonblocking(Collective collective, uint64_t bytes, bool kernel = t
 
 TEST(Choose, NonblockingCallsOfANode) {
   using enum CollectiveWay;
-  EXPECT_EQ(nonblocking(Collective::kAllreduce, 512), kSlots);
+  EXPECT_EQ(nonblocking(Collective::kAllreduce, 512), kInSlots);
   EXPECT_EQ(nonblocking(Collective::kAllreduce, 513), kSchedule);
   EXPECT_EQ(nonblocking(Collective::kAllreduce, 16 * kKiB - 1), kSchedule);
   EXPECT_EQ(nonblocking(Collective::kAllreduce, 16 * kKiB), kPipelined);
-  EXPECT_EQ(nonblocking(Collective::kAlltoall, 256), kSlots) << "of two pieces";
+  EXPECT_EQ(nonblocking(Collective::kAlltoall, 256), kInSlots) << "of two pieces";
   EXPECT_EQ(nonblocking(Collective::kAlltoall, 257), kSchedule);
   EXPECT_EQ(nonblocking(Collective::kBcast, 256 * kKiB), kPipelined);
   EXPECT_EQ(nonblocking(Collective::kBcast, 256 * kKiB + 1), kSchedule);
@@ -114,7 +114,7 @@ TEST(Choose, AVariableCountsMoreThanSharedMemory) {
               CollectiveWay::kSchedule);
     EXPECT_EQ(coll::choose(call_of(Collective::kBcast, 8, 2, blocks), facts, precedence).way, CollectiveWay::kHost);
     EXPECT_EQ(coll::choose(call_of(Collective::kReduce, 8, 2, blocks), facts, precedence).way,
-              blocks ? CollectiveWay::kTeam : CollectiveWay::kSlots);
+              blocks ? CollectiveWay::kTeam : CollectiveWay::kInSlots);
   }
 }
 

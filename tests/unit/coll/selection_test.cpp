@@ -90,13 +90,12 @@ TEST(Selection, EachHostAndSourceHasAFileOfItsOwn) {
   std::set<std::string> paths;
   for (const std::string_view abi : coll::kAbis) {
     using PathIn = std::string (*)(const std::string&, std::string_view);
-    for (const PathIn path :
-         {PathIn{coll::selection_path}, PathIn{coll::model_selection_path}, PathIn{coll::model_profile_path}}) {
+    for (const PathIn path : {PathIn{coll::selection_path}, PathIn{coll::model_selection_path}}) {
       paths.insert(path("/cache", abi));
       EXPECT_EQ(path("", abi), "");
     }
   }
-  EXPECT_EQ(paths.size(), 9U);
+  EXPECT_EQ(paths.size(), 6U);
   const std::string by_model = coll::model_selection_path("/cache", "ompi");
   EXPECT_TRUE(by_model.starts_with("/cache/collectives-model-") && by_model.ends_with("-ompi.txt")) << by_model;
 }
@@ -109,11 +108,9 @@ TEST(Selection, ATableThatTheUserLacksIsTheSites) {
   const auto make = [](const std::string& path) { std::ofstream(path) << "bcast 2 one 0 linear\n"; };
   make(coll::selection_path(folders.site, "ompi"));
   make(coll::model_selection_path(folders.site, "ompi"));
-  make(coll::model_profile_path(folders.own, "ompi"));
   EXPECT_EQ(coll::selection_path(folders, "ompi"), coll::selection_path(folders.site, "ompi"));
   EXPECT_EQ(coll::selection_path(folders, "mpich"), coll::selection_path(folders.own, "mpich"));
-  EXPECT_EQ(coll::model_profile_path(folders, "ompi"), coll::model_profile_path(folders.site, "ompi"))
-      << "the profile of the table that is obeyed";
+  EXPECT_EQ(coll::model_selection_path(folders, "ompi"), coll::model_selection_path(folders.site, "ompi"));
   make(coll::model_selection_path(folders.own, "ompi"));
   EXPECT_EQ(coll::model_selection_path(folders, "ompi"), coll::model_selection_path(folders.own, "ompi"));
   std::filesystem::remove_all(root);

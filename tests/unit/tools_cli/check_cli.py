@@ -42,7 +42,7 @@ class Cli(Case):
             ["--help"],
             *([name, "--help"] for name in ("run", "info", "tune", "doctor")),
             ["bench", "--help"],
-            *(["bench", name, "--help"] for name in ("p2p", "coll", "matmul")),
+            *(["bench", name, "--help"] for name in ("p2p", "coll", "papers")),
             ["schedule", "--help"],
         ):
             r = zerohop(*args)
@@ -50,7 +50,7 @@ class Cli(Case):
             self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
 
     def test_help_fits_the_terminal(self):
-        for args in ([], ["run"], ["info"], ["doctor"], ["tune"], ["schedule"], ["bench"], ["bench", "raw"]):
+        for args in ([], ["run"], ["info"], ["doctor"], ["tune"], ["schedule"], ["bench"], ["bench", "raw"], ["model"]):
             for line in zerohop(*args, "--help").stdout.splitlines():
                 self.assertLessEqual(len(line), 80, (args, line))
 
@@ -322,7 +322,7 @@ class Cli(Case):
             program.chmod(0o755)
         return str(folder)
 
-    def bench_with_a_made_up_host(self, *args, bench="matmul", **env):
+    def bench_with_a_made_up_host(self, *args, bench="papers cc-8", **env):
         """`zerohop bench` on a host whose mpiexec notes its arguments and writes a document itself."""
         folder = Path(self.folder.name)
         mpiexec, hosts, noted = folder / "mpiexec", folder / "hosts.py", folder / "noted"
@@ -332,45 +332,50 @@ class Cli(Case):
         table = [{"name": "openmpi", "abi": "ompi", "mpiexec": [str(mpiexec)], "env": {}}]
         hosts.write_text(f"print({json.dumps(json.dumps(table))})\n")
         programs = self.made_up_programs()
-        r = zerohop("bench", bench, "--hosts-py", str(hosts), "--programs", programs, *args, **env)
+        r = zerohop("bench", *bench.split(), "--hosts-py", str(hosts), "--programs", programs, *args, **env)
         return r, [line.split() for line in noted.read_text().splitlines()] if noted.exists() else []
 
     def test_bench_launches_judges_and_judges_again(self):
         folder = Path(self.folder.name)
-        files = {name: str(folder / f"matmul.{name}") for name in ("json", "csv", "launches")}
+        files = {name: str(folder / f"matmul.{name}") for name in ("json", "launches")}
         r, launches = self.bench_with_a_made_up_host(
-            "--rounds", "6", "--ranks", "2,4", "--sizes", "16", *(w for n, f in files.items() for w in (f"--{n}", f))
+            "--rounds",
+            "6",
+            "--layout",
+            "1x2,1x4",
+            "--sizes",
+            "16",
+            *(w for n, f in files.items() for w in (f"--{n}", f)),
         )
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(len(launches), 24, "6 rounds of 2 and of 4 ranks, bare and with zerohop")
         self.assertEqual(sum("run" in line for line in launches), 12)
         self.assertEqual({line[line.index("--arms") + 1] for line in launches}, {"host", "host,zerohop,host"})
         self.assertEqual({line[line.index("--sizes") + 1] for line in launches}, {"16"})
-        self.assertIn("round 6/6 matmul x4 openmpi zerohop", r.stderr)
+        self.assertIn("round 6/6 1x4 openmpi zerohop", r.stderr)
         self.assertRegex(r.stdout, r"16 x 16 comm_us .* 0\.500 \[0\.500, 0\.500\]")
         document = json.loads(Path(files["json"]).read_text())
         self.assertGreaterEqual(document["machine"]["processors"], 1)
         rows = document["rows"]
         self.assertEqual({(row["ranks"], row["metric"], row["param"]) for row in rows},
                          {(n, m, 16) for n in (2, 4) for m in ("comm_us", "time_us")})  # fmt: skip
-        self.assertEqual(len(Path(files["csv"]).read_text().splitlines()), 5)
-        again = zerohop("bench", "matmul", "--rejudge", files["launches"])
+        again = zerohop("bench", "papers", "cc-8", "--rejudge", files["launches"])
         self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
 
     def test_bench_algorithms_saves_the_fastest(self):
         folder = Path(self.folder.name)
         arguments = ["--only", "bcast", "--ranks", "4", "--rounds", "2", "--sizes", "16", "--chunks", "4K,64K"]
-        files = ["--json", str(folder / "algorithms.json"), "--csv", str(folder / "algorithms.csv"), "--save"]
+        files = ["--json", str(folder / "algorithms.json"), "--save"]
         r, launches = self.bench_with_a_made_up_host(
             *arguments, *files, "--node-ranks", "2", bench="algorithms", ZEROHOP_CACHE=str(folder / "cache"),
             FASTEST_CHUNK="4K",
         )  # fmt: skip
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual(len(launches), 2 * (1 + 2 * 6 + 1), "two rounds of auto, six algorithms in pieces, one whole")
-        self.assertIn("bcast · 4 ranks · nodes of 2 · 2 rounds", r.stdout)
-        self.assertEqual(r.stdout.count("0.500*"), 1)
+        self.assertEqual(len(launches), 2 * (1 + 2 * 5 + 1), "two rounds of auto, five algorithms in pieces, one whole")
+        self.assertIn("bcast · 4 ranks · nodes of 2 · zerohop under openmpi · 2 rounds", r.stdout)
+        self.assertEqual(r.stdout.count("0.500 (0.125)*"), 1)
         rows = json.loads((folder / "algorithms.json").read_text())["rows"]
-        fastest = {row["algorithm"] for row in rows if row["to_host"] == 0.125}
+        fastest = {row["algorithm"] for row in rows if row["to_host"]["median"] == 0.125}
         self.assertEqual(fastest, {"leader-ring/4K"})
         (table,) = (folder / "cache").glob("collectives-*.txt")
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
@@ -385,7 +390,7 @@ class Cli(Case):
 
     def test_bench_refuses(self):
         for args in (["--ranks", "1"], ["--ranks", "two"], ["--rejudge", "/etc/passwd"], ["--hosts-py", "/no/such.py"]):
-            for command in ("coll", "matmul"):
+            for command in ("coll", "algorithms"):
                 self.assertEqual(zerohop("bench", command, *args).returncode, 2, args)
         r, _ = self.bench_with_a_made_up_host("--hosts", "nonsense")
         self.assertEqual(r.returncode, 2)
@@ -406,7 +411,7 @@ class Cli(Case):
             (("raw", "--cpus", "0,0"), "give two different ones"),
             (("raw", "--lines", "--cpus", "0,1"), "--cpus excludes --lines"),
             (("raw", "--json", "/no/such/out.json"), "no folder /no/such"),
-            (("p2p", "--csv", "/"), "give the name of a file"),
+            (("p2p", "--json", "/"), "give the name of a file"),
             (("p2p", "--launches", "/no/such/launches.json"), "no folder /no/such"),
             (("p2p", "--rounds", "0"), "--rounds"),
             (("p2p", "--sizes", "12"), "no size: 12 (a number from 8 to 1G, a multiple of 8"),
@@ -416,8 +421,8 @@ class Cli(Case):
             (("p2p", "--ranks", "1"), "--ranks"),
             (("p2p", "--blocks", "65"), "--blocks"),
             (("coll", "--placement", "nope"), "nope"),
-            (("matmul", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
-            (("matmul", "--timeout", "0"), "--timeout"),
+            (("papers", "cc-8", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
+            (("papers", "cc-8", "--timeout", "0"), "--timeout"),
             (("algorithms", "--chunks", "4K,x"), "no size: x"),
             (("algorithms", "--node-ranks", "0"), "--node-ranks"),
             (("algorithms", "--only", "nope"), "no such collective: nope"),
@@ -426,7 +431,6 @@ class Cli(Case):
             (("coll", "--ranks", "2", "--machines", "3"), "2 ranks would fill 2 of 3 machines"),
             (("coll", "--ranks", "8,5", "--machines", "4"), "5 ranks would fill 3 of 4 machines"),
             (("p2p", "--only", "latency", "--machines", "3"), "2 ranks would fill 2 of 3 machines"),
-            (("p2p", "--by-placement", "--machines", "2"), "--by-placement"),
             (("algorithms", "--machines", "2", "--node-ranks", "2"), "--machines excludes --node-ranks"),
         ):
             r = zerohop("bench", *args)
@@ -435,12 +439,12 @@ class Cli(Case):
 
     def test_bench_needs_the_hosts_and_programs_that_are_named(self):
         programs = ("--programs", self.made_up_programs())
-        for bench in ("p2p", "coll", "matmul", "algorithms"):
+        for bench in ("p2p", "coll", "papers cc-8", "algorithms"):
             for option in ("--hosts", "--under"):
                 r, launches = self.bench_with_a_made_up_host(option, "openmpi,nope", bench=bench)
                 self.assertEqual((r.returncode, launches), (2, []), bench)
                 self.assertIn("no MPI host nope here (there are openmpi; dev/setup", r.stderr)
-            r = zerohop("bench", bench, "--mpiexec", "sh", "--abi", "abi", *programs)
+            r = zerohop("bench", *bench.split(), "--mpiexec", "sh", "--abi", "abi", *programs)
             self.assertEqual(r.returncode, 2)
             self.assertIn("program for host custom is missing", r.stderr)
             self.assertIn("bench/README.md", r.stderr)
@@ -458,7 +462,7 @@ class Cli(Case):
             copy_command(copy.parent)  # above the built one lies dev/hosts.py
 
             def bench(*args):
-                command = [str(copy), "bench", "matmul", "--programs", self.made_up_programs(), *args]
+                command = [str(copy), "bench", "papers", "cc-8", "--programs", self.made_up_programs(), *args]
                 return subprocess.run(
                     command, env={"HOME": name} | env, cwd=name, capture_output=True, text=True, timeout=60, check=False
                 )
@@ -478,12 +482,12 @@ class Cli(Case):
                 launcher.chmod(0o755)
                 if library:
                     (folder / "lib" / library).touch()
-                r = bench("--rounds", "1", "--ranks", "2", "--sizes", "16")
+                r = bench("--rounds", "1", "--layout", "1x2", "--sizes", "16")
                 self.assertEqual(r.returncode, 0, r.stderr)
                 self.assertRegex(r.stderr, host)
                 self.assertIn("16 x 16", r.stdout)
             (folder / "lib" / "libmpi.so.12").touch()
-            r = bench("--rounds", "1", "--ranks", "2", "--sizes", "16")
+            r = bench("--rounds", "1", "--layout", "1x2", "--sizes", "16")
             self.assertEqual(r.returncode, 2)
             self.assertIn("add --abi mpich, ompi or abi", r.stderr)
             launcher.unlink()
@@ -493,7 +497,9 @@ class Cli(Case):
             self.assertIn("no mpiexec or mpirun in PATH", r.stderr)
 
     def test_bench_stops_when_nothing_can_be_launched(self):
-        r = zerohop("bench", "matmul", "--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs())
+        r = zerohop(
+            "bench", "papers", "cc-8", "--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs()
+        )
         self.assertEqual(r.returncode, 2)
         self.assertIn("every launch of the first round failed", r.stderr)
         self.assertNotIn("round 2", r.stderr)
@@ -502,7 +508,7 @@ class Cli(Case):
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
         try:
             out = Path(self.folder.name) / "busy.json"
-            arguments = ("--rounds", "1", "--ranks", "2", "--sizes", "16", "--json", str(out))
+            arguments = ("--rounds", "1", "--layout", "1x2", "--sizes", "16", "--json", str(out))
             r, _ = self.bench_with_a_made_up_host(*arguments)
         finally:
             for process in busy:
@@ -537,8 +543,9 @@ class Cli(Case):
             ["tune"],
             ["schedule", "bcast"],
             ["schedule", "--list"],
-            ["model", "predict", "bcast"],
-            ["model", "profile"],
+            ["schedule", "bcast", "--profile", "gigabit-like"],
+            ["tune", "--profile"],
+            ["tune", "--model", "gigabit-like"],
             ["bench", "--help"],
             ["bench", "p2p", "--help"],
             ["run", "--library", self.lib, "--print", "true"],
@@ -552,13 +559,13 @@ class Cli(Case):
 
     def test_bench_notices_that_a_long_table_cannot_be_written(self):
         kept = Path(self.folder.name) / "long.launches"
-        self.bench_with_a_made_up_host("--rounds", "1", "--ranks", "2", "--sizes", "16", "--launches", str(kept))
+        self.bench_with_a_made_up_host("--rounds", "1", "--layout", "1x2", "--sizes", "16", "--launches", str(kept))
         everything = json.loads(kept.read_text())
         for launch in everything["launches"]:
             (case,) = launch["document"]["cases"]
             launch["document"]["cases"] = [case | {"order": order} for order in range(16, 116)]
         kept.write_text(json.dumps(everything))
-        command = [ZEROHOP, "bench", "matmul", "--rejudge", str(kept)]
+        command = [ZEROHOP, "bench", "papers", "cc-8", "--rejudge", str(kept)]
         r = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertGreater(len(r.stdout), 8192, "more than a buffer")
         with Path("/dev/full").open("w") as full:
@@ -567,7 +574,7 @@ class Cli(Case):
         self.assertIn("cannot write the output", r.stderr)
 
     def test_bench_leaves_a_wrong_result_out(self):
-        r, _ = self.bench_with_a_made_up_host("--rounds", "1", "--ranks", "2", "--sizes", "13")
+        r, _ = self.bench_with_a_made_up_host("--rounds", "1", "--layout", "1x2", "--sizes", "13")
         self.assertEqual(r.returncode, 2)
         self.assertIn("wrong data arrived", r.stderr)
         self.assertIn("2 launches failed and are not in the table", r.stderr)

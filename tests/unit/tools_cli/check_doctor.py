@@ -184,7 +184,7 @@ class Doctor(Case):
         if {0, 1} <= os.sched_getaffinity(0):
             loose = self.doctor(MPI_LOCALNRANKS="4", **two)["binding"]
             self.assertEqual(loose["state"], "warn")
-            self.assertIn("a leader for each socket", loose["cost"])
+            self.assertIn("away from its memory", loose["cost"])
 
     def test_doctor_reads_a_run(self):
         stats = Path(self.folder.name) / "stats.json"

@@ -1,0 +1,109 @@
+"""`zerohop bench p2p` until both placements that a machine takes, near and far, have enough launches of each host.
+
+    python3 -m zerohop.by_placement --minutes 20 --json out.json -- --only latency --under openmpi
+
+Runs rounds of `zerohop bench p2p` (with the words behind --) until each placement that was seen has 10 launches of each
+kind (a host bare, zerohop under a host), or the time is up. Then each launch of zerohop is paired with that of each
+other kind which is closest in time at the same placement, and all are judged together: `--rejudge`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ENOUGH = 10
+
+
+def kind_of(launch: dict) -> tuple:
+    return (launch["host"], launch["zerohop"], launch["setting"])
+
+
+def placement_of(launch: dict) -> str:
+    return launch["document"].get("placement", "")
+
+
+def has_enough(launches: list[dict]) -> bool:
+    counts: dict[tuple, Counter] = defaultdict(Counter)
+    kinds: dict[str, set] = defaultdict(set)
+    for launch in launches:
+        kinds[launch["group"]].add(kind_of(launch))
+        if placement_of(launch) in ("near", "far"):
+            counts[launch["group"], placement_of(launch)][kind_of(launch)] += 1
+    return bool(counts) and all(of[kind] >= ENOUGH for (group, _), of in counts.items() for kind in kinds[group])
+
+
+def pair_by_time(launches: list[dict]) -> None:
+    """Gives the launches rounds such that a round has one of zerohop and the closest of each other kind."""
+    parts: dict[tuple, dict[tuple, list[dict]]] = defaultdict(lambda: defaultdict(list))
+    for launch in launches:
+        parts[launch["group"], placement_of(launch)][kind_of(launch)].append(launch)
+    for kinds in parts.values():
+        reference = next((k for k in sorted(kinds) if k[1] and not k[2]), None)
+        if reference is None:
+            continue
+        for number, launch in enumerate(kinds[reference]):
+            launch["round"] = number
+        free = len(kinds[reference])
+        for kind, others in kinds.items():
+            if kind == reference:
+                continue
+            pairs = [
+                (abs(r["at_s"] - o["at_s"]), i, k) for i, r in enumerate(kinds[reference]) for k, o in enumerate(others)
+            ]
+            taken: tuple[set[int], set[int]] = (set(), set())
+            for _, i, k in sorted(pairs):
+                if i not in taken[0] and k not in taken[1]:
+                    others[k]["round"] = i
+                    taken[0].add(i)
+                    taken[1].add(k)
+            for k in set(range(len(others))) - taken[1]:
+                others[k]["round"] = free
+                free += 1
+
+
+def main() -> int:
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--zerohop", default="zerohop", help="the command (default: in PATH)")
+    parser.add_argument("--json", help="write the judged rows to this file")
+    parser.add_argument("--launches", help="keep the launches in this file")
+    arguments, words = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
+    bench = [arguments.zerohop, "bench", "p2p"]
+    merged: dict = {"launches": [], "raw": []}
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="zerohop-placements-") as name:
+        part = Path(name) / "round.json"
+        while not has_enough(merged["launches"]):
+            at_s = time.monotonic() - begun
+            if at_s > 60 * arguments.minutes:
+                print(f"the time is up ({arguments.minutes:g} minutes)", file=sys.stderr)
+                break
+            command = [*bench, "--rounds", "1", *words, "--launches", str(part)]
+            if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+                return 2
+            document = json.loads(part.read_text())
+            for launch in document["launches"]:
+                launch["at_s"] += at_s
+            merged = document | {k: merged[k] + document[k] for k in ("launches", "raw")}
+        pair_by_time(merged["launches"])
+        kept = Path(arguments.launches or Path(name) / "launches.json")
+        kept.write_text(json.dumps(merged))
+        out = ["--json", arguments.json] if arguments.json else []
+        code = subprocess.run([*bench, "--rejudge", str(kept), *out], check=False).returncode
+    counts = Counter((placement_of(x), *kind_of(x)) for x in merged["launches"])
+    for (placement, host, zerohop, setting), n in sorted(counts.items()):
+        print(f"{placement:<6} {host} {'zerohop ' if zerohop else 'bare '}{setting}: {n} launches", end="")
+        print("" if n >= ENOUGH or placement not in ("near", "far") else ", not resolved")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

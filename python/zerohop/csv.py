@@ -1,0 +1,35 @@
+"""The rows of a file that `zerohop bench ... --json` wrote, as comma-separated values on standard output.
+
+    python3 -m zerohop.csv p2p.json > p2p.csv
+
+Nested values have a column each, named by their path: `to_best_peer.median`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+
+def flat(value: object, path: str = "") -> dict[str, object]:
+    if not isinstance(value, dict):
+        return {path: value}
+    return {k: v for name, inner in value.items() for k, v in flat(inner, f"{path}.{name}" if path else name).items()}
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    rows = [flat(row) for row in json.loads(Path(sys.argv[1]).read_text())["rows"]]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, columns)
+    writer.writeheader()
+    writer.writerows(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+// The judge on made-up launches: pairing by round and placement, the best peer, paired blocks, derived quantities.
+#include "tools/bench/judge.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tools/bench/report.h"
+
+namespace zh::tools {
+namespace {
+
+using Json = nlohmann::json;
+using Arms = std::vector<std::vector<double>>;
+
+Json document(const std::string& placement, const std::vector<std::string>& arms, const Json& cases) {
+  return {{"placement", placement},
+          {"line_us", {{"before", 0.06}, {"after", 0.06}}},
+          {"ranks", 2},
+          {"arms", arms},
+          {"cases", cases}};
+}
+
+Json one_case(const std::string& bench, uint64_t size, const std::string& metric, const Arms& arms) {
+  return {{"bench", bench}, {"size", size}, {"buffers", "malloc"}, {"metrics", {{metric, arms}}}};
+}
+
+LaunchRecord bare(int round, const std::string& host, const std::string& placement, uint64_t size, double us) {
+  return {round,
+          "g",
+          host,
+          false,
+          "",
+          1,
+          document(placement, {"host"}, Json::array({one_case("latency", size, "time_us", {{us, us, us}})}))};
+}
+
+LaunchRecord carried(int round, const std::string& placement, uint64_t size, double host_us, double us) {
+  const Arms arms = {{host_us, host_us}, {us, us}, {host_us, host_us}};
+  return {round,
+          "g",
+          "mpich",
+          true,
+          "",
+          1,
+          document(placement, {"host", "zerohop", "host"}, Json::array({one_case("latency", size, "time_us", arms)}))};
+}
+
+TEST(Judge, PairsWithinARoundAgainstThePeerWithTheLeastMedian) {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 8; ++round) {
+    const double drift = 1 + round;  // the machine slows down from round to round: only paired ratios stay the same
+    all.push_back(bare(round, "mpich", "near", 1024, 4 * drift));
+    all.push_back(bare(round, "impi", "near", 1024, 2 * drift));
+    all.push_back(carried(round, "near", 1024, 4 * drift, 1 * drift));
+  }
+  const Judged judged = judge(all, {});
+  ASSERT_EQ(judged.rows.size(), 1u);
+  const Row& row = judged.rows[0];
+  EXPECT_EQ(row.best_peer, "impi");
+  EXPECT_DOUBLE_EQ(row.to_best_peer.low, 0.5);
+  EXPECT_DOUBLE_EQ(row.to_best_peer.high, 0.5);
+  EXPECT_DOUBLE_EQ(row.to_own_host.mid, 0.25);
+  EXPECT_DOUBLE_EQ(row.noise.mid, 1);
+}
+
+TEST(Judge, KeepsPlacementsApartAndLeavesMixedLaunchesOut) {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 8; ++round) {
+    all.push_back(bare(round, "impi", round == 7 ? "mixed" : round % 2 ? "far" : "near", 1024, 2));
+    all.push_back(carried(round, round % 2 ? "far" : "near", 1024, 4, 1));
+  }
+  const Judged judged = judge(all, {});
+  EXPECT_EQ(judged.mixed, 1);
+  ASSERT_EQ(judged.rows.size(), 2u);
+  for (const Row& row : judged.rows) {
+    EXPECT_EQ(row.rounds, 4);
+    EXPECT_EQ(row.to_best_peer.count, row.placement == "far" ? 3 : 4);
+    EXPECT_FALSE(row.to_best_peer.valid);  // four rounds resolve nothing
+  }
+}
+
+TEST(Judge, RawLimitsAreTheBestWayOfTheSamePlacement) {
+  RawLimits raw;
+  add_raw_document({{"placement", "near"},
+                    {"rows",
+                     {{{"buffers", "private"}, {"size", 65536}, {"us", 3.0}},
+                      {{"buffers", "mapped"}, {"size", 65536}, {"us", 2.5}},
+                      {{"buffers", "mapped"}, {"size", 65536}, {"us", 1.0}, {"placement", "far"}}}}},
+                   &raw);
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 6; ++round) all.push_back(carried(round, "near", 65536, 20, 2.9));
+  const Row row = judge(all, raw).rows.at(0);
+  ASSERT_TRUE(row.raw_us.has_value());
+  EXPECT_EQ(*row.raw_us, 2.5);
+}
+
+TEST(Judge, ComparesWithTheHeapSwitchedOffInTheSameRound) {
+  std::vector<LaunchRecord> all;
+  for (int round = 0; round < 6; ++round) {
+    all.push_back(carried(round, "near", 65536, 20, 9.0 + round));
+    LaunchRecord off = carried(round, "near", 65536, 20, (9.0 + round) / 0.9);
+    off.setting = kHeapOffSetting;
+    all.push_back(off);
+  }
+  const Judged judged = judge(all, {});
+  ASSERT_EQ(judged.rows.size(), 1U) << "a launch without the heap has no row of its own";
+  EXPECT_NEAR(judged.rows.at(0).to_heap_off.mid, 0.9, 1e-9);
+  EXPECT_EQ(judged.rows.at(0).to_heap_off.count, 6);
+}
+
+TEST(Judge, ABrokenDocumentIsLeftOutAndNotFollowed) {
+  const LaunchRecord nothing{0, "g", "mpich", true, "", 1, Json::object()};
+  EXPECT_EQ(judge({nothing}, {}).mixed, 1);
+}
+
+TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
+  Json c = one_case("matmul", 1024, "comm_us", {{4}});
+  c["order"] = 16;
+  std::vector<LaunchRecord> all = {{0, "g", "mpich", false, "", 1, document("far", {"host"}, Json::array({c}))}};
+  c["metrics"] = {{"comm_us", {{4}, {2}, {4}}}};
+  all.push_back({0, "g", "mpich", true, "", 1, document("far", {"host", "zerohop", "host"}, Json::array({c}))});
+  const Judged judged = judge(all, {});
+  ASSERT_EQ(judged.rows.size(), 1U);
+  EXPECT_EQ(judged.rows[0].key.param, 16);
+  EXPECT_DOUBLE_EQ(judged.rows[0].to_own_host.mid, 0.5);
+  EXPECT_NE(table_of(judged, false).find("\n16 x 16 comm_us "), std::string::npos) << table_of(judged, false);
+}
+
+TEST(BenchReport, RowsOfOneHeadingStandTogether) {
+  std::vector<LaunchRecord> all;
+  for (const uint64_t size : {8U, 1024U}) {
+    for (const char* host : {"mpich", "openmpi"}) {
+      all.push_back(carried(0, "near", size, 4, 3));
+      all.back().host = host;
+    }
+  }
+  const std::string table = table_of(judge(all, {}), true);
+  size_t headings = 0;
+  for (size_t at = table.find("zerohop under"); at != std::string::npos; at = table.find("zerohop under", at + 1))
+    ++headings;
+  EXPECT_EQ(headings, 2U) << table;
+  EXPECT_EQ(closing_of(judge(all, {}), "one way").find("\n4 launches, 0 left out"), 0U);
+}
+
+}  // namespace
+}  // namespace zh::tools

@@ -1,0 +1,33 @@
+// Lines that fit.
+#include "tools/cli/text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace zh::tools {
+namespace {
+
+TEST(Text, BreaksAtBlanksAndIndents) {
+  EXPECT_EQ(wrapped("one two three", 0, 2, 9), "one two\n  three");
+  EXPECT_EQ(wrapped("one two three", 0, 2, 13), "one two three");
+  EXPECT_EQ(wrapped("one two three", 6, 6, 13), "one two\n      three") << "columns that are taken count";
+  EXPECT_EQ(wrapped("", 3, 3, 10), "");
+}
+
+TEST(Text, ALongWordStaysWhole) {
+  EXPECT_EQ(wrapped("see /a/very/long/path now", 0, 1, 8), "see\n /a/very/long/path\n now");
+  EXPECT_EQ(wrapped("/a/very/long/path", 0, 1, 8), "/a/very/long/path") << "no line before it";
+}
+
+TEST(Text, KeepsBlanksInsideALine) { EXPECT_EQ(wrapped("command   (or so)", 0, 0, 40), "command   (or so)"); }
+
+TEST(Text, CountsLettersNotBytes) {
+  EXPECT_EQ(columns_of("µs"), 2U);
+  EXPECT_EQ(wrapped("µµµ µµµ", 0, 0, 7), "µµµ µµµ");
+}
+
+TEST(Text, HangsBelowItself) { EXPECT_EQ(hanging("ok  ", "one two", 8), "ok  one\n    two\n"); }
+
+}  // namespace
+}  // namespace zh::tools

@@ -1,0 +1,185 @@
+// `zerohop bench p2p`: which launches of the point-to-point benchmark a round has, and the verdict on its limits. How a
+// benchmark runs as a whole is command.h's. Measures nothing itself.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "os/program.h"
+#include "tools/bench/command.h"
+#include "tools/bench/report.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/inputs.h"
+
+namespace zh::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct P2pOptions : BenchOptions {
+  std::string raw = "auto";
+  int ranks_many = 8;
+};
+
+/// Launches of one group are compared with each other: short, so that a round of a group sees one nature of the
+/// machine.
+struct Group {
+  std::string name;
+  std::string only;  ///< sub-benchmarks, as the program takes them
+  std::string buffers;
+  int ranks = 2;
+  bool forced_skew = false;  ///< one more zerohop launch for each forced setting
+  bool heap_off = false;     ///< one more zerohop launch without the shared heap
+  bool fresh_job = false;    ///< zerohop against its bare host, wall time included; nothing else in the job
+};
+
+std::vector<Group> p2p_groups(const P2pOptions& o) {
+  const std::vector<Group> all = {
+      {"latency", "latency", "malloc", 2, false, true},
+      {"latency-static", "latency", "static", 2, false, true},
+      {"latency-alloc_mem", "latency", "alloc_mem"},
+      {"noreuse", "noreuse", "malloc", 2, false, true},
+      {"first", "first", "malloc", 2, false, true},
+      {"streams", "bandwidth,bidirectional,rate", "malloc"},
+      {"streams-alloc_mem", "bandwidth,bidirectional", "alloc_mem"},
+      {"queues", "queues", "malloc"},
+      {"overlap", "overlap", "malloc"},
+      {"skew", "skew", "malloc", 2, true},
+      {"breakdown", "breakdown", "malloc"},
+      {"strided", "strided", "malloc"},
+      {"many", "pairs,exchange,multipair", "malloc", o.ranks_many},
+      {"everybody", "everybody", "malloc", 64, false, false, true},
+  };
+  // A quick run looks at the main numbers in one launch per host and round.
+  if (o.only.empty() && o.quick) return {{"quick", "latency,rate,bandwidth,overlap", "malloc"}};
+  const std::vector<std::string> kinds = split(o.buffers);
+  std::vector<Group> chosen;
+  for (Group g : all) {
+    g.only = joined(wanted_of(o, g.only));
+    if (!g.only.empty() && contains(kinds, g.buffers)) chosen.push_back(g);
+  }
+  return chosen;
+}
+
+std::vector<PlannedLaunch> p2p_launches(const P2pOptions& o, const Group& g, const Hosts& hosts) {
+  BenchOptions part = o;
+  part.only = g.only;
+  part.buffers = g.buffers;
+  std::vector<PlannedLaunch> planned;
+  if (g.fresh_job) {  // 64 ranks on a few processors: only hosts that yield their processor come to an end
+    part.sizes.clear();
+    part.blocks = 1;
+    for (const BenchHost& h : hosts.under) {
+      if (h.name == "mpich") continue;
+      planned.push_back(plan_launch("p2p", part, h, g.ranks, kHostArm));
+      planned.push_back(plan_launch("p2p", part, h, g.ranks, kZerohopArm));
+    }
+    return planned;
+  }
+  planned = plan_launches("p2p", part, hosts, g.ranks);
+  const auto add = [&](std::string_view setting, const std::map<std::string, std::string>& env) {
+    for (const BenchHost& h : hosts.under) {
+      PlannedLaunch p = plan_launch("p2p", part, h, g.ranks, kZerohopArm);
+      p.setting = setting;
+      p.spec.env = env;
+      planned.push_back(std::move(p));
+    }
+  };
+  if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}});
+  if (g.forced_skew) {
+    add("single_copy_skew_off", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}});
+    add("single_copy_skew_on", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}});
+  }
+  return planned;
+}
+
+/// The raw limit once per round: in the nature that the machine has in this round.
+void measure_raw(Rounds* rounds) {
+  const std::string file = (fs::temp_directory_path() / fmt::format("zerohop-raw-{}.json", getpid())).string();
+  const std::string zerohop = os::own_folder() + "/zerohop";
+  if (output_of({zerohop, "bench", "raw", "--quick", "--json", file}, 60)) {
+    std::string problem;
+    rounds->add_raw(read_json(file, &problem));
+  }
+  std::error_code ignored;
+  fs::remove(file, ignored);
+}
+
+void add_raw_file(const P2pOptions& o, Rounds* rounds) {
+  std::string problem;
+  rounds->add_raw(read_json(o.raw, &problem));
+}
+
+void p2p_round(const P2pOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
+  if (o.raw == "auto") {
+    if (round == 0 || !o.quick) measure_raw(rounds);  // it takes as long as a quick round's launches
+  } else if (o.raw != "off" && round == 0) {
+    add_raw_file(o, rounds);
+  }
+  for (const Group& g : p2p_groups(o)) rounds->run_group(g.name, round, o.rounds, p2p_launches(o, g, hosts));
+}
+
+std::string wrong_with_p2p(const P2pOptions& o) {
+  if (o.rejudge_path.empty() && p2p_groups(o).empty())
+    return "nothing to run: " + o.only + " is not measured with the buffers " + o.buffers +
+           " (only latency, noreuse, first and streams are with others than malloc)";
+  for (const Group& g : p2p_groups(o)) {
+    if (std::string wrong = wrong_machines(o, g.ranks); o.rejudge_path.empty() && !wrong.empty()) return wrong;
+  }
+  if (o.raw == "auto" || o.raw == "off") return "";
+  std::string problem;
+  const auto document = read_json(o.raw, &problem);
+  if (!problem.empty()) return o.raw + ": " + problem;
+  if (document.is_object() && document.contains("rows")) return "";
+  return o.raw + " holds no raw limits (give a file that `zerohop bench raw --json` wrote)";
+}
+
+int report_p2p(const P2pOptions& o, const Launches& launches) {
+  RawLimits raw;
+  for (const auto& d : launches.raw) add_raw_document(d, &raw);
+  const Judged judged = judge(launches.records, raw);
+  std::fputs((table_of(judged, true) + closing_of(judged, "one way or per message; * marks the best peer")).c_str(),
+             stdout);
+  return write_judged(o, judged, launches.machine, "bench p2p") ? 0 : 2;
+}
+
+}  // namespace
+
+void add_bench_p2p_command(CLI::App& bench) {
+  auto o = std::make_shared<P2pOptions>();
+  o->buffers = "malloc,static,alloc_mem";
+  MpiBench b;
+  b.name = "p2p";
+  b.about = "Host MPIs and zerohop side by side: point-to-point, in rounds of short launches";
+  b.sizes = "Comma list of bytes, with K or M";
+  b.quick = "The main numbers in at most two minutes";
+  b.quick_pace = {8, 3, 2000, 0};
+  b.check = [o] { return wrong_with_p2p(*o); };
+  b.run_round = [o](const Hosts& hosts, int round, Rounds* rounds) { p2p_round(*o, hosts, round, rounds); };
+  b.report = [o](const Launches& launches) { return report_p2p(*o, launches); };
+  CLI::App* c = add_mpi_bench(bench, o, std::move(b));
+  const std::vector<std::string> names = split(
+      "latency,noreuse,first,bandwidth,bidirectional,rate,queues,overlap,skew,breakdown,strided,pairs,exchange,"
+      "multipair,everybody");
+  c->add_option("--only", o->only, "Comma list of " + joined(names))->check([names](const std::string& list) {
+    return wrong_names(names, list);
+  });
+  c->add_option("--raw", o->raw, "Raw limits: auto (measure each round), off, or a file of `zerohop bench raw --json`")
+      ->check([](const std::string& value) {
+        return value == "auto" || value == "off" ? std::string() : wrong_input(value);
+      })
+      ->capture_default_str();
+  c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")
+      ->check(CLI::Range(2, kMostRanks))
+      ->capture_default_str();
+}
+
+}  // namespace zh::tools

@@ -1,0 +1,93 @@
+// See rounds.h.
+#include "tools/bench/rounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/cli/commands.h"
+#include "tools/cli/inputs.h"
+
+namespace zh::tools {
+namespace {
+
+/// A launch that did not measure what it should have must not become a number.
+std::string why_unusable(const LaunchResult& r, bool expect_zerohop) {
+  if (!r.ok) return r.problem;
+  if (r.document.value("errors", 1) != 0) return "wrong data arrived";
+  if (r.document.value("zerohop_loaded", false) != expect_zerohop)
+    return expect_zerohop ? "zerohop was not loaded" : "zerohop was loaded into a bare launch";
+  return {};
+}
+
+std::string hint_for(const std::string& problem) {
+  return problem.find("127") != std::string::npos
+             ? " (is the benchmark program built for this host? see bench/README.md)"
+             : "";
+}
+
+}  // namespace
+
+void Rounds::run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned) {
+  if (planned.empty()) return;
+  // Every launch has every place in the order equally often.
+  const auto first = static_cast<std::ptrdiff_t>(static_cast<size_t>(round) % planned.size());
+  std::rotate(planned.begin(), planned.begin() + first, planned.end());
+  for (const PlannedLaunch& p : planned) launch(group, round, rounds, p);
+}
+
+const LaunchRecord* Rounds::launch(const std::string& group, int round, int rounds, const PlannedLaunch& p) {
+  const auto elapsed = [this] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  };
+  double began = elapsed();
+  LaunchResult r = run_launch(p.spec);
+  // The machine changed its nature during the launch: such numbers are of no use, and the change is over.
+  if (r.ok && r.document.value("placement", "") == "mixed") {
+    began = elapsed();
+    r = run_launch(p.spec);
+  }
+  const std::string problem = why_unusable(r, p.spec.zerohop);
+  const std::string placement =
+      problem.empty() ? r.document.value("placement", "?") : "FAILED: " + problem + hint_for(problem);
+  const std::string kind = p.zerohop ? "zerohop" + (p.setting.empty() ? "" : ":" + p.setting) : "bare";
+  const std::string of = rounds > 0 ? fmt::format("/{}", rounds) : "";
+  fmt::print(stderr, "[{:6.1f} s] round {}{} {} {} {} {:.1f} s {}\n", elapsed(), round + 1, of, group, p.host->name,
+             kind, r.wall_s, placement);
+  if (!problem.empty()) {
+    ++failures_;
+    return nullptr;
+  }
+  launches_.records.push_back(
+      {round, group, p.host->name, p.zerohop, p.setting, r.wall_s, std::move(r.document), began});
+  return &launches_.records.back();
+}
+
+bool write_launches(const std::string& path, const Launches& launches, const std::string& command) {
+  nlohmann::json all = {{"schema", "zerohop-bench-launches/1"},
+                        {"launches", launches.records},
+                        {"raw", launches.raw},
+                        {"machine", json_of(launches.machine)}};
+  return write_file(path, all.dump() + "\n", command);
+}
+
+std::optional<Launches> read_launches(const std::string& path, const std::string& command) {
+  std::string problem;
+  const nlohmann::json all = read_json(path, &problem);
+  if (!problem.empty()) {
+    fmt::print(stderr, "zerohop {}: {}: {}\n", command, path, problem);
+    return std::nullopt;
+  }
+  if (!all.is_object() || !all.contains("launches")) {
+    fmt::print(stderr, "zerohop {}: {} holds no launches (give a file that --launches wrote)\n", command, path);
+    return std::nullopt;
+  }
+  Launches launches;
+  launches.records = all["launches"].get<std::vector<LaunchRecord>>();
+  launches.raw = all.value("raw", nlohmann::json::array());
+  if (all.contains("machine") && all["machine"].is_object()) launches.machine = all["machine"];
+  return launches;
+}
+
+}  // namespace zh::tools

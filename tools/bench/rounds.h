@@ -1,0 +1,56 @@
+// The rounds of a benchmark of MPI programs: short launches in turn, and the file of their documents. Called by the
+// benchmarks (command.h says how they run as a whole); knows nothing of what the programs measure.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/bench/judge.h"
+#include "tools/bench/launch.h"
+#include "tools/bench/machine_load.h"
+
+namespace zh::tools {
+
+/// What the rounds leave: the documents of the launches, and those of `zerohop bench raw` beside them.
+struct Launches {
+  std::vector<LaunchRecord> records;
+  nlohmann::json raw = nlohmann::json::array();
+  MachineLoad machine;
+};
+bool write_launches(const std::string& path, const Launches& launches, const std::string& command);
+/// The launches of an earlier run.
+std::optional<Launches> read_launches(const std::string& path, const std::string& command);
+
+struct PlannedLaunch {
+  const BenchHost* host = nullptr;
+  bool zerohop = false;  ///< this launch stands for zerohop (which a null test leaves out: then spec.zerohop is false)
+  std::string setting;
+  LaunchSpec spec;
+};
+
+/// Makes the launches and keeps their documents.
+class Rounds {
+ public:
+  /// Every launch of the group once, in an order that rotates with the round. One that did not measure what it should
+  /// have is reported on standard error and left out.
+  void run_group(const std::string& group, int round, int rounds, std::vector<PlannedLaunch> planned);
+  /// One launch; null when it is left out. `rounds`: 0 when nobody knows how many there will be.
+  const LaunchRecord* launch(const std::string& group, int round, int rounds, const PlannedLaunch& planned);
+  /// Kept with the launches: what else the machine did meanwhile.
+  void set_machine(const MachineLoad& load) { launches_.machine = load; }
+  void add_raw(nlohmann::json document) { launches_.raw.push_back(std::move(document)); }
+  [[nodiscard]] const Launches& launches() const { return launches_; }
+  /// Something besides a launch went wrong, and was reported.
+  void note_failure() { ++failures_; }
+  [[nodiscard]] int failures() const { return failures_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Launches launches_;
+  int failures_ = 0;
+};
+
+}  // namespace zh::tools

@@ -1,0 +1,192 @@
+// See command_line.h.
+#include "tools/cli/command_line.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <system_error>
+
+#include "tools/cli/commands.h"
+#include "tools/cli/text.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr size_t kLeastRoom = 20;  ///< columns below which a line is not broken
+
+/// Where the rest of a long line goes: below its explanation, which follows two blanks or more, else below its start.
+size_t indent_of(std::string_view line) {
+  const size_t start = std::min(line.find_first_not_of(' '), line.size());
+  const size_t gap = line.find("  ", start);
+  const size_t explanation = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
+  return explanation == std::string_view::npos ? start : explanation;
+}
+
+/// The next line of `text`, which is then gone from it.
+std::string_view take_line(std::string_view* text) {
+  const size_t end = std::min(text->find('\n'), text->size());
+  const std::string_view line = text->substr(0, end);
+  text->remove_prefix(std::min(end + 1, text->size()));
+  return line;
+}
+
+/// Whether a line is one of a paragraph, whose ends of lines mean nothing.
+bool is_prose(std::string_view line) {
+  return !line.empty() && line[0] != ' ' && line[0] != '\n' && !line.starts_with("Usage:");
+}
+
+/// The subcommand that was being read when the line was refused.
+const CLI::App* deepest(const CLI::App* app) {
+  for (auto inner = app->get_subcommands(); !inner.empty(); inner = app->get_subcommands()) app = inner.back();
+  return app;
+}
+
+std::string path_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : path_of(app->get_parent()) + " " + app->get_name();
+}
+
+constexpr const char* kDescription =
+    "Zerohop makes the MPI messages that never leave a node fast, under an unmodified MPI program and the MPI library\n"
+    "it already uses.\n\n"
+    "  mpiexec -n 8 zerohop run ./app       run a program with zerohop; any launcher\n"
+    "  zerohop doctor                       what this machine permits, and what mends it\n"
+    "  zerohop info                         variables in force and what is usable here\n"
+    "  zerohop bench p2p                    host and zerohop side by side\n"
+    "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
+    "  zerohop tune                         what is known of costs here, measuring, choosing by a model\n"
+    "  zerohop model report                 how far models are from what was measured\n";
+
+/// Commands of before, and what does the same now.
+struct Renamed {
+  const char* parent;
+  const char* name;
+  const char* now;
+};
+constexpr Renamed kRenamed[] = {
+    {"bench", "figure", "bench papers"},      {"bench", "shapes", "bench papers ml-2"},
+    {"bench", "matmul", "bench papers cc-8"}, {"model", "predict", "schedule COLLECTIVE --profile PROFILE"},
+    {"model", "profile", "tune --profile"},   {"model", "choose", "tune --model PROFILE"},
+    {"model", "compare", "model report"},     {"model", "judge", "model report"},
+    {"model", "crossover", "model report"},   {"model", "papers", "model report --papers"},
+};
+
+constexpr const char* kFooter =
+    "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
+    "ZEROHOP_ENABLE=0 switches it off. `zerohop <command> --help` tells more.";
+
+}  // namespace
+
+std::string fitted(std::string_view text, size_t columns) {
+  std::string out;
+  while (!text.empty()) {
+    std::string line(take_line(&text));
+    while (is_prose(line) && is_prose(text)) line += " " + std::string(take_line(&text));
+    const size_t indent = indent_of(line);
+    if (columns_of(line) > columns && indent + kLeastRoom <= columns) {
+      line = line.substr(0, indent) + wrapped(std::string_view(line).substr(indent), indent, indent, columns);
+    }
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
+  std::string usage = "\n" + CLI::Formatter::make_usage(app, std::move(name));
+  if (app->get_prefix_command()) usage.insert(usage.find_last_not_of('\n') + 1, " PROGRAM [ARGUMENTS...]");
+  return usage;
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
+  return fitted(CLI::Formatter::make_help(app, std::move(name), mode), output_columns());
+}
+
+std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = deepest(&app);
+  std::string what = error.what();
+  const std::vector<std::string> unknown = app.remaining(true);
+  const bool lacks_command = command->get_require_subcommand_min() > 0 && command->get_subcommands().empty();
+  if (!unknown.empty() && lacks_command) {
+    what = "there is no command " + shell_quoted({unknown.front()}) + "; there are:";
+    for (const CLI::App* known : command->get_subcommands({})) what += " " + known->get_name();
+    for (const Renamed& r : kRenamed) {
+      if (command->get_name() == r.parent && unknown.front() == r.name)
+        what = std::string(r.name) + " is now `zerohop " + r.now + "`";
+    }
+  } else if (!unknown.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    what = "not expected: " + shell_quoted(unknown);
+  }
+  return path_of(command) + ": " + what + "\n`" + path_of(command) + " --help` tells more.\n";
+}
+
+std::vector<std::string> arguments_of(int argc, const char* const* argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty() || arguments[0] != "run") return arguments;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--") {
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    if (word.empty() || word[0] != '-') break;
+    if (word == "-o" || word == "--option" || word == "--library") ++i;
+  }
+  return arguments;
+}
+
+std::string shell_quoted(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  std::string out;
+  for (const std::string& word : words) {
+    if (!out.empty()) out += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      out += word;
+      continue;
+    }
+    out += '\'';
+    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += '\'';
+  }
+  return out;
+}
+
+int command_main(int argc, const char* const* argv, std::initializer_list<AddCommand> commands) {
+  CLI::App app{kDescription, "zerohop"};
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("zerohop ") + ZH_VERSION);
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.get_formatter()->column_width(28);
+  for (const AddCommand add : commands) add(app);
+  if (argc == 1) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  }
+  int code = 0;
+  try {
+    std::vector<std::string> arguments = arguments_of(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
+    code = exit_code;
+  } catch (const std::system_error&) {
+    code = 1;  // what fmt throws where it cannot print
+  } catch (const CLI::RuntimeError& e) {
+    code = e.get_exit_code();  // a subcommand's own result
+  } catch (const CLI::ParseError& e) {
+    const bool refused = e.get_exit_code() != 0;
+    if (refused) {
+      std::fputs(refusal(app, e).c_str(), stderr);
+      code = 2;
+    } else {
+      code = app.exit(e);  // help, version
+    }
+  }
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    std::perror("zerohop: cannot write the output");
+    return code != 0 ? code : 1;
+  }
+  return code;
+}
+
+}  // namespace zh::tools

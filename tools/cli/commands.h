@@ -1,0 +1,42 @@
+// The subcommands of `zerohop`: one function and one file each. Both programs call them; they know nothing of
+// each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace zh::tools {
+
+void add_run_command(CLI::App& app);
+void add_info_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
+/// The parent of `bench p2p` and its like.
+void add_bench_command(CLI::App& app);
+void add_schedule_command(CLI::App& app);
+/// The parent of `model predict` and its like.
+void add_model_command(CLI::App& app);
+void add_tune_command(CLI::App& app);
+
+/// What a subcommand's callback leaves behind for main(): the process's exit code.
+extern int exit_code;
+
+/// libzerohop.so beside this executable (../lib, ../lib64, the same folder); "" if it is not there.
+[[nodiscard]] std::string find_library();
+/// Whether the whole text is in the file now; if not, `zerohop <command>` says so on standard error.
+[[nodiscard]] bool write_file(const std::string& path, const std::string& text, const std::string& command);
+/// "2026-01-31", in UTC.
+[[nodiscard]] std::string today();
+/// Rank in the job whose launcher started this process, by the launchers' variables; 0 outside of a job.
+[[nodiscard]] int launched_rank();
+/// Ranks of the job on this machine by the launchers' variables; 0 if unknown.
+[[nodiscard]] int launched_local_ranks();
+
+/// Becomes `python3 -m zerohop.<module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
+/// the exit code, after a message.
+int become_python(const std::string& module, const std::vector<std::string>& arguments);
+
+}  // namespace zh::tools

@@ -1,0 +1,154 @@
+// `zerohop run`: preloads libzerohop.so into a program and becomes that program. Works behind any launcher, as it
+// starts no process and waits for none.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "os/plain_path.h"
+#include "os/program.h"
+#include "tools/cli/command_line.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/preload.h"
+
+namespace zh::tools {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+
+struct RunArguments {
+  std::vector<std::string> options;
+  std::string library;
+  bool dry = false;
+};
+
+/// Only one rank of a job speaks.
+void run_says(const std::string& text) {
+  if (launched_rank() == 0) std::fprintf(stderr, "zerohop run: %s\n", text.c_str());
+}
+
+/// What the library reads of the environment when it is loaded, long before it reads ZEROHOP_CONFIG.
+bool is_read_at_load(Opt option) { return option == Opt::kHeap || option == Opt::kEnable; }
+
+/// Sets the options as environment, and those of the ZEROHOP_CONFIG file that would be read too late; false (after a
+/// message) if one is wrong.
+bool export_options(const std::vector<std::string>& given) {
+  Options options;
+  for (const std::string& text : given) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos) {
+      run_says("--option wants NAME=VALUE, not \"" + text + "\"");
+      return false;
+    }
+    if (!options.set(text.substr(0, equal), text.substr(equal + 1), Source::kCommandLine).ok()) {
+      run_says(options.complaint());
+      return false;
+    }
+  }
+  const auto hand_on = [&options](auto wanted) {
+    for (size_t i = 0; i < option_table().size(); ++i) {
+      const Opt option = static_cast<Opt>(i);
+      if (wanted(option)) os::set_variable(option_table()[i].name, options.get_text(option));
+    }
+  };
+  // First those given, for the name of the file may be one of them.
+  hand_on([&](Opt option) { return options.source(option) == Source::kCommandLine; });
+  options.read_environment(environ);  // complaints are rank 0's, at MPI_Init
+  hand_on([&](Opt option) { return options.source(option) == Source::kFile && is_read_at_load(option); });
+  return true;
+}
+
+/// The library under a name that LD_PRELOAD can hold; "" (after a message) if there is none.
+std::string plain_name(const std::string& library) {
+  if (os::is_plain_path(library)) return library;
+  const size_t slash = library.rfind('/');
+  const std::string folder = library.substr(0, slash);
+  std::string link;
+  if (slash == std::string::npos || !os::is_plain_path(library.substr(slash))) {
+    run_says(library + ": LD_PRELOAD cannot hold a file name with a blank, a colon or a $");
+  } else if (const Status s = os::link_plain_path(folder, &link); !s.ok()) {
+    run_says(library +
+             ": LD_PRELOAD cannot hold a blank, a colon or a $, and no link to the folder could be made in TMPDIR or "
+             "/tmp: " +
+             std::strerror(s.error()));
+  } else {
+    return link + library.substr(slash);
+  }
+  return "";
+}
+
+int run(const RunArguments& arguments, const std::vector<std::string>& command) {
+  if (command.empty()) {
+    run_says("no program given; for example: mpiexec -n 4 zerohop run ./app");
+    return kUsage;
+  }
+  std::string path;
+  if (const Status s = os::find_program(command[0], &path); !s.ok()) {
+    run_says(shell_quoted({command[0]}) + ": " +
+             (s.error() == ENOENT ? "program not found" : std::strerror(s.error())));
+    return s.error() == ENOENT ? kNotFound : kCannotRun;
+  }
+  if (!export_options(arguments.options)) return kUsage;
+  const std::string why_not = preload_obstacle(path);
+  if (!why_not.empty()) {
+    run_says(path + " " + why_not + ". It runs without zerohop.");
+  } else {
+    std::string library = arguments.library.empty() ? find_library() : arguments.library;
+    if (library.empty() || !os::readable(library)) {
+      run_says("libzerohop.so is not " + (library.empty() ? "beside this command (../lib)" : "at " + library) +
+               "; give its place with --library");
+      return kCannotRun;
+    }
+    library = plain_name(library);
+    if (library.empty()) return kCannotRun;
+    const char* before = std::getenv("LD_PRELOAD");
+    os::set_variable("LD_PRELOAD", preload_with(before != nullptr ? before : "", library, runtimes_of(path)));
+  }
+  if (arguments.dry) {
+    const char* preload = std::getenv("LD_PRELOAD");
+    std::vector<std::string> words = command;
+    words[0] = path;
+    std::printf("LD_PRELOAD=%s %s\n", shell_quoted({preload != nullptr ? preload : ""}).c_str(),
+                shell_quoted(words).c_str());
+    return 0;
+  }
+  const int error = os::execute(path, command);
+  run_says(path + ": " + std::strerror(error));
+  return error == ENOENT ? kNotFound : kCannotRun;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand(
+      "run",
+      "Run a program with zerohop: mpiexec -n 8 zerohop run [options] ./app args...\n"
+      "Starts ./app with libzerohop.so preloaded. Works behind any launcher (mpiexec, mpirun, srun).\n"
+      "Exit code: the program's; 127 not found, 126 cannot be run, 2 wrong use.");
+  command
+      ->add_option("-o,--option", arguments->options,
+                   "NAME=VALUE of a ZEROHOP_ variable (the prefix may be left out); repeatable")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  command->add_option("--library", arguments->library,
+                      "libzerohop.so to preload instead of the one beside this command");
+  command->add_flag("--print", arguments->dry, "Print what would be run, and stop");
+  command->prefix_command();
+  command->callback([arguments, command] {
+    std::vector<std::string> rest = command->remaining();
+    if (!rest.empty() && rest[0] == "--") rest.erase(rest.begin());
+    exit_code = run(*arguments, rest);
+  });
+}
+
+}  // namespace zh::tools

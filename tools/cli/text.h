@@ -1,0 +1,36 @@
+// Lines that fit the terminal, and tables. Called by the subcommands that print findings; refuses to know what they
+// say.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zh::tools {
+
+/// Columns of a line of output: the terminal's, 80 where it is none. Never less than 40.
+[[nodiscard]] size_t output_columns();
+/// Columns that a text in UTF-8 takes.
+[[nodiscard]] size_t columns_of(std::string_view text);
+/// `text` broken at blanks into lines of at most `columns`; later lines start with `indent` blanks. `used`: columns of
+/// the first line that are taken. A word that is longer than a line, such as a path, stays whole.
+[[nodiscard]] std::string wrapped(std::string_view text, size_t used, size_t indent, size_t columns);
+/// `head`, then `text` wrapped behind it and below itself, and the end of the line.
+[[nodiscard]] std::string hanging(const std::string& head, std::string_view text, size_t columns);
+
+/// Columns as wide as their widest cell: the first `left` to the left, the others to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heads, size_t left = 1) : left_(left), rows_({std::move(heads)}) {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  [[nodiscard]] bool empty() const { return rows_.size() < 2; }
+  /// Heads and rows, each with the end of its line.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  size_t left_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace zh::tools

@@ -1,0 +1,19 @@
+// What `zerohop info` has found, as text. Knows the JSON of info.cpp, and looks at nothing itself.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zh::tools {
+
+/// The whole document in lines of at most `columns`; only a long word, such as a path, is longer.
+[[nodiscard]] std::string info_text(const nlohmann::json& info, size_t columns);
+
+/// What is known by name, in the names' order, without what is alike but for `apart`: "abi, ompi" and its value.
+[[nodiscard]] std::vector<std::pair<std::string, nlohmann::json>> told_once(const nlohmann::json& by_name,
+                                                                            const char* apart = "");
+
+}  // namespace zh::tools

@@ -1,0 +1,83 @@
+// See case.h.
+#include "tools/model/case.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <memory>
+
+#include "base/options.h"
+#include "coll/algorithms/algorithms.h"
+#include "coll/analysis/walk.h"
+#include "model/pricing.h"
+
+namespace zh::tools {
+
+std::string fault_of(const ModelCase& c) {
+  if (c.cluster.ranks % c.cluster.nodes != 0) {
+    return fmt::format("{} ranks do not go into {} nodes alike, as the models take them: a multiple of {}, please",
+                       c.cluster.ranks, c.cluster.nodes, c.cluster.nodes);
+  }
+  if (c.root >= c.cluster.ranks) return fmt::format("there is no rank {}", c.root);
+  return "";
+}
+
+coll::Problem problem_of(const ModelCase& c) {
+  std::vector<uint32_t> node_of(c.cluster.ranks);
+  for (uint32_t rank = 0; rank < c.cluster.ranks; ++rank) node_of[rank] = c.cluster.node_of(rank);
+  coll::Problem problem;
+  problem.collective = c.collective;
+  problem.root = c.root;
+  problem.element_bytes = c.bytes % 8 == 0 ? 8 : 1;
+  problem.count = c.bytes / problem.element_bytes;
+  problem.chunk_bytes = c.chunk;
+  problem.blocks = problem.team = c.team;
+  problem.layout = std::make_shared<const coll::Layout>(node_of);
+  return problem;
+}
+
+std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits, std::string* problem) {
+  problem->clear();
+  std::vector<coll::Schedule> out;
+  if (c.cluster.ranks > limits.ranks) {
+    *problem = fmt::format("a walk has {} ranks at most, not {}; closed forms have no such limit", limits.ranks,
+                           c.cluster.ranks);
+    return out;
+  }
+  coll::Problem mine = problem_of(c);
+  uint64_t steps = 0;
+  for (; mine.self < c.cluster.ranks && problem->empty(); ++mine.self) {
+    if (const Status s = coll::build(mine, c.algorithm, &out.emplace_back()); !s.ok()) *problem = s.what();
+    steps += out.back().steps.size();
+    if (steps > limits.steps) {
+      *problem = fmt::format("the schedules of {} ranks have more than {} steps: fewer ranks, please, or larger chunks",
+                             c.cluster.ranks, limits.steps);
+    }
+  }
+  if (!problem->empty()) out.clear();
+  return out;
+}
+
+double walk_us(const ModelCase& c, const std::vector<coll::Schedule>& schedules, model::Model model,
+               const model::Parameters& parameters) {
+  return coll::walk(schedules, model::Pricing(model, parameters, c.cluster, c.stride)).end;
+}
+
+std::vector<std::string> notes_on(const ModelCase& c, const model::Parameters& parameters) {
+  std::vector<std::string> notes;
+  const double last = parameters.last_bytes();
+  if (static_cast<double>(c.bytes) > last) {
+    notes.push_back(fmt::format("The profile's tables end at {}; larger messages lie on the continued lines.",
+                                format_size(static_cast<uint64_t>(last))));
+  }
+  if (c.collective == coll::Collective::kBcast && !std::has_single_bit(c.cluster.ranks)) {
+    notes.push_back("The closed forms take a power of two of ranks; here they round the steps of a tree up.");
+  }
+  if (coll::reduces(c.collective)) notes.push_back("The models have no price for combining; the walk takes a copy's.");
+  notes.push_back(
+      "Only mlog_nP+links lets the messages of a node share its link. No model knows contention on memory, or "
+      "handshakes.");
+  return notes;
+}
+
+}  // namespace zh::tools
