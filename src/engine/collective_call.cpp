@@ -41,8 +41,8 @@ CollectiveCall::CollectiveCall(std::shared_ptr<Collectives> of, Kind kind)
 
 CollectiveCall::~CollectiveCall() { stop(); }
 
-void CollectiveCall::stop() {
-  const bool may_keep = run_ != nullptr && !is_persistent() && done_.load_relaxed() != 0;
+void CollectiveCall::give_up_run() {
+  const bool may_keep = !is_persistent() && done_.load_relaxed() != 0;
   if (may_keep && run_->code() == Code::kOk) of_->keep_run(std::move(run_));
   run_.reset();
 }
@@ -94,21 +94,29 @@ Status CollectiveCall::make_run(bool may_leave) {
 // for calls that have begun; so these are never the host's.
 bool CollectiveCall::choose_team() {
   const coll::Facts facts{false, buffers.how.user == nullptr, {}};
-  const coll::CollectiveWay way = coll::choose(problem, facts, of_->precedence_).way;
-  left_to_host_ = way == coll::CollectiveWay::kHost;
-  if (way != coll::CollectiveWay::kSlots && way != coll::CollectiveWay::kPipelined) return false;
-  const bool small = way == coll::CollectiveWay::kSlots;
+  const bool small = coll::goes_by_slots(problem, facts, of_->precedence_);
+  if (!small) {
+    if (facts.kernel && !coll::fits_staging(problem)) return false;  // plan() chooses
+    const coll::CollectiveWay way = coll::choose(problem, facts, of_->precedence_).way;
+    left_to_host_ = way == coll::CollectiveWay::kHost;
+    if (way != coll::CollectiveWay::kPipelined) return false;
+  }
   if (is_persistent()) own_team_ = of_->on_node_of(small, init_);
   NonblockingOnNode* const team = is_persistent() ? own_team_.get() : of_->on_node(small);
-  const std::lock_guard lock(calls_.mutex_);
-  if (small || !team->is_out()) team_ = team;
-  return team_ != nullptr;
+  if (!small) {
+    const std::lock_guard lock(calls_.mutex_);
+    if (team->is_out()) return false;
+  }
+  team_ = team;
+  return true;
 }
 
 Status CollectiveCall::ready() {
   if (!blocks()) {
-    const bool lacks = buffers.empty_handed && coll::fits_slots(problem);
-    if (choose_team()) return lacks ? Status{Code::kNoMemory, "memory for a copy of a collective's buffer"} : kOk;
+    if (choose_team()) {
+      if (!buffers.empty_handed || !coll::fits_slots(problem)) return kOk;
+      return {Code::kNoMemory, "memory for a copy of a collective's buffer"};
+    }
     if (left_to_host_) return kOk;
   }
   return run_ != nullptr ? kOk : make_run(true);
@@ -159,7 +167,7 @@ void CollectiveCall::start() {
   ask_at_ns_ = 0;
   comes_by_itself_ = by_team();
   if (by_team()) {
-    team_->begin(problem, started_, buffers, &team_call_);
+    team_->begin(problem, started_, digest_, buffers, &team_call_);
   } else {
     start_run();
   }

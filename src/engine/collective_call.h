@@ -68,7 +68,10 @@ class CollectiveCall {
 
  protected:
   /// Gives up what is still under way. Before the memory of its buffers goes.
-  void stop();
+  void stop() {
+    if (run_ != nullptr) give_up_run();
+  }
+  [[nodiscard]] Collectives& collectives() { return *of_; }
 
  private:
   friend class CollectiveCalls;
@@ -103,6 +106,7 @@ class CollectiveCall {
   /// looked at.
   Code trouble();
   void run_with_others();
+  void give_up_run();
   void take_no_part();
 
   std::shared_ptr<Collectives> of_;

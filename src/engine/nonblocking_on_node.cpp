@@ -48,7 +48,7 @@ NonblockingOnNode::NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, co
       exchange_(rank, context, members, self),
       team_(rank.make_node_team(kind == Kind::kSmall, context, members.indices(), self)) {}
 
-void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, const coll::Call& buffers,
+void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t digest, const coll::Call& buffers,
                               coll::NodeCall* call) {
   if (state_ == State::kNew) begin_set_up();
   *call = {};
@@ -61,7 +61,7 @@ void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, const col
   call->pieces = coll::pieces_of(p);
   call->piece = call->pieces == 1 ? 0 : p.self;
   call->bytes = p.bytes();
-  call->digest = uint64_t{coll::digest(p)} << 32 | p.element_bytes;
+  call->digest = uint64_t{digest} << 32 | p.element_bytes;
   call->out = buffers.output;
   if (coll::reduces(p.collective)) call->how = buffers.how;
   if (state_ != State::kUnserved) team_->begin(call);

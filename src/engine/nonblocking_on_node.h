@@ -23,8 +23,10 @@ class NonblockingOnNode {
   /// `members`: node-local indices by rank of the communicator; `self`: this rank. No other messages have `context`.
   NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, const RankList& members, uint32_t self);
 
-  /// Begins what `problem` describes, with buffers as coll::Call has them. Calls begin in the order of their numbers.
-  void begin(const coll::Problem& problem, uint64_t number, const coll::Call& buffers, coll::NodeCall* call);
+  /// Begins what `problem` describes, with buffers as coll::Call has them; `digest` is coll::digest() of it. Calls
+  /// begin in the order of their numbers.
+  void begin(const coll::Problem& problem, uint64_t number, uint32_t digest, const coll::Call& buffers,
+             coll::NodeCall* call);
   enum class Progress : uint8_t {
     kWaits,
     kEnded,    ///< its code says how

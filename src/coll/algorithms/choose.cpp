@@ -39,27 +39,16 @@ Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence
   // While its rank waits in a call of the host for somebody who waits for this collective (MPI standard 2.9), a thread
   // carries it on that calls neither the host, as messages between nodes need, nor the program.
   if (!p.blocks && (p.layout->nodes() > 1 || !facts.kernel)) return choice;
-  const bool on_node = !p.blocks && goes_by_team(p.collective, precedence);
-  if (on_node && fits_slots(p)) {
+  if (goes_by_slots(p, facts, precedence)) {
     choice.way = CollectiveWay::kSlots;
     return choice;
   }
   choice.schedule = precedence.choose(p);
   choice.way = choice.schedule.algorithm == nullptr ? CollectiveWay::kHost : CollectiveWay::kSchedule;
   const bool by_default = choice.way == CollectiveWay::kSchedule && choice.schedule.by == ChosenBy::kDefault;
-  if (on_node && by_default && fits_staging(p)) choice.way = CollectiveWay::kPipelined;
+  const bool may_pipeline = !p.blocks && goes_by_team(p.collective, precedence) && fits_staging(p);
+  if (may_pipeline && by_default) choice.way = CollectiveWay::kPipelined;
   return choice;
-}
-
-uint32_t pieces_of(const Problem& p) {
-  const bool one_each = p.collective == Collective::kReduceScatter || p.collective == Collective::kScatter ||
-                        p.collective == Collective::kAlltoall;
-  return one_each ? p.ranks() : 1;
-}
-
-bool fits_slots(const Problem& p) {
-  return p.uniform && p.ranks() <= kMostNonblockingRanks && p.bytes() <= kSlotBytes / pieces_of(p) &&
-         p.bytes() <= kMostReadBytes / p.ranks();
 }
 
 // Gather and scatter are faster as messages of any length.

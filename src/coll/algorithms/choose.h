@@ -41,12 +41,23 @@ struct Choice {
   return !precedence.named_for(collective).has_value();
 }
 
-/// Whether a nonblocking call of ranks that are all on one node is small enough for slots.
-[[nodiscard]] bool fits_slots(const Problem& problem);
 /// Whether one may go through staging areas, where there is a kernel for its operation.
 [[nodiscard]] bool fits_staging(const Problem& problem);
 /// Pieces of one rank's contribution.
-[[nodiscard]] uint32_t pieces_of(const Problem& problem);
+[[nodiscard]] inline uint32_t pieces_of(const Problem& p) {
+  const bool one_each = p.collective == Collective::kReduceScatter || p.collective == Collective::kScatter ||
+                        p.collective == Collective::kAlltoall;
+  return one_each ? p.ranks() : 1;
+}
+/// Whether a nonblocking call of ranks that are all on one node is small enough for slots.
+[[nodiscard]] inline bool fits_slots(const Problem& p) {
+  return p.uniform && p.ranks() <= kMostNonblockingRanks && p.bytes() <= kSlotBytes &&
+         p.bytes() * pieces_of(p) <= kSlotBytes && p.bytes() * p.ranks() <= kMostReadBytes;
+}
+/// Whether choose() says kSlots.
+[[nodiscard]] inline bool goes_by_slots(const Problem& p, const Facts& facts, const Precedence& precedence) {
+  return !p.blocks && p.layout->nodes() == 1 && facts.kernel && fits_slots(p) && goes_by_team(p.collective, precedence);
+}
 
 // --- Schedules where no variable and no table says which
 

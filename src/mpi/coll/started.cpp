@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "coll/team/team.h"
 #include "engine/collective_calls.h"
 
 namespace zh::mpi {
@@ -46,10 +47,10 @@ Runs* runs_of(CommInfo* comm) {
 }
 
 Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
-    : CollectiveCall(runs, persistent          ? Kind::kPersistent
-                           : blocks != nullptr ? Kind::kBlocking
-                                               : Kind::kNonblocking),
-      runs_(*runs),
+    : CollectiveCall(std::move(runs), persistent          ? Kind::kPersistent
+                                      : blocks != nullptr ? Kind::kBlocking
+                                                          : Kind::kNonblocking),
+      runs_(static_cast<Runs&>(collectives())),
       blocks_(blocks) {}
 
 Started::~Started() {
@@ -94,6 +95,17 @@ int Started::ready() {
     holds_operation_ = true;
   }
   return kGoOn;
+}
+
+void settle_refused(uint16_t call, int root, CommInfo* comm) {
+  const CommInfo::Refused before = std::exchange(comm->refused, {});
+  if (before.call == call && before.root == root) return;
+  if (before.team != nullptr) return before.team->refuse(before.collective == coll::Collective::kAllreduce);
+  Started takes_no_part(comm->runs, false, comm);
+  takes_no_part.problem.collective = before.collective;
+  takes_no_part.problem.uniform = before.uniform;
+  takes_no_part.reducing.how.commutative = before.commutative;
+  takes_no_part.refuse(MPI_ERR_OTHER);
 }
 
 void Started::refuse(int error) {

@@ -80,6 +80,10 @@ class Started final : public engine::CollectiveCall {
   int error_ = MPI_SUCCESS;
 };
 
+/// The next collective of a communicator one of whose blocking calls was refused on this rank: it is that call, made
+/// again rightly, or the others learn that this rank takes no part in it.
+void settle_refused(uint16_t call, int root, CommInfo* comm);
+
 /// A call's schedule, ready to be started. Returns a step (peers.h).
 template <typename Call>
 int set_up(const Call& call, const CommInfo& info, Started& started) {

@@ -10,34 +10,40 @@
 namespace zh::mpi {
 namespace {
 
+/// Of a refused call hosts have told nobody. Made again, rightly, it meets the others' calls (MPICH's noalias.c); if
+/// this rank goes on to another one, they learn that it takes no part in theirs.
+template <typename Form, typename Call>
+CommInfo::Refused refused(const Call& call, coll::Team* team) {
+  CommInfo::Refused as;
+  as.there = true;
+  as.collective = Call::kCollective;
+  as.call = static_cast<uint16_t>(Form::kId);
+  as.root = kEverywhere;
+  if constexpr (requires { call.root; }) as.root = call.root;
+  as.team = team;
+  return as;
+}
+
 /// By a schedule, until it ends.
-template <typename Call>
+template <typename Form, typename Call>
 int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
   Started started(info.runs, false, &info);
   const int result = set_up(call, info, started);
   *way = way_of(started);
+  if (result == kToHost) return result;
   if (result != kGoOn && result != MPI_SUCCESS) {
-    if (result != kToHost) started.refuse(result);
+    if (is_of_buffers(result)) {
+      info.refused = refused<Form>(call, nullptr);
+      info.refused.uniform = started.problem.uniform;
+      info.refused.commutative = started.reducing.how.commutative;
+    }
+    started.refuse(result);
     return result;
   }
   if (const int error = started.start(); error != MPI_SUCCESS) return error;
   started.finish();
   if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier
   return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
-}
-
-/// Of a refused call hosts have told nobody. Made again, rightly, it meets the others' calls (MPICH's noalias.c); if
-/// this rank goes on to another one, they learn that it takes no part in theirs.
-template <typename Form, typename Call>
-CommInfo::Refused refused(const Call& call, coll::Team* team) {
-  int root = kEverywhere;
-  if constexpr (requires { call.root; }) root = call.root;
-  return {team, static_cast<uint16_t>(Form::kId), root, Call::kCollective == coll::Collective::kAllreduce};
-}
-
-[[gnu::cold]] void settle_refused(const CommInfo::Refused& now, CommInfo* info) {
-  const CommInfo::Refused before = std::exchange(info->refused, {});
-  if (before.call != now.call || before.root != now.root) before.team->refuse(before.to_all);
 }
 
 /// By the members' team, where they have one that knows the collective. False: it does not serve the call.
@@ -50,8 +56,6 @@ bool run_by_team(const Call& call, CommInfo* info, int* result) {
     team = team_of(info, Call::kCollective);
   }
   if (team == nullptr) return false;
-  if (info->refused.team != nullptr) [[unlikely]]
-    settle_refused(refused<Form>(call, team), info);
   const uint32_t begun = team->begun();
   *result = call.serve(*info, *team);
   // What is wrong with this rank's arguments the others cannot know; they would wait for it, now or next time.
@@ -71,8 +75,12 @@ int run(const Call& call) {
   CommInfo* info = known(call.comm);
   int result = kToHost;
   CallWay way = CallWay::kTeam;
+  if (info != nullptr && info->refused.there) [[unlikely]] {
+    const CommInfo::Refused now = refused<Form>(call, nullptr);
+    settle_refused(now.call, now.root, info);
+  }
   if (!run_by_team<Form>(call, info, &result) && runs_of(info) != nullptr) {
-    result = run_schedule(call, *info, &way);
+    result = run_schedule<Form>(call, *info, &way);
   }
   if (result == kToHost) {
     way = CallWay::kHost;

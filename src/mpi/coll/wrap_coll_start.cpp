@@ -39,6 +39,8 @@ int begin_uncounted(const Call& call, const End& end, CallWay* way) {
     shim.rank->count_fallback("started collectives: between nodes");
     return call.template forward<Form>(end);
   }
+  if (info->refused.there) [[unlikely]]
+    settle_refused(static_cast<uint16_t>(Form::kId), kEverywhere, info);
   // It counts even if this rank made a mistake, so that the numbers of later ones agree; but see refuse().
   auto started = std::make_unique<Started>(info->runs, persistent);
   const int result = set_up(call, *info, *started);

@@ -14,7 +14,8 @@
 
 namespace zh::coll {
 class Team;
-}
+enum class Collective : uint8_t;
+}  // namespace zh::coll
 
 namespace zh::mpi {
 
@@ -46,10 +47,13 @@ struct CommInfo {
   std::unique_ptr<coll::Team> team;
   /// A blocking collective that this rank was refused for its buffers, while the others may wait for it in theirs.
   struct Refused {
-    coll::Team* team = nullptr;  ///< null: there is none
-    uint16_t call = 0;
+    bool there = false;
+    bool uniform = true;
+    bool commutative = true;
+    coll::Collective collective{};
+    uint16_t call = 0;  ///< CallId
     int root = 0;
-    bool to_all = false;
+    coll::Team* team = nullptr;  ///< that it would have gone by; null: a schedule
   } refused;
   std::shared_ptr<Runs> runs;  ///< for all others (started.h); made at the first
   uint32_t holders = 0;        ///< requests that may outlive the handle (MPI standard 7.4.3)

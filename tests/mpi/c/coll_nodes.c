@@ -147,6 +147,7 @@ CASE(coll_nodes, arguments_refused_inside_a_node) {
       EXPECT(class == MPI_ERR_OTHER || (!all_depend && class == MPI_SUCCESS), "%zu ints: %s", count,
              check_class_name(class));
     }
+    OK(MPI_Barrier(comm));  // not the refused call, made again: so the others learn of it
     use(comm, i);
     free(send);
     free(recv);

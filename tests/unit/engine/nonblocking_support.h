@@ -88,7 +88,7 @@ class NonblockingRank {
     buffers.how.element_bytes = 8;
     buffers.how.kernel = compose_kernel;
     buffers.exact = exact;
-    calls_->begin(problem, what.number, buffers, &u.call);
+    calls_->begin(problem, what.number, coll::digest(problem), buffers, &u.call);
     calls_->advance(&u.call);
     return &u;
   }
