@@ -1,5 +1,6 @@
 // Matching by itself (MPI standard 3.5): which message a receive gets, whoever matches them, and what a probe, a
-// receive that is taken back and a broken lock leave behind. label one-thread: [.]MatcherRules[.]
+// receive that is taken back and a broken lock leave behind.
+// label one-thread: [.]MatcherRules[.]
 #include "p2p/matcher.h"
 
 #include "sides_support.h"

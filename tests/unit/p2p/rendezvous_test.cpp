@@ -1,5 +1,6 @@
 // A large message from its offer to its end, step by step: who is in which state, what a receive that is too short
-// gets, and when a description is used again. label one-thread: [.]RendezvousSteps[.]
+// gets, and when a description is used again.
+// label one-thread: [.]RendezvousSteps[.]
 #include "p2p/rendezvous.h"
 
 #include <numeric>
