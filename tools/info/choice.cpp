@@ -56,21 +56,23 @@ json sources_json(const coll::Problem& problem, const coll::Precedence& preceden
   return out;
 }
 
-struct Service {
-  const char* blocking;
-  const char* nonblocking;
-};
+/// What serves a call of one kind, as coll::choose() says.
+coll::Choice service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, coll::Problem problem, bool blocks) {
+  if (!facts.serves || question.nodes == question.ranks) return {};
+  problem.blocks = blocks;
+  return coll::choose(problem, {question.nodes == 1, true, {question.ranks, false, true}}, facts.precedence);
+}
 
-Service service_of(const ChoiceQuestion& question, const ChoiceFacts& facts, const coll::Problem& problem,
-                   const AlgorithmChoice& choice) {
-  constexpr const char* kHost = "host";
-  if (!facts.serves || question.nodes == question.ranks) return {kHost, kHost};
-  const char* by_choice = choice.algorithm != nullptr ? "schedule" : kHost;
-  if (question.nodes > 1) return {by_choice, kHost};
-  if (facts.precedence.named[static_cast<size_t>(question.collective)]) return {by_choice, by_choice};
-  if (coll::fits_slots(problem)) return {"team", "team"};
-  const bool staged = choice.by == ChosenBy::kDefault && choice.algorithm != nullptr && coll::fits_staging(problem);
-  return {"team", staged ? "team-if-apart" : by_choice};
+const char* word_of(coll::CollectiveWay way) {
+  constexpr const char* kWords[] = {"host", "team", "team", "team-if-apart", "schedule"};
+  return kWords[static_cast<size_t>(way)];
+}
+
+/// Null unless a team serves it.
+json node_word_of(const coll::Choice& choice) {
+  constexpr const char* kWords[] = {"control blocks", "messages", "single copy"};
+  if (choice.way != coll::CollectiveWay::kTeam) return nullptr;
+  return kWords[static_cast<size_t>(choice.node)];
 }
 
 const char* source_text(const std::string& source) {
@@ -92,12 +94,15 @@ std::string sources_text(const json& answer) {
 std::string serves_text(const json& answer) {
   const auto blocking = answer["blocking"].get<std::string>();
   const auto nonblocking = answer["nonblocking"].get<std::string>();
-  const auto who = [](const std::string& by) {
+  const auto who = [&answer](const std::string& by) -> std::string {
+    const json& way = answer["team_way"];
+    if (by == "team" && way.is_string()) return "a team by " + way.get<std::string>() + ", which reads no table";
     if (by == "team") return "a team, which reads no table";
     if (by == "team-if-apart") return "a team if ranks mostly share no cache, else a schedule by this algorithm";
     return by == "schedule" ? "a schedule by this algorithm" : "the host's own collective";
   };
-  return fmt::format("blocking calls: {}; nonblocking and persistent ones: {}", who(blocking), who(nonblocking));
+  const std::string other = nonblocking == "team" ? "slots in shared memory" : who(nonblocking);
+  return fmt::format("blocking calls: {}; nonblocking and persistent ones: {}", who(blocking), other);
 }
 
 }  // namespace
@@ -122,13 +127,14 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi) {
 json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
   const coll::Problem problem = choice_problem(question, facts);
   const AlgorithmChoice choice = facts.precedence.choose(problem);
-  const Service service = service_of(question, facts, problem, choice);
+  const coll::Choice blocking = service_of(question, facts, problem, true);
   return {{"algorithm", algorithm_name(choice.algorithm)},
           {"chunk_bytes", choice.chunk_bytes},
           {"source", name_of(choice.by)},
           {"sources", sources_json(problem, facts.precedence)},
-          {"blocking", service.blocking},
-          {"nonblocking", service.nonblocking},
+          {"blocking", word_of(blocking.way)},
+          {"team_way", node_word_of(blocking)},
+          {"nonblocking", word_of(service_of(question, facts, problem, false).way)},
           {"not_obeyed", facts.complaints}};
 }
 

@@ -81,7 +81,7 @@ TEST(InfoChoice, SaysWhomItServes) {
   EXPECT_EQ(served(4, 1), "schedule schedule");
   f.serves = false;
   EXPECT_EQ(served(4, 1), "host host");
-  expect(told(allreduce(8, 4, 1), facts()), "blocking calls: a team, which reads no table");
+  expect(told(allreduce(8, 4, 1), facts()), "blocking calls: a team by control blocks, which reads no table");
 }
 
 TEST(InfoChoice, AnswersThatAreAlikeAreToldOnce) {
