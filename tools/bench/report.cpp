@@ -37,7 +37,8 @@ std::string case_text(const CaseKey& k) {
   if (k.bench == "queues" || k.bench == "first") t += fmt::format(" {} {:g}", k.variant, k.param);
   if (k.bench == "skew") t += fmt::format(" {}", k.variant);
   if (k.bench == "skew" && k.metric == "c3_us") t += fmt::format(" c2={:g}", k.param);
-  if (k.bench == "strided" && k.param > 0) t += fmt::format("{:g}S", k.param);  // "4K8S", as the paper has it
+  const bool strided = k.bench == "strided" || k.bench.ends_with("_bcast");
+  if (strided && k.param > 0) t += fmt::format("{:g}S", k.param);  // "4K8S", as the paper has it
   if (k.bench == "overlap" || k.bench == "breakdown") t += " " + k.variant;
   if (k.metric != "time_us") t += " " + k.metric;
   return t;
