@@ -136,7 +136,7 @@ Code start_until_error(Rank& rank, engine::NonblockingOnNode& small, uint64_t* n
       buffers.input = &in;
       buffers.output = &out[i];
       buffers.how = sum;
-      small.begin(problem, (*number)++, buffers, &calls[i]);
+      small.begin(problem, (*number)++, coll::digest(problem), buffers, &calls[i]);
     }
     rank.wait_until([&] {
       for (coll::NodeCall& call : calls)
@@ -192,7 +192,7 @@ Code stage_until_error(Rank& rank, engine::NonblockingOnNode& large, uint64_t* n
     buffers.input = in.data();
     buffers.output = out.data();
     buffers.how = {8, simd::kernel(simd::Op::kSum, simd::Type::kInt64), nullptr, nullptr, true};
-    large.begin(problem, (*number)++, buffers, &call);
+    large.begin(problem, (*number)++, coll::digest(problem), buffers, &call);
     rank.wait_until([&] {
       large.advance(&call);
       return call.ended;

@@ -18,6 +18,7 @@
 
 namespace zh::coll {
 
+/// Nothing is pure: what stands for a pure function in a destructor is the C++ runtime's, which no job may need.
 class NodeTeam {
  public:
   virtual ~NodeTeam() = default;
@@ -25,18 +26,18 @@ class NodeTeam {
   NodeTeam& operator=(const NodeTeam&) = delete;
 
   /// This member's block, for all members to know; kNoOffset when the budget of shared memory is used up. Once.
-  [[nodiscard]] virtual Offset take_block() = 0;
+  [[nodiscard]] virtual Offset take_block() { return kNoOffset; }
   /// The blocks of all members, in their order. From now on calls go on.
-  virtual void open(std::vector<Offset> blocks) = 0;
+  virtual void open(std::vector<Offset> /*blocks*/) {}
   /// In place of that: some member has none, and all know it.
-  virtual void give_up() = 0;
+  virtual void give_up() {}
 
   /// Before or after open(), in the order of numbers.
-  virtual void begin(NodeCall* call) = 0;
+  virtual void begin(NodeCall*) {}
   /// Gives and takes what may be by now. True once the call has ended. A call that has ended stays so.
-  virtual bool advance(NodeCall* call) = 0;
+  virtual bool advance(NodeCall*) { return true; }
   /// Ends a call that was begun.
-  virtual void fail(NodeCall* call, Code code) = 0;
+  virtual void fail(NodeCall*, Code) {}
   /// The flag that the call waits for, which advance() has not seen yet; null: it waits for something else.
   [[nodiscard]] virtual const Atomic<uint64_t>* awaited(const NodeCall*) const { return nullptr; }
 
@@ -100,8 +101,8 @@ class TeamOfBlocks : public NodeTeam {
   /// `context` is the same on every member.
   TeamOfBlocks(Services& services, BlockPool<Block>& pool, uint64_t context, std::vector<uint32_t> ranks, uint32_t self)
       : NodeTeam(services, std::move(ranks), self), pool_(pool), context_(context) {}
-  // A block that others may look at, and not know that this member is gone, is never used again.
-  ~TeamOfBlocks() override {
+  /// Of every destructor. A block that others may look at, and not know that this member is gone, is never used again.
+  void leave() {
     if (is_open() && under_way_.empty()) pool_.give(context_, done_, own_, std::move(offsets_));
   }
 

@@ -11,6 +11,7 @@ namespace zh::coll {
 // After a death somebody may still look at the area.
 PipelinedTeam::~PipelinedTeam() {
   if (area_ != kNoOffset && !broken_) pool_.give_staging(area_);
+  leave();
 }
 
 void PipelinedTeam::begin(NodeCall* call) {

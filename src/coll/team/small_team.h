@@ -16,6 +16,7 @@ class SmallTeam final : public TeamOfBlocks<SmallBlockShm> {
  public:
   SmallTeam(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> ranks, uint32_t self)
       : TeamOfBlocks(services, pool.small(), context, std::move(ranks), self) {}
+  ~SmallTeam() override { leave(); }
 
   void begin(NodeCall* call) override;
   bool advance(NodeCall* call) override;
