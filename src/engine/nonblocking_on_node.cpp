@@ -51,10 +51,9 @@ NonblockingOnNode::NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, co
 void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t digest, const coll::Call& buffers,
                               coll::NodeCall* call) {
   if (state_ == State::kNew) begin_set_up();
-  *call = {};
   call->number = number;
   call->gives = (p.collective != Collective::kBcast && p.collective != Collective::kScatter) || p.self == p.root;
-  if (call->gives) call->give = given(p, buffers);
+  call->give = call->gives ? given(p, buffers) : nullptr;
   call->exact = buffers.exact;
   call->able = !buffers.empty_handed;
   std::tie(call->first, call->end) = givers_of(p);
@@ -63,7 +62,7 @@ void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t 
   call->bytes = p.bytes();
   call->digest = uint64_t{digest} << 32 | p.element_bytes;
   call->out = buffers.output;
-  if (coll::reduces(p.collective)) call->how = buffers.how;
+  call->how = coll::reduces(p.collective) ? buffers.how : coll::Reduction{};
   if (state_ != State::kUnserved) team_->begin(call);
 }
 
