@@ -41,7 +41,8 @@ struct Border {
 
 TEST(Choose, BlockingCallsOfANode) {
   using enum NodeWay;
-  const coll::NodeFacts two{2, false, true}, four{4, false, true}, crowded{4, true, true}, young{4, false, false};
+  const coll::NodeFacts two{2, false, true}, four{4, false, true}, crowded{4, true, true}, young{4, false, false},
+      young_two{2, false, false};
   for (const Border& b : std::vector<Border>{
            {Collective::kAllreduce, two, 16 * kKiB, kLarge},
            {Collective::kAllreduce, four, 16 * kKiB, kLarge},
@@ -56,6 +57,7 @@ TEST(Choose, BlockingCallsOfANode) {
            {Collective::kGather, four, 16 * kKiB, kLarge},
            {Collective::kGather, crowded, 32 * kKiB, kMessage},
            {Collective::kScatter, two, 4 * kKiB, kMessage},
+           {Collective::kScatter, young_two, 1 * kKiB, kMessage},
            {Collective::kScatter, four, 4 * kKiB, kLarge},
            {Collective::kScatter, crowded, 8 * kKiB, kMessage, 256 * kKiB},
            {Collective::kAllgather, four, 16 * kKiB, kLarge},
