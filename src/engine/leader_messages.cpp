@@ -74,7 +74,7 @@ Code LeaderMessages::run(const coll::Problem& problem, const char* algorithm, co
   return run->code();
 }
 
-Code LeaderMessages::meet() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
+Code LeaderMessages::barrier() { return run(problem_of(coll::Collective::kBarrier, 0, 1), "dissemination", {}); }
 
 Code LeaderMessages::bcast(void* data, uint64_t bytes, uint32_t root) {
   coll::Problem problem = problem_of(coll::Collective::kBcast, bytes, 1);

@@ -19,7 +19,7 @@ class LeaderMessages final : public coll::LeaderSteps {
   /// have `context`. The rank has an internode.
   LeaderMessages(Rank& rank, uint64_t context, std::vector<int32_t> world, uint32_t self);
 
-  Code meet() override;
+  Code barrier() override;
   Code bcast(void* data, uint64_t bytes, uint32_t root) override;
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
   Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;

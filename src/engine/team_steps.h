@@ -26,10 +26,10 @@ class TeamSteps final : public coll::NodeSteps {
   /// In place of agree(), for a rank that will not share: those that ask learn so. Waits for nobody.
   void pass() { team_.refuse(true); }
 
-  Code give(const void* data, uint64_t bytes, uint32_t root) override {
+  Code bcast_root(const void* data, uint64_t bytes, uint32_t root) override {
     return bcast(const_cast<void*>(data), bytes, root);
   }
-  Code take(void* data, uint64_t bytes, uint32_t root) override {
+  Code bcast_leaf(void* data, uint64_t bytes, uint32_t root) override {
     const Code code = bcast(data, bytes, root);
     if (code == Code::kInvalid) return Code::kIo;  // nothing was given; less is no error of a team's
     return code == Code::kOk && team_.fell_short() ? Code::kInvalid : code;
@@ -37,21 +37,21 @@ class TeamSteps final : public coll::NodeSteps {
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override {
     return team_.reduce(in, out, count, count == 0 ? least_ : how, root);
   }
-  Code part(const void* data, uint64_t bytes, bool even, uint32_t root) override {
+  Code gather_leaf(const void* data, uint64_t bytes, bool even, uint32_t root) override {
     return team_.gather(buffer(const_cast<void*>(data), bytes), {}, root, even);
   }
-  Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) override {
+  Code gather_root(const void* own, void* all, std::span<const uint64_t> parts, bool even) override {
     return with_pieces(all, parts, even, [&](const coll::Pieces& pieces) {
       const Code code = team_.gather(buffer(const_cast<void*>(own), parts[team_.self()]), pieces, team_.self(), even);
       return code == Code::kInvalid ? Code::kIo : code;  // as in take()
     });
   }
-  Code deal(const void* all, std::span<const uint64_t> parts, bool even) override {
+  Code scatter_root(const void* all, std::span<const uint64_t> parts, bool even) override {
     return with_pieces(const_cast<void*>(all), parts, even, [&](const coll::Pieces& pieces) {
       return team_.scatter(pieces, pieces[team_.self()], team_.self(), even);
     });
   }
-  Code pick(void* data, uint64_t bytes, bool even, uint32_t root) override {
+  Code scatter_leaf(void* data, uint64_t bytes, bool even, uint32_t root) override {
     const Code code = team_.scatter({}, buffer(data, bytes), root, even);
     if (code == Code::kInvalid) return Code::kIo;  // as in take()
     return code == Code::kOk && team_.fell_short() ? Code::kInvalid : code;
@@ -59,7 +59,7 @@ class TeamSteps final : public coll::NodeSteps {
   Code scan(const void* in, void* out, uint64_t count, const coll::Reduction& how, bool exclusive) override {
     return team_.scan(in, out, count, count == 0 ? least_ : how, exclusive);
   }
-  Code combine_parts(const void* in, void* out, std::span<const uint64_t> parts, const coll::Reduction& how) override {
+  Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const coll::Reduction& how) override {
     std::unique_ptr<uint64_t[]> counts(new (std::nothrow) uint64_t[parts.size()]);
     if (counts == nullptr) {
       refuse();
@@ -72,7 +72,7 @@ class TeamSteps final : public coll::NodeSteps {
     }
     return team_.reduce_scatter(in, out, counts.get(), total == 0 ? least_ : how);
   }
-  Code exchange(void* all, std::span<const uint64_t> parts) override {
+  Code allgather(void* all, std::span<const uint64_t> parts) override {
     return with_pieces(all, parts, false, [&](const coll::Pieces& pieces) {
       const Code code = team_.allgather(pieces[team_.self()], pieces);
       if (code == Code::kInvalid) return Code::kIo;  // as in take()

@@ -99,9 +99,10 @@ std::vector<uint32_t> node_of_ranks(const ScheduleArguments& a) {
 }
 
 json step_json(const Step& step, uint32_t index, const Schedule& schedule, coll::Span span) {
-  static constexpr const char* kKinds[] = {
-      "copy", "reduce", "send", "receive", "give",     "take",  "contribute",    "collect", "part",  "assemble",
-      "deal", "pick",   "meet", "combine", "exchange", "trade", "combine parts", "scan",    "exscan"};
+  static constexpr const char* kKinds[] = {"copy",         "reduce_local",   "send",        "receive",   "bcast_root",
+                                           "bcast",        "reduce",         "reduce_root", "gather",    "gather_root",
+                                           "scatter_root", "scatter",        "barrier",     "allreduce", "allgather",
+                                           "alltoall",     "reduce_scatter", "scan",        "exscan"};
   static_assert(std::size(kKinds) == static_cast<size_t>(coll::StepKind::kExscan) + 1, "every kind has a name");
   static constexpr const char* kPlaces[] = {"input", "output", "scratch"};
   json out = {{"step", index},       {"kind", kKinds[static_cast<size_t>(step.kind)]},

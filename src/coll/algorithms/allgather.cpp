@@ -99,7 +99,7 @@ void allgather_leader_ring(Builder& b, const Problem& p) {
   const uint32_t leader = node.ranks[0];
   allgather_own_piece(b, p);
   if (p.team) {
-    for (uint32_t i = 0; i < node.size(); ++i) share(b, node, i, p.recv_piece(node.ranks[i]));
+    for (uint32_t i = 0; i < node.size(); ++i) node_bcast(b, node, i, p.recv_piece(node.ranks[i]));
   } else {
     exchange_in_node(b, p, node);
   }
@@ -113,7 +113,7 @@ void allgather_leader_ring(Builder& b, const Problem& p) {
     }
     for (const Range& run : runs_of(p, (out + nodes - 1) % nodes)) {
       if (p.self == leader) b.receive(previous, run);
-      p.team ? share(b, node, 0, run) : bcast_linear(b, node, 0, run);
+      p.team ? node_bcast(b, node, 0, run) : bcast_linear(b, node, 0, run);
     }
   }
 }
@@ -137,9 +137,9 @@ void allgather_host_leaders(Builder& b, const Problem& p) {
   const bool straight = by_nodes.straight();
   const Range all = straight ? Range{Place::kOutput, 0, by_nodes.total()} : b.scratch(by_nodes.total());
   const bool team = p.team && node.size() > 1;
-  assemble(b, node, team, p.send_piece(p.self), by_nodes.part_of(all, mine), by_nodes.bytes_in(mine), p.uniform);
-  if (node.self == 0) b.exchange(between_leaders(p), mine, all, by_nodes.bytes_of_nodes());
-  team ? share(b, node, 0, all) : pass_down(b, by_nodes, all, node, mine);
+  node_gather(b, node, team, p.send_piece(p.self), by_nodes.part_of(all, mine), by_nodes.bytes_in(mine), p.uniform);
+  if (node.self == 0) b.allgather(between_leaders(p), mine, all, by_nodes.bytes_of_nodes());
+  team ? node_bcast(b, node, 0, all) : pass_down(b, by_nodes, all, node, mine);
   const bool has_own = straight && (team || node.self == 0);
   if (!has_own) allgather_own_piece(b, p);
   if (straight) return;

@@ -114,13 +114,13 @@ void allreduce_hierarchical(Builder& b, const Problem& p) {
   Chunks(p, p.output()).each([&](Range out) {
     turns.next();
     const Range in = p.input().part(out.at, out.bytes);
-    if (node.size() > 1) p.team ? combine(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
+    if (node.size() > 1) p.team ? node_reduce(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
     allreduce_doubling(b, heads, node.size() > 1 ? out : in, out);
     if (!p.team) return bcast_linear(b, node, 0, out);
-    if (before.bytes != 0) share(b, node, 0, before);
+    if (before.bytes != 0) node_bcast(b, node, 0, before);
     before = out;
   });
-  if (before.bytes != 0) share(b, node, 0, before);
+  if (before.bytes != 0) node_bcast(b, node, 0, before);
 }
 
 /// A node's ranks and the slices of the vector: as many as the smallest node has ranks, one each for the first ranks of
@@ -166,7 +166,7 @@ void each_slice(const Sliced& s, bool cyclic, F&& f) {
 /// Slice k of what a node's ranks have goes to its k-th rank, which combines it.
 void combine_slices(Builder& b, const Problem& p, const Sliced& s, Range in, Range out, bool cyclic) {
   if (s.node.size() == 1) return;
-  if (p.team) return combine_parts(b, s.node, in, s.slice(out, s.node.self), s.bytes_of_slices(out));
+  if (p.team) return node_reduce_scatter(b, s.node, in, s.slice(out, s.node.self), s.bytes_of_slices(out));
   each_slice(s, cyclic, [&](uint32_t k) {
     // Cyclic: with its own operand first, so that nobody's buffer is read by all at once.
     reduce_linear(b, cyclic ? s.node.rotated(k) : s.node, cyclic ? 0 : k, s.slice(in, k), s.slice(out, k));
@@ -189,10 +189,10 @@ void sliced(Builder& b, const Problem& p, bool cyclic) {
     combine_slices(b, p, s, in, out, cyclic);
     allreduce_doubling(b, s.peers, s.node.size() == 1 ? s.slice(in, s.node.self) : mine, mine);
     if (!p.team) return each_slice(s, cyclic, [&](uint32_t k) { bcast_linear(b, s.node, k, s.slice(out, k)); });
-    if (before.bytes != 0) exchange(b, s.node, before, s.bytes_of_slices(before));
+    if (before.bytes != 0) node_allgather(b, s.node, before, s.bytes_of_slices(before));
     before = out;
   });
-  if (before.bytes != 0) exchange(b, s.node, before, s.bytes_of_slices(before));
+  if (before.bytes != 0) node_allgather(b, s.node, before, s.bytes_of_slices(before));
 }
 
 void allreduce_shmem_parallel(Builder& b, const Problem& p) { sliced(b, p, false); }
@@ -203,9 +203,9 @@ void allreduce_host_leaders(Builder& b, const Problem& p) {
   const Range out = p.output();
   const Range in = p.in_place ? out : p.input();
   const bool alone = node.size() == 1;
-  if (!alone) p.team ? combine(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
-  if (node.self == 0) b.combine(between_leaders(p), alone ? in : out, out);
-  p.team ? share(b, node, 0, out) : bcast_binomial(b, node, 0, out);
+  if (!alone) p.team ? node_reduce(b, node, 0, in, out) : reduce_linear(b, node, 0, in, out);
+  if (node.self == 0) b.allreduce(between_leaders(p), alone ? in : out, out);
+  p.team ? node_bcast(b, node, 0, out) : bcast_binomial(b, node, 0, out);
 }
 
 constexpr Algorithm kAllreduceAlgorithms[] = {

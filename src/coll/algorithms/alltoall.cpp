@@ -130,20 +130,20 @@ void alltoall_host_leaders(Builder& b, const Problem& p) {
     of_nodes.push_back(node.size() * p.layout->members(i).size() * p.bytes());
   }
   if (is_sorted(p, node)) {
-    b.trade(between_leaders(p), mine, in, out, of_nodes);
+    b.alltoall(between_leaders(p), mine, in, out, of_nodes);
     return;
   }
   Range all{};
   if (node.self == 0) all = b.scratch(node.size() * bytes);
-  assemble(b, node, p.team, in, all, of_members, true);
+  node_gather(b, node, p.team, in, all, of_members, true);
   if (node.self == 0) {
     const Range sorted = b.scratch(all.bytes);
     sort_by_receiver(b, p, node.size(), all, sorted);
-    b.trade(between_leaders(p), mine, sorted, all, of_nodes);
+    b.alltoall(between_leaders(p), mine, sorted, all, of_nodes);
     sort_by_sender(b, p, node.size(), all, sorted);
     all = sorted;
   }
-  deal(b, node, p.team, 0, all, out, of_members, true);
+  node_scatter(b, node, p.team, 0, all, out, of_members, true);
   if (node.self == 0) b.copy(all.part(0, bytes), out);
 }
 

@@ -22,12 +22,12 @@ void barrier_dissemination(Builder& b, const Problem& p) { dissemination_round(b
 void by_team(Builder& b, const Problem& p, const Group& node) {
   const SharedBy leader{node.ranks[0]};
   if (node.self != 0) {
-    b.contribute(leader, {});
-    b.take(leader, {});
+    b.reduce_leaf(leader, {});
+    b.bcast_leaf(leader, {});
     return;
   }
-  const uint32_t here = b.collect(leader, {}, {});
-  b.give(leader, {}, {dissemination_round(b, leaders(p, kNoStep), here)});
+  const uint32_t here = b.reduce_root(leader, {}, {});
+  b.bcast_root(leader, {}, {dissemination_round(b, leaders(p, kNoStep), here)});
 }
 
 /// The team tells its leader, leaders meet, and each tells its team.
@@ -36,14 +36,14 @@ void barrier_host_leaders(Builder& b, const Problem& p) {
   const SharedBy leader{node.ranks[0]};
   const bool alone = node.size() == 1;
   if (node.self != 0) {
-    p.team ? b.take(leader, {}, {b.contribute(leader, {})}) : b.await(node.ranks[0], {b.signal(node.ranks[0])});
+    p.team ? b.bcast_leaf(leader, {}, {b.reduce_leaf(leader, {})}) : b.await(node.ranks[0], {b.signal(node.ranks[0])});
     return;
   }
   uint32_t heard = kNoStep;
-  if (p.team && !alone) heard = b.collect(leader, {}, {});
+  if (p.team && !alone) heard = b.reduce_root(leader, {}, {});
   for (uint32_t i = 1; i < node.size() && !p.team; ++i) heard = b.await(node.ranks[i], {heard});
-  const uint32_t met = b.meet(between_leaders(p), {heard});
-  if (p.team && !alone) b.give(leader, {}, {met});
+  const uint32_t met = b.barrier(between_leaders(p), {heard});
+  if (p.team && !alone) b.bcast_root(leader, {}, {met});
   for (uint32_t i = 1; i < node.size() && !p.team; ++i) b.signal(node.ranks[i], {met});
 }
 

@@ -78,7 +78,9 @@ void bcast_leader_ring(Builder& b, const Problem& p) {
   const uint32_t v = (layout.node_of(p.self) + layout.nodes() - layout.node_of(p.root)) % layout.nodes();
   // Each chunk goes on to the ranks of the node while the next one travels between nodes.
   const uint32_t head = node.index(ring.ranks[v]);
-  const auto pass_on = [&](Range chunk) { p.team ? share(b, node, head, chunk) : bcast_linear(b, node, head, chunk); };
+  const auto pass_on = [&](Range chunk) {
+    p.team ? node_bcast(b, node, head, chunk) : bcast_linear(b, node, head, chunk);
+  };
   ScatterRing pass(p, ring.size(), data_of(p), pass_on);
   if (ring.has_self()) {
     pass.tell(b, ring);
@@ -95,7 +97,7 @@ void bcast_hierarchical(Builder& b, const Problem& p) {
   Chunks(p, data_of(p)).each([&](Range chunk) {
     bcast_binomial(b, heads, layout.node_of(p.root), chunk);
     const uint32_t head = node.index(heads.ranks[my_node]);
-    p.team ? share(b, node, head, chunk) : bcast_binomial(b, node, head, chunk);
+    p.team ? node_bcast(b, node, head, chunk) : bcast_binomial(b, node, head, chunk);
   });
 }
 
@@ -108,12 +110,12 @@ void bcast_host_leaders(Builder& b, const Problem& p) {
   const Group node = node_group(p, layout.node_of(p.self));
   const Range data = data_of(p);
   const auto pass_on = [&](uint32_t root) {
-    p.team ? share(b, node, root, data) : bcast_binomial(b, node, root, data);
+    p.team ? node_bcast(b, node, root, data) : bcast_binomial(b, node, root, data);
   };
   if (at_root && !root_leads) pass_on(node.index(p.root));
   if (node.self == 0) {
     const SharedBy by = between_leaders(p, from);
-    at_root ? b.give(by, data) : b.take(by, data);
+    at_root ? b.bcast_root(by, data) : b.bcast_leaf(by, data);
   }
   if (!at_root || root_leads) pass_on(0);
 }

@@ -122,11 +122,11 @@ void gather_host_leaders(Builder& b, const Problem& p) {
   } else if (leads && node.size() > 1) {
     here = b.scratch(by_nodes.bytes_of_nodes()[mine]);
   }
-  const uint32_t given = assemble(b, node, p.team, p.send_piece(p.self), here, by_nodes.bytes_in(mine), true);
+  const uint32_t given = node_gather(b, node, p.team, p.send_piece(p.self), here, by_nodes.bytes_in(mine), true);
   if (leads) {
     const SharedBy by = between_leaders(p, to);
-    p.self == receiver ? b.assemble(by, here, all, by_nodes.bytes_of_nodes(), by_nodes.even())
-                       : b.part(by, here, by_nodes.even());
+    p.self == receiver ? b.gather_root(by, here, all, by_nodes.bytes_of_nodes(), by_nodes.even())
+                       : b.gather_leaf(by, here, by_nodes.even());
   }
   if (receiver != p.root) pass(b, p.self, receiver, p.root, all, {given});
   if (!at_root || by_nodes.straight()) return;
@@ -164,9 +164,10 @@ void scatter_host_leaders(Builder& b, const Problem& p) {
   }
   if (leads) {
     const SharedBy by = between_leaders(p, from);
-    p.self == sender ? b.deal(by, all, by_nodes.bytes_of_nodes(), by_nodes.even()) : b.pick(by, here, by_nodes.even());
+    p.self == sender ? b.scatter_root(by, all, by_nodes.bytes_of_nodes(), by_nodes.even())
+                     : b.scatter_leaf(by, here, by_nodes.even());
   }
-  deal(b, node, p.team, mine == from ? node.index(p.root) : 0, here, own, by_nodes.bytes_in(mine), true);
+  node_scatter(b, node, p.team, mine == from ? node.index(p.root) : 0, here, own, by_nodes.bytes_in(mine), true);
   if (at_root) b.copy(p.send_piece(p.self), own);
   if (leads && mine != from) b.copy(here.part(0, own.bytes), own);
 }

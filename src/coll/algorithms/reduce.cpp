@@ -42,7 +42,7 @@ void reduce_hierarchical(Builder& b, const Problem& p) {
     if (node.size() > 1) {
       if (heads.has_self()) combined = b.scratch(in.bytes);
       const uint32_t head = node.index(heads.ranks[my_node]);
-      p.team ? combine(b, node, head, in, combined) : reduce_linear(b, node, head, in, combined);
+      p.team ? node_reduce(b, node, head, in, combined) : reduce_linear(b, node, head, in, combined);
     }
     reduce_linear(b, heads, layout.node_of(p.root), combined, p.output().part(in.at, in.bytes));
   });
@@ -60,10 +60,10 @@ void reduce_host_leaders(Builder& b, const Problem& p) {
   Range combined = in;
   if (!alone && leads) combined = p.self == p.root ? p.output() : b.scratch(p.bytes());
   const Range result = p.self == p.root ? p.output() : combined;
-  if (!alone) p.team ? combine(b, node, 0, in, combined) : reduce_linear(b, node, 0, in, combined);
+  if (!alone) p.team ? node_reduce(b, node, 0, in, combined) : reduce_linear(b, node, 0, in, combined);
   if (leads) {
     const SharedBy by = between_leaders(p, to);
-    p.self != receiver ? b.contribute(by, combined) : b.collect(by, combined, result);
+    p.self != receiver ? b.reduce_leaf(by, combined) : b.reduce_root(by, combined, result);
   }
   if (receiver != p.root) pass(b, p.self, receiver, p.root, result);
 }

@@ -52,7 +52,7 @@ void reduce_scatter_host_leaders(Builder& b, const Problem& p) {
   Range sum = in;
   if (!alone) {
     if (node.self == 0) sum = b.scratch(in.bytes);
-    p.team ? combine(b, node, 0, in, sum) : reduce_linear(b, node, 0, in, sum);
+    p.team ? node_reduce(b, node, 0, in, sum) : reduce_linear(b, node, 0, in, sum);
   }
   if (node.self == 0) {
     const Range whole = sum;
@@ -62,9 +62,9 @@ void reduce_scatter_host_leaders(Builder& b, const Problem& p) {
                     [&](uint32_t rank, Range piece) { b.copy(whole.part(p.send_piece(rank).at, piece.bytes), piece); });
     }
     here = alone ? own : b.scratch(by_nodes.bytes_of_nodes()[mine]);
-    b.combine_parts(between_leaders(p), sum, here, by_nodes.bytes_of_nodes());
+    b.reduce_scatter(between_leaders(p), sum, here, by_nodes.bytes_of_nodes());
   }
-  deal(b, node, p.team, 0, here, own, by_nodes.bytes_in(mine), p.uniform);
+  node_scatter(b, node, p.team, 0, here, own, by_nodes.bytes_in(mine), p.uniform);
   if (node.self == 0) b.copy(here.part(0, own.bytes), own);
 }
 
@@ -86,7 +86,7 @@ Range combine_divided(Builder& b, const Problem& p, const Group& node, Range in,
   if (node.size() == 1) return in;
   const Range own = b.scratch(parts[node.self]);
   if (p.team) {
-    combine_parts(b, node, in, own, parts);
+    node_reduce_scatter(b, node, in, own, parts);
     return own;
   }
   uint64_t at = 0;

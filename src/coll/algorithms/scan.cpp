@@ -104,7 +104,7 @@ void host_leaders(Builder& b, const Problem& p, bool exclusive) {
   const Range before = node.self == 0 || mine > 0 ? b.scratch(in.bytes) : Range{};
   if (node.self == 0) b.exscan(between_leaders(p), sum, before);
   if (mine == 0) return;
-  p.team ? share(b, node, 0, before) : bcast_binomial(b, node, 0, before);
+  p.team ? node_bcast(b, node, 0, before) : bcast_binomial(b, node, 0, before);
   exclusive&& node.self == 0 ? b.copy(before, out) : b.reduce(before, out);
 }
 

@@ -151,7 +151,7 @@ class Execution {
       case StepKind::kCopy:
         write(rank, step, read(rank, step.from, step.from_at, step.bytes));
         return complete(rank, i);
-      case StepKind::kReduce:
+      case StepKind::kReduceLocal:
         reduce(rank, i, step);
         return complete(rank, i);
       case StepKind::kSend:
@@ -182,25 +182,25 @@ class Execution {
     const StepOf root = group.root_end();
     const Step& step = step_at(root);
     switch (step.kind) {
-      case StepKind::kGive: {
+      case StepKind::kBcastRoot: {
         const std::vector<Stretch> data = read(root.rank, step.from, step.from_at, step.bytes);
         for (const StepOf& end : group.ends) {
           if (end.rank != root.rank) write(end.rank, step_at(end), data);
         }
         break;
       }
-      case StepKind::kCollect:
+      case StepKind::kReduceRoot:
         write(root.rank, step, combined(group, {0, step.bytes}));
         break;
-      case StepKind::kCombine: {
+      case StepKind::kAllreduce: {
         const std::vector<Stretch> result = combined(group, {0, step.bytes});
         for (const StepOf& end : group.ends) write(end.rank, step_at(end), result);
         break;
       }
-      case StepKind::kAssemble:
+      case StepKind::kGatherRoot:
         write(root.rank, step, parts_of(group));
         break;
-      case StepKind::kExchange: {
+      case StepKind::kAllgather: {
         const std::vector<Stretch> all = parts_of(group);
         for (const StepOf& end : group.ends) write(end.rank, step_at(end), all);
         break;
@@ -220,11 +220,11 @@ class Execution {
     const StepKind kind = step_at(group.root_end()).kind;
     std::vector<std::vector<Stretch>> results(group.ends.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      if (kind == StepKind::kDeal && i != group.root) {
+      if (kind == StepKind::kScatterRoot && i != group.root) {
         results[i] = part_at(group, group.root, i);
-      } else if (kind == StepKind::kCombineParts) {
+      } else if (kind == StepKind::kReduceScatter) {
         results[i] = combined(group, place_of(group, group.root, i));
-      } else if (kind == StepKind::kTrade) {
+      } else if (kind == StepKind::kAlltoall) {
         for (size_t k = 0; k < results.size(); ++k) append(&results[i], part_at(group, k, i));
       } else if (kind == StepKind::kScan || kind == StepKind::kExscan) {
         results[i] = i == 0 ? operand_at(group, 0) : combined(group, results[i - 1], i);
@@ -287,8 +287,8 @@ class Execution {
   /// Barrier: whoever gets something knows what those know from which it comes.
   void tell_all(const SharedSteps::Group& group, StepKind kind) {
     if (ranks_[group.ends[0].rank].heard.empty()) return;
-    const bool from_root = kind == StepKind::kGive;
-    const bool to_root = kind == StepKind::kCollect || kind == StepKind::kAssemble;
+    const bool from_root = kind == StepKind::kBcastRoot;
+    const bool to_root = kind == StepKind::kReduceRoot || kind == StepKind::kGatherRoot;
     RankSet known = ranks_[group.root_end().rank].heard[group.root_end().step];
     for (const StepOf& end : group.ends) {
       if (!from_root) known.add(ranks_[end.rank].heard[end.step]);

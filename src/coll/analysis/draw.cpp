@@ -96,7 +96,7 @@ class Picture {
   }
   [[nodiscard]] const char* color_of(uint32_t rank, const Step& step) const {
     if (step.kind == StepKind::kCopy) return kCopyColor;
-    if (step.kind == StepKind::kReduce) return kReduceColor;
+    if (step.kind == StepKind::kReduceLocal) return kReduceColor;
     if (step.of_leaders) return kNetColor;
     if (step.shared()) return kSharedColor;
     return between(rank, step) ? kNetColor : kNodeColor;
@@ -198,38 +198,38 @@ std::string describe(const Step& step) {
   switch (step.kind) {
     case StepKind::kCopy:
       return "copy " + from + " to " + to;
-    case StepKind::kReduce:
+    case StepKind::kReduceLocal:
       return to + " = " + from + " op it";
     case StepKind::kSend:
       return step.bytes == 0 ? "signal " + peer : "send " + from + " to " + peer;
     case StepKind::kReceive:
       return step.bytes == 0 ? "await " + peer : "receive " + to + " from " + peer;
-    case StepKind::kGive:
-      return step.bytes == 0 ? "tell " + group : "give " + from + " to " + group;
-    case StepKind::kTake:
-      return step.bytes == 0 ? "hear " + peer + " with " + group : "take " + to + " from " + peer;
-    case StepKind::kContribute:
-      return step.bytes == 0 ? "tell " + peer + " with " + group : "contribute " + from + " to " + peer;
-    case StepKind::kCollect:
+    case StepKind::kBcastRoot:
+      return step.bytes == 0 ? "tell " + group : "bcast " + from + " to " + group;
+    case StepKind::kBcastLeaf:
+      return step.bytes == 0 ? "hear " + peer + " with " + group : "get " + to + " by bcast from " + peer;
+    case StepKind::kReduceLeaf:
+      return step.bytes == 0 ? "tell " + peer + " with " + group : "reduce " + from + " to " + peer;
+    case StepKind::kReduceRoot:
       return step.bytes == 0 ? "hear " + group : to + " = " + from + " of " + group;
-    case StepKind::kPart:
-      return "give " + from + " to what " + peer + " assembles";
-    case StepKind::kAssemble:
+    case StepKind::kGatherLeaf:
+      return "gather " + from + " to " + peer;
+    case StepKind::kGatherRoot:
       return start + " = " + from + " and the parts of " + group;
-    case StepKind::kDeal:
-      return "deal what is in " + std::string(drawn_place(step.from)) + " from " + std::to_string(step.from_at) +
-             " out to " + group;
-    case StepKind::kPick:
-      return "pick " + to + " of what " + peer + " deals";
-    case StepKind::kMeet:
-      return "meet " + group;
-    case StepKind::kCombine:
+    case StepKind::kScatterRoot:
+      return "scatter what is in " + std::string(drawn_place(step.from)) + " from " + std::to_string(step.from_at) +
+             " to " + group;
+    case StepKind::kScatterLeaf:
+      return "get " + to + " by scatter from " + peer;
+    case StepKind::kBarrier:
+      return "barrier of " + group;
+    case StepKind::kAllreduce:
       return to + " = " + from + " of " + group + ", on all of them";
-    case StepKind::kExchange:
+    case StepKind::kAllgather:
       return start + " = the parts of " + group + ", on all of them";
-    case StepKind::kTrade:
+    case StepKind::kAlltoall:
       return start + " = the parts of " + group + " for this rank, for parts of " + drawn_place(step.from);
-    case StepKind::kCombineParts:
+    case StepKind::kReduceScatter:
       return to + " = its part of what " + group + " combine";
     case StepKind::kScan:
       return to + " = " + from + " of " + group + " up to this rank";

@@ -9,14 +9,14 @@ namespace {
 /// The kind of the root's step in a group of which one step has this kind.
 StepKind kind_of_root(StepKind kind) {
   switch (kind) {
-    case StepKind::kTake:
-      return StepKind::kGive;
-    case StepKind::kContribute:
-      return StepKind::kCollect;
-    case StepKind::kPart:
-      return StepKind::kAssemble;
-    case StepKind::kPick:
-      return StepKind::kDeal;
+    case StepKind::kBcastLeaf:
+      return StepKind::kBcastRoot;
+    case StepKind::kReduceLeaf:
+      return StepKind::kReduceRoot;
+    case StepKind::kGatherLeaf:
+      return StepKind::kGatherRoot;
+    case StepKind::kScatterLeaf:
+      return StepKind::kScatterRoot;
     default:
       return kind;
   }
@@ -24,17 +24,18 @@ StepKind kind_of_root(StepKind kind) {
 
 /// Whether Step::even says something.
 bool may_be_even(StepKind kind) {
-  return kind == StepKind::kPart || kind == StepKind::kAssemble || kind == StepKind::kDeal || kind == StepKind::kPick;
+  return kind == StepKind::kGatherLeaf || kind == StepKind::kGatherRoot || kind == StepKind::kScatterRoot ||
+         kind == StepKind::kScatterLeaf;
 }
 
 /// Whether all ends have steps of one kind.
 bool is_alike(StepKind kind) {
   switch (kind) {
-    case StepKind::kMeet:
-    case StepKind::kCombine:
-    case StepKind::kExchange:
-    case StepKind::kTrade:
-    case StepKind::kCombineParts:
+    case StepKind::kBarrier:
+    case StepKind::kAllreduce:
+    case StepKind::kAllgather:
+    case StepKind::kAlltoall:
+    case StepKind::kReduceScatter:
     case StepKind::kScan:
     case StepKind::kExscan:
       return true;
@@ -106,7 +107,7 @@ class Matching {
     const Step& root = step_at(group.root_end());
     const Step& step = step_at(group.ends[i]);
     if (root.n_parts == 0) return step.bytes == root.bytes && step.n_parts == 0;
-    if (root.kind == StepKind::kTrade) return parts_face_each_other(group, i);
+    if (root.kind == StepKind::kAlltoall) return parts_face_each_other(group, i);
     const std::span<const uint64_t> parts = schedules_[group.root_end().rank].parts_of(root);
     const std::span<const uint64_t> theirs = schedules_[group.ends[i].rank].parts_of(step);
     const bool knows = step.kind == root.kind;  // the sizes of all parts
@@ -118,7 +119,7 @@ class Matching {
   /// Whether the own part lies where it belongs among those of all, where the step leaves it there.
   [[nodiscard]] bool is_in_place(const SharedSteps::Group& group, size_t i) const {
     const Step& step = step_at(group.ends[i]);
-    const bool stays = step.kind == StepKind::kExchange || (step.kind == StepKind::kAssemble && step.of_leaders);
+    const bool stays = step.kind == StepKind::kAllgather || (step.kind == StepKind::kGatherRoot && step.of_leaders);
     if (!stays) return true;
     uint64_t at = step.to_at;
     for (size_t k = 0; k < i; ++k) at += schedules_[group.ends[i].rank].parts_of(step)[k];

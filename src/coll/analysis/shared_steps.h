@@ -18,8 +18,8 @@ struct StepOf {
 };
 
 struct SharedSteps {
-  /// Those who take a step together, in the group's order; `root` is the place of the one that gives, collects,
-  /// assembles or deals, or stands for all.
+  /// Those who take a step together, in the group's order; `root` is the place of the root,
+  /// or stands for all.
   struct Group {
     std::vector<StepOf> ends;
     uint32_t root = 0;

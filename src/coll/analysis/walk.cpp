@@ -236,9 +236,9 @@ class Walk {
   /// of parts for each other, of half of them. The models do not know what the host does there.
   [[nodiscard]] double price_among(const SharedSteps::Group& group) const {
     const Step& step = schedules_[group.root_end().rank].steps[group.root_end().step];
-    const bool reduces = step.kind == StepKind::kCollect || step.kind == StepKind::kCombine ||
-                         step.kind == StepKind::kCombineParts || step.kind == StepKind::kExscan;
-    const bool trades = step.kind == StepKind::kTrade;
+    const bool reduces = step.kind == StepKind::kReduceRoot || step.kind == StepKind::kAllreduce ||
+                         step.kind == StepKind::kReduceScatter || step.kind == StepKind::kExscan;
+    const bool trades = step.kind == StepKind::kAlltoall;
     const size_t leaders = group.ends.size();
     double price = 0;
     for (size_t done = 1; done < leaders; done *= 2) {

@@ -68,7 +68,7 @@ uint32_t Builder::copy(Range from, Range to) {
   return from.place == to.place && from.at == to.at ? kNoStep : local(StepKind::kCopy, from, to);
 }
 
-uint32_t Builder::reduce(Range from, Range to) { return local(StepKind::kReduce, from, to); }
+uint32_t Builder::reduce(Range from, Range to) { return local(StepKind::kReduceLocal, from, to); }
 
 uint32_t Builder::message(StepKind kind, uint32_t rank, Range range, After after, bool whole) {
   uint32_t& count = (kind == StepKind::kSend ? sent_ : received_)[rank];
@@ -117,70 +117,72 @@ void Builder::divide(Step& step, std::span<const uint64_t> parts) {
   schedule_.parts.insert(schedule_.parts.end(), parts.begin(), parts.end());
 }
 
-uint32_t Builder::give(const SharedBy& by, Range from, After after) {
-  return shared(step_of(StepKind::kGive, from, {}), by, after);
+uint32_t Builder::bcast_root(const SharedBy& by, Range from, After after) {
+  return shared(step_of(StepKind::kBcastRoot, from, {}), by, after);
 }
 
-uint32_t Builder::take(const SharedBy& by, Range to, After after) {
-  return shared(step_of(StepKind::kTake, {}, to), by, after);
+uint32_t Builder::bcast_leaf(const SharedBy& by, Range to, After after) {
+  return shared(step_of(StepKind::kBcastLeaf, {}, to), by, after);
 }
 
-uint32_t Builder::contribute(const SharedBy& by, Range from, After after) {
-  return shared(step_of(StepKind::kContribute, from, {}), by, after);
+uint32_t Builder::reduce_leaf(const SharedBy& by, Range from, After after) {
+  return shared(step_of(StepKind::kReduceLeaf, from, {}), by, after);
 }
 
-uint32_t Builder::collect(const SharedBy& by, Range from, Range to, After after) {
-  return shared(step_of(StepKind::kCollect, from, to), by, after);
+uint32_t Builder::reduce_root(const SharedBy& by, Range from, Range to, After after) {
+  return shared(step_of(StepKind::kReduceRoot, from, to), by, after);
 }
 
-uint32_t Builder::part(const SharedBy& by, Range from, bool even) {
-  Step step = step_of(StepKind::kPart, from, {});
+uint32_t Builder::gather_leaf(const SharedBy& by, Range from, bool even) {
+  Step step = step_of(StepKind::kGatherLeaf, from, {});
   step.even = even;
   return shared(step, by);
 }
 
-uint32_t Builder::assemble(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even) {
-  Step step = step_of(StepKind::kAssemble, from, to);
-  step.even = even;
-  divide(step, parts);
-  return shared(step, by);
-}
-
-uint32_t Builder::deal(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even) {
-  Step step = step_of(StepKind::kDeal, all.part(0, parts[by.place]), {});
+uint32_t Builder::gather_root(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even) {
+  Step step = step_of(StepKind::kGatherRoot, from, to);
   step.even = even;
   divide(step, parts);
   return shared(step, by);
 }
 
-uint32_t Builder::pick(const SharedBy& by, Range to, bool even) {
-  Step step = step_of(StepKind::kPick, {}, to);
+uint32_t Builder::scatter_root(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even) {
+  Step step = step_of(StepKind::kScatterRoot, all.part(0, parts[by.place]), {});
+  step.even = even;
+  divide(step, parts);
+  return shared(step, by);
+}
+
+uint32_t Builder::scatter_leaf(const SharedBy& by, Range to, bool even) {
+  Step step = step_of(StepKind::kScatterLeaf, {}, to);
   step.even = even;
   return shared(step, by);
 }
 
-uint32_t Builder::meet(const SharedBy& by, After after) { return shared(step_of(StepKind::kMeet, {}, {}), by, after); }
-
-uint32_t Builder::combine(const SharedBy& by, Range from, Range to) {
-  return shared(step_of(StepKind::kCombine, from, to), by);
+uint32_t Builder::barrier(const SharedBy& by, After after) {
+  return shared(step_of(StepKind::kBarrier, {}, {}), by, after);
 }
 
-uint32_t Builder::exchange(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts) {
+uint32_t Builder::allreduce(const SharedBy& by, Range from, Range to) {
+  return shared(step_of(StepKind::kAllreduce, from, to), by);
+}
+
+uint32_t Builder::allgather(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts) {
   uint64_t before = 0;
   for (uint32_t i = 0; i < own; ++i) before += parts[i];
-  Step step = step_of(StepKind::kExchange, all.part(before, parts[own]), all);
+  Step step = step_of(StepKind::kAllgather, all.part(before, parts[own]), all);
   divide(step, parts);
   return shared(step, by);
 }
 
-uint32_t Builder::trade(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts) {
-  Step step = step_of(StepKind::kTrade, from.part(0, parts[own]), to);
+uint32_t Builder::alltoall(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts) {
+  Step step = step_of(StepKind::kAlltoall, from.part(0, parts[own]), to);
   divide(step, parts);
   return shared(step, by);
 }
 
-uint32_t Builder::combine_parts(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts) {
-  Step step = step_of(StepKind::kCombineParts, from.part(0, to.bytes), to);
+uint32_t Builder::reduce_scatter(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts) {
+  Step step = step_of(StepKind::kReduceScatter, from.part(0, to.bytes), to);
   divide(step, parts);
   return shared(step, by);
 }

@@ -12,7 +12,7 @@
 
 namespace zh::coll {
 
-/// Who takes a step together, and which of them gives, collects or assembles.
+/// Who takes a step together, and which of them is the root.
 struct SharedBy {
   uint32_t peer = 0;     ///< that rank; where all are alike, the first
   uint32_t place = 0;    ///< its place in the group
@@ -40,25 +40,25 @@ class Builder {
 
   // Steps that a group takes together, each after the one before, so that all its ranks take them in one order. They
   // are told by every rank of the group. Also of no bytes.
-  uint32_t give(const SharedBy& by, Range from, After after = {});
-  uint32_t take(const SharedBy& by, Range to, After after = {});
-  uint32_t contribute(const SharedBy& by, Range from, After after = {});
-  uint32_t collect(const SharedBy& by, Range from, Range to, After after = {});
-  uint32_t part(const SharedBy& by, Range from, bool even);
+  uint32_t bcast_root(const SharedBy& by, Range from, After after = {});
+  uint32_t bcast_leaf(const SharedBy& by, Range to, After after = {});
+  uint32_t reduce_leaf(const SharedBy& by, Range from, After after = {});
+  uint32_t reduce_root(const SharedBy& by, Range from, Range to, After after = {});
+  uint32_t gather_leaf(const SharedBy& by, Range from, bool even);
   // `parts`: bytes of the parts of all, by place in the group. `even`: they are of one size, as all know.
   /// `to` is made of them.
-  uint32_t assemble(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even);
+  uint32_t gather_root(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even);
   /// `all` consists of them; this rank has its own.
-  uint32_t deal(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even);
-  uint32_t pick(const SharedBy& by, Range to, bool even);
-  uint32_t meet(const SharedBy& by, After after = {});
-  uint32_t combine(const SharedBy& by, Range from, Range to);
+  uint32_t scatter_root(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even);
+  uint32_t scatter_leaf(const SharedBy& by, Range to, bool even);
+  uint32_t barrier(const SharedBy& by, After after = {});
+  uint32_t allreduce(const SharedBy& by, Range from, Range to);
   /// `all` has the own part in its place.
-  uint32_t exchange(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts);
+  uint32_t allgather(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts);
   /// `parts`: of `from` and of `to`, which are for and of the ranks of the group. `own`: this rank's place there.
-  uint32_t trade(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts);
+  uint32_t alltoall(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts);
   /// `to` is the own part.
-  uint32_t combine_parts(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts);
+  uint32_t reduce_scatter(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts);
   uint32_t scan(const SharedBy& by, Range from, Range to);
   uint32_t exscan(const SharedBy& by, Range from, Range to);
 

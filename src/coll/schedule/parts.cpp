@@ -167,42 +167,42 @@ void reduce_linear(Builder& b, const Group& group, uint32_t root, Range in, Rang
   for (uint32_t i = 1; i < n; ++i) fold.right(operand(i, fold.acc()));
 }
 
-void share(Builder& b, const Group& node, uint32_t root, Range data) {
+void node_bcast(Builder& b, const Group& node, uint32_t root, Range data) {
   if (!node.has_self() || node.size() == 1) return;
   const SharedBy by{node.ranks[root], root};
-  node.self == root ? b.give(by, data) : b.take(by, data);
+  node.self == root ? b.bcast_root(by, data) : b.bcast_leaf(by, data);
 }
 
-void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out) {
+void node_reduce(Builder& b, const Group& node, uint32_t root, Range in, Range out) {
   if (!node.has_self()) return;
   if (node.size() == 1) {
     b.copy(in, out);
     return;
   }
   const SharedBy by{node.ranks[root], root};
-  node.self == root ? b.collect(by, in, out) : b.contribute(by, in);
+  node.self == root ? b.reduce_root(by, in, out) : b.reduce_leaf(by, in);
 }
 
-void combine_parts(Builder& b, const Group& node, Range in, Range own, std::span<const uint64_t> parts) {
+void node_reduce_scatter(Builder& b, const Group& node, Range in, Range own, std::span<const uint64_t> parts) {
   if (!node.has_self()) return;
   if (node.size() == 1) {
     b.copy(in, own);
     return;
   }
-  b.combine_parts({node.ranks[0]}, in, own, parts);
+  b.reduce_scatter({node.ranks[0]}, in, own, parts);
 }
 
-void exchange(Builder& b, const Group& node, Range all, std::span<const uint64_t> parts) {
+void node_allgather(Builder& b, const Group& node, Range all, std::span<const uint64_t> parts) {
   if (!node.has_self() || node.size() == 1) return;
-  b.exchange({node.ranks[0]}, node.self, all, parts);
+  b.allgather({node.ranks[0]}, node.self, all, parts);
 }
 
-uint32_t assemble(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
-                  bool even) {
+uint32_t node_gather(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
+                     bool even) {
   if (!node.has_self()) return kNoStep;
   if (team && node.size() > 1) {
     const SharedBy first{node.ranks[0]};
-    return node.self == 0 ? b.assemble(first, own, all, parts, even) : b.part(first, own, even);
+    return node.self == 0 ? b.gather_root(first, own, all, parts, even) : b.gather_leaf(first, own, even);
   }
   if (node.self != 0) return b.send(node.ranks[0], own);
   const uint32_t copied = b.copy(own, all.part(0, parts[0]));
@@ -211,12 +211,12 @@ uint32_t assemble(Builder& b, const Group& node, bool team, Range own, Range all
   return copied;
 }
 
-void deal(Builder& b, const Group& node, bool team, uint32_t root, Range all, Range own,
-          std::span<const uint64_t> parts, bool even) {
+void node_scatter(Builder& b, const Group& node, bool team, uint32_t root, Range all, Range own,
+                  std::span<const uint64_t> parts, bool even) {
   if (!node.has_self() || node.size() == 1) return;
   if (team) {
     const SharedBy by{node.ranks[root], root};
-    node.self == root ? b.deal(by, all, parts, even) : b.pick(by, own, even);
+    node.self == root ? b.scatter_root(by, all, parts, even) : b.scatter_leaf(by, own, even);
     return;
   }
   if (node.self != root) {

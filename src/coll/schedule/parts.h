@@ -113,30 +113,30 @@ void allreduce_doubling(Builder& b, const Group& group, Range in, Range out);
 // Inside a node that has a team (Problem::team); `node` are all its ranks. Also of no bytes.
 
 /// All get `data` of `root`.
-void share(Builder& b, const Group& node, uint32_t root, Range data);
+void node_bcast(Builder& b, const Group& node, uint32_t root, Range data);
 /// As reduce_linear.
-void combine(Builder& b, const Group& node, uint32_t root, Range in, Range out);
+void node_reduce(Builder& b, const Group& node, uint32_t root, Range in, Range out);
 // `parts`: bytes of each rank's part of a vector, one behind another; a rank may have none.
 /// `own` of each gets its part of in of the first op ... op in of the last. It may lie in `in`.
-void combine_parts(Builder& b, const Group& node, Range in, Range own, std::span<const uint64_t> parts);
+void node_reduce_scatter(Builder& b, const Group& node, Range in, Range own, std::span<const uint64_t> parts);
 /// All get all parts of `all`, where each has its own one.
-void exchange(Builder& b, const Group& node, Range all, std::span<const uint64_t> parts);
+void node_allgather(Builder& b, const Group& node, Range all, std::span<const uint64_t> parts);
 
 // Inside a node with or without a team. `parts`: bytes of what each rank gives or gets, one behind another; `even`:
 // they are of one size, as all know.
 
 /// `all` of index 0 gets `own` of all. Returns the step after which this rank's own has been read.
-uint32_t assemble(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
-                  bool even);
+uint32_t node_gather(Builder& b, const Group& node, bool team, Range own, Range all, std::span<const uint64_t> parts,
+                     bool even);
 /// All but `root` get `own`, their parts of its `all`.
-void deal(Builder& b, const Group& node, bool team, uint32_t root, Range all, Range own,
-          std::span<const uint64_t> parts, bool even);
+void node_scatter(Builder& b, const Group& node, bool team, uint32_t root, Range all, Range own,
+                  std::span<const uint64_t> parts, bool even);
 
 /// One message from rank to rank, also of no bytes: then it says that, so that ranks that disagree on the length need
 /// not wait for each other. Told by all; returns the step of the two that have one.
 uint32_t pass(Builder& b, uint32_t self, uint32_t from, uint32_t to, Range data, Builder::After after = {});
 
-/// The step that the first ranks of all nodes take together, in the order of nodes; that of `node` gives or collects.
+/// The step that the first ranks of all nodes take together, in the order of nodes; that of `node` is the root.
 [[nodiscard]] SharedBy between_leaders(const Problem& problem, uint32_t node = 0);
 
 /// The members of a group that fold pairs so that a power of two is left; keeps the order of ranks.

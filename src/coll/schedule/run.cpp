@@ -15,12 +15,12 @@ namespace {
 /// Of steps that others of the node depend on.
 bool gives(StepKind kind) {
   switch (kind) {
-    case StepKind::kGive:
-    case StepKind::kContribute:
-    case StepKind::kPart:
-    case StepKind::kDeal:
-    case StepKind::kExchange:
-    case StepKind::kCombineParts:
+    case StepKind::kBcastRoot:
+    case StepKind::kReduceLeaf:
+    case StepKind::kGatherLeaf:
+    case StepKind::kScatterRoot:
+    case StepKind::kAllgather:
+    case StepKind::kReduceScatter:
     case StepKind::kScan:
     case StepKind::kExscan:
       return true;
@@ -39,22 +39,22 @@ uint64_t spoilt_bytes(uint64_t bytes) { return bytes == 0 ? 1 : 0; }
 const char* before(const Step& step) {
   static constexpr const char* kStepNames[][2] = {
       {"step: copy", ""},
-      {"step: reduce", ""},
+      {"step: reduce_local", ""},
       {"step: send", ""},
       {"step: receive", ""},
-      {"step: give", "step of leaders: give"},
-      {"step: take", "step of leaders: take"},
-      {"step: contribute", "step of leaders: contribute"},
-      {"step: collect", "step of leaders: collect"},
-      {"step: part", "step of leaders: part"},
-      {"step: assemble", "step of leaders: assemble"},
-      {"step: deal", "step of leaders: deal"},
-      {"step: pick", "step of leaders: pick"},
-      {"", "step of leaders: meet"},
-      {"", "step of leaders: combine"},
-      {"step: exchange", "step of leaders: exchange"},
-      {"", "step of leaders: trade"},
-      {"step: combine parts", "step of leaders: combine parts"},
+      {"step: bcast_root", "step of leaders: bcast_root"},
+      {"step: bcast", "step of leaders: bcast"},
+      {"step: reduce", "step of leaders: reduce"},
+      {"step: reduce_root", "step of leaders: reduce_root"},
+      {"step: gather", "step of leaders: gather"},
+      {"step: gather_root", "step of leaders: gather_root"},
+      {"step: scatter_root", "step of leaders: scatter_root"},
+      {"step: scatter", "step of leaders: scatter"},
+      {"", "step of leaders: barrier"},
+      {"", "step of leaders: allreduce"},
+      {"step: allgather", "step of leaders: allgather"},
+      {"", "step of leaders: alltoall"},
+      {"step: reduce_scatter", "step of leaders: reduce_scatter"},
       {"step: scan", ""},
       {"step: exscan", "step of leaders: exscan"},
   };
@@ -179,22 +179,22 @@ Code Run::share_with_node(const Step& step) {
   const std::byte* from = memory(step.from) + step.from_at;
   std::byte* to = memory(step.to) + step.to_at;
   switch (step.kind) {
-    case StepKind::kGive:
-      return node.give(from, step.bytes, step.tag);
-    case StepKind::kTake:
-      return node.take(to, step.bytes, step.tag);
-    case StepKind::kPart:
-      return node.part(from, step.bytes, step.even, step.tag);
-    case StepKind::kAssemble:
-      return node.assemble(from, to, plan_->schedule_.parts_of(step), step.even);
-    case StepKind::kDeal:
-      return node.deal(from, plan_->schedule_.parts_of(step), step.even);
-    case StepKind::kPick:
-      return node.pick(to, step.bytes, step.even, step.tag);
-    case StepKind::kCombineParts:
-      return node.combine_parts(from, to, plan_->schedule_.parts_of(step), call_.how);
-    case StepKind::kExchange:
-      return node.exchange(to, plan_->schedule_.parts_of(step));
+    case StepKind::kBcastRoot:
+      return node.bcast_root(from, step.bytes, step.tag);
+    case StepKind::kBcastLeaf:
+      return node.bcast_leaf(to, step.bytes, step.tag);
+    case StepKind::kGatherLeaf:
+      return node.gather_leaf(from, step.bytes, step.even, step.tag);
+    case StepKind::kGatherRoot:
+      return node.gather_root(from, to, plan_->schedule_.parts_of(step), step.even);
+    case StepKind::kScatterRoot:
+      return node.scatter_root(from, plan_->schedule_.parts_of(step), step.even);
+    case StepKind::kScatterLeaf:
+      return node.scatter_leaf(to, step.bytes, step.even, step.tag);
+    case StepKind::kReduceScatter:
+      return node.reduce_scatter(from, to, plan_->schedule_.parts_of(step), call_.how);
+    case StepKind::kAllgather:
+      return node.allgather(to, plan_->schedule_.parts_of(step));
     case StepKind::kScan:
     case StepKind::kExscan:
       return node.scan(from, to, count_of(step), call_.how, step.kind == StepKind::kExscan);
@@ -210,27 +210,27 @@ Code Run::share_with_leaders(const Step& step) {
   const std::span<const uint64_t> parts = plan_->schedule_.parts_of(step);
   LeaderSteps& leaders = call_.leaders->chosen();
   switch (step.kind) {
-    case StepKind::kMeet:
-      return leaders.meet();
-    case StepKind::kGive:
+    case StepKind::kBarrier:
+      return leaders.barrier();
+    case StepKind::kBcastRoot:
       return leaders.bcast(from, step.bytes, step.tag);
-    case StepKind::kTake:
+    case StepKind::kBcastLeaf:
       return leaders.bcast(to, step.bytes, step.tag);
-    case StepKind::kCombine:
+    case StepKind::kAllreduce:
       return leaders.allreduce(from, to, count_of(step), call_.how);
-    case StepKind::kExchange:
+    case StepKind::kAllgather:
       return leaders.allgather(to, parts);
-    case StepKind::kPart:
+    case StepKind::kGatherLeaf:
       return leaders.gather(from, step.bytes, nullptr, {}, step.even, step.tag);
-    case StepKind::kAssemble:
+    case StepKind::kGatherRoot:
       return leaders.gather(from, step.bytes, to, parts, step.even, step.tag);
-    case StepKind::kDeal:
+    case StepKind::kScatterRoot:
       return leaders.scatter(from, parts, nullptr, step.bytes, step.even, step.tag);
-    case StepKind::kPick:
+    case StepKind::kScatterLeaf:
       return leaders.scatter(nullptr, {}, to, step.bytes, step.even, step.tag);
-    case StepKind::kTrade:
+    case StepKind::kAlltoall:
       return leaders.alltoall(from, to, parts);
-    case StepKind::kCombineParts:
+    case StepKind::kReduceScatter:
       return leaders.reduce_scatter(from, to, parts, call_.how);
     case StepKind::kExscan:
       return leaders.exscan(from, to, count_of(step), call_.how);

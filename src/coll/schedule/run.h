@@ -56,23 +56,23 @@ class Transport {
 class NodeSteps {
  public:
   /// All get what rank `root` of the node gives.
-  virtual Code give(const void* data, uint64_t bytes, uint32_t root) = 0;
-  virtual Code take(void* data, uint64_t bytes, uint32_t root) = 0;
+  virtual Code bcast_root(const void* data, uint64_t bytes, uint32_t root) = 0;
+  virtual Code bcast_leaf(void* data, uint64_t bytes, uint32_t root) = 0;
   /// out = in of the first op ... op in of the last, on `root` alone.
   virtual Code reduce(const void* in, void* out, uint64_t count, const Reduction& how, uint32_t root) = 0;
   /// Rank `root` gets the parts of all, one behind another. `even`: they are of one size, as all know.
-  virtual Code part(const void* data, uint64_t bytes, bool even, uint32_t root) = 0;
-  virtual Code assemble(const void* own, void* all, std::span<const uint64_t> parts, bool even) = 0;
+  virtual Code gather_leaf(const void* data, uint64_t bytes, bool even, uint32_t root) = 0;
+  virtual Code gather_root(const void* own, void* all, std::span<const uint64_t> parts, bool even) = 0;
   /// All others get their parts of what rank `root` of the node has, one behind another.
-  virtual Code deal(const void* all, std::span<const uint64_t> parts, bool even) = 0;
-  virtual Code pick(void* data, uint64_t bytes, bool even, uint32_t root) = 0;
+  virtual Code scatter_root(const void* all, std::span<const uint64_t> parts, bool even) = 0;
+  virtual Code scatter_leaf(void* data, uint64_t bytes, bool even, uint32_t root) = 0;
   /// out = in of the first op ... op in of this rank, or `exclusive`, of the one before; the first gets nothing then.
   virtual Code scan(const void* in, void* out, uint64_t count, const Reduction& how, bool exclusive) = 0;
   // `parts`: bytes of the parts of all, one behind another.
   /// `out` gets the own part of in of the first op ... op in of the last; it may lie in `in`.
-  virtual Code combine_parts(const void* in, void* out, std::span<const uint64_t> parts, const Reduction& how) = 0;
+  virtual Code reduce_scatter(const void* in, void* out, std::span<const uint64_t> parts, const Reduction& how) = 0;
   /// `all` gets the parts of all on every rank; the own one is there already.
-  virtual Code exchange(void* all, std::span<const uint64_t> parts) = 0;
+  virtual Code allgather(void* all, std::span<const uint64_t> parts) = 0;
   /// In place of any of these, for a rank that has nothing to give: those that wait for it learn so.
   virtual void refuse() = 0;
 
@@ -86,7 +86,7 @@ class LeaderSteps {
   /// What takes the steps: these, or others in their place. Known when the first step is taken, which may wait for all.
   virtual LeaderSteps& chosen() { return *this; }
   /// Returns when all have come.
-  virtual Code meet() = 0;
+  virtual Code barrier() = 0;
   /// From `data` of the leader of node `root` into that of all others.
   virtual Code bcast(void* data, uint64_t bytes, uint32_t root) = 0;
   /// out = in of the first op ... op in of the last; `in` may be `out`. On `root` alone, or on all.

@@ -23,27 +23,27 @@ struct Range {
 };
 
 enum class StepKind : uint8_t {
-  kCopy,     ///< to = from
-  kReduce,   ///< to = from op to; `from` holds the operand of the lower ranks (MPI standard 6.9.1)
-  kSend,     ///< sends `from` to `peer`
-  kReceive,  ///< receives into `to` from `peer`
-  // Steps that the ranks of a group take together: those of a node, by their team, or the leaders of all nodes, by the
-  // host's collective. The k-th of one is the k-th of the others.
-  kGive,          ///< all others of the group get `from`
-  kTake,          ///< gets `to` from `peer`, which gives
-  kContribute,    ///< `from` is an operand of what `peer` collects
-  kCollect,       ///< to = from of the group's first rank op ... op from of its last
-  kPart,          ///< `from` is this rank's part of what `peer` assembles
-  kAssemble,      ///< `to` gets the parts of all, one behind another; `from` is the own one, of leaders in its place
-  kDeal,          ///< all others of the group get their parts of `from`, which lie there one behind another
-  kPick,          ///< gets `to`, its part of what `peer` deals
-  kMeet,          ///< all have come
-  kCombine,       ///< all get to = from of the first op ... op from of the last
-  kExchange,      ///< `to` gets the parts of all on every rank; `from` is the own one, in its place there
-  kTrade,         ///< each gets `to`, the parts for it of all; `from` has its own parts for all
-  kCombineParts,  ///< each gets `to`, its part of from of the first op ... op from of the last
-  kScan,          ///< to = from of the first op ... op from of this rank
-  kExscan,        ///< to = from of the first op ... op from of the one before; the first gets nothing
+  kCopy,         ///< to = from
+  kReduceLocal,  ///< to = from op to; `from` holds the operand of the lower ranks (MPI standard 6.9.1)
+  kSend,         ///< sends `from` to `peer`
+  kReceive,      ///< receives into `to` from `peer`
+  // Collectives of a group: of a node's ranks, by their team, or of the leaders of all nodes, by the host's collective.
+  // The k-th of one rank is the k-th of the others. Where root and others do different things, each has a name.
+  kBcastRoot,      ///< all others of the group get `from`
+  kBcastLeaf,      ///< gets `to` from `peer`, the root
+  kReduceLeaf,     ///< `from` is an operand for `peer`, the root
+  kReduceRoot,     ///< to = from of the group's first rank op ... op from of its last
+  kGatherLeaf,     ///< `from` is this rank's part of what `peer`, the root, gets
+  kGatherRoot,     ///< `to` gets the parts of all, one behind another; `from` is the own one, of leaders in its place
+  kScatterRoot,    ///< all others of the group get their parts of `from`, which lie there one behind another
+  kScatterLeaf,    ///< gets `to`, its part of what `peer`, the root, has
+  kBarrier,        ///< all have come
+  kAllreduce,      ///< all get to = from of the first op ... op from of the last
+  kAllgather,      ///< `to` gets the parts of all on every rank; `from` is the own one, in its place there
+  kAlltoall,       ///< each gets `to`, the parts for it of all; `from` has its own parts for all
+  kReduceScatter,  ///< each gets `to`, its part of from of the first op ... op from of the last
+  kScan,           ///< to = from of the first op ... op from of this rank
+  kExscan,         ///< to = from of the first op ... op from of the one before; the first gets nothing
 };
 
 constexpr uint32_t kNoStep = ~uint32_t{0};
@@ -64,7 +64,7 @@ struct Step {
   bool of_leaders = false;     ///< shared: by the first ranks of all nodes, in the order of nodes; else by a node's
   bool even = false;           ///< parts: all are of one size, as all know
   bool whole = false;          ///< receive: of several pieces, which are of no use where less comes
-  uint32_t peer = 0;           ///< messages; shared: who gives, collects or assembles. A rank of the communicator
+  uint32_t peer = 0;           ///< messages; shared: the root. A rank of the communicator
   uint32_t tag = 0;         ///< messages: < kTags; of two of a pair with one tag, the second waits. Shared: the place
                             ///< of `peer` in the group
   uint32_t first_part = 0;  ///< of who knows all parts: their sizes are Schedule::parts[first_part, + n_parts)
@@ -77,14 +77,15 @@ struct Step {
                        ///< the own one
 
   [[nodiscard]] bool reads() const {
-    return kind != StepKind::kReceive && kind != StepKind::kTake && kind != StepKind::kPick && kind != StepKind::kMeet;
+    return kind != StepKind::kReceive && kind != StepKind::kBcastLeaf && kind != StepKind::kScatterLeaf &&
+           kind != StepKind::kBarrier;
   }
   [[nodiscard]] bool writes() const {
-    return kind != StepKind::kSend && kind != StepKind::kGive && kind != StepKind::kContribute &&
-           kind != StepKind::kPart && kind != StepKind::kDeal && kind != StepKind::kMeet;
+    return kind != StepKind::kSend && kind != StepKind::kBcastRoot && kind != StepKind::kReduceLeaf &&
+           kind != StepKind::kGatherLeaf && kind != StepKind::kScatterRoot && kind != StepKind::kBarrier;
   }
   [[nodiscard]] bool message() const { return kind == StepKind::kSend || kind == StepKind::kReceive; }
-  [[nodiscard]] bool shared() const { return kind >= StepKind::kGive; }
+  [[nodiscard]] bool shared() const { return kind >= StepKind::kBcastRoot; }
 };
 
 struct Schedule {
@@ -108,13 +109,13 @@ struct Schedule {
   }
   /// Bytes from Step::from_at on that it reads; from Step::to_at on that it writes, or has where they are already.
   [[nodiscard]] uint64_t read(const Step& step) const {
-    const bool all =
-        step.kind == StepKind::kDeal || step.kind == StepKind::kTrade || step.kind == StepKind::kCombineParts;
+    const bool all = step.kind == StepKind::kScatterRoot || step.kind == StepKind::kAlltoall ||
+                     step.kind == StepKind::kReduceScatter;
     return all ? total(step) : step.bytes;
   }
   [[nodiscard]] uint64_t written(const Step& step) const {
     const bool all =
-        step.kind == StepKind::kAssemble || step.kind == StepKind::kExchange || step.kind == StepKind::kTrade;
+        step.kind == StepKind::kGatherRoot || step.kind == StepKind::kAllgather || step.kind == StepKind::kAlltoall;
     return all ? total(step) : step.bytes;
   }
 };

@@ -129,7 +129,7 @@ Code HostLeaders::by_host(const Call& call, uint64_t bytes) {
   return code_of(call.template forward<Form>(leaders_.comm()));
 }
 
-Code HostLeaders::meet() { return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0); }
+Code HostLeaders::barrier() { return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0); }
 
 Code HostLeaders::bcast(void* data, uint64_t bytes, uint32_t root) {
   const Data<MPI_Count> all(data, static_cast<MPI_Count>(bytes), MPI_BYTE);

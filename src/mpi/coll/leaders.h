@@ -51,7 +51,7 @@ class HostLeaders final : public coll::LeaderSteps {
   HostLeaders(Leaders& leaders, const Reducing& reducing) : leaders_(leaders), reducing_(reducing) {}
 
   coll::LeaderSteps& chosen() override;
-  Code meet() override;
+  Code barrier() override;
   Code bcast(void* data, uint64_t bytes, uint32_t root) override;
   Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
   Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;

@@ -87,8 +87,8 @@ TEST(PlantedFault, WrongChunkWritten) {
 TEST(PlantedFault, LostWait) {
   // Of a step with bytes: only data, not pacing, must be waited for.
   const auto has_data = [](const Step& x) {
-    return x.n_waits > 0 &&
-           (x.kind == StepKind::kReduce || (x.kind == StepKind::kSend && x.bytes > 0 && x.from != coll::Place::kInput));
+    return x.n_waits > 0 && (x.kind == StepKind::kReduceLocal ||
+                             (x.kind == StepKind::kSend && x.bytes > 0 && x.from != coll::Place::kInput));
   };
   EXPECT_GT(plant_in_step(has_data, [](Step& x) { x.n_waits = 0; }), 50);
 }
@@ -99,7 +99,7 @@ TEST(PlantedFault, WaitsSwapped) {
               std::vector<uint32_t*> operands;  // of different steps
               for (const Step& step : s.steps) {
                 uint32_t* operand = nullptr;
-                for (uint32_t k = 0; k < step.n_waits && step.kind == StepKind::kReduce; ++k) {
+                for (uint32_t k = 0; k < step.n_waits && step.kind == StepKind::kReduceLocal; ++k) {
                   uint32_t& wait = s.waits[step.first_wait + k];
                   if (s.steps[wait].kind == StepKind::kReceive) operand = &wait;
                 }
@@ -114,7 +114,7 @@ TEST(PlantedFault, WaitsSwapped) {
 
 TEST(PlantedFault, OperandsSwapped) {
   const auto of_data = [](const Step& x) {
-    return x.kind == StepKind::kReduce && x.from != coll::Place::kInput && x.bytes > 0;
+    return x.kind == StepKind::kReduceLocal && x.from != coll::Place::kInput && x.bytes > 0;
   };
   const auto swap = [](Step& x) {
     std::swap(x.from, x.to);
@@ -177,7 +177,7 @@ TEST(PlantedFault, AResultOfTheFirstRankOfAnExclusiveScan) {
 
 TEST(PlantedFault, CombinedTwice) {
   EXPECT_GT(plant_everywhere([](Schedule& s) {
-              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kReduce; });
+              Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kReduceLocal; });
               if (step == nullptr) return false;
               s.steps.push_back(*step);
               s.waits.push_back(static_cast<uint32_t>(s.steps.size()) - 2);
@@ -248,7 +248,9 @@ TEST(PlantedFault, NodesStepTakenWithLeaders) {
 TEST(PlantedFault, LeadersStepLeftOut) { EXPECT_GT(plant_in_step(among_leaders, leave_out), 10); }
 
 TEST(PlantedFault, AnotherKindOfStepAmongLeaders) {
-  const auto other = [](Step& x) { x.kind = x.kind == StepKind::kCombine ? StepKind::kCollect : StepKind::kCombine; };
+  const auto other = [](Step& x) {
+    x.kind = x.kind == StepKind::kAllreduce ? StepKind::kReduceRoot : StepKind::kAllreduce;
+  };
   EXPECT_GT(plant_in_step(among_leaders, other), 10);
 }
 
@@ -268,7 +270,7 @@ TEST(PlantedFault, PartOfAnotherSize) {
 }
 
 TEST(PlantedFault, PartsThatOneTakesForEven) {
-  const auto parted = [](const Step& x) { return x.kind == StepKind::kPart || x.kind == StepKind::kPick; };
+  const auto parted = [](const Step& x) { return x.kind == StepKind::kGatherLeaf || x.kind == StepKind::kScatterLeaf; };
   EXPECT_GT(plant_in_step(
                 parted, [](Step& x) { x.even = !x.even; }, true),
             2);
@@ -312,8 +314,11 @@ TEST(PlantedFault, NothingIsPutBeforeTheFirstNode) {
   const auto exscan = static_cast<uint32_t>(first.steps.size()) - 1;
   ASSERT_EQ(first.steps[exscan].kind, StepKind::kExscan);
   Step use = first.steps[exscan];
-  use = {
-      .kind = StepKind::kReduce, .from = use.to, .to = coll::Place::kOutput, .from_at = use.to_at, .bytes = use.bytes};
+  use = {.kind = StepKind::kReduceLocal,
+         .from = use.to,
+         .to = coll::Place::kOutput,
+         .from_at = use.to_at,
+         .bytes = use.bytes};
   use.first_wait = static_cast<uint32_t>(first.waits.size());
   use.n_waits = 1;
   first.waits.push_back(exscan);
@@ -331,13 +336,13 @@ TEST(PlantedFault, PartsInAnotherOrder) {
       return true;
     };
   };
-  EXPECT_NE(fault_of_all(Collective::kReduceScatter, turned(StepKind::kCombineParts)), "");
-  EXPECT_NE(fault_of_all(Collective::kAlltoall, turned(StepKind::kTrade)), "");
+  EXPECT_NE(fault_of_all(Collective::kReduceScatter, turned(StepKind::kReduceScatter)), "");
+  EXPECT_NE(fault_of_all(Collective::kAlltoall, turned(StepKind::kAlltoall)), "");
 }
 
 TEST(PlantedFault, PartsOfANodeInAnotherOrder) {
   // The first two slices of the last chunk, of 5 elements, are 3 and 2, and the node of three ranks has one without.
-  for (const StepKind kind : {StepKind::kCombineParts, StepKind::kExchange}) {
+  for (const StepKind kind : {StepKind::kReduceScatter, StepKind::kAllgather}) {
     const auto turned = [kind](Schedule& s) {
       const Step* step = find_step(
           s, [&](const Step& x) { return x.kind == kind && !x.of_leaders && s.parts_of(x)[0] != s.parts_of(x)[1]; });
@@ -352,7 +357,7 @@ TEST(PlantedFault, PartsOfANodeInAnotherOrder) {
 TEST(PlantedFault, ExchangedFromElsewhere) {
   // What a rank has is not where it belongs among the parts of all.
   const auto moved = [](Schedule& s) {
-    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kExchange && x.bytes > 0; });
+    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kAllgather && x.bytes > 0; });
     if (step != nullptr) step->from_at ^= 4;
     return step != nullptr;
   };
@@ -362,7 +367,7 @@ TEST(PlantedFault, ExchangedFromElsewhere) {
 
 TEST(PlantedFault, LeadersTradeWhatIsNotSorted) {
   const auto unsorted = [](Schedule& s) {
-    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kTrade; });
+    Step* step = find_step(s, [](const Step& x) { return x.kind == StepKind::kAlltoall; });
     if (step == nullptr) return false;
     // The first two copies of its leader, each to the other one's place.
     Step* first = find_step(s, [](const Step& x) { return x.kind == StepKind::kCopy; });

@@ -269,7 +269,7 @@ Code Meeting::End::leave() {
   return meeting_.failing_ == self_ ? Code::kIo : Code::kOk;
 }
 
-Code Meeting::End::meet() { return leave(); }
+Code Meeting::End::barrier() { return leave(); }
 
 void Meeting::End::bring(const void* in, std::span<const uint64_t> parts) {
   meeting_.brought_[self_] = {in, parts};

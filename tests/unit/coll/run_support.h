@@ -104,7 +104,7 @@ class Meeting {
   class End final : public coll::LeaderSteps {
    public:
     End(Meeting& meeting, uint32_t self) : meeting_(meeting), self_(self) {}
-    Code meet() override;
+    Code barrier() override;
     Code bcast(void* data, uint64_t bytes, uint32_t root) override;
     Code reduce(const void* in, void* out, uint64_t count, const coll::Reduction& how, uint32_t root) override;
     Code allreduce(const void* in, void* out, uint64_t count, const coll::Reduction& how) override;
