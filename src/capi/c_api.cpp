@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/collective_calls.h"
+#include "engine/active_collectives.h"
 #include "shm/arena.h"
 
 using namespace zh;
@@ -118,7 +118,7 @@ int zh_open(const zh_job* job, zh_rank** out) {
   status = engine::Rank::create(*self->node, *self->job, engine::Config{}, &self->rank);
   if (!status.ok()) return to_errno(status.code());
   engine::Rank* const rank = self->rank.get();
-  rank->set_host_progress([rank] { rank->collective_calls()->advance(); });
+  rank->set_host_progress([rank] { rank->active_collectives()->advance(); });
   *out = self.release();
   return 0;
 }
@@ -220,7 +220,7 @@ int zh_imrecv(zh_rank* self, zh_message* message, const struct iovec* pieces, in
 }
 
 int zh_progress(zh_rank* self) {
-  self->rank->collective_calls()->advance();
+  self->rank->active_collectives()->advance();
   return self->rank->progress() ? 1 : 0;
 }
 

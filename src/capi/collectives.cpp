@@ -86,7 +86,7 @@ int start(zh_rank* self, coll::Collective collective, zh_request** out, F&& desc
   call->problem.element_bytes = std::max<uint64_t>(1, call->buffers.how.element_bytes);
   call->buffers.exact = true;
   if (call->problem.count == 0 && collective != coll::Collective::kBarrier) {
-    call->nothing();
+    call->make_empty();
   } else if (const Status status = call->ready(); !status.ok()) {
     call->refuse();
     return to_errno(status.code());

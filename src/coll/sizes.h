@@ -93,9 +93,9 @@ constexpr uint64_t kSlotBytes = 512;
 constexpr uint64_t kMostReadBytes = 8192;
 /// Of a vector or a piece that goes through staging areas. Less is as fast by messages. (Measured at 2 ranks that share
 /// no cache, like the largest.)
-constexpr uint64_t kLeastPipelinedBytes = 16 << 10;
-constexpr uint64_t kLargestPipelinedBcast = 256 << 10;
-constexpr uint64_t kLargestPipelinedPiece = 64 << 10;
+constexpr uint64_t kLeastStagedBytes = 16 << 10;
+constexpr uint64_t kLargestStagedBcast = 256 << 10;
+constexpr uint64_t kLargestStagedPiece = 64 << 10;
 /// Least bytes of a room in a staging area, which an element has to fit, of at most 128 members.
 constexpr uint64_t kLeastRoomBytes = 1024;
 

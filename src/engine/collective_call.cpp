@@ -1,10 +1,10 @@
-// See collective_call.h, and collective_calls.h.
+// See collective_call.h, and active_collectives.h.
 #include "engine/collective_call.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "coll/team/small_team.h"
+#include "coll/team/nonblocking_slots.h"
 #include "engine/internode.h"
 #include "os/clock.h"
 
@@ -53,9 +53,9 @@ void CollectiveCall::agree(bool refuses) {
   const coll::StepSharing sharing = coll::sharing(problem, leads);
   of_any_length_ = sharing == coll::StepSharing::kAlways;
   if (sharing == coll::StepSharing::kNever) return;
-  coll::Team* const team = node_team();
+  coll::Team* const team = blocking_team();
   if (team == nullptr) return;
-  node_.emplace(*team);
+  node_steps_.emplace(*team);
   problem.team = of_any_length_;
   if (of_any_length_) return;
   // Whoever agrees takes the steps, so it has all that they need before.
@@ -67,9 +67,9 @@ void CollectiveCall::agree(bool refuses) {
 bool CollectiveCall::can_agree(bool wants) {
   bool agreed = false;
   if (wants && make_run(true).ok() && shares_) {
-    agreed = node_->agree(coll::digest(problem));
+    agreed = node_steps_->agree(coll::digest(problem));
   } else {
-    node_->pass();
+    node_steps_->pass();
   }
   if (!agreed && run_ != nullptr) of_->keep_run(std::move(run_));
   return agreed;
@@ -92,28 +92,29 @@ Status CollectiveCall::make_run(bool may_leave) {
 
 // What members know alike decides who serves the call. A member that lacks memory has all of them take messages, also
 // for calls that have begun; so these are never the host's.
-bool CollectiveCall::choose_team() {
+bool CollectiveCall::choose_memory() {
   const coll::Facts facts{false, buffers.how.user == nullptr, {}};
   const bool small = coll::goes_by_slots(problem, facts, of_->precedence_);
   if (!small) {
-    if (facts.kernel && !coll::fits_staging(problem)) return false;  // plan() chooses
+    const bool on_node = of_->comm_.layout->nodes() == 1;
+    if (on_node && facts.kernel && !coll::fits_staging(problem)) return false;  // plan() chooses
     const coll::CollectiveWay way = coll::choose(problem, facts, of_->precedence_).way;
     left_to_host_ = way == coll::CollectiveWay::kHost;
-    if (way != coll::CollectiveWay::kPipelined) return false;
+    if (way != coll::CollectiveWay::kStaged) return false;
   }
-  if (is_persistent()) own_team_ = of_->on_node_of(small, init_);
-  NonblockingOnNode* const team = is_persistent() ? own_team_.get() : of_->on_node(small);
+  if (is_persistent()) own_memory_team_ = of_->on_node_of(small, init_);
+  NonblockingOnNode* const team = is_persistent() ? own_memory_team_.get() : of_->on_node(small);
   if (!small) {
     const std::lock_guard lock(calls_.mutex_);
     if (team->is_out()) return false;
   }
-  team_ = team;
+  memory_team_ = team;
   return true;
 }
 
 Status CollectiveCall::ready() {
   if (!blocks()) {
-    if (choose_team()) {
+    if (choose_memory()) {
       if (!buffers.empty_handed || !coll::fits_slots(problem)) return kOk;
       return {Code::kNoMemory, "memory for a copy of a collective's buffer"};
     }
@@ -131,8 +132,8 @@ void CollectiveCall::refuse() {
     transport_->announce(number_, coll::kRefused);
   }
   transport_->give_up(number_, coll::first_tag(number_));
-  if (!node_.has_value()) agree(true);
-  if (of_any_length_ && node_.has_value()) take_no_part();
+  if (!node_steps_.has_value()) agree(true);
+  if (of_any_length_ && node_steps_.has_value()) take_no_part();
 }
 
 // The members on this node have begun the call's steps, or will.
@@ -148,7 +149,7 @@ void CollectiveCall::take_no_part() {
   const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
   if (!coll::Run::create(plan, *transport_, &run, &calls_.scratch_pool_).ok()) return;
   coll::Call call;
-  call.node = &*node_;
+  call.node = &*node_steps_;
   call.first_tag = coll::first_tag(number_);
   call.refused = true;
   run->start(call);
@@ -165,9 +166,9 @@ void CollectiveCall::start() {
   done_.store_relaxed(0);
   awaited_.store_relaxed(nullptr);
   ask_at_ns_ = 0;
-  comes_by_itself_ = by_team();
-  if (by_team()) {
-    team_->begin(problem, started_, digest_, buffers, &team_call_);
+  comes_by_itself_ = through_memory();
+  if (through_memory()) {
+    memory_team_->begin(problem, started_, digest_, buffers, &memory_call_);
   } else {
     start_run();
   }
@@ -183,7 +184,7 @@ void CollectiveCall::start() {
 void CollectiveCall::start_run() {
   rank_.count_schedule(problem.collective, algorithm_);
   buffers.first_tag = coll::first_tag(started_);
-  buffers.node = problem.team ? &*node_ : nullptr;
+  buffers.node = problem.team ? &*node_steps_ : nullptr;
   if (blocks()) transport_->begin_blocking(buffers.first_tag);
   run_->start(buffers);
 }
@@ -225,14 +226,14 @@ Code CollectiveCall::trouble() {
 }
 
 bool CollectiveCall::step() {
-  if (by_team()) {
+  if (through_memory()) {
     using Progress = NonblockingOnNode::Progress;
-    switch (team_->advance(&team_call_)) {
+    switch (memory_team_->advance(&memory_call_)) {
       case Progress::kWaits:
-        awaited_.store_relaxed(team_->awaited(&team_call_));
+        awaited_.store_relaxed(memory_team_->awaited(&memory_call_));
         return false;
       case Progress::kEnded:
-        code_ = team_call_.code;
+        code_ = memory_call_.code;
         return true;
       case Progress::kUnserved:
         break;
@@ -242,7 +243,7 @@ bool CollectiveCall::step() {
       code_ = status.code();
       return true;
     }
-    team_ = nullptr;
+    memory_team_ = nullptr;
     awaited_.store_relaxed(nullptr);
     start_run();
   }
@@ -252,8 +253,8 @@ bool CollectiveCall::step() {
 }
 
 void CollectiveCall::fail(Code code) {
-  if (by_team()) {
-    team_->fail(&team_call_, code);
+  if (through_memory()) {
+    memory_team_->fail(&memory_call_, code);
   } else {
     run_->fail(code);
   }
@@ -265,7 +266,7 @@ bool CollectiveCall::advance(bool alone) {
     const Code code = trouble();
     if (code == Code::kOk) return false;
     fail(code);
-    if (!by_team() && !step()) return false;
+    if (!through_memory() && !step()) return false;
   }
   if (run_ != nullptr && run_->gave_up()) transport_->give_up(started_, coll::first_tag(started_));
   // The other members are served; the rest waits for the rank itself.
@@ -290,11 +291,12 @@ void CollectiveCall::look_for_long() {
 
 bool CollectiveCall::still_waits() const {
   const Atomic<uint64_t>* const awaited = awaited_.load_relaxed();
-  return awaited != nullptr && calls_.n_active_.load_relaxed() == 1 && !coll::SmallTeam::has_come(*awaited, team_call_);
+  return awaited != nullptr && calls_.n_active_.load_relaxed() == 1 &&
+         !coll::NonblockingSlots::has_come(*awaited, memory_call_);
 }
 
 // One thread at a time is enough; the others go on looking at their own.
-void CollectiveCalls::advance(bool alone) {
+void ActiveCollectives::advance(bool alone) {
   if (rank_ == nullptr) return;
   Internode* internode = rank_->internode();
   const bool lets_go = internode != nullptr && internode->lets_go();
@@ -306,13 +308,13 @@ void CollectiveCalls::advance(bool alone) {
   mutex_.unlock();
 }
 
-bool CollectiveCalls::any_alone() {
+bool ActiveCollectives::any_alone() {
   if (n_active_.load_relaxed() == 0) return false;
   const std::lock_guard lock(mutex_);
   return std::any_of(active_.begin(), active_.end(), [](const CollectiveCall* c) { return c->goes_alone(); });
 }
 
-void CollectiveCalls::finish(const Collectives& of) {
+void ActiveCollectives::finish(const Collectives& of) {
   rank_->wait_until([&] {
     advance();
     const std::lock_guard lock(mutex_);

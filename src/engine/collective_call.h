@@ -1,7 +1,12 @@
-// CollectiveCall: a collective that goes on a little whenever this rank is inside MPI: nonblocking ones, persistent
-// ones from start to start, and blocking ones that no team serves. Small ones of one node go through shared memory, and
-// so do some large ones (nonblocking_on_node.h), all others as schedules over point-to-point (coll/schedule/run.h).
-// Made by the shim and by zerohop.h. Refuses to know datatypes, buffers with gaps and handles of requests.
+// CollectiveCall: a collective that goes on a little whenever this rank is inside MPI, and in the helper thread while
+// it is in a call of the host: nonblocking ones, persistent ones from start to start, and blocking ones that no team
+// serves. Small ones of one node go through shared memory, and so do some large ones (nonblocking_on_node.h), all
+// others as schedules over point-to-point (coll/schedule/run.h). Made by the shim and by zerohop.h. Refuses to know
+// datatypes, buffers with gaps and handles of requests. What a caller does, in order:
+// 1. fills in `problem` and `buffers`, then agree(), which may wait for the ranks of this node
+// 2. ready(), or make_empty() where there is nothing to do; left_to_host(): it goes to the host, and this is destroyed
+// 3. start(), a persistent one as often as it likes; then finish() of a blocking one, look() until true of the others
+// Where the rank's arguments are wrong, refuse() comes in the place of 2 and 3, or withdraw() if nobody is to know.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +41,14 @@ class CollectiveCall {
   void agree(bool refuses = false);
   /// Whether it takes steps by coll::kHostLeaders whatever its length.
   [[nodiscard]] bool of_any_length() const { return of_any_length_; }
-  /// After that: everything that a start needs. Without it, starts are complete at once, as those of nothing() are.
+  /// After that: everything that a start needs. Without it, starts are complete at once, as those of make_empty() are.
   /// kNoMemory; or what building a schedule says.
   Status ready();
   /// Then: the host's own collective is to take its place.
   [[nodiscard]] bool left_to_host() const { return left_to_host_; }
   /// Then: whether it has steps of leaders and this rank is one.
   [[nodiscard]] bool has_leader_steps() const { return shares_ && of_->leads(); }
-  void nothing() {
+  void make_empty() {
     run_.reset();
     shares_ = false;
   }
@@ -62,8 +67,8 @@ class CollectiveCall {
   [[nodiscard]] const Collectives& of() const { return *of_; }
   /// Once it is ready: whether there is anything to do; whether it goes through shared memory; if not, by which of
   /// coll::algorithms().
-  [[nodiscard]] bool does_anything() const { return by_team() || run_ != nullptr; }
-  [[nodiscard]] bool by_team() const { return team_ != nullptr; }
+  [[nodiscard]] bool does_anything() const { return through_memory() || run_ != nullptr; }
+  [[nodiscard]] bool through_memory() const { return memory_team_ != nullptr; }
   [[nodiscard]] size_t algorithm() const { return algorithm_; }
 
  protected:
@@ -74,10 +79,10 @@ class CollectiveCall {
   [[nodiscard]] Collectives& collectives() { return *of_; }
 
  private:
-  friend class CollectiveCalls;
+  friend class ActiveCollectives;
 
   /// The team of this node's members of a communicator that has others; null if there is none. May wait for them.
-  [[nodiscard]] virtual coll::Team* node_team() { return nullptr; }
+  [[nodiscard]] virtual coll::Team* blocking_team() { return nullptr; }
   /// The call has ended, `code` says how: results go where they belong.
   virtual void end(Code /*code*/) {}
   /// Whether end() calls a host.
@@ -87,7 +92,7 @@ class CollectiveCall {
   [[nodiscard]] bool is_persistent() const { return kind_ == Kind::kPersistent; }
   /// Whether it goes on without a call of a host or of the program.
   [[nodiscard]] bool goes_alone() const { return buffers.how.user == nullptr && of_->comm_.layout->nodes() == 1; }
-  /// True once it is complete. `alone`: as CollectiveCalls::advance() has it.
+  /// True once it is complete. `alone`: as ActiveCollectives::advance() has it.
   bool advance(bool alone);
   /// True once the call under way has ended, as code_ says.
   bool step();
@@ -98,7 +103,7 @@ class CollectiveCall {
   /// By the problem as it is now; left_to_host_, where that may be, or run_ says what has come of it.
   Status make_run(bool may_leave);
   /// Whether a team of the members serves it.
-  bool choose_team();
+  bool choose_memory();
   void start_run();
   /// For any thread: whether nothing is under way but this call, and what it waits for has not come.
   [[nodiscard]] bool still_waits() const;
@@ -111,14 +116,14 @@ class CollectiveCall {
 
   std::shared_ptr<Collectives> of_;
   Rank& rank_;
-  CollectiveCalls& calls_;
+  ActiveCollectives& calls_;
   std::shared_ptr<coll::Transport> own_transport_;  ///< a persistent one's
   coll::Transport* transport_;                      ///< that, or the communicator's
   std::unique_ptr<coll::Run> run_;
-  NonblockingOnNode* team_ = nullptr;            ///< in the place of run_, as long as it serves the call
-  std::unique_ptr<NonblockingOnNode> own_team_;  ///< a persistent one's
-  coll::NodeCall team_call_;
-  std::optional<TeamSteps> node_;
+  NonblockingOnNode* memory_team_ = nullptr;            ///< in the place of run_, as long as it serves the call
+  std::unique_ptr<NonblockingOnNode> own_memory_team_;  ///< a persistent one's
+  coll::NonblockingCall memory_call_;
+  std::optional<TeamSteps> node_steps_;
   uint64_t init_ = 0;     ///< number among the persistent ones
   uint64_t number_;       ///< of the call; of persistent ones, of the next start
   uint64_t started_ = 0;  ///< number of the call under way
@@ -133,7 +138,7 @@ class CollectiveCall {
   size_t algorithm_ = 0;
   Code code_ = Code::kOk;
   Atomic<uint32_t> done_{1};
-  Atomic<const Atomic<uint64_t>*> awaited_{nullptr};  ///< of team_call_
+  Atomic<const Atomic<uint64_t>*> awaited_{nullptr};  ///< of memory_call_
 };
 
 }  // namespace zh::engine

@@ -14,7 +14,7 @@ Collectives::Collectives(Rank& rank, CommRanks comm, const coll::Precedence& pre
     : rank_(rank),
       comm_(std::move(comm)),
       precedence_(precedence),
-      calls_(rank.collective_calls()),
+      calls_(rank.active_collectives()),
       transport_(make_transport(nonblocking_context(comm_.context))) {}
 
 bool Collectives::leads() const {
@@ -34,7 +34,7 @@ std::shared_ptr<coll::Transport> Collectives::transport_of(uint64_t init) const 
 
 std::unique_ptr<NonblockingOnNode> Collectives::make_on_node(bool small, uint64_t context) const {
   using Kind = NonblockingOnNode::Kind;
-  return std::make_unique<NonblockingOnNode>(rank_, small ? Kind::kSmall : Kind::kPipelined,
+  return std::make_unique<NonblockingOnNode>(rank_, small ? Kind::kSlots : Kind::kStaged,
                                              small ? small_context(context) : large_context(context), comm_.members,
                                              comm_.self);
 }

@@ -13,7 +13,7 @@
 
 #include "coll/algorithms/choose.h"
 #include "coll/schedule/run.h"
-#include "engine/collective_calls.h"
+#include "engine/active_collectives.h"
 #include "engine/nonblocking_on_node.h"
 #include "engine/run_transport.h"
 
@@ -65,6 +65,7 @@ class Collectives {
   [[nodiscard]] std::shared_ptr<coll::Transport> make_transport(uint64_t context) const;
   [[nodiscard]] std::unique_ptr<NonblockingOnNode> make_on_node(bool small, uint64_t context) const;
 
+  /// Not whether it blocks: of several nodes only such calls come here, and on one node that decides nothing.
   struct Key {
     coll::Collective collective;
     uint32_t root;
@@ -87,7 +88,7 @@ class Collectives {
   Rank& rank_;
   CommRanks comm_;
   const coll::Precedence& precedence_;
-  std::shared_ptr<CollectiveCalls> calls_;
+  std::shared_ptr<ActiveCollectives> calls_;
   std::shared_ptr<coll::Transport> transport_;
   std::unique_ptr<NonblockingOnNode> small_, large_;  ///< made at the first call
   uint64_t n_calls_ = 0;

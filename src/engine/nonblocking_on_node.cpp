@@ -46,10 +46,10 @@ const void* given(const coll::Problem& p, const coll::Call& buffers) {
 NonblockingOnNode::NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, const RankList& members, uint32_t self)
     : kind_(kind),
       exchange_(rank, context, members, self),
-      team_(rank.make_node_team(kind == Kind::kSmall, context, members.indices(), self)) {}
+      team_(rank.make_nonblocking_team(kind == Kind::kSlots, context, members.indices(), self)) {}
 
 void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t digest, const coll::Call& buffers,
-                              coll::NodeCall* call) {
+                              coll::NonblockingCall* call) {
   if (state_ == State::kNew) begin_set_up();
   call->number = number;
   call->gives = (p.collective != Collective::kBcast && p.collective != Collective::kScatter) || p.self == p.root;
@@ -66,7 +66,7 @@ void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t 
   if (state_ != State::kUnserved) team_->begin(call);
 }
 
-NonblockingOnNode::Progress NonblockingOnNode::advance(coll::NodeCall* call) {
+NonblockingOnNode::Progress NonblockingOnNode::advance(coll::NonblockingCall* call) {
   if (state_ == State::kSettingUp) [[unlikely]]
     set_up();
   switch (state_) {
@@ -84,7 +84,7 @@ NonblockingOnNode::Progress NonblockingOnNode::advance(coll::NodeCall* call) {
 }
 
 void NonblockingOnNode::begin_set_up() {
-  const bool wants = kind_ != Kind::kPipelined || team_->is_apart();
+  const bool wants = kind_ != Kind::kStaged || team_->is_apart();
   const Status status = exchange_.begin({team_->take_block(), wants ? uint64_t{1} : 0});
   state_ = status.ok() ? State::kSettingUp : State::kFailed;
   fault_ = status.code();

@@ -13,7 +13,7 @@ namespace zh::engine {
 
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
-  state_->collective_calls = std::make_shared<CollectiveCalls>(*this);
+  state_->active_collectives = std::make_shared<ActiveCollectives>(*this);
   state_->oversubscribed = node.oversubscribed();
   state_->patient = !state_->oversubscribed && config.wait != WaitPolicy::kPassive;
 }
@@ -26,7 +26,7 @@ Rank::~Rank() {
   }
   if (state_->watch) state_->config.heap->remove_client(state_->watch.get());
   stop_helper();
-  state_->collective_calls->close();
+  state_->active_collectives->close();
 }
 
 bool Rank::inert() const { return state_->watch && state_->watch->is_child(); }

@@ -24,7 +24,7 @@ class Endpoint;
 }  // namespace zh::p2p
 
 namespace zh::coll {
-class NodeTeam;
+class NonblockingTeam;
 class Team;
 enum class Collective : uint8_t;
 }  // namespace zh::coll
@@ -38,7 +38,7 @@ class SharedHeap;
 namespace zh::engine {
 
 class Carrier;
-class CollectiveCalls;
+class ActiveCollectives;
 class Internode;
 using p2p::Message;
 using p2p::RecvArgs;
@@ -165,12 +165,13 @@ class Rank {
   /// `members`: node-local indices in the order of the communicator's ranks, `self` this rank's place. Null only when
   /// out of memory. The team must be gone before the Rank.
   [[nodiscard]] std::unique_ptr<coll::Team> make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self);
-  /// The same for nonblocking ones, which are small or large (coll/team/node_team.h).
-  [[nodiscard]] std::unique_ptr<coll::NodeTeam> make_node_team(bool small, uint64_t context,
-                                                               std::vector<uint32_t> members, uint32_t self);
+  /// The same for nonblocking ones, which are small or large (coll/team/nonblocking_team.h).
+  [[nodiscard]] std::unique_ptr<coll::NonblockingTeam> make_nonblocking_team(bool small, uint64_t context,
+                                                                             std::vector<uint32_t> members,
+                                                                             uint32_t self);
 
   /// Those of all communicators that are under way. They outlive the rank with the last of them.
-  [[nodiscard]] const std::shared_ptr<CollectiveCalls>& collective_calls() const;
+  [[nodiscard]] const std::shared_ptr<ActiveCollectives>& active_collectives() const;
 
   // What schedules tell each other (p2p/calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);

@@ -16,8 +16,8 @@
 #include "coll/schedule/problem.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/services.h"
+#include "engine/active_collectives.h"
 #include "engine/busy_watch.h"
-#include "engine/collective_calls.h"
 #include "engine/internode.h"
 #include "engine/rank.h"
 #include "heap/shared_heap.h"
@@ -51,7 +51,7 @@ struct Rank::State {
   std::function<void()> host_progress;
   std::unique_ptr<coll::Services> team_services;
   std::unique_ptr<coll::ControlBlockPool> control_blocks;
-  std::shared_ptr<CollectiveCalls> collective_calls;
+  std::shared_ptr<ActiveCollectives> active_collectives;
   std::unique_ptr<Internode> internode;  ///< where the job spans nodes
   bool threads = false;                  ///< several threads of the program (or the helper) may call at once
   bool oversubscribed = false;

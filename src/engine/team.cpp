@@ -3,9 +3,9 @@
 #include <new>
 #include <utility>
 
-#include "coll/team/pipelined_team.h"
+#include "coll/team/nonblocking_slots.h"
+#include "coll/team/nonblocking_staged.h"
 #include "coll/team/services.h"
-#include "coll/team/small_team.h"
 #include "coll/team/team.h"
 #include "engine/team_services.h"
 
@@ -118,7 +118,7 @@ void Rank::prepare_teams() {
   if (!s.control_blocks) s.control_blocks = std::make_unique<coll::ControlBlockPool>(*s.team_services);
 }
 
-const std::shared_ptr<CollectiveCalls>& Rank::collective_calls() const { return state_->collective_calls; }
+const std::shared_ptr<ActiveCollectives>& Rank::active_collectives() const { return state_->active_collectives; }
 
 std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32_t> members, uint32_t self) {
   prepare_teams();
@@ -126,14 +126,16 @@ std::unique_ptr<coll::Team> Rank::make_team(uint64_t context, std::vector<uint32
                                       self);
 }
 
-std::unique_ptr<coll::NodeTeam> Rank::make_node_team(bool small, uint64_t context, std::vector<uint32_t> members,
-                                                     uint32_t self) {
+std::unique_ptr<coll::NonblockingTeam> Rank::make_nonblocking_team(bool small, uint64_t context,
+                                                                   std::vector<uint32_t> members, uint32_t self) {
   prepare_teams();
   State& s = *state_;
   if (small) {
-    return std::make_unique<coll::SmallTeam>(*s.team_services, *s.control_blocks, context, std::move(members), self);
+    return std::make_unique<coll::NonblockingSlots>(*s.team_services, *s.control_blocks, context, std::move(members),
+                                                    self);
   }
-  return std::make_unique<coll::PipelinedTeam>(*s.team_services, *s.control_blocks, context, std::move(members), self);
+  return std::make_unique<coll::NonblockingStaged>(*s.team_services, *s.control_blocks, context, std::move(members),
+                                                   self);
 }
 
 }  // namespace zh::engine

@@ -21,7 +21,7 @@ constexpr uint64_t kNever = uint64_t{1} << 40;
 /// far 40 and 49; allreduce near 13 and 14.
 constexpr copy::MappingGain kTeamGain{16 << 10, 0.03F};
 
-/// Choices of one directed pair. All sizes in bytes. Ordered: inline <= eager <= stream limits.
+/// Choices of one directed pair. All sizes in bytes. Ordered: inline_max <= eager_max.
 struct PairChoice {
   uint32_t inline_max = 192;           ///< payload beside the envelope
   uint32_t eager_max = 16 << 10;       ///< one block of the payload ring, copied out by the receiver

@@ -128,7 +128,7 @@ Code start_until_error(Rank& rank, engine::NonblockingOnNode& small, uint64_t* n
   for (int round = 0; round < kRounds; ++round) {
     int64_t in = 1;
     int64_t out[2] = {};
-    coll::NodeCall calls[2];
+    coll::NonblockingCall calls[2];
     for (int i = 0; i < 2; ++i) {
       problem.collective = i == 0 ? coll::Collective::kAllreduce : coll::Collective::kBcast;
       problem.root = static_cast<uint32_t>(round % kRanks);
@@ -139,12 +139,12 @@ Code start_until_error(Rank& rank, engine::NonblockingOnNode& small, uint64_t* n
       small.begin(problem, (*number)++, coll::digest(problem), buffers, &calls[i]);
     }
     rank.wait_until([&] {
-      for (coll::NodeCall& call : calls)
+      for (coll::NonblockingCall& call : calls)
         EXPECT_NE(small.advance(&call), engine::NonblockingOnNode::Progress::kUnserved);
       return calls[0].ended && calls[1].ended;
     });
     EXPECT_TRUE(calls[0].code != Code::kOk || out[0] == kRanks);
-    for (const coll::NodeCall& call : calls) {
+    for (const coll::NonblockingCall& call : calls) {
       if (call.code != Code::kOk) return call.code;
     }
   }
@@ -158,7 +158,7 @@ void run_started(const char* point, int hit) {
               std::unique_ptr<Rank> rank;
               ASSERT_TRUE(join(world, {}, &node, &rank));
               const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
-              engine::NonblockingOnNode small(*rank, engine::NonblockingOnNode::Kind::kSmall, 5, {*members, members},
+              engine::NonblockingOnNode small(*rank, engine::NonblockingOnNode::Kind::kSlots, 5, {*members, members},
                                               node->self());
               if (world.rank() == kVictim) {
                 if (point == nullptr) kill(getpid(), SIGKILL);
@@ -187,7 +187,7 @@ Code stage_until_error(Rank& rank, engine::NonblockingOnNode& large, uint64_t* n
   const std::vector<int64_t> in(kCount, 1);
   std::vector<int64_t> out(kCount, 0);
   for (int round = 0; round < kRounds; ++round) {
-    coll::NodeCall call;
+    coll::NonblockingCall call;
     coll::Call buffers;
     buffers.input = in.data();
     buffers.output = out.data();
@@ -211,7 +211,7 @@ void run_staged(const char* point, int hit) {
               std::unique_ptr<Rank> rank;
               ASSERT_TRUE(join(world, {}, &node, &rank));
               const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
-              engine::NonblockingOnNode large(*rank, engine::NonblockingOnNode::Kind::kPipelinedAnywhere, 5,
+              engine::NonblockingOnNode large(*rank, engine::NonblockingOnNode::Kind::kStagedAnywhere, 5,
                                               {*members, members}, node->self());
               if (world.rank() == kVictim) die_at(point, hit);
               uint64_t number = 0;

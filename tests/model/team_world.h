@@ -35,8 +35,8 @@ struct Part {
   std::array<ControlBlockShm, kControlBlocksMax> blocks;
   alignas(kPairBytes) std::byte staging[coll::kStagingBytes];
   coll::EdgesShm edges;
-  coll::SmallBlockShm started;
-  coll::PipelinedBlockShm staged;
+  coll::SlotBlockShm started;
+  coll::StagedBlockShm staged;
   coll::LargerBlockShm larger;
 };
 struct Segment {
@@ -66,10 +66,10 @@ class Member final : public coll::Services, public copy::MemoryAccess {
   [[nodiscard]] std::byte* base() const override { return reinterpret_cast<std::byte*>(&g_segment); }
   [[nodiscard]] Offset allocate(uint64_t bytes) override {
     Part& part = g_segment.parts[self_];
-    const void* const p = bytes == coll::kStagingBytes           ? static_cast<const void*>(part.staging)
-                          : bytes == sizeof(coll::EdgesShm)      ? static_cast<const void*>(&part.edges)
-                          : bytes == sizeof(coll::SmallBlockShm) ? static_cast<const void*>(&part.started)
-                          : bytes == sizeof(coll::PipelinedBlockShm)
+    const void* const p = bytes == coll::kStagingBytes          ? static_cast<const void*>(part.staging)
+                          : bytes == sizeof(coll::EdgesShm)     ? static_cast<const void*>(&part.edges)
+                          : bytes == sizeof(coll::SlotBlockShm) ? static_cast<const void*>(&part.started)
+                          : bytes == sizeof(coll::StagedBlockShm)
                               ? static_cast<const void*>(&part.staged)
                               : static_cast<const void*>(&part.blocks.at(blocks_++));
     return static_cast<Offset>(static_cast<const std::byte*>(p) - base());
@@ -273,8 +273,8 @@ class TeamScenario : public Scenario {
     set_store_hook(before_store);
     for (uint32_t i = 0; i < members; ++i) {
       for (ControlBlockShm& block : g_segment.parts[i].blocks) std::memset(static_cast<void*>(&block), 0, sizeof block);
-      std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::SmallBlockShm));
-      std::memset(static_cast<void*>(&g_segment.parts[i].staged), 0, sizeof(coll::PipelinedBlockShm));
+      std::memset(static_cast<void*>(&g_segment.parts[i].started), 0, sizeof(coll::SlotBlockShm));
+      std::memset(static_cast<void*>(&g_segment.parts[i].staged), 0, sizeof(coll::StagedBlockShm));
       std::memset(static_cast<void*>(&g_segment.parts[i].larger.slots), 0, sizeof g_segment.parts[i].larger.slots);
       services_.push_back(std::make_unique<Member>(i, boxes_, polls));
       pools_.push_back(std::make_unique<coll::ControlBlockPool>(*services_[i]));

@@ -1,5 +1,5 @@
 // The doctor's checks of the shared heap: may it be used here, do its files reach the peers, what goes in. And the
-// facts behind them (heap_facts.h).
+// facts behind them (facts of job_facts.h).
 #include <fmt/format.h>
 
 #include <cerrno>

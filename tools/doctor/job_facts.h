@@ -1,6 +1,6 @@
 // What a job that is started from here will meet: the parts of zerohop, the MPI library and its launcher, what is
 // preloaded, and the program. Looks and runs nothing but `mpiexec --version` and the loader; `zerohop doctor` judges
-// (doctor_job.cpp). Refuses to know what is good.
+// (job.cpp). Refuses to know what is good.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // What `zerohop tune --json` has measured, as a parameter set: which distance stands for which level of the models,
-// what is kept beside them, and what the sources say. Pure functions; called by tune_measure.cpp. It refuses to know
+// what is kept beside them, and what the sources say. Pure functions; called by measure.cpp. It refuses to know
 // how anything was measured.
 #pragma once
 

@@ -30,7 +30,7 @@ bool host_leads_this(const Problem& p) {
 
 Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence) {
   Choice choice;
-  if (p.blocks && facts.team && goes_by_team(p.collective, precedence)) {
+  if (p.blocks && facts.team && no_algorithm_named(p.collective, precedence)) {
     const uint64_t pieces = p.collective == Collective::kReduceScatter ? p.ranks() : 1;
     choice.way = CollectiveWay::kTeam;
     choice.node = node_way(p.collective, p.bytes() * pieces, facts.node);
@@ -46,25 +46,25 @@ Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence
   choice.schedule = precedence.choose(p);
   choice.way = choice.schedule.algorithm == nullptr ? CollectiveWay::kHost : CollectiveWay::kSchedule;
   const bool by_default = choice.way == CollectiveWay::kSchedule && choice.schedule.by == ChosenBy::kDefault;
-  const bool may_pipeline = !p.blocks && goes_by_team(p.collective, precedence) && fits_staging(p);
-  if (may_pipeline && by_default) choice.way = CollectiveWay::kPipelined;
+  const bool may_pipeline = !p.blocks && no_algorithm_named(p.collective, precedence) && fits_staging(p);
+  if (may_pipeline && by_default) choice.way = CollectiveWay::kStaged;
   return choice;
 }
 
 // Gather and scatter are faster as messages of any length.
 bool fits_staging(const Problem& p) {
   const bool many = p.ranks() > kMostNonblockingRanks;
-  if (!p.uniform || p.ranks() < 2 || many || p.bytes() < kLeastPipelinedBytes) return false;
+  if (!p.uniform || p.ranks() < 2 || many || p.bytes() < kLeastStagedBytes) return false;
   switch (p.collective) {
     case Collective::kReduce:
     case Collective::kAllreduce:
     case Collective::kReduceScatter:
       return p.element_bytes <= kLeastRoomBytes;
     case Collective::kBcast:
-      return p.bytes() <= kLargestPipelinedBcast;
+      return p.bytes() <= kLargestStagedBcast;
     case Collective::kAllgather:
     case Collective::kAlltoall:
-      return p.bytes() <= kLargestPipelinedPiece;
+      return p.bytes() <= kLargestStagedPiece;
     default:
       return false;
   }

@@ -1,6 +1,8 @@
 // Which way a collective goes. Pure: it follows from the call and from facts that all ranks of the communicator know
-// alike. The sizes at which the ways inside a node begin are in coll/sizes.h, those of schedules in choose.cpp; names
-// and tables that count more are precedence.h's. Asked by engine::CollectiveCall, and by the commands that print it.
+// alike. The sizes at which the ways inside a node begin are in coll/sizes.h, those of schedules in choose.cpp;
+// variables and tables that count more are precedence.h's. Nonblocking calls ask it (engine::CollectiveCall). Blocking
+// ones of a team, in which each instruction counts, ask its parts: no_algorithm_named(), and node_way() once the team
+// has the call. Commands print it.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +15,12 @@
 namespace zh::coll {
 
 enum class CollectiveWay : uint8_t {
-  kHost,       ///< the host's own collective
-  kTeam,       ///< blocking: the node's team, as Choice::node says
-  kInSlots,    ///< nonblocking: slots in shared memory
-  kPipelined,  ///< nonblocking: staging areas in shared memory, where most ranks share no cache; else as kSchedule
-  kSchedule,   ///< messages, and steps of nodes' teams and of leaders, by Choice::schedule
+  kHost,      ///< the host's own collective
+  kTeam,      ///< blocking: the node's team, as Choice::node says
+  kInSlots,   ///< nonblocking: slots in shared memory
+  kStaged,    ///< nonblocking: staging areas, if most ranks find at their first call that they share no cache; else
+              ///< as kSchedule
+  kSchedule,  ///< messages, and steps of nodes' teams and of leaders, by Choice::schedule
 };
 
 /// What all ranks know beside the call.
@@ -30,14 +33,15 @@ struct Facts {
 struct Choice {
   CollectiveWay way = CollectiveWay::kHost;
   NodeWay node = NodeWay::kSmall;  ///< kTeam
-  AlgorithmChoice schedule;        ///< kHost, kPipelined, kSchedule
+  AlgorithmChoice schedule;        ///< kHost, kStaged, kSchedule
 };
 
 /// Problem::blocks says which kind of call it is. O(entries of tables).
 [[nodiscard]] Choice choose(const Problem& problem, const Facts& facts, const Precedence& precedence);
 
-/// Whether calls of ranks that are all on one node go through its shared memory: no variable names another way.
-[[nodiscard]] inline bool goes_by_team(Collective collective, const Precedence& precedence) {
+/// Whether no variable names an algorithm: then calls of ranks that are all on one node may go through its shared
+/// memory, whatever tables say.
+[[nodiscard]] inline bool no_algorithm_named(Collective collective, const Precedence& precedence) {
   return !precedence.named_for(collective).has_value();
 }
 
@@ -56,7 +60,8 @@ struct Choice {
 }
 /// Whether choose() says kInSlots.
 [[nodiscard]] inline bool goes_by_slots(const Problem& p, const Facts& facts, const Precedence& precedence) {
-  return !p.blocks && p.layout->nodes() == 1 && facts.kernel && fits_slots(p) && goes_by_team(p.collective, precedence);
+  return !p.blocks && p.layout->nodes() == 1 && facts.kernel && fits_slots(p) &&
+         no_algorithm_named(p.collective, precedence);
 }
 
 // --- Schedules where no variable and no table says which

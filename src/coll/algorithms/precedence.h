@@ -1,6 +1,6 @@
 // Which algorithm a schedule is made by: the first that has a word of a variable, the measured table, the table by a
-// model, and choose(). All ranks hold the same and so come to the same. Asked by the shim for each new problem, and by
-// `zerohop info`; refuses to know where the tables come from.
+// model, and choose(). All ranks hold the same and so come to the same. Asked by choose(), for each
+// new plan of engine::Collectives, and by `zerohop info`; refuses to know where the tables come from.
 #pragma once
 
 #include <array>

@@ -8,23 +8,23 @@
 
 #include "coll/team/block_pool.h"
 #include "coll/team/control_block.h"
-#include "coll/team/pipelined_block.h"
-#include "coll/team/small_block.h"
+#include "coll/team/slot_block.h"
+#include "coll/team/staged_block.h"
 
 namespace zh::coll {
 
 class ControlBlockPool {
  public:
   explicit ControlBlockPool(Services& services)
-      : services_(services), controls_(services), small_(services), pipelined_(services) {}
+      : services_(services), controls_(services), slots_(services), staged_(services) {}
 
   /// For blocking collectives.
   [[nodiscard]] BlockPool<ControlBlockShm>& controls() { return controls_; }
   /// What a control block grows into; kNoOffset when others may need the memory. It stays with that block.
   [[nodiscard]] Offset make_larger() { return services_.allocate_spare(sizeof(LargerBlockShm)); }
   /// For nonblocking ones: small, and large in pieces.
-  [[nodiscard]] BlockPool<SmallBlockShm>& small() { return small_; }
-  [[nodiscard]] BlockPool<PipelinedBlockShm>& pipelined() { return pipelined_; }
+  [[nodiscard]] BlockPool<SlotBlockShm>& slots() { return slots_; }
+  [[nodiscard]] BlockPool<StagedBlockShm>& staged() { return staged_; }
 
   /// An EdgesShm for a team; kNoOffset when the budget is used up.
   [[nodiscard]] Offset take_edges();
@@ -42,8 +42,8 @@ class ControlBlockPool {
 
   Services& services_;
   BlockPool<ControlBlockShm> controls_;
-  BlockPool<SmallBlockShm> small_;
-  BlockPool<PipelinedBlockShm> pipelined_;
+  BlockPool<SlotBlockShm> slots_;
+  BlockPool<StagedBlockShm> staged_;
   std::mutex mutex_;
   std::vector<Offset> idle_staging_;
   std::vector<Offset> idle_edges_;

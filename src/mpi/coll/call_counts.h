@@ -15,7 +15,7 @@ namespace zh::mpi {
 enum class CallWay : uint8_t { kHost, kTeam, kNothingToDo, kFirstAlgorithm };
 inline CallWay way_of(const Started& started) {
   if (!started.does_anything()) return CallWay::kNothingToDo;
-  if (started.by_team()) return CallWay::kTeam;
+  if (started.through_memory()) return CallWay::kTeam;
   return static_cast<CallWay>(static_cast<size_t>(CallWay::kFirstAlgorithm) + started.algorithm());
 }
 

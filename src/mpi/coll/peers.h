@@ -230,7 +230,7 @@ inline coll::Team* settled_team_of(CommInfo* comm) {
 /// The member's team if it serves this collective of the communicator, else null.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (!coll::goes_by_team(collective, shim.algorithms)) [[unlikely]]
+  if (!coll::no_algorithm_named(collective, shim.algorithms)) [[unlikely]]
     return nullptr;
   return settled_team_of(comm);
 }

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "coll/team/team.h"
-#include "engine/collective_calls.h"
+#include "engine/active_collectives.h"
 
 namespace zh::mpi {
 namespace {
@@ -69,7 +69,7 @@ void Started::operator delete(void* memory) {
   ::operator delete(spare_started.exchange_acq_rel(memory));  // SM0 -> SM1: the last use of that memory
 }
 
-coll::Team* Started::node_team() { return node_team_of(blocks_); }
+coll::Team* Started::blocking_team() { return node_team_of(blocks_); }
 
 void Started::describe_buffers() {
   buffers.input = input.base();

@@ -69,7 +69,7 @@ class Started final : public engine::CollectiveCall {
   [[nodiscard]] ErrorSite error_site() const { return {runs_.handle, runs_.comm().context}; }
 
  private:
-  coll::Team* node_team() override;
+  coll::Team* blocking_team() override;
   void end(Code code) override;
   bool ends_by_host() const override { return output.unpacked_by_host(); }
 
@@ -93,7 +93,7 @@ int set_up(const Call& call, const CommInfo& info, Started& started) {
   started.agree();
   const bool empty = started.problem.uniform && started.problem.count == 0 && !started.of_any_length();
   if (!empty || Call::kCollective == coll::Collective::kBarrier) return started.ready();
-  started.nothing();
+  started.make_empty();
   return MPI_SUCCESS;
 }
 

@@ -153,7 +153,7 @@ int Comm_disconnect(MPI_Comm* comm) {
   const CommInfo* info = own_comm(*comm);
   if (info != nullptr) {
     reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
-    if (info->runs != nullptr && shim.rank != nullptr) shim.rank->collective_calls()->finish(*info->runs);
+    if (info->runs != nullptr && shim.rank != nullptr) shim.rank->active_collectives()->finish(*info->runs);
     // Afterwards nobody could ask the host for messages of it.
     turn_until([info] {
       advance_wildcards();

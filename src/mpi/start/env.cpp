@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "copy/regions.h"
-#include "engine/collective_calls.h"
+#include "engine/active_collectives.h"
 #include "heap/shared_heap.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/carrier.h"
@@ -209,8 +209,8 @@ void begin() {
   shim.spans_nodes = job->node->nodes() > 1;
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
-  job->rank->set_away_work([] { return job->rank->collective_calls()->any_alone(); },
-                           [] { job->rank->collective_calls()->advance(true); });
+  job->rank->set_away_work([] { return job->rank->active_collectives()->any_alone(); },
+                           [] { job->rank->active_collectives()->advance(true); });
   shim.rank = job->rank.get();
   take_world();
   shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);

@@ -1,7 +1,7 @@
 #include "mpi/start/pump.h"
 
 #include "base/atomic.h"
-#include "engine/collective_calls.h"
+#include "engine/active_collectives.h"
 #include "mpi/p2p/wildcard.h"
 #include "mpi/start/job.h"
 #include "mpi/wrap.h"
@@ -11,7 +11,7 @@ namespace zh::mpi {
 void pump_host() {
   job->pump.turn();
   advance_wildcards();
-  if (shim.rank != nullptr) shim.rank->collective_calls()->advance();
+  if (shim.rank != nullptr) shim.rank->active_collectives()->advance();
   reap_abandoned(false);
 }
 

@@ -86,10 +86,10 @@ TEST(Choose, NonblockingCallsOfANode) {
   EXPECT_EQ(nonblocking(Collective::kAllreduce, 512), kInSlots);
   EXPECT_EQ(nonblocking(Collective::kAllreduce, 513), kSchedule);
   EXPECT_EQ(nonblocking(Collective::kAllreduce, 16 * kKiB - 1), kSchedule);
-  EXPECT_EQ(nonblocking(Collective::kAllreduce, 16 * kKiB), kPipelined);
+  EXPECT_EQ(nonblocking(Collective::kAllreduce, 16 * kKiB), kStaged);
   EXPECT_EQ(nonblocking(Collective::kAlltoall, 256), kInSlots) << "of two pieces";
   EXPECT_EQ(nonblocking(Collective::kAlltoall, 257), kSchedule);
-  EXPECT_EQ(nonblocking(Collective::kBcast, 256 * kKiB), kPipelined);
+  EXPECT_EQ(nonblocking(Collective::kBcast, 256 * kKiB), kStaged);
   EXPECT_EQ(nonblocking(Collective::kBcast, 256 * kKiB + 1), kSchedule);
   EXPECT_EQ(nonblocking(Collective::kGather, 64 * kKiB), kSchedule);
   EXPECT_EQ(nonblocking(Collective::kBcast, 8, true, 33), kSchedule) << "too many to read each other";

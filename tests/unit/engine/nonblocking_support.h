@@ -1,5 +1,5 @@
 // Started collectives of real ranks: calls with their memory and what has to come of them. Used by
-// nonblocking_small_test.cpp and nonblocking_pipelined_test.cpp.
+// nonblocking_slots_test.cpp and nonblocking_staged_test.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "coll/algorithms/choose.h"
 #include "coll/sizes.h"
-#include "coll/team/small_block.h"
+#include "coll/team/slot_block.h"
 #include "engine/nonblocking_on_node.h"
 #include "team_support.h"
 
@@ -52,7 +52,7 @@ class NonblockingRank {
     std::vector<uint64_t> in;
     std::vector<uint64_t> out;
     std::vector<uint64_t> expected;  ///< of `out`
-    coll::NodeCall call;
+    coll::NonblockingCall call;
   };
 
   NonblockingRank(engine::Rank& rank, uint64_t context, NonblockingOnNode::Kind kind)
@@ -80,7 +80,7 @@ class NonblockingRank {
     problem.element_bytes = 8;
     problem.in_place = what.in_place;
     problem.layout = layout_;
-    EXPECT_TRUE(kind_ == NonblockingOnNode::Kind::kSmall ? coll::fits_slots(problem) : coll::fits_staging(problem));
+    EXPECT_TRUE(kind_ == NonblockingOnNode::Kind::kSlots ? coll::fits_slots(problem) : coll::fits_staging(problem));
     coll::Call buffers;
     const bool from_output = what.in_place && what.collective != Collective::kScatter;
     buffers.input = from_output ? nullptr : u.in.data();
@@ -191,12 +191,12 @@ class NonblockingRank {
 };
 
 struct SmallRank : NonblockingRank {
-  SmallRank(engine::Rank& rank, uint64_t context) : NonblockingRank(rank, context, NonblockingOnNode::Kind::kSmall) {}
+  SmallRank(engine::Rank& rank, uint64_t context) : NonblockingRank(rank, context, NonblockingOnNode::Kind::kSlots) {}
 };
 using SmallUnderWay = NonblockingRank::UnderWay;
 struct LargeRank : NonblockingRank {
   LargeRank(engine::Rank& rank, uint64_t context,
-            NonblockingOnNode::Kind kind = NonblockingOnNode::Kind::kPipelinedAnywhere)
+            NonblockingOnNode::Kind kind = NonblockingOnNode::Kind::kStagedAnywhere)
       : NonblockingRank(rank, context, kind) {}
 };
 

@@ -1,8 +1,8 @@
-// Members of a PipelinedTeam in one thread, which takes their steps in a random order: every collective, of sizes
+// Members of a NonblockingStaged in one thread, which takes their steps in a random order: every collective, of sizes
 // around the borders of rounds, in place and not, several under way, with members that refuse, lack memory or mean
 // another call.
 // label one-thread: [.]StagedTeamSteps[.]
-#include "coll/team/pipelined_team.h"
+#include "coll/team/nonblocking_staged.h"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ struct StagedSide {
   std::vector<uint64_t> in;
   std::vector<uint64_t> out;
   std::vector<uint64_t> expected;
-  NodeCall call;
+  NonblockingCall call;
 };
 
 /// Whom a member takes from.
@@ -90,7 +90,7 @@ std::unique_ptr<StagedSide> staged_side(const StagedPlan& plan, uint32_t size, u
   StagedSide& s = *side;
   s.plan = plan;
   const uint64_t n = plan.count;
-  NodeCall& c = s.call;
+  NonblockingCall& c = s.call;
   c.number = plan.number;
   c.pieces = one_each(plan.what) ? size : 1;
   c.piece = one_each(plan.what) ? self : 0;
@@ -127,7 +127,7 @@ class StagedMembers {
     for (uint32_t i = 0; i < size; ++i) all[i] = i;
     std::vector<Offset> blocks;
     for (uint32_t i = 0; i < size; ++i) {
-      teams_.push_back(std::make_unique<PipelinedTeam>(memory, pool_, 1, all, i));
+      teams_.push_back(std::make_unique<NonblockingStaged>(memory, pool_, 1, all, i));
       blocks.push_back(teams_.back()->take_block());
     }
     for (const auto& team : teams_) team->open(blocks);
@@ -143,12 +143,12 @@ class StagedMembers {
       return true;
     }
     for (size_t i = 0; i < mine.size(); ++i) {
-      NodeCall& call = mine[i]->call;
-      const uint32_t before = call.pipelined.step;
+      NonblockingCall& call = mine[i]->call;
+      const uint32_t before = call.staged.step;
       if (mine[i]->plan.refuses < size_ && random() % 20 == 0 && !teams_[member]->advance(&call)) {
         teams_[member]->fail(&call, Code::kInvalid);
       } else if (!teams_[member]->advance(&call)) {
-        if (call.pipelined.step != before) return true;
+        if (call.staged.step != before) return true;
         continue;
       } else {
         look_at(*mine[i], member);
@@ -182,7 +182,7 @@ class StagedMembers {
   static constexpr size_t kMost = 3;
   uint32_t size_;
   ControlBlockPool pool_;
-  std::vector<std::unique_ptr<PipelinedTeam>> teams_;
+  std::vector<std::unique_ptr<NonblockingStaged>> teams_;
   std::vector<size_t> next_;  ///< by member: the plan that it begins next
   std::vector<std::vector<std::unique_ptr<StagedSide>>> under_way_;
 };
@@ -257,8 +257,8 @@ TEST(StagedTeamMemory, IsUsedAgain) {
   Memory memory;
   ControlBlockPool pool(memory);
   for (uint64_t k = 0; k < 200; ++k) {
-    PipelinedTeam a(memory, pool, 1 + k, {0, 1}, 0);
-    PipelinedTeam b(memory, pool, 1 + k, {0, 1}, 1);
+    NonblockingStaged a(memory, pool, 1 + k, {0, 1}, 0);
+    NonblockingStaged b(memory, pool, 1 + k, {0, 1}, 1);
     const std::vector<Offset> blocks{a.take_block(), b.take_block()};
     ASSERT_EQ(std::count(blocks.begin(), blocks.end(), kNoOffset), 0);
     a.open(blocks);
@@ -278,7 +278,7 @@ TEST(StagedTeamMemory, IsUsedAgain) {
 }
 
 TEST(StagedBlockInvariant, WhoHasBegunHasDoneAStep) {
-  const auto block = std::make_unique<PipelinedBlockShm>();
+  const auto block = std::make_unique<StagedBlockShm>();
   block->context.store_relaxed(7);
   EXPECT_STREQ(block->broken_invariant(7), nullptr);
   block->stage.store_relaxed(uint64_t{5} << kStageBits | 1);

@@ -1,7 +1,7 @@
-// Members of a SmallTeam in one thread, which takes their steps in a random order: any member may be any number of
-// calls ahead or behind, with many under way, and every call has to end with the right bytes.
+// Members of a NonblockingSlots in one thread, which takes their steps in a random order: any member may be any number
+// of calls ahead or behind, with many under way, and every call has to end with the right bytes.
 // label one-thread: [.]StartedTeamSteps[.]
-#include "coll/team/small_team.h"
+#include "coll/team/nonblocking_slots.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct StartedSide {
   std::vector<uint64_t> in;
   std::vector<uint64_t> out;
   std::vector<uint64_t> expected;
-  NodeCall call;
+  NonblockingCall call;
 };
 
 std::unique_ptr<StartedSide> started_side(const StartedPlan& plan, uint32_t size, uint32_t self) {
@@ -44,7 +44,7 @@ std::unique_ptr<StartedSide> started_side(const StartedPlan& plan, uint32_t size
   for (uint32_t i = 0; i < size; ++i) s.in.push_back(started_value(plan.number, self, i));
   s.out.assign(size, 0);
   s.expected = s.out;
-  NodeCall& c = s.call;
+  NonblockingCall& c = s.call;
   const bool is_root = self == plan.root;
   c.number = plan.number;
   c.give = s.in.data();
@@ -80,7 +80,7 @@ class StartedMembers {
     for (uint32_t i = 0; i < size; ++i) all[i] = i;
     std::vector<Offset> blocks;
     for (uint32_t i = 0; i < size; ++i) {
-      teams_.push_back(std::make_unique<SmallTeam>(memory, pool_, 1, all, i));
+      teams_.push_back(std::make_unique<NonblockingSlots>(memory, pool_, 1, all, i));
       blocks.push_back(teams_.back()->take_block());
     }
     for (const auto& team : teams_) team->open(blocks);
@@ -99,7 +99,7 @@ class StartedMembers {
     bool ended = false;
     std::shuffle(mine.begin(), mine.end(), random);
     for (size_t i = 0; i < mine.size();) {
-      const bool given = mine[i]->call.small.published;
+      const bool given = mine[i]->call.slots.published;
       if (mine[i]->plan.refuses < size_ && random() % 20 == 0 && !teams_[member]->advance(&mine[i]->call)) {
         teams_[member]->fail(&mine[i]->call, Code::kInvalid);
         mine.erase(mine.begin() + static_cast<ptrdiff_t>(i));
@@ -113,7 +113,7 @@ class StartedMembers {
         ended = true;
         continue;
       }
-      ended = ended || given != mine[i]->call.small.published;
+      ended = ended || given != mine[i]->call.slots.published;
       ++i;
     }
     return ended;
@@ -131,7 +131,7 @@ class StartedMembers {
   static constexpr size_t kMost = 20;
   uint32_t size_;
   ControlBlockPool pool_;
-  std::vector<std::unique_ptr<SmallTeam>> teams_;
+  std::vector<std::unique_ptr<NonblockingSlots>> teams_;
   std::vector<size_t> next_;  ///< by member: the plan that it begins next
   std::vector<std::vector<std::unique_ptr<StartedSide>>> under_way_;
 };

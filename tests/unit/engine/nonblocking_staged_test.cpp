@@ -8,7 +8,7 @@ namespace zh::test {
 namespace {
 
 constexpr uint64_t kLargeContext = 78;
-constexpr uint64_t kLeast = coll::kLeastPipelinedBytes / 8;
+constexpr uint64_t kLeast = coll::kLeastStagedBytes / 8;
 
 StormConfig large_in(World world, int ranks) {
   StormConfig config;
@@ -126,9 +126,9 @@ TEST_P(Large, LengthsThatDisagreeAreForMessages) {
 TEST(LargeMemory, WhatOneLacksNobodyUses) {
   run_all(World::kThreads, 3, [](LargeRank& me, engine::Rank& rank) {
     EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 0, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
-    std::vector<std::unique_ptr<coll::NodeTeam>> others;
+    std::vector<std::unique_ptr<coll::NonblockingTeam>> others;
     for (uint64_t k = 0; me.self() == 1; ++k) {
-      others.push_back(rank.make_node_team(false, 1000 + k, {0, 1, 2}, 1));
+      others.push_back(rank.make_nonblocking_team(false, 1000 + k, {0, 1, 2}, 1));
       if (others.back()->take_block() == kNoOffset) break;
     }
     // The area of the first call is there still.
@@ -145,7 +145,7 @@ TEST(LargeNear, IsForMessages) {
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     {
-      LargeRank me(*r.rank, kLargeContext, NonblockingOnNode::Kind::kPipelined);
+      LargeRank me(*r.rank, kLargeContext, NonblockingOnNode::Kind::kStaged);
       EXPECT_FALSE(me.calls().is_out());
       EXPECT_EQ(outcome(me, *r.rank, {Collective::kAllreduce, 0, kLeast, 0, false}),
                 NonblockingOnNode::Progress::kUnserved);

@@ -1,19 +1,19 @@
-// Large started collectives under the model checker: the shipped pipelined_team.cpp and pipelined_steps.cpp with
-// members as threads. A member's area is written again only when nobody reads it, what is read is whole, and no acquire
-// or release can be spared. See team_test.cpp.
+// Large started collectives under the model checker: the shipped nonblocking_staged.cpp and
+// nonblocking_staged_steps.cpp with members as threads. A member's area is written again only when nobody reads it,
+// what is read is whole, and no acquire or release can be spared. See team_test.cpp.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <vector>
 
-#include "coll/team/pipelined_team.h"
+#include "coll/team/nonblocking_staged.h"
 #include "team_world.h"
 
 namespace zh::mc {
 namespace {
 
-using coll::NodeCall;
-using coll::PipelinedTeam;
+using coll::NonblockingCall;
+using coll::NonblockingStaged;
 
 /// Allreduces of two members, all begun at once: pieces are one element.
 class StagedScenario final : public TeamScenario {
@@ -22,20 +22,20 @@ class StagedScenario final : public TeamScenario {
     need_memory(calls * elements * kHugeBytes);
   }
   void run(uint32_t me) override {
-    PipelinedTeam team(*services_[me], *pools_[me], kTeam, {0, 1}, me);
+    NonblockingStaged team(*services_[me], *pools_[me], kTeam, {0, 1}, me);
     check(team.take_block() == offset_of(me), "there is memory");
     taken_.fetch_add_acq_rel(1);  // a team is open when all have told each other where their blocks are
     await([&] { return taken_.load_acquire() == members_; });
     team.open({offset_of(0), offset_of(1)});
     g_doing[me].rounds = elements_ / 2;
-    std::array<NodeCall, kMost> calls;
+    std::array<NonblockingCall, kMost> calls;
     for (uint32_t number = 0; number < calls_; ++number) {
       for (uint32_t i = 0; i < elements_; ++i) put_value(in(me, number, i), value(number + i, me));
       describe(me, number, &calls.at(number));
       team.begin(&calls.at(number));
     }
     for (uint32_t number = 0; number < calls_; ++number) {
-      NodeCall& call = calls.at(number);
+      NonblockingCall& call = calls.at(number);
       wait(team, &call);
       check(call.code == Code::kOk && !call.unserved, "it ends well");
       for (uint32_t i = 0; i < elements_; ++i) check_value(out(me, number, i), total(number + i));
@@ -48,7 +48,7 @@ class StagedScenario final : public TeamScenario {
     return static_cast<Offset>(reinterpret_cast<const std::byte*>(&g_segment.parts[member].staged) -
                                reinterpret_cast<const std::byte*>(&g_segment));
   }
-  void describe(uint32_t me, uint32_t number, NodeCall* call) {
+  void describe(uint32_t me, uint32_t number, NonblockingCall* call) {
     call->number = number;
     call->give = in(me, number, 0);
     call->out = out(me, number, 0);
@@ -57,7 +57,7 @@ class StagedScenario final : public TeamScenario {
     call->bytes = elements_ * kHugeBytes;
     call->how = kHugeSum;
   }
-  static void wait(PipelinedTeam& team, NodeCall* call) {
+  static void wait(NonblockingStaged& team, NonblockingCall* call) {
     for (bool ended = false; !ended;) {
       await([&] {
         const uint64_t before = writes();

@@ -10,7 +10,7 @@
 namespace zh::coll {
 
 /// Every contribution consists of `pieces` of `bytes`. Stays where it is until it has ended; so do its buffers.
-struct NodeCall {
+struct NonblockingCall {
   uint64_t number = 0;  ///< the same on all members; those of one member ascend
   /// pieces * bytes. Read when the call begins or some time later, as the team says.
   const void* give = nullptr;
@@ -37,21 +37,21 @@ struct NodeCall {
   /// that see it: kTruncated (more came than there is room for, or goes into a reduction) or kInvalid (less did).
   Code code = Code::kOk;
 
-  /// For SmallTeam:
-  struct Small {
+  /// For NonblockingSlots:
+  struct Slots {
     bool published = false;
     uint64_t before = 0;  ///< the call that had its slot last
     uint32_t next = 0;    ///< what members before this one give is there
-  } small;
-  /// For PipelinedTeam:
-  struct Pipelined {
+  } slots;
+  /// For NonblockingStaged:
+  struct Staged {
     uint32_t step = 0;       ///< steps that this member has done
     uint32_t rounds = 0;     ///< in which pieces go through a staging area
     uint32_t steps = 0;      ///< that it takes
     uint64_t room = 0;       ///< of one member's piece in a staging area, bytes
     uint64_t piece_now = 0;  ///< ... of them used in a round
     uint64_t slice = 0;      ///< of what a member gives, that of one member
-  } pipelined;
+  } staged;
 };
 
 }  // namespace zh::coll

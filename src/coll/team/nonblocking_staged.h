@@ -1,4 +1,4 @@
-// PipelinedTeam: large collectives that go on after the call has returned, through staging areas in shared memory,
+// NonblockingStaged: large collectives that go on after the call has returned, through staging areas in shared memory,
 // piece by piece. Nobody touches another one's memory. The steps are those of staged_reduce.cpp.
 #pragma once
 
@@ -8,51 +8,51 @@
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
 #include "coll/team/distance.h"
-#include "coll/team/node_team.h"
+#include "coll/team/nonblocking_team.h"
 #include "coll/team/scratch.h"
 
 namespace zh::coll {
 
 /// `give` and `out` are a call's own until it has ended; they may be the same memory where each piece that comes lies
 /// where one of as many bytes was given. Calls go on one after another.
-class PipelinedTeam final : public TeamOfBlocks<PipelinedBlockShm> {
+class NonblockingStaged final : public TeamOfBlocks<StagedBlockShm> {
  public:
-  PipelinedTeam(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> ranks,
-                uint32_t self)
-      : TeamOfBlocks(services, pool.pipelined(), context, std::move(ranks), self), pool_(pool) {}
-  ~PipelinedTeam() override;
+  NonblockingStaged(Services& services, ControlBlockPool& pool, uint64_t context, std::vector<uint32_t> ranks,
+                    uint32_t self)
+      : TeamOfBlocks(services, pool.staged(), context, std::move(ranks), self), pool_(pool) {}
+  ~NonblockingStaged() override;
 
-  void begin(NodeCall* call) override;
-  bool advance(NodeCall* call) override;
-  void fail(NodeCall* call, Code code) override;
+  void begin(NonblockingCall* call) override;
+  bool advance(NonblockingCall* call) override;
+  void fail(NonblockingCall* call, Code code) override;
 
  private:
-  bool try_step(NodeCall* call);
-  bool contribute(NodeCall* call);
+  bool try_step(NonblockingCall* call);
+  bool contribute(NonblockingCall* call);
   /// True once all others have done that many steps of the call.
   [[nodiscard]] bool all_did(uint64_t seq, uint64_t steps) const;
-  [[nodiscard]] bool agree(const NodeCall* call) const;
-  void tell(NodeCall* call, uint64_t steps);
+  [[nodiscard]] bool agree(const NonblockingCall* call) const;
+  void tell(NonblockingCall* call, uint64_t steps);
 
-  // pipelined_steps.cpp
+  // nonblocking_staged_steps.cpp
   /// Cuts the call into rounds; false if it cannot be carried out so, or there is no memory.
-  bool plan(NodeCall* call);
-  void take_step(NodeCall* call);
-  void put_round(const NodeCall* call, uint64_t round);
-  void combine_round(const NodeCall* call, uint64_t round);
-  void take_results(const NodeCall* call, uint64_t round);
-  void take_pieces(const NodeCall* call, uint64_t round);
+  bool plan(NonblockingCall* call);
+  void take_step(NonblockingCall* call);
+  void put_round(const NonblockingCall* call, uint64_t round);
+  void combine_round(const NonblockingCall* call, uint64_t round);
+  void take_results(const NonblockingCall* call, uint64_t round);
+  void take_pieces(const NonblockingCall* call, uint64_t round);
   struct Piece {
     uint64_t from;   ///< of the slice's or the member's bytes
     uint64_t bytes;  ///< 0: there are no more
   };
   /// Bytes of a reduction's slice, from the start of the vector.
-  [[nodiscard]] Piece slice_of(const NodeCall* call, uint64_t round, uint32_t slice) const;
-  [[nodiscard]] static Piece piece_of(const NodeCall* call, uint64_t round);
+  [[nodiscard]] Piece slice_of(const NonblockingCall* call, uint64_t round, uint32_t slice) const;
+  [[nodiscard]] static Piece piece_of(const NonblockingCall* call, uint64_t round);
   /// Where something for `place` is in a member's area.
-  [[nodiscard]] std::byte* room_of(const NodeCall* call, uint64_t round, uint32_t member, uint32_t place) const;
+  [[nodiscard]] std::byte* room_of(const NonblockingCall* call, uint64_t round, uint32_t member, uint32_t place) const;
   /// Places in half an area.
-  [[nodiscard]] uint32_t places_of(const NodeCall* call) const {
+  [[nodiscard]] uint32_t places_of(const NonblockingCall* call) const {
     return call->reduces() || call->pieces > 1 ? size_ : 1;
   }
   [[nodiscard]] copy::Store store_of(uint64_t bytes) const {

@@ -1,10 +1,10 @@
 // What a block of staged collectives promises. Called by its owner where it hands something over in builds with
 // assertions, and by tests.
-#include "coll/team/pipelined_block.h"
+#include "coll/team/staged_block.h"
 
 namespace zh::coll {
 
-const char* PipelinedBlockShm::broken_invariant(uint64_t team) const {
+const char* StagedBlockShm::broken_invariant(uint64_t team) const {
   const uint64_t now = stage.load_relaxed();
   const uint64_t serves = context.load_relaxed();
   if (serves != 0 && serves != team) return nullptr;  // another team's by now

@@ -6,7 +6,7 @@
 
 #include "base/crash_point.h"
 #include "coll/team/fold.h"
-#include "coll/team/pipelined_team.h"
+#include "coll/team/nonblocking_staged.h"
 #include "copy/kernels.h"
 
 namespace zh::coll {
@@ -15,49 +15,51 @@ namespace {
 constexpr uint64_t kHalf = kStagingBytes / 2;
 }  // namespace
 
-bool PipelinedTeam::plan(NodeCall* call) {
+bool NonblockingStaged::plan(NonblockingCall* call) {
   const uint64_t e = call->reduces() ? call->how.element_bytes : 1;
-  call->pipelined.room = kHalf / places_of(call) / kLineBytes * kLineBytes;
-  call->pipelined.piece_now = call->pipelined.room / e * e;
-  if (call->pipelined.piece_now == 0) return false;
+  call->staged.room = kHalf / places_of(call) / kLineBytes * kLineBytes;
+  call->staged.piece_now = call->staged.room / e * e;
+  if (call->staged.piece_now == 0) return false;
   uint64_t longest = call->bytes;
   if (call->reduces() && call->pieces == 1) {
     // The first slice is none shorter than others.
     const uint64_t count = call->bytes / e;
     const uint64_t unit = std::max<uint64_t>(1, kLineBytes / e);  // two slices of an aligned buffer share no line
-    call->pipelined.slice = round_up((count + size_ - 1) / size_, unit) * e;
-    longest = std::min(call->pipelined.slice, call->bytes);
+    call->staged.slice = round_up((count + size_ - 1) / size_, unit) * e;
+    longest = std::min(call->staged.slice, call->bytes);
   } else {
-    call->pipelined.slice = call->bytes;
+    call->staged.slice = call->bytes;
   }
-  call->pipelined.rounds = static_cast<uint32_t>((longest + call->pipelined.piece_now - 1) / call->pipelined.piece_now);
-  call->pipelined.steps = call->pipelined.rounds + (call->reduces() && call->pieces == 1 ? 2 : 1);
+  call->staged.rounds = static_cast<uint32_t>((longest + call->staged.piece_now - 1) / call->staged.piece_now);
+  call->staged.steps = call->staged.rounds + (call->reduces() && call->pieces == 1 ? 2 : 1);
   // The result for this member would go over operands that others' slices still need.
   if (call->reduces() && call->pieces > 1 && call->out == call->give) return false;
   streamed_ = streamed_from_most(services_, ranks_, self_);
-  return !call->reduces() || accumulator_.get(call->pipelined.piece_now) != nullptr;
+  return !call->reduces() || accumulator_.get(call->staged.piece_now) != nullptr;
 }
 
-PipelinedTeam::Piece PipelinedTeam::slice_of(const NodeCall* call, uint64_t round, uint32_t slice) const {
+NonblockingStaged::Piece NonblockingStaged::slice_of(const NonblockingCall* call, uint64_t round,
+                                                     uint32_t slice) const {
   const uint64_t total = call->pieces * call->bytes;
-  const uint64_t first = std::min(total, slice * call->pipelined.slice);
-  const uint64_t end = std::min(total, first + call->pipelined.slice);
-  const uint64_t from = first + round * call->pipelined.piece_now;
-  return {from, from < end ? std::min(call->pipelined.piece_now, end - from) : 0};
+  const uint64_t first = std::min(total, slice * call->staged.slice);
+  const uint64_t end = std::min(total, first + call->staged.slice);
+  const uint64_t from = first + round * call->staged.piece_now;
+  return {from, from < end ? std::min(call->staged.piece_now, end - from) : 0};
 }
 
-PipelinedTeam::Piece PipelinedTeam::piece_of(const NodeCall* call, uint64_t round) {
-  const uint64_t from = round * call->pipelined.piece_now;
-  return {from, from < call->bytes ? std::min(call->pipelined.piece_now, call->bytes - from) : 0};
+NonblockingStaged::Piece NonblockingStaged::piece_of(const NonblockingCall* call, uint64_t round) {
+  const uint64_t from = round * call->staged.piece_now;
+  return {from, from < call->bytes ? std::min(call->staged.piece_now, call->bytes - from) : 0};
 }
 
-std::byte* PipelinedTeam::room_of(const NodeCall* call, uint64_t round, uint32_t member, uint32_t place) const {
-  return at<std::byte>(services_.base(), block(member).area) + round % 2 * kHalf + place * call->pipelined.room;
+std::byte* NonblockingStaged::room_of(const NonblockingCall* call, uint64_t round, uint32_t member,
+                                      uint32_t place) const {
+  return at<std::byte>(services_.base(), block(member).area) + round % 2 * kHalf + place * call->staged.room;
 }
 
-void PipelinedTeam::take_step(NodeCall* call) {
-  const uint64_t step = call->pipelined.step;
-  if (step < call->pipelined.rounds) put_round(call, step);
+void NonblockingStaged::take_step(NonblockingCall* call) {
+  const uint64_t step = call->staged.step;
+  if (step < call->staged.rounds) put_round(call, step);
   ZH_CRASH_POINT("staged: put");
   if (!call->reduces()) {
     if (step >= 1) take_pieces(call, step - 1);
@@ -65,10 +67,10 @@ void PipelinedTeam::take_step(NodeCall* call) {
   }
   const bool takes_results = call->pieces == 1 && call->first != call->end;
   if (step >= 2 && takes_results) take_results(call, step - 2);
-  if (step >= 1 && step <= call->pipelined.rounds) combine_round(call, step - 1);
+  if (step >= 1 && step <= call->staged.rounds) combine_round(call, step - 1);
 }
 
-void PipelinedTeam::put_round(const NodeCall* call, uint64_t round) {
+void NonblockingStaged::put_round(const NonblockingCall* call, uint64_t round) {
   const auto* const in = static_cast<const std::byte*>(call->give);
   if (!call->gives) return;
   if (places_of(call) == 1) {
@@ -84,7 +86,7 @@ void PipelinedTeam::put_round(const NodeCall* call, uint64_t round) {
   }
 }
 
-void PipelinedTeam::take_pieces(const NodeCall* call, uint64_t round) {
+void NonblockingStaged::take_pieces(const NonblockingCall* call, uint64_t round) {
   const Piece p = piece_of(call, round);
   for (uint32_t k = 0; k < size_; ++k) {
     const uint32_t i = after_self(k);
@@ -97,7 +99,7 @@ void PipelinedTeam::take_pieces(const NodeCall* call, uint64_t round) {
   }
 }
 
-void PipelinedTeam::combine_round(const NodeCall* call, uint64_t round) {
+void NonblockingStaged::combine_round(const NonblockingCall* call, uint64_t round) {
   const Piece p = slice_of(call, round, self_);
   if (p.bytes == 0) return;
   const auto* const in = static_cast<const std::byte*>(call->give);
@@ -105,8 +107,8 @@ void PipelinedTeam::combine_round(const NodeCall* call, uint64_t round) {
   auto* const out = is_vector && call->first == call->end ? nullptr : static_cast<std::byte*>(call->out);
   // In place, an input must last until it has been combined.
   const bool straight = out != nullptr && out != in;
-  std::byte* acc = accumulator_.get(call->pipelined.piece_now);
-  if (straight) acc = out + (is_vector ? p.from : round * call->pipelined.piece_now);
+  std::byte* acc = accumulator_.get(call->staged.piece_now);
+  if (straight) acc = out + (is_vector ? p.from : round * call->staged.piece_now);
   fold_by_kernel(0, size_ - 1, p.bytes, acc, call->how,
                  [&](uint32_t i) { return i == self_ ? in + p.from : room_of(call, round, i, self_); });
   if (!is_vector) return;
@@ -114,7 +116,7 @@ void PipelinedTeam::combine_round(const NodeCall* call, uint64_t round) {
   if (out != nullptr && !straight) copy::copy_bytes(out + p.from, acc, p.bytes, copy::Store::kTemporal);
 }
 
-void PipelinedTeam::take_results(const NodeCall* call, uint64_t round) {
+void NonblockingStaged::take_results(const NonblockingCall* call, uint64_t round) {
   for (uint32_t k = 1; k < size_; ++k) {
     const uint32_t i = after_self(k);
     const Piece p = slice_of(call, round, i);

@@ -1,5 +1,5 @@
-// See small_team.h.
-#include "coll/team/small_team.h"
+// See nonblocking_slots.h.
+#include "coll/team/nonblocking_slots.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,15 +16,15 @@ namespace {
 constexpr uint32_t kMostAsked = 8;
 }  // namespace
 
-void SmallTeam::begin(NodeCall* call) {
-  call->small = {};
-  call->small.next = call->first;
+void NonblockingSlots::begin(NonblockingCall* call) {
+  call->slots = {};
+  call->slots.next = call->first;
   const uint64_t seq = seq_of(call);
-  if (call->gives) call->small.before = std::exchange(latest_in_slot_[seq % kNonblockingSlots], seq);
+  if (call->gives) call->slots.before = std::exchange(latest_in_slot_[seq % kNonblockingSlots], seq);
   add(call);
 }
 
-bool SmallTeam::advance(NodeCall* call) {
+bool NonblockingSlots::advance(NonblockingCall* call) {
   if (call->ended || try_to_end(call)) return true;
   if (!look_for_deaths()) return false;
   // What the dead had finished is there.
@@ -32,16 +32,16 @@ bool SmallTeam::advance(NodeCall* call) {
   return true;
 }
 
-const Atomic<uint64_t>* SmallTeam::awaited(const NodeCall* call) const {
-  const bool gave = is_open() && (!call->gives || call->small.published);
-  return gave && call->small.next < call->end ? &slot(call->small.next, call).seq : nullptr;
+const Atomic<uint64_t>* NonblockingSlots::awaited(const NonblockingCall* call) const {
+  const bool gave = is_open() && (!call->gives || call->slots.published);
+  return gave && call->slots.next < call->end ? &slot(call->slots.next, call).seq : nullptr;
 }
 
-bool SmallTeam::try_to_end(NodeCall* call) {
+bool NonblockingSlots::try_to_end(NonblockingCall* call) {
   if (!is_open() || (call->gives && !publish(call))) return false;
-  for (; call->small.next < call->end; ++call->small.next) {
+  for (; call->slots.next < call->end; ++call->slots.next) {
     // SS1 <- SS0: the member's contribution.
-    if (slot(call->small.next, call).seq.load_acquire() != seq_of(call)) return false;
+    if (slot(call->slots.next, call).seq.load_acquire() != seq_of(call)) return false;
   }
   ask_for_next(call);
   take(call);
@@ -51,17 +51,17 @@ bool SmallTeam::try_to_end(NodeCall* call) {
 
 // Members that only give run ahead, so what comes next may be there already. Where it is not, this member still has the
 // line from the slot's last use, and asks for nothing.
-void SmallTeam::ask_for_next(const NodeCall* call) const {
+void NonblockingSlots::ask_for_next(const NonblockingCall* call) const {
   if (call->end - call->first > kMostAsked) return;
   for (uint32_t i = call->first; i < call->end; ++i) {
     __builtin_prefetch(&block(i).slots[(seq_of(call) + 1) % kNonblockingSlots]);
   }
 }
 
-bool SmallTeam::publish(NodeCall* call) {
-  if (call->small.published) return true;
-  if (!is_done(call->small.before)) return false;
-  SmallSlotShm& mine = slot(self_, call);
+bool NonblockingSlots::publish(NonblockingCall* call) {
+  if (call->slots.published) return true;
+  if (!is_done(call->slots.before)) return false;
+  CallSlotShm& mine = slot(self_, call);
   mine.bytes = call->pieces * call->bytes;
   if (mine.bytes != 0) std::memcpy(mine.payload, call->give, mine.bytes);
   ZH_CRASH_POINT("started: contributed");
@@ -69,13 +69,13 @@ bool SmallTeam::publish(NodeCall* call) {
   mine.seq.store_release(seq_of(call));  // SS0 -> SS1: the contribution
   ZH_CRASH_POINT("started: published");
   ZH_CHECK_INVARIANT(block(self_).broken_invariant(context()));
-  call->small.published = true;
+  call->slots.published = true;
   wake_sleepers();
   return true;
 }
 
 // This member reads its own slot as the others do, and may have a call for it that has given nothing yet.
-bool SmallTeam::is_done(uint64_t seq) {
+bool NonblockingSlots::is_done(uint64_t seq) {
   if (seq <= safe_) return true;
   uint64_t least = done();
   for (uint32_t i = 0; i < size_; ++i) {
@@ -86,7 +86,7 @@ bool SmallTeam::is_done(uint64_t seq) {
   return seq <= safe_;
 }
 
-void SmallTeam::take(NodeCall* call) {
+void NonblockingSlots::take(NonblockingCall* call) {
   if (call->first == call->end) return;
   if (call->reduces()) {
     combine_pieces(call);
@@ -96,10 +96,10 @@ void SmallTeam::take(NodeCall* call) {
 }
 
 // Pieces are of the length that their giver takes them for.
-void SmallTeam::copy_pieces(NodeCall* call) {
+void NonblockingSlots::copy_pieces(NonblockingCall* call) {
   auto* out = static_cast<std::byte*>(call->out);
   for (uint32_t i = call->first; i < call->end; ++i, out += call->bytes) {
-    const SmallSlotShm& theirs = slot(i, call);
+    const CallSlotShm& theirs = slot(i, call);
     const uint64_t piece_bytes = theirs.bytes / call->pieces;
     const uint64_t n = std::min(piece_bytes, call->bytes);
     if (n != 0) std::memcpy(out, theirs.payload + call->piece * piece_bytes, n);
@@ -108,7 +108,7 @@ void SmallTeam::copy_pieces(NodeCall* call) {
   }
 }
 
-void SmallTeam::combine_pieces(NodeCall* call) {
+void NonblockingSlots::combine_pieces(NonblockingCall* call) {
   const uint64_t bytes = call->pieces * call->bytes;
   for (uint32_t i = call->first; i < call->end && call->code == Code::kOk; ++i) {
     const uint64_t theirs = slot(i, call).bytes;
@@ -119,12 +119,12 @@ void SmallTeam::combine_pieces(NodeCall* call) {
                  [&](uint32_t i) { return slot(i, call).payload + call->piece * call->bytes; });
 }
 
-void SmallTeam::fail(NodeCall* call, Code code) {
+void NonblockingSlots::fail(NonblockingCall* call, Code code) {
   call->code = code;
   end(call);
 }
 
-void SmallTeam::end(NodeCall* call) {
+void NonblockingSlots::end(NonblockingCall* call) {
   ZH_CRASH_POINT("started: not yet done");
   remove(call);
 }

@@ -1,5 +1,5 @@
 // A member's block of staged collectives: how far it is in the one at hand, and where it puts what others take. Written
-// and read by PipelinedTeam only.
+// and read by NonblockingStaged only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr uint64_t kAllSteps = (uint64_t{1} << kStageBits) - 1;
 /// is 0 or names the team that the block serves; `stage` is 0 or counts a step. What is behind `stage` is immutable
 /// from the store of a collective's first step until all members are through with it. Wrap: numbers keep 40 bits.
 /// Crash: a step that does not come; who waits sees the death.
-struct PipelinedBlockShm {
+struct StagedBlockShm {
   alignas(kPairBytes) Atomic<uint64_t> context;
   Atomic<uint64_t> done;  ///< the owner needs nothing from others any more for collectives up to this number + 1
   alignas(kPairBytes) Atomic<uint64_t> stage;  ///< (number + 1) << kStageBits | steps done
@@ -31,9 +31,9 @@ struct PipelinedBlockShm {
     done.store_relaxed(0);
     stage.store_relaxed(0);
   }
-  /// For any member (pipelined_block_invariant.cpp).
+  /// For any member (staged_block_invariant.cpp).
   [[nodiscard]] const char* broken_invariant(uint64_t team) const;
 };
-static_assert(kShmSafe<PipelinedBlockShm>);
+static_assert(kShmSafe<StagedBlockShm>);
 
 }  // namespace zh::coll

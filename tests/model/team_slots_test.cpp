@@ -1,18 +1,18 @@
-// Small started collectives under the model checker: the shipped small_team.cpp with members as threads, two slots
-// each and two calls under way. A contribution is read when it is whole, a slot is written again only when nobody reads
-// it, and no acquire or release can be spared. See team_test.cpp.
+// Small started collectives under the model checker: the shipped nonblocking_slots.cpp with members as threads, two
+// slots each and two calls under way. A contribution is read when it is whole, a slot is written again only when nobody
+// reads it, and no acquire or release can be spared. See team_test.cpp.
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "coll/team/small_team.h"
+#include "coll/team/nonblocking_slots.h"
 #include "team_world.h"
 
 namespace zh::mc {
 namespace {
 
-using coll::NodeCall;
-using coll::SmallTeam;
+using coll::NonblockingCall;
+using coll::NonblockingSlots;
 
 class StartedScenario : public TeamScenario {
  public:
@@ -24,12 +24,12 @@ class StartedScenario : public TeamScenario {
       all[i] = i;
       blocks[i] = offset_of(i);
     }
-    SmallTeam team(*services_[me], *pools_[me], kTeam, all, me);
+    NonblockingSlots team(*services_[me], *pools_[me], kTeam, all, me);
     check(team.take_block() == blocks[me], "there is memory");
     taken_.fetch_add_acq_rel(1);  // a team is open when all have told each other where their blocks are
     await([&] { return taken_.load_acquire() == members_; });
     team.open(blocks);
-    std::array<NodeCall, kMost> calls;
+    std::array<NonblockingCall, kMost> calls;
     std::array<uint64_t, kMost> in{};
     std::array<uint64_t, kMost> out{};
     for (uint64_t number = 0; number < calls_ + kUnderWay; ++number) {
@@ -39,7 +39,7 @@ class StartedScenario : public TeamScenario {
         check(out.at(oldest) == expected(me, oldest), "the right bytes came");
       }
       if (number >= calls_) continue;
-      NodeCall& call = calls.at(number);
+      NonblockingCall& call = calls.at(number);
       in.at(number) = value(static_cast<uint32_t>(number), me);
       call.number = number;
       call.give = &in.at(number);
@@ -52,7 +52,7 @@ class StartedScenario : public TeamScenario {
   }
 
  protected:
-  virtual void describe(uint32_t me, NodeCall* call) = 0;
+  virtual void describe(uint32_t me, NonblockingCall* call) = 0;
   [[nodiscard]] virtual uint64_t expected(uint32_t me, uint64_t number) const = 0;
 
  private:
@@ -62,11 +62,11 @@ class StartedScenario : public TeamScenario {
     return static_cast<Offset>(reinterpret_cast<const std::byte*>(&g_segment.parts[member].started) -
                                reinterpret_cast<const std::byte*>(&g_segment));
   }
-  static bool advance(uint32_t me, SmallTeam& team, NodeCall* call) {
+  static bool advance(uint32_t me, NonblockingSlots& team, NonblockingCall* call) {
     g_doing[me].seq = static_cast<uint32_t>(call->number) + 1;
     return team.advance(call);
   }
-  static void wait(uint32_t me, SmallTeam& team, NodeCall* call) {
+  static void wait(uint32_t me, NonblockingSlots& team, NonblockingCall* call) {
     for (bool ended = false; !ended;) {
       await([&] {
         const uint64_t before = writes();
@@ -86,7 +86,7 @@ class StartedAllreduce final : public StartedScenario {
   using StartedScenario::StartedScenario;
 
  private:
-  void describe(uint32_t, NodeCall* call) override {
+  void describe(uint32_t, NonblockingCall* call) override {
     call->gives = true;
     call->end = members_;
     call->how = kSmallSum;
@@ -102,7 +102,7 @@ class StartedBcast final : public StartedScenario {
   using StartedScenario::StartedScenario;
 
  private:
-  void describe(uint32_t me, NodeCall* call) override {
+  void describe(uint32_t me, NonblockingCall* call) override {
     call->gives = me == 0;
     call->end = me == 0 ? 0 : 1;
     g_doing[me].reads_slot_of = me == 0 ? -1 : 0;

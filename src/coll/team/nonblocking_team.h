@@ -1,6 +1,6 @@
-// NodeTeam: the members of a communicator on one node, and their collectives that go on after the call has returned.
-// Nothing here waits: each member goes on when its rank is in MPI and the others are as far. SmallTeam and
-// PipelinedTeam are the two kinds. Called by engine::NonblockingOnNode, one thread at a time.
+// NonblockingTeam: the members of a communicator on one node, and their collectives that go on after the call has
+// returned. Nothing here waits: each member goes on when its rank is in MPI and the others are as far. NonblockingSlots
+// and NonblockingStaged are the two kinds. Called by engine::NonblockingOnNode, one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 #include "base/invariant.h"
 #include "coll/team/block_pool.h"
 #include "coll/team/distance.h"
-#include "coll/team/node_call.h"
+#include "coll/team/nonblocking_call.h"
 #include "coll/team/services.h"
 #include "os/clock.h"
 
 namespace zh::coll {
 
 /// Nothing is pure: what stands for a pure function in a destructor is the C++ runtime's, which no job may need.
-class NodeTeam {
+class NonblockingTeam {
  public:
-  virtual ~NodeTeam() = default;
-  NodeTeam(const NodeTeam&) = delete;
-  NodeTeam& operator=(const NodeTeam&) = delete;
+  virtual ~NonblockingTeam() = default;
+  NonblockingTeam(const NonblockingTeam&) = delete;
+  NonblockingTeam& operator=(const NonblockingTeam&) = delete;
 
   /// This member's block, for all members to know; kNoOffset when the budget of shared memory is used up. Once.
   [[nodiscard]] virtual Offset take_block() { return kNoOffset; }
@@ -33,13 +33,13 @@ class NodeTeam {
   virtual void give_up() {}
 
   /// Before or after open(), in the order of numbers.
-  virtual void begin(NodeCall*) {}
+  virtual void begin(NonblockingCall*) {}
   /// Gives and takes what may be by now. True once the call has ended. A call that has ended stays so.
-  virtual bool advance(NodeCall*) { return true; }
+  virtual bool advance(NonblockingCall*) { return true; }
   /// Ends a call that was begun.
-  virtual void fail(NodeCall*, Code) {}
+  virtual void fail(NonblockingCall*, Code) {}
   /// The flag that the call waits for, which advance() has not seen yet; null: it waits for something else.
-  [[nodiscard]] virtual const Atomic<uint64_t>* awaited(const NodeCall*) const { return nullptr; }
+  [[nodiscard]] virtual const Atomic<uint64_t>* awaited(const NonblockingCall*) const { return nullptr; }
 
   /// Whether most other members share no cache with this one. Members that take turns on CPUs are as near as the
   /// scheduler has them.
@@ -55,7 +55,7 @@ class NodeTeam {
 
  protected:
   /// `ranks`: node-local indices in the order of the communicator's ranks; `self`: this rank's place among them.
-  NodeTeam(Services& services, std::vector<uint32_t> ranks, uint32_t self)
+  NonblockingTeam(Services& services, std::vector<uint32_t> ranks, uint32_t self)
       : services_(services), ranks_(std::move(ranks)), size_(static_cast<uint32_t>(ranks_.size())), self_(self) {}
 
   /// Members that sleep look at their flags again.
@@ -67,7 +67,7 @@ class NodeTeam {
     }
   }
   /// Numbers in shared memory begin at 1.
-  [[nodiscard]] static uint64_t seq_of(const NodeCall* call) { return call->number + 1; }
+  [[nodiscard]] static uint64_t seq_of(const NonblockingCall* call) { return call->number + 1; }
 
   Services& services_;
   const std::vector<uint32_t> ranks_;
@@ -84,7 +84,7 @@ class NodeTeam {
 
 /// A team whose members have a `Block` of shared memory each.
 template <typename Block>
-class TeamOfBlocks : public NodeTeam {
+class TeamOfBlocks : public NonblockingTeam {
  public:
   Offset take_block() final { return own_ = pool_.take(context_); }
   void open(std::vector<Offset> blocks) final {
@@ -100,7 +100,7 @@ class TeamOfBlocks : public NodeTeam {
  protected:
   /// `context` is the same on every member.
   TeamOfBlocks(Services& services, BlockPool<Block>& pool, uint64_t context, std::vector<uint32_t> ranks, uint32_t self)
-      : NodeTeam(services, std::move(ranks), self), pool_(pool), context_(context) {}
+      : NonblockingTeam(services, std::move(ranks), self), pool_(pool), context_(context) {}
   /// Of every destructor. A block that others may look at, and not know that this member is gone, is never used again.
   void leave() {
     if (is_open() && under_way_.empty()) pool_.give(context_, done_, own_, std::move(offsets_));
@@ -110,7 +110,7 @@ class TeamOfBlocks : public NodeTeam {
   [[nodiscard]] Block& block(uint32_t member) const { return *blocks_[member]; }
 
   /// Calls that were none of this team's, or none of this member's, are done with the next one that begins.
-  void add(NodeCall* call) {
+  void add(NonblockingCall* call) {
     call->ended = false;
     call->unserved = false;
     call->code = Code::kOk;
@@ -118,14 +118,14 @@ class TeamOfBlocks : public NodeTeam {
     under_way_.push_back(call);
     tell_done();
   }
-  void remove(NodeCall* call) {
+  void remove(NonblockingCall* call) {
     call->ended = true;
     under_way_.erase(std::find(under_way_.begin(), under_way_.end(), call));
     tell_done();
   }
 
   [[nodiscard]] uint64_t context() const { return context_; }
-  [[nodiscard]] NodeCall* front() const { return under_way_.front(); }
+  [[nodiscard]] NonblockingCall* front() const { return under_way_.front(); }
   [[nodiscard]] uint64_t done() const { return done_; }
 
  private:
@@ -142,11 +142,11 @@ class TeamOfBlocks : public NodeTeam {
   BlockPool<Block>& pool_;
   const uint64_t context_;
   Offset own_ = kNoOffset;
-  std::vector<Offset> offsets_;       ///< by member; empty before open()
-  std::vector<Block*> blocks_;        ///< likewise
-  std::vector<NodeCall*> under_way_;  ///< that have not ended, in the order of their numbers
-  uint64_t latest_ = 0;               ///< seq_of() the last one that was begun
-  uint64_t done_ = 0;                 ///< in this member's block
+  std::vector<Offset> offsets_;              ///< by member; empty before open()
+  std::vector<Block*> blocks_;               ///< likewise
+  std::vector<NonblockingCall*> under_way_;  ///< that have not ended, in the order of their numbers
+  uint64_t latest_ = 0;                      ///< seq_of() the last one that was begun
+  uint64_t done_ = 0;                        ///< in this member's block
 };
 
 }  // namespace zh::coll

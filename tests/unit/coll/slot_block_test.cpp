@@ -1,5 +1,5 @@
 // The invariants of a member's block of started collectives as functions: each way to break one by hand is found.
-#include "coll/team/small_block.h"
+#include "coll/team/slot_block.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@ class StartedBlockInvariant : public ::testing::Test {
  protected:
   StartedBlockInvariant() { block_->context.store_relaxed(kTeam); }
   [[nodiscard]] const char* broken() const { return block_->broken_invariant(kTeam); }
-  SmallSlotShm& slot(uint64_t seq) { return block_->slots[seq % kNonblockingSlots]; }
+  CallSlotShm& slot(uint64_t seq) { return block_->slots[seq % kNonblockingSlots]; }
 
-  std::unique_ptr<SmallBlockShm> block_ = std::make_unique<SmallBlockShm>();
+  std::unique_ptr<SlotBlockShm> block_ = std::make_unique<SlotBlockShm>();
 };
 
 TEST_F(StartedBlockInvariant, HoldsOverManyCollectives) {

@@ -279,9 +279,9 @@ TEST(SmallMemory, ThatOneLacksNobodyHas) {
     EngineRank r = make_rank(world, ranks_in(World::kThreads, 3, 16 << 20));
     ASSERT_NE(r.rank, nullptr);
     {
-      std::vector<std::unique_ptr<coll::NodeTeam>> others;
+      std::vector<std::unique_ptr<coll::NonblockingTeam>> others;
       for (uint64_t k = 0; r.node->self() == 1; ++k) {
-        others.push_back(r.rank->make_node_team(true, 100 + k, {0, 1, 2}, 1));
+        others.push_back(r.rank->make_nonblocking_team(true, 100 + k, {0, 1, 2}, 1));
         if (others.back()->take_block() == kNoOffset) break;
       }
       SmallRank me(*r.rank, kContext);

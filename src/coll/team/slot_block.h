@@ -1,5 +1,5 @@
 // A member's block of started collectives: what it gives to those that are under way, in shared memory. Written and
-// read by SmallTeam only; the blocks of blocking collectives are control_block.h's.
+// read by NonblockingSlots only; the blocks of blocking collectives are control_block.h's.
 #pragma once
 
 #include <cstddef>
@@ -23,33 +23,33 @@ constexpr uint32_t kNonblockingSlots = 16;
 /// members that are in that collective, once `seq` is its number. Invariant: the rest is immutable from the store of
 /// `seq` until all members have done that collective. Wrap: none, 64 bits. Crash: a flag that does not come; who waits
 /// sees the death.
-struct alignas(kPairBytes) SmallSlotShm {
+struct alignas(kPairBytes) CallSlotShm {
   Atomic<uint64_t> seq;  ///< from 1 on
   uint64_t bytes;
   std::byte payload[kSlotBytes];
 
-  /// For the owner before it publishes, and for members after (small_block_invariant.cpp).
+  /// For the owner before it publishes, and for members after (slot_block_invariant.cpp).
   [[nodiscard]] const char* broken_invariant() const;
 };
-static_assert(kShmSafe<SmallSlotShm> && sizeof(SmallSlotShm) == 5 * kPairBytes);
+static_assert(kShmSafe<CallSlotShm> && sizeof(CallSlotShm) == 5 * kPairBytes);
 
 /// Writers: the owner. Readers: all members. Invariant: `done` never goes back while `context` stays; `context` is 0 or
 /// names the team that the block serves. A collective whose number mod kNonblockingSlots is i has slot i. Wrap: none,
 /// 64 bits. Crash: nobody uses the team any more.
-struct SmallBlockShm {
+struct SlotBlockShm {
   alignas(kPairBytes) Atomic<uint64_t> context;
   /// The owner needs nothing from others any more for collectives up to this number.
   Atomic<uint64_t> done;
-  SmallSlotShm slots[kNonblockingSlots];
+  CallSlotShm slots[kNonblockingSlots];
 
   /// For the owner, while it serves no team: nothing is done.
   void reset() {
     done.store_relaxed(0);
-    for (SmallSlotShm& slot : slots) slot.seq.store_relaxed(0);
+    for (CallSlotShm& slot : slots) slot.seq.store_relaxed(0);
   }
-  /// For any member (small_block_invariant.cpp).
+  /// For any member (slot_block_invariant.cpp).
   [[nodiscard]] const char* broken_invariant(uint64_t team) const;
 };
-static_assert(kShmSafe<SmallBlockShm>);
+static_assert(kShmSafe<SlotBlockShm>);
 
 }  // namespace zh::coll

@@ -1,4 +1,4 @@
-// CollectiveCalls: the collective calls of one rank that are under way, of all its communicators. They go on whenever
+// ActiveCollectives: the collective calls of one rank that are under way, of all its communicators. They go on whenever
 // one of them is looked at, when the rank's caller turns it, and in the helper thread (Rank::set_away_work()).
 #pragma once
 
@@ -14,11 +14,11 @@ class Collectives;
 class CollectiveCall;
 class Rank;
 
-class CollectiveCalls {
+class ActiveCollectives {
  public:
-  explicit CollectiveCalls(Rank& rank) : rank_(&rank) {}
-  CollectiveCalls(const CollectiveCalls&) = delete;
-  CollectiveCalls& operator=(const CollectiveCalls&) = delete;
+  explicit ActiveCollectives(Rank& rank) : rank_(&rank) {}
+  ActiveCollectives(const ActiveCollectives&) = delete;
+  ActiveCollectives& operator=(const ActiveCollectives&) = delete;
 
   /// Advances everything that was started and has not ended. Cheap when there is nothing. `alone`: for the helper
   /// thread, which calls neither a host nor the program; only those that need neither.
