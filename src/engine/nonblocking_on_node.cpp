@@ -93,7 +93,7 @@ void NonblockingOnNode::begin_set_up() {
 // Where members share a cache a large message is copied once, out of it.
 void NonblockingOnNode::set_up() {
   if (!exchange_.advance(team_->look_for_deaths(), &fault_)) return;
-  std::vector<Offset> blocks = exchange_.blocks();
+  const std::vector<Offset> blocks = exchange_.blocks();
   uint64_t want = 0;
   for (const BlockExchange::Told& member : exchange_.told()) want += member.mark;
   if (fault_ != Code::kOk) {
@@ -103,7 +103,7 @@ void NonblockingOnNode::set_up() {
     team_->give_up();
   } else {
     state_ = State::kServes;
-    team_->open(std::move(blocks));
+    team_->open(blocks);
   }
 }
 

@@ -28,7 +28,7 @@ class NonblockingTeam {
   /// This member's block, for all members to know; kNoOffset when the budget of shared memory is used up. Once.
   [[nodiscard]] virtual Offset take_block() { return kNoOffset; }
   /// The blocks of all members, in their order. From now on calls go on.
-  virtual void open(std::vector<Offset> /*blocks*/) {}
+  virtual void open(const std::vector<Offset>& /*blocks*/) {}
   /// In place of that: some member has none, and all know it.
   virtual void give_up() {}
 
@@ -87,8 +87,8 @@ template <typename Block>
 class TeamOfBlocks : public NonblockingTeam {
  public:
   Offset take_block() final { return own_ = pool_.take(context_); }
-  void open(std::vector<Offset> blocks) final {
-    offsets_ = std::move(blocks);
+  void open(const std::vector<Offset>& blocks) final {
+    offsets_ = blocks;
     for (const Offset offset : offsets_) blocks_.push_back(at<Block>(services_.base(), offset));
     tell_done();
   }
