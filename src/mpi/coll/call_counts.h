@@ -13,10 +13,10 @@ namespace zh::mpi {
 
 /// How a call was served; kFirstAlgorithm + i: as a schedule, by the i-th of coll::algorithms().
 enum class CallWay : uint8_t { kHost, kTeam, kNothingToDo, kFirstAlgorithm };
-inline CallWay way_of(const Started& started) {
-  if (!started.does_anything()) return CallWay::kNothingToDo;
-  if (started.through_memory()) return CallWay::kTeam;
-  return static_cast<CallWay>(static_cast<size_t>(CallWay::kFirstAlgorithm) + started.algorithm());
+inline CallWay way_of(const CollectiveOperation& operation) {
+  if (!operation.does_anything()) return CallWay::kNothingToDo;
+  if (operation.through_memory()) return CallWay::kTeam;
+  return static_cast<CallWay>(static_cast<size_t>(CallWay::kFirstAlgorithm) + operation.algorithm());
 }
 
 /// Who calls: a rank of a communicator, or of one of two groups.

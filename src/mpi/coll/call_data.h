@@ -4,8 +4,8 @@
 #pragma once
 
 #include "coll/team/team.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/coll/peers.h"
-#include "mpi/coll/started.h"
 
 namespace zh::mpi::calls {
 
@@ -29,7 +29,7 @@ struct Barrier {
       pump_host();
     return error;
   }
-  int prepare(const CommInfo&, Started&) const { return kGoOn; }
+  int prepare(const CommInfo&, CollectiveOperation&) const { return kGoOn; }
 };
 
 template <typename N>
@@ -53,7 +53,7 @@ struct Bcast {
     return finish(code, comm, buffer);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     HeldBuffer& buffer = info.rank == root ? s.input : s.output;
     s.problem.root = static_cast<uint32_t>(root);
     ZH_STEP(open(info, &buffer));
@@ -140,7 +140,7 @@ struct GatherTo {
     return finish(team.gather(own, in.pieces(), static_cast<uint32_t>(root), kUniform<Group<N>>), comm, in);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     const bool receives = info.rank == root;
     s.problem.root = static_cast<uint32_t>(root);
@@ -177,7 +177,7 @@ struct ScatterFrom {
     return finish(team.scatter(out.pieces(), own, static_cast<uint32_t>(root), kUniform<Group<N>>), comm, in);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
     const bool sends = info.rank == root;
     s.problem.root = static_cast<uint32_t>(root);
@@ -211,7 +211,7 @@ struct AllgatherTo {
     return finish(team.allgather(own, in.pieces()), comm, in);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = send.buf == MPI_IN_PLACE;
     ZH_STEP(open_gathered(send, recv, true, info, &s.output, &s.input));
@@ -242,7 +242,7 @@ struct AlltoallOf {
     return finish(team.alltoall(out.pieces(), in.pieces(), kUniform<Group<N>>), comm, in);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     s.problem.uniform = kUniform<Group<N>>;
     s.problem.in_place = send.buf == MPI_IN_PLACE;
     // In place the schedule copies everything from the first piece to the last.

@@ -8,9 +8,9 @@
 
 #include "coll/algorithms/neighbor.h"
 #include "coll/team/team.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/coll/neighborhood.h"
 #include "mpi/coll/peers.h"
-#include "mpi/coll/started.h"
 
 namespace zh::mpi::calls {
 
@@ -75,8 +75,8 @@ int open_blocks(const Group& group, const Neighborhood::Side& side, const CommIn
 
 /// What all of them begin with: who the neighbours are, and where what they send goes.
 template <typename Group>
-int open_received(const Group& recv, const CommInfo& info, Started& s) {
-  const Neighborhood& near = info.runs->neighborhood();
+int open_received(const Group& recv, const CommInfo& info, CollectiveOperation& s) {
+  const Neighborhood& near = info.collectives->neighborhood();
   if (!near.served) return leave_to_host("collectives of neighbours: no topology, or two neighbours that are one rank");
   s.problem.uniform = false;
   ZH_STEP(open_blocks(recv, near.sources, info.handle, &s.output));
@@ -86,7 +86,7 @@ int open_received(const Group& recv, const CommInfo& info, Started& s) {
 
 /// What all of them end with: what this rank gives to itself has to fit.
 inline int expect_own(const CommInfo& info, const coll::Problem& problem) {
-  const Neighborhood& near = info.runs->neighborhood();
+  const Neighborhood& near = info.collectives->neighborhood();
   bool fits = true;
   coll::each_own_edge(near.sources.ranks, near.destinations.ranks, problem.self, [&](uint32_t to, uint32_t from) {
     fits = fits && problem.send[to].bytes <= problem.recv[from].bytes;
@@ -96,7 +96,7 @@ inline int expect_own(const CommInfo& info, const coll::Problem& problem) {
 
 /// By a team, once both buffers are open.
 inline int exchange(const CommInfo& info, coll::Team& team, const coll::Pieces& given, PeerBuffers& taken) {
-  const Neighborhood& near = info.runs->neighborhood();
+  const Neighborhood& near = info.collectives->neighborhood();
   return finish(team.neighbors(near.destinations.of(given), near.sources.of(taken.pieces())), info.handle, taken);
 }
 
@@ -114,7 +114,7 @@ struct NeighborAllgatherTo {
   }
 
   int serve(const CommInfo& info, coll::Team& team) const {
-    const Neighborhood& near = info.runs->neighborhood();
+    const Neighborhood& near = info.collectives->neighborhood();
     PeerBuffers in(Use::kReceive);
     OneBuffer out(Use::kSend);
     ZH_STEP(open_blocks(recv, near.sources, info, &in));
@@ -126,9 +126,9 @@ struct NeighborAllgatherTo {
     return exchange(info, team, {out.view(), 0, nullptr}, in);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     ZH_STEP(open_received(recv, info, s));
-    const size_t edges = info.runs->neighborhood().destinations.ranks.size();
+    const size_t edges = info.collectives->neighborhood().destinations.ranks.size();
     if (edges == 0) return kGoOn;
     Elements mine;
     ZH_STEP(judge(send, comm, &mine));
@@ -152,7 +152,7 @@ struct NeighborAlltoallOf {
   }
 
   int serve(const CommInfo& info, coll::Team& team) const {
-    const Neighborhood& near = info.runs->neighborhood();
+    const Neighborhood& near = info.collectives->neighborhood();
     PeerBuffers in(Use::kReceive);
     PeerBuffers out(Use::kSend);
     ZH_STEP(open_blocks(recv, near.sources, info, &in));
@@ -160,9 +160,9 @@ struct NeighborAlltoallOf {
     return exchange(info, team, out.pieces(), in);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     ZH_STEP(open_received(recv, info, s));
-    ZH_STEP(open_blocks(send, info.runs->neighborhood().destinations, comm, &s.input));
+    ZH_STEP(open_blocks(send, info.collectives->neighborhood().destinations, comm, &s.input));
     s.problem.send = s.input.pieces();
     return expect_own(info, s.problem);
   }

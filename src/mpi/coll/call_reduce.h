@@ -3,8 +3,8 @@
 #pragma once
 
 #include "coll/team/team.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/coll/peers.h"
-#include "mpi/coll/started.h"
 #include "mpi/handles/reduction.h"
 
 namespace zh::mpi::calls {
@@ -47,7 +47,7 @@ inline int judge_buffers(const void* in, void* out, bool receives, MPI_Comm comm
 }
 
 /// The operands as what a schedule works on.
-inline void plan_reduction(const void* in, uint64_t count, Started& s) {
+inline void plan_reduction(const void* in, uint64_t count, CollectiveOperation& s) {
   s.problem.in_place = in == MPI_IN_PLACE;
   s.problem.count = count;
   s.problem.element_bytes = s.reducing.how.element_bytes;
@@ -86,7 +86,7 @@ struct Reduce {
     return finish(team.reduce(r.in, r.out, n, r.how, static_cast<uint32_t>(root)), comm);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     s.problem.root = static_cast<uint32_t>(root);
     ZH_STEP(judge_rooted(info, &s.reducing));
     plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
@@ -120,7 +120,7 @@ struct ReduceToAll {
     return finish(team.scan(r.in, r.out, n, r.how, kWhich == coll::Collective::kExscan), comm);
   }
 
-  int prepare(const CommInfo&, Started& s) const {
+  int prepare(const CommInfo&, CollectiveOperation& s) const {
     ZH_STEP(judge(operands, true, comm, &s.reducing));
     plan_reduction(operands.in, static_cast<uint64_t>(operands.count), s);
     return kGoOn;
@@ -190,7 +190,7 @@ struct ReduceScatterOf {
     return finish(team.reduce_scatter(r.in, r.out, shares.counts(), r.how), comm);
   }
 
-  int prepare(const CommInfo& info, Started& s) const {
+  int prepare(const CommInfo& info, CollectiveOperation& s) const {
     s.problem.uniform = std::is_same_v<Group<N>, Operands<N>>;  // also of a rank that refuses its arguments
     Shares shares;
     ZH_STEP(judge_all(info, &s.reducing, &shares));

@@ -1,6 +1,6 @@
 // The leaders of a communicator's nodes, the first rank of each, and what they do together by the host's collectives:
 // the part between nodes of schedules by host-leaders. One for each communicator, made with its first call of that
-// kind (started.h). Refuses to know schedules.
+// kind (collective_operation.h). Refuses to know schedules.
 #pragma once
 
 #include <span>

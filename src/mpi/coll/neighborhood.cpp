@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "coll/team/team.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/coll/peers.h"
-#include "mpi/coll/started.h"
 #include "mpi/handles/comm.h"
 
 namespace zh::mpi {
@@ -95,9 +95,9 @@ Neighborhood ask_neighborhood(MPI_Comm comm) {
 
 coll::Team* neighbor_team_of(CommInfo* comm) {
   coll::Team* team = settled_team_of(comm);
-  Runs* runs = team != nullptr ? runs_of(comm) : nullptr;
-  if (runs == nullptr) return nullptr;
-  Neighborhood& near = runs->neighborhood();
+  CommCollectives* collectives = team != nullptr ? collectives_of(comm) : nullptr;
+  if (collectives == nullptr) return nullptr;
+  Neighborhood& near = collectives->neighborhood();
   if (!near.served) return nullptr;
   if (!near.by_team.has_value()) {
     const size_t edges = std::max(near.sources.ranks.size(), near.destinations.ranks.size());
@@ -112,7 +112,7 @@ coll::Team* neighbor_team_of(CommInfo* comm) {
 
 Neighborhood neighborhood_of(MPI_Comm comm) {
   const CommInfo* info = shim.rank != nullptr ? known(comm) : nullptr;
-  return info != nullptr && info->runs != nullptr ? info->runs->neighborhood() : ask_neighborhood(comm);
+  return info != nullptr && info->collectives != nullptr ? info->collectives->neighborhood() : ask_neighborhood(comm);
 }
 
 }  // namespace zh::mpi

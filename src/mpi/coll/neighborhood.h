@@ -1,5 +1,5 @@
 // Neighborhood: whose blocks a rank sends and receives in collectives of neighbourhoods, as the host tells of the
-// communicator's topology (MPI standard 8.6). Asked for once by Runs; refuses to know the calls.
+// communicator's topology (MPI standard 8.6). Asked for once by CommCollectives; refuses to know the calls.
 #pragma once
 
 #include <cstdint>

@@ -27,23 +27,23 @@ CommInfo::Refused refused(const Call& call, coll::Team* team) {
 /// By a schedule, until it ends.
 template <typename Form, typename Call>
 int run_schedule(const Call& call, CommInfo& info, CallWay* way) {
-  Started started(info.runs, false, &info);
-  const int result = set_up(call, info, started);
-  *way = way_of(started);
+  CollectiveOperation operation(info.collectives, false, &info);
+  const int result = set_up(call, info, operation);
+  *way = way_of(operation);
   if (result == kToHost) return result;
   if (result != kGoOn && result != MPI_SUCCESS) {
     if (is_of_buffers(result)) {
       info.refused = refused<Form>(call, nullptr);
-      info.refused.uniform = started.problem.uniform;
-      info.refused.commutative = started.reducing.how.commutative;
+      info.refused.uniform = operation.problem.uniform;
+      info.refused.commutative = operation.reducing.how.commutative;
     }
-    started.refuse(result);
+    operation.refuse(result);
     return result;
   }
-  if (const int error = started.start(); error != MPI_SUCCESS) return error;
-  started.finish();
+  if (const int error = operation.start(); error != MPI_SUCCESS) return error;
+  operation.finish();
   if (Call::kCollective == coll::Collective::kBarrier && shim.has_windows) pump_host();  // see calls::Barrier
-  return started.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, started.error());
+  return operation.error() == MPI_SUCCESS ? MPI_SUCCESS : raise(call.comm, operation.error());
 }
 
 /// By the members' team, where they have one that knows the collective. False: it does not serve the call.
@@ -79,7 +79,7 @@ int run(const Call& call) {
     const CommInfo::Refused now = refused<Form>(call, nullptr);
     settle_refused(now.call, now.root, info);
   }
-  if (!run_by_team<Form>(call, info, &result) && runs_of(info) != nullptr) {
+  if (!run_by_team<Form>(call, info, &result) && collectives_of(info) != nullptr) {
     result = run_schedule<Form>(call, *info, &way);
   }
   if (result == kToHost) {

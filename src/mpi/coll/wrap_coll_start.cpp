@@ -4,7 +4,7 @@
 #include "mpi/coll/call_data.h"
 #include "mpi/coll/call_neighbor.h"
 #include "mpi/coll/call_reduce.h"
-#include "mpi/coll/started.h"
+#include "mpi/coll/collective_operation.h"
 
 namespace zh::mpi {
 namespace {
@@ -13,14 +13,14 @@ constexpr bool is_persistent(const Starting&) { return false; }
 constexpr bool is_persistent(const Initializing&) { return true; }
 
 /// A request for it: started already, unless it is persistent.
-int give(std::unique_ptr<Started> started, bool persistent, MPI_Comm comm, MPI_Request* handle) {
+int give(std::unique_ptr<CollectiveOperation> operation, bool persistent, MPI_Comm comm, MPI_Request* handle) {
   MPI_Request minted;
   UserRequest* request = new_request(&minted);
   if (request == nullptr) return raise(comm, MPI_ERR_NO_MEM);
   request->kind = persistent ? UserRequest::Kind::kPersistentCollective : UserRequest::Kind::kCollective;
   request->active = false;
-  request->started = started.release();
-  const int error = persistent ? MPI_SUCCESS : request->started->start();
+  request->collective = operation.release();
+  const int error = persistent ? MPI_SUCCESS : request->collective->start();
   if (error != MPI_SUCCESS) {
     free_request(request);
     return error;
@@ -34,7 +34,7 @@ template <typename Form, typename Call, typename End>
 int begin_uncounted(const Call& call, const End& end, CallWay* way) {
   CommInfo* info = known(call.comm);
   const bool persistent = is_persistent(end);
-  if (runs_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
+  if (collectives_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
   if (!info->all_local) {  // coll::choose() would say so
     shim.rank->count_fallback("started collectives: between nodes");
     return call.template forward<Form>(end);
@@ -42,15 +42,15 @@ int begin_uncounted(const Call& call, const End& end, CallWay* way) {
   if (info->refused.there) [[unlikely]]
     settle_refused(static_cast<uint16_t>(Form::kId), kEverywhere, info);
   // It counts even if this rank made a mistake, so that the numbers of later ones agree; but see refuse().
-  auto started = std::make_unique<Started>(info->runs, persistent);
-  const int result = set_up(call, *info, *started);
+  auto operation = std::make_unique<CollectiveOperation>(info->collectives, persistent);
+  const int result = set_up(call, *info, *operation);
   if (result == kToHost) return call.template forward<Form>(end);
   if (result != kGoOn && result != MPI_SUCCESS) {
-    started->refuse(result);
+    operation->refuse(result);
     return result;
   }
-  *way = way_of(*started);
-  return give(std::move(started), persistent, call.comm, end.request);
+  *way = way_of(*operation);
+  return give(std::move(operation), persistent, call.comm, end.request);
 }
 
 /// `Form` are the host's functions for the call, which ends with `end`.

@@ -9,7 +9,7 @@
 
 #include "coll/team/team.h"
 #include "engine/contexts.h"
-#include "mpi/coll/started.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/wildcard.h"
 

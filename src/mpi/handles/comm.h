@@ -19,7 +19,7 @@ enum class Collective : uint8_t;
 
 namespace zh::mpi {
 
-class Runs;
+class CommCollectives;
 class WildcardQueue;
 
 /// A taken communicator. Fields up to `members` never change after it is made.
@@ -55,10 +55,10 @@ struct CommInfo {
     int root = 0;
     coll::Team* team = nullptr;  ///< that it would have gone by; null: a schedule
   } refused;
-  std::shared_ptr<Runs> runs;  ///< for all others (started.h); made at the first
-  uint32_t holders = 0;        ///< requests that may outlive the handle (MPI standard 7.4.3)
-  bool freed = false;          ///< the program has; it lives for its holders
-  bool host_keeps = false;     ///< then: the host's lives as long, as holders need it
+  std::shared_ptr<CommCollectives> collectives;  ///< for all others (collective_operation.h); made at the first
+  uint32_t holders = 0;                          ///< requests that may outlive the handle (MPI standard 7.4.3)
+  bool freed = false;                            ///< the program has; it lives for its holders
+  bool host_keeps = false;                       ///< then: the host's lives as long, as holders need it
 
   CommInfo();
   ~CommInfo();

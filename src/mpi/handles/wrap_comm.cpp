@@ -2,7 +2,7 @@
 // new communicator is taken or left, and its name in the engine is derived without a message.
 #include <cstring>
 
-#include "mpi/coll/started.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/wildcard.h"
 #include "mpi/wrap.h"
@@ -130,7 +130,7 @@ int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
   if (error != MPI_SUCCESS) return error;
   bsend_forget(handle);
   if (info != nullptr) {
-    if (info->runs != nullptr) info->runs->free_leaders();
+    if (info->collectives != nullptr) info->collectives->free_leaders();
     forget_comm(handle, context);
     keep_handler(context, handler);
   }
@@ -140,9 +140,9 @@ int free_comm(const CommInfo* info, MPI_Comm* comm, const Free& free) {
 
 int Comm_free(MPI_Comm* comm) {
   const CommInfo* info = own_comm(*comm);
-  const std::shared_ptr<Runs> runs = info != nullptr ? info->runs : nullptr;
+  const std::shared_ptr<CommCollectives> collectives = info != nullptr ? info->collectives : nullptr;
   if (info != nullptr && outlives_its_handle(*comm)) {
-    if (runs != nullptr) runs->free_leaders();
+    if (collectives != nullptr) collectives->free_leaders();
     *comm = MPI_COMM_NULL;
     return MPI_SUCCESS;
   }
@@ -153,7 +153,8 @@ int Comm_disconnect(MPI_Comm* comm) {
   const CommInfo* info = own_comm(*comm);
   if (info != nullptr) {
     reap_abandoned(true);  // MPI standard 11.10.4: waits for what is pending on it
-    if (info->runs != nullptr && shim.rank != nullptr) shim.rank->active_collectives()->finish(*info->runs);
+    if (info->collectives != nullptr && shim.rank != nullptr)
+      shim.rank->active_collectives()->finish(*info->collectives);
     // Afterwards nobody could ask the host for messages of it.
     turn_until([info] {
       advance_wildcards();

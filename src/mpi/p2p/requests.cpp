@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "mpi/coll/started.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/wildcard.h"
 #include "os/affinity.h"
@@ -140,8 +140,8 @@ void free_request(UserRequest* request) {
     std::free(request->scratch);
     request->scratch = nullptr;
   }
-  delete request->started;
-  request->started = nullptr;
+  delete request->collective;
+  request->collective = nullptr;
   delete request->expected;
   request->expected = nullptr;
   if (request->call.data.type != nullptr) drop(request->call.data.type);
@@ -171,14 +171,14 @@ bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status) {
 bool look(UserRequest* request) {
   if (done_at_start(request)) return true;
   if (!request->active) return true;
-  if (request->started != nullptr) return request->started->look();
+  if (request->collective != nullptr) return request->collective->look();
   if (request->kind == UserRequest::Kind::kFlush) return bsend_flushed(request->buffer);
   if (!look(&request->operation)) return false;
   return request->second == nullptr || look(request->second);
 }
 
 ErrorSite error_site(const UserRequest* request) {
-  if (request->started != nullptr) return request->started->error_site();
+  if (request->collective != nullptr) return request->collective->error_site();
   if (const CommInfo* info = request->call.info; info != nullptr) return {info->handle, info->context};
   return request->operation.site;
 }
@@ -203,9 +203,9 @@ int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* 
     return MPI_SUCCESS;
   }
   int error = MPI_SUCCESS;
-  if (request->started != nullptr) {
+  if (request->collective != nullptr) {
     write_no_message(status);
-    error = request->started->error();
+    error = request->collective->error();
   } else if (request->kind == UserRequest::Kind::kFlush) {
     write_no_message(status);
   } else {
@@ -234,7 +234,7 @@ void peek_status(UserRequest* request, MPI_Status* status) {
     write_empty_status(status);
     return;
   }
-  if (request->kind == UserRequest::Kind::kFlush || request->started != nullptr) {
+  if (request->kind == UserRequest::Kind::kFlush || request->collective != nullptr) {
     write_no_message(status);
     return;
   }
@@ -252,14 +252,15 @@ void peek_status(UserRequest* request, MPI_Status* status) {
 
 int start(UserRequest* request) {
   if (!request->persistent() || request->active) return raise(error_site(request), MPI_ERR_REQUEST);
-  const int error = request->started != nullptr ? request->started->start() : start(&request->operation, request->call);
+  const int error =
+      request->collective != nullptr ? request->collective->start() : start(&request->operation, request->call);
   request->active = error == MPI_SUCCESS;
   return error;
 }
 
 int abandon(UserRequest* request) {
   if (request->kind == UserRequest::Kind::kSent) return MPI_SUCCESS;
-  if (request->started != nullptr && request->active) return raise(error_site(request), MPI_ERR_REQUEST);
+  if (request->collective != nullptr && request->active) return raise(error_site(request), MPI_ERR_REQUEST);
   if (!request->active) {
     free_request(request);
     return MPI_SUCCESS;
@@ -302,7 +303,7 @@ void reap_abandoned(bool wait) {
 }
 
 int cancel(UserRequest* request) {
-  if (request->started != nullptr) return raise(error_site(request), MPI_ERR_REQUEST);
+  if (request->collective != nullptr) return raise(error_site(request), MPI_ERR_REQUEST);
   if (request->active && request->kind != UserRequest::Kind::kFlush) cancel(&request->operation);
   return MPI_SUCCESS;
 }

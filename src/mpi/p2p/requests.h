@@ -8,7 +8,7 @@ namespace zh::mpi {
 
 struct BsendBuffer;
 struct ExpectedComm;
-class Started;
+class CollectiveOperation;
 
 struct alignas(64) UserRequest {
   enum class Kind : uint8_t {
@@ -18,7 +18,7 @@ struct alignas(64) UserRequest {
     kCommDup,     ///< MPI_Comm_idup: the host's request in `operation`, then the communicator is taken
     kFlush,       ///< MPI_Buffer_iflush
     kSent,        ///< completed_send(): shared, never freed
-    kCollective,  ///< a nonblocking collective: all is in `started`
+    kCollective,  ///< a nonblocking collective: all is in `collective`
     kPersistentCollective,
   };
   uint32_t index = 0;
@@ -38,7 +38,7 @@ struct alignas(64) UserRequest {
   // kFlush
   BsendBuffer* buffer = nullptr;
   // kCollective, kPersistentCollective
-  Started* started = nullptr;  ///< owned
+  CollectiveOperation* collective = nullptr;  ///< owned
 
   [[nodiscard]] bool persistent() const { return kind == Kind::kPersistent || kind == Kind::kPersistentCollective; }
 };

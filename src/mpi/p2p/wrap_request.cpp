@@ -4,7 +4,7 @@
 #include <climits>
 #include <vector>
 
-#include "mpi/coll/started.h"
+#include "mpi/coll/collective_operation.h"
 #include "mpi/p2p/wildcard.h"
 #include "mpi/wrap.h"
 
@@ -25,7 +25,7 @@ bool in_status(int error) {
 }
 
 void wait_for(UserRequest* request) {
-  if (request->started != nullptr) request->started->look_for_long();
+  if (request->collective != nullptr) request->collective->look_for_long();
   turn_until([request] { return look(request); });
 }
 

@@ -1,5 +1,5 @@
-// See held.h.
-#include "mpi/coll/held.h"
+// See held_buffer.h.
+#include "mpi/coll/held_buffer.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// See started.h.
-#include "mpi/coll/started.h"
+// See collective_operation.h.
+#include "mpi/coll/collective_operation.h"
 
 #include <utility>
 
@@ -9,8 +9,8 @@
 namespace zh::mpi {
 namespace {
 
-/// Memory of a Started that has gone, or null.
-Atomic<void*> spare_started{nullptr};
+/// Memory of a CollectiveOperation that has gone, or null.
+Atomic<void*> spare_operation{nullptr};
 
 engine::CommRanks ranks_of(const CommInfo& info) {
   return {info.context,
@@ -22,56 +22,57 @@ engine::CommRanks ranks_of(const CommInfo& info) {
 
 }  // namespace
 
-Runs::Runs(const CommInfo& info) : Collectives(*shim.rank, ranks_of(info), shim.algorithms), handle(info.handle) {}
+CommCollectives::CommCollectives(const CommInfo& info)
+    : Collectives(*shim.rank, ranks_of(info), shim.algorithms), handle(info.handle) {}
 
-Leaders& Runs::leaders() {
+Leaders& CommCollectives::leaders() {
   if (leaders_ == nullptr)
     leaders_ = std::make_unique<Leaders>(comm().context, *comm().layout, comm().world.ranks, comm().self);
   return *leaders_;
 }
 
-Neighborhood& Runs::neighborhood() {
+Neighborhood& CommCollectives::neighborhood() {
   if (!neighborhood_.has_value()) neighborhood_ = ask_neighborhood(handle);
   return *neighborhood_;
 }
 
-void Runs::add_neighbors(coll::Problem* problem) {
+void CommCollectives::add_neighbors(coll::Problem* problem) {
   problem->sources = neighborhood().sources.ranks;
   problem->destinations = neighborhood().destinations.ranks;
 }
 
-Runs* runs_of(CommInfo* comm) {
+CommCollectives* collectives_of(CommInfo* comm) {
   if (comm == nullptr || shim.rank == nullptr || !shim.collectives) return nullptr;
-  if (comm->runs == nullptr) comm->runs = std::make_shared<Runs>(*comm);
-  return comm->runs.get();
+  if (comm->collectives == nullptr) comm->collectives = std::make_shared<CommCollectives>(*comm);
+  return comm->collectives.get();
 }
 
-Started::Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks)
-    : CollectiveCall(std::move(runs), persistent          ? Kind::kPersistent
-                                      : blocks != nullptr ? Kind::kBlocking
-                                                          : Kind::kNonblocking),
-      runs_(static_cast<Runs&>(collectives())),
+CollectiveOperation::CollectiveOperation(std::shared_ptr<CommCollectives> of_comm, bool persistent, CommInfo* blocks)
+    : CollectiveCall(std::move(of_comm), persistent          ? Kind::kPersistent
+                                         : blocks != nullptr ? Kind::kBlocking
+                                                             : Kind::kNonblocking),
+      comm_collectives_(static_cast<CommCollectives&>(collectives())),
       blocks_(blocks) {}
 
-Started::~Started() {
+CollectiveOperation::~CollectiveOperation() {
   stop();
   if (!holds_operation_) return;
   drop(reducing.op);
   drop_handle(reducing.type);
 }
 
-void* Started::operator new(size_t bytes) {
-  void* const spare = spare_started.exchange_acq_rel(nullptr);  // SM1 <- SM0: the last use of that memory
+void* CollectiveOperation::operator new(size_t bytes) {
+  void* const spare = spare_operation.exchange_acq_rel(nullptr);  // SM1 <- SM0: the last use of that memory
   return spare != nullptr ? spare : ::operator new(bytes);
 }
 
-void Started::operator delete(void* memory) {
-  ::operator delete(spare_started.exchange_acq_rel(memory));  // SM0 -> SM1: the last use of that memory
+void CollectiveOperation::operator delete(void* memory) {
+  ::operator delete(spare_operation.exchange_acq_rel(memory));  // SM0 -> SM1: the last use of that memory
 }
 
-coll::Team* Started::blocking_team() { return node_team_of(blocks_); }
+coll::Team* CollectiveOperation::blocking_team() { return node_team_of(blocks_); }
 
-void Started::describe_buffers() {
+void CollectiveOperation::describe_buffers() {
   buffers.input = input.base();
   buffers.output = output.base();
   buffers.how = reducing.how;
@@ -81,14 +82,14 @@ void Started::describe_buffers() {
   buffers.empty_handed = input.lacks_memory() || output.lacks_memory();
 }
 
-int Started::ready() {
+int CollectiveOperation::ready() {
   if (const Status status = CollectiveCall::ready(); !status.ok()) return raise(error_site(), class_of(status.code()));
   if (left_to_host()) {
     const bool unserved = !problem.blocks && reducing.how.user != nullptr;
     return leave_to_host(unserved ? "started collectives: operations of the program"
                                   : "collectives: the host's by name, table or default");
   }
-  if (has_leader_steps()) buffers.leaders = &leaders_.emplace(runs_.leaders(), reducing);
+  if (has_leader_steps()) buffers.leaders = &leaders_.emplace(comm_collectives_.leaders(), reducing);
   if (reducing.how.user != nullptr) {
     hold(reducing.op);
     hold_handle(reducing.type);
@@ -101,20 +102,20 @@ void settle_refused(uint16_t call, int root, CommInfo* comm) {
   const CommInfo::Refused before = std::exchange(comm->refused, {});
   if (before.call == call && before.root == root) return;
   if (before.team != nullptr) return before.team->refuse(before.collective == coll::Collective::kAllreduce);
-  Started takes_no_part(comm->runs, false, comm);
+  CollectiveOperation takes_no_part(comm->collectives, false, comm);
   takes_no_part.problem.collective = before.collective;
   takes_no_part.problem.uniform = before.uniform;
   takes_no_part.reducing.how.commutative = before.commutative;
   takes_no_part.refuse(MPI_ERR_OTHER);
 }
 
-void Started::refuse(int error) {
+void CollectiveOperation::refuse(int error) {
   if (is_without_effect(error)) return withdraw();
   problem.commutative = reducing.how.commutative;
   CollectiveCall::refuse();
 }
 
-int Started::start() {
+int CollectiveOperation::start() {
   error_ = MPI_SUCCESS;
   if (does_anything()) {
     if (const int error = input.pack(); error != MPI_SUCCESS) return error;
@@ -126,6 +127,6 @@ int Started::start() {
   return MPI_SUCCESS;
 }
 
-void Started::end(Code code) { error_ = code == Code::kOk ? output.unpack() : class_of(code); }
+void CollectiveOperation::end(Code code) { error_ = code == Code::kOk ? output.unpack() : class_of(code); }
 
 }  // namespace zh::mpi

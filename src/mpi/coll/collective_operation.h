@@ -7,7 +7,7 @@
 
 #include "engine/collective_call.h"
 #include "engine/collectives.h"
-#include "mpi/coll/held.h"
+#include "mpi/coll/held_buffer.h"
 #include "mpi/coll/leaders.h"
 #include "mpi/coll/neighborhood.h"
 #include "mpi/handles/comm.h"
@@ -16,9 +16,9 @@
 namespace zh::mpi {
 
 /// The collectives of a communicator, but those of its team.
-class Runs final : public engine::Collectives {
+class CommCollectives final : public engine::Collectives {
  public:
-  explicit Runs(const CommInfo& comm);
+  explicit CommCollectives(const CommInfo& comm);
 
   /// Of a rank that leads its node.
   [[nodiscard]] Leaders& leaders();
@@ -39,13 +39,13 @@ class Runs final : public engine::Collectives {
 };
 
 /// Null if collectives of `comm` are the host's, else what its schedules need, as all members find alike.
-Runs* runs_of(CommInfo* comm);
+CommCollectives* collectives_of(CommInfo* comm);
 
-class Started final : public engine::CollectiveCall {
+class CollectiveOperation final : public engine::CollectiveCall {
  public:
   /// `blocks`: the communicator, for a call that blocks.
-  Started(std::shared_ptr<Runs> runs, bool persistent, CommInfo* blocks = nullptr);
-  ~Started() override;
+  CollectiveOperation(std::shared_ptr<CommCollectives> of_comm, bool persistent, CommInfo* blocks = nullptr);
+  ~CollectiveOperation() override;
   /// One that has gone leaves its memory to the next: programs mostly have one at a time.
   static void* operator new(size_t bytes);
   static void operator delete(void* memory);
@@ -66,14 +66,14 @@ class Started final : public engine::CollectiveCall {
   void refuse(int error);
   /// When complete: error class, not raised.
   [[nodiscard]] int error() const { return error_; }
-  [[nodiscard]] ErrorSite error_site() const { return {runs_.handle, runs_.comm().context}; }
+  [[nodiscard]] ErrorSite error_site() const { return {comm_collectives_.handle, comm_collectives_.comm().context}; }
 
  private:
   coll::Team* blocking_team() override;
   void end(Code code) override;
   bool ends_by_host() const override { return output.unpacked_by_host(); }
 
-  Runs& runs_;
+  CommCollectives& comm_collectives_;
   CommInfo* blocks_;
   std::optional<HostLeaders> leaders_;
   bool holds_operation_ = false;
@@ -84,16 +84,16 @@ class Started final : public engine::CollectiveCall {
 /// again rightly, or the others learn that this rank takes no part in it.
 void settle_refused(uint16_t call, int root, CommInfo* comm);
 
-/// A call's schedule, ready to be started. Returns a step (peers.h).
+/// A call's schedule, ready to be operation. Returns a step (peers.h).
 template <typename Call>
-int set_up(const Call& call, const CommInfo& info, Started& started) {
-  started.problem.collective = Call::kCollective;
-  ZH_STEP(call.prepare(info, started));
-  started.describe_buffers();
-  started.agree();
-  const bool empty = started.problem.uniform && started.problem.count == 0 && !started.of_any_length();
-  if (!empty || Call::kCollective == coll::Collective::kBarrier) return started.ready();
-  started.make_empty();
+int set_up(const Call& call, const CommInfo& info, CollectiveOperation& operation) {
+  operation.problem.collective = Call::kCollective;
+  ZH_STEP(call.prepare(info, operation));
+  operation.describe_buffers();
+  operation.agree();
+  const bool empty = operation.problem.uniform && operation.problem.count == 0 && !operation.of_any_length();
+  if (!empty || Call::kCollective == coll::Collective::kBarrier) return operation.ready();
+  operation.make_empty();
   return MPI_SUCCESS;
 }
 

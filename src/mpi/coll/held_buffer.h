@@ -1,7 +1,7 @@
 // HeldBuffer: a buffer of a collective that goes on after its call has returned, as bytes behind one another or at
 // listed places from one address: what schedules work on (coll/schedule/problem.h). The program's own memory where its
 // bytes lie so; else a private copy, filled at each start and spread at each end. Called by the calls and by
-// started.cpp.
+// collective_operation.cpp.
 #pragma once
 
 #include <span>
