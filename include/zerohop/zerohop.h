@@ -91,8 +91,8 @@ ZH_API int zh_imrecv(zh_rank* self, zh_message* message, const struct iovec* pie
  * - reductions: `in` may be `out`
  * -ENOSYS: some ranks are on other nodes; -ENOMEM: a rank has no memory for it, on all ranks alike; -EINVAL: wrong
  * root, an operation that the type has not; where ranks disagree on a length, on those that see it: -EMSGSIZE (more
- * came than expected) or -EINVAL (less did); -EOWNERDEAD: a rank is gone. The first call of a rank waits for all
- * others. */
+ * came than expected) or -EINVAL (less did), on others that depend on these -EIO; -EOWNERDEAD: a rank is gone. zh_close
+ * waits for nonblocking ones. The first call of a rank waits for all others. */
 typedef enum zh_type {
   ZH_INT8,
   ZH_INT16,

@@ -123,11 +123,18 @@ int zh_open(const zh_job* job, zh_rank** out) {
   return 0;
 }
 
+// A peer may still be receiving what this rank has sent: all must be done before anyone leaves. What is left then of
+// collectives that ended with errors nobody will receive.
 int zh_close(zh_rank* self) {
-  self->rank->quiesce();
-  // A peer may still be receiving what this rank has sent: all must be done before anyone leaves.
-  uint64_t nothing = 0;
-  const Status status = self->job->least({&nothing, 1});
+  if (self->collectives != nullptr) self->rank->active_collectives()->finish(*self->collectives);
+  if (!self->spoilt) self->rank->quiesce();
+  uint64_t sound = self->spoilt ? 0 : 1;
+  Status status = self->job->least({&sound, 1});
+  if (status.ok() && sound == 0) {
+    self->rank->take_back_sends();
+    self->rank->quiesce();
+    status = self->job->least({&sound, 1});
+  }
   delete self;
   return to_errno(status.code());
 }
@@ -161,6 +168,7 @@ int zh_test(zh_rank* self, zh_request* request, zh_status* status) {
   if (request->call != nullptr) {
     self->rank->progress();
     if (!request->call->look()) return 0;
+    self->spoilt = self->spoilt || request->call->code() != Code::kOk;
     if (status != nullptr) *status = {-1, -1, 0, to_errno(request->call->code()), 0};
     delete request;
     return 1;

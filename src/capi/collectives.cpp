@@ -31,6 +31,7 @@ void* piece_of(const zh_rank* self, void* all, size_t bytes) {
 
 /// The team of all ranks. -ENOSYS: some are on other nodes. Waits for all at its first call.
 int team_of(zh_rank* self, coll::Team** out) try {
+  const std::lock_guard lock(self->collectives_mutex);
   const auto n = static_cast<uint32_t>(self->job->size());
   if (self->team == nullptr) {
     std::vector<uint32_t> members;
@@ -66,22 +67,29 @@ bool find(zh_type type, zh_op op, coll::Reduction* out) {
   return out->kernel != nullptr;
 }
 
-/// Calls f(team) where there is one.
+/// Calls f(team) where there is one. Where this rank's arguments are `wrong`, those that wait for it learn so.
 template <typename F>
-int by_team(zh_rank* self, F&& f) {
+int by_team(zh_rank* self, bool wrong, bool to_all, F&& f) {
   coll::Team* team = nullptr;
   if (const int error = team_of(self, &team); error != 0) return error;
-  return to_errno(f(*team));
+  if (wrong) team->refuse(to_all);
+  const Code code = wrong ? Code::kInvalid : f(*team);
+  self->spoilt = self->spoilt || code != Code::kOk;
+  return to_errno(code);
 }
 
-/// Starts what `describe(problem, buffers)` says. Of nothing a call is complete at once.
+/// Starts what `describe(problem, buffers)` says. Of nothing a call is complete at once. `wrong`: as by_team() has it.
 template <typename F>
-int start(zh_rank* self, coll::Collective collective, zh_request** out, F&& describe) try {
+int start(zh_rank* self, coll::Collective collective, bool wrong, zh_request** out, F&& describe) try {
   coll::Team* team = nullptr;
   if (const int error = team_of(self, &team); error != 0) return error;
   auto request = std::make_unique<zh_request>();
   auto call = std::make_unique<capi::StartedCollective>(self->collectives);
   call->problem.collective = collective;
+  if (wrong) {
+    call->refuse();
+    return -EINVAL;
+  }
   describe(call->problem, call->buffers);
   call->problem.element_bytes = std::max<uint64_t>(1, call->buffers.how.element_bytes);
   call->buffers.exact = true;
@@ -104,57 +112,57 @@ int start(zh_rank* self, coll::Collective collective, zh_request** out, F&& desc
 extern "C" {
 
 int zh_barrier(zh_rank* self) {
-  return by_team(self, [](coll::Team& team) { return team.barrier(); });
+  return by_team(self, false, false, [](coll::Team& team) { return team.barrier(); });
 }
 
 int zh_bcast(zh_rank* self, void* data, size_t bytes, int root) {
-  if (wrong_root(self, root)) return -EINVAL;
-  return by_team(self, [&](coll::Team& t) { return t.bcast(buffer(data, bytes), static_cast<uint32_t>(root)); });
+  return by_team(self, wrong_root(self, root), false,
+                 [&](coll::Team& t) { return t.bcast(buffer(data, bytes), static_cast<uint32_t>(root)); });
 }
 
 int zh_gather(zh_rank* self, const void* send, size_t bytes, void* recv, int root) {
-  if (wrong_root(self, root)) return -EINVAL;
   const void* const own = send == nullptr && is_root(self, root) ? piece_of(self, recv, bytes) : send;
-  return by_team(self, [&](coll::Team& t) {
+  return by_team(self, wrong_root(self, root), false, [&](coll::Team& t) {
     return t.gather(buffer(own, bytes), pieces(recv, bytes), static_cast<uint32_t>(root), true);
   });
 }
 
 int zh_scatter(zh_rank* self, const void* send, size_t bytes, void* recv, int root) {
-  if (wrong_root(self, root)) return -EINVAL;
   void* const own = recv == nullptr && is_root(self, root) ? piece_of(self, const_cast<void*>(send), bytes) : recv;
-  return by_team(self, [&](coll::Team& t) {
+  return by_team(self, wrong_root(self, root), false, [&](coll::Team& t) {
     return t.scatter(pieces(send, bytes), buffer(own, bytes), static_cast<uint32_t>(root), true);
   });
 }
 
 int zh_allgather(zh_rank* self, const void* send, size_t bytes, void* recv) {
   const void* const own = send == nullptr ? piece_of(self, recv, bytes) : send;
-  return by_team(self, [&](coll::Team& t) { return t.allgather(buffer(own, bytes), pieces(recv, bytes)); });
+  return by_team(self, false, false,
+                 [&](coll::Team& t) { return t.allgather(buffer(own, bytes), pieces(recv, bytes)); });
 }
 
 int zh_alltoall(zh_rank* self, const void* send, size_t bytes, void* recv) {
-  return by_team(self, [&](coll::Team& t) { return t.alltoall(pieces(send, bytes), pieces(recv, bytes), true); });
+  return by_team(self, false, false,
+                 [&](coll::Team& t) { return t.alltoall(pieces(send, bytes), pieces(recv, bytes), true); });
 }
 
 int zh_reduce(zh_rank* self, const void* in, void* out, size_t count, zh_type type, zh_op op, int root) {
   coll::Reduction how;
-  if (wrong_root(self, root) || !find(type, op, &how)) return -EINVAL;
-  return by_team(self, [&](coll::Team& t) {
+  const bool wrong = !find(type, op, &how) || wrong_root(self, root);
+  return by_team(self, wrong, false, [&](coll::Team& t) {
     return t.reduce(in, is_root(self, root) ? out : nullptr, count, how, static_cast<uint32_t>(root));
   });
 }
 
 int zh_allreduce(zh_rank* self, const void* in, void* out, size_t count, zh_type type, zh_op op) {
   coll::Reduction how;
-  if (!find(type, op, &how)) return -EINVAL;
-  return by_team(self, [&](coll::Team& t) { return t.allreduce(in, out, count, how); });
+  const bool wrong = !find(type, op, &how);
+  return by_team(self, wrong, true, [&](coll::Team& t) { return t.allreduce(in, out, count, how); });
 }
 
 int zh_reduce_scatter(zh_rank* self, const void* in, void* out, size_t count, zh_type type, zh_op op) {
   coll::Reduction how;
-  if (!find(type, op, &how)) return -EINVAL;
-  return by_team(self, [&](coll::Team& t) {
+  const bool wrong = !find(type, op, &how);
+  return by_team(self, wrong, false, [&](coll::Team& t) {
     const std::vector<uint64_t> counts(t.size(), count);
     return t.reduce_scatter(in, out, counts.data(), how);
   });
@@ -162,17 +170,16 @@ int zh_reduce_scatter(zh_rank* self, const void* in, void* out, size_t count, zh
 
 int zh_scan(zh_rank* self, const void* in, void* out, size_t count, zh_type type, zh_op op) {
   coll::Reduction how;
-  if (!find(type, op, &how)) return -EINVAL;
-  return by_team(self, [&](coll::Team& t) { return t.scan(in, out, count, how, false); });
+  const bool wrong = !find(type, op, &how);
+  return by_team(self, wrong, false, [&](coll::Team& t) { return t.scan(in, out, count, how, false); });
 }
 
 int zh_ibarrier(zh_rank* self, zh_request** out) {
-  return start(self, coll::Collective::kBarrier, out, [](coll::Problem&, coll::Call&) {});
+  return start(self, coll::Collective::kBarrier, false, out, [](coll::Problem&, coll::Call&) {});
 }
 
 int zh_ibcast(zh_rank* self, void* data, size_t bytes, int root, zh_request** out) {
-  if (wrong_root(self, root)) return -EINVAL;
-  return start(self, coll::Collective::kBcast, out, [&](coll::Problem& p, coll::Call& c) {
+  return start(self, coll::Collective::kBcast, wrong_root(self, root), out, [&](coll::Problem& p, coll::Call& c) {
     p.root = static_cast<uint32_t>(root);
     p.count = bytes;
     c.input = is_root(self, root) ? data : nullptr;
@@ -181,7 +188,7 @@ int zh_ibcast(zh_rank* self, void* data, size_t bytes, int root, zh_request** ou
 }
 
 int zh_iallgather(zh_rank* self, const void* send, size_t bytes, void* recv, zh_request** out) {
-  return start(self, coll::Collective::kAllgather, out, [&](coll::Problem& p, coll::Call& c) {
+  return start(self, coll::Collective::kAllgather, false, out, [&](coll::Problem& p, coll::Call& c) {
     p.in_place = send == nullptr;
     p.count = bytes;
     c.input = send;
@@ -190,7 +197,7 @@ int zh_iallgather(zh_rank* self, const void* send, size_t bytes, void* recv, zh_
 }
 
 int zh_ialltoall(zh_rank* self, const void* send, size_t bytes, void* recv, zh_request** out) {
-  return start(self, coll::Collective::kAlltoall, out, [&](coll::Problem& p, coll::Call& c) {
+  return start(self, coll::Collective::kAlltoall, false, out, [&](coll::Problem& p, coll::Call& c) {
     p.count = bytes;
     c.input = send;
     c.output = recv;
@@ -200,8 +207,8 @@ int zh_ialltoall(zh_rank* self, const void* send, size_t bytes, void* recv, zh_r
 int zh_iallreduce(zh_rank* self, const void* in, void* out, size_t count, zh_type type, zh_op op,
                   zh_request** request) {
   coll::Reduction how;
-  if (!find(type, op, &how)) return -EINVAL;
-  return start(self, coll::Collective::kAllreduce, request, [&](coll::Problem& p, coll::Call& c) {
+  const bool wrong = !find(type, op, &how);
+  return start(self, coll::Collective::kAllreduce, wrong, request, [&](coll::Problem& p, coll::Call& c) {
     p.in_place = in == out;
     p.count = count;
     c.input = p.in_place ? nullptr : in;

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "coll/algorithms/precedence.h"
@@ -61,7 +62,9 @@ struct zh_rank {
   std::unique_ptr<zh::node::Node> node;
   std::unique_ptr<zh::engine::Rank> rank;
   // Of collectives, made at the first:
+  std::mutex collectives_mutex;
   std::unique_ptr<zh::coll::Team> team;
   zh::coll::Precedence precedence;
   std::shared_ptr<zh::engine::Collectives> collectives;
+  bool spoilt = false;  ///< one has ended with an error, so that its messages may never arrive
 };

@@ -12,6 +12,7 @@ namespace zh::engine {
 
 class Collectives;
 class CollectiveCall;
+class NonblockingOnNode;
 class Rank;
 
 class ActiveCollectives {
@@ -27,16 +28,22 @@ class ActiveCollectives {
   [[nodiscard]] bool any_alone();
   /// Waits until nothing of that communicator is under way.
   void finish(const Collectives& of);
+  /// Carries on with NonblockingOnNode::set_up_alone(), of no call, until forget().
+  void set_up(NonblockingOnNode* of_none);
+  void forget(const NonblockingOnNode* gone);
   /// The rank is going to be gone; calls that have not ended never will.
   void close() { rank_ = nullptr; }
 
  private:
   friend class CollectiveCall;
-  void count_active() { n_active_.store_relaxed(static_cast<uint32_t>(active_.size()) + with_others_); }
+  void count_active() {
+    n_active_.store_relaxed(static_cast<uint32_t>(active_.size() + set_ups_.size()) + with_others_);
+  }
 
   Rank* rank_;
   std::mutex mutex_;  ///< always taken: the helper thread may come at any time
   std::vector<CollectiveCall*> active_;
+  std::vector<NonblockingOnNode*> set_ups_;
   uint32_t with_others_ = 0;  ///< under way beside these: their steps wait for other ranks
   Atomic<uint32_t> n_active_{0};
   coll::ScratchPool scratch_pool_;

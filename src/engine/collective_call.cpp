@@ -123,7 +123,14 @@ Status CollectiveCall::ready() {
   return run_ != nullptr ? kOk : make_run(true);
 }
 
-void CollectiveCall::withdraw() { --(is_persistent() ? of_->n_inits_ : of_->n_calls_); }
+// The others may be in such a call of theirs, the first one, for which they wait to hear where all blocks are.
+void CollectiveCall::withdraw() {
+  --(is_persistent() ? of_->n_inits_ : of_->n_calls_);
+  const coll::Layout& layout = *of_->comm_.layout;
+  if (kind_ != Kind::kNonblocking || layout.nodes() > 1 || layout.ranks() > coll::kMostNonblockingRanks) return;
+  calls_.set_up(of_->on_node(true));
+  calls_.set_up(of_->on_node(false));
+}
 
 // Takes the mutex, as members that read it expect one writer.
 void CollectiveCall::refuse() {
@@ -304,14 +311,28 @@ void ActiveCollectives::advance(bool alone) {
   if (internode != nullptr && !alone) internode->progress();
   const auto ended = [alone](CollectiveCall* c) { return (!alone || c->goes_alone()) && c->advance(alone); };
   active_.erase(std::remove_if(active_.begin(), active_.end(), ended), active_.end());
+  std::erase_if(set_ups_, [](NonblockingOnNode* of_none) { return of_none->set_up_alone(); });
   count_active();
   mutex_.unlock();
+}
+
+void ActiveCollectives::set_up(NonblockingOnNode* of_none) {
+  const std::lock_guard lock(mutex_);
+  if (!of_none->set_up_alone()) set_ups_.push_back(of_none);
+  count_active();
+}
+
+void ActiveCollectives::forget(const NonblockingOnNode* gone) {
+  const std::lock_guard lock(mutex_);
+  std::erase(set_ups_, gone);
+  count_active();
 }
 
 bool ActiveCollectives::any_alone() {
   if (n_active_.load_relaxed() == 0) return false;
   const std::lock_guard lock(mutex_);
-  return std::any_of(active_.begin(), active_.end(), [](const CollectiveCall* c) { return c->goes_alone(); });
+  return !set_ups_.empty() ||
+         std::any_of(active_.begin(), active_.end(), [](const CollectiveCall* c) { return c->goes_alone(); });
 }
 
 void ActiveCollectives::finish(const Collectives& of) {

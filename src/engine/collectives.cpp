@@ -17,6 +17,12 @@ Collectives::Collectives(Rank& rank, CommRanks comm, const coll::Precedence& pre
       calls_(rank.active_collectives()),
       transport_(make_transport(nonblocking_context(comm_.context))) {}
 
+Collectives::~Collectives() {
+  for (const auto& on_node : {small_.get(), large_.get()}) {
+    if (on_node != nullptr) calls_->forget(on_node);
+  }
+}
+
 bool Collectives::leads() const {
   const coll::Layout& layout = *comm_.layout;
   return layout.members(layout.node_of(comm_.self))[0] == comm_.self;

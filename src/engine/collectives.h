@@ -32,7 +32,7 @@ class Collectives {
  public:
   /// `precedence` is the same on all ranks of the job and outlives this.
   Collectives(Rank& rank, CommRanks comm, const coll::Precedence& precedence);
-  virtual ~Collectives() = default;
+  virtual ~Collectives();
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
 

@@ -83,6 +83,12 @@ NonblockingOnNode::Progress NonblockingOnNode::advance(coll::NonblockingCall* ca
   }
 }
 
+bool NonblockingOnNode::set_up_alone() {
+  if (state_ == State::kNew) begin_set_up();
+  if (state_ == State::kSettingUp) set_up();
+  return state_ != State::kSettingUp;
+}
+
 void NonblockingOnNode::begin_set_up() {
   const bool wants = kind_ != Kind::kStaged || team_->is_apart();
   const Status status = exchange_.begin({team_->take_block(), wants ? uint64_t{1} : 0});

@@ -37,6 +37,9 @@ class NonblockingOnNode {
   [[nodiscard]] const Atomic<uint64_t>* awaited(const coll::NonblockingCall* call) const {
     return team_->awaited(call);
   }
+  /// Of a rank whose first call was refused: the others wait to hear where its block is. True once it is known whether
+  /// calls are served.
+  bool set_up_alone();
   /// Whether it is known to serve no call. Members may learn it at different ones.
   [[nodiscard]] bool is_out() const { return state_ == State::kUnserved; }
   /// Ends a call that waits.

@@ -104,6 +104,7 @@ void settle_refused(uint16_t call, int root, CommInfo* comm) {
   if (before.team != nullptr) return before.team->refuse(before.collective == coll::Collective::kAllreduce);
   CollectiveOperation takes_no_part(comm->collectives, false, comm);
   takes_no_part.problem.collective = before.collective;
+  if (before.root >= 0) takes_no_part.problem.root = static_cast<uint32_t>(before.root);
   takes_no_part.problem.uniform = before.uniform;
   takes_no_part.reducing.how.commutative = before.commutative;
   takes_no_part.refuse(MPI_ERR_OTHER);

@@ -149,6 +149,23 @@ CASE(coll_errors, made_again) {
 }
 #endif
 
+// The root's first nonblocking call on a communicator does not wait for a rank that was refused its own.
+CASE(coll_errors, first_nonblocking_refused) {
+  int data[4] = {0};
+  MPI_Comm made;
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (size != 2) SKIP("needs two ranks");
+  OK(MPI_Comm_dup(comm, &made));
+  if (rank == 0) {
+    OK(MPI_Ibcast(data, 4, MPI_INT, 0, made, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  } else {
+    EXPECT_CLASS(MPI_Ibcast(data, -1, MPI_INT, 0, made, &request), MPI_ERR_COUNT);
+  }
+  OK(MPI_Barrier(comm));
+  OK(MPI_Comm_free(&made));
+}
+
 CASE(coll_errors, buffers) { mistakes(comm, rank, size, 30, 100); }
 
 CASE(coll_errors, null_communicator) {

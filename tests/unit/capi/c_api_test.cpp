@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "support/fork_world.h"
@@ -195,6 +196,54 @@ TEST(CApi, EveryCollectiveOfEverySize) {
     for (const size_t n : {size_t{1}, size_t{30}, size_t{4000}, size_t{200'000}}) {
       ASSERT_NO_FATAL_FAILURE(all_collectives(self, world.rank(), n));
     }
+    EXPECT_EQ(zh_close(self), 0);
+  });
+}
+
+TEST(CApi, TwoThreadsMakeTheFirstCollectives) {
+  zh::test::run_ranks(zh::test::World::kProcesses, 2, [](Bootstrap& world) {
+    for (int i = 0; i < 20; ++i) {
+      zh_rank* self = open_rank(world);
+      ASSERT_NE(self, nullptr);
+      zh_enable_threads(self);
+      std::thread other([self, &world] {
+        const double mine = world.rank();
+        double sum = 0;
+        EXPECT_EQ(zh_allreduce(self, &mine, &sum, 1, ZH_DOUBLE, ZH_SUM), 0);
+        EXPECT_EQ(sum, 1.0);
+      });
+      std::array<int, 2> all{};
+      const int mine = world.rank();
+      zh_request* request = nullptr;
+      EXPECT_EQ(zh_iallgather(self, &mine, sizeof mine, all.data(), &request), 0);
+      EXPECT_EQ(zh_wait(self, request, nullptr), 0);
+      EXPECT_EQ(all[1], 1);
+      other.join();
+      EXPECT_EQ(zh_close(self), 0);
+    }
+  });
+}
+
+// What is left of calls that ended with errors keeps nobody from closing, and calls under way end by then.
+TEST(CApi, ClosesAfterErrorsAndWithCallsUnderWay) {
+  zh::test::run_ranks(zh::test::World::kProcesses, 3, [](Bootstrap& world) {
+    zh_rank* self = open_rank(world);
+    ASSERT_NE(self, nullptr);
+    constexpr size_t kMost = 80'000;
+    std::vector<char> in(kMost);
+    std::vector<char> out(3 * kMost);
+    zh_request* request = nullptr;
+    zh_status status{};
+    const bool first = world.rank() == 0;
+    ASSERT_EQ(zh_iallgather(self, in.data(), first ? 0 : kMost, out.data(), &request), 0);
+    ASSERT_EQ(zh_wait(self, request, &status), 0);
+    double sum = 0;
+    const double one = 1;
+    const zh_type type = first ? static_cast<zh_type>(ZH_DOUBLE + 1) : ZH_DOUBLE;
+    EXPECT_NE(zh_allreduce(self, &one, &sum, 1, type, ZH_SUM), 0);
+    EXPECT_EQ(zh_allreduce(self, &one, &sum, 1, ZH_DOUBLE, ZH_SUM), 0);
+    EXPECT_EQ(sum, 3.0);
+    ASSERT_EQ(zh_iallreduce(self, &one, &sum, 1, ZH_DOUBLE, ZH_SUM, &request), 0);
     EXPECT_EQ(zh_close(self), 0);
   });
 }
