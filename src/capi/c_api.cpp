@@ -127,8 +127,8 @@ int zh_open(const zh_job* job, zh_rank** out) {
 // collectives that ended with errors nobody will receive.
 int zh_close(zh_rank* self) {
   if (self->collectives != nullptr) self->rank->active_collectives()->finish(*self->collectives);
-  if (!self->spoilt) self->rank->quiesce();
-  uint64_t sound = self->spoilt ? 0 : 1;
+  uint64_t sound = self->spoilt.load_relaxed() != 0 ? 0 : 1;
+  if (sound != 0) self->rank->quiesce();
   Status status = self->job->least({&sound, 1});
   if (status.ok() && sound == 0) {
     self->rank->take_back_sends();
@@ -168,7 +168,6 @@ int zh_test(zh_rank* self, zh_request* request, zh_status* status) {
   if (request->call != nullptr) {
     self->rank->progress();
     if (!request->call->look()) return 0;
-    self->spoilt = self->spoilt || request->call->code() != Code::kOk;
     if (status != nullptr) *status = {-1, -1, 0, to_errno(request->call->code()), 0};
     delete request;
     return 1;

@@ -74,7 +74,7 @@ int by_team(zh_rank* self, bool wrong, bool to_all, F&& f) {
   if (const int error = team_of(self, &team); error != 0) return error;
   if (wrong) team->refuse(to_all);
   const Code code = wrong ? Code::kInvalid : f(*team);
-  self->spoilt = self->spoilt || code != Code::kOk;
+  if (code != Code::kOk) self->spoilt.store_relaxed(1);
   return to_errno(code);
 }
 
@@ -84,7 +84,7 @@ int start(zh_rank* self, coll::Collective collective, bool wrong, zh_request** o
   coll::Team* team = nullptr;
   if (const int error = team_of(self, &team); error != 0) return error;
   auto request = std::make_unique<zh_request>();
-  auto call = std::make_unique<capi::StartedCollective>(self->collectives);
+  auto call = std::make_unique<capi::StartedCollective>(self->collectives, self->spoilt);
   call->problem.collective = collective;
   if (wrong) {
     call->refuse();

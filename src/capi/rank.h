@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
-#include <new>
 
+#include "base/atomic.h"
 #include "coll/algorithms/precedence.h"
 #include "coll/team/team.h"
 #include "copy/layout.h"
@@ -32,16 +32,20 @@ class JobBootstrap final : public node::Bootstrap {
   zh_job job_;
 };
 
-/// A nonblocking collective.
+/// A nonblocking collective. `spoilt` is its rank's (zh_rank).
 class StartedCollective final : public engine::CollectiveCall {
  public:
-  explicit StartedCollective(std::shared_ptr<engine::Collectives> of)
-      : CollectiveCall(std::move(of), Kind::kNonblocking) {}
+  StartedCollective(std::shared_ptr<engine::Collectives> of, Atomic<uint32_t>& spoilt)
+      : CollectiveCall(std::move(of), Kind::kNonblocking), spoilt_(spoilt) {}
   ~StartedCollective() override { stop(); }
   [[nodiscard]] Code code() const { return code_; }
 
  private:
-  void end(Code code) override { code_ = code; }
+  void end(Code code) override {
+    code_ = code;
+    if (code != Code::kOk) spoilt_.store_relaxed(1);
+  }
+  Atomic<uint32_t>& spoilt_;
   Code code_ = Code::kOk;
 };
 
@@ -66,5 +70,5 @@ struct zh_rank {
   std::unique_ptr<zh::coll::Team> team;
   zh::coll::Precedence precedence;
   std::shared_ptr<zh::engine::Collectives> collectives;
-  bool spoilt = false;  ///< one has ended with an error, so that its messages may never arrive
+  zh::Atomic<uint32_t> spoilt{0};  ///< 1: one has ended with an error, so that its messages may never arrive
 };

@@ -17,7 +17,7 @@ void add_doctor_command(CLI::App& app);
 /// The parent of `bench p2p` and its like.
 void add_bench_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
-/// The parent of `model predict` and its like.
+/// The parent of `model report`.
 void add_model_command(CLI::App& app);
 void add_tune_command(CLI::App& app);
 

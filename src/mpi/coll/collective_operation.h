@@ -84,7 +84,7 @@ class CollectiveOperation final : public engine::CollectiveCall {
 /// again rightly, or the others learn that this rank takes no part in it.
 void settle_refused(uint16_t call, int root, CommInfo* comm);
 
-/// A call's schedule, ready to be operation. Returns a step (peers.h).
+/// A call's schedule, ready to be started. Returns a step (peers.h).
 template <typename Call>
 int set_up(const Call& call, const CommInfo& info, CollectiveOperation& operation) {
   operation.problem.collective = Call::kCollective;

@@ -244,6 +244,7 @@ TEST(CApi, ClosesAfterErrorsAndWithCallsUnderWay) {
     EXPECT_EQ(zh_allreduce(self, &one, &sum, 1, ZH_DOUBLE, ZH_SUM), 0);
     EXPECT_EQ(sum, 3.0);
     ASSERT_EQ(zh_iallreduce(self, &one, &sum, 1, ZH_DOUBLE, ZH_SUM, &request), 0);
+    ASSERT_EQ(zh_iallgather(self, in.data(), first ? 0 : kMost, out.data(), &request), 0);
     EXPECT_EQ(zh_close(self), 0);
   });
 }
