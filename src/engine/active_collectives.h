@@ -1,5 +1,5 @@
 // ActiveCollectives: the collective calls of one rank that are under way, of all its communicators. They go on whenever
-// one of them is looked at, when the rank's caller turns it, and in the helper thread (Rank::set_away_work()).
+// one of them is looked at, when the rank's caller turns it, and in the helper thread (Rank::enter_host()).
 #pragma once
 
 #include <mutex>

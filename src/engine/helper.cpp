@@ -22,11 +22,6 @@ constexpr size_t kStackBytes = size_t{1} << 20;
 constexpr uint32_t word(p2p::Helper state) { return static_cast<uint32_t>(state); }
 }  // namespace
 
-void Rank::set_away_work(std::function<bool()> pending, std::function<void()> advance) {
-  state_->away_pending = std::move(pending);
-  state_->away_advance = std::move(advance);
-}
-
 /// Called with the guard held, when a call is about to return to the program.
 /// The helper rests while its owner makes progress itself: Linux 6.18 leaves the machine's other processes without a
 /// CPU for seconds where some threads of a session yield, as waiting ranks do, and one wakes every half millisecond.
@@ -63,7 +58,7 @@ void Rank::start_helper(Guard& guard) {
 
 void Rank::enter_host() {
   State& s = *state_;
-  const bool pending = s.away_pending && s.away_pending();
+  const bool pending = s.active_collectives->any_alone();
   Guard guard(s);
   if (s.in_host++ != 0) return;
   const bool wanted = pending || s.endpoint->needs_turning();
@@ -90,7 +85,7 @@ void Rank::serve_for_owner() {
     s.endpoint->help_peers(false);
   }
   const bool in_host = s.endpoint->part().state.helper.load_relaxed() != word(p2p::Helper::kNotInHost);
-  if (in_host && s.away_advance) s.away_advance();
+  if (in_host) s.active_collectives->advance(true);
 }
 
 void Rank::help() {
@@ -120,7 +115,7 @@ void Rank::help() {
     fence_seq_cst();  // HW0 -> HW1: off before the look at where the rank is
     const bool in_host = shm.helper.load_relaxed() != word(p2p::Helper::kNotInHost);
     serve_for_owner();
-    const bool pending = in_host && s.away_pending && s.away_pending();
+    const bool pending = in_host && s.active_collectives->any_alone();
     const std::lock_guard guard(s.mutex);
     if (pending || s.endpoint->needs_turning()) s.helper_wanted.store_relaxed(1);
   }

@@ -55,11 +55,11 @@ struct Config {
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;
   uint32_t polled_senders = 8;           ///< see p2p::EndpointConfig
-  int skew = -1;                         ///< ZEROHOP_SKEW: -1 auto, 0 off, 1 on
-  uint64_t single_copy_min = 0;          ///< ZEROHOP_SINGLE_COPY: 0 = as measured
-  uint32_t copiers = 8;                  ///< ZEROHOP_COPIERS
+  int skew = -1;                         ///< the setting skew: -1 auto, 0 off, 1 on
+  uint64_t single_copy_min = 0;          ///< that setting; 0 = as measured
+  uint32_t copiers = 8;                  ///< that setting
   std::string calibration_folder;        ///< ZEROHOP_CACHE
-  std::string site_folder;               ///< ZEROHOP_SITE
+  std::string site_folder;               ///< the setting site
   std::string profile;                   ///< ZEROHOP_PROFILE: a name of tune::named_profile(); empty: as calibrated
   bool calibrate = true;                 ///< false: built-in choices (tests)
   Log log;                               ///< ZEROHOP_LOG
@@ -78,11 +78,9 @@ class Rank {
   /// `turn` drives the host's progress; called about every 64 polls of a wait. May be empty.
   void set_host_progress(std::function<void()> turn);
 
-  /// What the caller has under way that goes on without MPI: whether there is any, and a step of it. The helper thread
-  /// calls both while the rank is in a call of the host. Once, before the first such call.
-  void set_away_work(std::function<bool()> pending, std::function<void()> advance);
-  /// Around every call of the host that may wait for other ranks: what peers send meanwhile goes on (MPI standard 2.9).
-  /// They may nest, and several threads may be in them.
+  /// Around every call of the host that may wait for other ranks: what peers send meanwhile goes on (MPI standard 2.9),
+  /// and so do collectives that need neither the host nor the program, in the helper thread. They may nest, and several
+  /// threads may be in them.
   void enter_host();
   void leave_host();
 

@@ -89,10 +89,8 @@ struct Rank::State {
   std::mutex mutex;
   pthread_t helper{};
   bool has_helper = false;
-  bool helper_failed = false;  ///< there was no thread to be had
-  uint32_t in_host = 0;        ///< calls of the host that threads of the program are in
-  std::function<bool()> away_pending;
-  std::function<void()> away_advance;
+  bool helper_failed = false;      ///< there was no thread to be had
+  uint32_t in_host = 0;            ///< calls of the host that threads of the program are in
   Atomic<uint32_t> helper_wanted;  ///< it looks at every period, without being called
   Atomic<uint32_t> helper_rests;   ///< its period is a long one: its owner was last seen in a call that waits
   os::Interval rouses;             ///< ends of such a rest by its owner; under the Guard

@@ -41,7 +41,6 @@ Kernel kernel_on(const Target& target, Op op, Type type) {
 }
 
 Kernel kernel(Op op, Type type) { return kernel_on(target_list().targets[0], op, type); }
-const char* target_name() { return target_list().targets[0].name; }
 
 size_t size_of(Type type) {
   switch (type) {

@@ -56,7 +56,5 @@ using Kernel = void (*)(const void* a, const void* b, void* out, size_t n);
 [[nodiscard]] Kernel kernel(Op op, Type type);
 /// Bytes from one element to the next (the C struct's size for pairs).
 [[nodiscard]] size_t size_of(Type type);
-/// Name of the instruction set in use, for `zerohop info` ("AVX3", "AVX2", "SSE4", "NEON", ...).
-[[nodiscard]] const char* target_name();
 
 }  // namespace zh::simd

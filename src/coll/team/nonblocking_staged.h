@@ -1,5 +1,5 @@
 // NonblockingStaged: large collectives that go on after the call has returned, through staging areas in shared memory,
-// piece by piece. Nobody touches another one's memory. The steps are those of staged_reduce.cpp.
+// piece by piece. Nobody touches another one's memory. The steps are those of staged_slices.h.
 #pragma once
 
 #include <cstdint>
@@ -38,25 +38,13 @@ class NonblockingStaged final : public TeamOfBlocks<StagedBlockShm> {
   /// Cuts the call into rounds; false if it cannot be carried out so, or there is no memory.
   bool plan(NonblockingCall* call);
   void take_step(NonblockingCall* call);
-  void put_round(const NonblockingCall* call, uint64_t round);
-  void combine_round(const NonblockingCall* call, uint64_t round);
-  void take_results(const NonblockingCall* call, uint64_t round);
+  void combine(const NonblockingCall* call, uint64_t round);
   void take_pieces(const NonblockingCall* call, uint64_t round);
-  struct Piece {
-    uint64_t from;   ///< of the slice's or the member's bytes
-    uint64_t bytes;  ///< 0: there are no more
-  };
-  /// Bytes of a reduction's slice, from the start of the vector.
-  [[nodiscard]] Piece slice_of(const NonblockingCall* call, uint64_t round, uint32_t slice) const;
-  [[nodiscard]] static Piece piece_of(const NonblockingCall* call, uint64_t round);
-  /// Where something for `place` is in a member's area.
-  [[nodiscard]] std::byte* room_of(const NonblockingCall* call, uint64_t round, uint32_t member, uint32_t place) const;
-  /// Places in half an area.
+  /// Of what each member gives, whether it is combined or not; of a bcast or allgather there is one.
+  [[nodiscard]] auto slices_of(const NonblockingCall* call) const;
+  /// Slices that have a place in half an area.
   [[nodiscard]] uint32_t places_of(const NonblockingCall* call) const {
     return call->reduces() || call->pieces > 1 ? size_ : 1;
-  }
-  [[nodiscard]] copy::Store store_of(uint64_t bytes) const {
-    return bytes >= streamed_ ? copy::Store::kNonTemporal : copy::Store::kTemporal;
   }
   [[nodiscard]] uint32_t after_self(uint32_t k) const { return self_ + k < size_ ? self_ + k : self_ + k - size_; }
 

@@ -76,9 +76,9 @@ Code Team::State::single_copy_reduce(const void* in, void* out, uint64_t count, 
   for (uint32_t i = 0; i <= size; ++i) slices[i] = std::min(count, i * slice) * e;
   if (stages(to_all ? 0 : root, to_all ? size : root + 1)) {
     bool served = false;
-    const StagedReduce call{static_cast<const std::byte*>(in), receives ? static_cast<std::byte*>(out) : nullptr,
-                            nullptr, how};
-    if (const Code code = staged_reduce(call, &served); served || code != Code::kOk) return code;
+    auto* const all = receives ? static_cast<std::byte*>(out) : nullptr;
+    const Code code = staged_reduce(static_cast<const std::byte*>(in), all, nullptr, how, &served);
+    if (served || code != Code::kOk) return code;
   }
   const uint64_t first = slices[self] / e;
   const uint64_t end_of_slice = slices[self + 1] / e;
@@ -129,7 +129,7 @@ Code Team::State::single_copy_reduce_scatter(const void* in, void* out, const ui
     return give_up_together(false);
   bool served = false;
   Code code = Code::kOk;
-  if (stages(0, 0)) code = staged_reduce({static_cast<const std::byte*>(in), nullptr, result, how}, &served);
+  if (stages(0, 0)) code = staged_reduce(static_cast<const std::byte*>(in), nullptr, result, how, &served);
   if (!served && code == Code::kOk) {
     for (uint64_t at_byte = 0; at_byte < bytes && code == Code::kOk; at_byte += per_chunk) {
       const uint64_t n = std::min(per_chunk, bytes - at_byte);

@@ -336,27 +336,9 @@ struct Team::State {
 
   // --- staged_reduce.cpp: large reductions through staging areas
 
-  struct StagedReduce {
-    const std::byte* in;
-    std::byte* out;        ///< takes the results of all slices; null: not on this member
-    std::byte* slice_out;  ///< takes the result of this member's slice only; null: results are handed on
-    const Reduction& how;
-    uint64_t room = 0;   ///< bytes of an area for a piece
-    uint64_t piece = 0;  ///< most bytes of a slice in one round
-    uint64_t rounds = 0;
-  };
-  /// `slices` are set. `*served` false: a member lacks memory, and the members know it alike.
-  Code staged_reduce(StagedReduce call, bool* served);
-  void stage_round(const StagedReduce& call, uint64_t round);
-  void combine_round(const StagedReduce& call, uint64_t round);
-  void take_round(const StagedReduce& call, uint64_t round);
-  struct Piece {
-    uint64_t from;   ///< of the whole vector
-    uint64_t bytes;  ///< 0: the slice has ended
-  };
-  [[nodiscard]] Piece piece_of(const StagedReduce& call, uint64_t round, uint32_t slice) const;
-  /// Where a member's piece of a slice is in its area; of its own slice, the result.
-  [[nodiscard]] std::byte* room_of(const StagedReduce& call, uint64_t round, uint32_t member, uint32_t slice) const;
+  /// `slices` are set. `out` and `slice_out` as StagedSlices::combine() has them. `*served` false: a member lacks
+  /// memory, and the members know it alike.
+  Code staged_reduce(const std::byte* in, std::byte* out, std::byte* slice_out, const Reduction& how, bool* served);
   /// Whether the reduction at hand is staged; `last` and the members from `first` before it take results.
   [[nodiscard]] bool stages(uint32_t first, uint32_t last) const;
 

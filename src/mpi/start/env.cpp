@@ -209,8 +209,6 @@ void begin() {
   shim.spans_nodes = job->node->nodes() > 1;
   job->pump.open();
   job->rank->set_host_progress([] { pump_host(); });
-  job->rank->set_away_work([] { return job->rank->active_collectives()->any_alone(); },
-                           [] { job->rank->active_collectives()->advance(true); });
   shim.rank = job->rank.get();
   take_world();
   shim.traces_calls = job->rank->log().wants(LogLevel::kDebug);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/atomic.h"
+#include "engine/collective_call.h"
 #include "engine_support.h"
 #include "os/clock.h"
 
@@ -219,24 +220,46 @@ TEST_P(AwayRank, SynchronousSendsWaitForTheirReceive) {
   });
 }
 
-// What the caller has under way goes on, until there is none, also when calls of the host nest and follow each other.
-TEST_P(AwayRank, TheCallersWorkGoesOn) {
-  run_engine(2, config_in(GetParam().world), [&](TestBootstrap&, EngineRank& r, uint32_t) {
-    Atomic<uint32_t> left{0};
-    r.rank->set_away_work([&] { return left.load_relaxed() != 0; },
-                          [&] {
-                            if (left.load_relaxed() != 0) left.fetch_add_relaxed(~0U);
-                          });
-    for (uint32_t round = 1; round <= 200; ++round) {
-      left.store_relaxed(round % 7 + 1);
+/// A nonblocking barrier that tells when it has ended.
+class Barrier final : public engine::CollectiveCall {
+ public:
+  explicit Barrier(std::shared_ptr<engine::Collectives> of) : CollectiveCall(std::move(of), Kind::kNonblocking) {}
+  [[nodiscard]] bool ended() const { return ended_.load_relaxed() != 0; }
+
+ private:
+  void end(Code code) override { ended_.store_relaxed(code == Code::kOk ? 1 : 0); }
+  Atomic<uint32_t> ended_{0};
+};
+
+// Collectives that are under way go on, also when calls of the host nest and follow each other.
+TEST_P(AwayRank, CollectivesGoOn) {
+  run_engine(2, config_in(GetParam().world), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+    const auto both = std::make_shared<std::vector<int32_t>>(std::vector<int32_t>{0, 1});
+    const engine::CommRanks ranks{1, self, {*both, both}, {}, coll::Layout::one_node(2)};
+    const coll::Precedence precedence{};
+    const auto of = std::make_shared<engine::Collectives>(*r.rank, ranks, precedence);
+    for (uint32_t round = 0; round < 200; ++round) {
+      Barrier barrier(of);
+      barrier.problem.collective = coll::Collective::kBarrier;
+      ASSERT_TRUE(barrier.ready().ok());
+      const bool is_first = round % 2 == self;  // and in the host when the other one comes
+      if (!is_first) {
+        ASSERT_TRUE(world.barrier().ok());
+      }
+      barrier.start();
       r.rank->enter_host();
       r.rank->enter_host();
       r.rank->leave_host();
+      if (is_first) {
+        ASSERT_TRUE(world.barrier().ok());
+      }
       const uint64_t stop = os::now_ns() + 10'000'000'000;
-      while (left.load_relaxed() != 0) ASSERT_LT(os::now_ns(), stop) << "round " << round;
+      while (!barrier.ended()) ASSERT_LT(os::now_ns(), stop) << "round " << round;
       r.rank->leave_host();
+      r.rank->wait_until([&] { return barrier.look(); });
     }
     EXPECT_EQ(stat(*r.rank, "helper_started"), 1U);
+    r.rank->quiesce();
   });
 }
 
