@@ -56,9 +56,8 @@ PAGE_BYTES = 4096
 NOTHING = "nothing"  # what the program calls the count of callgrind's own requests
 VALGRIND = ("--tool=callgrind", "--quiet", "--instr-atstart=no", "--separate-threads=yes")
 SETTINGS = {
-    "ZEROHOP_TOPOLOGY": "synthetic:pack:1 numa:1 l3:1 core:2 pu:1",
+    "ZEROHOP_CONFIG": "site=,topology=synthetic:pack:1 numa:1 l3:1 core:2 pu:1",
     "ZEROHOP_PROFILE": "builtin",
-    "ZEROHOP_SITE": "",
     "ZEROHOP_WAIT": "spin",
     "ZEROHOP_HEAP": "0",
     "ZEROHOP_LOG": "info",  # for SERVED

@@ -57,13 +57,13 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_650,
-    "lines of tools": 9_500,
+    "lines of src": 46_670,
+    "lines of tools": 9_515,
     "lines of tests": 56_750,
     "lines of bench": 4_520,
     "lines of dev": 3_420,
     "words of pages": 35_000,
-    "variables": 23,
+    "variables": 12,
     "leaf commands": 11,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|\bb\.name = )"(?!bench"|model")\w+"')

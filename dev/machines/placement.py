@@ -11,7 +11,7 @@ _FORM = re.compile(r"(\d+)(?:n(\d+)|@(\d+)(c?))?")
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """`node_ranks`: zerohop is told so (ZEROHOP_NODE_RANKS); `machines`: nodes that the host's launcher goes to."""
+    """`node_ranks`: zerohop is told so (the setting node_ranks); `machines`: nodes that the host's launcher goes to."""
 
     ranks: int
     node_ranks: int = 0

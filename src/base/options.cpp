@@ -24,67 +24,66 @@ constexpr size_t kComplaintMax = 600;
 constexpr size_t kComplaintEnd = 250;  // of these the last, which say what is allowed and what is used instead
 
 constexpr OptionSpec kTable[] = {
-    {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1, "shim",
+    {"ZEROHOP_ENABLE", OptionType::kBool, "1", "", 0, 1,
      "0: stay out of the way; every call goes to the host MPI untouched"},
-    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "node, copy",
-     "0: never copy through the kernel (process_vm_readv/writev)"},
-    {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange, "heap, shim",
+    {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange,
      "let peers map buffers that large messages use again: auto (once that pays, where nothing speaks against it), 1 "
-     "(at "
-     "their second use, also where memory loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
-    {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "coll, shim", "0: collectives stay with the host MPI"},
-    {"ZEROHOP_DEVICES", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange, "shim",
-     "auto: everything stays with the host MPI where the driver of a GPU is loaded after MPI_Init, since messages may "
-     "lie in memory of the device; 0: none do"},
-    {"ZEROHOP_NODE_RANKS", OptionType::kInt, "0", "", 0, 1 << 20, "node",
-     "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
-    {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange, "shim",
-     "file that receives every rank's counters as JSON, however the job ends; %j is the job's id, %r the rank, %p the "
-     "process (with one of these two each rank writes a file of its own)"},
-    {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange, "engine",
-     "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep soon)"},
-    {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize, "node, p2p",
-     "bound of the shared memory of one rank; used as traffic asks for it, and beyond it only for sends under way "
-     "(1 KiB each, up to 1 GiB more)"},
-    {"ZEROHOP_SINGLE_COPY", OptionType::kSize, "auto", "auto", 1, kMaxSize, "p2p",
-     "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
-    {"ZEROHOP_COPIERS", OptionType::kInt, "8", "", 1, 1 << 20, "coll",
-     "ranks that copy from or into one rank's memory through the kernel at once, in a collective"},
-    {"ZEROHOP_SKEW", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange, "p2p",
-     "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
-     "CPUs"},
-    {"ZEROHOP_CACHE", OptionType::kString, "", "", kNoRange, kNoRange, "tune",
-     "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
-    {"ZEROHOP_SITE", OptionType::kString, "/etc/zerohop", "", kNoRange, kNoRange, "tune",
-     "folder of calibrations and tables of algorithms for all users: files that ZEROHOP_CACHE does not have are read "
-     "from it; empty: none"},
-    {"ZEROHOP_PROFILE", OptionType::kEnum, "auto", "auto|builtin|papers", kNoRange, kNoRange, "tune",
-     "thresholds: auto: as calibrated; builtin: those that need no calibration, and nothing is measured at start; "
-     "papers: those of the hybrid paper, one copy from 32K, 2K or 1K by distance"},
-    {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange, "all",
-     "what is told on stderr; info: the ways chosen for each pair at MPI_Init; debug: each decision when it is first "
-     "made"},
-    {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange, "all",
-     "file of NAME=value lines, weaker than the environment"},
-    {"ZEROHOP_PTRACER", OptionType::kBool, "1", "", 0, 1, "node",
-     "0: do not allow the user's other processes to trace this one (PR_SET_PTRACER); where Yama's ptrace scope is 1, "
-     "CMA is then lost"},
-    {"ZEROHOP_SEGMENT", OptionType::kEnum, "auto", "auto|memfd|file", kNoRange, kNoRange, "node",
-     "kind of the node's shared memory; auto: memfd, else a file that loses its name at once"},
-    {"ZEROHOP_FOLDER", OptionType::kString, "", "", kNoRange, kNoRange, "node",
-     "folder of segment files and sockets, where they are needed; empty: /dev/shm, else TMPDIR, else /tmp"},
-    {"ZEROHOP_TOPOLOGY", OptionType::kString, "", "", kNoRange, kNoRange, "node",
-     "hwloc XML file or \"synthetic:...\" instead of this machine; ranks are placed on its CPUs in turn (for tests)"},
-    {"ZEROHOP_ALGORITHM", OptionType::kString, "auto", "", kNoRange, kNoRange, "shim",
+     "(at their second use, also where memory loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
+    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "0: never copy through the kernel (process_vm_readv/writev)"},
+    {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "0: collectives stay with the host MPI"},
+    {"ZEROHOP_ALGORITHM", OptionType::kString, "auto", "", kNoRange, kNoRange,
      "algorithms of collectives, in all their forms, where they fit: bcast:leader-ring,allreduce:host and the like "
      "(`zerohop schedule --list` names them; host: the MPI library's own); as rank 0 has it"},
-    {"ZEROHOP_CHUNK", OptionType::kSize, "64K", "", 0, kMaxSize, "shim",
+    {"ZEROHOP_WAIT", OptionType::kEnum, "auto", "auto|spin|passive", kNoRange, kNoRange,
+     "how a rank waits: auto (spin, yield, then sleep), spin (never sleep), passive (sleep soon)"},
+    {"ZEROHOP_MEMORY", OptionType::kSize, "64M", "", 1 << 20, kMaxSize,
+     "bound of the shared memory of one rank; used as traffic asks for it, and beyond it only for sends under way "
+     "(1 KiB each, up to 1 GiB more)"},
+    {"ZEROHOP_PROFILE", OptionType::kEnum, "auto", "auto|builtin|papers", kNoRange, kNoRange,
+     "thresholds: auto: as calibrated; builtin: those that need no calibration, and nothing is measured at start; "
+     "papers: those of the hybrid paper, one copy from 32K, 2K or 1K by distance"},
+    {"ZEROHOP_CACHE", OptionType::kString, "", "", kNoRange, kNoRange,
+     "folder of the calibration cache; empty: $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop"},
+    {"ZEROHOP_STATS", OptionType::kString, "", "", kNoRange, kNoRange,
+     "file that receives every rank's counters as JSON, however the job ends; %j is the job's id, %r the rank, %p the "
+     "process (with one of these two each rank writes a file of its own)"},
+    {"ZEROHOP_LOG", OptionType::kEnum, "warn", "error|warn|info|debug", kNoRange, kNoRange,
+     "what is told on stderr; info: the ways chosen for each pair at MPI_Init; debug: each decision when it is first "
+     "made"},
+    {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange,
+     "settings: NAME=value pairs and files of such lines, separated by commas; weaker than a variable of its own"},
+    {"devices", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange,
+     "auto: everything stays with the host MPI where the driver of a GPU is loaded after MPI_Init, since messages may "
+     "lie in memory of the device; 0: none do"},
+    {"site", OptionType::kString, "/etc/zerohop", "", kNoRange, kNoRange,
+     "folder of calibrations and tables of algorithms for all users: files that ZEROHOP_CACHE does not have are read "
+     "from it; empty: none"},
+    {"ptracer", OptionType::kBool, "1", "", 0, 1,
+     "0: do not allow the user's other processes to trace this one (PR_SET_PTRACER); where Yama's ptrace scope is 1, "
+     "CMA is then lost"},
+    {"segment", OptionType::kEnum, "auto", "auto|memfd|file", kNoRange, kNoRange,
+     "kind of the node's shared memory; auto: memfd, else a file that loses its name at once"},
+    {"folder", OptionType::kString, "", "", kNoRange, kNoRange,
+     "folder of segment files and sockets, where they are needed; empty: /dev/shm, else TMPDIR, else /tmp"},
+    {"single_copy", OptionType::kSize, "auto", "auto", 1, kMaxSize,
+     "messages of this many bytes and more are copied once, directly between the two buffers; auto: as measured"},
+    {"skew", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange,
+     "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
+     "CPUs"},
+    {"chunk", OptionType::kSize, "64K", "", 0, kMaxSize,
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
      "algorithms may have others; host-leaders never cuts; as rank 0 has it"},
+    {"copiers", OptionType::kInt, "8", "", 1, 1 << 20,
+     "ranks that copy from or into one rank's memory through the kernel at once, in a collective"},
+    {"node_ranks", OptionType::kInt, "0", "", 0, 1 << 20,
+     "k > 0: one machine acts as several nodes of k consecutive ranks (for tests)"},
+    {"topology", OptionType::kString, "", "", kNoRange, kNoRange,
+     "hwloc XML file or \"synthetic:...\" instead of this machine; ranks are placed on its CPUs in turn (for tests)"},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 
 constexpr std::string_view kPrefix = "ZEROHOP_";
+constexpr std::string_view kConfigName = "ZEROHOP_CONFIG";
 
 /// Names of before, each a collective of ZEROHOP_ALGORITHM.
 constexpr std::string_view kRetired[] = {"barrier", "bcast",  "reduce",  "allreduce", "reduce_scatter", "scan",
@@ -127,14 +126,28 @@ bool parse_number(std::string_view text, uint64_t* out) {
   return true;
 }
 
-/// What has become of a setting of before; nothing if there was no such name.
+/// A name in lower case and without ZEROHOP_.
+std::string plain(std::string_view name) {
+  const std::string text = lower(name);
+  return text.starts_with("zerohop_") ? text.substr(kPrefix.size()) : text;
+}
+
+/// The row that a name means where it is given; null if there is none.
+const OptionSpec* find(std::string_view name, Source source) {
+  for (const OptionSpec& spec : kTable) {
+    if (source == Source::kEnvironment ? name == spec.name : plain(name) == plain(spec.name)) return &spec;
+  }
+  return nullptr;
+}
+
+/// What has become of a variable of before; nothing if there was no such name.
 std::string fate_of(std::string_view name, std::string_view value) {
-  const std::string rest = lower(name.substr(kPrefix.size()));
-  if (rest == "group") return "has gone";
-  if (rest == "calibrate")
-    return to_bool(value) == 0 ? "is ZEROHOP_PROFILE=builtin now" : "is ZEROHOP_PROFILE=auto now";
+  const std::string rest = plain(name);
+  if (find(rest, Source::kConfig) != nullptr)
+    return std::string(kConfigName) + "=" + with_setting("", rest, value) + " now";
+  if (rest == "calibrate") return to_bool(value) == 0 ? "ZEROHOP_PROFILE=builtin now" : "ZEROHOP_PROFILE=auto now";
   if (std::find(std::begin(kRetired), std::end(kRetired), rest) == std::end(kRetired)) return "";
-  return "is ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now";
+  return "ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now";
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -158,7 +171,7 @@ const OptionSpec* nearest(std::string_view name) {
   size_t best_distance = 4;
   if (name.size() > kNameMax) return best;
   for (const OptionSpec& spec : kTable) {
-    const size_t d = edit_distance(name, spec.name);
+    const size_t d = edit_distance(plain(name), plain(spec.name));
     if (d < best_distance) {
       best_distance = d;
       best = &spec;
@@ -222,8 +235,8 @@ const char* to_string(Source source) {
   switch (source) {
     case Source::kDefault:
       return "default";
-    case Source::kFile:
-      return "file";
+    case Source::kConfig:
+      return "configuration";
     case Source::kEnvironment:
       return "environment";
     case Source::kCommandLine:
@@ -249,6 +262,14 @@ const char* to_string(OptionType type) {
 }
 
 std::span<const OptionSpec> option_table() { return kTable; }
+
+bool is_variable(const OptionSpec& spec) { return std::string_view(spec.name).starts_with(kPrefix); }
+
+std::string with_setting(std::string_view config, std::string_view name, std::string_view value) {
+  std::string text(config);
+  if (!text.empty()) text += ',';
+  return text.append(name).append("=").append(value);
+}
 
 bool parse_size(std::string_view text, uint64_t* out) {
   text = trim(text);
@@ -311,28 +332,28 @@ void Options::complain(std::string text) {
 }
 
 Status Options::set(std::string_view name, std::string_view value, Source source) {
-  const std::string full = name.starts_with(kPrefix) ? std::string(name) : std::string(kPrefix) + std::string(name);
   const bool refused = source == Source::kCommandLine;  // nothing runs with it
-  for (size_t i = 0; i < std::size(kTable); ++i) {
-    const OptionSpec& spec = kTable[i];
-    if (full != spec.name) continue;
+  if (const OptionSpec* spec = find(name, source); spec != nullptr) {
+    Value& mine = values_[static_cast<size_t>(spec - kTable)];
     std::string text;
-    if (!normalise(spec, trim(value), &text)) {
-      const std::string& kept = values_[i].text.empty() ? "\"\"" : values_[i].text;
-      complain(full + "=" + std::string(value) + " (" + to_string(source) + ") is not " + allowed(spec) +
-               (refused ? "" : "; using " + kept));
+    if (!normalise(*spec, trim(value), &text)) {
+      const std::string& kept = mine.text.empty() ? "\"\"" : mine.text;
+      complain(std::string(spec->name) + "=" + std::string(value) + " (" + to_string(source) + ") is not " +
+               allowed(*spec) + (refused ? "" : "; using " + kept));
       return {Code::kInvalid, "wrong value of a ZEROHOP_ variable"};
     }
-    if (source >= values_[i].source) values_[i] = {std::move(text), source};
+    if (source >= mine.source) mine = {std::move(text), source};
     return kOk;
   }
-  if (const std::string fate = fate_of(full, value); !fate.empty()) {
-    complain(full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") + ": it " + fate);
+  if (const std::string fate = fate_of(name, value); !fate.empty()) {
+    complain(std::string(name) + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") + ": it is " + fate);
     return {Code::kInvalid, "ZEROHOP_ variable of before"};
   }
-  const OptionSpec* near = nearest(full);
-  complain("unknown variable " + full + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
-           (near != nullptr ? std::string("; did you mean ") + near->name + "?" : "; `zerohop info` lists them all"));
+  const OptionSpec* near = nearest(name);
+  complain("unknown variable " + std::string(name) + " (" + to_string(source) + ")" + (refused ? "" : " is ignored") +
+           (near == nullptr      ? "; `zerohop info` lists them all"
+            : is_variable(*near) ? std::string("; did you mean ") + near->name + "?"
+                                 : std::string("; did you mean ") + kConfigName.data() + "=" + near->name + "=...?"));
   return {Code::kInvalid, "unknown ZEROHOP_ variable"};
 }
 
@@ -367,23 +388,40 @@ void Options::read_file(const std::string& path) {
     line = trim(line.substr(0, line.find('#')));
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.empty()) continue;
-    const size_t equal = line.find('=');
-    if (equal == std::string_view::npos) {
+    if (line.find('=') == std::string_view::npos) {
       complain(path + ":" + std::to_string(number) + ": not NAME=value");
       continue;
     }
-    (void)set(trim(line.substr(0, equal)), line.substr(equal + 1), Source::kFile);  // a failure has become a complaint
+    set_line(line);
+  }
+}
+
+void Options::set_line(std::string_view line) {
+  const size_t equal = line.find('=');
+  (void)set(trim(line.substr(0, equal)), line.substr(equal + 1), Source::kConfig);  // a failure has become a complaint
+}
+
+void Options::read_config(std::string_view config) {
+  while (!config.empty()) {
+    const size_t end = std::min(config.find(','), config.size());
+    const std::string_view part = trim(config.substr(0, end));
+    config.remove_prefix(std::min(end + 1, config.size()));
+    if (part.empty()) continue;
+    if (part.find('=') == std::string_view::npos || part[0] == '/' || part[0] == '.') {
+      read_file(std::string(part));
+    } else {
+      set_line(part);
+    }
   }
 }
 
 void Options::read_environment(const char* const* environment) {
   if (environment == nullptr) return;
-  const OptionSpec& config = kTable[static_cast<size_t>(Opt::kConfig)];
   for (const char* const* e = environment; *e != nullptr; ++e) {
     const std::string_view entry = *e;
     const size_t equal = entry.find('=');
-    if (equal == std::string_view::npos || entry.substr(0, equal) != config.name) continue;
-    if (equal + 1 < entry.size()) read_file(std::string(entry.substr(equal + 1)));
+    if (equal == std::string_view::npos || entry.substr(0, equal) != kConfigName) continue;
+    read_config(entry.substr(equal + 1));
   }
   for (const char* const* e = environment; *e != nullptr; ++e) {
     const std::string_view entry = *e;
@@ -408,13 +446,20 @@ std::string options_markdown() {
       "# Variables\n\n"
       "<!-- Written by `zerohop info --variables-markdown`; change src/base/options.cpp instead. -->\n\n"
       "Zerohop needs none of these. Each may be given on the command line (`zerohop run --option NAME=VALUE`), in the "
-      "environment, or in a file named by `ZEROHOP_CONFIG` (lines `NAME=value`, `#` starts a comment); the first of "
-      "these "
-      "that names it wins. A wrong value or an unknown name is reported once, by rank 0, and not obeyed. `zerohop "
-      "info` "
-      "prints the values in force and where each comes from.\n\n"
-      "| Variable | Type | Default | Values | Meaning | Read by |\n|---|---|---|---|---|---|\n";
+      "environment, or in `ZEROHOP_CONFIG`; the first of these that names it wins. A wrong value or an unknown name is "
+      "reported once, by rank 0, and not obeyed. `zerohop info` prints the values in force and where each comes "
+      "from.\n\n";
+  const char* const head = " | Type | Default | Values | Meaning |\n|---|---|---|---|---|\n";
+  page += std::string("| Variable") + head;
+  bool variables = true;
   for (const OptionSpec& spec : kTable) {
+    if (variables && !is_variable(spec)) {
+      variables = false;
+      page +=
+          "\nFor experts and tests: settings that are no variables. Write `ZEROHOP_CONFIG=skew=0,single_copy=64K`, or "
+          "give a file of lines `skew=0` (`#` starts a comment).\n\n| Setting" +
+          std::string(head);
+    }
     std::string values = spec.type == OptionType::kString ? "any" : allowed(spec);
     std::string help = spec.help;
     for (std::string* cell : {&values, &help}) {
@@ -422,7 +467,7 @@ std::string options_markdown() {
     }
     page += std::string("| `") + spec.name + "` | " + to_string(spec.type) + " | " +
             (spec.default_value[0] != '\0' ? std::string("`") + spec.default_value + "`" : "(empty)") + " | " + values +
-            " | " + help + " | " + spec.reader + " |\n";
+            " | " + help + " |\n";
   }
   return page;
 }

@@ -1,6 +1,6 @@
-// The ZEROHOP_* variables: ONE table of names, types, defaults and meanings, and the effective values with their
-// sources. Read by the shim and the tools, which hand plain values down; no layer between reads the environment itself.
-// A value that cannot be obeyed is reported, not obeyed.
+// The ZEROHOP_* variables and the settings that only ZEROHOP_CONFIG has: ONE table of names, types, defaults and
+// meanings, and the effective values with their sources. Read by the shim and the tools, which hand plain values down;
+// no layer between reads the environment itself. A value that cannot be obeyed is reported, not obeyed.
 #pragma once
 
 #include <cstdint>
@@ -22,60 +22,63 @@ enum class OptionType : uint8_t {
 };
 
 /// Where an effective value comes from; a later one wins.
-enum class Source : uint8_t { kDefault, kFile, kEnvironment, kCommandLine };
+enum class Source : uint8_t { kDefault, kConfig, kEnvironment, kCommandLine };
 [[nodiscard]] const char* to_string(Source source);
 [[nodiscard]] const char* to_string(OptionType type);
 
 /// Index into the table; the same order as kTable in options.cpp.
 enum class Opt : uint8_t {
   kEnable,
-  kCma,
   kHeap,
+  kCma,
   kCollectives,
-  kDevices,
-  kNodeRanks,
-  kStats,
+  kAlgorithm,
   kWait,
   kMemory,
-  kSingleCopy,
-  kCopiers,
-  kSkew,
-  kCache,
-  kSite,
   kProfile,
+  kCache,
+  kStats,
   kLog,
   kConfig,
+  kDevices,
+  kSite,
   kPtracer,
   kSegment,
   kFolder,
-  kTopology,
-  kAlgorithm,
+  kSingleCopy,
+  kSkew,
   kChunk,
+  kCopiers,
+  kNodeRanks,
+  kTopology,
   kCount,
 };
 
 struct OptionSpec {
-  const char* name;  ///< "ZEROHOP_..."
+  const char* name;  ///< "ZEROHOP_...", or in lower case if it is a setting of ZEROHOP_CONFIG and no variable
   OptionType type;
   const char* default_value;  ///< as it would be written
   const char* values;         ///< kEnum: "a|b|c"; others: words that are allowed beside the type's own ("auto"), or ""
   uint64_t min, max;          ///< of kInt and kSize
-  const char* reader;         ///< part that obeys it
   const char* help;           ///< one line
 };
 
 [[nodiscard]] std::span<const OptionSpec> option_table();
+[[nodiscard]] bool is_variable(const OptionSpec& spec);
+/// A value of ZEROHOP_CONFIG with one more setting, which counts more than those before. `value` has no comma.
+[[nodiscard]] std::string with_setting(std::string_view config, std::string_view name, std::string_view value);
 
 class Options {
  public:
   Options();
 
-  /// Reads ZEROHOP_CONFIG's file and the environment ("NAME=value" strings, null-terminated array). What is wrong
-  /// becomes a complaint and the value stays as it was.
+  /// Reads ZEROHOP_CONFIG and the environment ("NAME=value" strings, null-terminated array). What is wrong becomes a
+  /// complaint and the value stays as it was.
   void read_environment(const char* const* environment);
-  /// Lines NAME=value; '#' starts a comment; the ZEROHOP_ of a name may be left out.
+  /// Lines NAME=value; '#' starts a comment.
   void read_file(const std::string& path);
-  /// One value. kInvalid (with complaint()) if the name is unknown or the value is wrong.
+  /// One value; but in the environment its name may lack the ZEROHOP_ and be in either case. kInvalid (with
+  /// complaint()) if the name is unknown or the value is wrong.
   Status set(std::string_view name, std::string_view value, Source source);
 
   [[nodiscard]] bool get_bool(Opt option) const;
@@ -95,6 +98,8 @@ class Options {
     Source source = Source::kDefault;
   };
   void complain(std::string text);
+  void read_config(std::string_view config);
+  void set_line(std::string_view line);
 
   std::vector<Value> values_;
   std::vector<std::string> complaints_;

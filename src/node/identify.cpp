@@ -67,7 +67,7 @@ Status Joiner::of_one_kind() {
       return {Code::kInvalid, keep_text(rank + " runs another build of zerohop than rank 0")};
     }
     if (all[r].node_ranks != all[0].node_ranks) {
-      return {Code::kInvalid, keep_text("ZEROHOP_NODE_RANKS differs between rank 0 and " + rank)};
+      return {Code::kInvalid, keep_text("node_ranks of ZEROHOP_CONFIG differs between rank 0 and " + rank)};
     }
   }
   return {Code::kIo, "the ranks cannot agree: the same values were told in two ways"};

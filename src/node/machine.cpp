@@ -100,11 +100,11 @@ Status Machine::load(const std::string& source) {
   const char* kSynthetic = "synthetic:";
   if (source.compare(0, std::strlen(kSynthetic), kSynthetic) == 0) {
     if (hwloc_topology_set_synthetic(topology, source.c_str() + std::strlen(kSynthetic)) != 0) {
-      return {Code::kInvalid, "ZEROHOP_TOPOLOGY: hwloc does not understand the synthetic description"};
+      return {Code::kInvalid, "topology: hwloc does not understand the synthetic description"};
     }
   } else if (!source.empty()) {
     if (hwloc_topology_set_xml(topology, source.c_str()) != 0) {
-      return {Code::kInvalid, "ZEROHOP_TOPOLOGY: the XML file cannot be read"};
+      return {Code::kInvalid, "topology: the XML file cannot be read"};
     }
   }
   if (hwloc_topology_load(topology) != 0) return {Code::kInvalid, "hwloc cannot load the topology"};
@@ -175,7 +175,7 @@ uint32_t Machine::cores(const os::CpuSet& set) const {
 struct Machine::State {};
 bool Machine::has_hwloc() { return false; }
 Status Machine::load(const std::string& source) {
-  if (!source.empty()) return {Code::kNotSupported, "ZEROHOP_TOPOLOGY needs a build with hwloc"};
+  if (!source.empty()) return {Code::kNotSupported, "topology needs a build with hwloc"};
   summary_ = {};
   summary_.cpus = summary_.cores = os::online_cpus();
   return kOk;

@@ -27,12 +27,12 @@ struct JoinConfig {
   uint64_t rank_bytes = 128 << 20;
   /// ... and of its annex, which stays closed until somebody needs it.
   uint64_t annex_bytes = 0;
-  uint32_t node_ranks = 0;    ///< > 0: pretend that nodes have this many ranks (ZEROHOP_NODE_RANKS)
+  uint32_t node_ranks = 0;    ///< > 0: pretend that nodes have this many ranks (the setting node_ranks)
   std::string topology_file;  ///< hwloc XML or "synthetic:..." instead of this machine, for tests
   std::string machine;        ///< tests: this name instead of the kernel's boot id, so that there are several machines
   bool measure_line = true;   ///< correct levels by the measured line time
   bool cma = true;            ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
-  bool tracer = true;         ///< under Yama's scope 1, open this process to its user's others (ZEROHOP_PTRACER)
+  bool tracer = true;         ///< under Yama's scope 1, open this process to its user's others (the setting ptracer)
   uint32_t memory_kinds = kMemfd | kFile;                        ///< kinds of memory that may be tried, best first
   uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;  ///< ways to the segment that may be tried
   std::string folder;   ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp

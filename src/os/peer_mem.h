@@ -19,7 +19,7 @@ ssize_t peer_write(pid_t pid, const iovec* local, size_t nlocal, const iovec* re
 /// Yama's ptrace scope: 0 to 3, or -1 where Yama is absent (CMA then needs only the same user).
 [[nodiscard]] int yama_scope();
 /// Lets any process of this user reach this one's memory (PR_SET_PTRACER, ANY): what scope 1 needs. 0 or -errno.
-/// It widens who may attach a debugger to this process, so it is called only when scope is 1 and ZEROHOP_PTRACER
+/// It widens who may attach a debugger to this process, so it is called only when scope is 1 and the setting ptracer
 /// allows.
 int allow_any_tracer();
 

@@ -107,7 +107,7 @@ struct KeptFolders {
   [[nodiscard]] const std::string& with(const std::string& name) const;
 };
 /// own: `chosen` if not empty (ZEROHOP_CACHE), else $XDG_CACHE_HOME/zerohop, else ~/.cache/zerohop; "" if there is no
-/// home. site: ZEROHOP_SITE.
+/// home. site: the setting of that name.
 [[nodiscard]] KeptFolders kept_folders(const std::string& chosen, const std::string& site);
 [[nodiscard]] KeptFolders kept_folders(const Options& options);
 /// "" without a folder.

@@ -40,7 +40,7 @@ def start(
     env = environment(MODE, launched=False) | host.env
     env["ZH_TEST_MARK"] = mark
     # Buffers become shared at their second use, and messages of them are mapped, short as they are.
-    env |= {"ZEROHOP_HEAP": "1", "ZEROHOP_SINGLE_COPY": "16K"}
+    env |= {"ZEROHOP_HEAP": "1", "ZEROHOP_CONFIG": "single_copy=16K"}
     env["OPENBLAS_NUM_THREADS"] = "1"
     env["NUMPY_MADVISE_HUGEPAGE"] = "0"  # memory in huge pages stays private where shared memory has none
     # The launcher itself is not preloaded; the ranks are.

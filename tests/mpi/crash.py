@@ -38,7 +38,7 @@ def main() -> int:
     zerohop = Zerohop(arguments.build, arguments.via) if arguments.zerohop == "on" else None
     if zerohop and (missing := zerohop.missing()):
         raise SystemExit(f"not built: {missing} (make build)")
-    env = {"ZEROHOP_NODE_RANKS": str(arguments.node_ranks)} if arguments.node_ranks else {}
+    env = {"ZEROHOP_CONFIG": f"node_ranks={arguments.node_ranks}"} if arguments.node_ranks else {}
     placement = Placement(arguments.ranks, arguments.node_ranks)
     counts = {"ok": 0, "fail": 0, "skip": 0}
     for host in mpi_hosts.hosts():

@@ -65,8 +65,8 @@ CASES = [
     Case("dealt out in turn", "4@2c"),
     Case("three machines", "6@3"),
     Case("one without collectives", "4@2", "ZEROHOP_COLLECTIVES=0"),
-    Case("one without a segment", "4@2", "ZEROHOP_SEGMENT=file ZEROHOP_FOLDER=/proc/none", "rank 2: making a file"),
-    Case("other pretended nodes on one", "4@2", "ZEROHOP_NODE_RANKS=1", "ZEROHOP_NODE_RANKS differs between rank 0"),
+    Case("one without a segment", "4@2", "ZEROHOP_CONFIG=segment=file,folder=/proc/none", "rank 2: making a file"),
+    Case("other pretended nodes on one", "4@2", "ZEROHOP_CONFIG=node_ranks=1", "node_ranks of ZEROHOP_CONFIG differs"),
 ]
 
 

@@ -5,9 +5,10 @@
 
 A cell is host x ranks x ways x program. Ways: all; without CMA, and buffers shared at their second use; without the
 shared heap. Ranks: 1 2 3 5, 8 for collectives; 4n2 / 4n1 for four ranks of which two / one make a node
-(ZEROHOP_NODE_RANKS), 5n2, 16n4 and 16n2 alike; 4@2 and 6@3 for four / six ranks, by twos, on two / three machines made
-of namespaces (dev/machines), to which the host's own launcher goes and which TCP connects; 4@2c deals the ranks out in
-turn. Where no namespaces may be made, or a host cannot leave its machine, these are skipped and the reason is said.
+(the setting node_ranks), 5n2, 16n4 and 16n2 alike; 4@2 and 6@3 for four / six ranks, by twos, on two / three machines
+made of namespaces (dev/machines), to which the host's own launcher goes and which TCP connects; 4@2c deals the ranks
+out in turn. Where no namespaces may be made, or a host cannot leave its machine, these are skipped and the reason is
+said.
 
 For each cell with zerohop the host alone, on as many machines, is run once as its baseline (kept in build/tests-mpi by
 host version and test sources). A test that the baseline fails must be in known_host_failures.toml, and an entry of that
@@ -37,7 +38,7 @@ from machines.placement import Placement  # noqa: E402
 from matrix import cover  # noqa: E402
 from matrix.crash_program import crash_program  # noqa: E402
 from matrix.known import KnownFailures  # noqa: E402
-from matrix.launch import Zerohop  # noqa: E402
+from matrix.launch import Zerohop, with_setting  # noqa: E402
 from matrix.named_program import LEADER_RANKS, named_programs  # noqa: E402
 from matrix.programs import WORK, Program, Setting, programs  # noqa: E402
 from matrix.results import Results, Test  # noqa: E402
@@ -82,7 +83,7 @@ LEFT_OUT_NAMED_BETWEEN_NODES = (
 SERVED = ("semantics", "semantics-mt", "collectives")
 WAYS_ENV = {
     "cma": {},
-    "nocma": {"ZEROHOP_CMA": "0", "ZEROHOP_HEAP": "1", "ZEROHOP_SINGLE_COPY": "24K"},
+    "nocma": {"ZEROHOP_CMA": "0", "ZEROHOP_HEAP": "1", "ZEROHOP_CONFIG": "single_copy=24K"},
     "noheap": {"ZEROHOP_HEAP": "0"},
 }
 CELL = ("host", "ranks", "cma", "program")
@@ -105,7 +106,7 @@ class CellName:
     def env(self) -> dict[str, str]:
         env = dict(WAYS_ENV[self.cma])
         if node_ranks := self.placement().node_ranks:
-            env["ZEROHOP_NODE_RANKS"] = str(node_ranks)
+            env = with_setting(env, "node_ranks", str(node_ranks))
         return env
 
     def __str__(self) -> str:

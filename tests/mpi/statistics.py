@@ -184,7 +184,7 @@ def abort_writes_every_ranks_file(host, folder: Path) -> None:
 
 
 def several_nodes_are_in_one_file(host, folder: Path) -> None:
-    job = run(host, folder / "stats.json", ZEROHOP_NODE_RANKS="2", NO_PERSISTENT="1")
+    job = run(host, folder / "stats.json", ZEROHOP_CONFIG="node_ranks=2", NO_PERSISTENT="1")
     expect(job.outcome.code == 0, job.outcome.tail())
     ranks = read(folder / "stats.json")["ranks"]
     expect({entry["rank"]: counted(entry) for entry in ranks} == job.calls, "other counts than the program")
@@ -240,7 +240,7 @@ def the_debug_log_tells_each_decision_once(host, folder: Path) -> None:
 
 
 def the_users_threshold_is_in_the_log(host, folder: Path) -> None:
-    job = run(host, folder / "stats.json", "nothing", ZEROHOP_LOG="info", ZEROHOP_SINGLE_COPY="77K")
+    job = run(host, folder / "stats.json", "nothing", ZEROHOP_LOG="info", ZEROHOP_CONFIG="single_copy=77K")
     ways = [line for line in job.outcome.output.splitlines() if ": to rank " in line]
     expect(ways, job.outcome.tail())
     expect(all("one copy from 77K" in way or "never (no CMA)" in way for way in ways), ways)
@@ -258,7 +258,7 @@ def tables_choose_the_algorithm(host, folder: Path) -> None:
 
     def uses(algorithm: str, **env: str) -> str:
         # Blocking calls of several nodes go by schedules.
-        job = run(host, folder / "stats.json", ZEROHOP_NODE_RANKS="2", NO_PERSISTENT="1", **cache, **env)
+        job = run(host, folder / "stats.json", ZEROHOP_CONFIG="node_ranks=2", NO_PERSISTENT="1", **cache, **env)
         expect(job.outcome.code == 0, job.outcome.tail())
         for entry in read(folder / "stats.json")["ranks"]:
             by = {name.removeprefix("bcast by ") for name in entry["schedules"]} & several

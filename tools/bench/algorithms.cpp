@@ -20,9 +20,9 @@ namespace zh::tools {
 namespace {
 
 constexpr const char* kAlgorithmsExamples =
-    "Every launch has one algorithm of one collective, by ZEROHOP_ALGORITHM and ZEROHOP_CHUNK; `auto` is what zerohop "
-    "does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared by their "
-    "ratio to it.\n\n"
+    "Every launch has one algorithm of one collective, by ZEROHOP_ALGORITHM and the setting chunk; `auto` is what "
+    "zerohop does by itself. The host's own collective runs beside it in the same launch, and algorithms are compared "
+    "by their ratio to it.\n\n"
     "  zerohop bench algorithms --only allreduce --ranks 8 --sizes 64K,1M,4M\n"
     "  zerohop bench algorithms --only bcast --ranks 16 --node-ranks 4 --chunks 0,4K,16K,64K    tiles against none\n"
     "  zerohop bench algorithms --machines 2 --ranks 4 --only allreduce --under mpich     between machines, over TCP\n"
@@ -72,7 +72,7 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
         PlannedLaunch p = plan_launch("coll", part, host, ranks, kPairedArms);
         p.setting = algorithm_setting(algorithm, chunk);
         choose_algorithm(name, algorithm, algorithm == kAuto ? "" : chunk, &p);
-        if (o.node_ranks > 0) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(o.node_ranks);
+        if (o.node_ranks > 0) p.spec.settings["node_ranks"] = std::to_string(o.node_ranks);
         planned.push_back(std::move(p));
       };
       plan(kAuto, kUsualChunk);
@@ -204,11 +204,11 @@ void add_bench_algorithms_command(CLI::App& bench) {
         }
         return std::string();
       });
-  c->add_option("--chunks", o->chunks, "Comma list of ZEROHOP_CHUNK, 0: whole")
+  c->add_option("--chunks", o->chunks, "Comma list of bytes that the setting chunk has, 0: whole")
       ->delimiter(',')
       ->check([](const std::string& chunk) { return chunk == "0" ? std::string() : wrong_sizes({}, chunk); })
       ->capture_default_str();
-  c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_NODE_RANKS)")
+  c->add_option("--node-ranks", o->node_ranks, "Pretend nodes of so many ranks (ZEROHOP_CONFIG=node_ranks=...)")
       ->check(CLI::Range(1, kMostRanks))
       ->excludes("--machines");
   add_line_option(*c, common.get());

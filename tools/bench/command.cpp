@@ -218,7 +218,7 @@ std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOpt
 void choose_algorithm(const std::string& collective, const std::string& algorithm, const std::string& chunk,
                       PlannedLaunch* launch) {
   if (!algorithm.empty()) launch->spec.env["ZEROHOP_ALGORITHM"] = collective + ":" + algorithm;
-  if (!chunk.empty()) launch->spec.env["ZEROHOP_CHUNK"] = chunk;
+  if (!chunk.empty()) launch->spec.settings["chunk"] = chunk;
 }
 
 std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& part) {

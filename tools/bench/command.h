@@ -97,7 +97,7 @@ PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const 
 /// Every host bare, and zerohop under each that carries it.
 std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts, int ranks);
 
-/// Zerohop carries `collective` out so in this launch (ZEROHOP_ALGORITHM, ZEROHOP_CHUNK); "" leaves one as it is.
+/// Zerohop carries `collective` out so in this launch (ZEROHOP_ALGORITHM, the setting chunk); "" leaves one as it is.
 void choose_algorithm(const std::string& collective, const std::string& algorithm, const std::string& chunk,
                       PlannedLaunch* launch);
 

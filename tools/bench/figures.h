@@ -24,7 +24,7 @@ struct FigureWay {
 /// How zerohop carries the collective out.
 struct FigureAlgorithm {
   std::string_view name;   ///< of ZEROHOP_ALGORITHM; "": what zerohop does by itself
-  std::string_view chunk;  ///< ZEROHOP_CHUNK; "": its default
+  std::string_view chunk;  ///< the setting chunk; "": its default
 };
 
 /// What is told of a figure.

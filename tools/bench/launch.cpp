@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/options.h"
 #include "os/program.h"
 
 namespace zh::tools {
@@ -128,6 +129,10 @@ LaunchResult run_launch(const LaunchSpec& spec) {
   command.insert(command.end(), {"--out", document});
   std::map<std::string, std::string> env = spec.host->env;
   for (const auto& [name, value] : spec.env) env[name] = value;
+  const char* inherited = spec.zerohop ? std::getenv("ZEROHOP_CONFIG") : nullptr;
+  std::string config = inherited != nullptr ? inherited : "";
+  for (const auto& [name, value] : spec.settings) config = with_setting(config, name, value);
+  if (!config.empty()) env["ZEROHOP_CONFIG"] = config;
   const auto start = Clock::now();
   const int status = run_grouped(command, environment_of(env, spec.zerohop), said, spec.timeout_s);
   r.wall_s = seconds_since(start);

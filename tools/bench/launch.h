@@ -23,9 +23,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BenchHost, name, abi, mpiexec, e
 struct LaunchSpec {
   const BenchHost* host = nullptr;
   int ranks = 2;
-  std::vector<std::string> program;        ///< program and arguments; "--out <file>" is appended
-  std::map<std::string, std::string> env;  ///< on top of the host's
-  bool zerohop = false;                    ///< false: LD_PRELOAD and ZEROHOP_* are taken out of the environment
+  std::vector<std::string> program;             ///< program and arguments; "--out <file>" is appended
+  std::map<std::string, std::string> env;       ///< on top of the host's
+  bool zerohop = false;                         ///< false: LD_PRELOAD and ZEROHOP_* are taken out of the environment
+  std::map<std::string, std::string> settings;  ///< of ZEROHOP_CONFIG, on top of the environment's
   double timeout_s = 120;
 };
 

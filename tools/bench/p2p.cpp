@@ -85,18 +85,20 @@ std::vector<PlannedLaunch> p2p_launches(const P2pOptions& o, const Group& g, con
     return planned;
   }
   planned = plan_launches("p2p", part, hosts, g.ranks);
-  const auto add = [&](std::string_view setting, const std::map<std::string, std::string>& env) {
+  using Values = std::map<std::string, std::string>;
+  const auto add = [&](std::string_view setting, const Values& env, const Values& settings) {
     for (const BenchHost& h : hosts.under) {
       PlannedLaunch p = plan_launch("p2p", part, h, g.ranks, kZerohopArm);
       p.setting = setting;
       p.spec.env = env;
+      p.spec.settings = settings;
       planned.push_back(std::move(p));
     }
   };
-  if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}});
+  if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}}, {});
   if (g.forced_skew) {
-    add("single_copy_skew_off", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "0"}});
-    add("single_copy_skew_on", {{"ZEROHOP_SINGLE_COPY", "2048"}, {"ZEROHOP_SKEW", "1"}});
+    add("single_copy_skew_off", {}, {{"single_copy", "2K"}, {"skew", "0"}});
+    add("single_copy_skew_on", {}, {{"single_copy", "2K"}, {"skew", "1"}});
   }
   return planned;
 }

@@ -39,7 +39,7 @@ struct PapersOptions {
   BenchOptions bench;
   std::string name;
   std::vector<std::string> layouts;
-  bool pretend = false;                               ///< nodes by ZEROHOP_NODE_RANKS
+  bool pretend = false;                               ///< nodes by the setting node_ranks
   std::map<std::pair<int, bool>, Hosts> on_machines;  ///< by number of nodes, and whether ranks are dealt out in turn
 
   [[nodiscard]] const Figure& figure() const { return *figure_named(name); }
@@ -130,7 +130,7 @@ void plan(const PapersOptions& o, const Hosts& hosts, const FigureLayout& layout
     const std::string cut = a.chunk.empty() ? "" : fmt::format("/{}", a.chunk);
     p.setting = joined_words({std::string(a.name) + cut, way.name});
     choose_algorithm(std::string(o.figure().collective), std::string(a.name), std::string(a.chunk), &p);
-    if (o.pretend && layout.nodes > 1) p.spec.env["ZEROHOP_NODE_RANKS"] = std::to_string(layout.ranks_per_node);
+    if (o.pretend && layout.nodes > 1) p.spec.settings["node_ranks"] = std::to_string(layout.ranks_per_node);
     planned->push_back(std::move(p));
   }
 }
@@ -264,7 +264,7 @@ void add_bench_papers_command(CLI::App& bench) {
   c->add_option("--layout", o->layouts, "Comma list of nodes x ranks on each, such as 4x8 (default: the figure's)")
       ->delimiter(',')
       ->check(&wrong_layout);
-  c->add_flag("--pretend", o->pretend, "Nodes for zerohop alone (ZEROHOP_NODE_RANKS), without namespaces");
+  c->add_flag("--pretend", o->pretend, "Nodes for zerohop alone (ZEROHOP_CONFIG=node_ranks=...), without namespaces");
   add_line_option(*c, common.get());
 }
 

@@ -36,11 +36,8 @@ void run_says(const std::string& text) {
   if (launched_rank() == 0) std::fprintf(stderr, "zerohop run: %s\n", text.c_str());
 }
 
-/// What the library reads of the environment when it is loaded, long before it reads ZEROHOP_CONFIG.
-bool is_read_at_load(Opt option) { return option == Opt::kHeap || option == Opt::kEnable; }
-
-/// Sets the options as environment, and those of the ZEROHOP_CONFIG file that would be read too late; false (after a
-/// message) if one is wrong.
+/// Sets the options as environment, and those of ZEROHOP_CONFIG that would be read too late; false (after a message) if
+/// one is wrong.
 bool export_options(const std::vector<std::string>& given) {
   Options options;
   for (const std::string& text : given) {
@@ -54,16 +51,27 @@ bool export_options(const std::vector<std::string>& given) {
       return false;
     }
   }
-  const auto hand_on = [&options](auto wanted) {
-    for (size_t i = 0; i < option_table().size(); ++i) {
-      const Opt option = static_cast<Opt>(i);
-      if (wanted(option)) os::set_variable(option_table()[i].name, options.get_text(option));
-    }
-  };
-  // First those given, for the name of the file may be one of them.
-  hand_on([&](Opt option) { return options.source(option) == Source::kCommandLine; });
+  const std::string config_name = option_table()[static_cast<size_t>(Opt::kConfig)].name;
+  if (options.source(Opt::kConfig) == Source::kCommandLine)
+    os::set_variable(config_name, options.get_text(Opt::kConfig));
   options.read_environment(environ);  // complaints are rank 0's, at MPI_Init
-  hand_on([&](Opt option) { return options.source(option) == Source::kFile && is_read_at_load(option); });
+  std::string config = options.get_text(Opt::kConfig);
+  for (size_t i = 0; i < option_table().size(); ++i) {
+    const OptionSpec& spec = option_table()[i];
+    const auto option = static_cast<Opt>(i);
+    const std::string& value = options.get_text(option);
+    const bool mine = options.source(option) == Source::kCommandLine;
+    const bool read_at_load = option == Opt::kHeap || option == Opt::kEnable;
+    if (is_variable(spec)) {
+      if (mine || (read_at_load && options.source(option) == Source::kConfig)) os::set_variable(spec.name, value);
+    } else if (mine && value.find(',') != std::string::npos) {
+      run_says(spec.name + ("=" + value) + ": only a file that ZEROHOP_CONFIG names can hold a value with a comma");
+      return false;
+    } else if (mine) {
+      config = with_setting(config, spec.name, value);
+    }
+  }
+  if (!config.empty()) os::set_variable(config_name, config);
   return true;
 }
 

@@ -200,11 +200,11 @@ std::string what_stops_every_job(const Options& options) {
   const std::string& topology = options.get_text(Opt::kTopology);
   if (!topology.empty()) {
     node::Machine machine;
-    if (const Status s = machine.load(topology); !s.ok()) return "ZEROHOP_TOPOLOGY=" + topology + ": " + s.what();
+    if (const Status s = machine.load(topology); !s.ok()) return "topology=" + topology + ": " + s.what();
   }
   const std::string& folder = options.get_text(Opt::kFolder);
   if (options.is(Opt::kSegment, "file") && !folder.empty() && access((folder + "/").c_str(), W_OK | X_OK) != 0) {
-    return "ZEROHOP_FOLDER=" + folder + ": " + std::strerror(errno) + ", and ZEROHOP_SEGMENT=file needs it";
+    return "folder=" + folder + ": " + std::strerror(errno) + ", and segment=file needs it";
   }
   return "";
 }

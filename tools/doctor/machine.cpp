@@ -29,7 +29,8 @@ Check check_cma() {
   const int closed = os::probe_sibling_read(false);
   if (closed == 0) return {"cma", "a process reads its sibling's memory (process_vm_readv)"};
   if (os::yama_scope() == 1 && os::probe_sibling_read(true) == 0)
-    return {"cma", "works after PR_SET_PTRACER, which zerohop calls in each rank (ZEROHOP_PTRACER=0 forbids it)"};
+    return {"cma",
+            "works after PR_SET_PTRACER, which zerohop calls in each rank (ZEROHOP_CONFIG=ptracer=0 forbids it)"};
   Check c{"cma", fmt::format("process_vm_readv between siblings: {}", std::strerror(-closed))};
   return c.mark(State::kWarn, kCmaCost,
                 closed == -ENOSYS         ? "a kernel with CONFIG_CROSS_MEMORY_ATTACH, or a container runtime whose "

@@ -25,7 +25,7 @@ struct ChoiceQuestion {
 /// What decides.
 struct ChoiceFacts {
   coll::Precedence precedence;
-  uint64_t chunk_bytes = 0;             ///< ZEROHOP_CHUNK
+  uint64_t chunk_bytes = 0;             ///< the setting chunk
   bool serves = true;                   ///< neither ZEROHOP_ENABLE nor ZEROHOP_COLLECTIVES is 0
   std::vector<std::string> complaints;  ///< what is not obeyed
 };

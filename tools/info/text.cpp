@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -35,16 +34,15 @@ class Page {
   std::string text_;
 };
 
-std::string short_name(const json& variable) { return text_of(variable["name"]).substr(std::strlen("ZEROHOP_")); }
 std::string setting(const json& variable) {
   const std::string value = text_of(variable["value"]);
   return " = " + (value.empty() ? "(empty)" : value) + " (" + text_of(variable["source"]) + ")";
 }
 
 void variables(const json& info, Page* page) {
-  page->title("Variables (ZEROHOP_...): value (where it comes from)");
+  page->title("Variables, and settings of ZEROHOP_CONFIG: value (where it comes from)");
   for (const json& variable : info["variables"]) {
-    page->line(short_name(variable) + setting(variable));
+    page->line(text_of(variable["name"]) + setting(variable));
     page->line(text_of(variable["meaning"]), "      ");
   }
   for (const json& complaint : info["complaints"]) page->line(text_of(complaint), "  ! ");

@@ -148,7 +148,7 @@ std::vector<PlannedLaunch> tune_launches(const MeasureOptions& o, const TunePlan
   for (const LevelPair& p : plan.pairs) launches.push_back(strided_launch(host, node::to_string(p.level), &p));
   if (o.pretend_nodes) {
     launches.push_back(strided_launch(host, kBetweenNodes, &plan.intra_chip()));
-    launches.back().spec.env["ZEROHOP_NODE_RANKS"] = "1";
+    launches.back().spec.settings["node_ranks"] = "1";
     nodes->how = "pretended nodes of one rank, messages by the host inside the machine";
   } else if (!nodes->how.empty()) {
     // Machines made of namespaces have this one's processors; those of others are unknown.

@@ -102,7 +102,7 @@ void add_node_options(CLI::App* command, CLI::Option* profile, MeasureOptions* m
   CLI::Option* pretend =
       command
           ->add_flag("--pretend-nodes", measure->pretend_nodes,
-                     "Measure between nodes, too, that ZEROHOP_NODE_RANKS makes of this machine, as `zerohop bench "
+                     "Measure between nodes, too, that the setting node_ranks makes of this machine, as `zerohop bench "
                      "algorithms --node-ranks` does")
           ->needs(profile);
   CLI::Option* machines =

@@ -18,7 +18,7 @@ struct MeasureOptions {
   HostOptions hosts;  ///< its machines: measure between nodes, too, that are made of namespaces
   std::string json_path;
   std::string base = "gigabit-like";  ///< profile whose costs between nodes are taken over: one machine has none
-  bool pretend_nodes = false;         ///< measure between nodes that ZEROHOP_NODE_RANKS makes of the machine, too
+  bool pretend_nodes = false;         ///< measure between pretended nodes (the setting node_ranks), too
   std::string between;                ///< ... or between nodes to which this launcher brings two ranks
   int rounds = 0;                     ///< 0: 8, or as many from 6 on as fit into 45 s
 };

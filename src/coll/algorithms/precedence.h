@@ -43,16 +43,16 @@ struct Precedence {
   NamedAlgorithms named{};   ///< see named_for()
   Selection measured;        ///< by `zerohop bench algorithms --save`
   Selection modelled;        ///< by `zerohop tune --model --save`
-  uint64_t chunk_bytes = 0;  ///< ZEROHOP_CHUNK, or its default
-  bool chunk_set = false;    ///< ZEROHOP_CHUNK is set: it counts more than the chunks of tables
+  uint64_t chunk_bytes = 0;  ///< the setting chunk, or its default
+  bool chunk_set = false;    ///< the setting chunk is given: it counts more than the chunks of tables
 
   /// What a variable names; nothing where there is none for the collective.
   [[nodiscard]] NamedAlgorithm named_for(Collective collective) const {
     const auto place = static_cast<size_t>(collective);
     return place < named.size() ? named[place] : std::nullopt;
   }
-  /// Always one that fits. problem.chunk_bytes is that of ZEROHOP_CHUNK; the choice has the one to build with, which
-  /// the entry of a table may have of its own. O(entries).
+  /// Always one that fits. problem.chunk_bytes is that of the setting chunk; the choice has the one to build with,
+  /// which the entry of a table may have of its own. O(entries).
   [[nodiscard]] AlgorithmChoice choose(const Problem& problem) const;
   /// Whether that is kHostLeaders for this call and those that differ from it by length. O(entries).
   [[nodiscard]] HostLeads host_leads(const Problem& problem) const;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kOne = "one";
 constexpr std::string_view kSeveral = "several";
-constexpr uint64_t kMostChunk = uint64_t{1} << 46;  // as ZEROHOP_CHUNK
+constexpr uint64_t kMostChunk = uint64_t{1} << 46;  // as the setting chunk
 
 /// What is before the first of `ends`, which leaves the text.
 std::string_view cut(std::string_view* text, const char* ends) {
@@ -142,7 +142,7 @@ std::string Selection::text(std::string_view heading) const {
   std::string out(heading);
   out.append(
       "# collective, ranks, one or several nodes, bytes from which on, algorithm, bytes of a chunk (0: whole; none: as "
-      "ZEROHOP_CHUNK)\n");
+      "the setting chunk)\n");
   for (const Entry& e : entries_) {
     out.append(name_of(e.collective)).append(" ").append(std::to_string(e.ranks)).append(" ");
     out.append(e.several_nodes ? kSeveral : kOne).append(" ").append(std::to_string(e.from_bytes)).append(" ");

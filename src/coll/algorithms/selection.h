@@ -30,7 +30,7 @@ class Selection {
     bool several_nodes;
     uint64_t from_bytes;
     const Algorithm* algorithm;                          ///< null: the host's own collective
-    std::optional<uint64_t> chunk_bytes = std::nullopt;  ///< 0: whole; nothing: that of ZEROHOP_CHUNK
+    std::optional<uint64_t> chunk_bytes = std::nullopt;  ///< 0: whole; nothing: that of the setting chunk
   };
 
   void add(const Entry& entry) { entries_.push_back(entry); }

@@ -30,7 +30,9 @@ bool coll_chance(uint64_t* state, int percent);
 
 MPI_Comm coll_host(void);  // the ranks of the world, served by the host whatever zerohop does
 bool coll_named(const char* collective, const char* algorithm);  // by ZEROHOP_ALGORITHM; null: any
-bool coll_one_node(void);  // all ranks have one node, in truth and as zerohop is told; first asked by all of them
+int coll_node_ranks(void);  // ranks of a node that zerohop is to pretend; 0: none are pretended
+bool coll_served(void);     // zerohop is there and told to serve collectives
+bool coll_one_node(void);   // all ranks have one node, in truth and as zerohop is told; first asked by all of them
 /// Verifies on a communicator of the host that all ranks hold the same value.
 void coll_expect_same(uint64_t value, const char* what);
 uint64_t coll_hash(const void* data, size_t len_bytes);

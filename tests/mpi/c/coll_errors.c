@@ -175,13 +175,7 @@ CASE(coll_errors, null_communicator) {
 }
 
 // Where zerohop serves this process's collectives, on one node or between nodes of several ranks.
-static bool served(void) {
-  const char *preloads = getenv("LD_PRELOAD"), *on = getenv("ZEROHOP_COLLECTIVES"), *all = getenv("ZEROHOP_ENABLE");
-  const char* node_ranks = getenv("ZEROHOP_NODE_RANKS");
-  if ((on != NULL && strcmp(on, "0") == 0) || (all != NULL && strcmp(all, "0") == 0)) return false;
-  if (node_ranks != NULL && strcmp(node_ranks, "1") == 0) return false;
-  return preloads != NULL && strstr(preloads, "zerohop") != NULL;
-}
+static bool served(void) { return coll_served() && coll_node_ranks() != 1; }
 
 // No more than a little memory from now on, or again as much as there was.
 static void limit_memory(bool limited) {

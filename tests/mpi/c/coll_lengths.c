@@ -19,11 +19,7 @@ enum { kPairCount = sizeof kPairs / sizeof *kPairs };
 static int length_of(const struct Lengths* l, int rank) { return rank == l->odd_rank ? l->odd : l->usual; }
 
 // Served by zerohop's teams.
-static bool served(void) {
-  const char *preloads = getenv("LD_PRELOAD"), *on = getenv("ZEROHOP_COLLECTIVES"), *all = getenv("ZEROHOP_ENABLE");
-  if (!coll_one_node() || (on != NULL && strcmp(on, "0") == 0) || (all != NULL && strcmp(all, "0") == 0)) return false;
-  return preloads != NULL && strstr(preloads, "zerohop") != NULL;
-}
+static bool served(void) { return coll_one_node() && coll_served(); }
 
 // Whether `rank` is sent more than it has room for or, in a reduction, lacks a result.
 static bool harmed(enum CollWhat what, enum CollForm form, const struct Lengths* l, int rank, int size) {

@@ -84,7 +84,20 @@ bool coll_one_node(void) {
     MPI_Comm_size(here, &ranks_here);
     MPI_Comm_free(&here);
   }
-  return ranks_here == ranks && getenv("ZEROHOP_NODE_RANKS") == NULL;
+  return ranks_here == ranks && coll_node_ranks() == 0;
+}
+
+int coll_node_ranks(void) {
+  static const char kName[] = "node_ranks=";
+  const char* config = getenv("ZEROHOP_CONFIG");
+  const char* at = config != NULL ? strstr(config, kName) : NULL;
+  return at != NULL ? atoi(at + strlen(kName)) : 0;
+}
+
+bool coll_served(void) {
+  const char *preloads = getenv("LD_PRELOAD"), *on = getenv("ZEROHOP_COLLECTIVES"), *all = getenv("ZEROHOP_ENABLE");
+  if ((on != NULL && strcmp(on, "0") == 0) || (all != NULL && strcmp(all, "0") == 0)) return false;
+  return preloads != NULL && strstr(preloads, "zerohop") != NULL;
 }
 
 uint64_t coll_hash(const void* data, size_t len_bytes) {

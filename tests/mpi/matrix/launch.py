@@ -45,6 +45,12 @@ class Zerohop:
         return [str(self.command), "run"]
 
 
+def with_setting(env: dict[str, str], name: str, value: str) -> dict[str, str]:
+    """`env` with one more setting in ZEROHOP_CONFIG."""
+    before = env.get("ZEROHOP_CONFIG", "")
+    return env | {"ZEROHOP_CONFIG": f"{before},{name}={value}" if before else f"{name}={value}"}
+
+
 @dataclasses.dataclass
 class Outcome:
     code: int

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from matrix.launch import with_setting
 from matrix.programs import COLL_SOURCES, ROOT, Program, Setting, collectives_binary, run_cases
 from matrix.results import Results, Test
 
@@ -27,7 +28,6 @@ COMMAND = Path(os.environ.get("ZH_BUILD_DIR", ROOT / "build")) / "bin" / "zeroho
 LEADERS = "host-leaders"
 LEADER_CASES = (*CASES[:3], "coll_layouts.*_blocking", "coll_order.*", "coll_nodes.*_inside_a_node")
 LEADER_RANKS = ("4n2", "5n2", "16n4", "4@2", "6@3")  # several nodes
-CHUNK_NAME = "ZEROHOP_CHUNK"
 CHUNK = "1000"  # so that vectors of the tests have several pieces, and a shorter last one
 
 
@@ -56,9 +56,9 @@ def _described(names: dict[str, str]) -> set[str]:
     return {f"{collective} by {algorithm}" for collective, algorithm in names.items()}
 
 
-def _variables(names: dict[str, str]) -> dict[str, str]:
+def _variables(env: dict[str, str], names: dict[str, str]) -> dict[str, str]:
     named = ",".join(f"{collective}:{algorithm}" for collective, algorithm in names.items())
-    return {CHUNK_NAME: CHUNK} | ({"ZEROHOP_ALGORITHM": named} if named else {})
+    return with_setting(env, "chunk", CHUNK) | ({"ZEROHOP_ALGORITHM": named} if named else {})
 
 
 def _leaders() -> list[dict[str, str]]:
@@ -69,7 +69,7 @@ def _run(setting: Setting, log: list[str], rounds: Callable, all_cases: tuple[st
     results: Results = {}
     for number, names in enumerate(rounds() if setting.zerohop else [{}], 1):
         log.append(f"--- {names}")
-        named = dataclasses.replace(setting, env={**setting.env, **_variables(names)})
+        named = dataclasses.replace(setting, env=_variables(setting.env, names))
         missing = _described(names)
         for cases in all_cases:
             if setting.zerohop:

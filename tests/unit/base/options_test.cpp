@@ -30,14 +30,19 @@ TEST(Options, RowsAreInTheOrderOfTheirIndex) {
   const auto table = option_table();
   EXPECT_STREQ(table[static_cast<size_t>(Opt::kEnable)].name, "ZEROHOP_ENABLE");
   EXPECT_STREQ(table[static_cast<size_t>(Opt::kMemory)].name, "ZEROHOP_MEMORY");
-  EXPECT_STREQ(table[static_cast<size_t>(Opt::kSegment)].name, "ZEROHOP_SEGMENT");
-  EXPECT_STREQ(table[static_cast<size_t>(Opt::kTopology)].name, "ZEROHOP_TOPOLOGY");
+  EXPECT_STREQ(table[static_cast<size_t>(Opt::kSegment)].name, "segment");
+  EXPECT_STREQ(table[static_cast<size_t>(Opt::kTopology)].name, "topology");
 }
 
 TEST(Options, ReadsTheEnvironment) {
-  const char* environment[] = {
-      "PATH=/bin",       "ZEROHOP_CMA=off",          "ZEROHOP_MEMORY=8M", "ZEROHOP_WAIT=Passive",
-      "ZEROHOP_STATS=x", "ZEROHOP_SINGLE_COPY=2048", "ZEROHOP_SKEW=",     nullptr};
+  const char* environment[] = {"PATH=/bin",
+                               "ZEROHOP_CMA=off",
+                               "ZEROHOP_MEMORY=8M",
+                               "ZEROHOP_STATS=x",
+                               "ZEROHOP_WAIT=Passive",
+                               "ZEROHOP_CONFIG=single_copy=2048",
+                               "ZEROHOP_PROFILE=",
+                               nullptr};
   Options options;
   options.read_environment(environment);
   EXPECT_TRUE(options.complaints().empty());
@@ -47,19 +52,21 @@ TEST(Options, ReadsTheEnvironment) {
   EXPECT_TRUE(options.is(Opt::kWait, "passive"));
   EXPECT_EQ(options.get_text(Opt::kStats), "x");
   EXPECT_EQ(options.get_number(Opt::kSingleCopy, 7), 2048u);
-  EXPECT_EQ(options.source(Opt::kSkew), Source::kDefault);
+  EXPECT_EQ(options.source(Opt::kProfile), Source::kDefault);
 }
 
 TEST(Options, ReportsWrongValuesAndKeepsTheDefault) {
-  const char* environment[] = {"ZEROHOP_WAIT=never",    "ZEROHOP_CMA=maybe",
-                               "ZEROHOP_MEMORY=64X",    "ZEROHOP_MEMORY=1",
-                               "ZEROHOP_NODE_RANKS=-1", "ZEROHOP_SINGLE_COPY=999999999999999999999",
-                               "ZEROHOP_NODE_RANKS=2K", nullptr};
+  const char* environment[] = {"ZEROHOP_WAIT=never",
+                               "ZEROHOP_CMA=maybe",
+                               "ZEROHOP_MEMORY=64X",
+                               "ZEROHOP_MEMORY=1",
+                               "ZEROHOP_CONFIG=node_ranks=-1,single_copy=999999999999999999999,node_ranks=2K",
+                               nullptr};
   Options options;
   options.read_environment(environment);
   EXPECT_EQ(options.complaints().size(), 7u);
-  EXPECT_NE(options.complaints()[0].find("one of auto, spin, passive; using auto"), std::string::npos)
-      << options.complaints()[0];
+  EXPECT_NE(options.complaints()[3].find("one of auto, spin, passive; using auto"), std::string::npos)
+      << options.complaints()[3];
   EXPECT_TRUE(options.is(Opt::kWait, "auto"));
   EXPECT_TRUE(options.get_bool(Opt::kCma));
   EXPECT_EQ(options.get_number(Opt::kMemory), uint64_t{64} << 20);
@@ -68,34 +75,49 @@ TEST(Options, ReportsWrongValuesAndKeepsTheDefault) {
 }
 
 TEST(Options, SuggestsTheNearestName) {
-  const char* environment[] = {"ZEROHOP_CAM=0", "ZEROHOP_SOMETHING_ELSE_ALTOGETHER=1", nullptr};
+  const char* environment[] = {"ZEROHOP_CAM=0", "ZEROHOP_SOMETHING_ELSE_ALTOGETHER=1", "ZEROHOP_SINGLECOPY=1K",
+                               nullptr};
   Options options;
   options.read_environment(environment);
-  ASSERT_EQ(options.complaints().size(), 2u);
+  ASSERT_EQ(options.complaints().size(), 3u);
+  EXPECT_NE(options.complaints()[2].find("did you mean ZEROHOP_CONFIG=single_copy=...?"), std::string::npos);
   EXPECT_NE(options.complaints()[0].find("did you mean ZEROHOP_CMA?"), std::string::npos) << options.complaints()[0];
   EXPECT_EQ(options.complaints()[1].find("did you mean"), std::string::npos);
   EXPECT_TRUE(options.get_bool(Opt::kCma));
 }
 
 TEST(Options, NamesOfBeforeAreRefusedWithTheNewOne) {
-  const char* environment[] = {"ZEROHOP_BCAST=ring", "ZEROHOP_CALIBRATE=0", "ZEROHOP_CALIBRATE=1", nullptr};
-  const char* now[] = {"ZEROHOP_ALGORITHM=bcast:ring", "ZEROHOP_PROFILE=builtin", "ZEROHOP_PROFILE=auto"};
+  const char* environment[] = {"ZEROHOP_BCAST=ring", "ZEROHOP_CALIBRATE=0", "ZEROHOP_CALIBRATE=1", "ZEROHOP_SKEW=0",
+                               nullptr};
+  const char* now[] = {"ZEROHOP_ALGORITHM=bcast:ring", "ZEROHOP_PROFILE=builtin", "ZEROHOP_PROFILE=auto",
+                       "ZEROHOP_CONFIG=skew=0"};
   Options options;
   options.read_environment(environment);
-  ASSERT_EQ(options.complaints().size(), 3U);
-  for (size_t i = 0; i < 3; ++i) {
+  ASSERT_EQ(options.complaints().size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
     EXPECT_NE(options.complaints()[i].find(std::string("is ignored: it is ") + now[i] + " now"), std::string::npos)
         << options.complaints()[i];
   }
   EXPECT_TRUE(options.is(Opt::kAlgorithm, "auto") && options.is(Opt::kProfile, "auto"));
+  EXPECT_TRUE(options.is(Opt::kSkew, "auto"));
 }
 
-TEST(Options, NamesThatHaveGoneAreRefused) {
-  const char* environment[] = {"ZEROHOP_GROUP=1", nullptr};
+TEST(Options, AConfigurationIsSettingsAndFiles) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("zh-settings-" + std::to_string(::getpid()))).string();
+  std::ofstream(path) << "skew=0\nCHUNK=4K\n";
+  const std::string config =
+      with_setting("ZEROHOP_CONFIG=, skew=1 ," + path + ",wait=spin,topology=synthetic:core:2 pu:1", "chunk", "8K");
+  const char* environment[] = {config.c_str(), nullptr};
   Options options;
   options.read_environment(environment);
-  ASSERT_EQ(options.complaints().size(), 1U);
-  EXPECT_NE(options.complaints()[0].find("is ignored: it has gone"), std::string::npos) << options.complaints()[0];
+  EXPECT_TRUE(options.complaints().empty()) << options.complaint();
+  EXPECT_TRUE(options.is(Opt::kSkew, "0")) << "what stands later counts";
+  EXPECT_EQ(options.get_number(Opt::kChunk), 8192U);
+  EXPECT_EQ(options.source(Opt::kChunk), Source::kConfig);
+  EXPECT_TRUE(options.is(Opt::kWait, "spin"));
+  EXPECT_EQ(options.get_text(Opt::kTopology), "synthetic:core:2 pu:1");
+  std::filesystem::remove(path);
 }
 
 TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
@@ -108,7 +130,7 @@ TEST(Options, CommandLineBeatsEnvironmentBeatsFile) {
   Options options;
   ASSERT_TRUE(options.set("MEMORY", "32M", Source::kCommandLine).ok());
   options.read_environment(environment);
-  EXPECT_EQ(options.source(Opt::kCma), Source::kFile);
+  EXPECT_EQ(options.source(Opt::kCma), Source::kConfig);
   EXPECT_FALSE(options.get_bool(Opt::kCma));
   EXPECT_EQ(options.source(Opt::kWait), Source::kEnvironment);
   EXPECT_TRUE(options.is(Opt::kWait, "passive"));

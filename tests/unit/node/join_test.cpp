@@ -332,7 +332,7 @@ TEST_P(Join, DifferentNodeRanksAreRefused) {
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);
     EXPECT_EQ(s.code(), Code::kInvalid);
-    EXPECT_NE(std::string(s.what()).find("NODE_RANKS"), std::string::npos);
+    EXPECT_NE(std::string(s.what()).find("node_ranks"), std::string::npos);
   });
 }
 
@@ -468,7 +468,7 @@ TEST(Levels, ABadTopologyFailsForAll) {
     std::unique_ptr<Node> node;
     const Status s = Node::join(world, config, &node);
     EXPECT_FALSE(s.ok());
-    EXPECT_NE(std::string(s.what()).find("ZEROHOP_TOPOLOGY"), std::string::npos) << s.what();
+    EXPECT_NE(std::string(s.what()).find("topology: "), std::string::npos) << s.what();
   });
 }
 

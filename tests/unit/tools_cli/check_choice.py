@@ -17,7 +17,14 @@ class Choice(Case):
         """The answer of `tune --model --save`, its lines without comments and the folder."""
         folder = tempfile.mkdtemp(dir=self.folder.name)
         r = zerohop(
-            "tune", "--model", *args, "--save", "--print-json", ZEROHOP_CACHE=folder, ZEROHOP_TOPOLOGY=topology, **env
+            "tune",
+            "--model",
+            *args,
+            "--save",
+            "--print-json",
+            ZEROHOP_CACHE=folder,
+            ZEROHOP_CONFIG=f"topology={topology}",
+            **env,
         )
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         (table,) = Path(folder).glob("collectives-model-*-ompi.txt")
@@ -51,7 +58,7 @@ class Choice(Case):
         for entry in entries:
             size = max(8, entry["from_bytes"])
             args = ("info", "--collective", "allreduce", "--size", str(size), "--ranks", "8", "--nodes", "2", "--json")
-            r = zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_TOPOLOGY=TOPOLOGY)
+            r = zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_CONFIG=f"topology={TOPOLOGY}")
             answer = json.loads(r.stdout)["under"]["ompi"]
             self.assertEqual((answer["source"], answer["algorithm"]), ("model", entry["algorithm"]))
             named = json.loads(zerohop(*args, ZEROHOP_CACHE=folder, ZEROHOP_ALGORITHM="allreduce:ring").stdout)
@@ -75,7 +82,7 @@ class Choice(Case):
 
     def test_the_fastest_takes_over_where_the_walks_say(self):
         args = ("--model", "gigabit-like", "-r", "16", "-n", "4", "--print-json")
-        r = zerohop("tune", *args, ZEROHOP_TOPOLOGY="synthetic:core:4 pu:1")
+        r = zerohop("tune", *args, ZEROHOP_CONFIG="topology=synthetic:core:4 pu:1")
         collectives = json.loads(r.stdout)["tables"][1]["collectives"]
         self.assertEqual(len(collectives), 11)
         (bcast,) = (c["entries"] for c in collectives if c["collective"] == "bcast")

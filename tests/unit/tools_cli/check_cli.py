@@ -22,7 +22,8 @@ with Path({noted!r}).open("a") as out:
 option = lambda name: args[args.index(name) + 1]
 arms, order = option("--arms").split(","), int(option("--sizes"))
 mine = 1.0 if os.environ.get("ZEROHOP_ALGORITHM") == "bcast:leader-ring" else 2.0
-mine /= 2 if os.environ.get("ZEROHOP_CHUNK") == os.environ.get("FASTEST_CHUNK", "none") else 1
+settings = os.environ.get("ZEROHOP_CONFIG", "").split(",")
+mine /= 2 if "chunk=" + os.environ.get("FASTEST_CHUNK", "none") in settings else 1
 times = [[mine if arm == "zerohop" else 4.0] for arm in arms]
 bench = option("--only") if "--only" in args else "matmul"
 case = dict(bench=bench, size=1024, buffers="malloc", order=order, metrics=dict(time_us=times, comm_us=times))
@@ -133,6 +134,14 @@ class Cli(Case):
             "--option", "CMA=off", "-o", "ZEROHOP_MEMORY=1024K", "sh", "-c", "echo $ZEROHOP_CMA $ZEROHOP_MEMORY"
         )
         self.assertEqual(r.stdout, "0 1M\n")
+
+    def test_run_adds_settings_to_those_that_are_there(self):
+        shell = ["sh", "-c", "echo $ZEROHOP_CONFIG"]
+        r = self.run_("-o", "skew=0", "-o", "CHUNK=4096", *shell, ZEROHOP_CONFIG="/no/such/file,skew=1")
+        self.assertEqual(r.stdout, "/no/such/file,skew=1,skew=0,chunk=4K\n")
+        r = self.run_("-o", "folder=/a,b", *shell)
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("only a file", r.stderr)
 
     def test_run_hands_on_what_is_read_at_load(self):
         config = Path(self.folder.name) / "load"
@@ -249,7 +258,7 @@ class Cli(Case):
         seen = {v["name"]: (v["value"], v["source"]) for v in info["variables"]}
         self.assertEqual(seen["ZEROHOP_LOG"], ("info", "command line"))
         self.assertEqual(seen["ZEROHOP_WAIT"], ("spin", "environment"))
-        self.assertEqual(seen["ZEROHOP_SKEW"], ("0", "file"))
+        self.assertEqual(seen["skew"], ("0", "configuration"))
         self.assertEqual(seen["ZEROHOP_MEMORY"], ("64M", "default"))
         self.assertEqual(len(info["complaints"]), 1)
         self.assertIn("ZEROHOP_HEAP", info["complaints"][0])

@@ -179,7 +179,7 @@ class Doctor(Case):
             ("/no/such/%j/run.json", "ok"),
         ):
             self.assertEqual(self.doctor(ZEROHOP_STATS=name)["variables"]["state"], state, name)
-        two = {"ZEROHOP_TOPOLOGY": "synthetic:package:2 core:1 pu:1"}
+        two = {"ZEROHOP_CONFIG": "topology=synthetic:package:2 core:1 pu:1"}
         self.assertEqual(self.doctor(**two)["binding"]["state"], "ok")
         if {0, 1} <= os.sched_getaffinity(0):
             loose = self.doctor(MPI_LOCALNRANKS="4", **two)["binding"]

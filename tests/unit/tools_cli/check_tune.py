@@ -58,7 +58,7 @@ class Tune(Case):
 
     def test_what_the_user_lacks_is_read_from_the_sites_folder(self):
         with tempfile.TemporaryDirectory() as own, tempfile.TemporaryDirectory() as site:
-            folders = {"ZEROHOP_CACHE": own, "ZEROHOP_SITE": site}
+            folders = {"ZEROHOP_CACHE": own, "ZEROHOP_CONFIG": f"site={site}"}
 
             def in_force():
                 return Path(json.loads(zerohop("info", "--json", **folders).stdout)["calibration"]["path"])

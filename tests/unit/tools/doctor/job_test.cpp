@@ -188,8 +188,8 @@ TEST(DoctorJob, VariablesThatJobsDoNotObey) {
 
 TEST(DoctorJob, VariablesWithWhichNoJobStarts) {
   for (const std::vector<const char*>& set :
-       {std::vector<const char*>{"ZEROHOP_TOPOLOGY=/no/such.xml", nullptr},
-        std::vector<const char*>{"ZEROHOP_SEGMENT=file", "ZEROHOP_FOLDER=/no/such/folder", nullptr}}) {
+       {std::vector<const char*>{"ZEROHOP_CONFIG=topology=/no/such.xml", nullptr},
+        std::vector<const char*>{"ZEROHOP_CONFIG=segment=file,folder=/no/such/folder", nullptr}}) {
     Options options;
     options.read_environment(set.data());
     const Check c = check_variables(options);

@@ -105,7 +105,7 @@ TEST(InfoChoice, ReadsVariablesAndBothTables) {
   std::filesystem::create_directories(folder);
   Options options;
   ASSERT_TRUE(options.set("ZEROHOP_CACHE", folder, Source::kCommandLine).ok());
-  ASSERT_TRUE(options.set("ZEROHOP_CHUNK", "4K", Source::kCommandLine).ok());
+  ASSERT_TRUE(options.set("chunk", "4K", Source::kCommandLine).ok());
   ASSERT_TRUE(options.set("ZEROHOP_ALGORITHM", "bcast:linear,reduce:nonsense", Source::kCommandLine).ok());
   ChoiceFacts f = facts_of(options, "ompi");
   EXPECT_EQ(choice_json({Collective::kBcast, 8, 4, 1}, f)["source"], "variable");
@@ -117,7 +117,7 @@ TEST(InfoChoice, ReadsVariablesAndBothTables) {
   f = facts_of(options, "ompi");
   ASSERT_EQ(f.complaints.size(), 2U);
   EXPECT_NE(f.complaints[1].find("-ompi.txt: line 1: a line has 5 or 6 words"), std::string::npos);
-  // ZEROHOP_CHUNK counts more than the table's.
+  // The setting chunk counts more than the table's.
   const json a = choice_json(allreduce(8, 4, 1), f);
   EXPECT_EQ(a["source"], "model");
   EXPECT_EQ(a["chunk_bytes"], 4096);
