@@ -220,10 +220,10 @@ class Reader {
 };
 
 /// What no table shows by itself.
-std::string fault_of(const json& document, const Parameters& p) {
+std::string fault_of(const json& levels, const Parameters& p) {
   if (p.name.empty()) return "name: a text, please";
   for (const CommLevel level : {CommLevel::kIntraChip, CommLevel::kInterNode}) {
-    if (!document.contains("levels") || !document["levels"].contains(name_of(level)))
+    if (!levels.contains(name_of(level)))
       return fmt::format("levels.{}: an object with its tables, please", name_of(level));
   }
   for (const model::Contention& c : p.facts.contention) {
@@ -265,8 +265,9 @@ std::optional<Parameters> profile_from(const json& document, std::string* proble
     Reader reader(document, "", problem);
     visit(p, reader);
     if (problem->empty()) reader.end({"format", "version"});
-    if (problem->empty()) p.has_inter_chip = document["levels"].contains(name_of(CommLevel::kInterChip));
-    if (problem->empty()) *problem = fault_of(document, p);
+    const json levels = document.value("levels", json::object());
+    p.has_inter_chip = levels.contains(name_of(CommLevel::kInterChip));
+    if (problem->empty()) *problem = fault_of(levels, p);
   }
   return problem->empty() ? std::optional(p) : std::nullopt;
 }
