@@ -14,6 +14,7 @@
 #include "heap/decide.h"
 #include "heap/heap.h"
 #include "heap/next.h"
+#include "os/high_descriptor.h"
 
 #define ZH_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -111,6 +112,7 @@ void ask_heap() {
 
 // Everything else that the objects of the program set up has run, main() and the executable's own constructors not.
 __attribute__((constructor)) void start() {
+  zh::os::widen_descriptor_table();
   const zh::heap::Decision decision = zh::heap::decide();
   if (!decision.use) {
     process_heap.decline(decision.why);

@@ -16,7 +16,6 @@
 
 #include "base/invariant.h"
 #include "node/line_time.h"
-#include "node/machine.h"
 #include "os/peer_mem.h"
 #include "os/process.h"
 #include "os/vm.h"
@@ -369,12 +368,11 @@ void Joiner::probe_cma() {
 }
 
 Status Joiner::compute_levels() {
-  Machine machine;
-  const Status loaded = machine.load(config_.topology_file);
+  const Status loaded = topology_.load(config_.topology_file);
   if (!loaded.ok() && !config_.topology_file.empty()) return loaded;
   const uint32_t n = node_->size_;
   std::vector<os::CpuSet> places(n);
-  for (uint32_t i = 0; i < n; ++i) places[i] = config_.topology_file.empty() ? card(i).cpus : machine.place(i);
+  for (uint32_t i = 0; i < n; ++i) places[i] = config_.topology_file.empty() ? card(i).cpus : topology_.place(i);
   // Ranks are often bound alike, so the few different pairs of sets are looked up once.
   std::vector<uint32_t> kind(n);
   for (uint32_t i = 0; i < n; ++i) {
@@ -389,7 +387,7 @@ Status Joiner::compute_levels() {
   std::map<std::pair<uint32_t, uint32_t>, Level> known;
   const auto level_of = [&](uint32_t a, uint32_t b) {
     const auto [entry, is_new] = known.try_emplace(std::minmax(kind[a], kind[b]), Level::kSelf);
-    if (is_new) entry->second = machine.level(places[a], places[b]);
+    if (is_new) entry->second = topology_.level(places[a], places[b]);
     return entry->second;
   };
   std::vector<Level> found(size_t{n} * n, Level::kSelf);
@@ -414,8 +412,6 @@ void Joiner::time_lines() {
 /// After all rows are written: the leader makes the matrix symmetric and corrects the levels.
 Status Joiner::measure() {
   if (!measurers_ || !is_leader()) return kOk;
-  Machine machine;
-  if (!machine.load("").ok()) return kOk;
   const uint32_t n = node_->size_;
   uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
   float* lines = at<float>(node_->base_, header_.lines);
@@ -430,7 +426,7 @@ Status Joiner::measure() {
       lines[a * n + b] = lines[b * n + a] = line_ns;
       os::CpuSet both = card(a).cpus;
       both.add(card(b).cpus);
-      const bool bound = machine.cores(card(a).cpus) <= 1 && machine.cores(card(b).cpus) <= 1;
+      const bool bound = topology_.cores(card(a).cpus) <= 1 && topology_.cores(card(b).cpus) <= 1;
       const Level level = corrected(static_cast<Level>(levels[a * n + b]), line_ns, bound || both.count() <= 2);
       levels[a * n + b] = levels[b * n + a] = static_cast<uint8_t>(level);
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "node/machine.h"
 #include "node/measurers.h"
 #include "node/node.h"
 #include "node/roster.h"
@@ -130,6 +131,7 @@ class Joiner {
   HeaderShm header_{};
   bool any_measures_ = false;
   std::unique_ptr<Measurers> measurers_;  // of this node; none if it measures nothing
+  Machine topology_;                      // of the leader: it takes milliseconds to load
   std::string memory_kind_;
   std::string reach_way_;
   std::string notes_;

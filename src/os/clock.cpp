@@ -29,11 +29,14 @@ Pair read_both() {
   }
   return best;
 }
+
+/// Long before anyone asks, so that nobody has to wait for a second reading.
+const Pair kAtLoad = read_both();
 #endif
 
 double measure() {
 #if defined(__x86_64__)
-  const Pair first = read_both();
+  const Pair first = kAtLoad.ns != 0 ? kAtLoad : read_both();
   while (now_ns() - first.ns < 1'000'000) {
   }
   const Pair last = read_both();

@@ -31,4 +31,11 @@ int move_high(int fd) {
   return moved;
 }
 
+void widen_descriptor_table() {
+  const int error = errno;
+  const int fd = move_high(open("/", O_PATH | O_CLOEXEC));
+  if (fd >= 0) close(fd);
+  errno = error;
+}
+
 }  // namespace zh::os

@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 #include "os/high_descriptor.h"
 #include "os/process.h"
 #include "os/segment.h"
@@ -29,6 +32,32 @@ TEST(HighDescriptor, IsTheSameFileAndClosedByExec) {
   EXPECT_EQ(c, 'x');
   close(moved);
   close(ends[1]);
+}
+
+/// Entries of this process's table of descriptors.
+int table_entries() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int entries = 0;
+  while (status >> word && word != "FDSize:") {
+  }
+  status >> entries;
+  return entries;
+}
+
+// In a child, whose table is as short as it may be.
+[[noreturn]] void widen_the_table() {
+  constexpr int kHigh = 300;
+  const int next = dup(0);
+  close(next);
+  const int before = table_entries();
+  widen_descriptor_table();
+  const int after = dup(0);
+  _exit(before <= kHigh && table_entries() > kHigh && after == next ? 0 : 1);
+}
+
+TEST(HighDescriptor, TheTableGetsLongAndNothingStaysOpen) {
+  EXPECT_EXIT(widen_the_table(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(HighDescriptor, NoneIsNone) { EXPECT_EQ(move_high(-1), -1); }
