@@ -79,7 +79,8 @@ struct Rank::State {
   /// while this rank looks for it. Tells the others where this rank is.
   bool notice_company(int32_t peer);
   BusyWatch busy;
-  [[nodiscard]] bool others_want_cpu() const { return busy.busy(&os::now_ns); }
+  Atomic<uint32_t> wakes_late;  ///< when others were last seen: to sleep is to wait for their time to end
+  [[nodiscard]] bool others_want_cpu() const { return wakes_late.load_relaxed() == 0 && busy.busy(&os::now_ns); }
   void note_looks(uint64_t from_ns, uint64_t to_ns);
   Atomic<uint32_t> company;       ///< the latest answer
   Atomic<uint32_t> for_network;   ///< NetworkScopes that there are, of all threads

@@ -12,8 +12,9 @@
 namespace zh::engine {
 
 namespace {
-constexpr uint32_t kIdleBeforeYield = 1000;  // idle turns before the CPU is offered to others
-constexpr uint32_t kIdlePerNotice = 16;      // ... before the others' CPUs are looked at
+constexpr uint32_t kIdleBeforeYield = 1000;     // idle turns before the CPU is offered to others
+constexpr uint32_t kIdleOfLateWaker = 100'000;  // ... where it comes back only when they have had their time
+constexpr uint32_t kIdlePerNotice = 16;         // ... before the others' CPUs are looked at
 constexpr uint32_t kIdlePassive =
     200;  // ... before sleeping soon: as the user wants, beside others, or for the network
 constexpr uint64_t kSleepAfterNs = 20'000'000;  // an idle wait this long sleeps even when spinning is allowed
@@ -61,6 +62,7 @@ bool Rank::State::notice_company(int32_t peer) {
 
 void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
   if (config.wait == WaitPolicy::kSpin || !busy.note(from_ns, to_ns, &os::thread_switches)) return;
+  wakes_late.store_relaxed(os::wakes_late() ? 1 : 0);
   Guard guard(*this);
   ++endpoint->counters().busy;
 }
@@ -155,7 +157,8 @@ void Rank::WaitScope::pause() {
     return;
   }
   const bool company = s.company.load_relaxed() != 0;
-  if (!s.oversubscribed && !company && idle_ < kIdleBeforeYield) {
+  const uint32_t looks = s.wakes_late.load_relaxed() != 0 ? kIdleOfLateWaker : kIdleBeforeYield;
+  if (!s.oversubscribed && !company && idle_ < looks) {
     cpu_relax();
     return;
   }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -93,6 +94,11 @@ int seccomp_mode() {
   const std::string status = read_small_file("/proc/self/status");
   const size_t found = status.find("\nSeccomp:");
   return found == std::string::npos ? -1 : std::atoi(status.c_str() + found + std::strlen("\nSeccomp:"));
+}
+
+bool wakes_late() {
+  const int policy = sched_getscheduler(0);
+  return policy == SCHED_BATCH || policy == SCHED_IDLE;
 }
 
 uint64_t thread_switches() {

@@ -30,6 +30,8 @@ void close_descriptor(int fd);
 [[nodiscard]] int seccomp_mode();
 /// How often this thread has lost its processor, or given it up, since it began.
 [[nodiscard]] uint64_t thread_switches();
+/// Whether this thread, when it wakes, waits until others have had their time (SCHED_BATCH, SCHED_IDLE).
+[[nodiscard]] bool wakes_late();
 /// Small files of /proc and /sys, without the trailing newline; "" if unreadable.
 [[nodiscard]] std::string read_small_file(const char* path);
 /// A number that differs between processes, threads and calls.

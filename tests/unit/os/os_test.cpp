@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -334,6 +335,15 @@ TEST(Process, IdentityIsThere) {
   EXPECT_NE(namespace_id("pid"), 0u);
   EXPECT_EQ(namespace_id("nonsense"), 0u);
   EXPECT_NE(random_token(), random_token());
+}
+
+TEST(Process, APolicyMayWakeLate) {
+  std::thread([] {
+    EXPECT_FALSE(wakes_late());
+    const sched_param none{};
+    ASSERT_EQ(sched_setscheduler(0, SCHED_BATCH, &none), 0);
+    EXPECT_TRUE(wakes_late());
+  }).join();
 }
 
 TEST(Affinity, SetsPrintAndCount) {
