@@ -81,6 +81,7 @@ struct Rank::State {
   BusyWatch busy;
   Atomic<uint32_t> wakes_late;  ///< when others were last seen: to sleep is to wait for their time to end
   [[nodiscard]] bool others_want_cpu() const { return wakes_late.load_relaxed() == 0 && busy.busy(&os::now_ns); }
+  [[nodiscard]] uint32_t idle_before_yield() const;
   void note_looks(uint64_t from_ns, uint64_t to_ns);
   Atomic<uint32_t> company;       ///< the latest answer
   Atomic<uint32_t> for_network;   ///< NetworkScopes that there are, of all threads

@@ -67,6 +67,10 @@ void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
   ++endpoint->counters().busy;
 }
 
+uint32_t Rank::State::idle_before_yield() const {
+  return wakes_late.load_relaxed() != 0 ? kIdleOfLateWaker : kIdleBeforeYield;
+}
+
 void Rank::State::reap_in_time() {
   if (reaps.over(kReapEveryUs)) endpoint->reap();
 }
@@ -157,8 +161,7 @@ void Rank::WaitScope::pause() {
     return;
   }
   const bool company = s.company.load_relaxed() != 0;
-  const uint32_t looks = s.wakes_late.load_relaxed() != 0 ? kIdleOfLateWaker : kIdleBeforeYield;
-  if (!s.oversubscribed && !company && idle_ < looks) {
+  if (!s.oversubscribed && !company && idle_ < s.idle_before_yield()) {
     cpu_relax();
     return;
   }

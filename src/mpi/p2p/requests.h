@@ -113,6 +113,12 @@ bool finish_if_done_at_start(MPI_Request* handle, MPI_Status* status);
 
 /// Whether Wait would return at once. Does not turn the engine.
 bool look(UserRequest* request);
+/// The short way to a no: of an active message of the engine, which most of an array are.
+inline bool pends(const UserRequest* request) {
+  const Operation& op = request->operation;
+  return request->active && request->kind == UserRequest::Kind::kPlain && op.info == nullptr &&
+         op.state == Operation::State::kEngine && !shim.rank->done(op.engine);
+}
 /// After look(): gives the outcome, frees the request or makes it inactive, sets the handle. Errors are returned, and
 /// `*raised` says whether the host has raised them already.
 int finish(UserRequest* request, MPI_Request* handle, MPI_Status* status, bool* raised);

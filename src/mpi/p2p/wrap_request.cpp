@@ -43,12 +43,14 @@ bool any_own(int n, const MPI_Request* requests) {
   return false;
 }
 
-/// The host's requests of an array, together, and where they came from.
+bool is_hosts(MPI_Request handle) { return !is_own(handle) && handle != MPI_REQUEST_NULL; }
+
+/// The host's requests of an array, together, and where they came from: from `first` on, before which there are none.
 class HostPart {
  public:
-  HostPart(int n, MPI_Request* requests) : all_(requests) {
-    for (int i = 0; i < n; ++i) {
-      if (is_own(requests[i]) || requests[i] == MPI_REQUEST_NULL) continue;
+  HostPart(int n, MPI_Request* requests, int first = 0) : all_(requests) {
+    for (int i = first; i < n; ++i) {
+      if (!is_hosts(requests[i])) continue;
       requests_.push_back(requests[i]);
       places_.push_back(i);
     }
@@ -150,24 +152,29 @@ bool try_all(int n, MPI_Request* requests, MPI_Status* statuses, int* error) {
 }
 
 /// What MPI_Waitany and MPI_Testany do once. `*index` is MPI_UNDEFINED when nothing is active.
-bool try_any(int n, MPI_Request* requests, HostPart* host_part, int* index, MPI_Status* status, int* error) {
+bool try_any(int n, MPI_Request* requests, int* index, MPI_Status* status, int* error) {
   bool active = false;
+  int hosts = n;  // the first of them
   for (int i = 0; i < n; ++i) {
     UserRequest* request = own(requests[i]);
-    if (request == nullptr || !request->active) continue;
-    active = true;
-    if (!look(request)) continue;
+    if (request == nullptr) {
+      if (hosts == n && is_hosts(requests[i])) hosts = i;
+      continue;
+    }
+    active = active || request->active;
+    if (pends(request) || !request->active || !look(request)) continue;
     *index = i;
     *error = finish_single(request, &requests[i], status);
     return true;
   }
-  if (host_part->size() > 0) {
+  if (hosts < n) {
+    HostPart host_part(n, requests, hosts);
     int flag = 0;
     int k = MPI_UNDEFINED;
-    *error = host.Testany(host_part->size(), host_part->requests(), &k, &flag, status);
+    *error = host.Testany(host_part.size(), host_part.requests(), &k, &flag, status);
     if (*error != MPI_SUCCESS || (flag != 0 && k != MPI_UNDEFINED)) {
-      host_part->put_back();
-      *index = k == MPI_UNDEFINED ? MPI_UNDEFINED : host_part->place(k);
+      host_part.put_back();
+      *index = k == MPI_UNDEFINED ? MPI_UNDEFINED : host_part.place(k);
       return true;
     }
     if (flag == 0) active = true;
@@ -179,17 +186,21 @@ bool try_any(int n, MPI_Request* requests, HostPart* host_part, int* index, MPI_
 }
 
 /// What MPI_Waitsome and MPI_Testsome do once: `*n_done` is MPI_UNDEFINED when nothing is active.
-int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* indices, MPI_Status* statuses) {
+int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
   const bool want = !statuses_ignored(statuses);
   std::vector<int> errors;
   ManyErrors many;
   bool active = false;
+  int hosts = n;  // the first of them
   int done = 0;
   for (int i = 0; i < n; ++i) {
     UserRequest* request = own(requests[i]);
-    if (request == nullptr || !request->active) continue;
-    active = true;
-    if (!look(request)) continue;
+    if (request == nullptr) {
+      if (hosts == n && is_hosts(requests[i])) hosts = i;
+      continue;
+    }
+    active = active || request->active;
+    if (pends(request) || !request->active || !look(request)) continue;
     const ErrorSite site = error_site(request);
     bool raised = false;
     const int error = finish(request, &requests[i], want ? &statuses[done] : MPI_STATUS_IGNORE, &raised);
@@ -197,21 +208,22 @@ int some(int n, MPI_Request* requests, HostPart* host_part, int* n_done, int* in
     errors.push_back(error);
     indices[done++] = i;
   }
-  if (host_part->size() > 0) {
-    std::vector<int> which(static_cast<size_t>(host_part->size()));
+  if (hosts < n) {
+    HostPart host_part(n, requests, hosts);
+    std::vector<int> which(static_cast<size_t>(host_part.size()));
     int host_done = 0;
     const int error =
-        host.Testsome(host_part->size(), host_part->requests(), &host_done, which.data(), host_part->statuses());
+        host.Testsome(host_part.size(), host_part.requests(), &host_done, which.data(), host_part.statuses());
     if (host_done != MPI_UNDEFINED) {
       active = true;
       for (int k = 0; k < host_done; ++k) {
-        if (want) statuses[done] = host_part->statuses()[k];
-        errors.push_back(in_status(error) ? host_part->statuses()[k].MPI_ERROR : MPI_SUCCESS);
-        indices[done++] = host_part->place(which[static_cast<size_t>(k)]);
+        if (want) statuses[done] = host_part.statuses()[k];
+        errors.push_back(in_status(error) ? host_part.statuses()[k].MPI_ERROR : MPI_SUCCESS);
+        indices[done++] = host_part.place(which[static_cast<size_t>(k)]);
       }
     }
     if (error != MPI_SUCCESS) many.add(error, true, {MPI_COMM_WORLD});
-    host_part->put_back();
+    host_part.put_back();
   }
   if (many.failed() && want) {
     for (int k = 0; k < done; ++k) statuses[k].MPI_ERROR = errors[static_cast<size_t>(k)];
@@ -321,9 +333,8 @@ int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
 
 int Waitany(int n, MPI_Request* requests, int* index, MPI_Status* status) {
   if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) return host.Waitany(n, requests, index, status);
-  HostPart host_part(n, requests);
   int error = MPI_SUCCESS;
-  turn_until([&] { return try_any(n, requests, &host_part, index, status, &error); });
+  turn_until([&] { return try_any(n, requests, index, status, &error); });
   return error;
 }
 
@@ -333,10 +344,9 @@ int Testany(int n, MPI_Request* requests, int* index, int* flag, MPI_Status* sta
     return host.Testany(n, requests, index, flag, status);
   }
   turn_once();
-  HostPart host_part(n, requests);
   int error = MPI_SUCCESS;
   *index = MPI_UNDEFINED;
-  *flag = try_any(n, requests, &host_part, index, status, &error) ? 1 : 0;
+  *flag = try_any(n, requests, index, status, &error) ? 1 : 0;
   return error;
 }
 
@@ -344,10 +354,9 @@ int Waitsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
   if (!any_own(n, requests) && (shim.rank == nullptr || n <= 0)) {
     return host.Waitsome(n, requests, n_done, indices, statuses);
   }
-  HostPart host_part(n, requests);
   int error = MPI_SUCCESS;
   turn_until([&] {
-    error = some(n, requests, &host_part, n_done, indices, statuses);
+    error = some(n, requests, n_done, indices, statuses);
     return *n_done != 0 || error != MPI_SUCCESS;
   });
   return error;
@@ -359,8 +368,7 @@ int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
     return host.Testsome(n, requests, n_done, indices, statuses);
   }
   turn_once();
-  HostPart host_part(n, requests);
-  return some(n, requests, &host_part, n_done, indices, statuses);
+  return some(n, requests, n_done, indices, statuses);
 }
 
 int Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
