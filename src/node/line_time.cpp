@@ -14,9 +14,10 @@ namespace {
 constexpr uint32_t kBatches = 8;
 constexpr uint32_t kRoundTrips = 16;
 constexpr uint32_t kSpins = 2000;
-constexpr uint64_t kMeetNs = 4'000'000;          // the partner may still be on its way out of the collective
+constexpr uint64_t kMeetNs = 8'000'000;          // the partner may still be on its way out of the collective
 constexpr uint64_t kMeetPatientNs = 20'000'000;  // ... or wait for its turn on a processor
 constexpr uint64_t kBounceNs = 200'000;          // a partner that was descheduled spoils the attempt: give up
+constexpr uint64_t kNapNs = 50'000;
 constexpr uint64_t kSleepNs = 400'000'000;
 
 // What a ball holds: the round, the attempt in it, and how often it has been thrown. So it only rises.
@@ -100,6 +101,8 @@ float play(const Player& p, bool patient) {
   for (uint32_t attempt = 0; attempt <= kLastAttempt && line_ns == 0; ++attempt) {
     if (!meet(p, &attempt, deadline)) break;
     line_ns = bounce(p, attempt);
+    // Two that spin on one processor stay there for milliseconds; one that wakes is given another that is idle.
+    if (line_ns == 0 && p.first) os::futex_wait(p.mine, p.mine.load_relaxed(), kNapNs);
   }
   p.mine.store_release(ball_of(p.round, kEnded));  // N1 -> N1
   return line_ns;
