@@ -27,9 +27,10 @@ option = lambda name: args[args.index(name) + 1]
 noted = folder / "noted"
 number = len(noted.read_text().splitlines()) if noted.exists() else 0
 letters = (folder / "placements").read_text()
+settings = dict(s.split("=") for s in os.environ.get("ZEROHOP_CONFIG", "").split(",") if s)
 with noted.open("a") as out:
     print(json.dumps(dict(zerohop="run" in args, only=option("--only"), args=args,
-                          chosen=[os.environ.get("ZEROHOP_" + k) for k in ("ALGORITHM", "CHUNK", "NODE_RANKS")])),
+                          chosen=[os.environ.get("ZEROHOP_ALGORITHM"), *map(settings.get, ("chunk", "node_ranks"))])),
           file=out)
 arms = option("--arms").split(",")
 times = [[2.0 if arm == "zerohop" else 4.0] for arm in arms]
