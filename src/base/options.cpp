@@ -51,7 +51,9 @@ constexpr OptionSpec kTable[] = {
      "what is told on stderr; info: the ways chosen for each pair at MPI_Init; debug: each decision when it is first "
      "made"},
     {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange,
-     "settings: NAME=value pairs and files of such lines, separated by commas; weaker than a variable of its own"},
+     "settings: NAME=value pairs and files of such lines, separated by , or ; (values that have one: in a file); "
+     "weaker "
+     "than a variable of its own"},
     {"devices", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange,
      "auto: everything stays with the host MPI where the driver of a GPU is loaded after MPI_Init, since messages may "
      "lie in memory of the device; 0: none do"},
@@ -84,6 +86,7 @@ static_assert(std::size(kTable) == static_cast<size_t>(Opt::kCount));
 
 constexpr std::string_view kPrefix = "ZEROHOP_";
 constexpr std::string_view kConfigName = "ZEROHOP_CONFIG";
+constexpr std::string_view kSeparators = ",;";  ///< of its parts
 
 /// Names of before, each a collective of ZEROHOP_ALGORITHM.
 constexpr std::string_view kRetired[] = {"barrier", "bcast",  "reduce",  "allreduce", "reduce_scatter", "scan",
@@ -143,8 +146,12 @@ const OptionSpec* find(std::string_view name, Source source) {
 /// What has become of a variable of before; nothing if there was no such name.
 std::string fate_of(std::string_view name, std::string_view value) {
   const std::string rest = plain(name);
-  if (find(rest, Source::kConfig) != nullptr)
-    return std::string(kConfigName) + "=" + with_setting("", rest, value) + " now";
+  if (const OptionSpec* spec = find(rest, Source::kConfig); spec != nullptr && !is_variable(*spec)) {
+    const std::string setting = with_setting("", rest, value);
+    return value.find_first_of(kSeparators) == std::string_view::npos
+               ? std::string(kConfigName) + "=" + setting + " now"
+               : setting + " now, in a file that " + kConfigName.data() + " names";
+  }
   if (rest == "calibrate") return to_bool(value) == 0 ? "ZEROHOP_PROFILE=builtin now" : "ZEROHOP_PROFILE=auto now";
   if (std::find(std::begin(kRetired), std::end(kRetired), rest) == std::end(kRetired)) return "";
   return "ZEROHOP_ALGORITHM=" + rest + ":" + std::string(value) + " now";
@@ -335,6 +342,10 @@ Status Options::set(std::string_view name, std::string_view value, Source source
   const bool refused = source == Source::kCommandLine;  // nothing runs with it
   if (const OptionSpec* spec = find(name, source); spec != nullptr) {
     Value& mine = values_[static_cast<size_t>(spec - kTable)];
+    if (source == Source::kConfig && spec->name == kConfigName) {
+      complain(std::string(kConfigName) + " in a configuration is not followed: " + std::string(value));
+      return {Code::kInvalid, "ZEROHOP_CONFIG in a configuration"};
+    }
     std::string text;
     if (!normalise(*spec, trim(value), &text)) {
       const std::string& kept = mine.text.empty() ? "\"\"" : mine.text;
@@ -402,8 +413,9 @@ void Options::set_line(std::string_view line) {
 }
 
 void Options::read_config(std::string_view config) {
+  if (access(std::string(config).c_str(), F_OK) == 0) return read_file(std::string(config));
   while (!config.empty()) {
-    const size_t end = std::min(config.find(','), config.size());
+    const size_t end = std::min(config.find_first_of(kSeparators), config.size());
     const std::string_view part = trim(config.substr(0, end));
     config.remove_prefix(std::min(end + 1, config.size()));
     if (part.empty()) continue;
@@ -456,8 +468,8 @@ std::string options_markdown() {
     if (variables && !is_variable(spec)) {
       variables = false;
       page +=
-          "\nFor experts and tests: settings that are no variables. Write `ZEROHOP_CONFIG=skew=0,single_copy=64K`, or "
-          "give a file of lines `skew=0` (`#` starts a comment).\n\n| Setting" +
+          "\nFor experts and tests: `ZEROHOP_CONFIG=skew=0,single_copy=64K`, or a file of lines `skew=0` (`#` starts a "
+          "comment).\n\n| Setting" +
           std::string(head);
     }
     std::string values = spec.type == OptionType::kString ? "any" : allowed(spec);

@@ -65,7 +65,7 @@ struct OptionSpec {
 
 [[nodiscard]] std::span<const OptionSpec> option_table();
 [[nodiscard]] bool is_variable(const OptionSpec& spec);
-/// A value of ZEROHOP_CONFIG with one more setting, which counts more than those before. `value` has no comma.
+/// A value of ZEROHOP_CONFIG with one more setting, which counts more than those before. `value` has no separator.
 [[nodiscard]] std::string with_setting(std::string_view config, std::string_view name, std::string_view value);
 
 class Options {

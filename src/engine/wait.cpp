@@ -68,7 +68,7 @@ void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
 }
 
 uint32_t Rank::State::idle_before_yield() const {
-  return wakes_late.load_relaxed() != 0 ? kIdleOfLateWaker : kIdleBeforeYield;
+  return wakes_late.load_relaxed() != 0 && busy.busy(&os::now_ns) ? kIdleOfLateWaker : kIdleBeforeYield;
 }
 
 void Rank::State::reap_in_time() {

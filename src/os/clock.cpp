@@ -30,13 +30,24 @@ Pair read_both() {
   return best;
 }
 
-/// Long before anyone asks, so that nobody has to wait for a second reading.
+/// On the wall, also while the machine sleeps.
+uint64_t boot_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_BOOTTIME, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// Before anyone asks, so that nobody has to wait for a second reading; of some use for a while only, for a machine may
+/// sleep, and a process be put away, and the clocks then part.
 const Pair kAtLoad = read_both();
+const uint64_t kLoadedNs = boot_ns();
+constexpr uint64_t kUsefulNs = 10'000'000'000;
 #endif
 
 double measure() {
 #if defined(__x86_64__)
-  const Pair first = kAtLoad.ns != 0 ? kAtLoad : read_both();
+  const bool useful = kAtLoad.ns != 0 && boot_ns() - kLoadedNs < kUsefulNs && ticks() > kAtLoad.ticks;
+  const Pair first = useful ? kAtLoad : read_both();
   while (now_ns() - first.ns < 1'000'000) {
   }
   const Pair last = read_both();

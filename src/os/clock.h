@@ -34,8 +34,8 @@ namespace zh::os {
 #endif
 }
 
-/// Ticks in a microsecond. Measured once per process, by what has passed since it was loaded (1 ms at least), where the
-/// CPU does not tell.
+/// Ticks in a microsecond. Measured once per process, by what has passed since it was loaded if that is 1 ms to 10 s,
+/// else in a millisecond, where the CPU does not tell.
 [[nodiscard]] double ticks_per_us();
 /// A time in ticks.
 [[nodiscard]] inline uint64_t ticks_in_us(double us) { return static_cast<uint64_t>(ticks_per_us() * us); }

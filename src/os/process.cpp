@@ -97,7 +97,7 @@ int seccomp_mode() {
 }
 
 bool wakes_late() {
-  const int policy = sched_getscheduler(0);
+  const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
   return policy == SCHED_BATCH || policy == SCHED_IDLE;
 }
 

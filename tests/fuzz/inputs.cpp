@@ -143,7 +143,15 @@ std::string feed_options(const std::string& input) {
   entries.push_back(nullptr);
   Options from_environment;
   from_environment.read_environment(entries.data());
-  return check_values(from_environment);
+  if (std::string wrong = check_values(from_environment); !wrong.empty()) return wrong;
+
+  // A list, which names no file outside this folder either.
+  std::string list = "ZEROHOP_CONFIG=" + input.substr(0, input.find('\0'));
+  std::replace(list.begin(), list.end(), '/', '_');
+  const char* listed[] = {list.c_str(), nullptr};
+  Options from_list;
+  from_list.read_environment(listed);
+  return check_values(from_list);
 }
 
 std::string feed_profile(const std::string& input) {

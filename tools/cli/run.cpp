@@ -64,8 +64,8 @@ bool export_options(const std::vector<std::string>& given) {
     const bool read_at_load = option == Opt::kHeap || option == Opt::kEnable;
     if (is_variable(spec)) {
       if (mine || (read_at_load && options.source(option) == Source::kConfig)) os::set_variable(spec.name, value);
-    } else if (mine && value.find(',') != std::string::npos) {
-      run_says(spec.name + ("=" + value) + ": only a file that ZEROHOP_CONFIG names can hold a value with a comma");
+    } else if (mine && value.find_first_of(",;") != std::string::npos) {
+      run_says(spec.name + ("=" + value) + ": only a file that ZEROHOP_CONFIG names can hold a value with , or ;");
       return false;
     } else if (mine) {
       config = with_setting(config, spec.name, value);
@@ -145,7 +145,7 @@ void add_run_command(CLI::App& app) {
       "Exit code: the program's; 127 not found, 126 cannot be run, 2 wrong use.");
   command
       ->add_option("-o,--option", arguments->options,
-                   "NAME=VALUE of a ZEROHOP_ variable (the prefix may be left out); repeatable")
+                   "NAME=VALUE of a ZEROHOP_ variable (the prefix may be left out) or setting; repeatable")
       ->type_size(1)
       ->allow_extra_args(false);
   command->add_option("--library", arguments->library,

@@ -107,7 +107,7 @@ TEST(Options, AConfigurationIsSettingsAndFiles) {
       (std::filesystem::temp_directory_path() / ("zh-settings-" + std::to_string(::getpid()))).string();
   std::ofstream(path) << "skew=0\nCHUNK=4K\n";
   const std::string config =
-      with_setting("ZEROHOP_CONFIG=, skew=1 ," + path + ",wait=spin,topology=synthetic:core:2 pu:1", "chunk", "8K");
+      with_setting("ZEROHOP_CONFIG=, skew=1 ;" + path + ",wait=spin,topology=synthetic:core:2 pu:1", "chunk", "8K");
   const char* environment[] = {config.c_str(), nullptr};
   Options options;
   options.read_environment(environment);
@@ -117,6 +117,21 @@ TEST(Options, AConfigurationIsSettingsAndFiles) {
   EXPECT_EQ(options.source(Opt::kChunk), Source::kConfig);
   EXPECT_TRUE(options.is(Opt::kWait, "spin"));
   EXPECT_EQ(options.get_text(Opt::kTopology), "synthetic:core:2 pu:1");
+  std::filesystem::remove(path);
+}
+
+TEST(Options, AFileMayHaveANameLikeSettings) {
+  const std::string path = (std::filesystem::temp_directory_path() / ("zh=a,b-" + std::to_string(::getpid()))).string();
+  std::ofstream(path) << "skew=0\nCONFIG=/no/such/file\n";
+  const std::string config = "ZEROHOP_CONFIG=" + path;
+  const char* environment[] = {config.c_str(), "ZEROHOP_FOLDER=/a,b", "ZEROHOP_heap=0", nullptr};
+  Options options;
+  options.read_environment(environment);
+  EXPECT_TRUE(options.is(Opt::kSkew, "0"));
+  ASSERT_EQ(options.complaints().size(), 3U);
+  EXPECT_NE(options.complaints()[0].find("is not followed: /no/such/file"), std::string::npos);
+  EXPECT_NE(options.complaints()[1].find("it is folder=/a,b now, in a file"), std::string::npos);
+  EXPECT_NE(options.complaints()[2].find("did you mean ZEROHOP_HEAP?"), std::string::npos);
   std::filesystem::remove(path);
 }
 

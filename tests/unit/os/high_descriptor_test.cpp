@@ -57,6 +57,9 @@ int table_entries() {
 }
 
 TEST(HighDescriptor, TheTableGetsLongAndNothingStaysOpen) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_cur < 1000) GTEST_SKIP() << "few descriptors may be open";
   EXPECT_EXIT(widen_the_table(), ::testing::ExitedWithCode(0), "");
 }
 
