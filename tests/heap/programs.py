@@ -116,6 +116,8 @@ def run(program: Program, host, ranks: int, mode: str, folder: Path) -> tuple[st
     libraries = PROGRAMS / "lib" / "x86_64-linux-gnu"
     heap, collectives, _ = MODES[mode]
     env = environment(heap, launched=False) | host.env | {"ZEROHOP_COLLECTIVES": collectives}
+    if heap == "on":  # at the second use, and mapped however short: by default these programs' messages are too small
+        env |= {"ZEROHOP_HEAP": "1", "ZEROHOP_CONFIG": "single_copy=16K"}
     env["LD_LIBRARY_PATH"] = ":".join([str(libraries), str(libraries / "blas"), env["LD_LIBRARY_PATH"]])
     env["OPENBLAS_NUM_THREADS"] = env["OMP_NUM_THREADS"] = "1"
     env["ZH_TEST_MARK"] = mark = f"mark-{uuid.uuid4()}"
