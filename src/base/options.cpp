@@ -52,8 +52,7 @@ constexpr OptionSpec kTable[] = {
      "made"},
     {"ZEROHOP_CONFIG", OptionType::kString, "", "", kNoRange, kNoRange,
      "settings: NAME=value pairs and files of such lines, separated by , or ; (values that have one: in a file); "
-     "weaker "
-     "than a variable of its own"},
+     "weaker than a variable of its own"},
     {"devices", OptionType::kEnum, "auto", "auto|0", kNoRange, kNoRange,
      "auto: everything stays with the host MPI where the driver of a GPU is loaded after MPI_Init, since messages may "
      "lie in memory of the device; 0: none do"},

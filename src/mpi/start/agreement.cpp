@@ -39,8 +39,7 @@ const char* agree_on_terms(HostBootstrap& world, const JobTerms& mine) {
   shim.counts_calls = (terms[kSet] & 2U) != 0;
   if (terms[kNoDevices] == 0) {
     return "the driver of a GPU is loaded, and messages in its memory are not served (ZEROHOP_CONFIG=devices=0: there "
-           "are "
-           "none)";
+           "are none)";
   }
   return terms[kReady] != 0 ? nullptr : "no memory for request handles";
 }
