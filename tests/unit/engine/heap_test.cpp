@@ -78,7 +78,9 @@ TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
         if (data[0] == kLast) break;
       }
       EXPECT_EQ(data[0], kLast) << "fewer than " << kMapped << " of " << kMostMessages << " messages were mapped";
-      EXPECT_EQ(stat(rank, "first_uses") - before, 1U);
+      // A receiver whose sender has mapped its own buffer first is never asked.
+      const uint64_t asked = stat(rank, "first_uses") - before;
+      EXPECT_TRUE(asked == 1 || (self == 1 && asked == 0)) << asked;
     }
   });
 }
