@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string>
 
 namespace zh {
 
@@ -28,6 +30,10 @@ class [[nodiscard]] Status {
   [[nodiscard]] constexpr Code code() const { return code_; }
   [[nodiscard]] constexpr int error() const { return error_; }
   [[nodiscard]] constexpr const char* what() const { return what_; }
+  /// What failed, and the system's word for errno.
+  [[nodiscard]] std::string text() const {
+    return error_ == 0 ? what_ : std::string(what_) + ": " + std::strerror(error_);
+  }
 
  private:
   const char* what_ = "";

@@ -58,7 +58,7 @@ std::string Rank::choice_text(uint32_t peer) const {
 /// The steps of choose(). The node's first rank reads what is kept, and tells the others.
 class Rank::Chooser {
  public:
-  Chooser(Rank& rank, node::Bootstrap& world) : s_(*rank.state_), node_(rank.node_), world_(world) {}
+  explicit Chooser(Rank& rank) : s_(*rank.state_), node_(rank.node_) {}
 
   /// As named, or kept by an earlier job; what has to be measured, if anything.
   void look_up() {
@@ -72,21 +72,25 @@ class Rank::Chooser {
     }
   }
 
-  /// With the other ranks of the node, where its first one has made room to.
-  Status measure() {
-    uint64_t barrier = 0;
-    Offset scratch = kNoOffset;
-    const Offset told = is_first() ? tell(&scratch) : kNoOffset;
-    node_.leave_word(told);
-    if (Status status = world_.least({&barrier, 1}); !status.ok()) return status;
+  /// The node's first rank tells the others; all ranks meet before hear().
+  void tell() {
+    if (is_first()) told_ = make_told();
+    node_.leave_word(told_);
+  }
+
+  /// Measures with the other ranks of the node, where its first one has made room to; all ranks meet before forget().
+  void hear() {
     const Offset heard = node_.word_of(0);
-    if (heard != kNoOffset && !is_first()) scratch = hear(heard);
-    if (scratch != kNoOffset) measure_in(scratch);
-    // Nobody touches what was told, nor a scratch, any more when this has come back.
-    if (Status status = world_.least({&barrier, 1}); !status.ok()) return status;
-    if (told != kNoOffset) forget(told, scratch);
+    if (heard != kNoOffset && !is_first()) scratch_ = read_told(heard);
+    if (scratch_ != kNoOffset) measure();
     if (s_.profile_note.empty()) s_.profile_note = "built-in choices";
-    return kOk;
+  }
+
+  /// In the reverse order, so that the arena ends where it did.
+  void forget() {
+    if (told_ == kNoOffset) return;
+    if (scratch_ != kNoOffset) s_.endpoint->drop_scratch(scratch_, tune::calibration_bytes(quick_));
+    s_.endpoint->drop_scratch(told_, sizeof(tune::KeptShm));
   }
 
   [[nodiscard]] tune::PairChoice at_level(node::Level level) const {
@@ -105,13 +109,13 @@ class Rank::Chooser {
   [[nodiscard]] bool is_first() const { return node_.self() == 0 && node_.size() > 1; }
   [[nodiscard]] bool as_calibrated() const { return s_.config.profile.empty() && s_.config.calibrate; }
 
-  /// Where what was looked up lies from now on, and `*scratch` if there is something to measure; 0 without memory.
-  Offset tell(Offset* scratch) {
+  /// Where what was looked up lies from now on, with room for a measurement if one is wanted; 0 without memory.
+  Offset make_told() {
     const Offset told = s_.endpoint->make_scratch(sizeof(tune::KeptShm));
     if (told == kNoOffset) return told;
-    if (wanted_ && !s_.oversubscribed) *scratch = s_.endpoint->make_scratch(tune::calibration_bytes(quick_));
+    if (wanted_ && !s_.oversubscribed) scratch_ = s_.endpoint->make_scratch(tune::calibration_bytes(quick_));
     auto* kept = new (node_.base() + told) tune::KeptShm{};
-    kept->scratch = *scratch;
+    kept->scratch = scratch_;
     kept->have = have_ ? 1 : 0;
     kept->quick = quick_ ? 1 : 0;
     std::snprintf(kept->note, sizeof kept->note, "%s", s_.profile_note.c_str());
@@ -120,14 +124,8 @@ class Rank::Chooser {
     return told;
   }
 
-  /// In the reverse order, so that the arena ends where it did.
-  void forget(Offset told, Offset scratch) {
-    if (scratch != kNoOffset) s_.endpoint->drop_scratch(scratch, tune::calibration_bytes(quick_));
-    s_.endpoint->drop_scratch(told, sizeof(tune::KeptShm));
-  }
-
   /// What the first rank has told; where it has made room to measure.
-  Offset hear(Offset told) {
+  Offset read_told(Offset told) {
     const auto& kept = *at<const tune::KeptShm>(node_.base(), told);
     quick_ = kept.quick != 0;
     if (!as_calibrated()) return kept.scratch;
@@ -149,7 +147,7 @@ class Rank::Chooser {
     wanted_ = !have_ || quick_;
   }
 
-  void measure_in(Offset scratch) {
+  void measure() {
     tune::CalibrationGroup group;
     group.self = node_.self();
     group.size = node_.size();
@@ -157,7 +155,7 @@ class Rank::Chooser {
     group.cma = s_.config.cma && node_.size() > 1 && node_.cma(node_.self() == 0 ? 1 : 0);
     group.quick = quick_;
     group.folders = folders();
-    group.scratch = node_.base() + scratch;
+    group.scratch = node_.base() + scratch_;
     group.levels = levels_of(node_);
     for (uint32_t i = 0; i < node_.size(); ++i) group.lines.push_back(node_.line_ns(i));
     tune::Profile measured;
@@ -173,17 +171,25 @@ class Rank::Chooser {
 
   State& s_;
   node::Node& node_;
-  node::Bootstrap& world_;
+  Offset told_ = kNoOffset;     ///< of the first rank
+  Offset scratch_ = kNoOffset;  ///< for measuring, on all ranks
   tune::Profile profile_ = builtin_profile();
   bool have_ = false;    ///< else thresholds are the built-in ones
   bool wanted_ = false;  ///< a measurement
   bool quick_ = false;   ///< only whether what is kept still holds
 };
 
-Status Rank::choose(node::Bootstrap& world) {
-  Chooser chooser(*this, world);
-  chooser.look_up();
-  if (Status status = chooser.measure(); !status.ok()) return status;
+/// Nobody may send before every receiver's queues stand, which is so when all ranks have met.
+Status Rank::choose(node::Bootstrap& world, const Status& opened) {
+  Chooser chooser(*this);
+  if (opened.ok()) {
+    chooser.look_up();
+    chooser.tell();
+  }
+  if (Status status = agree(world, opened); !status.ok()) return status;
+  chooser.hear();
+  if (Status status = agree(world, kOk); !status.ok()) return status;
+  chooser.forget();
   for (uint32_t i = 0; i < node_.size(); ++i) {
     const node::Level level = node_.level(node_.self(), i);
     const bool far = tune::is_far(static_cast<int>(level));

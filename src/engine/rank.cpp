@@ -43,7 +43,8 @@ void Rank::watch_memory() {
 
 Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out) {
   std::unique_ptr<Rank> rank(new (std::nothrow) Rank(node, config));
-  Status status = rank ? kOk : Status{Code::kNoMemory, "out of memory"};
+  if (!rank) return agree(world, {Code::kNoMemory, "out of memory"});
+  Status status = config.ready;
   if (status.ok()) {
     p2p::EndpointConfig endpoint;
     endpoint.cma = config.cma;
@@ -59,14 +60,23 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
     if (status.ok()) rank->watch_memory();
   }
-  // Nobody may send before every receiver's queues stand, and all must agree whether they do.
-  uint64_t failure = status.ok() ? ~uint64_t{0} : static_cast<uint64_t>(status.code());
-  if (Status s = world.least({&failure, 1}); !s.ok()) return s;
-  if (!status.ok()) return status;
-  if (failure != ~uint64_t{0}) return {static_cast<Code>(failure), "another rank could not set up its queues"};
-  if (Status s = rank->choose(world); !s.ok()) return s;
+  if (Status s = rank->choose(world, status); !s.ok()) return s;
   *out = std::move(rank);
   return kOk;
+}
+
+Status Rank::agree(node::Bootstrap& world, const Status& mine) {
+  // The lowest rank that failed tells: itself, errno, the code.
+  uint64_t failure = ~uint64_t{0};
+  if (!mine.ok()) {
+    failure = static_cast<uint64_t>(world.rank()) << 32 | static_cast<uint64_t>(mine.error() & 0xffff) << 8 |
+              static_cast<uint64_t>(mine.code());
+  }
+  if (Status s = world.least({&failure, 1}); !s.ok()) return s;
+  if (!mine.ok() || failure == ~uint64_t{0}) return mine;
+  return {static_cast<Code>(failure & 0xff),
+          node::keep_text("rank " + std::to_string(failure >> 32) + " could not set up its queues"),
+          static_cast<int>(failure >> 8 & 0xffff)};
 }
 
 void Rank::enable_threads() { state_->enable_threads(); }

@@ -49,6 +49,7 @@ using p2p::SendArgs;
 enum class WaitPolicy : uint8_t { kAuto, kSpin, kPassive };
 
 struct Config {
+  Status ready;  ///< a failure here is one of all ranks' create(): what else the caller needs is not there
   WaitPolicy wait = WaitPolicy::kAuto;
   bool cma = true;                         ///< ZEROHOP_CMA
   float near_line_ns = node::kNearLineNs;  ///< see p2p::EndpointConfig
@@ -70,6 +71,7 @@ struct Config {
 class Rank {
  public:
   /// `node` stays owned by the caller and outlives the Rank. `world` is used for the collective part of the start only.
+  /// On failure every rank gets one.
   static Status create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out);
   ~Rank();
 
@@ -251,7 +253,9 @@ class Rank {
   class TeamServices;
   struct Waiter;
   class Chooser;
-  Status choose(node::Bootstrap& world);
+  Status choose(node::Bootstrap& world, const Status& opened);
+  /// All ranks end with success, or with a failure.
+  static Status agree(node::Bootstrap& world, const Status& mine);
   void watch_memory();
   void prepare_teams();
   void leave(Guard& guard);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/status.h"
 
@@ -28,5 +29,8 @@ class Bootstrap {
   /// Rank `root`'s bytes, on every rank.
   Status broadcast(int root, void* data, size_t bytes);
 };
+
+/// Status holds static texts; a reason that came from another process is kept for the rest of this one.
+const char* keep_text(const std::string& text);
 
 }  // namespace zh::node

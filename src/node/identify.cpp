@@ -55,8 +55,11 @@ Status Joiner::of_one_kind() {
   // The least of a value and of its complement: the least and the greatest.
   // The last one is 1: whoever took these numbers for signed would start on wrong answers.
   const uint64_t order = world_.rank() == 0 ? 1 : ~uint64_t{0};
-  uint64_t both[] = {mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks, order};
+  std::vector<uint64_t> both = {mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks, order};
+  const size_t own = both.size();
+  both.insert(both.end(), config_.terms.begin(), config_.terms.end());
   if (Status s = world_.least(both); !s.ok()) return s;
+  std::copy(both.begin() + static_cast<ptrdiff_t>(own), both.end(), config_.terms.begin());
   if (both[4] != 1) return {Code::kIo, "the host's MPI_MIN gives wrong results"};
   if (both[0] == ~both[1] && both[2] == ~both[3]) return kOk;
   std::vector<Kind> all(static_cast<size_t>(world_.size()));
@@ -179,55 +182,41 @@ Status Joiner::names_are_told_apart() const {
   return kOk;
 }
 
+/// All ranks on this rank's processors count, whichever node they are of.
 void Joiner::count_cpus() {
-  // By kernel, so that every rank also knows which others of the group will measure: its number of collectives depends
-  // on it.
-  struct Use {
-    os::CpuSet cpus;
-    std::map<uint64_t, uint64_t> quotas;
-    uint32_t ranks = 0;
-    bool measure = true;
-    bool one_node = true;
-    const Card* any = nullptr;
-  };
-  std::map<uint64_t, Use> kernels;
   const Card& own = card(node_->self_);
+  os::CpuSet cpus;
+  std::map<uint64_t, uint64_t> quotas;
+  uint32_t ranks = 0;
+  bool measures = true;
+  bool one_node = config_.node_ranks == 0;
   for (const Card& c : cards_) {
-    Use& use = kernels[c.kernel];
-    use.cpus.add(c.cpus);
-    use.quotas[c.cgroup] = c.quota_milli;
-    use.measure = use.measure && c.measure != 0 && c.synthetic == 0;
-    if (use.any == nullptr) use.any = &c;
-    use.one_node =
-        use.one_node && c.key[0] == use.any->key[0] && c.key[1] == use.any->key[1] && config_.node_ranks == 0;
-    ++use.ranks;
+    if (c.kernel != own.kernel) continue;
+    cpus.add(c.cpus);
+    quotas[c.cgroup] = c.quota_milli;
+    measures = measures && c.measure != 0 && c.synthetic == 0;
+    one_node = one_node && c.key[0] == own.key[0] && c.key[1] == own.key[1];
+    ++ranks;
   }
-  for (auto& [kernel, use] : kernels) {
-    uint32_t usable = std::max(1u, use.cpus.count());
-    uint64_t quota_milli = 0;
-    bool limited = true;
-    for (const auto& [cgroup, milli] : use.quotas) {
-      quota_milli += milli;
-      limited = limited && milli != 0;
-    }
-    if (limited) usable = std::min(usable, std::max(1u, static_cast<uint32_t>(quota_milli / 1000)));
-    // Where ranks pretend to be alone on their nodes nobody has anybody to measure with. Of several nodes that share
-    // too few processors none knows when the others sleep.
-    const bool crowded = use.ranks > usable;
-    const bool measures = use.measure && use.ranks > 1 && config_.node_ranks != 1 && (!crowded || use.one_node);
-    any_measures_ = any_measures_ || measures;
-    if (kernel != own.kernel) continue;
-    if (measures && node_->size_ > 1) {
-      std::vector<os::CpuSet> cpus;
-      for (uint32_t i = 0; i < node_->size_; ++i) cpus.push_back(card(i).cpus);
-      measurers_ = std::make_unique<Measurers>(cpus, crowded ? usable : node_->size_);
-    }
-    // Pretended nodes and containers share the real CPUs.
-    node_->usable_cpus_ = std::max(1u, usable * node_->size_ / use.ranks);
-    if (use.ranks == node_->size_) node_->usable_cpus_ = usable;
-    if (limited)
-      note(&notes_, "cgroup grants " + std::to_string(static_cast<double>(quota_milli) / 1000).substr(0, 5) + " CPUs");
+  uint32_t usable = std::max(1u, cpus.count());
+  uint64_t quota_milli = 0;
+  bool limited = true;
+  for (const auto& [cgroup, milli] : quotas) {
+    quota_milli += milli;
+    limited = limited && milli != 0;
   }
+  if (limited) usable = std::min(usable, std::max(1u, static_cast<uint32_t>(quota_milli / 1000)));
+  // Of several nodes that share too few processors none knows when the others sleep.
+  const bool crowded = ranks > usable;
+  if (measures && node_->size_ > 1 && (!crowded || one_node)) {
+    std::vector<os::CpuSet> of_rank;
+    for (uint32_t i = 0; i < node_->size_; ++i) of_rank.push_back(card(i).cpus);
+    measurers_ = std::make_unique<Measurers>(of_rank, crowded ? usable : node_->size_);
+  }
+  // Pretended nodes and containers share the real CPUs.
+  node_->usable_cpus_ = ranks == node_->size_ ? usable : std::max(1u, usable * node_->size_ / ranks);
+  if (limited)
+    note(&notes_, "cgroup grants " + std::to_string(static_cast<double>(quota_milli) / 1000).substr(0, 5) + " CPUs");
 }
 
 }  // namespace zh::node

@@ -8,9 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <numeric>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -32,20 +30,7 @@ void copy_text(char* to, size_t capacity, const std::string& text) {
   to[n] = '\0';
 }
 
-std::string with_errno(const Status& s) {
-  std::string text = s.what();
-  if (s.error() != 0) text += std::string(": ") + std::strerror(s.error());
-  return text;
-}
-
 }  // namespace
-
-const char* keep_text(const std::string& text) {
-  static std::mutex mutex;
-  static std::set<std::string> kept;
-  const std::lock_guard<std::mutex> lock(mutex);
-  return kept.insert(text).first->c_str();
-}
 
 void note(std::string* notes, const std::string& text) { *notes += (notes->empty() ? "" : "; ") + text; }
 
@@ -66,11 +51,7 @@ Status Joiner::stages() {
   if (Status s = identify(); !s.ok()) return s;
   if (Status s = agree(JoinStage::kCreate, create()); !s.ok()) return s;
   if (Status s = reach(); !s.ok()) return s;
-  if (Status s = agree(JoinStage::kVerify, verify()); !s.ok()) return s;
-  if (!any_measures_) return kOk;
-  if (measurers_) time_lines();
-  if (Status s = agree(JoinStage::kMeasure, kOk); !s.ok()) return s;
-  return agree(JoinStage::kFinish, measure());
+  return verify();
 }
 
 void Joiner::finish() {
@@ -87,11 +68,15 @@ void Joiner::finish() {
 
 // --- agreement
 
+Status Joiner::or_injected(JoinStage stage, const Status& mine) const {
+  const bool fails = mine.ok() && config_.fail_stage == static_cast<int>(stage);
+  return fails ? Status{Code::kIo, "a failure injected by a test"} : mine;
+}
+
 Vote Joiner::vote_of(JoinStage stage, const Status& mine) const {
   Vote vote{};
   vote.fd = -1;
-  Status s = mine;
-  if (s.ok() && config_.fail_stage == static_cast<int>(stage)) s = {Code::kIo, "a failure injected by a test"};
+  const Status s = or_injected(stage, mine);
   vote.code = static_cast<int32_t>(s.code());
   vote.error = s.error();
   copy_text(vote.what, sizeof vote.what, s.what());
@@ -107,10 +92,14 @@ Status Joiner::first_failure() {
   for (size_t i = 0; i < votes_.size(); ++i) {
     const Vote& v = votes_[i];
     if (v.code == static_cast<int32_t>(Code::kOk)) continue;
-    culprit_ = ranks_[i];
-    return {static_cast<Code>(v.code), keep_text("rank " + std::to_string(culprit_) + ": " + v.what), v.error};
+    return failure_of(ranks_[i], static_cast<Code>(v.code), v.what, v.error);
   }
   return kOk;
+}
+
+Status Joiner::failure_of(int rank, Code code, const char* what, int error) {
+  culprit_ = rank;
+  return {code, keep_text("rank " + std::to_string(rank) + ": " + what), error};
 }
 
 Status Joiner::settle(const Status& mine) {
@@ -150,7 +139,7 @@ Status Joiner::create_memory(bool keep_name, std::string* path) {
   if (!keep_name && (config_.memory_kinds & JoinConfig::kMemfd) != 0) {
     s = os::make_memfd("zerohop", header_.segment_bytes, &segment_);
     memory_kind_ = "memfd";
-    if (!s.ok()) note(&notes_, with_errno(s));
+    if (!s.ok()) note(&notes_, s.text());
   }
   if (!segment_.valid() && (config_.memory_kinds & JoinConfig::kFile) != 0) {
     const std::string folder = config_.folder.empty() ? os::find_shared_folder() : config_.folder;
@@ -253,10 +242,10 @@ Status Joiner::reach() {
   if (Status s = first_failure(); !s.ok()) return s;
   if (everyone) return kOk;
 
-  if (!reached()) note(&notes_, with_errno(mine));
+  if (!reached()) note(&notes_, mine.text());
   const Status by_socket = reach_by_socket(missing);
   if (by_socket.code() == Code::kPeerDead) return by_socket;
-  if (!reached() && !by_socket.ok()) note(&notes_, with_errno(by_socket));
+  if (!reached() && !by_socket.ok()) note(&notes_, by_socket.text());
   if (!reached()) mine = by_socket;
   if (Status s = collect(mine, false, &missing, &everyone); !s.ok()) return s;
   if (everyone) return kOk;
@@ -329,7 +318,18 @@ Status Joiner::reach_by_file() {
 
 // --- proof, probes, levels
 
+/// What comes of it lies in the segment, and settle() tells when all have done their part.
 Status Joiner::verify() {
+  const Status proven = or_injected(JoinStage::kVerify, prove());
+  if (proven.ok() && measurers_) time_lines();
+  if (!proven.ok()) end_measuring(node_->base_, node_->self_);  // nobody need wait for this rank
+  const Status s = proven.ok() && is_leader() ? compute_levels() : proven;
+  if (!s.ok()) return failure_of(world_.rank(), s.code(), s.what(), s.error());
+  if (measurers_ && is_leader()) correct_levels();
+  return kOk;
+}
+
+Status Joiner::prove() {
   const SlotShm* slots = at<SlotShm>(node_->base_, header_.slots);
   for (uint32_t i = 0; i < node_->size_; ++i) {
     if (slots[i].token.load_acquire() != card(i).token) {  // N2 -> N2: signed after mapping
@@ -338,7 +338,7 @@ Status Joiner::verify() {
   }
   if (!tables_are_right()) return {Code::kInvalid, "the segment says of the job's ranks what is not so"};
   probe_cma();
-  return is_leader() ? compute_levels() : kOk;
+  return kOk;
 }
 
 void Joiner::probe_cma() {
@@ -409,9 +409,9 @@ void Joiner::time_lines() {
   if (moves && os::bind_to(own) != 0) note(&notes_, "a processor of this rank was taken away while it measured");
 }
 
-/// After all rows are written: the leader makes the matrix symmetric and corrects the levels.
-Status Joiner::measure() {
-  if (!measurers_ || !is_leader()) return kOk;
+/// When all rows are written the leader makes the matrix symmetric and corrects the levels.
+void Joiner::correct_levels() {
+  await_measured(node_->base_, measurers_->ranks());
   const uint32_t n = node_->size_;
   uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
   float* lines = at<float>(node_->base_, header_.lines);
@@ -431,7 +431,6 @@ Status Joiner::measure() {
       levels[a * n + b] = levels[b * n + a] = static_cast<uint8_t>(level);
     }
   }
-  return kOk;
 }
 
 void Joiner::open_pidfds() {

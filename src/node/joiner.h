@@ -22,9 +22,7 @@ enum class JoinStage : int {
   kIdentify,  ///< builds and settings are compared; keys tell which ranks share a node, cards who they are
   kCreate,    ///< the leader makes the segment; from here on among the ranks of a machine
   kReach,     ///< everyone maps it, by up to three ways
-  kVerify,    ///< everyone's token is found in it; CMA probe; the leader computes levels
-  kMeasure,   ///< line times (only if some node measures)
-  kFinish,    ///< levels corrected (only after kMeasure)
+  kVerify,    ///< everyone's token is found in it; CMA probe; line times; the leader computes levels
   kStages,
 };
 
@@ -65,8 +63,6 @@ struct Vote {
 
 static_assert(sizeof(Card) == 648 && sizeof(Vote) == 328, "docs/design/scale.md says so");
 
-/// Status holds static texts; a reason that came from another process is kept for the rest of this one.
-const char* keep_text(const std::string& text);
 /// Adds a fact to a "; " list.
 void note(std::string* notes, const std::string& text);
 
@@ -94,10 +90,11 @@ class Joiner {
   Status reach_by_socket(uint32_t missing);
   Status reach_by_file();
   Status verify();
+  Status prove();
   void probe_cma();
   Status compute_levels();
   void time_lines();
-  Status measure();
+  void correct_levels();
   void finish();
   void open_pidfds();
   void describe();
@@ -107,8 +104,10 @@ class Joiner {
   /// All ranks of the job: the failure of the lowest rank on any machine becomes everyone's.
   Status settle(const Status& mine);
   Status exchange(const Vote& mine);
+  [[nodiscard]] Status or_injected(JoinStage stage, const Status& mine) const;
   [[nodiscard]] Vote vote_of(JoinStage stage, const Status& mine) const;
   Status first_failure();
+  Status failure_of(int rank, Code code, const char* what, int error);
   [[nodiscard]] const Card& card(uint32_t index) const { return cards_[places_[index]]; }
   [[nodiscard]] const Vote& told(uint32_t index) const { return votes_[places_[index]]; }
   [[nodiscard]] int leader() const { return node_->world_of_local_[0]; }
@@ -129,7 +128,6 @@ class Joiner {
   int culprit_ = -1;                    // world rank whose failure ended the stages
   os::Descriptor segment_;
   HeaderShm header_{};
-  bool any_measures_ = false;
   std::unique_ptr<Measurers> measurers_;  // of this node; none if it measures nothing
   Machine topology_;                      // of the leader: it takes milliseconds to load
   std::string memory_kind_;

@@ -1,8 +1,13 @@
-// What all ranks of a job must hold alike, and how they come to it.
+// What all ranks of a job must hold alike, lest they do a collective in different ways, and how they come to it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 
+#include "base/options.h"
 #include "mpi/start/bootstrap.h"
 #include "mpi/start/settings.h"
 
@@ -11,21 +16,28 @@ namespace zh::mpi {
 /// One line on standard error, by rank 0 alone.
 void say_once(int rank, const char* what, const char* why);
 
-/// What must hold for all ranks alike, lest they do a collective in different ways.
-struct JobTerms {
-  bool ready;
-  bool devices;  ///< messages may lie in memory that only the host's library reaches
-  bool collectives;
-  AlgorithmNumbers algorithms;
-  uint64_t chunk_bytes;
-  bool chunk_set;
-  bool statistics;  ///< of rank 0
+/// What holds if it does for all ranks, and what rank 0 says.
+class Agreement {
+ public:
+  /// What this rank of the world has to say. A host that serves device memory has loaded its driver by then; one that
+  /// does not fails with it, as without zerohop.
+  Agreement(int rank, const Options& options);
+
+  /// Each word becomes the least of all ranks' (JoinConfig::terms).
+  [[nodiscard]] std::span<uint64_t> terms() { return terms_; }
+  /// After that: sets what the shim does from now on. Collective if rank 0 has tables of algorithms. Null, or why
+  /// everything stays with the host, on all ranks alike.
+  const char* obey(HostBootstrap& world);
+
+ private:
+  enum : size_t { kNoDevices, kCollectives, kChunkBytes, kSet, kTables, kNumbers };
+  static constexpr size_t kTexts = 2;  // measured, by a model
+  static constexpr size_t kWords = kNumbers + (sizeof(AlgorithmNumbers) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+
+  void load_tables(const Options& options);
+
+  std::array<uint64_t, kWords> terms_{};
+  std::string tables_;  ///< rank 0: the texts behind one another
 };
-
-/// Collective. Sets what the shim does from now on. Null, or why everything stays with the host.
-const char* agree_on_terms(HostBootstrap& world, const JobTerms& mine);
-
-/// Gives rank 0's tables of algorithms, measured and by a model, to all.
-void share_selections(HostBootstrap& world, const Options& options);
 
 }  // namespace zh::mpi

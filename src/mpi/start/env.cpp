@@ -19,7 +19,6 @@
 #include "mpi/wrap.h"
 #include "node/node.h"
 #include "node/roll_call.h"
-#include "os/devices.h"
 
 namespace zh::mpi {
 
@@ -40,25 +39,17 @@ const char* start_engine(HostBootstrap& world) {
   job->options = read_options();
   for (const std::string& complaint : job->options.complaints())
     say_once(world.rank(), "not obeyed", complaint.c_str());
+  Agreement agreement(world.rank(), job->options);
   node::JoinConfig node_config;
   apply(job->options, &node_config);
-  if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return s.what();
+  node_config.terms = agreement.terms();
+  if (const Status s = node::Node::join(world, node_config, &job->node); !s.ok()) return node::keep_text(s.text());
   if (job->node->nodes() == job->node->world_size()) return "";  // nobody shares a node: nothing to do, nothing to say
-  JobTerms terms{};
-  terms.ready = prepare_handles();
-  // A host that serves device memory has loaded its driver by now; one that does not fails with it, as without zerohop.
-  terms.devices = job->options.is(Opt::kDevices, "auto") && !os::loaded_device_driver().empty();
-  terms.collectives = job->options.get_bool(Opt::kCollectives);
-  terms.algorithms =
-      read_algorithms(job->options, [&](const std::string& why) { say_once(world.rank(), "not obeyed", why.c_str()); });
-  terms.chunk_bytes = job->options.get_number(Opt::kChunk);
-  terms.chunk_set = job->options.source(Opt::kChunk) != Source::kDefault;
-  terms.statistics = !job->options.get_text(Opt::kStats).empty();
-  if (const char* why = agree_on_terms(world, terms); why != nullptr) return why;
-  if (shim.collectives) share_selections(world, job->options);
+  if (const char* why = agreement.obey(world); why != nullptr) return why;
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   engine::Config config;
   apply(job->options, &config);
+  if (!prepare_handles()) config.ready = {Code::kNoMemory, "no memory for request handles"};
   config.log = Log(world.rank(), log_level(job->options.get_text(Opt::kLog)));
   if (shim.heap != nullptr) shim.heap->host_started();
   // When it was loaded it did not read a file of options.
@@ -71,13 +62,13 @@ const char* start_engine(HostBootstrap& world) {
   std::unique_ptr<engine::Carrier> carrier = spans ? make_carrier(world.comm()) : nullptr;  // all make one, or none
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
-  if (s.ok() && spans) s = job->rank->open_internode(std::move(carrier));
-  if (!all_agree(world, s.ok())) {
-    job->rank.reset();
-    if (config.heap != nullptr) config.heap->remove_client(&child_watch);
-    return s.ok() ? "another rank could not start" : s.what();
+  if (s.ok() && spans && !all_agree(world, job->rank->open_internode(std::move(carrier)).ok())) {
+    s = {Code::kNoMemory, "a rank has no memory for messages between nodes"};
   }
-  return nullptr;
+  if (s.ok()) return nullptr;
+  job->rank.reset();
+  if (config.heap != nullptr) config.heap->remove_client(&child_watch);
+  return node::keep_text(s.text());
 }
 
 void say_start() {

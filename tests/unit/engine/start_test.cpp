@@ -2,6 +2,7 @@
 // has measured.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -42,7 +43,7 @@ node::JoinConfig small() {
   return config;
 }
 
-// docs/design/scale.md: 8 bytes of each rank, and five reductions of a few words.
+// docs/design/scale.md: 8 bytes of each rank, and four reductions of a few words.
 TEST(Start, TellsAllRanksOfTheJobLittle) {
   run_ranks(World::kProcesses, 6, [](TestBootstrap& world) {
     node::JoinConfig nodes = small();
@@ -54,9 +55,26 @@ TEST(Start, TellsAllRanksOfTheJobLittle) {
     std::unique_ptr<engine::Rank> rank;
     ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
     EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
-    EXPECT_EQ(world.reductions(), 5);
+    EXPECT_EQ(world.reductions(), 4);
     ASSERT_TRUE(world.barrier().ok());
     rank.reset();
+  });
+}
+
+TEST(Start, FailsOnAllRanksWhereItDoesOnOne) {
+  run_ranks(World::kProcesses, 3, [](TestBootstrap& world) {
+    std::unique_ptr<node::Node> node;
+    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
+    engine::Config config;
+    config.calibrate = false;
+    if (world.rank() == 1) config.ready = {Code::kNoMemory, "no room", ENOSPC};
+    std::unique_ptr<engine::Rank> rank;
+    const Status s = engine::Rank::create(*node, world, config, &rank);
+    EXPECT_EQ(rank, nullptr);
+    EXPECT_EQ(s.code(), Code::kNoMemory);
+    EXPECT_EQ(s.text(), world.rank() == 1 ? "no room: No space left on device"
+                                          : "rank 1 could not set up its queues: No space left on device");
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 

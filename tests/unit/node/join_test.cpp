@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -171,6 +172,19 @@ TEST_P(Join, OneMachineIsNotSplit) {
   });
 }
 
+TEST_P(Join, TheCallersTermsAreTheLeastOfAllRanks) {
+  run_ranks(GetParam(), 3, [](TestBootstrap& world) {
+    const auto rank = static_cast<uint64_t>(world.rank());
+    std::array<uint64_t, 3> terms = {rank + 5, 9 - rank, rank == 1 ? 7 : ~uint64_t{0}};
+    JoinConfig config = small();
+    config.terms = terms;
+    std::unique_ptr<Node> node;
+    ASSERT_TRUE(Node::join(world, config, &node).ok());
+    EXPECT_EQ(terms, (std::array<uint64_t, 3>{5, 7, 7}));
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
 TEST_P(Join, PretendedNodesOnSeveralMachines) {
   run_ranks(GetParam(), 8, [&](TestBootstrap& world) {
     JoinConfig config = on_machine(world, 2);
@@ -281,7 +295,6 @@ TEST_P(Join, FilesServeWhereMemfdIsRefused) {
 
 TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
   for (int stage = 0; stage < static_cast<int>(JoinStage::kStages); ++stage) {
-    // The last two stages exist only where line times are measured.
     for (int culprit = 0; culprit < 2; ++culprit) {
       Folder folder;
       run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
@@ -296,12 +309,9 @@ TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
         std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
         ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
         EXPECT_STREQ(texts.data(), texts.data() + 256);
-        const bool exists = stage < static_cast<int>(JoinStage::kMeasure);
-        if (exists || !s.ok()) {
-          EXPECT_FALSE(s.ok()) << "stage " << stage;
-          EXPECT_EQ(node, nullptr);
-          EXPECT_NE(std::string(s.what()).find("rank"), std::string::npos) << s.what();
-        }
+        EXPECT_FALSE(s.ok()) << "stage " << stage;
+        EXPECT_EQ(node, nullptr);
+        EXPECT_NE(std::string(s.what()).find("rank"), std::string::npos) << s.what();
         int counts[2];
         const int count = world.allgathers();
         ASSERT_TRUE(world.allgather(&count, sizeof count, counts).ok());

@@ -1,11 +1,15 @@
 // Levels on described machines, and the correction by measured line times.
+// label not-emulated: IsLookedAtFromWhere
 #include "node/machine.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <string>
 
 #include "node/line_time.h"
+#include "support/refused_call.h"
 
 namespace zh::node {
 namespace {
@@ -14,6 +18,17 @@ os::CpuSet machine_cpus(std::initializer_list<uint32_t> list) {
   os::CpuSet set;
   for (const uint32_t c : list) set.add(c);
   return set;
+}
+
+TEST(Machine, IsLookedAtFromWhereTheThreadIs) {
+  if (!Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
+  if (access("/sys/devices/system/cpu/cpu0/cache/index0", F_OK) != 0) GTEST_SKIP() << "sysfs tells of no caches";
+  const auto look = [] {
+    test::refuse_call(SYS_sched_setaffinity, SECCOMP_RET_KILL_PROCESS);
+    Machine machine;
+    _exit(machine.load("").ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(look(), ::testing::ExitedWithCode(0), "");
 }
 
 struct Expectation {

@@ -3,10 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,10 +11,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <string>
 #include <thread>
 
@@ -31,6 +26,7 @@
 #include "os/room.h"
 #include "os/segment.h"
 #include "support/folder.h"
+#include "support/refused_call.h"
 
 namespace zh::os {
 namespace {
@@ -53,19 +49,6 @@ TEST(Segment, MemfdIsSharedAndSparse) {
   unmap(b, 4096);
 }
 
-// As filters of containers do.
-void refuse_fallocate(unsigned error) {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {static_cast<unsigned short>(std::size(code)), code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    _exit(9);
-}
-
 TEST(Segment, RoomIsFoundWithoutFallocate) {
   for (const unsigned error : {ENOSYS, EPERM, EOPNOTSUPP}) {
     const pid_t child = fork();
@@ -75,7 +58,7 @@ TEST(Segment, RoomIsFoundWithoutFallocate) {
       std::byte* a = nullptr;
       if (!map_shared(fd.get(), 1 << 20, &a).ok()) _exit(7);
       a[4096] = std::byte{5};
-      refuse_fallocate(error);
+      test::refuse_call(SYS_fallocate, SECCOMP_RET_ERRNO | error);
       if (fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, 0, 4096) == 0) _exit(6);
       if (!back_range(fd.get(), 4096, 8192).ok()) _exit(5);
       struct stat info {};
