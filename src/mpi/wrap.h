@@ -143,7 +143,7 @@ MPI_Message Message_fromint(int);
 
 namespace zh::mpi {
 
-/// Drives the host's progress once (see env.cpp).
+/// Drives the host's progress once (see init.cpp).
 void pump_host();
 /// For calls that only look, which programs make in loops: the engine's progress, and every so often the host's.
 void turn_once();

@@ -4,7 +4,7 @@
 #include "copy/regions.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/shim.h"
-#include "mpi/start/env.h"
+#include "mpi/start/init.h"
 #include "mpi/wrap.h"
 
 namespace zh::mpi {

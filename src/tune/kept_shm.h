@@ -1,5 +1,5 @@
 // What the first rank of a node tells the others of the machine's kept calibration, so that one rank of a node reads
-// the file. Written and read by src/engine/choose.cpp; it refuses to know where in the segment it lies.
+// the file. Written and read by src/engine/pair_choices.cpp; it refuses to know where in the segment it lies.
 #pragma once
 
 #include <cstdint>

@@ -232,7 +232,7 @@ void Team::refuse(bool to_all) {
   if (state_->begin() == Code::kOk) state_->decline(to_all);
 }
 
-Code Team::barrier() { return state_->cico_barrier(); }
+Code Team::barrier() { return state_->small_barrier(); }
 
 Code Team::bcast(const copy::Buffer& data, uint32_t root) { return state_->outcome(state_->even_bcast(data, root)); }
 
@@ -260,7 +260,7 @@ Code Team::reduce(const void* in, void* out, uint64_t count, const Reduction& ho
   const uint64_t bytes = count * how.element_bytes;
   switch (node_way(Collective::kReduce, bytes, s.facts)) {
     case NodeWay::kSmall:
-      return s.outcome(s.cico_reduce(in, out, bytes, how, root));
+      return s.outcome(s.small_reduce(in, out, bytes, how, root));
     case NodeWay::kMessage:
       return s.outcome(s.reduce_of_two(in, out, count, how, root));
     case NodeWay::kLarge:
@@ -273,7 +273,7 @@ Code Team::allreduce(const void* in, void* out, uint64_t count, const Reduction&
   State& s = *state_;
   const uint64_t bytes = count * how.element_bytes;
   const bool small = node_way(Collective::kAllreduce, bytes, s.facts) == NodeWay::kSmall;
-  return s.outcome(small ? s.cico_allreduce(in, out, bytes, how) : s.single_copy_reduce(in, out, count, how, 0, true));
+  return s.outcome(small ? s.small_allreduce(in, out, bytes, how) : s.single_copy_reduce(in, out, count, how, 0, true));
 }
 
 Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, const Reduction& how) {
@@ -282,7 +282,7 @@ Code Team::reduce_scatter(const void* in, void* out, const uint64_t* counts, con
   for (uint32_t i = 0; i < s.size; ++i) total += counts[i];
   const uint64_t bytes = total * how.element_bytes;
   const bool small = node_way(Collective::kReduceScatter, bytes, s.facts) == NodeWay::kSmall;
-  return s.outcome(small ? s.cico_reduce_scatter(in, out, counts, bytes, how)
+  return s.outcome(small ? s.small_reduce_scatter(in, out, counts, bytes, how)
                          : s.single_copy_reduce_scatter(in, out, counts, how));
 }
 
@@ -291,7 +291,7 @@ Code Team::scan(const void* in, void* out, uint64_t count, const Reduction& how,
   const uint64_t bytes = count * how.element_bytes;
   switch (node_way(Collective::kScan, bytes, s.facts)) {
     case NodeWay::kSmall:
-      return s.outcome(s.cico_scan(in, out, bytes, how, exclusive));
+      return s.outcome(s.small_scan(in, out, bytes, how, exclusive));
     case NodeWay::kMessage:
       return s.outcome(s.scan_of_two(in, out, count, how, exclusive));
     case NodeWay::kLarge:

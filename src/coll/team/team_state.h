@@ -229,11 +229,11 @@ struct Team::State {
   Code transfer(p2p::Request* request, uint64_t room);
   Code finish(p2p::Request* request, uint64_t room);
 
-  // --- cico.cpp: through control blocks
+  // --- small.cpp: through control blocks
 
-  Code cico_barrier();
-  Code cico_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
-  Code cico_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
+  Code small_barrier();
+  Code small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root);
+  Code small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
   Code counted_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how);
   /// Whether arrivals at a small allreduce are counted.
   [[nodiscard]] bool counts() const;
@@ -247,8 +247,8 @@ struct Team::State {
   [[nodiscard]] std::byte* room_of_result(uint64_t bytes, bool aligned) const {
     return bytes <= kInlineBytes && !aligned ? control(0).result.payload : result_room;
   }
-  Code cico_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
-  Code cico_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
+  Code small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes, const Reduction& how);
+  Code small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive);
   /// Room for `bytes` in this rank's slot, `aligned` where the program's own code will read them; then publish().
   Code claim(uint64_t bytes, bool aligned, std::byte** room);
   /// How this rank writes bytes that the others read.

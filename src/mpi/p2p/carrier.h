@@ -1,4 +1,4 @@
-// The host's point-to-point as what carries the engine's messages between nodes. Made by env.cpp.
+// The host's point-to-point as what carries the engine's messages between nodes. Made by init.cpp.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // The launcher's store of keys and values, in which each rank leaves a mark while the host initialises. Called by
-// env.cpp; refuses to know what follows from the marks.
+// init.cpp; refuses to know what follows from the marks.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 #include "heap/shared_heap.h"
 #include "mpi/handles/reduction.h"
-#include "mpi/start/env.h"
+#include "mpi/start/init.h"
 #include "mpi/start/launcher.h"
 #include "mpi/start/settings.h"
 #include "mpi/wrap.h"

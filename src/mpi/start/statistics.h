@@ -1,5 +1,5 @@
 // The file of ZEROHOP_STATS (docs/user/statistics.md). It is written at MPI_Init, now and then while the job runs, at
-// MPI_Abort, and whole at MPI_Finalize, so that there is one however the job ends. Called by env.cpp; refuses to know
+// MPI_Abort, and whole at MPI_Finalize, so that there is one however the job ends. Called by init.cpp; refuses to know
 // what is counted.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Init, Finalize, Abort: joins the node, makes the Rank, takes MPI_COMM_WORLD; later brings everything to rest before
 // the host goes.
-#include "mpi/start/env.h"
+#include "mpi/start/init.h"
 
 #include <memory>
 #include <string>

@@ -52,7 +52,7 @@ namespace {
 copy::Buffer bytes_at(const void* p, uint64_t n) { return {static_cast<std::byte*>(const_cast<void*>(p)), n, nullptr}; }
 }  // namespace
 
-Code Team::State::cico_barrier() {
+Code Team::State::small_barrier() {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (size >= kCountedMembers || facts.crowded) return counted_allreduce(nullptr, nullptr, 0, Reduction{});
   if (const Code code = contribute({}, false); code != Code::kOk) return code;
@@ -62,7 +62,7 @@ Code Team::State::cico_barrier() {
   return Code::kOk;
 }
 
-Code Team::State::cico_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
+Code Team::State::small_reduce(const void* in, void* out, uint64_t bytes, const Reduction& how, uint32_t root) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
@@ -74,7 +74,7 @@ Code Team::State::cico_reduce(const void* in, void* out, uint64_t bytes, const R
   return Code::kOk;
 }
 
-Code Team::State::cico_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
+Code Team::State::small_allreduce(const void* in, void* out, uint64_t bytes, const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (counts()) return counted_allreduce(in, out, bytes, how);
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
@@ -144,8 +144,8 @@ Code Team::State::counted_allreduce(const void* in, void* out, uint64_t bytes, c
   return Code::kOk;
 }
 
-Code Team::State::cico_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes,
-                                      const Reduction& how) {
+Code Team::State::small_reduce_scatter(const void* in, void* out, const uint64_t* counts, uint64_t bytes,
+                                       const Reduction& how) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
@@ -159,7 +159,7 @@ Code Team::State::cico_reduce_scatter(const void* in, void* out, const uint64_t*
   return Code::kOk;
 }
 
-Code Team::State::cico_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive) {
+Code Team::State::small_scan(const void* in, void* out, uint64_t bytes, const Reduction& how, bool exclusive) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = contribute(bytes_at(in, bytes), how.kernel == nullptr); code != Code::kOk) return code;
   publish();
