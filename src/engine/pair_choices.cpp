@@ -80,8 +80,16 @@ class Rank::Chooser {
 
   /// Measures with the other ranks of the node, where its first one has made room to; all ranks meet before forget().
   void hear() {
-    const Offset heard = node_.word_of(0);
-    if (heard != kNoOffset && !is_first()) scratch_ = read_told(heard);
+    if (const Offset told = node_.word_of(0); told != kNoOffset && !is_first()) {
+      const auto& kept = *at<const tune::KeptShm>(node_.base(), told);
+      quick_ = kept.quick != 0;
+      scratch_ = kept.scratch;
+      if (as_calibrated()) {
+        have_ = kept.have != 0;
+        profile_ = kept.profile;
+        s_.profile_note = kept.note;
+      }
+    }
     if (scratch_ != kNoOffset) measure();
     if (s_.profile_note.empty()) s_.profile_note = "built-in choices";
   }
@@ -122,17 +130,6 @@ class Rank::Chooser {
     kept->profile = profile_;
     ZH_CHECK_INVARIANT(kept->broken_invariant());
     return told;
-  }
-
-  /// What the first rank has told; where it has made room to measure.
-  Offset read_told(Offset told) {
-    const auto& kept = *at<const tune::KeptShm>(node_.base(), told);
-    quick_ = kept.quick != 0;
-    if (!as_calibrated()) return kept.scratch;
-    have_ = kept.have != 0;
-    profile_ = kept.profile;
-    s_.profile_note = kept.note;
-    return kept.scratch;
   }
 
   void look_up_kept() {
@@ -186,9 +183,10 @@ Status Rank::choose(node::Bootstrap& world, const Status& opened) {
     chooser.look_up();
     chooser.tell();
   }
-  if (Status status = agree(world, opened); !status.ok()) return status;
+  const Status mine = opened.ok() ? kOk : node::failure_of(world.rank(), opened);
+  if (Status status = world.agree(mine, world.rank()); !status.ok()) return status;
   chooser.hear();
-  if (Status status = agree(world, kOk); !status.ok()) return status;
+  if (Status status = world.agree(kOk, world.rank()); !status.ok()) return status;
   chooser.forget();
   for (uint32_t i = 0; i < node_.size(); ++i) {
     const node::Level level = node_.level(node_.self(), i);

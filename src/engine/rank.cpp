@@ -43,7 +43,7 @@ void Rank::watch_memory() {
 
 Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out) {
   std::unique_ptr<Rank> rank(new (std::nothrow) Rank(node, config));
-  if (!rank) return agree(world, {Code::kNoMemory, "out of memory"});
+  if (!rank) return world.agree(node::failure_of(world.rank(), {Code::kNoMemory, "out of memory"}), world.rank());
   Status status = config.ready;
   if (status.ok()) {
     p2p::EndpointConfig endpoint;
@@ -63,20 +63,6 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
   if (Status s = rank->choose(world, status); !s.ok()) return s;
   *out = std::move(rank);
   return kOk;
-}
-
-Status Rank::agree(node::Bootstrap& world, const Status& mine) {
-  // The lowest rank that failed tells: itself, errno, the code.
-  uint64_t failure = ~uint64_t{0};
-  if (!mine.ok()) {
-    failure = static_cast<uint64_t>(world.rank()) << 32 | static_cast<uint64_t>(mine.error() & 0xffff) << 8 |
-              static_cast<uint64_t>(mine.code());
-  }
-  if (Status s = world.least({&failure, 1}); !s.ok()) return s;
-  if (!mine.ok() || failure == ~uint64_t{0}) return mine;
-  return {static_cast<Code>(failure & 0xff),
-          node::keep_text("rank " + std::to_string(failure >> 32) + " could not set up its queues"),
-          static_cast<int>(failure >> 8 & 0xffff)};
 }
 
 void Rank::enable_threads() { state_->enable_threads(); }

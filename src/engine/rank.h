@@ -71,7 +71,7 @@ struct Config {
 class Rank {
  public:
   /// `node` stays owned by the caller and outlives the Rank. `world` is used for the collective part of the start only.
-  /// On failure every rank gets one.
+  /// On failure every rank gets the same.
   static Status create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out);
   ~Rank();
 
@@ -254,8 +254,6 @@ class Rank {
   struct Waiter;
   class Chooser;
   Status choose(node::Bootstrap& world, const Status& opened);
-  /// All ranks end with success, or with a failure.
-  static Status agree(node::Bootstrap& world, const Status& mine);
   void watch_memory();
   void prepare_teams();
   void leave(Guard& guard);

@@ -2,6 +2,7 @@
 #include "node/bootstrap.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -14,6 +15,10 @@ const char* keep_text(const std::string& text) {
   static std::set<std::string> kept;
   const std::lock_guard<std::mutex> lock(mutex);
   return kept.insert(text).first->c_str();
+}
+
+Status failure_of(int rank, const Status& failure) {
+  return {failure.code(), keep_text("rank " + std::to_string(rank) + ": " + failure.what()), failure.error()};
 }
 
 Status Bootstrap::least(std::span<uint64_t> values) {
@@ -37,6 +42,23 @@ Status Bootstrap::broadcast(int root, void* data, size_t bytes) {
   if (Status s = least(words); !s.ok()) return s;
   std::memcpy(data, words.data(), bytes);
   return kOk;
+}
+
+Status Bootstrap::agree(const Status& mine, int culprit) {
+  uint64_t first = mine.ok() ? ~uint64_t{0} : static_cast<uint64_t>(culprit);
+  if (Status s = least({&first, 1}); !s.ok()) return s;
+  if (first == ~uint64_t{0}) return kOk;
+  struct Failure {
+    int32_t code;
+    int32_t error;
+    char what[200];
+  };
+  Failure told{static_cast<int32_t>(mine.code()), mine.error(), {}};
+  std::snprintf(told.what, sizeof told.what, "%s", mine.what());
+  if (Status s = broadcast(static_cast<int>(first), &told, sizeof told); !s.ok()) return s;
+  told.what[sizeof told.what - 1] = '\0';
+  const auto code = static_cast<Code>(told.code);
+  return {code == Code::kOk ? Code::kIo : code, keep_text(told.what), told.error};
 }
 
 }  // namespace zh::node

@@ -28,9 +28,13 @@ class Bootstrap {
 
   /// Rank `root`'s bytes, on every rank.
   Status broadcast(int root, void* data, size_t bytes);
+  /// All ranks end with success, or with the failure of the lowest `culprit`, which has failed itself.
+  Status agree(const Status& mine, int culprit);
 };
 
 /// Status holds static texts; a reason that came from another process is kept for the rest of this one.
 const char* keep_text(const std::string& text);
+/// The same failure, with the rank in its text.
+Status failure_of(int rank, const Status& failure);
 
 }  // namespace zh::node

@@ -1,6 +1,7 @@
 // Who is here: what each rank says of itself, which ranks share a node, how many processors there are, and how the
 // node's segment is divided. The first stages of Node::join (joiner.h); all ranks come to the same conclusions.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -55,11 +56,12 @@ Status Joiner::of_one_kind() {
   // The least of a value and of its complement: the least and the greatest.
   // The last one is 1: whoever took these numbers for signed would start on wrong answers.
   const uint64_t order = world_.rank() == 0 ? 1 : ~uint64_t{0};
-  std::vector<uint64_t> both = {mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks, order};
-  const size_t own = both.size();
-  both.insert(both.end(), config_.terms.begin(), config_.terms.end());
+  // As many words in any build, so that builds can be compared.
+  std::array<uint64_t, 5 + JoinConfig::kMostTerms> both{mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks,
+                                                        order};
+  std::ranges::copy(config_.terms, both.begin() + 5);
   if (Status s = world_.least(both); !s.ok()) return s;
-  std::copy(both.begin() + static_cast<ptrdiff_t>(own), both.end(), config_.terms.begin());
+  std::copy_n(both.begin() + 5, config_.terms.size(), config_.terms.begin());
   if (both[4] != 1) return {Code::kIo, "the host's MPI_MIN gives wrong results"};
   if (both[0] == ~both[1] && both[2] == ~both[3]) return kOk;
   std::vector<Kind> all(static_cast<size_t>(world_.size()));

@@ -23,12 +23,7 @@ namespace {
 
 constexpr uint64_t kSocketTimeoutNs = 10'000'000'000;
 constexpr uint64_t kSmallestPart = 256 << 10;
-
-void copy_text(char* to, size_t capacity, const std::string& text) {
-  const size_t n = std::min(capacity - 1, text.size());
-  std::memcpy(to, text.data(), n);
-  to[n] = '\0';
-}
+constexpr uint8_t kSettled = 0x80;
 
 }  // namespace
 
@@ -41,7 +36,9 @@ Status Node::join(Bootstrap& world, const JoinConfig& config, std::unique_ptr<No
 Status Joiner::run(std::unique_ptr<Node>* out) {
   node_.reset(new Node());
   if (Status s = meet(); !s.ok()) return s;
-  if (Status s = settle(stages()); !s.ok()) return s;
+  // Who fails without a culprit, because the ranks of its machine could not speak to each other, is one itself.
+  const Status mine = stages();
+  if (Status s = world_.agree(mine, culprit_ >= 0 ? culprit_ : world_.rank()); !s.ok()) return s;
   finish();
   *out = std::move(node_);
   return kOk;
@@ -55,12 +52,7 @@ Status Joiner::stages() {
 }
 
 void Joiner::finish() {
-  const uint32_t n = node_->size_;
-  const uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
-  const float* lines = at<float>(node_->base_, header_.lines) + size_t{node_->self_} * n;
-  node_->levels_.resize(size_t{n} * n);
-  for (size_t i = 0; i < node_->levels_.size(); ++i) node_->levels_[i] = static_cast<Level>(levels[i]);
-  node_->line_ns_.assign(lines, lines + n);
+  read_levels();
   node_->segment_fd_ = segment_.release();
   open_pidfds();
   describe();
@@ -79,7 +71,7 @@ Vote Joiner::vote_of(JoinStage stage, const Status& mine) const {
   const Status s = or_injected(stage, mine);
   vote.code = static_cast<int32_t>(s.code());
   vote.error = s.error();
-  copy_text(vote.what, sizeof vote.what, s.what());
+  std::snprintf(vote.what, sizeof vote.what, "%s", s.what());
   return vote;
 }
 
@@ -92,27 +84,10 @@ Status Joiner::first_failure() {
   for (size_t i = 0; i < votes_.size(); ++i) {
     const Vote& v = votes_[i];
     if (v.code == static_cast<int32_t>(Code::kOk)) continue;
-    return failure_of(ranks_[i], static_cast<Code>(v.code), v.what, v.error);
+    culprit_ = ranks_[i];
+    return failure_of(culprit_, {static_cast<Code>(v.code), v.what, v.error});
   }
   return kOk;
-}
-
-Status Joiner::failure_of(int rank, Code code, const char* what, int error) {
-  culprit_ = rank;
-  return {code, keep_text("rank " + std::to_string(rank) + ": " + what), error};
-}
-
-Status Joiner::settle(const Status& mine) {
-  // Who fails without a culprit, because the ranks of its machine could not speak to each other, is one itself.
-  const int culprit = culprit_ >= 0 ? culprit_ : world_.rank();
-  uint64_t first = mine.ok() ? ~uint64_t{0} : static_cast<uint64_t>(culprit);
-  if (Status s = world_.least({&first, 1}); !s.ok()) return s;
-  if (first == ~uint64_t{0}) return kOk;
-  Vote vote = vote_of(JoinStage::kStages, mine);
-  if (Status s = world_.broadcast(static_cast<int>(first), &vote, sizeof vote); !s.ok()) return s;
-  vote.what[sizeof vote.what - 1] = '\0';
-  const auto code = static_cast<Code>(vote.code);
-  return {code == Code::kOk ? Code::kIo : code, keep_text(vote.what), vote.error};
 }
 
 Status Joiner::agree(JoinStage stage, Status mine) {
@@ -268,7 +243,7 @@ Status Joiner::reach_by_socket(uint32_t missing) {
       one_network = one_network && card(i).net_namespace == card(0).net_namespace;
     const std::string folder = config_.folder.empty() ? os::find_shared_folder() : config_.folder;
     mine = server.listen(*private_token_, one_network ? "" : folder);
-    if (mine.ok()) copy_text(vote.address, sizeof vote.address, server.address());
+    if (mine.ok()) std::snprintf(vote.address, sizeof vote.address, "%s", server.address().c_str());
   }
   const bool has_reached = told(node_->self_).reached != 0;
   if (Status s = exchange(vote); !s.ok()) return {Code::kPeerDead, s.what(), s.error()};
@@ -299,7 +274,8 @@ Status Joiner::reach_by_file() {
   const bool allowed = (config_.reach_ways & JoinConfig::kReachFile) != 0;
   if (is_leader() && allowed) {
     mine = create_memory(true, &path);
-    if (mine.ok() && path.size() < sizeof vote.address) copy_text(vote.address, sizeof vote.address, path);
+    if (mine.ok() && path.size() < sizeof vote.address)
+      std::snprintf(vote.address, sizeof vote.address, "%s", path.c_str());
   }
   if (Status s = exchange(vote); !s.ok()) mine = s;
   const char* address = mine.ok() ? told(0).address : "";
@@ -318,15 +294,12 @@ Status Joiner::reach_by_file() {
 
 // --- proof, probes, levels
 
-/// What comes of it lies in the segment, and settle() tells when all have done their part.
+/// What comes of it lies in the segment; the last agreement tells when all have done their part.
 Status Joiner::verify() {
-  const Status proven = or_injected(JoinStage::kVerify, prove());
-  if (proven.ok() && measurers_) time_lines();
-  if (!proven.ok()) end_measuring(node_->base_, node_->self_);  // nobody need wait for this rank
-  const Status s = proven.ok() && is_leader() ? compute_levels() : proven;
-  if (!s.ok()) return failure_of(world_.rank(), s.code(), s.what(), s.error());
-  if (measurers_ && is_leader()) correct_levels();
-  return kOk;
+  Status s = or_injected(JoinStage::kVerify, prove());
+  if (s.ok() && measurers_) time_lines();
+  if (s.ok() && is_leader()) s = compute_levels();
+  return s.ok() ? s : failure_of(world_.rank(), s);
 }
 
 Status Joiner::prove() {
@@ -368,11 +341,12 @@ void Joiner::probe_cma() {
 }
 
 Status Joiner::compute_levels() {
-  const Status loaded = topology_.load(config_.topology_file);
+  Machine topology;  // it takes milliseconds to load
+  const Status loaded = topology.load(config_.topology_file);
   if (!loaded.ok() && !config_.topology_file.empty()) return loaded;
   const uint32_t n = node_->size_;
   std::vector<os::CpuSet> places(n);
-  for (uint32_t i = 0; i < n; ++i) places[i] = config_.topology_file.empty() ? card(i).cpus : topology_.place(i);
+  for (uint32_t i = 0; i < n; ++i) places[i] = config_.topology_file.empty() ? card(i).cpus : topology.place(i);
   // Ranks are often bound alike, so the few different pairs of sets are looked up once.
   std::vector<uint32_t> kind(n);
   for (uint32_t i = 0; i < n; ++i) {
@@ -387,17 +361,21 @@ Status Joiner::compute_levels() {
   std::map<std::pair<uint32_t, uint32_t>, Level> known;
   const auto level_of = [&](uint32_t a, uint32_t b) {
     const auto [entry, is_new] = known.try_emplace(std::minmax(kind[a], kind[b]), Level::kSelf);
-    if (is_new) entry->second = topology_.level(places[a], places[b]);
+    if (is_new) entry->second = topology.level(places[a], places[b]);
     return entry->second;
   };
-  std::vector<Level> found(size_t{n} * n, Level::kSelf);
+  std::vector<uint8_t> bound(n);
+  for (uint32_t i = 0; i < n; ++i) bound[i] = measurers_ && topology.cores(card(i).cpus) <= 1 ? 1 : 0;
+  auto* levels = at<uint8_t>(node_->base_, header_.levels);
   for (uint32_t a = 0; a < n; ++a) {
     for (uint32_t b = 0; b < n; ++b) {
-      if (a != b) found[a * n + b] = level_of(a, b);
+      os::CpuSet both = card(a).cpus;
+      both.add(card(b).cpus);
+      const bool settled = (bound[a] != 0 && bound[b] != 0) || both.count() <= 2;
+      const Level level = a != b ? level_of(a, b) : Level::kSelf;
+      levels[a * n + b] = static_cast<uint8_t>(static_cast<uint8_t>(level) | (settled ? kSettled : 0));
     }
   }
-  std::ranges::transform(found, at<uint8_t>(node_->base_, header_.levels),
-                         [](Level level) { return static_cast<uint8_t>(level); });
   return kOk;
 }
 
@@ -409,26 +387,28 @@ void Joiner::time_lines() {
   if (moves && os::bind_to(own) != 0) note(&notes_, "a processor of this rank was taken away while it measured");
 }
 
-/// When all rows are written the leader makes the matrix symmetric and corrects the levels.
-void Joiner::correct_levels() {
-  await_measured(node_->base_, measurers_->ranks());
+/// When all ranks have measured: what the leader wrote, corrected by their lines.
+void Joiner::read_levels() {
   const uint32_t n = node_->size_;
-  uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
-  float* lines = at<float>(node_->base_, header_.lines);
-  const std::vector<float> rows(lines, lines + size_t{n} * n);
+  const uint8_t* levels = at<uint8_t>(node_->base_, header_.levels);
+  const float* rows = at<float>(node_->base_, header_.lines);
+  node_->levels_.assign(size_t{n} * n, Level::kSelf);
+  node_->line_ns_.assign(n, 0);
   for (uint32_t a = 0; a < n; ++a) {
     for (uint32_t b = a + 1; b < n; ++b) {
-      const auto [one, other] = measurers_->of(a, b);
-      const float there = rows[one * n + other];
-      const float back = rows[other * n + one];
-      // Both ends timed the same bounces; one end may have given up alone at the last.
-      const float line_ns = there > 0 && back > 0 ? std::min(there, back) : std::max(there, back);
-      lines[a * n + b] = lines[b * n + a] = line_ns;
-      os::CpuSet both = card(a).cpus;
-      both.add(card(b).cpus);
-      const bool bound = topology_.cores(card(a).cpus) <= 1 && topology_.cores(card(b).cpus) <= 1;
-      const Level level = corrected(static_cast<Level>(levels[a * n + b]), line_ns, bound || both.count() <= 2);
-      levels[a * n + b] = levels[b * n + a] = static_cast<uint8_t>(level);
+      float line_ns = 0;
+      if (measurers_) {
+        const auto [one, other] = measurers_->of(a, b);
+        const float there = rows[one * n + other];
+        const float back = rows[other * n + one];
+        // Both ends timed the same bounces; one end may have given up alone at the last.
+        line_ns = there > 0 && back > 0 ? std::min(there, back) : std::max(there, back);
+      }
+      const uint8_t told = levels[a * n + b];
+      const Level level = corrected(static_cast<Level>(told & ~kSettled), line_ns, (told & kSettled) != 0);
+      node_->levels_[a * n + b] = node_->levels_[b * n + a] = level;
+      if (a == node_->self_) node_->line_ns_[b] = line_ns;
+      if (b == node_->self_) node_->line_ns_[a] = line_ns;
     }
   }
 }

@@ -94,20 +94,17 @@ class Joiner {
   void probe_cma();
   Status compute_levels();
   void time_lines();
-  void correct_levels();
+  void read_levels();
   void finish();
   void open_pidfds();
   void describe();
 
   /// The machine's ranks tell how `stage` went: the first failure (lowest rank) becomes that of all of them.
   Status agree(JoinStage stage, Status mine);
-  /// All ranks of the job: the failure of the lowest rank on any machine becomes everyone's.
-  Status settle(const Status& mine);
   Status exchange(const Vote& mine);
   [[nodiscard]] Status or_injected(JoinStage stage, const Status& mine) const;
   [[nodiscard]] Vote vote_of(JoinStage stage, const Status& mine) const;
   Status first_failure();
-  Status failure_of(int rank, Code code, const char* what, int error);
   [[nodiscard]] const Card& card(uint32_t index) const { return cards_[places_[index]]; }
   [[nodiscard]] const Vote& told(uint32_t index) const { return votes_[places_[index]]; }
   [[nodiscard]] int leader() const { return node_->world_of_local_[0]; }
@@ -129,7 +126,6 @@ class Joiner {
   os::Descriptor segment_;
   HeaderShm header_{};
   std::unique_ptr<Measurers> measurers_;  // of this node; none if it measures nothing
-  Machine topology_;                      // of the leader: it takes milliseconds to load
   std::string memory_kind_;
   std::string reach_way_;
   std::string notes_;

@@ -110,28 +110,17 @@ float play(const Player& p, bool patient) {
 
 }  // namespace
 
-void end_measuring(std::byte* base, uint32_t self) {
-  Atomic<uint32_t>& measured = at<SlotShm>(base, at<HeaderShm>(base, 0)->slots)[self].measured;
-  measured.store_release(1);  // N3 -> N3
-  os::futex_wake(measured, os::kWakeAll);
-}
-
-void await_measured(std::byte* base, const std::vector<uint32_t>& who) {
-  SlotShm* slots = at<SlotShm>(base, at<HeaderShm>(base, 0)->slots);
-  const uint64_t deadline = os::now_ns() + kSleepNs;
-  for (const uint32_t rank : who) {
-    // N3 -> N3: the row of a rank that has ended measuring
-    for (uint64_t now = os::now_ns(); slots[rank].measured.load_acquire() == 0 && now < deadline; now = os::now_ns())
-      os::futex_wait(slots[rank].measured, 0, deadline - now);
-  }
-}
-
 void measure_lines(std::byte* base, uint32_t self, const std::vector<uint32_t>& who, bool patient) {
   const HeaderShm& header = *at<HeaderShm>(base, 0);
   SlotShm* slots = at<SlotShm>(base, header.slots);
   const auto place = std::ranges::lower_bound(who, self);
   if (place == who.end() || *place != self) {
-    await_measured(base, who);
+    const uint64_t deadline = os::now_ns() + kSleepNs;
+    for (const uint32_t rank : who) {
+      // N3 -> N3: a rank that has ended measuring
+      for (uint64_t now = os::now_ns(); slots[rank].measured.load_acquire() == 0 && now < deadline; now = os::now_ns())
+        os::futex_wait(slots[rank].measured, 0, deadline - now);
+    }
     return;
   }
   float* row = at<float>(base, header.lines) + size_t{self} * header.ranks;
@@ -149,7 +138,8 @@ void measure_lines(std::byte* base, uint32_t self, const std::vector<uint32_t>& 
     const uint32_t partner = who[theirs];
     row[partner] = play({slots[self].ball, slots[partner].ball, self < partner, round}, patient);
   }
-  end_measuring(base, self);
+  slots[self].measured.store_release(1);  // N3 -> N3
+  os::futex_wake(slots[self].measured, os::kWakeAll);
 }
 
 Level corrected(Level from_topology, float line_ns, bool settled) {

@@ -24,10 +24,6 @@ constexpr float kMostLineNs = 1000;
 /// wait for a processor first, since other ranks have only just gone to sleep. Ranks that are not in `who` sleep until
 /// the others have ended.
 void measure_lines(std::byte* base, uint32_t self, const std::vector<uint32_t>& who, bool patient);
-/// Tells the others that this rank's row is written, or will not be.
-void end_measuring(std::byte* base, uint32_t self);
-/// Sleeps until all of `who` have ended, or for 0.4 s.
-void await_measured(std::byte* base, const std::vector<uint32_t>& who);
 
 /// The level that the measurement supports. `settled`: both ranks stay where they were measured (bound to one core
 /// each, or no other CPUs to go to).

@@ -101,9 +101,11 @@ Status Machine::load(const std::string& source) {
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_NONE);
   // cpuid is asked by hwloc on each processor in turn, so that the program's thread has to wait for every one of them.
   // What it tells is in sysfs, too, but where there is none.
+#if HWLOC_API_VERSION >= 0x00020100
   if (access("/sys/devices/system/cpu/cpu0/cache/index0", F_OK) == 0) {
     (void)hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   }
+#endif
   const char* kSynthetic = "synthetic:";
   if (source.compare(0, std::strlen(kSynthetic), kSynthetic) == 0) {
     if (hwloc_topology_set_synthetic(topology, source.c_str() + std::strlen(kSynthetic)) != 0) {

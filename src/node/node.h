@@ -36,10 +36,11 @@ struct JoinConfig {
   bool tracer = true;         ///< under Yama's scope 1, open this process to its user's others (the setting ptracer)
   uint32_t memory_kinds = kMemfd | kFile;                        ///< kinds of memory that may be tried, best first
   uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;  ///< ways to the segment that may be tried
-  std::span<uint64_t> terms;  ///< the caller's: when join() has returned, the least of all ranks' values
+  std::span<uint64_t> terms;  ///< the caller's, kMostTerms at most: in the end each is the least of all ranks'
   std::string folder;         ///< of named files and sockets; "" = /dev/shm, else TMPDIR, else /tmp
   int fail_stage = -1;        ///< tests: this rank fails at the stage of that number (see JoinStage in joiner.cpp)
 
+  static constexpr size_t kMostTerms = 16;
   static constexpr uint32_t kMemfd = 1, kFile = 2;
   static constexpr uint32_t kReachProc = 1, kReachSocket = 2, kReachFile = 4;
 };

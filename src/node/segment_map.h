@@ -22,11 +22,11 @@ struct HeaderShm {
   uint64_t layout_hash;  ///< of the builds that share the segment; different builds refuse each other
   uint64_t segment_bytes;
   uint64_t rank_bytes;
-  uint64_t slots;       ///< Offset of SlotShm[ranks]
-  uint64_t levels;      ///< Offset of uint8_t[ranks * ranks], row = a, column = b
-  uint64_t lines;       ///< Offset of float[ranks * ranks], nanoseconds, 0 = not measured
-  uint64_t node_of;     ///< Offset of uint32_t[world_ranks], number of the rank's node
-  uint64_t local_of;    ///< Offset of int32_t[world_ranks], index on this node or -1
+  uint64_t slots;     ///< Offset of SlotShm[ranks]
+  uint64_t levels;    ///< Offset of uint8_t[ranks * ranks], by the leader: Level by topology; 0x80: it may be corrected
+  uint64_t lines;     ///< Offset of float[ranks * ranks], row i by rank i: nanoseconds, 0 = not measured
+  uint64_t node_of;   ///< Offset of uint32_t[world_ranks], number of the rank's node
+  uint64_t local_of;  ///< Offset of int32_t[world_ranks], index on this node or -1
   uint64_t every_rank;  ///< Offset of int32_t[world_ranks], 0, 1, 2, ...: the members of the world
   uint64_t parts;       ///< Offset of the first rank's part, page aligned
   uint64_t annexes;     ///< Offset of the first rank's annex, page aligned

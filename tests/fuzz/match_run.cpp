@@ -20,12 +20,6 @@
 namespace zh::test {
 namespace {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::Result;
-using engine::SendArgs;
-
 /// What the agents know of each other.
 struct Shared {
   explicit Shared(const Program& p, uint64_t seconds)

@@ -17,9 +17,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "dev"))
+sys.path[:0] = [str(ROOT / "dev"), str(ROOT / "tests")]
 
 import hosts as mpi_hosts  # noqa: E402
+from install import EXCHANGE  # noqa: E402
 
 COMMAND = ROOT / "build" / "bin" / "zerohop"
 
@@ -45,19 +46,6 @@ int main(int argc, char **argv) {
   MPI_Comm_size(0, &size);
   printf("size %d sent %d\\n", size, MPI_Send(&size, 1, 0, 0, 0, 0));
   return MPI_Finalize();
-}
-"""
-EXCHANGE = """
-#include <mpi.h>
-#include <stdio.h>
-int main(int argc, char **argv) {
-  int rank, got = -1;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Sendrecv(&rank, 1, MPI_INT, !rank, 0, &got, 1, MPI_INT, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  printf("got %d\\n", got);
-  MPI_Finalize();
-  return 0;
 }
 """
 UNKNOWN = "is none that zerohop knows"

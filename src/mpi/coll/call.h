@@ -168,30 +168,28 @@ class Narrowed<Data<MPI_Count>> {
   counted::Narrow narrow_;
 };
 
-template <>
-class Narrowed<Listed<MPI_Count>> {
+/// Of a list of blocks of one type, or each of its own.
+template <typename List>
+class NarrowedList {
  public:
-  Narrowed(const Listed<MPI_Count>& x, MPI_Comm comm)
+  NarrowedList(const List& x, MPI_Comm comm)
       : x_(x), arrays_(x.buf == MPI_IN_PLACE ? 0 : members_meant(comm, x.root), x.counts, x.places) {}
   [[nodiscard]] int error() const { return arrays_.error(); }
-  [[nodiscard]] auto flat() const { return std::make_tuple(x_.buf, arrays_.counts(), arrays_.places(), x_.type); }
+  [[nodiscard]] auto flat() const {
+    return std::make_tuple(x_.buf, arrays_.counts(), arrays_.places(), std::get<3>(mpi::flat(x_)));
+  }
 
  private:
-  Listed<MPI_Count> x_;
+  List x_;
   NarrowArrays arrays_;
 };
-
 template <>
-class Narrowed<Typed<MPI_Count>> {
- public:
-  Narrowed(const Typed<MPI_Count>& x, MPI_Comm comm)
-      : x_(x), arrays_(x.buf == MPI_IN_PLACE ? 0 : members_meant(comm, x.root), x.counts, x.places) {}
-  [[nodiscard]] int error() const { return arrays_.error(); }
-  [[nodiscard]] auto flat() const { return std::make_tuple(x_.buf, arrays_.counts(), arrays_.places(), x_.types); }
-
- private:
-  Typed<MPI_Count> x_;
-  NarrowArrays arrays_;
+struct Narrowed<Listed<MPI_Count>> : NarrowedList<Listed<MPI_Count>> {
+  using NarrowedList::NarrowedList;
+};
+template <>
+struct Narrowed<Typed<MPI_Count>> : NarrowedList<Typed<MPI_Count>> {
+  using NarrowedList::NarrowedList;
 };
 
 template <>

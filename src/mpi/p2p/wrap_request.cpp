@@ -321,11 +321,8 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
 }
 
 int Testall(int n, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  if (!any_own(n, requests)) {
-    turn_once();
-    return host.Testall(n, requests, flag, statuses);
-  }
   turn_once();
+  if (!any_own(n, requests)) return host.Testall(n, requests, flag, statuses);
   int error = MPI_SUCCESS;
   *flag = try_all(n, requests, statuses, &error) ? 1 : 0;
   return error;
@@ -339,11 +336,8 @@ int Waitany(int n, MPI_Request* requests, int* index, MPI_Status* status) {
 }
 
 int Testany(int n, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  if (!any_own(n, requests)) {
-    turn_once();
-    return host.Testany(n, requests, index, flag, status);
-  }
   turn_once();
+  if (!any_own(n, requests)) return host.Testany(n, requests, index, flag, status);
   int error = MPI_SUCCESS;
   *index = MPI_UNDEFINED;
   *flag = try_any(n, requests, index, status, &error) ? 1 : 0;
@@ -363,11 +357,8 @@ int Waitsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status
 }
 
 int Testsome(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
-  if (!any_own(n, requests)) {
-    turn_once();
-    return host.Testsome(n, requests, n_done, indices, statuses);
-  }
   turn_once();
+  if (!any_own(n, requests)) return host.Testsome(n, requests, n_done, indices, statuses);
   return some(n, requests, n_done, indices, statuses);
 }
 

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "mpi/start/bootstrap.h"
 #include "mpi/start/settings.h"
+#include "node/node.h"
 
 namespace zh::mpi {
 
@@ -33,6 +34,8 @@ class Agreement {
   enum : size_t { kNoDevices, kCollectives, kChunkBytes, kSet, kTables, kNumbers };
   static constexpr size_t kTexts = 2;  // measured, by a model
   static constexpr size_t kWords = kNumbers + (sizeof(AlgorithmNumbers) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+
+  static_assert(kWords <= node::JoinConfig::kMostTerms);
 
   void load_tables(const Options& options);
 

@@ -83,10 +83,4 @@ class HostRoll final : public node::Roll {
   static constexpr int kTag = 31336;  // every host has tags up to 32767
 };
 
-/// All ranks end with the same answer.
-inline bool all_agree(HostBootstrap& world, bool mine) {
-  uint64_t all = mine ? 1 : 0;
-  return world.least({&all, 1}).ok() && all != 0;
-}
-
 }  // namespace zh::mpi

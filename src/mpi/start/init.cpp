@@ -26,12 +26,11 @@ Job* job = nullptr;
 
 namespace {
 
-bool read_tag_ub() {
+void read_tag_ub() {
   void* value = nullptr;
   int flag = 0;
   host.Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag);
   shim.tag_ub = flag != 0 ? *static_cast<int*>(value) : 32767;
-  return true;
 }
 
 /// The collective start. Null, or why everything stays with the host (the same on all ranks).
@@ -62,9 +61,7 @@ const char* start_engine(HostBootstrap& world) {
   std::unique_ptr<engine::Carrier> carrier = spans ? make_carrier(world.comm()) : nullptr;  // all make one, or none
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
-  if (s.ok() && spans && !all_agree(world, job->rank->open_internode(std::move(carrier)).ok())) {
-    s = {Code::kNoMemory, "a rank has no memory for messages between nodes"};
-  }
+  if (s.ok() && spans) s = world.agree(job->rank->open_internode(std::move(carrier)), world.rank());
   if (s.ok()) return nullptr;
   job->rank.reset();
   if (config.heap != nullptr) config.heap->remove_client(&child_watch);

@@ -13,10 +13,6 @@
 namespace zh::test {
 namespace {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::SendArgs;
 using p2p::SendMode;
 
 struct AwayCase {

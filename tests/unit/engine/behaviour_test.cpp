@@ -11,12 +11,6 @@
 namespace zh::test {
 namespace {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::Result;
-using engine::SendArgs;
-
 class Behaviour : public ::testing::TestWithParam<World> {};
 
 TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {

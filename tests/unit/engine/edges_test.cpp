@@ -15,11 +15,6 @@
 namespace zh::test {
 namespace {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::SendArgs;
-
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kEdges[] = {0, 1, 16, 2048, 4080, 4095};
 constexpr uint64_t kMiddles[] = {kPage, 2 * kPage, 3 * kPage, 16 << 10, 60 << 10, 300 << 10};

@@ -18,12 +18,6 @@ struct NodeTestAccess {
 
 namespace zh::test {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::Result;
-using engine::SendArgs;
-
 EngineRank::~EngineRank() {
   rank.reset();
   if (node != nullptr && shares_base) node::NodeTestAccess::base(*node) = own_base;

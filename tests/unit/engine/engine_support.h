@@ -14,6 +14,12 @@
 
 namespace zh::test {
 
+using engine::Rank;
+using engine::RecvArgs;
+using engine::Request;
+using engine::Result;
+using engine::SendArgs;
+
 struct StormConfig {
   std::string name;
   World world = World::kThreads;

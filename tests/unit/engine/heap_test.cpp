@@ -12,11 +12,6 @@
 namespace zh::test {
 namespace {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::SendArgs;
-
 constexpr uint64_t kLarge = 1 << 20;
 
 bool all_are(const std::byte* p, uint64_t n, std::byte value) {

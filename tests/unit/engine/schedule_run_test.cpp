@@ -16,7 +16,6 @@ namespace {
 
 using coll::Collective;
 using coll::Problem;
-using engine::Rank;
 
 /// Ranks of the communicator are those of the node.
 class AllRanks final : public engine::RunTransport {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,37 +44,46 @@ node::JoinConfig small() {
   return config;
 }
 
+struct Started {
+  std::unique_ptr<node::Node> node;
+  std::unique_ptr<engine::Rank> rank;
+  Status status;
+};
+
+/// This rank's, with a folder of calibration or without.
+Started start(TestBootstrap& world, const std::string& folder, const std::function<void(engine::Config&)>& with = {},
+              const node::JoinConfig& nodes = small()) {
+  Started s;
+  EXPECT_TRUE(node::Node::join(world, nodes, &s.node).ok());
+  engine::Config config;
+  config.calibrate = !folder.empty();
+  config.calibration_folder = folder;
+  if (with) with(config);
+  s.status = engine::Rank::create(*s.node, world, config, &s.rank);
+  return s;
+}
+
 // docs/design/scale.md: 8 bytes of each rank, and four reductions of a few words.
 TEST(Start, TellsAllRanksOfTheJobLittle) {
   run_ranks(World::kProcesses, 6, [](TestBootstrap& world) {
     node::JoinConfig nodes = small();
     nodes.machine = "machine " + std::to_string(world.rank() / 2);
-    std::unique_ptr<node::Node> node;
-    ASSERT_TRUE(node::Node::join(world, nodes, &node).ok());
-    engine::Config config;
-    config.calibrate = false;
-    std::unique_ptr<engine::Rank> rank;
-    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
+    const Started s = start(world, "", {}, nodes);
+    EXPECT_NE(s.rank, nullptr);
     EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
     EXPECT_EQ(world.reductions(), 4);
     ASSERT_TRUE(world.barrier().ok());
-    rank.reset();
   });
 }
 
 TEST(Start, FailsOnAllRanksWhereItDoesOnOne) {
   run_ranks(World::kProcesses, 3, [](TestBootstrap& world) {
-    std::unique_ptr<node::Node> node;
-    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
-    engine::Config config;
-    config.calibrate = false;
-    if (world.rank() == 1) config.ready = {Code::kNoMemory, "no room", ENOSPC};
-    std::unique_ptr<engine::Rank> rank;
-    const Status s = engine::Rank::create(*node, world, config, &rank);
-    EXPECT_EQ(rank, nullptr);
-    EXPECT_EQ(s.code(), Code::kNoMemory);
-    EXPECT_EQ(s.text(), world.rank() == 1 ? "no room: No space left on device"
-                                          : "rank 1 could not set up its queues: No space left on device");
+    const Started s = start(world, "", [&](engine::Config& config) {
+      if (world.rank() == 1) config.ready = {Code::kNoMemory, "no room", ENOSPC};
+    });
+    EXPECT_EQ(s.rank, nullptr);
+    EXPECT_EQ(s.status.code(), Code::kNoMemory);
+    EXPECT_EQ(s.status.text(), "rank 1: no room: No space left on device");
     ASSERT_TRUE(world.barrier().ok());
   });
 }
@@ -81,17 +91,12 @@ TEST(Start, FailsOnAllRanksWhereItDoesOnOne) {
 TEST(Start, RanksWithoutAProcessorOfTheirOwnHaveSmallerRings) {
   run_ranks(World::kProcesses, 2, [](TestBootstrap& world) {
     stay_on(0);
-    std::unique_ptr<node::Node> node;
-    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
-    EXPECT_TRUE(node->oversubscribed());
-    engine::Config config;
-    config.calibrate = false;
-    std::unique_ptr<engine::Rank> rank;
-    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
-    const std::string choice = rank->choice_text(1 - node->self());
+    const Started s = start(world, "");
+    ASSERT_NE(s.rank, nullptr);
+    EXPECT_TRUE(s.node->oversubscribed());
+    const std::string choice = s.rank->choice_text(1 - s.node->self());
     EXPECT_NE(choice.find("ring to 128K"), std::string::npos) << choice;
     ASSERT_TRUE(world.barrier().ok());
-    rank.reset();
   });
 }
 
@@ -101,17 +106,12 @@ TEST_P(Kept, IsReadByTheFirstRankAlone) {
   const Folder folder;
   ASSERT_TRUE(tune::save_profile(folder.path(), tune::this_machine(), everywhere()).ok());
   run_ranks(GetParam(), kStartRanks, [&](TestBootstrap& world) {
-    std::unique_ptr<node::Node> node;
-    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
-    engine::Config config;
-    config.calibration_folder = world.rank() == 0 ? folder.path() : folder.path() + "/of no use";
-    std::unique_ptr<engine::Rank> rank;
-    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
-    EXPECT_EQ(rank->choices_note(), "kept calibration of this machine");
-    const std::string choice = rank->choice_text(node->self() == 2 ? 1 : 2);
+    const Started s = start(world, world.rank() == 0 ? folder.path() : folder.path() + "/of no use");
+    ASSERT_NE(s.rank, nullptr);
+    EXPECT_EQ(s.rank->choices_note(), "kept calibration of this machine");
+    const std::string choice = s.rank->choice_text(s.node->self() == 2 ? 1 : 2);
     EXPECT_NE(choice.find("ring to 32K"), std::string::npos) << choice;
     ASSERT_TRUE(world.barrier().ok());
-    rank.reset();
   });
 }
 
@@ -119,16 +119,11 @@ TEST_P(Kept, IsAskedForByRanksThatWantIt) {
   const Folder folder;
   ASSERT_TRUE(tune::save_profile(folder.path(), tune::this_machine(), everywhere()).ok());
   run_ranks(GetParam(), kStartRanks, [&](TestBootstrap& world) {
-    std::unique_ptr<node::Node> node;
-    ASSERT_TRUE(node::Node::join(world, small(), &node).ok());
-    engine::Config config;
-    config.calibration_folder = folder.path();
-    config.calibrate = world.rank() != 1;
-    std::unique_ptr<engine::Rank> rank;
-    ASSERT_TRUE(engine::Rank::create(*node, world, config, &rank).ok());
-    EXPECT_EQ(rank->choices_note() == "kept calibration of this machine", world.rank() != 1) << rank->choices_note();
+    const Started s = start(world, world.rank() == 1 ? "" : folder.path());
+    ASSERT_NE(s.rank, nullptr);
+    EXPECT_EQ(s.rank->choices_note() == "kept calibration of this machine", world.rank() != 1)
+        << s.rank->choices_note();
     ASSERT_TRUE(world.barrier().ok());
-    rank.reset();
   });
 }
 

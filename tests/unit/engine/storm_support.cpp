@@ -15,11 +15,6 @@ namespace zh::test {
 
 namespace {
 
-using engine::Rank;
-using engine::RecvArgs;
-using engine::Request;
-using engine::Result;
-using engine::SendArgs;
 using p2p::kAnySource;
 using p2p::kAnyTag;
 
