@@ -183,10 +183,9 @@ Status Rank::choose(node::Bootstrap& world, const Status& opened) {
     chooser.look_up();
     chooser.tell();
   }
-  const Status mine = opened.ok() ? kOk : node::failure_of(world.rank(), opened);
-  if (Status status = world.agree(mine, world.rank()); !status.ok()) return status;
+  if (Status status = node_.agree(world, opened); !status.ok()) return status;
   chooser.hear();
-  if (Status status = world.agree(kOk, world.rank()); !status.ok()) return status;
+  if (Status status = node_.agree(world, kOk); !status.ok()) return status;
   chooser.forget();
   for (uint32_t i = 0; i < node_.size(); ++i) {
     const node::Level level = node_.level(node_.self(), i);

@@ -43,7 +43,7 @@ void Rank::watch_memory() {
 
 Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& config, std::unique_ptr<Rank>* out) {
   std::unique_ptr<Rank> rank(new (std::nothrow) Rank(node, config));
-  if (!rank) return world.agree(node::failure_of(world.rank(), {Code::kNoMemory, "out of memory"}), world.rank());
+  if (!rank) return node.agree(world, {Code::kNoMemory, "out of memory"});
   Status status = config.ready;
   if (status.ok()) {
     p2p::EndpointConfig endpoint;

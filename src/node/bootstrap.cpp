@@ -44,10 +44,7 @@ Status Bootstrap::broadcast(int root, void* data, size_t bytes) {
   return kOk;
 }
 
-Status Bootstrap::agree(const Status& mine, int culprit) {
-  uint64_t first = mine.ok() ? ~uint64_t{0} : static_cast<uint64_t>(culprit);
-  if (Status s = least({&first, 1}); !s.ok()) return s;
-  if (first == ~uint64_t{0}) return kOk;
+Status Bootstrap::tell(int culprit, const Status& mine) {
   struct Failure {
     int32_t code;
     int32_t error;
@@ -55,7 +52,7 @@ Status Bootstrap::agree(const Status& mine, int culprit) {
   };
   Failure told{static_cast<int32_t>(mine.code()), mine.error(), {}};
   std::snprintf(told.what, sizeof told.what, "%s", mine.what());
-  if (Status s = broadcast(static_cast<int>(first), &told, sizeof told); !s.ok()) return s;
+  if (Status s = broadcast(culprit, &told, sizeof told); !s.ok()) return s;
   told.what[sizeof told.what - 1] = '\0';
   const auto code = static_cast<Code>(told.code);
   return {code == Code::kOk ? Code::kIo : code, keep_text(told.what), told.error};

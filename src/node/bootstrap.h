@@ -28,8 +28,8 @@ class Bootstrap {
 
   /// Rank `root`'s bytes, on every rank.
   Status broadcast(int root, void* data, size_t bytes);
-  /// All ranks end with success, or with the failure of the lowest `culprit`, which has failed itself.
-  Status agree(const Status& mine, int culprit);
+  /// Rank `culprit`'s failure, on every rank.
+  Status tell(int culprit, const Status& mine);
 };
 
 /// Status holds static texts; a reason that came from another process is kept for the rest of this one.

@@ -26,11 +26,12 @@ uint64_t hash(const std::string& text, uint64_t seed) {
 
 }  // namespace
 
+/// Other builds and other settings make other keys, so that only ranks of one kind go on together.
 Status Joiner::meet() {
-  if (Status s = of_one_kind(); !s.ok()) return s;
+  const uint64_t kind = hash(std::to_string(os::page_bytes()) + " " + std::to_string(config_.node_ranks), kLayoutHash);
   const std::string kernel = config_.machine.empty() ? os::boot_id() : config_.machine;
   const std::string who = kernel + "\n" + os::host_name() + "\n" + std::to_string(os::user_id());
-  key_ = place_key(hash(kernel, kSeed), hash(who, kSeed));
+  key_ = place_key(hash(kernel, kind), hash(who, kind));
   std::vector<uint64_t> keys(static_cast<size_t>(world_.size()));
   if (Status s = world_.allgather(&key_, sizeof key_, keys.data()); !s.ok()) return s;
   roster_ = make_roster(keys, config_.node_ranks, world_.rank());
@@ -45,27 +46,32 @@ Status Joiner::meet() {
   return kOk;
 }
 
-/// What all ranks of the job must have alike is compared first, since keys are read by it.
-Status Joiner::of_one_kind() {
+/// All ranks of the job end alike; as many words in any build, so that builds can be compared.
+Status Joiner::conclude(const Status& mine) {
   struct Kind {
     uint64_t build;
     uint64_t node_ranks;
   };
-  Kind mine{hash(std::to_string(os::page_bytes()), kLayoutHash), config_.node_ranks};
-  if (config_.fail_stage == static_cast<int>(JoinStage::kIdentify)) mine.build = 0;
+  enum : size_t { kFailed, kBuild, kNotBuild, kNodeRanks, kNotNodeRanks, kTerms };
+  Kind kind{hash(std::to_string(os::page_bytes()), kLayoutHash), config_.node_ranks};
+  if (config_.fail_stage == static_cast<int>(JoinStage::kIdentify)) kind.build = 0;
+  // Who fails without a culprit, because the ranks of its machine could not speak to each other, is one itself.
+  const int culprit = culprit_ >= 0 ? culprit_ : world_.rank();
   // The least of a value and of its complement: the least and the greatest.
-  // The last one is 1: whoever took these numbers for signed would start on wrong answers.
-  const uint64_t order = world_.rank() == 0 ? 1 : ~uint64_t{0};
-  // As many words in any build, so that builds can be compared.
-  std::array<uint64_t, 5 + JoinConfig::kMostTerms> both{mine.build, ~mine.build, mine.node_ranks, ~mine.node_ranks,
-                                                        order};
-  std::ranges::copy(config_.terms, both.begin() + 5);
-  if (Status s = world_.least(both); !s.ok()) return s;
-  std::copy_n(both.begin() + 5, config_.terms.size(), config_.terms.begin());
-  if (both[4] != 1) return {Code::kIo, "the host's MPI_MIN gives wrong results"};
-  if (both[0] == ~both[1] && both[2] == ~both[3]) return kOk;
+  std::array<uint64_t, kTerms + JoinConfig::kMostTerms + 1> words{
+      mine.ok() ? ~uint64_t{0} : static_cast<uint64_t>(culprit), kind.build, ~kind.build, kind.node_ranks,
+      ~kind.node_ranks};
+  std::ranges::copy(config_.terms, words.begin() + kTerms);
+  // In the end it is 1: whoever took these numbers for signed would start on wrong answers.
+  words.back() = world_.rank() == 0 ? 1 : ~uint64_t{0};
+  if (Status s = world_.least(words); !s.ok()) return s;
+  if (words.back() != 1) return {Code::kIo, "the host's MPI_MIN gives wrong results"};
+  if (words[kBuild] == ~words[kNotBuild] && words[kNodeRanks] == ~words[kNotNodeRanks]) {
+    std::copy_n(words.begin() + kTerms, config_.terms.size(), config_.terms.begin());
+    return words[kFailed] == ~uint64_t{0} ? kOk : world_.tell(static_cast<int>(words[kFailed]), mine);
+  }
   std::vector<Kind> all(static_cast<size_t>(world_.size()));
-  if (Status s = world_.allgather(&mine, sizeof mine, all.data()); !s.ok()) return s;
+  if (Status s = world_.allgather(&kind, sizeof kind, all.data()); !s.ok()) return s;
   for (size_t r = 1; r < all.size(); ++r) {
     const std::string rank = "rank " + std::to_string(r);
     if (all[r].build != all[0].build) {

@@ -36,9 +36,7 @@ Status Node::join(Bootstrap& world, const JoinConfig& config, std::unique_ptr<No
 Status Joiner::run(std::unique_ptr<Node>* out) {
   node_.reset(new Node());
   if (Status s = meet(); !s.ok()) return s;
-  // Who fails without a culprit, because the ranks of its machine could not speak to each other, is one itself.
-  const Status mine = stages();
-  if (Status s = world_.agree(mine, culprit_ >= 0 ? culprit_ : world_.rank()); !s.ok()) return s;
+  if (Status s = conclude(stages()); !s.ok()) return s;
   finish();
   *out = std::move(node_);
   return kOk;

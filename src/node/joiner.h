@@ -74,7 +74,7 @@ class Joiner {
  private:
   Status stages();
   Status meet();
-  Status of_one_kind();
+  Status conclude(const Status& mine);
   Status identify();
   Card own_card();
   void find_members();

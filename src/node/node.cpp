@@ -7,6 +7,7 @@
 #include "node/segment_map.h"
 #include "os/affinity.h"
 #include "os/clock.h"
+#include "os/futex.h"
 #include "os/process.h"
 #include "os/segment.h"
 
@@ -81,6 +82,56 @@ void Node::leave_word(uint64_t word) {
 
 uint64_t Node::word_of(uint32_t index) const {
   return at<SlotShm>(base_, tables_.slots)[index].word.load_acquire();  // N4 -> N4: what the word tells of
+}
+
+Status Node::agree(Bootstrap& world, const Status& mine) {
+  if (is_whole_job() && meet(mine.ok())) return kOk;
+  const Status told = mine.ok() ? kOk : failure_of(world.rank(), mine);
+  uint64_t failed = mine.ok() ? ~uint64_t{0} : static_cast<uint64_t>(world.rank());
+  if (Status s = world.least({&failed, 1}); !s.ok()) return s;
+  return failed == ~uint64_t{0} ? kOk : world.tell(static_cast<int>(failed), told);
+}
+
+void Node::come(bool well) {
+  SlotShm& own = at<SlotShm>(base_, tables_.slots)[self_];
+  const uint32_t meeting = own.met.load_relaxed() + 1;
+  if (!well) own.failed.store_relaxed(meeting);
+  own.met.store_release(meeting);  // N5 -> N5
+  os::futex_wake(own.met, os::kWakeAll);
+}
+
+bool Node::have_come(bool* well) {
+  const SlotShm* const slots = at<SlotShm>(base_, tables_.slots);
+  const uint32_t meeting = slots[self_].met.load_relaxed();
+  *well = true;
+  for (uint32_t i = 0; i < size_; ++i) {
+    if (slots[i].met.load_acquire() < meeting) {  // N5 -> N5: all that came before it
+      if (alive(i)) return false;
+      *well = false;
+    }
+    *well = *well && slots[i].failed.load_relaxed() != meeting;
+  }
+  return true;
+}
+
+// A host's collective would keep a processor that the others want.
+bool Node::meet(bool well) {
+  constexpr uint32_t kSpins = 1000;
+  constexpr uint64_t kLookNs = 10'000'000;
+  come(well);
+  const SlotShm* const slots = at<SlotShm>(base_, tables_.slots);
+  const uint32_t meeting = slots[self_].met.load_relaxed();
+  for (uint32_t spins = oversubscribed() ? kSpins : 0; !have_come(&well); ++spins) {
+    if (spins < kSpins) {
+      cpu_relax();
+      continue;
+    }
+    for (uint32_t i = 0; i < size_; ++i) {
+      const uint32_t seen = slots[i].met.load_relaxed();
+      if (seen < meeting) os::futex_wait(slots[i].met, seen, kLookNs);
+    }
+  }
+  return well;
 }
 
 bool Node::alive(uint32_t index) {

@@ -91,10 +91,19 @@ class Node {
   [[nodiscard]] int nodes() const { return nodes_; }  ///< nodes of the whole job
   [[nodiscard]] int world_size() const { return world_size_; }
 
-  /// For a rank's first words to its node, while the job starts: leave_word() on one, a collective of all, word_of() on
-  /// the others.
+  /// For a rank's first words to its node, while the job starts: leave_word() on one, agree() on all, word_of() on the
+  /// others.
   void leave_word(uint64_t word);
   [[nodiscard]] uint64_t word_of(uint32_t index) const;
+
+  [[nodiscard]] bool is_whole_job() const { return static_cast<int>(size_) == world_size_; }
+  /// A meeting of the node's ranks: come() on all, then have_come() until it is true, `*well` if all came well; who has
+  /// ended has not.
+  void come(bool well);
+  [[nodiscard]] bool have_come(bool* well);
+  /// While the job starts: all ranks of it end with success, or with the failure of the lowest rank that has failed.
+  /// Nobody returns before all have called; who waits on a job of one node sleeps.
+  Status agree(Bootstrap& world, const Status& mine);
 
   [[nodiscard]] Level level(uint32_t a, uint32_t b) const { return levels_[a * size_ + b]; }
   /// One-way time of a cache line between this rank and `index`, nanoseconds; 0 if it was not measured.
@@ -113,6 +122,7 @@ class Node {
  private:
   Node() = default;
   bool open_annex(Offset offset);
+  bool meet(bool well);  // whether all ranks came to it well
   friend class Joiner;
   friend struct NodeTestAccess;  // tests let threads share one mapping, so that ThreadSanitizer sees every access
 

@@ -1,7 +1,7 @@
-// See roll_call.h. Ranks form a tree. Each looks for the marks of its children and of its parent, and only ranks that
-// have seen each other's exchange messages: an answer up, the whole tree's down. Every rank has a few looks and
-// messages, however many there are. Where one is missing the tree falls into parts, each of which touches a missing
-// rank, so that all parts come to the same answer.
+// See roll_call.h. A few ranks look for each other's marks. More of them form a tree. Each looks for the marks of its
+// children and of its parent, and only ranks that have seen each other's exchange messages: an answer up, the whole
+// tree's down. Every rank has a few looks and messages, however many there are. Where one is missing the tree falls
+// into parts, each of which touches a missing rank, so that all parts come to the same answer.
 #include "node/roll_call.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@ namespace zh::node {
 namespace {
 
 constexpr int kChildren = 8;
+constexpr int kFew = 4;        ///< ranks that look for each other
 constexpr int kBlock = 128;    ///< ranks that are looked for at once
 constexpr size_t kNamed = 16;  ///< ranges of ranks in a line
 
@@ -36,6 +37,13 @@ std::string named(const std::vector<int>& ranks) {
 
 bool all_take_part(Roll& roll, int rank, int size) {
   std::vector<int> neighbours;
+  if (size <= kFew) {
+    for (int other = 0; other < size; ++other) {
+      if (other != rank) neighbours.push_back(other);
+    }
+    roll.prepare(neighbours, false);
+    return std::ranges::all_of(neighbours, [&](int other) { return roll.look(other) == Presence::kSame; });
+  }
   const int64_t first = int64_t{rank} * kChildren + 1;
   for (int64_t child = first; child < std::min<int64_t>(first + kChildren, size); ++child) {
     neighbours.push_back(static_cast<int>(child));

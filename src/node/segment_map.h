@@ -41,20 +41,23 @@ struct HeaderShm {
 static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 120);
 
 /// One rank's place for joining.
-/// Writers: all fields by the slot's rank. Readers: all (token, word), the partner of a measurement (ball), ranks that
-/// sleep while others measure (measured).
-/// Invariant: token is 0 or the rank's token; ball only rises; measured is 0, then 1. Memory as it is at one moment
-/// tells only the last.
-/// Wrap: ball takes each value once per join. Crash: a ball or an end that does not come has a time limit.
+/// Writers: all fields by the slot's rank. Readers: all (token, word, met, failed), the partner of a measurement
+/// (ball), ranks that sleep while others measure (measured). Invariant: token is 0 or the rank's token; ball and met
+/// only rise; measured is 0, then 1; failed is 0, or the meeting that comes next or came last. Memory as it is at one
+/// moment tells only of the last two. Wrap: ball takes each value once per join; a start has few meetings. Crash: a
+/// ball or an end that does not come has a time limit, and who waits for a meeting looks whether the rank lives.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint64_t> token;
   Atomic<uint64_t> word;      ///< Node::leave_word()
   Atomic<uint32_t> measured;  ///< this rank has ended its measurements
-  std::byte pad[kPairBytes - 2 * sizeof(Atomic<uint64_t>) - sizeof(Atomic<uint32_t>)];
+  Atomic<uint32_t> met;       ///< meetings (Node::agree) that it has come to
+  Atomic<uint32_t> failed;    ///< the meeting at which it had failed
+  std::byte pad[kPairBytes - 2 * sizeof(Atomic<uint64_t>) - 3 * sizeof(Atomic<uint32_t>)];
   Atomic<uint32_t> ball;  ///< bounced between two ranks to time a cache line
   std::byte pad2[kPairBytes - sizeof(Atomic<uint32_t>)];
 
   [[nodiscard]] const char* broken_invariant() const {
+    if (failed.load_relaxed() > met.load_relaxed() + 1) return "a rank has failed at a meeting to come";
     return measured.load_relaxed() > 1 ? "`measured` is 0, then 1" : nullptr;
   }
 };

@@ -15,17 +15,19 @@
 
 namespace zh::mpi {
 
-/// The host's collectives over a communicator of zerohop's own.
+/// The host's collectives over a communicator: MPI_COMM_WORLD, which the program cannot use before MPI_Init returns nor
+/// after its last attribute's callback, or one of zerohop's own.
 class HostBootstrap final : public node::Bootstrap {
  public:
-  /// Over MPI_COMM_WORLD. Collective.
-  HostBootstrap() : HostBootstrap(own_world()) {}
-  /// `comm` is freed with it.
+  HostBootstrap() : HostBootstrap(MPI_COMM_WORLD) {}
+  /// `comm` is freed with it, but for MPI_COMM_WORLD.
   explicit HostBootstrap(MPI_Comm comm) : comm_(comm) {
     host.Comm_rank(comm_, &rank_);
     host.Comm_size(comm_, &size_);
   }
-  ~HostBootstrap() override { host.Comm_free(&comm_); }
+  ~HostBootstrap() override {
+    if (comm_ != MPI_COMM_WORLD) host.Comm_free(&comm_);
+  }
   HostBootstrap(const HostBootstrap&) = delete;
   HostBootstrap& operator=(const HostBootstrap&) = delete;
   [[nodiscard]] int rank() const override { return rank_; }
@@ -50,13 +52,10 @@ class HostBootstrap final : public node::Bootstrap {
     return status_of(error, "the host's communicator cannot be split");
   }
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  /// Goes over to a duplicate, for calls between MPI_Init and MPI_Finalize. Collective.
+  void go_apart() { host.Comm_dup(MPI_COMM_WORLD, &comm_); }
 
  private:
-  static MPI_Comm own_world() {
-    MPI_Comm comm;
-    host.Comm_dup(MPI_COMM_WORLD, &comm);
-    return comm;
-  }
   static Status status_of(int error, const char* what) { return error == MPI_SUCCESS ? kOk : Status{Code::kIo, what}; }
 
   MPI_Comm comm_;

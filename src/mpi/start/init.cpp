@@ -58,10 +58,11 @@ const char* start_engine(HostBootstrap& world) {
   if (config.heap != nullptr) job->regions = std::make_unique<copy::RegionOwner>();
   config.regions = job->regions.get();
   const bool spans = job->node->nodes() > 1 && shim.collectives;
+  if (job->node->nodes() > 1) world.go_apart();
   std::unique_ptr<engine::Carrier> carrier = spans ? make_carrier(world.comm()) : nullptr;  // all make one, or none
   Status s = engine::Rank::create(*job->node, world, config, &job->rank);
   if (s.ok() && shim.threaded) job->rank->enable_threads();
-  if (s.ok() && spans) s = world.agree(job->rank->open_internode(std::move(carrier)), world.rank());
+  if (s.ok() && spans) s = job->node->agree(world, job->rank->open_internode(std::move(carrier)));
   if (s.ok()) return nullptr;
   job->rank.reset();
   if (config.heap != nullptr) config.heap->remove_client(&child_watch);
@@ -93,6 +94,12 @@ void say_start() {
 
 /// Collective over the world: whether it is so on any rank. Turns the engine meanwhile.
 bool anywhere(bool here) {
+  if (job->node->is_whole_job()) {
+    bool nowhere = false;
+    job->node->come(!here);
+    turn_until([&] { return job->node->have_come(&nowhere); });
+    return !nowhere;
+  }
   int found = here ? 1 : 0;
   MPI_Request request;
   host.Iallreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MAX, job->world->comm(), &request);

@@ -63,7 +63,7 @@ Started start(TestBootstrap& world, const std::string& folder, const std::functi
   return s;
 }
 
-// docs/design/scale.md: 8 bytes of each rank, and four reductions of a few words.
+// docs/design/scale.md: 8 bytes of each rank, and three reductions of a few words.
 TEST(Start, TellsAllRanksOfTheJobLittle) {
   run_ranks(World::kProcesses, 6, [](TestBootstrap& world) {
     node::JoinConfig nodes = small();
@@ -71,7 +71,7 @@ TEST(Start, TellsAllRanksOfTheJobLittle) {
     const Started s = start(world, "", {}, nodes);
     EXPECT_NE(s.rank, nullptr);
     EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
-    EXPECT_EQ(world.reductions(), 4);
+    EXPECT_EQ(world.reductions(), 3);
     ASSERT_TRUE(world.barrier().ok());
   });
 }
