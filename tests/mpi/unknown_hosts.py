@@ -19,8 +19,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "dev"), str(ROOT / "tests")]
 
-import hosts as mpi_hosts  # noqa: E402
 from install import EXCHANGE  # noqa: E402
+
+import hosts as mpi_hosts  # noqa: E402
 
 COMMAND = ROOT / "build" / "bin" / "zerohop"
 
