@@ -121,6 +121,44 @@ std::string hex(uint64_t value) {
   return text;
 }
 
+MachineId look_at_machine() {
+  MachineId id;
+  const std::string info = os::read_small_file("/proc/cpuinfo");
+  for (const char* key : {"model name", "CPU part", "cpu model"}) {
+    const size_t at = info.find(key);
+    if (at == std::string::npos) continue;
+    const size_t colon = info.find(':', at);
+    const size_t end = info.find('\n', at);
+    if (colon != std::string::npos && colon < end) id.cpu = info.substr(colon + 1, end - colon - 1);
+    break;
+  }
+  while (!id.cpu.empty() && id.cpu.front() == ' ') id.cpu.erase(0, 1);
+  id.cpu += std::string(", copies by ") + copy::kernel_name();
+  id.kernel = os::read_small_file("/proc/sys/kernel/osrelease");
+  id.hypervisor = os::read_small_file("/sys/class/dmi/id/sys_vendor") + "/" +
+                  os::read_small_file("/sys/class/dmi/id/product_name") +
+                  (info.find(" hypervisor ") != std::string::npos ? "/virtual" : "");
+  const std::string online = os::read_small_file("/sys/devices/system/cpu/online");
+  uint64_t hash = kFnvStart;
+  constexpr int kLooked = 1024;
+  for (int cpu = 0; cpu < kLooked; ++cpu) {
+    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
+    const std::string core = os::read_small_file((folder + "/topology/core_id").c_str());
+    if (core.empty()) break;
+    hash = fnv(core, hash);
+    hash = fnv(os::read_small_file((folder + "/topology/physical_package_id").c_str()), hash);
+    for (int cache = 1; cache < 5; ++cache) {
+      const std::string c = folder + "/cache/index" + std::to_string(cache);
+      const std::string size = os::read_small_file((c + "/size").c_str());
+      if (size.empty()) break;
+      hash = fnv(size, hash);
+      hash = fnv(os::read_small_file((c + "/shared_cpu_list").c_str()), hash);
+    }
+  }
+  id.topology = online + ", " + hex(hash);
+  return id;
+}
+
 }  // namespace
 
 float Curve::us_at(uint64_t bytes) const {
@@ -182,42 +220,9 @@ uint64_t MachineId::hash() const {
   return h;
 }
 
-MachineId this_machine() {
-  MachineId id;
-  const std::string info = os::read_small_file("/proc/cpuinfo");
-  for (const char* key : {"model name", "CPU part", "cpu model"}) {
-    const size_t at = info.find(key);
-    if (at == std::string::npos) continue;
-    const size_t colon = info.find(':', at);
-    const size_t end = info.find('\n', at);
-    if (colon != std::string::npos && colon < end) id.cpu = info.substr(colon + 1, end - colon - 1);
-    break;
-  }
-  while (!id.cpu.empty() && id.cpu.front() == ' ') id.cpu.erase(0, 1);
-  id.cpu += std::string(", copies by ") + copy::kernel_name();
-  id.kernel = os::read_small_file("/proc/sys/kernel/osrelease");
-  id.hypervisor = os::read_small_file("/sys/class/dmi/id/sys_vendor") + "/" +
-                  os::read_small_file("/sys/class/dmi/id/product_name") +
-                  (info.find(" hypervisor ") != std::string::npos ? "/virtual" : "");
-  const std::string online = os::read_small_file("/sys/devices/system/cpu/online");
-  uint64_t hash = kFnvStart;
-  constexpr int kLooked = 1024;
-  for (int cpu = 0; cpu < kLooked; ++cpu) {
-    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
-    const std::string core = os::read_small_file((folder + "/topology/core_id").c_str());
-    if (core.empty()) break;
-    hash = fnv(core, hash);
-    hash = fnv(os::read_small_file((folder + "/topology/physical_package_id").c_str()), hash);
-    for (int cache = 1; cache < 5; ++cache) {
-      const std::string c = folder + "/cache/index" + std::to_string(cache);
-      const std::string size = os::read_small_file((c + "/size").c_str());
-      if (size.empty()) break;
-      hash = fnv(size, hash);
-      hash = fnv(os::read_small_file((c + "/shared_cpu_list").c_str()), hash);
-    }
-  }
-  id.topology = online + ", " + hex(hash);
-  return id;
+const MachineId& this_machine() {
+  static const MachineId found = look_at_machine();
+  return found;
 }
 
 std::string read_file(const std::string& path, bool* exists) {

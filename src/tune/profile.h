@@ -93,7 +93,8 @@ struct MachineId {
   [[nodiscard]] uint64_t hash() const;
   bool operator==(const MachineId&) const = default;
 };
-[[nodiscard]] MachineId this_machine();
+/// Looked up once in a process: it takes a dozen files for each of the machine's processors.
+[[nodiscard]] const MachineId& this_machine();
 
 /// A whole file of that folder, at most 1 MiB; "" if there is none, or something else of that name.
 [[nodiscard]] std::string read_file(const std::string& path, bool* exists);

@@ -185,9 +185,9 @@ TEST_F(Kept, IsTheSitesWhereTheUserHasNone) {
   EXPECT_EQ(load_profile(folders, machine_, &loaded).code(), Code::kInvalid) << "and is not passed over when broken";
 }
 
-TEST(Machine, IsTheSameTwiceAndNamesItsProcessor) {
-  const MachineId a = this_machine();
-  EXPECT_EQ(a, this_machine());
+TEST(Machine, IsLookedAtOnceAndNamesItsProcessor) {
+  const MachineId& a = this_machine();
+  EXPECT_EQ(&a, &this_machine());
   EXPECT_FALSE(a.cpu.empty());
   EXPECT_FALSE(a.kernel.empty());
 }
