@@ -116,13 +116,13 @@ bool Node::have_come(bool* well) {
 
 // A host's collective would keep a processor that the others want.
 bool Node::meet(bool well) {
-  constexpr uint32_t kSpins = 1000;
+  constexpr uint32_t kLooks = 1000;  // before sleeping
   constexpr uint64_t kLookNs = 10'000'000;
   come(well);
   const SlotShm* const slots = at<SlotShm>(base_, tables_.slots);
   const uint32_t meeting = slots[self_].met.load_relaxed();
-  for (uint32_t spins = oversubscribed() ? kSpins : 0; !have_come(&well); ++spins) {
-    if (spins < kSpins) {
+  for (uint32_t looks = oversubscribed() ? kLooks : 0; !have_come(&well); ++looks) {
+    if (looks < kLooks) {
       cpu_relax();
       continue;
     }
