@@ -242,6 +242,7 @@ class Rank {
     uint64_t idle_since_ns_ = 0;
     uint64_t looked_ns_ = 0;   ///< the latest look at the clock since something moved
     bool helped_ = false;      ///< peers were helped, perhaps with copies, which this rank may leave behind
+    bool host_moves_ = false;  ///< at its turn after the last sleep
     uint32_t sleep_word_ = 0;  ///< of a sleep that is announced, which is odd; else 0
   };
 

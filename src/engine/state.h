@@ -49,6 +49,9 @@ struct Rank::State {
   std::unique_ptr<p2p::Endpoint> endpoint;
   std::unique_ptr<MemoryWatch> watch;  ///< if there is a shared heap
   std::function<void()> host_progress;
+  Atomic<uint64_t> host_turn_ns;  ///< the shortest turn of the host after a sleep so far; 0: none
+  /// After a sleep: turns the host, and says whether that had something to move.
+  bool host_moves();
   std::unique_ptr<coll::Services> team_services;
   std::unique_ptr<coll::ControlBlockPool> control_blocks;
   std::shared_ptr<ActiveCollectives> active_collectives;

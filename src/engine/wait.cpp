@@ -28,7 +28,8 @@ constexpr uint64_t kSleepMostNs = 8'000'000;
 constexpr uint64_t kSleepPart = 64;
 constexpr uint32_t kStampEvery = 4;
 constexpr uint32_t kPeersPerNotice = 4;
-constexpr double kReapEveryUs = 5000;  // by the clock: where others have the CPU, turns may take long
+constexpr uint64_t kHostMovesNs = 5000;  // a turn of the host that takes longer than this, and than four idle ones
+constexpr double kReapEveryUs = 5000;    // by the clock: where others have the CPU, turns may take long
 }  // namespace
 
 // Ranks that are not bound may get one CPU though there are enough, where other programs have the rest. Whoever looks
@@ -69,6 +70,19 @@ void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
 
 uint32_t Rank::State::idle_before_yield() const {
   return wakes_late.load_relaxed() != 0 && busy.busy(&os::now_ns) ? kIdleOfLateWaker : kIdleBeforeYield;
+}
+
+bool Rank::State::host_moves() {
+  const auto turn = [this] {
+    const uint64_t begin = os::now_ns();
+    host_progress();
+    return os::now_ns() - begin;
+  };
+  uint64_t ns = turn();
+  if (ns > kHostMovesNs) ns = turn();  // the first one found cold caches
+  const uint64_t least = host_turn_ns.load_relaxed();
+  if (least == 0 || ns < least) host_turn_ns.store_relaxed(ns);
+  return least != 0 && ns > kHostMovesNs && ns > 4 * least;
 }
 
 void Rank::State::reap_in_time() {
@@ -129,7 +143,7 @@ void Rank::WaitScope::pause() {
       end_sleep();
     } else {
       sleep();
-      if (s.host_progress) s.host_progress();  // a sleep is as long as many turns
+      host_moves_ = s.host_progress && s.host_moves();
     }
   }
   if (moved) {
@@ -186,7 +200,9 @@ void Rank::WaitScope::pause() {
 void Rank::WaitScope::sleep() {
   State& s = *rank_.state_;
   const uint64_t idle_ns = os::now_ns() - idle_since_ns_;
-  const uint64_t most_ns = std::clamp(idle_ns / kSleepPart, s.host_progress ? kSleepHostNs : kSleepNs, kSleepMostNs);
+  // The host's large messages take many turns, each of which would else be a long sleep after the one before.
+  const uint64_t part_ns = host_moves_ ? 0 : idle_ns / kSleepPart;
+  const uint64_t most_ns = std::clamp(part_ns, s.host_progress ? kSleepHostNs : kSleepNs, kSleepMostNs);
   const bool woken = os::futex_wait(s.endpoint->part().state.sleeping, sleep_word_, most_ns) != os::Wake::kTimedOut;
   end_sleep();
   looked_ns_ = 0;
