@@ -57,9 +57,9 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_840,
+    "lines of src": 46_870,
     "lines of tools": 9_515,
-    "lines of tests": 56_030,
+    "lines of tests": 56_060,
     "lines of bench": 4_520,
     "lines of dev": 3_420,
     "words of pages": 35_000,

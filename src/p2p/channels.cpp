@@ -31,7 +31,7 @@ Status Channels::open() {
     trace_ = std::make_unique<Trace>(config_.log, std::move(world_ranks));
   }
   const Offset matched = arena_.allocate(kMatchedRingBytes);
-  if (matched == kNoOffset) return {Code::kNoMemory, "no shared memory for cells"};
+  if (matched == kNoOffset) return arena_.refusal();
   if (!matched_ring_.attach(base_, matched, kMatchedRingBytes)) return {Code::kNoMemory, "no memory for cells"};
   return kOk;
 }

@@ -27,9 +27,7 @@ Matcher::Matcher(Channels& channels, Requests& requests)
 Status Matcher::open() {
   queues_ = Queues(channels_.base(), &channels_.part().queues, nullptr);
   refill_messages(1);
-  return queues().free_message_count.load_relaxed() != 0
-             ? kOk
-             : Status{Code::kNoMemory, "no shared memory for the matching queues"};
+  return queues().free_message_count.load_relaxed() != 0 ? kOk : channels_.arena().refusal();
 }
 
 bool Matcher::lock() {

@@ -59,7 +59,9 @@ Offset Arena::allocate_below(uint64_t limit, uint64_t bytes) {
     return offset;
   }
   const uint64_t start = round_up(next_, size >= kLargeMin ? kPage : kPairBytes);
-  if (start + size > limit || !back(start + size).ok()) return kNoOffset;
+  refusal_ =
+      start + size <= limit ? back(start + size) : Status{Code::kNoMemory, "the rank's part of the segment is used up"};
+  if (!refusal_.ok()) return kNoOffset;
   next_ = start + size;
   used_ += size;
   return origin_ + start;

@@ -34,6 +34,8 @@ class Arena {
   [[nodiscard]] Offset allocate_reserve(uint64_t bytes, uint64_t kept_bytes) {
     return allocate_below(end_ - std::min(kept_bytes, (end_ - budget_) / 2), bytes);
   }
+  /// Why the last allocation got nothing.
+  [[nodiscard]] const Status& refusal() const { return refusal_; }
   /// `bytes` as given to allocate().
   void free(Offset offset, uint64_t bytes);
   /// Like free(), but the memory goes back to the system; only of the block allocated last, else it is free().
@@ -56,6 +58,7 @@ class Arena {
   uint64_t budget_ = 0;  // position in the part
   uint64_t end_ = 0;     // of the reserve behind it
   uint64_t used_ = 0;
+  Status refusal_;
   std::map<uint64_t, std::vector<Offset>> free_;  // by block size; few sizes are ever used
 };
 

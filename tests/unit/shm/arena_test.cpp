@@ -29,6 +29,8 @@ TEST(Arena, WhatIsUsedAgainIsCountedAgain) {
     EXPECT_EQ(arena.used_bytes(), before);
     EXPECT_EQ(arena.allocate(1000), first);
     EXPECT_EQ(arena.used_bytes(), used);
+    EXPECT_EQ(arena.allocate(4 << 20), kNoOffset);
+    EXPECT_STREQ(arena.refusal().what(), "the rank's part of the segment is used up");
   });
 }
 
