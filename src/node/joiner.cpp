@@ -367,9 +367,12 @@ Status Joiner::compute_levels() {
   auto* levels = at<uint8_t>(node_->base_, header_.levels);
   for (uint32_t a = 0; a < n; ++a) {
     for (uint32_t b = 0; b < n; ++b) {
-      os::CpuSet both = card(a).cpus;
-      both.add(card(b).cpus);
-      const bool settled = (bound[a] != 0 && bound[b] != 0) || both.count() <= 2;
+      bool settled = false;  // read_levels() asks of a < b, where lines were timed
+      if (measurers_ && a < b) {
+        os::CpuSet both = card(a).cpus;
+        both.add(card(b).cpus);
+        settled = (bound[a] != 0 && bound[b] != 0) || both.count() <= 2;
+      }
       const Level level = a != b ? level_of(a, b) : Level::kSelf;
       levels[a * n + b] = static_cast<uint8_t>(static_cast<uint8_t>(level) | (settled ? kSettled : 0));
     }

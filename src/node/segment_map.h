@@ -41,11 +41,14 @@ struct HeaderShm {
 static_assert(kShmSafe<HeaderShm> && sizeof(HeaderShm) == 120);
 
 /// One rank's place for joining.
-/// Writers: all fields by the slot's rank. Readers: all (token, word, met, failed), the partner of a measurement
-/// (ball), ranks that sleep while others measure (measured). Invariant: token is 0 or the rank's token; ball and met
-/// only rise; measured is 0, then 1; failed is 0, or the meeting that comes next or came last. Memory as it is at one
-/// moment tells only of the last two. Wrap: ball takes each value once per join; a start has few meetings. Crash: a
-/// ball or an end that does not come has a time limit, and who waits for a meeting looks whether the rank lives.
+/// Writers: all fields by the slot's rank.
+/// Readers: all (token, word, met, failed), the partner of a measurement (ball), ranks that sleep while others measure
+/// (measured).
+/// Invariant: token is 0 or the rank's token; ball and met only rise; measured is 0, then 1; failed is 0, or the
+/// meeting that comes next or came last. Memory as it is at one moment tells only of the last two.
+/// Wrap: ball takes each value once per join; a start has few meetings.
+/// Crash: a ball or an end that does not come has a time limit, and who waits for a meeting looks whether the rank
+/// lives.
 struct alignas(kPairBytes) SlotShm {
   Atomic<uint64_t> token;
   Atomic<uint64_t> word;      ///< Node::leave_word()
