@@ -46,7 +46,7 @@ struct Options {
   uint32_t preemptions = 2;  ///< bounded mode only
   uint32_t stale_reads = 1;  ///< bounded mode only
   uint64_t max_executions = 20'000'000;
-  double max_seconds = 50;
+  double max_seconds = 50;  ///< of processor time: beside other work a search goes as far
   Mutation mutation;
 };
 
