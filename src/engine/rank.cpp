@@ -159,6 +159,8 @@ bool Rank::done(const Request* request) const {
   return request->done.load_acquire() != 0;
 }
 
+uint64_t Rank::ended_requests() const { return state_->endpoint->ended_requests(); }
+
 bool Rank::test(Request* request) {
   if (done(request)) return true;
   progress();

@@ -105,6 +105,8 @@ class Rank {
   bool test(Request* request);
   /// Only looks, no progress.
   [[nodiscard]] bool done(const Request* request) const;
+  /// How many requests have been completed or given up so far: while it stays, those that pended then pend.
+  [[nodiscard]] uint64_t ended_requests() const;
   void wait(Request* request);
   [[nodiscard]] const Result& result(const Request* request) const;
   /// Frees a complete request.

@@ -74,6 +74,7 @@ class Endpoint {
   void take_back_sends();
   /// Sends whose bytes are still needed from this rank's memory.
   [[nodiscard]] uint64_t pending_sends() const { return requests_.pending_sends(); }
+  [[nodiscard]] uint64_t ended_requests() const { return requests_.ended(); }
   /// Work that a peer cannot finish without this rank (nothing to pull from, or nothing to push to). Receives are
   /// counted by the entries that they hold, not by the shared queue: a peer that matches one takes it out of there at
   /// any time.

@@ -71,6 +71,7 @@ void Requests::detach(Request* request) {
     release(request);
   } else {
     request->detached = true;
+    count_ended();
   }
 }
 
@@ -98,6 +99,7 @@ void Requests::complete(Request* request) {
   request->stage = Stage::kDone;
   // D0 -> D1: result and buffer are complete before done.
   request->done.store_release(1);
+  count_ended();
   if (request->detached) release(request);
 }
 

@@ -69,10 +69,18 @@ class Requests {
   [[nodiscard]] uint64_t hidden() const { return hidden_; }
   /// Of sends that stand in for the program's.
   [[nodiscard]] uint64_t buffered_bytes() const { return buffered_bytes_; }
+  /// How many have been completed or given up so far. While it stays what it was, who pended then pends still.
+  [[nodiscard]] uint64_t ended() const {
+    return ended_.load_acquire();  // D3 -> D2: what has been counted is seen done
+  }
   [[nodiscard]] static constexpr uint64_t buffered_cost(uint64_t bytes) { return bytes + sizeof(Request); }
 
  private:
   static constexpr uint32_t kSlab = 256;
+
+  void count_ended() {
+    ended_.store_release(ended_.load_relaxed() + 1);  // D2 -> D3: counted after it is done
+  }
 
   shm::Arena& arena_;
   std::vector<std::unique_ptr<Request[]>> slabs_;
@@ -83,6 +91,7 @@ class Requests {
   uint64_t unpullable_ = 0;
   uint64_t hidden_ = 0;
   uint64_t buffered_bytes_ = 0;
+  Atomic<uint64_t> ended_{0};
 };
 
 }  // namespace zh::p2p

@@ -1,6 +1,7 @@
 // The wait and test families. Arrays may mix zerohop's requests, the host's, null and inactive ones: ours are looked at
 // one by one, the host's are handed to the host together, in one compact array, and put back.
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <vector>
 
@@ -151,9 +152,34 @@ bool try_all(int n, MPI_Request* requests, MPI_Status* statuses, int* error) {
   return true;
 }
 
+/// The last array that a thread asked for and of which all requests were messages of the engine that pended, or null.
+/// Until one of this rank's requests ends it need not be looked at again. Not where several threads may be here.
+class PendingArray {
+ public:
+  [[nodiscard]] bool is(int n, const MPI_Request* requests) const {
+    return n == n_ && ended_ == shim.rank->ended_requests() && std::equal(requests, requests + n, requests_.begin());
+  }
+  /// `ended`: of before they were looked at.
+  void set(int n, const MPI_Request* requests, uint64_t ended) {
+    if (shim.threaded || n > static_cast<int>(requests_.size())) return;
+    n_ = n;
+    ended_ = ended;
+    std::copy_n(requests, n, requests_.begin());
+  }
+
+ private:
+  int n_ = -1;
+  uint64_t ended_ = 0;
+  std::array<MPI_Request, 64> requests_{};
+};
+PendingArray pending_array;
+
 /// What MPI_Waitany and MPI_Testany do once. `*index` is MPI_UNDEFINED when nothing is active.
 bool try_any(int n, MPI_Request* requests, int* index, MPI_Status* status, int* error) {
+  if (pending_array.is(n, requests)) return false;
+  const uint64_t ended = shim.rank->ended_requests();
   bool active = false;
+  bool all_pend = true;
   int hosts = n;  // the first of them
   for (int i = 0; i < n; ++i) {
     UserRequest* request = own(requests[i]);
@@ -162,11 +188,14 @@ bool try_any(int n, MPI_Request* requests, int* index, MPI_Status* status, int* 
       continue;
     }
     active = active || request->active;
-    if (pends(request) || !request->active || !look(request)) continue;
+    if (pends(request)) continue;
+    all_pend = false;
+    if (!request->active || !look(request)) continue;
     *index = i;
     *error = finish_single(request, &requests[i], status);
     return true;
   }
+  if (all_pend && active && hosts == n) pending_array.set(n, requests, ended);
   if (hosts < n) {
     HostPart host_part(n, requests, hosts);
     int flag = 0;
@@ -187,10 +216,14 @@ bool try_any(int n, MPI_Request* requests, int* index, MPI_Status* status, int* 
 
 /// What MPI_Waitsome and MPI_Testsome do once: `*n_done` is MPI_UNDEFINED when nothing is active.
 int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* statuses) {
+  *n_done = 0;
+  if (pending_array.is(n, requests)) return MPI_SUCCESS;
+  const uint64_t ended = shim.rank->ended_requests();
   const bool want = !statuses_ignored(statuses);
   std::vector<int> errors;
   ManyErrors many;
   bool active = false;
+  bool all_pend = true;
   int hosts = n;  // the first of them
   int done = 0;
   for (int i = 0; i < n; ++i) {
@@ -200,7 +233,9 @@ int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* st
       continue;
     }
     active = active || request->active;
-    if (pends(request) || !request->active || !look(request)) continue;
+    if (pends(request)) continue;
+    all_pend = false;
+    if (!request->active || !look(request)) continue;
     const ErrorSite site = error_site(request);
     bool raised = false;
     const int error = finish(request, &requests[i], want ? &statuses[done] : MPI_STATUS_IGNORE, &raised);
@@ -208,6 +243,7 @@ int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* st
     errors.push_back(error);
     indices[done++] = i;
   }
+  if (all_pend && active && hosts == n) pending_array.set(n, requests, ended);
   if (hosts < n) {
     HostPart host_part(n, requests, hosts);
     std::vector<int> which(static_cast<size_t>(host_part.size()));
