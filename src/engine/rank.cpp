@@ -53,6 +53,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     endpoint.far_line_ns = config.far_line_ns;
     endpoint.most_line_ns = config.most_line_ns;
     endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
+    endpoint.ablations = config.ablations;
     endpoint.polled_senders = config.polled_senders;
     endpoint.regions = config.regions;
     endpoint.heap = config.heap;
@@ -109,7 +110,8 @@ struct Rank::Waiter {
 
 Result Rank::recv(const RecvArgs& args) {
   State& s = *state_;
-  if (!s.threads) {
+  // The later arriver can only be told where a receive is in the queue at once.
+  if (!s.threads && s.config.ablations.copier != p2p::Copier::kLater) {
     Result quick;
     if (s.endpoint->receives().recv_now(args, &quick)) return quick;
     WaitScope scope(*this);

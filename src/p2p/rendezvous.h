@@ -158,8 +158,9 @@ class Rendezvous {
 
 /// What an end claims at once.
 [[nodiscard]] inline uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
-  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
   const uint64_t total = t.source.end() - t.source.from();
+  if (t.whole()) return total;
+  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
   if (t.source.mapped()) return tune::mapped_chunk(total, choice);
   const uint64_t eighth = round_up(total / 8, 4096);
   return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);
