@@ -32,8 +32,9 @@ struct Facts {
 
 struct Choice {
   CollectiveWay way = CollectiveWay::kHost;
-  NodeWay node = NodeWay::kSmall;  ///< kTeam
-  AlgorithmChoice schedule;        ///< kHost, kStaged, kSchedule
+  NodeWay node = NodeWay::kSmall;            ///< kTeam
+  StagingOrder order = StagingOrder::kFree;  ///< of kTeam's staging areas
+  AlgorithmChoice schedule;                  ///< kHost, kStaged, kSchedule
 };
 
 /// Problem::blocks says which kind of call it is. O(entries of tables).
@@ -44,6 +45,10 @@ struct Choice {
 [[nodiscard]] inline bool no_algorithm_named(Collective collective, const Precedence& precedence) {
   return !precedence.named_for(collective).has_value();
 }
+
+/// The order that a variable asks for by the names of section 4.2, which on one node are no messages but what a team
+/// does with blocking calls.
+[[nodiscard]] StagingOrder named_order(Collective collective, const Precedence& precedence);
 
 /// Whether one may go through staging areas, where there is a kernel for its operation.
 [[nodiscard]] bool fits_staging(const Problem& problem);

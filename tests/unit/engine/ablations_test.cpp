@@ -2,8 +2,10 @@
 // what a sender keeps. Nothing is told from times.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
+#include "coll/team/team.h"
 #include "engine_support.h"
 
 namespace zh::test {
@@ -206,6 +208,59 @@ TEST_P(CopierTest, WithoutKeptCopiesASenderDependsOnItsReceiver) {
   }
 }
 
+// Operands are hexadecimal digits, and an operation writes them one behind the other: an element's value tells in which
+// order its slice was combined.
+void append_digits(void*, void* in, void* inout, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    const uint64_t left = static_cast<uint64_t*>(in)[i];
+    uint64_t& right = static_cast<uint64_t*>(inout)[i];
+    uint64_t shifted = left;
+    for (uint64_t rest = right; rest != 0; rest >>= 4) shifted <<= 4;
+    right |= shifted;
+  }
+}
+
+/// What that makes of digits 1 to `size`: in rank order, or as member `self` meets them who begins with itself.
+uint64_t digits(uint32_t size, uint32_t self, bool cyclic) {
+  uint64_t all = 0;
+  for (uint32_t i = 0; i < size; ++i) all = all << 4 | (cyclic ? (self + size - 1 - i) % size + 1 : i + 1);
+  return all;
+}
+
+class StagingOrderTest : public ::testing::TestWithParam<World> {};
+
+// Multicore collectives paper, section 4.2 and figure 4.
+TEST_P(StagingOrderTest, MembersTakeUpEachOthersPiecesInTheOrderAskedFor) {
+  constexpr uint32_t kRanks = 3;
+  constexpr uint64_t kElements = 30'000;  // several rounds through staging areas
+  run_engine(kRanks, config_in(GetParam()), [](TestBootstrap&, EngineRank& r, uint32_t self) {
+    const auto team = r.rank->make_team(5, {0, 1, 2}, self);
+    ASSERT_TRUE(team->ready());
+    uint64_t staged = 0;
+    for (const bool commutes : {true, false}) {
+      for (const coll::StagingOrder order : {coll::StagingOrder::kParallel, coll::StagingOrder::kCyclic}) {
+        team->set_staging_order(order);
+        const bool cyclic = commutes && order == coll::StagingOrder::kCyclic;
+        const coll::Reduction how{sizeof(uint64_t), nullptr, append_digits, nullptr, commutes};
+        std::vector<uint64_t> in(kElements, self + 1), out(kElements);
+        for (const bool in_place : {false, true}) {
+          uint64_t* const result = in_place ? in.data() : out.data();
+          ASSERT_EQ(team->allreduce(in.data(), result, kElements, how), Code::kOk);
+          EXPECT_EQ(stat(*r.rank, "staged_reductions"), ++staged);
+          for (const uint32_t member : {0U, 1U, 2U}) {  // the one that combined it
+            EXPECT_EQ(result[member * (kElements / kRanks) + 10], digits(kRanks, member, cyclic)) << member;
+          }
+          EXPECT_EQ(result[kElements - 1], digits(kRanks, kRanks - 1, cyclic));
+        }
+        std::fill(in.begin(), in.end(), self + 1);
+        ASSERT_EQ(team->allreduce(in.data(), out.data(), 1, how), Code::kOk);
+        EXPECT_EQ(out[0], digits(kRanks, 0, false)) << "small ones go as ever";
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, StagingOrderTest, ::testing::Values(World::kThreads, World::kProcesses), world_name);
 INSTANTIATE_TEST_SUITE_P(Worlds, CopierTest, ::testing::Values(World::kThreads, World::kProcesses), world_name);
 
 }  // namespace
