@@ -63,6 +63,8 @@ class Rendezvous {
   void offer_copy(TransferShm* transfer, const Request& twin);
   /// ... and after it.
   void replace(Request* send, Request* twin);
+  /// Whether this rank has been waiting for long.
+  void note_wait(bool in_vain) { in_vain_ = in_vain; }
   /// Requests with peers that have ended fail; what these have left in cells is received.
   void fail_dead();
   /// A description that can be used for a send.
@@ -154,6 +156,7 @@ class Rendezvous {
   std::vector<Offset> free_transfers_;
   std::vector<Offset> free_short_transfers_;
   std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver
+  bool in_vain_ = false;       ///< see note_wait()
 };
 
 /// What an end claims at once.

@@ -14,8 +14,8 @@ copy::Reach Rendezvous::can_push(const Request* r, const TransferShm& t) const {
   const Direct copiers = t.copiers();
   const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender || copiers == Direct::kWaiter;
   const Channel& peer = channels_[uint32_t{t.receiver}];
-  // A receiver that has to copy alone does so in its calls of the host as well.
-  const bool stands_in = copiers == Direct::kReceiverAlone ? peer.in_host() : channels_.away(peer);
+  // Where it is the receiver's it comes to that by itself, but in a call of the host.
+  const bool stands_in = t.whole() ? peer.in_host() : channels_.away(peer);
   return mine || stands_in ? reach : copy::Reach::kNone;
 }
 

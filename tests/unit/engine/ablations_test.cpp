@@ -7,6 +7,7 @@
 
 #include "coll/team/team.h"
 #include "engine_support.h"
+#include "support/fake_heap.h"
 
 namespace zh::test {
 namespace {
@@ -94,6 +95,23 @@ TEST_P(CopierTest, TheReceiverAloneCopiesInItsReceiveWhatIsThere) {
       }
     });
   }
+}
+
+// The same while the sender waits for it, and could copy.
+TEST_P(CopierTest, TheLaterArriverIsTheReceiverThoughItsSenderWaits) {
+  run(Copier::kLater, [](auto, Rank& rank, uint32_t self, std::byte* data) {
+    if (self == 0) {
+      finish(rank, rank.isend(message_to(1, 0, 1, data, kBytes)));
+      EXPECT_EQ(sent(rank), 0U);
+    } else {
+      Result seen;
+      rank.wait_until([&] { return rank.iprobe(message_from(0, 1, nullptr, 0), &seen); });
+      Request* request = rank.irecv(message_from(0, 1, data, kBytes));
+      EXPECT_TRUE(rank.done(request));
+      EXPECT_EQ(fetched(rank), kBytes);
+      finish(rank, request);
+    }
+  });
 }
 
 TEST_P(CopierTest, TheLaterArriverIsTheSenderWhereTheReceiveIsThere) {
@@ -229,34 +247,46 @@ uint64_t digits(uint32_t size, uint32_t self, bool cyclic) {
 
 class StagingOrderTest : public ::testing::TestWithParam<World> {};
 
-// Multicore collectives paper, section 4.2 and figure 4.
+// Multicore collectives paper, section 4.2 and figure 4. Of mapped memory, which nothing else sends through staging
+// areas.
 TEST_P(StagingOrderTest, MembersTakeUpEachOthersPiecesInTheOrderAskedFor) {
   constexpr uint32_t kRanks = 3;
   constexpr uint64_t kElements = 30'000;  // several rounds through staging areas
-  run_engine(kRanks, config_in(GetParam()), [](TestBootstrap&, EngineRank& r, uint32_t self) {
+  constexpr uint64_t kVector = kElements * sizeof(uint64_t);
+  run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
+    FakeHeap heap(4 << 20);
+    StormConfig config = config_in(GetParam());
+    config.heap = &heap;
+    EngineRank r = make_rank(world, config);
+    ASSERT_NE(r.rank, nullptr);
+    const uint32_t self = r.node->self();
     const auto team = r.rank->make_team(5, {0, 1, 2}, self);
     ASSERT_TRUE(team->ready());
+    auto* const in = reinterpret_cast<uint64_t*>(heap.take(kVector));
+    auto* const out = reinterpret_cast<uint64_t*>(heap.take(kVector));
+    for (uint64_t* p : {in, out}) heap.use_twice(reinterpret_cast<std::byte*>(p), kVector);
     uint64_t staged = 0;
     for (const bool commutes : {true, false}) {
-      for (const coll::StagingOrder order : {coll::StagingOrder::kParallel, coll::StagingOrder::kCyclic}) {
+      for (const auto order : {coll::StagingOrder::kFree, coll::StagingOrder::kParallel, coll::StagingOrder::kCyclic}) {
         team->set_staging_order(order);
         const bool cyclic = commutes && order == coll::StagingOrder::kCyclic;
         const coll::Reduction how{sizeof(uint64_t), nullptr, append_digits, nullptr, commutes};
-        std::vector<uint64_t> in(kElements, self + 1), out(kElements);
-        for (const bool in_place : {false, true}) {
-          uint64_t* const result = in_place ? in.data() : out.data();
-          ASSERT_EQ(team->allreduce(in.data(), result, kElements, how), Code::kOk);
-          EXPECT_EQ(stat(*r.rank, "staged_reductions"), ++staged);
+        for (uint64_t* const result : {out, in}) {  // and in place
+          std::fill(in, in + kElements, self + 1);
+          ASSERT_EQ(team->allreduce(in, result, kElements, how), Code::kOk);
+          staged += order != coll::StagingOrder::kFree ? 1 : 0;
+          EXPECT_EQ(stat(*r.rank, "staged_reductions"), staged);
           for (const uint32_t member : {0U, 1U, 2U}) {  // the one that combined it
             EXPECT_EQ(result[member * (kElements / kRanks) + 10], digits(kRanks, member, cyclic)) << member;
           }
           EXPECT_EQ(result[kElements - 1], digits(kRanks, kRanks - 1, cyclic));
         }
-        std::fill(in.begin(), in.end(), self + 1);
-        ASSERT_EQ(team->allreduce(in.data(), out.data(), 1, how), Code::kOk);
+        std::fill(in, in + 1, self + 1);
+        ASSERT_EQ(team->allreduce(in, out, 1, how), Code::kOk);
         EXPECT_EQ(out[0], digits(kRanks, 0, false)) << "small ones go as ever";
       }
     }
+    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
