@@ -14,6 +14,7 @@ namespace zh::engine {
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
   state_->active_collectives = std::make_shared<ActiveCollectives>(*this);
+  state_->posts_at_once = config.ablations.copier == p2p::Copier::kLater;
   state_->oversubscribed = node.oversubscribed();
   state_->patient = !state_->oversubscribed && config.wait != WaitPolicy::kPassive;
 }
@@ -110,8 +111,7 @@ struct Rank::Waiter {
 
 Result Rank::recv(const RecvArgs& args) {
   State& s = *state_;
-  // The later arriver can only be told where a receive is in the queue at once.
-  if (!s.threads && s.config.ablations.copier != p2p::Copier::kLater) {
+  if (!s.posts_at_once) {
     Result quick;
     if (s.endpoint->receives().recv_now(args, &quick)) return quick;
     WaitScope scope(*this);

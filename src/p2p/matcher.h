@@ -169,7 +169,8 @@ class Matcher {
 inline bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
   QueuesShm& q = queues();
   const auto sender = static_cast<uint32_t>(args.peer);
-  if (!guard_->lock.try_lock(channels_.self())) return false;
+  shm::OwnerLockShm& lock = guard_->lock;
+  if (!lock.try_lock(channels_.self())) return false;
   auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), channels_.part().in()[sender].load_relaxed());
   shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
   shm::EnvelopeConsumer::read_ahead(ring);
@@ -177,14 +178,14 @@ inline bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
       channels_.part().state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
       slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
       (args.source != slot->source && args.source != kAnySource)) {
-    unlock();
+    lock.unlock();
     return false;
   }
   channels_.note_heard(sender, *slot, ring);
   // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
   Queues::fill(out, *slot, sender);
   shm::EnvelopeConsumer::consume(ring);
-  unlock();
+  lock.unlock();
   return true;
 }
 
