@@ -112,7 +112,7 @@ void add_copiers(std::vector<Case>* all) {
   all->push_back({"WhoWaitsFirstFails", s, bounded(2, 1), 100});
   s.failing_pull = s.failing_push = -1;
   s.copier = p2p::Copier::kLater;
-  all->push_back({"LaterSenderPushes", s, {}, 100});
+  all->push_back({"LaterSenderPushes", s, {}, 50});
   s.found = true;
   all->push_back({"LaterReceiverPulls", s, {}, 100});
   s.receiver_cma = false;
