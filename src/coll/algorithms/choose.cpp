@@ -53,11 +53,10 @@ Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence
   return choice;
 }
 
-StagingOrder named_order(Collective collective, const Precedence& precedence) {
-  const NamedAlgorithm named = precedence.named_for(collective);
-  if (collective != Collective::kAllreduce || named.value_or(nullptr) == nullptr) return StagingOrder::kFree;
-  if ((*named)->name == kShmemParallel) return StagingOrder::kParallel;
-  return (*named)->name == kShmemCyclic ? StagingOrder::kCyclic : StagingOrder::kFree;
+StagingOrder order_of(Collective collective, std::string_view algorithm) {
+  if (collective != Collective::kAllreduce) return StagingOrder::kFree;
+  if (algorithm == kShmemParallel) return StagingOrder::kParallel;
+  return algorithm == kShmemCyclic ? StagingOrder::kCyclic : StagingOrder::kFree;
 }
 
 // Gather and scatter are faster as messages of any length.

@@ -14,8 +14,8 @@ namespace {
 
 using p2p::Copier;
 
-constexpr uint64_t kBytes = 1 << 20;  // more than a sender keeps for a receiver that stays away
-constexpr int kInVain = 20'000;       // turns of one end alone
+constexpr uint64_t kLongBytes = 1 << 20;  // more than a sender keeps for a receiver that stays away
+constexpr int kTurnsInVain = 20'000;      // turns of one end alone
 
 StormConfig copied_by(Copier copier, World world) {
   StormConfig config = config_in(world);
@@ -31,7 +31,7 @@ class CopierTest : public ::testing::TestWithParam<World> {
   void run(Copier copier, Body&& body) {
     run_engine(2, copied_by(copier, GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
       if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
-      std::vector<std::byte> data(kBytes, std::byte(self == 0 ? 0x5a : 0));
+      std::vector<std::byte> data(kLongBytes, std::byte(self == 0 ? 0x5a : 0));
       const auto next = [&world] { ASSERT_TRUE(world.barrier().ok()); };
       body(next, *r.rank, self, data.data());
       if (self == 1) {
@@ -60,18 +60,18 @@ TEST_P(CopierTest, TheReceiverAloneKeepsItsSenderWaiting) {
     greet(rank, self);
     if (self == 0) {
       next();  // the receive is posted
-      Request* request = rank.isend(message_to(1, 0, 1, data, kBytes));
-      for (int i = 0; i < kInVain; ++i) ASSERT_FALSE(rank.test(request));
+      Request* request = rank.isend(message_to(1, 0, 1, data, kLongBytes));
+      for (int i = 0; i < kTurnsInVain; ++i) ASSERT_FALSE(rank.test(request));
       next();  // the receiver calls
       finish(rank, request);
       EXPECT_EQ(sent(rank), 0U);
     } else {
-      Request* request = rank.irecv(message_from(0, 1, data, kBytes));
+      Request* request = rank.irecv(message_from(0, 1, data, kLongBytes));
       next();
       next();
       EXPECT_EQ(data[0], std::byte{0});
       finish(rank, request);
-      EXPECT_EQ(fetched(rank), kBytes);
+      EXPECT_EQ(fetched(rank), kLongBytes);
     }
   });
 }
@@ -81,12 +81,12 @@ TEST_P(CopierTest, TheReceiverAloneCopiesInItsReceiveWhatIsThere) {
     run(copier, [](auto next, Rank& rank, uint32_t self, std::byte* data) {
       greet(rank, self);
       Request* request = nullptr;
-      if (self == 0) request = rank.isend(message_to(1, 0, 1, data, kBytes));
+      if (self == 0) request = rank.isend(message_to(1, 0, 1, data, kLongBytes));
       next();  // the message is there, and its sender computes
       if (self == 1) {
-        request = rank.irecv(message_from(0, 1, data, kBytes));
+        request = rank.irecv(message_from(0, 1, data, kLongBytes));
         EXPECT_TRUE(rank.done(request)) << "in the call, without a wait";
-        EXPECT_EQ(fetched(rank), kBytes);
+        EXPECT_EQ(fetched(rank), kLongBytes);
       }
       next();
       finish(rank, request);
@@ -101,14 +101,14 @@ TEST_P(CopierTest, TheReceiverAloneCopiesInItsReceiveWhatIsThere) {
 TEST_P(CopierTest, TheLaterArriverIsTheReceiverThoughItsSenderWaits) {
   run(Copier::kLater, [](auto, Rank& rank, uint32_t self, std::byte* data) {
     if (self == 0) {
-      finish(rank, rank.isend(message_to(1, 0, 1, data, kBytes)));
+      finish(rank, rank.isend(message_to(1, 0, 1, data, kLongBytes)));
       EXPECT_EQ(sent(rank), 0U);
     } else {
       Result seen;
       rank.wait_until([&] { return rank.iprobe(message_from(0, 1, nullptr, 0), &seen); });
-      Request* request = rank.irecv(message_from(0, 1, data, kBytes));
+      Request* request = rank.irecv(message_from(0, 1, data, kLongBytes));
       EXPECT_TRUE(rank.done(request));
-      EXPECT_EQ(fetched(rank), kBytes);
+      EXPECT_EQ(fetched(rank), kLongBytes);
       finish(rank, request);
     }
   });
@@ -118,12 +118,12 @@ TEST_P(CopierTest, TheLaterArriverIsTheSenderWhereTheReceiveIsThere) {
   run(Copier::kLater, [](auto next, Rank& rank, uint32_t self, std::byte* data) {
     greet(rank, self);
     Request* request = nullptr;
-    if (self == 1) request = rank.irecv(message_from(0, 1, data, kBytes));
+    if (self == 1) request = rank.irecv(message_from(0, 1, data, kLongBytes));
     next();  // the receive is posted, and its rank computes
     if (self == 0) {
-      request = rank.isend(message_to(1, 0, 1, data, kBytes));
+      request = rank.isend(message_to(1, 0, 1, data, kLongBytes));
       EXPECT_TRUE(rank.done(request)) << "in the call, without a wait";
-      EXPECT_EQ(sent(rank), kBytes);
+      EXPECT_EQ(sent(rank), kLongBytes);
     }
     next();
     finish(rank, request);
@@ -141,20 +141,20 @@ TEST_P(CopierTest, OnlyAWaitCopies) {
         greet(rank, self);
         Request* request = nullptr;
         if ((self == 1) == receive_first) {
-          request =
-              self == 0 ? rank.isend(message_to(1, 0, 1, data, kBytes)) : rank.irecv(message_from(0, 1, data, kBytes));
+          request = self == 0 ? rank.isend(message_to(1, 0, 1, data, kLongBytes))
+                              : rank.irecv(message_from(0, 1, data, kLongBytes));
         }
         next();
         if (request == nullptr) {
-          request =
-              self == 0 ? rank.isend(message_to(1, 0, 1, data, kBytes)) : rank.irecv(message_from(0, 1, data, kBytes));
+          request = self == 0 ? rank.isend(message_to(1, 0, 1, data, kLongBytes))
+                              : rank.irecv(message_from(0, 1, data, kLongBytes));
         }
         EXPECT_EQ(sent(rank) + fetched(rank), 0U) << "by a call that starts it";
         next();
         if (self == first) rank.wait(request);
         next();
-        EXPECT_EQ(sent(rank), self == 0 && first == 0 ? kBytes : 0U);
-        EXPECT_EQ(fetched(rank), self == 1 && first == 1 ? kBytes : 0U);
+        EXPECT_EQ(sent(rank), self == 0 && first == 0 ? kLongBytes : 0U);
+        EXPECT_EQ(fetched(rank), self == 1 && first == 1 ? kLongBytes : 0U);
         finish(rank, request);
       });
     }
@@ -167,10 +167,10 @@ TEST_P(CopierTest, AReceiverInACallOfTheHostHoldsNobodyUp) {
     run(copier, [](auto next, Rank& rank, uint32_t self, std::byte* data) {
       if (self == 0) {
         next();
-        ASSERT_EQ(rank.send(message_to(1, 0, 1, data, kBytes)).code, Code::kOk);
+        ASSERT_EQ(rank.send(message_to(1, 0, 1, data, kLongBytes)).code, Code::kOk);
         next();
       } else {
-        Request* request = rank.irecv(message_from(0, 1, data, kBytes));
+        Request* request = rank.irecv(message_from(0, 1, data, kLongBytes));
         rank.enter_host();
         next();
         next();
@@ -206,7 +206,7 @@ TEST_P(CopierTest, WithoutKeptCopiesASenderDependsOnItsReceiver) {
         }
         const bool free = arm.keeps || arm.skew != 0;
         if (free) rank.wait_until([&] { return rank.done(requests.back()); });
-        for (int i = 0; i < kInVain && !free; ++i) rank.progress();
+        for (int i = 0; i < kTurnsInVain && !free; ++i) rank.progress();
         int ended = 0;
         for (const Request* request : requests) ended += rank.done(request) ? 1 : 0;
         const uint64_t kept = stat(rank, "buffered_messages");
