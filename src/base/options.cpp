@@ -71,6 +71,16 @@ constexpr OptionSpec kTable[] = {
     {"skew", OptionType::kEnum, "auto", "auto|0|1", kNoRange, kNoRange,
      "whether medium messages change to buffered copies while their receiver lags behind; auto: unless ranks outnumber "
      "CPUs"},
+    {"copier", OptionType::kEnum, "both", "both|receive|wait|later", kNoRange, kNoRange,
+     "ablation, who copies a message that is copied once (LiMIC paper, section 4.3): both ends together; receive: the "
+     "receiver alone, in its calls; wait: whoever waits for it first; later: whoever comes later, as in the paper"},
+    {"queue_lock", OptionType::kEnum, "medium", "medium|coarse", kNoRange, kNoRange,
+     "ablation, how much one lock of the matching queues covers (LiMIC paper, section 4.4): medium: a receiver's; "
+     "coarse: "
+     "the node's; a fine one, of a queue, has nothing to add: who matches needs both queues of a receiver at once"},
+    {"keep_copies", OptionType::kBool, "1", "", 0, 1,
+     "ablation, 0: a sender whose receiver stays away copies no message to be free of it; programs that count on it "
+     "wait for ever"},
     {"chunk", OptionType::kSize, "64K", "", 0, kMaxSize,
      "pieces in which collectives by a schedule pass on large vectors, 0: whole; where it is not set, tables of "
      "algorithms may have others; host-leaders never cuts; as rank 0 has it"},

@@ -26,6 +26,14 @@ enum class Collective : uint8_t {
   kNeighbor,  ///< MPI_Neighbor_*: the steps follow from the neighbours, so that there is nothing to choose
 };
 
+/// The order in which each member of a node takes up what the others have, where an allreduce goes through staging
+/// areas (multicore collectives paper, section 4.2 and figure 4).
+enum class StagingOrder : uint8_t {
+  kFree,      ///< not asked for: as is fastest
+  kParallel,  ///< all members in the same order
+  kCyclic     ///< each from itself on, so that no two read one area at a time; for operations that commute
+};
+
 /// How the elements of a reduction are combined (MPI standard 6.9). Elements are `element_bytes` apart.
 struct Reduction {
   uint64_t element_bytes = 0;

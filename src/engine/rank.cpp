@@ -14,6 +14,7 @@ namespace zh::engine {
 Rank::Rank(node::Node& node, const Config& config) : node_(node), state_(std::make_unique<State>()) {
   state_->config = config;
   state_->active_collectives = std::make_shared<ActiveCollectives>(*this);
+  state_->posts_at_once = config.ablations.copier == p2p::Copier::kLater;
   state_->oversubscribed = node.oversubscribed();
   state_->patient = !state_->oversubscribed && config.wait != WaitPolicy::kPassive;
 }
@@ -53,6 +54,7 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
     endpoint.far_line_ns = config.far_line_ns;
     endpoint.most_line_ns = config.most_line_ns;
     endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
+    endpoint.ablations = config.ablations;
     endpoint.polled_senders = config.polled_senders;
     endpoint.regions = config.regions;
     endpoint.heap = config.heap;
@@ -109,7 +111,7 @@ struct Rank::Waiter {
 
 Result Rank::recv(const RecvArgs& args) {
   State& s = *state_;
-  if (!s.threads) {
+  if (!s.posts_at_once) {
     Result quick;
     if (s.endpoint->receives().recv_now(args, &quick)) return quick;
     WaitScope scope(*this);

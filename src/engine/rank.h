@@ -57,6 +57,7 @@ struct Config {
   float most_line_ns = node::kMostLineNs;
   uint32_t polled_senders = 8;           ///< see p2p::EndpointConfig
   int skew = -1;                         ///< the setting skew: -1 auto, 0 off, 1 on
+  p2p::Ablations ablations;              ///< the settings copier, queue_lock and keep_copies
   uint64_t single_copy_min = 0;          ///< that setting; 0 = as measured
   uint32_t copiers = 8;                  ///< that setting
   std::string calibration_folder;        ///< ZEROHOP_CACHE

@@ -70,6 +70,7 @@ void Sender::help_queued(bool in_vain) {
 }
 
 bool Sender::may_buffer(const Request* r) const {
+  if (!channels_.config().ablations.keep_copies) return false;
   return r->mode != SendMode::kSynchronous && !r->detached && r->own_copy == nullptr &&
          r->message_bytes <= kBufferedMessageMax &&
          requests_.buffered_bytes() + Requests::buffered_cost(r->message_bytes) <= kBufferedMax;

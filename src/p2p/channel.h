@@ -9,6 +9,7 @@
 #include "p2p/line_watch.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
+#include "p2p/types.h"
 #include "shm/envelope_ring.h"
 #include "shm/payload_ring.h"
 #include "tune/choice.h"
@@ -32,7 +33,8 @@ struct EndpointConfig {
   float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
   Log log;                                 ///< told of each decision at level debug
   uint32_t polled_senders = 8;             ///< of a receiver; those that connect later ring its bell
-  uint64_t push_at_start = 128 << 10;      ///< bytes that starting a send copies itself; the rest whoever comes first
+  Ablations ablations;
+  uint64_t push_at_start = 128 << 10;  ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
 /// A payload ring that a larger one has replaced, until its last block is free.
@@ -44,6 +46,7 @@ struct OldRing {
 
 struct Channel {
   PartShm* part = nullptr;
+  QueuesShm* guard = nullptr;  ///< its queues, or those whose lock is that of all (Ablations::coarse_lock)
   shm::EnvelopeProducer out;
   shm::BellShm* bell = nullptr;  ///< rung behind each envelope; null: the peer polls this rank's ring
   shm::PayloadRing payload;

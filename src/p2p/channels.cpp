@@ -23,7 +23,10 @@ Status Channels::open() {
   part_ = at<PartShm>(base_, node_.part(self_));
   peers_.resize(n);
   unconnected_ = n;
-  for (uint32_t i = 0; i < n; ++i) peers_[i].part = at<PartShm>(base_, node_.part(i));
+  for (uint32_t i = 0; i < n; ++i) {
+    peers_[i].part = at<PartShm>(base_, node_.part(i));
+    peers_[i].guard = &peers_[config_.ablations.coarse_lock ? 0 : i].part->queues;
+  }
   ticks_away_ = os::ticks_in_us(kAwayUs);
   if (config_.log.wants(LogLevel::kDebug)) {
     std::vector<int> world_ranks;

@@ -50,17 +50,18 @@ bool Endpoint::reap() {
     Channel& peer = channels_[i];
     if (i == channels_.self() || peer.dead) continue;
     // A peer whose queues were broken by another's death lives, but nothing can be sent to it any more.
-    QueuesShm& queues = peer.part->queues;
+    QueuesShm& guard = *peer.guard;
     const bool ended = !channels_.node().alive(i);
-    if (!ended && queues.broken.load_relaxed() == 0) continue;
+    if (!ended && guard.broken.load_relaxed() == 0) continue;
     peer.dead = any = true;
     ZH_CHECK_INVARIANT(peer.part->broken_invariant(channels_.size()));
     receiver_.note_death(i);
     if (ended) memory_.forget(i);
-    if (ended && queues.lock.holder() != 0) queues.broken.store_relaxed(1);
+    const bool own_lock = !channels_.config().ablations.coarse_lock;
+    if (ended && own_lock && guard.lock.holder() != 0) guard.broken.store_relaxed(1);
   }
   // Queues whose lock a dead rank holds are broken for good.
-  for (const Channel& peer : channels_) (void)matcher_.broken_for_good(peer.part->queues);
+  for (const Channel& peer : channels_) (void)matcher_.broken_for_good(*peer.guard);
   if (receiver_.note_broken()) any = true;
   if (!any) return false;
   rendezvous_.fail_dead();

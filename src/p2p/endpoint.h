@@ -62,7 +62,10 @@ class Endpoint {
   /// While waiting in vain: turns the queues of peers that are away and hold up this rank's sends. Not for every turn.
   /// `in_vain`: for so long that the peers must be waiting for something else. Then small messages are copied, so that
   /// their sender can go on.
-  void help_peers(bool in_vain) { sender_.help(in_vain); }
+  void help_peers(bool in_vain) {
+    rendezvous_.note_wait(in_vain);
+    sender_.help(in_vain);
+  }
   /// Dead peers' requests end with kPeerDead. True if a peer died.
   bool reap();
   /// Whether the next envelope will be seen as soon as it is there, so that its age tells how far its sender is.

@@ -26,26 +26,27 @@ Matcher::Matcher(Channels& channels, Requests& requests)
 
 Status Matcher::open() {
   queues_ = Queues(channels_.base(), &channels_.part().queues, nullptr);
+  guard_ = channels_[channels_.self()].guard;
   refill_messages(1);
   return queues().free_message_count.load_relaxed() != 0 ? kOk : channels_.arena().refusal();
 }
 
 bool Matcher::lock() {
-  shm::OwnerLockShm& lock = queues().lock;
+  shm::OwnerLockShm& lock = guard_->lock;
   const uint32_t self = channels_.self();
   if (lock.try_lock(self)) return true;
-  if (queues().broken.load_relaxed() != 0) return false;
+  if (broken()) return false;
   for (os::Backoff backoff(kLockSpins, kLockLooksPerDeathCheck); !lock.try_lock(self);) {
-    if (backoff.pause() && broken_for_good(queues())) return false;
+    if (backoff.pause() && broken_for_good(*guard_)) return false;
   }
   return true;
 }
 
-bool Matcher::broken_for_good(QueuesShm& queues) {
-  if (queues.broken.load_relaxed() != 0) return true;
-  const uint32_t holder = queues.lock.holder();
+bool Matcher::broken_for_good(QueuesShm& guard) {
+  if (guard.broken.load_relaxed() != 0) return true;
+  const uint32_t holder = guard.lock.holder();
   if (holder == 0 || holder == channels_.self() + 1 || channels_.node().alive(holder - 1)) return false;
-  queues.broken.store_relaxed(1);
+  guard.broken.store_relaxed(1);
   return true;
 }
 

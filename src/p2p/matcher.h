@@ -88,7 +88,9 @@ class Matcher {
     request->posted = kNoRef;
   }
   /// The lock's holder has died; from now on also if it was seen only now.
-  bool broken_for_good(QueuesShm& queues);
+  bool broken_for_good(QueuesShm& guard);
+  /// That is so for this rank's queues.
+  [[nodiscard]] bool broken() const { return guard_->broken.load_relaxed() != 0; }
 
   // peer_queues.cpp: a peer's queues, on its behalf or about this rank's own messages in them.
 
@@ -104,7 +106,7 @@ class Matcher {
     if (!try_lock_peer(peer)) return false;
     const bool ours = holds_offer(peer, send);
     if (ours) change();
-    peer.part->queues.lock.unlock();
+    peer.guard->lock.unlock();
     return ours;
   }
 
@@ -115,7 +117,7 @@ class Matcher {
   enum class Placed : uint8_t { kNot, kDone, kLast };
 
   [[nodiscard]] bool lock();
-  void unlock() { queues().lock.unlock(); }
+  void unlock() { guard_->lock.unlock(); }
   /// Hands envelopes to `place(slot, ring)` until it takes no more, following the ring when it moves.
   template <typename Place>
   uint32_t drain_ring(Atomic<uint64_t>& in, uint32_t budget, Place&& place);
@@ -150,6 +152,7 @@ class Matcher {
   Channels& channels_;
   Requests& requests_;
   Queues queues_;
+  QueuesShm* guard_ = nullptr;  ///< Channel::guard of this rank
   Sources sources_;
   uint32_t next_source_ =
       0;  ///< of the open ones: where a receive from anywhere begins to look, so that no source starves
@@ -166,7 +169,8 @@ class Matcher {
 inline bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
   QueuesShm& q = queues();
   const auto sender = static_cast<uint32_t>(args.peer);
-  if (!q.lock.try_lock(channels_.self())) return false;
+  shm::OwnerLockShm& lock = guard_->lock;
+  if (!lock.try_lock(channels_.self())) return false;
   auto* ring = at<shm::EnvelopeRingShm>(channels_.base(), channels_.part().in()[sender].load_relaxed());
   shm::EnvelopeShm* slot = shm::EnvelopeConsumer::front(ring);
   shm::EnvelopeConsumer::read_ahead(ring);
@@ -174,14 +178,14 @@ inline bool Matcher::take_front(const RecvArgs& args, MessageShm* out) {
       channels_.part().state.skewed.load_relaxed() != 0 || slot->kind > static_cast<uint8_t>(Kind::kPiped) ||
       slot->context != args.context || (args.tag != slot->tag && args.tag != kAnyTag) ||
       (args.source != slot->source && args.source != kAnySource)) {
-    q.lock.unlock();
+    lock.unlock();
     return false;
   }
   channels_.note_heard(sender, *slot, ring);
   // Out of the slot first: the user's buffer may fault, which must not happen under the lock.
   Queues::fill(out, *slot, sender);
   shm::EnvelopeConsumer::consume(ring);
-  q.lock.unlock();
+  lock.unlock();
   return true;
 }
 

@@ -12,10 +12,10 @@ constexpr uint32_t kPeerLockAttempts = 32;
 }  // namespace
 
 bool Matcher::try_lock_peer(Channel& peer) const {
-  QueuesShm& q = peer.part->queues;
-  if (q.broken.load_relaxed() != 0) return false;
+  QueuesShm& guard = *peer.guard;
+  if (guard.broken.load_relaxed() != 0) return false;
   for (uint32_t i = 0; i < kPeerLockAttempts; ++i) {
-    if (q.lock.try_lock(channels_.self())) return true;
+    if (guard.lock.try_lock(channels_.self())) return true;
     cpu_relax();
   }
   return false;
@@ -77,7 +77,7 @@ uint32_t Matcher::progress_peer(uint32_t dest) {
       Queues queues(channels_.base(), &q, nullptr);
       moved += drain_peer(dest, queues, &short_of_entries);
     }
-    q.lock.unlock();
+    peer.guard->lock.unlock();
     again = short_of_entries && lend_entries(peer);
   }
   if (moved != 0) {
@@ -103,7 +103,7 @@ bool Matcher::lend_entries(Channel& peer) {
   Queues queues(channels_.base(), &peer.part->queues, nullptr);
   give_slab(queues, slab);
   ZH_CRASH_POINT("lend: entries given");
-  peer.part->queues.lock.unlock();
+  peer.guard->lock.unlock();
   channels_.counters().entries_lent += kMessageSlab;
   return true;
 }
@@ -112,7 +112,7 @@ bool Matcher::withdraw(const Request* r) {
   Channel& peer = channels_[r->peer];
   const auto dest = static_cast<uint32_t>(r->peer);
   while (!try_lock_peer(peer)) {
-    if (peer.dead || broken_for_good(peer.part->queues)) return false;
+    if (peer.dead || broken_for_good(*peer.guard)) return false;
     os::yield_cpu();
   }
   const auto* t = at<TransferShm>(channels_.base(), r->transfer);
@@ -129,7 +129,7 @@ bool Matcher::withdraw(const Request* r) {
       queues.give_free_message(ref);
     }
   }
-  peer.part->queues.lock.unlock();
+  peer.guard->lock.unlock();
   return ref != kNoRef;
 }
 

@@ -15,9 +15,12 @@ copy::Reach Rendezvous::can_pull(const Request* r, const TransferShm& t) const {
   // The sender copies one message at a time: what waits behind another one of its is this end's as well.
   const bool behind = r->prev != nullptr && r->prev->peer == r->peer;
   const Direct copiers = t.copiers();
-  const bool mine = copiers == Direct::kBoth || copiers == Direct::kReceiver || !t.target.reachable() || behind;
+  const bool mine =
+      (copiers != Direct::kCells && copiers != Direct::kSender) || !t.target.reachable() || (behind && !t.whole());
   const bool offered = t.offered() != Direct::kCells || t.source.mapped();
-  return (mine && offered) || channels_.away(channels_[uint32_t{t.sender}]) ? reach : Reach::kNone;
+  // A sender that came later is about to copy, and seems away meanwhile.
+  const bool stands_in = t.whole() ? in_vain_ : channels_.away(channels_[uint32_t{t.sender}]);
+  return (mine && offered) || stands_in ? reach : Reach::kNone;
 }
 
 // Reads claimed bytes [from, from + n) out of the sender's buffer. If that ends early the rest is the sender's again.

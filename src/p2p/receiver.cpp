@@ -215,7 +215,7 @@ bool Receiver::tell_lost(const RecvArgs& args, Result* out) {
 }
 
 bool Receiver::note_broken() {
-  if (matcher_.queues().broken.load_relaxed() == 0 || broken_) return false;
+  if (!matcher_.broken() || broken_) return false;
   broken_ = true;
   return true;
 }
@@ -224,7 +224,7 @@ bool Receiver::note_broken() {
 void Receiver::fail_lost() {
   while (collect()) {
   }
-  const bool broken = broken_ = matcher_.queues().broken.load_relaxed() != 0;
+  const bool broken = broken_ = matcher_.broken();
   std::vector<uint64_t> told;
   requests_.for_each([&](Request* r) {
     if (r->stage != Stage::kPosted && r->stage != Stage::kUnposted) return;

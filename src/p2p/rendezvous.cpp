@@ -36,6 +36,22 @@ void Rendezvous::give_transfer(Offset offset) {
   (whole ? free_transfers_ : free_short_transfers_).push_back(offset);
 }
 
+namespace {
+Direct as_asked(Copier copier, Direct measured) {
+  switch (copier) {
+    case Copier::kReceive:
+      return Direct::kReceiverAlone;
+    case Copier::kWait:
+      return Direct::kWaiter;
+    case Copier::kLater:
+      return Direct::kLater;
+    case Copier::kBoth:
+      break;
+  }
+  return measured;
+}
+}  // namespace
+
 // Transfers that both ends have left can be used again.
 void Rendezvous::sweep() {
   for (size_t i = 0; i < ended_.size();) {
@@ -64,6 +80,7 @@ Direct Rendezvous::direct_for(const Request* r, const TransferShm& t) {
   } else if (single) {
     direct = peer.choice.sender_copies ? Direct::kSender : Direct::kReceiver;
   }
+  if (direct != Direct::kCells && !to_self) direct = as_asked(channels_.config().ablations.copier, direct);
   if (direct != Direct::kCells && !to_self && channels_.config().skew != 0 && n <= kSkewBytesMax &&
       peer.part->state.skewed.load_relaxed() != 0) {
     direct = Direct::kCells;
@@ -117,7 +134,9 @@ Submitted Rendezvous::offer(Request* r) {
 
 // A blocking send goes on when it waits.
 void Rendezvous::begin(Request* r) {
-  advance_send(r, pullable(transfer_of(r)) ? channels_.config().push_at_start : kUnbounded);
+  const TransferShm& t = transfer_of(r);
+  const uint64_t most = pullable(t) ? channels_.config().push_at_start : kUnbounded;
+  advance_send(r, t.offered() == Direct::kWaiter ? 0 : t.offered() == Direct::kLater ? kUnbounded : most);
 }
 
 void Rendezvous::join(Request* r, const MessageShm& m) {
@@ -128,17 +147,18 @@ void Rendezvous::join(Request* r, const MessageShm& m) {
   auto* t = at<TransferShm>(channels_.base(), m.far.where);
   prefetch_for_write(&t->target);
   r->transfer = m.far.where;
+  const TransferState how = r->stage == Stage::kPosted ? TransferState::kMatched : TransferState::kFound;
   r->stage = Stage::kTransfer;
   if (t->load_state() == TransferState::kOffered) {  // T0 -> T1
     requests_.drop_layout(r);
     describe(r, r->peer, std::min(r->message_bytes, r->buffer.bytes), true, &t->target);
     ZH_CRASH_POINT("transfer: target described");
-    t->store_matched();  // T1 -> T0
+    t->store_matched(how);  // T1 -> T0
     if (t->parked != 0) channels_[m.sender].part->state.matched.tell(t->request);
     Channels::wake(channels_[m.sender]);
   }
   recvs_.push_back(r);
-  advance_receive(r);
+  if (t->offered() != Direct::kWaiter) advance_receive(r);  // else not before a call that waits
   if (r->stage == Stage::kTransfer && channels_[m.sender].dead) {
     recvs_.remove(r);
     requests_.fail(r, Code::kPeerDead);

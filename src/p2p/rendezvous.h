@@ -63,6 +63,8 @@ class Rendezvous {
   void offer_copy(TransferShm* transfer, const Request& twin);
   /// ... and after it.
   void replace(Request* send, Request* twin);
+  /// Whether this rank has been waiting for long.
+  void note_wait(bool in_vain) { in_vain_ = in_vain; }
   /// Requests with peers that have ended fail; what these have left in cells is received.
   void fail_dead();
   /// A description that can be used for a send.
@@ -154,12 +156,14 @@ class Rendezvous {
   std::vector<Offset> free_transfers_;
   std::vector<Offset> free_short_transfers_;
   std::vector<Offset> ended_;  ///< complete for us, not yet released by the receiver
+  bool in_vain_ = false;       ///< see note_wait()
 };
 
 /// What an end claims at once.
 [[nodiscard]] inline uint64_t chunk_of(const TransferShm& t, const tune::PairChoice& choice) {
-  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
   const uint64_t total = t.source.end() - t.source.from();
+  if (t.whole()) return total;
+  if (t.copiers() != Direct::kBoth) return choice.chunk_alone;
   if (t.source.mapped()) return tune::mapped_chunk(total, choice);
   const uint64_t eighth = round_up(total / 8, 4096);
   return std::clamp<uint64_t>(eighth, 16 << 10, choice.chunk_both);

@@ -12,8 +12,11 @@ copy::Reach Rendezvous::can_push(const Request* r, const TransferShm& t) const {
   if (r->direct_broken || t.receiver == channels_.self()) return copy::Reach::kNone;
   const copy::Reach reach = memory_.reach(t.receiver, t.target);
   const Direct copiers = t.copiers();
-  const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender;
-  return mine || channels_.away(channels_[uint32_t{t.receiver}]) ? reach : copy::Reach::kNone;
+  const bool mine = copiers == Direct::kBoth || copiers == Direct::kSender || copiers == Direct::kWaiter;
+  const Channel& peer = channels_[uint32_t{t.receiver}];
+  // Where it is the receiver's it comes to that by itself, but in a call of the host.
+  const bool stands_in = t.whole() ? peer.in_host() : channels_.away(peer);
+  return mine || stands_in ? reach : copy::Reach::kNone;
 }
 
 // Writes claimed bytes into the receiver's buffer. If that ends early the rest goes through cells, as do the edges of a
@@ -115,14 +118,14 @@ Rendezvous::Detour Rendezvous::detour_of(Request* r, TransferShm& t, bool matche
 
 bool Rendezvous::advance_send(Request* r, uint64_t push_most) {
   TransferShm& t = transfer_of(r);
-  const bool matched = t.load_state() == TransferState::kMatched;  // T0 -> T1
+  const bool matched = t.load_state() != TransferState::kOffered;  // T0 -> T1
   SendTurn turn{r, t, channels_[r->peer], matched, detour_of(r, t, matched), push_most};
   bool moved = false;
   for (Step step = send_step(turn); step != Step::kNothing; step = send_step(turn)) {
     if (step == Step::kAgain) continue;
     moved = true;
     // The receive may have come meanwhile, with a buffer that can be written directly.
-    if (!turn.matched) turn.matched = t.load_state() == TransferState::kMatched;  // T0 -> T1
+    if (!turn.matched) turn.matched = t.load_state() != TransferState::kOffered;  // T0 -> T1
   }
   if (moved) Channels::wake(turn.peer);
   note_unpullable(r, t);

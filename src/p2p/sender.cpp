@@ -71,7 +71,8 @@ Submitted Sender::submit(Request* r, bool waits) {
   const Submitted submitted = rendezvous_.offer(r);
   if (submitted != Submitted::kYes) return submitted;
   // The later arriver copies: a receive that waits there while its rank computes is served now.
-  if (args.dest != channels_.self() && channels_.away(peer)) matcher_.progress_peer(args.dest);
+  const bool later = channels_.config().ablations.copier == Copier::kLater;
+  if (args.dest != channels_.self() && (later || channels_.away(peer))) matcher_.progress_peer(args.dest);
   rendezvous_.begin(r);
   return Submitted::kYes;
 }

@@ -16,10 +16,15 @@
 
 namespace zh::p2p {
 
-enum class TransferState : uint32_t { kOffered, kMatched };
+enum class TransferState : uint32_t {
+  kOffered,
+  kMatched,  ///< by a receive that had been posted before the message came, as far as its queues tell ...
+  kFound     ///< ... or by one that came later
+};
 
-/// Who copies a transfer's bytes once. An end that is away is stood in for by the other one, whatever it says.
-enum class Direct : uint32_t { kCells, kBoth, kSender, kReceiver };
+/// Who copies a transfer's bytes once. An end that is away is stood in for by the other one, whatever it says, but for
+/// the last three: they are those of Copier, and whether buffers are mapped does not change them.
+enum class Direct : uint32_t { kCells, kBoth, kSender, kReceiver, kReceiverAlone, kWaiter, kLater };
 
 /// What becomes of a range that the receiver has claimed and could not pull. The receiver asks, once; the sender takes
 /// it.
@@ -98,6 +103,8 @@ struct TransferShm {
   [[nodiscard]] Direct offered() const { return static_cast<Direct>(direct); }
   /// Once matched: mapped buffers decide, since a copy through the kernel beside one through memory only slows it.
   [[nodiscard]] Direct copiers() const {
+    if (offered() == Direct::kLater) return found() ? Direct::kReceiver : Direct::kSender;
+    if (whole()) return offered();
     if (source.mapped()) return target.mapped() ? Direct::kBoth : Direct::kReceiver;
     return target.mapped() ? Direct::kSender : offered();
   }
@@ -105,6 +112,9 @@ struct TransferShm {
     // T0 -> T1: the target's description after the state.
     return static_cast<TransferState>(state.load_acquire());
   }
+  [[nodiscard]] bool found() const { return state.load_relaxed() == static_cast<uint32_t>(TransferState::kFound); }
+  /// One end copies all of it.
+  [[nodiscard]] bool whole() const { return offered() > Direct::kReceiver; }
   [[nodiscard]] bool has_returned() const {
     return returned.load_relaxed() != static_cast<uint32_t>(Returned::kNothing);
   }
@@ -127,10 +137,10 @@ struct TransferShm {
   [[nodiscard]] const char* broken_invariant() const;
   /// For who matches: what the sender will go by.
   [[nodiscard]] const char* broken_match() const;
-  void store_matched() {
+  void store_matched(TransferState how = TransferState::kMatched) {
     ZH_CHECK_INVARIANT(broken_match());
     // T1 -> T0: the target's description is complete.
-    state.store_release(static_cast<uint32_t>(TransferState::kMatched));
+    state.store_release(static_cast<uint32_t>(how));
   }
 };
 static_assert(kShmSafe<TransferShm>);

@@ -26,8 +26,8 @@ const char* ClaimShm::broken_invariant(uint64_t first) const {
 const char* TransferShm::broken_invariant() const {
   if (!is_well(source)) return "what can be mapped of a source lies inside it";
   if (window == 0 || window > kCellWindow || !std::has_single_bit(window)) return "a window is a power of two of cells";
-  if (direct > static_cast<uint8_t>(Direct::kReceiver) || parked > 1) return "a transfer says who copies it";
-  if (state.load_relaxed() > static_cast<uint32_t>(TransferState::kMatched)) return "a transfer is offered or matched";
+  if (direct > static_cast<uint8_t>(Direct::kLater) || parked > 1) return "a transfer says who copies it";
+  if (state.load_relaxed() > static_cast<uint32_t>(TransferState::kFound)) return "a transfer is offered or matched";
   if (returned.load_relaxed() > static_cast<uint32_t>(Returned::kTaken)) return "a range is handed back once";
   if (const char* broken = claim.broken_invariant(source.from()); broken != nullptr) return broken;
   const bool over = released.load_acquire() != 0;  // L1 -> L0: the receiver's last access

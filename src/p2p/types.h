@@ -16,6 +16,21 @@ constexpr int32_t kAnyPeer = -1;
 /// MPI standard 3.4. Buffered sends are standard sends of a private copy, made by the caller.
 enum class SendMode : uint8_t { kStandard, kSynchronous, kReady };
 
+/// Who makes the single copy of a message: the designs of the LiMIC paper's section 4.3, and this library's own.
+enum class Copier : uint8_t {
+  kBoth,     ///< both ends, as buffers and measured costs have it
+  kReceive,  ///< the receiver alone, in its calls
+  kWait,     ///< whichever end first waits for it; calls that start it copy nothing
+  kLater     ///< the end whose call comes later, in that call
+};
+
+/// Designs that are not this library's, to be compared with its own.
+struct Ablations {
+  Copier copier = Copier::kBoth;
+  bool coarse_lock = false;  ///< one lock for the queues of all receivers of the node (LiMIC paper, section 4.4)
+  bool keep_copies = true;   ///< false: no sender copies a message to be free of a receiver that stays away
+};
+
 struct SendArgs {
   uint32_t dest = 0;     ///< node-local index of the receiving rank
   int32_t source = 0;    ///< this rank's number in the context, as the receiver names it

@@ -39,6 +39,7 @@ TEST_P(Crash, PeersEndAndNothingIsLeft) {
                 config.single_copy_min = 64 << 10;
                 config.wait = c.wait;
                 config.polled_senders = c.polled_senders;
+                config.ablations = c.ablations;
                 std::unique_ptr<node::Node> node;
                 std::unique_ptr<Rank> rank;
                 ASSERT_TRUE(join(world, config, &node, &rank));
@@ -522,6 +523,20 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"push: copied", true, true}, Case{"cell: claimed", false}, Case{"cell: filled", false},
                       Case{"cell: copied, not released", false}, Case{"transfer: not yet left", true},
                       Case{"transfer: not yet left", false}),
+    point_name<Case>);
+
+INSTANTIATE_TEST_SUITE_P(
+    OneLock, Crash,
+    ::testing::Values(Case{.point = "drain: matched, not consumed", .cma = true, .ablations = {.coarse_lock = true}},
+                      Case{.point = "peer: unposted", .cma = true, .away = true, .ablations = {.coarse_lock = true}},
+                      Case{.point = "pull: claimed", .cma = true, .ablations = {.coarse_lock = true}}),
+    point_name<Case>);
+INSTANTIATE_TEST_SUITE_P(
+    Copiers, Crash,
+    ::testing::Values(Case{.point = "pull: claimed", .cma = true, .ablations = {p2p::Copier::kReceive}},
+                      Case{.point = "push: claimed", .cma = true, .away = true, .ablations = {p2p::Copier::kLater}},
+                      Case{.point = "pull: copied", .cma = true, .ablations = {p2p::Copier::kLater}},
+                      Case{.point = "pull: claimed", .cma = true, .ablations = {p2p::Copier::kWait}}),
     point_name<Case>);
 
 }  // namespace

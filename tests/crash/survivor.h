@@ -42,6 +42,7 @@ struct Case {
   int later_hit = 4;   ///< the point kills at its first hit, and in a second run at this one
   engine::WaitPolicy wait = engine::WaitPolicy::kAuto;
   uint32_t polled_senders = 8;  ///< see p2p::EndpointConfig
+  p2p::Ablations ablations = {};
 };
 
 /// Has this rank join its node without measuring anything; false where that fails, which is told.
@@ -73,8 +74,9 @@ inline bool lock_queues(node::Node& node, p2p::QueuesShm& queues) {
   return true;
 }
 
-/// What a dead rank has left is whole, and so is what the living go on with, at any moment.
-inline void expect_whole(node::Node& node) {
+/// What a dead rank has left is whole, and so is what the living go on with, at any moment. `coarse`: one lock is that
+/// of all queues.
+inline void expect_whole(node::Node& node, bool coarse = false) {
   const uint32_t n = node.size();
   for (uint32_t i = 0; i < n; ++i) {
     auto& part = *at<p2p::PartShm>(node.base(), node.part(i));
@@ -82,7 +84,8 @@ inline void expect_whole(node::Node& node) {
     if (i == node.self() || !node.alive(i)) {
       EXPECT_STREQ(part.account.broken_invariant(), nullptr) << "of rank " << i;
     }
-    if (!lock_queues(node, part.queues)) continue;
+    p2p::QueuesShm& guard = at<p2p::PartShm>(node.base(), node.part(coarse ? 0 : i))->queues;
+    if (!lock_queues(node, guard)) continue;
     EXPECT_STREQ(p2p::Queues(node.base(), &part.queues, nullptr).broken_invariant(), nullptr) << "of rank " << i;
     for (uint32_t sender = 0; sender < n; ++sender) {
       const Offset ring = part.in()[sender].load_acquire();
@@ -90,7 +93,7 @@ inline void expect_whole(node::Node& node) {
       EXPECT_STREQ(at<shm::EnvelopeRingShm>(node.base(), ring)->broken_invariant(), nullptr)
           << "from rank " << sender << " to rank " << i;
     }
-    part.queues.lock.unlock();
+    guard.lock.unlock();
   }
 }
 
@@ -119,7 +122,7 @@ class Survivor {
 
   /// The survivors find each other, or learn that they cannot; both are an end.
   void farewell() {
-    expect_whole(rank_.node());
+    expect_whole(rank_.node(), case_.ablations.coarse_lock);
     std::byte token{7}, got{};
     const auto other = static_cast<uint32_t>(kRanks - kVictim - static_cast<int>(self_));
     Request* in = rank_.irecv(recv_args(other, 99, &got, 1));
@@ -140,7 +143,7 @@ class Survivor {
     rank_.wait(late);
     EXPECT_EQ(rank_.result(late).code, Code::kPeerDead);
     rank_.release(late);
-    expect_whole(rank_.node());
+    expect_whole(rank_.node(), case_.ablations.coarse_lock);
   }
 
  private:

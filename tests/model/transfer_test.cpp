@@ -100,6 +100,25 @@ void add_edges(std::vector<Case>* all) {
   all->push_back({"ReceiverForksBothHaveEdges", s, bounded(2, 0), 1000});
 }
 
+// One end alone copies all of it, as a design says that is not the library's own.
+void add_copiers(std::vector<Case>* all) {
+  TransferSetup s;
+  s.sender_cma = s.receiver_cma = true;
+  s.copier = p2p::Copier::kReceive;
+  all->push_back({"ReceiverAlonePulls", s, {}, 100});
+  s.copier = p2p::Copier::kWait;
+  all->push_back({"WhoWaitsFirstCopies", s, {}, 100});
+  s.failing_pull = s.failing_push = 0;
+  all->push_back({"WhoWaitsFirstFails", s, bounded(2, 1), 100});
+  s.failing_pull = s.failing_push = -1;
+  s.copier = p2p::Copier::kLater;
+  all->push_back({"LaterSenderPushes", s, {}, 50});
+  s.found = true;
+  all->push_back({"LaterReceiverPulls", s, {}, 100});
+  s.receiver_cma = false;
+  all->push_back({"LaterReceiverAsksForCells", s, bounded(2, 1), 100});
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   TransferSetup pulls;
@@ -208,6 +227,7 @@ std::vector<Case> cases() {
   s.single_bytes = s.push_at_start = kMappedChunk;
   all.push_back({"StartOfASendCopiesAPart", s, bounded(2, 1), 1000});
   add_edges(&all);
+  add_copiers(&all);
   return all;
 }
 

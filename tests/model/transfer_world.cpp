@@ -358,6 +358,7 @@ bool Receiver::collect() {
   r->message_bytes = message.bytes();
   r->peer = 0;
   r->result = result_of(message, r->buffer.bytes);
+  if (g_world->setup.found) r->stage = Stage::kUnposted;
   rendezvous_.join(r, message);
   return true;
 }
@@ -381,6 +382,7 @@ TransferScenario::TransferScenario(const TransferSetup& setup) {
     g_world->nodes[i] = node::NodeTestAccess::make(i, i == 0 ? setup.sender_cma : setup.receiver_cma);
     p2p::EndpointConfig config;
     config.skew = setup.lagging ? 1 : 0;
+    config.ablations.copier = setup.copier;
     config.push_at_start = setup.push_at_start;
     check(Endpoint::open(*g_world->nodes[i], config, &g_world->endpoints[i]).ok(), "opened");
   }

@@ -30,7 +30,9 @@ struct TransferSetup {
   bool receiver_cma = false;
   bool both_ends = false;
   bool sender_copies = false;  ///< without both_ends: the sender makes the single copy
-  int failing_pull = -1;       ///< the pull of that number ends early, after half of its units
+  p2p::Copier copier = p2p::Copier::kBoth;
+  bool found = false;     ///< the receive comes later than the message
+  int failing_pull = -1;  ///< the pull of that number ends early, after half of its units
   int failing_push = -1;
   bool source_mapped = false;  ///< the receiver can map the sender's buffer
   bool target_mapped = false;

@@ -246,6 +246,23 @@ def the_users_threshold_is_in_the_log(host, folder: Path) -> None:
     expect(all("one copy from 77K" in way or "never (no CMA)" in way for way in ways), ways)
 
 
+def ablations_are_obeyed(host, folder: Path) -> None:
+    def ranks(config: str, **env: str) -> list[dict]:
+        config = f"single_copy=64K,{config}"
+        job = run(host, folder / "stats.json", ZEROHOP_CONFIG=config, ZEROHOP_HEAP="0", **env)
+        expect(job.outcome.code == 0, job.outcome.tail())
+        return read(folder / "stats.json")["ranks"]
+
+    for copier, nobody in (("receive", "by_sender"), ("receive", "by_both"), ("later", "by_both"), ("wait", "by_both")):
+        copies = [rank["single_copies"] for rank in ranks(f"copier={copier}")]
+        expect(any(copy["by_sender"] + copy["by_receiver"] for copy in copies), f"{copier}: {copies}")
+        expect(all(copy[nobody] == 0 for copy in copies), f"{copier}: {nobody}: {copies}")
+    for name, way in (("shmem-cyclic", "team"), ("ring", "ring")):
+        for rank in ranks("queue_lock=coarse,keep_copies=0", ZEROHOP_ALGORITHM=f"allreduce:{name}"):
+            ways = {row["by"] for row in rank["calls"] if row["call"] == "MPI_Allreduce"}
+            expect(ways == {way}, f"allreduce:{name} by {ways}")
+
+
 def tables_choose_the_algorithm(host, folder: Path) -> None:
     cache = {"ZEROHOP_CACHE": str(folder)}
     said = subprocess.run(
@@ -294,6 +311,7 @@ CASES = (
     a_pipe_without_reader_is_told,
     the_debug_log_tells_each_decision_once,
     the_users_threshold_is_in_the_log,
+    ablations_are_obeyed,
     tables_choose_the_algorithm,
 )
 

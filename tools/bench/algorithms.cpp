@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/options.h"
+#include "coll/algorithms/choose.h"
 #include "coll/algorithms/selection.h"
 #include "tools/bench/command.h"
 #include "tools/bench/report.h"
@@ -88,11 +89,13 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
   }
 }
 
-/// The named setting with the least ratio to the host; "" if there is none.
-std::string fastest_named(const std::map<std::string, SeriesCell>& by_setting) {
+/// The named setting with the least ratio to the host; "" if there is none. What a team did is no schedule's time.
+std::string fastest_named(const std::map<std::string, SeriesCell>& by_setting, coll::Collective collective,
+                          bool several_nodes) {
   std::string best;
   for (const auto& [setting, cell] : by_setting) {
-    if (setting == kAuto) continue;
+    const bool team = !several_nodes && coll::order_of(collective, algorithm_of(setting)) != coll::StagingOrder::kFree;
+    if (setting == kAuto || team) continue;
     if (best.empty() || cell.ratio() < by_setting.at(best).ratio()) best = setting;
   }
   return best;
@@ -102,16 +105,18 @@ std::string fastest_named(const std::map<std::string, SeriesCell>& by_setting) {
 coll::Selection selection_of(const std::vector<SeriesTable>& tables, bool pretended) {
   coll::Selection selection;
   for (const SeriesTable& table : tables) {
+    const coll::Collective collective = coll::collective_named(table.collective);
+    const bool several_nodes = pretended || table.spread.machines > 1;
     std::string last;
     for (const auto& [size, by_setting] : table.cells) {
-      std::string setting = fastest_named(by_setting);
+      std::string setting = fastest_named(by_setting, collective, several_nodes);
       if (setting.empty()) continue;
       if (by_setting.at(setting).ratio() > kNoGain) setting = coll::kHostAlgorithm;
       if (setting == last) continue;
       coll::Selection::Entry entry{};
-      entry.collective = coll::collective_named(table.collective);
+      entry.collective = collective;
       entry.ranks = static_cast<uint32_t>(table.ranks);
-      entry.several_nodes = pretended || table.spread.machines > 1;
+      entry.several_nodes = several_nodes;
       entry.from_bytes = last.empty() ? 0 : size;
       entry.algorithm = coll::algorithm(entry.collective, algorithm_of(setting));  // null: the host's
       if (entry.algorithm != nullptr) entry.chunk_bytes = chunk_of(setting);

@@ -97,8 +97,10 @@ std::vector<PlannedLaunch> p2p_launches(const P2pOptions& o, const Group& g, con
   };
   if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}}, {});
   if (g.forced_skew) {
-    add("single_copy_skew_off", {}, {{"single_copy", "2K"}, {"skew", "0"}});
-    add("single_copy_skew_on", {}, {{"single_copy", "2K"}, {"skew", "1"}});
+    // The paper's kernel copies: no mapped buffers, and no sender that keeps a copy to be free of its receiver.
+    const Values no_heap = {{"ZEROHOP_HEAP", "0"}};
+    add("single_copy_skew_off", no_heap, {{"single_copy", "2K"}, {"keep_copies", "0"}, {"skew", "0"}});
+    add("single_copy_skew_on", no_heap, {{"single_copy", "2K"}, {"keep_copies", "0"}, {"skew", "1"}});
   }
   return planned;
 }

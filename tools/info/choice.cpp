@@ -72,6 +72,7 @@ const char* word_of(coll::CollectiveWay way) {
 json node_word_of(const coll::Choice& choice) {
   constexpr const char* kWords[] = {"control blocks", "messages", "single copy"};
   if (choice.way != coll::CollectiveWay::kTeam) return nullptr;
+  if (choice.order != coll::StagingOrder::kFree) return "staging areas";
   return kWords[static_cast<size_t>(choice.node)];
 }
 

@@ -357,7 +357,8 @@ void add_schedule_command(CLI::App& app) {
       ->check(CLI::Range(0u, kMostScheduleRanks));
   command->add_flag("--cyclic", a->cyclic, "Ranks are dealt out to nodes in turn, not in blocks");
   command->add_flag("--team", a->team,
-                    "The ranks of a node share by their team, as in blocking calls of several nodes");
+                    "The ranks of a node share by their team, as in blocking calls of several nodes, and of one "
+                    "node by shmem-parallel and shmem-cyclic");
   command->add_option("--root", a->root, "Root rank")->capture_default_str();
   command->add_option("-b,--bytes", a->bytes, "Bytes of the vector, or of one rank's piece")
       ->transform(CLI::AsSizeValue(false))

@@ -18,6 +18,10 @@ class Builder;
 /// The algorithm of which the host's own collective is the part between nodes. It takes the same steps for any length.
 constexpr std::string_view kHostLeaders = "host-leaders";
 
+/// Of the multicore collectives paper, section 4.2: each rank of a node combines one slice of what all have.
+constexpr std::string_view kShmemParallel = "shmem-parallel";
+constexpr std::string_view kShmemCyclic = "shmem-cyclic";
+
 struct Algorithm {
   std::string_view name;
   std::string_view what;    ///< one line

@@ -11,18 +11,31 @@ constexpr uint32_t kPairsUnderWay = 16;  // messages in each direction at a time
 
 void alltoall_own_piece(Builder& b, const Problem& p) { b.copy(p.send_piece(p.self), p.recv_piece(p.self)); }
 
-/// One partner at a time, both directions at once. For powers of two partners face each other in every step.
+/// Whom rank `self` of n faces in a step, 1 <= step <= n: everybody in one of them, itself where it has nothing to do.
+/// Each faces who faces it, so that every link is used both ways. For powers of two those nearby come first; else it is
+/// a tournament by the circle method, the last rank of an even number standing still.
+uint32_t facing(uint32_t self, uint32_t n, uint32_t step) {
+  if (std::has_single_bit(n)) return step < n ? self ^ step : self;
+  const uint32_t circle = n - (n % 2 == 0 ? 1 : 0);
+  if (step > circle) return self;
+  const uint32_t still = n - 1;
+  // Twice the place of the one whom the circle leaves without partner is the step.
+  if (circle != n && self == still) return static_cast<uint32_t>(uint64_t{step} * (n / 2) % circle);
+  const uint32_t other = (step % circle + circle - self) % circle;
+  return other == self && circle != n ? still : other;
+}
+
+/// One partner at a time, both directions at once.
 void alltoall_pairwise(Builder& b, const Problem& p) {
   const uint32_t n = p.ranks();
   alltoall_own_piece(b, p);
   uint32_t sent = kNoStep;
   uint32_t received = kNoStep;
-  for (uint32_t step = 1; step < n; ++step) {
-    const bool facing = std::has_single_bit(n);
-    const uint32_t to = facing ? p.self ^ step : (p.self + step) % n;
-    const uint32_t from = facing ? to : (p.self + n - step) % n;
-    const uint32_t out = b.send(to, p.send_piece(to), {sent, received});
-    const uint32_t in = b.receive(from, p.recv_piece(from), {sent, received});
+  for (uint32_t step = 1; step <= n; ++step) {
+    const uint32_t other = facing(p.self, n, step);
+    if (other == p.self) continue;
+    const uint32_t out = b.send(other, p.send_piece(other), {sent, received});
+    const uint32_t in = b.receive(other, p.recv_piece(other), {sent, received});
     // A step without bytes leaves the one before it to wait for.
     if (out != kNoStep) sent = out;
     if (in != kNoStep) received = in;

@@ -30,10 +30,12 @@ bool host_leads_this(const Problem& p) {
 
 Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence) {
   Choice choice;
-  if (p.blocks && facts.team && no_algorithm_named(p.collective, precedence)) {
+  const StagingOrder order = named_order(p.collective, precedence);
+  if (p.blocks && facts.team && (order != StagingOrder::kFree || no_algorithm_named(p.collective, precedence))) {
     const uint64_t pieces = p.collective == Collective::kReduceScatter ? p.ranks() : 1;
     choice.way = CollectiveWay::kTeam;
     choice.node = node_way(p.collective, p.bytes() * pieces, facts.node);
+    if (choice.node == NodeWay::kLarge) choice.order = order;
     return choice;
   }
   // While its rank waits in a call of the host for somebody who waits for this collective (MPI standard 2.9), a thread
@@ -49,6 +51,12 @@ Choice choose(const Problem& p, const Facts& facts, const Precedence& precedence
   const bool may_pipeline = !p.blocks && no_algorithm_named(p.collective, precedence) && fits_staging(p);
   if (may_pipeline && by_default) choice.way = CollectiveWay::kStaged;
   return choice;
+}
+
+StagingOrder order_of(Collective collective, std::string_view algorithm) {
+  if (collective != Collective::kAllreduce) return StagingOrder::kFree;
+  if (algorithm == kShmemParallel) return StagingOrder::kParallel;
+  return algorithm == kShmemCyclic ? StagingOrder::kCyclic : StagingOrder::kFree;
 }
 
 // Gather and scatter are faster as messages of any length.

@@ -32,8 +32,9 @@ struct Facts {
 
 struct Choice {
   CollectiveWay way = CollectiveWay::kHost;
-  NodeWay node = NodeWay::kSmall;  ///< kTeam
-  AlgorithmChoice schedule;        ///< kHost, kStaged, kSchedule
+  NodeWay node = NodeWay::kSmall;            ///< kTeam
+  StagingOrder order = StagingOrder::kFree;  ///< of kTeam's staging areas
+  AlgorithmChoice schedule;                  ///< kHost, kStaged, kSchedule
 };
 
 /// Problem::blocks says which kind of call it is. O(entries of tables).
@@ -43,6 +44,14 @@ struct Choice {
 /// memory, whatever tables say.
 [[nodiscard]] inline bool no_algorithm_named(Collective collective, const Precedence& precedence) {
   return !precedence.named_for(collective).has_value();
+}
+
+/// The order that an algorithm of section 4.2 stands for: on one node its blocking calls are no messages but a team's.
+[[nodiscard]] StagingOrder order_of(Collective collective, std::string_view algorithm);
+/// The one that a variable asks for.
+[[nodiscard]] inline StagingOrder named_order(Collective collective, const Precedence& precedence) {
+  const Algorithm* named = precedence.named_for(collective).value_or(nullptr);
+  return named != nullptr ? order_of(collective, named->name) : StagingOrder::kFree;
 }
 
 /// Whether one may go through staging areas, where there is a kernel for its operation.

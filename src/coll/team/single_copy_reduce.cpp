@@ -74,10 +74,13 @@ Code Team::State::single_copy_reduce(const void* in, void* out, uint64_t count, 
   const uint64_t unit = std::max<uint64_t>(1, kLineBytes / e);  // two slices of an aligned buffer share no line
   const uint64_t slice = round_up((count + size - 1) / size, unit);
   for (uint32_t i = 0; i <= size; ++i) slices[i] = std::min(count, i * slice) * e;
-  if (stages(to_all ? 0 : root, to_all ? size : root + 1)) {
+  const StagingOrder order = !to_all           ? StagingOrder::kFree
+                             : how.commutative ? staging_order
+                                               : std::min(staging_order, StagingOrder::kParallel);
+  if (order != StagingOrder::kFree || stages(to_all ? 0 : root, to_all ? size : root + 1)) {
     bool served = false;
     auto* const all = receives ? static_cast<std::byte*>(out) : nullptr;
-    const Code code = staged_reduce(static_cast<const std::byte*>(in), all, nullptr, how, &served);
+    const Code code = staged_reduce(static_cast<const std::byte*>(in), all, nullptr, how, order, &served);
     if (served || code != Code::kOk) return code;
   }
   const uint64_t first = slices[self] / e;
@@ -129,7 +132,8 @@ Code Team::State::single_copy_reduce_scatter(const void* in, void* out, const ui
     return give_up_together(false);
   bool served = false;
   Code code = Code::kOk;
-  if (stages(0, 0)) code = staged_reduce(static_cast<const std::byte*>(in), nullptr, result, how, &served);
+  if (stages(0, 0))
+    code = staged_reduce(static_cast<const std::byte*>(in), nullptr, result, how, StagingOrder::kFree, &served);
   if (!served && code == Code::kOk) {
     for (uint64_t at_byte = 0; at_byte < bytes && code == Code::kOk; at_byte += per_chunk) {
       const uint64_t n = std::min(per_chunk, bytes - at_byte);

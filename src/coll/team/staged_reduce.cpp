@@ -20,17 +20,18 @@ bool Team::State::stages(uint32_t first, uint32_t last) const {
 }
 
 Code Team::State::staged_reduce(const std::byte* in, std::byte* out, std::byte* slice_out, const Reduction& how,
-                                bool* served) {
+                                StagingOrder order, bool* served) {
   *served = false;
   const uint64_t room = kStagingHalf / size / kLineBytes * kLineBytes;
-  const StagedSlices rounds_of{size,
-                               self,
-                               room,
-                               room / how.element_bytes * how.element_bytes,
-                               streamed,
-                               [this](uint32_t i) { return slices[i]; },
-                               [this](uint32_t i) { return at<std::byte>(services.base(), slot(i).staging); }};
+  StagedSlices rounds_of{size,
+                         self,
+                         room,
+                         room / how.element_bytes * how.element_bytes,
+                         streamed,
+                         [this](uint32_t i) { return slices[i]; },
+                         [this](uint32_t i) { return at<std::byte>(services.base(), slot(i).staging); }};
   if (rounds_of.piece == 0) return Code::kOk;
+  rounds_of.order = order;
   uint64_t longest = 0;
   for (uint32_t i = 0; i < size; ++i) longest = std::max(longest, slices[i + 1] - slices[i]);
   const uint64_t rounds = (longest + rounds_of.piece - 1) / rounds_of.piece;

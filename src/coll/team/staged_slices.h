@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "coll/team/control_block.h"
+#include "coll/types.h"
 #include "copy/kernels.h"
 
 namespace zh::coll {
@@ -34,6 +35,7 @@ struct StagedSlices {
   uint64_t streamed;  ///< pieces of so many bytes and more go past this rank's caches
   Slices slices;
   Area area;
+  StagingOrder order = StagingOrder::kFree;
 
   [[nodiscard]] Piece piece_of(uint64_t round, uint32_t slice) const {
     const uint64_t from = slices(slice) + round * piece;
@@ -53,14 +55,16 @@ struct StagedSlices {
   }
   /// The results of others' slices.
   void take(uint64_t round, std::byte* out) const {
-    for (uint32_t k = 1; k < size; ++k) {
-      const uint32_t i = after_self(k);
+    for (uint32_t k = 0; k < size; ++k) {
+      const uint32_t i = order == StagingOrder::kParallel ? k : after_self(k);
       const Piece p = piece_of(round, i);
-      if (p.bytes != 0) copy::copy_bytes(out + p.from, room_of(round, i, i), p.bytes, copy::Store::kTemporal);
+      if (i != self && p.bytes != 0)
+        copy::copy_bytes(out + p.from, room_of(round, i, i), p.bytes, copy::Store::kTemporal);
     }
   }
   /// `out`: the vector that takes all results, or null. `slice_out`: takes that of this slice only, which is not handed
-  /// on; or null. `acc`: memory for a piece. `fold(bytes, to, operand)` combines operand(member) of all.
+  /// on; or null. `acc`: memory for a piece. `fold(bytes, to, operand)` combines operand(0), operand(1) ..., from the
+  /// last one on: members' in their order or, cyclic, those from this one on.
   template <typename Fold>
   void combine(uint64_t round, const std::byte* in, std::byte* out, std::byte* slice_out, std::byte* acc,
                const Fold& fold) const {
@@ -70,7 +74,10 @@ struct StagedSlices {
     const bool straight = out != nullptr && out != in;
     if (slice_out != nullptr) acc = slice_out + (p.from - slices(self));
     if (straight) acc = out + p.from;
-    fold(p.bytes, acc, [&](uint32_t i) { return i == self ? in + p.from : room_of(round, i, self); });
+    fold(p.bytes, acc, [&](uint32_t k) {
+      const uint32_t i = order == StagingOrder::kCyclic ? after_self(size - 1 - k) : k;
+      return i == self ? in + p.from : room_of(round, i, self);
+    });
     if (slice_out != nullptr) return;
     copy::copy_bytes(room_of(round, self, self), acc, p.bytes, store_of(p.bytes));
     if (out != nullptr && !straight) copy::copy_bytes(out + p.from, acc, p.bytes, copy::Store::kTemporal);

@@ -224,6 +224,8 @@ bool Team::ready() { return state_->asked ? state_->usable : state_->set_up(); }
 uint32_t Team::size() const { return state_->size; }
 uint32_t Team::self() const { return state_->self; }
 
+void Team::set_staging_order(StagingOrder order) { state_->staging_order = order; }
+
 uint32_t Team::begun() const { return state_->seq; }
 bool Team::grown() const { return state_->facts.grown; }
 bool Team::fell_short() const { return state_->less; }

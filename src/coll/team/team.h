@@ -31,6 +31,9 @@ class Team {
   [[nodiscard]] uint32_t size() const;
   [[nodiscard]] uint32_t self() const;
 
+  /// From now on large allreduces go through staging areas, in that order; kCyclic where the operation commutes.
+  void set_staging_order(StagingOrder order);
+
   // All return kOk, kPeerDead or kNoMemory (on a member that has none for its part); or, where members disagree on a
   // length, on those that see it: kTruncated (more came than there is room for, or goes into a reduction) or kInvalid
   // (less goes into a reduction, or a member refused or had no memory). Members stay together, so that the next

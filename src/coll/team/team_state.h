@@ -338,7 +338,9 @@ struct Team::State {
 
   /// `slices` are set. `out` and `slice_out` as StagedSlices::combine() has them. `*served` false: a member lacks
   /// memory, and the members know it alike.
-  Code staged_reduce(const std::byte* in, std::byte* out, std::byte* slice_out, const Reduction& how, bool* served);
+  /// `order`: of an allreduce that has one.
+  Code staged_reduce(const std::byte* in, std::byte* out, std::byte* slice_out, const Reduction& how,
+                     StagingOrder order, bool* served);
   /// Whether the reduction at hand is staged; `last` and the members from `first` before it take results.
   [[nodiscard]] bool stages(uint32_t first, uint32_t last) const;
 
@@ -382,6 +384,7 @@ struct Team::State {
   std::byte* result_room = nullptr;        ///< member 0's, for results that are not beside their flag
   std::vector<Offset> offsets;
   std::vector<uint64_t> fallbacks_seen;
+  StagingOrder staging_order = StagingOrder::kFree;  ///< of large allreduces
   std::vector<uint64_t> slices;        ///< of the reduction at hand: member i combines bytes [slices[i], slices[i + 1])
   std::vector<p2p::Request*> answers;  ///< messages under way for members that asked
   std::vector<p2p::Request*> pieces_under_way;  ///< by member, of a gather or scatter by messages

@@ -128,6 +128,7 @@ void settle_team(CommInfo* comm) {
     return;
   }
   comm->coll = comm->all_local ? CommInfo::Coll::kTeam : CommInfo::Coll::kNodeTeam;
+  if (comm->all_local) comm->team->set_staging_order(coll::named_order(coll::Collective::kAllreduce, shim.algorithms));
   shim.rank->log().print(LogLevel::kDebug, "communicator of %d ranks: its blocking collectives go by a team%s",
                          comm->size, comm->all_local ? "" : " inside each node");
 }

@@ -39,6 +39,26 @@ struct Border {
   uint64_t last_message = ~uint64_t{0};  ///< of the largest that is a message, if `beyond` says so
 };
 
+// Multicore collectives paper, section 4.2: on one node its algorithms are what a team does, not messages.
+TEST(Choose, ShmemParallelAndCyclicOfANodeAreATeams) {
+  for (const auto& [name, order] : {std::pair{coll::kShmemParallel, coll::StagingOrder::kParallel},
+                                    std::pair{coll::kShmemCyclic, coll::StagingOrder::kCyclic},
+                                    std::pair{std::string_view("ring"), coll::StagingOrder::kFree}}) {
+    coll::Precedence named;
+    named.named[static_cast<size_t>(Collective::kAllreduce)] = coll::algorithm(Collective::kAllreduce, name);
+    const auto choice = [&](uint64_t bytes, bool blocks, bool team) {
+      const Problem p = call_of(Collective::kAllreduce, bytes, 4, blocks);
+      return coll::choose(p, {team, true, {4, false, true}}, named);
+    };
+    const bool served = order != coll::StagingOrder::kFree;
+    EXPECT_EQ(choice(64 * kKiB, true, true).way, served ? CollectiveWay::kTeam : CollectiveWay::kSchedule) << name;
+    EXPECT_EQ(choice(64 * kKiB, true, true).order, order) << name;
+    EXPECT_EQ(choice(16 * kKiB, true, true).order, coll::StagingOrder::kFree) << "copied through control blocks";
+    EXPECT_EQ(choice(64 * kKiB, true, false).way, CollectiveWay::kSchedule) << "no team";
+    EXPECT_EQ(choice(64 * kKiB, false, true).way, CollectiveWay::kSchedule) << "nonblocking";
+  }
+}
+
 TEST(Choose, BlockingCallsOfANode) {
   using enum NodeWay;
   const coll::NodeFacts two{2, false, true}, four{4, false, true}, crowded{4, true, true}, young{4, false, false},

@@ -259,6 +259,37 @@ TEST(Schedules, SlicesOfChunksAreAsLongAsChunksOfOthers) {
   }
 }
 
+// Multicore collectives paper, section 4.3: links between ranks are used both ways at once, for any number of ranks.
+TEST(Schedules, PairsOfAnAlltoallFaceEachOther) {
+  for (uint32_t ranks = 2; ranks <= 64; ++ranks) {
+    Problem problem;
+    problem.collective = Collective::kAlltoall;
+    problem.count = 1;
+    problem.layout = Layout::one_node(ranks);
+    const std::vector<Problem> all = coll::for_all_ranks(problem);
+    std::vector<Schedule> schedules;
+    ASSERT_TRUE(coll::build(all, "pairwise", &schedules).ok());
+    std::vector<std::vector<uint32_t>> faced(ranks);
+    for (uint32_t self = 0; self < ranks; ++self) {
+      std::vector<uint32_t> sent;
+      std::vector<uint32_t> received;
+      for (const Step& s : schedules[self].steps) {
+        if (s.kind == StepKind::kSend) sent.push_back(s.peer);
+        if (s.kind == StepKind::kReceive) received.push_back(s.peer);
+      }
+      EXPECT_EQ(sent, received) << "rank " << self << " of " << ranks;
+      EXPECT_EQ(sent.size(), ranks - 1);
+      faced[self] = sent;
+    }
+    if (ranks % 2 != 0) continue;  // one of them has nothing to do in each step
+    for (uint32_t self = 0; self < ranks; ++self) {
+      for (uint32_t step = 0; step + 1 < ranks; ++step) {
+        EXPECT_EQ(faced[faced[self][step]][step], self) << "step " << step << " of " << ranks << " ranks";
+      }
+    }
+  }
+}
+
 TEST(Schedules, TagsAreUsedAgainInOrder) {
   Problem problem;
   problem.collective = Collective::kAllgather;

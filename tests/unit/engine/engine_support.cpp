@@ -69,6 +69,7 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   engine.single_copy_min = config.single_copy_min;
   engine.polled_senders = config.polled_senders;
   engine.skew = config.skew;
+  engine.ablations = config.ablations;
   engine.near_line_ns = config.near_line_ns;
   engine.far_line_ns = config.far_line_ns;
   engine.most_line_ns = config.most_line_ns;

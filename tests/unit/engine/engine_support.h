@@ -35,6 +35,7 @@ struct StormConfig {
   uint64_t annex_bytes = 0;
   uint32_t polled_senders = 8;  ///< see p2p::EndpointConfig
   int skew = 1;                 ///< on with more ranks than CPUs as well
+  p2p::Ablations ablations = {};
   float near_line_ns = node::kNearLineNs;
   float far_line_ns = node::kFarLineNs;
   float most_line_ns = node::kMostLineNs;

@@ -156,5 +156,35 @@ TEST_F(MatcherRules, BrokenQueuesSaySo) {
   EXPECT_EQ(sends().matcher.progress_peer(1), 0U);
 }
 
+// LiMIC paper, section 4.4: whose queues are held up by who works in those of rank 0, and where its death leaves them.
+class QueueLock : public Sides, public ::testing::WithParamInterface<bool> {
+ protected:
+  QueueLock() { config_.ablations.coarse_lock = GetParam(); }
+};
+
+TEST_P(QueueLock, CoversOneReceiversQueuesOrAll) {
+  const bool coarse = GetParam();
+  sends().put(1, 1);
+  shm::OwnerLockShm& first = sends().matcher.queues().lock;
+  ASSERT_TRUE(first.try_lock(0));
+  EXPECT_EQ(sends().matcher.progress_peer(1), coarse ? 0U : 1U);
+  first.unlock();
+  EXPECT_EQ(sends().matcher.progress_peer(1), coarse ? 1U : 0U);
+  EXPECT_EQ(first.holder(), 0U) << "given back";
+}
+
+TEST_P(QueueLock, IsBrokenForAllThatItCovers) {
+  const bool coarse = GetParam();
+  sends().put(1, 1);
+  ASSERT_TRUE(sends().matcher.queues().lock.try_lock(0));  // for ever: its holder has died
+  sends().matcher.queues().broken.store_relaxed(1);
+  bool moved = false;
+  EXPECT_EQ(receives().matcher.drain(0, &moved), !coarse);
+  EXPECT_EQ(receives().matcher.broken(), coarse);
+  EXPECT_EQ(sends().matcher.progress_peer(1), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfAReceiverOrTheNode, QueueLock, ::testing::Bool());
+
 }  // namespace
 }  // namespace zh::p2p::test

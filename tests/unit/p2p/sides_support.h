@@ -33,8 +33,8 @@ inline EndpointConfig without_kernel() {
 
 /// One rank; the other one is its peer.
 struct Side final : copy::MemoryObserver {
-  explicit Side(node::Node& node)
-      : channels(node, without_kernel()),
+  Side(node::Node& node, const EndpointConfig& config)
+      : channels(node, config),
         memory(node, {false, nullptr, nullptr}, *this),
         requests(channels.arena()),
         matcher(channels, requests),
@@ -100,7 +100,7 @@ class Sides : public ::testing::Test {
       ASSERT_TRUE(node::Node::join(world, config, &nodes_[world.rank()]).ok());
     });
     for (int i = 0; i < 2; ++i) {
-      sides_[i] = std::make_unique<Side>(*nodes_[i]);
+      sides_[i] = std::make_unique<Side>(*nodes_[i], config_);
       ASSERT_TRUE(sides_[i]->channels.open().ok());
     }
     for (const auto& side : sides_) {
@@ -113,6 +113,7 @@ class Sides : public ::testing::Test {
   /// Rank 0 sends, rank 1 receives.
   Side& sends() { return *sides_[0]; }
   Side& receives() { return *sides_[1]; }
+  EndpointConfig config_ = without_kernel();  ///< to be changed before SetUp()
 
  private:
   std::unique_ptr<node::Node> nodes_[2];

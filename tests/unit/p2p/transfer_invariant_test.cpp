@@ -56,13 +56,13 @@ TEST_F(TransferInvariant, FieldsHaveTheirValues) {
   t_.window = kCellWindow - 1;
   EXPECT_STREQ(broken(), "a window is a power of two of cells");
   t_.window = kCellWindow;
-  t_.direct = 4;
+  t_.direct = static_cast<uint8_t>(Direct::kLater) + 1;
   EXPECT_STREQ(broken(), "a transfer says who copies it");
   t_.direct = 0;
   t_.parked = 2;
   EXPECT_STREQ(broken(), "a transfer says who copies it");
   t_.parked = 0;
-  t_.state.store_relaxed(2);
+  t_.state.store_relaxed(static_cast<uint32_t>(TransferState::kFound) + 1);
   EXPECT_STREQ(broken(), "a transfer is offered or matched");
   t_.state.store_relaxed(0);
   t_.returned.store_relaxed(3);
