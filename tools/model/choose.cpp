@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/precedence.h"
 #include "tools/model/case.h"
 
 namespace zh::tools {
@@ -101,7 +102,9 @@ Predicted predicted_table(coll::Collective collective, const model::Cluster& clu
   c.cluster = cluster;
   c.blocks = cluster.nodes > 1;  // there schedules serve blocking calls alone
   const bool known = tiles != coll::Tiles{};
-  const auto chunk_of = [&](uint64_t bytes) { return known ? tiles.chunk_of(bytes) : kUsualChunkBytes; };
+  const auto chunk_of = [&](uint64_t bytes) {
+    return coll::unasked_chunk(known ? tiles.chunk_of(bytes) : kUsualChunkBytes, bytes);
+  };
   const auto is_tiled = [&](std::string_view algorithm) {
     return known && coll::algorithm(collective, algorithm)->cuts(problem_of(c));
   };
