@@ -177,7 +177,7 @@ std::string title_of(const ScheduleArguments& a, const Found& f) {
                                   nodes == 1 ? "node" : "nodes");
   if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
   if (f.chunk > 0) title += " in chunks of " + format_size(f.chunk);
-  if (f.chunk == 0 && a.chunk > 0) title += " in one piece, for it does not cut";
+  if (f.chunk == 0 && a.chunk > 0) title += ", which it does not cut";
   if (coll::has_root(f.problem.collective)) title += fmt::format(", root {}", a.root);
   return title;
 }

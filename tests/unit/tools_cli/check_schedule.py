@@ -37,7 +37,7 @@ class Schedule(Case):
         self.assertEqual({s["bytes"] for s in whole["ranks"][0]}, {8 << 20})
         self.assertEqual((whole["chunk_bytes"], whole["cuts"]), (0, False))
         said = zerohop("schedule", "bcast", "-a", "binomial", "-b", "8M", "-c", "8K", "--no-steps").stdout
-        self.assertIn("in one piece, for it does not cut", said)
+        self.assertIn("8M, which it does not cut", said)
         r = zerohop("schedule", "bcast", "-a", "hierarchical", "-b", "8M", "-c", "4K")
         self.assertEqual((r.returncode, r.stdout), (2, ""))
         self.assertIn("1024 pieces at most: --chunk 8192 or more", r.stderr)
