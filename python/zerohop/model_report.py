@@ -187,14 +187,14 @@ def errors_of(points: list[dict]) -> list[dict]:
                 groups[key].append((p["measured_us"], p[way], p))
     out = []
     for (collective, name, where, strided, way), pairs in groups.items():
-        spread = [(us["high"] - us["low"]) / 2 / us["median"] for us, _, _ in pairs]
+        spread = [(us["high"] - us["low"]) / 2 / us["median"] for us, _, _ in pairs if us["valid"]]
         line = {"collective": collective, "setting": name, "shape": where, "strided": strided, "prediction": way}
         line |= {
             "points": len(pairs),
             "beyond_tables": sum(p["beyond_tables"] for _, _, p in pairs),
             "holds": all(p["holds"] for _, _, p in pairs),
             "ranks_per_processor": pairs[0][2]["ranks_per_processor"],
-            "measured_spread": sum(spread) / len(spread),
+            "measured_spread": sum(spread) / len(spread) if spread else None,
             "mean_error": {},
             "greatest_error": {},
         }
@@ -235,9 +235,8 @@ def error_table(errors: list[dict]) -> str:
         for m in MODELS:
             known = m in e["mean_error"]
             cells.append(f"{100 * e['mean_error'][m]:.1f} / {100 * e['greatest_error'][m]:.1f}" if known else "-")
-        rows.append(
-            [name, e["prediction"].replace("_", " "), str(e["points"]), f"{100 * e['measured_spread']:.1f}", *cells]
-        )
+        spread = "?" if e["measured_spread"] is None else f"{100 * e['measured_spread']:.1f}"
+        rows.append([name, e["prediction"].replace("_", " "), str(e["points"]), spread, *cells])
     return table(rows, 2)
 
 
@@ -442,7 +441,8 @@ def report(arguments: argparse.Namespace) -> tuple[dict, str]:
     text += point_table(points) + "\n" if arguments.points else ""
     text += error_table(errors) if errors else ""
     text += (
-        "- 1x8: 1 node of 8 ranks. Spread is half the measurement's 95 % interval: an error below it says nothing.\n"
+        "- 1x8: 1 node of 8 ranks. Spread is half the measurement's 95 % interval (?: too few\n"
+        "  launches for one): an error below it says nothing.\n"
         "- >: beyond the profile's tables, on the continued lines.\n"
     )
     text += "\n" + cell_table(cells) if arguments.points and cells else ""

@@ -145,6 +145,9 @@ class Model(Case):
                 self.assertAlmostEqual(errors["mean_error"][model], us / 20 - 1, msg=(model, errors["prediction"]))
         self.assertAlmostEqual(out["errors"][1]["measured_spread"], 0.1)
         self.assertTrue(out["errors"][1]["holds"])
+        few = self.measured(row | {"bytes": 4096, "slowest_us": spread | {"valid": False, "count": 3}})
+        out = self.of("model", "report", few, "-p", self.by_hand(), "--json")
+        self.assertIsNone(out["errors"][0]["measured_spread"], "three launches have no interval")
         self.assertEqual(out["choices"]["cells"], [], "one algorithm leaves no choice")
         self.assertIn("bcast binomial/0 2x4", zerohop("model", "report", path, "-p", "gigabit-like", "--points").stdout)
 
