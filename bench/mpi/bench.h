@@ -179,6 +179,7 @@ void bench_first(void);          // first
 void bench_stream(void);         // bandwidth, bidirectional, rate, multipair
 void bench_progress(void);       // overlap, skew, breakdown
 void bench_strided(void);        // strided
+void bench_prtt(void);           // prtt, with strided
 void bench_strided_bcast(void);  // linear_bcast, binomial_bcast
 void bench_many(void);           // pairs, exchange, alltoall_once, memory
 

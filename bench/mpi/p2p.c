@@ -11,6 +11,7 @@ static void run(void) {
   } else {
     bench_stream();
   }
+  bench_prtt();
   bench_many();
 }
 

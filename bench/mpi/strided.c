@@ -107,14 +107,14 @@ static void one_case(const char* kind, size_t size_bytes, size_t stride) {
 void bench_strided(void) {
   if (!selected("strided")) return;
   static const size_t strides[] = {0, 8, 64, 512};
-  static const size_t contiguous[] = {8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576};
+  static const size_t contiguous[] = {8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 8388608};
   static const size_t strided[] = {1024, 4096, 16384};
   const char* kinds[3];
   int k = each_buffers(kinds);
   for (int b = 0; b < k; b++) {
     for (int d = 0; d < 4; d++) {
       size_t sizes[kMaxSizes];
-      int n = strides[d] == 0 ? sizes_for(contiguous, 9, sizes) : sizes_for(strided, 3, sizes);
+      int n = strides[d] == 0 ? sizes_for(contiguous, 10, sizes) : sizes_for(strided, 3, sizes);
       for (int s = 0; s < n; s++) one_case(kinds[b], sizes[s], strides[d]);
     }
   }

@@ -45,15 +45,18 @@ const LevelCosts& Parameters::at(CommLevel level) const {
   return levels[static_cast<size_t>(absent ? CommLevel::kIntraChip : level)];
 }
 
-double Parameters::last_bytes() const {
+double Parameters::last_bytes(uint64_t stride, bool between_nodes) const {
   double last = std::numeric_limits<double>::infinity();
   const auto see = [&last](const CostTable& table) {
     if (!table.empty()) last = std::min(last, table.points.back().bytes);
   };
   for (const CommLevel level : kAllLevels) {
+    if (level == CommLevel::kInterNode && !between_nodes) continue;
     see(at(level).overhead);
     see(at(level).network);
-    for (const StridedCosts::Row& row : at(level).latency.rows) see(row.table);
+    for (const StridedCosts::Row& row : at(level).latency.rows) {
+      if (stride > 0) see(row.table);
+    }
   }
   return last;
 }

@@ -58,8 +58,9 @@ struct Parameters {
   MachineFacts facts;                      ///< what else was measured; no equation reads it
 
   [[nodiscard]] const LevelCosts& at(CommLevel level) const;
-  /// The largest size that every table of the level in use reaches; beyond it costs are continued lines.
-  [[nodiscard]] double last_bytes() const;
+  /// The largest size that all tables reach from which messages at a stride (0: contiguous) are priced, on one node or
+  /// also between nodes; beyond it costs are continued lines.
+  [[nodiscard]] double last_bytes(uint64_t stride, bool between_nodes) const;
   /// What makes the set unusable ("levels.intra-cmp.overhead: ..."), "" if nothing does.
   [[nodiscard]] std::string fault() const;
   bool operator==(const Parameters&) const = default;

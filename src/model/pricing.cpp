@@ -6,7 +6,7 @@
 namespace zh::model {
 namespace {
 
-/// By how much each of so many readers takes longer than one alone; 1 where it is not known.
+/// By how much each of so many readers takes longer than one alone; 1 where nothing is known.
 double slowdown(const std::vector<Contention>& measured, uint64_t bytes, uint32_t readers) {
   const Contention* nearest = nullptr;  // of the sizes not above, else the least
   for (const Contention& c : measured) {
@@ -14,13 +14,9 @@ double slowdown(const std::vector<Contention>& measured, uint64_t bytes, uint32_
     if (nearest == nullptr || (c.bytes <= bytes && c.bytes > nearest->bytes)) nearest = &c;
   }
   if (nearest == nullptr) return 1;
-  const auto& us = nearest->us;
-  const auto above = std::ranges::find_if(us, [&](const auto& at) { return at.first >= readers; });
-  if (above == us.end()) return us.back().second / us.front().second;
-  if (above == us.begin()) return 1;
-  const auto below = above - 1;
-  const double share = static_cast<double>(readers - below->first) / (above->first - below->first);
-  return (below->second + share * (above->second - below->second)) / us.front().second;
+  CostTable by_readers;
+  for (const auto& [number, us] : nearest->us) by_readers.points.push_back({static_cast<double>(number), us});
+  return by_readers.us_at(readers) / by_readers.points.front().us;
 }
 
 }  // namespace

@@ -36,9 +36,8 @@ class Pricing {
   /// A copy inside a rank: one implicit transfer by the processor, f(s, 1)_0 of the nearest level. A reduction is
   /// priced as a copy, for want of a parameter in the models.
   [[nodiscard]] double work(uint64_t bytes) const;
-  /// What so many ranks of a node read at once out of one rank's memory: one copy. With links it takes longer by what
-  /// the machine's readers were measured to take longer than one alone; with more readers than were measured, no
-  /// longer.
+  /// What so many ranks of a node copy at once, of so many bytes each: one copy. With links it takes longer by as much
+  /// as the profile's readers take longer than one alone (Contention); with more than it knows, on the continued line.
   [[nodiscard]] double shared(uint64_t bytes, uint32_t readers) const;
 
  private:

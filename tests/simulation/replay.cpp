@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <compare>
 #include <cstdio>
@@ -34,7 +35,7 @@ constexpr double kBytesPerUs = 1 << 20;
 constexpr double kMomentsPerUs = 777'777;
 
 /// Does one thing at a time, what was asked for first; of what was asked for at one moment the earlier step, then that
-/// of the lower rank.
+/// of the lower rank. What waits for others comes last.
 class Server {
  public:
   using Work = std::function<void()>;
@@ -45,13 +46,14 @@ class Server {
     })->daemonize();
   }
 
-  void ask(uint32_t step, uint32_t rank, Work work) {
-    waiting_.emplace(Turn{std::llround(sg4::Engine::get_clock() * kMomentsPerUs), step, rank}, std::move(work));
+  void ask(uint32_t step, uint32_t rank, Work work, bool waits = false) {
+    waiting_.emplace(Turn{waits, std::llround(sg4::Engine::get_clock() * kMomentsPerUs), step, rank}, std::move(work));
     asked_->release();
   }
 
  private:
   struct Turn {
+    bool waits;
     int64_t since;
     uint32_t step, rank;
     auto operator<=>(const Turn&) const = default;
@@ -105,6 +107,13 @@ class Simulation {
     std::vector<uint32_t> left;  ///< by step: what it waits for, and a receive's message
     std::vector<std::vector<uint32_t>> followers;
     std::map<std::pair<uint32_t, uint32_t>, std::queue<uint32_t>> receives;  ///< by sender and tag
+    std::array<uint32_t, 2> met{};  ///< shared steps so far: of its node, of leaders
+  };
+
+  /// A shared step: who has come, and what wakes them when all have.
+  struct Meeting {
+    std::vector<std::pair<uint32_t, const Step*>> ends;
+    sg4::SemaphorePtr all = sg4::Semaphore::create(0);
   };
 
   void make_platform() {
@@ -169,13 +178,16 @@ class Simulation {
   }
 
   void ask(uint32_t rank, uint32_t i) {
-    ranks_[rank].processor.ask(i, rank, [this, rank, i] {
-      perform(rank, i);
-      for (const uint32_t follower : ranks_[rank].followers[i]) settle(rank, follower);
-      end_ = std::max(end_, sg4::Engine::get_clock());
-      --steps_left_;
-      done_->release();
-    });
+    ranks_[rank].processor.ask(
+        i, rank,
+        [this, rank, i] {
+          perform(rank, i);
+          for (const uint32_t follower : ranks_[rank].followers[i]) settle(rank, follower);
+          end_ = std::max(end_, sg4::Engine::get_clock());
+          --steps_left_;
+          done_->release();
+        },
+        schedules_[rank].steps[i].shared());
   }
 
   void settle(uint32_t rank, uint32_t step) {
@@ -204,12 +216,72 @@ class Simulation {
 
   void perform(uint32_t rank, uint32_t i) {
     const Step& step = schedules_[rank].steps[i];
-    if (step.kind == StepKind::kReceive) {
+    if (step.shared()) {
+      meet(rank, step);
+    } else if (step.kind == StepKind::kReceive) {
       sg4::this_actor::execute(pricing_.message(step.peer, rank, step.bytes).receive);
     } else if (step.kind == StepKind::kSend) {
       send(rank, i, step);
     } else {
       sg4::this_actor::execute(pricing_.work(step.bytes));
+    }
+  }
+
+  /// The k-th of one rank is the k-th of the others.
+  void meet(uint32_t rank, const Step& step) {
+    const uint32_t node = pricing_.node_of(rank);
+    const uint32_t k = ranks_[rank].met[step.of_leaders ? 1 : 0]++;
+    Meeting& meeting = meetings_[{step.of_leaders ? pricing_.nodes() : node, k}];
+    meeting.ends.emplace_back(rank, &step);
+    const size_t all = step.of_leaders ? pricing_.nodes() : ranks_.size() / pricing_.nodes();
+    if (meeting.ends.size() == all) {
+      for (size_t i = 0; i < all; ++i) meeting.all->release();
+    }
+    meeting.all->acquire();
+    step.of_leaders ? exchange(meeting) : read_at_once(meeting);
+  }
+
+  [[nodiscard]] uint64_t bytes_of(const std::pair<uint32_t, const Step*>& end) const {
+    return schedules_[end.first].total(*end.second);
+  }
+
+  /// All are there until the slowest has read what the others gave.
+  void read_at_once(const Meeting& meeting) {
+    uint32_t readers = 0;
+    uint64_t most = 0;
+    for (const auto& end : meeting.ends) {
+      const StepKind kind = end.second->kind;
+      const bool gives = kind == StepKind::kBcastRoot || kind == StepKind::kScatterRoot ||
+                         kind == StepKind::kGatherLeaf || kind == StepKind::kBarrier;
+      if (gives || bytes_of(end) == 0) continue;
+      ++readers;
+      most = std::max(most, bytes_of(end));
+    }
+    sg4::this_actor::execute(pricing_.shared(most, readers));
+  }
+
+  /// Each round has partners twice as far apart: the whole vector; all that one has so far; half of what is for others.
+  void exchange(const Meeting& meeting) {
+    const auto is = [&](StepKind kind) {
+      return std::any_of(meeting.ends.begin(), meeting.ends.end(),
+                         [&](const auto& e) { return e.second->kind == kind; });
+    };
+    const bool reduces =
+        is(StepKind::kReduceRoot) || is(StepKind::kAllreduce) || is(StepKind::kReduceScatter) || is(StepKind::kExscan);
+    const auto parts =
+        std::find_if(meeting.ends.begin(), meeting.ends.end(), [](const auto& e) { return e.second->n_parts > 0; });
+    const uint64_t leaders = meeting.ends.size();
+    uint32_t first = meeting.ends[0].first;
+    uint32_t second = meeting.ends[1].first;
+    if (first > second) std::swap(first, second);
+    for (uint64_t far = 1; far < leaders; far *= 2) {
+      uint64_t bytes = meeting.ends[0].second->bytes;
+      if (parts != meeting.ends.end())
+        bytes = bytes_of(*parts) / leaders * (is(StepKind::kAlltoall) ? leaders / 2 : std::min(far, leaders - far));
+      const model::MessagePrice price = pricing_.message(first, second, bytes);
+      sg4::this_actor::execute(price.send);
+      sg4::this_actor::sleep_for(price.network);
+      sg4::this_actor::execute(price.receive + (reduces ? pricing_.work(bytes) : 0));
     }
   }
 
@@ -243,7 +315,8 @@ class Simulation {
   const model::Pricing& pricing_;
   Wires wires_;
   std::vector<Rank> ranks_;
-  std::vector<Server> out_, in_;  ///< links by node
+  std::vector<Server> out_, in_;                               ///< links by node
+  std::map<std::pair<uint32_t, uint32_t>, Meeting> meetings_;  ///< by node, or behind the last one for leaders; and k
   sg4::SemaphorePtr done_ = sg4::Semaphore::create(0);
   uint64_t steps_left_ = 0;
   double end_ = 0;

@@ -19,9 +19,10 @@ enum class Wires : uint8_t {
 };
 
 /// µs until the last rank is done. Each rank is a host of one core, on which an actor does what became ready first; a
-/// message is a communication over a wire with the latency that o_net has at 0 bytes, and a link that its bytes keep
-/// busy for the rest of o_net. (With turns the link is an actor, too, which serves one message at a time.) Runs in a
-/// process of its own, since SimGrid has one simulation in each. Nothing if that process failed or a step never ran.
+/// shared step begins when all have come, and all are there to its end; a message is a communication over a wire with
+/// the latency that o_net has at 0 bytes, and a link that its bytes keep busy for the rest of o_net. (With turns the
+/// link is an actor, too, which serves one message at a time.) Runs in a process of its own, since SimGrid has one
+/// simulation in each. Nothing if that process failed or a step never ran.
 [[nodiscard]] std::optional<double> replay(std::span<const coll::Schedule> schedules, const model::Pricing& pricing,
                                            Wires wires);
 

@@ -81,8 +81,8 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
       for (const coll::Algorithm& a : coll::algorithms(collective)) {
         const bool leaders = a.name == coll::kHostLeaders;  // they take vectors whole
         if (leaders && !several_nodes) continue;
-        for (const std::string& chunk : leaders ? std::vector<std::string>{kWhole} : o.chunks)
-          plan(std::string(a.name), chunk);
+        const std::vector<std::string> once = {leaders ? kWhole : kUsualChunk};
+        for (const std::string& chunk : coll::cuts(a) ? o.chunks : once) plan(std::string(a.name), chunk);
       }
       rounds->run_group(fmt::format("{} x{}", name, ranks), round, o.bench.rounds, std::move(planned));
     }

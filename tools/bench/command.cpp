@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "coll/algorithms/algorithms.h"
 #include "os/program.h"
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
@@ -218,7 +219,8 @@ std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOpt
 void choose_algorithm(const std::string& collective, const std::string& algorithm, const std::string& chunk,
                       PlannedLaunch* launch) {
   if (!algorithm.empty()) launch->spec.env["ZEROHOP_ALGORITHM"] = collective + ":" + algorithm;
-  if (!chunk.empty()) launch->spec.settings["chunk"] = chunk;
+  const coll::Algorithm* how = coll::algorithm(coll::collective_named(collective), algorithm);
+  if (!chunk.empty() && (how == nullptr || coll::cuts(*how))) launch->spec.settings["chunk"] = chunk;
 }
 
 std::vector<std::string> wanted_of(const BenchOptions& o, const std::string& part) {

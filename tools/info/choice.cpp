@@ -25,7 +25,7 @@ ModelCase asked_case(const ChoiceQuestion& question) {
   c.collective = question.collective;
   c.bytes = question.bytes;
   c.cluster = {question.ranks, question.nodes, 1, false};
-  c.team = question.nodes > 1;
+  c.blocks = question.nodes > 1;
   return c;
 }
 
@@ -131,6 +131,7 @@ json choice_json(const ChoiceQuestion& question, const ChoiceFacts& facts) {
   const coll::Choice blocking = service_of(question, facts, problem, true);
   return {{"algorithm", algorithm_name(choice.algorithm)},
           {"chunk_bytes", choice.chunk_bytes},
+          {"cuts", choice.algorithm != nullptr && coll::cuts(*choice.algorithm)},
           {"source", name_of(choice.by)},
           {"sources", sources_json(problem, facts.precedence)},
           {"blocking", word_of(blocking.way)},
@@ -148,8 +149,9 @@ std::string choice_text(const ChoiceQuestion& question, const json& answers, siz
     const auto chunk = a["chunk_bytes"].get<uint64_t>();
     text += "\n" + hanging("", "Under " + names, columns);
     text += hanging("  algorithm   ",
-                    fmt::format("{}; where it cuts, {}", a["algorithm"].get<std::string>(),
-                                chunk == 0 ? "whole" : "in chunks of " + format_size(chunk)),
+                    a["algorithm"].get<std::string>() + (!a["cuts"].get<bool>() ? "; it does not cut"
+                                                         : chunk == 0           ? "; whole"
+                                                                      : "; in chunks of " + format_size(chunk)),
                     columns);
     text += hanging("  chosen by   ", source_text(a["source"].get<std::string>()), columns);
     text += hanging("  sources     ", sources_text(a), columns);

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 
 #include "base/options.h"
-#include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/choose.h"
 #include "coll/analysis/walk.h"
 #include "model/pricing.h"
 
@@ -22,6 +23,13 @@ std::string fault_of(const ModelCase& c) {
   return "";
 }
 
+bool job_shares(const coll::Problem& problem, std::string_view algorithm) {
+  coll::Precedence told;
+  const coll::Algorithm* how = coll::algorithm(problem.collective, algorithm);
+  if (how != nullptr) told.named[static_cast<size_t>(problem.collective)] = how;
+  return problem.blocks && coll::shares_steps(problem, told);
+}
+
 coll::Problem problem_of(const ModelCase& c) {
   std::vector<uint32_t> node_of(c.cluster.ranks);
   for (uint32_t rank = 0; rank < c.cluster.ranks; ++rank) node_of[rank] = c.cluster.node_of(rank);
@@ -31,8 +39,9 @@ coll::Problem problem_of(const ModelCase& c) {
   problem.element_bytes = c.bytes % 8 == 0 ? 8 : 1;
   problem.count = c.bytes / problem.element_bytes;
   problem.chunk_bytes = c.chunk;
-  problem.blocks = problem.team = c.team;
+  problem.blocks = c.blocks;
   problem.layout = std::make_shared<const coll::Layout>(node_of);
+  problem.team = job_shares(problem, c.algorithm);
   return problem;
 }
 
@@ -63,10 +72,20 @@ double walk_us(const ModelCase& c, const std::vector<coll::Schedule>& schedules,
   return coll::walk(schedules, model::Pricing(model, parameters, c.cluster, c.stride)).end;
 }
 
-std::vector<std::string> notes_on(const ModelCase& c, const model::Parameters& parameters) {
+bool beyond_tables(const ModelCase& c, const std::vector<coll::Schedule>& schedules,
+                   const model::Parameters& parameters) {
+  uint64_t most = 0;
+  for (const coll::Schedule& schedule : schedules) {
+    for (const coll::Step& step : schedule.steps) most = std::max(most, schedule.total(step));
+  }
+  return static_cast<double>(most) > parameters.last_bytes(c.stride, c.cluster.nodes > 1);
+}
+
+std::vector<std::string> notes_on(const ModelCase& c, const std::vector<coll::Schedule>& schedules,
+                                  const model::Parameters& parameters) {
   std::vector<std::string> notes;
-  const double last = parameters.last_bytes();
-  if (static_cast<double>(c.bytes) > last) {
+  if (beyond_tables(c, schedules, parameters)) {
+    const double last = parameters.last_bytes(c.stride, c.cluster.nodes > 1);
     notes.push_back(fmt::format("The profile's tables end at {}; larger messages lie on the continued lines.",
                                 format_size(static_cast<uint64_t>(last))));
   }
@@ -75,8 +94,8 @@ std::vector<std::string> notes_on(const ModelCase& c, const model::Parameters& p
   }
   if (coll::reduces(c.collective)) notes.push_back("The models have no price for combining; the walk takes a copy's.");
   notes.push_back(
-      "Only mlog_nP+links lets the messages of a node share its link. No model knows contention on memory, or "
-      "handshakes.");
+      "Only mlog_nP+links lets the messages of a node share its link, and the readers of a shared step its memory. No "
+      "model knows other contention, or handshakes.");
   return notes;
 }
 

@@ -32,14 +32,18 @@ struct ModelCase {
   uint64_t bytes = 1024;  ///< of the vector, or of one rank's piece
   uint64_t stride = 0;
   uint64_t chunk = 0;
-  bool team = false;  ///< the ranks of a node share by their team, as in the blocking calls of several nodes
+  bool blocks = false;  ///< a blocking call: the ranks of a node share by their team where those of jobs do
 };
 
 /// Why there is no such cluster or root, "" if there is.
 [[nodiscard]] std::string fault_of(const ModelCase& c);
 
-/// The problem of rank 0. Elements are of 8 bytes where that goes.
+/// The problem of rank 0, as a job has it that is told to take this algorithm; without one its own choice. Elements are
+/// of 8 bytes where that goes.
 [[nodiscard]] coll::Problem problem_of(const ModelCase& c);
+
+/// Whether the ranks of a node share by their team in a job's call that is told to take this algorithm; "": none.
+[[nodiscard]] bool job_shares(const coll::Problem& problem, std::string_view algorithm);
 
 /// The schedules of all ranks. Empty if there are none or they are too many: `*problem` says why.
 [[nodiscard]] std::vector<coll::Schedule> schedules_of(const ModelCase& c, const WalkLimits& limits,
@@ -49,7 +53,12 @@ struct ModelCase {
 [[nodiscard]] double walk_us(const ModelCase& c, const std::vector<coll::Schedule>& schedules, model::Model model,
                              const model::Parameters& parameters);
 
+/// Whether the steps move more at once than the profile's tables reach, so that their costs are continued lines.
+[[nodiscard]] bool beyond_tables(const ModelCase& c, const std::vector<coll::Schedule>& schedules,
+                                 const model::Parameters& parameters);
+
 /// What a reader has to know of a prediction with these parameters: figures beyond their tables, what models leave out.
-[[nodiscard]] std::vector<std::string> notes_on(const ModelCase& c, const model::Parameters& parameters);
+[[nodiscard]] std::vector<std::string> notes_on(const ModelCase& c, const std::vector<coll::Schedule>& schedules,
+                                                const model::Parameters& parameters);
 
 }  // namespace zh::tools

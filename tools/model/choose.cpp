@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "coll/algorithms/algorithms.h"
+#include "coll/algorithms/precedence.h"
 #include "tools/model/case.h"
 
 namespace zh::tools {
@@ -41,19 +42,6 @@ Takeover narrowed(Takeover later, uint64_t below, std::string_view earlier, cons
   return later;
 }
 
-/// Whether the algorithm's steps depend on the chunk, told by the largest vector that is compared.
-bool cuts(ModelCase c, uint64_t chunk) {
-  c.bytes = kComparedTo;
-  const auto steps = [&c](uint64_t bytes) {
-    c.chunk = bytes;
-    std::string problem;
-    size_t n = 0;
-    for (const coll::Schedule& s : schedules_of(c, kManyWalks, &problem)) n += s.steps.size();
-    return n;
-  };
-  return chunk > 0 && steps(chunk) != steps(0);
-}
-
 std::string one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
@@ -84,7 +72,7 @@ Crossing crossing_of(ModelCase c, const model::Parameters& parameters, const Chu
   const auto schedules_at = [&](std::string_view algorithm, uint64_t bytes, std::string* problem) {
     c.algorithm = algorithm;
     c.bytes = bytes;
-    c.chunk = algorithm == coll::kHostLeaders ? 0 : chunk_of(bytes);  // leaders take vectors whole
+    c.chunk = chunk_of(bytes);
     return schedules_of(c, kManyWalks, problem);
   };
   for (const coll::Algorithm& algorithm : coll::algorithms(c.collective)) {
@@ -112,21 +100,21 @@ Predicted predicted_table(coll::Collective collective, const model::Cluster& clu
   ModelCase c;
   c.collective = collective;
   c.cluster = cluster;
-  c.team = cluster.nodes > 1;  // there schedules serve blocking calls alone
+  c.blocks = cluster.nodes > 1;  // there schedules serve blocking calls alone
   const bool known = tiles != coll::Tiles{};
-  const auto chunk_of = [&](uint64_t bytes) { return known ? tiles.chunk_of(bytes) : kUsualChunkBytes; };
-  // Leaders of nodes pass vectors on whole: the model does not know the host.
+  const auto chunk_of = [&](uint64_t bytes) {
+    return coll::unasked_chunk(known ? tiles.chunk_of(bytes) : kUsualChunkBytes, bytes);
+  };
   const auto is_tiled = [&](std::string_view algorithm) {
-    c.algorithm = algorithm;
-    return known && algorithm != coll::kHostLeaders && collective != coll::Collective::kBarrier &&
-           cuts(c, tiles.chunk_of(kComparedTo));
+    return known && coll::algorithm(collective, algorithm)->cuts(problem_of(c));
   };
   const auto us_at = [&](std::string_view algorithm, uint64_t bytes) {
     c.algorithm = algorithm;
     c.bytes = bytes;
-    c.chunk = algorithm == coll::kHostLeaders ? 0 : chunk_of(bytes);
+    c.chunk = chunk_of(bytes);
     std::string problem;
-    return walk_us(c, schedules_of(c, kManyWalks, &problem), kComparisonModel, parameters);
+    const std::vector<coll::Schedule> schedules = schedules_of(c, kManyWalks, &problem);
+    return std::pair(walk_us(c, schedules, kComparisonModel, parameters), beyond_tables(c, schedules, parameters));
   };
   Crossing crossing = crossing_of(c, parameters, chunk_of);
   Predicted out{{}, std::move(crossing.left_out)};
@@ -146,7 +134,8 @@ Predicted predicted_table(coll::Collective collective, const model::Cluster& clu
       entry.from_bytes = out.entries.empty() ? 0 : bytes;
       entry.algorithm = coll::algorithm(collective, t.algorithm);
       if (tiled) entry.chunk_bytes = chunk_of(bytes);
-      out.entries.push_back({entry, us_at(t.algorithm, bytes)});
+      const auto [us, beyond] = us_at(t.algorithm, bytes);
+      out.entries.push_back({entry, us, beyond});
     }
   }
   return out;

@@ -55,7 +55,8 @@ constexpr uint64_t kUsualChunkBytes = 64 << 10;
 
 struct PredictedEntry {
   coll::Selection::Entry entry;
-  double us = 0;  ///< at its first size, 8 B where that is 0
+  double us = 0;        ///< at its first size, 8 B where that is 0
+  bool beyond = false;  ///< of the profile's tables, there
 };
 
 /// One collective on one cluster, by rising sizes: which algorithm is fastest by the walks of all, and in which tiles

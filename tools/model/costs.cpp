@@ -16,7 +16,8 @@ json costs_json(const ModelCase& c, const std::vector<coll::Schedule>& schedules
               {"chips_per_node", c.cluster.chips_per_node},
               {"processors_per_node", c.cluster.processors_per_node},
               {"stride", c.stride},
-              {"notes", notes_on(c, parameters)}};
+              {"beyond_tables", beyond_tables(c, schedules, parameters)},
+              {"notes", notes_on(c, schedules, parameters)}};
   const model::MessageShape shape{static_cast<double>(c.bytes), c.stride};
   const model::CostByLevel us = message_us(model::Model::kMlogNP, parameters, shape);
   for (const model::CommLevel level : model::kAllLevels)
@@ -39,7 +40,8 @@ std::string costs_text(const json& costs, size_t columns) {
   const auto us = [](const json& value) {
     return value.is_null() ? std::string("-") : fmt::format("{:.2f}", value.get<double>());
   };
-  Table table({"µs", "closed form", "walk", "the form is"});
+  Table table(
+      {costs["beyond_tables"].get<bool>() ? "µs, beyond the tables" : "µs", "closed form", "walk", "the form is"});
   for (const json& m : costs["models"]) {
     table.add({m["model"].get<std::string>(), us(m["closed_form_us"]), us(m["walk_us"]),
                m["equation"].is_null() ? "not in the paper" : m["equation"].get<std::string>()});

@@ -15,6 +15,7 @@
 #include "coll/analysis/check.h"
 #include "coll/analysis/draw.h"
 #include "coll/analysis/timeline.h"
+#include "coll/schedule/parts.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/text.h"
@@ -39,6 +40,7 @@ struct ScheduleArguments {
   std::vector<uint32_t> ranks_on;
   bool cyclic = false;
   bool team = false;
+  bool as_jobs = false;
   uint32_t root = 0;
   uint64_t bytes = 64 << 10;
   uint64_t element_bytes = 1;
@@ -72,7 +74,8 @@ int list(const ScheduleArguments& a) {
       out.push_back({{"collective", name_of(collective)},
                      {"algorithm", algorithm.name},
                      {"what", algorithm.what},
-                     {"source", algorithm.source}});
+                     {"source", algorithm.source},
+                     {"cuts", coll::cuts(algorithm)}});
       if (!a.as_json)
         fmt::print("  {:<25} {}\n  {:<25}   [{}]\n", algorithm.name, algorithm.what, "", algorithm.source);
     }
@@ -145,8 +148,9 @@ Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& n
   problem.count = a.bytes / a.element_bytes;
   problem.chunk_bytes = a.chunk;
   problem.commutative = !a.ordered;
-  problem.blocks = problem.team = a.team;
   problem.layout = std::make_shared<const coll::Layout>(nodes);
+  problem.blocks = a.team || problem.layout->nodes() > 1;  // between nodes schedules serve no other calls
+  problem.team = a.team || (a.as_jobs && job_shares(problem, a.algorithm));
   return problem;
 }
 
@@ -154,6 +158,7 @@ Problem asked_problem(const ScheduleArguments& a, const std::vector<uint32_t>& n
 struct Found {
   Problem problem;
   std::string algorithm;
+  uint64_t chunk = 0;           ///< in force; 0: whole
   std::vector<uint32_t> nodes;  ///< by rank
   std::vector<Schedule> schedules;
   coll::Verdict verdict;
@@ -171,7 +176,8 @@ std::string title_of(const ScheduleArguments& a, const Found& f) {
   std::string title = fmt::format("{} by {}: {} ranks on {} {}", a.collective, f.algorithm, f.nodes.size(), nodes,
                                   nodes == 1 ? "node" : "nodes");
   if (f.problem.collective != Collective::kBarrier) title += ", " + format_size(f.problem.bytes());
-  if (a.chunk > 0) title += " in chunks of " + format_size(a.chunk);
+  if (f.chunk > 0) title += " in chunks of " + format_size(f.chunk);
+  if (f.chunk == 0 && a.chunk > 0) title += ", which it does not cut";
   if (coll::has_root(f.problem.collective)) title += fmt::format(", root {}", a.root);
   return title;
 }
@@ -184,7 +190,10 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
               {"source", algorithm.source},
               {"node_of_rank", f.nodes},
               {"bytes", f.problem.bytes()},
-              {"chunk_bytes", f.problem.chunk_bytes},
+              {"chunk_bytes", f.chunk},
+              {"cuts", algorithm.cuts(f.problem)},
+              {"team", f.problem.team},
+              {"left_to_host", a.algorithm.empty() && coll::host_serves(f.problem)},
               {"root", f.problem.root},
               {"proved", f.verdict.proved()},
               {"fault", f.verdict.fault},
@@ -209,7 +218,8 @@ void print_schedule_json(const ScheduleArguments& a, const Found& f) {
 void print_schedule_text(const ScheduleArguments& a, const Found& f, const std::string& title) {
   const Algorithm& algorithm = *coll::algorithm(f.problem.collective, f.algorithm);
   const coll::Verdict& v = f.verdict;
-  fmt::print("{}\n{} [{}]\n\n", title, algorithm.what, algorithm.source);
+  fmt::print("{}\n{} [{}]\n{}\n", title, algorithm.what, algorithm.source,
+             a.algorithm.empty() && coll::host_serves(f.problem) ? "Jobs leave this call to the host.\n" : "");
   fmt::print("{} steps, {} messages of {} in all, between nodes {} of {}; scratch {} on a rank; logical time {:g}\n",
              v.steps, v.messages, format_size(v.message_bytes), v.node_messages, format_size(v.node_bytes),
              format_size(f.scratch()), f.times.end);
@@ -231,6 +241,16 @@ std::vector<Problem> problems_of(const ScheduleArguments& a, const Problem& prob
                  (!coll::has_root(collective) || p.self == p.root);
   }
   return problems;
+}
+
+/// Which pieces the algorithm makes; "" or why not those that were asked for.
+std::string wrong_with_chunk(const ScheduleArguments& a, Found* f) {
+  const Algorithm* algorithm = coll::algorithm(f->problem.collective, f->algorithm);
+  if (algorithm == nullptr) return "";
+  f->chunk = coll::chunk_in_force(f->problem, *algorithm);
+  const uint64_t asked = (a.chunk + a.element_bytes - 1) / a.element_bytes * a.element_bytes;
+  if (f->chunk <= asked) return "";
+  return fmt::format("a vector is cut into {} pieces at most: --chunk {} or more, please", coll::kMostChunks, f->chunk);
 }
 
 /// Every rank's own schedule, and the proof of all of them together. Says why not, "" if all is there.
@@ -272,7 +292,6 @@ std::string price(const ScheduleArguments& a, Found* f) {
   c.bytes = a.bytes;
   c.stride = a.stride;
   c.chunk = a.chunk;
-  c.team = a.team;
   f->costs = costs_json(c, f->schedules, *parameters);
   return "";
 }
@@ -293,6 +312,7 @@ int schedule(const ScheduleArguments& a) {
   }
   f.problem = asked_problem(a, f.nodes);
   f.algorithm = a.algorithm.empty() ? std::string(coll::default_algorithm(f.problem)) : a.algorithm;
+  if (const std::string why = wrong_with_chunk(a, &f); !why.empty()) return refuse_schedule(why);
   if (const std::string why = find(problems_of(a, f.problem), &f); !why.empty())
     return refuse_schedule(f.algorithm + ": " + why);
   if (!a.profile.empty()) {
@@ -359,6 +379,8 @@ void add_schedule_command(CLI::App& app) {
   command->add_flag("--team", a->team,
                     "The ranks of a node share by their team, as in blocking calls of several nodes, and of one "
                     "node by shmem-parallel and shmem-cyclic");
+  command->add_flag("--as-jobs", a->as_jobs, "The same where blocking calls of jobs do so: where it is worth it")
+      ->excludes(command->get_option("--team"));
   command->add_option("--root", a->root, "Root rank")->capture_default_str();
   command->add_option("-b,--bytes", a->bytes, "Bytes of the vector, or of one rank's piece")
       ->transform(CLI::AsSizeValue(false))
@@ -367,7 +389,8 @@ void add_schedule_command(CLI::App& app) {
   command->add_option("--element", a->element_bytes, "Bytes of an element, which is never cut")
       ->check(CLI::Range(1u, 65536u))
       ->capture_default_str();
-  command->add_option("-c,--chunk", a->chunk, "Bytes of a chunk, for algorithms that pipeline; 0: do not cut")
+  command
+      ->add_option("-c,--chunk", a->chunk, "Bytes of a chunk, for algorithms that cut (--list --json); 0: do not cut")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   command->add_flag("--ordered", a->ordered, "The operation does not commute");

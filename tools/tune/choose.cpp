@@ -72,11 +72,12 @@ json part_json(const Part& part) {
   json out = {{"ranks", part.cluster.ranks}, {"nodes", part.cluster.nodes}, {"collectives", json::array()}};
   for (const auto& [collective, predicted] : part.collectives) {
     json line = {{"collective", name_of(collective)}, {"entries", json::array()}, {"left_out", json::object()}};
-    for (const auto& [entry, us] : predicted.entries) {
+    for (const auto& [entry, us, beyond] : predicted.entries) {
       line["entries"].push_back({{"from_bytes", entry.from_bytes},
                                  {"algorithm", entry.algorithm->name},
                                  {"chunk_bytes", entry.chunk_bytes ? json(*entry.chunk_bytes) : json(nullptr)},
-                                 {"us", us}});
+                                 {"us", us},
+                                 {"beyond_tables", beyond}});
     }
     for (const auto& [algorithm, why] : predicted.left_out) line["left_out"][std::string(algorithm)] = why;
     out["collectives"].push_back(std::move(line));
@@ -89,11 +90,11 @@ void print(const Part& part) {
   Table table({"  collective", "algorithm", "from", "chunk", "µs there"}, 2);
   std::string left_out;
   for (const auto& [collective, predicted] : part.collectives) {
-    for (const auto& [entry, us] : predicted.entries) {
+    for (const auto& [entry, us, beyond] : predicted.entries) {
       std::string chunk = "-";
       if (entry.chunk_bytes) chunk = *entry.chunk_bytes == 0 ? "whole" : format_size(*entry.chunk_bytes);
       table.add({"  " + std::string(name_of(collective)), std::string(entry.algorithm->name),
-                 format_size(entry.from_bytes), chunk, number_text(us)});
+                 format_size(entry.from_bytes), chunk, number_text(us) + (beyond ? " >" : "")});
     }
     for (const auto& [algorithm, why] : predicted.left_out)
       left_out += hanging(fmt::format("  left out: {} by {}: ", name_of(collective), algorithm), why, output_columns());
@@ -166,6 +167,7 @@ int choose_by_model(const ChooseOptions& o) {
   fmt::print("Fastest by the walk of {}, {} to {}\n{}", name_of(kComparisonModel), format_size(kComparedFrom),
              format_size(kComparedTo), hanging("profile " + parameters->name + ": ", parameters->about, columns));
   if (tiles != coll::Tiles{}) fmt::print("tiles: {}; - where the algorithm does not cut\n", tiles_text(tiles));
+  fmt::print("> beyond the profile's tables\n");
   for (const Part& part : parts) print(part);
   fmt::print("\n{}", o.save ? "" : "Nothing is kept: --save does that.\n");
   for (const std::string& path : saved) fmt::print("saved in {}\n", path);

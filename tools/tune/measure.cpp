@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/options.h"
@@ -37,6 +40,8 @@ constexpr int kCannotKeep = 1;
 constexpr int kCannotMeasure = 2;
 constexpr std::string_view kTuneCommand = "tune";
 constexpr const char* kBetweenNodes = "other-node";
+constexpr const char* kTwoPairs = "two pairs";
+constexpr int kPairRanks = 4;
 
 int refuse_tune(int code, const std::string& why) {
   fmt::print(stderr, "zerohop tune: {}\n", why);
@@ -54,6 +59,10 @@ void print_costs(const std::string& where, const MessageCosts& measured) {
   Table table({"  shape", "µs at each end [95 % interval]", ""}, 1);
   for (const MessageCost& cost : measured.costs)
     table.add({"  " + name_of(cost), interval_text(cost.us), cost.noisy() ? "noisy" : ""});
+  for (const auto& [what, costs] : {std::pair{", sender busy", &measured.busy}, std::pair{", gap", &measured.gaps}}) {
+    for (const MessageCost& cost : *costs)
+      table.add({"  " + name_of(cost) + what, interval_text(cost.us), cost.noisy() ? "noisy" : ""});
+  }
   fmt::print("\n{}\n", table.text());
 }
 
@@ -108,13 +117,15 @@ std::string wrong_with_tune(const Options& options, TunePlan* plan) {
   return "";
 }
 
-PlannedLaunch strided_launch(const BenchHost& host, const std::string& setting, const LevelPair* pair) {
+/// `processors`: for the ranks, in their order; empty: wherever they are put.
+PlannedLaunch strided_launch(const BenchHost& host, const std::string& setting, std::span<const uint32_t> processors,
+                             int ranks = 2) {
   BenchOptions b;
   b.only = "strided";
   b.blocks = 5;
   b.block_us = 2000;
-  if (pair != nullptr) b.own_arguments = {"--processors", fmt::format("{},{}", pair->first, pair->second)};
-  PlannedLaunch launch = plan_launch("p2p", b, host, 2, kZerohopArm);
+  if (!processors.empty()) b.own_arguments = {"--processors", fmt::format("{}", fmt::join(processors, ","))};
+  PlannedLaunch launch = plan_launch("p2p", b, host, ranks, kZerohopArm);
   launch.setting = setting;
   return launch;
 }
@@ -142,18 +153,27 @@ std::optional<Nodes> choose_nodes(const MeasureOptions& o) {
   return nodes;
 }
 
+std::array<uint32_t, 2> both(const LevelPair& pair) { return {pair.first, pair.second}; }
+
 std::vector<PlannedLaunch> tune_launches(const MeasureOptions& o, const TunePlan& plan, const BenchHost& host,
                                          Nodes* nodes) {
   std::vector<PlannedLaunch> launches;
-  for (const LevelPair& p : plan.pairs) launches.push_back(strided_launch(host, node::to_string(p.level), &p));
+  for (const LevelPair& p : plan.pairs) launches.push_back(strided_launch(host, node::to_string(p.level), both(p)));
+  const std::array<uint32_t, 2> pair = both(plan.intra_chip());
   if (o.pretend_nodes) {
-    launches.push_back(strided_launch(host, kBetweenNodes, &plan.intra_chip()));
+    launches.push_back(strided_launch(host, kBetweenNodes, pair));
     launches.back().spec.settings["node_ranks"] = "1";
     nodes->how = "pretended nodes of one rank, messages by the host inside the machine";
+  } else if (o.hosts.machines > 0) {
+    // Machines made of namespaces have this one's processors.
+    const BenchHost& apart = nodes->hosts.under.front();
+    launches.push_back(strided_launch(apart, kBetweenNodes, pair));
+    const std::vector<uint32_t> all = numbers_of(plan.allowed);
+    if (all.size() >= kPairRanks)
+      launches.push_back(strided_launch(apart, kTwoPairs, std::span(all).first(kPairRanks), kPairRanks));
   } else if (!nodes->how.empty()) {
-    // Machines made of namespaces have this one's processors; those of others are unknown.
-    const LevelPair* pair = o.hosts.machines > 0 ? &plan.intra_chip() : nullptr;
-    launches.push_back(strided_launch(nodes->hosts.under.front(), kBetweenNodes, pair));
+    launches.push_back(strided_launch(nodes->hosts.under.front(), kBetweenNodes, {}));
+    if (o.link) launches.push_back(strided_launch(nodes->hosts.under.front(), kTwoPairs, {}, kPairRanks));
   }
   return launches;
 }
@@ -223,7 +243,7 @@ std::vector<model::CopyThresholds> known_copies(const Options& options) {
 }
 
 /// What the launches say; the problem with them, or "".
-std::string gather(const Rounds& rounds, const TunePlan& plan, const Nodes& nodes, MachineMeasured* m) {
+std::string gather(const Rounds& rounds, const TunePlan& plan, const Nodes& nodes, bool asks_link, MachineMeasured* m) {
   m->levels = plan.levels;
   for (const LevelPair& p : plan.pairs) m->pairs.push_back({p, costs_of(rounds, node::to_string(p.level), &p, "")});
   const PairMeasured& intra = *m->at(plan.levels.intra_chip);
@@ -235,7 +255,10 @@ std::string gather(const Rounds& rounds, const TunePlan& plan, const Nodes& node
   if (nodes.how.empty()) return "";
   const bool pretended = nodes.hosts.under.empty();
   const std::string placement = pretended ? intra.costs.placement : "several";
-  m->between = NodesMeasured{nodes.how, costs_of(rounds, kBetweenNodes, nullptr, placement)};
+  m->between = NodesMeasured{nodes.how, costs_of(rounds, kBetweenNodes, nullptr, placement),
+                             costs_of(rounds, kTwoPairs, nullptr, placement)};
+  const bool no_link = asks_link && m->between->two_pairs.gaps.empty();
+  if (no_link) return "the launcher put no two ranks on each of two nodes, as --link needs";
   if (m->between->costs.launches > 0) return "";
   return pretended ? "no launch between nodes kept one placement to its end; run it again"
                    : "both ranks of the launches between nodes lay on one node: let the launcher put one on each";
@@ -248,6 +271,7 @@ void print_tuned(const MachineMeasured& m) {
                 p.costs);
   }
   if (m.between) print_costs("between nodes: " + m.between->how, m.between->costs);
+  if (m.between && m.between->two_pairs.launches > 0) print_costs("two pairs between nodes", m.between->two_pairs);
   print_facts(m);
 }
 
@@ -282,7 +306,7 @@ int measure_profile(const MeasureOptions& o) {
   Rounds rounds;
   run_rounds(o, tune_launches(o, plan, hosts->under.front(), &*nodes), &watch, &rounds);
   if (rounds.failures() > 0) return refuse_tune(kCannotMeasure, "a launch failed, so nothing is written");
-  problem = gather(rounds, plan, *nodes, &m);
+  problem = gather(rounds, plan, *nodes, o.link, &m);
   if (!problem.empty()) return refuse_tune(kCannotKeep, problem);
   m.copies = known_copies(options);
   print_tuned(m);

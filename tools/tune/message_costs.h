@@ -1,5 +1,6 @@
 // What a message costs on this machine, as the models of the mlog_nP paper split it: overhead and latency at each end,
-// out of launches of the benchmark of strided messages (bench/mpi/strided.c). Called by `zerohop tune`; starts nothing.
+// gap and network, out of launches of the benchmarks of strided messages and of parameterized round trips
+// (bench/mpi/strided.c, prtt.c). Called by `zerohop tune`; starts nothing.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +31,22 @@ struct MessageCosts {
   int left_out = 0;                ///< at another placement
   double line_us = 0;              ///< median of their raw cache line times
   std::vector<MessageCost> costs;  ///< by stride, then by size
+  std::vector<MessageCost> busy;   ///< contiguous: how long the sender is busy, by parameterized round trips
+  std::vector<MessageCost> gaps;   ///< ... how soon one message follows another
 };
 
 /// Those of the placement that most launches had. A latency is a launch's own difference between strided and contiguous
 /// message of one size.
 [[nodiscard]] MessageCosts message_costs_of(std::span<const LaunchRecord> launches);
 
-/// The level between nodes, of launches whose ranks lay on different ones: o is that inside a node, for the middleware
-/// is the same, and the rest of a contiguous message's time is the network's. Sizes that only one of them has are left
-/// out.
-[[nodiscard]] model::LevelCosts between_costs(const MessageCosts& inside, const MessageCosts& between);
-
-/// As a level of a parameter set. Without a single overhead it is unusable (Parameters::fault()).
+/// A level inside a node, where a message's two ends are all of it (n = 2). Without a single overhead it is unusable
+/// (Parameters::fault()).
 [[nodiscard]] model::LevelCosts level_costs(const MessageCosts& measured);
+
+/// The level between nodes, of launches whose ranks lay on different ones (section 5.1): o' is how long a sender is
+/// busy, at most half of a contiguous message's time, and what both ends leave of that is the network's. `two_pairs`:
+/// of launches of two pairs at once; the link is what the second pair adds to the gap, at most the network's time.
+/// Without launches no link is known.
+[[nodiscard]] model::LevelCosts between_costs(const MessageCosts& between, const MessageCosts& two_pairs);
 
 }  // namespace zh::tools

@@ -122,6 +122,12 @@ void add_node_options(CLI::App* command, CLI::Option* profile, MeasureOptions* m
       ->needs(profile)
       ->excludes(pretend)
       ->excludes(machines);
+  command
+      ->add_flag(
+          "--link", measure->link,
+          "Also measure how long a message keeps the link busy, by two pairs at once: of four ranks --between has "
+          "to put two on each of two nodes (--machines does it by itself where there are four processors)")
+      ->needs(command->get_option("--between"));
 }
 
 void add_measure_options(CLI::App* command, MeasureOptions* measure) {
@@ -193,7 +199,8 @@ void add_tune_command(CLI::App& app) {
       "--json measures something else: what messages of ranks cost by size and stride, as overhead and latency of the "
       "mlog_nP models, at every distance that two processors have here, and what caches there are. It takes less than "
       "a minute, runs real jobs, and changes no choice of zerohop. Costs between nodes come from --base, unless nodes "
-      "are made (--machines) or named (--between).\n\n"
+      "are made (--machines) or named (--between): round trips of several messages tell a processor's part from the "
+      "network's there, as the paper's section 5.1 has it.\n\n"
       "--model walks all algorithms of each collective at such costs and tells the fastest by size, in tiles that fit "
       "the caches of this machine, as the paper's section 7 has it. --save keeps the table for jobs where no variable "
       "names an algorithm and `zerohop bench algorithms --save` measured nothing. It serves where a schedule does: "

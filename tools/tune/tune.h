@@ -20,7 +20,8 @@ struct MeasureOptions {
   std::string base = "gigabit-like";  ///< profile whose costs between nodes are taken over: one machine has none
   bool pretend_nodes = false;         ///< measure between pretended nodes (the setting node_ranks), too
   std::string between;                ///< ... or between nodes to which this launcher brings two ranks
-  int rounds = 0;                     ///< 0: 8, or as many from 6 on as fit into 45 s
+  bool link = false;  ///< also two pairs at once, for which that launcher brings two ranks to each of two nodes
+  int rounds = 0;     ///< 0: 8, or as many from 6 on as fit into 45 s
 };
 
 /// The command's exit code: 0 with a profile written, 1 where the machine gave none that can be kept, 2 where it could

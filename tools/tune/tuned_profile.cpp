@@ -18,16 +18,20 @@ using model::Parameters;
 
 constexpr const char* kOtherNode = "other-node";
 
-std::vector<std::string> noisy_of(const MessageCosts& measured) {
+/// `between`: nodes, where the overhead is by round trips of its own.
+std::vector<std::string> noisy_of(const MessageCosts& measured, bool between) {
   std::vector<std::string> names;
   for (const MessageCost& cost : measured.costs) {
     if (cost.noisy()) names.push_back(name_of(cost));
   }
+  for (const MessageCost& cost : measured.busy) {
+    if (between && cost.noisy()) names.push_back(name_of(cost) + " overhead");
+  }
   return names;
 }
 
-std::string launches_text(const MessageCosts& costs, const MachineMeasured& m) {
-  const std::vector<std::string> noisy = noisy_of(costs);
+std::string launches_text(const MessageCosts& costs, const MachineMeasured& m, bool between = false) {
+  const std::vector<std::string> noisy = noisy_of(costs, between);
   const std::string line = costs.line_us > 0 ? fmt::format(", cache line {:.3f} us", costs.line_us) : "";
   return fmt::format("measured {} with zerohop {} under {}, {} launches of 2 ranks, {}{}; noisy: {}", m.date,
                      ZH_VERSION, m.host, costs.launches, costs.placement, line,
@@ -52,9 +56,10 @@ std::vector<std::string> sources_of(const MachineMeasured& m, const Parameters& 
   std::vector<std::string> sources = {
       fmt::format("intra-cmp: {}, {}", pair_text(intra), launches_text(intra.costs, m)),
       inter_chip_source(m),
-      m.between
-          ? fmt::format("inter-node: {}; overhead as intra-cmp; {}", m.between->how, launches_text(m.between->costs, m))
-          : "inter-node: not measured, that of the profile " + base.name,
+      m.between ? fmt::format("inter-node: {}; overhead and gap by parameterized round trips, {}; {}", m.between->how,
+                              m.between->two_pairs.launches > 0 ? "link by two pairs at once" : "link not measured",
+                              launches_text(m.between->costs, m, true))
+                : "inter-node: not measured, that of the profile " + base.name,
       fmt::format("machine: {}; Linux {}{}", m.machine.cpu, m.machine.kernel,
                   m.machine.hypervisor.empty() ? "" : "; hypervisor " + m.machine.hypervisor),
   };
@@ -70,7 +75,7 @@ MeasuredLevel measured_level(const std::string& level, const MessageCosts& costs
   out.placement = costs.placement;
   out.line_us = costs.line_us;
   out.launches = static_cast<uint32_t>(costs.launches);
-  out.noisy = noisy_of(costs);
+  out.noisy = noisy_of(costs, level == kOtherNode);
   return out;
 }
 
@@ -123,7 +128,7 @@ Parameters parameters_of(const MachineMeasured& m, const Parameters& base) {
     p.chips_per_node = m.levels.chips_per_node;
   }
   p.levels[static_cast<size_t>(CommLevel::kInterNode)] =
-      m.between ? between_costs(intra.costs, m.between->costs) : base.at(CommLevel::kInterNode);
+      m.between ? between_costs(m.between->costs, m.between->two_pairs) : base.at(CommLevel::kInterNode);
   p.facts = {measured_levels(m), m.caches, m.copies, m.contention};
   return p;
 }

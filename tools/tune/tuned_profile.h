@@ -23,6 +23,7 @@ struct PairMeasured {
 struct NodesMeasured {
   std::string how;  ///< what the nodes were: "2 machines made of namespaces of this one, ..."
   MessageCosts costs;
+  MessageCosts two_pairs;  ///< at once; without launches: nobody measured them
 };
 
 struct MachineMeasured {

@@ -135,6 +135,16 @@ const Algorithm* algorithm_called(Collective collective, std::string_view name) 
   return found;
 }
 
+bool cuts(const Algorithm& algorithm) {
+  Problem any;
+  any.blocks = true;
+  return algorithm.cuts(any);
+}
+
+uint64_t chunk_in_force(const Problem& problem, const Algorithm& algorithm) {
+  return algorithm.cuts(problem) ? piece_bytes(problem, problem.bytes()) : 0;
+}
+
 Status build(const Problem& problem, std::string_view name, Schedule* out) {
   const Algorithm* how = algorithm(problem.collective, name);
   if (how == nullptr) return {Code::kInvalid, "no algorithm of this name"};

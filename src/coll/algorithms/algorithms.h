@@ -30,6 +30,8 @@ struct Algorithm {
   bool (*fits)(const Problem& problem);
   /// Tells the steps of problem.self to the builder. For Builder's use through build().
   void (*tell)(Builder& builder, const Problem& problem);
+  /// Whether it passes the vector on in pieces of Problem::chunk_bytes; others take no notice of these.
+  bool (*cuts)(const Problem& problem) = [](const Problem&) { return false; };
 };
 
 /// All that are known for a collective, the plainest first.
@@ -39,6 +41,11 @@ struct Algorithm {
 
 /// The same by its last words as well ("cyclic" for "shmem-cyclic"), if they are those of one only.
 [[nodiscard]] const Algorithm* algorithm_called(Collective collective, std::string_view name);
+
+/// Whether any calls are cut by it: blocking ones at least.
+[[nodiscard]] bool cuts(const Algorithm& algorithm);
+/// Bytes of the pieces in which the algorithm passes the vector on, as piece_bytes(); 0: whole.
+[[nodiscard]] uint64_t chunk_in_force(const Problem& problem, const Algorithm& algorithm);
 
 /// The schedule of problem.self. Every rank builds its own, from what it knows. kInvalid: no algorithm of this name;
 /// kNotSupported: it does not fit (operands in rank order, pieces that are not uniform); kNoMemory.

@@ -126,9 +126,9 @@ constexpr Algorithm kBcastAlgorithms[] = {
     {"scatter-ring-allgather", "binomial scatter, then a ring over all ranks",
      "multicore collectives paper, section 4.1 (the flat original)", always, bcast_scatter_ring},
     {"leader-ring", "scatter and ring among one leader per node, chunks shared inside nodes meanwhile",
-     "multicore collectives paper, section 4.1", always, bcast_leader_ring},
+     "multicore collectives paper, section 4.1", always, bcast_leader_ring, always},
     {"hierarchical", "binomial among leaders, then binomial inside nodes, chunk by chunk",
-     "mlog_nP paper, sections 6 and 7.1", always, bcast_hierarchical},
+     "mlog_nP paper, sections 6 and 7.1", always, bcast_hierarchical, always},
     {kHostLeaders, "the host's broadcast among leaders, then shared inside nodes", kHostLeadersSource, if_several_nodes,
      bcast_host_leaders},
 };

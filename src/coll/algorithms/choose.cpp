@@ -178,6 +178,12 @@ bool wants_to_share(const Problem& p, HostLeads leads, const Precedence& precede
   return how != nullptr && how->name == kHostLeaders;
 }
 
+bool shares_steps(const Problem& p, const Precedence& precedence) {
+  const HostLeads leads = precedence.host_leads(p);
+  const StepSharing how = sharing(p, leads);
+  return how == StepSharing::kAlways || (how == StepSharing::kIfAgreed && wants_to_share(p, leads, precedence));
+}
+
 bool may_share(const Problem& p) {
   constexpr uint32_t kLeastRanks = 4;  // see worth_sharing()
   const bool scatters = p.collective == Collective::kReduceScatter && p.layout->consecutive();

@@ -94,6 +94,9 @@ enum class StepSharing : uint8_t {
 [[nodiscard]] StepSharing sharing(const Problem& problem, HostLeads leads);
 /// By what all ranks know alike, if they agree on the length.
 [[nodiscard]] bool wants_to_share(const Problem& problem, HostLeads leads, const Precedence& precedence);
+/// Whether a node with a team takes this call's steps by it, if its ranks agree on the call: sharing() and
+/// wants_to_share() together. O(entries of tables).
+[[nodiscard]] bool shares_steps(const Problem& problem, const Precedence& precedence);
 /// Whether any call that differs from this one by length alone is worth_sharing().
 [[nodiscard]] bool may_share(const Problem& problem);
 [[nodiscard]] bool worth_sharing(const Problem& problem);

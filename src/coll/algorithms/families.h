@@ -23,6 +23,7 @@ constexpr std::string_view kHostLeadersSource = "HAN: Luo et al. 2020 (a tuned m
 
 inline bool always(const Problem&) { return true; }
 inline bool if_several_nodes(const Problem& p) { return p.layout->nodes() > 1; }
+inline bool if_blocking(const Problem& p) { return p.blocks; }
 inline bool if_uniform(const Problem& p) { return p.uniform; }
 inline bool if_several_nodes_uniform(const Problem& p) { return if_several_nodes(p) && p.uniform; }
 inline bool if_commutative(const Problem& p) { return p.commutative; }

@@ -65,11 +65,16 @@ std::string_view name_of(ChosenBy by) {
   return "default";
 }
 
+uint64_t unasked_chunk(uint64_t chunk_bytes, uint64_t vector_bytes) {
+  constexpr uint64_t kMostPieces = 256;
+  return chunk_bytes == 0 ? 0 : std::max(chunk_bytes, (vector_bytes + kMostPieces - 1) / kMostPieces);
+}
+
 AlgorithmChoice Precedence::choose(const Problem& problem) const {
   const uint64_t usual = problem.chunk_bytes;
   const auto chunk_for = [&](const Algorithm* how, std::optional<uint64_t> of_table = {}) {
     if (how != nullptr && how->name == kHostLeaders) return uint64_t{0};  // never cuts
-    return chunk_set ? usual : of_table.value_or(usual);
+    return chunk_set ? usual : unasked_chunk(of_table.value_or(usual), problem.bytes());
   };
   const NamedAlgorithm wanted = named_for(problem.collective);
   if (wanted && (*wanted == nullptr || (*wanted)->fits(problem))) {

@@ -39,6 +39,11 @@ struct AlgorithmChoice {
 /// the same for them.
 enum class HostLeads : uint8_t { kNever, kSometimes, kAlways };
 
+/// The chunk of a vector where nobody has set one: that of a table or the default, or what makes 256 pieces. A rank
+/// that waits for a piece may sleep for it: measured, a reduction of 64 MiB, 2 nodes of 2 ranks on 2 busy processors,
+/// in 256 pieces takes 0.37 s and in 1,024 pieces 1.75 s.
+[[nodiscard]] uint64_t unasked_chunk(uint64_t chunk_bytes, uint64_t vector_bytes);
+
 struct Precedence {
   NamedAlgorithms named{};   ///< see named_for()
   Selection measured;        ///< by `zerohop bench algorithms --save`

@@ -70,11 +70,11 @@ void reduce_host_leaders(Builder& b, const Problem& p) {
 
 constexpr Algorithm kReduceAlgorithms[] = {
     {"linear", "the root combines everybody's, chunk by chunk", "MPI standard 6.9.1: exactly in rank order", always,
-     reduce_linear},
+     reduce_linear, always},
     {"binomial", "a binomial tree; in rank order by way of rank 0", "mlog_nP paper, section 6", always,
      reduce_binomial},
     {"hierarchical", "leaders combine their nodes, the root the leaders', chunk by chunk", "mlog_nP paper, section 6",
-     if_nodes_in_order, reduce_hierarchical},
+     if_nodes_in_order, reduce_hierarchical, always},
     {kHostLeaders, "leaders combine their nodes, then the host's reduction among them", kHostLeadersSource,
      if_several_nodes_in_order, reduce_host_leaders},
 };

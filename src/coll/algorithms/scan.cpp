@@ -115,14 +115,14 @@ void exscan_host_leaders(Builder& b, const Problem& p) { host_leaders(b, p, true
 bool if_nodes_follow(const Problem& p) { return if_several_nodes(p) && p.layout->consecutive(); }
 
 constexpr Algorithm kScan[] = {
-    {"linear", "from rank to rank, chunk by chunk", "MPI standard 6.11.1", always, scan_linear<scan_chain>},
+    {"linear", "from rank to rank, chunk by chunk", "MPI standard 6.11.1", always, scan_linear<scan_chain>, always},
     {"recursive-doubling", "log2 P rounds of doubling distance", "Hillis and Steele 1986", always, scan_doubling},
     {kHostLeaders, "inside nodes, then the host's exscan of whole nodes among leaders", kHostLeadersSource,
      if_nodes_follow, scan_host_leaders},
 };
 
 constexpr Algorithm kExscan[] = {
-    {"linear", "from rank to rank, chunk by chunk", "MPI standard 6.11.2", always, scan_linear<exscan_chain>},
+    {"linear", "from rank to rank, chunk by chunk", "MPI standard 6.11.2", always, scan_linear<exscan_chain>, always},
     {"recursive-doubling", "log2 P rounds of doubling distance", "Hillis and Steele 1986", always, exscan_doubling},
     {kHostLeaders, "inside nodes, then the host's exscan of whole nodes among leaders", kHostLeadersSource,
      if_nodes_follow, exscan_host_leaders},

@@ -22,11 +22,13 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kUnitsPerUs = 1e6 * 3 * (1 << 12);
 double units(double us) { return std::nearbyint(us * kUnitsPerUs); }
 
-/// Something that is ready to be done: first come, first served, and the earlier step where they come together.
+/// Something that is ready to be done: first come, first served, and the earlier step where they come together. A
+/// shared step comes after all else, since others may wait for what is done before it.
 struct Ready {
+  bool shared;
   double at;
   uint32_t step;
-  bool operator>(const Ready& o) const { return std::tie(at, step) > std::tie(o.at, o.step); }
+  bool operator>(const Ready& o) const { return std::tie(shared, at, step) > std::tie(o.shared, o.at, o.step); }
 };
 using ReadyQueue = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
 
@@ -83,6 +85,7 @@ class Walk {
     for (const Schedule& schedule : schedules) {
       Walker& w = walkers_.emplace_back();
       const size_t n = schedule.steps.size();
+      steps_left_ += n;
       w.ready.resize(n, 0);
       w.followers.resize(n);
       out_.spans.emplace_back(n);
@@ -119,6 +122,7 @@ class Walk {
           break;
       }
     }
+    if (steps_left_ > 0) out_.end = kNever;
     return std::move(out_);
   }
 
@@ -138,8 +142,8 @@ class Walk {
 
   void queue(uint32_t rank, uint32_t step, double at) {
     Walker& w = walkers_[rank];
-    const bool receives = schedules_[rank].steps[step].kind == StepKind::kReceive;
-    (receives ? w.receives : w.others).push({at, step});
+    const Step& ready = schedules_[rank].steps[step];
+    (ready.kind == StepKind::kReceive ? w.receives : w.others).push({ready.shared(), at, step});
     look_at(rank, std::max(at, w.free));
   }
 
@@ -195,6 +199,7 @@ class Walk {
     if (double* processor = processor_for(rank)) *processor = w.free;
     out_.spans[rank][i] = {start / kUnitsPerUs, w.free / kUnitsPerUs};
     out_.end = std::max(out_.end, out_.spans[rank][i].end);
+    --steps_left_;
     for (const uint32_t follower : w.followers[i]) settle(rank, follower, w.free);
   }
 
@@ -203,9 +208,8 @@ class Walk {
     walkers_[rank].free = kNever;
     if (--missing_[shared_.group_of[rank][i]] > 0) return;
     const SharedSteps::Group& group = *shared_.group(rank, i);
-    const StepOf& root = group.root_end();
     const bool of_leaders = schedules_[rank].steps[i].of_leaders;
-    const double over = start + (of_leaders ? price_among(group) : price_inside(group, bytes_of(root)));
+    const double over = start + (of_leaders ? price_among(group) : price_inside(group));
     if (!of_leaders) {
       std::vector<double>& processors = node_of(rank).processors;
       std::fill(processors.begin(), processors.end(), over);
@@ -214,6 +218,7 @@ class Walk {
       walkers_[end.rank].free = over;
       out_.spans[end.rank][end.step] = {start / kUnitsPerUs, over / kUnitsPerUs};
       out_.end = std::max(out_.end, out_.spans[end.rank][end.step].end);
+      --steps_left_;
       for (const uint32_t follower : walkers_[end.rank].followers[end.step]) settle(end.rank, follower, over);
       look_at(end.rank, over);
     }
@@ -223,13 +228,31 @@ class Walk {
     return schedules_[end.rank].total(schedules_[end.rank].steps[end.step]);
   }
 
-  /// All of a node copy at once, as many as have processors.
-  [[nodiscard]] double price_inside(const SharedSteps::Group& group, uint64_t bytes) {
+  /// What a rank of a node copies in a shared step: of a reduction its slice of each vector, as long as one in all.
+  [[nodiscard]] uint64_t copied(const StepOf& end) const {
+    switch (schedules_[end.rank].steps[end.step].kind) {
+      case StepKind::kBcastRoot:
+      case StepKind::kScatterRoot:
+      case StepKind::kGatherLeaf:
+      case StepKind::kBarrier:
+        return 0;  // others read what it has
+      default:
+        return bytes_of(end);
+    }
+  }
+
+  /// Those of a node that copy do so at once, as many as have processors.
+  [[nodiscard]] double price_inside(const SharedSteps::Group& group) {
+    uint64_t most = 0;
+    size_t readers = 0;
+    for (const StepOf& end : group.ends) {
+      most = std::max(most, copied(end));
+      readers += copied(end) > 0 ? 1 : 0;
+    }
     const std::vector<double>& processors = node_of(group.ends[0].rank).processors;
     const size_t at_once = processors.empty() ? group.ends.size() : processors.size();
-    const size_t turns = (group.ends.size() + at_once - 1) / at_once;
-    const auto readers = static_cast<uint32_t>(std::min(group.ends.size() - 1, at_once));
-    return static_cast<double>(turns) * units(pricing_.shared(bytes, readers));
+    const size_t turns = (std::max(readers, size_t{1}) + at_once - 1) / at_once;
+    return static_cast<double>(turns) * units(pricing_.shared(most, static_cast<uint32_t>(std::min(readers, at_once))));
   }
 
   /// Leaders take as many exchanges as their number has doublings: of all bytes; of parts, of twice as many each time;
@@ -277,6 +300,7 @@ class Walk {
   const model::Pricing& pricing_;
   Pairs pairs_;
   SharedSteps shared_;
+  size_t steps_left_ = 0;
   std::vector<size_t> missing_;  ///< by group: ranks that have not come to the step
   std::vector<Shared> nodes_;
   std::vector<Walker> walkers_;

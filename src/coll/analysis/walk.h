@@ -17,11 +17,11 @@ namespace zh::coll {
 /// when the receiver's end is done. A rank begins receptions no closer together than the gap. Where the prices have
 /// links, the messages out of a node take turns on its link, and so do those into it; the last part of o_net is on the
 /// receiving one. Who has come to a shared step does nothing else until all of its node have and it is over, which
-/// takes the work of one copy, with links longer where readers contend. Where a node has fewer processors than ranks, a
+/// takes the work of all of them copying at once (Pricing::shared). Where a node has fewer processors than ranks, a
 /// rank waits for one that is free, whichever it is, and the copies of a shared step take turns; a rank that waits for
 /// a message leaves its processor to others, and that costs nothing. Nothing else is scarce: there is no contention on
 /// memory, and no rendezvous. Both ends of a message have spans of their own here. The schedules must be proved
-/// (check.h). O(steps log steps).
+/// (check.h); ends at infinity if not all steps could be taken. O(steps log steps).
 [[nodiscard]] Timeline walk(std::span<const Schedule> schedules, const model::Pricing& pricing);
 
 }  // namespace zh::coll

@@ -9,7 +9,6 @@
 namespace zh::coll {
 namespace {
 
-constexpr uint64_t kMaxChunks = 256;
 constexpr uint64_t kSmall = 4096;  // memory for every operand costs less than waiting for its last use
 constexpr uint32_t kStagedSlots = 8;
 
@@ -90,11 +89,13 @@ Range block(Range whole, uint64_t i, uint64_t n, uint64_t element_bytes) {
   return blocks(whole, i, i + 1, n, element_bytes);
 }
 
-Chunks::Chunks(const Problem& problem, Range whole, uint64_t vector_bytes) : whole_(whole), size_(whole.bytes) {
-  if (problem.chunk_bytes == 0) return;
-  const uint64_t bytes = std::max(problem.chunk_bytes, (vector_bytes + kMaxChunks - 1) / kMaxChunks);
-  size_ = round_up(bytes, problem.element_bytes);
+uint64_t piece_bytes(const Problem& problem, uint64_t vector_bytes) {
+  if (problem.chunk_bytes == 0) return 0;
+  return round_up(std::max(problem.chunk_bytes, (vector_bytes + kMostChunks - 1) / kMostChunks), problem.element_bytes);
 }
+
+Chunks::Chunks(const Problem& problem, Range whole, uint64_t vector_bytes)
+    : whole_(whole), size_(problem.chunk_bytes == 0 ? whole.bytes : piece_bytes(problem, vector_bytes)) {}
 
 void ScratchTurns::next() {
   // A last chunk that is shorter takes less: the second turn starts where the first one's largest ended.

@@ -48,8 +48,15 @@ struct Binomial {
 /// Parts [first, last) of n together.
 [[nodiscard]] Range blocks(Range whole, uint64_t first, uint64_t last, uint64_t n, uint64_t element_bytes);
 
-/// Cuts a vector for pipelining: into pieces of whole elements, of about problem.chunk_bytes, 256 pieces at most (more
-/// do not hide more, and their descriptions grow).
+/// Into how many pieces a vector is cut at most: the messages of two ranks then have tags of their own, and what is
+/// told of them stays below a few percent of the vector.
+constexpr uint64_t kMostChunks = kTags;
+
+/// Bytes of the pieces into which a vector of so many bytes is cut: problem.chunk_bytes in whole elements, or what
+/// makes kMostChunks of them; 0: it stays whole.
+[[nodiscard]] uint64_t piece_bytes(const Problem& problem, uint64_t vector_bytes);
+
+/// Cuts a vector for pipelining, into pieces of piece_bytes().
 class Chunks {
  public:
   Chunks(const Problem& problem, Range whole, uint64_t vector_bytes);

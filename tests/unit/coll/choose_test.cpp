@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,27 @@ TEST(Choose, NonblockingCallsBetweenNodesAreTheHosts) {
   p.blocks = true;
   EXPECT_EQ(coll::choose(p, {}, {}).way, CollectiveWay::kSchedule);
   EXPECT_EQ(coll::choose(p, {}, {}).schedule.algorithm->name, coll::kHostLeaders);
+}
+
+// Two nodes of as many ranks each.
+TEST(Choose, NodesShareStepsOfBlockingCallsWhereThatIsWorthIt) {
+  std::vector<std::string> faults;
+  coll::Precedence ring;
+  ring.named = coll::read_names("bcast:leader-ring,reduce:hierarchical", &faults);
+  const auto shares = [](Collective collective, uint32_t node_ranks, uint64_t bytes, const coll::Precedence& named,
+                         bool blocks = true) {
+    Problem p = call_of(collective, bytes, 2 * node_ranks, blocks);
+    std::vector<uint32_t> node_of(2 * node_ranks, 0);
+    std::fill(node_of.begin() + node_ranks, node_of.end(), 1);
+    p.layout = std::make_shared<const coll::Layout>(node_of);
+    return coll::shares_steps(p, named);
+  };
+  EXPECT_TRUE(shares(Collective::kBcast, 4, 16 * kKiB, ring));
+  EXPECT_FALSE(shares(Collective::kBcast, 4, 16 * kKiB - 1, ring));
+  EXPECT_FALSE(shares(Collective::kBcast, 3, 64 * kKiB, ring)) << "too few";
+  EXPECT_FALSE(shares(Collective::kReduce, 4, 64 * kKiB, ring)) << "reductions to a root gain nothing";
+  EXPECT_TRUE(shares(Collective::kBcast, 2, 8, {})) << "by host-leaders";
+  EXPECT_FALSE(shares(Collective::kBcast, 4, 64 * kKiB, ring, false));
 }
 
 TEST(Choose, AVariableCountsMoreThanSharedMemory) {

@@ -88,6 +88,18 @@ TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
   EXPECT_EQ(precedence.choose(preferred_allreduce(4, 8)).chunk_bytes, kUsualChunk);
 }
 
+TEST(Precedence, AChunkThatNobodySetMakesNotTooManyPieces) {
+  Precedence precedence;
+  Problem problem = preferred_allreduce(4, 8);
+  problem.count = (64 << 20) / problem.element_bytes;
+  EXPECT_EQ(precedence.choose(problem).chunk_bytes, 256U << 10);
+  ASSERT_TRUE(precedence.measured.parse("allreduce 2 one 0 ring 4096\n").ok());
+  EXPECT_EQ(precedence.choose(problem).chunk_bytes, 256U << 10);
+  precedence.chunk_set = true;
+  EXPECT_EQ(precedence.choose(problem).chunk_bytes, kUsualChunk);
+  EXPECT_EQ(coll::unasked_chunk(0, 64 << 20), 0U) << "whole";
+}
+
 // A table of before may name a chunk.
 TEST(Precedence, LeadersNeverCut) {
   Precedence precedence;

@@ -196,7 +196,7 @@ TEST(Pricing, ReadersOfOneMemoryTakeLongerAsWasMeasured) {
   EXPECT_EQ(priced(500, 1), 1);
   EXPECT_DOUBLE_EQ(priced(500, 2), 1.2);
   EXPECT_DOUBLE_EQ(priced(500, 3), 1.6) << "between the numbers that were measured";
-  EXPECT_DOUBLE_EQ(priced(500, 60), 2) << "as with the most that were measured";
+  EXPECT_DOUBLE_EQ(priced(500, 6), 2.8) << "beyond the most that were measured on the line";
   EXPECT_DOUBLE_EQ(priced(64, 4), 2) << "the least size stands for those below";
   EXPECT_DOUBLE_EQ(priced(5000, 4), 3);
   EXPECT_EQ(priced(500, 4, Model::kMlogNP), 1) << "the paper's models do not know it";

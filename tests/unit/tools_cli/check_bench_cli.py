@@ -83,6 +83,15 @@ class Bench(unittest.TestCase):
         self.assertTrue(all(row["ns"] > 0 for row in document["rows"]))
         self.assertEqual({row["level"] for row in document["rows"]}, {d["level"] for d in document["distances"]})
 
+    def test_only_algorithms_that_cut_are_measured_in_pieces(self):
+        args = ("--only", "bcast", "--ranks", "4", "--chunks", "4K,0", "--rounds", "1")
+        r, launches = self.bench("f", *args, bench="algorithms")
+        chosen = [x["chosen"][:2] for x in launches]
+        for name in ("leader-ring", "hierarchical"):
+            self.assertEqual([c for a, c in chosen if a == f"bcast:{name}"], ["4K", "0"], r.stderr)
+        for name in ("linear", "binomial", "scatter-ring-allgather", "host-leaders"):
+            self.assertEqual([c for a, c in chosen if a == f"bcast:{name}"], [None], r.stderr)
+
     def by_placement(self, placements, *args):
         (self.folder / "placements").write_text(placements)
         (self.folder / "noted").unlink(missing_ok=True)

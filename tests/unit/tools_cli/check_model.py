@@ -119,18 +119,68 @@ class Model(Case):
             self.assertEqual(r.returncode, 2)
             self.assertIn(said, r.stderr)
 
+    def by_hand(self, **more):
+        """A machine of round costs: one end takes 1 µs on a chip, 2 between chips and 4 between nodes, where the
+        network takes 10; tables end at 8 KiB."""
+        levels = {
+            "intra-cmp": {"overhead": [[0, 1], [8192, 1]]},
+            "inter-cmp": {"overhead": [[0, 2], [8192, 2]]},
+            "inter-node": {"overhead": [[0, 4], [8192, 4]], "network": [[0, 10], [8192, 10]]},
+        }
+        about = {"format": "zerohop-model-profile", "version": 1, "name": "by-hand", "chips_per_node": 2}
+        path = Path(self.folder.name) / "by_hand.json"
+        path.write_text(json.dumps(about | {"levels": levels} | more))
+        return str(path)
+
     def test_report_sets_predictions_beside_what_was_measured(self):
-        us = self.walk_us("bcast", "-a", "binomial", "-r", "4", "-n", "2", "-b", "4K", "--team")
-        spread = {"median": us, "low": 0.9 * us, "high": 1.1 * us, "count": 8, "valid": True}
+        """Of 8 ranks on 2 nodes of 2 chips a binomial broadcast takes one message of each level, one behind another:
+        18, 4 and 2 µs. 2log{2,3}P takes chips for one, log3P all for nodes."""
+        spread = {"median": 20, "low": 18, "high": 22, "count": 8, "valid": True}
         row = {"collective": "bcast", "algorithm": "binomial", "chunk_bytes": 0, "ranks": 8, "node_ranks": 4}
         path = self.measured(row | {"bytes": 4096, "slowest_us": spread})
-        out = self.of("model", "report", path, "-p", "gigabit-like", "--json")
+        out = self.of("model", "report", path, "-p", self.by_hand(), "--json")
         self.assertEqual([e["prediction"] for e in out["errors"]], ["closed_form", "walk"])
-        self.assertAlmostEqual(out["errors"][1]["mean_error"]["mlog_nP+links"], 0)
-        self.assertGreater(out["errors"][1]["mean_error"]["log3P"], 0)
+        for errors in out["errors"]:
+            for model, us in (("log3P", 54), ("2log{2,3}P", 22), ("mlog_nP", 24)):
+                self.assertAlmostEqual(errors["mean_error"][model], us / 20 - 1, msg=(model, errors["prediction"]))
         self.assertAlmostEqual(out["errors"][1]["measured_spread"], 0.1)
+        self.assertTrue(out["errors"][1]["holds"])
+        few = self.measured(row | {"bytes": 4096, "slowest_us": spread | {"valid": False, "count": 3}})
+        out = self.of("model", "report", few, "-p", self.by_hand(), "--json")
+        self.assertIsNone(out["errors"][0]["measured_spread"], "three launches have no interval")
         self.assertEqual(out["choices"]["cells"], [], "one algorithm leaves no choice")
         self.assertIn("bcast binomial/0 2x4", zerohop("model", "report", path, "-p", "gigabit-like", "--points").stdout)
+
+    def test_report_says_where_ranks_share_processors_and_tables_end(self):
+        spread = {"median": 20, "low": 18, "high": 22, "count": 8, "valid": True}
+        row = {"collective": "bcast", "algorithm": "binomial", "chunk_bytes": 0, "ranks": 8, "machines": 2}
+        path = self.measured(row | {"bytes": 16384, "slowest_us": spread})
+        for processors, own, ranks_each, holds in ((8, 0, 1, True), (4, 0, 2, False), (4, 2, 1, True)):
+            profile = self.by_hand(processors_per_node=processors)
+            nodes = ("--nodes", str(own)) if own else ()
+            out = self.of("model", "report", path, "-p", profile, "--json", *nodes)
+            (point,) = out["points"]
+            told = (point["ranks_per_processor"], point["holds"], point["beyond_tables"])
+            self.assertEqual(told, (ranks_each, holds, True))
+            text = zerohop("model", "report", path, "-p", profile, "--points", *nodes).stdout
+            self.assertEqual("2 ranks a processor: no comparison" in text, not holds)
+            self.assertIn("24 >", text)
+
+    def test_the_papers_figure_2_comes_of_a_profile(self):
+        node = {"overhead": [[1024, 1], [4096, 3]], "latency": [{"stride": 8, "us": [[1024, 1]]}]}
+        between = {"overhead": [[1024, 2]], "latency": [{"stride": 8, "us": [[1024, 8]]}]}
+        lines = model_report.middleware_of({"levels": {"intra-cmp": node, "inter-node": between}})
+        less = {(m["bytes"], m["stride"]): m["less"] for m in lines}
+        self.assertEqual(less, {(1024, 0): 0.5, (1024, 8): 0.875}, "of the sizes that both have")
+
+    def test_nodes_share_where_those_of_jobs_do(self):
+        plan = ("schedule", "bcast", "-a", "hierarchical", "-n", "2", "--no-steps", "--json")
+        for ranks, size, shares in (("4", "16K", True), ("4", "8K", False), ("3", "64K", False)):
+            out = self.of(*plan, "-r", ranks, "-b", size, "--as-jobs")
+            self.assertEqual(out["team"], shares, (ranks, size))
+            self.assertFalse(self.of(*plan, "-r", ranks, "-b", size)["team"])
+        self.assertTrue(self.of("schedule", "alltoall", "-n", "2", "-b", "64K", "--no-steps", "--json")["left_to_host"])
+        self.assertEqual(self.of("schedule", "bcast", "-n", "2", "--no-steps", "--json")["algorithm"], "host-leaders")
 
     def test_a_model_of_costs_that_were_taken_over_is_left_out(self):
         """On one node of a machine that was measured log3P would be judged by another profile's network."""

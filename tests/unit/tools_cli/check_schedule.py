@@ -25,6 +25,25 @@ class Schedule(Case):
             self.assertTrue(out["proved"], line)
             self.assertEqual(len(out["ranks"]), 6)
 
+    def test_pieces_are_what_is_said_or_refused(self):
+        def plan(algorithm, *args):
+            r = zerohop("schedule", "bcast", "-a", algorithm, "-b", "8M", *args, "--json")
+            return json.loads(r.stdout)
+
+        cut = plan("hierarchical", "-r", "2", "-c", "8K")
+        pieces = [s["bytes"] for s in cut["ranks"][1] if s["kind"] == "receive"]
+        self.assertEqual((pieces, cut["chunk_bytes"], cut["cuts"]), ([8192] * 1024, 8192, True))
+        whole = plan("binomial", "-r", "8", "-c", "8K")
+        self.assertEqual({s["bytes"] for s in whole["ranks"][0]}, {8 << 20})
+        self.assertEqual((whole["chunk_bytes"], whole["cuts"]), (0, False))
+        said = zerohop("schedule", "bcast", "-a", "binomial", "-b", "8M", "-c", "8K", "--no-steps").stdout
+        self.assertIn("8M, which it does not cut", said)
+        r = zerohop("schedule", "bcast", "-a", "hierarchical", "-b", "8M", "-c", "4K")
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("1024 pieces at most: --chunk 8192 or more", r.stderr)
+        listed = json.loads(zerohop("schedule", "--list", "bcast", "--json").stdout)
+        self.assertEqual([x["algorithm"] for x in listed if x["cuts"]], ["leader-ring", "hierarchical"])
+
     def test_schedule_refuses(self):
         for args in (["nonsense"], ["bcast", "-a", "nonsense"], ["bcast", "--root", "8"], []):
             self.assertEqual(zerohop("schedule", *args).returncode, 2, args)

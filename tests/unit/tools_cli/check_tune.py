@@ -11,7 +11,8 @@ from pathlib import Path
 from cli import ZEROHOP, Case, zerohop
 
 # A launcher that starts nothing: ranks are where they shall be, a message costs 2 µs and its elements' stride as many
-# ns. Called "mpiexec-apart" it puts the two on different nodes, "mpiexec-bound" on processors of its own choice.
+# ns. Called "mpiexec-apart" it puts the two on different nodes, where a sender is busy for 3 µs of the 20, and messages
+# follow each other after 5, of two pairs after 7; "mpiexec-bound" on processors of its own choice.
 MPIEXEC = """#!{python} -IS
 import json, sys
 from pathlib import Path
@@ -25,6 +26,8 @@ free = kind == "mpiexec-bound" or "--processors" not in args
 cpus = [-1, -1] if free else json.loads("[" + option("--processors") + "]")
 cases = [dict(bench="strided", size=4096, stride=stride, buffers="malloc",
               metrics=dict(time_us=[[(20 if apart else 2) + stride / 1000]])) for stride in (0, 8, 512)]
+cases += [dict(bench="prtt", size=4096, buffers="malloc",
+               metrics=dict(gap_us=[[5 if option("-n") == "2" else 7]], overhead_us=[[3 if apart else 0.5]]))]
 line = 0.0 if apart else 0.2
 document = dict(placement="several" if apart else "far", line_us=dict(before=line, after=line), cpus=cpus, cases=cases,
                 zerohop_loaded=True, errors=0)
@@ -154,8 +157,15 @@ class Measure(unittest.TestCase):
         r, profile = self.measure("--rounds", "6", "--between", str(self.folder / "mpiexec-apart"))
         self.assertIn("between nodes: nodes of `", r.stdout, r.stderr)
         if profile is not None:
-            self.assertEqual(profile["levels"]["inter-node"]["network"], [[4096, 18.0]])
+            between = profile["levels"]["inter-node"]
+            self.assertEqual((between["overhead"], between["network"], between["gap"]),
+                             ([[4096, 3.0]], [[4096, 14.0]], [[4096, 5.0]]))  # fmt: skip
+            self.assertNotIn("link", between)
             self.assertEqual(profile["measured_levels"][-1]["level"], "other-node")
+        r, profile = self.measure("--rounds", "6", "--between", str(self.folder / "mpiexec-apart"), "--link")
+        self.assertIn("two pairs between nodes", r.stdout, r.stderr)
+        if profile is not None:
+            self.assertEqual(profile["levels"]["inter-node"]["link"], [[4096, 2.0]])
         r, profile = self.measure("--rounds", "1", "--between", str(self.folder / "mpiexec"))
         self.assertEqual((r.returncode, profile), (1, None))
         self.assertIn("lay on one node", r.stderr)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "model/profiles.h"
 #include "tools/model/case.h"
@@ -28,7 +29,7 @@ double chosen_us(Collective collective, std::string_view algorithm, uint64_t byt
   c.collective = collective;
   c.algorithm = algorithm;
   c.cluster = {8, 2, 1, false};
-  c.team = true;
+  c.blocks = true;
   c.bytes = bytes;
   c.chunk = chunk;
   std::string problem;
@@ -41,7 +42,7 @@ TEST(PredictedTable, HasTheFastestAtEachSize) {
     ASSERT_FALSE(table.entries.empty());
     EXPECT_TRUE(table.left_out.empty());
     uint64_t next = 0;
-    for (const auto& [entry, us] : table.entries) {
+    for (const auto& [entry, us, beyond] : table.entries) {
       EXPECT_EQ(entry.ranks, 8U);
       EXPECT_TRUE(entry.several_nodes);
       EXPECT_GE(entry.from_bytes, next);
@@ -53,7 +54,8 @@ TEST(PredictedTable, HasTheFastestAtEachSize) {
     // Between the sizes that are compared a third one may be ahead by a little.
     for (uint64_t bytes = kComparedFrom; bytes <= kComparedTo; bytes *= 2) {
       std::string_view chosen;
-      for (const auto& [entry, us] : table.entries) chosen = entry.from_bytes <= bytes ? entry.algorithm->name : chosen;
+      for (const auto& [entry, us, beyond] : table.entries)
+        chosen = entry.from_bytes <= bytes ? entry.algorithm->name : chosen;
       const double us = chosen_us(collective, chosen, bytes, kTiles.chunk_of(bytes));
       for (const coll::Algorithm& other : coll::algorithms(collective)) {
         const double others = chosen_us(collective, other.name, bytes, kTiles.chunk_of(bytes));
@@ -66,8 +68,10 @@ TEST(PredictedTable, HasTheFastestAtEachSize) {
 
 TEST(PredictedTable, AlgorithmsThatCutHaveTheTileOfTheirSizes) {
   size_t whole = 0, small = 0, large = 0;
-  for (const Collective collective : {Collective::kBcast, Collective::kReduce, Collective::kAllreduce}) {
-    for (const auto& [entry, us] : predicted(collective, 8, 2, kTiles).entries) {
+  for (const auto& [collective, ranks, nodes] :
+       {std::tuple(Collective::kBcast, 8U, 2U), std::tuple(Collective::kReduce, 8U, 2U),
+        std::tuple(Collective::kAllreduce, 8U, 2U), std::tuple(Collective::kReduce, 2U, 1U)}) {
+    for (const auto& [entry, us, beyond] : predicted(collective, ranks, nodes, kTiles).entries) {
       if (!entry.chunk_bytes) continue;
       EXPECT_EQ(*entry.chunk_bytes, kTiles.chunk_of(std::max<uint64_t>(entry.from_bytes, kComparedFrom)));
       whole += static_cast<size_t>(*entry.chunk_bytes == 0);
@@ -81,7 +85,7 @@ TEST(PredictedTable, AlgorithmsThatCutHaveTheTileOfTheirSizes) {
 }
 
 TEST(PredictedTable, WhereNoCacheIsKnownNoEntryHasAChunk) {
-  for (const auto& [entry, us] : predicted(Collective::kBcast, 8, 2, {}).entries) {
+  for (const auto& [entry, us, beyond] : predicted(Collective::kBcast, 8, 2, {}).entries) {
     EXPECT_FALSE(entry.chunk_bytes);
     const uint64_t bytes = std::max<uint64_t>(entry.from_bytes, kComparedFrom);
     EXPECT_DOUBLE_EQ(us, chosen_us(Collective::kBcast, entry.algorithm->name, bytes, kUsualChunkBytes));
@@ -109,7 +113,7 @@ TEST(PredictedTable, TheHeadingIsCommentsWhateverTheProfileIsCalled) {
   EXPECT_NE(heading.find("2026-01-31"), std::string::npos);
   EXPECT_NE(heading.find("mlog_nP+links"), std::string::npos);
   Selection written;
-  for (const auto& [entry, us] : predicted(Collective::kBcast, 4, 2, kTiles).entries) written.add(entry);
+  for (const auto& [entry, us, beyond] : predicted(Collective::kBcast, 4, 2, kTiles).entries) written.add(entry);
   Selection read;
   std::string why;
   ASSERT_TRUE(read.parse(written.text(heading), &why).ok()) << why;

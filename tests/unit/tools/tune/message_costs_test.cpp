@@ -23,6 +23,13 @@ json message(uint64_t size, uint64_t stride, double us) {
           {"metrics", {{"time_us", {{us, 50 * us, us, us, us}}}}}};
 }
 
+/// How long the sender of a message is busy, and how soon the next one follows.
+json trips(uint64_t size, double overhead, double gap) {
+  return {{"bench", "prtt"},
+          {"size", size},
+          {"metrics", {{"overhead_us", {{overhead, overhead, 90 * overhead}}}, {"gap_us", {{gap, gap, gap}}}}}};
+}
+
 LaunchRecord cost_launch(const std::string& placement, const json& cases) {
   LaunchRecord record;
   record.document = {{"placement", placement}, {"line_us", {{"before", 0.05}, {"after", 0.07}}}, {"cases", cases}};
@@ -109,15 +116,32 @@ TEST(MessageCosts, MakeALevelOfAProfile) {
   EXPECT_EQ(read->at(model::CommLevel::kIntraChip), chip);
 }
 
-TEST(MessageCosts, BetweenNodesTheRestIsTheNetwork) {
-  const std::vector<LaunchRecord> near(6, cost_launch("near", {message(1024, 0, 2), message(4096, 0, 4)}));
-  const json cases = {message(1024, 0, 12), message(1024, 8, 15), message(8192, 0, 40)};
-  const std::vector<LaunchRecord> apart(6, cost_launch("near", cases));
-  const model::LevelCosts level = between_costs(message_costs_of(near), message_costs_of(apart));
-  ASSERT_EQ(level.overhead.points.size(), 1U) << "the one size that both have";
-  EXPECT_DOUBLE_EQ(level.overhead.us_at(1024), 1);
-  EXPECT_DOUBLE_EQ(level.network.us_at(1024), 10);
+// A node's o is 1 here: that between nodes is what its own sender was busy.
+TEST(MessageCosts, BetweenNodesTheSenderTellsTheOverheadAndTheRestIsTheNetwork) {
+  const json cases = {message(1024, 0, 12), message(1024, 8, 15), message(8192, 0, 40), message(65536, 0, 60),
+                      trips(1024, 2, 3),    trips(8192, 4, 9),    trips(65536, 45, 50)};
+  const std::vector<LaunchRecord> apart(6, cost_launch("several", cases));
+  const model::LevelCosts level = between_costs(message_costs_of(apart), {});
+  ASSERT_EQ(level.overhead.points.size(), 3U);
+  EXPECT_DOUBLE_EQ(level.overhead.us_at(1024), 2);
+  EXPECT_DOUBLE_EQ(level.network.us_at(1024), 12 - 2 * 2);
+  EXPECT_DOUBLE_EQ(level.network.us_at(8192), 40 - 2 * 4);
+  EXPECT_DOUBLE_EQ(level.overhead.us_at(65536), 30) << "a sender that waits for the receiver is not busy so long";
+  EXPECT_DOUBLE_EQ(level.network.us_at(65536), 0);
   EXPECT_DOUBLE_EQ(level.latency.us_at(1024, 8), 1.5);
+  EXPECT_DOUBLE_EQ(level.gap.us_at(8192), 9);
+  EXPECT_TRUE(level.link.empty()) << "one pair cannot tell";
+}
+
+TEST(MessageCosts, TheLinkIsWhatASecondPairAdds) {
+  const json one = {message(1024, 0, 12), message(8192, 0, 40), message(65536, 0, 500),
+                    trips(1024, 2, 3),    trips(8192, 4, 9),    trips(65536, 9, 400)};
+  const json two = {trips(1024, 2, 2.5), trips(8192, 4, 16), trips(65536, 9, 999)};
+  const std::vector<LaunchRecord> pair(6, cost_launch("several", one)), pairs(6, cost_launch("several", two));
+  const model::LevelCosts level = between_costs(message_costs_of(pair), message_costs_of(pairs));
+  EXPECT_DOUBLE_EQ(level.link.us_at(1024), 0) << "nobody waited";
+  EXPECT_DOUBLE_EQ(level.link.us_at(8192), 16 - 9);
+  EXPECT_DOUBLE_EQ(level.link.us_at(65536), 500 - 2 * 9) << "no longer than the message is on its way";
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ MessageCosts costs(double us, int launches = 8, const std::string& placement = "
   if (launches == 0) return c;
   c.costs.push_back({1024, 0, {us, us, 1.1 * us, 0.96, launches, true}});
   c.costs.push_back({1024, 8, {2 * us, us, 3 * us, 0.96, launches, true}});
+  c.busy.push_back({1024, 0, {us / 4, us / 4, us / 2, 0.96, launches, true}});
+  c.gaps.push_back({1024, 0, {us / 3, us / 3, us / 3, 0.96, launches, true}});
   return c;
 }
 
@@ -96,16 +98,24 @@ TEST(TunedProfile, AMachineOfOneDistance) {
 
 TEST(TunedProfile, BetweenNodesTheRestIsTheNetwork) {
   MachineMeasured m = two_sockets();
-  m.between = NodesMeasured{"two machines", costs(12, 8, "several")};
-  const model::Parameters p = profile_of(m);
-  EXPECT_DOUBLE_EQ(overhead(p, CommLevel::kInterNode), 2);
-  EXPECT_DOUBLE_EQ(p.at(CommLevel::kInterNode).network.us_at(1024), 20);
+  m.between = NodesMeasured{"two machines", costs(12, 8, "several"), {}};
+  model::Parameters p = profile_of(m);
+  EXPECT_DOUBLE_EQ(overhead(p, CommLevel::kInterNode), 3) << "not the 2 of a node";
+  EXPECT_DOUBLE_EQ(p.at(CommLevel::kInterNode).network.us_at(1024), 2 * 12 - 2 * 3);
+  EXPECT_DOUBLE_EQ(p.at(CommLevel::kInterNode).gap.us_at(1024), 4);
+  EXPECT_TRUE(p.at(CommLevel::kInterNode).link.empty());
+  EXPECT_EQ(p.facts.levels.back().noisy, (std::vector<std::string>{"1K8S", "1K overhead"}));
   EXPECT_EQ(p.facts.levels.back().level, "other-node");
   EXPECT_EQ(p.facts.levels.back().stands_for, "inter-node");
   EXPECT_TRUE(p.facts.levels.back().processors.empty());
-  EXPECT_NE(p.sources[2].find("inter-node: two machines; overhead as intra-cmp; measured 2026-01-31"),
+  EXPECT_NE(p.sources[2].find("inter-node: two machines; overhead and gap by parameterized round trips, link not "
+                              "measured; measured 2026-01-31"),
             std::string::npos);
   EXPECT_EQ(p.sources[2].find("cache line"), std::string::npos) << "none goes between nodes";
+  m.between->two_pairs = costs(15, 8, "several");
+  p = profile_of(m);
+  EXPECT_DOUBLE_EQ(p.at(CommLevel::kInterNode).link.us_at(1024), 1);
+  EXPECT_NE(p.sources[2].find("link by two pairs at once"), std::string::npos);
 }
 
 TEST(TunedProfile, CachesThatNobodyKnowsAreLeftOut) {
