@@ -229,7 +229,8 @@ def tables_of(document: dict, bench: Bench) -> list[Table]:
 def panel_of(table: Table, bench: Bench) -> Panel:
     y = "MB/s" if bench.bandwidth else "µs"
     panel = Panel(table.title, {"bytes": "bytes", "param": "c2, µs" if "skew" in table.title else "order"}[bench.x], y)
-    for name, points in table.value.items():
+    order = [HOST, *(arm.name for arm in bench.arms)]
+    for name, points in sorted(table.value.items(), key=lambda item: order.index(item[0])):
         values = {x: [x / v if bench.bandwidth else v for v in by_round.values()] for x, by_round in points.items()}
         panel.series[name] = {x: i for x, v in values.items() if (i := Interval.of(v))}
     return panel
