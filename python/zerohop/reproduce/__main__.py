@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -111,7 +112,12 @@ def write(arguments: argparse.Namespace, lab: Lab, figures: list[Figure], result
         print(f"zerohop reproduce: {plots.WANTED}", file=sys.stderr)
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, interrupted)
     arguments = parser().parse_args()
     figures = chosen(arguments.figures, everything=arguments.all or (arguments.list and not arguments.figures))
     if arguments.list:

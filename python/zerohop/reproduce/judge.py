@@ -18,6 +18,10 @@ CONFIDENCE = 0.95
 SAME = 1e-9  # a computed value meets a bound that it equals
 
 
+def number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
 @dataclass(frozen=True)
 class Interval:
     median: float
@@ -47,9 +51,10 @@ class Interval:
         return cls(statistics.median(v), v[k - 1], v[n - k], n, n > 1 and coverage(k) >= CONFIDENCE)
 
     def text(self) -> str:
+        mid, low, high = (number(v) for v in (self.median, self.low, self.high))
         if self.count == 0 and self.low == self.high:
-            return f"{self.median:.3g}"
-        return f"{self.median:.3g} [{self.low:.3g}, {self.high:.3g}]" if self.valid else f"{self.median:.3g} [?]"
+            return mid
+        return f"{mid} [{low}, {high}]" if self.valid else f"{mid} [?]"
 
 
 @dataclass
@@ -62,8 +67,10 @@ class Finding:
     is_gain: bool = True  # greater than 1 is better
     everywhere: bool = False  # the paper has no size at which the new way is slower
     exact: bool = False  # on the paper's own cluster, where far above is as wrong as far below
+    factor: float = 1.0  # what is within so many times the paper's counts as the same; of what is no gain
     slower: list[str] = field(default_factory=list)  # sizes at which it surely is here
     why: str = ""  # where `ours` is missing
+    never: bool = False  # ... as what the paper tells surely does not come about
 
 
 @dataclass
@@ -79,22 +86,22 @@ class Verdict:
 def band_of(finding: Finding) -> tuple[float, float]:
     low, high = finding.paper
     if not finding.is_gain:
-        return low, math.inf if high is None else high
+        return low / finding.factor, math.inf if high is None else high * finding.factor
     return low**0.5, math.inf if high is None else high**1.5
 
 
 def paper_text(finding: Finding) -> str:
     low, high = finding.paper
     if high is None:
-        return f"more than {low:.3g}"
-    return f"{low:.3g}" if abs(high - low) < 0.005 * abs(high) else f"{low:.3g} to {high:.3g}"
+        return f"more than {number(low)}"
+    return number(low) if abs(high - low) < 0.005 * abs(high) else f"{number(low)} to {number(high)}"
 
 
 def judge(finding: Finding) -> Verdict:
     """One line of a figure's end."""
     ours, told = finding.ours, paper_text(finding)
     if ours is None:
-        return Verdict(OPEN, finding.why or "nothing was measured")
+        return Verdict(FAILS if finding.never else OPEN, finding.why or "nothing was measured")
     if ours.count and (ours.count < LEAST_LAUNCHES or not ours.valid):
         return Verdict(OPEN, f"{ours.count} launches give no interval ({LEAST_LAUNCHES} do): {ours.text()} for {told}")
     verdict = within(finding, ours, told)

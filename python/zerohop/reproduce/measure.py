@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zerohop.reproduce.describe import HOST, LEVELS, Bench, Claim, Figure
@@ -88,7 +88,9 @@ class Lab:
         if r.returncode == 0:
             return r.stdout
         said = [line for line in r.stderr.splitlines() if line.strip()]
-        unknown = [x for x in said if any(mark in x for mark in ("unknown variable", "there is no command", "not expected"))]
+        unknown = [
+            x for x in said if any(mark in x for mark in ("unknown variable", "there is no command", "not expected"))
+        ]
         if unknown:
             raise Unavailable(f"not in this build: {unknown[0]}")
         raise Broken(f"{' '.join(command)}: exit code {r.returncode}: {' | '.join(said[-3:])}")
@@ -177,8 +179,9 @@ def same_schedules(lab: Lab, bench: Bench) -> list[tuple[str, str]]:
 # ---- what a document holds
 
 
-def place_of(row: dict) -> str:
-    if row["placement"] in ("near", "far"):
+def place_of(row: dict, *, of_pairs: bool) -> str:
+    """Where it ran. How near the first two ranks are says something of messages alone."""
+    if of_pairs and row["placement"] in ("near", "far"):
         return f"{row['bench']}, {row['ranks']} ranks, {row['placement']}"
     each = row["ranks"] // max(1, row["machines"])
     return f"{row['bench']}, {row['machines']}x{each}{' in turn' if row['in_turn'] else ''}"
@@ -216,7 +219,7 @@ def tables_of(document: dict, bench: Bench) -> list[Table]:
     for row in document["rows"]:
         if row["metric"] != bench.metric or row["bench"] == "flat" or bench.variant not in ("", row["variant"]):
             continue
-        title = place_of(row) + (f", {row['variant']}" if row["variant"] else "")
+        title = place_of(row, of_pairs=bench.words[0] == "p2p") + (f", {row['variant']}" if row["variant"] else "")
         table = tables.setdefault(title, Table(title))
         name, x = row["series"] if row["zerohop"] else HOST, row["param" if bench.x == "param" else "bytes"]
         for launch in row["launches"]:
@@ -276,7 +279,7 @@ def finding_of(table: Table, claim: Claim) -> Finding:
     gains = {x: Interval.of(list(g.values())) for x, g in by_round.items()}
     if not gains:
         return Finding(what, claim.paper, None, why=f"no launch had both {claim.new} and {old}")
-    slower = slower_sizes(gains)
+    slower = slower_sizes({x: i for x, i in gains.items() if not claim.everywhere or x in (claim.at or gains)})
     if claim.kind == "from":
         return overtaking(what, claim, gains)
     if claim.kind == "best":
@@ -292,15 +295,16 @@ def finding_of(table: Table, claim: Claim) -> Finding:
 
 def overtaking(what: str, claim: Claim, gains: dict[float, Interval]) -> Finding:
     """The least size from which on the new way is never slower; within a factor of two of the paper's is the same."""
-    low, high = claim.paper[0] / 2, (claim.paper[1] or claim.paper[0]) * 2
+    how = {"is_gain": False, "factor": 2.0}
     count = min(i.count for i in gains.values())
     valid = all(i.valid for i in gains.values())
     faster = [x for x in sorted(gains) if all(i.low > 1 for y, i in gains.items() if y >= x)]
     if not faster:
-        return Finding(what, (low, high), None, is_gain=False,
-                       why=f"at no size up to {size(max(gains))} is it faster from there on")  # fmt: skip
+        why = f"at no size up to {size(max(gains))} is it faster from there on"
+        never = any(i.valid and i.high < 1 for x, i in gains.items() if x > 2 * claim.paper[0])
+        return Finding(what, claim.paper, None, why=why, never=never, **how)
     x = faster[0]
-    return Finding(f"{what} (bytes)", (low, high), Interval(x, x, x, count, valid), is_gain=False)
+    return Finding(f"{what} (bytes)", claim.paper, Interval(x, x, x, count, valid), **how)
 
 
 def bench_figure(lab: Lab, figure: Figure) -> Made:
@@ -328,7 +332,8 @@ def findings_of(tables: list[Table], claims: Iterable[Claim]) -> Iterator[Findin
     tables = enough or tables
     for claim in claims:
         for table in tables:
-            yield finding_of(table, claim)
+            for at in claim.at or (None,):
+                yield finding_of(table, replace(claim, at=() if at is None else (at,)))
 
 
 def busy_notes(document: dict) -> list[str]:

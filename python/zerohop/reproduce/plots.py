@@ -8,7 +8,7 @@ import re
 from zerohop.reproduce.show import interval, x_text
 
 COLOURS = ("#555555", "#4c78a8", "#d1493f", "#54a24b", "#b79a20", "#9467bd", "#e377c2")
-MARKERS = "os^Dvx+"
+MARKERS = "os^Dvx+"  # as many as there are colours
 COLUMNS = 2
 WANTED = "plots need matplotlib: python3 -m pip install matplotlib; tables come without"
 
@@ -27,22 +27,22 @@ def pyplot():
     return plt
 
 
-def draw(axes, panel: dict) -> None:
+def draw(axes, panel: dict, order: list[str]) -> None:
+    """`order`: all series of the figure, so that each has one colour."""
     names = list(panel["series"])
     xs = sorted({x for points in panel["series"].values() for x, _ in points}, key=lambda x: (isinstance(x, str), x))
     place = {x: i for i, x in enumerate(xs)}  # sizes are spaced evenly, as the papers have them
     for n, name in enumerate(names):
+        style = order.index(name) % len(COLOURS)
         points = sorted(((place[x], interval(i)) for x, i in panel["series"][name]), key=lambda p: p[0])
         mids = [i.median for _, i in points]
         bars = [[i.median - i.low for _, i in points], [i.high - i.median for _, i in points]]
-        at, colour = [p for p, _ in points], COLOURS[n % len(COLOURS)]
+        at, colour = [p for p, _ in points], COLOURS[style]
         if any(isinstance(x, str) for x in xs):
             width = 0.8 / len(names)
             axes.bar([p - 0.4 + width * (n + 0.5) for p in at], mids, width, yerr=bars, label=name, color=colour)
         else:
-            axes.errorbar(
-                at, mids, yerr=bars, label=name, color=colour, marker="os^Dvx+"[n % 7], ms=4, lw=1.2, capsize=2
-            )
+            axes.errorbar(at, mids, yerr=bars, label=name, color=colour, marker=MARKERS[style], ms=4, lw=1.2, capsize=2)
     axes.set_xticks(range(len(xs)), [x_text(x, panel["x"]) for x in xs])
     axes.set_xlabel(panel["x"])
     axes.set_ylabel(panel["y"])
@@ -59,12 +59,13 @@ def svg_of(result: dict) -> str:
     plt = pyplot() if panels else None
     if plt is None:
         return result["svg"]
+    order = list(dict.fromkeys(name for p in panels for name in p["series"]))
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(5.2 * columns, 3.3 * rows), squeeze=False)
     places = axes.flatten()
     for place, panel in zip(places, panels, strict=False):
-        draw(place, panel)
+        draw(place, panel, order)
     for place in places[len(panels) :]:
         place.set_visible(False)
     figure.tight_layout()

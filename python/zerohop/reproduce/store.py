@@ -22,14 +22,16 @@ MAKERS = {
 
 
 class Store:
-    """A folder of results; one that was made by other words or with other patience does not count."""
+    """A folder of results; one of another build, of other words or other patience does not count."""
 
     def __init__(self, folder: Path, lab: Lab) -> None:
         self.folder, self.lab = folder, lab
 
     def key(self, figure: Figure) -> dict:
         lab = self.lab
-        how = {"quick": lab.quick, "host": lab.host, "where": list(lab.where), "profile": lab.profile}
+        tools = Path(lab.zerohop).resolve().with_name("zerohop-tools")
+        build = [tools.stat().st_mtime_ns, tools.stat().st_size] if tools.exists() else []
+        how = {"build": build, "quick": lab.quick, "host": lab.host, "where": list(lab.where), "profile": lab.profile}
         return {"schema": SCHEMA, "figure": repr(figure), **how}
 
     def kept(self, figure: Figure) -> dict | None:
@@ -40,6 +42,8 @@ class Store:
         return result if result.get("key") == self.key(figure) else None
 
     def keep(self, figure: Figure, result: dict) -> None:
+        if result["kind"] != figure.kind or not result["findings"]:
+            return  # what was missing may be there the next time
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{figure.id}.json"
         new = path.with_suffix(".new")

@@ -141,6 +141,14 @@ class Findings(unittest.TestCase):
         finding = measure.finding_of(table, Claim("x", (4, 4), "new", "old", kind="from"))
         self.assertEqual(finding.ours.median, 4)
         self.assertEqual(judge(finding).state, HOLDS)
+        gains[8] = 0.5
+        never = [rows("new", x=x, to_host=[1 / g] * 8) for x, g in gains.items()]
+        (table,) = self.tables(*never, *(rows("old", x=x, to_host=[1.0] * 8) for x in gains))
+        finding = measure.finding_of(table, Claim("x", (2, 2), "new", "old", kind="from"))
+        self.assertEqual((judge(finding).state, finding.ours), (FAILS, None))
+        finding = measure.finding_of(table, Claim("x", (8, 8), "new", "old", kind="from"))
+        self.assertEqual(judge(finding).state, OPEN, "larger sizes than these were not measured")
+        (table,) = self.tables(*all_rows, *(rows("old", x=x, to_host=[1.0] * 8) for x in gains))
         late = measure.finding_of(table, Claim("x", (1, 1), "new", "old", kind="from"))
         self.assertEqual(judge(late).state, FAILS, "the paper has it at a quarter of the size")
 
@@ -179,15 +187,18 @@ class Models(unittest.TestCase):
     def test_one_kind_of_cost_changes_and_a_link_stays_within_its_network_time(self):
         lab = measure.Lab(ZEROHOP)
         profile = json.loads(lab.run("tune", "--profile", "gigabit-like"))
-        for kind, key in simulate.KINDS.items():
-            for factor in simulate.FACTORS:
+        for kind, key in (("o", "overhead"), ("o_net", "network"), ("link", "link")):
+            for factor in (0.5, 2.0):
                 changed = simulate.scaled(profile, kind, factor)
                 for level in changed["levels"].values():
                     for (_, link), (_, network) in zip(level.get("link", []), level.get("network", []), strict=True):
                         self.assertLessEqual(link, network)
-                at, us = profile["levels"]["inter-node"][key][1]
+                before, after = (p["levels"]["inter-node"] for p in (profile, changed))
+                self.assertEqual({k for k in before if before[k] != after[k]} - {"link"}, {key} - {"link"})
                 if kind != "link":
-                    self.assertEqual(changed["levels"]["inter-node"][key][1], [at, factor * us])
+                    self.assertEqual(after[key][1], [before[key][1][0], factor * before[key][1][1]])
+                else:
+                    self.assertNotEqual(after[key], before[key])
         self.assertIsNone(simulate.scaled(profile, simulate.MEMORY, 2))
 
     def test_gains_are_those_of_plain_walks(self):
