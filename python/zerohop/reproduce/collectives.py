@@ -29,10 +29,10 @@ ML_FIGURES = (
         "middleware's costs inside a node and between nodes",
         "overhead 49.2 % less inside, latency up to 87.9 %, both 41 %",
         "`zerohop tune` between two nodes of namespaces",
-        1.0,
         Claim("overhead between nodes by inside", (less(49.2), less(49.2)), "overhead", kind="value"),
         Claim("latency of strides between nodes by inside", (1, less(87.9)), "latency", kind="value"),
         make="costs",
+        minutes=1.0,
     ),
     *(
         run(
@@ -41,9 +41,9 @@ ML_FIGURES = (
             f"the {name} broadcast of 64 ranks, predicted and measured",
             f"mean errors: 2log{{2,3}}P {ours} %, log3P {theirs} %",
             MODEL_ERRORS,
-            minutes,
             Claim("mean error of 2log{2,3}P, %", (0, ours), "2log{2,3}P", kind="value"),
             make="errors",
+            minutes=minutes,
             args={"algorithm": name},
         )
         for n, name, ours, theirs, minutes in ((3, "linear", 1.59, 5.64, 2.0), (4, "binomial", 2.03, 4.68, 0.1))
@@ -61,7 +61,6 @@ ML_FIGURES = (
         "a broadcast of 8 ranks on one node in tiles, up to 512 KiB",
         "8 KiB tiles are the best",
         "`hierarchical` in tiles",
-        2.2,
         Claim("tile 8K by whole", (1, None), "tile 8K", "whole"),
         Claim("tile 8K by the best other tile", (1, None), "tile 8K", "whole", kind="best"),
         bench=coll("bcast", tiles("4K", "8K", "32K", "128K"), "1x8", "8K,64K,256K,512K", "--rotate-root"),
@@ -72,7 +71,6 @@ ML_FIGURES = (
         "the same from 1 MiB on",
         "1 MiB tiles are the best",
         "`hierarchical` in tiles",
-        2.2,
         Claim("tile 1M by whole", (1, None), "tile 1M", "whole"),
         Claim("tile 1M by the best other tile", (1, None), "tile 1M", "whole", kind="best"),
         bench=coll("bcast", tiles("8K", "64K", "512K", "1M"), "1x8", "2M,8M", "--rotate-root"),
@@ -83,14 +81,13 @@ ML_FIGURES = (
         "broadcast from any root, 8 nodes of 8 ranks, MPICH2's and hierarchical in tiles",
         "16.8 to 24.7 % less time",
         "2 nodes of 4 ranks, namespaces with TCP between them",
-        2.0,
         Claim("tiles of 8 KiB below 1 MiB", (less(16.8), less(24.7)), "tile 8K", at=(8 * K, 64 * K), everywhere=True),
         Claim("tiles of 1 MiB from there on", (less(16.8), less(24.7)), "tile 1M", at=(M,), everywhere=True),
         bench=coll("bcast", (HYBRID, *tiles("8K", "1M")[1:]), "2x4", "8K,64K,1M", "--rotate-root"),
     ),
 )
 
-BROADCASTS = (HYBRID, algorithm("bcast", "scatter-ring-allgather"), algorithm("bcast", "leader-ring"))
+BROADCASTS = (algorithm("bcast", "scatter-ring-allgather"), algorithm("bcast", "leader-ring"))
 RING = {"new": "leader-ring", "old": "scatter-ring-allgather"}
 REDUCTIONS = tuple(algorithm("allreduce", n) for n in ("single-reducer", "shmem-parallel", "shmem-cyclic"))
 CYCLIC = {"new": "shmem-cyclic", "old": "single-reducer"}
@@ -104,9 +101,9 @@ CC_FIGURES = (
         "latency of 16 KiB with 1 to 8 readers of one shared buffer",
         "constant inside a socket, a step beyond",
         "readers at once, by `zerohop tune`",
-        1.0,
         Claim("readers of one cache, slowest by one alone", (0.8, 1.25), "readers", kind="value"),
         make="readers",
+        minutes=1.0,
     ),
     run(
         "cc-2b",
@@ -114,7 +111,6 @@ CC_FIGURES = (
         "reductions inside a node",
         "reduce-scatter and allgather are the fastest for large",
         "the same algorithms by messages, 8 ranks",
-        1.5,
         Claim(
             "by pairwise exchange at 256 KiB", (1, None), "reduce-scatter-allgather", "recursive-doubling", (256 * K,)
         ),
@@ -155,7 +151,6 @@ CC_FIGURES = (
         "broadcast on 64 nodes of 4 ranks, ranks in blocks and in turn",
         "up to 1.78 times",
         "2 nodes of 4 ranks, namespaces with TCP between them",
-        2.2,
         Claim("leader-ring by the flat ring", (1.78, 1.78), **RING),
         bench=coll("bcast", BROADCASTS, "2x4 2x4:turn", "64K,1M"),
     ),
@@ -165,7 +160,6 @@ CC_FIGURES = (
         "broadcast on 64 nodes of 8 ranks",
         "up to 1.90 times",
         "2 nodes of 8 ranks, in blocks, namespaces with TCP between them",
-        2.2,
         Claim("leader-ring by the flat ring", (1.90, 1.90), **RING),
         bench=coll("bcast", BROADCASTS, "2x8", "256K"),
     ),
@@ -175,7 +169,6 @@ CC_FIGURES = (
         "broadcast on 4 nodes of 1 to 8 ranks, neighbours on one socket or not",
         "socket-block is faster below 8 ranks a node",
         "4 nodes of 1 and 2 ranks; ranks outnumber the processors, so that block and cyclic are one",
-        1.5,
         Claim("zerohop by the host", (1, None), HYBRID.name),
         bench=coll("bcast", ITSELF, "4x1 4x2", "4K,64K"),
     ),
@@ -186,13 +179,12 @@ CC_FIGURES = (
             f"allreduce of one node of {machine}",
             f"{percent} % less time",
             "8 ranks, by the papers' names; the same run serves both machines",
-            minutes,
             Claim("shmem-cyclic by one reducer", (less(percent), less(most)), **CYCLIC),
             bench=coll("allreduce", (HYBRID, *REDUCTIONS), "1x8", "64K,256K,1M"),
         )
-        for letter, machine, percent, most, minutes in (
-            ("a", "Opterons (NUMA)", 23, 23, 1.8),
-            ("b", "Clovertown", 32, 33, 0.1),
+        for letter, machine, percent, most in (
+            ("a", "Opterons (NUMA)", 23, 23),
+            ("b", "Clovertown", 32, 33),
         )
     ),
     run(
@@ -201,7 +193,6 @@ CC_FIGURES = (
         "alltoall by pairs of which both directions run at once",
         "15 % less time",
         "8 ranks: pairwise against all at once; both by messages",
-        1.2,
         Claim("pairwise by linear", (less(15), less(15)), "pairwise", "linear"),
         bench=coll(
             "alltoall",
@@ -216,7 +207,6 @@ CC_FIGURES = (
         "allgather on 64 nodes of 8 ranks",
         "up to 4 times",
         "2 nodes of 4 ranks, namespaces with TCP between them",
-        2.0,
         Claim("leader-ring by the ring over all", (4.0, 4.0), "leader-ring", "ring"),
         bench=coll(
             "allgather",
@@ -231,7 +221,6 @@ CC_FIGURES = (
         "matrix multiplication that gathers B with one allgather, 512 ranks",
         "3 times at 512",
         "8 ranks on one node, host against zerohop; every result is verified",
-        1.0,
         Claim("zerohop by the host at 512", (3, 3), HYBRID.name, at=(512,)),
         bench=(Bench(("coll", "--only", "matmul"), ITSELF, ("1x8",), "64,128,512", x="param"),),
     ),

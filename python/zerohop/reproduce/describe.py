@@ -51,6 +51,7 @@ class Claim:
     at: tuple[int, ...] = ()
     kind: str = "gain"
     everywhere: bool = False
+    where: str = ""  # the layout that the paper tells it of
 
 
 @dataclass(frozen=True)
@@ -138,5 +139,17 @@ def impossible(id_: str, number: str, shows: str, headline: str, why: str) -> Fi
     return Figure(id_, number, shows, headline, IMPOSSIBLE, why)
 
 
-def run(id_: str, number: str, shows: str, headline: str, here: str, minutes: float, *claims: Claim, **how) -> Figure:
+def run(id_: str, number: str, shows: str, headline: str, here: str, *claims: Claim, **how) -> Figure:
+    minutes = how.pop("minutes", 0) or round(sum(seconds_of(b) for b in how["bench"]) / 60, 1)
     return Figure(id_, number, shows, headline, RUN, here, claims=claims, minutes=minutes, **how)
+
+
+def seconds_of(bench: Bench) -> float:
+    """A guess of how long its launches take on two processors: those of the host and of each arm in six rounds."""
+    total = 0.0
+    for layout in bench.layouts or ("1x2",):
+        nodes, _, each = layout.removesuffix(":turn").partition("x")
+        ranks = int(nodes) * int(each)
+        a_launch = (6.0 if ranks > 8 else 3.0) if nodes != "1" else 1.2 if ranks == 2 else 2.0
+        total += 6 * (1 + len(bench.arms)) * a_launch
+    return total

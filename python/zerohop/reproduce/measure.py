@@ -331,7 +331,7 @@ def findings_of(tables: list[Table], claims: Iterable[Claim]) -> Iterator[Findin
     enough = [t for t in tables if t.launches() >= LEAST_LAUNCHES]
     tables = enough or tables
     for claim in claims:
-        for table in tables:
+        for table in (t for t in tables if claim.where in t.title):
             for at in claim.at or (None,):
                 yield finding_of(table, replace(claim, at=() if at is None else (at,)))
 

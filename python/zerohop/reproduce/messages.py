@@ -31,8 +31,18 @@ def distance(letter: str, level: str, shows: str, headline: str, first: int, gai
         claims.append(Claim("kernel copy's bandwidth by shared memory's", (gain, gain), **BY_KERNEL))
     here = "one pair at this distance (the paper: four at once), windows of 64 buffers; as many as fit into 64 MiB"
     bench = p2p("bandwidth", sizes=BIG, pair=level, bandwidth=True)
-    return run(f"hybrid-2{letter}", f"figure 2 ({letter})", shows, headline, here, 0.9, *claims, bench=bench)
+    return run(f"hybrid-2{letter}", f"figure 2 ({letter})", shows, headline, here, *claims, bench=bench)
 
+
+# Kernel copy as the paper has it: no copies that a sender keeps for a receiver that stays away.
+AS_THE_PAPER = "heap=0,single_copy=2K,keep_copies=0"
+SKEW = p2p(
+    "skew",
+    (SHARED, Arm(KERNEL.name, f"{AS_THE_PAPER},skew=0"), Arm("kernel copy, skew aware", f"{AS_THE_PAPER},skew=1")),
+    x="param",
+    metric="c3_us",
+)
+ALLTOALL = coll("alltoall", ITSELF, "2x2 4x2", "8,64,1K,4K,16K,64K")
 
 HYBRID_FIGURES = (
     drawing(
@@ -52,7 +62,6 @@ HYBRID_FIGURES = (
         "what the reuse of buffers changes",
         "kernel copy gains more of it than shared memory",
         "ping-pong with one buffer on each side, and rotating over 32 MiB of them (the paper: bandwidth)",
-        1.0,
         Claim("kernel copy by shared memory", (1, None), **BY_KERNEL),
         bench=p2p("latency,noreuse", (SHARED, KERNEL), sizes=BIG),
     ),
@@ -62,9 +71,9 @@ HYBRID_FIGURES = (
         "level 2 cache misses of shared memory and kernel copy",
         "about 7 % fewer above 16 KiB",
         "misses of a ping-pong's message",
-        2.0,
         Claim("shared memory's misses by kernel copy's", (1.07, 1.07), at=(64 * K,), **BY_KERNEL),
         make="message_misses",
+        minutes=0.1,
     ),
     drawing(
         "hybrid-5",
@@ -78,12 +87,9 @@ HYBRID_FIGURES = (
         "the producer's time c3 over the consumer's c2, 64 messages of 16 KiB",
         "kernel copy grows with c2, shared memory stays",
         "the same",
-        0.8,
         Claim("growth of kernel copy, by 64 times c2's", (0.8, 1.2), "kernel copy alone", kind="slope"),
         Claim("growth of shared memory", (-0.1, 0.1), SHARED.name, kind="slope"),
-        bench=p2p(
-            "skew", (SHARED, Arm(KERNEL.name, "heap=0,single_copy=2K,skew=0,keep_copies=0")), x="param", metric="c3_us"
-        ),
+        bench=SKEW,
     ),
     run(
         "hybrid-7",
@@ -91,18 +97,8 @@ HYBRID_FIGURES = (
         "the same with thresholds that follow the skew",
         "close to shared memory",
         "the same",
-        0.8,
         Claim("growth with the switch", (-0.1, 0.1), "kernel copy, skew aware", kind="slope"),
-        bench=p2p(
-            "skew",
-            (
-                SHARED,
-                Arm(KERNEL.name, "heap=0,single_copy=2K,skew=0,keep_copies=0"),
-                Arm("kernel copy, skew aware", "heap=0,single_copy=2K,skew=1,keep_copies=0"),
-            ),
-            x="param",
-            metric="c3_us",
-        ),
+        bench=SKEW,
     ),
     *(
         run(
@@ -111,7 +107,6 @@ HYBRID_FIGURES = (
             f"MPI_{name.capitalize()} of 8 ranks on one node",
             f"up to {percent} % less time than shared memory",
             "the same by `zerohop bench coll` instead of IMB",
-            1.6,
             Claim(f"{name}: hybrid by shared memory alone", (less(percent), less(percent)), **BY_HYBRID),
             bench=coll(name, WAYS, "1x8", "1K,8K,64K,256K"),
         )
@@ -123,10 +118,10 @@ HYBRID_FIGURES = (
         "applications of 8 ranks on one node, class B",
         "IS 17 %, FT 8 %, PSTSWM 14 % less",
         "IS and FT by `zerohop bench apps`, host against zerohop; PSTSWM is not here",
-        3.0,
         Claim("IS", (less(17), less(17)), "is"),
         Claim("FT", (less(8), less(8)), "ft"),
         make="programs",
+        minutes=1.0,
         args={"apps": "is,ft", "classes": "S", "value": "ratio"},
     ),
     run(
@@ -135,9 +130,9 @@ HYBRID_FIGURES = (
         "the other applications",
         "under 5 % less time",
         "CG, MG and HPL by `zerohop bench apps`; LU, BT and SP are not here",
-        2.0,
         *(Claim(name.upper(), (1.0, less(5)), name) for name in ("cg", "mg", "hpl")),
         make="programs",
+        minutes=1.0,
         args={"apps": "cg,mg,hpl", "classes": "S", "value": "ratio"},
     ),
     impossible(
@@ -162,7 +157,6 @@ HYBRID_FIGURES = (
         "shares of message sizes of each application, 8 ranks on one node",
         "IS: 44 % below 1 KiB, 15 % to 32 KiB, 41 % above 1 MiB",
         "the same by zerohop's counters",
-        1.0,
         *(
             Claim(f"{app.upper()}: % of messages {name}", (share, share), f"{app} {name}", kind="value")
             for app, shares in (
@@ -174,6 +168,7 @@ HYBRID_FIGURES = (
             for name, share in zip(("below 1K", "1K-32K", "32K-1M", "above 1M"), shares, strict=True)
         ),
         make="programs",
+        minutes=0.5,
         args={"apps": "is,ft,cg,mg", "classes": "S", "value": "sizes"},
     ),
 )
@@ -197,7 +192,6 @@ LIMIC_FIGURES = (
         "a copy by whoever arrives later, instead of by the receiver or in its wait",
         "the later one's: whoever waits is served while the other computes",
         "the share of the transfer that is hidden behind a computation between MPI_Irecv and MPI_Wait",
-        1.0,
         Claim(
             "time left in MPI_Wait, copied in the wait by copied by the later arriver",
             (1, None),
@@ -227,7 +221,6 @@ LIMIC_FIGURES = (
         "coarse, medium and fine locks of the queues",
         "medium: coarse serializes copies, fine locks too often",
         "pairs of 8 ranks that send at once",
-        1.0,
         Claim("medium by coarse", (1, None), "medium", "coarse"),
         Claim("medium by fine", (1, None), "medium", "fine"),
         bench=p2p(
@@ -243,10 +236,10 @@ LIMIC_FIGURES = (
         "the copy dominates from some KiB on",
         "copy: a plain copy of mapped memory; trap and map: what a copy by the "
         "kernel takes beyond it; rest: what the message takes beyond that",
-        0.6,
         Claim("share of the copy at 64 KiB, %", (50, 100), "copy at 64K", kind="value"),
         Claim("share of the copy at 1 KiB, %", (0, 50), "copy at 1K", kind="value"),
         make="breakdown",
+        minutes=0.6,
     ),
     impossible(
         "limic-9",
@@ -261,7 +254,6 @@ LIMIC_FIGURES = (
         "latency by size",
         "71 % less at 64 KiB",
         "ping-pong",
-        0.9,
         Claim("kernel copy's latency at 64 KiB", (less(71), less(72)), at=(64 * K,), **BY_KERNEL),
         bench=p2p("latency", sizes="64,1K,4K,16K,64K,256K"),
     ),
@@ -271,7 +263,6 @@ LIMIC_FIGURES = (
         "bandwidth by size, windows of 64",
         "405 % more at 64 KiB",
         "windows of 64",
-        0.9,
         Claim("kernel copy's bandwidth at 64 KiB", (5.05, 5.05), at=(64 * K,), **BY_KERNEL),
         bench=p2p("bandwidth", sizes="64,1K,4K,16K,64K,256K", bandwidth=True),
     ),
@@ -281,9 +272,8 @@ LIMIC_FIGURES = (
         "MPI_Alltoall of small messages on 2x2 and 4x2 (two ranks on each node)",
         "no number for them",
         "nodes are namespaces with TCP between them",
-        1.5,
-        Claim("zerohop by the host", (1, None), HYBRID.name),
-        bench=coll("alltoall", ITSELF, "2x2 4x2", "8,64,1K,4K"),
+        Claim("zerohop by the host at 1 KiB", (1, None), HYBRID.name, at=(K,)),
+        bench=ALLTOALL,
     ),
     run(
         "limic-13",
@@ -291,9 +281,8 @@ LIMIC_FIGURES = (
         "the same of large messages",
         "24 % less at 64 KiB on 2x2",
         "the same",
-        1.5,
-        Claim("zerohop by the host at 64 KiB", (less(24), less(24)), HYBRID.name, at=(64 * K,)),
-        bench=coll("alltoall", ITSELF, "2x2 4x2", "16K,64K,256K"),
+        Claim("zerohop by the host at 64 KiB", (less(24), less(24)), HYBRID.name, at=(64 * K,), where="2x2"),
+        bench=ALLTOALL,
     ),
     run(
         "limic-14",
@@ -301,9 +290,9 @@ LIMIC_FIGURES = (
         "NAS IS, classes A and B, on 1 to 8 nodes of two ranks",
         "up to 13.5 % less time",
         "2x1, that is two ranks on one node, host against zerohop",
-        2.0,
         Claim("IS", (less(12.66), less(13.5)), "is"),
         make="programs",
+        minutes=1.0,
         args={"apps": "is", "classes": "A", "ranks": "2", "value": "ratio"},
     ),
     run(
@@ -312,9 +301,9 @@ LIMIC_FIGURES = (
         "time of IS inside MPI",
         "less, no number",
         "the share of its time in MPI",
-        0.1,
         Claim("host's time in MPI by zerohop's", (1, None), "is", kind="value"),
         make="programs",
+        minutes=0.1,
         args={"apps": "is", "classes": "A", "ranks": "2", "value": "mpi"},
     ),
     run(
@@ -323,9 +312,9 @@ LIMIC_FIGURES = (
         "High Performance Linpack",
         "more Gflops, no number",
         "Debian's hpcc by `zerohop bench apps hpl`",
-        1.0,
         Claim("HPL", (1, None), "hpl"),
         make="programs",
+        minutes=0.5,
         args={"apps": "hpl", "classes": "S", "value": "ratio"},
     ),
     *(
@@ -335,10 +324,10 @@ LIMIC_FIGURES = (
             f"messages of IS class {letter} by size, two ranks on one node",
             f"44 of 1 to 8 KiB, 11 each in the two classes above {above}",
             "zerohop's counters",
-            0.5,
             Claim("messages of 1 to 32 KiB", (44, 44), "is 1K-32K", kind="value"),
             Claim("messages of 1 MiB and more", (22, 22), "is above 1M", kind="value"),
             make="programs",
+            minutes=0.5,
             args={"apps": "is", "classes": letter, "ranks": "2", "value": "counts"},
         )
         for n, letter, above in ((1, "A", "4 MiB"), (2, "B", "16 MiB"))
