@@ -60,14 +60,20 @@ struct ArmsRow {
 
 std::string series_of(const LaunchRecord& r) { return r.zerohop ? r.setting : r.host; }
 
+/// A host that has no bare launches stands there by its arms beside zerohop's.
 std::map<ArmsKey, ArmsRow> arms_table(const std::vector<LaunchRecord>& launches) {
   std::map<ArmsKey, ArmsRow> table;
+  const auto is_bare = [&](const std::string& host) {
+    return std::ranges::any_of(launches, [&](const LaunchRecord& r) { return !r.zerohop && r.host == host; });
+  };
   for (const LaunchRecord& r : launches) {
     const LaunchSamples launch = samples_of(r);
     for (const auto& [key, sample] : launch.samples) {
       CaseKey at = key;
       if (at.bench == "skew") at.variant.clear();  // the judge's name of the setting, which is the series here
-      table[{at, machines_text(r.document), launch.placement}].by_series[series_of(r)].emplace_back(&r, sample);
+      ArmsRow& row = table[{at, machines_text(r.document), launch.placement}];
+      row.by_series[series_of(r)].emplace_back(&r, sample);
+      if (sample.host && !is_bare(r.host)) row.by_series[r.host].emplace_back(&r, Sample{.value = *sample.host});
     }
   }
   return table;
@@ -88,12 +94,13 @@ ArmsCell cell_of(const std::vector<std::pair<const LaunchRecord*, Sample>>& laun
   return {median_interval(values), median_interval(ratios)};
 }
 
-/// Bare hosts first, then the arms, as the first round had them.
+/// Hosts first, then the arms, as the first round had them.
 std::vector<std::string> series_in_order(const std::vector<LaunchRecord>& launches) {
   std::vector<std::string> names;
-  for (const bool zerohop : {false, true}) {
+  for (const bool host : {true, false}) {
     for (const LaunchRecord& r : launches) {
-      if (r.zerohop == zerohop && !contains(names, series_of(r))) names.push_back(series_of(r));
+      const std::string name = host ? r.host : series_of(r);
+      if (!contains(names, name)) names.push_back(name);
     }
   }
   return names;
@@ -204,7 +211,7 @@ nlohmann::json arms_rows(const std::vector<LaunchRecord>& launches) {
                       {"in_turn", spread.in_turn},
                       {"placement", std::get<2>(at)},
                       {"series", series},
-                      {"zerohop", first.zerohop},
+                      {"zerohop", series != first.host},
                       {"host", first.host},
                       {"value", interval_json(cell.value)},
                       {"to_host", interval_json(cell.to_host)},

@@ -187,8 +187,8 @@ void add_arm_option(CLI::App& command, BenchOptions* options) {
   command
       .add_option("--arm", options->arms,
                   "One way of zerohop: NAME, or NAME:OPTION=VALUE,... with variables and settings as `zerohop run "
-                  "--option` takes them; repeatable. Each has launches of its own, in turn with the hosts', and a "
-                  "column")
+                  "--option` takes them; repeatable. Each has launches of its own, in which the host's arms alternate "
+                  "with it, and a column; bare hosts are those of --hosts")
       ->type_size(1)
       ->allow_extra_args(false)
       ->check(&wrong_arm);
@@ -228,7 +228,9 @@ PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const 
 std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts,
                                          int ranks) {
   std::vector<PlannedLaunch> planned;
-  for (const BenchHost& h : hosts.peers) planned.push_back(plan_launch(name, o, h, ranks, kHostArm));
+  if (o.arms.empty() || !o.hosts.hosts.empty()) {
+    for (const BenchHost& h : hosts.peers) planned.push_back(plan_launch(name, o, h, ranks, kHostArm));
+  }
   const std::vector<std::string> arms = o.arms.empty() ? std::vector<std::string>{""} : o.arms;
   for (const BenchHost& h : hosts.under) {
     for (const std::string& text : arms) {

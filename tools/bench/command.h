@@ -97,7 +97,8 @@ inline constexpr const char* kPairedArms = "host,zerohop,host";
 /// One launch of bench_<name>_<abi>, which alternates these arms; zerohop is preloaded where it is one of them.
 PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const BenchHost& host, int ranks,
                           const std::string& arms);
-/// Every host bare, and zerohop, or each of its arms, under each that carries it.
+/// Every host bare, and zerohop under each that carries it. With arms: each of them, and bare those hosts that are
+/// named.
 std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts, int ranks);
 
 /// Zerohop carries `collective` out so in this launch (ZEROHOP_ALGORITHM, the setting chunk); "" leaves one as it is.

@@ -35,6 +35,9 @@ Sample sample_of(const std::vector<std::vector<double>>& arms, const std::vector
     std::vector<double> pairs = block_ratios(arms[1], arms[0]);
     for (const double r : block_ratios(arms[1], arms[2])) pairs.push_back(r);
     s.to_own_host = median(pairs);
+    std::vector<double> host = arms[0];
+    host.insert(host.end(), arms[2].begin(), arms[2].end());
+    s.host = median(host);
     s.noise = median(block_ratios(arms[2], arms[0]));
   } else if (arms.size() == 2 && at == 1) {
     s.to_own_host = median(block_ratios(arms[1], arms[0]));
@@ -152,7 +155,7 @@ LaunchSamples samples_of(const LaunchRecord& record) {
     if (key.bench != "everybody" || key.metric != "time_us") continue;
     CaseKey whole = key;
     whole.metric = "wall_s";
-    p.samples[whole] = {record.wall_s, std::nullopt, std::nullopt, p.line_us};
+    p.samples[whole] = {.value = record.wall_s, .line_us = p.line_us};
   }
   return p;
 }

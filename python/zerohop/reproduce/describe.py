@@ -145,11 +145,11 @@ def run(id_: str, number: str, shows: str, headline: str, here: str, *claims: Cl
 
 
 def seconds_of(bench: Bench) -> float:
-    """A guess of how long its launches take on two processors: those of the host and of each arm in six rounds."""
+    """A guess of how long its launches take on two processors: those of each arm in six rounds."""
     total = 0.0
     for layout in bench.layouts or ("1x2",):
         nodes, _, each = layout.removesuffix(":turn").partition("x")
         ranks = int(nodes) * int(each)
-        a_launch = (6.0 if ranks > 8 else 3.0) if nodes != "1" else 1.2 if ranks == 2 else 2.0
-        total += 6 * (1 + len(bench.arms)) * a_launch
+        a_launch = (6.0 if ranks > 4 else 3.0) if nodes != "1" else 1.2 if ranks == 2 else 2.0
+        total += 6 * len(bench.arms) * a_launch
     return total

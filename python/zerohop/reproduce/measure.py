@@ -131,7 +131,7 @@ def bench_words(lab: Lab, bench: Bench) -> list[str]:
     """The arguments of `zerohop`, but --json."""
     out = ["bench", *bench.words, *lab.where]
     if "--mpiexec" not in lab.where:
-        out += ["--hosts", lab.host, "--under", lab.host]
+        out += ["--under", lab.host]
     out += ["--rounds", str(lab.rounds), "--blocks", "3", "--block-us", "1000", "--case-s", f"{bench.case_s:g}"]
     out += ["--raw", "off"] if bench.words[0] == "p2p" else []
     out += ["--sizes", bench.sizes] if bench.sizes else []

@@ -71,7 +71,7 @@ def one_launch(lab: Lab, arm: Arm, at: int, event: str) -> float:
             wrapper.chmod(0o755)
         options = f"{arm.options},ZEROHOP_STATS={folder}/%p.json"
         words = ["bench", "p2p", "--only", "latency", "--buffers", "malloc", "--raw", "off", "--sizes", str(at)]
-        words += ["--hosts", lab.host, "--under", lab.host, "--rounds", "1", "--programs", str(folder / "bin")]
+        words += ["--under", lab.host, "--rounds", "1", "--programs", str(folder / "bin")]
         lab.run(*words, "--arm", f"{arm.name}:{options}")
         sent = messages(folder)
         return counted(folder) / sent if sent else 0.0

@@ -6,6 +6,7 @@ import json
 import statistics
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from zerohop.reproduce.describe import Claim, Figure
@@ -27,7 +28,8 @@ def value(claim: Claim, found: dict[str, Interval], *, gain: bool = False) -> Fi
 def app_rows(lab: Lab, figure: Figure) -> tuple[list[dict], list[str]]:
     a = figure.args
     words = ["bench", "apps", a["apps"], "--classes", a["classes"], "--ranks", a.get("ranks", "8")]
-    words += ["--hosts", lab.host, "--rounds", str(lab.rounds)]
+    counted = a["value"] in ("sizes", "counts")  # of one launch, and the same in all
+    words += ["--hosts", lab.host, "--rounds", "1" if counted else str(lab.rounds)]
     rows = lab.json_of(*words)["rows"]
     wrong = [r["app"] for r in rows if not r["verified"]]
     if wrong:
@@ -40,27 +42,40 @@ def inverse(ratio: dict) -> Interval:
     return Interval(1 / ratio["median"], 1 / ratio["high"], 1 / ratio["low"], count, ratio["valid"])
 
 
+def name_of(row: dict) -> str:
+    """A program, and which of its parts where it times several."""
+    return f"{row['app']} {row.get('part', '')}".strip()
+
+
 def app_values(rows: list[dict], what: str) -> dict[str, Interval]:
-    """By "is" or, of message sizes, "is 1K-32K": what the figure's claims name."""
+    """By "is", "hpcc HPL" or, of message sizes, "is 1K-32K": what the figure's claims name."""
     out: dict[str, Interval] = {}
     for row in rows:
+        name, sizes = name_of(row), (row.get("size_table") or {}).get("messages", {})
         if what == "ratio" and row.get("ratio"):
-            out[row["app"]] = inverse(row["ratio"])
+            out[name] = inverse(row["ratio"])
         elif what == "mpi" and row.get("mpi_share") and row["mpi_share"]["zerohop"]:
             seconds = {k: row[f"{k}_s"]["median"] * row["mpi_share"][k] for k in ("host", "zerohop")}
-            out[row["app"]] = Interval.computed(seconds["host"] / seconds["zerohop"])
-        elif what in ("sizes", "counts") and row.get("size_table"):
-            whole = sum(row["size_table"].values()) or 1
-            scale = 100 / whole if what == "sizes" else 1
-            for name, key in SHARES.items():
-                out[f"{row['app']} {name}"] = Interval.computed(scale * row["size_table"].get(key, 0))
+            gain = seconds["host"] / seconds["zerohop"]
+            out[name] = replace(inverse(row["ratio"]), median=gain, low=gain, high=gain)
+        elif what in ("sizes", "counts") and sizes:
+            scale = 100 / (sum(sizes.values()) or 1) if what == "sizes" else 1
+            for share, key in SHARES.items():
+                out[f"{name} {share}"] = Interval.computed(scale * sizes.get(key, 0))
     return out
+
+
+def calls_of(row: dict) -> str:
+    """Collectives, which the papers' libraries made of messages."""
+    calls = (row.get("size_table") or {}).get("calls", {})
+    told = (f"{name} {of['calls']} of {of['bytes'] / of['calls']:.0f} B" for name, of in calls.items() if of["calls"])
+    return f"{name_of(row)}: collectives that share memory send no messages; calls: {', '.join(told) or 'none'}"
 
 
 def programs(lab: Lab, figure: Figure) -> Made:
     rows, words = app_rows(lab, figure)
     what = figure.args["value"]
-    found = app_values(rows, what)
+    found, notes = app_values(rows, what), []
     panel = Panel(f"class {figure.args['classes']}", "application", {"ratio": "s", "mpi": "s in MPI"}.get(what, ""))
     for row in rows:
         for name in ("host", "zerohop"):
@@ -68,14 +83,15 @@ def programs(lab: Lab, figure: Figure) -> Made:
                 share = 1 if what == "ratio" else (row.get("mpi_share") or {}).get(name, 0)
                 s = row[f"{name}_s"]
                 seconds = Interval(*(s[k] * share for k in ("median", "low", "high")), s.get("count", 0), s["valid"])
-                panel.series.setdefault(name, {})[row["app"]] = seconds
+                panel.series.setdefault(name, {})[name_of(row)] = seconds
     if what in ("sizes", "counts"):
         panel.y = "% of messages" if what == "sizes" else "messages"
+        notes = [calls_of(row) for row in rows]
         for key, interval in found.items():
             app, name = key.split(" ", 1)
             panel.series.setdefault(name, {})[app] = interval
     findings = [value(c, found, gain=what == "ratio" or c.paper[1] is None) for c in figure.claims]
-    return Made([panel], findings, commands=[words])
+    return Made([panel], findings, notes, [words])
 
 
 # ---- costs of messages
@@ -143,8 +159,10 @@ def errors(lab: Lab, figure: Figure) -> Made:
     for line in sorted(report["errors"], key=lambda e: e["prediction"] != "walk"):
         for model, share in line["mean_error"].items():
             found[model] = Interval(*([100 * share] * 3), count, count >= LEAST_LAUNCHES)
-        made.notes.append(f"{line['prediction'].replace('_', ' ')}: the measurement's own spread is "
-                          f"{100 * line['measured_spread']:.1f} %")  # fmt: skip
+        if not line.get("holds", True):
+            raise Unresolved("more ranks than processors, of which models know nothing")
+        spread = f"{100 * line['measured_spread']:.1f} %" if line["measured_spread"] is not None else "unknown"
+        made.notes.append(f"{line['prediction'].replace('_', ' ')}: the measurement's own spread is {spread}")
     made.notes.append("two ranks on one node, where no levels mix; the paper: 64 ranks on 8 nodes")
     made.panels, made.findings = [panel], [value(c, found) for c in figure.claims]
     return made
@@ -193,7 +211,7 @@ def breakdown(lab: Lab, figure: Figure) -> Made:
 
 def latencies(lab: Lab) -> dict[int, list[float]]:
     words = ["bench", "p2p", "--only", "latency", "--buffers", "malloc", "--raw", "off", *lab.where]
-    words += [] if "--mpiexec" in lab.where else ["--hosts", lab.host, "--under", lab.host]
+    words += [] if "--mpiexec" in lab.where else ["--under", lab.host]
     words += ["--rounds", str(lab.rounds), "--case-s", "0.2", "--arm", "kernel:heap=0,single_copy=1"]
     out: dict[int, list[float]] = defaultdict(list)
     for row in lab.json_of(*words)["rows"]:

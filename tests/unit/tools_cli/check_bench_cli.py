@@ -122,9 +122,9 @@ class Bench(unittest.TestCase):
         args = ("--only", "bcast", "--sizes", "64K", "--layout", "1x4,2x2:turn", "--rotate-root", *arms)
         r, launches = self.bench("f", *args, "--rounds", "2", "--json", str(out), bench="coll")
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual(len(launches), 12, "the host and two arms, in two layouts, twice")
-        chosen = [(x["variables"].get("ZEROHOP_ALGORITHM"), x["settings"]) for x in launches[:3]]
-        self.assertEqual(chosen, [(None, {}), (None, {}), ("bcast:hierarchical", {"chunk": "8K"})])
+        self.assertEqual(len(launches), 8, "two arms, in two layouts, twice; the host beside each")
+        chosen = [(x["variables"].get("ZEROHOP_ALGORITHM"), x["settings"]) for x in launches[:2]]
+        self.assertEqual(chosen, [(None, {}), ("bcast:hierarchical", {"chunk": "8K"})])
         self.assertEqual({x["args"][x["args"].index("-n") + 1] for x in launches}, {"4"})
         self.assertTrue(all("--rotate-root" in x["args"] for x in launches))
         rows = {(x["series"], x["metric"]): x for x in json.loads(out.read_text())["rows"]}
@@ -133,6 +133,7 @@ class Bench(unittest.TestCase):
         self.assertEqual((tiles["value"]["median"], tiles["to_host"]["median"]), (2.0, 0.5))
         self.assertEqual({x["round"] for x in tiles["launches"]}, {0, 1})
         self.assertFalse(rows["custom", "time_us"]["zerohop"])
+        self.assertEqual(rows["custom", "time_us"]["value"]["median"], 4.0)
         self.assertIn("2.000 (0.500)", r.stdout)
         csv = [sys.executable, "-m", "zerohop.csv", str(out)]
         env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "python")}

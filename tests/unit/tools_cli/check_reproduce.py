@@ -175,10 +175,11 @@ class Findings(unittest.TestCase):
 
     def test_values_of_applications(self):
         spread = {"median": 0.8, "low": 0.75, "high": 0.85, "valid": True}
-        row = {"app": "is", "ratio": spread, "size_table": {"<1K": 30, "1K-32K": 10, ">=1M": 10}}
+        row = {"app": "is", "ratio": spread, "size_table": {"messages": {"<1K": 30, "1K-32K": 10, ">=1M": 10}}}
         ours = programs.app_values([row], "ratio")["is"]
         self.assertAlmostEqual(ours.median, 1.25)
         self.assertLess(ours.low, ours.high)
+        self.assertIn("hpcc HPL", programs.app_values([row | {"app": "hpcc", "part": "HPL"}], "ratio"))
         self.assertEqual(programs.app_values([row], "sizes")["is below 1K"].median, 60)
         self.assertEqual(programs.app_values([row], "counts")["is above 1M"].median, 10)
 

@@ -14,8 +14,8 @@ using Json = nlohmann::json;
 TEST(Arms, VariablesAndSettingsGoWhereTheyBelong) {
   const Arm arm = arm_of("kernel alone:heap=0,ZEROHOP_ALGORITHM=bcast:hierarchical,single_copy=1");
   EXPECT_EQ(arm.name, "kernel alone");
-  EXPECT_EQ(arm.variables, (std::map<std::string, std::string>{{"ZEROHOP_ALGORITHM", "bcast:hierarchical"},
-                                                               {"ZEROHOP_HEAP", "0"}}));
+  EXPECT_EQ(arm.variables,
+            (std::map<std::string, std::string>{{"ZEROHOP_ALGORITHM", "bcast:hierarchical"}, {"ZEROHOP_HEAP", "0"}}));
   EXPECT_EQ(arm.settings, (std::map<std::string, std::string>{{"single_copy", "1"}}));
   EXPECT_TRUE(arm_of("hybrid").variables.empty());
 }
@@ -62,9 +62,15 @@ TEST(Arms, EachArmHasARowWithEveryLaunch) {
   EXPECT_EQ(by_series["kernel"]["to_host"]["median"], 0.25);
   EXPECT_EQ(by_series["cells"]["launches"],
             Json({{{"round", 0}, {"value", 4.0}, {"to_host", 0.5}}, {{"round", 1}, {"value", 4.0}, {"to_host", 0.5}}}));
+  EXPECT_EQ(by_series["openmpi"]["launches"].size(), 2u) << "bare ones alone, where there are some";
   EXPECT_FALSE(by_series["openmpi"]["zerohop"].get<bool>());
   EXPECT_TRUE(by_series["openmpi"]["to_host"].is_null());
   EXPECT_NE(arms_text(launches).find("2.000 (0.250)"), std::string::npos);
+  std::erase_if(launches, [](const LaunchRecord& r) { return !r.zerohop; });
+  const Json without = arms_rows(launches);
+  ASSERT_EQ(without.size(), 3u) << "the host by its arms beside zerohop's";
+  EXPECT_EQ(without[2]["series"], "openmpi");
+  EXPECT_EQ(without[2]["value"]["median"], 8);
 }
 
 }  // namespace
