@@ -80,10 +80,10 @@ void add_raw_document(const nlohmann::json& document, RawLimits* out);
 
 /// One launch's numbers of one case: a median per arm, and the paired ratios' medians where there are three arms.
 struct Sample {
-  double value = 0;            ///< the only arm's, or zerohop's
-  std::optional<double> host;  ///< of the host's arms beside zerohop's
-  std::optional<double> to_own_host;
-  std::optional<double> noise;
+  double value = 0;                           ///< the only arm's, or zerohop's
+  std::optional<double> host = std::nullopt;  ///< of the host's arms beside zerohop's
+  std::optional<double> to_own_host = std::nullopt;
+  std::optional<double> noise = std::nullopt;
   double line_us = 0;
 };
 

@@ -22,7 +22,8 @@ PAGE = """<!doctype html>
 <p>{{ about }}</p>
 <h2>Paper, here, holds</h2>
 <table class="words"><tr>{% for cell in closing[0] %}<th>{{ cell }}</th>{% endfor %}</tr>
-{% for row in closing[1:] %}<tr>{% for cell in row %}<td{% if loop.last %} class="{{ cell.split(' ')[0] }}"{% endif %}>
+{% for row in closing[1:] %}<tr>{% for cell in row %}<td
+{%- if loop.last %} class="{{ cell.split(' ')[0].rstrip(',') }}"{% endif %}>
 {%- if loop.first %}<a href="#{{ cell }}">{{ cell }}</a>{% else %}{{ cell }}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}</table>
 {% for paper, figures in papers %}<h2>{{ paper }}</h2>
