@@ -507,7 +507,16 @@ class Cli(Case):
 
     def test_bench_stops_when_nothing_can_be_launched(self):
         r = zerohop(
-            "bench", "coll", "--only", "matmul", "--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs()
+            "bench",
+            "coll",
+            "--only",
+            "matmul",
+            "--mpiexec",
+            "false",
+            "--abi",
+            "ompi",
+            "--programs",
+            self.made_up_programs(),
         )
         self.assertEqual(r.returncode, 2)
         self.assertIn("every launch of the first round failed", r.stderr)
