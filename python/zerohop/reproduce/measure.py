@@ -289,7 +289,7 @@ def finding_of(table: Table, claim: Claim) -> Finding:
     at = [x for x in claim.at if x in gains] or ([] if claim.at else [max(gains, key=lambda x: gains[x].median)])
     if not at:
         return Finding(what, claim.paper, None, why="its size was not measured")
-    name = f"{what}, at {', '.join(size(x) for x in at)}"
+    name = what if " at " in claim.what else f"{what}, at {size(at[0])}"
     return Finding(name, claim.paper, gains[at[0]], everywhere=claim.everywhere, slower=slower)
 
 

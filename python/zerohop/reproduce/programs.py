@@ -102,7 +102,7 @@ def tuned(lab: Lab, *words: str) -> dict:
     try:
         return lab.measured("tune", "--under", lab.host, *words)
     except Broken as why:
-        raise Unresolved(f"`zerohop tune` wrote no profile: {why}") from why
+        raise Unresolved(f"`zerohop tune` wrote no profile: {str(why).split(' | ')[-1]}") from why
 
 
 def launches_of(profile: dict) -> int:
@@ -130,7 +130,7 @@ def costs(lab: Lab, figure: Figure) -> Made:
         if all_:  # the paper tells the mean of overheads, the greatest of latencies
             mid = statistics.mean(all_) if name == "overhead" else max(all_)
             found[name] = Interval(mid, min(all_), max(all_), count, count >= LEAST_LAUNCHES)
-    made.panels, made.findings = [panel], [value(c, found) for c in figure.claims]
+    made.panels, made.findings = [panel], [value(c, found, gain=True) for c in figure.claims]
     return made
 
 

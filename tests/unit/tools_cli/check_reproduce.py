@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 from fake_mpi import FakeMpi
-from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate
+from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate, store
 from zerohop.reproduce.describe import HYBRID, IMPOSSIBLE, RUN, Bench, Claim, algorithm, less
 from zerohop.reproduce.figures import FIGURES
 from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Finding, Interval, Verdict, judge, together
@@ -218,6 +218,49 @@ class Models(unittest.TestCase):
         self.assertAlmostEqual(made.findings[0].ours.median, before / after)
         self.assertEqual([p.title for p in made.panels], ["2x2, ranks in blocks", "2x2, ranks in turn"])
         self.assertRegex(made.notes[-1], r"stays in \d of 6")
+
+
+class Costs(unittest.TestCase):
+    """Figures of a measured profile, which is the built-in one here."""
+
+    def setUp(self):
+        name = tempfile.TemporaryDirectory()
+        self.addCleanup(name.cleanup)
+        self.mpi = FakeMpi(Path(name.name), ZEROHOP)
+        self.mpi.place("n")
+        self.lab = measure.Lab(ZEROHOP, where=tuple(self.mpi.host))
+        self.profile = json.loads(self.lab.run("tune", "--profile", "gigabit-like"))
+        self.profile["measured_levels"] = [{"level": "shared-l3", "placement": "near", "launches": 8,
+                                            "stands_for": "intra-cmp"}]  # fmt: skip
+        tuned, programs.tuned = programs.tuned, lambda *_: self.profile
+        self.addCleanup(setattr, programs, "tuned", tuned)
+
+    def findings(self, name):
+        return {f.what: f for f in store.MAKERS[BY_ID[name].make](self.lab, BY_ID[name]).findings}
+
+    def test_costs_between_nodes_are_compared_with_those_inside(self):
+        """The built-in profile has the paper's shares."""
+        overhead, latency = self.findings("ml-2").values()
+        self.assertAlmostEqual(overhead.ours.median, less(49.2), places=6)
+        self.assertEqual(judge(overhead).state, HOLDS)
+        self.assertGreater(latency.ours.median, 1)
+        self.profile["levels"]["inter-node"]["overhead"] = self.profile["levels"]["intra-cmp"]["overhead"]
+        self.assertEqual(judge(next(iter(self.findings("ml-2").values()))).state, FAILS)
+
+    def test_errors_are_of_predictions_beside_measured_shapes(self):
+        (error,) = self.findings("ml-3").values()
+        self.assertEqual((error.ours.count, error.is_gain), (6, False))
+        self.assertGreater(error.ours.median, 2.03, "the launcher's times are made up")
+        self.assertEqual(judge(error).state, FAILS)
+
+    def test_readers_at_once(self):
+        self.profile["contention"] = [{"way": "mapped", "bytes": 16384, "us": [[1, 2.0], [2, 2.2]]}]
+        (readers,) = self.findings("cc-2a").values()
+        self.assertAlmostEqual(readers.ours.median, 1.1)
+        self.assertEqual(judge(readers).state, HOLDS)
+        del self.profile["contention"]
+        with self.assertRaises(measure.Unavailable):
+            self.findings("cc-2a")
 
 
 class Schedules(unittest.TestCase):
