@@ -35,6 +35,7 @@ BIND = {"openmpi": ["--map-by", "core", "--bind-to", "core:if-supported"], "mpic
 PREPARED = ROOT / "build" / "tests-mpi" / "prepared"  # what needs a compiler, or a newer Python
 ROUNDS = 6  # fewer give no interval
 SIZES, QUICK_SIZES = "8,4K,64K,1M", "8,64K"
+SHAPES = ["coll", "--only", "linear_bcast,binomial_bcast"]  # what `zerohop model report` reads
 CASE_TIMEOUT_S, MOST_RELAUNCHES = "30", 12
 ANY_CODE = tuple(range(-64, 256))
 
@@ -120,7 +121,7 @@ class Run:
                         self.zerohop(name, "bench", *words, *how, *under, cpus=cpus)
         finally:
             for label, (words, _) in cases.items():
-                bench = words[:2] if words[0] == "papers" else words[:1]
+                bench = SHAPES if words[:3] == SHAPES else words[:1]
                 self.judge(f"{name}-{label}", bench, sorted(kept.glob(f"{name}-{label}.*.json")))
 
     def judge(self, name: str, bench: list[str], parts: list[Path]) -> None:
@@ -209,7 +210,7 @@ def models(run: Run) -> None:
     if not Path(profile).exists():
         raise Skipped("no profile was tuned")
     cores = run.cores()
-    cases = {f"shapes-{n}": (["papers", "ml-2", "--layout", f"1x{n}"], cores[:n]) for n in run.ranks(2, 8)}
+    cases = {f"shapes-{n}": ([*SHAPES, "--ranks", str(n)], cores[:n]) for n in run.ranks(2, 8)}
     if not run.quick:
         n = run.ranks(2, 8)[-1]
         only = ["--only", "bcast,allreduce,allgather", "--sizes", SIZES]

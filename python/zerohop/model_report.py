@@ -3,7 +3,6 @@
     zerohop tune --json here.json
     zerohop bench algorithms --only bcast --ranks 2,4 --json measured.json
     zerohop model report measured.json --profile here.json --points
-    zerohop model report --papers --profile gigabit-like
 
 Each measured algorithm is predicted by four models: by the paper's closed form where it has one and by a walk of the
 steps that run. The errors stand beside the measurement's own spread, by shape and algorithm. A model whose costs
@@ -11,9 +10,8 @@ between nodes were not measured is left out where it takes them; a prediction be
 Where ranks share a processor, the walk is told how many have to; but models know no scheduler, so the comparison does
 not hold there. With a profile of measured nodes the paper's figure 2 comes first: what the middleware costs in a node
 and between nodes. Then the choices, that of `zerohop tune --model` by this profile and the built-in one, as multiples
-of the fastest's time: near the best within 10 %, open where the 95 % intervals overlap, else wrong. --papers: what the
-papers' algorithms gain on their clusters by these costs, beside what the papers measured.
-Exit code 2 if there is nothing to report.
+of the fastest's time: near the best within 10 %, open where the 95 % intervals overlap, else wrong. The papers'
+clusters by these costs: `zerohop reproduce`. Exit code 2 if there is nothing to report.
 """
 
 from __future__ import annotations
@@ -35,18 +33,6 @@ USUAL_CHUNK = 64 << 10
 OWN_CHOICE = "auto"
 NEAR = 1.10  # a choice that takes at most so many times the best's time is a good one
 SLOWER = 1.05  # zerohop by itself counts as slower than the host from there on
-
-# What the papers show of clusters: nodes, ranks on each, sizes, algorithm before and after, its chunk, the gains.
-FIGURES = (
-    ("cc-5a", "bcast", 64, 4, (64 << 10, 1 << 20), "scatter-ring-allgather", "leader-ring", USUAL_CHUNK, "up to 1.78"),
-    ("cc-5b", "bcast", 64, 8, (64 << 10, 1 << 20), "scatter-ring-allgather", "leader-ring", USUAL_CHUNK, "up to 1.90"),
-    ("cc-6b", "allreduce", 1, 8, (64 << 10, 1 << 20), "single-reducer", "shmem-cyclic", 0, "1.47 to 1.49"),
-    ("cc-7", "allgather", 64, 8, (1 << 10, 4 << 10), "recursive-doubling", "leader-ring", 0, "up to 4"),
-    ("cc-7", "allgather", 64, 8, (16 << 10,), "ring", "leader-ring", 0, "up to 4"),
-    ("ml-8", "bcast", 8, 8, (8 << 10,), "binomial", "hierarchical", 8 << 10, "1.20 to 1.33"),
-    ("ml-8", "bcast", 8, 8, (64 << 10,), "scatter-ring-allgather", "hierarchical", 8 << 10, "1.20 to 1.33"),
-    ("ml-8", "bcast", 8, 8, (1 << 20, 8 << 20), "scatter-ring-allgather", "hierarchical", 1 << 20, "1.20 to 1.33"),
-)
 
 
 class Nothing(Exception):
@@ -388,45 +374,12 @@ def choices_text(choices: dict) -> str:
     return text + f"zerohop by itself is slower than the host by more than 5 % ([?]: not surely): {slower}\n"
 
 
-# ---- the papers' clusters
-
-
-def papers_of(zerohop: Zerohop) -> Iterator[dict]:
-    for figure, collective, nodes, each, sizes, before, after, chunk, gains in FIGURES:
-        for cyclic in (False, True):
-            for n in sizes:
-                case = {"collective": collective, "nodes": nodes, "ranks": nodes * each, "bytes": n, "cyclic": cyclic}
-                us = []
-                # "From any root": nodes are alike, so the places in one stand for all ranks.
-                roots = [p * nodes if cyclic else p for p in range(each)] if figure == "ml-8" else [0]
-                for name, cut, team in ((before, 0, []), (after, chunk, ["--team"] if nodes > 1 else [])):
-                    how = case | {"algorithm": name, "chunk_bytes": cut, "stride": 0}
-                    times = [zerohop.predict(how, *team, "--root", str(root))[-1]["walk_us"] for root in roots]
-                    us.append(sum(times) / len(times))
-                line = {"figure": figure, "before": before, "before_us": us[0], "after": after, "after_us": us[1]}
-                yield case | line | {"gain": us[0] / us[1], "paper_gains": gains}
-
-
-def paper_table(papers: list[dict]) -> str:
-    rows = [["figure", "ranks", "bytes", "before, µs", "after, µs", "gain", "the paper's"]]
-    for p in papers:
-        us = (number(p["before_us"]), number(p["after_us"]), f"{p['gain']:.2f}")
-        rows.append([p["figure"], shape(p), size(p["bytes"]), *us, p["paper_gains"]])
-    return table(rows, 2) + (
-        "- Walks of mlog_nP+links at this profile's costs, time before / time after. The models give each rank all of\n"
-        "  the memory, and a profile without measured readers prices a shared copy as one.\n"
-    )
-
-
 def report(arguments: argparse.Namespace) -> tuple[dict, str]:
     zerohop = Zerohop(arguments.zerohop, arguments.profile)
     out: dict = {"schema": SCHEMA, "profile": {k: zerohop.costs.get(k) for k in ("name", "about", "sources")}}
     text = f"profile {zerohop.costs['name']}: {zerohop.costs.get('about', '')}\n\n"
-    if arguments.papers:
-        out["papers"] = list(papers_of(zerohop))
-        return out, text + paper_table(out["papers"])
     if arguments.file is None:
-        raise Nothing("name a file of `zerohop bench algorithms --json`, or --papers")
+        raise Nothing("name a file of `zerohop bench algorithms --json`")
     cases = measured_cases(arguments.file, arguments.nodes)
     points = list(points_of(zerohop, cases))
     cells = list(cells_of(zerohop, cases))
@@ -455,13 +408,12 @@ def main() -> int:
     )
     parser.add_argument("--zerohop", default="zerohop", help=argparse.SUPPRESS)
     parser.add_argument(
-        "file", nargs="?", type=Path, help="what `bench algorithms` or `bench papers ml-2 --json` wrote"
+        "file", nargs="?", type=Path, help="what `bench algorithms` or strided `bench coll` wrote by --json"
     )
     parser.add_argument("-p", "--profile", required=True, help="costs: a file of `zerohop tune --json`, or built in")
     parser.add_argument(
         "--nodes", type=int, default=0, help="machines of their own that the jobs were on (bench ... --mpiexec)"
     )
-    parser.add_argument("--papers", action="store_true", help="the papers' clusters by these costs; minutes")
     parser.add_argument("--points", action="store_true", help="every size by itself, too")
     parser.add_argument("--json", action="store_true", help="print JSON; errors are shares, 0.05 for 5 %%")
     arguments = parser.parse_args()

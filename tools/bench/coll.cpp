@@ -12,9 +12,11 @@
 #include <tuple>
 #include <vector>
 
+#include "tools/bench/arms.h"
 #include "tools/bench/coll_report.h"
 #include "tools/bench/command.h"
 #include "tools/bench/report.h"
+#include "tools/bench/series.h"
 #include "tools/cli/text.h"
 
 namespace zh::tools {
@@ -23,6 +25,8 @@ namespace {
 constexpr const char* kTimedCollectives =
     "barrier,bcast,reduce,allreduce,gather,scatter,allgather,alltoall,reduce_scatter,reduce_scatter_block,scan,"
     "exscan,gatherv,scatterv,allgatherv,alltoallv,neighbor_allgather,neighbor_alltoall,neighbor_alltoallw";
+constexpr const char* kStrided = "linear_bcast,binomial_bcast";
+constexpr const char* kMatmul = "matmul";
 constexpr const char* kPersistent = "persistent";
 const std::vector<std::string> kForms = {"blocking", "nonblocking", kPersistent};
 
@@ -31,13 +35,18 @@ constexpr const char* kCollExamples =
     "  zerohop bench coll --only bcast,reduce --sizes 8,4K,1M --ranks 2,4,8\n"
     "  zerohop bench coll --form nonblocking,persistent --only allreduce\n"
     "  zerohop bench coll --only neighbor_alltoallw --ranks 2,8\n"
-    "  zerohop bench coll --machines 2 --ranks 4 --only bcast      over TCP\n\n"
+    "  zerohop bench coll --machines 2 --ranks 4 --only bcast      over TCP\n"
+    "  zerohop bench coll --layout 2x8,2x8:turn --only bcast --arm \"whole:chunk=0\" --arm \"tiles:chunk=8K\"\n"
+    "  zerohop bench coll --only matmul --ranks 2,8          rows of a matrix by one allgather\n"
+    "  zerohop bench coll --only linear_bcast,binomial_bcast --line near --json shapes.json\n"
+    "                                           strided broadcasts, for `zerohop model report`\n\n"
     "A nonblocking call is I-call and wait, a persistent one start and wait. Each is also measured with a computation "
     "between the two that takes as long as the same library's blocking call; what is left is the time beyond it: near "
     "0 where all is done meanwhile, near the blocking call's time where nothing is. Collectives of neighborhoods run "
     "on a grid of two dimensions; neighbor_alltoallw is its halo exchange, columns as derived types. Bytes are those "
     "of one block. Every result is verified: a launch with a wrong one is told and left out.";
 
+constexpr const char* kCollCommand = "bench coll";
 constexpr const char* kMean = "time_us";
 constexpr const char* kRaw = "flat";
 
@@ -144,11 +153,21 @@ namespace {
 
 struct CollOptions {
   BenchOptions bench;
-  std::vector<std::string> forms;  ///< none: blocking
+  std::vector<std::string> forms;    ///< none: blocking
+  std::vector<std::string> layouts;  ///< none: bench.ranks
+  LayoutHosts on_machines;
 };
+
+bool is_matmul(const CollOptions& o) { return o.bench.only == kMatmul; }
+bool is_strided(const CollOptions& o) {
+  const std::vector<std::string> named = split(o.bench.only);
+  return !named.empty() && wrong_names(split(kStrided), o.bench.only).empty();
+}
 
 /// Collectives of one launch: few, so that a round of a group sees one nature of the machine.
 std::vector<std::string> coll_groups(const CollOptions& o) {
+  if (is_matmul(o)) return {kMatmul};
+  if (is_strided(o)) return {o.bench.only};
   const bool main_ones = o.bench.only.empty() && o.bench.quick;
   const std::string raw = o.forms.empty() || contains(o.forms, "blocking") ? "flat," : "";
   const std::string quick = raw + "barrier,bcast,reduce,allreduce,gather,scatter,allgather,alltoall";
@@ -161,24 +180,101 @@ std::vector<std::string> coll_groups(const CollOptions& o) {
           "gatherv,scatterv",        "allgatherv,alltoallv", "neighbor_allgather,neighbor_alltoall,neighbor_alltoallw"};
 }
 
-void coll_round(const CollOptions& all, const Hosts& hosts, int round, Rounds* rounds) {
-  const BenchOptions& o = all.bench;
-  for (const int ranks : o.ranks) {
-    for (const std::string& group : coll_groups(all)) {
+struct CollJob {
+  std::string layout;  ///< "" of a bare number of ranks
+  int ranks = 0;
+  const Hosts* hosts = nullptr;
+};
+
+/// Null hosts, after a message, where nothing here runs a layout.
+std::vector<CollJob> coll_jobs(CollOptions* all, const Hosts& plain) {
+  std::vector<CollJob> jobs;
+  for (const std::string& text : all->layouts) {
+    const JobLayout layout = job_layout_of(text);
+    jobs.push_back(
+        {text, layout.ranks(), all->on_machines.of(all->bench.hosts, plain, layout, kCollCommand, all->bench.program)});
+  }
+  if (jobs.empty()) {
+    for (const int ranks : all->bench.ranks) jobs.push_back({"", ranks, &plain});
+  }
+  return jobs;
+}
+
+void coll_round(CollOptions* all, const Hosts& plain, int round, Rounds* rounds) {
+  const BenchOptions& o = all->bench;
+  for (const CollJob& job : coll_jobs(all, plain)) {
+    if (job.hosts == nullptr) {
+      rounds->note_failure();
+      continue;
+    }
+    for (const std::string& group : coll_groups(*all)) {
       const std::vector<std::string> wanted = wanted_of(o, group);
       if (wanted.empty()) continue;
       BenchOptions part = o;
-      part.only = joined(wanted);
-      rounds->run_group(fmt::format("{} x{}", wanted.back(), ranks), round, o.rounds,
-                        plan_launches("coll", part, hosts, ranks));
+      part.only = is_matmul(*all) ? "" : joined(wanted);
+      const std::string where = job.layout.empty() ? fmt::format("x{}", job.ranks) : job.layout;
+      rounds->run_group(fmt::format("{} {}", wanted.back(), where), round, o.rounds,
+                        plan_launches(o.program, part, *job.hosts, job.ranks));
     }
   }
 }
 
-int report_coll(const BenchOptions& o, const Launches& launches) {
+/// What is wrong with the options as a whole; else completes them.
+std::string settle_coll(CollOptions* o) {
+  const std::vector<std::string> named = split(o->bench.only);
+  if (contains(named, kMatmul) && !is_matmul(*o)) return "matmul is a program of its own: --only matmul";
+  if (is_matmul(*o)) o->bench.program = kMatmul;
+  for (const std::string& name : split(kStrided)) {
+    if (contains(named, name) && !is_strided(*o)) return name + " is no collective: name it with its like alone";
+  }
+  const SizeRange range = is_matmul(*o) ? SizeRange{.most = 4096, .step = 1} : SizeRange();
+  const std::string wrong = o->bench.sizes.empty() ? "" : wrong_sizes(range, o->bench.sizes);
+  if (!wrong.empty()) return "--sizes: " + wrong;
+  if (o->layouts.empty()) return "";
+  o->bench.names_ranks = false;
+  return o->bench.hosts.machines > 0 ? "--layout says how many nodes there are, not --machines" : "";
+}
+
+nlohmann::json strided_rows(const Judged& judged, const std::vector<LaunchRecord>& launches) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Row& row : judged.rows) {
+    const auto one = std::ranges::find_if(launches, [&](const LaunchRecord& r) {
+      return r.document.value("ranks", 0) == row.key.ranks && machines_text(r.document) == row.machines;
+    });
+    const MachineSpread spread = spread_of(one->document);
+    rows.push_back({{"collective", "bcast"},
+                    {"algorithm", row.key.bench.substr(0, row.key.bench.find('_'))},  // linear_bcast, binomial_bcast
+                    {"chunk_bytes", 0},
+                    {"bytes", row.key.size},
+                    {"stride", static_cast<uint64_t>(row.key.param)},
+                    {"ranks", row.key.ranks},
+                    {"machines", spread.machines},
+                    {"in_turn", spread.in_turn},
+                    {"placement", row.placement},
+                    {"under", row.host},
+                    {"slowest_us", interval_json(row.zerohop)},
+                    {"to_host", interval_json(row.to_own_host)}});
+  }
+  return rows;
+}
+
+int report_coll(const CollOptions& all, Launches launches) {
+  const BenchOptions& o = all.bench;
+  const std::string left_out = left_out_text(launches.records, o.line);
+  std::erase_if(launches.records, [&](const LaunchRecord& r) { return !is_at(r, o.line); });
+  fmt::print("{}", left_out);
+  if (!launches.arms.empty()) return report_arms(o, launches, kCollCommand);
   const Judged judged = judge(launches.records, {});
-  std::fputs(coll_table_of(judged).c_str(), stdout);
-  return write_judged(o, judged, launches.machine, "bench coll", json_of(summaries_of(judged))) ? 0 : 2;
+  if (is_strided(all)) {
+    fmt::print("{}{}", table_of(judged, false), closing_of(judged, "from the root's start to the last rank's end"));
+    nlohmann::json document = {{"schema", kAlgorithmsSchema}, {"line", o.line}};
+    document["rows"] = strided_rows(judged, launches.records);
+    return write_document(o, std::move(document), launches.machine, kCollCommand) ? 0 : 2;
+  }
+  const std::string of_matmul =
+      "of the slowest rank for one multiplication, comm_us in MPI_Allgather; * marks the best peer";
+  fmt::print("{}", is_matmul(all) ? table_of(judged, false) + closing_of(judged, of_matmul) : coll_table_of(judged));
+  return write_judged(o, judged, launches.machine, kCollCommand, json_of(summaries_of(judged))) ? 0 : 2;
 }
 
 }  // namespace
@@ -193,15 +289,18 @@ void add_bench_coll_command(CLI::App& bench) {
   b.name = "coll";
   b.about = "Host MPIs and zerohop side by side: collectives, in rounds of short launches";
   b.examples = kCollExamples;
-  b.sizes = "Comma list of bytes per rank, with K or M";
+  b.sizes = "Comma list of bytes per rank, with K or M; of matmul: orders";
+  b.size_range.step = 1;  // settle_coll() knows what is measured
   b.quick = "Four sizes, the main collectives, one host below zerohop";
   b.usual_pace = {10, 5, 4000, 1};
   b.quick_pace = {6, 3, 2000, 0.3};
-  b.run_round = [all](const Hosts& hosts, int round, Rounds* rounds) { coll_round(*all, hosts, round, rounds); };
-  b.report = [o](const Launches& launches) { return report_coll(*o, launches); };
+  b.run_round = [all](const Hosts& hosts, int round, Rounds* rounds) { coll_round(all.get(), hosts, round, rounds); };
+  b.check = [all] { return settle_coll(all.get()); };
+  b.report = [all](const Launches& launches) { return report_coll(*all, launches); };
   CLI::App* c = add_mpi_bench(bench, o, std::move(b));
   add_ranks_option(*c, o.get());
-  const std::vector<std::string> names = split(std::string("flat,") + kTimedCollectives);
+  const std::vector<std::string> names =
+      split(std::string("flat,") + kTimedCollectives + "," + kStrided + "," + kMatmul);
   std::string told;
   for (const std::string& name : names) told += (told.empty() ? "" : ", ") + name;
   c->add_option("--only", o->only, "Comma list of " + told + "; flat: 8 bytes without MPI")
@@ -228,6 +327,13 @@ void add_bench_coll_command(CLI::App& bench) {
        "turn)")
       ->check(CLI::IsMember({"free", "block", "cyclic"}))
       ->default_str("free");
+  c->add_option("--layout", all->layouts,
+                "Comma list of nodes x ranks on each instead of --ranks, such as 4x8 or 4x8:turn (ranks dealt out in "
+                "turn); nodes are machines as --machines makes them, or those that --mpiexec goes to")
+      ->delimiter(',')
+      ->check(&wrong_layout);
+  add_arm_option(*c, o.get());
+  add_line_option(*c, o.get());
 }
 
 }  // namespace zh::tools

@@ -12,6 +12,7 @@
 
 #include "coll/algorithms/algorithms.h"
 #include "os/program.h"
+#include "tools/bench/arms.h"
 #include "tools/bench/report.h"
 #include "tools/cli/commands.h"
 
@@ -99,6 +100,7 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
     }
   }
   rounds.set_machine(watch.load());
+  rounds.set_arms(o.arms);
   const bool kept = o.launches_path.empty() || write_launches(o.launches_path, rounds.launches(), command);
   const int code = report_with_load(bench, rounds.launches());
   if (rounds.failures() > 0)
@@ -110,12 +112,10 @@ int run_bench(const MpiBench& bench, const BenchOptions& o) {
 
 void add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
-      "bench",
-      "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll), algorithms,\n"
-      "and the figures of the papers.");
+      "bench", "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll), algorithms.");
   bench->require_subcommand(1);
-  for (const auto add : {add_bench_p2p_command, add_bench_coll_command, add_bench_algorithms_command,
-                         add_bench_papers_command, add_bench_raw_command}) {
+  for (const auto add :
+       {add_bench_p2p_command, add_bench_coll_command, add_bench_algorithms_command, add_bench_raw_command}) {
     add(*bench);
   }
 }
@@ -184,6 +184,24 @@ void add_line_option(CLI::App& command, BenchOptions* options) {
       ->check(CLI::IsMember({"near", "far"}));
 }
 
+void add_arm_option(CLI::App& command, BenchOptions* options) {
+  command
+      .add_option("--arm", options->arms,
+                  "One way of zerohop: NAME, or NAME:OPTION=VALUE,... with variables and settings as `zerohop run "
+                  "--option` takes them; repeatable. Each has launches of its own, in which the host's arms alternate "
+                  "with it, and a column; bare hosts are those of --hosts")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->check(&wrong_arm);
+}
+
+int report_arms(const BenchOptions& o, const Launches& launches, const std::string& command) {
+  fmt::print("{}", arms_text(launches.records));
+  nlohmann::json document = {{"schema", "zerohop-bench-arms/1"}, {"arms", launches.arms}};
+  document["rows"] = arms_rows(launches.records);
+  return write_document(o, std::move(document), launches.machine, command) ? 0 : 2;
+}
+
 bool is_at(const LaunchRecord& record, const std::string& line) {
   return line.empty() || record.document.value("placement", "") == line;
 }
@@ -211,8 +229,19 @@ PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const 
 std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts,
                                          int ranks) {
   std::vector<PlannedLaunch> planned;
-  for (const BenchHost& h : hosts.peers) planned.push_back(plan_launch(name, o, h, ranks, kHostArm));
-  for (const BenchHost& h : hosts.under) planned.push_back(plan_launch(name, o, h, ranks, kPairedArms));
+  if (o.arms.empty() || !o.hosts.hosts.empty()) {
+    for (const BenchHost& h : hosts.peers) planned.push_back(plan_launch(name, o, h, ranks, kHostArm));
+  }
+  const std::vector<std::string> arms = o.arms.empty() ? std::vector<std::string>{""} : o.arms;
+  for (const BenchHost& h : hosts.under) {
+    for (const std::string& text : arms) {
+      Arm arm = arm_of(text);
+      planned.push_back(plan_launch(name, o, h, ranks, kPairedArms));
+      planned.back().setting = std::move(arm.name);
+      planned.back().spec.env = std::move(arm.variables);
+      planned.back().spec.settings = std::move(arm.settings);
+    }
+  }
   return planned;
 }
 

@@ -1,6 +1,6 @@
 // What the benchmarks of MPI programs have in common as commands: their options, the command line of one launch, and
-// the way from the rounds to the table and the files. Used by `zerohop bench p2p`, `coll`, `algorithms` and `papers`,
-// each of which says what a round launches and what is printed of it.
+// the way from the rounds to the table and the files. Used by `zerohop bench p2p`, `coll` and `algorithms`, each of
+// which says what a round launches and what is printed of it.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,6 @@ namespace zh::tools {
 void add_bench_p2p_command(CLI::App& bench);
 void add_bench_coll_command(CLI::App& bench);
 void add_bench_algorithms_command(CLI::App& bench);
-void add_bench_papers_command(CLI::App& bench);
 void add_bench_raw_command(CLI::App& bench);
 /// `zerohop bench raw --lines`: how long a cache line takes between every two CPUs. The command's exit code.
 int bench_lines(const std::string& json_path);
@@ -33,6 +32,7 @@ struct BenchOptions {
   std::string sizes;
   std::string buffers = "malloc";
   std::vector<int> ranks = {2, 8};
+  std::vector<std::string> arms;  ///< of zerohop (arms.h); none: its defaults, judged
   std::string json_path;
   std::string line;  ///< near or far: only launches whose first two ranks were so; empty: all
   std::string launches_path;
@@ -80,6 +80,9 @@ void add_ranks_option(CLI::App& command, BenchOptions* options);
 /// Why so many ranks cannot be spread over the machines that are asked for; "": they can.
 std::string wrong_machines(const BenchOptions& options, int ranks);
 void add_line_option(CLI::App& command, BenchOptions* options);
+void add_arm_option(CLI::App& command, BenchOptions* options);
+/// Table and JSON of launches that had arms; the command's exit code.
+int report_arms(const BenchOptions& options, const Launches& launches, const std::string& command);
 /// Whether the launch was at that line; all are at "".
 bool is_at(const LaunchRecord& record, const std::string& line);
 /// How many launches were not, for the end of a table.
@@ -94,7 +97,8 @@ inline constexpr const char* kPairedArms = "host,zerohop,host";
 /// One launch of bench_<name>_<abi>, which alternates these arms; zerohop is preloaded where it is one of them.
 PlannedLaunch plan_launch(const std::string& name, const BenchOptions& o, const BenchHost& host, int ranks,
                           const std::string& arms);
-/// Every host bare, and zerohop under each that carries it.
+/// Every host bare, and zerohop under each that carries it. With arms: each of them, and bare those hosts that are
+/// named.
 std::vector<PlannedLaunch> plan_launches(const std::string& name, const BenchOptions& o, const Hosts& hosts, int ranks);
 
 /// Zerohop carries `collective` out so in this launch (ZEROHOP_ALGORITHM, the setting chunk); "" leaves one as it is.

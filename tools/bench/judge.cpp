@@ -11,21 +11,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// One launch's numbers of one case: a median per arm, and the paired ratios' medians where there are three arms.
-struct Sample {
-  double value = 0;  ///< the only arm's, or zerohop's
-  std::optional<double> to_own_host;
-  std::optional<double> noise;
-  double line_us = 0;
-};
-
-struct Parsed {
-  const LaunchRecord* record = nullptr;
-  std::string placement;
-  double line_us = 0;
-  std::map<CaseKey, Sample> samples;
-};
-
 std::vector<double> block_ratios(const std::vector<double>& top, const std::vector<double>& below) {
   std::vector<double> r;
   for (size_t i = 0; i < std::min(top.size(), below.size()); ++i) {
@@ -50,51 +35,14 @@ Sample sample_of(const std::vector<std::vector<double>>& arms, const std::vector
     std::vector<double> pairs = block_ratios(arms[1], arms[0]);
     for (const double r : block_ratios(arms[1], arms[2])) pairs.push_back(r);
     s.to_own_host = median(pairs);
+    std::vector<double> host = arms[0];
+    host.insert(host.end(), arms[2].begin(), arms[2].end());
+    s.host = median(host);
     s.noise = median(block_ratios(arms[2], arms[0]));
   } else if (arms.size() == 2 && at == 1) {
     s.to_own_host = median(block_ratios(arms[1], arms[0]));
   }
   return s;
-}
-
-Parsed parse(const LaunchRecord& record) {
-  Parsed p;
-  p.record = &record;
-  const Json& d = record.document;
-  p.placement = d.value("placement", "none");
-  const Json line = d.value("line_us", Json::object());
-  p.line_us = (line.value("before", 0.0) + line.value("after", 0.0)) / 2;
-  const int ranks = d.value("ranks", 0);
-  const auto names = d.value("arms", std::vector<std::string>{});
-  for (const Json& c : d.value("cases", Json::array())) {
-    CaseKey key;
-    key.bench = c.value("bench", "");
-    key.size = c.value("size", uint64_t{0});
-    key.buffers = c.value("buffers", "");
-    key.variant = c.value("variant", "");
-    key.ranks = ranks;
-    for (const char* name : {"depth", "use", "c2_us", "order", "stride"}) {
-      if (c.contains(name)) key.param = c[name].get<double>();
-    }
-    if (key.bench == "skew") key.variant = record.setting.empty() ? "measured_defaults" : record.setting;
-    const Json metrics = c.value("metrics", Json::object());  // items() of a temporary would outlive it
-    for (const auto& [metric, arms_json] : metrics.items()) {
-      key.metric = metric;
-      const auto arms = arms_json.get<std::vector<std::vector<double>>>();
-      if (arms.empty() || arms.size() != names.size()) continue;
-      Sample s = sample_of(arms, names);
-      s.line_us = p.line_us;
-      p.samples[key] = s;
-    }
-  }
-  // What a whole job takes, of launches that are made for it.
-  for (const auto& [key, sample] : std::map(p.samples)) {
-    if (key.bench != "everybody" || key.metric != "time_us") continue;
-    CaseKey whole = key;
-    whole.metric = "wall_s";
-    p.samples[whole] = {record.wall_s, std::nullopt, std::nullopt, p.line_us};
-  }
-  return p;
 }
 
 /// The paired values of one row, one entry per round.
@@ -172,12 +120,52 @@ void add_raw_document(const nlohmann::json& document, RawLimits* out) {
   }
 }
 
+LaunchSamples samples_of(const LaunchRecord& record) {
+  LaunchSamples p;
+  p.record = &record;
+  const Json& d = record.document;
+  p.placement = d.value("placement", "none");
+  const Json line = d.value("line_us", Json::object());
+  p.line_us = (line.value("before", 0.0) + line.value("after", 0.0)) / 2;
+  const int ranks = d.value("ranks", 0);
+  const auto names = d.value("arms", std::vector<std::string>{});
+  for (const Json& c : d.value("cases", Json::array())) {
+    CaseKey key;
+    key.bench = c.value("bench", "");
+    key.size = c.value("size", uint64_t{0});
+    key.buffers = c.value("buffers", "");
+    key.variant = c.value("variant", "");
+    key.ranks = ranks;
+    for (const char* name : {"depth", "use", "c2_us", "order", "stride"}) {
+      if (c.contains(name)) key.param = c[name].get<double>();
+    }
+    if (key.bench == "skew") key.variant = record.setting.empty() ? "measured_defaults" : record.setting;
+    const Json metrics = c.value("metrics", Json::object());  // items() of a temporary would outlive it
+    for (const auto& [metric, arms_json] : metrics.items()) {
+      key.metric = metric;
+      const auto arms = arms_json.get<std::vector<std::vector<double>>>();
+      if (arms.empty() || arms.size() != names.size()) continue;
+      Sample s = sample_of(arms, names);
+      s.line_us = p.line_us;
+      p.samples[key] = s;
+    }
+  }
+  // What a whole job takes, of launches that are made for it.
+  for (const auto& [key, sample] : std::map(p.samples)) {
+    if (key.bench != "everybody" || key.metric != "time_us") continue;
+    CaseKey whole = key;
+    whole.metric = "wall_s";
+    p.samples[whole] = {.value = record.wall_s, .line_us = p.line_us};
+  }
+  return p;
+}
+
 Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
   Judged result;
-  std::vector<Parsed> launches;
+  std::vector<LaunchSamples> launches;
   for (const LaunchRecord& r : records) {
     ++result.launches;
-    Parsed p = parse(r);
+    LaunchSamples p = samples_of(r);
     // "several": on several machines the first two ranks' line says nothing of the job.
     if (p.placement != "near" && p.placement != "far" && p.placement != "several") {
       ++result.mixed;
@@ -186,7 +174,7 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
     launches.push_back(std::move(p));
   }
   std::map<std::tuple<CaseKey, std::string, std::string>, LaunchSeries> series;
-  for (const Parsed& z : launches) {
+  for (const LaunchSamples& z : launches) {
     if (!z.record->zerohop || z.record->setting == kHeapOffSetting) continue;
     for (const auto& [key, sample] : z.samples) {
       LaunchSeries& s = series[{key, z.placement, z.record->host}];
@@ -195,7 +183,7 @@ Judged judge(const std::vector<LaunchRecord>& records, const RawLimits& raw) {
       s.lines.push_back(sample.line_us);
       if (sample.to_own_host && is_time(key.metric)) s.own.push_back(*sample.to_own_host);
       if (sample.noise && is_time(key.metric)) s.noise.push_back(*sample.noise);
-      for (const Parsed& p : launches) {
+      for (const LaunchSamples& p : launches) {
         const LaunchRecord& r = *p.record;
         if (r.round != z.record->round || r.group != z.record->group || p.placement != z.placement) continue;
         const auto it = p.samples.find(key);

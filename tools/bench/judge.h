@@ -78,6 +78,23 @@ std::string machines_text(const nlohmann::json& document);
 /// Reads the document of `zerohop bench raw --json` into `out`, keeping the least time of each key.
 void add_raw_document(const nlohmann::json& document, RawLimits* out);
 
+/// One launch's numbers of one case: a median per arm, and the paired ratios' medians where there are three arms.
+struct Sample {
+  double value = 0;                           ///< the only arm's, or zerohop's
+  std::optional<double> host = std::nullopt;  ///< of the host's arms beside zerohop's
+  std::optional<double> to_own_host = std::nullopt;
+  std::optional<double> noise = std::nullopt;
+  double line_us = 0;
+};
+
+struct LaunchSamples {
+  const LaunchRecord* record = nullptr;
+  std::string placement;
+  double line_us = 0;
+  std::map<CaseKey, Sample> samples;
+};
+LaunchSamples samples_of(const LaunchRecord& record);
+
 struct Judged {
   std::vector<Row> rows;
   int launches = 0;

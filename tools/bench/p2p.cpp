@@ -95,6 +95,7 @@ std::vector<PlannedLaunch> p2p_launches(const P2pOptions& o, const Group& g, con
       planned.push_back(std::move(p));
     }
   };
+  if (!o.arms.empty()) return planned;
   if (g.heap_off) add(kHeapOffSetting, {{"ZEROHOP_HEAP", "0"}}, {});
   if (g.forced_skew) {
     // The paper's kernel copies: no mapped buffers, and no sender that keeps a copy to be free of its receiver.
@@ -147,6 +148,7 @@ std::string wrong_with_p2p(const P2pOptions& o) {
 }
 
 int report_p2p(const P2pOptions& o, const Launches& launches) {
+  if (!launches.arms.empty()) return report_arms(o, launches, "bench p2p");
   RawLimits raw;
   for (const auto& d : launches.raw) add_raw_document(d, &raw);
   const Judged judged = judge(launches.records, raw);
@@ -184,6 +186,13 @@ void add_bench_p2p_command(CLI::App& bench) {
   c->add_option("--ranks", o->ranks_many, "Ranks of the benchmarks for many ranks")
       ->check(CLI::Range(2, kMostRanks))
       ->capture_default_str();
+  c->add_option_function<std::string>(
+      "--processors",
+      [o](const std::string& list) {
+        o->own_arguments.insert(o->own_arguments.end(), {"--processors", list});
+      },
+      "Those alone, such as 2,5: the first rank runs on the lowest number, and so on");
+  add_arm_option(*c, o.get());
 }
 
 }  // namespace zh::tools

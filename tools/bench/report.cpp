@@ -30,7 +30,8 @@ auto heading_key(const Row& r) {
   return std::make_tuple(r.key.bench, form_of(r.key), r.key.buffers, r.key.ranks, r.placement, r.host);
 }
 
-/// Size and second parameter of a row, and its metric unless that is the time.
+}  // namespace
+
 std::string case_text(const CaseKey& k) {
   std::string t = format_size(k.size);
   if (k.bench == "matmul") t = fmt::format("{0:g} x {0:g}", k.param);
@@ -43,8 +44,6 @@ std::string case_text(const CaseKey& k) {
   if (k.metric != "time_us") t += " " + k.metric;
   return t;
 }
-
-}  // namespace
 
 nlohmann::json interval_json(const Interval& i) {
   if (i.count == 0) return nullptr;

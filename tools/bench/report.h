@@ -16,6 +16,8 @@ std::string closing_of(const Judged& judged, const std::string& times);
 
 /// The launches of a row, as a heading names them: buffers, ranks, placement, host, rounds.
 std::string launches_text(const Row& row);
+/// Size and second parameter of a row, and its metric unless that is the time.
+std::string case_text(const CaseKey& key);
 /// At least three significant digits.
 std::string number_text(double v);
 /// The median and its interval, with "[?]" where there were too few rounds for one.

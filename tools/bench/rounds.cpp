@@ -68,6 +68,7 @@ bool write_launches(const std::string& path, const Launches& launches, const std
   nlohmann::json all = {{"schema", "zerohop-bench-launches/1"},
                         {"launches", launches.records},
                         {"raw", launches.raw},
+                        {"arms", launches.arms},
                         {"machine", json_of(launches.machine)}};
   return write_file(path, all.dump() + "\n", command);
 }
@@ -86,6 +87,7 @@ std::optional<Launches> read_launches(const std::string& path, const std::string
   Launches launches;
   launches.records = all["launches"].get<std::vector<LaunchRecord>>();
   launches.raw = all.value("raw", nlohmann::json::array());
+  launches.arms = all.value("arms", std::vector<std::string>{});
   if (all.contains("machine") && all["machine"].is_object()) launches.machine = all["machine"];
   return launches;
 }

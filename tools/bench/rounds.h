@@ -18,6 +18,7 @@ namespace zh::tools {
 struct Launches {
   std::vector<LaunchRecord> records;
   nlohmann::json raw = nlohmann::json::array();
+  std::vector<std::string> arms;  ///< as --arm had them
   MachineLoad machine;
 };
 bool write_launches(const std::string& path, const Launches& launches, const std::string& command);
@@ -41,6 +42,7 @@ class Rounds {
   const LaunchRecord* launch(const std::string& group, int round, int rounds, const PlannedLaunch& planned);
   /// Kept with the launches: what else the machine did meanwhile.
   void set_machine(const MachineLoad& load) { launches_.machine = load; }
+  void set_arms(const std::vector<std::string>& arms) { launches_.arms = arms; }
   void add_raw(nlohmann::json document) { launches_.raw.push_back(std::move(document)); }
   [[nodiscard]] const Launches& launches() const { return launches_; }
   /// Something besides a launch went wrong, and was reported.

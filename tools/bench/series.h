@@ -1,5 +1,5 @@
 // Several ways of zerohop beside each other: what launches of one group took by size, a column for each way. Used by
-// `bench algorithms` and `bench papers`; knows nothing of what differs.
+// `bench algorithms`; knows nothing of what differs.
 #pragma once
 
 #include <functional>

@@ -55,7 +55,8 @@ constexpr const char* kDescription =
     "  zerohop bench p2p                    host and zerohop side by side\n"
     "  zerohop schedule bcast --nodes 4     the steps of a collective: shown, proved, drawn\n"
     "  zerohop tune                         what is known of costs here, measuring, choosing by a model\n"
-    "  zerohop model report                 how far models are from what was measured\n";
+    "  zerohop model report                 how far models are from what was measured\n"
+    "  zerohop reproduce                    the papers' figures and tables, beside what the papers show\n";
 
 /// Commands of before, and what does the same now.
 struct Renamed {
@@ -64,11 +65,12 @@ struct Renamed {
   const char* now;
 };
 constexpr Renamed kRenamed[] = {
-    {"bench", "figure", "bench papers"},      {"bench", "shapes", "bench papers ml-2"},
-    {"bench", "matmul", "bench papers cc-8"}, {"model", "predict", "schedule COLLECTIVE --profile PROFILE"},
-    {"model", "profile", "tune --profile"},   {"model", "choose", "tune --model PROFILE"},
-    {"model", "compare", "model report"},     {"model", "judge", "model report"},
-    {"model", "crossover", "model report"},   {"model", "papers", "model report --papers"},
+    {"bench", "figure", "reproduce"},       {"bench", "shapes", "bench coll --only linear_bcast,binomial_bcast"},
+    {"bench", "papers", "reproduce"},       {"bench", "matmul", "bench coll --only matmul"},
+    {"model", "papers", "reproduce"},       {"model", "predict", "schedule COLLECTIVE --profile PROFILE"},
+    {"model", "profile", "tune --profile"}, {"model", "choose", "tune --model PROFILE"},
+    {"model", "compare", "model report"},   {"model", "judge", "model report"},
+    {"model", "crossover", "model report"},
 };
 
 constexpr const char* kFooter =

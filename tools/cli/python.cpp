@@ -1,6 +1,8 @@
-// Commands that are written in Python: what tabulates and does statistics.
+// Commands that are written in Python: what tabulates and does statistics. `zerohop reproduce` is here whole
+// (python/zerohop/reproduce).
 #include "tools/cli/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,6 +42,14 @@ int become_python(const std::string& module, const std::vector<std::string>& arg
   const int error = found.ok() ? os::execute(path, words) : found.error();
   std::fprintf(stderr, "zerohop: python3: %s. This command needs it.\n", std::strerror(error));
   return kCannotRun;
+}
+
+void add_reproduce_command(CLI::App& app) {
+  CLI::App* reproduce = app.add_subcommand(
+      "reproduce", "The figures and tables of the five papers, measured or modelled here (needs python3).");
+  reproduce->set_help_flag();
+  reproduce->prefix_command();
+  reproduce->callback([reproduce] { exit_code = become_python("reproduce", reproduce->remaining()); });
 }
 
 }  // namespace zh::tools

@@ -1,4 +1,4 @@
-"""Checks the ways of `zerohop bench p2p` to launch that are not rounds, `coll --form` and `papers`.
+"""Checks the ways of `zerohop bench p2p` and `coll` to launch that are not rounds, their arms, layouts and forms.
 
 Usage: check_bench_cli.py <zerohop>
 """
@@ -12,38 +12,10 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
+from fake_mpi import FakeMpi
 from zerohop import by_placement, limits
 
 ZEROHOP = sys.argv[1]
-# A launcher that starts nothing and does not tell its version. The placement of its n-th launch is the n-th letter of a
-# file, the last one for ever.
-MPIEXEC = """#!{python} -IS
-import json, os, sys
-from pathlib import Path
-folder, args = Path({folder!r}), sys.argv[1:]
-if "--version" in args:
-    sys.exit(1)
-option = lambda name: args[args.index(name) + 1]
-noted = folder / "noted"
-number = len(noted.read_text().splitlines()) if noted.exists() else 0
-letters = (folder / "placements").read_text()
-settings = dict(s.split("=") for s in os.environ.get("ZEROHOP_CONFIG", "").split(",") if s)
-with noted.open("a") as out:
-    print(json.dumps(dict(zerohop="run" in args, only=option("--only"), args=args,
-                          chosen=[os.environ.get("ZEROHOP_ALGORITHM"), *map(settings.get, ("chunk", "node_ranks"))])),
-          file=out)
-arms = option("--arms").split(",")
-times = [[2.0 if arm == "zerohop" else 4.0] for arm in arms]
-case = dict(bench="latency", size=1024, buffers="malloc", metrics=dict(time_us=times))
-if "--form" in args:
-    case |= dict(bench=option("--only"), variant=option("--form"))
-if "linear_bcast" in option("--only"):
-    case = dict(bench="linear_bcast", size=1024, stride=8, buffers="malloc", metrics=dict(t_max_us=times))
-line = dict(n=0.05, f=0.2)[letters[min(number, len(letters) - 1)]]
-document = dict(placement="near" if line < 0.1 else "far", line_us=dict(before=line, after=line), ranks=2, arms=arms,
-                cases=[case], zerohop_loaded="run" in args, errors=0)
-Path(option("--out")).write_text(json.dumps(document))
-"""
 
 
 class Bench(unittest.TestCase):
@@ -51,24 +23,13 @@ class Bench(unittest.TestCase):
         name = tempfile.TemporaryDirectory()
         self.addCleanup(name.cleanup)
         self.folder = Path(name.name)
-        for path, text in (
-            (self.folder / "mpiexec", MPIEXEC.format(python=sys.executable, folder=name.name)),
-            (self.folder / "bench_p2p_ompi", "#!/bin/sh\n"),
-            (self.folder / "bench_coll_ompi", "#!/bin/sh\n"),
-        ):
-            path.write_text(text)
-            path.chmod(0o755)
+        self.mpi = FakeMpi(self.folder, ZEROHOP)
 
     def bench(self, placements, *args, bench="p2p"):
-        (self.folder / "placements").write_text(placements)
-        noted = self.folder / "noted"
-        noted.unlink(missing_ok=True)
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
-        host = ["--mpiexec", str(self.folder / "mpiexec"), "--abi", "ompi", "--programs", str(self.folder)]
-        command = [ZEROHOP, "bench", bench, *host, *(["--raw", "off"] if bench == "p2p" else []), *args]
-        env = clean | {"TMPDIR": str(self.folder)}
-        r = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
-        return r, [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
+        self.mpi.place(placements)
+        raw = ["--raw", "off"] if bench == "p2p" else []
+        r = self.mpi.run("bench", bench, *self.mpi.host, *raw, *args)
+        return r, self.mpi.launches()
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two processors")
     def test_lines_has_every_pair_of_processors(self):
@@ -93,12 +54,9 @@ class Bench(unittest.TestCase):
             self.assertEqual([c for a, c in chosen if a == f"bcast:{name}"], [None], r.stderr)
 
     def by_placement(self, placements, *args):
-        (self.folder / "placements").write_text(placements)
-        (self.folder / "noted").unlink(missing_ok=True)
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
-        host = ["--mpiexec", str(self.folder / "mpiexec"), "--abi", "ompi", "--programs", str(self.folder)]
-        command = [sys.executable, "-m", "zerohop.by_placement", "--zerohop", ZEROHOP, *args, "--", *host]
-        env = clean | {"TMPDIR": str(self.folder), "PYTHONPATH": str(Path(__file__).parents[3] / "python")}
+        self.mpi.place(placements)
+        command = [sys.executable, "-m", "zerohop.by_placement", "--zerohop", ZEROHOP, *args, "--", *self.mpi.host]
+        env = self.mpi.environment(PYTHONPATH=str(Path(__file__).parents[3] / "python"))
         command += ["--raw", "off", "--only", "latency", "--buffers", "malloc", "--quick"]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
 
@@ -135,8 +93,8 @@ class Bench(unittest.TestCase):
 
     def test_shapes_are_rows_that_models_are_compared_with(self):
         out = self.folder / "shapes.json"
-        args = ("ml-2", "--rounds", "6", "--line", "far", "--json", str(out))
-        r, launches = self.bench("nf", *args, bench="papers")
+        args = ("--only", "linear_bcast", "--ranks", "2", "--sizes", "1K", "--rounds", "6", "--line", "far")
+        r, launches = self.bench("nf", *args, "--json", str(out), bench="coll")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(len(launches), 12, "the host alone and zerohop beside it, in each round")
         self.assertIn("12 launches, 1 left out that were not far", r.stdout)
@@ -167,53 +125,64 @@ class Bench(unittest.TestCase):
         self.assertEqual((r.returncode, launches), (2, []))
         self.assertIn("lazy", r.stderr)
 
-    def test_a_figure_has_a_column_for_each_way(self):
-        out = self.folder / "figure.json"
-        args = ("ml-8", "--rounds", "2", "--layout", "1x4", "--json", str(out))
-        r, launches = self.bench("f", *args, bench="papers")
+    def test_each_arm_has_launches_and_a_column(self):
+        out = self.folder / "arms.json"
+        arms = ("--arm", "plain", "--arm", "tiles:ZEROHOP_ALGORITHM=bcast:hierarchical,chunk=8K")
+        args = ("--only", "bcast", "--sizes", "64K", "--layout", "1x4,2x2:turn", "--rotate-root", *arms)
+        r, launches = self.bench("f", *args, "--rounds", "2", "--json", str(out), bench="coll")
         self.assertEqual(r.returncode, 0, r.stderr)
-        first = [x["chosen"][:2] for x in launches[:4]]
-        self.assertEqual(first, [[None, None]] * 2 + [["bcast:hierarchical", tile] for tile in ("8K", "1M")])
+        self.assertEqual(len(launches), 8, "two arms, in two layouts, twice; the host beside each")
+        chosen = [(x["variables"].get("ZEROHOP_ALGORITHM"), x["settings"]) for x in launches[:2]]
+        self.assertEqual(chosen, [(None, {}), ("bcast:hierarchical", {"chunk": "8K"})])
         self.assertEqual({x["args"][x["args"].index("-n") + 1] for x in launches}, {"4"})
-        self.assertEqual({x["only"] for x in launches}, {"bcast"})
         self.assertTrue(all("--rotate-root" in x["args"] for x in launches))
-        document = json.loads(out.read_text())
-        self.assertEqual((document["figure"], document["pretended_nodes"]), ("ml-8", False))
-        rows = {row["series"]: row for row in document["rows"]}
-        self.assertEqual(set(rows), {"custom", "zerohop", "zerohop hierarchical/8K", "zerohop hierarchical/1M"})
-        self.assertEqual((rows["custom"]["us"]["median"], rows["custom"]["to_host"]), (4.0, None))
-        for series, row in rows.items():
-            self.assertEqual((row["layout"], row["us"]["count"]), ("1x4", 2))
-            if series != "custom":
-                self.assertEqual((row["us"]["median"], row["to_host"]["median"]), (2.0, 0.5))
+        rows = {(x["series"], x["metric"]): x for x in json.loads(out.read_text())["rows"]}
+        self.assertEqual({series for series, _ in rows}, {"custom", "plain", "tiles"})
+        tiles = rows["tiles", "time_us"]
+        self.assertEqual((tiles["value"]["median"], tiles["to_host"]["median"]), (2.0, 0.5))
+        self.assertEqual({x["round"] for x in tiles["launches"]}, {0, 1})
+        self.assertFalse(rows["custom", "time_us"]["zerohop"])
+        self.assertEqual(rows["custom", "time_us"]["value"]["median"], 4.0)
         self.assertIn("2.000 (0.500)", r.stdout)
         csv = [sys.executable, "-m", "zerohop.csv", str(out)]
         env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "python")}
         lines = subprocess.run(csv, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
-        self.assertEqual(len(lines), 5)
         self.assertIn("to_host.median", lines[0])
 
-    def test_a_figure_pretends_nodes_for_zerohop_alone(self):
-        r, launches = self.bench("f", "ml-8", "--rounds", "1", "--layout", "2x4", "--pretend", bench="papers")
+    def test_arms_replace_the_settings_that_are_forced_and_are_judged_again(self):
+        kept = self.folder / "launches.json"
+        args = ("--only", "skew", "--rounds", "1", "--arm", "mine:skew=0", "--launches", str(kept))
+        r, launches = self.bench("f", *args)
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual([x["chosen"][2] for x in launches], [None, "4", "4", "4"])
+        self.assertEqual([x["settings"] for x in launches if x["zerohop"]], [{"skew": "0"}])
+        again, launches = self.bench("f", "--only", "skew", "--rejudge", str(kept))
+        self.assertEqual((again.returncode, launches), (0, []), again.stderr)
+        self.assertIn("mine", again.stdout)
 
-    def test_figures_are_told_and_refused(self):
-        r, launches = self.bench("f", "--list", bench="papers")
-        self.assertEqual((r.returncode, launches), (0, []), r.stderr)
-        for name in ("limic-12", "limic-13", "cc-5a", "cc-5b", "cc-5c", "cc-7", "cc-8", "ml-2", "ml-8"):
-            self.assertIn(f"\n{name}\n", "\n" + r.stdout)
-        self.assertLessEqual(max(len(line) for line in r.stdout.splitlines()), 80)
-        for args, said in (
-            ((), "--list"),
-            (("cc-9",), "no such figure: cc-9"),
-            (("cc-7", "--machines", "2"), "--layout"),
-            (("cc-7", "--layout", "2x"), "no layout: 2x"),
-            (("cc-7", "--layout", "1x1"), "no layout: 1x1"),
-            (("cc-7", "--layout", "64x65"), "no layout: 64x65"),
+    def test_a_matrix_multiplication_is_a_program_of_its_own(self):
+        r, launches = self.bench(
+            "f", "--only", "matmul", "--ranks", "2", "--sizes", "16", "--rounds", "1", bench="coll"
+        )
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(all(any("bench_matmul_ompi" in word for word in x["args"]) for x in launches))
+        self.assertIn("16 x 16", r.stdout)
+
+    def test_what_is_no_arm_or_layout_is_refused(self):
+        for bench, args, said in (
+            ("coll", ("--layout", "2x"), "no layout: 2x"),
+            ("coll", ("--layout", "1x1"), "no layout: 1x1"),
+            ("coll", ("--layout", "64x65"), "no layout: 64x65"),
+            ("coll", ("--layout", "2x2", "--machines", "2"), "not --machines"),
+            ("coll", ("--only", "matmul,bcast"), "--only matmul"),
+            ("coll", ("--only", "linear_bcast,bcast"), "linear_bcast is no collective"),
+            ("coll", ("--only", "bcast", "--sizes", "12"), "--sizes"),
+            ("p2p", ("--arm", "a:no_such=1"), "no_such"),
+            ("p2p", ("--arm", ":heap=0"), "NAME"),
+            ("papers", ("cc-7",), "papers is now `zerohop reproduce`"),
         ):
-            r, launches = self.bench("f", *args, bench="papers")
-            self.assertEqual((r.returncode, launches), (2, []), args)
+            self.mpi.place("f")
+            r = self.mpi.run("bench", bench, *self.mpi.host, *args)
+            self.assertEqual((r.returncode, self.mpi.launches()), (2, []), args)
             self.assertIn(said, r.stderr, args)
 
     def test_limits_are_met_missed_or_open(self):

@@ -44,7 +44,7 @@ class Cli(Case):
             ["--help"],
             *([name, "--help"] for name in ("run", "info", "tune", "doctor")),
             ["bench", "--help"],
-            *(["bench", name, "--help"] for name in ("p2p", "coll", "papers")),
+            *(["bench", name, "--help"] for name in ("p2p", "coll", "algorithms")),
             ["schedule", "--help"],
         ):
             r = zerohop(*args)
@@ -332,7 +332,7 @@ class Cli(Case):
             program.chmod(0o755)
         return str(folder)
 
-    def bench_with_a_made_up_host(self, *args, bench="papers cc-8", **env):
+    def bench_with_a_made_up_host(self, *args, bench="coll --only matmul", **env):
         """`zerohop bench` on a host whose mpiexec notes its arguments and writes a document itself."""
         folder = Path(self.folder.name)
         mpiexec, hosts, noted = folder / "mpiexec", folder / "hosts.py", folder / "noted"
@@ -362,14 +362,14 @@ class Cli(Case):
         self.assertEqual(sum("run" in line for line in launches), 12)
         self.assertEqual({line[line.index("--arms") + 1] for line in launches}, {"host", "host,zerohop,host"})
         self.assertEqual({line[line.index("--sizes") + 1] for line in launches}, {"16"})
-        self.assertIn("round 6/6 1x4 openmpi zerohop", r.stderr)
+        self.assertIn("round 6/6 matmul 1x4 openmpi zerohop", r.stderr)
         self.assertRegex(r.stdout, r"16 x 16 comm_us .* 0\.500 \[0\.500, 0\.500\]")
         document = json.loads(Path(files["json"]).read_text())
         self.assertGreaterEqual(document["machine"]["processors"], 1)
         rows = document["rows"]
         self.assertEqual({(row["ranks"], row["metric"], row["param"]) for row in rows},
                          {(n, m, 16) for n in (2, 4) for m in ("comm_us", "time_us")})  # fmt: skip
-        again = zerohop("bench", "papers", "cc-8", "--rejudge", files["launches"])
+        again = zerohop("bench", "coll", "--only", "matmul", "--rejudge", files["launches"])
         self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
 
     def test_bench_algorithms_saves_the_fastest(self):
@@ -436,8 +436,8 @@ class Cli(Case):
             (("p2p", "--ranks", "1"), "--ranks"),
             (("p2p", "--blocks", "65"), "--blocks"),
             (("coll", "--placement", "nope"), "nope"),
-            (("papers", "cc-8", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
-            (("papers", "cc-8", "--timeout", "0"), "--timeout"),
+            (("coll", "--only", "matmul", "--sizes", "5000"), "no size: 5000 (a number from 1 to 4"),
+            (("coll", "--only", "matmul", "--timeout", "0"), "--timeout"),
             (("algorithms", "--chunks", "4K,x"), "no size: x"),
             (("algorithms", "--node-ranks", "0"), "--node-ranks"),
             (("algorithms", "--only", "nope"), "no such collective: nope"),
@@ -454,7 +454,7 @@ class Cli(Case):
 
     def test_bench_needs_the_hosts_and_programs_that_are_named(self):
         programs = ("--programs", self.made_up_programs())
-        for bench in ("p2p", "coll", "papers cc-8", "algorithms"):
+        for bench in ("p2p", "coll", "coll --only matmul", "algorithms"):
             for option in ("--hosts", "--under"):
                 r, launches = self.bench_with_a_made_up_host(option, "openmpi,nope", bench=bench)
                 self.assertEqual((r.returncode, launches), (2, []), bench)
@@ -477,7 +477,7 @@ class Cli(Case):
             copy_command(copy.parent)  # above the built one lies dev/hosts.py
 
             def bench(*args):
-                command = [str(copy), "bench", "papers", "cc-8", "--programs", self.made_up_programs(), *args]
+                command = [str(copy), "bench", "coll", "--only", "matmul", "--programs", self.made_up_programs(), *args]
                 return subprocess.run(
                     command, env={"HOME": name} | env, cwd=name, capture_output=True, text=True, timeout=60, check=False
                 )
@@ -513,7 +513,16 @@ class Cli(Case):
 
     def test_bench_stops_when_nothing_can_be_launched(self):
         r = zerohop(
-            "bench", "papers", "cc-8", "--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs()
+            "bench",
+            "coll",
+            "--only",
+            "matmul",
+            "--mpiexec",
+            "false",
+            "--abi",
+            "ompi",
+            "--programs",
+            self.made_up_programs(),
         )
         self.assertEqual(r.returncode, 2)
         self.assertIn("every launch of the first round failed", r.stderr)
@@ -580,7 +589,7 @@ class Cli(Case):
             (case,) = launch["document"]["cases"]
             launch["document"]["cases"] = [case | {"order": order} for order in range(16, 116)]
         kept.write_text(json.dumps(everything))
-        command = [ZEROHOP, "bench", "papers", "cc-8", "--rejudge", str(kept)]
+        command = [ZEROHOP, "bench", "coll", "--only", "matmul", "--rejudge", str(kept)]
         r = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertGreater(len(r.stdout), 8192, "more than a buffer")
         with Path("/dev/full").open("w") as full:

@@ -8,7 +8,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from cli import ZEROHOP, Case, zerohop
+from cli import Case, zerohop
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 from zerohop import model_report
@@ -227,22 +227,6 @@ class Model(Case):
         self.assertEqual(model_report.judged({"algorithm": "linear", "chunk_bytes": 0}, settings, settings[0])["is"],
                          "not measured")  # fmt: skip
 
-    def test_papers_gains_are_those_of_plain_walks(self):
-        model_report.FIGURES, kept = (
-            (("ml-8", "bcast", 2, 2, (1 << 20,), "linear", "hierarchical", 8192, "some"),),
-            (model_report.FIGURES),
-        )
-        try:
-            blocks, in_turn = model_report.papers_of(model_report.Zerohop(ZEROHOP, "gigabit-like"))
-        finally:
-            model_report.FIGURES = kept
-        at = ("bcast", "-n", "2", "-r", "2", "-b", "1M")
-        before = [self.walk_us(*at, "-a", "linear", "--root", str(r)) for r in (0, 1)]
-        after = [self.walk_us(*at, "-a", "hierarchical", "-c", "8K", "--team", "--root", str(r)) for r in (0, 1)]
-        self.assertAlmostEqual(blocks["before_us"], sum(before) / 2)
-        self.assertAlmostEqual(blocks["gain"], sum(before) / sum(after))
-        self.assertTrue(in_turn["cyclic"])
-
     def test_refuses(self):
         for args, said in (
             (("schedule", "bcast", "--stride", "8"), "--profile"),
@@ -252,7 +236,9 @@ class Model(Case):
             (("model", "report", self.profile(dict), "-p", "gigabit-like"), "no result of `zerohop bench algorithms"),
             (("model", "report", self.measured(), "-p", "gigabit-like"), "none of its rows"),
             (("model", "judge"), "judge is now `zerohop model report`"),
-            (("bench", "matmul", "--quick"), "matmul is now `zerohop bench papers cc-8`"),
+            (("bench", "matmul", "--quick"), "matmul is now `zerohop bench coll --only matmul`"),
+            (("bench", "papers", "cc-8"), "papers is now `zerohop reproduce`"),
+            (("model", "papers"), "papers is now `zerohop reproduce`"),
         ):
             r = zerohop(*args)
             self.assertEqual((r.returncode, r.stdout), (2, ""), args)

@@ -1,0 +1,143 @@
+"""Whether a paper's finding holds here: one rule for all figures, in both directions.
+
+Gains are judged by their logarithm: between half and one and a half times the paper's counts as the same. A gain far
+above holds in its direction, and is told as another effect than the paper's. Other values are judged by the paper's
+range alone. Six launches are the fewest of which an interval holds the median with 95 %.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "not resolved here"
+LEAST_LAUNCHES = 6
+CONFIDENCE = 0.95
+SAME = 1e-9  # a computed value meets a bound that it equals
+
+
+def number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    median: float
+    low: float
+    high: float
+    count: int  # launches; 0: computed, not measured
+    valid: bool
+
+    @classmethod
+    def computed(cls, value: float, low: float | None = None, high: float | None = None) -> Interval:
+        """Of a model or a count, which has no launches."""
+        return cls(value, value if low is None else low, value if high is None else high, 0, True)
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval | None:
+        """By order statistics, as `zerohop bench` has it (tools/bench/stats.cpp)."""
+        if not values:
+            return None
+        v, n = sorted(values), len(values)
+
+        def coverage(rank: int) -> float:
+            return 1 - 2 * sum(math.comb(n, i) for i in range(rank)) / 2**n
+
+        k = 1
+        while 2 * (k + 1) <= n and coverage(k + 1) >= CONFIDENCE:
+            k += 1
+        return cls(statistics.median(v), v[k - 1], v[n - k], n, n > 1 and coverage(k) >= CONFIDENCE)
+
+    def text(self) -> str:
+        mid, low, high = (number(v) for v in (self.median, self.low, self.high))
+        if self.count == 0 and self.low == self.high:
+            return mid
+        return f"{mid} [{low}, {high}]" if self.valid else f"{mid} [?]"
+
+
+@dataclass
+class Finding:
+    """What the paper tells, and what was found of it here."""
+
+    what: str
+    paper: tuple[float, float | None]  # least and greatest; None: the direction alone
+    ours: Interval | None
+    is_gain: bool = True  # greater than 1 is better
+    everywhere: bool = False  # the paper has no size at which the new way is slower
+    exact: bool = False  # on the paper's own cluster, where far above is as wrong as far below
+    factor: float = 1.0  # what is within so many times the paper's counts as the same; of what is no gain
+    slower: list[str] = field(default_factory=list)  # sizes at which it surely is here
+    why: str = ""  # where `ours` is missing
+    never: bool = False  # ... as what the paper tells surely does not come about
+
+
+@dataclass
+class Verdict:
+    state: str
+    because: str
+    beyond: bool = False  # holds in its direction, by far more than the paper
+
+    def json(self) -> dict:
+        return asdict(self)
+
+
+def band_of(finding: Finding) -> tuple[float, float]:
+    low, high = finding.paper
+    if not finding.is_gain:
+        return low / finding.factor, math.inf if high is None else high * finding.factor
+    return low**0.5, math.inf if high is None else high**1.5
+
+
+def paper_text(finding: Finding) -> str:
+    low, high = finding.paper
+    if high is None:
+        return f"more than {number(low)}"
+    return number(low) if abs(high - low) < 0.005 * abs(high) else f"{number(low)} to {number(high)}"
+
+
+def judge(finding: Finding) -> Verdict:
+    """One line of a figure's end."""
+    ours, told = finding.ours, paper_text(finding)
+    if ours is None:
+        return Verdict(FAILS if finding.never else OPEN, finding.why or "nothing was measured")
+    if ours.count and (ours.count < LEAST_LAUNCHES or not ours.valid):
+        return Verdict(OPEN, f"{ours.count} launches give no interval ({LEAST_LAUNCHES} do): {ours.text()} for {told}")
+    verdict = within(finding, ours, told)
+    if finding.slower:
+        at = "slower at " + ", ".join(finding.slower)
+        if finding.everywhere and verdict.state == HOLDS:
+            return Verdict(FAILS, f"{at}; the paper has no such size")
+        verdict.because += f"; {at}"
+    return verdict
+
+
+def within(finding: Finding, ours: Interval, told: str) -> Verdict:
+    low, high = band_of(finding)
+    mine = f"{ours.text()} for {told}"
+    if ours.high < low * (1 - SAME) - SAME:
+        if not finding.is_gain:
+            return Verdict(FAILS, f"less than the paper's: {mine}")
+        if ours.high < 1:
+            return Verdict(FAILS, f"it is slower here: {mine}")
+        return Verdict(FAILS, f"{'no gain' if ours.low <= 1 else 'the gain is smaller'}: {mine}")
+    if ours.low > high * (1 + SAME) + SAME:
+        if not finding.is_gain:
+            return Verdict(FAILS, f"more than the paper's: {mine}")
+        if finding.exact:
+            return Verdict(FAILS, f"the gain is far above the paper's: {mine}", beyond=True)
+        return Verdict(HOLDS, f"in its direction, and far above the paper's: another effect, {mine}", beyond=True)
+    if finding.is_gain and ours.low <= 1 < low + SAME and ours.low < ours.high:
+        return Verdict(OPEN, f"the interval holds 1: {mine}")
+    if not low - SAME <= ours.median <= high + SAME:
+        return Verdict(OPEN, f"the interval reaches over what would count as the paper's: {mine}")
+    return Verdict(HOLDS, mine)
+
+
+def together(verdicts: Sequence[Verdict]) -> str:
+    """The state of a figure by those of its findings: it holds where all do."""
+    states = [v.state for v in verdicts]
+    if not states:
+        return OPEN
+    return FAILS if FAILS in states else OPEN if OPEN in states else HOLDS

@@ -1,0 +1,88 @@
+"""Results of figures, kept in a folder one file each, so that an interrupted run goes on; and the making of one."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from zerohop.reproduce import measure, misses, programs, simulate
+from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, Figure
+from zerohop.reproduce.judge import OPEN, judge, paper_text, together
+from zerohop.reproduce.measure import Lab, Made
+
+SCHEMA = "zerohop-reproduce/1"
+MAKERS = {
+    "": measure.bench_figure,
+    "model": simulate.model,
+    "message_misses": misses.message_misses,
+    **{name: getattr(programs, name) for name in ("programs", "costs", "errors", "readers", "breakdown")},
+}
+
+
+class Store:
+    """A folder of results; one of another build, of other words or other patience does not count."""
+
+    def __init__(self, folder: Path, lab: Lab) -> None:
+        self.folder, self.lab = folder, lab
+
+    def key(self, figure: Figure) -> dict:
+        lab = self.lab
+        tools = Path(lab.zerohop).resolve().with_name("zerohop-tools")
+        build = [tools.stat().st_mtime_ns, tools.stat().st_size] if tools.exists() else []
+        how = {"build": build, "quick": lab.quick, "host": lab.host, "where": list(lab.where), "profile": lab.profile}
+        return {"schema": SCHEMA, "figure": repr(figure), **how}
+
+    def kept(self, figure: Figure) -> dict | None:
+        try:
+            result = json.loads((self.folder / f"{figure.id}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return result if result.get("key") == self.key(figure) else None
+
+    def keep(self, figure: Figure, result: dict) -> None:
+        if result["kind"] != figure.kind or not result["findings"]:
+            return  # what was missing may be there the next time
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{figure.id}.json"
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(result | {"key": self.key(figure)}, indent=1))
+        new.replace(path)
+
+
+def drawn(lab: Lab, figure: Figure) -> Made:
+    made = Made()
+    if figure.draws:
+        made.svg = lab.drawing(*figure.draws)
+        made.commands.append(["schedule", *figure.draws, "--svg", "FILE"])
+    return made
+
+
+def made_of(lab: Lab, figure: Figure) -> dict:
+    """The result of a figure; Broken passes."""
+    began, made, kind, why = time.monotonic(), Made(), figure.kind, ""
+    unresolved = False
+    try:
+        if kind == IMPOSSIBLE:
+            why = figure.here
+        elif kind == DRAWN:
+            made = drawn(lab, figure)
+        else:
+            made = MAKERS[figure.make](lab, figure)
+    except measure.Unavailable as e:
+        kind, why = IMPOSSIBLE, str(e)
+    except measure.Unresolved as e:
+        unresolved, why = True, str(e)
+    verdicts = [judge(f) for f in made.findings]
+    findings = []
+    for f, v in zip(made.findings, verdicts, strict=True):
+        ours = vars(f.ours) if f.ours else None
+        findings.append({"what": f.what, "paper": list(f.paper), "paper_text": paper_text(f), "ours": ours, **v.json()})
+    state = OPEN if unresolved else kind if kind in (IMPOSSIBLE, DRAWN) else together(verdicts)
+    return {
+        "id": figure.id, "source": figure.source, "kind": kind, "why": why, "state": state, "findings": findings,
+        "panels": [p.json() for p in made.panels], "notes": made.notes, "svg": made.svg,
+        "commands": made.commands, "seconds": time.monotonic() - began,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }  # fmt: skip

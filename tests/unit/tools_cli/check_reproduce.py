@@ -1,0 +1,449 @@
+"""Checks `zerohop reproduce`: its table of figures, what it launches, how it judges, what it writes.
+
+Usage: check_reproduce.py <zerohop>
+"""
+
+import importlib.util
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
+from fake_mpi import FakeMpi
+from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate, store
+from zerohop.reproduce.describe import HYBRID, IMPOSSIBLE, RUN, Bench, Claim, algorithm, less
+from zerohop.reproduce.figures import FIGURES
+from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Finding, Interval, Verdict, judge, together
+
+ZEROHOP = sys.argv[1]
+# Counted in the papers: figures of each, and the tables.
+FIGURES_OF = {"hybrid": 11, "limic": 16, "ml": 8, "cc": 8}
+TABLES = ("hybrid-t1", "limic-t1", "limic-t2")
+# Panels of figures that the papers' text tells apart.
+PANELS = ("hybrid-2a", "hybrid-2b", "hybrid-2c", "hybrid-8a", "hybrid-8b", "hybrid-8c", "hybrid-9a", "hybrid-9b",
+          "cc-2a", "cc-2b", "cc-2c", "cc-5a", "cc-5b", "cc-5c", "cc-6a", "cc-6b", "cc-6c")  # fmt: skip
+BY_ID = {f.id: f for f in FIGURES}
+
+
+def interval(low, median, high, count=8):
+    return Interval(median, low, high, count, count >= 6)
+
+
+class Figures(unittest.TestCase):
+    def test_every_figure_and_table_of_the_papers_is_named(self):
+        self.assertEqual(len(BY_ID), len(FIGURES), "names are unique")
+        for paper, count in FIGURES_OF.items():
+            known = {int(m[1]) for f in FIGURES if f.paper == paper and (m := re.search(r"figure (\d+)", f.number))}
+            self.assertEqual(known, set(range(1, count + 1)), paper)
+        self.assertLessEqual({*TABLES, *PANELS}, set(BY_ID))
+
+    def test_what_is_run_claims_something_and_what_is_not_says_why(self):
+        for f in FIGURES:
+            self.assertTrue(f.shows and f.headline and f.here, f.id)
+            self.assertEqual(bool(f.claims), f.kind in (RUN, "simulated"), f.id)
+            self.assertEqual(f.minutes > 0, f.kind in (RUN, "simulated"), f.id)
+            series = {a.name for b in f.bench for a in b.arms} | {"host", "before", "after"}
+            for c in f.claims if f.bench else ():
+                self.assertLessEqual({c.new, c.old}, series, f"{f.id} claims something of a series that it has not")
+
+
+class Judge(unittest.TestCase):
+    def test_gains_are_judged_in_both_directions(self):
+        quarter = (1.25, 1.25)
+        for ours, state, beyond, said in (
+            (interval(1.2, 1.25, 1.3), HOLDS, False, "1.25"),
+            (interval(1.13, 1.15, 1.2), HOLDS, False, ""),
+            (interval(1.02, 1.05, 1.08), FAILS, False, "smaller"),
+            (interval(0.99, 1.0, 1.01), FAILS, False, "no gain"),
+            (interval(0.7, 0.8, 0.9), FAILS, False, "slower here"),
+            (interval(4.9, 5.05, 5.2), HOLDS, True, "far above"),
+            (interval(0.9, 1.25, 1.5), OPEN, False, "holds 1"),
+            (interval(1.3, 1.6, 2.0), OPEN, False, "reaches over"),
+            (interval(1.2, 1.25, 1.3, count=5), OPEN, False, "5 launches"),
+            (None, OPEN, False, "nothing was measured"),
+        ):
+            verdict = judge(Finding("x", quarter, ours))
+            self.assertEqual((verdict.state, verdict.beyond), (state, beyond), f"{ours}: {verdict}")
+            self.assertIn(said, verdict.because)
+
+    def test_on_the_papers_own_cluster_far_above_is_wrong_too(self):
+        verdict = judge(Finding("x", (1.47, 1.49), Interval.computed(5.05), exact=True))
+        self.assertEqual((verdict.state, verdict.beyond), (FAILS, True))
+
+    def test_sizes_that_are_slower_are_told_and_count_where_the_paper_has_none(self):
+        told = {"slower": ["16K (0.72)"]}
+        verdict = judge(Finding("x", (1.25, 1.25), interval(1.2, 1.25, 1.3), **told))
+        self.assertEqual(verdict.state, HOLDS)
+        self.assertIn("slower at 16K (0.72)", verdict.because)
+        verdict = judge(Finding("x", (1.25, 1.25), interval(1.2, 1.25, 1.3), everywhere=True, **told))
+        self.assertEqual(verdict.state, FAILS)
+
+    def test_a_direction_alone_has_no_far_above(self):
+        for ours, state in (((5, 6, 7), HOLDS), ((0.9, 1.1, 1.2), OPEN), ((0.5, 0.6, 0.7), FAILS)):
+            self.assertEqual(judge(Finding("x", (1, None), interval(*ours))).state, state)
+
+    def test_other_values_have_the_papers_range_alone(self):
+        for ours, state in (
+            ((0.9, 1.0, 1.1), HOLDS),
+            ((0.0, 0.01, 0.02), FAILS),
+            ((2, 3, 4), FAILS),
+            ((0.5, 1, 3), HOLDS),
+        ):
+            self.assertEqual(judge(Finding("slope", (0.8, 1.2), interval(*ours), is_gain=False)).state, state)
+
+    def test_a_figure_holds_where_all_its_findings_do(self):
+        hold, fail, open_ = (Verdict(s, "") for s in (HOLDS, FAILS, OPEN))
+        self.assertEqual(together([hold, hold]), HOLDS)
+        self.assertEqual(together([hold, open_]), OPEN)
+        self.assertEqual(together([open_, fail, hold]), FAILS)
+        self.assertEqual(together([]), OPEN)
+
+    def test_intervals_are_those_of_the_benchmarks(self):
+        """Order statistics, as tests/unit/tools/bench/stats_test.cpp has them."""
+        self.assertEqual(Interval.of([3, 1, 2, 6, 5, 4]), Interval(3.5, 1, 6, 6, True))
+        self.assertFalse(Interval.of([1, 2, 3, 4, 5]).valid)
+        self.assertEqual(Interval.of(list(range(1, 10))), Interval(5, 2, 8, 9, True))
+        self.assertIsNone(Interval.of([]))
+
+
+def rows(series, *, metric="time_us", x=1024, rounds=8, to_host=(), **more):
+    """One row of a document: a value for each round."""
+    launches = [{"round": n, "value": 1.0} | ({"to_host": to_host[n]} if to_host else {}) for n in range(rounds)]
+    row = {"bench": "bcast", "variant": "", "bytes": x, "param": 0, "metric": metric, "ranks": 8, "machines": 1}
+    row |= {"in_turn": False, "placement": "near", "series": series, "zerohop": bool(to_host), "launches": launches}
+    return row | more
+
+
+class Findings(unittest.TestCase):
+    def tables(self, *all_rows, **how):
+        bench = replace(Bench(("coll",), ()), **how)
+        return measure.tables_of({"rows": list(all_rows)}, bench)
+
+    def test_a_gain_pairs_launches_of_a_round(self):
+        drift = [1.0, 0.5, 0.25, 0.125, 1, 1, 1, 1]
+        (table,) = self.tables(rows("new", to_host=[d / 2 for d in drift]), rows("old", to_host=drift), rows("openmpi"))
+        finding = measure.finding_of(table, Claim("x", (2, 2), "new", "old"))
+        self.assertEqual(finding.ours, Interval(2, 2, 2, 8, True))
+        by_host = measure.finding_of(table, Claim("x", (2, 2), "new"))
+        self.assertEqual((by_host.ours.low, by_host.ours.high), (2, 16))
+
+    def test_the_size_from_which_a_way_is_faster_has_no_slower_one_behind_it(self):
+        gains = {1: 2.0, 2: 0.5, 4: 2.0, 8: 2.0}
+        all_rows = [rows("new", x=x, to_host=[1 / g] * 8) for x, g in gains.items()]
+        (table,) = self.tables(*all_rows, *(rows("old", x=x, to_host=[1.0] * 8) for x in gains))
+        finding = measure.finding_of(table, Claim("x", (4, 4), "new", "old", kind="from"))
+        self.assertEqual(finding.ours.median, 4)
+        self.assertEqual(judge(finding).state, HOLDS)
+        gains[8] = 0.5
+        never = [rows("new", x=x, to_host=[1 / g] * 8) for x, g in gains.items()]
+        (table,) = self.tables(*never, *(rows("old", x=x, to_host=[1.0] * 8) for x in gains))
+        finding = measure.finding_of(table, Claim("x", (2, 2), "new", "old", kind="from"))
+        self.assertEqual((judge(finding).state, finding.ours), (FAILS, None))
+        finding = measure.finding_of(table, Claim("x", (8, 8), "new", "old", kind="from"))
+        self.assertEqual(judge(finding).state, OPEN, "larger sizes than these were not measured")
+        (table,) = self.tables(*all_rows, *(rows("old", x=x, to_host=[1.0] * 8) for x in gains))
+        late = measure.finding_of(table, Claim("x", (1, 1), "new", "old", kind="from"))
+        self.assertEqual(judge(late).state, FAILS, "the paper has it at a quarter of the size")
+
+    def test_the_best_other_tile_is_found(self):
+        all_rows = [rows(name, to_host=[t] * 8) for name, t in (("8K", 0.5), ("64K", 0.4), ("1M", 0.9), ("whole", 0.1))]
+        (table,) = self.tables(*all_rows)
+        finding = measure.finding_of(table, Claim("x", (1, None), "8K", "whole", kind="best"))
+        self.assertAlmostEqual(finding.ours.median, 0.8)
+        self.assertEqual(judge(finding).state, FAILS)
+
+    def test_slopes_are_of_64_times_the_delay(self):
+        def one(c2, us):
+            row = rows("kernel", metric="c3_us", param=c2, to_host=[1.0] * 8)
+            return row | {"launches": [{"round": n, "value": us, "to_host": 1.0} for n in range(8)]}
+
+        (table,) = self.tables(one(10, 640.0), one(110, 7040.0), metric="c3_us", x="param")
+        self.assertAlmostEqual(measure.finding_of(table, Claim("x", (0.8, 1.2), "kernel", kind="slope")).ours.median, 1)
+
+    def test_launches_that_are_too_few_at_one_distance_do_not_hide_the_others(self):
+        near = [rows("new", to_host=[0.5] * 8), rows("old", to_host=[1.0] * 8)]
+        far = [r | {"placement": "far", "launches": r["launches"][:2]} for r in near]
+        found = list(measure.findings_of(self.tables(*near, *far), [Claim("x", (2, 2), "new", "old")]))
+        self.assertEqual([f.ours.count for f in found], [8])
+
+    def test_values_of_applications(self):
+        spread = {"median": 0.8, "low": 0.75, "high": 0.85, "valid": True}
+        row = {"app": "is", "ratio": spread, "size_table": {"messages": {"<1K": 30, "1K-32K": 10, ">=1M": 10}}}
+        ours = programs.app_values([row], "ratio")["is"]
+        self.assertAlmostEqual(ours.median, 1.25)
+        self.assertLess(ours.low, ours.high)
+        self.assertIn("hpcc HPL", programs.app_values([row | {"app": "hpcc", "part": "HPL"}], "ratio"))
+        self.assertEqual(programs.app_values([row], "sizes")["is below 1K"].median, 60)
+        self.assertEqual(programs.app_values([row], "counts")["is above 1M"].median, 10)
+
+
+class Models(unittest.TestCase):
+    def test_one_kind_of_cost_changes_and_a_link_stays_within_its_network_time(self):
+        lab = measure.Lab(ZEROHOP)
+        profile = json.loads(lab.run("tune", "--profile", "gigabit-like"))
+        for kind, key in (("o", "overhead"), ("o_net", "network"), ("link", "link")):
+            for factor in (0.5, 2.0):
+                changed = simulate.scaled(profile, kind, factor)
+                for level in changed["levels"].values():
+                    for (_, link), (_, network) in zip(level.get("link", []), level.get("network", []), strict=True):
+                        self.assertLessEqual(link, network)
+                before, after = (p["levels"]["inter-node"] for p in (profile, changed))
+                self.assertEqual({k for k in before if before[k] != after[k]} - {"link"}, {key} - {"link"})
+                if kind != "link":
+                    self.assertEqual(after[key][1], [before[key][1][0], factor * before[key][1][1]])
+                else:
+                    self.assertNotEqual(after[key], before[key])
+        self.assertIsNone(simulate.scaled(profile, simulate.MEMORY, 2))
+
+    def test_gains_are_those_of_plain_walks(self):
+        case = ((1 << 20,), "linear", "hierarchical", 8192)
+        args = {"collective": "bcast", "nodes": 2, "ranks": 2, "any_root": True, "cases": (case,)}
+        figure = replace(BY_ID["ml-8-model"], args=args)
+        lab = measure.Lab(ZEROHOP)
+        made = simulate.model(lab, figure)
+
+        def walk(*words):
+            out = lab.run("schedule", "bcast", "-n", "2", "-r", "2", "-b", "1M", *words, "-p", "gigabit-like", "--json")
+            return json.loads(out)["costs"]["models"][-1]["walk_us"]
+
+        before = sum(walk("-a", "linear", "--root", str(r)) for r in (0, 1))
+        after = sum(walk("-a", "hierarchical", "-c", "8K", "--team", "--root", str(r)) for r in (0, 1))
+        self.assertAlmostEqual(made.findings[0].ours.median, before / after)
+        self.assertEqual([p.title for p in made.panels], ["2x2, ranks in blocks", "2x2, ranks in turn"])
+        self.assertRegex(made.notes[-1], r"stays in \d of 6")
+
+
+class Costs(unittest.TestCase):
+    """Figures of a measured profile, which is the built-in one here."""
+
+    def setUp(self):
+        name = tempfile.TemporaryDirectory()
+        self.addCleanup(name.cleanup)
+        self.mpi = FakeMpi(Path(name.name), ZEROHOP)
+        self.mpi.place("n")
+        self.lab = measure.Lab(ZEROHOP, where=tuple(self.mpi.host))
+        self.profile = json.loads(self.lab.run("tune", "--profile", "gigabit-like"))
+        self.profile["measured_levels"] = [{"level": "shared-l3", "placement": "near", "launches": 8,
+                                            "stands_for": "intra-cmp"}]  # fmt: skip
+        tuned, programs.tuned = programs.tuned, lambda *_: self.profile
+        self.addCleanup(setattr, programs, "tuned", tuned)
+
+    def findings(self, name):
+        return {f.what: f for f in store.MAKERS[BY_ID[name].make](self.lab, BY_ID[name]).findings}
+
+    def test_costs_between_nodes_are_compared_with_those_inside(self):
+        """The built-in profile has the paper's shares."""
+        overhead, latency = self.findings("ml-2").values()
+        self.assertAlmostEqual(overhead.ours.median, less(49.2), places=6)
+        self.assertEqual(judge(overhead).state, HOLDS)
+        self.assertGreater(latency.ours.median, 1)
+        self.profile["levels"]["inter-node"]["overhead"] = self.profile["levels"]["intra-cmp"]["overhead"]
+        self.assertEqual(judge(next(iter(self.findings("ml-2").values()))).state, FAILS)
+
+    def test_errors_are_of_predictions_beside_measured_shapes(self):
+        (error,) = self.findings("ml-3").values()
+        self.assertEqual((error.ours.count, error.is_gain), (6, False))
+        self.assertGreater(error.ours.median, 2.03, "the launcher's times are made up")
+        self.assertEqual(judge(error).state, FAILS)
+
+    def test_readers_at_once(self):
+        self.profile["contention"] = [{"way": "mapped", "bytes": 16384, "us": [[1, 2.0], [2, 2.2]]}]
+        (readers,) = self.findings("cc-2a").values()
+        self.assertAlmostEqual(readers.ours.median, 1.1)
+        self.assertEqual(judge(readers).state, HOLDS)
+        del self.profile["contention"]
+        with self.assertRaises(measure.Unavailable):
+            self.findings("cc-2a")
+
+
+class Schedules(unittest.TestCase):
+    def test_series_of_one_schedule_are_refused(self):
+        lab = measure.Lab(ZEROHOP)
+        for name, same in (("binomial", True), ("hierarchical", False)):
+            arms = (algorithm("bcast", name, "0", "whole"), algorithm("bcast", name, "8K", "tile 8K"))
+            bench = Bench(("coll", "--only", "bcast"), arms, ("1x8",), "64K")
+            self.assertEqual(measure.same_schedules(lab, bench), [("whole", "tile 8K")] if same else [], name)
+        figure = replace(BY_ID["ml-6"], bench=(replace(bench, arms=arms * 2, sizes="4K"),))
+        with self.assertRaisesRegex(measure.Broken, "one schedule"):
+            measure.bench_figure(lab, figure)
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        name = tempfile.TemporaryDirectory()
+        self.addCleanup(name.cleanup)
+        self.folder = Path(name.name)
+        self.mpi = FakeMpi(self.folder, ZEROHOP)
+        self.mpi.place("n")
+        self.lab = measure.Lab(ZEROHOP, quick=True, where=tuple(self.mpi.host))
+
+    def reproduce(self, *words):
+        bench = " ".join(self.mpi.host[2:])
+        where = ["--mpiexec", self.mpi.host[1], "--bench", bench, "--folder", str(self.folder / "kept"), "--quick"]
+        return self.mpi.run("reproduce", *words, *where, timeout=110)
+
+    def launched(self, words):
+        self.mpi.place("n")
+        r = self.mpi.run(*words)
+        return r, self.mpi.launches()
+
+    def test_each_figures_command_is_accepted_and_launches_its_arms(self):
+        for figure in FIGURES:
+            for bench in figure.bench:
+                if bench.pair:
+                    continue  # which processors are a pair is the machine's
+                self.assertEqual(measure.same_schedules(self.lab, bench), [], figure.id)
+                r, launches = self.launched(measure.bench_words(self.lab, bench))
+                if r.returncode and "unknown variable" in r.stderr:
+                    self.assertRegex(r.stderr, "copier|queue_lock|keep_copies", "what this build may lack")
+                    continue
+                self.assertEqual(r.returncode, 0, f"{figure.id}: {r.stderr}")
+                self.check_arms(figure, bench, launches)
+
+    def check_arms(self, figure, bench, launches):
+        seen = {json.dumps([x["variables"], x["settings"]], sort_keys=True) for x in launches if x["zerohop"]}
+        wanted = set()
+        for arm in bench.arms:
+            options = dict(part.split("=", 1) for part in arm.options.split(",") if part)
+            short = {"heap": "ZEROHOP_HEAP", "cma": "ZEROHOP_CMA"}
+            options = {short.get(k, k): v for k, v in options.items()}
+            variables = {k: v for k, v in options.items() if k.isupper()}
+            wanted.add(
+                json.dumps([variables, {k: v for k, v in options.items() if k not in variables}], sort_keys=True)
+            )
+        self.assertEqual(seen, wanted, figure.id)
+        self.assertEqual(len(wanted), len(bench.arms), f"{figure.id}: arms that are set alike")
+        ranks = {int(x["args"][x["args"].index("-n") + 1]) for x in launches}
+        layouts = [layout.removesuffix(":turn").split("x") for layout in bench.layouts]
+        if layouts:
+            self.assertEqual(ranks, {int(n) * int(r) for n, r in layouts}, figure.id)
+
+    def test_a_figure_is_made_judged_and_kept(self):
+        out = self.folder / "out.json"
+        r = self.reproduce("limic-10", "--json", str(out))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        (result,) = json.loads(out.read_text())["figures"]
+        self.assertEqual(result["state"], OPEN, "two rounds resolve nothing")
+        self.assertEqual(
+            {*result["panels"][0]["series"]}, {"host", "shared memory alone", "kernel copy alone", "hybrid"}
+        )
+        self.assertIn("limic-10 not resolved here", r.stdout)
+        self.assertIn("LiMIC paper (ICPP 2005), figure 10", r.stdout)
+
+    def test_it_goes_on_where_it_was_interrupted(self):
+        self.assertEqual(self.reproduce("limic-10").returncode, 0)
+        self.mpi.place("n")
+        r = self.reproduce("limic-10", "limic-13")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual({x["only"] for x in self.mpi.launches()}, {"alltoall"}, "what is kept is not run again")
+        self.assertIn("limic-10 not resolved here", r.stdout)
+        self.mpi.place("n")
+        self.reproduce("limic-10", "--fresh")
+        self.assertEqual({x["only"] for x in self.mpi.launches()}, {"latency"})
+
+    def test_an_interrupted_run_keeps_whole_figures_alone(self):
+        command = [ZEROHOP, "reproduce", "limic-10", "limic-11", "--folder", str(self.folder / "kept"), "--mpiexec",
+                   self.mpi.host[1], "--bench", " ".join(self.mpi.host[2:])]  # fmt: skip
+        job = subprocess.Popen(command, env=self.mpi.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)  # fmt: skip
+        deadline = time.monotonic() + 60
+        while "bandwidth" not in {x["only"] for x in self.mpi.launches()} and time.monotonic() < deadline:
+            time.sleep(0.02)
+        job.send_signal(signal.SIGINT)
+        _, said = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 130, said)
+        self.assertIn("goes on from here", said)
+        self.assertEqual([p.name for p in (self.folder / "kept").iterdir()], ["limic-10.json"])
+
+    def test_a_command_that_fails_is_told_and_the_others_are_made(self):
+        self.mpi.place("x")
+        r = self.reproduce("limic-10", "hybrid-11")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("limic-10:", r.stderr)
+        self.assertIn("hybrid-11: not possible here", r.stdout)
+        self.assertFalse((self.folder / "kept" / "limic-10.json").exists())
+
+    def test_wrong_words_are_refused(self):
+        for words, said in ((("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such")):
+            r = self.reproduce(*words)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), words)
+            self.assertIn(said, r.stderr)
+
+    def test_the_list_tells_of_each_and_runs_nothing(self):
+        r = self.reproduce("--list")
+        self.assertEqual((r.returncode, self.mpi.launches()), (0, []), r.stderr)
+        for f in FIGURES:
+            self.assertRegex(r.stdout, rf"(?m)^{re.escape(f.id)} +{f.kind}")
+        self.assertEqual(r.stdout.count("why: "), sum(f.kind == IMPOSSIBLE for f in FIGURES))
+
+    def test_counters_that_are_missing_make_no_number(self):
+        bin_ = self.folder / "bin"
+        bin_.mkdir()
+        (bin_ / "perf").write_text("#!/bin/sh\necho '<not supported>,,cache-misses' >&2\n")
+        (bin_ / "perf").chmod(0o755)
+        which, misses.shutil.which = misses.shutil.which, lambda _: str(bin_ / "perf")
+        try:
+            with self.assertRaisesRegex(measure.Unavailable, "hardware counters"):
+                misses.countable()
+            (bin_ / "perf").write_text("#!/bin/sh\necho '12,,l2_rqsts.miss' >&2\n")
+            self.assertEqual(misses.countable(), "l2_rqsts.miss")
+        finally:
+            misses.shutil.which = which
+
+
+def result_of(figure, state=HOLDS):
+    points = [[1024, vars(interval(1, 2, 3))], [65536, vars(interval(4, 5, 6))]]
+    panel = {"title": "near <b>", "x": "bytes", "y": "µs", "series": {"host": points, HYBRID.name: points}}
+    finding = {"what": "gain", "paper": [2, 2], "paper_text": "2", "ours": vars(interval(1, 2, 3)), "state": state,
+               "because": "2 for 2", "beyond": False}  # fmt: skip
+    return {"id": figure.id, "kind": RUN, "why": "", "state": state, "findings": [finding], "panels": [panel],
+            "notes": ["a note"], "svg": "", "commands": [["bench", "p2p"]], "date": "2026-01-01"}  # fmt: skip
+
+
+class Shown(unittest.TestCase):
+    def test_the_closing_table_has_paper_here_and_holds(self):
+        figures = [BY_ID["limic-10"], BY_ID["hybrid-11"], BY_ID["hybrid-1"]]
+        results = {"limic-10": result_of(figures[0])}
+        results |= {
+            f.id: result_of(f) | {"kind": f.kind, "findings": [], "panels": [], "why": f.here} for f in figures[1:]
+        }
+        table = show.closing_rows(figures, results)
+        self.assertEqual([row[0] for row in table[1:]], ["limic-10", "hybrid-11"], "a drawing has no number")
+        self.assertEqual(table[1][2:], ["2", "2 [1, 3]", HOLDS])
+        self.assertIn("holds: 1, does not hold: 0, not resolved here: 0, not possible here: 1",
+                      show.closing_text(figures, results))  # fmt: skip
+
+    @unittest.skipIf(importlib.util.find_spec("jinja2") is None, "needs jinja2")
+    def test_the_page_refers_to_nothing_outside(self):
+        figure = BY_ID["limic-10"]
+        whole = page.page([figure], {figure.id: result_of(figure)}, "about")
+        self.assertIn("near &lt;b&gt;", whole)
+        self.assertIn(show.finding_text(result_of(figure)["findings"][0]), whole)
+        outside = re.findall(r"""(?:src|href|xlink:href)=["'](?!#)[^"']*|url\((?!#)[^)]*|@import[^;]*""", whole)
+        self.assertEqual(outside, [])
+        if importlib.util.find_spec("matplotlib"):
+            self.assertIn("<svg", whole)
+
+    def test_the_time_left_follows_what_the_figures_took(self):
+        bar = progress.Progress({"a": 1.0, "b": 2.0, "c": 1.0})
+        self.addCleanup(bar.close)
+        bar.start("a")
+        bar.began -= 180  # it took three minutes instead of one
+        bar.end()
+        bar.start("b")
+        self.assertAlmostEqual(bar.minutes_left(), 9, places=1)
+        self.assertIn("b: 2 figures left, about 9 min", bar.text())
+
+    def test_less_time_is_a_gain(self):
+        self.assertAlmostEqual(less(50), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
