@@ -317,6 +317,7 @@ STAGES = [
     Stage("machines with kernels of their own", "cf", script_stage("tests/mpi/kernels.py", timeout_s=600)),
     Stage("statistics", "cf", script_stage("tests/mpi/statistics.py", timeout_s=600)),
     Stage("benchmarks on machines", "f", script_stage("tests/mpi/bench_machines.py", timeout_s=900)),
+    Stage("applications", "cf", script_stage("tests/mpi/apps.py", timeout_s=900)),
     Stage("profilers", "cf", script_stage("tests/mpi/profilers.py", timeout_s=600)),
     Stage("hosts older than MPI 4", "f", script_stage("tests/mpi/older_hosts.py", timeout_s=1500)),
     Stage("script for large machines", "f", command_stage("dev/large_machine.sh", "--check", timeout_s=600)),
