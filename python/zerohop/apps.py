@@ -249,7 +249,7 @@ def seconds_text(seconds: float) -> str:
 
 def table(rows: list[dict], rounds: int) -> str:
     lines = [f"zerohop's time by the host's (below 1: faster), medians of {rounds} rounds with 95 % intervals", ""]
-    head = ("app", "class", "ranks", "host", "host", "zerohop", "ratio", "interval", "in MPI", "verdict")
+    head = ("app", "class", "ranks", "MPI", "alone", "zerohop", "ratio", "interval", "job", "time in MPI", "verdict")
     body = []
     for row in sorted(rows, key=lambda r: (VERDICTS.index(verdict_of(r)), -r["ratio"]["median"])):
         ratio, share = row["ratio"], row["mpi_share"]
@@ -257,8 +257,9 @@ def table(rows: list[dict], rounds: int) -> str:
         interval = f"{ratio['low']:.2f}-{ratio['high']:.2f}" if ratio["valid"] else "?"
         in_mpi = f"{share['host']:.0%} -> {share['zerohop']:.0%}" if share else ""
         times = (seconds_text(row[f"{side}_s"]["median"]) for side in SIDES)
+        job = f"{row['job_ratio']['median']:.3f}"
         where = (name, row["class"], str(row["ranks"]), row["host"])
-        body.append((*where, *times, f"{ratio['median']:.3f}", interval, in_mpi, verdict_of(row)))
+        body.append((*where, *times, f"{ratio['median']:.3f}", interval, job, in_mpi, verdict_of(row)))
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
     for line in [head, *body]:
         lines.append("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
@@ -281,7 +282,8 @@ def hosts_of(app: programs.App, hosts: list[dict], place: programs.Place) -> tup
         hosts = [{"name": app.alone, "env": {}}]
     elif app.system:
         mpiexec = shutil.which("mpiexec.openmpi") or "mpiexec.openmpi"
-        hosts = [{"name": "debian-openmpi", "abi": "ompi", "mpiexec": [mpiexec], "env": OPENMPI_ENV}]
+        system = {"name": programs.SYSTEM_HOST, "abi": "ompi", "mpiexec": [mpiexec], "env": OPENMPI_ENV}
+        hosts = [*(hosts if app.system == "too" else []), system]
     reasons = [(h, app.missing(place, h)) for h in hosts]
     return [h for h, why in reasons if not why], next((why for _, why in reasons if why), "")
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 CLASSES = ("S", "W", "A", "B")
+SYSTEM_HOST = "debian-openmpi"
 
 
 class Unreadable(Exception):
@@ -48,8 +49,8 @@ class Place:
 @dataclasses.dataclass
 class App:
     """`missing`: why the program cannot run under a host, or "". `command`: its words; may write its input to the
-    folder. `system`: runs under the distribution's MPI alone. `alone`: starts its processes itself, and takes the word
-    "zerohop" or `alone` at its end."""
+    folder. `system`: runs under the distribution's MPI, "only" or "too". `alone`: starts its processes itself, and
+    takes the word "zerohop" or `alone` at its end."""
 
     name: str
     about: str
@@ -58,7 +59,7 @@ class App:
     read: Callable[[Path, str], Outcome]
     classes: tuple[str, ...] = CLASSES
     libraries: Callable[[Place], list[Path]] = lambda _: []
-    system: bool = False
+    system: str = ""
     alone: str = ""
 
 
@@ -143,6 +144,9 @@ def gfortran_words(host: dict) -> list[str] | str:
     include, library = Path(host.get("include") or "/none"), Path(host.get("libdir") or "/none")
     if not gfortran:
         return "not installed: apt-get install gfortran"
+    if host["name"] == SYSTEM_HOST:
+        wrapper = shutil.which("mpif90.openmpi")
+        return [wrapper, "-O2"] if wrapper else "not installed: apt-get install libopenmpi-dev"
     if host["abi"] == "abi" or not (library / "libmpifort.so").exists():
         return "the host has no Fortran binding"
     version = subprocess.run([gfortran, "-dumpversion"], capture_output=True, text=True).stdout.split(".")[0].strip()
@@ -151,7 +155,8 @@ def gfortran_words(host: dict) -> list[str] | str:
     if not module:
         return "the host has no MPI module for this gfortran"
     old = [] if (module[0] / "mpi_f08.mod").exists() else ["-DOLD_MODULE", "-fallow-argument-mismatch", "-w"]
-    return [gfortran, "-O2", *old, "-I", str(module[0]), "-L", str(library), f"-Wl,-rpath,{library}"]
+    where = ["-Wl,--no-as-needed", "-L", str(library), f"-Wl,-rpath,{library}", "-lmpifort", "-lmpi"]
+    return [gfortran, "-O2", *old, "-I", str(module[0]), *where]
 
 
 def outside_binary(place: Place, source: str, compiler: list[str], libraries: list[str]) -> str:
@@ -176,8 +181,7 @@ def jacobi_missing(_: Place, host: dict) -> str:
 def jacobi_command(place: Place, host: dict, size: str, _: int, folder: Path) -> list[str]:
     words = gfortran_words(host)
     assert isinstance(words, list)
-    binary = outside_binary(place, "jacobi.F90", words, ["-lmpifort", "-lmpi"])
-    return [binary, *HALO[size], str(folder / "out.json")]
+    return [outside_binary(place, "jacobi.F90", words, []), *HALO[size], str(folder / "out.json")]
 
 
 # ---- libraries of the distribution, which run under the distribution's Open MPI
@@ -204,7 +208,7 @@ def system_app(name: str, about: str, package: str, source: str, module: str, li
         binary = outside_binary(place, source, [str(compiler), "-O2"], flags() or [])
         return [binary, SYSTEM_SIZES[name][CLASSES.index(size)], str(folder / "out.json")]
 
-    return App(name, about, missing, command, read_json, system=True)
+    return App(name, about, missing, command, read_json, system="only")
 
 
 # ---- programs of others
@@ -277,9 +281,9 @@ HPCC_LATENCIES = {"ping-pong": "MaxPingPongLatency_usec", "ring": "NaturallyOrde
                   "random ring": "RandomlyOrderedRingLatency_usec"}  # fmt: skip
 
 
-def hpcc_input(place: Place, ranks: int, size: int) -> str:
+def hpcc_input(env_dir: Path, ranks: int, size: int) -> str:
     """The packaged input with one problem size and a grid for this many ranks."""
-    path = place.env_dir / "programs" / "usr" / "share" / "doc" / "hpcc" / "examples" / "_hpccinf.txt"
+    path = env_dir / "programs" / "usr" / "share" / "doc" / "hpcc" / "examples" / "_hpccinf.txt"
     text, rows = path.read_text(), max(r for r in range(1, int(ranks**0.5) + 1) if ranks % r == 0)
     for pattern, value in (
         (r"^1000 +Ns$", f"{size} Ns"),
@@ -293,7 +297,7 @@ def hpcc_input(place: Place, ranks: int, size: int) -> str:
 
 
 def hpcc_command(place: Place, _: dict, size: str, ranks: int, folder: Path) -> list[str]:
-    (folder / "hpccinf.txt").write_text(hpcc_input(place, ranks, HPCC_SIZES[size]))
+    (folder / "hpccinf.txt").write_text(hpcc_input(place.env_dir, ranks, HPCC_SIZES[size]))
     return [str(unpacked(place, "hpcc"))]
 
 
@@ -391,7 +395,8 @@ def all_apps() -> list[App]:
         nas("halo3d", "3-D halo exchange (subarray datatypes)"),
         own("matmul", "matrix multiplication (Allgather)", "matmul", matmul_words, read_matmul),
         App("heat", "heat equation in Python (mpi4py, NumPy)", no_mpi4py, heat_command, read_json),
-        App("jacobi", "Jacobi's iteration in Fortran (mpi_f08, else mpi)", jacobi_missing, jacobi_command, read_json),
+        App("jacobi", "Jacobi's iteration in Fortran (mpi_f08, else mpi)", jacobi_missing, jacobi_command, read_json,
+            system="too"),
         App("lammps", "LAMMPS: Lennard-Jones melt", found("LAMMPS", lambda p: unpacked(p, "lmp"), full), lammps_command,
             read_lammps, libraries=unpacked_libraries),
         App("hpcc", "HPC Challenge: HPL, PTRANS, RandomAccess, FFT, latencies",
