@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The NAS programs and the halo exchange of `bench apps` are right under each host, and say so when they are not.
 
-    tests/mpi/apps.py [--host NAME]...
+    tests/mpi/apps.py [--ranks N]... [--host NAME]...
 
-Class S with 2 and 4 ranks, without and with zerohop. Then the same programs with a fault planted in their source: a
-wrong constant, and one message that is lost. Closing line: `N passed, N failed, N skipped`.
+Class S with 2 and 4 ranks, without and with zerohop; one round of `bench apps` itself with the other small programs.
+Then the same programs with a fault planted in their source: a wrong constant, and one message that is lost. Closing
+line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -55,6 +56,17 @@ def run(host, binary: Path, program: str, ranks: int, zerohop: bool) -> str:
         return "" if document["verified"] else f"not verified: {document['value']}"
 
 
+def command_runs(hosts: list, ranks: list[int]) -> str:
+    """What is wrong with one round of the command: a result, or a launch."""
+    names, numbers = ",".join(h.name for h in hosts if h.abi != "abi") or hosts[0].name, ",".join(map(str, ranks))
+    others = "halo2d,matmul,heat,jacobi,embed"
+    words = ["bench", "apps", others, "--classes", "S", "--ranks", numbers, "--hosts", names, "--rounds", "1"]
+    done = subprocess.run([str(BUILT / "zerohop"), *words], capture_output=True, text=True, timeout=600)
+    missing = [n for n in others.split(",") if n != "jacobi" and n not in done.stdout]
+    said = done.stderr.strip()[-300:]
+    return f"exit code {done.returncode}, missing {missing}: {said}" if done.returncode or missing else ""
+
+
 def planted(host, fault: tuple, folder: Path) -> Path:
     _, name, there, instead, _ = fault
     for source in SOURCES.glob("*.[ch]"):
@@ -73,7 +85,9 @@ def planted(host, fault: tuple, folder: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", action="append", help="only under this one")
+    parser.add_argument("--ranks", type=int, action="append", help="ranks of a job (default 2 and 4)")
     arguments = parser.parse_args()
+    ranks_of_jobs = arguments.ranks or [2, 4]
     chosen = [h for h in mpi_hosts.hosts() if not arguments.host or h.name in arguments.host]
     passed = failed = 0
 
@@ -86,11 +100,14 @@ def main() -> int:
     for host in chosen:
         binary = BUILT / f"bench_apps_{host.abi}"
         for program in PROGRAMS:
-            for ranks in (2, 4):
+            for ranks in ranks_of_jobs:
                 for zerohop in (False, True):
                     problem = run(host, binary, program, ranks, zerohop)
                     side = "with zerohop" if zerohop else "alone"
                     count(not problem, f"{program}, {ranks} ranks, {host.name} {side}: {problem}")
+    if chosen:
+        problem = command_runs(chosen, ranks_of_jobs)
+        count(not problem, f"bench apps: {problem}")
     for fault in FAULTS if chosen else ():
         with tempfile.TemporaryDirectory(prefix="zh-apps-fault-") as folder:
             binary = planted(chosen[0], fault, Path(folder))
