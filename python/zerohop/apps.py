@@ -80,8 +80,10 @@ def hosts_here(hosts_py: Path | None, near: Path) -> list[dict]:
     version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
     ompi = any(word in version for word in ("Open MPI", "OpenRTE", "PRRTE", "prte"))
     library = Path(mpiexec).resolve().parent.parent / "lib"
+    # Else a program finds the library with which it was built.
+    where = {"LD_LIBRARY_PATH": str(library)} if any(library.glob("libmpi*.so*")) else {}
     return [{"name": "openmpi" if ompi else "mpich", "abi": "ompi" if ompi else "mpich", "mpiexec": [mpiexec],
-             "env": OPENMPI_ENV if ompi else {}, "python": shutil.which("python3"), "libdir": str(library),
+             "env": where | (OPENMPI_ENV if ompi else {}), "python": shutil.which("python3"), "libdir": str(library),
              "include": str(library.parent / "include")}]  # fmt: skip
 
 

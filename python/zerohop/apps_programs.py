@@ -129,8 +129,14 @@ def matmul_words(size: str, folder: Path) -> list[str]:
 # ---- Python, Fortran and C programs of users, over what the host has
 
 
+@functools.cache
+def has_mpi4py(python: str) -> bool:
+    return subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode == 0
+
+
 def no_mpi4py(_: Place, host: dict) -> str:
-    return "" if Path(host.get("python") or "/none").exists() else "no Python with mpi4py is known for this host"
+    python = host.get("python") or "/none"
+    return "" if Path(python).exists() and has_mpi4py(python) else "no Python with mpi4py and NumPy for this host"
 
 
 def heat_command(_: Place, host: dict, size: str, __: int, folder: Path) -> list[str]:
