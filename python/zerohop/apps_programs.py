@@ -203,6 +203,8 @@ def system_app(name: str, about: str, package: str, source: str, module: str, li
     @functools.cache
     def flags() -> list[str] | None:
         if not module.endswith(".hpp"):
+            if not shutil.which("pkg-config"):
+                return None
             found = subprocess.run(["pkg-config", "--cflags", "--libs", module], capture_output=True, text=True)
             return found.stdout.split() if found.returncode == 0 else None
         return libraries if Path("/usr/include", module).exists() else None

@@ -10,9 +10,10 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
-from zerohop import apps_programs
+from zerohop import apps, apps_programs
 
 ZEROHOP = sys.argv[1]
 # Its n-th launch of a program and side takes the n-th time of the plan, the last one for ever.
@@ -135,6 +136,25 @@ class Apps(unittest.TestCase):
             r = self.call(*args)
             self.assertEqual((r.returncode, r.stdout), (2, ""), args)
             self.assertIn(said, r.stderr)
+
+
+class PathHosts(unittest.TestCase):
+    def test_the_launcher_in_path_tells_its_binary_interface(self):
+        for version, name, abi in (("mpirun (Open MPI) 4.1.4", "openmpi", "ompi"), ("HYDRA build", "mpich", "mpich")):
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                mock.patch.dict(os.environ, PATH=f"{folder}/bin:/usr/bin:/bin"),
+            ):
+                mpiexec, library = Path(folder, "bin", "mpiexec"), Path(folder, "lib", "libmpi.so.1")
+                for path, text in ((mpiexec, f"#!/bin/sh\necho '{version}'\n"), (library, "")):
+                    path.parent.mkdir()
+                    path.write_text(text)
+                    path.chmod(0o755)
+                with mock.patch.object(Path, "cwd", lambda folder=folder: Path(folder)):
+                    (host,) = apps.hosts_here(None, Path(folder))
+            self.assertEqual((host["name"], host["abi"], host["mpiexec"]), (name, abi, [str(mpiexec)]))
+            self.assertEqual(Path(host["env"]["LD_LIBRARY_PATH"]).name, "lib")
+            self.assertEqual("OMPI_ALLOW_RUN_AS_ROOT" in host["env"], abi == "ompi")
 
 
 class Reading(unittest.TestCase):
