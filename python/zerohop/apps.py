@@ -13,6 +13,7 @@ Exit code: 1 where a result is wrong, 2 where an option is wrong or a launch fai
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -94,6 +95,15 @@ def environment(cell: Cell, place: programs.Place, **extra: str) -> dict[str, st
     return env | {"LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
 
 
+def end(process: subprocess.Popen) -> None:
+    """Gives a launcher half a second to end its ranks, which are in groups of their own."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+            time.sleep(0.5)
+    process.wait()
+
+
 def launch(
     cell: Cell, side: str, place: programs.Place, timeout_s: float, **env: str
 ) -> tuple[float, programs.Outcome]:
@@ -115,10 +125,7 @@ def launch(
             try:
                 code = process.wait(timeout=timeout_s)
             except BaseException as problem:
-                os.killpg(process.pid, signal.SIGTERM)
-                time.sleep(0.5)  # a launcher ends its ranks, which are in groups of their own
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                end(process)
                 if isinstance(problem, subprocess.TimeoutExpired):
                     raise programs.Unreadable(f"did not end within {timeout_s:.0f} s") from problem
                 raise
@@ -382,7 +389,7 @@ def measure(arguments: argparse.Namespace) -> int:
             json.dumps({"schema": SCHEMA, "rounds": arguments.rounds, "rows": rows}, indent=1) + "\n"
         )
     if rows:
-        print(table(rows, arguments.rounds), end="")
+        print(table(rows, max(len(cell.rounds) for cell in cells)), end="")
     for cell in cells:
         if cell.wrong or cell.problem:
             print(f"zerohop bench apps: {cell}: {cell.wrong or cell.problem}", file=sys.stderr)
