@@ -20,7 +20,7 @@ endif()
 install(TARGETS zerohop_p2p EXPORT zerohop LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/zerohop DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# What `zerohop model report` is written in.
+# What `zerohop model report` and `bench apps` are written in.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/zerohop DESTINATION ${CMAKE_INSTALL_DATADIR}/zerohop/python
         FILES_MATCHING PATTERN "*.py")
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zerohop)
@@ -41,12 +41,12 @@ foreach(target IN ITEMS zerohop zerohop-mpich zerohop-ompi zerohop_tool)
     add_dependencies(demo ${target})
   endif()
 endforeach()
-foreach(target IN ITEMS zerohop zerohop-mpich zerohop-ompi zerohop-abi zerohop_tool zerohop_tools zerohop_p2p)
+foreach(target IN ITEMS zerohop zerohop-mpich zerohop-ompi zerohop-abi zerohop_tool zerohop_tools zerohop_p2p bench_embed)
   if(TARGET ${target})
     add_dependencies(product ${target})
   endif()
 endforeach()
-foreach(program IN ITEMS p2p coll matmul)
+foreach(program IN ITEMS p2p coll matmul apps halo)
   foreach(abi IN ITEMS mpich ompi abi)
     if(TARGET bench_${program}_${abi})
       add_dependencies(product bench_${program}_${abi})

@@ -20,8 +20,8 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench" / "heap"))
-from judge import median_interval  # noqa: E402
+sys.path.insert(0, str(ROOT / "python"))
+from zerohop.interval import median_interval  # noqa: E402
 
 CALIBRATING_JOBS = 3  # two that find the same put curves in force; one more, for beside other work one may find nothing
 

@@ -28,9 +28,11 @@ from pathlib import Path
 
 from support import LIBRARY, ROOT, environment, heap_bytes, processes_of
 
-sys.path.insert(0, str(ROOT / "dev"))
+sys.path[:0] = [str(ROOT / "dev"), str(ROOT / "python")]
 
-import hosts as mpi_hosts
+from zerohop.apps_programs import LAMMPS_INPUT, hpcc_input  # noqa: E402
+
+import hosts as mpi_hosts  # noqa: E402
 
 PROGRAMS = mpi_hosts.ENV_DIR / "programs" / "usr"
 TIMEOUT_S = 240
@@ -43,24 +45,7 @@ MODES = {
     "on, own collectives": ("on", "1", "off, own collectives"),
 }
 
-LAMMPS_INPUT = """
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 {box} 0 {box} 0 {box}
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 5 delay 0 check no
-fix 1 all nve
-thermo 20
-run 60
-write_dump all custom final.txt id x y z vx vy vz modify sort id format float %.17g
-"""
+DUMP = "write_dump all custom final.txt id x y z vx vy vz modify sort id format float %.17g\n"
 
 
 @dataclasses.dataclass
@@ -74,7 +59,7 @@ class Program:
 
 def prepare_lammps(folder: Path, ranks: int) -> None:
     """More ranks than processors map messages above 64 KiB only, so the box is large enough for such ones."""
-    (folder / "in.melt").write_text(LAMMPS_INPUT.format(box=14 if ranks <= 2 else 22))
+    (folder / "in.melt").write_text(LAMMPS_INPUT.format(box=14 if ranks <= 2 else 22, steps=60) + DUMP)
 
 
 def lammps_results(folder: Path) -> str:
@@ -82,14 +67,7 @@ def lammps_results(folder: Path) -> str:
 
 
 def prepare_hpcc(folder: Path, ranks: int) -> None:
-    """The packaged input with a smaller problem and a grid for this many ranks."""
-    text = (PROGRAMS / "share" / "doc" / "hpcc" / "examples" / "_hpccinf.txt").read_text()
-    rows = 2 if ranks % 4 == 0 else 1
-    for pattern, value in ((r"^1000 +Ns$", "700 Ns"), (r"^2 +Ps$", f"{rows} Ps"), (r"^2 +Qs$", f"{ranks // rows} Qs")):
-        text, count = re.subn(pattern, value, text, flags=re.MULTILINE)
-        if count != 1:
-            raise ValueError(f"HPCC's input has no line {pattern}")
-    (folder / "hpccinf.txt").write_text(text)
+    (folder / "hpccinf.txt").write_text(hpcc_input(mpi_hosts.ENV_DIR, ranks, 700))
 
 
 def hpcc_results(folder: Path) -> str:
