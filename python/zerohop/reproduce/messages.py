@@ -140,8 +140,8 @@ HYBRID_FIGURES = (
         "figure 10 (a)",
         "level 2 cache misses of the applications of figure 9 (a)",
         "fewer with the hybrid way",
-        "it needs hardware counters of whole runs: cachegrind sees neither the kernel's copy nor the lines that another "
-        "processor takes away",
+        "it needs hardware counters of whole runs: cachegrind sees neither the kernel's copy nor the lines that "
+        "another processor takes away",
     ),
     impossible("hybrid-10b", "figure 10 (b)", "the same of the others", "fewer with the hybrid way", "as hybrid-10a"),
     impossible(
