@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import os
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from zerohop.reproduce.describe import HOST, LEVELS, Bench, Claim, Figure
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding, Interval
 
+UNKNOWN = ("unknown variable", "there is no command", "not expected")  # what an older build says
 WINDOW_MESSAGES = 64  # of the benchmark of skew: c3 grows by so many times c2 where each message waits
 LEVEL_NAMES = {
     "cache": ("shared-l2", "shared-l3"),
@@ -84,16 +86,19 @@ class Lab:
         """What the command prints. Unavailable where it does not know a word or setting, Broken where it fails."""
         command = [self.zerohop, *words]
         env = {k: v for k, v in os.environ.items() if not k.startswith("ZEROHOP_") and k != "LD_PRELOAD"}
-        r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env)
+        try:
+            r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env)
+        except subprocess.TimeoutExpired as e:
+            raise Broken(f"{shlex.join(command)}: ended after {timeout_s:.0f} s") from e
         if r.returncode == 0:
             return r.stdout
         said = [line for line in r.stderr.splitlines() if line.strip()]
-        unknown = [
-            x for x in said if any(mark in x for mark in ("unknown variable", "there is no command", "not expected"))
-        ]
-        if unknown:
-            raise Unavailable(f"not in this build: {unknown[0]}")
-        raise Broken(f"{' '.join(command)}: exit code {r.returncode}: {' | '.join(said[-3:])}")
+        for line in said:
+            if any(mark in line for mark in UNKNOWN):
+                raise Unavailable(f"not in this build: {line}")
+        if any("nothing to run" in line for line in said):
+            raise Unavailable(" ".join(said))
+        raise Broken(f"{shlex.join(command)}: exit code {r.returncode}: {' | '.join(said[-3:])}")
 
     def json_of(self, *words: str) -> dict:
         """The document that --json of a command writes."""

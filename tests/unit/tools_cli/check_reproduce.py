@@ -381,6 +381,16 @@ class Commands(unittest.TestCase):
         self.assertIn("hybrid-11: not possible here", r.stdout)
         self.assertFalse((self.folder / "kept" / "limic-10.json").exists())
 
+    def test_what_a_build_or_machine_lacks_is_no_failure(self):
+        for words, why in (
+            (("bench", "no_such"), "not in this build"),
+            (("bench", "p2p", "--arm", "a:no_such=1"), "no_such"),
+        ):
+            with self.assertRaisesRegex(measure.Unavailable, why):
+                self.lab.run(*words)
+        with self.assertRaisesRegex(measure.Broken, "exit code 2"):
+            self.lab.run("bench", "coll", "--sizes", "12")
+
     def test_wrong_words_are_refused(self):
         for words, said in ((("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such")):
             r = self.reproduce(*words)
