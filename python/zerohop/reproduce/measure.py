@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import os
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from zerohop.reproduce.describe import HOST, LEVELS, Bench, Claim, Figure
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding, Interval
 
+UNKNOWN = ("unknown variable", "there is no command", "not expected")  # what an older build says
 WINDOW_MESSAGES = 64  # of the benchmark of skew: c3 grows by so many times c2 where each message waits
 LEVEL_NAMES = {
     "cache": ("shared-l2", "shared-l3"),
@@ -84,16 +86,19 @@ class Lab:
         """What the command prints. Unavailable where it does not know a word or setting, Broken where it fails."""
         command = [self.zerohop, *words]
         env = {k: v for k, v in os.environ.items() if not k.startswith("ZEROHOP_") and k != "LD_PRELOAD"}
-        r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env)
+        try:
+            r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env)
+        except subprocess.TimeoutExpired as e:
+            raise Broken(f"{shlex.join(command)}: ended after {timeout_s:.0f} s") from e
         if r.returncode == 0:
             return r.stdout
         said = [line for line in r.stderr.splitlines() if line.strip()]
-        unknown = [
-            x for x in said if any(mark in x for mark in ("unknown variable", "there is no command", "not expected"))
-        ]
-        if unknown:
-            raise Unavailable(f"not in this build: {unknown[0]}")
-        raise Broken(f"{' '.join(command)}: exit code {r.returncode}: {' | '.join(said[-3:])}")
+        for line in said:
+            if any(mark in line for mark in UNKNOWN):
+                raise Unavailable(f"not in this build: {line}")
+        if any("nothing to run" in line for line in said):
+            raise Unavailable(" ".join(said))
+        raise Broken(f"{shlex.join(command)}: exit code {r.returncode}: {' | '.join(said[-3:])}")
 
     def json_of(self, *words: str) -> dict:
         """The document that --json of a command writes."""
@@ -169,11 +174,27 @@ def steps_of(lab: Lab, bench: Bench, options: str) -> list[str] | None:
     return out
 
 
-def same_schedules(lab: Lab, bench: Bench) -> list[tuple[str, str]]:
+def one_schedule(lab: Lab, bench: Bench) -> dict[int, list[set[str]]]:
+    """By size, the arms that are one schedule there, in all layouts."""
+    steps = {arm.name: s for arm in bench.arms if (s := steps_of(lab, bench, arm.options)) is not None}
+    sizes = bench.sizes.split(",") if steps else []
+    out = {}
+    for i, word in enumerate(sizes):
+        groups: dict[tuple, set[str]] = defaultdict(set)
+        for name, all_ in steps.items():
+            groups[tuple(all_[i :: len(sizes)])].add(name)
+        out[bytes_of(word)] = [group for group in groups.values() if len(group) > 1]
+    return out
+
+
+def same_schedules(alike: dict[int, list[set[str]]]) -> list[tuple[str, str]]:
     """Arms that are one schedule at every size: what differs between them is noise."""
-    steps = {arm.name: steps_of(lab, bench, arm.options) for arm in bench.arms}
-    named = [name for name, s in steps.items() if s is not None]
-    return [(a, b) for i, a in enumerate(named) for b in named[i + 1 :] if steps[a] == steps[b]]
+    pairs = [{(a, b) for g in groups for a in g for b in g if a < b} for groups in alike.values()]
+    return sorted(set.intersection(*pairs)) if pairs else []
+
+
+def bytes_of(word: str) -> int:
+    return int(word.rstrip("KM")) << {"K": 10, "M": 20}.get(word[-1], 0)
 
 
 # ---- what a document holds
@@ -201,6 +222,7 @@ class Table:
     title: str
     value: Launches = field(default_factory=no_launches)
     to_host: Launches = field(default_factory=no_launches)
+    alike: dict[int, list[set[str]]] = field(default_factory=dict)  # one_schedule()
 
     def launches(self) -> int:
         return min((len(r) for points in self.value.values() for r in points.values()), default=0)
@@ -209,6 +231,8 @@ class Table:
         """Time of `old` by time of `new`, by x and round; each by the host's in its own launch, as machines drift."""
         out: dict[float, dict[int, float]] = {}
         for x, mine in self.to_host.get(new, {}).items():
+            if any({new, old} <= group for group in self.alike.get(x, [])):
+                continue
             other = dict.fromkeys(mine, 1.0) if old == HOST else self.to_host.get(old, {}).get(x, {})
             out[x] = {n: other[n] / r for n, r in mine.items() if r > 0 and other.get(n, 0) > 0}
         return {x: g for x, g in out.items() if g}
@@ -278,7 +302,7 @@ def finding_of(table: Table, claim: Claim) -> Finding:
     by_round = table.gains(claim.new, old)
     gains = {x: Interval.of(list(g.values())) for x, g in by_round.items()}
     if not gains:
-        return Finding(what, claim.paper, None, why=f"no launch had both {claim.new} and {old}")
+        return Finding(what, claim.paper, None, why=f"nothing tells {claim.new} and {old} apart")
     slower = slower_sizes({x: i for x, i in gains.items() if not claim.everywhere or x in (claim.at or gains)})
     if claim.kind == "from":
         return overtaking(what, claim, gains)
@@ -310,8 +334,8 @@ def overtaking(what: str, claim: Claim, gains: dict[float, Interval]) -> Finding
 def bench_figure(lab: Lab, figure: Figure) -> Made:
     made = Made()
     for bench in figure.bench:
-        same = same_schedules(lab, bench)
-        if same:
+        alike = one_schedule(lab, bench)
+        if same := same_schedules(alike):
             pairs = "; ".join(f"{a} and {b}" for a, b in same)
             raise Broken(
                 f"{figure.id}: these series are one schedule at every size, and differ by noise alone: {pairs}"
@@ -320,9 +344,13 @@ def bench_figure(lab: Lab, figure: Figure) -> Made:
         made.commands.append(words)
         document = lab.measured(*words)
         tables = tables_of(document, bench)
+        for table in tables:
+            table.alike = alike
         made.panels += [panel_of(t, bench) for t in tables]
         made.findings += list(findings_of(tables, figure.claims))
         made.notes += busy_notes(document)
+        made.notes += [f"one schedule at {size(x)}, which counts for nothing: {', '.join(sorted(group))}"
+                       for x, groups in alike.items() for group in groups]  # fmt: skip
     return made
 
 

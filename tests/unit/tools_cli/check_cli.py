@@ -512,18 +512,8 @@ class Cli(Case):
             self.assertIn("no mpiexec or mpirun in PATH", r.stderr)
 
     def test_bench_stops_when_nothing_can_be_launched(self):
-        r = zerohop(
-            "bench",
-            "coll",
-            "--only",
-            "matmul",
-            "--mpiexec",
-            "false",
-            "--abi",
-            "ompi",
-            "--programs",
-            self.made_up_programs(),
-        )
+        host = ("--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs())
+        r = zerohop("bench", "coll", "--only", "matmul", *host)
         self.assertEqual(r.returncode, 2)
         self.assertIn("every launch of the first round failed", r.stderr)
         self.assertNotIn("round 2", r.stderr)

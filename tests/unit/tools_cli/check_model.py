@@ -238,6 +238,7 @@ class Model(Case):
             (("model", "judge"), "judge is now `zerohop model report`"),
             (("bench", "matmul", "--quick"), "matmul is now `zerohop bench coll --only matmul`"),
             (("bench", "papers", "cc-8"), "papers is now `zerohop reproduce`"),
+            (("model", "report", "--papers", "-p", "gigabit-like"), "--papers is now `zerohop reproduce`"),
             (("model", "papers"), "papers is now `zerohop reproduce`"),
         ):
             r = zerohop(*args)

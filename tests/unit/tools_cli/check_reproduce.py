@@ -269,10 +269,21 @@ class Schedules(unittest.TestCase):
         for name, same in (("binomial", True), ("hierarchical", False)):
             arms = (algorithm("bcast", name, "0", "whole"), algorithm("bcast", name, "8K", "tile 8K"))
             bench = Bench(("coll", "--only", "bcast"), arms, ("1x8",), "64K")
-            self.assertEqual(measure.same_schedules(lab, bench), [("whole", "tile 8K")] if same else [], name)
+            found = measure.same_schedules(measure.one_schedule(lab, bench))
+            self.assertEqual(found, [("tile 8K", "whole")] if same else [], name)
         figure = replace(BY_ID["ml-6"], bench=(replace(bench, arms=arms * 2, sizes="4K"),))
         with self.assertRaisesRegex(measure.Broken, "one schedule"):
             measure.bench_figure(lab, figure)
+
+    def test_sizes_at_which_two_series_are_one_schedule_do_not_count(self):
+        arms = (algorithm("bcast", "hierarchical", "0", "whole"), algorithm("bcast", "hierarchical", "8K", "tile 8K"))
+        bench = Bench(("coll", "--only", "bcast"), arms, ("1x8",), "8K,64K")
+        alike = measure.one_schedule(measure.Lab(ZEROHOP), bench)
+        self.assertEqual(alike, {8192: [{"whole", "tile 8K"}], 65536: []})
+        self.assertEqual(measure.same_schedules(alike), [])
+        points = {"whole": {8192: {0: 1.0}, 65536: {0: 1.0}}, "tile 8K": {8192: {0: 0.1}, 65536: {0: 0.5}}}
+        table = measure.Table("x", to_host=points, alike=alike)
+        self.assertEqual(table.gains("tile 8K", "whole"), {65536: {0: 2.0}})
 
 
 class Commands(unittest.TestCase):
@@ -299,7 +310,7 @@ class Commands(unittest.TestCase):
             for bench in figure.bench:
                 if bench.pair:
                     continue  # which processors are a pair is the machine's
-                self.assertEqual(measure.same_schedules(self.lab, bench), [], figure.id)
+                self.assertEqual(measure.same_schedules(measure.one_schedule(self.lab, bench)), [], figure.id)
                 r, launches = self.launched(measure.bench_words(self.lab, bench))
                 if r.returncode and "unknown variable" in r.stderr:
                     self.assertRegex(r.stderr, "copier|queue_lock|keep_copies", "what this build may lack")
@@ -369,6 +380,16 @@ class Commands(unittest.TestCase):
         self.assertIn("limic-10:", r.stderr)
         self.assertIn("hybrid-11: not possible here", r.stdout)
         self.assertFalse((self.folder / "kept" / "limic-10.json").exists())
+
+    def test_what_a_build_or_machine_lacks_is_no_failure(self):
+        for words, why in (
+            (("bench", "no_such"), "not in this build"),
+            (("bench", "p2p", "--arm", "a:no_such=1"), "no_such"),
+        ):
+            with self.assertRaisesRegex(measure.Unavailable, why):
+                self.lab.run(*words)
+        with self.assertRaisesRegex(measure.Broken, "exit code 2"):
+            self.lab.run("bench", "coll", "--sizes", "12")
 
     def test_wrong_words_are_refused(self):
         for words, said in ((("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such")):
