@@ -227,12 +227,13 @@ inline coll::Team* settled_team_of(CommInfo* comm) {
     settle_team(comm);
   return comm->coll == CommInfo::Coll::kTeam ? comm->team.get() : nullptr;
 }
+/// The same where a variable names an algorithm: null, but for those that are a team's.
+coll::Team* named_team_of(CommInfo* comm, coll::Collective collective);
 /// The member's team if it serves this collective of the communicator, else null.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (!coll::no_algorithm_named(collective, shim.algorithms)) [[unlikely]] {
-    if (coll::named_order(collective, shim.algorithms) == coll::StagingOrder::kFree) return nullptr;
-  }
+  if (!coll::no_algorithm_named(collective, shim.algorithms)) [[unlikely]]
+    return named_team_of(comm, collective);
   return settled_team_of(comm);
 }
 /// The team of a node's members, on a communicator that has others; null if there is none.
