@@ -133,9 +133,4 @@ void settle_team(CommInfo* comm) {
                          comm->size, comm->all_local ? "" : " inside each node");
 }
 
-coll::Team* named_team_of(CommInfo* comm, coll::Collective collective) {
-  const bool teams = coll::named_order(collective, shim.algorithms) != coll::StagingOrder::kFree;
-  return teams ? settled_team_of(comm) : nullptr;
-}
-
 }  // namespace zh::mpi

@@ -227,13 +227,11 @@ inline coll::Team* settled_team_of(CommInfo* comm) {
     settle_team(comm);
   return comm->coll == CommInfo::Coll::kTeam ? comm->team.get() : nullptr;
 }
-/// The same where a variable names an algorithm: null, but for those that are a team's.
-coll::Team* named_team_of(CommInfo* comm, coll::Collective collective);
 /// The member's team if it serves this collective of the communicator, else null.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (!coll::no_algorithm_named(collective, shim.algorithms)) [[unlikely]]
-    return named_team_of(comm, collective);
+  if (shim.no_team[static_cast<size_t>(collective)]) [[unlikely]]
+    return nullptr;
   return settled_team_of(comm);
 }
 /// The team of a node's members, on a communicator that has others; null if there is none.
