@@ -1,6 +1,7 @@
 // What the shim's files share: the engine of this process, its memory, a few facts, and the lock of its tables.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 
@@ -25,7 +26,8 @@ struct Shim {
   bool counts_calls = false;  ///< ZEROHOP_STATS is set; only while there is a rank
   bool traces_calls = false;  ///< ZEROHOP_LOG is debug; likewise
   [[nodiscard]] bool watches_calls() const { return counts_calls || traces_calls; }
-  coll::Precedence algorithms;  ///< of all ranks, as rank 0 was told
+  coll::Precedence algorithms;                     ///< of all ranks, as rank 0 was told
+  std::array<bool, coll::kCollectives> no_team{};  ///< a variable names an algorithm that is no team's
 };
 extern Shim shim;
 

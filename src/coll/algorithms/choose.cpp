@@ -59,6 +59,11 @@ StagingOrder order_of(Collective collective, std::string_view algorithm) {
   return algorithm == kShmemCyclic ? StagingOrder::kCyclic : StagingOrder::kFree;
 }
 
+StagingOrder named_order(Collective collective, const Precedence& precedence) {
+  const Algorithm* named = precedence.named_for(collective).value_or(nullptr);
+  return named != nullptr ? order_of(collective, named->name) : StagingOrder::kFree;
+}
+
 // Gather and scatter are faster as messages of any length.
 bool fits_staging(const Problem& p) {
   const bool many = p.ranks() > kMostNonblockingRanks;

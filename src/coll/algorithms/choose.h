@@ -49,10 +49,7 @@ struct Choice {
 /// The order that an algorithm of section 4.2 stands for: on one node its blocking calls are no messages but a team's.
 [[nodiscard]] StagingOrder order_of(Collective collective, std::string_view algorithm);
 /// The one that a variable asks for.
-[[nodiscard]] inline StagingOrder named_order(Collective collective, const Precedence& precedence) {
-  const Algorithm* named = precedence.named_for(collective).value_or(nullptr);
-  return named != nullptr ? order_of(collective, named->name) : StagingOrder::kFree;
-}
+[[nodiscard]] StagingOrder named_order(Collective collective, const Precedence& precedence);
 
 /// Whether one may go through staging areas, where there is a kernel for its operation.
 [[nodiscard]] bool fits_staging(const Problem& problem);

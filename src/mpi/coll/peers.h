@@ -230,9 +230,8 @@ inline coll::Team* settled_team_of(CommInfo* comm) {
 /// The member's team if it serves this collective of the communicator, else null.
 inline coll::Team* team_of(CommInfo* comm, coll::Collective collective) {
   if (comm == nullptr || comm->coll == CommInfo::Coll::kNone) return nullptr;
-  if (!coll::no_algorithm_named(collective, shim.algorithms)) [[unlikely]] {
-    if (coll::named_order(collective, shim.algorithms) == coll::StagingOrder::kFree) return nullptr;
-  }
+  if (shim.no_team[static_cast<size_t>(collective)]) [[unlikely]]
+    return nullptr;
   return settled_team_of(comm);
 }
 /// The team of a node's members, on a communicator that has others; null if there is none.

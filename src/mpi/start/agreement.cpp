@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "coll/algorithms/choose.h"
 #include "mpi/shim.h"
 #include "os/devices.h"
 #include "tune/profile.h"
@@ -59,6 +60,11 @@ const char* Agreement::obey(HostBootstrap& world) {
   std::memcpy(numbers.data(), &terms_[kNumbers], sizeof numbers);
   shim.collectives = terms_[kCollectives] != 0;
   shim.algorithms.named = algorithms_of(numbers);
+  for (size_t i = 0; i < coll::kCollectives; ++i) {
+    const auto collective = static_cast<coll::Collective>(i);
+    shim.no_team[i] = !coll::no_algorithm_named(collective, shim.algorithms) &&
+                      coll::named_order(collective, shim.algorithms) == coll::StagingOrder::kFree;
+  }
   shim.algorithms.chunk_set = (terms_[kSet] & kChunkIsSet) != 0;
   shim.algorithms.chunk_bytes = terms_[kChunkBytes];
   shim.counts_calls = (terms_[kSet] & kCountsCalls) != 0;
