@@ -457,6 +457,12 @@ void Options::read_environment(const char* const* environment) {
 
 bool Options::get_bool(Opt option) const { return get_text(option) == "1"; }
 
+size_t Options::place(Opt option) const {
+  const std::string words = "|" + std::string(kTable[static_cast<size_t>(option)].values) + "|";
+  const size_t at = words.find("|" + get_text(option) + "|");
+  return static_cast<size_t>(std::count(words.begin(), words.begin() + static_cast<ptrdiff_t>(at), '|'));
+}
+
 uint64_t Options::get_number(Opt option, uint64_t when_word) const {
   uint64_t number = 0;
   return parse_size(get_text(option), &number) ? number : when_word;

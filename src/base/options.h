@@ -88,6 +88,8 @@ class Options {
   /// kInt and kSize; `when_word` if the value is a word like "auto".
   [[nodiscard]] uint64_t get_number(Opt option, uint64_t when_word = 0) const;
   [[nodiscard]] const std::string& get_text(Opt option) const { return values_[static_cast<size_t>(option)].text; }
+  /// kEnum: which of its words it is, from 0.
+  [[nodiscard]] size_t place(Opt option) const;
   [[nodiscard]] bool is(Opt option, std::string_view word) const { return get_text(option) == word; }
   [[nodiscard]] Source source(Opt option) const { return values_[static_cast<size_t>(option)].source; }
 

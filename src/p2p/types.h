@@ -16,7 +16,8 @@ constexpr int32_t kAnyPeer = -1;
 /// MPI standard 3.4. Buffered sends are standard sends of a private copy, made by the caller.
 enum class SendMode : uint8_t { kStandard, kSynchronous, kReady };
 
-/// Who makes the single copy of a message: the designs of the LiMIC paper's section 4.3, and this library's own.
+/// Who makes the single copy of a message: the designs of the LiMIC paper's section 4.3, and this library's own. In the
+/// order of the setting's words.
 enum class Copier : uint8_t {
   kBoth,     ///< both ends, as buffers and measured costs have it
   kReceive,  ///< the receiver alone, in its calls

@@ -40,12 +40,8 @@ void apply(const Options& options, engine::Config* out) {
   out->calibration_folder = options.get_text(Opt::kCache);
   out->site_folder = options.get_text(Opt::kSite);
   if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
-  p2p::Ablations& ablations = out->ablations;
-  if (options.is(Opt::kCopier, "receive")) ablations.copier = p2p::Copier::kReceive;
-  if (options.is(Opt::kCopier, "wait")) ablations.copier = p2p::Copier::kWait;
-  if (options.is(Opt::kCopier, "later")) ablations.copier = p2p::Copier::kLater;
-  ablations.coarse_lock = options.is(Opt::kQueueLock, "coarse");
-  ablations.keep_copies = options.get_bool(Opt::kKeepCopies);
+  out->ablations = {static_cast<p2p::Copier>(options.place(Opt::kCopier)), options.place(Opt::kQueueLock) != 0,
+                    options.get_bool(Opt::kKeepCopies)};
 }
 
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {

@@ -100,6 +100,9 @@ TEST(Options, NamesOfBeforeAreRefusedWithTheNewOne) {
   }
   EXPECT_TRUE(options.is(Opt::kAlgorithm, "auto") && options.is(Opt::kProfile, "auto"));
   EXPECT_TRUE(options.is(Opt::kSkew, "auto"));
+  EXPECT_EQ(options.place(Opt::kCopier), 0U);
+  ASSERT_TRUE(options.set("copier", "later", Source::kConfig).ok());
+  EXPECT_EQ(options.place(Opt::kCopier), 3U);
 }
 
 TEST(Options, AConfigurationIsSettingsAndFiles) {
