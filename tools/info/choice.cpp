@@ -116,6 +116,7 @@ ChoiceFacts facts_of(const Options& options, std::string_view abi) {
   facts.chunk_bytes = options.get_number(Opt::kChunk);
   facts.precedence.chunk_set = options.source(Opt::kChunk) != Source::kDefault;
   facts.precedence.named = coll::read_names(options.get_text(Opt::kAlgorithm), &facts.complaints);
+  if (facts.precedence.chunk_set) coll::find_uncut(facts.precedence.named, facts.chunk_bytes, &facts.complaints);
   const tune::KeptFolders folders = tune::kept_folders(options);
   for (const auto& [table, path] : {std::pair{&facts.precedence.measured, coll::selection_path(folders, abi)},
                                     std::pair{&facts.precedence.modelled, coll::model_selection_path(folders, abi)}}) {

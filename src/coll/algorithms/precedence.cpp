@@ -51,6 +51,13 @@ NamedAlgorithms read_names(std::string_view text, std::vector<std::string>* faul
   return named;
 }
 
+void find_uncut(const NamedAlgorithms& named, uint64_t chunk_bytes, std::vector<std::string>* faults) {
+  for (const NamedAlgorithm& name : named) {
+    if (chunk_bytes == 0 || !name || *name == nullptr || cuts(**name)) continue;
+    faults->push_back("chunk: " + std::string((*name)->name) + " does not cut what it passes on");
+  }
+}
+
 std::string_view name_of(ChosenBy by) {
   switch (by) {
     case ChosenBy::kVariable:

@@ -25,6 +25,9 @@ using NamedAlgorithms = std::array<NamedAlgorithm, kCollectives>;
 /// for each part that cannot be obeyed.
 [[nodiscard]] NamedAlgorithms read_names(std::string_view text, std::vector<std::string>* faults);
 
+/// `faults` gets a line for each of these that takes no notice of the setting chunk, if that is not 0.
+void find_uncut(const NamedAlgorithms& named, uint64_t chunk_bytes, std::vector<std::string>* faults);
+
 enum class ChosenBy : uint8_t { kVariable, kMeasured, kModel, kDefault };
 /// "variable", "measured", "model", "default".
 [[nodiscard]] std::string_view name_of(ChosenBy by);

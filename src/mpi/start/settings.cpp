@@ -48,14 +48,13 @@ AlgorithmNumbers read_algorithms(const Options& options, const std::function<voi
   AlgorithmNumbers numbers{};
   std::vector<std::string> faults;
   const coll::NamedAlgorithms named = coll::read_names(options.get_text(Opt::kAlgorithm), &faults);
+  if (options.source(Opt::kChunk) != Source::kDefault)
+    coll::find_uncut(named, options.get_number(Opt::kChunk), &faults);
   for (const std::string& fault : faults) complain(fault);
   for (size_t i = 0; i < coll::kCollectives; ++i) {
     if (!named[i]) continue;
     const auto all = coll::algorithms(static_cast<coll::Collective>(i));
     numbers[i] = *named[i] == nullptr ? kHostNumber : static_cast<uint8_t>(*named[i] - all.data() + 1);
-    const bool wants_pieces = options.source(Opt::kChunk) != Source::kDefault && options.get_number(Opt::kChunk) != 0;
-    if (!wants_pieces || *named[i] == nullptr || coll::cuts(**named[i])) continue;
-    complain("chunk: " + std::string((*named[i])->name) + " does not cut what it passes on");
   }
   return numbers;
 }

@@ -88,6 +88,15 @@ TEST(Precedence, AChunkThatIsSetCountsMoreThanTheTables) {
   EXPECT_EQ(precedence.choose(preferred_allreduce(4, 8)).chunk_bytes, kUsualChunk);
 }
 
+TEST(Precedence, ANamedAlgorithmThatCannotObeyTheChunkIsSaid) {
+  std::vector<std::string> faults;
+  const coll::NamedAlgorithms named = coll::read_names("bcast:binomial,reduce:hierarchical,scan:host", &faults);
+  coll::find_uncut(named, 0, &faults);
+  EXPECT_TRUE(faults.empty());
+  coll::find_uncut(named, 8192, &faults);
+  EXPECT_EQ(faults, std::vector<std::string>{"chunk: binomial does not cut what it passes on"});
+}
+
 TEST(Precedence, AChunkThatNobodySetMakesNotTooManyPieces) {
   Precedence precedence;
   Problem problem = preferred_allreduce(4, 8);

@@ -381,7 +381,7 @@ class Cli(Case):
             FASTEST_CHUNK="4K",
         )  # fmt: skip
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual(len(launches), 2 * (1 + 2 * 5 + 1), "two rounds of auto, five algorithms in pieces, one whole")
+        self.assertEqual(len(launches), 2 * (1 + 2 * 2 + 4), "two rounds of auto, two algorithms that cut, four others")
         self.assertIn("bcast · 4 ranks · nodes of 2 · zerohop under openmpi · 2 rounds", r.stdout)
         self.assertEqual(r.stdout.count("0.500 (0.125)*"), 1)
         rows = json.loads((folder / "algorithms.json").read_text())["rows"]
