@@ -233,7 +233,7 @@ def model(of: str, collective: str, nodes: int, ranks: int, cases: tuple, gains:
     return Figure(f"{of}-model", f"figure {of.split('-')[1]}", f"{collective} on {nodes} nodes of {ranks} ranks", told,
                   SIMULATED, "walks of both schedules by mlog_nP with links, whose costs are a profile's",
                   make="model", args={"collective": collective, "nodes": nodes, "ranks": ranks, "cases": cases,
-                                      "any_root": any_root}, claims=(claim,), minutes=0.5)  # fmt: skip
+                                      "any_root": any_root}, claims=(claim,), minutes=0.8)  # fmt: skip
 
 
 FLAT_BCAST = "scatter-ring-allgather"

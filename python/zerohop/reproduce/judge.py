@@ -116,19 +116,18 @@ def judge(finding: Finding) -> Verdict:
 def within(finding: Finding, ours: Interval, told: str) -> Verdict:
     low, high = band_of(finding)
     mine = f"{ours.text()} for {told}"
+    if finding.is_gain and ours.high <= 1 + SAME:
+        return Verdict(FAILS, f"{'it is slower here' if ours.high < 1 - SAME else 'no gain'}: {mine}")
     if ours.high < low * (1 - SAME) - SAME:
-        if not finding.is_gain:
-            return Verdict(FAILS, f"less than the paper's: {mine}")
-        if ours.high < 1:
-            return Verdict(FAILS, f"it is slower here: {mine}")
-        return Verdict(FAILS, f"{'no gain' if ours.low <= 1 else 'the gain is smaller'}: {mine}")
+        less = "no gain" if ours.low <= 1 else "the gain is smaller"
+        return Verdict(FAILS, f"{less if finding.is_gain else 'less than the paper has'}: {mine}")
     if ours.low > high * (1 + SAME) + SAME:
         if not finding.is_gain:
-            return Verdict(FAILS, f"more than the paper's: {mine}")
+            return Verdict(FAILS, f"more than the paper has: {mine}")
         if finding.exact:
             return Verdict(FAILS, f"the gain is far above the paper's: {mine}", beyond=True)
         return Verdict(HOLDS, f"in its direction, and far above the paper's: another effect, {mine}", beyond=True)
-    if finding.is_gain and ours.low <= 1 < low + SAME and ours.low < ours.high:
+    if finding.is_gain and ours.low <= 1:
         return Verdict(OPEN, f"the interval holds 1: {mine}")
     if not low - SAME <= ours.median <= high + SAME:
         return Verdict(OPEN, f"the interval reaches over what would count as the paper's: {mine}")

@@ -86,7 +86,7 @@ class Judge(unittest.TestCase):
         self.assertEqual(verdict.state, FAILS)
 
     def test_a_direction_alone_has_no_far_above(self):
-        for ours, state in (((5, 6, 7), HOLDS), ((0.9, 1.1, 1.2), OPEN), ((0.5, 0.6, 0.7), FAILS)):
+        for ours, state in (((5, 6, 7), HOLDS), ((0.9, 1.1, 1.2), OPEN), ((0.5, 0.6, 0.7), FAILS), ((1, 1, 1), FAILS)):
             self.assertEqual(judge(Finding("x", (1, None), interval(*ours))).state, state)
 
     def test_other_values_have_the_papers_range_alone(self):
