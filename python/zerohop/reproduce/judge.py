@@ -8,9 +8,10 @@ range alone. Six launches are the fewest of which an interval holds the median w
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+
+from zerohop.interval import median_interval
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not resolved here"
 LEAST_LAUNCHES = 6
@@ -40,15 +41,8 @@ class Interval:
         """By order statistics, as `zerohop bench` has it (tools/bench/stats.cpp)."""
         if not values:
             return None
-        v, n = sorted(values), len(values)
-
-        def coverage(rank: int) -> float:
-            return 1 - 2 * sum(math.comb(n, i) for i in range(rank)) / 2**n
-
-        k = 1
-        while 2 * (k + 1) <= n and coverage(k + 1) >= CONFIDENCE:
-            k += 1
-        return cls(statistics.median(v), v[k - 1], v[n - k], n, n > 1 and coverage(k) >= CONFIDENCE)
+        i = median_interval(list(values), CONFIDENCE)
+        return cls(i.mid, i.low, i.high, i.count, i.valid)
 
     def text(self) -> str:
         mid, low, high = (number(v) for v in (self.median, self.low, self.high))

@@ -168,9 +168,8 @@ def steps_of(lab: Lab, bench: Bench, options: str) -> list[str] | None:
     for layout in bench.layouts or ("1x8",):
         nodes, _, ranks = layout.removesuffix(":turn").partition("x")
         words = ["-n", nodes, "-r", ranks, *(["--cyclic"] if layout.endswith(":turn") else [])]
-        words += ["--team"] if int(nodes) > 1 else []  # as blocking calls of several nodes have it
         for size in bench.sizes.split(","):
-            out.append(lab.schedule(collective, "-a", name, "-b", size, "-c", chunk, *words))
+            out.append(lab.schedule(collective, "-a", name, "-b", size, "-c", chunk, "--as-jobs", *words))
     return out
 
 
