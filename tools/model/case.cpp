@@ -27,7 +27,10 @@ bool job_shares(const coll::Problem& problem, std::string_view algorithm) {
   coll::Precedence told;
   const coll::Algorithm* how = coll::algorithm(problem.collective, algorithm);
   if (how != nullptr) told.named[static_cast<size_t>(problem.collective)] = how;
-  return problem.blocks && coll::shares_steps(problem, told);
+  if (!problem.blocks) return false;
+  const bool by_team =
+      problem.layout->nodes() == 1 && coll::order_of(problem.collective, algorithm) != coll::StagingOrder::kFree;
+  return by_team || coll::shares_steps(problem, told);
 }
 
 coll::Problem problem_of(const ModelCase& c) {
