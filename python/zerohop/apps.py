@@ -231,8 +231,8 @@ def rows_of(cell: Cell) -> list[dict]:
         for key, times in (("ratio", seconds), ("job_ratio", jobs)):
             pairs = zip(times["zerohop"], times["host"], strict=True)
             row[key] = told(median_interval([z / h for z, h in pairs if h > 0]))
-        row |= {"verified": not cell.wrong, "mpi_share": None if None in shares.values() else shares,
-                "size_table": cell.sizes}  # fmt: skip
+        row |= {"rounds": len(cell.rounds), "verified": not cell.wrong, "size_table": cell.sizes}
+        row["mpi_share"] = None if None in shares.values() else shares
         rows.append(row)
     return rows
 
