@@ -57,14 +57,15 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_870,
-    "lines of tools": 9_515,
-    "lines of tests": 56_060,
-    "lines of bench": 4_520,
-    "lines of dev": 3_420,
-    "words of pages": 35_000,
+    "lines of src": 47_190,
+    "lines of tools": 9_710,
+    "lines of tests": 57_810,
+    "lines of bench": 6_195,
+    "lines of dev": 3_430,
+    "lines of python": 4_350,
+    "words of pages": 35_400,
     "variables": 12,
-    "leaf commands": 11,
+    "leaf commands": 12,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|\bb\.name = )"(?!bench"|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')

@@ -1,1 +1,1 @@
-"""Plots and fits of zerohop's results: reads what the zerohop command has measured, never measures."""
+"""Plots, fits, reports, the papers' figures and the rounds of whole applications; the command measures."""
