@@ -26,7 +26,8 @@ def scaled(profile: dict, kind: str, factor: float) -> dict | None:
     out, found = copy.deepcopy(profile), False
     if kind == MEMORY:
         for row in out.get("contention", []):
-            row["us"] = [[readers, us * factor] for readers, us in row["us"]]
+            alone = row["us"][0][1]  # only what more readers add counts in a walk
+            row["us"] = [[readers, alone + (us - alone) * factor] for readers, us in row["us"]]
             found = True
     for level in out["levels"].values():
         if KINDS.get(kind) in level:

@@ -47,7 +47,7 @@ class Bench(unittest.TestCase):
     def test_only_algorithms_that_cut_are_measured_in_pieces(self):
         args = ("--only", "bcast", "--ranks", "4", "--chunks", "4K,0", "--rounds", "1")
         r, launches = self.bench("f", *args, bench="algorithms")
-        chosen = [x["chosen"][:2] for x in launches]
+        chosen = [(x["variables"].get("ZEROHOP_ALGORITHM"), x["settings"].get("chunk")) for x in launches]
         for name in ("leader-ring", "hierarchical"):
             self.assertEqual([c for a, c in chosen if a == f"bcast:{name}"], ["4K", "0"], r.stderr)
         for name in ("linear", "binomial", "scatter-ring-allgather", "host-leaders"):

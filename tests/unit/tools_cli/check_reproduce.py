@@ -200,6 +200,11 @@ class Models(unittest.TestCase):
                     self.assertEqual(after[key][1], [before[key][1][0], factor * before[key][1][1]])
                 else:
                     self.assertNotEqual(after[key], before[key])
+        changed = simulate.scaled(profile, simulate.MEMORY, 2)
+        (before,), (after,) = (p["contention"] for p in (profile, changed))
+        self.assertEqual([after["us"][0], after["us"][-1]], [[1, 1.0], [8, 3.0]], before["us"])
+        self.assertEqual(changed["levels"], profile["levels"])
+        del profile["contention"]
         self.assertIsNone(simulate.scaled(profile, simulate.MEMORY, 2))
 
     def test_gains_are_those_of_plain_walks(self):
@@ -217,7 +222,7 @@ class Models(unittest.TestCase):
         after = sum(walk("-a", "hierarchical", "-c", "8K", "--team", "--root", str(r)) for r in (0, 1))
         self.assertAlmostEqual(made.findings[0].ours.median, before / after)
         self.assertEqual([p.title for p in made.panels], ["2x2, ranks in blocks", "2x2, ranks in turn"])
-        self.assertRegex(made.notes[-1], r"stays in \d of 6")
+        self.assertRegex(made.notes[-1], r"stays in \d of 8")
 
 
 class Costs(unittest.TestCase):
