@@ -21,11 +21,12 @@ class BusyWatch {
     const uint64_t lost = switches();
     if (lost == lost_.load_relaxed()) return false;
     lost_.store_relaxed(lost);
-    // A finding holds until another look is worth what it costs; the longer others have stayed, the longer.
+    // A finding holds until another look is worth what it costs: a few times what this one did, for a launcher that
+    // wants a millisecond says nothing of the next fifty; and the longer others have stayed, the longer.
     const uint64_t until = until_ns_.load_relaxed();
     const uint64_t before = for_ns_.load_relaxed();
     const bool again = until != 0 && to_ns - std::min(to_ns, until) < 2 * before;
-    const uint64_t now_for = again ? std::min(2 * before, kMostNs) : kLeastNs;
+    const uint64_t now_for = std::min(again ? 2 * before : kCosts * (to_ns - from_ns), kMostNs);
     for_ns_.store_relaxed(now_for);
     until_ns_.store_relaxed(to_ns + now_for);
     return true;
@@ -39,11 +40,11 @@ class BusyWatch {
 
  private:
   static constexpr uint64_t kLateNs = 700'000;  ///< the least time that a scheduler gives to one that does not wait
-  static constexpr uint64_t kLeastNs = 50'000'000;
+  static constexpr uint64_t kCosts = 4;
   static constexpr uint64_t kMostNs = 1'600'000'000;
 
   Atomic<uint64_t> until_ns_{0};
-  Atomic<uint64_t> for_ns_{kLeastNs};
+  Atomic<uint64_t> for_ns_{0};
   Atomic<uint64_t> lost_{0};
 };
 

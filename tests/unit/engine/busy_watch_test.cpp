@@ -40,10 +40,10 @@ TEST(BusyWatch, AMachineThatStandsStillIsNot) {
 
 TEST(BusyWatch, OneLateLookIsEnoughAndIsForgotten) {
   Rank rank;
-  EXPECT_TRUE(rank.away(3 * kMs, true));
+  EXPECT_TRUE(rank.away(kMs, true));
   EXPECT_TRUE(rank.busy());
-  rank.now += 60 * kMs;
-  EXPECT_FALSE(rank.busy());
+  rank.now += 5 * kMs;
+  EXPECT_FALSE(rank.busy()) << "a launcher that wanted it for a millisecond";
 }
 
 TEST(BusyWatch, WhoStaysIsBelievedForLonger) {
