@@ -91,10 +91,12 @@ CASE(completion, waitany_each) {
   EXPECT_EQ(index, MPI_UNDEFINED);
 }
 
-// A pending receive is given up, and the handle's next one has its message already: an array that looks as it did.
+// A pending receive is given up, and its handle is used again, for a receive whose message is there or for a
+// collective: an array that looks as it did.
 CASE(completion, handles_used_again) {
   static int in[kRequests];  // the receive that is given up may still write there
-  for (int some = 0; some < 2; ++some) {
+  for (int round = 0; round < 4; ++round) {
+    const int some = round % 2, collective = round / 2;
     int early = -1, index = -1, flag = 1, count = 1, indices[kRequests];
     MPI_Request receives[kRequests];
     post(comm, rank, size, in, receives);
@@ -106,7 +108,11 @@ CASE(completion, handles_used_again) {
     OK(MPI_Testsome(kRequests, receives, &count, indices, MPI_STATUSES_IGNORE));
     EXPECT_EQ(count, 0);
     OK(MPI_Request_free(&receives[3]));
-    OK(MPI_Irecv(&early, 1, MPI_INT, left, kRequests, comm, &receives[3]));
+    if (collective) {
+      OK(MPI_Ibarrier(comm, &receives[3]));
+    } else {
+      OK(MPI_Irecv(&early, 1, MPI_INT, left, kRequests, comm, &receives[3]));
+    }
     if (some) {
       OK(MPI_Waitsome(kRequests, receives, &count, indices, MPI_STATUSES_IGNORE));
       EXPECT_EQ(count, 1);
@@ -115,6 +121,7 @@ CASE(completion, handles_used_again) {
       OK(MPI_Waitany(kRequests, receives, &index, MPI_STATUS_IGNORE));
       EXPECT_EQ(index, 3);
     }
+    if (collective) OK(MPI_Recv(&early, 1, MPI_INT, left, kRequests, comm, MPI_STATUS_IGNORE));
     EXPECT_EQ(early, left * 100 + kRequests);
     OK(MPI_Barrier(comm));
     for (int tag = 0; tag < kRequests; ++tag) send_one(comm, rank, size, tag);
