@@ -59,7 +59,7 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_190,
     "lines of tools": 9_710,
-    "lines of tests": 57_810,
+    "lines of tests": 57_820,
     "lines of bench": 6_195,
     "lines of dev": 3_430,
     "lines of python": 4_350,
