@@ -8,6 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+from zerohop.apps_programs import LAMMPS_INPUT
+
 PYTHON_SCRIPT = """
 import json, random
 random.seed(1)
@@ -48,23 +50,6 @@ u[0] = 100.0
 for step in range(60):
     u[1:-1, 1:-1] += 0.1 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1])
 assert u[1, 600] > 0
-"""
-
-LAMMPS_INPUT = """
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 16 0 16 0 16
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-fix 1 all nve
-thermo 50
-run 100
 """
 
 
@@ -155,7 +140,7 @@ def program_cases(root: Path, folder: Path, quick: bool) -> tuple[list[Case], li
     lammps = programs / "bin" / "lmp"
     if lammps.exists() and not quick:
         deck = folder / "in.melt"
-        deck.write_text(LAMMPS_INPUT)
+        deck.write_text(LAMMPS_INPUT.format(box=16, steps=100))
         where = programs / "lib" / "x86_64-linux-gnu"
         path = f"LD_LIBRARY_PATH={where}:{where / 'blas'}:{libraries}"
         command = ["/usr/bin/env", "-u", "PMI_RANK", "-u", "PMI_SIZE", path, "OMP_NUM_THREADS=1", str(lammps)]

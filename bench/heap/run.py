@@ -32,11 +32,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(ROOT / "dev")]
+sys.path[:0] = [str(HERE), str(ROOT / "dev"), str(ROOT / "python")]
 
 from cases import Case, cases  # noqa: E402
-from judge import judge_at_most, median_interval  # noqa: E402
 from memory import peak_of  # noqa: E402
+from zerohop.interval import median_interval  # noqa: E402
 
 import hosts  # noqa: E402
 
@@ -116,13 +116,13 @@ def measure(case: Case, rounds: int, null: bool, folder: Path, tick) -> dict:
         "case": case.name,
         "unit": case.unit,
         "rounds": rounds,
-        "bare": median_interval(times["bare"]).mid,
-        "bare_memory_bytes": median_interval(memory["bare"]).mid,
+        "bare": median_interval(times["bare"]).median,
+        "bare_memory_bytes": median_interval(memory["bare"]).median,
         "time_off": dataclasses.asdict(time_off),
         "time_on": dataclasses.asdict(time_on),
-        "time_verdict": judge_at_most(time_on, LIMIT),
+        "time_verdict": time_on.at_most(LIMIT),
         "memory_on": dataclasses.asdict(memory_on),
-        "memory_verdict": judge_at_most(memory_on, LIMIT),
+        "memory_verdict": memory_on.at_most(LIMIT),
         "served": served,
     }
 
@@ -132,7 +132,7 @@ def number(value: float) -> str:
 
 
 def interval(found: dict) -> str:
-    return f"{found['mid']:.3f} [{found['low']:.2f}, {found['high']:.2f}]" if found["count"] else "-"
+    return f"{found['median']:.3f} [{found['low']:.2f}, {found['high']:.2f}]" if found["count"] else "-"
 
 
 def show(rows: list[dict], null: bool) -> None:

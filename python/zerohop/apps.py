@@ -197,7 +197,7 @@ def run(cells: list[Cell], rounds: int, place: programs.Place, timeout_s: float)
 
 
 def told(interval: Interval) -> dict:
-    return {"median": interval.mid, "low": interval.low, "high": interval.high, "valid": interval.valid}
+    return {"median": interval.median, "low": interval.low, "high": interval.high, "valid": interval.valid}
 
 
 def share_of(cell: Cell, side: str) -> float | None:

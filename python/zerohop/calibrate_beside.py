@@ -62,7 +62,7 @@ def main() -> int:
                             ratios[(*case, n)].append(us / built_in[case])
     for (placement, bench, size, n), values in sorted(ratios.items()):
         i = median_interval(values)
-        told = f"{i.mid:.3f} [{i.low:.3f}, {i.high:.3f}]" if i.valid else f"{i.mid:.3f} [?]"
+        told = f"{i.median:.3f} [{i.low:.3f}, {i.high:.3f}]" if i.valid else f"{i.median:.3f} [?]"
         print(f"{placement} {bench} {size:>8} B  beside {n}: {told} of the built-in time, {i.count} rounds")
     return 0
 

@@ -11,44 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from zerohop.interval import median_interval
+from zerohop.interval import Interval, number
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not resolved here"
 LEAST_LAUNCHES = 6
-CONFIDENCE = 0.95
 SAME = 1e-9  # a computed value meets a bound that it equals
-
-
-def number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-@dataclass(frozen=True)
-class Interval:
-    median: float
-    low: float
-    high: float
-    count: int  # launches; 0: computed, not measured
-    valid: bool
-
-    @classmethod
-    def computed(cls, value: float, low: float | None = None, high: float | None = None) -> Interval:
-        """Of a model or a count, which has no launches."""
-        return cls(value, value if low is None else low, value if high is None else high, 0, True)
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Interval | None:
-        """By order statistics, as `zerohop bench` has it (tools/bench/stats.cpp)."""
-        if not values:
-            return None
-        i = median_interval(list(values), CONFIDENCE)
-        return cls(i.mid, i.low, i.high, i.count, i.valid)
-
-    def text(self) -> str:
-        mid, low, high = (number(v) for v in (self.median, self.low, self.high))
-        if self.count == 0 and self.low == self.high:
-            return mid
-        return f"{mid} [{low}, {high}]" if self.valid else f"{mid} [?]"
 
 
 @dataclass

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from zerohop.interval import Interval
 from zerohop.reproduce.describe import HOST, LEVELS, Bench, Claim, Figure
-from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding, Interval
+from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
 
 UNKNOWN = ("unknown variable", "there is no command", "not expected")  # what an older build says
 WINDOW_MESSAGES = 64  # of the benchmark of skew: c3 grows by so many times c2 where each message waits

@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from zerohop.interval import Interval
 from zerohop.reproduce.describe import KERNEL, SHARED, Arm, Figure
-from zerohop.reproduce.judge import Interval
 from zerohop.reproduce.measure import Lab, Made, Panel, Table, Unavailable, finding_of
 
 EVENTS = ("l2_rqsts.miss", "l2_cache_req_stat.ls_rd_blk_c", "l2d_cache_refill")  # Intel, AMD, Arm

@@ -9,8 +9,9 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
+from zerohop.interval import Interval
 from zerohop.reproduce.describe import Claim, Figure
-from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding, Interval
+from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
 from zerohop.reproduce.measure import Broken, Lab, Made, Panel, Unavailable, Unresolved
 
 KIB = 1 << 10

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import textwrap
 
+from zerohop.interval import Interval
 from zerohop.model_report import table
 from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, SIMULATED, Figure
-from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Interval
+from zerohop.reproduce.judge import FAILS, HOLDS, OPEN
 from zerohop.reproduce.measure import size
 
 COLUMNS = 120

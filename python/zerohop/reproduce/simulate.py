@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from zerohop.interval import Interval
 from zerohop.reproduce.describe import Figure
-from zerohop.reproduce.judge import Finding, Interval, judge
+from zerohop.reproduce.judge import Finding, judge
 from zerohop.reproduce.measure import Lab, Made, Panel, size
 
 FACTORS = (0.5, 2.0)

@@ -17,10 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 from fake_mpi import FakeMpi
+from zerohop.interval import Interval
 from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate, store
 from zerohop.reproduce.describe import HYBRID, IMPOSSIBLE, RUN, Bench, Claim, algorithm, less
 from zerohop.reproduce.figures import FIGURES
-from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Finding, Interval, Verdict, judge, together
+from zerohop.reproduce.judge import FAILS, HOLDS, OPEN, Finding, Verdict, judge, together
 
 ZEROHOP = sys.argv[1]
 # Counted in the papers: figures of each, and the tables.
