@@ -237,6 +237,7 @@ class Rank {
 
    private:
     void notice_others();
+    void yield();
     void sleep();
     void end_sleep();
     Rank& rank_;

@@ -83,6 +83,9 @@ struct Rank::State {
   /// Whether the peer that is waited for (kAnyPeer: one of some) was last seen on this rank's CPU, where it cannot run
   /// while this rank looks for it. Tells the others where this rank is.
   bool notice_company(int32_t peer);
+  /// Moves the calling thread to a CPU on which no rank was last seen. False if that was in vain a short while ago.
+  bool leave_company();
+  Atomic<uint64_t> stays_until_ns;  ///< in company
   BusyWatch busy;
   Atomic<uint32_t> wakes_late;  ///< when others were last seen: to sleep is to wait for their time to end
   [[nodiscard]] bool others_want_cpu() const { return wakes_late.load_relaxed() == 0 && busy.busy(&os::now_ns); }

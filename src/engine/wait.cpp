@@ -28,8 +28,11 @@ constexpr uint64_t kSleepMostNs = 8'000'000;
 constexpr uint64_t kSleepPart = 64;
 constexpr uint32_t kStampEvery = 4;
 constexpr uint32_t kPeersPerNotice = 4;
-constexpr uint64_t kHostMovesNs = 5000;  // a turn of the host that takes longer than this, and than four idle ones
-constexpr double kReapEveryUs = 5000;    // by the clock: where others have the CPU, turns may take long
+constexpr uint64_t kHostMovesNs = 5000;   // a turn of the host that takes longer than this, and than four idle ones
+constexpr uint64_t kStayNs = 10'000'000;  // in a peer's company after a move
+constexpr uint64_t kStayLongNs = 1'600'000'000;  // ... where there is no other CPU, or others have it, which is when
+constexpr uint64_t kLateMoveNs = 500'000;        // ... a move takes so long
+constexpr double kReapEveryUs = 5000;            // by the clock: where others have the CPU, turns may take long
 }  // namespace
 
 // Ranks that are not bound may get one CPU though there are enough, where other programs have the rest. Whoever looks
@@ -59,6 +62,34 @@ bool Rank::State::notice_company(int32_t peer) {
   }
   company.store_relaxed(found ? 1 : 0);
   return found;
+}
+
+// Of two ranks that yield to each other, or wake each other, on one CPU Linux moves neither for as long as a short
+// program runs, though another CPU idles.
+bool Rank::State::leave_company() {
+  const uint64_t begin = os::now_ns();
+  if (begin < stays_until_ns.load_relaxed()) return false;
+  const node::Node& node = endpoint->node();
+  const os::CpuSet allowed = os::allowed_cpus();
+  os::CpuSet taken;
+  for (uint32_t rank = 0; rank < node.size(); ++rank) {
+    const uint32_t cpu = endpoint->part(rank).state.cpu.load_relaxed();
+    if (cpu != 0) taken.add(cpu - 1);
+  }
+  const uint32_t mine = os::current_cpu();
+  uint32_t cpu = mine;
+  do {
+    cpu = (cpu + 1) % os::CpuSet::kMaxCpus;
+  } while (cpu != mine && (!allowed.has(cpu) || taken.has(cpu)));
+  bool moved = cpu != mine;
+  if (moved) {
+    endpoint->part().state.cpu.store_relaxed(cpu + 1);  // before, lest the peer that has this CPU now leaves it as well
+    moved = os::move_to(cpu) == 0;
+  }
+  const uint64_t end = os::now_ns();
+  stays_until_ns.store_relaxed(end + (moved && end - begin < kLateMoveNs ? kStayNs : kStayLongNs));
+  if (moved) company.store_relaxed(0);
+  return moved;
 }
 
 void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
@@ -179,6 +210,15 @@ void Rank::WaitScope::pause() {
     cpu_relax();
     return;
   }
+  if (company && s.leave_company()) {
+    looked_ns_ = 0;
+  } else {
+    yield();
+  }
+}
+
+void Rank::WaitScope::yield() {
+  State& s = *rank_.state_;
   const uint64_t before = os::now_ns();
   if (idle_since_ns_ == 0) idle_since_ns_ = before;
   os::yield_cpu();

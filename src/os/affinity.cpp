@@ -101,6 +101,20 @@ int bind_to(const CpuSet& cpus) {
   return sched_setaffinity(0, sizeof cpus.words, raw) == 0 ? 0 : -errno;
 }
 
+int move_to(uint32_t cpu) {
+  const CpuSet before = allowed_cpus();
+  CpuSet one;
+  one.add(cpu);
+  if (!before.has(cpu)) return -EINVAL;
+  if (const int error = bind_to(one); error != 0) return error;
+  // Linux remembers what a thread asked for, and obeys it when its cpuset grows. All CPUs are what it asks for at
+  // first.
+  CpuSet all;
+  std::memset(all.words, 0xff, sizeof all.words);
+  (void)bind_to(all);
+  return allowed_cpus() == before ? 0 : bind_to(before);
+}
+
 uint32_t online_cpus() {
   const long n = sysconf(_SC_NPROCESSORS_ONLN);
   return n > 0 ? static_cast<uint32_t>(n) : 1;

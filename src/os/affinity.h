@@ -36,6 +36,9 @@ struct CpuSet {
 [[nodiscard]] uint32_t current_cpu();
 /// Binds the calling thread; 0 or -errno.
 int bind_to(const CpuSet& cpus);
+/// Moves the calling thread to a CPU that it may run on. Where it may run does not change; so the kernel may move it
+/// on. 0 or -errno.
+int move_to(uint32_t cpu);
 /// CPUs that are online.
 [[nodiscard]] uint32_t online_cpus();
 

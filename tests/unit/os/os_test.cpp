@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "os/affinity.h"
 #include "os/clock.h"
@@ -347,6 +348,32 @@ TEST(Affinity, BindingIsSeen) {
       if (before.has(cpu)) one.add(cpu);
     }
     ASSERT_EQ(bind_to(one), 0);
+    EXPECT_EQ(allowed_cpus(), one);
+  }).join();
+}
+
+// From each CPU to each; where it may run is what it was, for a thread that was bound to some as for one that was not.
+TEST(Affinity, AMoveChangesNoBinding) {
+  const CpuSet all = allowed_cpus();
+  std::vector<uint32_t> cpus;
+  for (uint32_t cpu = 0; cpu < CpuSet::kMaxCpus; ++cpu) {
+    if (all.has(cpu)) cpus.push_back(cpu);
+  }
+  if (cpus.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  std::thread([&] {
+    bool there = false;  // the kernel may have moved it on
+    for (int i = 0; i < 1000 && !there; ++i) {
+      const uint32_t to = current_cpu() == cpus[0] ? cpus[1] : cpus[0];
+      ASSERT_EQ(move_to(to), 0);
+      there = current_cpu() == to;
+      ASSERT_EQ(allowed_cpus(), all);
+    }
+    EXPECT_TRUE(there);
+    CpuSet one;
+    one.add(cpus[0]);
+    ASSERT_EQ(bind_to(one), 0);
+    EXPECT_EQ(move_to(cpus[0]), 0);
+    EXPECT_EQ(move_to(cpus[1]), -EINVAL);
     EXPECT_EQ(allowed_cpus(), one);
   }).join();
 }
