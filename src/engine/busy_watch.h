@@ -13,12 +13,12 @@ namespace zh::engine {
 
 class BusyWatch {
  public:
-  /// Two looks that microseconds lie between where the processor is this rank's own. `switches()`: how often this
+  /// Two looks that microseconds lie between where the processor is this rank's own. `preemptions()`: how often this
   /// thread has lost it so far; without one more, the machine itself stood still. True if others have had it.
-  template <typename Switches>
-  bool note(uint64_t from_ns, uint64_t to_ns, Switches&& switches) {
+  template <typename Preemptions>
+  bool note(uint64_t from_ns, uint64_t to_ns, Preemptions&& preemptions) {
     if (to_ns - from_ns < kLateNs) return false;
-    const uint64_t lost = switches();
+    const uint64_t lost = preemptions();
     if (lost == lost_.load_relaxed()) return false;
     lost_.store_relaxed(lost);
     // A finding holds until another look is worth what it costs: a few times what this one did, for a launcher that

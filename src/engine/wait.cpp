@@ -93,7 +93,7 @@ bool Rank::State::leave_company() {
 }
 
 void Rank::State::note_looks(uint64_t from_ns, uint64_t to_ns) {
-  if (config.wait == WaitPolicy::kSpin || !busy.note(from_ns, to_ns, &os::thread_switches)) return;
+  if (config.wait == WaitPolicy::kSpin || !busy.note(from_ns, to_ns, &os::thread_preemptions)) return;
   wakes_late.store_relaxed(os::wakes_late() ? 1 : 0);
   Guard guard(*this);
   ++endpoint->counters().busy;
@@ -183,6 +183,7 @@ void Rank::WaitScope::pause() {
     return;
   }
   ++idle_;
+  notice_others();
   if (s.host_progress && idle_ % kHostEvery == 0) s.host_progress();
   const uint32_t help_every = s.oversubscribed ? 4 : 64;
   if (idle_ % help_every == 0) {
@@ -193,8 +194,8 @@ void Rank::WaitScope::pause() {
     helped_ = true;
     s.endpoint->help_peers(in_vain);
     s.reap_in_time();
+    looked_ns_ = os::now_ns();  // what this rank did meanwhile, and the host, took nobody its processor
   }
-  notice_others();
   const WaitPolicy policy = s.config.wait;
   if (policy == WaitPolicy::kSpin) {
     cpu_relax();

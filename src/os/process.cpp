@@ -101,10 +101,10 @@ bool wakes_late() {
   return policy == SCHED_BATCH || policy == SCHED_IDLE;
 }
 
-uint64_t thread_switches() {
+uint64_t thread_preemptions() {
   rusage used{};
   if (getrusage(RUSAGE_THREAD, &used) != 0) return 0;
-  return static_cast<uint64_t>(used.ru_nvcsw + used.ru_nivcsw);
+  return static_cast<uint64_t>(used.ru_nivcsw);
 }
 
 std::string read_small_file(const char* path) {

@@ -28,8 +28,8 @@ void close_descriptor(int fd);
 [[nodiscard]] uint64_t namespace_id(const char* kind);
 /// Value of "Seccomp:" in /proc/self/status: 0 off, 1 strict, 2 filter, -1 unknown.
 [[nodiscard]] int seccomp_mode();
-/// How often this thread has lost its processor, or given it up, since it began.
-[[nodiscard]] uint64_t thread_switches();
+/// How often this thread has lost its processor, or offered it to others who took it, since it began; not: slept.
+[[nodiscard]] uint64_t thread_preemptions();
 /// Whether this thread, when it wakes, waits until others have had their time (SCHED_BATCH, SCHED_IDLE).
 [[nodiscard]] bool wakes_late();
 /// Small files of /proc and /sys, without the trailing newline; "" if unreadable.

@@ -254,7 +254,7 @@ struct MeasuringPair::State {
       m.spread[side] = q.high - q.low;
     }
     m.good[side] = good ? 1 : 0;
-    m.disturbed[side] = os::thread_switches() - switches > samples.size() / 8 ? 1 : 0;
+    m.disturbed[side] = os::thread_preemptions() - switches > samples.size() / 8 ? 1 : 0;
     if (!meet()) return {};
     Timing t;
     t.disturbed = m.disturbed[0] != 0 || m.disturbed[1] != 0;
@@ -346,7 +346,7 @@ Timing MeasuringPair::measure(const Shot& shot) {
   const uint32_t warm = shot.trips / 4 + 1;
   std::vector<float> samples;
   samples.reserve(shot.trips);
-  s.switches = os::thread_switches();
+  s.switches = os::thread_preemptions();
   for (uint32_t trip = 0; trip < warm + shot.trips && !s.failed; ++trip) {
     for (int sender = 0; sender < 2; ++sender) {
       if (sender == s.side) {
@@ -369,7 +369,7 @@ Timing MeasuringPair::stream() {
   State& s = *state_;
   constexpr uint64_t kMessages = 4000;
   std::vector<float> samples;
-  s.switches = os::thread_switches();
+  s.switches = os::thread_preemptions();
   for (int sender = 0; sender < 2; ++sender) {
     if (!s.meet()) return {};
     const uint64_t start = os::ticks();
