@@ -104,7 +104,7 @@ Request* Receiver::irecv_unposted(const RecvArgs& args) {
 
 Request* Receiver::irecv_posted(const RecvArgs& args) {
   Request* r = irecv_unposted(args);
-  if (r != nullptr) post(r);
+  if (r != nullptr) post_or_fail(r);
   return r;
 }
 
@@ -114,9 +114,15 @@ Request* Receiver::irecv(const RecvArgs& args) {
   if (take_arrived(args, &r->result)) {
     requests_.complete(r);
   } else {
-    post(r);
+    post_or_fail(r);
   }
   return r;
+}
+
+// Nobody looks for a nonblocking receive that is not posted.
+void Receiver::post_or_fail(Request* r) {
+  post(r);
+  if (r->stage == Stage::kUnposted && r->done.load_relaxed() == 0) requests_.fail(r, Code::kNoMemory);
 }
 
 void Receiver::look(Request* r) {

@@ -70,6 +70,7 @@ class Receiver {
   void fail_lost();
 
  private:
+  void post_or_fail(Request* request);
   bool take_front(const RecvArgs& args, Result* out);
   bool take_matched();
   void run_taken();

@@ -158,7 +158,9 @@ void Rendezvous::join(Request* r, const MessageShm& m) {
     Channels::wake(channels_[m.sender]);
   }
   recvs_.push_back(r);
-  if (t->offered() != Direct::kWaiter) advance_receive(r);  // else not before a call that waits
+  in_vain_ = false;  // for this one nobody has waited yet
+  // Else not before a call that waits; but of a dead sender what it has left is taken now.
+  if (t->offered() != Direct::kWaiter || channels_[m.sender].dead) advance_receive(r);
   if (r->stage == Stage::kTransfer && channels_[m.sender].dead) {
     recvs_.remove(r);
     requests_.fail(r, Code::kPeerDead);
