@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t kChunkIsSet = 1;
 constexpr uint64_t kCountsCalls = 2;
+constexpr uint64_t kCoarseLock = 4;
 constexpr uint64_t kLow = 0xffffffff;
 
 }  // namespace
@@ -30,7 +31,8 @@ Agreement::Agreement(int rank, const Options& options) {
   if (rank == 0) {
     terms_[kChunkBytes] = options.get_number(Opt::kChunk);
     terms_[kSet] = (options.source(Opt::kChunk) != Source::kDefault ? kChunkIsSet : 0) |
-                   (options.get_text(Opt::kStats).empty() ? 0 : kCountsCalls);
+                   (options.get_text(Opt::kStats).empty() ? 0 : kCountsCalls) |
+                   (options.is(Opt::kQueueLock, "coarse") ? kCoarseLock : 0);
     std::memcpy(&terms_[kNumbers], numbers.data(), sizeof numbers);
     if (options.get_bool(Opt::kCollectives)) load_tables(options);
   } else {
@@ -54,6 +56,8 @@ void Agreement::load_tables(const Options& options) {
     tables_ += text;
   }
 }
+
+bool Agreement::coarse_lock() const { return (terms_[kSet] & kCoarseLock) != 0; }
 
 const char* Agreement::obey(HostBootstrap& world) {
   AlgorithmNumbers numbers;

@@ -29,6 +29,8 @@ class Agreement {
   /// After that: sets what the shim does from now on. Collective if rank 0 has tables of algorithms. Null, or why
   /// everything stays with the host, on all ranks alike.
   const char* obey(HostBootstrap& world);
+  /// The setting queue_lock: ranks that took different locks would work on the same queues at once.
+  [[nodiscard]] bool coarse_lock() const;
 
  private:
   enum : size_t { kNoDevices, kCollectives, kChunkBytes, kSet, kTables, kNumbers };

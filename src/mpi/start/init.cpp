@@ -48,6 +48,7 @@ const char* start_engine(HostBootstrap& world) {
   const bool mappable = !job->options.is(Opt::kHeap, "0");
   engine::Config config;
   apply(job->options, &config);
+  config.ablations.coarse_lock = agreement.coarse_lock();
   if (!prepare_handles()) config.ready = {Code::kNoMemory, "no memory for request handles"};
   config.log = Log(world.rank(), log_level(job->options.get_text(Opt::kLog)));
   if (shim.heap != nullptr) shim.heap->host_started();

@@ -40,8 +40,8 @@ void apply(const Options& options, engine::Config* out) {
   out->calibration_folder = options.get_text(Opt::kCache);
   out->site_folder = options.get_text(Opt::kSite);
   if (!options.is(Opt::kProfile, "auto")) out->profile = options.get_text(Opt::kProfile);
-  out->ablations = {static_cast<p2p::Copier>(options.place(Opt::kCopier)), options.place(Opt::kQueueLock) != 0,
-                    options.get_bool(Opt::kKeepCopies)};
+  out->ablations.copier = static_cast<p2p::Copier>(options.place(Opt::kCopier));
+  out->ablations.keep_copies = options.get_bool(Opt::kKeepCopies);
 }
 
 AlgorithmNumbers read_algorithms(const Options& options, const std::function<void(const std::string&)>& complain) {
