@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from jobs import Case
 from kills import FORK_WORLD, Row
@@ -68,9 +69,9 @@ PARTS = {
 def _note(cases: list[Case]) -> str:
     """What the notes of one case say, once where hosts agree; a skipped one's is left to the file of results."""
     said: dict[str, dict[str, list[str]]] = {}  # by label: hosts by value
-    for case in cases:
-        for part in case.note.replace("|", "/").split("; ") if case.status != "skipped" and case.note else []:
-            label, colon, value = ("", "", "says so") if part.startswith("says ") else part.rpartition(": ")
+    for case in (case for case in cases if case.status != "skipped" and case.note):
+        for part in re.sub('says ".*"', "says so", case.note).replace("|", "/").split("; "):
+            label, colon, value = part.rpartition(": ")
             said.setdefault(label + colon, {}).setdefault(value, []).append(case.host)
     ran = sum(case.status != "skipped" for case in cases)
     texts = []
