@@ -1,6 +1,6 @@
 """What a calibration that was made beside other work costs later, on a quiet machine, against built-in thresholds.
 
-    dev/calibrate_beside.py 0 1 2 4 --rounds 10 -- --only latency --under openmpi
+    python3 -m zerohop.calibrate_beside 0 1 2 4 --rounds 10 -- --only latency --under openmpi
 
 Calibrates once beside each number of busy loops, each time into a cache of its own, then runs rounds of `zerohop bench
 p2p` (the words behind --) with a fresh copy of each calibration and with built-in thresholds, and prints the median

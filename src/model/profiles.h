@@ -1,5 +1,5 @@
-// The parameter sets that are built in: the clusters of the papers. Called by `zerohop model` and the tests. Most of
-// their figures are assumed, for the papers print few; each set says which are not.
+// The parameter sets that are built in: the clusters of the papers. Called by `zerohop schedule --profile`, `tune` and
+// the tests. Most of their figures are assumed, for the papers print few; each set says which are not.
 #pragma once
 
 #include <span>

@@ -48,7 +48,7 @@ struct Counters {
   Count entries_lent;    ///< queue entries given to receivers that are away
   Tally buffered;        ///< small sends copied because the receiver does not take them: it is in the host, or waits
   Count skew_detours;    ///< messages sent through cells because the receiver lagged
-  Count skew_on;         ///< times this rank, as receiver, was found lagging
+  Count skew_on;         ///< times this rank found a receiver lagging
   Count skew_off;
   Count parked;    ///< sends that began behind many others, and are looked at when they are matched ...
   Count unparked;  ///< ... and those of which the receiver told so

@@ -15,8 +15,8 @@
 
 namespace zh::tune {
 
-/// Measures one class between two sides (both call it; same result on both). About 10 to 25 ms. What could not be
-/// measured while both sides ran, or cannot be (plausible.h), is empty; without `cells` nothing is known.
+/// Measures one class between two sides (both call it; same result on both): 10 to 25 ms on a quiet machine. What could
+/// not be measured while both sides ran, or cannot be (plausible.h), is empty; without `cells` nothing is known.
 /// `line_ns`: what a line took when the level was found, 0 if unknown; of a pair that has moved since nothing is known.
 DistanceClass measure_class(MeasuringPair& pair, int level, float line_ns = 0);
 

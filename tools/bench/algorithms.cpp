@@ -30,7 +30,7 @@ constexpr const char* kAlgorithmsExamples =
     "  zerohop bench algorithms --node-ranks 2 --ranks 4,8 --save     jobs on this machine use the fastest from now "
     "on\n\n"
     "Where all are slower than the host's own collective by more than 5 %, that is saved. What is saved serves where a "
-    "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 240 bytes.";
+    "schedule does: communicators of several nodes, nonblocking and persistent calls of more than 512 bytes.";
 
 const std::vector<std::string> kUsual = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 constexpr const char* kAlgorithmsCommand = "bench algorithms";

@@ -1,5 +1,5 @@
-// Parameter sets of `zerohop model` as JSON: which one is meant, how it is written, and what is wrong with a file that
-// is none. The schema is in docs/design/models.md. It refuses to know what the figures are for.
+// Parameter sets of the models as JSON: which one is meant, how it is written, and what is wrong with a file that is
+// none. The schema is in docs/design/models.md. It refuses to know what the figures are for.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -192,10 +192,10 @@ void add_tune_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("tune", "What is known of this machine's costs; measuring; choosing by a model.");
   command->footer(
-      "A job's start measures what ways of copying cost between its ranks (10 to 25 ms), where that is not known yet. "
-      "It counts once a second job finds the same; until then, and where a machine is never quiet, zerohop uses "
-      "built-in choices. Measure again after a change that zerohop cannot see: another clock, another placement of "
-      "virtual processors.\n\n"
+      "A job's start measures what ways of copying cost between its ranks (10 to 25 ms for each level of distance), "
+      "where that is not known yet. It counts once a second job finds the same; until then, and where a machine is "
+      "never quiet, zerohop uses built-in choices. Measure again after a change that zerohop cannot see: another "
+      "clock, another placement of virtual processors.\n\n"
       "--json measures something else: what messages of ranks cost by size and stride, as overhead and latency of the "
       "mlog_nP models, at every distance that two processors have here, and what caches there are. It takes less than "
       "a minute, runs real jobs, and changes no choice of zerohop. Costs between nodes come from --base, unless nodes "

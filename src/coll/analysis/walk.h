@@ -1,6 +1,6 @@
 // When each rank is done with a schedule if messages cost what the mlog_nP models say: the general form of their closed
-// forms, for every collective and algorithm. Used by `zerohop model` and the tests. It refuses to know machines: the
-// prices come from a parameter set (model/pricing.h).
+// forms, for every collective and algorithm. Used by `zerohop schedule --profile`, `tune --model` and the tests. It
+// refuses to know machines: the prices come from a parameter set (model/pricing.h).
 #pragma once
 
 #include <span>
