@@ -8,6 +8,7 @@
 - docs/<path>.md and docs/<path>.svg in any text of the repository, comments and messages included, is a file
 - every page of docs/ is in the index docs/README.md
 - docs/dev/where-is.md answers each question by one file
+- docs/design/invariants.md names every type ...Shm of src, and no other
 - a line of a page ends within 120 columns, but in tables, code blocks and pages that a command writes
 
 Links to other sites are not followed. Code blocks are not looked at.
@@ -40,6 +41,8 @@ SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 CODE_PATH = re.compile(r"^(?:[\w+-][\w.+-]*/)+[\w.*+-]+\.[\w*]+$")
 PAGE_PATH = re.compile(r"(?<![\w/.])docs/[\w./-]*\.(?:md|svg)\b")
 WHERE = "docs/dev/where-is.md"
+INVARIANTS = "docs/design/invariants.md"
+SHARED_TYPE = re.compile(r"^ *(?:struct|class) (?:alignas\(\w+\) )?(\w+Shm)\b[^;]*\{", re.M)
 MAX_COLUMNS = 120
 WRITTEN = "<!-- Written by "
 BUILT = ("build/", "lib/", "libexec/", "bin/")  # made by the build or an installation
@@ -125,6 +128,13 @@ def check_where(text: str) -> Iterator[Finding]:
             yield WHERE, number, "a question is answered by one file"
 
 
+def check_shared_types(root: Path, names: list[str]) -> Iterator[Finding]:
+    types = {t for n in names if n.startswith("src/") for t in SHARED_TYPE.findall((root / n).read_text())}
+    named = set(re.findall(r"`(\w+Shm)`", (root / INVARIANTS).read_text()))
+    for name in sorted(types ^ named):
+        yield INVARIANTS, 1, f"{name} is {'not on the page' if name in types else 'no type of src'}"
+
+
 def check_columns(page: str, text: str) -> Iterator[Finding]:
     for number, line in prose(text) if WRITTEN not in text else ():
         if len(line) > MAX_COLUMNS and not line.startswith("|"):
@@ -164,6 +174,7 @@ def check(root: Path) -> list[Finding]:
             found.extend(check_where(text))
         if name not in OWN_NAMES:
             found.extend(check_names(root, name, text))
+    found.extend(check_shared_types(root, names))
     found.extend(check_index(root, [n for n in names if n.endswith(".md")]))
     return found
 
@@ -182,6 +193,8 @@ PLANTED = {
         "| where | file |\n|---|---|\n| is it? | in the code |\n",
         "a question is answered by one file",
     ),
+    INVARIANTS: ("`GoneShm`, `KeptShm`\n", "GoneShm is no type of src"),
+    "src/shm/new.h": ("struct alignas(64) NewShm {\n};\n", "NewShm is not on the page"),
     "docs/wide.md": ("word " * 25 + "\n", "125 columns, more than 120"),
 }
 CLEAN = {
@@ -189,6 +202,7 @@ CLEAN = {
     "[1](#a-part-near-far) [2](#a-part-1) [3](https://example.org/none.md#x) [4](sub/) `[5](none.md)`\n"
     "\n```\n[6](none.md) `coll/none.cpp`\n```\n",
     "docs/sub/page.md": "[up](../good.md#good) `src/coll/team.cpp` `coll/team.*` `team.cpp` `build/none/x.json`\n",
+    "src/shm/kept.h": "struct KeptShm {\n};\nstruct UsedShm;\n",
     "src/coll/team.cpp": "// See docs/good.md, and docs/sub/page.md.\n",
 }
 
