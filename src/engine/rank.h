@@ -176,7 +176,7 @@ class Rank {
   /// Those of all communicators that are under way. They outlive the rank with the last of them.
   [[nodiscard]] const std::shared_ptr<ActiveCollectives>& active_collectives() const;
 
-  // What schedules tell each other (p2p/calls.h). One thread at a time announces.
+  // What schedules tell each other (p2p/announced_calls.h). One thread at a time announces.
   void announce_call(uint64_t context, uint64_t number, uint32_t digest);
   [[nodiscard]] bool call_contradicted(uint32_t peer, uint64_t context, uint64_t number, uint32_t digest) const;
 

@@ -5,7 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
-#include "p2p/calls.h"
+#include "p2p/announced_calls.h"
 #include "p2p/counters.h"
 #include "p2p/queues.h"
 #include "shm/access.h"
