@@ -63,7 +63,7 @@ BUDGET = {
     "lines of bench": 6_195,
     "lines of dev": 3_440,
     "lines of python": 4_350,
-    "words of pages": 35_550,
+    "words of pages": 35_070,
     "variables": 12,
     "leaf commands": 12,
 }
