@@ -47,10 +47,6 @@ struct AlgorithmOptions {
   std::string abi;  ///< of the host under which zerohop ran
 };
 
-std::string algorithm_setting(const std::string& algorithm, const std::string& chunk) {
-  return chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
-}
-
 std::string algorithm_of(const std::string& setting) { return setting.substr(0, setting.find('/')); }
 
 /// Bytes of the pieces of a setting, 0: whole.
@@ -71,7 +67,7 @@ void algorithms_round(const AlgorithmOptions& o, const Hosts& hosts, int round, 
         BenchOptions part = o.bench;
         part.only = name;
         PlannedLaunch p = plan_launch("coll", part, host, ranks, kPairedArms);
-        p.setting = algorithm_setting(algorithm, chunk);
+        p.setting = chunk == kUsualChunk ? algorithm : algorithm + "/" + chunk;
         choose_algorithm(name, algorithm, algorithm == kAuto ? "" : chunk, &p);
         if (o.node_ranks > 0) p.spec.settings["node_ranks"] = std::to_string(o.node_ranks);
         planned.push_back(std::move(p));

@@ -52,9 +52,6 @@ constexpr const char* kRaw = "flat";
 
 /// What a row is, apart from size and metric.
 using RowGroup = std::tuple<std::string, std::string, std::string, int, std::string, std::string>;
-RowGroup group_of(const Row& r) {
-  return {r.key.bench, r.key.variant, r.key.buffers, r.key.ranks, r.placement, r.host};
-}
 
 std::string mean_text(const MeanRatio& m, int sizes) {
   if (m.sizes == 0) return "-";
@@ -102,7 +99,7 @@ std::vector<CollSummary> summaries_of(const Judged& judged) {
   };
   for (const Row& r : judged.rows) {
     if (r.key.metric != kMean || r.key.bench == kRaw) continue;
-    CollSummary& summary = by_group[group_of(r)];
+    CollSummary& summary = by_group[{r.key.bench, r.key.variant, r.key.buffers, r.key.ranks, r.placement, r.host}];
     summary.key = r.key;
     summary.key.size = 0;
     summary.placement = r.placement;

@@ -8,17 +8,6 @@ namespace {
 
 using node::Level;
 
-/// The allowed processors so that those that share something are neighbours; by number where nothing is known.
-std::vector<uint32_t> in_order(const node::Machine& machine, const os::CpuSet& allowed) {
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < machine.summary().cpus; ++i) {
-    for (const uint32_t cpu : numbers_of(machine.place(i))) {
-      if (allowed.has(cpu)) order.push_back(cpu);
-    }
-  }
-  return order.empty() ? numbers_of(allowed) : order;
-}
-
 bool has_level(std::span<const LevelPair> pairs, Level level) {
   return std::any_of(pairs.begin(), pairs.end(), [&](const LevelPair& p) { return p.level == level; });
 }
@@ -37,6 +26,16 @@ uint32_t chips_apart(const node::Machine::Summary& m, Level level) {
 }
 
 }  // namespace
+
+std::vector<uint32_t> in_order(const node::Machine& machine, const os::CpuSet& allowed) {
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < machine.summary().cpus; ++i) {
+    for (const uint32_t cpu : numbers_of(machine.place(i))) {
+      if (allowed.has(cpu)) order.push_back(cpu);
+    }
+  }
+  return order.empty() ? numbers_of(allowed) : order;
+}
 
 os::CpuSet only(uint32_t cpu) {
   os::CpuSet set;

@@ -17,6 +17,9 @@ namespace zh::tools {
 [[nodiscard]] os::CpuSet only(uint32_t cpu);
 [[nodiscard]] std::vector<uint32_t> numbers_of(const os::CpuSet& set);
 
+/// The allowed processors so that those that share something are neighbours; by number where nothing is known.
+[[nodiscard]] std::vector<uint32_t> in_order(const node::Machine& machine, const os::CpuSet& allowed);
+
 struct LevelPair {
   node::Level level = node::Level::kSelf;
   uint32_t first = 0;  ///< processor numbers, as the kernel has them

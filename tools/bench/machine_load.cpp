@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <thread>
+
+#include "tools/cli/inputs.h"
 
 namespace zh::tools {
 namespace {
@@ -16,13 +17,6 @@ namespace {
 constexpr double kShortestRoundS = 0.5;
 
 double limit_of(const MachineLoad& l) { return std::max(0.2, 0.02 * l.processors); }
-
-std::string file_text(const char* path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 double used_by(int who) {
   rusage used{};

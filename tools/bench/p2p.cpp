@@ -118,16 +118,12 @@ void measure_raw(Rounds* rounds) {
   fs::remove(file, ignored);
 }
 
-void add_raw_file(const P2pOptions& o, Rounds* rounds) {
-  std::string problem;
-  rounds->add_raw(read_json(o.raw, &problem));
-}
-
 void p2p_round(const P2pOptions& o, const Hosts& hosts, int round, Rounds* rounds) {
   if (o.raw == "auto") {
     if (round == 0 || !o.quick) measure_raw(rounds);  // it takes as long as a quick round's launches
   } else if (o.raw != "off" && round == 0) {
-    add_raw_file(o, rounds);
+    std::string problem;
+    rounds->add_raw(read_json(o.raw, &problem));
   }
   for (const Group& g : p2p_groups(o)) rounds->run_group(g.name, round, o.rounds, p2p_launches(o, g, hosts));
 }

@@ -105,21 +105,19 @@ std::string wrong_input(const std::string& path) {
   return "";
 }
 
-nlohmann::json read_json(const std::string& path, std::string* problem) {
-  problem->clear();
-  errno = 0;
+std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+nlohmann::json read_json(const std::string& path, std::string* problem) {
   std::error_code none;
   // A folder can be opened, and throws when it is read.
-  if (fs::is_directory(path, none)) {
-    *problem = std::strerror(EISDIR);
-  } else if (!file) {
-    *problem = std::strerror(errno != 0 ? errno : EIO);
-  } else {
-    text << file.rdbuf();
-  }
-  return nlohmann::json::parse(text.str(), nullptr, false);
+  const int error = fs::is_directory(path, none) ? EISDIR : access(path.c_str(), R_OK) != 0 ? errno : 0;
+  *problem = error != 0 ? std::strerror(error) : "";
+  return nlohmann::json::parse(error != 0 ? "" : file_text(path), nullptr, false);
 }
 
 }  // namespace zh::tools

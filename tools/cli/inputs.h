@@ -30,6 +30,9 @@ std::string wrong_output(const std::string& path);
 /// A file that can be read.
 std::string wrong_input(const std::string& path);
 
+/// All of a file; nothing of what cannot be read.
+std::string file_text(const std::string& path);
+
 /// The file's document; discarded if it is none. `*problem` is "" or why the file cannot be read ("Is a directory").
 [[nodiscard]] nlohmann::json read_json(const std::string& path, std::string* problem);
 
