@@ -28,7 +28,7 @@ namespace {
 
 enum class Reading : uint32_t { kMapped, kKernel };
 constexpr const char* kWayNames[] = {model::kMappedWay, model::kKernelWay};
-constexpr uint64_t kSizes[] = {64 << 10, 1 << 20};
+constexpr uint64_t kSizes[] = {16 << 10, 64 << 10, 1 << 20};
 constexpr uint64_t kMostBytes = 1 << 20;
 constexpr uint32_t kMostReaders = 64;
 constexpr int kRepetitions = 25;

@@ -223,10 +223,10 @@ std::vector<model::CacheSize> measure_caches(const TunePlan& plan) {
   return cache_sizes(tune::caches_of(passes, described), described);
 }
 
-/// Processors that share no core with an earlier one.
+/// Processors that share no core with an earlier one; those that share a cache are neighbours.
 std::vector<uint32_t> cores_of(const TunePlan& plan) {
   std::vector<uint32_t> cores;
-  for (const uint32_t cpu : numbers_of(plan.allowed)) {
+  for (const uint32_t cpu : in_order(plan.machine, plan.allowed)) {
     const auto shares = [&](uint32_t other) {
       return plan.machine.level(only(cpu), only(other)) == node::Level::kSameCore;
     };
