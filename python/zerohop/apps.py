@@ -5,7 +5,8 @@
 
 Each round launches every program once under each host alone and once with zerohop (its defaults), in an order that
 turns with the rounds; a ratio is formed within a round, and the table shows medians with their 95 % interval. Fewer
-than 6 rounds resolve nothing. A launch before the first round is not counted; its messages make the JSON's size tables.
+than 6 rounds resolve nothing. With --against the host's side has zerohop, too, so set. A launch before the first round
+is not counted; its messages make the JSON's size tables.
 Times are what a program says of its measured part; those of whole jobs, start included, stand in the JSON.
 Exit code: 1 where a result is wrong, 2 where an option is wrong or a launch failed.
 """
@@ -114,7 +115,8 @@ def launch(
         if cell.app.alone:
             words = [*words, "zerohop" if side == "zerohop" else cell.app.alone]
         else:
-            zerohop = [str(place.zerohop), "run"] if side == "zerohop" else []
+            zerohop = [str(place.zerohop), "run"] if side == "zerohop" or place.against else []
+            env |= {"ZEROHOP_CONFIG": place.against} if side == "host" and place.against else {}
             words = [*cell.host["mpiexec"], "-n", str(cell.ranks), *zerohop, *words]
         begin = time.monotonic()
         with (folder / "said").open("w") as said:
@@ -138,18 +140,21 @@ def launch(
 
 
 def sizes_of(path: Path) -> dict | None:
-    """From a file of ZEROHOP_STATS, of all ranks: messages by the classes of the hybrid paper's table 1, and calls of
-    collectives, whose bytes mostly move without messages."""
+    """From a file of ZEROHOP_STATS, of all ranks: messages by the classes of the hybrid paper's table 1, and by the
+    power of two below which they are, and calls of collectives, whose bytes mostly move without messages."""
     if not path.exists():
         return None
     messages: Counter[str] = Counter()
+    below: Counter[str] = Counter()
     calls: dict[str, Counter[str]] = {}
     for rank in json.loads(path.read_text())["ranks"]:
         for row in rank["sent"]["by_size"]:
             messages[row["size"]] += row["messages"]
+        for row in (row for path_rows in rank["sent"]["by_path"].values() for row in path_rows):
+            below[str(row["below_bytes"])] += row["messages"]
         for row in rank["calls"]:
             calls.setdefault(row["call"], Counter()).update({"calls": row["calls"], "bytes": row["bytes"]})
-    return {"messages": dict(messages), "calls": {name: dict(of) for name, of in calls.items()}}
+    return {"messages": dict(messages), "below": dict(below), "calls": {name: dict(of) for name, of in calls.items()}}
 
 
 def look(cell: Cell, side: str, outcome: programs.Outcome) -> None:
@@ -228,7 +233,13 @@ def rows_of(cell: Cell) -> list[dict]:
         for side in SIDES:
             row[f"{side}_s"] = told(median_interval(seconds[side]))
             row[f"{side}_job_s"] = told(median_interval(jobs[side]))
-        for key, times in (("ratio", seconds), ("job_ratio", jobs)):
+        times_of = {"ratio": seconds, "job_ratio": jobs}
+        shared = {side: [r[side][1].mpi_share for r in cell.rounds] for side in SIDES}
+        if all(None not in of for of in shared.values()):
+            in_mpi = {s: [t * share for t, share in zip(seconds[s], shared[s], strict=True)] for s in SIDES}
+            row["mpi_s"] = {side: told(median_interval(in_mpi[side])) for side in SIDES}
+            times_of["mpi_ratio"] = in_mpi
+        for key, times in times_of.items():
             pairs = zip(times["zerohop"], times["host"], strict=True)
             row[key] = told(median_interval([z / h for z, h in pairs if h > 0]))
         row |= {"rounds": len(cell.rounds), "verified": not cell.wrong, "size_table": cell.sizes}
@@ -256,8 +267,9 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds / unit:.3g} {name}"
 
 
-def table(rows: list[dict], rounds: int) -> str:
-    lines = [f"zerohop's time by the host's (below 1: faster), medians of {rounds} rounds with 95 % intervals", ""]
+def table(rows: list[dict], rounds: int, against: str = "") -> str:
+    other = f"that with {against}" if against else "the host's"
+    lines = [f"zerohop's time by {other} (below 1: faster), medians of {rounds} rounds with 95 % intervals", ""]
     head = ("app", "class", "ranks", "MPI", "alone", "zerohop", "ratio", "interval", "job", "time in MPI", "verdict")
     body = []
     for row in sorted(rows, key=lambda r: (VERDICTS.index(verdict_of(r)), -r["ratio"]["median"])):
@@ -346,6 +358,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--programs", type=Path, help="folder of the benchmark programs (default: as built or installed)"
     )
+    parser.add_argument(
+        "--against", default="", metavar="SETTINGS", help="compare with zerohop so set, such as heap=0,cma=0"
+    )
     arguments = parser.parse_args()
     wrong = [s for s in arguments.classes.split(",") if s not in programs.CLASSES]
     if wrong:
@@ -363,7 +378,7 @@ def place_of(arguments: argparse.Namespace) -> programs.Place:
     binaries = arguments.programs or (installed if installed.exists() else zerohop.parent)
     outside = installed / "outside" if installed.exists() else root / "bench" / "apps" / "outside"
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "zerohop-apps"
-    return programs.Place(zerohop, binaries, env_dir, outside, cache)
+    return programs.Place(zerohop, binaries, env_dir, outside, cache, arguments.against)
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -385,11 +400,10 @@ def measure(arguments: argparse.Namespace) -> int:
         print("zerohop bench apps: interrupted; what is there is told", file=sys.stderr)
     rows = [row for cell in cells for row in rows_of(cell)]
     if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"schema": SCHEMA, "rounds": arguments.rounds, "rows": rows}, indent=1) + "\n"
-        )
+        document = {"schema": SCHEMA, "rounds": arguments.rounds, "against": arguments.against, "rows": rows}
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
     if rows:
-        print(table(rows, max(len(cell.rounds) for cell in cells)), end="")
+        print(table(rows, max(len(cell.rounds) for cell in cells), arguments.against), end="")
     for cell in cells:
         if cell.wrong or cell.problem:
             print(f"zerohop bench apps: {cell}: {cell.wrong or cell.problem}", file=sys.stderr)
@@ -400,6 +414,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 def main() -> int:
     arguments = parse()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # launches are ended first
     try:
         return measure(arguments)
     except (Refused, OSError, ValueError) as why:

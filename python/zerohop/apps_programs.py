@@ -44,6 +44,7 @@ class Place:
     env_dir: Path
     outside: Path
     cache: Path
+    against: str = ""  # settings of zerohop on the host's side; none: it has no zerohop
 
 
 @dataclasses.dataclass

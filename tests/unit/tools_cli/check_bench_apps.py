@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -18,12 +19,15 @@ from zerohop import apps, apps_programs
 ZEROHOP = sys.argv[1]
 # Its n-th launch of a program and side takes the n-th time of the plan, the last one for ever.
 MPIEXEC = """#!{python} -IS
-import json, os, sys
+import json, os, sys, time
 from pathlib import Path
 folder, args = Path({folder!r}), sys.argv[1:]
-side = "zerohop" if "run" in args else "host"
+side = "zerohop" if "run" in args and "ZEROHOP_CONFIG" not in os.environ else "host"
 name = next(a for a in args if a in ("is", "cg"))
 plan = json.loads((folder / "plan").read_text())[name]
+if "sleep" in plan:
+    (folder / "pid").write_text(str(os.getpid()))
+    time.sleep(plan["sleep"])
 noted = folder / "noted"
 lines = noted.read_text().splitlines() if noted.exists() else []
 number = sum(line == f"{{name}} {{side}}" for line in lines)
@@ -33,12 +37,13 @@ times = plan[side]
 document = dict(seconds=times[min(number, len(times) - 1)], verified=of("verified", True)[0], exact=True,
                 value=of("value", 1), mpi_share=0.5 if side == "host" else 0.25)
 Path(args[args.index("--out") + 1]).write_text(json.dumps(document))
-if side == "host" and any(k.startswith(("ZEROHOP", "LD_PRELOAD")) for k in os.environ):
+if "run" not in args and any(k.startswith(("ZEROHOP", "LD_PRELOAD")) for k in os.environ):
     sys.exit("zerohop's variables at the host's side")
 if "ZEROHOP_STATS" in os.environ:
     by_size = [dict(size="<1K", messages=3), dict(size=">=1M", messages=1)]
     calls = [dict(call="Bcast", calls=2, bytes=16), dict(call="Bcast", calls=1, bytes=8)]
-    ranks = 2 * [dict(sent=dict(by_size=by_size), calls=calls)]
+    by_path = dict(eager=[dict(below_bytes=64, messages=3)], cma=[dict(below_bytes=2097152, messages=1)])
+    ranks = 2 * [dict(sent=dict(by_size=by_size, by_path=by_path), calls=calls)]
     Path(os.environ["ZEROHOP_STATS"]).write_text(json.dumps(dict(ranks=ranks)))
 sys.exit(plan.get("exit", 0))
 """
@@ -83,7 +88,9 @@ class Apps(unittest.TestCase):
         self.assertEqual((row["app"], row["class"], row["ranks"], row["host"]), ("is", "S", 2, "fake"))
         self.assertEqual(row["mpi_share"], {"host": 0.5, "zerohop": 0.25})
         calls = {"Bcast": {"calls": 6, "bytes": 48}}
-        self.assertEqual(row["size_table"], {"messages": {"<1K": 6, ">=1M": 2}, "calls": calls})
+        self.assertEqual(row["mpi_ratio"], {"median": 0.25, "low": 0.25, "high": 0.25, "valid": True})
+        sizes = {"messages": {"<1K": 6, ">=1M": 2}, "below": {"64": 6, "2097152": 2}}
+        self.assertEqual(row["size_table"], sizes | {"calls": calls})
         sides = (self.folder / "noted").read_text().split()[1::2]
         self.assertEqual(sides[:6], ["host", "zerohop", "zerohop", "host", "host", "zerohop"])
         self.assertEqual(len(sides), 2 * 9)
@@ -97,6 +104,22 @@ class Apps(unittest.TestCase):
         self.assertTrue(shown[1].endswith("gain"), r.stdout)
         self.assertIn("50% -> 25%", shown[0])
         self.assertIn("left", r.stderr)
+
+    def test_the_other_side_may_be_zerohop_otherwise_set(self):
+        (row,), r = self.rows("is", "--against", "heap=0,cma=0", plan={"is": {"host": [1], "zerohop": [0.5]}})
+        self.assertEqual(row["ratio"]["median"], 0.5)
+        self.assertIn("zerohop's time by that with heap=0,cma=0", r.stdout)
+
+    def test_a_signal_ends_what_was_launched(self):
+        (self.folder / "plan").write_text(json.dumps({"is": {"sleep": 600}}))
+        where = ("--hosts-py", str(self.folder / "hosts.py"), "--programs", str(self.folder))
+        job = subprocess.Popen([ZEROHOP, "bench", "apps", "is", *where], stderr=subprocess.DEVNULL)
+        while not (self.folder / "pid").exists() or not (pid := (self.folder / "pid").read_text()):
+            self.assertIsNone(job.poll())
+            time.sleep(0.02)
+        job.terminate()
+        self.assertEqual(job.wait(timeout=30), 2)
+        self.assertFalse(Path("/proc", pid).exists())
 
     def test_few_rounds_resolve_nothing(self):
         (row,), r = self.rows("is", plan={"is": {"host": [1], "zerohop": [0.5]}}, rounds=5)
