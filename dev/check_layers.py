@@ -59,10 +59,10 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_270,
     "lines of tools": 9_710,
-    "lines of tests": 57_870,
+    "lines of tests": 57_990,
     "lines of bench": 6_195,
     "lines of dev": 3_440,
-    "lines of python": 4_350,
+    "lines of python": 4_380,
     "words of pages": 35_070,
     "variables": 12,
     "leaf commands": 12,

@@ -39,9 +39,10 @@ class Claim:
 
     kind: `gain`, time of `old` by time of `new` where sizes are `at` (none: the best of all); `slope`, of `new` over x,
     in units of what a slope of 1 would be; `best`, gain of `new` over the best other series but `old`; `from`, the size
-    from which on `new` is faster than `old`; `value`, what the figure's own code computes under the name `new`. paper:
-    least and greatest that the paper tells; None: it tells the direction alone. everywhere: the paper has no size at
-    which the new way is slower.
+    from which on `new` is faster than `old`; `reuse`, the gain with buffers used again by that with others each time;
+    `value`, what the figure's own code computes under the name `new`. paper: least and greatest that the paper tells;
+    None: it tells the direction alone. everywhere: the paper has no size at which the new way is slower, which goes
+    without saying where it tells the direction alone, and no size.
     """
 
     what: str
@@ -100,7 +101,8 @@ def less(percent: float) -> float:
 
 
 SHARED = Arm("shared memory alone", "heap=0,cma=0")
-KERNEL = Arm("kernel copy alone", "heap=0,single_copy=1")
+# As the papers have it: also for a receiver that stays away, whose messages no cells and no copy of the sender's carry.
+KERNEL = Arm("kernel copy alone", "heap=0,single_copy=1,skew=0,keep_copies=0")
 HYBRID = Arm("hybrid")
 WAYS = (SHARED, KERNEL, HYBRID)
 ITSELF = (HYBRID,)

@@ -2,7 +2,8 @@
 
 Gains are judged by their logarithm: between half and one and a half times the paper's counts as the same. A gain far
 above holds in its direction, and is told as another effect than the paper's. Other values are judged by the paper's
-range alone. Six launches are the fewest of which an interval holds the median with 95 %.
+range alone. A finding holds or fails where every value of the interval says so; else it stays open. Six launches are
+the fewest of which an interval holds the median with 95 %.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Finding:
     slower: list[str] = field(default_factory=list)  # sizes at which it surely is here
     why: str = ""  # where `ours` is missing
     never: bool = False  # ... as what the paper tells surely does not come about
+    note: str = ""  # what else a reader has to know of `ours`
 
 
 @dataclass
@@ -66,10 +68,11 @@ def judge(finding: Finding) -> Verdict:
     if ours.count and (ours.count < LEAST_LAUNCHES or not ours.valid):
         return Verdict(OPEN, f"{ours.count} launches give no interval ({LEAST_LAUNCHES} do): {ours.text()} for {told}")
     verdict = within(finding, ours, told)
+    verdict.because += f"; {finding.note}" if finding.note else ""
     if finding.slower:
         at = "slower at " + ", ".join(finding.slower)
         if finding.everywhere and verdict.state == HOLDS:
-            return Verdict(FAILS, f"{at}; the paper has no such size")
+            return Verdict(FAILS, f"{at}; the paper has no such size: {verdict.because}")
         verdict.because += f"; {at}"
     return verdict
 
@@ -82,15 +85,14 @@ def within(finding: Finding, ours: Interval, told: str) -> Verdict:
     if ours.high < low * (1 - SAME) - SAME:
         less = "no gain" if ours.low <= 1 else "the gain is smaller"
         return Verdict(FAILS, f"{less if finding.is_gain else 'less than the paper has'}: {mine}")
+    bounded = finding.exact or not finding.is_gain  # far above is as wrong as far below
     if ours.low > high * (1 + SAME) + SAME:
-        if not finding.is_gain:
-            return Verdict(FAILS, f"more than the paper has: {mine}")
-        if finding.exact:
-            return Verdict(FAILS, f"the gain is far above the paper's: {mine}", beyond=True)
+        if bounded:
+            return Verdict(FAILS, f"more than the paper has: {mine}", beyond=finding.is_gain)
         return Verdict(HOLDS, f"in its direction, and far above the paper's: another effect, {mine}", beyond=True)
     if finding.is_gain and ours.low <= 1:
         return Verdict(OPEN, f"the interval holds 1: {mine}")
-    if not low - SAME <= ours.median <= high + SAME:
+    if ours.low < low - SAME or (bounded and ours.high > high + SAME):
         return Verdict(OPEN, f"the interval reaches over what would count as the paper's: {mine}")
     return Verdict(HOLDS, mine)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import os
+import re
 import shlex
 import statistics
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +21,9 @@ from zerohop.interval import Interval
 from zerohop.reproduce.describe import HOST, LEVELS, Bench, Claim, Figure
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
 
-UNKNOWN = ("unknown variable", "there is no command", "not expected")  # what an older build says
+# What an older build says before it starts anything; a program that it started says what it likes.
+UNKNOWN = re.compile(r"zerohop[\w ]*: (--\w+: unknown variable |there is no command |not expected: )")
+END_S = 10.0  # for a command to end what it started
 WINDOW_MESSAGES = 64  # of the benchmark of skew: c3 grows by so many times c2 where each message waits
 LEVEL_NAMES = {
     "cache": ("shared-l2", "shared-l3"),
@@ -30,10 +34,6 @@ LEVEL_NAMES = {
 
 class Unavailable(Exception):
     """Why a figure cannot be had on this machine or by this build."""
-
-
-class Unresolved(Exception):
-    """Why what was measured says nothing."""
 
 
 class Broken(Exception):
@@ -78,28 +78,40 @@ class Lab:
     def __post_init__(self) -> None:
         self.schedule = functools.cache(self._schedule)
         self.measured = functools.cache(self.json_of)  # figures of one machine that the papers have twice
+        self.repeated = functools.cache(lambda *words: [self.json_of(*words) for _ in range(self.rounds)])
 
     @property
     def rounds(self) -> int:
         return 2 if self.quick else 6
 
+    @property
+    def under(self) -> list[str]:
+        """Where a command starts its jobs."""
+        return [*self.where, *([] if "--mpiexec" in self.where else ["--under", self.host])]
+
     def run(self, *words: str, timeout_s: float = 1800) -> str:
         """What the command prints. Unavailable where it does not know a word or setting, Broken where it fails."""
         command = [self.zerohop, *words]
         env = {k: v for k, v in os.environ.items() if not k.startswith("ZEROHOP_") and k != "LD_PRELOAD"}
-        try:
-            r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env)
-        except subprocess.TimeoutExpired as e:
-            raise Broken(f"{shlex.join(command)}: ended after {timeout_s:.0f} s") from e
-        if r.returncode == 0:
-            return r.stdout
-        said = [line for line in r.stderr.splitlines() if line.strip()]
-        for line in said:
-            if any(mark in line for mark in UNKNOWN):
-                raise Unavailable(f"not in this build: {line}")
-        if any("nothing to run" in line for line in said):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as job:
+            try:
+                out, error = job.communicate(timeout=timeout_s)
+            except BaseException as why:
+                job.terminate()  # it ends its jobs; ended itself, it could not
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    job.communicate(timeout=END_S)
+                job.kill()
+                if isinstance(why, subprocess.TimeoutExpired):
+                    raise Broken(f"{shlex.join(command)}: ended after {timeout_s:.0f} s") from why
+                raise
+        if job.returncode == 0:
+            return out
+        said = [line for line in error.splitlines() if line.strip()] or [""]
+        if job.returncode == 2 and UNKNOWN.match(said[0]):
+            raise Unavailable(f"not in this build: {said[0]}")
+        if job.returncode == 2 and said[-1].endswith(": nothing to run"):
             raise Unavailable(" ".join(said))
-        raise Broken(f"{shlex.join(command)}: exit code {r.returncode}: {' | '.join(said[-3:])}")
+        raise Broken(f"{shlex.join(command)}: exit code {job.returncode}: {' | '.join(said[-3:])}")
 
     def json_of(self, *words: str) -> dict:
         """The document that --json of a command writes."""
@@ -135,9 +147,7 @@ def pair_of(lab: Lab, level: str) -> str:
 
 def bench_words(lab: Lab, bench: Bench) -> list[str]:
     """The arguments of `zerohop`, but --json."""
-    out = ["bench", *bench.words, *lab.where]
-    if "--mpiexec" not in lab.where:
-        out += ["--under", lab.host]
+    out = ["bench", *bench.words, *lab.under]
     out += ["--rounds", str(lab.rounds), "--blocks", "3", "--block-us", "1000", "--case-s", f"{bench.case_s:g}"]
     out += ["--raw", "off"] if bench.words[0] == "p2p" else []
     out += ["--sizes", bench.sizes] if bench.sizes else []
@@ -208,6 +218,11 @@ def place_of(row: dict, *, of_pairs: bool) -> str:
     return f"{row['bench']}, {row['machines']}x{each}{' in turn' if row['in_turn'] else ''}"
 
 
+def crowd(ranks: int, processors: int) -> str:
+    """What the papers' nodes of eight processors did not have."""
+    return f"{ranks} ranks on {processors} processors" if ranks > processors > 0 else ""
+
+
 Launches = dict[str, dict[float, dict[int, float]]]
 
 
@@ -223,6 +238,7 @@ class Table:
     value: Launches = field(default_factory=no_launches)
     to_host: Launches = field(default_factory=no_launches)
     alike: dict[int, list[set[str]]] = field(default_factory=dict)  # one_schedule()
+    note: str = ""
 
     def launches(self) -> int:
         return min((len(r) for points in self.value.values() for r in points.values()), default=0)
@@ -243,8 +259,9 @@ def tables_of(document: dict, bench: Bench) -> list[Table]:
     for row in document["rows"]:
         if row["metric"] != bench.metric or row["bench"] == "flat" or bench.variant not in ("", row["variant"]):
             continue
-        title = place_of(row, of_pairs=bench.words[0] == "p2p") + (f", {row['variant']}" if row["variant"] else "")
-        table = tables.setdefault(title, Table(title))
+        more = [row["variant"], bench.metric if bench.metric == "comm_us" else ""]
+        title = ", ".join(filter(None, [place_of(row, of_pairs=bench.words[0] == "p2p"), *more]))
+        table = tables.setdefault(title, Table(title, note=crowd(row["ranks"], row.get("processors", 0))))
         name, x = row["series"] if row["zerohop"] else HOST, row["param" if bench.x == "param" else "bytes"]
         for launch in row["launches"]:
             table.value[name][x][launch["round"]] = launch["value"]
@@ -298,12 +315,13 @@ def finding_of(table: Table, claim: Claim) -> Finding:
     what = f"{table.title}: {claim.what}"
     if claim.kind == "slope":
         return Finding(what, claim.paper, Interval.of(slopes(table, claim.new)), is_gain=False)
+    everywhere = claim.everywhere or (claim.paper[1] is None and not claim.at)
     old = best_other(table, claim) if claim.kind == "best" else claim.old
     by_round = table.gains(claim.new, old)
     gains = {x: Interval.of(list(g.values())) for x, g in by_round.items()}
     if not gains:
         return Finding(what, claim.paper, None, why=f"nothing tells {claim.new} and {old} apart")
-    slower = slower_sizes({x: i for x, i in gains.items() if not claim.everywhere or x in (claim.at or gains)})
+    slower = slower_sizes({x: i for x, i in gains.items() if not everywhere or x in (claim.at or gains)})
     if claim.kind == "from":
         return overtaking(what, claim, gains)
     if claim.kind == "best":
@@ -314,21 +332,38 @@ def finding_of(table: Table, claim: Claim) -> Finding:
     if not at:
         return Finding(what, claim.paper, None, why="its size was not measured")
     name = what if " at " in claim.what else f"{what}, at {size(at[0])}"
-    return Finding(name, claim.paper, gains[at[0]], everywhere=claim.everywhere, slower=slower)
+    return Finding(name, claim.paper, gains[at[0]], everywhere=everywhere, slower=slower)
 
 
 def overtaking(what: str, claim: Claim, gains: dict[float, Interval]) -> Finding:
-    """The least size from which on the new way is never slower; within a factor of two of the paper's is the same."""
+    """The least size from which on the new way is faster; within a factor of two of the paper's is the same. Sizes that
+    may be faster or not make an interval of it."""
     how = {"is_gain": False, "factor": 2.0}
     count = min(i.count for i in gains.values())
     valid = all(i.valid for i in gains.values())
-    faster = [x for x in sorted(gains) if all(i.low > 1 for y, i in gains.items() if y >= x)]
-    if not faster:
+
+    def least(faster: Callable[[Interval], bool]) -> float | None:
+        return next((x for x in sorted(gains) if all(faster(i) for y, i in gains.items() if y >= x)), None)
+
+    surely, maybe = least(lambda i: i.low > 1), least(lambda i: i.high >= 1)
+    if surely is None or maybe is None:
         why = f"at no size up to {size(max(gains))} is it faster from there on"
         never = any(i.valid and i.high < 1 for x, i in gains.items() if x > 2 * claim.paper[0])
         return Finding(what, claim.paper, None, why=why, never=never, **how)
-    x = faster[0]
-    return Finding(f"{what} (bytes)", claim.paper, Interval(x, x, x, count, valid), **how)
+    return Finding(f"{what} (bytes)", claim.paper, Interval(surely, maybe, surely, count, valid), **how)
+
+
+def by_reuse(tables: list[Table], claim: Claim) -> Iterator[Table]:
+    """Gains of the ping-pong with one buffer by those of the one with many, as `claim.new`'s over the host."""
+    titles = {t.title: t for t in tables}
+    for table in tables:
+        other = titles.get(table.title.replace("latency", "noreuse"), table)
+        if other is not table:
+            many = other.gains(claim.new, claim.old)
+            out = Table(table.title, note=table.note)
+            for x, one in table.gains(claim.new, claim.old).items():
+                out.to_host[claim.new][x] = {n: many[x][n] / g for n, g in one.items() if n in many.get(x, {})}
+            yield out
 
 
 def bench_figure(lab: Lab, figure: Figure) -> Made:
@@ -341,14 +376,14 @@ def bench_figure(lab: Lab, figure: Figure) -> Made:
                 f"{figure.id}: these series are one schedule at every size, and differ by noise alone: {pairs}"
             )
         words = bench_words(lab, bench)
-        made.commands.append(words)
+        made.commands += [words] if words not in made.commands else []
         document = lab.measured(*words)
         tables = tables_of(document, bench)
         for table in tables:
             table.alike = alike
         made.panels += [panel_of(t, bench) for t in tables]
         made.findings += list(findings_of(tables, figure.claims))
-        made.notes += busy_notes(document)
+        made.notes += [n for n in busy_notes(document) if n not in made.notes]
         made.notes += [f"one schedule at {size(x)}, which counts for nothing: {', '.join(sorted(group))}"
                        for x, groups in alike.items() for group in groups]  # fmt: skip
     return made
@@ -359,9 +394,14 @@ def findings_of(tables: list[Table], claims: Iterable[Claim]) -> Iterator[Findin
     enough = [t for t in tables if t.launches() >= LEAST_LAUNCHES]
     tables = enough or tables
     for claim in claims:
-        for table in (t for t in tables if claim.where in t.title):
+        mine = tables
+        if claim.kind == "reuse":
+            mine, claim = list(by_reuse(tables, claim)), replace(claim, kind="gain", old=HOST)
+        for table in (t for t in mine if claim.where in t.title):
             for at in claim.at or (None,):
-                yield finding_of(table, replace(claim, at=() if at is None else (at,)))
+                finding = finding_of(table, replace(claim, at=() if at is None else (at,)))
+                finding.note = table.note
+                yield finding
 
 
 def busy_notes(document: dict) -> list[str]:

@@ -7,12 +7,12 @@ other processor takes away, which are most of shared memory's.
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+from zerohop import apps
 from zerohop.interval import Interval
 from zerohop.reproduce.describe import KERNEL, SHARED, Arm, Figure
 from zerohop.reproduce.measure import Lab, Made, Panel, Table, Unavailable, finding_of
@@ -55,7 +55,7 @@ def counted(folder: Path) -> float:
 
 def messages(folder: Path) -> int:
     """Sent by all ranks, by zerohop's statistics."""
-    return sum(sum(json.loads(p.read_text())["sent"]["by_size"].values()) for p in folder.glob("*.json"))
+    return sum(sum(sizes["messages"].values()) for p in folder.glob("*.json") if (sizes := apps.sizes_of(p)))
 
 
 def one_launch(lab: Lab, arm: Arm, at: int, event: str) -> float:
@@ -71,7 +71,7 @@ def one_launch(lab: Lab, arm: Arm, at: int, event: str) -> float:
             wrapper.chmod(0o755)
         options = f"{arm.options},ZEROHOP_STATS={folder}/%p.json"
         words = ["bench", "p2p", "--only", "latency", "--buffers", "malloc", "--raw", "off", "--sizes", str(at)]
-        words += ["--under", lab.host, "--rounds", "1", "--programs", str(folder / "bin")]
+        words += [*lab.under, "--rounds", "1", "--programs", str(folder / "bin")]
         lab.run(*words, "--arm", f"{arm.name}:{options}")
         sent = messages(folder)
         return counted(folder) / sent if sent else 0.0

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import tempfile
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 from zerohop.interval import Interval
-from zerohop.reproduce.describe import Claim, Figure
+from zerohop.model_report import middleware_of
+from zerohop.reproduce.describe import KERNEL, Claim, Figure, K, M, less
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
-from zerohop.reproduce.measure import Broken, Lab, Made, Panel, Unavailable, Unresolved
+from zerohop.reproduce.measure import Broken, Lab, Made, Panel, Unavailable, crowd
 
-KIB = 1 << 10
 SHARES = {"below 1K": "<1K", "1K-32K": "1K-32K", "32K-1M": "32K-1M", "above 1M": ">=1M"}  # of the statistics
+COUNTS = {"1K-8K": (K, 8 * K), "4M-16M": (4 * M, 16 * M), "16M-64M": (16 * M, 64 * M)}  # of the LiMIC paper's tables
 
 
 def value(claim: Claim, found: dict[str, Interval], *, gain: bool = False) -> Finding:
     ours = found.get(claim.new)
-    return Finding(claim.what, claim.paper, ours, is_gain=gain, why=f"no value of {claim.new}")
+    return Finding(claim.what, claim.paper, ours, is_gain=gain, why=f"nothing was measured of {claim.new}")
 
 
 # ---- applications
@@ -28,9 +29,12 @@ def value(claim: Claim, found: dict[str, Interval], *, gain: bool = False) -> Fi
 
 def app_rows(lab: Lab, figure: Figure) -> tuple[list[dict], list[str]]:
     a = figure.args
+    if lab.where:
+        raise Unavailable("applications run under the MPI libraries that --under names, not by --mpiexec or --bench")
     words = ["bench", "apps", a["apps"], "--classes", a["classes"], "--ranks", a.get("ranks", "8")]
     counted = a["value"] in ("sizes", "counts")  # of one launch, and the same in all
     words += ["--hosts", lab.host, "--rounds", "1" if counted else str(lab.rounds)]
+    words += ["--against", a["against"].options] if "against" in a else []
     rows = lab.json_of(*words)["rows"]
     wrong = [r["app"] for r in rows if not r["verified"]]
     if wrong:
@@ -38,8 +42,10 @@ def app_rows(lab: Lab, figure: Figure) -> tuple[list[dict], list[str]]:
     return rows, words
 
 
-def inverse(ratio: dict) -> Interval:
+def inverse(ratio: dict) -> Interval | None:
     count = ratio.get("count", LEAST_LAUNCHES if ratio["valid"] else 1)
+    if ratio["low"] <= 0:
+        return None
     return Interval(1 / ratio["median"], 1 / ratio["high"], 1 / ratio["low"], count, ratio["valid"])
 
 
@@ -50,20 +56,19 @@ def name_of(row: dict) -> str:
 
 def app_values(rows: list[dict], what: str) -> dict[str, Interval]:
     """By "is", "hpcc HPL" or, of message sizes, "is 1K-32K": what the figure's claims name."""
-    out: dict[str, Interval] = {}
+    out: dict[str, Interval | None] = {}
     for row in rows:
-        name, sizes = name_of(row), (row.get("size_table") or {}).get("messages", {})
-        if what == "ratio" and row.get("ratio"):
-            out[name] = inverse(row["ratio"])
-        elif what == "mpi" and row.get("mpi_share") and row["mpi_share"]["zerohop"]:
-            seconds = {k: row[f"{k}_s"]["median"] * row["mpi_share"][k] for k in ("host", "zerohop")}
-            gain = seconds["host"] / seconds["zerohop"]
-            out[name] = replace(inverse(row["ratio"]), median=gain, low=gain, high=gain)
-        elif what in ("sizes", "counts") and sizes:
-            scale = 100 / (sum(sizes.values()) or 1) if what == "sizes" else 1
-            for share, key in SHARES.items():
-                out[f"{name} {share}"] = Interval.computed(scale * sizes.get(key, 0))
-    return out
+        name, table = name_of(row), row.get("size_table") or {}
+        sizes, total = table.get("messages", {}), sum(table.get("messages", {}).values())
+        if what in ("ratio", "mpi_ratio") and row.get(what):
+            out[name] = inverse(row[what])
+        elif what == "sizes" and total:  # shares of nothing are no shares
+            out |= {f"{name} {share}": Interval.computed(100 * sizes.get(k, 0) / total) for share, k in SHARES.items()}
+        elif what == "counts" and total:
+            for share, (low, high) in COUNTS.items():
+                counts = [count for below, count in table["below"].items() if low < int(below) <= high]
+                out[f"{name} {share}"] = Interval.computed(sum(counts))
+    return {name: ours for name, ours in out.items() if ours}
 
 
 def calls_of(row: dict) -> str:
@@ -75,115 +80,123 @@ def calls_of(row: dict) -> str:
 
 def programs(lab: Lab, figure: Figure) -> Made:
     rows, words = app_rows(lab, figure)
-    what = figure.args["value"]
+    what, arm = figure.args["value"], figure.args.get("against")
     found, notes = app_values(rows, what), []
-    panel = Panel(f"class {figure.args['classes']}", "application", {"ratio": "s", "mpi": "s in MPI"}.get(what, ""))
-    for row in rows:
+    unit, key = {"ratio": ("s", "s"), "mpi_ratio": ("s in MPI", "mpi_s")}.get(what, ("", ""))
+    panel = Panel(f"class {figure.args['classes']}", "application", unit)
+    for row in rows if unit else ():
         for name in ("host", "zerohop"):
-            if row.get(f"{name}_s") and what in ("ratio", "mpi"):
-                share = 1 if what == "ratio" else (row.get("mpi_share") or {}).get(name, 0)
-                s = row[f"{name}_s"]
-                seconds = Interval(*(s[k] * share for k in ("median", "low", "high")), s.get("count", 0), s["valid"])
-                panel.series.setdefault(name, {})[name_of(row)] = seconds
-    if what in ("sizes", "counts"):
+            s = row.get(f"{name}_s") if what == "ratio" else (row.get(key) or {}).get(name)
+            if s:
+                seconds = Interval(s["median"], s["low"], s["high"], s.get("count", 0), s["valid"])
+                panel.series.setdefault(arm.name if arm and name == "host" else name, {})[name_of(row)] = seconds
+    if not unit:
         panel.y = "% of messages" if what == "sizes" else "messages"
         notes = [calls_of(row) for row in rows]
-        for key, interval in found.items():
-            app, name = key.split(" ", 1)
+        for at, interval in found.items():
+            app, name = at.split(" ", 1)
             panel.series.setdefault(name, {})[app] = interval
-    findings = [value(c, found, gain=what == "ratio" or c.paper[1] is None) for c in figure.claims]
+    findings = [value(c, found, gain=c.kind == "gain") for c in figure.claims]
+    for finding in findings if unit else ():
+        finding.note = crowd(int(figure.args.get("ranks", "8")), len(os.sched_getaffinity(0)))
     return Made([panel], findings, notes, [words])
 
 
 # ---- costs of messages
 
 
-def tuned(lab: Lab, *words: str) -> dict:
-    """A profile of this machine's costs."""
-    try:
-        return lab.measured("tune", "--under", lab.host, *words)
-    except Broken as why:
-        raise Unresolved(f"`zerohop tune` wrote no profile: {str(why).split(' | ')[-1]}") from why
+BETWEEN = ("--machines", "2")
 
 
-def launches_of(profile: dict) -> int:
-    return min((x["launches"] for x in profile.get("measured_levels", [])), default=0)
+def tuned(lab: Lab, *words: str) -> list[dict]:
+    """Profiles of this machine's costs, each of launches of its own: what they differ by is an interval."""
+    if words and "--mpiexec" in lab.where:
+        raise Unavailable("the two nodes are namespaces, to which --mpiexec does not reach")
+    return lab.repeated("tune", *lab.under, "--rounds", "1", *words)
+
+
+def series_of(points: dict[str, dict], panel: Panel) -> None:
+    """Into the panel: medians of several values by series and x."""
+    for name, by_x in points.items():
+        panel.series[name] = {x: i for x, values in by_x.items() if (i := Interval.of(values))}
+
+
+def points_by_series() -> dict[str, dict]:
+    return defaultdict(lambda: defaultdict(list))
 
 
 def costs(lab: Lab, figure: Figure) -> Made:
     """Overhead and latency of the middleware (mlog_nP paper, section 5.1), inside a node and between two."""
-    profile = tuned(lab, "--machines", "2")
-    inside, between = profile["levels"]["intra-cmp"], profile["levels"]["inter-node"]
-    made = Made(commands=[["tune", "--json", "FILE", "--machines", "2"]])
-    panel = Panel("middleware, contiguous", "bytes", "µs")
-    ratios: dict[str, list[float]] = {"overhead": [], "latency": []}
-    for name, level in (("inside a node", inside), ("between nodes", between)):
-        panel.series[name] = {n: Interval.computed(us) for n, us in level["overhead"] if n > 0}
-    far = dict(map(tuple, between["overhead"]))
-    ratios["overhead"] = [far[n] / us for n, us in inside["overhead"] if n > 0 and us > 0 and n in far]
-    strided = {(row["stride"], n): us for row in between.get("latency", []) for n, us in row["us"]}
-    for row in inside.get("latency", []):
-        ratios["latency"] += [
-            strided[row["stride"], n] / us for n, us in row["us"] if us > 0 and (row["stride"], n) in strided
-        ]
-    found, count = {}, launches_of(profile)
-    for name, all_ in ratios.items():
-        if all_:  # the paper tells the mean of overheads, the greatest of latencies
-            mid = statistics.mean(all_) if name == "overhead" else max(all_)
-            found[name] = Interval(mid, min(all_), max(all_), count, count >= LEAST_LAUNCHES)
-    made.panels, made.findings = [panel], [value(c, found, gain=True) for c in figure.claims]
-    return made
+    panel, points = Panel("middleware, contiguous", "bytes", "µs"), points_by_series()
+    gains: dict[str, list[float]] = defaultdict(list)
+    for profile in tuned(lab, *BETWEEN):
+        lines = middleware_of(profile)
+        for line in lines:
+            for name, key in (("inside a node", "node_us"), ("between nodes", "between_us")):
+                if line["bytes"] > 0 and line["stride"] == 0:
+                    points[name][line["bytes"]].append(line[key])
+        # The paper tells the mean of overheads, the greatest of latencies.
+        for name, of, stride in (("overhead", statistics.mean, False), ("latency", max, True)):
+            if shares := [m["less"] for m in lines if m["bytes"] > 0 and (m["stride"] > 0) == stride]:
+                gains[name].append(less(100 * of(shares)))
+    series_of(points, panel)
+    found = {name: Interval.of(values) for name, values in gains.items()}
+    commands = [["tune", "--json", "FILE", "--rounds", "1", *BETWEEN]]
+    return Made([panel], [value(c, found, gain=True) for c in figure.claims], commands=commands)
 
 
 def errors(lab: Lab, figure: Figure) -> Made:
-    """Predictions of strided broadcasts beside their times (mlog_nP paper, section 5.2)."""
-    shapes = ["bench", "coll", "--only", f"{figure.args['algorithm']}_bcast", *lab.where]
-    shapes += [] if "--mpiexec" in lab.where else ["--hosts", lab.host, "--under", lab.host]
-    shapes += ["--rounds", str(lab.rounds), "--layout", "1x2"]
-    with tempfile.TemporaryDirectory() as folder:
-        here, measured = Path(folder) / "here.json", Path(folder) / "shapes.json"
-        here.write_text(json.dumps(tuned(lab)))
-        lab.run(*shapes, "--json", str(measured))
-        rows = json.loads(measured.read_text())["rows"]
-        report = json.loads(lab.run("model", "report", str(measured), "--profile", str(here), "--json"))
-    made = Made(commands=[["tune", "--json", "here.json"], [*shapes, "--json", "shapes.json"],
-                          ["model", "report", "shapes.json", "--profile", "here.json"]])  # fmt: skip
-    count = min((r["slowest_us"]["count"] for r in rows), default=0)
-    panel = Panel("1x2", "shape", "µs")
-    for point in report["points"]:
-        name = f"{point['bytes'] // KIB}K{point['stride']}S"  # as the paper has it
-        panel.series.setdefault("measured", {})[name] = Interval(
-            *(point["measured_us"][k] for k in ("median", "low", "high", "count", "valid")))  # fmt: skip
-        for model, us in {**point["walk_us"], **point["closed_form_us"]}.items():
-            panel.series.setdefault(model, {})[name] = Interval.computed(us)
-    found = {}
-    for line in sorted(report["errors"], key=lambda e: e["prediction"] != "walk"):
-        for model, share in line["mean_error"].items():
-            found[model] = Interval(*([100 * share] * 3), count, count >= LEAST_LAUNCHES)
-        if not line.get("holds", True):
-            raise Unresolved("more ranks than processors, of which models know nothing")
-        spread = f"{100 * line['measured_spread']:.1f} %" if line["measured_spread"] is not None else "unknown"
-        made.notes.append(f"{line['prediction'].replace('_', ' ')}: the measurement's own spread is {spread}")
-    made.notes.append("two ranks on one node, where no levels mix; the paper: 64 ranks on 8 nodes")
-    made.panels, made.findings = [panel], [value(c, found) for c in figure.claims]
-    return made
+    """Predictions of strided broadcasts beside their times (mlog_nP paper, section 5.2), each by its own profile."""
+    shapes = ["bench", "coll", "--only", f"{figure.args['algorithm']}_bcast", *lab.under, "--rounds", "1"]
+    shapes += ["--layout", "2x2"] + ([] if "--mpiexec" in lab.where else ["--hosts", lab.host])
+    panel, points = Panel("2x2", "shape", "µs"), points_by_series()
+    shares: dict[str, list[float]] = defaultdict(list)
+    for profile in tuned(lab, *BETWEEN):
+        if 0 < profile.get("processors_per_node", 0) < 4:
+            raise Unavailable("four ranks mix levels, and models know nothing of more ranks than processors")
+        with tempfile.TemporaryDirectory() as folder:
+            here, measured = Path(folder) / "here.json", Path(folder) / "shapes.json"
+            here.write_text(json.dumps(profile))
+            lab.run(*shapes, "--json", str(measured))
+            report = json.loads(lab.run("model", "report", str(measured), "--profile", str(here), "--json"))
+        for point in report["points"]:
+            name = f"{point['bytes'] // K}K{point['stride']}S"  # as the paper has it
+            points["measured"][name].append(point["measured_us"]["median"])
+            for model, us in {**point["walk_us"], **point["closed_form_us"]}.items():
+                points[model][name].append(us)
+        by_way = {line["prediction"]: line["mean_error"] for line in report["errors"]}
+        for model, share in {**by_way.get("walk", {}), **by_way.get("closed_form", {})}.items():
+            shares[model].append(100 * share)
+    series_of(points, panel)
+    pairs = zip(shares["log3P"], shares["2log{2,3}P"], strict=False)
+    shares["log3P by 2log{2,3}P"] = [before / after for before, after in pairs if after > 0]
+    found = {name: i for name, values in shares.items() if (i := Interval.of(values))}
+    commands = [["tune", "--json", "here.json", "--rounds", "1", *BETWEEN], [*shapes, "--json", "shapes.json"],
+                ["model", "report", "shapes.json", "--profile", "here.json"]]  # fmt: skip
+    findings = [value(c, found, gain=c.paper[1] is None) for c in figure.claims]
+    return Made([panel], findings, ["4 ranks on 2 nodes; the paper: 64 on 8"], commands)
 
 
 def readers(lab: Lab, figure: Figure) -> Made:
     """Several readers of one rank's memory at once (multicore collectives paper, figure 2 (a))."""
-    profile = tuned(lab)
-    rows = profile.get("contention", [])
-    if not rows:
-        raise Unavailable("readers at once need two processors and memory that can be mapped")
-    panel, count = Panel("slowest reader", "readers", "µs"), launches_of(profile)
-    for row in rows:
-        panel.series[f"{row['way']}, {row['bytes'] // KIB}K"] = {n: Interval.computed(us) for n, us in row["us"]}
-    row = min(rows, key=lambda r: abs(r["bytes"] - 16 * KIB))
-    ratio = row["us"][-1][1] / row["us"][0][1]
-    found = {"readers": Interval(ratio, ratio, ratio, count, not row.get("noisy", False))}
-    made = Made([panel], [value(c, found) for c in figure.claims], commands=[["tune", "--json", "FILE"]])
-    made.notes.append(f"{row['us'][-1][0]} readers at most, one a processor; the paper: 8")
-    return made
+    profiles = tuned(lab)
+    machine = json.loads(lab.run("info", "--json"))["machine"]
+    most = machine["cores"] // max(1, machine["l3_caches"] or machine["l2_caches"])
+    if most < 2 or profiles[0].get("processors_per_node") != machine["cpus"]:
+        raise Unavailable("readers of one cache need all processors, and two cores that share a cache")
+    panel, points, ratios = Panel("slowest reader", "readers", "µs"), points_by_series(), []
+    for row in (row for profile in profiles for row in profile.get("contention", [])):
+        for n, us in row["us"]:
+            points[f"{row['way']}, {row['bytes'] // K}K"][n].append(us)
+        if (row["way"], row["bytes"]) == ("mapped", 16 * K):
+            at = dict(map(tuple, row["us"]))
+            ratios.append(at[max(n for n in at if n <= most)] / at[1])
+    series_of(points, panel)
+    if not ratios:
+        raise Unavailable("readers of 16 KiB at once were not measured: it needs two processors and mapped memory")
+    found = {"readers": Interval.of(ratios)}
+    notes = [f"{most} cores share a cache here; the paper: 4 of a socket"]
+    return Made([panel], [value(c, found) for c in figure.claims], notes, [["tune", "--json", "FILE", "--rounds", "1"]])
 
 
 # ---- parts of a message
@@ -191,31 +204,23 @@ def readers(lab: Lab, figure: Figure) -> Made:
 
 def breakdown(lab: Lab, figure: Figure) -> Made:
     """Copy, kernel and rest of a message copied by the kernel (LiMIC paper, section 5.1.1)."""
-    ways: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    words = ["bench", "raw", "--quick"]
+    words = ["bench", "p2p", "--only", "latency", "--buffers", "malloc", "--raw", "off", *lab.under, "--rounds", "1"]
+    words += ["--case-s", "0.2", "--arm", f"{KERNEL.name}:{KERNEL.options}"]
+    times: dict[str, dict[int, list[tuple]]] = points_by_series()  # copy, kernel, message by placement and size
     for _ in range(lab.rounds):
+        raw = {(r["placement"], r["size"], r["way"]): r["us"] for r in lab.json_of("bench", "raw", "--quick")["rows"]}
         for row in lab.json_of(*words)["rows"]:
-            ways[row["way"]][row.get("size", 0)].append(row["us"])
-    message = latencies(lab)
-    parts: dict[str, dict[float, Interval]] = {"copy": {}, "trap and map": {}, "rest": {}}
-    found: dict[str, Interval] = {}
-    for n in sorted(set(ways["mapped-read"]) & set(ways["cma-read"]) & set(message)):
-        triples = list(zip(ways["mapped-read"][n], ways["cma-read"][n], message[n], strict=False))
-        shares = [100 * min(1, copy / max(whole, kernel)) for copy, kernel, whole in triples]
-        found[f"copy at {n // KIB}K"] = Interval.of(shares)
-        for name, of in (("copy", [c for c, _, _ in triples]), ("trap and map", [max(0, k - c) for c, k, _ in triples]),
-                         ("rest", [max(0, w - k) for _, k, w in triples])):  # fmt: skip
-            parts[name][n] = Interval.of(of)
-    panel = Panel("a message copied by the kernel", "bytes", "µs", parts)
-    return Made([panel], [value(c, found) for c in figure.claims], commands=[words])
-
-
-def latencies(lab: Lab) -> dict[int, list[float]]:
-    words = ["bench", "p2p", "--only", "latency", "--buffers", "malloc", "--raw", "off", *lab.where]
-    words += [] if "--mpiexec" in lab.where else ["--under", lab.host]
-    words += ["--rounds", str(lab.rounds), "--case-s", "0.2", "--arm", "kernel:heap=0,single_copy=1"]
-    out: dict[int, list[float]] = defaultdict(list)
-    for row in lab.json_of(*words)["rows"]:
-        if row["series"] == "kernel" and row["metric"] == "time_us":
-            out[row["bytes"]] += [launch["value"] for launch in row["launches"]]
-    return out
+            at = row["placement"], row["bytes"]
+            copies = [raw.get((*at, way)) for way in ("mapped-read", "cma-read")]
+            if row["series"] == KERNEL.name and row["metric"] == "time_us" and None not in copies:
+                times[at[0]][at[1]].append((*copies, row["value"]["median"]))
+    where, by_size = max(times.items(), key=lambda item: sum(map(len, item[1].values())), default=("", {}))
+    found, points = {}, points_by_series()
+    for n, triples in sorted(by_size.items()):
+        found[f"copy at {n // K}K"] = Interval.of([100 * copy / whole for copy, _, whole in triples])
+        points["copy"][n] = [copy for copy, _, _ in triples]
+        points["trap and map"][n] = [kernel - copy for copy, kernel, _ in triples]
+        points["rest"][n] = [whole - kernel for _, kernel, whole in triples]
+    panel = Panel(f"a message copied by the kernel, {where}", "bytes", "µs")
+    series_of(points, panel)
+    return Made([panel], [value(c, found) for c in figure.claims], commands=[["bench", "raw", "--quick"], words])

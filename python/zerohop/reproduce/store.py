@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zerohop.reproduce import measure, misses, programs, simulate
 from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, Figure
-from zerohop.reproduce.judge import OPEN, judge, paper_text, together
+from zerohop.reproduce.judge import judge, paper_text, together
 from zerohop.reproduce.measure import Lab, Made
 
 SCHEMA = "zerohop-reproduce/1"
@@ -62,7 +62,6 @@ def drawn(lab: Lab, figure: Figure) -> Made:
 def made_of(lab: Lab, figure: Figure) -> dict:
     """The result of a figure; Broken passes."""
     began, made, kind, why = time.monotonic(), Made(), figure.kind, ""
-    unresolved = False
     try:
         if kind == IMPOSSIBLE:
             why = figure.here
@@ -72,14 +71,12 @@ def made_of(lab: Lab, figure: Figure) -> dict:
             made = MAKERS[figure.make](lab, figure)
     except measure.Unavailable as e:
         kind, why = IMPOSSIBLE, str(e)
-    except measure.Unresolved as e:
-        unresolved, why = True, str(e)
     verdicts = [judge(f) for f in made.findings]
     findings = []
     for f, v in zip(made.findings, verdicts, strict=True):
         ours = vars(f.ours) if f.ours else None
         findings.append({"what": f.what, "paper": list(f.paper), "paper_text": paper_text(f), "ours": ours, **v.json()})
-    state = OPEN if unresolved else kind if kind in (IMPOSSIBLE, DRAWN) else together(verdicts)
+    state = kind if kind in (IMPOSSIBLE, DRAWN) else together(verdicts)
     return {
         "id": figure.id, "source": figure.source, "kind": kind, "why": why, "state": state, "findings": findings,
         "panels": [p.json() for p in made.panels], "notes": made.notes, "svg": made.svg,

@@ -1,6 +1,7 @@
 """A launcher that starts nothing: it notes what it was to start, and writes the document that the program would have.
 
-Its n-th launch is near (n), far (f) or fails (x) by the n-th letter of the file `placements`, the last one for ever.
+Its n-th launch is near (n), far (f) or fails (x) by the n-th letter of the file `placements`, the last one for ever;
+s: near, but that of a bandwidth does not end.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 
 MPIEXEC = """#!{python} -IS
-import json, os, sys
+import json, os, sys, time
 from pathlib import Path
 folder, args = Path({folder!r}), sys.argv[1:]
 if "--version" in args:
@@ -24,7 +25,9 @@ settings = dict(s.split("=") for s in os.environ.get("ZEROHOP_CONFIG", "").split
 variables = {{k: v for k, v in os.environ.items() if k.startswith("ZEROHOP_") and k != "ZEROHOP_CONFIG"}}
 with noted.open("a") as out:
     print(json.dumps(dict(zerohop="run" in args, only=option("--only"), args=args, settings=settings,
-                          variables=variables)), file=out)
+                          variables=variables, pid=os.getpid())), file=out)
+if letter == "s" and option("--only") == "bandwidth":
+    time.sleep(600)
 if letter == "x":
     sys.exit(3)
 arms = option("--arms").split(",")
@@ -37,7 +40,7 @@ def size_of(word):
 
 def cases(bench):
     for size in map(size_of, option("--sizes", "1K").split(",")):
-        one = dict(bench=bench, size=size, buffers="malloc", metrics=dict(time_us=times, t_max_us=times))
+        one = dict(bench=bench, size=size, buffers="malloc", metrics=dict(time_us=times, t_max_us=times, comm_us=times))
         if "--form" in args:
             one |= dict(variant=option("--form"))
         if bench.endswith("_bcast"):
@@ -51,7 +54,7 @@ def cases(bench):
         yield one | (dict(order=size) if bench == "matmul" else dict())
 
 
-line = dict(n=0.05, f=0.2)[letter]
+line = dict(f=0.2).get(letter, 0.05)
 document = dict(placement="near" if line < 0.1 else "far", line_us=dict(before=line, after=line),
                 ranks=int(option("-n")), processors=8, arms=arms, zerohop_loaded="run" in args, errors=0,
                 cases=[c for bench in option("--only", "matmul").split(",") for c in cases(bench)])
