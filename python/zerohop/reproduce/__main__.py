@@ -71,9 +71,10 @@ def make(lab: Lab, figures: list[Figure], kept: store.Store, *, fresh: bool) -> 
                 progress.start(figure.id)
             try:
                 result = old.get(figure.id) or store.made_of(lab, figure)
-            except Broken as why:
+            except Exception as why:  # whatever it is, the others are made
                 failed += 1
-                print(f"zerohop reproduce: {figure.id}: {why}", file=sys.stderr)
+                what = "" if isinstance(why, Broken) else f"{type(why).__name__}: "
+                print(f"zerohop reproduce: {figure.id}: {what}{why}", file=sys.stderr)
                 continue
             finally:
                 if figure.id not in old:
@@ -112,12 +113,8 @@ def write(arguments: argparse.Namespace, lab: Lab, figures: list[Figure], result
         print(f"zerohop reproduce: {plots.WANTED}", file=sys.stderr)
 
 
-def interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> int:
-    signal.signal(signal.SIGTERM, interrupted)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     arguments = parser().parse_args()
     figures = chosen(arguments.figures, everything=arguments.all or (arguments.list and not arguments.figures))
     if arguments.list:
@@ -129,7 +126,15 @@ def main() -> int:
         return refuse(page.WANTED)
     where = (["--mpiexec", arguments.mpiexec] if arguments.mpiexec else []) + shlex.split(arguments.bench)
     lab = Lab(arguments.zerohop, arguments.quick, arguments.under, tuple(where), arguments.profile)
-    results, failed = make(lab, figures, store.Store(arguments.folder, lab), fresh=arguments.fresh)
+    try:
+        kept = store.Store(arguments.folder, lab)
+        for path in filter(None, (arguments.json, arguments.html)):
+            path.open("a").close()
+    except BlockingIOError:
+        return refuse(f"another run uses {arguments.folder}: wait for it, or name another --folder")
+    except OSError as why:
+        return refuse(f"nothing could be kept: {why}")
+    results, failed = make(lab, figures, kept, fresh=arguments.fresh)
     write(arguments, lab, figures, results)
     if arguments.all:
         print(show.closing_text(figures, results), end="")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import functools
+import hashlib
 import json
+import os
+import shutil
+import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
 
+from zerohop import apps
 from zerohop.reproduce import measure, misses, programs, simulate
 from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, Figure
 from zerohop.reproduce.judge import judge, paper_text, together
@@ -22,17 +30,36 @@ MAKERS = {
 
 
 class Store:
-    """A folder of results; one of another build, of other words or other patience does not count."""
+    """A folder of results, this process's alone; OSError where it cannot be. A result of another build, of other words
+    or other patience does not count."""
 
     def __init__(self, folder: Path, lab: Lab) -> None:
         self.folder, self.lab = folder, lab
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()  # better told now than after minutes
+        self.held = os.open(folder, os.O_RDONLY)
+        fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @functools.cached_property
+    def build(self) -> str:
+        """Of what results are: zerohop and its programs, the MPI library, and what judges here."""
+        command = Path(self.lab.zerohop).resolve()
+        files = [command.with_name("zerohop-tools"), *command.parent.glob("bench_*")]
+        files += [*command.parent.parent.glob("lib*/libzerohop*.so*"), *Path(__file__).parents[1].rglob("*.py")]
+        launchers = [word for word in self.lab.where if shutil.which(word)]
+        with contextlib.suppress(apps.Refused, OSError, ValueError):
+            for host in apps.hosts_here(None, command.parent) if not launchers else ():
+                launchers += host["mpiexec"][:1] if host["name"] == self.lab.host else []
+        for launcher in launchers:
+            path = Path(shutil.which(launcher) or launcher).resolve()
+            files += [path, *path.parent.parent.glob("lib/libmpi*.so*")]
+        stats = [(str(f), f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists()]
+        return hashlib.sha256(repr(stats).encode()).hexdigest()
 
     def key(self, figure: Figure) -> dict:
         lab = self.lab
-        tools = Path(lab.zerohop).resolve().with_name("zerohop-tools")
-        build = [tools.stat().st_mtime_ns, tools.stat().st_size] if tools.exists() else []
-        how = {"build": build, "quick": lab.quick, "host": lab.host, "where": list(lab.where), "profile": lab.profile}
-        return {"schema": SCHEMA, "figure": repr(figure), **how}
+        how = {"quick": lab.quick, "host": lab.host, "where": list(lab.where), "profile": lab.profile}
+        return {"schema": SCHEMA, "figure": repr(figure), "build": self.build, **how}
 
     def kept(self, figure: Figure) -> dict | None:
         try:
@@ -44,7 +71,6 @@ class Store:
     def keep(self, figure: Figure, result: dict) -> None:
         if result["kind"] != figure.kind or not result["findings"]:
             return  # what was missing may be there the next time
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{figure.id}.json"
         new = path.with_suffix(".new")
         new.write_text(json.dumps(result | {"key": self.key(figure)}, indent=1))

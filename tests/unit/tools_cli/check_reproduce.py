@@ -3,8 +3,11 @@
 Usage: check_reproduce.py <zerohop>
 """
 
+import contextlib
 import importlib.util
+import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -19,6 +22,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 from fake_mpi import FakeMpi
 from zerohop.interval import Interval
+from zerohop.reproduce import __main__ as command
 from zerohop.reproduce import measure, misses, page, programs, progress, show, simulate, store
 from zerohop.reproduce.describe import HYBRID, IMPOSSIBLE, KERNEL, RUN, SHARED, Bench, Claim, algorithm, less
 from zerohop.reproduce.figures import FIGURES
@@ -455,6 +459,30 @@ class Commands(unittest.TestCase):
         for name in ("hybrid-9a", "ml-2"):
             with self.assertRaisesRegex(measure.Unavailable, "--mpiexec"):
                 store.MAKERS[BY_ID[name].make](self.lab, BY_ID[name])
+
+    def test_a_figure_that_breaks_does_not_end_the_others(self):
+        broken = replace(BY_ID["limic-10"], make="no such maker")
+        with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+            kept = store.Store(self.folder, self.lab)
+            results, failed = command.make(self.lab, [broken, BY_ID["hybrid-11"]], kept, fresh=True)
+        self.assertEqual((list(results), failed), (["hybrid-11"], 1))
+        self.assertIn("limic-10: KeyError", said.getvalue())
+
+    def test_a_folder_that_cannot_be_is_told_first(self):
+        kept = store.Store(self.folder / "kept", self.lab)
+        self.addCleanup(os.close, kept.held)
+        for r in (self.reproduce("limic-10"), self.mpi.run("reproduce", "limic-10", "--folder", "/dev/null/x")):
+            self.assertEqual((r.returncode, self.mpi.launches()), (2, []), r.stderr)
+            self.assertRegex(r.stderr, "another run uses|nothing could be kept: .*/dev/null/x")
+
+    def test_results_of_another_library_do_not_count(self):
+        (self.folder / "lib").mkdir()
+        kept = store.Store(self.folder, measure.Lab(str(self.folder / "bin" / "zerohop"), where=("--mpiexec", "none")))
+        before = kept.key(BY_ID["limic-10"])
+        (self.folder / "lib" / "libzerohop.so").write_text("a")
+        del kept.build
+        self.assertNotEqual(kept.key(BY_ID["limic-10"]), before)
+        os.close(kept.held)
 
     def test_wrong_words_are_refused(self):
         for words, said in ((("cc-9",), "no such figure: cc-9"), ((), "--list"), (("--no-such",), "--no-such")):
