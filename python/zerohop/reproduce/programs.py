@@ -128,19 +128,21 @@ def points_by_series() -> dict[str, dict]:
 def costs(lab: Lab, figure: Figure) -> Made:
     """Overhead and latency of the middleware (mlog_nP paper, section 5.1), inside a node and between two."""
     panel, points = Panel("middleware, contiguous", "bytes", "µs"), points_by_series()
-    gains: dict[str, list[float]] = defaultdict(list)
+    overheads, latencies = [], defaultdict(list)
     for profile in tuned(lab, *BETWEEN):
-        lines = middleware_of(profile)
+        lines = [m for m in middleware_of(profile) if m["bytes"] > 0 and m["node_us"] > 0]
         for line in lines:
-            for name, key in (("inside a node", "node_us"), ("between nodes", "between_us")):
-                if line["bytes"] > 0 and line["stride"] == 0:
-                    points[name][line["bytes"]].append(line[key])
-        # The paper tells the mean of overheads, the greatest of latencies.
-        for name, of, stride in (("overhead", statistics.mean, False), ("latency", max, True)):
-            if shares := [m["less"] for m in lines if m["bytes"] > 0 and (m["stride"] > 0) == stride]:
-                gains[name].append(less(100 * of(shares)))
+            if line["stride"] == 0:
+                points["inside a node"][line["bytes"]].append(line["node_us"])
+                points["between nodes"][line["bytes"]].append(line["between_us"])
+            else:
+                latencies[line["bytes"], line["stride"]].append(less(100 * line["less"]))
+        if shares := [m["less"] for m in lines if m["stride"] == 0]:
+            overheads.append(less(100 * statistics.mean(shares)))
     series_of(points, panel)
-    found = {name: Interval.of(values) for name, values in gains.items()}
+    # The paper tells the mean of overheads, the greatest of latencies.
+    found = {"overhead": Interval.of(overheads)}
+    found["latency"] = max(map(Interval.of, latencies.values()), key=lambda i: i.median, default=None)
     commands = [["tune", "--json", "FILE", "--rounds", "1", *BETWEEN]]
     return Made([panel], [value(c, found, gain=True) for c in figure.claims], commands=commands)
 
