@@ -229,7 +229,7 @@ def place_of(row: dict, *, of_pairs: bool) -> str:
 
 
 def crowd(ranks: int, processors: int) -> str:
-    """What the papers' nodes of eight processors did not have."""
+    """Told where ranks share processors, which those of the papers never did."""
     return f"{ranks} ranks on {processors} processors" if ranks > processors > 0 else ""
 
 

@@ -21,7 +21,7 @@ COUNTS = {"1K-8K": (K, 8 * K), "4M-16M": (4 * M, 16 * M), "16M-64M": (16 * M, 64
 
 def value(claim: Claim, found: dict[str, Interval], *, gain: bool = False) -> Finding:
     ours = found.get(claim.new)
-    return Finding(claim.what, claim.paper, ours, is_gain=gain, why=f"nothing was measured of {claim.new}")
+    return Finding(claim.what, claim.paper, ours, is_gain=gain, why=f"no value: {claim.new}")
 
 
 # ---- applications
@@ -82,11 +82,11 @@ def programs(lab: Lab, figure: Figure) -> Made:
     rows, words = app_rows(lab, figure)
     what, arm = figure.args["value"], figure.args.get("against")
     found, notes = app_values(rows, what), []
-    unit, key = {"ratio": ("s", "s"), "mpi_ratio": ("s in MPI", "mpi_s")}.get(what, ("", ""))
+    unit = {"ratio": "s", "mpi_ratio": "s in MPI"}.get(what, "")
     panel = Panel(f"class {figure.args['classes']}", "application", unit)
     for row in rows if unit else ():
         for name in ("host", "zerohop"):
-            s = row.get(f"{name}_s") if what == "ratio" else (row.get(key) or {}).get(name)
+            s = row.get(f"{name}_s") if what == "ratio" else (row.get("mpi_s") or {}).get(name)
             if s:
                 seconds = Interval(s["median"], s["low"], s["high"], s.get("count", 0), s["valid"])
                 panel.series.setdefault(arm.name if arm and name == "host" else name, {})[name_of(row)] = seconds

@@ -46,7 +46,7 @@ class Store:
         command = Path(self.lab.zerohop).resolve()
         files = [command.with_name("zerohop-tools"), *command.parent.glob("bench_*")]
         files += [*command.parent.parent.glob("lib*/libzerohop*.so*"), *Path(__file__).parents[1].rglob("*.py")]
-        launchers = [word for word in self.lab.where if shutil.which(word)]
+        launchers = [word for word in " ".join(self.lab.where).split() if shutil.which(word)]
         with contextlib.suppress(apps.Refused, OSError, ValueError):
             for host in apps.hosts_here(None, command.parent) if not launchers else ():
                 launchers += host["mpiexec"][:1] if host["name"] == self.lab.host else []
