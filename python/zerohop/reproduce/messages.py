@@ -118,7 +118,7 @@ HYBRID_FIGURES = (
         Claim("IS", (less(17), less(17)), "is"),
         Claim("FT", (less(8), less(8)), "ft"),
         make="programs",
-        minutes=3.0,
+        minutes=1.5,
         args={"apps": "is,ft", "classes": "A", "value": "ratio", "against": SHARED},
     ),
     run(
