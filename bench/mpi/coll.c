@@ -7,8 +7,6 @@
 
 #include "coll.h"
 
-double* send_buffer = NULL;
-double* recv_buffer = NULL;
 static double samples[kMaxIters];
 static const char* const kFormNames[kFormCount] = {
     [kBlocking] = "blocking", [kNonblocking] = "nonblocking", [kPersistent] = "persistent"};
@@ -17,11 +15,6 @@ static const Collective* current = NULL;
 static Form current_form = kBlocking;
 
 static int concerns(Who who, int root) { return who == kEverybody || (who == kRoot && g_rank == root); }
-
-double element(double sources, double source_sum, int target, size_t i, uint64_t turn) {
-  double common = 9176.0 * target + (double)(i % 4096) + (i % kPerLine == 0 ? 1e6 * (double)(turn % 1000000) : 0);
-  return sources * common + 1009.0 * source_sum;
-}
 
 static void fill(double* to, int blocks, size_t n, int for_me, uint64_t turn, size_t step) {
   for (int b = 0; b < blocks; b++)

@@ -1,10 +1,18 @@
-// The collectives of all ranks that bench_coll_<abi> measures: one table. Called by coll.c; measures nothing.
+// The collectives of all ranks that bench_coll_<abi> measures: one table, and the data of all. Called by coll.c;
+// measures nothing.
 #include <stdlib.h>
 
 #include "coll.h"
 
+double* send_buffer = NULL;
+double* recv_buffer = NULL;
 static int* counts = NULL;
 static int* displs = NULL;
+
+double element(double sources, double source_sum, int target, size_t i, uint64_t turn) {
+  double common = 9176.0 * target + (double)(i % 4096) + (i % kPerLine == 0 ? 1e6 * (double)(turn % 1000000) : 0);
+  return sources * common + 1009.0 * source_sum;
+}
 
 BENCH_COLLECTIVE(Bcast, bcast, recv_buffer, n, MPI_DOUBLE, root)
 BENCH_COLLECTIVE(Reduce, reduce, send_buffer, recv_buffer, n, MPI_DOUBLE, MPI_SUM, root)
