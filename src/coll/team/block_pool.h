@@ -45,7 +45,7 @@ class BlockPool {
       std::memset(static_cast<void*>(block(offset)), 0, sizeof(Block));
     }
     Block* fresh = block(offset);
-    fresh->reset();                         // who sees this and still the old team waits a little longer
+    fresh->reset();  // who still waits for the old team sees that the block is not that one's any more
     fresh->context.store_release(context);  // CB0 -> CB1
     return offset;
   }

@@ -201,8 +201,12 @@ Code Team::State::wait_for_past(uint32_t past) {
 
 bool Team::State::all_done() const {
   for (uint32_t i = 0; i < size; ++i) {
+    if (i == self) continue;
+    const ControlBlockShm& theirs = control(i);
     // CN1 <- CN0: what the member wrote into this rank's memory.
-    if (i != self && static_cast<int32_t>(control(i).done.load_acquire() - seq) < 0) return false;
+    if (static_cast<int32_t>(theirs.done.load_acquire() - seq) >= 0) continue;
+    // CB1 <- CB0: it has found all through, and has the block for another team, of which nothing is done.
+    if (theirs.context.load_acquire() == context) return false;
   }
   return true;
 }

@@ -368,6 +368,18 @@ TEST(TeamMemory, IsUsedAgain) {
   });
 }
 
+// While a member waits for the others to be through with its memory, these may be, and have a new team.
+TEST(TeamMemory, IsUsedAgainBeforeAllKnowThatItMay) {
+  run_engine(3, {}, [](TestBootstrap&, EngineRank& r, uint32_t self) {
+    std::vector<std::byte> data(64 << 10);
+    for (uint64_t k = 0; k < 300; ++k) {
+      const std::unique_ptr<Team> team = r.rank->make_team(100 + k, {0, 1, 2}, self);
+      ASSERT_TRUE(team->ready());
+      ASSERT_EQ(team->bcast({data.data(), data.size(), nullptr}, static_cast<uint32_t>(k % 3)), Code::kOk);
+    }
+  });
+}
+
 // Without memory for one member, all of them say so.
 TEST(TeamMemory, ThatOneLacksNobodyHas) {
   StormConfig config;
