@@ -57,9 +57,9 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_270,
+    "lines of src": 47_290,
     "lines of tools": 9_710,
-    "lines of tests": 57_990,
+    "lines of tests": 58_000,
     "lines of bench": 6_195,
     "lines of dev": 3_440,
     "lines of python": 4_380,
