@@ -59,7 +59,7 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_290,
     "lines of tools": 9_710,
-    "lines of tests": 58_000,
+    "lines of tests": 58_010,
     "lines of bench": 6_195,
     "lines of dev": 3_440,
     "lines of python": 4_380,

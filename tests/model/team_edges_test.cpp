@@ -13,12 +13,12 @@ namespace {
 TEST(ModelTeam, LargeAllreduceWithEdges) {
   for (const bool in_place : {false, true}) {
     prove([in_place] { return std::make_unique<LargeScenario>(3, 0, 1, kEdge, in_place); }, 30,
-          {kBlocksServeOneTeam, kNoFallback});
+          {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback});
   }
 }
 TEST(ModelTeam, EdgesAreUsedAgain) {
-  prove([] { return std::make_unique<LargeScenario>(2, 0, 2, kEdge); }, 100, {kBlocksServeOneTeam, kNoFallback},
-        bounded());
+  prove([] { return std::make_unique<LargeScenario>(2, 0, 2, kEdge); }, 100,
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback}, bounded());
 }
 
 // A chain: what a member has changed, its edges included, is read by the next one step by step.
@@ -89,8 +89,8 @@ class GatherScenario final : public TeamScenario {
 
 TEST(ModelTeam, LargeGatherWithEdges) {
   for (uint32_t root = 0; root < 3; ++root) {
-    prove([root] { return std::make_unique<GatherScenario>(root); }, 100, {kBlocksServeOneTeam, kNoFallback},
-          bounded(1));
+    prove([root] { return std::make_unique<GatherScenario>(root); }, 100,
+          {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback}, bounded(1));
   }
 }
 

@@ -71,20 +71,24 @@ class GrowthScenario final : public TeamScenario {
 
 TEST(ModelTeam, ControlBlocksGrow) {
   prove([] { return std::make_unique<GrowthScenario>(2, 2, 5); }, 300,
-        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback, kNextTellsEnd});
 }
 TEST(ModelTeam, ControlBlocksGrowTogetherOrNot) {
   prove([] { return std::make_unique<GrowthScenario>(2, 1, 5); }, 300,
-        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback, kNextTellsEnd});
 }
 
 TEST(ModelTeam, SmallAllreduce) {
   prove([] { return std::make_unique<AllreduceScenario>(2, 0, 4); }, 300,
-        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd});
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback, kNextTellsEnd});
 }
 TEST(ModelTeam, CountedAllreduce) {
   prove([] { return std::make_unique<AllreduceScenario>(3, 1, 2); }, 1000,
-        {kBlocksServeOneTeam, kNoFallback, kNextTellsEnd, {"publish release", "the arrival tells as much"}},
+        {kBlocksServeOneTeam,
+         kBlockStaysOurs,
+         kNoFallback,
+         kNextTellsEnd,
+         {"publish release", "the arrival tells as much"}},
         bounded(1));
 }
 
@@ -117,25 +121,28 @@ class RootedScenario final : public TeamScenario {
 };
 
 TEST(ModelTeam, RootRunsAheadOfGrowth) {
-  prove([] { return std::make_unique<RootedScenario>(8, true); }, 500, {kBlocksServeOneTeam, kNoFallback}, bounded());
+  prove([] { return std::make_unique<RootedScenario>(8, true); }, 500,
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback}, bounded());
 }
 TEST(ModelTeam, RootRunsAhead) {
-  prove([] { return std::make_unique<RootedScenario>(8); }, 500, {kBlocksServeOneTeam, kNoFallback});
+  prove([] { return std::make_unique<RootedScenario>(8); }, 500, {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback});
 }
 TEST(ModelTeam, RootRunsAheadInTheRing) {
-  prove([] { return std::make_unique<RootedScenario>(600); }, 20, {kBlocksServeOneTeam, kNoFallback});
+  prove([] { return std::make_unique<RootedScenario>(600); }, 20, {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback});
 }
 
 // --- Where the data lie.
 
 TEST(ModelTeam, LargeAllreduceInPlace) {
-  prove([] { return std::make_unique<LargeScenario>(3, 0, 1); }, 30, {kBlocksServeOneTeam, kNoFallback});
+  prove([] { return std::make_unique<LargeScenario>(3, 0, 1); }, 30,
+        {kBlocksServeOneTeam, kBlockStaysOurs, kNoFallback});
 }
 
 // Each half of the staging areas is used twice in one reduction, then both in another one.
 TEST(ModelTeam, StagedAllreduce) {
   prove([] { return std::make_unique<LargeScenario>(6, 3, 1); }, 1000,
         {kBlocksServeOneTeam,
+         kBlockStaysOurs,
          kNoFallback,
          {"end release", "the area is not used again"},
          {"all_done acquire", "the area is not used again"}},
@@ -144,6 +151,7 @@ TEST(ModelTeam, StagedAllreduce) {
 TEST(ModelTeam, StagedAllreduceAfterAnother) {
   prove([] { return std::make_unique<LargeScenario>(2, 1, 2); }, 1000,
         {kBlocksServeOneTeam,
+         kBlockStaysOurs,
          kNoFallback,
          kNextTellsEnd,
          {"all_done acquire", "needed where another team uses the area next"}},
@@ -175,6 +183,7 @@ class FallbackScenario final : public TeamScenario {
 TEST(ModelTeam, FallbackRequests) {
   prove([] { return std::make_unique<FallbackScenario>(); }, 1000,
         {kBlocksServeOneTeam,
+         kBlockStaysOurs,
          {"end release", "only the owner looks at its memory"},
          {"all_done acquire", "only the owner looks at its memory"}});
 }

@@ -335,6 +335,7 @@ inline Options bounded(uint32_t preemptions = 2) {
 }
 
 inline const Unneeded kBlocksServeOneTeam{"take release", "no control block is used again here"};
+inline const Unneeded kBlockStaysOurs{"is_ours acquire", "no control block is used again here"};
 inline const Unneeded kNoFallback{"answer_fallbacks acquire", "nobody requests a fallback here"};
 inline const Unneeded kNextTellsEnd{"end release", "who contributes to the next collective has done the one before"};
 

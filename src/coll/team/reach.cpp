@@ -251,7 +251,7 @@ void Team::State::answer_fallbacks() {
     const FallbackShm& fallback = control(i).fallback;
     const uint64_t word = fallback.word.load_acquire();  // Q1 <- Q0
     if (word == fallbacks_seen[i] || static_cast<uint32_t>(word) != self) continue;
-    if (control(i).context.load_acquire() != context) continue;  // CB1 <- CB0: another team's
+    if (!is_ours(control(i))) continue;
     // The last one has come, or there would be no new fallback request; this end may be the last to notice.
     if (answers[i] != nullptr) {
       if (!services.done(answers[i])) continue;

@@ -205,8 +205,7 @@ bool Team::State::all_done() const {
     const ControlBlockShm& theirs = control(i);
     // CN1 <- CN0: what the member wrote into this rank's memory.
     if (static_cast<int32_t>(theirs.done.load_acquire() - seq) >= 0) continue;
-    // CB1 <- CB0: it has found all through, and has the block for another team, of which nothing is done.
-    if (theirs.context.load_acquire() == context) return false;
+    if (is_ours(theirs)) return false;
   }
   return true;
 }

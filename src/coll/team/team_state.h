@@ -175,6 +175,10 @@ struct Team::State {
   /// Until all other members have done the collective at hand, this rank's memory included.
   Code await_done();
   [[nodiscard]] bool all_done() const;
+  /// No longer once its owner has found all through: then nothing in it is of this team.
+  [[nodiscard]] bool is_ours(const ControlBlockShm& block) const {
+    return block.context.load_acquire() == context;  // CB1 <- CB0: the owner is through
+  }
 
   /// The member k places on, 0 < k < size: everyone begins with another one.
   [[nodiscard]] uint32_t after_self(uint32_t k) const { return self + k < size ? self + k : self + k - size; }
