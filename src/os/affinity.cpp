@@ -2,7 +2,6 @@
 #include "os/affinity.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,21 +67,6 @@ uint64_t stat_value(const std::string& text, const char* key) {
   return found == std::string::npos ? 0 : std::strtoull(text.c_str() + found + wanted.size() - 1, nullptr, 10);
 }
 
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 std::string CpuSet::to_string() const {
@@ -118,7 +102,7 @@ int bind_to(const CpuSet& cpus) {
 }
 
 int move_to(uint32_t cpu) {
-  const NoSignals here;  // a handler would see the binding, and a child that it forks would keep it
+  const SignalsBlocked here;  // a handler would see the binding, and a child that it forks would keep it
   const CpuSet before = allowed_cpus();
   CpuSet one;
   one.add(cpu);
