@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <vector>
 
 #include "coll/team/team.h"
@@ -131,23 +129,6 @@ TEST_P(CopierTest, TheLaterArriverIsTheSenderWhereTheReceiveIsThere) {
     finish(rank, request);
     if (self == 1) {
       EXPECT_EQ(fetched(rank), 0U);
-    }
-  });
-}
-
-// Mostly: a sender that loses its processor before it has copied is stood in for.
-TEST_P(CopierTest, TheLaterArriverIsTheSenderThoughItsReceiverHasWaitedForLong) {
-  run(Copier::kLater, [](auto next, Rank& rank, uint32_t self, std::byte* data) {
-    constexpr uint64_t kTimes = 10;
-    greet(rank, self);
-    for (uint64_t i = 0; i < kTimes; ++i) {
-      next();
-      if (self == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      finish(rank, self == 0 ? rank.isend(message_to(1, 0, 1, data, kLongBytes))
-                             : rank.irecv(message_from(0, 1, data, kLongBytes)));
-    }
-    if (self == 0) {
-      EXPECT_GT(sent(rank), kTimes / 2 * kLongBytes);
     }
   });
 }
