@@ -289,6 +289,7 @@ STAGES = [
     Stage("build", "qcf", command_stage("dev/build", "release", timeout_s=BUILD_S)),
     Stage("layers", "qcf", checker("dev/check_layers.py")),
     Stage("links", "qcf", checker("dev/check_links.py")),
+    Stage("results", "qcf", checker("dev/results.py")),
     Stage("sync labels", "qcf", checker("dev/check_sync_labels.py")),
     Stage("exports", "qcf", checker("dev/check_exports.py")),
     Stage("functions", "qcf", command_stage(PYTHON, "dev/check_table.py", timeout_s=120)),
