@@ -14,10 +14,12 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 NETWORK = "10.77.0"  # seen by the nodes alone
 SETUP_TIMEOUT_S = 30
+LEFT_ALONE_S = 1  # daemons that end after their launcher; the time of processes that the kernel ends is nobody's
 OWN_FOLDER = "/dev/shm/own"  # the same path on each node, and on each another folder; other folders are shared
 AGENT = str(Path(__file__).with_name("agent"))  # for the head; Open MPI wants to see it on all nodes
 
@@ -76,6 +78,7 @@ class Nodes:
         self.names = [f"zh-node{i}" for i in range(count)]
         self._holders: list[subprocess.Popen] = []
         self._enter: list[str] = []
+        self._idle = 0
 
     def __enter__(self) -> Nodes:
         try:
@@ -95,6 +98,9 @@ class Nodes:
 
     def close(self) -> None:
         """Ends the nodes and whatever runs on them."""
+        until = time.monotonic() + LEFT_ALONE_S
+        while self._idle and self._running() > self._idle and time.monotonic() < until:
+            time.sleep(0.02)
         for holder in self._holders:  # the head's first
             with contextlib.suppress(OSError):
                 holder.stdin.close()
@@ -116,6 +122,13 @@ class Nodes:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SETUP_TIMEOUT_S)
             if done.returncode != 0:
                 raise NotPermitted(f"network of {name} (head {head}): {done.stderr.strip()}")
+        self._idle = self._running()
+
+    def _running(self) -> int:
+        """Processes of all nodes, this look at them included; the ended ones wait for nobody."""
+        look = "cat /proc/[0-9]*/status | grep -c '^State:.[^Z]'"
+        done = subprocess.run([*self._enter, "sh", "-c", look], capture_output=True, text=True, timeout=SETUP_TIMEOUT_S)
+        return int(done.stdout or 0)
 
     def _head(self, hosts: str) -> int:
         reasons = []
