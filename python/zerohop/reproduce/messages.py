@@ -156,7 +156,8 @@ HYBRID_FIGURES = (
         "table 1",
         "shares of message sizes of each application, 8 ranks on one node",
         "IS: 44 % below 1 KiB, 15 % to 32 KiB, 41 % above 1 MiB",
-        "IS and MG of class B, as the paper's, by zerohop's counters, within 5 points; FT and CG take too long here",
+        "IS and MG of class B, as the paper's, by zerohop's counters, within 5 points; collectives "
+        "count as the messages they were there; FT and CG take too long here",
         *(
             Claim(f"{app.upper()}: % of messages {name}", (max(0, share - 5), share + 5), f"{app} {name}", kind="value")
             for app, shares in (

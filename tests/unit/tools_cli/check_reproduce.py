@@ -225,17 +225,24 @@ class Findings(unittest.TestCase):
     def test_values_of_applications(self):
         spread = {"median": 0.8, "low": 0.75, "high": 0.85, "valid": True}
         row = {"app": "is", "ratio": spread, "size_table": {"messages": {"<1K": 30, "1K-32K": 10, ">=1M": 10}}}
-        ours = programs.app_values([row], "ratio")["is"]
+        ours = programs.app_values([row], "ratio", 8)["is"]
         self.assertAlmostEqual(ours.median, 1.25)
         self.assertLess(ours.low, ours.high)
-        self.assertIn("hpcc HPL", programs.app_values([row | {"app": "hpcc", "part": "HPL"}], "ratio"))
-        self.assertEqual(programs.app_values([row], "sizes")["is below 1K"].median, 60)
-        self.assertEqual(programs.app_values([row | {"mpi_ratio": spread}], "mpi_ratio")["is"], ours)
+        self.assertIn("hpcc HPL", programs.app_values([row | {"app": "hpcc", "part": "HPL"}], "ratio", 8))
+        self.assertEqual(programs.app_values([row], "sizes", 8)["is below 1K"].median, 60)
+        self.assertEqual(programs.app_values([row | {"mpi_ratio": spread}], "mpi_ratio", 8)["is"], ours)
         row["size_table"]["below"] = {"2048": 9, "8192": 4, str(8 << 20): 2, str(32 << 20): 1}
-        counts = {name: found.median for name, found in programs.app_values([row], "counts").items()}
+        counts = {name: found.median for name, found in programs.app_values([row], "counts", 2).items()}
         self.assertEqual(counts, {"is 1K-8K": 13, "is 4M-16M": 2, "is 16M-64M": 1})
+        calls = {"MPI_Alltoallv": {"calls": 22, "bytes": 22 * (16 << 20)}, "MPI_Win_fence": {"calls": 1, "bytes": 0}}
+        row["size_table"]["calls"] = calls | {"MPI_Allreduce": {"calls": 28, "bytes": 28 * 3236}}
+        counts = {name: found.median for name, found in programs.app_values([row], "counts", 2).items()}
+        self.assertEqual(counts, {"is 1K-8K": 13 + 28, "is 4M-16M": 2 + 22, "is 16M-64M": 1}, "collectives as messages")
+        shares = {name: found.median for name, found in programs.app_values([row], "sizes", 8).items()}
+        self.assertAlmostEqual(shares["is 1K-32K"], 100 * (10 + 3 * 28) / (50 + 3 * 28 + 7 * 22))
+        del row["size_table"]["calls"]
         row["size_table"]["messages"] = {"<1K": 0, ">=1M": 0}
-        self.assertEqual(programs.app_values([row], "sizes"), {}, "shares of no messages")
+        self.assertEqual(programs.app_values([row], "sizes", 8), {}, "shares of no messages")
 
 
 class Models(unittest.TestCase):
