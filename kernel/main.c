@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The device: its files and calls. */
+#include <linux/compat.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+bool zh_any_user;
+module_param_named(any_user, zh_any_user, bool, 0444);
+MODULE_PARM_DESC(any_user, "who knows a context's secret may join it whoever he is (no)");
+
+static int open_file(struct inode *inode, struct file *file)
+{
+	struct zh_file *own = kzalloc(sizeof(*own), GFP_KERNEL_ACCOUNT);
+
+	if (!own)
+		return -ENOMEM;
+	mutex_init(&own->joining);
+	file->private_data = own;
+	return 0;
+}
+
+static int close_file(struct inode *inode, struct file *file)
+{
+	struct zh_file *own = file->private_data;
+
+	zh_unregister_all(own);
+	zh_leave(own);
+	mutex_destroy(&own->joining);
+	kfree(own);
+	return 0;
+}
+
+static int join(struct zh_file *file, struct zerohop_join *call)
+{
+	int err;
+
+	if (!call->abi)
+		return -EINVAL;
+	err = zh_join(file, call->secret);
+	call->abi = ZEROHOP_ABI;
+	memzero_explicit(call->secret, sizeof(call->secret));
+	return err;
+}
+
+static int statistics(struct zh_context *context, struct zerohop_statistics *call)
+{
+	call->members = zh_members(context);
+	mutex_lock(&context->lock);
+	call->regions = context->count;
+	mutex_unlock(&context->lock);
+	call->pages = atomic_long_read(&context->pages);
+	call->registered = atomic64_read(&context->registered);
+	call->pin_ns = atomic64_read(&context->pin_ns);
+	call->evicted = atomic64_read(&context->evicted);
+	call->revoked = atomic64_read(&context->revoked);
+	call->copies = atomic64_read(&context->copies);
+	call->bytes = atomic64_read(&context->bytes);
+	return 0;
+}
+
+union call {
+	u32 size;
+	struct zerohop_join join;
+	struct zerohop_register reg;
+	struct zerohop_unregister unregister;
+	struct zerohop_copy copy;
+	struct zerohop_statistics statistics;
+};
+
+/* What the structures of the calls have here, by number from that of ZEROHOP_IOC_JOIN on. */
+static const size_t sizes[] = { sizeof(struct zerohop_join), sizeof(struct zerohop_register),
+				sizeof(struct zerohop_unregister), sizeof(struct zerohop_copy),
+				sizeof(struct zerohop_statistics) };
+
+static int do_call(struct zh_file *file, unsigned int number, union call *call)
+{
+	struct zh_context *context = smp_load_acquire(&file->context); /* pairs with zh_join() */
+	int err;
+
+	if (number == 0)
+		return join(file, &call->join);
+	if (!context)
+		return -ENOTCONN;
+	err = zh_allowed(context);
+	if (err)
+		return err;
+	switch (number) {
+	case 1:
+		return call->reg.region ? -EINVAL : zh_register(file, &call->reg);
+	case 2:
+		return call->unregister.reserved ? -EINVAL : zh_unregister(file, call->unregister.region);
+	case 3:
+		return zh_copy(context, &call->copy);
+	default:
+		return statistics(context, &call->statistics);
+	}
+}
+
+static long call_file(struct file *file, unsigned int cmd, unsigned long argument)
+{
+	const unsigned int number = _IOC_NR(cmd) - _IOC_NR(ZEROHOP_IOC_JOIN);
+	void __user *user = (void __user *)argument;
+	const size_t theirs = _IOC_SIZE(cmd);
+	union call call = {};
+	size_t ours;
+	int err;
+
+	if (_IOC_TYPE(cmd) != _IOC_TYPE(ZEROHOP_IOC_JOIN) || number >= ARRAY_SIZE(sizes))
+		return -ENOTTY;
+	ours = sizes[number];
+	if (theirs < sizeof(call.size))
+		return -EINVAL;
+	err = copy_struct_from_user(&call, ours, user, theirs);
+	if (err)
+		return err;
+	if (call.size != theirs)
+		return -EINVAL;
+	err = do_call(file->private_data, number, &call);
+	if (copy_to_user(user, &call, min(ours, theirs)) && !err)
+		err = -EFAULT;
+	return err;
+}
+
+static const struct file_operations operations = {
+	.owner = THIS_MODULE,
+	.open = open_file,
+	.release = close_file,
+	.unlocked_ioctl = call_file,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "zerohop",
+	.fops = &operations,
+	.mode = 0666,
+};
+
+static int __init load(void)
+{
+	int err = zh_region_init();
+
+	if (err)
+		return err;
+	err = misc_register(&device);
+	if (err)
+		zh_region_exit();
+	return err;
+}
+
+static void __exit unload(void)
+{
+	misc_deregister(&device);
+	zh_region_exit();
+}
+
+module_init(load);
+module_exit(unload);
+
+MODULE_LICENSE("GPL");
+MODULE_AUTHOR("The zerohop developers");
+MODULE_DESCRIPTION("Single copy between processes of one user");
+MODULE_VERSION("0.1.0");
