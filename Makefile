@@ -1,5 +1,5 @@
 # The commands of this repository; each is a script of dev/, where the work is.
-.PHONY: help build install demo check check-quick check-full format clean distclean
+.PHONY: help build install demo check check-quick check-full check-kernel format clean distclean
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
 
@@ -30,6 +30,10 @@ check: ## everything that must hold before a change goes in, half an hour on two
 check-full: ## the whole matrix, both compilers, aarch64 under emulation
 	@dev/setup full
 	@python3 dev/check.py full
+
+check-kernel: ## the kernel module in virtual machines of two kernels, ten minutes
+	@dev/setup kernel
+	@python3 dev/kernel.py
 
 format: ## rewrite C++ and Python files in the project's format
 	@dev/format
