@@ -59,10 +59,10 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_290,
     "lines of tools": 9_710,
-    "lines of tests": 59_000,
+    "lines of tests": 59_010,
     "lines of bench": 6_195,
-    "lines of dev": 3_910,
-    "lines of kernel": 920,
+    "lines of dev": 3_912,
+    "lines of kernel": 926,
     "lines of python": 4_400,
     "words of pages": 35_690,
     "variables": 12,

@@ -105,6 +105,12 @@ static void forget(struct work_struct *work)
 	zh_region_put(region);
 }
 
+/* The pages stay the owner's: of mprotect, of which NUMA balancing makes use some times a second, and clear_refs. */
+static bool keeps_pages(const struct mmu_notifier_range *range)
+{
+	return range->event == MMU_NOTIFY_PROTECTION_VMA || range->event == MMU_NOTIFY_SOFT_DIRTY;
+}
+
 /* The owner changes its mapping: the kernel waits here until nobody begins a copy with these pages any more. */
 static bool invalidate(struct mmu_interval_notifier *notifier, const struct mmu_notifier_range *range,
 		       unsigned long sequence)
@@ -113,7 +119,7 @@ static bool invalidate(struct mmu_interval_notifier *notifier, const struct mmu_
 
 	spin_lock(&region->lock);
 	mmu_interval_set_seq(notifier, sequence);
-	if (region->live && !region->revoked) {
+	if (region->live && !region->revoked && !keeps_pages(range)) {
 		WRITE_ONCE(region->revoked, true);
 		atomic64_inc(&region->context->revoked);
 		trace_zerohop_revoke(region->number, range->event);

@@ -37,7 +37,7 @@ struct zerohop_join {
 #define ZEROHOP_WRITE 2u /* others may write it */
 
 /* Pins [address, address + bytes) of the caller, so that others reach it as `region`, until it is unregistered or
- * evicted, the file is closed, or the owner unmaps, remaps, protects, discards, forks over any of it.
+ * evicted, the file is closed, or the owner unmaps, remaps, discards, forks over any of it (not: mprotect).
  *
  * Where the pool is full the least recently used region of this context goes. EDQUOT: all others are in use.
  * ENOMEM: RLIMIT_MEMLOCK too. EFAULT: there is no such memory, it may not be written, or (files) not pinned. */

@@ -28,7 +28,6 @@ static void remap(char* at) {
 }
 static void shrink(char* at) { CHECK(mremap(at, kBytes, kPage, 0) != MAP_FAILED); }
 static void discard(char* at) { CHECK(madvise(at + 3 * kPage, kPage, MADV_DONTNEED) == 0); }
-static void protect(char* at) { CHECK(mprotect(at, kPage, PROT_READ) == 0); }
 static void replace(char* at) {
   CHECK(mmap(at, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
   fill(at, kBytes, 2);
@@ -53,10 +52,22 @@ static void by_unmap(void) { is_revoked_by(unmap); }
 static void by_mremap(void) { is_revoked_by(remap); }
 static void by_shrinking(void) { is_revoked_by(shrink); }
 static void by_dontneed(void) { is_revoked_by(discard); }
-static void by_mprotect(void) { is_revoked_by(protect); }
 static void by_mmap_over_it(void) { is_revoked_by(replace); }
 static void by_fork(void) { is_revoked_by(fork_over); }
 static void by_fork_and_exec(void) { is_revoked_by(fork_and_exec); }
+
+/* As network cards do: protection is of the owner's own accesses. */
+static void mprotect_keeps_the_region(void) {
+  const int fd = joined(48);
+  char here[64], *at = pages(kBytes);
+  fill(at, kBytes, 1);
+  const uint64_t region = region_of(fd, at, kBytes);
+  CHECK(mprotect(at, kBytes, PROT_READ) == 0);
+  CHECK(copy_from(fd, region, 0, here, sizeof here, NULL) == 0 && is_filled(here, sizeof here, 1));
+  fill(here, sizeof here, 2);
+  CHECK(copy_to(fd, region, 0, here, sizeof here, NULL) == 0 && is_filled(at, sizeof here, 2));
+  CHECK(statistics(fd).revoked == 0);
+}
 
 static void by_truncate(void) {
   const int fd = joined(41), file = memfd_create("truncated", 0);
@@ -227,7 +238,7 @@ const struct Case kRevokeCases[] = {
     {"revoke.by_mremap", by_mremap, 0},
     {"revoke.by_shrinking", by_shrinking, 0},
     {"revoke.by_dontneed", by_dontneed, 0},
-    {"revoke.by_mprotect", by_mprotect, 0},
+    {"revoke.mprotect_keeps_the_region", mprotect_keeps_the_region, 0},
     {"revoke.by_mmap_over_it", by_mmap_over_it, 0},
     {"revoke.by_fork", by_fork, 0},
     {"revoke.by_fork_and_exec", by_fork_and_exec, 0},
