@@ -156,8 +156,9 @@ struct RegionCache::State {
     }
     mapped += bytes;
     ++stats.mapped;
-    os::exclude_from_dumps(window->address, bytes);
-    os::exclude_from_children(window->address, bytes);
+    // A peer's memory: its own core file has it, and children do not get it.
+    os::keep_out_of_dumps(window->address, bytes);
+    (void)os::keep_from_children(window->address, bytes, true);
     return window;
   }
 

@@ -156,10 +156,6 @@ void unmap(std::byte* address, uint64_t bytes) {
   if (address != nullptr) munmap(address, bytes);
 }
 
-void exclude_from_dumps(std::byte* address, uint64_t bytes) { madvise(address, bytes, MADV_DONTDUMP); }
-
-void exclude_from_children(std::byte* address, uint64_t bytes) { madvise(address, bytes, MADV_DONTFORK); }
-
 Status make_writable(std::byte* address, uint64_t bytes) {
   return from_errno("mprotect of shared memory", mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0 ? 0 : errno);
 }

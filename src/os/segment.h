@@ -61,10 +61,6 @@ Status map_shared_closed(int fd, uint64_t bytes, uint64_t open_bytes, std::byte*
 /// The same as map_shared() of [offset, offset + bytes), offset a multiple of the page size; read-only on request.
 Status map_shared_range(int fd, uint64_t offset, uint64_t bytes, bool writable, std::byte** out);
 void unmap(std::byte* address, uint64_t bytes);
-/// Leaves the range out of core files: it is a peer's memory, which its own core file holds.
-void exclude_from_dumps(std::byte* address, uint64_t bytes);
-/// The same of processes that this one forks: they do not get the range at all.
-void exclude_from_children(std::byte* address, uint64_t bytes);
 /// Lets a range that was mapped read-only, or closed, be read and written.
 Status make_writable(std::byte* address, uint64_t bytes);
 /// Length of the file behind a descriptor; 0 if it cannot be told.
