@@ -76,7 +76,7 @@ MUTATIONS = (
              "copy.keeps_the_direction"),
     Mutation("region.c", "err = account_locked_vm(region->mm, region->page_count, true);", "err = 0;",
              "pool.pages_are_counted"),
-    Mutation("region.c", "if (region->live && !region->revoked && !keeps_pages(range))", "if (false)", "revoke.by_unmap"),
+    Mutation("region.c", "&& !keeps_pages(range)", "&& false", "revoke.by_unmap"),
     Mutation("region.c", "region->owner == file)\n\t\ttaken", "true)\n\t\ttaken", "register.unregister_is_the_owners"),
     Mutation("main.c", "call.size != theirs", "false", "abi.other_sizes"),
 )  # fmt: skip
