@@ -25,7 +25,7 @@ static struct zh_context *new_context(const u8 *secret)
 	context->user = current_euid();
 	memcpy(context->secret, secret, ZEROHOP_SECRET_BYTES);
 	mutex_init(&context->lock);
-	xa_init(&context->regions);
+	xa_init_flags(&context->regions, XA_FLAGS_ACCOUNT);
 	INIT_LIST_HEAD(&context->order);
 	return context;
 }
@@ -47,7 +47,6 @@ int zh_join(struct zh_file *file, const u8 *secret)
 
 	if (!memchr_inv(secret, 0, ZEROHOP_SECRET_BYTES))
 		return -EINVAL;
-	mutex_lock(&file->joining);
 	mutex_lock(&contexts_lock);
 	context = file->context ? NULL : find_context(secret);
 	if (file->context) {
@@ -65,10 +64,9 @@ int zh_join(struct zh_file *file, const u8 *secret)
 	}
 	if (!err) {
 		context->members++;
-		smp_store_release(&file->context, context); /* pairs with file_context() in main.c */
+		smp_store_release(&file->context, context); /* pairs with do_call() in main.c */
 	}
 	mutex_unlock(&contexts_lock);
-	mutex_unlock(&file->joining);
 	return err;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Copies between the caller's memory and a region. */
 #include <linux/highmem.h>
+#include <linux/nospec.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -50,12 +51,20 @@ static int within(const struct cursor *c, u64 bytes)
 	return 0;
 }
 
+/* As copy_from_user(), which would zero what is missing: bytes of the region's owner that are not to change. */
+static u64 read_user(char *kernel, void __user *user, u64 bytes)
+{
+	if (!access_ok(user, bytes))
+		return bytes;
+	barrier_nospec();
+	return __copy_from_user(kernel, user, bytes);
+}
+
 /* Bytes of one page at most; less than `bytes` where the caller's memory ends. */
 static u64 copy_in_page(struct page *page, u64 offset, void __user *user, u64 bytes, bool to_region)
 {
 	char *kernel = kmap_local_page(page);
-	u64 missing =
-		to_region ? copy_from_user(kernel + offset, user, bytes) : copy_to_user(user, kernel + offset, bytes);
+	u64 missing = to_region ? read_user(kernel + offset, user, bytes) : copy_to_user(user, kernel + offset, bytes);
 
 	kunmap_local(kernel);
 	return bytes - missing;

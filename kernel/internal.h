@@ -16,7 +16,7 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
-#include "../include/uapi/zerohop.h"
+#include "zerohop.h"
 
 /* What the open files share that joined by one secret. Ends with the last file and the last region. */
 struct zh_context {
@@ -35,8 +35,7 @@ struct zh_context {
 };
 
 struct zh_file {
-	struct mutex joining;
-	struct zh_context *context; /* set once, read without a lock */
+	struct zh_context *context; /* set once under contexts_lock, read without a lock */
 };
 
 /* Pinned memory of one process. Pinned until the last reference goes, which a copy may hold. */

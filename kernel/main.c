@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -21,7 +22,6 @@ static int open_file(struct inode *inode, struct file *file)
 
 	if (!own)
 		return -ENOMEM;
-	mutex_init(&own->joining);
 	file->private_data = own;
 	return 0;
 }
@@ -32,7 +32,6 @@ static int close_file(struct inode *inode, struct file *file)
 
 	zh_unregister_all(own);
 	zh_leave(own);
-	mutex_destroy(&own->joining);
 	kfree(own);
 	return 0;
 }
@@ -45,7 +44,6 @@ static int join(struct zh_file *file, struct zerohop_join *call)
 		return -EINVAL;
 	err = zh_join(file, call->secret);
 	call->abi = ZEROHOP_ABI;
-	memzero_explicit(call->secret, sizeof(call->secret));
 	return err;
 }
 
@@ -74,10 +72,17 @@ union call {
 	struct zerohop_statistics statistics;
 };
 
-/* What the structures of the calls have here, by number from that of ZEROHOP_IOC_JOIN on. */
-static const size_t sizes[] = { sizeof(struct zerohop_join), sizeof(struct zerohop_register),
-				sizeof(struct zerohop_unregister), sizeof(struct zerohop_copy),
-				sizeof(struct zerohop_statistics) };
+/* By number, from that of ZEROHOP_IOC_JOIN on: bytes of the structure here, the fewest that a caller may have, and how
+ * many are given back: of a secret none. */
+static const struct {
+	size_t ours, least, back;
+} calls[] = {
+	{ sizeof(struct zerohop_join), 40, offsetof(struct zerohop_join, secret) },
+	{ sizeof(struct zerohop_register), 32, sizeof(struct zerohop_register) },
+	{ sizeof(struct zerohop_unregister), 16, 0 },
+	{ sizeof(struct zerohop_copy), 64, sizeof(struct zerohop_copy) },
+	{ sizeof(struct zerohop_statistics), 8, sizeof(struct zerohop_statistics) },
+};
 
 static int do_call(struct zh_file *file, unsigned int number, union call *call)
 {
@@ -105,26 +110,29 @@ static int do_call(struct zh_file *file, unsigned int number, union call *call)
 
 static long call_file(struct file *file, unsigned int cmd, unsigned long argument)
 {
-	const unsigned int number = _IOC_NR(cmd) - _IOC_NR(ZEROHOP_IOC_JOIN);
+	unsigned int number = _IOC_NR(cmd) - _IOC_NR(ZEROHOP_IOC_JOIN);
 	void __user *user = (void __user *)argument;
 	const size_t theirs = _IOC_SIZE(cmd);
 	union call call = {};
-	size_t ours;
 	int err;
 
-	if (_IOC_TYPE(cmd) != _IOC_TYPE(ZEROHOP_IOC_JOIN) || number >= ARRAY_SIZE(sizes))
+	if (_IOC_TYPE(cmd) != _IOC_TYPE(ZEROHOP_IOC_JOIN) || number >= ARRAY_SIZE(calls))
 		return -ENOTTY;
-	ours = sizes[number];
-	if (theirs < sizeof(call.size))
+	number = array_index_nospec(number, ARRAY_SIZE(calls));
+	if (theirs < calls[number].least)
 		return -EINVAL;
-	err = copy_struct_from_user(&call, ours, user, theirs);
-	if (err)
-		return err;
-	if (call.size != theirs)
-		return -EINVAL;
-	err = do_call(file->private_data, number, &call);
-	if (copy_to_user(user, &call, min(ours, theirs)) && !err)
-		err = -EFAULT;
+	err = copy_struct_from_user(&call, calls[number].ours, user, theirs);
+	if (!err && call.size != theirs)
+		err = -EINVAL;
+	if (!err) {
+		err = do_call(file->private_data, number, &call);
+		if (copy_to_user(user, &call, min(calls[number].back, theirs)) && !err) {
+			err = -EFAULT;
+			if (number == 1) /* nobody knows its number */
+				zh_unregister(file->private_data, call.reg.region);
+		}
+	}
+	memzero_explicit(&call, sizeof(call));
 	return err;
 }
 

@@ -30,10 +30,29 @@ MODULE_PARM_DESC(pool_regions, "regions that one context may have (4096)");
 
 static struct workqueue_struct *forgetting;
 
+/* What was never live nobody has written. */
 static void unpin(struct zh_region *region)
 {
-	unpin_user_pages_dirty_lock(region->pages, region->pinned, region->flags & ZEROHOP_WRITE);
-	region->pinned = 0;
+	const bool dirty = region->live && region->flags & ZEROHOP_WRITE;
+
+	while (region->pinned) {
+		unsigned long pages = min_t(unsigned long, region->pinned, PIN_AT_ONCE);
+
+		region->pinned -= pages;
+		unpin_user_pages_dirty_lock(region->pages + region->pinned, pages, dirty);
+		cond_resched();
+	}
+}
+
+/* Counts in VmPin, as RDMA does: in a count without a lock, which a peer that frees the region cannot wait for. */
+static int charge(struct zh_region *region)
+{
+	unsigned long now = atomic64_add_return(region->page_count, &region->mm->pinned_vm);
+
+	if (now <= rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT || capable(CAP_IPC_LOCK))
+		return 0;
+	atomic64_sub(region->page_count, &region->mm->pinned_vm);
+	return -ENOMEM;
 }
 
 static void free_region(struct kref *refs)
@@ -41,7 +60,7 @@ static void free_region(struct kref *refs)
 	struct zh_region *region = container_of(refs, struct zh_region, refs);
 
 	unpin(region);
-	account_locked_vm(region->mm, region->page_count, false);
+	atomic64_sub(region->page_count, &region->mm->pinned_vm);
 	atomic_long_sub(region->page_count, &region->context->pages);
 	mmdrop(region->mm);
 	zh_context_put(region->context);
@@ -85,10 +104,12 @@ static bool take(struct zh_region *region)
 	return true;
 }
 
-/* After take(), without locks: waits for the notifier, and drops the array's reference. */
+/* After take(), without locks: waits for the notifier and its work, and drops the array's reference. */
 static void retire(struct zh_region *region)
 {
 	mmu_interval_notifier_remove(&region->notifier);
+	if (cancel_work_sync(&region->forget))
+		zh_region_put(region);
 	zh_region_put(region);
 }
 
@@ -100,8 +121,10 @@ static void forget(struct work_struct *work)
 	mutex_lock(&region->context->lock);
 	taken = take(region);
 	mutex_unlock(&region->context->lock);
-	if (taken)
-		retire(region);
+	if (taken) {
+		mmu_interval_notifier_remove(&region->notifier);
+		zh_region_put(region);
+	}
 	zh_region_put(region);
 }
 
@@ -132,6 +155,25 @@ static bool invalidate(struct mmu_interval_notifier *notifier, const struct mmu_
 
 static const struct mmu_interval_notifier_ops notifier_ops = { .invalidate = invalidate };
 
+/*
+ * Before 6.5 the kernel itself does not refuse to pin pages of files for writing, whose file systems would not hear of
+ * the writing. Memory without a file, shared memory and huge pages have none.
+ */
+static bool may_be_written(struct page **pages, int count)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+	int i;
+
+	for (i = 0; i < count; i++) {
+		struct folio *folio = page_folio(pages[i]);
+
+		if (!folio_test_anon(folio) && !folio_test_swapbacked(folio) && !folio_test_hugetlb(folio))
+			return false;
+	}
+#endif
+	return true;
+}
+
 static int pin(struct zh_region *region)
 {
 	unsigned int how = FOLL_LONGTERM;
@@ -151,6 +193,8 @@ static int pin(struct zh_region *region)
 		if (pinned <= 0)
 			return pinned ? pinned : -EFAULT;
 		region->pinned += pinned;
+		if (region->flags & ZEROHOP_WRITE && !may_be_written(region->pages + region->pinned - pinned, pinned))
+			return -EFAULT;
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
@@ -180,10 +224,10 @@ static int pin_stable(struct zh_region *region)
 }
 
 /*
- * Takes a region that no copy holds out of its context, of `owner` alone where one is given; null where there is none.
- * The least recently used one, nearly: who was used since the last look goes to the end of the queue instead.
+ * Takes a region that no copy holds out of its context, of `mm` alone where one is given; null where there is none.
+ * A revoked one, or nearly the least recently used: who was used since the last look goes to the end of the queue.
  */
-static struct zh_region *take_oldest(struct zh_context *context, const struct zh_file *owner)
+static struct zh_region *take_oldest(struct zh_context *context, const struct mm_struct *mm)
 {
 	unsigned long steps = 2 * context->count;
 	struct zh_region *region, *next;
@@ -191,63 +235,88 @@ static struct zh_region *take_oldest(struct zh_context *context, const struct zh
 	list_for_each_entry_safe(region, next, &context->order, order) {
 		if (steps-- == 0)
 			break;
+		if (mm && region->mm != mm)
+			continue;
+		if (READ_ONCE(region->revoked))
+			return take(region) ? region : NULL;
 		if (READ_ONCE(region->used)) {
 			WRITE_ONCE(region->used, false);
 			list_move_tail(&region->order, &context->order);
 			if (list_entry_is_head(next, &context->order, order))
 				next = region;
-		} else if ((!owner || region->owner == owner) && kref_read(&region->refs) == 1) {
+		} else if (kref_read(&region->refs) == 1) {
 			return take(region) ? region : NULL;
 		}
 	}
 	return NULL;
 }
 
-static bool evict(struct zh_context *context, const struct zh_file *owner)
+/* By eviction, or once by waiting for what goes already; false where nothing can go. */
+static bool make_room(struct zh_context *context, const struct mm_struct *mm, bool *waited)
 {
 	struct zh_region *oldest;
 
 	mutex_lock(&context->lock);
-	oldest = take_oldest(context, owner);
+	oldest = take_oldest(context, mm);
 	mutex_unlock(&context->lock);
-	if (!oldest)
+	if (oldest) {
+		if (!READ_ONCE(oldest->revoked))
+			atomic64_inc(&context->evicted);
+		retire(oldest);
+		return true;
+	}
+	if (*waited)
 		return false;
-	atomic64_inc(&context->evicted);
-	retire(oldest);
+	flush_workqueue(forgetting);
+	*waited = true;
 	return true;
 }
 
-/* Counts the pages against the pool and the process, evicting for either. */
+static bool fits(struct zh_context *context, unsigned long pages, unsigned long most)
+{
+	long now = atomic_long_read(&context->pages);
+
+	do {
+		if (now + pages > most)
+			return false;
+	} while (!atomic_long_try_cmpxchg(&context->pages, &now, now + pages));
+	return true;
+}
+
+/* Counts the pages against the pool and the process, making room in either; not for what can never have it. */
 static int account(struct zh_region *region)
 {
 	struct zh_context *context = region->context;
-	unsigned long most = READ_ONCE(pool_mib) << (20 - PAGE_SHIFT);
+	unsigned long most = min(READ_ONCE(pool_mib), ULONG_MAX >> 20) << (20 - PAGE_SHIFT);
+	bool waited = false;
 	int err;
 
 	if (region->page_count > most)
 		return -EDQUOT;
-	while (atomic_long_add_return(region->page_count, &context->pages) > most) {
-		atomic_long_sub(region->page_count, &context->pages);
-		if (!evict(context, NULL))
+	if (region->page_count > rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT && !capable(CAP_IPC_LOCK))
+		return -ENOMEM;
+	while (!fits(context, region->page_count, most))
+		if (!make_room(context, NULL, &waited))
 			return -EDQUOT;
-	}
 	do {
-		err = account_locked_vm(region->mm, region->page_count, true);
-	} while (err == -ENOMEM && evict(context, region->owner));
+		err = charge(region);
+	} while (err && make_room(context, region->mm, &waited));
 	if (err)
 		atomic_long_sub(region->page_count, &context->pages);
 	return err;
 }
 
-static int publish(struct zh_region *region)
+/* From here on anybody may end the region, which is not looked at again: its number is given out under the lock. */
+static int publish(struct zh_region *region, u64 *number)
 {
 	struct zh_context *context = region->context;
+	bool waited = false;
 	int err = -EAGAIN;
 
 	mutex_lock(&context->lock);
 	while (context->count >= READ_ONCE(pool_regions)) {
 		mutex_unlock(&context->lock);
-		if (!evict(context, NULL))
+		if (!make_room(context, NULL, &waited))
 			return -EDQUOT;
 		mutex_lock(&context->lock);
 	}
@@ -260,6 +329,7 @@ static int publish(struct zh_region *region)
 			context->last_region++;
 			context->count++;
 			list_add_tail(&region->order, &context->order);
+			*number = region->number;
 		}
 	}
 	mutex_unlock(&context->lock);
@@ -306,7 +376,7 @@ int zh_register(struct zh_file *file, struct zerohop_register *call)
 	kref_get(&region->context->refs);
 	/* from here on free_region() undoes it */
 	err = -ENOMEM;
-	region->pages = kvmalloc_array(region->page_count, sizeof(*region->pages), GFP_KERNEL_ACCOUNT);
+	region->pages = kvmalloc_array(region->page_count, sizeof(*region->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!region->pages)
 		goto put;
 	err = mmu_interval_notifier_insert(&region->notifier, region->mm, region->start & PAGE_MASK,
@@ -315,12 +385,11 @@ int zh_register(struct zh_file *file, struct zerohop_register *call)
 		goto put;
 	err = pin_stable(region);
 	if (!err)
-		err = publish(region);
+		err = publish(region, &call->region);
 	if (err) {
 		retire(region);
 		return err;
 	}
-	call->region = region->number;
 	atomic64_inc(&file->context->registered);
 	atomic64_add(ktime_get_ns() - begun, &file->context->pin_ns);
 	trace_zerohop_register(call->region, call->bytes, ktime_get_ns() - begun);
@@ -371,7 +440,7 @@ void zh_unregister_all(struct zh_file *file)
 
 int zh_region_init(void)
 {
-	forgetting = alloc_workqueue("zerohop", WQ_UNBOUND, 0);
+	forgetting = alloc_workqueue("zerohop", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	return forgetting ? 0 : -ENOMEM;
 }
 

@@ -37,10 +37,12 @@ struct zerohop_join {
 #define ZEROHOP_WRITE 2u /* others may write it */
 
 /* Pins [address, address + bytes) of the caller, so that others reach it as `region`, until it is unregistered or
- * evicted, the file is closed, or the owner unmaps, remaps, discards, forks over any of it (not: mprotect).
+ * evicted, the file is closed, or the owner unmaps, remaps, discards, forks over any of it (not: mprotect). The kernel
+ * itself may change a mapping too, of huge pages or of files: a region may end at any time, and be registered anew.
  *
  * Where the pool is full the least recently used region of this context goes. EDQUOT: all others are in use.
- * ENOMEM: RLIMIT_MEMLOCK too. EFAULT: there is no such memory, it may not be written, or (files) not pinned. */
+ * EAGAIN, EINTR: try again. ENOMEM: RLIMIT_MEMLOCK too (VmPin). EFAULT: there is no such memory, it may not be written,
+ * or (files) not pinned. */
 struct zerohop_register {
 	__u32 size;
 	__u32 flags; /* ZEROHOP_READ, ZEROHOP_WRITE */

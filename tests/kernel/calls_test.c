@@ -182,6 +182,12 @@ static void copy_tells_what_it_did(void) {
   FAILS(copy_from(fd, region, 0, (void*)(UINT64_MAX - 4095), 8, &copied), EFAULT); /* the kernel's */
   FAILS(copy_to(fd, region, 0, (void*)(UINT64_C(1) << 63), 8, &copied), EFAULT);
   CHECK(copied == 0);
+  fill(at, 4 * kPage, 7);
+  fill(mine, 2 * kPage, 8);
+  FAILS(copy_to(fd, region, 0, mine + 10, 3 * kPage, &copied), EFAULT);
+  CHECK(copied == 2 * kPage - 10 && memcmp(at, mine + 10, copied) == 0);
+  fill(mine, 2 * kPage, 7); /* beyond, the owner's bytes are as they were */
+  for (uint64_t i = copied; i < 2 * kPage; i++) CHECK(at[i] == mine[i]);
 }
 
 static void on_alarm(int signal) { (void)signal; }
@@ -202,6 +208,25 @@ static void copy_ends_at_a_signal(void) {
     CHECK(rc == 0 || (errno == EINTR && copied == 0));
   }
   CHECK(!"ended early");
+}
+
+static void abi_writes_what_it_answers(void) {
+  const int fd = joined(26);
+  char* at = pages(kPage);
+  struct zerohop_unregister* constant = pages(kPage);
+  *constant = (struct zerohop_unregister){.size = sizeof *constant, .region = region_of(fd, at, kPage)};
+  CHECK(mprotect(constant, kPage, PROT_READ) == 0);
+  CHECK(ioctl(fd, ZEROHOP_IOC_UNREGISTER, constant) == 0);
+  struct zerohop_register* unanswered = pages(kPage);
+  *unanswered = (struct zerohop_register){sizeof *unanswered, ZEROHOP_READ, (uintptr_t)at, kPage, 0};
+  CHECK(mprotect(unanswered, kPage, PROT_READ) == 0);
+  FAILS(ioctl(fd, ZEROHOP_IOC_REGISTER, unanswered), EFAULT);
+  CHECK(statistics(fd).regions == 0);
+  struct zerohop_register call = {24, ZEROHOP_READ, (uintptr_t)at, kPage, 0};
+  FAILS(ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'Z', 0xE1, 24), &call), EINVAL);
+  struct zerohop_join again = {.size = sizeof again, .abi = ZEROHOP_ABI, .secret = {1, 2, 3}};
+  FAILS(ioctl(fd, ZEROHOP_IOC_JOIN, &again), EISCONN);
+  CHECK(again.secret[2] == 3);
 }
 
 static void register_refusals(void) {
@@ -249,17 +274,30 @@ static void pages_are_counted(void) {
   const int fd = joined(23);
   char* at = pages(64 * kPage);
   limit_locked(32 * kPage);
-  CHECK(locked_kib() == 0);
+  CHECK(pinned_kib() == 0);
   FAILS(make_region(fd, at, 33 * kPage, ZEROHOP_READ, NULL), ENOMEM);
-  CHECK(locked_kib() == 0 && statistics(fd).pages == 0);
+  CHECK(pinned_kib() == 0 && statistics(fd).pages == 0);
   const uint64_t first = region_of(fd, at + 1, 20 * kPage); /* 21 pages */
-  CHECK(locked_kib() == 84 && statistics(fd).pages == 21);
+  CHECK(pinned_kib() == 84 && statistics(fd).pages == 21);
   const uint64_t second = region_of(fd, at + 32 * kPage, 20 * kPage); /* the first goes for it */
   char byte = 0;
   FAILS(copy_from(fd, first, 0, &byte, 1, NULL), ENOENT);
-  CHECK(locked_kib() == 80 && statistics(fd).evicted == 1);
+  FAILS(make_region(fd, at, 33 * kPage, ZEROHOP_READ, NULL), ENOMEM); /* nothing goes for what can never be */
+  CHECK(copy_from(fd, second, 0, &byte, 1, NULL) == 0);
+  CHECK(pinned_kib() == 80 && statistics(fd).evicted == 1);
   CHECK(drop_region(fd, second) == 0);
-  CHECK(locked_kib() == 0 && statistics(fd).pages == 0);
+  CHECK(pinned_kib() == 0 && statistics(fd).pages == 0);
+}
+
+static void what_goes_makes_room(void) {
+  become(kUser);
+  const int fd = joined(27);
+  limit_locked(32 * kPage);
+  for (int i = 0; i < 300; i++) {
+    char* at = pages(20 * kPage);
+    region_of(fd, at, 20 * kPage);
+    CHECK(munmap(at, 20 * kPage) == 0);
+  }
 }
 
 static void pool_evicts_the_least_used(void) {
@@ -316,6 +354,7 @@ const struct Case kCallCases[] = {
     {"abi.sizes", abi_sizes, 0},
     {"abi.unknown_calls", abi_unknown_calls, 0},
     {"abi.other_sizes", abi_other_sizes, 0},
+    {"abi.writes_what_it_answers", abi_writes_what_it_answers, 0},
     {"join.refusals", join_refusals, 0},
     {"user.other_is_refused", user_other_is_refused, 1},
     {"context.other_has_no_region", context_other_has_no_region, 0},
@@ -330,6 +369,7 @@ const struct Case kCallCases[] = {
     {"register.constants_of_the_program", register_constants_of_the_program, 0},
     {"register.unregister_is_the_owners", unregister_is_the_owners, 0},
     {"pool.pages_are_counted", pages_are_counted, 1},
+    {"pool.what_goes_makes_room", what_goes_makes_room, 1},
     {"pool.evicts_the_least_used", pool_evicts_the_least_used, 1},
     {"namespaces.of_their_own", namespaces_of_their_own, 1},
     {0},

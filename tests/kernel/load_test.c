@@ -1,6 +1,7 @@
 /* Much of everything, and what no program means. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -122,11 +123,49 @@ static void many_processes(void) {
   for (int r = 0; r < kRanks; r++) ends_well(ranks[r]);
 }
 
+struct Racing {
+  int fd, stop;
+  char* at;
+};
+
+/* Ends regions by the number that the next will have, while they are registered. */
+static void* end_the_next(void* argument) {
+  struct Racing* r = argument;
+  while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) drop_region(r->fd, statistics(r->fd).registered + any() % 3);
+  return NULL;
+}
+
+static void* discard_pages(void* argument) {
+  struct Racing* r = argument;
+  while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) madvise(r->at, kPage, MADV_DONTNEED);
+  return NULL;
+}
+
+static void registered_and_ended_at_once(void) {
+  struct Racing r = {joined(66), 0, pages(4 * kPage)};
+  pthread_t threads[2];
+  CHECK(pthread_create(&threads[0], NULL, end_the_next, &r) == 0);
+  CHECK(pthread_create(&threads[1], NULL, discard_pages, &r) == 0);
+  uint64_t last = 0;
+  for (int i = 0; i < 20000; i++) {
+    uint64_t region = 0;
+    if (make_region(r.fd, r.at, 4 * kPage, ZEROHOP_READ, &region) == 0) {
+      CHECK(region > last && region <= last + 1); /* never another memory's bytes */
+      last = region;
+    } else {
+      CHECK(errno == EAGAIN && region == 0);
+    }
+  }
+  __atomic_store_n(&r.stop, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 const struct Case kLoadCases[] = {
     {"load.ten_thousand_of_each", ten_thousand_of_each, 0},
     {"load.many_regions_of_one_range", many_regions_of_one_range, 1},
     {"load.hostile_arguments", hostile_arguments, 0},
     {"load.unload_while_in_use", unload_while_in_use, 1},
+    {"load.registered_and_ended_at_once", registered_and_ended_at_once, 0},
     {"load.many_processes", many_processes, 0},
     {0},
 };

@@ -19,7 +19,7 @@ static void is_revoked_by(void (*change)(char* at)) {
   FAILS(copy_from(fd, region, 0, here, sizeof here, NULL), ENOENT);
   FAILS(copy_to(fd, region, 0, here, sizeof here, NULL), ENOENT);
   unpinned(fd);
-  CHECK(statistics(fd).revoked == 1 && locked_kib() == 0);
+  CHECK(statistics(fd).revoked == 1 && pinned_kib() == 0);
 }
 
 static void unmap(char* at) { CHECK(munmap(at + kPage, kPage) == 0); }

@@ -101,13 +101,13 @@ int is_filled(const void* at, uint64_t bytes, unsigned seed) {
   return 1;
 }
 
-uint64_t locked_kib(void) {
+uint64_t pinned_kib(void) {
   char line[256];
   uint64_t kib = 0;
   FILE* file = fopen("/proc/self/status", "r");
   CHECK(file);
   while (fgets(line, sizeof line, file))
-    if (sscanf(line, "VmLck: %lu", &kib) == 1) break;
+    if (sscanf(line, "VmPin: %lu", &kib) == 1) break;
   fclose(file);
   return kib;
 }

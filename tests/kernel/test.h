@@ -62,7 +62,7 @@ void unpinned(int fd); /* waits until no page of the context is pinned: work of 
 void* pages(uint64_t bytes); /* private, anonymous, not touched; checked */
 void fill(void* at, uint64_t bytes, unsigned seed);
 int is_filled(const void* at, uint64_t bytes, unsigned seed);
-uint64_t locked_kib(void); /* VmLck of this process, which the module's pins count in */
+uint64_t pinned_kib(void); /* VmPin of this process */
 void limit_locked(uint64_t bytes);
 void set_parameter(const char* name, const char* value);
 
