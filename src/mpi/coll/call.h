@@ -233,15 +233,7 @@ class Narrowed<Operands<MPI_Count>> {
 
 /// Groups that hand arrays to the host.
 template <typename Group>
-constexpr bool kArrays = false;
-template <typename N>
-constexpr bool kArrays<Listed<N>> = true;
-template <typename N>
-constexpr bool kArrays<Typed<N>> = true;
-template <typename N>
-constexpr bool kArrays<TypedFar<N>> = true;
-template <typename N>
-constexpr bool kArrays<ListedOperands<N>> = true;
+constexpr bool kArrays = requires(const Group& group) { group.counts; };
 
 /// The host may read the arrays of a call that does not block until its request is gone, and nobody tells when that is:
 /// they are kept until the process ends. Only calls with large counts that the host serves come here.

@@ -30,29 +30,16 @@ Caller caller_of(MPI_Comm comm, const CommInfo* info);
 
 uint64_t bytes_of(MPI_Count count, MPI_Datatype type);
 
-template <typename N>
-uint64_t part_of(const Data<N>& x, int) {
-  return bytes_of(x.count, x.type);
-}
-template <typename N>
-uint64_t part_of(const Listed<N>& x, int member) {
-  return bytes_of(x.counts[member], x.type);
-}
-template <typename N>
-uint64_t part_of(const Typed<N>& x, int member) {
-  return bytes_of(x.counts[member], x.types[member]);
-}
-template <typename N>
-uint64_t part_of(const TypedFar<N>& x, int neighbour) {
-  return bytes_of(x.counts[neighbour], x.types[neighbour]);
-}
-template <typename N>
-uint64_t part_of(const Operands<N>& x, int) {
-  return bytes_of(x.count, x.type);
-}
-template <typename N>
-uint64_t part_of(const ListedOperands<N>& x, int member) {
-  return bytes_of(x.counts[member], x.type);
+/// One member's or neighbour's part of a group (call.h).
+template <typename Group>
+uint64_t part_of(const Group& x, [[maybe_unused]] int member) {
+  if constexpr (requires { x.count; }) {
+    return bytes_of(x.count, x.type);
+  } else if constexpr (requires { x.types; }) {
+    return bytes_of(x.counts[member], x.types[member]);
+  } else {
+    return bytes_of(x.counts[member], x.type);
+  }
 }
 template <typename Group>
 uint64_t parts_of(const Group& x, int members) {
