@@ -87,47 +87,20 @@ struct Prod {
   }
 };
 
-struct Land {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a != 0 && b != 0);
-  }
-};
-
-struct Lor {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a != 0 || b != 0);
-  }
-};
-
-struct Lxor {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>((a != 0) != (b != 0));
-  }
-};
-
-struct Band {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-
-struct Bor {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-
-struct Bxor {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
-};
+#define ZH_SIMD_OPERATION(name, result) \
+  struct name {                         \
+    template <class T>                  \
+    static T apply(T a, T b) {          \
+      return static_cast<T>(result);    \
+    }                                   \
+  };
+ZH_SIMD_OPERATION(Land, a != 0 && b != 0)
+ZH_SIMD_OPERATION(Lor, a != 0 || b != 0)
+ZH_SIMD_OPERATION(Lxor, (a != 0) != (b != 0))
+ZH_SIMD_OPERATION(Band, (a & b))
+ZH_SIMD_OPERATION(Bor, (a | b))
+ZH_SIMD_OPERATION(Bxor, (a ^ b))
+#undef ZH_SIMD_OPERATION
 
 // The value that Max or Min gives, with its index; of equal values the lower index.
 struct Maxloc {

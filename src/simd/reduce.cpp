@@ -44,50 +44,13 @@ Kernel kernel(Op op, Type type) { return kernel_on(target_list().targets[0], op,
 
 size_t size_of(Type type) {
   switch (type) {
-    case Type::kInt8:
-    case Type::kUint8:
-    case Type::kBool:
-    case Type::kLogical1:
-      return 1;
-    case Type::kInt16:
-    case Type::kUint16:
+#define ZH_SIMD_SIZE(name, klass, ...) \
+  case Type::name:                     \
+    return sizeof(__VA_ARGS__);
+    ZH_SIMD_TYPES(ZH_SIMD_SIZE)
+#undef ZH_SIMD_SIZE
     case Type::kHalf:
-    case Type::kLogical2:
       return 2;
-    case Type::kInt32:
-    case Type::kUint32:
-    case Type::kFloat:
-    case Type::kLogical4:
-      return 4;
-    case Type::kInt64:
-    case Type::kUint64:
-    case Type::kDouble:
-    case Type::kLogical8:
-      return 8;
-    case Type::kLongDouble:
-      return sizeof(long double);
-    case Type::kComplexFloat:
-      return sizeof(Complex<float>);
-    case Type::kComplexDouble:
-      return sizeof(Complex<double>);
-    case Type::kComplexLongDouble:
-      return sizeof(Complex<long double>);
-    case Type::kFloatInt:
-      return sizeof(Pair<float, int>);
-    case Type::kDoubleInt:
-      return sizeof(Pair<double, int>);
-    case Type::kLongInt:
-      return sizeof(Pair<long, int>);
-    case Type::kIntInt:
-      return sizeof(Pair<int, int>);
-    case Type::kShortInt:
-      return sizeof(Pair<short, int>);
-    case Type::kLongDoubleInt:
-      return sizeof(Pair<long double, int>);
-    case Type::kFloatFloat:
-      return sizeof(Pair<float, float>);
-    case Type::kDoubleDouble:
-      return sizeof(Pair<double, double>);
     case Type::kCount:
       break;
   }
