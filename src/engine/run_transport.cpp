@@ -16,12 +16,8 @@ Code code_of(const Result& result, uint64_t asked) {
 }  // namespace
 
 Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t bytes, void** handle) {
-  SendArgs args;
-  args.dest = static_cast<uint32_t>(members_[rank]);
-  args.source = static_cast<int32_t>(self_);
-  args.tag = tag;
-  args.context = context_;
-  args.data = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
+  const copy::Buffer buffer{static_cast<std::byte*>(const_cast<void*>(data)), bytes, nullptr};
+  const SendArgs args{static_cast<uint32_t>(members_[rank]), static_cast<int32_t>(self_), tag, context_, buffer};
   *handle = nullptr;
   rank_.count_collective_message(bytes);
   if (rank_.send_now(args)) return Code::kOk;
@@ -30,12 +26,8 @@ Code RunTransport::send(uint32_t rank, int32_t tag, const void* data, uint64_t b
 }
 
 Code RunTransport::receive(uint32_t rank, int32_t tag, void* data, uint64_t bytes, void** handle) {
-  RecvArgs args;
-  args.peer = members_[rank];
-  args.source = static_cast<int32_t>(rank);
-  args.tag = tag;
-  args.context = context_;
-  args.buffer = {static_cast<std::byte*>(data), bytes, nullptr};
+  const copy::Buffer buffer{static_cast<std::byte*>(data), bytes, nullptr};
+  const RecvArgs args{members_[rank], static_cast<int32_t>(rank), tag, context_, buffer};
   Result result;
   Request* request = nullptr;
   *handle = nullptr;

@@ -188,15 +188,11 @@ Message* Receiver::improbe(const RecvArgs& args, Result* out) {
 }
 
 Request* Receiver::imrecv(Message* message, const copy::Buffer& buffer) {
-  RecvArgs args;
-  args.source = message->entry.source;
-  args.tag = message->entry.tag;
-  args.context = message->entry.context;
-  args.peer = static_cast<int32_t>(message->entry.sender);
-  args.buffer = buffer;
+  const MessageShm& m = message->entry;
+  const RecvArgs args{static_cast<int32_t>(m.sender), m.source, m.tag, m.context, buffer};
   Request* r = irecv_unposted(args);
   if (r == nullptr) return nullptr;
-  deliver(r, message->entry);
+  deliver(r, m);
   delete message;
   return r;
 }
