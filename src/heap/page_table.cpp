@@ -22,7 +22,6 @@ bool PageTable::prepare(Pages pages) {
     std::byte* const memory = n_leaves_ == kMaxLeaves ? nullptr : os::map_lazy(sizeof(Leaf));
     if (memory == nullptr) return false;
     auto* const leaf = new (memory) Leaf;
-    for (uint32_t k = 0; k < kBitKinds; ++k) leaf->bits[k].open(leaf->words[k]);
     leaves_[n_leaves_++] = i;
     top_[i].store_release(reinterpret_cast<uintptr_t>(leaf));  // HL0 -> HL1: the leaf's bits
   }

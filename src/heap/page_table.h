@@ -2,11 +2,11 @@
 // memory there. Reading takes no lock; leaves are made and bits are changed under the heap's. It refuses to know why.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "base/atomic.h"
 #include "heap/limits.h"
-#include "heap/page_bits.h"
 
 namespace zh::heap {
 
@@ -16,6 +16,7 @@ struct Pages {
   uint64_t n = 0;
 
   [[nodiscard]] uint64_t end() const { return first + n; }
+  [[nodiscard]] bool hold(uint64_t page) const { return page >= first && page < end(); }
   [[nodiscard]] std::byte* address() const { return reinterpret_cast<std::byte*>(first * kPage); }
   [[nodiscard]] uint64_t bytes() const { return n * kPage; }
 };
@@ -55,19 +56,17 @@ class PageTable {
   [[nodiscard]] bool prepare(Pages pages);
 
   [[nodiscard]] bool all(Bit bit, Pages pages) const {
-    return each(pages, [bit](const Leaf* leaf, uint32_t first, uint32_t n) {
-      return leaf != nullptr && leaf->bits[index(bit)].all(first, n);
-    });
+    return each(bit, pages,
+                [](const Word* w, uint64_t mask) { return w != nullptr && (w->load_relaxed() & mask) == mask; });
   }
   [[nodiscard]] bool none(Bit bit, Pages pages) const {
-    return each(pages, [bit](const Leaf* leaf, uint32_t first, uint32_t n) {
-      return leaf == nullptr || leaf->bits[index(bit)].none(first, n);
-    });
+    return each(bit, pages,
+                [](const Word* w, uint64_t mask) { return w == nullptr || (w->load_relaxed() & mask) == 0; });
   }
   [[nodiscard]] uint64_t count(Bit bit, Pages pages) const {
     uint64_t sum = 0;
-    each(pages, [&](const Leaf* leaf, uint32_t first, uint32_t n) {
-      if (leaf != nullptr) sum += leaf->bits[index(bit)].count(first, n);
+    each(bit, pages, [&](const Word* w, uint64_t mask) {
+      if (w != nullptr) sum += static_cast<uint64_t>(std::popcount(w->load_relaxed() & mask));
       return true;
     });
     return sum;
@@ -75,15 +74,17 @@ class PageTable {
   /// Only where there is room for them. True if all were set before.
   bool set(Bit bit, Pages pages) {
     bool before = true;
-    each(pages, [&](const Leaf* leaf, uint32_t first, uint32_t n) {
-      if (leaf != nullptr) before = const_cast<Leaf*>(leaf)->bits[index(bit)].set(first, n) && before;
+    each(bit, pages, [&](Word* w, uint64_t mask) {
+      if (w == nullptr || (w->load_relaxed() & mask) == mask) return true;
+      before = false;
+      w->fetch_or_relaxed(mask);
       return true;
     });
     return before;
   }
   void clear(Bit bit, Pages pages) {
-    each(pages, [&](const Leaf* leaf, uint32_t first, uint32_t n) {
-      if (leaf != nullptr) const_cast<Leaf*>(leaf)->bits[index(bit)].clear(first, n);
+    each(bit, pages, [](Word* w, uint64_t mask) {
+      if (w != nullptr && (w->load_relaxed() & mask) != 0) w->fetch_and_relaxed(~mask);
       return true;
     });
   }
@@ -91,7 +92,7 @@ class PageTable {
   template <typename Visit>
   void for_each(Bit bit, bool value, Pages pages, Visit&& visit) const {
     for (uint64_t page = pages.first; page < pages.end();) {
-      const Leaf* leaf = leaf_of(page);
+      Leaf* const leaf = leaf_of(page);
       const uint64_t leaf_end = (page / kLeafPages + 1) * kLeafPages;
       const uint64_t end = pages.end() < leaf_end ? pages.end() : leaf_end;
       if (leaf == nullptr) {
@@ -99,13 +100,12 @@ class PageTable {
         page = end;
         continue;
       }
-      const PageBits& bits = leaf->bits[index(bit)];
-      const uint64_t base = leaf_end - kLeafPages;
+      const auto is_set = [&](uint64_t p) { return (leaf->word(bit, p).load_relaxed() >> p % 64 & 1) != 0; };
       while (page < end) {
         const uint64_t from = page;
-        while (page < end && bits.test(static_cast<uint32_t>(page - base)) == value) ++page;
+        while (page < end && is_set(page) == value) ++page;
         if (page > from) visit(Pages{from, page - from});
-        while (page < end && bits.test(static_cast<uint32_t>(page - base)) != value) ++page;
+        while (page < end && is_set(page) != value) ++page;
       }
     }
   }
@@ -119,27 +119,34 @@ class PageTable {
   static constexpr uint64_t kLeafPages = 8192;
 
  private:
+  using Word = Atomic<uint64_t>;  ///< of 64 pages
+  /// One bit for each page and kind. Several threads may set and clear; nothing is ordered by it.
   struct Leaf {
-    PageBits bits[kBitKinds];
-    Atomic<uint64_t> words[kBitKinds][kLeafPages / 64];
+    Word words[kBitKinds][kLeafPages / 64];
+    [[nodiscard]] Word& word(Bit bit, uint64_t page) {
+      return words[static_cast<uint32_t>(bit)][page % kLeafPages / 64];
+    }
   };
   static constexpr uint64_t kTopEntries = (uint64_t{1} << kAddressBits) / kPage / kLeafPages;
   static constexpr uint32_t kMaxLeaves = 1 << 16;  ///< 2 TiB in use by messages
 
-  static constexpr uint32_t index(Bit bit) { return static_cast<uint32_t>(bit); }
-  [[nodiscard]] const Leaf* leaf_of(uint64_t page) const {
+  [[nodiscard]] Leaf* leaf_of(uint64_t page) const {
     const Atomic<uintptr_t>* const top =
         reinterpret_cast<const Atomic<uintptr_t>*>(top_known_.load_acquire());  // HL1 <- HL0
     if (top == nullptr || page / kLeafPages >= kTopEntries) return nullptr;
-    return reinterpret_cast<const Leaf*>(top[page / kLeafPages].load_acquire());  // HL1 <- HL0: the leaf's bits
+    return reinterpret_cast<Leaf*>(top[page / kLeafPages].load_acquire());  // HL1 <- HL0: the leaf's bits
   }
-  /// visit(leaf or null, first page in it, pages) until it returns false; what the last one returned.
+  /// visit(word, mask of its pages) until it returns false, with a null word once for a leaf that there is not; what
+  /// the last one returned.
   template <typename Visit>
-  bool each(Pages pages, Visit&& visit) const {
+  bool each(Bit bit, Pages pages, Visit&& visit) const {
     for (uint64_t page = pages.first; page < pages.end();) {
-      const uint64_t in_leaf = kLeafPages - page % kLeafPages;
-      const uint64_t n = pages.end() - page < in_leaf ? pages.end() - page : in_leaf;
-      if (!visit(leaf_of(page), static_cast<uint32_t>(page % kLeafPages), static_cast<uint32_t>(n))) return false;
+      Leaf* const leaf = leaf_of(page);
+      const uint64_t unit = leaf != nullptr ? 64 : kLeafPages;
+      const uint64_t in_unit = unit - page % unit;
+      const uint64_t n = pages.end() - page < in_unit ? pages.end() - page : in_unit;
+      const uint64_t mask = (n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1) << page % 64;
+      if (!visit(leaf != nullptr ? &leaf->word(bit, page) : nullptr, mask)) return false;
       page += n;
     }
     return true;

@@ -83,6 +83,23 @@ TEST(PageTable, RangesOverTheBoundsOfLeaves) {
   EXPECT_EQ(sum, pages.n - 1);
 }
 
+TEST(PageTable, ARangeIsExactOverTheBoundsOfWords) {
+  PageTable table;
+  ASSERT_TRUE(table.prepare({0, 512}));
+  for (const Pages range : {Pages{0, 1}, Pages{63, 2}, Pages{5, 200}, Pages{64, 64}, Pages{511, 1}}) {
+    EXPECT_FALSE(table.set(Bit::kShared, range));
+    EXPECT_TRUE(table.all(Bit::kShared, range));
+    EXPECT_EQ(table.count(Bit::kShared, {0, 512}), range.n);
+    EXPECT_EQ(runs(table, Bit::kShared, true, {0, 512}), (Runs{{range.first, range.n}}));
+    EXPECT_FALSE(table.all(Bit::kShared, {range.first, range.n + 1}));
+    EXPECT_TRUE(table.none(Bit::kShared, {0, range.first}));
+    EXPECT_TRUE(table.none(Bit::kShared, {range.end(), 64}));
+    table.clear(Bit::kShared, range);
+  }
+  EXPECT_TRUE(table.all(Bit::kShared, {5, 0})) << "of nothing, all";
+  EXPECT_TRUE(table.none(Bit::kShared, {64, 0}));
+}
+
 TEST(PageTable, EveryBitOfItsOwn) {
   PageTable table;
   ASSERT_TRUE(table.prepare({0, 20}));
