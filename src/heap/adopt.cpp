@@ -31,17 +31,9 @@ bool first_of_mapped_block(const void* address) {
 
 bool is_waited_on(Pages pages) {
   // Who waits on a futex that processes may share would wait for a page that is somewhere else.
-  struct Search {
-    Pages pages;
-    bool found;
-  } waits{pages, false};
-  os::for_each_futex_wait(
-      [](uintptr_t address, void* argument) {
-        auto& s = *static_cast<Search*>(argument);
-        s.found = s.found || (address / kPage >= s.pages.first && address / kPage < s.pages.end());
-      },
-      &waits);
-  return waits.found;
+  bool found = false;
+  os::for_each_futex_wait([&](uintptr_t address) { found = found || pages.hold(address / kPage); });
+  return found;
 }
 
 }  // namespace

@@ -21,17 +21,16 @@ constexpr uint64_t kStackPages = 16;
 // The stack that the fork runs on must be there before the child can copy anything, and all threads' own data, which
 // are on stacks that the program may have given them: libc looks at them in the child first of all.
 void Heap::give_back_stacks() {
-  const auto give_back = [](uintptr_t near, void* argument) {
-    Heap& heap = *static_cast<Heap*>(argument);
+  const auto give_back = [this](uintptr_t near) {
     const uint64_t page = near / kPage;
-    if (heap.table_.none(Bit::kShared, {page, 1})) return;
-    heap.table_.for_each(Bit::kShared, true, {page - kStackPages, 2 * kStackPages},
-                         [&heap](Pages run) { (void)heap.leave_beside_threads(run); });
+    if (table_.none(Bit::kShared, {page, 1})) return;
+    table_.for_each(Bit::kShared, true, {page - kStackPages, 2 * kStackPages},
+                    [this](Pages run) { (void)leave_beside_threads(run); });
   };
   const char here = 0;
-  give_back(reinterpret_cast<uintptr_t>(&here), this);
-  give_back(os::Mutex::this_thread(), this);
-  os::for_each_thread(give_back, this);
+  give_back(reinterpret_cast<uintptr_t>(&here));
+  give_back(os::Mutex::this_thread());
+  os::for_each_thread(give_back);
 }
 
 // Every child holds a lock of the file by a page that it inherits.

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/atomic.h"
+#include "base/function_ref.h"
 #include "heap/kept_blocks.h"
 #include "heap/limits.h"
 #include "heap/page_table.h"
@@ -67,7 +68,7 @@ class Heap final : public SharedHeap {
   }
   /// Runs `unmap` (a call that takes [address, +bytes) away or maps something else there), which says whether it has
   /// succeeded; then the heap forgets these pages.
-  bool replace(void* address, size_t bytes, bool (*unmap)(void*), void* argument);
+  bool replace(void* address, size_t bytes, FunctionRef<bool()> unmap);
   /// The contents of [address, +bytes) become private memory. Nobody else uses them meanwhile.
   [[nodiscard]] bool come_back(void* address, size_t bytes);
   /// The same where other threads may be writing: no write is lost.
@@ -84,10 +85,9 @@ class Heap final : public SharedHeap {
   /// A forked child shall see zeros, or nothing, in these pages; or them again. Such memory is not
   /// adopted again.
   void mark(Bit bit, void* address, size_t bytes, bool value);
-  /// visit(address, bytes, argument) for each stretch of [address, +bytes) that is private; `left_too`: also where it
-  /// is not yet as the system made it.
-  void for_each_private(void* address, size_t bytes, bool left_too, void (*visit)(void*, size_t, void*),
-                        void* argument);
+  /// visit(address, bytes) for each stretch of [address, +bytes) that is private; `left_too`: also where it is not yet
+  /// as the system made it.
+  void for_each_private(void* address, size_t bytes, bool left_too, FunctionRef<void(void*, size_t)> visit);
   /// The program has advised something that shared memory would not keep: this range is never adopted.
   void exclude(const void* address, size_t bytes);
   /// Does [address, +bytes) hold shared pages that the program has protected?
@@ -153,6 +153,12 @@ class Heap final : public SharedHeap {
   bool exchange_chunk(Pages pages);
   void forget(Pages pages);
   void put(Bit bit, Pages pages, bool value);
+  /// visit(run) for each shared stretch of `pages`, then for each that has left.
+  template <typename Visit>
+  void for_each_held(Pages pages, Visit&& visit) {
+    table_.for_each(Bit::kShared, true, pages, visit);
+    table_.for_each(Bit::kLeft, true, pages, visit);
+  }
   void punch(Pages pages);
   void punch_unused(Pages pages);
   bool drop(Pages pages);

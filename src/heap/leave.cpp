@@ -46,8 +46,7 @@ bool Heap::drop(Pages pages) {
     counts_.returned_bytes += table_.count(Bit::kShared, run) * kPage;
     forget(run);
   };
-  table_.for_each(Bit::kShared, true, pages, exchange);
-  table_.for_each(Bit::kLeft, true, pages, exchange);
+  for_each_held(pages, exchange);
   return ok;
 }
 
@@ -159,33 +158,21 @@ bool Heap::exchange_protected(Pages pages) {
 // Who waits on a futex that processes may share waits for the file's page; now the word is somewhere else. Being woken
 // for nothing is something that waiters expect.
 void Heap::wake_futexes(Bit bit, Pages pages) {
-  struct Search {
-    Heap& heap;
-    Pages pages;
-    Bit bit;
-  } search{*this, pages, bit};
-  os::for_each_futex_wait(
-      [](uintptr_t address, void* argument) {
-        const auto& s = *static_cast<Search*>(argument);
-        if (address / kPage < s.pages.first || address / kPage >= s.pages.end()) return;
-        if (s.heap.table_.none(s.bit, {address / kPage, 1})) return;
-        const uintptr_t page = address / kPage * kPage;
-        std::byte* const again = os::map_file(s.heap.fd_, page, kPage, page);
-        if (again == nullptr) return;
-        os::wake_futex(again + address % kPage);
-        os::unmap_raw(again, kPage);
-      },
-      &search);
+  os::for_each_futex_wait([&](uintptr_t address) {
+    if (!pages.hold(address / kPage) || table_.none(bit, {address / kPage, 1})) return;
+    const uintptr_t page = address / kPage * kPage;
+    std::byte* const again = os::map_file(fd_, page, kPage, page);
+    if (again == nullptr) return;
+    os::wake_futex(again + address % kPage);
+    os::unmap_raw(again, kPage);
+  });
 }
 
 bool Heap::come_back(void* address, size_t bytes) {
   const Locked lock(mutex_);
-  const Pages pages = pages_around(address, bytes);
   bool ok = true;
-  const auto back = [&](Pages run) { ok = ok && copy_back(run); };
   keep_peers_away(true);
-  table_.for_each(Bit::kShared, true, pages, back);
-  table_.for_each(Bit::kLeft, true, pages, back);
+  for_each_held(pages_around(address, bytes), [&](Pages run) { ok = ok && copy_back(run); });
   keep_peers_away(false);
   return ok;
 }
@@ -201,11 +188,11 @@ bool Heap::leave(void* address, size_t bytes) {
 }
 
 // Guarded first: no message finds them while they go.
-bool Heap::replace(void* address, size_t bytes, bool (*unmap)(void*), void* argument) {
+bool Heap::replace(void* address, size_t bytes, FunctionRef<bool()> unmap) {
   const Locked lock(mutex_);
   const Pages pages = pages_around(address, bytes);
   table_.for_each(Bit::kShared, true, pages, [this](Pages run) { table_.set(Bit::kGuarded, run); });
-  if (!unmap(argument)) {
+  if (!unmap()) {
     look_again(pages);
     return false;
   }
@@ -236,29 +223,21 @@ void Heap::for_each_mapping(Pages pages, Visit&& visit) {
 // A call that the program made on these pages has failed, half-way perhaps, or somebody has unmapped them unseen.
 void Heap::look_again(Pages pages) {
   constexpr uint64_t kInode = (uint64_t{1} << 40) - 1;  // the rest of file_id() is the device
-  table_.for_each(Bit::kShared, true, pages, [&](Pages run) {
-    for_each_mapping(run, [&](Pages part, const os::Mapping& m) {
+  for (const Bit bit : {Bit::kShared, Bit::kLeft}) {
+    const auto look = [&](Pages part, const os::Mapping& m) {
+      const bool same_file = ((m.inode ^ id_) & kInode) == 0;
       const bool ours =
-          m.to != 0 ? m.shared && ((m.inode ^ id_) & kInode) == 0 : os::is_mapped(part.address(), part.bytes());
+          m.to != 0 ? same_file && (m.shared || bit == Bit::kLeft) : os::is_mapped(part.address(), part.bytes());
       if (!ours) {
-        punch(part);
+        if (bit == Bit::kShared) punch(part);
         forget(part);
         return;
       }
       put(Bit::kGuarded, part, m.to != 0 && !(m.readable && m.writable));
       put(Bit::kReadable, part, m.to != 0 && m.readable && !m.writable);
-    });
-  });
-  table_.for_each(Bit::kLeft, true, pages, [&](Pages run) {
-    for_each_mapping(run, [&](Pages part, const os::Mapping& m) {
-      if (m.to != 0 ? ((m.inode ^ id_) & kInode) != 0 : !os::is_mapped(part.address(), part.bytes())) {
-        forget(part);
-        return;
-      }
-      put(Bit::kGuarded, part, m.to != 0 && !(m.readable && m.writable));
-      put(Bit::kReadable, part, m.to != 0 && m.readable && !m.writable);
-    });
-  });
+    };
+    table_.for_each(bit, true, pages, [&](Pages run) { for_each_mapping(run, look); });
+  }
 }
 
 void Heap::look_again(void* address, size_t bytes) {
@@ -301,29 +280,23 @@ void Heap::protect(void* address, size_t bytes, Protection protection) {
   const Locked lock(mutex_);
   const bool guarded = protection != Protection::kReadWrite;
   if (guarded) keep_peers_away(true);
-  for (const Bit bit : {Bit::kShared, Bit::kLeft}) {
-    table_.for_each(bit, true, pages_around(address, bytes), [&](Pages run) {
-      put(Bit::kGuarded, run, guarded);
-      put(Bit::kReadable, run, protection == Protection::kRead);
-    });
-  }
+  for_each_held(pages_around(address, bytes), [&](Pages run) {
+    put(Bit::kGuarded, run, guarded);
+    put(Bit::kReadable, run, protection == Protection::kRead);
+  });
   if (guarded) keep_peers_away(false);
 }
 
 void Heap::mark(Bit bit, void* address, size_t bytes, bool value) {
   if (value) exclude(address, bytes);
   const Locked lock(mutex_);
-  const auto change = [&](Pages run) { put(bit, run, value); };
-  const Pages pages = pages_around(address, bytes);
-  table_.for_each(Bit::kShared, true, pages, change);
-  table_.for_each(Bit::kLeft, true, pages, change);
+  for_each_held(pages_around(address, bytes), [&](Pages run) { put(bit, run, value); });
 }
 
-void Heap::for_each_private(void* address, size_t bytes, bool left_too, void (*visit)(void*, size_t, void*),
-                            void* argument) {
+void Heap::for_each_private(void* address, size_t bytes, bool left_too, FunctionRef<void(void*, size_t)> visit) {
   table_.for_each(Bit::kShared, false, pages_around(address, bytes), [&](Pages run) {
-    if (left_too) return visit(run.address(), run.bytes(), argument);
-    table_.for_each(Bit::kLeft, false, run, [&](Pages plain) { visit(plain.address(), plain.bytes(), argument); });
+    if (left_too) return visit(run.address(), run.bytes());
+    table_.for_each(Bit::kLeft, false, run, [&](Pages plain) { visit(plain.address(), plain.bytes()); });
   });
 }
 

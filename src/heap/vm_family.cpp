@@ -42,22 +42,13 @@ int failed(int error) {
   return -1;
 }
 
-struct Advice {
-  int advice;
-  int result;
-};
-
 /// Only what is private hears the advice; `left_too`: also where a file is behind it.
 int advise_private(void* at, size_t n, int advice, bool left_too) {
-  Advice call{advice, 0};
-  process_heap.for_each_private(
-      at, n, left_too,
-      [](void* from, size_t bytes, void* argument) {
-        auto& c = *static_cast<Advice*>(argument);
-        if (next().madvise(from, bytes, c.advice) != 0) c.result = -1;
-      },
-      &call);
-  return call.result;
+  int result = 0;
+  process_heap.for_each_private(at, n, left_too, [&](void* from, size_t bytes) {
+    if (next().madvise(from, bytes, advice) != 0) result = -1;
+  });
+  return result;
 }
 
 int advise_heap(void* at, size_t n, int advice) {
@@ -92,35 +83,16 @@ int advise_heap(void* at, size_t n, int advice) {
   }
 }
 
-/// A call that takes [at, +bytes) away.
-struct Call {
-  void* at;
-  size_t bytes;
-  int protection;
-  int flags;
-  int fd;
-  off_t offset;
-  void* result;
-};
-
-bool do_munmap(void* argument) {
-  const auto& c = *static_cast<Call*>(argument);
-  return next().munmap(c.at, c.bytes) == 0;
-}
-
-bool do_mmap(void* argument) {
-  auto& c = *static_cast<Call*>(argument);
-  c.result = next().mmap(c.at, c.bytes, c.protection, c.flags, c.fd, c.offset);
-  return c.result != MAP_FAILED;
-}
-
 void* map(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   const bool fixed = (flags & MAP_FIXED) != 0 && (flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
   if (!fixed || !meets_heap(at, n)) [[likely]]
     return next().mmap(at, n, protection, flags, fd, offset);
-  Call call{at, n, protection, flags, fd, offset, MAP_FAILED};
-  process_heap.replace(at, n, &do_mmap, &call);
-  return call.result;
+  void* result = MAP_FAILED;
+  process_heap.replace(at, n, [&] {
+    result = next().mmap(at, n, protection, flags, fd, offset);
+    return result != MAP_FAILED;
+  });
+  return result;
 }
 
 int unmap(void* at, size_t n) {
@@ -128,8 +100,7 @@ int unmap(void* at, size_t n) {
     process_heap.forget_uses(at);
     return next().munmap(at, n);
   }
-  Call call{at, n, 0, 0, -1, 0, nullptr};
-  return process_heap.replace(at, n, &do_munmap, &call) ? 0 : -1;
+  return process_heap.replace(at, n, [&] { return next().munmap(at, n) == 0; }) ? 0 : -1;
 }
 
 size_t whole(size_t n) { return (n + zh::kPage - 1) / zh::kPage * zh::kPage; }
@@ -304,21 +275,12 @@ ZH_EXPORT void* shmat(int id, const void* at, int flags) noexcept {
   const uintptr_t place = reinterpret_cast<uintptr_t>(at) / zh::kPage * zh::kPage;
   auto* const from = reinterpret_cast<void*>((flags & SHM_RND) != 0 ? place : reinterpret_cast<uintptr_t>(at));
   if (shmctl(id, IPC_STAT, &segment) != 0 || !meets_heap(from, segment.shm_segsz)) return next().shmat(id, at, flags);
-  struct Attach {
-    int id;
-    const void* at;
-    int flags;
-    void* result;
-  } call{id, at, flags, reinterpret_cast<void*>(kNone)};
-  process_heap.replace(
-      from, whole(segment.shm_segsz),
-      [](void* argument) {
-        auto& c = *static_cast<Attach*>(argument);
-        c.result = next().shmat(c.id, c.at, c.flags);
-        return c.result != reinterpret_cast<void*>(kNone);
-      },
-      &call);
-  return call.result;
+  void* result = nullptr;
+  process_heap.replace(from, whole(segment.shm_segsz), [&] {
+    result = next().shmat(id, at, flags);
+    return reinterpret_cast<uintptr_t>(result) != kNone;
+  });
+  return result;
 }
 
 ZH_EXPORT int brk(void* end) noexcept {

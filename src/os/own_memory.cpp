@@ -246,14 +246,14 @@ Behind behind(const void* at, uint64_t bytes, bool* knows_huge, bool plain) {
 }
 
 // The list of a thread's robust locks, which the system knows, is in its own data.
-void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* argument) {
+void for_each_thread(FunctionRef<void(uintptr_t address)> visit) {
   const long process = getpid();
   for_each_entry("/proc/self/task", [&](int, const char* name) {
     const long thread = std::strtol(name, nullptr, 10);
     uintptr_t head = 0;
     size_t bytes = 0;
     if (thread != process && syscall(SYS_get_robust_list, thread, &head, &bytes) == 0 && head != 0) {
-      visit(head, argument);
+      visit(head);
     }
     return true;
   });
@@ -264,19 +264,15 @@ bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t
   constexpr uintptr_t kOwnData = 8192;
   constexpr uintptr_t kLargest = uintptr_t{1} << 30;
   constexpr uint32_t kMostParts = 64;
-  struct Search {
-    uintptr_t least, nearest;
-  } search{address < mapping.from + kOwnData ? mapping.from : address - kOwnData + 1, ~uintptr_t{0}};
-  for_each_thread(
-      [](uintptr_t head, void* argument) {
-        auto& s = *static_cast<Search*>(argument);
-        if (head >= s.least && head < s.nearest) s.nearest = head;
-      },
-      &search);
-  if (search.nearest >= mapping.to && search.nearest - mapping.from >= kLargest) return false;
+  const uintptr_t least = address < mapping.from + kOwnData ? mapping.from : address - kOwnData + 1;
+  uintptr_t nearest = ~uintptr_t{0};
+  for_each_thread([&](uintptr_t head) {
+    if (head >= least && head < nearest) nearest = head;
+  });
+  if (nearest >= mapping.to && nearest - mapping.from >= kLargest) return false;
   // What follows without a hole, up to the guard page of another stack.
   uintptr_t end = mapping.to;
-  for (uint32_t i = 0; end <= search.nearest; ++i) {
+  for (uint32_t i = 0; end <= nearest; ++i) {
     Mapping next;
     if (i == kMostParts || !mappings.find(end, &next) || next.from != end) return false;
     if (next.shared || (!next.readable && !next.writable)) return false;
@@ -361,7 +357,7 @@ uint32_t threads_of_process() {
   return stat("/proc/self/task", &info) == 0 && info.st_nlink > 2 ? static_cast<uint32_t>(info.st_nlink - 2) : 0;
 }
 
-void for_each_futex_wait(void (*visit)(uintptr_t address, void* argument), void* argument) {
+void for_each_futex_wait(FunctionRef<void(uintptr_t address)> visit) {
   for_each_entry("/proc/self/task", [&](int folder, const char* name) {
     char path[48];
     std::snprintf(path, sizeof path, "%.16s/syscall", name);
@@ -373,7 +369,7 @@ void for_each_futex_wait(void (*visit)(uintptr_t address, void* argument), void*
     if (n <= 0) return true;
     text[n] = '\0';
     char* at = nullptr;
-    if (std::strtol(text, &at, 10) == SYS_futex && at != text) visit(std::strtoull(at, nullptr, 16), argument);
+    if (std::strtol(text, &at, 10) == SYS_futex && at != text) visit(std::strtoull(at, nullptr, 16));
     return true;
   });
 }

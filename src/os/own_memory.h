@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/function_ref.h"
+
 namespace zh::os {
 
 /// One mapping of this process (a line of /proc/self/maps).
@@ -54,8 +56,8 @@ enum class Behind : uint8_t {
 /// several mappings.
 [[nodiscard]] bool in_thread_stack(const Mappings& mappings, const Mapping& mapping, uintptr_t address);
 
-/// visit(address, argument) with an address in the own data of each thread but the first.
-void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* argument);
+/// visit(address) with an address in the own data of each thread but the first.
+void for_each_thread(FunctionRef<void(uintptr_t address)> visit);
 
 /// Why pages of this process may not be exchanged, as a static text: locked or pinned memory, or an open device or
 /// object that remembers pages (RDMA, GPU, vfio, io_uring, userfaultfd). Null if nothing is known.
@@ -68,7 +70,7 @@ void for_each_thread(void (*visit)(uintptr_t address, void* argument), void* arg
 /// Threads of this process; 0 if /proc does not tell.
 [[nodiscard]] uint32_t threads_of_process();
 
-/// visit(address, argument) with the first argument of each futex wait that a thread of this process is in.
-void for_each_futex_wait(void (*visit)(uintptr_t address, void* argument), void* argument);
+/// visit(address) with the first argument of each futex wait that a thread of this process is in.
+void for_each_futex_wait(FunctionRef<void(uintptr_t address)> visit);
 
 }  // namespace zh::os

@@ -153,11 +153,7 @@ TEST_P(Forks, AChildThatLivesOnKeepsNoMoreThanABound) {
   for (int i = 0; i < 20; ++i) {
     std::byte* q = shared(heap, kEach, 1);
     EXPECT_EQ(fork_and_wait(heap, [&] { return holds(q, kEach, 1); }), 0);
-    struct Range {
-      std::byte* p;
-    } range{q};
-    EXPECT_TRUE(heap.replace(
-        q, kEach, [](void* r) { return munmap(static_cast<Range*>(r)->p, kEach) == 0; }, &range));
+    EXPECT_TRUE(heap.replace(q, kEach, [&] { return munmap(q, kEach) == 0; }));
   }
   struct stat info {};
   fstat(heap.descriptor(place.region), &info);
@@ -204,8 +200,7 @@ TEST_P(Forks, WhatAChildSeesOfFreedMemoryGoesWithTheChild) {
   };
   EXPECT_EQ(file_bytes(), n());
   Living child(heap, p, n(), [] {});
-  const auto unmap = [](void* at) { return munmap(static_cast<std::byte*>(at) + kPage, kLittle - kPage) == 0; };
-  EXPECT_TRUE(heap.replace(p + kPage, kLittle - kPage, unmap, p));
+  EXPECT_TRUE(heap.replace(p + kPage, kLittle - kPage, [&] { return munmap(p + kPage, kLittle - kPage) == 0; }));
   EXPECT_EQ(file_bytes(), n());
   EXPECT_EQ(child.end(), 0);
   shared(heap, kLittle, 1);

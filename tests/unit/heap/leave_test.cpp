@@ -42,34 +42,19 @@ TEST(Leave, WhatComesBackIsPrivateAndComplete) {
   EXPECT_EQ(p[kLeaveBytes], std::byte{9});
 }
 
-struct Range {
-  void* p;
-  size_t n;
-};
-bool unmap(void* argument) {
-  const auto& r = *static_cast<Range*>(argument);
-  return munmap(r.p, r.n) == 0;
-}
-bool refuse(void*) { return false; }
-bool map_zeros(void* argument) {
-  const auto& r = *static_cast<Range*>(argument);
-  return os::map_private_at(static_cast<std::byte*>(r.p), r.n);
-}
-
 TEST(Leave, WhatIsTakenAwayIsForgotten) {
   Heap& heap = fresh_heap();
   std::byte* p = shared_pages(heap, 3 * kLeaveBytes, 4);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, 3 * kLeaveBytes, &place));
   std::byte* seen = as_peer(heap, place);
-  Range middle{p + kLeaveBytes, kLeaveBytes};
-  ASSERT_TRUE(heap.replace(middle.p, middle.n, &unmap, &middle));
-  EXPECT_FALSE(heap.touches(middle.p, middle.n));
+  std::byte* const middle = p + kLeaveBytes;
+  ASSERT_TRUE(heap.replace(middle, kLeaveBytes, [&] { return munmap(middle, kLeaveBytes) == 0; }));
+  EXPECT_FALSE(heap.touches(middle, kLeaveBytes));
   EXPECT_TRUE(holds(seen + kLeaveBytes, kLeaveBytes, 0));
   EXPECT_TRUE(holds(p, kLeaveBytes, 4) && holds(p + 2 * kLeaveBytes, kLeaveBytes, 4));
   EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kLeaveBytes, 4); }), 0);
-  Range first{p, kLeaveBytes};
-  ASSERT_TRUE(heap.replace(first.p, first.n, &map_zeros, &first));
+  ASSERT_TRUE(heap.replace(p, kLeaveBytes, [&] { return os::map_private_at(p, kLeaveBytes); }));
   EXPECT_TRUE(holds(p, kLeaveBytes, 0) && is_plain(p));
   EXPECT_EQ(heap.stats().shared_bytes, 0U);
 }
@@ -80,7 +65,7 @@ TEST(Leave, ACallThatFailsChangesNothing) {
   std::byte* p = shared_pages(heap, n, 4);
   heap.protect(p, kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
-  EXPECT_FALSE(heap.replace(p, n, &refuse, nullptr));
+  EXPECT_FALSE(heap.replace(p, n, [] { return false; }));
   SharedPlace place;
   EXPECT_TRUE(heap.locate(p + kPage, n - kPage, &place));
   EXPECT_FALSE(heap.locate(p, kPage, &place)) << "protected as before";
@@ -176,13 +161,8 @@ TEST(Leave, PlainStretchesAreThoseThatAreNotShared) {
   ASSERT_EQ(heap.share(p + 4 * kPage, 4 * kPage), Sharing::kMapped);
   ASSERT_EQ(heap.share(p + 10 * kPage, 4 * kPage), Sharing::kMapped);
   std::vector<std::pair<std::byte*, size_t>> seen;
-  heap.for_each_private(
-      p, 12 * kPage, false,
-      [](void* at, size_t n, void* argument) {
-        static_cast<std::vector<std::pair<std::byte*, size_t>>*>(argument)->emplace_back(static_cast<std::byte*>(at),
-                                                                                         n);
-      },
-      &seen);
+  heap.for_each_private(p, 12 * kPage, false,
+                        [&](void* at, size_t n) { seen.emplace_back(static_cast<std::byte*>(at), n); });
   size_t sum = 0;
   for (const auto& [at, n] : seen) sum += n;
   EXPECT_EQ(sum, 6 * kPage);

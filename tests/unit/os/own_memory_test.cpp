@@ -232,20 +232,12 @@ TEST(FutexWaits, TheirAddressesAreTold) {
   std::thread waiter([&] {
     while (word.load_relaxed() == 0) syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
   });
-  struct Search {
-    uintptr_t wanted;
-    bool found;
-  } search{number(&word), false};
-  for (int i = 0; i < 500 && !search.found; ++i) {
+  bool found = false;
+  for (int i = 0; i < 500 && !found; ++i) {
     usleep(2000);
-    for_each_futex_wait(
-        [](uintptr_t address, void* argument) {
-          auto& s = *static_cast<Search*>(argument);
-          s.found = s.found || address == s.wanted;
-        },
-        &search);
+    for_each_futex_wait([&](uintptr_t address) { found = found || address == number(&word); });
   }
-  EXPECT_TRUE(search.found);
+  EXPECT_TRUE(found);
   word.store_relaxed(1);
   wake_futex(&word);
   waiter.join();
