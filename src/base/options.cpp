@@ -248,33 +248,13 @@ bool normalise(const OptionSpec& spec, std::string_view value, std::string* out)
 }  // namespace
 
 const char* to_string(Source source) {
-  switch (source) {
-    case Source::kDefault:
-      return "default";
-    case Source::kConfig:
-      return "configuration";
-    case Source::kEnvironment:
-      return "environment";
-    case Source::kCommandLine:
-      return "command line";
-  }
-  return "?";
+  constexpr const char* kWords[] = {"default", "configuration", "environment", "command line"};
+  return kWords[static_cast<size_t>(source)];
 }
 
 const char* to_string(OptionType type) {
-  switch (type) {
-    case OptionType::kBool:
-      return "bool";
-    case OptionType::kInt:
-      return "number";
-    case OptionType::kSize:
-      return "bytes";
-    case OptionType::kEnum:
-      return "word";
-    case OptionType::kString:
-      return "text";
-  }
-  return "?";
+  constexpr const char* kWords[] = {"bool", "number", "bytes", "word", "text"};
+  return kWords[static_cast<size_t>(type)];
 }
 
 std::span<const OptionSpec> option_table() { return kTable; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "os/process.h"
 
@@ -15,23 +16,9 @@
 namespace zh::node {
 
 const char* to_string(Level level) {
-  switch (level) {
-    case Level::kSelf:
-      return "self";
-    case Level::kSameCore:
-      return "same-core";
-    case Level::kSharedL2:
-      return "shared-l2";
-    case Level::kSharedL3:
-      return "shared-l3";
-    case Level::kSameNuma:
-      return "same-numa";
-    case Level::kSameSocket:
-      return "same-socket";
-    case Level::kOtherSocket:
-      return "other-socket";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"self",      "same-core",   "shared-l2",   "shared-l3",
+                                    "same-numa", "same-socket", "other-socket"};
+  return static_cast<size_t>(level) < std::size(kNames) ? kNames[static_cast<size_t>(level)] : "?";
 }
 
 #if ZH_HAVE_HWLOC
