@@ -47,18 +47,9 @@ Status Rank::create(node::Node& node, node::Bootstrap& world, const Config& conf
   if (!rank) return node.agree(world, {Code::kNoMemory, "out of memory"});
   Status status = config.ready;
   if (status.ok()) {
-    p2p::EndpointConfig endpoint;
-    endpoint.cma = config.cma;
+    p2p::EndpointConfig endpoint = config;
     // Where ranks outnumber CPUs every receiver lags because it is not running, and a second copy only delays it more.
-    endpoint.near_line_ns = config.near_line_ns;
-    endpoint.far_line_ns = config.far_line_ns;
-    endpoint.most_line_ns = config.most_line_ns;
-    endpoint.skew = config.skew < 0 && node.oversubscribed() ? 0 : config.skew;
-    endpoint.ablations = config.ablations;
-    endpoint.polled_senders = config.polled_senders;
-    endpoint.regions = config.regions;
-    endpoint.heap = config.heap;
-    endpoint.log = config.log;
+    if (config.skew < 0 && node.oversubscribed()) endpoint.skew = 0;
     status = p2p::Endpoint::open(node, endpoint, &rank->state_->endpoint);
     if (status.ok()) rank->watch_memory();
   }

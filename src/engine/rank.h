@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "base/atomic.h"
-#include "base/log.h"
 #include "base/status.h"
-#include "node/line_time.h"
 #include "node/node.h"
 #include "p2p/types.h"
 
@@ -28,12 +26,6 @@ class NonblockingTeam;
 class Team;
 enum class Collective : uint8_t;
 }  // namespace zh::coll
-namespace zh::copy {
-class RegionOwner;
-}
-namespace zh::heap {
-class SharedHeap;
-}
 
 namespace zh::engine {
 
@@ -48,25 +40,16 @@ using p2p::SendArgs;
 
 enum class WaitPolicy : uint8_t { kAuto, kSpin, kPassive };
 
-struct Config {
+/// `skew` -1: unless ranks outnumber CPUs.
+struct Config : p2p::EndpointConfig {
   Status ready;  ///< a failure here is one of all ranks' create(): what else the caller needs is not there
   WaitPolicy wait = WaitPolicy::kAuto;
-  bool cma = true;                         ///< ZEROHOP_CMA
-  float near_line_ns = node::kNearLineNs;  ///< see p2p::EndpointConfig
-  float far_line_ns = node::kFarLineNs;
-  float most_line_ns = node::kMostLineNs;
-  uint32_t polled_senders = 8;           ///< see p2p::EndpointConfig
-  int skew = -1;                         ///< the setting skew: -1 auto, 0 off, 1 on
-  p2p::Ablations ablations;              ///< the settings copier, queue_lock and keep_copies
-  uint64_t single_copy_min = 0;          ///< that setting; 0 = as measured
-  uint32_t copiers = 8;                  ///< that setting
-  std::string calibration_folder;        ///< ZEROHOP_CACHE
-  std::string site_folder;               ///< the setting site
-  std::string profile;                   ///< ZEROHOP_PROFILE: a name of tune::named_profile(); empty: as calibrated
-  bool calibrate = true;                 ///< false: built-in choices (tests)
-  Log log;                               ///< ZEROHOP_LOG
-  copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null
-  heap::SharedHeap* heap = nullptr;      ///< mappable memory of its allocations and global data, or null
+  uint64_t single_copy_min = 0;    ///< that setting; 0 = as measured
+  uint32_t copiers = 8;            ///< that setting
+  std::string calibration_folder;  ///< ZEROHOP_CACHE
+  std::string site_folder;         ///< the setting site
+  std::string profile;             ///< ZEROHOP_PROFILE: a name of tune::named_profile(); empty: as calibrated
+  bool calibrate = true;           ///< false: built-in choices (tests)
 };
 
 class Rank {

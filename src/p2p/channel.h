@@ -1,11 +1,9 @@
-// What a rank keeps about one peer, both directions; and what an Endpoint is configured by.
+// What a rank keeps about one peer, both directions.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "base/log.h"
-#include "node/line_time.h"
 #include "p2p/line_watch.h"
 #include "p2p/part.h"
 #include "p2p/request.h"
@@ -14,28 +12,7 @@
 #include "shm/payload_ring.h"
 #include "tune/choice.h"
 
-namespace zh::copy {
-class RegionOwner;
-}
-namespace zh::heap {
-class SharedHeap;
-}
-
 namespace zh::p2p {
-
-struct EndpointConfig {
-  bool cma = true;
-  int skew = -1;  ///< -1 and 1: follow the receiver's skew; 0: never
-  const copy::RegionOwner* regions = nullptr;
-  heap::SharedHeap* heap = nullptr;
-  float near_line_ns = node::kNearLineNs;  ///< line times that make a pair near, or far, while the job runs
-  float far_line_ns = node::kFarLineNs;
-  float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
-  Log log;                                 ///< told of each decision at level debug
-  uint32_t polled_senders = 8;             ///< of a receiver; those that connect later ring its bell
-  Ablations ablations;
-  uint64_t push_at_start = 128 << 10;  ///< bytes that starting a send copies itself; the rest whoever comes first
-};
 
 /// A payload ring that a larger one has replaced, until its last block is free.
 struct OldRing {

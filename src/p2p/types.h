@@ -4,8 +4,17 @@
 
 #include <cstdint>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "copy/layout.h"
+#include "node/line_time.h"
+
+namespace zh::copy {
+class RegionOwner;
+}
+namespace zh::heap {
+class SharedHeap;
+}
 
 namespace zh::p2p {
 
@@ -30,6 +39,21 @@ struct Ablations {
   Copier copier = Copier::kBoth;
   bool coarse_lock = false;  ///< one lock for the queues of all receivers of the node (LiMIC paper, section 4.4)
   bool keep_copies = true;   ///< false: no sender copies a message to be free of a receiver that stays away
+};
+
+/// What an Endpoint is configured by.
+struct EndpointConfig {
+  bool cma = true;                             ///< ZEROHOP_CMA
+  int skew = -1;                               ///< the setting skew: -1 and 1: follow the receiver's skew; 0: never
+  const copy::RegionOwner* regions = nullptr;  ///< mappable memory that this process asks for, or null
+  heap::SharedHeap* heap = nullptr;            ///< mappable memory of its allocations and global data, or null
+  float near_line_ns = node::kNearLineNs;      ///< line times that make a pair near, or far, while the job runs
+  float far_line_ns = node::kFarLineNs;
+  float most_line_ns = node::kMostLineNs;  ///< ... and above which one tells nothing
+  Log log;                                 ///< ZEROHOP_LOG: told of each decision at level debug
+  uint32_t polled_senders = 8;             ///< of a receiver; those that connect later ring its bell
+  Ablations ablations;                     ///< the settings copier, queue_lock and keep_copies
+  uint64_t push_at_start = 128 << 10;      ///< bytes that starting a send copies itself; the rest whoever comes first
 };
 
 struct SendArgs {
