@@ -30,32 +30,27 @@ void Sender::help(bool in_vain) {
 }
 
 void Sender::progress_receivers(const RequestList& sends) {
-  for (Request* r = sends.head; r != nullptr;) {
-    Request* next = r->next;
+  sends.for_each([this](Request* r) {
     if (rendezvous_.is_offered(r) && channels_.away(channels_[r->peer]) &&
         matcher_.progress_peer(static_cast<uint32_t>(r->peer)) != 0) {
       rendezvous_.advance_send(r);
     }
-    r = next;
-  }
+  });
 }
 
 void Sender::help_offered(const RequestList& sends, bool in_vain) {
-  for (Request* r = sends.head; r != nullptr;) {
-    Request* next = r->next;
+  sends.for_each([&](Request* r) {
     Channel& peer = channels_[r->peer];
     const bool host = peer.in_host();
-    if (r->peer != static_cast<int32_t>(channels_.self()) && !peer.dead && (host || in_vain)) {
-      const bool offered = rendezvous_.is_offered(r);
-      // Matched, but not moved by this end; or still in the ring, because this end may not turn those queues.
-      if (host && (!offered || !peer.out.empty())) channels_.call_helper(peer);
-      if (offered && may_buffer(r)) {
-        peer.stalled = true;
-        buffer_offered(r);
-      }
+    if (r->peer == static_cast<int32_t>(channels_.self()) || peer.dead || !(host || in_vain)) return;
+    const bool offered = rendezvous_.is_offered(r);
+    // Matched, but not moved by this end; or still in the ring, because this end may not turn those queues.
+    if (host && (!offered || !peer.out.empty())) channels_.call_helper(peer);
+    if (offered && may_buffer(r)) {
+      peer.stalled = true;
+      buffer_offered(r);
     }
-    r = next;
-  }
+  });
 }
 
 void Sender::help_queued(bool in_vain) {
@@ -96,15 +91,12 @@ Request* Sender::stand_in(Request* r) {
 }
 
 void Sender::buffer_queued(RequestList& list) {
-  for (Request* r = list.head; r != nullptr;) {
+  list.for_each([&](Request* r) {
     Request* twin = r->stage == Stage::kQueued && may_buffer(r) ? stand_in(r) : nullptr;
-    Request* next = r->next;
-    if (twin != nullptr) {
-      list.replace(r, twin);
-      requests_.complete(r);
-    }
-    r = next;
-  }
+    if (twin == nullptr) return;
+    list.replace(r, twin);
+    requests_.complete(r);
+  });
 }
 
 void Sender::buffer_offered(Request* r) {

@@ -106,11 +106,7 @@ bool Rendezvous::advance_receive(Request* r) {
 
 bool Rendezvous::advance_receives() {
   bool moved = false;
-  for (Request* r = recvs_.head; r != nullptr;) {
-    Request* next = r->next;
-    moved = advance_receive(r) || moved;
-    r = next;
-  }
+  recvs_.for_each([&](Request* r) { moved = advance_receive(r) || moved; });
   return moved;
 }
 

@@ -241,26 +241,14 @@ void Rendezvous::replace(Request* r, Request* twin) {
 }
 
 void Rendezvous::fail_dead() {
-  for (RequestList* list : {&sends_, &parked_}) {
-    for (Request* r = list->head; r != nullptr;) {
-      Request* next = r->next;
-      if (channels_[r->peer].dead) {
-        list->remove(r);
-        requests_.fail(r, Code::kPeerDead);
-      }
-      r = next;
-    }
-  }
-  for (Request* r = recvs_.head; r != nullptr;) {
-    Request* next = r->next;
-    if (channels_[r->peer].dead) {
-      advance_receive(r);
-      if (r->stage == Stage::kTransfer) {
-        recvs_.remove(r);
-        requests_.fail(r, Code::kPeerDead);
-      }
-    }
-    r = next;
+  for (RequestList* list : {&sends_, &parked_, &recvs_}) {
+    list->for_each([&](Request* r) {
+      if (!channels_[r->peer].dead) return;
+      if (list == &recvs_) advance_receive(r);
+      if (r->stage != Stage::kTransfer) return;
+      list->remove(r);
+      requests_.fail(r, Code::kPeerDead);
+    });
   }
 }
 

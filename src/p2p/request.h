@@ -90,6 +90,15 @@ struct RequestList {
     head = r;
     ++size;
   }
+  /// visit(request) for each, which may take it out of the list.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (Request* r = head; r != nullptr;) {
+      Request* const next = r->next;
+      visit(r);
+      r = next;
+    }
+  }
   /// Puts `other` where `r` is.
   void replace(Request* r, Request* other) {
     other->prev = r->prev;

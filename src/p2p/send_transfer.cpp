@@ -192,11 +192,7 @@ bool Rendezvous::is_sent(const SendTurn& turn) const {
 
 bool Rendezvous::advance_sends() {
   bool moved = !parked_.empty() && look_at_parked();
-  for (Request* r = sends_.head; r != nullptr;) {
-    Request* next = r->next;
-    moved = advance_send(r) || moved;
-    r = next;
-  }
+  sends_.for_each([&](Request* r) { moved = advance_send(r) || moved; });
   return moved;
 }
 

@@ -140,11 +140,10 @@ void Sender::fail_dead() {
   for (Channel& peer : channels_) {
     if (!peer.dead) continue;
     for (RequestList* list : {&peer.waiting.ring, &peer.waiting.memory}) {
-      while (!list->empty()) {
-        Request* r = list->head;
+      list->for_each([&](Request* r) {
         list->remove(r);
         requests_.fail(r, Code::kPeerDead);
-      }
+      });
     }
   }
 }
