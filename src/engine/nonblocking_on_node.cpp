@@ -45,7 +45,9 @@ const void* given(const coll::Problem& p, const coll::Call& buffers) {
 
 NonblockingOnNode::NonblockingOnNode(Rank& rank, Kind kind, uint64_t context, const RankList& members, uint32_t self)
     : kind_(kind),
-      exchange_(rank, context, members, self),
+      transport_(rank, context, members, self),
+      self_(self),
+      told_(members.ranks.size()),
       team_(rank.make_nonblocking_team(kind == Kind::kSlots, context, members.indices(), self)) {}
 
 void NonblockingOnNode::begin(const coll::Problem& p, uint64_t number, uint32_t digest, const coll::Call& buffers,
@@ -91,20 +93,48 @@ bool NonblockingOnNode::set_up_alone() {
 
 void NonblockingOnNode::begin_set_up() {
   const bool wants = kind_ != Kind::kStaged || team_->is_apart();
-  const Status status = exchange_.begin({team_->take_block(), wants ? uint64_t{1} : 0});
+  own_ = {team_->take_block(), wants ? uint64_t{1} : 0};
+  const Status status = begin_exchange();
   state_ = status.ok() ? State::kSettingUp : State::kFailed;
   fault_ = status.code();
 }
 
+// Does not wait. An error: nothing was begun.
+Status NonblockingOnNode::begin_exchange() {
+  coll::Problem problem;
+  problem.collective = Collective::kAllgather;
+  problem.self = self_;
+  problem.count = sizeof(Told);
+  problem.layout = coll::Layout::one_node(static_cast<uint32_t>(told_.size()));
+  coll::Schedule schedule;
+  if (Status s = coll::build(problem, coll::default_algorithm(problem), &schedule); !s.ok()) return s;
+  const auto plan = std::make_shared<const coll::Plan>(std::move(schedule));
+  if (Status s = coll::Run::create(plan, transport_, &run_); !s.ok()) return s;
+  coll::Call buffers;
+  buffers.input = &own_;
+  buffers.output = told_.data();
+  run_->start(buffers);
+  return kOk;
+}
+
 // Where members share a cache a large message is copied once, out of it.
 void NonblockingOnNode::set_up() {
-  if (!exchange_.advance(team_->look_for_deaths(), &fault_)) return;
-  const std::vector<Offset> blocks = exchange_.blocks();
+  const bool dead = team_->look_for_deaths();
+  if (!run_->advance()) {
+    if (!dead) return;
+    run_->fail(Code::kPeerDead);
+  }
+  fault_ = run_->code();
+  run_.reset();
+  std::vector<Offset> blocks;
   uint64_t want = 0;
-  for (const BlockExchange::Told& member : exchange_.told()) want += member.mark;
+  for (const Told& member : told_) {
+    if (member.block != kNoOffset) blocks.push_back(member.block);
+    want += member.wants;
+  }
   if (fault_ != Code::kOk) {
     state_ = State::kFailed;
-  } else if (blocks.empty() || 2 * want <= blocks.size()) {
+  } else if (blocks.size() != told_.size() || 2 * want <= blocks.size()) {
     state_ = State::kUnserved;
     team_->give_up();
   } else {

@@ -4,12 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "coll/schedule/problem.h"
 #include "coll/schedule/run.h"
 #include "coll/team/nonblocking_team.h"
-#include "engine/block_exchange.h"
 #include "engine/rank.h"
+#include "engine/run_transport.h"
 
 namespace zh::engine {
 
@@ -47,11 +48,21 @@ class NonblockingOnNode {
 
  private:
   enum class State : uint8_t { kNew, kSettingUp, kServes, kUnserved, kFailed };
+  /// What a member tells the others before the first call is served.
+  struct Told {
+    Offset block = kNoOffset;  ///< kNoOffset: it has none
+    uint64_t wants = 0;        ///< 1: the member takes this way where it may choose
+  };
   void begin_set_up();
+  Status begin_exchange();
   void set_up();
 
   Kind kind_;
-  BlockExchange exchange_;
+  RunTransport transport_;
+  uint32_t self_;
+  Told own_;
+  std::vector<Told> told_;          ///< by member, when the exchange has ended well
+  std::unique_ptr<coll::Run> run_;  ///< of the exchange, which goes on whenever a call does
   std::unique_ptr<coll::NonblockingTeam> team_;
   State state_ = State::kNew;
   Code fault_ = Code::kOk;  ///< kFailed: what has kept members from telling
