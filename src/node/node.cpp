@@ -10,13 +10,14 @@
 #include "os/futex.h"
 #include "os/process.h"
 #include "os/segment.h"
+#include "os/vm.h"
 
 namespace zh::node {
 
 Node::~Node() {
   os::unmap(base_, segment_bytes_);
-  os::close_descriptor(segment_fd_);
-  for (const int fd : pid_fds_) os::close_descriptor(fd);
+  os::close_fd(segment_fd_);
+  for (const int fd : pid_fds_) os::close_fd(fd);
 }
 
 Status Node::reserve(Offset offset, uint64_t bytes) {

@@ -121,7 +121,7 @@ Status probe_memfd() {
 
 int probe_pidfd() {
   const int fd = open_pidfd(process_id());
-  close_descriptor(fd);
+  close_fd(fd);
   return fd >= 0 ? 0 : fd;
 }
 

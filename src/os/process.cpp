@@ -67,10 +67,6 @@ void die_with_parent(pid_t parent) {
   if (getppid() != parent) _exit(127);  // it had ended before the request
 }
 
-void close_descriptor(int fd) {
-  if (fd >= 0) close(fd);
-}
-
 std::string boot_id() { return read_small_file("/proc/sys/kernel/random/boot_id"); }
 
 std::string host_name() {

@@ -14,8 +14,6 @@ namespace zh::os {
 [[nodiscard]] bool process_ended(int pidfd, pid_t pid);
 /// Ends this process (SIGKILL) when the thread that made it ends; `parent` is the maker's pid as seen before fork().
 void die_with_parent(pid_t parent);
-/// Closes a descriptor if it is one (>= 0).
-void close_descriptor(int fd);
 
 /// Same on every process of one running kernel, different after a restart; "" if hidden.
 [[nodiscard]] std::string boot_id();

@@ -59,6 +59,7 @@ void wake_futex(const void* at);
 /// The low half of it, by which a process tells peers which file it means.
 [[nodiscard]] inline uint32_t file_generation(int fd) { return static_cast<uint32_t>(file_id(fd)); }
 bool read_at(int fd, uint64_t offset, std::byte* out, uint64_t bytes);
+/// If it is one (>= 0).
 void close_fd(int fd);
 
 [[nodiscard]] uint64_t page_bytes();

@@ -1,6 +1,8 @@
 // Giving the CPU to another thread, and waiting for another process that is in the middle of something short.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 
 #include "base/atomic.h"
@@ -8,7 +10,7 @@
 namespace zh::os {
 
 /// sched_yield: lets another runnable thread have this CPU; returns at once if there is none.
-void yield_cpu();
+inline void yield_cpu() { sched_yield(); }
 
 /// Between two looks at what another process is about to do: that takes well under a microsecond, unless it has lost
 /// its CPU, or its life. So the first looks follow each other, and then the CPU is offered to others between them.

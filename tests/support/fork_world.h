@@ -30,6 +30,7 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/process.h"
+#include "os/vm.h"
 
 namespace zh::test {
 
@@ -288,7 +289,7 @@ inline void run_processes(WorldShm* world, int n, const RankBody& body, const Wo
       Child& c = children[static_cast<size_t>(r)];
       int status = 0;
       if (c.pid <= 0 || waitpid(c.pid, &status, WNOHANG) != c.pid) continue;
-      os::close_descriptor(c.fd);
+      os::close_fd(c.fd);
       c.pid = 0;
       --left;
       const bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;

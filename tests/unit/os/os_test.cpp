@@ -26,6 +26,7 @@
 #include "os/process.h"
 #include "os/room.h"
 #include "os/segment.h"
+#include "os/vm.h"
 #include "support/folder.h"
 #include "support/refused_call.h"
 
@@ -310,7 +311,7 @@ TEST(Process, EndsAreSeenWithAndWithoutPidfd) {
   }
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(process_ended(-1, child));
-  close_descriptor(fd);
+  close_fd(fd);
 }
 
 TEST(Process, IdentityIsThere) {
