@@ -1,7 +1,5 @@
 // The counters of a rank as JSON (ZEROHOP_STATS, docs/user/statistics.md) and the ways it chose, for `zerohop info`.
 #include <array>
-#include <cinttypes>
-#include <cstdio>
 #include <string>
 
 #include "coll/algorithms/algorithms.h"
@@ -57,13 +55,6 @@ class Json {
     text_ += '"';
     return *this;
   }
-  Json& real(double x) {
-    comma();
-    std::array<char, 32> buffer{};
-    std::snprintf(buffer.data(), buffer.size(), "%.4g", x);
-    text_ += buffer.data();
-    return *this;
-  }
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
@@ -98,14 +89,8 @@ void tallies(Json& json, const p2p::Tally (&table)[p2p::kPaths][p2p::kSizeClasse
         sum.bytes += row[c].bytes;
       }
     }
-    json.open('{')
-        .key("size")
-        .value(k.name)
-        .key("messages")
-        .value(sum.messages)
-        .key("bytes")
-        .value(sum.bytes)
-        .close('}');
+    json.open('{').key("size").value(k.name);
+    json.key("messages").value(sum.messages).key("bytes").value(sum.bytes).close('}');
   }
   json.close(']');
   if (of_collectives != nullptr) {
