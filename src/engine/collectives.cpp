@@ -1,4 +1,3 @@
-// See collectives.h.
 #include "engine/collectives.h"
 
 #include <algorithm>

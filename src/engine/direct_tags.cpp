@@ -1,4 +1,3 @@
-// See direct_tags.h.
 #include "engine/direct_tags.h"
 
 #include <algorithm>

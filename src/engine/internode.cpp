@@ -1,4 +1,3 @@
-// See internode.h.
 #include "engine/internode.h"
 
 #include <algorithm>

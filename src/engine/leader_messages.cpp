@@ -1,4 +1,3 @@
-// See leader_messages.h.
 #include "engine/leader_messages.h"
 
 #include <numeric>

@@ -1,4 +1,3 @@
-// See nonblocking_on_node.h.
 #include "engine/nonblocking_on_node.h"
 
 #include <tuple>

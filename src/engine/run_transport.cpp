@@ -1,4 +1,3 @@
-// See run_transport.h.
 #include "engine/run_transport.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// See bootstrap.h.
 #include "node/bootstrap.h"
 
 #include <algorithm>

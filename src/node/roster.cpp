@@ -1,4 +1,3 @@
-// See roster.h.
 #include "node/roster.h"
 
 #include <cstddef>

@@ -1,4 +1,3 @@
-// See devices.h.
 #include "os/devices.h"
 
 #include <link.h>

@@ -1,4 +1,3 @@
-// See high_descriptor.h.
 #include "os/high_descriptor.h"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-// See plain_path.h.
 #include "os/plain_path.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,3 @@
-// See probe.h.
 #include "os/probe.h"
 
 #include <sys/statvfs.h>

@@ -1,4 +1,3 @@
-// See program.h.
 #include "os/program.h"
 
 #include <elf.h>

@@ -1,4 +1,3 @@
-// See terminal.h.
 #include "os/terminal.h"
 
 #include <sys/ioctl.h>
