@@ -39,6 +39,40 @@ JoinConfig small() {
   return config;
 }
 
+/// For in_nodes(): every rank joins so.
+JoinConfig as_small(const TestBootstrap& /*world*/) { return small(); }
+
+/// `n` ranks join, each as config_of(world) says; each runs body(node, world), and none leaves before all have.
+template <typename ConfigOf, typename Body>
+void in_nodes(World kind, int n, const ConfigOf& config_of, const Body& body) {
+  run_ranks(kind, n, [&](TestBootstrap& world) {
+    std::unique_ptr<Node> node;
+    const Status s = Node::join(world, config_of(world), &node);
+    ASSERT_TRUE(s.ok()) << s.what();
+    body(*node, world);
+    ASSERT_TRUE(world.barrier().ok());
+  });
+}
+
+/// Joining fails, for a reason with this word.
+Status join_fails(TestBootstrap& world, const JoinConfig& config, const char* word) {
+  std::unique_ptr<Node> node;
+  const Status s = Node::join(world, config, &node);
+  EXPECT_FALSE(s.ok());
+  EXPECT_EQ(node, nullptr);
+  EXPECT_NE(std::string(s.what()).find(word), std::string::npos) << s.what();
+  return s;
+}
+
+void expect_same_for_all(TestBootstrap& world, const Status& s) {
+  char mine[256] = {};
+  std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
+  const auto n = static_cast<size_t>(world.size());
+  std::vector<char> texts(n * sizeof mine);
+  ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
+  for (size_t r = 0; r < n; ++r) EXPECT_STREQ(texts.data() + r * sizeof mine, mine);
+}
+
 /// Each rank writes into its own part; each then reads all parts.
 void expect_shared(Node& node, TestBootstrap& world) {
   ASSERT_TRUE(node.reserve(node.part(node.self()), 4096).ok());
@@ -53,23 +87,19 @@ void expect_shared(Node& node, TestBootstrap& world) {
 
 TEST_P(Join, SharesMemoryBetweenAllRanks) {
   for (const int n : {1, 2, 3, 8}) {
-    run_ranks(GetParam(), n, [&](TestBootstrap& world) {
-      std::unique_ptr<Node> node;
-      const Status s = Node::join(world, small(), &node);
-      ASSERT_TRUE(s.ok()) << s.what();
-      EXPECT_EQ(node->size(), static_cast<uint32_t>(n));
-      EXPECT_EQ(node->nodes(), 1);
-      EXPECT_EQ(node->self(), static_cast<uint32_t>(world.rank()));
-      EXPECT_EQ(node->part_bytes(), uint64_t{1} << 20);
-      expect_shared(*node, world);
-      for (uint32_t i = 0; i < node->size(); ++i) {
-        EXPECT_TRUE(node->alive(i));
-        EXPECT_EQ(node->level(node->self(), i), node->level(i, node->self()));
-        EXPECT_EQ(node->level(node->self(), i) == Level::kSelf, i == node->self());
-        EXPECT_EQ(node->same_process(i), GetParam() == World::kThreads || i == node->self());
+    in_nodes(GetParam(), n, as_small, [&](Node& node, TestBootstrap& world) {
+      EXPECT_EQ(node.size(), static_cast<uint32_t>(n));
+      EXPECT_EQ(node.nodes(), 1);
+      EXPECT_EQ(node.self(), static_cast<uint32_t>(world.rank()));
+      EXPECT_EQ(node.part_bytes(), uint64_t{1} << 20);
+      expect_shared(node, world);
+      for (uint32_t i = 0; i < node.size(); ++i) {
+        EXPECT_TRUE(node.alive(i));
+        EXPECT_EQ(node.level(node.self(), i), node.level(i, node.self()));
+        EXPECT_EQ(node.level(node.self(), i) == Level::kSelf, i == node.self());
+        EXPECT_EQ(node.same_process(i), GetParam() == World::kThreads || i == node.self());
       }
-      EXPECT_NE(node->how().find("MiB"), std::string::npos);
-      ASSERT_TRUE(world.barrier().ok());
+      EXPECT_NE(node.how().find("MiB"), std::string::npos);
     });
   }
 }
@@ -77,33 +107,27 @@ TEST_P(Join, SharesMemoryBetweenAllRanks) {
 TEST_P(Join, AHostThatTakesUnsignedNumbersForSignedIsAnError) {
   run_ranks(GetParam(), 3, [](TestBootstrap& world) {
     world.take_for_signed();
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, small(), &node);
-    EXPECT_FALSE(s.ok());
-    EXPECT_NE(std::string(s.what()).find("MPI_MIN"), std::string::npos) << s.what();
+    (void)join_fails(world, small(), "MPI_MIN");
   });
 }
 
 TEST_P(Join, MoreRanksThanProcessorsAgreeOnLines) {
   const auto cpus = static_cast<int>(os::allowed_cpus().count());
   if (cpus > 8) GTEST_SKIP() << "too many ranks would be needed";
-  run_ranks(GetParam(), 2 * cpus + 1, [&](TestBootstrap& world) {
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, small(), &node);
-    ASSERT_TRUE(s.ok()) << s.what();
-    EXPECT_TRUE(node->oversubscribed());
+  in_nodes(GetParam(), 2 * cpus + 1, as_small, [&](Node& node, TestBootstrap& world) {
+    EXPECT_TRUE(node.oversubscribed());
     EXPECT_EQ(os::allowed_cpus().count(), static_cast<uint32_t>(cpus)) << "who measured is free again";
     // All may run on the same processors, so all pairs share one line time (none where nobody could measure).
     struct Seen {
       float least, most;
     };
     Seen mine{1e9F, 0};
-    for (uint32_t i = 0; i < node->size(); ++i) {
-      if (i == node->self()) continue;
-      mine.least = std::min(mine.least, node->line_ns(i));
-      mine.most = std::max(mine.most, node->line_ns(i));
+    for (uint32_t i = 0; i < node.size(); ++i) {
+      if (i == node.self()) continue;
+      mine.least = std::min(mine.least, node.line_ns(i));
+      mine.most = std::max(mine.most, node.line_ns(i));
     }
-    std::vector<Seen> all(node->size());
+    std::vector<Seen> all(node.size());
     ASSERT_TRUE(world.allgather(&mine, sizeof mine, all.data()).ok());
     for (const Seen& other : all) {
       EXPECT_EQ(other.least, other.most);
@@ -111,25 +135,22 @@ TEST_P(Join, MoreRanksThanProcessorsAgreeOnLines) {
       EXPECT_GE(other.least, 0);
       EXPECT_TRUE(cpus == 2 || other.most == 0) << "they may be anywhere";
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Join, SplitsConsecutiveRanksIntoPretendedNodes) {
-  run_ranks(GetParam(), 5, [&](TestBootstrap& world) {
-    JoinConfig config = small();
-    config.node_ranks = 2;
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, config, &node);
-    ASSERT_TRUE(s.ok()) << s.what();
-    EXPECT_EQ(node->nodes(), 3);
-    EXPECT_EQ(node->world_size(), 5);
-    EXPECT_EQ(node->size(), world.rank() == 4 ? 1u : 2u);
-    EXPECT_EQ(node->self(), static_cast<uint32_t>(world.rank() % 2));
+  JoinConfig config = small();
+  config.node_ranks = 2;
+  const auto in_pairs = [&](const TestBootstrap& /*world*/) { return config; };
+  in_nodes(GetParam(), 5, in_pairs, [](Node& node, TestBootstrap& world) {
+    EXPECT_EQ(node.nodes(), 3);
+    EXPECT_EQ(node.world_size(), 5);
+    EXPECT_EQ(node.size(), world.rank() == 4 ? 1u : 2u);
+    EXPECT_EQ(node.self(), static_cast<uint32_t>(world.rank() % 2));
     for (int r = 0; r < 5; ++r) {
-      EXPECT_EQ(node->local_index(r), r / 2 == world.rank() / 2 ? r % 2 : -1) << "of world rank " << r;
+      EXPECT_EQ(node.local_index(r), r / 2 == world.rank() / 2 ? r % 2 : -1) << "of world rank " << r;
     }
-    expect_shared(*node, world);
+    expect_shared(node, world);
   });
 }
 
@@ -143,34 +164,29 @@ JoinConfig on_machine(const TestBootstrap& world, int machines) {
 // To all ranks of the job a rank tells 8 bytes; one reduction is the rest.
 TEST_P(Join, MachinesKeepToThemselvesWhatOnlyTheyNeed) {
   constexpr int kMachines = 4;
-  run_ranks(GetParam(), 3 * kMachines, [&](TestBootstrap& world) {
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, on_machine(world, kMachines), &node);
-    ASSERT_TRUE(s.ok()) << s.what();
+  const auto on_its_machine = [](const TestBootstrap& world) { return on_machine(world, kMachines); };
+  in_nodes(GetParam(), 3 * kMachines, on_its_machine, [](Node& node, TestBootstrap& world) {
     EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
     EXPECT_EQ(world.reductions(), 1);
     EXPECT_EQ(world.splits(), 1);
-    EXPECT_EQ(node->nodes(), kMachines);
-    EXPECT_EQ(node->world_size(), 3 * kMachines);
-    ASSERT_EQ(node->size(), 3U);
-    EXPECT_EQ(node->self(), static_cast<uint32_t>(world.rank() / kMachines));
+    EXPECT_EQ(node.nodes(), kMachines);
+    EXPECT_EQ(node.world_size(), 3 * kMachines);
+    ASSERT_EQ(node.size(), 3U);
+    EXPECT_EQ(node.self(), static_cast<uint32_t>(world.rank() / kMachines));
     for (int r = 0; r < 3 * kMachines; ++r) {
       const bool here = r % kMachines == world.rank() % kMachines;
-      EXPECT_EQ(node->node_of(r), static_cast<uint32_t>(r % kMachines));
-      EXPECT_EQ(node->local_index(r), here ? r / kMachines : -1);
-      EXPECT_EQ(node->world_ranks()[r], r);
+      EXPECT_EQ(node.node_of(r), static_cast<uint32_t>(r % kMachines));
+      EXPECT_EQ(node.local_index(r), here ? r / kMachines : -1);
+      EXPECT_EQ(node.world_ranks()[r], r);
     }
-    expect_shared(*node, world);
+    expect_shared(node, world);
   });
 }
 
 TEST_P(Join, OneMachineIsNotSplit) {
-  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, small(), &node).ok());
+  in_nodes(GetParam(), 3, as_small, [](Node& /*node*/, TestBootstrap& world) {
     EXPECT_EQ(world.splits(), 0);
     EXPECT_EQ(world.reductions(), 1);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -189,17 +205,14 @@ TEST_P(Join, TheCallersTermsAreTheLeastOfAllRanks) {
 
 // At each second meeting a rank has failed, in turn; some ranks are one meeting ahead of others.
 TEST_P(Join, AMeetingIsTheSameForAll) {
-  run_ranks(GetParam(), 3, [](TestBootstrap& world) {
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, small(), &node).ok());
-    ASSERT_TRUE(node->is_whole_job());
+  in_nodes(GetParam(), 3, as_small, [](Node& node, TestBootstrap& world) {
+    ASSERT_TRUE(node.is_whole_job());
     for (int n = 0; n < 300; ++n) {
       bool well = false;
-      node->come(n % 6 != 2 * world.rank());
-      while (!node->have_come(&well)) sched_yield();
+      node.come(n % 6 != 2 * world.rank());
+      while (!node.have_come(&well)) sched_yield();
       ASSERT_EQ(well, n % 2 != 0) << n;
     }
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
@@ -218,33 +231,25 @@ TEST(Meeting, EndsWithoutARankThatHasEnded) {
 }
 
 TEST_P(Join, PretendedNodesOnSeveralMachines) {
-  run_ranks(GetParam(), 8, [&](TestBootstrap& world) {
+  const auto in_threes = [](const TestBootstrap& world) {
     JoinConfig config = on_machine(world, 2);
     config.node_ranks = 3;
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, config, &node);
-    ASSERT_TRUE(s.ok()) << s.what();
-    EXPECT_EQ(node->nodes(), 4);  // ranks 0 2 4 | 6 and 1 3 5 | 7
-    EXPECT_EQ(node->size(), world.rank() < 6 ? 3U : 1U);
-    expect_shared(*node, world);
+    return config;
+  };
+  in_nodes(GetParam(), 8, in_threes, [](Node& node, TestBootstrap& world) {
+    EXPECT_EQ(node.nodes(), 4);  // ranks 0 2 4 | 6 and 1 3 5 | 7
+    EXPECT_EQ(node.size(), world.rank() < 6 ? 3U : 1U);
+    expect_shared(node, world);
   });
 }
 
 TEST_P(Join, AFailureOnOneMachineFailsAllAlike) {
   for (int stage = 0; stage <= static_cast<int>(JoinStage::kVerify); ++stage) {
     run_ranks(GetParam(), 6, [&](TestBootstrap& world) {
+      SCOPED_TRACE("stage " + std::to_string(stage));
       JoinConfig config = on_machine(world, 3);
       if (world.rank() == 4) config.fail_stage = stage;  // the second rank of machine 1
-      std::unique_ptr<Node> node;
-      const Status s = Node::join(world, config, &node);
-      EXPECT_FALSE(s.ok()) << "stage " << stage;
-      EXPECT_EQ(node, nullptr);
-      EXPECT_NE(std::string(s.what()).find("rank 4"), std::string::npos) << s.what();
-      char mine[256] = {};
-      std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
-      std::vector<char> texts(6 * sizeof mine);
-      ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
-      for (size_t r = 0; r < 6; ++r) EXPECT_STREQ(texts.data() + r * sizeof mine, mine);
+      expect_same_for_all(world, join_fails(world, config, "rank 4"));
     });
   }
 }
@@ -274,54 +279,50 @@ TEST_P(Join, AnAllgatherOfTheWorldIsEnough) {
 }
 
 TEST_P(Join, WordsReachTheNode) {
-  run_ranks(GetParam(), 4, [&](TestBootstrap& world) {
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, on_machine(world, 2), &node).ok());
-    node->leave_word(100 + static_cast<uint64_t>(world.rank()));
+  const auto on_two = [](const TestBootstrap& world) { return on_machine(world, 2); };
+  in_nodes(GetParam(), 4, on_two, [](Node& node, TestBootstrap& world) {
+    node.leave_word(100 + static_cast<uint64_t>(world.rank()));
     ASSERT_TRUE(world.barrier().ok());
-    for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(node->word_of(i), 100 + static_cast<uint64_t>(node->world_rank(i)));
-    ASSERT_TRUE(world.barrier().ok());
+    for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(node.word_of(i), 100 + static_cast<uint64_t>(node.world_rank(i)));
   });
 }
 
 TEST_P(Join, EveryWayToTheSegmentWorks) {
   const char* expected[] = {"/proc/<pid>/fd", "Unix socket", "named file"};
   for (int way = 0; way < 3; ++way) {
-    run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
-      JoinConfig config = small();
-      config.reach_ways = 1u << way;
-      std::unique_ptr<Node> node;
-      const Status s = Node::join(world, config, &node);
-      ASSERT_TRUE(s.ok()) << s.what();
+    JoinConfig config = small();
+    config.reach_ways = 1u << way;
+    const auto this_way = [&](const TestBootstrap& /*world*/) { return config; };
+    in_nodes(GetParam(), 3, this_way, [&](Node& node, TestBootstrap& world) {
       if (world.rank() != 0) {
-        EXPECT_NE(node->how().find(expected[way]), std::string::npos) << node->how();
+        EXPECT_NE(node.how().find(expected[way]), std::string::npos) << node.how();
       }
-      expect_shared(*node, world);
+      expect_shared(node, world);
     });
   }
 }
 
 TEST_P(Join, OneRankWithoutProcUsesTheSocketAlone) {
-  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+  const auto without_proc = [](const TestBootstrap& world) {
     JoinConfig config = small();
     if (world.rank() == 2) config.reach_ways = JoinConfig::kReachSocket | JoinConfig::kReachFile;
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, config, &node).ok());
-    EXPECT_EQ(node->how().find("Unix socket") != std::string::npos, world.rank() == 2) << node->how();
-    expect_shared(*node, world);
+    return config;
+  };
+  in_nodes(GetParam(), 3, without_proc, [](Node& node, TestBootstrap& world) {
+    EXPECT_EQ(node.how().find("Unix socket") != std::string::npos, world.rank() == 2) << node.how();
+    expect_shared(node, world);
   });
 }
 
 TEST_P(Join, FilesServeWhereMemfdIsRefused) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    JoinConfig config = small();
-    config.memory_kinds = JoinConfig::kFile;
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, config, &node).ok());
+  JoinConfig config = small();
+  config.memory_kinds = JoinConfig::kFile;
+  const auto in_a_file = [&](const TestBootstrap& /*world*/) { return config; };
+  in_nodes(GetParam(), 2, in_a_file, [](Node& node, TestBootstrap& world) {
     if (world.rank() == 0) {
-      EXPECT_NE(node->how().find("file in"), std::string::npos) << node->how();
+      EXPECT_NE(node.how().find("file in"), std::string::npos) << node.how();
     }
-    expect_shared(*node, world);
+    expect_shared(node, world);
   });
 }
 
@@ -330,20 +331,12 @@ TEST_P(Join, AFailureOfOneRankAtAnyStageFailsAllAlikeAndLeavesNothing) {
     for (int culprit = 0; culprit < 2; ++culprit) {
       Folder folder;
       run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+        SCOPED_TRACE("stage " + std::to_string(stage));
         JoinConfig config = small();
         config.folder = folder.path();
         config.memory_kinds = JoinConfig::kFile;
         if (world.rank() == culprit) config.fail_stage = stage;
-        std::unique_ptr<Node> node;
-        const Status s = Node::join(world, config, &node);
-        std::vector<char> texts(2 * 256);
-        char mine[256] = {};
-        std::snprintf(mine, sizeof mine, "%d %s", static_cast<int>(s.code()), s.what());
-        ASSERT_TRUE(world.allgather(mine, sizeof mine, texts.data()).ok());
-        EXPECT_STREQ(texts.data(), texts.data() + 256);
-        EXPECT_FALSE(s.ok()) << "stage " << stage;
-        EXPECT_EQ(node, nullptr);
-        EXPECT_NE(std::string(s.what()).find("rank"), std::string::npos) << s.what();
+        expect_same_for_all(world, join_fails(world, config, "rank"));
         int counts[2];
         const int count = world.allgathers();
         ASSERT_TRUE(world.allgather(&count, sizeof count, counts).ok());
@@ -359,11 +352,7 @@ TEST_P(Join, AFolderThatCannotBeWrittenIsAReasonForAll) {
     JoinConfig config = small();
     config.memory_kinds = JoinConfig::kFile;
     config.folder = "/proc/no-such-folder";
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, config, &node);
-    EXPECT_FALSE(s.ok());
-    EXPECT_NE(s.error(), 0);
-    EXPECT_NE(std::string(s.what()).find("rank 0"), std::string::npos) << s.what();
+    EXPECT_NE(join_fails(world, config, "rank 0").error(), 0);
   });
 }
 
@@ -371,10 +360,7 @@ TEST_P(Join, DifferentNodeRanksAreRefused) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
     JoinConfig config = small();
     config.node_ranks = static_cast<uint32_t>(world.rank());
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, config, &node);
-    EXPECT_EQ(s.code(), Code::kInvalid);
-    EXPECT_NE(std::string(s.what()).find("node_ranks"), std::string::npos);
+    EXPECT_EQ(join_fails(world, config, "node_ranks").code(), Code::kInvalid);
   });
 }
 
@@ -382,82 +368,77 @@ TEST_P(Join, PartsThatAreTooSmallAreRefused) {
   run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
     JoinConfig config = small();
     if (world.rank() == 1) config.rank_bytes = 4096;
-    std::unique_ptr<Node> node;
-    EXPECT_EQ(Node::join(world, config, &node).code(), Code::kNoMemory);
+    EXPECT_EQ(join_fails(world, config, "").code(), Code::kNoMemory);
   });
 }
 
 TEST_P(Join, CmaIsProbedAndCanBeSwitchedOffByEitherSide) {
-  run_ranks(GetParam(), 3, [&](TestBootstrap& world) {
+  const auto not_the_last = [](const TestBootstrap& world) {
     JoinConfig config = small();
     config.cma = world.rank() != 2;
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, config, &node).ok());
-    EXPECT_FALSE(node->cma(2));
+    return config;
+  };
+  in_nodes(GetParam(), 3, not_the_last, [](Node& node, TestBootstrap& world) {
+    EXPECT_FALSE(node.cma(2));
     if (world.rank() == 2) {
-      EXPECT_FALSE(node->cma(0));
+      EXPECT_FALSE(node.cma(0));
     }
     // Between ranks 0 and 1 the machine decides; it must say the same as a call made now.
     if (world.rank() == 0) {
-      EXPECT_EQ(node->cma(1) || node->how().find("CMA to 0") != std::string::npos, true) << node->how();
+      EXPECT_TRUE(node.cma(1) || node.how().find("CMA to 0") != std::string::npos) << node.how();
     }
   });
 }
 
 TEST_P(Join, ReserveKeepsToTheOwnPart) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, small(), &node).ok());
-    const Offset own = node->part(node->self());
-    EXPECT_TRUE(node->reserve(own, node->part_bytes()).ok());
-    EXPECT_TRUE(node->reserve(own + 5, 10).ok());
-    EXPECT_EQ(node->reserve(own, node->part_bytes() + 1).code(), Code::kInvalid);
-    EXPECT_EQ(node->reserve(node->part(1 - node->self()), 64).code(), Code::kInvalid);
-    EXPECT_EQ(node->reserve(0, 64).code(), Code::kInvalid);
-    std::memset(node->base() + own, 7, node->part_bytes());
-    ASSERT_TRUE(world.barrier().ok());
+  in_nodes(GetParam(), 2, as_small, [](Node& node, TestBootstrap& /*world*/) {
+    const Offset own = node.part(node.self());
+    EXPECT_TRUE(node.reserve(own, node.part_bytes()).ok());
+    EXPECT_TRUE(node.reserve(own + 5, 10).ok());
+    EXPECT_EQ(node.reserve(own, node.part_bytes() + 1).code(), Code::kInvalid);
+    EXPECT_EQ(node.reserve(node.part(1 - node.self()), 64).code(), Code::kInvalid);
+    EXPECT_EQ(node.reserve(0, 64).code(), Code::kInvalid);
+    std::memset(node.base() + own, 7, node.part_bytes());
   });
 }
 
 // Nobody's annex can be touched, nor takes memory where all is locked, before it is opened.
 TEST_P(Join, AnnexesOpenWhenTheyAreNeeded) {
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
-    JoinConfig config = small();
-    config.annex_bytes = 64 << 20;
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, config, &node).ok());
-    ASSERT_EQ(node->annex_bytes(), uint64_t{64} << 20);
-    const Offset own = node->annex(node->self());
-    const Offset other = node->annex(1 - node->self());
+  JoinConfig config = small();
+  config.annex_bytes = 64 << 20;
+  const auto with_annexes = [&](const TestBootstrap& /*world*/) { return config; };
+  in_nodes(GetParam(), 2, with_annexes, [](Node& node, TestBootstrap& world) {
+    ASSERT_EQ(node.annex_bytes(), uint64_t{64} << 20);
+    const Offset own = node.annex(node.self());
+    const Offset other = node.annex(1 - node.self());
     int pipe_ends[2];
     ASSERT_EQ(pipe(pipe_ends), 0);
     // The kernel refuses to read what may not be touched.
-    EXPECT_EQ(write(pipe_ends[1], node->base() + own, 1), -1);
-    EXPECT_EQ(msync(node->base() + own, 1, MS_ASYNC), 0) << "it is mapped";
-    ASSERT_TRUE(node->reserve(own + (20 << 20), 4096).ok());
-    node->base()[own + (20 << 20)] = std::byte{5};
-    EXPECT_EQ(node->reserve(own + (64 << 20) - 64, 65).code(), Code::kInvalid);
+    EXPECT_EQ(write(pipe_ends[1], node.base() + own, 1), -1);
+    EXPECT_EQ(msync(node.base() + own, 1, MS_ASYNC), 0) << "it is mapped";
+    ASSERT_TRUE(node.reserve(own + (20 << 20), 4096).ok());
+    node.base()[own + (20 << 20)] = std::byte{5};
+    EXPECT_EQ(node.reserve(own + (64 << 20) - 64, 65).code(), Code::kInvalid);
     ASSERT_TRUE(world.barrier().ok());
-    ASSERT_TRUE(node->open(other + (20 << 20)));
-    EXPECT_EQ(node->base()[other + (20 << 20)], std::byte{5});
+    ASSERT_TRUE(node.open(other + (20 << 20)));
+    EXPECT_EQ(node.base()[other + (20 << 20)], std::byte{5});
     close(pipe_ends[0]);
     close(pipe_ends[1]);
-    ASSERT_TRUE(world.barrier().ok());
   });
 }
 
 TEST_P(Join, ThereAreNoAnnexesWhereFilesMustBeShort) {
   if (GetParam() != World::kProcesses) GTEST_SKIP() << "a limit of processes";
-  run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+  const auto with_a_limit = [](const TestBootstrap& world) {
     JoinConfig config = small();
     config.annex_bytes = 64 << 20;
     const rlimit limit{16 << 20, 16 << 20};
     if (world.rank() == 1) setrlimit(RLIMIT_FSIZE, &limit);
-    std::unique_ptr<Node> node;
-    ASSERT_TRUE(Node::join(world, config, &node).ok());
-    EXPECT_EQ(node->annex_bytes(), 0U);
-    EXPECT_EQ(node->part_bytes(), uint64_t{1} << 20);
-    ASSERT_TRUE(world.barrier().ok());
+    return config;
+  };
+  in_nodes(GetParam(), 2, with_a_limit, [](Node& node, TestBootstrap& /*world*/) {
+    EXPECT_EQ(node.annex_bytes(), 0U);
+    EXPECT_EQ(node.part_bytes(), uint64_t{1} << 20);
   });
 }
 
@@ -487,19 +468,16 @@ TEST(Alive, SeesTheEndOfAKilledRank) {
 TEST(Levels, FollowASyntheticMachine) {
   if (!Machine::has_hwloc()) GTEST_SKIP() << "built without hwloc";
   // 2 sockets x 1 memory node x 2 L3 x 1 L2 x 2 cores x 2 threads = 16 hardware threads.
-  run_ranks(World::kThreads, 16, [&](TestBootstrap& world) {
-    JoinConfig config = small();
-    config.topology_file = "synthetic:pack:2 numa:1 l3:2 l2:2 core:1 pu:2";
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, config, &node);
-    ASSERT_TRUE(s.ok()) << s.what();
-    EXPECT_EQ(node->level(0, 0), Level::kSelf);
-    EXPECT_EQ(node->level(0, 1), Level::kSameCore);
-    EXPECT_EQ(node->level(0, 2), Level::kSharedL3);
-    EXPECT_EQ(node->level(0, 4), Level::kSameNuma);
-    EXPECT_EQ(node->level(0, 8), Level::kOtherSocket);
-    EXPECT_EQ(node->level(15, 14), Level::kSameCore);
-    ASSERT_TRUE(world.barrier().ok());
+  JoinConfig config = small();
+  config.topology_file = "synthetic:pack:2 numa:1 l3:2 l2:2 core:1 pu:2";
+  const auto synthetic = [&](const TestBootstrap& /*world*/) { return config; };
+  in_nodes(World::kThreads, 16, synthetic, [](Node& node, TestBootstrap& /*world*/) {
+    EXPECT_EQ(node.level(0, 0), Level::kSelf);
+    EXPECT_EQ(node.level(0, 1), Level::kSameCore);
+    EXPECT_EQ(node.level(0, 2), Level::kSharedL3);
+    EXPECT_EQ(node.level(0, 4), Level::kSameNuma);
+    EXPECT_EQ(node.level(0, 8), Level::kOtherSocket);
+    EXPECT_EQ(node.level(15, 14), Level::kSameCore);
   });
 }
 
@@ -507,10 +485,7 @@ TEST(Levels, ABadTopologyFailsForAll) {
   run_ranks(World::kThreads, 2, [&](TestBootstrap& world) {
     JoinConfig config = small();
     config.topology_file = "synthetic:nonsense:2";
-    std::unique_ptr<Node> node;
-    const Status s = Node::join(world, config, &node);
-    EXPECT_FALSE(s.ok());
-    EXPECT_NE(std::string(s.what()).find("topology"), std::string::npos) << s.what();
+    (void)join_fails(world, config, "topology");
   });
 }
 
