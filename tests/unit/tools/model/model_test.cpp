@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "model/profiles.h"
 #include "tools/model/case.h"
@@ -63,49 +64,51 @@ TEST(ModelProfile, FactsAreReadAsTheyWereWritten) {
   EXPECT_EQ(profile_from(json::parse(written.dump()), &problem), p) << problem;
 }
 
+/// A value of a profile that is wrong, as JSON ("": it is missing), and what is said of it.
+struct Spoilt {
+  const char* place;
+  const char* value;
+  const char* said;
+};
+
+void expect_named(const json& whole, std::span<const Spoilt> all) {
+  for (const Spoilt& s : all) {
+    json document = whole;
+    const json::json_pointer place(s.place);
+    if (*s.value == 0) {
+      document[place.parent_pointer()].erase(place.back());
+    } else {
+      document[place] = json::parse(s.value);
+    }
+    const std::string problem = problem_with(document);
+    EXPECT_NE(problem.find(s.said), std::string::npos) << s.said << "\nsaid: " << problem;
+  }
+}
+
 TEST(ModelProfile, WhatIsWrongWithAFactIsNamed) {
-  const struct {
-    const char* said;
-    std::function<void(json*)> spoil;
-  } cases[] = {
-      {"caches: a list", [](json* p) { (*p)["caches"] = 5; }},
-      {"copies, entry 1: an object", [](json* p) { (*p)["copies"] = json::array({1}); }},
-      {"caches, entry 2, size: there is no such key; there are name, described",
-       [](json* p) { (*p)["caches"][1]["size"] = 1; }},
-      {"caches, entry 1, measured: a whole number", [](json* p) { (*p)["caches"][0]["measured"] = -4; }},
-      {"caches, entry 1, noisy: true or false", [](json* p) { (*p)["caches"][0]["noisy"] = 0; }},
-      {"contention: us: a list of [readers",
-       [](json* p) {
-         (*p)["contention"][0]["us"] = {{2, 1}};
-       }},
-      {"contention: us: a list of [readers",
-       [](json* p) {
-         (*p)["contention"][0]["us"] = {{1, 1}, {1, 2}};
-       }},
-      {"contention, entry 2, us: a list", [](json* p) { (*p)["contention"][1]["us"] = 7; }},
-      {"contention, entry 1, ways: there is no such key", [](json* p) { (*p)["contention"][0]["ways"] = 1; }},
-      {"copies, entry 1, nontemporal: a whole number", [](json* p) { (*p)["copies"][0]["nontemporal"] = "x"; }},
-      {"measured_levels, entry 1, processor: there is no such key",
-       [](json* p) { (*p)["measured_levels"][0]["processor"] = 1; }},
-      {"measured_levels, entry 1, processors, entry 1: a whole number",
-       [](json* p) { (*p)["measured_levels"][0]["processors"] = json::array({-1}); }},
-      {"measured_levels, entry 1, line_us: a number", [](json* p) { (*p)["measured_levels"][0]["line_us"] = -1; }},
-      {"measured_levels, entry 1, noisy: a list", [](json* p) { (*p)["measured_levels"][0]["noisy"] = 1; }},
-      {"measured_levels, shared-l3: stands_for: intra-cmp",
-       [](json* p) { (*p)["measured_levels"][0]["stands_for"] = "chip"; }},
-      {"measured_levels, shared-l3: its costs are in levels.intra-cmp",
-       [](json* p) { (*p)["measured_levels"][0]["overhead"] = (*p)["measured_levels"][1]["overhead"]; }},
-      {"measured_levels, same-core: overhead: no points",
-       [](json* p) { (*p)["measured_levels"][1].erase("overhead"); }},
+  const Spoilt all[] = {
+      {"/caches", "5", "caches: a list"},
+      {"/copies", "[1]", "copies, entry 1: an object"},
+      {"/caches/1/size", "1", "caches, entry 2, size: there is no such key; there are name, described"},
+      {"/caches/0/measured", "-4", "caches, entry 1, measured: a whole number"},
+      {"/caches/0/noisy", "0", "caches, entry 1, noisy: true or false"},
+      {"/contention/0/us", "[[2, 1]]", "contention: us: a list of [readers"},
+      {"/contention/0/us", "[[1, 1], [1, 2]]", "contention: us: a list of [readers"},
+      {"/contention/1/us", "7", "contention, entry 2, us: a list"},
+      {"/contention/0/ways", "1", "contention, entry 1, ways: there is no such key"},
+      {"/copies/0/nontemporal", "\"x\"", "copies, entry 1, nontemporal: a whole number"},
+      {"/measured_levels/0/processor", "1", "measured_levels, entry 1, processor: there is no such key"},
+      {"/measured_levels/0/processors", "[-1]", "measured_levels, entry 1, processors, entry 1: a whole number"},
+      {"/measured_levels/0/line_us", "-1", "measured_levels, entry 1, line_us: a number"},
+      {"/measured_levels/0/noisy", "1", "measured_levels, entry 1, noisy: a list"},
+      {"/measured_levels/0/stands_for", "\"chip\"", "measured_levels, shared-l3: stands_for: intra-cmp"},
+      {"/measured_levels/0/overhead", "[[8, 0.2], [1024, 0.3]]",
+       "measured_levels, shared-l3: its costs are in levels.intra-cmp"},
+      {"/measured_levels/1/overhead", "", "measured_levels, same-core: overhead: no points"},
   };
   model::Parameters p = model::built_in_profiles().front();
   p.facts = some_facts();
-  for (const auto& c : cases) {
-    json spoilt = profile_json(p);
-    c.spoil(&spoilt);
-    const std::string problem = problem_with(spoilt);
-    EXPECT_NE(problem.find(c.said), std::string::npos) << c.said << "\nsaid: " << problem;
-  }
+  expect_named(profile_json(p), all);
 }
 
 TEST(ModelProfile, WhatIsNoProfileIsRefusedByItsKind) {
@@ -118,51 +121,30 @@ TEST(ModelProfile, WhatIsNoProfileIsRefusedByItsKind) {
 }
 
 TEST(ModelProfile, WhatIsWrongIsNamed) {
-  const struct {
-    const char* said;
-    std::function<void(json*)> spoil;
-  } cases[] = {
-      {"overhed: there is no such key", [](json* p) { (*p)["levels"]["intra-cmp"]["overhed"] = 1; }},
-      {"levels.inter-socket: there is no such key", [](json* p) { (*p)["levels"]["inter-socket"] = 1; }},
-      {"name: a text", [](json* p) { p->erase("name"); }},
-      {"sources, entry 1: a text", [](json* p) { (*p)["sources"] = {1}; }},
-      {"chips_per_node: a whole number", [](json* p) { (*p)["chips_per_node"] = -2; }},
-      {"chips_per_node: a number from 1", [](json* p) { (*p)["chips_per_node"] = 0; }},
-      {"processors_per_node: a whole number", [](json* p) { (*p)["processors_per_node"] = "two"; }},
-      {"processors_per_node: a number from 0", [](json* p) { (*p)["processors_per_node"] = 1 << 21; }},
-      {"levels.intra-cmp: an object", [](json* p) { p->erase("levels"); }},
-      {"levels.inter-node: an object", [](json* p) { (*p)["levels"].erase("inter-node"); }},
-      {"levels.intra-cmp.overhead: no points", [](json* p) { (*p)["levels"]["intra-cmp"].erase("overhead"); }},
-      {"levels.inter-node.network: no points", [](json* p) { (*p)["levels"]["inter-node"].erase("network"); }},
-      {"leave it out",
-       [](json* p) {
-         (*p)["levels"]["intra-cmp"]["network"] = {{0, 1}, {8, 2}};
-       }},
-      {"levels.inter-cmp.overhead: point 2: a list of",
-       [](json* p) {
-         (*p)["levels"]["inter-cmp"]["overhead"] = {{0, 1}, json::array({8})};
-       }},
-      {"point 2: sizes must rise",
-       [](json* p) {
-         (*p)["levels"]["inter-node"]["gap"] = {{8, 1}, {8, 2}};
-       }},
-      {"from 0 to 1e9",
-       [](json* p) {
-         (*p)["levels"]["inter-node"]["overhead"] = {{0, -1}, {8, 2}};
-       }},
-      {"latency: a list", [](json* p) { (*p)["levels"]["inter-node"]["latency"] = 3; }},
-      {"strides must rise",
-       [](json* p) {
-         json& rows = (*p)["levels"]["inter-node"]["latency"];
-         std::swap(rows[0], rows[1]);
-       }},
+  const Spoilt all[] = {
+      {"/levels/intra-cmp/overhed", "1", "overhed: there is no such key"},
+      {"/levels/inter-socket", "1", "levels.inter-socket: there is no such key"},
+      {"/name", "", "name: a text"},
+      {"/sources", "[1]", "sources, entry 1: a text"},
+      {"/chips_per_node", "-2", "chips_per_node: a whole number"},
+      {"/chips_per_node", "0", "chips_per_node: a number from 1"},
+      {"/processors_per_node", "\"two\"", "processors_per_node: a whole number"},
+      {"/processors_per_node", "2097152", "processors_per_node: a number from 0"},
+      {"/levels", "", "levels.intra-cmp: an object"},
+      {"/levels/inter-node", "", "levels.inter-node: an object"},
+      {"/levels/intra-cmp/overhead", "", "levels.intra-cmp.overhead: no points"},
+      {"/levels/inter-node/network", "", "levels.inter-node.network: no points"},
+      {"/levels/intra-cmp/network", "[[0, 1], [8, 2]]", "leave it out"},
+      {"/levels/inter-cmp/overhead", "[[0, 1], [8]]", "levels.inter-cmp.overhead: point 2: a list of"},
+      {"/levels/inter-node/gap", "[[8, 1], [8, 2]]", "point 2: sizes must rise"},
+      {"/levels/inter-node/overhead", "[[0, -1], [8, 2]]", "from 0 to 1e9"},
+      {"/levels/inter-node/latency", "3", "latency: a list"},
   };
-  for (const auto& c : cases) {
-    json spoilt = good();
-    c.spoil(&spoilt);
-    const std::string problem = problem_with(spoilt);
-    EXPECT_NE(problem.find(c.said), std::string::npos) << c.said << "\nsaid: " << problem;
-  }
+  expect_named(good(), all);
+  json swapped = good();
+  json& rows = swapped["levels"]["inter-node"]["latency"];
+  std::swap(rows[0], rows[1]);
+  EXPECT_NE(problem_with(swapped).find("strides must rise"), std::string::npos);
 }
 
 TEST(ModelProfile, IsFoundByNameOrFile) {
