@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <thread>
 
 #include "heap_test.h"
 
@@ -26,8 +28,6 @@ unsigned char* block() {
   if (mode() != Mode::kBare) CHECK(share(p, kSize) == 0);
   return p;
 }
-/// ... again, after a fork.
-void share_again(void* p) { (void)share(p, kSize); }
 
 unsigned char* first_page(unsigned char* p) {
   return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(p) + kPage) / kPage * kPage);
@@ -36,13 +36,12 @@ unsigned char* first_page(unsigned char* p) {
 /// Counts on every page of a block up, until it is told to end; then checks that nothing is lost.
 class Counting {
  public:
-  explicit Counting(unsigned char* p) : p_(first_page(p)) {
-    CHECK(pthread_create(&thread_, nullptr, &run, this) == 0);
+  explicit Counting(unsigned char* p) : p_(first_page(p)), thread_([this] { run(); }) {
     while (__atomic_load_n(&rounds_, __ATOMIC_RELAXED) == 0) sched_yield();
   }
   void end(const char* what) {
     __atomic_store_n(&stop_, true, __ATOMIC_RELAXED);
-    CHECK(pthread_join(thread_, nullptr) == 0);
+    thread_.join();
     for (size_t i = 0; i < kPages; ++i)
       CHECK(*word(i) == rounds_, "%s: page %zu has %lu of %lu", what, i, *word(i), rounds_);
   }
@@ -50,18 +49,16 @@ class Counting {
  private:
   static constexpr size_t kPages = kSize / kPage - 2;
   [[nodiscard]] uint64_t* word(size_t i) const { return reinterpret_cast<uint64_t*>(p_ + i * kPage + 64); }
-  static void* run(void* argument) {
-    auto& c = *static_cast<Counting*>(argument);
-    while (!__atomic_load_n(&c.stop_, __ATOMIC_RELAXED)) {
-      for (size_t i = 0; i < kPages; ++i) *const_cast<volatile uint64_t*>(c.word(i)) = *c.word(i) + 1;
-      __atomic_fetch_add(&c.rounds_, 1, __ATOMIC_RELAXED);
+  void run() {
+    while (!__atomic_load_n(&stop_, __ATOMIC_RELAXED)) {
+      for (size_t i = 0; i < kPages; ++i) *const_cast<volatile uint64_t*>(word(i)) = *word(i) + 1;
+      __atomic_fetch_add(&rounds_, 1, __ATOMIC_RELAXED);
     }
-    return nullptr;
   }
   unsigned char* p_;
-  pthread_t thread_{};
   bool stop_ = false;
   uint64_t rounds_ = 0;
+  std::thread thread_;
 };
 
 template <typename Act>
@@ -100,11 +97,7 @@ HEAP_TEST(IncrementsBesideProtection) {
 }
 
 HEAP_TEST(IncrementsBesideForks) {
-  counts_beside("fork", [](unsigned char* p, size_t) {
-    join_child(fork_child([] {}), "the child");
-    share_again(nullptr);
-    (void)p;
-  });
+  counts_beside("fork", [](unsigned char*, size_t) { join_child(fork_child([] {}), "the child"); });
 }
 
 HEAP_TEST(AdviceAfterAFork) {
@@ -126,168 +119,132 @@ HEAP_TEST(AdviceAfterAFork) {
   free(p);
 }
 
-/// Forks while the thread waits, wakes it and joins it. A wake-up that is lost shows as a timeout of the test.
-void woken(pthread_t thread, void (*wake)(void*), void* argument) {
-  usleep(30'000);
-  for (int i = 0; i < 3; ++i) join_child(fork_child([] {}), "the child");
-  wake(argument);
-  CHECK(pthread_join(thread, nullptr) == 0);
-}
-
-pthread_t start(void* (*body)(void*), void* argument) {
-  pthread_t thread;
-  CHECK(pthread_create(&thread, nullptr, body, argument) == 0);
-  return thread;
-}
-
-HEAP_TEST(SemaphoresOfProcesses) {
+/// Six times: a thread runs wait() on what make() puts into a block, the process forks meanwhile, and wake() ends it. A
+/// wake-up that is lost shows as a timeout of the test.
+template <typename Make, typename Wait, typename Wake>
+void woken(Make make, Wait wait, Wake wake) {
   alarm(40);
   for (int round = 0; round < 6; ++round) {
     unsigned char* p = block();
-    auto* semaphore = reinterpret_cast<sem_t*>(p + 5 * kMiB);
-    CHECK(sem_init(semaphore, 1, 0) == 0);
-    const pthread_t waiter = start(
-        [](void* s) -> void* {
-          for (int i = 0; i < 2; ++i) {
-            while (sem_wait(static_cast<sem_t*>(s)) != 0) CHECK(errno == EINTR);
-          }
-          return nullptr;
-        },
-        semaphore);
-    if (round % 2 == 0) sem_post(semaphore);
-    woken(
-        waiter,
-        [](void* s) {
-          sem_post(static_cast<sem_t*>(s));
-          sem_post(static_cast<sem_t*>(s));
-        },
-        semaphore);
+    auto* const object = make(p);
+    std::thread waiter([=] { wait(object); });
+    usleep(30'000);
+    for (int i = 0; i < 3; ++i) join_child(fork_child([] {}), "the child");
+    wake(object);
+    waiter.join();
     free(p);
+  }
+}
+
+HEAP_TEST(SemaphoresOfProcesses) {
+  for (const unsigned posted : {0U, 1U}) {
+    woken(
+        [=](unsigned char* p) {
+          auto* const semaphore = reinterpret_cast<sem_t*>(p + 5 * kMiB);
+          CHECK(sem_init(semaphore, 1, posted) == 0);
+          return semaphore;
+        },
+        [](sem_t* semaphore) {
+          for (int i = 0; i < 2; ++i) {
+            while (sem_wait(semaphore) != 0) CHECK(errno == EINTR);
+          }
+        },
+        [](sem_t* semaphore) {
+          sem_post(semaphore);
+          sem_post(semaphore);
+        });
   }
 }
 
 struct Condition {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-  int value;
-};
+  int value = 0;
 
-HEAP_TEST(ConditionsOfProcesses) {
-  alarm(40);
-  for (int round = 0; round < 6; ++round) {
-    unsigned char* p = block();
-    auto* c = reinterpret_cast<Condition*>(p + 5 * kMiB);
+  Condition() {
     pthread_mutexattr_t of_mutex;
     pthread_condattr_t of_condition;
     pthread_mutexattr_init(&of_mutex);
     pthread_condattr_init(&of_condition);
     pthread_mutexattr_setpshared(&of_mutex, PTHREAD_PROCESS_SHARED);
     pthread_condattr_setpshared(&of_condition, PTHREAD_PROCESS_SHARED);
-    CHECK(pthread_mutex_init(&c->mutex, &of_mutex) == 0 && pthread_cond_init(&c->changed, &of_condition) == 0);
-    c->value = 0;
-    const pthread_t waiter = start(
-        [](void* argument) -> void* {
-          auto* mine = static_cast<Condition*>(argument);
-          pthread_mutex_lock(&mine->mutex);
-          while (mine->value == 0) pthread_cond_wait(&mine->changed, &mine->mutex);
-          pthread_mutex_unlock(&mine->mutex);
-          return nullptr;
-        },
-        c);
-    woken(
-        waiter,
-        [](void* argument) {
-          auto* mine = static_cast<Condition*>(argument);
-          pthread_mutex_lock(&mine->mutex);
-          mine->value = 1;
-          pthread_cond_broadcast(&mine->changed);
-          pthread_mutex_unlock(&mine->mutex);
-        },
-        c);
-    free(p);
+    CHECK(pthread_mutex_init(&mutex, &of_mutex) == 0 && pthread_cond_init(&changed, &of_condition) == 0);
   }
+};
+
+HEAP_TEST(ConditionsOfProcesses) {
+  woken([](unsigned char* p) { return new (p + 5 * kMiB) Condition; },
+        [](Condition* c) {
+          pthread_mutex_lock(&c->mutex);
+          while (c->value == 0) pthread_cond_wait(&c->changed, &c->mutex);
+          pthread_mutex_unlock(&c->mutex);
+        },
+        [](Condition* c) {
+          pthread_mutex_lock(&c->mutex);
+          c->value = 1;
+          pthread_cond_broadcast(&c->changed);
+          pthread_mutex_unlock(&c->mutex);
+        });
 }
 
 HEAP_TEST(RawFutexes) {
-  alarm(40);
-  for (int round = 0; round < 6; ++round) {
-    unsigned char* p = block();
-    const pthread_t waiter = start(
-        [](void* word) -> void* {
-          while (__atomic_load_n(static_cast<uint32_t*>(word), __ATOMIC_RELAXED) == 0) {
+  woken([](unsigned char* p) { return reinterpret_cast<uint32_t*>(p + 7 * kMiB); },
+        [](uint32_t* word) {
+          while (__atomic_load_n(word, __ATOMIC_RELAXED) == 0) {
             (void)syscall(SYS_futex, word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
           }
-          return nullptr;
         },
-        p + 7 * kMiB);
-    woken(
-        waiter,
-        [](void* word) {
-          __atomic_store_n(static_cast<uint32_t*>(word), 1, __ATOMIC_RELAXED);
+        [](uint32_t* word) {
+          __atomic_store_n(word, 1, __ATOMIC_RELAXED);
           (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-        },
-        p + 7 * kMiB);
-    free(p);
-  }
+        });
 }
 
 /// A thread on a stack in a block: its end is told by a futex there.
 HEAP_TEST(ThreadsOnStacksInBlocks) {
-  alarm(40);
-  for (int round = 0; round < 6; ++round) {
-    unsigned char* p = block();
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    CHECK(pthread_attr_setstack(&attributes, first_page(p), 4 * kMiB) == 0);
-    static uint32_t go;
-    __atomic_store_n(&go, 0, __ATOMIC_RELAXED);
-    pthread_t worker;
-    CHECK(pthread_create(
-              &worker, &attributes,
-              [](void*) -> void* {
-                unsigned char local[64 * kKiB];
-                fill(local, sizeof local, 3);
-                while (__atomic_load_n(&go, __ATOMIC_RELAXED) == 0) usleep(1000);
-                verify(local, sizeof local, 3, "a stack in a block");
-                return nullptr;
-              },
-              nullptr) == 0);
-    const pthread_t joiner = start(
-        [](void* thread) -> void* {
-          CHECK(pthread_join(*static_cast<pthread_t*>(thread), nullptr) == 0);
-          return nullptr;
-        },
-        &worker);
-    woken(
-        joiner, [](void*) { __atomic_store_n(&go, 1, __ATOMIC_RELAXED); }, nullptr);
-    pthread_attr_destroy(&attributes);
-    free(p);
-  }
+  static uint32_t go;
+  const auto work = [](void*) -> void* {
+    unsigned char local[64 * kKiB];
+    fill(local, sizeof local, 3);
+    while (__atomic_load_n(&go, __ATOMIC_RELAXED) == 0) usleep(1000);
+    verify(local, sizeof local, 3, "a stack in a block");
+    return nullptr;
+  };
+  woken(
+      [](unsigned char* p) {
+        __atomic_store_n(&go, 0, __ATOMIC_RELAXED);
+        return first_page(p);
+      },
+      [=](unsigned char* stack) {
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_t worker;
+        CHECK(pthread_attr_setstack(&attributes, stack, 4 * kMiB) == 0);
+        CHECK(pthread_create(&worker, &attributes, work, nullptr) == 0);
+        CHECK(pthread_join(worker, nullptr) == 0);
+        pthread_attr_destroy(&attributes);
+      },
+      [](unsigned char*) { __atomic_store_n(&go, 1, __ATOMIC_RELAXED); });
 }
 
 /// The child's first thread ends; another one of the child goes on with the data.
 HEAP_TEST(AChildWhoseFirstThreadEnds) {
   unsigned char* p = block();
   fill(p, kSize, 5);
-  const Gate checked;
   const int child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    static unsigned char* data;
-    data = p;
-    start(
-        [](void*) -> void* {
-          usleep(100'000);
-          verify(data, kSize, 5, "a child whose first thread has ended");
-          fill(data, kSize, 6);
-          verify(data, kSize, 6, "a child whose first thread has ended");
-          _exit(0);
-        },
-        nullptr);
+    std::thread([p] {
+      usleep(100'000);
+      verify(p, kSize, 5, "a child whose first thread has ended");
+      fill(p, kSize, 6);
+      verify(p, kSize, 6, "a child whose first thread has ended");
+      _exit(0);
+    }).detach();
     pthread_exit(nullptr);
   }
   fill(p, kSize, 9);
-  share_again(p);
+  (void)share(p, kSize);  // again, after a fork
   fill(p, kSize, 10);
   join_child(child, "the child");
   verify(p, kSize, 10, "the parent's");

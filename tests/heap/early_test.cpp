@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "heap_test.h"
@@ -101,11 +102,10 @@ HEAP_ENTRY(quick_exit_with_handlers) {
 }
 
 HEAP_TEST(ExitHandlersAllocateAndFree) {
-  char said[64];
-  CHECK(rerun("exit_with_handlers", nullptr, said, sizeof said));
-  CHECK(strcmp(said, "basd") == 0, "the handlers said '%s'", said);
-  CHECK(rerun("quick_exit_with_handlers", nullptr, said, sizeof said));
-  CHECK(strcmp(said, "q") == 0, "the handlers said '%s'", said);
+  const Outcome at_exit = rerun("exit_with_handlers");
+  CHECK(at_exit.status == 0 && strcmp(at_exit.said, "basd") == 0, "the handlers said '%s'", at_exit.said);
+  const Outcome quick = rerun("quick_exit_with_handlers");
+  CHECK(quick.status == 0 && strcmp(quick.said, "q") == 0, "the handlers said '%s'", quick.said);
 }
 
 pthread_key_t g_key;
@@ -126,24 +126,20 @@ struct ThreadLocal {
 HEAP_TEST(ThreadsEndWithTheirMemory) {
   CHECK(pthread_key_create(&g_key, key_destructor) == 0);
   for (int round = 0; round < 50; ++round) {
-    pthread_t threads[4];
-    for (auto& thread : threads) {
-      const int made = pthread_create(
-          &thread, nullptr,
-          [](void*) -> void* {
-            static thread_local ThreadLocal local;
-            local.bytes[0] = 'y';
-            pthread_setspecific(g_key, fresh(9));
-            return fresh(11);
-          },
-          nullptr);
-      CHECK(made == 0);
+    std::thread threads[4];
+    void* blocks[4];
+    for (size_t i = 0; i < 4; ++i) {
+      threads[i] = std::thread([block = &blocks[i]] {
+        static thread_local ThreadLocal local;
+        local.bytes[0] = 'y';
+        pthread_setspecific(g_key, fresh(9));
+        *block = fresh(11);
+      });
     }
-    for (auto& thread : threads) {
-      void* block = nullptr;
-      CHECK(pthread_join(thread, &block) == 0);
-      verify(block, kBlock, 11, "a block that a thread left behind");
-      free(block);
+    for (size_t i = 0; i < 4; ++i) {
+      threads[i].join();
+      verify(blocks[i], kBlock, 11, "a block that a thread left behind");
+      free(blocks[i]);
     }
   }
 }

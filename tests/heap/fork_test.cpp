@@ -1,7 +1,6 @@
 // fork() keeps copy-on-write semantics: whoever writes, and whenever, parent and child each see only their own. Large
 // blocks of malloc; global data is in globals_test.cpp, programs started from here in spawn_test.cpp.
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -13,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "heap_test.h"
 
@@ -229,45 +229,34 @@ HEAP_TEST(TheHeapServesAgainAfterTheChildIsGone) {
 
 HEAP_TEST(ForkInAThread) {
   static volatile bool stop = false;
-  static Blocks* others = new Blocks(Blocks::served());
-  pthread_t writer;
-  pthread_create(
-      &writer, nullptr,
-      [](void*) -> void* {
-        for (uint64_t seed = 0; !stop; ++seed) {
-          others->write(seed);
-          others->check(seed, "a thread's own while another forks");
-        }
-        return nullptr;
-      },
-      nullptr);
+  Blocks others = Blocks::served();
+  std::thread writer([&] {
+    for (uint64_t seed = 0; !stop; ++seed) {
+      others.write(seed);
+      others.check(seed, "a thread's own while another forks");
+    }
+  });
   for (int round = 0; round < 5; ++round) {
-    pthread_t forker;
-    pthread_create(
-        &forker, nullptr,
-        [](void*) -> void* {
-          Blocks blocks;
-          blocks.write(10);
-          const int child = fork_child([&] {
-            blocks.check(10, "a child of a thread");
-            blocks.write(20);
-            others->write(30);
-            others->check(30, "another thread's blocks, in the child");
-            blocks.check(20, "the child's own");
-            blocks.release();
-          });
-          blocks.check(10, "the forking thread's own");
-          blocks.write(40);
-          join_child(child, "a child of a thread");
-          blocks.check(40, "the forking thread's own, later");
-          blocks.release();
-          return nullptr;
-        },
-        nullptr);
-    pthread_join(forker, nullptr);
+    std::thread([&] {
+      Blocks blocks;
+      blocks.write(10);
+      const int child = fork_child([&] {
+        blocks.check(10, "a child of a thread");
+        blocks.write(20);
+        others.write(30);
+        others.check(30, "another thread's blocks, in the child");
+        blocks.check(20, "the child's own");
+        blocks.release();
+      });
+      blocks.check(10, "the forking thread's own");
+      blocks.write(40);
+      join_child(child, "a child of a thread");
+      blocks.check(40, "the forking thread's own, later");
+      blocks.release();
+    }).join();
   }
   stop = true;
-  pthread_join(writer, nullptr);
+  writer.join();
 }
 
 HEAP_TEST(EveryKindOfEnd) {
@@ -297,50 +286,32 @@ HEAP_TEST(EveryKindOfEnd) {
   blocks.release();
 }
 
-HEAP_TEST(ParentGoesFirst) {
-  // As a daemon does: the grandchild works on while those before it free everything and exit.
-  const Gate gone;
-  const Gate verdict;
-  const int child = fork_child([&] {
-    Blocks blocks;
-    blocks.write(11);
-    const int grandchild = fork();
-    CHECK(grandchild >= 0);
-    if (grandchild == 0) {
-      setsid();
-      gone.wait();
-      blocks.check(11, "the daemon's view");
-      blocks.write(12);
-      allocate_and_free(13);
-      blocks.check(12, "the daemon's own");
-      verdict.open();
-      _exit(0);
-    }
-    blocks.write(14);
-    blocks.release();
-    exit(0);
-  });
-  join_child(child, "the process between");
-  gone.open();
-  verdict.wait();
-}
-
+/// As a daemon does: the grandchild works on while those before it free everything and exit.
 HEAP_TEST(ChildOfAChildOutlivesItsParent) {
   Blocks blocks = Blocks::served();
   blocks.write(21);
   const Gate gone;
   const Gate verdict;
   const int child = fork_child([&] {
+    Blocks own;  // made by the process between
+    own.write(11);
     blocks.write(22);
     const int grandchild = fork();
+    CHECK(grandchild >= 0);
     if (grandchild == 0) {
+      setsid();
       gone.wait();
-      blocks.check(22, "the orphan's view");
-      allocate_and_free(1);
+      own.check(11, "the daemon's view of its parent's");
+      blocks.check(22, "the daemon's view");
+      own.write(12);
+      allocate_and_free(13);
+      own.check(12, "the daemon's own");
       verdict.open();
       _exit(0);
     }
-    _exit(0);
+    own.write(14);
+    own.release();
+    exit(0);
   });
   join_child(child, "the process between");
   blocks.check(21, "the first process's own");

@@ -322,39 +322,27 @@ void join_killed(int child, int signal, const char* what) {
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == signal, "%s: wait status %#x", what, static_cast<unsigned>(status));
 }
 
-bool rerun(const char* name, const char* const* environment, char* said, size_t said_bytes) {
+Outcome rerun(const char* name, const std::function<void()>& prepare) {
+  Outcome outcome;
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0);
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    for (; environment != nullptr && *environment != nullptr; ++environment) {
-      char text[512];
-      snprintf(text, sizeof text, "%s", *environment);
-      char* equals = strchr(text, '=');
-      CHECK(equals != nullptr);
-      *equals = 0;
-      setenv(text, equals + 1, 1);
-    }
-    if (said != nullptr) dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    prepare();
     execl("/proc/self/exe", "heap_test", name, static_cast<char*>(nullptr));
     _exit(126);
   }
   close(ends[1]);
   size_t n = 0;
-  if (said != nullptr) {
-    for (;;) {
-      const ssize_t got = read(ends[0], said + n, said_bytes - 1 - n);
-      if (got <= 0) break;
-      n += static_cast<size_t>(got);
-    }
-    said[n] = 0;
+  for (ssize_t got = 1; got > 0 && n + 1 < sizeof outcome.said; n += got > 0 ? static_cast<size_t>(got) : 0) {
+    got = read(ends[0], outcome.said + n, sizeof outcome.said - 1 - n);
   }
   close(ends[0]);
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (status != 0) say("the run of %s ended with wait status %#x", name, static_cast<unsigned>(status));
-  return status == 0;
+  CHECK(waitpid(child, &outcome.status, 0) == child);
+  if (outcome.status != 0) say("the run of %s ended with wait status %#x", name, static_cast<unsigned>(outcome.status));
+  return outcome;
 }
 
 Gate::Gate() { CHECK(pipe2(ends_, O_CLOEXEC) == 0); }
@@ -387,7 +375,7 @@ int main(int argc, char** argv) {
   for (const Case* c = g_cases; c != nullptr; c = c->next) {
     if (argc >= 2)
       puts(c->name);
-    else if (!rerun(c->name))
+    else if (rerun(c->name).status != 0)
       ++failed;
   }
   return failed > 0 ? 1 : 0;

@@ -83,9 +83,13 @@ int fork_child(const std::function<void()>& body);
 /// The child must have ended with exit code 0 (or, where given, by that signal).
 void join_child(int child, const char* what);
 void join_killed(int child, int signal, const char* what);
-/// Runs this program again as `name` (a case, or a mode that the program's own table of re-runs knows) with more
-/// environment ("NAME=value", null-terminated); true if it ended with 0. `said`, if given, receives its output.
-bool rerun(const char* name, const char* const* environment = nullptr, char* said = nullptr, size_t said_bytes = 0);
+/// What this program did when it was run again: its wait status, and the beginning of its standard output.
+struct Outcome {
+  int status = 0;
+  char said[256] = {};
+};
+/// Runs this program again as `name` (a case or an Entry); `prepare` runs before that in the new process.
+Outcome rerun(const char* name, const std::function<void()>& prepare = [] {});
 /// A program's other entries, chosen by the first argument, e.g. what a re-run is to do. Same macro shape as a case.
 struct Entry {
   const char* name;

@@ -20,39 +20,18 @@
 namespace zh::heap_test {
 namespace {
 
-struct Outcome {
-  int status = 0;
-  char said[256] = {};
-  [[nodiscard]] long number() const { return atol(said); }
-};
+long number(const Outcome& outcome) { return atol(outcome.said); }
 
 /// Runs an entry under a limit; `bare` without the preloaded library.
 template <class Prepare>
 Outcome run_entry(const char* entry, bool bare, Prepare prepare) {
-  Outcome outcome;
-  int ends[2];
-  CHECK(pipe2(ends, O_CLOEXEC) == 0);
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
+  return rerun(entry, [&] {
     if (bare) {
       unsetenv("LD_PRELOAD");
       setenv("ZH_HEAP_MODE", "bare", 1);
     }
     prepare();
-    execl("/proc/self/exe", "heap_test", entry, static_cast<char*>(nullptr));
-    _exit(126);
-  }
-  close(ends[1]);
-  size_t n = 0;
-  for (ssize_t got = 1; got > 0 && n + 1 < sizeof outcome.said; n += static_cast<size_t>(got)) {
-    got = read(ends[0], outcome.said + n, sizeof outcome.said - 1 - n);
-    if (got < 0) break;
-  }
-  close(ends[0]);
-  CHECK(waitpid(child, &outcome.status, 0) == child);
-  return outcome;
+  });
 }
 
 void limit(__rlimit_resource resource, rlim_t bytes) {
@@ -96,9 +75,9 @@ void same_amount(Prepare prepare, const char* entry = "take_all") {
   const Outcome mine = run_entry(entry, false, prepare);
   CHECK(WIFEXITED(bare.status) && WEXITSTATUS(bare.status) == 0, "without zerohop: status %#x", bare.status);
   CHECK(WIFEXITED(mine.status) && WEXITSTATUS(mine.status) == 0, "status %#x", static_cast<unsigned>(mine.status));
-  const long slack = bare.number() / 10 + 2;
-  CHECK(labs(mine.number() - bare.number()) <= slack, "%ld blocks of 16 MiB, without zerohop %ld", mine.number(),
-        bare.number());
+  const long slack = number(bare) / 10 + 2;
+  CHECK(labs(number(mine) - number(bare)) <= slack, "%ld blocks of 16 MiB, without zerohop %ld", number(mine),
+        number(bare));
 }
 
 HEAP_TEST(AddressSpaceLimit) {  // long
@@ -166,7 +145,7 @@ HEAP_TEST(EverythingLocked) {
   if (WEXITSTATUS(bare.status) == 77) skip("mlockall is not permitted");
   const Outcome mine = run_entry("locks_everything", false, [] {});
   CHECK(mine.status == 0 && bare.status == 0, "status %#x", static_cast<unsigned>(mine.status));
-  CHECK(mine.number() < bare.number() + 100, "%ld MiB are resident, without zerohop %ld", mine.number(), bare.number());
+  CHECK(number(mine) < number(bare) + 100, "%ld MiB are resident, without zerohop %ld", number(mine), number(bare));
 }
 
 HEAP_TEST(DescriptorsClosedByTheProgram) {

@@ -47,7 +47,7 @@ const char* const kFresh = "fresh_program";
 
 HEAP_TEST(ForkAndExec) {
   const Held held;
-  for (int i = 0; i < 10; ++i) CHECK(rerun(kFresh));
+  for (int i = 0; i < 10; ++i) CHECK(rerun(kFresh).status == 0);
   held.check("after fork and exec");
 }
 
@@ -134,8 +134,7 @@ HEAP_ENTRY(exec_self_to_depth) {
 }
 
 HEAP_TEST(ExecOfItself) {
-  const char* const environment[] = {"ZH_TEST_DEPTH=20", nullptr};
-  CHECK(rerun("exec_self_to_depth", environment));
+  CHECK(rerun("exec_self_to_depth", [] { setenv("ZH_TEST_DEPTH", "20", 1); }).status == 0);
 }
 
 HEAP_TEST(ChildrenReadAndWriteThroughPipes) {

@@ -1,14 +1,14 @@
 // Stress: many threads that allocate, reallocate and free each other's blocks, threads that come and go, and forks
 // beside them. ZH_STRESS=<factor> makes all of it as many times longer.
 #include <malloc.h>
-#include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "heap_test.h"
 
@@ -28,30 +28,17 @@ int processors() {
   return n < 1 ? 1 : n > 16 ? 16 : static_cast<int>(n);
 }
 
-/// Runs body(i) in n threads and joins them.
+/// Runs body(i) in n threads, and meanwhile() in this one; joins them.
+template <class Body, class Meanwhile>
+void in_threads(int n, Body body, Meanwhile meanwhile) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < n; ++i) threads.emplace_back(body, i);
+  meanwhile();
+  for (std::thread& thread : threads) thread.join();
+}
 template <class Body>
 void in_threads(int n, Body body) {
-  struct Start {
-    Body* body;
-    int index;
-    pthread_t thread;
-  };
-  CHECK(n <= 64);
-  Start starts[64];
-  for (int i = 0; i < n; ++i) {
-    starts[i].body = &body;
-    starts[i].index = i;
-    const int made = pthread_create(
-        &starts[i].thread, nullptr,
-        [](void* argument) -> void* {
-          auto* start = static_cast<Start*>(argument);
-          (*start->body)(start->index);
-          return nullptr;
-        },
-        &starts[i]);
-    CHECK(made == 0);
-  }
-  for (int i = 0; i < n; ++i) CHECK(pthread_join(starts[i].thread, nullptr) == 0);
+  in_threads(n, body, [] {});
 }
 
 struct Block {
@@ -235,46 +222,38 @@ void child_uses_its_heap(uint64_t seed) {
 
 HEAP_TEST(ForksBesideAllocatingThreads) {
   static volatile bool stop = false;
-  const int workers = 2 * processors();
-  pthread_t threads[64];
-  for (int i = 0; i < workers; ++i) {
-    const int made = pthread_create(
-        &threads[i], nullptr,
-        [](void* argument) -> void* {
-          Random random(reinterpret_cast<uintptr_t>(argument) + 77);
-          Block blocks[8];
-          while (!stop) {
-            Block& b = blocks[random.below(8)];
-            b.check_and_free("a block of a thread beside forks");
-            b.n = random.size(100, 512 * kKiB);
-            b.seed = random.next();
-            b.p = malloc(b.n);
-            CHECK(b.p != nullptr);
-            stamp(b.p, b.n, b.seed, 4096);
-          }
-          for (Block& b : blocks) b.check_and_free("a last block beside forks");
-          return nullptr;
-        },
-        reinterpret_cast<void*>(static_cast<uintptr_t>(i)));
-    CHECK(made == 0);
-  }
-  auto* mine = static_cast<char*>(malloc(2 * kMiB));
-  for (uint64_t round = 0; round < steps(60); ++round) {
-    fill(mine, 2 * kMiB, round);
-    const int child = fork_child([=] {
-      verify(mine, 2 * kMiB, round, "the forking thread's block, in the child");
-      fill(mine, 2 * kMiB, round + 1000);
-      child_uses_its_heap(round);
-      verify(mine, 2 * kMiB, round + 1000, "the child's own block");
-      free(mine);
-    });
-    verify(mine, 2 * kMiB, round, "the parent's block");
-    join_child(child, "a child beside allocating threads");
-    verify(mine, 2 * kMiB, round, "the parent's block after the child");
-  }
-  stop = true;
-  for (int i = 0; i < workers; ++i) pthread_join(threads[i], nullptr);
-  free(mine);
+  const auto allocate = [](int index) {
+    Random random(static_cast<uint64_t>(index) + 77);
+    Block blocks[8];
+    while (!stop) {
+      Block& b = blocks[random.below(8)];
+      b.check_and_free("a block of a thread beside forks");
+      b.n = random.size(100, 512 * kKiB);
+      b.seed = random.next();
+      b.p = malloc(b.n);
+      CHECK(b.p != nullptr);
+      stamp(b.p, b.n, b.seed, 4096);
+    }
+    for (Block& b : blocks) b.check_and_free("a last block beside forks");
+  };
+  in_threads(2 * processors(), allocate, [] {
+    auto* mine = static_cast<char*>(malloc(2 * kMiB));
+    for (uint64_t round = 0; round < steps(60); ++round) {
+      fill(mine, 2 * kMiB, round);
+      const int child = fork_child([=] {
+        verify(mine, 2 * kMiB, round, "the forking thread's block, in the child");
+        fill(mine, 2 * kMiB, round + 1000);
+        child_uses_its_heap(round);
+        verify(mine, 2 * kMiB, round + 1000, "the child's own block");
+        free(mine);
+      });
+      verify(mine, 2 * kMiB, round, "the parent's block");
+      join_child(child, "a child beside allocating threads");
+      verify(mine, 2 * kMiB, round, "the parent's block after the child");
+    }
+    stop = true;
+    free(mine);
+  });
 }
 
 }  // namespace
