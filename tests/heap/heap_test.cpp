@@ -229,18 +229,18 @@ void fill(void* p, size_t n, uint64_t seed) {
   for (; i < n; ++i) bytes[i] = static_cast<unsigned char>(word(seed, i) >> 56);
 }
 
-void verify(const void* p, size_t n, uint64_t seed, const char* what) {
+void verify(const void* p, size_t n, uint64_t seed, const char* what, size_t from) {
   const auto* bytes = static_cast<const unsigned char*>(p);
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
     uint64_t value = 0;
     memcpy(&value, bytes + i, 8);
-    if (value != word(seed, i))
-      fail("heap_test.cpp", __LINE__, what, " byte %zu of %zu at %p holds %#lx, not %#lx", i, n, p, value,
-           word(seed, i));
+    const uint64_t wanted = word(seed, from + i);
+    if (value != wanted)
+      fail("heap_test.cpp", __LINE__, what, " byte %zu of %zu at %p holds %#lx, not %#lx", i, n, p, value, wanted);
   }
   for (; i < n; ++i)
-    if (bytes[i] != static_cast<unsigned char>(word(seed, i) >> 56))
+    if (bytes[i] != static_cast<unsigned char>(word(seed, from + i) >> 56))
       fail("heap_test.cpp", __LINE__, what, " byte %zu of %zu at %p holds %#x", i, n, p, bytes[i]);
 }
 

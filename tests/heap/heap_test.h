@@ -57,9 +57,10 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kGiB = size_t{1} << 30;
 constexpr size_t kPage = 4096;
 
-/// Bytes that depend on place and seed; verify() says where they differ and ends the process.
+/// Bytes that depend on place and seed; verify() says where they differ and ends the process. `from`: these are the bytes
+/// from there on of what was filled, a multiple of 8.
 void fill(void* p, size_t n, uint64_t seed);
-void verify(const void* p, size_t n, uint64_t seed, const char* what);
+void verify(const void* p, size_t n, uint64_t seed, const char* what, size_t from = 0);
 void verify_zero(const void* p, size_t n, const char* what);
 /// The same for long blocks: one word in every `step` bytes and the last one.
 void stamp(void* p, size_t n, uint64_t seed, size_t step = 512);
