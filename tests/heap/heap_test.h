@@ -57,8 +57,8 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kGiB = size_t{1} << 30;
 constexpr size_t kPage = 4096;
 
-/// Bytes that depend on place and seed; verify() says where they differ and ends the process. `from`: these are the bytes
-/// from there on of what was filled, a multiple of 8.
+/// Bytes that depend on place and seed; verify() says where they differ, and ends all. `from`: the place of these
+/// bytes in what was filled, a multiple of 8.
 void fill(void* p, size_t n, uint64_t seed);
 void verify(const void* p, size_t n, uint64_t seed, const char* what, size_t from = 0);
 void verify_zero(const void* p, size_t n, const char* what);

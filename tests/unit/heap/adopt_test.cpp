@@ -141,9 +141,7 @@ TEST(Adopt, TheFirstPageOfABlockThatLibcHasMapped) {
   std::memset(p, 3, n);
   Surroundings around;
   around.libc_blocks = true;
-  Heap& heap = unused_heap();
-  around.at_second_use = true;
-  heap.start(around, true);
+  Heap& heap = fresh_heap(around);
   SharedPlace place;
   used_twice(heap, p, n, &place);
   EXPECT_EQ(place.from, 0U);
@@ -297,15 +295,14 @@ TEST(Refused, WhileSomebodyElseRemembersPages) {
 TEST(Refused, UnderALimitOfFileSizeOrData) {
   std::byte* p = filled(kAdoptBytes, 1);
   for (const auto which : {RLIMIT_FSIZE, RLIMIT_DATA}) {
-    EXPECT_EQ(in_process([&] {
-                Heap& heap = fresh_heap();
-                const bool before = heap.share(p, 2 * kPage) == Sharing::kMapped;
-                const rlimit limit{uint64_t{1} << 33, uint64_t{1} << 33};
-                setrlimit(which, &limit);
-                return before && heap.share(p, kAdoptBytes) == Sharing::kNot && heap.declined() == nullptr &&
-                       holds(p, kAdoptBytes, 1);
-              }),
-              0);
+    EXPECT_TRUE(in_process([&] {
+      Heap& heap = fresh_heap();
+      const bool before = heap.share(p, 2 * kPage) == Sharing::kMapped;
+      const rlimit limit{uint64_t{1} << 33, uint64_t{1} << 33};
+      setrlimit(which, &limit);
+      return before && heap.share(p, kAdoptBytes) == Sharing::kNot && heap.declined() == nullptr &&
+             holds(p, kAdoptBytes, 1);
+    }));
   }
 }
 
@@ -340,7 +337,7 @@ TEST(Adopt, AClosedDescriptorEndsIt) {
     EXPECT_EQ(heap.share(filled(kAdoptBytes, 2), kAdoptBytes), Sharing::kNot);
     EXPECT_NE(heap.declined(), nullptr);
     EXPECT_TRUE(holds(p, kAdoptBytes, 1));
-    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kAdoptBytes, 1); }), 0);
+    EXPECT_TRUE(in_fork(heap, [&] { return holds(p, kAdoptBytes, 1); }));
     EXPECT_TRUE(heap.come_back(p, kAdoptBytes));
     EXPECT_TRUE(holds(p, kAdoptBytes, 1) && is_plain(p));
     if (replaced) {

@@ -174,9 +174,7 @@ TEST_F(Blocks, ABlockThatLibcHasMappedCanBeMovedAfterwards) {
   Surroundings around;
   around.usable_bytes = [](void* p) { return uint64_t{malloc_usable_size(p)}; };
   around.libc_blocks = true;
-  Heap& libcs = unused_heap();
-  around.at_second_use = true;
-  libcs.start(around, true);
+  Heap& libcs = fresh_heap(around);
   constexpr size_t n = 48 << 20;
   auto* p = static_cast<std::byte*>(malloc(n));
   std::memset(p, 1, n);

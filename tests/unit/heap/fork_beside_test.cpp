@@ -42,21 +42,18 @@ TEST(ForkBesideWriters, NoIncrementIsLostAndTheChildIsFrozen) {
     Beside first(&Counters::count, &a);
     Beside second(&Counters::count, &b);
     for (int i = 0; i < 5; ++i) {
-      EXPECT_EQ(fork_and_wait(heap,
-                              [&] {
-                                std::vector<uint64_t> seen;
-                                for (size_t k = 0; k < kBesideMuch / kPage; ++k) seen.push_back(a.at(k));
-                                usleep(5000);
-                                bool same = true;
-                                for (size_t k = 0; k < kBesideMuch / kPage; ++k) same = same && a.at(k) == seen[k];
-                                // A moment of the parent: pages are counted one after the other.
-                                for (size_t k = 1; k < kBesideMuch / 2 / kPage; ++k) {
-                                  same =
-                                      same && (seen[k] == seen[0] || seen[k] + 1 == seen[0]) && seen[k] <= seen[k - 1];
-                                }
-                                return same;
-                              }),
-                0);
+      EXPECT_TRUE(in_fork(heap, [&] {
+        std::vector<uint64_t> seen;
+        for (size_t k = 0; k < kBesideMuch / kPage; ++k) seen.push_back(a.at(k));
+        usleep(5000);
+        bool same = true;
+        for (size_t k = 0; k < kBesideMuch / kPage; ++k) same = same && a.at(k) == seen[k];
+        // A moment of the parent: pages are counted one after the other.
+        for (size_t k = 1; k < kBesideMuch / 2 / kPage; ++k) {
+          same = same && (seen[k] == seen[0] || seen[k] + 1 == seen[0]) && seen[k] <= seen[k - 1];
+        }
+        return same;
+      }));
       usleep(2000);
     }
   }
@@ -74,7 +71,7 @@ TEST(ForkBesideWriters, NoIncrementIsLostWherePagesAreProtectedBesideThem) {
     Beside first(&Counters::count, &a);
     heap.protect(other, 5 * kPage, Heap::Protection::kRead);
     ASSERT_EQ(mprotect(other, 5 * kPage, PROT_READ), 0);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(fork_and_wait(heap, [&] { return holds(other, kPage, 0); }), 0);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(in_fork(heap, [&] { return holds(other, kPage, 0); }));
   }
   for (size_t k = 0; k < kBesideMuch / 2 / kPage; ++k) ASSERT_EQ(a.at(k), a.rounds) << k;
 }
@@ -112,7 +109,7 @@ TEST(ForkBesideWaiters, FutexesAreWokenOnPagesThatBecamePrivate) {
   std::byte* p = shared(heap, kBesideMuch, 0);
   std::vector<std::unique_ptr<Waiter>> waiters;
   for (size_t i = 0; i < 6; ++i) waiters.push_back(std::make_unique<Waiter>(p + i * kBesideMuch / 6 / 8 * 8));
-  EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+  EXPECT_TRUE(in_fork(heap, [] { return true; }));
   EXPECT_EQ(heap.stats().shared_bytes, 0U);
   for (auto& waiter : waiters) EXPECT_TRUE(waiter->wake());
 }
@@ -135,11 +132,11 @@ TEST(ForkBesideWaiters, SemaphoresOfProcessesArePostedAfterwards) {
       }
     });
     usleep(20'000);
-    EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+    EXPECT_TRUE(in_fork(heap, [] { return true; }));
     sem_post(semaphore);
     while (passed.load_relaxed() == 0) std::this_thread::yield();
     usleep(20'000);
-    EXPECT_EQ(fork_and_wait(heap, [] { return true; }), 0);
+    EXPECT_TRUE(in_fork(heap, [] { return true; }));
     sem_post(semaphore);
     waiter.join();
     EXPECT_EQ(passed.load_relaxed(), 2U);

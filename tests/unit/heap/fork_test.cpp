@@ -31,13 +31,11 @@ class Forks : public ::testing::TestWithParam<std::pair<size_t, bool>> {
 };
 
 TEST_P(Forks, BothSidesHaveTheirOwn) {
-  EXPECT_EQ(fork_and_wait(heap,
-                          [&] {
-                            if (!holds(p, n(), 1)) return false;
-                            std::memset(p, 2, n());
-                            return holds(p, n(), 2) && !heap.touches(p - 1, 1) && heap.declined() != nullptr;
-                          }),
-            0);
+  EXPECT_TRUE(in_fork(heap, [&] {
+    if (!holds(p, n(), 1)) return false;
+    std::memset(p, 2, n());
+    return holds(p, n(), 2) && !heap.touches(p - 1, 1) && heap.declined() != nullptr;
+  }));
   EXPECT_TRUE(holds(p, n(), 1));
   EXPECT_EQ(heap.stats().forks, 1U);
   EXPECT_EQ(heap.stats().forks_copied, 0U);
@@ -49,31 +47,8 @@ TEST_P(Forks, TheChildHasNoDescriptorOfTheParentsMemory) {
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, n(), &place));
   const int fd = heap.descriptor(place.region);
-  EXPECT_EQ(fork_and_wait(heap, [fd] { return fcntl(fd, F_GETFD) < 0; }), 0);
+  EXPECT_TRUE(in_fork(heap, [fd] { return fcntl(fd, F_GETFD) < 0; }));
   EXPECT_GE(fcntl(fd, F_GETFD), 0);
-}
-
-TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
-  std::array<int, 2> go{};
-  ASSERT_EQ(pipe(go.data()), 0);
-  heap.before_fork();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    heap.after_fork_in_child();
-    char byte = 0;
-    (void)!read(go[0], &byte, 1);
-    _exit(holds(p, n(), 1) ? 0 : 1);
-  }
-  heap.after_fork_in_parent();
-  std::memset(p, 2, n() / 2);
-  EXPECT_EQ(heap.share(p, n()), Sharing::kNot) << "the child may still see it";
-  std::memset(p, 3, n() / 4);
-  (void)!write(go[1], "x", 1);
-  int status = -1;
-  waitpid(pid, &status, 0);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(heap.share(p, n()), Sharing::kMapped) << heap.stats().declined_why;
-  EXPECT_TRUE(holds(p, n() / 4, 3) && holds(p + n() / 4, n() / 4, 2) && holds(p + n() / 2, n() / 2, 1));
 }
 
 /// A child that lives until it is told to end; it says whether it still sees ones.
@@ -82,30 +57,33 @@ class Living {
   template <typename Begin>
   Living(Heap& of, const std::byte* p, size_t n, Begin&& begin) {
     EXPECT_EQ(pipe(go_.data()), 0);
-    of.before_fork();
-    pid_ = fork();
-    if (pid_ != 0) {
-      of.after_fork_in_parent();
-      return;
-    }
-    of.after_fork_in_child();
+    pid_ = fork_heap(of);
+    if (pid_ != 0) return;
     dup2(go_[0], 0);
     begin();
     char byte = 0;
     (void)!read(0, &byte, 1);
     _exit(holds(p, n, 1) ? 0 : 1);
   }
-  int end() {
+  bool ends_well() {
     (void)!write(go_[1], "x", 1);
-    int status = -1;
-    waitpid(pid_, &status, 0);
-    return status;
+    return ended_well(pid_);
   }
 
  private:
   std::array<int, 2> go_{};
   pid_t pid_ = 0;
 };
+
+TEST_P(Forks, WhatTheParentWritesLaterIsNotSeen) {
+  Living child(heap, p, n(), [] {});
+  std::memset(p, 2, n() / 2);
+  EXPECT_EQ(heap.share(p, n()), Sharing::kNot) << "the child may still see it";
+  std::memset(p, 3, n() / 4);
+  EXPECT_TRUE(child.ends_well());
+  EXPECT_EQ(heap.share(p, n()), Sharing::kMapped) << heap.stats().declined_why;
+  EXPECT_TRUE(holds(p, n() / 4, 3) && holds(p + n() / 4, n() / 4, 2) && holds(p + n() / 2, n() / 2, 1));
+}
 
 TEST_P(Forks, AChildThatClosesAllDescriptorsStillHasItsOwn) {
   std::array<int, 2> closed{};
@@ -118,19 +96,19 @@ TEST_P(Forks, AChildThatClosesAllDescriptorsStillHasItsOwn) {
   EXPECT_EQ(read(closed[0], &byte, 1), 0) << "the child has closed its end";
   EXPECT_EQ(heap.share(p, n()), Sharing::kNot);
   std::memset(p, 4, n());
-  EXPECT_EQ(child.end(), 0);
+  EXPECT_TRUE(child.ends_well());
   EXPECT_EQ(heap.share(p, n()), Sharing::kMapped);
   EXPECT_TRUE(holds(p, n(), 4));
 }
 
 TEST_P(Forks, ASecondChildSeesWhatTheParentHasOnlyReadSince) {
-  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return holds(p, n(), 1); }));
   std::byte* other = shared(heap, kLittle, 1);  // looks whether the first child has ended
   Living child(heap, p, n(), [] {});
   EXPECT_EQ(heap.share(p, n()), Sharing::kNot);
   std::memset(p, 5, n());
   std::memset(other, 5, kLittle);
-  EXPECT_EQ(child.end(), 0);
+  EXPECT_TRUE(child.ends_well());
   EXPECT_EQ(heap.share(p, n()), Sharing::kMapped);
   EXPECT_TRUE(holds(p, n(), 5));
 }
@@ -138,10 +116,10 @@ TEST_P(Forks, ASecondChildSeesWhatTheParentHasOnlyReadSince) {
 TEST_P(Forks, EveryChildHasItsOwnThoughNothingIsSharedAnyMore) {
   Living first(heap, p, n(), [] {});
   Living second(heap, p, n(), [] {});  // the first fork has left nothing that is shared
-  EXPECT_EQ(first.end(), 0);
+  EXPECT_TRUE(first.ends_well());
   EXPECT_EQ(heap.share(p, n()), Sharing::kNot) << "the second one may still see it";
   std::memset(p, 6, n());
-  EXPECT_EQ(second.end(), 0);
+  EXPECT_TRUE(second.ends_well());
   EXPECT_EQ(heap.share(p, n()), Sharing::kMapped);
 }
 
@@ -152,24 +130,23 @@ TEST_P(Forks, AChildThatLivesOnKeepsNoMoreThanABound) {
   constexpr size_t kEach = 16 << 20;
   for (int i = 0; i < 20; ++i) {
     std::byte* q = shared(heap, kEach, 1);
-    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(q, kEach, 1); }), 0);
+    EXPECT_TRUE(in_fork(heap, [&] { return holds(q, kEach, 1); }));
     EXPECT_TRUE(heap.replace(q, kEach, [&] { return munmap(q, kEach) == 0; }));
   }
   struct stat info {};
   fstat(heap.descriptor(place.region), &info);
   EXPECT_LT(static_cast<size_t>(info.st_blocks) * 512, n() + 7 * kEach);
-  EXPECT_EQ(child.end(), 0);
+  EXPECT_TRUE(child.ends_well());
 }
 
 TEST_P(Forks, ARefusedExchangeLosesNothing) {
-  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return holds(p, n(), 1); }));
   // No mapping can be made any more, as near vm.max_map_count.
-  const int refused = in_process([&] {
+  EXPECT_TRUE(in_process([&] {
     rlimit limit{1 << 20, RLIM_INFINITY};
     setrlimit(RLIMIT_AS, &limit);
     return heap.share(p, n()) != Sharing::kMapped && holds(p, n(), 1);
-  });
-  EXPECT_EQ(refused, 0);
+  }));
   EXPECT_TRUE(holds(p, n(), 1));
 }
 
@@ -177,7 +154,7 @@ TEST_P(Forks, WhatHasLeftMayBeProtected) {
   for (const bool readable : {false, true}) {
     Heap& own = fresh_heap();
     std::byte* q = shared(own, n(), 1);
-    EXPECT_EQ(fork_and_wait(own, [&] { return holds(q, n(), 1); }), 0);
+    EXPECT_TRUE(in_fork(own, [&] { return holds(q, n(), 1); }));
     own.protect(q + kPage, 2 * kPage, readable ? Protection::kRead : Protection::kNone);
     ASSERT_EQ(mprotect(q + kPage, 2 * kPage, readable ? PROT_READ : PROT_NONE), 0);
     EXPECT_TRUE(own.guarded(q, n()));
@@ -202,21 +179,18 @@ TEST_P(Forks, WhatAChildSeesOfFreedMemoryGoesWithTheChild) {
   Living child(heap, p, n(), [] {});
   EXPECT_TRUE(heap.replace(p + kPage, kLittle - kPage, [&] { return munmap(p + kPage, kLittle - kPage) == 0; }));
   EXPECT_EQ(file_bytes(), n());
-  EXPECT_EQ(child.end(), 0);
+  EXPECT_TRUE(child.ends_well());
   shared(heap, kLittle, 1);
   EXPECT_EQ(file_bytes(), n() - (kLittle - kPage) + kLittle);
   EXPECT_EQ(heap.share(p, kPage), Sharing::kMapped);
 }
 
 TEST_P(Forks, AChildThatRunsAnotherProgramHoldsNothing) {
-  heap.before_fork();
-  const pid_t pid = fork();
+  const pid_t pid = fork_heap(heap);
   if (pid == 0) {
-    heap.after_fork_in_child();
     execl("/bin/sleep", "sleep", "20", static_cast<char*>(nullptr));
     _exit(1);
   }
-  heap.after_fork_in_parent();
   Sharing again = Sharing::kNot;
   for (int i = 0; i < 2000 && again != Sharing::kMapped; ++i) {
     usleep(5000);
@@ -231,26 +205,22 @@ TEST_P(Forks, AChildThatRunsAnotherProgramHoldsNothing) {
 TEST_P(Forks, WipedPagesAreZeroInTheChild) {
   heap.mark(Bit::kWiped, p + kPage, 2 * kPage, true);
   heap.mark(Bit::kWiped, p + 2 * kPage, kPage, false);
+  const auto wiped = [&] {
+    return holds(p, kPage, 1) && holds(p + kPage, kPage, 0) && holds(p + 2 * kPage, n() - 2 * kPage, 1);
+  };
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(fork_and_wait(heap,
-                            [&] {
-                              return holds(p, kPage, 1) && holds(p + kPage, kPage, 0) &&
-                                     holds(p + 2 * kPage, n() - 2 * kPage, 1);
-                            }),
-              0);
+    EXPECT_TRUE(in_fork(heap, wiped));
     EXPECT_TRUE(holds(p, n(), 1));
   }
 }
 
 TEST_P(Forks, PagesThatLeftBeforeAreWipedToo) {
-  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, n(), 1); }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return holds(p, n(), 1); }));
   if (is_plain(p)) return;  // then the kernel does it
   heap.mark(Bit::kWiped, p + kPage, kPage, true);
-  EXPECT_EQ(
-      fork_and_wait(
-          heap,
-          [&] { return holds(p, kPage, 1) && holds(p + kPage, kPage, 0) && holds(p + 2 * kPage, n() - 2 * kPage, 1); }),
-      0);
+  EXPECT_TRUE(in_fork(heap, [&] {
+    return holds(p, kPage, 1) && holds(p + kPage, kPage, 0) && holds(p + 2 * kPage, n() - 2 * kPage, 1);
+  }));
   EXPECT_TRUE(holds(p, n(), 1));
 }
 
@@ -258,13 +228,11 @@ TEST_P(Forks, HiddenPagesAreMissingInTheChild) {
   heap.mark(Bit::kHidden, p + kPage, 2 * kPage, true);
   heap.mark(Bit::kHidden, p + 2 * kPage, kPage, false);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(fork_and_wait(heap,
-                            [&] {
-                              unsigned char in_core = 0;
-                              return holds(p, kPage, 1) && mincore(p + kPage, kPage, &in_core) != 0 &&
-                                     holds(p + 2 * kPage, n() - 2 * kPage, 1);
-                            }),
-              0);
+    EXPECT_TRUE(in_fork(heap, [&] {
+      unsigned char in_core = 0;
+      return holds(p, kPage, 1) && mincore(p + kPage, kPage, &in_core) != 0 &&
+             holds(p + 2 * kPage, n() - 2 * kPage, 1);
+    }));
     EXPECT_TRUE(holds(p, n(), 1));
   }
 }
@@ -279,7 +247,7 @@ TEST_P(Forks, ProtectedPagesStaySoOnBothSides) {
                     mapping_at(p + 2 * kPage).writable;
     return ok && mprotect(p, 2 * kPage, PROT_READ | PROT_WRITE) == 0 && holds(p, n(), 1);
   };
-  EXPECT_EQ(fork_and_wait(heap, as_before), 0);
+  EXPECT_TRUE(in_fork(heap, as_before));
   EXPECT_TRUE(as_before());
 }
 
@@ -289,19 +257,15 @@ TEST_P(Forks, FreedBlocksThatAreKeptAreNobodysInTheChild) {
   Surroundings around;
   around.usable_bytes = [](void* at) { return at == block ? bytes : uint64_t{0}; };
   around.free_block = [](void*) {};
-  Heap& own = unused_heap();
-  around.at_second_use = true;
-  own.start(around, true);
+  Heap& own = fresh_heap(around);
   bytes = kLittle;
   block = shared(own, bytes, 1);
   std::byte* other = shared(own, n(), 2);
   ASSERT_TRUE(own.keep(block));
-  EXPECT_EQ(fork_and_wait(own,
-                          [&] {
-                            std::memset(block, 5, bytes);
-                            return holds(other, n(), 2);
-                          }),
-            0);
+  EXPECT_TRUE(in_fork(own, [&] {
+    std::memset(block, 5, bytes);
+    return holds(other, n(), 2);
+  }));
   EXPECT_TRUE(is_plain(block)) << "nobody wants what is in them";
   EXPECT_EQ(own.reuse(bytes), block);
   std::memset(block, 6, bytes);
@@ -333,16 +297,16 @@ TEST(ForkClients, AreToldBeforeAndAfter) {
   Heap& heap = fresh_heap();
   CountingClient client;
   ASSERT_TRUE(heap.add_client(&client));
-  EXPECT_EQ(fork_and_wait(heap, [&] { return client.child && client.away == 0; }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return client.child && client.away == 0; }));
   shared(heap, kLittle, 1);
   EXPECT_EQ(client.ended, 0) << "nothing goes, so nobody is kept away";
-  EXPECT_EQ(fork_and_wait(heap, [&] { return client.child && client.away == 1; }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return client.child && client.away == 1; }));
   EXPECT_EQ(client.away, 0);
   EXPECT_EQ(client.ended, 1);
   EXPECT_FALSE(client.child);
   heap.remove_client(&client);
   shared(heap, kMuch, 1);
-  EXPECT_EQ(fork_and_wait(heap, [&] { return !client.child; }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return !client.child; }));
   EXPECT_EQ(client.ended, 1);
 }
 
@@ -377,21 +341,15 @@ TEST(ForkClients, CopyTheirMemoryWhileTheParentWaits) {
     ASSERT_TRUE(heap.add_client(&client));
     if (bytes != 0) shared(heap, bytes, 1);
     client.value() = 1;
-    heap.before_fork();
-    const pid_t pid = fork();
-    ASSERT_GE(pid, 0);
+    const pid_t pid = fork_heap(heap);
     if (pid == 0) {
-      heap.after_fork_in_child();
       usleep(20'000);
       const bool own = client.in_order && client.value() == 1;
       client.value() = 3;
       _exit(own ? 0 : 1);
     }
-    heap.after_fork_in_parent();
     client.value() = 2;
-    int status = 0;
-    ASSERT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_EQ(status, 0) << bytes;
+    EXPECT_TRUE(ended_well(pid)) << bytes;
     EXPECT_EQ(client.value(), 2) << bytes;
     heap.remove_client(&client);
   }
@@ -426,7 +384,7 @@ TEST(ForkHabit, ABufferBecomesSharedAgainAfterEachFork) {
   std::byte* p = filled(kMuch, 1);
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(heap.share(p, kMuch), Sharing::kMapped) << i;
-    EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kMuch, 1); }), 0);
+    EXPECT_TRUE(in_fork(heap, [&] { return holds(p, kMuch, 1); }));
   }
   EXPECT_EQ(heap.declined(), nullptr);
   EXPECT_TRUE(holds(p, kMuch, 1));
@@ -435,17 +393,15 @@ TEST(ForkHabit, ABufferBecomesSharedAgainAfterEachFork) {
 TEST(ForkHabit, ChildrenOfChildrenHaveTheirOwn) {
   Heap& heap = fresh_heap();
   std::byte* p = shared(heap, kLittle, 1);
-  EXPECT_EQ(fork_and_wait(heap,
-                          [&] {
-                            std::memset(p, 2, kLittle);
-                            const int inner = fork_and_wait(heap, [&] {
-                              const bool ok = holds(p, kLittle, 2);
-                              std::memset(p, 3, kLittle);
-                              return ok;
-                            });
-                            return inner == 0 && holds(p, kLittle, 2);
-                          }),
-            0);
+  EXPECT_TRUE(in_fork(heap, [&] {
+    std::memset(p, 2, kLittle);
+    const bool inner = in_fork(heap, [&] {
+      const bool ok = holds(p, kLittle, 2);
+      std::memset(p, 3, kLittle);
+      return ok;
+    });
+    return inner && holds(p, kLittle, 2);
+  }));
   EXPECT_TRUE(holds(p, kLittle, 1));
 }
 

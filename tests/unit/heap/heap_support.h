@@ -25,10 +25,9 @@ inline Heap& unused_heap() {
   return heaps.at(n++);
 }
 
-/// Started, with no allocator behind it.
-inline Heap& fresh_heap() {
+/// Started, with no allocator behind it unless `around` names one.
+inline Heap& fresh_heap(Surroundings around = {}) {
   Heap& heap = unused_heap();
-  Surroundings around;
   around.at_second_use = true;
   heap.start(around, true);
   return heap;
@@ -73,29 +72,38 @@ inline bool is_plain(const void* p) {
   return !mapping.shared && mapping.inode == 0 && mapping.readable && mapping.writable;
 }
 
-/// The exit code of `child` (a bool: 0 or 1), forked as fork() with the heap's handlers; 100 more if by a signal.
-template <typename Child>
-int fork_and_wait(Heap& heap, Child&& child) {
+/// fork() with the heap's handlers.
+inline pid_t fork_heap(Heap& heap) {
   heap.before_fork();
   const pid_t pid = fork();
   if (pid == 0) {
     heap.after_fork_in_child();
-    _exit(child() ? 0 : 1);
+  } else {
+    heap.after_fork_in_parent();
   }
-  heap.after_fork_in_parent();
+  return pid;
+}
+
+/// Did the child end by _exit(0)?
+inline bool ended_well(pid_t child) {
   int status = -1;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+/// Whether `child` says so, forked with the heap's handlers.
+template <typename Child>
+bool in_fork(Heap& heap, Child&& child) {
+  const pid_t pid = fork_heap(heap);
+  if (pid == 0) _exit(child() ? 0 : 1);
+  return ended_well(pid);
 }
 
 /// The same without handlers, for what changes the whole process.
 template <typename Child>
-int in_process(Child&& child) {
+bool in_process(Child&& child) {
   const pid_t pid = fork();
   if (pid == 0) _exit(child() ? 0 : 1);
-  int status = -1;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+  return ended_well(pid);
 }
 
 /// Sanitizers have threads of their own, and other mappings.

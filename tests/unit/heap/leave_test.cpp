@@ -1,6 +1,5 @@
 // What the calls that manage pages do to shared memory: taken away, replaced, dropped, protected, marked.
 // label not-emulated: [.]Leave[.]
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,15 +12,9 @@ namespace {
 constexpr size_t kLeaveBytes = 64 * kPage;
 using Protection = Heap::Protection;
 
-std::byte* shared_pages(Heap& heap, size_t n, int value) {
-  std::byte* p = filled(n, value);
-  EXPECT_EQ(heap.share(p, n), Sharing::kMapped);
-  return p;
-}
-
 TEST(Leave, WhatComesBackIsPrivateAndComplete) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared_pages(heap, 3 * kLeaveBytes, 4);
+  std::byte* p = shared(heap, 3 * kLeaveBytes, 4);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, 3 * kLeaveBytes, &place));
   std::byte* seen = as_peer(heap, place);
@@ -44,7 +37,7 @@ TEST(Leave, WhatComesBackIsPrivateAndComplete) {
 
 TEST(Leave, WhatIsTakenAwayIsForgotten) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared_pages(heap, 3 * kLeaveBytes, 4);
+  std::byte* p = shared(heap, 3 * kLeaveBytes, 4);
   SharedPlace place;
   ASSERT_TRUE(heap.locate(p, 3 * kLeaveBytes, &place));
   std::byte* seen = as_peer(heap, place);
@@ -53,7 +46,7 @@ TEST(Leave, WhatIsTakenAwayIsForgotten) {
   EXPECT_FALSE(heap.touches(middle, kLeaveBytes));
   EXPECT_TRUE(holds(seen + kLeaveBytes, kLeaveBytes, 0));
   EXPECT_TRUE(holds(p, kLeaveBytes, 4) && holds(p + 2 * kLeaveBytes, kLeaveBytes, 4));
-  EXPECT_EQ(fork_and_wait(heap, [&] { return holds(p, kLeaveBytes, 4); }), 0);
+  EXPECT_TRUE(in_fork(heap, [&] { return holds(p, kLeaveBytes, 4); }));
   ASSERT_TRUE(heap.replace(p, kLeaveBytes, [&] { return os::map_private_at(p, kLeaveBytes); }));
   EXPECT_TRUE(holds(p, kLeaveBytes, 0) && is_plain(p));
   EXPECT_EQ(heap.stats().shared_bytes, 0U);
@@ -62,7 +55,7 @@ TEST(Leave, WhatIsTakenAwayIsForgotten) {
 TEST(Leave, ACallThatFailsChangesNothing) {
   Heap& heap = fresh_heap();
   constexpr size_t n = 16 << 20;
-  std::byte* p = shared_pages(heap, n, 4);
+  std::byte* p = shared(heap, n, 4);
   heap.protect(p, kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, kPage, PROT_READ), 0);
   EXPECT_FALSE(heap.replace(p, n, [] { return false; }));
@@ -74,13 +67,13 @@ TEST(Leave, ACallThatFailsChangesNothing) {
     p[n - 1] = std::byte{4};
     return holds(p, n, 4);
   };
-  EXPECT_EQ(fork_and_wait(heap, writable), 0);
+  EXPECT_TRUE(in_fork(heap, writable));
   EXPECT_TRUE(writable());
 }
 
 TEST(Leave, DroppedContentsAreZerosThatCostNothing) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared_pages(heap, kLeaveBytes, 4);
+  std::byte* p = shared(heap, kLeaveBytes, 4);
   heap.drop_contents(p + kPage, 2 * kPage);
   EXPECT_TRUE(holds(p, kPage, 4) && holds(p + kPage, 2 * kPage, 0) && holds(p + 3 * kPage, kLeaveBytes - 3 * kPage, 4));
   EXPECT_TRUE(is_plain(p + kPage));
@@ -94,17 +87,12 @@ TEST(Leave, DroppedContentsAreZerosThatCostNothing) {
 TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
   Heap& heap = fresh_heap();
   constexpr size_t n = 16 << 20;
-  std::byte* p = shared_pages(heap, n, 4);
+  std::byte* p = shared(heap, n, 4);
   std::array<int, 2> go{};
   ASSERT_EQ(pipe(go.data()), 0);
-  Atomic<uint32_t> stop{0};
-  std::thread other([&] {  // so that the pages are not copied by hand
-    while (stop.load_relaxed() == 0) usleep(1000);
-  });
-  heap.before_fork();
-  const pid_t child = fork();
+  const Beside other;
+  const pid_t child = fork_heap(heap);
   if (child == 0) {
-    heap.after_fork_in_child();
     char byte = 0;
     (void)!read(go[0], &byte, 1);
     bool ok = holds(p, n, 4);
@@ -114,20 +102,15 @@ TEST(Leave, PagesThatLeftInAForkAreDroppedToo) {
     ok = ok && holds(p, kLeaveBytes, 0) && holds(p + kLeaveBytes, n - kLeaveBytes, 4);
     _exit(ok ? 0 : 1);
   }
-  heap.after_fork_in_parent();
   std::memset(p, 8, n);
   EXPECT_EQ(heap.share(p, n), Sharing::kNot) << "the child may still see it";
   (void)!write(go[1], "x", 1);
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  stop.store_relaxed(1);
-  other.join();
+  EXPECT_TRUE(ended_well(child));
 }
 
 TEST(Leave, ProtectedPagesAreOutOfReach) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared_pages(heap, kLeaveBytes, 4);
+  std::byte* p = shared(heap, kLeaveBytes, 4);
   SharedPlace place;
   for (const Protection protection : {Protection::kNone, Protection::kRead}) {
     heap.protect(p + kPage, kPage, protection);
@@ -141,7 +124,7 @@ TEST(Leave, ProtectedPagesAreOutOfReach) {
 
 TEST(Leave, ProtectedPagesComeBackProtected) {
   Heap& heap = fresh_heap();
-  std::byte* p = shared_pages(heap, kLeaveBytes, 4);
+  std::byte* p = shared(heap, kLeaveBytes, 4);
   heap.protect(p, 4 * kPage, Protection::kRead);
   ASSERT_EQ(mprotect(p, 4 * kPage, PROT_READ), 0);
   heap.protect(p + 4 * kPage, 4 * kPage, Protection::kNone);

@@ -24,11 +24,11 @@ TEST(Limits, OnlyThoseOnDataAndFilesCount) {
       return why != nullptr && std::string(why).find("ulimit -") != std::string::npos;
     });
   };
-  EXPECT_EQ(under(RLIMIT_DATA), 0);
-  EXPECT_EQ(under(RLIMIT_FSIZE), 0);
-  EXPECT_EQ(under(RLIMIT_AS), 1);
-  EXPECT_EQ(under(RLIMIT_MEMLOCK), 1);
-  EXPECT_EQ(under(RLIMIT_NOFILE), 1);
+  EXPECT_TRUE(under(RLIMIT_DATA));
+  EXPECT_TRUE(under(RLIMIT_FSIZE));
+  EXPECT_FALSE(under(RLIMIT_AS));
+  EXPECT_FALSE(under(RLIMIT_MEMLOCK));
+  EXPECT_FALSE(under(RLIMIT_NOFILE));
 }
 
 TEST(Limits, TheyFitEachOther) {
