@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,40 +71,30 @@ void integer_reference(Op op, const void* pa, const void* pb, void* out) {
   // Arithmetic modulo 2^64 ends in the same low bits as that of the type.
   const auto ua = static_cast<uint64_t>(static_cast<std::make_unsigned_t<T>>(a));
   const auto ub = static_cast<uint64_t>(static_cast<std::make_unsigned_t<T>>(b));
-  uint64_t r = 0;
   switch (op) {
     case Op::kMax:
       return store<T>(out, a < b ? b : a);
     case Op::kMin:
       return store<T>(out, b < a ? b : a);
     case Op::kSum:
-      r = ua + ub;
-      break;
+      return store(out, static_cast<T>(ua + ub));
     case Op::kProd:
-      r = ua * ub;
-      break;
+      return store(out, static_cast<T>(ua * ub));
     case Op::kLand:
-      r = a && b;
-      break;
+      return store(out, static_cast<T>(a && b));
     case Op::kLor:
-      r = a || b;
-      break;
+      return store(out, static_cast<T>(a || b));
     case Op::kLxor:
-      r = !a != !b;
-      break;
+      return store(out, static_cast<T>(!a != !b));
     case Op::kBand:
-      r = ua & ub;
-      break;
+      return store(out, static_cast<T>(ua & ub));
     case Op::kBor:
-      r = ua | ub;
-      break;
+      return store(out, static_cast<T>(ua | ub));
     case Op::kBxor:
-      r = ua ^ ub;
-      break;
+      return store(out, static_cast<T>(ua ^ ub));
     default:
       FAIL();
   }
-  store(out, static_cast<T>(r));
 }
 
 template <class T>
@@ -208,12 +199,8 @@ bool same_pair(Op /*op*/, const void* px, const void* py) {
 }
 
 template <class T>
-Model integer_model(Type type) {
-  return {type, kIntegerOps, make_integer<T>, integer_reference<T>, same_bytes<T>};
-}
-template <class T>
-Model logical_model(Type type) {
-  return {type, kLogicalOps, make_integer<T>, integer_reference<T>, same_bytes<T>};
+Model integer_model(Type type, const std::vector<Op>& ops = kIntegerOps) {
+  return {type, ops, make_integer<T>, integer_reference<T>, same_bytes<T>};
 }
 template <class T>
 Model float_model(Type type) {
@@ -247,11 +234,11 @@ const std::vector<Model>& models() {
     complex_model<float>(Type::kComplexFloat),
     complex_model<double>(Type::kComplexDouble),
     complex_model<long double>(Type::kComplexLongDouble),
-    logical_model<uint8_t>(Type::kBool),
-    logical_model<uint8_t>(Type::kLogical1),
-    logical_model<uint16_t>(Type::kLogical2),
-    logical_model<uint32_t>(Type::kLogical4),
-    logical_model<uint64_t>(Type::kLogical8),
+    integer_model<uint8_t>(Type::kBool, kLogicalOps),
+    integer_model<uint8_t>(Type::kLogical1, kLogicalOps),
+    integer_model<uint16_t>(Type::kLogical2, kLogicalOps),
+    integer_model<uint32_t>(Type::kLogical4, kLogicalOps),
+    integer_model<uint64_t>(Type::kLogical8, kLogicalOps),
     pair_model<float, int>(Type::kFloatInt),
     pair_model<double, int>(Type::kDoubleInt),
     pair_model<long, int>(Type::kLongInt),
@@ -309,57 +296,53 @@ Bytes run(Kernel kernel, const Sample& s, size_t bytes, size_t n, Place place, s
   return result;
 }
 
-TEST(Reduce, EveryTargetEveryOperationAndTypeAtEveryShortLength) {
+std::span<const Target> all_targets() {
   size_t count = 0;
   const Target* targets = usable_targets(&count);
-  for (size_t t = 0; t < count; ++t) {
+  return {targets, count};
+}
+
+/// Runs each kernel of each target on a sample: the first `n` elements, for all that tries(try_it) calls
+/// try_it(n, place, shift) with.
+template <typename Tries>
+void expect_as_reference(const Tries& tries) {
+  for (const Target& target : all_targets()) {
     for (const Model& m : models()) {
       const size_t size = size_of(m.type);
       for (const Op op : m.ops) {
-        const Kernel kernel = kernel_on(targets[t], op, m.type);
+        const Kernel kernel = kernel_on(target, op, m.type);
         const Sample s = sample_of(m, op);
         ASSERT_NE(kernel, nullptr);
-        for (size_t n = 0; n <= kMost; ++n) {
-          const auto place = static_cast<Place>(n % 3);
-          const Bytes got = run(kernel, s, n * size, n, place, (n * 5) % 32);
+        tries([&](size_t n, Place place, size_t shift) {
+          const Bytes got = run(kernel, s, n * size, n, place, shift);
           ASSERT_EQ(got.size(), n * size) << "bytes around the result changed";
           for (size_t at = 0; at < got.size(); at += size) {
             ASSERT_TRUE(m.same(op, got.data() + at, s.want.data() + at))
-                << targets[t].name << " op " << static_cast<int>(op) << " type " << static_cast<int>(m.type) << " n "
-                << n << " element " << at / size << " place " << static_cast<int>(place);
+                << target.name << " op " << static_cast<int>(op) << " type " << static_cast<int>(m.type) << " n " << n
+                << " element " << at / size << " place " << static_cast<int>(place) << " shift " << shift;
           }
-        }
+        });
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
+}
+
+TEST(Reduce, EveryTargetEveryOperationAndTypeAtEveryShortLength) {
+  expect_as_reference([](const auto& try_it) {
+    for (size_t n = 0; n <= kMost; ++n) try_it(n, static_cast<Place>(n % 3), (n * 5) % 32);
+  });
 }
 
 TEST(Reduce, TheResultMayLieOverEitherOperandAtEveryAddress) {
-  size_t count = 0;
-  const Target* targets = usable_targets(&count);
-  for (size_t t = 0; t < count; ++t) {
-    for (const Model& m : models()) {
-      for (const Op op : m.ops) {
-        const Kernel kernel = kernel_on(targets[t], op, m.type);
-        const Sample s = sample_of(m, op);
-        for (const Place place : {Place::kApart, Place::kOverA, Place::kOverB}) {
-          for (size_t shift = 0; shift < 32; shift += 3) {
-            const Bytes got = run(kernel, s, s.want.size(), kMost, place, shift);
-            ASSERT_EQ(got.size(), s.want.size());
-            for (size_t at = 0; at < got.size(); at += size_of(m.type)) {
-              ASSERT_TRUE(m.same(op, got.data() + at, s.want.data() + at))
-                  << targets[t].name << " op " << static_cast<int>(op) << " type " << static_cast<int>(m.type);
-            }
-          }
-        }
-      }
+  expect_as_reference([](const auto& try_it) {
+    for (const Place place : {Place::kApart, Place::kOverA, Place::kOverB}) {
+      for (size_t shift = 0; shift < 32; shift += 3) try_it(kMost, place, shift);
     }
-  }
+  });
 }
 
 TEST(Reduce, EveryTargetAndEveryCutGivesTheSameBits) {
-  size_t count = 0;
-  const Target* targets = usable_targets(&count);
   for (const Type type : {Type::kFloat, Type::kDouble, Type::kComplexFloat, Type::kComplexDouble}) {
     const size_t size = size_of(type);
     Bytes a(kMost * size);
@@ -376,13 +359,13 @@ TEST(Reduce, EveryTargetAndEveryCutGivesTheSameBits) {
       if (kernel(op, type) == nullptr) continue;
       Bytes whole(a.size());
       kernel(op, type)(a.data(), b.data(), whole.data(), kMost);
-      for (size_t t = 0; t < count; ++t) {
-        const Kernel k = kernel_on(targets[t], op, type);
+      for (const Target& target : all_targets()) {
+        const Kernel k = kernel_on(target, op, type);
         for (size_t cut = 0; cut <= kMost; ++cut) {
           Bytes parts(a.size());
           k(a.data(), b.data(), parts.data(), cut);
           k(a.data() + cut * size, b.data() + cut * size, parts.data() + cut * size, kMost - cut);
-          ASSERT_EQ(parts, whole) << targets[t].name << " cut " << cut;
+          ASSERT_EQ(parts, whole) << target.name << " cut " << cut;
         }
       }
     }
@@ -390,8 +373,6 @@ TEST(Reduce, EveryTargetAndEveryCutGivesTheSameBits) {
 }
 
 TEST(Reduce, OnlyWhatTheStandardDefinesHasAKernel) {
-  size_t count = 0;
-  const Target* targets = usable_targets(&count);
   std::vector<std::vector<bool>> defined(static_cast<size_t>(Type::kCount),
                                          std::vector<bool>(static_cast<size_t>(Op::kCount)));
   for (const Model& m : models()) {
@@ -400,9 +381,9 @@ TEST(Reduce, OnlyWhatTheStandardDefinesHasAKernel) {
   for (size_t type = 0; type <= static_cast<size_t>(Type::kCount); ++type) {
     for (size_t op = 0; op <= static_cast<size_t>(Op::kCount); ++op) {
       const bool wanted = type < defined.size() && op < defined[type].size() && defined[type][op];
-      for (size_t t = 0; t < count; ++t) {
-        EXPECT_EQ(kernel_on(targets[t], static_cast<Op>(op), static_cast<Type>(type)) != nullptr, wanted)
-            << targets[t].name << " type " << type << " op " << op;
+      for (const Target& target : all_targets()) {
+        EXPECT_EQ(kernel_on(target, static_cast<Op>(op), static_cast<Type>(type)) != nullptr, wanted)
+            << target.name << " type " << type << " op " << op;
       }
     }
   }
@@ -434,10 +415,8 @@ TEST(Reduce, EqualValuesGiveTheLowerIndex) {
 }
 
 TEST(Reduce, ThePlainTargetIsLast) {
-  size_t count = 0;
-  const Target* targets = usable_targets(&count);
-  ASSERT_GT(count, 0U);
-  EXPECT_STREQ(targets[count - 1].name, "generic");
+  ASSERT_FALSE(all_targets().empty());
+  EXPECT_STREQ(all_targets().back().name, "generic");
   for (size_t type = 0; type < static_cast<size_t>(Type::kCount); ++type) {
     EXPECT_GT(size_of(static_cast<Type>(type)), 0U);
   }
