@@ -4,13 +4,13 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
+
+#include "support/folder.h"
 
 // Not hidden as all else is: the linker makes hidden symbols of a program local.
 extern "C" __attribute__((visibility("default"))) int zh_elf_file_test_marker() { return 1; }
@@ -25,21 +25,15 @@ std::string bytes_of(const char* path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-class ElfFileOf {
- public:
-  // Tests of this file run beside each other.
-  explicit ElfFileOf(const std::string& bytes)
-      : path_(::testing::TempDir() + "zh_elf_file_test." + std::to_string(getpid())) {
-    std::ofstream(path_, std::ios::binary) << bytes;
-  }
-  ~ElfFileOf() { std::remove(path_.c_str()); }
-  ElfFileOf(const ElfFileOf&) = delete;
-  ElfFileOf& operator=(const ElfFileOf&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+/// The header of an ELF file in memory, changed.
+template <typename Change>
+std::string with_header(std::string bytes, Change&& change) {
+  Elf64_Ehdr header{};
+  bytes.copy(reinterpret_cast<char*>(&header), sizeof header);
+  change(header);
+  bytes.replace(0, sizeof header, reinterpret_cast<const char*>(&header), sizeof header);
+  return bytes;
+}
 
 TEST(ElfFile, AProgramNamesItsLoaderAndLibraries) {
   const ElfFile self = read_elf(kSelf);
@@ -70,32 +64,25 @@ TEST(ElfFile, WhatIsNoElfFileSaysNothing) {
 }
 
 TEST(ElfFile, PlacesOutsideOfTheFileAreNotBelieved) {
+  const test::Folder folder;
   const std::string whole = bytes_of(kSelf);
   for (size_t bytes : {sizeof(Elf64_Ehdr), sizeof(Elf64_Ehdr) + 100, whole.size() / 2}) {
-    const ElfFileOf cut(whole.substr(0, bytes));
-    EXPECT_TRUE(read_elf(cut.path()).valid) << bytes;
-    EXPECT_FALSE(any_symbol(cut.path(), [](const std::string& name, bool) { return name == "malloc"; })) << bytes;
+    const std::string cut = folder.write("cut", whole.substr(0, bytes));
+    EXPECT_TRUE(read_elf(cut).valid) << bytes;
+    EXPECT_FALSE(any_symbol(cut, [](const std::string& name, bool) { return name == "malloc"; })) << bytes;
   }
-  std::string wild = whole;
-  Elf64_Ehdr header{};
-  wild.copy(reinterpret_cast<char*>(&header), sizeof header);
-  header.e_shoff = ~uint64_t{0} - 10;
-  header.e_phoff = ~uint64_t{0} - 10;
-  wild.replace(0, sizeof header, reinterpret_cast<const char*>(&header), sizeof header);
-  const ElfFileOf file(wild);
-  EXPECT_EQ(read_elf(file.path()).loader, "");
-  EXPECT_FALSE(any_symbol(file.path(), [](const std::string&, bool) { return true; }));
+  const auto far_away = [](Elf64_Ehdr& header) { header.e_shoff = header.e_phoff = ~uint64_t{0} - 10; };
+  const std::string wild = folder.write("wild", with_header(whole, far_away));
+  EXPECT_EQ(read_elf(wild).loader, "");
+  EXPECT_FALSE(any_symbol(wild, [](const std::string&, bool) { return true; }));
 }
 
 TEST(ElfFile, AnotherProcessorIsSeen) {
-  std::string other = bytes_of(kSelf);
-  Elf64_Ehdr header{};
-  other.copy(reinterpret_cast<char*>(&header), sizeof header);
-  header.e_machine = EM_S390;
-  other.replace(0, sizeof header, reinterpret_cast<const char*>(&header), sizeof header);
-  const ElfFileOf file(other);
-  EXPECT_TRUE(read_elf(file.path()).valid);
-  EXPECT_FALSE(read_elf(file.path()).same_machine);
+  const test::Folder folder;
+  const auto of_another = [](Elf64_Ehdr& header) { header.e_machine = EM_S390; };
+  const std::string other = folder.write("other", with_header(bytes_of(kSelf), of_another));
+  EXPECT_TRUE(read_elf(other).valid);
+  EXPECT_FALSE(read_elf(other).same_machine);
 }
 
 }  // namespace

@@ -35,6 +35,26 @@ namespace {
 
 using test::Folder;
 
+/// How a child ends that runs body(), its exit code; 100: by a signal.
+template <typename Body>
+int exit_code_of(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+/// The kernel refuses to read what may not be touched.
+bool kernel_reads(const std::byte* p) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const bool could = write(ends[1], p, 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  return could;
+}
+
 TEST(Segment, MemfdIsSharedAndSparse) {
   Descriptor fd;
   ASSERT_TRUE(make_memfd("zh-test", 1 << 20, &fd).ok());
@@ -53,26 +73,22 @@ TEST(Segment, MemfdIsSharedAndSparse) {
 
 TEST(Segment, RoomIsFoundWithoutFallocate) {
   for (const unsigned error : {ENOSYS, EPERM, EOPNOTSUPP}) {
-    const pid_t child = fork();
-    if (child == 0) {
+    const int code = exit_code_of([&] {
       Descriptor fd;
-      if (!make_memfd("zh-test", 1 << 20, &fd).ok()) _exit(8);
+      if (!make_memfd("zh-test", 1 << 20, &fd).ok()) return 8;
       std::byte* a = nullptr;
-      if (!map_shared(fd.get(), 1 << 20, &a).ok()) _exit(7);
+      if (!map_shared(fd.get(), 1 << 20, &a).ok()) return 7;
       a[4096] = std::byte{5};
       test::refuse_call(SYS_fallocate, SECCOMP_RET_ERRNO | error);
-      if (fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, 0, 4096) == 0) _exit(6);
-      if (!back_range(fd.get(), 4096, 8192).ok()) _exit(5);
+      if (fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, 0, 4096) == 0) return 6;
+      if (!back_range(fd.get(), 4096, 8192).ok()) return 5;
       struct stat info {};
-      if (fstat(fd.get(), &info) != 0 || info.st_blocks * 512 < 8192) _exit(4);
-      if (a[4096] != std::byte{5}) _exit(3);
-      _exit(back_range(fd.get(), 1 << 20, 4096).ok() ? 2 : 0);  // behind the end there is none
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status)) << error;
-    if (WEXITSTATUS(status) == 9) GTEST_SKIP() << "no filters of system calls here";
-    EXPECT_EQ(WEXITSTATUS(status), 0) << error;
+      if (fstat(fd.get(), &info) != 0 || info.st_blocks * 512 < 8192) return 4;
+      if (a[4096] != std::byte{5}) return 3;
+      return back_range(fd.get(), 1 << 20, 4096).ok() ? 2 : 0;  // behind the end there is none
+    });
+    if (code == 9) GTEST_SKIP() << "no filters of system calls here";
+    EXPECT_EQ(code, 0) << error;
   }
 }
 
@@ -98,16 +114,13 @@ TEST(Segment, AFileLeavesNoName) {
 }
 
 TEST(Segment, TheFileSizeLimitIsAnErrorNotASignal) {
-  const pid_t child = fork();
-  if (child == 0) {
+  const int code = exit_code_of([] {
     const rlimit limit{4096, 4096};
     setrlimit(RLIMIT_FSIZE, &limit);
     Descriptor fd;
-    _exit(make_memfd("zh-test", 1 << 20, &fd).code() == Code::kNoMemory ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+    return make_memfd("zh-test", 1 << 20, &fd).code() == Code::kNoMemory ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
 }
 
 TEST(PrivateRoom, OpensFromItsStart) {
@@ -118,13 +131,8 @@ TEST(PrivateRoom, OpensFromItsStart) {
   std::memset(room.base(), 1, 100);
   ASSERT_TRUE(room.open((5 << 20) + 1));
   room.base()[5 << 20] = std::byte{7};
-  int pipe_ends[2];
-  ASSERT_EQ(pipe(pipe_ends), 0);
-  // The kernel refuses to read what may not be touched.
-  EXPECT_EQ(write(pipe_ends[1], room.base() + (50 << 20), 1), -1);
-  EXPECT_EQ(write(pipe_ends[1], room.base() + (5 << 20), 1), 1);
-  close(pipe_ends[0]);
-  close(pipe_ends[1]);
+  EXPECT_FALSE(kernel_reads(room.base() + (50 << 20)));
+  EXPECT_TRUE(kernel_reads(room.base() + (5 << 20)));
   EXPECT_TRUE(room.open(64 << 20));
   EXPECT_FALSE(room.open((64 << 20) + 1));
 }
@@ -138,30 +146,23 @@ TEST(PrivateRoom, OpensNothingBeyondItsEnd) {
   EXPECT_TRUE(room.open(kBytes));
   room.base()[kBytes - 1] = std::byte{7};
   if (above.base() != room.base() + kBytes) return;  // the kernel had another place
-  int pipe_ends[2];
-  ASSERT_EQ(pipe(pipe_ends), 0);
-  EXPECT_EQ(write(pipe_ends[1], above.base(), 1), -1);
-  close(pipe_ends[0]);
-  close(pipe_ends[1]);
+  EXPECT_FALSE(kernel_reads(above.base()));
 }
 
 TEST(Segment, TheAddressSpaceLimitIsAnError) {
 #ifdef ZH_SANITIZE
   GTEST_SKIP() << "sanitizers reserve terabytes of address space";
 #endif
-  const pid_t child = fork();
-  if (child == 0) {
+  const int code = exit_code_of([] {
     const rlimit limit{uint64_t{1} << 30, uint64_t{1} << 30};
     setrlimit(RLIMIT_AS, &limit);
     Descriptor fd;
     std::byte* p = nullptr;
     const bool small = address_space_left() < (uint64_t{1} << 30);
     const bool made = make_memfd("zh-test", uint64_t{4} << 30, &fd).ok();
-    _exit(small && made && map_shared(fd.get(), uint64_t{4} << 30, &p).code() == Code::kNoMemory ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+    return small && made && map_shared(fd.get(), uint64_t{4} << 30, &p).code() == Code::kNoMemory ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
 }
 
 TEST(Segment, ADescriptorPassesOverSockets) {

@@ -2,11 +2,11 @@
 #include "tools/bench/hosts.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
-#include <fstream>
+#include <string>
 
+#include "support/folder.h"
 #include "tools/cli/inputs.h"
 
 namespace zh::tools {
@@ -14,20 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "zerohop-hosts-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  void touch(const fs::path& file) const {
-    fs::create_directories((path / file).parent_path());
-    std::ofstream(path / file) << "";
-  }
-  fs::path path;
-};
+using test::Folder;
 
 TEST(BenchHosts, ALauncherIsKnownByWhatItSaysOfItsVersion) {
   const auto as_text = [](const std::string& said) {
@@ -43,27 +30,27 @@ TEST(BenchHosts, ALauncherIsKnownByWhatItSaysOfItsVersion) {
 
 TEST(BenchHosts, TheLibraryBesideALauncherNamesItsInterface) {
   const Folder f;
-  f.touch("bin/mpiexec");
-  const std::string launcher = (f.path / "bin/mpiexec").string();
+  f.write("bin/mpiexec", "");
+  const std::string launcher = f.path() + "/bin/mpiexec";
   EXPECT_FALSE(library_beside(launcher, ""));
-  f.touch("lib64/libmpi_abi.so.1");
+  f.write("lib64/libmpi_abi.so.1", "");
   EXPECT_EQ(library_beside(launcher, "")->abi, "abi");
-  f.touch("lib/libmpi.so.12");
+  f.write("lib/libmpi.so.12", "");
   EXPECT_EQ(library_beside(launcher, "")->abi, "mpich") << "MPICH brings the standard ABI's library, too";
-  EXPECT_EQ(library_beside(launcher, "abi")->folder, (f.path / "lib64").string());
+  EXPECT_EQ(library_beside(launcher, "abi")->folder, f.path() + "/lib64");
   EXPECT_FALSE(library_beside(launcher, "ompi"));
-  f.touch("lib/libmpi.so.40");
+  f.write("lib/libmpi.so.40", "");
   EXPECT_FALSE(library_beside(launcher, "")) << "one of two";
   EXPECT_EQ(library_beside(launcher, "ompi")->name, "libmpi.so.40");
 }
 
 TEST(BenchHosts, ALinkedLauncherBelongsToWhereItReallyLies) {
   const Folder f;
-  f.touch("real/bin/orterun");
-  f.touch("real/lib/libmpi.so.40");
-  fs::create_directories(f.path / "bin");
-  fs::create_symlink(f.path / "real/bin/orterun", f.path / "bin/mpiexec");
-  EXPECT_EQ(library_beside((f.path / "bin/mpiexec").string(), "")->abi, "ompi");
+  f.write("real/bin/orterun", "");
+  f.write("real/lib/libmpi.so.40", "");
+  fs::create_directories(f.path() + "/bin");
+  fs::create_symlink(f.path() + "/real/bin/orterun", f.path() + "/bin/mpiexec");
+  EXPECT_EQ(library_beside(f.path() + "/bin/mpiexec", "")->abi, "ompi");
 }
 
 TEST(BenchCheck, SizesAreOfTheProgramsRange) {
@@ -80,12 +67,12 @@ TEST(BenchCheck, NamesAndFiles) {
   EXPECT_EQ(wrong_names({"a", "b"}, "a,c"), "no such name: c (there are a,b)");
   EXPECT_NE(wrong_names({"a", "b"}, ","), "");
   const Folder f;
-  EXPECT_EQ(wrong_output((f.path / "new").string()), "");
-  EXPECT_NE(wrong_output(f.path.string()), "");
-  EXPECT_NE(wrong_output((f.path / "no" / "new").string()), "");
-  EXPECT_NE(wrong_input((f.path / "new").string()), "");
-  f.touch("new");
-  EXPECT_EQ(wrong_input((f.path / "new").string()), "");
+  EXPECT_EQ(wrong_output(f.path() + "/new"), "");
+  EXPECT_NE(wrong_output(f.path()), "");
+  EXPECT_NE(wrong_output(f.path() + "/no/new"), "");
+  EXPECT_NE(wrong_input(f.path() + "/new"), "");
+  f.write("new", "");
+  EXPECT_EQ(wrong_input(f.path() + "/new"), "");
 }
 
 }  // namespace

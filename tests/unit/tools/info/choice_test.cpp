@@ -2,11 +2,11 @@
 #include "tools/info/choice.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "support/folder.h"
 
 namespace zh::tools {
 namespace {
@@ -101,8 +101,8 @@ TEST(InfoChoice, RefusesNodesThatAreNotAlike) {
 }
 
 TEST(InfoChoice, ReadsVariablesAndBothTables) {
-  const std::string folder = testing::TempDir() + "zh_info_choice_test." + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
+  const test::Folder made;
+  const std::string folder = made.path();
   Options options;
   ASSERT_TRUE(options.set("ZEROHOP_CACHE", folder, Source::kCommandLine).ok());
   ASSERT_TRUE(options.set("chunk", "4K", Source::kCommandLine).ok());
@@ -123,7 +123,6 @@ TEST(InfoChoice, ReadsVariablesAndBothTables) {
   EXPECT_EQ(a["source"], "model");
   EXPECT_EQ(a["chunk_bytes"], 4096);
   EXPECT_EQ(choice_json(allreduce(8, 4, 1), facts_of(options, "mpich"))["source"], "default");
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
