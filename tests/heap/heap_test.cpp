@@ -360,10 +360,10 @@ void Gate::wait() const {
 
 }  // namespace zh::heap_test
 
-// main: one case by name; `--list`; without arguments every case in a process of its own.
+// main: one case or entry by name; without arguments every case in a process of its own.
 int main(int argc, char** argv) {
   using namespace zh::heap_test;
-  if (argc >= 2 && strcmp(argv[1], "--list") != 0) {
+  if (argc >= 2) {
     for (const Entry* e = g_entries; e != nullptr; e = e->next)
       if (strcmp(e->name, argv[1]) == 0) return e->body();
     for (const Case* c = g_cases; c != nullptr; c = c->next)
@@ -372,11 +372,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   int failed = 0;
-  for (const Case* c = g_cases; c != nullptr; c = c->next) {
-    if (argc >= 2)
-      puts(c->name);
-    else if (rerun(c->name).status != 0)
-      ++failed;
-  }
+  for (const Case* c = g_cases; c != nullptr; c = c->next) failed += rerun(c->name).status != 0;
   return failed > 0 ? 1 : 0;
 }

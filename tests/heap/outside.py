@@ -27,8 +27,8 @@ import time
 from pathlib import Path
 
 from outside_programs import all_parts
-from outside_run import TORTURE, Missing, Part, Results, Run, Untouched, Wrong
-from support import LIBRARY, ROOT
+from outside_run import Missing, Part, Results, Run, Untouched, Wrong
+from support import LIBRARY, ROOT, TORTURE
 
 KEPT = ROOT / "build" / "check" / "outside"
 MODES = ("plain", "on", "torture")

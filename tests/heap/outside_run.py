@@ -14,9 +14,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
-from support import LIBRARY, ROOT, environment, processes_of
+from support import LIBRARY, TORTURE, environment, processes_of
 
-TORTURE = os.environ.get("ZH_HEAP_TORTURE", str(ROOT / "build" / "lib" / "libheap_torture.so"))
 COUNTS = struct.Struct("7Q")  # struct Counts of torture_preload.c
 
 # What a run said: names of tests or lines, and "passed", "failed", "skipped" or the text that must be the same.
@@ -42,7 +41,6 @@ class Part:
     seconds: float  # that one run takes, roughly
     run: Callable[[Run], Results]
     quick: bool = False
-    torture: dict[str, str] = dataclasses.field(default_factory=dict)  # settings of the torture
     # Its work is done in forked children, where the library shares nothing: then the torture is skipped, not failed.
     forked: bool = False
     # The library must share nothing of it: that it refuses is what is tested.
@@ -81,7 +79,7 @@ class Run:
         self.preload = LIBRARY if self.mode == "on" else f"{TORTURE}:{LIBRARY}"
         self.env["LD_PRELOAD"] = self.preload
         if self.mode == "torture":
-            self.env |= {"ZH_TORTURE_COUNTS": str(self.counts)} | self.part.torture
+            self.env["ZH_TORTURE_COUNTS"] = str(self.counts)
 
     def call(self, *command: str | Path, name: str = "output", **options) -> tuple[int, str]:
         """Runs a command; its exit code (minus a signal's number) and all that it said."""

@@ -8,9 +8,6 @@
 //   ZH_TORTURE_PERCENT  how many of them are shared (80)
 //   ZH_TORTURE_MOST     bytes of a block of which no more than a part is shared (8 MiB)
 //   ZH_TORTURE_PARTS    of how many per cent of them only a part is shared (25)
-//   ZH_TORTURE_LATE     in how many per cent of the calls an older block is shared as well (20)
-//   ZH_TORTURE_MMAP     0: only the malloc family's blocks, not those of mmap()
-//   ZH_TORTURE_SEED     of the choice (1)
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +24,8 @@
 // The stack's way to thread-local data: the general one may allocate.
 #define OWN_THREAD __thread __attribute__((tls_model("initial-exec")))
 
-enum { kPage = 4096, kRemembered = 1024, kLooks = 16 };
+/// kLatePercent: of the calls, in which an older block is shared as well.
+enum { kPage = 4096, kRemembered = 1024, kLooks = 16, kLatePercent = 20 };
 /// Of a larger block only a part is shared: some programs allocate far more than they touch, and often.
 static size_t g_most = (size_t)8 << 20;
 
@@ -46,9 +44,6 @@ static struct Counts g_nowhere;
 static struct Counts* g_counts = &g_nowhere;
 static size_t g_min = 64 * 1024;
 static uint64_t g_percent = 80;
-static uint64_t g_late = 20;
-static uint64_t g_seed = 1;
-static uint64_t g_maps = 1;
 static uint64_t g_parts = 25;
 static uint64_t g_drawn;
 /// Blocks that were handed out, each in the place that its address chooses; a later one there replaces it.
@@ -143,9 +138,6 @@ __attribute__((constructor)) static void start(void) {
   know();
   g_min = setting("ZH_TORTURE_MIN", g_min);
   g_percent = setting("ZH_TORTURE_PERCENT", g_percent);
-  g_late = setting("ZH_TORTURE_LATE", g_late);
-  g_seed = setting("ZH_TORTURE_SEED", g_seed);
-  g_maps = setting("ZH_TORTURE_MMAP", g_maps);
   g_parts = setting("ZH_TORTURE_PARTS", g_parts);
   g_most = setting("ZH_TORTURE_MOST", g_most);
   const char* file = getenv("ZH_TORTURE_COUNTS");
@@ -162,7 +154,7 @@ __attribute__((constructor)) static void start(void) {
 
 /// splitmix64: the nth number of a run is the same in each.
 static uint64_t draw(void) {
-  uint64_t x = (g_seed << 32) + __atomic_add_fetch(&g_drawn, 1, __ATOMIC_RELAXED) * UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t x = (UINT64_C(1) << 32) + __atomic_add_fetch(&g_drawn, 1, __ATOMIC_RELAXED) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
   return x ^ (x >> 31);
@@ -212,7 +204,7 @@ static struct Block* place_of(const void* p) {
 /// Shares an older block with what the program has written there. No other thread can write it meanwhile. It may have
 /// been unmapped or replaced since: MPI is given such addresses as well.
 static void share_older(void) {
-  if (!__libc_single_threaded || !chance(g_late)) return;
+  if (!__libc_single_threaded || !chance(kLatePercent)) return;
   for (uint64_t at = draw(), end = at + kLooks; at != end; ++at) {
     struct Block* block = &g_remembered[at % kRemembered];
     if (block->p == NULL) continue;
@@ -243,7 +235,7 @@ static void old_block(void* p) {
   if (__atomic_load_n(&place->p, __ATOMIC_RELAXED) != p) return;
   void* same = p;
   if (!__atomic_compare_exchange_n(&place->p, &same, NULL, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
-  if (chance(g_late)) (void)share(p, g_next.usable_size(p), kData);
+  if (chance(kLatePercent)) (void)share(p, g_next.usable_size(p), kData);
 }
 
 EXPORT void* malloc(size_t n) {
@@ -314,10 +306,8 @@ EXPORT void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t o
   const int wanted = MAP_PRIVATE | MAP_ANONYMOUS;
   // A stack that grows by itself must stay what it is, and huge pages of the pool are no memory to share.
   const int kinds = wanted | MAP_SHARED | MAP_GROWSDOWN | MAP_HUGETLB;
-  if (g_maps != 0 && p != MAP_FAILED && protection == (PROT_READ | PROT_WRITE) && (flags & kinds) == wanted &&
-      looked_at(n)) {
+  if (p != MAP_FAILED && protection == (PROT_READ | PROT_WRITE) && (flags & kinds) == wanted && looked_at(n))
     new_block(p, n, kZeros);
-  }
   return p;
 }
 
