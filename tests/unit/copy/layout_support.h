@@ -22,8 +22,8 @@ struct Sample {
   }
 };
 
-/// Irregular blocks, vectors, planes, reversed orders, negative offsets and extents. Elements never overlap themselves or
-/// each other, so that a scatter has one right answer.
+/// Irregular blocks, vectors, planes, reversed orders, negative offsets and extents. Elements never overlap themselves
+/// or each other, so that a scatter has one right answer.
 inline Sample random_sample(std::mt19937_64& random) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);

@@ -86,15 +86,13 @@ class Tune(Case):
                 self.assertEqual(json.loads(zerohop("info", "--json", **env).stdout)["calibration"]["used"], not said)
 
     def test_what_cannot_be_asked_is_refused(self):
-        for args, said in (
+        cases = (
             (["--machines", "2"], "--json"),
             (["--json", "x.json", "--machines", "3"], "one for each rank"),
             (["--json", "x.json", "--machines", "2", "--pretend-nodes"], "excludes"),
             (["--json", "x.json", "--between", "no-such-launcher -n"], "no program that can be run"),
-        ):
-            r = zerohop("tune", *args)
-            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
-            self.assertIn(said, r.stderr)
+        )
+        self.refused(cases, "tune")
 
 
 class Measure(unittest.TestCase):

@@ -48,6 +48,15 @@ class Case(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
+    def refused(self, cases, *command, quiet=True):
+        """Each of `cases`, arguments and what is said of them, is refused; `quiet`: and nothing is printed."""
+        for args, said in cases:
+            r = zerohop(*command, *args)
+            self.assertEqual(r.returncode, 2, args)
+            self.assertIn(said, r.stderr, args)
+            if quiet:
+                self.assertEqual(r.stdout, "", args)
+
     def installed(self, *files):
         """The command alone in a folder with a blank in its name, with such files in its lib."""
         tree = Path(tempfile.mkdtemp(prefix="a b ", dir=self.folder.name))
