@@ -65,8 +65,6 @@ void check_all(uint64_t seed, const char* what) {
   for (const Range& r : kRanges) verify(r.p, r.n, seed, what);
 }
 
-HEAP_TEST(InitialValues) { check_start(); }
-
 /// Memory that was written to, and that is no file's, can be shared wherever it lies.
 void share_globals() {
   if (mode() == Mode::kBare) return;

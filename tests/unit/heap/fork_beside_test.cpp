@@ -1,8 +1,6 @@
 // fork() beside other threads: none of their writes is lost, and who waits on a futex in shared memory is woken.
 // label not-emulated: [.]ForkBeside
-// label processes: SemaphoresOfProcesses
 #include <linux/futex.h>
-#include <semaphore.h>
 #include <sys/syscall.h>
 
 #include <memory>
@@ -14,7 +12,6 @@
 namespace zh::heap::test {
 namespace {
 
-constexpr size_t kBesideLittle = 1 << 20;
 constexpr size_t kBesideMuch = 16 << 20;
 
 /// A word on each page, counted up by one thread.
@@ -112,35 +109,6 @@ TEST(ForkBesideWaiters, FutexesAreWokenOnPagesThatBecamePrivate) {
   EXPECT_TRUE(in_fork(heap, [] { return true; }));
   EXPECT_EQ(heap.stats().shared_bytes, 0U);
   for (auto& waiter : waiters) EXPECT_TRUE(waiter->wake());
-}
-
-TEST(ForkBesideWaiters, SemaphoresOfProcessesArePostedAfterwards) {
-  for (const size_t n : {kBesideLittle, kBesideMuch}) {
-    Heap& heap = fresh_heap();
-    std::byte* p = shared(heap, n, 0);
-    auto* semaphore = reinterpret_cast<sem_t*>(p + n / 2);
-    ASSERT_EQ(sem_init(semaphore, 1, 0), 0);
-    Atomic<uint32_t> passed{0};
-    std::thread waiter([&] {
-      timespec limit{};
-      clock_gettime(CLOCK_REALTIME, &limit);
-      limit.tv_sec += 20;
-      for (int i = 0; i < 2; ++i) {
-        while (sem_timedwait(semaphore, &limit) != 0 && errno == EINTR) {
-        }
-        if (errno != ETIMEDOUT) passed.fetch_add_relaxed(1);
-      }
-    });
-    usleep(20'000);
-    EXPECT_TRUE(in_fork(heap, [] { return true; }));
-    sem_post(semaphore);
-    while (passed.load_relaxed() == 0) std::this_thread::yield();
-    usleep(20'000);
-    EXPECT_TRUE(in_fork(heap, [] { return true; }));
-    sem_post(semaphore);
-    waiter.join();
-    EXPECT_EQ(passed.load_relaxed(), 2U);
-  }
 }
 
 }  // namespace
