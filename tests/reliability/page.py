@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 from jobs import Case
@@ -101,8 +102,13 @@ def page(rows: list[Row], cases: list[Case]) -> str:
     return text
 
 
-def as_json(rows: list[Row], cases: list[Case]) -> dict:
-    return {"kills": [dataclasses.asdict(row) for row in rows], "cases": [dataclasses.asdict(case) for case in cases]}
+def as_json(rows: list[Row], cases: list[Case]) -> str:
+    """One result a line: a change of it is one line, too."""
+    lists = []
+    for name, results in ("kills", rows), ("cases", cases):
+        lines = ",\n".join(json.dumps(dataclasses.asdict(result)) for result in results)
+        lists.append(f'"{name}": [\n{lines}\n]')
+    return "{" + ",\n".join(lists) + "}\n"
 
 
 def of_json(document: dict) -> tuple[list[Row], list[Case]]:

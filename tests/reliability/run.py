@@ -89,7 +89,7 @@ def merge(file: Path, tally: Tally) -> tuple[list[kills.Row], list[Case]]:
         kills.add_up(rows, row)
     fresh = {(case.part, case.name, case.host): case for case in tally.cases}
     cases = [fresh.pop((case.part, case.name, case.host), case) for case in cases] + list(fresh.values())
-    file.write_text(json.dumps(page.as_json(rows, cases), indent=1) + "\n")
+    file.write_text(page.as_json(rows, cases))
     return rows, cases
 
 
