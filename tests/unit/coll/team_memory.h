@@ -1,5 +1,5 @@
 // What teams of started collectives in one thread need: shared memory, and nothing else of a rank; and an operation
-// whose order shows. Used by nonblocking_slots_test.cpp, nonblocking_staged_test.cpp and control_block_test.cpp.
+// whose order shows. Used by nonblocking_team_test.cpp and control_block_test.cpp.
 #pragma once
 
 #include <cstdlib>
