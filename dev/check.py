@@ -68,15 +68,18 @@ class Stage:
     action: Callable[[Path], Result]
 
 
-def run(command: list[str], log: Path, timeout_s: float, env: dict[str, str] | None = None) -> tuple[int, str]:
-    """Runs a command in a process group of its own, output appended to `log`; kills the group when the time is up."""
+def run(
+    command: list[str], log: Path, timeout_s: float, env: dict[str, str] | None = None, cwd: Path = ROOT
+) -> tuple[int, str]:
+    """Exit code, 124 when the time was up, and output, which is appended to `log`; the command has a process group of
+    its own, of which nothing is left then."""
     with log.open("a") as out:
         out.write(f"$ {' '.join(command)}\n")
         out.flush()
         start = out.tell()
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=cwd,
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(env or {})},

@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import re
 import shlex
 import signal
@@ -35,12 +34,12 @@ import sys
 import time
 from pathlib import Path
 
+from check import JOBS, SUMMARY, run
+
 ROOT = Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "tests" / "mutants"
-JOBS = os.environ.get("ZH_JOBS", str(os.cpu_count() or 1))
 BUILD_S = 3600
 CHECK_S = {"ctest": 180, "matrix": 300, "script": 300, "check": 300}
-SUMMARY = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 # Where the name of what failed stands: ctest, unittest, programs of tests/mpi, other stages and checkers.
 FAILED = [re.compile(p, re.MULTILINE) for p in (
     r"^ *\d+/\d+ Test +#\d+: (\S+) .*\*\*\*", r"^ *FAIL:? +(.+?): ", r"^failed: (.+)$", r"^(\S+:\d+: .+)$",
@@ -88,24 +87,7 @@ class Tree:
         self.planted: list[str] = []  # targets that were built with the last fault in, and not since
 
     def run(self, command: list[str], limit_s: float) -> tuple[int, str]:
-        """Exit code, 124 when the time was up, and output; nothing that it started is left."""
-        with self.log.open("a+", errors="replace") as out:
-            out.write(f"$ {shlex.join(command)}\n")
-            out.flush()
-            begin = out.tell()
-            process = subprocess.Popen(
-                command, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            try:
-                code = process.wait(timeout=limit_s)
-            except BaseException as problem:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                if not isinstance(problem, subprocess.TimeoutExpired):
-                    raise
-                code = 124
-            out.seek(begin)
-            return code, out.read()
+        return run(command, self.log, limit_s, cwd=self.folder)
 
     def prepare(self) -> None:
         """The last commit of this checkout, with its MPI hosts."""
@@ -140,7 +122,7 @@ class Tree:
     def command(self, find: str) -> list[str]:
         kind, _, rest = find.partition(" ")
         if kind == "ctest":
-            tests = ["ctest", "--test-dir", "build/cmake/release", "-j", JOBS, "-R", rest]
+            tests = ["ctest", "--test-dir", "build/cmake/release", "-j", str(JOBS), "-R", rest]
             return [*tests, "--no-tests=error", "--stop-on-failure", "--output-on-failure"]
         arguments = shlex.split(rest)
         if kind == "matrix":
