@@ -416,8 +416,6 @@ def main() -> int:
     )
     parser.add_argument("--points", action="store_true", help="every size by itself, too")
     parser.add_argument("--json", action="store_true", help="print JSON; errors are shares, 0.05 for 5 %%")
-    if "--papers" in sys.argv:
-        parser.error("--papers is now `zerohop reproduce`, which has the papers' clusters by models, too")
     arguments = parser.parse_args()
     try:
         out, text = report(arguments)

@@ -58,21 +58,6 @@ constexpr const char* kDescription =
     "  zerohop model report                 how far models are from what was measured\n"
     "  zerohop reproduce                    the papers' figures and tables, beside what the papers show\n";
 
-/// Commands of before, and what does the same now.
-struct Renamed {
-  const char* parent;
-  const char* name;
-  const char* now;
-};
-constexpr Renamed kRenamed[] = {
-    {"bench", "figure", "reproduce"},       {"bench", "shapes", "bench coll --only linear_bcast,binomial_bcast"},
-    {"bench", "papers", "reproduce"},       {"bench", "matmul", "bench coll --only matmul"},
-    {"model", "papers", "reproduce"},       {"model", "predict", "schedule COLLECTIVE --profile PROFILE"},
-    {"model", "profile", "tune --profile"}, {"model", "choose", "tune --model PROFILE"},
-    {"model", "compare", "model report"},   {"model", "judge", "model report"},
-    {"model", "crossover", "model report"},
-};
-
 constexpr const char* kFooter =
     "Nothing is recompiled: `zerohop run` preloads libzerohop.so and starts the program.\n"
     "ZEROHOP_ENABLE=0 switches it off. `zerohop <command> --help` tells more.";
@@ -111,10 +96,6 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   if (!unknown.empty() && lacks_command) {
     what = "there is no command " + shell_quoted({unknown.front()}) + "; there are:";
     for (const CLI::App* known : command->get_subcommands({})) what += " " + known->get_name();
-    for (const Renamed& r : kRenamed) {
-      if (command->get_name() == r.parent && unknown.front() == r.name)
-        what = std::string(r.name) + " is now `zerohop " + r.now + "`";
-    }
   } else if (!unknown.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     what = "not expected: " + shell_quoted(unknown);
   }

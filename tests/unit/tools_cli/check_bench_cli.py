@@ -178,7 +178,6 @@ class Bench(unittest.TestCase):
             ("coll", ("--only", "bcast", "--sizes", "12"), "--sizes"),
             ("p2p", ("--arm", "a:no_such=1"), "no_such"),
             ("p2p", ("--arm", ":heap=0"), "NAME"),
-            ("papers", ("cc-7",), "papers is now `zerohop reproduce`"),
         ):
             self.mpi.place("f")
             r = self.mpi.run("bench", bench, *self.mpi.host, *args)

@@ -233,11 +233,6 @@ class Model(Case):
             (("model", "report", "/no/such", "-p", "gigabit-like"), "/no/such"),
             (("model", "report", self.profile(dict), "-p", "gigabit-like"), "no result of `zerohop bench algorithms"),
             (("model", "report", self.measured(), "-p", "gigabit-like"), "none of its rows"),
-            (("model", "judge"), "judge is now `zerohop model report`"),
-            (("bench", "matmul", "--quick"), "matmul is now `zerohop bench coll --only matmul`"),
-            (("bench", "papers", "cc-8"), "papers is now `zerohop reproduce`"),
-            (("model", "report", "--papers", "-p", "gigabit-like"), "--papers is now `zerohop reproduce`"),
-            (("model", "papers"), "papers is now `zerohop reproduce`"),
         )
         self.refused(cases)
 
