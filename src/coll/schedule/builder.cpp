@@ -68,8 +68,6 @@ uint32_t Builder::copy(Range from, Range to) {
   return from.place == to.place && from.at == to.at ? kNoStep : local(StepKind::kCopy, from, to);
 }
 
-uint32_t Builder::reduce(Range from, Range to) { return local(StepKind::kReduceLocal, from, to); }
-
 uint32_t Builder::message(StepKind kind, uint32_t rank, Range range, After after, bool whole) {
   uint32_t& count = (kind == StepKind::kSend ? sent_ : received_)[rank];
   Step step;
@@ -92,107 +90,22 @@ uint32_t Builder::same_tag(const Step& step) const {
   return kNoStep;
 }
 
-uint32_t Builder::send(uint32_t rank, Range from, After after) {
-  return from.bytes == 0 ? kNoStep : message(StepKind::kSend, rank, from, after);
-}
-
-uint32_t Builder::receive(uint32_t rank, Range to, After after, bool whole) {
-  return to.bytes == 0 ? kNoStep : message(StepKind::kReceive, rank, to, after, whole);
-}
-
-uint32_t Builder::signal(uint32_t rank, After after) { return message(StepKind::kSend, rank, {}, after); }
-
-uint32_t Builder::await(uint32_t rank, After after) { return message(StepKind::kReceive, rank, {}, after); }
-
-uint32_t Builder::shared(Step step, const SharedBy& by, After after) {
+uint32_t Builder::shared(StepKind kind, const SharedBy& by, Range from, Range to, After after, Parts parts, bool even) {
+  Step step = step_of(kind, from, to);
   step.peer = by.peer;
   step.tag = by.place;
   step.of_leaders = by.leaders;
-  return last_shared_ = add(step, after, last_shared_);
-}
-
-void Builder::divide(Step& step, std::span<const uint64_t> parts) {
+  step.even = even;
   step.first_part = static_cast<uint32_t>(schedule_.parts.size());
   step.n_parts = static_cast<uint32_t>(parts.size());
   schedule_.parts.insert(schedule_.parts.end(), parts.begin(), parts.end());
+  return last_shared_ = add(step, after, last_shared_);
 }
 
-uint32_t Builder::bcast_root(const SharedBy& by, Range from, After after) {
-  return shared(step_of(StepKind::kBcastRoot, from, {}), by, after);
-}
-
-uint32_t Builder::bcast_leaf(const SharedBy& by, Range to, After after) {
-  return shared(step_of(StepKind::kBcastLeaf, {}, to), by, after);
-}
-
-uint32_t Builder::reduce_leaf(const SharedBy& by, Range from, After after) {
-  return shared(step_of(StepKind::kReduceLeaf, from, {}), by, after);
-}
-
-uint32_t Builder::reduce_root(const SharedBy& by, Range from, Range to, After after) {
-  return shared(step_of(StepKind::kReduceRoot, from, to), by, after);
-}
-
-uint32_t Builder::gather_leaf(const SharedBy& by, Range from, bool even) {
-  Step step = step_of(StepKind::kGatherLeaf, from, {});
-  step.even = even;
-  return shared(step, by);
-}
-
-uint32_t Builder::gather_root(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts, bool even) {
-  Step step = step_of(StepKind::kGatherRoot, from, to);
-  step.even = even;
-  divide(step, parts);
-  return shared(step, by);
-}
-
-uint32_t Builder::scatter_root(const SharedBy& by, Range all, std::span<const uint64_t> parts, bool even) {
-  Step step = step_of(StepKind::kScatterRoot, all.part(0, parts[by.place]), {});
-  step.even = even;
-  divide(step, parts);
-  return shared(step, by);
-}
-
-uint32_t Builder::scatter_leaf(const SharedBy& by, Range to, bool even) {
-  Step step = step_of(StepKind::kScatterLeaf, {}, to);
-  step.even = even;
-  return shared(step, by);
-}
-
-uint32_t Builder::barrier(const SharedBy& by, After after) {
-  return shared(step_of(StepKind::kBarrier, {}, {}), by, after);
-}
-
-uint32_t Builder::allreduce(const SharedBy& by, Range from, Range to) {
-  return shared(step_of(StepKind::kAllreduce, from, to), by);
-}
-
-uint32_t Builder::allgather(const SharedBy& by, uint32_t own, Range all, std::span<const uint64_t> parts) {
+uint32_t Builder::allgather(const SharedBy& by, uint32_t own, Range all, Parts parts) {
   uint64_t before = 0;
   for (uint32_t i = 0; i < own; ++i) before += parts[i];
-  Step step = step_of(StepKind::kAllgather, all.part(before, parts[own]), all);
-  divide(step, parts);
-  return shared(step, by);
-}
-
-uint32_t Builder::alltoall(const SharedBy& by, uint32_t own, Range from, Range to, std::span<const uint64_t> parts) {
-  Step step = step_of(StepKind::kAlltoall, from.part(0, parts[own]), to);
-  divide(step, parts);
-  return shared(step, by);
-}
-
-uint32_t Builder::reduce_scatter(const SharedBy& by, Range from, Range to, std::span<const uint64_t> parts) {
-  Step step = step_of(StepKind::kReduceScatter, from.part(0, to.bytes), to);
-  divide(step, parts);
-  return shared(step, by);
-}
-
-uint32_t Builder::scan(const SharedBy& by, Range from, Range to) {
-  return shared(step_of(StepKind::kScan, from, to), by);
-}
-
-uint32_t Builder::exscan(const SharedBy& by, Range from, Range to) {
-  return shared(step_of(StepKind::kExscan, from, to), by);
+  return shared(StepKind::kAllgather, by, all.part(before, parts[own]), all, {}, parts);
 }
 
 Range Builder::scratch(uint64_t bytes) {
@@ -201,7 +114,5 @@ Range Builder::scratch(uint64_t bytes) {
   schedule_.scratch_bytes = std::max(schedule_.scratch_bytes, scratch_);
   return range;
 }
-
-Schedule Builder::finish() { return std::move(schedule_); }
 
 }  // namespace zh::coll
