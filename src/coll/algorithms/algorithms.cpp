@@ -2,6 +2,7 @@
 #include "coll/algorithms/algorithms.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "base/shm_types.h"
@@ -84,35 +85,15 @@ void make_in_place(Schedule& schedule, const Problem& p) {
 }  // namespace
 
 std::span<const Algorithm> algorithms(Collective collective) {
-  switch (collective) {
-    case Collective::kBarrier:
-      return barrier_algorithms();
-    case Collective::kBcast:
-      return bcast_algorithms();
-    case Collective::kReduce:
-      return reduce_algorithms();
-    case Collective::kAllreduce:
-      return allreduce_algorithms();
-    case Collective::kReduceScatter:
-      return reduce_scatter_algorithms();
-    case Collective::kScan:
-      return scan_algorithms();
-    case Collective::kExscan:
-      return exscan_algorithms();
-    case Collective::kGather:
-      return gather_algorithms();
-    case Collective::kScatter:
-      return scatter_algorithms();
-    case Collective::kAllgather:
-      return allgather_algorithms();
-    case Collective::kAlltoall:
-      return alltoall_algorithms();
-    case Collective::kNeighbor:
-      return neighbor_algorithms();
-    case Collective::kCount:
-      break;
-  }
-  return {};
+  using Family = std::span<const Algorithm> (*)();
+  static constexpr Family kFamilies[] = {
+      barrier_algorithms, bcast_algorithms,  reduce_algorithms,  allreduce_algorithms, reduce_scatter_algorithms,
+      scan_algorithms,    exscan_algorithms, gather_algorithms,  scatter_algorithms,   allgather_algorithms,
+      alltoall_algorithms};
+  static_assert(std::size(kFamilies) == static_cast<size_t>(Collective::kCount));
+  if (collective == Collective::kNeighbor) return neighbor_algorithms();
+  if (collective == Collective::kCount) return {};
+  return kFamilies[static_cast<size_t>(collective)]();
 }
 
 const Algorithm* algorithm(Collective collective, std::string_view name) {

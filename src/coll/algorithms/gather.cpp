@@ -7,27 +7,17 @@
 namespace zh::coll {
 namespace {
 
-void gather_linear(Builder& b, const Problem& p) {
+/// The root with each of the others.
+void linear(Builder& b, const Problem& p) {
+  const bool gathers = p.collective == Collective::kGather;
   if (p.self != p.root) {
-    b.send(p.root, p.send_piece(p.self));
+    gathers ? b.send(p.root, p.send_piece(p.self)) : b.receive(p.root, p.recv_piece(p.self));
     return;
   }
   b.copy(p.send_piece(p.self), p.recv_piece(p.self));
   for (uint32_t i = 1; i < p.ranks(); ++i) {
     const uint32_t rank = (p.root + i) % p.ranks();
-    b.receive(rank, p.recv_piece(rank));
-  }
-}
-
-void scatter_linear(Builder& b, const Problem& p) {
-  if (p.self != p.root) {
-    b.receive(p.root, p.recv_piece(p.self));
-    return;
-  }
-  b.copy(p.send_piece(p.self), p.recv_piece(p.self));
-  for (uint32_t i = 1; i < p.ranks(); ++i) {
-    const uint32_t rank = (p.root + i) % p.ranks();
-    b.send(rank, p.send_piece(rank));
+    gathers ? b.receive(rank, p.recv_piece(rank)) : b.send(rank, p.send_piece(rank));
   }
 }
 
@@ -173,14 +163,14 @@ void scatter_host_leaders(Builder& b, const Problem& p) {
 }
 
 constexpr Algorithm kGather[] = {
-    {"linear", "everybody sends to the root", "MPI standard 6.5; mlog_nP paper, section 6", always, gather_linear},
+    {"linear", "everybody sends to the root", "MPI standard 6.5; mlog_nP paper, section 6", always, linear},
     {"binomial", "subtrees collect before they send", "mlog_nP paper, section 6", if_uniform, gather_binomial},
     {kHostLeaders, "nodes' pieces to leaders, then the host's gather among them", kHostLeadersSource,
      if_several_nodes_uniform, gather_host_leaders},
 };
 
 constexpr Algorithm kScatter[] = {
-    {"linear", "the root sends to everybody", "MPI standard 6.6; mlog_nP paper, section 6", always, scatter_linear},
+    {"linear", "the root sends to everybody", "MPI standard 6.6; mlog_nP paper, section 6", always, linear},
     {"binomial", "recursive halving of what is sent", "multicore collectives paper, section 4.1", if_uniform,
      scatter_binomial},
     {kHostLeaders, "the host's scatter among leaders of whole nodes' pieces, then inside nodes", kHostLeadersSource,
