@@ -24,25 +24,11 @@ StepKind kind_of_root(StepKind kind) {
 
 /// Whether Step::even says something.
 bool may_be_even(StepKind kind) {
-  return kind == StepKind::kGatherLeaf || kind == StepKind::kGatherRoot || kind == StepKind::kScatterRoot ||
-         kind == StepKind::kScatterLeaf;
+  return kind >= StepKind::kGatherLeaf && kind <= StepKind::kScatterLeaf;
 }
 
 /// Whether all ends have steps of one kind.
-bool is_alike(StepKind kind) {
-  switch (kind) {
-    case StepKind::kBarrier:
-    case StepKind::kAllreduce:
-    case StepKind::kAllgather:
-    case StepKind::kAlltoall:
-    case StepKind::kReduceScatter:
-    case StepKind::kScan:
-    case StepKind::kExscan:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_alike(StepKind kind) { return kind >= StepKind::kBarrier; }
 
 /// Of the ranks of one node, or of the leaders of all.
 class Matching {

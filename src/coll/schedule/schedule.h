@@ -37,7 +37,7 @@ enum class StepKind : uint8_t {
   kGatherRoot,     ///< `to` gets the parts of all, one behind another; `from` is the own one, of leaders in its place
   kScatterRoot,    ///< all others of the group get their parts of `from`, which lie there one behind another
   kScatterLeaf,    ///< gets `to`, its part of what `peer`, the root, has
-  kBarrier,        ///< all have come
+  kBarrier,        ///< all have come; from here on all ranks do the same
   kAllreduce,      ///< all get to = from of the first op ... op from of the last
   kAllgather,      ///< `to` gets the parts of all on every rank; `from` is the own one, in its place there
   kAlltoall,       ///< each gets `to`, the parts for it of all; `from` has its own parts for all
