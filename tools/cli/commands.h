@@ -37,8 +37,7 @@ extern int exit_code;
 /// Ranks of the job on this machine by the launchers' variables; 0 if unknown.
 [[nodiscard]] int launched_local_ranks();
 
-/// Becomes `python3 -m zerohop.<module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
-/// the exit code, after a message.
-int become_python(const std::string& module, const std::vector<std::string>& arguments);
+/// A command that is `python3 -m zerohop.<module>`, which is told this command, and all that stands behind its name.
+void add_python_command(CLI::App& parent, const std::string& name, const std::string& module, const std::string& about);
 
 }  // namespace zh::tools

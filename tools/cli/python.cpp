@@ -1,5 +1,4 @@
-// Commands that are written in Python: what tabulates and does statistics. `zerohop reproduce` is here whole
-// (python/zerohop/reproduce).
+// Commands that are written in Python, in python/zerohop: what tabulates and does statistics.
 #include "tools/cli/commands.h"
 
 #include <CLI/CLI.hpp>
@@ -27,8 +26,8 @@ std::string package_folder() {
   return "";
 }
 
-}  // namespace
-
+/// Becomes `python3 -m zerohop.<module> --zerohop <this command> <arguments>`. Returns only when that cannot be, with
+/// the exit code, after a message.
 int become_python(const std::string& module, const std::vector<std::string>& arguments) {
   constexpr int kCannotRun = 126;
   if (const std::string folder = package_folder(); !folder.empty()) {
@@ -44,12 +43,29 @@ int become_python(const std::string& module, const std::vector<std::string>& arg
   return kCannotRun;
 }
 
+}  // namespace
+
+void add_python_command(CLI::App& parent, const std::string& name, const std::string& module,
+                        const std::string& about) {
+  CLI::App* command = parent.add_subcommand(name, about + " (needs python3).");
+  command->set_help_flag();
+  command->prefix_command();
+  command->callback([command, module] { exit_code = become_python(module, command->remaining()); });
+}
+
+void add_model_command(CLI::App& app) {
+  CLI::App* model = app.add_subcommand("model", "How far the models of collectives are from what was measured.");
+  model->require_subcommand(1);
+  model->footer(
+      "`zerohop schedule --profile` prices one collective, `zerohop tune --model` tells the fastest algorithms.\n\n"
+      "  zerohop model report measured.json --profile here.json\n"
+      "  zerohop model report --help");
+  add_python_command(*model, "report", "model_report", "Models beside measurements, and their choices");
+}
+
 void add_reproduce_command(CLI::App& app) {
-  CLI::App* reproduce = app.add_subcommand(
-      "reproduce", "The figures and tables of the five papers, measured or modelled here (needs python3).");
-  reproduce->set_help_flag();
-  reproduce->prefix_command();
-  reproduce->callback([reproduce] { exit_code = become_python("reproduce", reproduce->remaining()); });
+  add_python_command(app, "reproduce", "reproduce",
+                     "The figures and tables of the five papers, measured or modelled here");
 }
 
 }  // namespace zh::tools
