@@ -272,7 +272,7 @@ std::string find(const std::vector<Problem>& problems, Found* f) {
   }
   f->verdict = coll::check(problems, f->schedules, {kMostStretches});
   if (f->verdict.gave_up) return "not proved, since " + f->verdict.fault;
-  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, *f->problem.layout, coll::logical_prices());
+  if (f->verdict.proved()) f->times = coll::timeline(f->schedules, *f->problem.layout);
   return "";
 }
 

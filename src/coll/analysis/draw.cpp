@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <string_view>
+#include <utility>
 
 #include "coll/analysis/pairs.h"
 
@@ -29,6 +31,13 @@ constexpr const char* kSharedColor = "#8b5fbf";
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   out += text;
+}
+
+/// Text as an SVG document may hold it.
+std::string svg_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return out;
 }
 
 const char* drawn_place(Place place) {
@@ -182,12 +191,6 @@ class Picture {
 };
 
 }  // namespace
-
-std::string svg_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
 
 std::string describe(const Step& step) {
   const std::string from = range_text(step.from, step.from_at, step.bytes);

@@ -4,7 +4,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "coll/analysis/timeline.h"
 #include "coll/schedule/problem.h"
@@ -15,9 +14,6 @@ namespace zh::coll {
 /// `title` is put above it. The schedules must be proved, and `times` be theirs.
 [[nodiscard]] std::string draw(std::span<const Schedule> schedules, const Layout& layout, const Timeline& times,
                                const std::string& title);
-
-/// Text as an SVG document may hold it.
-[[nodiscard]] std::string svg_text(std::string_view text);
 
 /// A step in words: "send input [0, 4096) to rank 3".
 [[nodiscard]] std::string describe(const Step& step);

@@ -16,14 +16,16 @@
 namespace zh::coll {
 namespace {
 
-double logical_price(const void*, const Step& step, bool between) { return !step.message() ? 1 : between ? 4 : 2; }
+// What a step takes, in logical units.
+constexpr double kWorkTime = 1;
+constexpr double kInsideTime = 2;
+constexpr double kBetweenTime = 4;
 
 class Simulation {
  public:
-  Simulation(std::span<const Schedule> schedules, const Layout& layout, const Prices& prices)
+  Simulation(std::span<const Schedule> schedules, const Layout& layout)
       : schedules_(schedules),
         layout_(layout),
-        prices_(prices),
         pairs_(pair_messages(schedules)),
         shared_(match_shared(schedules, layout)) {
     for (const Schedule& schedule : schedules) {
@@ -173,12 +175,11 @@ class Simulation {
 
   /// A step of leaders takes as many exchanges between nodes as their number has binary digits.
   [[nodiscard]] double price_of(uint32_t rank, uint32_t i) const {
-    Step step = schedules_[rank].steps[i];
-    if (!step.of_leaders) return prices_.of(prices_.context, step, between(rank, step));
-    step.kind = StepKind::kSend;
-    step.bytes = schedules_[rank].total(step);
+    const Step& step = schedules_[rank].steps[i];
+    if (step.message()) return between(rank, step) ? kBetweenTime : kInsideTime;
+    if (!step.of_leaders) return kWorkTime;
     const auto others = static_cast<uint32_t>(shared_.group(rank, i)->ends.size() - 1);
-    return std::bit_width(others) * prices_.of(prices_.context, step, true);
+    return std::bit_width(others) * kBetweenTime;
   }
 
   void finish(uint32_t rank, uint32_t i, Span span) {
@@ -198,7 +199,6 @@ class Simulation {
 
   std::span<const Schedule> schedules_;
   const Layout& layout_;
-  const Prices& prices_;
   Pairs pairs_;
   SharedSteps shared_;
   std::vector<Rank> ranks_;
@@ -208,10 +208,8 @@ class Simulation {
 
 }  // namespace
 
-Prices logical_prices() { return {logical_price, nullptr}; }
-
-Timeline timeline(std::span<const Schedule> schedules, const Layout& layout, const Prices& prices) {
-  return Simulation(schedules, layout, prices).run();
+Timeline timeline(std::span<const Schedule> schedules, const Layout& layout) {
+  return Simulation(schedules, layout).run();
 }
 
 }  // namespace zh::coll

@@ -1,5 +1,5 @@
-// When each step of a schedule would run: simulates all ranks under a price list. Used to draw schedules and to predict
-// their time; the prices come from the caller, so it refuses to know machines.
+// When each step of a schedule would run: simulates all ranks in logical time. Used to draw schedules. It refuses to
+// know machines; what they take is the walk's (walk.h).
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,6 @@
 #include "coll/schedule/schedule.h"
 
 namespace zh::coll {
-
-/// What a step takes, > 0, in the caller's unit of time. A message has one price, asked of its send. `between` tells
-/// whether it goes between nodes.
-struct Prices {
-  double (*of)(const void* context, const Step& step, bool between) = nullptr;
-  const void* context = nullptr;
-};
-
-/// For pictures: a copy, reduction or shared step takes 1, a message inside a node 2, one between nodes 4, whatever
-/// their bytes; a step of leaders 4 for each doubling of their number.
-[[nodiscard]] Prices logical_prices();
 
 struct Span {
   double start = 0;
@@ -35,8 +24,9 @@ struct Timeline {
 /// A rank does one thing of each kind at a time: a copy or reduction, a send and a receive inside its node, a send and
 /// a receive between nodes; what was ready first goes first. That is the one-ported model of the mlog_nP paper (section
 /// 4), by level, so that work inside nodes overlaps with the network (multicore collectives paper, section 4.1).
-/// A shared step is work of all ranks of its node at the same time, at one price.
+/// A copy, reduction or shared step, which is work of all ranks of its node at the same time, takes 1, a message inside
+/// a node 2, one between nodes 4, whatever their bytes; a step of leaders 4 for each doubling of their number.
 /// The schedules must be proved (check.h). O(steps log steps).
-[[nodiscard]] Timeline timeline(std::span<const Schedule> schedules, const Layout& layout, const Prices& prices);
+[[nodiscard]] Timeline timeline(std::span<const Schedule> schedules, const Layout& layout);
 
 }  // namespace zh::coll

@@ -33,7 +33,7 @@ Built built(Collective collective, std::string_view name, uint32_t ranks, uint32
   problem.layout = blocks_of(ranks, nodes);
   Built out;
   EXPECT_TRUE(coll::build(coll::for_all_ranks(problem), name, &out.schedules).ok());
-  out.times = coll::timeline(out.schedules, *problem.layout, coll::logical_prices());
+  out.times = coll::timeline(out.schedules, *problem.layout);
   return out;
 }
 
@@ -143,7 +143,7 @@ TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
     const std::vector<Problem> problems = with_teams(coll::for_all_ranks(problem), false);
     std::vector<Schedule> schedules;
     EXPECT_TRUE(coll::build(problems, algorithm, &schedules).ok());
-    return coll::timeline(schedules, *problem.layout, coll::logical_prices()).end;
+    return coll::timeline(schedules, *problem.layout).end;
   };
   const std::pair<Collective, std::string_view> all[] = {
       {Collective::kBarrier, "hierarchical"},        {Collective::kBcast, "leader-ring"},
