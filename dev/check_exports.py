@@ -2,7 +2,7 @@
 """Checks that the preloaded libraries are safe guests in a program that is not ours.
 
 For libzerohop.so and the per-ABI modules libzerohop-*.so beside it (in build/lib, or --lib <folder>):
-- exported: for libzerohop.so exactly MPI_F and PMPI_F of src/mpi/entry/{functions,blocking}.table, the families of
+- exported: for libzerohop.so exactly MPI_F and PMPI_F of the tables in src/mpi/entry, the families of
   malloc and madvise for the shared heap, PMIx_Commit (and zh_ names); for a module zh_ names only. Never
   the functions by which programs find the host's library (MPI_Get_version and the like).
 - undefined: no MPI or Open MPI symbol, strong or weak: the host is found at run time, and a process without MPI must
@@ -24,8 +24,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "src" / "mpi" / "entry" / "functions.table"
+from check_table import ROOT, read_tables
+
 FAMILIES = {
     "malloc", "calloc", "realloc", "reallocarray", "free", "free_sized", "free_aligned_sized", "malloc_trim",
     "madvise", "mmap", "mmap64", "munmap", "mremap", "mprotect", "pkey_mprotect", "brk", "sbrk",
@@ -49,14 +49,6 @@ def dynamic_symbols(library: Path) -> tuple[set[str], set[str]]:
         *_, kind, name = line.split()
         (undefined if kind in "Uwv" and len(line.split()) == 2 else defined).add(name.split("@")[0])
     return defined, undefined
-
-
-def taken_over(table: Path) -> set[str]:
-    """MPI_ and PMPI_ names of the table."""
-    tables = (table, table.with_name("blocking.table"))
-    text = "".join(t.read_text() for t in tables if t.exists())
-    names = re.findall(r"^\s*ZH_[FB]\w*\(\s*(\w+)", text, re.MULTILINE)
-    return {prefix + name for name in names for prefix in ("MPI_", "PMPI_")}
 
 
 def newer_glibc(binary: Path) -> list[str]:
@@ -114,12 +106,13 @@ def check_preload(library: Path) -> list[str]:
     return wrong
 
 
-def check(folder: Path, table: Path = TABLE, families: set[str] = FAMILIES) -> tuple[list[str], int]:
-    """Findings and number of libraries in `folder`; libzerohop.so exports what the table says and `families`."""
+def check(folder: Path, names: list[str], families: set[str] = FAMILIES) -> tuple[list[str], int]:
+    """Findings and number of libraries in `folder`; libzerohop.so exports the functions `names` and `families`."""
     front = folder / "libzerohop.so"
     if not front.exists():
         return [f"{front} does not exist (make build)"], 0
-    found = check_library(front, taken_over(table) | families) + check_preload(front)
+    mpi = {prefix + name for name in names for prefix in ("MPI_", "PMPI_")}
+    found = check_library(front, mpi | families) + check_preload(front)
     modules = sorted(folder.glob("libzerohop-*.so"))
     if not modules:
         found.append(f"no module libzerohop-<abi>.so beside {front.name}")
@@ -158,8 +151,6 @@ def self_test() -> int:
     surprises = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        table = folder / "functions.table"
-        table.write_text("ZH_F(Send)\n")
 
         def build(text: str, flags: str, output: str) -> None:
             (folder / "x.c").write_text(text)
@@ -167,23 +158,23 @@ def self_test() -> int:
 
         build("int zh_module(void) { return 0; }", "", "libzerohop-test.so")
         build(GOOD, "", "libzerohop.so")
-        found, _ = check(folder, table, set())
+        found, _ = check(folder, ["Send"], set())
         if found:
             print(f"self-test: false alarm {found}")
             surprises += 1
         for what, text, flags, expected in PLANTED:
             build(GOOD + text, flags, "libzerohop.so")
-            if not any(expected in f for f in check(folder, table, set())[0]):
+            if not any(expected in f for f in check(folder, ["Send"], set())[0]):
                 print(f"self-test: not found: {what}")
                 surprises += 1
         build(GOOD, "", "libzerohop.so")
         build("int MPI_Send(void) { return 0; }", "", "libzerohop.so")
-        if not any("does not export PMPI_Send" in f for f in check(folder, table, set())[0]):
+        if not any("does not export PMPI_Send" in f for f in check(folder, ["Send"], set())[0]):
             print("self-test: a missing function was not found")
             surprises += 1
         build(GOOD, "", "libzerohop.so")
         build("int MPI_Init(void) { return 0; }", "", "libzerohop-test.so")
-        if not any("libzerohop-test.so: exports MPI_Init" in f for f in check(folder, table, set())[0]):
+        if not any("libzerohop-test.so: exports MPI_Init" in f for f in check(folder, ["Send"], set())[0]):
             print("self-test: a module that exports an MPI name was not found")
             surprises += 1
     return surprises
@@ -198,7 +189,7 @@ def main() -> int:
         surprises = self_test()
         print(f"check_exports self-test: {len(PLANTED) + 2} faults planted, {surprises} surprises")
         return 1 if surprises else 0
-    found, libraries = check(arguments.lib.resolve())
+    found, libraries = check(arguments.lib.resolve(), read_tables())
     for line in found:
         print(line)
     print(f"check_exports: {libraries} libraries, {len(found)} findings")

@@ -1,4 +1,4 @@
-"""Compares src/mpi/entry/functions.table and blocking.table with each host's mpi.h and exported symbols.
+"""Compares src/mpi/entry/functions.table, and those that it includes, with each host's mpi.h and exported symbols.
 
 Usage: dev/check_table.py [--env build/env] [--library build/lib/libzerohop.so]
 
@@ -36,10 +36,14 @@ HOSTS = [
 ]
 
 
-def read_table() -> list[str]:
-    """Names in order; a name listed twice is an error."""
-    text = "".join((ROOT / "src/mpi/entry" / name).read_text() for name in ("functions.table", "blocking.table"))
-    return re.findall(r"^ZH_[FB]\((\w+)\)$", text, re.MULTILINE)
+def read_tables(folder: Path = ROOT / "src/mpi/entry") -> list[str]:
+    """Names of the functions in the tables of `folder`, as their macros make them; each should be there once."""
+    names = []
+    text = "".join(path.read_text() for path in sorted(folder.glob("*.table")))
+    for macro, name, nonblocking in re.findall(r"^ZH_(\w+)\((\w+)(?:, (\w+), \()?", text, re.MULTILINE):
+        forms = [name, nonblocking, f"{name}_init"] if macro == "COLLECTIVE" else [name]
+        names += forms if macro in ("F", "B") else [form + suffix for form in forms for suffix in ("", "_c")]
+    return names
 
 
 def added_by_zerohop(environment: str, header: str, name: str) -> bool:
@@ -84,7 +88,7 @@ def main() -> int:
     parser.add_argument("--library", type=Path, default=ROOT / "build/lib/libzerohop.so")
     args = parser.parse_args()
 
-    names = read_table()
+    names = read_tables()
     wrong = [f"functions.table: {name} is listed twice" for name in sorted({n for n in names if names.count(n) > 1})]
     wrong += [f"functions.table: {n} must not be taken over" for n in names if n in FORBIDDEN or n.startswith("Abi_")]
     checked = 0

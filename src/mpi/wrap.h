@@ -56,14 +56,12 @@ using N = int;
 using D = int;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, , parameters)
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 }  // namespace narrow
 namespace large {
 using N = MPI_Count;
 using D = MPI_Aint;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, _c, parameters)
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 }  // namespace large
 #undef ZH_ALL_FORMS
 using namespace narrow;

@@ -329,7 +329,6 @@ bool is_there(Blocking<Function> function) {
 enum class CallId : uint8_t {
 #define ZH_COLLECTIVE(name, nonblocking, ...) k##name, k##nonblocking, k##name##_init,
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
   kBarrier,
   kIbarrier,
   kBarrier_init,
@@ -355,7 +354,6 @@ namespace form {
 #endif
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_FORM(name) ZH_FORM(nonblocking) ZH_FORM(name##_init)
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 #undef ZH_FORM
 #define ZH_FORM(name)                                   \
   struct name {                                         \

@@ -14,7 +14,6 @@ namespace {
 const char* const kCallNames[] = {
 #define ZH_COLLECTIVE(name, nonblocking, ...) "MPI_" #name, "MPI_" #nonblocking, "MPI_" #name "_init",
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
     "MPI_Barrier", "MPI_Ibarrier", "MPI_Barrier_init"};
 
 std::string name_of(CallWay way, coll::Collective collective) {

@@ -131,7 +131,6 @@ using D = int;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
   int name parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 }  // namespace narrow
 
 namespace large {
@@ -140,7 +139,6 @@ using D = MPI_Aint;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
   int name##_c parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 }  // namespace large
 
 int Reduce_local(const void* in, void* inout, int n, MPI_Datatype t, MPI_Op op) {

@@ -83,7 +83,6 @@ using D = int;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
   ZH_BEGIN(nonblocking, name##_init, nonblocking, name##_init, parameters, calls::name<N>{__VA_ARGS__})
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 }  // namespace narrow
 
 namespace large {
@@ -92,7 +91,6 @@ using D = MPI_Aint;
 #define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
   ZH_BEGIN(nonblocking##_c, name##_init_c, nonblocking, name##_init, parameters, calls::name<N>{__VA_ARGS__})
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 }  // namespace large
 
 }  // namespace wrap

@@ -91,7 +91,6 @@ const char* load_host(void* library) {
   ZH_HOST_BLOCKING(ZH_X)
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_X(name) ZH_X(nonblocking)
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 #undef ZH_X
 #define ZH_X(name) find_or_absent(library, #name, &host.name);
   ZH_HOST_YOUNG(ZH_X)
@@ -104,7 +103,6 @@ const char* load_host(void* library) {
   ZH_HOST_COUNTED(ZH_X)
   ZH_HOST_COUNTED_BLOCKING(ZH_X)
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
 #undef ZH_X
 #endif
 #define ZH_OPTIONAL(name) static_cast<void>(find(library, #name, &host.name));
@@ -115,11 +113,9 @@ const char* load_host(void* library) {
 #define ZH_COLLECTIVE(name, ...) ZH_OPTIONAL(name##_init)
 #endif
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
   ZH_OPTIONAL(Barrier_init)
 #define ZH_B ZH_OPTIONAL
 #include "mpi/entry/blocking.table"
-#undef ZH_B
   ZH_OPTIONAL(Request_get_status_any)
   ZH_OPTIONAL(Request_c2f)
   ZH_OPTIONAL(Request_f2c)

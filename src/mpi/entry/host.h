@@ -93,10 +93,8 @@ struct Host {
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_B(name) ZH_X(nonblocking) ZH_X(name##_init)
 #endif
 #include "mpi/entry/collectives.table"
-#undef ZH_COLLECTIVE
   ZH_X(Barrier_init)
 #include "mpi/entry/blocking.table"
-#undef ZH_B
 #undef ZH_X
   bool large_counts;  ///< it has all functions with large counts (MPI 4.0)
   int* unweighted;    ///< MPI_UNWEIGHTED, which the libraries of MPICH's ABI hold

@@ -29,7 +29,6 @@ namespace {
 const char* const kNames[] = {
 #define ZH_F(name) #name,
 #include "mpi/entry/functions.table"
-#undef ZH_F
 };
 constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
 

@@ -30,10 +30,8 @@
         .set index, 0
 #define ZH_F(name) ENTRY(MPI_##name)
 #include "functions.table"
-#undef ZH_F
 #define ZH_F(name) ENTRY(PMPI_##name)
 #include "functions.table"
-#undef ZH_F
 
 #if defined(__x86_64__)
         .type zh_first_call, @function
@@ -99,8 +97,6 @@ zh_first_call:                          // x17: index
 zh_slots:
 #define ZH_F(name) .quad zh_lazy_MPI_##name;
 #include "functions.table"
-#undef ZH_F
 #define ZH_F(name) .quad zh_lazy_PMPI_##name;
 #include "functions.table"
-#undef ZH_F
         .size zh_slots, .-zh_slots

@@ -16,7 +16,6 @@ namespace {
 const char* const kWrapperNames[] = {
 #define ZH_F(name) #name,
 #include "mpi/entry/functions.table"
-#undef ZH_F
 };
 
 /// What a function of blocking.table leads to.
@@ -33,8 +32,6 @@ void* const kWrappers[] = {
 #define ZH_F(name) reinterpret_cast<void*>(&wrap::name),
 #define ZH_B(name) reinterpret_cast<void*>(&Pass<&Host::name>::call),
 #include "mpi/entry/functions.table"
-#undef ZH_B
-#undef ZH_F
 };
 constexpr unsigned kCount = sizeof(kWrapperNames) / sizeof(kWrapperNames[0]);
 
