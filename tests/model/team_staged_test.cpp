@@ -1,6 +1,6 @@
-// Large started collectives under the model checker: the shipped nonblocking_staged.cpp and
-// nonblocking_staged_steps.cpp with members as threads. A member's area is written again only when nobody reads it,
-// what is read is whole, and no acquire or release can be spared. See team_test.cpp.
+// Large started collectives under the model checker: the shipped nonblocking_staged.cpp with members
+// as threads. A member's area is written again only when nobody reads it, what is read is whole, and no acquire or
+// release can be spared. See team_test.cpp.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // The control blocks of collectives under the model checker: the shipped algorithms of src/coll (team.cpp, small.cpp,
-// move.cpp, single_copy_reduce.cpp, staged_reduce.cpp, reach.cpp, control_block_pool.cpp) with members as threads,
+// move.cpp, single_copy_reduce.cpp, staged_reduce.cpp, reach.cpp, control_block_pool.h) with members as threads,
 // at the smallest sizes. Each case shows that every result is right, that a slot, a cell, a staging area or a
 // control block is written again only when nobody reads it, and that a member's memory is its own when its call
 // returns; together they show that none of the acquires and releases can be spared. Messages, memory of peers and the

@@ -27,18 +27,27 @@ class ControlBlockPool {
   [[nodiscard]] BlockPool<StagedBlockShm>& staged() { return staged_; }
 
   /// An EdgesShm for a team; kNoOffset when the budget is used up.
-  [[nodiscard]] Offset take_edges();
+  [[nodiscard]] Offset take_edges() { return take_area(idle_edges_, sizeof(EdgesShm)); }
   /// No member looks at it any more.
-  void give_edges(Offset area);
+  void give_edges(Offset area) { give_area(idle_edges_, area); }
 
   /// kStagingBytes for one collective; kNoOffset when the budget is used up.
-  [[nodiscard]] Offset take_staging();
+  [[nodiscard]] Offset take_staging() { return take_area(idle_staging_, kStagingBytes); }
   /// No member looks at it any more.
-  void give_staging(Offset area);
+  void give_staging(Offset area) { give_area(idle_staging_, area); }
 
  private:
-  [[nodiscard]] Offset take_area(std::vector<Offset>& idle, uint64_t bytes);
-  void give_area(std::vector<Offset>& idle, Offset area);
+  [[nodiscard]] Offset take_area(std::vector<Offset>& idle, uint64_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (idle.empty()) return services_.allocate(bytes);
+    const Offset area = idle.back();
+    idle.pop_back();
+    return area;
+  }
+  void give_area(std::vector<Offset>& idle, Offset area) {
+    const std::scoped_lock lock(mutex_);
+    idle.push_back(area);
+  }
 
   Services& services_;
   BlockPool<ControlBlockShm> controls_;

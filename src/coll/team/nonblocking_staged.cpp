@@ -1,10 +1,13 @@
 // See nonblocking_staged.h.
 #include "coll/team/nonblocking_staged.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/crash_point.h"
 #include "base/invariant.h"
+#include "coll/team/fold.h"
+#include "coll/team/staged_slices.h"
 
 namespace zh::coll {
 
@@ -101,6 +104,90 @@ void NonblockingStaged::fail(NonblockingCall* call, Code code) {
   broken_ = broken_ || code == Code::kPeerDead;
   call->code = code;
   remove(call);
+}
+
+// --- The steps (staged_slices.h). What is not combined is taken one step after it was put.
+
+bool NonblockingStaged::plan(NonblockingCall* call) {
+  const uint64_t e = call->reduces() ? call->how.element_bytes : 1;
+  call->staged.room = kStagingHalf / places_of(call) / kLineBytes * kLineBytes;
+  call->staged.piece_now = call->staged.room / e * e;
+  if (call->staged.piece_now == 0) return false;
+  uint64_t longest = call->bytes;
+  if (call->reduces() && call->pieces == 1) {
+    // The first slice is none shorter than others.
+    const uint64_t count = call->bytes / e;
+    const uint64_t unit = std::max<uint64_t>(1, kLineBytes / e);  // two slices of an aligned buffer share no line
+    call->staged.slice = round_up((count + size_ - 1) / size_, unit) * e;
+    longest = std::min(call->staged.slice, call->bytes);
+  } else {
+    call->staged.slice = call->bytes;
+  }
+  call->staged.rounds = static_cast<uint32_t>((longest + call->staged.piece_now - 1) / call->staged.piece_now);
+  call->staged.steps = call->staged.rounds + (call->reduces() && call->pieces == 1 ? 2 : 1);
+  // The result for this member would go over operands that others' slices still need.
+  if (call->reduces() && call->pieces > 1 && call->out == call->give) return false;
+  streamed_ = streamed_from_most(services_, ranks_, self_);
+  return !call->reduces() || accumulator_.get(call->staged.piece_now) != nullptr;
+}
+
+auto NonblockingStaged::slices_of(const NonblockingCall* call) const {
+  const uint64_t total = call->pieces * call->bytes;
+  return StagedSlices{
+      size_,
+      self_,
+      call->staged.room,
+      call->staged.piece_now,
+      streamed_,
+      [total, slice = call->staged.slice](uint32_t i) { return std::min(total, i * slice); },
+      [this](uint32_t i) { return at<std::byte>(services_.base(), block(i).area); },
+  };
+}
+
+void NonblockingStaged::take_step(NonblockingCall* call) {
+  const uint64_t step = call->staged.step;
+  if (step < call->staged.rounds && call->gives) {
+    const auto* const in = static_cast<const std::byte*>(call->give);
+    if (places_of(call) == 1) {
+      slices_of(call).put(step, 0, in);
+    } else {
+      slices_of(call).put_for_others(step, in);
+    }
+  }
+  ZH_CRASH_POINT("staged: put");
+  if (!call->reduces()) {
+    if (step >= 1) take_pieces(call, step - 1);
+    return;
+  }
+  const bool takes_results = call->pieces == 1 && call->first != call->end;
+  if (step >= 2 && takes_results) slices_of(call).take(step - 2, static_cast<std::byte*>(call->out));
+  if (step >= 1 && step <= call->staged.rounds) combine(call, step - 1);
+}
+
+void NonblockingStaged::take_pieces(const NonblockingCall* call, uint64_t round) {
+  const auto slices = slices_of(call);
+  const auto p = slices.piece_of(round, call->piece);
+  if (p.bytes == 0) return;
+  const uint64_t before = call->piece * call->bytes;  // bytes of other pieces
+  for (uint32_t k = 0; k < size_; ++k) {
+    const uint32_t i = after_self(k);
+    if (i < call->first || i >= call->end) continue;
+    std::byte* const out = static_cast<std::byte*>(call->out) + (i - call->first) * call->bytes + p.from - before;
+    const auto* const own = static_cast<const std::byte*>(call->give) + p.from;
+    if (i == self_ && own == out) continue;
+    const std::byte* const from = i == self_ ? own : slices.room_of(round, i, call->piece);
+    copy::copy_bytes(out, from, p.bytes, copy::Store::kTemporal);
+  }
+}
+
+void NonblockingStaged::combine(const NonblockingCall* call, uint64_t round) {
+  auto* const out = static_cast<std::byte*>(call->out);
+  const bool is_vector = call->pieces == 1;
+  const bool takes = is_vector && call->first != call->end;
+  slices_of(call).combine(
+      round, static_cast<const std::byte*>(call->give), takes ? out : nullptr, is_vector ? nullptr : out,
+      accumulator_.get(call->staged.piece_now),
+      [&](uint64_t n, std::byte* to, const auto& operand) { fold_by_kernel(0, size_ - 1, n, to, call->how, operand); });
 }
 
 }  // namespace zh::coll

@@ -7,7 +7,6 @@
 
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
-#include "coll/team/distance.h"
 #include "coll/team/nonblocking_team.h"
 #include "coll/team/scratch.h"
 
@@ -34,7 +33,6 @@ class NonblockingStaged final : public TeamOfBlocks<StagedBlockShm> {
   [[nodiscard]] bool agree(const NonblockingCall* call) const;
   void tell(NonblockingCall* call, uint64_t steps);
 
-  // nonblocking_staged_steps.cpp
   /// Cuts the call into rounds; false if it cannot be carried out so, or there is no memory.
   bool plan(NonblockingCall* call);
   void take_step(NonblockingCall* call);

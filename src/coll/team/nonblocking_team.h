@@ -11,7 +11,6 @@
 #include "base/atomic.h"
 #include "base/invariant.h"
 #include "coll/team/block_pool.h"
-#include "coll/team/distance.h"
 #include "coll/team/nonblocking_call.h"
 #include "coll/team/services.h"
 #include "os/clock.h"

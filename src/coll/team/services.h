@@ -1,7 +1,9 @@
 // What a team needs of the rank that it belongs to; engine::Rank implements it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "base/atomic.h"
 #include "base/shm_types.h"
@@ -62,5 +64,20 @@ class Services {
   /// False once that rank's process has ended. Cheap enough to ask in a wait now and then.
   [[nodiscard]] virtual bool alive(uint32_t rank) = 0;
 };
+
+constexpr uint64_t kNeverStreamed = ~uint64_t{0};
+
+/// Contributions of so many bytes and more go past this rank's caches: most other members share none of them with it.
+inline uint64_t streamed_from_most(const Services& services, std::span<const uint32_t> members, uint32_t self) {
+  constexpr uint64_t kLargest = 1 << 20;  // a pair that streams from here on only shares a cache
+  uint32_t apart = 0;
+  uint64_t least = kNeverStreamed;
+  for (uint32_t i = 0; i < members.size(); ++i) {
+    const uint64_t from = i == self ? kNeverStreamed : services.streamed_from(members[i]);
+    apart += from <= kLargest ? 1 : 0;
+    least = std::min(least, from);
+  }
+  return 2 * apart > members.size() - 1 ? least : kNeverStreamed;
+}
 
 }  // namespace zh::coll

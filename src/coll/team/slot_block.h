@@ -28,8 +28,10 @@ struct alignas(kPairBytes) CallSlotShm {
   uint64_t bytes;
   std::byte payload[kSlotBytes];
 
-  /// For the owner before it publishes, and for members after (slot_block_invariant.cpp).
-  [[nodiscard]] const char* broken_invariant() const;
+  /// For the owner before it publishes, and for members after.
+  [[nodiscard]] const char* broken_invariant() const {
+    return bytes > kSlotBytes ? "a contribution to a started collective fits its slot" : nullptr;
+  }
 };
 static_assert(kShmSafe<CallSlotShm> && sizeof(CallSlotShm) == 5 * kPairBytes);
 
@@ -47,8 +49,16 @@ struct SlotBlockShm {
     done.store_relaxed(0);
     for (CallSlotShm& slot : slots) slot.seq.store_relaxed(0);
   }
-  /// For any member (slot_block_invariant.cpp).
-  [[nodiscard]] const char* broken_invariant(uint64_t team) const;
+  /// For any member.
+  [[nodiscard]] const char* broken_invariant(uint64_t team) const {
+    const uint64_t serves = context.load_relaxed();
+    if (serves != 0 && serves != team) return nullptr;  // another team's by now
+    for (uint32_t i = 0; i < kNonblockingSlots; ++i) {
+      const uint64_t seq = slots[i].seq.load_relaxed();
+      if (seq != 0 && seq % kNonblockingSlots != i) return "a started collective has one slot";
+    }
+    return nullptr;
+  }
 };
 static_assert(kShmSafe<SlotBlockShm>);
 

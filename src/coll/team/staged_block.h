@@ -31,8 +31,13 @@ struct StagedBlockShm {
     done.store_relaxed(0);
     stage.store_relaxed(0);
   }
-  /// For any member (staged_block_invariant.cpp).
-  [[nodiscard]] const char* broken_invariant(uint64_t team) const;
+  /// For any member.
+  [[nodiscard]] const char* broken_invariant(uint64_t team) const {
+    const uint64_t now = stage.load_relaxed();
+    const uint64_t serves = context.load_relaxed();
+    if (serves != 0 && serves != team) return nullptr;  // another team's by now
+    return now != 0 && (now & kAllSteps) == 0 ? "who has begun a staged collective has done a step of it" : nullptr;
+  }
 };
 static_assert(kShmSafe<StagedBlockShm>);
 

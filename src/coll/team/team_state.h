@@ -10,7 +10,6 @@
 #include "coll/sizes.h"
 #include "coll/team/control_block.h"
 #include "coll/team/control_block_pool.h"
-#include "coll/team/distance.h"
 #include "coll/team/fold.h"
 #include "coll/team/scratch.h"
 #include "coll/team/services.h"
