@@ -73,9 +73,9 @@ const char* load_objects([[maybe_unused]] void* library) {
   host.unweighted = MPI_UNWEIGHTED;
 #endif
 #if defined(ZH_ABI_OMPI)
-#define ZH_X(name, type, symbol)                                          \
-  predefined.v_##name = static_cast<type>(host_object(library, #symbol)); \
-  if (predefined.v_##name == nullptr) return lacks(#symbol);
+#define ZH_X(type, symbol)                                              \
+  predefined.symbol = static_cast<type>(host_object(library, #symbol)); \
+  if (predefined.symbol == nullptr) return lacks(#symbol);
   ZH_PREDEFINED(ZH_X)
 #undef ZH_X
 #endif
