@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "unit/tools/bench/made_up_launches.h"
+
 namespace zh::tools {
 namespace {
 
@@ -39,12 +41,10 @@ TEST(Arms, LayoutsHaveTwoToManyRanks) {
   for (const char* wrong : {"2x", "1x1", "64x65", "x2", "2x2:turns", "2x2x2", ""}) EXPECT_NE(wrong_layout(wrong), "");
 }
 
-LaunchRecord launch_of(int round, const std::string& arm, const std::vector<std::vector<double>>& us) {
-  const bool bare = us.size() == 1;
-  const Json arms = bare ? Json{"host"} : Json{"host", "zerohop", "host"};
-  const Json one = {{"bench", "latency"}, {"size", 64}, {"buffers", "malloc"}, {"metrics", {{"time_us", us}}}};
-  const Json document = {{"placement", "near"}, {"ranks", 2}, {"arms", arms}, {"cases", Json::array({one})}};
-  return {round, "latency", "openmpi", !bare, arm, 1, document};
+LaunchRecord launch_of(int round, const std::string& arm, const MadeUpArms& us) {
+  LaunchRecord out = made_up_launch(round, "openmpi", us.size() > 1, {made_up_case("latency", 64, "time_us", us)});
+  out.setting = arm;
+  return out;
 }
 
 TEST(Arms, EachArmHasARowWithEveryLaunch) {

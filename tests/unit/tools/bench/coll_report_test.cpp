@@ -6,50 +6,35 @@
 #include <string>
 #include <vector>
 
+#include "unit/tools/bench/made_up_launches.h"
+
 namespace zh::tools {
 namespace {
 
 using Json = nlohmann::json;
-using CollArms = std::vector<std::vector<double>>;
 
-Json one_coll_case(const std::string& bench, uint64_t size, const CollArms& mean, int iters) {
-  return {{"bench", bench},
-          {"size", size},
-          {"buffers", "malloc"},
-          {"iters", std::vector<int>(mean.size(), iters)},
-          {"metrics", {{"time_us", mean}, {"t_min_us", mean}, {"t_max_us", mean}}}};
+Json coll_case(const std::string& bench, uint64_t size, const MadeUpArms& mean) {
+  Json out = made_up_case(bench, size, "time_us", mean);
+  out["metrics"]["t_min_us"] = out["metrics"]["t_max_us"] = mean;
+  return out;
 }
 
-LaunchRecord coll_launch(int round, const std::string& host, bool zerohop, const Json& cases) {
-  const std::vector<std::string> arms =
-      zerohop ? std::vector<std::string>{"host", "zerohop", "host"} : std::vector<std::string>{"host"};
-  return {round,
-          "g",
-          host,
-          zerohop,
-          "",
-          1,
-          {{"placement", "far"},
-           {"line_us", {{"before", 0.2}, {"after", 0.2}}},
-           {"ranks", 8},
-           {"arms", arms},
-           {"cases", cases}}};
+LaunchRecord coll_launch(int round, const std::string& host, bool zerohop, const std::vector<Json>& cases) {
+  return made_up_launch(round, host, zerohop, cases, "far", 8);
 }
 
 std::vector<LaunchRecord> made_up() {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) {
     // The best peer differs by size: openmpi at 8 bytes, impi at 1024.
-    all.push_back(coll_launch(
-        round, "openmpi", false,
-        Json::array({one_coll_case("allreduce", 8, {{10}}, 5), one_coll_case("allreduce", 1024, {{40}}, 5)})));
-    all.push_back(coll_launch(
-        round, "impi", false,
-        Json::array({one_coll_case("allreduce", 8, {{20}}, 5), one_coll_case("allreduce", 1024, {{32}}, 5)})));
-    all.push_back(coll_launch(round, "openmpi", true,
-                              Json::array({one_coll_case("allreduce", 8, {{10}, {5}, {10}}, 90 + round),
-                                           one_coll_case("allreduce", 1024, {{40}, {64}, {40}}, 7),
-                                           one_coll_case("flat", 8, {{3}, {3}, {3}}, 7)})));
+    all.push_back(coll_launch(round, "openmpi", false,
+                              {coll_case("allreduce", 8, {{10}}), coll_case("allreduce", 1024, {{40}})}));
+    all.push_back(
+        coll_launch(round, "impi", false, {coll_case("allreduce", 8, {{20}}), coll_case("allreduce", 1024, {{32}})}));
+    all.push_back(
+        coll_launch(round, "openmpi", true,
+                    {coll_case("allreduce", 8, {{10}, {5}, {10}}), coll_case("allreduce", 1024, {{40}, {64}, {40}}),
+                     coll_case("flat", 8, {{3}, {3}, {3}})}));
   }
   return all;
 }
@@ -58,10 +43,10 @@ TEST(CollReport, TellsWhatWasSentBetweenMachines) {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) {
     for (const bool zerohop : {false, true}) {
-      Json c = one_coll_case("bcast", 1024, zerohop ? CollArms{{9}, {3}, {9}} : CollArms{{9}}, 7);
-      c["metrics"]["sent_bytes"] = zerohop ? CollArms{{2000}, {1000}, {2000}} : CollArms{{2000}};
-      c["metrics"]["sent_packets"] = zerohop ? CollArms{{4}, {2}, {4}} : CollArms{{4}};
-      LaunchRecord r = coll_launch(round, "mpich", zerohop, Json::array({c}));
+      Json c = coll_case("bcast", 1024, made_up_arms(zerohop, 9, 3));
+      c["metrics"]["sent_bytes"] = made_up_arms(zerohop, 2000, 1000);
+      c["metrics"]["sent_packets"] = made_up_arms(zerohop, 4, 2);
+      LaunchRecord r = coll_launch(round, "mpich", zerohop, {c});
       r.document["placement"] = "several";
       r.document["machine_of"] = std::vector<int>{0, 1, 0, 1};
       all.push_back(r);
@@ -78,12 +63,12 @@ std::vector<LaunchRecord> started() {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 6; ++round) {
     for (const bool zerohop : {false, true}) {
-      Json plain = one_coll_case("allreduce", 1024, zerohop ? CollArms{{40}, {20}, {40}} : CollArms{{40}}, 7);
-      Json c = one_coll_case("allreduce", 1024, zerohop ? CollArms{{80}, {60}, {80}} : CollArms{{80}}, 7);
+      const Json plain = coll_case("allreduce", 1024, made_up_arms(zerohop, 40, 20));
+      Json c = coll_case("allreduce", 1024, made_up_arms(zerohop, 80, 60));
       c["variant"] = "nonblocking";
-      c["metrics"]["left_us"] = zerohop ? CollArms{{32}, {8}, {32}} : CollArms{{32}};
-      c["metrics"]["computed_us"] = zerohop ? CollArms{{41}, {21}, {41}} : CollArms{{41}};
-      all.push_back(coll_launch(round, "mpich", zerohop, Json::array({plain, c})));
+      c["metrics"]["left_us"] = made_up_arms(zerohop, 32, 8);
+      c["metrics"]["computed_us"] = made_up_arms(zerohop, 41, 21);
+      all.push_back(coll_launch(round, "mpich", zerohop, {plain, c}));
     }
   }
   return all;
@@ -130,17 +115,14 @@ TEST(CollReport, SummaryIsTheGeometricMeanAgainstTheBestPeerOfEachSize) {
 }
 
 TEST(CollReport, WhatNoPeerRanIsNotCompared) {
-  const auto peers = [](const Json& cases) {
-    std::vector<LaunchRecord> records;
-    records.push_back(coll_launch(0, "impi", false, cases));
-    records.push_back(coll_launch(0, "openmpi", true,
-                                  Json::array({one_coll_case("allreduce", 8, {{10}, {5}, {10}}, 9),
-                                               one_coll_case("allreduce", 1024, {{40}, {20}, {40}}, 9)})));
-    return judge(records, {});
+  const auto peers = [](const Json& peers_case) {
+    const Json small = coll_case("allreduce", 8, {{10}, {5}, {10}});
+    const Json large = coll_case("allreduce", 1024, {{40}, {20}, {40}});
+    return judge({coll_launch(0, "impi", false, {peers_case}), coll_launch(0, "openmpi", true, {small, large})}, {});
   };
-  const std::string one = coll_table_of(peers(Json::array({one_coll_case("allreduce", 8, {{20}}, 5)})));
+  const std::string one = coll_table_of(peers(coll_case("allreduce", 8, {{20}})));
   EXPECT_NE(one.find("0.250 (1 sizes)       0.500\n"), std::string::npos) << one;
-  const std::string none = coll_table_of(peers(Json::array({one_coll_case("bcast", 8, {{20}}, 5)})));
+  const std::string none = coll_table_of(peers(coll_case("bcast", 8, {{20}})));
   EXPECT_NE(none.find("-       0.500\n"), std::string::npos) << none;
 }
 

@@ -7,44 +7,18 @@
 #include <vector>
 
 #include "tools/bench/report.h"
+#include "unit/tools/bench/made_up_launches.h"
 
 namespace zh::tools {
 namespace {
 
-using Json = nlohmann::json;
-using Arms = std::vector<std::vector<double>>;
-
-Json document(const std::string& placement, const std::vector<std::string>& arms, const Json& cases) {
-  return {{"placement", placement},
-          {"line_us", {{"before", 0.06}, {"after", 0.06}}},
-          {"ranks", 2},
-          {"arms", arms},
-          {"cases", cases}};
-}
-
-Json one_case(const std::string& bench, uint64_t size, const std::string& metric, const Arms& arms) {
-  return {{"bench", bench}, {"size", size}, {"buffers", "malloc"}, {"metrics", {{metric, arms}}}};
-}
-
 LaunchRecord bare(int round, const std::string& host, const std::string& placement, uint64_t size, double us) {
-  return {round,
-          "g",
-          host,
-          false,
-          "",
-          1,
-          document(placement, {"host"}, Json::array({one_case("latency", size, "time_us", {{us, us, us}})}))};
+  return made_up_launch(round, host, false, {made_up_case("latency", size, "time_us", {{us}})}, placement);
 }
 
 LaunchRecord carried(int round, const std::string& placement, uint64_t size, double host_us, double us) {
-  const Arms arms = {{host_us, host_us}, {us, us}, {host_us, host_us}};
-  return {round,
-          "g",
-          "mpich",
-          true,
-          "",
-          1,
-          document(placement, {"host", "zerohop", "host"}, Json::array({one_case("latency", size, "time_us", arms)}))};
+  const MadeUpArms arms = made_up_arms(true, host_us, us);
+  return made_up_launch(round, "mpich", true, {made_up_case("latency", size, "time_us", arms)}, placement);
 }
 
 TEST(Judge, PairsWithinARoundAgainstThePeerWithTheLeastMedian) {
@@ -111,16 +85,17 @@ TEST(Judge, ComparesWithTheHeapSwitchedOffInTheSameRound) {
 }
 
 TEST(Judge, ABrokenDocumentIsLeftOutAndNotFollowed) {
-  const LaunchRecord nothing{0, "g", "mpich", true, "", 1, Json::object()};
+  const LaunchRecord nothing{0, "g", "mpich", true, "", 1, nlohmann::json::object()};
   EXPECT_EQ(judge({nothing}, {}).mixed, 1);
 }
 
 TEST(BenchReport, AMultiplicationIsNamedByTheOrderOfItsMatrices) {
-  Json c = one_case("matmul", 1024, "comm_us", {{4}});
-  c["order"] = 16;
-  std::vector<LaunchRecord> all = {{0, "g", "mpich", false, "", 1, document("far", {"host"}, Json::array({c}))}};
-  c["metrics"] = {{"comm_us", {{4}, {2}, {4}}}};
-  all.push_back({0, "g", "mpich", true, "", 1, document("far", {"host", "zerohop", "host"}, Json::array({c}))});
+  std::vector<LaunchRecord> all;
+  for (const bool zerohop : {false, true}) {
+    nlohmann::json c = made_up_case("matmul", 1024, "comm_us", made_up_arms(zerohop, 4, 2));
+    c["order"] = 16;
+    all.push_back(made_up_launch(0, "mpich", zerohop, {c}, "far"));
+  }
   const Judged judged = judge(all, {});
   ASSERT_EQ(judged.rows.size(), 1U);
   EXPECT_EQ(judged.rows[0].key.param, 16);
