@@ -46,7 +46,6 @@ int Improbe(int, int, MPI_Comm, int*, MPI_Message*, MPI_Status*);
 int Barrier(MPI_Comm);
 int Ibarrier(MPI_Comm, MPI_Request*);
 int Barrier_init(MPI_Comm, MPI_Info, MPI_Request*);
-#define ZH_LIST(...) __VA_ARGS__  // a list of parameters without its parentheses
 #define ZH_ALL_FORMS(name, nonblocking, suffix, parameters)          \
   int name##suffix parameters;                                       \
   int nonblocking##suffix(ZH_LIST parameters, MPI_Request* request); \
