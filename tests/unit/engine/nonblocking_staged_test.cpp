@@ -7,30 +7,10 @@
 namespace zh::test {
 namespace {
 
-constexpr uint64_t kLargeContext = 78;
 constexpr uint64_t kLeast = coll::kLeastStagedBytes / 8;
 
-StormConfig large_in(World world, int ranks) {
-  StormConfig config;
-  config.world = world;
-  config.ranks = ranks;
-  config.rank_bytes = 32 << 20;
-  return config;
-}
-
-template <typename Body>
-void run_all(World world, int ranks, Body&& body) {
-  run_ranks(world, ranks, [&](TestBootstrap& bootstrap) {
-    EngineRank r = make_rank(bootstrap, large_in(world, ranks));
-    ASSERT_NE(r.rank, nullptr);
-    {
-      LargeRank me(*r.rank, kLargeContext);
-      body(me, *r.rank);
-      ASSERT_TRUE(bootstrap.barrier().ok());
-    }
-    r.rank->quiesce();
-    ASSERT_TRUE(bootstrap.barrier().ok());
-  });
+void run_large(World world, int ranks, const NonblockingBody& body) {
+  run_nonblocking(config_of(world), ranks, NonblockingOnNode::Kind::kStagedAnywhere, body);
 }
 
 struct Served {
@@ -58,7 +38,7 @@ class Large : public ::testing::TestWithParam<World> {};
 
 TEST_P(Large, EveryCollective) {
   for (const int ranks : {2, 3}) {
-    run_all(GetParam(), ranks, [](LargeRank& me, engine::Rank&) {
+    run_large(GetParam(), ranks, [](NonblockingRank& me, engine::Rank&, TestBootstrap&) {
       uint64_t number = 0;
       for (const Served& s : served()) {
         for (const uint64_t count : s.counts) {
@@ -78,7 +58,7 @@ TEST_P(Large, EveryCollective) {
 
 TEST_P(Large, SeveralUnderWay) {
   const uint64_t seed = storm_seed();
-  run_all(GetParam(), 3, [seed](LargeRank& me, engine::Rank& rank) {
+  run_large(GetParam(), 3, [seed](NonblockingRank& me, engine::Rank&, TestBootstrap&) {
     std::mt19937_64 shared(seed);
     std::mt19937_64 own(me.self());
     for (uint64_t number = 0; number < 60; ++number) {
@@ -86,11 +66,7 @@ TEST_P(Large, SeveralUnderWay) {
       me.begin({s.collective, number, s.counts[shared() % 3], static_cast<uint32_t>(shared() % me.size()), false});
       if (own() % 5 == 0) compute(own() % 100'000);
       while (me.under_way.size() > own() % 5) {
-        const auto& u = me.under_way[own() % me.under_way.size()];
-        rank.wait_until([&] {
-          me.advance_all();
-          return u->call.ended;
-        });
+        me.wait(me.under_way[own() % me.under_way.size()].get());
         ASSERT_NO_FATAL_FAILURE(me.finish(0));
       }
     }
@@ -99,61 +75,45 @@ TEST_P(Large, SeveralUnderWay) {
 }
 
 /// Begins a call and says what becomes of it.
-NonblockingOnNode::Progress outcome(LargeRank& me, engine::Rank& rank, const SmallCall& what) {
-  auto* const u = me.begin(what);
-  NonblockingOnNode::Progress progress = NonblockingOnNode::Progress::kWaits;
-  rank.wait_until([&] {
-    progress = me.calls().advance(&u->call);
-    return progress != NonblockingOnNode::Progress::kWaits;
-  });
+NonblockingOnNode::Progress outcome(NonblockingRank& me, const SmallCall& what) {
+  const NonblockingOnNode::Progress progress = me.outcome(me.begin(what));
   me.under_way.clear();
   return progress;
 }
 
 TEST_P(Large, LengthsThatDisagreeAreForMessages) {
-  run_all(GetParam(), 3, [](LargeRank& me, engine::Rank& rank) {
+  run_large(GetParam(), 3, [](NonblockingRank& me, engine::Rank&, TestBootstrap&) {
     const uint64_t mine = kLeast + (me.self() == 1 ? 1 : 0);
     for (uint64_t number = 0; number < 8; number += 2) {
-      EXPECT_EQ(outcome(me, rank, {Collective::kAllreduce, number, mine, 0, false}),
-                NonblockingOnNode::Progress::kUnserved);
-      EXPECT_EQ(outcome(me, rank, {Collective::kBcast, number + 1, kLeast, 0, false}),
-                NonblockingOnNode::Progress::kEnded);
+      EXPECT_EQ(outcome(me, {Collective::kAllreduce, number, mine, 0, false}), NonblockingOnNode::Progress::kUnserved);
+      EXPECT_EQ(outcome(me, {Collective::kBcast, number + 1, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
     }
   });
 }
 
 // Members that have not much memory for teams take another way together, and the right one again later.
 TEST(LargeMemory, WhatOneLacksNobodyUses) {
-  run_all(World::kThreads, 3, [](LargeRank& me, engine::Rank& rank) {
-    EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 0, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
+  run_large(World::kThreads, 3, [](NonblockingRank& me, engine::Rank& rank, TestBootstrap&) {
+    EXPECT_EQ(outcome(me, {Collective::kBcast, 0, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
     std::vector<std::unique_ptr<coll::NonblockingTeam>> others;
     for (uint64_t k = 0; me.self() == 1; ++k) {
       others.push_back(rank.make_nonblocking_team(false, 1000 + k, {0, 1, 2}, 1));
       if (others.back()->take_block() == kNoOffset) break;
     }
     // The area of the first call is there still.
-    EXPECT_EQ(outcome(me, rank, {Collective::kBcast, 1, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
+    EXPECT_EQ(outcome(me, {Collective::kBcast, 1, kLeast, 0, false}), NonblockingOnNode::Progress::kEnded);
     me.begin({Collective::kBcast, 2, kLeast, 0, false});
     ASSERT_NO_FATAL_FAILURE(me.finish_all());
   });
 }
 
 TEST(LargeNear, IsForMessages) {
-  run_ranks(World::kThreads, 2, [](TestBootstrap& world) {
-    StormConfig config = large_in(World::kThreads, 2);
-    config.streams = false;
-    EngineRank r = make_rank(world, config);
-    ASSERT_NE(r.rank, nullptr);
-    {
-      LargeRank me(*r.rank, kLargeContext, NonblockingOnNode::Kind::kStaged);
-      EXPECT_FALSE(me.calls().is_out());
-      EXPECT_EQ(outcome(me, *r.rank, {Collective::kAllreduce, 0, kLeast, 0, false}),
-                NonblockingOnNode::Progress::kUnserved);
-      EXPECT_TRUE(me.calls().is_out());
-      ASSERT_TRUE(world.barrier().ok());
-    }
-    r.rank->quiesce();
-    ASSERT_TRUE(world.barrier().ok());
+  StormConfig config = config_of(World::kThreads);
+  config.streams = false;
+  run_nonblocking(config, 2, NonblockingOnNode::Kind::kStaged, [](NonblockingRank& me, engine::Rank&, TestBootstrap&) {
+    EXPECT_FALSE(me.calls().is_out());
+    EXPECT_EQ(outcome(me, {Collective::kAllreduce, 0, kLeast, 0, false}), NonblockingOnNode::Progress::kUnserved);
+    EXPECT_TRUE(me.calls().is_out());
   });
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -20,19 +21,11 @@ namespace zh::test {
 using coll::Collective;
 using engine::NonblockingOnNode;
 
+constexpr uint64_t kContext = 77;
 constexpr uint64_t kUntouchedWord = 99;
 constexpr uint64_t kBehind = 64;  ///< elements behind an output
 
-inline void compose_kernel(const void* a, const void* b, void* out, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t x = 0;
-    uint64_t y = 0;
-    std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
-    std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
-    x = compose(x, y);
-    std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
-  }
-}
+inline void compose_kernel(const void* a, const void* b, void* out, size_t n) { each_word(a, b, out, n, compose); }
 
 /// What a call is; the same on all ranks, but for `in_place`.
 struct SmallCall {
@@ -101,6 +94,15 @@ class NonblockingRank {
       advance_all();
       return u->call.ended;
     });
+  }
+  /// Turns that call alone.
+  NonblockingOnNode::Progress outcome(UnderWay* u) {
+    NonblockingOnNode::Progress progress = NonblockingOnNode::Progress::kWaits;
+    rank_.wait_until([&] {
+      progress = calls_->advance(&u->call);
+      return progress != NonblockingOnNode::Progress::kWaits;
+    });
+    return progress;
   }
   /// Waits, looks at what has come, and forgets it.
   void finish(size_t place) {
@@ -190,14 +192,25 @@ class NonblockingRank {
   std::unique_ptr<NonblockingOnNode> calls_;
 };
 
-struct SmallRank : NonblockingRank {
-  SmallRank(engine::Rank& rank, uint64_t context) : NonblockingRank(rank, context, NonblockingOnNode::Kind::kSlots) {}
-};
-using SmallUnderWay = NonblockingRank::UnderWay;
-struct LargeRank : NonblockingRank {
-  LargeRank(engine::Rank& rank, uint64_t context,
-            NonblockingOnNode::Kind kind = NonblockingOnNode::Kind::kStagedAnywhere)
-      : NonblockingRank(rank, context, kind) {}
-};
+inline StormConfig config_of(World world, uint64_t rank_bytes = 32 << 20) {
+  StormConfig config = config_in(world);
+  config.rank_bytes = rank_bytes;
+  return config;
+}
+
+/// `ranks` of them, which leave together.
+using NonblockingBody = std::function<void(NonblockingRank& me, engine::Rank& rank, TestBootstrap& world)>;
+inline void run_nonblocking(const StormConfig& config, int ranks, NonblockingOnNode::Kind kind,
+                            const NonblockingBody& body) {
+  run_engine(ranks, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
+    {
+      NonblockingRank me(*r.rank, kContext, kind);
+      body(me, *r.rank, world);
+      if (::testing::Test::HasFatalFailure()) return;
+      ASSERT_TRUE(world.barrier().ok());
+    }
+    r.rank->quiesce();
+  });
+}
 
 }  // namespace zh::test

@@ -41,16 +41,19 @@ inline uint64_t value(uint32_t call, uint32_t r, uint64_t i) {
   return (uint64_t{call} * 1'000'003 + r * 7919 + i * 31) % 1'000'000'007 + (uint64_t{r} << 40);
 }
 
-inline void sum_kernel(const void* a, const void* b, void* out, size_t n) {
+/// out = a op b, of words that need not be aligned.
+template <typename Op>
+void each_word(const void* a, const void* b, void* out, size_t n, Op&& op) {
   for (size_t i = 0; i < n; ++i) {
     uint64_t x = 0;
     uint64_t y = 0;
     std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
     std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
-    x += y;
+    x = op(x, y);
     std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
   }
 }
+inline void sum_kernel(const void* a, const void* b, void* out, size_t n) { each_word(a, b, out, n, std::plus<>()); }
 
 /// Affine maps modulo 2^32, in two halves of 64 bits: composition is associative and not commutative.
 inline uint64_t compose(uint64_t left, uint64_t right) {
