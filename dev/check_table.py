@@ -42,7 +42,8 @@ def read_tables(folder: Path = ROOT / "src/mpi/entry") -> list[str]:
     text = "".join(path.read_text() for path in sorted(folder.glob("*.table")))
     for macro, name, nonblocking in re.findall(r"^ZH_(\w+)\((\w+)(?:, (\w+), \()?", text, re.MULTILINE):
         forms = [name, nonblocking, f"{name}_init"] if macro == "COLLECTIVE" else [name]
-        names += forms if macro in ("F", "B") else [form + suffix for form in forms for suffix in ("", "_c")]
+        suffixes = ("", "_c") if macro in ("C", "COLLECTIVE") else ("",)
+        names += [form + suffix for form in forms for suffix in suffixes]
     return names
 
 
