@@ -11,27 +11,7 @@ import unittest
 from pathlib import Path
 
 from cli import CC, ZEROHOP, Case, copy_command, zerohop
-
-# A launcher that starts nothing: the document says what a run of the benchmark would, and that order 13 came out wrong.
-MPIEXEC = """#!{python} -IS
-import json, os, sys
-from pathlib import Path
-args = sys.argv[1:]
-with Path({noted!r}).open("a") as out:
-    print(*args, file=out)
-option = lambda name: args[args.index(name) + 1]
-arms, order = option("--arms").split(","), int(option("--sizes"))
-fast = {{"bcast:leader-ring": 1.0, "allreduce:shmem-cyclic": 1.0, "allreduce:ring": 1.5}}
-mine = fast.get(os.environ.get("ZEROHOP_ALGORITHM"), 2.0)
-settings = os.environ.get("ZEROHOP_CONFIG", "").split(",")
-mine /= 2 if "chunk=" + os.environ.get("FASTEST_CHUNK", "none") in settings else 1
-times = [[mine if arm == "zerohop" else 4.0] for arm in arms]
-bench = option("--only") if "--only" in args else "matmul"
-case = dict(bench=bench, size=1024, buffers="malloc", order=order, metrics=dict(time_us=times, comm_us=times))
-document = dict(placement="far", line_us=dict(before=0.2, after=0.2), ranks=int(option("-n")), arms=arms, cases=[case],
-                zerohop_loaded="run" in args, errors=int(order == 13))
-Path(option("--out")).write_text(json.dumps(document))
-"""
+from fake_mpi import FakeMpi
 
 
 class Cli(Case):
@@ -320,28 +300,20 @@ class Cli(Case):
         page = Path(__file__).parents[3] / "docs" / "user" / "variables.md"
         self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
 
-    def made_up_programs(self):
-        """A folder of benchmark programs for hosts that start none."""
-        folder = Path(self.folder.name) / "programs"
+    def setUp(self):
+        folder = Path(self.folder.name) / "mpi"
         folder.mkdir(exist_ok=True)
-        for name in ("p2p", "coll", "matmul"):
-            program = folder / f"bench_{name}_ompi"
-            program.write_text("#!/bin/sh\n")
-            program.chmod(0o755)
-        return str(folder)
+        self.mpi = FakeMpi(folder, ZEROHOP)
+        self.mpi.place("f")
 
     def bench_with_a_made_up_host(self, *args, bench="coll --only matmul", **env):
-        """`zerohop bench` on a host whose mpiexec notes its arguments and writes a document itself."""
-        folder = Path(self.folder.name)
-        mpiexec, hosts, noted = folder / "mpiexec", folder / "hosts.py", folder / "noted"
-        noted.unlink(missing_ok=True)
-        mpiexec.write_text(MPIEXEC.format(python=sys.executable, noted=str(noted)))
-        mpiexec.chmod(0o755)
-        table = [{"name": "openmpi", "abi": "ompi", "mpiexec": [str(mpiexec)], "env": {}}]
+        """`zerohop bench` on a host whose mpiexec starts nothing, and the arguments of that."""
+        hosts = self.mpi.folder / "hosts.py"
+        table = [{"name": "openmpi", "abi": "ompi", "mpiexec": [str(self.mpi.folder / "mpiexec")], "env": {}}]
         hosts.write_text(f"print({json.dumps(json.dumps(table))})\n")
-        programs = self.made_up_programs()
-        r = zerohop("bench", *bench.split(), "--hosts-py", str(hosts), "--programs", programs, *args, **env)
-        return r, [line.split() for line in noted.read_text().splitlines()] if noted.exists() else []
+        self.mpi.place("f")
+        r = zerohop("bench", *bench.split(), "--hosts-py", str(hosts), *self.mpi.host[4:], *args, **env)
+        return r, [launch["args"] for launch in self.mpi.launches()]
 
     def test_bench_launches_judges_and_judges_again(self):
         folder = Path(self.folder.name)
@@ -366,7 +338,7 @@ class Cli(Case):
         self.assertGreaterEqual(document["machine"]["processors"], 1)
         rows = document["rows"]
         self.assertEqual({(row["ranks"], row["metric"], row["param"]) for row in rows},
-                         {(n, m, 16) for n in (2, 4) for m in ("comm_us", "time_us")})  # fmt: skip
+                         {(n, m, 16) for n in (2, 4) for m in ("comm_us", "t_max_us", "time_us")})  # fmt: skip
         again = zerohop("bench", "coll", "--only", "matmul", "--rejudge", files["launches"])
         self.assertEqual((again.returncode, again.stdout), (0, r.stdout))
 
@@ -376,7 +348,7 @@ class Cli(Case):
         files = ["--json", str(folder / "algorithms.json"), "--save"]
         r, launches = self.bench_with_a_made_up_host(
             *arguments, *files, "--node-ranks", "2", bench="algorithms", ZEROHOP_CACHE=str(folder / "cache"),
-            FASTEST_CHUNK="4K",
+            FAKE_US='{"bcast:leader-ring": 1.0, "bcast:leader-ring/4K": 0.5}',
         )  # fmt: skip
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(len(launches), 2 * (1 + 2 * 2 + 4), "two rounds of auto, two algorithms that cut, four others")
@@ -394,7 +366,8 @@ class Cli(Case):
         self.assertEqual(json.loads(info.stdout)["collectives"]["ompi"]["entries"], [entry])
         # What a team did on one node is no schedule's time.
         one = ["--only", "allreduce", "--ranks", "4", "--rounds", "2", "--sizes", "16", "--save"]
-        r, _ = self.bench_with_a_made_up_host(*one, bench="algorithms", ZEROHOP_CACHE=str(folder / "one"))
+        us = '{"allreduce:shmem-cyclic": 1.0, "allreduce:ring": 1.5}'
+        r, _ = self.bench_with_a_made_up_host(*one, bench="algorithms", ZEROHOP_CACHE=str(folder / "one"), FAKE_US=us)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("allreduce 4 one 0 ring", next((folder / "one").glob("collectives-*.txt")).read_text())
         r, _ = self.bench_with_a_made_up_host("--only", "everything", bench="algorithms")
@@ -449,7 +422,7 @@ class Cli(Case):
         self.refused(cases, "bench", quiet=False)
 
     def test_bench_needs_the_hosts_and_programs_that_are_named(self):
-        programs = ("--programs", self.made_up_programs())
+        programs = self.mpi.host[4:]
         for bench in ("p2p", "coll", "coll --only matmul", "algorithms"):
             for option in ("--hosts", "--under"):
                 r, launches = self.bench_with_a_made_up_host(option, "openmpi,nope", bench=bench)
@@ -473,23 +446,17 @@ class Cli(Case):
             copy_command(copy.parent)  # above the built one lies dev/hosts.py
 
             def bench(*args):
-                command = [str(copy), "bench", "coll", "--only", "matmul", "--programs", self.made_up_programs(), *args]
+                command = [str(copy), "bench", "coll", "--only", "matmul", *self.mpi.host[4:], *args]
                 return subprocess.run(
                     command, env={"HOME": name} | env, cwd=name, capture_output=True, text=True, timeout=60, check=False
                 )
 
-            noted = folder / "noted"
-            text = MPIEXEC.format(python=sys.executable, noted=str(noted))
+            text = (self.mpi.folder / "mpiexec").read_text()
             for version, library, host in (
                 ("mpiexec (Open MPI) 5.0.1", None, "host openmpi: .*mpiexec, Open MPI 5.0.1, ABI ompi"),
                 ("nothing known", "libmpi.so.40", "host custom: .*, unknown version, ABI ompi, .*lib/libmpi.so.40"),
             ):
-                launcher.write_text(
-                    text.replace(
-                        "args = sys.argv[1:]",
-                        f"args = sys.argv[1:]\nif '--version' in args:\n    print({version!r})\n    sys.exit(0)",
-                    )
-                )
+                launcher.write_text(text.replace("sys.exit(1)", f"sys.exit(print({version!r}))"))
                 launcher.chmod(0o755)
                 if library:
                     (folder / "lib" / library).touch()
@@ -508,7 +475,7 @@ class Cli(Case):
             self.assertIn("no mpiexec or mpirun in PATH", r.stderr)
 
     def test_bench_stops_when_nothing_can_be_launched(self):
-        host = ("--mpiexec", "false", "--abi", "ompi", "--programs", self.made_up_programs())
+        host = ("--mpiexec", "false", *self.mpi.host[2:])
         r = zerohop("bench", "coll", "--only", "matmul", *host)
         self.assertEqual(r.returncode, 2)
         self.assertIn("every launch of the first round failed", r.stderr)
