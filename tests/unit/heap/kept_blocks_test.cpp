@@ -31,23 +31,6 @@ TEST(KeptBlocks, TheLatestThatFitsIsTaken) {
   EXPECT_FALSE(kept.holds(block(0)));
 }
 
-TEST(KeptBlocks, NumberAndBytesAreBounded) {
-  KeptBlocks kept;
-  EXPECT_TRUE(kept.has_room(kKeptBytes));
-  EXPECT_FALSE(kept.has_room(kKeptBytes + 1));
-  for (uint32_t i = 0; i < kKeptBlocks; ++i) {
-    ASSERT_TRUE(kept.has_room(kLeastKeptBytes));
-    kept.keep({block(i), kLeastKeptBytes, i});
-  }
-  EXPECT_FALSE(kept.has_room(0));
-  KeptBlock out;
-  ASSERT_TRUE(kept.take_oldest(1, 20, &out));
-  EXPECT_EQ(out.address, block(0));
-  EXPECT_FALSE(kept.take_oldest(1, 20, &out)) << "there is room now";
-  EXPECT_TRUE(kept.take_oldest(kKeptBytes, 20, &out)) << "but not for that";
-  EXPECT_EQ(out.address, block(1));
-}
-
 TEST(KeptBlocks, WhatNobodyAsksForGoes) {
   KeptBlocks kept;
   KeptBlock out;
