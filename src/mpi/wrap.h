@@ -59,23 +59,11 @@ MPI_Message Message_f2c(int);
 int Message_toint(MPI_Message);
 MPI_Message Message_fromint(int);
 
-#define ZH_ALL_FORMS(name, nonblocking, suffix, parameters)          \
+#define ZH_BY_COUNT(name, nonblocking, suffix, parameters, ...)      \
   int name##suffix parameters;                                       \
   int nonblocking##suffix(ZH_LIST parameters, MPI_Request* request); \
   int name##_init##suffix(ZH_LIST parameters, MPI_Info info, MPI_Request* request);
-namespace narrow {
-using N = int;
-using D = int;
-#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, , parameters)
-#include "mpi/entry/collectives.table"
-}  // namespace narrow
-namespace large {
-using N = MPI_Count;
-using D = MPI_Aint;
-#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) ZH_ALL_FORMS(name, nonblocking, _c, parameters)
-#include "mpi/entry/collectives.table"
-}  // namespace large
-#undef ZH_ALL_FORMS
+#include "mpi/entry/collectives_by_count.table"
 using namespace narrow;
 using namespace large;
 

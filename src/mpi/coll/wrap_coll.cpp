@@ -125,21 +125,9 @@ namespace wrap {
 
 int Barrier(MPI_Comm comm) { return run<form::Barrier>(calls::Barrier{comm}); }
 
-namespace narrow {
-using N = int;
-using D = int;
-#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
-  int name parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
-#include "mpi/entry/collectives.table"
-}  // namespace narrow
-
-namespace large {
-using N = MPI_Count;
-using D = MPI_Aint;
-#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
-  int name##_c parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
-#include "mpi/entry/collectives.table"
-}  // namespace large
+#define ZH_BY_COUNT(name, nonblocking, suffix, parameters, ...) \
+  int name##suffix parameters { return run<form::name>(calls::name<N>{__VA_ARGS__}); }
+#include "mpi/entry/collectives_by_count.table"
 
 int Reduce_local(const void* in, void* inout, int n, MPI_Datatype t, MPI_Op op) {
   return reduce_local(in, inout, n, t, op);

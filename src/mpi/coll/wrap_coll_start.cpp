@@ -67,31 +67,18 @@ int begin(const Call& call, const End& end) {
 
 namespace wrap {
 
-#define ZH_BEGIN(nonblocking, initialize, host_nonblocking, host_initialize, parameters, ...) \
-  int nonblocking(ZH_LIST parameters, MPI_Request* request) {                                 \
-    return begin<form::host_nonblocking>(__VA_ARGS__, Starting{c, request});                  \
-  }                                                                                           \
-  int initialize(ZH_LIST parameters, MPI_Info info, MPI_Request* request) {                   \
-    return begin<form::host_initialize>(__VA_ARGS__, Initializing{c, info, request});         \
+#define ZH_BEGIN(name, nonblocking, suffix, parameters, ...)                         \
+  int nonblocking##suffix(ZH_LIST parameters, MPI_Request* request) {                \
+    return begin<form::nonblocking>(__VA_ARGS__, Starting{c, request});              \
+  }                                                                                  \
+  int name##_init##suffix(ZH_LIST parameters, MPI_Info info, MPI_Request* request) { \
+    return begin<form::name##_init>(__VA_ARGS__, Initializing{c, info, request});    \
   }
+#define ZH_BY_COUNT(name, nonblocking, suffix, parameters, ...) \
+  ZH_BEGIN(name, nonblocking, suffix, parameters, calls::name<N>{__VA_ARGS__})
 
-ZH_BEGIN(Ibarrier, Barrier_init, Ibarrier, Barrier_init, (MPI_Comm c), calls::Barrier{c})
-
-namespace narrow {
-using N = int;
-using D = int;
-#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
-  ZH_BEGIN(nonblocking, name##_init, nonblocking, name##_init, parameters, calls::name<N>{__VA_ARGS__})
-#include "mpi/entry/collectives.table"
-}  // namespace narrow
-
-namespace large {
-using N = MPI_Count;
-using D = MPI_Aint;
-#define ZH_COLLECTIVE(name, nonblocking, parameters, ...) \
-  ZH_BEGIN(nonblocking##_c, name##_init_c, nonblocking, name##_init, parameters, calls::name<N>{__VA_ARGS__})
-#include "mpi/entry/collectives.table"
-}  // namespace large
+ZH_BEGIN(Barrier, Ibarrier, , (MPI_Comm c), calls::Barrier{c})
+#include "mpi/entry/collectives_by_count.table"
 
 }  // namespace wrap
 }  // namespace zh::mpi
