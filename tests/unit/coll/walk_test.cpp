@@ -55,6 +55,12 @@ Walked walked(const Parameters& parameters, Model model, const Cluster& cluster,
   return out;
 }
 
+/// Of 500 bytes, where each node has a team.
+Timeline walked_by_teams(const Parameters& p, Model model, const Cluster& cluster, Collective collective,
+                         std::string_view algorithm, uint64_t stride = 0) {
+  return walked(p, model, cluster, collective, algorithm, 500, stride, 0, 0, true).times;
+}
+
 double bcast(const Parameters& p, Model model, const Cluster& cluster, std::string_view algorithm, uint64_t bytes,
              uint64_t stride, uint32_t root = 0) {
   return walked(p, model, cluster, Collective::kBcast, algorithm, bytes, stride, root).times.end;
@@ -79,55 +85,26 @@ TEST(Walk, RanksThatShareByATeamTakeOneCopyTogether) {
   const Parameters p = round_parameters();
   for (const uint32_t ranks_per_node : {2U, 3U, 8U}) {
     const Cluster cluster{2 * ranks_per_node, 2, 1};
-    Problem problem;
-    problem.collective = Collective::kBcast;
-    problem.count = 500;
-    problem.layout = blocks_of(cluster.ranks, 2);
-    std::vector<Schedule> schedules;
-    ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
-    const model::Pricing pricing(Model::kMlogNP, p, cluster, 8);
-    const Timeline times = coll::walk(schedules, pricing);
-    EXPECT_DOUBLE_EQ(times.end, 27 + pricing.work(500));
-    EXPECT_DOUBLE_EQ(times.spans[0].back().end, 6 + pricing.work(500)) << "the root's node waits for no message";
+    const double copy = model::Pricing(Model::kMlogNP, p, cluster, 8).work(500);
+    const Timeline times = walked_by_teams(p, Model::kMlogNP, cluster, Collective::kBcast, "hierarchical", 8);
+    EXPECT_DOUBLE_EQ(times.end, 27 + copy);
+    EXPECT_DOUBLE_EQ(times.spans[0].back().end, 6 + copy) << "the root's node waits for no message";
   }
-}
-
-TEST(Walk, ReadersOfOneMemoryContendWhereThatWasMeasured) {
-  Parameters p = round_parameters();
-  p.facts.contention = {{"mapped", 64, {{1, 1}, {3, 2}}, false}};
-  const Cluster cluster{4, 1, 1};
-  Problem problem;
-  problem.collective = Collective::kBcast;
-  problem.count = 500;
-  problem.layout = blocks_of(cluster.ranks, 1);
-  std::vector<Schedule> schedules;
-  ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
-  const model::Pricing pricing(Model::kLinked, p, cluster, 0);
-  EXPECT_DOUBLE_EQ(coll::walk(schedules, pricing).end, 2 * pricing.work(500)) << "three read what the root has";
-}
-
-/// The only shared step of a node's ranks is what they do.
-double us_of_shared(const Parameters& p, Collective collective, const char* algorithm, uint32_t ranks, uint64_t bytes) {
-  const Cluster cluster{ranks, 1, 1};
-  Problem problem;
-  problem.collective = collective;
-  problem.count = bytes;
-  problem.layout = blocks_of(ranks, 1);
-  std::vector<Schedule> schedules;
-  EXPECT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), algorithm, &schedules).ok());
-  return coll::walk(schedules, model::Pricing(Model::kLinked, p, cluster, 0)).end;
 }
 
 // As many copy at once as read what another has.
 TEST(Walk, EachRankOfASharedStepTakesItsPart) {
   Parameters p = round_parameters();
   p.facts.contention = {{"mapped", 64, {{1, 1}, {3, 2}, {4, 3}}, false}};
-  const auto copy = [&](uint64_t bytes) { return p.levels[0].overhead.us_at(static_cast<double>(bytes)); };
-  EXPECT_DOUBLE_EQ(us_of_shared(p, Collective::kBcast, "hierarchical", 4, 500), 2 * copy(500));
+  const double copy = p.levels[0].overhead.us_at(500);
+  const auto us = [&](Collective collective, const char* algorithm) {
+    return walked_by_teams(p, Model::kLinked, {4, 1, 1}, collective, algorithm).end;
+  };
+  EXPECT_DOUBLE_EQ(us(Collective::kBcast, "hierarchical"), 2 * copy) << "three read what the root has";
   // All four combine a slice of everybody's, as long as one vector in all, and then the result is read by three.
-  EXPECT_DOUBLE_EQ(us_of_shared(p, Collective::kAllreduce, "hierarchical", 4, 500), 3 * copy(500) + 2 * copy(500));
+  EXPECT_DOUBLE_EQ(us(Collective::kAllreduce, "hierarchical"), 3 * copy + 2 * copy);
   // Slices are combined and then gathered by all.
-  EXPECT_DOUBLE_EQ(us_of_shared(p, Collective::kAllreduce, "shmem-parallel", 4, 500), 3 * copy(500) + 3 * copy(500));
+  EXPECT_DOUBLE_EQ(us(Collective::kAllreduce, "shmem-parallel"), 3 * copy + 3 * copy);
 }
 
 TEST(Walk, RanksWaitForTheProcessorsOfTheirNode) {
@@ -187,17 +164,12 @@ TEST(Walk, NoMoreRanksWorkAtOnceThanThereAreProcessors) {
 
 TEST(Walk, CopiesOfASharedStepTakeTurnsOnFewProcessors) {
   const Parameters p = round_parameters();
-  Problem problem;
-  problem.collective = Collective::kBcast;
-  problem.count = 500;
-  problem.layout = blocks_of(8, 2);
-  std::vector<Schedule> schedules;
-  ASSERT_TRUE(coll::build(with_teams(coll::for_all_ranks(problem), false), "hierarchical", &schedules).ok());
   for (const uint32_t processors : {1U, 2U, 3U, 4U}) {
     const Cluster cluster{8, 2, 1, false, processors};
-    const model::Pricing pricing(Model::kMlogNP, p, cluster, 8);
+    const double copy = model::Pricing(Model::kMlogNP, p, cluster, 8).work(500);
     const double turns = processors == 1 ? 3 : processors == 2 ? 2 : 1;  // of three that copy what the root has
-    EXPECT_DOUBLE_EQ(coll::walk(schedules, pricing).end, 27 + turns * pricing.work(500));
+    EXPECT_DOUBLE_EQ(walked_by_teams(p, Model::kMlogNP, cluster, Collective::kBcast, "hierarchical", 8).end,
+                     27 + turns * copy);
   }
 }
 
