@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "coll/analysis/draw.h"
 #include "coll/analysis/pairs.h"
@@ -25,14 +26,17 @@ struct Built {
   Timeline times;
 };
 
-Built built(Collective collective, std::string_view name, uint32_t ranks, uint32_t nodes, uint64_t chunk = 8) {
+Built built(Collective collective, std::string_view name, uint32_t ranks, uint32_t nodes, uint64_t chunk = 8,
+            uint64_t count = 64, bool teams = false) {
   Problem problem;
   problem.collective = collective;
-  problem.count = 64;
+  problem.count = count;
   problem.chunk_bytes = chunk;
   problem.layout = blocks_of(ranks, nodes);
   Built out;
-  EXPECT_TRUE(coll::build(coll::for_all_ranks(problem), name, &out.schedules).ok());
+  std::vector<Problem> problems = coll::for_all_ranks(problem);
+  if (teams) problems = with_teams(std::move(problems), false);
+  EXPECT_TRUE(coll::build(problems, name, &out.schedules).ok());
   out.times = coll::timeline(out.schedules, *problem.layout);
   return out;
 }
@@ -135,15 +139,7 @@ TEST(Timeline, SharingInsideNodesHidesBehindTheRing) {
 // section 4.1.
 TEST(Timeline, TeamsMakeNodesOfManyRanksAsFastAsSmallOnes) {
   const auto time = [](Collective collective, std::string_view algorithm, uint32_t ranks_per_node) {
-    Problem problem;
-    problem.collective = collective;
-    problem.count = 512 << 10;
-    problem.chunk_bytes = 32 << 10;
-    problem.layout = blocks_of(8 * ranks_per_node, 8);
-    const std::vector<Problem> problems = with_teams(coll::for_all_ranks(problem), false);
-    std::vector<Schedule> schedules;
-    EXPECT_TRUE(coll::build(problems, algorithm, &schedules).ok());
-    return coll::timeline(schedules, *problem.layout).end;
+    return built(collective, algorithm, 8 * ranks_per_node, 8, 32 << 10, 512 << 10, true).times.end;
   };
   const std::pair<Collective, std::string_view> all[] = {
       {Collective::kBarrier, "hierarchical"},        {Collective::kBcast, "leader-ring"},
