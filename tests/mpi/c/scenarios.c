@@ -183,7 +183,7 @@ SCENARIO(fatal_truncation) {
   return 0;
 }
 
-// Endless transfers of all kinds, for crash.py, which kills one rank. Prints each rank's process id first.
+// Endless transfers of all kinds, for crash_program.py, which kills one rank. Prints each rank's process id first.
 SCENARIO(endless) {
   int left = (rank + size - 1) % size, right = (rank + 1) % size;
   unsigned char *out = malloc(kBytes), *in = malloc(kBytes);
