@@ -6,7 +6,6 @@
 #include <random>
 
 #include "coll/analysis/check.h"
-#include "coll/schedule/run.h"
 #include "run_support.h"
 #include "schedule_support.h"
 
@@ -128,35 +127,13 @@ TEST(Neighbor, RealData) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     const auto ranks = static_cast<uint32_t>(1 + seed % 7);
     const std::vector<Problem> problems = neighborhoods(random_edges(ranks, seed), seed);
-    Network network(ranks, seed);
-    std::mt19937_64 rng(seed);
-    std::vector<std::unique_ptr<coll::Run>> runs(ranks);
-    std::vector<std::vector<std::byte>> inputs;
-    std::vector<std::vector<std::byte>> outputs;
-    for (const Problem& p : problems) {
-      auto plan = std::make_shared<const coll::Plan>(schedules_of(problems)[p.self]);
-      ASSERT_TRUE(coll::Run::create(std::move(plan), network.of(p.self), &runs[p.self]).ok());
-      for (std::byte& b : inputs.emplace_back(p.input_bytes())) b = static_cast<std::byte>(rng());
-      outputs.emplace_back(p.output_bytes());
-    }
-    const std::vector<std::vector<std::byte>> before = outputs;
+    Ranks all(problems, *coll::algorithm(Collective::kNeighbor, kLinear), {}, seed);
+    all.start(false, 0);
+    ASSERT_TRUE(all.finish()) << "seed " << seed;
     for (uint32_t r = 0; r < ranks; ++r) {
-      coll::Call call;
-      call.input = inputs[r].data();
-      call.output = outputs[r].data();
-      runs[r]->start(call);
-    }
-    size_t ended = 0;
-    for (int turn = 0; turn < 100'000 && ended < ranks; ++turn) {
-      network.deliver();
-      runs[rng() % ranks]->advance();
-      if (turn % 16 == 0)
-        ended = static_cast<size_t>(std::ranges::count_if(runs, [](auto& r) { return r->advance(); }));
-    }
-    ASSERT_EQ(ended, ranks) << "seed " << seed;
-    for (uint32_t r = 0; r < ranks; ++r) {
-      ASSERT_EQ(runs[r]->code(), Code::kOk);
-      ASSERT_EQ(outputs[r], expected_output(problems, r, inputs, {}, before[r])) << "rank " << r << ", seed " << seed;
+      ASSERT_EQ(all.runs[r]->code(), Code::kOk);
+      ASSERT_EQ(all.outputs[r], expected_output(problems, r, all.inputs, {}, all.before[r]))
+          << "rank " << r << ", seed " << seed;
     }
   }
 }

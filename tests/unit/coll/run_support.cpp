@@ -13,6 +13,16 @@ using coll::Collective;
 using coll::Problem;
 using coll::Reduction;
 
+Bytes random_bytes(std::mt19937_64& rng, uint64_t n, bool doubles) {
+  Bytes out(n);
+  for (uint64_t i = 0; i + 8 <= n && doubles; i += 8) {
+    const double value = static_cast<double>(rng() % 1000) / 7;
+    std::memcpy(out.data() + i, &value, 8);
+  }
+  for (uint64_t i = 0; i < n && !doubles; ++i) out[i] = static_cast<std::byte>(rng());
+  return out;
+}
+
 Network::Network(uint32_t ranks, uint64_t seed) : rng_(seed) {
   for (uint32_t r = 0; r < ranks; ++r) ranks_.emplace_back(*this, r);
 }

@@ -1,6 +1,8 @@
 // What running schedules needs: a network in memory that delivers in any order, operations, and the results that the
-// MPI standard defines, computed plainly. Used by run_test.cpp and by the engine's test of schedules.
+// MPI standard defines, computed plainly. Used by the tests of runs.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <barrier>
 #include <cstddef>
@@ -12,9 +14,12 @@
 #include <random>
 #include <set>
 #include <span>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "coll/algorithms/algorithms.h"
 #include "coll/schedule/problem.h"
 #include "coll/schedule/run.h"
 
@@ -147,5 +152,133 @@ class Meeting {
 [[nodiscard]] std::vector<std::byte> expected_output(const std::vector<coll::Problem>& problems, uint32_t rank,
                                                      const std::vector<std::vector<std::byte>>& inputs,
                                                      const coll::Reduction& how, std::vector<std::byte> before);
+
+using Bytes = std::vector<std::byte>;
+[[nodiscard]] Bytes random_bytes(std::mt19937_64& rng, uint64_t n, bool doubles = false);
+
+/// All ranks of one collective in this process.
+class Ranks {
+ public:
+  /// `pools`: one for each, or null.
+  Ranks(std::vector<coll::Problem> problems, const coll::Algorithm& algorithm, const coll::Reduction& how,
+        uint64_t seed, std::vector<coll::ScratchPool>* pools = nullptr)
+      : problems_(std::move(problems)),
+        how_(how),
+        rng_(seed),
+        pools_(pools),
+        network(problems_[0].ranks(), seed + 1),
+        meeting(problems_[0].layout->nodes()),
+        runs(problems_.size()) {
+    for (const coll::Problem& p : problems_) replace(p.self, algorithm);
+  }
+
+  /// Fills the buffers and starts all ranks.
+  void start(bool doubles, int32_t first_tag) {
+    inputs.clear();
+    outputs.clear();
+    before.clear();
+    for (size_t r = 0; r < runs.size(); ++r) {
+      inputs.push_back(random_bytes(rng_, problems_[r].input_bytes(), doubles));
+      outputs.push_back(random_bytes(rng_, problems_[r].output_bytes(), doubles));
+      before.push_back(outputs[r]);
+      const bool exact = coll::reduces(problems_[r].collective);
+      const uint32_t node = problems_[r].layout->node_of(static_cast<uint32_t>(r));
+      coll::Call call{inputs[r].data(), outputs[r].data(), how_, first_tag, exact, nullptr, &meeting.of(node)};
+      if (r == empty_handed) {
+        call.input = call.output = nullptr;
+        call.empty_handed = true;
+      }
+      runs[r]->start(call);
+    }
+  }
+
+  /// `rank` takes another way than the others.
+  void replace(uint32_t rank, const coll::Algorithm& algorithm) {
+    coll::Schedule schedule;
+    ASSERT_TRUE(coll::build(problems_[rank], algorithm.name, &schedule).ok());
+    replace(rank, std::move(schedule));
+  }
+  void replace(uint32_t rank, coll::Schedule schedule) {
+    coll::ScratchPool* const pool = pools_ != nullptr ? &(*pools_)[rank] : nullptr;
+    const auto plan = std::make_shared<coll::Plan>(std::move(schedule));
+    ASSERT_TRUE(coll::Run::create(plan, network.of(rank), &runs[rank], pool).ok());
+  }
+  void announce(uint64_t number) {
+    for (const coll::Problem& p : problems_) network.of(p.self).announce(number, coll::digest(p));
+  }
+  /// Ends the runs of ranks that stand still and see that they wait in vain, and tells of those that gave up. Whoever
+  /// has ended and sees a death does so as in its next call.
+  void look_around(uint64_t number) {
+    for (const coll::Problem& p : problems_) {
+      coll::Run& run = *runs[p.self];
+      coll::Transport& transport = network.of(p.self);
+      const bool bereft = transport.bereft();
+      if (!run.advance() && (bereft || transport.contradicted(number, coll::digest(p)))) {
+        run.fail(bereft ? Code::kPeerDead : Code::kInvalid);
+      }
+      if (run.advance() && (run.gave_up() || bereft)) transport.give_up(run.gave_up() ? number : number + 1, 0);
+    }
+  }
+  /// finish() of ranks that look around.
+  bool end(uint64_t number) {
+    for (int times = 0; times < 10; ++times) {
+      if (finish(3'000)) return true;
+      look_around(number);
+    }
+    return false;
+  }
+  /// That rank has died before it did anything of the call.
+  void kill(uint32_t rank) {
+    network.kill(rank);
+    replace(rank, coll::Schedule{});
+  }
+  /// Whoever of the others has no error has the right result.
+  void expect_right_or_told(uint32_t but, const std::string& what) const {
+    for (uint32_t r = 0; r < runs.size(); ++r) {
+      if (r == but || runs[r]->code() != Code::kOk) continue;
+      EXPECT_EQ(outputs[r], expected_output(problems_, r, inputs, how_, before[r])) << "rank " << r << " of " << what;
+    }
+  }
+
+  /// Turns ranks and network in any order until all have ended. False if that takes too long.
+  bool finish(uint64_t most_turns = 1'000'000) {
+    size_t ended = 0;
+    for (uint64_t turn = 0; ended < runs.size() && turn < most_turns; ++turn) {
+      if (rng_() % 3 != 0) network.deliver();
+      if (turn % 8 != 0) {
+        runs[rng_() % runs.size()]->advance();
+        continue;
+      }
+      ended = 0;
+      for (const std::unique_ptr<coll::Run>& run : runs) ended += run->advance() ? 1 : 0;
+      let_leaders_meet();
+    }
+    return ended == runs.size();
+  }
+
+ private:
+  /// Where all leaders have come to a step of theirs, each takes it as a thread.
+  void let_leaders_meet() {
+    std::vector<coll::Run*> come;
+    for (const std::unique_ptr<coll::Run>& run : runs) {
+      if (run->shared_is_next()) come.push_back(run.get());
+    }
+    if (come.size() != problems_[0].layout->nodes()) return;
+    std::vector<std::jthread> threads;
+    for (coll::Run* run : come) threads.emplace_back([run] { run->share(); });
+  }
+
+  std::vector<coll::Problem> problems_;
+  coll::Reduction how_;
+  std::mt19937_64 rng_;
+  std::vector<coll::ScratchPool>* pools_;
+
+ public:
+  Network network;
+  Meeting meeting;
+  std::vector<std::unique_ptr<coll::Run>> runs;
+  std::vector<Bytes> inputs, outputs, before;
+  uint32_t empty_handed = ~0U;
+};
 
 }  // namespace zh::test

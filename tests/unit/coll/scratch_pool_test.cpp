@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -66,77 +63,36 @@ TEST(ScratchPool, ABlockIsUsedAgainWhereItFits) {
   pool.give(small, size);
 }
 
-coll::Problem pooled_allreduce(uint32_t rank) {
+TEST(ScratchPool, ARunTakesItsMemoryAgain) {
   coll::Problem problem;
   problem.collective = coll::Collective::kAllreduce;
-  problem.self = rank;
   problem.element_bytes = 4;
   problem.count = 1000;
   problem.layout = coll::Layout::one_node(3);
-  return problem;
-}
-
-/// Three ranks, each with a pool, that make one call again and again.
-class PooledRanks {
- public:
-  PooledRanks() : network_(3, 5), pools_(3) {
-    for (uint32_t r = 0; r < 3; ++r) {
-      coll::Schedule schedule;
-      EXPECT_TRUE(coll::build(pooled_allreduce(r), "reduce-scatter-allgather", &schedule).ok());
-      const auto plan = std::make_shared<coll::Plan>(std::move(schedule));
-      EXPECT_TRUE(coll::Run::create(plan, network_.of(r), &runs_.emplace_back(), &pools_[r]).ok());
-    }
-  }
-
-  void call(int32_t first_tag) {
-    const std::vector<uint32_t> in(1000, static_cast<uint32_t>(first_tag) + 1);
-    std::vector<std::vector<uint32_t>> out(3, std::vector<uint32_t>(1000));
-    for (uint32_t r = 0; r < 3; ++r) {
-      coll::Call call;
-      call.input = in.data();
-      call.output = out[r].data();
-      call.how = int_sum();
-      call.first_tag = first_tag;
-      runs_[r]->start(call);
-    }
-    bool ended = false;
-    for (int turn = 0; turn < 10'000 && !ended; ++turn) {
-      network_.deliver();
-      ended = true;
-      for (auto& run : runs_) ended = run->advance() && ended;
-    }
-    ASSERT_TRUE(ended);
-    for (uint32_t r = 0; r < 3; ++r) {
-      EXPECT_EQ(runs_[r]->code(), Code::kOk);
-      EXPECT_EQ(out[r], std::vector<uint32_t>(1000, 3 * in[0])) << r;
-    }
-  }
-
-  [[nodiscard]] uint64_t idle_bytes() const {
+  std::vector<ScratchPool> pools(3);
+  Ranks ranks(coll::for_all_ranks(problem), *coll::algorithm(problem.collective, "reduce-scatter-allgather"), int_sum(),
+              5, &pools);
+  const auto call = [&](int32_t first_tag) {
+    ranks.start(false, first_tag);
+    ASSERT_TRUE(ranks.finish());
+    for (const auto& run : ranks.runs) EXPECT_EQ(run->code(), Code::kOk);
+    ranks.expect_right_or_told(3, "a call");
+  };
+  const auto idle_bytes = [&] {
     uint64_t bytes = 0;
-    for (const ScratchPool& pool : pools_) bytes += pool.idle_bytes();
+    for (const ScratchPool& pool : pools) bytes += pool.idle_bytes();
     return bytes;
-  }
-  std::vector<std::unique_ptr<coll::Run>>& runs() { return runs_; }
-
- private:
-  Network network_;
-  std::vector<ScratchPool> pools_;
-  std::vector<std::unique_ptr<coll::Run>> runs_;
-};
-
-TEST(ScratchPool, ARunTakesItsMemoryAgain) {
-  PooledRanks ranks;
-  EXPECT_EQ(ranks.idle_bytes(), 0u);
-  ranks.call(0);
-  for (auto& run : ranks.runs()) run->release_scratch();
-  const uint64_t given = ranks.idle_bytes();
+  };
+  EXPECT_EQ(idle_bytes(), 0u);
+  call(0);
+  for (auto& run : ranks.runs) run->release_scratch();
+  const uint64_t given = idle_bytes();
   EXPECT_GT(given, 0u);
-  for (auto& run : ranks.runs()) run->take_scratch();
-  EXPECT_EQ(ranks.idle_bytes(), 0u);
-  ranks.call(coll::kTags);
-  ranks.runs().clear();
-  EXPECT_EQ(ranks.idle_bytes(), given);
+  for (auto& run : ranks.runs) run->take_scratch();
+  EXPECT_EQ(idle_bytes(), 0u);
+  call(coll::kTags);
+  ranks.runs.clear();
+  EXPECT_EQ(idle_bytes(), given);
 }
 
 }  // namespace
