@@ -148,104 +148,54 @@ class Narrow {
   bool made_ = false;
 };
 
-#define ZH_COUNTED_CALL(name, narrow_args, large_args) \
-  ZH_LARGE_CALL(host.name##_c large_args);             \
-  return host.name narrow_args;
-
-#define ZH_SEND(name)                                                              \
-  template <typename N>                                                            \
-  inline int name(const void* b, N n, MPI_Datatype t, int d, int g, MPI_Comm c) {  \
-    if constexpr (std::is_same_v<N, int>) {                                        \
-      return host.name(b, n, t, d, g, c);                                          \
+// Of one buffer `b` with `n` elements of type `t`.
+#define ZH_COUNTED(name)                                                           \
+  inline constexpr auto name = [](auto* b, auto n, MPI_Datatype t, auto... rest) { \
+    if constexpr (std::is_same_v<decltype(n), int>) {                              \
+      return host.name(b, n, t, rest...);                                          \
     } else {                                                                       \
+      ZH_LARGE_CALL(host.name##_c(b, n, t, rest...));                              \
       const Narrow x(n, t);                                                        \
-      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c), (b, n, t, d, g, c)) \
+      return host.name(b, x.count(), x.type(), rest...);                           \
     }                                                                              \
-  }
-ZH_SEND(Send)
-ZH_SEND(Bsend)
-ZH_SEND(Ssend)
-ZH_SEND(Rsend)
-#undef ZH_SEND
+  };
+ZH_COUNTED(Send)
+ZH_COUNTED(Bsend)
+ZH_COUNTED(Ssend)
+ZH_COUNTED(Rsend)
+ZH_COUNTED(Recv)
+ZH_COUNTED(Isend)
+ZH_COUNTED(Ibsend)
+ZH_COUNTED(Issend)
+ZH_COUNTED(Irsend)
+ZH_COUNTED(Irecv)
+ZH_COUNTED(Send_init)
+ZH_COUNTED(Bsend_init)
+ZH_COUNTED(Ssend_init)
+ZH_COUNTED(Rsend_init)
+ZH_COUNTED(Recv_init)
+ZH_COUNTED(Mrecv)
+ZH_COUNTED(Imrecv)
+ZH_COUNTED(Sendrecv_replace)
+ZH_COUNTED(Isendrecv_replace)
+#undef ZH_COUNTED
 
-#define ZH_ISEND(name, pointer)                                                               \
-  template <typename N>                                                                       \
-  inline int name(pointer b, N n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request* r) { \
-    if constexpr (std::is_same_v<N, int>) {                                                   \
-      return host.name(b, n, t, d, g, c, r);                                                  \
-    } else {                                                                                  \
-      const Narrow x(n, t);                                                                   \
-      ZH_COUNTED_CALL(name, (b, x.count(), x.type(), d, g, c, r), (b, n, t, d, g, c, r))      \
-    }                                                                                         \
-  }
-ZH_ISEND(Isend, const void*)
-ZH_ISEND(Ibsend, const void*)
-ZH_ISEND(Issend, const void*)
-ZH_ISEND(Irsend, const void*)
-ZH_ISEND(Irecv, void*)
-ZH_ISEND(Send_init, const void*)
-ZH_ISEND(Bsend_init, const void*)
-ZH_ISEND(Ssend_init, const void*)
-ZH_ISEND(Rsend_init, const void*)
-ZH_ISEND(Recv_init, void*)
-#undef ZH_ISEND
-
-template <typename N>
-inline int Recv(void* b, N n, MPI_Datatype t, int s, int g, MPI_Comm c, MPI_Status* status) {
-  if constexpr (std::is_same_v<N, int>) {
-    return host.Recv(b, n, t, s, g, c, status);
-  } else {
-    const Narrow x(n, t);
-    ZH_COUNTED_CALL(Recv, (b, x.count(), x.type(), s, g, c, status), (b, n, t, s, g, c, status))
-  }
-}
-
-template <typename N>
-inline int Mrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Status* status) {
-  if constexpr (std::is_same_v<N, int>) {
-    return host.Mrecv(b, n, t, m, status);
-  } else {
-    const Narrow x(n, t);
-    ZH_COUNTED_CALL(Mrecv, (b, x.count(), x.type(), m, status), (b, n, t, m, status))
-  }
-}
-
-template <typename N>
-inline int Imrecv(void* b, N n, MPI_Datatype t, MPI_Message* m, MPI_Request* r) {
-  if constexpr (std::is_same_v<N, int>) {
-    return host.Imrecv(b, n, t, m, r);
-  } else {
-    const Narrow x(n, t);
-    ZH_COUNTED_CALL(Imrecv, (b, x.count(), x.type(), m, r), (b, n, t, m, r))
-  }
-}
-
-#define ZH_SENDRECV(name, last)                                                                                    \
-  template <typename N>                                                                                            \
-  inline int name(const void* sb, N sn, MPI_Datatype st, int d, int sg, void* rb, N rn, MPI_Datatype rt, int s,    \
-                  int rg, MPI_Comm c, last l) {                                                                    \
-    if constexpr (std::is_same_v<N, int>) {                                                                        \
-      return host.name(sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l);                                                \
-    } else {                                                                                                       \
-      const Narrow x(sn, st);                                                                                      \
-      const Narrow y(rn, rt);                                                                                      \
-      ZH_COUNTED_CALL(name, (sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), s, rg, c, l),                \
-                      (sb, sn, st, d, sg, rb, rn, rt, s, rg, c, l))                                                \
-    }                                                                                                              \
-  }                                                                                                                \
-  template <typename N>                                                                                            \
-  inline int name##_replace(void* b, N n, MPI_Datatype t, int d, int sg, int s, int rg, MPI_Comm c, last l) {      \
-    if constexpr (std::is_same_v<N, int>) {                                                                        \
-      return host.name##_replace(b, n, t, d, sg, s, rg, c, l);                                                     \
-    } else {                                                                                                       \
-      const Narrow x(n, t);                                                                                        \
-      ZH_COUNTED_CALL(name##_replace, (b, x.count(), x.type(), d, sg, s, rg, c, l), (b, n, t, d, sg, s, rg, c, l)) \
-    }                                                                                                              \
-  }
-ZH_SENDRECV(Sendrecv, MPI_Status*)
-ZH_SENDRECV(Isendrecv, MPI_Request*)
-#undef ZH_SENDRECV
-#undef ZH_COUNTED_CALL
+// Of one buffer to send and one to receive.
+#define ZH_COUNTED(name)                                                                                      \
+  inline constexpr auto name = [](const void* sb, auto sn, MPI_Datatype st, int d, int sg, void* rb, auto rn, \
+                                  MPI_Datatype rt, auto... rest) {                                            \
+    if constexpr (std::is_same_v<decltype(sn), int>) {                                                        \
+      return host.name(sb, sn, st, d, sg, rb, rn, rt, rest...);                                               \
+    } else {                                                                                                  \
+      ZH_LARGE_CALL(host.name##_c(sb, sn, st, d, sg, rb, rn, rt, rest...));                                   \
+      const Narrow x(sn, st);                                                                                 \
+      const Narrow y(rn, rt);                                                                                 \
+      return host.name(sb, x.count(), x.type(), d, sg, rb, y.count(), y.type(), rest...);                     \
+    }                                                                                                         \
+  };
+ZH_COUNTED(Sendrecv)
+ZH_COUNTED(Isendrecv)
+#undef ZH_COUNTED
 
 }  // namespace counted
 }  // namespace zh::mpi

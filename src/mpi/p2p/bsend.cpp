@@ -119,7 +119,7 @@ int copy_and_send(const MessageCall& call) {
   }
   const Arguments<MPI_Count> packed(copy->place, static_cast<MPI_Count>(bytes), MPI_PACKED, call.rank, call.tag,
                                     call.comm);
-  error = packed.hand_to(host_isend<MPI_Count>(Mode::kStandard), &copy->send.host_request);
+  error = packed.hand_to(counted::Isend, &copy->send.host_request);
   if (error == MPI_SUCCESS) copy->send.state = Operation::State::kHost;
   return error;
 }

@@ -35,20 +35,20 @@ struct Arguments {
   }
 };
 
-// The host's sends of each form, by mode.
-#define ZH_BY_MODE(name, standard, synchronous, ready, buffered) \
-  template <typename N>                                          \
-  constexpr auto name(Mode mode) {                               \
-    switch (mode) {                                              \
-      case Mode::kSynchronous:                                   \
-        return &counted::synchronous<N>;                         \
-      case Mode::kReady:                                         \
-        return &counted::ready<N>;                               \
-      case Mode::kBuffered:                                      \
-        return &counted::buffered<N>;                            \
-      default:                                                   \
-        return &counted::standard<N>;                            \
-    }                                                            \
+// The host's sends of each form, by mode, with those arguments.
+#define ZH_BY_MODE(name, standard, synchronous, ready, buffered)                         \
+  template <typename N, typename... End>                                                 \
+  [[gnu::always_inline]] inline int name(Mode mode, const Arguments<N>& a, End... end) { \
+    switch (mode) {                                                                      \
+      case Mode::kSynchronous:                                                           \
+        return a.hand_to(counted::synchronous, end...);                                  \
+      case Mode::kReady:                                                                 \
+        return a.hand_to(counted::ready, end...);                                        \
+      case Mode::kBuffered:                                                              \
+        return a.hand_to(counted::buffered, end...);                                     \
+      default:                                                                           \
+        return a.hand_to(counted::standard, end...);                                     \
+    }                                                                                    \
   }
 ZH_BY_MODE(host_send, Send, Ssend, Rsend, Bsend)
 ZH_BY_MODE(host_isend, Isend, Issend, Irsend, Ibsend)

@@ -27,13 +27,13 @@ class HostCarrier final : public engine::Carrier {
 
   Request send(int32_t rank, int32_t tag, const void* data, uint64_t bytes) override {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(counted::Isend<MPI_Count>(data, static_cast<MPI_Count>(bytes), MPI_BYTE, rank, tag, own_, &request));
+    check(counted::Isend(data, static_cast<MPI_Count>(bytes), MPI_BYTE, rank, tag, own_, &request));
     return pack(request);
   }
   Request receive(int32_t rank, int32_t tag, void* data, uint64_t bytes) override {
     MPI_Request request = MPI_REQUEST_NULL;
     const int source = rank == kAnyRank ? MPI_ANY_SOURCE : rank;
-    check(counted::Irecv<MPI_Count>(data, static_cast<MPI_Count>(bytes), MPI_BYTE, source, tag, own_, &request));
+    check(counted::Irecv(data, static_cast<MPI_Count>(bytes), MPI_BYTE, source, tag, own_, &request));
     return pack(request);
   }
   bool test(Request* packed, Arrival* arrival) override {

@@ -75,7 +75,7 @@ int start_send(Operation* op, const MessageCall& call) {
   if (call.info->local[call.rank] < 0) {
     op->state = Operation::State::kHost;
     op->host_request = MPI_REQUEST_NULL;
-    return call.arguments().hand_to(host_isend<MPI_Count>(call.mode), &op->host_request);
+    return host_isend(call.mode, call.arguments(), &op->host_request);
   }
   p2p::SendArgs args = send_args(call);
   const int error = keep_data(op, call.data, &args.data);
@@ -118,7 +118,7 @@ int start_recv(Operation* op, const MessageCall& call) {
     const TableLock lock(info->wild_mutex);
     if (info->wild->empty()) {
       op->state = Operation::State::kHost;
-      return call.arguments().hand_to(counted::Irecv<MPI_Count>, &op->host_request);
+      return call.arguments().hand_to(counted::Irecv, &op->host_request);
     }
   }
   hold_comm(info);

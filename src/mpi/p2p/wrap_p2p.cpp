@@ -11,7 +11,7 @@ namespace {
 template <Mode kMode, typename N>
 [[gnu::always_inline]] inline int send(const Arguments<N>& a) {
   MessageCall call;
-  ZH_STEP_OR(judge(kMode, Form::kBlocking, a, &call), a.hand_to(host_send<N>(kMode)));
+  ZH_STEP_OR(judge(kMode, Form::kBlocking, a, &call), host_send(kMode, a));
   if (call.info->local[call.rank] < 0 || call.data.type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
     Operation op;
     const int error = start_send(&op, call.in_memory());
@@ -26,7 +26,7 @@ template <Mode kMode, typename N>
 template <typename N>
 int bsend(const Arguments<N>& a) {
   MessageCall call;
-  ZH_STEP_OR(judge(Mode::kBuffered, Form::kBlocking, a, &call), a.hand_to(counted::Bsend<N>));
+  ZH_STEP_OR(judge(Mode::kBuffered, Form::kBlocking, a, &call), a.hand_to(counted::Bsend));
   Operation op;
   return start_bsend(&op, call);
 }
@@ -34,7 +34,7 @@ int bsend(const Arguments<N>& a) {
 template <typename N>
 [[gnu::always_inline]] inline int recv(const Arguments<N>& a, MPI_Status* status) {
   MessageCall call;
-  ZH_STEP_OR(judge(Mode::kReceive, Form::kBlocking, a, &call), a.hand_to(counted::Recv<N>, status));
+  ZH_STEP_OR(judge(Mode::kReceive, Form::kBlocking, a, &call), a.hand_to(counted::Recv, status));
   if (!comes_by_engine(call.info, call.rank) || call.data.type->kind == TypeInfo::Kind::kPacked) [[unlikely]] {
     Operation op;
     const int error = start_recv(&op, call.in_memory());
@@ -72,7 +72,7 @@ inline int start_request(const MessageCall& call, MPI_Request* handle) {
 template <Mode kMode, typename N>
 [[gnu::always_inline]] inline int isend(const Arguments<N>& a, MPI_Request* request) {
   MessageCall call;
-  ZH_STEP_OR(judge(kMode, Form::kNonblocking, a, &call), a.hand_to(host_isend<N>(kMode), request));
+  ZH_STEP_OR(judge(kMode, Form::kNonblocking, a, &call), host_isend(kMode, a, request));
   UserRequest* const sent = completed_send();
   if (call.data.type->kind != TypeInfo::Kind::kPacked && sent != nullptr && shim.rank->send_now(send_args(call))) {
     *request = handle_of(sent->index);
@@ -83,17 +83,17 @@ template <Mode kMode, typename N>
 
 template <typename N>
 int ibsend(const Arguments<N>& a, MPI_Request* request) {
-  if (shim.rank == nullptr) return a.hand_to(counted::Ibsend<N>, request);
+  if (shim.rank == nullptr) return a.hand_to(counted::Ibsend, request);
   *request = MPI_REQUEST_NULL;
   MessageCall call;
-  ZH_STEP_OR(judge(Mode::kBuffered, Form::kNonblocking, a, &call), a.hand_to(counted::Ibsend<N>, request));
+  ZH_STEP_OR(judge(Mode::kBuffered, Form::kNonblocking, a, &call), a.hand_to(counted::Ibsend, request));
   return start_request<start_bsend>(call, request);
 }
 
 template <typename N>
 [[gnu::always_inline]] inline int irecv(const Arguments<N>& a, MPI_Request* request) {
   MessageCall call;
-  ZH_STEP_OR(judge(Mode::kReceive, Form::kNonblocking, a, &call), a.hand_to(counted::Irecv<N>, request));
+  ZH_STEP_OR(judge(Mode::kReceive, Form::kNonblocking, a, &call), a.hand_to(counted::Irecv, request));
   return start_request<start_recv>(call, request);
 }
 
@@ -192,14 +192,14 @@ int hand_to_replacing(Function function, const Arguments<N>& s, const Arguments<
 template <typename N>
 int sendrecv(const Arguments<N>& s, const Arguments<N>& r, MPI_Status* status) {
   Exchange x;
-  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to(counted::Sendrecv<N>, s, r, status));
+  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to(counted::Sendrecv, s, r, status));
   return exchange(x, status);
 }
 
 template <typename N>
 int sendrecv_replace(const Arguments<N>& s, const Arguments<N>& r, MPI_Status* status) {
   Exchange x;
-  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to_replacing(counted::Sendrecv_replace<N>, s, r, status));
+  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to_replacing(counted::Sendrecv_replace, s, r, status));
   std::byte* scratch = nullptr;
   int error = detach_send_data(&x, &scratch);
   if (error == MPI_SUCCESS) error = exchange(x, status);
@@ -210,14 +210,14 @@ int sendrecv_replace(const Arguments<N>& s, const Arguments<N>& r, MPI_Status* s
 template <typename N>
 int isendrecv(const Arguments<N>& s, const Arguments<N>& r, MPI_Request* request) {
   Exchange x;
-  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to(counted::Isendrecv<N>, s, r, request));
+  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to(counted::Isendrecv, s, r, request));
   return start_exchange_request(x, nullptr, request);
 }
 
 template <typename N>
 int isendrecv_replace(const Arguments<N>& s, const Arguments<N>& r, MPI_Request* request) {
   Exchange x;
-  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to_replacing(counted::Isendrecv_replace<N>, s, r, request));
+  ZH_STEP_OR(judge(s.wide(), r.wide(), &x), hand_to_replacing(counted::Isendrecv_replace, s, r, request));
   std::byte* scratch = nullptr;
   const int error = detach_send_data(&x, &scratch);
   if (error == MPI_SUCCESS) return start_exchange_request(x, scratch, request);

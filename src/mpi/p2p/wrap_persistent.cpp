@@ -25,22 +25,21 @@ int make_persistent(const MessageCall& call, MPI_Request* handle) {
 
 template <Mode kMode, typename N>
 int send_init(const Arguments<N>& a, MPI_Request* handle) {
-  const auto by_host = host_send_init<N>(kMode);
   if (kMode == Mode::kBuffered && taken(a.comm) == nullptr && a.rank != MPI_PROC_NULL) {
     // On a communicator of the host, that judges the arguments; zerohop owns the buffer.
-    const int error = a.hand_to(by_host, handle);
+    const int error = host_send_init(kMode, a, handle);
     if (error != MPI_SUCCESS || !shim.enabled) return error;
     host.Request_free(handle);
   }
   MessageCall call;
-  ZH_STEP_OR(judge(kMode, Form::kPersistent, a, &call), a.hand_to(by_host, handle));
+  ZH_STEP_OR(judge(kMode, Form::kPersistent, a, &call), host_send_init(kMode, a, handle));
   return make_persistent(call, handle);
 }
 
 template <typename N>
 int recv_init(const Arguments<N>& a, MPI_Request* handle) {
   MessageCall call;
-  ZH_STEP_OR(judge(Mode::kReceive, Form::kPersistent, a, &call), a.hand_to(counted::Recv_init<N>, handle));
+  ZH_STEP_OR(judge(Mode::kReceive, Form::kPersistent, a, &call), a.hand_to(counted::Recv_init, handle));
   return make_persistent(call, handle);
 }
 
