@@ -2,37 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 from cli import ZEROHOP, Case, zerohop
+from fake_mpi import FakeMpi
 
-# A launcher that starts nothing: ranks are where they shall be, a message costs 2 µs and its elements' stride as many
-# ns. Called "mpiexec-apart" it puts the two on different nodes, where a sender is busy for 3 µs of the 20, and messages
-# follow each other after 5, of two pairs after 7; "mpiexec-bound" on processors of its own choice.
-MPIEXEC = """#!{python} -IS
-import json, sys
-from pathlib import Path
-args = sys.argv[1:]
-if "--version" in args:
-    sys.exit(1)
-option = lambda name: args[args.index(name) + 1]
-kind = Path(sys.argv[0]).name
-apart = kind == "mpiexec-apart"
-free = kind == "mpiexec-bound" or "--processors" not in args
-cpus = [-1, -1] if free else json.loads("[" + option("--processors") + "]")
-cases = [dict(bench="strided", size=4096, stride=stride, buffers="malloc",
-              metrics=dict(time_us=[[(20 if apart else 2) + stride / 1000]])) for stride in (0, 8, 512)]
-cases += [dict(bench="prtt", size=4096, buffers="malloc",
-               metrics=dict(gap_us=[[5 if option("-n") == "2" else 7]], overhead_us=[[3 if apart else 0.5]]))]
-line = 0.0 if apart else 0.2
-document = dict(placement="several" if apart else "far", line_us=dict(before=line, after=line), cpus=cpus, cases=cases,
-                zerohop_loaded=True, errors=0)
-Path(option("--out")).write_text(json.dumps(document))
-"""
 TWO_PROCESSORS = len(os.sched_getaffinity(0)) >= 2
 
 
@@ -100,32 +77,25 @@ class Measure(unittest.TestCase):
         name = tempfile.TemporaryDirectory()
         self.addCleanup(name.cleanup)
         self.folder = Path(name.name)
-        for path in ("mpiexec", "mpiexec-apart", "mpiexec-bound", "bench_p2p_ompi"):
-            (self.folder / path).write_text(MPIEXEC.format(python=sys.executable))
-            (self.folder / path).chmod(0o755)
+        self.mpi = FakeMpi(self.folder, ZEROHOP)
+        self.mpi.place("f")
 
-    def measure(self, *args, launcher="mpiexec", processors=None):
+    def measure(self, *args):
         """The command's end, and the profile; nothing instead of one where other programs disturb."""
         out = self.folder / "here.json"
         out.unlink(missing_ok=True)
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
-        host = ["--mpiexec", str(self.folder / launcher), "--abi", "ompi", "--programs", str(self.folder)]
-        r = subprocess.run(
-            [ZEROHOP, "tune", "--json", str(out), *host, *args],
-            env=clean | {"TMPDIR": str(self.folder), "ZEROHOP_CACHE": str(self.folder)},
-            preexec_fn=processors and (lambda: os.sched_setaffinity(0, processors)),
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        words = ("tune", "--json", str(out), *self.mpi.host, *args)
+        r = self.mpi.run(*words, timeout=100, ZEROHOP_CACHE=str(self.folder))
         if "The machine was busy" in r.stderr:
             self.assertEqual((r.returncode, out.exists()), (1, False))
             return r, None
         return r, json.loads(out.read_text()) if out.exists() else None
 
     def test_a_distance_needs_two_processors(self):
-        r, profile = self.measure(processors=[min(os.sched_getaffinity(0))])
+        allowed = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, allowed)
+        os.sched_setaffinity(0, [min(allowed)])
+        r, profile = self.measure()
         self.assertEqual((r.returncode, profile), (2, None))
         self.assertIn("two processors are needed, and this process may use", r.stderr)
 
@@ -146,13 +116,15 @@ class Measure(unittest.TestCase):
 
     @unittest.skipUnless(TWO_PROCESSORS, "one processor")
     def test_ranks_that_are_elsewhere_are_not_measured(self):
-        r, profile = self.measure("--rounds", "1", launcher="mpiexec-bound")
+        self.mpi.place("b")
+        r, profile = self.measure("--rounds", "1")
         self.assertEqual((r.returncode, profile), (1, None))
         self.assertIn("no launch kept its ranks on the processors", r.stderr)
 
     @unittest.skipUnless(TWO_PROCESSORS, "one processor")
     def test_between_nodes_by_a_launcher(self):
-        r, profile = self.measure("--rounds", "6", "--between", str(self.folder / "mpiexec-apart"))
+        apart = ("--between", f"{self.folder / 'mpiexec'} apart")
+        r, profile = self.measure("--rounds", "6", *apart)
         self.assertIn("between nodes: nodes of `", r.stdout, r.stderr)
         if profile is not None:
             between = profile["levels"]["inter-node"]
@@ -160,7 +132,7 @@ class Measure(unittest.TestCase):
                              ([[4096, 3.0]], [[4096, 14.0]], [[4096, 5.0]]))  # fmt: skip
             self.assertNotIn("link", between)
             self.assertEqual(profile["measured_levels"][-1]["level"], "other-node")
-        r, profile = self.measure("--rounds", "6", "--between", str(self.folder / "mpiexec-apart"), "--link")
+        r, profile = self.measure("--rounds", "6", *apart, "--link")
         self.assertIn("two pairs between nodes", r.stdout, r.stderr)
         if profile is not None:
             self.assertEqual(profile["levels"]["inter-node"]["link"], [[4096, 2.0]])

@@ -1,8 +1,9 @@
 """A launcher that starts nothing: it notes what it was to start, and writes the document that the program would have.
 
 Its n-th launch is near (n), far (f) or fails (x) by the n-th letter of the file `placements`, the last one for ever;
-s: near, but that of a bandwidth does not end. An arm of zerohop takes 2 µs, or what FAKE_US has for its algorithm or
-algorithm/chunk; the host's take 4. Order 13 comes out wrong.
+s: near, but that of a bandwidth does not end; b: far, on processors of its own choice. With the argument "apart" ranks
+are on different nodes: a message takes 20 µs, of which its sender is busy for 3. An arm of zerohop takes 2 µs, or what
+FAKE_US has for its algorithm or algorithm/chunk; the host's take 4. Order 13 comes out wrong.
 """
 
 import json
@@ -54,13 +55,22 @@ def cases(bench):
             for c2 in (10, 110):
                 yield one | dict(c2_us=c2, metrics=dict(c3_us=[[64.0 * c2] for _ in arms]))
             continue
+        if bench == "strided":
+            one |= dict(size=4096)
+            for stride in (0, 8, 512):
+                yield one | dict(stride=stride, metrics=dict(time_us=[[(20 if apart else 2) + stride / 1000]]))
+            gap, busy = 5 if option("-n") == "2" else 7, 3 if apart else 0.5
+            yield one | dict(bench="prtt", metrics=dict(gap_us=[[gap]], overhead_us=[[busy]]))
+            continue
         yield one | (dict(order=size) if bench == "matmul" else dict())
 
 
-line = dict(f=0.2).get(letter, 0.05)
-document = dict(placement="near" if line < 0.1 else "far", line_us=dict(before=line, after=line),
+apart, free = "apart" in args, letter == "b" or "--processors" not in args
+line = 0.0 if apart else dict(f=0.2, b=0.2).get(letter, 0.05)
+placement = "several" if apart else "near" if line < 0.1 else "far"
+document = dict(placement=placement, line_us=dict(before=line, after=line),
                 ranks=int(option("-n")), processors=8, arms=arms, zerohop_loaded="run" in args,
-                errors=int("13" in sizes),
+                errors=int("13" in sizes), cpus=[-1, -1] if free else json.loads("[" + option("--processors") + "]"),
                 cases=[c for bench in option("--only", "matmul").split(",") for c in cases(bench)])
 Path(option("--out")).write_text(json.dumps(document))
 """
@@ -90,8 +100,8 @@ class FakeMpi:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("ZEROHOP_", "LD_PRELOAD", "PMI", "OMPI"))}
         return clean | {"TMPDIR": str(self.folder)} | more
 
-    def run(self, *words, timeout=60):
+    def run(self, *words, timeout=60, **more):
         """A command of zerohop, which has the fake launcher's options already."""
         command = [self.zerohop, *words]
-        env = self.environment()
+        env = self.environment(**more)
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)
