@@ -10,7 +10,6 @@ line: `N passed, N failed, N skipped`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "bench" / "apps"
 sys.path.insert(0, str(ROOT / "dev"))
+
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -83,20 +84,12 @@ def planted(host, fault: tuple, folder: Path) -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--host", action="append", help="only under this one")
+    parser = parser_of(__doc__)
     parser.add_argument("--ranks", type=int, action="append", help="ranks of a job (default 2 and 4)")
     arguments = parser.parse_args()
     ranks_of_jobs = arguments.ranks or [2, 4]
     chosen = [h for h in mpi_hosts.hosts() if not arguments.host or h.name in arguments.host]
-    passed = failed = 0
-
-    def count(good: bool, what: str) -> None:
-        nonlocal passed, failed
-        passed, failed = passed + good, failed + (not good)
-        if not good:
-            print(f"failed: {what}", flush=True)
-
+    tally = Tally()
     for host in chosen:
         binary = BUILT / f"bench_apps_{host.abi}"
         for program in PROGRAMS:
@@ -104,18 +97,19 @@ def main() -> int:
                 for zerohop in (False, True):
                     problem = run(host, binary, program, ranks, zerohop)
                     side = "with zerohop" if zerohop else "alone"
-                    count(not problem, f"{program}, {ranks} ranks, {host.name} {side}: {problem}")
+                    tally.judge(f"{program}, {ranks} ranks, {host.name} {side}", problem)
     if chosen:
-        problem = command_runs(chosen, ranks_of_jobs)
-        count(not problem, f"bench apps: {problem}")
+        tally.judge("bench apps", command_runs(chosen, ranks_of_jobs))
+    else:
+        tally.skip("all", "no host")
     for fault in FAULTS if chosen else ():
         with tempfile.TemporaryDirectory(prefix="zh-apps-fault-") as folder:
             binary = planted(chosen[0], fault, Path(folder))
             for program in fault[-1]:
                 problem = run(chosen[0], binary, program, 2, False)
-                count("not verified" in problem, f"{program} with {fault[0]}: {problem or 'says that it is right'}")
-    print(f"{passed} passed, {failed} failed, {int(not chosen)} skipped")
-    return 1 if failed else 0
+                wrong = "" if "not verified" in problem else problem or "says that it is right"
+                tally.judge(f"{program} with {fault[0]}", wrong)
+    return tally.close()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Closing line: `N passed, N failed, N skipped`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -19,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "dev"))
 
 from machines import launcher, namespaces  # noqa: E402
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -93,12 +93,10 @@ def what_is_wrong(host: str, case: str, file: Path) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this host (repeatable)")
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__).parse_args()
     if not ZEROHOP.exists():
         raise SystemExit(f"not built: {ZEROHOP} (make build)")
-    passed = failed = skipped = 0
+    tally = Tally()
     for host in ("mpich", "openmpi", "impi"):
         if arguments.host and host not in arguments.host:
             continue
@@ -107,8 +105,7 @@ def main() -> int:
         except KeyError:
             why = "it is not installed (dev/setup)"
         if why:
-            print(f"skipped: {host}: {why}")
-            skipped += len(CASES)
+            tally.skip(host, why, len(CASES))
             continue
         for case in CASES:
             with tempfile.TemporaryDirectory() as folder:
@@ -116,10 +113,8 @@ def main() -> int:
                     wrong = what_is_wrong(host, case, Path(folder) / "out.json")
                 except subprocess.TimeoutExpired:
                     wrong = f"it did not end in {TIMEOUT_S} s"
-            passed, failed = passed + (not wrong), failed + bool(wrong)
-            print(f"{'failed:' if wrong else 'ok'} {host} {case}{': ' + wrong if wrong else ''}", flush=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed + skipped else 0
+            tally.judge(f"{host} {case}", wrong)
+    return tally.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs over machines with a kernel each: ranks of one machine start together, all ranks of the job come to one end.
 
-    tests/mpi/kernels.py [--host NAME] [--build FOLDER]
+    tests/mpi/kernels.py [--host NAME]... [--build FOLDER]
 
 The machines are made of namespaces and say that their kernels differ, so that the start is shared out among them as on
 real ones. Closing line: `N passed, N failed, N skipped`.
@@ -9,7 +9,6 @@ real ones. Closing line: `N passed, N failed, N skipped`.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import subprocess
 import sys
@@ -22,6 +21,7 @@ sys.path.insert(0, str(ROOT / "dev"))
 
 from machines import launcher, namespaces  # noqa: E402
 from machines.placement import Placement  # noqa: E402
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -97,35 +97,27 @@ def wrong_with(host, case: Case, program: Path, build: Path) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default="", help="only hosts whose name contains this word")
+    parser = parser_of(__doc__)
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder with lib/libzerohop.so")
     arguments = parser.parse_args()
+    tally = Tally()
     if refusal := namespaces.why_not():
-        print(f"no machines can be made here: {refusal}\n0 passed, 0 failed, 1 skipped")
-        return 0
-    passed = failed = skipped = 0
+        tally.skip("all", refusal)
+        return tally.close()
     with tempfile.TemporaryDirectory(prefix="zh-kernels-") as name:
         source = Path(name) / "program.c"
         source.write_text(PROGRAM)
         for host in mpi_hosts.hosts():
-            if arguments.host not in host.name:
+            if arguments.host and host.name not in arguments.host:
                 continue
             if refusal := launcher.why_not(host):
-                print(f"skipped: {host.name}: {refusal}")
-                skipped += 1
+                tally.skip(host.name, refusal)
                 continue
             program = Path(name) / host.name
             subprocess.run([host.mpicc, str(source), "-o", str(program)], check=True)
             for case in CASES:
-                wrong = wrong_with(host, case, program, arguments.build)
-                passed, failed = passed + (not wrong), failed + bool(wrong)
-                print(
-                    f"{'failed: ' if wrong else 'ok '}{host.name}, {case.name}{': ' + wrong if wrong else ''}",
-                    flush=True,
-                )
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+                tally.judge(f"{host.name}, {case.name}", wrong_with(host, case, program, arguments.build))
+    return tally.close()
 
 
 if __name__ == "__main__":

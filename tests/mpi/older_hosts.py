@@ -10,7 +10,6 @@ has not installed is skipped, and that is said. Closing line: `N passed, N faile
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from machines.placement import Placement  # noqa: E402
 from matrix.launch import Zerohop, launch  # noqa: E402
 from matrix.programs import collectives_binary, semantics_binary  # noqa: E402
 from matrix.results import read_lines  # noqa: E402
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -94,28 +94,27 @@ def run(host, program: str, ranks: int, zerohop: Zerohop) -> dict[str, int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this host (repeatable)")
+    parser = parser_of(__doc__)
     parser.add_argument("--ranks", action="append", type=int, default=[], metavar="N", help="default: 2 and 3")
     arguments = parser.parse_args()
     zerohop = Zerohop(ROOT / "build")
     if missing := zerohop.missing():
         raise SystemExit(f"not built: {missing} (make build)")
-    passed = failed = skipped = 0
+    tally = Tally()
     for host in mpi_hosts.older_hosts():
         if arguments.host and host.name not in arguments.host:
             continue
         if not Path(host.mpiexec[0]).exists():
-            print(f"skipped: {host.name} is not installed (dev/setup full)")
-            skipped += 1
+            tally.skip(host.name, "not installed (dev/setup full)")
             continue
         present = mpi_hosts.host("openmpi" if host.abi == "ompi" else "mpich")
         for build in (semantics_binary, collectives_binary):
             for ranks in arguments.ranks or (2, 3):
                 counts = run(host, build(present), ranks, zerohop)
-                passed, failed, skipped = passed + counts["ok"], failed + counts["fail"], skipped + counts["skip"]
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+                tally.passed += counts["ok"]
+                tally.failed += counts["fail"]
+                tally.skipped += counts["skip"]
+    return tally.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs of which only some ranks run under this build of zerohop: they run on the host wholly, and one line says so.
 
-    tests/mpi/partial_jobs.py [--host NAME] [--case WORD] [--repeat N]
+    tests/mpi/partial_jobs.py [--host NAME]... [--case WORD] [--repeat N]
 
 For each host that is installed: jobs where the first, the last, a middle or several ranks run without zerohop, where
 one is switched off, has another build or another binary interface, and jobs where all take part. Each must end by
@@ -11,7 +11,6 @@ what is not installed.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import os
@@ -31,6 +30,7 @@ from machines import namespaces  # noqa: E402
 from machines.launcher import libfabric  # noqa: E402
 from machines.placement import Placement  # noqa: E402
 from matrix.launch import job  # noqa: E402
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -234,12 +234,11 @@ def wrong_with(host: Host, case: Case, programs: dict[str, Path], folder: Path) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default="", help="only hosts whose name contains this word")
+    parser = parser_of(__doc__)
     parser.add_argument("--case", default="", help="only cases whose name contains this word")
     parser.add_argument("--repeat", type=int, default=1, help="run each case so often")
     arguments = parser.parse_args()
-    passed = failed = skipped = 0
+    tally = Tally()
     with tempfile.TemporaryDirectory(prefix="zh-partial-") as name:
         folder = Path(name)
         make_another_build(folder / "other")
@@ -248,11 +247,10 @@ def main() -> int:
         source = folder / "program.c"
         source.write_text(PROGRAM)
         for host in known_hosts():
-            if arguments.host not in host.name:
+            if arguments.host and host.name not in arguments.host:
                 continue
             if not host.installed:
-                print(f"skipped: {host.name} is not installed", flush=True)
-                skipped += 1
+                tally.skip(host.name, "not installed")
                 continue
             programs = {}
             for letter, compiler in host.compilers.items():
@@ -267,13 +265,8 @@ def main() -> int:
                 wrong = ""
                 for _ in range(arguments.repeat):
                     wrong = wrong or wrong_with(host, case, programs, folder)
-                passed, failed = passed + (not wrong), failed + bool(wrong)
-                print(
-                    f"{'failed: ' if wrong else 'ok '}{host.name}, {case.name}{': ' + wrong if wrong else ''}",
-                    flush=True,
-                )
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+                tally.judge(f"{host.name}, {case.name}", wrong)
+    return tally.close()
 
 
 if __name__ == "__main__":

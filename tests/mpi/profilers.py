@@ -10,7 +10,6 @@ zerohop and without. Closing line: `N passed, N failed, N skipped`.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -28,6 +27,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 
 from machines.placement import Placement  # noqa: E402
 from matrix.launch import Outcome, launch  # noqa: E402
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -215,20 +215,18 @@ def judge(host, arrangement: Arrangement, built: Built, expected: dict, folder: 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this host (repeatable)")
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", metavar="TEXT", help="only arrangements whose name contains this")
     arguments = parser.parse_args()
     if not COMMAND.exists() or not LIBRARY.exists():
         raise SystemExit(f"not built: {COMMAND}, {LIBRARY} (make build)")
-    passed = failed = skipped = 0
+    tally = Tally()
     chains = [chain for chain in wheels() + distribution() if not arguments.host or chain.host.name in arguments.host]
     for chain in chains:
         for fortran in (False, True):
             language = "Fortran" if fortran else "C"
             if fortran and chain.fortran is None:
-                print(f"skipped: {chain.host.name}, Fortran: no compiler or no binding")
-                skipped += 1
+                tally.skip(f"{chain.host.name}, Fortran", "no compiler or no binding")
                 continue
             with tempfile.TemporaryDirectory(prefix="zh-profilers-") as name:
                 folder = Path(name)
@@ -238,12 +236,8 @@ def main() -> int:
                         continue
                     expected = FORTRAN_COUNTS if fortran else C_COUNTS
                     wrong = judge(chain.host, arrangement, built, expected, folder)
-                    passed, failed = passed + (not wrong), failed + bool(wrong)
-                    verdict = "failed:" if wrong else "ok"
-                    print(f"{verdict} {chain.host.name}, {language}, {arrangement.name}{': ' + wrong if wrong else ''}",
-                          flush=True)  # fmt: skip
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed else 0
+                    tally.judge(f"{chain.host.name}, {language}, {arrangement.name}", wrong)
+    return tally.close()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ which way calls and messages went. Tables of algorithms and variables choose in 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -28,6 +27,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "dev")]
 from machines.placement import Placement  # noqa: E402
 from matrix.launch import Outcome, Zerohop, launch  # noqa: E402
 from matrix.programs import binary_of  # noqa: E402
+from matrix.script import Tally, parser_of  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -317,21 +317,19 @@ CASES = (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this host (repeatable)")
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="only cases whose name contains this")
     arguments = parser.parse_args()
     if missing := ZEROHOP.missing():
         raise SystemExit(f"not built: {missing} (make build)")
-    passed = failed = skipped = 0
+    tally = Tally()
     for name in ("mpich", "openmpi", "impi"):
         if arguments.host and name not in arguments.host:
             continue
         try:
             host = mpi_hosts.host(name)
         except KeyError:
-            print(f"skipped: {name} is not installed (dev/setup)")
-            skipped += 1
+            tally.skip(name, "not installed (dev/setup)")
             continue
         for case in CASES:
             if arguments.only not in case.__name__:
@@ -342,10 +340,8 @@ def main() -> int:
                     wrong = ""
                 except Wrong as found:
                     wrong = str(found)
-            passed, failed = passed + (not wrong), failed + bool(wrong)
-            print(f"{'failed:' if wrong else 'ok'} {name} {case.__name__}{': ' + wrong if wrong else ''}", flush=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed else 0
+            tally.judge(f"{name} {case.__name__}", wrong)
+    return tally.close()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "dev"), str(ROOT / "tests")]
 
 from install import EXCHANGE  # noqa: E402
+from matrix.script import Tally  # noqa: E402
 
 import hosts as mpi_hosts  # noqa: E402
 
@@ -104,14 +105,11 @@ def renamed_mpich_is_served(folder: Path) -> str:
 def main() -> int:
     if not COMMAND.exists():
         raise SystemExit(f"not built: {COMMAND} (make build)")
-    passed = failed = 0
+    tally = Tally()
     for case in (unknown_is_left_alone, name_of_another_is_left_alone, renamed_mpich_is_served):
         with tempfile.TemporaryDirectory(prefix="zh-hosts-") as folder:
-            wrong = case(Path(folder))
-        passed, failed = passed + (not wrong), failed + bool(wrong)
-        print(f"{'failed: ' if wrong else 'ok '}{case.__name__}{': ' + wrong if wrong else ''}", flush=True)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+            tally.judge(case.__name__, case(Path(folder)))
+    return tally.close()
 
 
 if __name__ == "__main__":
