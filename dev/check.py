@@ -243,21 +243,6 @@ def clang_tidy(log: Path) -> Result:
     return result
 
 
-def variables(log: Path) -> Result:
-    """docs/user/variables.md says what the option table says."""
-    tool, page = BUILD / "bin" / "zerohop", ROOT / "docs" / "user" / "variables.md"
-    if not tool.exists():
-        log.write_text("no build/bin/zerohop\n")
-        return Result(failed=1)
-    code, said = run([str(tool), "info", "--variables-markdown"], log, 60)
-    good = code == 0 and said.strip() == page.read_text().strip()
-    return Result(
-        int(good),
-        int(not good),
-        notes=[] if good else ["run: build/bin/zerohop info --variables-markdown > docs/user/variables.md"],
-    )
-
-
 def simulation(log: Path) -> Result:
     """The walk of schedules beside SimGrid. ZH_WITHOUT_SIMGRID=1 leaves it out where that cannot be installed."""
     # A package that came after the first configuration counts.
@@ -296,7 +281,6 @@ STAGES = [
     Stage("sync labels", "qcf", checker("dev/check_sync_labels.py")),
     Stage("exports", "qcf", checker("dev/check_exports.py")),
     Stage("functions", "qcf", command_stage(PYTHON, "dev/check_table.py", timeout_s=120)),
-    Stage("variables", "qcf", variables),
     Stage("instruction budgets", "cf", checker("dev/budgets.py")),
     Stage("kernel module", "c", command_stage(PYTHON, "dev/kernel.py", "--compile")),
     Stage("kernel module in machines", "f", command_stage(PYTHON, "dev/kernel.py", timeout_s=1800)),

@@ -298,7 +298,8 @@ class Cli(Case):
 
     def test_info_markdown_is_the_committed_page(self):
         page = Path(__file__).parents[3] / "docs" / "user" / "variables.md"
-        self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text())
+        now = "run: zerohop info --variables-markdown > docs/user/variables.md"
+        self.assertEqual(zerohop("info", "--variables-markdown").stdout, page.read_text(), now)
 
     def setUp(self):
         folder = Path(self.folder.name) / "mpi"
