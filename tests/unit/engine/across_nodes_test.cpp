@@ -27,12 +27,6 @@ using coll::Problem;
 
 constexpr double kLookEveryUs = 20'000;
 
-void add_int64(const void* a, const void* b, void* out, size_t n) {
-  const auto* x = static_cast<const uint64_t*>(a);
-  const auto* y = static_cast<const uint64_t*>(b);
-  for (size_t i = 0; i < n; ++i) static_cast<uint64_t*>(out)[i] = x[i] + y[i];
-}
-
 /// Ranks of several nodes, as threads.
 class Spanning {
  public:
@@ -108,10 +102,7 @@ class Spanning {
     const bool leads = std::ranges::any_of(schedule.steps, [](const coll::Step& step) { return step.of_leaders; });
     std::unique_ptr<coll::Run> run;
     EXPECT_TRUE(coll::Run::create(std::make_shared<coll::Plan>(std::move(schedule)), *transport_, &run).ok());
-    coll::Reduction how;
-    how.element_bytes = 8;
-    how.kernel = add_int64;
-    coll::Call call{in.data(), out.data(), how, static_cast<int32_t>(coll::kTags * calls_++)};
+    coll::Call call{in.data(), out.data(), kSums, static_cast<int32_t>(coll::kTags * calls_++)};
     call.empty_handed = empty_handed;
     if (empty_handed) call.input = call.output = nullptr;
     std::unique_ptr<engine::TeamSteps> node;

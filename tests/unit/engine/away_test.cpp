@@ -29,9 +29,7 @@ class AwayRank : public ::testing::TestWithParam<AwayCase> {
   template <typename Sender, typename Before, typename After>
   static void run(uint64_t rank_bytes, Sender sender, Before before, After after) {
     const AwayCase c = GetParam();
-    StormConfig config;
-    config.world = c.world;
-    config.cma = c.cma;
+    StormConfig config = config_in(c.world, c.cma);
     config.rank_bytes = rank_bytes;
     run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
       ASSERT_EQ(static_cast<int>(self), world.rank());
@@ -120,9 +118,7 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
 TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
   static constexpr int kSmall = 20000;
   const AwayCase c = GetParam();
-  StormConfig config;
-  config.world = c.world;
-  config.cma = c.cma;
+  StormConfig config = config_in(c.world, c.cma);
   config.rank_bytes = 6 << 20;
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 1) {
@@ -156,9 +152,7 @@ TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
   static constexpr int kMessages = 40;
   static constexpr uint64_t kBytes = 60 << 10;
   const AwayCase c = GetParam();
-  StormConfig config;
-  config.world = c.world;
-  config.cma = c.cma;
+  StormConfig config = config_in(c.world, c.cma);
   config.single_copy_min = 32 << 10;  // so that each is an offer
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     std::vector<std::byte> data(kMessages * kBytes);
@@ -191,10 +185,7 @@ TEST_P(AwayRank, OffersMadeBeforeAreCopied) {
 }
 
 TEST_P(AwayRank, SynchronousSendsWaitForTheirReceive) {
-  StormConfig config;
-  config.world = GetParam().world;
-  config.cma = GetParam().cma;
-  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
+  run_engine(2, config_in(GetParam().world, GetParam().cma), [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     int word = 5;
     if (world.rank() == 0) {
       ASSERT_TRUE(world.barrier().ok());
@@ -230,8 +221,7 @@ class Barrier final : public engine::CollectiveCall {
 // Collectives that are under way go on, also when calls of the host nest and follow each other.
 TEST_P(AwayRank, CollectivesGoOn) {
   run_engine(2, config_in(GetParam().world), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
-    const auto both = std::make_shared<std::vector<int32_t>>(std::vector<int32_t>{0, 1});
-    const engine::CommRanks ranks{1, self, {*both, both}, {}, coll::Layout::one_node(2)};
+    const engine::CommRanks ranks{1, self, all_ranks(2), {}, coll::Layout::one_node(2)};
     const coll::Precedence precedence{};
     const auto of = std::make_shared<engine::Collectives>(*r.rank, ranks, precedence);
     for (uint32_t round = 0; round < 200; ++round) {

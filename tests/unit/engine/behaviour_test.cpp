@@ -76,9 +76,7 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
     if (self == 1) {
       for (int32_t i = 0; i < kMany; ++i) {
         const int32_t source = i % 3 == 0 ? p2p::kAnySource : 0;
-        RecvArgs a = message_from(source, i, reinterpret_cast<std::byte*>(&data[static_cast<size_t>(i)]), 4);
-        a.peer = source;
-        requests.push_back(r.rank->irecv(a));
+        requests.push_back(r.rank->irecv(message_from(source, i, &data[static_cast<size_t>(i)], 4)));
         ASSERT_NE(requests.back(), nullptr);
       }
       ASSERT_TRUE(world.barrier().ok());
@@ -201,9 +199,7 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 1200;  // four times as many; on busy processors a few of them take a turn of the scheduler
   for (const bool cma : {true, false}) {
-    StormConfig config;
-    config.world = GetParam();
-    config.cma = cma;
+    StormConfig config = config_in(GetParam(), cma);
     config.rank_bytes = 6 << 20;
     run_engine(2, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
       std::vector<std::byte> data(kBytes, std::byte{5});
@@ -310,8 +306,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   constexpr uint64_t kBytes = 16 << 10;
   constexpr int kLate = 40;
   for (const int skew : {0, 1}) {
-    StormConfig config;
-    config.world = GetParam();
+    StormConfig config = config_in(GetParam());
     config.skew = skew;
     config.single_copy_min = 2 << 10;
     run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {

@@ -44,8 +44,7 @@ TEST_P(Buffering, HeadToHead) {
       if (mapped && c.bytes < 4096) continue;
       run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
         std::unique_ptr<FakeHeap> heap;
-        StormConfig config;
-        config.world = GetParam();
+        StormConfig config = config_in(GetParam());
         if (mapped) {
           heap = std::make_unique<FakeHeap>(uint64_t{8} << 20);
           config.heap = heap.get();
@@ -111,8 +110,7 @@ TEST_P(Buffering, AReceiverThatWaitsForAThirdRank) {
 
 // The copies are still with the sender when it stops calling the library; its helper brings them.
 TEST_P(Buffering, ASenderThatGoesAwayAfterwards) {
-  StormConfig config;
-  config.world = GetParam();
+  StormConfig config = config_in(GetParam());
   config.cma = false;  // or the receiver fetches them
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     constexpr int kMessages = 3000;

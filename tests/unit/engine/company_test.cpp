@@ -15,16 +15,8 @@ constexpr int kRounds = 200;
 engine::Result exchange_in_company(engine::Rank& rank, uint32_t self, bool any) {
   std::byte out{1};
   std::byte in{};
-  engine::SendArgs send;
-  send.dest = 1 - self;
-  send.source = static_cast<int32_t>(self);
-  send.context = 7;
-  send.data = {&out, 1, nullptr};
-  engine::RecvArgs recv;
-  recv.peer = any ? p2p::kAnyPeer : static_cast<int32_t>(1 - self);
-  recv.source = any ? p2p::kAnySource : static_cast<int32_t>(1 - self);
-  recv.context = 7;
-  recv.buffer = {&in, 1, nullptr};
+  const engine::SendArgs send = to_other(1 - self, 0, &out, 1);
+  const engine::RecvArgs recv = message_from(any ? p2p::kAnySource : static_cast<int32_t>(1 - self), 0, &in, 1);
   if (self == 0) rank.send(send);
   const engine::Result result = rank.recv(recv);
   if (self == 1) rank.send(send);
@@ -35,13 +27,6 @@ struct CompanyCase {
   World world;
   bool any;  ///< receives from any rank
 };
-
-StormConfig config_of(const CompanyCase& c) {
-  StormConfig config;
-  config.ranks = 2;
-  config.world = c.world;
-  return config;
-}
 
 /// One of the two at least has found the other on its CPU.
 void expect_noticed(TestBootstrap& world, const engine::Rank& rank) {
@@ -56,7 +41,7 @@ class Company : public ::testing::TestWithParam<CompanyCase> {};
 // What was found while the ranks share a CPU, and then while each has its own.
 TEST_P(Company, IsNoticedAndForgotten) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
-  run_engine(2, config_of(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+  run_engine(2, config_in(GetParam().world), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     const os::CpuSet before = os::allowed_cpus();
     stay_on(0);
     for (int i = 0; i < kRounds; ++i) ASSERT_EQ(exchange_in_company(*r.rank, self, GetParam().any).code, Code::kOk);
@@ -80,7 +65,7 @@ TEST_P(Company, IsNoticedAndForgotten) {
 // The flags of a team's collectives are waited for in the same way.
 TEST_P(Company, IsNoticedInCollectives) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
-  run_engine(2, config_of(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+  run_engine(2, config_in(GetParam().world), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1}, self);
     ASSERT_TRUE(team->ready());
     stay_on(0);

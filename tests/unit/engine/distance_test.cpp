@@ -95,8 +95,7 @@ TEST_P(AgreedDistances, ChangeWhatASenderDoes) {
   if (os::allowed_cpus().count() < 2) GTEST_SKIP() << "needs two CPUs";
   for (const bool far : {false, true}) {
     SCOPED_TRACE(far ? "far" : "near");
-    StormConfig config;
-    config.world = GetParam();
+    StormConfig config = config_in(GetParam());
     // A sanitizer's build, or a machine with other work, may need more than the usual microsecond for each envelope.
     config.most_line_ns = 100'000;
     config.near_line_ns = far ? -200'000 : 200'000;

@@ -108,9 +108,7 @@ TEST_P(Edges, EveryByteArrivesAndNoOther) {
   run_ranks(c.world, 2,
             [&](TestBootstrap& world) {
               FakeHeap heap(8 << 20);
-              StormConfig config;
-              config.world = c.world;
-              config.cma = c.cma;
+              StormConfig config = config_in(c.world, c.cma);
               config.single_copy_min = 8 << 10;  // what is not mapped waits for its receive, which may be
               config.heap = &heap;
               EngineRank r = make_rank(world, config);

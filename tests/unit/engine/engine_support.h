@@ -3,12 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "coll/types.h"
 #include "engine/rank.h"
+#include "engine/run_transport.h"
 #include "node/node.h"
 #include "support/fork_world.h"
 
@@ -85,6 +90,28 @@ void run_engine(int n, const StormConfig& config, const EngineBody& body);
 /// Waits until the request has ended, and gives it back.
 engine::Result finish(engine::Rank& rank, engine::Request* request);
 void finish(engine::Rank& rank, std::span<engine::Request* const> requests);
+
+/// out = a op b, of words that need not be aligned.
+template <typename Op>
+void each_word(const void* a, const void* b, void* out, size_t n, Op&& op) {
+  for (size_t i = 0; i < n; ++i) {
+    uint64_t x = 0;
+    uint64_t y = 0;
+    std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
+    std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
+    x = op(x, y);
+    std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
+  }
+}
+inline void sum_kernel(const void* a, const void* b, void* out, size_t n) { each_word(a, b, out, n, std::plus<>()); }
+inline const coll::Reduction kSums{8, sum_kernel, nullptr, nullptr, true};
+
+/// The ranks of a communicator of all.
+[[nodiscard]] inline engine::RankList all_ranks(uint32_t n) {
+  const auto ranks = std::make_shared<std::vector<int32_t>>(n);
+  std::iota(ranks->begin(), ranks->end(), 0);
+  return {*ranks, ranks};
+}
 
 /// Seed of this run: ZH_TEST_SEED, else drawn; printed, so that a failure can be repeated.
 [[nodiscard]] uint64_t storm_seed();

@@ -29,9 +29,7 @@ class Heap : public ::testing::TestWithParam<World> {
     run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
       FakeHeap heap(64 << 20);
       heap.max_clients = clients;
-      StormConfig config;
-      config.world = GetParam();
-      config.cma = cma;
+      StormConfig config = config_in(GetParam(), cma);
       config.heap = &heap;
       config.single_copy_min = kLarge;
       EngineRank r = make_rank(world, config);
@@ -221,8 +219,7 @@ TEST_P(Heap, WithoutAPlaceAmongTheForksClientsItIsNotUsed) {
 TEST(HeapChild, DoesNothingWhenItEnds) {
   run_ranks(World::kProcesses, 2, [](TestBootstrap& world) {
     FakeHeap heap(64 << 20);
-    StormConfig config;
-    config.world = World::kProcesses;
+    StormConfig config = config_in(World::kProcesses);
     config.heap = &heap;
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);

@@ -117,7 +117,7 @@ class SmallStorm {
   void block() {
     uint64_t sum = 0;
     const uint64_t mine = number_ * (me_.self() + 1);
-    ASSERT_EQ(team_->allreduce(&mine, &sum, 1, {8, sum_kernel, nullptr, nullptr, true}), Code::kOk);
+    ASSERT_EQ(team_->allreduce(&mine, &sum, 1, kSums), Code::kOk);
     ASSERT_EQ(sum, number_ * me_.size() * (me_.size() + 1) / 2);
   }
 

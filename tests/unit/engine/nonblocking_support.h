@@ -54,7 +54,7 @@ class NonblockingRank {
         self_(rank.node().self()),
         layout_(coll::Layout::one_node(size_)),
         kind_(kind),
-        calls_(std::make_unique<NonblockingOnNode>(rank, kind, context, everybody(size_), self_)) {}
+        calls_(std::make_unique<NonblockingOnNode>(rank, kind, context, all_ranks(size_), self_)) {}
 
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] uint32_t self() const { return self_; }
@@ -121,11 +121,6 @@ class NonblockingRank {
   bool exact = false;
 
  private:
-  static engine::RankList everybody(uint32_t n) {
-    const auto ranks = std::make_shared<std::vector<int32_t>>(n);
-    std::iota(ranks->begin(), ranks->end(), 0);
-    return {*ranks, ranks};
-  }
   [[nodiscard]] static uint64_t of(const SmallCall& what, uint32_t r, uint64_t i) {
     return value(static_cast<uint32_t>(what.number), r, i);
   }

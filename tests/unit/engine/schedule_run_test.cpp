@@ -21,34 +21,8 @@ using coll::Problem;
 class AllRanks final : public engine::RunTransport {
  public:
   AllRanks(Rank& rank, uint64_t context)
-      : RunTransport(rank, context, everybody(rank.node().size()), rank.node().self()) {}
-
- private:
-  static engine::RankList everybody(uint32_t n) {
-    const auto ranks = std::make_shared<std::vector<int32_t>>(n);
-    for (uint32_t i = 0; i < n; ++i) (*ranks)[i] = static_cast<int32_t>(i);
-    return {*ranks, ranks};
-  }
+      : RunTransport(rank, context, all_ranks(rank.node().size()), rank.node().self()) {}
 };
-
-void add(const void* a, const void* b, void* out, size_t n) {
-  const auto* x = static_cast<const uint64_t*>(a);
-  const auto* y = static_cast<const uint64_t*>(b);
-  for (size_t i = 0; i < n; ++i) static_cast<uint64_t*>(out)[i] = x[i] + y[i];
-}
-
-coll::Reduction sum() {
-  coll::Reduction how;
-  how.element_bytes = 8;
-  how.kernel = add;
-  return how;
-}
-
-StormConfig scheduled_in(World world) {
-  StormConfig config;
-  config.world = world;
-  return config;
-}
 
 std::unique_ptr<coll::Run> make_run(const Problem& problem, std::string_view name, coll::Transport& transport) {
   coll::Schedule schedule;
@@ -76,7 +50,7 @@ class ScheduleRun : public ::testing::TestWithParam<World> {};
 
 TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
   constexpr uint32_t kRanks = 5;
-  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
+  run_engine(kRanks, config_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     for (const coll::Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
       if (algorithm.name == coll::kHostLeaders) continue;
@@ -86,7 +60,7 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
         std::vector<uint64_t> output(count);
         for (uint64_t time = 0; time < 10; ++time) {
           for (uint64_t i = 0; i < count; ++i) input[i] = i * (self + 1) + time;
-          run->start({input.data(), output.data(), sum(), 0});
+          run->start({input.data(), output.data(), kSums, 0});
           r.rank->wait_until([&] { return run->advance(); });
           ASSERT_EQ(run->code(), Code::kOk);
           for (uint64_t i = 0; i < count; ++i) {
@@ -102,7 +76,7 @@ TEST_P(ScheduleRun, AllreduceAgainAndAgain) {
 TEST_P(ScheduleRun, SeveralAtOnce) {
   constexpr uint32_t kRanks = 4;
   constexpr uint64_t kCount = 3000;
-  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
+  run_engine(kRanks, config_in(GetParam()), [&](TestBootstrap&, EngineRank& r, uint32_t self) {
     AllRanks transport(*r.rank, 77);
     std::vector<std::unique_ptr<coll::Run>> runs;
     std::vector<std::vector<uint64_t>> inputs;
@@ -136,7 +110,7 @@ TEST_P(ScheduleRun, SeveralAtOnce) {
 
 TEST_P(ScheduleRun, OthersSayWhichCallTheyAreIn) {
   constexpr uint32_t kRanks = 3;
-  run_engine(kRanks, scheduled_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
+  run_engine(kRanks, config_in(GetParam()), [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     AllRanks first(*r.rank, 77);
     AllRanks second(*r.rank, 78);
     first.announce(5, self == 1 ? coll::kRefused : 9);

@@ -29,8 +29,6 @@ std::string sleep_case_name(const ::testing::TestParamInfo<SleepCase>& info) {
   return std::string(to_string(info.param.world)) + "_" + info.param.name;
 }
 
-const Reduction kSleepersSum{8, sum_kernel, nullptr, nullptr, true};
-
 void barrier(Team& team, std::vector<uint64_t>&, std::vector<uint64_t>&) { ASSERT_EQ(team.barrier(), Code::kOk); }
 void bcast(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>&) {
   ASSERT_EQ(team.bcast(bytes(a.data(), 1), 0), Code::kOk);
@@ -42,10 +40,10 @@ void gather(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
   ASSERT_EQ(team.gather(bytes(a.data(), 1), even(b.data(), 1), 1, true), Code::kOk);
 }
 void allreduce(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
-  ASSERT_EQ(team.allreduce(a.data(), b.data(), 1, kSleepersSum), Code::kOk);
+  ASSERT_EQ(team.allreduce(a.data(), b.data(), 1, kSums), Code::kOk);
 }
 void large_allreduce(Team& team, std::vector<uint64_t>& a, std::vector<uint64_t>& b) {
-  ASSERT_EQ(team.allreduce(a.data(), b.data(), b.size(), kSleepersSum), Code::kOk);
+  ASSERT_EQ(team.allreduce(a.data(), b.data(), b.size(), kSums), Code::kOk);
 }
 
 class Sleep : public ::testing::TestWithParam<SleepCase> {};
@@ -53,8 +51,7 @@ class Sleep : public ::testing::TestWithParam<SleepCase> {};
 // Rank 0 comes late, when rank 1 sleeps.
 TEST_P(Sleep, IsEndedByTheTeam) {
   const SleepCase c = GetParam();
-  StormConfig config;
-  config.world = c.world;
+  StormConfig config = config_in(c.world);
   config.wait = engine::WaitPolicy::kPassive;
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     // On one CPU the sleeper, when its time is over, waits for the other's computation to end, and never sleeps then.
@@ -91,8 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), sleep_c
 
 // Two threads of rank 1 sleep, each for a message of its own: the message of either wakes its receiver.
 TEST(SleepOfThreads, IsEndedByEithersMessage) {
-  StormConfig config;
-  config.world = World::kProcesses;
+  StormConfig config = config_in(World::kProcesses);
   config.wait = engine::WaitPolicy::kPassive;
   config.threads = true;
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
@@ -120,8 +116,7 @@ TEST(SleepOfThreads, IsEndedByEithersMessage) {
 
 // A wait of half a second ends its sleeps by itself at less than every other millisecond.
 TEST(LongSleep, LooksTheMoreRarelyTheLongerItLasts) {
-  StormConfig config;
-  config.world = World::kProcesses;
+  StormConfig config = config_in(World::kProcesses);
   config.wait = engine::WaitPolicy::kPassive;
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 1) {
@@ -136,9 +131,7 @@ TEST(LongSleep, LooksTheMoreRarelyTheLongerItLasts) {
 // After a quarter of a second the host has something to move in many turns, for which no sleep of 4 ms waits. There are
 // three turns at most from one sleep to the next. Other work may delay most of them, not all.
 TEST(LongSleep, IsShortWhileTheHostMoves) {
-  StormConfig config;
-  config.world = World::kProcesses;
-  run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
+  run_engine(2, config_in(World::kProcesses), [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 0) return;
     constexpr size_t kTurns = 100;
     std::vector<uint64_t> turns;
@@ -157,9 +150,7 @@ TEST(LongSleep, IsShortWhileTheHostMoves) {
 
 // Its owner has left a send behind, and then waits: the helper need not look every half millisecond.
 TEST(HelperThread, RestsWhileItsOwnerWaits) {
-  StormConfig config;
-  config.world = World::kProcesses;
-  config.cma = false;
+  StormConfig config = config_in(World::kProcesses, false);
   config.wait = engine::WaitPolicy::kSpin;  // the owner itself gives its CPU to nobody
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     std::vector<std::byte> data(3 << 20);

@@ -99,7 +99,7 @@ TEST_P(Teams, LengthsOfWhatMoves) {
 
       uint64_t sum = 0;
       const uint64_t one = m.self + 1;
-      ASSERT_EQ(m.team.allreduce(&one, &sum, 1, m.sums()), Code::kOk);
+      ASSERT_EQ(m.team.allreduce(&one, &sum, 1, kSums), Code::kOk);
       ASSERT_EQ(sum, uint64_t{m.size} * (m.size + 1) / 2);
       m.give_back();
     }
@@ -118,19 +118,19 @@ TEST_P(Teams, LengthsOfReductions) {
       uint64_t* const out = m.memory(n + kGuards);
       guard(out, n);
 
-      const Code reduced = m.team.reduce(mine, out, n, m.sums(), 0);
+      const Code reduced = m.team.reduce(mine, out, n, kSums, 0);
       EXPECT_EQ(reduced, m.self == 0 ? wrong : reduced);
-      EXPECT_EQ(m.team.allreduce(mine, out, n, m.sums()), wrong);
-      EXPECT_NE(m.team.reduce_scatter(mine, out, std::vector<uint64_t>(m.size, n).data(), m.sums()), Code::kOk);
+      EXPECT_EQ(m.team.allreduce(mine, out, n, kSums), wrong);
+      EXPECT_NE(m.team.reduce_scatter(mine, out, std::vector<uint64_t>(m.size, n).data(), kSums), Code::kOk);
       bool lower_differs = false;
       for (uint32_t r = 0; r < m.self; ++r) lower_differs = lower_differs || l.of(r) != n;
-      EXPECT_EQ(m.team.scan(mine, out, n, m.sums(), false) != Code::kOk, lower_differs);
-      EXPECT_EQ(m.team.scan(mine, out, n, m.sums(), true) != Code::kOk, lower_differs);
+      EXPECT_EQ(m.team.scan(mine, out, n, kSums, false) != Code::kOk, lower_differs);
+      EXPECT_EQ(m.team.scan(mine, out, n, kSums, true) != Code::kOk, lower_differs);
       expect_guarded(out, n);
 
       uint64_t sum = 0;
       const uint64_t one = m.self + 1;
-      ASSERT_EQ(m.team.allreduce(&one, &sum, 1, m.sums()), Code::kOk);
+      ASSERT_EQ(m.team.allreduce(&one, &sum, 1, kSums), Code::kOk);
       ASSERT_EQ(sum, uint64_t{m.size} * (m.size + 1) / 2);
       ASSERT_EQ(m.team.barrier(), Code::kOk);
       m.give_back();
@@ -146,7 +146,7 @@ TEST_P(Teams, AnOperandThatNobodyTakesKeepsNobody) {
       uint64_t* const mine = m.input(n);
       uint64_t* const out = m.memory(n);
       if (m.self == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      const Code reduced = m.team.reduce(mine, out, n, m.sums(), 0);
+      const Code reduced = m.team.reduce(mine, out, n, kSums, 0);
       EXPECT_EQ(reduced, m.self == 0 ? Code::kTruncated : reduced);
       ASSERT_EQ(m.team.barrier(), Code::kOk);
       m.give_back();
@@ -176,7 +176,7 @@ TEST_P(Teams, SlicesOfAReductionThatDisagree) {
     counts[m.size - 1] += kMost - counts[0];
     const uint64_t* const mine = m.input(kMost);
     uint64_t* const out = m.memory(kMost);
-    EXPECT_NE(m.team.reduce_scatter(mine, out, counts.data(), m.sums()), Code::kOk);
+    EXPECT_NE(m.team.reduce_scatter(mine, out, counts.data(), kSums), Code::kOk);
     ASSERT_EQ(m.team.barrier(), Code::kOk);
   });
 }
@@ -199,9 +199,9 @@ TEST_P(Teams, AMemberThatRefuses) {
         unless_first(false, true, [&] { return m.team.scatter(even(mine, n), bytes(all, n), 0, true); });
         unless_first(false, true, [&] { return m.team.allgather(bytes(mine, n), even(all, n)); });
         unless_first(false, true, [&] { return m.team.alltoall(even(mine, n), even(all, n), true); });
-        unless_first(true, true, [&] { return m.team.allreduce(mine, all, n, m.sums()); });
-        unless_first(false, false, [&] { return m.team.reduce(mine, all, n, m.sums(), 0); });
-        unless_first(false, true, [&] { return m.team.scan(mine, all, n, m.sums(), false); });
+        unless_first(true, true, [&] { return m.team.allreduce(mine, all, n, kSums); });
+        unless_first(false, false, [&] { return m.team.reduce(mine, all, n, kSums, 0); });
+        unless_first(false, true, [&] { return m.team.scan(mine, all, n, kSums, false); });
       }
       ASSERT_EQ(m.team.barrier(), Code::kOk);
       m.give_back();

@@ -41,20 +41,6 @@ inline uint64_t value(uint32_t call, uint32_t r, uint64_t i) {
   return (uint64_t{call} * 1'000'003 + r * 7919 + i * 31) % 1'000'000'007 + (uint64_t{r} << 40);
 }
 
-/// out = a op b, of words that need not be aligned.
-template <typename Op>
-void each_word(const void* a, const void* b, void* out, size_t n, Op&& op) {
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t x = 0;
-    uint64_t y = 0;
-    std::memcpy(&x, static_cast<const std::byte*>(a) + i * 8, 8);
-    std::memcpy(&y, static_cast<const std::byte*>(b) + i * 8, 8);
-    x = op(x, y);
-    std::memcpy(static_cast<std::byte*>(out) + i * 8, &x, 8);
-  }
-}
-inline void sum_kernel(const void* a, const void* b, void* out, size_t n) { each_word(a, b, out, n, std::plus<>()); }
-
 /// Affine maps modulo 2^32, in two halves of 64 bits: composition is associative and not commutative.
 inline uint64_t compose(uint64_t left, uint64_t right) {
   const auto a = static_cast<uint32_t>(left >> 32);
@@ -117,7 +103,6 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
       for (uint32_t r = last; r-- > first;) x = compose(value(call, r, i), x);
       return x;
     }
-    Reduction sums() { return {8, sum_kernel, nullptr, nullptr, true}; }
     Reduction compositions() { return {8, nullptr, compose_user, &user_calls, false}; }
   };
 
@@ -126,10 +111,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
     run_ranks(c.world, c.ranks,
               [&](TestBootstrap& world) {
                 FakeHeap heap(256 << 20);
-                StormConfig config;
-                config.world = c.world;
-                config.ranks = c.ranks;
-                config.cma = c.memory != Memory::kMessages && c.memory != Memory::kEdges;
+                StormConfig config = config_in(c.world, c.memory != Memory::kMessages && c.memory != Memory::kEdges);
                 config.copiers = 2;
                 // Two that are far apart share nothing of what is mapped, unless nobody streams.
                 config.streams = c.world == World::kThreads;

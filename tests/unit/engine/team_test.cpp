@@ -121,7 +121,7 @@ TEST_P(Teams, Reductions) {
       for (int again = 0; again < 4; ++again) {
         const bool user = again % 2 != 0;
         const bool in_place = again >= 2;
-        const Reduction how = user ? m.compositions() : m.sums();
+        const Reduction how = user ? m.compositions() : kSums;
         const auto expected = [&](uint32_t first, uint32_t last, uint64_t i) {
           return user ? m.composed(first, last, i) : m.sum(first, last, i);
         };
@@ -192,10 +192,10 @@ TEST_P(Teams, RunningAhead) {
         ASSERT_EQ(m.team.bcast(bytes(x, 2), root), Code::kOk);
         ASSERT_EQ(x[1], value(m.call, root, 1));
       } else if (k % 3 == 1) {
-        ASSERT_EQ(m.team.reduce(x, y, 2, m.sums(), root), Code::kOk);
+        ASSERT_EQ(m.team.reduce(x, y, 2, kSums, root), Code::kOk);
         ASSERT_EQ(y[1], m.self == root ? m.sum(0, m.size - 1, 1) : 0);
       } else {
-        ASSERT_EQ(m.team.scan(x, y, 2, m.sums(), false), Code::kOk);
+        ASSERT_EQ(m.team.scan(x, y, 2, kSums, false), Code::kOk);
         ASSERT_EQ(y[0], m.sum(0, m.self, 0));
       }
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -216,7 +216,7 @@ TEST_P(Teams, Growing) {
       uint64_t* const out = m.memory(n * m.size);
       switch (k / 7 % 4) {
         case 0:
-          ASSERT_EQ(m.team.allreduce(in, out, n, m.sums()), Code::kOk);
+          ASSERT_EQ(m.team.allreduce(in, out, n, kSums), Code::kOk);
           EXPECT_ALL(n, m.sum(0, m.size - 1, i), out);
           break;
         case 1:
@@ -283,13 +283,14 @@ TEST(TeamDeath, OthersAreTold) {
                 ASSERT_TRUE(team->ready());
                 std::vector<uint64_t> in(n, 1);
                 std::vector<uint64_t> out(n);
-                const Reduction how{8, sum_kernel, nullptr, nullptr, true};
-                for (int k = 0; k < 5; ++k) ASSERT_EQ(team->allreduce(in.data(), out.data(), n, how), Code::kOk);
+                for (int k = 0; k < 5; ++k) ASSERT_EQ(team->allreduce(in.data(), out.data(), n, kSums), Code::kOk);
                 if (self == 1) {
                   raise(SIGKILL);
                 }
                 Code code = Code::kOk;
-                for (int k = 0; k < 10 && code == Code::kOk; ++k) code = team->allreduce(in.data(), out.data(), n, how);
+                for (int k = 0; k < 10 && code == Code::kOk; ++k) {
+                  code = team->allreduce(in.data(), out.data(), n, kSums);
+                }
                 EXPECT_EQ(code, Code::kPeerDead);
                 EXPECT_EQ(team->barrier(), Code::kPeerDead);
               },
@@ -314,7 +315,6 @@ TEST_P(TeamOfMany, OperandsHaveOneBracket) {
   run_ranks(World::kThreads, static_cast<int>(ranks),
             [&](TestBootstrap& world) {
               StormConfig config;
-              config.ranks = static_cast<int>(ranks);
               config.rank_bytes = 32 << 20;
               // So many that are always ready to run would keep each other from it.
               config.wait = engine::WaitPolicy::kPassive;
@@ -402,9 +402,8 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
     constexpr uint64_t kElements = 50'000;
     const std::vector<uint64_t> in(kElements, self);
     std::vector<uint64_t> out(kElements);
-    const Reduction how{8, sum_kernel, nullptr, nullptr, true};
     for (int k = 0; k < 3; ++k) {
-      ASSERT_EQ(teams[0]->allreduce(in.data(), out.data(), kElements, how), Code::kOk);
+      ASSERT_EQ(teams[0]->allreduce(in.data(), out.data(), kElements, kSums), Code::kOk);
       EXPECT_ALL(kElements, 3U, out);
       std::fill(out.begin(), out.end(), 0);
     }
@@ -423,26 +422,15 @@ TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
   run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes);
     std::vector<engine::Request*> sends;
+    const auto other = [self](int i) { return (self + 1 + static_cast<uint32_t>(i % 2)) % 3; };
     for (int i = 0; i < 2 * kMessages; ++i) {
-      engine::SendArgs args;
-      args.dest = (self + 1 + static_cast<uint32_t>(i % 2)) % 3;
-      args.source = static_cast<int32_t>(self);
-      args.context = 7;
-      args.data = {data.data(), kBytes, nullptr};
-      sends.push_back(r.rank->isend(args));
+      sends.push_back(r.rank->isend(message_to(other(i), self, 0, data.data(), kBytes)));
     }
     ASSERT_TRUE(world.barrier().ok());
     for (int i = 0; i < 2 * kMessages; ++i) {
-      engine::RecvArgs args;
-      args.peer = args.source = static_cast<int32_t>((self + 1 + static_cast<uint32_t>(i % 2)) % 3);
-      args.context = 7;
-      args.buffer = {data.data(), kBytes, nullptr};
-      ASSERT_EQ(r.rank->recv(args).code, Code::kOk);
+      ASSERT_EQ(r.rank->recv(message_from(static_cast<int32_t>(other(i)), 0, data.data(), kBytes)).code, Code::kOk);
     }
-    for (engine::Request* request : sends) {
-      r.rank->wait(request);
-      r.rank->release(request);
-    }
+    finish(*r.rank, sends);
     std::vector<std::unique_ptr<Team>> teams;
     // Teams that grow leave room for others.
     int grown = 0;

@@ -43,16 +43,9 @@ void send_all(engine::Rank& rank, uint32_t self, const std::vector<uint64_t>& si
     std::vector<std::byte> data(bytes, std::byte{1});
     for (int i = 0; i < times; ++i) {
       if (self == 0) {
-        engine::SendArgs args;
-        args.dest = 1;
-        args.source = 0;
-        args.data = {data.data(), bytes, nullptr};
-        ASSERT_EQ(rank.send(args).code, Code::kOk);
+        ASSERT_EQ(rank.send(to_other(1, 0, data.data(), bytes)).code, Code::kOk);
       } else {
-        engine::RecvArgs args;
-        args.peer = args.source = 0;
-        args.buffer = {data.data(), bytes, nullptr};
-        ASSERT_EQ(rank.recv(args).code, Code::kOk);
+        ASSERT_EQ(rank.recv(message_from(0, 0, data.data(), bytes)).code, Code::kOk);
       }
     }
   }
@@ -60,8 +53,7 @@ void send_all(engine::Rank& rank, uint32_t self, const std::vector<uint64_t>& si
 
 /// A rank whose log at `level` goes to `file`.
 EngineRank logging_rank(TestBootstrap& world, World kind, LogLevel level, const LogFile& file) {
-  StormConfig config;
-  config.world = kind;
+  StormConfig config = config_in(kind);
   config.log = file.log(world.rank(), level);
   return make_rank(world, config);
 }
