@@ -334,36 +334,25 @@ enum class CallId : uint8_t {
   kBarrier_init,
 };
 
-/// The host's functions of each collective and form. there(): the host has them.
+/// The host's functions of a collective and form. there(): the host has them.
+template <CallId kWhich, auto kNarrow, auto kLarge = kNarrow>
+struct HostForm {
+  static constexpr auto kId = kWhich;
+  static bool there() { return is_there(host.*kNarrow); }
+  static auto narrow() { return host.*kNarrow; }
+  static auto large() { return host.*kLarge; }
+};
 namespace form {
+using Barrier = HostForm<CallId::kBarrier, &Host::Barrier>;
+using Ibarrier = HostForm<CallId::kIbarrier, &Host::Ibarrier>;
+using Barrier_init = HostForm<CallId::kBarrier_init, &Host::Barrier_init>;
 #if ZH_ABI_LARGE_COUNT
-#define ZH_FORM(name)                                   \
-  struct name {                                         \
-    static constexpr auto kId = CallId::k##name;        \
-    static bool there() { return is_there(host.name); } \
-    static auto narrow() { return host.name; }          \
-    static auto large() { return host.name##_c; }       \
-  };
+#define ZH_FORM(name) using name = HostForm<CallId::k##name, &Host::name, &Host::name##_c>;
 #else
-#define ZH_FORM(name)                                   \
-  struct name {                                         \
-    static constexpr auto kId = CallId::k##name;        \
-    static bool there() { return is_there(host.name); } \
-    static auto narrow() { return host.name; }          \
-  };
+#define ZH_FORM(name) using name = HostForm<CallId::k##name, &Host::name>;
 #endif
 #define ZH_COLLECTIVE(name, nonblocking, ...) ZH_FORM(name) ZH_FORM(nonblocking) ZH_FORM(name##_init)
 #include "mpi/entry/collectives.table"
-#undef ZH_FORM
-#define ZH_FORM(name)                                   \
-  struct name {                                         \
-    static constexpr auto kId = CallId::k##name;        \
-    static bool there() { return is_there(host.name); } \
-    static auto narrow() { return host.name; }          \
-  };
-ZH_FORM(Barrier)
-ZH_FORM(Ibarrier)
-ZH_FORM(Barrier_init)
 #undef ZH_FORM
 }  // namespace form
 
