@@ -50,43 +50,27 @@ uint64_t parts_of(const Group& x, int members) {
 
 // What the caller gives, or of a broadcast and a scatter also what it gets.
 inline uint64_t payload(const calls::Barrier&, const Caller&) { return 0; }
-template <typename N>
-uint64_t payload(const calls::Bcast<N>& call, const Caller& me) {
-  return part_of(call.data, me.rank);
-}
-template <typename N, template <typename> typename Group>
-uint64_t payload(const calls::GatherTo<N, Group>& call, const Caller& me) {
-  return call.send.buf == MPI_IN_PLACE ? part_of(call.recv, me.rank) : part_of(call.send, me.rank);
-}
-template <typename N, template <typename> typename Group>
-uint64_t payload(const calls::ScatterFrom<N, Group>& call, const Caller& me) {
-  return call.recv.buf == MPI_IN_PLACE ? part_of(call.send, me.rank) : part_of(call.recv, me.rank);
-}
-template <typename N, template <typename> typename Group>
-uint64_t payload(const calls::AllgatherTo<N, Group>& call, const Caller& me) {
-  return call.send.buf == MPI_IN_PLACE ? part_of(call.recv, me.rank) : part_of(call.send, me.rank);
-}
-template <typename N, template <typename> typename Group>
-uint64_t payload(const calls::AlltoallOf<N, Group>& call, const Caller& me) {
-  return parts_of(call.send.buf == MPI_IN_PLACE ? call.recv : call.send, me.members);
-}
-template <typename N, template <typename> typename Group>
-uint64_t payload(const calls::NeighborAllgatherTo<N, Group>& call, const Caller& me) {
-  return part_of(call.send, me.rank);
-}
 template <typename N, template <typename> typename Group>
 uint64_t payload(const calls::NeighborAlltoallOf<N, Group>& call, const Caller&) {
   uint64_t sum = 0;
   for (const int32_t block : neighborhood_of(call.comm).destinations.used) sum += part_of(call.send, block);
   return sum;
 }
-template <typename N, template <typename> typename Group>
-uint64_t payload(const calls::ReduceScatterOf<N, Group>& call, const Caller& me) {
-  return parts_of(call.operands, me.members);
-}
-template <typename Reduction>
-uint64_t payload(const Reduction& call, const Caller& me) {
-  return part_of(call.operands, me.rank);
+template <typename Call>
+uint64_t payload(const Call& call, const Caller& me) {
+  if constexpr (Call::kCollective == coll::Collective::kBcast) {
+    return part_of(call.data, me.rank);
+  } else if constexpr (Call::kCollective == coll::Collective::kReduceScatter) {
+    return parts_of(call.operands, me.members);
+  } else if constexpr (requires { call.operands; }) {
+    return part_of(call.operands, me.rank);
+  } else if constexpr (Call::kCollective == coll::Collective::kAlltoall) {
+    return parts_of(call.send.buf == MPI_IN_PLACE ? call.recv : call.send, me.members);
+  } else if constexpr (Call::kCollective == coll::Collective::kScatter) {
+    return call.recv.buf == MPI_IN_PLACE ? part_of(call.send, me.rank) : part_of(call.recv, me.rank);
+  } else {
+    return call.send.buf == MPI_IN_PLACE ? part_of(call.recv, me.rank) : part_of(call.send, me.rank);
+  }
 }
 
 /// Tells of the first call of each key and size class.
