@@ -36,8 +36,19 @@ struct Pair {
   Code send(uint64_t context, int32_t tag, const std::vector<uint8_t>& out, void** handle) const {
     return a->send(1, context, tag, out.data(), out.size(), in_order, handle);
   }
+  /// One that can be started; null: it is over.
+  void* sent(uint64_t context, int32_t tag, const std::vector<uint8_t>& out) const {
+    void* handle = nullptr;
+    EXPECT_EQ(send(context, tag, out, &handle), Code::kOk);
+    return handle;
+  }
   Code receive(uint64_t context, int32_t tag, std::vector<uint8_t>& in, void** handle) const {
     return b->receive(0, context, tag, in.data(), in.size(), in_order, handle);
+  }
+  void* received(uint64_t context, int32_t tag, std::vector<uint8_t>& in) const {
+    void* handle = nullptr;
+    EXPECT_EQ(receive(context, tag, in, &handle), Code::kOk);
+    return handle;
   }
   void turn(int times) {
     for (int i = 0; i < times; ++i) turn();
@@ -69,9 +80,7 @@ TEST(Internode, FindsItsReceiverByContextAndTagWhateverTheOrder) {
     const auto send_all = [&] {
       for (size_t i = 0; i < 60; ++i) {
         out.emplace_back(kSizes[i % 6], static_cast<uint8_t>(i));
-        void* handle = nullptr;
-        ASSERT_EQ(pair.send(i % 2, static_cast<int32_t>(i % 5), out[i], &handle), Code::kOk);
-        sends.push_back(handle);
+        sends.push_back(pair.sent(i % 2, static_cast<int32_t>(i % 5), out[i]));
       }
     };
     const auto receive_all = [&] {
@@ -110,10 +119,9 @@ TEST(Internode, WhatIsTooLongIsTruncatedAndHoldsNobodyUp) {
     Pair pair;
     const std::vector<uint8_t> out(bytes, 7);
     std::vector<uint8_t> in(50, 0xee);
-    void* send = nullptr;
     void* receive = nullptr;
     ASSERT_EQ(pair.b->receive(0, 1, 1, in.data(), 49, pair.in_order, &receive), Code::kOk);
-    ASSERT_EQ(pair.send(1, 1, out, &send), Code::kOk);
+    void* const send = pair.sent(1, 1, out);
     EXPECT_EQ(pair.finish(*pair.b, receive), Code::kTruncated);
     EXPECT_EQ(pair.finish(*pair.a, send), Code::kOk);
     EXPECT_EQ(in[49], 0xee);
@@ -128,11 +136,8 @@ TEST_P(InternodeForms, WhatIsGivenUpIsNotTouched) {
   Pair pair(GetParam());
   const std::vector<uint8_t> out(100'000, 7);
   std::vector<uint8_t> in(100'000, 0xee);
-  void* send = nullptr;
-  void* receive = nullptr;
-  ASSERT_EQ(pair.receive(1, 1, in, &receive), Code::kOk);
-  pair.b->abandon(receive);
-  ASSERT_EQ(pair.send(1, 1, out, &send), Code::kOk);
+  pair.b->abandon(pair.received(1, 1, in));
+  void* const send = pair.sent(1, 1, out);
   pair.turn(100);
   pair.a->abandon(send);
   EXPECT_EQ(in, std::vector<uint8_t>(100'000, 0xee));
@@ -146,33 +151,25 @@ TEST_P(InternodeForms, MessagesOfACallThatWasGivenUpAreLetGo) {
   Pair pair(GetParam());
   const std::vector<uint8_t> out(100'000, 7);
   std::vector<uint8_t> in(100'000, 0xee);
-  void* before = nullptr;
-  void* after = nullptr;
-  void* other = nullptr;
-  ASSERT_EQ(pair.send(1, kFirst + 5, out, &before), Code::kOk);
-  ASSERT_EQ(pair.send(1, kOther, out, &other), Code::kOk);
+  void* const before = pair.sent(1, kFirst + 5, out);
+  void* const other = pair.sent(1, kOther, out);
   pair.turn(100);
   EXPECT_FALSE(pair.b->lets_go());
   pair.b->let_go_of(1, kFirst);
   pair.b->tell_given_up(0, 1, 77);
   EXPECT_TRUE(pair.b->lets_go());
   EXPECT_EQ(pair.finish(*pair.a, before), Code::kOk);
-  ASSERT_EQ(pair.send(1, kFirst + 6, out, &after), Code::kOk);
-  EXPECT_EQ(pair.finish(*pair.a, after), Code::kOk);
+  EXPECT_EQ(pair.finish(*pair.a, pair.sent(1, kFirst + 6, out)), Code::kOk);
   pair.turn(100);
   EXPECT_TRUE(pair.a->was_given_up(1, 77));
   EXPECT_FALSE(pair.a->was_given_up(1, 78));
   EXPECT_FALSE(pair.a->was_given_up(2, 77));
   // Other tags, and these when they come again.
   for (const int32_t tag : {kOther, kFirst + 5}) {
-    void* receive = nullptr;
-    void* send = nullptr;
-    ASSERT_EQ(pair.receive(1, tag, in, &receive), Code::kOk);
-    if (tag != kOther) {
-      ASSERT_EQ(pair.send(1, tag, out, &send), Code::kOk);
-    }
+    void* const receive = pair.received(1, tag, in);
+    void* const send = tag == kOther ? other : pair.sent(1, tag, out);
     EXPECT_EQ(pair.finish(*pair.b, receive), Code::kOk);
-    EXPECT_EQ(pair.finish(*pair.a, tag == kOther ? other : send), Code::kOk);
+    EXPECT_EQ(pair.finish(*pair.a, send), Code::kOk);
     EXPECT_EQ(in, out);
     in.assign(in.size(), 0xee);
   }
@@ -229,12 +226,9 @@ TEST(Internode, WithoutARangeOfTagsLongMessagesAreAnnounced) {
     const std::vector<uint8_t> out(50'000, 7);
     std::vector<uint8_t> in(out.size());
     const auto messages_of = [&](uint64_t context) {
-      void* send = nullptr;
-      void* receive = nullptr;
       const uint64_t before = pair.network.sent;
-      EXPECT_EQ(pair.send(context, 0, out, &send), Code::kOk);
-      EXPECT_EQ(pair.receive(context, 0, in, &receive), Code::kOk);
-      EXPECT_EQ(pair.finish(*pair.b, receive), Code::kOk);
+      void* const send = pair.sent(context, 0, out);
+      EXPECT_EQ(pair.finish(*pair.b, pair.received(context, 0, in)), Code::kOk);
       EXPECT_EQ(pair.finish(*pair.a, send), Code::kOk);
       EXPECT_EQ(std::exchange(in, std::vector<uint8_t>(out.size())), out);
       return pair.network.sent - before;
@@ -255,8 +249,8 @@ TEST(Internode, DirectMessagesOfSeveralContextsAreApart) {
   std::vector<void*> receives(kContexts);
   for (size_t i = 0; i < kContexts; ++i) out.emplace_back(in[i].size(), static_cast<uint8_t>(i + 1));
   for (int32_t call = 0; call < 3; ++call) {
-    for (size_t i = 0; i < kContexts; ++i) ASSERT_EQ(pair.send(i, call * kCall, out[i], &sends[i]), Code::kOk);
-    for (size_t i = kContexts; i-- > 0;) ASSERT_EQ(pair.receive(i, call * kCall, in[i], &receives[i]), Code::kOk);
+    for (size_t i = 0; i < kContexts; ++i) sends[i] = pair.sent(i, call * kCall, out[i]);
+    for (size_t i = kContexts; i-- > 0;) receives[i] = pair.received(i, call * kCall, in[i]);
     for (size_t i = 0; i < kContexts; ++i) {
       EXPECT_EQ(pair.finish(*pair.b, receives[i]), Code::kOk);
       EXPECT_EQ(pair.finish(*pair.a, sends[i]), Code::kOk);
@@ -309,10 +303,10 @@ TEST(Internode, MessagesWithOneTagKeepTheirOrder) {
         in.emplace_back(lengths[rest % 4]);
       }
       const auto receive_all = [&] {
-        for (size_t i = 0; i < 4; ++i) ASSERT_EQ(pair.receive(1, 3, in[i], &receives[i]), Code::kOk);
+        for (size_t i = 0; i < 4; ++i) receives[i] = pair.received(1, 3, in[i]);
       };
       if (receives_first) receive_all();
-      for (size_t i = 0; i < 4; ++i) ASSERT_EQ(pair.send(1, 3, out[i], &sends[i]), Code::kOk);
+      for (size_t i = 0; i < 4; ++i) sends[i] = pair.sent(1, 3, out[i]);
       if (!receives_first) {
         pair.turn(30);
         receive_all();
@@ -330,18 +324,12 @@ TEST(Internode, WhatIsAnnouncedAfterAllComesOnce) {
   for (int32_t call = 0; call < 50; ++call) {
     const std::vector<uint8_t> out(40'000, static_cast<uint8_t>(call + 1));
     std::vector<uint8_t> in(out.size());
-    void* send = nullptr;
-    void* receive = nullptr;
     const bool early = call % 3 == 0;
-    if (early) {
-      ASSERT_EQ(pair.receive(1, call * kCall, in, &receive), Code::kOk);
-    }
-    ASSERT_EQ(pair.send(1, call * kCall, out, &send), Code::kOk);
+    void* receive = early ? pair.received(1, call * kCall, in) : nullptr;
+    void* const send = pair.sent(1, call * kCall, out);
     pair.a->stands_still(1, call * kCall);
     if (call % 3 == 1) pair.turn(30);
-    if (!early) {
-      ASSERT_EQ(pair.receive(1, call * kCall, in, &receive), Code::kOk);
-    }
+    if (!early) receive = pair.received(1, call * kCall, in);
     EXPECT_EQ(pair.finish(*pair.b, receive), Code::kOk);
     EXPECT_EQ(pair.finish(*pair.a, send), Code::kOk);
     EXPECT_EQ(in, out) << call;
@@ -355,9 +343,7 @@ TEST(Internode, ADirectMessageThatIsGivenUpIsInNobodysWay) {
   Pair pair(true);
   const std::vector<uint8_t> out(40'000, 7);
   std::vector<uint8_t> in(out.size());
-  void* send = nullptr;
-  ASSERT_EQ(pair.send(1, 5, out, &send), Code::kOk);
-  pair.a->abandon(send);
+  pair.a->abandon(pair.sent(1, 5, out));
   pair.b->let_go_of(1, 0);
   pair.turn(200);
   EXPECT_TRUE(pair.network.messages.empty());
