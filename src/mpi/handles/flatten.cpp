@@ -202,7 +202,13 @@ bool flatten_derived(const Contents& c, TypeMap* out, int depth) {
   if (c.types.size() != 1) return false;
   TypeMap inner;
   if (!flatten_at(c.types[0], &inner, depth)) return false;
-  const bool large = !c.counts.empty();
+  const bool in_bytes = c.combiner == MPI_COMBINER_HVECTOR || c.combiner == MPI_COMBINER_HINDEXED ||
+                        c.combiner == MPI_COMBINER_HINDEXED_BLOCK;
+  // The i-th address, or else number from `first` on.
+  const auto displacement = [&](size_t first, size_t i) {
+    if (!in_bytes) return c.number(first + i) * inner.extent;
+    return c.counts.empty() ? static_cast<int64_t>(c.addresses[i]) : c.number(first + i);
+  };
   switch (c.combiner) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
@@ -211,36 +217,20 @@ bool flatten_derived(const Contents& c, TypeMap* out, int depth) {
     case MPI_COMBINER_CONTIGUOUS:
       return repeat(&out->blocks, inner, 0, c.number(0));
     case MPI_COMBINER_VECTOR:
-    case MPI_COMBINER_HVECTOR: {
-      const bool bytes = c.combiner == MPI_COMBINER_HVECTOR;
-      int64_t stride = 0;
-      if (!bytes) {
-        stride = c.number(2) * inner.extent;
-      } else {
-        stride = large ? c.number(2) : static_cast<int64_t>(c.addresses[0]);
-      }
+    case MPI_COMBINER_HVECTOR:
       for (int64_t i = 0; i < c.number(0); ++i) {
-        if (!repeat(&out->blocks, inner, i * stride, c.number(1))) return false;
+        if (!repeat(&out->blocks, inner, i * displacement(2, 0), c.number(1))) return false;
       }
       return true;
-    }
     case MPI_COMBINER_INDEXED:
-    case MPI_COMBINER_HINDEXED: {
-      const bool bytes = c.combiner == MPI_COMBINER_HINDEXED;
-      const auto n = static_cast<size_t>(c.number(0));
-      for (size_t i = 0; i < n; ++i) {
-        const int64_t place = !bytes || large ? c.number(1 + n + i) : static_cast<int64_t>(c.addresses[i]);
-        if (!repeat(&out->blocks, inner, bytes ? place : place * inner.extent, c.number(1 + i))) return false;
-      }
-      return true;
-    }
+    case MPI_COMBINER_HINDEXED:
     case MPI_COMBINER_INDEXED_BLOCK:
     case MPI_COMBINER_HINDEXED_BLOCK: {
-      const bool bytes = c.combiner == MPI_COMBINER_HINDEXED_BLOCK;
+      const bool of_one_length = c.combiner == MPI_COMBINER_INDEXED_BLOCK || c.combiner == MPI_COMBINER_HINDEXED_BLOCK;
       const auto n = static_cast<size_t>(c.number(0));
       for (size_t i = 0; i < n; ++i) {
-        const int64_t place = !bytes || large ? c.number(2 + i) : static_cast<int64_t>(c.addresses[i]);
-        if (!repeat(&out->blocks, inner, bytes ? place : place * inner.extent, c.number(1))) return false;
+        const int64_t place = displacement(of_one_length ? 2 : 1 + n, i);
+        if (!repeat(&out->blocks, inner, place, c.number(of_one_length ? 1 : 1 + i))) return false;
       }
       return true;
     }
