@@ -28,12 +28,10 @@ TEST_P(Behaviour, LargeReceiveEndsWhileItsRankComputes) {
       EXPECT_EQ(data[kBytes - 1], std::byte{0x5a});
       EXPECT_TRUE(r.rank->test(request));
       EXPECT_EQ(stat(*r.rank, "bytes_by_receiver"), 0u);
-      EXPECT_EQ(r.rank->result(request).bytes, kBytes);
-      r.rank->release(request);
+      EXPECT_EQ(finish(*r.rank, request).bytes, kBytes);
     } else {
       r.rank->recv(message_from(1, 2, &token, 1));
-      Request* request = r.rank->isend(message_to(1, 0, 1, data.data(), kBytes));
-      finish(*r.rank, request);
+      finish(*r.rank, r.rank->isend(message_to(1, 0, 1, data.data(), kBytes)));
       EXPECT_EQ(stat(*r.rank, "bytes_by_sender"), kBytes);
       ASSERT_TRUE(world.barrier().ok());
     }
@@ -51,10 +49,9 @@ TEST_P(Behaviour, StartingALargeSendCopiesABoundedPart) {
       Request* request = r.rank->irecv(message_from(0, 1, data.data(), kBytes));
       ASSERT_EQ(r.rank->send(message_to(0, 1, 2, &token, 1)).code, Code::kOk);
       ASSERT_TRUE(world.barrier().ok());  // the send has been started, and its rank computes
-      r.rank->wait(request);
+      finish(*r.rank, request);
       EXPECT_EQ(std::count(data.begin(), data.end(), std::byte{0x5a}), static_cast<ptrdiff_t>(kBytes));
       EXPECT_EQ(stat(*r.rank, "bytes_by_receiver"), kBytes - kMost);
-      r.rank->release(request);
       ASSERT_TRUE(world.barrier().ok());
     } else {
       r.rank->recv(message_from(1, 2, &token, 1));
@@ -81,10 +78,7 @@ TEST_P(Behaviour, TenThousandPostedReceives) {
       }
       ASSERT_TRUE(world.barrier().ok());
       for (int32_t i = 0; i < kMany; ++i) {
-        Request* request = requests[static_cast<size_t>(i)];
-        r.rank->wait(request);
-        EXPECT_EQ(r.rank->result(request).tag, i);
-        r.rank->release(request);
+        EXPECT_EQ(finish(*r.rank, requests[static_cast<size_t>(i)]).tag, i);
         ASSERT_EQ(data[static_cast<size_t>(i)], i * 3);
       }
     } else {
@@ -115,9 +109,7 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
           requests.push_back(r.rank->isend(message_to(1, 0, i, sent.back().data(), kBytes)));
           ASSERT_NE(requests.back(), nullptr);
         }
-        for (int32_t i = 0; i < kMany; ++i) {
-          finish(*r.rank, requests[static_cast<size_t>(i)]);
-        }
+        finish(*r.rank, requests);
         EXPECT_GT(stat(*r.rank, "sends_parked"), uint64_t{kMany} / 2);
         EXPECT_GT(stat(*r.rank, "sends_told_of"), 0U);
       } else {
@@ -141,9 +133,8 @@ TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
     if (self == 0) {
       std::vector<Request*> requests;
       for (int32_t i = 0; i < kMany; ++i) {
-        SendArgs args = message_to(1, 0, i, data.data(), kBytes);
-        args.mode = p2p::SendMode::kSynchronous;  // none ends before it is matched
-        requests.push_back(r.rank->isend(args));
+        // None ends before it is matched.
+        requests.push_back(r.rank->isend(message_to(1, 0, i, data.data(), kBytes, p2p::SendMode::kSynchronous)));
       }
       while (stat(*r.rank, "sends_parked") == 0) r.rank->progress();
       for (int32_t i = kMany - 1; i > 0; --i) {
@@ -151,8 +142,7 @@ TEST_P(Behaviour, ManyLargeSendsAreCancelled) {
         // An attempt looks behind so many messages only.
         for (int attempt = 0; attempt < kMany && !r.rank->cancel(request); ++attempt) {
         }
-        EXPECT_TRUE(r.rank->result(request).cancelled) << i;
-        r.rank->release(request);
+        EXPECT_TRUE(finish(*r.rank, request).cancelled) << i;
       }
       ASSERT_TRUE(world.barrier().ok());
       finish(*r.rank, requests[0]);
@@ -317,8 +307,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
         for (int i = 0; i < kLate; ++i) requests.push_back(r.rank->isend(message_to(1, 0, 1, data.data(), kBytes)));
         if (skew == 1) {
           // Released although the receiver has matched nothing: its lag is seen in its queue.
-          Request* last = requests.back();
-          r.rank->wait(last);
+          r.rank->wait(requests.back());
           EXPECT_GT(stat(*r.rank, "messages_through_cells"), 0u);
         }
         ASSERT_TRUE(world.barrier().ok());

@@ -137,9 +137,8 @@ TEST_P(Buffering, ASynchronousSendWaitsForItsReceive) {
     std::vector<std::byte> data(1000);
     if (self == 0) {
       fill(data, 0, 0);
-      engine::SendArgs args = message_to(1, 0, 0, data.data(), data.size());
-      args.mode = p2p::SendMode::kSynchronous;
-      engine::Request* request = r.rank->isend(args);
+      engine::Request* request =
+          r.rank->isend(message_to(1, 0, 0, data.data(), data.size(), p2p::SendMode::kSynchronous));
       const uint64_t end = os::now_ns() + 20'000'000;
       while (os::now_ns() < end) ASSERT_FALSE(r.rank->test(request));
       ASSERT_TRUE(world.barrier().ok());

@@ -77,10 +77,7 @@ class Edges : public ::testing::TestWithParam<EdgesCase> {
     }
     SendArgs a = to_other(1, 0, p, n);
     a.mode = message % 5 == 0 ? p2p::SendMode::kSynchronous : p2p::SendMode::kStandard;
-    Request* const r = rank.isend(a);
-    rank.wait(r);
-    ASSERT_EQ(rank.result(r).code, Code::kOk);
-    rank.release(r);
+    ASSERT_EQ(finish(rank, rank.isend(a)).code, Code::kOk);
   }
   static void receive(Rank& rank, Room& room, uint32_t message, uint64_t head, uint64_t n) {
     const uint64_t capacity = message % 7 != 0 ? n : n - std::min<uint64_t>(n / 2, 1 + message % 5000);
@@ -91,10 +88,9 @@ class Edges : public ::testing::TestWithParam<EdgesCase> {
       std::byte go{};
       ASSERT_EQ(rank.send(to_other(0, 0, &go, 1)).code, Code::kOk);
     }
-    rank.wait(r);
-    ASSERT_EQ(rank.result(r).bytes, capacity);
-    ASSERT_EQ(rank.result(r).code, capacity < n ? Code::kTruncated : Code::kOk);
-    rank.release(r);
+    const Result result = finish(rank, r);
+    ASSERT_EQ(result.bytes, capacity);
+    ASSERT_EQ(result.code, capacity < n ? Code::kTruncated : Code::kOk);
     for (uint64_t k = 0; k < n + 2 * kEdgeGuard; ++k) {
       const bool inside = k >= kEdgeGuard && k < kEdgeGuard + capacity;
       ASSERT_EQ(p[k - kEdgeGuard], inside ? edge_content(message, k - kEdgeGuard) : kEdgeUntouched)

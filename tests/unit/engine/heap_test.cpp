@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -15,11 +16,15 @@ namespace {
 constexpr uint64_t kLarge = 1 << 20;
 
 bool all_are(const std::byte* p, uint64_t n, std::byte value) {
-  for (uint64_t k = 0; k < n; ++k) {
-    if (p[k] != value) return false;
-  }
-  return true;
+  return std::all_of(p, p + n, [value](std::byte b) { return b == value; });
 }
+/// Memory that peers may map from the first message on.
+std::byte* mapped_memory(FakeHeap& heap, uint64_t n) {
+  std::byte* const p = heap.take(n);
+  heap.use_twice(p, n);
+  return p;
+}
+uint64_t mapped_messages(const Rank& rank) { return stat(rank, "by_one_end") + stat(rank, "by_both_ends"); }
 
 /// Two ranks, each with a heap of its own.
 class Heap : public ::testing::TestWithParam<World> {
@@ -50,22 +55,19 @@ TEST_P(Heap, ABufferIsMappedFromItsSecondMessageOn) {
     for (const uint64_t bytes : {kLarge, 2 * kLarge}) {
       std::byte* data = heap.take(bytes);
       const uint64_t before = stat(rank, "first_uses");
-      const auto mapped_messages = [&] { return stat(rank, "by_one_end") + stat(rank, "by_both_ends"); };
-      const uint64_t mapped = mapped_messages();
+      const uint64_t mapped = mapped_messages(rank);
       for (int i = 0; i < kMostMessages; ++i) {
         const auto value = static_cast<std::byte>(i % 250 + 1);
         if (self == 0) {
           ASSERT_TRUE(world.barrier().ok());
-          const bool last = i + 1 >= 20 && mapped_messages() - mapped >= kMapped;
+          const bool last = i + 1 >= 20 && mapped_messages(rank) - mapped >= kMapped;
           std::memset(data, std::to_integer<int>(last ? kLast : value), bytes);
           ASSERT_EQ(rank.send(to_other(1, 1, data, bytes)).code, Code::kOk);
-          EXPECT_LE(mapped_messages() - mapped, static_cast<uint64_t>(i)) << bytes;
+          EXPECT_LE(mapped_messages(rank) - mapped, static_cast<uint64_t>(i)) << bytes;
         } else {
           Request* posted = rank.irecv(message_from(0, 1, data, bytes));
           ASSERT_TRUE(world.barrier().ok());
-          rank.wait(posted);
-          ASSERT_EQ(rank.result(posted).bytes, bytes);
-          rank.release(posted);
+          ASSERT_EQ(finish(rank, posted).bytes, bytes);
           EXPECT_TRUE(all_are(data, bytes, data[0] == kLast ? kLast : value));
         }
         if (data[0] == kLast) break;
@@ -91,11 +93,10 @@ TEST_P(Heap, AMessageAsksOnceOnEitherSide) {
           if (posted_first) {
             ASSERT_TRUE(world.barrier().ok());
           }
-          Request* r = i < 3 ? rank.isend(to_other(1, 1, data, bytes)) : nullptr;
-          if (r == nullptr) {
-            ASSERT_EQ(rank.send(to_other(1, 1, data, bytes)).code, Code::kOk);
+          if (i < 3) {
+            finish(rank, rank.isend(to_other(1, 1, data, bytes)));
           } else {
-            finish(rank, r);
+            ASSERT_EQ(rank.send(to_other(1, 1, data, bytes)).code, Code::kOk);
           }
         } else {
           Request* r = rank.irecv(message_from(0, 1, data, bytes));
@@ -120,10 +121,8 @@ TEST_P(Heap, AMessageAsksOnceOnEitherSide) {
 
 // Both a receive and a send are told of, the process forks, and only then the peer comes.
 void fork_between(TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self, uint64_t bytes) {
-  std::byte* in = heap.take(bytes);
-  std::byte* out = heap.take(bytes);
-  heap.use_twice(in, bytes);
-  heap.use_twice(out, bytes);
+  std::byte* in = mapped_memory(heap, bytes);
+  std::byte* out = mapped_memory(heap, bytes);
   std::memset(in, 0, bytes);
   std::memset(out, static_cast<int>(self) + 1, bytes);
   if (self == 0) {
@@ -131,10 +130,8 @@ void fork_between(TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t sel
     Request* s = rank.isend(to_other(1, 2, out, bytes));
     heap.pretend_fork_and_scribble();
     ASSERT_TRUE(world.barrier().ok());
-    rank.wait(r);
-    rank.wait(s);
-    rank.release(r);
-    rank.release(s);
+    finish(rank, r);
+    finish(rank, s);
   } else {
     ASSERT_TRUE(world.barrier().ok());
     Request* s = rank.isend(to_other(0, 1, out, bytes));
@@ -156,12 +153,11 @@ TEST_P(Heap, WhatWasToldBeforeAForkGoesAnotherWay) {
             if (::testing::Test::HasFatalFailure()) return;
           }
           // What is told afterwards is mapped again.
-          std::byte* data = heap.take(kLarge);
-          heap.use_twice(data, kLarge);
-          const uint64_t mapped = stat(rank, "by_one_end") + stat(rank, "by_both_ends");
+          std::byte* data = mapped_memory(heap, kLarge);
+          const uint64_t mapped = mapped_messages(rank);
           if (self == 0) {
             ASSERT_EQ(rank.send(to_other(1, 3, data, kLarge)).code, Code::kOk);
-            EXPECT_EQ(stat(rank, "by_one_end") + stat(rank, "by_both_ends"), mapped + 1);
+            EXPECT_EQ(mapped_messages(rank), mapped + 1);
           } else {
             ASSERT_EQ(rank.recv(message_from(0, 3, data, kLarge)).bytes, kLarge);
           }
@@ -174,10 +170,8 @@ TEST_P(Heap, WhatWasToldBeforeAForkGoesAnotherWay) {
 TEST_P(Heap, APeerEndsTransfersWhileTheRankThatForkedIsAway) {
   run([](TestBootstrap& world, Rank& rank, FakeHeap& heap, uint32_t self) {
     if (!rank.node().cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
-    std::byte* in = heap.take(kLarge);
-    std::byte* out = heap.take(kLarge);
-    heap.use_twice(in, kLarge);
-    heap.use_twice(out, kLarge);
+    std::byte* in = mapped_memory(heap, kLarge);
+    std::byte* out = mapped_memory(heap, kLarge);
     std::memset(out, static_cast<int>(self) + 1, kLarge);
     if (self == 0) {
       Request* r = rank.irecv(message_from(1, 1, in, kLarge));
@@ -186,10 +180,8 @@ TEST_P(Heap, APeerEndsTransfersWhileTheRankThatForkedIsAway) {
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_TRUE(world.barrier().ok());  // passed when the peer has ended both
       EXPECT_TRUE(all_are(in, kLarge, std::byte{2}));
-      rank.wait(r);
-      rank.wait(s);
-      rank.release(r);
-      rank.release(s);
+      finish(rank, r);
+      finish(rank, s);
     } else {
       ASSERT_TRUE(world.barrier().ok());
       ASSERT_EQ(rank.send(to_other(0, 1, out, kLarge)).code, Code::kOk);
@@ -203,14 +195,13 @@ TEST_P(Heap, APeerEndsTransfersWhileTheRankThatForkedIsAway) {
 TEST_P(Heap, WithoutAPlaceAmongTheForksClientsItIsNotUsed) {
   run(
       [](TestBootstrap&, Rank& rank, FakeHeap& heap, uint32_t self) {
-        std::byte* data = heap.take(kLarge);
-        heap.use_twice(data, kLarge);
+        std::byte* data = mapped_memory(heap, kLarge);
         if (self == 0) {
           ASSERT_EQ(rank.send(to_other(1, 1, data, kLarge)).code, Code::kOk);
         } else {
           ASSERT_EQ(rank.recv(message_from(0, 1, data, kLarge)).bytes, kLarge);
         }
-        EXPECT_EQ(stat(rank, "by_one_end") + stat(rank, "by_both_ends"), 0U);
+        EXPECT_EQ(mapped_messages(rank), 0U);
         EXPECT_EQ(heap.publications, 0U);
       },
       true, 0);
@@ -224,8 +215,7 @@ TEST(HeapChild, DoesNothingWhenItEnds) {
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
-    std::byte* data = heap.take(kLarge);
-    heap.use_twice(data, kLarge);
+    std::byte* data = mapped_memory(heap, kLarge);
     std::memset(data, static_cast<int>(self), kLarge);
     Request* send = r.rank->isend(to_other(1 - self, 1, data, kLarge));
     pid_t child = 0;
