@@ -108,12 +108,7 @@ Code Team::State::list_alltoall(const Pieces& send, const Pieces& recv) {
   if (const Code code = begin(); code != Code::kOk) return code;
   if (const Code code = list_offer_table(send); code != Code::kOk) return code;
   copy_own(recv[self], send[self]);
-  for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = after_self(k);
-    if (const Code code = list_take_piece(i, recv[i]); code != Code::kOk) return code;
-  }
-  all_arrived();
-  return end_given();
+  return take_from_others([&](uint32_t i) { return list_take_piece(i, recv[i]); });
 }
 
 }  // namespace zh::coll

@@ -290,12 +290,7 @@ Code Team::State::gather_all(const copy::Buffer& send, const Pieces& recv) {
       code != Code::kOk)
     return code;
   copy_own(recv[self], send);
-  for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = after_self(k);
-    if (const Code code = take(i, recv[i], 0, 1); code != Code::kOk) return code;
-  }
-  all_arrived();
-  return end_given();
+  return take_from_others([&](uint32_t i) { return take(i, recv[i], 0, 1); });
 }
 
 // Pairwise: in step k everyone reads from the member k places on, so that no memory has two readers at once for long.
@@ -305,12 +300,7 @@ Code Team::State::even_alltoall(const Pieces& send, const Pieces& recv) {
       code != Code::kOk)
     return code;
   copy_own(recv[self], send[self]);
-  for (uint32_t k = 1; k < size; ++k) {
-    const uint32_t i = after_self(k);
-    if (const Code code = take(i, recv[i], self, size); code != Code::kOk) return code;
-  }
-  all_arrived();
-  return end_given();
+  return take_from_others([&](uint32_t i) { return take(i, recv[i], self, size); });
 }
 
 }  // namespace zh::coll

@@ -306,6 +306,15 @@ struct Team::State {
   Code give_pieces(const Pieces& send, bool copied);
   /// Ends the collective; a member whose memory is read stays until that is over.
   Code end_given();
+  /// take_one(member), everyone beginning with another one; then end_given().
+  template <typename Take>
+  Code take_from_others(Take&& take_one) {
+    for (uint32_t k = 1; k < size; ++k) {
+      if (const Code code = take_one(after_self(k)); code != Code::kOk) return code;
+    }
+    all_arrived();
+    return end_given();
+  }
   Code even_bcast(const copy::Buffer& data, uint32_t root);
   Code even_gather(const copy::Buffer& send, const Pieces& recv, uint32_t root);
   Code gather_by_writing(const copy::Buffer& send, const Pieces& recv);
