@@ -117,9 +117,7 @@ const Algorithm* algorithm_called(Collective collective, std::string_view name) 
 }
 
 bool cuts(const Algorithm& algorithm) {
-  Problem any;
-  any.blocks = true;
-  return algorithm.cuts(any);
+  return algorithm.cuts({.blocks = true});
 }
 
 uint64_t chunk_in_force(const Problem& problem, const Algorithm& algorithm) {

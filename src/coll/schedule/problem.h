@@ -72,18 +72,18 @@ struct Problem {
   /// The ranks of this node have a team, which takes its shared steps. The same on all ranks of the node, and only
   /// where the call blocks; what travels between nodes must not follow from it.
   bool team = false;
-  std::shared_ptr<const Layout> layout;
+  std::shared_ptr<const Layout> layout = {};
   /// Not uniform, by rank: pieces of the input. scatter: on the root; alltoall: on all; reduce_scatter: on all, piece r
   /// is what rank r receives.
-  std::vector<Piece> send;
+  std::vector<Piece> send = {};
   /// Not uniform, by rank: pieces of the output. gather: on the root; allgather: on all, of equal bytes on all;
   /// alltoall: on all.
-  std::vector<Piece> recv;
+  std::vector<Piece> recv = {};
   /// kNeighbor, never uniform: the ranks that this one receives from and sends to, a rank as often as there are edges
   /// (MPI standard 8.6). The k-th edge to a rank is the k-th that it has from this one. `send` and `recv` are by place
   /// in these lists.
-  std::vector<uint32_t> sources;
-  std::vector<uint32_t> destinations;
+  std::vector<uint32_t> sources = {};
+  std::vector<uint32_t> destinations = {};
 
   [[nodiscard]] uint32_t ranks() const { return layout->ranks(); }
   /// Bytes of the vector, or of a uniform piece, or of the own one.

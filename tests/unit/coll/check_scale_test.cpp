@@ -63,10 +63,7 @@ TEST(RankSet, WhatFollowsEachOtherIsOneRun) {
 constexpr uint32_t kManySteps = 20'000;
 
 Problem chain_problem() {
-  Problem problem;
-  problem.collective = Collective::kAllreduce;
-  problem.layout = coll::Layout::one_node(1);
-  problem.count = 8;
+  Problem problem{.collective = Collective::kAllreduce, .count = 8, .layout = coll::Layout::one_node(1)};
   return problem;
 }
 
@@ -102,10 +99,7 @@ TEST(CheckOfManySteps, KnowsWhatWaitsForWhat) {
 }
 
 TEST(CheckOfManySteps, ARootThatSendsToAll) {
-  Problem problem;
-  problem.collective = Collective::kBcast;
-  problem.count = 64;
-  problem.layout = blocks_of(10'000, 100);
+  Problem problem{.collective = Collective::kBcast, .count = 64, .layout = blocks_of(10'000, 100)};
   const std::vector<Problem> problems = coll::for_all_ranks(problem);
   std::vector<Schedule> schedules;
   ASSERT_TRUE(coll::build(problems, "linear", &schedules).ok());
@@ -117,9 +111,7 @@ TEST(CheckOfManySteps, ARootThatSendsToAll) {
 }
 
 TEST(CheckOfManyRanks, FindsWhoIsMissing) {
-  Problem problem;
-  problem.collective = Collective::kBarrier;
-  problem.layout = blocks_of(1200, 40);
+  Problem problem{.collective = Collective::kBarrier, .layout = blocks_of(1200, 40)};
   const std::vector<Problem> problems = coll::for_all_ranks(problem);
   for (const char* algorithm : {"dissemination", "hierarchical"}) {
     std::vector<Schedule> schedules;
@@ -133,10 +125,7 @@ TEST(CheckOfManyRanks, FindsWhoIsMissing) {
 }
 
 TEST(CheckLimits, GivesUpAndSaysSo) {
-  Problem problem;
-  problem.collective = Collective::kAllgather;
-  problem.count = 8;
-  problem.layout = blocks_of(32, 4);
+  Problem problem{.collective = Collective::kAllgather, .count = 8, .layout = blocks_of(32, 4)};
   const std::vector<Problem> problems = coll::for_all_ranks(problem);
   std::vector<Schedule> schedules;
   ASSERT_TRUE(coll::build(problems, "ring", &schedules).ok());

@@ -18,11 +18,7 @@ using coll::Problem;
 constexpr uint64_t kKiB = 1024;
 
 Problem call_of(Collective collective, uint64_t bytes, uint32_t ranks, bool blocks) {
-  Problem p;
-  p.collective = collective;
-  p.count = bytes;
-  p.blocks = blocks;
-  p.layout = coll::Layout::one_node(ranks);
+  Problem p{.collective = collective, .count = bytes, .blocks = blocks, .layout = coll::Layout::one_node(ranks)};
   return p;
 }
 

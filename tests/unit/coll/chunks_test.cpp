@@ -25,12 +25,7 @@ constexpr uint64_t kPieceKiB = 1024;
 constexpr uint64_t kPieceMiB = 1024 * kPieceKiB;
 
 Problem chunked(Collective collective, uint64_t bytes, uint64_t chunk) {
-  Problem p;
-  p.collective = collective;
-  p.count = bytes;
-  p.chunk_bytes = chunk;
-  p.blocks = true;
-  p.layout = blocks_of(8, 2);
+  Problem p{.collective = collective, .count = bytes, .chunk_bytes = chunk, .blocks = true, .layout = blocks_of(8, 2)};
   return p;
 }
 

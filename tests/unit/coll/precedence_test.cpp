@@ -19,10 +19,7 @@ using coll::Problem;
 constexpr uint64_t kUsualChunk = 64 << 10;
 
 Problem preferred_allreduce(uint32_t ranks, uint64_t bytes) {
-  Problem problem;
-  problem.collective = Collective::kAllreduce;
-  problem.count = bytes;
-  problem.chunk_bytes = kUsualChunk;
+  Problem problem{.collective = Collective::kAllreduce, .count = bytes, .chunk_bytes = kUsualChunk};
   problem.layout = coll::Layout::one_node(ranks);
   return problem;
 }
@@ -175,10 +172,7 @@ TEST(Precedence, BetweenNodesLeadersServeOrTheHostWhereTheyGainNothing) {
                         Case{Collective::kScan, 4, true, "linear", "linear", HostLeads::kNever},
                         Case{Collective::kScan, 64, true, "recursive-doubling", "linear", HostLeads::kNever}}) {
     const Precedence precedence;
-    Problem problem;
-    problem.collective = c.collective;
-    problem.uniform = c.uniform;
-    problem.chunk_bytes = kUsualChunk;
+    Problem problem{.collective = c.collective, .chunk_bytes = kUsualChunk, .uniform = c.uniform};
     for (const uint64_t bytes : {uint64_t{8}, uint64_t{1} << 20}) {
       const std::string what = std::string(coll::name_of(c.collective)) + " of " + std::to_string(bytes);
       problem.count = bytes;

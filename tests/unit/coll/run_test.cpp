@@ -25,10 +25,7 @@ TEST_P(RunEvery, RealData) {
     for (const auto& layout : layouts(ranks)) {
       for (const coll::Reduction& how : {int_sum(), matrix_product()}) {
         for (const bool uniform : {true, false}) {
-          Problem problem;
-          problem.collective = GetParam();
-          problem.element_bytes = how.element_bytes;
-          problem.count = 7 + seed % 5;
+          Problem problem{.collective = GetParam(), .count = 7 + seed % 5, .element_bytes = how.element_bytes};
           problem.chunk_bytes = 2 * how.element_bytes;
           problem.layout = layout;
           problem.root = static_cast<uint32_t>(seed) % ranks;
@@ -63,11 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Collectives, RunEvery, ::testing::ValuesIn(all_collecti
                          [](const auto& p) { return std::string(coll::name_of(p.param)); });
 
 TEST(RunSchedule, AllreduceOfDoublesGivesTheSameBitsEverywhereAndAlways) {
-  Problem problem;
-  problem.collective = Collective::kAllreduce;
-  problem.element_bytes = 8;
-  problem.count = 50;
-  problem.chunk_bytes = 64;
+  Problem problem{.collective = Collective::kAllreduce, .count = 50, .element_bytes = 8, .chunk_bytes = 64};
   problem.layout = blocks_of(11, 3);
   for (const Algorithm& algorithm : coll::algorithms(Collective::kAllreduce)) {
     std::vector<Bytes> results;
@@ -90,12 +83,7 @@ TEST(RunSchedule, AllreduceOfDoublesGivesTheSameBitsEverywhereAndAlways) {
 TEST(RunSchedule, InPlace) {
   uint64_t seed = 1;
   for (const Collective collective : all_collectives()) {
-    Problem problem;
-    problem.collective = collective;
-    problem.element_bytes = 16;
-    problem.count = 5;
-    problem.layout = blocks_of(6, 2);
-    problem.root = 4;
+    Problem problem{.collective = collective, .root = 4, .count = 5, .element_bytes = 16, .layout = blocks_of(6, 2)};
     problem.commutative = false;
     for (const Algorithm& algorithm : coll::algorithms(collective)) {
       if (!algorithm.fits(problem)) continue;
@@ -125,11 +113,7 @@ TEST(RunSchedule, InPlace) {
 
 /// Six ranks of two nodes.
 Problem of_two_nodes(Collective collective) {
-  Problem problem;
-  problem.collective = collective;
-  problem.element_bytes = 4;
-  problem.count = 10;
-  problem.chunk_bytes = 16;
+  Problem problem{.collective = collective, .count = 10, .element_bytes = 4, .chunk_bytes = 16};
   problem.layout = blocks_of(6, 2);
   problem.root = 3;
   return problem;
@@ -229,11 +213,7 @@ TEST(RunSchedule, ADeathIsToldToOtherNodes) {
 
 // Its node's ranks get what the leader has, or empty messages where less is an error; nobody waits for ever.
 TEST(RunSchedule, AFaultAmongLeadersEndsTheCallEverywhere) {
-  Problem problem;
-  problem.element_bytes = 4;
-  problem.count = 10;
-  problem.layout = blocks_of(7, 3);
-  problem.root = 4;
+  Problem problem{.root = 4, .count = 10, .element_bytes = 4, .layout = blocks_of(7, 3)};
   for (const Collective collective :
        {Collective::kBcast, Collective::kReduce, Collective::kAllreduce, Collective::kGather, Collective::kScatter,
         Collective::kReduceScatter, Collective::kAlltoall, Collective::kScan, Collective::kExscan}) {
@@ -285,11 +265,7 @@ TEST(RunSchedule, RanksThatDisagreeAllEnd) {
   uint64_t seed = 1;
   for (const Collective collective : all_collectives()) {
     if (collective == Collective::kBarrier) continue;
-    Problem problem;
-    problem.collective = collective;
-    problem.element_bytes = 4;
-    problem.count = 24;
-    problem.chunk_bytes = 16;
+    Problem problem{.collective = collective, .count = 24, .element_bytes = 4, .chunk_bytes = 16};
     problem.layout = coll::Layout::one_node(5);
     problem.root = 1;
     for (const Algorithm& usual : coll::algorithms(collective)) {

@@ -48,9 +48,7 @@ class EveryCollective : public ::testing::TestWithParam<Collective> {};
 
 TEST_P(EveryCollective, AllRanksAndRoots) {
   for (uint32_t ranks = 1; ranks <= kMostRanks; ++ranks) {
-    Problem problem;
-    problem.collective = GetParam();
-    problem.element_bytes = 4;
+    Problem problem{.collective = GetParam(), .element_bytes = 4};
     problem.count = 37;  // less than a piece for every rank, and with a remainder
     problem.chunk_bytes = 48;
     const std::vector<std::shared_ptr<const Layout>> nodes = layouts(ranks);
@@ -67,10 +65,7 @@ TEST_P(EveryCollective, LayoutsCountsAndChunks) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
       for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{ranks} - 1, uint64_t{ranks}, uint64_t{1000}}) {
         for (const uint64_t chunk : {uint64_t{0}, uint64_t{1}, uint64_t{1040}}) {
-          Problem problem;
-          problem.collective = GetParam();
-          problem.element_bytes = count % 2 != 0 ? 12 : 8;
-          problem.count = count;
+          Problem problem{.collective = GetParam(), .count = count, .element_bytes = count % 2 != 0 ? 12U : 8U};
           problem.chunk_bytes = count == 1000 && chunk == 1 ? 400 : chunk;
           problem.layout = layout;
           problem.root = static_cast<uint32_t>(count + chunk) % ranks;
@@ -85,12 +80,7 @@ TEST_P(EveryCollective, LayoutsCountsAndChunks) {
 TEST_P(EveryCollective, ListsAndInPlace) {
   for (uint32_t ranks = 1; ranks <= 12; ++ranks) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
-      Problem problem;
-      problem.collective = GetParam();
-      problem.element_bytes = 4;
-      problem.count = 5;
-      problem.chunk_bytes = 8;
-      problem.layout = layout;
+      Problem problem{.collective = GetParam(), .count = 5, .element_bytes = 4, .chunk_bytes = 8, .layout = layout};
       problem.root = (ranks * 2) / 3;
       each_algorithm(problem, [](const Problem& p, const Algorithm& a) {
         prove(in_place(make_problems(p, true)), a);
@@ -110,11 +100,7 @@ TEST_P(EveryCollective, Teams) {
   for (uint32_t ranks = 1; ranks <= 16; ++ranks) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
       for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{50}}) {
-        Problem problem;
-        problem.collective = GetParam();
-        problem.element_bytes = 4;
-        problem.count = count;
-        problem.chunk_bytes = 48;
+        Problem problem{.collective = GetParam(), .count = count, .element_bytes = 4, .chunk_bytes = 48};
         problem.layout = layout;
         problem.root = (ranks * 2) / 3;
         each_algorithm(problem, [](const Problem& p, const Algorithm& a) {
@@ -138,11 +124,7 @@ TEST_P(EveryCollective, TheChoiceFits) {
     for (const std::shared_ptr<const Layout>& layout : layouts(ranks)) {
       for (const uint64_t count : {0u, 1u, 100u, 1000u, 100'000u}) {
         for (const int kind : {0, 1, 2, 3}) {
-          Problem problem;
-          problem.collective = GetParam();
-          problem.element_bytes = 8;
-          problem.count = count;
-          problem.layout = layout;
+          Problem problem{.collective = GetParam(), .count = count, .element_bytes = 8, .layout = layout};
           problem.commutative = kind % 2 == 0;
           problem.uniform = kind < 2 || !has_lists(problem.collective);
           const Algorithm* chosen = coll::algorithm(GetParam(), coll::default_algorithm(problem));
@@ -158,9 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Collectives, EveryCollective, ::testing::ValuesIn(all_c
                          [](const auto& p) { return std::string(coll::name_of(p.param)); });
 
 TEST(Schedules, LeadersAloneCrossBetweenNodes) {
-  Problem problem;
-  problem.count = 1024;
-  problem.layout = blocks_of(16, 4);
+  Problem problem{.count = 1024, .layout = blocks_of(16, 4)};
   problem.root = 6;  // no node's first rank
   problem.collective = Collective::kBcast;
   // The vector enters each of the three other nodes once.
@@ -262,10 +242,7 @@ TEST(Schedules, SlicesOfChunksAreAsLongAsChunksOfOthers) {
 // Multicore collectives paper, section 4.3: links between ranks are used both ways at once, for any number of ranks.
 TEST(Schedules, PairsOfAnAlltoallFaceEachOther) {
   for (uint32_t ranks = 2; ranks <= 64; ++ranks) {
-    Problem problem;
-    problem.collective = Collective::kAlltoall;
-    problem.count = 1;
-    problem.layout = Layout::one_node(ranks);
+    Problem problem{.collective = Collective::kAlltoall, .count = 1, .layout = Layout::one_node(ranks)};
     const std::vector<Problem> all = coll::for_all_ranks(problem);
     std::vector<Schedule> schedules;
     ASSERT_TRUE(coll::build(all, "pairwise", &schedules).ok());
@@ -291,10 +268,7 @@ TEST(Schedules, PairsOfAnAlltoallFaceEachOther) {
 }
 
 TEST(Schedules, TagsAreUsedAgainInOrder) {
-  Problem problem;
-  problem.collective = Collective::kAllgather;
-  problem.count = 1;
-  problem.layout = Layout::one_node(coll::kTags + 40);
+  Problem problem{.collective = Collective::kAllgather, .count = 1, .layout = Layout::one_node(coll::kTags + 40)};
   Schedule schedule;
   ASSERT_TRUE(coll::build(problem, "ring", &schedule).ok());
   const auto tag_zero = std::count_if(schedule.steps.begin(), schedule.steps.end(),

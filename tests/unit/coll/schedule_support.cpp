@@ -121,11 +121,7 @@ std::vector<Collective> all_collectives() {
 }
 
 coll::Problem planted_problem(coll::Collective collective) {
-  coll::Problem problem;
-  problem.collective = collective;
-  problem.element_bytes = 4;
-  problem.count = 21;
-  problem.chunk_bytes = 16;
+  coll::Problem problem{.collective = collective, .count = 21, .element_bytes = 4, .chunk_bytes = 16};
   problem.layout = blocks_of(7, 3);
   problem.root = 2;
   problem.commutative = false;

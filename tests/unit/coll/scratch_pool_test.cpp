@@ -64,10 +64,7 @@ TEST(ScratchPool, ABlockIsUsedAgainWhereItFits) {
 }
 
 TEST(ScratchPool, ARunTakesItsMemoryAgain) {
-  coll::Problem problem;
-  problem.collective = coll::Collective::kAllreduce;
-  problem.element_bytes = 4;
-  problem.count = 1000;
+  coll::Problem problem{.collective = coll::Collective::kAllreduce, .count = 1000, .element_bytes = 4};
   problem.layout = coll::Layout::one_node(3);
   std::vector<ScratchPool> pools(3);
   Ranks ranks(coll::for_all_ranks(problem), *coll::algorithm(problem.collective, "reduce-scatter-allgather"), int_sum(),

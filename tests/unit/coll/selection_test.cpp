@@ -20,9 +20,7 @@ using coll::Selection;
 Problem allreduce_of(uint32_t ranks, uint32_t nodes, uint64_t bytes) {
   std::vector<uint32_t> node_of(ranks);
   for (uint32_t r = 0; r < ranks; ++r) node_of[r] = r * nodes / ranks;
-  Problem problem;
-  problem.collective = Collective::kAllreduce;
-  problem.count = bytes;
+  Problem problem{.collective = Collective::kAllreduce, .count = bytes};
   problem.layout = std::make_shared<const coll::Layout>(node_of);
   return problem;
 }

@@ -28,11 +28,7 @@ struct Built {
 
 Built built(Collective collective, std::string_view name, uint32_t ranks, uint32_t nodes, uint64_t chunk = 8,
             uint64_t count = 64, bool teams = false) {
-  Problem problem;
-  problem.collective = collective;
-  problem.count = count;
-  problem.chunk_bytes = chunk;
-  problem.layout = blocks_of(ranks, nodes);
+  Problem problem{.collective = collective, .count = count, .chunk_bytes = chunk, .layout = blocks_of(ranks, nodes)};
   Built out;
   std::vector<Problem> problems = coll::for_all_ranks(problem);
   if (teams) problems = with_teams(std::move(problems), false);

@@ -39,11 +39,7 @@ struct Walked {
 Walked walked(const Parameters& parameters, Model model, const Cluster& cluster, Collective collective,
               std::string_view algorithm, uint64_t bytes, uint64_t stride = 0, uint32_t root = 0, uint64_t chunk = 0,
               bool team = false) {
-  Problem problem;
-  problem.collective = collective;
-  problem.count = bytes;
-  problem.root = root;
-  problem.chunk_bytes = chunk;
+  Problem problem{.collective = collective, .root = root, .count = bytes, .chunk_bytes = chunk};
   std::vector<uint32_t> node_of(cluster.ranks);
   for (uint32_t rank = 0; rank < cluster.ranks; ++rank) node_of[rank] = cluster.node_of(rank);
   problem.layout = std::make_shared<const coll::Layout>(node_of);

@@ -222,9 +222,7 @@ TEST_P(AcrossNodes, CollectivesAreRightAndLeadersAloneSpeakToOtherNodes) {
       for (uint64_t i = 0; i < n * count; ++i) in[i] = (self + 1) * (i + 1);
       for (const Collective collective : kAcross) {
         for (const coll::Algorithm& algorithm : coll::algorithms(collective)) {
-          Problem problem;
-          problem.collective = collective;
-          problem.count = collective == Collective::kBarrier ? 0 : count;
+          Problem problem{.collective = collective, .count = collective == Collective::kBarrier ? 0 : count};
           problem.root = static_cast<uint32_t>(count % n);
           std::fill(out.begin(), out.end(), 99);
           const uint64_t sent = span.run(problem, algorithm.name, in, out);
@@ -261,9 +259,7 @@ TEST_P(AcrossNodes, ARankWithoutMemoryIsToldOfToAll) {
           if (by_host && (victim != 1 || collective == Collective::kBarrier)) continue;
           for (const uint64_t count : {uint64_t{100}, uint64_t{9000}}) {
             if (victim != 1 && count != 100) continue;  // who lacks memory matters at one size, the size for one
-            Problem problem;
-            problem.collective = collective;
-            problem.count = collective == Collective::kBarrier ? 0 : count;
+            Problem problem{.collective = collective, .count = collective == Collective::kBarrier ? 0 : count};
             problem.root = static_cast<uint32_t>(n - 1);
             std::vector<uint64_t> in(n * count);
             for (uint64_t i = 0; i < n * count; ++i) in[i] = (self + 1) * (i + 1);
@@ -304,10 +300,7 @@ TEST_P(AcrossNodes, LengthsThatDisagreeInANodeKeepNobodyWaiting) {
     const bool is_beside = span.layout().node_of(span.self()) == 0;
     for (const Collective collective : std::span(kAcross).subspan(1)) {
       for (const auto& [usual, odd] : kCounts) {
-        Problem problem;
-        problem.collective = collective;
-        problem.count = self == 1 ? odd : usual;
-        problem.root = 1;
+        Problem problem{.collective = collective, .root = 1, .count = self == 1 ? odd : usual};
         const std::vector<uint64_t> in(n * 9000, 1);
         std::vector<uint64_t> out(n * 9000);
         const Code code = span.attempt(problem, coll::kHostLeaders, in, out, false);
@@ -339,9 +332,7 @@ TEST_P(AcrossNodes, SlicesThatDisagreeInANodeAreAnErrorOfAll) {
     span.use_team();
     for (const std::string_view algorithm : {"shmem-parallel", "shmem-cyclic"}) {
       for (const auto& [usual, odd] : kCounts) {
-        Problem problem;
-        problem.collective = Collective::kAllreduce;
-        problem.count = span.self() == 1 ? odd : usual;
+        Problem problem{.collective = Collective::kAllreduce, .count = span.self() == 1 ? odd : usual};
         const std::vector<uint64_t> in(9000, 1);
         std::vector<uint64_t> out(9000);
         EXPECT_NE(span.attempt(problem, algorithm, in, out, false), Code::kOk)

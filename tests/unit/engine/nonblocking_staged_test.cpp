@@ -118,9 +118,7 @@ TEST(LargeNear, IsForMessages) {
 }
 
 TEST(LargeFits, WhatIsServed) {
-  coll::Problem problem;
-  problem.layout = coll::Layout::one_node(4);
-  problem.element_bytes = 8;
+  coll::Problem problem{.element_bytes = 8, .layout = coll::Layout::one_node(4)};
   for (const Served& s : served()) {
     problem.collective = s.collective;
     problem.count = kLeast;

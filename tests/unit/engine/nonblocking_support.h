@@ -65,11 +65,7 @@ class NonblockingRank {
     UnderWay& u = *under_way.back();
     u.what = what;
     fill(u);
-    coll::Problem problem;
-    problem.collective = what.collective;
-    problem.self = self_;
-    problem.root = what.root;
-    problem.count = what.count;
+    coll::Problem problem{.collective = what.collective, .self = self_, .root = what.root, .count = what.count};
     problem.element_bytes = 8;
     problem.in_place = what.in_place;
     problem.layout = layout_;

@@ -33,12 +33,7 @@ std::unique_ptr<coll::Run> make_run(const Problem& problem, std::string_view nam
 }
 
 Problem problem_of(Collective collective, uint32_t ranks, uint32_t self, uint64_t count) {
-  Problem problem;
-  problem.collective = collective;
-  problem.element_bytes = 8;
-  problem.count = count;
-  problem.chunk_bytes = 16 << 10;
-  problem.self = self;
+  Problem problem{.collective = collective, .self = self, .count = count, .element_bytes = 8, .chunk_bytes = 16 << 10};
   // Two nodes, for the algorithms' sake; the engine carries all messages.
   std::vector<uint32_t> nodes(ranks);
   for (uint32_t r = 0; r < ranks; ++r) nodes[r] = r < ranks / 2 ? 0 : 1;
