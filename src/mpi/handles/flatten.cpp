@@ -30,6 +30,11 @@ int envelope(MPI_Datatype type, MPI_Count (&n)[4], int* combiner) {
   return error;
 }
 
+bool is_of_predefined(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
+         combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 /// The arguments of the constructor, in one form for int and large-count hosts.
 struct Contents {
   int combiner = 0;
@@ -43,14 +48,7 @@ struct Contents {
   Contents& operator=(const Contents&) = delete;
   ~Contents() {
     for (MPI_Datatype type : types) {
-      MPI_Count n[4];
-      int inner = MPI_COMBINER_NAMED;
-      envelope(type, n, &inner);
-      // F90 types count as predefined: they cannot be freed.
-      if (inner != MPI_COMBINER_NAMED && inner != MPI_COMBINER_F90_REAL && inner != MPI_COMBINER_F90_COMPLEX &&
-          inner != MPI_COMBINER_F90_INTEGER) {
-        host.Type_free(&type);
-      }
+      if (!is_predefined(type)) host.Type_free(&type);
     }
   }
 
@@ -250,15 +248,7 @@ bool flatten_at(MPI_Datatype type, TypeMap* out, int depth) {
   out->extent = extent;
   Contents contents;
   if (!contents.read(type)) return false;
-  switch (contents.combiner) {
-    case MPI_COMBINER_NAMED:
-    case MPI_COMBINER_F90_REAL:
-    case MPI_COMBINER_F90_COMPLEX:
-    case MPI_COMBINER_F90_INTEGER:
-      return flatten_named(type, out);
-    default:
-      return flatten_derived(contents, out, depth + 1);
-  }
+  return is_of_predefined(contents.combiner) ? flatten_named(type, out) : flatten_derived(contents, out, depth + 1);
 }
 
 }  // namespace
@@ -279,7 +269,7 @@ bool flatten(MPI_Datatype type, TypeMap* out) {
 bool is_predefined(MPI_Datatype type) {
   MPI_Count n[4];
   int combiner = 0;
-  return envelope(type, n, &combiner) == MPI_SUCCESS && combiner == MPI_COMBINER_NAMED;
+  return envelope(type, n, &combiner) == MPI_SUCCESS && is_of_predefined(combiner);
 }
 
 }  // namespace zh::mpi

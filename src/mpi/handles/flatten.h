@@ -19,7 +19,7 @@ struct TypeMap {
 /// for that): then the host packs it.
 [[nodiscard]] bool flatten(MPI_Datatype type, TypeMap* out);
 
-/// `type` is a datatype.
+/// `type` is a datatype. F90 types count as predefined: they cannot be freed.
 [[nodiscard]] bool is_predefined(MPI_Datatype type);
 
 }  // namespace zh::mpi

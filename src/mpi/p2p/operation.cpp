@@ -6,17 +6,11 @@
 #include <cstring>
 #include <vector>
 
+#include "mpi/handles/flatten.h"
 #include "mpi/p2p/wildcard.h"
 
 namespace zh::mpi {
 namespace {
-
-bool is_never_freed(MPI_Datatype type) {
-  int ni = 0, na = 0, nd = 0, combiner = MPI_COMBINER_NAMED;
-  host.Type_get_envelope(type, &ni, &na, &nd, &combiner);
-  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
-         combiner == MPI_COMBINER_F90_INTEGER;
-}
 
 int no_memory(MPI_Comm comm) { return raise(comm, MPI_ERR_NO_MEM); }
 
@@ -126,7 +120,7 @@ int start_recv(Operation* op, const MessageCall& call) {
   op->source = call.rank;
   op->tag = call.tag;
   op->host_type = call.datatype;
-  if (!is_never_freed(call.datatype)) {  // the program may free it before a message comes
+  if (!is_predefined(call.datatype)) {  // the program may free it before a message comes
     host.Type_dup(call.datatype, &op->host_type);
     op->host_type_owned = true;
   }
