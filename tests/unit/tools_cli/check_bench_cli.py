@@ -197,11 +197,8 @@ class Bench(unittest.TestCase):
             "ranks": 2,
         }
         row |= {"placement": "near", "host": "mpich", "best_peer": "impi", "line_us": 0.1, "raw_us": 2.0, "param": 0}
-        row |= {
-            "zerohop": interval(2.2, 2.3),
-            "to_best_peer": interval(1.06, 1.08),
-            "peers": {"impi": interval(2, 2.2)},
-        }
+        row |= {"zerohop": interval(2.2, 2.3), "to_best_peer": interval(1.06, 1.08)}
+        row |= {"peers": {"impi": interval(2, 2.2)}}
         row |= {"to_own_host": interval(0.5, 0.6), "to_heap_off": interval(1.0, 1.1)}
 
         def verdicts(**changes):

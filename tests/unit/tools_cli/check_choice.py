@@ -16,16 +16,8 @@ class Choice(Case):
     def kept(self, *args, topology=TOPOLOGY, **env):
         """The answer of `tune --model --save`, its lines without comments and the folder."""
         folder = tempfile.mkdtemp(dir=self.folder.name)
-        r = zerohop(
-            "tune",
-            "--model",
-            *args,
-            "--save",
-            "--print-json",
-            ZEROHOP_CACHE=folder,
-            ZEROHOP_CONFIG=f"topology={topology}",
-            **env,
-        )
+        env |= {"ZEROHOP_CACHE": folder, "ZEROHOP_CONFIG": f"topology={topology}"}
+        r = zerohop("tune", "--model", *args, "--save", "--print-json", **env)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         (table,) = Path(folder).glob("collectives-model-*-ompi.txt")
         text = table.read_text().splitlines()

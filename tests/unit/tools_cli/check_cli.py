@@ -19,14 +19,8 @@ class Cli(Case):
         return zerohop("run", "--library", self.lib, *args, **env)
 
     def test_help_teaches(self):
-        for args in (
-            [],
-            ["--help"],
-            *([name, "--help"] for name in ("run", "info", "tune", "doctor")),
-            ["bench", "--help"],
-            *(["bench", name, "--help"] for name in ("p2p", "coll", "algorithms")),
-            ["schedule", "--help"],
-        ):
+        commands = ("run", "info", "tune", "doctor", "schedule", "bench", "bench p2p", "bench coll", "bench algorithms")
+        for args in ([], ["--help"], *([*command.split(), "--help"] for command in commands)):
             r = zerohop(*args)
             self.assertEqual(r.returncode, 0, args)
             self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
@@ -319,15 +313,8 @@ class Cli(Case):
     def test_bench_launches_judges_and_judges_again(self):
         folder = Path(self.folder.name)
         files = {name: str(folder / f"matmul.{name}") for name in ("json", "launches")}
-        r, launches = self.bench_with_a_made_up_host(
-            "--rounds",
-            "6",
-            "--layout",
-            "1x2,1x4",
-            "--sizes",
-            "16",
-            *(w for n, f in files.items() for w in (f"--{n}", f)),
-        )
+        words = ("--rounds", "6", "--layout", "1x2,1x4", "--sizes", "16")
+        r, launches = self.bench_with_a_made_up_host(*words, *(w for n, f in files.items() for w in (f"--{n}", f)))
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(len(launches), 24, "6 rounds of 2 and of 4 ranks, bare and with zerohop")
         self.assertEqual(sum("run" in line for line in launches), 12)
@@ -512,24 +499,10 @@ class Cli(Case):
         self.assertEqual(watch.warning("during the demo"), "")
 
     def test_output_that_cannot_be_written_is_an_error(self):
-        for args in (
-            ["info"],
-            ["info", "--json"],
-            ["info", "--variables-markdown"],
-            ["doctor"],
-            ["doctor", "--json"],
-            ["tune"],
-            ["schedule", "bcast"],
-            ["schedule", "--list"],
-            ["schedule", "bcast", "--profile", "gigabit-like"],
-            ["tune", "--profile"],
-            ["tune", "--model", "gigabit-like"],
-            ["bench", "--help"],
-            ["bench", "p2p", "--help"],
-            ["run", "--library", self.lib, "--print", "true"],
-            ["--version"],
-            ["--help"],
-        ):
+        own = ("info", "info --json", "info --variables-markdown", "doctor", "doctor --json", "tune", "tune --profile",
+               "tune --model gigabit-like", "schedule bcast", "schedule --list", "--version", "--help",
+               "schedule bcast --profile gigabit-like", "bench --help", "bench p2p --help")  # fmt: skip
+        for args in (*(words.split() for words in own), ["run", "--library", self.lib, "--print", "true"]):
             with Path("/dev/full").open("w") as full:
                 r = subprocess.run([ZEROHOP, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
             self.assertIn(r.returncode, (1, 2) if args[0] == "doctor" else (1,), args)
