@@ -18,8 +18,7 @@ constexpr uint64_t kLongBytes = 1 << 20;  // more than a sender keeps for a rece
 constexpr int kTurnsInVain = 20'000;      // turns of one end alone
 
 StormConfig copied_by(Copier copier, World world) {
-  StormConfig config = config_in(world);
-  config.single_copy_min = 2 << 10;
+  StormConfig config{.world = world, .single_copy_min = 2 << 10};
   config.ablations.copier = copier;
   return config;
 }
@@ -255,8 +254,7 @@ TEST_P(StagingOrderTest, MembersTakeUpEachOthersPiecesInTheOrderAskedFor) {
   constexpr uint64_t kVector = kElements * sizeof(uint64_t);
   run_ranks(GetParam(), kRanks, [&](TestBootstrap& world) {
     FakeHeap heap(4 << 20);
-    StormConfig config = config_in(GetParam());
-    config.heap = &heap;
+    const StormConfig config{.world = GetParam(), .heap = &heap};
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();

@@ -31,9 +31,7 @@ constexpr double kLookEveryUs = 20'000;
 class Spanning {
  public:
   Spanning(TestBootstrap& world, Network& network, uint32_t node_ranks) {
-    StormConfig config;
-    config.node_ranks = node_ranks;
-    rank_ = make_rank(world, config);
+    rank_ = make_rank(world, {.node_ranks = node_ranks});
     const node::Node& node = *rank_.node;
     const auto n = static_cast<size_t>(node.world_size());
     self_ = static_cast<uint32_t>(world.rank());

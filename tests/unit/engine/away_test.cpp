@@ -29,8 +29,7 @@ class AwayRank : public ::testing::TestWithParam<AwayCase> {
   template <typename Sender, typename Before, typename After>
   static void run(uint64_t rank_bytes, Sender sender, Before before, After after) {
     const AwayCase c = GetParam();
-    StormConfig config = config_in(c.world, c.cma);
-    config.rank_bytes = rank_bytes;
+    const StormConfig config{.world = c.world, .cma = c.cma, .rank_bytes = rank_bytes};
     run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
       ASSERT_EQ(static_cast<int>(self), world.rank());
       if (world.rank() == 1) {
@@ -118,8 +117,7 @@ TEST_P(AwayRank, SmallMessagesThatNobodyWaitsForStopNoSender) {
 TEST_P(AwayRank, ItsHelperTurnsQueuesThatHaveSpilled) {
   static constexpr int kSmall = 20000;
   const AwayCase c = GetParam();
-  StormConfig config = config_in(c.world, c.cma);
-  config.rank_bytes = 6 << 20;
+  const StormConfig config{.world = c.world, .cma = c.cma, .rank_bytes = 6 << 20};
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 1) {
       int token = 0;

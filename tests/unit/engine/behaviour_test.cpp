@@ -96,8 +96,7 @@ TEST_P(Behaviour, ManyLargeSendsAreTakenInAnyOrder) {
   constexpr int32_t kMany = 3000;
   constexpr uint64_t kBytes = 20'000;
   for (const bool cma : {true, false}) {
-    StormConfig config = config_in(GetParam());
-    config.cma = cma;
+    StormConfig config{.world = GetParam(), .cma = cma};
     config.skew = 0;  // or the messages go before anyone wants them
     run_engine(2, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
       std::vector<std::byte> data(kBytes);
@@ -189,8 +188,7 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 1200;  // four times as many; on busy processors a few of them take a turn of the scheduler
   for (const bool cma : {true, false}) {
-    StormConfig config = config_in(GetParam(), cma);
-    config.rank_bytes = 6 << 20;
+    const StormConfig config{.world = GetParam(), .cma = cma, .rank_bytes = 6 << 20};
     run_engine(2, config, [&](TestBootstrap&, EngineRank& r, uint32_t self) {
       std::vector<std::byte> data(kBytes, std::byte{5});
       if (self == 0) {
@@ -214,9 +212,7 @@ TEST_P(Behaviour, SendsBeyondTheBudgetAreTakenInAnyOrder) {
 TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 6000;
-  StormConfig config = config_in(GetParam());
-  config.rank_bytes = 4 << 20;
-  config.skew = 0;
+  const StormConfig config{.world = GetParam(), .rank_bytes = 4 << 20, .skew = 0};
   run_engine(3, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes);
     const auto other_context = [](auto args, int32_t tag) {
@@ -260,10 +256,7 @@ TEST_P(Behaviour, SendsBeyondAllMemoryHoldUpNobodyElse) {
 TEST_P(Behaviour, SendsBeyondTheReserveUseTheAnnex) {
   constexpr uint64_t kBytes = 20 << 10;
   constexpr int kSends = 6000;
-  StormConfig config = config_in(GetParam());
-  config.rank_bytes = 4 << 20;
-  config.annex_bytes = 64 << 20;
-  config.skew = 0;
+  const StormConfig config{.world = GetParam(), .rank_bytes = 4 << 20, .annex_bytes = 64 << 20, .skew = 0};
   run_engine(3, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes, std::byte{3});
     const uint64_t before = stat(*r.rank, "memory_bytes");
@@ -296,9 +289,7 @@ TEST_P(Behaviour, SkewSwitchesOnAndOffAgain) {
   constexpr uint64_t kBytes = 16 << 10;
   constexpr int kLate = 40;
   for (const int skew : {0, 1}) {
-    StormConfig config = config_in(GetParam());
-    config.skew = skew;
-    config.single_copy_min = 2 << 10;
+    const StormConfig config{.world = GetParam(), .single_copy_min = 2 << 10, .skew = skew};
     run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
       if (!r.node->cma(1 - self)) GTEST_SKIP() << "no single copy between these processes";
       std::vector<std::byte> data(kBytes, std::byte{9});

@@ -26,7 +26,7 @@ using engine::Result;
 using engine::SendArgs;
 
 struct StormConfig {
-  std::string name;
+  std::string name = {};
   World world = World::kThreads;
   int ranks = 3;
   uint32_t messages = kSanitized ? 80 : 400;  ///< per rank

@@ -34,9 +34,7 @@ class Heap : public ::testing::TestWithParam<World> {
     run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
       FakeHeap heap(64 << 20);
       heap.max_clients = clients;
-      StormConfig config = config_in(GetParam(), cma);
-      config.heap = &heap;
-      config.single_copy_min = kLarge;
+      const StormConfig config{.world = GetParam(), .cma = cma, .single_copy_min = kLarge, .heap = &heap};
       EngineRank r = make_rank(world, config);
       ASSERT_NE(r.rank, nullptr);
       body(world, *r.rank, heap, r.node->self());
@@ -210,8 +208,7 @@ TEST_P(Heap, WithoutAPlaceAmongTheForksClientsItIsNotUsed) {
 TEST(HeapChild, DoesNothingWhenItEnds) {
   run_ranks(World::kProcesses, 2, [](TestBootstrap& world) {
     FakeHeap heap(64 << 20);
-    StormConfig config = config_in(World::kProcesses);
-    config.heap = &heap;
+    const StormConfig config{.world = World::kProcesses, .heap = &heap};
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();

@@ -184,9 +184,7 @@ class NonblockingRank {
 };
 
 inline StormConfig config_of(World world, uint64_t rank_bytes = 32 << 20) {
-  StormConfig config = config_in(world);
-  config.rank_bytes = rank_bytes;
-  return config;
+  return {.world = world, .rank_bytes = rank_bytes};
 }
 
 /// `ranks` of them, which leave together.

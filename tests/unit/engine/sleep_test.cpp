@@ -51,8 +51,7 @@ class Sleep : public ::testing::TestWithParam<SleepCase> {};
 // Rank 0 comes late, when rank 1 sleeps.
 TEST_P(Sleep, IsEndedByTheTeam) {
   const SleepCase c = GetParam();
-  StormConfig config = config_in(c.world);
-  config.wait = engine::WaitPolicy::kPassive;
+  const StormConfig config{.world = c.world, .wait = engine::WaitPolicy::kPassive};
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     // On one CPU the sleeper, when its time is over, waits for the other's computation to end, and never sleeps then.
     if (os::allowed_cpus().count() > 1) stay_on(self);
@@ -88,9 +87,7 @@ INSTANTIATE_TEST_SUITE_P(All, Sleep, ::testing::ValuesIn(sleep_cases()), sleep_c
 
 // Two threads of rank 1 sleep, each for a message of its own: the message of either wakes its receiver.
 TEST(SleepOfThreads, IsEndedByEithersMessage) {
-  StormConfig config = config_in(World::kProcesses);
-  config.wait = engine::WaitPolicy::kPassive;
-  config.threads = true;
+  const StormConfig config{.world = World::kProcesses, .wait = engine::WaitPolicy::kPassive, .threads = true};
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t self) {
     if (os::allowed_cpus().count() > 1) stay_on(self);
     uint64_t woken[2] = {0, 0};
@@ -116,8 +113,7 @@ TEST(SleepOfThreads, IsEndedByEithersMessage) {
 
 // A wait of half a second ends its sleeps by itself at less than every other millisecond.
 TEST(LongSleep, LooksTheMoreRarelyTheLongerItLasts) {
-  StormConfig config = config_in(World::kProcesses);
-  config.wait = engine::WaitPolicy::kPassive;
+  const StormConfig config{.world = World::kProcesses, .wait = engine::WaitPolicy::kPassive};
   run_engine(2, config, [&](TestBootstrap& world, EngineRank& r, uint32_t) {
     if (world.rank() == 1) {
       const uint64_t begin = os::now_ns();

@@ -314,11 +314,9 @@ TEST_P(TeamOfMany, OperandsHaveOneBracket) {
   const uint32_t ranks = GetParam();
   run_ranks(World::kThreads, static_cast<int>(ranks),
             [&](TestBootstrap& world) {
-              StormConfig config;
-              config.rank_bytes = 32 << 20;
               // So many that are always ready to run would keep each other from it.
-              config.wait = engine::WaitPolicy::kPassive;
-              EngineRank r = make_rank(world, config);
+              const auto wait = engine::WaitPolicy::kPassive;
+              EngineRank r = make_rank(world, {.rank_bytes = 32 << 20, .wait = wait});
               ASSERT_NE(r.rank, nullptr);
               const uint32_t self = r.node->self();
               std::vector<uint32_t> members(ranks);
@@ -356,9 +354,7 @@ INSTANTIATE_TEST_SUITE_P(Many, TeamOfMany, ::testing::Values(16U, 193U),
 
 // Control blocks are used again, so that programs may make and free communicators without end.
 TEST(TeamMemory, IsUsedAgain) {
-  StormConfig config;
-  config.rank_bytes = 16 << 20;
-  run_engine(3, config, [](TestBootstrap&, EngineRank& r, uint32_t self) {
+  run_engine(3, {.rank_bytes = 16 << 20}, [](TestBootstrap&, EngineRank& r, uint32_t self) {
     for (uint64_t k = 0; k < 2000; ++k) {
       const std::unique_ptr<Team> team = r.rank->make_team(100 + k, {0, 1, 2}, self);
       ASSERT_TRUE(team->ready());
@@ -382,9 +378,7 @@ TEST(TeamMemory, IsUsedAgainBeforeAllKnowThatItMay) {
 
 // Without memory for one member, all of them say so.
 TEST(TeamMemory, ThatOneLacksNobodyHas) {
-  StormConfig config;
-  config.rank_bytes = 16 << 20;
-  run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
+  run_engine(3, {.rank_bytes = 16 << 20}, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::unique_ptr<Team>> teams;
     bool ready = true;
     for (uint64_t k = 0; ready && k < 2000; ++k) {
@@ -416,10 +410,7 @@ TEST(TeamMemory, ThatOneLacksNobodyHas) {
 TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
   constexpr uint64_t kBytes = 8000;
   constexpr int kMessages = 800;
-  StormConfig config;
-  config.rank_bytes = 32 << 20;
-  config.cma = false;
-  run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
+  run_engine(3, {.cma = false, .rank_bytes = 32 << 20}, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
     std::vector<std::byte> data(kBytes);
     std::vector<engine::Request*> sends;
     const auto other = [self](int i) { return (self + 1 + static_cast<uint32_t>(i % 2)) % 3; };
@@ -449,8 +440,7 @@ TEST(TeamMemory, IsThereAfterRingsHaveGrown) {
 // Ranks that were told to wait in different ways choose the same algorithms.
 TEST(TeamWaiting, MayDiffer) {
   run_ranks(World::kThreads, 2, [](TestBootstrap& world) {
-    StormConfig config;
-    config.wait = world.rank() == 0 ? engine::WaitPolicy::kAuto : engine::WaitPolicy::kPassive;
+    const StormConfig config{.wait = world.rank() == 0 ? engine::WaitPolicy::kAuto : engine::WaitPolicy::kPassive};
     EngineRank r = make_rank(world, config);
     ASSERT_NE(r.rank, nullptr);
     const uint32_t self = r.node->self();
@@ -471,9 +461,7 @@ TEST(TeamWaiting, MayDiffer) {
 
 // Where ranks take turns on CPUs, whoever gives does not wait for those that take, up to 32 KiB.
 TEST(TeamWaiting, IsNotForThoseThatHaveNoCpu) {
-  StormConfig config;
-  config.wait = engine::WaitPolicy::kPassive;
-  run_engine(3, config, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
+  run_engine(3, {.wait = engine::WaitPolicy::kPassive}, [](TestBootstrap& world, EngineRank& r, uint32_t self) {
     const std::unique_ptr<Team> team = r.rank->make_team(11, {0, 1, 2}, self);
     ASSERT_TRUE(team->ready());
     while (!team->grown()) ASSERT_EQ(team->barrier(), Code::kOk);

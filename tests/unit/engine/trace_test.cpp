@@ -53,9 +53,7 @@ void send_all(engine::Rank& rank, uint32_t self, const std::vector<uint64_t>& si
 
 /// A rank whose log at `level` goes to `file`.
 EngineRank logging_rank(TestBootstrap& world, World kind, LogLevel level, const LogFile& file) {
-  StormConfig config = config_in(kind);
-  config.log = file.log(world.rank(), level);
-  return make_rank(world, config);
+  return make_rank(world, {.world = kind, .log = file.log(world.rank(), level)});
 }
 
 class Tracing : public ::testing::TestWithParam<World> {};
