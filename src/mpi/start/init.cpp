@@ -1,5 +1,5 @@
 // Init, Finalize, Abort: joins the node, makes the Rank, takes MPI_COMM_WORLD; later brings everything to rest before
-// the host goes.
+// the host goes. And what a forked child is told.
 #include "mpi/start/init.h"
 
 #include <memory>
@@ -12,19 +12,43 @@
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/carrier.h"
 #include "mpi/start/agreement.h"
-#include "mpi/start/child_watch.h"
 #include "mpi/start/job.h"
 #include "mpi/start/launcher.h"
 #include "mpi/start/settings.h"
 #include "mpi/wrap.h"
 #include "node/node.h"
 #include "node/roll_call.h"
+#include "os/vm.h"
 
 namespace zh::mpi {
 
 Job* job = nullptr;
 
 namespace {
+
+/// In a forked child nothing of zerohop may run: the segment, the queues and the peers are the parent's. A program's
+/// exit handlers may call MPI_Finalize there all the same; that goes to the host as if zerohop were not there.
+class ChildWatch final : public heap::Client {
+ public:
+  void keep_peers_away() override {}
+  void let_peers_in() override {}
+  [[nodiscard]] bool has_memory() const override {
+    return job != nullptr && job->regions != nullptr && job->regions->used();
+  }
+  void copy_in_child() override {
+    constexpr uint64_t kMostBytes = 64 << 20;
+    if (has_memory() && !job->regions->copy_in_child(kMostBytes)) {
+      os::say_line("a forked child shares memory of MPI_Alloc_mem with its parent: out of memory", "");
+    }
+  }
+  void in_child() override {
+    shim.rank = nullptr;
+    job = nullptr;
+    is_child = true;
+  }
+  bool is_child = false;
+};
+ChildWatch child_watch;
 
 void read_tag_ub() {
   void* value = nullptr;
