@@ -52,10 +52,7 @@ struct Reduction {
 
 /// The least of uint64_t.
 [[nodiscard]] inline Reduction least_word() {
-  Reduction how;
-  how.element_bytes = sizeof(uint64_t);
-  how.kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64);
-  return how;
+  return {.element_bytes = sizeof(uint64_t), .kernel = simd::kernel(simd::Op::kMin, simd::Type::kUint64)};
 }
 
 /// One buffer for every member: evenly spaced in one array, or listed.

@@ -53,11 +53,7 @@ void copy_input_first(Schedule& schedule, uint64_t bytes) {
     step.n_waits = 1;
     schedule.waits.push_back(0);
   }
-  Step copy;
-  copy.from = Place::kOutput;
-  copy.to = Place::kScratch;
-  copy.to_at = input;
-  copy.bytes = bytes;
+  const Step copy{.from = Place::kOutput, .to = Place::kScratch, .to_at = input, .bytes = bytes};
   schedule.steps.insert(schedule.steps.begin(), copy);
 }
 

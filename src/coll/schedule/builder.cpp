@@ -10,12 +10,7 @@ namespace {
 
 /// Of ranges that it reads, writes or both.
 Step step_of(StepKind kind, Range from, Range to) {
-  Step step;
-  step.kind = kind;
-  step.from = from.place;
-  step.from_at = from.at;
-  step.to = to.place;
-  step.to_at = to.at;
+  Step step{.kind = kind, .from = from.place, .to = to.place, .from_at = from.at, .to_at = to.at};
   step.bytes = step.reads() ? from.bytes : to.bytes;
   return step;
 }
@@ -70,16 +65,10 @@ uint32_t Builder::copy(Range from, Range to) {
 
 uint32_t Builder::message(StepKind kind, uint32_t rank, Range range, After after, bool whole) {
   uint32_t& count = (kind == StepKind::kSend ? sent_ : received_)[rank];
-  Step step;
-  step.kind = kind;
-  step.whole = whole;
+  Step step{.kind = kind, .whole = whole, .peer = rank, .tag = count % kTags, .bytes = range.bytes};
   (kind == StepKind::kSend ? step.from : step.to) = range.place;
   (kind == StepKind::kSend ? step.from_at : step.to_at) = range.at;
-  step.bytes = range.bytes;
-  step.peer = rank;
-  step.tag = count % kTags;
-  const uint32_t self = add(step, after, count++ < kTags ? kNoStep : same_tag(step));
-  return self;
+  return add(step, after, count++ < kTags ? kNoStep : same_tag(step));
 }
 
 uint32_t Builder::same_tag(const Step& step) const {

@@ -20,7 +20,6 @@ using coll::Problem;
 using coll::RankSet;
 using coll::Schedule;
 using coll::Step;
-using coll::StepKind;
 
 RankSet set_of(const std::set<uint32_t>& ranks) {
   RankSet out;
@@ -73,9 +72,7 @@ Schedule chain() {
   Schedule out;
   out.scratch_bytes = 8;
   for (uint32_t i = 0; i < kManySteps; ++i) {
-    Step step;
-    step.kind = StepKind::kCopy;
-    step.bytes = 8;
+    Step step{.bytes = 8};
     step.from = i % 2 == 0 ? coll::Place::kInput : coll::Place::kScratch;
     step.to = i % 2 == 0 ? coll::Place::kScratch : coll::Place::kOutput;
     step.first_wait = static_cast<uint32_t>(out.waits.size());

@@ -148,12 +148,8 @@ TEST(PlantedFault, ReadsBehindTheEnd) {
       if (x.writes() && x.to == coll::Place::kOutput) end = std::max(end, x.to_at + s.written(x));
     }
     if (end < 8) return false;
-    Step beyond{.kind = StepKind::kCopy};
-    beyond.from = coll::Place::kOutput;
-    beyond.from_at = end - 4;
-    beyond.to = coll::Place::kScratch;
+    Step beyond{.from = coll::Place::kOutput, .to = coll::Place::kScratch, .from_at = end - 4, .bytes = 8};
     beyond.to_at = s.scratch_bytes;
-    beyond.bytes = 8;
     s.scratch_bytes += beyond.bytes;
     beyond.first_wait = static_cast<uint32_t>(s.waits.size());
     beyond.n_waits = static_cast<uint32_t>(s.steps.size());
@@ -263,11 +259,8 @@ bool tells(const std::string& fault, const char* what) { return fault.find(what)
 
 TEST(PlantedFault, AResultOfTheFirstRankOfAnExclusiveScan) {
   const auto own_result = [](std::vector<Schedule>& schedules) {
-    Step own{.kind = StepKind::kCopy};
-    own.from = coll::Place::kInput;
-    own.to = coll::Place::kOutput;
-    own.bytes = planted_problem(Collective::kExscan).bytes();
-    schedules[0].steps.push_back(own);
+    const uint64_t bytes = planted_problem(Collective::kExscan).bytes();
+    schedules[0].steps.push_back({.from = coll::Place::kInput, .to = coll::Place::kOutput, .bytes = bytes});
   };
   EXPECT_TRUE(tells(fault_of(Collective::kExscan, "linear", Nodes::kAlone, own_result), "should not be written"));
 }
