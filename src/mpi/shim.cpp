@@ -20,6 +20,13 @@ int raise(MPI_Comm comm, int error_class) {
   return error_class;
 }
 
+int class_of(int error) {
+  if (error == MPI_SUCCESS) return error;
+  int error_class = MPI_ERR_OTHER;
+  host.Error_class(error, &error_class);
+  return error_class;
+}
+
 int class_of(Code code) {
   switch (code) {
     case Code::kOk:

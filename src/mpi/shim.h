@@ -49,8 +49,9 @@ class TableLock {
 
 /// Raises `error_class` through the communicator's error handler and returns it (the handler may not return).
 int raise(MPI_Comm comm, int error_class);
-/// MPI error class of an engine result.
+/// MPI error class of an engine result, and of a code of the host's.
 int class_of(Code code);
+int class_of(int error);
 
 /// Turns the engine and the host until done() is true; done() may call the host.
 template <typename Done>

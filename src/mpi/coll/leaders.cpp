@@ -44,9 +44,7 @@ class ErrorsReturn {
 
 Code code_of(int error) {
   if (error == MPI_SUCCESS) return Code::kOk;
-  int error_class = error;
-  host.Error_class(error, &error_class);
-  return error_class == MPI_ERR_TRUNCATE ? Code::kTruncated : Code::kIo;
+  return class_of(error) == MPI_ERR_TRUNCATE ? Code::kTruncated : Code::kIo;
 }
 
 bool all_alike(std::span<const uint64_t> parts) {

@@ -18,16 +18,14 @@ namespace zh::mpi {
 
 /// Whether that error of a collective is of its buffers: aliased, null, or in place where they must not be.
 inline bool is_of_buffers(int error) {
-  int error_class = error;
-  host.Error_class(error, &error_class);
+  const int error_class = class_of(error);
   return error_class == MPI_ERR_BUFFER || error_class == MPI_ERR_ARG;
 }
 
 /// Whether that error of a collective is one that hosts find in the arguments before they tell anybody: the call has
 /// had no effect then, and the rank may make it again. Others that wait in a call of their own wait for that one.
 inline bool is_without_effect(int error) {
-  int error_class = error;
-  host.Error_class(error, &error_class);
+  const int error_class = class_of(error);
   return error_class == MPI_ERR_ROOT || error_class == MPI_ERR_COUNT || error_class == MPI_ERR_TYPE ||
          error_class == MPI_ERR_OP || is_of_buffers(error);
 }

@@ -66,8 +66,7 @@ class HostCarrier final : public engine::Carrier {
   /// The class of that error. What is not of lengths goes to the handler of the world.
   int check(int error) const {
     if (error == MPI_SUCCESS) return error;
-    int error_class = error;
-    host.Error_class(error, &error_class);
+    const int error_class = class_of(error);
     if (error_class != MPI_ERR_TRUNCATE) host.Comm_call_errhandler(world_, error);
     return error_class;
   }

@@ -17,14 +17,6 @@ int raise_single(int error, bool raised, const ErrorSite& site) {
   return error == MPI_SUCCESS || raised ? error : raise(site, error);
 }
 
-/// Hosts return codes, of which this is the class.
-bool in_status(int error) {
-  if (error == MPI_SUCCESS || error == MPI_ERR_IN_STATUS) return error != MPI_SUCCESS;
-  int error_class = MPI_ERR_OTHER;
-  host.Error_class(error, &error_class);
-  return error_class == MPI_ERR_IN_STATUS;
-}
-
 void wait_for(UserRequest* request) {
   if (request->collective != nullptr) request->collective->look_for_long();
   turn_until([request] { return look(request); });
@@ -123,7 +115,7 @@ int finish_all(int n, MPI_Request* requests, MPI_Status* statuses, HostPart* hos
     if (want) {
       for (int k = 0; k < host_part->size(); ++k) {
         statuses[host_part->place(k)] = host_part->statuses()[k];
-        if (in_status(host_error)) {
+        if (class_of(host_error) == MPI_ERR_IN_STATUS) {
           errors[static_cast<size_t>(host_part->place(k))] = host_part->statuses()[k].MPI_ERROR;
         }
       }
@@ -254,7 +246,7 @@ int some(int n, MPI_Request* requests, int* n_done, int* indices, MPI_Status* st
       active = true;
       for (int k = 0; k < host_done; ++k) {
         if (want) statuses[done] = host_part.statuses()[k];
-        errors.push_back(in_status(error) ? host_part.statuses()[k].MPI_ERROR : MPI_SUCCESS);
+        errors.push_back(class_of(error) == MPI_ERR_IN_STATUS ? host_part.statuses()[k].MPI_ERROR : MPI_SUCCESS);
         indices[done++] = host_part.place(which[static_cast<size_t>(k)]);
       }
     }
@@ -278,12 +270,6 @@ int wait_for_host(MPI_Request* handle, MPI_Status* status) {
     return flag != 0 || error != MPI_SUCCESS;
   });
   return error;
-}
-
-bool is_no_request(int error) {
-  int error_class = MPI_ERR_OTHER;
-  host.Error_class(error, &error_class);
-  return error_class == MPI_ERR_REQUEST;
 }
 
 }  // namespace
@@ -342,7 +328,7 @@ int Waitall(int n, MPI_Request* requests, MPI_Status* statuses) {
       write_empty_status(status);
     } else {
       error = wait_for_host(&requests[i], status);
-      if (error != MPI_SUCCESS && is_no_request(error)) return error;
+      if (error != MPI_SUCCESS && class_of(error) == MPI_ERR_REQUEST) return error;
     }
     if (error == MPI_SUCCESS) continue;
     many.add(error, raised, site);
