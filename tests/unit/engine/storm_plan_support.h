@@ -1,5 +1,5 @@
 // What a storm sends: the plan that all ranks draw alike from the seed, and buffers that know what they should hold.
-// Used by storm_support.cpp; it knows nothing of the engine.
+// Used by storm_test.cpp and the fuzzer of messages; it knows nothing of the engine.
 #pragma once
 
 #include <algorithm>
