@@ -16,19 +16,17 @@ namespace zh::mpi {
 // Functions that every host has; with those of collectives.table and blocking.table.
 // clang-format off
 #define ZH_HOST_FUNCTIONS(X)                                                                                           \
-  X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Send_init) X(Bsend_init)         \
-  X(Ssend_init) X(Rsend_init) X(Recv_init) X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome)    \
-  X(Request_get_status) X(Request_free) X(Cancel) X(Start) X(Startall) X(Comm_idup)             \
-  X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem) X(Free_mem) X(Buffer_attach) X(Ibarrier)       \
-  X(Op_create) X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank) X(Comm_size) X(Comm_group)                  \
-  X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler) X(Errhandler_free) X(Comm_get_attr)                \
-  X(Comm_create_keyval) X(Comm_set_attr) X(Comm_free_keyval) X(Group_free) X(Group_incl) X(Group_translate_ranks) X(Info_get)        \
-  X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x) X(Type_get_extent_x) X(Type_get_true_extent_x)       \
-  X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector) X(Type_create_struct) X(Type_commit)     \
-  X(Type_dup) X(Pack) X(Unpack) X(Pack_size) X(Query_thread) X(Error_class) X(Finalized) X(Grequest_start)             \
-  X(Grequest_complete) X(Get_elements_x) X(Test_cancelled)                                                                                                \
-  X(Topo_test) X(Cartdim_get) X(Cart_get) X(Cart_shift) X(Graph_neighbors_count) X(Graph_neighbors)                    \
-  X(Dist_graph_neighbors_count) X(Dist_graph_neighbors)
+  X(Isend) X(Ibsend) X(Issend) X(Irsend) X(Irecv) X(Send_init) X(Bsend_init) X(Ssend_init) X(Rsend_init) X(Recv_init)  \
+  X(Imrecv) X(Iprobe) X(Improbe) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free)       \
+  X(Cancel) X(Start) X(Startall) X(Comm_idup) X(Type_free) X(Init) X(Init_thread) X(Finalize) X(Abort) X(Alloc_mem)    \
+  X(Free_mem) X(Buffer_attach) X(Ibarrier) X(Op_create) X(Op_free) X(Reduce_local) X(Comm_remote_size) X(Comm_rank)    \
+  X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler)  \
+  X(Errhandler_free) X(Comm_get_attr) X(Comm_create_keyval) X(Comm_set_attr) X(Comm_free_keyval) X(Group_free)         \
+  X(Group_incl) X(Group_translate_ranks) X(Info_get) X(Status_set_elements_x) X(Status_set_cancelled) X(Type_size_x)   \
+  X(Type_get_extent_x) X(Type_get_envelope) X(Type_get_contents) X(Type_contiguous) X(Type_vector)                     \
+  X(Type_create_struct) X(Type_commit) X(Type_dup) X(Pack) X(Unpack) X(Query_thread) X(Error_class) X(Finalized)       \
+  X(Get_elements_x) X(Test_cancelled) X(Topo_test) X(Cartdim_get) X(Cart_get) X(Cart_shift) X(Graph_neighbors_count)   \
+  X(Graph_neighbors) X(Dist_graph_neighbors_count) X(Dist_graph_neighbors)
 #define ZH_HOST_BLOCKING(X)                                                                                            \
   X(Send) X(Bsend) X(Ssend) X(Rsend) X(Recv) X(Sendrecv) X(Sendrecv_replace) X(Mrecv) X(Probe) X(Mprobe) X(Wait)       \
   X(Waitall) X(Waitany) X(Waitsome) X(Comm_dup) X(Comm_dup_with_info) X(Comm_create) X(Comm_create_group)              \
