@@ -106,11 +106,11 @@ def measured_cases(path: Path, own_nodes: int = 0) -> list[dict]:
     return cases
 
 
-def size(n: int) -> str:
+def size(n: float) -> str:
     for unit, letter in ((1 << 20, "M"), (1 << 10, "K")):
         if n >= unit and n % unit == 0:
-            return f"{n // unit}{letter}"
-    return str(n)
+            return f"{int(n) // unit}{letter}"
+    return f"{n:.12g}"
 
 
 def shape(case: dict) -> str:

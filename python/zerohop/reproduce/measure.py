@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zerohop.interval import Interval
+from zerohop.model_report import size
 from zerohop.reproduce.describe import HOST, LEVELS, Bench, Claim, Figure
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
 
@@ -189,8 +190,8 @@ def steps_of(lab: Lab, bench: Bench, options: str) -> list[str] | None:
     for layout in bench.layouts or ("1x8",):
         nodes, _, ranks = layout.removesuffix(":turn").partition("x")
         words = ["-n", nodes, "-r", ranks, *(["--cyclic"] if layout.endswith(":turn") else [])]
-        for size in bench.sizes.split(","):
-            out.append(lab.schedule(collective, "-a", name, "-b", size, "-c", chunk, "--as-jobs", *words))
+        for at in bench.sizes.split(","):
+            out.append(lab.schedule(collective, "-a", name, "-b", at, "-c", chunk, "--as-jobs", *words))
     return out
 
 
@@ -288,13 +289,6 @@ def panel_of(table: Table, bench: Bench) -> Panel:
         values = {x: [x / v if bench.bandwidth else v for v in by_round.values()] for x, by_round in points.items()}
         panel.series[name] = {x: i for x, v in values.items() if (i := Interval.of(v))}
     return panel
-
-
-def size(n: float) -> str:
-    for unit, letter in ((1 << 20, "M"), (1 << 10, "K")):
-        if n >= unit and n % unit == 0:
-            return f"{int(n) // unit}{letter}"
-    return f"{n:g}"
 
 
 def slower_sizes(gains: dict[float, Interval]) -> list[str]:

@@ -13,7 +13,7 @@ COLUMNS = 2
 WANTED = "plots need matplotlib: python3 -m pip install matplotlib; tables come without"
 
 
-def pyplot():
+def pyplot(font_size: float = 8):
     """The module; None where it is not installed."""
     try:
         import matplotlib
@@ -23,8 +23,18 @@ def pyplot():
     import matplotlib.pyplot as plt
 
     # Text stays text, and the same results give the same file.
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "zerohop", "font.size": 8})
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "zerohop", "font.size": font_size})
     return plt
+
+
+def grid(plt, panels: int, most_columns: int, inches: tuple[float, float]):
+    """A figure and the axes of so many panels, by rows."""
+    columns = min(most_columns, panels)
+    rows = -(-panels // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(inches[0] * columns, inches[1] * rows), squeeze=False)
+    for place in axes.flatten()[panels:]:
+        place.set_visible(False)
+    return figure, axes
 
 
 def draw(axes, panel: dict, order: list[str]) -> None:
@@ -60,14 +70,9 @@ def svg_of(result: dict) -> str:
     if plt is None:
         return result["svg"]
     order = list(dict.fromkeys(name for p in panels for name in p["series"]))
-    columns = min(COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(5.2 * columns, 3.3 * rows), squeeze=False)
-    places = axes.flatten()
-    for place, panel in zip(places, panels, strict=False):
+    figure, axes = grid(plt, len(panels), COLUMNS, (5.2, 3.3))
+    for place, panel in zip(axes.flatten(), panels, strict=False):
         draw(place, panel, order)
-    for place in places[len(panels) :]:
-        place.set_visible(False)
     figure.tight_layout()
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None})

@@ -6,10 +6,9 @@ import shlex
 import textwrap
 
 from zerohop.interval import Interval
-from zerohop.model_report import table
+from zerohop.model_report import size, table
 from zerohop.reproduce.describe import DRAWN, IMPOSSIBLE, SIMULATED, Figure
 from zerohop.reproduce.judge import FAILS, HOLDS, OPEN
-from zerohop.reproduce.measure import size
 
 COLUMNS = 120
 NOT_HERE = "not possible here"

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from zerohop.interval import Interval
+from zerohop.model_report import size
 from zerohop.reproduce.describe import Figure
 from zerohop.reproduce.judge import Finding, judge
-from zerohop.reproduce.measure import Lab, Made, Panel, size
+from zerohop.reproduce.measure import Lab, Made, Panel
 
 FACTORS = (0.5, 2.0)
 KINDS = {"o": "overhead", "o_net": "network", "link": "link"}  # keys of a profile's levels
