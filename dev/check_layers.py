@@ -75,7 +75,7 @@ MPI_FOLDERS = ("src/mpi/", "bench/mpi/", "bench/apps/", "tests/mpi/", "examples/
 ATOMIC_FILES = ("src/base/atomic.h", "tests/model/")
 SOURCE_FOLDERS = ("src", "include", "tools", "bench", "tests", "examples", "dev", "python")
 C_SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".S"}
-TEXT_SUFFIXES = C_SUFFIXES | {".py", ".cmake", ".md", ".txt", ".toml", ".json", ".sh"}
+TEXT_SUFFIXES = C_SUFFIXES | {".py", ".cmake", ".md", ".txt", ".toml", ".json", ".sh", ".in"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SYSTEM_HEADERS = re.compile(

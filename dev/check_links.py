@@ -20,15 +20,15 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+from check_layers import files
+
 ROOT = Path(__file__).resolve().parent.parent
-TEXT_SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".S", ".py", ".cmake", ".md", ".txt", ".toml", ".json", ".sh", ".in"}
 OWN_NAMES = {"dev/check_links.py", "dev/check_layers.py"}  # their planted faults name pages that are not there
 
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
@@ -151,14 +151,6 @@ def check_index(root: Path, pages: list[str]) -> Iterator[Finding]:
     for page in pages:
         if page.startswith("docs/") and page != "docs/README.md" and (root / page).resolve() not in linked:
             yield "docs/README.md", 1, f"{page} is not in the index"
-
-
-def files(root: Path) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
-    names = listed.stdout.splitlines()
-    if listed.returncode != 0:
-        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
-    return sorted(n for n in names if (root / n).is_file() and (Path(n).suffix in TEXT_SUFFIXES or n == "Makefile"))
 
 
 def check(root: Path) -> list[Finding]:
