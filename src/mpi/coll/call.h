@@ -270,11 +270,16 @@ inline MPI_Comm comm_in(MPI_Comm comm) { return comm; }
 inline MPI_Comm comm_in(const Starting& end) { return end.comm; }
 inline MPI_Comm comm_in(const Initializing& end) { return end.comm; }
 
-/// Hands a call to the host. `Form` (below) names its functions, `end` is what its form ends with.
-template <typename N, typename Form, typename End, typename... Groups>
+/// A group with large counts.
+template <typename Group>
+constexpr bool kLarge = false;
+template <template <typename> typename Group>
+constexpr bool kLarge<Group<MPI_Count>> = true;
+
+template <typename Form, typename End, typename... Groups>
 int call_host(const End& end, const Groups&... groups) {
   if (!Form::there()) return raise(comm_in(end), MPI_ERR_UNSUPPORTED_OPERATION);
-  if constexpr (std::is_same_v<N, int>) {
+  if constexpr (!(kLarge<Groups> || ...)) {
     return call_flat(Form::narrow(), groups..., end);
   } else {
     ZH_LARGE_CALL(call_flat(Form::large(), groups..., end));
@@ -294,7 +299,7 @@ int call_host(const End& end, const Groups&... groups) {
 }
 
 /// Blocking reductions of elements one by one: where the host's counts are too small, piece by piece.
-template <typename N, typename Form, typename End, typename... Groups>
+template <typename Form, typename N, typename End, typename... Groups>
 int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... groups) {
   constexpr MPI_Count kPiece = 1 << 30;
   if constexpr (std::is_same_v<End, MPI_Comm>) {
@@ -313,7 +318,22 @@ int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... 
       return MPI_SUCCESS;
     }
   }
-  return call_host<N, Form>(end, x, groups...);
+  return call_host<Form>(end, x, groups...);
+}
+
+/// Hands a call to the host. `Form` (below) names its functions, `end` is what its form ends with.
+template <typename Form, typename Call, typename End>
+int hand_to_host(const Call& call, const End& end) {
+  // A reduce-scatter's counts are those of one member: what does not fit the host's is refused.
+  constexpr bool kByElement = requires { call.operands; } && Call::kCollective != coll::Collective::kReduceScatter;
+  const auto give = [&end](const auto&... groups) {
+    if constexpr (kByElement) {
+      return call_host_by_element<Form>(end, groups...);
+    } else {
+      return call_host<Form>(end, groups...);
+    }
+  };
+  return std::apply(give, call.groups());
 }
 
 template <typename Function>

@@ -1,5 +1,5 @@
 // Collectives that move data: what each hands to a team, to a schedule and to the host. Each is a value with serve()
-// (a blocking call by the team), prepare() (any other, by a schedule) and forward() (the host's call of any form);
+// (a blocking call by the team), prepare() (any other, by a schedule) and groups() (the arguments of the host's call);
 // `calls::X<N>` is MPI_X with counts of type N. Called by wrap_coll.cpp and wrap_coll_start.cpp.
 #pragma once
 
@@ -17,10 +17,7 @@ inline bool alias(const Elements& a, const Elements& b) {
 struct Barrier {
   static constexpr auto kCollective = coll::Collective::kBarrier;
   MPI_Comm comm;
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<int, Form>(end);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(); }
   /// Programs expect that what was said to the host before a barrier can be seen after it (MPI_Win_test); the host's
   /// own barrier would have turned it. Nothing else of the host's has such an end that only progress brings about.
   int serve(const CommInfo&, coll::Team& team) const {
@@ -38,11 +35,7 @@ struct Bcast {
   Data<N> data;
   int root;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, data, root);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(data, root); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     OneBuffer buffer(info.rank == root ? Use::kSend : Use::kReceive);
@@ -123,11 +116,7 @@ struct GatherTo {
   Group<N> recv;
   int root;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, send, recv, root);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(send, recv, root); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
@@ -160,11 +149,7 @@ struct ScatterFrom {
   Data<N> recv;
   int root;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, send, recv, root);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(send, recv, root); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     if (!is_rank(&info, root)) return raise(comm, MPI_ERR_ROOT);
@@ -196,11 +181,7 @@ struct AllgatherTo {
   Data<N> send;
   Group<N> recv;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, send, recv);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(send, recv); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     PeerBuffers in(Use::kReceive);
@@ -227,11 +208,7 @@ struct AlltoallOf {
   Group<N> send;
   Group<N> recv;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, send, recv);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(send, recv); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     const bool in_place = send.buf == MPI_IN_PLACE;

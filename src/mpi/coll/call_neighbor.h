@@ -107,11 +107,7 @@ struct NeighborAllgatherTo {
   Data<N> send;
   Group<N> recv;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, send, recv);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(send, recv); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     const Neighborhood& near = info.collectives->neighborhood();
@@ -145,11 +141,7 @@ struct NeighborAlltoallOf {
   Group<N> send;
   Group<N> recv;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, send, recv);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(send, recv); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     const Neighborhood& near = info.collectives->neighborhood();

@@ -73,11 +73,7 @@ struct Reduce {
   Operands<N> operands;
   int root;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host_by_element<N, Form>(end, operands, root);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(operands, root); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     Reducing r;
@@ -106,11 +102,7 @@ struct ReduceToAll {
   static constexpr auto kCollective = kWhich;
   Operands<N> operands;
   MPI_Comm comm;
-
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host_by_element<N, Form>(end, operands);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(operands); }
 
   int serve(const CommInfo&, coll::Team& team) const {
     Reducing r;
@@ -176,12 +168,7 @@ struct ReduceScatterOf {
   static constexpr auto kCollective = coll::Collective::kReduceScatter;
   Group<N> operands;
   MPI_Comm comm;
-
-  // The host's counts are those of one member: what does not fit an int is refused there.
-  template <typename Form, typename End>
-  [[nodiscard]] int forward(const End& end) const {
-    return call_host<N, Form>(end, operands);
-  }
+  [[nodiscard]] auto groups() const { return std::tie(operands); }
 
   int serve(const CommInfo& info, coll::Team& team) const {
     Reducing r;

@@ -124,7 +124,7 @@ coll::LeaderSteps& HostLeaders::chosen() {
 template <typename Form, typename Call>
 Code HostLeaders::by_host(const Call& call, uint64_t bytes) {
   shim.rank->count_leader_step(bytes);
-  return code_of(call.template forward<Form>(leaders_.comm()));
+  return code_of(hand_to_host<Form>(call, leaders_.comm()));
 }
 
 Code HostLeaders::barrier() { return by_host<form::Barrier>(calls::Barrier{leaders_.comm()}, 0); }

@@ -84,7 +84,7 @@ int run(const Call& call) {
   }
   if (result == kToHost) {
     way = CallWay::kHost;
-    result = call.template forward<Form>(call.comm);
+    result = hand_to_host<Form>(call, call.comm);
   }
   if (shim.watches_calls() && result == MPI_SUCCESS) [[unlikely]]
     count_call<Form>(call, info, way);

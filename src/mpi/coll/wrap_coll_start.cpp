@@ -34,17 +34,17 @@ template <typename Form, typename Call, typename End>
 int begin_uncounted(const Call& call, const End& end, CallWay* way) {
   CommInfo* info = known(call.comm);
   const bool persistent = is_persistent(end);
-  if (collectives_of(info) == nullptr || end.request == nullptr) return call.template forward<Form>(end);
+  if (collectives_of(info) == nullptr || end.request == nullptr) return hand_to_host<Form>(call, end);
   if (!info->all_local) {  // coll::choose() would say so
     shim.rank->count_fallback("started collectives: between nodes");
-    return call.template forward<Form>(end);
+    return hand_to_host<Form>(call, end);
   }
   if (info->refused.there) [[unlikely]]
     settle_refused(static_cast<uint16_t>(Form::kId), kEverywhere, info);
   // It counts even if this rank made a mistake, so that the numbers of later ones agree; but see refuse().
   auto operation = std::make_unique<CollectiveOperation>(info->collectives, persistent);
   const int result = set_up(call, *info, *operation);
-  if (result == kToHost) return call.template forward<Form>(end);
+  if (result == kToHost) return hand_to_host<Form>(call, end);
   if (result != kGoOn && result != MPI_SUCCESS) {
     operation->refuse(result);
     return result;
