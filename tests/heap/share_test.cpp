@@ -1,7 +1,6 @@
-// zh_share() itself, on every kind of memory, in the modes that have it; without it the same programs only use the
-// memory.
+// zh_share() itself, in the modes that have it; without it the same programs only use the memory. Which memory may not
+// be shared, and which part of a buffer is: tests/unit/heap/adopt_test.cpp.
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -60,40 +59,11 @@ HEAP_TEST(MappedMemoryAndGlobals) {
   verify_zero(again, 6 * kMiB, "memory that is mapped anew");
 }
 
-HEAP_TEST(BuffersOverSeveralMappings) {
-  unsigned char* p = mapped(8 * kMiB);
-  CHECK(mmap(p + 2 * kMiB, kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-             0) == p + 2 * kMiB);
-  fill(p, 8 * kMiB, 1);
-  shared_as(p + 100, 8 * kMiB - 200, 0, "several mappings");
-  verify(p, 8 * kMiB, 1, "several mappings");
-  // A range of which some is something else is refused as a whole.
-  unsigned char* q = mapped(8 * kMiB);
-  fill(q, 8 * kMiB, 2);
-  CHECK(mprotect(q + 2 * kMiB, kPage, PROT_READ) == 0);
-  shared_as(q, 8 * kMiB, EAGAIN, "with a page that is protected");
-  CHECK(munmap(q + 2 * kMiB, kPage) == 0);
-  shared_as(q, 8 * kMiB, EAGAIN, "with a hole");
-  shared_as(q, 2 * kMiB, 0, "up to the hole");
-  CHECK(munmap(q, 8 * kMiB) == 0);
-  CHECK(munmap(p, 8 * kMiB) == 0);
-}
-
 HEAP_TEST(WhatIsRefused) {
   unsigned char* p = mapped(kMiB, MAP_SHARED | MAP_ANONYMOUS);
   fill(p, kMiB, 1);
   shared_as(p, kMiB, EAGAIN, "shared memory");
   shared_as(mapped(kMiB), 100, EINVAL, "no whole page");
-  if (mode() != Mode::kShared) shared_as(mapped(kMiB), kMiB, EAGAIN, "untouched memory");
-  unsigned char local[64 * kKiB];
-  fill(local, sizeof local, 1);
-  shared_as(local, sizeof local, EAGAIN, "the stack");
-  const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  void* file = mmap(nullptr, 16 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  CHECK(file != MAP_FAILED);
-  memset(file, 1, 16 * kPage);
-  shared_as(file, 16 * kPage, EAGAIN, "a file's");
-  close(fd);
 }
 
 /// Blocks next to the stacks of threads, in the same mappings as often as not.
