@@ -272,14 +272,14 @@ inline MPI_Comm comm_in(const Initializing& end) { return end.comm; }
 
 /// A group with large counts.
 template <typename Group>
-constexpr bool kLarge = false;
+constexpr bool kLargeCounts = false;
 template <template <typename> typename Group>
-constexpr bool kLarge<Group<MPI_Count>> = true;
+constexpr bool kLargeCounts<Group<MPI_Count>> = true;
 
 template <typename Form, typename End, typename... Groups>
 int call_host(const End& end, const Groups&... groups) {
   if (!Form::there()) return raise(comm_in(end), MPI_ERR_UNSUPPORTED_OPERATION);
-  if constexpr (!(kLarge<Groups> || ...)) {
+  if constexpr (!(kLargeCounts<Groups> || ...)) {
     return call_flat(Form::narrow(), groups..., end);
   } else {
     ZH_LARGE_CALL(call_flat(Form::large(), groups..., end));
@@ -336,15 +336,6 @@ int hand_to_host(const Call& call, const End& end) {
   return std::apply(give, call.groups());
 }
 
-template <typename Function>
-bool is_there(Function function) {
-  return function != nullptr;
-}
-template <typename Function>
-bool is_there(Blocking<Function> function) {
-  return function.there();
-}
-
 /// Every function of a collective, those with large counts under the name of the others.
 enum class CallId : uint8_t {
 #define ZH_COLLECTIVE(name, nonblocking, ...) k##name, k##nonblocking, k##name##_init,
@@ -358,7 +349,7 @@ enum class CallId : uint8_t {
 template <CallId kWhich, auto kNarrow, auto kLarge = kNarrow>
 struct HostForm {
   static constexpr auto kId = kWhich;
-  static bool there() { return is_there(host.*kNarrow); }
+  static bool there() { return static_cast<bool>(host.*kNarrow); }
   static auto narrow() { return host.*kNarrow; }
   static auto large() { return host.*kLarge; }
 };

@@ -43,7 +43,7 @@ int idup_without_info(MPI_Comm comm, MPI_Info, MPI_Comm* made, MPI_Request* requ
 template <typename Function>
 bool find(void* library, const char* name, Blocking<Function>* slot) {
   slot->set(host_symbol(library, name));
-  return slot->there();
+  return static_cast<bool>(*slot);
 }
 
 }  // namespace

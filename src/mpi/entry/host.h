@@ -68,7 +68,7 @@ class Blocking<Result (*)(Arguments...)> {
     const Away away;
     return function_(arguments...);
   }
-  [[nodiscard]] bool there() const { return function_ != nullptr; }
+  explicit operator bool() const { return function_ != nullptr; }
   void set(void* address) { function_ = reinterpret_cast<Function>(address); }
 
  private:

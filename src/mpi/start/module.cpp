@@ -24,7 +24,7 @@ struct Pass;
 template <typename Result, typename... Arguments, Blocking<Result (*)(Arguments...)> Host::*kMember>
 struct Pass<kMember> {
   static Result call(Arguments... arguments) {
-    return (host.*kMember).there() ? (host.*kMember)(arguments...) : MPI_ERR_UNSUPPORTED_OPERATION;
+    return host.*kMember ? (host.*kMember)(arguments...) : MPI_ERR_UNSUPPORTED_OPERATION;
   }
 };
 
