@@ -22,22 +22,6 @@ std::string fastest_of(const std::map<std::string, SeriesCell>& by_series) {
 
 }  // namespace
 
-bool SeriesCell::add(const nlohmann::json& one_case) {
-  using Arms = std::vector<std::vector<double>>;
-  constexpr size_t kPaired = 3;  // host, zerohop, host
-  const auto arms = one_case.value("/metrics/time_us"_json_pointer, Arms{});
-  if (arms.size() != 1 && arms.size() != kPaired) return false;
-  const size_t own = arms.size() / 2;
-  us.push_back(median(arms[own]));
-  const auto slowest = one_case.value("/metrics/t_max_us"_json_pointer, Arms{});
-  if (slowest.size() == arms.size()) slowest_us.push_back(median(slowest[own]));
-  if (arms.size() != kPaired) return true;
-  std::vector<double> host = arms[0];
-  host.insert(host.end(), arms[2].begin(), arms[2].end());
-  to_host.push_back(us.back() / median(host));
-  return true;
-}
-
 std::vector<SeriesTable> series_tables(const std::vector<LaunchRecord>& launches,
                                        const std::function<std::string(const LaunchRecord&)>& name_of) {
   std::vector<SeriesTable> tables;
@@ -55,9 +39,14 @@ std::vector<SeriesTable> series_tables(const std::vector<LaunchRecord>& launches
     if (r.zerohop) t->host = r.host;
     t->rounds = std::max(t->rounds, r.round + 1);
     if (std::ranges::find(t->series, series) == t->series.end()) t->series.push_back(series);
-    for (const nlohmann::json& c : r.document.value("cases", nlohmann::json::array())) {
-      t->collective = c.value("bench", "");
-      t->cells[c.value("size", uint64_t{0})][series].add(c);
+    const LaunchSamples launch = samples_of(r);
+    for (const auto& [key, sample] : launch.samples) {
+      t->collective = key.bench;
+      SeriesCell& cell = t->cells[key.size][series];
+      if (key.metric == "t_max_us") cell.slowest_us.push_back(sample.value);
+      if (key.metric != "time_us") continue;
+      cell.us.push_back(sample.value);
+      if (sample.to_own_host) cell.to_host.push_back(*sample.to_own_host);
     }
   }
   return tables;

@@ -16,14 +16,12 @@ namespace zh::tools {
 /// Of the JSON whose rows `zerohop model report` reads.
 inline constexpr const char* kAlgorithmsSchema = "zerohop-bench-algorithms/1";
 
-/// One way at one size: a value for each launch.
+/// One way at one size: a value for each launch, as samples_of() has it.
 struct SeriesCell {
   std::vector<double> us;          ///< mean over the ranks; of zerohop's arm where there is one
   std::vector<double> slowest_us;  ///< of the slowest rank
   std::vector<double> to_host;     ///< by the host's arms of the same launch
 
-  /// A case of a launch's document, whose arms are the host alone or kPairedArms. False: it is neither.
-  bool add(const nlohmann::json& one_case);
   [[nodiscard]] double time() const { return median(us); }
   [[nodiscard]] double ratio() const { return median(to_host); }
 };

@@ -21,6 +21,16 @@ LaunchRecord carried(int round, const std::string& placement, uint64_t size, dou
   return made_up_launch(round, "mpich", true, {made_up_case("latency", size, "time_us", arms)}, placement);
 }
 
+TEST(Judge, ABlockOfZerohopIsPairedWithBothOfTheHostBesideIt) {
+  const nlohmann::json c = made_up_case("bcast", 16, "time_us", {{8, 8, 8}, {4, 5, 6}, {12, 12, 12}});
+  const LaunchRecord launch = made_up_launch(0, "mpich", true, {c});
+  const Sample sample = samples_of(launch).samples.begin()->second;
+  EXPECT_DOUBLE_EQ(sample.value, 5);
+  EXPECT_DOUBLE_EQ(*sample.host, 10);
+  EXPECT_DOUBLE_EQ(*sample.to_own_host, 0.5);
+  EXPECT_DOUBLE_EQ(*sample.noise, 1.5);
+}
+
 TEST(Judge, PairsWithinARoundAgainstThePeerWithTheLeastMedian) {
   std::vector<LaunchRecord> all;
   for (int round = 0; round < 8; ++round) {
