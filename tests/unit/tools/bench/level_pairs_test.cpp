@@ -107,19 +107,13 @@ TEST(LevelPairs, NeighboursHaveEveryDistanceThatAnyTwoHave) {
     std::vector<Level> seen;
     for (uint32_t a = 0; a < machine.summary().cpus; ++a) {
       for (uint32_t b = a + 1; b < machine.summary().cpus; ++b) {
-        os::CpuSet one, other;
-        one.add(a);
-        other.add(b);
-        const Level level = machine.level(one, other);
+        const Level level = machine.level(only(a), only(b));
         if (std::find(seen.begin(), seen.end(), level) == seen.end()) seen.push_back(level);
       }
     }
     ASSERT_EQ(pairs.size(), seen.size()) << described;
     for (const LevelPair& pair : pairs) {
-      os::CpuSet one, other;
-      one.add(pair.first);
-      other.add(pair.second);
-      EXPECT_EQ(machine.level(one, other), pair.level) << described;
+      EXPECT_EQ(machine.level(only(pair.first), only(pair.second)), pair.level) << described;
     }
   }
 }
@@ -132,9 +126,7 @@ TEST(LevelPairs, OnlyProcessorsThatTheJobMayUse) {
   for (const uint32_t cpu : {3U, 10U, 11U}) allowed.add(cpu);
   const std::vector<LevelPair> wanted = {{Level::kSameCore, 10, 11}, {Level::kOtherSocket, 3, 10}};
   EXPECT_EQ(plan_pairs(machine, allowed), wanted);
-  os::CpuSet one;
-  one.add(5);
-  EXPECT_TRUE(plan_pairs(machine, one).empty());
+  EXPECT_TRUE(plan_pairs(machine, only(5)).empty());
 }
 
 }  // namespace
