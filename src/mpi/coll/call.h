@@ -346,7 +346,7 @@ enum class CallId : uint8_t {
 };
 
 /// The host's functions of a collective and form. there(): the host has them.
-template <CallId kWhich, auto kNarrow, auto kLarge = kNarrow>
+template <CallId kWhich, auto kNarrow, auto kLarge>
 struct HostForm {
   static constexpr auto kId = kWhich;
   static bool there() { return static_cast<bool>(host.*kNarrow); }
@@ -354,16 +354,18 @@ struct HostForm {
   static auto large() { return host.*kLarge; }
 };
 namespace form {
-using Barrier = HostForm<CallId::kBarrier, &Host::Barrier>;
-using Ibarrier = HostForm<CallId::kIbarrier, &Host::Ibarrier>;
-using Barrier_init = HostForm<CallId::kBarrier_init, &Host::Barrier_init>;
+#define ZH_FORM(name, large) using name = HostForm<CallId::k##name, &Host::name, &Host::large>;
 #if ZH_ABI_LARGE_COUNT
-#define ZH_FORM(name) using name = HostForm<CallId::k##name, &Host::name, &Host::name##_c>;
+#define ZH_BOTH(name) ZH_FORM(name, name##_c)
 #else
-#define ZH_FORM(name) using name = HostForm<CallId::k##name, &Host::name>;
+#define ZH_BOTH(name) ZH_FORM(name, name)
 #endif
-#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_FORM(name) ZH_FORM(nonblocking) ZH_FORM(name##_init)
+#define ZH_COLLECTIVE(name, nonblocking, ...) ZH_BOTH(name) ZH_BOTH(nonblocking) ZH_BOTH(name##_init)
 #include "mpi/entry/collectives.table"
+ZH_FORM(Barrier, Barrier)
+ZH_FORM(Ibarrier, Ibarrier)
+ZH_FORM(Barrier_init, Barrier_init)
+#undef ZH_BOTH
 #undef ZH_FORM
 }  // namespace form
 
