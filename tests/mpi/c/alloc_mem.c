@@ -126,11 +126,8 @@ CASE(alloc_mem, large_derived_type) {
   for (int i = 0; i < kRows * 3; ++i) out[i] = rank + i;
   memset(in, UNTOUCHED, kRows * 8);
   OK(MPI_Sendrecv(out, 1, from, right, 1, in, 1, to, left, 1, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < kRows; ++i) {
-    if (in[2 * i] == left + 3 * i && in[2 * i + 1] == (int)0xEEEEEEEE) continue;
-    EXPECT(false, "row %d is %d %d", i, in[2 * i], in[2 * i + 1]);
-    break;
-  }
+  EXPECT_EACH(kRows, in[2 * i] == left + 3 * i && in[2 * i + 1] == UNTOUCHED_INT, "row %d is %d %d", i, in[2 * i],
+              in[2 * i + 1]);
   OK(MPI_Type_free(&from));
   OK(MPI_Type_free(&to));
   OK(MPI_Free_mem(out));

@@ -1,22 +1,32 @@
 // The buffer of buffered sends: attach, detach, flush, exhaustion, and that a buffered send never needs its receiver.
 #include "check.h"
 
+// Attaches memory for messages of `bytes` in all; detach() gets it back when they are delivered.
+static void* attach(int bytes) {
+  void* memory = check_buffer((size_t)bytes + MPI_BSEND_OVERHEAD);
+  OK(MPI_Buffer_attach(memory, bytes + MPI_BSEND_OVERHEAD));
+  return memory;
+}
+
+static void detach(const void* memory, int bytes) {
+  void* detached = NULL;
+  int detached_bytes = 0;
+  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  EXPECT(detached == memory, "detach gives another address");
+  EXPECT_EQ(detached_bytes, bytes + MPI_BSEND_OVERHEAD);
+}
+
 CASE(bsend_buffer, completes_without_receiver) {
   int len_bytes = 1 << 20;
-  void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
+  void* memory = attach(len_bytes);
   unsigned char* data = check_buffer((size_t)len_bytes);
-  OK(MPI_Buffer_attach(memory, len_bytes + MPI_BSEND_OVERHEAD));
   check_fill(data, (size_t)len_bytes, check_key(rank, 1, 2, 3));
   OK(MPI_Bsend(data, len_bytes, MPI_BYTE, right, 3, comm));
   memset(data, 0, (size_t)len_bytes);
   OK(MPI_Barrier(comm));  // nobody has posted a receive up to here
   OK(MPI_Recv(data, len_bytes, MPI_BYTE, left, 3, comm, MPI_STATUS_IGNORE));
   EXPECT_FILL(data, (size_t)len_bytes, check_key(left, 1, 2, 3));
-  void* detached = NULL;
-  int detached_bytes = 0;
-  OK(MPI_Buffer_detach(&detached, &detached_bytes));
-  EXPECT(detached == memory, "detach gives another address");
-  EXPECT_EQ(detached_bytes, len_bytes + MPI_BSEND_OVERHEAD);
+  detach(memory, len_bytes);
 }
 
 CASE(bsend_buffer, detach_waits_for_delivery) {
@@ -24,13 +34,10 @@ CASE(bsend_buffer, detach_waits_for_delivery) {
   int len_bytes = 300000;
   unsigned char* data = check_buffer((size_t)len_bytes);
   if (rank == 0) {
-    void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
-    OK(MPI_Buffer_attach(memory, len_bytes + MPI_BSEND_OVERHEAD));
+    void* memory = attach(len_bytes);
     check_fill(data, (size_t)len_bytes, 77);
     OK(MPI_Bsend(data, len_bytes, MPI_BYTE, 1, 3, comm));
-    void* detached;
-    int detached_bytes;
-    OK(MPI_Buffer_detach(&detached, &detached_bytes));
+    detach(memory, len_bytes);
     memset(memory, 0, (size_t)len_bytes);  // it is ours again: nothing of it may be read any more
     OK(MPI_Send(NULL, 0, MPI_BYTE, 1, 4, comm));
   } else if (rank == 1) {
@@ -42,10 +49,9 @@ CASE(bsend_buffer, detach_waits_for_delivery) {
 }
 
 CASE(bsend_buffer, space_is_reused) {
-  int len_bytes = 3000, rounds = check_reps(100);
-  void* memory = check_buffer(2 * ((size_t)len_bytes + MPI_BSEND_OVERHEAD));
+  int len_bytes = 3000, room = 2 * len_bytes + MPI_BSEND_OVERHEAD, rounds = check_reps(100);  // for two
+  void* memory = attach(room);
   unsigned char* data = check_buffer((size_t)len_bytes);
-  OK(MPI_Buffer_attach(memory, 2 * (len_bytes + MPI_BSEND_OVERHEAD)));
   for (int round = 0; round < rounds; ++round) {
     check_fill(data, (size_t)len_bytes, check_key(rank, round, 0, 0));
     OK(MPI_Bsend(data, len_bytes, MPI_BYTE, right, 1, comm));
@@ -54,9 +60,7 @@ CASE(bsend_buffer, space_is_reused) {
     // The message of this round is delivered when the receiver says so; only then the space is certainly free.
     OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, left, 2, NULL, 0, MPI_BYTE, right, 2, comm, MPI_STATUS_IGNORE));
   }
-  void* detached;
-  int detached_bytes;
-  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  detach(memory, room);
 }
 
 // Without room a buffered send is an error, and then nothing has been sent; a host may still deliver it otherwise.
@@ -86,10 +90,9 @@ CASE(bsend_buffer, no_buffer) {
 
 CASE(bsend_buffer, exhausted_buffer) {
   unsigned char* data = check_buffer(1500);
-  void* memory = check_buffer(2000 + MPI_BSEND_OVERHEAD);
+  void* memory = attach(2000);
   MPI_Comm own;
   OK(MPI_Comm_dup(comm, &own));
-  OK(MPI_Buffer_attach(memory, 2000 + MPI_BSEND_OVERHEAD));
   refused_or_sent(own, rank, 100000);
   // What fits is still sent.
   check_fill(data, 1500, 5);
@@ -97,9 +100,7 @@ CASE(bsend_buffer, exhausted_buffer) {
   memset(data, 0, 1500);
   OK(MPI_Recv(data, 1500, MPI_BYTE, rank, 1, own, MPI_STATUS_IGNORE));
   EXPECT_FILL(data, 1500, 5);
-  void* detached;
-  int detached_bytes;
-  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  detach(memory, 2000);
   OK(MPI_Comm_free(&own));
 }
 
@@ -109,30 +110,23 @@ CASE(bsend_buffer, derived_type) {
   OK(MPI_Type_commit(&column));
   int pack_bytes = 0;
   OK(MPI_Pack_size(1, column, comm, &pack_bytes));
-  void* memory = check_buffer((size_t)pack_bytes + MPI_BSEND_OVERHEAD);
-  OK(MPI_Buffer_attach(memory, pack_bytes + MPI_BSEND_OVERHEAD));
+  void* memory = attach(pack_bytes);
   int* out = check_buffer(2500 * sizeof(int));
   int* in = check_buffer(1000 * sizeof(int));
   for (int i = 0; i < 2500; ++i) out[i] = rank * 10000 + i;
   OK(MPI_Bsend(out, 1, column, right, 9, comm));
   memset(out, 0, 2500 * sizeof(int));
   OK(MPI_Recv(in, 1000, MPI_INT, left, 9, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < 1000; ++i) {
-    int expected = left * 10000 + i / 2 * 5 + i % 2;
-    EXPECT(in[i] == expected, "element %d is %d, expected %d", i, in[i], expected);
-  }
-  void* detached;
-  int detached_bytes;
-  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  EXPECT_EACH(1000, in[i] == left * 10000 + i / 2 * 5 + i % 2, "element %d is %d", i, in[i]);
+  detach(memory, pack_bytes);
   OK(MPI_Type_free(&column));
 }
 
 #if HAVE_MPI41
 CASE(bsend_buffer, flush_and_iflush) {
   int len_bytes = 100000;
-  void* memory = check_buffer((size_t)len_bytes + MPI_BSEND_OVERHEAD);
+  void* memory = attach(len_bytes);
   unsigned char* data = check_buffer((size_t)len_bytes);
-  OK(MPI_Buffer_attach(memory, len_bytes + MPI_BSEND_OVERHEAD));
   for (int round = 0; round < 2; ++round) {
     MPI_Request receive;
     unsigned char* in = check_buffer((size_t)len_bytes);
@@ -149,9 +143,7 @@ CASE(bsend_buffer, flush_and_iflush) {
     OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
     EXPECT_FILL(in, (size_t)len_bytes, check_key(left, round, 0, 0));
   }
-  void* detached;
-  int detached_bytes;
-  OK(MPI_Buffer_detach(&detached, &detached_bytes));
+  detach(memory, len_bytes);
 }
 
 CASE(bsend_buffer, communicator_buffer) {

@@ -43,15 +43,19 @@ struct CheckScenario {
 void check_register(struct CheckCase* entry);
 void check_register_scenario(struct CheckScenario* entry);
 
+#define UNUSED __attribute__((unused))
 #define CASE(subject, name)                                                                             \
   static CheckFunction subject##_##name;                                                                \
   static struct CheckCase subject##_##name##_entry = {#subject "." #name, subject##_##name, NULL};      \
   __attribute__((constructor)) static void subject##_##name##_register(void) {                          \
     check_register(&subject##_##name##_entry);                                                          \
   }                                                                                                     \
-  static void subject##_##name(MPI_Comm comm __attribute__((unused)), int rank __attribute__((unused)), \
-                               int size __attribute__((unused)), int left __attribute__((unused)),      \
-                               int right __attribute__((unused)))
+  static void subject##_##name(MPI_Comm comm UNUSED, int rank UNUSED, int size UNUSED, int left UNUSED, \
+                               int right UNUSED)
+
+// A call that some cases make in different surroundings.
+typedef void CheckCall(MPI_Comm comm, int rank, int size);
+#define CHECK_CALL(name) static void name(MPI_Comm comm UNUSED, int rank UNUSED, int size UNUSED)
 
 // A scenario has a launch of its own (--scenario NAME): it ends the job in a way that no other case could follow.
 #define SCENARIO(name)                                                                  \
@@ -60,7 +64,7 @@ void check_register_scenario(struct CheckScenario* entry);
   __attribute__((constructor)) static void scenario_##name##_register(void) {           \
     check_register_scenario(&scenario_##name##_entry);                                  \
   }                                                                                     \
-  static int scenario_##name(int rank __attribute__((unused)), int size __attribute__((unused)))
+  static int scenario_##name(int rank UNUSED, int size UNUSED)
 
 void check_at(const char* file, int line);
 void check_fail(const char* file, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
@@ -83,6 +87,17 @@ bool check_failed_here(void);  // this rank recorded a failure in the running ca
     long long check_a = (long long)(actual), check_e = (long long)(expected);                                 \
     if (check_a != check_e)                                                                                   \
       check_fail(__FILE__, __LINE__, "%s is %lld, expected %s = %lld", #actual, check_a, #expected, check_e); \
+  } while (0)
+
+// For `i` from 0 to `count` - 1; tells the first that is wrong.
+#define EXPECT_EACH(count, condition, ...)         \
+  do {                                             \
+    check_at(__FILE__, __LINE__);                  \
+    for (int i = 0; i < (count); ++i) {            \
+      if (condition) continue;                     \
+      check_fail(__FILE__, __LINE__, __VA_ARGS__); \
+      break;                                       \
+    }                                              \
   } while (0)
 
 int check_class(int code);                      // the error class of a code
@@ -113,6 +128,7 @@ bool check_is_byte(const void* data, size_t len_bytes, unsigned char value, cons
 #define EXPECT_BYTES(data, len_bytes, value) \
   (check_at(__FILE__, __LINE__), check_is_byte(data, len_bytes, value, __FILE__, __LINE__))
 #define UNTOUCHED 0xEE
+#define UNTOUCHED_INT ((int)0xEEEEEEEE)
 
 // A status of which nobody has written a field yet, and the check of one that a receive has filled.
 MPI_Status check_blank_status(void);

@@ -112,12 +112,7 @@ CASE(large_count, derived_type_made_by_large_counts) {
   int *out = check_buffer(kRows * 8), *in = check_buffer(kRows * 8);
   for (int i = 0; i < 2 * kRows; ++i) out[i] = rank + i;
   OK(MPI_Sendrecv_c(out, 1, type, right, 1, in, 1, other, left, 1, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < kRows; ++i) {
-    int value = in[i < kRows / 2 ? kRows + i : i - kRows / 2];
-    if (value == left + 2 * i) continue;
-    EXPECT(false, "item %d is %d", i, value);
-    break;
-  }
+  EXPECT_EACH(kRows, in[i < kRows / 2 ? kRows + i : i - kRows / 2] == left + 2 * i, "item %d is wrong", i);
   OK(MPI_Type_free(&type));
   OK(MPI_Type_free(&other));
 }

@@ -186,11 +186,7 @@ CASE(probe, mrecv_derived_type) {
   MPI_Message message;
   OK(MPI_Mprobe(left, 2, comm, &message, MPI_STATUS_IGNORE));
   OK(MPI_Mrecv(in, 1, spread, &message, MPI_STATUS_IGNORE));
-  for (int i = 0; i < kCount; ++i) {
-    if (in[2 * i] == left * 100000 + i) continue;
-    EXPECT(false, "element %d is %d", i, in[2 * i]);
-    break;
-  }
+  EXPECT_EACH(kCount, in[2 * i] == left * 100000 + i, "element %d is %d", i, in[2 * i]);
   OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
   OK(MPI_Type_free(&spread));
 }

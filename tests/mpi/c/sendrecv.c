@@ -48,13 +48,7 @@ CASE(sendrecv, replace_derived_type) {
   int* data = check_buffer((size_t)elements * 4);
   for (int i = 0; i < elements; ++i) data[i] = i % 7 < 3 ? rank * 100000 + i : -1;
   OK(MPI_Sendrecv_replace(data, 1, type, right, 2, left, 2, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < elements; ++i) {
-    int expected = i % 7 < 3 ? left * 100000 + i : -1;
-    if (data[i] != expected) {
-      EXPECT(false, "element %d is %d, expected %d", i, data[i], expected);
-      break;
-    }
-  }
+  EXPECT_EACH(elements, data[i] == (i % 7 < 3 ? left * 100000 + i : -1), "element %d is %d", i, data[i]);
   OK(MPI_Type_free(&type));
 }
 

@@ -4,263 +4,202 @@
 
 enum { kIntSpace = 4096 };
 
-// Sends one item of `type` laid over `out`, receives it as one item of the same type into untouched memory, and as
-// plain ints; `map[i]` says which int of the layout comes i-th.
-static void round_trip(MPI_Comm comm, int rank, int size, MPI_Datatype type, const int* map, int count, int base) {
-  int left = (rank + size - 1) % size, right = (rank + 1) % size;
-  int *out = check_buffer(kIntSpace * 4), *in = check_buffer(kIntSpace * 4),
-      *flat = check_buffer((size_t)count * 4 + 4);
+// The ints of a layout in its order: map[i] says which comes i-th.
+static int map[kIntSpace], map_count;
+static void add(int first, int count) {
+  for (int i = 0; i < count; ++i) map[map_count++] = first + i;
+}
+
+// Sends one item of `type` laid over `out`, receives it as plain ints, and these as one item of the same type into
+// untouched memory.
+static void round_trip(MPI_Comm comm, int rank, int left, int right, MPI_Datatype type, int base) {
+  int *out = check_buffer(kIntSpace * 4), *in = check_buffer(kIntSpace * 4), count = map_count, elements = -1;
+  int *flat = check_buffer((size_t)count * 4 + 4), first = left * 1000000 + base;
   for (int i = 0; i < kIntSpace; ++i) out[i] = rank * 1000000 + i;
   OK(MPI_Type_commit(&type));
   MPI_Status status = check_blank_status();
   // typed -> flat
   OK(MPI_Sendrecv(out + base, 1, type, right, 1, flat, count, MPI_INT, left, 1, comm, &status));
   EXPECT_STATUS(&status, left, 1, MPI_INT, count);
-  for (int i = 0; i < count; ++i) {
-    int expected = left * 1000000 + base + map[i];
-    if (flat[i] == expected) continue;
-    EXPECT(false, "typed to flat: element %d is %d, expected %d", i, flat[i], expected);
-    break;
-  }
+  EXPECT_EACH(count, flat[i] == first + map[i], "typed to flat: element %d is %d, expected %d", i, flat[i],
+              first + map[i]);
   // flat -> typed
   for (int i = 0; i < count; ++i) flat[i] = -5 - i - rank;
-  MPI_Status typed = check_blank_status();
-  OK(MPI_Sendrecv(flat, count, MPI_INT, right, 2, in + base, 1, type, left, 2, comm, &typed));
-  if (count > 0) EXPECT_STATUS(&typed, left, 2, type, 1);
-  int elements = -1;
-  OK(MPI_Get_elements(&typed, type, &elements));
+  status = check_blank_status();
+  OK(MPI_Sendrecv(flat, count, MPI_INT, right, 2, in + base, 1, type, left, 2, comm, &status));
+  EXPECT_STATUS(&status, left, 2, type, 1);
+  OK(MPI_Get_elements(&status, type, &elements));
   EXPECT_EQ(elements, count);
-  bool* written = calloc(kIntSpace, sizeof *written);
-  for (int i = 0; i < count; ++i) {
-    int at = base + map[i];
-    written[at] = true;
-    if (in[at] != -5 - i - left) {
-      EXPECT(false, "flat to typed: int %d is %d, expected %d", map[i], in[at], -5 - i - left);
-      break;
-    }
-  }
-  for (int i = 0; i < kIntSpace; ++i) {
-    if (written[i] || in[i] == (int)0xEEEEEEEE) continue;
-    EXPECT(false, "flat to typed: int %d outside of the type was written", i - base);
-    break;
-  }
-  free(written);
+  EXPECT_EACH(count, in[base + map[i]] == -5 - i - left, "flat to typed: int %d is %d, expected %d", map[i],
+              in[base + map[i]], -5 - i - left);
+  for (int i = 0; i < count; ++i) in[base + map[i]] = UNTOUCHED_INT;
+  EXPECT_BYTES(in, kIntSpace * 4, UNTOUCHED);  // and nothing outside of the type
   // typed -> typed, nonblocking, the receive posted first
-  memset(in, UNTOUCHED, kIntSpace * 4);
   MPI_Request requests[2];
   OK(MPI_Irecv(in + base, 1, type, left, 3, comm, &requests[0]));
   OK(MPI_Isend(out + base, 1, type, right, 3, comm, &requests[1]));
   OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-  for (int i = 0; i < count; ++i) {
-    if (in[base + map[i]] == left * 1000000 + base + map[i]) continue;
-    EXPECT(false, "typed to typed: int %d is %d", map[i], in[base + map[i]]);
-    break;
-  }
+  EXPECT_EACH(count, in[base + map[i]] == first + map[i], "typed to typed: int %d is %d", map[i], in[base + map[i]]);
   OK(MPI_Type_free(&type));
 }
 
-static int map_ints[kIntSpace];
+// The case of one layout: what follows makes the type and adds its ints, which begin `base` ints behind the memory's
+// begin.
+#define LAYOUT(name, base)                           \
+  static void make_##name(MPI_Datatype* type);       \
+  CASE(types_basic, name) {                          \
+    MPI_Datatype type;                               \
+    map_count = 0;                                   \
+    make_##name(&type);                              \
+    round_trip(comm, rank, left, right, type, base); \
+  }                                                  \
+  static void make_##name(MPI_Datatype* type)
 
-CASE(types_basic, contiguous) {
-  MPI_Datatype type;
-  OK(MPI_Type_contiguous(100, MPI_INT, &type));
-  for (int i = 0; i < 100; ++i) map_ints[i] = i;
-  round_trip(comm, rank, size, type, map_ints, 100, 0);
+LAYOUT(contiguous, 0) {
+  OK(MPI_Type_contiguous(100, MPI_INT, type));
+  add(0, 100);
 }
 
-CASE(types_basic, vector) {
-  MPI_Datatype type;
-  OK(MPI_Type_vector(50, 3, 8, MPI_INT, &type));
-  for (int i = 0; i < 150; ++i) map_ints[i] = i / 3 * 8 + i % 3;
-  round_trip(comm, rank, size, type, map_ints, 150, 0);
+LAYOUT(vector, 0) {
+  OK(MPI_Type_vector(50, 3, 8, MPI_INT, type));
+  for (int i = 0; i < 50; ++i) add(8 * i, 3);
 }
 
-CASE(types_basic, vector_of_one_block) {
-  MPI_Datatype type;
-  OK(MPI_Type_vector(1, 77, 3, MPI_INT, &type));
-  for (int i = 0; i < 77; ++i) map_ints[i] = i;
-  round_trip(comm, rank, size, type, map_ints, 77, 0);
+LAYOUT(vector_of_one_block, 0) {
+  OK(MPI_Type_vector(1, 77, 3, MPI_INT, type));
+  add(0, 77);
 }
 
-CASE(types_basic, vector_negative_stride) {
-  MPI_Datatype type;
-  OK(MPI_Type_vector(40, 2, -5, MPI_INT, &type));
-  for (int i = 0; i < 80; ++i) map_ints[i] = -(i / 2) * 5 + i % 2;
-  round_trip(comm, rank, size, type, map_ints, 80, 1000);
+LAYOUT(vector_negative_stride, 1000) {
+  OK(MPI_Type_vector(40, 2, -5, MPI_INT, type));
+  for (int i = 0; i < 40; ++i) add(-5 * i, 2);
 }
 
-CASE(types_basic, hvector) {
-  MPI_Datatype type;
-  OK(MPI_Type_create_hvector(30, 4, 7 * sizeof(int), MPI_INT, &type));
-  for (int i = 0; i < 120; ++i) map_ints[i] = i / 4 * 7 + i % 4;
-  round_trip(comm, rank, size, type, map_ints, 120, 0);
+LAYOUT(hvector, 0) {
+  OK(MPI_Type_create_hvector(30, 4, 7 * sizeof(int), MPI_INT, type));
+  for (int i = 0; i < 30; ++i) add(7 * i, 4);
 }
 
-CASE(types_basic, indexed) {
-  int lengths[] = {3, 0, 1, 7, 2}, displacements[] = {10, 500, 0, 40, 100}, n = 0;
-  MPI_Datatype type;
-  OK(MPI_Type_indexed(5, lengths, displacements, MPI_INT, &type));
-  for (int b = 0; b < 5; ++b) {
-    for (int i = 0; i < lengths[b]; ++i) map_ints[n++] = displacements[b] + i;
-  }
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+LAYOUT(indexed, 0) {
+  int lengths[] = {3, 0, 1, 7, 2}, displacements[] = {10, 500, 0, 40, 100};
+  OK(MPI_Type_indexed(5, lengths, displacements, MPI_INT, type));
+  for (int b = 0; b < 5; ++b) add(displacements[b], lengths[b]);
 }
 
-CASE(types_basic, indexed_descending) {
-  int lengths[60], displacements[60], n = 0;
+LAYOUT(indexed_descending, 0) {
+  int lengths[60], displacements[60];
   for (int b = 0; b < 60; ++b) {
     lengths[b] = 1 + b % 3;
     displacements[b] = 600 - 10 * b;
-    for (int i = 0; i < lengths[b]; ++i) map_ints[n++] = displacements[b] + i;
+    add(displacements[b], lengths[b]);
   }
-  MPI_Datatype type;
-  OK(MPI_Type_indexed(60, lengths, displacements, MPI_INT, &type));
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+  OK(MPI_Type_indexed(60, lengths, displacements, MPI_INT, type));
 }
 
-CASE(types_basic, hindexed_negative) {
-  int lengths[] = {2, 5, 1}, n = 0;
+LAYOUT(hindexed_negative, 100) {
+  int lengths[] = {2, 5, 1};
   MPI_Aint displacements[] = {-40 * 4, 8 * 4, -3 * 4};
-  MPI_Datatype type;
-  OK(MPI_Type_create_hindexed(3, lengths, displacements, MPI_INT, &type));
-  for (int b = 0; b < 3; ++b) {
-    for (int i = 0; i < lengths[b]; ++i) map_ints[n++] = (int)(displacements[b] / 4) + i;
-  }
-  round_trip(comm, rank, size, type, map_ints, n, 100);
+  OK(MPI_Type_create_hindexed(3, lengths, displacements, MPI_INT, type));
+  for (int b = 0; b < 3; ++b) add((int)(displacements[b] / 4), lengths[b]);
 }
 
-CASE(types_basic, indexed_block) {
-  int displacements[50];
-  for (int b = 0; b < 50; ++b) displacements[b] = b * b;
-  for (int i = 0; i < 50; ++i) map_ints[i] = i * i;
-  MPI_Datatype type;
-  OK(MPI_Type_create_indexed_block(50, 1, displacements, MPI_INT, &type));
-  round_trip(comm, rank, size, type, map_ints, 50, 0);
+LAYOUT(indexed_block, 0) {
+  for (int b = 0; b < 50; ++b) add(b * b, 1);
+  OK(MPI_Type_create_indexed_block(50, 1, map, MPI_INT, type));
 }
 
-CASE(types_basic, hindexed_block) {
+LAYOUT(hindexed_block, 0) {
   MPI_Aint displacements[20];
-  for (int b = 0; b < 20; ++b) displacements[b] = (b % 2 ? 200 + b * 3 : 100 - b * 3) * 4;
-  for (int i = 0; i < 60; ++i) map_ints[i] = (int)(displacements[i / 3] / 4) + i % 3;
-  MPI_Datatype type;
-  OK(MPI_Type_create_hindexed_block(20, 3, displacements, MPI_INT, &type));
-  round_trip(comm, rank, size, type, map_ints, 60, 0);
+  for (int b = 0; b < 20; ++b) {
+    const int at = b % 2 ? 200 + b * 3 : 100 - b * 3;
+    displacements[b] = at * 4;
+    add(at, 3);
+  }
+  OK(MPI_Type_create_hindexed_block(20, 3, displacements, MPI_INT, type));
 }
 
-CASE(types_basic, one_displaced_block) {
+LAYOUT(one_displaced_block, 0) {
   const MPI_Aint displacement = 7 * 4;
-  for (int i = 0; i < 5; ++i) map_ints[i] = 7 + i;
-  MPI_Datatype type;
-  OK(MPI_Type_create_hindexed_block(1, 5, &displacement, MPI_INT, &type));
-  round_trip(comm, rank, size, type, map_ints, 5, 0);
+  OK(MPI_Type_create_hindexed_block(1, 5, &displacement, MPI_INT, type));
+  add(7, 5);
 }
 
-CASE(types_basic, struct_of_blocks) {
-  int lengths[] = {2, 1, 3}, n = 0;
+LAYOUT(struct_of_blocks, 0) {
+  int lengths[] = {2, 1, 3};
   MPI_Aint displacements[] = {0, 40, 16};
-  MPI_Datatype types[] = {MPI_INT, MPI_INT, MPI_INT}, type;
-  OK(MPI_Type_create_struct(3, lengths, displacements, types, &type));
-  for (int b = 0; b < 3; ++b) {
-    for (int i = 0; i < lengths[b]; ++i) map_ints[n++] = (int)(displacements[b] / 4) + i;
-  }
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+  MPI_Datatype types[] = {MPI_INT, MPI_INT, MPI_INT};
+  OK(MPI_Type_create_struct(3, lengths, displacements, types, type));
+  for (int b = 0; b < 3; ++b) add((int)(displacements[b] / 4), lengths[b]);
 }
 
-CASE(types_basic, struct_of_derived) {
-  MPI_Datatype row, types[3], type;
+LAYOUT(struct_of_derived, 0) {
+  MPI_Datatype row;
   OK(MPI_Type_vector(5, 1, 3, MPI_INT, &row));
-  int lengths[] = {1, 2, 1}, n = 0;
+  int lengths[] = {1, 2, 1};
   MPI_Aint displacements[] = {0, 100 * 4, 50 * 4};
-  types[0] = row;
-  types[1] = MPI_INT;
-  types[2] = row;
-  OK(MPI_Type_create_struct(3, lengths, displacements, types, &type));
+  MPI_Datatype types[] = {row, MPI_INT, row};
+  OK(MPI_Type_create_struct(3, lengths, displacements, types, type));
   OK(MPI_Type_free(&row));  // the struct keeps what it is made of
-  for (int i = 0; i < 5; ++i) map_ints[n++] = 3 * i;
-  for (int i = 0; i < 2; ++i) map_ints[n++] = 100 + i;
-  for (int i = 0; i < 5; ++i) map_ints[n++] = 50 + 3 * i;
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+  for (int i = 0; i < 5; ++i) add(3 * i, 1);
+  add(100, 2);
+  for (int i = 0; i < 5; ++i) add(50 + 3 * i, 1);
 }
 
-static void subarray(MPI_Comm comm, int rank, int size, int order) {
-  int sizes[] = {7, 9, 11}, parts[] = {3, 4, 5}, starts[] = {2, 1, 4}, n = 0;
-  MPI_Datatype type;
-  OK(MPI_Type_create_subarray(3, sizes, parts, starts, order, MPI_INT, &type));
-  if (order == MPI_ORDER_C) {
-    for (int i = 0; i < 3; ++i) {
-      for (int j = 0; j < 4; ++j) {
-        for (int k = 0; k < 5; ++k) map_ints[n++] = ((i + 2) * 9 + j + 1) * 11 + k + 4;
-      }
-    }
-  } else {
-    for (int k = 0; k < 5; ++k) {
-      for (int j = 0; j < 4; ++j) {
-        for (int i = 0; i < 3; ++i) map_ints[n++] = ((k + 4) * 9 + j + 1) * 7 + i + 2;
-      }
-    }
-  }
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+static int whole[] = {7, 9, 11}, part[] = {3, 4, 5}, corner[] = {2, 1, 4};
+LAYOUT(subarray_c, 0) {
+  OK(MPI_Type_create_subarray(3, whole, part, corner, MPI_ORDER_C, MPI_INT, type));
+  for (int row = 0; row < 3 * 4; ++row) add(((row / 4 + 2) * 9 + row % 4 + 1) * 11 + 4, 5);
 }
-CASE(types_basic, subarray_c) { subarray(comm, rank, size, MPI_ORDER_C); }
-CASE(types_basic, subarray_fortran) { subarray(comm, rank, size, MPI_ORDER_FORTRAN); }
+LAYOUT(subarray_fortran, 0) {
+  OK(MPI_Type_create_subarray(3, whole, part, corner, MPI_ORDER_FORTRAN, MPI_INT, type));
+  for (int row = 0; row < 5 * 4; ++row) add(((row / 4 + 4) * 9 + row % 4 + 1) * 7 + 2, 3);
+}
 
-CASE(types_basic, darray_cyclic) {
+LAYOUT(darray_cyclic, 0) {
   // A 12 x 10 matrix over a 2 x 2 grid, cyclic(2) rows and block columns, the part of process 3.
-  int sizes[] = {12, 10}, kinds[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK}, n = 0;
+  int sizes[] = {12, 10}, kinds[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK};
   int arguments[] = {2, MPI_DISTRIBUTE_DFLT_DARG}, grid[] = {2, 2};
-  MPI_Datatype type;
-  OK(MPI_Type_create_darray(4, 3, 2, sizes, kinds, arguments, grid, MPI_ORDER_C, MPI_INT, &type));
-  for (int i = 0; i < 12; ++i) {
-    if (i / 2 % 2 != 1) continue;
-    for (int j = 5; j < 10; ++j) map_ints[n++] = i * 10 + j;
-  }
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+  OK(MPI_Type_create_darray(4, 3, 2, sizes, kinds, arguments, grid, MPI_ORDER_C, MPI_INT, type));
+  for (int i = 0; i < 12; ++i) add(i * 10 + 5, i / 2 % 2 == 1 ? 5 : 0);
 }
 
-CASE(types_basic, dup) {
-  MPI_Datatype inner, type;
+LAYOUT(dup, 0) {
+  MPI_Datatype inner;
   OK(MPI_Type_vector(20, 1, 4, MPI_INT, &inner));
-  OK(MPI_Type_dup(inner, &type));
+  OK(MPI_Type_dup(inner, type));
   OK(MPI_Type_free(&inner));
-  for (int i = 0; i < 20; ++i) map_ints[i] = 4 * i;
-  round_trip(comm, rank, size, type, map_ints, 20, 0);
+  for (int i = 0; i < 20; ++i) add(4 * i, 1);
 }
 
-CASE(types_basic, resized_overlapping_extent) {
+LAYOUT(resized_overlapping_extent, 0) {
   // Items interleave: each has every fourth int, the next item starts one int later.
-  MPI_Datatype column, narrow, type;
+  MPI_Datatype column, narrow;
   OK(MPI_Type_vector(10, 1, 4, MPI_INT, &column));
   OK(MPI_Type_create_resized(column, 0, sizeof(int), &narrow));
-  OK(MPI_Type_contiguous(4, narrow, &type));
-  for (int i = 0; i < 40; ++i) map_ints[i] = i % 10 * 4 + i / 10;
-  round_trip(comm, rank, size, type, map_ints, 40, 0);
+  OK(MPI_Type_contiguous(4, narrow, type));
+  for (int i = 0; i < 40; ++i) add(i % 10 * 4 + i / 10, 1);
   OK(MPI_Type_free(&column));
   OK(MPI_Type_free(&narrow));
 }
 
-CASE(types_basic, resized_negative_lower_bound) {
-  MPI_Datatype pair, wide, type;
+LAYOUT(resized_negative_lower_bound, 20) {
+  MPI_Datatype pair, wide;
   OK(MPI_Type_contiguous(2, MPI_INT, &pair));
   OK(MPI_Type_create_resized(pair, -3 * (MPI_Aint)sizeof(int), 9 * sizeof(int), &wide));
-  OK(MPI_Type_contiguous(6, wide, &type));
-  for (int i = 0; i < 12; ++i) map_ints[i] = i / 2 * 9 + i % 2;
-  round_trip(comm, rank, size, type, map_ints, 12, 20);
+  OK(MPI_Type_contiguous(6, wide, type));
+  for (int i = 0; i < 6; ++i) add(9 * i, 2);
   OK(MPI_Type_free(&pair));
   OK(MPI_Type_free(&wide));
 }
 
-CASE(types_basic, nested_four_deep) {
-  MPI_Datatype a, b, c, type;
+LAYOUT(nested_four_deep, 0) {
+  MPI_Datatype a, b, c;
   OK(MPI_Type_vector(2, 1, 2, MPI_INT, &a));                   // ints 0, 2; extent 3
   OK(MPI_Type_contiguous(2, a, &b));                           // 0 2 3 5; extent 6
   OK(MPI_Type_create_hvector(3, 1, 10 * sizeof(int), b, &c));  // + 0, 10, 20; extent 26
-  int lengths[] = {1, 1}, displacements[] = {0, 2};
-  OK(MPI_Type_indexed(2, lengths, displacements, c, &type));
-  int n = 0, four[] = {0, 2, 3, 5};
-  for (int outer = 0; outer < 2; ++outer) {
-    for (int i = 0; i < 12; ++i) map_ints[n++] = outer * 2 * 26 + i / 4 * 10 + four[i % 4];
-  }
-  round_trip(comm, rank, size, type, map_ints, n, 0);
+  int lengths[] = {1, 1}, displacements[] = {0, 2}, four[] = {0, 2, 3, 5};
+  OK(MPI_Type_indexed(2, lengths, displacements, c, type));
+  for (int i = 0; i < 24; ++i) add(i / 12 * 2 * 26 + i / 4 % 3 * 10 + four[i % 4], 1);
   OK(MPI_Type_free(&a));
   OK(MPI_Type_free(&b));
   OK(MPI_Type_free(&c));
@@ -302,12 +241,7 @@ CASE(types_basic, freed_while_in_use) {
   OK(MPI_Type_vector(kRows / 2, 1, 2, MPI_INT, &other));
   OK(MPI_Type_commit(&other));
   OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-  for (int i = 0; i < kRows * 3; ++i) {
-    int expected = i % 3 ? (int)0xEEEEEEEE : left * 1000000 + i;
-    if (in[i] == expected) continue;
-    EXPECT(false, "int %d is %d, expected %d", i, in[i], expected);
-    break;
-  }
+  EXPECT_EACH(kRows * 3, in[i] == (i % 3 ? UNTOUCHED_INT : left * 1000000 + i), "int %d is %d", i, in[i]);
   OK(MPI_Type_free(&other));
 }
 
@@ -329,11 +263,8 @@ CASE(types_basic, freed_while_packed) {
   OK(MPI_Barrier(comm));
   OK(MPI_Isend(out, kBlocks, MPI_INT, right, 1, comm, &requests[1]));
   OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
-  for (int i = 0; i < kBlocks; ++i) {
-    if (in[at[i]] == left * 1000000 + i) continue;
-    EXPECT(false, "int %d is %d, expected %d", at[i], in[at[i]], left * 1000000 + i);
-    break;
-  }
+  EXPECT_EACH(kBlocks, in[at[i]] == left * 1000000 + i, "int %d is %d, expected %d", at[i], in[at[i]],
+              left * 1000000 + i);
   free(at);
 }
 

@@ -72,14 +72,10 @@ static void exchange(MPI_Comm comm, int rank, int size, int from, int to, bool p
   int elements = -1;
   OK(MPI_Get_elements(&statuses[0], receive_type, &elements));
   EXPECT_EQ(elements, kInts);
-  for (int i = 0; i < kInts; ++i) {
-    int value = in[place(to, i)];
-    in[place(to, i)] = (int)0xEEEEEEEE;
-    if (value == left * 1000003 + i) continue;
-    EXPECT(false, "layout %d to %d: int %d is %d, expected %d", from, to, i, value, left * 1000003 + i);
-    break;
-  }
-  if (!check_failed_here()) EXPECT_BYTES(in, kSpace * 4ul, UNTOUCHED);  // and nothing between the pieces
+  EXPECT_EACH(kInts, in[place(to, i)] == left * 1000003 + i, "layout %d to %d: int %d is %d, expected %d", from, to, i,
+              in[place(to, i)], left * 1000003 + i);
+  for (int i = 0; i < kInts; ++i) in[place(to, i)] = UNTOUCHED_INT;
+  EXPECT_BYTES(in, kSpace * 4ul, UNTOUCHED);  // and nothing between the pieces
   OK(MPI_Type_free(&send_type));
   OK(MPI_Type_free(&receive_type));
 }
@@ -123,11 +119,8 @@ CASE(types_large, many_items_of_a_gapped_struct) {
     out[i].i = rank - i;
   }
   OK(MPI_Sendrecv(out, kItems, item, right, 1, in, kItems, item, left, 1, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < kItems; ++i) {
-    if (in[i].c == (char)i && in[i].d == left + i && in[i].s == i % 30000 && in[i].i == left - i) continue;
-    EXPECT(false, "item %d is %d %g %d %d", i, in[i].c, in[i].d, in[i].s, in[i].i);
-    break;
-  }
+  EXPECT_EACH(kItems, in[i].c == (char)i && in[i].d == left + i && in[i].s == i % 30000 && in[i].i == left - i,
+              "item %d is %d %g %d %d", i, in[i].c, in[i].d, in[i].s, in[i].i);
   OK(MPI_Type_free(&raw));
   OK(MPI_Type_free(&item));
 }

@@ -13,12 +13,8 @@ CASE(types_match, vector_to_indexed) {
   OK(MPI_Type_commit(&to));
   for (int i = 0; i < kItems * 3; ++i) out[i] = rank * 1000000 + i;
   OK(MPI_Sendrecv(out, 1, from, right, 1, in, 1, to, left, 1, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < kItems; ++i) {
-    int value = in[displacements[i / 2] + i % 2];
-    if (value == left * 1000000 + 3 * i) continue;
-    EXPECT(false, "item %d is %d", i, value);
-    break;
-  }
+  EXPECT_EACH(kItems, in[displacements[i / 2] + i % 2] == left * 1000000 + 3 * i, "item %d is %d", i,
+              in[displacements[i / 2] + i % 2]);
   free(displacements);
   OK(MPI_Type_free(&from));
   OK(MPI_Type_free(&to));
@@ -35,12 +31,7 @@ CASE(types_match, transpose) {
   OK(MPI_Type_commit(&matrix));
   for (int i = 0; i < kN * kN; ++i) out[i] = rank * 100000.0 + i;
   OK(MPI_Sendrecv(out, kN * kN, MPI_DOUBLE, right, 1, in, 1, matrix, left, 1, comm, MPI_STATUS_IGNORE));
-  for (int i = 0; i < kN * kN; ++i) {
-    double expected = left * 100000.0 + i % kN * kN + i / kN;
-    if (in[i] == expected) continue;
-    EXPECT(false, "element %d is %g, expected %g", i, in[i], expected);
-    break;
-  }
+  EXPECT_EACH(kN * kN, in[i] == left * 100000.0 + i % kN * kN + i / kN, "element %d is %g", i, in[i]);
   OK(MPI_Type_free(&column));
   OK(MPI_Type_free(&narrow));
   OK(MPI_Type_free(&matrix));
@@ -164,12 +155,8 @@ CASE(types_match, partial_vector_large) {
   OK(MPI_Sendrecv(out, kRows / 2, MPI_INT, right, 1, in, kRows, narrow, left, 1, comm, &status));
   OK(MPI_Get_count(&status, narrow, &count));
   EXPECT_EQ(count, kRows / 2);
-  for (int i = 0; i < kRows; ++i) {
-    int expected = i < kRows / 2 ? left + i : (int)0xEEEEEEEE;
-    if (in[2 * i] == expected && in[2 * i + 1] == (int)0xEEEEEEEE) continue;
-    EXPECT(false, "row %d is %d %d, expected %d", i, in[2 * i], in[2 * i + 1], expected);
-    break;
-  }
+  EXPECT_EACH(kRows, in[2 * i] == (i < kRows / 2 ? left + i : UNTOUCHED_INT) && in[2 * i + 1] == UNTOUCHED_INT,
+              "row %d is %d %d", i, in[2 * i], in[2 * i + 1]);
   OK(MPI_Type_free(&row));
   OK(MPI_Type_free(&narrow));
 }
