@@ -6,8 +6,6 @@
 
 #include "check.h"
 
-typedef void AwayCall(MPI_Comm comm, int rank, int size);
-
 enum { kAwayMany = 2500, kAwayKinds = 6, kAwaySmallOnly = 1 };  // small messages: more than a ring holds
 struct AwayKind {
   int count, bytes;
@@ -16,19 +14,22 @@ struct AwayKind {
 extern const struct AwayKind away_kinds[kAwayKinds];
 
 // The first `kind_count` kinds of traffic, each while even ranks are inside `call`.
-void away_beside(MPI_Comm comm, int rank, int size, AwayCall* call, int kind_count);
+void away_beside(MPI_Comm comm, int rank, int size, CheckCall* call, int kind_count);
 // The halves of it: data are count * bytes long.
 void away_post(MPI_Comm comm, int peer, int k, unsigned char* data, MPI_Request* requests);
 void away_check(int peer, int k, unsigned char* data, MPI_Request* requests);
 void away_send(MPI_Comm comm, int rank, int k, unsigned char* data);
 
-#define AWAY(name)                                                                               \
-  static void in_##name(MPI_Comm comm, int rank, int size);                                      \
-  CASE(away, name) {                                                                             \
-    NEED_RANKS(2);                                                                               \
-    away_beside(comm, rank, size, in_##name, kAwayKinds);                                        \
-  }                                                                                              \
-  static void in_##name(MPI_Comm comm __attribute__((unused)), int rank __attribute__((unused)), \
-                        int size __attribute__((unused)))
+// The case of one call, which is what follows; `before` and `after` are done by all ranks.
+#define AWAY_WITHIN(name, kind_count, before, after)      \
+  static CheckCall in_##name;                             \
+  CASE(away, name) {                                      \
+    NEED_RANKS(2);                                        \
+    before;                                               \
+    away_beside(comm, rank, size, in_##name, kind_count); \
+    after;                                                \
+  }                                                       \
+  CHECK_CALL(in_##name)
+#define AWAY(name) AWAY_WITHIN(name, kAwayKinds, , )
 
 #endif

@@ -89,24 +89,18 @@ static void end_between(void) {
   OK(MPI_Comm_free(&between));
   OK(MPI_Comm_free(&halves));
 }
-static void in_intercomm_create(MPI_Comm comm, int rank, int size) {
-  (void)size;
+// MPICH takes no large or synchronous message in there.
+AWAY_WITHIN(intercomm_create, kAwaySmallOnly, , ) {
   make_between(comm, rank);
   end_between();
 }
-// MPICH takes no large or synchronous message in there.
-CASE(away, intercomm_create) {
-  NEED_RANKS(2);
-  away_beside(comm, rank, size, in_intercomm_create, kAwaySmallOnly);
-}
-static void in_merge(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)size;
+#define AWAY_BETWEEN(name) AWAY_WITHIN(inter_##name, kAwayKinds, make_between(comm, rank), end_between())
+AWAY_BETWEEN(merge) {
   MPI_Comm made;
   OK(MPI_Intercomm_merge(between, rank % 2, &made));
   free_made(&made);
 }
-static void in_recv(MPI_Comm comm, int rank, int size) {
-  (void)comm;
+AWAY_BETWEEN(recv) {
   int word = rank;
   if (rank % 2 == 0) {
     if ((rank ^ 1) < size) OK(MPI_Recv(&word, 1, MPI_INT, rank / 2, 3, between, MPI_STATUS_IGNORE));
@@ -114,22 +108,21 @@ static void in_recv(MPI_Comm comm, int rank, int size) {
     OK(MPI_Send(&word, 1, MPI_INT, rank / 2, 3, between));
   }
 }
-static void in_probe(MPI_Comm comm, int rank, int size) {
+AWAY_BETWEEN(probe) {
   if (rank % 2 == 0 && (rank ^ 1) < size) OK(MPI_Probe(rank / 2, 3, between, MPI_STATUS_IGNORE));
-  in_recv(comm, rank, size);
+  in_inter_recv(comm, rank, size);
 }
-static void in_mprobe(MPI_Comm comm, int rank, int size) {
+AWAY_BETWEEN(mprobe) {
   int word = rank;
   MPI_Message message;
   if (rank % 2 != 0) {
-    in_recv(comm, rank, size);
+    in_inter_recv(comm, rank, size);
   } else if ((rank ^ 1) < size) {
     OK(MPI_Mprobe(rank / 2, 3, between, &message, MPI_STATUS_IGNORE));
     OK(MPI_Mrecv(&word, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
   }
 }
-static void in_ssend(MPI_Comm comm, int rank, int size) {
-  (void)comm;
+AWAY_BETWEEN(ssend) {
   int word = rank;
   if (rank % 2 == 0) {
     if ((rank ^ 1) < size) OK(MPI_Ssend(&word, 1, MPI_INT, rank / 2, 3, between));
@@ -137,80 +130,36 @@ static void in_ssend(MPI_Comm comm, int rank, int size) {
     OK(MPI_Recv(&word, 1, MPI_INT, rank / 2, 3, between, MPI_STATUS_IGNORE));
   }
 }
-static void in_sendrecv(MPI_Comm comm, int rank, int size) {
-  (void)comm;
+AWAY_BETWEEN(sendrecv) {
   int out = rank, in = -1;
   if ((rank ^ 1) >= size) return;
   OK(MPI_Sendrecv(&out, 1, MPI_INT, rank / 2, 3, &in, 1, MPI_INT, rank / 2, 3, between, MPI_STATUS_IGNORE));
   EXPECT_EQ(in, rank ^ 1);
 }
-static void in_inter_barrier(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank, (void)size;
-  OK(MPI_Barrier(between));
-}
-static void in_inter_allgather(MPI_Comm comm, int rank, int size) {
-  (void)comm;
+AWAY_BETWEEN(inter_barrier) { OK(MPI_Barrier(between)); }
+AWAY_BETWEEN(inter_allgather) {
   int all[64];
   if (size <= 64) OK(MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, between));
 }
-#define AWAY_BETWEEN(name)                                \
-  CASE(away, inter_##name) {                              \
-    NEED_RANKS(2);                                        \
-    make_between(comm, rank);                             \
-    away_beside(comm, rank, size, in_##name, kAwayKinds); \
-    end_between();                                        \
-  }
-AWAY_BETWEEN(merge)
-AWAY_BETWEEN(recv)
-AWAY_BETWEEN(probe)
-AWAY_BETWEEN(mprobe)
-AWAY_BETWEEN(ssend)
-AWAY_BETWEEN(sendrecv)
-AWAY_BETWEEN(inter_barrier)
-AWAY_BETWEEN(inter_allgather)
 
 // ---- collectives of neighbours, and those that stay with the host by the communicator's info
 
 static MPI_Comm ring;
 static int to_ring[2], from_ring[2], ones[2] = {1, 1}, places[2] = {0, 1};
-static void make_ring(MPI_Comm comm, int size) {
-  int periods[1] = {1};
-  OK(MPI_Cart_create(comm, 1, &size, periods, 0, &ring));
-}
-static void in_neighbor_allgather(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)size;
-  OK(MPI_Neighbor_allgather(&rank, 1, MPI_INT, from_ring, 1, MPI_INT, ring));
-}
-static void in_neighbor_allgatherv(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)size;
-  OK(MPI_Neighbor_allgatherv(&rank, 1, MPI_INT, from_ring, ones, places, MPI_INT, ring));
-}
-static void in_neighbor_alltoall(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank, (void)size;
-  OK(MPI_Neighbor_alltoall(to_ring, 1, MPI_INT, from_ring, 1, MPI_INT, ring));
-}
-static void in_neighbor_alltoallv(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank, (void)size;
+#define AWAY_RING(name)                                                                              \
+  AWAY_WITHIN(neighbor_##name, kAwayKinds, OK(MPI_Cart_create(comm, 1, &size, &(int){1}, 0, &ring)), \
+              OK(MPI_Comm_free(&ring)))
+AWAY_RING(allgather) { OK(MPI_Neighbor_allgather(&rank, 1, MPI_INT, from_ring, 1, MPI_INT, ring)); }
+AWAY_RING(allgatherv) { OK(MPI_Neighbor_allgatherv(&rank, 1, MPI_INT, from_ring, ones, places, MPI_INT, ring)); }
+AWAY_RING(alltoall) { OK(MPI_Neighbor_alltoall(to_ring, 1, MPI_INT, from_ring, 1, MPI_INT, ring)); }
+AWAY_RING(alltoallv) {
   OK(MPI_Neighbor_alltoallv(to_ring, ones, places, MPI_INT, from_ring, ones, places, MPI_INT, ring));
 }
-static void in_neighbor_alltoallw(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank, (void)size;
+AWAY_RING(alltoallw) {
   MPI_Aint bytes[2] = {0, sizeof(int)};
   MPI_Datatype types[2] = {MPI_INT, MPI_INT};
   OK(MPI_Neighbor_alltoallw(to_ring, ones, bytes, types, from_ring, ones, bytes, types, ring));
 }
-#define AWAY_RING(name)                                   \
-  CASE(away, name) {                                      \
-    NEED_RANKS(2);                                        \
-    make_ring(comm, size);                                \
-    away_beside(comm, rank, size, in_##name, kAwayKinds); \
-    OK(MPI_Comm_free(&ring));                             \
-  }
-AWAY_RING(neighbor_allgather)
-AWAY_RING(neighbor_allgatherv)
-AWAY_RING(neighbor_alltoall)
-AWAY_RING(neighbor_alltoallv)
-AWAY_RING(neighbor_alltoallw)
 
 static MPI_Comm hosts;
 static void make_hosts(MPI_Comm comm) {
@@ -220,28 +169,14 @@ static void make_hosts(MPI_Comm comm) {
   OK(MPI_Comm_dup_with_info(comm, info, &hosts));
   OK(MPI_Info_free(&info));
 }
-static void in_host_barrier(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank, (void)size;
-  OK(MPI_Barrier(hosts));
-}
-static void in_host_allreduce(MPI_Comm comm, int rank, int size) {
-  (void)comm;
+#define AWAY_HOST(name) AWAY_WITHIN(host_##name, kAwayKinds, make_hosts(comm), OK(MPI_Comm_free(&hosts)))
+AWAY_HOST(barrier) { OK(MPI_Barrier(hosts)); }
+AWAY_HOST(allreduce) {
   int sum = -1;
   OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, hosts));
   EXPECT_EQ(sum, size * (size - 1) / 2);
 }
-static void in_host_alltoall(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank;
+AWAY_HOST(alltoall) {
   int out[64] = {0}, in[64];
   if (size <= 64) OK(MPI_Alltoall(out, 1, MPI_INT, in, 1, MPI_INT, hosts));
 }
-#define AWAY_HOST(name)                                   \
-  CASE(away, name) {                                      \
-    NEED_RANKS(2);                                        \
-    make_hosts(comm);                                     \
-    away_beside(comm, rank, size, in_##name, kAwayKinds); \
-    OK(MPI_Comm_free(&hosts));                            \
-  }
-AWAY_HOST(host_barrier)
-AWAY_HOST(host_allreduce)
-AWAY_HOST(host_alltoall)

@@ -8,37 +8,23 @@ static char path[300];
 static void open_file(MPI_Comm comm) {
   OK(MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
 }
+static void close_file(void) { OK(MPI_File_close(&file)); }
 static void name_file(MPI_Comm comm, int rank) {
   if (rank == 0) check_temp_path(path, sizeof path);
   OK(MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm));
 }
-static void in_open_close(MPI_Comm comm, int rank, int size) {
-  (void)rank, (void)size;
-  open_file(comm);
-  OK(MPI_File_close(&file));
-}
-#define FILE_CALL(name, body)                                     \
-  static void in_file_##name(MPI_Comm comm, int rank, int size) { \
-    (void)comm, (void)size;                                       \
-    int value = rank;                                             \
-    MPI_Offset at = (MPI_Offset)rank * (MPI_Offset)sizeof value;  \
-    (void)at, (void)value;                                        \
-    body                                                          \
-  }                                                               \
-  CASE(away, file_##name) {                                       \
-    NEED_RANKS(2);                                                \
-    name_file(comm, rank);                                        \
-    open_file(comm);                                              \
-    away_beside(comm, rank, size, in_file_##name, kAwayKinds);    \
-    OK(MPI_File_close(&file));                                    \
-    if (rank == 0) unlink(path);                                  \
-  }
-CASE(away, file_open_close) {
-  NEED_RANKS(2);
-  name_file(comm, rank);
-  away_beside(comm, rank, size, in_open_close, kAwayKinds);
-  OK(MPI_Barrier(comm));
+static void remove_file(int rank) {
   if (rank == 0) unlink(path);
+}
+#define FILE_CALL(name, body)                                                                                         \
+  AWAY_WITHIN(file_##name, kAwayKinds, (name_file(comm, rank), open_file(comm)), (close_file(), remove_file(rank))) { \
+    int value UNUSED = rank;                                                                                          \
+    MPI_Offset at UNUSED = (MPI_Offset)rank * (MPI_Offset)sizeof value;                                               \
+    body                                                                                                              \
+  }
+AWAY_WITHIN(file_open_close, kAwayKinds, name_file(comm, rank), (OK(MPI_Barrier(comm)), remove_file(rank))) {
+  open_file(comm);
+  close_file();
 }
 FILE_CALL(set_size, OK(MPI_File_set_size(file, 100));)
 #ifdef OPEN_MPI  // fails on some ranks and leaves messages behind

@@ -4,85 +4,96 @@
 
 enum { kBytes = 3000000 };
 
-typedef void Block(MPI_Comm comm, int rank, int size);
-
-static void in_barrier(MPI_Comm comm, int rank, int size) {
-  (void)rank, (void)size;
-  OK(MPI_Barrier(comm));
+// What is pending while the even rank blocks in `call` and its odd peer works first and blocks later: one message of
+// many pieces, with gaps where it is `derived`.
+static void pending(MPI_Comm comm, int rank, int size, CheckCall* call, bool even_sends, bool derived) {
+  enum { kPiece = 1000, kPieces = kBytes / kPiece };
+  int peer = rank ^ 1, count = derived ? 1 : kBytes, step = derived ? 2 * kPiece : kPiece;
+  bool late = rank % 2 == 1, paired = peer < size, sends = late ? !even_sends : even_sends;
+  unsigned char* data = check_buffer((size_t)(kPieces * step));
+  MPI_Datatype type = MPI_BYTE;
+  if (derived) {
+    OK(MPI_Type_vector(kPieces, kPiece, step, MPI_BYTE, &type));
+    OK(MPI_Type_commit(&type));
+  }
+  for (int i = 0; i < kPieces && sends; ++i) check_fill(data + i * step, kPiece, check_key(rank, i, 0, 0));
+  if (!late) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (paired) {
+      OK(sends ? MPI_Isend(data, count, type, peer, 2, comm, &request)
+               : MPI_Irecv(data, count, type, peer, 2, comm, &request));
+    }
+    call(comm, rank, size);
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  } else {
+    // Blocking: the peer, which is in its call by now or soon, must be able to do its part.
+    OK(sends ? MPI_Ssend(data, count, type, peer, 2, comm)
+             : MPI_Recv(data, count, type, peer, 2, comm, MPI_STATUS_IGNORE));
+    call(comm, rank, size);
+  }
+  for (int i = 0; i < kPieces && !sends && paired; ++i) {
+    if (!EXPECT_FILL(data + i * step, kPiece, check_key(peer, i, 0, 0))) break;
+  }
+  if (derived) OK(MPI_Type_free(&type));
 }
-static void in_allreduce(MPI_Comm comm, int rank, int size) {
+
+static void all_pending(MPI_Comm comm, int rank, int size, CheckCall* call) {
+  NEED_RANKS(2);
+  for (int kind = 0; kind < 4; ++kind) pending(comm, rank, size, call, kind & 1, kind & 2);
+}
+
+// The case of one call, which is what follows.
+#define BLOCKED(name)                                                     \
+  static CheckCall name;                                                  \
+  CASE(progress, blocked_##name) { all_pending(comm, rank, size, name); } \
+  CHECK_CALL(name)
+
+BLOCKED(in_barrier) { OK(MPI_Barrier(comm)); }
+BLOCKED(in_allreduce) {
   int sum = -1;
   OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
   EXPECT_EQ(sum, size * (size - 1) / 2);
 }
-static void in_large_bcast(MPI_Comm comm, int rank, int size) {
+BLOCKED(in_large_bcast) {
   // The last rank, which comes late where it is an odd one, is the root: everybody waits for it.
   unsigned char* data = check_buffer(500000);
   if (rank == size - 1) check_fill(data, 500000, 9);
   OK(MPI_Bcast(data, 500000, MPI_BYTE, size - 1, comm));
   EXPECT_FILL(data, 500000, 9);
 }
-static void in_wait_ibarrier(MPI_Comm comm, int rank, int size) {
-  (void)rank, (void)size;
+BLOCKED(in_wait_ibarrier) {
   MPI_Request request;
   OK(MPI_Ibarrier(comm, &request));
   OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
-static void in_test_ibarrier(MPI_Comm comm, int rank, int size) {
-  (void)rank, (void)size;
+BLOCKED(in_test_ibarrier) {
   MPI_Request request;
   OK(MPI_Ibarrier(comm, &request));
   for (int flag = 0; !flag;) OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
 }
-static void in_comm_dup(MPI_Comm comm, int rank, int size) {
-  (void)rank, (void)size;
+BLOCKED(in_comm_dup) {
   MPI_Comm made;
   OK(MPI_Comm_dup(comm, &made));
   OK(MPI_Comm_free(&made));
 }
-static void in_comm_split(MPI_Comm comm, int rank, int size) {
+BLOCKED(in_comm_split) {
   MPI_Comm made;
   OK(MPI_Comm_split(comm, 0, size - rank, &made));
   OK(MPI_Comm_free(&made));
 }
-static void in_cart_create(MPI_Comm comm, int rank, int size) {
-  (void)rank;
+BLOCKED(in_cart_create) {
   MPI_Comm made;
   int periods[1] = {1};
   OK(MPI_Cart_create(comm, 1, &size, periods, 0, &made));
   OK(MPI_Comm_free(&made));
 }
-static void in_win_create(MPI_Comm comm, int rank, int size) {
-  (void)rank, (void)size;
+BLOCKED(in_win_create) {
   int cell = 0;
   MPI_Win window;
   OK(MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, comm, &window));
   OK(MPI_Win_free(&window));
 }
-static void in_receive(MPI_Comm comm, int rank, int size) {
-  // Everybody waits for a word of the last rank, on another communicator context: MPI_COMM_WORLD.
-  (void)comm;
-  int word = 0;
-  if (rank == size - 1) {
-    for (int i = 0; i < size - 1; ++i) OK(MPI_Send(&rank, 1, MPI_INT, i, 31000, MPI_COMM_WORLD));
-  } else {
-    OK(MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 31000, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-  }
-}
-static void in_probe(MPI_Comm comm, int rank, int size) {
-  (void)comm;
-  if (rank != size - 1) OK(MPI_Probe(size - 1, 31000, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-  in_receive(comm, rank, size);
-}
-static void in_iprobe_loop(MPI_Comm comm, int rank, int size) {
-  (void)comm;
-  for (int flag = rank == size - 1; !flag;) {
-    OK(MPI_Iprobe(MPI_ANY_SOURCE, 31000, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
-  }
-  in_receive(comm, rank, size);
-}
-static void in_file(MPI_Comm comm, int rank, int size) {
-  (void)size;
+BLOCKED(in_file) {
   char path[300];
   if (rank == 0) check_temp_path(path, sizeof path);
   OK(MPI_Bcast(path, sizeof path, MPI_CHAR, 0, comm));
@@ -99,81 +110,29 @@ static void in_file(MPI_Comm comm, int rank, int size) {
   OK(MPI_File_close(&file));
 }
 
-static MPI_Win fence_window;
-static void in_fence(MPI_Comm comm, int rank, int size) {
-  (void)comm, (void)rank, (void)size;
-  OK(MPI_Win_fence(0, fence_window));
-}
-
-// What is pending while the even rank blocks and its odd peer works first and blocks later.
-static void pending(MPI_Comm comm, int rank, int size, Block* block, bool even_sends, bool derived) {
-  int peer = rank ^ 1;
-  bool late = rank % 2 == 1, paired = peer < size;
-  unsigned char* data = check_buffer(derived ? 2 * kBytes : kBytes);
-  MPI_Datatype type = MPI_BYTE;
-  int count = kBytes;
-  if (derived) {
-    OK(MPI_Type_vector(kBytes / 1000, 1000, 2000, MPI_BYTE, &type));
-    OK(MPI_Type_commit(&type));
-    count = 1;
-  }
-  bool sends = late ? !even_sends : even_sends;
-  if (sends) {
-    if (derived) {
-      for (int i = 0; i < kBytes / 1000; ++i) check_fill(data + i * 2000, 1000, check_key(rank, i, 0, 0));
-    } else {
-      check_fill(data, kBytes, check_key(rank, 0, 0, 0));
-    }
-  }
-  if (!late) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (paired) {
-      OK(sends ? MPI_Isend(data, count, type, peer, 2, comm, &request)
-               : MPI_Irecv(data, count, type, peer, 2, comm, &request));
-    }
-    block(comm, rank, size);
-    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-  } else {
-    // Blocking: the peer, which is in its call by now or soon, must be able to do its part.
-    OK(sends ? MPI_Ssend(data, count, type, peer, 2, comm)
-             : MPI_Recv(data, count, type, peer, 2, comm, MPI_STATUS_IGNORE));
-    block(comm, rank, size);
-  }
-  if (!sends && paired) {
-    if (derived) {
-      for (int i = 0; i < kBytes / 1000; ++i) {
-        if (!EXPECT_FILL(data + i * 2000, 1000, check_key(peer, i, 0, 0))) break;
-      }
-    } else {
-      EXPECT_FILL(data, kBytes, check_key(peer, 0, 0, 0));
-    }
-  }
-  if (derived) OK(MPI_Type_free(&type));
-}
-
-static void all_pending(MPI_Comm comm, int rank, int size, Block* block) {
-  NEED_RANKS(2);
-  for (int kind = 0; kind < 4; ++kind) pending(comm, rank, size, block, kind & 1, kind & 2);
-}
-
-#define BLOCKED(name) \
-  CASE(progress, blocked_##name) { all_pending(comm, rank, size, name); }
-BLOCKED(in_barrier)
-BLOCKED(in_allreduce)
-BLOCKED(in_large_bcast)
-BLOCKED(in_wait_ibarrier)
-BLOCKED(in_test_ibarrier)
-BLOCKED(in_comm_dup)
-BLOCKED(in_comm_split)
-BLOCKED(in_cart_create)
-BLOCKED(in_win_create)
-BLOCKED(in_file)
-
 // The last rank gives the word; with an odd number of ranks it has no peer and gives it at once, which is right too.
-BLOCKED(in_receive)
-BLOCKED(in_probe)
-BLOCKED(in_iprobe_loop)
+BLOCKED(in_receive) {
+  // Everybody waits for a word of the last rank, on another communicator context: MPI_COMM_WORLD.
+  int word = 0;
+  if (rank == size - 1) {
+    for (int i = 0; i < size - 1; ++i) OK(MPI_Send(&rank, 1, MPI_INT, i, 31000, MPI_COMM_WORLD));
+  } else {
+    OK(MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 31000, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  }
+}
+BLOCKED(in_probe) {
+  if (rank != size - 1) OK(MPI_Probe(size - 1, 31000, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  in_receive(comm, rank, size);
+}
+BLOCKED(in_iprobe_loop) {
+  for (int flag = rank == size - 1; !flag;) {
+    OK(MPI_Iprobe(MPI_ANY_SOURCE, 31000, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+  }
+  in_receive(comm, rank, size);
+}
 
+static MPI_Win fence_window;
+CHECK_CALL(in_fence) { OK(MPI_Win_fence(0, fence_window)); }
 CASE(progress, blocked_in_fence) {
   NEED_RANKS(2);
   int cell = 0;
