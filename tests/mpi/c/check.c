@@ -1,7 +1,7 @@
 // main() of mpi_semantics: picks cases, runs them on all ranks together, prints one line for each, and guards them by
 // a watchdog. Called by run_matrix.py or by hand. It refuses to know what a case tests.
 //
-//   mpi_semantics [--list] [--filter GLOB[,GLOB]] [--skip GLOB[,GLOB]] [--after NAME] [--world] [--thread LEVEL]
+//   mpi_semantics [--list] [--filter GLOB[,GLOB]] [--skip GLOB[,GLOB]] [--after NAME] [--thread single|multiple]
 //                 [--effort low|normal|high] [--seed N] [--timeout SECONDS] [--trace] [--scenario NAME]
 // Lines of rank 0: `ok NAME`, `FAIL NAME: why`, `skip NAME: reason`; with --trace `run NAME` before each case.
 // Exit code: 0 all passed, 1 (of rank 0) a case failed, 70 the watchdog or a signal ended the job, 64 usage.
@@ -53,9 +53,8 @@ static struct {
   int effort;  // tenths
   unsigned timeout_s;
   uint64_t seed;
-  bool list, world, trace;
-  int thread;  // wanted
-} options = {.effort = 10, .timeout_s = 60, .seed = 1, .thread = MPI_THREAD_SINGLE};
+  bool list, trace, threads;
+} options;
 
 static int world_rank = -1, world_size, thread_provided;
 static MPI_Comm control;
@@ -327,11 +326,7 @@ static bool selected(const struct CheckCase* entry) {
 
 static MPI_Comm make_comm(void) {
   MPI_Comm comm;
-  if (options.world) {
-    comm = MPI_COMM_WORLD;
-  } else {
-    MPI_Comm_dup(control, &comm);
-  }
+  MPI_Comm_dup(control, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   return comm;
 }
@@ -390,45 +385,32 @@ static int usage(const char* text) {
 }
 
 static int parse(int argc, char** argv) {
+  const char *seed = "1", *timeout_s = "60", *effort = "normal", *thread = "single";
+  const struct {
+    const char *flag, **value;
+  } valued[] = {{"--filter", &options.filter},
+                {"--skip", &options.skip},
+                {"--after", &options.after},
+                {"--scenario", &options.scenario},
+                {"--seed", &seed},
+                {"--timeout", &timeout_s},
+                {"--effort", &effort},
+                {"--thread", &thread}};
+  const int count = (int)(sizeof valued / sizeof valued[0]);
   for (int i = 1; i < argc; ++i) {
-    const char* flag = argv[i];
-    if (strcmp(flag, "--list") == 0) {
-      options.list = true;
-      continue;
-    }
-    if (strcmp(flag, "--world") == 0) {
-      options.world = true;
-      continue;
-    }
-    if (strcmp(flag, "--trace") == 0) {
-      options.trace = true;
-      continue;
-    }
-    if (i + 1 == argc) return usage("an option is unknown or lacks its value");
-    const char* value = argv[++i];
-    if (strcmp(flag, "--filter") == 0) {
-      options.filter = value;
-    } else if (strcmp(flag, "--skip") == 0) {
-      options.skip = value;
-    } else if (strcmp(flag, "--after") == 0) {
-      options.after = value;
-    } else if (strcmp(flag, "--scenario") == 0) {
-      options.scenario = value;
-    } else if (strcmp(flag, "--seed") == 0) {
-      options.seed = strtoull(value, NULL, 0);
-    } else if (strcmp(flag, "--timeout") == 0) {
-      options.timeout_s = (unsigned)atoi(value);
-    } else if (strcmp(flag, "--effort") == 0) {
-      options.effort = strcmp(value, "low") == 0 ? 1 : strcmp(value, "high") == 0 ? 100 : 10;
-    } else if (strcmp(flag, "--thread") == 0) {
-      options.thread = strcmp(value, "multiple") == 0     ? MPI_THREAD_MULTIPLE
-                       : strcmp(value, "serialized") == 0 ? MPI_THREAD_SERIALIZED
-                       : strcmp(value, "funneled") == 0   ? MPI_THREAD_FUNNELED
-                                                          : MPI_THREAD_SINGLE;
-    } else {
-      return usage("unknown option");
-    }
+    bool list = strcmp(argv[i], "--list") == 0, trace = strcmp(argv[i], "--trace") == 0;
+    options.list |= list;
+    options.trace |= trace;
+    if (list || trace) continue;
+    int k = 0;
+    while (k < count && strcmp(argv[i], valued[k].flag) != 0) ++k;
+    if (k == count || i + 1 == argc) return usage("an option is unknown or lacks its value");
+    *valued[k].value = argv[++i];
   }
+  options.seed = strtoull(seed, NULL, 0);
+  options.timeout_s = (unsigned)atoi(timeout_s);
+  options.effort = strcmp(effort, "low") == 0 ? 1 : strcmp(effort, "high") == 0 ? 100 : 10;
+  options.threads = strcmp(thread, "multiple") == 0;
   return 0;
 }
 
@@ -456,11 +438,11 @@ int main(int argc, char** argv) {
   if (options.scenario && (strstr(options.scenario, "without_init") || strstr(options.scenario, "exit_handler"))) {
     return run_scenario();  // initializes by itself, if at all
   }
-  if (options.thread == MPI_THREAD_SINGLE) {
+  if (options.threads) {
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &thread_provided);
+  } else {
     MPI_Init(&argc, &argv);
     MPI_Query_thread(&thread_provided);
-  } else {
-    MPI_Init_thread(&argc, &argv, options.thread, &thread_provided);
   }
   signal(SIGSEGV, on_signal);
   signal(SIGBUS, on_signal);
@@ -486,7 +468,7 @@ int main(int argc, char** argv) {
       comm = make_comm();  // the failed case may have left messages in the old one
     }
   }
-  if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
+  MPI_Comm_free(&comm);
   MPI_Comm_free(&control);
   running.name = "(finalize)";
   alarm(options.timeout_s);
