@@ -5,27 +5,6 @@
 #include <complex.h>
 #include <wchar.h>
 
-struct FloatInt {
-  float v;
-  int i;
-};
-struct DoubleInt {
-  double v;
-  int i;
-};
-struct LongInt {
-  long v;
-  int i;
-};
-struct ShortInt {
-  short v;
-  int i;
-};
-struct LongDoubleInt {
-  long double v;
-  int i;
-};
-
 static struct Operand table[96];
 static int entries;
 
@@ -41,14 +20,53 @@ enum {
   kForFloat = kOrder | kArith,
 };
 
+// The C types of numbers: s(hort), i(nt), l(ong), f(loat), d(ouble) and (long double) x, of whose bytes ten count.
+static int bytes_of(char c) { return c == 's' ? 2 : c == 'i' || c == 'f' ? 4 : c == 'x' ? 10 : 8; }
+
+static void put_number(unsigned char* at, char c, double value) {
+  if (c == 's') memcpy(at, &(short){(short)value}, 2);
+  if (c == 'i') memcpy(at, &(int){(int)value}, 4);
+  if (c == 'l') memcpy(at, &(long){(long)value}, 8);
+  if (c == 'f') memcpy(at, &(float){(float)value}, 4);
+  if (c == 'd') memcpy(at, &value, 8);
+  if (c == 'x') memcpy(at, &(long double){value}, 10);
+}
+
+static long double get_number(const unsigned char* at, char c) {
+  short s;
+  int i;
+  long l;
+  float f;
+  double d;
+  long double x = 0;
+  if (c == 's') return memcpy(&s, at, 2), s;
+  if (c == 'i') return memcpy(&i, at, 4), i;
+  if (c == 'l') return memcpy(&l, at, 8), l;
+  if (c == 'f') return memcpy(&f, at, 4), f;
+  if (c == 'd') return memcpy(&d, at, 8), d;
+  return memcpy(&x, at, 10), x;
+}
+
+// The type of a float of so many bytes.
+static char float_of(int bytes) { return bytes == 4 ? 'f' : bytes == 8 ? 'd' : 'x'; }
+
 static void add(const char* name, MPI_Datatype type, enum OperandKind kind, int bytes, int ops) {
   int size = 0;
   MPI_Aint lb = 0, extent = 0;
   if (type == MPI_DATATYPE_NULL) return;
   if (MPI_Type_size(type, &size) != MPI_SUCCESS || size <= 0) return;  // the host lacks the language or the format
   if (MPI_Type_get_extent(type, &lb, &extent) != MPI_SUCCESS) return;
-  if (bytes == 0) bytes = (int)extent;
-  table[entries++] = (struct Operand){name, type, kind, bytes, (int)extent, ops};
+  table[entries++] =
+      (struct Operand){.name = name, .type = type, .kind = kind, .bytes = bytes, .extent = (int)extent, .ops = ops};
+}
+
+static void add_pair(const char* name, MPI_Datatype type, char value, char index) {
+  const int before = entries, at = bytes_of(value) == 10 ? 16 : bytes_of(value) > 4 ? 8 : 4;
+  add(name, type, kPair, at * 2, kPlaces);
+  if (entries == before) return;
+  table[before].value = value;
+  table[before].index = index;
+  table[before].index_at = at;
 }
 
 int operand_count(void) {
@@ -88,12 +106,12 @@ int operand_count(void) {
   add("MPI_CXX_BOOL", MPI_CXX_BOOL, kTruth, 1, kLogic);
   add("MPI_CXX_FLOAT_COMPLEX", MPI_CXX_FLOAT_COMPLEX, kComplex, 8, kArith);
   add("MPI_CXX_DOUBLE_COMPLEX", MPI_CXX_DOUBLE_COMPLEX, kComplex, 16, kArith);
-  add("MPI_FLOAT_INT", MPI_FLOAT_INT, kPair, sizeof(struct FloatInt), kPlaces);
-  add("MPI_DOUBLE_INT", MPI_DOUBLE_INT, kPair, sizeof(struct DoubleInt), kPlaces);
-  add("MPI_LONG_INT", MPI_LONG_INT, kPair, sizeof(struct LongInt), kPlaces);
-  add("MPI_SHORT_INT", MPI_SHORT_INT, kPair, sizeof(struct ShortInt), kPlaces);
-  add("MPI_2INT", MPI_2INT, kPair, 8, kPlaces);
-  add("MPI_LONG_DOUBLE_INT", MPI_LONG_DOUBLE_INT, kPair, sizeof(struct LongDoubleInt), kPlaces);
+  add_pair("MPI_FLOAT_INT", MPI_FLOAT_INT, 'f', 'i');
+  add_pair("MPI_DOUBLE_INT", MPI_DOUBLE_INT, 'd', 'i');
+  add_pair("MPI_LONG_INT", MPI_LONG_INT, 'l', 'i');
+  add_pair("MPI_SHORT_INT", MPI_SHORT_INT, 's', 'i');
+  add_pair("MPI_2INT", MPI_2INT, 'i', 'i');
+  add_pair("MPI_LONG_DOUBLE_INT", MPI_LONG_DOUBLE_INT, 'x', 'i');
   add("MPI_INTEGER", MPI_INTEGER, kInteger, 4, kForNumber);
   add("MPI_INTEGER1", MPI_INTEGER1, kInteger, 1, kForNumber);
   add("MPI_INTEGER2", MPI_INTEGER2, kInteger, 2, kForNumber);
@@ -109,9 +127,9 @@ int operand_count(void) {
   add("MPI_DOUBLE_COMPLEX", MPI_DOUBLE_COMPLEX, kComplex, 16, kArith);
   add("MPI_COMPLEX8", MPI_COMPLEX8, kComplex, 8, kArith);
   add("MPI_COMPLEX16", MPI_COMPLEX16, kComplex, 16, kArith);
-  add("MPI_2INTEGER", MPI_2INTEGER, kPair, 8, kPlaces);
-  add("MPI_2REAL", MPI_2REAL, kPair, 8, kPlaces);
-  add("MPI_2DOUBLE_PRECISION", MPI_2DOUBLE_PRECISION, kPair, 16, kPlaces);
+  add_pair("MPI_2INTEGER", MPI_2INTEGER, 'i', 'i');
+  add_pair("MPI_2REAL", MPI_2REAL, 'f', 'f');
+  add_pair("MPI_2DOUBLE_PRECISION", MPI_2DOUBLE_PRECISION, 'd', 'd');
 #ifdef MPI_REAL2
   add("MPI_REAL2", MPI_REAL2, kHalf, 2, kForFloat);
 #endif
@@ -140,14 +158,6 @@ static double exact(uint64_t draw, int op) {
 
 static double general(uint64_t draw) { return ((double)(draw >> 11) / 9007199254740992.0 - 0.3) * 3; }
 
-static void put_float(unsigned char* at, int bytes, double value) {
-  float f = (float)value;
-  long double l = (long double)value;
-  if (bytes == 4) memcpy(at, &f, 4);
-  if (bytes == 8) memcpy(at, &value, 8);
-  if (bytes == 16) memcpy(at, &l, 10);
-}
-
 double operand_value(const struct Operand* type, uint64_t key, int index, int part) {
   uint64_t state = key + (uint64_t)index;
   uint64_t draw = check_random(&state);
@@ -157,29 +167,8 @@ double operand_value(const struct Operand* type, uint64_t key, int index, int pa
 }
 
 static void put_pair(const struct Operand* type, unsigned char* at, uint64_t draw) {
-  int value = (int)(draw % 5) - 2, place = (int)(draw >> 8) % 100;
-  bool real_index = strcmp(type->name, "MPI_2REAL") == 0, double_index = strstr(type->name, "2DOUBLE") != NULL;
-  if (real_index) {
-    memcpy(at, &(float[2]){(float)value, (float)place}, 8);
-  } else if (double_index) {
-    memcpy(at, &(double[2]){value, place}, 16);
-  } else if (type->type == MPI_FLOAT_INT) {
-    *(struct FloatInt*)at = (struct FloatInt){(float)value, place};
-  } else if (type->type == MPI_DOUBLE_INT) {
-    memcpy(at, &(double){value}, 8);
-    memcpy(at + offsetof(struct DoubleInt, i), &place, 4);
-  } else if (type->type == MPI_LONG_INT) {
-    memcpy(at, &(long){value}, 8);
-    memcpy(at + offsetof(struct LongInt, i), &place, 4);
-  } else if (type->type == MPI_SHORT_INT) {
-    memcpy(at, &(short){(short)value}, 2);
-    memcpy(at + offsetof(struct ShortInt, i), &place, 4);
-  } else if (type->type == MPI_LONG_DOUBLE_INT) {
-    put_float(at, 16, value);
-    memcpy(at + offsetof(struct LongDoubleInt, i), &place, 4);
-  } else {
-    memcpy(at, &(int[2]){value, place}, 8);
-  }
+  put_number(at, type->value, (int)(draw % 5) - 2);
+  put_number(at + type->index_at, type->index, (int)(draw >> 8) % 100);
 }
 
 // All bits, but where Open MPI is not to be compared with: its sums of 8 and 16 bits stop at the largest value instead
@@ -211,15 +200,15 @@ static void put_one(const struct Operand* type, unsigned char* at, uint64_t key,
       break;
     }
     case kFloat:
-      put_float(at, type->bytes, exactly ? exact(draw, op) : operand_value(type, key, index, 0));
+      put_number(at, float_of(type->bytes), exactly ? exact(draw, op) : operand_value(type, key, index, 0));
       break;
     case kComplex:
-      put_float(at, half, exactly ? exact(draw, op) : operand_value(type, key, index, 0));
+      put_number(at, float_of(half), exactly ? exact(draw, op) : operand_value(type, key, index, 0));
       // A product of numbers on an axis stays exact.
-      put_float(at + half, half,
-                !exactly      ? operand_value(type, key, index, 1)
-                : op == kProd ? 0
-                              : exact(draw >> 20, op));
+      put_number(at + half, float_of(half),
+                 !exactly      ? operand_value(type, key, index, 1)
+                 : op == kProd ? 0
+                               : exact(draw >> 20, op));
       break;
     case kPair:
       put_pair(type, at, draw);
@@ -234,22 +223,7 @@ void operand_fill(const struct Operand* type, void* out, int count, uint64_t key
 }
 
 static bool same_float(const unsigned char* a, const unsigned char* b, int bytes) {
-  if (bytes == 16) {
-    long double x, y;
-    memcpy(&x, a, 16);
-    memcpy(&y, b, 16);
-    return x == y;
-  }
-  if (bytes == 8) {
-    double x, y;
-    memcpy(&x, a, 8);
-    memcpy(&y, b, 8);
-    return x == y;
-  }
-  float x, y;
-  memcpy(&x, a, 4);
-  memcpy(&y, b, 4);
-  return x == y;
+  return get_number(a, float_of(bytes)) == get_number(b, float_of(bytes));
 }
 
 // The bytes that carry a value; the others are padding, which nobody has to keep.
@@ -261,9 +235,11 @@ static bool same_one(const struct Operand* type, const unsigned char* a, const u
     return memcmp(a, b, value) == 0 && memcmp(a + half, b + half, value) == 0;
   }
   if (type->kind == kFloat && type->bytes == 16) return memcmp(a, b, 10) == 0;
-  if (type->type == MPI_SHORT_INT) return memcmp(a, b, 2) == 0 && memcmp(a + 4, b + 4, 4) == 0;
-  if (type->type == MPI_LONG_DOUBLE_INT) return memcmp(a, b, 10) == 0 && memcmp(a + 16, b + 16, 4) == 0;
-  if (type->type == MPI_DOUBLE_INT || type->type == MPI_LONG_INT) return memcmp(a, b, 12) == 0;
+  if (type->kind == kPair) {
+    const int at = type->index_at;
+    return memcmp(a, b, (size_t)bytes_of(type->value)) == 0 &&
+           memcmp(a + at, b + at, (size_t)bytes_of(type->index)) == 0;
+  }
   return memcmp(a, b, (size_t)type->bytes) == 0;
 }
 
@@ -279,50 +255,14 @@ int operand_differs(const struct Operand* type, const void* a, const void* b, in
 double operand_read(const struct Operand* type, const void* base, int index, int part) {
   int bytes = type->kind == kComplex ? type->bytes / 2 : type->bytes;
   const unsigned char* at = (const unsigned char*)base + (size_t)index * (size_t)type->extent + part * bytes;
-  float f;
-  double d;
-  long double l = 0;
-  if (bytes == 4) return memcpy(&f, at, 4), (double)f;
-  if (bytes == 8) return memcpy(&d, at, 8), d;
-  return memcpy(&l, at, 10), (double)l;
-}
-
-static void read_pair(const struct Operand* type, const unsigned char* at, double* value, double* place) {
-  int i = 0;
-  long l;
-  short s;
-  float f[2];
-  long double d = 0;
-  if (strcmp(type->name, "MPI_2REAL") == 0) {
-    memcpy(f, at, 8);
-    *value = f[0], *place = f[1];
-  } else if (strstr(type->name, "2DOUBLE") != NULL) {
-    memcpy(value, at, 8), memcpy(place, at + 8, 8);
-  } else if (type->type == MPI_FLOAT_INT) {
-    memcpy(f, at, 4), memcpy(&i, at + offsetof(struct FloatInt, i), 4);
-    *value = f[0], *place = i;
-  } else if (type->type == MPI_DOUBLE_INT) {
-    memcpy(value, at, 8), memcpy(&i, at + offsetof(struct DoubleInt, i), 4);
-    *place = i;
-  } else if (type->type == MPI_LONG_INT) {
-    memcpy(&l, at, 8), memcpy(&i, at + offsetof(struct LongInt, i), 4);
-    *value = (double)l, *place = i;
-  } else if (type->type == MPI_SHORT_INT) {
-    memcpy(&s, at, 2), memcpy(&i, at + offsetof(struct ShortInt, i), 4);
-    *value = s, *place = i;
-  } else if (type->type == MPI_LONG_DOUBLE_INT) {
-    memcpy(&d, at, 10), memcpy(&i, at + offsetof(struct LongDoubleInt, i), 4);
-    *value = (double)d, *place = i;
-  } else {
-    memcpy(&i, at, 4), *value = i;
-    memcpy(&i, at + 4, 4), *place = i;
-  }
+  return (double)get_number(at, float_of(bytes));
 }
 
 void operand_choose(const struct Operand* type, void* pair, const void* other, int op) {
-  double value, place, other_value, other_place;
-  read_pair(type, pair, &value, &place);
-  read_pair(type, other, &other_value, &other_place);
+  const long double value = get_number(pair, type->value), other_value = get_number(other, type->value);
+  const unsigned char *index = (const unsigned char*)pair + type->index_at,
+                      *other_index = (const unsigned char*)other + type->index_at;
   bool further = op == kMinloc ? other_value < value : other_value > value;
-  if (further || (other_value == value && other_place < place)) memcpy(pair, other, (size_t)type->extent);
+  bool before = get_number(other_index, type->index) < get_number(index, type->index);
+  if (further || (other_value == value && before)) memcpy(pair, other, (size_t)type->extent);
 }

@@ -10,7 +10,9 @@ struct Operand {
   MPI_Datatype type;
   enum OperandKind kind;
   int bytes, extent;
-  int ops;  // bit 1 << kMax and so on: the standard defines that operation for it
+  int ops;            // bit 1 << kMax and so on: the standard defines that operation for it
+  char value, index;  // of a pair: letters of their C types, as coll_operand.c explains
+  int index_at;
 };
 enum { kMax, kMin, kSum, kProd, kLand, kBand, kLor, kBor, kLxor, kBxor, kMinloc, kMaxloc, kOps };
 
