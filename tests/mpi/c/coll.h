@@ -27,6 +27,7 @@ struct CollLoop coll_loop(uint64_t key, int least, int most);
 bool coll_next(struct CollLoop* loop);  // collective
 int coll_pick(uint64_t* state, int n);  // 0 .. n - 1
 bool coll_chance(uint64_t* state, int percent);
+void coll_shuffle(int* list, int count, uint64_t* state);
 
 MPI_Comm coll_host(void);  // the ranks of the world, served by the host whatever zerohop does
 bool coll_named(const char* collective, const char* algorithm);  // by ZEROHOP_ALGORITHM; null: any
@@ -36,6 +37,7 @@ bool coll_one_node(void);   // all ranks have one node, in truth and as zerohop 
 /// Verifies on a communicator of the host that all ranks hold the same value.
 void coll_expect_same(uint64_t value, const char* what);
 uint64_t coll_hash(const void* data, size_t len_bytes);
+void coll_expect_works(MPI_Comm comm, int key);  // a sum, and a broadcast from a rank that `key` picks
 
 // ---- memory
 
@@ -88,6 +90,25 @@ void coll_type_free(struct CollType* type);
 void coll_span(const struct CollType* type, int count, MPI_Aint* low, MPI_Aint* high);
 /// Writes the message of `key` to where `count` elements at `at` lie.
 void coll_put(unsigned char* at, const struct CollType* type, int count, uint64_t key);
+
+// ---- sides
+
+// What one rank gives or takes in a call: a piece for, or from, each peer.
+enum { kMostPieces = 2 * kMostRanks };
+struct CollSide {
+  int pieces;
+  bool listed, typed;  // counts and displacements; a type for each piece, too
+  int units[kMostPieces], counts[kMostPieces], displs[kMostPieces];
+  MPI_Aint at[kMostPieces];            // bytes from the base
+  struct CollType types[kMostPieces];  // one for all if not typed
+  MPI_Datatype handles[kMostPieces];
+  struct CollBuffer buffer;
+};
+/// Lays out pieces of side->units: one behind the other or, if listed, in any order with gaps. `types` picks their
+/// types, of as many units as one of the `n` in `each`.
+void coll_side_make(struct CollSide* side, int unit, const int* each, int n, uint64_t* types, uint64_t* own);
+void coll_side_put(struct CollSide* side, int piece, uint64_t key);  // writes a message into the image
+void coll_side_free(struct CollSide* side);
 
 // ---- calls
 

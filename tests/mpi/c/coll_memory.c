@@ -48,6 +48,13 @@ bool coll_next(struct CollLoop* loop) {
 
 int coll_pick(uint64_t* state, int n) { return (int)(check_random(state) % (uint64_t)n); }
 bool coll_chance(uint64_t* state, int percent) { return coll_pick(state, 100) < percent; }
+void coll_shuffle(int* list, int count, uint64_t* state) {
+  for (int i = count - 1; i > 0; --i) {
+    int j = coll_pick(state, i + 1), swap = list[i];
+    list[i] = list[j];
+    list[j] = swap;
+  }
+}
 
 MPI_Comm coll_host(void) {
   static MPI_Comm host = MPI_COMM_NULL;
@@ -111,6 +118,17 @@ void coll_expect_same(uint64_t value, const char* what) {
   uint64_t mine[2] = {value, ~value}, least[2] = {0, 0};
   OK(MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, coll_host()));
   EXPECT(least[0] == ~least[1], "%s: not the same on all ranks", what);
+}
+
+void coll_expect_works(MPI_Comm comm, int key) {
+  int rank, size, sum = -1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
+  EXPECT_EQ(sum, size * (size - 1) / 2);
+  int root = size - 1 - key % size, item = rank == root ? key : -1;
+  OK(MPI_Bcast(&item, 1, MPI_INT, root, comm));
+  EXPECT_EQ(item, key);
 }
 
 // ---- memory

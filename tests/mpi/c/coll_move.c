@@ -2,19 +2,6 @@
 // out here and compared byte for byte, with everything around it; send buffers must stay as they are.
 #include "coll.h"
 
-enum Style { kUniform, kListed, kTyped };  // one count; counts and displacements; types too (Alltoallw)
-
-// What one rank gives or takes: a piece for, or from, each peer.
-struct Side {
-  int pieces;
-  enum Style style;
-  int first_peer;  // of piece 0: 0 if there are many
-  int units[kMostRanks], counts[kMostRanks], displs[kMostRanks];
-  struct CollType types[kMostRanks];  // all the same but for kTyped
-  MPI_Datatype handles[kMostRanks];
-  struct CollBuffer buffer;
-};
-
 // Several hosts cut messages by the extent or count of their own datatype, lose count when one rank has everything, or
 // hang in place: so these are cases of their own.
 enum Spread { kAlike, kUnlike, kLopsided, kInPlace };
@@ -27,59 +14,20 @@ struct Item {
   int units[kMostRanks][kMostRanks];  // from, to
 };
 
-static const struct CollType* type_of(const struct Side* side, int piece) {
-  return &side->types[side->style == kTyped ? piece : 0];
+static bool is_listed(enum CollWhat what) {
+  return what == kGatherv || what == kScatterv || what == kAllgatherv || what == kAlltoallv || what == kAlltoallw;
 }
 
-static MPI_Aint place_of(const struct Side* side, int piece) {
-  return side->style == kTyped ? side->displs[piece] : side->displs[piece] * side->types[0].extent;
-}
-
-// Units per element of a type that can carry all pieces of the item, on whatever rank.
-static int common_units(const struct Item* it, uint64_t* state) {
+// Units per element with which a type can carry all pieces of the item, on whatever rank; returns how many there are.
+static int common_units(const struct Item* it, int* allowed) {
   static const int kTry[] = {12, 6, 4, 3, 2, 1};
-  int allowed[6], count = 0;
+  int count = 0;
   for (int i = 0; i < 6; ++i) {
     bool fits = true;
     for (int p = 0; p < it->size * it->size; ++p) fits = fits && it->units[p / it->size][p % it->size] % kTry[i] == 0;
     if (fits) allowed[count++] = kTry[i];
   }
-  return allowed[coll_pick(state, count)];
-}
-
-static void make_side(struct Side* side, const struct Item* it, uint64_t types, uint64_t* own) {
-  int n = side->pieces, order[kMostRanks];
-  side->types[0].map = NULL;
-  for (int p = 0; p < n; ++p) {
-    if (p == 0 || side->style == kTyped) {
-      int each = common_units(it, &types);
-      side->types[p] = coll_type(it->unit, each, &types);
-    }
-    side->counts[p] = side->units[p] / type_of(side, p)->units;
-    side->handles[p] = type_of(side, p)->type;
-    order[p] = p;
-  }
-  for (int i = n - 1; i > 0 && side->style != kUniform; --i) {
-    int j = coll_pick(own, i + 1), swap = order[i];
-    order[i] = order[j];
-    order[j] = swap;
-  }
-  MPI_Aint low = 0, high = 0, next = 0;
-  for (int i = 0; i < n; ++i) {
-    int p = order[i];
-    MPI_Aint from, to;
-    coll_span(type_of(side, p), side->counts[p], &from, &to);
-    if (side->style == kTyped) {
-      side->displs[p] = (int)((next - from + 7) / 8 * 8);
-      next = side->displs[p] + to + 8 * coll_pick(own, 3);
-    } else {
-      side->displs[p] = (int)next;
-      next += side->counts[p] + (side->style == kListed ? coll_pick(own, 3) : 0);
-    }
-    if (place_of(side, p) + from < low) low = place_of(side, p) + from;
-    if (place_of(side, p) + to > high) high = place_of(side, p) + to;
-  }
-  coll_make(&side->buffer, low, high, own);
+  return count;
 }
 
 static uint64_t key_of(const struct Item* it, int from, int to) {
@@ -87,17 +35,14 @@ static uint64_t key_of(const struct Item* it, int from, int to) {
   return check_key(it->item, it->what, from, same_for_all ? -1 : to);
 }
 
-static void fill_piece(const struct Item* it, struct Side* side, int piece, bool sent) {
-  int peer = side->first_peer + piece;
-  uint64_t key = sent ? key_of(it, it->rank, peer) : key_of(it, peer, it->rank);
-  MPI_Aint at = place_of(side, piece);
-  coll_put(coll_image(&side->buffer, at), type_of(side, piece), side->counts[piece], key);
+// A side with a piece for one rank has it for the root.
+static int first_peer(const struct Item* it, const struct CollSide* side) {
+  return side->pieces == it->size ? 0 : it->root;
 }
 
-static void free_side(struct Side* side) {
-  if (side->pieces == 0) return;
-  coll_free(&side->buffer);
-  for (int p = 0; p < (side->style == kTyped ? side->pieces : 1); ++p) coll_type_free(&side->types[p]);
+static void fill_piece(const struct Item* it, struct CollSide* side, int piece, bool sent) {
+  int peer = first_peer(it, side) + piece;
+  coll_side_put(side, piece, sent ? key_of(it, it->rank, peer) : key_of(it, peer, it->rank));
 }
 
 static int pick_units(uint64_t* shared, int unit, int size) {
@@ -113,14 +58,12 @@ static int pick_units(uint64_t* shared, int unit, int size) {
 
 // Who sends how much to whom.
 static void plan(struct Item* it, uint64_t* shared) {
-  bool listed = it->what == kGatherv || it->what == kScatterv || it->what == kAllgatherv || it->what == kAlltoallv ||
-                it->what == kAlltoallw;
   bool pairs = it->what == kAlltoallv || it->what == kAlltoallw;
   int all = pick_units(shared, it->unit, it->size);
   for (int i = 0; i < it->size; ++i) {
     for (int j = 0; j < it->size; ++j) {
       int units = all;
-      if (listed) {
+      if (is_listed(it->what)) {
         uint64_t draw = check_key(it->item, pairs ? (i < j ? i : j) : 0, pairs ? (i < j ? j : i) : 0, (int)*shared);
         // Gatherv and Allgatherv tell by the sender, Scatterv by the receiver; pairs are symmetric, as in place needs.
         if (!pairs) draw = check_key(it->item, it->what == kScatterv ? j : i, 0, (int)*shared);
@@ -134,56 +77,49 @@ static void plan(struct Item* it, uint64_t* shared) {
   check_random(shared);
 }
 
-static void set_up(const struct Item* it, struct Side* send, struct Side* recv) {
-  bool is_root = it->rank == it->root;
-  enum Style style =
-      it->what == kAlltoallw                                                                               ? kTyped
-      : it->what == kGatherv || it->what == kScatterv || it->what == kAllgatherv || it->what == kAlltoallv ? kListed
-                                                                                                           : kUniform;
-  send->first_peer = recv->first_peer = 0;
-  send->style = recv->style = kUniform;
+static void set_up(const struct Item* it, struct CollSide* send, struct CollSide* recv) {
+  bool is_root = it->rank == it->root, listed = is_listed(it->what);
   send->pieces = recv->pieces = 1;
+  send->listed = recv->listed = false;
+  send->typed = recv->typed = it->what == kAlltoallw;
   switch (it->what) {
     case kBcast:
       send->pieces = is_root;
       recv->pieces = !is_root;
-      recv->first_peer = it->root;
       break;
     case kGather:
     case kGatherv:
-      send->first_peer = it->root;
       recv->pieces = is_root ? it->size : 0;
-      recv->style = style;
+      recv->listed = listed;
       break;
     case kScatter:
     case kScatterv:
       send->pieces = is_root ? it->size : 0;
-      send->style = style;
-      recv->first_peer = it->root;
+      send->listed = listed;
       break;
     case kAllgather:
     case kAllgatherv:
       recv->pieces = it->size;
-      recv->style = style;
+      recv->listed = listed;
       break;
     default:
       send->pieces = recv->pieces = it->size;
-      send->style = recv->style = style;
+      send->listed = recv->listed = listed;
   }
   for (int p = 0; p < it->size; ++p) {
-    int s = send->first_peer + p, r = recv->first_peer + p;
+    int s = first_peer(it, send) + p, r = first_peer(it, recv) + p;
     send->units[p] = s < it->size ? it->units[it->rank][s] : 0;
     recv->units[p] = r < it->size ? it->units[r][it->rank] : 0;
   }
 }
 
 // In place: the piece, or for Alltoall all pieces, that this rank would send lies where it would receive it.
-static void apply_in_place(const struct Item* it, struct Side* send, struct Side* recv, struct CollCall* call) {
-  struct Side* kept = it->what == kScatter || it->what == kScatterv ? send : recv;
-  struct Side* unused = kept == send ? recv : send;
+static void apply_in_place(const struct Item* it, struct CollSide* send, struct CollSide* recv, struct CollCall* call) {
+  struct CollSide* kept = it->what == kScatter || it->what == kScatterv ? send : recv;
+  struct CollSide* unused = kept == send ? recv : send;
   bool here = it->what >= kAllgather || it->rank == it->root;
   if (!here) return;
-  free_side(unused);
+  coll_side_free(unused);
   unused->pieces = 0;
   if (kept == send) {
     call->recv = MPI_IN_PLACE;
@@ -201,14 +137,14 @@ static void apply_in_place(const struct Item* it, struct Side* send, struct Side
   }
 }
 
-static void fill(const struct Item* it, struct Side* send, struct Side* recv) {
+static void fill(const struct Item* it, struct CollSide* send, struct CollSide* recv) {
   for (int p = 0; p < send->pieces; ++p) fill_piece(it, send, p, true);
   if (send->pieces) memcpy(send->buffer.area, send->buffer.image, send->buffer.len_bytes);
   if (recv->pieces) memcpy(recv->buffer.area, recv->buffer.image, recv->buffer.len_bytes);
   for (int p = 0; p < recv->pieces; ++p) fill_piece(it, recv, p, false);
 }
 
-static void arguments(const struct Item* it, struct Side* send, struct Side* recv, struct CollCall* call) {
+static void arguments(const struct Item* it, struct CollSide* send, struct CollSide* recv, struct CollCall* call) {
   // What is not significant at a rank is nonsense there.
   call->sendcount = call->recvcount = -1;
   call->sendtype = call->recvtype = MPI_DATATYPE_NULL;
@@ -220,7 +156,7 @@ static void arguments(const struct Item* it, struct Side* send, struct Side* rec
     call->sdispls = send->displs;
     call->sendtypes = send->handles;
   }
-  struct Side* side = it->what == kBcast && send->pieces ? send : recv;
+  struct CollSide* side = it->what == kBcast && send->pieces ? send : recv;
   if (side->pieces) {
     call->recv = side->buffer.base;
     call->recvcount = side->counts[0];
@@ -233,7 +169,7 @@ static void arguments(const struct Item* it, struct Side* send, struct Side* rec
 
 static void move_one(MPI_Comm comm, struct Item* it, struct CollLoop* loop, enum CollForm form) {
   unsigned char stack[40000];
-  static struct Side send, recv;
+  static struct CollSide send, recv;
   coll_lend_stack(stack, sizeof stack);
   it->item = loop->item;
   it->root = coll_pick(&loop->shared, it->size);
@@ -242,9 +178,10 @@ static void move_one(MPI_Comm comm, struct Item* it, struct CollLoop* loop, enum
   plan(it, &loop->shared);
   set_up(it, &send, &recv);
   // Displacements and kinds of memory are always each rank's own.
-  uint64_t types = it->spread == kUnlike ? loop->own : check_random(&loop->shared);
-  if (send.pieces) make_side(&send, it, types, &loop->own);
-  if (recv.pieces) make_side(&recv, it, types + 1000000, &loop->own);
+  uint64_t types = it->spread == kUnlike ? loop->own : check_random(&loop->shared), others = types + 1000000;
+  int each[6], n = common_units(it, each);
+  if (send.pieces) coll_side_make(&send, it->unit, each, n, &types, &loop->own);
+  if (recv.pieces) coll_side_make(&recv, it->unit, each, n, &others, &loop->own);
   check_random(&loop->own);
   struct CollCall call = {.what = it->what, .form = form, .comm = comm, .root = it->root};
   arguments(it, &send, &recv, &call);
@@ -265,8 +202,8 @@ static void move_one(MPI_Comm comm, struct Item* it, struct CollLoop* loop, enum
     coll_verify(&send.buffer, text);
   }
   if (recv.pieces) coll_verify(&recv.buffer, name);
-  free_side(&send);
-  free_side(&recv);
+  coll_side_free(&send);
+  coll_side_free(&recv);
   coll_lend_stack(NULL, 0);
 }
 

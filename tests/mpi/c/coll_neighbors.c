@@ -7,7 +7,7 @@
 #pragma GCC diagnostic ignored "-Wstringop-overread"
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 
-enum { kMostEdges = 2 * kMostRanks };
+enum { kMostEdges = kMostPieces };
 
 // ---- who is next to whom
 
@@ -22,14 +22,6 @@ struct Around {
   struct Edges sources, destinations;
   struct Edges of[kMostRanks];  // everybody's destinations
 };
-
-static void shuffle(int* list, int count, uint64_t* state) {
-  for (int i = count - 1; i > 0; --i) {
-    int j = coll_pick(state, i + 1), swap = list[i];
-    list[i] = list[j];
-    list[j] = swap;
-  }
-}
 
 // Edges from `from` to `to`: none, one or two, and few where there are many ranks.
 static int edges_between(uint64_t draw, int from, int to, int size) {
@@ -85,8 +77,8 @@ static void make_graph(MPI_Comm comm, int size, uint64_t draw, struct Around* a)
 static void make_distributed(MPI_Comm comm, int size, bool adjacent, uint64_t draw, uint64_t* own, struct Around* a) {
   int node = (a->rank + 1) % size;  // whose edges this rank tells of
   struct Edges to = edges_from(draw, adjacent ? a->rank : node, size), in = edges_to(draw, a->rank, size);
-  shuffle(to.rank, to.count, own);
-  shuffle(in.rank, in.count, own);
+  coll_shuffle(to.rank, to.count, own);
+  coll_shuffle(in.rank, in.count, own);
   int weights[2][kMostEdges] = {{0}}, weighted;
   bool weigh = adjacent && draw % 2;
   if (adjacent) {
@@ -131,20 +123,12 @@ enum What { kToAll, kToAllv, kEach, kEachv, kEachw, kNeighborWhats };
 static const char* const kWhatNames[] = {"Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall",
                                          "Neighbor_alltoallv", "Neighbor_alltoallw"};
 
-struct Side {
-  int blocks;
-  int units[kMostEdges], counts[kMostEdges], displs[kMostEdges];
-  MPI_Aint at[kMostEdges];  // bytes
-  struct CollType types[kMostEdges];
-  MPI_Datatype handles[kMostEdges];
-  struct CollBuffer buffer;
-};
 struct Item {
   enum What what;
   enum CollForm form;
   int item, unit, units;
   struct Around around;
-  struct Side send, recv;
+  struct CollSide send, recv;
 };
 
 #define EACH_WHAT(CALL)                                                                                          \
@@ -163,10 +147,10 @@ struct Item {
     default:                                                                                                     \
       return MPI_ERR_OTHER;                                                                                      \
   }
-#define ARGUMENTS                                   \
-  const struct Side *s = &it->send, *r = &it->recv; \
-  const void* out = s->buffer.base;                 \
-  void* in = r->buffer.base;                        \
+#define ARGUMENTS                                       \
+  const struct CollSide *s = &it->send, *r = &it->recv; \
+  const void* out = s->buffer.base;                     \
+  void* in = r->buffer.base;                            \
   MPI_Comm comm = it->around.comm
 
 #define AS_BLOCKING(name, ...) return MPI_N##name(__VA_ARGS__)
@@ -224,70 +208,30 @@ static int units_of(const struct Item* it, int from, int place) {
   return coll_chance(&state, 20) ? 0 : 12 * coll_pick(&state, it->units / 12 + 2);
 }
 
-// Lays the blocks out: one after the other, or (v and w) in any order with gaps.
-static void make_side(struct Item* it, struct Side* side, bool listed, uint64_t* own) {
-  static const int kEach[] = {1, 2, 3, 4, 6, 12};
-  int order[kMostEdges];
-  bool typed = it->what == kEachw;
-  side->types[0].map = NULL;
-  for (int b = 0; b < side->blocks; ++b) {
-    if (b == 0 || typed) side->types[b] = coll_type(it->unit, kEach[coll_pick(own, 6)], own);
-    const struct CollType* type = &side->types[typed ? b : 0];
-    side->counts[b] = side->units[b] / type->units;
-    side->handles[b] = type->type;
-    order[b] = b;
-  }
-  if (listed) shuffle(order, side->blocks, own);
-  MPI_Aint low = 0, high = 0, next = 0;
-  for (int i = 0; i < side->blocks; ++i) {
-    int b = order[i];
-    const struct CollType* type = &side->types[typed ? b : 0];
-    MPI_Aint from, to;
-    coll_span(type, side->counts[b], &from, &to);
-    if (typed) {
-      side->at[b] = (next - from + 7) / 8 * 8;
-      next = side->at[b] + to + 8 * coll_pick(own, 3);
-    } else {
-      side->displs[b] = (int)next;
-      side->at[b] = next * type->extent;
-      next += side->counts[b] + (listed ? coll_pick(own, 3) : 0);
-    }
-    if (side->at[b] + from < low) low = side->at[b] + from;
-    if (side->at[b] + to > high) high = side->at[b] + to;
-  }
-  coll_make(&side->buffer, low, high, own);
-}
-
-static void put(const struct Item* it, struct Side* side, int block, uint64_t key) {
-  const struct CollType* type = &side->types[it->what == kEachw ? block : 0];
-  coll_put(coll_image(&side->buffer, side->at[block]), type, side->counts[block], key);
-}
-
-static void free_side(const struct Item* it, struct Side* side) {
-  coll_free(&side->buffer);
-  for (int b = 0; b < side->blocks && (b == 0 || it->what == kEachw); ++b) coll_type_free(&side->types[b]);
-}
-
 // A rank without edges has one block of no use, as the counts of all ranks have to match (Open MPI takes a count of
 // nothing to receive for no call).
 static void make_sides(struct Item* it, uint64_t* own) {
   const struct Around* a = &it->around;
+  static const int kPerElement[] = {1, 2, 3, 4, 6, 12};
   int sent = to_all(it) ? 1 : a->destinations.count, received = a->sources.count;
-  it->send.blocks = sent ? sent : 1;
-  it->recv.blocks = received ? received : 1;
+  it->send.pieces = sent ? sent : 1;
+  it->recv.pieces = received ? received : 1;
+  it->send.listed = it->what >= kEachv;
+  it->recv.listed = it->what != kToAll && it->what != kEach;
+  it->send.typed = it->recv.typed = it->what == kEachw;
   it->send.units[0] = it->recv.units[0] = it->units;
   for (int b = 0; b < sent; ++b) it->send.units[b] = units_of(it, a->rank, b);
   for (int b = 0; b < received; ++b) {
     bool there = a->sources.rank[b] != MPI_PROC_NULL;
     it->recv.units[b] = there ? units_of(it, a->sources.rank[b], place_at_sender(a, b)) : it->units;
   }
-  make_side(it, &it->send, it->what >= kEachv, own);
-  make_side(it, &it->recv, it->what != kToAll && it->what != kEach, own);
-  for (int b = 0; b < sent; ++b) put(it, &it->send, b, key_of(it, a->rank, b));
+  coll_side_make(&it->send, it->unit, kPerElement, 6, own, own);
+  coll_side_make(&it->recv, it->unit, kPerElement, 6, own, own);
+  for (int b = 0; b < sent; ++b) coll_side_put(&it->send, b, key_of(it, a->rank, b));
   memcpy(it->send.buffer.area, it->send.buffer.image, it->send.buffer.len_bytes);
   for (int b = 0; b < received; ++b)
     if (a->sources.rank[b] != MPI_PROC_NULL)
-      put(it, &it->recv, b, key_of(it, a->sources.rank[b], place_at_sender(a, b)));
+      coll_side_put(&it->recv, b, key_of(it, a->sources.rank[b], place_at_sender(a, b)));
 }
 
 static int pick_units(uint64_t* shared, int unit, int size) {
@@ -317,8 +261,8 @@ static void exchange(struct Item* it, struct CollLoop* loop) {
     coll_verify(&it->send.buffer, name);
     coll_verify(&it->recv.buffer, name);
   }
-  free_side(it, &it->send);
-  free_side(it, &it->recv);
+  coll_side_free(&it->send);
+  coll_side_free(&it->recv);
   coll_lend_stack(NULL, 0);
 }
 

@@ -208,38 +208,17 @@ CASE(coll_neighbors, large_counts) {
     MPI_Request request = MPI_REQUEST_NULL;
     in[0] = in[1] = -1;
     bool same = i % 5 < 2;
-    switch (i) {
-      case 0:
-        OK(MPI_Neighbor_allgather_c(out, 1, MPI_INT, in, 1, MPI_INT, line));
-        break;
-      case 1:
-        OK(MPI_Neighbor_allgatherv_c(out, 1, MPI_INT, in, ones, places, MPI_INT, line));
-        break;
-      case 2:
-        OK(MPI_Neighbor_alltoall_c(out, 1, MPI_INT, in, 1, MPI_INT, line));
-        break;
-      case 3:
-        OK(MPI_Neighbor_alltoallv_c(out, ones, places, MPI_INT, in, ones, places, MPI_INT, line));
-        break;
-      case 4:
-        OK(MPI_Neighbor_alltoallw_c(out, ones, bytes, types, in, ones, bytes, types, line));
-        break;
-      case 5:
-        OK(MPI_Ineighbor_allgather_c(out, 1, MPI_INT, in, 1, MPI_INT, line, &request));
-        break;
-      case 6:
-        OK(MPI_Ineighbor_allgatherv_c(out, 1, MPI_INT, in, ones, places, MPI_INT, line, &request));
-        break;
-      case 7:
-        OK(MPI_Neighbor_alltoall_init_c(out, 1, MPI_INT, in, 1, MPI_INT, line, MPI_INFO_NULL, &request));
-        break;
-      case 8:
-        OK(MPI_Ineighbor_alltoallv_c(out, ones, places, MPI_INT, in, ones, places, MPI_INT, line, &request));
-        break;
-      case 9:
-        OK(MPI_Neighbor_alltoallw_init_c(out, ones, bytes, types, in, ones, bytes, types, line, MPI_INFO_NULL,
-                                         &request));
-    }
+    if (i == 0) OK(MPI_Neighbor_allgather_c(out, 1, MPI_INT, in, 1, MPI_INT, line));
+    if (i == 1) OK(MPI_Neighbor_allgatherv_c(out, 1, MPI_INT, in, ones, places, MPI_INT, line));
+    if (i == 2) OK(MPI_Neighbor_alltoall_c(out, 1, MPI_INT, in, 1, MPI_INT, line));
+    if (i == 3) OK(MPI_Neighbor_alltoallv_c(out, ones, places, MPI_INT, in, ones, places, MPI_INT, line));
+    if (i == 4) OK(MPI_Neighbor_alltoallw_c(out, ones, bytes, types, in, ones, bytes, types, line));
+    if (i == 5) OK(MPI_Ineighbor_allgather_c(out, 1, MPI_INT, in, 1, MPI_INT, line, &request));
+    if (i == 6) OK(MPI_Ineighbor_allgatherv_c(out, 1, MPI_INT, in, ones, places, MPI_INT, line, &request));
+    if (i == 7) OK(MPI_Neighbor_alltoall_init_c(out, 1, MPI_INT, in, 1, MPI_INT, line, MPI_INFO_NULL, &request));
+    if (i == 8) OK(MPI_Ineighbor_alltoallv_c(out, ones, places, MPI_INT, in, ones, places, MPI_INT, line, &request));
+    if (i == 9)
+      OK(MPI_Neighbor_alltoallw_init_c(out, ones, bytes, types, in, ones, bytes, types, line, MPI_INFO_NULL, &request));
     if (i == 7 || i == 9) OK(MPI_Start(&request));
     OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     if (i == 7 || i == 9) OK(MPI_Request_free(&request));

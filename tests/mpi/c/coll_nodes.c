@@ -4,18 +4,6 @@
 // this knows.
 #include "coll.h"
 
-// Sums and a broadcast from each rank in turn.
-static void use(MPI_Comm comm, int key) {
-  int rank, size, sum = -1, item;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &size);
-  OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
-  EXPECT_EQ(sum, size * (size - 1) / 2);
-  item = rank == key % size ? key : -1;
-  OK(MPI_Bcast(&item, 1, MPI_INT, key % size, comm));
-  EXPECT_EQ(item, key);
-}
-
 CASE(coll_nodes, communicators_come_and_go) {
   const int kReps = check_reps(1500);
   for (int i = 0; i < kReps; ++i) {
@@ -23,8 +11,8 @@ CASE(coll_nodes, communicators_come_and_go) {
     // All of them, those of even and odd rank, or all in another order.
     const int color = i % 3 == 1 ? rank % 2 : 0, key = i % 3 == 2 ? size - rank : rank;
     OK(MPI_Comm_split(comm, color, key, &made));
-    if (i % 4 != 3) use(made, i);  // some are never used
-    if (i % 5 == 4) use(comm, i);
+    if (i % 4 != 3) coll_expect_works(made, i);  // some are never used
+    if (i % 5 == 4) coll_expect_works(comm, i);
     OK(MPI_Comm_free(&made));
   }
 }
@@ -34,14 +22,14 @@ CASE(coll_nodes, many_communicators_at_once) {
   static MPI_Comm made[kMany];
   for (int i = 0; i < kMany; ++i) {
     OK(MPI_Comm_dup(comm, &made[i]));
-    use(made[i], i);
+    coll_expect_works(made[i], i);
   }
-  for (int i = 0; i < kMany; ++i) use(made[(i * 7) % kMany], i);
+  for (int i = 0; i < kMany; ++i) coll_expect_works(made[(i * 7) % kMany], i);
   // Not in the order in which they were made.
   for (int i = 0; i < kMany; ++i) OK(MPI_Comm_free(&made[(i * 7) % kMany]));
   MPI_Comm last;
   OK(MPI_Comm_dup(comm, &last));
-  use(last, 5);
+  coll_expect_works(last, 5);
   OK(MPI_Comm_free(&last));
 }
 
@@ -109,7 +97,7 @@ CASE(coll_nodes, lengths_inside_a_node) {
       }
       const bool lacks_operands = what == kAllreduce || what == kReduceScatterBlock;
       if (lacks_operands && on_last_node) EXPECT(class != MPI_SUCCESS, "%s, %d: no error", coll_what_name(what), i);
-      use(comm, i);
+      coll_expect_works(comm, i);
       free(send);
       free(recv);
     }
@@ -144,7 +132,7 @@ CASE(coll_nodes, arguments_refused_inside_a_node) {
              check_class_name(class));
     }
     OK(MPI_Barrier(comm));  // not the refused call, made again: so the others learn of it
-    use(comm, i);
+    coll_expect_works(comm, i);
     free(send);
     free(recv);
   }

@@ -90,11 +90,7 @@ static struct CollType wrap(struct CollType inner, int n, uint64_t* state) {
     displs[i] = (negative ? n / 2 - i : i) * (1 + gap);
     ones[i] = 1;
   }
-  for (int i = n - 1; i > 0; --i) {
-    int j = coll_pick(state, i + 1), swap = displs[i];
-    displs[i] = displs[j];
-    displs[j] = swap;
-  }
+  coll_shuffle(displs, n, state);
   for (int i = 0; i < n; ++i) at[i] = displs[i] * step;
   int constructor = coll_pick(state, 8);
   if (kHostLosesBytes && !coll_all_constructors && (constructor == 0 || constructor == 2)) constructor = 3;
@@ -205,4 +201,50 @@ void coll_put(unsigned char* at, const struct CollType* type, int count, uint64_
       done += piece;
     }
   }
+}
+
+static const struct CollType* type_of(const struct CollSide* side, int piece) {
+  return &side->types[side->typed ? piece : 0];
+}
+
+void coll_side_make(struct CollSide* side, int unit, const int* each, int n, uint64_t* types, uint64_t* own) {
+  int order[kMostPieces];
+  for (int p = 0; p < side->pieces; ++p) {
+    if (p == 0 || side->typed) {
+      int units = each[coll_pick(types, n)];
+      side->types[p] = coll_type(unit, units, types);
+    }
+    side->counts[p] = side->units[p] / type_of(side, p)->units;
+    side->handles[p] = type_of(side, p)->type;
+    order[p] = p;
+  }
+  if (side->listed) coll_shuffle(order, side->pieces, own);
+  MPI_Aint low = 0, high = 0, next = 0;
+  for (int i = 0; i < side->pieces; ++i) {
+    int p = order[i];
+    MPI_Aint from, to;
+    coll_span(type_of(side, p), side->counts[p], &from, &to);
+    if (side->typed) {
+      side->at[p] = (next - from + 7) / 8 * 8;
+      side->displs[p] = (int)side->at[p];
+      next = side->at[p] + to + 8 * coll_pick(own, 3);
+    } else {
+      side->displs[p] = (int)next;
+      side->at[p] = next * side->types[0].extent;
+      next += side->counts[p] + (side->listed ? coll_pick(own, 3) : 0);
+    }
+    if (side->at[p] + from < low) low = side->at[p] + from;
+    if (side->at[p] + to > high) high = side->at[p] + to;
+  }
+  coll_make(&side->buffer, low, high, own);
+}
+
+void coll_side_put(struct CollSide* side, int piece, uint64_t key) {
+  coll_put(coll_image(&side->buffer, side->at[piece]), type_of(side, piece), side->counts[piece], key);
+}
+
+void coll_side_free(struct CollSide* side) {
+  if (side->pieces == 0) return;
+  coll_free(&side->buffer);
+  for (int p = 0; p < (side->typed ? side->pieces : 1); ++p) coll_type_free(&side->types[p]);
 }
