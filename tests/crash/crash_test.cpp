@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -29,34 +27,25 @@ class Crash : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Crash, PeersEndAndNothingIsLeft) {
   const Case c = GetParam();
-  const auto before = shared_files();
-  for (const int hit : {1, c.later_hit}) {
-    SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
-    run_ranks(World::kProcesses, kRanks,
-              [&](TestBootstrap& world) {
-                engine::Config config;
-                config.cma = c.cma;
-                config.single_copy_min = 64 << 10;
-                config.wait = c.wait;
-                config.polled_senders = c.polled_senders;
-                config.ablations = c.ablations;
-                std::unique_ptr<node::Node> node;
-                std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(join(world, config, &node, &rank));
-                Survivor me(*rank, c);
-                if (world.rank() == kVictim) {
-                  die_at(c.point, hit);
-                  me.rounds();
-                  ADD_FAILURE() << "the point was never reached";
-                  return;
-                }
-                EXPECT_FALSE(me.rounds()) << "the victim lived";
-                me.farewell();
-              },
-              {.timeout_s = 30, .may_die = kVictim});
-    if (HasFailure()) return;
-  }
-  EXPECT_EQ(shared_files(), before);
+  at_hits(c.point, {1, c.later_hit}, [&](int hit) {
+    engine::Config config;
+    config.cma = c.cma;
+    config.single_copy_min = 64 << 10;
+    config.wait = c.wait;
+    config.polled_senders = c.polled_senders;
+    config.ablations = c.ablations;
+    with_ranks(kRanks, config, [&](TestBootstrap& world, Rank& rank) {
+      Survivor me(rank, c);
+      if (world.rank() == kVictim) {
+        die_at(c.point, hit);
+        me.rounds();
+        ADD_FAILURE() << "the point was never reached";
+        return;
+      }
+      EXPECT_FALSE(me.rounds()) << "the victim lived";
+      me.farewell();
+    });
+  });
 }
 
 struct TeamCase {
@@ -70,9 +59,7 @@ class CrashTeam : public ::testing::TestWithParam<TeamCase> {};
 // Collectives small and large: whoever is in one with the victim is told so, also in the next one.
 TEST_P(CrashTeam, OthersAreTold) {
   const TeamCase c = GetParam();
-  const auto before = shared_files();
-  for (const int hit : {1, 4}) {
-    SCOPED_TRACE(std::string(c.point) + ", hit " + std::to_string(hit));
+  at_hits(c.point, {1, 4}, [&](int hit) {
     run_ranks(World::kProcesses, kRanks,
               [&](TestBootstrap& world) {
                 engine::Config config;
@@ -111,9 +98,7 @@ TEST_P(CrashTeam, OthersAreTold) {
                 expect_whole(*node);
               },
               {.timeout_s = 30, .may_die = kVictim});
-    if (HasFailure()) return;
-  }
-  EXPECT_EQ(shared_files(), before);
+  });
 }
 
 class CrashStarted : public ::testing::TestWithParam<const char*> {};
@@ -152,28 +137,6 @@ Code start_until_error(Rank& rank, engine::NonblockingOnNode& small, uint64_t* n
   return Code::kOk;
 }
 
-void run_started(const char* point, int hit) {
-  run_ranks(World::kProcesses, kRanks,
-            [&](TestBootstrap& world) {
-              std::unique_ptr<node::Node> node;
-              std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(join(world, {}, &node, &rank));
-              const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
-              engine::NonblockingOnNode small(*rank, engine::NonblockingOnNode::Kind::kSlots, 5, {*members, members},
-                                              node->self());
-              if (world.rank() == kVictim) {
-                if (point == nullptr) kill(getpid(), SIGKILL);
-                die_at(point, hit);
-              }
-              uint64_t number = 0;
-              EXPECT_EQ(start_until_error(*rank, small, &number), Code::kPeerDead);
-              EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
-              EXPECT_EQ(start_until_error(*rank, small, &number), Code::kPeerDead);
-              expect_whole(*node);
-            },
-            {.timeout_s = 30, .may_die = kVictim});
-}
-
 class CrashStaged : public ::testing::TestWithParam<const char*> {};
 
 /// Allreduces of several rounds, until one has an error; the last code.
@@ -205,182 +168,159 @@ Code stage_until_error(Rank& rank, engine::NonblockingOnNode& large, uint64_t* n
   return Code::kOk;
 }
 
-void run_staged(const char* point, int hit) {
-  run_ranks(World::kProcesses, kRanks,
-            [&](TestBootstrap& world) {
-              std::unique_ptr<node::Node> node;
-              std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(join(world, {}, &node, &rank));
-              const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
-              engine::NonblockingOnNode large(*rank, engine::NonblockingOnNode::Kind::kStagedAnywhere, 5,
-                                              {*members, members}, node->self());
-              if (world.rank() == kVictim) die_at(point, hit);
-              uint64_t number = 0;
-              EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
-              EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
-              EXPECT_EQ(stage_until_error(*rank, large, &number), Code::kPeerDead);
-              expect_whole(*node);
-            },
-            {.timeout_s = 30, .may_die = kVictim});
+using Kind = engine::NonblockingOnNode::Kind;
+using UntilError = Code(Rank&, engine::NonblockingOnNode&, uint64_t*);
+
+/// Without a point the victim dies before its first call.
+void run_nonblocking(Kind kind, UntilError* until_error, const char* point, int hit) {
+  with_ranks(kRanks, {}, [&](TestBootstrap& world, Rank& rank) {
+    const auto members = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 2});
+    engine::NonblockingOnNode calls(rank, kind, 5, {*members, members}, rank.node().self());
+    if (world.rank() == kVictim) {
+      if (point == nullptr) kill(getpid(), SIGKILL);
+      die_at(point, hit);
+    }
+    uint64_t number = 0;
+    EXPECT_EQ(until_error(rank, calls, &number), Code::kPeerDead);
+    EXPECT_NE(world.rank(), kVictim) << "the point was never reached";
+    EXPECT_EQ(until_error(rank, calls, &number), Code::kPeerDead);
+    expect_whole(rank.node());
+  });
 }
 
 TEST_P(CrashStaged, OthersAreTold) {
-  const auto before = shared_files();
-  for (const int hit : {1, 4, 20}) {
-    SCOPED_TRACE(std::string(GetParam()) + ", hit " + std::to_string(hit));
-    run_staged(GetParam(), hit);
-    if (HasFailure()) return;
-  }
-  EXPECT_EQ(shared_files(), before);
+  at_hits(GetParam(), {1, 4, 20},
+          [&](int hit) { run_nonblocking(Kind::kStagedAnywhere, stage_until_error, GetParam(), hit); });
 }
 
 TEST_P(CrashStarted, OthersAreTold) {
-  const auto before = shared_files();
-  for (const int hit : {1, 50}) {
-    SCOPED_TRACE(std::string(GetParam()) + ", hit " + std::to_string(hit));
-    run_started(GetParam(), hit);
-    if (HasFailure()) return;
-  }
-  EXPECT_EQ(shared_files(), before);
+  at_hits(GetParam(), {1, 50}, [&](int hit) { run_nonblocking(Kind::kSlots, start_until_error, GetParam(), hit); });
 }
 
-TEST(CrashStartedEarly, OthersAreToldWhoWaitToKnowEachOther) { run_started(nullptr, 0); }
+TEST(CrashStartedEarly, OthersAreToldWhoWaitToKnowEachOther) {
+  run_nonblocking(Kind::kSlots, start_until_error, nullptr, 0);
+}
 
 // A receive from anybody, posted and blocking, does not wait for ever for a peer that is gone; nor does one that is
 // started afterwards, or a probe. Where others are left, they are told once and can go on.
 TEST(CrashWildcard, EndsWhenAPeerDies) {
-  run_ranks(World::kProcesses, kRanks,
-            [&](TestBootstrap& world) {
-              std::unique_ptr<node::Node> node;
-              std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(join(world, {}, &node, &rank));
-              constexpr uint64_t kAll = 5, kPair = 6, kOthers = 7, kKnown = 8;
-              const auto self = static_cast<int32_t>(world.rank());
-              const int32_t other = kRanks - kVictim - self;
-              const int32_t pair[] = {self, kVictim};
-              const int32_t others[] = {self, other};
-              rank->name_members(kPair, pair);
-              rank->name_members(kOthers, others);
-              if (self == kVictim) {
-                compute(20'000'000);
-                kill(getpid(), SIGKILL);
-              }
-              std::byte got{};
-              RecvArgs any;
-              any.buffer = {&got, 1, nullptr};
-              any.context = kOthers;
-              Request* between_the_living = rank->irecv(any);
-              any.context = kAll;
-              if (self == 0) {
-                EXPECT_EQ(rank->recv(any).code, Code::kPeerDead);
-              } else {
-                Request* posted = rank->irecv(any);
-                rank->wait(posted);
-                EXPECT_EQ(rank->result(posted).code, Code::kPeerDead);
-                rank->release(posted);
-              }
-              // The death is known now. Who is left may still send, once both know that it is.
-              engine::Result seen;
-              EXPECT_FALSE(rank->iprobe(any, &seen));
-              Request* again = rank->irecv(any);
-              EXPECT_FALSE(rank->test(between_the_living));
-              EXPECT_FALSE(rank->test(again));
-              std::byte token{7};
-              SendArgs send;
-              send.dest = static_cast<uint32_t>(other);
-              send.source = self;
-              send.data = {&token, 1, nullptr};
-              RecvArgs named = any;
-              named.peer = named.source = other;
-              for (const uint64_t context : {kKnown, kAll, kOthers}) {
-                send.context = named.context = context;
-                EXPECT_EQ(rank->send(send).code, Code::kOk);
-                if (context != kKnown) continue;
-                EXPECT_EQ(rank->recv(named).code, Code::kOk);
-              }
-              for (Request* r : {between_the_living, again}) {
-                rank->wait(r);
-                EXPECT_EQ(rank->result(r).code, Code::kOk);
-                EXPECT_EQ(rank->result(r).source, other);
-                rank->release(r);
-              }
-              // Nobody is left here.
-              any.context = kPair;
-              for (int i = 0; i < 2; ++i) {
-                EXPECT_TRUE(rank->iprobe(any, &seen));
-                EXPECT_EQ(seen.code, Code::kPeerDead);
-                EXPECT_EQ(rank->improbe(any, &seen), nullptr);
-                EXPECT_EQ(seen.code, Code::kPeerDead);
-                EXPECT_EQ(rank->recv(any).code, Code::kPeerDead);
-              }
-              any.peer = any.source = kVictim;
-              any.context = kAll;
-              EXPECT_TRUE(rank->iprobe(any, &seen));
-              EXPECT_EQ(seen.code, Code::kPeerDead);
-            },
-            {.timeout_s = 30, .may_die = kVictim});
+  with_ranks(kRanks, {}, [&](TestBootstrap& world, Rank& rank) {
+    constexpr uint64_t kAll = 5, kPair = 6, kOthers = 7, kKnown = 8;
+    const auto self = static_cast<int32_t>(world.rank());
+    const int32_t other = kRanks - kVictim - self;
+    const int32_t pair[] = {self, kVictim};
+    const int32_t others[] = {self, other};
+    rank.name_members(kPair, pair);
+    rank.name_members(kOthers, others);
+    if (self == kVictim) {
+      compute(20'000'000);
+      kill(getpid(), SIGKILL);
+    }
+    std::byte got{};
+    RecvArgs any;
+    any.buffer = {&got, 1, nullptr};
+    any.context = kOthers;
+    Request* between_the_living = rank.irecv(any);
+    any.context = kAll;
+    if (self == 0) {
+      EXPECT_EQ(rank.recv(any).code, Code::kPeerDead);
+    } else {
+      Request* posted = rank.irecv(any);
+      rank.wait(posted);
+      EXPECT_EQ(rank.result(posted).code, Code::kPeerDead);
+      rank.release(posted);
+    }
+    // The death is known now. Who is left may still send, once both know that it is.
+    engine::Result seen;
+    EXPECT_FALSE(rank.iprobe(any, &seen));
+    Request* again = rank.irecv(any);
+    EXPECT_FALSE(rank.test(between_the_living));
+    EXPECT_FALSE(rank.test(again));
+    std::byte token{7};
+    SendArgs send;
+    send.dest = static_cast<uint32_t>(other);
+    send.source = self;
+    send.data = {&token, 1, nullptr};
+    RecvArgs named = any;
+    named.peer = named.source = other;
+    for (const uint64_t context : {kKnown, kAll, kOthers}) {
+      send.context = named.context = context;
+      EXPECT_EQ(rank.send(send).code, Code::kOk);
+      if (context != kKnown) continue;
+      EXPECT_EQ(rank.recv(named).code, Code::kOk);
+    }
+    for (Request* r : {between_the_living, again}) {
+      rank.wait(r);
+      EXPECT_EQ(rank.result(r).code, Code::kOk);
+      EXPECT_EQ(rank.result(r).source, other);
+      rank.release(r);
+    }
+    // Nobody is left here.
+    any.context = kPair;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(rank.iprobe(any, &seen));
+      EXPECT_EQ(seen.code, Code::kPeerDead);
+      EXPECT_EQ(rank.improbe(any, &seen), nullptr);
+      EXPECT_EQ(seen.code, Code::kPeerDead);
+      EXPECT_EQ(rank.recv(any).code, Code::kPeerDead);
+    }
+    any.peer = any.source = kVictim;
+    any.context = kAll;
+    EXPECT_TRUE(rank.iprobe(any, &seen));
+    EXPECT_EQ(seen.code, Code::kPeerDead);
+  });
 }
 
 // What a sender published is received, though it died before its bell.
 TEST(CrashWildcard, AMessageWithoutBellIsReceived) {
   for (const bool posted : {false, true}) {
-    run_ranks(World::kProcesses, 2,
-              [&](TestBootstrap& world) {
-                engine::Config config;
-                config.polled_senders = 0;
-                std::unique_ptr<node::Node> node;
-                std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(join(world, config, &node, &rank));
-                std::byte token{7};
-                if (world.rank() == kVictim) {
-                  SendArgs send;
-                  send.source = kVictim;
-                  send.context = 5;
-                  send.data = {&token, 1, nullptr};
-                  die_at("publish: not rung", 2);
-                  for (int i = 0; i < 2; ++i) EXPECT_EQ(rank->send(send).code, Code::kOk);
-                  ADD_FAILURE() << "the point was never reached";
-                  return;
-                }
-                // The death is seen before the rings are looked at.
-                while (!node->ended(kVictim)) os::yield_cpu();
-                for (const Code expected : {Code::kOk, Code::kOk, Code::kPeerDead}) {
-                  std::byte got{};
-                  RecvArgs any;
-                  any.context = 5;
-                  any.buffer = {&got, 1, nullptr};
-                  if (posted) {
-                    Request* r = rank->irecv(any);
-                    rank->wait(r);
-                    EXPECT_EQ(rank->result(r).code, expected);
-                    rank->release(r);
-                  } else {
-                    EXPECT_EQ(rank->recv(any).code, expected);
-                  }
-                }
-              },
-              {.timeout_s = 30, .may_die = kVictim});
+    engine::Config config;
+    config.polled_senders = 0;
+    with_ranks(2, config, [&](TestBootstrap& world, Rank& rank) {
+      std::byte token{7};
+      if (world.rank() == kVictim) {
+        SendArgs send;
+        send.source = kVictim;
+        send.context = 5;
+        send.data = {&token, 1, nullptr};
+        die_at("publish: not rung", 2);
+        for (int i = 0; i < 2; ++i) EXPECT_EQ(rank.send(send).code, Code::kOk);
+        ADD_FAILURE() << "the point was never reached";
+        return;
+      }
+      // The death is seen before the rings are looked at.
+      while (!rank.node().ended(kVictim)) os::yield_cpu();
+      for (const Code expected : {Code::kOk, Code::kOk, Code::kPeerDead}) {
+        std::byte got{};
+        RecvArgs any;
+        any.context = 5;
+        any.buffer = {&got, 1, nullptr};
+        if (posted) {
+          Request* r = rank.irecv(any);
+          rank.wait(r);
+          EXPECT_EQ(rank.result(r).code, expected);
+          rank.release(r);
+        } else {
+          EXPECT_EQ(rank.recv(any).code, expected);
+        }
+      }
+    });
   }
 }
 
 // As a program that does nothing else: the probe itself finds out.
 TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
-  run_ranks(World::kProcesses, 2,
-            [&](TestBootstrap& world) {
-              std::unique_ptr<node::Node> node;
-              std::unique_ptr<Rank> rank;
-              ASSERT_TRUE(join(world, {}, &node, &rank));
-              if (world.rank() == kVictim) {
-                compute(20'000'000);
-                kill(getpid(), SIGKILL);
-              }
-              RecvArgs any;
-              any.context = 5;
-              engine::Result seen;
-              rank->wait_until([&] { return rank->iprobe(any, &seen); });
-              EXPECT_EQ(seen.code, Code::kPeerDead);
-            },
-            {.timeout_s = 30, .may_die = kVictim});
+  with_ranks(2, {}, [&](TestBootstrap& world, Rank& rank) {
+    if (world.rank() == kVictim) {
+      compute(20'000'000);
+      kill(getpid(), SIGKILL);
+    }
+    RecvArgs any;
+    any.context = 5;
+    engine::Result seen;
+    rank.wait_until([&] { return rank.iprobe(any, &seen); });
+    EXPECT_EQ(seen.code, Code::kPeerDead);
+  });
 }
 
 // A sender dies in the middle of what it does for a receiver that sits in the host. The receiver, when it is back, and
@@ -388,46 +328,41 @@ TEST(CrashWildcard, AProbeEndsWhenAPeerDies) {
 TEST(CrashAway, TheReceiverComesBackToAnEnd) {
   for (const char* point : {"lend: entries given", "buffer: offer changed", "peer: matched, not consumed"}) {
     SCOPED_TRACE(point);
-    run_ranks(World::kProcesses, kRanks,
-              [&](TestBootstrap& world) {
-                std::unique_ptr<node::Node> node;
-                std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(join(world, {}, &node, &rank));
-                std::vector<std::byte> data(3000);
-                SendArgs send;
-                send.context = 5;
-                send.source = static_cast<int32_t>(node->self());
-                RecvArgs receive;
-                receive.context = 5;
-                receive.buffer = {data.data(), data.size(), nullptr};
-                if (world.rank() == kVictim) {
-                  die_at(point, 1);
-                  for (int i = 0; i < 20'000; ++i) {
-                    send.data = {data.data(), i % 2 == 0 ? 8U : data.size(), nullptr};
-                    EXPECT_EQ(rank->send(send).code, Code::kOk);
-                  }
-                  ADD_FAILURE() << "the point was never reached";
-                  return;
-                }
-                rank->enter_host();
-                while (node->alive(kVictim)) compute(1'000'000);
-                rank->leave_host();
-                if (world.rank() == 0) {
-                  receive.peer = receive.source = kVictim;
-                  Code code = Code::kOk;
-                  for (int i = 0; i < 20'000 && code == Code::kOk; ++i) code = rank->recv(receive).code;
-                  EXPECT_EQ(code, Code::kPeerDead);
-                  receive.peer = receive.source = 2;
-                  code = rank->recv(receive).code;
-                  EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
-                } else {
-                  send.data = {data.data(), 8, nullptr};
-                  const Code code = rank->send(send).code;
-                  EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
-                }
-                expect_whole(*node);
-              },
-              {.timeout_s = 30, .may_die = kVictim});
+    with_ranks(kRanks, {}, [&](TestBootstrap& world, Rank& rank) {
+      std::vector<std::byte> data(3000);
+      SendArgs send;
+      send.context = 5;
+      send.source = static_cast<int32_t>(rank.node().self());
+      RecvArgs receive;
+      receive.context = 5;
+      receive.buffer = {data.data(), data.size(), nullptr};
+      if (world.rank() == kVictim) {
+        die_at(point, 1);
+        for (int i = 0; i < 20'000; ++i) {
+          send.data = {data.data(), i % 2 == 0 ? 8U : data.size(), nullptr};
+          EXPECT_EQ(rank.send(send).code, Code::kOk);
+        }
+        ADD_FAILURE() << "the point was never reached";
+        return;
+      }
+      rank.enter_host();
+      while (rank.node().alive(kVictim)) compute(1'000'000);
+      rank.leave_host();
+      if (world.rank() == 0) {
+        receive.peer = receive.source = kVictim;
+        Code code = Code::kOk;
+        for (int i = 0; i < 20'000 && code == Code::kOk; ++i) code = rank.recv(receive).code;
+        EXPECT_EQ(code, Code::kPeerDead);
+        receive.peer = receive.source = 2;
+        code = rank.recv(receive).code;
+        EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
+      } else {
+        send.data = {data.data(), 8, nullptr};
+        const Code code = rank.send(send).code;
+        EXPECT_TRUE(code == Code::kOk || code == Code::kPeerDead);
+      }
+      expect_whole(rank.node());
+    });
     if (HasFailure()) return;
   }
 }

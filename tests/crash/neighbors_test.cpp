@@ -2,8 +2,6 @@
 // theirs, are told so.
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "coll/team/team.h"
@@ -19,46 +17,36 @@ class CrashNeighbors : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CrashNeighbors, OthersAreTold) {
   const char* const point = GetParam();
-  const auto before = shared_files();
-  for (const int hit : {1, 4}) {
-    SCOPED_TRACE(std::string(point) + ", hit " + std::to_string(hit));
-    run_ranks(World::kProcesses, kRanks,
-              [&](TestBootstrap& world) {
-                std::unique_ptr<node::Node> node;
-                std::unique_ptr<Rank> rank;
-                ASSERT_TRUE(join(world, {}, &node, &rank));
-                const auto team = rank->make_team(5, {0, 1, 2}, node->self());
-                ASSERT_TRUE(team->ready() && team->agree_on_edges(2));
-                const uint32_t self = team->self();
-                const std::vector<uint32_t> to{(self + 1) % kRanks, (self + 1) % kRanks};
-                const std::vector<uint32_t> from{(self + kRanks - 1) % kRanks, (self + kRanks - 1) % kRanks};
-                const std::vector<uint16_t> nth{0, 1};
-                constexpr size_t kMost = 20'000;
-                std::vector<int64_t> out(2 * kMost, self);
-                std::vector<int64_t> in(2 * kMost);
-                const auto blocks = [](std::vector<int64_t>& all, size_t n) {
-                  const copy::Buffer first{reinterpret_cast<std::byte*>(all.data()), n * sizeof(int64_t), nullptr};
-                  return coll::Pieces{first, static_cast<int64_t>(first.bytes), nullptr};
-                };
-                const bool victim = world.rank() == kVictim;
-                if (victim) die_at(point, hit);
-                Code code = Code::kOk;
-                for (int round = 0; round < kRounds && code == Code::kOk; ++round) {
-                  for (const size_t n : {size_t{1}, kMost}) {
-                    if (code == Code::kOk)
-                      code = team->neighbors({to, nth, blocks(out, n)}, {from, nth, blocks(in, n)});
-                    EXPECT_TRUE(code != Code::kOk || in[2 * n - 1] == from[0]);
-                  }
-                }
-                EXPECT_FALSE(victim) << "the point was never reached";
-                EXPECT_EQ(code, Code::kPeerDead);
-                EXPECT_EQ(team->barrier(), Code::kPeerDead);
-                expect_whole(*node);
-              },
-              {.timeout_s = 30, .may_die = kVictim});
-    if (HasFailure()) return;
-  }
-  EXPECT_EQ(shared_files(), before);
+  at_hits(point, {1, 4}, [&](int hit) {
+    with_ranks(kRanks, {}, [&](TestBootstrap& world, Rank& rank) {
+      const auto team = rank.make_team(5, {0, 1, 2}, rank.node().self());
+      ASSERT_TRUE(team->ready() && team->agree_on_edges(2));
+      const uint32_t self = team->self();
+      const std::vector<uint32_t> to{(self + 1) % kRanks, (self + 1) % kRanks};
+      const std::vector<uint32_t> from{(self + kRanks - 1) % kRanks, (self + kRanks - 1) % kRanks};
+      const std::vector<uint16_t> nth{0, 1};
+      constexpr size_t kMost = 20'000;
+      std::vector<int64_t> out(2 * kMost, self);
+      std::vector<int64_t> in(2 * kMost);
+      const auto blocks = [](std::vector<int64_t>& all, size_t n) {
+        const copy::Buffer first{reinterpret_cast<std::byte*>(all.data()), n * sizeof(int64_t), nullptr};
+        return coll::Pieces{first, static_cast<int64_t>(first.bytes), nullptr};
+      };
+      const bool victim = world.rank() == kVictim;
+      if (victim) die_at(point, hit);
+      Code code = Code::kOk;
+      for (int round = 0; round < kRounds && code == Code::kOk; ++round) {
+        for (const size_t n : {size_t{1}, kMost}) {
+          if (code == Code::kOk) code = team->neighbors({to, nth, blocks(out, n)}, {from, nth, blocks(in, n)});
+          EXPECT_TRUE(code != Code::kOk || in[2 * n - 1] == from[0]);
+        }
+      }
+      EXPECT_FALSE(victim) << "the point was never reached";
+      EXPECT_EQ(code, Code::kPeerDead);
+      EXPECT_EQ(team->barrier(), Code::kPeerDead);
+      expect_whole(rank.node());
+    });
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Points, CrashNeighbors,

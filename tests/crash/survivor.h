@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <set>
 #include <string>
@@ -57,6 +58,19 @@ inline bool join(TestBootstrap& world, engine::Config config, std::unique_ptr<no
   if (status.ok()) status = Rank::create(**node, world, config, rank);
   EXPECT_TRUE(status.ok()) << status.what();
   return status.ok();
+}
+
+/// Runs `act` on `n` ranks, which have joined their node; the victim may die.
+template <typename Act>
+void with_ranks(int n, const engine::Config& config, const Act& act) {
+  run_ranks(World::kProcesses, n,
+            [&](TestBootstrap& world) {
+              std::unique_ptr<node::Node> node;
+              std::unique_ptr<Rank> rank;
+              ASSERT_TRUE(join(world, config, &node, &rank));
+              act(world, *rank);
+            },
+            {.timeout_s = 30, .may_die = kVictim});
 }
 
 inline void compute(uint64_t ns) {
@@ -221,6 +235,18 @@ inline std::set<std::string> shared_files() {
     if (e.path().filename().string().find("zerohop") != std::string::npos) names.insert(e.path().string());
   }
   return names;
+}
+
+/// A run for each of `hits` at which the victim dies at `point`; then nothing is left.
+template <typename Run>
+void at_hits(const std::string& point, std::initializer_list<int> hits, const Run& run) {
+  const auto before = shared_files();
+  for (const int hit : hits) {
+    SCOPED_TRACE(point + ", hit " + std::to_string(hit));
+    run(hit);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_EQ(shared_files(), before);
 }
 
 }  // namespace zh::test
