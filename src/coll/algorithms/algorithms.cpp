@@ -82,10 +82,10 @@ void make_in_place(Schedule& schedule, const Problem& p) {
 
 std::span<const Algorithm> algorithms(Collective collective) {
   using Family = std::span<const Algorithm> (*)();
-  static constexpr Family kFamilies[] = {
-      barrier_algorithms, bcast_algorithms,  reduce_algorithms,  allreduce_algorithms, reduce_scatter_algorithms,
-      scan_algorithms,    exscan_algorithms, gather_algorithms,  scatter_algorithms,   allgather_algorithms,
-      alltoall_algorithms};
+  static constexpr Family kFamilies[] = {barrier_algorithms,   bcast_algorithms,          reduce_algorithms,
+                                         allreduce_algorithms, reduce_scatter_algorithms, scan_algorithms,
+                                         exscan_algorithms,    gather_algorithms,         scatter_algorithms,
+                                         allgather_algorithms, alltoall_algorithms};
   static_assert(std::size(kFamilies) == static_cast<size_t>(Collective::kCount));
   if (collective == Collective::kNeighbor) return neighbor_algorithms();
   if (collective == Collective::kCount) return {};
@@ -112,9 +112,7 @@ const Algorithm* algorithm_called(Collective collective, std::string_view name) 
   return found;
 }
 
-bool cuts(const Algorithm& algorithm) {
-  return algorithm.cuts({.blocks = true});
-}
+bool cuts(const Algorithm& algorithm) { return algorithm.cuts({.blocks = true}); }
 
 uint64_t chunk_in_force(const Problem& problem, const Algorithm& algorithm) {
   return algorithm.cuts(problem) ? piece_bytes(problem, problem.bytes()) : 0;

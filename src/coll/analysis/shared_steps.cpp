@@ -23,9 +23,7 @@ StepKind kind_of_root(StepKind kind) {
 }
 
 /// Whether Step::even says something.
-bool may_be_even(StepKind kind) {
-  return kind >= StepKind::kGatherLeaf && kind <= StepKind::kScatterLeaf;
-}
+bool may_be_even(StepKind kind) { return kind >= StepKind::kGatherLeaf && kind <= StepKind::kScatterLeaf; }
 
 /// Whether all ends have steps of one kind.
 bool is_alike(StepKind kind) { return kind >= StepKind::kBarrier; }

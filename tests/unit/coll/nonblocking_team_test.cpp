@@ -216,8 +216,8 @@ class StartedMembers {
 
 constexpr Collective kInSlots[] = {Collective::kAllreduce, Collective::kBcast, Collective::kGather,
                                    Collective::kAlltoall, Collective::kBarrier};
-constexpr Collective kThroughStaging[] = {Collective::kAllreduce, Collective::kReduce,    Collective::kReduceScatter,
-                                          Collective::kBcast,     Collective::kGather,    Collective::kScatter,
+constexpr Collective kThroughStaging[] = {Collective::kAllreduce, Collective::kReduce,  Collective::kReduceScatter,
+                                          Collective::kBcast,     Collective::kGather,  Collective::kScatter,
                                           Collective::kAllgather, Collective::kAlltoall};
 
 TEST(StartedTeamSteps, EndInAnyOrder) {

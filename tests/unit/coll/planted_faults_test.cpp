@@ -268,9 +268,8 @@ TEST(PlantedFault, AResultOfTheFirstRankOfAnExclusiveScan) {
 TEST(PlantedFault, InclusiveForExclusive) {
   const auto scans = [](const Step& x) { return x.kind == StepKind::kScan || x.kind == StepKind::kExscan; };
   const auto other_kind = [&](Schedule& s) {
-    return change_step(s, scans, [](Step& x) {
-      x.kind = x.kind == StepKind::kScan ? StepKind::kExscan : StepKind::kScan;
-    });
+    return change_step(s, scans,
+                       [](Step& x) { x.kind = x.kind == StepKind::kScan ? StepKind::kExscan : StepKind::kScan; });
   };
   const auto of_leaders = [](Schedule& s) {
     return change_step(s, among_leaders, [](Step& x) { x.kind = StepKind::kScan; });
