@@ -189,15 +189,14 @@ HEAP_ENTRY(blocks_of_all_sizes) {
 }
 
 HEAP_TEST(TunablesOfLibc) {  // long
-  const char* const settings[][2] = {
-      {"GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=65536:glibc.malloc.arena_max=1"},
-      {"GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mmap_max=0"},
-      {"GLIBC_TUNABLES", "glibc.malloc.perturb=123"},
-      {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"},
-      {"MALLOC_ARENA_MAX", "1"},
-      {"MALLOC_MMAP_THRESHOLD_", "4096"},
-      {"MALLOC_PERTURB_", "99"},
-      {"MALLOC_CHECK_", "3"}};
+  const char* const settings[][2] = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=65536:glibc.malloc.arena_max=1"},
+                                     {"GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mmap_max=0"},
+                                     {"GLIBC_TUNABLES", "glibc.malloc.perturb=123"},
+                                     {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"},
+                                     {"MALLOC_ARENA_MAX", "1"},
+                                     {"MALLOC_MMAP_THRESHOLD_", "4096"},
+                                     {"MALLOC_PERTURB_", "99"},
+                                     {"MALLOC_CHECK_", "3"}};
   for (const auto& setting : settings) {
     const Outcome outcome = rerun("blocks_of_all_sizes", [&] {
       setenv(setting[0], setting[1], 1);

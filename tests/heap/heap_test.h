@@ -90,7 +90,8 @@ struct Outcome {
   char said[256] = {};
 };
 /// Runs this program again as `name` (a case or an Entry); `prepare` runs before that in the new process.
-Outcome rerun(const char* name, const std::function<void()>& prepare = [] {});
+Outcome rerun(
+    const char* name, const std::function<void()>& prepare = [] {});
 /// A program's other entries, chosen by the first argument, e.g. what a re-run is to do. Same macro shape as a case.
 struct Entry {
   const char* name;

@@ -233,7 +233,9 @@ class Narrowed<Operands<MPI_Count>> {
 
 /// Groups that hand arrays to the host.
 template <typename Group>
-constexpr bool kArrays = requires(const Group& group) { group.counts; };
+constexpr bool kArrays = requires(const Group& group) {
+  group.counts;
+};
 
 /// The host may read the arrays of a call that does not block until its request is gone, and nobody tells when that is:
 /// they are kept until the process ends. Only calls with large counts that the host serves come here.
@@ -325,7 +327,8 @@ int call_host_by_element(const End& end, const Operands<N>& x, const Groups&... 
 template <typename Form, typename Call, typename End>
 int hand_to_host(const Call& call, const End& end) {
   // A reduce-scatter's counts are those of one member: what does not fit the host's is refused.
-  constexpr bool kByElement = requires { call.operands; } && Call::kCollective != coll::Collective::kReduceScatter;
+  constexpr bool kByElement = requires { call.operands; }
+  &&Call::kCollective != coll::Collective::kReduceScatter;
   const auto give = [&end](const auto&... groups) {
     if constexpr (kByElement) {
       return call_host_by_element<Form>(end, groups...);

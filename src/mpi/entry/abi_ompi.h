@@ -12,29 +12,29 @@
 #define OMPI_PREDEFINED_GLOBAL(type, symbol) (::zh::mpi::predefined.symbol)
 
 // The handles that the shim names: type, symbol in the library.
-#define ZH_PREDEFINED(X)                    \
-  X(MPI_Comm, ompi_mpi_comm_world)          \
-  X(MPI_Comm, ompi_mpi_comm_self)           \
-  X(MPI_Comm, ompi_mpi_comm_null)           \
-  X(MPI_Request, ompi_request_null)         \
-  X(MPI_Message, ompi_message_null)         \
-  X(MPI_Message, ompi_message_no_proc)      \
-  X(MPI_Datatype, ompi_mpi_datatype_null)   \
-  X(MPI_Op, ompi_mpi_op_null)               \
-  X(MPI_Datatype, ompi_mpi_byte)            \
-  X(MPI_Datatype, ompi_mpi_int)             \
-  X(MPI_Datatype, ompi_mpi_int64_t)         \
-  X(MPI_Op, ompi_mpi_op_max)                \
-  X(MPI_Op, ompi_mpi_op_min)                \
-  X(MPI_Datatype, ompi_mpi_packed)          \
-  X(MPI_Info, ompi_mpi_info_null)           \
-  X(MPI_Group, ompi_mpi_group_null)         \
-  X(MPI_Datatype, ompi_mpi_float_int)       \
-  X(MPI_Datatype, ompi_mpi_double_int)      \
-  X(MPI_Datatype, ompi_mpi_long_int)        \
-  X(MPI_Datatype, ompi_mpi_2int)            \
-  X(MPI_Datatype, ompi_mpi_short_int)       \
-  X(MPI_Datatype, ompi_mpi_longdbl_int)     \
+#define ZH_PREDEFINED(X)                  \
+  X(MPI_Comm, ompi_mpi_comm_world)        \
+  X(MPI_Comm, ompi_mpi_comm_self)         \
+  X(MPI_Comm, ompi_mpi_comm_null)         \
+  X(MPI_Request, ompi_request_null)       \
+  X(MPI_Message, ompi_message_null)       \
+  X(MPI_Message, ompi_message_no_proc)    \
+  X(MPI_Datatype, ompi_mpi_datatype_null) \
+  X(MPI_Op, ompi_mpi_op_null)             \
+  X(MPI_Datatype, ompi_mpi_byte)          \
+  X(MPI_Datatype, ompi_mpi_int)           \
+  X(MPI_Datatype, ompi_mpi_int64_t)       \
+  X(MPI_Op, ompi_mpi_op_max)              \
+  X(MPI_Op, ompi_mpi_op_min)              \
+  X(MPI_Datatype, ompi_mpi_packed)        \
+  X(MPI_Info, ompi_mpi_info_null)         \
+  X(MPI_Group, ompi_mpi_group_null)       \
+  X(MPI_Datatype, ompi_mpi_float_int)     \
+  X(MPI_Datatype, ompi_mpi_double_int)    \
+  X(MPI_Datatype, ompi_mpi_long_int)      \
+  X(MPI_Datatype, ompi_mpi_2int)          \
+  X(MPI_Datatype, ompi_mpi_short_int)     \
+  X(MPI_Datatype, ompi_mpi_longdbl_int)   \
   X(MPI_Errhandler, ompi_mpi_errors_return)
 
 namespace zh::mpi {

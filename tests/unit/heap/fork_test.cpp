@@ -230,8 +230,7 @@ TEST_P(Forks, HiddenPagesAreMissingInTheChild) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(in_fork(heap, [&] {
       unsigned char in_core = 0;
-      return holds(p, kPage, 1) && mincore(p + kPage, kPage, &in_core) != 0 &&
-             holds(p + 2 * kPage, n() - 2 * kPage, 1);
+      return holds(p, kPage, 1) && mincore(p + kPage, kPage, &in_core) != 0 && holds(p + 2 * kPage, n() - 2 * kPage, 1);
     }));
     EXPECT_TRUE(holds(p, n(), 1));
   }
@@ -272,9 +271,8 @@ TEST_P(Forks, FreedBlocksThatAreKeptAreNobodysInTheChild) {
   EXPECT_TRUE(holds(other, n(), 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Forks, ::testing::Bool(), [](const auto& way) {
-  return std::string(way.param ? "BesideAThread" : "Alone");
-});
+INSTANTIATE_TEST_SUITE_P(Ways, Forks, ::testing::Bool(),
+                         [](const auto& way) { return std::string(way.param ? "BesideAThread" : "Alone"); });
 
 class CountingClient final : public Client {
  public:

@@ -163,7 +163,7 @@ JoinConfig on_machine(const TestBootstrap& world, int machines) {
 
 // To all ranks of the job a rank tells 8 bytes; one reduction is the rest.
 TEST_P(Join, MachinesKeepToThemselvesWhatOnlyTheyNeed) {
-  constexpr int kMachines = 4;
+  static constexpr int kMachines = 4;
   const auto on_its_machine = [](const TestBootstrap& world) { return on_machine(world, kMachines); };
   in_nodes(GetParam(), 3 * kMachines, on_its_machine, [](Node& node, TestBootstrap& world) {
     EXPECT_EQ(world.gathered_bytes(), sizeof(uint64_t));
