@@ -57,13 +57,13 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 47_290,
-    "lines of tools": 9_710,
-    "lines of tests": 59_090,
-    "lines of bench": 6_195,
-    "lines of dev": 3_923,
+    "lines of src": 46_250,
+    "lines of tools": 9_660,
+    "lines of tests": 57_310,
+    "lines of bench": 6_165,
+    "lines of dev": 3_890,
     "lines of kernel": 1_009,
-    "lines of python": 4_400,
+    "lines of python": 4_360,
     "words of pages": 35_715,
     "variables": 12,
     "leaf commands": 12,
