@@ -12,6 +12,7 @@ from zerohop.reproduce.judge import FAILS, HOLDS, OPEN
 
 COLUMNS = 120
 NOT_HERE = "not possible here"
+FAILED = "failed"
 
 
 def wrap(text: str, indent: str = "") -> str:
@@ -79,18 +80,12 @@ def closing_rows(figures: list[Figure], results: dict[str, dict]) -> list[list[s
     rows = [["figure", "finding", "paper", "here", "holds"]]
     for figure in figures:
         result = results.get(figure.id)
-        if result is None or result["kind"] == DRAWN:
+        if result is None:
+            rows.append([figure.id, figure.headline, "", "-", FAILED])
             continue
-        if not result["findings"]:
-            rows.append(
-                [
-                    figure.id,
-                    figure.headline,
-                    "",
-                    "-",
-                    "not possible here" if result["kind"] == IMPOSSIBLE else result["state"],
-                ]
-            )
+        if not result["findings"] and result["kind"] != DRAWN:
+            state = NOT_HERE if result["kind"] == IMPOSSIBLE else result["state"]
+            rows.append([figure.id, figure.headline, "", "-", state])
         for f in result["findings"]:
             here = interval(f["ours"]).text() if f["ours"] else "-"
             beyond = ", far above the paper's" if f["beyond"] else ""
@@ -100,7 +95,7 @@ def closing_rows(figures: list[Figure], results: dict[str, dict]) -> list[list[s
 
 def closing_text(figures: list[Figure], results: dict[str, dict]) -> str:
     rows = closing_rows(figures, results)
-    states = (HOLDS, FAILS, OPEN, NOT_HERE)
+    states = (HOLDS, FAILS, OPEN, NOT_HERE, FAILED)
     counts = {state: sum(row[4].startswith(state) for row in rows[1:]) for state in states}
     return "\n" + table(rows, 3) + ", ".join(f"{state}: {n}" for state, n in counts.items()) + "\n"
 

@@ -535,14 +535,15 @@ def result_of(figure, state=HOLDS):
 
 class Shown(unittest.TestCase):
     def test_the_closing_table_has_paper_here_and_holds(self):
-        figures = [BY_ID["limic-10"], BY_ID["hybrid-11"], BY_ID["hybrid-1"]]
+        figures = [BY_ID["limic-10"], BY_ID["hybrid-11"], BY_ID["hybrid-1"], BY_ID["ml-7"]]
         results = {"limic-10": result_of(figures[0])}
-        for f in figures[1:]:
+        for f in figures[1:3]:
             results[f.id] = result_of(f) | {"kind": f.kind, "findings": [], "panels": [], "why": f.here}
         table = show.closing_rows(figures, results)
-        self.assertEqual([row[0] for row in table[1:]], ["limic-10", "hybrid-11"], "a drawing has no number")
+        self.assertEqual([row[0] for row in table[1:]], ["limic-10", "hybrid-11", "ml-7"], "a drawing has no number")
         self.assertEqual(table[1][2:], ["2", "2 [1, 3]", HOLDS])
-        self.assertIn("holds: 1, does not hold: 0, not resolved here: 0, not possible here: 1",
+        self.assertEqual(table[3][-1], show.FAILED)
+        self.assertIn("holds: 1, does not hold: 0, not resolved here: 0, not possible here: 1, failed: 1",
                       show.closing_text(figures, results))  # fmt: skip
 
     @unittest.skipIf(importlib.util.find_spec("jinja2") is None, "needs jinja2")
