@@ -76,8 +76,8 @@ constexpr OptionSpec kTable[] = {
      "receiver alone, in its calls; wait: whoever waits for it first; later: whoever comes later, as in the paper"},
     {"queue_lock", OptionType::kEnum, "medium", "medium|coarse", kNoRange, kNoRange,
      "ablation, how much one lock of the matching queues covers (LiMIC paper, section 4.4): medium: a receiver's; "
-     "coarse: the node's, for all where rank 0 says so; a fine one, of a queue, has nothing to add: who matches needs "
-     "both queues of a receiver at once"},
+     "coarse: the node's, if rank 0's; a fine one, of a queue, adds nothing: who matches needs both queues of a "
+     "receiver at once"},
     {"keep_copies", OptionType::kBool, "1", "", 0, 1,
      "ablation, 0: a sender whose receiver stays away copies no message to be free of it; programs that count on it "
      "wait for ever"},
