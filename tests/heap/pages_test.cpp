@@ -54,6 +54,13 @@ void* anonymous(size_t n) {
   return p;
 }
 
+/// Memory to compare with. What cannot be accessed when it is mapped, nobody has made shared.
+void* control_of(size_t n) {
+  void* p = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(p != MAP_FAILED && mprotect(p, n, PROT_READ | PROT_WRITE) == 0);
+  return p;
+}
+
 /// Many blocks come and go; a heap that lost track of its pages would hand some of them out.
 void churn() {
   void* blocks[40];
@@ -137,12 +144,12 @@ HEAP_TEST(EveryAdviceIsAnsweredAlike) {
                         {"COLLAPSE", 25, true},
                         {"nonsense", 12345, true}};
   for (const Advice& advice : all) {
-    void* control = anonymous(Block::kWindow);
+    void* control = control_of(Block::kWindow);
     fill(control, Block::kWindow, 1);
     errno = 0;
     const int wanted = madvise(control, Block::kWindow, advice.value);
     const int wanted_errno = errno;
-    munmap(control, Block::kWindow);
+    CHECK(!in_heap(control));
     const Block b;
     errno = 0;
     const int got = madvise(b.window, Block::kWindow, advice.value);
@@ -154,7 +161,7 @@ HEAP_TEST(EveryAdviceIsAnsweredAlike) {
     if (advice.keeps) verify(b.p, kSize, 1, advice.name);
     fill(b.p, kSize, 2);
     verify(b.p, kSize, 2, advice.name);
-    // Not freed: where memory had attributes that shared memory would not keep, none becomes shared later.
+    // Neither is given back: where memory had attributes that shared memory would not keep, none becomes shared later.
   }
   // Addresses inside of a page and lengths of zero are judged by the kernel.
   const Block b;
@@ -215,28 +222,29 @@ void catch_faults(void* p, size_t n) {
 HEAP_TEST(ProtectionAndFaults) {
   // A garbage collector's write barrier.
   const Block b;
+  volatile unsigned char* const window = b.window;  // what is not volatile may be accessed after g_faults is read
   catch_faults(b.window, Block::kWindow);
   CHECK(mprotect(b.window, Block::kWindow, PROT_READ) == 0);
   verify(b.p, kSize, 1, "read-only");
   CHECK(g_faults == 0);
-  for (size_t i = 0; i < Block::kWindow; i += 4 * kPage) b.window[i] = 0xEE;
+  for (size_t i = 0; i < Block::kWindow; i += 4 * kPage) window[i] = 0xEE;
   CHECK(static_cast<size_t>(g_faults) == Block::kWindow / (4 * kPage), "%d faults", static_cast<int>(g_faults));
   CHECK(mprotect(b.window, Block::kWindow, PROT_NONE) == 0);
   g_faults = 0;
   unsigned sum = 0;
-  for (size_t i = 0; i < Block::kWindow; i += 4 * kPage) sum += b.window[i];
+  for (size_t i = 0; i < Block::kWindow; i += 4 * kPage) sum += window[i];
   CHECK(sum == 0xEE * Block::kWindow / (4 * kPage));
   CHECK(static_cast<size_t>(g_faults) == Block::kWindow / (4 * kPage));
   // The child inherits the protection as well.
   const int child = fork_child([&] {
     g_faults = 0;
-    b.window[kPage] = 5;
+    window[kPage] = 5;
     CHECK(g_faults == 1, "%d faults in the child", static_cast<int>(g_faults));
   });
   join_child(child, "the child");
   g_faults = 0;
-  b.window[kPage] = 6;
-  CHECK(g_faults == 1);
+  window[kPage] = 6;
+  CHECK(g_faults == 1, "%d faults in the parent", static_cast<int>(g_faults));
   b.check_outside("protection");
   CHECK(mprotect(b.window, Block::kWindow, PROT_READ | PROT_WRITE) == 0);
   free(b.p);
@@ -296,7 +304,7 @@ HEAP_TEST(CallocIsZeroAfterProtectedBlocksAreReused) {
 HEAP_TEST(LocksAreAnsweredAlike) {
   const Block b;
   const size_t n = kMiB / 2;
-  void* control = anonymous(n);
+  void* control = control_of(n);
   CHECK(mlock(b.window, n) == mlock(control, n));
   CHECK(mlock2(b.window, n, MLOCK_ONFAULT) == mlock2(control, n, MLOCK_ONFAULT));
   verify(b.p, kSize, 1, "locked");
@@ -312,7 +320,7 @@ HEAP_TEST(PlacementIsAnsweredAlike) {
   constexpr unsigned long kPreferred = 1;
   const unsigned long nodes = 1;
   const Block b;
-  void* control = anonymous(Block::kWindow);
+  void* control = control_of(Block::kWindow);
   auto bind = [&](void* p) {
     errno = 0;
     const long result = syscall(SYS_mbind, p, Block::kWindow, kPreferred, &nodes, 64ul, 0u);
@@ -472,7 +480,7 @@ HEAP_TEST(ProtectedPagesThatGrowAfterAFork) {
 }
 
 HEAP_TEST(HugePagesByForce) {
-  unsigned char* plain = static_cast<unsigned char*>(anonymous(4 * kMiB));
+  unsigned char* plain = static_cast<unsigned char*>(control_of(4 * kMiB));
   fill(plain, 4 * kMiB, 5);
   constexpr int kCollapse = 25;
   const int expected = madvise(plain, 4 * kMiB, kCollapse) == 0 ? 0 : errno;
@@ -502,7 +510,7 @@ HEAP_TEST(CodeInABlock) {
   const Block b;
   memcpy(b.window, code, sizeof code);
   if (mprotect(b.window, kPage, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) {
-    void* control = anonymous(kPage);
+    void* control = control_of(kPage);
     CHECK(mprotect(control, kPage, PROT_READ | PROT_WRITE | PROT_EXEC) != 0,
           "code is allowed in anonymous memory only");
     skip("this system allows no writable code");
