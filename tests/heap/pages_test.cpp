@@ -39,12 +39,9 @@ struct Block {
   [[nodiscard]] size_t before() const { return static_cast<size_t>(window - p); }
   /// What is outside of the window is as it was.
   void check_outside(const char* what) const {
-    unsigned char* copy = static_cast<unsigned char*>(malloc(kSize));
-    fill(copy, kSize, 1);
-    CHECK(memcmp(copy, p, before()) == 0, "%s: before the window", what);
     const size_t after = before() + kWindow;
-    CHECK(memcmp(copy + after, p + after, kSize - after) == 0, "%s: after the window", what);
-    free(copy);
+    verify(p, before(), 1, what);
+    verify(p + after, kSize - after, 1, what, after);
   }
 };
 
@@ -288,7 +285,7 @@ HEAP_TEST(CallocIsZeroAfterProtectedBlocksAreReused) {
     void* p = malloc(n);
     CHECK(p != nullptr);
     fill(p, n, 1);
-    auto* inner = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + kPage - 1) / kPage * kPage);
+    unsigned char* inner = page_up(p);
     CHECK(mprotect(inner, n / 2, PROT_READ) == 0 && mprotect(inner, n / 2, PROT_READ | PROT_WRITE) == 0);
     free(p);
     p = malloc(n);
@@ -399,32 +396,26 @@ HEAP_TEST(PagesThatMove) {
   auto* target = static_cast<unsigned char*>(anonymous(2 * Block::kWindow));
   const Block b;
   CHECK(mremap(b.window, Block::kWindow, Block::kWindow, MREMAP_MAYMOVE | MREMAP_FIXED, target) == target);
-  unsigned char* copy = static_cast<unsigned char*>(malloc(kSize));
-  fill(copy, kSize, 1);
-  CHECK(memcmp(target, copy + b.before(), Block::kWindow) == 0, "moved pages lost their contents");
+  verify(target, Block::kWindow, 1, "moved pages", b.before());
   b.check_outside("pages that moved");
   fill(target, Block::kWindow, 6);
   churn();
   verify(target, Block::kWindow, 6, "moved pages, later");
   join_child(fork_child([&] { fill(target, Block::kWindow, 8); }), "the child");
   verify(target, Block::kWindow, 6, "moved pages, after the child wrote its own");
-  free(copy);
 }
 
 HEAP_TEST(PagesThatGrow) {
   const Block b;
   void* grown = mremap(b.window, Block::kWindow, 2 * Block::kWindow, MREMAP_MAYMOVE);
   CHECK(grown != MAP_FAILED);
-  unsigned char* copy = static_cast<unsigned char*>(malloc(kSize));
-  fill(copy, kSize, 1);
-  CHECK(memcmp(grown, copy + b.before(), Block::kWindow) == 0, "grown pages lost their contents");
+  verify(grown, Block::kWindow, 1, "grown pages", b.before());
   verify_zero(static_cast<unsigned char*>(grown) + Block::kWindow, Block::kWindow, "the new half");
   fill(grown, 2 * Block::kWindow, 3);
   b.check_outside("pages that grew");
   churn();
   verify(grown, 2 * Block::kWindow, 3, "grown pages, later");
   munmap(grown, 2 * Block::kWindow);
-  free(copy);
 }
 
 /// A mapping of 4 MiB of which messages have used the middle.
@@ -447,11 +438,8 @@ HEAP_TEST(ProtectedPagesThatGrowAndShrink) {
     auto* q = static_cast<unsigned char*>(moved);
     CHECK(mprotect(q, bytes, PROT_READ | PROT_WRITE) == 0);
     fill(q + (shrinks ? bytes : 4 * kMiB) - kMiB, kMiB, 6);  // may be written now
-    auto* whole = static_cast<unsigned char*>(malloc(4 * kMiB));
-    fill(whole, 4 * kMiB, 5);
-    CHECK(memcmp(q, whole, (shrinks ? bytes : 4 * kMiB) - kMiB) == 0, "protected pages lost their contents");
+    verify(q, (shrinks ? bytes : 4 * kMiB) - kMiB, 5, "protected pages");
     if (!shrinks) verify_zero(q + 4 * kMiB, 4 * kMiB, "the new half");
-    free(whole);
     CHECK(munmap(q, bytes) == 0);
   }
 }
@@ -534,11 +522,17 @@ HEAP_TEST(CopiesBetweenProcessesWork) {
   free(b.p);
 }
 
-HEAP_TEST(AdviceOverAHoleWorksBesideIt) {
-  // The system does what it can, and then says that something was missing.
+/// A mapping that is shared whole, where there is something to share it.
+unsigned char* shared_whole() {
   auto* p = static_cast<unsigned char*>(anonymous(kSize));
   fill(p, kSize, 1);
   (void)share(p, kSize);
+  return p;
+}
+
+HEAP_TEST(AdviceOverAHoleWorksBesideIt) {
+  // The system does what it can, and then says that something was missing.
+  unsigned char* p = shared_whole();
   CHECK(munmap(p + 4 * kMiB, kPage) == 0);
   errno = 0;
   CHECK(madvise(p, kSize, MADV_DONTNEED) == -1 && errno == ENOMEM, "errno %d", errno);
@@ -548,9 +542,7 @@ HEAP_TEST(AdviceOverAHoleWorksBesideIt) {
 }
 
 HEAP_TEST(SegmentsOverABlock) {
-  auto* p = static_cast<unsigned char*>(anonymous(kSize));
-  fill(p, kSize, 1);
-  (void)share(p, kSize);
+  unsigned char* p = shared_whole();
   const int id = shmget(IPC_PRIVATE, kMiB, IPC_CREAT | 0600);
   if (id < 0) skip("no System V segments here");
   void* at = shmat(id, p + kMiB, SHM_REMAP);
@@ -563,9 +555,7 @@ HEAP_TEST(SegmentsOverABlock) {
 }
 
 HEAP_TEST(ClonedChildren) {
-  auto* p = static_cast<unsigned char*>(anonymous(kSize));
-  fill(p, kSize, 1);
-  (void)share(p, kSize);
+  unsigned char* p = shared_whole();
   auto* stack = static_cast<unsigned char*>(anonymous(kMiB));
   const int child = clone(
       [](void* data) -> int {
