@@ -87,6 +87,7 @@ Kernel find(Op op, Type type) {
 #define ZH_SIMD_FIND(name, klass, ...) \
   case Type::name:                     \
     return klass<Loop, __VA_ARGS__>(op);
+    // NOLINTNEXTLINE(bugprone-branch-clone): some types are alike
     ZH_SIMD_TYPES(ZH_SIMD_FIND)
 #undef ZH_SIMD_FIND
     case Type::kHalf:

@@ -47,6 +47,7 @@ size_t size_of(Type type) {
 #define ZH_SIMD_SIZE(name, klass, ...) \
   case Type::name:                     \
     return sizeof(__VA_ARGS__);
+    // NOLINTNEXTLINE(bugprone-branch-clone): some types are alike
     ZH_SIMD_TYPES(ZH_SIMD_SIZE)
 #undef ZH_SIMD_SIZE
     case Type::kHalf:
