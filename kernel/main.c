@@ -77,7 +77,7 @@ union call {
 static const struct {
 	size_t ours, least, back;
 } calls[] = {
-	{ sizeof(struct zerohop_join), 40, offsetof(struct zerohop_join, secret) },
+	{ sizeof(struct zerohop_join), 48, sizeof(struct zerohop_join) },
 	{ sizeof(struct zerohop_register), 32, sizeof(struct zerohop_register) },
 	{ sizeof(struct zerohop_unregister), 16, 0 },
 	{ sizeof(struct zerohop_copy), 64, sizeof(struct zerohop_copy) },
