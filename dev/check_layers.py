@@ -59,12 +59,12 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 BUDGET = {
     "lines of src": 47_290,
     "lines of tools": 9_710,
-    "lines of tests": 59_090,
+    "lines of tests": 60_150,
     "lines of bench": 6_195,
-    "lines of dev": 3_923,
-    "lines of kernel": 1_009,
+    "lines of dev": 4_150,
+    "lines of kernel": 1_310,
     "lines of python": 4_400,
-    "words of pages": 35_715,
+    "words of pages": 35_870,
     "variables": 12,
     "leaf commands": 12,
 }
