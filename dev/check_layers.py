@@ -58,14 +58,14 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
     "lines of src": 47_290,
-    "lines of tools": 9_710,
+    "lines of tools": 9_730,
     "lines of tests": 60_150,
     "lines of bench": 6_195,
     "lines of dev": 4_150,
     "lines of kernel": 1_310,
     "lines of python": 4_400,
-    "words of pages": 35_870,
-    "variables": 12,
+    "words of pages": 36_060,
+    "variables": 13,
     "leaf commands": 12,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|\bb\.name = )"(?!bench"|model")\w+"')
