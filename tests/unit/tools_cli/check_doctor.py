@@ -28,6 +28,7 @@ class Doctor(Case):
             "calibration",
             "binding",
             "cma",
+            "kernel_module",
             "yama",
             "memfd",
             "dev_shm",
