@@ -147,8 +147,7 @@ def build(version: str, mutation: Mutation | None = None, faults: bool = False) 
         path.write_text(text.replace(mutation.old, mutation.new))
     sparse = ["C=1"] if shutil.which("sparse") and not mutation and not faults else []
     headers = UNPACKED / "usr/src" / f"linux-headers-{version}"
-    # BTF, which needs pahole, is for tracing by others.
-    said = run(["make", "-s", "-C", str(source), f"KDIR={headers}", "CONFIG_DEBUG_INFO_BTF_MODULES=", *sparse])
+    said = run(["make", "-s", "-C", str(source), f"KDIR={headers}", *sparse])
     if not mutation and (lines := [line for line in said.splitlines() if "Skipping BTF" not in line]):
         raise RuntimeError("\n".join(lines))
     module = folder / "zerohop.ko"
