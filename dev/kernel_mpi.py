@@ -38,9 +38,9 @@ class Job:
 
 
 JOBS = (
-    Job("yama", 4, 2, "", "semantics", "sendrecv.*"),
-    Job("seccomp", 4, 2, "seccomp", "collectives", "coll_move.*"),
-    Job("containers", 4, 3, "namespaces seccomp", "semantics", "sendrecv.*"),
+    Job("yama", 2, 2, "", "semantics", "sendrecv.*"),
+    Job("seccomp", 3, 2, "seccomp", "collectives", "coll_move.*"),
+    Job("containers", 3, 3, "namespaces seccomp", "semantics", "sendrecv.*"),
 )
 
 INIT = """
