@@ -1,8 +1,9 @@
 // Messages that the kernel's module copies: with a fake one between threads, with /dev/zerohop, where that is, between
 // processes.
-// label not-emulated: Module[.].*/processes
+// label not-emulated: Module(Alone)?[.].*/processes
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "copy/layout.h"
 #include "engine_support.h"
+#include "support/refused_call.h"
 
 namespace zh::test {
 namespace {
@@ -161,6 +163,45 @@ TEST_P(Module, FollowsMemoryThatComesAndGoes) {
   });
 }
 
+/// Ranks that refuse CMA to themselves, as under a container's filter: none, the second one, both.
+class ModuleAlone : public Module {};
+
+TEST_P(ModuleAlone, ServesWhoIsRefused) {
+  for (const uint32_t first : {2U, 1U, 0U}) {
+    run_ranks(GetParam(), 2, [&](TestBootstrap& world) {
+      const auto is_refused = [&](uint32_t rank) { return rank >= first; };
+      for (const unsigned call : {SYS_process_vm_readv, SYS_process_vm_writev}) {
+        if (is_refused(static_cast<uint32_t>(world.rank()))) refuse_call(call, SECCOMP_RET_ERRNO | EPERM);
+      }
+      StormConfig config = config_in(GetParam());
+      config.single_copy_min = 64 << 10;
+      EngineRank r = make_rank(world, config);
+      ASSERT_NE(r.rank, nullptr);
+      const uint32_t self = r.node->self();
+      if (first < 2 && r.node->module() == nullptr) GTEST_SKIP() << r.node->module_refusal();
+      EXPECT_EQ(r.node->module() != nullptr, first < 2);
+      EXPECT_EQ(r.node->lets_in(1 - self), first < 2);
+      EXPECT_EQ(r.node->module_member(1 - self) != 0, is_refused(self));
+      for (const bool posted_first : {false, true}) {
+        std::vector<std::byte> source = content(kModuleLong, 9);
+        std::vector<std::byte> target(kModuleLong);
+        pass(world, r, self, all_of(source), all_of(target), posted_first);
+        if (self == 1) {
+          EXPECT_EQ(source, target);
+        }
+      }
+      EXPECT_EQ(stat(*r.rank, "single copy by receiver ended early"), ~uint64_t{0});
+      EXPECT_EQ(stat(*r.rank, "single copy by sender ended early"), ~uint64_t{0});
+      if (self == 0) {
+        EXPECT_EQ(sent(r, "cma") + sent(r, "ko"), 2U) << r.rank->stats_json();
+        EXPECT_EQ(sent(r, "ko") == 2, first == 0);
+      }
+      ASSERT_TRUE(world.barrier().ok());
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, ModuleAlone, ::testing::Values(World::kProcesses), world_name);
 INSTANTIATE_TEST_SUITE_P(Worlds, Module, ::testing::Values(World::kThreads, World::kProcesses), world_name);
 
 using FakeModule = Module;
