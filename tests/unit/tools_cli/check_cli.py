@@ -237,6 +237,9 @@ class Cli(Case):
         self.assertIn("ZEROHOP_HEAP", info["complaints"][0])
         self.assertGreaterEqual(info["machine"]["cpus"], 1)
         self.assertIn("cma", info["usable"])
+        self.assertEqual(info["usable"]["ko"]["usable"], not info["usable"]["ko"]["why_not"])
+        if not os.path.exists("/dev/zerohop"):
+            self.assertIn("the kernel module is not loaded", info["usable"]["ko"]["why_not"])
 
     def heap_of(self, *args, **env):
         r = zerohop("info", "--json", *args, **env)
