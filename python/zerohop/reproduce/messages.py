@@ -172,7 +172,6 @@ HYBRID_FIGURES = (
     ),
 )
 
-NO_MODULE = "zerohop does not use its kernel module: the copy is process_vm_readv, or a mapping of both"
 LIMIC_FIGURES = (
     drawing("limic-1", "figure 1", "a message through the network card's loopback", "zerohop has no such way"),
     drawing(
@@ -184,7 +183,9 @@ LIMIC_FIGURES = (
     drawing("limic-3", "figure 3", "memory transactions of a copy by the kernel", "docs/design/copying.md: one copy"),
     drawing("limic-4", "figure 4", "earlier designs, tied to a library", "no counterpart"),
     drawing("limic-5", "figure 5", "LiMIC below any library", "include/zerohop/zerohop.h is such an interface"),
-    drawing("limic-6", "figure 6", "mapping of a buffer by kiobufs", NO_MODULE),
+    drawing(
+        "limic-6", "figure 6", "mapping of a buffer by kiobufs", "docs/kernel-module.md: memory; figure 8 has its cost"
+    ),
     run(
         "limic-7",
         "figure 7, section 4.3",
