@@ -75,7 +75,6 @@ MUTATIONS = (
     Mutation("pool.c", "now + pages > most", "false", "limits.pool_is_of_all_contexts"),
     Mutation("pool.c", "user->count >= READ_ONCE(pool_regions)", "false", "pool.evicts_the_least_used"),
     Mutation("pool.c", "kref_read(&region->refs) == 1", "true", "limits.full_pool_in_use"),
-    Mutation("pool.c", "effort->evictions--;", ";", "limits.who_wants_all_comes_to_an_end"),
     Mutation("region.c", "&& !keeps_pages(range)", "&& false", "revoke.by_unmap"),
     Mutation("region.c", "region->owner == file", "true", "register.unregister_is_the_owners"),
     Mutation("region.c", "current->mm != file->mm", "false", "file.inherited"),
