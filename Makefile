@@ -1,5 +1,5 @@
 # The commands of this repository; each is a script of dev/, where the work is.
-.PHONY: help build install demo check check-quick check-full check-kernel format clean distclean
+.PHONY: help build install demo check check-quick check-full check-kernel kernel-deb format clean distclean
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
 
@@ -31,9 +31,12 @@ check-full: ## the whole matrix, both compilers, aarch64 under emulation
 	@dev/setup full
 	@python3 dev/check.py full
 
-check-kernel: ## the kernel module in virtual machines of two kernels, ten minutes
+check-kernel: build ## the kernel module, and MPI by it, in virtual machines of two kernels, ten minutes
 	@dev/setup kernel
 	@python3 dev/kernel.py
+
+kernel-deb: ## a package that builds the kernel module for each kernel of a machine (DKMS): build/zerohop-dkms_*.deb
+	@dev/kernel_deb
 
 format: ## rewrite C++ and Python files in the project's format
 	@dev/format

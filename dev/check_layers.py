@@ -57,16 +57,16 @@ SIDE_SEEN_FROM = {"simd": "p2p", "model": "coll", "heap": "copy"}
 
 # How much there may be. Raised only in a commit that says why; lowered with what goes.
 BUDGET = {
-    "lines of src": 46_250,
-    "lines of tools": 9_660,
-    "lines of tests": 57_310,
+    "lines of src": 46_650,
+    "lines of tools": 10_050,
+    "lines of tests": 58_910,
     "lines of bench": 6_165,
-    "lines of dev": 3_890,
-    "lines of kernel": 1_009,
+    "lines of dev": 4_110,
+    "lines of kernel": 1_310,
     "lines of python": 4_360,
-    "words of pages": 35_715,
-    "variables": 12,
-    "leaf commands": 12,
+    "words of pages": 36_610,
+    "variables": 13,
+    "leaf commands": 13,
 }
 LEAF = re.compile(r'(?:add_subcommand\(\s*|add_python_command\(\S+ |\bb\.name = )"(?!bench|model")\w+"')
 VARIABLE = re.compile(r'"(ZEROHOP_[A-Z_]+)"')

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Builds the kernel module against Debian's kernels and tests it in virtual machines, by software emulation.
 
-    dev/kernel.py                    each kernel: build, boot, the module's tests by name
+    dev/kernel.py                    each kernel: build, boot, the module's tests by name, then MPI programs
     dev/kernel.py --compile          build alone, against the oldest kernel
     dev/kernel.py --mutations        the module without one of its checks: the test named beside it must fail
-    dev/kernel.py --only revoke      the tests whose names contain a word
+    dev/kernel.py --only revoke      the module's tests whose names contain a word
+    dev/kernel.py --mpi              the MPI programs alone
 
 Kernels and headers are downloaded into build/kernel and unpacked there; nothing is installed. It needs apt, gcc, make,
-qemu-system-x86 and cpio. Where something is missing it fails, unless ZH_NO_KERNEL_CHECK=1 says that this is meant;
---compile is skipped where the system is not Debian on x86-64.
+qemu-system-x86 and cpio; for MPI programs `make build` and MPICH (dev/setup). Where something is missing it fails,
+unless ZH_NO_KERNEL_CHECK=1 says that this is meant; --compile is skipped where the system is not Debian on x86-64.
 """
 
 from __future__ import annotations
@@ -17,46 +18,31 @@ import argparse
 import dataclasses
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import kernel_mpi
+from machines.commands import Missing, need, run
+from machines.virtual import Files, ended_well
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "kernel"
 UNPACKED = WORK / "root"
 KERNELS = ("cloud-amd64", "6.12-cloud-amd64")  # of the packages linux-headers-* and linux-image-*, oldest first
-BOOT_LIMIT_S = 600
-VM = shlex.split(
-    "qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max -m 768 -smp 4,sockets=2,cores=2,threads=1 "
-    "-object memory-backend-ram,id=m0,size=384M -object memory-backend-ram,id=m1,size=384M "
-    "-numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1 -numa dist,src=0,dst=1,val=21 "
-    "-nodefaults -no-user-config -display none -monitor none -no-reboot -device isa-debug-exit,iobase=0xf4,iosize=1"
-)
-# slub_debug and KFENCE find uses after free and writes beyond; a warning ends the machine without its closing line.
-COMMAND_LINE = (
-    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic panic_on_warn=1 no_timer_check mitigations=off nokaslr "
-    "slub_debug=FZPU kfence.sample_interval=1"
-)
-ENDED_WELL = 33  # of qemu: what tests/kernel/leave.c writes for 0
-TAINTED = "12288"  # a module from outside the kernel's tree, unsigned: no warning, no bad page
+TESTS = ROOT / "tests" / "kernel"
+# Of 32 bits without a library: Debian's compiler needs no other package for it.
+WORD32 = "-m32 -ffreestanding -nostdlib -fno-pie -no-pie -fno-stack-protector -idirafter /usr/include/x86_64-linux-gnu"
 
-INIT = """#!/bin/sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm
-mount -t tmpfs tmpfs /dev/shm
-insmod /zerohop.ko || { echo "@@END rc=insmod tainted="; leave 1; }
-module_test {words}
-rc=$?
+# The build with faults has tests of its own, which need it.
+INIT = """
+insmod /zerohop.ko || rc=insmod
+[ -n "$rc" ] || { module_test {words}; rc=$?; }
 rmmod zerohop || rc=rmmod
-echo "@@END rc=$rc tainted=$(cat /proc/sys/kernel/tainted) $(dmesg | grep -cE 'BUG|KFENCE:|leak')"
-[ "$rc" = 0 ]
-leave $?
 """
+FAULTS = "faults"  # how the names of those tests begin
 
 
 @dataclasses.dataclass
@@ -65,46 +51,48 @@ class Mutation:
     old: str
     new: str
     test: str
+    kernel: str = KERNELS[-1]
 
 
 MUTATIONS = (
-    Mutation("context.c", "uid_eq(current_euid(), context->user)", "true", "user.other_is_refused"),
-    Mutation("context.c", "!crypto_memneq(context->secret, secret, ZEROHOP_SECRET_BYTES)", "true",
-             "context.other_has_no_region"),
+    Mutation("context.c", "uid_eq(current_euid(), context->user->uid)", "true", "user.other_is_refused"),
+    Mutation("context.c", "crypto_memneq(context->secret, secret, ZEROHOP_SECRET_BYTES)", "false",
+             "context.each_secret_has_its_own"),
+    Mutation("context.c", "user->contexts >= READ_ONCE(pool_contexts)", "false", "limits.contexts_are_counted"),
+    Mutation("context.c", "file->member = ++context->last_member;", "file->member = context->members;",
+             "member.numbers_are_used_once"),
+    Mutation("context.c", "zh_context_put(context);\n\t\treturn err;", "return err;", "faults.in_each_call"),
     Mutation("copy.c", "c->segments[i].bytes > bytes - c->segments[i].at", "false", "copy.stays_within"),
-    Mutation("copy.c", "!(region->flags & (to_region ? ZEROHOP_WRITE : ZEROHOP_READ))", "false",
-             "copy.keeps_the_direction"),
-    Mutation("region.c", "rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT || capable", "ULONG_MAX || capable",
+    Mutation("copy.c", "!(target->region->flags & target->needs)", "false", "copy.keeps_the_direction"),
+    Mutation("copy.c", "target->region && zh_region_covers(target->region, segment->at, segment->bytes)",
+             "target->region", "member.each_segment_has_a_region"),
+    Mutation("copy.c", "__copy_from_user(kernel, user, bytes)", "copy_from_user(kernel, user, bytes)",
+             "copy.tells_what_it_did"),
+    Mutation("internal.h", "bytes - 1 <= region->range.last - start", "true", "member.addresses"),
+    Mutation("pool.c", "rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT || capable", "ULONG_MAX || capable",
              "pool.pages_are_counted"),
+    Mutation("pool.c", "region->page_count > rlimit(RLIMIT_MEMLOCK)", "(false)", "pool.pages_are_counted"),
+    Mutation("pool.c", "now + pages > most", "false", "limits.pool_is_of_all_contexts"),
+    Mutation("pool.c", "user->count >= READ_ONCE(pool_regions)", "false", "pool.evicts_the_least_used"),
+    Mutation("pool.c", "kref_read(&region->refs) == 1", "true", "limits.full_pool_in_use"),
     Mutation("region.c", "&& !keeps_pages(range)", "&& false", "revoke.by_unmap"),
-    Mutation("region.c", "region->owner == file)\n\t\ttaken", "true)\n\t\ttaken", "register.unregister_is_the_owners"),
-    Mutation("region.c", "region->page_count > rlimit(RLIMIT_MEMLOCK)", "(false)", "pool.pages_are_counted"),
+    Mutation("region.c", "region->owner == file", "true", "register.unregister_is_the_owners"),
+    Mutation("region.c", "current->mm != file->mm", "false", "file.inherited"),
+    Mutation("region.c", "(region->flags & flags) == flags && zh_region_covers", "zh_region_covers",
+             "member.direction_is_kept"),
+    Mutation("region.c", "WRITE_ONCE(region->used, true);\n\t\t\treturn", "return", "reuse.is_seen_by_eviction"),
+    Mutation("region.c", "call->flags & ZEROHOP_REUSE && reuse", "reuse", "reuse.what_covers_is_given"),
+    Mutation("region.c", "!folio_test_anon(folio)", "false", "memory.files", KERNELS[0]),
     Mutation("region.c", "flush_workqueue(forgetting);", "", "pool.what_goes_makes_room"),
+    Mutation("region.c", "kvfree(region->pages);", "", "faults.nothing_is_left"),
     Mutation("region.c", "atomic64_inc(&file->context->registered);",
              "schedule_timeout_uninterruptible(6 * HZ); call->region = region->number;",
              "load.registered_and_ended_at_once"),
-    Mutation("copy.c", "__copy_from_user(kernel, user, bytes)", "copy_from_user(kernel, user, bytes)",
-             "copy.tells_what_it_did"),
     Mutation("main.c", "call.size != theirs", "false", "abi.other_sizes"),
     Mutation("main.c", "sizeof(struct zerohop_unregister), 16, 0", "sizeof(struct zerohop_unregister), 16, 16",
              "abi.writes_what_it_answers"),
+    Mutation("main.c", "compat_ptr_ioctl", "NULL", "abi.of_32_bits"),
 )  # fmt: skip
-
-
-class Missing(Exception):
-    """What this machine lacks."""
-
-
-def run(command: list[str], **more) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-4000:]}")
-    return done.stdout
-
-
-def need(*tools: str) -> None:
-    if missing := [tool for tool in tools if not shutil.which(tool)]:
-        raise Missing(f"no {', '.join(missing)} (Debian: apt install qemu-system-x86 cpio gcc make)")
 
 
 def depends(package: str) -> list[str]:
@@ -137,97 +125,90 @@ def fetch(kernel: str, *, image: bool) -> str:
     return version
 
 
-def build(version: str, mutation: Mutation | None = None) -> Path:
-    """The folder of the built module; what the compiler or sparse says is an error."""
-    folder = WORK / f"module-{version}"
+def build(version: str, mutation: Mutation | None = None, faults: bool = False) -> Path:
+    """The built module, out of its package; what the compiler or sparse says is an error."""
+    need("gcc", "make", "dpkg-deb")
+    folder = WORK / f"{FAULTS if faults else 'module'}-{version}"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "kernel", folder / "kernel")
-    shutil.copytree(ROOT / "include/uapi", folder / "include/uapi")
+    package = run([str(ROOT / "dev/kernel_deb"), str(folder)]).strip()
+    run(["dpkg-deb", "-x", package, str(folder)])
+    (source,) = folder.glob("usr/src/zerohop-*")
+    if faults:
+        for path in (TESTS / "faults.c", TESTS / "faults.h"):
+            shutil.copy(path, source)
+        with (source / "Kbuild").open("a") as kbuild:
+            kbuild.write("zerohop-y += faults.o\nccflags-y += -include $(src)/faults.h\n")
     if mutation:
-        source = folder / "kernel" / mutation.file
-        text = source.read_text()
+        path = source / mutation.file
+        text = path.read_text()
         if text.count(mutation.old) != 1:
             raise RuntimeError(f"{mutation.file} has {text.count(mutation.old)} times: {mutation.old}")
-        source.write_text(text.replace(mutation.old, mutation.new))
-    need("gcc", "make")
-    sparse = ["C=1"] if shutil.which("sparse") and not mutation else []
+        path.write_text(text.replace(mutation.old, mutation.new))
+    sparse = ["C=1"] if shutil.which("sparse") and not mutation and not faults else []
     headers = UNPACKED / "usr/src" / f"linux-headers-{version}"
-    # BTF, which needs pahole, is for tracing by others.
-    said = run(
-        ["make", "-s", "-C", str(folder / "kernel"), f"KDIR={headers}", "CONFIG_DEBUG_INFO_BTF_MODULES=", *sparse]
-    )
+    said = run(["make", "-s", "-C", str(source), f"KDIR={headers}", *sparse])
     if not mutation and (lines := [line for line in said.splitlines() if "Skipping BTF" not in line]):
         raise RuntimeError("\n".join(lines))
-    return folder / "kernel"
+    module = folder / "zerohop.ko"
+    run(["strip", "--strip-debug", "-o", str(module), str(source / "zerohop.ko")])
+    return module
 
 
-def boot(version: str, module: Path, words: str) -> str:
-    """What the machine said; it runs the tests whose names contain `words`."""
-    need("qemu-system-x86_64", "cpio", "gcc")
-    folder = WORK / f"machine-{version}"
-    shutil.rmtree(folder, ignore_errors=True)
-    for name in ("bin", "proc", "sys", "dev"):
-        (folder / "files" / name).mkdir(parents=True)
-    files = folder / "files"
-    shutil.copy(UNPACKED / "bin/busybox", files / "bin")
-    (files / "bin/sh").symlink_to("busybox")
-    run(["strip", "--strip-debug", "-o", str(files / "zerohop.ko"), str(module / "zerohop.ko")])
-    tests = ROOT / "tests/kernel"
-    sources = [str(p) for p in sorted(tests.glob("*.c")) if p.name != "leave.c"]
-    static = ["gcc", "-O1", "-g", "-static", "-pthread", f"-I{ROOT}", "-Wall", "-Wextra", "-Werror", "-o"]
-    run([*static, str(files / "bin/module_test"), *sources])
-    run([*static, str(files / "bin/leave"), str(tests / "leave.c")])
-    (files / "init").write_text(INIT.replace("{words}", words))
-    (files / "init").chmod(0o755)
-    run(["sh", "-c", "find . | cpio -o -H newc | gzip -1 > ../initrd.gz"], cwd=files)
-    command = [*VM, "-serial", f"file:{folder}/log", "-kernel", str(UNPACKED / f"boot/vmlinuz-{version}")]
-    command += ["-initrd", str(folder / "initrd.gz"), "-append", COMMAND_LINE]
-    try:
-        code = subprocess.run(command, timeout=BOOT_LIMIT_S, check=False).returncode
-    except subprocess.TimeoutExpired:
-        code = f"none within {BOOT_LIMIT_S} s"
-    said = (folder / "log").read_text(errors="replace") if (folder / "log").exists() else ""
-    return f"{said}\n@@QEMU {code}"
-
-
-def judge(said: str) -> tuple[int, int]:
-    """Passed and failed tests; a machine that did not end as it should is one that failed."""
-    tests = re.findall(r"^(\S+) +(passed|FAILED) +[\d.]+ s\r?$", said, re.MULTILINE)
+def tests_with(version: str, module: Path, words: str) -> tuple[int, int, str]:
+    """Passed and failed tests, and what the machine said; one that did not end as it should is one that failed."""
+    files = Files(WORK / f"machine-{version}", UNPACKED / "bin/busybox")
+    files.add(module, "zerohop.ko")
+    alone = ("leave.c", "apart.c", "word32.c", "faults.c")
+    sources = [str(path) for path in sorted(TESTS.glob("*.c")) if path.name not in alone]
+    files.compile("module_test", "-pthread", f"-I{ROOT}", *sources)
+    files.compile("word32", *WORD32.split(), f"-I{ROOT}", str(TESTS / "word32.c"))
+    files.compile("leave", str(TESTS / "leave.c"))
+    said = files.boot(UNPACKED / f"boot/vmlinuz-{version}", INIT.replace("{words}", words))
+    tests = re.findall(r"^(\S+) +(passed|FAILED) +[\d.]+ s$", said, re.MULTILINE)
     passed = sum(state == "passed" for _, state in tests)
-    end = re.search(r"@@END rc=(\S*) tainted=(\S*) (\d+)", said)
-    well = end and end.groups() == ("0", TAINTED, "0") and f"@@QEMU {ENDED_WELL}" in said and passed == len(tests) > 0
-    return passed, max(len(tests) - passed, 0 if well else 1)
+    return passed, max(len(tests) - passed, 0 if ended_well(said) and passed == len(tests) > 0 else 1), said
 
 
-def tested(words: str) -> tuple[int, int]:
+def runs_of(version: str, words: str, mpi: bool) -> Iterator[tuple[int, int, str]]:
+    module = build(version)
+    if not mpi and not words.startswith(FAULTS):
+        yield tests_with(version, module, words)
+    if not mpi and (not words or words.startswith(FAULTS)):
+        yield tests_with(version, build(version, faults=True), words or FAULTS)
+    if mpi or not words:
+        files = Files(WORK / f"mpi-{version}", UNPACKED / "bin/busybox")
+        yield kernel_mpi.run_in(files, UNPACKED / f"boot/vmlinuz-{version}", module)
+
+
+def tested(words: str, mpi: bool) -> tuple[int, int]:
     passed = failed = 0
     for kernel in KERNELS:
         version = fetch(kernel, image=True)
         print(f"kernel {version}", flush=True)
-        said = boot(version, build(version), words)
-        good, bad = judge(said)
-        print(said if bad else "\n".join(re.findall(r"^\S+ +passed.*?s", said, re.MULTILINE)), flush=True)
-        passed, failed = passed + good, failed + bad
+        for good, bad, said in runs_of(version, words, mpi):
+            print(said if bad else "\n".join(re.findall(r"^\S+ +passed.*", said, re.MULTILINE)), flush=True)
+            passed, failed = passed + good, failed + bad
     return passed, failed
 
 
-def mutated() -> tuple[int, int]:
-    version = fetch(KERNELS[-1], image=True)
-    found = 0
-    for m in MUTATIONS:
-        said = boot(version, build(version, m), m.test)
+def mutated(words: str) -> tuple[int, int]:
+    found, mutations = 0, [m for m in MUTATIONS if words in m.test]
+    for m in mutations:
+        version = fetch(m.kernel, image=True)
+        _, _, said = tests_with(version, build(version, m, m.test.startswith(FAULTS)), m.test)
         is_found = re.search(rf"^{re.escape(m.test)} +FAILED", said, re.MULTILINE) or "Kernel panic" in said
         found += bool(is_found)
         print(
             f"{m.test:<40} {'finds' if is_found else 'MISSES'} {m.file} without {' '.join(m.old.split())}", flush=True
         )
-    return found, len(MUTATIONS) - found
+    return found, len(mutations) - found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--mutations", action="store_true")
+    parser.add_argument("--mpi", action="store_true")
     parser.add_argument("--only", default="", metavar="WORD")
     a = parser.parse_args()
     passed, failed, skipped = 0, 0, 0
@@ -237,7 +218,7 @@ def main() -> int:
             build(version)
             passed = 1
         else:
-            passed, failed = mutated() if a.mutations else tested(a.only)
+            passed, failed = mutated(a.only) if a.mutations else tested(a.only, a.mpi)
     except Missing as why:
         print(f"dev/kernel.py: {why}", file=sys.stderr)
         here = os.uname().machine == "x86_64" and "ID=debian" in Path("/etc/os-release").read_text().split()

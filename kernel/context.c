@@ -2,71 +2,134 @@
 /* Contexts: who reaches whose regions. */
 #include <crypto/algapi.h>
 #include <linux/cred.h>
+#include <linux/hashtable.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/sched/mm.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
 
 #include "internal.h"
 
-static DEFINE_MUTEX(contexts_lock);
-static LIST_HEAD(contexts);
+static bool any_user;
+module_param(any_user, bool, 0444);
+MODULE_PARM_DESC(any_user, "who knows a context's secret may join it whoever he is (no)");
+
+static unsigned int pool_contexts = 1024;
+module_param(pool_contexts, uint, 0644);
+MODULE_PARM_DESC(pool_contexts, "contexts that one user may have (1024)");
+
+static DEFINE_MUTEX(joining);
+static DEFINE_HASHTABLE(contexts, 10);
+static siphash_key_t hash_key; /* so that nobody can choose secrets of one bucket */
+
+void zh_context_init(void)
+{
+	get_random_bytes(&hash_key, sizeof(hash_key));
+}
 
 /* 0 where the calling process is of the context's user, as each call asks anew: descriptors can be passed on. */
 int zh_allowed(const struct zh_context *context)
 {
-	return zh_any_user || uid_eq(current_euid(), context->user) ? 0 : -EPERM;
+	return any_user || uid_eq(current_euid(), context->user->uid) ? 0 : -EPERM;
 }
 
-static struct zh_context *new_context(const u8 *secret)
+static struct zh_context *new_context(struct zh_user *user, const u8 *secret)
 {
 	struct zh_context *context = kzalloc(sizeof(*context), GFP_KERNEL_ACCOUNT);
 
 	if (!context)
 		return NULL;
 	kref_init(&context->refs);
-	context->user = current_euid();
+	kref_get(&user->refs);
+	context->user = user;
 	memcpy(context->secret, secret, ZEROHOP_SECRET_BYTES);
-	mutex_init(&context->lock);
+	xa_init_flags(&context->files, XA_FLAGS_ACCOUNT);
 	xa_init_flags(&context->regions, XA_FLAGS_ACCOUNT);
-	INIT_LIST_HEAD(&context->order);
 	return context;
 }
 
-static struct zh_context *find_context(const u8 *secret)
+static void free_context(struct kref *refs)
+{
+	struct zh_context *context = container_of(refs, struct zh_context, refs);
+
+	xa_destroy(&context->files);
+	xa_destroy(&context->regions);
+	zh_user_put(context->user);
+	kfree_sensitive(context);
+}
+
+void zh_context_put(struct zh_context *context)
+{
+	kref_put(&context->refs, free_context);
+}
+
+/* The context of the secret, found or made, held for the caller. */
+static struct zh_context *context_of(struct zh_user *user, const u8 *secret, u64 hash)
 {
 	struct zh_context *context;
 
-	list_for_each_entry(context, &contexts, all)
-		if (!crypto_memneq(context->secret, secret, ZEROHOP_SECRET_BYTES))
-			return context;
-	return NULL;
+	lockdep_assert_held(&joining);
+	hash_for_each_possible(contexts, context, all, hash) {
+		if (crypto_memneq(context->secret, secret, ZEROHOP_SECRET_BYTES))
+			continue;
+		if (zh_allowed(context))
+			return ERR_PTR(-EPERM);
+		kref_get(&context->refs);
+		return context;
+	}
+	if (user->contexts >= READ_ONCE(pool_contexts))
+		return ERR_PTR(-EDQUOT);
+	context = new_context(user, secret);
+	return context ? context : ERR_PTR(-ENOMEM);
+}
+
+static int join(struct zh_file *file, struct zh_user *user, const u8 *secret)
+{
+	u64 hash = siphash(secret, ZEROHOP_SECRET_BYTES, &hash_key);
+	struct zh_context *context;
+	int err;
+
+	lockdep_assert_held(&joining);
+	if (file->context)
+		return -EISCONN;
+	context = context_of(user, secret, hash);
+	if (IS_ERR(context))
+		return PTR_ERR(context);
+	err = context->last_member == U32_MAX ? -EDQUOT : 0;
+	if (!err)
+		err = xa_insert(&context->files, context->last_member + 1, file, GFP_KERNEL_ACCOUNT);
+	if (err) {
+		zh_context_put(context);
+		return err;
+	}
+	if (context->members++ == 0) {
+		hash_add(contexts, &context->all, hash);
+		context->user->contexts++;
+	}
+	file->member = ++context->last_member;
+	file->user = user;
+	mmgrab(current->mm);
+	file->mm = current->mm;
+	smp_store_release(&file->context, context); /* pairs with do_call() in main.c */
+	return 0;
 }
 
 int zh_join(struct zh_file *file, const u8 *secret)
 {
-	struct zh_context *context;
-	int err = 0;
+	struct zh_user *user;
+	int err;
 
 	if (!memchr_inv(secret, 0, ZEROHOP_SECRET_BYTES))
 		return -EINVAL;
-	mutex_lock(&contexts_lock);
-	context = file->context ? NULL : find_context(secret);
-	if (file->context) {
-		err = -EISCONN;
-	} else if (context) {
-		err = zh_allowed(context);
-		if (!err)
-			kref_get(&context->refs);
-	} else {
-		context = new_context(secret);
-		if (context)
-			list_add(&context->all, &contexts);
-		else
-			err = -ENOMEM;
-	}
-	if (!err) {
-		context->members++;
-		smp_store_release(&file->context, context); /* pairs with do_call() in main.c */
-	}
-	mutex_unlock(&contexts_lock);
+	user = zh_user_get(current_euid());
+	if (!user)
+		return -ENOMEM;
+	mutex_lock(&joining);
+	err = join(file, user, secret);
+	mutex_unlock(&joining);
+	if (err)
+		zh_user_put(user);
 	return err;
 }
 
@@ -77,10 +140,16 @@ void zh_leave(struct zh_file *file)
 
 	if (!context)
 		return;
-	mutex_lock(&contexts_lock);
-	if (--context->members == 0)
-		list_del(&context->all);
-	mutex_unlock(&contexts_lock);
+	xa_erase(&context->files, file->member);
+	zh_unregister_all(file);
+	mutex_lock(&joining);
+	if (--context->members == 0) {
+		hash_del(&context->all);
+		context->user->contexts--;
+	}
+	mutex_unlock(&joining);
+	mmdrop(file->mm);
+	zh_user_put(file->user);
 	zh_context_put(context);
 }
 
@@ -88,22 +157,8 @@ unsigned int zh_members(struct zh_context *context)
 {
 	unsigned int members;
 
-	mutex_lock(&contexts_lock);
+	mutex_lock(&joining);
 	members = context->members;
-	mutex_unlock(&contexts_lock);
+	mutex_unlock(&joining);
 	return members;
-}
-
-static void free_context(struct kref *refs)
-{
-	struct zh_context *context = container_of(refs, struct zh_context, refs);
-
-	xa_destroy(&context->regions);
-	mutex_destroy(&context->lock);
-	kfree_sensitive(context);
-}
-
-void zh_context_put(struct zh_context *context)
-{
-	kref_put(&context->refs, free_context);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Copies between the caller's memory and a region. */
+/* Copies between the caller's memory and a region, or what a member has registered. */
 #include <linux/highmem.h>
 #include <linux/nospec.h>
 #include <linux/sched/signal.h>
@@ -15,6 +15,15 @@ struct cursor {
 	struct zerohop_segment *segments;
 	u32 count, at;
 	u64 done; /* of segments[at] */
+};
+
+/* What `there` is of. */
+struct target {
+	struct zh_context *context;
+	u64 member; /* 0: offsets into the region */
+	u32 needs; /* of the region's flags */
+	struct zh_region *region; /* held */
+	u64 origin; /* what is added to a segment's `at` for the place in the region's pages */
 };
 
 static u64 left_here(struct cursor *c)
@@ -70,18 +79,51 @@ static u64 copy_in_page(struct page *page, u64 offset, void __user *user, u64 by
 	return bytes - missing;
 }
 
-static int move(struct zh_region *region, struct cursor *here, struct cursor *there, bool to_region, u64 *copied)
+/* The member's region that covers the segment; often the same as before. */
+static int reach(struct target *target, const struct zerohop_segment *segment)
 {
-	u64 first = region->start & ~PAGE_MASK, since = 0;
+	if (target->region && zh_region_covers(target->region, segment->at, segment->bytes))
+		return 0;
+	if (target->region)
+		zh_region_put(target->region);
+	target->region = zh_region_of_member(target->context, target->member, segment, target->needs);
+	if (!target->region)
+		return -ENOENT;
+	target->origin = -(u64)(target->region->range.start & PAGE_MASK);
+	return 0;
+}
+
+/* The region of this number, which has all segments. */
+static int find(struct target *target, u64 number, const struct cursor *there)
+{
+	target->region = zh_region_get(target->context, number);
+	if (!target->region)
+		return -ENOENT;
+	if (!(target->region->flags & target->needs))
+		return -EACCES;
+	target->origin = target->region->range.start & ~PAGE_MASK;
+	return within(there, zh_region_bytes(target->region));
+}
+
+static int move(struct target *target, struct cursor *here, struct cursor *there, u64 *copied)
+{
+	const bool to_region = target->needs & ZEROHOP_WRITE;
+	u64 since = 0;
 
 	for (;;) {
 		u64 bytes = min(left_here(here), left_here(there)), at, done;
 
 		if (!bytes)
 			return 0;
-		at = first + there->segments[there->at].at + there->done;
+		if (target->member && !there->done) {
+			int err = reach(target, &there->segments[there->at]);
+
+			if (err)
+				return err;
+		}
+		at = target->origin + there->segments[there->at].at + there->done;
 		bytes = min_t(u64, bytes, PAGE_SIZE - (at & ~PAGE_MASK));
-		done = copy_in_page(region->pages[at >> PAGE_SHIFT], at & ~PAGE_MASK,
+		done = copy_in_page(target->region->pages[at >> PAGE_SHIFT], at & ~PAGE_MASK,
 				    u64_to_user_ptr(here->segments[here->at].at + here->done), bytes, to_region);
 		here->done += done;
 		there->done += done;
@@ -92,7 +134,7 @@ static int move(struct zh_region *region, struct cursor *here, struct cursor *th
 		if (since < PIECE)
 			continue;
 		since = 0;
-		if (READ_ONCE(region->revoked))
+		if (READ_ONCE(target->region->revoked))
 			return -ENOENT;
 		if (signal_pending(current))
 			return 0;
@@ -102,33 +144,29 @@ static int move(struct zh_region *region, struct cursor *here, struct cursor *th
 
 int zh_copy(struct zh_context *context, struct zerohop_copy *call)
 {
-	const bool to_region = call->flags & ZEROHOP_TO_REGION, times = call->flags & ZEROHOP_TIMES;
+	const bool by_address = call->flags & ZEROHOP_OF_MEMBER, times = call->flags & ZEROHOP_TIMES;
+	struct target target = { .context = context };
 	u64 begun = times ? ktime_get_ns() : 0, found = 0;
 	struct cursor here = {}, there = {};
-	struct zh_region *region = NULL;
 	int err;
 
 	call->copied = call->lookup_ns = call->copy_ns = 0;
-	if (call->flags & ~(ZEROHOP_TO_REGION | ZEROHOP_TIMES))
+	if (call->flags & ~(ZEROHOP_TO_REGION | ZEROHOP_TIMES | ZEROHOP_OF_MEMBER) || (by_address && !call->region))
 		return -EINVAL;
+	target.member = by_address ? call->region : 0;
+	target.needs = call->flags & ZEROHOP_TO_REGION ? ZEROHOP_WRITE : ZEROHOP_READ;
 	err = fetch(&here, call->here, call->here_count);
 	if (!err)
 		err = fetch(&there, call->there, call->there_count);
-	if (err)
-		goto out;
-	region = zh_region_get(context, call->region);
-	err = -ENOENT;
-	if (!region)
-		goto out;
-	err = -EACCES;
-	if (!(region->flags & (to_region ? ZEROHOP_WRITE : ZEROHOP_READ)))
-		goto out;
-	err = within(&there, region->bytes);
+	if (!err && !by_address)
+		err = find(&target, call->region, &there);
+	else if (!err && left_here(&there))
+		err = reach(&target, &there.segments[there.at]);
 	if (err)
 		goto out;
 	if (times)
 		found = ktime_get_ns();
-	err = signal_pending(current) ? -EINTR : move(region, &here, &there, to_region, &call->copied);
+	err = signal_pending(current) ? -EINTR : move(&target, &here, &there, &call->copied);
 	if (times) {
 		call->lookup_ns = found - begun;
 		call->copy_ns = ktime_get_ns() - found;
@@ -137,8 +175,8 @@ int zh_copy(struct zh_context *context, struct zerohop_copy *call)
 	atomic64_add(call->copied, &context->bytes);
 	trace_zerohop_copy(call->region, call->copied, err);
 out:
-	if (region)
-		zh_region_put(region);
+	if (target.region)
+		zh_region_put(target.region);
 	kvfree(here.segments);
 	kvfree(there.segments);
 	return err;

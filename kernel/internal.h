@@ -2,12 +2,14 @@
 /*
  * The module's own types.
  *
- * Locks, outermost first: contexts_lock (context.c), zh_context.lock, zh_region.lock. The notifier, which the kernel
- * calls under locks of its own, takes only the last. A copy takes none of them: it finds a region by RCU and holds it.
+ * Locks, outermost first: joining (context.c), zh_user.lock, users_lock (pool.c) or zh_file.lock, zh_region.lock. The
+ * notifier, which the kernel calls under locks of its own, takes only the last. A copy takes zh_file.lock of the member
+ * whose addresses it has, for as long as it looks for the region; by a region's number it takes none.
  */
 #ifndef _ZEROHOP_INTERNAL_H
 #define _ZEROHOP_INTERNAL_H
 
+#include <linux/interval_tree.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mmu_notifier.h>
@@ -18,24 +20,42 @@
 
 #include "zerohop.h"
 
-/* What the open files share that joined by one secret. Ends with the last file and the last region. */
-struct zh_context {
+/* Whom the pool belongs to: all contexts and regions of one user. Ends with the last file and the last region. */
+struct zh_user {
 	struct kref refs;
-	struct list_head all; /* under contexts_lock, while members > 0 */
-	unsigned int members; /* under contexts_lock */
-	kuid_t user;
-	u8 secret[ZEROHOP_SECRET_BYTES];
-	struct mutex lock; /* who comes into regions and goes */
-	struct xarray regions; /* by number; read by RCU */
-	u64 last_region; /* under lock */
+	struct hlist_node all; /* under users_lock */
+	kuid_t uid;
+	unsigned int contexts; /* made by this user, with members; under joining */
+	struct mutex lock; /* which regions there are */
 	struct list_head order; /* of regions, those to evict first at the front; under lock */
 	unsigned long count; /* of regions, under lock */
 	atomic_long_t pages; /* pinned, those of evicted regions included until their copies end */
+};
+
+/* What the open files share that joined by one secret. Ends with the last file and the last region. */
+struct zh_context {
+	struct kref refs;
+	struct hlist_node all; /* under joining, while members > 0 */
+	unsigned int members; /* under joining */
+	u32 last_member; /* under joining */
+	struct zh_user *user; /* who made it */
+	u8 secret[ZEROHOP_SECRET_BYTES];
+	struct xarray files; /* by number of the member; read by RCU */
+	struct xarray regions; /* by number; read by RCU */
+	atomic64_t last_region;
+	atomic_long_t count, pages; /* of regions, now */
 	atomic64_t registered, pin_ns, evicted, revoked, copies, bytes;
 };
 
+/* All but the regions is set once, before context is under joining, and read after it without a lock. */
 struct zh_file {
-	struct zh_context *context; /* set once under contexts_lock, read without a lock */
+	struct rcu_head rcu;
+	struct zh_context *context;
+	struct zh_user *user; /* whose pool its regions are of */
+	struct mm_struct *mm; /* of the process that joined: whose addresses the member's are */
+	u32 member;
+	spinlock_t lock; /* regions */
+	struct rb_root_cached regions; /* by address */
 };
 
 /* Pinned memory of one process. Pinned until the last reference goes, which a copy may hold. */
@@ -43,11 +63,12 @@ struct zh_region {
 	struct kref refs;
 	struct rcu_head rcu;
 	struct zh_context *context;
-	struct zh_file *owner;
+	struct zh_user *user;
+	struct zh_file *owner; /* gone before the region where it is in no list any more */
 	u64 number;
-	struct list_head order; /* under context->lock */
-	bool used; /* by a copy, since eviction last passed by; not locked */
-	u64 start, bytes;
+	struct list_head order; /* under user->lock; empty while nobody can find the region */
+	struct interval_tree_node range; /* addresses, the last included */
+	bool used; /* since eviction last passed by; not locked */
 	u32 flags; /* ZEROHOP_READ, ZEROHOP_WRITE */
 	spinlock_t lock; /* live, revoked, and the notifier's sequence */
 	bool live; /* pages are those that the owner has */
@@ -59,14 +80,31 @@ struct zh_region {
 	struct page **pages;
 };
 
-extern bool zh_any_user;
+static inline u64 zh_region_bytes(const struct zh_region *region)
+{
+	return (u64)region->range.last - region->range.start + 1;
+}
+
+static inline bool zh_region_covers(const struct zh_region *region, u64 start, u64 bytes)
+{
+	return start >= region->range.start && start <= region->range.last && bytes - 1 <= region->range.last - start &&
+	       !READ_ONCE(region->revoked);
+}
 
 /* context.c */
+void zh_context_init(void);
 int zh_join(struct zh_file *file, const u8 *secret);
 void zh_leave(struct zh_file *file);
 int zh_allowed(const struct zh_context *context);
 void zh_context_put(struct zh_context *context);
 unsigned int zh_members(struct zh_context *context);
+
+/* pool.c */
+struct zh_user *zh_user_get(kuid_t uid);
+void zh_user_put(struct zh_user *user);
+int zh_pool_account(struct zh_region *region);
+void zh_pool_release(struct zh_region *region);
+int zh_pool_lock(struct zh_user *user);
 
 /* region.c */
 int zh_region_init(void);
@@ -75,7 +113,12 @@ int zh_register(struct zh_file *file, struct zerohop_register *call);
 int zh_unregister(struct zh_file *file, u64 number);
 void zh_unregister_all(struct zh_file *file);
 struct zh_region *zh_region_get(struct zh_context *context, u64 number);
+struct zh_region *zh_region_of_member(struct zh_context *context, u64 member, const struct zerohop_segment *range,
+				      u32 flags);
 void zh_region_put(struct zh_region *region);
+bool zh_region_take(struct zh_region *region);
+void zh_region_retire(struct zh_region *region);
+void zh_region_wait(void);
 
 /* copy.c */
 int zh_copy(struct zh_context *context, struct zerohop_copy *call);

@@ -12,16 +12,14 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-bool zh_any_user;
-module_param_named(any_user, zh_any_user, bool, 0444);
-MODULE_PARM_DESC(any_user, "who knows a context's secret may join it whoever he is (no)");
-
 static int open_file(struct inode *inode, struct file *file)
 {
 	struct zh_file *own = kzalloc(sizeof(*own), GFP_KERNEL_ACCOUNT);
 
 	if (!own)
 		return -ENOMEM;
+	spin_lock_init(&own->lock);
+	own->regions = RB_ROOT_CACHED;
 	file->private_data = own;
 	return 0;
 }
@@ -30,9 +28,8 @@ static int close_file(struct inode *inode, struct file *file)
 {
 	struct zh_file *own = file->private_data;
 
-	zh_unregister_all(own);
 	zh_leave(own);
-	kfree(own);
+	kfree_rcu(own, rcu);
 	return 0;
 }
 
@@ -40,19 +37,18 @@ static int join(struct zh_file *file, struct zerohop_join *call)
 {
 	int err;
 
-	if (!call->abi)
+	if (!call->abi || call->reserved)
 		return -EINVAL;
 	err = zh_join(file, call->secret);
 	call->abi = ZEROHOP_ABI;
+	call->member = err ? 0 : file->member;
 	return err;
 }
 
 static int statistics(struct zh_context *context, struct zerohop_statistics *call)
 {
 	call->members = zh_members(context);
-	mutex_lock(&context->lock);
-	call->regions = context->count;
-	mutex_unlock(&context->lock);
+	call->regions = atomic_long_read(&context->count);
 	call->pages = atomic_long_read(&context->pages);
 	call->registered = atomic64_read(&context->registered);
 	call->pin_ns = atomic64_read(&context->pin_ns);
@@ -73,11 +69,11 @@ union call {
 };
 
 /* By number, from that of ZEROHOP_IOC_JOIN on: bytes of the structure here, the fewest that a caller may have, and how
- * many are given back: of a secret none. */
+ * many are given back. */
 static const struct {
 	size_t ours, least, back;
 } calls[] = {
-	{ sizeof(struct zerohop_join), 40, offsetof(struct zerohop_join, secret) },
+	{ sizeof(struct zerohop_join), 48, sizeof(struct zerohop_join) },
 	{ sizeof(struct zerohop_register), 32, sizeof(struct zerohop_register) },
 	{ sizeof(struct zerohop_unregister), 16, 0 },
 	{ sizeof(struct zerohop_copy), 64, sizeof(struct zerohop_copy) },
@@ -156,6 +152,7 @@ static int __init load(void)
 {
 	int err = zh_region_init();
 
+	zh_context_init();
 	if (err)
 		return err;
 	err = misc_register(&device);

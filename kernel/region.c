@@ -2,12 +2,12 @@
 /*
  * Regions: pinned memory that others of the context reach.
  *
- * A region leaves its context once, by whoever erases it from the array (take()): its owner, eviction, or the work that
- * a notifier queued. That one removes the notifier and drops the array's reference. Copies that found it before go on
- * with its pages, which stay pinned, so nobody else can have got them; they look at `revoked` between pieces.
+ * A region is found by its number, in the context, or by its addresses, in its owner's file, from publish() until
+ * somebody takes it (zh_region_take()): its owner, eviction, or the work that a notifier queued. That one removes the
+ * notifier and drops the reference. Copies that found it before go on with its pages, which stay pinned, so nobody else
+ * can have got them; they look at `revoked` between pieces.
  */
 #include <linux/mm.h>
-#include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -15,15 +15,6 @@
 
 #include "internal.h"
 #include "trace.h"
-
-static unsigned long pool_mib = 1024;
-module_param(pool_mib, ulong, 0644);
-MODULE_PARM_DESC(pool_mib,
-		 "MiB that one context may have pinned (1024); RLIMIT_MEMLOCK holds for each process as well");
-
-static unsigned long pool_regions = 4096;
-module_param(pool_regions, ulong, 0644);
-MODULE_PARM_DESC(pool_regions, "regions that one context may have (4096)");
 
 #define PIN_AT_ONCE 1024 /* pages, between two looks at signals */
 #define PIN_TRIES 8 /* pinning may change the mapping itself: pages are migrated, or their own copies made */
@@ -44,25 +35,14 @@ static void unpin(struct zh_region *region)
 	}
 }
 
-/* Counts in VmPin, as RDMA does: in a count without a lock, which a peer that frees the region cannot wait for. */
-static int charge(struct zh_region *region)
-{
-	unsigned long now = atomic64_add_return(region->page_count, &region->mm->pinned_vm);
-
-	if (now <= rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT || capable(CAP_IPC_LOCK))
-		return 0;
-	atomic64_sub(region->page_count, &region->mm->pinned_vm);
-	return -ENOMEM;
-}
-
 static void free_region(struct kref *refs)
 {
 	struct zh_region *region = container_of(refs, struct zh_region, refs);
 
 	unpin(region);
-	atomic64_sub(region->page_count, &region->mm->pinned_vm);
-	atomic_long_sub(region->page_count, &region->context->pages);
+	zh_pool_release(region);
 	mmdrop(region->mm);
+	zh_user_put(region->user);
 	zh_context_put(region->context);
 	kvfree(region->pages);
 	kfree_rcu(region, rcu);
@@ -90,22 +70,66 @@ struct zh_region *zh_region_get(struct zh_context *context, u64 number)
 	return region;
 }
 
-/* Out of the array, under context->lock; false where somebody else has done so. */
-static bool take(struct zh_region *region)
+/* The caller's or a member's region that covers the range and allows this; under file->lock. */
+static struct zh_region *find(struct zh_file *file, u64 start, u64 bytes, u32 flags)
 {
-	struct zh_context *context = region->context;
+	struct interval_tree_node *node;
 
-	lockdep_assert_held(&context->lock);
-	if (!region->number || xa_load(&context->regions, region->number) != region)
+	lockdep_assert_held(&file->lock);
+	for (node = interval_tree_iter_first(&file->regions, start, start); node;
+	     node = interval_tree_iter_next(node, start, start)) {
+		struct zh_region *region = container_of(node, struct zh_region, range);
+
+		if ((region->flags & flags) == flags && zh_region_covers(region, start, bytes)) {
+			WRITE_ONCE(region->used, true);
+			return region;
+		}
+	}
+	return NULL;
+}
+
+/* The same of a member's addresses, held for the caller. */
+struct zh_region *zh_region_of_member(struct zh_context *context, u64 member, const struct zerohop_segment *range,
+				      u32 flags)
+{
+	struct zh_region *region = NULL;
+	struct zh_file *file;
+
+	if (member > U32_MAX || range->at > ULONG_MAX)
+		return NULL;
+	rcu_read_lock();
+	file = xa_load(&context->files, member);
+	if (file) {
+		spin_lock(&file->lock);
+		region = find(file, range->at, range->bytes, flags);
+		if (region)
+			kref_get(&region->refs);
+		spin_unlock(&file->lock);
+	}
+	rcu_read_unlock();
+	return region;
+}
+
+/* From here on nobody finds it; under user->lock. False where somebody else has taken it, or nobody ever could. */
+bool zh_region_take(struct zh_region *region)
+{
+	struct zh_file *file = region->owner;
+
+	lockdep_assert_held(&region->user->lock);
+	if (list_empty(&region->order))
 		return false;
-	xa_erase(&context->regions, region->number);
-	list_del(&region->order);
-	context->count--;
+	list_del_init(&region->order);
+	xa_erase(&region->context->regions, region->number);
+	spin_lock(&file->lock);
+	interval_tree_remove(&region->range, &file->regions);
+	spin_unlock(&file->lock);
+	region->user->count--;
+	atomic_long_dec(&region->context->count);
 	return true;
 }
 
-/* After take(), without locks: waits for the notifier and its work, and drops the array's reference. */
-static void retire(struct zh_region *region)
+/* After taking it, without locks: waits for the notifier and its work, and drops the reference. */
+void zh_region_retire(struct zh_region *region)
 {
 	mmu_interval_notifier_remove(&region->notifier);
 	if (cancel_work_sync(&region->forget))
@@ -118,9 +142,9 @@ static void forget(struct work_struct *work)
 	struct zh_region *region = container_of(work, struct zh_region, forget);
 	bool taken;
 
-	mutex_lock(&region->context->lock);
-	taken = take(region);
-	mutex_unlock(&region->context->lock);
+	mutex_lock(&region->user->lock);
+	taken = zh_region_take(region);
+	mutex_unlock(&region->user->lock);
 	if (taken) {
 		mmu_interval_notifier_remove(&region->notifier);
 		zh_region_put(region);
@@ -186,7 +210,7 @@ static int pin(struct zh_region *region)
 #endif
 	while (region->pinned < region->page_count) {
 		unsigned long left = region->page_count - region->pinned;
-		int pinned = pin_user_pages_fast((region->start & PAGE_MASK) + region->pinned * PAGE_SIZE,
+		int pinned = pin_user_pages_fast((region->range.start & PAGE_MASK) + region->pinned * PAGE_SIZE,
 						 min_t(unsigned long, left, PIN_AT_ONCE), how,
 						 region->pages + region->pinned);
 
@@ -223,219 +247,163 @@ static int pin_stable(struct zh_region *region)
 	return -EAGAIN;
 }
 
-/*
- * Takes a region that no copy holds out of its context, of `mm` alone where one is given; null where there is none.
- * A revoked one, or nearly the least recently used: who was used since the last look goes to the end of the queue.
- */
-static struct zh_region *take_oldest(struct zh_context *context, const struct mm_struct *mm)
-{
-	unsigned long steps = 2 * context->count;
-	struct zh_region *region, *next;
-
-	list_for_each_entry_safe(region, next, &context->order, order) {
-		if (steps-- == 0)
-			break;
-		if (mm && region->mm != mm)
-			continue;
-		if (READ_ONCE(region->revoked))
-			return take(region) ? region : NULL;
-		if (READ_ONCE(region->used)) {
-			WRITE_ONCE(region->used, false);
-			list_move_tail(&region->order, &context->order);
-			if (list_entry_is_head(next, &context->order, order))
-				next = region;
-		} else if (kref_read(&region->refs) == 1) {
-			return take(region) ? region : NULL;
-		}
-	}
-	return NULL;
-}
-
-/* By eviction, or once by waiting for what goes already; false where nothing can go. */
-static bool make_room(struct zh_context *context, const struct mm_struct *mm, bool *waited)
-{
-	struct zh_region *oldest;
-
-	mutex_lock(&context->lock);
-	oldest = take_oldest(context, mm);
-	mutex_unlock(&context->lock);
-	if (oldest) {
-		if (!READ_ONCE(oldest->revoked))
-			atomic64_inc(&context->evicted);
-		retire(oldest);
-		return true;
-	}
-	if (*waited)
-		return false;
-	flush_workqueue(forgetting);
-	*waited = true;
-	return true;
-}
-
-static bool fits(struct zh_context *context, unsigned long pages, unsigned long most)
-{
-	long now = atomic_long_read(&context->pages);
-
-	do {
-		if (now + pages > most)
-			return false;
-	} while (!atomic_long_try_cmpxchg(&context->pages, &now, now + pages));
-	return true;
-}
-
-/* Counts the pages against the pool and the process, making room in either; not for what can never have it. */
-static int account(struct zh_region *region)
-{
-	struct zh_context *context = region->context;
-	unsigned long most = min(READ_ONCE(pool_mib), ULONG_MAX >> 20) << (20 - PAGE_SHIFT);
-	bool waited = false;
-	int err;
-
-	if (region->page_count > most)
-		return -EDQUOT;
-	if (region->page_count > rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT && !capable(CAP_IPC_LOCK))
-		return -ENOMEM;
-	while (!fits(context, region->page_count, most))
-		if (!make_room(context, NULL, &waited))
-			return -EDQUOT;
-	do {
-		err = charge(region);
-	} while (err && make_room(context, region->mm, &waited));
-	if (err)
-		atomic_long_sub(region->page_count, &context->pages);
-	return err;
-}
-
 /* From here on anybody may end the region, which is not looked at again: its number is given out under the lock. */
-static int publish(struct zh_region *region, u64 *number)
+static int publish(struct zh_region *region, struct zerohop_register *call)
 {
 	struct zh_context *context = region->context;
-	bool waited = false;
-	int err = -EAGAIN;
+	struct zh_file *file = region->owner;
+	int err = zh_pool_lock(region->user);
 
-	mutex_lock(&context->lock);
-	while (context->count >= READ_ONCE(pool_regions)) {
-		mutex_unlock(&context->lock);
-		if (!make_room(context, NULL, &waited))
-			return -EDQUOT;
-		mutex_lock(&context->lock);
-	}
+	if (err)
+		return err;
+	err = -EAGAIN;
 	if (!READ_ONCE(region->revoked)) {
-		region->number = context->last_region + 1;
+		region->number = atomic64_inc_return(&context->last_region);
 		err = xa_insert(&context->regions, region->number, region, GFP_KERNEL_ACCOUNT);
-		if (err) {
-			region->number = 0;
-		} else {
-			context->last_region++;
-			context->count++;
-			list_add_tail(&region->order, &context->order);
-			*number = region->number;
-		}
 	}
-	mutex_unlock(&context->lock);
+	if (!err) {
+		list_add_tail(&region->order, &region->user->order);
+		spin_lock(&file->lock);
+		interval_tree_insert(&region->range, &file->regions);
+		spin_unlock(&file->lock);
+		region->user->count++;
+		atomic_long_inc(&context->count);
+		call->region = region->number;
+	}
+	mutex_unlock(&region->user->lock);
 	return err;
 }
 
 static struct zh_region *new_region(struct zh_file *file, const struct zerohop_register *call)
 {
-	u64 pages = PAGE_ALIGN((call->address & ~PAGE_MASK) + call->bytes) >> PAGE_SHIFT;
 	struct zh_region *region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 
 	if (!region)
 		return NULL;
 	kref_init(&region->refs);
 	spin_lock_init(&region->lock);
+	INIT_LIST_HEAD(&region->order);
 	INIT_WORK(&region->forget, forget);
 	region->context = file->context;
+	region->user = file->user;
 	region->owner = file;
-	region->flags = call->flags;
-	region->start = call->address;
-	region->bytes = call->bytes;
-	region->page_count = pages;
+	region->flags = call->flags & (ZEROHOP_READ | ZEROHOP_WRITE);
+	region->range.start = call->address;
+	region->range.last = call->address + call->bytes - 1;
+	region->page_count = (region->range.last >> PAGE_SHIFT) - (region->range.start >> PAGE_SHIFT) + 1;
 	region->mm = current->mm;
 	return region;
 }
 
-int zh_register(struct zh_file *file, struct zerohop_register *call)
+static int register_new(struct zh_file *file, struct zerohop_register *call)
 {
-	u64 end, begun = ktime_get_ns();
-	struct zh_region *region;
+	u64 begun = ktime_get_ns();
+	struct zh_region *region = new_region(file, call);
 	int err;
 
-	if (!call->bytes || !call->flags || call->flags & ~(ZEROHOP_READ | ZEROHOP_WRITE))
-		return -EINVAL;
-	if (check_add_overflow(call->address, call->bytes, &end) || end > TASK_SIZE)
-		return -EFAULT;
-	region = new_region(file, call);
 	if (!region)
 		return -ENOMEM;
-	err = account(region);
-	if (err)
-		goto no_region;
+	err = zh_pool_account(region);
+	if (err) {
+		kfree(region);
+		return err;
+	}
 	mmgrab(region->mm);
+	kref_get(&region->user->refs);
 	kref_get(&region->context->refs);
 	/* from here on free_region() undoes it */
 	err = -ENOMEM;
 	region->pages = kvmalloc_array(region->page_count, sizeof(*region->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!region->pages)
-		goto put;
-	err = mmu_interval_notifier_insert(&region->notifier, region->mm, region->start & PAGE_MASK,
-					   region->page_count * PAGE_SIZE, &notifier_ops);
-	if (err)
-		goto put;
+	if (region->pages)
+		err = mmu_interval_notifier_insert(&region->notifier, region->mm, region->range.start & PAGE_MASK,
+						   region->page_count * PAGE_SIZE, &notifier_ops);
+	if (err) {
+		zh_region_put(region);
+		return err;
+	}
 	err = pin_stable(region);
 	if (!err)
-		err = publish(region, &call->region);
+		err = publish(region, call);
 	if (err) {
-		retire(region);
+		zh_region_retire(region);
 		return err;
 	}
 	atomic64_inc(&file->context->registered);
 	atomic64_add(ktime_get_ns() - begun, &file->context->pin_ns);
 	trace_zerohop_register(call->region, call->bytes, ktime_get_ns() - begun);
 	return 0;
-put:
-	zh_region_put(region);
-	return err;
-no_region:
-	kfree(region);
-	return err;
+}
+
+static bool reuse(struct zh_file *file, struct zerohop_register *call)
+{
+	struct zh_region *region;
+
+	spin_lock(&file->lock);
+	region = find(file, call->address, call->bytes, call->flags & (ZEROHOP_READ | ZEROHOP_WRITE));
+	if (region) {
+		call->region = region->number;
+		call->address = region->range.start;
+		call->bytes = zh_region_bytes(region);
+	}
+	spin_unlock(&file->lock);
+	return region;
+}
+
+int zh_register(struct zh_file *file, struct zerohop_register *call)
+{
+	u64 end;
+
+	if (!call->bytes || !(call->flags & (ZEROHOP_READ | ZEROHOP_WRITE)) ||
+	    call->flags & ~(ZEROHOP_READ | ZEROHOP_WRITE | ZEROHOP_REUSE))
+		return -EINVAL;
+	if (current->mm != file->mm)
+		return -EPERM;
+	if (check_add_overflow(call->address, call->bytes, &end) || end > TASK_SIZE)
+		return -EFAULT;
+	return call->flags & ZEROHOP_REUSE && reuse(file, call) ? 0 : register_new(file, call);
 }
 
 int zh_unregister(struct zh_file *file, u64 number)
 {
-	struct zh_context *context = file->context;
-	struct zh_region *region;
+	struct zh_region *region = zh_region_get(file->context, number);
 	bool taken = false;
 
-	mutex_lock(&context->lock);
-	region = number > ULONG_MAX ? NULL : xa_load(&context->regions, number);
-	if (region && region->owner == file)
-		taken = take(region);
-	mutex_unlock(&context->lock);
-	if (!taken)
+	if (!region)
 		return -ENOENT;
-	retire(region);
-	return 0;
+	if (region->owner == file) {
+		mutex_lock(&file->user->lock);
+		taken = zh_region_take(region);
+		mutex_unlock(&file->user->lock);
+	}
+	if (taken)
+		zh_region_retire(region);
+	zh_region_put(region);
+	return taken ? 0 : -ENOENT;
 }
 
+/* Of a file that nobody registers with any more. */
 void zh_unregister_all(struct zh_file *file)
 {
-	struct zh_context *context = file->context;
 	struct zh_region *region;
-	unsigned long number;
 
-	if (!context)
-		return;
-	mutex_lock(&context->lock);
-	xa_for_each(&context->regions, number, region) {
-		if (region->owner != file || !take(region))
-			continue;
-		mutex_unlock(&context->lock);
-		retire(region);
-		mutex_lock(&context->lock);
-	}
-	mutex_unlock(&context->lock);
+	do {
+		struct interval_tree_node *first;
+
+		mutex_lock(&file->user->lock);
+		first = interval_tree_iter_first(&file->regions, 0, ULONG_MAX);
+		region = first ? container_of(first, struct zh_region, range) : NULL;
+		if (region)
+			zh_region_take(region);
+		mutex_unlock(&file->user->lock);
+		if (region)
+			zh_region_retire(region);
+	} while (region);
+}
+
+/* Until what was revoked before is gone. */
+void zh_region_wait(void)
+{
+	flush_workqueue(forgetting);
 }
 
 int zh_region_init(void)

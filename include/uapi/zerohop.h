@@ -26,28 +26,35 @@
 #define ZEROHOP_MAX_SEGMENTS 1024 /* of either list of a copy */
 
 /* Joins the context of this secret, made by the first to come. The secret is the members' alone: random, 32 bytes.
- * EPERM: it is another user's. EISCONN: the file has joined one. EINVAL: the secret is zero. */
+ * EPERM: it is another user's. EISCONN: the file has joined one. EINVAL: the secret is zero. EDQUOT: the user has too
+ * many contexts. */
 struct zerohop_join {
 	__u32 size;
 	__u32 abi; /* in: ZEROHOP_ABI the caller was built with; out: the kernel's */
 	__u8 secret[ZEROHOP_SECRET_BYTES];
+	__u32 member; /* out: the number of this file in its context, from 1, never used again there */
+	__u32 reserved;
 };
 
 #define ZEROHOP_READ 1u /* others may read it */
 #define ZEROHOP_WRITE 2u /* others may write it */
+#define ZEROHOP_REUSE 4u /* what covers the range is good enough */
 
 /* Pins [address, address + bytes) of the caller, so that others reach it as `region`, until it is unregistered or
  * evicted, the file is closed, or the owner unmaps, remaps, discards, forks over any of it (not: mprotect). The kernel
  * itself may change a mapping too, of huge pages or of files: a region may end at any time, and be registered anew.
  *
- * Where the pool is full the least recently used region of this context goes. EDQUOT: all others are in use.
+ * With ZEROHOP_REUSE a region of this file that covers the whole range, for these directions at least, is given instead
+ * of a new one, and counts as used now: called before each message, it makes the module the cache of registrations.
+ *
+ * Where the pool is full the least recently used region of the user goes. EDQUOT: all others are in use.
  * EAGAIN, EINTR: try again. ENOMEM: RLIMIT_MEMLOCK too (VmPin). EFAULT: there is no such memory, it may not be written,
- * or (files) not pinned. */
+ * or (files) not pinned. EPERM: the file was joined by another process, which this one has it from. */
 struct zerohop_register {
 	__u32 size;
-	__u32 flags; /* ZEROHOP_READ, ZEROHOP_WRITE */
-	__u64 address;
-	__u64 bytes;
+	__u32 flags; /* ZEROHOP_READ, ZEROHOP_WRITE, ZEROHOP_REUSE */
+	__u64 address; /* out: where the region begins */
+	__u64 bytes; /* out: of the region */
 	__u64 region; /* out: never used again in this context */
 };
 
@@ -59,24 +66,28 @@ struct zerohop_unregister {
 };
 
 struct zerohop_segment {
-	__u64 at; /* an address of the caller, or an offset into the region */
+	__u64 at; /* an address of the caller; there: an offset into the region, or an address of the member */
 	__u64 bytes;
 };
 
 #define ZEROHOP_TO_REGION 1u /* else from it */
 #define ZEROHOP_TIMES 2u /* fill in the times */
+#define ZEROHOP_OF_MEMBER 4u /* `region` is a member's number: its addresses, not offsets */
 
 /* Copies between the caller's memory and a region, until the shorter of both lists ends. `copied` is always true: what
  * was done from the front on, also where an error is returned. A signal ends a copy early, with EINTR only where
  * nothing was copied.
  * ENOENT: there is no such region now: it must be registered anew. ERANGE: a segment lies outside the region.
- * EACCES: the region was registered for the other direction alone. EFAULT: memory of the caller. */
+ * EACCES: the region was registered for the other direction alone. EFAULT: memory of the caller.
+ *
+ * With ZEROHOP_OF_MEMBER each segment there lies in some region of the member, registered for the direction; segments
+ * may lie in different ones. ENOENT: no region covers one of them; what was before it is copied. */
 struct zerohop_copy {
 	__u32 size;
 	__u32 flags;
 	__u64 region;
 	__u64 here; /* address of struct zerohop_segment[], of the caller's memory */
-	__u64 there; /* the same, of the region */
+	__u64 there; /* the same, of the region or the member */
 	__u32 here_count;
 	__u32 there_count;
 	__u64 copied; /* out: bytes */

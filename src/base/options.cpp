@@ -29,7 +29,10 @@ constexpr OptionSpec kTable[] = {
     {"ZEROHOP_HEAP", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange,
      "let peers map buffers that large messages use again: auto (once that pays, where nothing speaks against it), 1 "
      "(at their second use, also where memory loses huge pages by it), 0 (never; nor what MPI_Alloc_mem gives)"},
-    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "0: never copy through the kernel (process_vm_readv/writev)"},
+    {"ZEROHOP_CMA", OptionType::kBool, "1", "", 0, 1, "0: never copy by process_vm_readv/writev"},
+    {"ZEROHOP_KERNEL", OptionType::kEnum, "auto", "auto|1|0", kNoRange, kNoRange,
+     "the kernel module's copy (/dev/zerohop): auto (between ranks where the system refuses process_vm_readv), 1 (in "
+     "place of process_vm_readv), 0 (never)"},
     {"ZEROHOP_COLLECTIVES", OptionType::kBool, "1", "", 0, 1, "0: collectives stay with the host MPI"},
     {"ZEROHOP_ALGORITHM", OptionType::kString, "auto", "", kNoRange, kNoRange,
      "algorithms of collectives, in all their forms, where they fit: bcast:leader-ring,allreduce:host and the like "

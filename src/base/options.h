@@ -31,6 +31,7 @@ enum class Opt : uint8_t {
   kEnable,
   kHeap,
   kCma,
+  kKernel,
   kCollectives,
   kAlgorithm,
   kWait,

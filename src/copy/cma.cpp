@@ -30,9 +30,10 @@ size_t trim(iovec* list, size_t n, uint64_t have, uint64_t want) {
   return n;
 }
 
-template <typename Move>
-Status transfer(Move&& move, const char* what, pid_t pid, const Buffer& local, const Buffer& remote, uint64_t from,
-                uint64_t n, uint64_t* done) {
+}  // namespace
+
+Status transfer(KernelMove move, const char* what, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n,
+                uint64_t* done) {
   *done = 0;
   while (*done < n) {
     iovec here[kPieces];
@@ -48,7 +49,7 @@ Status transfer(Move&& move, const char* what, pid_t pid, const Buffer& local, c
     } else {
       n_there = trim(there, n_there, there_bytes, here_bytes);
     }
-    const ssize_t moved = move(pid, here, n_here, there, n_there);
+    const ssize_t moved = move(here, n_here, there, n_there);
     if (moved < 0) return os::from_errno(what, static_cast<int>(-moved));
     // The kernel tells of a bad page by a short count first and by an error if asked again from there.
     if (moved == 0) return {Code::kIo, what, EFAULT};
@@ -57,14 +58,18 @@ Status transfer(Move&& move, const char* what, pid_t pid, const Buffer& local, c
   return kOk;
 }
 
-}  // namespace
-
 Status cma_read(pid_t pid, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
-  return transfer(os::peer_read, "process_vm_readv: read a peer's buffer", pid, local, remote, from, n, done);
+  const auto move = [pid](const iovec* here, size_t n_here, const iovec* there, size_t n_there) {
+    return os::peer_read(pid, here, n_here, there, n_there);
+  };
+  return transfer(move, "process_vm_readv: read a peer's buffer", local, remote, from, n, done);
 }
 
 Status cma_write(pid_t pid, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
-  return transfer(os::peer_write, "process_vm_writev: write a peer's buffer", pid, local, remote, from, n, done);
+  const auto move = [pid](const iovec* here, size_t n_here, const iovec* there, size_t n_there) {
+    return os::peer_write(pid, here, n_here, there, n_there);
+  };
+  return transfer(move, "process_vm_writev: write a peer's buffer", local, remote, from, n, done);
 }
 
 }  // namespace zh::copy

@@ -2,6 +2,7 @@
 // their length; long blocks go through the kernels of kernels.h. Who reads or wrote the bytes is unknown here.
 #include "copy/layout.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <new>
@@ -261,6 +262,25 @@ void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n,
     to.advance(blocks * len);
     of.advance(blocks * len);
   }
+}
+
+MemorySpan span_of(const Buffer& buffer) {
+  if (buffer.layout == nullptr || buffer.bytes == 0) return {buffer.base, buffer.bytes};
+  const LayoutShm& layout = *buffer.layout;
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t last = std::numeric_limits<int64_t>::min();
+  const auto widen = [](int64_t* low, int64_t* high, int64_t stride, uint64_t count) {
+    *(stride < 0 ? low : high) += stride * static_cast<int64_t>(count - 1);
+  };
+  for (const LayoutItem* item = layout.items(); item != layout.items() + layout.n_items; ++item) {
+    int64_t low = item->offset;
+    int64_t high = item->offset + static_cast<int64_t>(item->len_bytes);
+    for (const int level : {0, 1}) widen(&low, &high, item->stride[level], item->count[level]);
+    first = std::min(first, low);
+    last = std::max(last, high);
+  }
+  widen(&first, &last, layout.extent_bytes, (buffer.bytes + layout.size_bytes - 1) / layout.size_bytes);
+  return {buffer.base + first, static_cast<uint64_t>(last - first)};
 }
 
 size_t to_iovecs(const Buffer& buffer, uint64_t from, uint64_t n, iovec* out, size_t max, uint64_t* covered) {

@@ -72,6 +72,13 @@ void unpack(const Buffer& buffer, uint64_t from, uint64_t n, const void* src, St
 /// Copies packed bytes [from, from + n) of `src` to the same positions of `dst`, both reachable by this process.
 void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n, Store store);
 
+/// The memory from the first to behind the last byte of a buffer, with the gaps between.
+struct MemorySpan {
+  const std::byte* from;
+  uint64_t bytes;
+};
+[[nodiscard]] MemorySpan span_of(const Buffer& buffer);
+
 /// Lists the pieces of packed bytes [from, from + n) as iovecs, at most `max`; returns how many, and in `*covered` the
 /// bytes they describe (< n when `max` was too small).
 size_t to_iovecs(const Buffer& buffer, uint64_t from, uint64_t n, iovec* out, size_t max, uint64_t* covered);

@@ -41,9 +41,24 @@ Published PeerMemory::look_up(const void* address, uint64_t bytes, bool exact, u
   return answer;
 }
 
+bool PeerMemory::let_in(const Buffer& buffer, uint64_t bytes, bool writable) {
+  // Long gaps would be pinned with it.
+  constexpr uint64_t kMostGaps = 4;
+  const MemorySpan span = span_of({buffer.base, bytes, buffer.layout});
+  return span.bytes <= kMostGaps * bytes && node_.module()->let_in(span.from, span.bytes, writable) == 0;
+}
+
 void PeerMemory::describe(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
   const OptionalLock lock(mutex_);
   out->set_private(address, bytes);
+  map(address, bytes, exclusive, out);
+  if (!lets_any_in_ || out->mapped() || bytes == 0) return;
+  // What is only read may lie in memory that cannot be written.
+  const Buffer buffer{static_cast<std::byte*>(const_cast<void*>(address)), bytes, nullptr};
+  if (!let_in(buffer, bytes, true) && !let_in(buffer, bytes, false)) out->layout = kHiddenLayout;
+}
+
+void PeerMemory::map(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out) {
   if (!own_.any() || bytes < gain_.least) return;
   // X1 -> X0: the memory as it was when it was opened.
   const uint32_t epoch = words_[self_]->epoch.load_acquire();

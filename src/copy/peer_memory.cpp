@@ -34,8 +34,11 @@ void PeerMemory::attach(std::vector<shm::AccessShm*> words) {
   words_ = std::move(words);
   peers_.resize(words_.size());
   for (uint32_t i = 0; i < peers_.size(); ++i) {
-    peers_[i].kernel = cma_ && node_.cma(i);
+    peers_[i].member = node_.module_member(i);
+    peers_[i].kernel = peers_[i].member != 0 || (cma_ && node_.cma(i));
     peers_[i].maps = node_.knows_pid(i);
+    peers_[i].let_in = node_.lets_in(i);
+    lets_any_in_ = lets_any_in_ || peers_[i].let_in;
   }
 }
 
@@ -74,8 +77,18 @@ uint64_t PeerMemory::move_by_kernel(uint32_t owner, const Buffer& remote, uint64
                                     const Buffer& local, Direction direction) {
   uint64_t moved = 0;
   const pid_t pid = node_.pid(owner);
-  const Status s = direction == Direction::kRead ? cma_read(pid, local, remote, from, n, &moved)
-                                                 : cma_write(pid, local, remote, from, n, &moved);
+  const bool reads = direction == Direction::kRead;
+  Status s = kOk;
+  if (const uint32_t member = peers_[owner].member; member != 0) {
+    const auto move = [&](const iovec* here, size_t n_here, const iovec* there, size_t n_there) {
+      os::CopyModule& module = *node_.module();
+      return reads ? module.read(member, here, n_here, there, n_there)
+                   : module.write(member, here, n_here, there, n_there);
+    };
+    s = transfer(move, "the kernel module: copy a peer's buffer", local, remote, from, n, &moved);
+  } else {
+    s = reads ? cma_read(pid, local, remote, from, n, &moved) : cma_write(pid, local, remote, from, n, &moved);
+  }
   if (!s.ok()) {
     if (s.code() == Code::kNotPermitted) peers_[owner].kernel = false;
     observer_.kernel_copy_ended(owner, s, moved, n);
@@ -152,7 +165,7 @@ uint64_t PeerMemory::access(uint32_t owner, const RemoteBufferShm& remote, uint6
       const Buffer theirs{reinterpret_cast<std::byte*>(remote.address) + at_byte, piece, nullptr};
       moved = move_by_kernel(owner, theirs, 0, piece, {here, piece, nullptr}, direction);
     }
-    observer_.accessed(way, moved);
+    observer_.accessed(way, owner, moved);
     done += moved;
     if (way == Reach::kKernel && moved != piece) break;
   }
@@ -173,7 +186,7 @@ bool PeerMemory::visit(uint32_t owner, const RemoteBufferShm& remote, uint64_t f
   if (address == nullptr) note_map_failure(owner);
   if (address == nullptr || run != n) return false;
   look(context, address);
-  observer_.accessed(Reach::kMapped, n);
+  observer_.accessed(Reach::kMapped, owner, n);
   return true;
 }
 

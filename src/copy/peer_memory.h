@@ -45,14 +45,14 @@ class MemoryObserver {
   virtual void kernel_copy_ended(uint32_t owner, const Status& why, uint64_t moved, uint64_t bytes) = 0;
   virtual void cannot_map(uint32_t owner) = 0;
   /// A collective has moved or seen bytes of another rank's memory.
-  virtual void accessed(Reach reach, uint64_t bytes) = 0;
+  virtual void accessed(Reach reach, uint32_t owner, uint64_t bytes) = 0;
 
  protected:
   ~MemoryObserver() = default;
 };
 
 struct PeerMemoryConfig {
-  bool cma = true;  ///< the kernel's copy may be used
+  bool cma = true;  ///< the kernel's own copy may be used
   const RegionOwner* regions = nullptr;
   heap::SharedHeap* heap = nullptr;
 };
@@ -87,11 +87,20 @@ class PeerMemory final : public MemoryAccess {
   /// revoked it. `saves_ns`: what that saves this end. `exact` and the answer as of MappedMemory::publish(); kMapped
   /// also if the buffer knew.
   Published look_up(const void* address, uint64_t bytes, bool exact, uint64_t saves_ns, OwnBuffer* buffer);
+  /// `peer`, or with a negative one any, may copy by the kernel's module, which has to know the buffers that it is
+  /// told.
+  [[nodiscard]] bool lets_in(int32_t peer) const {
+    return lets_any_in_ && (peer < 0 || peers_[static_cast<uint32_t>(peer)].let_in);
+  }
+  /// Tells it the first `bytes` of a buffer, before the message; false: no peer reaches them now.
+  [[nodiscard]] bool let_in(const Buffer& buffer, uint64_t bytes, bool writable);
 
   // Peers'.
 
   /// The kernel's copy works towards `peer`, as far as is known.
   [[nodiscard]] bool kernel(uint32_t peer) const { return peers_[peer].kernel; }
+  /// ... by its module.
+  [[nodiscard]] bool by_module(uint32_t peer) const { return peers_[peer].member != 0; }
   /// Its memory could be mapped, or was never tried; it is alike in both directions.
   [[nodiscard]] bool maps(uint32_t peer) const { return peers_[peer].maps; }
   /// How this rank could reach a buffer of `owner` now. A hint: what the owner says may change until an access is
@@ -130,6 +139,8 @@ class PeerMemory final : public MemoryAccess {
   struct Peer {
     bool kernel = false;
     bool maps = false;
+    bool let_in = false;
+    uint32_t member = 0;  ///< its number in the module's context; 0: it is not the way
   };
   [[nodiscard]] uint32_t epoch_for(uint32_t owner, const RemoteBufferShm& remote, Reach reach) const;
   [[nodiscard]] Buffer buffer_of(const RemoteBufferShm& remote) const;
@@ -141,6 +152,7 @@ class PeerMemory final : public MemoryAccess {
   uint64_t access(uint32_t owner, const RemoteBufferShm& remote, uint64_t from, uint64_t n, std::byte* local,
                   Direction direction);
   void note_map_failure(uint32_t owner);
+  void map(const void* address, uint64_t bytes, bool exclusive, RemoteBufferShm* out);
 
   node::Node& node_;
   MemoryObserver& observer_;
@@ -152,6 +164,7 @@ class PeerMemory final : public MemoryAccess {
   RegionCache windows_;
   std::vector<shm::AccessShm*> words_;
   std::vector<Peer> peers_;
+  bool lets_any_in_ = false;
 };
 
 inline Reach PeerMemory::reach(uint32_t owner, const RemoteBufferShm& remote) const {

@@ -10,7 +10,8 @@
 
 namespace zh::copy {
 
-/// In place of a layout: it is too long to publish, so only the owner can read or write the buffer.
+/// In place of a layout: it is too long to publish, or the kernel's module has not been told of the buffer, so only the
+/// owner can read or write it.
 constexpr Offset kHiddenLayout = ~Offset{0};
 
 /// Most bytes of an edge: less than a page.

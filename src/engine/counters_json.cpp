@@ -9,7 +9,7 @@ namespace zh::engine {
 
 namespace {
 
-constexpr std::array<const char*, p2p::kPaths> kPathNames = {"inline", "eager", "cells", "cma", "mapped", "self"};
+constexpr std::array<const char*, p2p::kPaths> kPathNames = {"inline", "eager", "cells", "cma", "ko", "mapped", "self"};
 /// Upper bounds (exclusive) of the hybrid paper's table 1: < 1K, 1K-32K, 32K-1M, > 1M.
 struct PaperClass {
   const char* name;
@@ -173,7 +173,8 @@ std::string Rank::stats_json() const {
   mapped_memory(json.key("mapped"), c, s.endpoint->memory().windows());
   json.key("collectives").open('{').key("mapped_accesses").value(c.collective_mapped.messages);
   json.key("mapped_bytes").value(c.collective_mapped.bytes).key("cma_accesses").value(c.collective_cma.messages);
-  json.key("cma_bytes").value(c.collective_cma.bytes).key("staged_reductions").value(s.staged.messages);
+  json.key("cma_bytes").value(c.collective_cma.bytes).key("ko_accesses").value(c.collective_module.messages);
+  json.key("ko_bytes").value(c.collective_module.bytes).key("staged_reductions").value(s.staged.messages);
   json.key("staged_bytes").value(s.staged.bytes).close('}');
   json.key("schedules").open('{');
   for (size_t i = 0; i < s.schedules.size(); ++i) schedules(json, static_cast<coll::Collective>(i), s.schedules[i]);

@@ -42,14 +42,15 @@ std::string size_text(uint64_t bytes) {
 
 std::string Rank::choice_text(uint32_t peer) const {
   const tune::PairChoice& c = state_->endpoint->choice(peer);
-  const bool cma = node_.cma(peer) && state_->config.cma;
+  const copy::PeerMemory& memory = state_->endpoint->memory();
   char line[32];
   std::snprintf(line, sizeof line, "%.0f ns", static_cast<double>(node_.line_ns(peer)));
   return "to rank " + std::to_string(node_.world_rank(peer)) + " (" + node::to_string(node_.level(node_.self(), peer)) +
          ", a line " + line + "): inline to " + size_text(c.inline_max) + ", eager to " + size_text(c.eager_max) +
          ", one copy from " +
-         (cma ? size_text(c.single_copy_min) + " by the " + (c.sender_copies ? "sender" : "receiver") +
-                    ", by both ends from " + size_text(c.both_ends_min)
+         (memory.kernel(peer)
+              ? size_text(c.single_copy_min) + (memory.by_module(peer) ? " by the kernel module" : "") + " by the " +
+                    (c.sender_copies ? "sender" : "receiver") + ", by both ends from " + size_text(c.both_ends_min)
               : std::string("never (no CMA)")) +
          ", mapped from " + size_text(c.mapped.least) + ", non-temporal from " + size_text(c.nontemporal_min) +
          ", ring to " + size_text(c.ring_bytes_max);

@@ -124,6 +124,7 @@ Card Joiner::own_card() {
   mine.page_bytes = static_cast<uint32_t>(os::page_bytes());
   mine.pid = os::process_id();
   mine.cma = config_.cma ? 1 : 0;
+  mine.module_use = static_cast<uint8_t>(config_.module_use);
   mine.measure = config_.measure_line ? 1 : 0;
   mine.synthetic = config_.topology_file.empty() ? 0 : 1;
   mine.cpus = os::allowed_cpus();
@@ -172,6 +173,8 @@ void Joiner::find_members() {
     node_->known_pids_.push_back(card(i).pid_namespace == card(node_->self_).pid_namespace ? 1 : 0);
   }
   node_->cma_.assign(node_->size_, 0);
+  node_->module_members_.assign(node_->size_, 0);
+  node_->lets_in_.assign(node_->size_, 0);
   node_->ended_.assign(node_->size_, 0);
   node_->next_look_.assign(node_->size_, 0);
   node_->pid_fds_.assign(node_->size_, -1);

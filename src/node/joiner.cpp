@@ -44,6 +44,7 @@ Status Joiner::run(std::unique_ptr<Node>* out) {
 
 Status Joiner::stages() {
   if (Status s = identify(); !s.ok()) return s;
+  probe_cma();
   if (Status s = agree(JoinStage::kCreate, create()); !s.ok()) return s;
   if (Status s = reach(); !s.ok()) return s;
   return verify();
@@ -69,6 +70,8 @@ Vote Joiner::vote_of(JoinStage stage, const Status& mine) const {
   const Status s = or_injected(stage, mine);
   vote.code = static_cast<int32_t>(s.code());
   vote.error = s.error();
+  vote.refused = cma_refused_ ? 1 : 0;
+  vote.member = member_;
   std::snprintf(vote.what, sizeof vote.what, "%s", s.what());
   return vote;
 }
@@ -133,6 +136,10 @@ Status Joiner::create_memory(bool keep_name, std::string* path) {
   if (s = os::map_shared_range(segment_.get(), 0, header_.parts, true, &base); !s.ok()) return s;
   std::memcpy(base, &header_, sizeof header_);
   write_tables(base);
+  if (secret_.words[0] == 0) {
+    for (uint64_t& word : secret_.words) word = os::random_token();
+  }
+  std::ranges::copy(secret_.words, at<SlotShm>(base, header_.slots)->secret);
   ZH_CHECK_INVARIANT(at<HeaderShm>(base, 0)->broken_invariant());
   os::unmap(base, header_.parts);
   return kOk;
@@ -178,6 +185,7 @@ Status Joiner::map() {
     return {Code::kInvalid, "the segment that was reached is not this job's"};
   }
   at<SlotShm>(base, header_.slots)[node_->self_].token.store_release(*private_token_);  // N2 -> N2
+  join_module();
   return kOk;
 }
 
@@ -308,10 +316,11 @@ Status Joiner::prove() {
     }
   }
   if (!tables_are_right()) return {Code::kInvalid, "the segment says of the job's ranks what is not so"};
-  probe_cma();
+  probe_module();
   return kOk;
 }
 
+// Cards are enough for it, so that all know who is refused before the kernel module could be joined.
 void Joiner::probe_cma() {
   const Card& own = card(node_->self_);
   for (uint32_t i = 0; i < node_->size_; ++i) {
@@ -332,9 +341,72 @@ void Joiner::probe_cma() {
       node_->cma_[i] = 1;
       continue;
     }
+    cma_refused_ = true;
     cma_reason_ = n < 0 ? std::strerror(static_cast<int>(-n)) : "a read gave other bytes";
     if (n == -EPERM && own.user_namespace != peer.user_namespace) cma_reason_ += " (other user namespace)";
     if (n == -EPERM && os::yama_scope() > 0) cma_reason_ += " (Yama scope " + std::to_string(os::yama_scope()) + ")";
+  }
+}
+
+/// The same on both ranks: where the system refuses CMA to either of them, or one asks for the module in its place.
+bool Joiner::wants_module(uint32_t index) const {
+  const Card& own = card(node_->self_);
+  const Card& peer = card(index);
+  const auto uses = [&](ModuleUse use) {
+    return own.module_use == static_cast<uint8_t>(use) || peer.module_use == static_cast<uint8_t>(use);
+  };
+  if (index == node_->self_ || uses(ModuleUse::kNever)) return false;
+  if (uses(ModuleUse::kFirst)) return true;
+  if (own.cma == 0 || peer.cma == 0) return false;
+  return own.pid_namespace != peer.pid_namespace || told(node_->self_).refused != 0 || told(index).refused != 0;
+}
+
+bool Joiner::wants_module() const {
+  for (uint32_t i = 0; i < node_->size_; ++i) {
+    if (wants_module(i)) return true;
+  }
+  return false;
+}
+
+/// Once the segment is mapped, which has the secret. Where it is of no use to this rank nothing is opened.
+void Joiner::join_module() {
+  if (node_->module_ != nullptr || !node_->module_refusal_.empty() || !wants_module()) return;
+  os::CopyModule::Secret secret{};
+  std::ranges::copy(at<SlotShm>(node_->base_, header_.slots)->secret, secret.words);
+  std::unique_ptr<os::CopyModule> module;
+  Status s = config_.open_module ? config_.open_module(&module) : os::open_copy_module(os::kCopyDevice, &module);
+  if (s.ok()) s = module->join(secret, &member_);
+  if (s.ok()) {
+    const int error = module->let_in(private_token_.get(), sizeof(uint64_t), false);
+    if (error != 0) s = {Code::kNoMemory, "the kernel module cannot hold a page (ulimit -l, pool_mib)", -error};
+  }
+  if (!s.ok()) {
+    member_ = 0;
+    node_->module_refusal_ = s.text();
+    return;
+  }
+  node_->module_ = std::move(module);
+}
+
+void Joiner::probe_module() {
+  for (uint32_t i = 0; node_->module_ != nullptr && i < node_->size_; ++i) {
+    if (!wants_module(i)) continue;
+    const Card& peer = card(i);
+    const uint32_t member = told(i).member;
+    node_->lets_in_[i] = member != 0 ? 1 : 0;
+    if (node_->cma_[i] != 0 && config_.module_use != ModuleUse::kFirst) continue;
+    uint64_t seen = 0;
+    const iovec local{&seen, sizeof seen};
+    const iovec remote{reinterpret_cast<void*>(peer.token_address), sizeof seen};
+    const ssize_t n = member != 0 ? node_->module_->read(member, &local, 1, &remote, 1) : -ENOTCONN;
+    if (n == static_cast<ssize_t>(sizeof seen) && seen == peer.token) {
+      node_->module_members_[i] = member;
+    } else if (member == 0) {
+      node_->module_refusal_ = "rank " + std::to_string(node_->world_rank(i)) + " cannot join it";
+    } else {
+      node_->module_refusal_ =
+          std::string("the kernel module: ") + (n < 0 ? std::strerror(static_cast<int>(-n)) : "other bytes");
+    }
   }
 }
 
@@ -426,15 +498,18 @@ void Joiner::describe() {
   std::string& how = node_->how_;
   how = memory_kind_.empty() ? "segment of rank " + std::to_string(leader()) : memory_kind_;
   how += " of " + std::to_string(header_.segment_bytes >> 20) + " MiB, reached by " + reach_way_;
-  uint32_t peers = 0, reachable = 0;
+  uint32_t peers = 0, reachable = 0, by_module = 0;
   for (uint32_t i = 0; i < node_->size_; ++i) {
     if (i == node_->self_) continue;
     ++peers;
     reachable += node_->cma_[i];
+    by_module += node_->module_members_[i] != 0 ? 1 : 0;
   }
   if (peers > 0) {
     how += "; CMA to " + std::to_string(reachable) + " of " + std::to_string(peers) + " peers";
     if (reachable < peers) how += " (" + cma_reason_ + ")";
+    if (by_module > 0) how += "; the kernel module to " + std::to_string(by_module);
+    if (!node_->module_refusal_.empty()) how += "; " + node_->module_refusal_;
   }
   if (!notes_.empty()) how += "; " + notes_;
 }

@@ -20,9 +20,9 @@ namespace zh::node {
 /// its reason (JoinConfig::fail_stage provokes it in tests).
 enum class JoinStage : int {
   kIdentify,  ///< builds and settings are compared; keys tell which ranks share a node, cards who they are
-  kCreate,    ///< the leader makes the segment; from here on among the ranks of a machine
-  kReach,     ///< everyone maps it, by up to three ways
-  kVerify,    ///< everyone's token is found in it; CMA probe; line times; the leader computes levels
+  kCreate,    ///< CMA probe; the leader makes the segment; from here on among the ranks of a machine
+  kReach,     ///< everyone maps it, by up to three ways, and joins the kernel module's context if it is to copy
+  kVerify,    ///< everyone's token is found in it; the module's probe; line times; the leader computes levels
   kStages,
 };
 
@@ -31,7 +31,7 @@ struct Card {
   uint64_t place;          ///< place_key(), as all ranks of the job know it
   uint64_t key[2];         ///< hash of boot id, host name, user: equal = may share memory
   uint64_t kernel;         ///< hash of boot id: equal = the same CPUs, also for containers with host names of their own
-  uint64_t token;          ///< random, to be found in the segment and by CMA
+  uint64_t token;          ///< random, to be found in the segment, by CMA and by the module
   uint64_t token_address;  ///< of a private copy of the token in the rank's own memory
   uint64_t pid_namespace;
   uint64_t user_namespace;
@@ -47,7 +47,7 @@ struct Card {
   uint8_t cma;
   uint8_t measure;
   uint8_t synthetic;  ///< a topology file is in force
-  uint8_t pad;
+  uint8_t module_use;
   os::CpuSet cpus;
 };
 
@@ -57,11 +57,13 @@ struct Vote {
   int32_t error;
   int32_t fd;         ///< leader: descriptor of the segment
   int32_t reached;    ///< the segment is mapped
+  uint32_t refused;   ///< the system has refused CMA towards some rank that was thought to allow it
+  uint32_t member;    ///< this rank's number in the kernel module's context; 0: not in it
   char what[200];     ///< why it failed
   char address[112];  ///< leader: socket or file
 };
 
-static_assert(sizeof(Card) == 648 && sizeof(Vote) == 328, "docs/design/scale.md says so");
+static_assert(sizeof(Card) == 648 && sizeof(Vote) == 336, "docs/design/scale.md says so");
 
 /// Adds a fact to a "; " list.
 void note(std::string* notes, const std::string& text);
@@ -92,6 +94,10 @@ class Joiner {
   Status verify();
   Status prove();
   void probe_cma();
+  [[nodiscard]] bool wants_module(uint32_t index) const;
+  [[nodiscard]] bool wants_module() const;
+  void join_module();
+  void probe_module();
   Status compute_levels();
   void time_lines();
   void read_levels();
@@ -130,6 +136,9 @@ class Joiner {
   std::string reach_way_;
   std::string notes_;
   std::string cma_reason_;
+  bool cma_refused_ = false;
+  os::CopyModule::Secret secret_{};  // the leader's
+  uint32_t member_ = 0;
 };
 
 }  // namespace zh::node

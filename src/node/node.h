@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,12 +16,16 @@
 #include "base/shm_types.h"
 #include "base/status.h"
 #include "node/bootstrap.h"
+#include "os/copy_module.h"
 
 namespace zh::node {
 
 /// Distance of two ranks, nearest first; from hwloc, corrected by the measured time of a cache line.
 enum class Level : uint8_t { kSelf, kSameCore, kSharedL2, kSharedL3, kSameNuma, kSameSocket, kOtherSocket };
 [[nodiscard]] const char* to_string(Level level);
+
+/// When the kernel module copies, in the order of ZEROHOP_KERNEL's words.
+enum class ModuleUse : uint8_t { kWhereRefused, kFirst, kNever };
 
 struct JoinConfig {
   /// Address space of one rank's part of the segment: a budget, and as much again in reserve (shm/arena.h). Memory
@@ -33,7 +38,9 @@ struct JoinConfig {
   std::string machine;        ///< tests: this name instead of the kernel's boot id, so that there are several machines
   bool measure_line = true;   ///< correct levels by the measured line time
   bool cma = true;            ///< false: no probe, cma() is false for every pair (ZEROHOP_CMA=0)
-  bool tracer = true;         ///< under Yama's scope 1, open this process to its user's others (the setting ptracer)
+  ModuleUse module_use = ModuleUse::kWhereRefused;  ///< between which pairs the kernel module copies (ZEROHOP_KERNEL)
+  std::function<Status(std::unique_ptr<os::CopyModule>*)> open_module;  ///< tests: another one
+  bool tracer = true;  ///< under Yama's scope 1, open this process to its user's others (the setting ptracer)
   uint32_t memory_kinds = kMemfd | kFile;                        ///< kinds of memory that may be tried, best first
   uint32_t reach_ways = kReachProc | kReachSocket | kReachFile;  ///< ways to the segment that may be tried
   std::span<uint64_t> terms;  ///< the caller's, kMostTerms at most: in the end each is the least of all ranks'
@@ -112,6 +119,14 @@ class Node {
   [[nodiscard]] bool oversubscribed() const { return size_ > usable_cpus_; }
   /// Whether process_vm_readv/writev works towards `index` (live probe at join; false if ZEROHOP_CMA=0).
   [[nodiscard]] bool cma(uint32_t index) const { return cma_[index] != 0; }
+  /// The kernel module, if any pair of the node copies by it; else null.
+  [[nodiscard]] os::CopyModule* module() const { return module_.get(); }
+  /// The number under which `index` is known to it, if that is this rank's way to its memory; else 0.
+  [[nodiscard]] uint32_t module_member(uint32_t index) const { return module_members_[index]; }
+  /// `index` may have to copy so: buffers that it is told of must have been let in to.
+  [[nodiscard]] bool lets_in(uint32_t index) const { return lets_in_[index] != 0; }
+  /// Why the module does not copy where it was asked for; empty if it does, or was not.
+  [[nodiscard]] const std::string& module_refusal() const { return module_refusal_; }
   /// False once the peer's process has ended (pidfd; cheap, asked while waiting).
   [[nodiscard]] bool alive(uint32_t index);
   /// The same looked up now, for any thread.
@@ -153,6 +168,10 @@ class Node {
   std::vector<Level> levels_;
   std::vector<float> line_ns_;
   std::vector<uint8_t> cma_;
+  std::unique_ptr<os::CopyModule> module_;
+  std::vector<uint32_t> module_members_;
+  std::vector<uint8_t> lets_in_;
+  std::string module_refusal_;
   std::string how_;
 };
 

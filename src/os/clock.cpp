@@ -1,6 +1,8 @@
 // Calibration of the tick counter; see clock.h.
 #include "os/clock.h"
 
+#include <cstring>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -76,6 +78,20 @@ bool ticks_are_steady() {
   return (edx & (1u << 8)) != 0;
 #else
   return true;
+#endif
+}
+
+bool cpu_is_emulated() {
+#if defined(__x86_64__)
+  constexpr unsigned kHypervisor = 1u << 31;
+  unsigned eax = 0;
+  unsigned name[3] = {};
+  unsigned features = 0;
+  if (!__get_cpuid(1, &eax, &name[0], &features, &name[1]) || (features & kHypervisor) == 0) return false;
+  __cpuid(0x40000000, eax, name[0], name[1], name[2]);
+  return std::memcmp(name, "TCGTCGTCGTCG", sizeof name) == 0;
+#else
+  return false;
 #endif
 }
 

@@ -41,6 +41,8 @@ namespace zh::os {
 [[nodiscard]] inline uint64_t ticks_in_us(double us) { return static_cast<uint64_t>(ticks_per_us() * us); }
 /// Whether the counter runs at a constant rate in all power states (x86: invariant TSC).
 [[nodiscard]] bool ticks_are_steady();
+/// Whether a program plays this processor (QEMU without hardware virtualisation, x86): then no time says anything.
+[[nodiscard]] bool cpu_is_emulated();
 
 /// Says when a time has passed since it last said so; the first question only starts it.
 class Interval {

@@ -6,7 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <vector>
 
+#include "os/copy_module.h"
+#include "os/error.h"
 #include "os/own_memory.h"
 #include "os/peer_mem.h"
 #include "os/process.h"
@@ -70,6 +74,24 @@ int probe_sibling_read(bool opened) {
         const ssize_t n = peer_read(owner, &local, 1, &remote, 1);
         return n == static_cast<ssize_t>(sizeof seen) && seen == kSecret ? 0 : n < 0 ? static_cast<int>(-n) : EIO;
       });
+}
+
+Status probe_copy_module() {
+  constexpr size_t kBytes = 4 << 20;
+  std::unique_ptr<CopyModule> module;
+  if (Status s = open_copy_module(kCopyDevice, &module); !s.ok()) return s;
+  CopyModule::Secret secret{};
+  for (uint64_t& word : secret.words) word = random_token();
+  uint32_t member = 0;
+  if (Status s = module->join(secret, &member); !s.ok()) return s;
+  std::vector<std::byte> theirs(kBytes), mine(kBytes);
+  if (const int error = module->let_in(theirs.data(), kBytes, true); error != 0) {
+    return {Code::kNoMemory, "the kernel module: 4 MiB of locked memory", -error};
+  }
+  const iovec local{mine.data(), kBytes};
+  const iovec remote{theirs.data(), kBytes};
+  const ssize_t n = module->read(member, &local, 1, &remote, 1);
+  return from_errno("the kernel module: copy", n < 0 ? static_cast<int>(-n) : n == ssize_t{kBytes} ? 0 : EIO);
 }
 
 int probe_sibling_file() {

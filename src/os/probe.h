@@ -11,6 +11,8 @@ namespace zh::os {
 /// Whether one process may read a sibling's memory (as ranks are siblings): 0 or -errno. With `opened` the one that is
 /// read first allows it (PR_SET_PTRACER).
 [[nodiscard]] int probe_sibling_read(bool opened);
+/// Whether the kernel module copies, as much as a long message has.
+Status probe_copy_module();
 /// Whether one process may open and map a memory file of a sibling through /proc/<pid>/fd: 0 or -errno.
 [[nodiscard]] int probe_sibling_file();
 /// Whether memory can be put behind a shared mapping in advance (MADV_POPULATE_WRITE, Linux 5.14): 0 or -errno.

@@ -11,7 +11,7 @@
 namespace zh::p2p {
 
 /// The way of a message's bytes.
-enum class Path : uint8_t { kInline, kEager, kCells, kCma, kMapped, kSelf, kCount };
+enum class Path : uint8_t { kInline, kEager, kCells, kCma, kModule, kMapped, kSelf, kCount };
 constexpr uint32_t kPaths = static_cast<uint32_t>(Path::kCount);
 /// Size class i holds sizes in [2^(i-1), 2^i); class 0 is empty messages.
 constexpr uint32_t kSizeClasses = 44;
@@ -63,7 +63,8 @@ struct Counters {
   Count woken;              ///< sleeps that a peer has ended
   Tally of_collectives;     ///< messages sent that collectives are made of
   Tally collective_mapped;  ///< accesses of collectives to other ranks' memory, mapped ...
-  Tally collective_cma;     ///< ... or through the kernel
+  Tally collective_cma;     ///< ... or through the kernel ...
+  Tally collective_module;  ///< ... by its module
 
   void count_sent(Path path, uint64_t bytes) { add(sent[static_cast<uint32_t>(path)], bytes); }
   void count_received(Path path, uint64_t bytes) { add(received[static_cast<uint32_t>(path)], bytes); }

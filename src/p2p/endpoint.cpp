@@ -78,9 +78,10 @@ void Endpoint::MemoryNotes::cannot_map(uint32_t owner) {
   if (Trace* trace = channels_.trace()) trace->cannot_map(owner);
 }
 
-void Endpoint::MemoryNotes::accessed(copy::Reach reach, uint64_t bytes) {
+void Endpoint::MemoryNotes::accessed(copy::Reach reach, uint32_t owner, uint64_t bytes) {
   Counters& counters = channels_.counters();
-  (reach == copy::Reach::kMapped ? counters.collective_mapped : counters.collective_cma).add(bytes);
+  Tally& by_kernel = channels_.node().module_member(owner) != 0 ? counters.collective_module : counters.collective_cma;
+  (reach == copy::Reach::kMapped ? counters.collective_mapped : by_kernel).add(bytes);
 }
 
 }  // namespace zh::p2p

@@ -120,7 +120,7 @@ class Endpoint {
     void first_use() override { ++channels_.counters().first_uses; }
     void kernel_copy_ended(uint32_t owner, const Status& why, uint64_t moved, uint64_t bytes) override;
     void cannot_map(uint32_t owner) override;
-    void accessed(copy::Reach reach, uint64_t bytes) override;
+    void accessed(copy::Reach reach, uint32_t owner, uint64_t bytes) override;
 
    private:
     Channels& channels_;

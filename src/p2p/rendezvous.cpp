@@ -180,7 +180,7 @@ void Rendezvous::finish_send(Request* r) {
   }
   Path path = r->path;
   if (pulled != 0 && r->moved_direct == 0) {
-    path = t.sender == t.receiver ? Path::kSelf : t.source.mapped() ? Path::kMapped : Path::kCma;
+    path = t.sender == t.receiver ? Path::kSelf : t.source.mapped() ? Path::kMapped : kernel_path(t.receiver);
   }
   if (path == Path::kMapped) ++(r->moved_direct != 0 && pulled != 0 ? counters.mapped_by_both : counters.mapped_by_one);
   channels_.count_sent(static_cast<uint32_t>(r->peer), path, r->message_bytes);
@@ -195,7 +195,7 @@ void Rendezvous::finish_receive(Request* r) {
   const Path path = !direct                                  ? Path::kCells
                     : t.sender == channels_.self()           ? Path::kSelf
                     : t.source.mapped() || t.target.mapped() ? Path::kMapped
-                                                             : Path::kCma;
+                                                             : kernel_path(t.sender);
   channels_.counters().count_received(path, r->message_bytes);
   if (memory_.revoked(t.sender, t.source)) ++channels_.counters().revoked;
   recvs_.remove(r);
@@ -224,7 +224,10 @@ void Rendezvous::offer_copy(TransferShm* t, const Request& twin) {
   const uint64_t end = t->source.end();
   t->source.set_private(twin.own_copy, twin.message_bytes);
   t->source.set_span(from, end);
-  t->direct = static_cast<uint8_t>(memory_.kernel(t->receiver) ? Direct::kReceiver : Direct::kCells);
+  // The kernel's module has not been told of the copy.
+  if (memory_.lets_in(t->receiver)) t->source.layout = copy::kHiddenLayout;
+  const bool single = memory_.kernel(t->receiver) && t->source.reachable();
+  t->direct = static_cast<uint8_t>(single ? Direct::kReceiver : Direct::kCells);
   t->request = twin.index;
   ZH_CHECK_INVARIANT(t->broken_invariant());
   ZH_CRASH_POINT("buffer: offer changed");

@@ -46,6 +46,7 @@ class Rendezvous {
     } else if (may_be_mapped(request->buffer, bytes, peer)) {
       publish_memory(request, bytes, exact, out);
     }
+    if (memory_.lets_in(peer)) let_in(request, peer, bytes, exact, out);
   }
 
   // rendezvous.cpp: a transfer's begin and end.
@@ -118,6 +119,9 @@ class Rendezvous {
   [[nodiscard]] bool can_map(const copy::Buffer& buffer, int32_t peer) const;
   void publish_layout(Request* request, int32_t peer, copy::RemoteBufferShm* out);
   void publish_memory(Request* request, uint64_t bytes, bool exact, copy::RemoteBufferShm* out);
+
+  void let_in(Request* request, int32_t peer, uint64_t bytes, bool exact, copy::RemoteBufferShm* out);
+  [[nodiscard]] Path kernel_path(uint32_t peer) const { return memory_.by_module(peer) ? Path::kModule : Path::kCma; }
 
   [[nodiscard]] Offset take_transfer();
   void sweep();

@@ -40,7 +40,7 @@ void Rendezvous::push(Request* r, TransferShm& t, uint64_t from, uint64_t n, cop
   if (reach == copy::Reach::kMapped) {
     r->path = Path::kMapped;
   } else if (first != last) {
-    r->path = Path::kCma;
+    r->path = kernel_path(t.receiver);
   }
   // What the receiver's buffer has no room for counts as moved.
   const uint64_t moved = written + (end - fits);

@@ -18,6 +18,7 @@ const char* name_of(Path path) {
       "eager (copied in and out)",
       "cells (copied in and out, piece by piece)",
       "single copy by the kernel (CMA)",
+      "single copy by the kernel module",
       "single copy over mapped memory",
       "single copy within the rank",
   };

@@ -8,7 +8,7 @@
 #include "test.h"
 
 static void abi_sizes(void) {
-  CHECK(sizeof(struct zerohop_join) == 40 && sizeof(struct zerohop_register) == 32);
+  CHECK(sizeof(struct zerohop_join) == 48 && sizeof(struct zerohop_register) == 32);
   CHECK(sizeof(struct zerohop_unregister) == 16 && sizeof(struct zerohop_copy) == 64);
   CHECK(sizeof(struct zerohop_statistics) == 72 && sizeof(struct zerohop_segment) == 16);
 }
@@ -92,6 +92,12 @@ static void context_other_has_no_region(void) {
   FAILS(copy_from(other, region, 0, &byte, 1, NULL), ENOENT);
   FAILS(drop_region(other, region), ENOENT);
   CHECK(copy_from(one, region, 0, &byte, 1, NULL) == 0);
+}
+
+/* Many enough to share places of the module's table. */
+static void each_secret_has_its_own_context(void) {
+  for (int secret = 1; secret < 256; secret++) CHECK(statistics(joined((unsigned char)secret)).members == 1);
+  for (int secret = 1; secret < 256; secret++) CHECK(statistics(joined((unsigned char)secret)).members == 2);
 }
 
 static void context_ends_with_its_members(void) {
@@ -226,6 +232,8 @@ static void abi_writes_what_it_answers(void) {
   FAILS(ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'Z', 0xE1, 24), &call), EINVAL);
   struct zerohop_join again = {.size = sizeof again, .abi = ZEROHOP_ABI, .secret = {1, 2, 3}};
   FAILS(ioctl(fd, ZEROHOP_IOC_JOIN, &again), EISCONN);
+  again.reserved = 1;
+  FAILS(ioctl(fd, ZEROHOP_IOC_JOIN, &again), EINVAL);
   CHECK(again.secret[2] == 3);
 }
 
@@ -234,7 +242,8 @@ static void register_refusals(void) {
   char* at = pages(kPage);
   FAILS(make_region(fd, at, 0, ZEROHOP_READ, NULL), EINVAL);
   FAILS(make_region(fd, at, 8, 0, NULL), EINVAL);
-  FAILS(make_region(fd, at, 8, 4, NULL), EINVAL);
+  FAILS(make_region(fd, at, 8, ZEROHOP_REUSE, NULL), EINVAL);
+  FAILS(make_region(fd, at, 8, ZEROHOP_READ | 8, NULL), EINVAL);
   FAILS(make_region(fd, at, UINT64_MAX, ZEROHOP_READ, NULL), EFAULT);
   FAILS(make_region(fd, (void*)(UINT64_MAX - 8191), 4096, ZEROHOP_READ, NULL), EFAULT);
   FAILS(make_region(fd, (void*)kPage, UINT64_C(1) << 32, ZEROHOP_READ, NULL), EDQUOT);
@@ -358,6 +367,7 @@ const struct Case kCallCases[] = {
     {"join.refusals", join_refusals, 0},
     {"user.other_is_refused", user_other_is_refused, 1},
     {"context.other_has_no_region", context_other_has_no_region, 0},
+    {"context.each_secret_has_its_own", each_secret_has_its_own_context, 0},
     {"context.ends_with_its_members", context_ends_with_its_members, 1},
     {"copy.both_ways", copy_both_ways, 0},
     {"copy.lists_of_segments", copy_lists_of_segments, 0},

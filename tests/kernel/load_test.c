@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "test.h"
@@ -78,7 +77,7 @@ static void hostile_arguments(void) {
                  : kind == 2 ? regions[any() % 2]
                              : any() % 4;
     }
-    const unsigned nr = 0xE0 + (unsigned)(any() % 6), sizes[] = {40, 32, 16, 64, 72, 0};
+    const unsigned nr = 0xE0 + (unsigned)(any() % 6), sizes[] = {48, 32, 16, 64, 72, 0};
     const unsigned size = any() % 4 ? sizes[nr - 0xE0] : (unsigned)(odd() % 100);
     if (any() % 8) ((uint32_t*)words)[0] = size;
     void* argument = any() % 16 ? (void*)words : (void*)odd();
@@ -93,8 +92,24 @@ static void hostile_arguments(void) {
 
 static void unload_while_in_use(void) {
   const int fd = open_device();
-  FAILS((int)syscall(SYS_delete_module, "zerohop", O_NONBLOCK), EWOULDBLOCK);
+  FAILS(unload_module(), EWOULDBLOCK);
   close(fd);
+}
+
+/* Revoked at once, and the last file closed while the work for it is queued or runs. */
+static void unload_with_work_queued(void) {
+  for (int round = 0; round < 10; round++) {
+    struct Turns t;
+    if (with_child(&t) == 0) {
+      const int fd = joined(67);
+      char* at = pages(512 * kPage);
+      for (int i = 0; i < 512; i++) region_of(fd, at + i * kPage, kPage);
+      CHECK(munmap(at, 512 * kPage) == 0);
+      _exit(0);
+    }
+    ends_well(t.child);
+    CHECK(unload_module() == 0 && load_module("") == 0);
+  }
 }
 
 static void many_processes(void) {
@@ -165,6 +180,7 @@ const struct Case kLoadCases[] = {
     {"load.many_regions_of_one_range", many_regions_of_one_range, 1},
     {"load.hostile_arguments", hostile_arguments, 0},
     {"load.unload_while_in_use", unload_while_in_use, 1},
+    {"load.unload_with_work_queued", unload_with_work_queued, 1},
     {"load.registered_and_ended_at_once", registered_and_ended_at_once, 0},
     {"load.many_processes", many_processes, 0},
     {0},

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "test.h"
@@ -124,6 +125,27 @@ void set_parameter(const char* name, const char* value) {
   CHECK(file);
   CHECK(fputs(value, file) >= 0);
   CHECK(fclose(file) == 0);
+}
+
+int parameter(const char* name) {
+  char path[128];
+  int value = 0;
+  snprintf(path, sizeof path, "/sys/module/zerohop/parameters/%s", name);
+  FILE* file = fopen(path, "r");
+  CHECK(file);
+  CHECK(fscanf(file, "%d", &value) == 1);
+  fclose(file);
+  return value;
+}
+
+int unload_module(void) { return (int)syscall(SYS_delete_module, "zerohop", O_NONBLOCK); }
+
+int load_module(const char* parameters) {
+  const int file = open("/zerohop.ko", O_RDONLY | O_CLOEXEC);
+  CHECK(file >= 0);
+  const int rc = (int)syscall(SYS_finit_module, file, parameters, 0);
+  close(file);
+  return rc;
 }
 
 pid_t with_child(struct Turns* t) {

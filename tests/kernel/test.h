@@ -39,7 +39,9 @@ struct Case {
   Body body;
   int as_root;
 };
-extern const struct Case kCallCases[], kRevokeCases[], kLoadCases[]; /* each ends with a null name */
+/* Each ends with a null name. The last are of a build of the module whose allocations can be made to fail. */
+extern const struct Case kCallCases[], kMemberCases[], kMemoryCases[], kLimitCases[], kRevokeCases[], kLoadCases[];
+extern const struct Case kFaultCases[];
 
 /* ---- calls */
 
@@ -65,6 +67,9 @@ int is_filled(const void* at, uint64_t bytes, unsigned seed);
 uint64_t pinned_kib(void); /* VmPin of this process */
 void limit_locked(uint64_t bytes);
 void set_parameter(const char* name, const char* value);
+int parameter(const char* name);
+int unload_module(void);
+int load_module(const char* parameters); /* /zerohop.ko */
 
 /* ---- processes */
 

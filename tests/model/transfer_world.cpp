@@ -147,6 +147,8 @@ struct NodeTestAccess {
     node->pids_ = {1, 2};
     node->known_pids_ = {1, 1};
     node->cma_ = {cma, cma};
+    node->module_members_ = {0, 0};
+    node->lets_in_ = {0, 0};
     return node;
   }
 };
@@ -206,6 +208,10 @@ void unpack(const Buffer& buffer, uint64_t from, uint64_t n, const void* src, St
 }
 void copy_range(const Buffer& dst, const Buffer& src, uint64_t from, uint64_t n, Store /*store*/) {
   mc::move(dst.base + from / mc::kUnitBytes, 1, src.base + from / mc::kUnitBytes, 1, mc::units(n));
+}
+Status transfer(KernelMove, const char*, const Buffer&, const Buffer&, uint64_t, uint64_t, uint64_t*) {
+  mc::fail("no module here");
+  return kOk;
 }
 Status cma_read(pid_t, const Buffer& local, const Buffer& remote, uint64_t from, uint64_t n, uint64_t* done) {
   const bool fails = mc::g_world->pulls++ == mc::g_world->setup.failing_pull;
@@ -267,7 +273,7 @@ Status Endpoint::open(node::Node& node, const EndpointConfig& config, std::uniqu
 
 void Endpoint::MemoryNotes::kernel_copy_ended(uint32_t, const Status&, uint64_t, uint64_t) {}
 void Endpoint::MemoryNotes::cannot_map(uint32_t) {}
-void Endpoint::MemoryNotes::accessed(copy::Reach, uint64_t) {}
+void Endpoint::MemoryNotes::accessed(copy::Reach, uint32_t, uint64_t) {}
 
 // --- Requests: one for each message
 
@@ -308,6 +314,7 @@ bool Rendezvous::can_map(const copy::Buffer& /*buffer*/, int32_t /*peer*/) const
   return self == 0 ? g_world->setup.source_mapped : g_world->setup.target_mapped;
 }
 void Rendezvous::publish_layout(Request*, int32_t, copy::RemoteBufferShm*) { mc::fail("no layouts here"); }
+void Rendezvous::let_in(Request*, int32_t, uint64_t, bool, copy::RemoteBufferShm*) { mc::fail("no module here"); }
 void Rendezvous::publish_memory(Request* r, uint64_t /*bytes*/, bool /*exact*/, copy::RemoteBufferShm* out) {
   const uint32_t self = channels_.self();
   const uint32_t epoch = channels_.part().access.epoch.load_acquire();

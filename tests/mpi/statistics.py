@@ -246,6 +246,15 @@ def the_users_threshold_is_in_the_log(host, folder: Path) -> None:
     expect(all("one copy from 77K" in way or "never (no CMA)" in way for way in ways), ways)
 
 
+def who_asks_for_the_kernel_module_hears_why_not(host, folder: Path) -> None:
+    for value, told in (("1", not os.path.exists("/dev/zerohop")), ("0", False), ("2", False)):
+        job = run(host, folder / "stats.json", ZEROHOP_KERNEL=value)
+        expect(job.outcome.code == 0, job.outcome.tail())
+        lines = [line for line in job.outcome.output.splitlines() if "ZEROHOP_KERNEL" in line]
+        expect(any("not obeyed: the kernel module is not loaded" in line for line in lines) == told, lines)
+        expect((value == "2") == any("is not one of auto, 1, 0; using auto" in line for line in lines), lines)
+
+
 def ablations_are_obeyed(host, folder: Path) -> None:
     def ranks(config: str, **env: str) -> list[dict]:
         config = f"single_copy=64K,{config}"
@@ -311,6 +320,7 @@ CASES = (
     a_pipe_without_reader_is_told,
     the_debug_log_tells_each_decision_once,
     the_users_threshold_is_in_the_log,
+    who_asks_for_the_kernel_module_hears_why_not,
     ablations_are_obeyed,
     tables_choose_the_algorithm,
 )

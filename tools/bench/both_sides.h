@@ -1,13 +1,19 @@
 // Two processes over one piece of scratch memory, as the measuring loops of src/tune/ways.h want them. Called by
-// `zerohop bench raw`; knows nothing of what is measured.
+// `zerohop bench raw` and `bench breakdown`; knows nothing of what is measured.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "tune/ways.h"
 
 namespace zh::tools {
+
+/// Two CPUs for `zerohop <command>`: those given, or the first that this process may use. 0, or the exit code after a
+/// message.
+int choose_cpus(const std::string& command, std::vector<int>* cpus);
 
 /// Binds this process to one CPU.
 void bind_to_cpu(uint32_t cpu);

@@ -114,8 +114,8 @@ void add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure: the machine's limit (raw), host MPI and zerohop side by side (p2p, coll, apps), algorithms.");
   bench->require_subcommand(1);
-  for (const auto add :
-       {add_bench_p2p_command, add_bench_coll_command, add_bench_algorithms_command, add_bench_raw_command}) {
+  for (const auto add : {add_bench_p2p_command, add_bench_coll_command, add_bench_algorithms_command,
+                         add_bench_raw_command, add_bench_breakdown_command}) {
     add(*bench);
   }
   add_python_command(*bench, "apps", "apps", "What applications gain and lose: NAS, LAMMPS, HPCC, IMB and others");

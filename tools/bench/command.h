@@ -22,6 +22,7 @@ void add_bench_p2p_command(CLI::App& bench);
 void add_bench_coll_command(CLI::App& bench);
 void add_bench_algorithms_command(CLI::App& bench);
 void add_bench_raw_command(CLI::App& bench);
+void add_bench_breakdown_command(CLI::App& bench);
 /// `zerohop bench raw --lines`: how long a cache line takes between every two CPUs. The command's exit code.
 int bench_lines(const std::string& json_path);
 

@@ -15,7 +15,6 @@
 
 #include "copy/kernels.h"
 #include "node/line_time.h"
-#include "os/affinity.h"
 #include "tools/bench/both_sides.h"
 #include "tools/bench/command.h"
 #include "tools/bench/machine_load.h"
@@ -251,35 +250,9 @@ nlohmann::json to_json(const Report& report) {
   return out;
 }
 
-/// The two CPUs; 0, or the exit code after a message.
-int choose_cpus(const RawOptions& o, std::vector<int>* chosen) {
-  const os::CpuSet allowed = os::allowed_cpus();
-  const auto refuse = [](int code, const std::string& why) {
-    fmt::print(stderr, "zerohop bench raw: {}\n", why);
-    return code;
-  };
-  std::vector<int>& cpus = *chosen;
-  cpus = o.cpus;
-  for (const int cpu : cpus) {
-    const bool known = cpu >= 0 && static_cast<uint32_t>(cpu) < os::CpuSet::kMaxCpus;
-    if (!known || !allowed.has(static_cast<uint32_t>(cpu)))
-      return refuse(2, fmt::format("this process may not use CPU {}, only {}: give two of these by --cpus", cpu,
-                                   allowed.to_string()));
-  }
-  if (cpus.size() == 2 && cpus[0] == cpus[1])
-    return refuse(
-        2, fmt::format("--cpus names CPU {} twice: give two different ones of {}", cpus[0], allowed.to_string()));
-  for (uint32_t c = 0; c < os::CpuSet::kMaxCpus && cpus.size() < 2; ++c) {
-    if (allowed.has(c)) cpus.push_back(static_cast<int>(c));
-  }
-  return cpus.size() == 2
-             ? 0
-             : refuse(77, fmt::format("needs two CPUs, this process may use only {}", allowed.to_string()));
-}
-
 int bench_raw(const RawOptions& o) {
-  std::vector<int> cpus;
-  if (const int code = choose_cpus(o, &cpus); code != 0) return code;
+  std::vector<int> cpus = o.cpus;
+  if (const int code = choose_cpus("bench raw", &cpus); code != 0) return code;
   const std::vector<RawPlan> plans = make_plan(o.quick);
   const int blocks = o.blocks > 0 ? o.blocks : o.quick ? 3 : 9;
   LoadWatch watch;

@@ -25,13 +25,26 @@ namespace {
 constexpr const char* kCmaCost =
     "large messages between private buffers are copied twice (through shared memory) instead of once";
 
-Check check_cma() {
+Check check_module(const Options& options, const Status& module, bool needed) {
+  if (options.is(Opt::kKernel, "0")) return {"kernel_module", "switched off by ZEROHOP_KERNEL"};
+  if (module.ok()) return {"kernel_module", "copies between ranks where the system refuses process_vm_readv"};
+  Check c{"kernel_module", module.text()};
+  if (!needed) c.finding += " (not needed: cma works)";
+  if (!needed) return c;
+  return c.mark(State::kWarn, kCmaCost,
+                module.code() == Code::kNotSupported   ? "modprobe zerohop (docs/kernel-module.md), or as cma says"
+                : module.code() == Code::kNotPermitted ? "the udev rule kernel/60-zerohop.rules"
+                                                       : "ulimit -l unlimited (docker --ulimit memlock=-1)");
+}
+
+Check check_cma(bool has_module) {
   const int closed = os::probe_sibling_read(false);
   if (closed == 0) return {"cma", "a process reads its sibling's memory (process_vm_readv)"};
   if (os::yama_scope() == 1 && os::probe_sibling_read(true) == 0)
     return {"cma",
             "works after PR_SET_PTRACER, which zerohop calls in each rank (ZEROHOP_CONFIG=ptracer=0 forbids it)"};
   Check c{"cma", fmt::format("process_vm_readv between siblings: {}", std::strerror(-closed))};
+  if (has_module) return c;
   return c.mark(State::kWarn, kCmaCost,
                 closed == -ENOSYS         ? "a kernel with CONFIG_CROSS_MEMORY_ATTACH, or a container runtime whose "
                                             "seccomp profile lets the call through"
@@ -40,13 +53,13 @@ Check check_cma() {
                                           : "run all ranks as the same user, in the same user namespace");
 }
 
-Check check_yama() {
+Check check_yama(bool has_module) {
   const int scope = os::yama_scope();
   Check c{"yama", scope < 0 ? "Yama is not in this kernel" : fmt::format("kernel.yama.ptrace_scope = {}", scope)};
-  return scope < 2 ? c : c.mark(State::kWarn, kCmaCost, "sysctl -w kernel.yama.ptrace_scope=1");
+  return scope < 2 || has_module ? c : c.mark(State::kWarn, kCmaCost, "sysctl -w kernel.yama.ptrace_scope=1");
 }
 
-Check check_namespaces() {
+Check check_namespaces(bool has_module) {
   // Inode numbers of the first namespaces are constants of the kernel (include/linux/proc_ns.h).
   std::string own;
   if (os::namespace_id("user") != 0xEFFFFFFDu) own += " user";
@@ -54,7 +67,7 @@ Check check_namespaces() {
   if (os::namespace_id("ipc") != 0xEFFFFFFFu) own += " ipc";
   if (own.empty()) return {"namespaces", "the machine's own user, pid and ipc namespaces"};
   Check c{"namespaces", "own namespaces:" + own + " (a container)"};
-  if (own.find("user") == std::string::npos) return c;
+  if (own.find("user") == std::string::npos || has_module) return c;
   return c.mark(State::kWarn,
                 "if every rank has a container of its own, CMA and mapped memory are refused between them (one user "
                 "namespace per rank)",
@@ -201,9 +214,13 @@ Check check_binding(uint32_t sockets, uint32_t reached, int ranks) {
 std::vector<Check> machine_checks(const Options& options) {
   const double quota = os::cgroup_cpu_quota(os::find_cgroup());
   const Check memfd = check_memfd();
-  return {check_cma(),
-          check_yama(),
-          check_namespaces(),
+  const Status module = os::probe_copy_module();
+  const bool has_module = module.ok() && !options.is(Opt::kKernel, "0");
+  const Check cma = check_cma(has_module);
+  return {cma,
+          check_module(options, module, cma.state != State::kOk),
+          check_yama(has_module),
+          check_namespaces(has_module),
           memfd,
           check_shm(memfd.state == State::kOk),
           check_pidfd(),

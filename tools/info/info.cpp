@@ -106,10 +106,12 @@ json usable_of(const Options& options) {
   const auto entry = [](const std::string& why_not) { return json{{"usable", why_not.empty()}, {"why_not", why_not}}; };
   const auto told = [](int error) { return error == 0 ? std::string() : std::strerror(-error); };
   const Status memfd = os::probe_memfd();
+  const Status module = os::probe_copy_module();
   const bool asks_yama = options.get_bool(Opt::kPtracer) && os::yama_scope() == 1;
   return {{"memfd", entry(memfd.ok() ? "" : memfd.what())},
           {"cma", entry(options.get_bool(Opt::kCma) ? told(os::probe_sibling_read(asks_yama))
                                                     : "switched off by ZEROHOP_CMA")},
+          {"ko", entry(options.is(Opt::kKernel, "0") ? "switched off by ZEROHOP_KERNEL" : module.text())},
           {"pidfd", entry(told(os::probe_pidfd()))},
           {"library", entry(find_library().empty() ? "libzerohop.so is not beside this command" : "")}};
 }

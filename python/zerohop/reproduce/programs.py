@@ -11,9 +11,9 @@ from pathlib import Path
 
 from zerohop.interval import Interval
 from zerohop.model_report import middleware_of
-from zerohop.reproduce.describe import KERNEL, Claim, Figure, K, M, less
+from zerohop.reproduce.describe import Claim, Figure, K, M, less
 from zerohop.reproduce.judge import LEAST_LAUNCHES, Finding
-from zerohop.reproduce.measure import Broken, Lab, Made, Panel, Unavailable, crowd
+from zerohop.reproduce.measure import Broken, Lab, Made, Panel, Unavailable, busy_notes, crowd
 
 SHARES = {
     "below 1K": ("<1K", 0, K),
@@ -231,24 +231,28 @@ def readers(lab: Lab, figure: Figure) -> Made:
 
 
 def breakdown(lab: Lab, figure: Figure) -> Made:
-    """Copy, kernel and rest of a message copied by the kernel (LiMIC paper, section 5.1.1)."""
-    words = ["bench", "p2p", "--only", "latency", "--buffers", "malloc", "--raw", "off", *lab.under, "--rounds", "1"]
-    words += ["--case-s", "0.2", "--arm", f"{KERNEL.name}:{KERNEL.options}"]
-    times: dict[str, dict[int, list[tuple]]] = points_by_series()  # copy, kernel, message by placement and size
-    for _ in range(lab.rounds):
-        raw = {(r["placement"], r["size"], r["way"]): r["us"] for r in lab.json_of("bench", "raw", "--quick")["rows"]}
-        for row in lab.json_of(*words)["rows"]:
-            at = row["placement"], row["bytes"]
-            copies = [raw.get((*at, way)) for way in ("mapped-read", "cma-read")]
-            if row["series"] == KERNEL.name and row["metric"] == "time_us" and None not in copies:
-                times[at[0]][at[1]].append((*copies, row["value"]["median"]))
-    where, by_size = max(times.items(), key=lambda item: sum(map(len, item[1].values())), default=("", {}))
-    found, points = {}, points_by_series()
-    for n, triples in sorted(by_size.items()):
-        found[f"copy at {n // K}K"] = Interval.of([100 * copy / whole for copy, _, whole in triples])
-        points["copy"][n] = [copy for copy, _, _ in triples]
-        points["trap and map"][n] = [kernel - copy for copy, kernel, _ in triples]
-        points["rest"][n] = [whole - kernel for _, kernel, whole in triples]
-    panel = Panel(f"a message copied by the kernel, {where}", "bytes", "µs")
-    series_of(points, panel)
-    return Made([panel], [value(c, found) for c in figure.claims], commands=[["bench", "raw", "--quick"], words])
+    """Parts of a message that the kernel copies, and of its posting (LiMIC paper, section 5.1)."""
+    parts = figure.args["parts"]
+    words = ["bench", "breakdown", "--sizes", "1K,4K,16K,64K,256K", "--rounds", "8" if lab.quick else "20"]
+    document = lab.measured(*words)
+    if document["emulated"]:
+        raise Unavailable("software emulates the processors: no time says anything")
+    panels: dict[str, Panel] = {}
+    found = {}
+    for row in document["rows"]:
+        if figure.args.get("way", row["way"]) != row["way"]:
+            continue
+        panel = panels.setdefault(row["way"], Panel(row["way"], "bytes", "µs", {part: {} for part in parts}))
+        for name in parts:
+            panel.series[name][row["size"]] = interval_of(row[f"{name}_us"])
+        found[f"copy at {row['size'] // K}K"] = interval_of(row["copy_percent"])
+        pin, whole = row["pin_us"], row["post_us"]["median"]
+        shares = {k: 100 * pin[k] / whole for k in ("median", "low", "high")}
+        found[f"pin at {row['size'] // K}K"] = interval_of(pin | shares)
+    if not panels:
+        raise Unavailable("; ".join(f"{way}: {why}" for way, why in document["not_measured"].items()))
+    return Made(list(panels.values()), [value(c, found) for c in figure.claims], busy_notes(document), [words])
+
+
+def interval_of(kept: dict) -> Interval:
+    return Interval(kept["median"], kept["low"], kept["high"], kept["count"], kept["valid"])

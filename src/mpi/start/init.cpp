@@ -99,12 +99,16 @@ void say_start() {
   if (!job->rank->complaint().empty()) log.print(LogLevel::kWarn, "%s", job->rank->complaint().c_str());
   bool refused = false;
   for (uint32_t i = 0; i < job->node->size(); ++i) {
-    refused = refused || (i != job->node->self() && !job->node->cma(i));
+    refused = refused || (i != job->node->self() && !job->node->cma(i) && job->node->module_member(i) == 0);
   }
   if (refused && job->options.get_bool(Opt::kCma) && job->world->rank() == 0) {
     log.print(LogLevel::kWarn,
               "ranks may not copy from each other's memory, so large messages are slower: 'zerohop doctor' says why, "
               "ZEROHOP_CMA=0 that it is known");
+  }
+  if (job->options.is(Opt::kKernel, "1") && !job->node->module_refusal().empty() && job->world->rank() == 0) {
+    log.print(LogLevel::kWarn, "ZEROHOP_KERNEL=1 is not obeyed: %s; 'zerohop doctor' says what helps",
+              job->node->module_refusal().c_str());
   }
   if (!log.wants(LogLevel::kInfo)) return;
   log.print(LogLevel::kInfo, "rank %u of %u on its node, %d nodes; %s", job->node->self(), job->node->size(),

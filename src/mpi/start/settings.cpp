@@ -24,6 +24,7 @@ void apply(const Options& options, node::JoinConfig* out) {
   out->node_ranks = static_cast<uint32_t>(options.get_number(Opt::kNodeRanks));
   out->topology_file = options.get_text(Opt::kTopology);
   out->cma = options.get_bool(Opt::kCma);
+  out->module_use = static_cast<node::ModuleUse>(options.place(Opt::kKernel));
   out->tracer = options.get_bool(Opt::kPtracer);
   out->folder = options.get_text(Opt::kFolder);
   if (options.is(Opt::kSegment, "memfd")) out->memory_kinds = node::JoinConfig::kMemfd;

@@ -58,16 +58,17 @@ TEST(Options, ReadsTheEnvironment) {
 TEST(Options, ReportsWrongValuesAndKeepsTheDefault) {
   const char* environment[] = {"ZEROHOP_WAIT=never",
                                "ZEROHOP_CMA=maybe",
+                               "ZEROHOP_KERNEL=2",
                                "ZEROHOP_MEMORY=64X",
                                "ZEROHOP_MEMORY=1",
                                "ZEROHOP_CONFIG=node_ranks=-1,single_copy=999999999999999999999,node_ranks=2K",
                                nullptr};
   Options options;
   options.read_environment(environment);
-  EXPECT_EQ(options.complaints().size(), 7u);
+  EXPECT_EQ(options.complaints().size(), 8u);
   EXPECT_NE(options.complaints()[3].find("one of auto, spin, passive; using auto"), std::string::npos)
       << options.complaints()[3];
-  EXPECT_TRUE(options.is(Opt::kWait, "auto"));
+  EXPECT_TRUE(options.is(Opt::kWait, "auto") && options.is(Opt::kKernel, "auto"));
   EXPECT_TRUE(options.get_bool(Opt::kCma));
   EXPECT_EQ(options.get_number(Opt::kMemory), uint64_t{64} << 20);
   EXPECT_EQ(options.get_number(Opt::kNodeRanks), 0u);

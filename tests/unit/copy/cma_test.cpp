@@ -1,5 +1,5 @@
 // CMA between real processes: contiguous and strided sides, partial progress, errors.
-// label one-thread: [.]Cma[.]
+// label one-thread: [.](Cma|Transfer)[.]
 #include "copy/cma.h"
 
 #include <gtest/gtest.h>
@@ -149,6 +149,43 @@ TEST_F(Cma, NothingToMoveIsNoError) {
   uint64_t done = 1;
   EXPECT_TRUE(cma_read(getpid(), {}, {}, 0, 0, &done).ok());
   EXPECT_EQ(done, 0U);
+}
+
+// Any call of the kernel's kind: one that moves a little at a time, and ends early in the end.
+TEST(Transfer, GoesOnWhereACallEndedUntilOneFails) {
+  const OwnedLayout layout = make_layout({{0, 8}, {16, 24}}, 48);
+  constexpr uint64_t kBytes = 32 * 4000;
+  std::vector<std::byte> mine(kBytes), theirs(48 * 4000);
+  for (size_t i = 0; i < theirs.size(); ++i) theirs[i] = static_cast<std::byte>(i * 5 + i / 256);
+  for (const uint64_t most : {kBytes, uint64_t{50'000}}) {
+    uint64_t left = most;
+    const auto move = [&](const iovec* here, size_t n_here, const iovec* there, size_t n_there) -> ssize_t {
+      EXPECT_LE(n_there, 1024U);
+      uint64_t listed = 0;
+      for (size_t k = 0; k < n_there; ++k) listed += there[k].iov_len;
+      EXPECT_EQ(n_here, 1U);
+      EXPECT_EQ(here[0].iov_len, listed);
+      const uint64_t n = std::min({listed, uint64_t{1000}, left});
+      if (n == 0) return -ENOENT;
+      auto* to = static_cast<std::byte*>(here[0].iov_base);
+      for (uint64_t done = 0; done < n; ++there) {
+        const uint64_t run = std::min(n - done, there->iov_len);
+        std::memcpy(to + done, there->iov_base, run);
+        done += run;
+      }
+      left -= n;
+      return static_cast<ssize_t>(n);
+    };
+    uint64_t done = 0;
+    const Status status = transfer(move, "a test", {mine.data(), kBytes, nullptr},
+                                   {theirs.data(), kBytes, layout.get()}, 0, kBytes, &done);
+    EXPECT_EQ(done, most);
+    EXPECT_EQ(status.error(), most == kBytes ? 0 : ENOENT);
+    for (uint64_t k = 0; k < most; ++k) {
+      const uint64_t in_element = k % 32;
+      ASSERT_EQ(mine[k], theirs[k / 32 * 48 + in_element + (in_element < 8 ? 0 : 8)]) << k;
+    }
+  }
 }
 
 }  // namespace

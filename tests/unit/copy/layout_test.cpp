@@ -29,6 +29,25 @@ Bytes noise(std::mt19937_64& random, size_t n) {
   return out;
 }
 
+TEST(Layout, ASpanGoesFromTheFirstByteToBehindTheLast) {
+  std::mt19937_64 random(17);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Sample sample = random_sample(random);
+    const OwnedLayout layout = make_layout(sample.blocks, sample.extent);
+    const uint64_t elements = 1 + random() % 4;
+    int64_t low = sample.position(0), high = low;
+    for (uint64_t k = 0; k < elements * sample.bytes.size(); ++k) {
+      low = std::min(low, sample.position(k));
+      high = std::max(high, sample.position(k));
+    }
+    std::byte* const base = nullptr;
+    const MemorySpan span = span_of({base, elements * sample.bytes.size(), layout.get()});
+    ASSERT_EQ(reinterpret_cast<int64_t>(span.from), low);
+    ASSERT_EQ(span.bytes, static_cast<uint64_t>(high - low + 1));
+  }
+  EXPECT_EQ(span_of({}).bytes, 0U);
+}
+
 /// Memory with random content that holds `bytes` packed bytes of a sample, with guard bytes around.
 struct Arena {
   Arena(std::mt19937_64& random, const Sample& sample, uint64_t bytes) {

@@ -50,6 +50,8 @@ EngineRank make_rank(node::Bootstrap& world, const StormConfig& config) {
   nodes.cma = config.cma;
   nodes.node_ranks = config.node_ranks;
   nodes.topology_file = config.topology;
+  nodes.module_use = config.module_use;
+  if (config.modules != nullptr) nodes.open_module = [&](auto* out) { return config.modules->open(out); };
   const Status joined = node::Node::join(world, nodes, &r.node);
   EXPECT_TRUE(joined.ok()) << joined.what();
   if (!joined.ok()) return {};

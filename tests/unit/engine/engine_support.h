@@ -15,6 +15,7 @@
 #include "engine/rank.h"
 #include "engine/run_transport.h"
 #include "node/node.h"
+#include "support/fake_module.h"
 #include "support/fork_world.h"
 
 namespace zh::test {
@@ -53,6 +54,8 @@ struct StormConfig {
   heap::SharedHeap* heap = nullptr;      ///< of make_rank()
   copy::RegionOwner* regions = nullptr;  ///< of make_rank()
   Log log = {};                          ///< of make_rank()
+  node::ModuleUse module_use = node::ModuleUse::kWhereRefused;
+  FakeModules* modules = nullptr;  ///< in place of the kernel's
 };
 
 /// A rank with its node, as tests make it. Null (and a failed expectation) if that did not work.

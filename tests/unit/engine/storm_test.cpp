@@ -474,7 +474,9 @@ void run_storm(TestBootstrap& world, const StormConfig& config, uint64_t seed) {
 class StormTest : public ::testing::TestWithParam<StormConfig> {};
 
 TEST_P(StormTest, EveryMessageArrivesOnceWholeAndInOrder) {
-  const StormConfig config = GetParam();
+  StormConfig config = GetParam();
+  FakeModules modules;
+  if (config.module_use == node::ModuleUse::kFirst) config.modules = &modules;
   const uint64_t seed = storm_seed();
   run_ranks(config.world, config.ranks, [&](TestBootstrap& world) { run_storm(world, config, seed); });
 }
@@ -515,6 +517,9 @@ std::vector<StormConfig> configs() {
     all.push_back(all[i]);
     all.back().world = World::kProcesses;
   }
+  StormConfig module{.name = "module_2k", .single_copy_min = 2 << 10, .away_percent = 10};
+  module.module_use = node::ModuleUse::kFirst;
+  all.push_back(module);
   return all;
 }
 

@@ -21,8 +21,9 @@ using coll::Pieces;
 using coll::Reduction;
 using coll::Team;
 
-/// The last two: mapped but for their edges, to which nothing leads, or the kernel.
-enum class Memory { kMapped, kKernel, kMessages, kEdges, kEdgesKernel };
+/// kEdges, kEdgesKernel: mapped but for their edges, to which nothing leads, or the kernel. kModule: by the kernel's
+/// module, with threads alone.
+enum class Memory { kMapped, kKernel, kMessages, kEdges, kEdgesKernel, kModule };
 
 struct TeamCase {
   World world;
@@ -31,7 +32,7 @@ struct TeamCase {
 };
 
 inline std::string team_case_name(const ::testing::TestParamInfo<TeamCase>& info) {
-  const char* const memory[] = {"mapped", "kernel", "messages", "edges", "edges_kernel"};
+  const char* const memory[] = {"mapped", "kernel", "messages", "edges", "edges_kernel", "module"};
   return std::string(to_string(info.param.world)) + "_" + std::to_string(info.param.ranks) + "_" +
          memory[static_cast<int>(info.param.memory)];
 }
@@ -108,11 +109,16 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
 
   static void run(const std::function<void(Member&)>& body, int timeout_s = 120) {
     const TeamCase c = GetParam();
+    FakeModules modules;
     run_ranks(c.world, c.ranks,
               [&](TestBootstrap& world) {
                 FakeHeap heap(256 << 20);
                 StormConfig config = config_in(c.world, c.memory != Memory::kMessages && c.memory != Memory::kEdges);
                 config.copiers = 2;
+                if (c.memory == Memory::kModule) {
+                  config.module_use = node::ModuleUse::kFirst;
+                  config.modules = &modules;
+                }
                 // Two that are far apart share nothing of what is mapped, unless nobody streams.
                 config.streams = c.world == World::kThreads;
                 heap.whole = c.memory == Memory::kMapped;

@@ -267,6 +267,7 @@ std::vector<TeamCase> cases() {
       }
     }
   }
+  for (const int ranks : {2, 3}) all.push_back({World::kThreads, ranks, Memory::kModule});
   return all;
 }
 

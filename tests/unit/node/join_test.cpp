@@ -1,9 +1,11 @@
 // Joining with threads and forked processes: everyone shares the memory, everyone fails alike, nobody hangs.
+// label not-emulated: JoinModule[.]IsOpened
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +21,10 @@
 #include "node/node.h"
 #include "os/affinity.h"
 #include "os/process.h"
+#include "support/fake_module.h"
 #include "support/folder.h"
 #include "support/fork_world.h"
+#include "support/refused_call.h"
 
 namespace zh::node {
 namespace {
@@ -387,6 +391,74 @@ TEST_P(Join, CmaIsProbedAndCanBeSwitchedOffByEitherSide) {
     if (world.rank() == 0) {
       EXPECT_TRUE(node.cma(1) || node.how().find("CMA to 0") != std::string::npos) << node.how();
     }
+  });
+}
+
+TEST(JoinModule, IsOpenedOnceAndOnlyWhereTheSystemRefuses) {
+  for (const bool refused : {false, true}) {
+    for (const ModuleUse use : {ModuleUse::kWhereRefused, ModuleUse::kFirst, ModuleUse::kNever}) {
+      run_ranks(World::kProcesses, 3, [&](TestBootstrap& world) {
+        if (refused) test::refuse_call(SYS_process_vm_readv, SECCOMP_RET_ERRNO | EPERM);
+        uint32_t opened = 0;
+        JoinConfig config = small();
+        config.module_use = use;
+        config.open_module = [&](auto* out) {
+          ++opened;
+          return os::open_copy_module("/dev/zerohop-that-is-not-there", out);
+        };
+        std::unique_ptr<Node> node;
+        ASSERT_TRUE(Node::join(world, config, &node).ok());
+        const bool wanted = use == ModuleUse::kFirst || (use == ModuleUse::kWhereRefused && !node->cma(node->self()));
+        EXPECT_EQ(opened, wanted ? 1U : 0U);
+        EXPECT_EQ(node->module(), nullptr);
+        EXPECT_EQ(node->module_refusal().find("not loaded") != std::string::npos, wanted) << node->module_refusal();
+        EXPECT_EQ(node->how().find("not loaded") != std::string::npos, wanted) << node->how();
+        for (uint32_t i = 0; i < 3; ++i) EXPECT_FALSE(node->lets_in(i) || node->module_member(i) != 0);
+        ASSERT_TRUE(world.barrier().ok());
+      });
+    }
+  }
+}
+
+TEST(JoinModule, WhoAsksForItIsLetInByAll) {
+  test::FakeModules modules;
+  const auto one_asks = [&](const TestBootstrap& world) {
+    JoinConfig config = small();
+    if (world.rank() == 1) config.module_use = ModuleUse::kFirst;
+    config.open_module = [&](auto* out) { return modules.open(out); };
+    return config;
+  };
+  in_nodes(World::kThreads, 3, one_asks, [](Node& node, TestBootstrap& /*world*/) {
+    ASSERT_NE(node.module(), nullptr) << node.module_refusal();
+    const bool asks = node.self() == 1;
+    for (uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(node.lets_in(i), i != node.self() && (asks || i == 1));
+      if (node.cma(i)) {
+        EXPECT_EQ(node.module_member(i) != 0, asks && i != node.self());
+      }
+    }
+    if (asks) {
+      EXPECT_NE(node.module_member(0), node.module_member(2));
+    }
+  });
+  EXPECT_EQ(modules.opened.load_relaxed(), 3U);
+}
+
+TEST(JoinModule, OneThatCannotJoinIsLeftOut) {
+  test::FakeModules modules;
+  const auto two_join = [&](const TestBootstrap& world) {
+    JoinConfig config = small();
+    config.module_use = ModuleUse::kFirst;
+    config.open_module = [&, out_of_it = world.rank() == 2](auto* out) {
+      return out_of_it ? Status{Code::kNotPermitted, "a test", EACCES} : modules.open(out);
+    };
+    return config;
+  };
+  in_nodes(World::kThreads, 3, two_join, [](Node& node, TestBootstrap& /*world*/) {
+    for (uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(node.module_member(i) != 0, node.self() != 2 && i != 2 && i != node.self());
+    }
+    EXPECT_EQ(node.module_refusal(), node.self() == 2 ? "a test: Permission denied" : "rank 2 cannot join it");
   });
 }
 

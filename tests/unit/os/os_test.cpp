@@ -19,6 +19,7 @@
 
 #include "os/affinity.h"
 #include "os/clock.h"
+#include "os/copy_module.h"
 #include "os/devices.h"
 #include "os/futex.h"
 #include "os/peer_mem.h"
@@ -53,6 +54,25 @@ bool kernel_reads(const std::byte* p) {
   close(ends[0]);
   close(ends[1]);
   return could;
+}
+
+TEST(CopyModule, SaysWhyThereIsNone) {
+  const Folder folder;
+  const std::string path = folder.path() + "/device";
+  std::unique_ptr<CopyModule> module;
+  Status s = open_copy_module(path.c_str(), &module);
+  EXPECT_EQ(s.code(), Code::kNotSupported);
+  EXPECT_NE(s.text().find("not loaded"), std::string::npos) << s.text();
+  ASSERT_EQ(close(open(path.c_str(), O_CREAT | O_WRONLY, 0600)), 0);
+  ASSERT_TRUE(open_copy_module(path.c_str(), &module).ok());
+  uint32_t member = 0;
+  s = module->join({{1, 2, 3, 4}}, &member);
+  EXPECT_EQ(s.error(), ENOTTY) << "it is another kind of file";
+  std::byte memory[64];
+  EXPECT_EQ(module->let_in(memory, sizeof memory, true), -ENOTTY);
+  const iovec piece{memory, sizeof memory};
+  EXPECT_EQ(module->read(1, &piece, 1, &piece, 1), -ENOTTY);
+  EXPECT_EQ(module->write(1, &piece, 1, &piece, 1), -ENOTTY);
 }
 
 TEST(Segment, MemfdIsSharedAndSparse) {

@@ -45,7 +45,7 @@ struct Side final : copy::MemoryObserver {
   void first_use() override {}
   void kernel_copy_ended(uint32_t, const Status&, uint64_t, uint64_t) override {}
   void cannot_map(uint32_t) override {}
-  void accessed(copy::Reach, uint64_t) override {}
+  void accessed(copy::Reach, uint32_t, uint64_t) override {}
 
   [[nodiscard]] uint32_t peer() const { return 1 - channels.self(); }
   [[nodiscard]] Channel& to_peer() { return channels[peer()]; }

@@ -44,6 +44,25 @@ class Bench(unittest.TestCase):
         self.assertTrue(all(row["ns"] > 0 for row in document["rows"]))
         self.assertEqual({row["level"] for row in document["rows"]}, {d["level"] for d in document["distances"]})
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two processors")
+    def test_parts_of_a_message_add_up_and_a_module_that_is_not_there_is_one_line(self):
+        out = self.folder / "parts.json"
+        command = [ZEROHOP, "bench", "breakdown", "--rounds", "2", "--quick", "--sizes", "1K,64K", "--json", str(out)]
+        r = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if r.returncode == 77:
+            self.skipTest(r.stdout)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        document = json.loads(out.read_text())
+        for row in document["rows"]:
+            parts = {name: row[f"{name}_us"]["median"] for name in ("message", "trap", "map", "copy", "rest", "mapped")}
+            self.assertAlmostEqual(sum(parts[n] for n in ("trap", "map", "copy", "rest")), parts["message"], 3, row)
+            self.assertGreater(min(parts["message"], parts["trap"], parts["mapped"]), 0, row)
+        ways = {row["way"] for row in document["rows"]}
+        self.assertEqual(ways | set(document["not_measured"]), {"process_vm_readv", "/dev/zerohop"})
+        for way in document["not_measured"]:
+            self.assertEqual(r.stdout.count(f"\n{way}: not measured: "), 1, r.stdout)
+        self.assertEqual([row["size"] for row in document["rows"]], [1024, 65536] * len(ways))
+
     def test_only_algorithms_that_cut_are_measured_in_pieces(self):
         args = ("--only", "bcast", "--ranks", "4", "--chunks", "4K,0", "--rounds", "1")
         r, launches = self.bench("f", *args, bench="algorithms")

@@ -26,9 +26,10 @@ class Cli(Case):
             self.assertIn("raw" if args == ["bench", "--help"] else "zerohop", r.stdout)
 
     def test_help_fits_the_terminal(self):
-        for args in ([], ["run"], ["info"], ["doctor"], ["tune"], ["schedule"], ["bench"], ["bench", "raw"], ["model"]):
-            for line in zerohop(*args, "--help").stdout.splitlines():
-                self.assertLessEqual(len(line), 80, (args, line))
+        parts = ("run", "info", "doctor", "tune", "schedule", "bench", "bench raw", "bench breakdown", "model")
+        for command in ("", *parts):
+            for line in zerohop(*command.split(), "--help").stdout.splitlines():
+                self.assertLessEqual(len(line), 80, (command, line))
 
     def test_version(self):
         self.assertRegex(zerohop("--version").stdout, r"^zerohop \d+\.\d+")
@@ -237,6 +238,9 @@ class Cli(Case):
         self.assertIn("ZEROHOP_HEAP", info["complaints"][0])
         self.assertGreaterEqual(info["machine"]["cpus"], 1)
         self.assertIn("cma", info["usable"])
+        self.assertEqual(info["usable"]["ko"]["usable"], not info["usable"]["ko"]["why_not"])
+        if not os.path.exists("/dev/zerohop"):
+            self.assertIn("the kernel module is not loaded", info["usable"]["ko"]["why_not"])
 
     def heap_of(self, *args, **env):
         r = zerohop("info", "--json", *args, **env)
@@ -385,6 +389,8 @@ class Cli(Case):
             (("raw", "--cpus", "0,0"), "give two different ones"),
             (("raw", "--lines", "--cpus", "0,1"), "--cpus excludes --lines"),
             (("raw", "--json", "/no/such/out.json"), "no folder /no/such"),
+            (("breakdown", "--cpus", "0,0"), "give two different ones"),
+            (("breakdown", "--sizes", "32M"), "no size: 32M (a number from 8 to 16M"),
             (("p2p", "--json", "/"), "give the name of a file"),
             (("p2p", "--launches", "/no/such/launches.json"), "no folder /no/such"),
             (("p2p", "--rounds", "0"), "--rounds"),

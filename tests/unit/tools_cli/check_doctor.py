@@ -19,8 +19,8 @@ class Doctor(Case):
         self.assertEqual(r.returncode, ["ok", "warn", "bad"].index(report["worst"]))
         names = [c["name"] for c in report["checks"]]
         self.assertEqual(len(names), len(set(names)))
-        wanted = "library modules mpi preloads variables calibration binding cma yama memfd dev_shm affinity"
-        wanted += " oversubscription huge_pages shared_heap peer_files populate pagemap"
+        wanted = "library modules mpi preloads variables calibration binding cma kernel_module yama memfd dev_shm"
+        wanted += " affinity oversubscription huge_pages shared_heap peer_files populate pagemap"
         self.assertLessEqual(set(wanted.split()), set(names))
         for check in report["checks"]:
             if check["state"] != "ok":

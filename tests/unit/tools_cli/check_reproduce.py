@@ -209,18 +209,21 @@ class Findings(unittest.TestCase):
         found = list(measure.findings_of(self.tables(*near, *far), [Claim("x", (2, 2), "new", "old")]))
         self.assertEqual([f.ours.count for f in found], [8])
 
-    def test_parts_of_a_message_are_of_one_placement(self):
-        def document(*words):
-            near = len(asked) % 8 < 6
-            asked.append(words)
-            where = {"placement": "near" if near else "far", "metric": "time_us", "series": KERNEL.name, "bytes": 65536}
-            copies = [where | {"size": 65536, "way": w, "us": 6 if near else 900} for w in ("mapped-read", "cma-read")]
-            return {"rows": copies if words[1] == "raw" else [where | {"value": {"median": 4}}]}
+    def test_parts_of_a_message_are_the_modules_where_it_is_loaded(self):
+        def row(way, copied):
+            us = {f"{part}_us": vars(interval(2, 4, 5)) for part in ("trap", "map", "copy", "rest", "post", "pin")}
+            return us | {"way": way, "size": 65536, "copy_percent": vars(interval(copied, copied, copied))}
 
-        asked, lab = [], measure.Lab(ZEROHOP)
-        lab.json_of = document
-        share = programs.breakdown(lab, BY_ID["limic-8"]).findings[0]
-        self.assertEqual((share.ours.low, share.ours.high), (150, 150), "of more than the whole it says so")
+        lab = measure.Lab(ZEROHOP)
+        rows = [row("process_vm_readv", 60), row("/dev/zerohop", 70)]
+        lab.measured = lambda *_: {"emulated": False, "rows": rows, "not_measured": {"/dev/zerohop": "not there"}}
+        made = programs.breakdown(lab, BY_ID["limic-8"])
+        self.assertEqual(([p.title for p in made.panels], made.findings[0].ours.median), ([r["way"] for r in rows], 70))
+        pinned = programs.breakdown(lab, BY_ID["limic-9"])
+        self.assertEqual((list(pinned.panels[0].series), pinned.findings[0].ours.low), (["pin", "post"], 50))
+        rows.pop()
+        with self.assertRaisesRegex(measure.Unavailable, "/dev/zerohop: not there"):
+            programs.breakdown(lab, BY_ID["limic-9"])
 
     def test_values_of_applications(self):
         spread = {"median": 0.8, "low": 0.75, "high": 0.85, "valid": True}

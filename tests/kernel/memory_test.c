@@ -1,0 +1,154 @@
+/* Memory of other kinds: huge pages, files, a program of 32 bits. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+#include "test.h"
+
+enum { kHuge = 2 << 20 };
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* KiB of this process's memory that /proc counts by this name. */
+static uint64_t counted_kib(const char* name) {
+  char line[256];
+  uint64_t kib = 0;
+  FILE* file = fopen("/proc/self/smaps_rollup", "r");
+  CHECK(file);
+  while (fgets(line, sizeof line, file))
+    if (strncmp(line, name, strlen(name)) == 0) kib = strtoull(line + strlen(name) + 1, NULL, 10);
+  fclose(file);
+  return kib;
+}
+
+/* Bytes on the limit of huge pages, aligned to them; `are_huge`: or small ones where huge ones could be. */
+static char* huge_range(uint64_t bytes, int are_huge) {
+  char* at = pages(bytes + kHuge);
+  at += kHuge - (uintptr_t)at % kHuge;
+  CHECK(madvise(at, bytes, are_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
+  fill(at, bytes, 1);
+  CHECK(counted_kib("AnonHugePages") == (are_huge ? bytes >> 10 : 0));
+  return at;
+}
+
+/* Reads and writes over the limits of pages, small and huge. */
+static void is_reached(int fd, uint64_t region, char* at, unsigned seed) {
+  const uint64_t bytes = kHuge + 5 * kPage + 99, from = kHuge - kPage - 17;
+  char* here = malloc(bytes);
+  CHECK(copy_from(fd, region, from, here, bytes, NULL) == 0 && memcmp(here, at + from, bytes) == 0);
+  fill(here, bytes, seed);
+  CHECK(copy_to(fd, region, from, here, bytes, NULL) == 0 && is_filled(at + from, bytes, seed));
+  free(here);
+}
+
+/* The region is gone, or reaches the owner's pages; a new one reaches them. */
+static void is_true(int fd, uint64_t region, char* at, uint64_t bytes) {
+  unsigned char byte;
+  for (uint64_t i = 0; i < bytes; i += kPage) {
+    at[i] = (char)(i >> 12);
+    if (copy_from(fd, region, i, &byte, 1, NULL) == 0)
+      CHECK(byte == (unsigned char)(i >> 12));
+    else
+      CHECK(errno == ENOENT);
+  }
+  is_reached(fd, region_of(fd, at, bytes), at, 3);
+}
+
+static void transparent_huge_pages(void) {
+  const int fd = joined(130);
+  char byte, *at = huge_range(3 * kHuge, 1);
+  const uint64_t region = region_of(fd, at, 3 * kHuge);
+  CHECK(pinned_kib() == 3 * kHuge / 1024 && counted_kib("AnonHugePages") == 3 * kHuge / 1024);
+  is_reached(fd, region, at, 2);
+  CHECK(mprotect(at + kHuge + kPage, kPage, PROT_READ) == 0); /* which splits the mapping */
+  CHECK(mprotect(at + kHuge + kPage, kPage, PROT_READ | PROT_WRITE) == 0);
+  is_true(fd, region, at, 3 * kHuge);
+  const uint64_t second = region_of(fd, at, 3 * kHuge);
+  CHECK(munmap(at + kHuge + 5 * kPage, kPage) == 0);
+  FAILS(copy_from(fd, second, 0, &byte, 1, NULL), ENOENT);
+  unpinned(fd);
+}
+
+static void huge_pages_made_below(void) {
+  const int fd = joined(131);
+  char* at = huge_range(3 * kHuge, 0);
+  const uint64_t region = region_of(fd, at, 3 * kHuge);
+  CHECK(madvise(at, 3 * kHuge, MADV_HUGEPAGE) == 0);
+  if (madvise(at, 3 * kHuge, MADV_COLLAPSE) == 0) printf("    collapsed\n");
+  is_true(fd, region, at, 3 * kHuge);
+}
+
+static void huge_pages_of_the_system(void) {
+  FILE* file = fopen("/proc/sys/vm/nr_hugepages", "w");
+  CHECK(file && fputs("4", file) >= 0 && fclose(file) == 0);
+  become(kUser);
+  const int fd = joined(132);
+  char byte, *at = mmap(NULL, 3 * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  CHECK(at != MAP_FAILED);
+  fill(at, 3 * kHuge, 1);
+  const uint64_t region = region_of(fd, at, 3 * kHuge);
+  is_reached(fd, region, at, 2);
+  CHECK(munmap(at + kHuge, kHuge) == 0);
+  FAILS(copy_from(fd, region, 0, &byte, 1, NULL), ENOENT);
+  unpinned(fd);
+}
+
+static void files(void) {
+  static const char kPath[] = "/tmp/ram/file";
+  struct utsname kernel;
+  unsigned major, minor;
+  CHECK(uname(&kernel) == 0 && sscanf(kernel.release, "%u.%u", &major, &minor) == 2);
+  mkdir("/tmp", 0755);
+  mkdir("/tmp/ram", 0755);
+  CHECK(mount("ram", "/tmp/ram", "ramfs", 0, NULL) == 0);
+  const int file = open(kPath, O_RDWR | O_CREAT, 0644), fd = joined(133);
+  CHECK(file >= 0 && ftruncate(file, 2 * kPage) == 0);
+  char byte = 5, *shared = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  char* own = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  CHECK(shared != MAP_FAILED && own != MAP_FAILED);
+  shared[0] = 3;
+  uint64_t region = 0;
+  if (major == 6 && minor < 5)
+    FAILS(make_region(fd, shared, kPage, ZEROHOP_WRITE, NULL), EFAULT);
+  else
+    CHECK(make_region(fd, shared, kPage, ZEROHOP_WRITE, NULL) == 0 || errno == EFAULT);
+  if (make_region(fd, shared, kPage, ZEROHOP_READ, &region) == 0)
+    CHECK(copy_from(fd, region, 0, &byte, 1, NULL) == 0 && byte == 3);
+  region = region_of(fd, own, kPage);
+  byte = 5;
+  CHECK(copy_to(fd, region, 0, &byte, 1, NULL) == 0 && own[0] == 5 && shared[0] == 3);
+  close(fd);
+  CHECK(munmap(shared, kPage) == 0 && munmap(own, kPage) == 0 && close(file) == 0);
+  CHECK(umount("/tmp/ram") == 0);
+}
+
+static void stack(void) {
+  char bytes[3 * kPage], here[3 * kPage];
+  const int fd = joined(134);
+  fill(bytes, sizeof bytes, 4);
+  CHECK(copy_from(fd, region_of(fd, bytes, sizeof bytes), 0, here, sizeof here, NULL) == 0);
+  CHECK(is_filled(here, sizeof here, 4));
+}
+
+static void of_32_bits(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/word32", "word32", NULL);
+    _exit(127);
+  }
+  ends_well(child);
+}
+
+const struct Case kMemoryCases[] = {
+    {"memory.transparent_huge_pages", transparent_huge_pages, 0},
+    {"memory.huge_pages_made_below", huge_pages_made_below, 0},
+    {"memory.huge_pages_of_the_system", huge_pages_of_the_system, 1},
+    {"memory.files", files, 1},
+    {"memory.stack", stack, 0},
+    {"abi.of_32_bits", of_32_bits, 0},
+    {0},
+};
